@@ -1,0 +1,20 @@
+package jobs
+
+import "errors"
+
+// The errors a worker tells apart. Whatever else a handler returns is the
+// job's own failure, which is final: it is recorded and never retried.
+var (
+	// ErrUnavailable marks trouble with the infrastructure: a store, a queue or
+	// a database cannot be reached or refuses to work. It is not the job's
+	// fault, so nothing is recorded and the job runs again later.
+	ErrUnavailable = errors.New("infrastructure unavailable")
+	// ErrLeaseLost says that the job now belongs to someone else, or will before
+	// it could end. Its worker stops and writes nothing more.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrCanceled says that someone has asked for the job to be stopped.
+	ErrCanceled = errors.New("job canceled")
+	// ErrDrained says that the worker is shutting down and has no more time for
+	// the job. The job goes back to the queue.
+	ErrDrained = errors.New("worker stopped")
+)

@@ -1,0 +1,42 @@
+package jobs
+
+import "time"
+
+// Lease is the right to run one job until a moment in time, handed out by a
+// queue. Its holder extends it, and ends it with an ack or a nack.
+type Lease struct {
+	ID    string    // the queue's own name for this delivery
+	Job   Job       // what to run
+	Until time.Time // when the queue will give the job to someone else
+	// Delivery counts how often the queue has handed this job out, from 1;
+	// 0 when the queue does not count.
+	Delivery int
+	// Invalid says why the job cannot run, known from its message alone. Such
+	// a lease still has a job id, so that the failure can be recorded.
+	Invalid error
+}
+
+// Verdict is the answer to a claim.
+type Verdict uint8
+
+// The verdicts on a claim.
+const (
+	Granted   Verdict = iota + 1 // run the job; Token fences its writes
+	Ended                        // the job has a recorded outcome already, in State
+	Busy                         // another worker runs it; ask again after Wait
+	CrashLoop                    // it has killed its worker Crashes times; record it as failed
+)
+
+// Claim is what a worker learns when it asks to be the only one to run a job.
+// A claim with verdict Granted or CrashLoop entitles its holder to record the
+// job's outcome; every write that carries its Token is refused once another
+// worker has been granted a claim on the same job.
+type Claim struct {
+	Verdict Verdict
+	Job     ID
+	Token   string        // the fence
+	Attempt int           // which start of the job this is, from 1
+	Crashes int           // earlier starts that ended without a word from their worker
+	State   State         // for Ended: the outcome on record
+	Wait    time.Duration // for Busy: how long the other worker's claim still holds
+}

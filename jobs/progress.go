@@ -1,0 +1,32 @@
+package jobs
+
+// Progress is how far a running job has come. Values may be skipped on their
+// way to whoever watches; the newest counts.
+type Progress struct {
+	Done, Total int    // pages or steps; Total is 0 while it is not known
+	Step        string // which part of the work is under way: "fetch", "pages", "store"
+	Message     string // for people: "Page 3/12 analyzing..."
+}
+
+// Percent returns Done of Total as a whole number from 0 to 100; 0 while Total
+// is unknown. It is int(done/total*100) in floating point, because that is how
+// the contract computes it: 29 of 100 pages are 28 percent.
+func (p Progress) Percent() int {
+	if p.Total <= 0 {
+		return 0
+	}
+	return max(0, min(100, int(float64(p.Done)/float64(p.Total)*100)))
+}
+
+// Result is what a job has made.
+type Result struct {
+	Object string // name of the result in the store
+	Pages  int    // pages processed
+}
+
+// Outcome is how a job ended. State is Succeeded, Failed or Canceled.
+type Outcome struct {
+	State  State
+	Result Result // only when Succeeded
+	Reason string // for people, why it failed; only when Failed
+}

@@ -1,0 +1,66 @@
+package jobs
+
+import "fmt"
+
+// State is where a job stands. The zero value is no state: it marks a job
+// nobody has recorded anything of.
+type State uint8
+
+// The states of a job. Succeeded, Failed and Canceled are terminal.
+const (
+	Queued State = iota + 1
+	Running
+	Succeeded
+	Failed
+	Canceled
+)
+
+var stateNames = [...]string{Queued: "queued", Running: "running", Succeeded: "succeeded", Failed: "failed", Canceled: "canceled"}
+
+// String returns the state's name in lower case, or "state(N)" for a number
+// that is no state.
+func (s State) String() string {
+	if s < Queued || s > Canceled {
+		return fmt.Sprintf("state(%d)", uint8(s))
+	}
+	return stateNames[s]
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s State) MarshalText() ([]byte, error) {
+	if s < Queued || s > Canceled {
+		return nil, fmt.Errorf("%s is not a job state", s)
+	}
+	return []byte(s.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *State) UnmarshalText(text []byte) error {
+	for state := Queued; state <= Canceled; state++ {
+		if string(text) == state.String() {
+			*s = state
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not a job state", text)
+}
+
+// Terminal reports whether a job in state s has ended for good.
+func (s State) Terminal() bool { return s == Succeeded || s == Failed || s == Canceled }
+
+// CanBecome reports whether a job in state s may move to state next. A running
+// job may be queued again, when its worker hands it back; a terminal job never
+// moves, so the first outcome recorded is the only one.
+func (s State) CanBecome(next State) bool {
+	switch s {
+	case 0:
+		return next >= Queued && next <= Canceled
+	case Queued:
+		return next == Running || next == Failed || next == Canceled
+	case Running:
+		return next >= Queued && next <= Canceled
+	case Succeeded, Failed, Canceled:
+		return false
+	}
+	return false
+}
