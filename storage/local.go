@@ -1,0 +1,228 @@
+package storage
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// The modes of new directories and files, before the umask. The directory is
+// shared with containers that run as other users, such as the frontend, so who
+// else may read and write is the operator's choice, by the umask: with the usual
+// 022 everyone reads and only the owner writes.
+const (
+	dirMode  = 0o777
+	fileMode = 0o666
+)
+
+// Local is a [Store] in a directory of the local file system. No name leaves
+// the directory, not by symbolic links either.
+//
+// An object and a "directory" of objects cannot have the same name here: with
+// "a" stored, putting "a/b" fails with [fs.ErrInvalid].
+type Local struct {
+	dir  string
+	root atomic.Pointer[os.Root] // replaced when the directory has been
+
+	syncing dirSyncs
+}
+
+// NewLocal returns the store in dir, which is created if it is missing.
+func NewLocal(dir string) (*Local, error) {
+	abs, err := filepath.Abs(dir) // a later chdir must not move the store
+	if err != nil {
+		return nil, fmt.Errorf("open storage directory: %w", err)
+	}
+	l := &Local{dir: abs}
+	if err := l.reopen(); err != nil {
+		return nil, fmt.Errorf("open storage directory: %w: %w", jobs.ErrUnavailable, err)
+	}
+	return l, nil
+}
+
+// reopen creates the directory if it is missing and makes it the root. The old
+// root is left to the garbage collector: others may still be using it.
+func (l *Local) reopen() error {
+	if err := os.MkdirAll(l.dir, dirMode); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(l.dir)
+	if err != nil {
+		return err
+	}
+	l.root.Store(root)
+	return nil
+}
+
+// Close releases the directory. Objects that are open stay readable.
+func (l *Local) Close() error { return l.root.Load().Close() }
+
+// Open implements [Store].
+func (l *Local) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if err := localName(name); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	// Without O_NONBLOCK, opening a FIFO someone has left here would hang.
+	f, err := l.root.Load().OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, l.fail("open", name, err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = regular(info)
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return nil, l.fail("open", name, err)
+	}
+	return &body{ctx: ctx, name: name, r: f}, nil
+}
+
+// Stat implements [Store].
+func (l *Local) Stat(ctx context.Context, name string) (Info, error) {
+	if err := localName(name); err != nil {
+		return Info{}, err
+	}
+	if ctx.Err() != nil {
+		return Info{}, context.Cause(ctx)
+	}
+	info, err := l.root.Load().Stat(name)
+	if err == nil {
+		err = regular(info)
+	}
+	if err != nil {
+		return Info{}, l.fail("stat", name, err)
+	}
+	return Info{Size: info.Size(), Modified: info.ModTime()}, nil
+}
+
+// Delete implements [Store]. Directories it leaves empty are removed too.
+func (l *Local) Delete(ctx context.Context, name string) error {
+	if err := localName(name); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	root := l.root.Load()
+	// Lstat first: Remove takes an empty directory for a file.
+	info, err := root.Lstat(name)
+	if err == nil && info.IsDir() {
+		return nil // no object
+	}
+	if err == nil {
+		err = root.Remove(name)
+	}
+	if err != nil {
+		if err = l.fail("delete", name, err); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	// Remove refuses a directory that is not empty, which ends the climb.
+	for dir := path.Dir(name); dir != "." && root.Remove(dir) == nil; dir = path.Dir(dir) {
+	}
+	return nil
+}
+
+// Check implements [Store]. It writes a file of one block and removes it. A
+// directory that was deleted or mounted anew since it was opened is opened again.
+func (l *Local) Check(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	err := error(nil)
+	if l.gone() {
+		err = l.reopen()
+	}
+	if err == nil {
+		err = l.tryWrite()
+	}
+	if err != nil {
+		return fmt.Errorf("check storage directory %s: %w: %w; it must exist, have free space and be writable for user id %d",
+			l.dir, jobs.ErrUnavailable, err, os.Getuid())
+	}
+	return nil
+}
+
+func (l *Local) tryWrite() error {
+	root, name := l.root.Load(), tempName()
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	// An empty file can be created on a full disk: fill a block.
+	_, err = f.Write(make([]byte, 4096))
+	return errors.Join(err, f.Close(), root.Remove(name))
+}
+
+// gone reports whether the directory is no longer the one that was opened:
+// deleted, or hidden by a mount.
+func (l *Local) gone() bool {
+	opened, err := l.root.Load().Stat(".")
+	if err != nil {
+		return true
+	}
+	now, err := os.Stat(l.dir)
+	return err != nil || !os.SameFile(opened, now)
+}
+
+var (
+	errNotRegular = errors.New("not a regular file")
+	errIsDir      = fmt.Errorf("a directory of objects: %w", fs.ErrNotExist)
+)
+
+func regular(info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return errIsDir
+	case !info.Mode().IsRegular():
+		return errNotRegular
+	}
+	return nil
+}
+
+// fail says which kind of error err is, see the package comment.
+func (l *Local) fail(verb, name string, err error) error {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		// In a directory that has been deleted nothing exists, but that says
+		// nothing about the object.
+		if l.gone() {
+			return fmt.Errorf("%s object %s: storage directory %s is gone: %w", verb, name, l.dir, jobs.ErrUnavailable)
+		}
+		return fmt.Errorf("%s object %s: %w", verb, name, fs.ErrNotExist)
+	case !errors.As(err, &errno):
+		// Not from the system: os.Root refuses a link that leaves the
+		// directory, or it is no regular file.
+		return fmt.Errorf("%s object %s: %w: %w", verb, name, fs.ErrInvalid, err)
+	case errno == syscall.ELOOP, errno == syscall.ENAMETOOLONG, errno == syscall.EILSEQ:
+		return fmt.Errorf("%s object %s: %w: %w", verb, name, fs.ErrInvalid, err)
+	}
+	return fmt.Errorf("%s object %s: %w: %w", verb, name, jobs.ErrUnavailable, err)
+}
+
+// localName is ValidName with a better word for names that belong to a bucket.
+func localName(name string) error {
+	if strings.HasPrefix(name, gsScheme) {
+		return badName(name, "is in a bucket, but the storage type is LOCAL")
+	}
+	return ValidName(name)
+}
+
+func tempName() string { return tempPrefix + rand.Text() }

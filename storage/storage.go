@@ -1,0 +1,53 @@
+// Package storage keeps the files of the fleet: the documents that come in and
+// the results that go out. A [Store] holds objects by name; [Local] keeps them
+// in a directory, [GCS] in a Cloud Storage bucket, and both pass the suite in
+// storagetest.
+//
+// An object appears whole or not at all, so the presence of a result means that
+// it is complete. There is no listing and no locking: who may write which name
+// is the business of the caller's claim on the job.
+//
+// Errors come in four kinds. [fs.ErrNotExist]: there is no such object.
+// [fs.ErrInvalid]: the name can never name an object here. The caller's own: an
+// error of the reader given to Put, or the cause of a canceled context, returned
+// as it is. Everything else (disk full, no permission, network, bucket gone)
+// wraps [jobs.ErrUnavailable] and is worth trying again later.
+//
+// The package imports jobs and nothing else of the project.
+package storage
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Store holds objects by name. Its methods may be called concurrently, also for
+// the same name. Names are checked with [ValidName].
+type Store interface {
+	// Open returns the object's content, which the caller closes. It is the
+	// content of one moment, even when the object is replaced while it is being
+	// read. Errors of its Read wrap [jobs.ErrUnavailable] too. The error of Open
+	// wraps [fs.ErrNotExist] when there is no such object.
+	Open(ctx context.Context, name string) (io.ReadCloser, error)
+	// Put stores what r yields under name, replacing any object there. Readers
+	// see the old object or the new one, never a part; when Put fails nothing
+	// has changed, and when it succeeds the object survives a power cut. Put
+	// reads r to its end and looks at ctx between reads; it cannot interrupt a
+	// Read that hangs.
+	Put(ctx context.Context, name string, r io.Reader) error
+	// Stat describes the object. The error wraps [fs.ErrNotExist] when there is
+	// no such object.
+	Stat(ctx context.Context, name string) (Info, error)
+	// Delete removes the object. That it is absent is no error.
+	Delete(ctx context.Context, name string) error
+	// Check reports whether the store can be reached, read and written, and if
+	// not, what to do about it. It is cheap enough to be asked every few seconds.
+	Check(ctx context.Context) error
+}
+
+// Info describes an object.
+type Info struct {
+	Size     int64     // bytes
+	Modified time.Time // when it was last put
+}
