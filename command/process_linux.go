@@ -1,0 +1,103 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sysProcAttr puts the process into a group of its own and has the kernel kill
+// it when the thread that started it ends.
+func sysProcAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// limit puts the limits in force on a process that runs already. Hard limits
+// that are lower stay as they are.
+func limit(pid int, l Limits) error {
+	for _, lim := range []struct {
+		name     string
+		resource int
+		value    int64
+	}{
+		{"memory", unix.RLIMIT_DATA, l.Memory},
+		// Soft and hard are the same, so the kernel kills at once, without a
+		// SIGXCPU that the process could handle.
+		{"cpu", unix.RLIMIT_CPU, int64(cpuLimit(l.CPU) / time.Second)},
+		{"file size", unix.RLIMIT_FSIZE, l.FileBytes},
+		{"open files", unix.RLIMIT_NOFILE, int64(l.OpenFiles)},
+		{"core size", unix.RLIMIT_CORE, 0}, // a core would hold the document, and fill the disk
+	} {
+		if lim.value <= 0 && lim.resource != unix.RLIMIT_CORE {
+			continue
+		}
+		if err := prlimit(pid, lim.resource, uint64(lim.value)); err != nil { //nolint:gosec // not negative
+			return fmt.Errorf("set limit of %s: %w", lim.name, err)
+		}
+	}
+	// When memory runs out, the kernel shall take the process and not the
+	// worker. It may be forbidden, and is not worth failing for.
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
+	return nil
+}
+
+func prlimit(pid, resource int, value uint64) error {
+	var old unix.Rlimit
+	err := unix.Prlimit(pid, resource, nil, &old)
+	if err == nil {
+		value = min(value, old.Max)
+		err = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: value, Max: value}, nil)
+	}
+	if errors.Is(err, unix.ESRCH) { // exited already
+		return nil
+	}
+	return err
+}
+
+// waitExit waits until p has exited and leaves it a zombie, so that its id, which
+// is that of its group, cannot become another's. So there is no state yet.
+func waitExit(p *os.Process) (*os.ProcessState, error) {
+	for {
+		err := unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return nil, err
+		}
+	}
+}
+
+// signalGroup sends a signal to all of p's group. That nobody is left is no
+// error, and nothing else can be done about any other.
+func signalGroup(p *os.Process, s syscall.Signal) { _ = unix.Kill(-p.Pid, s) }
+
+// awaitGroup waits until the group, which has been killed, is gone: its members
+// may still be dying. Where the caller is process 1, as in a container, those
+// left by their parents are the caller's to reap.
+func awaitGroup(id int) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for began := time.Now(); time.Since(began) < patience; {
+		for {
+			if pid, err := unix.Wait4(-id, nil, unix.WNOHANG, nil); pid <= 0 && !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		if errors.Is(unix.Kill(-id, 0), unix.ESRCH) {
+			return
+		}
+		pause.Reset(time.Millisecond)
+		<-pause.C
+	}
+}
+
+// maxMemory returns the largest resident set in bytes.
+func maxMemory(s *os.ProcessState) int64 {
+	if usage, ok := s.SysUsage().(*syscall.Rusage); ok {
+		return usage.Maxrss << 10
+	}
+	return 0
+}
