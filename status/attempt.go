@@ -1,0 +1,183 @@
+package status
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Claim asks to be the only one to run a job for the time of hold, and sets its
+// status to processing. Pass the claim of an earlier call whose answer got lost
+// as again, so that the start is not counted twice; the zero Claim otherwise.
+//
+// The verdict says what came of it; see [jobs.Claim].
+func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
+	c := jobs.Claim{Job: job.ID, Token: again.Token}
+	if c.Token == "" {
+		c.Token = rand.Text()
+	}
+	started, now := Document{Status: words[jobs.Running], Message: messageStarted}, time.Now()
+	head, tail := started.halves()
+	canceledHead, canceledTail := Document{Status: words[jobs.Canceled], Message: messageCanceled}.halves()
+	keys := []string{jobKey(job.ID), claimKey(job.ID), cancelKey(job.ID), logKey(job.ID), detailKey(job.ID)}
+	args := []any{
+		c.Token, hold.Milliseconds(), ttlSeconds, s.MaxCrashes,
+		head, tail, canceledHead, canceledTail,
+		"attempt %d started by " + plain(s.Worker), s.LogCap, now.UnixMilli(),
+	}
+	args = append(args, s.jobFields(job)...)
+	v, err := s.run(ctx, claimScript, keys, args, func(pipe redis.Pipeliner) { index(ctx, pipe, job.ID, now) })
+	if err != nil {
+		return c, unavailable(fmt.Sprintf("claim job %s", job.ID), err)
+	}
+	a, _ := v.([]any)
+	switch got := answer(a); got.text(0) {
+	case "ended":
+		c.Verdict, c.State = jobs.Ended, stateOf(got.text(1))
+	case "busy":
+		c.Verdict, c.Wait = jobs.Busy, time.Duration(got.number(1))*time.Millisecond
+	case "granted":
+		c.Verdict, c.Attempt, c.Crashes = jobs.Granted, int(got.number(1)), int(got.number(2))
+	case "crashloop":
+		c.Verdict, c.Attempt, c.Crashes = jobs.CrashLoop, int(got.number(1)), int(got.number(2))
+	default:
+		return c, unavailable(fmt.Sprintf("claim job %s", job.ID), fmt.Errorf("unexpected answer %v", v))
+	}
+	return c, nil
+}
+
+// jobFields returns what {job:ID}:detail says of a job from its claim on.
+func (s *Store) jobFields(job jobs.Job) []any {
+	f := []any{"kind", string(job.Kind), "input", job.Input, "worker", s.Worker}
+	if !job.Submitted.IsZero() {
+		f = append(f, "submitted_at", job.Submitted.UnixMilli())
+	}
+	if job.Trace != "" {
+		f = append(f, "trace", job.Trace)
+	}
+	return f
+}
+
+// plain makes s safe inside a Lua format string.
+func plain(s string) string {
+	b := make([]byte, 0, len(s))
+	for i := range len(s) {
+		if s[i] == '%' {
+			b = append(b, '%')
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}
+
+// MaxReportLines is how many log lines one report may carry.
+const MaxReportLines = 500
+
+// Report prolongs a granted claim by hold, records the progress p unless it is
+// nil, and adds lines to the job's log. It returns [jobs.ErrCanceled] if
+// someone has asked for the job to stop, and [jobs.ErrLeaseLost] if the claim
+// is no longer the one on record or the job has ended: the writes and the
+// question are one round trip, and a lost claim writes nothing.
+func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines []string) error {
+	doc, step := "", ""
+	if p != nil {
+		doc = Document{Status: words[jobs.Running], Progress: p.Percent(), Message: p.Message}.text()
+		step = p.Step
+	}
+	keys := []string{jobKey(c.Job), claimKey(c.Job), cancelKey(c.Job), logKey(c.Job), detailKey(c.Job)}
+	args := []any{c.Token, hold.Milliseconds(), ttlSeconds, c.Attempt, c.Crashes, s.LogCap, doc, step}
+	for _, line := range lines[:min(len(lines), MaxReportLines)] {
+		args = append(args, line)
+	}
+	what := fmt.Sprintf("report job %s", c.Job)
+	v, err := s.run(ctx, reportScript, keys, args, nil)
+	if err != nil {
+		return unavailable(what, err)
+	}
+	switch v {
+	case "ok":
+		return nil
+	case "canceled":
+		return fmt.Errorf("%s: %w", what, jobs.ErrCanceled)
+	case "lost":
+		return fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
+	}
+	return unavailable(what, fmt.Errorf("unexpected answer %v", v))
+}
+
+// Finish records how the job ended and gives the claim back. A job that has
+// ended before keeps its outcome: Finish then returns nil as well, because the
+// caller's next step, the ack, is the same. It returns [jobs.ErrLeaseLost], and
+// writes nothing, if the claim is not the one on record.
+func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) error {
+	doc := Document{Status: words[o.State]}
+	progress, line := -1, ""
+	switch o.State {
+	case jobs.Succeeded:
+		progress, doc.Message, doc.ResultURL = 100, messageCompleted, o.Result.Object
+		line = fmt.Sprintf("attempt %d completed", c.Attempt)
+	case jobs.Failed:
+		doc.Message, doc.ErrorMsg = messageFailed, clip(o.Reason, MaxErrorMsg)
+		line = fmt.Sprintf("attempt %d failed: %s", c.Attempt, doc.ErrorMsg)
+	case jobs.Canceled:
+		doc.Message = messageCanceled
+		line = fmt.Sprintf("attempt %d canceled", c.Attempt)
+	case jobs.Queued, jobs.Running:
+		panic(fmt.Sprintf("finish job %s as %s", c.Job, o.State))
+	}
+	head, tail := doc.halves()
+	keys := []string{jobKey(c.Job), claimKey(c.Job), cancelKey(c.Job), logKey(c.Job), detailKey(c.Job)}
+	args := []any{
+		c.Token, ttlSeconds, progress, head, tail, line, s.LogCap,
+		"finished_at", time.Now().UnixMilli(), "pages", o.Result.Pages,
+	}
+	v, err := s.run(ctx, finishScript, keys, args, nil)
+	if err != nil {
+		return unavailable(fmt.Sprintf("finish job %s", c.Job), err)
+	}
+	if v == "lost" {
+		return fmt.Errorf("finish job %s: %w", c.Job, jobs.ErrLeaseLost)
+	}
+	return nil
+}
+
+// Release gives a claim back without an outcome, so that the job can be claimed
+// again at once and this start is not taken for a crash. The status becomes
+// queued with message, or stays as it is when message is empty.
+func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error {
+	head, tail := "", ""
+	if message != "" {
+		head, tail = Document{Status: words[jobs.Queued], Message: message}.halves()
+	}
+	line := fmt.Sprintf("attempt %d handed back", c.Attempt)
+	if message != "" {
+		line += ": " + message
+	}
+	keys := []string{jobKey(c.Job), claimKey(c.Job), logKey(c.Job)}
+	v, err := s.run(ctx, releaseScript, keys, []any{c.Token, ttlSeconds, head, tail, line, s.LogCap}, nil)
+	if err != nil {
+		return unavailable(fmt.Sprintf("release job %s", c.Job), err)
+	}
+	if v == "lost" {
+		return fmt.Errorf("release job %s: %w", c.Job, jobs.ErrLeaseLost)
+	}
+	return nil
+}
+
+// clip shortens s to at most n bytes at a rune boundary.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	const more = " …"
+	n -= len(more)
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + more
+}

@@ -1,0 +1,43 @@
+-- Makes one worker the only one to run a job, and counts the start before it
+-- happens. Needs log.lua and job.lua before it.
+--
+-- A token still on record whose hold is over belongs to a worker that ended
+-- without a word: that is a crash. Asking again with the same token (a lost
+-- answer) changes nothing.
+--
+-- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
+-- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 crashes allowed
+--       5 head and 6 tail of the "processing" document
+--       7 head and 8 tail of the "canceled" document
+--       9 log line   10 log cap in bytes   11 started_at   12… detail field, value, …
+-- Returns {'ended', status} | {'busy', ms left} | {'granted', attempt, crashes}
+--       | {'crashloop', attempt, crashes}
+local status, progress = current(KEYS[1])
+if terminal(status) then return {'ended', status} end
+
+local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts', 'crashes')
+local token, attempts, crashes = claim[1], tonumber(claim[3]) or 0, tonumber(claim[4]) or 0
+local left = (tonumber(claim[2]) or 0) - now()
+if token and token ~= ARGV[1] and left > 0 then return {'busy', left} end
+
+if redis.call('EXISTS', KEYS[3]) == 1 then
+  put(KEYS[1], ARGV[7], progress, ARGV[8], ARGV[3])
+  redis.call('HDEL', KEYS[2], 'token', 'until')
+  redis.call('HINCRBY', KEYS[2], 'outcomes', 1)
+  redis.call('DEL', KEYS[3])
+  return {'ended', 'canceled'}
+end
+
+if token ~= ARGV[1] then
+  attempts = attempts + 1
+  if token then crashes = crashes + 1 end
+end
+redis.call('HSET', KEYS[2], 'token', ARGV[1], 'until', now() + ARGV[2], 'attempts', attempts, 'crashes', crashes)
+redis.call('HSET', KEYS[5], 'attempt', attempts, 'crashes', crashes, 'started_at', ARGV[11], unpack(ARGV, 12))
+redis.call('HDEL', KEYS[5], 'step')
+append(KEYS[4], KEYS[2], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+redis.call('EXPIRE', KEYS[5], ARGV[3])
+if crashes >= tonumber(ARGV[4]) then return {'crashloop', attempts, crashes} end
+put(KEYS[1], ARGV[5], 0, ARGV[6], ARGV[3])
+return {'granted', attempts, crashes}

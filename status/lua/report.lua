@@ -1,0 +1,29 @@
+-- Records the progress of a running attempt, prolongs its claim, and says
+-- whether to go on. Needs log.lua and job.lua before it.
+--
+-- A claim that is gone altogether means that Redis lost its data, and that
+-- nobody has claimed the job since: the attempt then puts its claim back.
+--
+-- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
+-- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 attempt   5 crashes   6 log cap in bytes
+--       7 status document, '' to leave it as it is   8 step, '' for none   9… log lines
+-- Returns 'ok' | 'canceled' | 'lost'
+local token = redis.call('HGET', KEYS[2], 'token')
+if not token and redis.call('EXISTS', KEYS[2]) == 0 then
+  redis.call('HSET', KEYS[2], 'token', ARGV[1], 'attempts', ARGV[4], 'crashes', ARGV[5])
+  token = ARGV[1]
+end
+if token ~= ARGV[1] or terminal((current(KEYS[1]))) then return 'lost' end
+
+redis.call('HSET', KEYS[2], 'until', now() + ARGV[2])
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+if ARGV[7] ~= '' then
+  redis.call('SET', KEYS[1], ARGV[7], 'EX', ARGV[3])
+else
+  redis.call('EXPIRE', KEYS[1], ARGV[3])
+end
+if ARGV[8] ~= '' then redis.call('HSET', KEYS[5], 'step', ARGV[8], 'step_' .. ARGV[8] .. '_at', now()) end
+redis.call('EXPIRE', KEYS[5], ARGV[3])
+append(KEYS[4], KEYS[2], {unpack(ARGV, 9)}, tonumber(ARGV[6]), ARGV[3])
+if redis.call('EXISTS', KEYS[3]) == 1 then return 'canceled' end
+return 'ok'

@@ -1,0 +1,128 @@
+// Package redistest starts a real redis-server for a test, on a free port of
+// the loopback interface, and can stop, kill and freeze it.
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a running redis-server. Its data is on disk after every write, so
+// that it survives Kill and Start.
+type Server struct {
+	Host string
+	Port int
+
+	t   testing.TB
+	dir string
+	cmd *exec.Cmd
+}
+
+// New starts a server that ends with the test. Where redis-server is not
+// installed the test is skipped, but on CI it fails: there it must not be missing.
+func New(tb testing.TB) *Server {
+	tb.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatal("redis-server is not installed: CI must run every test")
+		}
+		tb.Skip("redis-server is not installed (Debian: apt-get install redis-server)")
+	}
+	s := &Server{Host: "127.0.0.1", Port: freePort(tb), t: tb, dir: tb.TempDir()}
+	s.Start()
+	tb.Cleanup(func() {
+		if s.cmd != nil {
+			s.Resume()
+			s.Kill()
+		}
+	})
+	return s
+}
+
+// Addr returns host:port.
+func (s *Server) Addr() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// Client returns a client that is closed with the test.
+func (s *Server) Client() *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true})
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Start starts the server, with the data it had when it ended, and waits until
+// it answers.
+func (s *Server) Start() {
+	s.t.Helper()
+	log, err := os.Create(filepath.Join(s.dir, "redis.log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	s.cmd = exec.Command("redis-server", "--bind", s.Host, "--port", strconv.Itoa(s.Port), "--dir", s.dir, //nolint:noctx // lives as long as the test
+		"--save", "", "--appendonly", "yes", "--appendfsync", "no")
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true, MaxRetries: -1})
+	defer c.Close()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		err := c.Ping(context.Background()).Err()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			text, _ := os.ReadFile(log.Name())
+			s.t.Fatalf("redis-server does not answer: %v\n%s", err, text)
+		}
+		pause(10 * time.Millisecond)
+	}
+}
+
+// Kill ends the server as a power cut would.
+func (s *Server) Kill() {
+	s.t.Helper()
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// Freeze stops the server from answering without closing its connections.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Resume ends Freeze.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	a, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		tb.Fatal(fmt.Errorf("address %s is not TCP", l.Addr()))
+	}
+	return a.Port
+}
+
+// pause waits for another process, for which there is no other clock.
+func pause(d time.Duration) { <-time.After(d) }
