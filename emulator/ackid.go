@@ -1,0 +1,58 @@
+package emulator
+
+import (
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// ackIDLength is two 64-bit numbers in hexadecimal: the queue's instance, then
+// the number of the delivery.
+const ackIDLength = 32
+
+// ackID returns the name by which a client settles delivery number n.
+func (q *queue) ackID(n uint64) string {
+	b := make([]byte, 0, ackIDLength)
+	b = appendHex(b, q.instance)
+	b = appendHex(b, n)
+	return string(b)
+}
+
+func appendHex(b []byte, n uint64) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, digits[n>>shift&15])
+	}
+	return b
+}
+
+// deliveries returns the numbers in ids. Ids of another queue, or of another
+// life of this one, are left out: they are as stale as those of an ended lease.
+// The error is INVALID_ARGUMENT for what was never an ack id of this server.
+func (q *queue) deliveries(ids []string) ([]uint64, error) {
+	if len(ids) > maxAckIDs {
+		return nil, status.Errorf(codes.InvalidArgument, "too many ack ids: %d, at most %d", len(ids), maxAckIDs)
+	}
+	numbers := make([]uint64, 0, len(ids))
+	for _, id := range ids {
+		instance, n, ok := parseAckID(id)
+		if !ok {
+			return nil, status.Errorf(codes.InvalidArgument,
+				"You have passed an invalid ack ID to the service (ack_id=%s).", clip(id))
+		}
+		if instance == q.instance {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, nil
+}
+
+func parseAckID(id string) (instance, n uint64, ok bool) {
+	if len(id) != ackIDLength {
+		return 0, 0, false
+	}
+	instance, err1 := strconv.ParseUint(id[:16], 16, 64)
+	n, err2 := strconv.ParseUint(id[16:], 16, 64)
+	return instance, n, err1 == nil && err2 == nil
+}

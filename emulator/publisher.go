@@ -1,0 +1,141 @@
+package emulator
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// publisher is google.pubsub.v1.Publisher.
+type publisher struct{ broker *broker }
+
+func (p publisher) CreateTopic(_ context.Context, req *pubsubpb.Topic) (*pubsubpb.Topic, error) {
+	if err := setTopicDefaults(req); err != nil {
+		return nil, err
+	}
+	return req, p.broker.createTopic(req)
+}
+
+// setTopicDefaults checks what a create request asks for and fills in what it
+// leaves open.
+func setTopicDefaults(pb *pubsubpb.Topic) error {
+	if err := checkName(pb.GetName(), "topics"); err != nil {
+		return err
+	}
+	if err := topicFields.refuse(pb); err != nil {
+		return err
+	}
+	pb.State = pubsubpb.Topic_ACTIVE
+	pb.SatisfiesPzs = false
+	return checkLabels(pb.GetLabels())
+}
+
+func (p publisher) UpdateTopic(_ context.Context, req *pubsubpb.UpdateTopicRequest) (*pubsubpb.Topic, error) {
+	if err := checkName(req.GetTopic().GetName(), "topics"); err != nil {
+		return nil, err
+	}
+	paths, err := topicFields.maskPaths(req.GetUpdateMask(), req.GetTopic())
+	if err != nil {
+		return nil, err
+	}
+	return p.broker.updateTopic(req.GetTopic().GetName(), func(pb *pubsubpb.Topic) error {
+		if slices.Contains(paths, "labels") {
+			pb.Labels = req.GetTopic().GetLabels()
+		}
+		return checkLabels(pb.GetLabels())
+	})
+}
+
+func (p publisher) GetTopic(_ context.Context, req *pubsubpb.GetTopicRequest) (*pubsubpb.Topic, error) {
+	if err := checkName(req.GetTopic(), "topics"); err != nil {
+		return nil, err
+	}
+	_, pb, err := p.broker.topicFor(req.GetTopic())
+	return pb, err
+}
+
+func (p publisher) ListTopics(_ context.Context, req *pubsubpb.ListTopicsRequest) (*pubsubpb.ListTopicsResponse, error) {
+	if err := checkParent(req.GetProject()); err != nil {
+		return nil, err
+	}
+	all := slices.DeleteFunc(p.broker.allTopics(), func(t *pubsubpb.Topic) bool {
+		return !strings.HasPrefix(t.GetName(), req.GetProject()+"/")
+	})
+	part, next, err := page(all, (*pubsubpb.Topic).GetName, req.GetPageSize(), req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	return &pubsubpb.ListTopicsResponse{Topics: part, NextPageToken: next}, nil
+}
+
+func (p publisher) ListTopicSubscriptions(_ context.Context, req *pubsubpb.ListTopicSubscriptionsRequest) (*pubsubpb.ListTopicSubscriptionsResponse, error) {
+	if err := checkName(req.GetTopic(), "topics"); err != nil {
+		return nil, err
+	}
+	t, _, err := p.broker.topicFor(req.GetTopic())
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, sub := range p.broker.allSubscriptions() {
+		if sub.topic == t {
+			names = append(names, sub.pb.GetName())
+		}
+	}
+	part, next, err := page(names, func(s string) string { return s }, req.GetPageSize(), req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	return &pubsubpb.ListTopicSubscriptionsResponse{Subscriptions: part, NextPageToken: next}, nil
+}
+
+func (p publisher) DeleteTopic(_ context.Context, req *pubsubpb.DeleteTopicRequest) (*emptypb.Empty, error) {
+	if err := checkName(req.GetTopic(), "topics"); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, p.broker.deleteTopic(req.GetTopic())
+}
+
+func (p publisher) DetachSubscription(_ context.Context, req *pubsubpb.DetachSubscriptionRequest) (*pubsubpb.DetachSubscriptionResponse, error) {
+	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
+		return nil, err
+	}
+	return &pubsubpb.DetachSubscriptionResponse{}, p.broker.detachSubscription(req.GetSubscription())
+}
+
+func (p publisher) Publish(_ context.Context, req *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+	if err := checkName(req.GetTopic(), "topics"); err != nil {
+		return nil, err
+	}
+	t, _, err := p.broker.topicFor(req.GetTopic())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMessages(req.GetMessages()); err != nil {
+		return nil, err
+	}
+	return &pubsubpb.PublishResponse{MessageIds: p.broker.publish(t, req.GetMessages())}, nil
+}
+
+func checkMessages(msgs []*pubsubpb.PubsubMessage) error {
+	if len(msgs) == 0 || len(msgs) > maxPublishCount {
+		return status.Errorf(codes.InvalidArgument,
+			"The value for message_count is out of range: %d messages, want 1 to %d.", len(msgs), maxPublishCount)
+	}
+	total := 0
+	for i, m := range msgs {
+		if err := checkMessage(m); err != nil {
+			return status.Errorf(codes.InvalidArgument, "message %d: %v", i, err)
+		}
+		total += messageSize(m)
+	}
+	if total > maxPublishBytes {
+		return status.Errorf(codes.InvalidArgument, "publish request too large: %d bytes, at most %d", total, maxPublishBytes)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package emulator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// Pull answers as soon as there is a message. An answer without one means that
+// none came: at once when the client asked for that, shortly before its own
+// deadline, or after maxIdlePull.
+func (s subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
+	sub, err := s.find(req.GetSubscription())
+	if err != nil {
+		return nil, err
+	}
+	if req.GetMaxMessages() <= 0 {
+		return nil, status.Errorf(codes.InvalidArgument, "invalid max_messages %d: it must be greater than 0", req.GetMaxMessages())
+	}
+	w := newWaiter(min(int(req.GetMaxMessages()), maxPullCount), leaving(ctx))
+
+	var got []delivery
+	if req.GetReturnImmediately() { //nolint:staticcheck // deprecated, and still sent
+		got, err = sub.queue.poll(w)
+	} else {
+		got, err = sub.queue.pull(ctx, w)
+	}
+	if err != nil {
+		return nil, pullError(req.GetSubscription(), err)
+	}
+	if err := w.gone(); err != nil && got != nil { // it left in the last moment
+		sub.queue.giveBack(got)
+		return nil, err
+	}
+	return &pubsubpb.PullResponse{ReceivedMessages: sub.queue.received(got)}, nil
+}
+
+// pull blocks until there are messages for w, it is time to answer without any,
+// or ctx ends.
+func (q *queue) pull(ctx context.Context, w *waiter) ([]delivery, error) {
+	got, err := q.ask(w)
+	if err != nil || got != nil {
+		return got, err
+	}
+	idle := time.NewTimer(idleTime(ctx))
+	defer idle.Stop()
+	select {
+	case got, open := <-w.got:
+		if !open {
+			return nil, q.whyClosed()
+		}
+		return got, nil
+	case <-idle.C:
+		q.withdraw(w)
+		return nil, nil
+	case <-ctx.Done():
+		q.withdraw(w)
+		return nil, ctx.Err()
+	}
+}
+
+// leaving returns a function that says why a client will not see an answer sent
+// now: it has left, or is about to. Without this a client with deadlines too
+// short for the way there and back would take every message and see none.
+func leaving(ctx context.Context) func() error {
+	const answerTime = time.Millisecond // over loopback, on a busy machine
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx.Err
+	}
+	return func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if time.Until(deadline) < answerTime {
+			return context.DeadlineExceeded
+		}
+		return nil
+	}
+}
+
+// idleTime returns how long a pull may wait. It ends a little before the
+// client's deadline: a message handed over while the client gives up would be
+// leased to nobody until its lease ends.
+func idleTime(ctx context.Context) time.Duration {
+	const margin = 10 * time.Millisecond
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return maxIdlePull
+	}
+	left := time.Until(deadline)
+	return min(left-min(margin, left/4), maxIdlePull)
+}
+
+// received returns what a client is sent of each delivery.
+func (q *queue) received(ds []delivery) []*pubsubpb.ReceivedMessage {
+	msgs := make([]*pubsubpb.ReceivedMessage, len(ds))
+	for i, d := range ds {
+		msgs[i] = &pubsubpb.ReceivedMessage{AckId: q.ackID(d.number), Message: d.msg.pb}
+	}
+	return msgs
+}
+
+// pullError translates why a queue is closed; other errors pass.
+func pullError(name string, err error) error {
+	switch {
+	case errors.Is(err, errSubscriptionDeleted):
+		return errNotFound(name)
+	case errors.Is(err, errSubscriptionDetached):
+		return status.Errorf(codes.FailedPrecondition, "Subscription is detached (resource=%s).", clip(name))
+	default:
+		return err
+	}
+}
+
+// Acknowledge passes over ids whose lease has ended.
+func (s subscriber) Acknowledge(_ context.Context, req *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
+	q, numbers, err := s.settle(req.GetSubscription(), req.GetAckIds())
+	if err != nil {
+		return nil, err
+	}
+	q.acknowledge(numbers)
+	return &emptypb.Empty{}, nil
+}
+
+// ModifyAckDeadline passes over ids whose lease has ended.
+func (s subscriber) ModifyAckDeadline(_ context.Context, req *pubsubpb.ModifyAckDeadlineRequest) (*emptypb.Empty, error) {
+	q, numbers, err := s.settle(req.GetSubscription(), req.GetAckIds())
+	if err != nil {
+		return nil, err
+	}
+	d, err := extension(req.GetAckDeadlineSeconds())
+	if err != nil {
+		return nil, err
+	}
+	q.extend(numbers, d)
+	return &emptypb.Empty{}, nil
+}
+
+func (s subscriber) settle(name string, ids []string) (*queue, []uint64, error) {
+	sub, err := s.find(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(ids) == 0 {
+		return nil, nil, status.Error(codes.InvalidArgument, "No ack ids specified.")
+	}
+	numbers, err := sub.queue.deliveries(ids)
+	return sub.queue, numbers, err
+}
+
+// extension checks the seconds of a modack: 0 hands the message back.
+func extension(seconds int32) (time.Duration, error) {
+	d := time.Duration(seconds) * time.Second
+	if d < 0 || d > maxAckDeadline {
+		return 0, status.Errorf(codes.InvalidArgument, "invalid ack_deadline_seconds %d: want 0 to 600", seconds)
+	}
+	return d, nil
+}

@@ -1,0 +1,109 @@
+package emulator
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+)
+
+// What a resource may set. Everything else that has a value is refused, so that
+// nobody tests against a promise this server does not keep. Fields the service
+// itself fills in are passed over, as Google does.
+var (
+	topicFields = fields{
+		built:  []string{"name", "labels"},
+		output: []string{"state", "satisfies_pzs"},
+	}
+	subscriptionFields = fields{
+		built: []string{"name", "topic", "labels", "ack_deadline_seconds", "message_retention_duration"},
+		output: []string{
+			"state", "detached", "topic_message_retention_duration", "analytics_hub_subscription_info",
+		},
+	}
+)
+
+type fields struct{ built, output []string }
+
+// refuse returns UNIMPLEMENTED, naming the field, when m sets anything that is
+// not built.
+func (f fields) refuse(m proto.Message) error {
+	var unbuilt []string
+	m.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		name := string(fd.Name())
+		if !slices.Contains(f.built, name) && !slices.Contains(f.output, name) && !meansNothing(fd, v) {
+			unbuilt = append(unbuilt, name)
+		}
+		return true
+	})
+	if len(unbuilt) == 0 {
+		return nil
+	}
+	slices.Sort(unbuilt)
+	return errUnbuilt(m, strings.Join(unbuilt, ", "))
+}
+
+func errUnbuilt(m proto.Message, field string) error {
+	return status.Errorf(codes.Unimplemented, "%s.%s is not implemented by this server",
+		m.ProtoReflect().Descriptor().Name(), field)
+}
+
+// meansNothing knows the two fields whose empty message asks for what this
+// server does anyway: no push endpoint is pull, no time to live is for ever.
+func meansNothing(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+	switch fd.Name() {
+	case "push_config", "expiration_policy":
+		return proto.Size(v.Message().Interface()) == 0
+	default:
+		return false
+	}
+}
+
+// maskPaths returns the top-level fields an update is to change. Google wants a
+// mask that is not empty, names real fields, and leaves the name alone.
+func (f fields) maskPaths(mask *fieldmaskpb.FieldMask, m proto.Message) ([]string, error) {
+	if len(mask.GetPaths()) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "The update_mask in the request must be set and not empty.")
+	}
+	known := m.ProtoReflect().Descriptor().Fields()
+	paths := make(map[string]bool)
+	for _, path := range mask.GetPaths() {
+		top, _, _ := strings.Cut(path, ".")
+		switch fd := known.ByName(protoreflect.Name(top)); {
+		case fd == nil:
+			return nil, status.Errorf(codes.InvalidArgument, "update_mask: %s has no field %s",
+				m.ProtoReflect().Descriptor().Name(), clip(path))
+		case top == "name" || top == "topic" || slices.Contains(f.output, top):
+			return nil, status.Errorf(codes.InvalidArgument, "update_mask: %s cannot be changed", clip(path))
+		case !slices.Contains(f.built, top) && !isClear(fd, m):
+			return nil, errUnbuilt(m, top)
+		case top != path:
+			return nil, status.Errorf(codes.InvalidArgument, "update_mask: %s is not a whole field", clip(path))
+		}
+		paths[top] = true
+	}
+	return slices.Sorted(maps.Keys(paths)), nil
+}
+
+// isClear reports whether m leaves fd at what it always is here.
+func isClear(fd protoreflect.FieldDescriptor, m proto.Message) bool {
+	r := m.ProtoReflect()
+	return !r.Has(fd) || meansNothing(fd, r.Get(fd))
+}
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return status.Errorf(codes.InvalidArgument, "too many labels: %d, at most %d", len(labels), maxLabels)
+	}
+	for k, v := range labels {
+		if k == "" || len(k) > 63*4 || len(v) > 63*4 { // 63 characters of up to four bytes
+			return status.Errorf(codes.InvalidArgument, "invalid label %s: keys have 1 to 63 characters, values up to 63", clip(k))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package emulator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// serviceDescs are the services of google.pubsub.v1 as gRPC knows them.
+var serviceDescs = []*grpc.ServiceDesc{
+	&pubsubpb.Publisher_ServiceDesc,
+	&pubsubpb.Subscriber_ServiceDesc,
+	&pubsubpb.SchemaService_ServiceDesc,
+}
+
+// A rest serves the REST form of the services: it turns an HTTP request into
+// the message of a unary call and calls the same code as gRPC does.
+type rest struct {
+	routes []route
+}
+
+// A route is one google.api.http binding.
+type route struct {
+	method string // of HTTP
+	path   template
+	body   string // "*", the name of a field, or "" for none
+	call   func(ctx context.Context, decode func(any) error) (any, error)
+}
+
+// newRest reads the bindings of the services from the descriptors inside
+// pubsubpb. services holds the implementation of each of serviceDescs.
+func newRest(services []any, intercept grpc.UnaryServerInterceptor) *rest {
+	h := &rest{}
+	for i, desc := range serviceDescs {
+		for _, m := range desc.Methods {
+			call := func(ctx context.Context, decode func(any) error) (any, error) {
+				return m.Handler(services[i], ctx, decode, intercept)
+			}
+			h.routes = append(h.routes, bindings(desc.ServiceName, m.MethodName, call)...)
+		}
+	}
+	return h
+}
+
+// bindings returns the routes of one method. It panics when the annotations,
+// which are compiled in, say something this package cannot read.
+func bindings(service, method string, call func(context.Context, func(any) error) (any, error)) []route {
+	var routes []route
+	for _, rule := range httpRules(service, method) {
+		verb, path := pattern(rule)
+		t, err := parseTemplate(path)
+		if err != nil {
+			panic(fmt.Sprintf("emulator: http rule of %s.%s: %v", service, method, err))
+		}
+		routes = append(routes, route{method: verb, path: t, body: rule.GetBody(), call: call})
+	}
+	return routes
+}
+
+func httpRules(service, method string) []*annotations.HttpRule {
+	for _, file := range []protoreflect.FileDescriptor{
+		pubsubpb.File_google_pubsub_v1_pubsub_proto, pubsubpb.File_google_pubsub_v1_schema_proto,
+	} {
+		s := file.Services().ByName(protoreflect.FullName(service).Name())
+		if s == nil {
+			continue
+		}
+		options := s.Methods().ByName(protoreflect.Name(method)).Options()
+		if rule, ok := proto.GetExtension(options, annotations.E_Http).(*annotations.HttpRule); ok && rule != nil {
+			return append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...)
+		}
+	}
+	return nil
+}
+
+func pattern(rule *annotations.HttpRule) (method, path string) {
+	switch p := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		return http.MethodGet, p.Get
+	case *annotations.HttpRule_Put:
+		return http.MethodPut, p.Put
+	case *annotations.HttpRule_Post:
+		return http.MethodPost, p.Post
+	case *annotations.HttpRule_Delete:
+		return http.MethodDelete, p.Delete
+	case *annotations.HttpRule_Patch:
+		return http.MethodPatch, p.Patch
+	default:
+		panic(fmt.Sprintf("emulator: http rule %v", rule))
+	}
+}
+
+func (h *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, err := h.serve(w, r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	// The client is gone if this fails; there is nobody left to tell.
+	_, _ = w.Write(answer)
+}
+
+func (h *rest) serve(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	route, vars := h.route(r.Method, r.URL.EscapedPath())
+	if route == nil {
+		return nil, status.Errorf(codes.NotFound, "no method is bound to %s %s", r.Method, clip(r.URL.Path))
+	}
+	query, format, err := readQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := route.call(r.Context(), func(in any) error {
+		if err := route.bindRequest(in.(proto.Message), vars, query, body); err != nil {
+			return status.Error(codes.InvalidArgument, err.Error())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return format.marshal(resp.(proto.Message))
+}
+
+// route returns the binding for a request and the values in its path. Where two
+// match, the one with a verb is meant: a resource name holds no colon.
+func (h *rest) route(method, path string) (*route, []string) {
+	var found *route
+	var vars []string
+	for i := range h.routes {
+		r := &h.routes[i]
+		if r.method != method {
+			continue
+		}
+		if v, ok := r.path.match(path); ok && (found == nil || r.path.verb != "") {
+			found, vars = r, v
+		}
+	}
+	return found, vars
+}
+
+// readBody returns the request's body. Its time is limited, and its size.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	const longest = time.Minute
+	conn := http.NewResponseController(w)
+	// Recorders in tests have no deadlines; a real connection always has.
+	_ = conn.SetReadDeadline(time.Now().Add(longest))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return nil, status.Errorf(codes.InvalidArgument, "Request payload size exceeds the limit: %d bytes.", maxBodyBytes)
+	}
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "read body: %v", err)
+	}
+	_ = conn.SetReadDeadline(time.Time{}) // a pull may wait for longer
+	return body, nil
+}
+
+// A format is how a client wants its answer.
+type format struct{ enumNumbers bool }
+
+// readQuery parses a query and takes the parameters out that every Google API
+// has. Those that would change nothing here are dropped.
+func readQuery(raw string) (url.Values, format, error) {
+	var f format
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, f, fmt.Errorf("invalid query: %w", err)
+	}
+	for _, name := range []string{"alt", "$alt"} {
+		kind, options, _ := strings.Cut(query.Get(name), ";")
+		if kind != "" && kind != "json" {
+			return nil, f, fmt.Errorf("%s=%s is not supported, only json", name, clip(kind))
+		}
+		// The REST transports of Google's own clients ask for this.
+		f.enumNumbers = f.enumNumbers || options == "enum-encoding=int"
+		query.Del(name)
+	}
+	for _, name := range []string{"key", "access_token", "quotaUser", "prettyPrint", "$prettyPrint"} {
+		query.Del(name)
+	}
+	return query, f, nil
+}
+
+func (f format) marshal(m proto.Message) ([]byte, error) {
+	b, err := protojson.MarshalOptions{UseEnumNumbers: f.enumNumbers}.Marshal(m)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "marshal answer: %v", err)
+	}
+	// protojson varies its white space from build to build on purpose.
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return nil, status.Errorf(codes.Internal, "indent answer: %v", err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// writeError answers with err in the form of all Google APIs.
+func writeError(w http.ResponseWriter, err error) {
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.FromContextError(err)
+	}
+	type problem struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Status  string `json:"status"`
+	}
+	httpCode := httpStatus(st.Code())
+	body, err := json.MarshalIndent(map[string]problem{
+		"error": {httpCode, st.Message(), code.Code(st.Code()).String()},
+	}, "", "  ")
+	if err != nil {
+		panic(err) // two strings and a number always marshal
+	}
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	w.WriteHeader(httpCode)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// httpStatus is the mapping in google/rpc/code.proto.
+func httpStatus(c codes.Code) int {
+	switch c {
+	case codes.OK:
+		return http.StatusOK
+	case codes.Canceled:
+		return 499 // client closed request
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
+		return http.StatusBadRequest
+	case codes.DeadlineExceeded:
+		return http.StatusGatewayTimeout
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.AlreadyExists, codes.Aborted:
+		return http.StatusConflict
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case codes.Unimplemented:
+		return http.StatusNotImplemented
+	case codes.Unavailable:
+		return http.StatusServiceUnavailable
+	case codes.Unknown, codes.Internal, codes.DataLoss:
+		return http.StatusInternalServerError
+	default:
+		return http.StatusInternalServerError
+	}
+}

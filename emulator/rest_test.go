@@ -1,0 +1,311 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+type answer struct {
+	code int
+	body map[string]any
+	text string
+}
+
+// get makes an HTTP request and reads the answer.
+func get(t *testing.T, method, url, body string) (answer, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(soon(t), method, url, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer closeIt(t, resp.Body)
+	text, err := io.ReadAll(resp.Body)
+	a := answer{code: resp.StatusCode, text: string(text)}
+	_ = json.Unmarshal(text, &a.body) // some answers are not JSON
+	return a, err
+}
+
+// mustGet is get for requests that get an answer, with the wanted status.
+func mustGet(t *testing.T, want int, method, url, body string) answer {
+	t.Helper()
+	a, err := get(t, method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.code != want {
+		t.Fatalf("%s %s: %d %s, want %d", method, url, a.code, a.text, want)
+	}
+	return a
+}
+
+// The lines of the specification, run by the shell with nothing changed but the
+// address.
+func TestE01CurlLinesOfTheSpecificationWork(t *testing.T) {
+	s, addr := start(t)
+	script := `set -e
+curl -sS --fail -X PUT http://localhost:8085/v1/projects/local-dev/topics/pdf-processing-topic
+curl -sS --fail -X PUT http://localhost:8085/v1/projects/local-dev/subscriptions/pdf-processing-subscription \
+  -H 'Content-Type: application/json' \
+  -d '{"topic": "projects/local-dev/topics/pdf-processing-topic", "ackDeadlineSeconds": 600}'
+for i in 1 2 3 4 5; do
+  curl -sS --fail -X POST http://localhost:8085/v1/projects/local-dev/topics/pdf-processing-topic:publish \
+    -H 'Content-Type: application/json' \
+    -d "{\"messages\": [{\"data\": \"$(echo '{\"job_id\":\"test-'$i'\",\"pdf_path\":\"test.pdf\"}' | base64)\"}]}"
+done
+`
+	cmd := exec.CommandContext(soon(t), "bash", "-c", strings.ReplaceAll(script, "localhost:8085", addr))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	st := s.Stats()[0]
+	if st.Subscription != "projects/local-dev/subscriptions/pdf-processing-subscription" || st.Undelivered != 5 {
+		t.Errorf("stats %+v, want 5 messages", st)
+	}
+	sub, err := subscriber{broker: s.broker}.find(st.Subscription)
+	if err != nil || sub.pb.GetAckDeadlineSeconds() != 600 {
+		t.Errorf("subscription %v, %v; want an ack deadline of 600 s", sub.pb, err)
+	}
+}
+
+func TestE01PullAndAcknowledgeOverREST(t *testing.T) {
+	s, addr := start(t)
+	base := "http://" + addr + "/v1/"
+	published := mustGet(t, 200, "POST", base+testTopic+":publish", `{"messages":[{"data":"aGVsbG8=","attributes":{"k":"v"}}]}`)
+	got := mustGet(t, 200, "POST", base+testSub+":pull", `{"maxMessages":10}`)
+	received := got.body["receivedMessages"].([]any)[0].(map[string]any)
+	m := received["message"].(map[string]any)
+	if m["data"] != "aGVsbG8=" || m["messageId"] != published.body["messageIds"].([]any)[0] {
+		t.Errorf("pulled %s, published %s", got.text, published.text)
+	}
+	ackID := received["ackId"].(string)
+	mustGet(t, 200, "POST", base+testSub+":modifyAckDeadline", `{"ackIds":["`+ackID+`"],"ackDeadlineSeconds":30}`)
+	mustGet(t, 200, "POST", base+testSub+":acknowledge", `{"ackIds":["`+ackID+`"]}`)
+	if st := s.Stats()[0]; st.Undelivered+st.Leased != 0 {
+		t.Errorf("stats %+v, want nothing left", st)
+	}
+}
+
+func TestE01ResourcesOverREST(t *testing.T) {
+	_, addr := start(t)
+	base := "http://" + addr + "/v1/"
+	a := mustGet(t, 200, "GET", base+testSub, "")
+	if a.body["name"] != testSub || a.body["ackDeadlineSeconds"] != 600.0 || a.body["state"] != "ACTIVE" {
+		t.Errorf("subscription is %s", a.text)
+	}
+	if a := mustGet(t, 200, "GET", base+testSub+"?%24alt=json%3Benum-encoding%3Dint", ""); a.body["state"] != 1.0 {
+		t.Errorf("subscription with enums by number is %s", a.text)
+	}
+	a = mustGet(t, 200, "PATCH", base+testSub, `{"subscription":{"ackDeadlineSeconds":30,"labels":{"a":"b"}},"updateMask":"ackDeadlineSeconds"}`)
+	if a.body["ackDeadlineSeconds"] != 30.0 || a.body["labels"] != nil {
+		t.Errorf("updated subscription is %s, want only the deadline changed", a.text)
+	}
+	a = mustGet(t, 200, "GET", base+"projects/test/topics?pageSize=1", "")
+	if len(a.body["topics"].([]any)) != 1 || a.body["nextPageToken"] != nil {
+		t.Errorf("topics are %s", a.text)
+	}
+	a = mustGet(t, 200, "GET", base+testTopic+"/subscriptions", "")
+	if a.body["subscriptions"].([]any)[0] != testSub {
+		t.Errorf("subscriptions of the topic are %s", a.text)
+	}
+	mustGet(t, 200, "DELETE", base+testTopic, "")
+	if a := mustGet(t, 200, "GET", base+testSub, ""); a.body["topic"] != deletedTopic {
+		t.Errorf("subscription of a deleted topic is %s", a.text)
+	}
+	mustGet(t, 200, "POST", base+testSub+":detach", "{}")
+	if a := mustGet(t, 400, "POST", base+testSub+":pull", `{"maxMessages":1}`); a.body["error"].(map[string]any)["status"] != "FAILED_PRECONDITION" {
+		t.Errorf("pull from a detached subscription: %s", a.text)
+	}
+	mustGet(t, 200, "DELETE", base+testSub, "")
+	mustGet(t, 404, "GET", base+testSub, "")
+}
+
+func TestE01ErrorsOverREST(t *testing.T) {
+	_, addr := start(t)
+	tests := []struct {
+		name, method, path, body string
+		code                     int
+		status                   string
+	}{
+		{"no such topic", "GET", "projects/test/topics/none", "", 404, "NOT_FOUND"},
+		{"topic exists", "PUT", testTopic, "{}", 409, "ALREADY_EXISTS"},
+		{"no such method", "GET", "projects/test", "", 404, "NOT_FOUND"},
+		{"no such verb", "POST", testTopic + ":frobnicate", "{}", 404, "NOT_FOUND"},
+		{"bad JSON", "POST", testTopic + ":publish", "{", 400, "INVALID_ARGUMENT"},
+		{"unknown field", "PUT", "projects/test/topics/new", `{"colour":1}`, 400, "INVALID_ARGUMENT"},
+		{"deep JSON", "PUT", "projects/test/topics/new", strings.Repeat(`{"a":`, 100_000), 400, "INVALID_ARGUMENT"},
+		{"bad base64", "POST", testTopic + ":publish", `{"messages":[{"data":"%"}]}`, 400, "INVALID_ARGUMENT"},
+		{"unknown query parameter", "GET", testTopic + "?colour=red", "", 400, "INVALID_ARGUMENT"},
+		{"bad number in the query", "GET", "projects/test/topics?pageSize=many", "", 400, "INVALID_ARGUMENT"},
+		{"repeated query parameter", "GET", "projects/test/topics?pageSize=1&pageSize=2", "", 400, "INVALID_ARGUMENT"},
+		{"query beside a body", "POST", testSub + ":pull?maxMessages=1", "{}", 400, "INVALID_ARGUMENT"},
+		{"body where none belongs", "GET", testTopic, `{"a":1}`, 400, "INVALID_ARGUMENT"},
+		{"too large", "POST", testTopic + ":publish", strings.Repeat(" ", maxBodyBytes+1), 400, "INVALID_ARGUMENT"},
+		{"slash in a name", "GET", "projects/test/topics/a%2Fb", "", 400, "INVALID_ARGUMENT"},
+		{"schema", "GET", "projects/test/schemas", "", 501, "UNIMPLEMENTED"},
+		{"snapshot", "PUT", "projects/test/snapshots/snap", `{"subscription":"` + testSub + `"}`, 501, "UNIMPLEMENTED"},
+		{"seek", "POST", testSub + ":seek", `{"time":"2026-01-01T00:00:00Z"}`, 501, "UNIMPLEMENTED"},
+		{"filter", "PUT", "projects/test/subscriptions/new", `{"topic":"` + testTopic + `","filter":"a"}`, 501, "UNIMPLEMENTED"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := mustGet(t, tt.code, tt.method, "http://"+addr+"/v1/"+tt.path, tt.body)
+			problem, _ := a.body["error"].(map[string]any)
+			if problem["status"] != tt.status || problem["code"] != float64(tt.code) || problem["message"] == "" {
+				t.Errorf("answer %s, want code %d and status %s", a.text, tt.code, tt.status)
+			}
+		})
+	}
+}
+
+func TestE01All34BindingsAreServed(t *testing.T) {
+	h := newRest([]any{publisher{newBroker()}, subscriber{broker: newBroker()}, schemas{}}, nil)
+	if len(h.routes) != 34 {
+		t.Errorf("%d bindings, want 34", len(h.routes))
+	}
+	for _, r := range h.routes {
+		path := "/" + strings.Join(r.path.segments, "/")
+		path = strings.ReplaceAll(path, "*", "x")
+		if r.path.verb != "" {
+			path += ":" + r.path.verb
+		}
+		found, vars := h.route(r.method, path)
+		if found == nil || found.path.verb != r.path.verb || len(vars) != len(r.path.vars) {
+			t.Errorf("%s %s finds %v", r.method, path, found)
+		}
+	}
+}
+
+func TestE06HealthStatsAndMetrics(t *testing.T) {
+	_, addr := start(t)
+	base := "http://" + addr
+	mustGet(t, 200, "POST", base+"/v1/"+testTopic+":publish", `{"messages":[{"data":"aGVsbG8="},{"data":"aGVsbG8="}]}`)
+	mustGet(t, 200, "POST", base+"/v1/"+testSub+":pull", `{"maxMessages":1}`)
+	if a := mustGet(t, 200, "GET", base+"/healthz", ""); a.text != "ok\n" {
+		t.Errorf("healthz: %q", a.text)
+	}
+	var stats []map[string]any
+	if err := json.Unmarshal([]byte(mustGet(t, 200, "GET", base+"/stats", "").text), &stats); err != nil {
+		t.Fatal(err)
+	}
+	s := stats[0]
+	if s["subscription"] != testSub || s["topic"] != testTopic || s["undelivered"] != 1.0 || s["leased"] != 1.0 || s["oldest_age_seconds"].(float64) <= 0 {
+		t.Errorf("stats: %v", stats)
+	}
+	metrics := mustGet(t, 200, "GET", base+"/metrics", "").text
+	for _, want := range []string{
+		`pubsub_subscription_undelivered_messages{subscription="` + testSub + `"} 1`,
+		`pubsub_subscription_leased_messages{subscription="` + testSub + `"} 1`,
+		`pubsub_subscription_oldest_message_age_seconds{subscription="` + testSub + `"} `,
+		`pubsub_subscription_delivered_total{subscription="` + testSub + `"} 1`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+}
+
+func TestParseTemplate(t *testing.T) {
+	tests := []struct {
+		name, template, path string
+		want                 []string // nil when the path is not matched
+	}{
+		{"variable and verb", "/v1/{topic=projects/*/topics/*}:publish", "/v1/projects/p/topics/t:publish", []string{"projects/p/topics/t"}},
+		{"other verb", "/v1/{topic=projects/*/topics/*}:publish", "/v1/projects/p/topics/t:pull", nil},
+		{"variable in the middle", "/v1/{project=projects/*}/topics", "/v1/projects/p/topics", []string{"projects/p"}},
+		{"escapes", "/v1/{topic=projects/*/topics/*}", "/v1/projects/p/topics/a%25b", []string{"projects/p/topics/a%b"}},
+		{"bad escape", "/v1/{topic=projects/*/topics/*}", "/v1/projects/p/topics/a%2", nil},
+		{"empty segment", "/v1/{topic=projects/*/topics/*}", "/v1/projects//topics/t", nil},
+		{"too long", "/v1/{topic=projects/*/topics/*}", "/v1/projects/p/topics/t/x", nil},
+		{"plain variable", "/v1/{name}", "/v1/x", []string{"x"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tmpl, err := parseTemplate(tt.template)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := tmpl.match(tt.path)
+			if ok != (tt.want != nil) || strings.Join(got, "|") != strings.Join(tt.want, "|") {
+				t.Errorf("match: %q, %v; want %q", got, ok, tt.want)
+			}
+		})
+	}
+	for _, bad := range []string{"v1", "/v1/{a=b", "/v1/**", "/v1//x", "/v1/{a=**}"} {
+		if _, err := parseTemplate(bad); err == nil {
+			t.Errorf("template %q was accepted", bad)
+		}
+	}
+}
+
+func FuzzREST(f *testing.F) {
+	f.Add("PUT", "/v1/"+testTopic, "", []byte(`{"labels":{"a":"b"}}`))
+	f.Add("POST", "/v1/"+testTopic+":publish", "", []byte(`{"messages":[{"data":"eA=="}]}`))
+	f.Add("PATCH", "/v1/"+testSub, "", []byte(`{"subscription":{"ackDeadlineSeconds":30},"updateMask":"ackDeadlineSeconds"}`))
+	f.Add("GET", "/v1/projects/test/topics", "pageSize=1&pageToken=YQ", []byte{})
+	f.Add("GET", "/v1/projects/test/schemas/x", "view=FULL&revisionId=1", []byte{})
+	f.Add("DELETE", "/v1/projects/test/schemas/x:deleteRevision", "revision_id=%zz&$alt=json", []byte("{}"))
+	f.Fuzz(func(t *testing.T, method, path, query string, body []byte) {
+		b := newBroker()
+		if err := b.createTopic(&pubsubpb.Topic{Name: testTopic}); err != nil {
+			t.Fatal(err)
+		}
+		h := newRest([]any{publisher{b}, subscriber{broker: b}, schemas{}}, new(faults).unary)
+		if strings.HasSuffix(path, ":pull") {
+			return // would wait
+		}
+		u, err := url.Parse("http://x" + path)
+		if err != nil {
+			return
+		}
+		u.RawQuery = query
+		req := &http.Request{Method: method, URL: u, Body: io.NopCloser(bytes.NewReader(body)), Header: http.Header{}}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req.WithContext(t.Context()))
+		if !json.Valid(w.Body.Bytes()) {
+			t.Errorf("answer %d %q is not JSON", w.Code, w.Body)
+		}
+		if w.Code >= 500 && w.Code != http.StatusNotImplemented {
+			t.Errorf("answer %d %q to a bad request", w.Code, w.Body)
+		}
+	})
+}
+
+// FuzzBind sets fields of a message that has one of each kind.
+func FuzzBind(f *testing.F) {
+	f.Add("ack_deadline_seconds", "10")
+	f.Add("deadLetterPolicy.maxDeliveryAttempts", "7")
+	f.Add("messageRetentionDuration", "600s")
+	f.Add("state", "ACTIVE")
+	f.Add("state", "2")
+	f.Add("labels.a", "b")
+	f.Add("filter", "\xff")
+	f.Add("enableMessageOrdering", "true")
+	f.Add("messageTransforms", "{}")
+	f.Fuzz(func(t *testing.T, path, value string) {
+		for _, m := range []proto.Message{&pubsubpb.Subscription{}, &pubsubpb.PullRequest{}, &pubsubpb.StreamingPullRequest{}, &pubsubpb.PubsubMessage{}} {
+			if err := setField(m.ProtoReflect(), path, value, false); err != nil {
+				continue
+			}
+			if _, err := proto.Marshal(m); err != nil {
+				t.Errorf("%s=%q made a message that does not marshal: %v", path, value, err)
+			}
+			m.ProtoReflect().Range(func(protoreflect.FieldDescriptor, protoreflect.Value) bool { return true })
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package emulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// SubscriptionStats is what one subscription holds and has done.
+type SubscriptionStats struct {
+	Subscription string `json:"subscription"`
+	Topic        string `json:"topic"`
+	// Undelivered messages are available: nobody holds a lease on them.
+	Undelivered int `json:"undelivered"`
+	// Leased messages were handed out and are not yet acknowledged.
+	Leased int `json:"leased"`
+	// OldestAge is how long ago the oldest message, undelivered or leased, was
+	// published; 0 when there is none. In JSON it is a number of seconds.
+	OldestAge time.Duration `json:"-"`
+	// OldestAgeSeconds is OldestAge for JSON.
+	OldestAgeSeconds float64 `json:"oldest_age_seconds"`
+	// WaitingPulls are the pulls and streams that wait for a message.
+	WaitingPulls int `json:"waiting_pulls"`
+	Counters
+}
+
+// Counters count messages, or deliveries of messages, since the subscription
+// was created.
+type Counters struct {
+	Published   uint64 `json:"published"`
+	Delivered   uint64 `json:"delivered"`
+	Redelivered uint64 `json:"redelivered"` // of Delivered: not the message's first
+	Acked       uint64 `json:"acked"`
+	Nacked      uint64 `json:"nacked"`
+	Expired     uint64 `json:"expired"` // leases that ran out
+	Dropped     uint64 `json:"dropped"` // older than the retention
+}
+
+// stats returns the queue's part of the statistics.
+func (q *queue) stats() SubscriptionStats {
+	v := q.enter()
+	defer v.leave()
+	s := SubscriptionStats{
+		Undelivered:  q.ready(),
+		Leased:       len(q.leases),
+		WaitingPulls: q.waiters.Len() + q.parked.Len(),
+		Counters:     q.count,
+	}
+	if q.order.front != nil {
+		s.OldestAge = v.now - q.order.front.msg.at
+		s.OldestAgeSeconds = s.OldestAge.Seconds()
+	}
+	return s
+}
+
+// Stats returns the statistics of every subscription, sorted by name.
+func (s *Server) Stats() []SubscriptionStats {
+	subs := s.broker.allSubscriptions()
+	all := make([]SubscriptionStats, 0, len(subs))
+	for _, sub := range subs {
+		st := sub.queue.stats()
+		st.Subscription, st.Topic = sub.pb.GetName(), sub.pb.GetTopic()
+		all = append(all, st)
+	}
+	slices.SortFunc(all, func(a, b SubscriptionStats) int {
+		return strings.Compare(a.Subscription, b.Subscription)
+	})
+	return all
+}
+
+// serveStats answers with the statistics as a JSON array.
+func (s *Server) serveStats(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	// Fails only when the client has gone.
+	_ = json.NewEncoder(w).Encode(s.Stats())
+}

@@ -1,0 +1,198 @@
+package emulator
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errStreamClosed is why a stream ends that its client closed in good order.
+var errStreamClosed = errors.New("stream closed by the client")
+
+// A stream is one StreamingPull call. Messages go out on the handler's
+// goroutine, requests come in on one of their own.
+type stream struct {
+	call   pubsubpb.Subscriber_StreamingPullServer
+	queue  *queue
+	name   string // of the subscription
+	waiter *waiter
+	// ping asks for an answer to a keepalive. It has room for one: an answer to
+	// the last of several answers all.
+	ping chan struct{}
+}
+
+// StreamingPull sends messages until the client closes the stream. Acks and
+// extensions that come in on it are taken like those of unary calls.
+func (s subscriber) StreamingPull(call pubsubpb.Subscriber_StreamingPullServer) error {
+	first, err := call.Recv()
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(call.Context())
+	defer end(nil)
+	st, err := s.open(ctx, call, first)
+	if err != nil {
+		return err
+	}
+	// Recv returns only once this handler has, so the receiver cannot be joined
+	// here: Serve does, after the last call has ended.
+	s.receivers.Go(func() { end(st.receive(first)) })
+	return st.send(ctx)
+}
+
+// open checks the first request of a stream.
+func (s subscriber) open(ctx context.Context, call pubsubpb.Subscriber_StreamingPullServer, first *pubsubpb.StreamingPullRequest) (*stream, error) {
+	sub, err := s.find(first.GetSubscription())
+	if err != nil {
+		return nil, err
+	}
+	lease, err := streamDeadline(first.GetStreamAckDeadlineSeconds())
+	if err != nil {
+		return nil, err
+	}
+	w := newWaiter(maxPullCount, ctx.Err)
+	w.lease = lease
+	w.flow = &flow{
+		maxCount: int(max(first.GetMaxOutstandingMessages(), 0)),
+		maxBytes: int(max(first.GetMaxOutstandingBytes(), 0)),
+	}
+	st := &stream{call: call, queue: sub.queue, name: first.GetSubscription(), waiter: w}
+	if first.GetProtocolVersion() >= 1 { // the client waits for answers to its keepalives
+		st.ping = make(chan struct{}, 1)
+	}
+	return st, nil
+}
+
+// send hands out messages until ctx ends or the subscription closes.
+func (st *stream) send(ctx context.Context) error {
+	for {
+		got, err := st.queue.ask(st.waiter)
+		if err == nil && got == nil {
+			got, err = st.next(ctx)
+		}
+		if err != nil {
+			return pullError(st.name, err)
+		}
+		if got == nil {
+			return nil
+		}
+		err = st.call.Send(&pubsubpb.StreamingPullResponse{ReceivedMessages: st.queue.received(got)})
+		if err != nil {
+			st.queue.giveBack(got)
+			return err
+		}
+	}
+}
+
+// next waits for messages and answers keepalives meanwhile. It returns nothing
+// when the client has closed the stream.
+func (st *stream) next(ctx context.Context) ([]delivery, error) {
+	for {
+		select {
+		case got, open := <-st.waiter.got:
+			if !open {
+				return nil, st.queue.whyClosed()
+			}
+			return got, nil
+		case <-st.ping:
+			if err := st.call.Send(&pubsubpb.StreamingPullResponse{}); err != nil {
+				st.queue.withdraw(st.waiter)
+				return nil, err
+			}
+		case <-ctx.Done():
+			st.queue.withdraw(st.waiter)
+			if err := context.Cause(ctx); !errors.Is(err, errStreamClosed) {
+				return nil, err
+			}
+			return nil, nil
+		}
+	}
+}
+
+// receive takes requests until the call ends, and returns why it did.
+func (st *stream) receive(first *pubsubpb.StreamingPullRequest) error {
+	if err := st.settle(first); err != nil {
+		return err
+	}
+	for {
+		req, err := st.call.Recv()
+		if errors.Is(err, io.EOF) {
+			return errStreamClosed
+		}
+		if err != nil {
+			return err
+		}
+		if err := st.take(req); err != nil {
+			return err
+		}
+	}
+}
+
+// take handles a request that is not the first.
+func (st *stream) take(req *pubsubpb.StreamingPullRequest) error {
+	if req.GetSubscription() != "" || req.GetClientId() != "" || req.GetProtocolVersion() != 0 ||
+		req.GetMaxOutstandingMessages() != 0 || req.GetMaxOutstandingBytes() != 0 {
+		return status.Error(codes.InvalidArgument,
+			"subscription, client_id, protocol_version and max_outstanding_* may be set only in the first request of a stream")
+	}
+	if seconds := req.GetStreamAckDeadlineSeconds(); seconds != 0 {
+		lease, err := streamDeadline(seconds)
+		if err != nil {
+			return err
+		}
+		st.queue.setLease(st.waiter, lease)
+	}
+	if len(req.GetAckIds()) == 0 && len(req.GetModifyDeadlineAckIds()) == 0 {
+		select {
+		case st.ping <- struct{}{}:
+		default:
+		}
+	}
+	return st.settle(req)
+}
+
+// settle acks and extends what a request says.
+func (st *stream) settle(req *pubsubpb.StreamingPullRequest) error {
+	acks, err := st.queue.deliveries(req.GetAckIds())
+	if err != nil {
+		return err
+	}
+	ids, seconds := req.GetModifyDeadlineAckIds(), req.GetModifyDeadlineSeconds()
+	if len(ids) != len(seconds) {
+		return status.Errorf(codes.InvalidArgument,
+			"%d modify_deadline_ack_ids but %d modify_deadline_seconds", len(ids), len(seconds))
+	}
+	if len(acks) > 0 {
+		st.queue.acknowledge(acks)
+	}
+	for len(ids) > 0 {
+		n := 1 // clients send long runs of the same deadline
+		for n < len(ids) && seconds[n] == seconds[0] {
+			n++
+		}
+		d, err := extension(seconds[0])
+		if err != nil {
+			return err
+		}
+		numbers, err := st.queue.deliveries(ids[:n])
+		if err != nil {
+			return err
+		}
+		st.queue.extend(numbers, d)
+		ids, seconds = ids[n:], seconds[n:]
+	}
+	return nil
+}
+
+func streamDeadline(seconds int32) (time.Duration, error) {
+	d := time.Duration(seconds) * time.Second
+	if d < minAckDeadline || d > maxAckDeadline {
+		return 0, status.Errorf(codes.InvalidArgument, "invalid stream_ack_deadline_seconds %d: want 10 to 600", seconds)
+	}
+	return d, nil
+}

@@ -1,0 +1,84 @@
+package emulator
+
+import (
+	"container/list"
+	"time"
+)
+
+// A waiter is one pull, blocked or about to be: what it wants and where it is
+// to be handed. A unary pull makes one; a stream keeps one and asks with it
+// again and again, one ask at a time.
+type waiter struct {
+	max   int           // messages in one hand-over, at least 1
+	lease time.Duration // 0 means the subscription's ack deadline
+	flow  *flow         // nil when nothing bounds what is outstanding
+	gone  func() error  // the puller's ctx.Err: what has gone gets nothing
+	// got receives one hand-over for each ask that had to wait, and is closed
+	// when the queue is. It has room for one, so handing over never blocks.
+	got chan []delivery
+
+	in    *list.List // where it waits, queue.waiters or queue.parked, or nil
+	place *list.Element
+}
+
+func newWaiter(most int, gone func() error) *waiter {
+	return &waiter{max: most, gone: gone, got: make(chan []delivery, 1)}
+}
+
+// wait puts w at the end of l.
+func (w *waiter) wait(l *list.List) {
+	w.in, w.place = l, l.PushBack(w)
+}
+
+// stopWaiting takes w out of wherever it waits and reports whether it did wait.
+func (w *waiter) stopWaiting() bool {
+	if w.in == nil {
+		return false
+	}
+	w.in.Remove(w.place)
+	w.in, w.place = nil, nil
+	return true
+}
+
+// A flow is the credit of one stream: how much may be outstanding on it, that
+// is delivered and neither acknowledged, nor handed back, nor expired. The
+// queue's lock guards it.
+type flow struct {
+	maxCount, maxBytes int // 0 means no limit
+	count, bytes       int
+	parked             *waiter // the stream's waiter, while it waits for credit
+}
+
+// room returns how many more messages the flow has credit for, at most most.
+func (f *flow) room(most int) int {
+	if f == nil {
+		return most
+	}
+	if f.maxBytes > 0 && f.bytes >= f.maxBytes {
+		return 0
+	}
+	if f.maxCount > 0 {
+		most = min(most, f.maxCount-f.count)
+	}
+	return max(most, 0)
+}
+
+// fits reports whether a message of size bytes may follow. The first one always
+// may: a message larger than the whole credit must still be delivered.
+func (f *flow) fits(size int) bool {
+	return f == nil || f.maxBytes == 0 || f.count == 0 || f.bytes+size <= f.maxBytes
+}
+
+func (f *flow) add(size int) {
+	if f != nil {
+		f.count++
+		f.bytes += size
+	}
+}
+
+func (f *flow) release(size int) {
+	if f != nil {
+		f.count--
+		f.bytes -= size
+	}
+}
