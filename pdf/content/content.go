@@ -1,0 +1,97 @@
+// Package content reads the text of pages: it runs their content streams as
+// far as text needs, with the form XObjects they use and the appearance of
+// their annotations, and puts the glyphs into words and lines.
+//
+// Lines come in the order in which the page draws them, which for nearly all
+// producers is the order of reading. Nothing is drawn, and operators without
+// effect on text cost little more than being skipped.
+package content
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/batchfleet/batchfleet/pdf/cos"
+	"github.com/batchfleet/batchfleet/pdf/font"
+)
+
+// ErrLimit says that a page has more operators or more text than allowed.
+var ErrLimit = errors.New("page exceeds a limit")
+
+// Limits bound the work on one page. The bytes it may decode are bounded by
+// the budget of the file.
+type Limits struct {
+	Operators int // content-stream operators, forms included
+	Text      int // bytes of text
+}
+
+// Result is what a page shows.
+type Result struct {
+	Text   string
+	Images int // drawn, each time it is drawn
+}
+
+const (
+	// maxOperands bounds the operands kept for one operator, array elements
+	// included: long lines set in one TJ have a few thousand.
+	maxOperands = 1 << 16
+	// maxStates bounds the graphics states saved; the standard guarantees 28.
+	maxStates = 512
+	// maxForms bounds how deep form XObjects nest.
+	maxForms = 20
+	// loadCost is what loading a font counts in operators.
+	loadCost = 500
+)
+
+// Read reads the page with dictionary page, whose resources may be inherited
+// from its parents. With an error it returns what it has read so far: the
+// errors are [ErrLimit], [cos.ErrBudget], and those of decoding if that left
+// nothing to read.
+func Read(file *cos.File, fonts *font.Cache, page cos.Dict, resources cos.Object, limits Limits) (Result, error) {
+	in := &interpreter{
+		file: file, fonts: fonts, operators: limits.Operators,
+		layout: layout{limit: limits.Text}, running: map[*cos.Stream]bool{},
+	}
+	data, err := in.contents(page)
+	in.run(data, file.Dict(resources), graphics{ctm: identity, stretch: 1}, 0)
+	in.annotations(page)
+	result := Result{Text: in.layout.String(), Images: in.images}
+	if budgetErr := file.BudgetErr(); budgetErr != nil {
+		return result, budgetErr
+	}
+	if in.operators < 0 || in.layout.full || in.cut {
+		return result, ErrLimit
+	}
+	return result, err
+}
+
+// contents returns the page's content streams as one. An error is returned only
+// if they yield nothing: a stream that breaks off is read as far as it goes.
+func (in *interpreter) contents(page cos.Dict) ([]byte, error) {
+	parts := in.file.List(page["Contents"])
+	var data []byte
+	var failed error
+	for _, o := range parts {
+		part, err := in.decode(in.file.Stream(o))
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("read contents: %w", err)
+		}
+		if len(parts) == 1 {
+			data = part
+			break
+		}
+		data = append(data, part...)
+		data = append(data, '\n') // streams end between tokens
+	}
+	if len(data) > len(parts) {
+		failed = nil
+	}
+	return data, failed
+}
+
+// decode is [cos.File.Decode], but notes streams that are cut.
+func (in *interpreter) decode(s *cos.Stream) ([]byte, error) {
+	data, err := in.file.Decode(s)
+	in.cut = in.cut || errors.Is(err, cos.ErrTooLong)
+	return data, err
+}

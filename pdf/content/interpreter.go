@@ -1,0 +1,250 @@
+package content
+
+import (
+	"github.com/batchfleet/batchfleet/pdf/cos"
+	"github.com/batchfleet/batchfleet/pdf/font"
+)
+
+// interpreter runs the content streams of one page.
+type interpreter struct {
+	file      *cos.File
+	fonts     *font.Cache
+	layout    layout
+	images    int
+	operators int  // still allowed
+	cut       bool // a stream was longer than allowed
+	// running guards against forms that draw themselves.
+	running map[*cos.Stream]bool
+}
+
+// graphics is the part of the graphics state that text depends on.
+type graphics struct {
+	ctm       matrix // user space to device space
+	font      *font.Font
+	size      float64
+	charSpace float64
+	wordSpace float64
+	stretch   float64 // horizontal scaling, 1 for none
+	leading   float64
+	rise      float64
+}
+
+// stream is one content stream being run.
+type stream struct {
+	*interpreter
+	resources cos.Dict
+	fontDict  cos.Dict
+	xobjects  cos.Dict
+	byName    map[cos.Name]*font.Font
+	depth     int
+
+	graphics
+	saved      []graphics
+	text, line matrix // text matrix and text line matrix
+
+	// operands of the next operator. Brackets are left out: no operator that
+	// matters has more than one array.
+	operands []cos.Token
+}
+
+// run interprets data with the given resources, as a form at the given depth.
+func (in *interpreter) run(data []byte, resources cos.Dict, g graphics, depth int) {
+	s := stream{
+		interpreter: in, resources: resources, depth: depth, graphics: g, text: identity, line: identity,
+		fontDict: in.file.Dict(resources["Font"]), xobjects: in.file.Dict(resources["XObject"]),
+		byName: map[cos.Name]*font.Font{},
+	}
+	l := cos.NewLexer(data)
+	for {
+		t := l.Next()
+		switch t.Kind {
+		case cos.EOF:
+			return
+		case cos.Integer, cos.Real, cos.StringToken, cos.NameToken:
+			if len(s.operands) < maxOperands {
+				s.operands = append(s.operands, t)
+			}
+		case cos.ArrayOpen, cos.ArrayClose, cos.DictOpen, cos.DictClose:
+		case cos.Keyword:
+			if in.operators--; in.operators < 0 || in.layout.full {
+				return
+			}
+			if string(t.Bytes) == "BI" {
+				in.images++
+				skipInlineImage(l)
+			} else {
+				s.do(t.Bytes)
+			}
+			s.operands = s.operands[:0]
+			l.Recycle()
+		}
+	}
+}
+
+func skipInlineImage(l *cos.Lexer) {
+	for {
+		l.Recycle()
+		t := l.Next()
+		if t.Kind == cos.EOF {
+			return
+		}
+		if t.Kind == cos.Keyword && string(t.Bytes) == "ID" {
+			l.SkipInlineImage()
+			return
+		}
+	}
+}
+
+// number returns operand i, counted from the first; 0 if there is none.
+func (s *stream) number(i int) float64 {
+	if i >= len(s.operands) {
+		return 0
+	}
+	return s.operands[i].Number
+}
+
+// last returns the last operand if it is of the given kind.
+func (s *stream) last(kind cos.Kind) ([]byte, bool) {
+	if n := len(s.operands); n > 0 && s.operands[n-1].Kind == kind {
+		return s.operands[n-1].Bytes, true
+	}
+	return nil, false
+}
+
+func (s *stream) matrix() matrix {
+	return matrix{s.number(0), s.number(1), s.number(2), s.number(3), s.number(4), s.number(5)}
+}
+
+// do carries out one operator (ISO 32000-1, annex A); most have no effect on
+// text.
+func (s *stream) do(operator []byte) {
+	switch string(operator) {
+	case "q":
+		if len(s.saved) < maxStates {
+			s.saved = append(s.saved, s.graphics)
+		}
+	case "Q":
+		if n := len(s.saved); n > 0 {
+			s.graphics, s.saved = s.saved[n-1], s.saved[:n-1]
+		}
+	case "cm":
+		s.ctm = s.matrix().mul(s.ctm)
+	case "gs":
+		s.setState()
+	case "Do":
+		s.draw()
+	case "BT":
+		s.text, s.line = identity, identity
+	case "Tf":
+		s.setFont()
+	case "Tc":
+		s.charSpace = s.number(0)
+	case "Tw":
+		s.wordSpace = s.number(0)
+	case "Tz":
+		s.stretch = s.number(0) / 100
+	case "TL":
+		s.leading = s.number(0)
+	case "Ts":
+		s.rise = s.number(0)
+	case "Td":
+		s.nextLine(s.number(0), s.number(1))
+	case "TD":
+		s.leading = -s.number(1)
+		s.nextLine(s.number(0), s.number(1))
+	case "Tm":
+		s.line = s.matrix()
+		s.text = s.line
+	case "T*":
+		s.nextLine(0, -s.leading)
+	case "Tj", "TJ":
+		s.show(s.operands)
+	case "'":
+		s.nextLine(0, -s.leading)
+		s.show(s.operands)
+	case `"`:
+		if len(s.operands) >= 3 {
+			s.wordSpace, s.charSpace = s.number(0), s.number(1)
+			s.operands = s.operands[2:]
+		}
+		s.nextLine(0, -s.leading)
+		s.show(s.operands)
+	}
+}
+
+func (s *stream) nextLine(x, y float64) {
+	s.line = s.line.move(x, y)
+	s.text = s.line
+}
+
+func (s *stream) setFont() {
+	n := len(s.operands)
+	if n < 2 || s.operands[n-2].Kind != cos.NameToken {
+		return
+	}
+	s.size = s.operands[n-1].Number
+	name := s.operands[n-2].Bytes
+	f, ok := s.byName[cos.Name(name)]
+	if !ok {
+		f = s.load(s.fontDict[cos.Name(name)])
+		s.byName[cos.Name(name)] = f
+	}
+	s.font = f
+}
+
+func (s *stream) load(o cos.Object) *font.Font {
+	f, loaded := s.fonts.Load(o)
+	if loaded {
+		s.operators -= loadCost
+	}
+	return f
+}
+
+// setState applies the font of a graphics state dictionary, a rare way to set
+// it.
+func (s *stream) setState() {
+	name, ok := s.last(cos.NameToken)
+	if !ok {
+		return
+	}
+	state := s.file.Dict(s.file.Dict(s.resources["ExtGState"])[cos.Name(name)])
+	if setting := s.file.Array(state["Font"]); len(setting) == 2 {
+		s.font = s.load(setting[0])
+		s.size, _ = s.file.Number(setting[1])
+	}
+}
+
+// draw runs a form XObject or counts an image.
+func (s *stream) draw() {
+	name, ok := s.last(cos.NameToken)
+	if !ok {
+		return
+	}
+	x := s.file.Stream(s.xobjects[cos.Name(name)])
+	if x == nil {
+		return
+	}
+	switch s.file.Name(x.Dict["Subtype"]) {
+	case "Image":
+		s.images++
+	case "Form":
+		g := s.graphics
+		g.ctm = readMatrix(s.file, x.Dict["Matrix"]).mul(g.ctm)
+		s.form(x, s.resources, g, s.depth+1)
+	}
+}
+
+// form runs a form XObject, which uses the resources of its parent if it has
+// none of its own.
+func (in *interpreter) form(x *cos.Stream, resources cos.Dict, g graphics, depth int) {
+	if depth > maxForms || in.running[x] {
+		return
+	}
+	in.running[x] = true
+	defer delete(in.running, x)
+	if own := in.file.Dict(x.Dict["Resources"]); own != nil {
+		resources = own
+	}
+	data, _ := in.decode(x) // a damaged form shows what can be read of it
+	in.run(data, resources, g, depth)
+}

@@ -1,0 +1,102 @@
+package cos
+
+import (
+	"bytes"
+	"slices"
+)
+
+// indirect is an object as it stands in the file.
+type indirect struct {
+	num      uint32
+	object   Object
+	elements int
+}
+
+// objectAt parses "n g obj …" at offset. A stream whose Length is a reference
+// is followed there only if follow is set: while the cross-reference is being
+// read there is nothing to follow with.
+func (f *File) objectAt(offset int, follow bool) (indirect, bool) {
+	if offset < 0 || offset >= len(f.data) || f.over {
+		return indirect{}, false
+	}
+	p := Parser{Lexer: Lexer{src: f.data, pos: offset}}
+	num, gen, word := p.Lexer.Next(), p.Lexer.Next(), p.Lexer.Next()
+	if num.Kind != Integer || gen.Kind != Integer || word.Kind != Keyword || num.Number < 0 || num.Number > maxObject {
+		return indirect{}, false
+	}
+	if !bytes.HasPrefix(word.Bytes, []byte("obj")) {
+		return indirect{}, false
+	}
+	p.pos -= len(word.Bytes) - len("obj") // "1 0 objnull"
+	o, _, _ := p.Next()
+	id := Ref{uint32(num.Number), uint16(gen.Int())}
+	f.spend(p.pos - offset)
+	if f.crypt != nil {
+		o = f.crypt.decryptStrings(o, id)
+	}
+	if d, ok := o.(Dict); ok {
+		p.skipSpace()
+		if bytes.HasPrefix(p.src[p.pos:], []byte("stream")) {
+			o = &Stream{Dict: d, raw: f.rawStream(d, p.pos+len("stream"), follow), id: id, encrypted: f.crypt != nil}
+		}
+	}
+	return indirect{id.Num, o, p.elements + 1}, true
+}
+
+// rawStream returns the bytes of the stream whose keyword ends at start.
+func (f *File) rawStream(d Dict, start int, follow bool) []byte {
+	if start < len(f.data) && f.data[start] == '\r' {
+		start++
+	}
+	if start < len(f.data) && f.data[start] == '\n' {
+		start++
+	}
+	length := d["Length"]
+	if follow {
+		length = f.Resolve(length)
+	}
+	if n, ok := length.(int); ok && n >= 0 && n <= len(f.data)-start && f.endsStream(start+n) {
+		return f.data[start : start+n]
+	}
+	end := f.findStreamEnd(start)
+	// The end of line before "endstream" is not part of the data.
+	if end > start && f.data[end-1] == '\n' {
+		end--
+	}
+	if end > start && f.data[end-1] == '\r' {
+		end--
+	}
+	return f.data[start:end]
+}
+
+// endsStream reports whether a stream may end at offset.
+func (f *File) endsStream(offset int) bool {
+	l := Lexer{src: f.data, pos: offset}
+	for l.pos < len(l.src) && l.pos < offset+16 && class[l.src[l.pos]] == space {
+		l.pos++
+	}
+	rest := f.data[l.pos:]
+	return bytes.HasPrefix(rest, []byte("endstream")) || bytes.HasPrefix(rest, []byte("endobj"))
+}
+
+// findStreamEnd returns the offset of the first "endstream" from start on, or
+// the end of the file. All of them are found once, because a file of streams
+// without lengths would be searched over and over.
+func (f *File) findStreamEnd(start int) int {
+	if f.ends == nil {
+		f.ends = []int{}
+		word := []byte("endstream")
+		for i := 0; ; {
+			j := bytes.Index(f.data[i:], word)
+			if j < 0 {
+				break
+			}
+			f.ends = append(f.ends, i+j)
+			i += j + len(word)
+		}
+	}
+	if i, _ := slices.BinarySearch(f.ends, start); i < len(f.ends) {
+		return f.ends[i]
+	}
+	return len(f.data)
+}

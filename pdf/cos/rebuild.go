@@ -1,0 +1,175 @@
+package cos
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Rebuild replaces the cross-reference by what a look at the whole file finds.
+// [Open] does so by itself when the cross-reference is damaged; a caller does
+// when it is in order but leads to nothing useful. Errors as for [Open].
+func (f *File) Rebuild() error {
+	f.SetBudget(openBudget(f.maxStream, len(f.data)))
+	offsets := f.scan()
+	if len(offsets) == 0 {
+		return fmt.Errorf("rebuild cross-reference: %w", ErrNoObjects)
+	}
+	old := f.Trailer
+	f.rebuilt, f.crypt = true, nil
+	f.forget()
+	f.xref = make(map[uint32]entry, len(offsets))
+	for n, offset := range offsets {
+		f.xref[n] = entry{kind: entryOffset, offset: offset}
+	}
+	f.Trailer = Dict{}
+	for _, k := range []Name{"Encrypt", "ID", "Info"} {
+		if old[k] != nil {
+			f.Trailer[k] = old[k]
+		}
+	}
+	f.collectTrailers()
+	streams := f.survey()
+	if err := f.initCrypt(); err != nil {
+		return fmt.Errorf("rebuild cross-reference: %w", err)
+	}
+	f.forget() // what was loaded before the key was known
+	for _, n := range streams {
+		f.indexObjectStream(n)
+	}
+	if f.Dict(f.Trailer["Root"]) == nil {
+		f.findCatalog()
+	}
+	return nil
+}
+
+// scan returns the offset of every "n g obj" in the file; of objects that are
+// there more than once, the last.
+func (f *File) scan() map[uint32]int {
+	if f.scanned != nil {
+		return f.scanned
+	}
+	f.scanned = map[uint32]int{}
+	word := []byte("obj")
+	for i := 0; ; {
+		j := bytes.Index(f.data[i:], word)
+		if j < 0 {
+			return f.scanned
+		}
+		at := i + j
+		i = at + len(word)
+		if n, offset, ok := objectHeader(f.data, at); ok {
+			f.scanned[n] = offset
+		}
+	}
+}
+
+// objectHeader reads backwards from the word "obj" at offset at and returns
+// the number of the object and where it begins.
+func objectHeader(b []byte, at int) (n uint32, offset int, ok bool) {
+	_, p, ok := numberBefore(b, at)
+	if !ok || p == 0 || class[b[p-1]] != space {
+		return 0, 0, false
+	}
+	return numberBefore(b, p)
+}
+
+// numberBefore returns the number that ends before end, perhaps with white
+// space between, and where it begins. Numbers above maxObject are none.
+func numberBefore(b []byte, end int) (n uint32, start int, ok bool) {
+	const maxSpace, maxDigits = 32, 7
+	p := end
+	for p > 0 && end-p < maxSpace && class[b[p-1]] == space {
+		p--
+	}
+	last, unit := p, uint32(1)
+	for p > 0 && last-p < maxDigits && '0' <= b[p-1] && b[p-1] <= '9' {
+		n += uint32(b[p-1]-'0') * unit
+		unit *= 10
+		p--
+	}
+	return n, p, p < last && n <= maxObject
+}
+
+// collectTrailers merges all trailer dictionaries of the file; the last one
+// wins.
+func (f *File) collectTrailers() {
+	word := []byte("trailer")
+	for i := 0; !f.over; {
+		j := bytes.Index(f.data[i:], word)
+		if j < 0 {
+			return
+		}
+		i += j + len(word)
+		p := Parser{Lexer: Lexer{src: f.data, pos: i}}
+		o, _, _ := p.Next()
+		f.spend(p.pos - i)
+		if d, ok := o.(Dict); ok {
+			maps.Copy(f.Trailer, d)
+		}
+	}
+}
+
+// survey looks at every object once: it returns the numbers of the object
+// streams, in ascending order, and completes the trailer from cross-reference
+// streams and the catalog.
+func (f *File) survey() (streams []uint32) {
+	for _, n := range slices.Sorted(maps.Keys(f.scanned)) {
+		at, ok := f.objectAt(f.scanned[n], false)
+		if !ok {
+			continue
+		}
+		switch o := at.object.(type) {
+		case *Stream:
+			switch o.Dict["Type"] {
+			case Name("ObjStm"):
+				streams = append(streams, n)
+			case Name("XRef"):
+				for _, k := range []Name{"Root", "Encrypt", "ID", "Info"} {
+					if f.Trailer[k] == nil && o.Dict[k] != nil {
+						f.Trailer[k] = o.Dict[k]
+					}
+				}
+			}
+		case Dict:
+			if o["Type"] == Name("Catalog") && f.Trailer["Root"] == nil {
+				f.Trailer["Root"] = Ref{Num: n}
+			}
+		}
+	}
+	return streams
+}
+
+// indexObjectStream adds the objects of object stream n that are nowhere else.
+func (f *File) indexObjectStream(n uint32) {
+	s := f.objectStream(n)
+	if s == nil {
+		return
+	}
+	for packed := range s.offsets {
+		if f.xref[packed].kind != entryOffset {
+			f.addPacked(packed, n)
+		}
+	}
+}
+
+// addPacked lets the object stream with the higher number win: it was most
+// likely written later.
+func (f *File) addPacked(n, stream uint32) {
+	delete(f.xref, n)
+	f.addEntry(int(n), entry{kind: entryPacked, offset: int(stream)})
+}
+
+// findCatalog sets the trailer's Root to a catalog in an object stream.
+func (f *File) findCatalog() {
+	for _, n := range slices.Sorted(maps.Keys(f.xref)) {
+		if d, ok := f.load(n).(Dict); ok && d["Type"] == Name("Catalog") {
+			f.Trailer["Root"] = Ref{Num: n}
+			return
+		}
+	}
+}
+
+// Objects returns the numbers of all objects in ascending order.
+func (f *File) Objects() []uint32 { return slices.Sorted(maps.Keys(f.xref)) }

@@ -1,0 +1,115 @@
+// Package pdf reads the text of PDF documents, page by page: their words, the
+// number of images, the metadata and the outline. It renders nothing.
+//
+// [Open] finds the pages; [Document.Page] and [Document.Pages] read them one
+// at a time. The file is read into memory whole, so its caller decides how
+// large a file it takes; beyond that a document keeps references to its pages,
+// not pages, about 20 bytes each. Every other piece of work has a limit, see
+// [Options]: a hostile file costs bounded time and memory, and damaged files
+// are read as far as they make sense.
+//
+// Text comes in the order in which the page draws it, words a blank apart,
+// lines a line feed. Pages that are scans have no text, unless whoever scanned
+// them added it.
+//
+// The parts are packages of their own: cos for the objects of the file, filter
+// for the encodings of streams, font for what codes mean, content for what a
+// page shows. They know nothing of the rest of this program.
+package pdf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/batchfleet/batchfleet/pdf/cos"
+	"github.com/batchfleet/batchfleet/pdf/font"
+)
+
+// The errors a caller tells apart.
+var (
+	// ErrNotPDF says that the file is empty or not a PDF at all.
+	ErrNotPDF = errors.New("not a PDF file")
+	// ErrPassword says that the file is encrypted and the password given does
+	// not open it.
+	ErrPassword = cos.ErrPassword
+	// ErrDamaged says that the file is a PDF in which no pages can be found.
+	ErrDamaged = errors.New("no pages can be found")
+	// ErrLimit says that the document or the page exceeds one of the limits of
+	// [Options].
+	ErrLimit = errors.New("document exceeds a limit")
+)
+
+// Options are the password and the limits of [Open]. A limit of 0 means its
+// default.
+type Options struct {
+	Password       string // of the user or of the owner; empty opens most encrypted files
+	MaxPages       int    // of the document; 1 000 000
+	MaxStreamBytes int    // decoded, of one stream; 256 MiB
+	MaxPageBytes   int    // decoded and parsed for one page, fonts and forms included; 256 MiB
+	MaxOperators   int    // of one page, forms included; 10 000 000
+	MaxTextBytes   int    // of one page; 16 MiB
+}
+
+func (o Options) withDefaults() Options {
+	set := func(v *int, missing int) {
+		if *v <= 0 {
+			*v = missing
+		}
+	}
+	set(&o.MaxPages, 1_000_000)
+	set(&o.MaxStreamBytes, 256<<20)
+	set(&o.MaxPageBytes, 256<<20)
+	set(&o.MaxOperators, 10_000_000)
+	set(&o.MaxTextBytes, 16<<20)
+	return o
+}
+
+// Document is an open PDF. It is not safe for concurrent use.
+type Document struct {
+	file  *cos.File
+	fonts *font.Cache
+	opts  Options
+	tree  pageTree
+}
+
+// Open reads the size bytes of r and finds the document's pages. r is not used
+// after Open returns. A document without pages is no error. The errors are
+// [ErrNotPDF], [ErrPassword], [ErrDamaged] and [ErrLimit], wrapped, and those
+// of r.
+func Open(r io.ReaderAt, size int64, opts Options) (d *Document, err error) {
+	defer recovered("open document", &err)
+	if size <= 0 {
+		return nil, fmt.Errorf("open document: empty file: %w", ErrNotPDF)
+	}
+	data := make([]byte, size)
+	if n, err := r.ReadAt(data, 0); n < len(data) {
+		return nil, fmt.Errorf("read document: %w", err)
+	}
+	d = &Document{opts: opts.withDefaults()}
+	d.file, err = cos.Open(data, cos.Options{Password: opts.Password, MaxStream: d.opts.MaxStreamBytes})
+	switch {
+	case errors.Is(err, cos.ErrNoObjects) && !cos.HasHeader(data):
+		return nil, fmt.Errorf("open document: %w", ErrNotPDF)
+	case errors.Is(err, ErrPassword):
+		return nil, fmt.Errorf("open document: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("open document: %w: %w", ErrDamaged, err)
+	}
+	d.fonts = &font.Cache{File: d.file}
+	if err := d.findPages(); err != nil {
+		return nil, fmt.Errorf("open document: %w", err)
+	}
+	return d, nil
+}
+
+// recovered turns a panic into an error. A reader of files from anywhere must
+// not take its process with it, whatever it has overlooked.
+func recovered(what string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s: panic: %v", what, p)
+	}
+}
+
+// NumPages returns the number of pages.
+func (d *Document) NumPages() int { return len(d.tree.pages) }
