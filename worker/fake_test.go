@@ -1,0 +1,366 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// queue is a Source with the rules of Pub/Sub and none of its network: a lease
+// that runs out makes its job available again.
+type queue struct {
+	mu       sync.Mutex
+	waiting  []*item
+	leased   map[string]*item
+	arrived  chan struct{} // closed and replaced when a job becomes available
+	said     []string      // what the worker told, with the time since start
+	start    time.Time
+	n        int
+	deadline time.Duration // of a new lease
+	down     error         // what Lease says instead of a job
+	deaf     bool          // Extend gets no answer
+	extends  []time.Duration
+	onAck    func(jobs.ID)
+}
+
+type item struct {
+	job      jobs.Job
+	invalid  error
+	delivery int
+	expiry   *time.Timer
+}
+
+func newQueue(ids ...jobs.ID) *queue {
+	q := &queue{leased: map[string]*item{}, arrived: make(chan struct{}), start: time.Now(), deadline: 600 * time.Second}
+	for _, id := range ids {
+		q.waiting = append(q.waiting, &item{job: jobs.Job{ID: id, Kind: "test"}})
+	}
+	return q
+}
+
+func (q *queue) add(it *item) { // q.mu is held
+	q.waiting = append(q.waiting, it)
+	close(q.arrived)
+	q.arrived = make(chan struct{})
+}
+
+func (q *queue) note(format string, args ...any) { // q.mu is held
+	q.said = append(q.said, fmt.Sprintf(format, args...))
+}
+
+func (q *queue) Lease(ctx context.Context) (jobs.Lease, error) {
+	for {
+		q.mu.Lock()
+		if q.down != nil {
+			defer q.mu.Unlock()
+			return jobs.Lease{}, q.down
+		}
+		if len(q.waiting) > 0 {
+			it := q.waiting[0]
+			q.waiting = q.waiting[1:]
+			q.n++
+			it.delivery++
+			id := fmt.Sprintf("lease%d", q.n)
+			q.leased[id] = it
+			it.expiry = time.AfterFunc(q.deadline, func() { q.expire(id) })
+			defer q.mu.Unlock()
+			return jobs.Lease{ID: id, Job: it.job, Invalid: it.invalid, Until: time.Now().Add(q.deadline), Delivery: it.delivery}, nil
+		}
+		arrived := q.arrived
+		q.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return jobs.Lease{}, context.Cause(ctx)
+		case <-arrived:
+		}
+	}
+}
+
+func (q *queue) expire(id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if it := q.leased[id]; it != nil {
+		delete(q.leased, id)
+		q.note("%s expired", it.job.ID)
+		q.add(it)
+	}
+}
+
+func (q *queue) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration) (map[string]error, error) {
+	q.mu.Lock()
+	q.extends = append(q.extends, time.Since(q.start))
+	if q.deaf {
+		q.mu.Unlock()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	defer q.mu.Unlock()
+	lost := map[string]error{}
+	for _, l := range leases {
+		if it := q.leased[l.ID]; it != nil {
+			it.expiry.Reset(ttl)
+		} else {
+			lost[l.ID] = errors.New("expired")
+		}
+	}
+	return lost, nil
+}
+
+func (q *queue) Ack(_ context.Context, lease jobs.Lease) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.onAck != nil {
+		q.onAck(lease.Job.ID)
+	}
+	if it := q.leased[lease.ID]; it != nil {
+		it.expiry.Stop()
+		delete(q.leased, lease.ID)
+		q.note("ack %s", lease.Job.ID)
+	}
+	return nil
+}
+
+func (q *queue) Nack(_ context.Context, lease jobs.Lease, delay time.Duration) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it := q.leased[lease.ID]
+	if it == nil {
+		return nil
+	}
+	q.note("nack %s", lease.Job.ID)
+	it.expiry.Stop()
+	delete(q.leased, lease.ID)
+	if delay == 0 {
+		q.add(it)
+		return nil
+	}
+	time.AfterFunc(delay, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.add(it)
+	})
+	return nil
+}
+
+func (q *queue) told() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return strings.Join(q.said, ", ")
+}
+
+func (q *queue) locked(f func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f()
+}
+
+// handler is a Handler made of functions.
+type handler struct {
+	run     func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error)
+	earlier func(jobs.Job) (jobs.Result, bool, error)
+}
+
+func (h handler) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+	return h.run(ctx, job, report)
+}
+
+func (h handler) Earlier(_ context.Context, job jobs.Job) (jobs.Result, bool, error) {
+	if h.earlier == nil {
+		return jobs.Result{}, false, nil
+	}
+	return h.earlier(job)
+}
+
+// takes returns a handler whose jobs take d, report a page a second and succeed.
+func takes(d time.Duration) handler {
+	return handler{run: func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+		total := int(d / time.Second)
+		for n := range total {
+			if err := sleep(ctx, time.Second); err != nil {
+				return jobs.Result{}, err
+			}
+			report(jobs.Progress{Done: n + 1, Total: total, Message: fmt.Sprintf("Page %d/%d analyzing...", n+1, total)})
+		}
+		return jobs.Result{Object: "results/" + string(job.ID) + "/result.json", Pages: total}, nil
+	}}
+}
+
+// fails returns a handler whose jobs end with err at once.
+func fails(err error) handler {
+	return handler{run: func(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
+		return jobs.Result{}, err
+	}}
+}
+
+// flaky is a Status that can be cut off.
+type flaky struct {
+	*status.Store
+	mu      sync.Mutex
+	down    bool
+	reports int
+}
+
+func (f *flaky) cut(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = down
+}
+
+func (f *flaky) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down {
+		return fmt.Errorf("%w: redis is gone", jobs.ErrUnavailable)
+	}
+	return nil
+}
+
+func (f *flaky) check(context.Context) error { return f.err() }
+
+func (f *flaky) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
+	if err := f.err(); err != nil {
+		return again, err
+	}
+	return f.Store.Claim(ctx, job, hold, again)
+}
+
+func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines []string) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	if p != nil {
+		f.mu.Lock()
+		f.reports++
+		f.mu.Unlock()
+	}
+	return f.Store.Report(ctx, c, hold, p, lines)
+}
+
+func (f *flaky) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	return f.Store.Finish(ctx, c, o)
+}
+
+func (f *flaky) Release(ctx context.Context, c jobs.Claim, message string) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	return f.Store.Release(ctx, c, message)
+}
+
+// rig is a worker in virtual time: a queue, the real status scripts, and the
+// worker's end.
+type rig struct {
+	t      *testing.T
+	q      *queue
+	status *flaky
+	redis  *miniredis.Miniredis
+	worker *Worker
+	stop   context.CancelFunc
+	ended  chan error
+	log    *lines
+}
+
+// inBubble runs test in virtual time with a rig whose worker is not started yet.
+func inBubble(t *testing.T, h Handler, test func(*testing.T, *rig), ids ...jobs.ID) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := miniredis.NewMiniRedis()
+		m.ClockTTL(true)
+		rdb := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:6379", DisableIdentity: true, MaxRetries: -1, // an address that needs no resolver; nothing dials it
+			Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+		})
+		r := &rig{t: t, q: newQueue(ids...), status: &flaky{Store: status.New(rdb)}, redis: m, log: &lines{}}
+		log := slog.New(slog.NewTextHandler(r.log, nil))
+		r.worker = &Worker{
+			Source: r.q, Status: r.status, Handlers: map[jobs.Kind]Handler{"test": h}, Log: log,
+			Checks: map[string]func(context.Context) error{"redis": r.status.check},
+		}
+		test(t, r)
+		if r.stop != nil {
+			r.stop()
+			if err := <-r.ended; err != nil {
+				t.Errorf("worker ended with %v", err)
+			}
+		}
+		_ = rdb.Close()
+		m.Close()
+		synctest.Wait()
+	})
+}
+
+// start starts the worker; the test ends it at the latest.
+func (r *rig) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop, r.ended = cancel, make(chan error, 1)
+	go func() {
+		err := r.worker.Run(ctx)
+		r.ended <- err
+		close(r.ended)
+	}()
+}
+
+// after lets d of virtual time pass.
+func (r *rig) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (r *rig) wantTold(want string) {
+	r.t.Helper()
+	if got := r.q.told(); got != want {
+		r.t.Errorf("at %s the source was told %q, want %q\n%s", time.Since(r.q.start), got, want, r.log)
+	}
+}
+
+// wantStatus compares status, progress and message or error of a job.
+func (r *rig) wantStatus(id jobs.ID, want string) {
+	r.t.Helper()
+	e, err := r.status.Get(context.Background(), id)
+	got := fmt.Sprintf("%s %d%% %s", e.Status, e.Progress, e.Message)
+	if e.ErrorMsg != "" {
+		got = fmt.Sprintf("%s %d%%: %s", e.Status, e.Progress, e.ErrorMsg)
+	}
+	if err != nil {
+		got = "nothing"
+	}
+	if got != want {
+		r.t.Errorf("at %s job %s is %q, want %q\n%s", time.Since(r.q.start), id, got, want, r.log)
+	}
+}
+
+// lines is a log that a failing test shows.
+type lines struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, b...)
+	return len(b), nil
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(slices.Clone(l.text))
+}

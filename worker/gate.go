@@ -1,0 +1,162 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// errGateShut is the cause of a lease call that was cut short because the
+// worker can no longer record what it would run.
+var errGateShut = errors.New("worker is not ready")
+
+// gate keeps the worker from leasing while one of its checks fails. It starts
+// shut: the first round of checks opens it.
+type gate struct {
+	checks  map[string]func(context.Context) error
+	every   time.Duration
+	log     *slog.Logger
+	metrics *Metrics
+	look    chan struct{} // asks for a round of checks now
+
+	mu     sync.Mutex
+	why    error         // nil while open
+	opened chan struct{} // closed while open
+	shut   chan struct{} // closed while shut
+}
+
+func newGate(checks map[string]func(context.Context) error, every time.Duration, log *slog.Logger, m *Metrics) *gate {
+	g := &gate{
+		checks: checks, every: every, log: log, metrics: m,
+		look: make(chan struct{}, 1), why: errors.New("starting"),
+		opened: make(chan struct{}), shut: make(chan struct{}),
+	}
+	close(g.shut)
+	return g
+}
+
+func (g *gate) state() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.why
+}
+
+func (g *gate) set(why error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch was := g.why; {
+	case was != nil && why == nil:
+		close(g.opened)
+		g.shut = make(chan struct{})
+		g.metrics.ready.Set(1)
+	case was == nil && why != nil:
+		close(g.shut)
+		g.opened = make(chan struct{})
+		g.metrics.ready.Set(0)
+	}
+	g.why = why
+}
+
+// stop shuts the gate for good.
+func (g *gate) stop() { g.set(errors.New("stopping")) }
+
+// fail says that the infrastructure has let a job down: no further job is
+// leased until the checks pass again.
+func (g *gate) fail(err error) {
+	g.set(err)
+	select {
+	case g.look <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when the gate is open, or the cause of ctx when ctx ends first.
+func (g *gate) wait(ctx context.Context) error {
+	g.mu.Lock()
+	opened := g.opened
+	g.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-opened:
+		return nil
+	}
+}
+
+// whenShut returns a channel that is closed while the gate is shut.
+func (g *gate) whenShut() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.shut
+}
+
+// watch runs the checks until ctx ends: rarely while they pass, at growing
+// intervals up to 15 s while they do not.
+func (g *gate) watch(ctx context.Context) {
+	delay := time.Duration(0)
+	for {
+		err := g.check(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		was := g.state()
+		g.set(err)
+		if err == nil {
+			if delay > 0 {
+				g.log.InfoContext(ctx, "ready again")
+			}
+			delay = 0
+		} else {
+			delay = min(max(2*delay, 500*time.Millisecond), 15*time.Second)
+			if was == nil || was.Error() != err.Error() {
+				g.log.WarnContext(ctx, "not ready: no jobs are taken until this is mended", "err", err)
+			}
+		}
+		pause := delay
+		if err == nil {
+			pause = g.every
+		}
+		next := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			next.Stop()
+			return
+		case <-next.C:
+		case <-g.look:
+			next.Stop()
+			// What has just failed is likely to fail again at once.
+			if sleep(ctx, max(delay, 250*time.Millisecond)) != nil {
+				return
+			}
+		}
+	}
+}
+
+// check runs all checks at once and returns what is wrong, in a fixed order.
+func (g *gate) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var wrong []string
+	for name, check := range g.checks {
+		wg.Go(func() {
+			if err := check(ctx); err != nil {
+				mu.Lock()
+				wrong = append(wrong, fmt.Sprintf("%s: %v", name, err))
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if wrong == nil {
+		return nil
+	}
+	slices.Sort(wrong)
+	return errors.New(strings.Join(wrong, "; "))
+}

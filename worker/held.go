@@ -1,0 +1,206 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// held is the set of leases a worker holds. One goroutine extends them all,
+// because one call can extend many.
+type held struct {
+	src     Source
+	ttl     time.Duration
+	every   time.Duration
+	log     *slog.Logger
+	metrics *Metrics
+	wake    chan struct{} // a lease was added
+
+	mu     sync.Mutex
+	leases map[string]*holding
+}
+
+// holding is one lease with the job that runs under it.
+type holding struct {
+	lease jobs.Lease
+	stop  context.CancelCauseFunc // ends the job
+
+	// Guarded by held.mu.
+	until time.Time // wall clock and monotonic
+	due   time.Time // when to extend next
+	last  *time.Timer
+}
+
+func newHeld(src Source, ttl, every time.Duration, log *slog.Logger, m *Metrics) *held {
+	return &held{
+		src: src, ttl: ttl, every: every, log: log, metrics: m,
+		wake: make(chan struct{}, 1), leases: map[string]*holding{},
+	}
+}
+
+// margin is how long before the end of its lease a job is stopped, so that it
+// has ended when the source gives it to someone else: 30 s of a 600 s lease.
+func (h *held) margin() time.Duration { return h.ttl / 20 }
+
+// attempt is how long one extension call may take: 10 s for a 600 s lease, less
+// than the margin, so that a call in flight never outlives a lease.
+func (h *held) attempt() time.Duration { return max(h.ttl/60, 250*time.Millisecond) }
+
+// retry is how long to wait after a failed extension: 5 to 10 s for a 600 s
+// lease, at random, so that a fleet does not retry in step.
+func (h *held) retry() time.Duration {
+	base := h.ttl / 120
+	return base + rand.N(base+1)
+}
+
+// add takes charge of a lease until the returned release is called. stop is
+// called, with a cause that wraps jobs.ErrLeaseLost, when the lease is lost or
+// is about to end. A lease whose end is unknown or near is extended at once.
+func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) (x *holding, release func()) {
+	now := time.Now()
+	x = &holding{lease: lease, stop: stop, until: lease.Until, due: now}
+	if left := lease.Until.Sub(now); left > h.every {
+		x.due = now.Add(h.every)
+	} else if left <= h.margin() {
+		x.until = now.Add(h.margin() + h.attempt()) // time for the extension that is due now
+	}
+	h.mu.Lock()
+	x.last = time.AfterFunc(time.Until(x.until)-h.margin(), func() { h.expire(x) })
+	h.leases[lease.ID] = x
+	h.mu.Unlock()
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+	return x, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		x.last.Stop()
+		delete(h.leases, lease.ID)
+	}
+}
+
+// left returns how long the lease still holds, 0 if it is over. Timers stand
+// still while a machine sleeps and the source's clock does not, so the wall
+// clock has a say as well as the monotonic one.
+func (h *held) left(x *holding) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(0, remaining(x.until))
+}
+
+// remaining is the time to t by the clock, monotonic or wall, that is ahead.
+func remaining(t time.Time) time.Duration {
+	now := time.Now()
+	return min(t.Sub(now), t.Round(0).Sub(now.Round(0)))
+}
+
+// expire stops a job whose lease could not be extended in time.
+func (h *held) expire(x *holding) {
+	if left := h.left(x) - h.margin(); left > 0 {
+		// The lease was extended while the timer fired.
+		h.mu.Lock()
+		x.last.Reset(left)
+		h.mu.Unlock()
+		return
+	}
+	h.lose(x, fmt.Errorf("%w: it could not be extended in time", jobs.ErrLeaseLost))
+}
+
+func (h *held) lose(x *holding, cause error) {
+	h.mu.Lock()
+	_, mine := h.leases[x.lease.ID]
+	delete(h.leases, x.lease.ID)
+	x.last.Stop()
+	h.mu.Unlock()
+	if mine {
+		h.metrics.leasesLost.Inc()
+		h.log.Warn("lease lost, job is stopped", "job", x.lease.Job.ID, "lease", x.lease.ID, "err", cause)
+		x.stop(cause)
+	}
+}
+
+// extend keeps all leases alive until ctx ends. When the source cannot be
+// reached the jobs go on, but no longer than their leases.
+func (h *held) extend(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		due, next := h.due()
+		if len(due) > 0 {
+			h.extendAll(ctx, due)
+			continue
+		}
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-h.wake:
+		}
+	}
+}
+
+// due returns the leases to extend now, or how long to wait for the next. It
+// stops the jobs whose leases have ended by the wall clock.
+func (h *held) due() (due []*holding, next time.Duration) {
+	h.mu.Lock()
+	var over []*holding
+	// A machine that slept shows it on the wall clock only: look now and then.
+	next = h.margin()
+	if len(h.leases) == 0 {
+		next = time.Hour
+	}
+	for _, x := range h.leases {
+		switch left := remaining(x.due); {
+		case remaining(x.until) <= 0:
+			over = append(over, x)
+		case left <= 0:
+			due = append(due, x)
+		default:
+			next = min(next, left)
+		}
+	}
+	h.mu.Unlock()
+	for _, x := range over {
+		h.lose(x, fmt.Errorf("%w: it ended while the machine was asleep or stopped", jobs.ErrLeaseLost))
+	}
+	return due, next
+}
+
+func (h *held) extendAll(ctx context.Context, due []*holding) {
+	leases := make([]jobs.Lease, len(due))
+	for i, x := range due {
+		leases[i] = x.lease
+	}
+	asked := time.Now() // before the call: a slow answer must not add time
+	call, cancel := context.WithTimeout(ctx, h.attempt())
+	lost, err := h.src.Extend(call, leases, h.ttl)
+	cancel()
+	if err != nil && ctx.Err() == nil {
+		h.metrics.extensions.WithLabelValues("failed").Inc()
+		h.log.WarnContext(ctx, "cannot extend leases, trying again", "leases", len(due), "err", err)
+	}
+	for _, x := range due {
+		if cause := lost[x.lease.ID]; cause != nil {
+			h.lose(x, fmt.Errorf("%w: %w", jobs.ErrLeaseLost, cause))
+			continue
+		}
+		h.mu.Lock()
+		if err != nil {
+			x.due = time.Now().Add(h.retry())
+		} else {
+			x.until, x.due = asked.Add(h.ttl), asked.Add(h.every)
+			if _, mine := h.leases[x.lease.ID]; mine {
+				x.last.Reset(remaining(x.until) - h.margin())
+			}
+			h.metrics.extensions.WithLabelValues("ok").Inc()
+		}
+		h.mu.Unlock()
+	}
+}

@@ -1,0 +1,288 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pubsub "cloud.google.com/go/pubsub/v2/apiv1"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/option"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// PubSub is a [Source] over one Pub/Sub subscription, by unary pulls of one
+// message each over one connection.
+type PubSub struct {
+	client       *pubsub.SubscriptionAdminClient
+	subscription string // projects/P/subscriptions/S
+	rules        Rules
+	log          *slog.Logger
+	metrics      *Metrics
+	look         sync.Once
+	deadline     atomic.Int64 // the subscription's ack deadline in nanoseconds; 0 if it may not be asked
+}
+
+// MinAckDeadline is the shortest lease Pub/Sub gives.
+const MinAckDeadline = 10 * time.Second
+
+// maxAckDeadline is the longest.
+const maxAckDeadline = 600 * time.Second
+
+// PubSubOptions returns the client options for the emulator at host, or none
+// when host is empty: Google's own Pub/Sub with the usual credentials.
+func PubSubOptions(host string) ([]option.ClientOption, error) {
+	if host == "" {
+		return nil, nil
+	}
+	if scheme, _, found := strings.Cut(host, "://"); found {
+		return nil, fmt.Errorf("PUBSUB_EMULATOR_HOST is %q: give host:port without %q", host, scheme+"://")
+	}
+	if _, port, err := net.SplitHostPort(host); err != nil || port == "" {
+		return nil, fmt.Errorf("PUBSUB_EMULATOR_HOST is %q: give host:port", host)
+	}
+	return []option.ClientOption{
+		option.WithEndpoint(host),
+		option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+		// A dead network shows within 30 s instead of minutes.
+		option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})),
+		option.WithGRPCConnectionPool(1),
+	}, nil
+}
+
+var (
+	subscriptionPattern = regexp.MustCompile(`^projects/[^/]+/subscriptions/[^/]+$`)
+	topicPattern        = regexp.MustCompile(`^projects/[^/]+/topics/[^/]+$`)
+)
+
+// SubscriptionName returns the full name of a subscription that may be given
+// bare or in full.
+func SubscriptionName(project, name string) (string, error) {
+	return fullName(project, "subscriptions", "PUBSUB_SUBSCRIPTION", name, subscriptionPattern)
+}
+
+// TopicName returns the full name of a topic that may be given bare or in full.
+func TopicName(project, name string) (string, error) {
+	return fullName(project, "topics", "PUBSUB_TOPIC", name, topicPattern)
+}
+
+func fullName(project, collection, variable, name string, full *regexp.Regexp) (string, error) {
+	switch {
+	case name == "":
+		return "", fmt.Errorf("%s is empty", variable)
+	case full.MatchString(name):
+		return name, nil
+	case strings.Contains(name, "/"):
+		return "", fmt.Errorf("%s is %q: give a bare name or projects/PROJECT/%s/NAME", variable, name, collection)
+	case project == "":
+		return "", fmt.Errorf("%s is the bare name %q, so GCP_PROJECT_ID must be set", variable, name)
+	}
+	return "projects/" + project + "/" + collection + "/" + name, nil
+}
+
+// OpenPubSub returns a source over the subscription with the given full name.
+// It does not wait for the service. Close it after use.
+func OpenPubSub(ctx context.Context, subscription string, rules Rules, log *slog.Logger, m *Metrics, opts ...option.ClientOption) (*PubSub, error) {
+	client, err := pubsub.NewSubscriptionAdminClient(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("open pub/sub: %w", err)
+	}
+	// Retries are the worker's: it knows what it holds and for how long.
+	client.CallOptions = &pubsub.SubscriptionAdminCallOptions{}
+	return &PubSub{client: client, subscription: subscription, rules: rules, log: log, metrics: m}, nil
+}
+
+// Close closes the connection.
+func (s *PubSub) Close() error { return s.client.Close() }
+
+// Check reports the subscription's ack deadline, or 0 if the subscription may
+// be pulled from but not looked at. While it is unknown,
+// every lease is extended as soon as it is taken.
+func (s *PubSub) Check(ctx context.Context) (ackDeadline time.Duration, err error) {
+	sub, err := s.client.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: s.subscription})
+	if status.Code(unwrapStatus(err)) == codes.PermissionDenied {
+		return 0, nil // the subscriber role may pull but not look
+	}
+	if err != nil {
+		return 0, translate("look at subscription "+s.subscription, err)
+	}
+	ackDeadline = time.Duration(sub.GetAckDeadlineSeconds()) * time.Second
+	s.deadline.Store(int64(ackDeadline))
+	return ackDeadline, nil
+}
+
+// replyGrace is how long a pull may still be answered after it was called off.
+// Calling it off at once would leave a message whose reply is on its way leased
+// to nobody until its deadline.
+const replyGrace = 200 * time.Millisecond
+
+// Lease implements [Source]. Messages that name no job are acked and dropped
+// here, loudly. A lease may come back although ctx has ended, if its reply was
+// on the way already.
+func (s *PubSub) Lease(ctx context.Context) (jobs.Lease, error) {
+	s.look.Do(func() {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		if _, err := s.Check(call); err != nil {
+			s.log.DebugContext(ctx, "ack deadline unknown, leases are extended at once", "err", err)
+		}
+	})
+	for ctx.Err() == nil {
+		began := time.Now()
+		message, err := s.pull(ctx)
+		if message == nil {
+			if err != nil {
+				return jobs.Lease{}, err
+			}
+			// A server that answers empty at once must not make us spin.
+			if wait := time.Second - time.Since(began); wait > 0 {
+				if err := sleep(ctx, wait); err != nil {
+					return jobs.Lease{}, err
+				}
+			}
+			continue
+		}
+		lease := jobs.Lease{ID: message.GetAckId(), Until: time.Now().Add(time.Duration(s.deadline.Load())), Delivery: int(message.GetDeliveryAttempt())}
+		data := message.GetMessage().GetData()
+		lease.Job, lease.Invalid = s.rules.decode(data, message.GetMessage().GetAttributes())
+		if errors.Is(lease.Invalid, errMalformed) {
+			s.drop(ctx, lease, message.GetMessage(), lease.Invalid)
+			continue
+		}
+		return lease, nil
+	}
+	return jobs.Lease{}, context.Cause(ctx)
+}
+
+// drop acks a message that names no job. Nobody can be told but the log.
+func (s *PubSub) drop(ctx context.Context, lease jobs.Lease, m *pubsubpb.PubsubMessage, why error) {
+	s.metrics.malformed.Inc()
+	s.log.ErrorContext(ctx, "message dropped", "message_id", m.GetMessageId(), "bytes", len(m.GetData()), "err", why)
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	if err := s.Ack(call, lease); err != nil {
+		s.log.WarnContext(ctx, "cannot ack the dropped message, it will come again", "message_id", m.GetMessageId(), "err", err)
+	}
+}
+
+// pull asks for one message and returns nil without an error when there is none.
+func (s *PubSub) pull(ctx context.Context) (*pubsubpb.ReceivedMessage, error) {
+	// Long polls: each deadline that strikes while a reply is on its way orphans
+	// a message for a whole lease. At random, so that a fleet does not pull in step.
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 60*time.Second+rand.N(30*time.Second))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(replyGrace, cancel) })
+	defer stop()
+	reply, err := s.client.Pull(call, &pubsubpb.PullRequest{Subscription: s.subscription, MaxMessages: 1})
+	if err != nil {
+		if isDeadline(err) || ctx.Err() != nil {
+			return nil, nil //nolint:nilnil // no message is not an error
+		}
+		return nil, translate("pull from "+s.subscription, err)
+	}
+	if len(reply.GetReceivedMessages()) == 0 {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return reply.GetReceivedMessages()[0], nil
+}
+
+// isDeadline reports whether a call ran out of time: a status from gRPC is not
+// the context's own error.
+func isDeadline(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}
+
+// Extend implements [Source].
+func (s *PubSub) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration) (map[string]error, error) {
+	ids := make([]string, len(leases))
+	for i, l := range leases {
+		ids[i] = l.ID
+	}
+	return s.modify(ctx, ids, ttl)
+}
+
+// Ack implements [Source].
+func (s *PubSub) Ack(ctx context.Context, lease jobs.Lease) error {
+	err := s.client.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.subscription, AckIds: []string{lease.ID}})
+	if err == nil || permanentFailures(err)[lease.ID] != nil {
+		return nil //nolint:nilerr // a lease that is gone needs no ack
+	}
+	return translate("ack", err)
+}
+
+// Nack implements [Source]. Pub/Sub counts in whole seconds, up to 600.
+func (s *PubSub) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error {
+	_, err := s.modify(ctx, []string{lease.ID}, delay)
+	return err
+}
+
+func (s *PubSub) modify(ctx context.Context, ids []string, d time.Duration) (map[string]error, error) {
+	d = max(0, min(d, maxAckDeadline))
+	secs := int32((d + time.Second - 1) / time.Second) //nolint:gosec // at most 600
+	err := s.client.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{
+		Subscription: s.subscription, AckIds: ids, AckDeadlineSeconds: secs,
+	})
+	if err == nil {
+		return nil, nil
+	}
+	lost := permanentFailures(err)
+	if len(lost) == len(ids) {
+		return lost, nil
+	}
+	return lost, translate("modify ack deadline", err)
+}
+
+// permanentFailures returns the ack ids that a subscription with exactly-once
+// delivery says are no longer valid: someone else has the message, or nobody.
+func permanentFailures(err error) map[string]error {
+	lost := map[string]error{}
+	for _, d := range status.Convert(unwrapStatus(err)).Details() {
+		info, ok := d.(*errdetails.ErrorInfo)
+		if !ok {
+			continue
+		}
+		for id, reason := range info.GetMetadata() {
+			if strings.HasPrefix(reason, "PERMANENT_FAILURE") {
+				lost[id] = errors.New(reason)
+			}
+		}
+	}
+	return lost
+}
+
+// unwrapStatus finds the gRPC status inside the client library's own error.
+func unwrapStatus(err error) error {
+	if e := (interface {
+		error
+		GRPCStatus() *status.Status
+	})(nil); errors.As(err, &e) {
+		return e.GRPCStatus().Err()
+	}
+	return err
+}
+
+// translate names what was done and whether a person must mend it.
+func translate(what string, err error) error {
+	switch status.Code(unwrapStatus(err)) {
+	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
+		return fmt.Errorf("%s: %w: %w", what, ErrRefused, err)
+	default:
+		return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
+	}
+}

@@ -1,0 +1,159 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// pulse is the longest time between two reports of a running job. A report
+// prolongs the claim and brings the answer whether to go on, so a cancel is
+// seen within this time.
+const pulse = 2 * time.Second
+
+// claimHold is how long a claim outlives the last report: time for a worker to
+// lose sight of Redis and find it again, without holding up a successor long.
+const claimHold = 60 * time.Second
+
+// reporter writes the progress of one job. The newest value wins, one write is
+// in flight at a time, and the job never waits for it.
+type reporter struct {
+	status   Status
+	claim    jobs.Claim
+	left     func() time.Duration    // how long the lease still holds
+	stop     context.CancelCauseFunc // ends the handler
+	lose     context.CancelCauseFunc // ends the attempt
+	interval time.Duration
+	log      *slog.Logger
+	metrics  *Metrics
+
+	mu     sync.Mutex
+	newest *jobs.Progress // not yet written
+	lines  []string       // not yet written
+	last   jobs.Progress  // newest ever, written or not
+	moved  time.Time      // when the job last reported
+	wake   chan struct{}
+	urgent bool // the newest value must not wait for the interval
+}
+
+func newReporter(a *attempt, stop context.CancelCauseFunc) *reporter {
+	return &reporter{
+		status: a.Status, claim: a.claim, left: a.left, stop: stop, lose: a.lose,
+		interval: a.ProgressInterval, log: a.Log, metrics: a.Metrics,
+		moved: time.Now(), wake: make(chan struct{}, 1), urgent: true,
+	}
+}
+
+// report takes note of p and returns at once.
+func (r *reporter) report(p jobs.Progress) {
+	r.mu.Lock()
+	if r.newest != nil {
+		r.metrics.progressSuppressed.Inc()
+	}
+	r.newest = &p
+	if p.Message != "" && p.Message != r.last.Message && len(r.lines) < maxPendingLines {
+		r.lines = append(r.lines, fmt.Sprintf("%s (%d%%)", p.Message, p.Percent()))
+	}
+	// The first value and the last page are always shown.
+	r.urgent = r.urgent || p.Total > 0 && p.Done >= p.Total
+	r.last, r.moved = p, time.Now()
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// maxPendingLines bounds the log lines of a job that reports faster than they
+// can be written; further ones are left out.
+const maxPendingLines = 500
+
+// stalled returns for how long the job has reported nothing.
+func (r *reporter) stalled() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.moved)
+}
+
+// where says how far the job had come, for an error message.
+func (r *reporter) where() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last.Message == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (last progress: %s)", r.last.Message)
+}
+
+// run writes reports until ctx ends, and then what is still unwritten. Trouble
+// with the status store does not stop the job: only the final outcome must be
+// recorded.
+func (r *reporter) run(ctx context.Context) {
+	timer := time.NewTimer(pulse)
+	defer timer.Stop()
+	written := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			if p, lines := r.take(); p != nil {
+				r.write(context.WithoutCancel(ctx), p, lines)
+			}
+			return
+		case <-timer.C:
+		case <-r.wake:
+			if wait := r.interval - time.Since(written); wait > 0 && !r.isUrgent() {
+				timer.Reset(min(wait, pulse))
+				continue
+			}
+		}
+		p, lines := r.take()
+		r.write(ctx, p, lines)
+		written = time.Now()
+		timer.Reset(pulse)
+	}
+}
+
+func (r *reporter) isUrgent() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.urgent
+}
+
+func (r *reporter) take() (p *jobs.Progress, lines []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, lines = r.newest, r.lines
+	r.newest, r.lines, r.urgent = nil, nil, false
+	return p, lines
+}
+
+func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines []string) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := r.status.Report(call, r.claim, hold(r.left()), p, lines)
+	switch {
+	case err == nil:
+		if p != nil {
+			r.metrics.progressWritten.Inc()
+		}
+	case errors.Is(err, jobs.ErrCanceled):
+		r.stop(err)
+	case errors.Is(err, jobs.ErrLeaseLost):
+		r.lose(err)
+	case ctx.Err() == nil:
+		r.metrics.statusRetries.Inc()
+		r.log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "err", err)
+	}
+}
+
+// hold is how long to claim a job whose lease lasts for left. A claim must not
+// outlive the lease: when the worker dies, the next one that is handed the job
+// would have to wait for the claim.
+func hold(left time.Duration) time.Duration {
+	return max(time.Millisecond, min(left, claimHold))
+}

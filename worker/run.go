@@ -1,0 +1,239 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Why a job was stopped, beside the causes that package jobs knows. Both are
+// the job's own failure.
+var (
+	errTimeout = errors.New("job timeout")
+	errStalled = errors.New("no progress")
+)
+
+// attempt is one lease on its way through the worker.
+type attempt struct {
+	*Worker
+	lease jobs.Lease
+	claim jobs.Claim
+	left  func() time.Duration // how long the lease still holds
+	// lose ends all work under the lease: it is lost.
+	lose context.CancelCauseFunc
+}
+
+// run sees one lease through to its end: claim, handler, settle.
+func (w *Worker) run(work context.Context, lease jobs.Lease) {
+	began := time.Now()
+	w.Metrics.leased(lease)
+	// ctx ends when the lease is lost or the worker has no more time; what ends
+	// only the handler (a cancel, a timeout) has an outcome to record under it.
+	ctx, lose := context.WithCancelCause(work)
+	defer lose(nil)
+	holding, release := w.held.add(lease, lose)
+	defer release()
+	a := &attempt{Worker: w, lease: lease, lose: lose, left: func() time.Duration { return w.held.left(holding) }}
+
+	outcome, err := a.outcome(ctx)
+	if err == nil && outcome.State != 0 {
+		err = a.settle(ctx, outcome)
+	}
+	if err != nil {
+		a.giveUp(ctx, err)
+		return
+	}
+	if outcome.State == 0 {
+		return // somebody else's job
+	}
+	took := time.Since(began)
+	kind := "unknown"
+	if w.Handlers[lease.Job.Kind] != nil {
+		kind = string(lease.Job.Kind)
+	}
+	w.Metrics.ended(kind, outcome, took)
+	log := w.Log.With("job", lease.Job.ID, "kind", lease.Job.Kind, "attempt", a.claim.Attempt, "took", took)
+	if outcome.State == jobs.Failed {
+		log.WarnContext(ctx, "job failed", "reason", outcome.Reason)
+	} else {
+		log.InfoContext(ctx, "job "+outcome.State.String(), "pages", outcome.Result.Pages)
+	}
+}
+
+// outcome claims the job and runs it. It returns no outcome and no error when
+// the job is not ours to run and has been acked or handed back already.
+func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
+	if err := a.getClaim(ctx); err != nil {
+		return jobs.Outcome{}, err
+	}
+	log := a.Log.With("job", a.lease.Job.ID, "kind", a.lease.Job.Kind, "delivery", a.lease.Delivery)
+	switch a.claim.Verdict {
+	case jobs.Ended:
+		log.InfoContext(ctx, "job had ended already", "state", a.claim.State)
+		a.Metrics.duplicates.Inc()
+		a.ack(ctx, a.lease)
+		return jobs.Outcome{}, nil
+	case jobs.Busy:
+		delay := min(a.claim.Wait, claimHold)
+		log.InfoContext(ctx, "job is running elsewhere", "retry_in", delay)
+		a.Metrics.duplicates.Inc()
+		a.nack(ctx, a.lease, delay)
+		return jobs.Outcome{}, nil
+	case jobs.CrashLoop:
+		return a.crashed(ctx)
+	case jobs.Granted:
+		log.DebugContext(ctx, "job started", "attempt", a.claim.Attempt, "crashes", a.claim.Crashes)
+		return a.handle(ctx)
+	}
+	return jobs.Outcome{}, fmt.Errorf("%w: claim of job %s has no verdict", jobs.ErrUnavailable, a.lease.Job.ID)
+}
+
+// claimPatience is how long a worker keeps a lease it cannot claim the job of.
+const claimPatience = 30 * time.Second
+
+// getClaim asks the status store for the job, patiently: a store that fails
+// over should not cost every job in hand a round through the queue.
+func (a *attempt) getClaim(ctx context.Context) error {
+	deadline := time.Now().Add(claimPatience)
+	for wait := leaseBackoff(); ; {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		var err error
+		a.claim, err = a.Status.Claim(call, a.lease.Job, hold(a.left()), a.claim)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		a.gate.fail(err)
+		a.Metrics.statusRetries.Inc()
+		delay := wait.NextBackOff()
+		if time.Now().Add(delay).After(deadline) {
+			return err
+		}
+		a.Log.WarnContext(ctx, "cannot claim job, trying again", "job", a.lease.Job.ID, "retry_in", delay, "err", err)
+		if err := sleep(ctx, delay); err != nil {
+			return err
+		}
+	}
+}
+
+// crashed decides on a job that has killed its workers: if the last of them
+// died after it had stored the result, the job has succeeded all the same.
+func (a *attempt) crashed(ctx context.Context) (jobs.Outcome, error) {
+	if h := a.Handlers[a.lease.Job.Kind]; h != nil && a.lease.Invalid == nil {
+		result, found, err := h.Earlier(ctx, a.lease.Job)
+		if err != nil {
+			return jobs.Outcome{}, err
+		}
+		if found {
+			return jobs.Outcome{State: jobs.Succeeded, Result: result}, nil
+		}
+	}
+	return jobs.Outcome{State: jobs.Failed, Reason: fmt.Sprintf("worker crashed %d times", a.claim.Crashes)}, nil
+}
+
+// handle runs the job's handler under its time limits and translates what comes
+// of it. An error means that there is no outcome: the job goes back.
+func (a *attempt) handle(ctx context.Context) (jobs.Outcome, error) {
+	job := a.lease.Job
+	h := a.Handlers[job.Kind]
+	switch {
+	case a.lease.Invalid != nil:
+		return failure(a.lease.Invalid), nil
+	case h == nil:
+		return failure(fmt.Errorf("this fleet does not run jobs of kind %q", job.Kind)), nil
+	}
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	result, found, err := h.Earlier(running, job)
+	if err == nil && !found {
+		result, err = a.supervise(running, stop, h)
+	}
+	if err == nil {
+		return jobs.Outcome{State: jobs.Succeeded, Result: result}, nil
+	}
+	switch cause := context.Cause(running); {
+	case cause == nil && errors.Is(err, jobs.ErrUnavailable):
+		return jobs.Outcome{}, err
+	case cause == nil:
+		return failure(err), nil
+	case errors.Is(cause, jobs.ErrCanceled):
+		return jobs.Outcome{State: jobs.Canceled}, nil
+	case errors.Is(cause, errTimeout), errors.Is(cause, errStalled):
+		return failure(cause), nil
+	default: // the lease is lost, or the worker is stopping
+		return jobs.Outcome{}, cause
+	}
+}
+
+func failure(err error) jobs.Outcome {
+	return jobs.Outcome{State: jobs.Failed, Reason: redact(err.Error())}
+}
+
+// abandonAfter is how long a handler may go on after it was told to stop. One
+// that hangs in the kernel must not hold its slot and its job for ever.
+const abandonAfter = 30 * time.Second
+
+// supervise runs a handler and its reporter. It stops the handler when the job
+// has run or been silent for too long, and abandons one that does not stop.
+func (a *attempt) supervise(ctx context.Context, stop context.CancelCauseFunc, h Handler) (jobs.Result, error) {
+	job, rep := a.lease.Job, newReporter(a, stop)
+	var reporting sync.WaitGroup
+	reports, endReports := context.WithCancel(context.WithoutCancel(ctx))
+	reporting.Go(func() { rep.run(reports) })
+	defer reporting.Wait()
+	defer endReports()
+
+	var result jobs.Result
+	var err error
+	done := make(chan struct{})
+	go func() { // joined by the select below, unless abandoned there
+		defer close(done)
+		defer a.recoverInto(job, &err)
+		result, err = h.Run(ctx, job, rep.report)
+	}()
+
+	timeout := time.NewTimer(a.JobTimeout)
+	defer timeout.Stop()
+	silence := time.NewTimer(a.StallTimeout)
+	defer silence.Stop()
+	var abandon <-chan time.Time
+	stopped := ctx.Done()
+	for {
+		select {
+		case <-done:
+			return result, err
+		case <-timeout.C:
+			stop(fmt.Errorf("%w: it did not end within %s%s", errTimeout, a.JobTimeout, rep.where()))
+		case <-silence.C:
+			if left := a.StallTimeout - rep.stalled(); left > 0 {
+				silence.Reset(left)
+				continue
+			}
+			stop(fmt.Errorf("%w for %s%s", errStalled, a.StallTimeout, rep.where()))
+		case <-stopped:
+			stopped = nil
+			t := time.NewTimer(abandonAfter)
+			defer t.Stop()
+			abandon = t.C
+		case <-abandon:
+			a.Log.ErrorContext(ctx, "handler does not stop and is abandoned", "job", job.ID, "cause", context.Cause(ctx))
+			return jobs.Result{}, context.Cause(ctx)
+		}
+	}
+}
+
+// recoverInto turns a panic of a handler into the job's failure.
+func (w *Worker) recoverInto(job jobs.Job, err *error) {
+	if p := recover(); p != nil {
+		w.Log.Error("handler panicked", "job", job.ID, "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("internal error: %v", p)
+	}
+}

@@ -1,0 +1,201 @@
+// Package worker runs jobs under leases: it takes a lease from a [Source],
+// claims the job at a [Status], runs the [Handler] of the job's kind while it
+// keeps the lease alive, records the outcome and only then acks.
+//
+// The loop exists once. A transport (Pub/Sub here; others elsewhere) is only a
+// Source, and what a job does is only a Handler; neither knows of the other.
+//
+// A job's own failure is final: recorded as failed and acked. A failure of the
+// infrastructure is not the job's fault: nothing is recorded, the lease is
+// handed back, and the job runs again. See [jobs.ErrUnavailable].
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Source hands out leases on jobs. Its methods may be called concurrently.
+type Source interface {
+	// Lease waits for a job and returns a lease on it. It returns the cause of
+	// ctx when ctx ends first, an error that wraps [ErrRefused] when asking
+	// again will not help, and any other error when it may.
+	Lease(ctx context.Context) (jobs.Lease, error)
+	// Extend makes leases last ttl from now. It returns by lease id those that
+	// are lost, and an error when the source could not be asked; then the
+	// leases not named as lost are unchanged.
+	Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration) (lost map[string]error, err error)
+	// Ack ends a lease: its job is never handed out again. A lease that is
+	// lost is no error.
+	Ack(ctx context.Context, lease jobs.Lease) error
+	// Nack ends a lease: its job may be handed out again after delay.
+	Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error
+}
+
+// ErrRefused marks an error of a [Source] that a person must mend: no such
+// queue, no permission.
+var ErrRefused = errors.New("refused by the source")
+
+// Status is where the life of a job is recorded, and where workers agree on who
+// runs it. Its methods are those of [status.Store], which says what they do.
+//
+// [status.Store]: https://pkg.go.dev/github.com/batchfleet/batchfleet/status#Store
+type Status interface {
+	Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error)
+	Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines []string) error
+	Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) error
+	Release(ctx context.Context, c jobs.Claim, message string) error
+}
+
+// Handler runs the jobs of one kind. Run may be called concurrently, and again
+// for a job it has worked on before.
+type Handler interface {
+	// Run does the job and returns its result, which must be stored durably
+	// by then. It calls report as often as it likes: report never blocks. It
+	// stops soon after ctx ends. An error that wraps [jobs.ErrUnavailable] means
+	// the job should run again; any other is the job's own and final.
+	Run(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error)
+	// Earlier returns the result of an earlier attempt that stored its result
+	// but could not record its outcome; false if there is none.
+	Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, error)
+}
+
+// Worker leases and runs jobs. Set the exported fields before Run; every
+// duration that is zero gets the default its comment names.
+type Worker struct {
+	Source   Source
+	Status   Status
+	Handlers map[jobs.Kind]Handler
+	Log      *slog.Logger
+	Metrics  *Metrics
+
+	// Checks are asked before jobs are leased, and again after trouble, until
+	// all of them return nil: a job is not taken that could not be recorded.
+	Checks map[string]func(context.Context) error
+
+	Slots            int           // jobs at once; 1
+	LeaseTTL         time.Duration // 600 s
+	ExtendEvery      time.Duration // LeaseTTL/2
+	Drain            time.Duration // what a stopping worker gives its jobs to finish; 8 s, as Cloud Run gives 10
+	JobTimeout       time.Duration // 30 min
+	StallTimeout     time.Duration // a job that reports nothing for so long is failed; 10 min
+	SettleTimeout    time.Duration // how long to try to record an outcome; 10 min
+	StartTimeout     time.Duration // how long a refusal by the source is tried again; 2 min
+	ProgressInterval time.Duration // between progress writes of one job; 100 ms
+	IdleCheck        time.Duration // between checks while all is well; 10 s
+
+	held *held
+	gate *gate
+}
+
+func (w *Worker) setDefaults() {
+	w.Slots = max(1, w.Slots)
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&w.LeaseTTL, 600 * time.Second},
+		{&w.Drain, 8 * time.Second},
+		{&w.JobTimeout, 30 * time.Minute},
+		{&w.StallTimeout, 10 * time.Minute},
+		{&w.SettleTimeout, 10 * time.Minute},
+		{&w.StartTimeout, 2 * time.Minute},
+		{&w.ProgressInterval, 100 * time.Millisecond},
+		{&w.IdleCheck, 10 * time.Second},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if w.ExtendEvery == 0 {
+		w.ExtendEvery = w.LeaseTTL / 2
+	}
+	if w.Metrics == nil {
+		w.Metrics = NewMetrics()
+	}
+	w.held = newHeld(w.Source, w.LeaseTTL, w.ExtendEvery, w.Log, w.Metrics)
+	w.gate = newGate(w.Checks, w.IdleCheck, w.Log, w.Metrics)
+}
+
+// Ready reports nil when the worker takes jobs, or why it does not. It may be
+// called at any time after Run has begun; before, it says so.
+func (w *Worker) Ready() error {
+	if w.gate == nil {
+		return errors.New("starting")
+	}
+	return w.gate.state()
+}
+
+// Init prepares the worker, so that Ready may be called before Run.
+func (w *Worker) Init() { w.setDefaults() }
+
+// Run leases and runs jobs until ctx ends or the source refuses for good, then
+// gives the jobs in hand the drain time to finish and hands back those that do
+// not. It returns nil after ctx has ended, and owns every goroutine it starts.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.held == nil {
+		w.Init()
+	}
+	// Leasing stops with ctx, work does not: it has the drain time to finish.
+	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+	leasing, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+
+	var background, slots sync.WaitGroup
+	background.Go(func() { w.held.extend(work) })
+	background.Go(func() { w.gate.watch(leasing) })
+
+	var mu sync.Mutex
+	var failed error
+	for range w.Slots {
+		slots.Go(func() {
+			if err := w.serve(leasing, work); err != nil {
+				mu.Lock()
+				failed = errors.Join(failed, err)
+				mu.Unlock()
+				stop(err) // the other slots would be refused as well
+			}
+		})
+	}
+	idle := make(chan struct{})
+	go func() { slots.Wait(); close(idle) }()
+	select {
+	case <-leasing.Done():
+	case <-idle:
+	}
+	w.gate.stop()
+	overdue := time.AfterFunc(w.Drain, func() {
+		abort(fmt.Errorf("%w: drain time of %s is over", jobs.ErrDrained, w.Drain))
+	})
+	<-idle
+	overdue.Stop()
+	abort(nil) // the extender goes last: draining jobs still need their leases
+	stop(nil)
+	background.Wait()
+	return failed
+}
+
+// serve is the life of one slot: a lease, its job, the next lease.
+func (w *Worker) serve(leasing, work context.Context) error {
+	for {
+		lease, err := w.lease(leasing)
+		if leasing.Err() != nil {
+			if err == nil {
+				// The answer was on its way when the worker was told to stop.
+				w.nack(work, lease, 0)
+			}
+			return nil //nolint:nilerr // err is the cause of the stop
+		}
+		if err != nil {
+			return err
+		}
+		w.run(work, lease)
+	}
+}
