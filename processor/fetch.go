@@ -1,0 +1,84 @@
+package processor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// input is a job's document on local disk.
+type input struct {
+	path   string
+	bytes  int64
+	sha256 string // in hex
+}
+
+// remove deletes the copy.
+func (in input) remove() { _ = os.Remove(in.path) } // what is left is the system's to clear
+
+// fetch copies the job's input to local disk: engines seek in it, and a reader
+// in a child process can be given a file but not a store.
+func (p *Pages) fetch(ctx context.Context, job jobs.Job) (input, error) {
+	src, err := p.Store.Open(ctx, job.Input)
+	if err != nil {
+		return input{}, fmt.Errorf("open input: %w", err) // which names it
+	}
+	defer src.Close()
+	dst, err := os.CreateTemp(p.Dir, "batchfleet-input-")
+	if err != nil {
+		return input{}, fmt.Errorf("copy input: %w: %w", jobs.ErrUnavailable, err)
+	}
+	in, whole := input{path: dst.Name()}, false
+	defer func() {
+		if !whole { // also after a panic
+			_ = dst.Close()
+			in.remove()
+		}
+	}()
+	hash := sha256.New()
+	in.bytes, err = io.Copy(&localWriter{io.MultiWriter(dst, hash)}, &ctxReader{ctx, io.LimitReader(src, p.MaxInputBytes+1)})
+	err = errors.Join(err, local(dst.Close()))
+	if err != nil {
+		return input{}, fmt.Errorf("copy input %s: %w", job.Input, err)
+	}
+	if in.bytes > p.MaxInputBytes {
+		return input{}, fmt.Errorf("input %s is larger than %d bytes (MAX_INPUT_BYTES)", job.Input, p.MaxInputBytes)
+	}
+	in.sha256, whole = hex.EncodeToString(hash.Sum(nil)), true
+	return in, nil
+}
+
+// local marks an error of the worker's own disk, which is not the job's fault.
+func local(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
+}
+
+// localWriter marks the errors of a writer to the worker's own disk.
+type localWriter struct{ io.Writer }
+
+func (w *localWriter) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	return n, local(err)
+}
+
+// ctxReader ends a long copy when ctx does.
+type ctxReader struct {
+	ctx context.Context //nolint:containedctx // lives as long as one copy
+	io.Reader
+}
+
+func (r *ctxReader) Read(b []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.Reader.Read(b)
+}

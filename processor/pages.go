@@ -1,0 +1,206 @@
+package processor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
+)
+
+// Pages runs jobs page by page. Its methods may be called concurrently.
+type Pages struct {
+	Engine Engine
+	Store  storage.Store
+	Log    *slog.Logger
+	// Dir is where inputs and pages are kept while a job runs; the system's
+	// place for temporary files when empty.
+	Dir string
+
+	MaxInputBytes int64         // a larger input fails the job
+	MaxPages      int           // more pages fail the job; 0 for no limit
+	Checkpoint    time.Duration // between checkpoints; 30 s when zero
+}
+
+// run is one attempt at one job.
+type run struct {
+	*Pages
+	job     jobs.Job
+	report  func(jobs.Progress)
+	began   time.Time
+	total   int
+	about   json.RawMessage
+	tally   tally
+	spool   *spool
+	fetched input
+}
+
+// Earlier implements the worker's handler: it finds the result of an attempt
+// that ended before its outcome could be recorded.
+func (p *Pages) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, error) {
+	f, err := p.Store.Open(ctx, resultName(job.ID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return jobs.Result{}, false, nil
+	}
+	if err != nil {
+		return jobs.Result{}, false, fmt.Errorf("look for an earlier result: %w", err)
+	}
+	defer f.Close()
+	var earlier Summary
+	err = json.NewDecoder(io.LimitReader(f, maxSummary)).Decode(&earlier)
+	if errors.Is(err, jobs.ErrUnavailable) || ctx.Err() != nil {
+		// That it could not be read now says nothing about the result.
+		return jobs.Result{}, false, fmt.Errorf("read an earlier result: %w", err)
+	}
+	if err != nil || earlier.JobID != job.ID {
+		p.Log.WarnContext(ctx, "earlier result is unreadable and will be replaced", "job", job.ID, "err", err)
+		return jobs.Result{}, false, nil
+	}
+	return jobs.Result{Object: resultName(job.ID), Pages: earlier.Pages}, true, nil
+}
+
+// Run implements the worker's handler.
+func (p *Pages) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+	r := &run{Pages: p, job: job, report: report, began: time.Now()}
+	if r.Engine.NeedsInput() && job.Input == "" {
+		return jobs.Result{}, fmt.Errorf("job names no input: pdf_path is empty")
+	}
+	if r.Engine.NeedsInput() {
+		report(jobs.Progress{Step: "fetch", Message: "Processing started..."})
+		fetched, err := p.fetch(ctx, job)
+		if err != nil {
+			return jobs.Result{}, err
+		}
+		defer fetched.remove()
+		r.fetched = fetched
+	}
+	r.spool = &spool{dir: p.Dir, store: p.Store, job: job.ID}
+	defer func() { r.spool.remove() }()
+	result, err := r.pages(ctx)
+	if final(ctx, err) {
+		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		defer cancel()
+		r.spool.forget(tidy)
+	}
+	return result, err
+}
+
+// tidyTime bounds what a job that has ended spends on deleting its checkpoints.
+const tidyTime = 10 * time.Second
+
+// final reports whether a job that ended with err will not run again, as far as
+// it is known here: a timeout is not, and leaves its checkpoints behind.
+func final(ctx context.Context, err error) bool {
+	switch {
+	case err == nil:
+		return true
+	case ctx.Err() != nil:
+		return errors.Is(context.Cause(ctx), jobs.ErrCanceled)
+	default:
+		return !errors.Is(err, jobs.ErrUnavailable)
+	}
+}
+
+// pages goes on where an earlier attempt stopped, to the end.
+func (r *run) pages(ctx context.Context) (jobs.Result, error) {
+	if err := r.spool.resume(ctx, r.tally.add); err != nil {
+		return jobs.Result{}, fmt.Errorf("resume at checkpoint: %w", err)
+	}
+	err := r.read(ctx)
+	if errors.Is(err, errForeign) {
+		r.Log.WarnContext(ctx, "checkpoint does not fit the document and is dropped", "job", r.job.ID, "err", err)
+		r.spool.forget(ctx)
+		r.spool.remove()
+		r.spool, r.tally = &spool{dir: r.Dir, store: r.Store, job: r.job.ID}, tally{}
+		err = r.read(ctx)
+	}
+	if err != nil {
+		return jobs.Result{}, err
+	}
+	return r.store(ctx)
+}
+
+// errForeign marks a checkpoint with more pages than the document.
+var errForeign = errors.New("checkpoint of another document")
+
+// read takes the pages that are not in a checkpoint from the engine.
+func (r *run) read(ctx context.Context) error {
+	from := r.tally.pages + 1
+	if from > 1 {
+		r.Log.InfoContext(ctx, "resuming at checkpoint", "job", r.job.ID, "page", from)
+	}
+	every := r.Checkpoint
+	if every == 0 {
+		every = 30 * time.Second
+	}
+	saved := time.Now()
+	return r.Engine.Read(ctx, r.job, r.fetched.path, from, Sink{
+		Open: func(pages int, about json.RawMessage) error {
+			if r.MaxPages > 0 && pages > r.MaxPages {
+				return fmt.Errorf("document has %d pages, at most %d are allowed (MAX_PAGES)", pages, r.MaxPages)
+			}
+			if pages < 0 || len(about) > maxSummary/2 {
+				return fmt.Errorf("engine %s described the document with %d pages and %d bytes", r.Engine.Name(), pages, len(about))
+			}
+			if r.tally.pages > pages {
+				return fmt.Errorf("%w: %d pages of %d", errForeign, r.tally.pages, pages)
+			}
+			r.total, r.about = pages, about
+			return nil
+		},
+		Page: func(rec Record) error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if rec.Page > r.total {
+				return fmt.Errorf("engine %s passed page %d of %d", r.Engine.Name(), rec.Page, r.total)
+			}
+			if err := r.spool.add(rec); err != nil {
+				return err
+			}
+			r.tally.add(rec)
+			r.report(jobs.Progress{
+				Done: rec.Page, Total: r.total, Step: "pages",
+				Message: r.pageMessage(rec.Page),
+			})
+			if time.Since(saved) < every {
+				return nil
+			}
+			saved = time.Now()
+			return r.spool.checkpoint(ctx)
+		},
+	})
+}
+
+// pageMessage is the contract's text.
+func (r *run) pageMessage(page int) string {
+	return fmt.Sprintf("Page %d/%d analyzing...", page, r.total)
+}
+
+// store writes the pages and then the result.
+func (r *run) store(ctx context.Context) (jobs.Result, error) {
+	if r.tally.pages < r.total {
+		return jobs.Result{}, fmt.Errorf("engine %s ended after page %d of %d", r.Engine.Name(), r.tally.pages, r.total)
+	}
+	if r.total > 0 && r.tally.failed == r.total {
+		return jobs.Result{}, fmt.Errorf("no page could be read: %s", r.tally.firstWarning())
+	}
+	s := r.summary()
+	if r.total > 0 {
+		r.report(jobs.Progress{Done: r.total, Total: r.total, Step: "store", Message: r.pageMessage(r.total)})
+		if err := r.spool.put(ctx, pagesName(r.job.ID)); err != nil {
+			return jobs.Result{}, fmt.Errorf("store pages: %w", err)
+		}
+		s.TextObject = pagesName(r.job.ID)
+	}
+	if err := putJSON(ctx, r.Store, resultName(r.job.ID), s); err != nil {
+		return jobs.Result{}, fmt.Errorf("store result: %w", err)
+	}
+	return jobs.Result{Object: resultName(r.job.ID), Pages: r.total}, nil
+}

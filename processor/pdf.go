@@ -1,0 +1,165 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/batchfleet/batchfleet/command"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// PDF is the engine of kind "pdf": the built-in reader, in a child process per
+// document, because every document is hostile until read. The child can lose
+// its memory, its time or its mind; the worker only learns what became of it.
+type PDF struct {
+	// Executable and Args start a child that calls [ServePDF] on its stdin and
+	// stdout.
+	Executable string
+	Args       []string
+
+	MaxPages    int           // a document with more pages is not read; 0 for no limit
+	Memory      int64         // bytes the child may use
+	Timeout     time.Duration // for a document, on the wall clock and on the CPU
+	PageTimeout time.Duration // for a page
+}
+
+// Name implements [Engine].
+func (p PDF) Name() string { return "builtin" }
+
+// NeedsInput implements [Engine].
+func (p PDF) NeedsInput() bool { return true }
+
+// errPageTimeout is the cause of a child's end when one page took too long.
+var errPageTimeout = errors.New("page timeout")
+
+// maxReply is the longest line a child may write: a page's text with every byte
+// escaped.
+const maxReply = 6*maxPageText + 1<<20
+
+// maxReplies is how many bytes a child may write in all. A book of 5000 dense
+// pages is a tenth of that; without a bound, a small document whose every page
+// unfolds to the limit could fill the worker's disk.
+const maxReplies = 2 << 30
+
+// Read implements [Engine]. An error wraps [jobs.ErrUnavailable] when no child
+// could be started or the file at path is gone; what becomes of a child is the
+// document's fault.
+func (p PDF) Read(ctx context.Context, _ jobs.Job, path string, from int, out Sink) error {
+	request, err := json.Marshal(pdfRequest{Path: path, From: from, MaxPages: p.MaxPages})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	c := conversation{out: out, next: from}
+	watch := time.AfterFunc(p.PageTimeout, func() { stop(errPageTimeout) })
+	defer watch.Stop()
+	child := command.Command{
+		Path: p.Executable, Args: p.Args, Stdin: bytes.NewReader(append(request, '\n')),
+		// The collector works harder before the hard limit is reached.
+		Env: []string{"GOMEMLIMIT=" + strconv.FormatInt(p.Memory*3/4, 10), "GOTRACEBACK=none"},
+		Limits: command.Limits{
+			Memory: p.Memory, CPU: p.Timeout, Wall: p.Timeout, FileBytes: 1, OpenFiles: 64,
+			LineBytes: maxReply, OutputBytes: maxReplies,
+		},
+		Line: func(line []byte) error {
+			defer watch.Reset(p.PageTimeout)
+			watch.Stop() // storing a checkpoint is not the page's time
+			c.refused = c.reply(line)
+			return c.refused
+		},
+	}
+	_, err = child.Run(ctx)
+	if _, gone := os.Stat(path); err != nil && gone != nil && ctx.Err() == nil {
+		return fmt.Errorf("read the copy of the input: %w", local(gone))
+	}
+	return c.verdict(ctx, err, p)
+}
+
+// conversation is the parent's side of one child.
+type conversation struct {
+	out   Sink
+	next  int // the page the child works on
+	pages int
+	open  bool
+	done  bool
+	// refused is why the conversation was broken off: the document cannot be
+	// read, the child talks nonsense, or the sink wants no more.
+	refused error
+}
+
+// reply takes one line of the child.
+func (c *conversation) reply(line []byte) error {
+	var r pdfReply
+	if err := json.Unmarshal(line, &r); err != nil {
+		return fmt.Errorf("pdf reader wrote nonsense %s: %w", c.where(), err)
+	}
+	switch {
+	case c.done:
+		return errors.New("pdf reader wrote more after the end")
+	case r.Failed != "":
+		return errors.New(clip(r.Failed, maxFailure))
+	case r.Opened != nil && !c.open:
+		about, err := json.Marshal(r.Opened.Info)
+		if err != nil {
+			return err
+		}
+		c.open, c.pages = true, r.Opened.Pages
+		return c.out.Open(r.Opened.Pages, about)
+	case r.Page != nil && c.open:
+		if r.Page.Page != c.next || c.next > c.pages {
+			return fmt.Errorf("pdf reader passed page %d %s", r.Page.Page, c.where())
+		}
+		r.Page.Warning = clip(r.Page.Warning, maxFailure)
+		if err := c.out.Page(*r.Page); err != nil {
+			return err
+		}
+		c.next++
+	case r.Done && c.open:
+		c.done = true
+	default:
+		return fmt.Errorf("pdf reader wrote nonsense %s", c.where())
+	}
+	return nil
+}
+
+// maxFailure is how many bytes of a child's words about a failure are kept.
+const maxFailure = 1 << 10
+
+// verdict translates how the child ended.
+func (c *conversation) verdict(ctx context.Context, err error, p PDF) error {
+	exit := (*command.ExitError)(nil)
+	switch {
+	case err == nil && c.done:
+		return nil
+	case err == nil:
+		return fmt.Errorf("pdf reader ended %s without a word", c.where())
+	case errors.Is(err, errPageTimeout):
+		return fmt.Errorf("pdf reader was stopped %s: nothing came for %s (PDF_PAGE_TIMEOUT)", c.where(), p.PageTimeout)
+	case errors.As(err, &exit):
+		return fmt.Errorf("pdf reader ended %s: %w", c.where(), exit)
+	case c.refused != nil:
+		return c.refused
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return fmt.Errorf("run pdf reader: %w", local(err))
+	}
+}
+
+func (c *conversation) where() string {
+	switch {
+	case !c.open:
+		return "while it opened the document"
+	case c.next > c.pages:
+		return "after the last page"
+	default:
+		return fmt.Sprintf("at page %d of %d", c.next, c.pages)
+	}
+}

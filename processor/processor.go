@@ -1,0 +1,55 @@
+// Package processor turns a job into pages and pages into a result. The loop
+// exists once, in [Pages]: fetch the input, take page after page from an
+// engine, checkpoint them, and store the result last. What a page is, an engine
+// knows: [Mock] simulates, [PDF] reads real documents in a child process.
+//
+// Results of a job live under results/{job_id}/:
+//
+//	pages.jsonl         one line a page, see [Record]
+//	parts/NNNNNNNN.jsonl  checkpoints: pages from number N on; deleted when the job ends
+//	result.json         written last: its presence means that the job is complete
+//
+// An attempt that resumes starts at the first page without a checkpoint. What
+// it stores is the same, but for times, whoever stores it, so two attempts that
+// overlap for a moment cannot spoil each other's work.
+package processor
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Record is one line of pages.jsonl.
+type Record struct {
+	Page       int     `json:"page"` // from 1
+	Text       string  `json:"text,omitempty"`
+	Words      int     `json:"words"`
+	Characters int     `json:"characters"` // runes that are not white space
+	Images     int     `json:"images"`
+	HasText    bool    `json:"has_text"`
+	Seconds    float64 `json:"seconds,omitempty"` // simulated time; mock only
+	Warning    string  `json:"warning,omitempty"` // why the page could not be read
+}
+
+// Engine reads the documents of one kind.
+type Engine interface {
+	// Name says which engine made a result.
+	Name() string
+	// NeedsInput reports whether a job must name an input.
+	NeedsInput() bool
+	// Read opens the document in the file at path and passes it, and then its
+	// pages from number from on, in order, to out. An error of out ends it and
+	// is returned. ctx ends it soon.
+	Read(ctx context.Context, job jobs.Job, path string, from int, out Sink) error
+}
+
+// Sink takes what an engine reads.
+type Sink struct {
+	// Open is told once how many pages the document has, and what else is
+	// known of it; about becomes the result's field "document".
+	Open func(pages int, about json.RawMessage) error
+	// Page takes one page.
+	Page func(Record) error
+}

@@ -1,0 +1,119 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
+)
+
+// Summary is the content of result.json. The first four fields are a contract.
+type Summary struct {
+	JobID         jobs.ID  `json:"job_id"`
+	Pages         int      `json:"pages"`
+	ProcessedAt   string   `json:"processed_at"`            // RFC 3339, UTC
+	Seconds       float64  `json:"processing_time_seconds"` // of the attempt that ended it, to 1/100
+	SchemaVersion int      `json:"schema_version"`
+	Kind          string   `json:"kind"`
+	Engine        string   `json:"engine"`
+	Document      Document `json:"document"`
+	TextObject    string   `json:"text_object"` // name of pages.jsonl; empty for a document without pages
+	Warnings      []string `json:"warnings"`    // of the first pages that have one, at most 100
+	FailedPages   int      `json:"failed_pages"`
+}
+
+// Document is what is known of a job's input and of all its pages together.
+type Document struct {
+	Input         string          `json:"input,omitempty"`
+	Bytes         int64           `json:"bytes,omitempty"`
+	SHA256        string          `json:"sha256,omitempty"`
+	Words         int             `json:"words"`
+	Characters    int             `json:"characters"`
+	Images        int             `json:"images"`
+	PagesWithText int             `json:"pages_with_text"`
+	ScannedPages  int             `json:"scanned_pages"`  // images but no text
+	BlankPages    int             `json:"blank_pages"`    // neither
+	Info          json.RawMessage `json:"info,omitempty"` // what the engine knows
+}
+
+// schemaVersion counts the changes of Summary that a reader could trip over.
+const schemaVersion = 1
+
+// maxSummary bounds a result.json in bytes. The largest outline the reader
+// allows, with every byte escaped, takes 20 MB.
+const maxSummary = 64 << 20
+
+func resultName(id jobs.ID) string { return "results/" + string(id) + "/result.json" }
+func pagesName(id jobs.ID) string  { return "results/" + string(id) + "/pages.jsonl" }
+
+// tally adds up pages as they pass.
+type tally struct {
+	pages, failed, words, characters, images int
+	withText, scanned, blank                 int
+	warnings                                 []string
+}
+
+const maxWarnings = 100
+
+func (t *tally) add(r Record) {
+	t.pages++
+	t.words += r.Words
+	t.characters += r.Characters
+	t.images += r.Images
+	if r.Warning != "" && len(t.warnings) < maxWarnings {
+		t.warnings = append(t.warnings, r.Warning)
+	}
+	switch {
+	case r.HasText:
+		t.withText++
+	case r.Warning != "":
+		t.failed++
+	case r.Images > 0:
+		t.scanned++
+	default:
+		t.blank++
+	}
+}
+
+func (t *tally) firstWarning() string {
+	if len(t.warnings) == 0 {
+		return ""
+	}
+	return t.warnings[0]
+}
+
+func (r *run) summary() Summary {
+	t := r.tally
+	if t.warnings == nil {
+		t.warnings = []string{}
+	}
+	return Summary{
+		JobID:         r.job.ID,
+		Pages:         r.total,
+		ProcessedAt:   time.Now().UTC().Format(time.RFC3339),
+		Seconds:       math.Round(time.Since(r.began).Seconds()*100) / 100,
+		SchemaVersion: schemaVersion,
+		Kind:          string(r.job.Kind),
+		Engine:        r.Engine.Name(),
+		Document: Document{
+			Input: r.job.Input, Bytes: r.fetched.bytes, SHA256: r.fetched.sha256,
+			Words: t.words, Characters: t.characters, Images: t.images,
+			PagesWithText: t.withText, ScannedPages: t.scanned, BlankPages: t.blank, Info: r.about,
+		},
+		Warnings:    t.warnings,
+		FailedPages: t.failed,
+	}
+}
+
+// putJSON stores v for people to read: indented, with a newline at the end.
+func putJSON(ctx context.Context, store storage.Store, name string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return store.Put(ctx, name, bytes.NewReader(append(text, '\n')))
+}
