@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/batchfleet/batchfleet/emulator"
+)
+
+const (
+	benchTopic = "projects/bench/topics/jobs"
+	benchSub   = "projects/bench/subscriptions/jobs"
+
+	messageBytes = 200  // a job message of the fleet
+	roundSize    = 1000 // messages pulled and acknowledged in one round
+	rounds       = 12
+)
+
+// serveEmulator is the server process: the emulator, and on a second address a
+// service that does nothing, with the same gRPC options.
+func serveEmulator(ctx context.Context) error {
+	s := emulator.New(emulator.Config{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err := s.EnsureSubscription(benchSub, benchTopic, 600*time.Second); err != nil {
+		return err
+	}
+	l, err := listen(ctx)
+	if err != nil {
+		return err
+	}
+	el, err := listen(ctx)
+	if err != nil {
+		return err
+	}
+	echo := grpc.NewServer(emulator.ServerOptions()...)
+	echo.RegisterService(&echoService, nil)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := echo.Serve(el); err != nil {
+			fmt.Fprintln(os.Stderr, "echo:", err)
+		}
+	})
+	fmt.Println(l.Addr())
+	fmt.Println(el.Addr())
+	err = s.Serve(ctx, l)
+	echo.Stop()
+	running.Wait()
+	return err
+}
+
+func listen(ctx context.Context) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+}
+
+// echoService answers what it is sent.
+var echoService = grpc.ServiceDesc{
+	ServiceName: "bench.Echo",
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{{
+		MethodName: "Echo",
+		Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			in := new(wrapperspb.BytesValue)
+			err := decode(in)
+			return in, err
+		},
+	}},
+}
+
+func emulatorSection(ctx context.Context, r *report) error {
+	ratios := map[int]map[int]float64{} // by pullers, then by queued
+	for _, queued := range []int{1_000, 500_000} {
+		if err := measureDepth(ctx, r, queued, ratios); err != nil {
+			return err
+		}
+	}
+	for _, pullers := range []int{1, 8} {
+		// Of the ratios, not the rates: a machine that is busier now than it was
+		// at the first depth cancels out.
+		flat := ratios[pullers][500_000] / ratios[pullers][1_000]
+		r.add(fmt.Sprintf("%s, that ratio at 500000 queued against 1000", plural(pullers)), flat, "ratio", atLeast(0.85))
+	}
+	return nil
+}
+
+// measureDepth takes all numbers of a server that holds queued messages.
+func measureDepth(ctx context.Context, r *report, queued int, ratios map[int]map[int]float64) (err error) {
+	server, err := startProcess(ctx, "serve-emulator", 2)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	b, err := newEmulatorBench(server, 8)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+
+	if queued == 1_000 {
+		if err := b.latency(ctx, r); err != nil {
+			return err
+		}
+	}
+	if err := b.fill(ctx, r, queued); err != nil {
+		return err
+	}
+	for _, pullers := range []int{1, 8} {
+		ratio, err := b.rate(ctx, r, pullers, queued)
+		if err != nil {
+			return err
+		}
+		if ratios[pullers] == nil {
+			ratios[pullers] = map[int]float64{}
+		}
+		ratios[pullers][queued] = ratio
+	}
+	peak, err := server.memory("VmHWM")
+	if err != nil {
+		return err
+	}
+	r.add(fmt.Sprintf("peak memory of the server, %d queued", queued), peak/(1<<20), "MiB", bar{})
+	return nil
+}
+
+// An emulatorBench is a server and clients of it, one connection each.
+type emulatorBench struct {
+	server *process
+	pubsub []*grpc.ClientConn
+	echo   []*grpc.ClientConn
+}
+
+func newEmulatorBench(server *process, clients int) (*emulatorBench, error) {
+	b := &emulatorBench{server: server}
+	for range clients {
+		for i, conns := range []*[]*grpc.ClientConn{&b.pubsub, &b.echo} {
+			conn, err := grpc.NewClient(server.lines[i], grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				b.close()
+				return nil, err
+			}
+			*conns = append(*conns, conn)
+		}
+	}
+	return b, nil
+}
+
+func (b *emulatorBench) close() {
+	for _, conn := range append(b.pubsub, b.echo...) {
+		_ = conn.Close() // the server is about to end anyway
+	}
+}
+
+// fill publishes n messages and reports what one of them costs in memory.
+func (b *emulatorBench) fill(ctx context.Context, r *report, n int) error {
+	before, err := b.server.memory("VmRSS")
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := b.publish(ctx, n); err != nil {
+		return err
+	}
+	took := time.Since(start)
+	after, err := b.server.memory("VmRSS")
+	if err != nil || n < 100_000 { // too few to tell from everything else
+		return err
+	}
+	r.add("publish in batches of 1000", float64(n)/took.Seconds(), "messages/s", bar{})
+	r.add(fmt.Sprintf("memory for one queued message of %d bytes", messageBytes), (after-before)/float64(n), "bytes", bar{})
+	return nil
+}
+
+func (b *emulatorBench) publish(ctx context.Context, n int) error {
+	client := pubsubpb.NewPublisherClient(b.pubsub[0])
+	data := make([]byte, messageBytes)
+	for n > 0 {
+		req := &pubsubpb.PublishRequest{Topic: benchTopic}
+		for range min(n, roundSize) {
+			req.Messages = append(req.Messages, &pubsubpb.PubsubMessage{Data: data})
+		}
+		if _, err := client.Publish(ctx, req); err != nil {
+			return err
+		}
+		n -= len(req.GetMessages())
+	}
+	return nil
+}
+
+// rate measures pull and ack of single messages, in turns with two bare calls,
+// and returns the ratio of the two.
+// The queue is never below its nominal depth: every round is published before
+// it is pulled.
+func (b *emulatorBench) rate(ctx context.Context, r *report, pullers, queued int) (float64, error) {
+	var pulls, echoes, ratios []float64
+	var client, server time.Duration
+	for round := range rounds + 1 {
+		if err := b.publish(ctx, roundSize); err != nil {
+			return 0, err
+		}
+		ownBefore := ownCPU()
+		serverBefore, err := b.server.cpu()
+		if err != nil {
+			return 0, err
+		}
+		pull, err := inParallel(pullers, func(i int) error { return b.pullAndAck(ctx, i) })
+		if err != nil {
+			return 0, err
+		}
+		serverAfter, err := b.server.cpu()
+		if err != nil {
+			return 0, err
+		}
+		ownAfter := ownCPU()
+		echo, err := inParallel(pullers, func(i int) error { return b.echoTwice(ctx, i) })
+		if err != nil {
+			return 0, err
+		}
+		if round == 0 {
+			continue // connections were opened, heaps grew
+		}
+		pulls, echoes, ratios = append(pulls, pull), append(echoes, echo), append(ratios, pull/echo)
+		client += ownAfter - ownBefore
+		server += serverAfter - serverBefore
+	}
+	what := fmt.Sprintf("%s, %d queued: ", plural(pullers), queued)
+	want := atLeast(7_000)
+	if pullers > 1 {
+		want = atLeast(10_000)
+	}
+	r.add(what+"pull and ack", median(pulls), "messages/s", want)
+	r.add(what+"best round", quantile(pulls, 1), "messages/s", bar{})
+	r.add(what+"two bare calls", median(echoes), "pairs/s", bar{})
+	r.add(what+"pull and ack against two bare calls", median(ratios), "ratio", bar{})
+	r.add(what+"processor time of the server", microseconds(server)/(rounds*roundSize), "µs/message", bar{})
+	r.add(what+"processor time of the client", microseconds(client)/(rounds*roundSize), "µs/message", bar{})
+	return median(ratios), nil
+}
+
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func plural(pullers int) string {
+	if pullers == 1 {
+		return "1 puller"
+	}
+	return fmt.Sprintf("%d pullers", pullers)
+}
+
+// inParallel calls f roundSize times, by as many goroutines, and returns the
+// calls per second. f is told which goroutine it runs on.
+func inParallel(goroutines int, f func(i int) error) (float64, error) {
+	errs := make([]error, goroutines)
+	var running sync.WaitGroup
+	start := time.Now()
+	for i := range goroutines {
+		running.Go(func() {
+			for range roundSize / goroutines {
+				if errs[i] = f(i); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	return roundSize / time.Since(start).Seconds(), errors.Join(errs...)
+}
+
+func (b *emulatorBench) pullAndAck(ctx context.Context, i int) error {
+	id, err := b.pull(ctx, i)
+	if err != nil {
+		return err
+	}
+	return b.ack(ctx, i, id)
+}
+
+// pull waits for one message, on connection i, and returns its ack id.
+func (b *emulatorBench) pull(ctx context.Context, i int) (string, error) {
+	resp, err := pubsubpb.NewSubscriberClient(b.pubsub[i]).Pull(ctx, &pubsubpb.PullRequest{Subscription: benchSub, MaxMessages: 1})
+	if err != nil {
+		return "", err
+	}
+	if len(resp.GetReceivedMessages()) != 1 {
+		return "", errors.New("pull: no message")
+	}
+	return resp.GetReceivedMessages()[0].GetAckId(), nil
+}
+
+func (b *emulatorBench) ack(ctx context.Context, i int, id string) error {
+	_, err := pubsubpb.NewSubscriberClient(b.pubsub[i]).Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{
+		Subscription: benchSub,
+		AckIds:       []string{id},
+	})
+	return err
+}
+
+func (b *emulatorBench) echoTwice(ctx context.Context, i int) error {
+	for range 2 {
+		in := wrapperspb.Bytes(make([]byte, messageBytes))
+		if err := b.echo[i].Invoke(ctx, "/bench.Echo/Echo", in, new(wrapperspb.BytesValue)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// latency measures from the start of a publish to the end of the pull that
+// waited for it.
+func (b *emulatorBench) latency(ctx context.Context, r *report) error {
+	const samples = 2000
+	type answer struct {
+		at  time.Time
+		id  string
+		err error
+	}
+	answers := make(chan answer)
+	var took []time.Duration
+	for i := range samples {
+		go func() {
+			id, err := b.pull(ctx, 1)
+			answers <- answer{time.Now(), id, err}
+		}()
+		// Long enough for the pull to be waiting at the server.
+		time.Sleep(2 * time.Millisecond)
+		start := time.Now()
+		err := b.publish(ctx, 1)
+		got := <-answers
+		if err := errors.Join(err, got.err); err != nil {
+			return err
+		}
+		if err := b.ack(ctx, 1, got.id); err != nil {
+			return err
+		}
+		if i >= samples/10 { // connections were opened, heaps grew
+			took = append(took, got.at.Sub(start))
+		}
+	}
+	r.add("publish to the answer of a blocked pull, p50", microseconds(quantile(took, 0.5)), "µs", atMost(1000))
+	r.add("publish to the answer of a blocked pull, p99", microseconds(quantile(took, 0.99)), "µs", bar{})
+	return nil
+}

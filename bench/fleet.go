@@ -1,0 +1,435 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// fleetSection measures a worker beside a limit: a loop that makes the same
+// calls one after the other as the smallest script would (a pull, four status
+// writes, one file, an ack), without any of the promises.
+func fleetSection(ctx context.Context, r *report) error {
+	dir, err := os.MkdirTemp("", "batchfleet-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // the system's to clear
+	binary := filepath.Join(dir, "batchfleet")
+	build := exec.CommandContext(ctx, "go", "build", "-tags", "disable_grpc_modules", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/batchfleet")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	info, err := os.Stat(binary)
+	if err != nil {
+		return err
+	}
+	r.add("binary, stripped", float64(info.Size())/1e6, "MB", atMost(45))
+	for _, step := range []func(context.Context, *report, string) error{overhead, backlog, idle, recovery} {
+		sub, err := os.MkdirTemp(dir, "")
+		if err != nil {
+			return err
+		}
+		// The binary lies one level up, whatever the step leaves in its directory.
+		if err := step(ctx, r, sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overhead compares one slot and eight with the bare loop, in turns.
+func overhead(ctx context.Context, r *report, dir string) error {
+	f, err := startBenchFleet(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	const n, turns = 1500, 5
+	rates := map[string][]float64{}
+	var perJob []float64
+	for range turns {
+		bare, err := f.bareLoop(ctx, n)
+		if err != nil {
+			return err
+		}
+		rates["bare"] = append(rates["bare"], bare)
+		for _, slots := range []int{1, 8} {
+			rate, cpu, err := f.drain(ctx, n*slots/2+n/2, slots)
+			if err != nil {
+				return err
+			}
+			rates[strconv.Itoa(slots)] = append(rates[strconv.Itoa(slots)], rate)
+			if slots == 8 {
+				perJob = append(perJob, cpu)
+			}
+		}
+	}
+	bare, one, eight := median(rates["bare"]), median(rates["1"]), median(rates["8"])
+	r.add("bare loop of the same calls", bare, "jobs/s", bar{})
+	r.add("1 slot", one, "jobs/s", atLeast(400))
+	r.add("1 slot against the bare loop", one/bare, "ratio", bar{})
+	r.add("8 slots", eight, "jobs/s", atLeast(1500))
+	r.add("8 slots against the bare loop", eight/bare, "ratio", bar{})
+	r.add("processor time of the worker, 8 slots", median(perJob)*1e6, "µs/job", bar{})
+	return nil
+}
+
+// backlog compares the cost of a job at a small and at a large backlog.
+func backlog(ctx context.Context, r *report, dir string) error {
+	var rate, cpu [2]float64
+	for i, queued := range []int{1_000, 100_000} {
+		f, err := startBenchFleet(ctx, filepath.Join(dir, strconv.Itoa(queued)))
+		if err != nil {
+			return err
+		}
+		rate[i], cpu[i], err = f.drainSome(ctx, queued, min(queued, 10_000))
+		f.stop()
+		if err != nil {
+			return err
+		}
+		r.add(fmt.Sprintf("8 slots, %d queued", queued), rate[i], "jobs/s", bar{})
+	}
+	r.add("processor time per job at 100000 queued against 1000", cpu[1]/cpu[0], "ratio", atMost(1.15))
+	return nil
+}
+
+// idle measures a worker that has nothing to do.
+func idle(ctx context.Context, r *report, dir string) error {
+	f, err := startBenchFleet(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	var ready []float64
+	for range 5 {
+		began := time.Now()
+		w, err := f.worker(ctx, 1)
+		if err != nil {
+			return err
+		}
+		for f.waitingPulls(ctx) == 0 {
+			pause(time.Millisecond)
+		}
+		ready = append(ready, float64(time.Since(began).Milliseconds()))
+		if err := w.stop(); err != nil {
+			return err
+		}
+		for f.waitingPulls(ctx) != 0 {
+			pause(time.Millisecond)
+		}
+	}
+	r.add("worker, from exec to its first pull", median(ready), "ms", atMost(150))
+	w, err := f.worker(ctx, 1)
+	if err != nil {
+		return err
+	}
+	pause(5 * time.Second)
+	before, err := w.cpu()
+	if err != nil {
+		return err
+	}
+	const watched = 20 * time.Second
+	pause(watched)
+	after, err := w.cpu()
+	if err != nil {
+		return err
+	}
+	rss, err := w.memory("VmRSS")
+	if err != nil {
+		return err
+	}
+	r.add("idle worker", float64(after-before)/float64(watched)*100, "% of a core", atMost(0.5))
+	r.add("idle worker, memory", rss/1e6, "MB", atMost(30))
+	return w.stop()
+}
+
+// recovery kills a worker in mid-job and measures when the job starts again.
+func recovery(ctx context.Context, r *report, dir string) error {
+	f, err := startBenchFleet(ctx, dir, "LEASE_TTL=10s", "LEASE_EXTEND_EVERY=3s", "CHECKPOINT_INTERVAL=0.2", "MOCK_PAGE_SECONDS=0.05")
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	var late []float64
+	resumed := 0.0
+	for i := range 3 {
+		id := fmt.Sprintf("recover-%d", i)
+		first, err := f.worker(ctx, 1)
+		if err != nil {
+			return err
+		}
+		if err := f.publish(ctx, []string{fmt.Sprintf(`{"job_id":%q,"pages":300}`, id)}); err != nil {
+			return err
+		}
+		for f.progress(ctx, id) < 15 {
+			pause(5 * time.Millisecond)
+		}
+		kill := first.cmd.Process.Kill()
+		_ = first.cmd.Wait() // it was killed
+		second, err := f.worker(ctx, 1)
+		if err := errors.Join(kill, err); err != nil {
+			return err
+		}
+		// The emulator knows when the lease ends: then the message is available.
+		for f.leased(ctx) {
+			pause(time.Millisecond)
+		}
+		expired := time.Now()
+		for f.rdb.HGet(ctx, "{job:"+id+"}:claim", "attempts").Val() != "2" {
+			pause(time.Millisecond)
+		}
+		late = append(late, time.Since(expired).Seconds())
+		for f.progress(ctx, id) < 100 {
+			resumed = max(resumed, float64(f.progress(ctx, id)))
+			pause(5 * time.Millisecond)
+		}
+		if err := second.stop(); err != nil {
+			return err
+		}
+	}
+	r.add("killed job starts again after the end of its lease, worst of 3", quantile(late, 1), "s", atMost(1))
+	return nil
+}
+
+// benchFleet is a queue and a Redis, and the worker's binary.
+type benchFleet struct {
+	binary, dir string
+	env         []string
+	redisProc   *process
+	emulator    *process
+	addr        string // of the emulator
+	rdb         *redis.Client
+	conn        *grpc.ClientConn
+	published   int
+}
+
+// startBenchFleet starts both; env is for the workers.
+func startBenchFleet(ctx context.Context, dir string, env ...string) (*benchFleet, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	binary := filepath.Join(dir, "batchfleet")
+	for errors.Is(exists(binary), os.ErrNotExist) {
+		binary = filepath.Join(filepath.Dir(filepath.Dir(binary)), "batchfleet")
+	}
+	f := &benchFleet{binary: binary, dir: dir}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.redisProc, err = spawn(exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir), 1)
+	if err != nil {
+		return nil, err
+	}
+	f.rdb = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, DisableIdentity: true})
+	emu := exec.CommandContext(ctx, binary, "emulator", "--addr", "127.0.0.1:0", "--project", "bench", "--topic", "jobs", "--subscription", "jobs")
+	if len(env) > 0 {
+		emu.Args = append(emu.Args, "--ack-deadline", "10s")
+	}
+	emu.Env, emu.Stderr = []string{}, io.Discard
+	if f.emulator, err = spawn(emu, 1); err != nil {
+		return nil, err
+	}
+	f.addr = f.emulator.lines[0][strings.LastIndexByte(f.emulator.lines[0], ' ')+1:]
+	f.conn, err = grpc.NewClient(f.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	f.env = append([]string{
+		"PUBSUB_EMULATOR_HOST=" + f.addr, "PUBSUB_SUBSCRIPTION=" + benchSub, "GCP_PROJECT_ID=bench", "REDIS_PORT=" + port,
+		"LOCAL_STORAGE_PATH=" + filepath.Join(dir, "storage"), "TMPDIR=" + dir, "PROCESSOR=mock", "MOCK_PAGES=0", "LOG_LEVEL=WARN",
+	}, env...)
+	return f, err
+}
+
+func exists(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return os.ErrNotExist
+	}
+	return err
+}
+
+func freePort(ctx context.Context) (string, error) {
+	l, err := listen(ctx)
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}
+
+func (f *benchFleet) stop() {
+	_ = f.conn.Close()
+	_ = f.rdb.Close()
+	for _, p := range []*process{f.emulator, f.redisProc} {
+		_ = p.cmd.Process.Signal(syscall.SIGKILL)
+		_ = p.cmd.Wait() // it was killed
+	}
+}
+
+func (f *benchFleet) worker(ctx context.Context, slots int) (*process, error) {
+	cmd := exec.CommandContext(ctx, f.binary, "worker")
+	cmd.Env, cmd.Dir, cmd.Stderr = append(f.env, fmt.Sprintf("WORKER_SLOTS=%d", slots)), f.dir, os.Stderr
+	return spawn(cmd, 0)
+}
+
+func (f *benchFleet) publish(ctx context.Context, bodies []string) error {
+	client := pubsubpb.NewPublisherClient(f.conn)
+	for len(bodies) > 0 {
+		n := min(1000, len(bodies))
+		req := &pubsubpb.PublishRequest{Topic: benchTopic}
+		for _, b := range bodies[:n] {
+			req.Messages = append(req.Messages, &pubsubpb.PubsubMessage{Data: []byte(b)})
+		}
+		if _, err := client.Publish(ctx, req); err != nil {
+			return err
+		}
+		bodies = bodies[n:]
+	}
+	return nil
+}
+
+// queue publishes n jobs with fresh ids.
+func (f *benchFleet) queue(ctx context.Context, n int) error {
+	bodies := make([]string, n)
+	for i := range bodies {
+		f.published++
+		bodies[i] = fmt.Sprintf(`{"job_id":"job-%07d","pdf_path":"uploads/job-%07d/document.pdf","bucket_name":"local","timestamp":"2026-02-12T06:30:00Z"}`, f.published, f.published)
+	}
+	return f.publish(ctx, bodies)
+}
+
+// drain queues n jobs, lets one worker run them all, and returns the rate and
+// the worker's processor time per job in seconds.
+func (f *benchFleet) drain(ctx context.Context, n, slots int) (rate, cpu float64, err error) {
+	w, err := f.worker(ctx, slots)
+	if err != nil {
+		return 0, 0, err
+	}
+	for f.waitingPulls(ctx) < slots {
+		pause(time.Millisecond)
+	}
+	rate, cpu, err = f.watch(ctx, w, n, func() error { return f.queue(ctx, n) })
+	return rate, cpu, errors.Join(err, w.stop())
+}
+
+// drainSome queues queued jobs and measures the first n of them.
+func (f *benchFleet) drainSome(ctx context.Context, queued, n int) (rate, cpu float64, err error) {
+	if err := f.queue(ctx, queued); err != nil {
+		return 0, 0, err
+	}
+	w, err := f.worker(ctx, 8)
+	if err != nil {
+		return 0, 0, err
+	}
+	rate, cpu, err = f.watch(ctx, w, n, func() error { return nil })
+	return rate, cpu, errors.Join(err, w.stop())
+}
+
+// watch measures w from begin until it has acked n more messages. What it costs
+// to start is measured first and taken off.
+func (f *benchFleet) watch(ctx context.Context, w *process, n int, begin func() error) (rate, cpu float64, err error) {
+	first := f.stats(ctx).Acked
+	used, err := w.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	if err := begin(); err != nil {
+		return 0, 0, err
+	}
+	var acked uint64
+	for acked < uint64(n) && ctx.Err() == nil { //nolint:gosec // n is small
+		pause(2 * time.Millisecond)
+		acked = f.stats(ctx).Acked - first
+	}
+	took := time.Since(began)
+	after, err := w.cpu()
+	return float64(acked) / took.Seconds(), (after - used).Seconds() / float64(acked), err
+}
+
+// bareLoop makes the calls of n jobs without a worker around them.
+func (f *benchFleet) bareLoop(ctx context.Context, n int) (rate float64, err error) {
+	if err := f.queue(ctx, n); err != nil {
+		return 0, err
+	}
+	client := pubsubpb.NewSubscriberClient(f.conn)
+	began := time.Now()
+	for i := range n {
+		reply, err := client.Pull(ctx, &pubsubpb.PullRequest{Subscription: benchSub, MaxMessages: 1})
+		if err != nil {
+			return 0, err
+		}
+		key := fmt.Sprintf("bare:%d", i)
+		for range 4 {
+			if err := f.rdb.SetEx(ctx, key, `{"status":"processing","progress":0,"message":"Processing started...","result_url":"","error_msg":""}`, 24*time.Hour).Err(); err != nil {
+				return 0, err
+			}
+		}
+		path := filepath.Join(f.dir, "bare", key)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return 0, err
+		}
+		if err := os.WriteFile(path, []byte(`{"job_id":"x","pages":0}`), 0o600); err != nil {
+			return 0, err
+		}
+		if _, err := client.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: benchSub, AckIds: []string{reply.GetReceivedMessages()[0].GetAckId()}}); err != nil {
+			return 0, err
+		}
+	}
+	return float64(n) / time.Since(began).Seconds(), nil
+}
+
+type benchStats struct {
+	Leased       int    `json:"leased"`
+	WaitingPulls int    `json:"waiting_pulls"`
+	Acked        uint64 `json:"acked"`
+}
+
+// stats asks the emulator; the zero value when it does not answer.
+func (f *benchFleet) stats(ctx context.Context) benchStats {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.addr+"/stats", nil)
+	if err != nil {
+		return benchStats{}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return benchStats{}
+	}
+	defer resp.Body.Close()
+	var all []benchStats
+	if json.NewDecoder(resp.Body).Decode(&all) != nil || len(all) != 1 {
+		return benchStats{}
+	}
+	return all[0]
+}
+
+func (f *benchFleet) waitingPulls(ctx context.Context) int { return f.stats(ctx).WaitingPulls }
+func (f *benchFleet) leased(ctx context.Context) bool      { return f.stats(ctx).Leased > 0 }
+
+func (f *benchFleet) progress(ctx context.Context, id string) int {
+	var doc struct {
+		Progress int `json:"progress"`
+	}
+	_ = json.Unmarshal([]byte(f.rdb.Get(ctx, "job:"+id).Val()), &doc) // not there yet
+	return doc.Progress
+}
+
+// pause waits for another process, for which there is no other clock.
+func pause(d time.Duration) { <-time.After(d) }

@@ -1,0 +1,90 @@
+// Command bench measures what the specification puts a number on. It prints one
+// table for each section:
+//
+//	go run ./bench [section...]
+//
+// A limit is measured in the same run as what it is the limit of, in turns, so
+// that a busy machine slows both: trust the ratios more than the rates. Numbers
+// of a server come from a server in a process of its own, which is this program
+// once more.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// A section measures one part of the project.
+type section struct {
+	name, about string
+	run         func(context.Context, *report) error
+}
+
+var sections = []section{
+	{"emulator", "the Pub/Sub emulator, driven over loopback by plain gRPC stubs", emulatorSection},
+	{"fleet", "a whole worker: emulator, real Redis, local disk, each a process of its own; mock jobs of zero pages", fleetSection},
+}
+
+// servers are what this program can be instead of a bench, by its first
+// argument. They end with ctx.
+var servers = map[string]func(ctx context.Context) error{
+	"serve-emulator": serveEmulator,
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		if serve, ok := servers[args[0]]; ok {
+			return serve(ctx)
+		}
+	}
+	wanted, err := choose(args)
+	if err != nil {
+		return err
+	}
+	var missed []string
+	for _, s := range wanted {
+		r := newReport(s.name, s.about)
+		if err := s.run(ctx, r); err != nil {
+			return fmt.Errorf("section %s: %w", s.name, err)
+		}
+		if err := r.print(os.Stdout); err != nil {
+			return err
+		}
+		missed = append(missed, r.missed()...)
+	}
+	if len(missed) > 0 {
+		return errors.New("below the bar: " + strings.Join(missed, ", "))
+	}
+	return nil
+}
+
+// choose returns the named sections, or all when none is named.
+func choose(names []string) ([]section, error) {
+	if len(names) == 0 {
+		return sections, nil
+	}
+	var chosen []section
+	for _, name := range names {
+		i := slices.IndexFunc(sections, func(s section) bool { return s.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no section %q", name)
+		}
+		chosen = append(chosen, sections[i])
+	}
+	return chosen, nil
+}

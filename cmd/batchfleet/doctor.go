@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// check is one thing the doctor looks at.
+type check struct {
+	name string
+	what string                                // what exactly was looked at
+	look func(context.Context) (string, error) // says what it found
+	help func(error) string                    // what to do about it
+}
+
+func doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Check configuration, Pub/Sub, Redis, storage and the PDF reader, and say what is wrong",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var env WorkerEnv
+			if err := readEnv(&env); err != nil {
+				return err
+			}
+			sick := 0
+			for _, c := range env.checks() {
+				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+				found, err := c.look(ctx)
+				cancel()
+				verdict := "ok  "
+				if err != nil {
+					verdict, found = "FAIL", strings.ReplaceAll(err.Error(), "\n", "; ")
+					sick++
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %-8s %s: %s\n", verdict, c.name, c.what, found)
+				if err != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "      what to do: %s\n", c.help(err))
+				}
+			}
+			if sick > 0 {
+				return exitError{exitFailed, fmt.Errorf("%d of %d checks failed", sick, len(env.checks()))}
+			}
+			return nil
+		},
+	}
+}
+
+func (e *WorkerEnv) checks() []check {
+	return []check{e.checkRedis(), e.checkStorage(), e.checkSubscription(), e.checkTopic(), e.checkReader()}
+}
+
+func always(text string) func(error) string { return func(error) string { return text } }
+
+func (e *WorkerEnv) checkRedis() check {
+	return check{
+		name: "redis", what: fmt.Sprintf("%s:%d db %d", e.Host, e.Port, e.DB),
+		look: func(ctx context.Context) (string, error) {
+			st, redis := e.openStatus(1)
+			defer redis.Close()
+			if err := st.Check(ctx); err != nil {
+				return "", err
+			}
+			return "answers and accepts writes", nil
+		},
+		help: func(err error) string {
+			switch text := err.Error(); {
+			case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"):
+				return "set REDIS_PASSWORD (and REDIS_USERNAME) to what the server wants"
+			case strings.Contains(text, "READONLY"):
+				return "this is a read-only replica: point REDIS_HOST at the primary"
+			case strings.Contains(text, "OOM"):
+				return "the server is out of memory: raise maxmemory, and keep maxmemory-policy noeviction"
+			case strings.Contains(text, "out of range"):
+				return "the server has fewer databases: lower REDIS_DB"
+			default:
+				return "start Redis, or set REDIS_HOST and REDIS_PORT to where it is"
+			}
+		},
+	}
+}
+
+func (e *WorkerEnv) checkStorage() check {
+	what := e.Path
+	if e.Type == "GCP" {
+		what = "gs://" + e.Bucket
+	}
+	return check{
+		name: "storage", what: what,
+		look: func(ctx context.Context) (string, error) {
+			store, err := e.openStorage(ctx)
+			if err != nil {
+				return "", err
+			}
+			return "can be read and written", store.Check(ctx)
+		},
+		help: func(error) string {
+			if e.Type == "GCP" {
+				return "check that GCS_BUCKET_NAME exists, that credentials are there (GOOGLE_APPLICATION_CREDENTIALS) and that they may read and write objects"
+			}
+			return "make LOCAL_STORAGE_PATH a directory this user may write to, with space left"
+		},
+	}
+}
+
+func (e *WorkerEnv) checkSubscription() check {
+	name, _ := worker.SubscriptionName(e.Project, e.Subscription) // checked when the environment was read
+	return check{
+		name: "pub/sub", what: name,
+		look: func(ctx context.Context) (string, error) {
+			opts, err := worker.PubSubOptions(e.Emulator)
+			if err != nil {
+				return "", err
+			}
+			source, err := worker.OpenPubSub(ctx, name, worker.Rules{}, nil, nil, opts...)
+			if err != nil {
+				return "", err
+			}
+			defer source.Close()
+			deadline, err := source.Check(ctx)
+			if err != nil {
+				return "", err
+			}
+			if deadline == 0 {
+				return "may be pulled from, but not looked at", nil
+			}
+			return fmt.Sprintf("is there, ack deadline %s", deadline), nil
+		},
+		help: e.queueHelp("subscription", "PUBSUB_SUBSCRIPTION"),
+	}
+}
+
+func (e *WorkerEnv) checkTopic() check {
+	name, err := worker.TopicName(e.Project, e.Topic)
+	if err != nil {
+		name = e.Topic
+	}
+	return check{
+		name: "pub/sub", what: name,
+		look: func(ctx context.Context) (string, error) {
+			pub, err := e.openPublisher(ctx)
+			if err != nil {
+				return "", err
+			}
+			defer pub.Close()
+			return "is there", pub.Check(ctx)
+		},
+		help: e.queueHelp("topic", "PUBSUB_TOPIC"),
+	}
+}
+
+func (e *WorkerEnv) queueHelp(what, variable string) func(error) string {
+	return func(err error) string {
+		switch {
+		case errors.Is(err, worker.ErrRefused) && strings.Contains(err.Error(), "NotFound"):
+			return fmt.Sprintf("create the %s, or set %s and GCP_PROJECT_ID to one that exists", what, variable)
+		case errors.Is(err, worker.ErrRefused):
+			return "check the credentials (GOOGLE_APPLICATION_CREDENTIALS) and their role: pubsub.subscriber to work, pubsub.publisher to submit"
+		case e.Emulator != "":
+			return "start the emulator (batchfleet emulator), or set PUBSUB_EMULATOR_HOST to where it is"
+		default:
+			return "check the network and the credentials, or set PUBSUB_EMULATOR_HOST to use an emulator"
+		}
+	}
+}
+
+// examplePDF is the smallest document that goes through every part of the
+// reader: two pages of text.
+const examplePDF = "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>endobj\n" +
+	"3 0 obj<</Type/Page/Parent 2 0 R/Contents 5 0 R/Resources<</Font<</F 6 0 R>>>>>>endobj\n" +
+	"4 0 obj<</Type/Page/Parent 2 0 R/Contents 5 0 R/Resources<</Font<</F 6 0 R>>>>>>endobj\n" +
+	"5 0 obj<</Length 40>>stream\nBT /F 12 Tf 72 700 Td (batchfleet) Tj ET\nendstream endobj\n" +
+	"6 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\ntrailer<</Root 1 0 R>>\n"
+
+func (e *WorkerEnv) checkReader() check {
+	return check{
+		name: "pdf", what: "built-in reader in a child process",
+		look: func(ctx context.Context) (string, error) {
+			f, err := os.CreateTemp(e.WorkDir, "batchfleet-doctor-")
+			if err != nil {
+				return "", err
+			}
+			defer os.Remove(f.Name())
+			_, err = f.WriteString(examplePDF)
+			if err := errors.Join(err, f.Close()); err != nil {
+				return "", err
+			}
+			began, words := time.Now(), 0
+			err = e.reader().Read(ctx, jobs.Job{}, f.Name(), 1, processor.Sink{
+				Open: func(int, json.RawMessage) error { return nil },
+				Page: func(r processor.Record) error { words += r.Words; return nil },
+			})
+			if err == nil && words != 2 {
+				err = fmt.Errorf("read %d words from a document of 2", words)
+			}
+			return fmt.Sprintf("reads, %d ms a document", time.Since(began).Milliseconds()), err
+		},
+		help: always("make WORK_DIR writable, give PDF_MAX_MEMORY at least 256 MiB, and allow this process to start children"),
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/emulator"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+func emulatorCommand() *cobra.Command {
+	var addr, project string
+	var topics, subscriptions []string
+	var deadline time.Duration
+	cmd := &cobra.Command{
+		Use:   "emulator",
+		Short: "Serve a Pub/Sub of our own on one port, gRPC and REST",
+		Example: "  batchfleet emulator --addr 127.0.0.1:8085 --project local-dev \\\n" +
+			"    --topic pdf-processing-topic --subscription pdf-processing-subscription",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			srv := emulator.New(emulator.Config{Log: newLog(os.Stderr, slog.LevelInfo)})
+			if err := createQueues(srv, project, topics, subscriptions, deadline); err != nil {
+				return exitError{exitUsage, err}
+			}
+			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "emulator listens on %s\n", l.Addr())
+			return srv.Serve(ctx, l)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&addr, "addr", envOr("EMULATOR_ADDR", "127.0.0.1:8085"), "address to listen on, for gRPC and REST")
+	f.StringVar(&project, "project", envOr("GCP_PROJECT_ID", "local-dev"), "project of topics and subscriptions given by bare names")
+	f.StringSliceVar(&topics, "topic", nil, "topic to create at start; may be repeated")
+	f.StringSliceVar(&subscriptions, "subscription", nil, "subscription to create at start, to the first topic, or SUBSCRIPTION:TOPIC; may be repeated")
+	f.DurationVar(&deadline, "ack-deadline", 600*time.Second, "ack deadline of the subscriptions, 10s to 600s")
+	return cmd
+}
+
+// createQueues makes the topics and subscriptions that the flags name.
+func createQueues(srv *emulator.Server, project string, topics, subscriptions []string, deadline time.Duration) error {
+	for _, name := range topics {
+		full, err := worker.TopicName(project, name)
+		if err != nil {
+			return err
+		}
+		if err := srv.EnsureTopic(full); err != nil {
+			return err
+		}
+	}
+	for _, name := range subscriptions {
+		name, topic := splitLast(name, ':')
+		if topic == "" {
+			if len(topics) == 0 {
+				return fmt.Errorf("subscription %s: give its topic, as --topic T or as %s:T", name, name)
+			}
+			topic = topics[0]
+		}
+		fullTopic, err := worker.TopicName(project, topic)
+		if err != nil {
+			return err
+		}
+		full, err := worker.SubscriptionName(project, name)
+		if err != nil {
+			return err
+		}
+		if err := srv.EnsureSubscription(full, fullTopic, deadline); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitLast cuts s at the last sep; after is empty if there is none.
+func splitLast(s string, sep byte) (before, after string) {
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] == sep {
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
+func envOr(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	gcs "cloud.google.com/go/storage"
+	"github.com/lmittmann/tint"
+	"golang.org/x/term"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor"
+	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// newLog returns a logger to w: for people on a terminal, JSON otherwise.
+// LOG_LEVEL overrides the level.
+func newLog(w *os.File, level slog.Level) *slog.Logger {
+	if text := os.Getenv("LOG_LEVEL"); text != "" {
+		_ = level.UnmarshalText([]byte(text)) // an unknown level leaves the default
+	}
+	if term.IsTerminal(int(w.Fd())) {
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level}))
+	}
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: readable}))
+}
+
+// readable writes durations as people do, 1.5s, rather than in nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().Round(time.Microsecond).String())
+	}
+	return a
+}
+
+// openStatus returns the status store. Nothing is sent yet.
+func (e *RedisEnv) openStatus(pool int) (*status.Store, io.Closer) {
+	rdb := status.Connect(status.Options{
+		Host: e.Host, Port: e.Port, DB: e.DB, Username: e.Username, Password: e.Password, TLS: e.TLS, Pool: pool,
+	})
+	return status.New(rdb), rdb
+}
+
+// openStorage returns the store for inputs and results.
+func (e *StorageEnv) openStorage(ctx context.Context) (storage.Store, error) {
+	if e.Type == "LOCAL" {
+		local, err := storage.NewLocal(e.Path)
+		if err != nil {
+			return nil, fmt.Errorf("LOCAL_STORAGE_PATH %s: %w", e.Path, err)
+		}
+		return local, nil
+	}
+	client, err := gcs.NewClient(ctx, gcs.WithJSONReads())
+	if err != nil {
+		return nil, fmt.Errorf("open Cloud Storage: %w: %w", jobs.ErrUnavailable, err)
+	}
+	return storage.NewGCS(client, e.Bucket, e.Allowed...), nil
+}
+
+// rules says how messages of this fleet are written and read.
+func (e *ClientEnv) rules(kind jobs.Kind) worker.Rules {
+	r := worker.Rules{DefaultKind: kind, Allowed: e.Allowed}
+	if e.Type == "GCP" {
+		r.Bucket = e.Bucket
+	}
+	return r
+}
+
+// openPublisher returns the topic of the environment.
+func (e *ClientEnv) openPublisher(ctx context.Context) (*worker.Publisher, error) {
+	topic, err := worker.TopicName(e.Project, e.Topic)
+	if err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	opts, err := worker.PubSubOptions(e.Emulator)
+	if err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	return worker.OpenPublisher(ctx, topic, e.rules(""), opts...)
+}
+
+// handlers returns what this binary can do, by kind.
+func (e *WorkerEnv) handlers(store storage.Store, log *slog.Logger) map[jobs.Kind]worker.Handler {
+	pages := func(engine processor.Engine) *processor.Pages {
+		return &processor.Pages{
+			Engine: engine, Store: store, Log: log, Dir: e.WorkDir,
+			MaxInputBytes: e.MaxInputBytes, MaxPages: e.MaxPages, Checkpoint: e.Checkpoint.d(),
+		}
+	}
+	return map[jobs.Kind]worker.Handler{
+		"pdf": pages(e.reader()),
+		"mock": pages(processor.Mock{
+			MinPages: int(e.MockPages.low), MaxPages: int(e.MockPages.high),
+			MinSeconds: duration(e.MockPageSeconds.low), MaxSeconds: duration(e.MockPageSeconds.high), Log: log,
+		}),
+	}
+}
+
+// reader returns the engine of kind pdf.
+func (e *WorkerEnv) reader() processor.PDF {
+	return processor.PDF{
+		Executable: ownPath(), Args: []string{pdfChild},
+		MaxPages: e.MaxPages, Memory: e.PDFMemory, Timeout: e.PDFTimeout.d(), PageTimeout: e.PDFPageTimeout.d(),
+	}
+}
+
+// ownPath returns a path that executes this binary.
+func ownPath() string {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe" // works also after an upgrade has replaced the file
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}

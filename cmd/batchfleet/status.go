@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// withJob makes the body of a command about one job: it reads the environment,
+// checks the id and opens the status store.
+func withJob(do func(ctx context.Context, out io.Writer, st *status.Store, id jobs.ID) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		var env RedisEnv
+		if err := readEnv(&env); err != nil {
+			return err
+		}
+		id, err := jobs.ParseID(args[0])
+		if err != nil {
+			return exitError{exitUsage, err}
+		}
+		st, redis := env.openStatus(0)
+		defer redis.Close()
+		return coded(cmd.Context(), unknownJob(id, do(cmd.Context(), cmd.OutOrStdout(), st, id)))
+	}
+}
+
+// unknownJob explains what it means that nothing is on record.
+func unknownJob(id jobs.ID, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return exitError{exitFailed, fmt.Errorf("nothing is known of job %s: jobs are forgotten %s after their last change", id, status.TTL)}
+	}
+	return err
+}
+
+func statusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "status ID", Short: "Show how a job stands", Args: cobra.ExactArgs(1),
+		RunE: withJob(func(ctx context.Context, out io.Writer, st *status.Store, id jobs.ID) error {
+			e, err := st.Get(ctx, id)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(out, newRow(e, ""))
+			}
+			return printEntry(out, e)
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printEntry(out io.Writer, e status.Entry) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range []struct {
+		name string
+		v    any
+	}{
+		{"job", e.ID},
+		{"status", e.Status},
+		{"progress", fmt.Sprintf("%d%%", e.Progress)},
+		{"message", oneLine(e.Message)},
+		{"result", e.ResultURL},
+		{"error", oneLine(e.ErrorMsg)},
+		{"kind", e.Detail.Kind},
+		{"input", oneLine(e.Detail.Input)},
+		{"worker", oneLine(e.Detail.Worker)},
+		{"attempt", number(e.Detail.Attempt)},
+		{"crashes", number(e.Detail.Crashes)},
+		{"submitted", moment(e.Detail.Submitted)},
+		{"started", moment(e.Detail.Started)},
+		{"finished", moment(e.Detail.Finished)},
+		{"updated", e.UpdatedAt},
+	} {
+		if s := fmt.Sprint(f.v); s != "" {
+			if _, err := fmt.Fprintf(t, "%s\t%s\n", f.name, s); err != nil {
+				return err
+			}
+		}
+	}
+	return t.Flush()
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339)
+}
+
+func watchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "watch ID", Short: "Print every change of a job until it ends; exit code 1 unless it succeeded", Args: cobra.ExactArgs(1),
+		RunE: withJob(func(ctx context.Context, out io.Writer, st *status.Store, id jobs.ID) error {
+			if _, err := st.Get(ctx, id); err != nil {
+				return err
+			}
+			var last status.Entry
+			err := follow(ctx, st, []jobs.ID{id}, func(e status.Entry) {
+				last = e
+				what := e.Message
+				if e.ErrorMsg != "" {
+					what += ": " + e.ErrorMsg
+				}
+				_, _ = fmt.Fprintf(out, "%s  %-10s %3d%%  %s\n", e.UpdatedAt, e.Status, e.Progress, oneLine(what))
+			})
+			if err == nil && last.State() != jobs.Succeeded {
+				err = exitError{code: exitFailed}
+			}
+			return err
+		}),
+	}
+}
+
+func cancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "Stop a job: a queued one at once, a running one within seconds", Args: cobra.ExactArgs(1),
+		RunE: withJob(func(ctx context.Context, out io.Writer, st *status.Store, id jobs.ID) error {
+			state, err := st.Cancel(ctx, id)
+			switch {
+			case errors.Is(err, status.ErrEnded):
+				return exitError{exitFailed, fmt.Errorf("job %s has ended already: %s", id, state)}
+			case err != nil:
+				return err
+			case state == jobs.Running:
+				_, err = fmt.Fprintf(out, "%s is running and has been asked to stop\n", id)
+			default:
+				_, err = fmt.Fprintf(out, "%s is canceled\n", id)
+			}
+			return err
+		}),
+	}
+}
+
+func logsCommand() *cobra.Command {
+	var followLog bool
+	cmd := &cobra.Command{
+		Use: "logs ID", Short: "Print a job's log", Args: cobra.ExactArgs(1),
+		RunE: withJob(func(ctx context.Context, out io.Writer, st *status.Store, id jobs.ID) error {
+			e, err := st.Get(ctx, id)
+			if err != nil {
+				return err
+			}
+			after, ended := "", e.State().Terminal()
+			for {
+				lines, err := st.Log(ctx, id, after, 1000)
+				if err != nil {
+					return err
+				}
+				for _, l := range lines {
+					after = l.Pos
+					if _, err := fmt.Fprintf(out, "%s  %s\n", l.Time.Format(time.RFC3339), oneLine(l.Text)); err != nil {
+						return err
+					}
+				}
+				if len(lines) == 1000 {
+					continue
+				}
+				if !followLog || ended {
+					return nil
+				}
+				select {
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				case <-time.After(pollEvery):
+				}
+				if e, err = st.Get(ctx, id); err != nil {
+					return err
+				}
+				ended = e.State().Terminal()
+			}
+		}),
+	}
+	cmd.Flags().BoolVarP(&followLog, "follow", "f", false, "go on until the job has ended")
+	return cmd
+}
+
+func listCommand() *cobra.Command {
+	var limit int
+	var cursor string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List jobs, newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var env RedisEnv
+			if err := readEnv(&env); err != nil {
+				return err
+			}
+			if limit < 1 || limit > status.MaxList {
+				return exitError{exitUsage, fmt.Errorf("--limit is %d: must be from 1 to %d", limit, status.MaxList)}
+			}
+			st, redis := env.openStatus(0)
+			defer redis.Close()
+			entries, next, err := st.List(cmd.Context(), limit, cursor)
+			if err != nil {
+				return coded(cmd.Context(), err)
+			}
+			files := map[jobs.ID]string{}
+			for _, e := range entries {
+				files[e.ID] = e.Detail.Input
+			}
+			if err := printResults(cmd.OutOrStdout(), entries, files, asJSON); err != nil {
+				return coded(cmd.Context(), err)
+			}
+			if next != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "more: batchfleet list --cursor %s\n", next)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 50, "how many jobs, at most 200")
+	cmd.Flags().StringVar(&cursor, "cursor", "", "where an earlier list ended")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
+	return cmd
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// pollEvery is how often commands look at the jobs they wait for.
+const pollEvery = 200 * time.Millisecond
+
+// follow looks at jobs until all of them have ended, and passes every change of
+// their status to seen. A job of which nothing is known counts as queued: its
+// message may be on its way.
+func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(status.Entry)) error {
+	left := append([]jobs.ID(nil), ids...)
+	last := map[jobs.ID]status.Document{}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for len(left) > 0 {
+		var running []jobs.ID
+		for len(left) > 0 {
+			n := min(len(left), status.MaxList)
+			entries, err := st.Entries(ctx, left[:n])
+			if err != nil {
+				return err
+			}
+			ended := map[jobs.ID]bool{}
+			for _, e := range entries {
+				if last[e.ID] != e.Document {
+					last[e.ID] = e.Document
+					seen(e)
+				}
+				ended[e.ID] = e.State().Terminal()
+			}
+			for _, id := range left[:n] {
+				if !ended[id] {
+					running = append(running, id)
+				}
+			}
+			left = left[n:]
+		}
+		if left = running; len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d jobs have not ended: %w", len(left), len(ids), context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// waitFor shows the jobs' progress on stderr and prints how they ended. Its
+// error has exit code 1 unless all succeeded.
+func waitFor(ctx context.Context, st *status.Store, sent []submitted, out io.Writer, asJSON bool) error {
+	ids := make([]jobs.ID, len(sent))
+	files := map[jobs.ID]string{}
+	for i, s := range sent {
+		ids[i], files[s.ID] = s.ID, s.File
+	}
+	ended := map[jobs.ID]status.Entry{}
+	show := newBars(os.Stderr, files)
+	err := follow(ctx, st, ids, func(e status.Entry) {
+		ended[e.ID] = e
+		show.update(e)
+	})
+	show.done()
+	rows := make([]status.Entry, 0, len(ids))
+	for _, id := range ids {
+		if e, ok := ended[id]; ok {
+			rows = append(rows, e)
+		} else {
+			rows = append(rows, status.Entry{ID: id, Document: status.Document{Status: "queued"}})
+		}
+	}
+	if printed := printResults(out, rows, files, asJSON); printed != nil {
+		return printed
+	}
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, e := range rows {
+		if e.State() != jobs.Succeeded {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return exitError{exitFailed, fmt.Errorf("%d of %d jobs did not succeed", failed, len(rows))}
+	}
+	return nil
+}
+
+// row is how a job is printed as JSON.
+type row struct {
+	ID      jobs.ID `json:"job_id"`
+	File    string  `json:"file,omitempty"`
+	Kind    string  `json:"kind,omitempty"`
+	Worker  string  `json:"worker,omitempty"`
+	Attempt int     `json:"attempt,omitempty"`
+	Pages   int     `json:"pages"`
+	Seconds float64 `json:"seconds"` // of the last attempt
+	status.Document
+}
+
+func newRow(e status.Entry, file string) row {
+	r := row{
+		ID: e.ID, File: file, Kind: string(e.Detail.Kind), Worker: e.Detail.Worker, Attempt: e.Detail.Attempt,
+		Pages: e.Detail.Pages, Document: e.Document,
+	}
+	if d := e.Detail; !d.Started.IsZero() && !d.Finished.IsZero() {
+		r.Seconds = d.Finished.Sub(d.Started).Seconds()
+	}
+	return r
+}
+
+func printJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+func printSubmitted(out io.Writer, sent []submitted, asJSON bool) error {
+	for _, s := range sent {
+		var err error
+		if asJSON {
+			err = printJSON(out, s)
+		} else {
+			_, err = fmt.Fprintln(out, s.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printResults(out io.Writer, rows []status.Entry, files map[jobs.ID]string, asJSON bool) error {
+	if asJSON {
+		for _, e := range rows {
+			if err := printJSON(out, newRow(e, files[e.ID])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, err := fmt.Fprintln(t, "JOB\tFILE\tSTATUS\tPAGES\tSECONDS\tRESULT")
+	for _, e := range rows {
+		r := newRow(e, filepath.Base(files[e.ID]))
+		what := r.ResultURL
+		if r.ErrorMsg != "" {
+			what = r.ErrorMsg
+		}
+		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%.2f\t%s\n", r.ID, r.File, r.Status, r.Pages, r.Seconds, oneLine(what))
+		err = errors.Join(err, bad)
+	}
+	return errors.Join(err, t.Flush())
+}
+
+// oneLine keeps a table a table, and a terminal safe from what a document says.
+func oneLine(s string) string {
+	clean := []rune(s)
+	for i, r := range clean {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			clean[i] = ' '
+		}
+	}
+	return string(clean)
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+func workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "worker",
+		Short: "Lease jobs from Pub/Sub and run them, until SIGTERM",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var env WorkerEnv
+			if err := readEnv(&env); err != nil {
+				return err
+			}
+			log := newLog(os.Stderr, slog.LevelInfo)
+			ctx := cmd.Context()
+			w, closer, err := env.openWorker(ctx, log)
+			if err != nil {
+				return coded(ctx, err)
+			}
+			defer closer.Close()
+			stopHTTP, err := env.serveHTTP(ctx, w)
+			if err != nil {
+				return err
+			}
+			defer stopHTTP()
+			log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "slots", env.Slots, "processor", env.Kind, "storage", env.Type)
+			err = w.Run(ctx)
+			log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)
+			if err != nil {
+				return exitError{exitUnavailable, err}
+			}
+			return nil
+		},
+	}
+}
+
+// openWorker wires a worker as the environment says. Only the local storage
+// directory is touched; services are reached for when the worker runs.
+func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.Worker, io.Closer, error) {
+	store, err := e.openStorage(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if local, ok := store.(*storage.Local); ok {
+		if n, err := local.SweepTemp(ctx); err != nil || n > 0 {
+			log.InfoContext(ctx, "swept unfinished files of killed workers", "files", n, "err", err)
+		}
+	}
+	status, redis := e.openStatus(e.Slots*2 + 4)
+	status.MaxCrashes, status.Worker = e.MaxCrashes, e.workerName()
+	metrics := worker.NewMetrics()
+	subscription, err := worker.SubscriptionName(e.Project, e.Subscription)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts, err := worker.PubSubOptions(e.Emulator)
+	if err != nil {
+		return nil, nil, err
+	}
+	source, err := worker.OpenPubSub(ctx, subscription, e.rules(jobs.Kind(e.Kind)), log, metrics, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &worker.Worker{
+		Source: source, Status: status, Handlers: e.handlers(store, log), Log: log, Metrics: metrics,
+		Checks: map[string]func(context.Context) error{"redis": status.Check, "storage": store.Check},
+		Slots:  e.Slots, LeaseTTL: e.LeaseTTL.d(), ExtendEvery: e.ExtendEvery.d(), Drain: e.Drain.d(),
+		JobTimeout: e.JobTimeout.d(), StallTimeout: e.StallTimeout.d(), SettleTimeout: e.SettleTimeout.d(),
+		StartTimeout: e.StartTimeout.d(), ProgressInterval: e.ProgressInterval.d(),
+	}
+	w.Init()
+	return w, closers{source, redis}, nil
+}
+
+// serveHTTP answers /healthz, /readyz and /metrics until the returned stop is
+// called; without an address it does nothing.
+func (e *WorkerEnv) serveHTTP(ctx context.Context, w *worker.Worker) (stop func(), err error) {
+	if e.HTTPAddr == "" {
+		return func() {}, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.HTTPAddr)
+	if err != nil {
+		return nil, exitError{exitUsage, fmt.Errorf("HTTP_ADDR: %w", err)}
+	}
+	mux := httpd.Health(w.Ready)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(w.Metrics.Registry, promhttp.HandlerOpts{}))
+	// Health is answered while jobs drain, so not until ctx ends but until told.
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- httpd.Serve(serving, l, mux) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.Log.WarnContext(ctx, "http ended", "err", err)
+		}
+	}, nil
+}
+
+// workerName is what people see of who runs a job.
+func (e *WorkerEnv) workerName() string {
+	if e.Name != "" {
+		return e.Name
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "worker"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// closers closes several things in order.
+type closers []io.Closer
+
+func (c closers) Close() error {
+	var errs []error
+	for _, one := range c {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
