@@ -1,6 +1,6 @@
 # make help lists what there is.
 GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Cloud Storage over gRPC is not used; without it the binary is a quarter smaller.
 TAGS = disable_grpc_modules
