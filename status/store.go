@@ -18,6 +18,8 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -71,7 +73,7 @@ func Connect(o Options) *redis.Client {
 		conf = &tls.Config{ServerName: o.Host, MinVersion: tls.VersionTLS12}
 	}
 	return redis.NewClient(&redis.Options{
-		Addr:                  fmt.Sprintf("%s:%d", o.Host, o.Port),
+		Addr:                  net.JoinHostPort(o.Host, strconv.Itoa(o.Port)),
 		DB:                    o.DB,
 		Username:              o.Username,
 		Password:              o.Password,

@@ -211,6 +211,7 @@ type flaky struct {
 	*status.Store
 	mu      sync.Mutex
 	down    bool
+	frozen  bool // calls hang until their context ends
 	reports int
 }
 
@@ -220,26 +221,32 @@ func (f *flaky) cut(down bool) {
 	f.down = down
 }
 
-func (f *flaky) err() error {
+func (f *flaky) err(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.frozen {
+		f.mu.Unlock()
+		<-ctx.Done()
+		f.mu.Lock()
+		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, ctx.Err())
+	}
 	if f.down {
 		return fmt.Errorf("%w: redis is gone", jobs.ErrUnavailable)
 	}
 	return nil
 }
 
-func (f *flaky) check(context.Context) error { return f.err() }
+func (f *flaky) check(ctx context.Context) error { return f.err(ctx) }
 
 func (f *flaky) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
-	if err := f.err(); err != nil {
+	if err := f.err(ctx); err != nil {
 		return again, err
 	}
 	return f.Store.Claim(ctx, job, hold, again)
 }
 
 func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines []string) error {
-	if err := f.err(); err != nil {
+	if err := f.err(ctx); err != nil {
 		return err
 	}
 	if p != nil {
@@ -251,14 +258,14 @@ func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 }
 
 func (f *flaky) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) error {
-	if err := f.err(); err != nil {
+	if err := f.err(ctx); err != nil {
 		return err
 	}
 	return f.Store.Finish(ctx, c, o)
 }
 
 func (f *flaky) Release(ctx context.Context, c jobs.Claim, message string) error {
-	if err := f.err(); err != nil {
+	if err := f.err(ctx); err != nil {
 		return err
 	}
 	return f.Store.Release(ctx, c, message)

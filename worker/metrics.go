@@ -24,7 +24,7 @@ type Metrics struct {
 	leases             prometheus.Counter
 	redeliveries       prometheus.Counter
 	duplicates         prometheus.Counter
-	handedBack         prometheus.Counter
+	handedBack         *prometheus.CounterVec
 	malformed          prometheus.Counter
 	leaseErrors        prometheus.Counter
 	ackErrors          prometheus.Counter
@@ -55,9 +55,9 @@ func NewMetrics() *Metrics {
 		extensions:         counters("lease_extensions_total", "Lease extensions, by whether they worked.", "result"),
 		leases:             counter("leases_total", "Leases taken."),
 		leasesLost:         counter("leases_lost_total", "Leases lost while their job ran."),
-		redeliveries:       counter("redeliveries_total", "Leases on jobs that had been handed out before."),
+		redeliveries:       counter("redeliveries_total", "Attempts at jobs that had been started before."),
 		duplicates:         counter("duplicates_total", "Leases on jobs that had ended or ran elsewhere."),
-		handedBack:         counter("jobs_handed_back_total", "Jobs handed back without an outcome."),
+		handedBack:         counters("jobs_handed_back_total", "Jobs given up without an outcome, by why.", "reason"),
 		malformed:          counter("messages_malformed_total", "Messages without a usable job id, dropped."),
 		leaseErrors:        counter("lease_errors_total", "Failed attempts to lease a job."),
 		ackErrors:          counter("ack_errors_total", "Acks and nacks that failed."),
@@ -94,9 +94,6 @@ func buildInfo() prometheus.Collector {
 
 func (m *Metrics) leased(l jobs.Lease) {
 	m.leases.Inc()
-	if l.Delivery > 1 {
-		m.redeliveries.Inc()
-	}
 	if !l.Job.Submitted.IsZero() {
 		m.waitSeconds.Observe(max(0, time.Since(l.Job.Submitted).Seconds()))
 	}

@@ -90,18 +90,19 @@ func (r *reporter) where() string {
 	return fmt.Sprintf(" (last progress: %s)", r.last.Message)
 }
 
-// run writes reports until ctx ends, and then what is still unwritten. Trouble
-// with the status store does not stop the job: only the final outcome must be
-// recorded.
-func (r *reporter) run(ctx context.Context) {
+// run writes reports until done is closed, and then what is still unwritten;
+// the writes themselves end with ctx, which outlives done unless the worker has
+// no more time. Trouble with the status store does not stop the job: only the
+// final outcome must be recorded.
+func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	timer := time.NewTimer(pulse)
 	defer timer.Stop()
 	written := time.Now()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-done:
 			if p, lines := r.take(); p != nil {
-				r.write(context.WithoutCancel(ctx), p, lines)
+				r.write(ctx, p, lines)
 			}
 			return
 		case <-timer.C:
@@ -145,7 +146,7 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines []string) 
 		r.stop(err)
 	case errors.Is(err, jobs.ErrLeaseLost):
 		r.lose(err)
-	case ctx.Err() == nil:
+	default:
 		r.metrics.statusRetries.Inc()
 		r.log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "err", err)
 	}

@@ -71,6 +71,9 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	if err := a.getClaim(ctx); err != nil {
 		return jobs.Outcome{}, err
 	}
+	if a.claim.Attempt > 1 {
+		a.Metrics.redeliveries.Inc()
+	}
 	log := a.Log.With("job", a.lease.Job.ID, "kind", a.lease.Job.Kind, "delivery", a.lease.Delivery)
 	switch a.claim.Verdict {
 	case jobs.Ended:
@@ -154,7 +157,7 @@ func (a *attempt) handle(ctx context.Context) (jobs.Outcome, error) {
 	defer stop(nil)
 	result, found, err := h.Earlier(running, job)
 	if err == nil && !found {
-		result, err = a.supervise(running, stop, h)
+		result, err = a.supervise(ctx, running, stop, h)
 	}
 	if err == nil {
 		return jobs.Outcome{State: jobs.Succeeded, Result: result}, nil
@@ -183,13 +186,14 @@ const abandonAfter = 30 * time.Second
 
 // supervise runs a handler and its reporter. It stops the handler when the job
 // has run or been silent for too long, and abandons one that does not stop.
-func (a *attempt) supervise(ctx context.Context, stop context.CancelCauseFunc, h Handler) (jobs.Result, error) {
+// ctx is the attempt's and running, its child, the handler's, which stop ends.
+func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCauseFunc, h Handler) (jobs.Result, error) {
 	job, rep := a.lease.Job, newReporter(a, stop)
 	var reporting sync.WaitGroup
-	reports, endReports := context.WithCancel(context.WithoutCancel(ctx))
-	reporting.Go(func() { rep.run(reports) })
+	ended := make(chan struct{})
+	reporting.Go(func() { rep.run(ctx, ended) })
 	defer reporting.Wait()
-	defer endReports()
+	defer close(ended)
 
 	var result jobs.Result
 	var err error
@@ -197,7 +201,7 @@ func (a *attempt) supervise(ctx context.Context, stop context.CancelCauseFunc, h
 	go func() { // joined by the select below, unless abandoned there
 		defer close(done)
 		defer a.recoverInto(job, &err)
-		result, err = h.Run(ctx, job, rep.report)
+		result, err = h.Run(running, job, rep.report)
 	}()
 
 	timeout := time.NewTimer(a.JobTimeout)
@@ -205,7 +209,7 @@ func (a *attempt) supervise(ctx context.Context, stop context.CancelCauseFunc, h
 	silence := time.NewTimer(a.StallTimeout)
 	defer silence.Stop()
 	var abandon <-chan time.Time
-	stopped := ctx.Done()
+	stopped := running.Done()
 	for {
 		select {
 		case <-done:
@@ -224,8 +228,8 @@ func (a *attempt) supervise(ctx context.Context, stop context.CancelCauseFunc, h
 			defer t.Stop()
 			abandon = t.C
 		case <-abandon:
-			a.Log.ErrorContext(ctx, "handler does not stop and is abandoned", "job", job.ID, "cause", context.Cause(ctx))
-			return jobs.Result{}, context.Cause(ctx)
+			a.Log.ErrorContext(ctx, "handler does not stop and is abandoned", "job", job.ID, "cause", context.Cause(running))
+			return jobs.Result{}, context.Cause(running)
 		}
 	}
 }

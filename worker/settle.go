@@ -56,17 +56,17 @@ func (a *attempt) settle(ctx context.Context, o jobs.Outcome) error {
 // giveUp ends a lease without an outcome, because of err, so that the job runs
 // again. A lost lease is left alone: it is not ours to hand back.
 func (a *attempt) giveUp(ctx context.Context, err error) {
-	message, delay := "Interrupted; waiting for another try...", handBackDelay()
+	reason, message, delay := "unavailable", "Interrupted; waiting for another try...", handBackDelay()
 	switch {
 	case errors.Is(err, jobs.ErrLeaseLost):
-		message = ""
+		reason, message = "lease_lost", ""
 	case errors.Is(err, jobs.ErrDrained):
-		message, delay = "Worker stopped; waiting for another worker", 0
+		reason, message, delay = "drained", "Worker stopped; waiting for another worker", 0
 	default:
 		a.gate.fail(err)
 	}
 	a.Log.WarnContext(ctx, "job handed back", "job", a.lease.Job.ID, "delivery", a.lease.Delivery, "err", err)
-	a.Metrics.handedBack.Inc()
+	a.Metrics.handedBack.WithLabelValues(reason).Inc()
 	if a.claim.Verdict == jobs.Granted || a.claim.Verdict == jobs.CrashLoop {
 		// A claim that cannot be given back runs out by itself; the start then
 		// counts as a crash.

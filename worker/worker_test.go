@@ -321,6 +321,21 @@ func TestF17StoppingWorker(t *testing.T) {
 			}
 		}, "j")
 	})
+	t.Run("ends within 2 s of its drain time though Redis is frozen", func(t *testing.T) {
+		inBubble(t, takes(time.Minute), func(t *testing.T, r *rig) {
+			r.start()
+			r.after(2 * time.Second)
+			r.status.mu.Lock()
+			r.status.frozen = true
+			r.status.mu.Unlock()
+			r.stop()
+			began := time.Now()
+			if err := <-r.ended; err != nil || time.Since(began) > 10*time.Second {
+				t.Errorf("worker ended after %s with %v, want the drain time of 8 s and at most 2 more", time.Since(began), err)
+			}
+			r.wantTold("nack j")
+		}, "j")
+	})
 	t.Run("ends within 2 s of its drain time though Redis is gone", func(t *testing.T) {
 		inBubble(t, takes(3*time.Second), func(t *testing.T, r *rig) {
 			r.start()
@@ -565,4 +580,52 @@ func TestManySlotsRunManyJobs(t *testing.T) {
 		}
 		synctest.Wait()
 	}, ids...)
+}
+
+func TestF64MetricsCountAndNameNoJob(t *testing.T) {
+	h := handler{run: func(_ context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+		report(jobs.Progress{Done: 1, Total: 1, Message: "Page 1/1 analyzing..."})
+		if job.ID == "secret-bad" {
+			return jobs.Result{}, errors.New("broken")
+		}
+		return jobs.Result{Pages: 4}, nil
+	}}
+	inBubble(t, h, func(t *testing.T, r *rig) {
+		r.worker.Metrics = NewMetrics()
+		r.q.waiting = append(r.q.waiting, &item{job: jobs.Job{ID: "secret-odd", Kind: "secret-kind", Submitted: time.Now().Add(-time.Minute)}})
+		r.start()
+		r.after(time.Minute)
+		families, err := r.worker.Metrics.Registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if strings.HasPrefix(f.GetName(), "batchfleet_") {
+					fmt.Fprintf(&text, "%s %s\n", f.GetName(), m)
+				}
+			}
+		}
+		got := strings.ReplaceAll(text.String(), "  ", " ")
+		for _, want := range []string{
+			`batchfleet_jobs_total label:{name:"kind" value:"test"} label:{name:"outcome" value:"succeeded"} counter:{value:1`,
+			`batchfleet_jobs_total label:{name:"kind" value:"test"} label:{name:"outcome" value:"failed"} counter:{value:1`,
+			`batchfleet_jobs_total label:{name:"kind" value:"unknown"} label:{name:"outcome" value:"failed"} counter:{value:1`,
+			`batchfleet_pages_total label:{name:"kind" value:"test"} counter:{value:4`,
+			`batchfleet_job_wait_seconds histogram:{sample_count:1`,
+			`batchfleet_job_run_seconds label:{name:"kind" value:"test"} histogram:{sample_count:2`,
+			`batchfleet_progress_written_total counter:{value:2`,
+			`batchfleet_leases_total counter:{value:3`,
+			`batchfleet_worker_ready gauge:{value:1`,
+			`batchfleet_build_info`,
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %s in\n%s", want, got)
+			}
+		}
+		if strings.Contains(got, "secret") {
+			t.Error("a metric carries what a message said")
+		}
+	}, "secret-good", "secret-bad")
 }
