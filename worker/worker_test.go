@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -628,4 +629,18 @@ func TestF64MetricsCountAndNameNoJob(t *testing.T) {
 			t.Error("a metric carries what a message said")
 		}
 	}, "secret-good", "secret-bad")
+}
+
+func TestF11ClaimNeverOutlivesTheLease(t *testing.T) {
+	inBubble(t, takes(5*time.Minute), func(t *testing.T, r *rig) {
+		r.worker.LeaseTTL, r.q.deadline = 10*time.Second, 10*time.Second
+		r.start()
+		for range 60 {
+			r.after(time.Second)
+			until, err := strconv.ParseInt(r.redis.HGet("{job:j}:claim", "until"), 10, 64)
+			if left := time.Until(time.UnixMilli(until)); err != nil || left > 10*time.Second {
+				t.Fatalf("claimed for %s more, %v; the lease has 10 s at most", left, err)
+			}
+		}
+	}, "j")
 }

@@ -1,5 +1,6 @@
 -- Records the progress of a running attempt, prolongs its claim, and says
--- whether to go on. Needs log.lua and job.lua before it.
+-- whether to go on. The end of a job takes the token away, so a job that has ended
+-- is lost too. Needs log.lua and job.lua before it.
 --
 -- A claim that is gone altogether means that Redis lost its data, and that
 -- nobody has claimed the job since: the attempt then puts its claim back.
@@ -13,7 +14,7 @@ if not token and redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('HSET', KEYS[2], 'token', ARGV[1], 'attempts', ARGV[4], 'crashes', ARGV[5])
   token = ARGV[1]
 end
-if token ~= ARGV[1] or terminal((current(KEYS[1]))) then return 'lost' end
+if token ~= ARGV[1] then return 'lost' end
 
 redis.call('HSET', KEYS[2], 'until', now() + ARGV[2])
 redis.call('EXPIRE', KEYS[2], ARGV[3])
