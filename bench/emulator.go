@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ const (
 // serveEmulator is the server process: the emulator, and on a second address a
 // service that does nothing, with the same gRPC options.
 func serveEmulator(ctx context.Context) error {
+	runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)) // as the command does
 	s := emulator.New(emulator.Config{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err := s.EnsureSubscription(benchSub, benchTopic, 600*time.Second); err != nil {
 		return err
