@@ -30,7 +30,7 @@ func fleetSection(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // the system's to clear
+	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "batchfleet")
 	build := exec.CommandContext(ctx, "go", "build", "-tags", "disable_grpc_modules", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/batchfleet")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -378,7 +378,7 @@ func (f *benchFleet) bareLoop(ctx context.Context, n int) (rate float64, err err
 		}
 		key := fmt.Sprintf("bare:%d", i)
 		for range 4 {
-			if err := f.rdb.SetEx(ctx, key, `{"status":"processing","progress":0,"message":"Processing started...","result_url":"","error_msg":""}`, 24*time.Hour).Err(); err != nil {
+			if err := f.rdb.Set(ctx, key, `{"status":"processing","progress":0,"message":"Processing started...","result_url":"","error_msg":""}`, 24*time.Hour).Err(); err != nil {
 				return 0, err
 			}
 		}

@@ -3,6 +3,7 @@ package processor
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -277,8 +278,14 @@ func TestF44DocumentsThatCannotBeReadSayWhy(t *testing.T) {
 
 func TestF45PDFResumesAtTheMissingPage(t *testing.T) {
 	d := newDesk(t, child(t, "serve"))
-	d.put(t, "in.pdf", string(pdftest.Pages("one", "two", "three", "four").Table("")))
-	d.put(t, "results/j/parts/00000001.jsonl", `{"page":1,"text":"kept"}`+"\n"+`{"page":2,"text":"kept"}`+"\n")
+	pdf := string(pdftest.Pages("one", "two", "three", "four").Table(""))
+	d.put(t, "in.pdf", pdf)
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(pdf)))
+	part := `{"page":1,"text":"kept"}` + "\n" + `{"page":2,"text":"kept"}` + "\n"
+	d.put(t, "results/j/parts/"+hash[:16]+"-00000001.jsonl", part)
+	// A checkpoint of another document is not taken for one of this.
+	d.put(t, "results/j/parts/0123456789abcdef-00000003.jsonl", `{"page":3,"text":"foreign"}`+"\n")
+	d.put(t, "results/j/parts/00000003.jsonl", `{"page":3,"text":"foreign"}`+"\n")
 	d.mustRun(t, jobs.Job{ID: "j", Input: "in.pdf"})
 	var texts []string
 	for _, r := range d.records(t) {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -23,14 +25,16 @@ type input struct {
 func (in input) remove() { _ = os.Remove(in.path) } // what is left is the system's to clear
 
 // fetch copies the job's input to local disk: engines seek in it, and a reader
-// in a child process can be given a file but not a store.
-func (p *Pages) fetch(ctx context.Context, job jobs.Job) (input, error) {
+// in a child process can be given a file but not a store. It calls moved at the
+// start and then every few seconds as long as data comes.
+func (p *Pages) fetch(ctx context.Context, job jobs.Job, moved func()) (input, error) {
+	moved()
 	src, err := p.Store.Open(ctx, job.Input)
 	if err != nil {
 		return input{}, fmt.Errorf("open input: %w", err) // which names it
 	}
 	defer src.Close()
-	dst, err := os.CreateTemp(p.Dir, "batchfleet-input-")
+	dst, err := os.CreateTemp(p.Dir, inputPattern)
 	if err != nil {
 		return input{}, fmt.Errorf("copy input: %w: %w", jobs.ErrUnavailable, err)
 	}
@@ -42,7 +46,7 @@ func (p *Pages) fetch(ctx context.Context, job jobs.Job) (input, error) {
 		}
 	}()
 	hash := sha256.New()
-	in.bytes, err = io.Copy(&localWriter{io.MultiWriter(dst, hash)}, &ctxReader{ctx, io.LimitReader(src, p.MaxInputBytes+1)})
+	in.bytes, err = io.Copy(&localWriter{io.MultiWriter(dst, hash)}, &ctxReader{ctx, moved, time.Now(), io.LimitReader(src, p.MaxInputBytes+1)})
 	err = errors.Join(err, local(dst.Close()))
 	if err != nil {
 		return input{}, fmt.Errorf("copy input %s: %w", job.Input, err)
@@ -70,9 +74,11 @@ func (w *localWriter) Write(b []byte) (int, error) {
 	return n, local(err)
 }
 
-// ctxReader ends a long copy when ctx does.
+// ctxReader ends a long copy when ctx does, and tells that it moves.
 type ctxReader struct {
-	ctx context.Context //nolint:containedctx // lives as long as one copy
+	ctx   context.Context //nolint:containedctx // lives as long as one copy
+	moved func()
+	said  time.Time
 	io.Reader
 }
 
@@ -80,5 +86,38 @@ func (r *ctxReader) Read(b []byte) (int, error) {
 	if r.ctx.Err() != nil {
 		return 0, context.Cause(r.ctx)
 	}
+	if time.Since(r.said) > 5*time.Second {
+		r.said = time.Now()
+		r.moved()
+	}
 	return r.Reader.Read(b)
 }
+
+// sweepAge is how old a copy of an input must be to be taken for a leftover. Its
+// reader has it open long before.
+const sweepAge = time.Hour
+
+// Sweep deletes the copies of inputs that killed workers have left in dir, the
+// system's place for temporary files if empty, and returns how many.
+func Sweep(dir string) (removed int, err error) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	left, err := filepath.Glob(filepath.Join(dir, inputPattern+"*"))
+	if err != nil {
+		return 0, fmt.Errorf("look for leftovers: %w", err)
+	}
+	for _, name := range left {
+		info, err := os.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < sweepAge {
+			continue // gone, not ours, or in use
+		}
+		if os.Remove(name) == nil {
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+// inputPattern begins the names of the copies of inputs.
+const inputPattern = "batchfleet-input-"

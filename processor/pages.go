@@ -58,8 +58,8 @@ func (p *Pages) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, e
 		// That it could not be read now says nothing about the result.
 		return jobs.Result{}, false, fmt.Errorf("read an earlier result: %w", err)
 	}
-	if err != nil || earlier.JobID != job.ID {
-		p.Log.WarnContext(ctx, "earlier result is unreadable and will be replaced", "job", job.ID, "err", err)
+	if err != nil || earlier.JobID != job.ID || earlier.Document.Input != job.Input {
+		p.Log.WarnContext(ctx, "earlier result is unreadable or of another input, and will be replaced", "job", job.ID, "err", err)
 		return jobs.Result{}, false, nil
 	}
 	return jobs.Result{Object: resultName(job.ID), Pages: earlier.Pages}, true, nil
@@ -72,15 +72,14 @@ func (p *Pages) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress
 		return jobs.Result{}, fmt.Errorf("job names no input: pdf_path is empty")
 	}
 	if r.Engine.NeedsInput() {
-		report(jobs.Progress{Step: "fetch", Message: "Processing started..."})
-		fetched, err := p.fetch(ctx, job)
+		fetched, err := p.fetch(ctx, job, func() { report(jobs.Progress{Step: "fetch", Message: "Processing started..."}) })
 		if err != nil {
 			return jobs.Result{}, err
 		}
 		defer fetched.remove()
 		r.fetched = fetched
 	}
-	r.spool = &spool{dir: p.Dir, store: p.Store, job: job.ID}
+	r.spool = &spool{dir: p.Dir, store: p.Store, job: job.ID, input: r.fetched.sha256}
 	defer func() { r.spool.remove() }()
 	result, err := r.pages(ctx)
 	if final(ctx, err) {
@@ -101,7 +100,7 @@ func final(ctx context.Context, err error) bool {
 	case err == nil:
 		return true
 	case ctx.Err() != nil:
-		return errors.Is(context.Cause(ctx), jobs.ErrCanceled)
+		return errors.Is(context.Cause(ctx), jobs.ErrCanceled) // a stopping worker has no time
 	default:
 		return !errors.Is(err, jobs.ErrUnavailable)
 	}
@@ -117,7 +116,7 @@ func (r *run) pages(ctx context.Context) (jobs.Result, error) {
 		r.Log.WarnContext(ctx, "checkpoint does not fit the document and is dropped", "job", r.job.ID, "err", err)
 		r.spool.forget(ctx)
 		r.spool.remove()
-		r.spool, r.tally = &spool{dir: r.Dir, store: r.Store, job: r.job.ID}, tally{}
+		r.spool, r.tally = &spool{dir: r.Dir, store: r.Store, job: r.job.ID, input: r.fetched.sha256}, tally{}
 		err = r.read(ctx)
 	}
 	if err != nil {

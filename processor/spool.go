@@ -18,12 +18,14 @@ import (
 // never sits in memory, and stores them in parts as it goes. The file is made
 // with the first page.
 //
-// A part is named by its first page and holds whole pages without a gap, so
-// parts of different attempts fit together whichever of them were stored.
+// A part is named by its input and its first page and holds whole pages without
+// a gap, so parts of different attempts fit together whichever of them were
+// stored, and those of another document are not found.
 type spool struct {
 	dir   string
 	store storage.Store
 	job   jobs.ID
+	input string // sha256 of the input in hex; empty for engines without one
 
 	file  *os.File
 	w     *bufio.Writer
@@ -35,7 +37,11 @@ type spool struct {
 }
 
 func (s *spool) partName(firstPage int) string {
-	return fmt.Sprintf("results/%s/parts/%08d.jsonl", s.job, firstPage)
+	of := ""
+	if s.input != "" {
+		of = s.input[:16] + "-"
+	}
+	return fmt.Sprintf("results/%s/parts/%s%08d.jsonl", s.job, of, firstPage)
 }
 
 // resume reads the parts that an earlier attempt has left, and passes each of
@@ -91,6 +97,7 @@ func (s *spool) add(rec Record) error {
 			return fmt.Errorf("keep pages: %w", local(err))
 		}
 		s.file, s.w = f, bufio.NewWriter(f)
+		_ = os.Remove(f.Name()) // where that can be done now, nothing is left after a kill -9
 	}
 	line, err := json.Marshal(rec)
 	if err != nil {

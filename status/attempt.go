@@ -110,11 +110,12 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	return unavailable(what, fmt.Errorf("unexpected answer %v", v))
 }
 
-// Finish records how the job ended and gives the claim back. A job that has
-// ended before keeps its outcome: Finish then returns nil as well, because the
-// caller's next step, the ack, is the same. It returns [jobs.ErrLeaseLost], and
-// writes nothing, if the claim is not the one on record.
-func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) error {
+// Finish records how the job ended, gives the claim back and returns the state
+// on record. A job that has ended before keeps its outcome, which may be another
+// one; that is no error, because the caller's next step, the ack, is the same.
+// It returns [jobs.ErrLeaseLost], and writes nothing, if the claim is not the one
+// on record.
+func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
 	doc := Document{Status: words[o.State]}
 	progress, line := -1, ""
 	switch o.State {
@@ -133,17 +134,21 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) error 
 	head, tail := doc.halves()
 	keys := []string{jobKey(c.Job), claimKey(c.Job), cancelKey(c.Job), logKey(c.Job), detailKey(c.Job)}
 	args := []any{
-		c.Token, ttlSeconds, progress, head, tail, line, s.LogCap,
+		c.Token, ttlSeconds, progress, head, tail, line, s.LogCap, c.Attempt, c.Crashes,
 		"finished_at", time.Now().UnixMilli(), "pages", o.Result.Pages,
 	}
 	v, err := s.run(ctx, finishScript, keys, args, nil)
 	if err != nil {
-		return unavailable(fmt.Sprintf("finish job %s", c.Job), err)
+		return 0, unavailable(fmt.Sprintf("finish job %s", c.Job), err)
 	}
-	if v == "lost" {
-		return fmt.Errorf("finish job %s: %w", c.Job, jobs.ErrLeaseLost)
+	switch word, _ := v.(string); word {
+	case "ok":
+		return o.State, nil
+	case "lost":
+		return 0, fmt.Errorf("finish job %s: %w", c.Job, jobs.ErrLeaseLost)
+	default:
+		return stateOf(word), nil
 	}
-	return nil
 }
 
 // Release gives a claim back without an outcome, so that the job can be claimed

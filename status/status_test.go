@@ -113,7 +113,7 @@ func TestF30F31F32F36TheLifeOfADocument(t *testing.T) {
 		}
 		wantDocument(t, rdb, "a", "processing", 41, "Page 5/12 analyzing...", "", "")
 		age(t, rdb)
-		if err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json", Pages: 12}}); err != nil {
+		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json", Pages: 12}}); err != nil {
 			t.Fatal(err)
 		}
 		wantDocument(t, rdb, "a", "completed", 100, "Processing completed!", "results/a/result.json", "")
@@ -129,7 +129,7 @@ func TestF32FailureKeepsTheProgressAsItStood(t *testing.T) {
 			t.Fatal(err)
 		}
 		reason := `broken "page" \ ` + strings.Repeat("é", 5000)
-		if err := s.Finish(t.Context(), c, jobs.Outcome{State: jobs.Failed, Reason: reason}); err != nil {
+		if _, err := s.Finish(t.Context(), c, jobs.Outcome{State: jobs.Failed, Reason: reason}); err != nil {
 			t.Fatal(err)
 		}
 		doc := document(t, rdb, "a")
@@ -184,7 +184,7 @@ func TestF11StaleAttemptWritesNothing(t *testing.T) {
 		if err := s.Report(ctx, stale, time.Minute, &p, []string{"stale"}); !errors.Is(err, jobs.ErrLeaseLost) {
 			t.Errorf("stale report: %v, want ErrLeaseLost", err)
 		}
-		if err := s.Finish(ctx, stale, jobs.Outcome{State: jobs.Failed, Reason: "stale"}); !errors.Is(err, jobs.ErrLeaseLost) {
+		if _, err := s.Finish(ctx, stale, jobs.Outcome{State: jobs.Failed, Reason: "stale"}); !errors.Is(err, jobs.ErrLeaseLost) {
 			t.Errorf("stale finish: %v, want ErrLeaseLost", err)
 		}
 		if err := s.Release(ctx, stale, "stale"); !errors.Is(err, jobs.ErrLeaseLost) {
@@ -201,11 +201,11 @@ func TestF33TerminalStatusIsNeverOverwritten(t *testing.T) {
 		s := newStore(rdb, "w1")
 		ctx := t.Context()
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
-		if err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Failed, Reason: "first"}); err != nil {
+		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Failed, Reason: "first"}); err != nil {
 			t.Fatal(err)
 		}
 		before := document(t, rdb, "a")
-		if err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded}); err != nil {
+		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded}); err != nil {
 			t.Errorf("second finish: %v, want nil: the ack may go out", err)
 		}
 		p := jobs.Progress{Done: 1, Total: 2}
@@ -294,7 +294,7 @@ func TestF19Cancel(t *testing.T) {
 		if err := s.Report(ctx, c, time.Minute, nil, nil); !errors.Is(err, jobs.ErrCanceled) {
 			t.Errorf("report of a canceled job: %v, want ErrCanceled", err)
 		}
-		if err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Canceled}); err != nil {
+		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Canceled}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Cancel(ctx, "running"); !errors.Is(err, status.ErrEnded) {
@@ -309,7 +309,7 @@ func TestF19Cancel(t *testing.T) {
 			got, err := s.Claim(ctx, jobs.Job{ID: "died"}, time.Minute, jobs.Claim{})
 			return err == nil && got.Verdict == jobs.Ended && got.State == jobs.Canceled
 		})
-		if err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded}); err != nil {
+		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded}); err != nil {
 			t.Errorf("finish after cancel: %v, want nil so that it is acked", err)
 		}
 		wantDocument(t, rdb, "died", "canceled", 0, "Canceled", "", "")
@@ -343,10 +343,38 @@ func TestF16ScriptFlushAndLostDataAreSurvived(t *testing.T) {
 		if err := rdb.FlushAll(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json"}}); err != nil {
+		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json"}}); err != nil {
 			t.Fatalf("finish after FLUSHALL: %v", err)
 		}
 		wantDocument(t, rdb, "a", "completed", 100, "Processing completed!", "results/a/result.json", "")
+	})
+}
+
+func TestF16FailoverThatLosesTheLastClaimIsSurvived(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newStore(rdb, "w1")
+		ctx := t.Context()
+		c := claim(t, s, "a", time.Minute, jobs.Granted)
+		if err := s.Release(ctx, c, "again"); err != nil {
+			t.Fatal(err)
+		}
+		before := rdb.HGetAll(ctx, "{job:a}:claim").Val()
+		second := claim(t, s, "a", time.Minute, jobs.Granted)
+		// The replica had not seen the second claim.
+		rdb.Del(ctx, "{job:a}:claim")
+		rdb.HSet(ctx, "{job:a}:claim", before)
+		if err := s.Report(ctx, second, time.Minute, nil, nil); err != nil {
+			t.Errorf("report of the attempt that runs: %v", err)
+		}
+		if err := s.Report(ctx, c, time.Minute, nil, nil); !errors.Is(err, jobs.ErrLeaseLost) {
+			t.Errorf("report of the attempt before: %v, want ErrLeaseLost", err)
+		}
+		if state, err := s.Finish(ctx, second, jobs.Outcome{State: jobs.Succeeded}); err != nil || state != jobs.Succeeded {
+			t.Errorf("finish: %v, %v", state, err)
+		}
+		if state, err := s.Finish(ctx, second, jobs.Outcome{State: jobs.Failed}); err != nil || state != jobs.Succeeded {
+			t.Errorf("second finish: %v, %v; want the state on record", state, err)
+		}
 	})
 }
 
@@ -360,7 +388,7 @@ func TestForeignValuesInJobKeysAreReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := claim(t, s, id, time.Minute, jobs.Granted)
-			if err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Failed, Reason: "r"}); err != nil {
+			if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Failed, Reason: "r"}); err != nil {
 				t.Errorf("finish over %q: %v", value, err)
 			}
 			wantDocument(t, rdb, id, "failed", 0, "Error occurred", "", "r")
@@ -492,11 +520,14 @@ func TestF16RedisGoneIsUnavailable(t *testing.T) {
 	s := status.New(rdb)
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"check":   func() error { return s.Check(ctx) },
-		"submit":  func() error { _, err := s.Submit(ctx, jobs.Job{ID: "a"}); return err },
-		"claim":   func() error { _, err := s.Claim(ctx, jobs.Job{ID: "a"}, time.Minute, jobs.Claim{}); return err },
-		"report":  func() error { return s.Report(ctx, jobs.Claim{Job: "a"}, time.Minute, nil, nil) },
-		"finish":  func() error { return s.Finish(ctx, jobs.Claim{Job: "a"}, jobs.Outcome{State: jobs.Failed}) },
+		"check":  func() error { return s.Check(ctx) },
+		"submit": func() error { _, err := s.Submit(ctx, jobs.Job{ID: "a"}); return err },
+		"claim":  func() error { _, err := s.Claim(ctx, jobs.Job{ID: "a"}, time.Minute, jobs.Claim{}); return err },
+		"report": func() error { return s.Report(ctx, jobs.Claim{Job: "a"}, time.Minute, nil, nil) },
+		"finish": func() error {
+			_, err := s.Finish(ctx, jobs.Claim{Job: "a"}, jobs.Outcome{State: jobs.Failed})
+			return err
+		},
 		"release": func() error { return s.Release(ctx, jobs.Claim{Job: "a"}, "") },
 		"cancel":  func() error { _, err := s.Cancel(ctx, "a"); return err },
 		"get":     func() error { _, err := s.Get(ctx, "a"); return err },

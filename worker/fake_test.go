@@ -257,9 +257,9 @@ func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	return f.Store.Report(ctx, c, hold, p, lines)
 }
 
-func (f *flaky) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) error {
+func (f *flaky) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
 	if err := f.err(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	return f.Store.Finish(ctx, c, o)
 }

@@ -25,6 +25,7 @@ type gate struct {
 	look    chan struct{} // asks for a round of checks now
 
 	mu     sync.Mutex
+	over   bool          // stopped: it does not open again
 	why    error         // nil while open
 	opened chan struct{} // closed while open
 	shut   chan struct{} // closed while shut
@@ -49,6 +50,13 @@ func (g *gate) state() error {
 func (g *gate) set(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.put(why)
+}
+
+func (g *gate) put(why error) { // g.mu is held
+	if g.over {
+		return
+	}
 	switch was := g.why; {
 	case was != nil && why == nil:
 		close(g.opened)
@@ -63,7 +71,12 @@ func (g *gate) set(why error) {
 }
 
 // stop shuts the gate for good.
-func (g *gate) stop() { g.set(errors.New("stopping")) }
+func (g *gate) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.put(errors.New("stopping"))
+	g.over = true
+}
 
 // fail says that the infrastructure has let a job down: no further job is
 // leased until the checks pass again.

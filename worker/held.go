@@ -34,6 +34,7 @@ type holding struct {
 	until time.Time // wall clock and monotonic
 	due   time.Time // when to extend next
 	last  *time.Timer
+	busy  chan struct{} // closed when the extension in flight has ended; nil if there is none
 }
 
 func newHeld(src Source, ttl, every time.Duration, log *slog.Logger, m *Metrics) *held {
@@ -77,11 +78,25 @@ func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) (x *holding, 
 	case h.wake <- struct{}{}:
 	default:
 	}
-	return x, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		x.last.Stop()
-		delete(h.leases, lease.ID)
+	return x, func() { h.release(x) }
+}
+
+// release ends the extending of a lease, and waits a moment for an extension
+// that is on its way: it must not arrive after what is said next of the lease.
+func (h *held) release(x *holding) {
+	h.mu.Lock()
+	x.last.Stop()
+	delete(h.leases, x.lease.ID)
+	busy := x.busy
+	h.mu.Unlock()
+	if busy == nil {
+		return
+	}
+	patience := time.NewTimer(lastWord)
+	defer patience.Stop()
+	select {
+	case <-busy:
+	case <-patience.C:
 	}
 }
 
@@ -166,6 +181,12 @@ func (h *held) due() (due []*holding, next time.Duration) {
 			next = min(next, left)
 		}
 	}
+	if len(due) > 0 {
+		busy := make(chan struct{})
+		for _, x := range due {
+			x.busy = busy
+		}
+	}
 	h.mu.Unlock()
 	for _, x := range over {
 		h.lose(x, fmt.Errorf("%w: it ended while the machine was asleep or stopped", jobs.ErrLeaseLost))
@@ -182,7 +203,10 @@ func (h *held) extendAll(ctx context.Context, due []*holding) {
 	call, cancel := context.WithTimeout(ctx, h.attempt())
 	lost, err := h.src.Extend(call, leases, h.ttl)
 	cancel()
-	if err != nil && ctx.Err() == nil {
+	close(due[0].busy) // one for all of them
+	if err == nil {
+		h.metrics.extensions.WithLabelValues("ok").Inc()
+	} else if ctx.Err() == nil {
 		h.metrics.extensions.WithLabelValues("failed").Inc()
 		h.log.WarnContext(ctx, "cannot extend leases, trying again", "leases", len(due), "err", err)
 	}
@@ -192,6 +216,7 @@ func (h *held) extendAll(ctx context.Context, due []*holding) {
 			continue
 		}
 		h.mu.Lock()
+		x.busy = nil
 		if err != nil {
 			x.due = time.Now().Add(h.retry())
 		} else {
@@ -199,7 +224,6 @@ func (h *held) extendAll(ctx context.Context, due []*holding) {
 			if _, mine := h.leases[x.lease.ID]; mine {
 				x.last.Reset(remaining(x.until) - h.margin())
 			}
-			h.metrics.extensions.WithLabelValues("ok").Inc()
 		}
 		h.mu.Unlock()
 	}

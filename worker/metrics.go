@@ -52,7 +52,7 @@ func NewMetrics() *Metrics {
 		Registry:           r,
 		outcomes:           counters("jobs_total", "Jobs ended by this worker, by kind and outcome.", "kind", "outcome"),
 		pages:              counters("pages_total", "Pages of succeeded jobs, by kind.", "kind"),
-		extensions:         counters("lease_extensions_total", "Lease extensions, by whether they worked.", "result"),
+		extensions:         counters("lease_extensions_total", "Calls to extend leases, by whether they worked.", "result"),
 		leases:             counter("leases_total", "Leases taken."),
 		leasesLost:         counter("leases_lost_total", "Leases lost while their job ran."),
 		redeliveries:       counter("redeliveries_total", "Attempts at jobs that had been started before."),

@@ -9,7 +9,6 @@ import (
 	"net"
 	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +33,7 @@ type PubSub struct {
 	rules        Rules
 	log          *slog.Logger
 	metrics      *Metrics
-	look         sync.Once
+	asked        atomic.Int64 // when the deadline was last asked for, in seconds since 1970
 	deadline     atomic.Int64 // the subscription's ack deadline in nanoseconds; 0 if it may not be asked
 }
 
@@ -44,11 +43,17 @@ const MinAckDeadline = 10 * time.Second
 // maxAckDeadline is the longest.
 const maxAckDeadline = 600 * time.Second
 
-// PubSubOptions returns the client options for the emulator at host, or none
-// when host is empty: Google's own Pub/Sub with the usual credentials.
+// PubSubOptions returns the client options for the emulator at host, or for
+// Google's own Pub/Sub with the usual credentials when host is empty.
 func PubSubOptions(host string) ([]option.ClientOption, error) {
+	opts := []option.ClientOption{
+		// A dead network shows within 30 s instead of minutes: the leases of
+		// running jobs depend on this one connection.
+		option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})),
+		option.WithGRPCConnectionPool(1),
+	}
 	if host == "" {
-		return nil, nil
+		return opts, nil
 	}
 	if scheme, _, found := strings.Cut(host, "://"); found {
 		return nil, fmt.Errorf("PUBSUB_EMULATOR_HOST is %q: give host:port without %q", host, scheme+"://")
@@ -56,14 +61,10 @@ func PubSubOptions(host string) ([]option.ClientOption, error) {
 	if _, port, err := net.SplitHostPort(host); err != nil || port == "" {
 		return nil, fmt.Errorf("PUBSUB_EMULATOR_HOST is %q: give host:port", host)
 	}
-	return []option.ClientOption{
+	return append(opts,
 		option.WithEndpoint(host),
 		option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
-		// A dead network shows within 30 s instead of minutes.
-		option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})),
-		option.WithGRPCConnectionPool(1),
-	}, nil
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))), nil
 }
 
 var (
@@ -136,13 +137,7 @@ const replyGrace = 200 * time.Millisecond
 // here, loudly. A lease may come back although ctx has ended, if its reply was
 // on the way already.
 func (s *PubSub) Lease(ctx context.Context) (jobs.Lease, error) {
-	s.look.Do(func() {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		if _, err := s.Check(call); err != nil {
-			s.log.DebugContext(ctx, "ack deadline unknown, leases are extended at once", "err", err)
-		}
-	})
+	s.learn(ctx)
 	for ctx.Err() == nil {
 		began := time.Now()
 		message, err := s.pull(ctx)
@@ -168,6 +163,19 @@ func (s *PubSub) Lease(ctx context.Context) (jobs.Lease, error) {
 		return lease, nil
 	}
 	return jobs.Lease{}, context.Cause(ctx)
+}
+
+// learn asks for the ack deadline while it is unknown, at most once a minute.
+func (s *PubSub) learn(ctx context.Context) {
+	now := time.Now().Unix()
+	if last := s.asked.Load(); s.deadline.Load() != 0 || now-last < 60 || !s.asked.CompareAndSwap(last, now) {
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := s.Check(call); err != nil {
+		s.log.DebugContext(ctx, "ack deadline unknown, leases are extended at once", "err", err)
+	}
 }
 
 // drop acks a message that names no job. Nobody can be told but the log.

@@ -71,13 +71,25 @@ func (r *reporter) report(p jobs.Progress) {
 
 // maxPendingLines bounds the log lines of a job that reports faster than they
 // can be written; further ones are left out.
-const maxPendingLines = 500
+const maxPendingLines = 500 // as many as one report may carry
 
 // stalled returns for how long the job has reported nothing.
 func (r *reporter) stalled() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Since(r.moved)
+}
+
+// stall returns the error for a job that was silent for d. In the steps that
+// only move data it is the storage that hangs, which is not the job's fault.
+func (r *reporter) stall(d time.Duration) error {
+	r.mu.Lock()
+	step := r.last.Step
+	r.mu.Unlock()
+	if step == "fetch" || step == "store" {
+		return fmt.Errorf("%w: step %s has not moved for %s", jobs.ErrUnavailable, step, d)
+	}
+	return fmt.Errorf("%w for %s%s", errStalled, d, r.where())
 }
 
 // where says how far the job had come, for an error message.

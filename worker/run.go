@@ -26,6 +26,9 @@ type attempt struct {
 	left  func() time.Duration // how long the lease still holds
 	// lose ends all work under the lease: it is lost.
 	lose context.CancelCauseFunc
+	// release ends the extending of the lease. It comes before an ack or nack:
+	// an extension that overtakes a nack would park the job for a whole lease.
+	release func()
 }
 
 // run sees one lease through to its end: claim, handler, settle.
@@ -38,18 +41,19 @@ func (w *Worker) run(work context.Context, lease jobs.Lease) {
 	defer lose(nil)
 	holding, release := w.held.add(lease, lose)
 	defer release()
-	a := &attempt{Worker: w, lease: lease, lose: lose, left: func() time.Duration { return w.held.left(holding) }}
+	a := &attempt{Worker: w, lease: lease, lose: lose, release: release, left: func() time.Duration { return w.held.left(holding) }}
 
 	outcome, err := a.outcome(ctx)
+	var recorded jobs.State
 	if err == nil && outcome.State != 0 {
-		err = a.settle(ctx, outcome)
+		recorded, err = a.settle(ctx, outcome)
 	}
 	if err != nil {
 		a.giveUp(ctx, err)
 		return
 	}
-	if outcome.State == 0 {
-		return // somebody else's job
+	if outcome.State == 0 || recorded != outcome.State {
+		return // somebody else's job, or somebody else's outcome
 	}
 	took := time.Since(began)
 	kind := "unknown"
@@ -59,7 +63,7 @@ func (w *Worker) run(work context.Context, lease jobs.Lease) {
 	w.Metrics.ended(kind, outcome, took)
 	log := w.Log.With("job", lease.Job.ID, "kind", lease.Job.Kind, "attempt", a.claim.Attempt, "took", took)
 	if outcome.State == jobs.Failed {
-		log.WarnContext(ctx, "job failed", "reason", outcome.Reason)
+		log.InfoContext(ctx, "job failed", "reason", outcome.Reason)
 	} else {
 		log.InfoContext(ctx, "job "+outcome.State.String(), "pages", outcome.Result.Pages)
 	}
@@ -79,19 +83,21 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	case jobs.Ended:
 		log.InfoContext(ctx, "job had ended already", "state", a.claim.State)
 		a.Metrics.duplicates.Inc()
+		a.release()
 		a.ack(ctx, a.lease)
 		return jobs.Outcome{}, nil
 	case jobs.Busy:
 		delay := min(a.claim.Wait, claimHold)
 		log.InfoContext(ctx, "job is running elsewhere", "retry_in", delay)
 		a.Metrics.duplicates.Inc()
+		a.release()
 		a.nack(ctx, a.lease, delay)
 		return jobs.Outcome{}, nil
 	case jobs.CrashLoop:
 		return a.crashed(ctx)
 	case jobs.Granted:
 		log.DebugContext(ctx, "job started", "attempt", a.claim.Attempt, "crashes", a.claim.Crashes)
-		return a.handle(ctx)
+		return a.work(ctx)
 	}
 	return jobs.Outcome{}, fmt.Errorf("%w: claim of job %s has no verdict", jobs.ErrUnavailable, a.lease.Job.ID)
 }
@@ -130,35 +136,45 @@ func (a *attempt) getClaim(ctx context.Context) error {
 // crashed decides on a job that has killed its workers: if the last of them
 // died after it had stored the result, the job has succeeded all the same.
 func (a *attempt) crashed(ctx context.Context) (jobs.Outcome, error) {
-	if h := a.Handlers[a.lease.Job.Kind]; h != nil && a.lease.Invalid == nil {
-		result, found, err := h.Earlier(ctx, a.lease.Job)
-		if err != nil {
-			return jobs.Outcome{}, err
-		}
-		if found {
-			return jobs.Outcome{State: jobs.Succeeded, Result: result}, nil
-		}
+	errNone := fmt.Errorf("worker crashed %d times", a.claim.Crashes)
+	h := a.Handlers[a.lease.Job.Kind]
+	if h == nil || a.lease.Invalid != nil {
+		return failure(errNone), nil //nolint:nilerr // a failure is an outcome
 	}
-	return jobs.Outcome{State: jobs.Failed, Reason: fmt.Sprintf("worker crashed %d times", a.claim.Crashes)}, nil
+	return a.handle(ctx, func(ctx context.Context, _ func(jobs.Progress)) (jobs.Result, error) {
+		result, found, err := h.Earlier(ctx, a.lease.Job)
+		if err == nil && !found {
+			err = errNone
+		}
+		return result, err
+	})
 }
 
-// handle runs the job's handler under its time limits and translates what comes
-// of it. An error means that there is no outcome: the job goes back.
-func (a *attempt) handle(ctx context.Context) (jobs.Outcome, error) {
+// work runs the job's handler, unless an earlier attempt has left a result.
+func (a *attempt) work(ctx context.Context) (jobs.Outcome, error) {
 	job := a.lease.Job
 	h := a.Handlers[job.Kind]
 	switch {
 	case a.lease.Invalid != nil:
-		return failure(a.lease.Invalid), nil
+		return failure(a.lease.Invalid), nil //nolint:nilerr // a failure is an outcome
 	case h == nil:
 		return failure(fmt.Errorf("this fleet does not run jobs of kind %q", job.Kind)), nil
 	}
+	return a.handle(ctx, func(ctx context.Context, report func(jobs.Progress)) (jobs.Result, error) {
+		result, found, err := h.Earlier(ctx, job)
+		if err != nil || found {
+			return result, err
+		}
+		return h.Run(ctx, job, report)
+	})
+}
+
+// handle runs f under the job's limits and translates what comes of it. An
+// error means that there is no outcome: the job goes back.
+func (a *attempt) handle(ctx context.Context, f handling) (jobs.Outcome, error) {
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	result, found, err := h.Earlier(running, job)
-	if err == nil && !found {
-		result, err = a.supervise(ctx, running, stop, h)
-	}
+	result, err := a.supervise(ctx, running, stop, f)
 	if err == nil {
 		return jobs.Outcome{State: jobs.Succeeded, Result: result}, nil
 	}
@@ -171,7 +187,7 @@ func (a *attempt) handle(ctx context.Context) (jobs.Outcome, error) {
 		return jobs.Outcome{State: jobs.Canceled}, nil
 	case errors.Is(cause, errTimeout), errors.Is(cause, errStalled):
 		return failure(cause), nil
-	default: // the lease is lost, or the worker is stopping
+	default: // the lease is lost, the worker is stopping, or the storage hangs
 		return jobs.Outcome{}, cause
 	}
 }
@@ -180,15 +196,22 @@ func failure(err error) jobs.Outcome {
 	return jobs.Outcome{State: jobs.Failed, Reason: redact(err.Error())}
 }
 
-// abandonAfter is how long a handler may go on after it was told to stop. One
-// that hangs in the kernel must not hold its slot and its job for ever.
-const abandonAfter = 30 * time.Second
+// handling is the part of an attempt that is supervised.
+type handling func(ctx context.Context, report func(jobs.Progress)) (jobs.Result, error)
 
-// supervise runs a handler and its reporter. It stops the handler when the job
-// has run or been silent for too long, and abandons one that does not stop.
-// ctx is the attempt's and running, its child, the handler's, which stop ends.
-func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCauseFunc, h Handler) (jobs.Result, error) {
-	job, rep := a.lease.Job, newReporter(a, stop)
+// How long a handler may go on after it was told to stop, before it is
+// abandoned: one that hangs in the kernel must not hold its slot and its job for
+// ever, and a worker that is out of time cannot wait at all.
+const (
+	abandonAfter        = 30 * time.Second
+	abandonDrainedAfter = time.Second / 2
+)
+
+// supervise runs f and its reporter. It stops f when the job has run or been
+// silent for too long, and abandons one that does not stop. ctx is the
+// attempt's and running, its child, the handler's, which stop ends.
+func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCauseFunc, f handling) (jobs.Result, error) {
+	rep := newReporter(a, stop)
 	var reporting sync.WaitGroup
 	ended := make(chan struct{})
 	reporting.Go(func() { rep.run(ctx, ended) })
@@ -200,16 +223,17 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 	done := make(chan struct{})
 	go func() { // joined by the select below, unless abandoned there
 		defer close(done)
-		defer a.recoverInto(job, &err)
-		result, err = h.Run(running, job, rep.report)
+		defer a.recoverInto(a.lease.Job, &err)
+		result, err = f(running, rep.report)
 	}()
 
 	timeout := time.NewTimer(a.JobTimeout)
 	defer timeout.Stop()
 	silence := time.NewTimer(a.StallTimeout)
 	defer silence.Stop()
-	var abandon <-chan time.Time
-	stopped := running.Done()
+	abandon := time.NewTimer(time.Hour)
+	abandon.Stop()
+	stopped, drained := running.Done(), ctx.Done()
 	for {
 		select {
 		case <-done:
@@ -221,14 +245,18 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 				silence.Reset(left)
 				continue
 			}
-			stop(fmt.Errorf("%w for %s%s", errStalled, a.StallTimeout, rep.where()))
+			stop(rep.stall(a.StallTimeout))
 		case <-stopped:
 			stopped = nil
-			t := time.NewTimer(abandonAfter)
-			defer t.Stop()
-			abandon = t.C
-		case <-abandon:
-			a.Log.ErrorContext(ctx, "handler does not stop and is abandoned", "job", job.ID, "cause", context.Cause(running))
+			abandon.Reset(abandonAfter)
+		case <-drained: // also when it is being stopped for another reason
+			drained = nil
+			if errors.Is(context.Cause(ctx), jobs.ErrDrained) {
+				stopped = nil
+				abandon.Reset(abandonDrainedAfter)
+			}
+		case <-abandon.C:
+			a.Log.ErrorContext(ctx, "handler does not stop and is abandoned", "job", a.lease.Job.ID, "cause", context.Cause(running))
 			return jobs.Result{}, context.Cause(running)
 		}
 	}

@@ -20,35 +20,40 @@ const (
 
 // settle records the outcome and then acks. The order is the promise: an ack
 // says that the outcome is on record. While the status store is away the lease
-// is kept, for SettleTimeout at most. An error says that the outcome is not on
+// is kept, for SettleTimeout at most. It returns the state on record, which is
+// another one if the job had ended before. An error says that no outcome is on
 // record, and nothing was acked.
-func (a *attempt) settle(ctx context.Context, o jobs.Outcome) error {
+func (a *attempt) settle(ctx context.Context, o jobs.Outcome) (recorded jobs.State, err error) {
 	deadline := time.Now().Add(a.SettleTimeout)
 	for wait := leaseBackoff(); ; {
 		if a.left() == 0 {
-			return fmt.Errorf("%w: it ended before the outcome was recorded", jobs.ErrLeaseLost)
+			return 0, fmt.Errorf("%w: it ended before the outcome was recorded", jobs.ErrLeaseLost)
 		}
-		err := a.say(ctx, func(call context.Context) error { return a.Status.Finish(call, a.claim, o) })
+		err := a.say(ctx, func(call context.Context) (err error) {
+			recorded, err = a.Status.Finish(call, a.claim, o)
+			return err
+		})
 		if err == nil {
+			a.release()
 			a.ack(ctx, a.lease)
-			return nil
+			return recorded, nil
 		}
 		if errors.Is(err, jobs.ErrLeaseLost) {
-			return err
+			return 0, err
 		}
 		if ctx.Err() != nil {
 			// Whoever gets the job next finds its result and records it.
-			return context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		}
 		a.gate.fail(err)
 		a.Metrics.statusRetries.Inc()
 		delay := wait.NextBackOff()
 		if time.Now().Add(delay).After(deadline) {
-			return err
+			return 0, err
 		}
 		a.Log.WarnContext(ctx, "cannot record the outcome, trying again", "job", a.lease.Job.ID, "retry_in", delay, "err", err)
 		if err := sleep(ctx, delay); err != nil {
-			return err
+			return 0, err
 		}
 	}
 }
@@ -67,14 +72,16 @@ func (a *attempt) giveUp(ctx context.Context, err error) {
 	}
 	a.Log.WarnContext(ctx, "job handed back", "job", a.lease.Job.ID, "delivery", a.lease.Delivery, "err", err)
 	a.Metrics.handedBack.WithLabelValues(reason).Inc()
-	if a.claim.Verdict == jobs.Granted || a.claim.Verdict == jobs.CrashLoop {
-		// A claim that cannot be given back runs out by itself; the start then
-		// counts as a crash.
+	if a.claim.Token != "" {
+		// Also when the answer to the claim was lost: it may have been granted.
+		// One that cannot be given back runs out by itself; the start then counts
+		// as a crash.
 		err := a.say(ctx, func(call context.Context) error { return a.Status.Release(call, a.claim, message) })
 		if err != nil && !errors.Is(err, jobs.ErrLeaseLost) {
 			a.Log.WarnContext(ctx, "cannot give the claim back", "job", a.lease.Job.ID, "err", err)
 		}
 	}
+	a.release()
 	if message != "" {
 		a.nack(ctx, a.lease, delay)
 	}

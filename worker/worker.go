@@ -49,7 +49,7 @@ var ErrRefused = errors.New("refused by the source")
 type Status interface {
 	Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error)
 	Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines []string) error
-	Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) error
+	Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error)
 	Release(ctx context.Context, c jobs.Claim, message string) error
 }
 
@@ -191,7 +191,7 @@ func (w *Worker) serve(leasing, work context.Context) error {
 				// The answer was on its way when the worker was told to stop.
 				w.nack(work, lease, 0)
 			}
-			return nil //nolint:nilerr // err is the cause of the stop
+			return nil
 		}
 		if err != nil {
 			return err

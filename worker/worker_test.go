@@ -352,6 +352,79 @@ func TestF17StoppingWorker(t *testing.T) {
 	})
 }
 
+func TestF17HandlerThatDoesNotStopIsNotWaitedForWhenTimeIsUp(t *testing.T) {
+	h := handler{run: func(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
+		time.Sleep(time.Minute)
+		return jobs.Result{}, nil
+	}}
+	inBubble(t, h, func(t *testing.T, r *rig) {
+		r.start()
+		r.after(time.Second)
+		r.stop()
+		began := time.Now()
+		if err := <-r.ended; err != nil || time.Since(began) > 10*time.Second {
+			t.Errorf("worker ended after %s with %v, want the drain time of 8 s and at most 2 more", time.Since(began), err)
+		}
+		r.wantTold("nack j")
+		time.Sleep(time.Minute)
+	}, "j")
+}
+
+// lost answers a claim too late for the worker to hear it.
+type lost struct {
+	*flaky
+	once sync.Once
+}
+
+func (l *lost) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
+	c, err := l.flaky.Claim(ctx, job, hold, again)
+	l.once.Do(func() {
+		<-ctx.Done()
+		c, err = jobs.Claim{Job: c.Job, Token: c.Token}, fmt.Errorf("%w: %w", jobs.ErrUnavailable, ctx.Err())
+	})
+	return c, err
+}
+
+func TestF17ClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
+	inBubble(t, takes(time.Minute), func(t *testing.T, r *rig) {
+		r.worker.Status = &lost{flaky: r.status}
+		r.worker.Drain = time.Second
+		r.start()
+		r.after(time.Second)
+		r.stop()
+		if err := <-r.ended; err != nil {
+			t.Fatal(err)
+		}
+		r.wantTold("nack j")
+		c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j"}, time.Minute, jobs.Claim{})
+		if err != nil || c.Verdict != jobs.Granted || c.Crashes != 0 {
+			t.Errorf("next claim: %+v, %v; want it granted at once and no crash counted", c, err)
+		}
+	}, "j")
+}
+
+// slow delivers an extension after a second, though it was sent before.
+type slow struct{ *queue }
+
+func (s slow) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration) (map[string]error, error) {
+	time.Sleep(time.Second)
+	s.locked(func() { s.note("extended %s", leases[0].Job.ID) })
+	return s.queue.Extend(ctx, leases, ttl)
+}
+
+func TestF06ExtensionDoesNotOvertakeANack(t *testing.T) {
+	inBubble(t, takes(time.Minute), func(t *testing.T, r *rig) {
+		r.q.deadline = 10 * time.Second // so that it is extended at once
+		r.worker.Source = slow{r.q}
+		if c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j"}, 30*time.Second, jobs.Claim{}); err != nil || c.Verdict != jobs.Granted {
+			t.Fatal(c, err) // another worker runs it
+		}
+		r.start()
+		r.after(5 * time.Second)
+		r.wantTold("extended j, nack j")
+	}, "j")
+}
+
 // late answers a lease call after it was called off.
 type late struct {
 	*queue
@@ -400,6 +473,36 @@ func TestF18LimitsOfAJob(t *testing.T) {
 			r.wantTold("ack j")
 			r.wantStatus("j", "failed 33%: no progress for 10m0s (last progress: Page 3/9 analyzing...)")
 		}, "j")
+	})
+	for _, step := range []string{"fetch", "store"} {
+		t.Run("a storage that hangs in step "+step+" is not the job's fault", func(t *testing.T) {
+			h := handler{run: func(ctx context.Context, _ jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+				report(jobs.Progress{Step: step, Message: "x"})
+				<-ctx.Done()
+				return jobs.Result{}, ctx.Err()
+			}}
+			inBubble(t, h, func(_ *testing.T, r *rig) {
+				r.start()
+				r.after(10*time.Minute + 10*time.Second)
+				r.wantTold("nack j")
+				r.wantStatus("j", "queued 0% Interrupted; waiting for another try...")
+			}, "j")
+		})
+	}
+	t.Run("the look for an earlier result has the same limits", func(t *testing.T) {
+		h := takes(time.Second)
+		h.earlier = func(job jobs.Job) (jobs.Result, bool, error) {
+			if job.ID == "j" {
+				panic("torn")
+			}
+			return jobs.Result{}, false, nil
+		}
+		inBubble(t, h, func(_ *testing.T, r *rig) {
+			r.start()
+			r.after(5 * time.Second)
+			r.wantTold("ack j, ack k")
+			r.wantStatus("j", "failed 0%: internal error: torn")
+		}, "j", "k")
 	})
 	t.Run("a handler that does not stop is abandoned, its job failed", func(t *testing.T) {
 		hang := make(chan struct{})

@@ -44,12 +44,13 @@ func devCommand() *cobra.Command {
 			level := slog.LevelInfo
 			if len(files) > 0 {
 				// Nobody else needs to find this fleet, and its log would tear the bars.
-				addr, redisAddr, level = "127.0.0.1:0", "127.0.0.1:0", slog.LevelError
+				addr, redisAddr, level = "127.0.0.1:0", "127.0.0.1:0", slog.LevelWarn
 			}
-			ctx := cmd.Context()
-			f, err := startFleet(ctx, addr, redisAddr, slots, newLog(os.Stderr, level))
+			ctx, broken := context.WithCancelCause(cmd.Context())
+			defer broken(nil)
+			f, err := startFleet(ctx, broken, addr, redisAddr, slots, newLog(os.Stderr, level))
 			if err != nil {
-				return coded(ctx, err)
+				return coded(cmd.Context(), err)
 			}
 			if len(files) == 0 {
 				fmt.Fprint(cmd.OutOrStdout(), f.welcome())
@@ -57,7 +58,7 @@ func devCommand() *cobra.Command {
 				return f.stop()
 			}
 			err = f.process(ctx, files, jobs.Kind(kind), cmd.OutOrStdout(), asJSON)
-			return coded(ctx, errors.Join(err, f.stop()))
+			return coded(cmd.Context(), errors.Join(err, f.stop()))
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8085", "without files: where the emulator listens; another port is taken if this one is in use")
@@ -82,7 +83,8 @@ type fleet struct {
 }
 
 // startFleet starts all parts. The caller must call stop.
-func startFleet(ctx context.Context, addr, redisAddr string, slots int, log *slog.Logger) (*fleet, error) {
+// broken is called with the reason if one ends by itself.
+func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redisAddr string, slots int, log *slog.Logger) (*fleet, error) {
 	f := &fleet{redis: miniredis.NewMiniRedis()}
 	f.redis.ClockTTL(true)
 	if err := startRedis(f.redis, redisAddr); err != nil {
@@ -104,7 +106,7 @@ func startFleet(ctx context.Context, addr, redisAddr string, slots int, log *slo
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	working, halt := context.WithCancel(serving)
 	f.end, f.halt = end, halt
-	f.running.Go(func() { f.note(srv.Serve(serving, l)) })
+	f.running.Go(func() { f.note(broken, srv.Serve(serving, l)) })
 	w, _, err := f.env.openWorker(working, log)
 	if err != nil {
 		end()
@@ -118,7 +120,7 @@ func startFleet(ctx context.Context, addr, redisAddr string, slots int, log *slo
 	f.running.Go(func() {
 		defer end()
 		defer stopHTTP()
-		f.note(w.Run(working))
+		f.note(broken, w.Run(working))
 	})
 	return f, nil
 }
@@ -153,7 +155,10 @@ func (f *fleet) process(ctx context.Context, files []string, kind jobs.Kind, out
 	return waitFor(ctx, s.status, sent, out, asJSON)
 }
 
-func (f *fleet) note(err error) {
+func (f *fleet) note(broken context.CancelCauseFunc, err error) {
+	if err != nil {
+		broken(err)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = errors.Join(f.err, err)

@@ -3,13 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/joho/godotenv"
 	"github.com/kelseyhightower/envconfig"
 
 	"github.com/batchfleet/batchfleet/worker"
@@ -113,11 +113,16 @@ func (n *numbers) Decode(value string) error {
 }
 
 // readEnv fills conf, a pointer to one of the structs above, from the
-// environment and the file .env, and reports all mistakes at once. The
-// environment wins over the file.
+// environment, to which main has added the file .env, and reports all mistakes
+// at once.
 func readEnv(conf interface{ check() []error }) error {
-	if err := godotenv.Load(); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return exitError{exitUsage, fmt.Errorf("read .env: %w", err)}
+	// Empty means not set: compose writes ${VAR:-} for what nobody has set.
+	for _, pair := range os.Environ() {
+		if name, value, _ := strings.Cut(pair, "="); value == "" {
+			if err := os.Unsetenv(name); err != nil {
+				return err
+			}
+		}
 	}
 	var mistakes []error
 	for {
@@ -156,7 +161,8 @@ func plainCause(e *envconfig.ParseError) error {
 func (e *RedisEnv) check() (wrong []error) {
 	wrong = append(wrong, within("REDIS_PORT", int64(e.Port), 1, 65535), within("REDIS_DB", int64(e.DB), 0, 1<<20))
 	if e.Host == "" || strings.ContainsAny(e.Host, "/@ ") {
-		wrong = append(wrong, fmt.Errorf("REDIS_HOST is %q: give a host name or address alone", e.Host))
+		// Not quoted: it may be a URL with a password.
+		wrong = append(wrong, errors.New("REDIS_HOST is not a host name or address alone; port and password have variables of their own"))
 	}
 	return wrong
 }
@@ -182,6 +188,9 @@ func (e *PubSubEnv) check() (wrong []error) {
 		wrong = append(wrong, err)
 	}
 	if _, err := worker.SubscriptionName(e.Project, e.Subscription); err != nil {
+		wrong = append(wrong, err)
+	}
+	if _, err := worker.TopicName(e.Project, e.Topic); err != nil {
 		wrong = append(wrong, err)
 	}
 	return wrong
@@ -212,6 +221,9 @@ func (e *WorkerEnv) check() []error {
 	}
 	if e.ExtendEvery != 0 {
 		wrong = append(wrong, span("LEASE_EXTEND_EVERY", e.ExtendEvery, second, int64(e.LeaseTTL)*8/10))
+	}
+	if level := os.Getenv("LOG_LEVEL"); level != "" && new(slog.Level).UnmarshalText([]byte(level)) != nil {
+		wrong = append(wrong, fmt.Errorf("LOG_LEVEL is %q: want DEBUG, INFO, WARN or ERROR", level))
 	}
 	if e.Kind != "pdf" && e.Kind != "mock" {
 		wrong = append(wrong, fmt.Errorf("PROCESSOR is %q: want pdf or mock", e.Kind))

@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/joho/godotenv"
+
 	"github.com/batchfleet/batchfleet/processor"
 )
 
@@ -16,6 +18,9 @@ func main() {
 	// The reader of one document is this binary again. It starts before
 	// anything of the fleet is set up, because it is started for every document.
 	if len(os.Args) == 2 && os.Args[1] == pdfChild {
+		// A service manager sends its signals to all processes. The worker
+		// decides when a document is given up, and then kills its reader.
+		signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		if err := processor.ServePDF(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -35,6 +40,10 @@ func run(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
+	if err := godotenv.Load(); err != nil && !errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintln(os.Stderr, "batchfleet: read .env:", err)
+		return exitUsage
+	}
 	root := rootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -40,8 +39,6 @@ func coded(ctx context.Context, err error) error {
 		return exitError{exitInterrupted, errors.New("interrupted")}
 	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, worker.ErrRefused):
 		return exitError{exitUnavailable, err}
-	case errors.Is(err, fs.ErrNotExist):
-		return exitError{exitFailed, err}
 	default:
 		return exitError{exitFailed, err}
 	}

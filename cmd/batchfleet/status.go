@@ -67,10 +67,10 @@ func printEntry(out io.Writer, e status.Entry) error {
 		v    any
 	}{
 		{"job", e.ID},
-		{"status", e.Status},
+		{"status", oneLine(e.Status)},
 		{"progress", fmt.Sprintf("%d%%", e.Progress)},
 		{"message", oneLine(e.Message)},
-		{"result", e.ResultURL},
+		{"result", oneLine(e.ResultURL)},
 		{"error", oneLine(e.ErrorMsg)},
 		{"kind", e.Detail.Kind},
 		{"input", oneLine(e.Detail.Input)},
@@ -80,7 +80,7 @@ func printEntry(out io.Writer, e status.Entry) error {
 		{"submitted", moment(e.Detail.Submitted)},
 		{"started", moment(e.Detail.Started)},
 		{"finished", moment(e.Detail.Finished)},
-		{"updated", e.UpdatedAt},
+		{"updated", oneLine(e.UpdatedAt)},
 	} {
 		if s := fmt.Sprint(f.v); s != "" {
 			if _, err := fmt.Fprintf(t, "%s\t%s\n", f.name, s); err != nil {
@@ -119,7 +119,7 @@ func watchCommand() *cobra.Command {
 				if e.ErrorMsg != "" {
 					what += ": " + e.ErrorMsg
 				}
-				_, _ = fmt.Fprintf(out, "%s  %-10s %3d%%  %s\n", e.UpdatedAt, e.Status, e.Progress, oneLine(what))
+				_, _ = fmt.Fprintf(out, "%s  %-10s %3d%%  %s\n", oneLine(e.UpdatedAt), oneLine(e.Status), e.Progress, oneLine(what))
 			})
 			if err == nil && last.State() != jobs.Succeeded {
 				err = exitError{code: exitFailed}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
@@ -18,12 +19,16 @@ import (
 // pollEvery is how often commands look at the jobs they wait for.
 const pollEvery = 200 * time.Millisecond
 
+// redisPatience is how long commands that wait put up with a Redis that is away.
+const redisPatience = 30 * time.Second
+
 // follow looks at jobs until all of them have ended, and passes every change of
 // their status to seen. A job of which nothing is known counts as queued: its
 // message may be on its way.
 func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(status.Entry)) error {
 	left := append([]jobs.ID(nil), ids...)
 	last := map[jobs.ID]status.Document{}
+	answered := time.Now()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for len(left) > 0 {
@@ -31,8 +36,11 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 		for len(left) > 0 {
 			n := min(len(left), status.MaxList)
 			entries, err := st.Entries(ctx, left[:n])
-			if err != nil {
+			if err != nil && (ctx.Err() != nil || time.Since(answered) > redisPatience) {
 				return err
+			}
+			if err == nil {
+				answered = time.Now()
 			}
 			ended := map[jobs.ID]bool{}
 			for _, e := range entries {
@@ -43,6 +51,10 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 				ended[e.ID] = e.State().Terminal()
 			}
 			for _, id := range left[:n] {
+				_, there := ended[id]
+				if _, before := last[id]; before && !there && err == nil {
+					return fmt.Errorf("job %s is no longer known: its status has expired or Redis has lost its data", id)
+				}
 				if !ended[id] {
 					running = append(running, id)
 				}
@@ -163,7 +175,7 @@ func printResults(out io.Writer, rows []status.Entry, files map[jobs.ID]string, 
 		if r.ErrorMsg != "" {
 			what = r.ErrorMsg
 		}
-		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%.2f\t%s\n", r.ID, r.File, r.Status, r.Pages, r.Seconds, oneLine(what))
+		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%.2f\t%s\n", r.ID, oneLine(r.File), oneLine(r.Status), r.Pages, r.Seconds, oneLine(what))
 		err = errors.Join(err, bad)
 	}
 	return errors.Join(err, t.Flush())
@@ -173,7 +185,7 @@ func printResults(out io.Writer, rows []status.Entry, files map[jobs.ID]string, 
 func oneLine(s string) string {
 	clean := []rune(s)
 	for i, r := range clean {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
 			clean[i] = ' '
 		}
 	}

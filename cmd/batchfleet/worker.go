@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -63,6 +64,9 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 			log.InfoContext(ctx, "swept unfinished files of killed workers", "files", n, "err", err)
 		}
 	}
+	if n, err := processor.Sweep(e.WorkDir); err != nil || n > 0 {
+		log.InfoContext(ctx, "swept copies of inputs of killed workers", "files", n, "err", err)
+	}
 	status, redis := e.openStatus(e.Slots*2 + 4)
 	status.MaxCrashes, status.Worker = e.MaxCrashes, e.workerName()
 	metrics := worker.NewMetrics()
@@ -81,9 +85,10 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 	w := &worker.Worker{
 		Source: source, Status: status, Handlers: e.handlers(store, log), Log: log, Metrics: metrics,
 		Checks: map[string]func(context.Context) error{"redis": status.Check, "storage": store.Check},
-		Slots:  e.Slots, LeaseTTL: e.LeaseTTL.d(), ExtendEvery: e.ExtendEvery.d(), Drain: e.Drain.d(),
+		Slots:  e.Slots, LeaseTTL: e.LeaseTTL.d(), ExtendEvery: e.ExtendEvery.d(), Drain: max(e.Drain.d(), 1), // 0 would mean the default
+
 		JobTimeout: e.JobTimeout.d(), StallTimeout: e.StallTimeout.d(), SettleTimeout: e.SettleTimeout.d(),
-		StartTimeout: e.StartTimeout.d(), ProgressInterval: e.ProgressInterval.d(),
+		StartTimeout: max(e.StartTimeout.d(), 1), ProgressInterval: e.ProgressInterval.d(),
 	}
 	w.Init()
 	return w, closers{source, redis}, nil

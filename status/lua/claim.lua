@@ -21,10 +21,7 @@ local left = (tonumber(claim[2]) or 0) - now()
 if token and token ~= ARGV[1] and left > 0 then return {'busy', left} end
 
 if redis.call('EXISTS', KEYS[3]) == 1 then
-  put(KEYS[1], ARGV[7], progress, ARGV[8], ARGV[3])
-  redis.call('HDEL', KEYS[2], 'token', 'until')
-  redis.call('HINCRBY', KEYS[2], 'outcomes', 1)
-  redis.call('DEL', KEYS[3])
+  finish_canceled(KEYS[1], KEYS[2], KEYS[3], KEYS[5], ARGV[7], progress, ARGV[8], ARGV[11], ARGV[3])
   return {'ended', 'canceled'}
 end
 

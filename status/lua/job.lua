@@ -20,6 +20,29 @@ local function now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- owns reports whether a claim is token's. When Redis has lost what it wrote
+-- last (all of its data, or a failover's worth), the claim on record knows
+-- nothing of this attempt: then nobody else has claimed the job since, and the
+-- attempt takes its claim back.
+local function owns(claim, token, attempt, crashes)
+  local c = redis.call('HMGET', claim, 'token', 'attempts')
+  if c[1] then return c[1] == token end
+  if (tonumber(c[2]) or 0) >= tonumber(attempt) then return false end
+  redis.call('HSET', claim, 'token', token, 'attempts', attempt, 'crashes', crashes)
+  return true
+end
+
+-- finish_canceled records the end of a job that nobody runs any more.
+local function finish_canceled(job, claim, cancel, detail, head, progress, tail, finished_at, ttl)
+  redis.call('SET', job, head .. string.format('%d', progress) .. tail, 'EX', ttl)
+  redis.call('HDEL', claim, 'token', 'until')
+  redis.call('HINCRBY', claim, 'outcomes', 1)
+  redis.call('EXPIRE', claim, ttl)
+  redis.call('DEL', cancel)
+  redis.call('HSET', detail, 'finished_at', finished_at)
+  redis.call('EXPIRE', detail, ttl)
+end
+
 -- put writes a status document. Its text comes in two halves, before and after
 -- the number of the progress, so that a script can keep the number on record.
 local function put(job, head, progress, tail, ttl)

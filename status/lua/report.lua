@@ -2,19 +2,11 @@
 -- whether to go on. The end of a job takes the token away, so a job that has ended
 -- is lost too. Needs log.lua and job.lua before it.
 --
--- A claim that is gone altogether means that Redis lost its data, and that
--- nobody has claimed the job since: the attempt then puts its claim back.
---
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
 -- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 attempt   5 crashes   6 log cap in bytes
 --       7 status document, '' to leave it as it is   8 step, '' for none   9… log lines
 -- Returns 'ok' | 'canceled' | 'lost'
-local token = redis.call('HGET', KEYS[2], 'token')
-if not token and redis.call('EXISTS', KEYS[2]) == 0 then
-  redis.call('HSET', KEYS[2], 'token', ARGV[1], 'attempts', ARGV[4], 'crashes', ARGV[5])
-  token = ARGV[1]
-end
-if token ~= ARGV[1] then return 'lost' end
+if not owns(KEYS[2], ARGV[1], ARGV[4], ARGV[5]) then return 'lost' end
 
 redis.call('HSET', KEYS[2], 'until', now() + ARGV[2])
 redis.call('EXPIRE', KEYS[2], ARGV[3])
