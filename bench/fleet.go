@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,6 +22,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/batchfleet/batchfleet/storage"
 )
 
 // fleetSection measures a worker beside a limit: a loop that makes the same
@@ -72,7 +76,7 @@ func overhead(ctx context.Context, r *report, dir string) error {
 		}
 		rates["bare"] = append(rates["bare"], bare)
 		for _, slots := range []int{1, 8} {
-			rate, cpu, err := f.drain(ctx, n*slots/2+n/2, slots)
+			rate, cpu, err := f.drain(ctx, n*slots/2+n/2, slots, "")
 			if err != nil {
 				return err
 			}
@@ -82,12 +86,26 @@ func overhead(ctx context.Context, r *report, dir string) error {
 			}
 		}
 	}
+	for turn := range turns {
+		files, err := durableFiles(ctx, filepath.Join(dir, "files", strconv.Itoa(turn)), n)
+		if err != nil {
+			return err
+		}
+		rates["files"] = append(rates["files"], files)
+		rate, _, err := f.drain(ctx, 4*n, 8, memoryDir())
+		if err != nil {
+			return err
+		}
+		rates["memory"] = append(rates["memory"], rate)
+	}
 	bare, one, eight := median(rates["bare"]), median(rates["1"]), median(rates["8"])
 	r.add("bare loop of the same calls", bare, "jobs/s", bar{})
 	r.add("1 slot", one, "jobs/s", atLeast(400))
 	r.add("1 slot against the bare loop", one/bare, "ratio", bar{})
 	r.add("8 slots", eight, "jobs/s", atLeast(1500))
 	r.add("8 slots against the bare loop", eight/bare, "ratio", bar{})
+	r.add("durable files alone, 8 at once", median(rates["files"]), "files/s", bar{})
+	r.add("8 slots, results in memory instead of on disk", median(rates["memory"]), "jobs/s", bar{})
 	r.add("processor time of the worker, 8 slots", median(perJob)*1e6, "µs/job", bar{})
 	return nil
 }
@@ -315,9 +333,47 @@ func (f *benchFleet) queue(ctx context.Context, n int) error {
 	return f.publish(ctx, bodies)
 }
 
+// durableFiles returns how many results a second the storage alone takes, from
+// eight goroutines.
+func durableFiles(ctx context.Context, dir string, n int) (rate float64, err error) {
+	store, err := storage.NewLocal(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	var all sync.WaitGroup
+	errs := make([]error, 8)
+	began := time.Now()
+	for k := range errs {
+		all.Go(func() {
+			for i := range n / len(errs) {
+				name := fmt.Sprintf("results/%d-%d/result.json", k, i)
+				errs[k] = errors.Join(errs[k], store.Put(ctx, name, strings.NewReader(strings.Repeat("x", 500))))
+			}
+		})
+	}
+	all.Wait()
+	return float64(n) / time.Since(began).Seconds(), errors.Join(errs...)
+}
+
+// memoryDir is a directory in memory, where the system has one.
+func memoryDir() string {
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err != nil || !info.IsDir() {
+		return ""
+	}
+	return filepath.Join(shm, fmt.Sprintf("batchfleet-bench-%d", os.Getpid()))
+}
+
 // drain queues n jobs, lets one worker run them all, and returns the rate and
-// the worker's processor time per job in seconds.
-func (f *benchFleet) drain(ctx context.Context, n, slots int) (rate, cpu float64, err error) {
+// the worker's processor time per job in seconds. Results go to storageDir if it
+// is not empty, and are deleted.
+func (f *benchFleet) drain(ctx context.Context, n, slots int, storageDir string) (rate, cpu float64, err error) {
+	if storageDir != "" {
+		defer os.RemoveAll(storageDir)
+		defer func(env []string) { f.env = env }(f.env)
+		f.env = append(slices.Clone(f.env), "LOCAL_STORAGE_PATH="+storageDir)
+	}
 	w, err := f.worker(ctx, slots)
 	if err != nil {
 		return 0, 0, err
@@ -355,8 +411,8 @@ func (f *benchFleet) watch(ctx context.Context, w *process, n int, begin func() 
 		return 0, 0, err
 	}
 	var acked uint64
-	for acked < uint64(n) && ctx.Err() == nil { //nolint:gosec // n is small
-		pause(2 * time.Millisecond)
+	for acked < uint64(n) && ctx.Err() == nil {
+		pause(20 * time.Millisecond) // each look costs the emulator what a job costs it
 		acked = f.stats(ctx).Acked - first
 	}
 	took := time.Since(began)
