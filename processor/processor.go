@@ -6,7 +6,7 @@
 // Results of a job live under results/{job_id}/:
 //
 //	pages.jsonl         one line a page, see [Record]
-//	parts/NNNNNNNN.jsonl  checkpoints: pages from number N on; deleted when the job ends
+//	parts/…NNNNNNNN.jsonl checkpoints: pages from number N on; see SPEC.md for who deletes them
 //	result.json         written last: its presence means that the job is complete
 //
 // An attempt that resumes starts at the first page without a checkpoint. What

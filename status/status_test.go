@@ -378,6 +378,29 @@ func TestF16FailoverThatLosesTheLastClaimIsSurvived(t *testing.T) {
 	})
 }
 
+func TestF33AttemptThatOutlivedLostDataOverwritesNoOutcome(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newStore(rdb, "w1")
+		ctx := t.Context()
+		if err := s.Release(ctx, claim(t, s, "a", time.Minute, jobs.Granted), "again"); err != nil {
+			t.Fatal(err)
+		}
+		old := claim(t, s, "a", time.Minute, jobs.Granted) // attempt 2
+		if err := rdb.FlushAll(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		// Another worker runs it, as attempt 1 of what Redis now knows, to its end.
+		if _, err := s.Finish(ctx, claim(t, s, "a", time.Minute, jobs.Granted), jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json"}}); err != nil {
+			t.Fatal(err)
+		}
+		p := jobs.Progress{Done: 1, Total: 2, Message: "Page 1/2 analyzing..."}
+		if err := s.Report(ctx, old, time.Minute, &p, nil); !errors.Is(err, jobs.ErrLeaseLost) {
+			t.Errorf("report of the attempt from before: %v, want ErrLeaseLost", err)
+		}
+		wantDocument(t, rdb, "a", "completed", 100, "Processing completed!", "results/a/result.json", "")
+	})
+}
+
 func TestForeignValuesInJobKeysAreReplaced(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		s := newStore(rdb, "w1")

@@ -52,8 +52,13 @@ func (w *Worker) run(work context.Context, lease jobs.Lease) {
 		a.giveUp(ctx, err)
 		return
 	}
-	if outcome.State == 0 || recorded != outcome.State {
-		return // somebody else's job, or somebody else's outcome
+	if outcome.State == 0 {
+		return // somebody else's job
+	}
+	if recorded != outcome.State {
+		w.Log.InfoContext(ctx, "job had ended already", "job", lease.Job.ID, "state", recorded)
+		w.Metrics.duplicates.Inc()
+		return
 	}
 	took := time.Since(began)
 	kind := "unknown"

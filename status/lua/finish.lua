@@ -7,7 +7,7 @@
 -- Returns 'ok' | the status word already on record, when the job had ended | 'lost'
 local status, progress = current(KEYS[1])
 if terminal(status) then return status end
-if not owns(KEYS[2], ARGV[1], ARGV[8], ARGV[9]) then return 'lost' end
+if not owns(KEYS[1], KEYS[2], ARGV[1], ARGV[8], ARGV[9]) then return 'lost' end
 
 if tonumber(ARGV[3]) >= 0 then progress = tonumber(ARGV[3]) end
 put(KEYS[1], ARGV[4], progress, ARGV[5], ARGV[2])

@@ -22,12 +22,12 @@ end
 
 -- owns reports whether a claim is token's. When Redis has lost what it wrote
 -- last (all of its data, or a failover's worth), the claim on record knows
--- nothing of this attempt: then nobody else has claimed the job since, and the
--- attempt takes its claim back.
-local function owns(claim, token, attempt, crashes)
+-- nothing of this attempt: the attempt then takes its claim back, unless the job
+-- has ended in the meantime.
+local function owns(job, claim, token, attempt, crashes)
   local c = redis.call('HMGET', claim, 'token', 'attempts')
   if c[1] then return c[1] == token end
-  if (tonumber(c[2]) or 0) >= tonumber(attempt) then return false end
+  if (tonumber(c[2]) or 0) >= tonumber(attempt) or terminal((current(job))) then return false end
   redis.call('HSET', claim, 'token', token, 'attempts', attempt, 'crashes', crashes)
   return true
 end

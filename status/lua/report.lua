@@ -6,7 +6,7 @@
 -- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 attempt   5 crashes   6 log cap in bytes
 --       7 status document, '' to leave it as it is   8 step, '' for none   9… log lines
 -- Returns 'ok' | 'canceled' | 'lost'
-if not owns(KEYS[2], ARGV[1], ARGV[4], ARGV[5]) then return 'lost' end
+if not owns(KEYS[1], KEYS[2], ARGV[1], ARGV[4], ARGV[5]) then return 'lost' end
 
 redis.call('HSET', KEYS[2], 'until', now() + ARGV[2])
 redis.call('EXPIRE', KEYS[2], ARGV[3])
