@@ -26,6 +26,7 @@ type gate struct {
 
 	mu     sync.Mutex
 	over   bool          // stopped: it does not open again
+	fails  int           // how often fail was called
 	why    error         // nil while open
 	opened chan struct{} // closed while open
 	shut   chan struct{} // closed while shut
@@ -45,6 +46,13 @@ func (g *gate) state() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.why
+}
+
+// seen returns how often fail was called, and the state.
+func (g *gate) seen() (fails int, why error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.fails, g.why
 }
 
 func (g *gate) set(why error) {
@@ -81,7 +89,10 @@ func (g *gate) stop() {
 // fail says that the infrastructure has let a job down: no further job is
 // leased until the checks pass again.
 func (g *gate) fail(err error) {
-	g.set(err)
+	g.mu.Lock()
+	g.fails++
+	g.put(err)
+	g.mu.Unlock()
 	select {
 	case g.look <- struct{}{}:
 	default:
@@ -113,11 +124,14 @@ func (g *gate) whenShut() <-chan struct{} {
 func (g *gate) watch(ctx context.Context) {
 	delay := time.Duration(0)
 	for {
+		before, was := g.seen()
 		err := g.check(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		was := g.state()
+		if after, trouble := g.seen(); err == nil && after != before {
+			err = trouble // the checks passed before a job was let down: look again
+		}
 		g.set(err)
 		if err == nil {
 			if delay > 0 {

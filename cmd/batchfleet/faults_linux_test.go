@@ -49,7 +49,7 @@ func TestPromiseDiskFull(t *testing.T) {
 func TestF17PromiseSignalsToTheReaderAreTheWorkers(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
-	texts := make([]string, 20_000)
+	texts := make([]string, 100_000)
 	for i := range texts {
 		texts[i] = "a page of a long document"
 	}
