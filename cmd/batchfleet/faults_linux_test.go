@@ -49,7 +49,7 @@ func TestPromiseDiskFull(t *testing.T) {
 func TestF17PromiseSignalsToTheReaderAreTheWorkers(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
-	texts := make([]string, 100_000)
+	texts := make([]string, 40_000)
 	for i := range texts {
 		texts[i] = "a page of a long document"
 	}
@@ -79,6 +79,6 @@ func TestF17PromiseSignalsToTheReaderAreTheWorkers(t *testing.T) {
 			t.Fatalf("the document was read before it could be disturbed: %v", err)
 		}
 	}
-	f.untilState(2*time.Minute, "long", "completed")
+	f.untilState(4*time.Minute, "long", "completed")
 	f.account("completed", "long")
 }
