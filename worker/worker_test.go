@@ -412,10 +412,20 @@ func (s slow) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration
 	return s.queue.Extend(ctx, leases, ttl)
 }
 
+// unhurried answers a claim after a moment, so that what else a new lease sets
+// off has begun by then.
+type unhurried struct{ *flaky }
+
+func (u unhurried) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
+	time.Sleep(10 * time.Millisecond)
+	return u.flaky.Claim(ctx, job, hold, again)
+}
+
 func TestF06ExtensionDoesNotOvertakeANack(t *testing.T) {
 	inBubble(t, takes(time.Minute), func(t *testing.T, r *rig) {
 		r.q.deadline = 10 * time.Second // so that it is extended at once
 		r.worker.Source = slow{r.q}
+		r.worker.Status = unhurried{r.status}
 		if c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j"}, 30*time.Second, jobs.Claim{}); err != nil || c.Verdict != jobs.Granted {
 			t.Fatal(c, err) // another worker runs it
 		}
