@@ -278,7 +278,7 @@ func TestF73ExitErrorsSayHowItEnded(t *testing.T) {
 		says   string
 	}{
 		{"exit code", self("exit", "3", "what went wrong\n"), command.Limits{}, command.Exited, 3, 0, "exit status 3: what went wrong"},
-		{"signal", self("die"), command.Limits{}, command.Signaled, -1, syscall.SIGKILL, "ended by signal 9 (killed)"},
+		{"signal", self("die"), command.Limits{CPU: time.Minute}, command.Signaled, -1, syscall.SIGKILL, "ended by signal 9 (killed)"},
 		{"a crash keeps its first words", withTrace(self("crash")), command.Limits{}, command.Exited, 2, 0, "panic: the first words"},
 		{"wall", self("sleep"), command.Limits{Wall: 200 * time.Millisecond}, command.OverWall, -1, syscall.SIGKILL, "took too long (limit: 200ms)"},
 		{"cpu", self("cpu"), command.Limits{CPU: 500 * time.Millisecond}, command.OverCPU, -1, syscall.SIGKILL, "limit: 1s of CPU time"},

@@ -325,8 +325,9 @@ func (r *run) result(lineErr error) error {
 func (r *run) reason() (Reason, string) {
 	signal := signalOf(r.state)
 	limit := cpuLimit(r.Limits.CPU)
-	// The kernel kills at the limit, but accounts in ticks.
-	if limit > 0 && signal == syscall.SIGKILL && cpuTime(r.state) > limit-limit/10 {
+	// The kernel kills by the ticks that hit the process, each counted whole, and
+	// reports the time it really ran, which on a busy machine can be much less.
+	if limit > 0 && signal == syscall.SIGKILL && cpuTime(r.state) > limit/2 {
 		return OverCPU, fmt.Sprintf("%s of CPU time", limit)
 	}
 	if r.Limits.Memory > 0 && soundsLikeMemory(r.words.String()) {
