@@ -62,7 +62,22 @@ func (p *Pages) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, e
 		p.Log.WarnContext(ctx, "earlier result is unreadable or of another input, and will be replaced", "job", job.ID, "err", err)
 		return jobs.Result{}, false, nil
 	}
+	p.forgetEarlier(ctx, job, earlier.Document.SHA256)
 	return jobs.Result{Object: resultName(job.ID), Pages: earlier.Pages}, true, nil
+}
+
+// forgetEarlier deletes the checkpoints of an attempt that was killed between
+// storing the result and doing so itself.
+func (p *Pages) forgetEarlier(ctx context.Context, job jobs.Job, sha256 string) {
+	if sha256 != "" && len(sha256) != 64 {
+		return // not written by us
+	}
+	ctx, cancel := context.WithTimeout(ctx, tidyTime)
+	defer cancel()
+	s := &spool{dir: p.Dir, store: p.Store, job: job.ID, input: sha256}
+	defer s.remove()
+	_ = s.resume(ctx, func(Record) {}) // parts that cannot be found now do no harm
+	s.forget(ctx)
 }
 
 // Run implements the worker's handler.

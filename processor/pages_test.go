@@ -117,6 +117,50 @@ func TestF43EarlierResultIsFound(t *testing.T) {
 	}
 }
 
+// A worker can be killed at any moment after the result is stored.
+func TestF43EarlierResultTakesItsCheckpointsAlong(t *testing.T) {
+	for deleted := range 3 {
+		t.Run(fmt.Sprintf("killed after %d of 3 were deleted", deleted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t, &book{pages: 4, input: true, took: 31 * time.Second})
+				d.put(t, "uploads/a.pdf", "hello")
+				job := jobs.Job{ID: "j", Input: "uploads/a.pdf"}
+				left := deleted
+				d.store.refuse = func(what string) error {
+					if strings.HasPrefix(what, "delete ") {
+						if left--; left < 0 {
+							return jobs.ErrUnavailable // as if it were dead
+						}
+					}
+					return nil
+				}
+				d.mustRun(t, job)
+				d.store.refuse = nil
+				const first = "results/j/parts/2cf24dba5fb0a30e-00000001.jsonl"
+				if !d.has(t, first) {
+					t.Fatal("the first part is gone: nobody finds the others")
+				}
+				if _, found, err := d.Earlier(t.Context(), job); !found || err != nil {
+					t.Fatal(found, err)
+				}
+				for n := 1; n <= 3; n++ {
+					if name := strings.Replace(first, "1.jsonl", fmt.Sprint(n, ".jsonl"), 1); d.has(t, name) {
+						t.Errorf("%s is left", name)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestF43EarlierResultWithAStrangeHashIsFound(t *testing.T) {
+	d := newDesk(t, &book{pages: 3})
+	d.put(t, resultName("j"), `{"job_id":"j","pages":3,"document":{"sha256":"../x"}}`)
+	if got, found, err := d.Earlier(t.Context(), jobs.Job{ID: "j"}); !found || err != nil || got.Pages != 3 {
+		t.Errorf("Earlier = %+v, %t, %v", got, found, err)
+	}
+}
+
 func TestF43UnreadableEarlierResultIsReplaced(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "torn": `{"job_id":"j","pa`, "noise": "\x00\x00", "of another job": `{"job_id":"k","pages":3}`,

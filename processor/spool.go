@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
@@ -137,9 +138,10 @@ func (s *spool) put(ctx context.Context, name string) error {
 }
 
 // forget deletes the parts, which are of no use once the result is stored. One
-// that cannot be deleted does no harm.
+// that cannot be deleted does no harm. The last goes first, so that those left
+// by a process that is killed meanwhile can be found from the first on.
 func (s *spool) forget(ctx context.Context) {
-	for _, name := range s.parts {
+	for _, name := range slices.Backward(s.parts) {
 		if s.store.Delete(ctx, name) != nil {
 			return
 		}

@@ -62,7 +62,7 @@ func TestF45CheckpointEvery30SecondsOfWork(t *testing.T) {
 		if !slices.Equal(at, want) {
 			t.Errorf("checkpoints at %v, want %v", at, want)
 		}
-		wantParts := "results/j/parts/00000001.jsonl, results/j/parts/00000009.jsonl, results/j/parts/00000017.jsonl"
+		wantParts := "results/j/parts/00000017.jsonl, results/j/parts/00000009.jsonl, results/j/parts/00000001.jsonl"
 		if got := d.store.told("delete"); got != wantParts {
 			t.Errorf("deleted at the end: %s\nwant %s", got, wantParts)
 		}
