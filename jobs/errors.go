@@ -14,6 +14,10 @@ var (
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrCanceled says that someone has asked for the job to be stopped.
 	ErrCanceled = errors.New("job canceled")
+	// ErrTimeout says that a job was stopped because it ran for too long, and
+	// ErrStalled because it showed no progress. Both are the job's own failure.
+	ErrTimeout = errors.New("job timeout")
+	ErrStalled = errors.New("no progress")
 	// ErrDrained says that the worker is shutting down and has no more time for
 	// the job. The job goes back to the queue.
 	ErrDrained = errors.New("worker stopped")

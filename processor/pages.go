@@ -108,14 +108,13 @@ func (p *Pages) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress
 // tidyTime bounds what a job that has ended spends on deleting its checkpoints.
 const tidyTime = 10 * time.Second
 
-// final reports whether a job that ended with err will not run again, as far as
-// it is known here: a timeout is not, and leaves its checkpoints behind.
+// final reports whether a job that ended with err will not run again.
 func final(ctx context.Context, err error) bool {
-	switch {
+	switch cause := context.Cause(ctx); {
 	case err == nil:
 		return true
-	case ctx.Err() != nil:
-		return errors.Is(context.Cause(ctx), jobs.ErrCanceled) // a stopping worker has no time
+	case cause != nil: // otherwise the worker is stopping and has no time, or has lost the job
+		return errors.Is(cause, jobs.ErrCanceled) || errors.Is(cause, jobs.ErrTimeout) || errors.Is(cause, jobs.ErrStalled)
 	default:
 		return !errors.Is(err, jobs.ErrUnavailable)
 	}

@@ -414,8 +414,11 @@ func TestF44CheckpointsOfAFailedJobAreDeleted(t *testing.T) {
 	}
 }
 
-func TestF17CheckpointsOutliveADrainedJobButNotACanceledOne(t *testing.T) {
-	for cause, left := range map[error]bool{jobs.ErrDrained: true, jobs.ErrLeaseLost: true, jobs.ErrCanceled: false} {
+func TestF17CheckpointsOutliveADrainedJobButNotOneThatWasStopped(t *testing.T) {
+	for cause, left := range map[error]bool{
+		jobs.ErrDrained: true, jobs.ErrLeaseLost: true,
+		jobs.ErrCanceled: false, jobs.ErrTimeout: false, jobs.ErrStalled: false,
+	} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDesk(t, &book{pages: 5, took: 31 * time.Second})

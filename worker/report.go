@@ -89,7 +89,7 @@ func (r *reporter) stall(d time.Duration) error {
 	if step == "fetch" || step == "store" {
 		return fmt.Errorf("%w: step %s has not moved for %s", jobs.ErrUnavailable, step, d)
 	}
-	return fmt.Errorf("%w for %s%s", errStalled, d, r.where())
+	return fmt.Errorf("%w for %s%s", jobs.ErrStalled, d, r.where())
 }
 
 // where says how far the job had come, for an error message.

@@ -11,13 +11,6 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Why a job was stopped, beside the causes that package jobs knows. Both are
-// the job's own failure.
-var (
-	errTimeout = errors.New("job timeout")
-	errStalled = errors.New("no progress")
-)
-
 // attempt is one lease on its way through the worker.
 type attempt struct {
 	*Worker
@@ -190,7 +183,7 @@ func (a *attempt) handle(ctx context.Context, f handling) (jobs.Outcome, error) 
 		return failure(err), nil
 	case errors.Is(cause, jobs.ErrCanceled):
 		return jobs.Outcome{State: jobs.Canceled}, nil
-	case errors.Is(cause, errTimeout), errors.Is(cause, errStalled):
+	case errors.Is(cause, jobs.ErrTimeout), errors.Is(cause, jobs.ErrStalled):
 		return failure(cause), nil
 	default: // the lease is lost, the worker is stopping, or the storage hangs
 		return jobs.Outcome{}, cause
@@ -244,7 +237,7 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 		case <-done:
 			return result, err
 		case <-timeout.C:
-			stop(fmt.Errorf("%w: it did not end within %s%s", errTimeout, a.JobTimeout, rep.where()))
+			stop(fmt.Errorf("%w: it did not end within %s%s", jobs.ErrTimeout, a.JobTimeout, rep.where()))
 		case <-silence.C:
 			if left := a.StallTimeout - rep.stalled(); left > 0 {
 				silence.Reset(left)
