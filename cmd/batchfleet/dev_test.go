@@ -19,7 +19,7 @@ type devFleet struct {
 	env     []string // for other commands to find it
 }
 
-func startDev(t *testing.T) *devFleet {
+func startDev(t *testing.T, env ...string) *devFleet {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -27,7 +27,7 @@ func startDev(t *testing.T) *devFleet {
 	}
 	d := &devFleet{t: t, dir: t.TempDir()}
 	p := &process{Cmd: exec.Command(self, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0"), t: t, log: &logBuffer{}, ended: make(chan struct{})} //nolint:noctx // ended by signals
-	p.Env = []string{asBatchfleet + "=1", "PATH=" + os.Getenv("PATH"), "MOCK_PAGE_SECONDS=0.2", "HTTP_ADDR=127.0.0.1:0"}
+	p.Env = append([]string{asBatchfleet + "=1", "PATH=" + os.Getenv("PATH"), "HTTP_ADDR=127.0.0.1:0"}, env...)
 	p.Dir, p.Stdout, p.Stderr = d.dir, p.log, p.log
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func (d *devFleet) want(code int, pattern string, args ...string) string {
 
 func TestF62DevStaysUpAndItsLinesWork(t *testing.T) {
 	t.Parallel()
-	d := startDev(t)
+	d := startDev(t, "MOCK_PAGE_SECONDS=0.2")
 	for _, tool := range []string{"curl", "redis-cli"} {
 		if _, err := exec.LookPath(tool); err != nil && os.Getenv("CI") == "" {
 			t.Skipf("%s is not installed (Debian: apt-get install redis-tools curl)", tool)
@@ -112,7 +112,7 @@ func TestF62DevStaysUpAndItsLinesWork(t *testing.T) {
 
 func TestF63CommandsAgainstAFleet(t *testing.T) {
 	t.Parallel()
-	d := startDev(t)
+	d := startDev(t, "MOCK_PAGE_SECONDS=30")
 	fixture, err := filepath.Abs("../../pdf/testdata/groff.pdf")
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ func TestPromiseDiskFull(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	f.submit("a", 100)
-	w := f.start("MOCK_PAGE_SECONDS=0.02")
+	w := f.start("MOCK_PAGE_SECONDS=0.05")
 	f.untilState(20*time.Second, "a", "processing")
 	// No file may grow from now on: what a full disk looks like to one process.
 	limit := func(bytes uint64) {
@@ -36,7 +36,7 @@ func TestPromiseDiskFull(t *testing.T) {
 		t.Errorf("job b is %s while nothing can be stored, want queued", got)
 	}
 	limit(unix.RLIM_INFINITY)
-	f.untilState(90*time.Second, "a", "completed") // it comes back after 30 to 60 s
+	f.untilState(2*time.Minute, "a", "completed") // it comes back after 30 to 60 s
 	f.untilState(20*time.Second, "b", "completed")
 	f.account("completed", "a", "b")
 	if e, _ := f.status.Get(t.Context(), "a"); e.Detail.Crashes != 0 {
@@ -49,7 +49,7 @@ func TestPromiseDiskFull(t *testing.T) {
 func TestF17PromiseSignalsToTheReaderAreTheWorkers(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
-	texts := make([]string, 40_000)
+	texts := make([]string, 15_000)
 	for i := range texts {
 		texts[i] = "a page of a long document"
 	}
