@@ -326,8 +326,9 @@ func (r *run) reason() (Reason, string) {
 	signal := signalOf(r.state)
 	limit := cpuLimit(r.Limits.CPU)
 	// The kernel kills by the ticks that hit the process, each counted whole, and
-	// reports the time it really ran, which on a busy machine can be much less.
-	if limit > 0 && signal == syscall.SIGKILL && cpuTime(r.state) > limit/2 {
+	// reports the time it really ran, which on a busy machine is less.
+	slack := max(limit/10, time.Second/2)
+	if limit > 0 && signal == syscall.SIGKILL && cpuTime(r.state) > limit-slack {
 		return OverCPU, fmt.Sprintf("%s of CPU time", limit)
 	}
 	if r.Limits.Memory > 0 && soundsLikeMemory(r.words.String()) {
