@@ -21,9 +21,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
+	"github.com/batchfleet/batchfleet/pdf/content"
 	"github.com/batchfleet/batchfleet/pdf/cos"
-	"github.com/batchfleet/batchfleet/pdf/font"
 )
 
 // The errors a caller tells apart.
@@ -49,6 +50,9 @@ type Options struct {
 	MaxPageBytes   int    // decoded and parsed for one page, fonts and forms included; 256 MiB
 	MaxOperators   int    // of one page, forms included; 10 000 000
 	MaxTextBytes   int    // of one page; 16 MiB
+	// Workers is how many pages [Document.Pages] reads at the same time; 1.
+	// Each has caches of its own.
+	Workers int
 }
 
 func (o Options) withDefaults() Options {
@@ -62,15 +66,49 @@ func (o Options) withDefaults() Options {
 	set(&o.MaxPageBytes, 256<<20)
 	set(&o.MaxOperators, 10_000_000)
 	set(&o.MaxTextBytes, 16<<20)
+	set(&o.Workers, 1)
 	return o
 }
 
-// Document is an open PDF. It is not safe for concurrent use.
+// Document is an open PDF. It is safe for concurrent use.
 type Document struct {
-	file  *cos.File
-	fonts *font.Cache
-	opts  Options
-	tree  pageTree
+	opts Options
+	tree pageTree
+
+	source *cos.File // what readers clone; nothing is read from it
+
+	mu   sync.Mutex
+	idle []*reader
+}
+
+// reader is what reading takes: it serves one goroutine at a time.
+type reader struct {
+	*Document
+	file    *cos.File
+	content *content.Reader
+}
+
+// reader returns an idle reader, or a new one; it goes back with [reader.done].
+func (d *Document) reader() *reader {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.idle); n > 0 {
+		r := d.idle[n-1]
+		d.idle = d.idle[:n-1]
+		return r
+	}
+	return newReader(d, d.source.Clone())
+}
+
+func newReader(d *Document, f *cos.File) *reader {
+	limits := content.Limits{Operators: d.opts.MaxOperators, Text: d.opts.MaxTextBytes}
+	return &reader{Document: d, file: f, content: content.NewReader(f, limits)}
+}
+
+func (r *reader) done() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle = append(r.idle, r)
 }
 
 // Open reads the size bytes of r and finds the document's pages. r is not used
@@ -87,7 +125,7 @@ func Open(r io.ReaderAt, size int64, opts Options) (d *Document, err error) {
 		return nil, fmt.Errorf("read document: %w", err)
 	}
 	d = &Document{opts: opts.withDefaults()}
-	d.file, err = cos.Open(data, cos.Options{Password: opts.Password, MaxStream: d.opts.MaxStreamBytes})
+	file, err := cos.Open(data, cos.Options{Password: opts.Password, MaxStream: d.opts.MaxStreamBytes})
 	switch {
 	case errors.Is(err, cos.ErrNoObjects) && !cos.HasHeader(data):
 		return nil, fmt.Errorf("open document: %w", ErrNotPDF)
@@ -96,10 +134,12 @@ func Open(r io.ReaderAt, size int64, opts Options) (d *Document, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("open document: %w: %w", ErrDamaged, err)
 	}
-	d.fonts = &font.Cache{File: d.file}
-	if err := d.findPages(); err != nil {
+	first := newReader(d, file)
+	if err := first.findPages(); err != nil {
 		return nil, fmt.Errorf("open document: %w", err)
 	}
+	d.source = file.Clone()
+	first.done()
 	return d, nil
 }
 

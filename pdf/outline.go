@@ -23,14 +23,16 @@ const (
 func (d *Document) Outline() (items []OutlineItem) {
 	var err error // a panic ends the outline where it happened
 	defer recovered("read outline", &err)
-	d.file.SetBudget(d.opts.MaxPageBytes)
-	o := outliner{Document: d, seen: map[uint32]bool{}, items: &items}
-	o.walk(d.file.Dict(d.catalog()["Outlines"])["First"], 1)
+	r := d.reader()
+	defer r.done()
+	r.file.SetBudget(d.opts.MaxPageBytes)
+	o := outliner{reader: r, seen: map[uint32]bool{}, items: &items}
+	o.walk(r.file.Dict(r.catalog()["Outlines"])["First"], 1)
 	return items
 }
 
 type outliner struct {
-	*Document
+	*reader
 	items   *[]OutlineItem
 	seen    map[uint32]bool // items, which may be linked in circles
 	names   map[string]cos.Object
@@ -50,7 +52,7 @@ func (o *outliner) walk(item cos.Object, level int) {
 			return
 		}
 		*o.items = append(*o.items, OutlineItem{
-			Title: decodeText(o.file.String(dict["Title"])),
+			Title: plain(o.file.String(dict["Title"])),
 			Level: level,
 			Page:  o.target(dict),
 		})

@@ -3,7 +3,6 @@ package pdf
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"unicode"
 
 	"github.com/batchfleet/batchfleet/pdf/content"
@@ -30,18 +29,17 @@ func (d *Document) Page(n int) (p Page, err error) {
 		return p, fmt.Errorf("read page %d: the document has %d", n, len(d.tree.pages))
 	}
 	defer recovered(fmt.Sprintf("read page %d", n), &err)
-	d.file.SetBudget(d.opts.MaxPageBytes)
-	dict, resources := d.page(n)
-	if dict == nil {
+	r := d.reader()
+	defer r.done()
+	r.file.SetBudget(d.opts.MaxPageBytes)
+	page := r.page(n)
+	if page.Dict == nil {
 		return p, fmt.Errorf("read page %d: its object is missing", n)
 	}
-	result, err := content.Read(d.file, d.fonts, dict, resources, content.Limits{
-		Operators: d.opts.MaxOperators,
-		Text:      d.opts.MaxTextBytes,
-	})
+	result, err := r.content.Read(page)
 	p.Text, p.Images = result.Text, result.Images
 	p.count()
-	if errors.Is(err, content.ErrLimit) || d.file.BudgetErr() != nil {
+	if errors.Is(err, content.ErrLimit) || r.file.BudgetErr() != nil {
 		err = fmt.Errorf("%w: %w", ErrLimit, err)
 	}
 	if err != nil {
@@ -65,16 +63,4 @@ func (p *Page) count() {
 		inWord = true
 	}
 	p.HasText = p.Characters > 0
-}
-
-// Pages reads the pages from number from on, counted from 1, one at a time. A
-// page that fails comes with its error, and the iteration goes on.
-func (d *Document) Pages(from int) iter.Seq2[Page, error] {
-	return func(yield func(Page, error) bool) {
-		for n := max(1, from); n <= len(d.tree.pages); n++ {
-			if !yield(d.Page(n)) {
-				return
-			}
-		}
-	}
 }

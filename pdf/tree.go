@@ -3,6 +3,7 @@ package pdf
 import (
 	"fmt"
 
+	"github.com/batchfleet/batchfleet/pdf/content"
 	"github.com/batchfleet/batchfleet/pdf/cos"
 )
 
@@ -13,8 +14,9 @@ const maxTreeDepth = 200
 // are.
 type pageTree struct {
 	pages []pageRef
-	// inherited are the resources that pages inherit, each once.
-	inherited []cos.Object
+	// inherited is what pages inherit from the nodes above them, each
+	// combination once.
+	inherited []inherited
 	// direct are the pages that are no objects of their own, which is not
 	// allowed but happens.
 	direct []cos.Dict
@@ -24,75 +26,82 @@ type pageTree struct {
 type pageRef struct {
 	ref       cos.Ref
 	direct    int32 // index of a direct page, -1 for one with a reference
-	inherited int32 // index of the resources it inherits, -1 for none
+	inherited int32 // index of what it inherits, -1 for nothing
 }
+
+// inherited is the part of a page that nodes above it may have.
+type inherited struct{ resources, mediaBox cos.Object }
 
 // findPages walks the page tree. If that leads to no page it rebuilds the
 // cross-reference and tries again, and then takes any page object there is.
-func (d *Document) findPages() error {
-	empty, err := d.walkTree()
-	if err != nil || len(d.tree.pages) > 0 {
+func (r *reader) findPages() error {
+	empty, err := r.walkTree()
+	if err != nil || len(r.tree.pages) > 0 {
 		return err
 	}
 	if empty {
 		return nil
 	}
-	if !d.file.Rebuilt() {
-		if err := d.file.Rebuild(); err != nil {
-			return d.notFound()
+	if !r.file.Rebuilt() {
+		if err := r.file.Rebuild(); err != nil {
+			return r.notFound()
 		}
-		if empty, err = d.walkTree(); err != nil || empty || len(d.tree.pages) > 0 {
+		if empty, err = r.walkTree(); err != nil || empty || len(r.tree.pages) > 0 {
 			return err
 		}
 	}
-	if err := d.collectPages(); err != nil || len(d.tree.pages) > 0 {
+	if err := r.collectPages(); err != nil || len(r.tree.pages) > 0 {
 		return err
 	}
-	return d.notFound()
+	return r.notFound()
 }
 
 // notFound tells a damaged PDF from something that only looks a little like
 // one.
-func (d *Document) notFound() error {
+func (r *reader) notFound() error {
 	switch {
-	case d.file.BudgetErr() != nil:
-		return d.overBudget()
-	case d.file.Version == "":
+	case r.file.BudgetErr() != nil:
+		return r.overBudget()
+	case r.file.Version == "":
 		return ErrNotPDF
 	}
 	return ErrDamaged
 }
 
-func (d *Document) overBudget() error {
-	return fmt.Errorf("%w: %w while looking for pages", ErrLimit, d.file.BudgetErr())
+func (r *reader) overBudget() error {
+	return fmt.Errorf("%w: %w while looking for pages", ErrLimit, r.file.BudgetErr())
 }
 
 // walkTree lists the pages below the catalog. empty means that the document
 // says that it has none.
-func (d *Document) walkTree() (empty bool, err error) {
-	d.tree = pageTree{}
-	root := d.catalog()["Pages"]
-	w := walker{Document: d, seen: map[uint32]bool{}}
+func (r *reader) walkTree() (empty bool, err error) {
+	r.tree = pageTree{}
+	root := r.catalog()["Pages"]
+	w := walker{reader: r, seen: map[uint32]bool{}}
 	if err := w.walk(root, -1, 0); err != nil {
 		return false, err
 	}
-	if len(d.tree.pages) > 0 && d.file.BudgetErr() != nil {
-		return false, d.overBudget() // of the pages there are, some would be missing
+	if w.lost == len(r.tree.pages) {
+		r.tree.pages = nil // they are elsewhere, or nowhere
 	}
-	kids, isArray := d.file.Resolve(d.file.Dict(root)["Kids"]).(cos.Array)
+	if len(r.tree.pages) > 0 && r.file.BudgetErr() != nil {
+		return false, r.overBudget() // of the pages there are, some would be missing
+	}
+	kids, isArray := r.file.Resolve(r.file.Dict(root)["Kids"]).(cos.Array)
 	return isArray && len(kids) == 0, nil
 }
 
-func (d *Document) catalog() cos.Dict { return d.file.Dict(d.file.Trailer["Root"]) }
+func (r *reader) catalog() cos.Dict { return r.file.Dict(r.file.Trailer["Root"]) }
 
 type walker struct {
-	*Document
+	*reader
 	seen map[uint32]bool // inner nodes: the tree may be a graph
+	lost int             // of the pages, those that are missing
 }
 
-// walk adds the pages below node o. Work is linear in the number of kids: an
-// inner node is entered once.
-func (w *walker) walk(o cos.Object, inherited int32, depth int) error {
+// walk adds the pages below node o, which inherits what is at index from. Work
+// is linear in the number of kids: an inner node is entered once.
+func (w *walker) walk(o cos.Object, from int32, depth int) error {
 	ref, isRef := o.(cos.Ref)
 	node := w.file.Dict(o)
 	if node == nil || depth > maxTreeDepth || isRef && w.seen[ref.Num] {
@@ -101,45 +110,73 @@ func (w *walker) walk(o cos.Object, inherited int32, depth int) error {
 	kids, hasKids := w.file.Resolve(node["Kids"]).(cos.Array)
 	kind := w.file.Name(node["Type"])
 	if kind == "Page" || !hasKids && kind != "Pages" {
-		return w.add(o, node, inherited)
+		return w.add(o, node, from)
 	}
 	if isRef {
 		w.seen[ref.Num] = true
 	}
-	if resources := node["Resources"]; resources != nil {
-		w.tree.inherited = append(w.tree.inherited, resources)
-		inherited = int32(len(w.tree.inherited) - 1)
-	}
+	from = w.inherit(node, from)
+	count, _ := w.file.Int(node["Count"])
 	for _, kid := range kids {
-		if err := w.walk(kid, inherited, depth+1); err != nil {
+		if count == len(kids) && w.file.Resolve(kid) == nil {
+			// All kids are pages, and this one is lost. It still counts, or the
+			// pages after it would have other numbers.
+			if err := w.add(kid, nil, from); err != nil {
+				return err
+			}
+			w.lost++
+			continue
+		}
+		if err := w.walk(kid, from, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *Document) add(o cos.Object, node cos.Dict, inherited int32) error {
-	if len(d.tree.pages) >= d.opts.MaxPages {
-		return fmt.Errorf("%w: more than %d pages", ErrLimit, d.opts.MaxPages)
+// inherit returns the index of what the kids of node inherit, when it inherits
+// from that index itself.
+func (w *walker) inherit(node cos.Dict, from int32) int32 {
+	resources, mediaBox := node["Resources"], node["MediaBox"]
+	if resources == nil && mediaBox == nil {
+		return from
 	}
-	p := pageRef{direct: -1, inherited: inherited}
+	var i inherited
+	if from >= 0 {
+		i = w.tree.inherited[from]
+	}
+	if resources != nil {
+		i.resources = resources
+	}
+	if mediaBox != nil {
+		i.mediaBox = mediaBox
+	}
+	w.tree.inherited = append(w.tree.inherited, i)
+	return int32(len(w.tree.inherited) - 1)
+}
+
+func (r *reader) add(o cos.Object, node cos.Dict, from int32) error {
+	if len(r.tree.pages) >= r.opts.MaxPages {
+		return fmt.Errorf("%w: more than %d pages", ErrLimit, r.opts.MaxPages)
+	}
+	p := pageRef{direct: -1, inherited: from}
 	if ref, ok := o.(cos.Ref); ok {
 		p.ref = ref
 	} else {
-		p.direct = int32(len(d.tree.direct))
-		d.tree.direct = append(d.tree.direct, node)
+		p.direct = int32(len(r.tree.direct))
+		r.tree.direct = append(r.tree.direct, node)
 	}
-	d.tree.pages = append(d.tree.pages, p)
+	r.tree.pages = append(r.tree.pages, p)
 	return nil
 }
 
 // collectPages takes every page object of the file, in the order of their
 // numbers: the tree is lost, the pages need not be.
-func (d *Document) collectPages() error {
-	for _, n := range d.file.Objects() {
+func (r *reader) collectPages() error {
+	for _, n := range r.file.Objects() {
 		ref := cos.Ref{Num: n}
-		if node, ok := d.file.Resolve(ref).(cos.Dict); ok && node["Type"] == cos.Name("Page") {
-			if err := d.add(ref, node, -1); err != nil {
+		if node, ok := r.file.Resolve(ref).(cos.Dict); ok && node["Type"] == cos.Name("Page") {
+			if err := r.add(ref, node, -1); err != nil {
 				return err
 			}
 		}
@@ -147,16 +184,22 @@ func (d *Document) collectPages() error {
 	return nil
 }
 
-// page returns the dictionary of page n, from 1, and its resources.
-func (d *Document) page(n int) (page cos.Dict, resources cos.Object) {
-	p := d.tree.pages[n-1]
+// page returns page n, from 1. Its dictionary is nil if it is missing.
+func (r *reader) page(n int) content.Page {
+	p := r.tree.pages[n-1]
+	dict := r.file.Dict(p.ref)
 	if p.direct >= 0 {
-		page = d.tree.direct[p.direct]
-	} else {
-		page = d.file.Dict(p.ref)
+		dict = r.tree.direct[p.direct]
 	}
-	if resources = page["Resources"]; resources == nil && p.inherited >= 0 {
-		resources = d.tree.inherited[p.inherited]
+	page := content.Page{Dict: dict, Resources: dict["Resources"], MediaBox: dict["MediaBox"]}
+	if p.inherited >= 0 {
+		i := r.tree.inherited[p.inherited]
+		if page.Resources == nil {
+			page.Resources = i.resources
+		}
+		if page.MediaBox == nil {
+			page.MediaBox = i.mediaBox
+		}
 	}
-	return page, resources
+	return page
 }

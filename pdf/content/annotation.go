@@ -1,8 +1,6 @@
 package content
 
 import (
-	"math"
-
 	"github.com/batchfleet/batchfleet/pdf/cos"
 )
 
@@ -19,12 +17,12 @@ func (in *interpreter) annotations(page cos.Dict) {
 	for _, o := range list[:min(len(list), maxAnnotations)] {
 		a := in.file.Dict(o)
 		flags, _ := in.file.Int(a["F"])
-		if a == nil || flags&(annotationHidden|annotationNoView) != 0 || in.file.Name(a["Subtype"]) == "Popup" {
+		if a == nil || flags&(annotationHidden|annotationNoView) != 0 || in.file.Name(a["Subtype"]) == "Popup" || !in.visible(a["OC"]) {
 			continue
 		}
-		if x := in.appearance(a); x != nil {
+		if x := in.appearance(a); x != nil && in.visible(x.Dict["OC"]) {
 			in.layout.breakLine()
-			in.form(x, nil, graphics{ctm: in.corner(a["Rect"]), stretch: 1}, 1)
+			in.form(x, nil, graphics{ctm: in.fit(a, x), stretch: 1}, 1)
 		}
 	}
 }
@@ -41,15 +39,18 @@ func (in *interpreter) appearance(a cos.Dict) *cos.Stream {
 	return nil
 }
 
-// corner returns the move to the lower left corner of a rectangle.
-func (in *interpreter) corner(o cos.Object) matrix {
-	rect := in.file.Array(o)
-	if len(rect) != 4 {
-		return identity
+// fit returns the transformation from the space of appearance x to that of
+// the page: its box, as its own matrix turns it, fills the rectangle of the
+// annotation (ISO 32000-1, 12.5.5, algorithm 8.1).
+func (in *interpreter) fit(a cos.Dict, x *cos.Stream) matrix {
+	m := readMatrix(in.file, x.Dict["Matrix"])
+	rect, ok := readBox(in.file, a["Rect"])
+	if !ok {
+		return m
 	}
-	var v [4]float64
-	for i := range v {
-		v[i], _ = in.file.Number(rect[i])
+	b, ok := readBox(in.file, x.Dict["BBox"])
+	if !ok {
+		return m.mul(identity.move(rect.x0, rect.y0))
 	}
-	return identity.move(math.Min(v[0], v[2]), math.Min(v[1], v[3]))
+	return m.mul(rect.fit(b.bounds(m)))
 }

@@ -4,7 +4,10 @@
 //
 // Lines come in the order in which the page draws them, which for nearly all
 // producers is the order of reading. Nothing is drawn, and operators without
-// effect on text cost little more than being skipped.
+// effect on text cost little more than being skipped. Text that nobody sees is
+// left out: outside the page, on a layer that is off, drawn a second time over
+// itself. Invisible text over a scanned image is read: it is what the scan
+// says.
 package content
 
 import (
@@ -25,6 +28,13 @@ type Limits struct {
 	Text      int // bytes of text
 }
 
+// Page is a page and what it inherits.
+type Page struct {
+	Dict      cos.Dict
+	Resources cos.Object
+	MediaBox  cos.Object // nil if unknown: then nothing is outside
+}
+
 // Result is what a page shows.
 type Result struct {
 	Text   string
@@ -43,20 +53,36 @@ const (
 	loadCost = 500
 )
 
-// Read reads the page with dictionary page, whose resources may be inherited
-// from its parents. With an error it returns what it has read so far: the
+// Reader reads the pages of one file. It keeps their fonts, which pages share.
+// It is not safe for concurrent use.
+type Reader struct {
+	file   *cos.File
+	limits Limits
+	fonts  font.Cache
+	layers *layers // nil before the first need
+}
+
+// NewReader returns a reader of the pages of file.
+func NewReader(file *cos.File, limits Limits) *Reader {
+	return &Reader{file: file, limits: limits, fonts: font.Cache{File: file}}
+}
+
+// Read reads one page. With an error it returns what it has read so far: the
 // errors are [ErrLimit], [cos.ErrBudget], and those of decoding if that left
 // nothing to read.
-func Read(file *cos.File, fonts *font.Cache, page cos.Dict, resources cos.Object, limits Limits) (Result, error) {
+func (r *Reader) Read(page Page) (Result, error) {
 	in := &interpreter{
-		file: file, fonts: fonts, operators: limits.Operators,
-		layout: layout{limit: limits.Text}, running: map[*cos.Stream]bool{},
+		Reader: r, operators: r.limits.Operators,
+		layout: layout{limit: r.limits.Text, page: everywhere}, running: map[*cos.Stream]bool{},
 	}
-	data, err := in.contents(page)
-	in.run(data, file.Dict(resources), graphics{ctm: identity, stretch: 1}, 0)
-	in.annotations(page)
-	result := Result{Text: in.layout.String(), Images: in.images}
-	if budgetErr := file.BudgetErr(); budgetErr != nil {
+	if b, ok := readBox(r.file, page.MediaBox); ok {
+		in.layout.page = b
+	}
+	data, err := in.contents(page.Dict)
+	in.run(data, r.file.Dict(page.Resources), graphics{ctm: identity, stretch: 1}, 0)
+	in.annotations(page.Dict)
+	result := Result{Text: in.layout.finish(), Images: in.images}
+	if budgetErr := r.file.BudgetErr(); budgetErr != nil {
 		return result, budgetErr
 	}
 	if in.operators < 0 || in.layout.full || in.cut {

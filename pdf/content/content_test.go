@@ -7,23 +7,34 @@ import (
 
 	"github.com/batchfleet/batchfleet/pdf/content"
 	"github.com/batchfleet/batchfleet/pdf/cos"
-	"github.com/batchfleet/batchfleet/pdf/font"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
 
 // Every glyph of font F is half as wide as it is high; V writes from top to
 // bottom; X is an image, Y a form that draws itself, Z one that uses the
 // resources of its page.
-const resources = `<</Font <</F 3 0 R /V 4 0 R>> /XObject <</X 5 0 R /Y 6 0 R /Z 7 0 R>> /ExtGState <</G <</Font [3 0 R 10]>>>>>>`
+const resources = `<</Font <</F 3 0 R /V 4 0 R>> /XObject <</X 5 0 R /Y 6 0 R /Z 7 0 R /L 8 0 R>> /ExtGState <</G <</Font [3 0 R 10]>>>>
+	/Properties <</On 9 0 R /Off 10 0 R /M <</Type /OCMD /OCGs [9 0 R 10 0 R]>> /Deleted <</Type /OCMD /OCGs [null]>>
+	/All <</Type /OCMD /OCGs [9 0 R 10 0 R] /P /AllOn>> /AnyOff <</Type /OCMD /OCGs [9 0 R 10 0 R] /P /AnyOff>>
+	/AllOff <</Type /OCMD /OCGs 10 0 R /P /AllOff>>
+	/Not <</Type /OCMD /VE [/Not 9 0 R]>> /Or <</Type /OCMD /VE [/Or 10 0 R [/Not 10 0 R]]>> /And <</Type /OCMD /VE [/And 9 0 R 10 0 R]>>
+	/Text <</ActualText (said)>>>>>>`
 
-func read(t *testing.T, contents, annotations string) content.Result {
+// catalog has a layer that is on and one that is off.
+const catalog = "<</OCProperties <</OCGs [9 0 R 10 0 R] /D <</OFF [10 0 R]>>>>>>"
+
+func open(t testing.TB, contents, annotations string) (*cos.File, content.Page) {
 	t.Helper()
 	b := pdftest.Pages()
+	b.Set(1, catalog)
 	b.Set(3, "<</Subtype /Type1 /Encoding /WinAnsiEncoding /FirstChar 0 /Widths [%s]>>", strings.Repeat("500 ", 256))
 	b.Add("<</Subtype /Type0 /Encoding /UniJIS-UTF16-V /DescendantFonts [<<>>]>>")
 	b.Stream("/Subtype /Image", "x")
 	b.Stream("/Subtype /Form /Matrix [1 0 0 1 0 -100] /Resources "+resources, "BT /F 10 Tf (form) Tj ET /Y Do /X Do")
 	b.Stream("/Subtype /Form", "BT /F 10 Tf (inherits) Tj ET")
+	b.Stream("/Subtype /Form /OC 10 0 R", "BT /F 10 Tf (layer) Tj ET")
+	b.Add("<</Type /OCG>>")
+	b.Add("<</Type /OCG>>")
 	page := b.Stream("", contents)
 	n := b.Add("<</Contents %d 0 R /Annots [%s]>>", page, annotations)
 	f, err := cos.Open(b.Table(""), cos.Options{})
@@ -31,7 +42,13 @@ func read(t *testing.T, contents, annotations string) content.Result {
 		t.Fatal(err)
 	}
 	res, _, _ := cos.NewParser([]byte(resources)).Next()
-	got, err := content.Read(f, &font.Cache{File: f}, f.Dict(cos.Ref{Num: uint32(n)}), res, content.Limits{Operators: 10_000, Text: 10_000})
+	return f, content.Page{Dict: f.Dict(cos.Ref{Num: uint32(n)}), Resources: res, MediaBox: cos.Array{-500, -500, 500, 500}}
+}
+
+func read(t *testing.T, contents, annotations string) content.Result {
+	t.Helper()
+	f, page := open(t, contents, annotations)
+	got, err := content.NewReader(f, content.Limits{Operators: 10_000, Text: 10_000}).Read(page)
 	if err != nil {
 		t.Error(err)
 	}
@@ -57,7 +74,10 @@ func TestF71Operators(t *testing.T) {
 		{"horizontal scaling", "50 Tz (ab) Tj 5 0 Td (c) Tj", "abc"},
 		{"spaces in a row are one", "(a   b ) Tj ( c) Tj", "a b c"},
 		{"back to the left is a new line", "(abcdef) Tj -50 0 Td (g) Tj", "abcdef\ng"},
-		{"an accent over its letter", "(e) Tj 1 0 Td (\xb4) Tj", "e´"},
+		{"an accent before its letter", "(na) Tj 1 0 Td 9 0 Td (\xa8) Tj 0.5 0 Td (i) Tj 5 0 Td (ve) Tj", "naïve"},
+		{"an accent beside a letter", "(e\xb4) Tj", "e´"},
+		{"an accent over what takes none", "(+) Tj 1 0 Td (\xb4) Tj", "+´"},
+		{"an accent over its letter", "(e) Tj 1 0 Td (\xb4) Tj", "é"},
 		{"turned text is a line of its own", "(a) Tj 0 1 -1 0 5 0 Tm (bc) Tj", "a\nbc"},
 		{"scaled by cm", "ET q 2 0 0 2 0 0 cm BT /F 10 Tf (ab) Tj ET Q BT /F 10 Tf 20 0 Td (c) Tj", "abc"},
 		{"q and Q", "q /F 99 Tf Q (ab) Tj 10 0 Td (c) Tj", "abc"},
@@ -69,12 +89,103 @@ func TestF71Operators(t *testing.T) {
 		{"form without resources", "(a) Tj ET 1 0 0 1 0 -50 cm /Z Do", "a\ninherits"},
 		{"inline image", "(a) Tj BI /W 1 /H 1 ID (x) Tj\x80 EI (b) Tj", "ab"},
 		{"vertical writing", "/V 10 Tf <65e5672c> Tj 20 0 Td <8a9e> Tj", "日本\n語"},
+		{"a footnote mark", "(word) Tj 6 0 0 6 20 4 Tm (1) Tj", "word1"},
+		{"an exponent and what follows", "(x) Tj 6 0 0 6 5 4 Tm (2) Tj 10 0 0 10 8 0 Tm (y) Tj", "x2y"},
 		{"ligature characters", "/V 10 Tf <FB01> Tj", "fi"},
-		{"control characters", "/V 10 Tf <006100010062> Tj", "ab"},
+		{"control characters are a gap", "/V 10 Tf <006100010062> Tj", "a b"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := read(t, "BT /F 10 Tf "+tt.contents, "").Text; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestF71TextDrawnTwiceIsReadOnce(t *testing.T) {
+	tests := []struct{ name, contents, want string }{
+		{"bold by drawing the line again", "(Bold text) Tj 0.3 0 Td (Bold text) Tj", "Bold text"},
+		{"bold by drawing each letter again", "(a) Tj 0.3 0 Td (a) Tj 4.7 0 Td (b) Tj 0.3 0 Td (b) Tj", "ab"},
+		{"a shadow", "(ab) Tj 0.8 -0.8 Td (ab) Tj", "ab"},
+		{"text goes on after it", "(ab) Tj 0.3 0 Td (ab) Tj ( and so on) Tj", "ab and so on"},
+		{"other text at the same place", "(abc) Tj 0 0 Td (def) Tj", "abc\ndef"},
+		{"the same text elsewhere", "(abc) Tj 30 0 Td (abc) Tj", "abc abc"},
+		{"letters in pairs", "(aa) Tj (bb) Tj", "aabb"},
+		{"the same text below", "(ab) Tj 0 -12 Td (ab) Tj", "ab\nab"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := read(t, "BT /F 10 Tf "+tt.contents, "").Text; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestF71LayersThatAreOffAreNotRead(t *testing.T) {
+	tests := []struct{ name, contents, want string }{
+		{"on", "/OC /On BDC (b) Tj EMC", "abc"},
+		{"off", "/OC /Off BDC (b) Tj EMC", "a c"},
+		{"nested in off", "/OC /Off BDC /OC /On BDC (b) Tj EMC (b) Tj EMC", "a c"},
+		{"unknown", "/OC /Nowhere BDC (b) Tj EMC", "abc"},
+		{"not a layer", "/Span /Off BDC (b) Tj EMC", "abc"},
+		{"any of two", "/OC /M BDC (b) Tj EMC", "abc"},
+		{"both of two", "/OC /All BDC (b) Tj EMC", "a c"},
+		{"any off", "/OC /AnyOff BDC (b) Tj EMC", "abc"},
+		{"all off", "/OC /AllOff BDC (b) Tj EMC", "abc"},
+		{"deleted", "/OC /Deleted BDC (b) Tj EMC", "abc"},
+		{"not", "/OC /Not BDC (b) Tj EMC", "a c"},
+		{"or", "/OC /Or BDC (b) Tj EMC", "abc"},
+		{"and", "/OC /And BDC (b) Tj EMC", "a c"},
+		{"never ended", "/OC /Off BDC (b) Tj ET /Z Do BT /F 10 Tf", "a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := read(t, "BT /F 10 Tf (a) Tj "+tt.contents+" (c) Tj", "").Text; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	if got := read(t, "/L Do /OC /Off BDC /X Do BI ID x EI EMC /X Do", "<</Subtype /Widget /OC 10 0 R /AP <</N 7 0 R>>>> <</Subtype /Widget /AP <</N 8 0 R>>>>"); got.Text != "" || got.Images != 1 {
+		t.Errorf("form, images and annotations on a layer that is off: got %+v", got)
+	}
+}
+
+func TestF71ActualTextStandsForWhatIsShown(t *testing.T) {
+	tests := []struct{ name, contents, want string }{
+		{"inline", "/Span <</Lang (en) /ActualText (ffi)>> BDC (\xff) Tj EMC", "affic"},
+		{"in the resources", "/Span /Text BDC (xxxx) Tj EMC", "asaidc"},
+		{"UTF-16", "/Span <</ActualText <FEFF00E9>>> BDC (x) Tj EMC", "aéc"},
+		{"nothing", "/Span <</ActualText ()>> BDC (-) Tj EMC", "ac"},
+		{"nested: the outer stands for both", "/Span <</ActualText (A)>> BDC (x) Tj /Span <</ActualText (B)>> BDC (x) Tj EMC (x) Tj EMC", "aAc"},
+		{"of nothing shown", "/Span <</ActualText (b)>> BDC EMC", "ac"},
+		{"of what is far", "/Span <</ActualText (b)>> BDC 50 0 Td (xx) Tj EMC", "a bc"},
+		{"never ended", "(b) Tj /Span <</ActualText (d)>> BDC (x) Tj", "abd"},
+		{"an end without a beginning", "EMC EMC (b) Tj", "abc"},
+		{"marked content without text of its own", "/P <</MCID 0>> BDC (b) Tj EMC /Artifact BMC (-) Tj EMC", "ab-c"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := read(t, "BT /F 10 Tf (a) Tj "+tt.contents+" (c) Tj", "").Text; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestF71TextOutsideThePageIsNotRead(t *testing.T) {
+	tests := []struct{ name, contents, want string }{
+		{"above", "1 0 0 1 0 510 Tm (out) Tj", "in"},
+		{"below", "1 0 0 1 0 -520 Tm (out) Tj", "in"},
+		{"left", "1 0 0 1 -530 0 Tm (out) Tj", "in"},
+		{"right", "1 0 0 1 501 0 Tm (out) Tj", "in"},
+		{"across the edge", "1 0 0 1 492 0 Tm (out) Tj", "in ou"},
+		{"at the edge", "1 0 0 1 480 499 Tm (out) Tj", "in\nout"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := read(t, "BT /F 10 Tf (in) Tj "+tt.contents, "").Text; got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

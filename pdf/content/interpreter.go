@@ -7,12 +7,13 @@ import (
 
 // interpreter runs the content streams of one page.
 type interpreter struct {
-	file      *cos.File
-	fonts     *font.Cache
+	*Reader
 	layout    layout
 	images    int
 	operators int  // still allowed
 	cut       bool // a stream was longer than allowed
+	hidden    int  // marked-content sequences begun on layers that are off
+	actual    *actualText
 	// running guards against forms that draw themselves.
 	running map[*cos.Stream]bool
 }
@@ -40,6 +41,8 @@ type stream struct {
 
 	graphics
 	saved      []graphics
+	marks      []mark
+	overMarks  int    // sequences begun beyond maxMarks
 	text, line matrix // text matrix and text line matrix
 
 	// operands of the next operator. Brackets are left out: no operator that
@@ -54,6 +57,11 @@ func (in *interpreter) run(data []byte, resources cos.Dict, g graphics, depth in
 		fontDict: in.file.Dict(resources["Font"]), xobjects: in.file.Dict(resources["XObject"]),
 		byName: map[cos.Name]*font.Font{},
 	}
+	defer func() {
+		for s.overMarks = 0; len(s.marks) > 0; { // what a stream begins ends with it
+			s.endMarked()
+		}
+	}()
 	l := cos.NewLexer(data)
 	for {
 		t := l.Next()
@@ -70,7 +78,7 @@ func (in *interpreter) run(data []byte, resources cos.Dict, g graphics, depth in
 				return
 			}
 			if string(t.Bytes) == "BI" {
-				in.images++
+				in.image()
 				skipInlineImage(l)
 			} else {
 				s.do(t.Bytes)
@@ -78,6 +86,12 @@ func (in *interpreter) run(data []byte, resources cos.Dict, g graphics, depth in
 			s.operands = s.operands[:0]
 			l.Recycle()
 		}
+	}
+}
+
+func (in *interpreter) image() {
+	if in.hidden == 0 {
+		in.images++
 	}
 }
 
@@ -133,6 +147,10 @@ func (s *stream) do(operator []byte) {
 		s.setState()
 	case "Do":
 		s.draw()
+	case "BDC", "BMC":
+		s.beginMarked()
+	case "EMC":
+		s.endMarked()
 	case "BT":
 		s.text, s.line = identity, identity
 	case "Tf":
@@ -224,9 +242,12 @@ func (s *stream) draw() {
 	if x == nil {
 		return
 	}
+	if !s.visible(x.Dict["OC"]) {
+		return
+	}
 	switch s.file.Name(x.Dict["Subtype"]) {
 	case "Image":
-		s.images++
+		s.image()
 	case "Form":
 		g := s.graphics
 		g.ctm = readMatrix(s.file, x.Dict["Matrix"]).mul(g.ctm)

@@ -3,22 +3,29 @@ package content
 import (
 	"bytes"
 	"math"
-	"strings"
 	"unicode/utf8"
 )
 
 // layout puts glyphs into lines of words, in the order the page shows them. A
 // PDF has no words: a gap between glyphs, or a jump, is all there is.
 type layout struct {
+	page  box // what is outside is left out
 	text  []byte
 	limit int
 	full  bool // text beyond the limit has been dropped
 
 	// Of the glyph before, in device space; valid if drawn.
 	drawn          bool
-	endX, endY     float64 // where it ends
+	x, y           float64
+	endX, endY     float64
 	size           float64
 	alongX, alongY float64 // unit vector of its writing direction
+	at             int     // where its text begins
+	accent         rune    // combining character, if it is an accent by itself
+
+	line    overprint
+	started int  // where the text of the line begins
+	turned  bool // the line has letters of a script written from the right
 }
 
 // The distances are in units of the font size, measured against pdftotext on
@@ -27,6 +34,7 @@ const (
 	wordGap   = 0.11 // between two glyphs of a line
 	lineShift = 0.5  // across the line: a superscript moves less
 	lineBack  = 1.0  // against the writing direction: an accent moves less
+	overlap   = 0.1  // of glyphs that may be drawn over each other on purpose
 	turned    = 0.7  // cosine of the angle between two writing directions
 )
 
@@ -41,26 +49,58 @@ type glyph struct {
 }
 
 func (l *layout) place(g *glyph) {
-	if l.drawn {
-		l.separate(g)
+	if l.outside(g) {
+		return
 	}
+	if l.drawn {
+		if l.line.goesOn(g) {
+			l.step(g)
+			return
+		}
+		dx, dy := g.x-l.endX, g.y-l.endY
+		along := dx*g.alongX + dy*g.alongY
+		across := math.Abs(dy*g.alongX - dx*g.alongY)
+		if along < -overlap*g.size {
+			if l.line.again(g) {
+				l.step(g)
+				return
+			}
+			if across < lineShift*g.size && l.compose(g) {
+				return
+			}
+		}
+		l.separate(g, along, across)
+	}
+	l.at = len(l.text)
 	l.write(g.text)
+	l.line.add(g)
+	l.accent = accentOf(g.text)
+	l.x, l.y = g.x, g.y
+	l.step(g)
+}
+
+// step moves to the end of g.
+func (l *layout) step(g *glyph) {
 	l.drawn = true
 	l.endX, l.endY, l.size, l.alongX, l.alongY = g.endX, g.endY, g.size, g.alongX, g.alongY
 }
 
-// separate writes the space or line feed between the glyph before and g.
-func (l *layout) separate(g *glyph) {
-	dx, dy := g.x-l.endX, g.y-l.endY
-	along := dx*g.alongX + dy*g.alongY
-	across := math.Abs(dy*g.alongX - dx*g.alongY)
-	size := max(g.size, 0.1)
+// outside reports whether g is beside the page altogether.
+func (l *layout) outside(g *glyph) bool {
+	return g.x < l.page.x0 && g.endX < l.page.x0 || g.x > l.page.x1 && g.endX > l.page.x1 ||
+		max(g.y, g.endY) < l.page.y0-g.size || min(g.y, g.endY) > l.page.y1
+}
+
+// separate writes the space or line feed between the glyph before and g, which
+// is that far along the line and across it.
+func (l *layout) separate(g *glyph, along, across float64) {
+	size := max(g.size, l.size, 0.1)
 	switch {
-	case across > lineShift*size && across > 0.3*l.size,
+	case across > lineShift*size,
 		along < -lineBack*size,
 		g.alongX*l.alongX+g.alongY*l.alongY < turned:
 		l.newLine()
-	case along > wordGap*size, across > lineShift*size:
+	case along > wordGap*size:
 		l.space()
 	}
 }
@@ -68,9 +108,15 @@ func (l *layout) separate(g *glyph) {
 // newLine ends the line, unless nothing is on it.
 func (l *layout) newLine() {
 	l.text = bytes.TrimRight(l.text, " ")
+	if l.turned {
+		l.text = append(l.text[:l.started], reorder(l.text[l.started:])...)
+		l.turned = false
+	}
 	if n := len(l.text); n > 0 && l.text[n-1] != '\n' {
 		l.text = append(l.text, '\n')
 	}
+	l.started = len(l.text)
+	l.line.reset()
 }
 
 // breakLine makes what follows begin on a new line, wherever that is.
@@ -104,6 +150,7 @@ func (l *layout) write(text string) {
 		case r >= '\ufb00' && r <= '\ufb06':
 			l.text = append(l.text, ligatures[r-'\ufb00']...)
 		default:
+			l.turned = l.turned || isRightToLeft(r)
 			l.text = utf8.AppendRune(l.text, r)
 		}
 	}
@@ -112,4 +159,8 @@ func (l *layout) write(text string) {
 // ligatures are the Latin ones from U+FB00 on.
 var ligatures = [...]string{"ff", "fi", "fl", "ffi", "ffl", "st", "st"}
 
-func (l *layout) String() string { return strings.TrimRight(string(l.text), " \n") }
+// finish returns the text. Nothing may be placed any more.
+func (l *layout) finish() string {
+	l.newLine()
+	return string(bytes.TrimRight(l.text, "\n"))
+}

@@ -57,6 +57,18 @@ func (s *stream) pen() pen {
 	return p
 }
 
+// place puts g where it shows, unless it is hidden or another text stands for
+// it.
+func (in *interpreter) place(g *glyph) {
+	switch {
+	case in.hidden > 0:
+	case in.actual != nil:
+		in.actual.cover(g)
+	default:
+		in.layout.place(g)
+	}
+}
+
 // advance moves the pen by distance, in unstretched text space.
 func (p *pen) advance(distance, stretch float64) {
 	if p.vertical {
@@ -73,17 +85,13 @@ func (p *pen) show(s *stream, codes []byte) {
 	for len(codes) > 0 {
 		g, n := s.font.Next(codes)
 		codes = codes[n:]
-		width := g.Width
-		if p.vertical {
-			width = 1 // the default height; the W2 metrics are not read
-		}
-		if g.Text != "" {
+		if g.Text != "" || s.actual != nil {
 			p.glyph.text = g.Text
 			p.glyph.x, p.glyph.y = p.x, p.y
-			p.glyph.endX, p.glyph.endY = p.x+width*p.wideX, p.y+width*p.wideY
-			s.layout.place(&p.glyph)
+			p.glyph.endX, p.glyph.endY = p.x+g.Width*p.wideX, p.y+g.Width*p.wideY
+			s.place(&p.glyph)
 		}
-		distance := width * s.size
+		distance := g.Width * s.size
 		if p.vertical {
 			distance = -distance
 		}

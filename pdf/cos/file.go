@@ -41,7 +41,8 @@ type Options struct {
 	MaxStream int
 }
 
-// File is the objects of one PDF file. It is not safe for concurrent use.
+// File is the objects of one PDF file. It is not safe for concurrent use;
+// every goroutine needs a [File.Clone] of its own.
 type File struct {
 	// Trailer is the file's trailer dictionary; after a rebuild it is pieced
 	// together from what was found.
@@ -53,8 +54,7 @@ type File struct {
 	xref      map[uint32]entry
 	section   uint32 // of the cross-reference being read
 	rebuilt   bool
-	scanned   map[uint32]int // offsets of all "n g obj" in the file; nil before the first need
-	ends      []int          // offsets of all "endstream"; nil before the first need
+	marks     *marks // shared with clones
 	crypt     *crypt
 	password  string
 	maxStream int
@@ -91,6 +91,7 @@ func Open(data []byte, opts Options) (*File, error) {
 		password:  opts.Password,
 		maxStream: opts.MaxStream,
 		loading:   map[uint32]bool{},
+		marks:     &marks{},
 	}
 	if f.maxStream <= 0 {
 		f.maxStream = 256 << 20
@@ -114,6 +115,16 @@ func Open(data []byte, opts Options) (*File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// Clone returns a File of the same objects that another goroutine may use at
+// the same time. It has caches and a budget of its own. Neither may be rebuilt
+// any more, and nothing may be read from f meanwhile.
+func (f *File) Clone() *File {
+	c := *f
+	c.loading = map[uint32]bool{}
+	c.forget()
+	return &c
 }
 
 // HasHeader reports whether data says that it is a PDF.
@@ -199,7 +210,7 @@ func (f *File) load(n uint32) Object {
 	case entryOffset:
 		got, found := f.objectAt(e.offset, true)
 		if (!found || got.num != n) && !f.rebuilt {
-			if offset, ok := f.scan()[n]; ok {
+			if offset, ok := f.marks.objects(f.data)[n]; ok {
 				got, found = f.objectAt(offset, true)
 			}
 		}

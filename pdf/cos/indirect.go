@@ -1,9 +1,6 @@
 package cos
 
-import (
-	"bytes"
-	"slices"
-)
+import "bytes"
 
 // indirect is an object as it stands in the file.
 type indirect struct {
@@ -58,7 +55,7 @@ func (f *File) rawStream(d Dict, start int, follow bool) []byte {
 	if n, ok := length.(int); ok && n >= 0 && n <= len(f.data)-start && f.endsStream(start+n) {
 		return f.data[start : start+n]
 	}
-	end := f.findStreamEnd(start)
+	end := f.marks.streamEnd(f.data, start)
 	// The end of line before "endstream" is not part of the data.
 	if end > start && f.data[end-1] == '\n' {
 		end--
@@ -77,26 +74,4 @@ func (f *File) endsStream(offset int) bool {
 	}
 	rest := f.data[l.pos:]
 	return bytes.HasPrefix(rest, []byte("endstream")) || bytes.HasPrefix(rest, []byte("endobj"))
-}
-
-// findStreamEnd returns the offset of the first "endstream" from start on, or
-// the end of the file. All of them are found once, because a file of streams
-// without lengths would be searched over and over.
-func (f *File) findStreamEnd(start int) int {
-	if f.ends == nil {
-		f.ends = []int{}
-		word := []byte("endstream")
-		for i := 0; ; {
-			j := bytes.Index(f.data[i:], word)
-			if j < 0 {
-				break
-			}
-			f.ends = append(f.ends, i+j)
-			i += j + len(word)
-		}
-	}
-	if i, _ := slices.BinarySearch(f.ends, start); i < len(f.ends) {
-		return f.ends[i]
-	}
-	return len(f.data)
 }

@@ -1,7 +1,6 @@
 package cos
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,7 @@ import (
 // when it is in order but leads to nothing useful. Errors as for [Open].
 func (f *File) Rebuild() error {
 	f.SetBudget(openBudget(f.maxStream, len(f.data)))
-	offsets := f.scan()
+	offsets := f.marks.objects(f.data)
 	if len(offsets) == 0 {
 		return fmt.Errorf("rebuild cross-reference: %w", ErrNoObjects)
 	}
@@ -30,7 +29,7 @@ func (f *File) Rebuild() error {
 		}
 	}
 	f.collectTrailers()
-	streams := f.survey()
+	streams := f.survey(offsets)
 	if err := f.initCrypt(); err != nil {
 		return fmt.Errorf("rebuild cross-reference: %w", err)
 	}
@@ -44,67 +43,17 @@ func (f *File) Rebuild() error {
 	return nil
 }
 
-// scan returns the offset of every "n g obj" in the file; of objects that are
-// there more than once, the last.
-func (f *File) scan() map[uint32]int {
-	if f.scanned != nil {
-		return f.scanned
-	}
-	f.scanned = map[uint32]int{}
-	word := []byte("obj")
-	for i := 0; ; {
-		j := bytes.Index(f.data[i:], word)
-		if j < 0 {
-			return f.scanned
-		}
-		at := i + j
-		i = at + len(word)
-		if n, offset, ok := objectHeader(f.data, at); ok {
-			f.scanned[n] = offset
-		}
-	}
-}
-
-// objectHeader reads backwards from the word "obj" at offset at and returns
-// the number of the object and where it begins.
-func objectHeader(b []byte, at int) (n uint32, offset int, ok bool) {
-	_, p, ok := numberBefore(b, at)
-	if !ok || p == 0 || class[b[p-1]] != space {
-		return 0, 0, false
-	}
-	return numberBefore(b, p)
-}
-
-// numberBefore returns the number that ends before end, perhaps with white
-// space between, and where it begins. Numbers above maxObject are none.
-func numberBefore(b []byte, end int) (n uint32, start int, ok bool) {
-	const maxSpace, maxDigits = 32, 7
-	p := end
-	for p > 0 && end-p < maxSpace && class[b[p-1]] == space {
-		p--
-	}
-	last, unit := p, uint32(1)
-	for p > 0 && last-p < maxDigits && '0' <= b[p-1] && b[p-1] <= '9' {
-		n += uint32(b[p-1]-'0') * unit
-		unit *= 10
-		p--
-	}
-	return n, p, p < last && n <= maxObject
-}
-
 // collectTrailers merges all trailer dictionaries of the file; the last one
 // wins.
 func (f *File) collectTrailers() {
-	word := []byte("trailer")
-	for i := 0; !f.over; {
-		j := bytes.Index(f.data[i:], word)
-		if j < 0 {
+	for at := range occurrences(f.data, "trailer") {
+		if f.over {
 			return
 		}
-		i += j + len(word)
-		p := Parser{Lexer: Lexer{src: f.data, pos: i}}
+		start := at + len("trailer")
+		p := Parser{Lexer: Lexer{src: f.data, pos: start}}
 		o, _, _ := p.Next()
-		f.spend(p.pos - i)
+		f.spend(p.pos - start)
 		if d, ok := o.(Dict); ok {
 			maps.Copy(f.Trailer, d)
 		}
@@ -114,9 +63,9 @@ func (f *File) collectTrailers() {
 // survey looks at every object once: it returns the numbers of the object
 // streams, in ascending order, and completes the trailer from cross-reference
 // streams and the catalog.
-func (f *File) survey() (streams []uint32) {
-	for _, n := range slices.Sorted(maps.Keys(f.scanned)) {
-		at, ok := f.objectAt(f.scanned[n], false)
+func (f *File) survey(offsets map[uint32]int) (streams []uint32) {
+	for _, n := range slices.Sorted(maps.Keys(offsets)) {
+		at, ok := f.objectAt(offsets[n], false)
 		if !ok {
 			continue
 		}

@@ -2,7 +2,7 @@ package font
 
 import "github.com/batchfleet/batchfleet/pdf/cos"
 
-// maxCached bounds the fonts a [Cache] keeps. Fonts take 10 KB, with large
+// maxCached bounds the fonts a [Cache] keeps. Fonts take 20 KB, with large
 // character sets up to 3 MB.
 const maxCached = 64
 

@@ -2,228 +2,175 @@ package font
 
 import (
 	"unicode/utf16"
-
-	"github.com/batchfleet/batchfleet/pdf/cos"
+	"unicode/utf8"
 )
 
 // CMap maps character codes of one to four bytes to text (a ToUnicode CMap) or
-// to the character ids of a font (an encoding CMap). It does not change, so it
-// may be used concurrently.
+// to the character ids of a font (an encoding CMap). Once read it does not
+// change, so it may be used concurrently.
 type CMap struct {
 	// Use is the name of the CMap this one completes; empty if there is none.
 	Use      string
 	vertical bool
+	ordering string // of the collection the CIDs belong to, such as "Japan1"; empty if unknown
 
-	codespace [5][]codeRange // by length in bytes
-	chars     map[charCode]string
-	texts     spans[target]
-	cids      spans[uint32]
-}
+	codespace [maxCode + 1][]codeRange // by length in bytes
+	// sizes holds the length of the codes that begin with a byte; 0 where that
+	// depends on the next.
+	sizes [256]uint8
 
-type charCode struct {
-	size int
-	code uint32
+	texts   [maxCode + 1]spans[uint32] // a character, or from firstLong on an index into long
+	long    []string
+	cids    [maxCode + 1]spans[uint32]
+	notdefs [maxCode + 1]spans[uint32] // whole ranges that show one character
+
+	// base answers for the codes this one does not map; nil if there is none.
+	// form tells how to put a code to it.
+	base *CMap
+	form codeForm
 }
 
 type codeRange struct{ lo, hi uint32 }
 
-// target is the text of a range of codes: either one text a code, or that of
-// the first code, whose last character counts up.
-type target struct {
-	first string // UTF-16BE
-	each  []string
-}
-
 const (
-	// maxOperands bounds the operands of one CMap operator. The specification
-	// allows 100 entries of three; some writers put all they have into one.
-	maxOperands = 3 << 16
-	// maxTextPerCode bounds the text of one code, in bytes. Ligatures have a few
-	// characters; a long text for every code would be a way to fill memory.
-	maxTextPerCode = 256
+	maxCode = 4 // bytes
+	// maxCodespaces bounds the codespace ranges of one length; real CMaps have
+	// up to about ten.
+	maxCodespaces = 256
+	// firstLong is the first number that is not a character.
+	firstLong = utf8.MaxRune + 1
 )
 
-// ParseCMap reads a CMap file or stream. It never fails: what cannot be
-// understood maps nothing.
-func ParseCMap(src []byte) *CMap {
-	c := &CMap{chars: map[charCode]string{}}
-	p := cos.NewParser(src)
-	var operands []cos.Object
-	for {
-		o, operator, ok := p.Next()
-		if !ok {
-			c.texts.sort()
-			c.cids.sort()
-			return c
+// codeForm is how codes are to be read as Unicode.
+type codeForm uint8
+
+const (
+	opaque codeForm = iota // not at all
+	utf16Form
+	utf8Form
+	utf32Form
+)
+
+// character returns the character that a code is.
+func (f codeForm) character(code uint32, size int) (r rune, ok bool) {
+	switch {
+	case f == utf16Form && size == 4:
+		r = utf16.DecodeRune(rune(code>>16), rune(code&0xffff))
+	case f == utf16Form && size == 2, f == utf32Form && code <= utf8.MaxRune:
+		r = rune(code)
+	case f == utf8Form:
+		b := [4]byte{byte(code >> 24), byte(code >> 16), byte(code >> 8), byte(code)}
+		var n int
+		if r, n = utf8.DecodeRune(b[4-size:]); n != size {
+			return 0, false
 		}
-		if operator == "" {
-			if len(operands) < maxOperands {
-				operands = append(operands, o)
+	default:
+		return 0, false
+	}
+	return r, r != utf8.RuneError && utf8.ValidRune(r)
+}
+
+// text is the character of a code as text, empty if it is none that shows.
+func (f codeForm) text(code uint32, size int) string {
+	if r, ok := f.character(code, size); ok && r >= ' ' {
+		return string(r)
+	}
+	return ""
+}
+
+// addCodespace declares that codes from lo to hi have size bytes.
+func (c *CMap) addCodespace(size int, lo, hi uint32) {
+	if len(c.codespace[size]) < maxCodespaces {
+		c.codespace[size] = append(c.codespace[size], codeRange{lo, hi})
+	}
+}
+
+// finish prepares c for look-ups. It must be called after the last change.
+func (c *CMap) finish() {
+	for size := range maxCode + 1 {
+		c.texts[size].sort()
+		c.cids[size].sort()
+		c.notdefs[size].sort()
+	}
+	shortest := c.shortest()
+	for b := range c.sizes {
+		size := 0
+		for n := 1; n <= maxCode; n++ {
+			for _, r := range c.codespace[n] {
+				if !inRange(uint32(b), codeRange{r.lo >> (8 * (n - 1)), r.hi >> (8 * (n - 1))}, 1) {
+					continue
+				}
+				if size != 0 && size != n {
+					size = -1
+				} else if size == 0 {
+					size = n
+				}
 			}
-			continue
 		}
-		c.apply(operator, operands)
-		operands = operands[:0]
+		if size == 0 {
+			size = shortest
+		}
+		c.sizes[b] = uint8(max(size, 0))
 	}
 }
 
-func (c *CMap) apply(operator string, operands []cos.Object) {
-	switch operator {
-	case "usecmap":
-		if n := len(operands); n > 0 {
-			name, _ := operands[n-1].(cos.Name)
-			c.Use = string(name)
-		}
-	case "def":
-		if n := len(operands); n >= 2 && operands[n-2] == cos.Name("WMode") {
-			c.vertical = operands[n-1] == 1
-		}
-	case "endcodespacerange":
-		for ; len(operands) >= 2; operands = operands[2:] {
-			lo, size := code(operands[0])
-			hi, _ := code(operands[1])
-			if size > 0 && len(c.codespace[size]) < 256 {
-				c.codespace[size] = append(c.codespace[size], codeRange{lo, hi})
-			}
-		}
-	case "endbfchar":
-		for ; len(operands) >= 2; operands = operands[2:] {
-			c.bfchar(operands[0], operands[1])
-		}
-	case "endbfrange":
-		for ; len(operands) >= 3; operands = operands[3:] {
-			c.bfrange(operands[0], operands[1], operands[2])
-		}
-	case "endcidchar":
-		for ; len(operands) >= 2; operands = operands[2:] {
-			c.cidrange(operands[0], operands[0], operands[1])
-		}
-	case "endcidrange":
-		for ; len(operands) >= 3; operands = operands[3:] {
-			c.cidrange(operands[0], operands[1], operands[2])
+// shortest returns the length of the shortest codes; two if nothing is known.
+func (c *CMap) shortest() int {
+	for n := 1; n <= maxCode; n++ {
+		if len(c.codespace[n]) > 0 {
+			return n
 		}
 	}
+	return 2
 }
 
-// code returns a character code and its length in bytes; 0 if o is none.
-func code(o cos.Object) (code uint32, size int) {
-	s, _ := o.(cos.String)
-	if len(s) == 0 || len(s) > 4 {
-		return 0, 0
+// complete makes base answer for the codes c does not map.
+func (c *CMap) complete(base *CMap) {
+	c.base = base
+	c.vertical = c.vertical || base.vertical
+	if c.ordering == "" {
+		c.ordering = base.ordering
 	}
-	return bigEndian(s), len(s)
-}
-
-func bigEndian[S ~string | ~[]byte](s S) (v uint32) {
-	for i := range len(s) {
-		v = v<<8 | uint32(s[i])
-	}
-	return v
-}
-
-func (c *CMap) bfchar(from, to cos.Object) {
-	code, size := code(from)
-	if size == 0 || len(c.chars) >= maxSpans {
-		return
-	}
-	switch v := to.(type) {
-	case cos.String:
-		c.chars[charCode{size, code}] = utf16Text(string(v))
-	case cos.Name:
-		c.chars[charCode{size, code}] = GlyphText(string(v))
-	}
-}
-
-func (c *CMap) bfrange(from, to, text cos.Object) {
-	lo, size := code(from)
-	hi, _ := code(to)
-	if size == 0 {
-		return
-	}
-	switch v := text.(type) {
-	case cos.String:
-		c.texts.add(size, lo, hi, target{first: string(v[:min(len(v), maxTextPerCode)])})
-	case cos.Array:
-		each := make([]string, len(v))
-		for i := range v {
-			s, _ := v[i].(cos.String)
-			each[i] = utf16Text(string(s))
+	for size := range base.codespace {
+		for _, r := range base.codespace[size] {
+			c.addCodespace(size, r.lo, r.hi)
 		}
-		c.texts.add(size, lo, hi, target{each: each})
 	}
+	c.finish()
 }
 
-func (c *CMap) cidrange(from, to, cid cos.Object) {
-	lo, size := code(from)
-	hi, _ := code(to)
-	if n, ok := cid.(int); ok && size > 0 && n >= 0 && n <= 0xffff {
-		c.cids.add(size, lo, hi, uint32(n))
-	}
-}
-
-// utf16Text decodes UTF-16BE. A single byte, which is not UTF-16, is a
-// character of Latin 1.
-func utf16Text(s string) string {
-	s = s[:min(len(s), maxTextPerCode)]
-	if len(s) == 1 {
-		return string(rune(s[0]))
-	}
-	units := make([]uint16, 0, len(s)/2)
-	for i := 0; i+1 < len(s); i += 2 {
-		units = append(units, uint16(s[i])<<8|uint16(s[i+1]))
-	}
-	return string(utf16.Decode(units))
-}
-
-// HasText reports whether any code has text.
-func (c *CMap) HasText() bool { return len(c.chars) > 0 || len(c.texts) > 0 }
-
-// Text returns the text of a code that is size bytes long. ok is false if the
-// CMap does not say; a code may also have no text on purpose.
-func (c *CMap) Text(code uint32, size int) (text string, ok bool) {
-	if text, ok := c.chars[charCode{size, code}]; ok {
-		return text, true
-	}
-	e, ok := c.texts.find(size, code)
-	if !ok {
-		return "", false
-	}
-	offset := code - e.lo
-	if e.value.each != nil {
-		if int(offset) < len(e.value.each) {
-			return e.value.each[offset], true
-		}
-		return "", false
-	}
-	first := []byte(e.value.first)
-	if len(first) == 1 {
-		return string(rune(uint32(first[0]) + offset)), true
-	}
-	if n := len(first); n >= 2 {
-		last := uint32(first[n-2])<<8 | uint32(first[n-1]) + offset
-		first[n-2], first[n-1] = byte(last>>8), byte(last)
-	}
-	return utf16Text(string(first)), true
-}
-
-// Next returns the length of the code s begins with, by the codespace ranges,
-// or the shortest length if none fits. s must not be empty.
+// Next returns the length of the code s begins with, by the codespace ranges.
+// A code in none of them is as long as those of the range that it follows
+// furthest, or as the shortest (ISO 32000-2, 9.7.6.3). s must not be empty.
 func (c *CMap) Next(s []byte) int {
-	var code uint32
-	for n := 1; n <= 4 && n <= len(s); n++ {
-		code = code<<8 | uint32(s[n-1])
+	if n := int(c.sizes[s[0]]); n > 0 {
+		return min(n, len(s))
+	}
+	best, longest := c.shortest(), 0
+	for n := 1; n <= maxCode; n++ {
 		for _, r := range c.codespace[n] {
-			if inRange(code, r, n) {
+			m := matching(s, r, n)
+			if m == n {
 				return n
 			}
+			if m > longest {
+				best, longest = n, m
+			}
 		}
 	}
-	for n := 1; n <= 4; n++ {
-		if len(c.codespace[n]) > 0 {
-			return min(n, len(s))
+	return min(best, len(s))
+}
+
+// matching returns how many of the first bytes of s are within r, whose codes
+// are size bytes long.
+func matching(s []byte, r codeRange, size int) int {
+	for i := range size {
+		shift := 8 * (size - 1 - i)
+		if i >= len(s) || s[i] < byte(r.lo>>shift) || s[i] > byte(r.hi>>shift) {
+			return i
 		}
 	}
-	return min(2, len(s))
+	return size
 }
 
 // inRange compares byte by byte: a codespace range is a box, not an interval.
@@ -237,14 +184,80 @@ func inRange(code uint32, r codeRange, size int) bool {
 	return true
 }
 
-// CID returns the character id of a code of size bytes, 0 if it has none.
-func (c *CMap) CID(code uint32, size int) uint32 {
-	e, ok := c.cids.find(size, code)
-	if !ok {
-		return 0
-	}
-	return e.value + code - e.lo
-}
+// HasText reports whether any code has text.
+func (c *CMap) HasText() bool { return hasAny(&c.texts) || c.base != nil && c.base.HasText() }
 
 // HasCIDs reports whether any code has a character id.
-func (c *CMap) HasCIDs() bool { return len(c.cids) > 0 }
+func (c *CMap) HasCIDs() bool { return hasAny(&c.cids) || c.base != nil && c.base.HasCIDs() }
+
+func hasAny(bySize *[maxCode + 1]spans[uint32]) bool {
+	for i := range bySize {
+		if len(bySize[i].list) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Text returns the text of a code that is size bytes long. ok is false if the
+// CMap does not say, or says U+0000, U+FFFD or U+FFFF, which writers use for
+// what they do not know; a code may also have no text on purpose.
+func (c *CMap) Text(code uint32, size int) (text string, ok bool) {
+	for m := c; m != nil; m = m.base {
+		e := m.texts[size].find(code)
+		if e == nil {
+			continue
+		}
+		if text = m.spanText(e, code-e.lo); isUnknown(text) {
+			return "", false
+		}
+		return text, true
+	}
+	return "", false
+}
+
+// spanText returns the text of the code that is offset codes into e: the last
+// character counts up.
+func (c *CMap) spanText(e *span[uint32], offset uint32) string {
+	if e.value < firstLong {
+		return string(rune(e.value + offset)) // what is no character becomes U+FFFD
+	}
+	text := c.long[e.value-firstLong]
+	if offset == 0 || text == "" {
+		return text
+	}
+	last, n := utf8.DecodeLastRuneInString(text)
+	return text[:len(text)-n] + string(last+rune(offset))
+}
+
+func isUnknown(text string) bool {
+	for _, r := range text {
+		if r != 0 && r != utf8.RuneError && r != 0xffff {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// CID returns the character id of a code of size bytes, 0 if it has none.
+func (c *CMap) CID(code uint32, size int) uint32 {
+	own, ownSize := code, size
+	for m := c; m != nil; m = m.base {
+		if e := m.cids[size].find(code); e != nil {
+			return e.value + code - e.lo
+		}
+		if m.form != opaque {
+			r, ok := m.form.character(code, size)
+			if !ok {
+				break
+			}
+			code, size = uint32(r), 4
+		}
+	}
+	for m := c; m != nil; m = m.base {
+		if e := m.notdefs[ownSize].find(own); e != nil {
+			return e.value
+		}
+	}
+	return 0
+}

@@ -1,182 +1,199 @@
 package font
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/batchfleet/batchfleet/pdf/cos"
 )
 
 // composite is a Type 0 font: codes of one to four bytes that select
 // characters by id.
 type composite struct {
-	toUnicode *CMap                   // nil if there is none
-	encoding  *CMap                   // codes to CIDs; nil if they are the same
-	codes     codeReader              // what is known of the codes without a table
-	cidText   func(cid uint32) string // nil if unknown
-	widths    spans[float64]
-	width     float64 // of characters that are not in widths
+	file     *cos.File
+	unicode  unicodeCMap
+	encoding *CMap                   // codes to CIDs
+	form     codeForm                // what the codes are as Unicode
+	cidText  func(cid uint32) string // by the character collection; nil if that is unknown
+	program  func(cid uint32) string // by the font program; "" where it does not say
+	metrics  cidMetrics              // along the line
 
-	// seen holds the glyphs of two-byte codes shown so far, by their first and
-	// second byte; nearly all composite fonts have only such codes.
-	seen [256]*[256]seenGlyph
+	glyphs []Glyph // those shown so far; the first stands for none
+	// singles, pairs and longer are where in glyphs a code of one, two or more
+	// bytes is, 0 if it is not; nearly all composite fonts have only pairs.
+	singles [256]uint16
+	pairs   [256]*[256]uint16
+	longer  map[uint32]uint16
 }
 
-type seenGlyph struct {
-	Glyph
-	known bool
-}
+// maxGlyphs bounds the glyphs a composite font remembers.
+const maxGlyphs = 1 << 16
 
 func loadComposite(file *cos.File, d cos.Dict) *Font {
 	var descendant cos.Dict
 	if list := file.List(d["DescendantFonts"]); len(list) > 0 {
 		descendant = file.Dict(list[0])
 	}
-	c := &composite{toUnicode: toUnicode(file, d), codes: codeReader{size: fixed(2)}, width: 1}
-	if w, ok := file.Number(descendant["DW"]); ok {
-		c.width = w / 1000
-	}
-	c.loadWidths(file, file.Array(descendant["W"]))
-	collection := string(file.String(file.Dict(descendant["CIDSystemInfo"])["Ordering"]))
-
-	name, vertical := c.loadEncoding(file, d["Encoding"])
-	if name != "" && name != "Identity-H" && name != "Identity-V" {
-		if table, of, ok := predefined(name); ok {
-			c.encoding = table
-			if collection == "" || collection == "Identity" {
-				collection = of
-			}
-		} else if codes, ok := legacy(name); ok && c.encoding == nil {
-			c.codes = codes
+	c := &composite{file: file, unicode: loadUnicode(file, d), glyphs: make([]Glyph, 1, 64)}
+	c.loadEncoding(file, d["Encoding"])
+	ordering := c.encoding.ordering // what the CIDs are, whatever the font says they are
+	for _, d := range []cos.Dict{descendant, file.Dict(d["Encoding"])} {
+		if ordering == "" || ordering == "Identity" {
+			ordering = string(file.String(file.Dict(d["CIDSystemInfo"])["Ordering"]))
 		}
 	}
-	c.cidText = collectionText(collection)
-	if c.cidText == nil && c.toUnicode == nil && c.codes.text == nil {
-		c.cidText = programText(file, descendant)
+	c.cidText = collectionText(ordering)
+	c.program = programText(file, descendant)
+	if c.encoding.vertical {
+		c.metrics = verticalMetrics(file, descendant)
+	} else {
+		c.metrics = horizontalMetrics(file, descendant)
 	}
-	return &Font{Vertical: vertical || isVertical(name), composite: c}
+	return &Font{Vertical: c.encoding.vertical, composite: c}
 }
 
 // loadEncoding reads the Encoding of a Type 0 font: the name of a predefined
-// CMap, or an embedded one, which may build upon a predefined one.
-func (c *composite) loadEncoding(file *cos.File, o cos.Object) (name string, vertical bool) {
+// CMap, or an embedded one, which may build upon a predefined one. Where there
+// is neither the codes are the CIDs.
+func (c *composite) loadEncoding(file *cos.File, o cos.Object) {
+	name := string(file.Name(o))
 	s := file.Stream(o)
-	if s == nil {
-		return string(file.Name(o)), false
+	if s != nil {
+		c.encoding = embeddedCMap(file, s, maxUses)
+		if c.encoding.HasCIDs() {
+			return
+		}
+		name = string(file.Name(s.Dict["CMapName"]))
 	}
-	data, _ := file.DecodePrefix(s, maxCMap) // a damaged CMap still maps some codes
-	table := ParseCMap(data)
-	mode, _ := file.Int(s.Dict["WMode"])
-	vertical = table.vertical || mode == 1
-	if table.HasCIDs() {
-		c.encoding = table
-		return string(file.Name(s.Dict["CMapName"])), vertical
+	c.form = formOf(name)
+	base, ok := predefined(name)
+	switch {
+	case s == nil && ok:
+		c.encoding = base
+	case s == nil:
+		c.encoding = identityCMap()
+		c.encoding.vertical = strings.HasSuffix(name, "-V")
+	case ok:
+		c.encoding.complete(base)
+	default:
+		c.encoding.identify()
 	}
-	if use := file.Name(s.Dict["UseCMap"]); use != "" {
-		return string(use), vertical
-	}
-	if table.Use != "" {
-		return table.Use, vertical
-	}
-	return string(file.Name(s.Dict["CMapName"])), vertical
 }
 
-// loadWidths reads the W array: "first [w w …]" or "first last w", in
-// thousandths.
-func (c *composite) loadWidths(file *cos.File, w cos.Array) {
-	const maxCID = 0xffff
-	for len(w) >= 2 {
-		first, ok := file.Int(w[0])
-		if !ok || first < 0 || first > maxCID {
-			break
-		}
-		if list, isList := file.Resolve(w[1]).(cos.Array); isList {
-			for i, o := range list[:min(len(list), maxCID+1)] {
-				if v, ok := file.Number(o); ok {
-					c.widths.add(0, uint32(first+i), uint32(first+i), v/1000)
-				}
-			}
-			w = w[2:]
-			continue
-		}
-		if len(w) < 3 {
-			break
-		}
-		last, ok := file.Int(w[1])
-		v, okWidth := file.Number(w[2])
-		if ok && okWidth && last >= first && last <= maxCID {
-			c.widths.add(0, uint32(first), uint32(last), v/1000)
-		}
-		w = w[3:]
+// formOf returns what the name of a predefined CMap says of its codes.
+func formOf(name string) codeForm {
+	switch {
+	case strings.Contains(name, "UTF16"), strings.Contains(name, "UCS2"):
+		return utf16Form
+	case strings.Contains(name, "UTF8"):
+		return utf8Form
+	case strings.Contains(name, "UTF32"):
+		return utf32Form
 	}
-	c.widths.sort()
+	return opaque
 }
 
-// programText maps CIDs to text by the Unicode cmap of the embedded TrueType
-// program. It returns nil if that does not apply: with an explicit map from
-// CIDs to glyphs the CIDs may be anything.
-func programText(file *cos.File, descendant cos.Dict) func(uint32) string {
-	program := file.Stream(file.Dict(descendant["FontDescriptor"])["FontFile2"])
-	if program == nil || file.Stream(descendant["CIDToGIDMap"]) != nil {
-		return nil
-	}
-	data, _ := file.DecodePrefix(program, maxProgram) // of a damaged program the cmap may be whole
-	characters := glyphCharacters(data)
+// programText maps CIDs to text by what the embedded program says of its
+// glyphs. The program is read at the first need: most fonts have a ToUnicode
+// CMap for all they show.
+func programText(file *cos.File, descendant cos.Dict) func(cid uint32) string {
+	var p *program
+	var glyphs sfnt // two bytes for each CID
+	read := false
 	return func(cid uint32) string {
-		if r, ok := characters[int(cid)]; ok {
-			return string(r)
+		if !read {
+			p = loadProgram(file, file.Dict(descendant["FontDescriptor"]))
+			if s := file.Stream(descendant["CIDToGIDMap"]); s != nil && p != nil {
+				glyphs, _ = file.DecodePrefix(s, 2*(maxCID+1))
+			}
+			read = file.BudgetErr() == nil // otherwise something may be missing
 		}
-		return ""
+		if p == nil {
+			return ""
+		}
+		glyph := int(cid)
+		switch {
+		case glyphs != nil:
+			glyph = glyphs.u16(2 * glyph)
+		case p.cff != nil && p.cff.byCID:
+			glyph = slices.Index(p.cff.charset, uint16(cid))
+		}
+		if glyph <= 0 {
+			return ""
+		}
+		return p.glyphText(glyph)
 	}
 }
 
 func (c *composite) next(s []byte) (Glyph, int) {
-	size := c.codes.size
-	if c.encoding != nil {
-		size = c.encoding.Next
+	n := c.encoding.Next(s)
+	var known uint16
+	switch n {
+	case 1:
+		known = c.singles[s[0]]
+	case 2:
+		if row := c.pairs[s[0]]; row != nil {
+			known = row[s[1]]
+		}
+	default:
+		known = c.longer[bigEndian(s[:n])]
 	}
-	n := size(s)
-	if n != 2 {
-		return c.glyph(s[:n]), n
+	if known == 0 {
+		return c.learn(s[:n]), n
 	}
-	row := c.seen[s[0]]
-	if row == nil {
-		row = new([256]seenGlyph)
-		c.seen[s[0]] = row
+	return c.glyphs[known], n
+}
+
+// learn looks up a code and remembers its glyph.
+func (c *composite) learn(code []byte) Glyph {
+	g := c.glyph(code)
+	if len(c.glyphs) >= maxGlyphs || g.Text == "" && c.file.BudgetErr() != nil {
+		return g // without a budget its text may be missing for now
 	}
-	g := &row[s[1]]
-	if !g.known {
-		g.Glyph, g.known = c.glyph(s[:2]), true
+	place := uint16(len(c.glyphs))
+	c.glyphs = append(c.glyphs, g)
+	switch len(code) {
+	case 1:
+		c.singles[code[0]] = place
+	case 2:
+		row := c.pairs[code[0]]
+		if row == nil {
+			row = new([256]uint16)
+			c.pairs[code[0]] = row
+		}
+		row[code[1]] = place
+	default:
+		if c.longer == nil {
+			c.longer = map[uint32]uint16{}
+		}
+		c.longer[bigEndian(code)] = place
 	}
-	return g.Glyph, 2
+	return g
 }
 
 // glyph looks up one code.
 func (c *composite) glyph(code []byte) Glyph {
 	value, size := bigEndian(code), len(code)
-	cid := value
-	if c.encoding != nil {
-		cid = c.encoding.CID(value, size)
+	cid := c.encoding.CID(value, size)
+	return Glyph{
+		Text:  c.text(value, size, cid),
+		Width: c.metrics.advance(cid),
+		Space: size == 1 && value == ' ',
 	}
-	g := Glyph{Text: c.text(code, value, cid), Width: c.width, Space: size == 1 && value == ' '}
-	if w, ok := c.widths.find(0, cid); ok {
-		g.Width = w.value
-	}
-	return g
 }
 
-func (c *composite) text(code []byte, value, cid uint32) string {
-	if c.toUnicode != nil {
-		for _, size := range [...]int{len(code), 2, 1} { // writers disagree on the length
-			if text, ok := c.toUnicode.Text(value, size); ok {
-				return text
-			}
-		}
+// text asks what knows best first (ISO 32000-2, 9.10.2).
+func (c *composite) text(code uint32, size int, cid uint32) string {
+	if text, ok := c.unicode.text(code, size, cid); ok {
+		return text
 	}
 	if c.cidText != nil {
 		if text := c.cidText(cid); text != "" {
 			return text
 		}
 	}
-	if c.codes.text != nil {
-		return c.codes.text(code)
+	if text := c.form.text(code, size); text != "" {
+		return text
 	}
-	return ""
+	return c.program(cid)
 }

@@ -6,48 +6,65 @@ import (
 	"github.com/batchfleet/batchfleet/pdf/cos"
 )
 
-// charset maps the codes of a simple font to text; "" is no text.
-type charset [256]string
+// encoding returns the text of a code of a simple font, "" for none.
+type encoding func(code byte) string
 
-// baseEncoding returns a copy of one of the encodings of ISO 32000-1, annex D.
-// A name it does not know gives the standard encoding.
-func baseEncoding(name cos.Name) charset {
+// baseEncoding returns one of the encodings of ISO 32000-2, annex D, that a font
+// may name, or nil for another name: the font then has its own encoding. The
+// standard encoding is not one of them, and readers agree to ignore the name.
+func baseEncoding(name cos.Name) encoding {
 	switch name {
 	case "MacRomanEncoding":
-		return fromCharmap(charmap.Macintosh)
+		return macRoman
 	case "WinAnsiEncoding":
-		e := fromCharmap(charmap.Windows1252)
-		e[0xA0], e[0xAD] = " ", "-"
-		for code := 0x80; code < 0xA0; code++ {
-			if e[code] == "" {
-				e[code] = "•" // unused codes above 0o40 are bullets
-			}
-		}
-		return e
+		return winAnsi
+	case "MacExpertEncoding":
+		return func(code byte) string { return knownText(macExpertName(code)) }
 	}
-	return standardEncoding()
+	return nil
 }
 
-func fromCharmap(m *charmap.Charmap) (e charset) {
-	for code := 32; code < 256; code++ {
-		if r := m.DecodeByte(byte(code)); r >= ' ' && r != '\uFFFD' && (r < 0x7F || r > 0x9F) {
-			e[code] = string(r)
-		}
+func macRoman(code byte) string {
+	if code == 0xDB {
+		return "¤" // the euro, which came here later, is not in the encoding of PDF
 	}
-	return e
+	return fromCharmap(charmap.Macintosh, code)
 }
 
-func standardEncoding() (e charset) {
-	for code := byte(' '); code <= '~'; code++ {
-		e[code] = string(rune(code))
+func winAnsi(code byte) string {
+	switch code {
+	case 0xA0:
+		return " "
+	case 0xAD:
+		return "-"
 	}
-	e['\''], e['`'] = "’", "‘"
-	for code, name := range standardUpper {
-		if name != "" {
-			e[code+161] = GlyphText(name)
-		}
+	if text := fromCharmap(charmap.Windows1252, code); text != "" || code < 0x7F {
+		return text
 	}
-	return e
+	return "•" // unused codes above 0o40 are bullets
+}
+
+func fromCharmap(m *charmap.Charmap, code byte) string {
+	switch r := m.DecodeByte(code); {
+	case r < ' ', r >= 0x7F && r <= 0x9F, r == '\uFFFD', r == '\uF8FF': // the last is Apple's logo
+		return ""
+	default:
+		return string(r)
+	}
+}
+
+func standard(code byte) string {
+	switch {
+	case code == '\'':
+		return "’"
+	case code == '`':
+		return "‘"
+	case code >= ' ' && code <= '~':
+		return string(rune(code))
+	case code >= 161 && int(code)-161 < len(standardUpper):
+		return knownText(standardUpper[code-161])
+	}
+	return ""
 }
 
 // standardUpper is the standard encoding from code 161 on.
@@ -60,19 +77,39 @@ var standardUpper = [...]string{
 	"", "ae", "", "", "", "dotlessi", "", "", "lslash", "oslash", "oe", "germandbls", "", "", "", "", // 240
 }
 
-// differ applies a Differences array: a number sets the code of the names
-// after it.
-func (e *charset) differ(file *cos.File, differences cos.Array) {
+// differences is what the Differences array of an encoding says.
+type differences struct {
+	names     [256]cos.Name
+	numbering numbering
+}
+
+// loadDifferences reads a Differences array: a number sets the code of the
+// names after it. It returns nil if there are none.
+func loadDifferences(file *cos.File, list cos.Array) *differences {
+	const maxEntries = 4096 // twice each code and its name would be 1024
+	d := &differences{}
+	var names []string
+	var starts []int
 	code := 0
-	for _, o := range differences {
+	for _, o := range list[:min(len(list), maxEntries)] {
 		switch v := file.Resolve(o).(type) {
 		case int:
 			code = v
+			starts = append(starts, v)
+		case float64: // against the specification
+			code = int(max(-1, min(v, 256)))
+			starts = append(starts, code)
 		case cos.Name:
-			if code >= 0 && code < len(e) {
-				e[code] = GlyphText(string(v))
+			names = append(names, string(v))
+			if code >= 0 && code < len(d.names) {
+				d.names[code] = v
 				code++
 			}
 		}
 	}
+	if len(names) == 0 {
+		return nil
+	}
+	d.numbering = numberingOf(names, starts)
+	return d
 }

@@ -127,6 +127,7 @@ func TestF71Widths(t *testing.T) {
 		{"composite, listed one by one", "<</Subtype /Type0 /Encoding /Identity-H /DescendantFonts [<</W [5 [100 200] 9 20 300]>>]>>", "\x00\x06", 0.2},
 		{"composite, range", "<</Subtype /Type0 /Encoding /Identity-H /DescendantFonts [<</W [5 [100 200] 9 20 300]>>]>>", "\x00\x14", 0.3},
 		{"composite, default of the font", "<</Subtype /Type0 /Encoding /Identity-H /DescendantFonts [<</DW 400 /W [5 [100]]>>]>>", "\x00\x06", 0.4},
+		{"composite, between two that are alike", "<</Subtype /Type0 /Encoding /Identity-H /DescendantFonts [<</DW 300 /W [5 [100] 9 [100]]>>]>>", "\x00\x07", 0.3},
 		{"composite, default", "<</Subtype /Type0 /Encoding /Identity-H /DescendantFonts [<<>>]>>", "\x00\x06", 1},
 	}
 	for _, tt := range tests {
@@ -148,20 +149,6 @@ func TestSpaceIsASingleByte(t *testing.T) {
 	}
 }
 
-func TestVerticalFonts(t *testing.T) {
-	for dict, want := range map[string]bool{
-		"<</Subtype /Type0 /Encoding /Identity-V>>": true,
-		"<</Subtype /Type0 /Encoding /Identity-H>>": false,
-		"<</Subtype /Type0 /Encoding /V>>":          true,
-		"<</Subtype /Type0 /Encoding 4 0 R>>":       true,
-		"<</Subtype /Type1>>":                       false,
-	} {
-		if got := load(t, dict, asStream("/WMode 1 def <0000> <ffff> 0 endcidrange")).Vertical; got != want {
-			t.Errorf("%s: vertical is %v", dict, got)
-		}
-	}
-}
-
 // trueType returns a font program with a cmap of format 4 that maps A and B to
 // glyphs 3 and 4, and one of format 12 that maps U+1F600 to glyph 5.
 func trueType() string {
@@ -174,51 +161,7 @@ func trueType() string {
 	format4 := u16(4, 32, 0, 4, 0, 0, 0) + u16('B', 0xffff) + u16(0) + u16('A', 0xffff) + u16(0x10000+3-'A', 1) + u16(0, 0)
 	format12 := u16(12, 0, 0, 28, 0, 0, 0, 1, 1, 0xf600, 1, 0xf600, 0, 5)
 	table := u16(0, 2) + u16(3, 1, 0, 20) + u16(3, 10, 0, 20+len(format4)) + format4 + format12
-	return u16(0, 1, 1, 0, 0, 0) + "cmap" + u16(0, 0, 0, 28, 0, len(table)) + table
-}
-
-func TestF71TrueTypeCmap(t *testing.T) {
-	dict := "<</Subtype /Type0 /Encoding /Identity-H /DescendantFonts [<</FontDescriptor <</FontFile2 4 0 R>> /CIDToGIDMap %s>>]>>"
-	f := load(t, fmt.Sprintf(dict, "/Identity"), asStream(trueType()))
-	if got := text(f, "\x00\x03\x00\x04\x00\x05\x00\x06"); got != "AB😀" {
-		t.Errorf("got %q", got)
-	}
-	f = load(t, fmt.Sprintf(dict, "4 0 R"), asStream(trueType()))
-	if got := text(f, "\x00\x03"); got != "" {
-		t.Errorf("with a map of its own: got %q", got)
-	}
-}
-
-func TestCMapCodesAreBoxes(t *testing.T) {
-	c := font.ParseCMap([]byte("<8140> <9ffc> <00> <80> endcodespacerange"))
-	for s, want := range map[string]int{"\x81\x40": 2, "\x81\x3f": 1, "\x41\x81": 1, "\x9f\xfc": 2, "\x9f": 1} {
-		if got := c.Next([]byte(s)); got != want {
-			t.Errorf("code of %x is %d bytes, want %d", s, got, want)
-		}
-	}
-}
-
-func FuzzCMap(f *testing.F) {
-	f.Add([]byte("/WMode 1 def <00> <ff> endcodespacerange <01> <0041> endbfchar <02> <09> <0041> <0a> <0b> [<0041> /B] endbfrange <00> <ff> 1 endcidrange /X usecmap"), []byte("\x00\x01\x02"))
-	f.Add([]byte("<ffffffff> <ffffffff> <00> endbfrange"), []byte("\xff\xff\xff\xff"))
-	f.Fuzz(func(t *testing.T, src, codes []byte) {
-		c := font.ParseCMap(src)
-		for len(codes) > 0 {
-			n := c.Next(codes)
-			if n < 1 || n > len(codes) {
-				t.Fatalf("code of %d bytes in %d", n, len(codes))
-			}
-			var code uint32
-			for _, b := range codes[:n] {
-				code = code<<8 | uint32(b)
-			}
-			c.CID(code, n)
-			if text, _ := c.Text(code, n); len(text) > 1024 {
-				t.Errorf("a code has %d bytes of text", len(text))
-			}
-			codes = codes[n:]
-		}
-	})
+	return u16(1, 0, 1, 0, 0, 0) + "cmap" + u16(0, 0, 0, 28, 0, len(table)) + table
 }
 
 func FuzzFontProgram(f *testing.F) {

@@ -12,41 +12,50 @@ import (
 // searched for its encoding.
 const maxType1Header = 32 << 10
 
+// isType1 reports whether program begins as a Type 1 font, as plain text or
+// with the segment headers of a PFB file.
+func isType1(program []byte) bool {
+	return bytes.HasPrefix(program, []byte("%!")) || bytes.HasPrefix(program, []byte{0x80, 1})
+}
+
 // type1Encoding reads "dup 65 /A put" lines from the clear part of a Type 1
-// font program. ok is false if the font uses the standard encoding or has none
-// that can be read.
-func type1Encoding(program []byte) (e charset, ok bool) {
+// font program. It returns nil if the font uses the standard encoding or has
+// none that can be read.
+func type1Encoding(program []byte) *[256]string {
 	_, rest, found := bytes.Cut(program, []byte("/Encoding"))
 	if !found {
-		return e, false
+		return nil
 	}
+	var names *[256]string
 	l := cos.NewLexer(rest)
-	var code, name cos.Token
+	code, name := -1, ""
 	for {
 		l.Recycle()
 		t := l.Next()
 		switch {
 		case t.Kind == cos.EOF:
-			return e, ok
+			return names
 		case t.Kind == cos.Integer:
-			code = t
+			code = t.Int()
 		case t.Kind == cos.NameToken:
-			name = cos.Token{Kind: t.Kind, Bytes: bytes.Clone(t.Bytes)}
+			name = string(t.Bytes[:min(len(t.Bytes), maxGlyphName)])
 		case t.Kind != cos.Keyword:
 		case string(t.Bytes) == "StandardEncoding":
-			return e, false
+			return nil
 		case string(t.Bytes) == "put":
-			if c := code.Int(); c >= 0 && c < len(e) && name.Kind == cos.NameToken {
-				e[c] = GlyphText(string(name.Bytes))
-				ok = true
+			if names == nil {
+				names = new([256]string)
+			}
+			if code >= 0 && code < len(names) && name != "" {
+				names[code] = name
 			}
 		case string(t.Bytes) == "dup":
-			code, name = cos.Token{}, cos.Token{}
+			code, name = -1, ""
 		case string(t.Bytes) == "readonly", string(t.Bytes) == "currentdict", string(t.Bytes) == "eexec":
-			return e, ok
+			return names
 		case strings.HasPrefix(string(t.Bytes), "8#"): // radix notation, of some old foundries
 			if v, err := strconv.ParseUint(string(t.Bytes[2:]), 8, 8); err == nil {
-				code = cos.Token{Kind: cos.Integer, Number: float64(v)}
+				code = int(v)
 			}
 		}
 	}

@@ -58,8 +58,21 @@ func Pages(texts ...string) *Builder {
 		contents := b.Flate("", Contents(text))
 		fmt.Fprintf(&kids, "%d 0 R ", b.Add("<</Type /Page /Parent 2 0 R /Contents %d 0 R>>", contents))
 	}
-	b.Set(2, "<</Type /Pages /Count %d /Kids [%s] /MediaBox [0 0 595 842] /Resources <</Font <</F 3 0 R>>>>>>", len(texts), kids.String())
+	b.Set(2, "<</Type /Pages /Count %d /Kids [%s] /MediaBox %s /Resources <</Font <</F 3 0 R>>>>>>", len(texts), kids.String(), mediaBox(texts))
 	return b
+}
+
+// mediaBox returns a page as large as it takes to hold each of texts, and A4 at
+// least.
+func mediaBox(texts []string) string {
+	width, bottom := 595, 0
+	for _, text := range texts {
+		bottom = min(bottom, 700-14*strings.Count(text, "\n"))
+		for line := range strings.SplitSeq(text, "\n") {
+			width = max(width, 72+12*len(line))
+		}
+	}
+	return fmt.Sprintf("[0 %d %d 842]", bottom, width)
 }
 
 // Contents returns a content stream that shows the lines of text in font F.

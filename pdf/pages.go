@@ -1,0 +1,80 @@
+package pdf
+
+import (
+	"iter"
+	"sync"
+	"sync/atomic"
+)
+
+// Pages reads the pages from number from on, counted from 1, and yields them
+// in order. A page that fails comes with its error, and the iteration goes on.
+//
+// With more than one of [Options].Workers, pages are read ahead, a few dozen at
+// most; no goroutine is left when the iteration ends.
+func (d *Document) Pages(from int) iter.Seq2[Page, error] {
+	from = max(1, from)
+	if d.opts.Workers > 1 && from < d.NumPages() {
+		return func(yield func(Page, error) bool) { d.readAhead(from, yield) }
+	}
+	return func(yield func(Page, error) bool) {
+		for n := from; n <= d.NumPages(); n++ {
+			if !yield(d.Page(n)) {
+				return
+			}
+		}
+	}
+}
+
+// batchPages is how many pages one goroutine reads in a row. Pages that stand
+// together share fonts and object streams, which each reader loads for itself.
+const batchPages = 8
+
+// batch is a run of pages read by one goroutine.
+type batch struct {
+	first, last int
+	read        chan pageResult // holds all of them: reading never waits
+}
+
+type pageResult struct {
+	page Page
+	err  error
+}
+
+// readAhead yields the pages from number from on while others read the next.
+func (d *Document) readAhead(from int, yield func(Page, error) bool) {
+	workers := min(d.opts.Workers, (d.NumPages()-from)/batchPages+1)
+	work := make(chan batch, 2*workers)    // for the workers, which may take the next at any time
+	pending := make(chan batch, 2*workers) // the same for who yields, in order
+	var stopped atomic.Bool
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stopped.Store(true)
+	defer close(work)
+	for range workers {
+		wg.Go(func() {
+			for b := range work {
+				for n := b.first; n <= b.last && !stopped.Load(); n++ {
+					page, err := d.Page(n)
+					b.read <- pageResult{page, err}
+				}
+				close(b.read)
+			}
+		})
+	}
+	next := from
+	hand := func() {
+		for next <= d.NumPages() && len(pending) < cap(pending) {
+			b := batch{next, min(next+batchPages-1, d.NumPages()), make(chan pageResult, batchPages)}
+			work <- b
+			pending <- b
+			next = b.last + 1
+		}
+	}
+	for hand(); len(pending) > 0; hand() {
+		for r := range (<-pending).read {
+			if !yield(r.page, r.err) {
+				return
+			}
+		}
+	}
+}
