@@ -1,6 +1,8 @@
 package content
 
 import (
+	"slices"
+
 	"github.com/batchfleet/batchfleet/pdf/cos"
 	"github.com/batchfleet/batchfleet/pdf/font"
 )
@@ -64,13 +66,14 @@ func (in *interpreter) run(data []byte, resources cos.Dict, g graphics, depth in
 	}()
 	l := cos.NewLexer(data)
 	for {
-		t := l.Next()
+		t := s.nextOperand()
+		l.Scan(t)
 		switch t.Kind {
 		case cos.EOF:
 			return
 		case cos.Integer, cos.Real, cos.StringToken, cos.NameToken:
 			if len(s.operands) < maxOperands {
-				s.operands = append(s.operands, t)
+				s.operands = s.operands[:len(s.operands)+1]
 			}
 		case cos.ArrayOpen, cos.ArrayClose, cos.DictOpen, cos.DictClose:
 		case cos.Keyword:
@@ -87,6 +90,13 @@ func (in *interpreter) run(data []byte, resources cos.Dict, g graphics, depth in
 			l.Recycle()
 		}
 	}
+}
+
+// nextOperand returns room for one more token behind the operands.
+func (s *stream) nextOperand() *cos.Token {
+	n := len(s.operands)
+	s.operands = slices.Grow(s.operands, 1)
+	return &s.operands[:n+1][n]
 }
 
 func (in *interpreter) image() {
@@ -109,9 +119,9 @@ func skipInlineImage(l *cos.Lexer) {
 	}
 }
 
-// number returns operand i, counted from the first; 0 if there is none.
+// number returns operand i, counted from the first; 0 if it is no number.
 func (s *stream) number(i int) float64 {
-	if i >= len(s.operands) {
+	if i >= len(s.operands) || s.operands[i].Kind > cos.Real {
 		return 0
 	}
 	return s.operands[i].Number
@@ -200,7 +210,7 @@ func (s *stream) setFont() {
 	if n < 2 || s.operands[n-2].Kind != cos.NameToken {
 		return
 	}
-	s.size = s.operands[n-1].Number
+	s.size = s.number(n - 1)
 	name := s.operands[n-2].Bytes
 	f, ok := s.byName[cos.Name(name)]
 	if !ok {

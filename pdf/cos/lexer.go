@@ -20,7 +20,8 @@ const (
 // Token is one lexical unit of PDF syntax.
 type Token struct {
 	Kind Kind
-	// Number is the value of an Integer or Real. Integers are exact: whole
+	// Number is the value of an Integer or Real, and means nothing in others.
+	// Integers are exact: whole
 	// numbers beyond ±9e15 are returned as Real.
 	Number float64
 	// Bytes is the decoded content of a String, Name or Keyword. It may alias
@@ -83,50 +84,70 @@ func (l *Lexer) skipSpace() {
 // Next returns the next token; its Kind is EOF at the end of the source and
 // ever after.
 func (l *Lexer) Next() Token {
+	var t Token
+	l.Scan(&t)
+	return t
+}
+
+// Scan is [Lexer.Next] for callers with room for the token: most tokens are
+// numbers of drawings, and copying each takes longer than reading it.
+func (l *Lexer) Scan(t *Token) {
+	t.Bytes = nil
 	for {
 		l.skipSpace()
 		if l.pos >= len(l.src) {
-			return Token{Kind: EOF}
+			t.Kind = EOF
+			return
 		}
 		c := l.src[l.pos]
 		switch c {
 		case '/':
-			return Token{Kind: NameToken, Bytes: l.name()}
+			t.Kind, t.Bytes = NameToken, l.name()
+			return
 		case '(':
-			return Token{Kind: StringToken, Bytes: l.literal()}
+			t.Kind, t.Bytes = StringToken, l.literal()
+			return
 		case '<':
 			if l.follows('<') {
 				l.pos += 2
-				return Token{Kind: DictOpen}
+				t.Kind = DictOpen
+				return
 			}
-			return Token{Kind: StringToken, Bytes: l.hex()}
+			t.Kind, t.Bytes = StringToken, l.hex()
+			return
 		case '>':
 			if l.follows('>') {
 				l.pos += 2
-				return Token{Kind: DictClose}
+				t.Kind = DictClose
+				return
 			}
 			l.pos++ // a stray one
 			continue
 		case '[':
 			l.pos++
-			return Token{Kind: ArrayOpen}
+			t.Kind = ArrayOpen
+			return
 		case ']':
 			l.pos++
-			return Token{Kind: ArrayClose}
+			t.Kind = ArrayClose
+			return
 		case '{', '}', ')':
 			l.pos++
-			return Token{Kind: Keyword, Bytes: l.src[l.pos-1 : l.pos]}
+			t.Kind, t.Bytes = Keyword, l.src[l.pos-1:l.pos]
+			return
 		}
 		word := l.word()
 		if c <= '9' { // no letter begins a number
 			if v, real, ok := number(word); ok {
+				t.Kind, t.Number = Integer, v
 				if real {
-					return Token{Kind: Real, Number: v}
+					t.Kind = Real
 				}
-				return Token{Kind: Integer, Number: v}
+				return
 			}
 		}
-		return Token{Kind: Keyword, Bytes: word}
+		t.Kind, t.Bytes = Keyword, word
+		return
 	}
 }
 
