@@ -33,7 +33,7 @@ func TestF75AgreesWithOtherReaders(t *testing.T) {
 			}
 			var ours []string
 			doc := open(t, data, pdf.Options{Password: d.password})
-			for p, err := range doc.Pages(1) {
+			for p, err := range doc.Pages(1, doc.NumPages()) {
 				if err != nil {
 					t.Error(err)
 				}

@@ -28,7 +28,7 @@ func readAll(t *testing.T, data []byte, opts pdf.Options) {
 	}
 	d.Info()
 	d.Outline()
-	for p, err := range d.Pages(1) {
+	for p, err := range d.Pages(1, d.NumPages()) {
 		noPanic(t, err)
 		if len(p.Text) > opts.MaxTextBytes {
 			t.Errorf("page %d has %d bytes of text", p.Number, len(p.Text))

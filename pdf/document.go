@@ -1,10 +1,10 @@
 // Package pdf reads the text of PDF documents, page by page: their words, the
 // number of images, the metadata and the outline. It renders nothing.
 //
-// [Open] finds the pages; [Document.Page] and [Document.Pages] read them one
-// at a time. The file is read into memory whole, so its caller decides how
-// large a file it takes; beyond that a document keeps references to its pages,
-// not pages, about 20 bytes each. Every other piece of work has a limit, see
+// [OpenFile] and [Open] find the pages; [Document.Page] and [Document.Pages]
+// read them one at a time. A document keeps references to its pages, not pages,
+// about 20 bytes each, so that one of a hundred thousand takes no more memory
+// than its file and a few caches. Every piece of work has a limit, see
 // [Options]: a hostile file costs bounded time and memory, and damaged files
 // are read as far as they make sense.
 //
@@ -76,6 +76,7 @@ type Document struct {
 	tree pageTree
 
 	source *cos.File // what readers clone; nothing is read from it
+	unmap  func() error
 
 	mu   sync.Mutex
 	idle []*reader
@@ -111,19 +112,25 @@ func (r *reader) done() {
 	r.idle = append(r.idle, r)
 }
 
-// Open reads the size bytes of r and finds the document's pages. r is not used
-// after Open returns. A document without pages is no error. The errors are
-// [ErrNotPDF], [ErrPassword], [ErrDamaged] and [ErrLimit], wrapped, and those
-// of r.
-func Open(r io.ReaderAt, size int64, opts Options) (d *Document, err error) {
-	defer recovered("open document", &err)
+// Open reads the size bytes of r into memory and finds the document's pages. r
+// is not used after Open returns. A document without pages is no error. The
+// errors are [ErrNotPDF], [ErrPassword], [ErrDamaged] and [ErrLimit], wrapped,
+// and those of r.
+func Open(r io.ReaderAt, size int64, opts Options) (*Document, error) {
 	if size <= 0 {
-		return nil, fmt.Errorf("open document: empty file: %w", ErrNotPDF)
+		return nil, errEmpty
 	}
 	data := make([]byte, size)
 	if n, err := r.ReadAt(data, 0); n < len(data) {
 		return nil, fmt.Errorf("read document: %w", err)
 	}
+	return newDocument(data, opts)
+}
+
+var errEmpty = fmt.Errorf("open document: empty file: %w", ErrNotPDF)
+
+func newDocument(data []byte, opts Options) (d *Document, err error) {
+	defer recovered("open document", &err)
 	d = &Document{opts: opts.withDefaults()}
 	file, err := cos.Open(data, cos.Options{Password: opts.Password, MaxStream: d.opts.MaxStreamBytes})
 	switch {

@@ -28,7 +28,7 @@ func open(tb testing.TB, data []byte, opts pdf.Options) *pdf.Document {
 func text(tb testing.TB, d *pdf.Document) string {
 	tb.Helper()
 	var pages []string
-	for p, err := range d.Pages(1) {
+	for p, err := range d.Pages(1, d.NumPages()) {
 		if err != nil {
 			tb.Error(err)
 		}
@@ -288,7 +288,7 @@ func TestF72HundredThousandPages(t *testing.T) {
 		t.Fatalf("%d pages, want %d", d.NumPages(), pages)
 	}
 	read := 0
-	for p, err := range d.Pages(pages - 2000) {
+	for p, err := range d.Pages(pages-2000, pages) {
 		if err != nil || p.Text != "the same on every page" {
 			t.Fatalf("page %d: %q, %v", p.Number, p.Text, err)
 		}

@@ -19,7 +19,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s: %d page\n", doc.Info().Title, doc.NumPages())
-	for page, err := range doc.Pages(1) {
+	for page, err := range doc.Pages(1, doc.NumPages()) {
 		if err != nil {
 			log.Print(err) // the other pages may still be read
 		}

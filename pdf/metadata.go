@@ -28,6 +28,7 @@ const maxMetadata = 4 << 10
 // Info returns the document's metadata, from its information dictionary. What
 // is damaged is left empty.
 func (d *Document) Info() Info {
+	defer faultsPanic()()
 	r := d.reader()
 	defer r.done()
 	r.file.SetBudget(d.opts.MaxPageBytes)

@@ -23,6 +23,7 @@ const (
 func (d *Document) Outline() (items []OutlineItem) {
 	var err error // a panic ends the outline where it happened
 	defer recovered("read outline", &err)
+	defer faultsPanic()()
 	r := d.reader()
 	defer r.done()
 	r.file.SetBudget(d.opts.MaxPageBytes)

@@ -29,6 +29,7 @@ func (d *Document) Page(n int) (p Page, err error) {
 		return p, fmt.Errorf("read page %d: the document has %d", n, len(d.tree.pages))
 	}
 	defer recovered(fmt.Sprintf("read page %d", n), &err)
+	defer faultsPanic()()
 	r := d.reader()
 	defer r.done()
 	r.file.SetBudget(d.opts.MaxPageBytes)

@@ -44,7 +44,7 @@ func TestIterationGoesOnAfterAPageThatFails(t *testing.T) {
 	b.Set(6, "<</Filter /FlateDecode /Length 4>>\nstream\n\xff\xff\xff\xff\nendstream")
 	d := open(t, b.Table(""), pdf.Options{})
 	var got []string
-	for p, err := range d.Pages(1) {
+	for p, err := range d.Pages(1, d.NumPages()) {
 		got = append(got, fmt.Sprintf("%d %s %v", p.Number, p.Text, err != nil))
 	}
 	if want := "[1 one false 2  true 3 three false]"; fmt.Sprint(got) != want {
@@ -55,7 +55,7 @@ func TestIterationGoesOnAfterAPageThatFails(t *testing.T) {
 func TestPagesMayBeginAnywhereAndEndEarly(t *testing.T) {
 	d := open(t, pdftest.Pages("a", "b", "c", "d").Table(""), pdf.Options{})
 	var got []int
-	for p, err := range d.Pages(2) {
+	for p, err := range d.Pages(2, d.NumPages()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestPagesMayBeginAnywhereAndEndEarly(t *testing.T) {
 	if fmt.Sprint(got) != "[2 3]" {
 		t.Errorf("got %v, want [2 3]", got)
 	}
-	for p, err := range d.Pages(5) {
+	for p, err := range d.Pages(5, d.NumPages()) {
 		t.Errorf("page %d after the last, %v", p.Number, err)
 	}
 }

@@ -6,21 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// Pages reads the pages from number from on, counted from 1, and yields them
-// in order. A page that fails comes with its error, and the iteration goes on.
+// Pages reads the pages from number first to number last, counted from 1, and
+// yields them in order; last may be beyond the end. A page that fails comes
+// with its error, and the iteration goes on.
 //
 // With more than one of [Options].Workers, pages are read ahead, a few dozen at
 // most; no goroutine is left when the iteration ends.
-func (d *Document) Pages(from int) iter.Seq2[Page, error] {
-	from = max(1, from)
-	if d.opts.Workers > 1 && from < d.NumPages() {
-		return func(yield func(Page, error) bool) { d.readAhead(from, yield) }
+func (d *Document) Pages(first, last int) iter.Seq2[Page, error] {
+	first, last = max(1, first), min(last, d.NumPages())
+	if d.opts.Workers > 1 && first < last {
+		return func(yield func(Page, error) bool) { d.readAhead(first, last, yield) }
 	}
 	return func(yield func(Page, error) bool) {
-		for n := from; n <= d.NumPages(); n++ {
-			if !yield(d.Page(n)) {
-				return
-			}
+		for n := first; n <= last && yield(d.Page(n)); n++ {
 		}
 	}
 }
@@ -40,9 +38,9 @@ type pageResult struct {
 	err  error
 }
 
-// readAhead yields the pages from number from on while others read the next.
-func (d *Document) readAhead(from int, yield func(Page, error) bool) {
-	workers := min(d.opts.Workers, (d.NumPages()-from)/batchPages+1)
+// readAhead yields the pages from first to last while others read the next.
+func (d *Document) readAhead(first, last int, yield func(Page, error) bool) {
+	workers := min(d.opts.Workers, (last-first)/batchPages+1)
 	work := make(chan batch, 2*workers)    // for the workers, which may take the next at any time
 	pending := make(chan batch, 2*workers) // the same for who yields, in order
 	var stopped atomic.Bool
@@ -61,10 +59,10 @@ func (d *Document) readAhead(from int, yield func(Page, error) bool) {
 			}
 		})
 	}
-	next := from
+	next := first
 	hand := func() {
-		for next <= d.NumPages() && len(pending) < cap(pending) {
-			b := batch{next, min(next+batchPages-1, d.NumPages()), make(chan pageResult, batchPages)}
+		for next <= last && len(pending) < cap(pending) {
+			b := batch{next, min(next+batchPages-1, last), make(chan pageResult, batchPages)}
 			work <- b
 			pending <- b
 			next = b.last + 1

@@ -31,7 +31,7 @@ func TestF72PagesComeInOrderWhateverReadsThem(t *testing.T) {
 			for _, from := range []int{-1, 1, 9, 70, 71} {
 				d := numbered(t, total, pdf.Options{Workers: workers})
 				next := max(1, from)
-				for p, err := range d.Pages(from) {
+				for p, err := range d.Pages(from, d.NumPages()) {
 					if want := fmt.Sprintf("This is page %d", next); p.Number != next || p.Text != want || err != nil {
 						t.Fatalf("%d workers, %d pages from %d: got page %d %q, %v; want page %d", workers, total, from, p.Number, p.Text, err, next)
 					}
@@ -45,21 +45,42 @@ func TestF72PagesComeInOrderWhateverReadsThem(t *testing.T) {
 	}
 }
 
+func TestF72PagesEndWhereTheyShould(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		for _, tt := range []struct{ first, last, want int }{{1, 20, 20}, {3, 3, 1}, {5, 4, 0}, {15, 99, 6}, {-5, 2, 2}, {21, 30, 0}, {1, -1, 0}} {
+			d := numbered(t, 20, pdf.Options{Workers: workers})
+			got := 0
+			for p, err := range d.Pages(tt.first, tt.last) {
+				if p.Number != max(1, tt.first)+got || err != nil {
+					t.Errorf("%d workers, pages %d to %d: got page %d, %v", workers, tt.first, tt.last, p.Number, err)
+				}
+				got++
+			}
+			if got != tt.want {
+				t.Errorf("%d workers, pages %d to %d: got %d, want %d", workers, tt.first, tt.last, got, tt.want)
+			}
+		}
+	}
+}
+
 func TestF72ReadingAheadEndsWithTheIteration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
 		d := numbered(t, 200, pdf.Options{Workers: 4})
-		for p := range d.Pages(1) {
+		for p, err := range d.Pages(1, d.NumPages()) {
+			if err != nil {
+				t.Error(err)
+			}
 			if p.Number == 50 {
 				break
 			}
 		}
 		defer func() {
-			if recover() == nil {
+			if recover() == nil { // panic(nil) is an error, too
 				t.Error("the panic of the caller was swallowed")
 			}
 		}()
-		for range d.Pages(1) {
-			panic("caller")
+		for _, err := range d.Pages(1, d.NumPages()) {
+			panic(err)
 		}
 	})
 }
@@ -97,7 +118,7 @@ func TestF72FailedPageDoesNotEndTheIteration(t *testing.T) {
 	b := pdftest.Pages("one", "two", strings.Repeat("long ", 100), "four")
 	d := open(t, b.Table(""), pdf.Options{Workers: 2, MaxTextBytes: 100})
 	var failed []int
-	for p, err := range d.Pages(1) {
+	for p, err := range d.Pages(1, d.NumPages()) {
 		if errors.Is(err, pdf.ErrLimit) {
 			failed = append(failed, p.Number)
 		} else if err != nil {

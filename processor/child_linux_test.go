@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		children[os.Args[2]]()
 		os.Exit(0)
 	}
+	beFakeProgram()
 	goleak.VerifyTestMain(m)
 }
 

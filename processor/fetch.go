@@ -34,9 +34,36 @@ func (p *Pages) fetch(ctx context.Context, job jobs.Job, moved func()) (input, e
 		return input{}, fmt.Errorf("open input: %w", err) // which names it
 	}
 	defer src.Close()
-	dst, err := os.CreateTemp(p.Dir, inputPattern)
+	in, err := keep(ctx, p.Dir, src, p.MaxInputBytes, moved)
+	if over := tooLargeError(0); errors.As(err, &over) {
+		return input{}, fmt.Errorf("input %s is %w", job.Input, over)
+	}
 	if err != nil {
-		return input{}, fmt.Errorf("copy input: %w: %w", jobs.ErrUnavailable, err)
+		return input{}, fmt.Errorf("copy input %s: %w", job.Input, err)
+	}
+	return in, nil
+}
+
+// tooLargeError says that an input has more than so many bytes.
+type tooLargeError int64
+
+func (most tooLargeError) Error() string {
+	return fmt.Sprintf("larger than %d bytes (MAX_INPUT_BYTES)", int64(most))
+}
+
+// Keep copies src to a file in dir, the system's place for temporary files if
+// empty, for an engine to read; the caller calls remove. It fails if src has
+// more than limit bytes, and soon after ctx ends if src lets it.
+func Keep(ctx context.Context, dir string, src io.Reader, limit int64) (path string, remove func(), err error) {
+	in, err := keep(ctx, dir, src, limit, func() {})
+	return in.path, in.remove, err
+}
+
+// keep calls moved every few seconds as long as data comes.
+func keep(ctx context.Context, dir string, src io.Reader, limit int64, moved func()) (input, error) {
+	dst, err := os.CreateTemp(dir, inputPattern)
+	if err != nil {
+		return input{}, local(err)
 	}
 	in, whole := input{path: dst.Name()}, false
 	defer func() {
@@ -46,13 +73,13 @@ func (p *Pages) fetch(ctx context.Context, job jobs.Job, moved func()) (input, e
 		}
 	}()
 	hash := sha256.New()
-	in.bytes, err = io.Copy(&localWriter{io.MultiWriter(dst, hash)}, &ctxReader{ctx, moved, time.Now(), io.LimitReader(src, p.MaxInputBytes+1)})
+	in.bytes, err = io.Copy(&localWriter{io.MultiWriter(dst, hash)}, &ctxReader{ctx, moved, time.Now(), io.LimitReader(src, limit+1)})
 	err = errors.Join(err, local(dst.Close()))
 	if err != nil {
-		return input{}, fmt.Errorf("copy input %s: %w", job.Input, err)
+		return input{}, err
 	}
-	if in.bytes > p.MaxInputBytes {
-		return input{}, fmt.Errorf("input %s is larger than %d bytes (MAX_INPUT_BYTES)", job.Input, p.MaxInputBytes)
+	if in.bytes > limit {
+		return input{}, tooLargeError(limit)
 	}
 	in.sha256, whole = hex.EncodeToString(hash.Sum(nil)), true
 	return in, nil

@@ -24,9 +24,13 @@ type PDF struct {
 	Args       []string
 
 	MaxPages    int           // a document with more pages is not read; 0 for no limit
-	Memory      int64         // bytes the child may use
+	Memory      int64         // bytes the child may use, and each program it starts
 	Timeout     time.Duration // for a document, on the wall clock and on the CPU
 	PageTimeout time.Duration // for a page
+
+	Workers  int    // pages read at the same time; 0 means 1
+	Last     int    // the last page wanted; 0 for all
+	Password string // of the user or of the owner, for documents that do not open without
 }
 
 // Name implements [Engine].
@@ -51,13 +55,20 @@ const maxReplies = 2 << 30
 // could be started or the file at path is gone; what becomes of a child is the
 // document's fault.
 func (p PDF) Read(ctx context.Context, _ jobs.Job, path string, from int, out Sink) error {
-	request, err := json.Marshal(pdfRequest{Path: path, From: from, MaxPages: p.MaxPages})
+	return p.converse(ctx, pdfRequest{Path: path, From: from}, out, path)
+}
+
+// converse lets a child answer a request. needs are the files without which it
+// cannot: if one is gone, the document is not to blame.
+func (p PDF) converse(ctx context.Context, req pdfRequest, out Sink, needs ...string) error {
+	req.MaxPages, req.Last, req.Workers, req.Password = p.MaxPages, p.Last, p.Workers, p.Password
+	request, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c := conversation{out: out, next: from}
+	c := conversation{out: out, next: req.From, last: req.Last}
 	watch := time.AfterFunc(p.PageTimeout, func() { stop(errPageTimeout) })
 	defer watch.Stop()
 	child := command.Command{
@@ -76,8 +87,10 @@ func (p PDF) Read(ctx context.Context, _ jobs.Job, path string, from int, out Si
 		},
 	}
 	_, err = child.Run(ctx)
-	if _, gone := os.Stat(path); err != nil && gone != nil && ctx.Err() == nil {
-		return fmt.Errorf("read the copy of the input: %w", local(gone))
+	for _, name := range needs {
+		if _, gone := os.Stat(name); err != nil && gone != nil && ctx.Err() == nil {
+			return fmt.Errorf("look for what the pdf reader needs: %w", local(gone))
+		}
 	}
 	return c.verdict(ctx, err, p)
 }
@@ -86,6 +99,7 @@ func (p PDF) Read(ctx context.Context, _ jobs.Job, path string, from int, out Si
 type conversation struct {
 	out   Sink
 	next  int // the page the child works on
+	last  int // the last page wanted; 0 for all, until the document is open
 	pages int
 	open  bool
 	done  bool
@@ -103,6 +117,8 @@ func (c *conversation) reply(line []byte) error {
 	switch {
 	case c.done:
 		return errors.New("pdf reader wrote more after the end")
+	case r.Failed != "" && c.open:
+		return fmt.Errorf("pdf reader gave up %s: %s", c.where(), clip(r.Failed, maxFailure))
 	case r.Failed != "":
 		return errors.New(clip(r.Failed, maxFailure))
 	case r.Opened != nil && !c.open:
@@ -111,9 +127,12 @@ func (c *conversation) reply(line []byte) error {
 			return err
 		}
 		c.open, c.pages = true, r.Opened.Pages
+		if c.last <= 0 || c.last > c.pages {
+			c.last = c.pages
+		}
 		return c.out.Open(r.Opened.Pages, about)
 	case r.Page != nil && c.open:
-		if r.Page.Page != c.next || c.next > c.pages {
+		if r.Page.Page != c.next || c.next > c.last {
 			return fmt.Errorf("pdf reader passed page %d %s", r.Page.Page, c.where())
 		}
 		r.Page.Warning = clip(r.Page.Warning, maxFailure)
@@ -157,7 +176,7 @@ func (c *conversation) where() string {
 	switch {
 	case !c.open:
 		return "while it opened the document"
-	case c.next > c.pages:
+	case c.next > c.last:
 		return "after the last page"
 	default:
 		return fmt.Sprintf("at page %d of %d", c.next, c.pages)

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
+	"iter"
 	"time"
 	"unicode/utf8"
 
@@ -18,10 +19,13 @@ import (
 // a time, then done; or failed at any point.
 
 type pdfRequest struct {
-	Path     string `json:"path"`
-	From     int    `json:"from"`      // first page wanted, from 1
-	MaxPages int    `json:"max_pages"` // a document with more is not read; 0 for no limit
-	Password string `json:"password,omitempty"`
+	Path     string    `json:"path"`
+	From     int       `json:"from"`               // first page wanted, from 1
+	Last     int       `json:"last,omitempty"`     // last page wanted; 0 for all
+	MaxPages int       `json:"max_pages"`          // a document with more is not read; 0 for no limit
+	Workers  int       `json:"workers,omitempty"`  // pages read at the same time; 0 means 1
+	Password string    `json:"password,omitempty"` // tried before the empty one
+	Poppler  *Programs `json:"poppler,omitempty"`  // read with these; the built-in reader if nil
 }
 
 type pdfReply struct {
@@ -86,38 +90,35 @@ func ServePDF(in io.Reader, out io.Writer) error {
 	return nil
 }
 
+// document is an open document, whichever reader has opened it.
+type document interface {
+	// opened says how many pages there are and what else is known.
+	opened() pdfOpened
+	// pages yields the pages from first to last in order. A page that cannot
+	// be read comes with a warning; an error ends the document.
+	pages(first, last int) iter.Seq2[Record, error]
+}
+
 // readPDF passes the document to reply; its error is one of reply's.
 func readPDF(req pdfRequest, reply func(pdfReply) error) error {
-	f, err := os.Open(req.Path)
-	if err != nil {
-		return reply(pdfReply{Failed: "cannot open the copy of the input"})
-	}
-	defer f.Close()
-	stat, err := f.Stat()
-	if err != nil {
-		return reply(pdfReply{Failed: "cannot open the copy of the input"})
-	}
-	doc, err := pdf.Open(f, stat.Size(), pdf.Options{Password: req.Password})
+	doc, err := openDocument(req)
 	if err != nil {
 		return reply(pdfReply{Failed: openFailure(err)})
 	}
-	if err := reply(pdfReply{Opened: &pdfOpened{Pages: doc.NumPages(), Info: describe(doc)}}); err != nil {
+	about := doc.opened()
+	if err := reply(pdfReply{Opened: &about}); err != nil {
 		return err
 	}
-	if req.MaxPages > 0 && doc.NumPages() > req.MaxPages {
+	if req.MaxPages > 0 && about.Pages > req.MaxPages {
 		return nil // the parent has been told how many there are
 	}
-	for page, err := range doc.Pages(req.From) {
-		rec := Record{
-			Page: page.Number, Text: page.Text, Words: page.Words, Characters: page.Characters,
-			Images: page.Images, HasText: page.HasText,
-		}
+	last := about.Pages
+	if req.Last > 0 {
+		last = min(last, req.Last)
+	}
+	for rec, err := range doc.pages(max(1, req.From), last) {
 		if err != nil {
-			rec.Warning = fmt.Sprintf("page %d: %s", page.Number, clip(err.Error(), 300))
-		}
-		if len(rec.Text) > maxPageText {
-			rec.Text = clip(rec.Text, maxPageText)
-			rec.Warning = fmt.Sprintf("page %d: text cut after %d bytes", page.Number, maxPageText)
+			return reply(pdfReply{Failed: err.Error()})
 		}
 		if err := reply(pdfReply{Page: &rec}); err != nil {
 			return err
@@ -126,8 +127,26 @@ func readPDF(req pdfRequest, reply func(pdfReply) error) error {
 	return reply(pdfReply{Done: true})
 }
 
+// openDocument opens the document with the password of the request, and
+// without: a password that is not needed does no harm.
+func openDocument(req pdfRequest) (document, error) {
+	open := openBuiltin
+	if req.Poppler != nil {
+		open = openPoppler
+	}
+	doc, err := open(req)
+	if errors.Is(err, pdf.ErrPassword) && req.Password != "" {
+		req.Password = ""
+		doc, err = open(req)
+	}
+	return doc, err
+}
+
 func openFailure(err error) string {
+	file := (*fs.PathError)(nil)
 	switch {
+	case errors.As(err, &file):
+		return "cannot open the copy of the input"
 	case errors.Is(err, pdf.ErrPassword):
 		return "document is encrypted and needs a password"
 	case errors.Is(err, pdf.ErrNotPDF):
@@ -137,19 +156,13 @@ func openFailure(err error) string {
 	}
 }
 
-func describe(doc *pdf.Document) pdfInfo {
-	i := doc.Info()
-	info := pdfInfo{
-		Version: i.Version, Encrypted: i.Encrypted,
-		Title: clip(i.Title, maxMetadata), Author: clip(i.Author, maxMetadata),
-		Subject: clip(i.Subject, maxMetadata), Keywords: clip(i.Keywords, maxMetadata),
-		Creator: clip(i.Creator, maxMetadata), Producer: clip(i.Producer, maxMetadata),
-		Created: known(i.Created), Modified: known(i.Modified),
+// cutText shortens the text of a page to what is kept. whole is false if the
+// reader has left out some already.
+func (r *Record) cutText(whole bool) {
+	if !whole || len(r.Text) > maxPageText {
+		r.Text = clip(r.Text, maxPageText)
+		r.Warning = fmt.Sprintf("page %d: text cut after %d bytes", r.Page, maxPageText)
 	}
-	for _, item := range doc.Outline() {
-		info.Outline = append(info.Outline, outlineItem{Title: clip(item.Title, 300), Level: item.Level, Page: item.Page})
-	}
-	return info
 }
 
 func known(t time.Time) *time.Time {

@@ -27,7 +27,7 @@ type check struct {
 func doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Check configuration, Pub/Sub, Redis, storage and the PDF reader, and say what is wrong",
+		Short: "Check configuration, Pub/Sub, Redis, storage and the PDF engines, and say what is wrong",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var env WorkerEnv
@@ -58,7 +58,7 @@ func doctorCommand() *cobra.Command {
 }
 
 func (e *WorkerEnv) checks() []check {
-	return []check{e.checkRedis(), e.checkStorage(), e.checkSubscription(), e.checkTopic(), e.checkReader()}
+	return []check{e.checkRedis(), e.checkStorage(), e.checkSubscription(), e.checkTopic(), e.checkBuiltin(), e.checkPoppler()}
 }
 
 func always(text string) func(error) string { return func(error) string { return text } }
@@ -183,29 +183,52 @@ const examplePDF = "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 ob
 	"5 0 obj<</Length 40>>stream\nBT /F 12 Tf 72 700 Td (batchfleet) Tj ET\nendstream endobj\n" +
 	"6 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\ntrailer<</Root 1 0 R>>\n"
 
-func (e *WorkerEnv) checkReader() check {
+func (e *WorkerEnv) checkBuiltin() check {
 	return check{
 		name: "pdf", what: "built-in reader in a child process",
-		look: func(ctx context.Context) (string, error) {
-			f, err := os.CreateTemp(e.WorkDir, "batchfleet-doctor-")
-			if err != nil {
-				return "", err
-			}
-			defer os.Remove(f.Name())
-			_, err = f.WriteString(examplePDF)
-			if err := errors.Join(err, f.Close()); err != nil {
-				return "", err
-			}
-			began, words := time.Now(), 0
-			err = e.reader().Read(ctx, jobs.Job{}, f.Name(), 1, processor.Sink{
-				Open: func(int, json.RawMessage) error { return nil },
-				Page: func(r processor.Record) error { words += r.Words; return nil },
-			})
-			if err == nil && words != 2 {
-				err = fmt.Errorf("read %d words from a document of 2", words)
-			}
-			return fmt.Sprintf("reads, %d ms a document", time.Since(began).Milliseconds()), err
-		},
+		look: func(ctx context.Context) (string, error) { return e.readExample(ctx, e.child()) },
 		help: always("make WORK_DIR writable, give PDF_MAX_MEMORY at least 256 MiB, and allow this process to start children"),
 	}
+}
+
+// checkPoppler fails only where poppler is the engine.
+func (e *WorkerEnv) checkPoppler() check {
+	return check{
+		name: "pdf", what: "poppler",
+		look: func(ctx context.Context) (string, error) {
+			programs, err := processor.FindPoppler(ctx)
+			found := ""
+			if err == nil {
+				found, err = e.readExample(ctx, engineOf(e.child(), &programs))
+				found = fmt.Sprintf("version %s, %s", programs.Version, found)
+			}
+			if err != nil && e.Engine != enginePoppler {
+				return fmt.Sprintf("not needed (PDF_ENGINE is %s); %v", e.Engine, err), nil
+			}
+			return found, err
+		},
+		help: always("install poppler's programs (apt-get install poppler-utils), or set PDF_ENGINE=builtin"),
+	}
+}
+
+// readExample reads a small document as a worker would.
+func (e *WorkerEnv) readExample(ctx context.Context, engine processor.Engine) (string, error) {
+	f, err := os.CreateTemp(e.WorkDir, "batchfleet-doctor-")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(examplePDF)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	began, words := time.Now(), 0
+	err = engine.Read(ctx, jobs.Job{}, f.Name(), 1, processor.Sink{
+		Open: func(int, json.RawMessage) error { return nil },
+		Page: func(r processor.Record) error { words += r.Words; return nil },
+	})
+	if err == nil && words != 2 {
+		err = fmt.Errorf("read %d words from a document of 2", words)
+	}
+	return fmt.Sprintf("reads, %d ms a document", time.Since(began).Milliseconds()), err
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,9 +49,21 @@ type ClientEnv struct {
 	PubSubEnv
 }
 
+// PDFEnv says how documents are read.
+type PDFEnv struct {
+	Engine         string  `envconfig:"PDF_ENGINE" default:"builtin"` // builtin or poppler
+	MaxInputBytes  int64   `envconfig:"MAX_INPUT_BYTES" default:"1073741824"`
+	MaxPages       int     `envconfig:"MAX_PAGES" default:"100000"`
+	WorkDir        string  `envconfig:"WORK_DIR"`                            // the system's place for temporary files when empty
+	PDFMemory      int64   `envconfig:"PDF_MAX_MEMORY" default:"1073741824"` // bytes
+	PDFTimeout     seconds `envconfig:"PDF_TIMEOUT" default:"15m"`
+	PDFPageTimeout seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s"`
+}
+
 // WorkerEnv is what a worker needs.
 type WorkerEnv struct {
 	ClientEnv
+	PDFEnv
 	Kind             string  `envconfig:"PROCESSOR" default:"pdf"` // kind of jobs whose message names none: pdf or mock
 	Slots            int     `envconfig:"WORKER_SLOTS" default:"1"`
 	Name             string  `envconfig:"WORKER_NAME"` // the host's name and the process id when empty
@@ -64,12 +77,6 @@ type WorkerEnv struct {
 	ProgressInterval seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms"`
 	Checkpoint       seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s"`
 	MaxCrashes       int     `envconfig:"MAX_CRASHES" default:"3"`
-	MaxInputBytes    int64   `envconfig:"MAX_INPUT_BYTES" default:"1073741824"`
-	MaxPages         int     `envconfig:"MAX_PAGES" default:"100000"`
-	WorkDir          string  `envconfig:"WORK_DIR"`                            // the system's place for temporary files when empty
-	PDFMemory        int64   `envconfig:"PDF_MAX_MEMORY" default:"1073741824"` // bytes
-	PDFTimeout       seconds `envconfig:"PDF_TIMEOUT" default:"15m"`
-	PDFPageTimeout   seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s"`
 	MockPages        numbers `envconfig:"MOCK_PAGES" default:"5-20"`
 	MockPageSeconds  numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
 	HTTPAddr         string  `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
@@ -200,14 +207,30 @@ func (e *ClientEnv) check() []error {
 	return compact(e.RedisEnv.check(), e.StorageEnv.check(), e.PubSubEnv.check())
 }
 
-func (e *WorkerEnv) check() []error {
-	second, day := int64(time.Second), int64(24*time.Hour)
+// The limits of spans in checks.
+const (
+	second = int64(time.Second)
+	day    = 24 * int64(time.Hour)
+)
+
+func (e *PDFEnv) check() []error {
 	wrong := []error{
-		within("WORKER_SLOTS", int64(e.Slots), 1, 256),
-		within("MAX_CRASHES", int64(e.MaxCrashes), 1, 100),
 		within("MAX_INPUT_BYTES", e.MaxInputBytes, 1, 1<<40),
 		within("MAX_PAGES", int64(e.MaxPages), 1, 1_000_000),
 		within("PDF_MAX_MEMORY", e.PDFMemory, 64<<20, 1<<40),
+		span("PDF_TIMEOUT", e.PDFTimeout, second, day),
+		span("PDF_PAGE_TIMEOUT", e.PDFPageTimeout, second/10, day),
+	}
+	if !slices.Contains(engines, e.Engine) {
+		wrong = append(wrong, fmt.Errorf("PDF_ENGINE is %q: want builtin or poppler", e.Engine))
+	}
+	return compact(wrong)
+}
+
+func (e *WorkerEnv) check() []error {
+	wrong := []error{
+		within("WORKER_SLOTS", int64(e.Slots), 1, 256),
+		within("MAX_CRASHES", int64(e.MaxCrashes), 1, 100),
 		span("LEASE_TTL", e.LeaseTTL, 10*second, 600*second), // Pub/Sub's own limits
 		span("DRAIN_TIMEOUT", e.Drain, 0, day),
 		span("JOB_TIMEOUT", e.JobTimeout, second, 7*day),
@@ -216,8 +239,6 @@ func (e *WorkerEnv) check() []error {
 		span("START_TIMEOUT", e.StartTimeout, 0, day),
 		span("PROGRESS_INTERVAL", e.ProgressInterval, second/1000, 60*second),
 		span("CHECKPOINT_INTERVAL", e.Checkpoint, second/10, 3600*second),
-		span("PDF_TIMEOUT", e.PDFTimeout, second, day),
-		span("PDF_PAGE_TIMEOUT", e.PDFPageTimeout, second/10, day),
 	}
 	if e.ExtendEvery != 0 {
 		wrong = append(wrong, span("LEASE_EXTEND_EVERY", e.ExtendEvery, second, int64(e.LeaseTTL)*8/10))
@@ -228,7 +249,7 @@ func (e *WorkerEnv) check() []error {
 	if e.Kind != "pdf" && e.Kind != "mock" {
 		wrong = append(wrong, fmt.Errorf("PROCESSOR is %q: want pdf or mock", e.Kind))
 	}
-	return compact(e.ClientEnv.check(), wrong)
+	return compact(e.ClientEnv.check(), e.PDFEnv.check(), wrong)
 }
 
 func within(name string, value, low, high int64) error {

@@ -86,8 +86,9 @@ func (e *ClientEnv) openPublisher(ctx context.Context) (*worker.Publisher, error
 	return worker.OpenPublisher(ctx, topic, e.rules(""), opts...)
 }
 
-// handlers returns what this binary can do, by kind.
-func (e *WorkerEnv) handlers(store storage.Store, log *slog.Logger) map[jobs.Kind]worker.Handler {
+// handlers returns what this binary can do, by kind; pdf is the engine of that
+// kind.
+func (e *WorkerEnv) handlers(pdf processor.Engine, store storage.Store, log *slog.Logger) map[jobs.Kind]worker.Handler {
 	pages := func(engine processor.Engine) *processor.Pages {
 		return &processor.Pages{
 			Engine: engine, Store: store, Log: log, Dir: e.WorkDir,
@@ -95,7 +96,7 @@ func (e *WorkerEnv) handlers(store storage.Store, log *slog.Logger) map[jobs.Kin
 		}
 	}
 	return map[jobs.Kind]worker.Handler{
-		"pdf": pages(e.reader()),
+		"pdf": pages(pdf),
 		"mock": pages(processor.Mock{
 			MinPages: int(e.MockPages.low), MaxPages: int(e.MockPages.high),
 			MinSeconds: duration(e.MockPageSeconds.low), MaxSeconds: duration(e.MockPageSeconds.high), Log: log,
@@ -103,8 +104,46 @@ func (e *WorkerEnv) handlers(store storage.Store, log *slog.Logger) map[jobs.Kin
 	}
 }
 
-// reader returns the engine of kind pdf.
-func (e *WorkerEnv) reader() processor.PDF {
+// The engines of kind pdf.
+const (
+	engineBuiltin = "builtin"
+	enginePoppler = "poppler"
+)
+
+var engines = []string{engineBuiltin, enginePoppler}
+
+// openEngine returns the engine of kind pdf that is asked for.
+func (e *PDFEnv) openEngine(ctx context.Context) (processor.Engine, error) {
+	programs, err := e.programs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return engineOf(e.child(), programs), nil
+}
+
+// programs returns the programs that the engine needs, nil for none. That they
+// are missing is found here, before there is a job to fail.
+func (e *PDFEnv) programs(ctx context.Context) (*processor.Programs, error) {
+	if e.Engine != enginePoppler {
+		return nil, nil
+	}
+	found, err := processor.FindPoppler(ctx)
+	if err != nil {
+		return nil, exitError{exitUsage, fmt.Errorf("open engine poppler (PDF_ENGINE): %w", err)}
+	}
+	return &found, nil
+}
+
+func engineOf(child processor.PDF, programs *processor.Programs) processor.Engine {
+	if programs == nil {
+		return child
+	}
+	return processor.Poppler{PDF: child, Programs: *programs}
+}
+
+// child returns the built-in engine, which is also what poppler's programs run
+// under.
+func (e *PDFEnv) child() processor.PDF {
 	return processor.PDF{
 		Executable: ownPath(), Args: []string{pdfChild},
 		MaxPages: e.MaxPages, Memory: e.PDFMemory, Timeout: e.PDFTimeout.d(), PageTimeout: e.PDFPageTimeout.d(),

@@ -41,7 +41,7 @@ func workerCommand() *cobra.Command {
 				return err
 			}
 			defer stopHTTP()
-			log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "slots", env.Slots, "processor", env.Kind, "storage", env.Type)
+			log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "slots", env.Slots, "processor", env.Kind, "pdf_engine", env.Engine, "storage", env.Type)
 			err = w.Run(ctx)
 			log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)
 			if err != nil {
@@ -55,6 +55,10 @@ func workerCommand() *cobra.Command {
 // openWorker wires a worker as the environment says. Only the local storage
 // directory is touched; services are reached for when the worker runs.
 func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.Worker, io.Closer, error) {
+	pdf, err := e.openEngine(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	store, err := e.openStorage(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -83,7 +87,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 		return nil, nil, err
 	}
 	w := &worker.Worker{
-		Source: source, Status: status, Handlers: e.handlers(store, log), Log: log, Metrics: metrics,
+		Source: source, Status: status, Handlers: e.handlers(pdf, store, log), Log: log, Metrics: metrics,
 		Checks: map[string]func(context.Context) error{"redis": status.Check, "storage": store.Check},
 		Slots:  e.Slots, LeaseTTL: e.LeaseTTL.d(), ExtendEvery: e.ExtendEvery.d(), Drain: max(e.Drain.d(), 1), // 0 would mean the default
 

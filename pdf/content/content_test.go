@@ -23,8 +23,8 @@ const resources = `<</Font <</F 3 0 R /V 4 0 R>> /XObject <</X 5 0 R /Y 6 0 R /Z
 // catalog has a layer that is on and one that is off.
 const catalog = "<</OCProperties <</OCGs [9 0 R 10 0 R] /D <</OFF [10 0 R]>>>>>>"
 
-func open(t testing.TB, contents, annotations string) (*cos.File, content.Page) {
-	t.Helper()
+func open(tb testing.TB, contents, annotations string) (*cos.File, content.Page) {
+	tb.Helper()
 	b := pdftest.Pages()
 	b.Set(1, catalog)
 	b.Set(3, "<</Subtype /Type1 /Encoding /WinAnsiEncoding /FirstChar 0 /Widths [%s]>>", strings.Repeat("500 ", 256))
@@ -39,7 +39,7 @@ func open(t testing.TB, contents, annotations string) (*cos.File, content.Page) 
 	n := b.Add("<</Contents %d 0 R /Annots [%s]>>", page, annotations)
 	f, err := cos.Open(b.Table(""), cos.Options{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	res, _, _ := cos.NewParser([]byte(resources)).Next()
 	return f, content.Page{Dict: f.Dict(cos.Ref{Num: uint32(n)}), Resources: res, MediaBox: cos.Array{-500, -500, 500, 500}}

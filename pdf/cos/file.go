@@ -23,7 +23,7 @@ const (
 	maxObject = 8_388_607
 	// maxCachedElements bounds the object cache; an element takes about 50
 	// bytes.
-	maxCachedElements = 400_000
+	maxCachedElements = 100_000
 	// maxLoading bounds how many objects may be needed to load one: a stream
 	// needs its length, a packed object its stream.
 	maxLoading = 16

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor"
+)
+
+// PDFCommandEnv is what the command pdf needs.
+type PDFCommandEnv struct {
+	PDFEnv
+	Password string `envconfig:"BATCHFLEET_PDF_PASSWORD"` // of documents that do not open without
+}
+
+const pdfHelp = `Print the text of PDF documents: page after page, each followed by a form feed.
+FILE may be - for stdin.
+
+With --json, one line for a document and then one for each of its pages:
+
+  {"file":"a.pdf","engine":"builtin","pages":2,"info":{"version":"1.7","encrypted":false,"title":"…"}}
+  {"page":1,"text":"…","words":412,"characters":2210,"images":0,"has_text":true}
+
+A page that cannot be read in full has a "warning". What goes wrong is said on
+stderr, with the file and the page; other files are read all the same, and the
+exit code is 1.
+
+Documents are read in a child process under the limits of MAX_INPUT_BYTES,
+MAX_PAGES, PDF_MAX_MEMORY, PDF_TIMEOUT and PDF_PAGE_TIMEOUT. A password comes
+from --password-file or BATCHFLEET_PDF_PASSWORD.`
+
+func pdfCommand() *cobra.Command {
+	var env PDFCommandEnv
+	var r pdfReader
+	var engine, passwordFile string
+	var workers int
+	cmd := &cobra.Command{
+		Use:   "pdf FILE…",
+		Short: "Print the text of PDF documents",
+		Long:  pdfHelp,
+		Args:  cobra.MinimumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"pdf", "PDF"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if err := readEnv(&env); err != nil {
+				return err
+			}
+			if engine != "" {
+				env.Engine = engine
+			}
+			if !slices.Contains(engines, env.Engine) {
+				return exitError{exitUsage, fmt.Errorf("--engine is %q: want builtin or poppler", engine)}
+			}
+			if workers < 1 || workers > 256 {
+				return exitError{exitUsage, fmt.Errorf("--workers is %d: must be from 1 to 256", workers)}
+			}
+			if passwordFile != "" {
+				password, err := readPassword(passwordFile)
+				if err != nil {
+					return exitError{exitUsage, err}
+				}
+				env.Password = password
+			}
+			ctx := cmd.Context()
+			programs, err := env.programs(ctx)
+			if err != nil {
+				return err
+			}
+			r.env, r.programs, r.child = &env.PDFEnv, programs, env.child()
+			r.child.Password, r.child.Workers = env.Password, workers
+			return coded(ctx, r.run(ctx, files, os.Stdout))
+		},
+	}
+	cmd.Flags().BoolVar(&r.asJSON, "json", false, "print JSON, one object a line")
+	cmd.Flags().Var(&r.pages, "pages", "only these pages: 3, 3-7, 3-, -7 or 1,4-6")
+	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file whose first line is the password")
+	cmd.Flags().StringVar(&engine, "engine", "", "builtin or poppler; PDF_ENGINE when empty")
+	cmd.Flags().IntVar(&workers, "workers", runtime.NumCPU(), "pages read at the same time, by the built-in engine")
+	for name, complete := range map[string]cobra.CompletionFunc{
+		"engine":  cobra.FixedCompletions(engines, cobra.ShellCompDirectiveNoFileComp),
+		"pages":   cobra.NoFileCompletions,
+		"workers": cobra.NoFileCompletions,
+	} {
+		if err := cmd.RegisterFlagCompletionFunc(name, complete); err != nil {
+			panic(err) // there is no such flag
+		}
+	}
+	return cmd
+}
+
+// readPassword returns the first line of a file.
+func readPassword(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("read password: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 4<<10))
+	if err != nil {
+		return "", fmt.Errorf("read password: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSuffix(line, "\r"), nil
+}
+
+// pdfReader prints documents.
+type pdfReader struct {
+	env      *PDFEnv
+	child    processor.PDF
+	programs *processor.Programs // of poppler; nil for the built-in engine
+	asJSON   bool
+	pages    pageRanges
+	printer  *printer
+}
+
+// errSaid marks a failure of which all has been said on stderr.
+var errSaid = errors.New("a document could not be read in full")
+
+// run prints the files to out. One that cannot be read does not stop the others.
+func (r *pdfReader) run(ctx context.Context, files []string, out *os.File) error {
+	// Without this a reader of stdout that goes away ends the process at once,
+	// and what was kept of stdin stays on the disk.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	r.printer = newPrinter(out, r.asJSON)
+	failed := false
+	for _, name := range files {
+		err := errors.Join(r.file(ctx, name), r.printer.flush())
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, syscall.EPIPE):
+			return verdict(failed) // whoever reads has had enough, which is no failure
+		case errors.Is(err, errPrint):
+			return err
+		case errors.Is(err, errSaid):
+			failed = true
+		case err != nil:
+			complain(name, err.Error())
+			failed = true
+		}
+	}
+	return verdict(failed)
+}
+
+func verdict(failed bool) error {
+	if failed {
+		return exitError{exitFailed, nil} // why has been said
+	}
+	return nil
+}
+
+// complain says what is wrong with a file. Neither its name nor the document
+// can take over the terminal.
+func complain(name, what string) {
+	fmt.Fprintf(os.Stderr, "batchfleet: %s: %s\n", oneLine(name), oneLine(what))
+}
+
+// file prints one document.
+func (r *pdfReader) file(ctx context.Context, name string) error {
+	path, remove, err := r.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	ranges := r.pages
+	if len(ranges) == 0 {
+		ranges = pageRanges{{first: 1}}
+	}
+	var warned error
+	for i, pages := range ranges {
+		child := r.child
+		child.Last = pages.last
+		engine := engineOf(child, r.programs)
+		err := engine.Read(ctx, jobs.Job{}, path, pages.first, processor.Sink{
+			Open: func(n int, about json.RawMessage) error {
+				if i > 0 {
+					return nil
+				}
+				if n > r.env.MaxPages {
+					return fmt.Errorf("document has %d pages, at most %d are allowed (MAX_PAGES)", n, r.env.MaxPages)
+				}
+				if err := r.pages.within(n); err != nil {
+					return err
+				}
+				return r.printer.document(name, engine.Name(), n, about)
+			},
+			Page: func(rec processor.Record) error {
+				if rec.Warning != "" {
+					if err := r.printer.flush(); err != nil {
+						return err
+					}
+					complain(name, rec.Warning)
+					warned = errSaid
+				}
+				return r.printer.page(rec)
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return warned
+}
+
+// open returns a path that the child can open for the file: its own, or that of
+// a copy where it can be read only once.
+func (r *pdfReader) open(ctx context.Context, name string) (path string, remove func(), err error) {
+	in := os.Stdin
+	if name != "-" {
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+			return "", nil, plainPathError(err)
+		case info.IsDir():
+			return "", nil, errors.New("is a directory")
+		case info.Mode().IsRegular() && info.Size() > r.env.MaxInputBytes:
+			return "", nil, fmt.Errorf("larger than %d bytes (MAX_INPUT_BYTES)", r.env.MaxInputBytes)
+		}
+		if in, err = os.Open(name); err != nil {
+			return "", nil, plainPathError(err)
+		}
+		defer in.Close()
+		if info.Mode().IsRegular() {
+			path, err := filepath.Abs(name)
+			return path, func() {}, err
+		}
+	}
+	src := interruptible(ctx, in)
+	defer src.Close()
+	return processor.Keep(ctx, r.env.WorkDir, src, r.env.MaxInputBytes)
+}
+
+// plainPathError drops the path, which is said anyway.
+func plainPathError(err error) error {
+	if p := (*os.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// interruptible returns what can be read from r until ctx ends. A read that
+// never returns keeps a goroutine.
+func interruptible(ctx context.Context, r io.Reader) io.ReadCloser {
+	read, write := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = read.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		_, err := io.Copy(write, r)
+		_ = write.CloseWithError(err)
+	}()
+	return read
+}
+
+// printer writes documents to stdout.
+type printer struct {
+	w      *bufio.Writer
+	json   *json.Encoder // nil for plain text
+	screen bool          // stdout is a terminal
+}
+
+// errPrint marks an error of stdout.
+var errPrint = errors.New("write to stdout")
+
+func newPrinter(out *os.File, asJSON bool) *printer {
+	p := &printer{w: bufio.NewWriterSize(out, 64<<10), screen: term.IsTerminal(int(out.Fd()))}
+	if asJSON {
+		p.json = json.NewEncoder(p.w)
+		p.json.SetEscapeHTML(false)
+	}
+	return p
+}
+
+// documentLine is what --json prints of a document.
+type documentLine struct {
+	File   string          `json:"file"`
+	Engine string          `json:"engine"`
+	Pages  int             `json:"pages"`
+	Info   json.RawMessage `json:"info"`
+}
+
+func (p *printer) document(name, engine string, pages int, about json.RawMessage) error {
+	if p.json == nil {
+		return nil
+	}
+	return printed(p.json.Encode(documentLine{name, engine, pages, about}))
+}
+
+// page writes a page; its text ends with a newline, unless there is none.
+func (p *printer) page(rec processor.Record) error {
+	if p.json != nil {
+		return printed(p.json.Encode(rec))
+	}
+	text := rec.Text
+	if p.screen {
+		text = tame(text)
+	}
+	_, err := p.w.WriteString(text)
+	if err == nil && text != "" && !strings.HasSuffix(text, "\n") {
+		err = p.w.WriteByte('\n')
+	}
+	return printed(errors.Join(err, p.w.WriteByte('\f')))
+}
+
+func (p *printer) flush() error { return printed(p.w.Flush()) }
+
+func printed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errPrint, err)
+}
+
+// tame removes from text what could take over a terminal.
+func tame(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, text)
+}
