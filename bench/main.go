@@ -29,12 +29,14 @@ type section struct {
 var sections = []section{
 	{"emulator", "the Pub/Sub emulator, driven over loopback by plain gRPC stubs", emulatorSection},
 	{"fleet", "a whole worker: emulator, real Redis, local disk, each a process of its own; mock jobs of zero pages", fleetSection},
+	{"pdf", "the PDF reader against pdftotext and mutool, over the corpus of bench/corpus/gather.sh", pdfSection},
 }
 
 // servers are what this program can be instead of a bench, by its first
 // argument. They end with ctx.
 var servers = map[string]func(ctx context.Context) error{
 	"serve-emulator": serveEmulator,
+	"read-pdf":       servePDF,
 }
 
 func main() {
