@@ -25,8 +25,8 @@ type Info struct {
 // maxMetadata bounds a metadata string and a title of the outline, in bytes.
 const maxMetadata = 4 << 10
 
-// Info returns the document's metadata, from its information dictionary. What
-// is damaged is left empty.
+// Info returns the document's metadata, from its information dictionary and,
+// where that says nothing, its XMP metadata. What is damaged is left empty.
 func (d *Document) Info() Info {
 	defer faultsPanic()()
 	r := d.reader()
@@ -45,12 +45,17 @@ func (d *Document) Info() Info {
 	if v := string(r.file.Name(r.catalog()["Version"])); len(v) == len("1.7") && v > info.Version {
 		info.Version = v
 	}
+	info.complete(r.file, r.catalog())
 	return info
 }
 
 // plain returns a text string as valid UTF-8 on one line, cut to size.
 func plain(text cos.String) string {
-	s := strings.Map(func(r rune) rune {
+	return plainText(text[:min(len(text), 2*maxMetadata)].Text())
+}
+
+func plainText(s string) string {
+	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t' || r == '\n' || r == '\r':
 			return ' '
@@ -58,7 +63,7 @@ func plain(text cos.String) string {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(text[:min(len(text), 2*maxMetadata)].Text(), ""))
+	}, strings.ToValidUTF8(s, ""))
 	if len(s) > maxMetadata {
 		s = strings.ToValidUTF8(s[:maxMetadata], "")
 	}
