@@ -94,8 +94,8 @@ func (b *pdfBench) speedOf(ctx context.Context, m manual) error {
 	return nil
 }
 
-// pdfWorkers compares two workers with one on the largest manual. The text must
-// not depend on them.
+// pdfWorkers compares two workers on two cores with one on one, on the largest
+// manual. The text must not depend on them.
 func pdfWorkers(ctx context.Context, b *pdfBench) error {
 	manuals, err := b.manuals(ctx)
 	if err != nil {
@@ -118,20 +118,21 @@ func pdfWorkers(ctx context.Context, b *pdfBench) error {
 		wall = append(wall, one.wall.Seconds()/two.wall.Seconds())
 		cpu = append(cpu, two.cpu.Seconds()/one.cpu.Seconds())
 	}
-	what := fmt.Sprintf("%s, one worker by two", m.origin)
+	what := fmt.Sprintf("%s, %d pages, one core by two", m.origin, m.pages)
 	b.add(what+", wall time", median(wall), "times", atLeast(1.7))
-	b.add(m.origin+", two workers by one, processor time", median(cpu), "times", bar{})
+	b.add(m.origin+", two cores by one, processor time", median(cpu), "times", bar{})
 	if two.summary != nil {
-		b.add(m.origin+", two workers, memory", float64(two.summary.Memory)/(1<<20), "MiB", bar{})
+		b.add(m.origin+", two cores, memory", float64(two.summary.Memory)/(1<<20), "MiB", bar{})
 	}
 	return nil
 }
 
-// withWorkers is our reader with n pages at a time.
+// withWorkers is our reader with n pages at a time on n cores. On one, garbage
+// is not collected on another meanwhile.
 func withWorkers(n int) reader {
 	return reader{ours.name, func(ctx context.Context, d document) *exec.Cmd {
 		cmd := ours.command(ctx, d)
-		cmd.Env = append(cmd.Env, workersVar+"="+strconv.Itoa(n))
+		cmd.Env = append(cmd.Env, workersVar+"="+strconv.Itoa(n), "GOMAXPROCS="+strconv.Itoa(n))
 		return cmd
 	}}
 }

@@ -59,13 +59,12 @@ type File struct {
 	password  string
 	maxStream int
 
-	cache    map[uint32]Object
-	cached   int             // elements in cache
-	loading  map[uint32]bool // guards against objects that need themselves
-	packed   map[uint32]*objectStream
-	unpacked int // bytes held by packed
-	budget   int
-	over     bool // the budget has been exceeded
+	cache   map[uint32]Object
+	cached  int             // elements in cache
+	loading map[uint32]bool // guards against objects that need themselves
+	packed  *objectStreams  // shared with clones
+	budget  int
+	over    bool // the budget has been exceeded
 }
 
 // entry says where an object is.
@@ -123,7 +122,7 @@ func Open(data []byte, opts Options) (*File, error) {
 func (f *File) Clone() *File {
 	c := *f
 	c.loading = map[uint32]bool{}
-	c.forget()
+	c.cache, c.cached = map[uint32]Object{}, 0
 	return &c
 }
 
@@ -178,7 +177,7 @@ func (f *File) spend(n int) bool {
 // cross-reference.
 func (f *File) forget() {
 	f.cache, f.cached = map[uint32]Object{}, 0
-	f.packed, f.unpacked = map[uint32]*objectStream{}, 0
+	f.packed = &objectStreams{}
 }
 
 // Resolve follows o if it is a reference, and returns nil if it leads nowhere.

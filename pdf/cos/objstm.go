@@ -1,18 +1,47 @@
 package cos
 
+import "sync"
+
 // maxUnpacked bounds the decoded object streams kept, in bytes. One that is
 // larger is kept alone.
 const maxUnpacked = 32 << 20
 
-// objectStream is a decoded stream of objects.
+// objectStream is a decoded stream of objects. It does not change.
 type objectStream struct {
 	data    []byte
 	offsets map[uint32]int // by object number
 }
 
+// objectStreams keeps decoded object streams, for all clones of a file: pages
+// that are read at the same time often have their objects in one stream. It is
+// safe for concurrent use.
+type objectStreams struct {
+	mu      sync.Mutex
+	streams map[uint32]*objectStream // by number
+	size    int                      // bytes
+}
+
+func (c *objectStreams) get(n uint32) *objectStream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.streams[n]
+}
+
+func (c *objectStreams) put(n uint32, s *objectStream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.streams == nil || c.size+len(s.data) > maxUnpacked {
+		c.streams, c.size = map[uint32]*objectStream{}, 0
+	}
+	if c.streams[n] == nil { // another reader may have been faster
+		c.streams[n] = s
+		c.size += len(s.data)
+	}
+}
+
 // objectStream returns the decoded object stream with number n, or nil.
 func (f *File) objectStream(n uint32) *objectStream {
-	if s, ok := f.packed[n]; ok {
+	if s := f.packed.get(n); s != nil {
 		return s
 	}
 	if f.xref[n].kind == entryPacked {
@@ -23,9 +52,6 @@ func (f *File) objectStream(n uint32) *objectStream {
 		return nil
 	}
 	data, _ := f.Decode(s) // a damaged stream has fewer objects
-	if f.unpacked+len(data) > maxUnpacked {
-		f.packed, f.unpacked = map[uint32]*objectStream{}, 0
-	}
 	count, _ := f.Int(s.Dict["N"])
 	first, _ := f.Int(s.Dict["First"])
 	o := &objectStream{data: data, offsets: map[uint32]int{}}
@@ -37,9 +63,9 @@ func (f *File) objectStream(n uint32) *objectStream {
 		}
 		o.offsets[uint32(num.Number)] = first + offset.Int()
 	}
-	f.spend(l.pos)
-	f.packed[n] = o
-	f.unpacked += len(data)
+	if f.spend(l.pos) { // else it may lack some
+		f.packed.put(n, o)
+	}
 	return o
 }
 
