@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -350,5 +351,38 @@ func TestF16StorageTroubleWhileTheChildRunsIsNotTheJobsFault(t *testing.T) {
 	d.store.refuseOn("put results/j/parts/")
 	if _, err := d.run(t.Context(), jobs.Job{ID: "j", Input: "in.pdf"}); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("run: %v, want ErrUnavailable", err)
+	}
+}
+
+func TestF73DocumentMayBeLargerThanItsMemory(t *testing.T) {
+	const image = 2 << 30 // bytes, a hole in the file
+	path := filepath.Join(t.TempDir(), "input")
+	head := "%PDF-1.7\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Count 1/Kids[3 0 R]>>endobj\n" +
+		"3 0 obj<</Type/Page/Contents 4 0 R/Resources<</Font<</F 5 0 R>>/XObject<</I 6 0 R>>>>>>endobj\n" +
+		"4 0 obj<<>>stream\nBT /F 12 Tf (a large scan) Tj ET /I Do\nendstream endobj\n5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\n" +
+		fmt.Sprintf("6 0 obj<</Subtype/Image/Length %d>>stream\n", image)
+	tail := "\nendstream endobj\nxref\n0 7\n0000000000 65535 f \n"
+	for n := 1; n <= 6; n++ {
+		tail += fmt.Sprintf("%010d 00000 n \n", strings.Index(head, fmt.Sprintf("%d 0 obj", n)))
+	}
+	tail += fmt.Sprintf("trailer<</Size 7/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", int64(len(head))+image+int64(strings.Index(tail, "xref")))
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, headErr := f.WriteString(head)
+	_, tailErr := f.WriteAt([]byte(tail), int64(len(head))+image)
+	if err := errors.Join(headErr, tailErr, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	engine := child(t, "serve")
+	engine.Memory = 1 << 30 // the race detector needs most of it
+	var got Record
+	err = engine.Read(t.Context(), jobs.Job{}, path, 1, Sink{
+		Open: func(int, json.RawMessage) error { return nil },
+		Page: func(r Record) error { got = r; return nil },
+	})
+	if err != nil || got.Text != "a large scan" || got.Images != 1 {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -55,7 +55,7 @@ func (f *File) rawStream(d Dict, start int, follow bool) []byte {
 	if n, ok := length.(int); ok && n >= 0 && n <= len(f.data)-start && f.endsStream(start+n) {
 		return f.data[start : start+n]
 	}
-	end := f.marks.streamEnd(f.data, start)
+	end := f.streamEnd(start)
 	// The end of line before "endstream" is not part of the data.
 	if end > start && f.data[end-1] == '\n' {
 		end--
@@ -74,4 +74,17 @@ func (f *File) endsStream(offset int) bool {
 	}
 	rest := f.data[l.pos:]
 	return bytes.HasPrefix(rest, []byte("endstream")) || bytes.HasPrefix(rest, []byte("endobj"))
+}
+
+// nearby is how far the end of a stream is looked for before the whole file is.
+const nearby = 1 << 20
+
+// streamEnd returns the offset of the first "endstream" from start on, or the
+// end of the file.
+func (f *File) streamEnd(start int) int {
+	if i := bytes.Index(f.data[start:min(len(f.data), start+nearby)], []byte("endstream")); i >= 0 {
+		return start + i
+	}
+	f.spend(nearby) // or a file of streams without ends could be searched over and over
+	return f.marks.streamEnd(f.data, start)
 }
