@@ -11,16 +11,18 @@ import (
 
 // pdfParts are what the section "pdf" consists of. BENCH_PARTS names some of
 // them, between commas.
-var pdfParts = []struct {
-	name string
-	run  func(context.Context, *pdfBench) error
-}{
+var pdfParts = []pdfPart{
 	{"accuracy", pdfAccuracy},
 	{"speed", pdfSpeed},
 	{"workers", pdfWorkers},
 	{"start", pdfStart},
 	{"scale", pdfScale},
 	{"mutants", pdfMutants},
+}
+
+type pdfPart struct {
+	name string
+	run  func(context.Context, *pdfBench) error
 }
 
 // A pdfBench is one run of the section.
@@ -61,12 +63,31 @@ func pdfSection(ctx context.Context, r *report) (err error) {
 		return fmt.Errorf("open null device: %w", err)
 	}
 	defer func() { _ = b.null.Close() }() // it keeps nothing
-	for _, part := range pdfParts {
-		if parts == "" || slices.Contains(strings.Split(parts, ","), part.name) {
-			if err := part.run(ctx, b); err != nil {
-				return fmt.Errorf("%s: %w", part.name, err)
-			}
+	wanted, err := chooseParts(parts)
+	if err != nil {
+		return err
+	}
+	for _, part := range wanted {
+		if err := part.run(ctx, b); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
 	return nil
+}
+
+// chooseParts returns the parts with the given names, between commas, or all
+// when none is named.
+func chooseParts(names string) ([]pdfPart, error) {
+	if names == "" {
+		return pdfParts, nil
+	}
+	var chosen []pdfPart
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(pdfParts, func(p pdfPart) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("BENCH_PARTS: no part %q", name)
+		}
+		chosen = append(chosen, pdfParts[i])
+	}
+	return chosen, nil
 }

@@ -191,10 +191,10 @@ func (b *pdfBench) addF1(name string, scores []score, limit bar, value func(scor
 			n++
 		}
 	}
-	if n == 0 {
+	if n == 0 && limit == (bar{}) {
 		return
 	}
-	b.add(fmt.Sprintf("mean F1 %s (%d)", name, n), sum/float64(n), "", limit)
+	b.add(fmt.Sprintf("mean F1 %s (%d)", name, n), sum/float64(max(1, n)), "", limit) // of no documents it is missed
 	if limit != (bar{}) {
 		b.worst("F1 "+name, scores, func(s score) (float64, bool) { return value(s), value(s) >= 0 })
 	}

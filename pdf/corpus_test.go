@@ -74,6 +74,9 @@ func corpus(t *testing.T) []corpusDocument {
 	t.Helper()
 	var documents []corpusDocument
 	add := func(name, path string) {
+		if name == "aes-128-umlaut.pdf" {
+			return // the others take bytes for a password, not characters
+		}
 		d := corpusDocument{name: name, path: path}
 		if strings.Contains(name, "password") {
 			d.password = "user"

@@ -38,7 +38,7 @@ var (
 	ErrDamaged = errors.New("no pages can be found")
 	// ErrLimit says that the document or the page exceeds one of the limits of
 	// [Options].
-	ErrLimit = errors.New("document exceeds a limit")
+	ErrLimit = content.ErrLimit
 )
 
 // Options are the password and the limits of [Open]. A limit of 0 means its
@@ -129,9 +129,9 @@ func Open(r io.ReaderAt, size int64, opts Options) (*Document, error) {
 
 var errEmpty = fmt.Errorf("open document: empty file: %w", ErrNotPDF)
 
-func newDocument(data []byte, opts Options) (d *Document, err error) {
+func newDocument(data []byte, opts Options) (opened *Document, err error) {
 	defer recovered("open document", &err)
-	d = &Document{opts: opts.withDefaults()}
+	d := &Document{opts: opts.withDefaults()}
 	file, err := cos.Open(data, cos.Options{Password: opts.Password, MaxStream: d.opts.MaxStreamBytes})
 	switch {
 	case errors.Is(err, cos.ErrNoObjects) && !cos.HasHeader(data):

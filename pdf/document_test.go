@@ -160,6 +160,8 @@ func TestF70Encryption(t *testing.T) {
 		{"RC4 of 40 bits, owner's password", "rc4-40-password.pdf", "owner"},
 		{"RC4 of 128 bits, user's password", "rc4-128-password.pdf", "user"},
 		{"RC4 of 128 bits, owner's password", "rc4-128-password.pdf", "owner"},
+		{"AES of 128 bits, a password that is not ASCII", "aes-128-umlaut.pdf", "schlüssel"},
+		{"AES of 128 bits, owner's password", "aes-128-umlaut.pdf", "owner"},
 		{"AES of 256 bits, user's password", "aes-256-password.pdf", "user"},
 		{"AES of 256 bits, owner's password", "aes-256-password.pdf", "owner"},
 	}
@@ -303,4 +305,41 @@ func TestF72HundredThousandPages(t *testing.T) {
 		t.Errorf("the open document holds %d MiB", held>>20)
 	}
 	runtime.KeepAlive(d)
+}
+
+func TestF70PagesWithoutATreeInheritFromTheirParents(t *testing.T) {
+	b := pdftest.Pages("found")
+	b.Set(1, "<</Type /Catalog>>")
+	d := open(t, b.Table(""), pdf.Options{})
+	// The font is in the resources of the parent; without it the width of the
+	// space is unknown, and so is the text.
+	if p, err := d.Page(1); err != nil || p.Text != "found" || d.NumPages() != 1 {
+		t.Errorf("got %d pages, %q, %v", d.NumPages(), p.Text, err)
+	}
+}
+
+func TestF70PageThatIsLostKeepsItsNumber(t *testing.T) {
+	b := pdftest.Pages("one", "two", "three")
+	for _, tt := range []struct{ name, kids string }{
+		{"missing", "[5 0 R 99 0 R 9 0 R]"},
+		{"null", "[5 0 R null 9 0 R]"},
+		{"a number", "[5 0 R 7 9 0 R]"},
+	} {
+		b.Set(2, "<</Type /Pages /Count 3 /Kids %s /Resources <</Font <</F 3 0 R>>>>>>", tt.kids)
+		d := open(t, b.Table(""), pdf.Options{})
+		if d.NumPages() != 3 {
+			t.Errorf("%s: %d pages, want 3", tt.name, d.NumPages())
+			continue
+		}
+		if p, err := d.Page(2); err == nil || !strings.Contains(err.Error(), "missing") {
+			t.Errorf("%s: page 2 is %q, %v", tt.name, p.Text, err)
+		}
+		if p, err := d.Page(3); err != nil || p.Text != "three" {
+			t.Errorf("%s: page 3 is %q, %v", tt.name, p.Text, err)
+		}
+	}
+	b.Set(2, "<</Type /Pages /Count 2 /Kids [99 0 R null]>>") // nothing is left of the tree
+	if d := open(t, b.Table(""), pdf.Options{}); d.NumPages() != 3 {
+		t.Errorf("without a tree: %d pages, want the three there are", d.NumPages())
+	}
 }

@@ -1,8 +1,8 @@
 package pdf_test
 
 import (
-	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,10 +64,11 @@ func TestF70OpenFileSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestF70FileCutWhileItIsReadFailsItsPagesOnly(t *testing.T) {
-	texts := []string{"one", "two"}
-	data := pdftest.Pages(texts...).Table("")
+	b := pdftest.Pages("one", "two")
+	trailer := fmt.Sprintf("/Info %d 0 R", b.Add("<</Title (gone)>>"))
+	b.Set(1, "<</Type /Catalog /Pages 2 0 R /Outlines %d 0 R>>", b.Add("<</First 99 0 R>>"))
 	path := filepath.Join(t.TempDir(), "document")
-	if err := os.WriteFile(path, bytes.Repeat(data, 1), 0o600); err != nil {
+	if err := os.WriteFile(path, b.Table(trailer), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d, err := pdf.OpenFile(path, pdf.Options{})
@@ -78,10 +79,12 @@ func TestF70FileCutWhileItIsReadFailsItsPagesOnly(t *testing.T) {
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	for n := range texts {
-		if p, err := d.Page(n + 1); err == nil {
-			t.Logf("page %d of a file that is gone: %q", n+1, p.Text)
+	for p, err := range d.Pages(1, 2) {
+		if err == nil || !strings.Contains(err.Error(), "panic") {
+			t.Errorf("page %d of a file that is gone: %q, %v", p.Number, p.Text, err)
 		}
 	}
-	_, _ = d.Info(), d.Outline() // as much as is in the caches
+	if info, outline := d.Info(), d.Outline(); info.Title != "" || outline != nil {
+		t.Errorf("of a file that is gone: %+v, %v", info, outline)
+	}
 }

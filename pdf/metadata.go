@@ -27,7 +27,9 @@ const maxMetadata = 4 << 10
 
 // Info returns the document's metadata, from its information dictionary and,
 // where that says nothing, its XMP metadata. What is damaged is left empty.
-func (d *Document) Info() Info {
+func (d *Document) Info() (info Info) {
+	var err error // a panic leaves the rest empty
+	defer recovered("read metadata", &err)
 	defer faultsPanic()()
 	r := d.reader()
 	defer r.done()
@@ -35,7 +37,7 @@ func (d *Document) Info() Info {
 	dict := r.file.Dict(r.file.Trailer["Info"])
 	text := func(key cos.Name) string { return plain(r.file.String(dict[key])) }
 	date := func(key cos.Name) time.Time { return parseDate(string(r.file.String(dict[key]))) }
-	info := Info{
+	info = Info{
 		Version: r.file.Version, Encrypted: r.file.Encrypted(),
 		Title: text("Title"), Author: text("Author"), Subject: text("Subject"), Keywords: text("Keywords"),
 		Creator: text("Creator"), Producer: text("Producer"),

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unicode"
 
-	"github.com/batchfleet/batchfleet/pdf/content"
+	"github.com/batchfleet/batchfleet/pdf/cos"
 )
 
 // Page is what one page shows.
@@ -40,7 +40,7 @@ func (d *Document) Page(n int) (p Page, err error) {
 	result, err := r.content.Read(page)
 	p.Text, p.Images = result.Text, result.Images
 	p.count()
-	if errors.Is(err, content.ErrLimit) || r.file.BudgetErr() != nil {
+	if errors.Is(err, cos.ErrBudget) {
 		err = fmt.Errorf("%w: %w", ErrLimit, err)
 	}
 	if err != nil {

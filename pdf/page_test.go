@@ -3,6 +3,7 @@ package pdf_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -75,8 +76,9 @@ func TestLimitsOfAPage(t *testing.T) {
 	// Every level of forms draws the next ten times: 10¹⁵ times in all.
 	b := pdftest.Pages("before", "after")
 	form := b.Stream("/Type /XObject /Subtype /Form", "BT /F 1 Tf (x) Tj ET")
-	for range 15 {
-		form = b.Stream(fmt.Sprintf("/Type /XObject /Subtype /Form /Resources <</Font <</F 3 0 R>> /XObject <</X %d 0 R>>>>", form), strings.Repeat("/X Do ", 10))
+	for i := range 15 {
+		draw := fmt.Sprintf("/X Do 1 0 0 1 %d 0 cm ", int(math.Pow10(i))) // beside each other: what lies on itself is read once
+		form = b.Stream(fmt.Sprintf("/Type /XObject /Subtype /Form /Resources <</Font <</F 3 0 R>> /XObject <</X %d 0 R>>>>", form), strings.Repeat(draw, 10))
 	}
 	b.Set(2, "<</Type /Pages /Kids [5 0 R 7 0 R] /Resources <</Font <</F 3 0 R>> /XObject <</X %d 0 R>>>>>>", form)
 	bombs := b.Stream("", pdftest.Contents("before")+"/X Do")
@@ -84,16 +86,17 @@ func TestLimitsOfAPage(t *testing.T) {
 	tests := []struct {
 		name string
 		opts pdf.Options
+		says string
 	}{
-		{"operators", pdf.Options{MaxOperators: 1000}},
-		{"text", pdf.Options{MaxTextBytes: 50}},
-		{"decoded bytes", pdf.Options{MaxPageBytes: 20_000}},
+		{"operators", pdf.Options{MaxOperators: 1000}, "more than 1000 operators"},
+		{"text", pdf.Options{MaxTextBytes: 50}, "more than 50 bytes of text"},
+		{"decoded bytes", pdf.Options{MaxPageBytes: 20_000}, "budget"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d := open(t, b.Table(""), tt.opts)
 			p, err := d.Page(1)
-			if !errors.Is(err, pdf.ErrLimit) || !strings.HasPrefix(p.Text, "before") || len(p.Text) > 10_000 {
+			if !errors.Is(err, pdf.ErrLimit) || !strings.Contains(err.Error(), tt.says) || !strings.HasPrefix(p.Text, "before") || len(p.Text) > 10_000 {
 				t.Errorf("got %.20q, %v; want what was read and ErrLimit", p.Text, err)
 			}
 			if p, err := d.Page(2); err != nil || p.Text != "after" {

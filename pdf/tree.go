@@ -17,6 +17,8 @@ type pageTree struct {
 	// inherited is what pages inherit from the nodes above them, each
 	// combination once.
 	inherited []inherited
+	// lost says that there is no tree: the pages were found one by one.
+	lost bool
 	// direct are the pages that are no objects of their own, which is not
 	// allowed but happens.
 	direct []cos.Dict
@@ -118,7 +120,7 @@ func (w *walker) walk(o cos.Object, from int32, depth int) error {
 	from = w.inherit(node, from)
 	count, _ := w.file.Int(node["Count"])
 	for _, kid := range kids {
-		if count == len(kids) && w.file.Resolve(kid) == nil {
+		if count == len(kids) && w.file.Dict(kid) == nil {
 			// All kids are pages, and this one is lost. It still counts, or the
 			// pages after it would have other numbers.
 			if err := w.add(kid, nil, from); err != nil {
@@ -173,6 +175,7 @@ func (r *reader) add(o cos.Object, node cos.Dict, from int32) error {
 // collectPages takes every page object of the file, in the order of their
 // numbers: the tree is lost, the pages need not be.
 func (r *reader) collectPages() error {
+	r.tree.lost = true
 	for _, n := range r.file.Objects() {
 		ref := cos.Ref{Num: n}
 		if node, ok := r.file.Resolve(ref).(cos.Dict); ok && node["Type"] == cos.Name("Page") {
@@ -192,6 +195,18 @@ func (r *reader) page(n int) content.Page {
 		dict = r.tree.direct[p.direct]
 	}
 	page := content.Page{Dict: dict, Resources: dict["Resources"], MediaBox: dict["MediaBox"]}
+	if r.tree.lost { // nobody has come down from its parents: go up to them
+		parent := r.file.Dict(dict["Parent"])
+		for depth := 0; parent != nil && depth < maxTreeDepth && (page.Resources == nil || page.MediaBox == nil); depth++ {
+			if page.Resources == nil {
+				page.Resources = parent["Resources"]
+			}
+			if page.MediaBox == nil {
+				page.MediaBox = parent["MediaBox"]
+			}
+			parent = r.file.Dict(parent["Parent"])
+		}
+	}
 	if p.inherited >= 0 {
 		i := r.tree.inherited[p.inherited]
 		if page.Resources == nil {

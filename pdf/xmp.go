@@ -12,7 +12,7 @@ import (
 const (
 	// maxXMP bounds the metadata stream that is read; most of it is padding.
 	maxXMP = 1 << 20
-	// maxXMPTokens bounds the work on it.
+	// maxXMPTokens bounds the work on it: elements, attributes and texts.
 	maxXMPTokens = 20_000
 )
 
@@ -65,6 +65,7 @@ func readXMP(packet []byte) map[string]string {
 	add := func(name, text string) {
 		text = strings.TrimSpace(text)
 		switch before := properties[name]; {
+		case len(before) >= maxMetadata: // no more of it will be kept
 		case text == "" || before != "" && (name == "dc:title" || name == "dc:description"):
 		case before != "":
 			properties[name] = before + ", " + text
@@ -75,7 +76,7 @@ func readXMP(packet []byte) map[string]string {
 	d := xml.NewDecoder(bytes.NewReader(packet))
 	d.Strict = false
 	var inside string // the property that is being read
-	for range maxXMPTokens {
+	for left := maxXMPTokens; left > 0; left-- {
 		t, err := d.Token()
 		if err != nil {
 			break
@@ -85,7 +86,8 @@ func readXMP(packet []byte) map[string]string {
 			if prefix, ok := xmpPrefixes[t.Name.Space]; ok {
 				inside = prefix + t.Name.Local
 			}
-			for _, a := range t.Attr {
+			for _, a := range t.Attr[:min(len(t.Attr), left)] {
+				left--
 				if prefix, ok := xmpPrefixes[a.Name.Space]; ok {
 					add(prefix+a.Name.Local, a.Value)
 				}

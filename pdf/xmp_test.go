@@ -46,3 +46,13 @@ func TestF72MetadataOfXMP(t *testing.T) {
 		})
 	}
 }
+
+func TestF72HugeXMPIsReadInPart(t *testing.T) {
+	packet := strings.Replace(xmp, "xap:CreatorTool", strings.Repeat("dc:subject='word' ", 40_000)+"xap:CreatorTool", 1)
+	b := pdftest.Pages("text")
+	b.Set(1, "<</Type /Catalog /Pages 2 0 R /Metadata %d 0 R>>", b.Flate("/Type /Metadata", packet))
+	info := open(t, b.Table(""), pdf.Options{}).Info()
+	if n := len(info.Keywords); n < 4000 || n > 4096 || info.Producer != "" {
+		t.Errorf("%d bytes of keywords, producer %q; want some of the first and nothing after 20 000 attributes", n, info.Producer)
+	}
+}

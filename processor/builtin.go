@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"fmt"
 	"iter"
 
 	"github.com/batchfleet/batchfleet/pdf"
@@ -11,7 +10,7 @@ import (
 type builtin struct{ doc *pdf.Document }
 
 func openBuiltin(req pdfRequest) (document, error) {
-	doc, err := pdf.OpenFile(req.Path, pdf.Options{Password: req.Password, Workers: req.Workers})
+	doc, err := pdf.OpenFile(req.Path, pdf.Options{Password: req.Password, Workers: req.Workers, MaxTextBytes: maxPageText})
 	if err != nil {
 		return nil, err
 	}
@@ -30,9 +29,8 @@ func (b builtin) pages(first, last int) iter.Seq2[Record, error] {
 				Images: page.Images, HasText: page.HasText,
 			}
 			if err != nil {
-				rec.Warning = fmt.Sprintf("page %d: %s", page.Number, clip(err.Error(), 300))
+				rec.Warning = clip(err.Error(), 300)
 			}
-			rec.cutText(true)
 			if !yield(rec, nil) {
 				return
 			}

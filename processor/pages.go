@@ -155,8 +155,8 @@ func (r *run) read(ctx context.Context) error {
 	saved := time.Now()
 	return r.Engine.Read(ctx, r.job, r.fetched.path, from, Sink{
 		Open: func(pages int, about json.RawMessage) error {
-			if r.MaxPages > 0 && pages > r.MaxPages {
-				return fmt.Errorf("document has %d pages, at most %d are allowed (MAX_PAGES)", pages, r.MaxPages)
+			if err := overPages(pages, r.MaxPages); err != nil {
+				return err
 			}
 			if pages < 0 || len(about) > maxSummary/2 {
 				return fmt.Errorf("engine %s described the document with %d pages and %d bytes", r.Engine.Name(), pages, len(about))
@@ -216,4 +216,13 @@ func (r *run) store(ctx context.Context) (jobs.Result, error) {
 		return jobs.Result{}, fmt.Errorf("store result: %w", err)
 	}
 	return jobs.Result{Object: resultName(r.job.ID), Pages: r.total}, nil
+}
+
+// overPages returns an error if a document has more pages than most; 0 is no
+// limit.
+func overPages(pages, most int) error {
+	if most > 0 && pages > most {
+		return fmt.Errorf("document has %d pages, at most %d are allowed (MAX_PAGES)", pages, most)
+	}
+	return nil
 }

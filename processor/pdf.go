@@ -61,14 +61,14 @@ func (p PDF) Read(ctx context.Context, _ jobs.Job, path string, from int, out Si
 // converse lets a child answer a request. needs are the files without which it
 // cannot: if one is gone, the document is not to blame.
 func (p PDF) converse(ctx context.Context, req pdfRequest, out Sink, needs ...string) error {
-	req.MaxPages, req.Last, req.Workers, req.Password = p.MaxPages, p.Last, p.Workers, p.Password
+	req.Last, req.Workers, req.Password = p.Last, p.Workers, p.Password
 	request, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c := conversation{out: out, next: req.From, last: req.Last}
+	c := conversation{out: out, next: req.From, last: req.Last, most: p.MaxPages}
 	watch := time.AfterFunc(p.PageTimeout, func() { stop(errPageTimeout) })
 	defer watch.Stop()
 	child := command.Command{
@@ -101,6 +101,7 @@ type conversation struct {
 	next  int // the page the child works on
 	last  int // the last page wanted; 0 for all, until the document is open
 	pages int
+	most  int // pages the document may have; 0 for no limit
 	open  bool
 	done  bool
 	// refused is why the conversation was broken off: the document cannot be
@@ -122,6 +123,9 @@ func (c *conversation) reply(line []byte) error {
 	case r.Failed != "":
 		return errors.New(clip(r.Failed, maxFailure))
 	case r.Opened != nil && !c.open:
+		if err := overPages(r.Opened.Pages, c.most); err != nil {
+			return err
+		}
 		about, err := json.Marshal(r.Opened.Info)
 		if err != nil {
 			return err

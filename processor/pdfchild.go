@@ -22,7 +22,6 @@ type pdfRequest struct {
 	Path     string    `json:"path"`
 	From     int       `json:"from"`               // first page wanted, from 1
 	Last     int       `json:"last,omitempty"`     // last page wanted; 0 for all
-	MaxPages int       `json:"max_pages"`          // a document with more is not read; 0 for no limit
 	Workers  int       `json:"workers,omitempty"`  // pages read at the same time; 0 means 1
 	Password string    `json:"password,omitempty"` // tried before the empty one
 	Poppler  *Programs `json:"poppler,omitempty"`  // read with these; the built-in reader if nil
@@ -109,9 +108,6 @@ func readPDF(req pdfRequest, reply func(pdfReply) error) error {
 	if err := reply(pdfReply{Opened: &about}); err != nil {
 		return err
 	}
-	if req.MaxPages > 0 && about.Pages > req.MaxPages {
-		return nil // the parent has been told how many there are
-	}
 	last := about.Pages
 	if req.Last > 0 {
 		last = min(last, req.Last)
@@ -153,15 +149,6 @@ func openFailure(err error) string {
 		return "input is not a PDF"
 	default:
 		return "document cannot be opened: " + clip(err.Error(), 300)
-	}
-}
-
-// cutText shortens the text of a page to what is kept. whole is false if the
-// reader has left out some already.
-func (r *Record) cutText(whole bool) {
-	if !whole || len(r.Text) > maxPageText {
-		r.Text = clip(r.Text, maxPageText)
-		r.Warning = fmt.Sprintf("page %d: text cut after %d bytes", r.Page, maxPageText)
 	}
 }
 

@@ -164,3 +164,12 @@ func (c *imageCounts) count(first, last int) error {
 		return nil
 	})
 }
+
+// cutText shortens the text of a page to what is kept. whole is false if the
+// reader has left out some already.
+func (r *Record) cutText(whole bool) {
+	if !whole || len(r.Text) > maxPageText {
+		r.Text = clip(r.Text, maxPageText)
+		r.Warning = fmt.Sprintf("page %d: text cut after %d bytes", r.Page, maxPageText)
+	}
+}

@@ -193,9 +193,6 @@ func (r *pdfReader) file(ctx context.Context, name string) error {
 				if i > 0 {
 					return nil
 				}
-				if n > r.env.MaxPages {
-					return fmt.Errorf("document has %d pages, at most %d are allowed (MAX_PAGES)", n, r.env.MaxPages)
-				}
 				if err := r.pages.within(n); err != nil {
 					return err
 				}

@@ -58,24 +58,22 @@ func accentOf(text string) rune {
 // stands over or under the other, which is a letter that takes it.
 func (l *layout) compose(g *glyph) bool {
 	if l.accent != 0 {
-		if !over(l.x, l.y, l.endX, l.endY, g.x, g.y, g.endX, g.endY) || !l.replace(g.text, l.accent) {
+		if !l.last.over(g) || !l.replace(g.text, l.accent) {
 			return false
 		}
-		l.accent = 0
-		l.step(g)
+		l.accent, l.last = 0, *g
 		return true
 	}
 	accent := accentOf(g.text)
 	// The pen stays at the end of the letter: it is what the next one follows.
-	return accent != 0 && over(g.x, g.y, g.endX, g.endY, l.x, l.y, l.endX, l.endY) &&
-		l.at < len(l.text) && l.replace(string(l.text[l.at:]), accent)
+	return accent != 0 && g.over(&l.last) && l.at < len(l.text) && l.replace(string(l.text[l.at:]), accent)
 }
 
-// over reports whether the middle of an accent, given by where it begins and
-// ends, is between the beginning and the end of a letter.
-func over(x, y, endX, endY, letterX, letterY, letterEndX, letterEndY float64) bool {
-	wide, high := letterEndX-letterX, letterEndY-letterY
-	t := (x+endX-2*letterX)*wide + (y+endY-2*letterY)*high
+// over reports whether the middle of an accent is between the beginning and the
+// end of a letter.
+func (g *glyph) over(letter *glyph) bool {
+	wide, high := letter.endX-letter.x, letter.endY-letter.y
+	t := (g.x+g.endX-2*letter.x)*wide + (g.y+g.endY-2*letter.y)*high
 	return t >= 0 && t <= 2*(wide*wide+high*high)
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrLimit says that a page has more operators or more text than allowed.
-var ErrLimit = errors.New("page exceeds a limit")
+var ErrLimit = errors.New("over a limit")
 
 // Limits bound the work on one page. The bytes it may decode are bounded by
 // the budget of the file.
@@ -85,8 +85,13 @@ func (r *Reader) Read(page Page) (Result, error) {
 	if budgetErr := r.file.BudgetErr(); budgetErr != nil {
 		return result, budgetErr
 	}
-	if in.operators < 0 || in.layout.full || in.cut {
-		return result, ErrLimit
+	switch {
+	case in.operators < 0:
+		return result, fmt.Errorf("%w: more than %d operators", ErrLimit, r.limits.Operators)
+	case in.layout.full:
+		return result, fmt.Errorf("%w: more than %d bytes of text", ErrLimit, r.limits.Text)
+	case in.cut:
+		return result, fmt.Errorf("%w: %w", ErrLimit, cos.ErrTooLong)
 	}
 	return result, err
 }

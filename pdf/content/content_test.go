@@ -88,6 +88,11 @@ func TestF71Operators(t *testing.T) {
 		{"form", "(a) Tj ET /Y Do", "a\nform"},
 		{"form without resources", "(a) Tj ET 1 0 0 1 0 -50 cm /Z Do", "a\ninherits"},
 		{"inline image", "(a) Tj BI /W 1 /H 1 ID (x) Tj\x80 EI (b) Tj", "ab"},
+		{"inline image, raw", "(a) Tj BI /W 2 /H 3 /CS /RGB /BPC 8 ID 0123 EI Q901234567 EI (b) Tj", "ab"},
+		{"inline mask, raw", "(a) Tj BI /W 9 /H 2 /IM true ID 0 EIEI (b) Tj", "ab"},
+		{"inline image in base 85", "(a) Tj BI /F [/A85 /Fl] /DP [null <</K 1>>] ID J,~>EI (b) Tj", "ab"},
+		{"inline image in hexadecimal", "(a) Tj BI /Filter /ASCIIHexDecode /Width 1 /Height 1 ID 80>EI (b) Tj", "ab"},
+		{"more states saved than are kept", strings.Repeat("q ", 600) + "1 0 0 1 5000 0 cm " + strings.Repeat("Q ", 88) + "(a) Tj", ""},
 		{"vertical writing", "/V 10 Tf <65e5672c> Tj 20 0 Td <8a9e> Tj", "日本\n語"},
 		{"a footnote mark", "(word) Tj 6 0 0 6 20 4 Tm (1) Tj", "word1"},
 		{"an exponent and what follows", "(x) Tj 6 0 0 6 5 4 Tm (2) Tj 10 0 0 10 8 0 Tm (y) Tj", "x2y"},
@@ -120,6 +125,22 @@ func TestF71TextDrawnTwiceIsReadOnce(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestF71Type3GlyphsInUnitsOfThePage(t *testing.T) {
+	// Glyphs are 30 units wide for a font size of 1, one of them 33 from the
+	// last: rounded, not a gap.
+	f, page := open(t, "BT /F 1 Tf (ab) Tj 63 0 Td (c) Tj 45 0 Td (d) Tj", "")
+	widths := make(cos.Array, 256)
+	for i := range widths {
+		widths[i] = 30
+	}
+	font := cos.Dict{"Subtype": cos.Name("Type3"), "FontMatrix": cos.Array{1, 0, 0, 1, 0, 0}, "FirstChar": 0, "Widths": widths, "Encoding": cos.Name("WinAnsiEncoding")}
+	page.Resources = cos.Dict{"Font": cos.Dict{"F": font}}
+	got, err := content.NewReader(f, content.Limits{Operators: 10_000, Text: 100}).Read(page)
+	if err != nil || got.Text != "abc d" {
+		t.Errorf("got %q, %v", got.Text, err)
 	}
 }
 

@@ -43,6 +43,7 @@ type stream struct {
 
 	graphics
 	saved      []graphics
+	overSaved  int // states saved beyond maxStates
 	marks      []mark
 	overMarks  int    // sequences begun beyond maxMarks
 	text, line matrix // text matrix and text line matrix
@@ -81,8 +82,7 @@ func (in *interpreter) run(data []byte, resources cos.Dict, g graphics, depth in
 				return
 			}
 			if string(t.Bytes) == "BI" {
-				in.image()
-				skipInlineImage(l)
+				s.inlineImage(l)
 			} else {
 				s.do(t.Bytes)
 			}
@@ -97,26 +97,6 @@ func (s *stream) nextOperand() *cos.Token {
 	n := len(s.operands)
 	s.operands = slices.Grow(s.operands, 1)
 	return &s.operands[:n+1][n]
-}
-
-func (in *interpreter) image() {
-	if in.hidden == 0 {
-		in.images++
-	}
-}
-
-func skipInlineImage(l *cos.Lexer) {
-	for {
-		l.Recycle()
-		t := l.Next()
-		if t.Kind == cos.EOF {
-			return
-		}
-		if t.Kind == cos.Keyword && string(t.Bytes) == "ID" {
-			l.SkipInlineImage()
-			return
-		}
-	}
 }
 
 // number returns operand i, counted from the first; 0 if it is no number.
@@ -144,13 +124,9 @@ func (s *stream) matrix() matrix {
 func (s *stream) do(operator []byte) {
 	switch string(operator) {
 	case "q":
-		if len(s.saved) < maxStates {
-			s.saved = append(s.saved, s.graphics)
-		}
+		s.save()
 	case "Q":
-		if n := len(s.saved); n > 0 {
-			s.graphics, s.saved = s.saved[n-1], s.saved[:n-1]
-		}
+		s.restore()
 	case "cm":
 		s.ctm = s.matrix().mul(s.ctm)
 	case "gs":
@@ -197,6 +173,24 @@ func (s *stream) do(operator []byte) {
 		}
 		s.nextLine(0, -s.leading)
 		s.show(s.operands)
+	}
+}
+
+func (s *stream) save() {
+	if len(s.saved) >= maxStates {
+		s.overSaved++
+		return
+	}
+	s.saved = append(s.saved, s.graphics)
+}
+
+func (s *stream) restore() {
+	if s.overSaved > 0 {
+		s.overSaved-- // to a state that is much like the one there is
+		return
+	}
+	if n := len(s.saved); n > 0 {
+		s.graphics, s.saved = s.saved[n-1], s.saved[:n-1]
 	}
 }
 

@@ -15,17 +15,14 @@ type layout struct {
 	full  bool // text beyond the limit has been dropped
 
 	// Of the glyph before, in device space; valid if drawn.
-	drawn          bool
-	x, y           float64
-	endX, endY     float64
-	size           float64
-	alongX, alongY float64 // unit vector of its writing direction
-	at             int     // where its text begins
-	accent         rune    // combining character, if it is an accent by itself
+	drawn  bool
+	last   glyph // but for its text, which is in text from at on
+	at     int
+	accent rune // combining character, if it is an accent by itself
 
-	line    overprint
-	started int  // where the text of the line begins
-	turned  bool // the line has letters of a script written from the right
+	line        overprint
+	started     int  // where the text of the line begins
+	rightToLeft bool // the line has letters of a script written from the right
 }
 
 // The distances are in units of the font size, measured against pdftotext on
@@ -54,15 +51,15 @@ func (l *layout) place(g *glyph) {
 	}
 	if l.drawn {
 		if l.line.goesOn(g) {
-			l.step(g)
+			l.pass(g)
 			return
 		}
-		dx, dy := g.x-l.endX, g.y-l.endY
+		dx, dy := g.x-l.last.endX, g.y-l.last.endY
 		along := dx*g.alongX + dy*g.alongY
 		across := math.Abs(dy*g.alongX - dx*g.alongY)
 		if along < -overlap*g.size {
 			if l.line.again(g) {
-				l.step(g)
+				l.pass(g)
 				return
 			}
 			if across < lineShift*g.size && l.compose(g) {
@@ -75,15 +72,11 @@ func (l *layout) place(g *glyph) {
 	l.write(g.text)
 	l.line.add(g)
 	l.accent = accentOf(g.text)
-	l.x, l.y = g.x, g.y
-	l.step(g)
+	l.last, l.drawn = *g, true
 }
 
-// step moves to the end of g.
-func (l *layout) step(g *glyph) {
-	l.drawn = true
-	l.endX, l.endY, l.size, l.alongX, l.alongY = g.endX, g.endY, g.size, g.alongX, g.alongY
-}
+// pass moves to the end of g without its text.
+func (l *layout) pass(g *glyph) { l.last, l.at, l.accent = *g, len(l.text), 0 }
 
 // outside reports whether g is beside the page altogether.
 func (l *layout) outside(g *glyph) bool {
@@ -94,11 +87,11 @@ func (l *layout) outside(g *glyph) bool {
 // separate writes the space or line feed between the glyph before and g, which
 // is that far along the line and across it.
 func (l *layout) separate(g *glyph, along, across float64) {
-	size := max(g.size, l.size, 0.1)
+	size := max(g.size, l.last.size, 0.1)
 	switch {
 	case across > lineShift*size,
 		along < -lineBack*size,
-		g.alongX*l.alongX+g.alongY*l.alongY < turned:
+		g.alongX*l.last.alongX+g.alongY*l.last.alongY < turned:
 		l.newLine()
 	case along > wordGap*size:
 		l.space()
@@ -108,9 +101,9 @@ func (l *layout) separate(g *glyph, along, across float64) {
 // newLine ends the line, unless nothing is on it.
 func (l *layout) newLine() {
 	l.text = bytes.TrimRight(l.text, " ")
-	if l.turned {
+	if l.rightToLeft {
 		l.text = append(l.text[:l.started], reorder(l.text[l.started:])...)
-		l.turned = false
+		l.rightToLeft = false
 	}
 	if n := len(l.text); n > 0 && l.text[n-1] != '\n' {
 		l.text = append(l.text, '\n')
@@ -150,7 +143,7 @@ func (l *layout) write(text string) {
 		case r >= '\ufb00' && r <= '\ufb06':
 			l.text = append(l.text, ligatures[r-'\ufb00']...)
 		default:
-			l.turned = l.turned || isRightToLeft(r)
+			l.rightToLeft = l.rightToLeft || isRightToLeft(r)
 			l.text = utf8.AppendRune(l.text, r)
 		}
 	}

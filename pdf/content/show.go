@@ -44,7 +44,7 @@ type pen struct {
 func (s *stream) pen() pen {
 	m := s.text.mul(s.ctm)
 	p := pen{vertical: s.font.Vertical, m: m, x: s.rise*m[2] + m[4], y: s.rise*m[3] + m[5]}
-	p.glyph.size = math.Hypot(s.size*m[2], s.size*m[3])
+	p.glyph.size = math.Hypot(s.size*m[2], s.size*m[3]) * s.font.Em
 	if p.vertical {
 		p.wideX, p.wideY = -s.size*m[2], -s.size*m[3]
 	} else {

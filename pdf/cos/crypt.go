@@ -62,7 +62,12 @@ func (f *File) initCrypt() error {
 		f.cryptFilters(d, c)
 	}
 	var err error
-	if c.key, err = h.open([]byte(f.password)); err != nil {
+	for _, password := range h.forms(f.password) {
+		if c.key, err = h.open(password); !errors.Is(err, ErrPassword) {
+			break
+		}
+	}
+	if err != nil {
 		return err
 	}
 	f.crypt = c
@@ -95,6 +100,19 @@ func (f *File) handler(d Dict) *handler {
 	}
 	h.keyLength = max(5, min(16, h.keyLength))
 	return h
+}
+
+// forms returns what a password may be in bytes: UTF-8 from revision 5 on, and
+// before that PDFDocEncoding (ISO 32000-2, 7.6.4.3.2), which some writers did
+// not know.
+func (h *handler) forms(password string) [][]byte {
+	forms := [][]byte{[]byte(password)}
+	if h.revision < 5 {
+		if encoded, ok := encodePDFDoc(password); ok && string(encoded) != password {
+			forms = [][]byte{encoded, []byte(password)}
+		}
+	}
+	return forms
 }
 
 // cryptFilters reads which method is used for what.
@@ -140,7 +158,7 @@ func (c *crypt) decryptStream(f *File, s *Stream) []byte {
 	if kind == Name("XRef") || kind == Name("Metadata") && !c.metadata {
 		return s.raw
 	}
-	filters, parms := f.List(first(s.Dict, "Filter", "F")), f.List(first(s.Dict, "DecodeParms", "DP"))
+	filters, parms := f.filters(s)
 	if len(filters) > 0 && f.Name(filters[0]) == "Crypt" {
 		how = methodNone // the default name is Identity
 		if len(parms) > 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/batchfleet/batchfleet/pdf/filter"
 )
 
-// ErrImage says that a stream is compressed as an image (DCT, JPX, CCITT,
-// JBIG2), which this package does not decode.
-var ErrImage = errors.New("stream is an image")
+// ErrFilter says that a stream is encoded in a way that this package does not
+// decode: as an image (DCT, JPX, CCITT, JBIG2), or in one that nobody knows.
+var ErrFilter = errors.New("unsupported filter")
 
 // ErrTooLong says that a stream holds more bytes than [Options] allow.
 var ErrTooLong = filter.ErrTooLong
@@ -36,7 +36,7 @@ func (f *File) DecodePrefix(s *Stream, limit int) ([]byte, error) {
 			return nil, ErrBudget
 		}
 	}
-	filters, parms := f.List(first(s.Dict, "Filter", "F")), f.List(first(s.Dict, "DecodeParms", "DP"))
+	filters, parms := f.filters(s)
 	if len(filters) == 0 {
 		if !f.spend(len(data)) {
 			return nil, ErrBudget
@@ -84,11 +84,9 @@ func tooLong(limit, maxStream int) error {
 // have been seen.
 const maxFilters = 16
 
-func first(d Dict, long, short Name) Object {
-	if o := d[long]; o != nil {
-		return o
-	}
-	return d[short]
+// filters returns the filters of s, and their parameters by the same index.
+func (f *File) filters(s *Stream) (names, parms Array) {
+	return f.List(s.Dict["Filter"]), f.List(s.Dict["DecodeParms"])
 }
 
 func (f *File) decodeOne(name Name, p Dict, data []byte, limit int) ([]byte, error) {
@@ -110,7 +108,7 @@ func (f *File) decodeOne(name Name, p Dict, data []byte, limit int) ([]byte, err
 	case "Crypt": // decryption has taken it into account
 		return data, nil
 	}
-	return nil, fmt.Errorf("%w: filter %.40q", ErrImage, string(name))
+	return nil, fmt.Errorf("%w %.40q", ErrFilter, string(name))
 }
 
 // undoPredictor keeps err, the reason why data may be short.

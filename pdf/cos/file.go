@@ -70,7 +70,6 @@ type File struct {
 // entry says where an object is.
 type entry struct {
 	kind    uint8
-	gen     uint16
 	section uint32 // which part of the cross-reference says so, the newest first
 	offset  int    // of the object in the file, or the number of its object stream
 }

@@ -41,7 +41,7 @@ func TestF70FilterChains(t *testing.T) {
 		{"one in an array", "/Filter [/FlateDecode]", flate, "hello"},
 		{"two", "/Filter [/AHx /Fl]", fmt.Sprintf("%x>", flate), "hello"},
 		{"parameters of the second", "/Filter [/AHx /Fl] /DecodeParms [null <</Predictor 12 /Columns 2>>]", fmt.Sprintf("%x>", predicted), "hell"},
-		{"short names of inline images", "/F /AHx", "4142>", "AB"},
+		{"the file of an external stream is no filter", "/F (elsewhere)", "hello", "hello"},
 		{"crypt filter of an open file", "/Filter /Crypt", "open", "open"},
 	}
 	for _, tt := range tests {
@@ -54,8 +54,8 @@ func TestF70FilterChains(t *testing.T) {
 }
 
 func TestImagesAreNotDecoded(t *testing.T) {
-	if got, err := stream(t, "/Filter /DCTDecode", "\xff\xd8"); !errors.Is(err, cos.ErrImage) || got != "" {
-		t.Errorf("got %q, %v; want ErrImage", got, err)
+	if got, err := stream(t, "/Filter /DCTDecode", "\xff\xd8"); !errors.Is(err, cos.ErrFilter) || got != "" {
+		t.Errorf("got %q, %v; want ErrFilter", got, err)
 	}
 }
 
@@ -191,6 +191,25 @@ func TestNewestRevisionWins(t *testing.T) {
 		f := open(t, data)
 		if got := f.String(cos.Ref{Num: 3}); got != "new" {
 			t.Errorf("%s: got %q, want new", name, got)
+		}
+	}
+}
+
+func TestF70RebuildTakesWhatWasWrittenLast(t *testing.T) {
+	packed := func(text string) string {
+		body := "7 0 (" + text + ")"
+		return fmt.Sprintf("<</Type /ObjStm /N 1 /First 4 /Length %d>>\nstream\n%s\nendstream", len(body), body)
+	}
+	tests := []struct{ name, file, want string }{
+		{"packed after plain", "7 0 obj (old) endobj\n9 0 obj " + packed("new") + " endobj\n", "new"},
+		{"plain after packed", "9 0 obj " + packed("old") + " endobj\n7 0 obj (new) endobj\n", "new"},
+		{"packed after packed", "9 0 obj " + packed("old") + " endobj\n8 0 obj " + packed("new") + " endobj\n", "new"},
+		{"plain after plain", "7 0 obj (old) endobj\n7 0 obj (new) endobj\n", "new"},
+	}
+	for _, tt := range tests {
+		f := open(t, []byte("%PDF-1.5\n1 0 obj <</Type /Catalog>> endobj\n"+tt.file))
+		if got := f.String(cos.Ref{Num: 7}); string(got) != tt.want || !f.Rebuilt() {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

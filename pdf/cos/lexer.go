@@ -1,5 +1,7 @@
 package cos
 
+import "github.com/batchfleet/batchfleet/pdf/filter"
+
 // Kind is the kind of a [Token].
 type Kind uint8
 
@@ -42,7 +44,8 @@ const maxInteger = 9e15
 type Lexer struct {
 	src     []byte
 	pos     int
-	scratch []byte // decoded strings and names that differ from the source
+	scratch []byte   // decoded strings and names that differ from the source
+	missing []string // ends of inline images that do not come any more
 }
 
 // NewLexer returns a lexer that reads src, which must not change meanwhile.
@@ -179,7 +182,7 @@ func (l *Lexer) unescape(raw []byte, i int) []byte {
 	l.scratch = append(l.scratch, raw[:i]...)
 	for ; i < len(raw); i++ {
 		if raw[i] == '#' && i+2 < len(raw) {
-			if h, lo := hexDigit(raw[i+1]), hexDigit(raw[i+2]); h >= 0 && lo >= 0 {
+			if h, lo := filter.HexDigit(raw[i+1]), filter.HexDigit(raw[i+2]); h >= 0 && lo >= 0 {
 				l.scratch = append(l.scratch, byte(h<<4|lo))
 				i += 2
 				continue
@@ -199,7 +202,7 @@ func (l *Lexer) hex() []byte {
 		if c == '>' {
 			break
 		}
-		v := hexDigit(c)
+		v := filter.HexDigit(c)
 		if v < 0 {
 			continue
 		}
@@ -214,18 +217,6 @@ func (l *Lexer) hex() []byte {
 		l.scratch = append(l.scratch, byte(high<<4))
 	}
 	return l.scratch[start:len(l.scratch):len(l.scratch)]
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
 
 // literal reads a string in parentheses. Without escapes, which is how most
@@ -363,31 +354,4 @@ loop:
 		v = -v
 	}
 	return v, real || v > maxInteger || v < -maxInteger, true
-}
-
-// SkipInlineImage moves past the data of an inline image; the lexer must stand
-// right after its ID operator. The data have no length, so their end is an EI
-// between white space with nothing binary after it.
-func (l *Lexer) SkipInlineImage() {
-	for i := l.pos + 1; i+2 <= len(l.src); i++ {
-		if l.src[i] == 'E' && l.src[i+1] == 'I' && class[l.src[i-1]] == space && l.looksLikeText(i+2) {
-			l.pos = i + 2
-			return
-		}
-	}
-	l.pos = len(l.src)
-}
-
-// looksLikeText reports whether white space and then a few bytes of operators
-// are at i.
-func (l *Lexer) looksLikeText(i int) bool {
-	if i < len(l.src) && class[l.src[i]] != space {
-		return false
-	}
-	for _, c := range l.src[i:min(i+10, len(l.src))] {
-		if c > '~' || c < ' ' && class[c] != space {
-			return false
-		}
-	}
-	return true
 }

@@ -91,18 +91,30 @@ func TestTokensLiveUntilRecycled(t *testing.T) {
 	}
 }
 
-func TestInlineImageIsSkipped(t *testing.T) {
-	tests := []struct{ name, src, want string }{
-		{"plain", "ID \x01\x02\xff EI Q", "word Q"},
-		{"EI inside the data", "ID aEI \x01EI \x02 EI \x03\x04\x05 EI\nQ", "word Q"},
-		{"without an end", "ID \x01\x02", "end"},
-		{"at the end", "ID \x01\x02\nEI", "end"},
+func TestF71InlineImageIsSkipped(t *testing.T) {
+	tests := []struct {
+		name, src string
+		image     cos.InlineImage
+		want      string
+	}{
+		{"plain", "ID \x01\x02\xff EI Q", cos.InlineImage{}, "word Q"},
+		{"EI inside the data", "ID aEI \x01EI \x02 EI \x03\x04\x05 EI\nQ", cos.InlineImage{}, "word Q"},
+		{"without an end", "ID \x01\x02", cos.InlineImage{}, "end"},
+		{"at the end", "ID \x01\x02\nEI", cos.InlineImage{}, "end"},
+		{"EI right after the data", "ID \x80\x81EI Q", cos.InlineImage{}, "word Q"},
+		{"EI before something binary", "ID \x80 EI (\x80\x81\x82) Q", cos.InlineImage{}, "string \x80\x81\x82"},
+		{"known length", "ID ab EI cEI Q", cos.InlineImage{Length: 7}, "word Q"},
+		{"wrong length", "ID ab EI Q", cos.InlineImage{Length: 1}, "word Q"},
+		{"length beyond the end", "ID ab EI Q", cos.InlineImage{Length: 1 << 40}, "word Q"},
+		{"end of hexadecimal data", "ID 80 EI 81>EI Q", cos.InlineImage{End: ">"}, "word Q"},
+		{"end of base 85 data", "ID J, EI x~>\nEI Q", cos.InlineImage{End: "~>"}, "word Q"},
+		{"data without their end", "ID J, EI Q", cos.InlineImage{End: "~>"}, "word Q"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := cos.NewLexer([]byte(tt.src))
 			l.Next()
-			l.SkipInlineImage()
+			l.SkipInlineImage(tt.image)
 			if got := show(l.Next()); got != tt.want {
 				t.Errorf("next is %q, want %q", got, tt.want)
 			}

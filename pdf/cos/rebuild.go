@@ -1,6 +1,7 @@
 package cos
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,6 +35,7 @@ func (f *File) Rebuild() error {
 		return fmt.Errorf("rebuild cross-reference: %w", err)
 	}
 	f.forget() // what was loaded before the key was known
+	slices.SortFunc(streams, func(a, b uint32) int { return cmp.Compare(offsets[a], offsets[b]) })
 	for _, n := range streams {
 		f.indexObjectStream(n)
 	}
@@ -61,7 +63,7 @@ func (f *File) collectTrailers() {
 }
 
 // survey looks at every object once: it returns the numbers of the object
-// streams, in ascending order, and completes the trailer from cross-reference
+// streams and completes the trailer from cross-reference
 // streams and the catalog.
 func (f *File) survey(offsets map[uint32]int) (streams []uint32) {
 	for _, n := range slices.Sorted(maps.Keys(offsets)) {
@@ -90,24 +92,20 @@ func (f *File) survey(offsets map[uint32]int) (streams []uint32) {
 	return streams
 }
 
-// indexObjectStream adds the objects of object stream n that are nowhere else.
+// indexObjectStream adds the objects of object stream n, unless they are in the
+// file behind it: what stands last was written last.
 func (f *File) indexObjectStream(n uint32) {
 	s := f.objectStream(n)
 	if s == nil {
 		return
 	}
 	for packed := range s.offsets {
-		if f.xref[packed].kind != entryOffset {
-			f.addPacked(packed, n)
+		if e := f.xref[packed]; e.kind == entryOffset && e.offset > f.xref[n].offset {
+			continue
 		}
+		delete(f.xref, packed)
+		f.addEntry(int(packed), entry{kind: entryPacked, offset: int(n)})
 	}
-}
-
-// addPacked lets the object stream with the higher number win: it was most
-// likely written later.
-func (f *File) addPacked(n, stream uint32) {
-	delete(f.xref, n)
-	f.addEntry(int(n), entry{kind: entryPacked, offset: int(stream)})
 }
 
 // findCatalog sets the trailer's Root to a catalog in an object stream.

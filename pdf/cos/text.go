@@ -1,8 +1,10 @@
 package cos
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Text decodes a text string, as metadata and titles are: UTF-16 or UTF-8 with
@@ -44,24 +46,34 @@ func stripLanguage(s string) string {
 	return s
 }
 
-// decodePDFDoc decodes PDFDocEncoding: Latin 1 with other marks at codes 24 to
-// 31 and 128 to 160 (ISO 32000-1, annex D.2).
+// decodePDFDoc decodes PDFDocEncoding.
 func decodePDFDoc(s String) string {
 	var text strings.Builder
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 0x18 && c <= 0x1f:
-			text.WriteRune(pdfDocLow[c-0x18])
-		case c >= 0x80 && c <= 0xa0:
-			text.WriteRune(pdfDocHigh[c-0x80])
-		default:
-			text.WriteRune(rune(c))
-		}
+		text.WriteRune(pdfDoc[s[i]])
 	}
 	return text.String()
 }
 
-var (
-	pdfDocLow  = []rune("˘ˇˆ˙˝˛˚˜")
-	pdfDocHigh = []rune("•†‡…—–ƒ⁄‹›−‰„“”‘’‚™ﬁﬂŁŒŠŸŽıłœšž\ufffd€")
-)
+// encodePDFDoc is the inverse; ok is false if s has other characters.
+func encodePDFDoc(s string) (encoded []byte, ok bool) {
+	for _, r := range s {
+		code := slices.Index(pdfDoc[:], r)
+		if code < 0 || r == utf8.RuneError { // which stands for a code that is none
+			return nil, false
+		}
+		encoded = append(encoded, byte(code))
+	}
+	return encoded, true
+}
+
+// pdfDoc is PDFDocEncoding: Latin 1 with other marks at codes 24 to 31 and 128
+// to 160 (ISO 32000-2, annex D.2).
+var pdfDoc = func() (table [256]rune) {
+	for code := range table {
+		table[code] = rune(code)
+	}
+	copy(table[0x18:], []rune("˘ˇˆ˙˝˛˚˜"))
+	copy(table[0x80:], []rune("•†‡…—–ƒ⁄‹›−‰„“”‘’‚™ﬁﬂŁŒŠŸŽıłœšž\ufffd€"))
+	return table
+}()

@@ -111,7 +111,7 @@ func (f *File) xrefRows(p *Parser, first, count int) bool {
 		var ok bool
 		switch string(use.Bytes) {
 		case "n":
-			ok = f.addEntry(first+i, entry{kind: entryOffset, gen: uint16(gen.Int()), offset: offset.Int()})
+			ok = f.addEntry(first+i, entry{kind: entryOffset, offset: offset.Int()})
 		case "f":
 			ok = f.addEntry(first+i, entry{})
 		}
@@ -187,16 +187,16 @@ func (f *File) packedRows(data []byte, w [3]int, first, count int) ([]byte, bool
 		if w[0] > 0 {
 			kind = bigEndian(data[:w[0]])
 		}
-		a, b := bigEndian(data[w[0]:w[0]+w[1]]), bigEndian(data[w[0]+w[1]:size])
+		where := bigEndian(data[w[0] : w[0]+w[1]])
 		data = data[size:]
 		ok := true
 		switch kind {
 		case 0:
 			ok = f.addEntry(first+i, entry{})
 		case 1:
-			ok = f.addEntry(first+i, entry{kind: entryOffset, gen: uint16(b), offset: a})
+			ok = f.addEntry(first+i, entry{kind: entryOffset, offset: where})
 		case 2:
-			ok = f.addEntry(first+i, entry{kind: entryPacked, offset: a})
+			ok = f.addEntry(first+i, entry{kind: entryPacked, offset: where})
 		}
 		if !ok {
 			return nil, false

@@ -15,7 +15,7 @@ func ASCIIHex(src []byte, limit int) ([]byte, error) {
 		if c == '>' {
 			break
 		}
-		v := hexDigit(c)
+		v := HexDigit(c)
 		if v < 0 {
 			continue
 		}
@@ -34,7 +34,8 @@ func ASCIIHex(src []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-func hexDigit(c byte) int {
+// HexDigit returns the value of a hexadecimal digit, or -1 for any other byte.
+func HexDigit(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':
 		return int(c - '0')

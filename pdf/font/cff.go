@@ -57,6 +57,17 @@ func (f *cffFont) name(glyph int) string {
 	return f.string(int(f.charset[glyph]))
 }
 
+// glyphsByCID returns the first glyph of every CID of a font that is byCID.
+func (f *cffFont) glyphsByCID() map[uint16]int {
+	glyphs := make(map[uint16]int, len(f.charset))
+	for glyph, cid := range f.charset {
+		if _, ok := glyphs[cid]; !ok {
+			glyphs[cid] = glyph
+		}
+	}
+	return glyphs
+}
+
 // codeName returns the name of the glyph of a code, "" for none.
 func (f *cffFont) codeName(code byte) string {
 	if sid := f.encoding[code]; sid != 0 {

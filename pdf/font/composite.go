@@ -1,7 +1,6 @@
 package font
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/batchfleet/batchfleet/pdf/cos"
@@ -49,7 +48,7 @@ func loadComposite(file *cos.File, d cos.Dict) *Font {
 	} else {
 		c.metrics = horizontalMetrics(file, descendant)
 	}
-	return &Font{Vertical: c.encoding.vertical, composite: c}
+	return &Font{Vertical: c.encoding.vertical, Em: 1, composite: c}
 }
 
 // loadEncoding reads the Encoding of a Type 0 font: the name of a predefined
@@ -99,6 +98,7 @@ func formOf(name string) codeForm {
 func programText(file *cos.File, descendant cos.Dict) func(cid uint32) string {
 	var p *program
 	var glyphs sfnt // two bytes for each CID
+	var byCID map[uint16]int
 	read := false
 	return func(cid uint32) string {
 		if !read {
@@ -116,7 +116,10 @@ func programText(file *cos.File, descendant cos.Dict) func(cid uint32) string {
 		case glyphs != nil:
 			glyph = glyphs.u16(2 * glyph)
 		case p.cff != nil && p.cff.byCID:
-			glyph = slices.Index(p.cff.charset, uint16(cid))
+			if byCID == nil {
+				byCID = p.cff.glyphsByCID()
+			}
+			glyph = byCID[uint16(cid)]
 		}
 		if glyph <= 0 {
 			return ""

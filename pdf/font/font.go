@@ -33,6 +33,9 @@ type Glyph struct {
 type Font struct {
 	// Vertical fonts write from top to bottom.
 	Vertical bool
+	// Em is how large its glyphs are, for a font size of 1: 1 but for Type 3
+	// fonts whose glyphs have a size of their own.
+	Em float64
 
 	simple    *simple // nil for a composite font
 	composite *composite
@@ -51,13 +54,17 @@ const (
 func Load(file *cos.File, o cos.Object) *Font {
 	d := file.Dict(o)
 	if d == nil {
-		return &Font{simple: unknownFont(file)}
+		return &Font{Em: 1, simple: unknownFont(file)}
 	}
 	subtype := file.Name(d["Subtype"])
 	if subtype == "Type0" || subtype == "" && d["DescendantFonts"] != nil {
 		return loadComposite(file, d)
 	}
-	return &Font{simple: loadSimple(file, d)}
+	f := &Font{Em: 1, simple: loadSimple(file, d)}
+	if subtype == "Type3" {
+		f.Em = f.simple.em()
+	}
+	return f
 }
 
 // Next returns the glyph of the first code of s and the length of that code in

@@ -107,6 +107,27 @@ func glyphScale(file *cos.File, d cos.Dict) float64 {
 	return 0.001
 }
 
+// em estimates how large the glyphs are for a font size of 1. Some writers set
+// the size of a Type 3 font to 1 and draw its glyphs in units of the page.
+func (s *simple) em() float64 {
+	const typical = 0.5 // em, the width of a letter
+	sum, n := 0.0, 0
+	for _, o := range s.widths[:min(len(s.widths), 256)] {
+		if w, ok := s.file.Number(o); ok && w > 0 {
+			sum += w * s.scale
+			n++
+		}
+	}
+	if n == 0 {
+		return 1
+	}
+	// Fonts of the usual scale have narrow letters only, or wide ones.
+	if em := sum / float64(n) / typical; em < 0.25 || em > 4 {
+		return em
+	}
+	return 1
+}
+
 // glyph returns what a code shows.
 func (s *simple) glyph(code byte) Glyph {
 	if s.known[code] {
