@@ -26,8 +26,8 @@ func readAll(t *testing.T, data []byte, opts pdf.Options) {
 		noPanic(t, err)
 		return
 	}
-	d.Info()
-	d.Outline()
+	noPanic(t, pdf.ReadInfo(d))
+	noPanic(t, pdf.ReadOutline(d))
 	for p, err := range d.Pages(1, d.NumPages()) {
 		noPanic(t, err)
 		if len(p.Text) > opts.MaxTextBytes {

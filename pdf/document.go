@@ -51,7 +51,7 @@ type Options struct {
 	MaxOperators   int    // of one page, forms included; 10 000 000
 	MaxTextBytes   int    // of one page; 16 MiB
 	// Workers is how many pages [Document.Pages] reads at the same time; 1.
-	// Each has caches of its own.
+	// Each takes some memory for caches of its own.
 	Workers int
 }
 
@@ -70,7 +70,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Document is an open PDF. It is safe for concurrent use.
+// Document is an open PDF. It is safe for concurrent use, but for
+// [Document.Close].
 type Document struct {
 	opts Options
 	tree pageTree

@@ -27,8 +27,12 @@ const maxMetadata = 4 << 10
 
 // Info returns the document's metadata, from its information dictionary and,
 // where that says nothing, its XMP metadata. What is damaged is left empty.
-func (d *Document) Info() (info Info) {
-	var err error // a panic leaves the rest empty
+func (d *Document) Info() Info {
+	info, _ := d.info() // after a panic, what was read before it
+	return info
+}
+
+func (d *Document) info() (info Info, err error) {
 	defer recovered("read metadata", &err)
 	defer faultsPanic()()
 	r := d.reader()
@@ -48,7 +52,7 @@ func (d *Document) Info() (info Info) {
 		info.Version = v
 	}
 	info.complete(r.file, r.catalog())
-	return info
+	return info, nil
 }
 
 // plain returns a text string as valid UTF-8 on one line, cut to size.

@@ -20,8 +20,12 @@ const (
 
 // Outline returns the document's outline in the order of reading, at most
 // 10 000 items of it; none if there is no outline or it cannot be read.
-func (d *Document) Outline() (items []OutlineItem) {
-	var err error // a panic ends the outline where it happened
+func (d *Document) Outline() []OutlineItem {
+	items, _ := d.outline() // after a panic, what was read before it
+	return items
+}
+
+func (d *Document) outline() (items []OutlineItem, err error) {
 	defer recovered("read outline", &err)
 	defer faultsPanic()()
 	r := d.reader()
@@ -29,7 +33,7 @@ func (d *Document) Outline() (items []OutlineItem) {
 	r.file.SetBudget(d.opts.MaxPageBytes)
 	o := outliner{reader: r, seen: map[uint32]bool{}, items: &items}
 	o.walk(r.file.Dict(r.catalog()["Outlines"])["First"], 1)
-	return items
+	return items, nil
 }
 
 type outliner struct {

@@ -10,10 +10,11 @@
 // LICENSE-adobe-glyph-list.txt. The CMaps of Adobe's CJK character collections,
 // and the text of their characters, are Adobe's too, under the BSD licence in
 // LICENSE-adobe-cmap-resources.txt. They are embedded compressed, 0.3 MB, and
-// read when a document asks for one. Generate.sh makes the tables anew.
+// read when a document asks for one.
 //
 // The metrics of the fourteen standard fonts are from Adobe's AFM files, under
-// the terms in LICENSE-adobe-core14-afm.txt.
+// the terms in LICENSE-adobe-core14-afm.txt. "go generate" makes all these tables
+// anew from packages of Debian.
 package font
 
 import (
