@@ -16,8 +16,9 @@ type counts struct {
 // countWords returns the words of a text: what stands between white space and
 // has a letter or a digit, after compatibility normalization. Two readers agree
 // that a ligature is its letters. How they write a symbol they cannot name (a
-// control character, one for private use, U+FFFD or nothing) makes no words,
-// and marks of direction, which only pdftotext writes, are no part of one.
+// control character, one for private use, U+FFFD or nothing) makes no words;
+// control characters, and marks of direction, which only pdftotext writes, are
+// no part of one.
 func countWords(text []byte) counts {
 	c := counts{words: map[string]int{}}
 	for word := range bytes.FieldsSeq(norm.NFKC.Bytes(bytes.Map(dropMarks, text))) {
@@ -32,7 +33,7 @@ func countWords(text []byte) counts {
 func isWordCharacter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 func dropMarks(r rune) rune {
-	if unicode.Is(unicode.Bidi_Control, r) {
+	if unicode.Is(unicode.Bidi_Control, r) || unicode.IsControl(r) && !unicode.IsSpace(r) {
 		return -1
 	}
 	return r

@@ -19,6 +19,7 @@ func TestF75WordsAreCountedAsAMultiset(t *testing.T) {
 		{"nothing in common", "one two", "three", 0},
 		{"a word once too often", "a a b", "a b", 0.8},
 		{"symbols are no words", "a * \ufffd \ue000 b", "a \x10 b", 1},
+		{"control characters are no part of a word", "a\x10b\u008d c", "ab c", 1},
 		{"symbols in a word are", "a* b", "a b", 0.5},
 		{"marks of direction are no part of a word", "\u202b\u05d0\u05d1\u202c c", "\u05d0\u05d1 c", 1},
 		{"no words at all", " ", "", 1},
