@@ -46,8 +46,8 @@ var (
 type Options struct {
 	Password       string // of the user or of the owner; empty opens most encrypted files
 	MaxPages       int    // of the document; 1 000 000
-	MaxStreamBytes int    // decoded, of one stream; 256 MiB
-	MaxPageBytes   int    // decoded and parsed for one page, fonts and forms included; 256 MiB
+	MaxStreamBytes int    // decoded, of one stream; 128 MiB
+	MaxPageBytes   int    // decoded and parsed for one page, fonts and forms included; 128 MiB
 	MaxOperators   int    // of one page, forms included; 10 000 000
 	MaxTextBytes   int    // of one page; 16 MiB
 	// Workers is how many pages [Document.Pages] reads at the same time; 1.
@@ -62,8 +62,8 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	set(&o.MaxPages, 1_000_000)
-	set(&o.MaxStreamBytes, 256<<20)
-	set(&o.MaxPageBytes, 256<<20)
+	set(&o.MaxStreamBytes, 128<<20)
+	set(&o.MaxPageBytes, 128<<20)
 	set(&o.MaxOperators, 10_000_000)
 	set(&o.MaxTextBytes, 16<<20)
 	set(&o.Workers, 1)

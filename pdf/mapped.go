@@ -11,17 +11,20 @@ import (
 // it back when it runs short. [Document.Close] ends that. If the file is cut
 // short meanwhile, pages fail.
 func OpenFile(path string, opts Options) (*Document, error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("open document: %w", err)
+	}
+	if !stat.Mode().IsRegular() { // to open a pipe could take forever
+		return nil, fmt.Errorf("open document: %s is not a regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open document: %w", err)
 	}
 	defer f.Close()
-	stat, err := f.Stat()
-	if err != nil {
+	if stat, err = f.Stat(); err != nil {
 		return nil, fmt.Errorf("open document: %w", err)
-	}
-	if !stat.Mode().IsRegular() {
-		return nil, fmt.Errorf("open document: %s is not a regular file", path)
 	}
 	if stat.Size() == 0 {
 		return nil, errEmpty

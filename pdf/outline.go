@@ -131,11 +131,11 @@ func (o *outliner) collectNames(node cos.Object, depth int, nodes *int) {
 		return
 	}
 	pairs := o.file.Array(dict["Names"])
-	for ; len(pairs) >= 2 && len(o.names) < maxNames; pairs = pairs[2:] {
+	for ; len(pairs) >= 2 && len(o.names) < maxNames && o.file.Spend(16); pairs = pairs[2:] {
 		o.names[string(o.file.String(pairs[0]))] = pairs[1]
 	}
 	for _, kid := range o.file.Array(dict["Kids"]) {
-		if *nodes < 0 {
+		if *nodes < 0 || !o.file.Spend(16) {
 			return
 		}
 		o.collectNames(kid, depth+1, nodes)

@@ -78,7 +78,7 @@ func (in *interpreter) run(data []byte, resources cos.Dict, g graphics, depth in
 			}
 		case cos.ArrayOpen, cos.ArrayClose, cos.DictOpen, cos.DictClose:
 		case cos.Keyword:
-			if in.operators--; in.operators < 0 || in.layout.full {
+			if in.operators--; in.operators < 0 || in.layout.full || in.file.BudgetErr() != nil {
 				return
 			}
 			if string(t.Bytes) == "BI" {

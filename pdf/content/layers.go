@@ -45,6 +45,9 @@ func (in *interpreter) visible(o cos.Object) bool {
 		return true
 	}
 	if in.layers == nil {
+		if in.file.BudgetErr() != nil {
+			return true // nothing more is read
+		}
 		l := readLayers(in.file)
 		if in.file.BudgetErr() != nil {
 			return true // some may be missing

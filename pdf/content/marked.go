@@ -62,6 +62,9 @@ func (s *stream) beginMarked() {
 // among the operands, which come without the brackets of the dictionary.
 func (s *stream) actualText(properties cos.Dict) (text string, ok bool) {
 	if o, ok := s.file.Resolve(properties["ActualText"]).(cos.String); ok {
+		if s.actual != nil || !s.file.Spend(2*min(len(o), maxActualText)) {
+			return "", false
+		}
 		return o[:min(len(o), maxActualText)].Text(), true
 	}
 	for i := 1; i+1 < len(s.operands); i++ {

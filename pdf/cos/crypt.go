@@ -135,17 +135,21 @@ func (f *File) cryptFilters(d Dict, c *crypt) {
 }
 
 // decryptStrings returns o with its strings decrypted. It may change o.
-func (c *crypt) decryptStrings(o Object, id Ref) Object {
+func (c *crypt) decryptStrings(f *File, o Object, id Ref) Object {
 	switch v := o.(type) {
 	case String:
+		f.spend(128) // a key schedule each
+		if f.over {
+			return o
+		}
 		return String(c.decrypt([]byte(v), id, c.strings))
 	case Array:
 		for i := range v {
-			v[i] = c.decryptStrings(v[i], id)
+			v[i] = c.decryptStrings(f, v[i], id)
 		}
 	case Dict:
 		for k := range v {
-			v[k] = c.decryptStrings(v[k], id)
+			v[k] = c.decryptStrings(f, v[k], id)
 		}
 	}
 	return o

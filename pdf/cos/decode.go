@@ -53,6 +53,9 @@ func (f *File) DecodePrefix(s *Stream, limit int) ([]byte, error) {
 			p = f.Dict(parms[i])
 		}
 		var err error
+		if !f.spend(len(data) + 64) { // input may be long and yield nothing
+			return nil, ErrBudget
+		}
 		allowed := min(limit, max(f.budget, 0))
 		data, err = f.decodeOne(f.Name(name), p, data, allowed)
 		f.spend(len(data))

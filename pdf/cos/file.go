@@ -24,6 +24,9 @@ const (
 	// maxCachedElements bounds the object cache; an element takes about 50
 	// bytes.
 	maxCachedElements = 100_000
+	// elementBytes is how many bytes of syntax count as an element: strings are
+	// one by themselves, however long.
+	elementBytes = 50
 	// maxLoading bounds how many objects may be needed to load one: a stream
 	// needs its length, a packed object its stream.
 	maxLoading = 16
@@ -37,7 +40,7 @@ type Options struct {
 	// Password opens an encrypted file, as its user or its owner. Empty is the
 	// password of files that are encrypted only to forbid printing and such.
 	Password string
-	// MaxStream bounds the decoded bytes of one stream. 0 means 256 MiB.
+	// MaxStream bounds the decoded bytes of one stream. 0 means 128 MiB.
 	MaxStream int
 }
 
@@ -92,7 +95,7 @@ func Open(data []byte, opts Options) (*File, error) {
 		marks:     &marks{},
 	}
 	if f.maxStream <= 0 {
-		f.maxStream = 256 << 20
+		f.maxStream = 128 << 20
 	}
 	f.SetBudget(openBudget(f.maxStream, len(data)))
 	if i := header(data); i >= 0 {
@@ -163,6 +166,14 @@ func (f *File) BudgetErr() error {
 	}
 	return nil
 }
+
+// Budget returns how much is left of the budget; it is negative once that has
+// run out.
+func (f *File) Budget() int { return f.budget }
+
+// Spend takes n bytes from the budget, for work on objects that are cached, and
+// reports whether it still holds.
+func (f *File) Spend(n int) bool { return f.spend(n) }
 
 // spend takes n bytes from the budget and reports whether it still holds.
 func (f *File) spend(n int) bool {

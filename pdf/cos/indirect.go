@@ -17,6 +17,7 @@ func (f *File) objectAt(offset int, follow bool) (indirect, bool) {
 		return indirect{}, false
 	}
 	p := Parser{Lexer: Lexer{src: f.data, pos: offset}}
+	defer func() { f.spend(p.pos - offset) }() // also when there is no object, and for what is skipped after it
 	num, gen, word := p.Lexer.Next(), p.Lexer.Next(), p.Lexer.Next()
 	if num.Kind != Integer || gen.Kind != Integer || word.Kind != Keyword || num.Number < 0 || num.Number > maxObject {
 		return indirect{}, false
@@ -27,9 +28,9 @@ func (f *File) objectAt(offset int, follow bool) (indirect, bool) {
 	p.pos -= len(word.Bytes) - len("obj") // "1 0 objnull"
 	o, _, _ := p.Next()
 	id := Ref{uint32(num.Number), uint16(gen.Int())}
-	f.spend(p.pos - offset)
+	size := p.pos - offset
 	if f.crypt != nil {
-		o = f.crypt.decryptStrings(o, id)
+		o = f.crypt.decryptStrings(f, o, id)
 	}
 	if d, ok := o.(Dict); ok {
 		p.skipSpace()
@@ -37,7 +38,7 @@ func (f *File) objectAt(offset int, follow bool) (indirect, bool) {
 			o = &Stream{Dict: d, raw: f.rawStream(d, p.pos+len("stream"), follow), id: id, encrypted: f.crypt != nil}
 		}
 	}
-	return indirect{id.Num, o, p.elements + 1}, true
+	return indirect{id.Num, o, p.elements + 1 + size/elementBytes}, true
 }
 
 // rawStream returns the bytes of the stream whose keyword ends at start.

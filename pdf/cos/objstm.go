@@ -83,5 +83,5 @@ func (f *File) unpack(stream, n uint32) (Object, int) {
 	p := Parser{Lexer: Lexer{src: s.data, pos: offset}}
 	o, _, _ := p.Next()
 	f.spend(p.pos - offset)
-	return o, p.elements + 1
+	return o, p.elements + 1 + (p.pos-offset)/elementBytes
 }

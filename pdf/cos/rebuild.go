@@ -45,6 +45,9 @@ func (f *File) Rebuild() error {
 	return nil
 }
 
+// trailerKeys are the entries of a trailer that lead anywhere.
+var trailerKeys = [...]Name{"Root", "Encrypt", "ID", "Info"}
+
 // collectTrailers merges all trailer dictionaries of the file; the last one
 // wins.
 func (f *File) collectTrailers() {
@@ -56,8 +59,11 @@ func (f *File) collectTrailers() {
 		p := Parser{Lexer: Lexer{src: f.data, pos: start}}
 		o, _, _ := p.Next()
 		f.spend(p.pos - start)
-		if d, ok := o.(Dict); ok {
-			maps.Copy(f.Trailer, d)
+		d, _ := o.(Dict)
+		for _, k := range trailerKeys {
+			if d[k] != nil {
+				f.Trailer[k] = d[k]
+			}
 		}
 	}
 }
@@ -77,7 +83,7 @@ func (f *File) survey(offsets map[uint32]int) (streams []uint32) {
 			case Name("ObjStm"):
 				streams = append(streams, n)
 			case Name("XRef"):
-				for _, k := range []Name{"Root", "Encrypt", "ID", "Info"} {
+				for _, k := range trailerKeys {
 					if f.Trailer[k] == nil && o.Dict[k] != nil {
 						f.Trailer[k] = o.Dict[k]
 					}

@@ -35,15 +35,20 @@ func decodeUTF16(s String, high int) string {
 // stripLanguage removes language codes, which stand between escape characters
 // (ISO 32000-1, 7.9.2.2).
 func stripLanguage(s string) string {
-	for range 100 {
+	var text strings.Builder
+	for {
 		before, rest, found := strings.Cut(s, "\x1b")
 		_, after, closed := strings.Cut(rest, "\x1b")
 		if !found || !closed {
 			break
 		}
-		s = before + after
+		text.WriteString(before)
+		s = after
 	}
-	return s
+	if text.Len() == 0 {
+		return s
+	}
+	return text.String() + s
 }
 
 // decodePDFDoc decodes PDFDocEncoding.

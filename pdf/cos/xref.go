@@ -8,7 +8,7 @@ func (f *File) readXref() bool {
 	f.xref, f.Trailer = map[uint32]entry{}, nil
 	offset, ok := f.startXref()
 	seen := map[int]bool{}
-	for ok && !seen[offset] { // a chain in a circle has ended, too
+	for ok && !seen[offset] && !f.over { // a chain in a circle has ended, too
 		seen[offset] = true
 		f.section++
 		section, valid := f.xrefSection(offset)
@@ -182,6 +182,9 @@ func (f *File) xrefStream(offset int) (Dict, bool) {
 // returns the rest of data.
 func (f *File) packedRows(data []byte, w [3]int, first, count int) ([]byte, bool) {
 	size := w[0] + w[1] + w[2]
+	if !f.spend(8 * max(0, min(count, len(data)/size))) {
+		return nil, false
+	}
 	for i := 0; i < count && len(data) >= size; i++ {
 		kind := 1 // when the field is missing
 		if w[0] > 0 {

@@ -64,7 +64,7 @@ func undoTIFF(src []byte, colors, bits, row int) []byte {
 
 func undoPNG(src []byte, pixel, row int) []byte {
 	out := make([]byte, 0, len(src))
-	above := make([]byte, row)
+	above := make([]byte, min(row, len(src)))
 	for len(src) > 1 {
 		tag := src[0]
 		start := len(out)

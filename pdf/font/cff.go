@@ -22,6 +22,10 @@ const (
 	cffROS         = 0x0c00 | 30
 )
 
+// maxCFFStrings bounds the names of a font program, in bytes: 65 536 glyphs
+// with names of 16 characters.
+const maxCFFStrings = 1 << 20
+
 // parseCFF reads the first font of a CFF program, or returns nil if it is none.
 func parseCFF(program []byte) *cffFont {
 	b := cffData(program)
@@ -32,7 +36,7 @@ func parseCFF(program []byte) *cffFont {
 	fonts, next := b.index(next)
 	f := &cffFont{}
 	strings := next
-	if _, next = b.index(strings); next > strings && next <= len(b) {
+	if _, next = b.index(strings); next > strings && next <= min(len(b), strings+maxCFFStrings) {
 		f.strings, _ = cffData(bytes.Clone(b[strings:next])).index(0) // the rest need not stay in memory
 	}
 	top := fonts.at(0)
@@ -90,7 +94,7 @@ func (f *cffFont) string(sid int) string {
 
 // loadCharset reads the names of n glyphs.
 func (f *cffFont) loadCharset(b cffData, at, n int) {
-	if n == 0 || f.byCID && at == 0 {
+	if n == 0 || at < 0 || f.byCID && at == 0 {
 		return
 	}
 	f.charset = make([]uint16, 1, n) // glyph 0 is .notdef and not listed

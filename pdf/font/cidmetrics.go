@@ -43,13 +43,13 @@ func verticalMetrics(file *cos.File, descendant cos.Dict) cidMetrics {
 // read reads an array of "first [v …]" and "first last v" with n numbers for
 // each v, of which the first counts; unit makes 1.
 func (m *cidMetrics) read(file *cos.File, list cos.Array, n int, unit float64) {
-	for len(list) >= 2 {
+	for len(list) >= 2 && file.Spend(32) {
 		first, ok := file.Int(list[0])
 		if !ok || first < 0 || first > maxCID {
 			break
 		}
 		if each, isList := file.Resolve(list[1]).(cos.Array); isList {
-			for i := 0; i+n <= len(each) && first <= maxCID; i += n {
+			for i := 0; i+n <= len(each) && first <= maxCID && file.Spend(32); i += n {
 				if v, ok := file.Number(each[i]); ok {
 					m.add(uint32(first), uint32(first), v/unit)
 				}

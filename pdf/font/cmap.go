@@ -161,6 +161,14 @@ func (c *CMap) Next(s []byte) int {
 	return min(best, len(s))
 }
 
+// ranges returns how many codespace ranges there are.
+func (c *CMap) ranges() (n int) {
+	for _, list := range c.codespace {
+		n += len(list)
+	}
+	return n
+}
+
 // matching returns how many of the first bytes of s are within r, whose codes
 // are size bytes long.
 func matching(s []byte, r codeRange, size int) int {

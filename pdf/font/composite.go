@@ -129,6 +129,9 @@ func programText(file *cos.File, descendant cos.Dict) func(cid uint32) string {
 }
 
 func (c *composite) next(s []byte) (Glyph, int) {
+	if c.encoding.sizes[s[0]] == 0 && !c.file.Spend(8*c.encoding.ranges()) {
+		return Glyph{}, len(s)
+	}
 	n := c.encoding.Next(s)
 	var known uint16
 	switch n {
@@ -149,6 +152,9 @@ func (c *composite) next(s []byte) (Glyph, int) {
 
 // learn looks up a code and remembers its glyph.
 func (c *composite) learn(code []byte) Glyph {
+	if !c.file.Spend(2048) { // look-ups walk chains of tables
+		return Glyph{}
+	}
 	g := c.glyph(code)
 	if len(c.glyphs) >= maxGlyphs || g.Text == "" && c.file.BudgetErr() != nil {
 		return g // without a budget its text may be missing for now

@@ -45,7 +45,7 @@ type Font struct {
 const (
 	// maxCMap bounds a CMap inside a document, decoded; the largest of Adobe's
 	// are below 1 MiB.
-	maxCMap = 8 << 20
+	maxCMap = 2 << 20
 	// maxProgram bounds what is read of an embedded font program.
 	maxProgram = 64 << 20
 )

@@ -76,6 +76,10 @@ func knownText(name string) string {
 	if !strings.Contains(name, "_") {
 		return componentText(name)
 	}
+	const maxComponents = 16
+	if strings.Count(name, "_") >= maxComponents {
+		return ""
+	}
 	var text strings.Builder
 	for part := range strings.SplitSeq(name, "_") {
 		text.WriteString(componentText(part))

@@ -185,13 +185,10 @@ func (b sfnt) glyph(table, code int) int {
 			return b.u8(table + 6 + code)
 		}
 	case 4:
-		for i := range b.u16(table+6) / 2 {
-			if s := b.segment(table, i); code <= s.last {
-				if code < s.first {
-					return 0
-				}
-				return b.segmentGlyph(s, code)
-			}
+		n := b.u16(table+6) / 2
+		i := sort.Search(n, func(i int) bool { return code <= b.u16(table+14+2*i) })
+		if s := b.segment(table, i); i < n && code >= s.first {
+			return b.segmentGlyph(s, code)
 		}
 	case 6:
 		if i := code - b.u16(table+6); i >= 0 && i < b.u16(table+8) {
