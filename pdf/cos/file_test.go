@@ -213,3 +213,15 @@ func TestF70RebuildTakesWhatWasWrittenLast(t *testing.T) {
 		}
 	}
 }
+
+func TestF70RebuildKeepsOfTrailersWhatLeadsSomewhere(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("%PDF-1.5\n1 0 obj <</Type /Catalog>> endobj\n")
+	for i := range 50 {
+		fmt.Fprintf(&file, "trailer <</Info %d 0 R /K%d (", i, i) // a string to the end of the file
+	}
+	f := open(t, []byte(file.String()))
+	if want := (cos.Dict{"Root": cos.Ref{Num: 1}, "Info": cos.Ref{Num: 49}}); fmt.Sprint(f.Trailer) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", f.Trailer, want)
+	}
+}
