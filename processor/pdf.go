@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/command"
@@ -166,6 +167,7 @@ func (c *conversation) verdict(ctx context.Context, err error, p PDF) error {
 	case errors.Is(err, errPageTimeout):
 		return fmt.Errorf("pdf reader was stopped %s: nothing came for %s (PDF_PAGE_TIMEOUT)", c.where(), p.PageTimeout)
 	case errors.As(err, &exit):
+		exit.Stderr = withoutStack(exit.Stderr)
 		return fmt.Errorf("pdf reader ended %s: %w", c.where(), exit)
 	case c.refused != nil:
 		return c.refused
@@ -174,6 +176,15 @@ func (c *conversation) verdict(ctx context.Context, err error, p PDF) error {
 	default:
 		return fmt.Errorf("run pdf reader: %w", local(err))
 	}
+}
+
+// withoutStack returns what a Go program says when it crashes without where it
+// was, which says nothing to whoever sent the document.
+func withoutStack(words string) string {
+	for _, begin := range []string{"\n\nruntime stack:", "\n\ngoroutine "} {
+		words, _, _ = strings.Cut(words, begin)
+	}
+	return words
 }
 
 func (c *conversation) where() string {

@@ -203,3 +203,16 @@ func FuzzReply(f *testing.F) {
 		}
 	})
 }
+
+func TestF73CrashIsToldWithoutItsStack(t *testing.T) {
+	for _, tt := range []struct{ words, want string }{
+		{"fatal error: runtime: out of memory\n\nruntime stack:\nruntime.throw({0x1, 0x2})\n", "fatal error: runtime: out of memory"},
+		{"panic: oops\n\ngoroutine 1 [running]:\nmain.main()\n", "panic: oops"},
+		{"fatal error: all asleep\n\ngoroutine 1:\n\nruntime stack:\n", "fatal error: all asleep"},
+		{"ink is out", "ink is out"},
+	} {
+		if got := withoutStack(tt.words); got != tt.want {
+			t.Errorf("withoutStack(%q) = %q, want %q", tt.words, got, tt.want)
+		}
+	}
+}

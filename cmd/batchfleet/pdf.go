@@ -219,7 +219,7 @@ func (r *pdfReader) file(ctx context.Context, name string) error {
 // open returns a path that the child can open for the file: its own, or that of
 // a copy where it can be read only once.
 func (r *pdfReader) open(ctx context.Context, name string) (path string, remove func(), err error) {
-	in := os.Stdin
+	in := func() (io.ReadCloser, error) { return os.Stdin, nil }
 	if name != "-" {
 		info, err := os.Stat(name)
 		switch {
@@ -230,13 +230,14 @@ func (r *pdfReader) open(ctx context.Context, name string) (path string, remove 
 		case info.Mode().IsRegular() && info.Size() > r.env.MaxInputBytes:
 			return "", nil, fmt.Errorf("larger than %d bytes (MAX_INPUT_BYTES)", r.env.MaxInputBytes)
 		}
-		if in, err = os.Open(name); err != nil {
-			return "", nil, plainPathError(err)
-		}
-		defer in.Close()
+		in = func() (io.ReadCloser, error) { return os.Open(name) }
 		if info.Mode().IsRegular() {
+			f, err := in() // says whether it may be read
+			if err != nil {
+				return "", nil, plainPathError(err)
+			}
 			path, err := filepath.Abs(name)
-			return path, func() {}, err
+			return path, func() {}, errors.Join(err, f.Close())
 		}
 	}
 	src := interruptible(ctx, in)
@@ -252,14 +253,19 @@ func plainPathError(err error) error {
 	return err
 }
 
-// interruptible returns what can be read from r until ctx ends. A read that
-// never returns keeps a goroutine.
-func interruptible(ctx context.Context, r io.Reader) io.ReadCloser {
+// interruptible returns what can be read from what open opens, until ctx ends.
+// An open or a read that never returns, of a pipe that nobody writes to, keeps a
+// goroutine.
+func interruptible(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
 	read, write := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = read.CloseWithError(context.Cause(ctx)) })
 	go func() {
-		_, err := io.Copy(write, r)
-		_ = write.CloseWithError(err)
+		r, err := open()
+		if err == nil {
+			_, err = io.Copy(write, r)
+			err = errors.Join(err, r.Close())
+		}
+		_ = write.CloseWithError(plainPathError(err))
 	}()
 	return read
 }
