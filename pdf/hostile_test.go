@@ -188,7 +188,6 @@ func TestF72LargeStringsDoNotStayInMemory(t *testing.T) {
 	if err := os.WriteFile(path, b.Table(""), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b = nil
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
