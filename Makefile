@@ -45,5 +45,13 @@ fuzz: ## fuzz every parser of outside bytes, FUZZTIME (30s) each
 	./fuzz.sh $${FUZZTIME:-30s}
 
 .PHONY: bench
-bench: ## measure, with ratios in one run; needs redis-server
-	go run ./bench
+bench: ## measure emulator and fleet, with ratios in one run; needs redis-server
+	go run ./bench emulator fleet
+
+.PHONY: corpus
+corpus: ## gather the documents for benchpdf from Debian packages, 600 MB
+	bench/corpus/gather.sh
+
+.PHONY: benchpdf
+benchpdf: ## measure the PDF reader beside poppler and MuPDF
+	go run ./bench pdf
