@@ -31,6 +31,7 @@ type pdfBench struct {
 	documents []document
 	dir       string   // for files made on the way; removed at the end
 	null      *os.File // where output goes that is not looked at
+	chosen    bool // BENCH_FILES chose the documents, which need not be of every kind
 	verbose   bool     // list the worst documents
 }
 
@@ -48,6 +49,7 @@ func pdfSection(ctx context.Context, r *report) (err error) {
 	parts := os.Getenv("BENCH_PARTS")
 	if globs := os.Getenv("BENCH_FILES"); globs != "" {
 		b.documents, err = globDocuments(strings.Fields(globs))
+		b.chosen = true
 		parts = cmp.Or(parts, "accuracy")
 	} else {
 		b.documents, err = corpusDocuments()

@@ -191,7 +191,7 @@ func (b *pdfBench) addF1(name string, scores []score, limit bar, value func(scor
 			n++
 		}
 	}
-	if n == 0 && limit == (bar{}) {
+	if n == 0 && (limit == bar{} || b.chosen) {
 		return
 	}
 	b.add(fmt.Sprintf("mean F1 %s (%d)", name, n), sum/float64(max(1, n)), "", limit) // of no documents it is missed

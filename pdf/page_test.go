@@ -119,3 +119,24 @@ func TestLimitsOfAStream(t *testing.T) {
 		}
 	}
 }
+
+func TestF71DamagedPartsAreToldWithTheTextThereIs(t *testing.T) {
+	var lines strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&lines, "some words, %d\n", i*i*i*7919)
+	}
+	whole := pdftest.Deflate(pdftest.Contents(lines.String()))
+	cut := whole[:len(whole)/2]
+	b := pdftest.Pages("one", "two")
+	b.Set(4, "<</Filter /FlateDecode /Length %d>>\nstream\n%s\nendstream", len(cut), cut)
+	form := b.Stream("/Type /XObject /Subtype /Form /Filter /Nonsense", "x")
+	b.Set(6, "%s", strings.Replace(fmt.Sprintf("<</Length LL>>\nstream\n%s/X Do\nendstream", pdftest.Contents("two")), "LL", fmt.Sprint(len(pdftest.Contents("two"))+5), 1))
+	b.Set(7, "<</Type /Page /Parent 2 0 R /Contents 6 0 R /Resources <</Font <</F 3 0 R>> /XObject <</X %d 0 R>>>>>>", form)
+	d := open(t, b.Table(""), pdf.Options{})
+	if p, err := d.Page(1); err == nil || !strings.Contains(err.Error(), "read contents: decode stream 4: inflate") || !strings.HasPrefix(p.Text, "some words") {
+		t.Errorf("contents cut off: %.20q, %v", p.Text, err)
+	}
+	if p, err := d.Page(2); err == nil || !strings.Contains(err.Error(), `read form: decode stream`) || !strings.Contains(err.Error(), `unsupported filter "Nonsense"`) || p.Text != "two" {
+		t.Errorf("a form in an unknown encoding: %q, %v", p.Text, err)
+	}
+}

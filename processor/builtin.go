@@ -10,7 +10,7 @@ import (
 type builtin struct{ doc *pdf.Document }
 
 func openBuiltin(req pdfRequest) (document, error) {
-	doc, err := pdf.OpenFile(req.Path, pdf.Options{Password: req.Password, Workers: req.Workers, MaxTextBytes: maxPageText})
+	doc, err := pdf.OpenFile(string(req.Path), pdf.Options{Password: req.Password, Workers: req.Workers, MaxTextBytes: maxPageText})
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
 		{"hang while open", func(p *PDF) { p.PageTimeout = time.Second }, "stopped while it opened the document: nothing came for 1s (PDF_PAGE_TIMEOUT)", 0},
 		{"hang on page 3", func(p *PDF) { p.PageTimeout = time.Second }, "stopped at page 3 of 5: nothing came for 1s (PDF_PAGE_TIMEOUT)", 2},
 		{"hang after done", func(p *PDF) { p.PageTimeout = time.Second }, "stopped after the last page: nothing came", 5},
-		{"hang on page 3", func(p *PDF) { p.Timeout = time.Second }, "at page 3 of 5: run processor.test: took too long (limit: 1s)", 2},
+		{"hang on page 3", func(p *PDF) { p.Timeout = time.Second }, "at page 3 of 5: run processor.test: took too long (limit: 1s, PDF_TIMEOUT)", 2},
 		{"eat memory", func(p *PDF) { p.Memory = 512 << 20 }, "at page 3 of 5: run processor.test: used too much memory (limit: 536870912 bytes", 2},
 		{"eat CPU", func(p *PDF) { p.Timeout = time.Second }, "at page 3 of 5: run processor.test: ", 2},
 		{"nonsense", nil, "pdf reader wrote nonsense at page 3 of 5", 2},

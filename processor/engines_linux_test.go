@@ -203,7 +203,7 @@ func TestF74EnginesRefuseTheSame(t *testing.T) {
 	}{
 		{"password", testdata(t, "aes-256-password.pdf"), "", "document is encrypted and needs a password"},
 		{"password, old", testdata(t, "rc4-40-password.pdf"), "", "document is encrypted and needs a password"},
-		{"wrong password", testdata(t, "rc4-128-password.pdf"), "guess", "document is encrypted and needs a password"},
+		{"wrong password", testdata(t, "rc4-128-password.pdf"), "guess", "document is encrypted and the password does not open it"},
 		{"empty", nil, "", "input is not a PDF"},
 		{"text", []byte("Dear Sir or Madam"), "", "input is not a PDF"},
 		{"zeros", make([]byte, 100_000), "", "input is not a PDF"},

@@ -56,7 +56,7 @@ const maxReplies = 2 << 30
 // could be started or the file at path is gone; what becomes of a child is the
 // document's fault.
 func (p PDF) Read(ctx context.Context, _ jobs.Job, path string, from int, out Sink) error {
-	return p.converse(ctx, pdfRequest{Path: path, From: from}, out, path)
+	return p.converse(ctx, pdfRequest{Path: []byte(path), From: from}, out, path)
 }
 
 // converse lets a child answer a request. needs are the files without which it
@@ -168,6 +168,13 @@ func (c *conversation) verdict(ctx context.Context, err error, p PDF) error {
 		return fmt.Errorf("pdf reader was stopped %s: nothing came for %s (PDF_PAGE_TIMEOUT)", c.where(), p.PageTimeout)
 	case errors.As(err, &exit):
 		exit.Stderr = withoutStack(exit.Stderr)
+		switch exit.Reason {
+		case command.OverWall, command.OverCPU:
+			exit.Limit += ", PDF_TIMEOUT"
+		case command.OverMemory:
+			exit.Limit += ", PDF_MAX_MEMORY"
+		case command.Exited, command.Signaled, command.OverOutput:
+		}
 		return fmt.Errorf("pdf reader ended %s: %w", c.where(), exit)
 	case c.refused != nil:
 		return c.refused

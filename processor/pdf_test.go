@@ -31,8 +31,9 @@ func testdata(t *testing.T, name string) []byte {
 func serve(t *testing.T, data []byte, req pdfRequest) []pdfReply {
 	t.Helper()
 	if data != nil {
-		req.Path = filepath.Join(t.TempDir(), "input")
-		if err := os.WriteFile(req.Path, data, 0o600); err != nil {
+		path := filepath.Join(t.TempDir(), "in\xffput") // a name is bytes, not text
+		req.Path = []byte(path)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +89,7 @@ func TestF73ChildAnswersPageByPage(t *testing.T) {
 		{"with the password", testdata(t, "aes-256-password.pdf"), pdfRequest{From: 1, Password: "user"}, "opened:1 1 done"},
 		{"without the password", testdata(t, "aes-256-password.pdf"), pdfRequest{From: 1}, "document is encrypted and needs a password"},
 		{"empty", []byte{}, pdfRequest{From: 1}, "input is not a PDF"},
-		{"no file", nil, pdfRequest{Path: "/nowhere", From: 1}, "cannot open the copy of the input"},
+		{"no file", nil, pdfRequest{Path: []byte("/nowhere"), From: 1}, "cannot open the file: no such file or directory"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,7 +153,7 @@ func TestF73ChildThatCannotTalkFails(t *testing.T) {
 	}
 	r, w := io.Pipe()
 	_ = r.Close()
-	if err := ServePDF(strings.NewReader(`{"path":"/nowhere"}`), w); err == nil || !strings.Contains(err.Error(), "write reply") {
+	if err := ServePDF(strings.NewReader(`{"path":"L25vd2hlcmU="}`), w); err == nil || !strings.Contains(err.Error(), "write reply") {
 		t.Errorf("no parent: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 // a time, then done; or failed at any point.
 
 type pdfRequest struct {
-	Path     string    `json:"path"`
+	Path     []byte    `json:"path"`               // bytes, which need not be UTF-8
 	From     int       `json:"from"`               // first page wanted, from 1
 	Last     int       `json:"last,omitempty"`     // last page wanted; 0 for all
 	Workers  int       `json:"workers,omitempty"`  // pages read at the same time; 0 means 1
@@ -102,7 +102,7 @@ type document interface {
 func readPDF(req pdfRequest, reply func(pdfReply) error) error {
 	doc, err := openDocument(req)
 	if err != nil {
-		return reply(pdfReply{Failed: openFailure(err)})
+		return reply(pdfReply{Failed: openFailure(err, req.Password != "")})
 	}
 	about := doc.opened()
 	if err := reply(pdfReply{Opened: &about}); err != nil {
@@ -138,13 +138,15 @@ func openDocument(req pdfRequest) (document, error) {
 	return doc, err
 }
 
-func openFailure(err error) string {
+func openFailure(err error, given bool) string {
 	file := (*fs.PathError)(nil)
 	switch {
 	case errors.As(err, &file):
-		return "cannot open the copy of the input"
-	case errors.Is(err, pdf.ErrPassword):
+		return "cannot open the file: " + file.Err.Error()
+	case errors.Is(err, pdf.ErrPassword) && !given:
 		return "document is encrypted and needs a password"
+	case errors.Is(err, pdf.ErrPassword):
+		return "document is encrypted and the password does not open it"
 	case errors.Is(err, pdf.ErrNotPDF):
 		return "input is not a PDF"
 	default:

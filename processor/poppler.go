@@ -33,7 +33,7 @@ func (p Poppler) Name() string { return "poppler" }
 // Read implements [Engine]; its errors are those of [PDF.Read].
 func (p Poppler) Read(ctx context.Context, _ jobs.Job, path string, from int, out Sink) error {
 	needs := []string{path, p.Programs.Text, p.Programs.Info, p.Programs.Images}
-	return p.converse(ctx, pdfRequest{Path: path, From: from, Poppler: &p.Programs}, out, needs...)
+	return p.converse(ctx, pdfRequest{Path: []byte(path), From: from, Poppler: &p.Programs}, out, needs...)
 }
 
 // Programs are the paths of poppler's programs.

@@ -123,7 +123,7 @@ func TestF73HostileProgramFailsItsJobAndNoOther(t *testing.T) {
 	}{
 		{"hang at once", second, "pdf reader was stopped at page 1 of 5" + silence, 0},
 		{"hang on page 3", second, "pdf reader was stopped at page 3 of 5" + silence, 2},
-		{"hang on page 3", func(p *PDF) { p.Timeout = time.Second }, "at page 3 of 5: run processor.test: took too long (limit: 1s)", 2},
+		{"hang on page 3", func(p *PDF) { p.Timeout = time.Second }, "at page 3 of 5: run processor.test: took too long (limit: 1s, PDF_TIMEOUT)", 2},
 		{"hang after all", second, "pdf reader was stopped after the last page" + silence, 5},
 		{"leave a child behind", second, "pdf reader was stopped after the last page" + silence, 5},
 		{"crash on page 3", nil, "pdf reader gave up at page 3 of 5: pdftotext ended: signal: segmentation fault", 2},

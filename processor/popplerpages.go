@@ -23,7 +23,7 @@ type poppler struct {
 }
 
 func openPoppler(req pdfRequest) (document, error) {
-	path, err := filepath.Abs(req.Path) // so that it cannot be taken for an option
+	path, err := filepath.Abs(string(req.Path)) // so that it cannot be taken for an option
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,11 @@ mkdir -p "$dir/debian"
 dir=$(cd "$dir" && pwd)
 cd "$(dirname "$0")"
 
+# What an earlier run was stopped in the middle of, and this one may be.
+cleanup() { rm -rf "$dir"/download.*; }
+cleanup
+trap cleanup EXIT
+
 # unpack PACKAGE: its documents, and nothing else of it, into $dir/debian.
 unpack() {
   local tmp status=0

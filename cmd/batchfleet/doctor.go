@@ -31,11 +31,13 @@ func doctorCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var env WorkerEnv
-			if err := readEnv(&env); err != nil {
-				return err
+			misconfigured := readEnv(&env)
+			checks := env.checks()
+			if misconfigured != nil { // the engines work without a fleet, too
+				checks = env.engineChecks()
 			}
 			sick := 0
-			for _, c := range env.checks() {
+			for _, c := range checks {
 				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 				found, err := c.look(ctx)
 				cancel()
@@ -49,8 +51,11 @@ func doctorCommand() *cobra.Command {
 					fmt.Fprintf(cmd.OutOrStdout(), "      what to do: %s\n", c.help(err))
 				}
 			}
-			if sick > 0 {
-				return exitError{exitFailed, fmt.Errorf("%d of %d checks failed", sick, len(env.checks()))}
+			switch {
+			case misconfigured != nil:
+				return misconfigured
+			case sick > 0:
+				return exitError{exitFailed, fmt.Errorf("%d of %d checks failed", sick, len(checks))}
 			}
 			return nil
 		},
@@ -58,7 +63,11 @@ func doctorCommand() *cobra.Command {
 }
 
 func (e *WorkerEnv) checks() []check {
-	return []check{e.checkRedis(), e.checkStorage(), e.checkSubscription(), e.checkTopic(), e.checkBuiltin(), e.checkPoppler()}
+	return append([]check{e.checkRedis(), e.checkStorage(), e.checkSubscription(), e.checkTopic()}, e.engineChecks()...)
+}
+
+func (e *WorkerEnv) engineChecks() []check {
+	return []check{e.checkBuiltin(), e.checkPoppler()}
 }
 
 func always(text string) func(error) string { return func(error) string { return text } }

@@ -54,7 +54,12 @@ func pdfCommand() *cobra.Command {
 		Use:   "pdf FILE…",
 		Short: "Print the text of PDF documents",
 		Long:  pdfHelp,
-		Args:  cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return errors.New("name at least one FILE, or - for stdin")
+			}
+			return nil
+		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"pdf", "PDF"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -72,7 +77,7 @@ func pdfCommand() *cobra.Command {
 				return exitError{exitUsage, fmt.Errorf("--workers is %d: must be from 1 to 256", workers)}
 			}
 			if passwordFile != "" {
-				password, err := readPassword(passwordFile)
+				password, err := readPassword(cmd.Context(), passwordFile)
 				if err != nil {
 					return exitError{exitUsage, err}
 				}
@@ -106,15 +111,12 @@ func pdfCommand() *cobra.Command {
 }
 
 // readPassword returns the first line of a file.
-func readPassword(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("read password: %w", err)
-	}
+func readPassword(ctx context.Context, name string) (string, error) {
+	f := interruptible(ctx, func() (io.ReadCloser, error) { return os.Open(name) })
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, 4<<10))
 	if err != nil {
-		return "", fmt.Errorf("read password: %w", err)
+		return "", fmt.Errorf("read password from %s: %w", name, err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimSuffix(line, "\r"), nil
@@ -242,7 +244,11 @@ func (r *pdfReader) open(ctx context.Context, name string) (path string, remove 
 	}
 	src := interruptible(ctx, in)
 	defer src.Close()
-	return processor.Keep(ctx, r.env.WorkDir, src, r.env.MaxInputBytes)
+	path, remove, err = processor.Keep(ctx, r.env.WorkDir, src, r.env.MaxInputBytes)
+	if errors.Is(err, jobs.ErrUnavailable) {
+		err = fmt.Errorf("keep a copy in WORK_DIR: %w", plainPathError(err))
+	}
+	return path, remove, err
 }
 
 // plainPathError drops the path, which is said anyway.

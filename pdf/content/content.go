@@ -67,9 +67,8 @@ func NewReader(file *cos.File, limits Limits) *Reader {
 	return &Reader{file: file, limits: limits, fonts: font.Cache{File: file}}
 }
 
-// Read reads one page. With an error it returns what it has read so far: the
-// errors are [ErrLimit], [cos.ErrBudget], and those of decoding if that left
-// nothing to read.
+// Read reads one page. With an error it returns what it has read: the errors are
+// [ErrLimit], [cos.ErrBudget], and the first of decoding what the page shows.
 func (r *Reader) Read(page Page) (Result, error) {
 	in := &interpreter{
 		Reader: r, operators: r.limits.Operators,
@@ -78,8 +77,7 @@ func (r *Reader) Read(page Page) (Result, error) {
 	if b, ok := readBox(r.file, page.MediaBox); ok {
 		in.layout.page = b
 	}
-	data, err := in.contents(page.Dict)
-	in.run(data, r.file.Dict(page.Resources), graphics{ctm: identity, stretch: 1}, 0)
+	in.run(in.contents(page.Dict), r.file.Dict(page.Resources), graphics{ctm: identity, stretch: 1}, 0)
 	in.annotations(page.Dict)
 	result := Result{Text: in.layout.finish(), Images: in.images}
 	if budgetErr := r.file.BudgetErr(); budgetErr != nil {
@@ -93,36 +91,31 @@ func (r *Reader) Read(page Page) (Result, error) {
 	case in.cut:
 		return result, fmt.Errorf("%w: %w", ErrLimit, cos.ErrTooLong)
 	}
-	return result, err
+	return result, in.failed
 }
 
-// contents returns the page's content streams as one. An error is returned only
-// if they yield nothing: a stream that breaks off is read as far as it goes.
-func (in *interpreter) contents(page cos.Dict) ([]byte, error) {
+// contents returns the page's content streams as one. A stream that breaks off
+// is read as far as it goes.
+func (in *interpreter) contents(page cos.Dict) []byte {
 	parts := in.file.List(page["Contents"])
 	var data []byte
-	var failed error
 	for _, o := range parts {
-		part, err := in.decode(in.file.Stream(o))
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("read contents: %w", err)
-		}
+		part := in.decode("contents", in.file.Stream(o))
 		if len(parts) == 1 {
-			data = part
-			break
+			return part
 		}
 		data = append(data, part...)
 		data = append(data, '\n') // streams end between tokens
 	}
-	if len(data) > len(parts) {
-		failed = nil
-	}
-	return data, failed
+	return data
 }
 
-// decode is [cos.File.Decode], but notes streams that are cut.
-func (in *interpreter) decode(s *cos.Stream) ([]byte, error) {
+// decode returns what can be decoded of s, and keeps the first error.
+func (in *interpreter) decode(what string, s *cos.Stream) []byte {
 	data, err := in.file.Decode(s)
 	in.cut = in.cut || errors.Is(err, cos.ErrTooLong)
-	return data, err
+	if err != nil && in.failed == nil {
+		in.failed = fmt.Errorf("read %s: %w", what, err)
+	}
+	return data
 }

@@ -14,7 +14,8 @@ type interpreter struct {
 	images    int
 	operators int  // still allowed
 	cut       bool // a stream was longer than allowed
-	hidden    int  // marked-content sequences begun on layers that are off
+	failed    error
+	hidden    int // marked-content sequences begun on layers that are off
 	actual    *actualText
 	// running guards against forms that draw themselves.
 	running map[*cos.Stream]bool
@@ -270,6 +271,5 @@ func (in *interpreter) form(x *cos.Stream, resources cos.Dict, g graphics, depth
 	if own := in.file.Dict(x.Dict["Resources"]); own != nil {
 		resources = own
 	}
-	data, _ := in.decode(x) // a damaged form shows what can be read of it
-	in.run(data, resources, g, depth)
+	in.run(in.decode("form", x), resources, g, depth)
 }
