@@ -31,7 +31,7 @@ type pdfBench struct {
 	documents []document
 	dir       string   // for files made on the way; removed at the end
 	null      *os.File // where output goes that is not looked at
-	chosen    bool // BENCH_FILES chose the documents, which need not be of every kind
+	chosen    bool     // BENCH_FILES chose the documents, which need not be of every kind
 	verbose   bool     // list the worst documents
 }
 
