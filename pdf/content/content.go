@@ -6,8 +6,8 @@
 // producers is the order of reading. Nothing is drawn, and operators without
 // effect on text cost little more than being skipped. Text that nobody sees is
 // left out: outside the page, on a layer that is off, drawn a second time over
-// itself. Invisible text over a scanned image is read: it is what the scan
-// says.
+// itself. What is clipped or covered is read all the same, and so is invisible
+// text over a scanned image: it is what the scan says.
 package content
 
 import (
