@@ -32,6 +32,7 @@ func TestF70SmallFilesCannotCostMuch(t *testing.T) {
 		{"layers beyond the budget", layersBeyondBudget},
 		{"a long list of widths for every form", fontPerForm},
 		{"a charset before the program", charsetBeforeProgram},
+		{"inline images without an end", imagesWithoutEnd},
 		{"a table of characters searched for every code", segmentsWithoutEnd},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -119,6 +120,12 @@ func layersBeyondBudget() []byte {
 	bomb := b.Flate("", strings.Repeat(" ", 8<<20))
 	return onePage(b, fmt.Sprintf("/OCProperties <</OCGs [] /D <</OFF [%s]>>>>", strings.Repeat(fmt.Sprintf("%d 0 R ", group), 90_000)),
 		"/Contents [%d 0 R %d 0 R] /Resources <</Properties <</P %d 0 R>>>>", n, bomb, group)
+}
+
+func imagesWithoutEnd() []byte {
+	b := threeObjects()
+	n := b.Flate("", strings.Repeat("BI ID \xffEI\xff ", 500_000))
+	return onePage(b, "", "/Contents %d 0 R", n)
 }
 
 func fontPerForm() []byte {

@@ -93,9 +93,10 @@ func TestF71Operators(t *testing.T) {
 		{"inline image in base 85", "(a) Tj BI /F [/A85 /Fl] /DP [null <</K 1>>] ID J,~>EI (b) Tj", "ab"},
 		{"inline image in hexadecimal", "(a) Tj BI /Filter /ASCIIHexDecode /Width 1 /Height 1 ID 80>EI (b) Tj", "ab"},
 		{"more states saved than are kept", strings.Repeat("q ", 600) + "1 0 0 1 5000 0 cm " + strings.Repeat("Q ", 88) + "(a) Tj", ""},
+		{"more states saved than are kept, and restored", strings.Repeat("q ", 600) + "1 0 0 1 5000 0 cm " + strings.Repeat("Q ", 600) + "(a) Tj", "a"},
 		{"vertical writing", "/V 10 Tf <65e5672c> Tj 20 0 Td <8a9e> Tj", "日本\n語"},
-		{"a footnote mark", "(word) Tj 6 0 0 6 20 4 Tm (1) Tj", "word1"},
-		{"an exponent and what follows", "(x) Tj 6 0 0 6 5 4 Tm (2) Tj 10 0 0 10 8 0 Tm (y) Tj", "x2y"},
+		{"a footnote mark", "(word) Tj 0.6 0 0 0.6 20 4 Tm (1) Tj", "word1"},
+		{"an exponent and what follows", "(x) Tj 0.6 0 0 0.6 5 4 Tm (2) Tj 1 0 0 1 8 0 Tm (y) Tj", "x2y"},
 		{"ligature characters", "/V 10 Tf <FB01> Tj", "fi"},
 		{"control characters are a gap", "/V 10 Tf <006100010062> Tj", "a b"},
 	}
@@ -159,6 +160,7 @@ func TestF71LayersThatAreOffAreNotRead(t *testing.T) {
 		{"not", "/OC /Not BDC (b) Tj EMC", "a c"},
 		{"or", "/OC /Or BDC (b) Tj EMC", "abc"},
 		{"and", "/OC /And BDC (b) Tj EMC", "a c"},
+		{"nested deeper than is followed", "/OC /Off BDC " + strings.Repeat("/P BMC ", 600) + "(b) Tj " + strings.Repeat("EMC ", 600) + "EMC", "a c"},
 		{"never ended", "/OC /Off BDC (b) Tj ET /Z Do BT /F 10 Tf", "a"},
 	}
 	for _, tt := range tests {

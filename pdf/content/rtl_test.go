@@ -24,3 +24,17 @@ func TestF71LinesFromTheRightComeInReadingOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestF71LinesAreTurnedOneByOne(t *testing.T) {
+	l := layout{limit: 1000, page: everywhere}
+	for y, line := range []string{"first", "םולש", "last 12"} {
+		x := 0.0
+		for _, r := range line {
+			l.place(&glyph{text: string(r), x: x, y: float64(-20 * y), endX: x + 5, endY: float64(-20 * y), size: 10, alongX: 1})
+			x += 5
+		}
+	}
+	if got, want := l.finish(), "first\nשלום\nlast 12"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
