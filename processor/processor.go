@@ -30,7 +30,7 @@ type Record struct {
 	Images     int     `json:"images"`
 	HasText    bool    `json:"has_text"`
 	Seconds    float64 `json:"seconds,omitempty"` // simulated time; mock only
-	Warning    string  `json:"warning,omitempty"` // why the page could not be read
+	Warning    string  `json:"warning,omitempty"` // why the page could not be read in full
 }
 
 // Engine reads the documents of one kind.
