@@ -47,7 +47,7 @@ type Options struct {
 	Password       string // of the user or of the owner; empty opens most encrypted files
 	MaxPages       int    // of the document; 1 000 000
 	MaxStreamBytes int    // decoded, of one stream; 128 MiB
-	MaxPageBytes   int    // decoded and parsed for one page, fonts and forms included; 128 MiB
+	MaxPageBytes   int    // decoded and parsed for one page, and work that is like it; 128 MiB
 	MaxOperators   int    // of one page, forms included; 10 000 000
 	MaxTextBytes   int    // of one page; 16 MiB
 	// Workers is how many pages [Document.Pages] reads at the same time; 1.

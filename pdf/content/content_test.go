@@ -55,8 +55,23 @@ func read(t *testing.T, contents, annotations string) content.Result {
 	return got
 }
 
+// shown is what a page shows, and the text that is read of it.
+type shown struct{ name, contents, want string }
+
+// readEach reads the contents of each test between before and after.
+func readEach(t *testing.T, before, after string, tests []shown) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := read(t, before+tt.contents+after, "").Text; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestF71Operators(t *testing.T) {
-	tests := []struct{ name, contents, want string }{
+	tests := []shown{
 		{"Tj", "(a) Tj", "a"},
 		{"TJ keeps kerned letters together", "[(a) -50 (b) 120 (c)] TJ", "abc"},
 		{"TJ parts words at gaps", "[(a) -250 (b)] TJ", "a b"},
@@ -100,17 +115,11 @@ func TestF71Operators(t *testing.T) {
 		{"ligature characters", "/V 10 Tf <FB01> Tj", "fi"},
 		{"control characters are a gap", "/V 10 Tf <006100010062> Tj", "a b"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := read(t, "BT /F 10 Tf "+tt.contents, "").Text; got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
+	readEach(t, "BT /F 10 Tf ", "", tests)
 }
 
 func TestF71TextDrawnTwiceIsReadOnce(t *testing.T) {
-	tests := []struct{ name, contents, want string }{
+	tests := []shown{
 		{"bold by drawing the line again", "(Bold text) Tj 0.3 0 Td (Bold text) Tj", "Bold text"},
 		{"bold by drawing each letter again", "(a) Tj 0.3 0 Td (a) Tj 4.7 0 Td (b) Tj 0.3 0 Td (b) Tj", "ab"},
 		{"a shadow", "(ab) Tj 0.8 -0.8 Td (ab) Tj", "ab"},
@@ -120,13 +129,7 @@ func TestF71TextDrawnTwiceIsReadOnce(t *testing.T) {
 		{"letters in pairs", "(aa) Tj (bb) Tj", "aabb"},
 		{"the same text below", "(ab) Tj 0 -12 Td (ab) Tj", "ab\nab"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := read(t, "BT /F 10 Tf "+tt.contents, "").Text; got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
+	readEach(t, "BT /F 10 Tf ", "", tests)
 }
 
 func TestF71Type3GlyphsInUnitsOfThePage(t *testing.T) {
@@ -146,7 +149,7 @@ func TestF71Type3GlyphsInUnitsOfThePage(t *testing.T) {
 }
 
 func TestF71LayersThatAreOffAreNotRead(t *testing.T) {
-	tests := []struct{ name, contents, want string }{
+	tests := []shown{
 		{"on", "/OC /On BDC (b) Tj EMC", "abc"},
 		{"off", "/OC /Off BDC (b) Tj EMC", "a c"},
 		{"nested in off", "/OC /Off BDC /OC /On BDC (b) Tj EMC (b) Tj EMC", "a c"},
@@ -163,20 +166,14 @@ func TestF71LayersThatAreOffAreNotRead(t *testing.T) {
 		{"nested deeper than is followed", "/OC /Off BDC " + strings.Repeat("/P BMC ", 600) + "(b) Tj " + strings.Repeat("EMC ", 600) + "EMC", "a c"},
 		{"never ended", "/OC /Off BDC (b) Tj ET /Z Do BT /F 10 Tf", "a"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := read(t, "BT /F 10 Tf (a) Tj "+tt.contents+" (c) Tj", "").Text; got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
+	readEach(t, "BT /F 10 Tf (a) Tj ", " (c) Tj", tests)
 	if got := read(t, "/L Do /OC /Off BDC /X Do BI ID x EI EMC /X Do", "<</Subtype /Widget /OC 10 0 R /AP <</N 7 0 R>>>> <</Subtype /Widget /AP <</N 8 0 R>>>>"); got.Text != "" || got.Images != 1 {
 		t.Errorf("form, images and annotations on a layer that is off: got %+v", got)
 	}
 }
 
 func TestF71ActualTextStandsForWhatIsShown(t *testing.T) {
-	tests := []struct{ name, contents, want string }{
+	tests := []shown{
 		{"inline", "/Span <</Lang (en) /ActualText (ffi)>> BDC (\xff) Tj EMC", "affic"},
 		{"in the resources", "/Span /Text BDC (xxxx) Tj EMC", "asaidc"},
 		{"UTF-16", "/Span <</ActualText <FEFF00E9>>> BDC (x) Tj EMC", "aéc"},
@@ -188,17 +185,11 @@ func TestF71ActualTextStandsForWhatIsShown(t *testing.T) {
 		{"an end without a beginning", "EMC EMC (b) Tj", "abc"},
 		{"marked content without text of its own", "/P <</MCID 0>> BDC (b) Tj EMC /Artifact BMC (-) Tj EMC", "ab-c"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := read(t, "BT /F 10 Tf (a) Tj "+tt.contents+" (c) Tj", "").Text; got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
+	readEach(t, "BT /F 10 Tf (a) Tj ", " (c) Tj", tests)
 }
 
 func TestF71TextOutsideThePageIsNotRead(t *testing.T) {
-	tests := []struct{ name, contents, want string }{
+	tests := []shown{
 		{"above", "1 0 0 1 0 510 Tm (out) Tj", "in"},
 		{"below", "1 0 0 1 0 -520 Tm (out) Tj", "in"},
 		{"left", "1 0 0 1 -530 0 Tm (out) Tj", "in"},
@@ -206,13 +197,7 @@ func TestF71TextOutsideThePageIsNotRead(t *testing.T) {
 		{"across the edge", "1 0 0 1 492 0 Tm (out) Tj", "in ou"},
 		{"at the edge", "1 0 0 1 480 499 Tm (out) Tj", "in\nout"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := read(t, "BT /F 10 Tf (in) Tj "+tt.contents, "").Text; got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
+	readEach(t, "BT /F 10 Tf (in) Tj ", "", tests)
 }
 
 func TestF72ImagesAreCounted(t *testing.T) {

@@ -25,8 +25,8 @@ type layout struct {
 	rightToLeft bool // the line has letters of a script written from the right
 }
 
-// The distances are in units of the font size, measured against pdftotext on
-// a few thousand documents: looser ones join words, tighter ones split them.
+// The distances are in units of the font size: looser ones join words, tighter
+// ones split them. The bench of the reader shows how words change with them.
 const (
 	wordGap   = 0.11 // between two glyphs of a line
 	lineShift = 0.5  // across the line: a superscript moves less

@@ -155,8 +155,9 @@ func (f *File) Encrypted() bool { return f.crypt != nil }
 // [File.Rebuild].
 func (f *File) Rebuilt() bool { return f.rebuilt }
 
-// SetBudget allows the reader n more bytes of work: bytes of syntax parsed and
-// bytes of streams decoded. It also forgets that an earlier budget ran out.
+// SetBudget allows the reader n more bytes of work: bytes of syntax parsed,
+// bytes of streams decoded, and what else is spent. It also forgets that an
+// earlier budget ran out.
 func (f *File) SetBudget(n int) { f.budget, f.over = n, false }
 
 // BudgetErr returns [ErrBudget] if the budget has run out since it was set.
