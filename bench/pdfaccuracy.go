@@ -130,29 +130,18 @@ func scoreDocument(ctx context.Context, refs *references, d document) (score, er
 
 // addReadings reports how the readings went, whatever they read.
 func (b *pdfBench) addReadings(scores []score) {
-	var crashes, hangs, panics, pages int
+	pages := 0
 	var cpu time.Duration
-	var memory int64
-	for _, s := range scores {
+	readings := make([]reading, len(scores))
+	for i, s := range scores {
+		readings[i] = s.reading
 		cpu += s.reading.cpu
 		pages += s.ours
-		switch sum := s.reading.summary; {
-		case s.reading.hung:
-			hangs++
-		case sum == nil:
-			crashes++
-		default:
-			panics += sum.Panics
-			memory = max(memory, sum.Memory)
-		}
 	}
 	b.add("documents", float64(len(scores)), "", bar{})
 	b.add("pages", float64(pages), "", bar{})
-	b.add("panics", float64(panics), "", atMost(0))
-	b.add("crashes", float64(crashes), "", atMost(0))
-	b.add("hangs", float64(hangs), "", atMost(0))
+	b.addEnds("", readings)
 	b.add("processor time", cpu.Seconds(), "s", bar{})
-	b.add("memory, most", float64(memory)/(1<<20), "MiB", bar{})
 	b.worst("failed", scores, func(s score) (float64, bool) {
 		return 0, s.reading.summary == nil || s.reading.summary.Err != ""
 	})

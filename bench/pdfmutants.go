@@ -59,11 +59,25 @@ func pdfMutants(ctx context.Context, b *pdfBench) error {
 }
 
 func (b *pdfBench) addMutants(readings []reading) {
-	var panics, crashes, hangs, opened int
+	opened := 0
 	var slowest time.Duration
-	var memory int64
 	for _, r := range readings {
 		slowest = max(slowest, r.cpu)
+		if r.summary != nil && r.summary.Pages > 0 {
+			opened++
+		}
+	}
+	b.add("mutants", float64(len(readings)), "", bar{})
+	b.add("mutants in which pages are found", float64(opened), "", bar{})
+	b.addEnds("mutants, ", readings)
+	b.add("mutants, processor time of the slowest", slowest.Seconds(), "s", bar{})
+}
+
+// addEnds reports how readings ended: none may but by themselves.
+func (b *pdfBench) addEnds(of string, readings []reading) {
+	var panics, crashes, hangs int
+	var memory int64
+	for _, r := range readings {
 		switch {
 		case r.hung:
 			hangs++
@@ -72,18 +86,12 @@ func (b *pdfBench) addMutants(readings []reading) {
 		default:
 			panics += r.summary.Panics
 			memory = max(memory, r.summary.Memory)
-			if r.summary.Pages > 0 {
-				opened++
-			}
 		}
 	}
-	b.add("mutants", float64(len(readings)), "", bar{})
-	b.add("mutants in which pages are found", float64(opened), "", bar{})
-	b.add("mutants, panics", float64(panics), "", atMost(0))
-	b.add("mutants, crashes", float64(crashes), "", atMost(0))
-	b.add("mutants, hangs", float64(hangs), "", atMost(0))
-	b.add("mutants, processor time of the slowest", slowest.Seconds(), "s", bar{})
-	b.add("mutants, memory, most", float64(memory)/(1<<20), "MiB", bar{})
+	b.add(of+"panics", float64(panics), "", atMost(0))
+	b.add(of+"crashes", float64(crashes), "", atMost(0))
+	b.add(of+"hangs", float64(hangs), "", atMost(0))
+	b.add(of+"memory, most", float64(memory)/(1<<20), "MiB", bar{})
 }
 
 // smallDocuments returns the contents of documents spread over the corpus.
