@@ -27,9 +27,10 @@ func appendHex(b []byte, n uint64) []byte {
 	return b
 }
 
-// deliveries returns the numbers in ids. Ids of another queue, or of another
-// life of this one, are left out: they are as stale as those of an ended lease.
-// The error is INVALID_ARGUMENT for what was never an ack id of this server.
+// deliveries returns the number in each of ids: 0, which no delivery has, for
+// those of another queue or of another life of this one. They are as stale as
+// those of an ended lease. The error is INVALID_ARGUMENT for what was never an
+// ack id of this server.
 func (q *queue) deliveries(ids []string) ([]uint64, error) {
 	if len(ids) > maxAckIDs {
 		return nil, status.Errorf(codes.InvalidArgument, "too many ack ids: %d, at most %d", len(ids), maxAckIDs)
@@ -41,9 +42,10 @@ func (q *queue) deliveries(ids []string) ([]uint64, error) {
 			return nil, status.Errorf(codes.InvalidArgument,
 				"You have passed an invalid ack ID to the service (ack_id=%s).", clip(id))
 		}
-		if instance == q.instance {
-			numbers = append(numbers, n)
+		if instance != q.instance {
+			n = 0
 		}
+		numbers = append(numbers, n)
 	}
 	return numbers, nil
 }

@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,25 +12,19 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// A broker holds the topics and the subscriptions. Its methods may be called
-// concurrently; their errors are gRPC statuses.
+// A broker holds the topics, the subscriptions and the snapshots. Its methods
+// may be called concurrently; their errors are gRPC statuses.
+//
+// Locks are taken in this order: broker, topic, queue.
 type broker struct {
 	epoch  time.Time     // where its clock starts
 	lastID atomic.Uint64 // of a message
+	log    recorder
 
-	mu     sync.RWMutex
-	topics map[string]*topic
-	subs   map[string]*subscription
-}
-
-// A topic hands what is published to its queues.
-type topic struct {
-	// pb is never changed, only replaced: who has read it under broker.mu may
-	// keep it.
-	pb *pubsubpb.Topic
-
-	mu     sync.Mutex // keeps the order of messages the same in all queues
-	queues []*queue
+	mu        sync.RWMutex
+	topics    map[string]*topic
+	subs      map[string]*subscription
+	snapshots map[string]*snapshot
 }
 
 // A subscription is a queue and what was asked of it.
@@ -39,18 +32,23 @@ type subscription struct {
 	pb    *pubsubpb.Subscription // as topic.pb
 	topic *topic                 // nil once the topic is deleted or the subscription detached
 	queue *queue
+	end   *time.Timer // looks whether it has been idle for too long; nil if it never ends
 }
 
 func newBroker() *broker {
 	b := &broker{
-		epoch:  time.Now(),
-		topics: make(map[string]*topic),
-		subs:   make(map[string]*subscription),
+		epoch:     time.Now(),
+		topics:    make(map[string]*topic),
+		subs:      make(map[string]*subscription),
+		snapshots: make(map[string]*snapshot),
 	}
 	// Message ids go on rising over a restart: consumers may remember them.
 	b.lastID.Store(uint64(b.epoch.UnixMicro()))
 	return b
 }
+
+// now returns the time on the broker's clock.
+func (b *broker) now() time.Duration { return time.Since(b.epoch) }
 
 func (b *broker) createTopic(pb *pubsubpb.Topic) error {
 	b.mu.Lock()
@@ -58,7 +56,8 @@ func (b *broker) createTopic(pb *pubsubpb.Topic) error {
 	if b.topics[pb.GetName()] != nil {
 		return errExists(pb.GetName())
 	}
-	b.topics[pb.GetName()] = &topic{pb: pb}
+	b.topics[pb.GetName()] = newTopic(pb, b.epoch)
+	b.log.topic(pb)
 	return nil
 }
 
@@ -87,10 +86,13 @@ func (b *broker) updateTopic(name string, change func(*pubsubpb.Topic) error) (*
 		return nil, err
 	}
 	t.pb = pb
+	t.retain(pb.GetMessageRetentionDuration().AsDuration())
+	b.log.topic(pb)
 	return pb, nil
 }
 
-// deleteTopic leaves the topic's subscriptions with the messages they have.
+// deleteTopic leaves the topic's subscriptions and snapshots with the messages
+// they have.
 func (b *broker) deleteTopic(name string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,11 +101,29 @@ func (b *broker) deleteTopic(name string) error {
 		return errNotFound(name)
 	}
 	delete(b.topics, name)
+	t.close()
+	b.log.topicGone(name)
 	for _, sub := range b.subs {
+		pb := proto.CloneOf(sub.pb)
 		if sub.topic == t {
-			b.separate(sub)
-			sub.pb = proto.CloneOf(sub.pb)
-			sub.pb.Topic = deletedTopic
+			sub.topic = nil
+			pb.Topic = deletedTopic
+		}
+		if p := pb.GetDeadLetterPolicy(); p.GetDeadLetterTopic() == name {
+			p.DeadLetterTopic = deletedTopic
+		}
+		if !proto.Equal(pb, sub.pb) {
+			if err := b.configure(sub, pb); err != nil {
+				return err
+			}
+		}
+	}
+	for _, snap := range b.snapshots {
+		if snap.topic == t {
+			snap.topic = nil
+			snap.pb = proto.CloneOf(snap.pb)
+			snap.pb.Topic = deletedTopic
+			b.log.snapshot(snap.pb)
 		}
 	}
 	return nil
@@ -111,27 +131,36 @@ func (b *broker) deleteTopic(name string) error {
 
 // publish gives msgs ids and a time and hands them to every subscription of the
 // topic. It takes msgs over.
-func (b *broker) publish(t *topic, msgs []*pubsubpb.PubsubMessage) []string {
+func (b *broker) publish(t *topic, msgs []*pubsubpb.PubsubMessage) ([]string, error) {
+	ids := make([]string, len(msgs))
+	all := make([]*message, len(msgs))
+
+	// Under the topic's lock all its queues see the messages in one order, which
+	// is that of their ids.
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, errNotFound(t.name)
+	}
 	at := time.Now()
 	stamp := timestamppb.New(at)
 	last := b.lastID.Add(uint64(len(msgs)))
-	ids := make([]string, len(msgs))
-	all := make([]*message, len(msgs))
 	for i, pb := range msgs {
-		ids[i] = strconv.FormatUint(last-uint64(len(msgs)-1-i), 10)
+		id := last - uint64(len(msgs)-1-i)
+		ids[i] = strconv.FormatUint(id, 10)
 		pb.MessageId, pb.PublishTime = ids[i], stamp
-		all[i] = &message{pb: pb, size: messageSize(pb), at: at.Sub(b.epoch)}
+		all[i] = &message{pb: pb, id: id, size: messageSize(pb), at: at.Sub(b.epoch)}
 	}
-
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, q := range t.queues {
-		q.publish(all)
-	}
-	return ids
+	b.log.published(t.name, all)
+	t.take(all)
+	return ids, nil
 }
 
 func (b *broker) createSubscription(pb *pubsubpb.Subscription) error {
+	s, err := settingsOf(pb)
+	if err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.subs[pb.GetName()] != nil {
@@ -141,12 +170,34 @@ func (b *broker) createSubscription(pb *pubsubpb.Subscription) error {
 	if t == nil {
 		return errNotFound(pb.GetTopic())
 	}
-	q := newQueue(b.epoch, ackDeadline(pb), pb.GetMessageRetentionDuration().AsDuration())
-	b.subs[pb.GetName()] = &subscription{pb: pb, topic: t, queue: q}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.queues = append(t.queues, q)
+	if err := b.checkDeadLetterTopic(pb); err != nil {
+		return err
+	}
+	pb.TopicMessageRetentionDuration = t.pb.GetMessageRetentionDuration()
+	sub := &subscription{pb: pb, topic: t, queue: b.newQueue(pb.GetName(), s)}
+	b.subs[pb.GetName()] = sub
+	b.log.subscription(pb, sub.queue)
+	t.attach(sub.queue)
+	b.watchIdle(sub)
 	return nil
+}
+
+// checkDeadLetterTopic returns an error unless the dead-letter topic of pb, if
+// it has one, exists. The caller holds b.mu.
+func (b *broker) checkDeadLetterTopic(pb *pubsubpb.Subscription) error {
+	name := pb.GetDeadLetterPolicy().GetDeadLetterTopic()
+	if name != "" && name != deletedTopic && b.topics[name] == nil {
+		return errNotFound(name)
+	}
+	return nil
+}
+
+// newQueue returns a queue that the broker looks after.
+func (b *broker) newQueue(name string, s settings) *queue {
+	q := newQueue(b.epoch, s)
+	q.log = b.log.of(q.instance)
+	q.bury = func(m *message, deliveries int32) error { return b.bury(q, name, m, deliveries) }
+	return q
 }
 
 // subscriptionFor returns a copy of the subscription as it is now.
@@ -173,9 +224,27 @@ func (b *broker) updateSubscription(name string, change func(*pubsubpb.Subscript
 	if err := change(pb); err != nil {
 		return nil, err
 	}
-	sub.pb = pb
-	sub.queue.configure(ackDeadline(pb), pb.GetMessageRetentionDuration().AsDuration())
+	if err := b.checkDeadLetterTopic(pb); err != nil {
+		return nil, err
+	}
+	if err := b.configure(sub, pb); err != nil {
+		return nil, err
+	}
+	b.watchIdle(sub)
 	return pb, nil
+}
+
+// configure gives the subscription another configuration. The caller holds
+// b.mu.
+func (b *broker) configure(sub *subscription, pb *pubsubpb.Subscription) error {
+	s, err := settingsOf(pb)
+	if err != nil {
+		return err
+	}
+	sub.pb = pb
+	sub.queue.configure(s)
+	b.log.subscription(pb, sub.queue)
+	return nil
 }
 
 // deleteSubscription ends every pull from it.
@@ -186,10 +255,20 @@ func (b *broker) deleteSubscription(name string) error {
 	if sub == nil {
 		return errNotFound(name)
 	}
+	b.remove(sub)
+	return nil
+}
+
+// remove deletes a subscription. The caller holds b.mu.
+func (b *broker) remove(sub *subscription) {
+	name := sub.pb.GetName()
 	delete(b.subs, name)
+	b.log.subscriptionGone(name)
 	b.separate(sub)
 	sub.queue.close(errSubscriptionDeleted)
-	return nil
+	if sub.end != nil {
+		sub.end.Stop()
+	}
 }
 
 // detachSubscription keeps the subscription's name and drops its messages.
@@ -204,19 +283,40 @@ func (b *broker) detachSubscription(name string) error {
 	sub.pb = proto.CloneOf(sub.pb)
 	sub.pb.Detached = true
 	sub.queue.close(errSubscriptionDetached)
+	b.log.subscription(sub.pb, sub.queue)
 	return nil
 }
 
 // separate takes the subscription's queue away from its topic. The caller holds
 // b.mu.
 func (b *broker) separate(sub *subscription) {
-	if sub.topic == nil {
-		return
+	if sub.topic != nil {
+		sub.topic.detach(sub.queue)
+		sub.topic = nil
 	}
-	sub.topic.mu.Lock()
-	defer sub.topic.mu.Unlock()
-	sub.topic.queues = slices.DeleteFunc(sub.topic.queues, func(q *queue) bool { return q == sub.queue })
-	sub.topic = nil
+}
+
+// watchIdle sees to it that the subscription is deleted when nobody has used it
+// for as long as its expiration policy says. The caller holds b.mu.
+func (b *broker) watchIdle(sub *subscription) {
+	if sub.end != nil {
+		sub.end.Stop()
+		sub.end = nil
+	}
+	if idle, ttl := sub.queue.idle(); ttl > 0 {
+		sub.end = time.AfterFunc(ttl-idle, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.subs[sub.pb.GetName()] != sub {
+				return
+			}
+			if idle, ttl := sub.queue.idle(); ttl > 0 && idle >= ttl {
+				b.remove(sub)
+				return
+			}
+			b.watchIdle(sub)
+		})
+	}
 }
 
 // allTopics returns the configuration of every topic, in no order.
@@ -239,10 +339,6 @@ func (b *broker) allSubscriptions() []subscription {
 		all = append(all, *sub)
 	}
 	return all
-}
-
-func ackDeadline(pb *pubsubpb.Subscription) time.Duration {
-	return time.Duration(pb.GetAckDeadlineSeconds()) * time.Second
 }
 
 // messageSize returns what a message counts against the limits.

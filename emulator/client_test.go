@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // highLevel returns Google's high-level client.
@@ -262,20 +263,47 @@ func TestRequestsAreChecked(t *testing.T) {
 		{"deadline too long", create(&pubsubpb.Subscription{AckDeadlineSeconds: 601}), codes.InvalidArgument, "ack_deadline_seconds 601"},
 		{"retention too short", create(&pubsubpb.Subscription{MessageRetentionDuration: durationpb.New(time.Minute)}), codes.InvalidArgument, "retention"},
 		{"retention too long", create(&pubsubpb.Subscription{MessageRetentionDuration: durationpb.New(32 * 24 * time.Hour)}), codes.InvalidArgument, "retention"},
-		{"filter", create(&pubsubpb.Subscription{Filter: "x"}), codes.Unimplemented, "Subscription.filter"},
-		{"ordering", create(&pubsubpb.Subscription{EnableMessageOrdering: true}), codes.Unimplemented, "enable_message_ordering"},
-		{"exactly once", create(&pubsubpb.Subscription{EnableExactlyOnceDelivery: true}), codes.Unimplemented, "enable_exactly_once_delivery"},
-		{"dead letters", create(&pubsubpb.Subscription{DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{}}), codes.Unimplemented, "dead_letter_policy"},
-		{"retry policy", create(&pubsubpb.Subscription{RetryPolicy: &pubsubpb.RetryPolicy{}}), codes.Unimplemented, "retry_policy"},
+		{"bad filter", create(&pubsubpb.Subscription{Filter: "attributes:"}), codes.InvalidArgument, "byte 11"},
+		{"filter too long", create(&pubsubpb.Subscription{Filter: strings.Repeat(" ", 257)}), codes.InvalidArgument, "257 bytes"},
+		{"dead letters to nowhere", create(&pubsubpb.Subscription{DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: newTopic}}), codes.NotFound, newTopic},
+		{"dead letters without a topic", create(&pubsubpb.Subscription{DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{}}), codes.InvalidArgument, "dead_letter_topic"},
+		{"dead letters after too few attempts", create(&pubsubpb.Subscription{DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: testTopic, MaxDeliveryAttempts: 4}}), codes.InvalidArgument, "5 to 100"},
+		{"backoff too long", create(&pubsubpb.Subscription{RetryPolicy: &pubsubpb.RetryPolicy{MaximumBackoff: durationpb.New(601 * time.Second)}}), codes.InvalidArgument, "maximum_backoff"},
+		{"backoff that shrinks", create(&pubsubpb.Subscription{RetryPolicy: &pubsubpb.RetryPolicy{MaximumBackoff: durationpb.New(time.Second)}}), codes.InvalidArgument, "longer than"},
+		{"message transforms", create(&pubsubpb.Subscription{MessageTransforms: []*pubsubpb.MessageTransform{{}}}), codes.Unimplemented, "message_transforms"},
+		{"snapshot of nothing", func(ctx context.Context) error {
+			_, err := sub.CreateSnapshot(ctx, &pubsubpb.CreateSnapshotRequest{Name: "projects/test/snapshots/snap", Subscription: testSub + "x"})
+			return err
+		}, codes.NotFound, testSub + "x"},
+		{"snapshot with a bad name", func(ctx context.Context) error {
+			_, err := sub.CreateSnapshot(ctx, &pubsubpb.CreateSnapshotRequest{Name: "snap", Subscription: testSub})
+			return err
+		}, codes.InvalidArgument, "snapshots/{id}"},
+		{"seek to nothing", func(ctx context.Context) error {
+			_, err := sub.Seek(ctx, &pubsubpb.SeekRequest{Subscription: testSub})
+			return err
+		}, codes.InvalidArgument, "a time or a snapshot"},
+		{"seek to no snapshot", func(ctx context.Context) error {
+			_, err := sub.Seek(ctx, &pubsubpb.SeekRequest{Subscription: testSub, Target: &pubsubpb.SeekRequest_Snapshot{Snapshot: "projects/test/snapshots/none"}})
+			return err
+		}, codes.NotFound, "snapshots/none"},
+		{"seek to no time", func(ctx context.Context) error {
+			_, err := sub.Seek(ctx, &pubsubpb.SeekRequest{Subscription: testSub, Target: &pubsubpb.SeekRequest_Time{Time: &timestamppb.Timestamp{Nanos: -1}}})
+			return err
+		}, codes.InvalidArgument, "invalid time"},
 		{"push", create(&pubsubpb.Subscription{PushConfig: &pubsubpb.PushConfig{PushEndpoint: "http://x"}}), codes.Unimplemented, "push_config"},
-		{"time to live", create(&pubsubpb.Subscription{ExpirationPolicy: &pubsubpb.ExpirationPolicy{Ttl: durationpb.New(time.Hour)}}), codes.Unimplemented, "expiration_policy"},
+		{"time to live", create(&pubsubpb.Subscription{ExpirationPolicy: &pubsubpb.ExpirationPolicy{Ttl: durationpb.New(time.Hour)}}), codes.InvalidArgument, "expiration_policy.ttl"},
 		{"empty push and expiration", create(&pubsubpb.Subscription{PushConfig: &pubsubpb.PushConfig{}, ExpirationPolicy: &pubsubpb.ExpirationPolicy{}}), codes.OK, ""},
 
 		{"update without a mask", update(&pubsubpb.Subscription{}), codes.InvalidArgument, "update_mask"},
 		{"update of no field", update(&pubsubpb.Subscription{}, "colour"), codes.InvalidArgument, "colour"},
 		{"update of the topic", update(&pubsubpb.Subscription{}, "topic"), codes.InvalidArgument, "cannot be changed"},
 		{"update of one label", update(&pubsubpb.Subscription{}, "labels.a"), codes.InvalidArgument, "labels.a"},
-		{"update of a filter", update(&pubsubpb.Subscription{Filter: "x"}, "filter"), codes.Unimplemented, "filter"},
+		{"update of a filter", update(&pubsubpb.Subscription{Filter: "x"}, "filter"), codes.InvalidArgument, "cannot be changed"},
+		{"update of the ordering", update(&pubsubpb.Subscription{EnableMessageOrdering: true}, "enable_message_ordering"), codes.InvalidArgument, "cannot be changed"},
+		{"update of what is not built", update(&pubsubpb.Subscription{PushConfig: &pubsubpb.PushConfig{PushEndpoint: "http://x"}}, "push_config"), codes.Unimplemented, "push_config"},
+		{"update of a part that is not there", update(&pubsubpb.Subscription{}, "retry_policy.colour"), codes.InvalidArgument, "retry_policy.colour"},
+		{"update of a part", update(&pubsubpb.Subscription{ExpirationPolicy: &pubsubpb.ExpirationPolicy{Ttl: durationpb.New(48 * time.Hour)}}, "expiration_policy.ttl"), codes.InvalidArgument, "shorter than message_retention_duration"},
 		{"update to a bad deadline", update(&pubsubpb.Subscription{AckDeadlineSeconds: 5}, "ack_deadline_seconds"), codes.InvalidArgument, "ack_deadline_seconds 5"},
 		{"update to the default deadline", update(&pubsubpb.Subscription{}, "ack_deadline_seconds"), codes.OK, ""},
 		{"update that clears what is clear", update(&pubsubpb.Subscription{}, "push_config"), codes.OK, ""},

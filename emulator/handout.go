@@ -27,19 +27,48 @@ func (v visit) leave() {
 	v.q.mu.Unlock()
 }
 
-// settleDue ends the leases that are over and drops what is older than the
-// retention, leased or not.
+// settleDue ends the leases and delays that are over and drops what is older
+// than the retention, leased or not.
 func (q *queue) settleDue(now time.Duration) {
-	for len(q.leases) > 0 && q.leases[0].due <= now {
-		it := q.leases[0]
-		q.unlease(it)
-		q.makeAvailable(it, &q.returned)
+	for len(q.timed) > 0 && q.timed[0].due <= now {
+		it := q.timed[0]
+		if it.state == delayed {
+			heap.Remove(&q.timed, it.index)
+			q.makeAvailable(it, &q.returned)
+			continue
+		}
 		q.count.Expired++
+		q.bounce(it, it.due)
 	}
-	for q.order.front != nil && q.order.front.msg.at+q.retention <= now {
+	for q.order.front != nil && q.ends(q.order.front) <= now {
 		q.drop(q.order.front)
 		q.count.Dropped++
 	}
+	for q.kept.front != nil && q.ends(q.kept.front) <= now {
+		q.kept.remove(q.kept.front)
+	}
+}
+
+// ends returns when the retention of it is over.
+func (q *queue) ends(it *item) time.Duration {
+	return max(it.msg.at, q.since) + q.retention
+}
+
+// bounce ends the lease of a message that was not acknowledged, at the given
+// time: it is given up, or waits, or is available again.
+func (q *queue) bounce(it *item, at time.Duration) {
+	q.unlease(it)
+	if q.dead.spent(it.deliveries) {
+		it.state = dying
+		q.spent = append(q.spent, it)
+		return
+	}
+	if wait := q.retry.wait(it.deliveries); wait > 0 {
+		it.state, it.due = delayed, at+wait
+		heap.Push(&q.timed, it)
+		return
+	}
+	q.makeAvailable(it, &q.returned)
 }
 
 // handOut gives available messages to waiters, first come first served. When
@@ -101,18 +130,23 @@ func (q *queue) deliver(it *item, due time.Duration, f *flow) delivery {
 	it.deliveries++
 	f.add(it.msg.size)
 	q.held[it.ack] = it
-	heap.Push(&q.leases, it)
+	heap.Push(&q.timed, it)
+	q.log.leased(it)
 
 	q.count.Delivered++
 	if it.deliveries > 1 {
 		q.count.Redelivered++
 	}
-	return delivery{it.msg, it.ack}
+	d := delivery{msg: it.msg, number: it.ack}
+	if q.dead.maxAttempts > 0 {
+		d.attempt = it.deliveries
+	}
+	return d
 }
 
 // unlease ends the lease of it and leaves it in no state: the caller decides.
 func (q *queue) unlease(it *item) {
-	heap.Remove(&q.leases, it.index)
+	heap.Remove(&q.timed, it.index)
 	delete(q.held, it.ack)
 	f := it.flow
 	it.flow = nil
@@ -130,44 +164,66 @@ func (q *queue) makeAvailable(it *item, l *itemList) {
 	l.pushBack(it)
 }
 
-// drop makes it gone, whatever it was.
+// done takes an acknowledged message out of the backlog, and keeps it if that
+// was asked for and its retention has not ended.
+func (q *queue) done(now time.Duration, it *item) {
+	q.drop(it)
+	if q.keep && q.ends(it) > now {
+		it.state = acked
+		q.kept.pushBack(it)
+	}
+}
+
+// drop takes a message that is not acknowledged out of the backlog, whatever it
+// was.
 func (q *queue) drop(it *item) {
 	switch it.state {
 	case leased:
 		q.unlease(it)
+	case delayed:
+		heap.Remove(&q.timed, it.index)
 	case available:
 		it.ready.remove(it)
 		it.ready = nil
-	case gone:
+	case behind, dying:
+	case acked, gone:
 		return
 	}
-	q.order.remove(it)
 	it.state = gone
+	q.order.remove(it)
+	q.leaveLane(it)
+}
+
+// clear drops everything, the acknowledged too.
+func (q *queue) clear() {
+	for q.order.front != nil {
+		q.drop(q.order.back) // from the back: no lane has a next one to make available
+	}
+	for q.kept.front != nil {
+		q.kept.remove(q.kept.front)
+	}
+	q.spent = nil
 }
 
 // ready returns how many messages are available.
 func (q *queue) ready() int { return q.returned.n + q.fresh.n }
 
-// next returns the message to hand out next. There must be one.
+// next returns the message to hand out next: the older of the first of both
+// lists. There must be one.
 func (q *queue) next() *item {
-	if q.returned.n > 0 {
-		return q.returned.front
+	back, fresh := q.returned.front, q.fresh.front
+	if back == nil || fresh != nil && fresh.msg.id < back.msg.id {
+		return fresh
 	}
-	return q.fresh.front
+	return back
 }
 
 // arm sets the timer for the next thing to fall due. A timer that fires too
 // early, because that thing has gone meanwhile, is left alone: setting it again
 // for every lease would cost more than one idle call.
 func (q *queue) arm(now time.Duration) {
-	if q.order.front == nil || q.closed != nil {
-		return
-	}
-	due := q.order.front.msg.at + q.retention
-	if len(q.leases) > 0 {
-		due = min(due, q.leases[0].due)
-	}
-	if q.armed != 0 && q.armed <= due {
+	due, any := q.nextDue(now)
+	if !any || q.closed != nil || q.armed != 0 && q.armed <= due {
 		return
 	}
 	q.armed = due
@@ -178,8 +234,53 @@ func (q *queue) arm(now time.Duration) {
 	}
 }
 
+// nextDue returns when something next happens by itself, and whether anything
+// does.
+func (q *queue) nextDue(now time.Duration) (due time.Duration, any bool) {
+	if len(q.spent) > 0 {
+		return now, true
+	}
+	sooner := func(d time.Duration) {
+		if !any || d < due {
+			due, any = d, true
+		}
+	}
+	if q.order.front != nil {
+		sooner(q.ends(q.order.front))
+	}
+	if q.kept.front != nil {
+		sooner(q.ends(q.kept.front))
+	}
+	if len(q.timed) > 0 {
+		sooner(q.timed[0].due)
+	}
+	return due, any
+}
+
+// wake does what has fallen due. It runs on the timer's own goroutine, which is
+// the one place that holds no lock when messages are to be buried.
 func (q *queue) wake() {
 	v := q.enter()
-	defer v.leave()
 	q.armed = 0
+	spent := q.spent
+	q.spent = nil
+	v.leave()
+	for _, it := range spent {
+		q.buried(it, q.bury(it.msg, it.deliveries))
+	}
+}
+
+// buried ends the matter of a dying message: it is gone, or available again if
+// it could not be published to the dead-letter topic.
+func (q *queue) buried(it *item, err error) {
+	defer q.enter().leave()
+	switch {
+	case it.state != dying: // a seek or the retention has decided otherwise
+	case err != nil:
+		q.makeAvailable(it, &q.returned)
+	default:
+		q.log.buried(it.msg.id)
+		q.drop(it)
+		q.count.DeadLettered++
+	}
 }

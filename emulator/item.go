@@ -6,11 +6,11 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 )
 
-// A message is one published message, shared by every subscription that still
-// has to see it acknowledged; the last of them to drop it frees the body. It
-// is never changed.
+// A message is one published message, shared by everything that still needs
+// it; the last to drop it frees the body. It is never changed.
 type message struct {
 	pb   *pubsubpb.PubsubMessage
+	id   uint64        // the number in its message id; rises within a topic
 	size int           // bytes of data, attributes and ordering key
 	at   time.Duration // when it was published, on the broker's clock
 }
@@ -19,44 +19,49 @@ type message struct {
 type item struct {
 	msg   *message
 	state itemState
-	// deliveries counts how often the message was handed out. Google shows it to
-	// clients only under a dead-letter policy.
+	// deliveries counts how often the message was handed out. Clients are shown
+	// it only under a dead-letter policy.
 	deliveries int32
 
-	// place links the item into queue.order, and into one of the ready lists
-	// while it is available.
-	place [2]link
-	ready *itemList // the ready list it is in
+	// place links the item into one list of each kind.
+	place [3]link
+	ready *itemList // the ready list it is in, while it is available
+	lane  *lane     // those with the same ordering key; nil where order is free
 
-	// While leased:
-	due   time.Duration // when the lease ends
-	ack   uint64        // the number of this delivery, the changing part of its ack id
-	index int           // in queue.leases
-	flow  *flow         // the stream whose credit it uses; nil for a unary pull
+	due   time.Duration // while leased or delayed: when that ends
+	index int           // in queue.timed, likewise
+	ack   uint64        // while leased: the number of this delivery, the changing part of its ack id
+	flow  *flow         // while leased: the stream whose credit it uses; nil for a unary pull
 }
 
 type itemState uint8
 
 const (
 	available itemState = iota + 1
+	behind              // an earlier message of its ordering key is not yet acknowledged
 	leased
-	gone // acknowledged, or older than the retention
+	delayed // came back, and the retry policy makes it wait
+	dying   // on its way to the dead-letter topic
+	acked   // acknowledged, and retained for a seek
+	gone
 )
 
 // An itemList is a doubly linked list of items through their own links, so that
 // taking an item out of the middle costs the same as taking the first, and
 // nothing is allocated.
 type itemList struct {
-	which       int // the place its items use: inOrder or inReady
+	which       int // the place its items use
 	front, back *item
 	n           int
 }
 
 type link struct{ prev, next *item }
 
+// The places of an item.
 const (
-	inOrder = iota
-	inReady
+	inOrder = iota // queue.order or queue.kept
+	inReady        // queue.fresh or queue.returned
+	inLane         // lane.items
 )
 
 func (l *itemList) pushBack(it *item) {
@@ -97,31 +102,40 @@ func (l *itemList) remove(it *item) {
 	l.n--
 }
 
-// leaseHeap orders the leased items by the end of their leases, and those that
+// all yields the items from the front. The list must not change meanwhile.
+func (l *itemList) all(yield func(*item) bool) {
+	for it := l.front; it != nil; it = it.place[l.which].next {
+		if !yield(it) {
+			return
+		}
+	}
+}
+
+// A dueHeap orders leased and delayed items by when that ends, and those that
 // end together by delivery. It implements heap.Interface.
-type leaseHeap []*item
+type dueHeap []*item
 
-func (h leaseHeap) Len() int { return len(h) }
+func (h dueHeap) Len() int { return len(h) }
 
-func (h leaseHeap) Less(i, j int) bool {
+func (h dueHeap) Less(i, j int) bool {
 	if h[i].due != h[j].due {
 		return h[i].due < h[j].due
 	}
 	return h[i].ack < h[j].ack
 }
 
-func (h leaseHeap) Swap(i, j int) {
+func (h dueHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
-func (h *leaseHeap) Push(x any) {
+func (h *dueHeap) Push(x any) {
 	it := x.(*item)
 	it.index = len(*h)
 	*h = append(*h, it)
 }
 
-func (h *leaseHeap) Pop() any {
+func (h *dueHeap) Pop() any {
 	old := *h
 	last := len(old) - 1
 	it := old[last]

@@ -13,6 +13,7 @@ const (
 	maxAttributeValue = 1024 // bytes
 	maxOrderingKey    = 1024 // bytes
 	maxLabels         = 64
+	maxFilter         = 256 // bytes
 
 	maxPullCount = 1000       // messages in one answer
 	maxPullBytes = 10_000_000 // message bytes in one answer, unless one message alone is larger
@@ -28,6 +29,12 @@ const (
 	defaultRetention = 7 * 24 * time.Hour
 	minRetention     = 10 * time.Minute
 	maxRetention     = 31 * 24 * time.Hour
+
+	defaultMinBackoff = 10 * time.Second
+	maxBackoff        = 600 * time.Second
+
+	defaultTTL = 31 * 24 * time.Hour
+	minTTL     = 24 * time.Hour
 
 	defaultPage = 100
 	maxPage     = 1000

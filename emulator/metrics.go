@@ -41,6 +41,7 @@ var statsMetrics = []statsMetric{
 	counter("acked", "Messages acknowledged.", func(c *Counters) uint64 { return c.Acked }),
 	counter("nacked", "Deliveries handed back.", func(c *Counters) uint64 { return c.Nacked }),
 	counter("expired_leases", "Leases that ran out.", func(c *Counters) uint64 { return c.Expired }),
+	counter("dead_lettered", "Messages published to the dead-letter topic.", func(c *Counters) uint64 { return c.DeadLettered }),
 	counter("dropped", "Messages dropped for being older than the retention.", func(c *Counters) uint64 { return c.Dropped }),
 }
 

@@ -14,11 +14,14 @@ import (
 // publisher is google.pubsub.v1.Publisher.
 type publisher struct{ broker *broker }
 
-func (p publisher) CreateTopic(_ context.Context, req *pubsubpb.Topic) (*pubsubpb.Topic, error) {
+func (p publisher) CreateTopic(ctx context.Context, req *pubsubpb.Topic) (*pubsubpb.Topic, error) {
 	if err := setTopicDefaults(req); err != nil {
 		return nil, err
 	}
-	return req, p.broker.createTopic(req)
+	if err := p.broker.createTopic(req); err != nil {
+		return nil, err
+	}
+	return req, p.broker.commit(ctx)
 }
 
 // setTopicDefaults checks what a create request asks for and fills in what it
@@ -32,10 +35,20 @@ func setTopicDefaults(pb *pubsubpb.Topic) error {
 	}
 	pb.State = pubsubpb.Topic_ACTIVE
 	pb.SatisfiesPzs = false
+	return checkTopic(pb)
+}
+
+// checkTopic checks what an update may change.
+func checkTopic(pb *pubsubpb.Topic) error {
+	if d := pb.MessageRetentionDuration; d != nil {
+		if err := d.CheckValid(); err != nil || d.AsDuration() < minRetention || d.AsDuration() > maxRetention {
+			return status.Errorf(codes.InvalidArgument, "invalid message_retention_duration %v: want %v to %v", d.AsDuration(), minRetention, maxRetention)
+		}
+	}
 	return checkLabels(pb.GetLabels())
 }
 
-func (p publisher) UpdateTopic(_ context.Context, req *pubsubpb.UpdateTopicRequest) (*pubsubpb.Topic, error) {
+func (p publisher) UpdateTopic(ctx context.Context, req *pubsubpb.UpdateTopicRequest) (*pubsubpb.Topic, error) {
 	if err := checkName(req.GetTopic().GetName(), "topics"); err != nil {
 		return nil, err
 	}
@@ -43,12 +56,14 @@ func (p publisher) UpdateTopic(_ context.Context, req *pubsubpb.UpdateTopicReque
 	if err != nil {
 		return nil, err
 	}
-	return p.broker.updateTopic(req.GetTopic().GetName(), func(pb *pubsubpb.Topic) error {
-		if slices.Contains(paths, "labels") {
-			pb.Labels = req.GetTopic().GetLabels()
-		}
-		return checkLabels(pb.GetLabels())
+	pb, err := p.broker.updateTopic(req.GetTopic().GetName(), func(pb *pubsubpb.Topic) error {
+		copyFields(pb, req.GetTopic(), paths)
+		return checkTopic(pb)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return pb, p.broker.commit(ctx)
 }
 
 func (p publisher) GetTopic(_ context.Context, req *pubsubpb.GetTopicRequest) (*pubsubpb.Topic, error) {
@@ -94,21 +109,27 @@ func (p publisher) ListTopicSubscriptions(_ context.Context, req *pubsubpb.ListT
 	return &pubsubpb.ListTopicSubscriptionsResponse{Subscriptions: part, NextPageToken: next}, nil
 }
 
-func (p publisher) DeleteTopic(_ context.Context, req *pubsubpb.DeleteTopicRequest) (*emptypb.Empty, error) {
+func (p publisher) DeleteTopic(ctx context.Context, req *pubsubpb.DeleteTopicRequest) (*emptypb.Empty, error) {
 	if err := checkName(req.GetTopic(), "topics"); err != nil {
 		return nil, err
 	}
-	return &emptypb.Empty{}, p.broker.deleteTopic(req.GetTopic())
+	if err := p.broker.deleteTopic(req.GetTopic()); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, p.broker.commit(ctx)
 }
 
-func (p publisher) DetachSubscription(_ context.Context, req *pubsubpb.DetachSubscriptionRequest) (*pubsubpb.DetachSubscriptionResponse, error) {
+func (p publisher) DetachSubscription(ctx context.Context, req *pubsubpb.DetachSubscriptionRequest) (*pubsubpb.DetachSubscriptionResponse, error) {
 	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
 		return nil, err
 	}
-	return &pubsubpb.DetachSubscriptionResponse{}, p.broker.detachSubscription(req.GetSubscription())
+	if err := p.broker.detachSubscription(req.GetSubscription()); err != nil {
+		return nil, err
+	}
+	return &pubsubpb.DetachSubscriptionResponse{}, p.broker.commit(ctx)
 }
 
-func (p publisher) Publish(_ context.Context, req *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+func (p publisher) Publish(ctx context.Context, req *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	if err := checkName(req.GetTopic(), "topics"); err != nil {
 		return nil, err
 	}
@@ -119,7 +140,11 @@ func (p publisher) Publish(_ context.Context, req *pubsubpb.PublishRequest) (*pu
 	if err := checkMessages(req.GetMessages()); err != nil {
 		return nil, err
 	}
-	return &pubsubpb.PublishResponse{MessageIds: p.broker.publish(t, req.GetMessages())}, nil
+	ids, err := p.broker.publish(t, req.GetMessages())
+	if err != nil {
+		return nil, err
+	}
+	return &pubsubpb.PublishResponse{MessageIds: ids}, p.broker.commit(ctx)
 }
 
 func checkMessages(msgs []*pubsubpb.PubsubMessage) error {

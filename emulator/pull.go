@@ -33,7 +33,11 @@ func (s subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubsu
 	if err != nil {
 		return nil, pullError(req.GetSubscription(), err)
 	}
-	if err := w.gone(); err != nil && got != nil { // it left in the last moment
+	err = w.gone() // it may have left in the last moment
+	if err == nil {
+		err = s.broker.written(ctx)
+	}
+	if err != nil && got != nil {
 		sub.queue.giveBack(got)
 		return nil, err
 	}
@@ -101,7 +105,7 @@ func idleTime(ctx context.Context) time.Duration {
 func (q *queue) received(ds []delivery) []*pubsubpb.ReceivedMessage {
 	msgs := make([]*pubsubpb.ReceivedMessage, len(ds))
 	for i, d := range ds {
-		msgs[i] = &pubsubpb.ReceivedMessage{AckId: q.ackID(d.number), Message: d.msg.pb}
+		msgs[i] = &pubsubpb.ReceivedMessage{AckId: q.ackID(d.number), Message: d.msg.pb, DeliveryAttempt: d.attempt}
 	}
 	return msgs
 }
@@ -118,18 +122,23 @@ func pullError(name string, err error) error {
 	}
 }
 
-// Acknowledge passes over ids whose lease has ended.
-func (s subscriber) Acknowledge(_ context.Context, req *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
+// Acknowledge passes over ids whose lease has ended, unless the subscription
+// delivers exactly once: then they are an error, which comes after the others
+// have been acknowledged.
+func (s subscriber) Acknowledge(ctx context.Context, req *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
 	q, numbers, err := s.settle(req.GetSubscription(), req.GetAckIds())
 	if err != nil {
 		return nil, err
 	}
-	q.acknowledge(numbers)
-	return &emptypb.Empty{}, nil
+	stale := q.acknowledge(numbers)
+	if err := s.broker.settled(ctx, q); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, q.staleError(req.GetAckIds(), stale)
 }
 
-// ModifyAckDeadline passes over ids whose lease has ended.
-func (s subscriber) ModifyAckDeadline(_ context.Context, req *pubsubpb.ModifyAckDeadlineRequest) (*emptypb.Empty, error) {
+// ModifyAckDeadline treats ids whose lease has ended as Acknowledge does.
+func (s subscriber) ModifyAckDeadline(ctx context.Context, req *pubsubpb.ModifyAckDeadlineRequest) (*emptypb.Empty, error) {
 	q, numbers, err := s.settle(req.GetSubscription(), req.GetAckIds())
 	if err != nil {
 		return nil, err
@@ -138,8 +147,11 @@ func (s subscriber) ModifyAckDeadline(_ context.Context, req *pubsubpb.ModifyAck
 	if err != nil {
 		return nil, err
 	}
-	q.extend(numbers, d)
-	return &emptypb.Empty{}, nil
+	stale := q.extend(numbers, d)
+	if err := s.broker.settled(ctx, q); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, q.staleError(req.GetAckIds(), stale)
 }
 
 func (s subscriber) settle(name string, ids []string) (*queue, []uint64, error) {

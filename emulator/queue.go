@@ -17,32 +17,42 @@ var (
 )
 
 // A queue is the state of one subscription. Each of its messages is at any time
-// exactly one of: available, leased, gone. Messages are handed out in the order
-// they were published, those that came back from a lease first.
+// in exactly one itemState. Messages are handed out in the order they were
+// published; those that came back from a lease are the older ones and come
+// first.
 //
-// One timer serves all leases and the retention. It may fire late on a busy
-// machine, so every operation first settles what has fallen due by its own
+// One timer serves all leases, delays and the retention. It may fire late on a
+// busy machine, so every operation first settles what has fallen due by its own
 // reading of the clock: nobody sees a lease that has ended.
 //
-// All methods may be called concurrently. None blocks, but for the lock.
+// All methods may be called concurrently. None blocks, but for the lock, which
+// is taken after those of the broker and the topic.
 type queue struct {
 	epoch    time.Time // where its clock starts, the broker's
 	instance uint64    // tells its ack ids from those of any other queue
+	log      queueLog  // what must survive the process
+	// bury publishes a message to the dead-letter topic, with what its last
+	// delivery says of it. It is called without the lock.
+	bury func(m *message, deliveries int32) error
 
-	mu        sync.Mutex
-	lease     time.Duration // of a delivery, unless the puller says otherwise
-	retention time.Duration
-	closed    error // why it is closed, or nil
+	mu sync.Mutex
+	settings
+	closed error         // why it is closed, or nil
+	since  time.Duration // of the last seek: retention begins anew then
 
-	order    itemList // every message not gone, in the order published
+	order    itemList // every message not acknowledged, in the order published
+	kept     itemList // acknowledged and retained, in the order acknowledged
 	fresh    itemList // available, never delivered
 	returned itemList // available again
-	leases   leaseHeap
+	lanes    map[string]*lane
+	timed    dueHeap          // leased and delayed
 	held     map[uint64]*item // leased, by the number of the delivery
+	spent    []*item          // dying, to be taken to the dead-letter topic
 
 	lastDelivery uint64
-	waiters      *list.List // of *waiter: want a message
-	parked       *list.List // of *waiter: want a message, but have no credit
+	waiters      *list.List    // of *waiter: want a message
+	parked       *list.List    // of *waiter: want a message, but have no credit
+	active       time.Duration // when somebody last did something with it
 
 	timer *time.Timer
 	armed time.Duration // when timer fires; 0 when it does not
@@ -52,30 +62,38 @@ type queue struct {
 
 // A delivery is one message handed to one puller.
 type delivery struct {
-	msg    *message
-	number uint64
+	msg     *message
+	number  uint64
+	attempt int32 // from 1; 0 without a dead-letter policy
 }
 
-func newQueue(epoch time.Time, lease, retention time.Duration) *queue {
+func newQueue(epoch time.Time, s settings) *queue {
 	return &queue{
-		epoch:     epoch,
-		instance:  rand.Uint64(),
-		lease:     lease,
-		retention: retention,
-		order:     itemList{which: inOrder},
-		fresh:     itemList{which: inReady},
-		returned:  itemList{which: inReady},
-		held:      make(map[uint64]*item),
-		waiters:   list.New(),
-		parked:    list.New(),
+		epoch:    epoch,
+		instance: rand.Uint64(),
+		settings: s,
+		order:    itemList{which: inOrder},
+		kept:     itemList{which: inOrder},
+		fresh:    itemList{which: inReady},
+		returned: itemList{which: inReady},
+		lanes:    make(map[string]*lane),
+		held:     make(map[uint64]*item),
+		waiters:  list.New(),
+		parked:   list.New(),
+		active:   time.Since(epoch),
 	}
 }
 
-// configure changes the lease of later deliveries and the retention of all
-// messages.
-func (q *queue) configure(lease, retention time.Duration) {
-	defer q.enter().leave()
-	q.lease, q.retention = lease, retention
+// configure changes what is asked of the queue. Leases that run and delays that
+// have begun stay as they are.
+func (q *queue) configure(s settings) {
+	v := q.enter()
+	defer v.leave()
+	q.settings = s
+	q.active = v.now
+	for !q.keep && q.kept.front != nil {
+		q.kept.remove(q.kept.front)
+	}
 }
 
 // setLease changes the lease of what w is handed from now on.
@@ -85,18 +103,27 @@ func (q *queue) setLease(w *waiter, lease time.Duration) {
 	w.lease = lease
 }
 
-// publish adds msgs at the end. A closed queue drops them.
+// publish adds those of msgs at the end that pass the filter. A closed queue
+// drops them.
 func (q *queue) publish(msgs []*message) {
 	defer q.enter().leave()
 	if q.closed != nil {
 		return
 	}
 	for _, m := range msgs {
-		it := &item{msg: m}
-		q.order.pushBack(it)
-		q.makeAvailable(it, &q.fresh)
+		if q.wants(m) {
+			q.add(m)
+			q.count.Published++
+		}
 	}
-	q.count.Published += uint64(len(msgs))
+}
+
+// add puts a message in at the end.
+func (q *queue) add(m *message) *item {
+	it := &item{msg: m}
+	q.order.pushBack(it)
+	q.line(it)
+	return it
 }
 
 // ask returns messages for w at once, or none and lets w wait: the next ones
@@ -122,6 +149,7 @@ func (q *queue) askNow(now time.Duration, w *waiter) ([]delivery, error) {
 	if q.closed != nil {
 		return nil, q.closed
 	}
+	q.active = now
 	if w.gone() == nil {
 		return q.take(now, w, w.max), nil
 	}
@@ -130,7 +158,9 @@ func (q *queue) askNow(now time.Duration, w *waiter) ([]delivery, error) {
 
 // withdraw ends the wait of w. What was handed to it meanwhile goes back.
 func (q *queue) withdraw(w *waiter) {
-	defer q.enter().leave()
+	v := q.enter()
+	defer v.leave()
+	q.active = v.now
 	if w.stopWaiting() {
 		return
 	}
@@ -154,6 +184,7 @@ func (q *queue) takeBack(ds []delivery) {
 		if it == nil {
 			continue // settled already
 		}
+		q.log.undone(d.number)
 		q.unlease(it)
 		q.count.Delivered--
 		if it.deliveries > 1 {
@@ -165,37 +196,49 @@ func (q *queue) takeBack(ds []delivery) {
 	}
 }
 
-// acknowledge makes the messages of the given deliveries gone for good.
-// Deliveries whose lease has ended are passed over.
-func (q *queue) acknowledge(numbers []uint64) {
-	defer q.enter().leave()
-	for _, n := range numbers {
-		if it := q.held[n]; it != nil {
-			q.drop(it)
-			q.count.Acked++
-		}
-	}
-}
-
-// extend sets the end of the given deliveries' leases to d from now; 0 makes
-// their messages available at once. Deliveries whose lease has ended are passed
-// over.
-func (q *queue) extend(numbers []uint64, d time.Duration) {
+// acknowledge makes the messages of the given deliveries done for good. It
+// returns the places in numbers of those whose lease has ended; nothing happens
+// to them.
+func (q *queue) acknowledge(numbers []uint64) (stale []int) {
 	v := q.enter()
 	defer v.leave()
-	for _, n := range numbers {
+	q.active = v.now
+	for i, n := range numbers {
+		it := q.held[n]
+		if it == nil {
+			stale = append(stale, i)
+			continue
+		}
+		q.log.acked(n)
+		q.done(v.now, it)
+		q.count.Acked++
+	}
+	return stale
+}
+
+// extend sets the end of the given deliveries' leases to d from now; 0 hands
+// their messages back. It returns the places in numbers of those whose lease has
+// ended; nothing happens to them.
+func (q *queue) extend(numbers []uint64, d time.Duration) (stale []int) {
+	v := q.enter()
+	defer v.leave()
+	q.active = v.now
+	for i, n := range numbers {
 		it := q.held[n]
 		switch {
 		case it == nil:
+			stale = append(stale, i)
 		case d == 0:
-			q.unlease(it)
-			q.makeAvailable(it, &q.returned)
+			q.log.returned(n, v.now)
+			q.bounce(it, v.now)
 			q.count.Nacked++
 		default:
 			it.due = v.now + d
-			heap.Fix(&q.leases, it.index)
+			q.log.extended(n, it.due)
+			heap.Fix(&q.timed, it.index)
 		}
 	}
+	return stale
 }
 
 // close drops all messages and ends all waits with why. Only the first call
@@ -207,9 +250,7 @@ func (q *queue) close(why error) {
 		return
 	}
 	q.closed = why
-	for q.order.front != nil {
-		q.drop(q.order.front)
-	}
+	q.clear()
 	for _, l := range []*list.List{q.waiters, q.parked} {
 		for l.Len() > 0 {
 			w := l.Front().Value.(*waiter)

@@ -76,8 +76,8 @@ func (m *queueModel) check(t *rapid.T) {
 	q := m.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.order.n != len(m.expiry) || len(q.held) != len(q.leases) {
-		t.Fatalf("%d messages, %d held, %d leases; want %d messages", q.order.n, len(q.held), len(q.leases), len(m.expiry))
+	if q.order.n != len(m.expiry) || len(q.held) != len(q.timed) {
+		t.Fatalf("%d messages, %d held, %d leases; want %d messages", q.order.n, len(q.held), len(q.timed), len(m.expiry))
 	}
 	last, n := "", 0
 	for it := q.order.front; it != nil; it = it.place[inOrder].next {
@@ -94,10 +94,10 @@ func (m *queueModel) check(t *rapid.T) {
 			}
 		case leased:
 			due := q.epoch.Add(it.due)
-			if !due.Equal(m.due[data]) || q.held[it.ack] != it || q.leases[it.index] != it {
+			if !due.Equal(m.due[data]) || q.held[it.ack] != it || q.timed[it.index] != it {
 				t.Fatalf("message %s is leased until %v, want %v", data, due, m.due[data])
 			}
-		case gone:
+		case behind, delayed, dying, acked, gone:
 			t.Fatalf("message %s is gone and still in line", data)
 		}
 	}
@@ -133,7 +133,7 @@ func TestE04EveryMessageIsAvailableLeasedOrGone(t *testing.T) {
 		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) {
 			const lease, retention = 10 * time.Second, 40 * time.Second
 			m := &queueModel{
-				q:        newQueue(time.Now(), lease, retention),
+				q:        newQueue(time.Now(), settings{lease: lease, retention: retention}),
 				ready:    map[string]bool{},
 				due:      map[string]time.Time{},
 				byNumber: map[uint64]string{},
@@ -231,7 +231,7 @@ func TestAckIDsOfOtherQueuesAreStaleAndOfNobodyRefused(t *testing.T) {
 	}{
 		{"own", q.ackID(7), []uint64{7}, false},
 		{"largest", q.ackID(1<<64 - 1), []uint64{1<<64 - 1}, false},
-		{"other queue", other.ackID(7), nil, false},
+		{"other queue", other.ackID(7), []uint64{0}, false},
 		{"empty", "", nil, true},
 		{"not hexadecimal", "x" + q.ackID(7)[1:], nil, true},
 		{"too long", q.ackID(7) + "0", nil, true},

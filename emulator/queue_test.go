@@ -3,6 +3,7 @@ package emulator
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,13 +12,22 @@ import (
 )
 
 func testQueue() *queue {
-	return newQueue(time.Now(), 10*time.Second, defaultRetention)
+	return newQueue(time.Now(), settings{lease: 10 * time.Second, retention: defaultRetention})
 }
 
 // put publishes one message with the given data.
 func put(q *queue, data string) {
 	m := &pubsubpb.PubsubMessage{Data: []byte(data)}
-	q.publish([]*message{{pb: m, size: messageSize(m), at: time.Since(q.epoch)}})
+	putMessage(q, m)
+}
+
+// lastID is the id of the message published last, to whatever queue.
+var lastID atomic.Uint64
+
+func putMessage(q *queue, m *pubsubpb.PubsubMessage) *message {
+	msg := &message{pb: m, id: lastID.Add(1), size: messageSize(m), at: time.Since(q.epoch)}
+	q.publish([]*message{msg})
+	return msg
 }
 
 // here is the gone function of a puller that stays.
@@ -205,7 +215,7 @@ func TestMessagesComeInPublishOrderReturnedOnesFirst(t *testing.T) {
 
 func TestRetentionDropsOldMessagesEvenWhileLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(time.Now(), 600*time.Second, minRetention)
+		q := newQueue(time.Now(), settings{lease: 600 * time.Second, retention: minRetention})
 		put(q, "old")
 		put(q, "leased")
 		time.Sleep(time.Minute)
@@ -226,7 +236,7 @@ func TestRetentionDropsOldMessagesEvenWhileLeased(t *testing.T) {
 
 func TestRetentionFreesMemoryWithoutAnyCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(time.Now(), 10*time.Second, minRetention)
+		q := newQueue(time.Now(), settings{lease: 10 * time.Second, retention: minRetention})
 		put(q, "a")
 		time.Sleep(minRetention)
 		synctest.Wait()

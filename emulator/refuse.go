@@ -17,18 +17,30 @@ import (
 // itself fills in are passed over, as Google does.
 var (
 	topicFields = fields{
-		built:  []string{"name", "labels"},
+		built:  []string{"name", "labels", "message_retention_duration"},
 		output: []string{"state", "satisfies_pzs"},
 	}
 	subscriptionFields = fields{
-		built: []string{"name", "topic", "labels", "ack_deadline_seconds", "message_retention_duration"},
+		built: []string{
+			"name", "topic", "labels", "ack_deadline_seconds", "message_retention_duration", "retain_acked_messages",
+			"enable_message_ordering", "enable_exactly_once_delivery", "filter", "dead_letter_policy", "retry_policy", "expiration_policy",
+		},
+		fixed: []string{"topic", "filter", "enable_message_ordering"},
 		output: []string{
 			"state", "detached", "topic_message_retention_duration", "analytics_hub_subscription_info",
 		},
 	}
+	snapshotFields = fields{
+		built: []string{"name", "topic", "labels", "expire_time"},
+		fixed: []string{"topic"},
+	}
 )
 
-type fields struct{ built, output []string }
+type fields struct {
+	built  []string
+	fixed  []string // of built: what no update changes, beside the name
+	output []string
+}
 
 // refuse returns UNIMPLEMENTED, naming the field, when m sets anything that is
 // not built.
@@ -53,41 +65,54 @@ func errUnbuilt(m proto.Message, field string) error {
 		m.ProtoReflect().Descriptor().Name(), field)
 }
 
-// meansNothing knows the two fields whose empty message asks for what this
-// server does anyway: no push endpoint is pull, no time to live is for ever.
+// meansNothing knows the field whose empty message asks for what this server
+// does anyway: no push endpoint is pull.
 func meansNothing(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-	switch fd.Name() {
-	case "push_config", "expiration_policy":
-		return proto.Size(v.Message().Interface()) == 0
-	default:
-		return false
-	}
+	return fd.Name() == "push_config" && proto.Size(v.Message().Interface()) == 0
 }
 
-// maskPaths returns the top-level fields an update is to change. Google wants a
-// mask that is not empty, names real fields, and leaves the name alone.
+// maskPaths returns the fields an update is to change, by paths of dotted names.
+// Google wants a mask that is not empty, names real fields, and leaves the name
+// alone.
 func (f fields) maskPaths(mask *fieldmaskpb.FieldMask, m proto.Message) ([]string, error) {
 	if len(mask.GetPaths()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "The update_mask in the request must be set and not empty.")
 	}
-	known := m.ProtoReflect().Descriptor().Fields()
 	paths := make(map[string]bool)
 	for _, path := range mask.GetPaths() {
 		top, _, _ := strings.Cut(path, ".")
-		switch fd := known.ByName(protoreflect.Name(top)); {
-		case fd == nil:
+		switch fd := m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(top)); {
+		case fd == nil || !(&fieldmaskpb.FieldMask{Paths: []string{path}}).IsValid(m):
 			return nil, status.Errorf(codes.InvalidArgument, "update_mask: %s has no field %s",
 				m.ProtoReflect().Descriptor().Name(), clip(path))
-		case top == "name" || top == "topic" || slices.Contains(f.output, top):
+		case top == "name" || slices.Contains(f.fixed, top) || slices.Contains(f.output, top):
 			return nil, status.Errorf(codes.InvalidArgument, "update_mask: %s cannot be changed", clip(path))
 		case !slices.Contains(f.built, top) && !isClear(fd, m):
 			return nil, errUnbuilt(m, top)
-		case top != path:
-			return nil, status.Errorf(codes.InvalidArgument, "update_mask: %s is not a whole field", clip(path))
 		}
-		paths[top] = true
+		paths[path] = true
 	}
 	return slices.Sorted(maps.Keys(paths)), nil
+}
+
+// copyFields makes the fields of to at the given paths what they are in from.
+func copyFields(to, from proto.Message, paths []string) {
+	for _, path := range paths {
+		copyField(to.ProtoReflect(), from.ProtoReflect(), path)
+	}
+}
+
+func copyField(to, from protoreflect.Message, path string) {
+	name, rest, nested := strings.Cut(path, ".")
+	fd := to.Descriptor().Fields().ByName(protoreflect.Name(name))
+	switch {
+	case nested && (from.Has(fd) || to.Has(fd)):
+		copyField(to.Mutable(fd).Message(), from.Get(fd).Message(), rest)
+	case from.Has(fd):
+		to.Set(fd, from.Get(fd))
+	default:
+		to.Clear(fd)
+	}
 }
 
 // isClear reports whether m leaves fd at what it always is here.

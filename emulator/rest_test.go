@@ -158,9 +158,10 @@ func TestE01ErrorsOverREST(t *testing.T) {
 		{"too large", "POST", testTopic + ":publish", strings.Repeat(" ", maxBodyBytes+1), 400, "INVALID_ARGUMENT"},
 		{"slash in a name", "GET", "projects/test/topics/a%2Fb", "", 400, "INVALID_ARGUMENT"},
 		{"schema", "GET", "projects/test/schemas", "", 501, "UNIMPLEMENTED"},
-		{"snapshot", "PUT", "projects/test/snapshots/snap", `{"subscription":"` + testSub + `"}`, 501, "UNIMPLEMENTED"},
-		{"seek", "POST", testSub + ":seek", `{"time":"2026-01-01T00:00:00Z"}`, 501, "UNIMPLEMENTED"},
-		{"filter", "PUT", "projects/test/subscriptions/new", `{"topic":"` + testTopic + `","filter":"a"}`, 501, "UNIMPLEMENTED"},
+		{"snapshot of nothing", "PUT", "projects/test/snapshots/snap", `{"subscription":"` + testSub + `x"}`, 404, "NOT_FOUND"},
+		{"seek to nothing", "POST", testSub + ":seek", `{}`, 400, "INVALID_ARGUMENT"},
+		{"filter", "PUT", "projects/test/subscriptions/new", `{"topic":"` + testTopic + `","filter":"a"}`, 400, "INVALID_ARGUMENT"},
+		{"push", "PUT", "projects/test/subscriptions/new", `{"topic":"` + testTopic + `","pushConfig":{"pushEndpoint":"http://x"}}`, 501, "UNIMPLEMENTED"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -59,6 +59,7 @@ func (s *Server) EnsureSubscription(name, topic string, ackDeadline time.Duratio
 	pb := &pubsubpb.Subscription{
 		Name:               name,
 		Topic:              topic,
+		ExpirationPolicy:   &pubsubpb.ExpirationPolicy{},                     // never: somebody relies on it
 		AckDeadlineSeconds: int32(min(ackDeadline, time.Hour) / time.Second), // an hour is refused, and fits
 	}
 	err := setSubscriptionDefaults(pb)

@@ -12,7 +12,7 @@ import (
 type SubscriptionStats struct {
 	Subscription string `json:"subscription"`
 	Topic        string `json:"topic"`
-	// Undelivered messages are available: nobody holds a lease on them.
+	// Undelivered messages are those nobody holds a lease on.
 	Undelivered int `json:"undelivered"`
 	// Leased messages were handed out and are not yet acknowledged.
 	Leased int `json:"leased"`
@@ -36,6 +36,19 @@ type Counters struct {
 	Nacked      uint64 `json:"nacked"`
 	Expired     uint64 `json:"expired"` // leases that ran out
 	Dropped     uint64 `json:"dropped"` // older than the retention
+	// DeadLettered messages were published to the dead-letter topic.
+	DeadLettered uint64 `json:"dead_lettered"`
+}
+
+// idle returns for how long nobody has used the subscription, and how long that
+// may last before it is deleted; 0 if for ever.
+func (q *queue) idle() (idle, ttl time.Duration) {
+	v := q.enter()
+	defer v.leave()
+	if q.waiters.Len()+q.parked.Len() > 0 {
+		q.active = v.now
+	}
+	return v.now - q.active, q.ttl
 }
 
 // stats returns the queue's part of the statistics.
@@ -43,8 +56,8 @@ func (q *queue) stats() SubscriptionStats {
 	v := q.enter()
 	defer v.leave()
 	s := SubscriptionStats{
-		Undelivered:  q.ready(),
-		Leased:       len(q.leases),
+		Undelivered:  q.order.n - len(q.held),
+		Leased:       len(q.held),
 		WaitingPulls: q.waiters.Len() + q.parked.Len(),
 		Counters:     q.count,
 	}

@@ -18,12 +18,16 @@ var errStreamClosed = errors.New("stream closed by the client")
 // goroutine, requests come in on one of their own.
 type stream struct {
 	call   pubsubpb.Subscriber_StreamingPullServer
+	broker *broker
 	queue  *queue
 	name   string // of the subscription
 	waiter *waiter
 	// ping asks for an answer to a keepalive. It has room for one: an answer to
 	// the last of several answers all.
 	ping chan struct{}
+	// confirm holds answers to acks and extensions that are to be sent. A client
+	// that does not read them is not read from either once it is full.
+	confirm chan *pubsubpb.StreamingPullResponse
 }
 
 // StreamingPull sends messages until the client closes the stream. Acks and
@@ -41,7 +45,7 @@ func (s subscriber) StreamingPull(call pubsubpb.Subscriber_StreamingPullServer) 
 	}
 	// Recv returns only once this handler has, so the receiver cannot be joined
 	// here: Serve does, after the last call has ended.
-	s.receivers.Go(func() { end(st.receive(first)) })
+	s.receivers.Go(func() { end(st.receive(ctx, first)) })
 	return st.send(ctx)
 }
 
@@ -61,7 +65,10 @@ func (s subscriber) open(ctx context.Context, call pubsubpb.Subscriber_Streaming
 		maxCount: int(max(first.GetMaxOutstandingMessages(), 0)),
 		maxBytes: int(max(first.GetMaxOutstandingBytes(), 0)),
 	}
-	st := &stream{call: call, queue: sub.queue, name: first.GetSubscription(), waiter: w}
+	st := &stream{
+		call: call, queue: sub.queue, name: first.GetSubscription(), waiter: w, broker: s.broker,
+		confirm: make(chan *pubsubpb.StreamingPullResponse, 16),
+	}
 	if first.GetProtocolVersion() >= 1 { // the client waits for answers to its keepalives
 		st.ping = make(chan struct{}, 1)
 	}
@@ -81,7 +88,12 @@ func (st *stream) send(ctx context.Context) error {
 		if got == nil {
 			return nil
 		}
-		err = st.call.Send(&pubsubpb.StreamingPullResponse{ReceivedMessages: st.queue.received(got)})
+		if err = st.broker.written(ctx); err == nil {
+			err = st.call.Send(&pubsubpb.StreamingPullResponse{
+				ReceivedMessages:       st.queue.received(got),
+				SubscriptionProperties: st.queue.properties(),
+			})
+		}
 		if err != nil {
 			st.queue.giveBack(got)
 			return err
@@ -100,8 +112,11 @@ func (st *stream) next(ctx context.Context) ([]delivery, error) {
 			}
 			return got, nil
 		case <-st.ping:
-			if err := st.call.Send(&pubsubpb.StreamingPullResponse{}); err != nil {
-				st.queue.withdraw(st.waiter)
+			if err := st.answer(&pubsubpb.StreamingPullResponse{}); err != nil {
+				return nil, err
+			}
+		case confirmation := <-st.confirm:
+			if err := st.answer(confirmation); err != nil {
 				return nil, err
 			}
 		case <-ctx.Done():
@@ -114,9 +129,19 @@ func (st *stream) next(ctx context.Context) ([]delivery, error) {
 	}
 }
 
+// answer sends a response without messages while the stream waits for some.
+func (st *stream) answer(resp *pubsubpb.StreamingPullResponse) error {
+	resp.SubscriptionProperties = st.queue.properties()
+	err := st.call.Send(resp)
+	if err != nil {
+		st.queue.withdraw(st.waiter)
+	}
+	return err
+}
+
 // receive takes requests until the call ends, and returns why it did.
-func (st *stream) receive(first *pubsubpb.StreamingPullRequest) error {
-	if err := st.settle(first); err != nil {
+func (st *stream) receive(ctx context.Context, first *pubsubpb.StreamingPullRequest) error {
+	if err := st.settle(ctx, first); err != nil {
 		return err
 	}
 	for {
@@ -127,14 +152,14 @@ func (st *stream) receive(first *pubsubpb.StreamingPullRequest) error {
 		if err != nil {
 			return err
 		}
-		if err := st.take(req); err != nil {
+		if err := st.take(ctx, req); err != nil {
 			return err
 		}
 	}
 }
 
 // take handles a request that is not the first.
-func (st *stream) take(req *pubsubpb.StreamingPullRequest) error {
+func (st *stream) take(ctx context.Context, req *pubsubpb.StreamingPullRequest) error {
 	if req.GetSubscription() != "" || req.GetClientId() != "" || req.GetProtocolVersion() != 0 ||
 		req.GetMaxOutstandingMessages() != 0 || req.GetMaxOutstandingBytes() != 0 {
 		return status.Error(codes.InvalidArgument,
@@ -153,11 +178,12 @@ func (st *stream) take(req *pubsubpb.StreamingPullRequest) error {
 		default:
 		}
 	}
-	return st.settle(req)
+	return st.settle(ctx, req)
 }
 
-// settle acks and extends what a request says.
-func (st *stream) settle(req *pubsubpb.StreamingPullRequest) error {
+// settle acks and extends what a request says, and confirms it where the
+// subscription delivers exactly once.
+func (st *stream) settle(ctx context.Context, req *pubsubpb.StreamingPullRequest) error {
 	acks, err := st.queue.deliveries(req.GetAckIds())
 	if err != nil {
 		return err
@@ -167,8 +193,13 @@ func (st *stream) settle(req *pubsubpb.StreamingPullRequest) error {
 		return status.Errorf(codes.InvalidArgument,
 			"%d modify_deadline_ack_ids but %d modify_deadline_seconds", len(ids), len(seconds))
 	}
+	var answer pubsubpb.StreamingPullResponse
 	if len(acks) > 0 {
-		st.queue.acknowledge(acks)
+		valid, invalid := split(req.GetAckIds(), st.queue.acknowledge(acks))
+		answer.AcknowledgeConfirmation = &pubsubpb.StreamingPullResponse_AcknowledgeConfirmation{AckIds: valid, InvalidAckIds: invalid}
+	}
+	if len(ids) > 0 {
+		answer.ModifyAckDeadlineConfirmation = &pubsubpb.StreamingPullResponse_ModifyAckDeadlineConfirmation{}
 	}
 	for len(ids) > 0 {
 		n := 1 // clients send long runs of the same deadline
@@ -183,10 +214,29 @@ func (st *stream) settle(req *pubsubpb.StreamingPullRequest) error {
 		if err != nil {
 			return err
 		}
-		st.queue.extend(numbers, d)
+		valid, invalid := split(ids[:n], st.queue.extend(numbers, d))
+		c := answer.ModifyAckDeadlineConfirmation
+		c.AckIds, c.InvalidAckIds = append(c.AckIds, valid...), append(c.InvalidAckIds, invalid...)
 		ids, seconds = ids[n:], seconds[n:]
 	}
-	return nil
+	return st.confirmed(ctx, &answer)
+}
+
+// confirmed sends a confirmation, if the subscription wants any, once what it
+// says is safe.
+func (st *stream) confirmed(ctx context.Context, answer *pubsubpb.StreamingPullResponse) error {
+	if answer.AcknowledgeConfirmation == nil && answer.ModifyAckDeadlineConfirmation == nil || !st.queue.isExact() {
+		return nil
+	}
+	if err := st.broker.settled(ctx, st.queue); err != nil {
+		return err
+	}
+	select {
+	case st.confirm <- answer:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func streamDeadline(seconds int32) (time.Duration, error) {

@@ -20,11 +20,14 @@ type subscriber struct {
 	receivers *sync.WaitGroup
 }
 
-func (s subscriber) CreateSubscription(_ context.Context, req *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
+func (s subscriber) CreateSubscription(ctx context.Context, req *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	if err := setSubscriptionDefaults(req); err != nil {
 		return nil, err
 	}
-	return req, s.broker.createSubscription(req)
+	if err := s.broker.createSubscription(req); err != nil {
+		return nil, err
+	}
+	return req, s.broker.commit(ctx)
 }
 
 // setSubscriptionDefaults checks what a create request asks for and fills in
@@ -65,7 +68,62 @@ func settleSubscription(pb *pubsubpb.Subscription) error {
 	if d := pb.MessageRetentionDuration.AsDuration(); d < minRetention || d > maxRetention {
 		return status.Errorf(codes.InvalidArgument, "invalid message_retention_duration %v: want %v to %v", d, minRetention, maxRetention)
 	}
+	if len(pb.GetFilter()) > maxFilter {
+		return status.Errorf(codes.InvalidArgument, "filter too long: %d bytes, at most %d", len(pb.GetFilter()), maxFilter)
+	}
+	if err := settleDeadLetter(pb.DeadLetterPolicy); err != nil {
+		return err
+	}
+	if err := settleRetry(pb.RetryPolicy); err != nil {
+		return err
+	}
+	if err := settleExpiration(pb); err != nil {
+		return err
+	}
 	return checkLabels(pb.GetLabels())
+}
+
+// settleRetry checks a retry policy and completes it.
+func settleRetry(p *pubsubpb.RetryPolicy) error {
+	if p == nil {
+		return nil
+	}
+	if p.MinimumBackoff == nil {
+		p.MinimumBackoff = durationpb.New(defaultMinBackoff)
+	}
+	if p.MaximumBackoff == nil {
+		p.MaximumBackoff = durationpb.New(maxBackoff)
+	}
+	for name, d := range map[string]*durationpb.Duration{"minimum_backoff": p.MinimumBackoff, "maximum_backoff": p.MaximumBackoff} {
+		if err := d.CheckValid(); err != nil || d.AsDuration() < 0 || d.AsDuration() > maxBackoff {
+			return status.Errorf(codes.InvalidArgument, "invalid retry_policy.%s %v: want 0s to %v", name, d.AsDuration(), maxBackoff)
+		}
+	}
+	if p.MinimumBackoff.AsDuration() > p.MaximumBackoff.AsDuration() {
+		return status.Errorf(codes.InvalidArgument, "invalid retry_policy: minimum_backoff %v is longer than maximum_backoff %v",
+			p.MinimumBackoff.AsDuration(), p.MaximumBackoff.AsDuration())
+	}
+	return nil
+}
+
+// settleExpiration checks an expiration policy; without one a subscription
+// expires after a month in which nobody used it.
+func settleExpiration(pb *pubsubpb.Subscription) error {
+	if pb.ExpirationPolicy == nil {
+		pb.ExpirationPolicy = &pubsubpb.ExpirationPolicy{Ttl: durationpb.New(defaultTTL)}
+	}
+	ttl := pb.ExpirationPolicy.GetTtl()
+	if ttl == nil {
+		return nil // for ever
+	}
+	if err := ttl.CheckValid(); err != nil || ttl.AsDuration() < minTTL {
+		return status.Errorf(codes.InvalidArgument, "invalid expiration_policy.ttl %v: want at least %v, or none for ever", ttl.AsDuration(), minTTL)
+	}
+	if ttl.AsDuration() < pb.GetMessageRetentionDuration().AsDuration() {
+		return status.Errorf(codes.InvalidArgument, "invalid expiration_policy.ttl %v: it is shorter than message_retention_duration %v",
+			ttl.AsDuration(), pb.GetMessageRetentionDuration().AsDuration())
+	}
+	return nil
 }
 
 func (s subscriber) GetSubscription(_ context.Context, req *pubsubpb.GetSubscriptionRequest) (*pubsubpb.Subscription, error) {
@@ -73,7 +131,7 @@ func (s subscriber) GetSubscription(_ context.Context, req *pubsubpb.GetSubscrip
 	return sub.pb, err
 }
 
-func (s subscriber) UpdateSubscription(_ context.Context, req *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription, error) {
+func (s subscriber) UpdateSubscription(ctx context.Context, req *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription, error) {
 	if err := checkName(req.GetSubscription().GetName(), "subscriptions"); err != nil {
 		return nil, err
 	}
@@ -82,19 +140,14 @@ func (s subscriber) UpdateSubscription(_ context.Context, req *pubsubpb.UpdateSu
 		return nil, err
 	}
 	from := req.GetSubscription()
-	return s.broker.updateSubscription(from.GetName(), func(pb *pubsubpb.Subscription) error {
-		for _, path := range paths {
-			switch path {
-			case "labels":
-				pb.Labels = from.GetLabels()
-			case "ack_deadline_seconds":
-				pb.AckDeadlineSeconds = from.GetAckDeadlineSeconds()
-			case "message_retention_duration":
-				pb.MessageRetentionDuration = from.MessageRetentionDuration
-			}
-		}
+	pb, err := s.broker.updateSubscription(from.GetName(), func(pb *pubsubpb.Subscription) error {
+		copyFields(pb, from, paths)
 		return settleSubscription(pb)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return pb, s.broker.commit(ctx)
 }
 
 func (s subscriber) ListSubscriptions(_ context.Context, req *pubsubpb.ListSubscriptionsRequest) (*pubsubpb.ListSubscriptionsResponse, error) {
@@ -114,11 +167,14 @@ func (s subscriber) ListSubscriptions(_ context.Context, req *pubsubpb.ListSubsc
 	return &pubsubpb.ListSubscriptionsResponse{Subscriptions: slices.Clip(part), NextPageToken: next}, nil
 }
 
-func (s subscriber) DeleteSubscription(_ context.Context, req *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty, error) {
+func (s subscriber) DeleteSubscription(ctx context.Context, req *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty, error) {
 	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
 		return nil, err
 	}
-	return &emptypb.Empty{}, s.broker.deleteSubscription(req.GetSubscription())
+	if err := s.broker.deleteSubscription(req.GetSubscription()); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, s.broker.commit(ctx)
 }
 
 // ModifyPushConfig accepts an empty configuration, which means pull.

@@ -1,0 +1,68 @@
+package emulator
+
+import (
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// On a subscription that delivers exactly once a consumer learns whether its
+// ack or extension came in time: from the error of a unary call, or from a
+// confirmation on the stream. Clients read both by these words.
+const (
+	staleReason  = "PERMANENT_FAILURE_INVALID_ACK_ID"
+	staleMessage = "Some acknowledgement ids in the request were invalid. This could be because the acknowledgement ids have expired or the acknowledgement ids were malformed."
+)
+
+// properties returns what a stream tells its client of the subscription.
+func (q *queue) properties() *pubsubpb.StreamingPullResponse_SubscriptionProperties {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return &pubsubpb.StreamingPullResponse_SubscriptionProperties{
+		ExactlyOnceDeliveryEnabled: q.exact,
+		MessageOrderingEnabled:     q.ordered,
+	}
+}
+
+// isExact reports whether the subscription delivers exactly once.
+func (q *queue) isExact() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.exact
+}
+
+// staleError returns the error for those of ids, named by their places, that
+// came too late; nil if there are none or nobody is to be told.
+func (q *queue) staleError(ids []string, stale []int) error {
+	if len(stale) == 0 || !q.isExact() {
+		return nil
+	}
+	info := &errdetails.ErrorInfo{
+		Reason:   "EXACTLY_ONCE_ACKID_FAILURE",
+		Domain:   "pubsub.googleapis.com",
+		Metadata: make(map[string]string, len(stale)),
+	}
+	for _, i := range stale {
+		info.Metadata[ids[i]] = staleReason
+	}
+	st, err := status.New(codes.FailedPrecondition, staleMessage).WithDetails(info)
+	if err != nil {
+		return status.Errorf(codes.Internal, "detail stale ack ids: %v", err)
+	}
+	return st.Err()
+}
+
+// split parts ids into those that were in time and those, named by their
+// places, that were not.
+func split(ids []string, stale []int) (valid, invalid []string) {
+	for i, id := range ids {
+		if len(stale) > 0 && stale[0] == i {
+			invalid = append(invalid, id)
+			stale = stale[1:]
+		} else {
+			valid = append(valid, id)
+		}
+	}
+	return valid, invalid
+}

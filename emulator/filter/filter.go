@@ -1,0 +1,178 @@
+// Package filter reads the filter language of Pub/Sub subscriptions and tells
+// which messages a filter lets through. It looks at a message's attributes and
+// at nothing else:
+//
+//	attributes:name                       the attribute is there
+//	attributes.name = "value"             it is there and has this value
+//	attributes.name != "value"            it is not there, or has another value
+//	hasPrefix(attributes.name, "prefix")  it is there and begins like this
+//	NOT a, -a, a AND b, a OR b, (a)
+//
+// AND and OR bind equally, so one expression must not hold both without
+// parentheses. Operators are upper case. A key that holds anything but ASCII
+// letters, digits, - and _ is quoted: attributes."iana.org/language".
+//
+// The package imports only the standard library.
+package filter
+
+import (
+	"strconv"
+	"strings"
+)
+
+// MaxBytes is how long a filter may be, as in Google's service.
+const MaxBytes = 256
+
+// maxDepth is how deep parentheses nest; Google does not tell its own bound.
+const maxDepth = 32
+
+// A Filter is a parsed filter. It never changes, and its methods may be called
+// concurrently. The filter of the empty string matches everything.
+type Filter struct {
+	root *node
+}
+
+// An op is what a node asks.
+type op uint8
+
+const (
+	opHas op = iota + 1
+	opEqual
+	opDiffers
+	opPrefix
+	opNot
+	opAnd
+	opOr
+)
+
+// A node is one condition: on an attribute, or on other conditions.
+type node struct {
+	op         op
+	key, value string  // of a condition on an attribute
+	kids       []*node // one for opNot, two or more for opAnd and opOr
+}
+
+// Match reports whether a message with these attributes passes. It allocates
+// nothing.
+func (f *Filter) Match(attributes map[string]string) bool {
+	return f.root == nil || f.root.match(attributes)
+}
+
+func (n *node) match(attributes map[string]string) bool {
+	switch n.op {
+	case opNot:
+		return !n.kids[0].match(attributes)
+	case opAnd:
+		for _, kid := range n.kids {
+			if !kid.match(attributes) {
+				return false
+			}
+		}
+		return true
+	case opOr:
+		for _, kid := range n.kids {
+			if kid.match(attributes) {
+				return true
+			}
+		}
+		return false
+	default:
+		return n.matchAttribute(attributes)
+	}
+}
+
+func (n *node) matchAttribute(attributes map[string]string) bool {
+	value, ok := attributes[n.key]
+	switch n.op {
+	case opHas:
+		return ok
+	case opEqual:
+		return ok && value == n.value
+	case opDiffers:
+		return !ok || value != n.value
+	default: // opPrefix
+		return ok && strings.HasPrefix(value, n.value)
+	}
+}
+
+// String returns the filter in a normal form: with NOT for -, no parentheses
+// that change nothing, and quotes and escapes only where they are needed. It
+// means the same as what was parsed but may be longer, even than MaxBytes.
+func (f *Filter) String() string {
+	if f.root == nil {
+		return ""
+	}
+	var b strings.Builder
+	f.root.print(&b)
+	return b.String()
+}
+
+func (n *node) print(b *strings.Builder) {
+	switch n.op {
+	case opHas:
+		b.WriteString("attributes:" + quoteKey(n.key))
+	case opEqual:
+		b.WriteString("attributes." + quoteKey(n.key) + " = " + quote(n.value))
+	case opDiffers:
+		b.WriteString("attributes." + quoteKey(n.key) + " != " + quote(n.value))
+	case opPrefix:
+		b.WriteString("hasPrefix(attributes." + quoteKey(n.key) + ", " + quote(n.value) + ")")
+	case opNot:
+		b.WriteString("NOT ")
+		n.kids[0].printOperand(b)
+	case opAnd, opOr:
+		for i, kid := range n.kids {
+			if i > 0 {
+				b.WriteString(map[op]string{opAnd: " AND ", opOr: " OR "}[n.op])
+			}
+			if kid.op == opNot {
+				kid.print(b)
+			} else {
+				kid.printOperand(b)
+			}
+		}
+	}
+}
+
+// printOperand prints n with the parentheses it needs below an operator.
+func (n *node) printOperand(b *strings.Builder) {
+	if len(n.kids) == 0 {
+		n.print(b)
+		return
+	}
+	b.WriteByte('(')
+	n.print(b)
+	b.WriteByte(')')
+}
+
+func quoteKey(key string) string {
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r >= 0x80 || !isWord(byte(r)) }) {
+		return quote(key)
+	}
+	return key
+}
+
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case isControl(r):
+			b.WriteString(`\x` + strconv.FormatInt(0x100+int64(r), 16)[1:])
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// isWord reports whether c may stand in a key without quotes.
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+}
+
+func isControl(r rune) bool { return r < 0x20 || r == 0x7f }

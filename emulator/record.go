@@ -1,0 +1,234 @@
+package emulator
+
+import (
+	"encoding/binary"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// A recordKind says what happened. The numbers are on disk: they never change.
+type recordKind byte
+
+const (
+	recEpoch            recordKind = 1  // where the broker's clock starts
+	recTopic            recordKind = 2  // created or changed
+	recTopicGone        recordKind = 3  // deleted
+	recSubscription     recordKind = 4  // created, changed or detached
+	recSubscriptionGone recordKind = 5  // deleted
+	recSnapshot         recordKind = 6  // changed
+	recSnapshotTaken    recordKind = 7  // created, with its messages
+	recSnapshotGone     recordKind = 8  // deleted
+	recSchema           recordKind = 9  // all revisions of one schema
+	recPublished        recordKind = 10 // messages, to a topic
+	recLeased           recordKind = 11 // a message was handed out
+	recUndone           recordKind = 12 // a delivery that never arrived was taken back
+	recAcked            recordKind = 13
+	recExtended         recordKind = 14
+	recReturned         recordKind = 15 // handed back by its consumer
+	recBuried           recordKind = 16 // published to the dead-letter topic
+	recReset            recordKind = 17 // a seek
+
+	// Only in checkpoints:
+	recBody   recordKind = 32 // a message that others refer to by its id
+	recQueue  recordKind = 33 // a subscription's numbers
+	recItem   recordKind = 34 // a message in a subscription
+	recLogged recordKind = 35 // what a topic retains
+)
+
+// A recordWriter appends the fields of one record.
+type recordWriter []byte
+
+func newRecord(kind recordKind) recordWriter {
+	return append(make(recordWriter, 0, 64), byte(kind))
+}
+
+func (w *recordWriter) uint(n uint64)        { *w = binary.AppendUvarint(*w, n) }
+func (w *recordWriter) time(d time.Duration) { *w = binary.AppendVarint(*w, int64(d)) }
+func (w *recordWriter) string(s string)      { w.uint(uint64(len(s))); *w = append(*w, s...) }
+func (w *recordWriter) ids(msgs []*message) {
+	w.uint(uint64(len(msgs)))
+	last := uint64(0)
+	for _, m := range msgs { // most are sorted: differences are short
+		*w = binary.AppendVarint(*w, int64(m.id-last))
+		last = m.id
+	}
+}
+
+// proto appends a message of the API. One that was accepted can be marshaled.
+func (w *recordWriter) proto(m proto.Message) {
+	w.uint(uint64(proto.Size(m)))
+	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(*w, m)
+	if err != nil {
+		panic("emulator: " + err.Error())
+	}
+	*w = b
+}
+
+// message appends a published message and when that was.
+func (w *recordWriter) message(m *message) {
+	w.uint(m.id)
+	w.time(m.at)
+	w.proto(m.pb)
+}
+
+// A recorder writes down what must survive the process. The zero value is of a
+// server without a data directory and writes nothing.
+type recorder struct {
+	j *stableLog
+}
+
+func (r recorder) topic(pb *pubsubpb.Topic) {
+	if r.j == nil {
+		return
+	}
+	w := newRecord(recTopic)
+	w.proto(pb)
+	r.j.append(w)
+}
+
+func (r recorder) topicGone(name string)        { r.name(recTopicGone, name) }
+func (r recorder) subscriptionGone(name string) { r.name(recSubscriptionGone, name) }
+func (r recorder) snapshotGone(name string)     { r.name(recSnapshotGone, name) }
+
+func (r recorder) name(kind recordKind, name string) {
+	if r.j == nil {
+		return
+	}
+	w := newRecord(kind)
+	w.string(name)
+	r.j.append(w)
+}
+
+func (r recorder) subscription(pb *pubsubpb.Subscription, q *queue) {
+	if r.j == nil {
+		return
+	}
+	w := newRecord(recSubscription)
+	w.uint(q.instance)
+	w.proto(pb)
+	r.j.append(w)
+}
+
+func (r recorder) snapshot(pb *pubsubpb.Snapshot) {
+	if r.j == nil {
+		return
+	}
+	w := newRecord(recSnapshot)
+	w.proto(pb)
+	r.j.append(w)
+}
+
+func (r recorder) snapshotTaken(pb *pubsubpb.Snapshot, sub *queue, msgs []*message) {
+	if r.j == nil {
+		return
+	}
+	w := newRecord(recSnapshotTaken)
+	w.proto(pb)
+	w.uint(sub.instance)
+	w.ids(msgs)
+	r.j.append(w)
+}
+
+func (r recorder) schema(name string, revisions []*pubsubpb.Schema) {
+	if r.j == nil {
+		return
+	}
+	w := newRecord(recSchema)
+	w.string(name)
+	w.uint(uint64(len(revisions)))
+	for _, pb := range revisions {
+		w.proto(pb)
+	}
+	r.j.append(w)
+}
+
+func (r recorder) published(topic string, msgs []*message) {
+	if r.j == nil {
+		return
+	}
+	w := newRecord(recPublished)
+	w.string(topic)
+	w.uint(uint64(len(msgs)))
+	for _, m := range msgs {
+		w.message(m)
+	}
+	r.j.append(w)
+}
+
+// of returns the recorder of one queue.
+func (r recorder) of(instance uint64) queueLog { return queueLog{r.j, instance} }
+
+// A queueLog is the recorder of one queue. Its methods are called under the
+// queue's lock, so that records are in the order of what they say.
+type queueLog struct {
+	j        *stableLog
+	instance uint64
+}
+
+func (l queueLog) record(kind recordKind, n uint64) recordWriter {
+	w := newRecord(kind)
+	w.uint(l.instance)
+	w.uint(n)
+	return w
+}
+
+func (l queueLog) leased(it *item) {
+	if l.j == nil {
+		return
+	}
+	w := l.record(recLeased, it.ack)
+	w.uint(it.msg.id)
+	w.time(it.due)
+	w.uint(uint64(it.deliveries))
+	l.j.append(w)
+}
+
+func (l queueLog) undone(number uint64) {
+	if l.j != nil {
+		l.j.append(l.record(recUndone, number))
+	}
+}
+
+func (l queueLog) acked(number uint64) {
+	if l.j != nil {
+		l.j.append(l.record(recAcked, number))
+	}
+}
+
+func (l queueLog) extended(number uint64, due time.Duration) {
+	if l.j == nil {
+		return
+	}
+	w := l.record(recExtended, number)
+	w.time(due)
+	l.j.append(w)
+}
+
+func (l queueLog) returned(number uint64, at time.Duration) {
+	if l.j == nil {
+		return
+	}
+	w := l.record(recReturned, number)
+	w.time(at)
+	l.j.append(w)
+}
+
+func (l queueLog) buried(id uint64) {
+	if l.j != nil {
+		l.j.append(l.record(recBuried, id))
+	}
+}
+
+func (l queueLog) reset(at time.Duration, unacked, done []*message) {
+	if l.j == nil {
+		return
+	}
+	w := newRecord(recReset)
+	w.uint(l.instance)
+	w.time(at)
+	w.ids(unacked)
+	w.ids(done)
+	l.j.append(w)
+}

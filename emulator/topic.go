@@ -1,0 +1,117 @@
+package emulator
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+)
+
+// A topic hands what is published to its queues, to its snapshots, and to its
+// own log if it retains messages.
+type topic struct {
+	name  string
+	epoch time.Time // where its clock starts, the broker's
+	// pb is never changed, only replaced: who has read it under broker.mu may
+	// keep it.
+	pb *pubsubpb.Topic
+
+	mu        sync.Mutex
+	closed    bool // the topic is deleted
+	queues    []*queue
+	snapshots []*snapshot
+
+	retention time.Duration // 0 if the topic retains nothing itself
+	log       []*message    // what it retains, in the order published
+	prune     *time.Timer   // drops what is too old
+}
+
+func newTopic(pb *pubsubpb.Topic, epoch time.Time) *topic {
+	return &topic{name: pb.GetName(), epoch: epoch, pb: pb, retention: pb.GetMessageRetentionDuration().AsDuration()}
+}
+
+// take gives out new messages. The caller holds t.mu.
+func (t *topic) take(msgs []*message) {
+	for _, q := range t.queues {
+		q.publish(msgs)
+	}
+	for _, snap := range t.snapshots {
+		snap.msgs = append(snap.msgs, msgs...)
+	}
+	if t.retention > 0 {
+		t.log = append(t.log, msgs...)
+		t.dropOld()
+	}
+}
+
+// retain changes how long the topic retains messages.
+func (t *topic) retain(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.retention = d
+	t.dropOld()
+}
+
+// dropOld shortens the log by what is too old, and looks again when the next
+// message will be. The caller holds t.mu.
+func (t *topic) dropOld() {
+	now := time.Since(t.epoch)
+	n := 0
+	for n < len(t.log) && t.log[n].at+t.retention <= now {
+		n++
+	}
+	switch {
+	case n == len(t.log):
+		t.log = nil
+		return
+	case n > 0:
+		clear(t.log[:n]) // let the bodies go
+		t.log = t.log[n:]
+	}
+	if wait := t.log[0].at + t.retention - now; t.prune == nil {
+		t.prune = time.AfterFunc(wait, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.dropOld()
+		})
+	} else if n > 0 {
+		t.prune.Reset(wait)
+	}
+}
+
+// retained calls f with the messages the topic retains. None is published
+// meanwhile. A nil topic retains nothing.
+func (t *topic) retained(f func(log []*message)) {
+	if t == nil {
+		f(nil)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropOld()
+	f(t.log)
+}
+
+func (t *topic) attach(q *queue) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queues = append(t.queues, q)
+}
+
+func (t *topic) detach(q *queue) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queues = slices.DeleteFunc(t.queues, func(other *queue) bool { return other == q })
+}
+
+// close ends the topic: nothing can be published any more.
+func (t *topic) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	t.queues, t.snapshots, t.log = nil, nil, nil
+	if t.prune != nil {
+		t.prune.Stop()
+	}
+}
