@@ -174,7 +174,7 @@ func (b *broker) createSubscription(pb *pubsubpb.Subscription) error {
 		return err
 	}
 	pb.TopicMessageRetentionDuration = t.pb.GetMessageRetentionDuration()
-	sub := &subscription{pb: pb, topic: t, queue: b.newQueue(pb.GetName(), s)}
+	sub := &subscription{pb: pb, topic: t, queue: b.newQueue(s, pb.GetName())}
 	b.subs[pb.GetName()] = sub
 	b.log.subscription(pb, sub.queue)
 	t.attach(sub.queue)
@@ -193,7 +193,7 @@ func (b *broker) checkDeadLetterTopic(pb *pubsubpb.Subscription) error {
 }
 
 // newQueue returns a queue that the broker looks after.
-func (b *broker) newQueue(name string, s settings) *queue {
+func (b *broker) newQueue(s settings, name string) *queue {
 	q := newQueue(b.epoch, s)
 	q.log = b.log.of(q.instance)
 	q.bury = func(m *message, deliveries int32) error { return b.bury(q, name, m, deliveries) }

@@ -79,13 +79,16 @@ type recorder struct {
 	j *stableLog
 }
 
-func (r recorder) topic(pb *pubsubpb.Topic) {
-	if r.j == nil {
-		return
-	}
+func topicRecord(pb *pubsubpb.Topic) recordWriter {
 	w := newRecord(recTopic)
 	w.proto(pb)
-	r.j.append(w)
+	return w
+}
+
+func (r recorder) topic(pb *pubsubpb.Topic) {
+	if r.j != nil {
+		r.j.append(topicRecord(pb))
+	}
 }
 
 func (r recorder) topicGone(name string)        { r.name(recTopicGone, name) }
@@ -101,14 +104,17 @@ func (r recorder) name(kind recordKind, name string) {
 	r.j.append(w)
 }
 
-func (r recorder) subscription(pb *pubsubpb.Subscription, q *queue) {
-	if r.j == nil {
-		return
-	}
+func subscriptionRecord(pb *pubsubpb.Subscription, instance uint64) recordWriter {
 	w := newRecord(recSubscription)
-	w.uint(q.instance)
+	w.uint(instance)
 	w.proto(pb)
-	r.j.append(w)
+	return w
+}
+
+func (r recorder) subscription(pb *pubsubpb.Subscription, q *queue) {
+	if r.j != nil {
+		r.j.append(subscriptionRecord(pb, q.instance))
+	}
 }
 
 func (r recorder) snapshot(pb *pubsubpb.Snapshot) {
@@ -120,15 +126,20 @@ func (r recorder) snapshot(pb *pubsubpb.Snapshot) {
 	r.j.append(w)
 }
 
-func (r recorder) snapshotTaken(pb *pubsubpb.Snapshot, sub *queue, msgs []*message) {
-	if r.j == nil {
-		return
-	}
+// snapshotTakenRecord names the queue the snapshot was taken of by its instance;
+// 0 in a checkpoint, where the messages stand before it.
+func snapshotTakenRecord(pb *pubsubpb.Snapshot, instance uint64, msgs []*message) recordWriter {
 	w := newRecord(recSnapshotTaken)
 	w.proto(pb)
-	w.uint(sub.instance)
+	w.uint(instance)
 	w.ids(msgs)
-	r.j.append(w)
+	return w
+}
+
+func (r recorder) snapshotTaken(pb *pubsubpb.Snapshot, q *queue, msgs []*message) {
+	if r.j != nil {
+		r.j.append(snapshotTakenRecord(pb, q.instance, msgs))
+	}
 }
 
 func (r recorder) schema(name string, revisions []*pubsubpb.Schema) {

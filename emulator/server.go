@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,6 +94,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	p := newPort(ctx, s.log, l.Addr(), s.grpcServer(services), s.handler(services))
 
 	var running sync.WaitGroup
+	running.Go(func() { s.keepShort(ctx) })
 	running.Go(func() {
 		<-ctx.Done()
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -109,12 +112,24 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // grpcServer returns a server for services, one for each of serviceDescs.
 func (s *Server) grpcServer(services []any) *grpc.Server {
 	srv := grpc.NewServer(append(ServerOptions(),
-		grpc.UnaryInterceptor(s.faults.unary),
+		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.faults.stream))...)
 	for i, desc := range serviceDescs {
 		srv.RegisterService(desc, services[i])
 	}
 	return srv
+}
+
+// unary refuses what would change something while nothing can be recorded, so
+// that what waits to be written stays bounded.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if err := s.broker.log.err(); err != nil {
+		method := path.Base(info.FullMethod)
+		if !strings.HasPrefix(method, "Get") && !strings.HasPrefix(method, "List") {
+			return nil, err
+		}
+	}
+	return s.faults.unary(ctx, req, info, handler)
 }
 
 // ServerOptions are the options of the gRPC server, for programs that measure
@@ -137,7 +152,7 @@ func ServerOptions() []grpc.ServerOption {
 
 // handler returns what is served over HTTP/1.
 func (s *Server) handler(services []any) http.Handler {
-	api := newRest(services, s.faults.unary)
+	api := newRest(services, s.unary)
 	metrics := metricsHandler(s.Stats)
 	// Not a ServeMux: it would clean the path, and names may hold escapes.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -52,6 +52,9 @@ func (s subscriber) StreamingPull(call pubsubpb.Subscriber_StreamingPullServer) 
 // open checks the first request of a stream.
 func (s subscriber) open(ctx context.Context, call pubsubpb.Subscriber_StreamingPullServer, first *pubsubpb.StreamingPullRequest) (*stream, error) {
 	sub, err := s.find(first.GetSubscription())
+	if err == nil {
+		err = s.broker.log.err()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +17,7 @@ import (
 )
 
 func emulatorCommand() *cobra.Command {
-	var addr, project string
+	var addr, project, dir string
 	var topics, subscriptions []string
 	var deadline time.Duration
 	cmd := &cobra.Command{
@@ -27,25 +29,47 @@ func emulatorCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			shareCPUs()
-			srv := emulator.New(emulator.Config{Log: newLog(os.Stderr, slog.LevelInfo)})
-			if err := createQueues(srv, project, topics, subscriptions, deadline); err != nil {
-				return exitError{exitUsage, err}
-			}
-			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+			srv, err := openEmulator(emulator.Config{Log: newLog(os.Stderr, slog.LevelInfo)}, dir)
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "emulator listens on %s\n", l.Addr())
-			return srv.Serve(ctx, l)
+			err = func() error {
+				if err := createQueues(srv, project, topics, subscriptions, deadline); err != nil {
+					return exitError{exitUsage, err}
+				}
+				l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+				if err != nil {
+					return exitError{exitUsage, err}
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "emulator listens on %s\n", l.Addr())
+				return srv.Serve(ctx, l)
+			}()
+			return errors.Join(err, srv.Close())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&addr, "addr", envOr("EMULATOR_ADDR", "127.0.0.1:8085"), "address to listen on, for gRPC and REST")
 	f.StringVar(&project, "project", envOr("GCP_PROJECT_ID", "local-dev"), "project of topics and subscriptions given by bare names")
-	f.StringSliceVar(&topics, "topic", nil, "topic to create at start; may be repeated")
-	f.StringSliceVar(&subscriptions, "subscription", nil, "subscription to create at start, to the first topic, or SUBSCRIPTION:TOPIC; may be repeated")
+	f.StringVar(&dir, "data-dir", os.Getenv("EMULATOR_DATA_DIR"), "directory in which everything survives a restart; nothing does when empty")
+	f.StringSliceVar(&topics, "topic", envList("EMULATOR_TOPICS"), "topic to create at start; may be repeated")
+	f.StringSliceVar(&subscriptions, "subscription", envList("EMULATOR_SUBSCRIPTIONS"), "subscription to create at start, to the first topic, or SUBSCRIPTION:TOPIC; may be repeated")
 	f.DurationVar(&deadline, "ack-deadline", 600*time.Second, "ack deadline of the subscriptions, 10s to 600s")
 	return cmd
+}
+
+func openEmulator(cfg emulator.Config, dir string) (*emulator.Server, error) {
+	if dir == "" {
+		return emulator.New(cfg), nil
+	}
+	return emulator.Open(cfg, dir)
+}
+
+// envList reads a list separated by commas.
+func envList(name string) []string {
+	if v := os.Getenv(name); v != "" {
+		return strings.Split(v, ",")
+	}
+	return nil
 }
 
 // shareCPUs leaves half of the CPUs to the fleet that the emulator serves, if

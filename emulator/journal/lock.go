@@ -1,0 +1,40 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+var errLocked = errors.New("locked by another process")
+
+// lockDir keeps other processes, and other journals of this one, out of dir
+// until the file is closed. The kernel does that even for a process that is
+// killed.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f); err != nil {
+		defer func() { _ = f.Close() }() // nothing was written
+		if !errors.Is(err, errLocked) {
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		// What is there may be half written.
+		b, _ := io.ReadAll(io.LimitReader(f, 32))
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			return nil, fmt.Errorf("process %d is using it: stop that, or use another directory", pid)
+		}
+		return nil, errors.New("another process is using it: stop that, or use another directory")
+	}
+	// For the message above. It is not worth failing for on a full disk.
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return f, nil
+}

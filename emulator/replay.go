@@ -1,0 +1,469 @@
+package emulator
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/protobuf/proto"
+)
+
+var errShortRecord = errors.New("record ends too early")
+
+// A recordReader takes fields off a record. After an error all are zero.
+type recordReader struct {
+	rest []byte
+	err  error
+}
+
+func (r *recordReader) fail() {
+	r.rest, r.err = nil, errShortRecord
+}
+
+func (r *recordReader) uint() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.fail()
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *recordReader) int() int64 {
+	n, size := binary.Varint(r.rest)
+	if size <= 0 {
+		r.fail()
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *recordReader) time() time.Duration { return time.Duration(r.int()) }
+
+func (r *recordReader) bytes() []byte {
+	n := r.uint()
+	if n > uint64(len(r.rest)) {
+		r.fail()
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *recordReader) string() string { return string(r.bytes()) }
+
+func (r *recordReader) proto(m proto.Message) {
+	b := r.bytes()
+	if r.err == nil {
+		r.err = proto.Unmarshal(b, m)
+	}
+}
+
+func (r *recordReader) message() *message {
+	m := &message{id: r.uint(), at: r.time(), pb: new(pubsubpb.PubsubMessage)}
+	r.proto(m.pb)
+	m.size = messageSize(m.pb)
+	return m
+}
+
+func (r *recordReader) ids() []uint64 {
+	n := r.uint()
+	if n > uint64(len(r.rest)) { // each takes a byte at least
+		r.fail()
+		return nil
+	}
+	ids := make([]uint64, n)
+	last := uint64(0)
+	for i := range ids {
+		last += uint64(r.int())
+		ids[i] = last
+	}
+	return ids
+}
+
+// apply makes what a record says happen to the image. What refers to something
+// that is not there, because a damaged journal has lost it, is passed over. The
+// record is not used after apply returns.
+func (img *image) apply(record []byte) error {
+	if len(record) == 0 {
+		return errShortRecord
+	}
+	kind, r := recordKind(record[0]), &recordReader{rest: record[1:]}
+	if do := img.configurations(kind); do != nil {
+		do(r)
+	} else if do := img.changes(kind); do != nil {
+		if s := img.queues[r.uint()]; s != nil {
+			do(s, r)
+		}
+	} else {
+		return fmt.Errorf("record of unknown kind %d", kind)
+	}
+	if r.err != nil {
+		return fmt.Errorf("record of kind %d: %w", kind, r.err)
+	}
+	return nil
+}
+
+// configurations returns what a record of that kind does to topics,
+// subscriptions and snapshots as a whole, or nil.
+func (img *image) configurations(kind recordKind) func(*recordReader) {
+	switch kind {
+	case recEpoch:
+		return img.begin
+	case recTopic:
+		return img.topic
+	case recTopicGone:
+		return img.topicGone
+	case recSubscription:
+		return img.subscription
+	case recSubscriptionGone:
+		return img.subscriptionGone
+	case recSnapshot:
+		return img.snapshot
+	case recSnapshotTaken:
+		return img.snapshotTaken
+	case recSnapshotGone:
+		return img.snapshotGone
+	case recPublished:
+		return img.published
+	case recBody:
+		return img.body
+	case recLogged:
+		return img.logged
+	default:
+		return nil
+	}
+}
+
+// changes returns what a record of that kind does to one subscription, whose
+// instance is its first field, or nil.
+func (img *image) changes(kind recordKind) func(*subImage, *recordReader) {
+	switch kind {
+	case recLeased:
+		return (*subImage).leased
+	case recUndone:
+		return (*subImage).undone
+	case recAcked:
+		return (*subImage).acked
+	case recExtended:
+		return (*subImage).extended
+	case recReturned:
+		return (*subImage).returned
+	case recBuried:
+		return (*subImage).buried
+	case recReset:
+		return img.reset
+	case recQueue:
+		return (*subImage).numbers
+	case recItem:
+		return img.item
+	default:
+		return nil
+	}
+}
+
+func (img *image) begin(r *recordReader) {
+	at := r.int()
+	if r.err != nil {
+		return
+	}
+	img.begun = true
+	// With a monotonic reading, which a time from a file does not have.
+	now := time.Now()
+	img.epoch = now.Add(time.Duration(at - now.UnixNano()))
+}
+
+func (img *image) topic(r *recordReader) {
+	pb := new(pubsubpb.Topic)
+	if r.proto(pb); r.err != nil {
+		return
+	}
+	if t := img.topics[pb.GetName()]; t != nil {
+		t.pb = pb
+		return
+	}
+	img.topics[pb.GetName()] = &topicImage{pb: pb}
+}
+
+func (img *image) topicGone(r *recordReader) {
+	name := r.string()
+	t := img.topics[name]
+	if t == nil {
+		return
+	}
+	delete(img.topics, name)
+	for _, s := range t.subs {
+		s.pb.Topic = deletedTopic
+	}
+	for _, snap := range t.snaps {
+		snap.pb.Topic = deletedTopic
+	}
+}
+
+func (img *image) subscription(r *recordReader) {
+	instance, pb := r.uint(), new(pubsubpb.Subscription)
+	if r.proto(pb); r.err != nil {
+		return
+	}
+	set, err := settingsOf(pb)
+	if err != nil {
+		r.err = err
+		return
+	}
+	s := img.queues[instance]
+	if s == nil {
+		s = &subImage{instance: instance, items: make(map[uint64]*item), held: make(map[uint64]*item)}
+		img.subs[pb.GetName()] = s
+		img.queues[instance] = s
+		if t := img.topics[pb.GetTopic()]; t != nil && !pb.GetDetached() {
+			t.subs = append(t.subs, s)
+		}
+	}
+	s.pb, s.settings = pb, set
+	if pb.GetDetached() {
+		img.separate(s)
+		clear(s.items)
+		clear(s.held)
+	}
+	if !set.keep {
+		for id, it := range s.items {
+			if it.state == acked {
+				delete(s.items, id)
+			}
+		}
+	}
+}
+
+func (img *image) separate(s *subImage) {
+	if t := img.topics[s.pb.GetTopic()]; t != nil {
+		t.subs = slices.DeleteFunc(t.subs, func(other *subImage) bool { return other == s })
+	}
+}
+
+func (img *image) subscriptionGone(r *recordReader) {
+	name := r.string()
+	if s := img.subs[name]; s != nil {
+		img.separate(s)
+		delete(img.subs, name)
+		delete(img.queues, s.instance)
+	}
+}
+
+func (img *image) snapshot(r *recordReader) {
+	pb := new(pubsubpb.Snapshot)
+	if r.proto(pb); r.err != nil {
+		return
+	}
+	if snap := img.snaps[pb.GetName()]; snap != nil {
+		snap.pb = pb
+	}
+}
+
+func (img *image) snapshotTaken(r *recordReader) {
+	pb := new(pubsubpb.Snapshot)
+	r.proto(pb)
+	source := img.queues[r.uint()] // none in a checkpoint
+	ids := r.ids()
+	if r.err != nil {
+		return
+	}
+	snap := &snapImage{pb: pb, msgs: img.find(ids, source, pb.GetTopic())}
+	img.snaps[pb.GetName()] = snap
+	if t := img.topics[pb.GetTopic()]; t != nil {
+		t.snaps = append(t.snaps, snap)
+	}
+}
+
+func (img *image) snapshotGone(r *recordReader) {
+	name := r.string()
+	snap := img.snaps[name]
+	if snap == nil {
+		return
+	}
+	delete(img.snaps, name)
+	if t := img.topics[snap.pb.GetTopic()]; t != nil {
+		t.snaps = slices.DeleteFunc(t.snaps, func(other *snapImage) bool { return other == snap })
+	}
+}
+
+func (img *image) published(r *recordReader) {
+	t := img.topics[r.string()]
+	n := r.uint()
+	for range n {
+		m := r.message()
+		if r.err != nil {
+			return
+		}
+		img.lastID = max(img.lastID, m.id)
+		if t == nil {
+			continue
+		}
+		for _, s := range t.subs {
+			if s.settings.wants(m) {
+				s.items[m.id] = &item{msg: m, state: available}
+			}
+		}
+		for _, snap := range t.snaps {
+			snap.msgs = append(snap.msgs, m)
+		}
+		if t.pb.GetMessageRetentionDuration() != nil {
+			t.log = append(t.log, m)
+		}
+	}
+}
+
+func (img *image) body(r *recordReader) {
+	if m := r.message(); r.err == nil {
+		img.bodies[m.id] = m
+		img.lastID = max(img.lastID, m.id)
+	}
+}
+
+func (img *image) logged(r *recordReader) {
+	t := img.topics[r.string()]
+	if ids := r.ids(); t != nil {
+		t.log = img.find(ids, nil, t.pb.GetName())
+	}
+}
+
+// find returns the messages of the given ids, wherever they are: in the
+// checkpoint, in the subscription, if there is one, or in what its topic or a
+// snapshot retains.
+func (img *image) find(ids []uint64, s *subImage, topic string) []*message {
+	var retained [][]*message
+	if t := img.topics[topic]; t != nil {
+		retained = append(retained, t.log)
+	}
+	for _, snap := range img.snaps {
+		retained = append(retained, snap.msgs)
+	}
+	msgs := make([]*message, 0, len(ids))
+	for _, id := range ids {
+		if s != nil && s.items[id] != nil {
+			msgs = append(msgs, s.items[id].msg)
+			continue
+		}
+		if m := img.bodies[id]; m != nil {
+			msgs = append(msgs, m)
+			continue
+		}
+		for _, list := range retained {
+			if i, found := slices.BinarySearchFunc(list, id, compareID); found {
+				msgs = append(msgs, list[i])
+				break
+			}
+		}
+	}
+	return msgs
+}
+
+func (s *subImage) leased(r *recordReader) {
+	number := r.uint()
+	it := s.items[r.uint()]
+	due, deliveries := r.time(), r.uint()
+	if it == nil || r.err != nil {
+		return
+	}
+	delete(s.held, it.ack) // a lease that ran out left no record
+	it.state, it.ack, it.due, it.deliveries = leased, number, due, int32(deliveries)
+	s.held[number] = it
+	s.last = max(s.last, number)
+}
+
+// take returns the message of a delivery, which ends.
+func (s *subImage) take(number uint64) *item {
+	it := s.held[number]
+	delete(s.held, number)
+	return it
+}
+
+func (s *subImage) undone(r *recordReader) {
+	if it := s.take(r.uint()); it != nil {
+		it.state = available
+		it.deliveries--
+	}
+}
+
+func (s *subImage) acked(r *recordReader) {
+	it := s.take(r.uint())
+	switch {
+	case it == nil:
+	case s.settings.keep:
+		it.state = acked
+	default:
+		delete(s.items, it.msg.id)
+	}
+}
+
+func (s *subImage) extended(r *recordReader) {
+	it, due := s.held[r.uint()], r.time()
+	if it != nil && r.err == nil {
+		it.due = due
+	}
+}
+
+func (s *subImage) returned(r *recordReader) {
+	it, at := s.take(r.uint()), r.time()
+	if it == nil {
+		return
+	}
+	switch wait := s.settings.retry.wait(it.deliveries); {
+	case s.settings.dead.spent(it.deliveries):
+		it.state = dying
+	case wait > 0:
+		it.state, it.due = delayed, at+wait
+	default:
+		it.state = available
+	}
+}
+
+func (s *subImage) buried(r *recordReader) {
+	delete(s.items, r.uint())
+}
+
+func (img *image) reset(s *subImage, r *recordReader) {
+	since := r.time()
+	unacked, done := r.ids(), r.ids()
+	if r.err != nil {
+		return
+	}
+	msgs, kept := img.find(unacked, s, s.pb.GetTopic()), img.find(done, s, s.pb.GetTopic())
+	s.since = since
+	clear(s.items)
+	clear(s.held)
+	for _, m := range msgs {
+		s.items[m.id] = &item{msg: m, state: available}
+	}
+	for _, m := range kept {
+		s.items[m.id] = &item{msg: m, state: acked}
+	}
+}
+
+func (s *subImage) numbers(r *recordReader) {
+	s.since, s.last = r.time(), r.uint()
+}
+
+func (img *image) item(s *subImage, r *recordReader) {
+	m := img.bodies[r.uint()]
+	it := &item{msg: m, state: itemState(r.uint()), ack: r.uint(), due: r.time(), deliveries: int32(r.uint())}
+	if m == nil || r.err != nil {
+		return
+	}
+	s.items[m.id] = it
+	if it.state == leased {
+		s.held[it.ack] = it
+	}
+}
+
+// epochRecord says where a broker's clock starts.
+func epochRecord(epoch time.Time) recordWriter {
+	w := newRecord(recEpoch)
+	w.time(time.Duration(epoch.UnixNano()))
+	return w
+}
