@@ -7,11 +7,15 @@
 // of one subscription is a queue, which knows nothing of gRPC or HTTP; what
 // one message costs does not depend on how many are queued behind it.
 //
-// Everything is in memory. A [Server] keeps its topics, subscriptions and
-// messages from one [Server.Serve] to the next and loses them with the process.
-// Message ordering, filters, dead letters, retry policies, exactly-once
-// delivery, snapshots, seek, schemas and push are not built: a request that
-// asks for one is refused with UNIMPLEMENTED and the name of what it asked for.
+// A [Server] keeps its state from one [Server.Serve] to the next, and loses it
+// with the process unless it was made by [Open]: then every change is a record
+// in a journal, which is read into an image of the state at the next start.
+//
+// Built are leases, ordering keys, filters, dead-letter and retry policies,
+// exactly-once delivery, retention, snapshots, seek, expiry and detaching.
+// Push, and what leads to other services of Google's (BigQuery, Cloud Storage,
+// ingestion, encryption keys, transforms), is not: a request that asks for it is
+// refused with UNIMPLEMENTED and the name of the field.
 //
 // All time is the time package's, so that a testing/synctest bubble drives it.
 //
