@@ -19,5 +19,5 @@
 //
 // All time is the time package's, so that a testing/synctest bubble drives it.
 //
-// The package imports nothing of this module.
+// The package imports nothing of this module but its own parts.
 package emulator

@@ -82,6 +82,10 @@ func (p *emulatorProcess) stop(sig os.Signal) int {
 	return p.ProcessState.ExitCode()
 }
 
+func getSubscription(name string) *pubsubpb.GetSubscriptionRequest {
+	return &pubsubpb.GetSubscriptionRequest{Subscription: name}
+}
+
 // untilLogged waits for a log line that says text.
 func (p *emulatorProcess) untilLogged(text string) {
 	p.t.Helper()
