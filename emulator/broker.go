@@ -47,9 +47,6 @@ func newBroker() *broker {
 	return b
 }
 
-// now returns the time on the broker's clock.
-func (b *broker) now() time.Duration { return time.Since(b.epoch) }
-
 func (b *broker) createTopic(pb *pubsubpb.Topic) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

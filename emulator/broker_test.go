@@ -45,8 +45,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// send publishes messages written as "data" or "key/data".
-func send(t *testing.T, b *broker, topic string, texts ...string) {
+// send publishes to testTopic messages written as "data" or "key/data".
+func send(t *testing.T, b *broker, texts ...string) {
 	t.Helper()
 	var msgs []*pubsubpb.PubsubMessage
 	for _, text := range texts {
@@ -56,7 +56,7 @@ func send(t *testing.T, b *broker, topic string, texts ...string) {
 		}
 		msgs = append(msgs, m)
 	}
-	to, _, err := b.topicFor(topic)
+	to, _, err := b.topicFor(testTopic)
 	must(t, err)
 	_, err = b.publish(to, msgs)
 	must(t, err)
@@ -80,7 +80,7 @@ func want(t *testing.T, q *queue, texts ...string) []delivery {
 func TestE04OrderingKeysAreDeliveredOneAfterTheOther(t *testing.T) {
 	bubble(t, &pubsubpb.Subscription{EnableMessageOrdering: true}, func(t *testing.T, b *broker) {
 		q := queueOf(t, b, testSub)
-		send(t, b, testTopic, "a/1", "a/2", "b/1", "free", "a/3", "b/2")
+		send(t, b, "a/1", "a/2", "b/1", "free", "a/3", "b/2")
 		first := want(t, q, "a/1", "b/1", "free")
 
 		q.extend(numbersOf(first[:1]), 0)
@@ -104,7 +104,7 @@ func TestE04OrderingKeysDoNotHoldEachOtherUp(t *testing.T) {
 	bubble(t, &pubsubpb.Subscription{EnableMessageOrdering: true}, func(t *testing.T, b *broker) {
 		q := queueOf(t, b, testSub)
 		for i := range 30 {
-			send(t, b, testTopic, fmt.Sprintf("k%d/%02d", i%3, i))
+			send(t, b, fmt.Sprintf("k%d/%02d", i%3, i))
 		}
 		seen := map[string]string{}
 		n := 0
@@ -131,7 +131,7 @@ func TestE04OrderingKeysDoNotHoldEachOtherUp(t *testing.T) {
 
 func TestE04FilterLetsOnlyMatchingMessagesIn(t *testing.T) {
 	bubble(t, &pubsubpb.Subscription{Filter: `attributes.data = "yes" OR hasPrefix(attributes.data, "may")`}, func(t *testing.T, b *broker) {
-		send(t, b, testTopic, "yes", "no", "maybe", "never")
+		send(t, b, "yes", "no", "maybe", "never")
 		want(t, queueOf(t, b, testSub), "yes", "maybe")
 	})
 }
@@ -140,20 +140,20 @@ func TestE04RetryPolicyMakesMessagesWaitLongerEachTime(t *testing.T) {
 	policy := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(10 * time.Second), MaximumBackoff: durationpb.New(35 * time.Second)}
 	bubble(t, &pubsubpb.Subscription{RetryPolicy: policy}, func(t *testing.T, b *broker) {
 		q := queueOf(t, b, testSub)
-		send(t, b, testTopic, "a")
-		for attempt, wait := range []time.Duration{10, 20, 35, 35} {
+		send(t, b, "a")
+		for attempt, seconds := range []int{10, 20, 35, 35} {
 			ds := want(t, q, "a")
 			if attempt%2 == 0 {
 				q.extend(numbersOf(ds), 0)
 			} else {
 				time.Sleep(10 * time.Second) // an expired lease waits like a nack
 			}
-			time.Sleep(wait*time.Second - 1)
+			time.Sleep(time.Duration(seconds)*time.Second - time.Nanosecond)
 			want(t, q)
 			if s := q.stats(); s.Undelivered != 1 || s.Leased != 0 {
 				t.Errorf("a waiting message counts as %d undelivered, %d leased", s.Undelivered, s.Leased)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 		}
 		want(t, q, "a")
 	})
@@ -169,7 +169,7 @@ func TestE04DeadLetterPolicyMovesMessagesAfterTheLastAttempt(t *testing.T) {
 		addSub(t, b, testSub, testTopic, &pubsubpb.Subscription{DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: deadTopic}})
 		q, dead := queueOf(t, b, testSub), queueOf(t, b, deadSub)
 		published := time.Now()
-		send(t, b, testTopic, "key/bad")
+		send(t, b, "key/bad")
 		for attempt := range 5 {
 			ds := want(t, q, "key/bad")
 			if ds[0].attempt != int32(attempt+1) {
@@ -219,7 +219,7 @@ func TestE04DeadLetterWithoutATopicComesAgain(t *testing.T) {
 			t.Errorf("dead-letter topic is %q, want %q", got, deletedTopic)
 		}
 		q := sub.queue
-		send(t, b, testTopic, "bad")
+		send(t, b, "bad")
 		for range 7 {
 			q.extend(numbersOf(want(t, q, "bad")), 0)
 			synctest.Wait()
@@ -232,12 +232,12 @@ func TestE04DeadLetterWithoutATopicComesAgain(t *testing.T) {
 func TestE04SeekToATimeReplaysWhatIsRetained(t *testing.T) {
 	bubble(t, &pubsubpb.Subscription{RetainAckedMessages: true}, func(t *testing.T, b *broker) {
 		q := queueOf(t, b, testSub)
-		send(t, b, testTopic, "1")
+		send(t, b, "1")
 		time.Sleep(time.Minute)
 		middle := time.Now()
-		send(t, b, testTopic, "2")
+		send(t, b, "2")
 		time.Sleep(time.Minute)
-		send(t, b, testTopic, "3")
+		send(t, b, "3")
 		q.acknowledge(numbersOf(want(t, q, "1", "2", "3"))[:2]) // 3 stays leased
 
 		seekTime(t, b, middle)
@@ -264,7 +264,7 @@ func TestE04SeekCannotReplayWhatWasNotRetained(t *testing.T) {
 	bubble(t, &pubsubpb.Subscription{}, func(t *testing.T, b *broker) {
 		q := queueOf(t, b, testSub)
 		start := time.Now()
-		send(t, b, testTopic, "1", "2")
+		send(t, b, "1", "2")
 		q.acknowledge(numbersOf(want(t, q, "1", "2"))[:1])
 		seekTime(t, b, start)
 		want(t, q, "2")
@@ -276,9 +276,9 @@ func TestE04AckedMessagesAreRetainedForAsLongAsOthers(t *testing.T) {
 	bubble(t, pb, func(t *testing.T, b *broker) {
 		q := queueOf(t, b, testSub)
 		start := time.Now()
-		send(t, b, testTopic, "old")
+		send(t, b, "old")
 		time.Sleep(time.Minute)
-		send(t, b, testTopic, "new")
+		send(t, b, "new")
 		q.acknowledge(numbersOf(want(t, q, "old", "new")))
 		time.Sleep(minRetention - time.Minute)
 		seekTime(t, b, start)
@@ -297,9 +297,9 @@ func TestE04TopicRetainsMessagesFromBeforeTheSubscription(t *testing.T) {
 		b := newBroker()
 		must(t, b.createTopic(&pubsubpb.Topic{Name: testTopic, MessageRetentionDuration: durationpb.New(minRetention)}))
 		start := time.Now()
-		send(t, b, testTopic, "old")
+		send(t, b, "old")
 		time.Sleep(time.Minute)
-		send(t, b, testTopic, "new")
+		send(t, b, "new")
 		addSub(t, b, testSub, testTopic, &pubsubpb.Subscription{Filter: `attributes.data != "new"`})
 		addSub(t, b, later, testTopic, &pubsubpb.Subscription{})
 		q := queueOf(t, b, testSub)
@@ -327,12 +327,12 @@ func TestE04SnapshotHoldsTheBacklogAndWhatFollows(t *testing.T) {
 		const other = "projects/test/subscriptions/other"
 		addSub(t, b, other, testTopic, &pubsubpb.Subscription{RetainAckedMessages: true})
 		q := queueOf(t, b, testSub)
-		send(t, b, testTopic, "acked", "leased", "waiting")
+		send(t, b, "acked", "leased", "waiting")
 		ds := want(t, q, "acked", "leased", "waiting")
 		q.acknowledge(numbersOf(ds[:1]))
 		q.extend(numbersOf(ds[2:]), 0)
 		must(t, b.createSnapshot(&pubsubpb.Snapshot{Name: testSnapshot}, testSub))
-		send(t, b, testTopic, "later")
+		send(t, b, "later")
 		q.acknowledge(numbersOf(ds[1:2]))
 		q.acknowledge(numbersOf(want(t, q, "waiting", "later")))
 		want(t, q)
@@ -353,7 +353,7 @@ func TestE04SnapshotHoldsTheBacklogAndWhatFollows(t *testing.T) {
 
 func TestE04SnapshotExpires(t *testing.T) {
 	bubble(t, &pubsubpb.Subscription{}, func(t *testing.T, b *broker) {
-		send(t, b, testTopic, "a")
+		send(t, b, "a")
 		time.Sleep(24 * time.Hour)
 		must(t, b.createSnapshot(&pubsubpb.Snapshot{Name: testSnapshot}, testSub))
 		snap, err := b.snapshotFor(testSnapshot)
@@ -366,7 +366,7 @@ func TestE04SnapshotExpires(t *testing.T) {
 		if _, err := b.snapshotFor(testSnapshot); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		_, err = b.snapshotFor(testSnapshot)
 		wantCode(t, err, codes.NotFound)
@@ -390,7 +390,7 @@ func TestE04UnusedSubscriptionExpires(t *testing.T) {
 		if _, err := b.subscriptionFor(testSub); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		_, err := b.subscriptionFor(testSub)
 		wantCode(t, err, codes.NotFound)
@@ -402,7 +402,7 @@ func TestE04DeadLetterPolicyThatComesLaterCountsEarlierAttempts(t *testing.T) {
 		const deadTopic = "projects/test/topics/dead"
 		must(t, b.createTopic(&pubsubpb.Topic{Name: deadTopic}))
 		q := queueOf(t, b, testSub)
-		send(t, b, testTopic, "bad")
+		send(t, b, "bad")
 		for range 6 {
 			ds := want(t, q, "bad")
 			if ds[0].attempt != 0 {

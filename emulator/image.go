@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -81,8 +82,8 @@ func (b *broker) image() *image {
 }
 
 // write adds the records of the state to a checkpoint.
-func (img *image) write(c *journal.Checkpoint) error {
-	w := checkpointWriter{c: c, bodies: make(map[uint64]struct{})}
+func (img *image) write(ctx context.Context, c *journal.Checkpoint) error {
+	w := checkpointWriter{c: c, stopped: ctx.Err, bodies: make(map[uint64]struct{})}
 	w.add(epochRecord(img.epoch))
 	for _, t := range img.topics {
 		w.add(topicRecord(t.pb))
@@ -106,12 +107,16 @@ func (img *image) write(c *journal.Checkpoint) error {
 // A checkpointWriter adds records until one fails. Each body is written once,
 // before the first record that refers to it.
 type checkpointWriter struct {
-	c      *journal.Checkpoint
-	bodies map[uint64]struct{}
-	err    error
+	c       *journal.Checkpoint
+	stopped func() error
+	bodies  map[uint64]struct{}
+	err     error
 }
 
 func (w *checkpointWriter) add(r recordWriter) {
+	if w.err == nil {
+		w.err = w.stopped()
+	}
 	if w.err == nil {
 		w.err = w.c.Add(r)
 	}

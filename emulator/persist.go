@@ -132,7 +132,9 @@ func (s *Server) keepShort(ctx context.Context) {
 		case <-s.broker.log.j.journal.WantsCheckpoint():
 		}
 		start := time.Now()
-		if err := s.broker.checkpoint(); err != nil {
+		if err := s.broker.checkpoint(ctx); ctx.Err() != nil {
+			return
+		} else if err != nil {
 			s.log.WarnContext(ctx, "cannot write a checkpoint, the journal goes on growing", "err", err)
 			continue
 		}
@@ -142,17 +144,17 @@ func (s *Server) keepShort(ctx context.Context) {
 
 // checkpoint writes the state to the journal and so makes what came before it
 // superfluous. Everything stands still while the state is remembered, but not
-// while it is written.
-func (b *broker) checkpoint() error {
+// while it is written. It is abandoned when ctx ends: the journal holds all of it.
+func (b *broker) checkpoint(ctx context.Context) error {
 	c, img, err := b.remember()
 	if err != nil {
 		return err
 	}
-	if err := img.write(c); err != nil {
+	if err := img.write(ctx, c); err != nil {
 		c.Abort()
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
-	return c.Done()
+	return c.Done() //nolint:contextcheck // what has been written counts, or nothing does
 }
 
 // remember begins a checkpoint and returns the state at that moment.

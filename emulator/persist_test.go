@@ -168,7 +168,7 @@ func TestE06StateSurvivesARestartWhateverWasDone(t *testing.T) {
 					check(err)
 					q.giveBack(ds)
 				},
-				"ack":  func(rt *rapid.T) { q := pick(rt); q.acknowledge(numbers(rt, q)) },
+				"ack": func(rt *rapid.T) { q := pick(rt); q.acknowledge(numbers(rt, q)) },
 				"nack": func(rt *rapid.T) {
 					q := pick(rt)
 					for range rapid.IntRange(1, 6).Draw(rt, "times") { // 5 are the last
@@ -212,7 +212,7 @@ func TestE06StateSurvivesARestartWhateverWasDone(t *testing.T) {
 				"time": func(rt *rapid.T) {
 					time.Sleep(time.Duration(rapid.IntRange(1, 300).Draw(rt, "seconds")) * time.Second)
 				},
-				"checkpoint": func(rt *rapid.T) { check(b().checkpoint()) },
+				"checkpoint": func(rt *rapid.T) { check(b().checkpoint(t.Context())) },
 				"restart":    restart,
 			})
 			restart(rt)

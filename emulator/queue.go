@@ -119,11 +119,10 @@ func (q *queue) publish(msgs []*message) {
 }
 
 // add puts a message in at the end.
-func (q *queue) add(m *message) *item {
+func (q *queue) add(m *message) {
 	it := &item{msg: m}
 	q.order.pushBack(it)
 	q.line(it)
-	return it
 }
 
 // ask returns messages for w at once, or none and lets w wait: the next ones

@@ -76,7 +76,7 @@ func TestE06DeadLetterIsNotLostByARestart(t *testing.T) {
 		addSub(t, b, testSub, testTopic, &pubsubpb.Subscription{DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: deadTopic}})
 		q := queueOf(t, b, testSub)
 		q.bury = func(*message, int32) error { runtime.Goexit(); return nil } // here the process ends
-		send(t, b, testTopic, "bad")
+		send(t, b, "bad")
 		for range 5 {
 			q.extend(numbersOf(want(t, q, "bad")), 0)
 		}
