@@ -43,7 +43,7 @@ func (q *queue) leaveLane(it *item) {
 	switch next := l.items.front; {
 	case next == nil:
 		delete(q.lanes, l.key)
-	case first:
+	case first && next.state == behind: // after a restart it may be leased already
 		// It is as old as what came back, so it takes its turn among them.
 		q.makeAvailable(next, &q.returned)
 	}
