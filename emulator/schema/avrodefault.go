@@ -1,0 +1,142 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// asideKey is where a default is kept while the library must not see it. No
+// Avro attribute may be called so, for it is not a name.
+const asideKey = "default set aside"
+
+// setDefaultsAside renames the defaults of fields that are objects or arrays.
+func setDefaultsAside(definition string) (string, error) {
+	dec := json.NewDecoder(strings.NewReader(definition))
+	dec.UseNumber()
+	var doc any
+	if err := dec.Decode(&doc); err != nil {
+		return "", fmt.Errorf("not JSON: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return "", errors.New("not one JSON value: there is more behind it")
+	}
+	setAside(doc)
+	b, err := json.Marshal(doc)
+	return string(b), err
+}
+
+func setAside(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			setAside(item)
+		}
+	case map[string]any:
+		switch v["default"].(type) {
+		case []any, map[string]any:
+			v[asideKey] = v["default"]
+			delete(v, "default")
+		}
+		for key, item := range v {
+			if key != asideKey {
+				setAside(item)
+			}
+		}
+	}
+}
+
+// checkDefaults refuses defaults that stand for too much: a record's default
+// may leave out fields that have defaults themselves, which doubles what there
+// is at each level.
+func (b *avroBuilder) checkDefaults() error {
+	c := defaultCounter{counts: make(map[*avroField]int)}
+	total := 0
+	for _, n := range b.named {
+		for i := range n.fields {
+			total += c.field(&n.fields[i])
+			if total > maxDefaults {
+				return fmt.Errorf("the defaults of fields stand for more than %d values", maxDefaults)
+			}
+		}
+	}
+	return nil
+}
+
+// A defaultCounter counts the values of defaults. What would be endless counts
+// as too many.
+type defaultCounter struct {
+	counts map[*avroField]int
+}
+
+// field returns how many values the field's default stands for.
+func (c defaultCounter) field(f *avroField) int {
+	if !f.isset {
+		return 1
+	}
+	if n, ok := c.counts[f]; ok {
+		return n
+	}
+	c.counts[f] = maxDefaults + 1 // until it is known: a default that holds itself
+	n := c.value(f.filled, f.node)
+	c.counts[f] = n
+	return n
+}
+
+// value returns how many values v of type n stands for, no more than just over
+// the limit.
+func (c defaultCounter) value(v any, n *avroNode) int {
+	total := 1
+	add := func(k int) bool {
+		total += k
+		return total <= maxDefaults
+	}
+	switch n.kind {
+	case "union": // the library may try them all
+		for _, branch := range n.branches {
+			if !add(c.value(v, branch)) {
+				break
+			}
+		}
+	case "record":
+		given, ok := v.(map[string]any)
+		if !ok {
+			break // not a default of this type: nothing is filled in
+		}
+		for i := range n.fields {
+			f := &n.fields[i]
+			var k int
+			if item, ok := given[f.name]; ok {
+				k = c.value(item, f.node)
+			} else {
+				k = c.field(f)
+			}
+			if !add(k) {
+				break
+			}
+		}
+	case "array", "map":
+		each(v, func(item any) bool { return add(c.value(item, n.items)) })
+	}
+	return min(total, maxDefaults+1)
+}
+
+// each calls f with the items of an array or object until it returns false.
+func each(v any, f func(any) bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if !f(item) {
+				return
+			}
+		}
+	case map[string]any:
+		for _, item := range v {
+			if !f(item) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+// Package schema checks the definitions of Pub/Sub schemas and the messages
+// that claim to follow them: Avro and protocol buffers, as JSON and as binary.
+//
+// Both come from clients, so what they cost is bounded: [MaxDefinitionBytes],
+// the depths and counts below, and time that grows with the input and no
+// faster. A message is checked as it is read; it is not built in memory, but
+// for JSON and required fields of protocol buffers.
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+)
+
+// MaxDefinitionBytes is Google's limit of 300 kB.
+const MaxDefinitionBytes = 300_000
+
+// The limits that Google does not have, or does not tell.
+const (
+	maxDepth       = 100       // levels of records, arrays or messages in a message
+	maxFreeValues  = 1_000_000 // in an Avro message, beyond eight for each byte
+	maxJSONObjects = 100_000   // in a JSON message of a protocol buffer
+	maxJSONValues  = 1_000_000 // the same
+	maxMessages    = 100_000   // in a binary protocol buffer with required fields
+	maxProtoDepth  = 32        // brackets in a .proto; protoc nests messages no deeper
+	maxDefaults    = 200_000   // values that the defaults of an Avro schema stand for
+	maxBranchPairs = 4_000_000 // the squares of the lengths of all unions, summed
+)
+
+// A Schema is a compiled definition. It never changes, and its methods may be
+// called concurrently.
+type Schema struct {
+	checker
+}
+
+// A checker says what is wrong with a message in either encoding.
+type checker interface {
+	checkJSON(data []byte) error
+	checkBinary(data []byte) error
+}
+
+// Compile checks a definition. The error says what is wrong with it, for people
+// to read.
+func Compile(kind pubsubpb.Schema_Type, definition string) (*Schema, error) {
+	if len(definition) > MaxDefinitionBytes {
+		return nil, fmt.Errorf("definition too large: %d bytes, at most %d", len(definition), MaxDefinitionBytes)
+	}
+	var c checker
+	var err error
+	switch kind {
+	case pubsubpb.Schema_AVRO:
+		c, err = compileAvro(definition)
+	case pubsubpb.Schema_PROTOCOL_BUFFER:
+		c, err = compileProto(definition)
+	default:
+		return nil, fmt.Errorf("unknown schema type %v: want AVRO or PROTOCOL_BUFFER", kind)
+	}
+	if err != nil {
+		return nil, clip(err)
+	}
+	return &Schema{c}, nil
+}
+
+// Validate says what is wrong with a message.
+func (s *Schema) Validate(encoding pubsubpb.Encoding, data []byte) error {
+	switch encoding {
+	case pubsubpb.Encoding_JSON:
+		return clip(s.checkJSON(data))
+	case pubsubpb.Encoding_BINARY:
+		return clip(s.checkBinary(data))
+	default:
+		return fmt.Errorf("unknown encoding %v: want JSON or BINARY", encoding)
+	}
+}
+
+// Compatible says why messages of one definition and the other cannot be read
+// by each other's readers, as successive revisions of a schema must. Both
+// definitions have been compiled before.
+func Compatible(kind pubsubpb.Schema_Type, a, b string) error {
+	if kind == pubsubpb.Schema_AVRO {
+		return clip(compatibleAvro(a, b))
+	}
+	return clip(compatibleProto(a, b))
+}
+
+// clip cuts an error to what suits a message: one line, of a length that does
+// not grow with the depths clients choose. gRPC wants it in UTF-8.
+func clip(err error) error {
+	if err == nil {
+		return nil
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return errors.New(strings.ToValidUTF8(shorten(text, 500), "?"))
+}
+
+// shorten leaves out the middle of what is longer than limit bytes: where
+// something is stands in front, and what is wrong with it at the end.
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return s[:limit/2] + "…" + s[len(s)-limit/2:]
+}
+
+// inField says in which field an error is.
+func inField(name string, err error) error {
+	return fmt.Errorf("field %s: %w", shorten(name, 100), err)
+}
+
+var (
+	errTooDeep  = fmt.Errorf("nests deeper than %d levels", maxDepth)
+	errTrailing = errors.New("there is more data behind the end")
+)
