@@ -15,11 +15,13 @@ import (
 // A broker holds the topics, the subscriptions and the snapshots. Its methods
 // may be called concurrently; their errors are gRPC statuses.
 //
-// Locks are taken in this order: broker, topic, queue.
+// Locks are taken in this order: schemas, broker, topic, queue.
 type broker struct {
 	epoch  time.Time     // where its clock starts
 	lastID atomic.Uint64 // of a message
 	log    recorder
+
+	schemas *schemaStore
 
 	mu        sync.RWMutex
 	topics    map[string]*topic
@@ -38,6 +40,7 @@ type subscription struct {
 func newBroker() *broker {
 	b := &broker{
 		epoch:     time.Now(),
+		schemas:   newSchemaStore(),
 		topics:    make(map[string]*topic),
 		subs:      make(map[string]*subscription),
 		snapshots: make(map[string]*snapshot),

@@ -255,7 +255,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		{"topic name without a project", createTopic(&pubsubpb.Topic{Name: "topics/abc"}), codes.InvalidArgument, "projects/"},
 		{"topic exists", createTopic(&pubsubpb.Topic{Name: testTopic}), codes.AlreadyExists, testTopic},
 		{"topic with a key", createTopic(&pubsubpb.Topic{Name: newTopic, KmsKeyName: "k"}), codes.Unimplemented, "kms_key_name"},
-		{"topic with a schema", createTopic(&pubsubpb.Topic{Name: newTopic, SchemaSettings: &pubsubpb.SchemaSettings{Schema: "s"}}), codes.Unimplemented, "schema_settings"},
+		{"topic with a schema", createTopic(&pubsubpb.Topic{Name: newTopic, SchemaSettings: &pubsubpb.SchemaSettings{Schema: "s"}}), codes.InvalidArgument, "schemas/{id}"},
 		{"topic with every allowed character", createTopic(&pubsubpb.Topic{Name: "projects/a.b:c-d/topics/aZ09-_.~+%"}), codes.OK, ""},
 
 		{"unknown topic", create(&pubsubpb.Subscription{Topic: newTopic}), codes.NotFound, newTopic},

@@ -1,5 +1,5 @@
-// Package emulator is a Pub/Sub server: the Publisher and Subscriber services
-// of google.pubsub.v1 over gRPC and over REST/JSON, on one port.
+// Package emulator is a Pub/Sub server: the Publisher, Subscriber and Schema
+// services of google.pubsub.v1 over gRPC and over REST/JSON, on one port.
 //
 // It exists because the fleet lives on leases, and a lease must be seen to end:
 // a message handed out is leased for its ack deadline, is available again at
@@ -12,7 +12,8 @@
 // in a journal, which is read into an image of the state at the next start.
 //
 // Built are leases, ordering keys, filters, dead-letter and retry policies,
-// exactly-once delivery, retention, snapshots, seek, expiry and detaching.
+// exactly-once delivery, retention, snapshots, seek, expiry, detaching and
+// schemas.
 // Push, and what leads to other services of Google's (BigQuery, Cloud Storage,
 // ingestion, encryption keys, transforms), is not: a request that asks for it is
 // refused with UNIMPLEMENTED and the name of the field.

@@ -21,7 +21,9 @@ type image struct {
 	subs   map[string]*subImage
 	queues map[uint64]*subImage // the same, by instance
 	snaps  map[string]*snapImage
-	bodies map[uint64]*message // those of a checkpoint, by id
+	// schemas holds the revisions of each, oldest first.
+	schemas map[string][]*pubsubpb.Schema
+	bodies  map[uint64]*message // those of a checkpoint, by id
 }
 
 type topicImage struct {
@@ -49,11 +51,12 @@ type snapImage struct {
 
 func newImage() *image {
 	return &image{
-		topics: make(map[string]*topicImage),
-		subs:   make(map[string]*subImage),
-		queues: make(map[uint64]*subImage),
-		snaps:  make(map[string]*snapImage),
-		bodies: make(map[uint64]*message),
+		topics:  make(map[string]*topicImage),
+		subs:    make(map[string]*subImage),
+		queues:  make(map[uint64]*subImage),
+		snaps:   make(map[string]*snapImage),
+		schemas: make(map[string][]*pubsubpb.Schema),
+		bodies:  make(map[uint64]*message),
 	}
 }
 
@@ -61,6 +64,9 @@ func newImage() *image {
 func (b *broker) image() *image {
 	img := newImage()
 	img.epoch, img.lastID = b.epoch, b.lastID.Load()
+	for name, revisions := range b.schemas.all {
+		img.schemas[name] = full(revisions)
+	}
 	for name, t := range b.topics {
 		img.topics[name] = &topicImage{pb: t.pb, log: slices.Clone(t.log)}
 	}
@@ -85,6 +91,9 @@ func (b *broker) image() *image {
 func (img *image) write(ctx context.Context, c *journal.Checkpoint) error {
 	w := checkpointWriter{c: c, stopped: ctx.Err, bodies: make(map[uint64]struct{})}
 	w.add(epochRecord(img.epoch))
+	for name, revisions := range img.schemas {
+		w.add(schemaRecord(name, revisions))
+	}
 	for _, t := range img.topics {
 		w.add(topicRecord(t.pb))
 	}

@@ -15,6 +15,9 @@ const (
 	maxLabels         = 64
 	maxFilter         = 256 // bytes
 
+	maxSchemas   = 10_000 // Google's limit for one project, here for all together
+	maxRevisions = 20     // of one schema
+
 	maxPullCount = 1000       // messages in one answer
 	maxPullBytes = 10_000_000 // message bytes in one answer, unless one message alone is larger
 

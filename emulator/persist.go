@@ -43,6 +43,7 @@ func Open(cfg Config, dir string) (*Server, error) {
 	stable := &stableLog{journal: j}
 	s := New(cfg)
 	s.broker = img.restore(recorder{stable}, cfg.Log)
+	s.broker.restoreSchemas(img, cfg.Log)
 	if !img.begun {
 		stable.append(epochRecord(s.broker.epoch))
 	}
@@ -159,6 +160,8 @@ func (b *broker) checkpoint(ctx context.Context) error {
 
 // remember begins a checkpoint and returns the state at that moment.
 func (b *broker) remember() (*journal.Checkpoint, *image, error) {
+	b.schemas.mu.Lock()
+	defer b.schemas.mu.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, t := range b.topics {

@@ -3,6 +3,7 @@ package emulator
 import (
 	"fmt"
 	"log/slog"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
@@ -54,6 +57,9 @@ func dump(b *broker) string {
 			}
 		})
 		lines = append(lines, line)
+	}
+	for _, pb := range listSchemas(b.schemas) {
+		lines = append(lines, fmt.Sprint(pb))
 	}
 	for _, snap := range b.snapshots {
 		line := fmt.Sprintf("%v holds", snap.pb)
@@ -211,6 +217,21 @@ func TestE06StateSurvivesARestartWhateverWasDone(t *testing.T) {
 				},
 				"time": func(rt *rapid.T) {
 					time.Sleep(time.Duration(rapid.IntRange(1, 300).Draw(rt, "seconds")) * time.Second)
+				},
+				"schema": func(rt *rapid.T) {
+					service, name := schemas{b()}, testProject+"/schemas/"+rapid.SampledFrom([]string{"one", "two"}).Draw(rt, "schema")
+					var err error
+					switch rapid.SampledFrom([]string{"create", "commit", "delete"}).Draw(rt, "what") {
+					case "create":
+						_, err = service.CreateSchema(t.Context(), &pubsubpb.CreateSchemaRequest{Parent: testProject, SchemaId: path.Base(name), Schema: avroSchema(avroOne)})
+					case "commit":
+						_, err = service.CommitSchema(t.Context(), &pubsubpb.CommitSchemaRequest{Name: name, Schema: avroSchema(avroOne)})
+					case "delete":
+						_, err = service.DeleteSchema(t.Context(), &pubsubpb.DeleteSchemaRequest{Name: name})
+					}
+					if code := status.Code(err); code == codes.InvalidArgument || code == codes.Internal {
+						rt.Fatal(err)
+					}
 				},
 				"checkpoint": func(rt *rapid.T) { check(b().checkpoint(t.Context())) },
 				"restart":    restart,

@@ -18,7 +18,8 @@ func (p publisher) CreateTopic(ctx context.Context, req *pubsubpb.Topic) (*pubsu
 	if err := setTopicDefaults(req); err != nil {
 		return nil, err
 	}
-	if err := p.broker.createTopic(req); err != nil {
+	err := p.broker.schemas.attach(req.GetSchemaSettings(), func() error { return p.broker.createTopic(req) })
+	if err != nil {
 		return nil, err
 	}
 	return req, p.broker.commit(ctx)
@@ -56,7 +57,7 @@ func (p publisher) UpdateTopic(ctx context.Context, req *pubsubpb.UpdateTopicReq
 	if err != nil {
 		return nil, err
 	}
-	pb, err := p.broker.updateTopic(req.GetTopic().GetName(), func(pb *pubsubpb.Topic) error {
+	pb, err := p.broker.updateTopicAndSchema(req.GetTopic().GetName(), func(pb *pubsubpb.Topic) error {
 		copyFields(pb, req.GetTopic(), paths)
 		return checkTopic(pb)
 	})
@@ -133,11 +134,14 @@ func (p publisher) Publish(ctx context.Context, req *pubsubpb.PublishRequest) (*
 	if err := checkName(req.GetTopic(), "topics"); err != nil {
 		return nil, err
 	}
-	t, _, err := p.broker.topicFor(req.GetTopic())
+	t, pb, err := p.broker.topicFor(req.GetTopic())
 	if err != nil {
 		return nil, err
 	}
 	if err := checkMessages(req.GetMessages()); err != nil {
+		return nil, err
+	}
+	if err := p.broker.schemas.enforce(pb.GetSchemaSettings(), req.GetMessages()); err != nil {
 		return nil, err
 	}
 	ids, err := p.broker.publish(t, req.GetMessages())

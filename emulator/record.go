@@ -142,17 +142,19 @@ func (r recorder) snapshotTaken(pb *pubsubpb.Snapshot, q *queue, msgs []*message
 	}
 }
 
-func (r recorder) schema(name string, revisions []*pubsubpb.Schema) {
-	if r.j == nil {
-		return
-	}
+// schemaRecord holds all revisions of a schema; none says that it is deleted.
+func schemaRecord(name string, revisions []*pubsubpb.Schema) recordWriter {
 	w := newRecord(recSchema)
 	w.string(name)
 	w.uint(uint64(len(revisions)))
 	for _, pb := range revisions {
 		w.proto(pb)
 	}
-	r.j.append(w)
+	return w
+}
+
+func (r recorder) schema(name string, revisions []*pubsubpb.Schema) {
+	r.j.append(schemaRecord(name, revisions))
 }
 
 func (r recorder) published(topic string, msgs []*message) {

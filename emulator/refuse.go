@@ -17,7 +17,7 @@ import (
 // itself fills in are passed over, as Google does.
 var (
 	topicFields = fields{
-		built:  []string{"name", "labels", "message_retention_duration"},
+		built:  []string{"name", "labels", "message_retention_duration", "schema_settings"},
 		output: []string{"state", "satisfies_pzs"},
 	}
 	subscriptionFields = fields{

@@ -130,6 +130,8 @@ func (img *image) configurations(kind recordKind) func(*recordReader) {
 		return img.snapshotTaken
 	case recSnapshotGone:
 		return img.snapshotGone
+	case recSchema:
+		return img.schema
 	case recPublished:
 		return img.published
 	case recBody:
@@ -289,6 +291,23 @@ func (img *image) snapshotGone(r *recordReader) {
 	delete(img.snaps, name)
 	if t := img.topics[snap.pb.GetTopic()]; t != nil {
 		t.snaps = slices.DeleteFunc(t.snaps, func(other *snapImage) bool { return other == snap })
+	}
+}
+
+func (img *image) schema(r *recordReader) {
+	name, n := r.string(), r.uint()
+	var revisions []*pubsubpb.Schema
+	for range n {
+		pb := new(pubsubpb.Schema)
+		if r.proto(pb); r.err != nil {
+			return
+		}
+		revisions = append(revisions, pb)
+	}
+	if len(revisions) == 0 {
+		delete(img.schemas, name)
+	} else {
+		img.schemas[name] = revisions
 	}
 }
 

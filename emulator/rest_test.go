@@ -157,7 +157,7 @@ func TestE01ErrorsOverREST(t *testing.T) {
 		{"body where none belongs", "GET", testTopic, `{"a":1}`, 400, "INVALID_ARGUMENT"},
 		{"too large", "POST", testTopic + ":publish", strings.Repeat(" ", maxBodyBytes+1), 400, "INVALID_ARGUMENT"},
 		{"slash in a name", "GET", "projects/test/topics/a%2Fb", "", 400, "INVALID_ARGUMENT"},
-		{"schema", "GET", "projects/test/schemas", "", 501, "UNIMPLEMENTED"},
+		{"no such schema", "GET", "projects/test/schemas/none", "", 404, "NOT_FOUND"},
 		{"snapshot of nothing", "PUT", "projects/test/snapshots/snap", `{"subscription":"` + testSub + `x"}`, 404, "NOT_FOUND"},
 		{"seek to nothing", "POST", testSub + ":seek", `{}`, 400, "INVALID_ARGUMENT"},
 		{"filter", "PUT", "projects/test/subscriptions/new", `{"topic":"` + testTopic + `","filter":"a"}`, 400, "INVALID_ARGUMENT"},
@@ -175,7 +175,7 @@ func TestE01ErrorsOverREST(t *testing.T) {
 }
 
 func TestE01All34BindingsAreServed(t *testing.T) {
-	h := newRest([]any{publisher{newBroker()}, subscriber{broker: newBroker()}, schemas{}}, nil)
+	h := newRest([]any{publisher{newBroker()}, subscriber{broker: newBroker()}, schemas{newBroker()}}, nil)
 	if len(h.routes) != 34 {
 		t.Errorf("%d bindings, want 34", len(h.routes))
 	}
@@ -266,7 +266,7 @@ func FuzzREST(f *testing.F) {
 		if err := b.createTopic(&pubsubpb.Topic{Name: testTopic}); err != nil {
 			t.Fatal(err)
 		}
-		h := newRest([]any{publisher{b}, subscriber{broker: b}, schemas{}}, new(faults).unary)
+		h := newRest([]any{publisher{b}, subscriber{broker: b}, schemas{b}}, new(faults).unary)
 		if strings.HasSuffix(path, ":pull") {
 			return // would wait
 		}

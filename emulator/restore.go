@@ -42,6 +42,17 @@ func (img *image) restore(to recorder, log *slog.Logger) *broker {
 	return b
 }
 
+// restoreSchemas gives the broker the schemas of the image. One that cannot be
+// used any more is left out, with a line in the log.
+func (b *broker) restoreSchemas(img *image, log *slog.Logger) {
+	for name, revisions := range img.schemas {
+		if err := b.schemas.restore(revisions); err != nil {
+			log.Warn("schema is lost", "schema", name, "err", err)
+		}
+	}
+	b.schemas.changed = b.log.schema
+}
+
 // count returns how many messages are not acknowledged.
 func (img *image) count() int {
 	n := 0

@@ -90,7 +90,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var receivers sync.WaitGroup
-	services := []any{publisher{s.broker}, subscriber{s.broker, &receivers}, schemas{}}
+	services := []any{publisher{s.broker}, subscriber{s.broker, &receivers}, schemas{s.broker}}
 	p := newPort(ctx, s.log, l.Addr(), s.grpcServer(services), s.handler(services))
 
 	var running sync.WaitGroup
