@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -130,6 +131,7 @@ func (q *queue) deliver(it *item, due time.Duration, f *flow) delivery {
 	it.deliveries++
 	f.add(it.msg.size)
 	q.held[it.ack] = it
+	q.mostHeld = max(q.mostHeld, len(q.held))
 	heap.Push(&q.timed, it)
 	q.log.leased(it)
 
@@ -148,6 +150,10 @@ func (q *queue) deliver(it *item, due time.Duration, f *flow) delivery {
 func (q *queue) unlease(it *item) {
 	heap.Remove(&q.timed, it.index)
 	delete(q.held, it.ack)
+	if len(q.held) == 0 && q.mostHeld > 4096 { // neither a map nor a slice shrinks
+		q.held, q.mostHeld = make(map[uint64]*item), 0
+		q.timed = slices.Clip(slices.Clone(q.timed))
+	}
 	f := it.flow
 	it.flow = nil
 	f.release(it.msg.size)

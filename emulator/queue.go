@@ -47,6 +47,7 @@ type queue struct {
 	lanes    map[string]*lane
 	timed    dueHeap          // leased and delayed
 	held     map[uint64]*item // leased, by the number of the delivery
+	mostHeld int              // at once, since held was last made
 	spent    []*item          // dying, to be taken to the dead-letter topic
 
 	lastDelivery uint64
