@@ -177,12 +177,10 @@ func TestE06JournalCrashWhileOldFilesAreRemoved(t *testing.T) {
 		for removed := range old + 1 {
 			for _, damaged := range []bool{false, true} {
 				dir := twoCheckpoints(t, first)
-				// In this order: old checkpoints, then segments.
-				files := append(glob(t, dir, "checkpoint.*"), glob(t, dir, "segment.*")...)
-				newest := files[0]
-				if files = files[1:]; !first {
-					newest, files = files[0], append(glob(t, dir, "checkpoint.*")[:1], files[1:]...)
-				}
+				// They go in this order, the old checkpoint first.
+				checkpoints := glob(t, dir, "checkpoint.*")
+				newest := checkpoints[len(checkpoints)-1]
+				files := append(checkpoints[:len(checkpoints)-1], glob(t, dir, "segment.*")...)
 				for _, f := range files[:removed] {
 					if err := os.Remove(filepath.Join(dir, f)); err != nil {
 						t.Fatal(err)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"io"
+	"log/slog"
 	"os"
 )
 
@@ -59,4 +60,15 @@ func Scan(r io.ReaderAt, size int64, salt uint32, visit func(at int64, record []
 		}
 		visit(f.at, f.record)
 	}
+}
+
+// Repair repairs the segment as if reading it had ended at good.
+func Repair(dir, name string, good, size int64, unreadable error) error {
+	f, _, _, err := parseName(name)
+	if err != nil {
+		return err
+	}
+	r := replayer{dir: dir, log: slog.New(slog.DiscardHandler)}
+	_, err = r.repair(f, reading{good: good, size: size, unreadable: unreadable})
+	return err
 }

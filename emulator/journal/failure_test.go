@@ -203,3 +203,58 @@ func TestE06JournalSegmentIsSyncedBeforeTheNextIsWritten(t *testing.T) {
 	_, got := open(t, dir)
 	wantRecords(t, got, "a", "b")
 }
+
+func TestE06JournalSaysWhenAFailedSyncHasLostBytes(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		j, _ := open(t, dir)
+		var once sync.Once
+		j.SetDisk(journal.FailingDisk{OnSync: func() (err error) {
+			once.Do(func() { // as if the pages had been given up, and what the disk has is read
+				writeFile(t, only(t, dir, "segment.*"), make([]byte, 20))
+				err = syscall.EIO
+			})
+			return err
+		}})
+		if err := j.Commit(t.Context(), j.Append([]byte("1234")), true); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Commit = %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		for what, err := range map[string]error{"Err": j.Err(), "Close": j.Close()} {
+			if err == nil || !strings.Contains(err.Error(), "lost what was written at 0") {
+				t.Errorf("%s = %v", what, err)
+			}
+		}
+	})
+}
+
+func TestE06JournalCheckpointWaitsForTheRecordsBeforeIt(t *testing.T) {
+	// They belong into segments that it is about to delete.
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		j, _ := open(t, dir)
+		var once sync.Once
+		j.SetDisk(journal.FailingDisk{OnWrite: func([]byte, int64) (err error) {
+			once.Do(func() {
+				time.Sleep(time.Minute)
+				err = syscall.ENOSPC
+			})
+			return err
+		}})
+		j.Append([]byte("a"))
+		c, err := j.Checkpoint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Done(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("Done = %v", err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		appendAll(t, j, "b")
+		closed(t, j)
+	})
+	_, got := open(t, dir)
+	wantRecords(t, got, "a", "b")
+}

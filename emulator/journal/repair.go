@@ -14,7 +14,8 @@ const maxTorn = 8
 // repair makes the last segment end behind its last good frame. On an error it
 // must not be appended to.
 func (r *replayer) repair(f file, got reading) (*segment, error) {
-	s := &segment{file: f, size: got.good, synced: got.good}
+	// Nothing of it counts as synced: who wrote it may have been killed before.
+	s := &segment{file: f, size: got.good}
 	if got.size == got.good {
 		return s, nil
 	}
