@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
@@ -253,11 +254,83 @@ func TestE01SchemaStoreIsRestored(t *testing.T) {
 	}
 }
 
+func TestE01SchemaRevisionFollowsTheOneItWasComparedWith(t *testing.T) {
+	b := newBroker()
+	one, err := newRevision(testSchema, avroSchema(avroOne))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.schemas.create(one); err != nil {
+		t.Fatal(err)
+	}
+	two, three := &revision{pb: proto.CloneOf(one.pb), compiled: one.compiled}, &revision{pb: proto.CloneOf(one.pb), compiled: one.compiled}
+	if done, err := b.schemas.follow(one, two); !done || err != nil {
+		t.Fatalf("the second: %v, %v", done, err)
+	}
+	if done, err := b.schemas.follow(one, three); done || err != nil {
+		t.Errorf("a third that was compared with the first: %v, %v", done, err)
+	}
+	if done, err := b.schemas.follow(two, three); !done || err != nil {
+		t.Errorf("a third that was compared with the second: %v, %v", done, err)
+	}
+}
+
+func TestE01SchemaMessageFollowsTheNewestRevision(t *testing.T) {
+	// Time stands still here: revisions are in order all the same.
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker()
+		service := schemas{b}
+		if _, err := service.CreateSchema(t.Context(), &pubsubpb.CreateSchemaRequest{Parent: testProject, SchemaId: "state", Schema: avroSchema(avroOne)}); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for range 5 {
+			r, err := service.CommitSchema(t.Context(), &pubsubpb.CommitSchemaRequest{Name: testSchema, Schema: avroSchema(avroOne)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, r.GetRevisionId())
+		}
+		enforce := func(first, last string) (string, error) {
+			m := &pubsubpb.PubsubMessage{Data: []byte(`{"name":"x"}`)}
+			set := &pubsubpb.SchemaSettings{Schema: testSchema, Encoding: pubsubpb.Encoding_JSON, FirstRevisionId: first, LastRevisionId: last}
+			err := b.schemas.enforce(set, []*pubsubpb.PubsubMessage{m})
+			return m.GetAttributes()[attributeSchemaRevision], err
+		}
+		if got, err := enforce("", ""); got != ids[4] || err != nil {
+			t.Errorf("followed %q, %v; want the last of %q", got, err, ids)
+		}
+		if got, err := enforce(ids[1], ids[3]); got != ids[3] || err != nil {
+			t.Errorf("followed %q, %v; want the fourth of %q", got, err, ids)
+		}
+		for _, ends := range [][2]string{{ids[3], ids[1]}, {"x", ""}, {"", "x"}} {
+			if _, err := enforce(ends[0], ends[1]); status.Code(err) != codes.NotFound {
+				t.Errorf("from %s to %s: %v", ends[0], ends[1], err)
+			}
+		}
+		seen, token := "", ""
+		for more := true; more; more = token != "" {
+			part, err := service.ListSchemaRevisions(t.Context(), &pubsubpb.ListSchemaRevisionsRequest{Name: testSchema, PageSize: 1, PageToken: token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen += " " + revisionIDs(part.GetSchemas())
+			token = part.GetNextPageToken()
+		}
+		if !strings.HasSuffix(seen, " "+strings.Join(ids, " ")) {
+			t.Errorf("listed %s, want %q at the end", seen, ids)
+		}
+	})
+}
+
 // However creates and deletes fall together, no topic keeps the name of a schema
 // that is gone, and no revision is lost.
 func TestE01SchemaChangesAreAtomic(t *testing.T) {
 	b := newBroker()
 	p, service := publisher{b}, schemas{b}
+	if err := b.createTopic(&pubsubpb.Topic{Name: testTopic}); err != nil {
+		t.Fatal(err)
+	}
 	r, err := newRevision(testSchema, avroSchema(avroOne))
 	if err != nil {
 		t.Fatal(err)
@@ -266,11 +339,20 @@ func TestE01SchemaChangesAreAtomic(t *testing.T) {
 		if _, err := b.schemas.create(&revision{pb: proto.CloneOf(r.pb), compiled: r.compiled}); err != nil {
 			t.Fatal(err)
 		}
+		set := &pubsubpb.SchemaSettings{Schema: testSchema, Encoding: pubsubpb.Encoding_JSON}
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() {
-				set := &pubsubpb.SchemaSettings{Schema: testSchema, Encoding: pubsubpb.Encoding_JSON}
 				_, err := p.CreateTopic(t.Context(), &pubsubpb.Topic{Name: fmt.Sprintf("%s/topics/t%d-%d", testProject, round, i), SchemaSettings: set})
+				if err != nil && status.Code(err) != codes.NotFound {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				_, err := p.UpdateTopic(t.Context(), &pubsubpb.UpdateTopicRequest{
+					Topic:      &pubsubpb.Topic{Name: testTopic, SchemaSettings: set},
+					UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"schema_settings"}},
+				})
 				if err != nil && status.Code(err) != codes.NotFound {
 					t.Error(err)
 				}
@@ -289,7 +371,7 @@ func TestE01SchemaChangesAreAtomic(t *testing.T) {
 		})
 		wg.Wait()
 		for _, topic := range b.allTopics() {
-			if topic.GetSchemaSettings().GetSchema() != deletedSchema {
+			if set := topic.GetSchemaSettings(); set != nil && set.GetSchema() != deletedSchema {
 				t.Fatalf("topic %v", topic)
 			}
 		}

@@ -120,7 +120,7 @@ func TestE04FilterErrorsNameThePlace(t *testing.T) {
 	if _, err := Parse(strings.Repeat("(", 32) + `attributes:a` + strings.Repeat(")", 32)); err != nil {
 		t.Errorf("32 parentheses: %v", err)
 	}
-	if _, err := Parse(strings.Repeat("(attributes:a)OR ", 14) + `attributes:a`); err != nil {
+	if _, err := parse(strings.Repeat("(attributes:a) OR ", 40) + `attributes:a`); err != nil {
 		t.Errorf("many parentheses side by side: %v", err)
 	}
 }

@@ -60,7 +60,18 @@ func parseProto(definition string) (protoreflect.MessageDescriptor, error) {
 	if n := file.Messages().Len(); n != 1 {
 		return nil, fmt.Errorf("it has %d message types at the top level: want exactly one", n)
 	}
-	return file.Messages().Get(0), nil
+	message := file.Messages().Get(0)
+	if isWellKnown(string(file.Package())) || isWellKnown(string(message.FullName())) {
+		return nil, errors.New("names in google.protobuf are taken")
+	}
+	return message, nil
+}
+
+// isWellKnown reports whether a name is, or is in, the package whose types the
+// library knows by name: it reads their JSON in forms of their own, and panics
+// when a type of such a name has other fields.
+func isWellKnown(name string) bool {
+	return name == "google.protobuf" || strings.HasPrefix(name, "google.protobuf.")
 }
 
 // checkProtoDepth refuses definitions whose brackets nest too deep. What the
