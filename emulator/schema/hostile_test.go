@@ -175,3 +175,16 @@ func TestE01SchemaHostileRevisionsAreBounded(t *testing.T) {
 		t.Errorf("allocated %d MB", cost>>20)
 	}
 }
+
+func TestE01SchemaPanicOfALibraryIsAnError(t *testing.T) {
+	s := &Schema{panicking{}}
+	if err := s.Validate(pubsubpb.Encoding_JSON, nil); err == nil || !strings.Contains(err.Error(), "a bug") {
+		t.Errorf("a panic became %v", err)
+	}
+}
+
+// panicking is a checker with a bug.
+type panicking struct{}
+
+func (panicking) checkJSON([]byte) error   { panic("a bug") }
+func (panicking) checkBinary([]byte) error { panic("a bug") }

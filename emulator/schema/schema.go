@@ -44,12 +44,12 @@ type checker interface {
 
 // Compile checks a definition. The error says what is wrong with it, for people
 // to read.
-func Compile(kind pubsubpb.Schema_Type, definition string) (*Schema, error) {
+func Compile(kind pubsubpb.Schema_Type, definition string) (_ *Schema, err error) {
+	defer recovered(&err)
 	if len(definition) > MaxDefinitionBytes {
 		return nil, fmt.Errorf("definition too large: %d bytes, at most %d", len(definition), MaxDefinitionBytes)
 	}
 	var c checker
-	var err error
 	switch kind {
 	case pubsubpb.Schema_AVRO:
 		c, err = compileAvro(definition)
@@ -65,7 +65,8 @@ func Compile(kind pubsubpb.Schema_Type, definition string) (*Schema, error) {
 }
 
 // Validate says what is wrong with a message.
-func (s *Schema) Validate(encoding pubsubpb.Encoding, data []byte) error {
+func (s *Schema) Validate(encoding pubsubpb.Encoding, data []byte) (err error) {
+	defer recovered(&err)
 	switch encoding {
 	case pubsubpb.Encoding_JSON:
 		return clip(s.checkJSON(data))
@@ -79,11 +80,20 @@ func (s *Schema) Validate(encoding pubsubpb.Encoding, data []byte) error {
 // Compatible says why messages of one definition and the other cannot be read
 // by each other's readers, as successive revisions of a schema must. Both
 // definitions have been compiled before.
-func Compatible(kind pubsubpb.Schema_Type, a, b string) error {
+func Compatible(kind pubsubpb.Schema_Type, a, b string) (err error) {
+	defer recovered(&err)
 	if kind == pubsubpb.Schema_AVRO {
 		return clip(compatibleAvro(a, b))
 	}
 	return clip(compatibleProto(a, b))
+}
+
+// recovered makes an error of a panic in a library that reads what clients send:
+// one definition must not end the server for all.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = clip(fmt.Errorf("it makes its reader panic: %v", r))
+	}
 }
 
 // clip cuts an error to what suits a message: one line, of a length that does
