@@ -26,13 +26,23 @@ const (
 	messageBytes = 200  // a job message of the fleet
 	roundSize    = 1000 // messages pulled and acknowledged in one round
 	rounds       = 12
+
+	shallow, deep = 1_000, 1_000_000 // messages queued
 )
 
 // serveEmulator is the server process: the emulator, and on a second address a
 // service that does nothing, with the same gRPC options.
 func serveEmulator(ctx context.Context) error {
-	runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)) // as the command does
-	s := emulator.New(emulator.Config{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	return serve(ctx, emulator.New(emulator.Config{Log: quietLog()}))
+}
+
+// quietLog is for servers: what goes wrong, and nothing else.
+func quietLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+func serve(ctx context.Context, s *emulator.Server) error {
+	shareCPUs()
 	if err := s.EnsureSubscription(benchSub, benchTopic, 600*time.Second); err != nil {
 		return err
 	}
@@ -60,11 +70,14 @@ func serveEmulator(ctx context.Context) error {
 	return err
 }
 
+// shareCPUs leaves half of the CPUs to the client, as the command does.
+func shareCPUs() { runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)) }
+
 func listen(ctx context.Context) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 }
 
-// echoService answers what it is sent.
+// echoService answers what it is sent, and collects garbage when it is told to.
 var echoService = grpc.ServiceDesc{
 	ServiceName: "bench.Echo",
 	HandlerType: (*any)(nil),
@@ -75,6 +88,14 @@ var echoService = grpc.ServiceDesc{
 			err := decode(in)
 			return in, err
 		},
+	}, {
+		MethodName: "Collect",
+		Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			in := new(wrapperspb.BytesValue)
+			err := decode(in)
+			runtime.GC()
+			return in, err
+		},
 	}},
 }
 
@@ -83,7 +104,7 @@ func emulatorSection(ctx context.Context, r *report) error {
 	// is not the server's speed.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	ratios := map[int]map[int]float64{} // by pullers, then by queued
-	for _, queued := range []int{1_000, 500_000} {
+	for _, queued := range []int{shallow, deep} {
 		if err := measureDepth(ctx, r, queued, ratios); err != nil {
 			return err
 		}
@@ -91,8 +112,13 @@ func emulatorSection(ctx context.Context, r *report) error {
 	for _, pullers := range []int{1, 8} {
 		// Of the ratios, not the rates: a machine that is busier now than it was
 		// at the first depth cancels out.
-		flat := ratios[pullers][500_000] / ratios[pullers][1_000]
-		r.add(fmt.Sprintf("%s, that ratio at 500000 queued against 1000", plural(pullers)), flat, "ratio", atLeast(0.85))
+		flat := ratios[pullers][deep] / ratios[pullers][shallow]
+		r.add(fmt.Sprintf("%s, that ratio at %d queued against %d", plural(pullers), deep, shallow), flat, "ratio", atLeast(0.85))
+	}
+	for _, measure := range []func(context.Context, *report) error{drains, onDisk, starts} {
+		if err := measure(ctx, r); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -110,12 +136,13 @@ func measureDepth(ctx context.Context, r *report, queued int, ratios map[int]map
 	}
 	defer b.close()
 
-	if queued == 1_000 {
+	if queued == shallow {
 		if err := b.latency(ctx, r); err != nil {
 			return err
 		}
 	}
-	if err := b.fill(ctx, r, queued); err != nil {
+	before, full, err := b.fill(ctx, r, queued)
+	if err != nil {
 		return err
 	}
 	for _, pullers := range []int{1, 8} {
@@ -133,7 +160,10 @@ func measureDepth(ctx context.Context, r *report, queued int, ratios map[int]map
 		return err
 	}
 	r.add(fmt.Sprintf("peak memory of the server, %d queued", queued), peak/(1<<20), "MiB", bar{})
-	return nil
+	if queued == shallow { // too few to tell from everything else
+		return nil
+	}
+	return b.empty(ctx, r, queued, before, full)
 }
 
 // An emulatorBench is a server and clients of it, one connection each.
@@ -146,7 +176,7 @@ type emulatorBench struct {
 func newEmulatorBench(server *process, clients int) (*emulatorBench, error) {
 	b := &emulatorBench{server: server}
 	for range clients {
-		for i, conns := range []*[]*grpc.ClientConn{&b.pubsub, &b.echo} {
+		for i, conns := range []*[]*grpc.ClientConn{&b.pubsub, &b.echo}[:len(server.lines)] {
 			conn, err := grpc.NewClient(server.lines[i], grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				b.close()
@@ -164,24 +194,26 @@ func (b *emulatorBench) close() {
 	}
 }
 
-// fill publishes n messages and reports what one of them costs in memory.
-func (b *emulatorBench) fill(ctx context.Context, r *report, n int) error {
-	before, err := b.server.memory("VmRSS")
+// fill publishes n messages and reports what one of them costs in memory. It
+// returns the server's memory before and after, in bytes.
+func (b *emulatorBench) fill(ctx context.Context, r *report, n int) (before, after float64, err error) {
+	before, err = b.server.memory("VmRSS")
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	start := time.Now()
 	if err := b.publish(ctx, n); err != nil {
-		return err
+		return 0, 0, err
 	}
 	took := time.Since(start)
-	after, err := b.server.memory("VmRSS")
-	if err != nil || n < 100_000 { // too few to tell from everything else
-		return err
+	after, err = b.server.memory("VmRSS")
+	if err != nil || n < deep { // too few to tell from everything else
+		return before, after, err
 	}
-	r.add("publish in batches of 1000", float64(n)/took.Seconds(), "messages/s", bar{})
-	r.add(fmt.Sprintf("memory for one queued message of %d bytes", messageBytes), (after-before)/float64(n), "bytes", bar{})
-	return nil
+	r.add(fmt.Sprintf("publish in batches of %d", roundSize), float64(n)/took.Seconds(), "messages/s", bar{})
+	each := (after - before) / float64(n)
+	r.add(fmt.Sprintf("memory for one queued message, beside its %d bytes", messageBytes), each-messageBytes, "bytes", atMost(800))
+	return before, after, nil
 }
 
 func (b *emulatorBench) publish(ctx context.Context, n int) error {

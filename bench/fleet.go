@@ -20,11 +20,9 @@ func fleetSection(ctx context.Context, r *report) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "batchfleet")
-	build := exec.CommandContext(ctx, "go", "build", "-tags", "disable_grpc_modules", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/batchfleet")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, out)
+	binary, err := build(ctx, dir)
+	if err != nil {
+		return err
 	}
 	info, err := os.Stat(binary)
 	if err != nil {
@@ -42,6 +40,17 @@ func fleetSection(ctx context.Context, r *report) error {
 		}
 	}
 	return nil
+}
+
+// build makes the command, as a release has it, in dir.
+func build(ctx context.Context, dir string) (binary string, err error) {
+	binary = filepath.Join(dir, "batchfleet")
+	build := exec.CommandContext(ctx, "go", "build", "-tags", "disable_grpc_modules", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/batchfleet")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return binary, nil
 }
 
 // overhead compares one slot and eight with the bare loop, in turns.

@@ -35,8 +35,10 @@ var sections = []section{
 // servers are what this program can be instead of a bench, by its first
 // argument. They end with ctx.
 var servers = map[string]func(ctx context.Context) error{
-	"serve-emulator": serveEmulator,
-	"read-pdf":       servePDF,
+	"serve-emulator":         serveEmulator,
+	"serve-emulator-on-disk": serveEmulatorOnDisk,
+	"serve-pstest":           servePstest,
+	"read-pdf":               servePDF,
 }
 
 func main() {
