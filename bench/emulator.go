@@ -197,7 +197,7 @@ func (b *emulatorBench) close() {
 // fill publishes n messages and reports what one of them costs in memory. It
 // returns the server's memory before and after, in bytes.
 func (b *emulatorBench) fill(ctx context.Context, r *report, n int) (before, after float64, err error) {
-	before, err = b.server.memory("VmRSS")
+	before, err = b.server.memory("RssAnon")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -206,7 +206,7 @@ func (b *emulatorBench) fill(ctx context.Context, r *report, n int) (before, aft
 		return 0, 0, err
 	}
 	took := time.Since(start)
-	after, err = b.server.memory("VmRSS")
+	after, err = b.server.memory("RssAnon")
 	if err != nil || n < deep { // too few to tell from everything else
 		return before, after, err
 	}

@@ -67,7 +67,7 @@ func (b *emulatorBench) empty(ctx context.Context, r *report, n int, before, ful
 func (b *emulatorBench) leastMemory(calm time.Duration) (least float64, took time.Duration, err error) {
 	least = math.Inf(1)
 	for start := time.Now(); time.Since(start) < took+calm; pause(50 * time.Millisecond) {
-		now, err := b.server.memory("VmRSS")
+		now, err := b.server.memory("RssAnon")
 		if err != nil {
 			return 0, 0, err
 		}

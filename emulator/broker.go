@@ -20,6 +20,7 @@ type broker struct {
 	epoch  time.Time     // where its clock starts
 	lastID atomic.Uint64 // of a message
 	log    recorder
+	load   *load
 
 	schemas *schemaStore
 
@@ -40,6 +41,7 @@ type subscription struct {
 func newBroker() *broker {
 	b := &broker{
 		epoch:     time.Now(),
+		load:      newLoad(),
 		schemas:   newSchemaStore(),
 		topics:    make(map[string]*topic),
 		subs:      make(map[string]*subscription),
@@ -195,6 +197,7 @@ func (b *broker) checkDeadLetterTopic(pb *pubsubpb.Subscription) error {
 // newQueue returns a queue that the broker looks after.
 func (b *broker) newQueue(s settings, name string) *queue {
 	q := newQueue(b.epoch, s)
+	q.load = b.load
 	q.log = b.log.of(q.instance)
 	q.bury = func(m *message, deliveries int32) error { return b.bury(q, name, m, deliveries) }
 	return q

@@ -197,6 +197,7 @@ func (q *queue) drop(it *item) {
 	}
 	it.state = gone
 	q.order.remove(it)
+	q.load.remove(it.msg)
 	q.leaveLane(it)
 }
 

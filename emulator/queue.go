@@ -31,6 +31,7 @@ type queue struct {
 	epoch    time.Time // where its clock starts, the broker's
 	instance uint64    // tells its ack ids from those of any other queue
 	log      queueLog  // what must survive the process
+	load     *load     // shared by all queues of a broker
 	// bury publishes a message to the dead-letter topic, with what its last
 	// delivery says of it. It is called without the lock.
 	bury func(m *message, deliveries int32) error
@@ -72,6 +73,7 @@ func newQueue(epoch time.Time, s settings) *queue {
 	return &queue{
 		epoch:    epoch,
 		instance: rand.Uint64(),
+		load:     newLoad(),
 		settings: s,
 		order:    itemList{which: inOrder},
 		kept:     itemList{which: inOrder},
@@ -123,6 +125,7 @@ func (q *queue) publish(msgs []*message) {
 func (q *queue) add(m *message) {
 	it := &item{msg: m}
 	q.order.pushBack(it)
+	q.load.add(m)
 	q.line(it)
 }
 

@@ -94,6 +94,7 @@ func (q *queue) restore(items []*item) {
 		}
 		state := it.state
 		q.order.pushBack(it)
+		q.load.add(it.msg)
 		q.line(it)
 		if state == available || state == behind {
 			continue

@@ -95,6 +95,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 	var running sync.WaitGroup
 	running.Go(func() { s.keepShort(ctx) })
+	running.Go(func() { s.broker.load.trim(ctx) })
 	running.Go(func() {
 		<-ctx.Done()
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
