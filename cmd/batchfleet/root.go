@@ -22,7 +22,7 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		devCommand(), workerCommand(), emulatorCommand(),
 		submitCommand(), statusCommand(), watchCommand(), cancelCommand(), logsCommand(), listCommand(),
-		pdfCommand(), doctorCommand(), versionCommand(),
+		pdfCommand(), doctorCommand(), healthcheckCommand(), versionCommand(),
 	)
 	return root
 }

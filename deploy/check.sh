@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Checks images, compose file and manifests as far as that goes without a
+# container engine, a cluster or an account. It installs nothing: it needs Go, Debian's
+# packages file, util-linux and coreutils, and deploy/requirements.txt in the Python
+# that PYTHON names. Root, or sudo, is needed for the empty root.
+#
+#   python3 -m venv VENV && VENV/bin/pip install -r deploy/requirements.txt
+#   PYTHON=VENV/bin/python deploy/check.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+sudo=; [ "$(id -u)" = 0 ] || sudo=sudo
+work=$(mktemp -d)
+emulator=
+end() {
+  if [ -n "$emulator" ]; then kill "$emulator" && wait "$emulator" || true; fi
+  $sudo rm -rf "$work"
+}
+trap end EXIT
+step() { printf '\n-- %s\n' "$*"; }
+fail() { printf 'deploy/check.sh: %s\n' "$*" >&2; exit 1; }
+
+step tools
+for tool in go file unshare chroot timeout; do
+  command -v "$tool" >/dev/null || fail "$tool is missing"
+done
+"$python" -c 'import yaml, kubernetes_validate, cloudcoil.models.keda' ||
+  fail "packages of deploy/requirements.txt are missing: set PYTHON to a Python that has them"
+hadolint=$("$python" -c 'import sysconfig; print(sysconfig.get_path("scripts"))')/hadolint
+"$hadolint" --version
+
+step Dockerfiles
+"$hadolint" Dockerfile frontend/Dockerfile
+# What make build says must hold for the image, too.
+for flag in CGO_ENABLED=0 '-tags disable_grpc_modules' -trimpath '-s -w -X main.version='; do
+  make -n build | grep -qFe "$flag" || fail "make build has no $flag; Dockerfile has"
+  grep -qFe "$flag" Dockerfile || fail "Dockerfile has no $flag; make build has"
+done
+go=$(awk '$1 == "go" {split($2, v, "."); print v[1] "." v[2]}' go.mod)
+grep -q "golang:$go-" Dockerfile || fail "Dockerfile builds with another Go than $go of go.mod"
+# The packages that the binary is made of must be let into the build.
+for package in $(go list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}' ./cmd/batchfleet | cut -d/ -f4 | sort -u); do
+  grep -qx "!$package" .dockerignore || fail ".dockerignore keeps package $package out of the build"
+done
+
+step compose file
+# The parser that docker compose itself uses.
+go run github.com/compose-spec/compose-go/v2/cmd@v2.16.2 docker-compose.yml >"$work/compose.yml"
+echo "docker-compose.yml: $(grep -c . "$work/compose.yml") lines when resolved"
+
+step binary
+CGO_ENABLED=0 go build -tags disable_grpc_modules -trimpath -ldflags '-s -w -X main.version=check' -o "$work/root/batchfleet" ./cmd/batchfleet
+file "$work/root/batchfleet"
+file "$work/root/batchfleet" | grep -q 'statically linked' || fail "the binary is not static"
+
+step manifests
+"$python" deploy/manifests.py "$work/root/batchfleet"
+
+step empty root
+# As in the image: the binary, certificates, and directories to write to. The
+# root is read-only, the user has a number and no name.
+root=$work/root
+mkdir -p "$root"/{etc/ssl/certs,data,tmp,work,proc,dev}
+cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+cp pdf/testdata/groff.pdf "$root/"
+touch "$root/dev/null"
+chmod 755 "$work" "$root"
+cat >"$work/enter" <<'ENTER'
+set -e
+mount --bind "$1" "$1"
+for dir in data tmp work; do mount -t tmpfs -o mode=1777,size=64m none "$1/$dir"; done
+mount -t proc none "$1/proc"
+mount --bind /dev/null "$1/dev/null"
+mount -o remount,bind,ro "$1"
+root=$1; shift
+exec chroot --userspec=65532:65532 --groups= "$root" "$@"
+ENTER
+prepare() { # VAR=VALUE… -- ARGUMENT… into the array cmd
+  local vars=()
+  while [ "$1" != -- ]; do vars+=("$1"); shift; done
+  shift
+  cmd=(timeout 120 $sudo env -i PATH="$PATH" "${vars[@]}" unshare --mount --pid --fork --kill-child bash "$work/enter" "$root" /batchfleet "$@")
+}
+in_root() { prepare "$@"; "${cmd[@]}"; }
+in_root -- version
+in_root LOCAL_STORAGE_PATH=/data WORK_DIR=/work -- dev /groff.pdf
+# Nothing can be written but where it should be, and the binary says so.
+if out=$(in_root LOCAL_STORAGE_PATH=/elsewhere -- dev /groff.pdf 2>&1); then fail "a read-only root was written to: $out"; fi
+grep -q 'LOCAL_STORAGE_PATH /elsewhere: .*read-only file system' <<<"$out" || fail "unclear about a read-only root: $out"
+# A service, and what asks for its health.
+prepare -- emulator --addr 127.0.0.1:0 --data-dir /data --topic jobs --subscription jobs
+"${cmd[@]}" >"$work/said" 2>&1 &
+emulator=$!
+addr=
+for _ in $(seq 100); do
+  addr=$(sed -n 's/^emulator listens on //p' "$work/said")
+  [ -z "$addr" ] || break
+  sleep 0.1
+done
+[ -n "$addr" ] || fail "the emulator did not start: $(cat "$work/said")"
+in_root -- healthcheck "$addr"
+in_root EMULATOR_ADDR="$addr" HTTP_ADDR=127.0.0.1:1 -- healthcheck
+if in_root -- healthcheck 127.0.0.1:1 2>/dev/null; then fail "nobody is healthy"; fi
+step passed
