@@ -97,12 +97,29 @@ func (p *Pages) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress
 	r.spool = &spool{dir: p.Dir, store: p.Store, job: job.ID, input: r.fetched.sha256}
 	defer func() { r.spool.remove() }()
 	result, err := r.pages(ctx)
+	if errors.Is(context.Cause(ctx), jobs.ErrDrained) {
+		r.lastCheckpoint(ctx)
+	}
 	if final(ctx, err) {
 		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
 		r.spool.forget(tidy)
 	}
 	return result, err
+}
+
+// lastWordTime is what a worker that is out of time leaves for a checkpoint: it
+// waits half a second for a handler that it has told to stop.
+const lastWordTime = 400 * time.Millisecond
+
+// lastCheckpoint saves what a worker that stops has done, for the next one. If
+// that does not work in the time there is, the next one does it again.
+func (r *run) lastCheckpoint(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWordTime)
+	defer cancel()
+	if err := r.spool.checkpoint(ctx); err != nil {
+		r.Log.WarnContext(ctx, "cannot save the pages of a job that is handed back", "job", r.job.ID, "err", err)
+	}
 }
 
 // tidyTime bounds what a job that has ended spends on deleting its checkpoints.

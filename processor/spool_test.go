@@ -115,13 +115,35 @@ func TestF45SeveralDeathsInARow(t *testing.T) {
 		d := newDesk(t, e)
 		for range 3 {
 			ctx, kill := context.WithCancelCause(t.Context())
-			time.AfterFunc(40*time.Second, func() { kill(jobs.ErrDrained) })
-			if _, err := d.run(ctx, jobs.Job{ID: "j"}); !errors.Is(err, jobs.ErrDrained) {
+			time.AfterFunc(40*time.Second, func() { kill(jobs.ErrLeaseLost) })
+			if _, err := d.run(ctx, jobs.Job{ID: "j"}); !errors.Is(err, jobs.ErrLeaseLost) {
 				t.Fatal(err)
 			}
 		}
 		d.mustRun(t, jobs.Job{ID: "j"})
 		if want := []int{1, 9, 17, 25}; !slices.Equal(e.from, want) {
+			t.Errorf("attempts began at pages %v, want %v", e.from, want)
+		}
+		if r := d.records(t); len(r) != 30 || r[29].Page != 30 {
+			t.Errorf("%d pages", len(r))
+		}
+	})
+}
+
+// Stopping a fleet must not cost the work since the last checkpoint.
+func TestF17DrainedJobGoesOnAtTheNextPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &book{pages: 30, took: 4 * time.Second}
+		d := newDesk(t, e)
+		for range 2 {
+			ctx, drain := context.WithCancelCause(t.Context())
+			time.AfterFunc(42*time.Second, func() { drain(jobs.ErrDrained) })
+			if _, err := d.run(ctx, jobs.Job{ID: "j"}); !errors.Is(err, jobs.ErrDrained) {
+				t.Fatal(err)
+			}
+		}
+		d.mustRun(t, jobs.Job{ID: "j"})
+		if want := []int{1, 11, 21}; !slices.Equal(e.from, want) {
 			t.Errorf("attempts began at pages %v, want %v", e.from, want)
 		}
 		if r := d.records(t); len(r) != 30 || r[29].Page != 30 {
