@@ -15,6 +15,7 @@ import threading
 import time
 
 import grpc
+from google import pubsub_v1 as low_level
 from google.api_core import exceptions
 from google.cloud import pubsub_v1
 from google.cloud.pubsub_v1 import types
@@ -47,8 +48,8 @@ def subscription(to, suffix="", **fields):
     return subscriber.create_subscription(request=request).name
 
 
-def publish(to, *data, client=publisher, **attributes):
-    futures = [client.publish(to, d.encode(), **attributes) for d in data]
+def publish(to, *data, **attributes):
+    futures = [publisher.publish(to, d.encode(), **attributes) for d in data]
     return [f.result(timeout=SOON) for f in futures]
 
 
@@ -191,9 +192,10 @@ def extend():
     first = {r.message.data: r for r in pull(s, 2)}
     start = time.monotonic()
     modack(s, 60, first[b"kept"])
-    again = pull(s, 2, seconds=12)
+    again = pull(s, 1, seconds=20)
     took = time.monotonic() - start
-    equal(texts(again), ["lost"], f"messages within {took:.1f} s of a lease of 10 s, one of them extended")
+    equal(texts(again + pull_now(s)), ["lost"], "messages after a lease of 10 s, one of them extended")
+    equal(took > 9, True, f"the lease of 10 s ended after {took:.1f} s")
     modack(s, 0, first[b"kept"])
     back = pull(s, 1, seconds=5)
     equal(texts(back), ["kept"], "after the lease was given up")
@@ -207,7 +209,7 @@ def client_extends():
     publish(t, "slow")
     stream = Stream(s, act=lambda m: None)
     stream.need(1)
-    equal(stream.wait(2, seconds=22), False, "delivered twice while its handler ran for two leases")
+    equal(stream.wait(2, seconds=15), False, "delivered twice while its handler ran for longer than a lease")
     equal(stream.messages[0].ack_with_response().result(timeout=SOON), sub_exceptions.AcknowledgeStatus.SUCCESS, "ack")
     stream.close()
     equal(pull_now(s), [], "messages after the ack")
@@ -216,13 +218,13 @@ def client_extends():
 @scenario
 def nack():
     t = topic()
-    s = subscription(t, dead_letter_policy={"dead_letter_topic": topic("-dead"), "max_delivery_attempts": 5})
+    policy = {"dead_letter_topic": topic("-dead"), "max_delivery_attempts": 5}
+    # The lease is far longer than the test: what comes back comes from the nack.
+    s = subscription(t, dead_letter_policy=policy, ack_deadline_seconds=600)
     publish(t, "x")
-    start = time.monotonic()
     stream = Stream(s, act=lambda m: m.ack() if m.delivery_attempt == 3 else m.nack())
     stream.need(3)
     equal([m.delivery_attempt for m in stream.messages], [1, 2, 3], "delivery attempts")
-    equal(time.monotonic() - start < 8, True, "came back before a lease could have ended")
     stream.close()
 
 
@@ -385,7 +387,7 @@ def exactly_once():
         "unary ack with a stale ack id",
     )
     equal(
-        list(e.error_info.metadata.items()), [(first.ack_id, "PERMANENT_FAILURE_INVALID_ACK_ID")], "metadata of the error"
+        dict(e.metadata), {first.ack_id: "PERMANENT_FAILURE_INVALID_ACK_ID"}, "metadata of the error"
     )
     equal(pull_now(s), [], "messages after the ack")
 
@@ -501,11 +503,11 @@ def large():
 def batch():
     t = topic()
     s = subscription(t)
-    thousand = pubsub_v1.PublisherClient(
-        batch_settings=types.BatchSettings(max_messages=1000, max_bytes=9_000_000, max_latency=SOON)
-    )
     want = [f"message {i}" for i in range(1000)]
-    equal(len(set(publish(t, *want, client=thousand))), 1000, "message ids")
+    # The high-level client sends a full batch only when one more message comes.
+    request = {"topic": t, "messages": [{"data": w.encode()} for w in want]}
+    ids = low_level.PublisherClient().publish(request=request, timeout=SOON).message_ids
+    equal(len(set(ids)), 1000, "message ids")
     got = pull(s, 1000)
     equal(texts(got), sorted(want), "messages")
     ack(s, *got)

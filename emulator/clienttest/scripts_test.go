@@ -20,6 +20,7 @@ var scenarios = []string{
 	"client_extends", "extend", "restart",
 	"publish_and_pull", "stream_with_room_for_one", "stream_many", "large", "batch",
 	"update_with_mask", "lists", "detach", "delete_while_streaming",
+	"nack", "order", "filter", "dead_letter", "seek", "snapshot", "exactly_once",
 }
 
 func TestE03PythonClient(t *testing.T) {
