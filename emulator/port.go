@@ -23,6 +23,8 @@ type port struct {
 	toHTTP  *handover
 	servers sync.WaitGroup // the two servers' Serve
 	web     sync.WaitGroup // HTTP connections, each until its handler has returned
+	// unfinished is what requests on all connections may hold while they arrive.
+	unfinished allowance
 
 	mu       sync.Mutex
 	stopped  bool
@@ -40,7 +42,7 @@ func newPort(ctx context.Context, log *slog.Logger, addr net.Addr, g *grpc.Serve
 		fresh:  make(map[net.Conn]struct{}),
 	}
 	p.http = &http.Server{
-		Handler:           h,
+		Handler:           p.metered(h),
 		ReadHeaderTimeout: prefaceWait,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -55,6 +57,16 @@ func newPort(ctx context.Context, log *slog.Logger, addr net.Addr, g *grpc.Serve
 	p.servers.Go(func() { p.report(ctx, "grpc", p.grpc.Serve(p.toGRPC)) })
 	p.servers.Go(func() { p.report(ctx, "http", p.http.Serve(p.toHTTP)) })
 	return p
+}
+
+// metered returns h with bodies that count as unfinished until it returns.
+func (p *port) metered(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m := meter{from: &p.unfinished}
+		defer func() { _ = m.set(0) }()
+		r.Body = &meteredBody{r.Body, &m}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // report logs why a server ended, unless it was told to.
@@ -124,7 +136,7 @@ func (p *port) dispatch(conn net.Conn) bool {
 		return false
 	}
 	if http2 {
-		return p.toGRPC.put(known)
+		return p.toGRPC.put(newMeteredConn(known, p.log, &p.unfinished))
 	}
 	p.web.Add(1)
 	if !p.toHTTP.put(known) {

@@ -170,6 +170,9 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, status.Errorf(codes.InvalidArgument, "Request payload size exceeds the limit: %d bytes.", maxBodyBytes)
 	}
+	if errors.Is(err, errUnfinished) {
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "read body: %v", err)
 	}

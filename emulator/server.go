@@ -139,6 +139,8 @@ func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxConcurrentStreams(10_000),
+		// Of one call. gRPC's own limit is 16 MB, for each of all those calls.
+		grpc.MaxHeaderListSize(16 << 10),
 		// Fixed windows: to find good ones gRPC would ping the client back for
 		// nearly every request, a tenth of what a small call costs on loopback.
 		grpc.StaticStreamWindowSize(1 << 20),
