@@ -85,12 +85,19 @@ func (r *rig) overGRPC() []option.ClientOption {
 // dial returns a plain connection, without the retries of Google's clients.
 func (r *rig) dial(t *testing.T) *grpc.ClientConn {
 	t.Helper()
+	conn := r.connectGRPC(t)
+	t.Cleanup(func() { closeIt(t, conn) })
+	return conn
+}
+
+// connectGRPC is dial for a caller that closes the connection.
+func (r *rig) connectGRPC(t *testing.T) *grpc.ClientConn {
+	t.Helper()
 	conn, err := grpc.NewClient(r.addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeIt(t, conn) })
 	return conn
 }
 
