@@ -112,7 +112,7 @@ func (q *queue) take(now time.Duration, w *waiter, most int) []delivery {
 	for size := 0; len(got) < most; {
 		it := q.next()
 		size += it.msg.size
-		if !w.flow.fits(it.msg.size) || len(got) > 0 && size > maxPullBytes {
+		if !w.flow.fits(it.msg.size) || len(got) > 0 && size > w.maxBytes {
 			break
 		}
 		if got == nil {

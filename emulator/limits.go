@@ -21,6 +21,10 @@ const (
 	maxPullCount = 1000       // messages in one answer
 	maxPullBytes = 10_000_000 // message bytes in one answer, unless one message alone is larger
 
+	// maxStreamBytes bounds one answer on a stream in place of maxPullBytes. It is
+	// ours: two answers at a time are kept for a client that does not read.
+	maxStreamBytes = 1 << 20
+
 	// maxAckIDs is ours: Google bounds the request at 512 KiB, which its Go
 	// client reads as 2500 ids and its Node client as 3000.
 	maxAckIDs = 10_000

@@ -63,6 +63,7 @@ func (s subscriber) open(ctx context.Context, call pubsubpb.Subscriber_Streaming
 		return nil, err
 	}
 	w := newWaiter(maxPullCount, ctx.Err)
+	w.maxBytes = maxStreamBytes
 	w.lease = lease
 	w.flow = &flow{
 		maxCount: int(max(first.GetMaxOutstandingMessages(), 0)),

@@ -9,10 +9,11 @@ import (
 // to be handed. A unary pull makes one; a stream keeps one and asks with it
 // again and again, one ask at a time.
 type waiter struct {
-	max   int           // messages in one hand-over, at least 1
-	lease time.Duration // 0 means the subscription's ack deadline
-	flow  *flow         // nil when nothing bounds what is outstanding
-	gone  func() error  // the puller's ctx.Err: what has gone gets nothing
+	max      int           // messages in one hand-over, at least 1
+	maxBytes int           // of them together, unless one alone is larger
+	lease    time.Duration // 0 means the subscription's ack deadline
+	flow     *flow         // nil when nothing bounds what is outstanding
+	gone     func() error  // the puller's ctx.Err: what has gone gets nothing
 	// got receives one hand-over for each ask that had to wait, and is closed
 	// when the queue is. It has room for one, so handing over never blocks.
 	got chan []delivery
@@ -22,7 +23,7 @@ type waiter struct {
 }
 
 func newWaiter(most int, gone func() error) *waiter {
-	return &waiter{max: most, gone: gone, got: make(chan []delivery, 1)}
+	return &waiter{max: most, maxBytes: maxPullBytes, gone: gone, got: make(chan []delivery, 1)}
 }
 
 // wait puts w at the end of l.

@@ -365,6 +365,25 @@ func TestE03GoHighLevelGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
+func TestE07StreamsSendLittleAtATime(t *testing.T) {
+	const count, size = 20, 300_000
+	g := startGo(t, &pubsubpb.Subscription{AckDeadlineSeconds: 60})
+	for range count {
+		g.send(t, &pubsub.Message{Data: make([]byte, size)})
+	}
+	stream := must(g.subs.StreamingPull(soon(t)))(t)
+	if err := stream.Send(&pubsubpb.StreamingPullRequest{Subscription: subName, StreamAckDeadlineSeconds: 60}); err != nil {
+		t.Fatal(err)
+	}
+	for got := 0; got < count; {
+		n := len(must(stream.Recv())(t).GetReceivedMessages())
+		if n*size > 1<<20 {
+			t.Errorf("an answer holds %d bytes, want at most 1 MiB: a client that does not read costs that much", n*size)
+		}
+		got += n
+	}
+}
+
 func mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }
 
 // wait waits for done to close.
