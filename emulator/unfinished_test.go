@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -33,10 +34,10 @@ func TestE07IncompleteMessagesAreCounted(t *testing.T) {
 	}{
 		{"a whole message", func(f *http2.Framer) error { return f.WriteData(1, false, whole) }, 0},
 		{"two in a frame", func(f *http2.Framer) error {
-			return f.WriteData(1, false, append(whole[:len(whole):len(whole)], whole...))
+			return f.WriteData(1, false, append(slices.Clip(whole), whole...))
 		}, 0},
 		{"a whole and a part", func(f *http2.Framer) error {
-			return f.WriteData(1, false, append(whole[:len(whole):len(whole)], whole[:300]...))
+			return f.WriteData(1, false, append(slices.Clip(whole), whole[:300]...))
 		}, 300},
 		{"a part", func(f *http2.Framer) error { return f.WriteData(1, false, whole[:500]) }, 500},
 		{"less than a length", func(f *http2.Framer) error { return f.WriteData(1, false, whole[:3]) }, 3},

@@ -196,7 +196,7 @@ func parse(t *testing.T, text string) any {
 
 // find returns the text at a path like receivedMessages.0.ackId.
 func find(v any, path string) string {
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		switch inner := v.(type) {
 		case map[string]any:
 			v = inner[name]

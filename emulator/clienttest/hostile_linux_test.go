@@ -30,9 +30,10 @@ type siege struct {
 	before, files int
 }
 
+// besiege starts a process. Sieges that take all the CPU there is run one after
+// the other, before the tests that run in parallel: those wait for real time.
 func besiege(t *testing.T) *siege {
 	t.Helper()
-	t.Parallel()
 	p := startProcess(t)
 	s := &siege{process: p, before: p.memory(t)}
 	s.serves(t) // opens what it opens only once
@@ -102,6 +103,7 @@ func grpcFrame(tb testing.TB, m proto.Message) []byte {
 }
 
 func TestE07TenThousandHalfOpenConnections(t *testing.T) {
+	t.Parallel()
 	const count = 10_000
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < count+500 {
@@ -229,6 +231,7 @@ func TestE07UnfinishedMessagesOverGRPC(t *testing.T) {
 }
 
 func TestE07SlowReaders(t *testing.T) {
+	t.Parallel()
 	s := besiege(t)
 	pub := pubsubpb.NewPublisherClient(s.dial(t))
 	for range 100 {

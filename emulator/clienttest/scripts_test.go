@@ -93,6 +93,11 @@ func runScenarios(t *testing.T, interpreter, script string, env ...string) {
 			cmd := exec.CommandContext(ctx, interpreter, script, scenario)
 			cmd.Env = append(os.Environ(), append(env, "PUBSUB_EMULATOR_HOST="+r.addr)...)
 			if err := r.talk(t, cmd); err != nil {
+				for _, st := range r.Stats() {
+					if strings.HasSuffix(st.Subscription, "-"+scenario) {
+						t.Logf("the server has %+v", st)
+					}
+				}
 				t.Fatal(err)
 			}
 		})
