@@ -113,14 +113,19 @@ type frameReader struct {
 	left    int // bytes of the frame's payload still to come
 	held    int // bytes of incomplete messages, on all streams
 	partial map[uint32]*partial
+	spare   *partial // for the next stream: most messages come whole, one after the other
 }
+
+// partialBytes is about what it costs to know of one incomplete message. It
+// counts too: a client may begin any number of them that the server has refused.
+const partialBytes = 128
 
 // A partial is an incomplete message on one stream.
 type partial struct {
 	head  [5]byte // gRPC's: a flag and the length
 	begun int     // bytes of head
 	left  int     // bytes of the message still to come
-	held  int
+	held  int     // and partialBytes
 	// opaque streams have padded frames, which no gRPC client sends: all they
 	// hold counts until they end.
 	opaque bool
@@ -177,19 +182,32 @@ func (r *frameReader) data(p []byte) {
 		if len(p) == 0 {
 			return
 		}
-		m = &partial{}
-		if r.partial == nil {
-			r.partial = make(map[uint32]*partial)
-		}
-		r.partial[id] = m
+		m = r.begin(id)
 	}
 	m.opaque = m.opaque || r.has(http2.FlagDataPadded)
 	before := m.held
 	complete := m.take(p)
 	r.held += m.held - before
 	if complete {
+		r.held -= m.held
 		delete(r.partial, id)
+		r.spare = m
 	}
+}
+
+func (r *frameReader) begin(stream uint32) *partial {
+	m := r.spare
+	if m == nil {
+		m = &partial{}
+	}
+	r.spare = nil
+	*m = partial{held: partialBytes}
+	r.held += m.held
+	if r.partial == nil {
+		r.partial = make(map[uint32]*partial)
+	}
+	r.partial[stream] = m
+	return m
 }
 
 // take adds p to the message, and reports whether nothing incomplete is left.
@@ -211,7 +229,7 @@ func (m *partial) take(p []byte) bool {
 		if n > 0 { // the head is complete just now
 			length := binary.BigEndian.Uint32(m.head[1:])
 			if length > maxRequestBytes {
-				m.refused, m.held = true, 0
+				m.refused, m.held = true, partialBytes
 				return false
 			}
 			m.left = int(length)
@@ -221,6 +239,6 @@ func (m *partial) take(p []byte) bool {
 		if m.left > 0 {
 			return false
 		}
-		m.begun, m.held = 0, 0
+		m.begun, m.held = 0, partialBytes
 	}
 }
