@@ -54,11 +54,11 @@ func installed(t *testing.T, variable, path string) string {
 	if err == nil && bytes.Equal(have, pins(t)) {
 		return filepath.Join(dir, path)
 	}
-	const advice = "the pinned client is not installed: run emulator/clienttest/setup.sh, or set %s"
+	const advice = "the pinned client is not installed: run emulator/clienttest/setup.sh %s, or set %s"
 	if os.Getenv("CI") != "" {
-		t.Fatalf(advice, variable)
+		t.Fatalf(advice, dir, variable)
 	}
-	t.Skipf(advice, variable)
+	t.Skipf(advice, dir, variable)
 	return ""
 }
 
