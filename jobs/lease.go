@@ -6,14 +6,24 @@ import "time"
 // queue. Its holder extends it, and ends it with an ack or a nack.
 type Lease struct {
 	ID    string    // the queue's own name for this delivery
-	Job   Job       // what to run
+	Job   Job       // what to run; without an ID when the message names no job, see Invalid
 	Until time.Time // when the queue will give the job to someone else
 	// Delivery counts how often the queue has handed this job out, from 1;
 	// 0 when the queue does not count.
 	Delivery int
-	// Invalid says why the job cannot run, known from its message alone. Such
-	// a lease still has a job id, so that the failure can be recorded.
+	// Invalid says why the job cannot run, known from its message alone. The
+	// failure can be recorded unless the job has no ID.
 	Invalid error
+	Raw     Raw
+}
+
+// Raw is the message behind a lease as the queue carried it, for whoever must
+// pass it on unchanged. It must not be modified.
+type Raw struct {
+	ID         string // the queue's own name for the message, the same in every delivery
+	Queue      string // where it was taken from
+	Data       []byte
+	Attributes map[string]string
 }
 
 // Verdict is the answer to a claim.
@@ -38,5 +48,6 @@ type Claim struct {
 	Attempt int           // which start of the job this is, from 1
 	Crashes int           // earlier starts that ended without a word from their worker
 	State   State         // for Ended: the outcome on record
+	Reason  string        // for Ended as Failed: why, as it is on record
 	Wait    time.Duration // for Busy: how long the other worker's claim still holds
 }

@@ -38,7 +38,7 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	a, _ := v.([]any)
 	switch got := answer(a); got.text(0) {
 	case "ended":
-		c.Verdict, c.State = jobs.Ended, stateOf(got.text(1))
+		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, stateOf(got.text(1)), got.text(2), int(got.number(3))
 	case "busy":
 		c.Verdict, c.Wait = jobs.Busy, time.Duration(got.number(1))*time.Millisecond
 	case "granted":

@@ -23,6 +23,7 @@ var (
 	finishScript  = newScript("log", "job", "finish")
 	releaseScript = newScript("log", "job", "release")
 	cancelScript  = newScript("job", "cancel")
+	requeueScript = newScript("log", "job", "requeue")
 )
 
 type script struct{ text, sha string }

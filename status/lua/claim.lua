@@ -10,13 +10,13 @@
 --       5 head and 6 tail of the "processing" document
 --       7 head and 8 tail of the "canceled" document
 --       9 log line   10 log cap in bytes   11 started_at   12… detail field, value, …
--- Returns {'ended', status} | {'busy', ms left} | {'granted', attempt, crashes}
---       | {'crashloop', attempt, crashes}
-local status, progress = current(KEYS[1])
-if terminal(status) then return {'ended', status} end
-
+-- Returns {'ended', status, error, attempts} | {'busy', ms left}
+--       | {'granted', attempt, crashes} | {'crashloop', attempt, crashes}
+local status, progress, reason = current(KEYS[1])
 local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts', 'crashes')
 local token, attempts, crashes = claim[1], tonumber(claim[3]) or 0, tonumber(claim[4]) or 0
+if terminal(status) then return {'ended', status, reason, attempts} end
+
 local left = (tonumber(claim[2]) or 0) - now()
 if token and token ~= ARGV[1] and left > 0 then return {'busy', left} end
 
@@ -27,7 +27,7 @@ end
 
 if token ~= ARGV[1] then
   attempts = attempts + 1
-  if token then crashes = crashes + 1 end
+  if token and token ~= nobody then crashes = crashes + 1 end
 end
 redis.call('HSET', KEYS[2], 'token', ARGV[1], 'until', now() + ARGV[2], 'attempts', attempts, 'crashes', crashes)
 redis.call('HSET', KEYS[5], 'attempt', attempts, 'crashes', crashes, 'started_at', ARGV[11], unpack(ARGV, 12))

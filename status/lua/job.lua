@@ -1,18 +1,22 @@
--- current returns the status word and the progress on record for a job, or
--- false and 0 when there is none. A value that is not our JSON counts as none:
--- the key is a public contract, so anyone may have written there.
+-- current returns the status word, the progress and the error on record for a
+-- job, or false, 0 and '' when there is none. A value that is not our JSON counts
+-- as none: the key is a public contract, so anyone may have written there.
 local function current(job)
   local raw = redis.pcall('GET', job)
-  if type(raw) ~= 'string' then return false, 0 end
+  if type(raw) ~= 'string' then return false, 0, '' end
   local ok, doc = pcall(cjson.decode, raw)
-  if not ok or type(doc) ~= 'table' then return false, 0 end
+  if not ok or type(doc) ~= 'table' then return false, 0, '' end
   local progress = tonumber(doc.progress) or 0
-  return doc.status or false, math.floor(progress)
+  return doc.status or false, math.floor(progress), type(doc.error_msg) == 'string' and doc.error_msg or ''
 end
 
 local function terminal(status)
   return status == 'completed' or status == 'failed' or status == 'canceled'
 end
+
+-- nobody is the token of a job that was queued anew: no worker holds it, none
+-- has died with it, and an attempt from before cannot take its claim back.
+local nobody = '-'
 
 -- now is the server's clock in milliseconds: one clock for all workers.
 local function now()

@@ -1,0 +1,34 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Requeue makes a job that has failed as if it had just been submitted: queued,
+// with fresh counts of attempts and crashes. It returns the state it found. If
+// that is Failed, or 0 for none, the job is now queued anew; in any other state
+// nothing was changed.
+//
+// A job found Queued may be one whose message never left: a caller that was
+// stopped between Requeue and publishing does both again.
+func (s *Store) Requeue(ctx context.Context, job jobs.Job) (jobs.State, error) {
+	now := time.Now()
+	doc := Document{Status: words[jobs.Queued], Message: messageQueued}.text()
+	keys := []string{jobKey(job.ID), claimKey(job.ID), cancelKey(job.ID), logKey(job.ID), detailKey(job.ID)}
+	args := append([]any{ttlSeconds, doc, "queued again after a failure", s.LogCap}, s.jobFields(job)...)
+	v, err := s.run(ctx, requeueScript, keys, args, func(pipe redis.Pipeliner) { index(ctx, pipe, job.ID, now) })
+	if err != nil {
+		return 0, unavailable(fmt.Sprintf("requeue job %s", job.ID), err)
+	}
+	word, _ := v.(string)
+	if state := stateOf(word); state != 0 || word == "" {
+		return state, nil
+	}
+	return 0, unavailable(fmt.Sprintf("requeue job %s", job.ID), fmt.Errorf("unexpected answer %v", v))
+}

@@ -1,0 +1,145 @@
+package status_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// end claims a job and records how it ended.
+func end(t *testing.T, s *status.Store, id jobs.ID, o jobs.Outcome) {
+	t.Helper()
+	c := claim(t, s, id, time.Minute, jobs.Granted)
+	if got, err := s.Finish(t.Context(), c, o); err != nil || got != o.State {
+		t.Fatalf("finish %s: %v, %v", id, got, err)
+	}
+}
+
+func requeue(t *testing.T, s *status.Store, id jobs.ID, want jobs.State) {
+	t.Helper()
+	if got, err := s.Requeue(t.Context(), jobs.Job{ID: id, Kind: "mock"}); err != nil || got != want {
+		t.Fatalf("requeue of %s found %v, %v; want %v", id, got, err, want)
+	}
+}
+
+func TestF13RequeuedJobStartsAnew(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newStore(rdb, "w1")
+		s.MaxCrashes = 2
+		for range 2 { // crashes
+			claim(t, s, "a", time.Minute, jobs.Granted)
+			rdb.HSet(t.Context(), "{job:a}:claim", "until", 0) // it falls silent
+		}
+		c := claim(t, s, "a", time.Minute, jobs.CrashLoop)
+		if _, err := s.Finish(t.Context(), c, jobs.Outcome{State: jobs.Failed, Reason: "worker crashed 2 times"}); err != nil {
+			t.Fatal(err)
+		}
+		age(t, rdb)
+		requeue(t, s, "a", jobs.Failed)
+		wantDocument(t, rdb, "a", "queued", 0, "Waiting for a worker...", "", "")
+		e, err := s.Get(t.Context(), "a")
+		if err != nil || e.Detail.Attempt != 0 || e.Detail.Crashes != 0 || !e.Detail.Finished.IsZero() || e.Detail.Kind != "mock" {
+			t.Errorf("detail %+v, %v; want that of a job just submitted", e.Detail, err)
+		}
+		again := claim(t, s, "a", time.Minute, jobs.Granted)
+		if again.Attempt != 1 || again.Crashes != 0 {
+			t.Errorf("attempt %d after %d crashes, want the first after none", again.Attempt, again.Crashes)
+		}
+		if _, err := s.Finish(t.Context(), again, jobs.Outcome{State: jobs.Succeeded}); err != nil {
+			t.Fatal(err)
+		}
+		if n := rdb.HGet(t.Context(), "{job:a}:claim", "outcomes").Val(); n != "1" {
+			t.Errorf("%s outcomes on record, want 1", n)
+		}
+		lines, err := s.Log(t.Context(), "a", "", 100)
+		if err != nil || len(lines) < 6 || !strings.Contains(lines[0].Text, "attempt 1 started") {
+			t.Errorf("log %v, %v; want it to go on from before", lines, err)
+		}
+	})
+}
+
+func TestF13OnlyFailedAndUnknownJobsAreRequeued(t *testing.T) {
+	tests := []struct {
+		name  string
+		setup func(*testing.T, *status.Store, *redis.Client)
+		want  jobs.State
+	}{
+		{"unknown", func(*testing.T, *status.Store, *redis.Client) {}, 0},
+		{"failed", func(t *testing.T, s *status.Store, _ *redis.Client) {
+			end(t, s, "a", jobs.Outcome{State: jobs.Failed, Reason: "broken"})
+		}, jobs.Failed},
+		{"not our text", func(t *testing.T, _ *status.Store, rdb *redis.Client) { rdb.Set(t.Context(), "job:a", "noise", 0) }, 0},
+		{"a word we do not know", func(t *testing.T, _ *status.Store, rdb *redis.Client) {
+			rdb.Set(t.Context(), "job:a", `{"status":"lost","progress":3}`, 0)
+		}, 0},
+		{"queued", func(t *testing.T, s *status.Store, _ *redis.Client) {
+			if _, err := s.Submit(t.Context(), jobs.Job{ID: "a"}); err != nil {
+				t.Fatal(err)
+			}
+		}, jobs.Queued},
+		{"running", func(t *testing.T, s *status.Store, _ *redis.Client) { claim(t, s, "a", time.Minute, jobs.Granted) }, jobs.Running},
+		{"running though its status is gone", func(t *testing.T, s *status.Store, rdb *redis.Client) {
+			claim(t, s, "a", time.Minute, jobs.Granted)
+			rdb.Del(t.Context(), "job:a")
+		}, jobs.Running},
+		{"succeeded", func(t *testing.T, s *status.Store, _ *redis.Client) {
+			end(t, s, "a", jobs.Outcome{State: jobs.Succeeded})
+		}, jobs.Succeeded},
+		{"canceled", func(t *testing.T, s *status.Store, _ *redis.Client) {
+			end(t, s, "a", jobs.Outcome{State: jobs.Canceled})
+		}, jobs.Canceled},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, rdb *redis.Client) {
+				s := newStore(rdb, "w1")
+				tt.setup(t, s, rdb)
+				before := rdb.Get(t.Context(), "job:a").Val()
+				requeue(t, s, "a", tt.want)
+				if anew := tt.want == 0 || tt.want == jobs.Failed; anew {
+					wantDocument(t, rdb, "a", "queued", 0, "Waiting for a worker...", "", "")
+					claim(t, s, "a", time.Minute, jobs.Granted)
+				} else if after := rdb.Get(t.Context(), "job:a").Val(); after != before {
+					t.Errorf("the status became %s, want it left alone: %s", after, before)
+				}
+			})
+		})
+	}
+}
+
+func TestF13AttemptFromBeforeARequeueWritesNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newStore(rdb, "w1")
+		stale := claim(t, s, "a", time.Minute, jobs.Granted)
+		rdb.HSet(t.Context(), "{job:a}:claim", "until", 0) // it falls silent
+		end(t, s, "a", jobs.Outcome{State: jobs.Failed, Reason: "broken"})
+		requeue(t, s, "a", jobs.Failed)
+		if err := s.Report(t.Context(), stale, time.Minute, &jobs.Progress{Done: 1, Total: 2}, nil); !errors.Is(err, jobs.ErrLeaseLost) {
+			t.Errorf("report: %v, want ErrLeaseLost", err)
+		}
+		if _, err := s.Finish(t.Context(), stale, jobs.Outcome{State: jobs.Succeeded}); !errors.Is(err, jobs.ErrLeaseLost) {
+			t.Errorf("finish: %v, want ErrLeaseLost", err)
+		}
+		if err := s.Release(t.Context(), stale, "x"); !errors.Is(err, jobs.ErrLeaseLost) {
+			t.Errorf("release: %v, want ErrLeaseLost", err)
+		}
+		wantDocument(t, rdb, "a", "queued", 0, "Waiting for a worker...", "", "")
+	})
+}
+
+func TestF13ClaimOfAFailedJobSaysWhy(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newStore(rdb, "w1")
+		end(t, s, "a", jobs.Outcome{State: jobs.Failed, Reason: "no page could be read"})
+		c := claim(t, s, "a", time.Minute, jobs.Ended)
+		if c.State != jobs.Failed || c.Reason != "no page could be read" || c.Attempt != 1 {
+			t.Errorf("claim %+v, want the failure on record", c)
+		}
+	})
+}
