@@ -12,19 +12,19 @@ import (
 	"github.com/batchfleet/batchfleet/status"
 )
 
-// end claims a job and records how it ended.
-func end(t *testing.T, s *status.Store, id jobs.ID, o jobs.Outcome) {
+// end claims job a and records how it ended.
+func end(t *testing.T, s *status.Store, o jobs.Outcome) {
 	t.Helper()
-	c := claim(t, s, id, time.Minute, jobs.Granted)
+	c := claim(t, s, "a", time.Minute, jobs.Granted)
 	if got, err := s.Finish(t.Context(), c, o); err != nil || got != o.State {
-		t.Fatalf("finish %s: %v, %v", id, got, err)
+		t.Fatalf("finish: %v, %v", got, err)
 	}
 }
 
-func requeue(t *testing.T, s *status.Store, id jobs.ID, want jobs.State) {
+func requeue(t *testing.T, s *status.Store, want jobs.State) {
 	t.Helper()
-	if got, err := s.Requeue(t.Context(), jobs.Job{ID: id, Kind: "mock"}); err != nil || got != want {
-		t.Fatalf("requeue of %s found %v, %v; want %v", id, got, err, want)
+	if got, err := s.Requeue(t.Context(), jobs.Job{ID: "a", Kind: "mock"}); err != nil || got != want {
+		t.Fatalf("requeue found %v, %v; want %v", got, err, want)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestF13RequeuedJobStartsAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		age(t, rdb)
-		requeue(t, s, "a", jobs.Failed)
+		requeue(t, s, jobs.Failed)
 		wantDocument(t, rdb, "a", "queued", 0, "Waiting for a worker...", "", "")
 		e, err := s.Get(t.Context(), "a")
 		if err != nil || e.Detail.Attempt != 0 || e.Detail.Crashes != 0 || !e.Detail.Finished.IsZero() || e.Detail.Kind != "mock" {
@@ -72,7 +72,7 @@ func TestF13OnlyFailedAndUnknownJobsAreRequeued(t *testing.T) {
 	}{
 		{"unknown", func(*testing.T, *status.Store, *redis.Client) {}, 0},
 		{"failed", func(t *testing.T, s *status.Store, _ *redis.Client) {
-			end(t, s, "a", jobs.Outcome{State: jobs.Failed, Reason: "broken"})
+			end(t, s, jobs.Outcome{State: jobs.Failed, Reason: "broken"})
 		}, jobs.Failed},
 		{"not our text", func(t *testing.T, _ *status.Store, rdb *redis.Client) { rdb.Set(t.Context(), "job:a", "noise", 0) }, 0},
 		{"a word we do not know", func(t *testing.T, _ *status.Store, rdb *redis.Client) {
@@ -89,10 +89,10 @@ func TestF13OnlyFailedAndUnknownJobsAreRequeued(t *testing.T) {
 			rdb.Del(t.Context(), "job:a")
 		}, jobs.Running},
 		{"succeeded", func(t *testing.T, s *status.Store, _ *redis.Client) {
-			end(t, s, "a", jobs.Outcome{State: jobs.Succeeded})
+			end(t, s, jobs.Outcome{State: jobs.Succeeded})
 		}, jobs.Succeeded},
 		{"canceled", func(t *testing.T, s *status.Store, _ *redis.Client) {
-			end(t, s, "a", jobs.Outcome{State: jobs.Canceled})
+			end(t, s, jobs.Outcome{State: jobs.Canceled})
 		}, jobs.Canceled},
 	}
 	for _, tt := range tests {
@@ -101,7 +101,7 @@ func TestF13OnlyFailedAndUnknownJobsAreRequeued(t *testing.T) {
 				s := newStore(rdb, "w1")
 				tt.setup(t, s, rdb)
 				before := rdb.Get(t.Context(), "job:a").Val()
-				requeue(t, s, "a", tt.want)
+				requeue(t, s, tt.want)
 				if anew := tt.want == 0 || tt.want == jobs.Failed; anew {
 					wantDocument(t, rdb, "a", "queued", 0, "Waiting for a worker...", "", "")
 					claim(t, s, "a", time.Minute, jobs.Granted)
@@ -118,8 +118,8 @@ func TestF13AttemptFromBeforeARequeueWritesNothing(t *testing.T) {
 		s := newStore(rdb, "w1")
 		stale := claim(t, s, "a", time.Minute, jobs.Granted)
 		rdb.HSet(t.Context(), "{job:a}:claim", "until", 0) // it falls silent
-		end(t, s, "a", jobs.Outcome{State: jobs.Failed, Reason: "broken"})
-		requeue(t, s, "a", jobs.Failed)
+		end(t, s, jobs.Outcome{State: jobs.Failed, Reason: "broken"})
+		requeue(t, s, jobs.Failed)
 		if err := s.Report(t.Context(), stale, time.Minute, &jobs.Progress{Done: 1, Total: 2}, nil); !errors.Is(err, jobs.ErrLeaseLost) {
 			t.Errorf("report: %v, want ErrLeaseLost", err)
 		}
@@ -136,7 +136,7 @@ func TestF13AttemptFromBeforeARequeueWritesNothing(t *testing.T) {
 func TestF13ClaimOfAFailedJobSaysWhy(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		s := newStore(rdb, "w1")
-		end(t, s, "a", jobs.Outcome{State: jobs.Failed, Reason: "no page could be read"})
+		end(t, s, jobs.Outcome{State: jobs.Failed, Reason: "no page could be read"})
 		c := claim(t, s, "a", time.Minute, jobs.Ended)
 		if c.State != jobs.Failed || c.Reason != "no page could be read" || c.Attempt != 1 {
 			t.Errorf("claim %+v, want the failure on record", c)

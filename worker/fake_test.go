@@ -78,7 +78,7 @@ func (q *queue) Lease(ctx context.Context) (jobs.Lease, error) {
 			q.leased[id] = it
 			it.expiry = time.AfterFunc(q.deadline, func() { q.expire(id) })
 			defer q.mu.Unlock()
-			return jobs.Lease{ID: id, Job: it.job, Invalid: it.invalid, Until: time.Now().Add(q.deadline), Delivery: it.delivery}, nil
+			return jobs.Lease{ID: id, Job: it.job, Invalid: it.invalid, Until: time.Now().Add(q.deadline), Delivery: it.delivery, Raw: jobs.Raw{ID: fmt.Sprintf("m%d", q.n), Data: []byte("noise")}}, nil
 		}
 		arrived := q.arrived
 		q.mu.Unlock()

@@ -69,6 +69,8 @@ func (w *Worker) ask(ctx context.Context) (jobs.Lease, error) {
 	defer cancel(nil)
 	defer watch.Wait()
 	defer close(answered)
+	w.idle.asks()
+	defer w.idle.answered()
 	return w.Source.Lease(ctx)
 }
 

@@ -26,6 +26,8 @@ func OpenPublisher(ctx context.Context, topic string, rules Rules, opts ...optio
 	if err != nil {
 		return nil, fmt.Errorf("open pub/sub: %w", err)
 	}
+	// Who asks whether the topic is there wants to hear at once what is wrong.
+	client.CallOptions.GetTopic = nil
 	return &Publisher{client: client, topic: topic, rules: rules}, nil
 }
 
@@ -35,15 +37,32 @@ func (p *Publisher) Close() error { return p.client.Close() }
 // Publish queues a job and returns the message's id.
 func (p *Publisher) Publish(ctx context.Context, job jobs.Job) (string, error) {
 	data, attributes := p.rules.encode(job)
-	reply, err := p.client.Publish(ctx, &pubsubpb.PublishRequest{
-		Topic:    p.topic,
-		Messages: []*pubsubpb.PubsubMessage{{Data: data, Attributes: attributes}},
-	})
+	id, err := p.send(ctx, &pubsubpb.PubsubMessage{Data: data, Attributes: attributes})
 	if err != nil {
-		return "", translate(fmt.Sprintf("publish job %s to %s", job.ID, p.topic), err)
+		return "", fmt.Errorf("publish job %s: %w", job.ID, err)
+	}
+	return id, nil
+}
+
+// Resend queues the message of a dead letter as it was before it died.
+func (p *Publisher) Resend(ctx context.Context, l Letter) error {
+	if l.Cut > 0 {
+		return fmt.Errorf("resend %s: only the first %d of its %d bytes were kept", l.Name(), len(l.Data), l.Cut)
+	}
+	if _, err := p.send(ctx, &pubsubpb.PubsubMessage{Data: l.Data, Attributes: l.Message}); err != nil {
+		return fmt.Errorf("resend %s: %w", l.Name(), err)
+	}
+	return nil
+}
+
+// send publishes one message and returns its id.
+func (p *Publisher) send(ctx context.Context, m *pubsubpb.PubsubMessage) (string, error) {
+	reply, err := p.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: p.topic, Messages: []*pubsubpb.PubsubMessage{m}})
+	if err != nil {
+		return "", translate("publish to "+p.topic, err)
 	}
 	if len(reply.GetMessageIds()) != 1 {
-		return "", fmt.Errorf("publish job %s to %s: %w: the answer has %d message ids", job.ID, p.topic, jobs.ErrUnavailable, len(reply.GetMessageIds()))
+		return "", fmt.Errorf("publish to %s: %w: the answer has %d message ids", p.topic, jobs.ErrUnavailable, len(reply.GetMessageIds()))
 	}
 	return reply.GetMessageIds()[0], nil
 }

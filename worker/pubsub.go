@@ -32,7 +32,6 @@ type PubSub struct {
 	subscription string // projects/P/subscriptions/S
 	rules        Rules
 	log          *slog.Logger
-	metrics      *Metrics
 	asked        atomic.Int64 // when the deadline was last asked for, in seconds since 1970
 	deadline     atomic.Int64 // the subscription's ack deadline in nanoseconds; 0 if it may not be asked
 }
@@ -75,12 +74,24 @@ var (
 // SubscriptionName returns the full name of a subscription that may be given
 // bare or in full.
 func SubscriptionName(project, name string) (string, error) {
-	return fullName(project, "subscriptions", "PUBSUB_SUBSCRIPTION", name, subscriptionPattern)
+	return SubscriptionNameIn("PUBSUB_SUBSCRIPTION", project, name)
+}
+
+// SubscriptionNameIn is SubscriptionName for a name that was found in the given
+// environment variable, which errors name.
+func SubscriptionNameIn(variable, project, name string) (string, error) {
+	return fullName(project, "subscriptions", variable, name, subscriptionPattern)
 }
 
 // TopicName returns the full name of a topic that may be given bare or in full.
 func TopicName(project, name string) (string, error) {
-	return fullName(project, "topics", "PUBSUB_TOPIC", name, topicPattern)
+	return TopicNameIn("PUBSUB_TOPIC", project, name)
+}
+
+// TopicNameIn is TopicName for a name that was found in the given environment
+// variable, which errors name.
+func TopicNameIn(variable, project, name string) (string, error) {
+	return fullName(project, "topics", variable, name, topicPattern)
 }
 
 func fullName(project, collection, variable, name string, full *regexp.Regexp) (string, error) {
@@ -99,14 +110,14 @@ func fullName(project, collection, variable, name string, full *regexp.Regexp) (
 
 // OpenPubSub returns a source over the subscription with the given full name.
 // It does not wait for the service. Close it after use.
-func OpenPubSub(ctx context.Context, subscription string, rules Rules, log *slog.Logger, m *Metrics, opts ...option.ClientOption) (*PubSub, error) {
+func OpenPubSub(ctx context.Context, subscription string, rules Rules, log *slog.Logger, opts ...option.ClientOption) (*PubSub, error) {
 	client, err := pubsub.NewSubscriptionAdminClient(ctx, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("open pub/sub: %w", err)
 	}
 	// Retries are the worker's: it knows what it holds and for how long.
 	client.CallOptions = &pubsub.SubscriptionAdminCallOptions{}
-	return &PubSub{client: client, subscription: subscription, rules: rules, log: log, metrics: m}, nil
+	return &PubSub{client: client, subscription: subscription, rules: rules, log: log}, nil
 }
 
 // Close closes the connection.
@@ -133,9 +144,8 @@ func (s *PubSub) Check(ctx context.Context) (ackDeadline time.Duration, err erro
 // to nobody until its deadline.
 const replyGrace = 200 * time.Millisecond
 
-// Lease implements [Source]. Messages that name no job are acked and dropped
-// here, loudly. A lease may come back although ctx has ended, if its reply was
-// on the way already.
+// Lease implements [Source]. A lease may come back although ctx has ended, if
+// its reply was on the way already.
 func (s *PubSub) Lease(ctx context.Context) (jobs.Lease, error) {
 	s.learn(ctx)
 	for ctx.Err() == nil {
@@ -153,13 +163,12 @@ func (s *PubSub) Lease(ctx context.Context) (jobs.Lease, error) {
 			}
 			continue
 		}
-		lease := jobs.Lease{ID: message.GetAckId(), Until: time.Now().Add(time.Duration(s.deadline.Load())), Delivery: int(message.GetDeliveryAttempt())}
-		data := message.GetMessage().GetData()
-		lease.Job, lease.Invalid = s.rules.decode(data, message.GetMessage().GetAttributes())
-		if errors.Is(lease.Invalid, errMalformed) {
-			s.drop(ctx, lease, message.GetMessage(), lease.Invalid)
-			continue
+		m := message.GetMessage()
+		lease := jobs.Lease{
+			ID: message.GetAckId(), Until: time.Now().Add(time.Duration(s.deadline.Load())), Delivery: int(message.GetDeliveryAttempt()),
+			Raw: jobs.Raw{ID: m.GetMessageId(), Queue: s.subscription, Data: m.GetData(), Attributes: m.GetAttributes()},
 		}
+		lease.Job, lease.Invalid = s.rules.decode(lease.Raw.Data, lease.Raw.Attributes)
 		return lease, nil
 	}
 	return jobs.Lease{}, context.Cause(ctx)
@@ -175,17 +184,6 @@ func (s *PubSub) learn(ctx context.Context) {
 	defer cancel()
 	if _, err := s.Check(call); err != nil {
 		s.log.DebugContext(ctx, "ack deadline unknown, leases are extended at once", "err", err)
-	}
-}
-
-// drop acks a message that names no job. Nobody can be told but the log.
-func (s *PubSub) drop(ctx context.Context, lease jobs.Lease, m *pubsubpb.PubsubMessage, why error) {
-	s.metrics.malformed.Inc()
-	s.log.ErrorContext(ctx, "message dropped", "message_id", m.GetMessageId(), "bytes", len(m.GetData()), "err", why)
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	if err := s.Ack(call, lease); err != nil {
-		s.log.WarnContext(ctx, "cannot ack the dropped message, it will come again", "message_id", m.GetMessageId(), "err", err)
 	}
 }
 

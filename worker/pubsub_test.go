@@ -17,7 +17,6 @@ import (
 	pubsub "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/google/go-cmp/cmp"
-	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/api/option"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -77,16 +76,14 @@ func startEmulator(t *testing.T) (*emulator.Server, *countingListener) {
 	return s, l
 }
 
-// source opens a source on the emulator at addr; its log goes to the returned
-// lines.
-func source(t *testing.T, addr net.Addr) (*PubSub, *lines) {
+// source opens a source on the emulator at addr.
+func source(t *testing.T, addr net.Addr) *PubSub {
 	t.Helper()
 	opts, err := PubSubOptions(addr.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &lines{}
-	s, err := OpenPubSub(t.Context(), subName, localRules, slog.New(slog.NewJSONHandler(log, nil)), NewMetrics(), opts...)
+	s, err := OpenPubSub(t.Context(), subName, localRules, slog.New(slog.DiscardHandler), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +92,7 @@ func source(t *testing.T, addr net.Addr) (*PubSub, *lines) {
 			t.Error(err)
 		}
 	})
-	return s, log
+	return s
 }
 
 // publisher opens a publisher to the emulator at addr.
@@ -132,16 +129,6 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// dropped returns how many malformed messages src has counted.
-func dropped(t *testing.T, src *PubSub) float64 {
-	t.Helper()
-	var m dto.Metric
-	if err := src.metrics.malformed.Write(&m); err != nil {
-		t.Fatal(err)
-	}
-	return m.GetCounter().GetValue()
-}
-
 // wantCounts waits until the subscription has so many messages undelivered and
 // leased.
 func wantCounts(t *testing.T, s *emulator.Server, undelivered, leased int) {
@@ -159,7 +146,7 @@ func wantCounts(t *testing.T, s *emulator.Server, undelivered, leased int) {
 
 func TestF03PublishedJobIsLeasedWhole(t *testing.T) {
 	s, l := startEmulator(t)
-	src, _ := source(t, l.Addr())
+	src := source(t, l.Addr())
 	want := jobs.Job{ID: "a", Kind: "mock", Input: "uploads/a/報告.pdf", Pages: 3, Submitted: time.Unix(1_800_000_000, 0).UTC(), Trace: goodTrace}
 	publish(t, publisher(t, l.Addr()), want)
 	before := time.Now()
@@ -182,7 +169,7 @@ func TestF03PublishedJobIsLeasedWhole(t *testing.T) {
 
 func TestF01EightSlotsShareOneConnection(t *testing.T) {
 	_, l := startEmulator(t)
-	src, _ := source(t, l.Addr())
+	src := source(t, l.Addr())
 	ctx := within(t)
 	var slots sync.WaitGroup
 	var mu sync.Mutex
@@ -224,7 +211,7 @@ func TestF01EightSlotsShareOneConnection(t *testing.T) {
 
 func TestF01BlockedLeaseWakesOnPublish(t *testing.T) {
 	_, l := startEmulator(t)
-	src, _ := source(t, l.Addr())
+	src := source(t, l.Addr())
 	p := publisher(t, l.Addr())
 	type answer struct {
 		lease jobs.Lease
@@ -256,7 +243,7 @@ func TestF01BlockedLeaseWakesOnPublish(t *testing.T) {
 
 func TestF17LeaseEndsSoonWithTheCauseOfItsContext(t *testing.T) {
 	s, l := startEmulator(t)
-	src, _ := source(t, l.Addr())
+	src := source(t, l.Addr())
 	cause := errors.New("told to stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error)
@@ -283,10 +270,10 @@ func TestF17LeaseEndsSoonWithTheCauseOfItsContext(t *testing.T) {
 	wantCounts(t, s, 1, 0)
 }
 
-func TestF04MalformedMessagesAreDroppedLoudlyAndTheNextJobIsLeased(t *testing.T) {
-	s, l := startEmulator(t)
-	src, log := source(t, l.Addr())
-	opts, err := PubSubOptions(l.Addr().String())
+// raw publishes messages as they stand and returns their ids.
+func raw(t *testing.T, addr net.Addr, messages ...*pubsubpb.PubsubMessage) []string {
+	t.Helper()
+	opts, err := PubSubOptions(addr.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,42 +281,43 @@ func TestF04MalformedMessagesAreDroppedLoudlyAndTheNextJobIsLeased(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = topics.Close() })
-	want := map[string]int{} // message id to length
-	for name, data := range malformed {
-		m := &pubsubpb.PubsubMessage{Data: []byte(data)}
-		if data == "" {
-			m.Attributes = map[string]string{"note": "no data"}
-		}
+	defer topics.Close()
+	ids := make([]string, len(messages))
+	for i, m := range messages {
 		reply, err := topics.Publish(within(t), &pubsubpb.PublishRequest{Topic: topicName, Messages: []*pubsubpb.PubsubMessage{m}})
 		if err != nil {
-			t.Fatalf("publish %s: %v", name, err)
+			t.Fatalf("publish %.40q: %v", m.GetData(), err)
 		}
-		want[reply.GetMessageIds()[0]] = len(data)
+		ids[i] = reply.GetMessageIds()[0]
 	}
-	publish(t, publisher(t, l.Addr()), jobs.Job{ID: "good"})
-	lease, err := src.Lease(within(t))
-	if err != nil || lease.Job.ID != "good" {
-		t.Fatalf("lease = %+v, %v; want the good job", lease, err)
-	}
-	wantCounts(t, s, 0, 1)
-	for id, n := range want {
-		line := fmt.Sprintf(`"level":"ERROR","msg":"message dropped","message_id":"%s","bytes":%d,`, id, n)
-		if strings.Count(log.String(), line) != 1 {
-			t.Errorf("no log line, or several, with %s", line)
+	return ids
+}
+
+func TestF04MalformedMessageIsLeasedWithoutAJob(t *testing.T) {
+	_, l := startEmulator(t)
+	src := source(t, l.Addr())
+	for name, data := range malformed {
+		m := &pubsubpb.PubsubMessage{Data: []byte(data), Attributes: map[string]string{"note": name}}
+		want := jobs.Raw{ID: raw(t, l.Addr(), m)[0], Queue: subName, Data: m.GetData(), Attributes: m.GetAttributes()}
+		lease, err := src.Lease(within(t))
+		if err != nil || lease.Job.ID != "" || !errors.Is(lease.Invalid, errMalformed) {
+			t.Fatalf("%s: lease of job %q that is invalid for %v, %v; want no job", name, lease.Job.ID, lease.Invalid, err)
 		}
-	}
-	if got := dropped(t, src); int(got) != len(malformed) {
-		t.Errorf("%v malformed messages counted, want %d", got, len(malformed))
-	}
-	if len(log.String()) > len(malformed)*1000 {
-		t.Errorf("the log has %d bytes: it must not repeat the messages", len(log.String()))
+		if len(data) == 0 {
+			lease.Raw.Data = want.Data
+		}
+		if diff := cmp.Diff(want, lease.Raw); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if err := src.Ack(within(t), lease); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
 func TestF04JobOfABadMessageIsLeasedToBeFailed(t *testing.T) {
 	_, l := startEmulator(t)
-	src, _ := source(t, l.Addr())
+	src := source(t, l.Addr())
 	publish(t, publisher(t, l.Addr()), jobs.Job{ID: "a", Input: "../secret"})
 	lease, err := src.Lease(within(t))
 	if err != nil || lease.Job.ID != "a" || lease.Invalid == nil || !strings.Contains(lease.Invalid.Error(), "pdf_path") {
@@ -339,7 +327,7 @@ func TestF04JobOfABadMessageIsLeasedToBeFailed(t *testing.T) {
 
 func TestF06NackedJobComesBackAndExtendedOneStays(t *testing.T) {
 	s, l := startEmulator(t)
-	src, _ := source(t, l.Addr())
+	src := source(t, l.Addr())
 	publish(t, publisher(t, l.Addr()), jobs.Job{ID: "a"})
 	first, err := src.Lease(within(t))
 	if err != nil {
@@ -365,7 +353,7 @@ func TestF06NackedJobComesBackAndExtendedOneStays(t *testing.T) {
 
 func TestF15EmulatorThatFailsIsUnavailable(t *testing.T) {
 	s, l := startEmulator(t)
-	src, _ := source(t, l.Addr())
+	src := source(t, l.Addr())
 	s.Fail("Pull", 1, codes.Unavailable)
 	if _, err := src.Lease(within(t)); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("lease: %v, want ErrUnavailable", err)
@@ -378,7 +366,7 @@ func TestF15EmulatorThatFailsIsUnavailable(t *testing.T) {
 
 func TestF15MissingQueueIsRefused(t *testing.T) {
 	_, l := startEmulator(t)
-	src, _ := source(t, l.Addr())
+	src := source(t, l.Addr())
 	src.subscription = "projects/test/subscriptions/other"
 	if _, err := src.Lease(within(t)); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), src.subscription) {
 		t.Errorf("lease: %v, want ErrRefused and the name", err)
@@ -499,7 +487,7 @@ func inMemory(t *testing.T, a *answers, test func(*testing.T, *PubSub)) {
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
 			option.WithGRPCDialOption(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })),
 		}
-		src, err := OpenPubSub(t.Context(), subName, localRules, slog.New(slog.DiscardHandler), NewMetrics(), opts...)
+		src, err := OpenPubSub(t.Context(), subName, localRules, slog.New(slog.DiscardHandler), opts...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -512,9 +500,9 @@ func inMemory(t *testing.T, a *answers, test func(*testing.T, *PubSub)) {
 	})
 }
 
-func message(data string) *pubsubpb.PullResponse {
+func message() *pubsubpb.PullResponse {
 	return &pubsubpb.PullResponse{ReceivedMessages: []*pubsubpb.ReceivedMessage{{
-		AckId: "ack1", Message: &pubsubpb.PubsubMessage{MessageId: "1", Data: []byte(data)}, DeliveryAttempt: 4,
+		AckId: "ack1", Message: &pubsubpb.PubsubMessage{MessageId: "1", Data: []byte(`{"job_id":"a"}`)}, DeliveryAttempt: 4,
 	}}}
 }
 
@@ -531,7 +519,7 @@ func TestF02PullAsksForOneMessageWithALongDeadline(t *testing.T) {
 		last := len(took) == 30
 		mu.Unlock()
 		if last {
-			return message(`{"job_id":"a"}`), nil
+			return message(), nil
 		}
 		<-ctx.Done() // a server that never answers
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -588,7 +576,7 @@ func TestF02LateEmptyAnswerIsFollowedByTheNextPullAtOnce(t *testing.T) {
 	a := &answers{pull: func(context.Context, *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
 		at = append(at, time.Now())
 		if len(at) == 2 {
-			return message(`{"job_id":"a"}`), nil
+			return message(), nil
 		}
 		time.Sleep(30 * time.Second)
 		return &pubsubpb.PullResponse{}, nil
@@ -620,7 +608,7 @@ func TestF17ReplyOnItsWayIsStillTaken(t *testing.T) {
 				case <-ctx.Done():
 					return nil, status.FromContextError(ctx.Err()).Err()
 				case <-time.After(10*time.Second + tt.after):
-					return message(`{"job_id":"a"}`), nil
+					return message(), nil
 				}
 			}}
 			inMemory(t, a, func(t *testing.T, src *PubSub) {
@@ -637,25 +625,6 @@ func TestF17ReplyOnItsWayIsStillTaken(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestF17MalformedMessageInTheLastMomentIsAckedAndNoMorePulled(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cause := errors.New("told to stop")
-	pulls := 0
-	a := &answers{pull: func(context.Context, *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
-		pulls++
-		cancel(cause)
-		return message(`noise`), nil
-	}}
-	inMemory(t, a, func(t *testing.T, src *PubSub) {
-		if _, err := src.Lease(ctx); !errors.Is(err, cause) || pulls != 1 {
-			t.Errorf("lease: %v after %d pulls, want the cause after 1", err, pulls)
-		}
-		if got := dropped(t, src); got != 1 || a.acked.Load() != 1 {
-			t.Errorf("%v messages dropped and %d acked, want 1", got, a.acked.Load())
-		}
-	})
 }
 
 func TestF07LeaseLastsAsLongAsTheSubscriptionSays(t *testing.T) {
@@ -678,7 +647,7 @@ func TestF07LeaseLastsAsLongAsTheSubscriptionSays(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a := &answers{look: tt.look, pull: func(context.Context, *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
-				return message(`{"job_id":"a"}`), nil
+				return message(), nil
 			}}
 			inMemory(t, a, func(t *testing.T, src *PubSub) {
 				lease, err := src.Lease(t.Context())

@@ -36,30 +36,43 @@ func (w *Worker) run(work context.Context, lease jobs.Lease) {
 	defer release()
 	a := &attempt{Worker: w, lease: lease, lose: lose, release: release, left: func() time.Duration { return w.held.left(holding) }}
 
-	outcome, err := a.outcome(ctx)
-	var recorded jobs.State
-	if err == nil && outcome.State != 0 {
-		recorded, err = a.settle(ctx, outcome)
-	}
-	if err != nil {
+	if err := a.see(ctx, began); err != nil {
 		a.giveUp(ctx, err)
-		return
 	}
-	if outcome.State == 0 {
-		return // somebody else's job
+}
+
+// see takes the attempt from its claim to its ack. An error says that the lease
+// is still held.
+func (a *attempt) see(ctx context.Context, began time.Time) error {
+	if a.lease.Job.ID == "" {
+		return a.malformed(ctx)
 	}
-	if recorded != outcome.State {
-		w.Log.InfoContext(ctx, "job had ended already", "job", lease.Job.ID, "state", recorded)
-		w.Metrics.duplicates.Inc()
-		return
+	outcome, err := a.outcome(ctx)
+	if err != nil || outcome.State == 0 {
+		return err // without either, somebody else's job
 	}
-	took := time.Since(began)
+	recorded, err := a.record(ctx, outcome)
+	if err != nil {
+		return err
+	}
+	if recorded == outcome.State {
+		a.ended(ctx, outcome, time.Since(began))
+	} else {
+		a.Log.InfoContext(ctx, "job had ended already", "job", a.lease.Job.ID, "state", recorded)
+		a.Metrics.duplicates.Inc()
+		outcome.Reason = "another attempt has failed"
+	}
+	return a.end(ctx, recorded, outcome.Reason)
+}
+
+// ended counts and logs an outcome on record.
+func (a *attempt) ended(ctx context.Context, outcome jobs.Outcome, took time.Duration) {
 	kind := "unknown"
-	if w.Handlers[lease.Job.Kind] != nil {
-		kind = string(lease.Job.Kind)
+	if a.Handlers[a.lease.Job.Kind] != nil {
+		kind = string(a.lease.Job.Kind)
 	}
-	w.Metrics.ended(kind, outcome, took)
-	log := w.Log.With("job", lease.Job.ID, "kind", lease.Job.Kind, "attempt", a.claim.Attempt, "took", took)
+	a.Metrics.ended(kind, outcome, took)
+	log := a.Log.With("job", a.lease.Job.ID, "kind", a.lease.Job.Kind, "attempt", a.claim.Attempt, "took", took)
 	if outcome.State == jobs.Failed {
 		log.InfoContext(ctx, "job failed", "reason", outcome.Reason)
 	} else {
@@ -73,7 +86,7 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	if err := a.getClaim(ctx); err != nil {
 		return jobs.Outcome{}, err
 	}
-	if a.claim.Attempt > 1 {
+	if a.claim.Attempt > 1 && a.claim.Verdict != jobs.Ended {
 		a.Metrics.redeliveries.Inc()
 	}
 	log := a.Log.With("job", a.lease.Job.ID, "kind", a.lease.Job.Kind, "delivery", a.lease.Delivery)
@@ -81,9 +94,7 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	case jobs.Ended:
 		log.InfoContext(ctx, "job had ended already", "state", a.claim.State)
 		a.Metrics.duplicates.Inc()
-		a.release()
-		a.ack(ctx, a.lease)
-		return jobs.Outcome{}, nil
+		return jobs.Outcome{}, a.end(ctx, a.claim.State, a.claim.Reason)
 	case jobs.Busy:
 		delay := min(a.claim.Wait, claimHold)
 		log.InfoContext(ctx, "job is running elsewhere", "retry_in", delay)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -18,47 +20,60 @@ const (
 	lastWord = 1500 * time.Millisecond
 )
 
-// settle records the outcome and then acks. The order is the promise: an ack
-// says that the outcome is on record. While the status store is away the lease
-// is kept, for SettleTimeout at most. It returns the state on record, which is
-// another one if the job had ended before. An error says that no outcome is on
-// record, and nothing was acked.
-func (a *attempt) settle(ctx context.Context, o jobs.Outcome) (recorded jobs.State, err error) {
+// record puts the outcome on record. It returns the state that is there, which
+// is another one if the job had ended before.
+func (a *attempt) record(ctx context.Context, o jobs.Outcome) (recorded jobs.State, err error) {
+	err = a.insist(ctx, "record the outcome", callTimeout, a.Metrics.statusRetries, func(call context.Context) (err error) {
+		recorded, err = a.Status.Finish(call, a.claim, o)
+		return err
+	})
+	return recorded, err
+}
+
+// end acks a job whose outcome is on record; one that has failed, for the given
+// reason, is buried first. The order is the promise: an ack says that nothing is
+// left to do. An error says that nothing was acked.
+func (a *attempt) end(ctx context.Context, state jobs.State, reason string) error {
+	if state == jobs.Failed {
+		if err := a.bury(ctx, Death{Reason: reason, Attempt: a.claim.Attempt}); err != nil {
+			return err
+		}
+	}
+	a.release()
+	a.ack(ctx, a.lease)
+	return nil
+}
+
+// insist makes a call, of at most limit, until it works: while the other side is
+// away the lease is kept, for SettleTimeout at most.
+func (a *attempt) insist(ctx context.Context, what string, limit time.Duration, retries prometheus.Counter, call func(context.Context) error) error {
 	deadline := time.Now().Add(a.SettleTimeout)
 	for wait := leaseBackoff(); ; {
 		if a.left() == 0 {
-			return 0, fmt.Errorf("%w: it ended before the outcome was recorded", jobs.ErrLeaseLost)
+			return fmt.Errorf("%s: %w: it ended before", what, jobs.ErrLeaseLost)
 		}
-		err := a.say(ctx, func(call context.Context) (err error) {
-			recorded, err = a.Status.Finish(call, a.claim, o)
+		err := a.say(ctx, limit, call)
+		if err == nil || errors.Is(err, jobs.ErrLeaseLost) {
 			return err
-		})
-		if err == nil {
-			a.release()
-			a.ack(ctx, a.lease)
-			return recorded, nil
-		}
-		if errors.Is(err, jobs.ErrLeaseLost) {
-			return 0, err
 		}
 		if ctx.Err() != nil {
-			// Whoever gets the job next finds its result and records it.
-			return 0, context.Cause(ctx)
+			// Whoever gets the job next finds how far it came and goes on from there.
+			return context.Cause(ctx)
 		}
 		a.gate.fail(err)
-		a.Metrics.statusRetries.Inc()
+		retries.Inc()
 		delay := wait.NextBackOff()
 		if time.Now().Add(delay).After(deadline) {
-			return 0, err
+			return err
 		}
-		a.Log.WarnContext(ctx, "cannot record the outcome, trying again", "job", a.lease.Job.ID, "retry_in", delay, "err", err)
+		a.Log.WarnContext(ctx, "cannot "+what+", trying again", "job", a.lease.Job.ID, "retry_in", delay, "err", err)
 		if err := sleep(ctx, delay); err != nil {
-			return 0, err
+			return err
 		}
 	}
 }
 
-// giveUp ends a lease without an outcome, because of err, so that the job runs
+// giveUp hands a lease back unacked, because of err, so that the job is delivered
 // again. A lost lease is left alone: it is not ours to hand back.
 func (a *attempt) giveUp(ctx context.Context, err error) {
 	reason, message, delay := "unavailable", "Interrupted; waiting for another try...", handBackDelay()
@@ -76,7 +91,7 @@ func (a *attempt) giveUp(ctx context.Context, err error) {
 		// Also when the answer to the claim was lost: it may have been granted.
 		// One that cannot be given back runs out by itself; the start then counts
 		// as a crash.
-		err := a.say(ctx, func(call context.Context) error { return a.Status.Release(call, a.claim, message) })
+		err := a.say(ctx, callTimeout, func(call context.Context) error { return a.Status.Release(call, a.claim, message) })
 		if err != nil && !errors.Is(err, jobs.ErrLeaseLost) {
 			a.Log.WarnContext(ctx, "cannot give the claim back", "job", a.lease.Job.ID, "err", err)
 		}
@@ -91,9 +106,9 @@ func (a *attempt) giveUp(ctx context.Context, err error) {
 // run it now: 30 to 60 s, at random so that a fleet's jobs spread out.
 func handBackDelay() time.Duration { return 30*time.Second + rand.N(30*time.Second) }
 
-// say makes one call that must be tried even when ctx has ended.
-func (w *Worker) say(ctx context.Context, call func(context.Context) error) error {
-	limit := callTimeout
+// say makes one call, of at most limit, that must be tried even when ctx has
+// ended.
+func (w *Worker) say(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	if ctx.Err() != nil {
 		limit = lastWord
 	}
@@ -105,9 +120,9 @@ func (w *Worker) say(ctx context.Context, call func(context.Context) error) erro
 // ack ends a lease for good. A failed ack costs a redelivery, which finds the
 // outcome on record and acks again.
 func (w *Worker) ack(ctx context.Context, lease jobs.Lease) {
-	err := w.say(ctx, func(call context.Context) error { return w.Source.Ack(call, lease) })
+	err := w.say(ctx, callTimeout, func(call context.Context) error { return w.Source.Ack(call, lease) })
 	if err != nil && ctx.Err() == nil {
-		err = w.say(ctx, func(call context.Context) error { return w.Source.Ack(call, lease) })
+		err = w.say(ctx, callTimeout, func(call context.Context) error { return w.Source.Ack(call, lease) })
 	}
 	if err != nil {
 		w.Metrics.ackErrors.Inc()
@@ -117,7 +132,7 @@ func (w *Worker) ack(ctx context.Context, lease jobs.Lease) {
 
 // nack hands a lease back. A failed nack costs the rest of the lease's time.
 func (w *Worker) nack(ctx context.Context, lease jobs.Lease, delay time.Duration) {
-	err := w.say(ctx, func(call context.Context) error { return w.Source.Nack(call, lease, delay) })
+	err := w.say(ctx, callTimeout, func(call context.Context) error { return w.Source.Nack(call, lease, delay) })
 	if err != nil {
 		w.Metrics.ackErrors.Inc()
 		w.Log.WarnContext(ctx, "cannot hand the lease back, it will run out", "job", lease.Job.ID, "err", err)

@@ -5,7 +5,8 @@
 // The loop exists once. A transport (Pub/Sub here; others elsewhere) is only a
 // Source, and what a job does is only a Handler; neither knows of the other.
 //
-// A job's own failure is final: recorded as failed and acked. A failure of the
+// A job's own failure is final: recorded as failed, its message buried among the
+// dead letters if there is a place for them, and acked. A failure of the
 // infrastructure is not the job's fault: nothing is recorded, the lease is
 // handed back, and the job runs again. See [jobs.ErrUnavailable].
 package worker
@@ -23,7 +24,8 @@ import (
 
 // Source hands out leases on jobs. Its methods may be called concurrently.
 type Source interface {
-	// Lease waits for a job and returns a lease on it. It returns the cause of
+	// Lease waits for a job and returns a lease on it; on a message that names
+	// no job, one without a job id. It returns the cause of
 	// ctx when ctx ends first, an error that wraps [ErrRefused] when asking
 	// again will not help, and any other error when it may.
 	Lease(ctx context.Context) (jobs.Lease, error)
@@ -74,6 +76,9 @@ type Worker struct {
 	Handlers map[jobs.Kind]Handler
 	Log      *slog.Logger
 	Metrics  *Metrics
+	// DeadLetters takes the messages of failed jobs, and those that name no job,
+	// before they are acked. Nil for nowhere.
+	DeadLetters DeadLetters
 
 	// Checks are asked before jobs are leased, and again after trouble, until
 	// all of them return nil: a job is not taken that could not be recorded.
@@ -90,8 +95,15 @@ type Worker struct {
 	ProgressInterval time.Duration // between progress writes of one job; 100 ms
 	IdleCheck        time.Duration // between checks while all is well; 10 s
 
+	// A worker leaves by itself, as if its context had ended, once all its slots
+	// have asked for a job in vain for IdleExit, and when what is left of
+	// MaxRuntime is no more than a job may need; see [RuntimeMargin]. Never when 0.
+	IdleExit   time.Duration
+	MaxRuntime time.Duration // more than JobTimeout and RuntimeMargin
+
 	held *held
 	gate *gate
+	idle *idle
 }
 
 func (w *Worker) setDefaults() {
@@ -135,18 +147,25 @@ func (w *Worker) Ready() error {
 // Init prepares the worker, so that Ready may be called before Run.
 func (w *Worker) Init() { w.setDefaults() }
 
-// Run leases and runs jobs until ctx ends or the source refuses for good, then
-// gives the jobs in hand the drain time to finish and hands back those that do
-// not. It returns nil after ctx has ended, and owns every goroutine it starts.
+// Run leases and runs jobs until ctx ends, the source refuses for good, or it is
+// time to leave. Then it gives the jobs in hand the drain time to finish, or what
+// is left of MaxRuntime, and hands back those that do not. It returns nil unless
+// the source refused, and owns every goroutine it starts.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.held == nil {
 		w.Init()
 	}
 	// Leasing stops with ctx, work does not: it has the drain time to finish.
+	began := time.Now()
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
 	leasing, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+
+	w.idle = newIdle(w.Slots, w.IdleExit, stop)
+	if w.MaxRuntime > 0 {
+		defer time.AfterFunc(w.MaxRuntime-w.JobTimeout-RuntimeMargin, func() { stop(errRuntime) }).Stop()
+	}
 
 	var background, slots sync.WaitGroup
 	background.Go(func() { w.held.extend(work) })
@@ -164,17 +183,18 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 		})
 	}
-	idle := make(chan struct{})
-	go func() { slots.Wait(); close(idle) }()
+	done := make(chan struct{})
+	go func() { slots.Wait(); close(done) }()
 	select {
 	case <-leasing.Done():
-	case <-idle:
+	case <-done:
 	}
 	w.gate.stop()
-	overdue := time.AfterFunc(w.Drain, func() {
-		abort(fmt.Errorf("%w: drain time of %s is over", jobs.ErrDrained, w.Drain))
+	drain := w.leave(ctx, context.Cause(leasing), began, done)
+	overdue := time.AfterFunc(drain, func() {
+		abort(fmt.Errorf("%w: drain time of %s is over", jobs.ErrDrained, drain))
 	})
-	<-idle
+	<-done
 	overdue.Stop()
 	abort(nil) // the extender goes last: draining jobs still need their leases
 	stop(nil)

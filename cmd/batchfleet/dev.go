@@ -99,7 +99,8 @@ func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redis
 		return nil, err
 	}
 	srv := emulator.New(emulator.Config{Log: log})
-	if err := createQueues(srv, f.env.Project, []string{f.env.Topic}, []string{f.env.Subscription}, f.env.LeaseTTL.d()); err != nil {
+	topics, subscriptions := f.env.queues()
+	if err := createQueues(srv, f.env.Project, topics, subscriptions, f.env.LeaseTTL.d()); err != nil {
 		return nil, exitError{exitUsage, err}
 	}
 	// The parts outlive the signal: jobs drain first.

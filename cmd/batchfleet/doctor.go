@@ -63,7 +63,21 @@ func doctorCommand() *cobra.Command {
 }
 
 func (e *WorkerEnv) checks() []check {
-	return append([]check{e.checkRedis(), e.checkStorage(), e.checkSubscription(), e.checkTopic()}, e.engineChecks()...)
+	// The names were checked when the environment was read.
+	subscription, _ := worker.SubscriptionName(e.Project, e.Subscription)
+	urgent, _ := e.prioritySubscription()
+	letters, _ := e.deadSubscription()
+	all := []check{e.checkRedis(), e.checkStorage(), e.checkSubscription(subscription, "PUBSUB_SUBSCRIPTION"), e.checkTopic()}
+	if urgent != "" {
+		all = append(all, e.checkSubscription(urgent, "PUBSUB_PRIORITY_SUBSCRIPTION"))
+	}
+	if e.DeadTopic != "" {
+		all = append(all, e.checkDeadTopic())
+	}
+	if letters != "" {
+		all = append(all, e.checkSubscription(letters, "DEAD_LETTER_SUBSCRIPTION"))
+	}
+	return append(all, e.engineChecks()...)
 }
 
 func (e *WorkerEnv) engineChecks() []check {
@@ -123,8 +137,7 @@ func (e *WorkerEnv) checkStorage() check {
 	}
 }
 
-func (e *WorkerEnv) checkSubscription() check {
-	name, _ := worker.SubscriptionName(e.Project, e.Subscription) // checked when the environment was read
+func (e *WorkerEnv) checkSubscription(name, variable string) check {
 	return check{
 		name: "pub/sub", what: name,
 		look: func(ctx context.Context) (string, error) {
@@ -132,7 +145,7 @@ func (e *WorkerEnv) checkSubscription() check {
 			if err != nil {
 				return "", err
 			}
-			source, err := worker.OpenPubSub(ctx, name, worker.Rules{}, nil, nil, opts...)
+			source, err := worker.OpenPubSub(ctx, name, worker.Rules{}, nil, opts...)
 			if err != nil {
 				return "", err
 			}
@@ -146,7 +159,24 @@ func (e *WorkerEnv) checkSubscription() check {
 			}
 			return fmt.Sprintf("is there, ack deadline %s", deadline), nil
 		},
-		help: e.queueHelp("subscription", "PUBSUB_SUBSCRIPTION"),
+		help: e.queueHelp("subscription", variable),
+	}
+}
+
+// checkDeadTopic looks at the topic for dead letters as a worker does.
+func (e *WorkerEnv) checkDeadTopic() check {
+	name, _ := e.deadTopic() // checked when the environment was read
+	return check{
+		name: "pub/sub", what: name,
+		look: func(ctx context.Context) (string, error) {
+			dead, err := e.openDeadLetters(ctx)
+			if err != nil {
+				return "", err
+			}
+			defer dead.Close()
+			return "takes dead letters", dead.Check(ctx)
+		},
+		help: e.queueHelp("topic", "DEAD_LETTER_TOPIC"),
 	}
 }
 

@@ -39,7 +39,10 @@ type PubSubEnv struct {
 	Emulator     string `envconfig:"PUBSUB_EMULATOR_HOST"` // host:port; Google's Pub/Sub when empty
 	Project      string `envconfig:"GCP_PROJECT_ID"`       // required unless the names below are full
 	Subscription string `envconfig:"PUBSUB_SUBSCRIPTION" default:"pdf-processing-subscription"`
-	Topic        string `envconfig:"PUBSUB_TOPIC" default:"pdf-processing-topic"` // where submit publishes
+	Topic        string `envconfig:"PUBSUB_TOPIC" default:"pdf-processing-topic"` // where submit and redrive publish
+	Priority     string `envconfig:"PUBSUB_PRIORITY_SUBSCRIPTION"`                // asked first; none when empty
+	DeadTopic    string `envconfig:"DEAD_LETTER_TOPIC"`                           // where what failed is kept; nowhere when empty
+	DeadLetters  string `envconfig:"DEAD_LETTER_SUBSCRIPTION"`                    // what dlq reads; the topic's name when empty
 }
 
 // ClientEnv is what the commands need that talk to a fleet from outside.
@@ -77,6 +80,9 @@ type WorkerEnv struct {
 	ProgressInterval seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms"`
 	Checkpoint       seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s"`
 	MaxCrashes       int     `envconfig:"MAX_CRASHES" default:"3"`
+	PriorityShare    int     `envconfig:"PRIORITY_SHARE" default:"5"` // one lease in so many is asked of the normal subscription first
+	IdleExit         seconds `envconfig:"IDLE_EXIT"`                  // off when 0
+	MaxRuntime       seconds `envconfig:"MAX_RUNTIME"`                // off when 0
 	MockPages        numbers `envconfig:"MOCK_PAGES" default:"5-20"`
 	MockPageSeconds  numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
 	HTTPAddr         string  `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
@@ -194,13 +200,67 @@ func (e *PubSubEnv) check() (wrong []error) {
 	if _, err := worker.PubSubOptions(e.Emulator); err != nil {
 		wrong = append(wrong, err)
 	}
-	if _, err := worker.SubscriptionName(e.Project, e.Subscription); err != nil {
-		wrong = append(wrong, err)
+	subscription, err := worker.SubscriptionName(e.Project, e.Subscription)
+	topic, err2 := worker.TopicName(e.Project, e.Topic)
+	urgent, err3 := e.prioritySubscription()
+	dead, err4 := e.deadTopic()
+	letters, err5 := e.deadSubscription()
+	if e.DeadLetters == "" {
+		err5 = nil // the mistake is the topic's
 	}
-	if _, err := worker.TopicName(e.Project, e.Topic); err != nil {
-		wrong = append(wrong, err)
+	if urgent != "" && urgent == subscription {
+		wrong = append(wrong, errors.New("PUBSUB_PRIORITY_SUBSCRIPTION is PUBSUB_SUBSCRIPTION: give urgent jobs a subscription of their own"))
 	}
-	return wrong
+	if dead != "" && dead == topic {
+		wrong = append(wrong, errors.New("DEAD_LETTER_TOPIC is PUBSUB_TOPIC: what failed would come back at once, for ever"))
+	}
+	if letters != "" && (letters == subscription || letters == urgent) {
+		wrong = append(wrong, errors.New("DEAD_LETTER_SUBSCRIPTION is one that workers take jobs from: give dead letters a subscription of their own"))
+	}
+	return append(wrong, err, err2, err3, err4, err5)
+}
+
+// prioritySubscription returns the full name, or none when there is none.
+func (e *PubSubEnv) prioritySubscription() (string, error) {
+	if e.Priority == "" {
+		return "", nil
+	}
+	return worker.SubscriptionNameIn("PUBSUB_PRIORITY_SUBSCRIPTION", e.Project, e.Priority)
+}
+
+// deadTopic returns the full name, or none when there is none.
+func (e *PubSubEnv) deadTopic() (string, error) {
+	if e.DeadTopic == "" {
+		return "", nil
+	}
+	return worker.TopicNameIn("DEAD_LETTER_TOPIC", e.Project, e.DeadTopic)
+}
+
+// queues returns the topics and the subscriptions, each as SUBSCRIPTION:TOPIC, that
+// the names call for where there are none yet. Urgent jobs get a topic named as
+// their subscription.
+func (e *PubSubEnv) queues() (topics, subscriptions []string) {
+	topics, subscriptions = []string{e.Topic}, []string{e.Subscription + ":" + e.Topic}
+	add := func(topic, subscription string) {
+		topics, subscriptions = append(topics, topic), append(subscriptions, subscription+":"+topic)
+	}
+	if e.Priority != "" {
+		add(strings.Replace(e.Priority, "/subscriptions/", "/topics/", 1), e.Priority)
+	}
+	if letters, err := e.deadSubscription(); e.DeadTopic != "" && err == nil {
+		add(e.DeadTopic, letters)
+	}
+	return topics, subscriptions
+}
+
+// deadSubscription returns the full name, by default that of the topic among the
+// subscriptions of its project, or none when there is neither.
+func (e *PubSubEnv) deadSubscription() (string, error) {
+	if e.DeadLetters != "" {
+		return worker.SubscriptionNameIn("DEAD_LETTER_SUBSCRIPTION", e.Project, e.DeadLetters)
+	}
+	topic, err := e.deadTopic()
+	return strings.Replace(topic, "/topics/", "/subscriptions/", 1), err
 }
 
 func (e *ClientEnv) check() []error {
@@ -231,6 +291,7 @@ func (e *WorkerEnv) check() []error {
 	wrong := []error{
 		within("WORKER_SLOTS", int64(e.Slots), 1, 256),
 		within("MAX_CRASHES", int64(e.MaxCrashes), 1, 100),
+		within("PRIORITY_SHARE", int64(e.PriorityShare), 2, 1000),
 		span("LEASE_TTL", e.LeaseTTL, 10*second, 600*second), // Pub/Sub's own limits
 		span("DRAIN_TIMEOUT", e.Drain, 0, day),
 		span("JOB_TIMEOUT", e.JobTimeout, second, 7*day),
@@ -239,6 +300,13 @@ func (e *WorkerEnv) check() []error {
 		span("START_TIMEOUT", e.StartTimeout, 0, day),
 		span("PROGRESS_INTERVAL", e.ProgressInterval, second/1000, 60*second),
 		span("CHECKPOINT_INTERVAL", e.Checkpoint, second/10, 3600*second),
+	}
+	if e.IdleExit != 0 {
+		wrong = append(wrong, span("IDLE_EXIT", e.IdleExit, second, 7*day))
+	}
+	if shortest := int64(e.JobTimeout) + 2*int64(worker.RuntimeMargin); e.MaxRuntime != 0 && (int64(e.MaxRuntime) < shortest || int64(e.MaxRuntime) > 30*day) {
+		wrong = append(wrong, fmt.Errorf("MAX_RUNTIME is %s: must be from %s to %s, because no job is taken in the last JOB_TIMEOUT (%s) and %s of it",
+			e.MaxRuntime.d(), time.Duration(shortest), time.Duration(30*day), e.JobTimeout.d(), worker.RuntimeMargin))
 	}
 	if e.ExtendEvery != 0 {
 		wrong = append(wrong, span("LEASE_EXTEND_EVERY", e.ExtendEvery, second, int64(e.LeaseTTL)*8/10))

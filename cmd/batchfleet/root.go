@@ -21,7 +21,7 @@ func rootCommand() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
 		devCommand(), workerCommand(), emulatorCommand(),
-		submitCommand(), statusCommand(), watchCommand(), cancelCommand(), logsCommand(), listCommand(),
+		submitCommand(), statusCommand(), watchCommand(), cancelCommand(), logsCommand(), listCommand(), dlqCommand(),
 		pdfCommand(), doctorCommand(), healthcheckCommand(), versionCommand(),
 	)
 	return root

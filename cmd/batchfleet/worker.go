@@ -41,7 +41,7 @@ func workerCommand() *cobra.Command {
 				return err
 			}
 			defer stopHTTP()
-			log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "slots", env.Slots, "processor", env.Kind, "pdf_engine", env.Engine, "storage", env.Type)
+			log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "priority_subscription", env.Priority, "dead_letter_topic", env.DeadTopic, "slots", env.Slots, "processor", env.Kind, "pdf_engine", env.Engine, "storage", env.Type)
 			err = w.Run(ctx)
 			log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)
 			if err != nil {
@@ -74,15 +74,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 	status, redis := e.openStatus(e.Slots*2 + 4)
 	status.MaxCrashes, status.Worker = e.MaxCrashes, e.workerName()
 	metrics := worker.NewMetrics()
-	subscription, err := worker.SubscriptionName(e.Project, e.Subscription)
-	if err != nil {
-		return nil, nil, err
-	}
-	opts, err := worker.PubSubOptions(e.Emulator)
-	if err != nil {
-		return nil, nil, err
-	}
-	source, err := worker.OpenPubSub(ctx, subscription, e.rules(jobs.Kind(e.Kind)), log, metrics, opts...)
+	source, queues, err := e.openSource(ctx, log, metrics)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,9 +85,59 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 
 		JobTimeout: e.JobTimeout.d(), StallTimeout: e.StallTimeout.d(), SettleTimeout: e.SettleTimeout.d(),
 		StartTimeout: max(e.StartTimeout.d(), 1), ProgressInterval: e.ProgressInterval.d(),
+		IdleExit: e.IdleExit.d(), MaxRuntime: e.MaxRuntime.d(),
+	}
+	closing := append(queues, redis)
+	if e.DeadTopic != "" {
+		dead, err := e.openDeadLetters(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		// A worker that cannot bury what fails takes no jobs: they would pile up in
+		// its slots.
+		w.DeadLetters, w.Checks["dead letters"] = dead, dead.Check
+		closing = append(closing, dead)
 	}
 	w.Init()
-	return w, closers{source, redis}, nil
+	return w, closing, nil
+}
+
+// openSource returns where jobs come from, and what to close afterwards.
+func (e *WorkerEnv) openSource(ctx context.Context, log *slog.Logger, metrics *worker.Metrics) (worker.Source, closers, error) {
+	rules := e.rules(jobs.Kind(e.Kind))
+	subscription, err := worker.SubscriptionName(e.Project, e.Subscription)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts, err := worker.PubSubOptions(e.Emulator)
+	if err != nil {
+		return nil, nil, err
+	}
+	normal, err := worker.OpenPubSub(ctx, subscription, rules, log, opts...)
+	if err != nil || e.Priority == "" {
+		return normal, closers{normal}, err
+	}
+	if subscription, err = e.prioritySubscription(); err != nil {
+		return nil, nil, err
+	}
+	urgent, err := worker.OpenPubSub(ctx, subscription, rules, log, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	both := &worker.Priority{Urgent: urgent, Normal: normal, Share: e.PriorityShare, Metrics: metrics}
+	return both, closers{both, urgent, normal}, nil
+}
+
+func (e *PubSubEnv) openDeadLetters(ctx context.Context) (*worker.DeadLetterTopic, error) {
+	topic, err := e.deadTopic()
+	if err != nil {
+		return nil, err
+	}
+	opts, err := worker.PubSubOptions(e.Emulator)
+	if err != nil {
+		return nil, err
+	}
+	return worker.OpenDeadLetterTopic(ctx, topic, opts...)
 }
 
 // serveHTTP answers /healthz, /readyz and /metrics until the returned stop is

@@ -1,0 +1,298 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// graveyard takes dead letters, and tells the queue's story of it.
+type graveyard struct {
+	q       *queue
+	mu      sync.Mutex
+	refuses error
+	letters []Death
+	tries   int
+}
+
+func (g *graveyard) Bury(_ context.Context, lease jobs.Lease, d Death) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tries++
+	if g.refuses != nil {
+		return g.refuses
+	}
+	g.letters = append(g.letters, d)
+	g.q.locked(func() { g.q.note("bury %s", lease.Job.ID) })
+	return nil
+}
+
+func (g *graveyard) refuse(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refuses = err
+}
+
+func (g *graveyard) check(context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refuses
+}
+
+// withGraveyard gives the rig's worker a place for dead letters.
+func (r *rig) withGraveyard() *graveyard {
+	g := &graveyard{q: r.q}
+	r.worker.DeadLetters, r.worker.Checks["dead letters"] = g, g.check
+	return g
+}
+
+func TestF13FailedJobIsBuriedBeforeItsAck(t *testing.T) {
+	late := handler{run: func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+		<-ctx.Done()
+		return jobs.Result{}, ctx.Err()
+	}}
+	tests := []struct {
+		name, told, reason string
+		h                  handler
+		setup              func(*testing.T, *rig)
+	}{
+		{"a job failure", "bury j, ack j", "not a PDF", fails(errors.New("not a PDF")), nil},
+		{"a timeout", "bury j, ack j", "job timeout: it did not end within 3m0s", late, func(_ *testing.T, r *rig) { r.worker.JobTimeout = 3 * time.Minute }},
+		{"a message that asks for nonsense", "bury j, ack j", "bad message: pages is -1", takes(time.Second), func(_ *testing.T, r *rig) { r.q.waiting[0].invalid = errors.New("bad message: pages is -1") }},
+		{"the crash limit", "bury j, ack j", "worker crashed 3 times", takes(time.Second), func(t *testing.T, r *rig) {
+			for range 3 {
+				if c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j", Kind: "test"}, time.Second, jobs.Claim{}); err != nil || c.Verdict != jobs.Granted {
+					t.Fatal(c, err)
+				}
+				r.after(2 * time.Second)
+			}
+		}},
+		{"not a success", "ack j", "", takes(time.Second), nil},
+		{"not trouble of the infrastructure", "nack j", "", fails(fmt.Errorf("%w: disk full", jobs.ErrUnavailable)), nil},
+		{"not a canceled job", "ack j", "", takes(time.Second), func(t *testing.T, r *rig) {
+			if _, err := r.status.Submit(t.Context(), jobs.Job{ID: "j"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.status.Cancel(t.Context(), "j"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, tt.h, func(t *testing.T, r *rig) {
+				g := r.withGraveyard()
+				if tt.setup != nil {
+					tt.setup(t, r)
+				}
+				r.start()
+				r.after(10 * time.Second)
+				if tt.name == "a timeout" {
+					r.after(3 * time.Minute)
+				}
+				r.wantTold(tt.told)
+				if tt.reason == "" {
+					if len(g.letters) > 0 {
+						t.Errorf("letters %+v, want none", g.letters)
+					}
+				} else if len(g.letters) != 1 || g.letters[0].Reason != tt.reason || g.letters[0].Attempt == 0 {
+					t.Errorf("letters %+v, want one for %q", g.letters, tt.reason)
+				}
+			}, "j")
+		})
+	}
+}
+
+func TestF13OutcomeIsRecordedBeforeTheLetter(t *testing.T) {
+	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+		g := r.withGraveyard()
+		r.start()
+		r.after(time.Second) // ready
+		g.refuse(fmt.Errorf("%w: no topic", ErrRefused))
+		r.q.locked(func() { r.q.add(&item{job: jobs.Job{ID: "j", Kind: "test"}}) })
+		r.after(time.Second)
+		r.wantStatus("j", "failed 0%: not a PDF")
+		r.wantTold("")
+		if err := r.worker.Ready(); err == nil {
+			t.Error("the worker takes further jobs that it could not bury")
+		}
+	})
+}
+
+func TestF13LetterThatIsRefused(t *testing.T) {
+	queueJob := func(r *rig) {
+		r.q.locked(func() { r.q.add(&item{job: jobs.Job{ID: "j", Kind: "test"}}) })
+	}
+	t.Run("for a while is tried again under the lease", func(t *testing.T) {
+		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			queueJob(r)
+			r.after(6 * time.Minute) // longer than a lease is extended for at first
+			r.wantTold("")
+			if err := r.worker.Ready(); err == nil || !strings.Contains(err.Error(), "unavailable") {
+				t.Errorf("ready: %v, want what is wrong", err)
+			}
+			g.refuse(nil)
+			r.after(32 * time.Second)
+			r.wantTold("bury j, ack j")
+		})
+	})
+	t.Run("for longer than SETTLE_TIMEOUT is handed back, and published by who finds the job failed", func(t *testing.T) {
+		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			queueJob(r)
+			r.after(11 * time.Minute)
+			r.wantTold("nack j")
+			r.wantStatus("j", "failed 0%: not a PDF")
+			g.refuse(nil)
+			r.after(2 * time.Minute)
+			r.wantTold("nack j, bury j, ack j")
+			if len(g.letters) != 1 || g.letters[0].Reason != "not a PDF" || g.letters[0].Attempt != 1 {
+				t.Errorf("letters %+v, want one that says what is on record", g.letters)
+			}
+		})
+	})
+	t.Run("when the worker stops is left to the next", func(t *testing.T) {
+		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			queueJob(r)
+			r.after(time.Second)
+			r.stop()
+			began := time.Now()
+			if err := <-r.ended; err != nil || time.Since(began) > 10*time.Second {
+				t.Errorf("worker ended after %s with %v", time.Since(began), err)
+			}
+			r.wantTold("nack j")
+			r.wantStatus("j", "failed 0%: not a PDF")
+		})
+	})
+	t.Run("until the lease ends is neither acked nor handed back", func(t *testing.T) {
+		inBubble(t, fails(errors.New("not a PDF")), func(_ *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.worker.SettleTimeout = time.Hour
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			r.q.deaf = true
+			queueJob(r)
+			r.after(9*time.Minute + 55*time.Second)
+			r.wantTold("")
+			r.after(time.Minute)
+			r.wantTold("j expired")
+		})
+	})
+}
+
+func TestF13RedeliveryOfAFailedJobIsBuriedAgain(t *testing.T) {
+	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+		g := r.withGraveyard()
+		r.start()
+		r.after(5 * time.Second)
+		r.q.locked(func() { r.q.add(&item{job: jobs.Job{ID: "j", Kind: "test"}}) })
+		r.after(5 * time.Second)
+		r.wantTold("bury j, ack j, bury j, ack j")
+		if len(g.letters) != 2 || g.letters[1].Reason != "not a PDF" {
+			t.Errorf("letters %+v, want the same twice", g.letters)
+		}
+	}, "j")
+}
+
+func TestF04MessageThatNamesNoJobIsLoggedBuriedAndAcked(t *testing.T) {
+	noise := func(r *rig) {
+		r.q.waiting = append([]*item{{invalid: fmt.Errorf("%w: no job_id", errMalformed)}}, r.q.waiting...)
+	}
+	for _, keeps := range []bool{true, false} {
+		t.Run(fmt.Sprintf("dead letters: %t", keeps), func(t *testing.T) {
+			inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
+				noise(r)
+				want := "ack , ack j"
+				g := &graveyard{}
+				if keeps {
+					g = r.withGraveyard()
+					want = "bury , ack , ack j"
+				}
+				r.start()
+				r.after(5 * time.Second)
+				r.wantTold(want)
+				if keeps && (len(g.letters) != 1 || g.letters[0].Reason != "malformed message: no job_id" || g.letters[0].At.IsZero()) {
+					t.Errorf("letters %+v, want one that says why", g.letters)
+				}
+				if n := strings.Count(r.log.String(), `level=ERROR msg="message names no job and is dropped" message_id=m1 bytes=5`); n != 1 {
+					t.Errorf("%d log lines of it, want 1:\n%s", n, r.log)
+				}
+				if got := counted(t, r.worker.Metrics, "batchfleet_messages_malformed_total"); got != 1 {
+					t.Errorf("%v counted, want 1", got)
+				}
+			}, "j")
+		})
+	}
+	t.Run("is handed back while it cannot be buried", func(t *testing.T) {
+		inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			r.q.locked(func() { r.q.add(&item{invalid: errMalformed}) })
+			r.after(11 * time.Minute)
+			r.wantTold("nack ")
+			g.refuse(nil)
+			r.after(2 * time.Minute)
+			r.wantTold("nack , bury , ack ")
+		})
+	})
+}
+
+func TestF64DeadLettersAreCounted(t *testing.T) {
+	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+		g := r.withGraveyard()
+		r.start()
+		r.after(time.Second)
+		g.refuse(errors.New("unavailable"))
+		r.q.locked(func() { r.q.add(&item{job: jobs.Job{ID: "j", Kind: "test"}}) })
+		r.after(3 * time.Second)
+		g.refuse(nil)
+		r.after(time.Minute)
+		m := r.worker.Metrics
+		if got, retries := counted(t, m, "batchfleet_dead_letters_total"), counted(t, m, "batchfleet_dead_letter_retries_total"); got != 1 || int(retries) != g.tries-1 || retries == 0 {
+			t.Errorf("%v letters and %v retries counted, want 1 and %d", got, retries, g.tries-1)
+		}
+		if got := counted(t, m, "batchfleet_jobs_total"); got != 1 {
+			t.Errorf("%v jobs counted, want 1", got)
+		}
+	})
+}
+
+// counted returns the sum of a counter over its labels.
+func counted(t *testing.T, m *Metrics, name string) (sum float64) {
+	t.Helper()
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name })
+	if i < 0 {
+		return 0 // no label of it was ever used
+	}
+	for _, c := range families[i].GetMetric() {
+		sum += c.GetCounter().GetValue()
+	}
+	return sum
+}
