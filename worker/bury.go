@@ -60,7 +60,7 @@ const (
 func (a *attempt) malformed(ctx context.Context) error {
 	raw := a.lease.Raw
 	a.Metrics.malformed.Inc()
-	a.Log.ErrorContext(ctx, "message names no job and is dropped", "message_id", raw.ID, "bytes", len(raw.Data), "buried", a.DeadLetters != nil, "err", a.lease.Invalid)
+	a.Log.ErrorContext(ctx, "message names no job", "message_id", raw.ID, "bytes", len(raw.Data), "kept_as_dead_letter", a.DeadLetters != nil, "err", a.lease.Invalid)
 	if err := a.bury(ctx, Death{Reason: redact(a.lease.Invalid.Error())}); err != nil {
 		return err
 	}

@@ -235,7 +235,7 @@ func TestF04MessageThatNamesNoJobIsLoggedBuriedAndAcked(t *testing.T) {
 				if keeps && (len(g.letters) != 1 || g.letters[0].Reason != "malformed message: no job_id" || g.letters[0].At.IsZero()) {
 					t.Errorf("letters %+v, want one that says why", g.letters)
 				}
-				if n := strings.Count(r.log.String(), `level=ERROR msg="message names no job and is dropped" message_id=m1 bytes=5`); n != 1 {
+				if n := strings.Count(r.log.String(), `level=ERROR msg="message names no job" message_id=m1 bytes=5`); n != 1 {
 					t.Errorf("%d log lines of it, want 1:\n%s", n, r.log)
 				}
 				if got := counted(t, r.worker.Metrics, "batchfleet_messages_malformed_total"); got != 1 {

@@ -59,23 +59,26 @@ func OpenLetterBox(ctx context.Context, subscription string, rules Rules, opts .
 // subscription by themselves; see [LetterBox.HandBack].
 func (b *LetterBox) Close() error { return b.client.Close() }
 
-// Check returns nil if the subscription can be reached, and is there or may not
-// be looked at.
-func (b *LetterBox) Check(ctx context.Context) error {
+// Check returns the topic whose letters the subscription gets, or none if it may
+// not be looked at, and an error if it is not there.
+func (b *LetterBox) Check(ctx context.Context) (topic string, err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := b.client.GetSubscription(call, &pubsubpb.GetSubscriptionRequest{Subscription: b.subscription})
-	if err == nil || status.Code(unwrapStatus(err)) == codes.PermissionDenied {
-		return nil // the subscriber role may pull but not look
+	sub, err := b.client.GetSubscription(call, &pubsubpb.GetSubscriptionRequest{Subscription: b.subscription})
+	if status.Code(unwrapStatus(err)) == codes.PermissionDenied {
+		return "", nil // the subscriber role may pull but not look
 	}
-	return translate("look at subscription "+b.subscription, err)
+	if err != nil {
+		return "", translate("look at subscription "+b.subscription, err)
+	}
+	return sub.GetTopic(), nil
 }
 
 // Collect takes letters until none has come for the time of patience, and
 // reports whether it has stopped for being full before. When it fails, what came
 // before is held.
 func (b *LetterBox) Collect(ctx context.Context, patience time.Duration) (letters []Letter, full bool, err error) {
-	if err := b.Check(ctx); err != nil {
+	if _, err := b.Check(ctx); err != nil {
 		return nil, false, err // a pull would look as if nothing were there
 	}
 	for size := 0; ; {

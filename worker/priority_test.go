@@ -244,12 +244,10 @@ func startBoth(t *testing.T) (s *emulator.Server, p *Priority, normal, urgent *P
 	if err := s.EnsureSubscription(subName+"-urgent", topicName+"-urgent", 600*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	first := source(t, l.Addr())
-	second := source(t, l.Addr())
-	first.subscription += "-urgent"
+	src := source(t, l.Addr())
 	normal, urgent = publisher(t, l.Addr()), publisher(t, l.Addr())
 	urgent.topic += "-urgent"
-	p = &Priority{Urgent: first, Normal: second, Share: 5, Metrics: NewMetrics()}
+	p = &Priority{Urgent: src.Beside(subName + "-urgent"), Normal: src, Share: 5, Metrics: NewMetrics()}
 	t.Cleanup(func() { _ = p.Close() }) // before the sources are closed
 	return s, p, normal, urgent
 }
@@ -310,9 +308,27 @@ func wantAll(t *testing.T, s *emulator.Server, undelivered, leased int) {
 	}
 }
 
+func TestF01F14BothSubscriptionsShareOneConnection(t *testing.T) {
+	s, l := startEmulator(t)
+	if err := s.EnsureSubscription(subName+"-urgent", topicName+"-urgent", 600*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	src := source(t, l.Addr())
+	p := &Priority{Urgent: src.Beside(subName + "-urgent"), Normal: src, Share: 5, Metrics: NewMetrics()}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := p.Lease(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	_ = p.Close()
+	if n := l.accepted.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
 func TestF14F17StoppedWhileBothAreAskedHoldsNothing(t *testing.T) {
 	s, p, normal, urgent := startBoth(t)
-	for i := range 20 {
+	for i := range 8 {
 		ctx, stop := context.WithCancelCause(within(t))
 		ended := make(chan jobs.Lease, 1)
 		go func() {

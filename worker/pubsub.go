@@ -120,6 +120,12 @@ func OpenPubSub(ctx context.Context, subscription string, rules Rules, log *slog
 	return &PubSub{client: client, subscription: subscription, rules: rules, log: log}, nil
 }
 
+// Beside returns a source over another subscription on the same connection, which
+// stays the first one's to close.
+func (s *PubSub) Beside(subscription string) *PubSub {
+	return &PubSub{client: s.client, subscription: subscription, rules: s.rules, log: s.log}
+}
+
 // Close closes the connection.
 func (s *PubSub) Close() error { return s.client.Close() }
 

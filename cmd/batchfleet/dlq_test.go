@@ -344,6 +344,55 @@ func drainFaults(t *testing.T, f *testFleet) {
 	}
 }
 
+func TestF13DoctorSeesWhereDeadLettersGo(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	const other = "projects/local-dev/subscriptions/letters"
+	if err := f.emulator.EnsureSubscription(other, "projects/local-dev/topics/elsewhere", testLease); err != nil {
+		t.Fatal(err)
+	}
+	doctor := func(extra ...string) string {
+		t.Helper()
+		cmd := f.command("doctor")
+		cmd.Env = append(cmd.Env, extra...)
+		out, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	tests := []struct {
+		name  string
+		setup func()
+		extra []string
+		want  []string
+	}{
+		{"nothing there", func() {}, nil, []string{
+			"FAIL  pub/sub  projects/local-dev/topics/" + deadName, "create the topic, or set DEAD_LETTER_TOPIC",
+			"FAIL  pub/sub  projects/local-dev/subscriptions/" + deadName, "create the subscription, or set DEAD_LETTER_SUBSCRIPTION",
+		}},
+		{"all there", f.withDead, nil, []string{
+			"ok    pub/sub  projects/local-dev/topics/" + deadName + ": takes dead letters",
+			"ok    pub/sub  projects/local-dev/subscriptions/" + deadName + ": gets the dead letters",
+		}},
+		{"a subscription of something else", func() {}, []string{"DEAD_LETTER_SUBSCRIPTION=letters"}, []string{
+			"FAIL  pub/sub  " + other + ": subscription of another topic: it gets the messages of projects/local-dev/topics/elsewhere", "until then dead letters are lost",
+		}},
+		{"no urgent subscription", func() {}, []string{asksUrgent}, []string{
+			"FAIL  pub/sub  projects/local-dev/subscriptions/urgent", "create the subscription, or set PUBSUB_PRIORITY_SUBSCRIPTION",
+		}},
+	}
+	for _, tt := range tests {
+		tt.setup()
+		out := doctor(tt.extra...)
+		for _, want := range tt.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: the doctor does not say %q:\n%s", tt.name, want, out)
+			}
+		}
+	}
+}
+
 // begun starts a dlq command and returns once it has printed n lines.
 func (f *testFleet) begun(n int, args ...string) *exec.Cmd {
 	f.t.Helper()

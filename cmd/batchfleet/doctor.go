@@ -75,7 +75,7 @@ func (e *WorkerEnv) checks() []check {
 		all = append(all, e.checkDeadTopic())
 	}
 	if letters != "" {
-		all = append(all, e.checkSubscription(letters, "DEAD_LETTER_SUBSCRIPTION"))
+		all = append(all, e.checkLetters(letters))
 	}
 	return append(all, e.engineChecks()...)
 }
@@ -179,6 +179,42 @@ func (e *WorkerEnv) checkDeadTopic() check {
 		help: e.queueHelp("topic", "DEAD_LETTER_TOPIC"),
 	}
 }
+
+// checkLetters looks at where dlq reads. A topic without its subscription takes
+// dead letters and keeps none.
+func (e *WorkerEnv) checkLetters(name string) check {
+	help := e.queueHelp("subscription", "DEAD_LETTER_SUBSCRIPTION")
+	return check{
+		name: "pub/sub", what: name,
+		look: func(ctx context.Context) (string, error) {
+			opts, err := worker.PubSubOptions(e.Emulator)
+			if err != nil {
+				return "", err
+			}
+			box, err := worker.OpenLetterBox(ctx, name, worker.Rules{}, opts...)
+			if err != nil {
+				return "", err
+			}
+			defer box.Close()
+			topic, err := box.Check(ctx)
+			if want, _ := e.deadTopic(); err == nil && want != "" && topic != "" && topic != want {
+				err = fmt.Errorf("%w: it gets the messages of %s, not of %s", errWrongTopic, topic, want)
+			}
+			if err == nil && topic == "" {
+				return "may be pulled from, but not looked at", nil
+			}
+			return "gets the dead letters", err
+		},
+		help: func(err error) string {
+			if errors.Is(err, errWrongTopic) {
+				return "create a subscription to DEAD_LETTER_TOPIC, and set DEAD_LETTER_SUBSCRIPTION to it; until then dead letters are lost"
+			}
+			return help(err)
+		},
+	}
+}
+
+var errWrongTopic = errors.New("subscription of another topic")
 
 func (e *WorkerEnv) checkTopic() check {
 	name, err := worker.TopicName(e.Project, e.Topic)

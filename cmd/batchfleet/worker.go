@@ -104,7 +104,6 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 
 // openSource returns where jobs come from, and what to close afterwards.
 func (e *WorkerEnv) openSource(ctx context.Context, log *slog.Logger, metrics *worker.Metrics) (worker.Source, closers, error) {
-	rules := e.rules(jobs.Kind(e.Kind))
 	subscription, err := worker.SubscriptionName(e.Project, e.Subscription)
 	if err != nil {
 		return nil, nil, err
@@ -113,19 +112,15 @@ func (e *WorkerEnv) openSource(ctx context.Context, log *slog.Logger, metrics *w
 	if err != nil {
 		return nil, nil, err
 	}
-	normal, err := worker.OpenPubSub(ctx, subscription, rules, log, opts...)
+	normal, err := worker.OpenPubSub(ctx, subscription, e.rules(jobs.Kind(e.Kind)), log, opts...)
 	if err != nil || e.Priority == "" {
 		return normal, closers{normal}, err
 	}
 	if subscription, err = e.prioritySubscription(); err != nil {
 		return nil, nil, err
 	}
-	urgent, err := worker.OpenPubSub(ctx, subscription, rules, log, opts...)
-	if err != nil {
-		return nil, nil, err
-	}
-	both := &worker.Priority{Urgent: urgent, Normal: normal, Share: e.PriorityShare, Metrics: metrics}
-	return both, closers{both, urgent, normal}, nil
+	both := &worker.Priority{Urgent: normal.Beside(subscription), Normal: normal, Share: e.PriorityShare, Metrics: metrics}
+	return both, closers{both, normal}, nil
 }
 
 func (e *PubSubEnv) openDeadLetters(ctx context.Context) (*worker.DeadLetterTopic, error) {
