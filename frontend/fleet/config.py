@@ -1,0 +1,121 @@
+"""Settings, from the same environment variables as the rest of the fleet.
+
+The table in the project's README is the reference. As there, an empty variable
+is one that is not set, and all mistakes are reported at once.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_FULL_TOPIC = re.compile(r"projects/[^/]+/topics/[^/]+")
+_TRUE = {"1", "t", "T", "true", "True", "TRUE"}
+_FALSE = {"0", "f", "F", "false", "False", "FALSE"}
+
+
+class ConfigError(Exception):
+    """Settings that cannot work; mistakes has one line for each."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("configuration:\n" + "\n".join(mistakes))
+        self.mistakes = mistakes
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the frontend needs to know of the fleet."""
+
+    redis_host: str
+    redis_port: int
+    redis_db: int
+    redis_username: str
+    redis_password: str = field(repr=False)
+    redis_tls: bool
+    storage_type: str  # LOCAL or GCP
+    local_path: str
+    bucket: str  # empty for LOCAL
+    emulator: str  # host:port; Google's Pub/Sub when empty
+    topic: str  # projects/P/topics/T
+    max_input_bytes: int  # what the workers accept
+
+
+def read(env: Mapping[str, str]) -> Settings:
+    """Settings from env; raises ConfigError with all mistakes."""
+    reader = _Reader({name: value for name, value in env.items() if value})
+    settings = Settings(
+        redis_host=reader.host("REDIS_HOST", "localhost"),
+        redis_port=reader.number("REDIS_PORT", 6379, 1, 65535),
+        redis_db=reader.number("REDIS_DB", 0, 0, 1 << 20),
+        redis_username=reader.text("REDIS_USERNAME"),
+        redis_password=reader.text("REDIS_PASSWORD"),
+        redis_tls=reader.flag("REDIS_TLS"),
+        storage_type=reader.text("STORAGE_TYPE", "LOCAL"),
+        local_path=reader.text("LOCAL_STORAGE_PATH", "./local_storage"),
+        bucket=reader.text("GCS_BUCKET_NAME"),
+        emulator=reader.emulator("PUBSUB_EMULATOR_HOST"),
+        topic=reader.topic("PUBSUB_TOPIC", "pdf-processing-topic"),
+        max_input_bytes=reader.number("MAX_INPUT_BYTES", 1 << 30, 1, 1 << 40),
+    )
+    mistakes = reader.mistakes
+    if settings.storage_type not in ("LOCAL", "GCP"):
+        mistakes.append(f"STORAGE_TYPE is {settings.storage_type!r}: want LOCAL or GCP")
+    if settings.storage_type == "GCP" and (not settings.bucket or re.search("[:/ ]", settings.bucket)):
+        mistakes.append(f"GCS_BUCKET_NAME is {settings.bucket!r}: STORAGE_TYPE=GCP needs the bare name of a bucket")
+    if mistakes:
+        raise ConfigError(mistakes)
+    return settings
+
+
+class _Reader:
+    """Reads variables and remembers what is wrong with them."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self.env = env
+        self.mistakes: list[str] = []
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.env.get(name, default)
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        value = self.text(name, str(default))
+        if not _NUMBER.fullmatch(value):
+            self.mistakes.append(f"{name} is {value!r}: want a whole number")
+            return default
+        if not low <= int(value) <= high:
+            self.mistakes.append(f"{name} is {value}: must be from {low} to {high}")
+            return default
+        return int(value)
+
+    def flag(self, name: str) -> bool:
+        value = self.text(name, "false")
+        if value not in _TRUE | _FALSE:
+            self.mistakes.append(f"{name} is {value!r}: want true or false")
+        return value in _TRUE
+
+    def host(self, name: str, default: str) -> str:
+        value = self.text(name, default)
+        if re.search("[/@ ]", value):
+            # Not quoted: it may be a URL with a password.
+            self.mistakes.append(
+                f"{name} is not a host name or address alone; port and password have variables of their own"
+            )
+        return value
+
+    def emulator(self, name: str) -> str:
+        value = self.text(name)
+        if "://" in value:
+            self.mistakes.append(f"{name} is {value!r}: give host:port without a scheme")
+        elif value and not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]*):[0-9]{1,5}", value):
+            self.mistakes.append(f"{name} is {value!r}: give host:port")
+        return value
+
+    def topic(self, name: str, default: str) -> str:
+        value, project = self.text(name, default), self.text("GCP_PROJECT_ID")
+        if _FULL_TOPIC.fullmatch(value):
+            return value
+        if "/" in value:
+            self.mistakes.append(f"{name} is {value!r}: give a bare name or projects/PROJECT/topics/NAME")
+        elif not project:
+            self.mistakes.append(f"{name} is the bare name {value!r}, so GCP_PROJECT_ID must be set")
+        return f"projects/{project}/topics/{value}"

@@ -1,0 +1,166 @@
+import io
+import json
+import os
+import time
+
+import pytest
+import requests
+
+from fleet.errors import NotFound, Unavailable
+from fleet.gcs import Bucket
+from fleet.local import Directory
+from fleet.names import TEMP_PREFIX
+from fleet.storage import CHUNK, read_all
+
+from .conftest import Process, free_port
+
+
+@pytest.fixture
+def gcs(fake_gcs, tmp_path, monkeypatch):
+    """A server of Cloud Storage's own protocol, with one bucket."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    args = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory", "-external-url", url]
+    process = Process([str(fake_gcs), *args], dict(os.environ), tmp_path / "gcs.log", port)
+    requests.post(f"{url}/storage/v1/b", json={"name": "docs"}, timeout=10).raise_for_status()
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+    yield process
+    process.kill()
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def store(request, tmp_path):
+    if request.param == "directory":
+        return Directory(str(tmp_path / "store"))
+    request.getfixturevalue("gcs")
+    return Bucket("docs")
+
+
+@pytest.mark.parametrize("length", [0, 1, CHUNK + 1, 9 << 20])
+def test_f61_what_is_put_is_read_again(store, length):
+    content = os.urandom(length)
+    upload = io.BytesIO(content)
+    upload.seek(length // 2)  # somebody has looked into it
+    store.put("uploads/a/日本 1.pdf", upload)
+    size, chunks = store.chunks("uploads/a/日本 1.pdf")
+    parts = list(chunks)
+    assert b"".join(parts) == content
+    assert size == store.size("uploads/a/日本 1.pdf") == length
+    assert max(map(len, parts), default=0) <= CHUNK
+
+
+def test_f61_what_is_absent_is_not_found(store):
+    store.check()
+    for look in (store.size, store.chunks, lambda name: read_all(store, name, 10)):
+        with pytest.raises(NotFound):
+            look("results/none/result.json")
+    store.delete("uploads/none/x.pdf")
+    assert store.first("uploads/none/") is None
+
+
+def test_f61_what_is_deleted_is_gone(store):
+    store.put("uploads/a/x.pdf", io.BytesIO(b"x"))
+    assert store.first("uploads/a/") == "uploads/a/x.pdf"
+    store.delete("uploads/a/x.pdf")
+    assert store.first("uploads/a/") is None
+
+
+def test_f61_no_more_is_read_than_the_limit(store):
+    store.put("results/a/result.json", io.BytesIO(b"x" * 11))
+    assert read_all(store, "results/a/result.json", 10) is None
+    assert read_all(store, "results/a/result.json", 11) == b"x" * 11
+
+
+def test_f61_people_are_told_where_an_object_is(store):
+    assert store.where("results/a/pages.jsonl").endswith("/results/a/pages.jsonl")
+
+
+def test_f61_a_bucket_that_does_not_exist_is_told_with_advice(gcs):
+    for call in (Bucket("none").check, lambda: Bucket("none").put("a", io.BytesIO(b"x"))):
+        with pytest.raises(Unavailable, match="create it"):
+            call()
+
+
+def test_f61_cloud_storage_may_hang_go_and_come_back(gcs):
+    store = Bucket("docs")
+    store.check()
+    gcs.freeze()
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match="bucket docs"):
+        store.check()
+    assert time.monotonic() - began < 6
+    gcs.thaw()
+    store.check()
+    gcs.kill()
+    with pytest.raises(Unavailable):
+        store.check()
+    gcs.start()
+
+
+def test_f61_missing_credentials_are_told(monkeypatch, tmp_path):
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    with pytest.raises(Unavailable, match=r"none\.json"):
+        Bucket("docs").check()
+
+
+def test_f61_no_name_or_link_leaves_the_directory(tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    store = Directory(str(tmp_path / "store"))
+    store.put("results/a/result.json", io.BytesIO(b"{}"))
+    (tmp_path / "store" / "results" / "link").symlink_to(tmp_path)
+    (tmp_path / "store" / "results" / "a" / "pages.jsonl").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "store" / "results" / "a" / "fifo")
+    for name in ("../secret", "results/link/secret", "results/a/fifo", "results/a", "/etc/passwd"):
+        with pytest.raises(NotFound):
+            store.chunks(name)
+    with pytest.raises((NotFound, Unavailable)):
+        store.chunks("results/a/pages.jsonl")
+    with pytest.raises(NotFound):
+        store.put("results/link/x", io.BytesIO(b"x"))
+
+
+def test_f61_a_put_that_fails_leaves_nothing(tmp_path):
+    class Broken(io.BytesIO):
+        def read(self, *_):
+            raise OSError("broken")
+
+    store = Directory(str(tmp_path))
+    with pytest.raises(Unavailable):
+        store.put("uploads/a/x.pdf", Broken())
+    assert list((tmp_path / "uploads" / "a").iterdir()) == []
+
+
+def test_f61_a_directory_that_cannot_be_used_is_told_with_advice(tmp_path):
+    (tmp_path / "file").write_text("")
+    store = Directory(str(tmp_path / "file"))
+    for call in (store.check, lambda: store.put("a/b", io.BytesIO(b"x"))):
+        with pytest.raises(Unavailable, match=r"writable for user id"):
+            call()
+
+
+def test_f61_unfinished_files_of_the_workers_have_no_name(tmp_path):
+    folder = tmp_path / "uploads" / "a"
+    folder.mkdir(parents=True)
+    (folder / (TEMP_PREFIX + "1")).write_text("")
+    assert Directory(str(tmp_path)).first("uploads/a/") is None
+
+
+def test_f61_workers_read_documents_from_a_bucket(gcs, fleet):
+    """The whole way with Cloud Storage: our upload, their result."""
+    from dataclasses import replace
+
+    from fleet.services import open_services
+    from fleet.submit import submit
+
+    from .conftest import DOCUMENTS, eventually
+
+    fleet.worker(STORAGE_TYPE="GCP", GCS_BUCKET_NAME="docs", STORAGE_EMULATOR_HOST=os.environ["STORAGE_EMULATOR_HOST"])
+    s = open_services(replace(fleet.settings, storage_type="GCP", bucket="docs"))
+    assert s.problems() == []
+    with (DOCUMENTS / "groff.pdf").open("rb") as f:
+        job_id = submit(s.store, s.board, s.topic, "groff.pdf", f)
+    eventually(lambda: fleet.status(job_id)["status"] == "completed", "the job is complete")
+    result = json.loads(read_all(s.store, f"results/{job_id}/result.json", 1 << 20))
+    assert result["document"]["input"] == f"uploads/{job_id}/groff.pdf"
+    assert s.file_names([job_id]) == {job_id: "groff.pdf"}
