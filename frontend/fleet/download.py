@@ -47,6 +47,8 @@ def route(services: Callable[[], Services]) -> Route:
             media_type=MEDIA_TYPES[file],
             headers={
                 "Content-Length": str(size),
+                # Or the server compresses, in the one thread that all pages share.
+                "Content-Encoding": "identity",
                 "Content-Disposition": f'attachment; filename="{job_id}-{file}"',
                 "X-Content-Type-Options": "nosniff",
                 "Cache-Control": "no-store",

@@ -81,7 +81,8 @@ class Directory:
             with os.scandir(self._path(folder.rstrip("/"))) as entries:
                 found = (e.name for e in entries if not e.name.startswith(TEMP_PREFIX) and e.is_file())
                 name = next(found, None)
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError) as err:
+            self._must_be_there(err)
             return None
         except OSError as err:
             raise self._unavailable(f"cannot look into {folder}", err) from err
@@ -106,6 +107,7 @@ class Directory:
             # Not through a link, and without waiting for the other end of a FIFO.
             fd = os.open(self._path(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError) as err:
+            self._must_be_there(err)
             raise NotFound(name) from err
         except OSError as err:
             raise self._unavailable(f"cannot open {name}", err) from err
@@ -127,6 +129,12 @@ class Directory:
         if not path.parent.resolve().is_relative_to(self.root.resolve()):
             raise NotFound(name)
         return path
+
+    def _must_be_there(self, err: OSError) -> None:
+        """In a directory that is gone nothing exists, but that says nothing about
+        the objects."""
+        if not self.root.is_dir():
+            raise self._unavailable("cannot look for objects", err) from err
 
     def _unavailable(self, what: str, err: OSError) -> Unavailable:
         reason = err.strerror or plain(err)

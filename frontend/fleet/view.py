@@ -151,11 +151,11 @@ def _send(services: Services, session: Session, files: list, selected: set[str])
 
 
 def _failure(failure: NotSubmitted, sent: int, left: int) -> None:
-    before = f"{cards.count(sent, 'document')} of this selection were sent before. " if sent else ""
-    st.error(
-        f"**Sending has stopped: {failure.cause.service} did not take a document.** {before}"
-        f"{cards.count(left, 'document')} not sent and still selected: press Start again when it works."
-    )
+    lines = [f"**Sending has stopped: {failure.cause.service} did not take a document.**"]
+    if sent:
+        lines.append(f"{cards.count(sent, 'document')} of this selection {'was' if sent == 1 else 'were'} sent before.")
+    lines.append(f"{cards.count(left, 'document')} {'is' if left == 1 else 'are'} not sent and still selected:")
+    st.error(" ".join([*lines, "press Start again when it works."]))
     st.code(failure.cause.cause, language=None, wrap_lines=True)
     if failure.stranded:
         st.caption("The last document may be listed as waiting. It will be withdrawn when Redis is back.")
@@ -165,9 +165,6 @@ def jobs(services: Services, session: Session) -> None:
     """The visitor's own jobs, with news every two seconds while there may be some."""
     if not session.jobs:
         return
-    with _headline("Your documents"):
-        if not all(job.live for job in session.jobs):
-            st.button("Clear finished", on_click=session.forget_ended, type="tertiary", key="clear")
     _polled(_jobs, services, session, session.jobs)
 
 
@@ -186,6 +183,10 @@ def _polled(part: Callable[..., None], services: Services, session: Session, wat
 
 def _jobs(services: Services, session: Session, polling: bool) -> None:
     redis_away = _news(services, session, session.jobs)
+    with _headline("Your documents"):
+        if not all(job.live for job in session.jobs) and st.button("Clear finished", type="tertiary", key="clear"):
+            session.forget_ended()
+            st.rerun()
     st.caption(cards.summary(session.jobs))
     if redis_away:
         _stale(redis_away)

@@ -139,6 +139,15 @@ def test_f61_a_directory_that_cannot_be_used_is_told_with_advice(tmp_path):
             call()
 
 
+def test_f61_objects_are_not_missing_while_their_directory_is(tmp_path):
+    store = Directory(str(tmp_path / "store"))
+    store.put("results/a/result.json", io.BytesIO(b"{}"))
+    (tmp_path / "store").rename(tmp_path / "away")
+    for look in (lambda: store.size("results/a/result.json"), lambda: store.first("results/a/")):
+        with pytest.raises(Unavailable):
+            look()
+
+
 def test_f61_unfinished_files_of_the_workers_have_no_name(tmp_path):
     folder = tmp_path / "uploads" / "a"
     folder.mkdir(parents=True)
