@@ -59,6 +59,15 @@ def summary(jobs: Iterable[Watched]) -> str:
     return " · ".join(f"{counts[label]} {label.lower()}" for label in order if label in counts)
 
 
+def notice(headline: str, text: str, cause: str = "", mild: bool = False) -> str:
+    """The HTML of something that has gone wrong: what happened, what it means,
+    and what was said about it by the service."""
+    parts = [f"<b>{escape(headline)}</b> {escape(text)}"]
+    if cause:
+        parts.append(f'<div class="bf-cause">{escape(cause)}</div>')
+    return f'<div class="bf-notice{" bf-mild" if mild else ""}" role="alert">{"".join(parts)}</div>'
+
+
 def _state(job: Watched) -> str:
     if job.gone or job.status is None:
         return "unknown"
@@ -85,7 +94,7 @@ def _lines(job: Watched, now: datetime) -> list[tuple[str, str]]:
         return lines
     status = job.status
     if status is None:
-        return [(plain, "Not heard of yet.")]
+        return [(plain, "Nothing is known of it yet.")]
     if status.status == "completed":
         return _facts(job.result) if job.result else [(plain, status.message)]
     if status.status == "failed":

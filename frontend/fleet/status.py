@@ -205,7 +205,8 @@ class Board:
                 SERVICE, f"{self.address} refuses the login (REDIS_USERNAME, REDIS_PASSWORD): {plain(err)}"
             ) from err
         except redis.RedisError as err:
-            raise Unavailable(SERVICE, f"{self.address}: {plain(err)}") from err
+            text = plain(err)
+            raise Unavailable(SERVICE, text if self.address in text else f"{self.address}: {text}") from err
 
 
 def _key(job_id: str) -> str:

@@ -43,8 +43,8 @@ def heading() -> None:
 
 def misconfigured(err: ConfigError) -> None:
     """What is wrong with the settings, instead of the page."""
-    st.error("This page is not set up correctly. Whoever runs it has to correct these settings and start it again:")
-    st.code("\n".join(err.mistakes), language=None, wrap_lines=True)
+    text = "Whoever runs it has to correct these settings and start it again:"
+    st.html(cards.notice("This page is not set up correctly.", text, "\n".join(err.mistakes)))
 
 
 def current_session(services: Services) -> Session:
@@ -76,9 +76,7 @@ def _trouble(services: Services) -> None:
     if not problems:
         st.rerun()
     for problem in problems:
-        with st.container(border=True):
-            st.error(f"**{problem.service} cannot be used at the moment.** {WITHOUT[problem.service]}")
-            st.code(problem.cause, language=None, wrap_lines=True)
+        st.html(cards.notice(f"{problem.service} cannot be used now.", WITHOUT[problem.service], problem.cause))
     st.caption(f"This page tries again every {RETRY_SECONDS} seconds.")
 
 
@@ -151,14 +149,15 @@ def _send(services: Services, session: Session, files: list, selected: set[str])
 
 
 def _failure(failure: NotSubmitted, sent: int, left: int) -> None:
-    lines = [f"**Sending has stopped: {failure.cause.service} did not take a document.**"]
+    lines = []
     if sent:
         lines.append(f"{cards.count(sent, 'document')} of this selection {'was' if sent == 1 else 'were'} sent before.")
     lines.append(f"{cards.count(left, 'document')} {'is' if left == 1 else 'are'} not sent and still selected:")
-    st.error(" ".join([*lines, "press Start again when it works."]))
-    st.code(failure.cause.cause, language=None, wrap_lines=True)
+    lines.append("press Start again when it works.")
     if failure.stranded:
-        st.caption("The last document may be listed as waiting. It will be withdrawn when Redis is back.")
+        lines.append("One of them may be listed as waiting; it will be withdrawn when Redis is back.")
+    headline = f"Sending has stopped: {failure.cause.service} did not take a document."
+    st.html(cards.notice(headline, " ".join(lines), failure.cause.cause))
 
 
 def jobs(services: Services, session: Session) -> None:
@@ -208,16 +207,16 @@ def _news(services: Services, session: Session, watched: list[Watched]) -> Unava
 
 
 def _stale(err: Unavailable) -> None:
-    st.warning("Redis does not answer. This is what was last known; the jobs go on, and this page goes on asking.")
-    st.code(err.cause, language=None, wrap_lines=True)
+    text = "This is what was last known. The jobs go on, and this page goes on asking."
+    st.html(cards.notice("Redis does not answer.", text, err.cause, mild=True))
 
 
 def _show(services: Services, where: DeltaGenerator, shown: list[Watched]) -> None:
     away = load_results(services.store, shown)
     with where:
         if away:
-            st.warning("The storage does not answer. Results cannot be fetched at the moment.")
-            st.code(away.cause, language=None, wrap_lines=True)
+            text = "Results cannot be fetched now."
+            st.html(cards.notice("The storage does not answer.", text, away.cause, mild=True))
             st.button("Try again", key=f"again-{shown[0].job_id}")
         for job in shown:
             st.html(cards.card(job))
