@@ -18,7 +18,14 @@ except ConfigError as err:
     st.stop()
 
 session = view.current_session(services)
-problems = view.trouble(services)
-view.upload(services, session, problems)
-view.jobs(services, session)
-view.history(services, session)
+# Each part has a place of its own: what comes and goes in one must not move the
+# others while a run is under way.
+health, form, own, everybodys = (st.container() for _ in range(4))
+with health:
+    problems = view.trouble(services)
+with form:
+    view.upload(services, session, problems)
+with own:
+    view.jobs(services, session)
+with everybodys:
+    view.history(services, session)

@@ -1,5 +1,6 @@
 """What the page knows of one visitor, while the browser's tab is open."""
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -14,13 +15,19 @@ MAX_IN_ADDRESS = 50  # job ids in the page's address, some 2 kB
 
 @dataclass
 class Session:
-    """One visitor's jobs and what is under way. Used by one thread at a time."""
+    """One visitor's jobs and what is under way.
+
+    Streamlit runs the page in one thread, as a rule. When the visitor does
+    something during a run it starts the next one at once, in another thread, and
+    stops the first at its next call to Streamlit: until then there are two.
+    """
 
     jobs: list[Watched] = field(default_factory=list)  # newest batch first
     opened: Watched | None = None  # chosen from the history
     place: int = 0  # in jobs, of the next one
     upload: int = 0  # number of the upload field, which a new number empties
-    sent: set[str] = field(default_factory=set)  # file ids in it that have become jobs
+    sent: set[str] = field(default_factory=set)  # ids of uploaded files that have become jobs
+    one_at_a_time: threading.Lock = field(default_factory=threading.Lock)  # held while a file becomes a job
     sending: bool = False
     failure: NotSubmitted | None = None  # why sending has stopped
     stranded: list[str] = field(default_factory=list)  # job ids to withdraw
@@ -56,7 +63,6 @@ class Session:
             self.stranded.append(failure.stranded)
         if failure is None and self.sent.issuperset(selected):
             self.upload += 1  # also lets go of the memory that holds the files
-            self.sent.clear()
 
     def withdraw_stranded(self, board: Board) -> None:
         """Withdraw jobs that nobody will run, if Redis is back."""

@@ -108,7 +108,7 @@ def upload(services: Services, session: Session, problems: list[Unavailable]) ->
     if session.sending:
         _send(services, session, ready[:MAX_FILES], {f.file_id for f in files} - refused.keys())
     elif session.failure:
-        _failure(session.failure, len(session.sent), len(ready))
+        _failure(session.failure, len(files) - len(unsent), len(ready))
 
 
 def _remarks(session: Session, refused: list[tuple[str, str]], doubts: list[tuple[str, str]], ready: int) -> None:
@@ -128,22 +128,25 @@ def _remarks(session: Session, refused: list[tuple[str, str]], doubts: list[tupl
 def _send(services: Services, session: Session, files: list, selected: set[str]) -> None:
     """Make a job of each file.
 
-    The visitor may do something meanwhile, and Streamlit then abandons this run
-    at its next call to it and begins another. So there is none between storing
-    a file and noting its job, and the next run goes on where this one stopped.
+    The visitor may do something meanwhile. Streamlit then begins another run at
+    once and abandons this one at its next call to it. So there is none between
+    storing a file and noting its job, the next run waits until that is done, and
+    goes on where this one stopped.
     """
     failure = None
     bar = st.progress(0.0)
     for done, file in enumerate(files):
         bar.progress(done / len(files), f"Sending {done + 1} of {len(files)}. Please keep this page open.")
         try:
-            job_id = submit(services.store, services.board, services.topic, file.name, file)
+            with session.one_at_a_time:
+                if file.file_id not in session.sent:
+                    job_id = submit(services.store, services.board, services.topic, file.name, file)
+                    session.sent.add(file.file_id)
+                    session.watch(job_id, file.name)
+                    services.remember(job_id, file.name)
         except NotSubmitted as err:
             failure = err
             break
-        session.sent.add(file.file_id)
-        session.watch(job_id, file.name)
-        services.remember(job_id, file.name)
     session.finish(selected, failure)
     st.rerun()
 

@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -69,6 +72,26 @@ def send(page: Page, *files: Path) -> None:
     page.get_by_role("button", name="Start processing 2 documents").click()
 
 
+@contextmanager
+def stutter(process: Process) -> Iterator[None]:
+    """Make a process slow: it answers three times a second."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(0.03):
+            process.freeze()
+            time.sleep(0.3)
+            process.thaw()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def polls(fleet: Fleet) -> int:
     """How often somebody has asked for statuses; workers do not ask this way."""
     return fleet.db.info("commandstats").get("cmdstat_mget", {}).get("calls", 0)
@@ -96,6 +119,10 @@ def test_f61_two_documents_in_a_browser_from_upload_to_download(fleet, visitor, 
 
 
 def test_f61_progress_moves_in_a_browser_and_polling_ends_with_the_jobs(fleet, visitor):
+    news: list[float] = []
+    visitor.on("websocket", lambda s: s.on("framereceived", lambda _: news.append(time.monotonic())))
+    visitor.reload()
+    expect(visitor.get_by_role("heading", name="Last 24 hours")).to_be_visible()
     workers = [fleet.mock_worker("8", "0.7") for _ in range(2)]
     send(visitor, DOCUMENTS / "groff.pdf", DOCUMENTS / "cairo.pdf")
     bar = visitor.locator('.bf-job[data-state="processing"] [role=progressbar]').first
@@ -112,11 +139,14 @@ def test_f61_progress_moves_in_a_browser_and_polling_ends_with_the_jobs(fleet, v
     assert len(seen) >= 3, f"progress was seen at {seen} only"
     for worker in workers:
         worker.kill()
-    time.sleep(3)
+    visitor.wait_for_timeout(3000)
     before = polls(fleet)
     assert before > 3
-    time.sleep(6)
-    assert polls(fleet) == before, "the page polls although all jobs have ended"
+    assert news
+    news.clear()
+    visitor.wait_for_timeout(6000)
+    assert polls(fleet) == before, "Redis is asked although all jobs have ended"
+    assert news == [], "the page is sent news although all jobs have ended"
 
 
 def test_f61_a_reload_and_a_history_row_show_the_same_job(fleet, visitor):
@@ -129,6 +159,21 @@ def test_f61_a_reload_and_a_history_row_show_the_same_job(fleet, visitor):
     box = visitor.get_by_test_id("stDataFrame").bounding_box()
     visitor.mouse.click(box["x"] + 14, box["y"] + 35 + 17)  # the box before the first row
     expect(visitor.locator(".bf-job")).to_have_count(3)
+
+
+def test_f61_a_visitor_who_clicks_while_documents_are_sent_loses_none(fleet, visitor, tmp_path):
+    files = [tmp_path / f"{i:02}.pdf" for i in range(40)]
+    for file in files:
+        file.write_bytes(b"%PDF-1.4")
+    visitor.locator("input[type=file]").set_input_files(files)
+    with stutter(fleet.emulator):
+        visitor.get_by_role("button", name="Start processing 40 documents").click()
+        expect(visitor.get_by_text(re.compile(r"Sending \d+ of 40"))).to_be_visible()
+        # Not click, which first waits until the page stands still.
+        visitor.get_by_role("button", name="Refresh").dispatch_event("click")
+        expect(visitor.get_by_text("40 waiting", exact=True)).to_be_visible()
+    assert [len(fleet.db.keys("job:*")), len(fleet.messages())] == [40, 40]
+    expect(visitor.get_by_role("button", name="Start processing", exact=True)).to_be_disabled()
 
 
 def test_f61_redis_goes_and_comes_back_under_an_open_page(fleet, visitor):

@@ -63,6 +63,17 @@ def test_f61_nothing_is_queued_when_the_storage_is_away(fleet, parts):
     assert fleet.messages() == []
 
 
+def test_f61_input_and_status_are_there_before_the_message(fleet, parts):
+    class Looks(Topic):
+        def publish(self, job_id, pdf_path, bucket):
+            seen.append((fleet.status(job_id)["status"], (fleet.store / pdf_path).read_bytes()))
+            super().publish(job_id, pdf_path, bucket)
+
+    seen = []
+    submit(parts[0], parts[1], Looks(fleet.settings), "x.pdf", io.BytesIO(b"%PDF-"))
+    assert seen == [("queued", b"%PDF-")]
+
+
 class LosesAnswers(Topic):
     """Publishes, and says that it did not, as a network does that breaks."""
 
