@@ -40,6 +40,24 @@ lint: ## vet and lint
 vuln: ## look for known vulnerabilities in what is called
 	go run $(GOVULNCHECK) ./...
 
+.PHONY: clients
+clients: ## install Google's Python and Node clients for the tests of the emulator
+	emulator/clienttest/setup.sh
+
+.PHONY: webcheck
+webcheck: ## lint and test the web page; needs redis-server and chromium
+	frontend/check.sh
+
+.PHONY: image
+image: ## build the image of batchfleet with docker
+	docker build --build-arg VERSION=$(VERSION) -t batchfleet .
+
+.PHONY: deploycheck
+deploycheck: ## check images, compose file and manifests, without an engine; needs root for an empty root
+	@set -e; venv=$$(mktemp -d); trap 'rm -rf "$$venv"' EXIT; \
+	python3 -m venv "$$venv"; "$$venv/bin/pip" install -q --disable-pip-version-check -r deploy/requirements.txt; \
+	PYTHON="$$venv/bin/python" deploy/check.sh
+
 .PHONY: fuzz
 fuzz: ## fuzz every parser of outside bytes, FUZZTIME (30s) each
 	./fuzz.sh $${FUZZTIME:-30s}

@@ -32,8 +32,9 @@ hadolint=$("$python" -c 'import sysconfig; print(sysconfig.get_path("scripts"))'
 step Dockerfiles
 "$hadolint" Dockerfile frontend/Dockerfile
 # What make build says must hold for the image, too.
+build=$(make -n build)
 for flag in CGO_ENABLED=0 '-tags disable_grpc_modules' -trimpath '-s -w -X main.version='; do
-  make -n build | grep -qFe "$flag" || fail "make build has no $flag; Dockerfile has"
+  grep -qFe "$flag" <<<"$build" || fail "make build has no $flag; Dockerfile has"
   grep -qFe "$flag" Dockerfile || fail "Dockerfile has no $flag; make build has"
 done
 go=$(awk '$1 == "go" {split($2, v, "."); print v[1] "." v[2]}' go.mod)
