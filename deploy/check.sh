@@ -29,7 +29,7 @@ done
 hadolint=$("$python" -c 'import sysconfig; print(sysconfig.get_path("scripts"))')/hadolint
 "$hadolint" --version
 
-step Dockerfiles
+step "F-60: Dockerfiles"
 "$hadolint" Dockerfile frontend/Dockerfile
 # What make build says must hold for the image, too.
 build=$(make -n build)
@@ -44,20 +44,20 @@ for package in $(go list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPat
   grep -qx "!$package" .dockerignore || fail ".dockerignore keeps package $package out of the build"
 done
 
-step compose file
+step "F-60: compose file"
 # The parser that docker compose itself uses.
 go run github.com/compose-spec/compose-go/v2/cmd@v2.16.2 docker-compose.yml >"$work/compose.yml"
 echo "docker-compose.yml: $(grep -c . "$work/compose.yml") lines when resolved"
 
-step binary
+step "F-60: binary"
 CGO_ENABLED=0 go build -tags disable_grpc_modules -trimpath -ldflags '-s -w -X main.version=check' -o "$work/root/batchfleet" ./cmd/batchfleet
 file "$work/root/batchfleet"
 file "$work/root/batchfleet" | grep -q 'statically linked' || fail "the binary is not static"
 
-step manifests
+step "F-20: manifests"
 "$python" deploy/manifests.py "$work/root/batchfleet"
 
-step empty root
+step "F-60: empty root"
 # As in the image: the binary, certificates, and directories to write to. The
 # root is read-only, the user has a number and no name.
 root=$work/root
