@@ -88,8 +88,7 @@ func (b *broker) updateTopic(name string, change func(*pubsubpb.Topic) error) (*
 		return nil, err
 	}
 	t.pb = pb
-	t.retain(pb.GetMessageRetentionDuration().AsDuration())
-	b.log.topic(pb)
+	t.retain(pb.GetMessageRetentionDuration().AsDuration(), func() { b.log.topic(pb) })
 	return pb, nil
 }
 
@@ -178,8 +177,7 @@ func (b *broker) createSubscription(pb *pubsubpb.Subscription) error {
 	pb.TopicMessageRetentionDuration = t.pb.GetMessageRetentionDuration()
 	sub := &subscription{pb: pb, topic: t, queue: b.newQueue(s, pb.GetName())}
 	b.subs[pb.GetName()] = sub
-	b.log.subscription(pb, sub.queue)
-	t.attach(sub.queue)
+	t.attach(sub.queue, func() { b.log.subscription(pb, sub.queue) })
 	b.watchIdle(sub)
 	return nil
 }
@@ -245,8 +243,7 @@ func (b *broker) configure(sub *subscription, pb *pubsubpb.Subscription) error {
 		return err
 	}
 	sub.pb = pb
-	sub.queue.configure(s)
-	b.log.subscription(pb, sub.queue)
+	sub.queue.configure(s, func() { b.log.subscription(pb, sub.queue) })
 	return nil
 }
 

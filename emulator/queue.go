@@ -88,11 +88,13 @@ func newQueue(epoch time.Time, s settings) *queue {
 }
 
 // configure changes what is asked of the queue. Leases that run and delays that
-// have begun stay as they are.
-func (q *queue) configure(s settings) {
+// have begun stay as they are. record is called before anything happens under
+// the new settings.
+func (q *queue) configure(s settings, record func()) {
 	v := q.enter()
 	defer v.leave()
 	q.settings = s
+	record()
 	q.active = v.now
 	for !q.keep && q.kept.front != nil {
 		q.kept.remove(q.kept.front)

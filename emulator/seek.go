@@ -91,14 +91,16 @@ func (q *queue) reset(now time.Duration, unacked, done []*message) {
 	q.log.reset(now, unacked, done)
 }
 
-// backlog returns the messages not acknowledged, in the order published, and
-// how old the oldest of them is; 0 if there is none.
-func (q *queue) backlog() (msgs []*message, oldest time.Duration) {
+// backlog calls f with the messages not acknowledged, in the order published,
+// and how old the oldest of them is; 0 if there is none. Nothing is acknowledged
+// meanwhile: a record of them must come before those of their acks.
+func (q *queue) backlog(f func(msgs []*message, oldest time.Duration) error) error {
 	v := q.enter()
 	defer v.leave()
-	msgs, _ = q.retained()
+	msgs, _ := q.retained()
+	oldest := time.Duration(0)
 	if len(msgs) > 0 {
 		oldest = v.now - msgs[0].at
 	}
-	return msgs, oldest
+	return f(msgs, oldest)
 }

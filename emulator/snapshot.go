@@ -45,20 +45,21 @@ func (b *broker) createSnapshot(pb *pubsubpb.Snapshot, subscription string) erro
 	t := sub.topic
 	t.mu.Lock() // nothing is published between the backlog and what follows it
 	defer t.mu.Unlock()
-	msgs, oldest := sub.queue.backlog()
-	life := snapshotLife - oldest
-	if life < minSnapshotLife {
-		return status.Errorf(codes.FailedPrecondition,
-			"The oldest unacknowledged message of %s is %v old: a snapshot would expire in less than an hour.", clip(subscription), oldest.Round(time.Second))
-	}
-	pb.Topic = t.name
-	pb.ExpireTime = timestamppb.New(time.Now().Add(life))
-	snap := &snapshot{pb: pb, topic: t, msgs: msgs}
-	b.snapshots[pb.GetName()] = snap
-	t.snapshots = append(t.snapshots, snap)
-	b.log.snapshotTaken(pb, sub.queue, msgs)
-	b.watchExpiry(snap)
-	return nil
+	return sub.queue.backlog(func(msgs []*message, oldest time.Duration) error {
+		life := snapshotLife - oldest
+		if life < minSnapshotLife {
+			return status.Errorf(codes.FailedPrecondition,
+				"The oldest unacknowledged message of %s is %v old: a snapshot would expire in less than an hour.", clip(subscription), oldest.Round(time.Second))
+		}
+		pb.Topic = t.name
+		pb.ExpireTime = timestamppb.New(time.Now().Add(life))
+		snap := &snapshot{pb: pb, topic: t, msgs: msgs}
+		b.snapshots[pb.GetName()] = snap
+		t.snapshots = append(t.snapshots, snap)
+		b.log.snapshotTaken(pb, sub.queue, msgs)
+		b.watchExpiry(snap)
+		return nil
+	})
 }
 
 // watchExpiry deletes the snapshot when its time has come. The caller holds

@@ -45,11 +45,13 @@ func (t *topic) take(msgs []*message) {
 	}
 }
 
-// retain changes how long the topic retains messages.
-func (t *topic) retain(d time.Duration) {
+// retain changes how long the topic retains messages. record is called before
+// anything else is published.
+func (t *topic) retain(d time.Duration, record func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.retention = d
+	record()
 	t.dropOld()
 }
 
@@ -93,9 +95,12 @@ func (t *topic) retained(f func(log []*message)) {
 	f(t.log)
 }
 
-func (t *topic) attach(q *queue) {
+// attach gives the queue what is published from now on. record is called before
+// anything is.
+func (t *topic) attach(q *queue, record func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	record()
 	t.queues = append(t.queues, q)
 }
 
