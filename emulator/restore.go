@@ -87,9 +87,11 @@ func (img *image) restoreSubscription(b *broker, s *subImage) *subscription {
 }
 
 // restore fills an empty queue with items in the order published. Leases and
-// delays that are over end with the first visit, as if on time.
+// delays that are over end with the first visit, as if on time; none lasts for
+// longer than it may, though the machine's clock has gone back.
 func (q *queue) restore(items []*item) {
-	defer q.enter().leave()
+	v := q.enter()
+	defer v.leave()
 	for _, it := range items {
 		if it.state == acked {
 			q.kept.pushBack(it)
@@ -109,9 +111,11 @@ func (q *queue) restore(items []*item) {
 		it.state = state
 		switch state {
 		case leased:
+			it.due = min(it.due, v.now+maxAckDeadline)
 			q.held[it.ack] = it
 			heap.Push(&q.timed, it)
 		case delayed:
+			it.due = min(it.due, v.now+maxBackoff)
 			heap.Push(&q.timed, it)
 		default:
 			it.state = dying
