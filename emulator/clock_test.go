@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,4 +47,27 @@ func TestE06ClockThatWentBackHoldsNoMessageForLonger(t *testing.T) {
 		time.Sleep(11 * time.Minute) // a lease, and the delay after it
 		want(t, q, "waiting", "delayed", "leased")
 	})
+}
+
+func TestE06MessageIDsRiseWhenTheClockWentBack(t *testing.T) {
+	var last uint64
+	next := func(t *testing.T, b *broker) {
+		t.Helper()
+		send(t, b, "a")
+		ds := want(t, queueOf(t, b, testSub), "a")
+		id, err := strconv.ParseUint(ds[0].msg.pb.GetMessageId(), 10, 64)
+		must(t, err)
+		if id <= last {
+			t.Errorf("message id %d follows %d", id, last)
+		}
+		last = id
+		queueOf(t, b, testSub).acknowledge(numbersOf(ds))
+		must(t, b.checkpoint(t.Context())) // holds no message
+	}
+	lives(t, func(t *testing.T, b *broker) {
+		must(t, b.createTopic(&pubsubpb.Topic{Name: testTopic}))
+		addSub(t, b, testSub, testTopic, &pubsubpb.Subscription{})
+		time.Sleep(time.Hour)
+		next(t, b)
+	}, next, next)
 }

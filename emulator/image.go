@@ -91,6 +91,7 @@ func (b *broker) image() *image {
 func (img *image) write(ctx context.Context, c *journal.Checkpoint) error {
 	w := checkpointWriter{c: c, stopped: ctx.Err, bodies: make(map[uint64]struct{})}
 	w.add(epochRecord(img.epoch))
+	w.add(lastIDRecord(img.lastID))
 	for name, revisions := range img.schemas {
 		w.add(schemaRecord(name, revisions))
 	}

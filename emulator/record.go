@@ -35,6 +35,7 @@ const (
 	recQueue  recordKind = 33 // a subscription's numbers
 	recItem   recordKind = 34 // a message in a subscription
 	recLogged recordKind = 35 // what a topic retains
+	recLastID recordKind = 36 // the last id of a message, which may be gone
 )
 
 // A recordWriter appends the fields of one record.

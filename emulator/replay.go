@@ -138,6 +138,8 @@ func (img *image) configurations(kind recordKind) func(*recordReader) {
 		return img.body
 	case recLogged:
 		return img.logged
+	case recLastID:
+		return img.lastUsed
 	default:
 		return nil
 	}
@@ -344,6 +346,8 @@ func (img *image) body(r *recordReader) {
 	}
 }
 
+func (img *image) lastUsed(r *recordReader) { img.lastID = max(img.lastID, r.uint()) }
+
 func (img *image) logged(r *recordReader) {
 	t := img.topics[r.string()]
 	if ids := r.ids(); t != nil {
@@ -484,5 +488,11 @@ func (img *image) item(s *subImage, r *recordReader) {
 func epochRecord(epoch time.Time) recordWriter {
 	w := newRecord(recEpoch)
 	w.time(time.Duration(epoch.UnixNano()))
+	return w
+}
+
+func lastIDRecord(id uint64) recordWriter {
+	w := newRecord(recLastID)
+	w.uint(id)
 	return w
 }
