@@ -139,7 +139,5 @@ func (q *queue) halt() {
 func (t *topic) halt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.prune != nil {
-		t.prune.Stop()
-	}
+	t.stopPruning()
 }

@@ -52,6 +52,7 @@ func (t *topic) retain(d time.Duration, record func()) {
 	defer t.mu.Unlock()
 	t.retention = d
 	record()
+	t.stopPruning() // what comes next may come sooner
 	t.dropOld()
 }
 
@@ -66,6 +67,7 @@ func (t *topic) dropOld() {
 	switch {
 	case n == len(t.log):
 		t.log = nil
+		t.stopPruning()
 		return
 	case n > 0:
 		clear(t.log[:n]) // let the bodies go
@@ -79,6 +81,15 @@ func (t *topic) dropOld() {
 		})
 	} else if n > 0 {
 		t.prune.Reset(wait)
+	}
+}
+
+// stopPruning ends the timer, for the next message to set it. The caller holds
+// t.mu.
+func (t *topic) stopPruning() {
+	if t.prune != nil {
+		t.prune.Stop()
+		t.prune = nil
 	}
 }
 
@@ -116,7 +127,5 @@ func (t *topic) close() {
 	defer t.mu.Unlock()
 	t.closed = true
 	t.queues, t.snapshots, t.log = nil, nil, nil
-	if t.prune != nil {
-		t.prune.Stop()
-	}
+	t.stopPruning()
 }
