@@ -59,7 +59,7 @@ func (b *broker) createTopic(pb *pubsubpb.Topic) error {
 		return errExists(pb.GetName())
 	}
 	b.topics[pb.GetName()] = newTopic(pb, b.epoch)
-	b.log.topic(pb)
+	b.log.topic(pb, 0)
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (b *broker) updateTopic(name string, change func(*pubsubpb.Topic) error) (*
 		return nil, err
 	}
 	t.pb = pb
-	t.retain(pb.GetMessageRetentionDuration().AsDuration(), func() { b.log.topic(pb) })
+	t.retain(pb.GetMessageRetentionDuration().AsDuration(), func(now time.Duration) { b.log.topic(pb, now) })
 	return pb, nil
 }
 
@@ -177,7 +177,7 @@ func (b *broker) createSubscription(pb *pubsubpb.Subscription) error {
 	pb.TopicMessageRetentionDuration = t.pb.GetMessageRetentionDuration()
 	sub := &subscription{pb: pb, topic: t, queue: b.newQueue(s, pb.GetName())}
 	b.subs[pb.GetName()] = sub
-	t.attach(sub.queue, func() { b.log.subscription(pb, sub.queue) })
+	t.attach(sub.queue, func() { b.log.subscription(pb, sub.queue, 0) })
 	b.watchIdle(sub)
 	return nil
 }
@@ -243,7 +243,7 @@ func (b *broker) configure(sub *subscription, pb *pubsubpb.Subscription) error {
 		return err
 	}
 	sub.pb = pb
-	sub.queue.configure(s, func() { b.log.subscription(pb, sub.queue) })
+	sub.queue.configure(s, func(now time.Duration) { b.log.subscription(pb, sub.queue, now) })
 	return nil
 }
 
@@ -283,7 +283,7 @@ func (b *broker) detachSubscription(name string) error {
 	sub.pb = proto.CloneOf(sub.pb)
 	sub.pb.Detached = true
 	sub.queue.close(errSubscriptionDetached)
-	b.log.subscription(sub.pb, sub.queue)
+	b.log.subscription(sub.pb, sub.queue, 0)
 	return nil
 }
 

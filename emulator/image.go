@@ -96,10 +96,10 @@ func (img *image) write(ctx context.Context, c *journal.Checkpoint) error {
 		w.add(schemaRecord(name, revisions))
 	}
 	for _, t := range img.topics {
-		w.add(topicRecord(t.pb))
+		w.add(topicRecord(t.pb, 0))
 	}
 	for _, s := range img.subs {
-		w.add(subscriptionRecord(s.pb, s.instance))
+		w.add(subscriptionRecord(s.pb, s.instance, 0))
 		w.queue(s)
 	}
 	for name, t := range img.topics {

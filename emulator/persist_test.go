@@ -215,6 +215,19 @@ func TestE06StateSurvivesARestartWhateverWasDone(t *testing.T) {
 					})
 					check(err)
 				},
+				"retention": func(rt *rapid.T) {
+					d := durationpb.New(time.Duration(rapid.IntRange(10, 30).Draw(rt, "minutes")) * time.Minute)
+					_, err := b().updateSubscription(rapid.SampledFrom(names).Draw(rt, "subscription"), func(pb *pubsubpb.Subscription) error {
+						pb.MessageRetentionDuration = d
+						return nil
+					})
+					check(err)
+					_, err = b().updateTopic(testTopic, func(pb *pubsubpb.Topic) error {
+						pb.MessageRetentionDuration = d
+						return nil
+					})
+					check(err)
+				},
 				"time": func(rt *rapid.T) {
 					time.Sleep(time.Duration(rapid.IntRange(1, 300).Draw(rt, "seconds")) * time.Second)
 				},

@@ -88,13 +88,14 @@ func newQueue(epoch time.Time, s settings) *queue {
 }
 
 // configure changes what is asked of the queue. Leases that run and delays that
-// have begun stay as they are. record is called before anything happens under
-// the new settings.
-func (q *queue) configure(s settings, record func()) {
+// have begun stay as they are. What the old settings
+// had to say until now is done; record is called before anything happens under
+// the new ones.
+func (q *queue) configure(s settings, record func(now time.Duration)) {
 	v := q.enter()
 	defer v.leave()
 	q.settings = s
-	record()
+	record(v.now)
 	q.active = v.now
 	for !q.keep && q.kept.front != nil {
 		q.kept.remove(q.kept.front)

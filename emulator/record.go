@@ -80,15 +80,18 @@ type recorder struct {
 	j *stableLog
 }
 
-func topicRecord(pb *pubsubpb.Topic) recordWriter {
+// topicRecord also tells until when an earlier configuration held, which then
+// has dropped what was too old. Older records do not.
+func topicRecord(pb *pubsubpb.Topic, until time.Duration) recordWriter {
 	w := newRecord(recTopic)
 	w.proto(pb)
+	w.time(until)
 	return w
 }
 
-func (r recorder) topic(pb *pubsubpb.Topic) {
+func (r recorder) topic(pb *pubsubpb.Topic, until time.Duration) {
 	if r.j != nil {
-		r.j.append(topicRecord(pb))
+		r.j.append(topicRecord(pb, until))
 	}
 }
 
@@ -105,16 +108,19 @@ func (r recorder) name(kind recordKind, name string) {
 	r.j.append(w)
 }
 
-func subscriptionRecord(pb *pubsubpb.Subscription, instance uint64) recordWriter {
+// subscriptionRecord tells until when an earlier configuration held, as
+// topicRecord does.
+func subscriptionRecord(pb *pubsubpb.Subscription, instance uint64, until time.Duration) recordWriter {
 	w := newRecord(recSubscription)
 	w.uint(instance)
 	w.proto(pb)
+	w.time(until)
 	return w
 }
 
-func (r recorder) subscription(pb *pubsubpb.Subscription, q *queue) {
+func (r recorder) subscription(pb *pubsubpb.Subscription, q *queue, until time.Duration) {
 	if r.j != nil {
-		r.j.append(subscriptionRecord(pb, q.instance))
+		r.j.append(subscriptionRecord(pb, q.instance, until))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -44,6 +45,14 @@ func (r *recordReader) int() int64 {
 }
 
 func (r *recordReader) time() time.Duration { return time.Duration(r.int()) }
+
+// until reads the time at the end of a record, long ago for one without.
+func (r *recordReader) until() time.Duration {
+	if len(r.rest) == 0 {
+		return math.MinInt64
+	}
+	return r.time()
+}
 
 func (r *recordReader) bytes() []byte {
 	n := r.uint()
@@ -189,6 +198,7 @@ func (img *image) topic(r *recordReader) {
 		return
 	}
 	if t := img.topics[pb.GetName()]; t != nil {
+		t.drop(r.until())
 		t.pb = pb
 		return
 	}
@@ -229,6 +239,7 @@ func (img *image) subscription(r *recordReader) {
 			t.subs = append(t.subs, s)
 		}
 	}
+	s.drop(r.until())
 	s.pb, s.settings = pb, set
 	if pb.GetDetached() {
 		img.separate(s)
@@ -240,6 +251,21 @@ func (img *image) subscription(r *recordReader) {
 			if it.state == acked {
 				delete(s.items, id)
 			}
+		}
+	}
+}
+
+// drop forgets what is too old at a time.
+func (t *topicImage) drop(now time.Duration) {
+	retention := t.pb.GetMessageRetentionDuration().AsDuration()
+	t.log = slices.DeleteFunc(t.log, func(m *message) bool { return m.at+retention <= now })
+}
+
+func (s *subImage) drop(now time.Duration) {
+	for id, it := range s.items {
+		if max(it.msg.at, s.since)+s.settings.retention <= now {
+			delete(s.items, id)
+			delete(s.held, it.ack)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func FuzzApply(f *testing.F) {
 	reset.ids([]*message{m})
 	reset.ids(nil)
 	sane := []recordWriter{
-		epochRecord(time.Now()), topicRecord(topic), subscriptionRecord(sub, 7), published, leased, returned, reset,
+		epochRecord(time.Now()), topicRecord(topic, 0), subscriptionRecord(sub, 7, 0), published, leased, returned, reset,
 		snapshotTakenRecord(&pubsubpb.Snapshot{Name: testSnapshot, Topic: testTopic}, 7, []*message{m}),
 		queueRecord.record(recAcked, 1), queueRecord.record(recUndone, 1), queueRecord.record(recBuried, 9),
 	}

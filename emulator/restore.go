@@ -23,7 +23,7 @@ func (img *image) restore(to recorder, log *slog.Logger) *broker {
 		restored := newTopic(t.pb, b.epoch)
 		restored.log = t.log
 		b.topics[name] = restored
-		restored.retain(restored.retention, unrecorded)
+		restored.dropOld()
 	}
 	for name, s := range img.subs {
 		b.subs[name] = img.restoreSubscription(b, s)
@@ -41,9 +41,6 @@ func (img *image) restore(to recorder, log *slog.Logger) *broker {
 	}
 	return b
 }
-
-// unrecorded is the record of what is in the journal already.
-func unrecorded() {}
 
 // restoreSchemas gives the broker the schemas of the image. One that cannot be
 // used any more is left out, with a line in the log.
@@ -80,7 +77,7 @@ func (img *image) restoreSubscription(b *broker, s *subImage) *subscription {
 		q.close(errSubscriptionDetached)
 	} else if t := b.topics[s.pb.GetTopic()]; t != nil {
 		sub.topic = t
-		t.attach(q, unrecorded)
+		t.attach(q, func() {}) // that is on record already
 	}
 	b.watchIdle(sub)
 	return sub

@@ -45,21 +45,21 @@ func (t *topic) take(msgs []*message) {
 	}
 }
 
-// retain changes how long the topic retains messages. record is called before
-// anything else is published.
-func (t *topic) retain(d time.Duration, record func()) {
+// retain changes how long the topic retains messages. What was too old
+// until now is gone for good; record is called before anything else is published.
+func (t *topic) retain(d time.Duration, record func(now time.Duration)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	record(t.dropOld())
 	t.retention = d
-	record()
 	t.stopPruning() // what comes next may come sooner
 	t.dropOld()
 }
 
-// dropOld shortens the log by what is too old, and looks again when the next
+// dropOld shortens the log by what is too old now, and looks again when the next
 // message will be. The caller holds t.mu.
-func (t *topic) dropOld() {
-	now := time.Since(t.epoch)
+func (t *topic) dropOld() (now time.Duration) {
+	now = time.Since(t.epoch)
 	n := 0
 	for n < len(t.log) && t.log[n].at+t.retention <= now {
 		n++
@@ -68,7 +68,7 @@ func (t *topic) dropOld() {
 	case n == len(t.log):
 		t.log = nil
 		t.stopPruning()
-		return
+		return now
 	case n > 0:
 		clear(t.log[:n]) // let the bodies go
 		t.log = t.log[n:]
@@ -82,6 +82,7 @@ func (t *topic) dropOld() {
 	} else if n > 0 {
 		t.prune.Reset(wait)
 	}
+	return now
 }
 
 // stopPruning ends the timer, for the next message to set it. The caller holds
