@@ -82,6 +82,9 @@ func (s subscriber) open(ctx context.Context, call pubsubpb.Subscriber_Streaming
 // send hands out messages until ctx ends or the subscription closes.
 func (st *stream) send(ctx context.Context) error {
 	for {
+		if err := st.answerWaiting(); err != nil {
+			return err
+		}
 		got, err := st.queue.ask(st.waiter)
 		if err == nil && got == nil {
 			got, err = st.next(ctx)
@@ -133,7 +136,26 @@ func (st *stream) next(ctx context.Context) ([]delivery, error) {
 	}
 }
 
-// answer sends a response without messages while the stream waits for some.
+// answerWaiting sends the answers that are due. They must not wait for the end
+// of a backlog: meanwhile no acks would be read, and the leases would end.
+func (st *stream) answerWaiting() error {
+	for range cap(st.confirm) {
+		var resp *pubsubpb.StreamingPullResponse
+		select {
+		case resp = <-st.confirm:
+		case <-st.ping:
+			resp = &pubsubpb.StreamingPullResponse{}
+		default:
+			return nil
+		}
+		if err := st.answer(resp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer sends a response without messages.
 func (st *stream) answer(resp *pubsubpb.StreamingPullResponse) error {
 	resp.SubscriptionProperties = st.queue.properties()
 	err := st.call.Send(resp)

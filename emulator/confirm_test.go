@@ -1,0 +1,40 @@
+package emulator
+
+import (
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+)
+
+// A stream is told what became of its acks before the rest of a long backlog.
+func TestE03StreamConfirmsAcksWhileMessagesCome(t *testing.T) {
+	addr := startExact(t)
+	topics, _ := clients(t, addr)
+	const batches, batch = 50, 1000
+	for range batches {
+		msgs := make([]*pubsubpb.PubsubMessage, batch)
+		for i := range msgs {
+			msgs[i] = &pubsubpb.PubsubMessage{Data: make([]byte, 100)}
+		}
+		_, err := topics.Publish(soon(t), &pubsubpb.PublishRequest{Topic: testTopic, Messages: msgs})
+		must(t, err)
+	}
+	call, err := pubsubpb.NewSubscriberClient(dial(t, addr)).StreamingPull(soon(t))
+	must(t, err)
+	must(t, call.Send(&pubsubpb.StreamingPullRequest{Subscription: testSub, StreamAckDeadlineSeconds: 10}))
+	for got := 0; ; {
+		resp, err := call.Recv()
+		must(t, err)
+		if got == 0 {
+			must(t, call.Send(&pubsubpb.StreamingPullRequest{AckIds: []string{resp.GetReceivedMessages()[0].GetAckId()}}))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if resp.GetAcknowledgeConfirmation() != nil {
+			return
+		}
+		if got += len(resp.GetReceivedMessages()); got == batches*batch {
+			t.Fatalf("the ack is not confirmed when all %d messages have come", got)
+		}
+	}
+}
