@@ -6,11 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-# Without credentials Google's library looks for a metadata server, by default
-# three times for three seconds. Read when it is imported.
-os.environ.setdefault("GCE_METADATA_TIMEOUT", "2")
-os.environ.setdefault("GCE_METADATA_DETECT_RETRIES", "1")
-
 import google.api_core.exceptions as api
 import google.auth.exceptions
 import requests
@@ -80,9 +75,6 @@ class Bucket:
         with self._errors(f"cannot look into {folder}"):
             found = self._open().list_blobs(self.bucket, prefix=folder, max_results=1, timeout=TIMEOUT, retry=None)
             return next((blob.name for blob in found), None)
-
-    def where(self, name: str) -> str:
-        return f"gs://{self.bucket}/{name}"
 
     def check(self) -> None:
         with self._errors("cannot be looked at"):

@@ -88,9 +88,6 @@ class Directory:
             raise self._unavailable(f"cannot look into {folder}", err) from err
         return None if name is None else folder + name
 
-    def where(self, name: str) -> str:
-        return str(self.root / name)
-
     def check(self) -> None:
         probe = self.root / (TEMP_PREFIX + uuid.uuid4().hex)
         try:

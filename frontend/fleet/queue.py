@@ -2,13 +2,9 @@
 
 import base64
 import json
-import os
 import threading
 from datetime import UTC, datetime
 from urllib.parse import quote
-
-os.environ.setdefault("GCE_METADATA_TIMEOUT", "2")  # see fleet/gcs.py
-os.environ.setdefault("GCE_METADATA_DETECT_RETRIES", "1")
 
 import google.auth
 import google.auth.exceptions

@@ -174,7 +174,6 @@ class Board:
         a thousand: for at most patience seconds and max_ids jobs. It is meant for
         when somebody looks, not for polling.
         """
-        found: list[tuple[str, Status]] = []
         seen: set[str] = set()
         until = time.monotonic() + patience
         complete, cursor = True, 0

@@ -41,10 +41,6 @@ class Store(Protocol):
         None if there is none."""
         ...
 
-    def where(self, name: str) -> str:
-        """Where people find the object without this page."""
-        ...
-
     def check(self) -> None:
         """Nothing if the store can be used; raises Unavailable with advice."""
         ...

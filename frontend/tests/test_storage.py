@@ -71,10 +71,6 @@ def test_f61_no_more_is_read_than_the_limit(store):
     assert read_all(store, "results/a/result.json", 11) == b"x" * 11
 
 
-def test_f61_people_are_told_where_an_object_is(store):
-    assert store.where("results/a/pages.jsonl").endswith("/results/a/pages.jsonl")
-
-
 def test_f61_a_bucket_that_does_not_exist_is_told_with_advice(gcs):
     for call in (Bucket("none").check, lambda: Bucket("none").put("a", io.BytesIO(b"x"))):
         with pytest.raises(Unavailable, match="create it"):
