@@ -80,6 +80,19 @@ type recorder struct {
 	j *stableLog
 }
 
+// epochRecord says where a broker's clock starts.
+func epochRecord(epoch time.Time) recordWriter {
+	w := newRecord(recEpoch)
+	w.time(time.Duration(epoch.UnixNano()))
+	return w
+}
+
+func lastIDRecord(id uint64) recordWriter {
+	w := newRecord(recLastID)
+	w.uint(id)
+	return w
+}
+
 // topicRecord also tells until when an earlier configuration held, which then
 // has dropped what was too old. Older records do not.
 func topicRecord(pb *pubsubpb.Topic, until time.Duration) recordWriter {

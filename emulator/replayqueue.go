@@ -1,0 +1,126 @@
+package emulator
+
+// changes returns what a record of that kind does to one subscription, whose
+// instance is its first field, or nil.
+func (img *image) changes(kind recordKind) func(*subImage, *recordReader) {
+	switch kind {
+	case recLeased:
+		return (*subImage).leased
+	case recUndone:
+		return (*subImage).undone
+	case recAcked:
+		return (*subImage).acked
+	case recExtended:
+		return (*subImage).extended
+	case recReturned:
+		return (*subImage).returned
+	case recBuried:
+		return (*subImage).buried
+	case recReset:
+		return img.reset
+	case recQueue:
+		return (*subImage).numbers
+	case recItem:
+		return img.item
+	default:
+		return nil
+	}
+}
+
+func (s *subImage) leased(r *recordReader) {
+	number := r.uint()
+	it := s.items[r.uint()]
+	due, deliveries := r.time(), r.uint()
+	if it == nil || r.err != nil {
+		return
+	}
+	delete(s.held, it.ack) // a lease that ran out left no record
+	it.state, it.ack, it.due, it.deliveries = leased, number, due, int32(deliveries)
+	s.held[number] = it
+	s.last = max(s.last, number)
+}
+
+// take returns the message of a delivery, which ends.
+func (s *subImage) take(number uint64) *item {
+	it := s.held[number]
+	delete(s.held, number)
+	return it
+}
+
+func (s *subImage) undone(r *recordReader) {
+	if it := s.take(r.uint()); it != nil {
+		it.state = available
+		it.deliveries--
+	}
+}
+
+func (s *subImage) acked(r *recordReader) {
+	it := s.take(r.uint())
+	switch {
+	case it == nil:
+	case s.settings.keep:
+		it.state = acked
+	default:
+		delete(s.items, it.msg.id)
+	}
+}
+
+func (s *subImage) extended(r *recordReader) {
+	it, due := s.held[r.uint()], r.time()
+	if it != nil && r.err == nil {
+		it.due = due
+	}
+}
+
+func (s *subImage) returned(r *recordReader) {
+	it, at := s.take(r.uint()), r.time()
+	if it == nil {
+		return
+	}
+	switch wait := s.settings.retry.wait(it.deliveries); {
+	case s.settings.dead.spent(it.deliveries):
+		it.state = dying
+	case wait > 0:
+		it.state, it.due = delayed, at+wait
+	default:
+		it.state = available
+	}
+}
+
+func (s *subImage) buried(r *recordReader) {
+	delete(s.items, r.uint())
+}
+
+func (img *image) reset(s *subImage, r *recordReader) {
+	since := r.time()
+	unacked, done := r.ids(), r.ids()
+	if r.err != nil {
+		return
+	}
+	msgs, kept := img.find(unacked, s, s.pb.GetTopic()), img.find(done, s, s.pb.GetTopic())
+	s.since = since
+	clear(s.items)
+	clear(s.held)
+	for _, m := range msgs {
+		s.items[m.id] = &item{msg: m, state: available}
+	}
+	for _, m := range kept {
+		s.items[m.id] = &item{msg: m, state: acked}
+	}
+}
+
+func (s *subImage) numbers(r *recordReader) {
+	s.since, s.last = r.time(), r.uint()
+}
+
+func (img *image) item(s *subImage, r *recordReader) {
+	m := img.bodies[r.uint()]
+	it := &item{msg: m, state: itemState(r.uint()), ack: r.uint(), due: r.time(), deliveries: int32(r.uint())}
+	if m == nil || r.err != nil {
+		return
+	}
+	s.items[m.id] = it
+	if it.state == leased {
+		s.held[it.ack] = it
+	}
+}
