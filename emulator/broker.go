@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -324,7 +323,7 @@ func (b *broker) allTopics() []*pubsubpb.Topic {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	all := make([]*pubsubpb.Topic, 0, len(b.topics))
-	for t := range maps.Values(b.topics) {
+	for _, t := range b.topics {
 		all = append(all, t.pb)
 	}
 	return all
@@ -335,7 +334,7 @@ func (b *broker) allSubscriptions() []subscription {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	all := make([]subscription, 0, len(b.subs))
-	for sub := range maps.Values(b.subs) {
+	for _, sub := range b.subs {
 		all = append(all, *sub)
 	}
 	return all

@@ -13,7 +13,6 @@ const (
 	maxAttributeValue = 1024 // bytes
 	maxOrderingKey    = 1024 // bytes
 	maxLabels         = 64
-	maxFilter         = 256 // bytes
 
 	maxSchemas   = 10_000 // Google's limit for one project, here for all together
 	maxRevisions = 20     // of one schema

@@ -68,9 +68,6 @@ func settleSubscription(pb *pubsubpb.Subscription) error {
 	if d := pb.MessageRetentionDuration.AsDuration(); d < minRetention || d > maxRetention {
 		return status.Errorf(codes.InvalidArgument, "invalid message_retention_duration %v: want %v to %v", d, minRetention, maxRetention)
 	}
-	if len(pb.GetFilter()) > maxFilter {
-		return status.Errorf(codes.InvalidArgument, "filter too long: %d bytes, at most %d", len(pb.GetFilter()), maxFilter)
-	}
 	if err := settleDeadLetter(pb.DeadLetterPolicy); err != nil {
 		return err
 	}

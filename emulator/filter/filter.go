@@ -20,8 +20,8 @@ import (
 	"strings"
 )
 
-// MaxBytes is how long a filter may be, as in Google's service.
-const MaxBytes = 256
+// maxBytes is how long a filter may be, as in Google's service.
+const maxBytes = 256
 
 // maxDepth is how deep parentheses nest; Google does not tell its own bound.
 const maxDepth = 32
@@ -97,7 +97,7 @@ func (n *node) matchAttribute(attributes map[string]string) bool {
 
 // String returns the filter in a normal form: with NOT for -, no parentheses
 // that change nothing, and quotes and escapes only where they are needed. It
-// means the same as what was parsed but may be longer, even than MaxBytes.
+// means the same as what was parsed but may be longer than a filter may be.
 func (f *Filter) String() string {
 	if f.root == nil {
 		return ""

@@ -9,8 +9,8 @@ import (
 // Parse reads a filter. The error names the byte, counted from 0, at which
 // reading stopped, what stands there and what was expected.
 func Parse(s string) (*Filter, error) {
-	if len(s) > MaxBytes {
-		return nil, fmt.Errorf("parse filter: %d bytes, at most %d", len(s), MaxBytes)
+	if len(s) > maxBytes {
+		return nil, fmt.Errorf("parse filter: %d bytes, at most %d", len(s), maxBytes)
 	}
 	return parse(s)
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// DefaultCheckpointAfter is [Journal.CheckpointAfter] unless that is set.
-	DefaultCheckpointAfter = 64 << 20
+	// checkpointAfter is [Journal.CheckpointAfter] unless that is set.
+	checkpointAfter = 64 << 20
 
 	// chunkSize is about what one write writes. Larger ones are not faster.
 	chunkSize = 1 << 20
@@ -34,8 +34,8 @@ var errClosed = fmt.Errorf("journal: %w", os.ErrClosed)
 // concurrently.
 type Journal struct {
 	// CheckpointAfter is how many bytes of records make the journal want a
-	// checkpoint, if the last one was no larger. It may be set before the first
-	// Append.
+	// checkpoint, if the last one was no larger; 64 MiB. It may be set before the
+	// first Append.
 	CheckpointAfter int64
 
 	dir  string
@@ -125,7 +125,7 @@ func open(dir string, log *slog.Logger, apply func(record []byte) error) (_ *Jou
 	}
 	log.Info("journal read", "dir", dir, "records", r.records, "bytes", since+checkpointed, "took", time.Since(start))
 	j := &Journal{
-		CheckpointAfter: DefaultCheckpointAfter,
+		CheckpointAfter: checkpointAfter,
 		dir:             dir,
 		log:             log,
 		lock:            lock,
