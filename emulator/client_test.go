@@ -25,11 +25,7 @@ func highLevel(t *testing.T, addr string) *pubsub.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { closeIt(t, client) })
 	return client
 }
 

@@ -35,11 +35,7 @@ func schemaClient(t *testing.T, addr string) *pubsubapi.SchemaClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { closeIt(t, client) })
 	return client
 }
 

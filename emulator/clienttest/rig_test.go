@@ -43,7 +43,7 @@ func start(t *testing.T) *rig {
 	return r
 }
 
-// serve serves on r.addr, which is empty of a port the first time.
+// serve serves on r.addr, whose port is 0 the first time.
 func (r *rig) serve(t *testing.T) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", r.addr)
