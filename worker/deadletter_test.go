@@ -25,38 +25,14 @@ const (
 
 func deadLetterTopic(t *testing.T, addr net.Addr) *DeadLetterTopic {
 	t.Helper()
-	opts, err := PubSubOptions(addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := OpenDeadLetterTopic(t.Context(), deadTopicName, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
+	d, err := OpenDeadLetterTopic(t.Context(), deadTopicName, options(t, addr)...)
+	return opened(t, d, err)
 }
 
 func letterBox(t *testing.T, addr net.Addr) *LetterBox {
 	t.Helper()
-	opts, err := PubSubOptions(addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := OpenLetterBox(t.Context(), deadSubName, localRules, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
+	b, err := OpenLetterBox(t.Context(), deadSubName, localRules, options(t, addr)...)
+	return opened(t, b, err)
 }
 
 func ensureDead(t *testing.T, s *emulator.Server) {

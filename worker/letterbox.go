@@ -106,11 +106,8 @@ func (b *LetterBox) Collect(ctx context.Context, patience time.Duration) (letter
 // pull returns the letters that are there, or none when none has come for the
 // time of patience.
 func (b *LetterBox) pull(ctx context.Context, patience time.Duration) ([]*pubsubpb.ReceivedMessage, error) {
-	// As in PubSub.pull, a reply that is on its way is waited for.
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	call, cancel := pulling(ctx, patience)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(replyGrace, cancel) })
-	defer stop()
 	reply, err := b.client.Pull(call, &pubsubpb.PullRequest{Subscription: b.subscription, MaxMessages: letterBatch})
 	got := reply.GetReceivedMessages()
 	b.mu.Lock()

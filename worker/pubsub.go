@@ -36,10 +36,7 @@ type PubSub struct {
 	deadline     atomic.Int64 // the subscription's ack deadline in nanoseconds; 0 if it may not be asked
 }
 
-// MinAckDeadline is the shortest lease Pub/Sub gives.
-const MinAckDeadline = 10 * time.Second
-
-// maxAckDeadline is the longest.
+// maxAckDeadline is the longest lease Pub/Sub gives.
 const maxAckDeadline = 600 * time.Second
 
 // PubSubOptions returns the client options for the emulator at host, or for
@@ -71,30 +68,18 @@ var (
 	topicPattern        = regexp.MustCompile(`^projects/[^/]+/topics/[^/]+$`)
 )
 
-// SubscriptionName returns the full name of a subscription that may be given
-// bare or in full.
-func SubscriptionName(project, name string) (string, error) {
-	return SubscriptionNameIn("PUBSUB_SUBSCRIPTION", project, name)
+// SubscriptionName returns the full name of a subscription that the given
+// variable, which errors name, holds bare or in full.
+func SubscriptionName(variable, project, name string) (string, error) {
+	return fullName(variable, project, "subscriptions", name, subscriptionPattern)
 }
 
-// SubscriptionNameIn is SubscriptionName for a name that was found in the given
-// environment variable, which errors name.
-func SubscriptionNameIn(variable, project, name string) (string, error) {
-	return fullName(project, "subscriptions", variable, name, subscriptionPattern)
+// TopicName is SubscriptionName for a topic.
+func TopicName(variable, project, name string) (string, error) {
+	return fullName(variable, project, "topics", name, topicPattern)
 }
 
-// TopicName returns the full name of a topic that may be given bare or in full.
-func TopicName(project, name string) (string, error) {
-	return TopicNameIn("PUBSUB_TOPIC", project, name)
-}
-
-// TopicNameIn is TopicName for a name that was found in the given environment
-// variable, which errors name.
-func TopicNameIn(variable, project, name string) (string, error) {
-	return fullName(project, "topics", variable, name, topicPattern)
-}
-
-func fullName(project, collection, variable, name string, full *regexp.Regexp) (string, error) {
+func fullName(variable, project, collection, name string, full *regexp.Regexp) (string, error) {
 	switch {
 	case name == "":
 		return "", fmt.Errorf("%s is empty", variable)
@@ -130,8 +115,8 @@ func (s *PubSub) Beside(subscription string) *PubSub {
 func (s *PubSub) Close() error { return s.client.Close() }
 
 // Check reports the subscription's ack deadline, or 0 if the subscription may
-// be pulled from but not looked at. While it is unknown,
-// every lease is extended as soon as it is taken.
+// be pulled from but not looked at. While it is unknown, every lease is extended
+// as soon as it is taken.
 func (s *PubSub) Check(ctx context.Context) (ackDeadline time.Duration, err error) {
 	sub, err := s.client.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: s.subscription})
 	if status.Code(unwrapStatus(err)) == codes.PermissionDenied {
@@ -149,6 +134,14 @@ func (s *PubSub) Check(ctx context.Context) (ackDeadline time.Duration, err erro
 // Calling it off at once would leave a message whose reply is on its way leased
 // to nobody until its deadline.
 const replyGrace = 200 * time.Millisecond
+
+// pulling returns a context for a pull of at most limit. It outlives ctx by
+// replyGrace.
+func pulling(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(replyGrace, cancel) })
+	return call, func() { stop(); cancel() }
+}
 
 // Lease implements [Source]. A lease may come back although ctx has ended, if
 // its reply was on the way already.
@@ -197,10 +190,8 @@ func (s *PubSub) learn(ctx context.Context) {
 func (s *PubSub) pull(ctx context.Context) (*pubsubpb.ReceivedMessage, error) {
 	// Long polls: each deadline that strikes while a reply is on its way orphans
 	// a message for a whole lease. At random, so that a fleet does not pull in step.
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 60*time.Second+rand.N(30*time.Second))
+	call, cancel := pulling(ctx, 60*time.Second+rand.N(30*time.Second))
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(replyGrace, cancel) })
-	defer stop()
 	reply, err := s.client.Pull(call, &pubsubpb.PullRequest{Subscription: s.subscription, MaxMessages: 1})
 	if err != nil {
 		if isDeadline(err) || ctx.Err() != nil {

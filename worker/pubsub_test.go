@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -76,42 +77,42 @@ func startEmulator(t *testing.T) (*emulator.Server, *countingListener) {
 	return s, l
 }
 
-// source opens a source on the emulator at addr.
-func source(t *testing.T, addr net.Addr) *PubSub {
+// options are those of clients of the emulator at addr.
+func options(t *testing.T, addr net.Addr) []option.ClientOption {
 	t.Helper()
 	opts, err := PubSubOptions(addr.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := OpenPubSub(t.Context(), subName, localRules, slog.New(slog.DiscardHandler), opts...)
+	return opts
+}
+
+// opened checks what an Open function returned, and closes it with the test.
+func opened[C io.Closer](t *testing.T, c C, err error) C {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return s
+	return c
+}
+
+// source opens a source on the emulator at addr.
+func source(t *testing.T, addr net.Addr) *PubSub {
+	t.Helper()
+	s, err := OpenPubSub(t.Context(), subName, localRules, slog.New(slog.DiscardHandler), options(t, addr)...)
+	return opened(t, s, err)
 }
 
 // publisher opens a publisher to the emulator at addr.
 func publisher(t *testing.T, addr net.Addr) *Publisher {
 	t.Helper()
-	opts, err := PubSubOptions(addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := OpenPublisher(t.Context(), topicName, localRules, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
+	p, err := OpenPublisher(t.Context(), topicName, localRules, options(t, addr)...)
+	return opened(t, p, err)
 }
 
 func publish(t *testing.T, p *Publisher, job jobs.Job) {
@@ -273,11 +274,7 @@ func TestF17LeaseEndsSoonWithTheCauseOfItsContext(t *testing.T) {
 // raw publishes messages as they stand and returns their ids.
 func raw(t *testing.T, addr net.Addr, messages ...*pubsubpb.PubsubMessage) []string {
 	t.Helper()
-	opts, err := PubSubOptions(addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	topics, err := pubsub.NewTopicAdminClient(t.Context(), opts...)
+	topics, err := pubsub.NewTopicAdminClient(t.Context(), options(t, addr)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +422,7 @@ func TestF05SubscriptionNames(t *testing.T) {
 		{"p", "subscriptions/s", ""},
 	}
 	for _, tt := range tests {
-		got, err := SubscriptionName(tt.project, tt.name)
+		got, err := SubscriptionName("PUBSUB_SUBSCRIPTION", tt.project, tt.name)
 		if got != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("SubscriptionName(%q, %q) = %q, %v; want %q", tt.project, tt.name, got, err, tt.want)
 		}
@@ -433,7 +430,7 @@ func TestF05SubscriptionNames(t *testing.T) {
 			t.Errorf("error %q names no variable", err)
 		}
 	}
-	if got, err := TopicName("p", "t"); got != "projects/p/topics/t" || err != nil {
+	if got, err := TopicName("PUBSUB_TOPIC", "p", "t"); got != "projects/p/topics/t" || err != nil {
 		t.Errorf("TopicName = %q, %v", got, err)
 	}
 }
@@ -638,7 +635,7 @@ func TestF07LeaseLastsAsLongAsTheSubscriptionSays(t *testing.T) {
 		{"usual", nil, 600 * time.Second},
 		{"short", func() (*pubsubpb.Subscription, error) {
 			return &pubsubpb.Subscription{AckDeadlineSeconds: 10}, nil
-		}, MinAckDeadline},
+		}, 10 * time.Second}, // the shortest Pub/Sub gives
 		{"may not be asked", func() (*pubsubpb.Subscription, error) {
 			return nil, status.Error(codes.PermissionDenied, "no viewer")
 		}, 0},

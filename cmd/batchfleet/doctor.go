@@ -64,7 +64,7 @@ func doctorCommand() *cobra.Command {
 
 func (e *WorkerEnv) checks() []check {
 	// The names were checked when the environment was read.
-	subscription, _ := worker.SubscriptionName(e.Project, e.Subscription)
+	subscription, _ := worker.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
 	urgent, _ := e.prioritySubscription()
 	letters, _ := e.deadSubscription()
 	all := []check{e.checkRedis(), e.checkStorage(), e.checkSubscription(subscription, "PUBSUB_SUBSCRIPTION"), e.checkTopic()}
@@ -217,7 +217,7 @@ func (e *WorkerEnv) checkLetters(name string) check {
 var errWrongTopic = errors.New("subscription of another topic")
 
 func (e *WorkerEnv) checkTopic() check {
-	name, err := worker.TopicName(e.Project, e.Topic)
+	name, err := worker.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
 	if err != nil {
 		name = e.Topic
 	}

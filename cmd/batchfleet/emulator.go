@@ -84,7 +84,7 @@ func shareCPUs() {
 // createQueues makes the topics and subscriptions that the flags name.
 func createQueues(srv *emulator.Server, project string, topics, subscriptions []string, deadline time.Duration) error {
 	for _, name := range topics {
-		full, err := worker.TopicName(project, name)
+		full, err := worker.TopicName("--topic", project, name)
 		if err != nil {
 			return err
 		}
@@ -93,18 +93,21 @@ func createQueues(srv *emulator.Server, project string, topics, subscriptions []
 		}
 	}
 	for _, name := range subscriptions {
-		name, topic := splitLast(name, ':')
+		topic := ""
+		if i := strings.LastIndexByte(name, ':'); i >= 0 {
+			name, topic = name[:i], name[i+1:]
+		}
 		if topic == "" {
 			if len(topics) == 0 {
 				return fmt.Errorf("subscription %s: give its topic, as --topic T or as %s:T", name, name)
 			}
 			topic = topics[0]
 		}
-		fullTopic, err := worker.TopicName(project, topic)
+		fullTopic, err := worker.TopicName("--subscription", project, topic)
 		if err != nil {
 			return err
 		}
-		full, err := worker.SubscriptionName(project, name)
+		full, err := worker.SubscriptionName("--subscription", project, name)
 		if err != nil {
 			return err
 		}
@@ -113,16 +116,6 @@ func createQueues(srv *emulator.Server, project string, topics, subscriptions []
 		}
 	}
 	return nil
-}
-
-// splitLast cuts s at the last sep; after is empty if there is none.
-func splitLast(s string, sep byte) (before, after string) {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == sep {
-			return s[:i], s[i+1:]
-		}
-	}
-	return s, ""
 }
 
 func envOr(name, otherwise string) string {

@@ -200,8 +200,8 @@ func (e *PubSubEnv) check() (wrong []error) {
 	if _, err := worker.PubSubOptions(e.Emulator); err != nil {
 		wrong = append(wrong, err)
 	}
-	subscription, err := worker.SubscriptionName(e.Project, e.Subscription)
-	topic, err2 := worker.TopicName(e.Project, e.Topic)
+	subscription, err := worker.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
+	topic, err2 := worker.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
 	urgent, err3 := e.prioritySubscription()
 	dead, err4 := e.deadTopic()
 	letters, err5 := e.deadSubscription()
@@ -225,7 +225,7 @@ func (e *PubSubEnv) prioritySubscription() (string, error) {
 	if e.Priority == "" {
 		return "", nil
 	}
-	return worker.SubscriptionNameIn("PUBSUB_PRIORITY_SUBSCRIPTION", e.Project, e.Priority)
+	return worker.SubscriptionName("PUBSUB_PRIORITY_SUBSCRIPTION", e.Project, e.Priority)
 }
 
 // deadTopic returns the full name, or none when there is none.
@@ -233,7 +233,7 @@ func (e *PubSubEnv) deadTopic() (string, error) {
 	if e.DeadTopic == "" {
 		return "", nil
 	}
-	return worker.TopicNameIn("DEAD_LETTER_TOPIC", e.Project, e.DeadTopic)
+	return worker.TopicName("DEAD_LETTER_TOPIC", e.Project, e.DeadTopic)
 }
 
 // queues returns the topics and the subscriptions, each as SUBSCRIPTION:TOPIC, that
@@ -257,7 +257,7 @@ func (e *PubSubEnv) queues() (topics, subscriptions []string) {
 // subscriptions of its project, or none when there is neither.
 func (e *PubSubEnv) deadSubscription() (string, error) {
 	if e.DeadLetters != "" {
-		return worker.SubscriptionNameIn("DEAD_LETTER_SUBSCRIPTION", e.Project, e.DeadLetters)
+		return worker.SubscriptionName("DEAD_LETTER_SUBSCRIPTION", e.Project, e.DeadLetters)
 	}
 	topic, err := e.deadTopic()
 	return strings.Replace(topic, "/topics/", "/subscriptions/", 1), err

@@ -75,7 +75,7 @@ func (e *ClientEnv) rules(kind jobs.Kind) worker.Rules {
 
 // openPublisher returns the topic of the environment.
 func (e *ClientEnv) openPublisher(ctx context.Context) (*worker.Publisher, error) {
-	topic, err := worker.TopicName(e.Project, e.Topic)
+	topic, err := worker.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
 	if err != nil {
 		return nil, exitError{exitUsage, err}
 	}

@@ -104,7 +104,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 
 // openSource returns where jobs come from, and what to close afterwards.
 func (e *WorkerEnv) openSource(ctx context.Context, log *slog.Logger, metrics *worker.Metrics) (worker.Source, closers, error) {
-	subscription, err := worker.SubscriptionName(e.Project, e.Subscription)
+	subscription, err := worker.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
 	if err != nil {
 		return nil, nil, err
 	}
