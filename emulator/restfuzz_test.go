@@ -46,6 +46,7 @@ func FuzzRESTServer(f *testing.F) {
 		{"POST", "/v1/projects/test/schemas:validate", "", `{"schema":{"type":"PROTOCOL_BUFFER","definition":"syntax=\"proto3\";message A{string b=1;}"}}`},
 		{"POST", "/v1/projects/test/schemas/person:commit", "", `{"schema":{"name":"projects/test/schemas/person","type":"AVRO","definition":"\"int\""}}`},
 		{"DELETE", "/v1/projects/test/schemas/person@0:deleteRevision", "revisionId=0", ""},
+		{"DELETE", "/v1/projects/test/schemas/x:deleteRevision", "revision_id=%zz&$alt=json", "{}"},
 		{"DELETE", "/v1/projects/test/topics/jobs", "", ""},
 		{"GET", "/stats", "", ""},
 		{"HEAD", "/healthz", "x", ""},

@@ -3,7 +3,6 @@ package clienttest
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -227,32 +226,4 @@ func blank(v any) any {
 		}
 	}
 	return v
-}
-
-// The lines of section 7.1 of the original document, but for the port. It has
-// docker compose make the topic.
-func TestE01CurlLines(t *testing.T) {
-	t.Parallel()
-	r := start(t)
-	if err := r.EnsureTopic("projects/local-dev/topics/pdf-processing-topic"); err != nil {
-		t.Fatal(err)
-	}
-	const script = `
-curl -X PUT http://localhost:8085/v1/projects/local-dev/subscriptions/pdf-processing-subscription \
-  -H 'Content-Type: application/json' \
-  -d '{"topic": "projects/local-dev/topics/pdf-processing-topic", "ackDeadlineSeconds": 600}'
-for i in 1 2 3 4 5; do
-  curl -X POST http://localhost:8085/v1/projects/local-dev/topics/pdf-processing-topic:publish \
-    -H 'Content-Type: application/json' \
-    -d "{\"messages\": [{\"data\": \"$(echo '{\"job_id\":\"test-'$i'\",\"pdf_path\":\"test.pdf\"}' | base64)\"}]}"
-done
-`
-	_, port, _ := strings.Cut(r.addr, ":")
-	out, err := exec.CommandContext(soon(t), "bash", "-c", strings.ReplaceAll(script, ":8085", ":"+port)).CombinedOutput()
-	if err != nil || strings.Contains(string(out), "error") {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if st := r.Stats()[0]; st.Undelivered != 5 {
-		t.Errorf("stats %+v, want 5 messages", st)
-	}
 }
