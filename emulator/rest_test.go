@@ -1,12 +1,15 @@
 package emulator
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/protobuf/proto"
@@ -260,4 +263,20 @@ func FuzzBind(f *testing.F) {
 			m.ProtoReflect().Range(func(protoreflect.FieldDescriptor, protoreflect.Value) bool { return true })
 		}
 	})
+}
+
+func TestReadAllReadsAll(t *testing.T) {
+	for _, size := range []int{0, 1, 4<<10 - 1, 4 << 10, 4<<10 + 1, 3 << 20} {
+		want := bytes.Repeat([]byte("x"), size)
+		for name, r := range map[string]io.Reader{"at once": bytes.NewReader(want), "bit by bit": iotest.HalfReader(bytes.NewReader(want))} {
+			got, err := readAll(r)
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%d bytes, %s: got %d, %v", size, name, len(got), err)
+			}
+		}
+		cut := io.MultiReader(bytes.NewReader(want), iotest.ErrReader(io.ErrUnexpectedEOF))
+		if _, err := readAll(cut); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d bytes of a body that breaks off: %v", size, err)
+		}
+	}
 }
