@@ -248,16 +248,21 @@ func writeError(w http.ResponseWriter, err error) {
 		st = status.FromContextError(err)
 	}
 	type problem struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-		Status  string `json:"status"`
+		Code    int               `json:"code"`
+		Message string            `json:"message"`
+		Status  string            `json:"status"`
+		Details []json.RawMessage `json:"details,omitempty"`
 	}
 	httpCode := httpStatus(st.Code())
-	body, err := json.MarshalIndent(map[string]problem{
-		"error": {httpCode, st.Message(), code.Code(st.Code()).String()},
-	}, "", "  ")
+	p := problem{Code: httpCode, Message: st.Message(), Status: code.Code(st.Code()).String()}
+	for _, d := range st.Proto().GetDetails() {
+		if detail, err := protojson.Marshal(d); err == nil { // of a type that is compiled in
+			p.Details = append(p.Details, detail)
+		}
+	}
+	body, err := json.MarshalIndent(map[string]problem{"error": p}, "", "  ")
 	if err != nil {
-		panic(err) // two strings and a number always marshal
+		panic(err) // what was marshaled before and two strings and a number always marshal
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.WriteHeader(httpCode)

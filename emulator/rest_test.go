@@ -161,6 +161,22 @@ func TestE01ErrorsOverREST(t *testing.T) {
 	}
 }
 
+func TestE03StaleAckIDsAreNamedOverREST(t *testing.T) {
+	addr := startExact(t)
+	id := strings.Repeat("0", ackIDLength)
+	a := mustGet(t, 400, "POST", "http://"+addr+"/v1/"+testSub+":acknowledge", `{"ackIds":["`+id+`"]}`)
+	problem, _ := a.body["error"].(map[string]any)
+	details, _ := problem["details"].([]any)
+	if len(details) != 1 {
+		t.Fatalf("answer %s, want one detail", a.text)
+	}
+	info, _ := details[0].(map[string]any)
+	ids, _ := info["metadata"].(map[string]any)
+	if info["@type"] != "type.googleapis.com/google.rpc.ErrorInfo" || ids[id] != staleReason {
+		t.Errorf("detail %v, want one that names the stale id", info)
+	}
+}
+
 func TestE01All34BindingsAreServed(t *testing.T) {
 	h := newRest([]any{publisher{newBroker()}, subscriber{broker: newBroker()}, schemas{newBroker()}}, nil)
 	if len(h.routes) != 34 {
