@@ -53,7 +53,7 @@ func (l Letter) Name() string {
 // ParseLetterName returns s if it can be the name of a letter.
 func ParseLetterName(s string) (string, error) {
 	if id, ok := strings.CutPrefix(s, messagePrefix); ok {
-		if id == "" || len(id) > maxAttributeValue || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		if id == "" || len(id) > maxAttributeValue || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 			return "", fmt.Errorf("%.80q is not %s and the id of a message", s, messagePrefix)
 		}
 		return s, nil
@@ -176,8 +176,8 @@ func (r Rules) letter(m *pubsubpb.PubsubMessage) Letter {
 	if l.Reason == "" && a[policyQueue] != "" {
 		l.Reason = "given up by the dead letter policy of the subscription"
 	}
-	if l.MessageID == "" {
-		l.MessageID = m.GetMessageId()
+	if _, err := ParseLetterName(messagePrefix + l.MessageID); err != nil {
+		l.MessageID = m.GetMessageId() // people must be able to name it
 	}
 	// The data decides which job this is, not the attribute: what is queued anew
 	// is the data.

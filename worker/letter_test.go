@@ -120,6 +120,7 @@ func TestF13LettersOfOthersAreReadAsFarAsTheyGo(t *testing.T) {
 			map[string]string{"dead_job_id": "b", "dead_attempts": "-1", "dead_failed_at": "yesterday", "dead_cause": "boredom", "dead_kind": "KIND!", "dead_data_bytes": "x"},
 			Letter{Job: jobs.Job{ID: "a"}, Cause: "unknown", At: published, MessageID: "99"},
 		},
+		{"a name that nobody could type", "noise", map[string]string{"dead_message_id": "17\x1b[2J \u202e"}, Letter{Cause: "unknown", At: published, MessageID: "99"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -134,7 +135,7 @@ func TestF13LettersOfOthersAreReadAsFarAsTheyGo(t *testing.T) {
 
 func TestF13LetterNames(t *testing.T) {
 	for name, ok := range map[string]bool{
-		"a": true, "message:17": true, "message:": false, "message:1 7": false, "message:1\n": false, "": false, "../x": false, "a:b": false,
+		"a": true, "message:17": true, "message:": false, "message:1 7": false, "message:1\n": false, "message:1\u009b": false, "": false, "../x": false, "a:b": false,
 		"message:" + strings.Repeat("1", 1025): false,
 	} {
 		if got, err := ParseLetterName(name); (err == nil) != ok || ok && got != name {
@@ -159,6 +160,9 @@ func FuzzLetter(f *testing.F) {
 			if _, err := jobs.ParseID(string(l.Job.ID)); err != nil {
 				t.Error(err)
 			}
+		}
+		if _, err := ParseLetterName(l.Name()); err != nil {
+			t.Error(err)
 		}
 		if l.Attempt < 0 || l.Cut < 0 {
 			t.Errorf("%d attempts, cut at %d", l.Attempt, l.Cut)
