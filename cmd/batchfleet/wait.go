@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
@@ -138,9 +141,30 @@ func newRow(e status.Entry, file string) row {
 }
 
 func printJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := out.Write(escapeInvisible(b.Bytes()))
+	return err
+}
+
+// escapeInvisible escapes in JSON what the encoder leaves and a terminal may act
+// on. Outside of strings there is none of it.
+func escapeInvisible(text []byte) []byte {
+	b := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		if r == '\n' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) {
+			b = utf8.AppendRune(b, r)
+			continue
+		}
+		for _, u := range utf16.AppendRune(nil, r) {
+			b = fmt.Appendf(b, `\u%04x`, u)
+		}
+	}
+	return b
 }
 
 func printSubmitted(out io.Writer, sent []submitted, asJSON bool) error {
