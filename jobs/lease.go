@@ -45,7 +45,7 @@ type Claim struct {
 	Verdict Verdict
 	Job     ID
 	Token   string        // the fence
-	Attempt int           // which start of the job this is, from 1
+	Attempt int           // which start of the job this is, from 1; for Ended: how many there were
 	Crashes int           // earlier starts that ended without a word from their worker
 	State   State         // for Ended: the outcome on record
 	Reason  string        // for Ended as Failed: why, as it is on record

@@ -106,7 +106,9 @@ type Worker struct {
 	idle *idle
 }
 
-func (w *Worker) setDefaults() {
+// Init gives fields that are zero their defaults, so that Ready may be called
+// before Run.
+func (w *Worker) Init() {
 	w.Slots = max(1, w.Slots)
 	for _, d := range []struct {
 		field *time.Duration
@@ -143,9 +145,6 @@ func (w *Worker) Ready() error {
 	}
 	return w.gate.state()
 }
-
-// Init prepares the worker, so that Ready may be called before Run.
-func (w *Worker) Init() { w.setDefaults() }
 
 // Run leases and runs jobs until ctx ends, the source refuses for good, or it is
 // time to leave. Then it gives the jobs in hand the drain time to finish, or what
