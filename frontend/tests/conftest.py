@@ -182,6 +182,7 @@ def page(fleet: Fleet, monkeypatch) -> Callable[..., AppTest]:
     """Opens the page as a new visitor."""
     for name, value in fleet.env.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(services, "FRESH_SECONDS", 0)  # what a test does to a service is seen at once
     services.shared.cache_clear()
 
     def open_page(*jobs: str) -> AppTest:
