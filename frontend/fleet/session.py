@@ -32,17 +32,14 @@ class Session:
     failure: NotSubmitted | None = None  # why sending has stopped
     stranded: list[str] = field(default_factory=list)  # job ids to withdraw
 
-    def watch(self, job_id: str, file: str) -> Watched:
-        """Watch a job and return it. Those of one batch stay in their order,
-        above those of earlier batches."""
-        for job in self.jobs:
-            if job.job_id == job_id:
-                return job
-        job = Watched(job_id, file)
-        self.jobs.insert(self.place, job)
+    def watch(self, job_id: str, file: str) -> None:
+        """Watch a job. Those of one batch stay in their order, above those of
+        earlier batches."""
+        if any(job.job_id == job_id for job in self.jobs):
+            return
+        self.jobs.insert(self.place, Watched(job_id, file))
         self.place += 1
         del self.jobs[MAX_WATCHED:]
-        return job
 
     def forget_ended(self) -> None:
         """Watch no longer what can bring no news."""

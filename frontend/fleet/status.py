@@ -38,7 +38,6 @@ class Status:
     status: str  # one of STATUSES
     progress: int  # 0 to 100
     message: str = ""
-    result_url: str = ""  # object name of the result once completed
     error_msg: str = ""  # the cause once failed
     updated_at: datetime | None = None  # UTC; None if it does not say
 
@@ -67,7 +66,6 @@ def parse(text: str) -> Status | None:
         status=status,
         progress=_percent(fields.get("progress")),
         message=_text(fields.get("message")),
-        result_url=_text(fields.get("result_url")),
         error_msg=_text(fields.get("error_msg")),
         updated_at=_moment(fields.get("updated_at")),
     )

@@ -16,7 +16,7 @@ def card(status=None, **fields):
 
 def test_f61_nothing_from_outside_becomes_markup():
     evil = '<img src=x onerror=alert(1)>"&'
-    html = cards.card(Watched('i"d', evil, Status("failed", 3, evil, evil, evil)), NOW)
+    html = cards.card(Watched('i"d', evil, Status("failed", 3, evil, evil)), NOW)
     assert "<img" not in html and 'i"d' not in html and '>"' not in html.replace('">', "")
     assert "&lt;img src=x onerror=alert(1)&gt;&quot;&amp;" in html
 

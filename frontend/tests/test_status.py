@@ -27,7 +27,7 @@ def board(fleet):
 
 def test_f61_the_contracts_example_is_read():
     moment = datetime(2026, 2, 12, 6, 35, tzinfo=UTC)
-    assert parse(json.dumps(GOOD)) == Status("processing", 41, "Page 5/12 analyzing...", "", "", moment)
+    assert parse(json.dumps(GOOD)) == Status("processing", 41, "Page 5/12 analyzing...", "", moment)
 
 
 @pytest.mark.parametrize(
