@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
@@ -206,12 +207,12 @@ func printResults(out io.Writer, rows []status.Entry, files map[jobs.ID]string, 
 }
 
 // oneLine keeps a table a table, and a terminal safe from what a document says.
-func oneLine(s string) string {
-	clean := []rune(s)
-	for i, r := range clean {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			clean[i] = ' '
-		}
+func oneLine(s string) string { return strings.Map(blank, s) }
+
+// blank returns a blank for what a terminal would obey.
+func blank(r rune) rune {
+	if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+		return ' '
 	}
-	return string(clean)
+	return r
 }
