@@ -21,14 +21,10 @@ type devFleet struct {
 
 func startDev(t *testing.T, env ...string) *devFleet {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &devFleet{t: t, dir: t.TempDir()}
-	p := &process{Cmd: exec.Command(self, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0"), t: t, log: &logBuffer{}, ended: make(chan struct{})} //nolint:noctx // ended by signals
-	p.Env = append([]string{asBatchfleet + "=1", "PATH=" + os.Getenv("PATH"), "HTTP_ADDR=127.0.0.1:0"}, env...)
-	p.Dir, p.Stdout, p.Stderr = d.dir, p.log, p.log
+	env = append([]string{"PATH=" + os.Getenv("PATH"), "HTTP_ADDR=127.0.0.1:0"}, env...)
+	p := &process{Cmd: batchfleet(t, env, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0"), t: t, log: &logBuffer{}, ended: make(chan struct{})}
+	d := &devFleet{t: t, dir: p.Dir}
+	p.Stdout, p.Stderr = p.log, p.log
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -42,19 +38,14 @@ func startDev(t *testing.T, env ...string) *devFleet {
 		<-time.After(10 * time.Millisecond)
 	}
 	line := regexp.MustCompile(`PUBSUB_EMULATOR_HOST=.* batchfleet submit`).FindString(p.log.String())
-	d.env = append([]string{asBatchfleet + "=1", "PATH=" + os.Getenv("PATH")}, strings.Fields(strings.TrimSuffix(line, "batchfleet submit"))...)
+	d.env = append([]string{"PATH=" + os.Getenv("PATH")}, strings.Fields(strings.TrimSuffix(line, "batchfleet submit"))...)
 	return d
 }
 
 // run runs a command against the fleet and returns its output and exit code.
 func (d *devFleet) run(args ...string) (stdout, stderr string, code int) {
 	d.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(d.t.Context(), self, args...)
-	cmd.Env, cmd.Dir = d.env, d.t.TempDir()
+	cmd := batchfleet(d.t, d.env, args...)
 	var out, errOut strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	_ = cmd.Run() // the exit code tells

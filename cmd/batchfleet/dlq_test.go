@@ -62,13 +62,7 @@ func (f *testFleet) dead(want int) {
 // command prepares a command of the fleet's operator.
 func (f *testFleet) command(args ...string) *exec.Cmd {
 	f.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(f.t.Context(), self, args...)
-	cmd.Env, cmd.Dir = f.environment(keepsDead), f.t.TempDir()
-	return cmd
+	return batchfleet(f.t, f.environment(keepsDead), args...)
 }
 
 // dlq runs a dlq command to its end.
@@ -548,6 +542,9 @@ func TestF13RedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 		t.Errorf("code %d after %d jobs: %s", code, n, errs)
 	}
 	f.dead(18) // those that failed again lie there anew
-	f.account("completed", ids[0], ids[1])
+	for _, id := range ids[:2] {
+		f.untilState(30*time.Second, id, "completed")
+	}
+	f.account("completed", ids[:2]...)
 	f.account("failed", ids[2:]...)
 }

@@ -34,15 +34,10 @@ type emulatorProcess struct {
 
 func startEmulator(t *testing.T, dir string) *emulatorProcess {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &emulatorProcess{t: t, log: &logBuffer{}}
-	p.Cmd = exec.Command(self, "emulator", "--addr", "127.0.0.1:0", "--data-dir", dir, "--ack-deadline", "60s", //nolint:noctx // ended by signals
-		"--topic", "pdf-processing-topic", "--subscription", "pdf-processing-subscription")
-	p.Env = []string{asBatchfleet + "=1", "HOME=" + t.TempDir(), "GORACE=halt_on_error=1"}
-	p.Dir, p.Stderr = t.TempDir(), p.log
+	p.Cmd = batchfleet(t, []string{"HOME=" + t.TempDir(), "GORACE=halt_on_error=1"}, "emulator", "--addr", "127.0.0.1:0", "--data-dir", dir,
+		"--ack-deadline", "60s", "--topic", "pdf-processing-topic", "--subscription", "pdf-processing-subscription")
+	p.Stderr = p.log
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -266,12 +261,7 @@ func TestE06TornFileIsRepairedWithALineInTheLog(t *testing.T) {
 func TestE06DataDirBelongsToOneEmulator(t *testing.T) {
 	dir := t.TempDir()
 	first := startEmulator(t, dir)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := exec.Command(self, "emulator", "--addr", "127.0.0.1:0", "--data-dir", dir) //nolint:noctx // it ends at once
-	second.Env = []string{asBatchfleet + "=1", "HOME=" + t.TempDir()}
+	second := batchfleet(t, []string{"HOME=" + t.TempDir()}, "emulator", "--addr", "127.0.0.1:0", "--data-dir", dir)
 	out, err := second.CombinedOutput()
 	if second.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), fmt.Sprint(first.Process.Pid)) {
 		t.Errorf("second emulator on one directory: %v, %s; want exit code %d and the first one's process id", err, out, exitUsage)

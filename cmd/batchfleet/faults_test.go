@@ -81,6 +81,7 @@ func TestF17PromiseWorkerStoppedWithAJobInHand(t *testing.T) {
 }
 
 func TestF16PromiseRedisStoppedFor20Seconds(t *testing.T) {
+	t.Parallel()
 	faults := map[string]func(f *testFleet){
 		"frozen":               func(f *testFleet) { f.redis.Freeze(); <-time.After(20 * time.Second); f.redis.Resume() },
 		"killed and restarted": func(f *testFleet) { f.redis.Kill(); <-time.After(20 * time.Second); f.redis.Start() },

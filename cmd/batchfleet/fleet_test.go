@@ -107,7 +107,7 @@ func (l *logBuffer) String() string {
 // environment of the fleet's processes; later entries win.
 func (f *testFleet) environment(extra ...string) []string {
 	return append([]string{
-		asBatchfleet + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + f.t.TempDir(), "TMPDIR=" + f.t.TempDir(),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + f.t.TempDir(), "TMPDIR=" + f.t.TempDir(),
 		"GORACE=halt_on_error=1",
 		"PUBSUB_EMULATOR_HOST=" + f.addr, "GCP_PROJECT_ID=local-dev",
 		"REDIS_HOST=" + f.redis.Host, fmt.Sprintf("REDIS_PORT=%d", f.redis.Port),
@@ -119,12 +119,7 @@ func (f *testFleet) environment(extra ...string) []string {
 // start starts a worker process, which is killed at the end of the test.
 func (f *testFleet) start(extra ...string) *process {
 	f.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	p := &process{Cmd: exec.Command(self, "worker"), t: f.t, log: &logBuffer{}, ended: make(chan struct{})} //nolint:noctx // ended by signals
-	p.Env, p.Dir = f.environment(extra...), f.t.TempDir()
+	p := &process{Cmd: batchfleet(f.t, f.environment(extra...), "worker"), t: f.t, log: &logBuffer{}, ended: make(chan struct{})}
 	p.Stdout, p.Stderr = p.log, p.log
 	if err := p.Start(); err != nil {
 		f.t.Fatal(err)

@@ -1,31 +1,19 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 // healthcheck runs the command as a container engine does and returns its exit
 // code and all it said.
 func healthcheck(t *testing.T, env []string, args ...string) (code int, said string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, self, append([]string{"healthcheck"}, args...)...)
-	cmd.Env = append([]string{asBatchfleet + "=1"}, env...)
-	cmd.Dir = t.TempDir()
+	cmd := batchfleet(t, env, append([]string{"healthcheck"}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
