@@ -151,7 +151,12 @@ func (c *Checkpoint) steps() []func() error {
 			c.out = nil
 			return err
 		},
-		func() error { return os.Rename(c.tmp(), filepath.Join(c.j.dir, c.file.name())) },
+		func() error {
+			if err := c.j.checkDir(); err != nil { // it may be another journal's by now
+				return err
+			}
+			return os.Rename(c.tmp(), filepath.Join(c.j.dir, c.file.name()))
+		},
 		func() error { return syncDir(c.j.dir) },
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,11 +13,30 @@ import (
 
 var errLocked = errors.New("locked by another process")
 
+// checkDir returns an error if dir is no longer the directory that was locked.
+// Its files can still be written then, but nobody will ever read them.
+func (j *Journal) checkDir() error {
+	ours, err := j.lock.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(filepath.Join(j.dir, lockName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err != nil || !os.SameFile(ours, there) {
+		return fmt.Errorf("the directory %s was removed or replaced while it was in use: what is in memory ends with this process", j.dir)
+	}
+	return nil
+}
+
+const lockName = "LOCK"
+
 // lockDir keeps other processes, and other journals of this one, out of dir
 // until the file is closed. The kernel does that even for a process that is
 // killed.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, fileMode)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,11 @@ func (w *writer) work() error {
 			w.current = c.segment
 		}
 		if len(c.frames) > 0 {
+			if w.current.f == nil { // about to be made
+				if err := w.checkDir(); err != nil {
+					return err
+				}
+			}
 			if err := w.current.write(w.disk, w.dir, c.frames); err != nil {
 				return err
 			}
@@ -101,6 +106,10 @@ func (w *writer) work() error {
 	w.mu.Unlock()
 	if !need || w.current == nil {
 		return nil
+	}
+	if err := w.checkDir(); err != nil {
+		w.current.failed = true // or nobody would try again
+		return err
 	}
 	if err := w.current.sync(w.disk); err != nil {
 		return err
