@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -35,6 +37,40 @@ func TestE03StreamConfirmsAcksWhileMessagesCome(t *testing.T) {
 		}
 		if got += len(resp.GetReceivedMessages()); got == batches*batch {
 			t.Fatalf("the ack is not confirmed when all %d messages have come", got)
+		}
+	}
+}
+
+// A client that leaves in good order hears what became of its last acks.
+func TestE03StreamConfirmsAcksBeforeItEnds(t *testing.T) {
+	addr := startExact(t)
+	topics, subs := clients(t, addr)
+	client := pubsubpb.NewSubscriberClient(dial(t, addr))
+	const acks = 10
+	for range 20 {
+		var ids []string
+		for range acks {
+			publishOne(t, topics, "a")
+			ids = append(ids, pullOne(t, subs).GetAckId())
+		}
+		call, err := client.StreamingPull(soon(t))
+		must(t, err)
+		must(t, call.Send(&pubsubpb.StreamingPullRequest{Subscription: testSub, StreamAckDeadlineSeconds: 10}))
+		for _, id := range ids {
+			must(t, call.Send(&pubsubpb.StreamingPullRequest{AckIds: []string{id}}))
+		}
+		must(t, call.CloseSend())
+		confirmed := 0
+		for {
+			resp, err := call.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			must(t, err)
+			confirmed += len(resp.GetAcknowledgeConfirmation().GetAckIds())
+		}
+		if confirmed != acks {
+			t.Fatalf("%d of %d acks were confirmed", confirmed, acks)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (st *stream) next(ctx context.Context) ([]delivery, error) {
 			if err := context.Cause(ctx); !errors.Is(err, errStreamClosed) {
 				return nil, err
 			}
-			return nil, nil
+			return nil, st.answerWaiting()
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (st *stream) next(ctx context.Context) ([]delivery, error) {
 // answerWaiting sends the answers that are due. They must not wait for the end
 // of a backlog: meanwhile no acks would be read, and the leases would end.
 func (st *stream) answerWaiting() error {
-	for range cap(st.confirm) {
+	for range cap(st.confirm) + cap(st.ping) {
 		var resp *pubsubpb.StreamingPullResponse
 		select {
 		case resp = <-st.confirm:
