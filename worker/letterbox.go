@@ -196,10 +196,12 @@ func (b *LetterBox) modify(ctx context.Context, d time.Duration, leases []string
 		err := b.client.ModifyAckDeadline(call, &pubsubpb.ModifyAckDeadlineRequest{
 			Subscription: b.subscription, AckIds: ids, AckDeadlineSeconds: int32(d / time.Second), //nolint:gosec // 0 or letterLease
 		})
-		if err != nil {
+		lost := permanentFailures(err)
+		b.forget(slices.Collect(maps.Keys(lost)))
+		if err != nil && len(lost) == 0 {
 			return translate("keep dead letters", err)
 		}
-		return nil
+		return nil // those that are lost have come back already
 	})
 }
 
