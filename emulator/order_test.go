@@ -45,7 +45,7 @@ func TestE06RecordsAreInTheOrderOfWhatHappened(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
-			for round := range 1000 {
+			for round := range 400 {
 				topic, sub := fmt.Sprintf("%s-%d", testTopic, round), fmt.Sprintf("%s-%d", testSub, round)
 				must(t, s.broker.createTopic(&pubsubpb.Topic{Name: topic}))
 				addSub(t, s.broker, sub, topic, &pubsubpb.Subscription{})
