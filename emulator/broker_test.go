@@ -427,3 +427,19 @@ func TestE04DeadLetterPolicyThatComesLaterCountsEarlierAttempts(t *testing.T) {
 		}
 	})
 }
+
+func TestE04SeekStaysWithinOneTopicAlsoWhenItIsGone(t *testing.T) {
+	bubble(t, &pubsubpb.Subscription{}, func(t *testing.T, b *broker) {
+		const otherTopic, otherSub = "projects/test/topics/other", "projects/test/subscriptions/other"
+		must(t, b.createTopic(&pubsubpb.Topic{Name: otherTopic}))
+		addSub(t, b, otherSub, otherTopic, &pubsubpb.Subscription{})
+		send(t, b, "secret")
+		must(t, b.createSnapshot(&pubsubpb.Snapshot{Name: testSnapshot}, testSub))
+		seek := &pubsubpb.SeekRequest{Subscription: otherSub, Target: &pubsubpb.SeekRequest_Snapshot{Snapshot: testSnapshot}}
+		wantCode(t, b.seek(seek), codes.InvalidArgument)
+		must(t, b.deleteTopic(testTopic))
+		must(t, b.deleteTopic(otherTopic))
+		wantCode(t, b.seek(seek), codes.FailedPrecondition)
+		want(t, queueOf(t, b, otherSub))
+	})
+}

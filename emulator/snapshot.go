@@ -165,7 +165,11 @@ func (b *broker) seek(req *pubsubpb.SeekRequest) error {
 	switch {
 	case snap == nil:
 		return errNotFound(req.GetSnapshot())
-	case snap.pb.GetTopic() != sub.pb.GetTopic():
+	case snap.topic == nil || sub.topic == nil:
+		// Two topics that are gone have one name.
+		return status.Errorf(codes.FailedPrecondition, "The topic of snapshot %s or of subscription %s is deleted.",
+			clip(req.GetSnapshot()), clip(req.GetSubscription()))
+	case snap.topic != sub.topic:
 		return status.Errorf(codes.InvalidArgument, "Snapshot %s is of topic %s, subscription %s of topic %s.",
 			clip(req.GetSnapshot()), clip(snap.pb.GetTopic()), clip(req.GetSubscription()), clip(sub.pb.GetTopic()))
 	}

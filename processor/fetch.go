@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -30,6 +31,9 @@ func (in input) remove() { _ = os.Remove(in.path) } // what is left is the syste
 func (p *Pages) fetch(ctx context.Context, job jobs.Job, moved func()) (input, error) {
 	moved()
 	src, err := p.Store.Open(ctx, job.Input)
+	if errors.Is(err, fs.ErrNotExist) {
+		return input{}, fmt.Errorf("open input: %w (do this worker and who submitted it use the same storage?)", err)
+	}
 	if err != nil {
 		return input{}, fmt.Errorf("open input: %w", err) // which names it
 	}

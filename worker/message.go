@@ -163,3 +163,6 @@ func (r Rules) encode(job jobs.Job) (data []byte, attributes map[string]string) 
 	}
 	return data, attributes
 }
+
+// ValidKind reports whether a message may name this kind.
+func ValidKind(kind string) bool { return kindPattern.MatchString(kind) }

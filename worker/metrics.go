@@ -1,7 +1,7 @@
 package worker
 
 import (
-	"runtime/debug"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,8 +38,8 @@ type Metrics struct {
 }
 
 // NewMetrics returns metrics on a registry of their own, beside those of the
-// Go runtime, the process and the build.
-func NewMetrics() *Metrics {
+// Go runtime, the process and the build, whose version is given.
+func NewMetrics(version string) *Metrics {
 	r := prometheus.NewRegistry()
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "batchfleet", Name: name, Help: help})
@@ -80,19 +80,15 @@ func NewMetrics() *Metrics {
 		}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "batchfleet", Name: "worker_ready", Help: "1 while the worker takes jobs."}),
 	}
-	r.MustRegister(m.runSeconds, m.waitSeconds, m.ready, buildInfo(),
+	r.MustRegister(m.runSeconds, m.waitSeconds, m.ready, buildInfo(version),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-func buildInfo() prometheus.Collector {
-	version, goVersion := "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version, goVersion = info.Main.Version, info.GoVersion
-	}
+func buildInfo(version string) prometheus.Collector {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "batchfleet", Name: "build_info", Help: "Always 1; the labels say what runs.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": goVersion},
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	g.Set(1)
 	return g

@@ -18,7 +18,7 @@ import (
 // story is told by itself.
 func (r *rig) withPriority(ids ...jobs.ID) (urgent *queue) {
 	urgent = newQueue(ids...)
-	r.worker.Metrics = NewMetrics()
+	r.worker.Metrics = NewMetrics("test")
 	p := &Priority{Urgent: urgent, Normal: r.q, Share: 5, Metrics: r.worker.Metrics}
 	r.worker.Source = p
 	r.t.Cleanup(func() { _ = p.Close() })
@@ -181,7 +181,7 @@ func TestF14LeasesFindTheirWayBack(t *testing.T) {
 
 func TestF14LostLeasesAreNamedAsTheWorkerKnowsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &Priority{Urgent: newQueue("u"), Normal: newQueue("n"), Share: 2, Metrics: NewMetrics()}
+		p := &Priority{Urgent: newQueue("u"), Normal: newQueue("n"), Share: 2, Metrics: NewMetrics("test")}
 		urgent, err := p.Lease(t.Context())
 		if err != nil || urgent.Job.ID != "u" {
 			t.Fatal(urgent, err)
@@ -247,7 +247,7 @@ func startBoth(t *testing.T) (s *emulator.Server, p *Priority, normal, urgent *P
 	src := source(t, l.Addr())
 	normal, urgent = publisher(t, l.Addr()), publisher(t, l.Addr())
 	urgent.topic += "-urgent"
-	p = &Priority{Urgent: src.Beside(subName + "-urgent"), Normal: src, Share: 5, Metrics: NewMetrics()}
+	p = &Priority{Urgent: src.Beside(subName + "-urgent"), Normal: src, Share: 5, Metrics: NewMetrics("test")}
 	t.Cleanup(func() { _ = p.Close() }) // before the sources are closed
 	return s, p, normal, urgent
 }
@@ -314,7 +314,7 @@ func TestF01F14BothSubscriptionsShareOneConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := source(t, l.Addr())
-	p := &Priority{Urgent: src.Beside(subName + "-urgent"), Normal: src, Share: 5, Metrics: NewMetrics()}
+	p := &Priority{Urgent: src.Beside(subName + "-urgent"), Normal: src, Share: 5, Metrics: NewMetrics("test")}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := p.Lease(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	pubsub "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -26,8 +28,10 @@ func OpenPublisher(ctx context.Context, topic string, rules Rules, opts ...optio
 	if err != nil {
 		return nil, fmt.Errorf("open pub/sub: %w", err)
 	}
-	// Who asks whether the topic is there wants to hear at once what is wrong.
-	client.CallOptions.GetTopic = nil
+	// The library would try for a minute, in silence, and then say only that the
+	// time was over: see insist. Who asks whether the topic is there wants to hear at
+	// once what is wrong.
+	client.CallOptions = &pubsub.TopicAdminCallOptions{}
 	return &Publisher{client: client, topic: topic, rules: rules}, nil
 }
 
@@ -37,7 +41,7 @@ func (p *Publisher) Close() error { return p.client.Close() }
 // Publish queues a job and returns the message's id.
 func (p *Publisher) Publish(ctx context.Context, job jobs.Job) (string, error) {
 	data, attributes := p.rules.encode(job)
-	id, err := p.send(ctx, &pubsubpb.PubsubMessage{Data: data, Attributes: attributes})
+	id, err := p.insist(ctx, &pubsubpb.PubsubMessage{Data: data, Attributes: attributes})
 	if err != nil {
 		return "", fmt.Errorf("publish job %s: %w", job.ID, err)
 	}
@@ -49,14 +53,37 @@ func (p *Publisher) Resend(ctx context.Context, l Letter) error {
 	if l.Cut > 0 {
 		return fmt.Errorf("resend %s: only the first %d of its %d bytes were kept", l.Name(), len(l.Data), l.Cut)
 	}
-	if _, err := p.send(ctx, &pubsubpb.PubsubMessage{Data: l.Data, Attributes: l.Message}); err != nil {
+	if _, err := p.insist(ctx, &pubsubpb.PubsubMessage{Data: l.Data, Attributes: l.Message}); err != nil {
 		return fmt.Errorf("resend %s: %w", l.Name(), err)
 	}
 	return nil
 }
 
+const (
+	// sendPatience is how long a message is sent again: over a restart of the
+	// server or a broken connection.
+	sendPatience = 5 * time.Second
+	// sendTimeout bounds one try, which may carry 10 MB.
+	sendTimeout = 30 * time.Second
+)
+
+// insist is send, again for a while if the topic cannot be reached. The error is
+// that of the last try.
+func (p *Publisher) insist(ctx context.Context, m *pubsubpb.PubsubMessage) (string, error) {
+	deadline := time.Now().Add(sendPatience)
+	for wait := leaseBackoff(); ; {
+		id, err := p.send(ctx, m)
+		delay := wait.NextBackOff()
+		if err == nil || !errors.Is(err, jobs.ErrUnavailable) || time.Now().Add(delay).After(deadline) || sleep(ctx, delay) != nil {
+			return id, err
+		}
+	}
+}
+
 // send publishes one message and returns its id.
 func (p *Publisher) send(ctx context.Context, m *pubsubpb.PubsubMessage) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
 	reply, err := p.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: p.topic, Messages: []*pubsubpb.PubsubMessage{m}})
 	if err != nil {
 		return "", translate("publish to "+p.topic, err)

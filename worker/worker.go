@@ -131,7 +131,7 @@ func (w *Worker) Init() {
 		w.ExtendEvery = w.LeaseTTL / 2
 	}
 	if w.Metrics == nil {
-		w.Metrics = NewMetrics()
+		w.Metrics = NewMetrics("unknown")
 	}
 	w.held = newHeld(w.Source, w.LeaseTTL, w.ExtendEvery, w.Log, w.Metrics)
 	w.gate = newGate(w.Checks, w.IdleCheck, w.Log, w.Metrics)

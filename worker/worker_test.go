@@ -705,7 +705,7 @@ func TestF64MetricsCountAndNameNoJob(t *testing.T) {
 		return jobs.Result{Pages: 4}, nil
 	}}
 	inBubble(t, h, func(t *testing.T, r *rig) {
-		r.worker.Metrics = NewMetrics()
+		r.worker.Metrics = NewMetrics("test")
 		r.q.waiting = append(r.q.waiting, &item{job: jobs.Job{ID: "secret-odd", Kind: "secret-kind", Submitted: time.Now().Add(-time.Minute)}})
 		r.start()
 		r.after(time.Minute)

@@ -24,6 +24,14 @@ func dlqCommand() *cobra.Command {
 			"They are read from DEAD_LETTER_SUBSCRIPTION, by default the one named as DEAD_LETTER_TOPIC. While one dlq\n" +
 			"command holds letters no other sees them; one that is killed gives them back after 30 seconds.",
 	}
+	// Without this a misspelt command would print help and succeed.
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return exitError{exitUsage, fmt.Errorf("unknown command %q: want list, show, redrive or purge", args[0])}
+		}
+		return cmd.Help()
+	}
+	cmd.Args = cobra.ArbitraryArgs
 	cmd.AddCommand(dlqListCommand(), dlqShowCommand(), dlqRedriveCommand(), dlqPurgeCommand())
 	return cmd
 }

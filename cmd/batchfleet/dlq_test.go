@@ -168,7 +168,7 @@ func TestF13DeadLettersAndTheirSecondLife(t *testing.T) {
 	f.untilState(20*time.Second, "lost", "completed")
 	f.account("completed", "lost")
 	f.dead(3)
-	f.wantDLQ(0, "", "redrive", "--reason", "no such reason")
+	f.wantDLQ(0, "no dead letters to redrive, or somebody else holds them just now", "redrive", "--reason", "no such reason")
 	f.wantDLQ(0, "odd  redriven", "redrive", "--reason", `kind "bogus"`) // both letters; one new
 	f.dead(2)
 	f.wantDLQ(0, "message:"+id+"  redriven, though it names no job", "redrive", "message:"+id)

@@ -29,6 +29,9 @@ func emulatorCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			shareCPUs()
+			if deadline < 10*time.Second || deadline > 600*time.Second {
+				return exitError{exitUsage, fmt.Errorf("--ack-deadline is %s: must be from 10s to 600s", deadline)}
+			}
 			srv, err := openEmulator(emulator.Config{Log: newLog(os.Stderr, slog.LevelInfo)}, dir)
 			if err != nil {
 				return exitError{exitUsage, err}
@@ -39,7 +42,7 @@ func emulatorCommand() *cobra.Command {
 				}
 				l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 				if err != nil {
-					return exitError{exitUsage, err}
+					return exitError{exitUsage, fmt.Errorf("%w (is another emulator running? --addr or EMULATOR_ADDR choose another address)", err)}
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "emulator listens on %s\n", l.Addr())
 				return srv.Serve(ctx, l)

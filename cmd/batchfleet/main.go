@@ -54,6 +54,9 @@ func run(args []string) int {
 		if coded.err != nil {
 			fmt.Fprintln(os.Stderr, "batchfleet:", coded.err)
 		}
+		if coded.code == exitUnavailable {
+			fmt.Fprintln(os.Stderr, "batchfleet: `batchfleet doctor` looks for what is wrong and says what to do")
+		}
 		return coded.code
 	}
 	fmt.Fprintln(os.Stderr, "batchfleet:", err)

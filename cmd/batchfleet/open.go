@@ -11,6 +11,7 @@ import (
 
 	gcs "cloud.google.com/go/storage"
 	"github.com/lmittmann/tint"
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/term"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -42,11 +43,17 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 
 // openStatus returns the status store. Nothing is sent yet.
 func (e *RedisEnv) openStatus(pool int) (*status.Store, io.Closer) {
+	redis.SetLogger(silent{}) // what goes wrong is in the errors of its calls
 	rdb := status.Connect(status.Options{
 		Host: e.Host, Port: e.Port, DB: e.DB, Username: e.Username, Password: e.Password, TLS: e.TLS, Pool: pool,
 	})
 	return status.New(rdb), rdb
 }
+
+// silent is the log of the Redis client, which would write to stderr by itself.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // openStorage returns the store for inputs and results.
 func (e *StorageEnv) openStorage(ctx context.Context) (storage.Store, error) {

@@ -103,6 +103,9 @@ func (r *redrive) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	if len(chosen) == 0 && len(missing) == 0 {
+		fmt.Fprintln(r.err, "no dead letters to redrive, or somebody else holds them just now")
+	}
 	pace := time.NewTicker(time.Duration(float64(time.Second) / r.rate))
 	defer pace.Stop()
 	for i, d := range chosen {

@@ -15,6 +15,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/worker"
 )
 
 func submitCommand() *cobra.Command {
@@ -30,6 +31,9 @@ func submitCommand() *cobra.Command {
 			var env ClientEnv
 			if err := readEnv(&env); err != nil {
 				return err
+			}
+			if kind != "" && !worker.ValidKind(kind) {
+				return exitError{exitUsage, fmt.Errorf("--kind is %q: want lower-case letters, digits and -, such as pdf or mock", kind)}
 			}
 			if err := checkFiles(files); err != nil {
 				return err
@@ -51,7 +55,11 @@ func submitCommand() *cobra.Command {
 				}
 				waiting, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
-				return waitFor(waiting, s.status, sent, out, asJSON)
+				err = waitFor(waiting, s.status, sent, out, asJSON)
+				if waiting.Err() != nil && ctx.Err() == nil {
+					return exitError{exitFailed, fmt.Errorf("gave up waiting after %s; the jobs go on", timeout)}
+				}
+				return err
 			}()
 			return coded(cmd.Context(), err)
 		},

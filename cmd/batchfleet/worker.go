@@ -68,12 +68,15 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 			log.InfoContext(ctx, "swept unfinished files of killed workers", "files", n, "err", err)
 		}
 	}
+	if err := writable(e.WorkDir); err != nil {
+		return nil, nil, exitError{exitUsage, fmt.Errorf("WORK_DIR: %w", err)}
+	}
 	if n, err := processor.Sweep(e.WorkDir); err != nil || n > 0 {
 		log.InfoContext(ctx, "swept copies of inputs of killed workers", "files", n, "err", err)
 	}
 	status, redis := e.openStatus(e.Slots*2 + 4)
 	status.MaxCrashes, status.Worker = e.MaxCrashes, e.workerName()
-	metrics := worker.NewMetrics()
+	metrics := worker.NewMetrics(versionText())
 	source, queues, err := e.openSource(ctx, log, metrics)
 	if err != nil {
 		return nil, nil, err
@@ -133,6 +136,16 @@ func (e *PubSubEnv) openDeadLetters(ctx context.Context) (*worker.DeadLetterTopi
 		return nil, err
 	}
 	return worker.OpenDeadLetterTopic(ctx, topic, opts...)
+}
+
+// writable returns why no file can be made in dir, the system's place for
+// temporary files when empty.
+func writable(dir string) error {
+	f, err := os.CreateTemp(dir, "batchfleet-check-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // serveHTTP answers /healthz, /readyz and /metrics until the returned stop is
