@@ -9,7 +9,6 @@ from fleet.services import Services
 from fleet.status import Status
 
 MAX_ROWS = 200
-NO_NAME = "(unknown)"
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ def table(services: Services, own: set[str]) -> Listing:
 
 def _row(file: str, job_id: str, status: Status, own: bool) -> dict:
     return {
-        "File": file or NO_NAME,
+        "File": file or f"Job {job_id}",  # what is to be told apart needs a name
         "State": LABELS[status.status] + (" (yours)" if own else ""),
         "Progress": status.progress,
         "Changed": status.updated_at,

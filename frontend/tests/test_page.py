@@ -259,7 +259,7 @@ def test_f61_the_history_shows_everybodys_jobs_own_ones_first(fleet, page):
     fleet.put_object("uploads/new/Neu.pdf", b"")
     rows = page("mine").dataframe[0].value
     assert list(rows["Job"]) == ["mine", "new", "old"]
-    assert list(rows["File"]) == ["(unknown)", "Neu.pdf", "(unknown)"]
+    assert list(rows["File"]) == ["Job mine", "Neu.pdf", "Job old"]
     assert list(rows["State"]) == ["Completed (yours)", "Processing", "Failed"]
     assert list(rows["Message"])[2] == "broken"
 
