@@ -23,7 +23,11 @@ class Listing:
 
 def table(services: Services, own: set[str]) -> Listing:
     """The jobs of the last 24 hours, the visitor's own first, then those that
-    changed last. Raises Unavailable."""
+    changed last. Raises Unavailable.
+
+    How far the visitor's own jobs are is left out while they run: the cards say
+    so, every two seconds, and the table would contradict them.
+    """
     recent = services.board.recent(MAX_ROWS)
     # Stable: within both parts the order stays.
     jobs = sorted(recent.jobs, key=lambda job: job[0] not in own)
@@ -36,11 +40,12 @@ def table(services: Services, own: set[str]) -> Listing:
 
 
 def _row(file: str, job_id: str, status: Status, own: bool) -> dict:
+    on_card = own and not status.ended
     return {
         "File": file or f"Job {job_id}",  # what is to be told apart needs a name
         "State": LABELS[status.status] + (" (yours)" if own else ""),
-        "Progress": status.progress,
-        "Changed": status.updated_at,
-        "Message": status.error_msg or status.message,
+        "Progress": None if on_card else status.progress,
+        "Changed": None if on_card else status.updated_at,
+        "Message": "See above" if on_card else status.error_msg or status.message,
         "Job": job_id,
     }

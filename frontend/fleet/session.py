@@ -30,6 +30,7 @@ class Session:
     one_at_a_time: threading.Lock = field(default_factory=threading.Lock)  # held while a file becomes a job
     sending: bool = False
     failure: NotSubmitted | None = None  # why sending has stopped
+    listed: list[str] | None = None  # states of jobs when the history was read; None while it is to be read
     stranded: list[str] = field(default_factory=list)  # job ids to withdraw
 
     def watch(self, job_id: str, file: str) -> None:
@@ -70,6 +71,10 @@ class Session:
                 self.stranded.pop()
         except Unavailable:
             pass  # stays on the list for the next time
+
+    def states(self) -> list[str]:
+        """In which state each job is; empty for one of which nothing is known."""
+        return [job.status.status if job.status and not job.gone else "" for job in self.jobs]
 
     def address(self) -> list[str]:
         """The ids to keep in the page's address, so that a reload, which begins

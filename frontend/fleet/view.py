@@ -165,6 +165,7 @@ def _failure(failure: NotSubmitted, sent: int, left: int) -> None:
 
 def jobs(services: Services, session: Session) -> None:
     """The visitor's own jobs, with news every two seconds while there may be some."""
+    session.listed = None
     if not session.jobs:
         return
     _polled(_jobs, services, session, session.jobs)
@@ -197,6 +198,8 @@ def _jobs(services: Services, session: Session, polling: bool) -> None:
     page = st.pagination(pages, key=f"jobs-{pages}") if pages > 1 else 1
     shown = session.jobs[(page - 1) * CARDS_A_PAGE : page * CARDS_A_PAGE]
     _show(services, listed, shown)
+    if session.listed not in (None, session.states()):
+        st.rerun()  # the whole page, so that the history below says the same
     _settle(polling, session.jobs)
 
 
@@ -234,6 +237,7 @@ def history(services: Services, session: Session) -> None:
     """Everybody's jobs of the last 24 hours, as they are now."""
     with _headline("Last 24 hours"):
         st.button("Refresh", icon=":material/refresh:", type="tertiary", key="refresh")
+    session.listed = session.states()
     try:
         listing = table(services, {job.job_id for job in session.jobs})
     except Unavailable:
@@ -267,6 +271,7 @@ def _listing(session: Session, listing: Listing) -> None:
         hide_index=True,
         on_select=choose,
         selection_mode="single-row",
+        placeholder="",
         column_config={
             "Changed": st.column_config.DatetimeColumn(format="distance"),
             "Progress": st.column_config.ProgressColumn(format="%d %%", min_value=0, max_value=100),

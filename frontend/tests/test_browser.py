@@ -149,6 +149,17 @@ def test_f61_progress_moves_in_a_browser_and_polling_ends_with_the_jobs(fleet, v
     assert news == [], "the page is sent news although all jobs have ended"
 
 
+def test_f61_the_history_follows_the_states_of_ones_own_jobs(fleet, visitor):
+    cells = visitor.locator("td[role=gridcell]")
+    fleet.mock_worker("30", "0.5")
+    send(visitor, DOCUMENTS / "groff.pdf", DOCUMENTS / "cairo.pdf")
+    for state in ("Processing (yours)", "Waiting (yours)"):
+        expect(cells.filter(has_text=state)).to_have_count(1)
+    fleet.mock_worker("30", "0.5")
+    expect(visitor.locator('.bf-job[data-state="processing"]')).to_have_count(2)
+    expect(cells.filter(has_text="Processing (yours)")).to_have_count(2)
+
+
 def test_f61_a_reload_and_a_history_row_show_the_same_job(fleet, visitor):
     fleet.worker()
     send(visitor, DOCUMENTS / "groff.pdf", DOCUMENTS / "cairo.pdf")

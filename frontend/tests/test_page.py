@@ -264,6 +264,14 @@ def test_f61_the_history_shows_everybodys_jobs_own_ones_first(fleet, page):
     assert list(rows["Message"])[2] == "broken"
 
 
+def test_f61_the_history_leaves_running_jobs_of_ones_own_to_their_cards(fleet, page):
+    fleet.put_status("mine", status="processing", progress=5, message="Page 1/20 analyzing...")
+    rows = page("mine").dataframe[0].value
+    assert list(rows["State"]) == ["Processing (yours)"]
+    assert rows[["Progress", "Changed"]].isna().all(axis=None)
+    assert list(rows["Message"]) == ["See above"]
+
+
 def test_f61_the_history_is_bounded_and_says_so(fleet, page):
     for i in range(205):
         fleet.put_status(f"j{i:03}", status="canceled")
