@@ -24,7 +24,7 @@ ROOT = HERE.parent
 # Newer than the clusters it is for, and older than what they will be.
 KUBERNETES = "1.33"
 # Read by Go itself, not by the configuration.
-OTHERS = {"GOMEMLIMIT", "LOG_LEVEL", "EMULATOR_ADDR"}
+OTHERS = {"GOMEMLIMIT", "LOG_LEVEL", "EMULATOR_ADDR", "NO_PROXY"}
 # Cloud Run's own, in seconds.
 CLOUD_RUN_GRACE = 10
 
@@ -155,6 +155,10 @@ def compose(binary: str):
     yield from configuration("docker-compose.yml", worker["environment"], binary)
     if seconds(worker["stop_grace_period"]) < seconds(worker["environment"]["DRAIN_TIMEOUT"]) + 5:
         yield "docker-compose.yml: workers are killed less than 5 s after DRAIN_TIMEOUT"
+    direct = worker["environment"]["NO_PROXY"].split(",")
+    for variable in ("REDIS_HOST", "PUBSUB_EMULATOR_HOST"):
+        if worker["environment"][variable].split(":")[0] not in direct:
+            yield f"docker-compose.yml: a proxy would be asked for {variable}, NO_PROXY does not name it"
     if "container_name" in worker or "ports" in worker:
         yield "docker-compose.yml: workers with a fixed name or port cannot be scaled"
     need = int(worker["environment"]["PDF_MAX_MEMORY"]) + (512 << 20)
