@@ -215,14 +215,22 @@ func (q *queue) clear() {
 // ready returns how many messages are available.
 func (q *queue) ready() int { return q.returned.n + q.fresh.n }
 
+// freshEvery is which delivery is of a message that nobody has seen, if there is
+// one: consumers that hand back what they cannot use must come to the rest.
+const freshEvery = 8
+
 // next returns the message to hand out next: the older of the first of both
-// lists. There must be one.
+// lists, but for every freshEvery-th. There must be one.
 func (q *queue) next() *item {
 	back, fresh := q.returned.front, q.fresh.front
-	if back == nil || fresh != nil && fresh.msg.id < back.msg.id {
+	switch {
+	case back == nil:
 		return fresh
+	case fresh != nil && (fresh.msg.id < back.msg.id || q.lastDelivery%freshEvery == freshEvery-1):
+		return fresh
+	default:
+		return back
 	}
-	return back
 }
 
 // arm sets the timer for the next thing to fall due. A timer that fires too

@@ -446,3 +446,25 @@ func TestClientWithTooShortADeadlineTakesNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestE04HandedBackMessagesDoNotStarveTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := testQueue()
+		for _, data := range []string{"poison", "venom", "a", "b", "c"} {
+			put(q, data)
+		}
+		seen := map[string]bool{}
+		for range 100 {
+			got, ds := takeNow(t, q, 1)
+			seen[got[0]] = true
+			if got[0] == "poison" || got[0] == "venom" {
+				q.extend(numbersOf(ds), 0)
+			} else {
+				q.acknowledge(numbersOf(ds))
+			}
+		}
+		if len(seen) != 5 {
+			t.Errorf("in 100 deliveries only %v were seen", seen)
+		}
+	})
+}
