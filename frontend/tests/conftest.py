@@ -68,6 +68,8 @@ class Process:
 
     def freeze(self) -> None:
         self.popen.send_signal(signal.SIGSTOP)
+        # It goes on until its last thread has noticed.
+        os.waitid(os.P_PID, self.popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self) -> None:
         self.popen.send_signal(signal.SIGCONT)
