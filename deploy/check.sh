@@ -58,10 +58,6 @@ step "F-20: manifests"
 "$python" deploy/manifests.py "$work/root/batchfleet"
 
 step "F-60: empty root"
-if ! $sudo unshare --mount --pid --fork mount -t tmpfs none /mnt; then
-  echo "NOT CHECKED: this machine lets nobody mount file systems"
-  exit 0
-fi
 # As in the image: the binary, certificates, and directories to write to. The
 # root is read-only, the user has a number and no name.
 root=$work/root

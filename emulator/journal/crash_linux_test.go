@@ -364,7 +364,7 @@ func TestE06JournalFullDisk(t *testing.T) {
 			c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 		}
 		out, err := c.CombinedOutput()
-		if errors.Is(err, unix.EPERM) || strings.Contains(string(out), "mount") { // nothing that CI could install
+		if os.Getenv("CI") == "" && (errors.Is(err, unix.EPERM) || strings.Contains(string(out), "mount")) {
 			t.Skipf("this system lets nobody mount a file system: %v %s", err, out)
 		}
 		wantFilled(t, string(out), err)
