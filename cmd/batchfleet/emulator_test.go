@@ -34,9 +34,15 @@ type emulatorProcess struct {
 
 func startEmulator(t *testing.T, dir string) *emulatorProcess {
 	t.Helper()
+	return launchEmulator(t, nil, "--data-dir", dir, "--topic", "pdf-processing-topic", "--subscription", "pdf-processing-subscription")
+}
+
+// launchEmulator starts an emulator with the given environment and flags.
+func launchEmulator(t *testing.T, env []string, flags ...string) *emulatorProcess {
+	t.Helper()
 	p := &emulatorProcess{t: t, log: &logBuffer{}}
-	p.Cmd = batchfleet(t, []string{"HOME=" + t.TempDir(), "GORACE=halt_on_error=1"}, "emulator", "--addr", "127.0.0.1:0", "--data-dir", dir,
-		"--ack-deadline", "60s", "--topic", "pdf-processing-topic", "--subscription", "pdf-processing-subscription")
+	env = append(env, "HOME="+t.TempDir(), "GORACE=halt_on_error=1")
+	p.Cmd = batchfleet(t, env, append([]string{"emulator", "--addr", "127.0.0.1:0", "--ack-deadline", "60s"}, flags...)...)
 	p.Stderr = p.log
 	out, err := p.StdoutPipe()
 	if err != nil {
@@ -255,6 +261,26 @@ func TestE06TornFileIsRepairedWithALineInTheLog(t *testing.T) {
 	}
 	if err := p.publish(t.Context(), "c"); err != nil {
 		t.Errorf("publish after the repair: %v", err)
+	}
+}
+
+func TestE06QueuesAndDirectoryFromTheEnvironment(t *testing.T) {
+	env := []string{
+		"EMULATOR_TOPICS=pdf-processing-topic,dead-letters",
+		"EMULATOR_SUBSCRIPTIONS=pdf-processing-subscription,dead-letters:dead-letters",
+		"EMULATOR_DATA_DIR=" + t.TempDir(),
+	}
+	p := launchEmulator(t, env)
+	if err := p.publish(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := p.subs.GetSubscription(t.Context(), getSubscription("projects/local-dev/subscriptions/dead-letters"))
+	if err != nil || sub.GetTopic() != "projects/local-dev/topics/dead-letters" {
+		t.Errorf("the second subscription is %v, %v", sub, err)
+	}
+	p.stop(syscall.SIGKILL)
+	if got := launchEmulator(t, env).pull(10); len(got) != 1 || got["a"] == "" {
+		t.Errorf("after kill -9 got %v, want a", got)
 	}
 }
 
