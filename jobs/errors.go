@@ -22,3 +22,18 @@ var (
 	// the job. The job goes back to the queue.
 	ErrDrained = errors.New("worker stopped")
 )
+
+// Failure is an error by which a handler tells programs what kind of failure it
+// was. Sources that run a failed job again look at it; Pub/Sub does not.
+type Failure struct {
+	Code   string // a word in capitals, such as QE_INPUT_ERROR
+	Final  bool   // running the job again cannot help
+	Detail string // text for people that is too long for an error, such as the last lines of a log
+	Err    error
+}
+
+// Error returns the text of Err.
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns Err.
+func (f *Failure) Unwrap() error { return f.Err }

@@ -50,4 +50,7 @@ type Job struct {
 	Pages     int       // how many pages to simulate, 0 for the kind's own choice; mock only
 	Submitted time.Time // when the sender says it was; zero if it does not say
 	Trace     string    // W3C traceparent of the submitting request; empty if there was none
+	// Payload is what the job is asked to do, a JSON text that its kind knows how to
+	// read; empty for kinds that need nothing but the fields above.
+	Payload string
 }

@@ -8,6 +8,9 @@ type Lease struct {
 	ID    string    // the queue's own name for this delivery
 	Job   Job       // what to run; without an ID when the message names no job, see Invalid
 	Until time.Time // when the queue will give the job to someone else
+	// TTL is how long an extension makes the lease last, where the queue decides
+	// it; 0 when the worker does.
+	TTL time.Duration
 	// Delivery counts how often the queue has handed this job out, from 1;
 	// 0 when the queue does not count.
 	Delivery int

@@ -29,4 +29,7 @@ type Outcome struct {
 	State  State
 	Result Result // only when Succeeded
 	Reason string // for people, why it failed; only when Failed
+	Code   string // what kind of failure it was, if its handler has said so; see [Failure]
+	Final  bool   // a failure that no further attempt can mend
+	Detail string // further text for people
 }

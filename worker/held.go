@@ -28,6 +28,8 @@ type held struct {
 // holding is one lease with the job that runs under it.
 type holding struct {
 	lease jobs.Lease
+	ttl   time.Duration           // what an extension brings
+	every time.Duration           // between extensions
 	stop  context.CancelCauseFunc // ends the job
 
 	// Guarded by held.mu.
@@ -46,16 +48,16 @@ func newHeld(src Source, ttl, every time.Duration, log *slog.Logger, m *Metrics)
 
 // margin is how long before the end of its lease a job is stopped, so that it
 // has ended when the source gives it to someone else: 30 s of a 600 s lease.
-func (h *held) margin() time.Duration { return h.ttl / 20 }
+func (x *holding) margin() time.Duration { return x.ttl / 20 }
 
 // attempt is how long one extension call may take: 10 s for a 600 s lease, less
 // than the margin, so that a call in flight never outlives a lease.
-func (h *held) attempt() time.Duration { return max(h.ttl/60, 250*time.Millisecond) }
+func (x *holding) attempt() time.Duration { return max(x.ttl/60, 250*time.Millisecond) }
 
 // retry is how long to wait after a failed extension: 5 to 10 s for a 600 s
 // lease, at random, so that a fleet does not retry in step.
-func (h *held) retry() time.Duration {
-	base := h.ttl / 120
+func (x *holding) retry() time.Duration {
+	base := x.ttl / 120
 	return base + rand.N(base+1)
 }
 
@@ -64,14 +66,17 @@ func (h *held) retry() time.Duration {
 // is about to end. A lease whose end is unknown or near is extended at once.
 func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) (x *holding, release func()) {
 	now := time.Now()
-	x = &holding{lease: lease, stop: stop, until: lease.Until, due: now}
-	if left := lease.Until.Sub(now); left > h.every {
-		x.due = now.Add(h.every)
-	} else if left <= h.margin() {
-		x.until = now.Add(h.margin() + h.attempt()) // time for the extension that is due now
+	x = &holding{lease: lease, ttl: h.ttl, every: h.every, stop: stop, until: lease.Until, due: now}
+	if lease.TTL > 0 {
+		x.ttl, x.every = lease.TTL, lease.TTL/3 // one lost call is not yet a lost lease
+	}
+	if left := lease.Until.Sub(now); left > x.every {
+		x.due = now.Add(x.every)
+	} else if left <= x.margin() {
+		x.until = now.Add(x.margin() + x.attempt()) // time for the extension that is due now
 	}
 	h.mu.Lock()
-	x.last = time.AfterFunc(time.Until(x.until)-h.margin(), func() { h.expire(x) })
+	x.last = time.AfterFunc(time.Until(x.until)-x.margin(), func() { h.expire(x) })
 	h.leases[lease.ID] = x
 	h.mu.Unlock()
 	select {
@@ -117,7 +122,7 @@ func remaining(t time.Time) time.Duration {
 
 // expire stops a job whose lease could not be extended in time.
 func (h *held) expire(x *holding) {
-	if left := h.left(x) - h.margin(); left > 0 {
+	if left := h.left(x) - x.margin(); left > 0 {
 		// The lease was extended while the timer fired.
 		h.mu.Lock()
 		x.last.Reset(left)
@@ -166,12 +171,10 @@ func (h *held) extend(ctx context.Context) {
 func (h *held) due() (due []*holding, next time.Duration) {
 	h.mu.Lock()
 	var over []*holding
-	// A machine that slept shows it on the wall clock only: look now and then.
-	next = h.margin()
-	if len(h.leases) == 0 {
-		next = time.Hour
-	}
+	next = time.Hour
 	for _, x := range h.leases {
+		// A machine that slept shows it on the wall clock only: look now and then.
+		next = min(next, x.margin())
 		switch left := remaining(x.due); {
 		case remaining(x.until) <= 0:
 			over = append(over, x)
@@ -200,7 +203,11 @@ func (h *held) extendAll(ctx context.Context, due []*holding) {
 		leases[i] = x.lease
 	}
 	asked := time.Now() // before the call: a slow answer must not add time
-	call, cancel := context.WithTimeout(ctx, h.attempt())
+	patience := due[0].attempt()
+	for _, x := range due {
+		patience = min(patience, x.attempt())
+	}
+	call, cancel := context.WithTimeout(ctx, patience)
 	lost, err := h.src.Extend(call, leases, h.ttl)
 	cancel()
 	close(due[0].busy) // one for all of them
@@ -218,11 +225,11 @@ func (h *held) extendAll(ctx context.Context, due []*holding) {
 		h.mu.Lock()
 		x.busy = nil
 		if err != nil {
-			x.due = time.Now().Add(h.retry())
+			x.due = time.Now().Add(x.retry())
 		} else {
-			x.until, x.due = asked.Add(h.ttl), asked.Add(h.every)
+			x.until, x.due = asked.Add(x.ttl), asked.Add(x.every)
 			if _, mine := h.leases[x.lease.ID]; mine {
-				x.last.Reset(remaining(x.until) - h.margin())
+				x.last.Reset(remaining(x.until) - x.margin())
 			}
 		}
 		h.mu.Unlock()

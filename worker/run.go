@@ -202,7 +202,11 @@ func (a *attempt) handle(ctx context.Context, f handling) (jobs.Outcome, error) 
 }
 
 func failure(err error) jobs.Outcome {
-	return jobs.Outcome{State: jobs.Failed, Reason: redact(err.Error())}
+	o := jobs.Outcome{State: jobs.Failed, Reason: redact(err.Error())}
+	if f := (*jobs.Failure)(nil); errors.As(err, &f) {
+		o.Code, o.Final, o.Detail = f.Code, f.Final, redact(f.Detail)
+	}
+	return o
 }
 
 // handling is the part of an attempt that is supervised.
