@@ -1,0 +1,31 @@
+package queue
+
+import "github.com/batchfleet/batchfleet/jobs"
+
+// The keys, as gateway/SPEC.md lists them.
+const (
+	queueKey   = "zpe:queue"          // LIST of job ids: LPUSH, RPOP
+	delayKey   = "zpe:delay"          // ZSET of job ids by when they run again
+	dlqKey     = "zpe:dlq"            // LIST of job ids, newest first
+	indexKey   = "zpe:lease:index"    // ZSET of job ids by the end of their lease
+	revokedKey = "zpe:revoked_tokens" // SET of token hashes
+	opsKey     = "zpe:ops"            // HASH of switches
+)
+
+func payloadKey(id jobs.ID) string     { return "zpe:payload:" + string(id) }
+func statusKey(id jobs.ID) string      { return "zpe:status:" + string(id) }
+func leaseKey(id jobs.ID) string       { return "zpe:lease:" + string(id) }
+func retryKey(id jobs.ID) string       { return "zpe:retry_count:" + string(id) }
+func resultKey(id jobs.ID) string      { return "zpe:result:" + string(id) }
+func summaryKey(id jobs.ID) string     { return "zpe:summary:" + string(id) }
+func freqsKey(id jobs.ID) string       { return "zpe:freqs:" + string(id) }
+func reapedKey(id jobs.ID) string      { return "zpe:reaped:" + string(id) }
+func lateKey(id jobs.ID) string        { return "zpe:late:" + string(id) }
+func tokenKey(hash string) string      { return "zpe:token:" + hash }
+func enrollKey(hash string) string     { return "zpe:enroll:" + hash }
+func idempotentKey(hash string) string { return "zpe:idempotency:" + hash }
+func workerKey(id string) string       { return "zpe:worker:" + id }
+func workerTokensKey(id string) string { return "zpe:worker_tokens:" + id }
+func failedAckKey(id jobs.ID, lease string) string {
+	return "zpe:failed_ack:" + string(id) + ":" + lease
+}

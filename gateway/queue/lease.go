@@ -1,0 +1,125 @@
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"strconv"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// LeaseAsk asks for a job.
+type LeaseAsk struct {
+	RequestID string // the same one again returns the lease it has got, if it is still held; may be empty
+	Renews    bool   // the worker extends its lease
+}
+
+// Grant is a lease on a job.
+type Grant struct {
+	Job     jobs.ID
+	Payload string
+	LeaseID string
+	TTL     time.Duration
+	Until   time.Time
+	Retries int // earlier runs that failed or whose lease was lost
+}
+
+// maxStale bounds how many calls one Lease makes over entries of the queue that
+// are not to be run, 32 a call.
+const maxStale = 100
+
+// Lease hands the oldest job to the caller, after moving to the queue what the
+// delay set holds for now. Without a job it returns a Grant without one, and
+// when the next delayed job is due, zero if there is none.
+func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (g Grant, due time.Time, err error) {
+	ttl := q.LegacyTTL
+	if ask.Renews {
+		ttl = q.LeaseTTL
+	}
+	lease := newID()
+	for range maxStale {
+		now := q.Now()
+		a, err := q.runAs(ctx, c, "lease job", leaseScript, []string{queueKey, delayKey, indexKey, opsKey},
+			lease, ask.RequestID, seconds(ttl), unix(now.Add(ttl)), q.ResultTTL.Milliseconds(), text(now), promoteLimit)
+		if err != nil {
+			return Grant{}, time.Time{}, err
+		}
+		switch a.text(0) {
+		case "lease":
+			return grantOf(a), time.Time{}, nil
+		case "none":
+			if a.text(1) != "" {
+				due = parseUnix(a.text(1))
+			}
+			return Grant{}, due, nil
+		case "off":
+			return Grant{}, time.Time{}, nil
+		case "again":
+		default:
+			return Grant{}, time.Time{}, unexpected("lease job", a)
+		}
+	}
+	return Grant{}, time.Time{}, nil
+}
+
+func grantOf(a answer) Grant {
+	ttl, _ := strconv.ParseFloat(a.text(4), 64)
+	retries, _ := strconv.Atoi(a.text(6))
+	return Grant{
+		Job: jobs.ID(a.text(1)), Payload: a.text(2), LeaseID: a.text(3),
+		TTL: time.Duration(ttl * float64(time.Second)), Until: parseUnix(a.text(5)), Retries: retries,
+	}
+}
+
+// newID returns 128 random bits as 22 characters.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func parseUnix(s string) time.Time {
+	f, _ := strconv.ParseFloat(s, 64)
+	return time.UnixMilli(int64(f*1000 + 0.5))
+}
+
+// Beat is what a heartbeat tells.
+type Beat struct {
+	Message     string // for people; the last one stays when empty
+	Done, Total int    // steps; not told when both are 0
+}
+
+// Extend makes a lease last for the returned time from now, and reports whether
+// the job is to be canceled. The error is [jobs.ErrLeaseLost] when the lease is
+// not the caller's (any more), and wraps it as [ErrJobTimeout] when the job has
+// had its time.
+func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, b Beat) (until time.Time, cancel bool, err error) {
+	now := q.Now()
+	until = now.Add(q.LeaseTTL)
+	done := ""
+	if b.Done != 0 || b.Total != 0 {
+		done = strconv.Itoa(b.Done)
+	}
+	a, err := q.runAs(ctx, c, "extend lease", heartbeatScript,
+		[]string{leaseKey(id), indexKey, statusKey(id), payloadKey(id), retryKey(id)},
+		string(id), lease, seconds(q.LeaseTTL), unix(until), q.ResultTTL.Milliseconds(), text(now), seconds(q.JobTimeout), unix(now.Add(-q.Skew)),
+		b.Message, done, strconv.Itoa(b.Total))
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	if a.text(0) == "timeout" {
+		return time.Time{}, false, ErrJobTimeout
+	}
+	return until, a.number(1) == 1, nil
+}
+
+// Authorize returns who the caller's token belongs to.
+func (q *Queue) Authorize(ctx context.Context, c Caller) (worker string, err error) {
+	a, err := q.runAs(ctx, c, "check token", authScript, nil)
+	if err != nil {
+		return "", err
+	}
+	return a.text(1), nil
+}

@@ -1,0 +1,35 @@
+-- bury ends a job as failed and puts it among the dead letters; retry puts it
+-- off, to run again at the n-th of the times that follow argument base, or buries
+-- it when there are no more of them. It returns the word for what it did.
+local function bury(id, detail, at, ttl)
+  call('HSET', key('status', id), 'status', 'failed', 'detail', detail, 'updated_at', at)
+  call('PEXPIRE', key('status', id), ttl)
+  call('PEXPIRE', key('payload', id), ttl)
+  call('PEXPIRE', key('retry_count', id), ttl)
+  call('LPUSH', 'zpe:dlq', id)
+  return 'dead'
+end
+local function retry(id, detail, at, ttl, base)
+  local n = call('INCR', key('retry_count', id))
+  local run_at = ARGV[base + n]
+  if not run_at then return bury(id, detail, at, ttl), n end
+  call('HSET', key('status', id), 'status', 'queued', 'detail', detail, 'updated_at', at)
+  call('PEXPIRE', key('status', id), ttl)
+  call('PEXPIRE', key('payload', id), ttl)
+  call('PEXPIRE', key('retry_count', id), ttl)
+  call('ZADD', 'zpe:delay', run_at, id)
+  return 'delayed', n
+end
+-- finish_canceled ends a job that was to be canceled.
+local function finish_canceled(id, at, ttl)
+  call('HSET', key('status', id), 'status', 'failed', 'detail', 'canceled', 'updated_at', at)
+  call('PEXPIRE', key('status', id), ttl)
+  call('DEL', key('payload', id), key('retry_count', id))
+  return 'canceled'
+end
+-- remember keeps the lease that a job was taken from, so that its late result is
+-- known for what it is.
+local function remember(id, lease, worker, ttl)
+  call('HSET', key('reaped', id), lease, worker)
+  call('PEXPIRE', key('reaped', id), ttl)
+end

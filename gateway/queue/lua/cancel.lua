@@ -1,0 +1,17 @@
+-- Cancels a job: one that waits ends at once, one that runs when its worker
+-- hears of it or its lease is over. An entry that stays in the queue is passed
+-- over by lease.lua.
+--
+-- KEYS  1 zpe:status:ID   2 zpe:delay   3 zpe:lease:ID
+-- ARGV  1 id   2 now, RFC 3339   3 ttl of results in ms
+-- Returns {'unknown'} | {'ended', status} | {'canceled'} | {'requested'}
+local status = call('HGET', KEYS[1], 'status')
+if not status then return {'unknown'} end
+if status == 'finished' or status == 'failed' then return {'ended', status} end
+if call('EXISTS', KEYS[3]) == 1 then
+  call('HSET', KEYS[1], 'cancel_requested', '1', 'updated_at', ARGV[2])
+  return {'requested'}
+end
+call('ZREM', KEYS[2], ARGV[1])
+finish_canceled(ARGV[1], ARGV[2], ARGV[3])
+return {'canceled'}

@@ -1,0 +1,48 @@
+-- Records that a run of a job has failed, ends its lease, and puts the job off,
+-- back into the queue or among the dead letters. The answer is kept, so that a
+-- report whose answer was lost counts once.
+--
+-- KEYS  3 zpe:lease:ID   4 zpe:lease:index   5 zpe:status:ID   6 zpe:retry_count:ID   7 zpe:failed_ack:ID:LEASE
+--       8 zpe:queue   9 zpe:delay   10 zpe:dlq
+-- ARGV  5 id   6 lease id   7 digest   8 error code   9 message   10 traceback
+--      11 'retry' | 'final' | 'back' (not counted) | 'canceled'   12 ttl of results in ms
+--      13 now, RFC 3339   14 ttl of the kept answer in ms   15 how often a job may come back uncounted
+--      16… when to run again, in unix seconds, after the 1st, 2nd, … failure
+-- Returns {'ok', what became of it, retries, 'again' or ''} | {'differs'} | {'lost'} | {'unknown'}
+local ack = call('HMGET', KEYS[7], 'worker_id', 'digest', 'became', 'retries')
+if ack[1] == worker then
+  if ack[2] ~= ARGV[7] then return {'differs'} end
+  return {'ok', ack[3], tonumber(ack[4]), 'again'}
+end
+local status = call('HMGET', KEYS[5], 'status', 'cancel_requested')
+local lease = call('HMGET', KEYS[3], 'worker_id', 'lease_id')
+if lease[1] ~= worker or lease[2] ~= ARGV[6] then
+  if not status[1] then return {'unknown'} end
+  return {'lost'}
+end
+
+local id, at, ttl = ARGV[5], ARGV[13], ARGV[12]
+local detail = ARGV[8] .. ': ' .. ARGV[9]
+call('ZREM', KEYS[4], id)
+call('DEL', KEYS[3])
+call('HSET', KEYS[5], 'error_code', ARGV[8], 'error_message', ARGV[9], 'traceback', ARGV[10])
+call('HDEL', KEYS[5], 'done', 'total')
+local became, n
+if status[2] == '1' and ARGV[11] ~= 'final' then
+  became = finish_canceled(id, at, ttl)
+elseif ARGV[11] == 'back' and call('HINCRBY', KEYS[5], 'came_back', 1) <= tonumber(ARGV[15]) then
+  call('HSET', KEYS[5], 'status', 'queued', 'detail', detail, 'updated_at', at)
+  call('PEXPIRE', KEYS[5], ttl)
+  call('PEXPIRE', key('payload', id), ttl)
+  call('RPUSH', KEYS[8], id) -- its turn has come already
+  became = 'queued'
+elseif ARGV[11] == 'final' then
+  n = call('INCR', KEYS[6])
+  became = bury(id, detail, at, ttl)
+else
+  became, n = retry(id, detail, at, ttl, 15)
+end
+n = n or tonumber(call('GET', KEYS[6]) or 0)
+call('HSET', KEYS[7], 'worker_id', worker, 'digest', ARGV[7], 'became', became, 'retries', n)
+call('PEXPIRE', KEYS[7], ARGV[14])
+return {'ok', became, n, ''}

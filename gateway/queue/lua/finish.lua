@@ -1,0 +1,34 @@
+-- Records the result of a job and ends its lease. What is on record stays: the
+-- same content again from the lease that has won is no error, anything else is.
+-- The result of a lease that was reaped is kept aside.
+--
+-- KEYS  3 zpe:lease:ID   4 zpe:lease:index   5 zpe:status:ID   6 zpe:payload:ID   7 zpe:retry_count:ID
+--       8 zpe:result:ID   9 zpe:summary:ID   10 zpe:freqs:ID   11 zpe:reaped:ID   12 zpe:late:ID
+-- ARGV  5 id   6 lease id   7 digest   8 result   9 summary   10 freqs   11 meta
+--      12 ttl of results in ms   13 now, RFC 3339   14 ttl of late results in ms
+-- Returns {'ok', when leased, when created} | {'again'} | {'differs'} | {'late'} | {'lost'} | {'unknown'}
+local status = call('HMGET', KEYS[5], 'status', 'worker_id', 'lease_id', 'digest', 'leased_at', 'created_at')
+local lease = call('HMGET', KEYS[3], 'worker_id', 'lease_id')
+if lease[1] == worker and lease[2] == ARGV[6] then
+  call('SET', KEYS[8], ARGV[8], 'PX', ARGV[12])
+  call('SET', KEYS[9], ARGV[9], 'PX', ARGV[12])
+  call('SET', KEYS[10], ARGV[10], 'PX', ARGV[12])
+  call('HSET', KEYS[5], 'status', 'finished', 'detail', '', 'updated_at', ARGV[13],
+    'worker_id', worker, 'lease_id', ARGV[6], 'digest', ARGV[7], 'meta', ARGV[11])
+  call('HDEL', KEYS[5], 'error_code', 'error_message', 'traceback')
+  call('PEXPIRE', KEYS[5], ARGV[12])
+  call('ZREM', KEYS[4], ARGV[5])
+  call('DEL', KEYS[3], KEYS[6], KEYS[7], KEYS[11], KEYS[12])
+  return {'ok', status[5] or '', status[6] or ''}
+end
+if not status[1] then return {'unknown'} end
+if status[1] == 'finished' and status[2] == worker and status[3] == ARGV[6] then
+  return {status[4] == ARGV[7] and 'again' or 'differs'}
+end
+if status[1] ~= 'finished' and call('HGET', KEYS[11], ARGV[6]) == worker then
+  call('HSET', KEYS[12], 'worker_id', worker, 'lease_id', ARGV[6], 'digest', ARGV[7], 'result', ARGV[8],
+    'summary', ARGV[9], 'freqs', ARGV[10], 'meta', ARGV[11], 'received_at', ARGV[13])
+  call('PEXPIRE', KEYS[12], ARGV[14])
+  return {'late'}
+end
+return {'lost'}

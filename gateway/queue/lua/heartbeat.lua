@@ -1,0 +1,28 @@
+-- Extends a lease, in its hash and in the index together.
+--
+-- KEYS  3 zpe:lease:ID   4 zpe:lease:index   5 zpe:status:ID   6 zpe:payload:ID   7 zpe:retry_count:ID
+-- ARGV  5 id   6 lease id   7 ttl in seconds   8 new end in unix seconds   9 ttl of results in ms
+--      10 now, RFC 3339   11 job timeout in seconds   12 an end that is over for the reaper
+--      13 message   14 steps done, may be empty   15 steps in all
+-- Returns {'ok', cancel requested 0 | 1} | {'lost'} | {'timeout'} | {'unknown'}
+local lease = call('HMGET', KEYS[3], 'worker_id', 'lease_id')
+if lease[1] ~= worker or lease[2] ~= ARGV[6] then
+  if call('EXISTS', KEYS[5]) == 0 then return {'unknown'} end
+  return {'lost'}
+end
+local status = call('HMGET', KEYS[5], 'first_leased_at', 'cancel_requested')
+if status[1] and tonumber(ARGV[3]) >= tonumber(status[1]) + tonumber(ARGV[11]) then
+  call('HSET', KEYS[3], 'expires_at', ARGV[12])
+  call('ZADD', KEYS[4], 'XX', ARGV[12], ARGV[5])
+  call('HSET', KEYS[5], 'timed_out', '1')
+  return {'timeout'}
+end
+call('HSET', KEYS[3], 'expires_at', ARGV[8], 'ttl', ARGV[7])
+call('ZADD', KEYS[4], 'XX', ARGV[8], ARGV[5])
+call('HSET', KEYS[5], 'updated_at', ARGV[10])
+if ARGV[13] ~= '' then call('HSET', KEYS[5], 'detail', ARGV[13]) end
+if ARGV[14] ~= '' then call('HSET', KEYS[5], 'done', ARGV[14], 'total', ARGV[15]) end
+call('PEXPIRE', KEYS[5], ARGV[9])
+call('PEXPIRE', KEYS[6], ARGV[9])
+call('PEXPIRE', KEYS[7], ARGV[9])
+return {'ok', status[2] == '1' and 1 or 0}

@@ -1,0 +1,54 @@
+-- Hands the oldest job to a worker: out of the queue, under a lease and into the
+-- index at once. What is in the queue but not to be run (ended meanwhile, leased,
+-- without a payload) is passed over, 32 at a time.
+--
+-- KEYS  3 zpe:queue   4 zpe:delay   5 zpe:lease:index   6 zpe:ops
+-- ARGV  5 new lease id   6 request id, may be empty   7 ttl of the lease in seconds
+--       8 end of the lease in unix seconds   9 ttl of results in ms
+--      10 now, RFC 3339   11 jobs to promote at most
+-- Returns {'lease', id, payload, lease id, ttl, expires at, retries}
+--       | {'none', when the next delayed job is due or ''} | {'again'} | {'off'}
+if call('HGET', KEYS[6], 'dequeue_enabled') == '0' then return {'off'} end
+
+local asked = ARGV[6] ~= '' and key('lease_req', worker .. ':' .. ARGV[6])
+if asked then
+  local earlier = call('HMGET', asked, 'job_id', 'lease_id')
+  if earlier[1] then
+    local id = earlier[1]
+    local lease = call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'ttl', 'expires_at')
+    local payload = call('GET', key('payload', id))
+    if payload and lease[1] == worker and lease[2] == earlier[2] then
+      return {'lease', id, payload, lease[2], lease[3], lease[4], call('GET', key('retry_count', id)) or '0'}
+    end
+  end
+end
+
+promote(ARGV[3], ARGV[11])
+for _ = 1, 32 do
+  local id = call('RPOP', KEYS[3])
+  if not id then
+    local due = call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+    return {'none', due[2] or ''}
+  end
+  local payload = call('GET', key('payload', id))
+  local status = call('HMGET', key('status', id), 'status', 'first_leased_at')
+  local leased = call('EXISTS', key('lease', id)) == 1
+  if leased or (status[1] and status[1] ~= 'queued') then
+    -- a stale entry: the job is elsewhere
+  elseif not payload then
+    bury(id, 'payload missing', ARGV[10], ARGV[9])
+  else
+    call('HSET', key('lease', id), 'worker_id', worker, 'lease_id', ARGV[5], 'expires_at', ARGV[8], 'ttl', ARGV[7])
+    call('ZADD', KEYS[5], ARGV[8], id)
+    call('HSET', key('status', id), 'status', 'started', 'detail', '', 'updated_at', ARGV[10], 'worker_id', worker,
+      'leased_at', ARGV[3], 'first_leased_at', status[2] or ARGV[3])
+    call('PEXPIRE', key('status', id), ARGV[9])
+    call('PEXPIRE', key('payload', id), ARGV[9])
+    if asked then
+      call('HSET', asked, 'job_id', id, 'lease_id', ARGV[5])
+      call('EXPIRE', asked, 600)
+    end
+    return {'lease', id, payload, ARGV[5], ARGV[7], ARGV[8], call('GET', key('retry_count', id)) or '0'}
+  end
+end
+return {'again'}

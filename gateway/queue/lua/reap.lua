@@ -1,0 +1,43 @@
+-- Takes back leases that are over. Each is looked at again here, so that an
+-- extension or a result that came first has its way.
+--
+-- KEYS  1 zpe:lease:index   2 zpe:delay   3 zpe:dlq
+-- ARGV  1 leases that end up to here are over, in unix seconds   2 how many at most
+--       3 ttl of results in ms   4 now, RFC 3339   5 ttl of what is kept of a lease in ms
+--       6 now in unix seconds   7 job timeout in seconds
+--       8… when to run again, in unix seconds, after the 1st, 2nd, … failure
+-- Returns {id, 'orphan' | 'extended' | 'delayed' | 'dead' | 'canceled', worker, …}, three a lease
+local done = {}
+local function note(id, word, worker)
+  done[#done + 1] = id
+  done[#done + 1] = word
+  done[#done + 1] = worker or ''
+end
+for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])) do
+  local lease = call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at')
+  if not lease[2] then
+    call('ZREM', KEYS[1], id)
+    note(id, 'orphan')
+  elseif tonumber(lease[3]) > tonumber(ARGV[1]) then
+    call('ZADD', KEYS[1], lease[3], id)
+    note(id, 'extended')
+  else
+    call('ZREM', KEYS[1], id)
+    call('DEL', key('lease', id))
+    call('HDEL', key('status', id), 'done', 'total')
+    remember(id, lease[2], lease[1], ARGV[5])
+    local status = call('HMGET', key('status', id), 'cancel_requested', 'timed_out')
+    if status[1] == '1' then
+      note(id, finish_canceled(id, ARGV[4], ARGV[3]), lease[1])
+    elseif status[2] == '1' then
+      -- Nobody could run it for longer than its first lease from now on.
+      call('INCR', key('retry_count', id))
+      call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT')
+      note(id, bury(id, 'job timeout: it did not end within ' .. ARGV[7] .. ' s of its first lease', ARGV[4], ARGV[3]), lease[1])
+    else
+      call('HSET', key('status', id), 'error_code', 'LEASE_EXPIRED')
+      note(id, (retry(id, 'lease expired: worker ' .. lease[1] .. ' went silent', ARGV[4], ARGV[3], 7)), lease[1])
+    end
+  end
+end
+return done

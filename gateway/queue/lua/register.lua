@@ -1,0 +1,43 @@
+-- Makes a worker, or gives one a new token, in exchange for an enroll token,
+-- which is used up. With a valid token of its own a worker needs no enroll token;
+-- its old tokens then hold for a moment longer.
+--
+-- KEYS  1 zpe:enroll:HASH   2 zpe:token:HASH (the new one)   3 zpe:revoked_tokens
+--       4 zpe:token:HASH of the caller's own token, or none
+-- ARGV  1 '1' if there is an enroll token   2 hash of the new token   3 hash of the caller's own, may be empty
+--       4 worker id if it is a new one   5 now in unix seconds   6 new token's end   7 the old tokens' end
+--       8 name   9 meta   10 now, RFC 3339   11 how long a token's record outlives it in ms, from now
+--      12 how long the worker's record is kept in ms   13 queue name
+-- Returns {'ok', worker, name} | {'refused', 'revoked' | 'unknown' | 'expired'} | {'enroll'}
+local worker, name = ARGV[4], ARGV[8]
+if ARGV[3] ~= '' then
+  if call('SISMEMBER', KEYS[3], ARGV[3]) == 1 then return {'refused', 'revoked'} end
+  local token = call('HMGET', KEYS[4], 'worker_id', 'expires_at')
+  if not token[1] then return {'refused', 'unknown'} end
+  if tonumber(token[2]) <= tonumber(ARGV[5]) then return {'refused', 'expired'} end
+  worker = token[1]
+end
+if ARGV[1] == '1' then
+  local expires = call('HGET', KEYS[1], 'expires_at')
+  if not expires or tonumber(expires) <= tonumber(ARGV[5]) then return {'enroll'} end
+  call('DEL', KEYS[1])
+elseif ARGV[3] == '' then
+  return {'enroll'}
+end
+local record, tokens = key('worker', worker), key('worker_tokens', worker)
+if name == '' then name = call('HGET', record, 'name') or worker end
+for _, old in ipairs(call('SMEMBERS', tokens)) do
+  local expires = call('HGET', key('token', old), 'expires_at')
+  if not expires then
+    call('SREM', tokens, old)
+  elseif tonumber(expires) > tonumber(ARGV[7]) then
+    call('HSET', key('token', old), 'expires_at', ARGV[7])
+  end
+end
+call('HSET', KEYS[2], 'worker_id', worker, 'expires_at', ARGV[6], 'revoked_at', '', 'label', name)
+call('PEXPIRE', KEYS[2], ARGV[11])
+call('SADD', tokens, ARGV[2])
+call('PEXPIRE', tokens, ARGV[12])
+call('HSET', record, 'name', name, 'meta', ARGV[9], 'queue_name', ARGV[13], 'registered_at', ARGV[10])
+call('PEXPIRE', record, ARGV[12])
+return {'ok', worker, name}

@@ -1,0 +1,15 @@
+-- Queues a dead letter anew, with all its re-runs before it.
+--
+-- KEYS  1 zpe:dlq   2 zpe:queue   3 zpe:status:ID   4 zpe:payload:ID   5 zpe:retry_count:ID
+-- ARGV  1 id   2 now, RFC 3339   3 ttl of results in ms
+-- Returns {'ok'} | {'unknown'} | {'payload'}: it is gone, there is nothing to run
+if call('LPOS', KEYS[1], ARGV[1]) == false then return {'unknown'} end
+if call('EXISTS', KEYS[4]) == 0 then return {'payload'} end
+call('LREM', KEYS[1], 0, ARGV[1])
+call('DEL', KEYS[5])
+call('HDEL', KEYS[3], 'first_leased_at', 'timed_out', 'came_back', 'cancel_requested', 'done', 'total')
+call('HSET', KEYS[3], 'status', 'queued', 'detail', 'queued anew', 'updated_at', ARGV[2])
+call('PEXPIRE', KEYS[3], ARGV[3])
+call('PEXPIRE', KEYS[4], ARGV[3])
+call('LPUSH', KEYS[2], ARGV[1])
+return {'ok'}

@@ -1,0 +1,25 @@
+-- Queues a job: payload, status and queue entry come into being together.
+--
+-- KEYS  1 zpe:queue   2 zpe:payload:ID   3 zpe:status:ID   4 zpe:ops
+--       5 zpe:idempotency:HASH, or none
+-- ARGV  1 id   2 payload   3 now, RFC 3339   4 ttl in ms   5 jobs queued at most
+--       6 digest of the payload   7 ttl of the idempotency key in ms
+-- Returns {'ok'} | {'again', id} | {'differs'} | {'off'} | {'full'}
+if KEYS[5] then
+  local earlier = call('HMGET', KEYS[5], 'job_id', 'digest')
+  if earlier[1] then
+    if earlier[2] ~= ARGV[6] then return {'differs'} end
+    return {'again', earlier[1]}
+  end
+end
+if call('HGET', KEYS[4], 'submission_enabled') == '0' then return {'off'} end
+if call('LLEN', KEYS[1]) >= tonumber(ARGV[5]) then return {'full'} end
+call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4])
+call('HSET', KEYS[3], 'status', 'queued', 'detail', '', 'updated_at', ARGV[3], 'created_at', ARGV[3])
+call('PEXPIRE', KEYS[3], ARGV[4])
+call('LPUSH', KEYS[1], ARGV[1])
+if KEYS[5] then
+  call('HSET', KEYS[5], 'job_id', ARGV[1], 'digest', ARGV[6])
+  call('PEXPIRE', KEYS[5], ARGV[7])
+end
+return {'ok'}

@@ -1,0 +1,93 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Job is where a job stands.
+type Job struct {
+	ID                                 jobs.ID
+	Status                             string // queued, started, finished, failed
+	Detail                             string
+	CreatedAt, UpdatedAt               string // RFC 3339
+	Worker                             string
+	ErrorCode, ErrorMessage, Traceback string // of the last failure
+	Retries, Done, Total               int
+	CancelRequested                    bool
+}
+
+// Job returns where a job stands, or [ErrNoJob].
+func (q *Queue) Job(ctx context.Context, id jobs.ID) (Job, error) {
+	list, err := q.jobs(ctx, []string{string(id)})
+	if err != nil {
+		return Job{}, err
+	}
+	if list[0].Status == "" {
+		return Job{}, ErrNoJob
+	}
+	return list[0], nil
+}
+
+// jobs reads jobs in one round trip; those that are not on record have no status.
+func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
+	pipe := q.rdb.Pipeline()
+	status, retries := make([]*redis.MapStringStringCmd, len(ids)), make([]*redis.StringCmd, len(ids))
+	for i, id := range ids {
+		status[i] = pipe.HGetAll(ctx, statusKey(jobs.ID(id)))
+		retries[i] = pipe.Get(ctx, retryKey(jobs.ID(id)))
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, unavailable("read jobs", err)
+	}
+	list := make([]Job, len(ids))
+	for i, id := range ids {
+		f := status[i].Val()
+		n, _ := strconv.Atoi(retries[i].Val())
+		done, _ := strconv.Atoi(f["done"])
+		total, _ := strconv.Atoi(f["total"])
+		list[i] = Job{
+			ID: jobs.ID(id), Status: f["status"], Detail: f["detail"], CreatedAt: f["created_at"], UpdatedAt: f["updated_at"],
+			Worker: f["worker_id"], ErrorCode: f["error_code"], ErrorMessage: f["error_message"], Traceback: f["traceback"],
+			Retries: n, Done: done, Total: total, CancelRequested: f["cancel_requested"] == "1",
+		}
+	}
+	return list, nil
+}
+
+// Result returns the result of a job that has finished. Otherwise the error is
+// [ErrNoJob], or wraps [ErrNotEnded] and names the state.
+func (q *Queue) Result(ctx context.Context, id jobs.ID) (string, error) {
+	return q.stored(ctx, id, resultKey(id))
+}
+
+// Summary returns the text that came with the result; errors are those of Result.
+func (q *Queue) Summary(ctx context.Context, id jobs.ID) (string, error) {
+	return q.stored(ctx, id, summaryKey(id))
+}
+
+// Freqs returns the table that came with the result; errors are those of Result.
+func (q *Queue) Freqs(ctx context.Context, id jobs.ID) (string, error) {
+	return q.stored(ctx, id, freqsKey(id))
+}
+
+func (q *Queue) stored(ctx context.Context, id jobs.ID, key string) (string, error) {
+	pipe := q.rdb.TxPipeline() // both are of one moment
+	status, content := pipe.HGet(ctx, statusKey(id), "status"), pipe.Get(ctx, key)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return "", unavailable("read result", err)
+	}
+	switch {
+	case status.Val() == "":
+		return "", ErrNoJob
+	case status.Val() != "finished" || content.Err() != nil:
+		return "", fmt.Errorf("%w: it is %s", ErrNotEnded, status.Val())
+	}
+	return content.Val(), nil
+}

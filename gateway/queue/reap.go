@@ -1,0 +1,79 @@
+package queue
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// promoteLimit is how many jobs one script moves out of the delay set, and
+// reapLimit how many leases one script takes back: Redis serves nobody else
+// meanwhile.
+const (
+	promoteLimit = 100
+	reapLimit    = 100
+)
+
+// Reaped is a lease that was taken back.
+type Reaped struct {
+	Job    jobs.ID
+	Worker string
+	// Became is "delayed", "dead" or "canceled", or "orphan" for an entry of the
+	// index without a lease, which was dropped.
+	Became string
+}
+
+// Reap takes back all leases that are over, and returns those. It may run in
+// several gateways at once.
+func (q *Queue) Reap(ctx context.Context) (reaped []Reaped, err error) {
+	for {
+		now := q.Now()
+		args := []any{
+			unix(now.Add(-q.Skew)), reapLimit, q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(),
+			unix(now), seconds(q.JobTimeout),
+		}
+		a, err := q.run(ctx, "reap leases", reapScript, []string{indexKey, delayKey, dlqKey}, append(args, q.runAts(now)...)...)
+		if err != nil {
+			return reaped, err
+		}
+		for i := 0; i+2 < len(a); i += 3 {
+			if r := (Reaped{jobs.ID(a.text(i)), a.text(i + 2), a.text(i + 1)}); r.Became != "extended" {
+				reaped = append(reaped, r)
+			}
+		}
+		if len(a) < 3*reapLimit {
+			return reaped, nil
+		}
+	}
+}
+
+// Promote moves to the queue what the delay set holds for now, and returns how
+// many jobs that were.
+func (q *Queue) Promote(ctx context.Context) (moved int, err error) {
+	for {
+		a, err := q.run(ctx, "promote jobs", promoteScript, []string{queueKey, delayKey}, unix(q.Now()), promoteLimit)
+		if err != nil {
+			return moved, err
+		}
+		moved += int(a.number(0))
+		if a.number(0) < promoteLimit {
+			return moved, nil
+		}
+	}
+}
+
+// ForgetRevoked drops revoked tokens whose record has expired, because members
+// of a set do not expire by themselves.
+func (q *Queue) ForgetRevoked(ctx context.Context) (dropped int, err error) {
+	for cursor := "0"; ; {
+		a, err := q.run(ctx, "forget revoked tokens", forgetScript, []string{revokedKey}, cursor, strconv.Itoa(1000))
+		if err != nil {
+			return dropped, err
+		}
+		dropped += int(a.number(1))
+		if cursor = a.text(0); cursor == "0" {
+			return dropped, nil
+		}
+	}
+}

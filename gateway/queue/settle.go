@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Result is what a worker reports of a job that it has done.
+type Result struct {
+	JSON      string // the object, as it was received
+	Canonical string // the same value however it was written; decides whether a repeated report is the same
+	Summary   string
+	Freqs     string
+	Meta      string // JSON
+}
+
+// Recorded says how a result was taken.
+type Recorded struct {
+	Again  bool          // it was on record already
+	Took   time.Duration // since the job was leased; 0 when Again
+	Waited time.Duration // from its submission to then; 0 when Again
+}
+
+// Finish records the result of a job. The error is [jobs.ErrLeaseLost] when the
+// lease is not the caller's (any more) and [ErrFinished] when the job has
+// finished under this lease with another result. A result whose lease was taken
+// back is kept for [Queue.AcceptLate]; late says so.
+func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, r Result) (rec Recorded, late bool, err error) {
+	now := q.Now()
+	a, err := q.runAs(ctx, c, "record result", finishScript, []string{
+		leaseKey(id), indexKey, statusKey(id), payloadKey(id), retryKey(id),
+		resultKey(id), summaryKey(id), freqsKey(id), reapedKey(id), lateKey(id),
+	}, string(id), lease, digest(r.Canonical, r.Summary, r.Freqs), r.JSON, r.Summary, r.Freqs, r.Meta,
+		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds())
+	if err != nil {
+		return Recorded{}, false, err
+	}
+	switch a.text(0) {
+	case "ok":
+		leased := parseUnix(a.text(1))
+		rec.Took = max(0, now.Sub(leased))
+		if created, err := time.Parse(time.RFC3339Nano, a.text(2)); err == nil {
+			rec.Waited = max(0, leased.Sub(created))
+		}
+		return rec, false, nil
+	case "again":
+		return Recorded{Again: true}, false, nil
+	case "differs":
+		return Recorded{}, false, ErrFinished
+	case "late":
+		return Recorded{}, true, jobs.ErrLeaseLost
+	}
+	return Recorded{}, false, unexpected("record result", a)
+}
+
+// Rerun is what a [Failure] asks for.
+type Rerun string
+
+// The ways to treat a failure.
+const (
+	Retry Rerun = "retry" // run it again as often as the rules allow
+	Final Rerun = "final" // it would fail again
+	Back  Rerun = "back"  // the worker is stopping: run it again at once, and do not count
+)
+
+// Failure is what a worker reports of a job that it could not do.
+type Failure struct {
+	Code, Message, Traceback string
+	Rerun                    Rerun
+}
+
+// Fate says what has become of a failed job.
+type Fate struct {
+	Requeued bool
+	Dead     bool // it is among the dead letters now
+	Retries  int
+	Again    bool // the report was known already; nothing has changed
+}
+
+// maxBacks is how often a job may come back uncounted: a worker that is always
+// stopping must not run it for ever.
+const maxBacks = 100
+
+// Fail records that a run of a job has failed. The error is [jobs.ErrLeaseLost]
+// when the lease is not the caller's (any more), and [ErrReported] when it was
+// ended by a report with other content.
+func (q *Queue) Fail(ctx context.Context, c Caller, id jobs.ID, lease string, f Failure) (Fate, error) {
+	now := q.Now()
+	args := []any{
+		string(id), lease, digest(f.Code, f.Message, f.Traceback, string(f.Rerun)), f.Code, f.Message, f.Traceback, string(f.Rerun),
+		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(), strconv.Itoa(maxBacks),
+	}
+	a, err := q.runAs(ctx, c, "record failure", failScript, []string{
+		leaseKey(id), indexKey, statusKey(id), retryKey(id), failedAckKey(id, lease), queueKey, delayKey, dlqKey,
+	}, append(args, q.runAts(now)...)...)
+	if err != nil {
+		return Fate{}, err
+	}
+	switch a.text(0) {
+	case "ok":
+		became := a.text(1)
+		return Fate{Requeued: became == "delayed" || became == "queued", Dead: became == "dead", Retries: int(a.number(2)), Again: a.text(3) != ""}, nil
+	case "differs":
+		return Fate{}, ErrReported
+	}
+	return Fate{}, unexpected("record failure", a)
+}

@@ -1,0 +1,71 @@
+package queue
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Submit queues a job under id. With an idempotency key, not empty, that was used
+// before it queues nothing and returns the earlier job's id, or [ErrKeyReused] if
+// the payload is not the same. It returns [ErrSubmissionOff] and [ErrFull] when
+// nothing is taken.
+func (q *Queue) Submit(ctx context.Context, id jobs.ID, payload []byte, idempotency string) (jobs.ID, error) {
+	now := q.Now()
+	keys := []string{queueKey, payloadKey(id), statusKey(id), opsKey}
+	if idempotency != "" {
+		keys = append(keys, idempotentKey(digest(idempotency)))
+	}
+	a, err := q.run(ctx, "submit job", submitScript, keys,
+		string(id), payload, text(now), q.ResultTTL.Milliseconds(), q.MaxQueued, digest(string(payload)), q.IdempotencyTTL.Milliseconds())
+	if err != nil {
+		return "", err
+	}
+	switch a.text(0) {
+	case "ok":
+		return id, nil
+	case "again":
+		return jobs.ID(a.text(1)), nil
+	case "differs":
+		return "", ErrKeyReused
+	case "off":
+		return "", ErrSubmissionOff
+	case "full":
+		return "", fmt.Errorf("%w: it holds %d jobs", ErrFull, q.MaxQueued)
+	}
+	return "", unexpected("submit", a)
+}
+
+// Cancel asks for a job to be stopped. It reports the state that the job has
+// ended in already, and otherwise whether it runs, and so will end later.
+func (q *Queue) Cancel(ctx context.Context, id jobs.ID) (ended string, running bool, err error) {
+	a, err := q.run(ctx, "cancel job", cancelScript, []string{statusKey(id), delayKey, leaseKey(id)},
+		string(id), text(q.Now()), q.ResultTTL.Milliseconds())
+	if err != nil {
+		return "", false, err
+	}
+	switch a.text(0) {
+	case "unknown":
+		return "", false, ErrNoJob
+	case "ended":
+		return a.text(1), false, nil
+	}
+	return "", a.text(0) == "requested", nil
+}
+
+// digest is the SHA-256 of parts as hexadecimal digits; where one part ends and
+// the next begins makes a difference.
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func unexpected(what string, a answer) error {
+	return fmt.Errorf("%s: redis answered %.100q, which is no answer of the script", what, fmt.Sprint([]any(a)...))
+}

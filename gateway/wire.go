@@ -1,0 +1,260 @@
+package gateway
+
+import "encoding/json"
+
+// The routes. {id} is a job's id, {worker} a worker's.
+const (
+	PathJobs         = "/calc/zpe/jobs"
+	PathJob          = "/calc/zpe/jobs/{id}"
+	PathJobResult    = "/calc/zpe/jobs/{id}/result"
+	PathJobFiles     = "/calc/zpe/jobs/{id}/files"
+	PathJobCancel    = "/calc/zpe/jobs/{id}/cancel"
+	PathEnrollTokens = "/calc/zpe/compute/enroll-tokens" //nolint:gosec // a route
+	PathRegister     = "/calc/zpe/compute/servers/register"
+	PathServer       = "/calc/zpe/compute/servers/{worker}"
+	PathLease        = "/calc/zpe/compute/jobs/lease"
+	PathHeartbeat    = "/calc/zpe/compute/jobs/{id}/heartbeat"
+	PathResult       = "/calc/zpe/compute/jobs/{id}/result"
+	PathFailed       = "/calc/zpe/compute/jobs/{id}/failed"
+	PathDLQ          = "/calc/zpe/admin/dlq"
+	PathDLQJob       = "/calc/zpe/admin/dlq/{id}"
+	PathDLQRequeue   = "/calc/zpe/admin/dlq/{id}/requeue"
+	PathLate         = "/calc/zpe/admin/jobs/{id}/late"
+	PathLateAccept   = "/calc/zpe/admin/jobs/{id}/late/accept"
+	PathOps          = "/calc/zpe/admin/ops"
+)
+
+// Code says in one word what went wrong with a request.
+type Code string
+
+// The codes of error bodies, with the status each comes with.
+const (
+	InvalidPayload     Code = "INVALID_PAYLOAD"        // 400
+	Unauthorized       Code = "UNAUTHORIZED"           // 401
+	TokenExpired       Code = "TOKEN_EXPIRED"          // 401
+	InvalidEnrollToken Code = "INVALID_ENROLL_TOKEN"   // 401
+	TokenRevoked       Code = "TOKEN_REVOKED"          // 403
+	WorkerMismatch     Code = "WORKER_MISMATCH"        // 403
+	InsecureTransport  Code = "INSECURE_TRANSPORT"     // 403
+	NotFound           Code = "NOT_FOUND"              // 404: no such route
+	JobNotFound        Code = "JOB_NOT_FOUND"          // 404
+	WorkerNotFound     Code = "WORKER_NOT_FOUND"       // 404
+	MethodNotAllowed   Code = "METHOD_NOT_ALLOWED"     // 405
+	LeaseLost          Code = "LEASE_LOST"             // 409
+	AlreadyFinished    Code = "ALREADY_FINISHED"       // 409
+	NotFinished        Code = "JOB_NOT_FINISHED"       // 409: there is no result, in this state
+	AlreadyReported    Code = "ALREADY_REPORTED"       // 409: a failure with other content
+	PayloadTooLarge    Code = "PAYLOAD_TOO_LARGE"      // 413
+	UnsupportedMedia   Code = "UNSUPPORTED_MEDIA_TYPE" // 415
+	IdempotencyReused  Code = "IDEMPOTENCY_KEY_REUSED" // 422
+	Internal           Code = "INTERNAL"               // 500
+	Unavailable        Code = "UNAVAILABLE"            // 503: Redis is away
+	SubmissionDisabled Code = "SUBMISSION_DISABLED"    // 503
+	QueueFull          Code = "QUEUE_FULL"             // 503
+	AdminDisabled      Code = "ADMIN_DISABLED"         // 503: the gateway has no admin token
+)
+
+// ErrorBody is the body of every answer from 400 on.
+type ErrorBody struct {
+	Error ErrorInfo `json:"error"`
+}
+
+// ErrorInfo is what an [ErrorBody] says.
+type ErrorInfo struct {
+	Code    Code           `json:"code"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details"` // never null
+}
+
+// The codes of failures that the control plane treats in a way of their own.
+// Any other code is a failure that is run again, unless the report says that it
+// is not retryable.
+const (
+	FailWorkerShutdown    = "WORKER_SHUTDOWN"    // its operator stops the worker: queued anew, not counted
+	FailWorkerUnavailable = "WORKER_UNAVAILABLE" // the worker cannot run anything now: counted
+	FailWorkerRestart     = "WORKER_RESTART"     // the worker died while it ran the job
+	FailResultTooLarge    = "RESULT_TOO_LARGE"   // final
+	FailInvalidInput      = "INVALID_INPUT"      // final
+	FailCanceled          = "CANCELED"           // after cancel_requested; ends the job
+)
+
+// Limits of the protocol, in bytes.
+const (
+	MaxPayload      = 1 << 20   // of a submitted job
+	MaxResultBody   = 32 << 20  // of a result with its texts
+	MaxSmallBody    = 256 << 10 // of any other body
+	MaxErrorCode    = 100
+	MaxErrorMessage = 1000
+	MaxTraceback    = 64 << 10
+	MaxName         = 200 // of labels, names and the strings in meta
+	MaxWait         = 30  // seconds a lease call may wait
+)
+
+// SubmitAnswer answers a submitted job.
+type SubmitAnswer struct {
+	JobID string `json:"job_id"`
+}
+
+// JobAnswer says where a job stands.
+type JobAnswer struct {
+	JobID      string    `json:"job_id"`
+	Status     string    `json:"status"` // queued, started, finished, failed
+	Detail     string    `json:"detail"`
+	UpdatedAt  string    `json:"updated_at"` // RFC 3339, UTC
+	CreatedAt  string    `json:"created_at,omitempty"`
+	RetryCount int       `json:"retry_count"`
+	WorkerID   string    `json:"worker_id,omitempty"` // who runs or ran it
+	ErrorCode  string    `json:"error_code,omitempty"`
+	Progress   *Progress `json:"progress,omitempty"`
+}
+
+// Progress counts steps.
+type Progress struct {
+	Done  int `json:"done"`
+	Total int `json:"total"` // 0 while unknown
+}
+
+// ResultAnswer carries the result as the worker sent it, to the digit.
+type ResultAnswer struct {
+	Result json.RawMessage `json:"result"`
+}
+
+// EnrollAsk asks for a token that lets one worker register. Needs the admin token.
+type EnrollAsk struct {
+	TTLSeconds *int64 `json:"ttl_seconds"` // 3600 when absent
+	Label      string `json:"label"`
+}
+
+// EnrollAnswer carries an enroll token, shown this once.
+type EnrollAnswer struct {
+	Token      string `json:"token"`
+	ExpiresAt  string `json:"expires_at"` // RFC 3339, UTC
+	TTLSeconds int64  `json:"ttl_seconds"`
+	Label      string `json:"label"`
+}
+
+// RegisterAsk registers a worker with an enroll token. With the Authorization
+// of a worker the worker gets a new token; then the enroll token may be absent.
+type RegisterAsk struct {
+	Token     string          `json:"token"`
+	Name      string          `json:"name"`
+	QueueName string          `json:"queue_name"`
+	Meta      json.RawMessage `json:"meta"` // an object, kept for people
+}
+
+// RegisterAnswer carries a worker token, shown this once.
+type RegisterAnswer struct {
+	ServerID        string `json:"server_id"`
+	WorkerID        string `json:"worker_id"` // the same as ServerID
+	RegisteredAt    string `json:"registered_at"`
+	Name            string `json:"name"`
+	WorkerToken     string `json:"worker_token"`
+	TokenExpiresAt  string `json:"token_expires_at"`
+	TokenTTLSeconds int64  `json:"token_ttl_seconds"`
+}
+
+// RevokeAnswer says how many tokens of a worker were revoked.
+type RevokeAnswer struct {
+	RevokedCount int `json:"revoked_count"`
+}
+
+// The features a worker may name in a [LeaseAsk].
+const (
+	FeatureRenew  = "renew"  // it sends heartbeats, so its lease may be short
+	FeatureCancel = "cancel" // it heeds cancel_requested
+)
+
+// LeaseAsk asks for a job. An empty body is legal.
+type LeaseAsk struct {
+	Features []string `json:"features,omitempty"`
+	// WaitSeconds is how long to wait for a job, at most MaxWait.
+	WaitSeconds float64 `json:"wait_seconds,omitempty"`
+	// RequestID makes a repeated call return the lease that the first one got.
+	RequestID string `json:"request_id,omitempty"`
+	WorkerID  string `json:"worker_id,omitempty"` // must be the token's
+}
+
+// LeaseAnswer hands out a job.
+type LeaseAnswer struct {
+	JobID           string          `json:"job_id"`
+	Payload         json.RawMessage `json:"payload"`
+	LeaseID         string          `json:"lease_id"`
+	LeaseTTLSeconds float64         `json:"lease_ttl_seconds"`
+	RetryCount      int             `json:"retry_count"` // earlier runs that failed or expired
+}
+
+// HeartbeatAsk extends a lease.
+type HeartbeatAsk struct {
+	LeaseID  string    `json:"lease_id"`
+	Progress *Progress `json:"progress,omitempty"`
+	Message  string    `json:"message,omitempty"`
+	WorkerID string    `json:"worker_id,omitempty"`
+}
+
+// HeartbeatAnswer says that the lease holds for LeaseTTLSeconds from now.
+type HeartbeatAnswer struct {
+	LeaseID         string  `json:"lease_id"`
+	LeaseTTLSeconds float64 `json:"lease_ttl_seconds"`
+	ExpiresAt       float64 `json:"expires_at"` // unix seconds by the gateway's clock
+	CancelRequested bool    `json:"cancel_requested"`
+}
+
+// ResultAsk reports the result of a job.
+type ResultAsk struct {
+	LeaseID     string          `json:"lease_id"` // or the header X-Lease-Id
+	Result      json.RawMessage `json:"result"`   // an object
+	SummaryText *string         `json:"summary_text"`
+	FreqsCSV    *string         `json:"freqs_csv"`
+	Meta        json.RawMessage `json:"meta"` // a Meta
+	WorkerID    string          `json:"worker_id,omitempty"`
+}
+
+// Meta is what a worker says of its run. It is kept and never trusted.
+type Meta struct {
+	WorkerHostname         string      `json:"worker_hostname,omitempty"`
+	ComputationTimeSeconds json.Number `json:"computation_time_seconds,omitempty"`
+	QEVersion              string      `json:"qe_version,omitempty"`
+	Timestamp              string      `json:"timestamp,omitempty"` // RFC 3339
+}
+
+// ReportAnswer answers a result.
+type ReportAnswer struct {
+	OK         bool `json:"ok"`
+	Idempotent bool `json:"idempotent"` // it was on record already
+}
+
+// FailedAsk reports that a job has failed.
+type FailedAsk struct {
+	LeaseID      string `json:"lease_id"` // or the header X-Lease-Id
+	ErrorCode    string `json:"error_code"`
+	ErrorMessage string `json:"error_message"`
+	Traceback    string `json:"traceback,omitempty"`
+	Retryable    *bool  `json:"retryable,omitempty"`
+	WorkerID     string `json:"worker_id,omitempty"`
+}
+
+// FailedAnswer says what has become of the job.
+type FailedAnswer struct {
+	OK         bool `json:"ok"`
+	Requeued   bool `json:"requeued"`
+	RetryCount int  `json:"retry_count"`
+}
+
+// HeaderLeaseID may carry the lease id of a result or a failure.
+const HeaderLeaseID = "X-Lease-Id"
+
+// HeaderIdempotencyKey may come with a submitted job.
+const HeaderIdempotencyKey = "Idempotency-Key"
+
+// DLQAnswer lists dead letters, newest first.
+type DLQAnswer struct {
+	Total int         `json:"total"`
+	Jobs  []JobAnswer `json:"jobs"`
+}
+
+// OpsAnswer says what the operators have switched on; as a body of PUT, absent
+// fields stay as they are.
+type OpsAnswer struct {
+	SubmissionEnabled *bool `json:"submission_enabled,omitempty"`
+	DequeueEnabled    *bool `json:"dequeue_enabled,omitempty"`
+}
