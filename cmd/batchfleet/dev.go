@@ -20,6 +20,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/emulator"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -36,7 +37,7 @@ func devCommand() *cobra.Command {
 			"Without: stay up and print the addresses.",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if slots < 1 || slots > 256 {
-				return exitError{exitUsage, fmt.Errorf("--slots is %d: must be from 1 to 256", slots)}
+				return cli.Exit(cli.Usage, fmt.Errorf("--slots is %d: must be from 1 to 256", slots))
 			}
 			if err := checkFiles(files); err != nil {
 				return err
@@ -48,9 +49,9 @@ func devCommand() *cobra.Command {
 			}
 			ctx, broken := context.WithCancelCause(cmd.Context())
 			defer broken(nil)
-			f, err := startFleet(ctx, broken, addr, redisAddr, slots, newLog(os.Stderr, level))
+			f, err := startFleet(ctx, broken, addr, redisAddr, slots, cli.NewLog(os.Stderr, level))
 			if err != nil {
-				return coded(cmd.Context(), err)
+				return cli.Coded(cmd.Context(), err)
 			}
 			if len(files) == 0 {
 				fmt.Fprint(cmd.OutOrStdout(), f.welcome())
@@ -58,7 +59,7 @@ func devCommand() *cobra.Command {
 				return f.stop()
 			}
 			err = f.process(ctx, files, jobs.Kind(kind), cmd.OutOrStdout(), asJSON)
-			return coded(cmd.Context(), errors.Join(err, f.stop()))
+			return cli.Coded(cmd.Context(), errors.Join(err, f.stop()))
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8085", "without files: where the emulator listens; another port is taken if this one is in use")
@@ -100,8 +101,8 @@ func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redis
 	}
 	srv := emulator.New(emulator.Config{Log: log})
 	topics, subscriptions := f.env.queues()
-	if err := createQueues(srv, f.env.Project, topics, subscriptions, f.env.LeaseTTL.d()); err != nil {
-		return nil, exitError{exitUsage, err}
+	if err := createQueues(srv, f.env.Project, topics, subscriptions, f.env.LeaseTTL.D()); err != nil {
+		return nil, cli.Exit(cli.Usage, err)
 	}
 	// The parts outlive the signal: jobs drain first.
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -113,7 +114,7 @@ func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redis
 		end()
 		return nil, err
 	}
-	stopHTTP, err := f.env.serveHTTP(working, w)
+	stopHTTP, err := cli.ServeWorker(working, f.env.HTTPAddr, w)
 	if err != nil {
 		end()
 		return nil, err
@@ -139,7 +140,7 @@ func (f *fleet) configure(slots int) error {
 			return err
 		}
 	}
-	return readEnv(&f.env)
+	return cli.ReadEnv(&f.env)
 }
 
 // process submits the files and waits for their jobs.
@@ -210,7 +211,7 @@ func startRedis(m *miniredis.Miniredis, addr string) error {
 		err = m.StartAddr(net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
-		return exitError{exitUsage, fmt.Errorf("start redis: %w", err)}
+		return cli.Exit(cli.Usage, fmt.Errorf("start redis: %w", err))
 	}
 	return nil
 }
@@ -225,7 +226,7 @@ func listenNear(ctx context.Context, addr string) (net.Listener, error) {
 		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
-		return nil, exitError{exitUsage, fmt.Errorf("start emulator: %w", err)}
+		return nil, cli.Exit(cli.Usage, fmt.Errorf("start emulator: %w", err))
 	}
 	return l, nil
 }

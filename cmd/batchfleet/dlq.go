@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -27,7 +28,7 @@ func dlqCommand() *cobra.Command {
 	// Without this a misspelt command would print help and succeed.
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return exitError{exitUsage, fmt.Errorf("unknown command %q: want list, show, redrive or purge", args[0])}
+			return cli.Exit(cli.Usage, fmt.Errorf("unknown command %q: want list, show, redrive or purge", args[0]))
 		}
 		return cmd.Help()
 	}
@@ -90,11 +91,11 @@ type desk struct {
 func atDesk(wait *time.Duration, do func(ctx context.Context, d *desk, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		d := &desk{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
-		if err := readEnv(&d.env); err != nil {
+		if err := cli.ReadEnv(&d.env); err != nil {
 			return err
 		}
 		if *wait < 100*time.Millisecond || *wait > time.Minute {
-			return exitError{exitUsage, fmt.Errorf("--wait is %s: must be from 100ms to 1m", *wait)}
+			return cli.Exit(cli.Usage, fmt.Errorf("--wait is %s: must be from 100ms to 1m", *wait))
 		}
 		var mistakes []error
 		for _, name := range args {
@@ -102,10 +103,10 @@ func atDesk(wait *time.Duration, do func(ctx context.Context, d *desk, args []st
 			mistakes = append(mistakes, err)
 		}
 		if err := errors.Join(mistakes...); err != nil {
-			return exitError{exitUsage, err}
+			return cli.Exit(cli.Usage, err)
 		}
 		ctx := cmd.Context()
-		return coded(ctx, d.open(ctx, *wait, func() error { return do(ctx, d, args) }))
+		return cli.Coded(ctx, d.open(ctx, *wait, func() error { return do(ctx, d, args) }))
 	}
 }
 
@@ -115,11 +116,11 @@ func (d *desk) open(ctx context.Context, wait time.Duration, do func() error) (e
 		err = errors.New("DEAD_LETTER_TOPIC is not set, nor DEAD_LETTER_SUBSCRIPTION: there are no dead letters to look at")
 	}
 	if err != nil {
-		return exitError{exitUsage, err}
+		return cli.Exit(cli.Usage, err)
 	}
 	opts, err := worker.PubSubOptions(d.env.Emulator)
 	if err != nil {
-		return exitError{exitUsage, err}
+		return cli.Exit(cli.Usage, err)
 	}
 	d.box, err = worker.OpenLetterBox(ctx, name, d.env.rules(""), opts...)
 	if err != nil {
@@ -166,7 +167,7 @@ func lacking(missing []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return exitError{exitFailed, fmt.Errorf("no dead letter of %s (or somebody else holds it just now)", strings.Join(missing, ", "))}
+	return cli.Exit(cli.Failed, fmt.Errorf("no dead letter of %s (or somebody else holds it just now)", strings.Join(missing, ", ")))
 }
 
 func waitFlag(cmd *cobra.Command) *time.Duration {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -45,7 +46,7 @@ func dlqListCommand() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print JSON, one object a line")
 	cmd.RunE = atDesk(waitFlag(cmd), func(_ context.Context, d *desk, _ []string) error {
 		if *count < 1 || *count > worker.MaxLetters {
-			return exitError{exitUsage, fmt.Errorf("--count is %d: must be from 1 to %d", *count, worker.MaxLetters)}
+			return cli.Exit(cli.Usage, fmt.Errorf("--count is %d: must be from 1 to %d", *count, worker.MaxLetters))
 		}
 		if *oldest {
 			slices.Reverse(d.all)

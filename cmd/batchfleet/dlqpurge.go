@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
 )
 
 func dlqPurgeCommand() *cobra.Command {
@@ -46,9 +48,9 @@ func dlqPurgeCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *all == (len(args) > 0):
-			return exitError{exitUsage, errors.New("name what to drop, or give --all")}
+			return cli.Exit(cli.Usage, errors.New("name what to drop, or give --all"))
 		case !*yes && !*dry && !term.IsTerminal(int(os.Stdin.Fd())):
-			return exitError{exitUsage, errors.New("this drops dead letters for good: give --yes, or --dry-run to see which")}
+			return cli.Exit(cli.Usage, errors.New("this drops dead letters for good: give --yes, or --dry-run to see which"))
 		}
 		return run(cmd, args)
 	}
@@ -68,7 +70,7 @@ func (d *desk) confirm(ctx context.Context, question string) error {
 		return context.Cause(ctx)
 	case got := <-answer:
 		if got != "y" && got != "yes" {
-			return exitError{exitFailed, errors.New("nothing was dropped")}
+			return cli.Exit(cli.Failed, errors.New("nothing was dropped"))
 		}
 		return nil
 	}

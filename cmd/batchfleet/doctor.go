@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
 	"github.com/batchfleet/batchfleet/worker"
@@ -31,7 +32,7 @@ func doctorCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var env WorkerEnv
-			misconfigured := readEnv(&env)
+			misconfigured := cli.ReadEnv(&env)
 			checks := env.checks()
 			if misconfigured != nil { // the engines work without a fleet, too
 				checks = env.engineChecks()
@@ -55,7 +56,7 @@ func doctorCommand() *cobra.Command {
 			case misconfigured != nil:
 				return misconfigured
 			case sick > 0:
-				return exitError{exitFailed, fmt.Errorf("%d of %d checks failed", sick, len(checks))}
+				return cli.Exit(cli.Failed, fmt.Errorf("%d of %d checks failed", sick, len(checks)))
 			}
 			return nil
 		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/emulator"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -30,19 +31,19 @@ func emulatorCommand() *cobra.Command {
 			ctx := cmd.Context()
 			shareCPUs()
 			if deadline < 10*time.Second || deadline > 600*time.Second {
-				return exitError{exitUsage, fmt.Errorf("--ack-deadline is %s: must be from 10s to 600s", deadline)}
+				return cli.Exit(cli.Usage, fmt.Errorf("--ack-deadline is %s: must be from 10s to 600s", deadline))
 			}
-			srv, err := openEmulator(emulator.Config{Log: newLog(os.Stderr, slog.LevelInfo)}, dir)
+			srv, err := openEmulator(emulator.Config{Log: cli.NewLog(os.Stderr, slog.LevelInfo)}, dir)
 			if err != nil {
-				return exitError{exitUsage, err}
+				return cli.Exit(cli.Usage, err)
 			}
 			err = func() error {
 				if err := createQueues(srv, project, topics, subscriptions, deadline); err != nil {
-					return exitError{exitUsage, err}
+					return cli.Exit(cli.Usage, err)
 				}
 				l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 				if err != nil {
-					return exitError{exitUsage, fmt.Errorf("%w (is another emulator running? --addr or EMULATOR_ADDR choose another address)", err)}
+					return cli.Exit(cli.Usage, fmt.Errorf("%w (is another emulator running? --addr or EMULATOR_ADDR choose another address)", err))
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "emulator listens on %s\n", l.Addr())
 				return srv.Serve(ctx, l)

@@ -18,6 +18,7 @@ import (
 	pubsub "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -289,7 +290,7 @@ func TestE06DataDirBelongsToOneEmulator(t *testing.T) {
 	first := startEmulator(t, dir)
 	second := batchfleet(t, []string{"HOME=" + t.TempDir()}, "emulator", "--addr", "127.0.0.1:0", "--data-dir", dir)
 	out, err := second.CombinedOutput()
-	if second.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), fmt.Sprint(first.Process.Pid)) {
-		t.Errorf("second emulator on one directory: %v, %s; want exit code %d and the first one's process id", err, out, exitUsage)
+	if second.ProcessState.ExitCode() != cli.Usage || !strings.Contains(string(out), fmt.Sprint(first.Process.Pid)) {
+		t.Errorf("second emulator on one directory: %v, %s; want exit code %d and the first one's process id", err, out, cli.Usage)
 	}
 }

@@ -3,16 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/kelseyhightower/envconfig"
-
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -54,58 +50,39 @@ type ClientEnv struct {
 
 // PDFEnv says how documents are read.
 type PDFEnv struct {
-	Engine         string  `envconfig:"PDF_ENGINE" default:"builtin"` // builtin or poppler
-	MaxInputBytes  int64   `envconfig:"MAX_INPUT_BYTES" default:"1073741824"`
-	MaxPages       int     `envconfig:"MAX_PAGES" default:"100000"`
-	WorkDir        string  `envconfig:"WORK_DIR"`                            // the system's place for temporary files when empty
-	PDFMemory      int64   `envconfig:"PDF_MAX_MEMORY" default:"1073741824"` // bytes
-	PDFTimeout     seconds `envconfig:"PDF_TIMEOUT" default:"15m"`
-	PDFPageTimeout seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s"`
+	Engine         string      `envconfig:"PDF_ENGINE" default:"builtin"` // builtin or poppler
+	MaxInputBytes  int64       `envconfig:"MAX_INPUT_BYTES" default:"1073741824"`
+	MaxPages       int         `envconfig:"MAX_PAGES" default:"100000"`
+	WorkDir        string      `envconfig:"WORK_DIR"`                            // the system's place for temporary files when empty
+	PDFMemory      int64       `envconfig:"PDF_MAX_MEMORY" default:"1073741824"` // bytes
+	PDFTimeout     cli.Seconds `envconfig:"PDF_TIMEOUT" default:"15m"`
+	PDFPageTimeout cli.Seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s"`
 }
 
 // WorkerEnv is what a worker needs.
 type WorkerEnv struct {
 	ClientEnv
 	PDFEnv
-	Kind             string  `envconfig:"PROCESSOR" default:"pdf"` // kind of jobs whose message names none: pdf or mock
-	Slots            int     `envconfig:"WORKER_SLOTS" default:"1"`
-	Name             string  `envconfig:"WORKER_NAME"` // the host's name and the process id when empty
-	LeaseTTL         seconds `envconfig:"LEASE_TTL" default:"600s"`
-	ExtendEvery      seconds `envconfig:"LEASE_EXTEND_EVERY"` // half of LEASE_TTL when empty
-	Drain            seconds `envconfig:"DRAIN_TIMEOUT" default:"8s"`
-	JobTimeout       seconds `envconfig:"JOB_TIMEOUT" default:"30m"`
-	StallTimeout     seconds `envconfig:"STALL_TIMEOUT" default:"10m"`
-	SettleTimeout    seconds `envconfig:"SETTLE_TIMEOUT" default:"10m"`
-	StartTimeout     seconds `envconfig:"START_TIMEOUT" default:"2m"`
-	ProgressInterval seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms"`
-	Checkpoint       seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s"`
-	MaxCrashes       int     `envconfig:"MAX_CRASHES" default:"3"`
-	PriorityShare    int     `envconfig:"PRIORITY_SHARE" default:"5"` // one lease in so many is asked of the normal subscription first
-	IdleExit         seconds `envconfig:"IDLE_EXIT"`                  // off when 0
-	MaxRuntime       seconds `envconfig:"MAX_RUNTIME"`                // off when 0
-	MockPages        numbers `envconfig:"MOCK_PAGES" default:"5-20"`
-	MockPageSeconds  numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
-	HTTPAddr         string  `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
+	Kind             string      `envconfig:"PROCESSOR" default:"pdf"` // kind of jobs whose message names none: pdf or mock
+	Slots            int         `envconfig:"WORKER_SLOTS" default:"1"`
+	Name             string      `envconfig:"WORKER_NAME"` // the host's name and the process id when empty
+	LeaseTTL         cli.Seconds `envconfig:"LEASE_TTL" default:"600s"`
+	ExtendEvery      cli.Seconds `envconfig:"LEASE_EXTEND_EVERY"` // half of LEASE_TTL when empty
+	Drain            cli.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s"`
+	JobTimeout       cli.Seconds `envconfig:"JOB_TIMEOUT" default:"30m"`
+	StallTimeout     cli.Seconds `envconfig:"STALL_TIMEOUT" default:"10m"`
+	SettleTimeout    cli.Seconds `envconfig:"SETTLE_TIMEOUT" default:"10m"`
+	StartTimeout     cli.Seconds `envconfig:"START_TIMEOUT" default:"2m"`
+	ProgressInterval cli.Seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms"`
+	Checkpoint       cli.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s"`
+	MaxCrashes       int         `envconfig:"MAX_CRASHES" default:"3"`
+	PriorityShare    int         `envconfig:"PRIORITY_SHARE" default:"5"` // one lease in so many is asked of the normal subscription first
+	IdleExit         cli.Seconds `envconfig:"IDLE_EXIT"`                  // off when 0
+	MaxRuntime       cli.Seconds `envconfig:"MAX_RUNTIME"`                // off when 0
+	MockPages        numbers     `envconfig:"MOCK_PAGES" default:"5-20"`
+	MockPageSeconds  numbers     `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
+	HTTPAddr         string      `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
 }
-
-// seconds is a duration that may be given as 90s, 5m, or as a bare number.
-type seconds time.Duration
-
-// Decode implements [envconfig.Decoder].
-func (s *seconds) Decode(value string) error {
-	d, err := time.ParseDuration(value)
-	if err != nil {
-		n, bad := strconv.ParseFloat(value, 64)
-		if bad != nil || n < 0 || n > 1e9 {
-			return fmt.Errorf("give a duration such as 90s or 5m, or a number of seconds")
-		}
-		d = time.Duration(n * float64(time.Second))
-	}
-	*s = seconds(d)
-	return nil
-}
-
-func (s seconds) d() time.Duration { return time.Duration(s) }
 
 // numbers is a range such as 5-20, or one number.
 type numbers struct{ low, high float64 }
@@ -125,54 +102,8 @@ func (n *numbers) Decode(value string) error {
 	return nil
 }
 
-// readEnv fills conf, a pointer to one of the structs above, from the
-// environment, to which main has added the file .env, and reports all mistakes
-// at once.
-func readEnv(conf interface{ check() []error }) error {
-	// Empty means not set: compose writes ${VAR:-} for what nobody has set.
-	for _, pair := range os.Environ() {
-		if name, value, _ := strings.Cut(pair, "="); value == "" {
-			if err := os.Unsetenv(name); err != nil {
-				return err
-			}
-		}
-	}
-	var mistakes []error
-	for {
-		err := envconfig.Process("", conf)
-		wrong := (*envconfig.ParseError)(nil)
-		if !errors.As(err, &wrong) {
-			if err != nil {
-				mistakes = append(mistakes, err)
-			}
-			break
-		}
-		mistakes = append(mistakes, fmt.Errorf("%s is %q: %w", wrong.KeyName, wrong.Value, plainCause(wrong)))
-		// Without the bad value its default applies, and the next one shows.
-		if err := os.Unsetenv(wrong.KeyName); err != nil {
-			return err
-		}
-	}
-	if mistakes = compact(mistakes, conf.check()); len(mistakes) > 0 {
-		return exitError{exitUsage, fmt.Errorf("configuration:\n%w", errors.Join(mistakes...))}
-	}
-	return nil
-}
-
-// plainCause drops what strconv says of its own functions.
-func plainCause(e *envconfig.ParseError) error {
-	if n := (*strconv.NumError)(nil); errors.As(e.Err, &n) {
-		kind := "whole number"
-		if e.TypeName == reflect.Bool.String() {
-			kind = "true or false"
-		}
-		return fmt.Errorf("want a %s", kind)
-	}
-	return e.Err
-}
-
-func (e *RedisEnv) check() (wrong []error) {
-	wrong = append(wrong, within("REDIS_PORT", int64(e.Port), 1, 65535), within("REDIS_DB", int64(e.DB), 0, 1<<20))
+func (e *RedisEnv) Check() (wrong []error) {
+	wrong = append(wrong, cli.Within("REDIS_PORT", int64(e.Port), 1, 65535), cli.Within("REDIS_DB", int64(e.DB), 0, 1<<20))
 	if e.Host == "" || strings.ContainsAny(e.Host, "/@ ") {
 		// Not quoted: it may be a URL with a password.
 		wrong = append(wrong, errors.New("REDIS_HOST is not a host name or address alone; port and password have variables of their own"))
@@ -180,7 +111,7 @@ func (e *RedisEnv) check() (wrong []error) {
 	return wrong
 }
 
-func (e *StorageEnv) check() (wrong []error) {
+func (e *StorageEnv) Check() (wrong []error) {
 	switch e.Type {
 	case "LOCAL":
 		if e.Path == "" {
@@ -196,7 +127,7 @@ func (e *StorageEnv) check() (wrong []error) {
 	return wrong
 }
 
-func (e *PubSubEnv) check() (wrong []error) {
+func (e *PubSubEnv) Check() (wrong []error) {
 	if _, err := worker.PubSubOptions(e.Emulator); err != nil {
 		wrong = append(wrong, err)
 	}
@@ -263,87 +194,53 @@ func (e *PubSubEnv) deadSubscription() (string, error) {
 	return strings.Replace(topic, "/topics/", "/subscriptions/", 1), err
 }
 
-func (e *ClientEnv) check() []error {
-	return compact(e.RedisEnv.check(), e.StorageEnv.check(), e.PubSubEnv.check())
+func (e *ClientEnv) Check() []error {
+	return cli.Compact(e.RedisEnv.Check(), e.StorageEnv.Check(), e.PubSubEnv.Check())
 }
 
-// The limits of spans in checks.
-const (
-	second = int64(time.Second)
-	day    = 24 * int64(time.Hour)
-)
-
-func (e *PDFEnv) check() []error {
+func (e *PDFEnv) Check() []error {
 	wrong := []error{
-		within("MAX_INPUT_BYTES", e.MaxInputBytes, 1, 1<<40),
-		within("MAX_PAGES", int64(e.MaxPages), 1, 1_000_000),
-		within("PDF_MAX_MEMORY", e.PDFMemory, 64<<20, 1<<40),
-		span("PDF_TIMEOUT", e.PDFTimeout, second, day),
-		span("PDF_PAGE_TIMEOUT", e.PDFPageTimeout, second/10, day),
+		cli.Within("MAX_INPUT_BYTES", e.MaxInputBytes, 1, 1<<40),
+		cli.Within("MAX_PAGES", int64(e.MaxPages), 1, 1_000_000),
+		cli.Within("PDF_MAX_MEMORY", e.PDFMemory, 64<<20, 1<<40),
+		cli.Span("PDF_TIMEOUT", e.PDFTimeout, cli.Second, cli.Day),
+		cli.Span("PDF_PAGE_TIMEOUT", e.PDFPageTimeout, cli.Second/10, cli.Day),
 	}
 	if !slices.Contains(engines, e.Engine) {
 		wrong = append(wrong, fmt.Errorf("PDF_ENGINE is %q: want builtin or poppler", e.Engine))
 	}
-	return compact(wrong)
+	return cli.Compact(wrong)
 }
 
-func (e *WorkerEnv) check() []error {
+func (e *WorkerEnv) Check() []error {
 	wrong := []error{
-		within("WORKER_SLOTS", int64(e.Slots), 1, 256),
-		within("MAX_CRASHES", int64(e.MaxCrashes), 1, 100),
-		within("PRIORITY_SHARE", int64(e.PriorityShare), 2, 1000),
-		span("LEASE_TTL", e.LeaseTTL, 10*second, 600*second), // Pub/Sub's own limits
-		span("DRAIN_TIMEOUT", e.Drain, 0, day),
-		span("JOB_TIMEOUT", e.JobTimeout, second, 7*day),
-		span("STALL_TIMEOUT", e.StallTimeout, second, 7*day),
-		span("SETTLE_TIMEOUT", e.SettleTimeout, second, day),
-		span("START_TIMEOUT", e.StartTimeout, 0, day),
-		span("PROGRESS_INTERVAL", e.ProgressInterval, second/1000, 60*second),
-		span("CHECKPOINT_INTERVAL", e.Checkpoint, second/10, 3600*second),
+		cli.Within("WORKER_SLOTS", int64(e.Slots), 1, 256),
+		cli.Within("MAX_CRASHES", int64(e.MaxCrashes), 1, 100),
+		cli.Within("PRIORITY_SHARE", int64(e.PriorityShare), 2, 1000),
+		cli.Span("LEASE_TTL", e.LeaseTTL, 10*cli.Second, 600*cli.Second),
+		cli.Span("DRAIN_TIMEOUT", e.Drain, 0, cli.Day),
+		cli.Span("JOB_TIMEOUT", e.JobTimeout, cli.Second, 7*cli.Day),
+		cli.Span("STALL_TIMEOUT", e.StallTimeout, cli.Second, 7*cli.Day),
+		cli.Span("SETTLE_TIMEOUT", e.SettleTimeout, cli.Second, cli.Day),
+		cli.Span("START_TIMEOUT", e.StartTimeout, 0, cli.Day),
+		cli.Span("PROGRESS_INTERVAL", e.ProgressInterval, cli.Second/1000, 60*cli.Second),
+		cli.Span("CHECKPOINT_INTERVAL", e.Checkpoint, cli.Second/10, 3600*cli.Second),
+		cli.LogLevel(),
 	}
 	if e.IdleExit != 0 {
-		wrong = append(wrong, span("IDLE_EXIT", e.IdleExit, second, 7*day))
+		wrong = append(wrong, cli.Span("IDLE_EXIT", e.IdleExit, cli.Second, 7*cli.Day))
 	}
-	if shortest := int64(e.JobTimeout) + 2*int64(worker.RuntimeMargin); e.MaxRuntime != 0 && (int64(e.MaxRuntime) < shortest || int64(e.MaxRuntime) > 30*day) {
+	if shortest := int64(e.JobTimeout) + 2*int64(worker.RuntimeMargin); e.MaxRuntime != 0 && (int64(e.MaxRuntime) < shortest || int64(e.MaxRuntime) > 30*cli.Day) {
 		wrong = append(wrong, fmt.Errorf("MAX_RUNTIME is %s: must be from %s to %s, because no job is taken in the last JOB_TIMEOUT (%s) and %s of it",
-			e.MaxRuntime.d(), time.Duration(shortest), time.Duration(30*day), e.JobTimeout.d(), worker.RuntimeMargin))
+			e.MaxRuntime.D(), time.Duration(shortest), time.Duration(30*cli.Day), e.JobTimeout.D(), worker.RuntimeMargin))
 	}
 	if e.ExtendEvery != 0 {
-		wrong = append(wrong, span("LEASE_EXTEND_EVERY", e.ExtendEvery, second, int64(e.LeaseTTL)*8/10))
-	}
-	if level := os.Getenv("LOG_LEVEL"); level != "" && new(slog.Level).UnmarshalText([]byte(level)) != nil {
-		wrong = append(wrong, fmt.Errorf("LOG_LEVEL is %q: want DEBUG, INFO, WARN or ERROR", level))
+		wrong = append(wrong, cli.Span("LEASE_EXTEND_EVERY", e.ExtendEvery, cli.Second, int64(e.LeaseTTL)*8/10))
 	}
 	if e.Kind != "pdf" && e.Kind != "mock" {
 		wrong = append(wrong, fmt.Errorf("PROCESSOR is %q: want pdf or mock", e.Kind))
 	}
-	return compact(e.ClientEnv.check(), e.PDFEnv.check(), wrong)
-}
-
-func within(name string, value, low, high int64) error {
-	if value < low || value > high {
-		return fmt.Errorf("%s is %d: must be from %d to %d", name, value, low, high)
-	}
-	return nil
-}
-
-func span(name string, value seconds, low, high int64) error {
-	if int64(value) < low || int64(value) > high {
-		return fmt.Errorf("%s is %s: must be from %s to %s", name, value.d(), time.Duration(low), time.Duration(high))
-	}
-	return nil
-}
-
-// compact joins lists of errors and drops the nil ones.
-func compact(lists ...[]error) (wrong []error) {
-	for _, list := range lists {
-		for _, err := range list {
-			if err != nil {
-				wrong = append(wrong, err)
-			}
-		}
-	}
-	return wrong
+	return cli.Compact(e.ClientEnv.Check(), e.PDFEnv.Check(), wrong)
 }
 
 func duration(secs float64) time.Duration { return time.Duration(secs * float64(time.Second)) }

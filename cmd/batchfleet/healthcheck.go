@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
 )
 
 func healthcheckCommand() *cobra.Command {
@@ -28,17 +30,17 @@ func healthcheckCommand() *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 100*time.Millisecond || timeout > time.Minute {
-				return exitError{exitUsage, fmt.Errorf("--timeout is %s: must be from 100ms to 1m", timeout)}
+				return cli.Exit(cli.Usage, fmt.Errorf("--timeout is %s: must be from 100ms to 1m", timeout))
 			}
 			urls, err := healthURLs(args)
 			if err != nil {
-				return exitError{exitUsage, err}
+				return cli.Exit(cli.Usage, err)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			text, err := askAny(ctx, urls)
 			if err != nil {
-				return coded(cmd.Context(), err)
+				return cli.Coded(cmd.Context(), err)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 			return err

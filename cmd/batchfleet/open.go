@@ -7,39 +7,17 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"time"
 
 	gcs "cloud.google.com/go/storage"
-	"github.com/lmittmann/tint"
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/term"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
 )
-
-// newLog returns a logger to w: for people on a terminal, JSON otherwise.
-// LOG_LEVEL overrides the level.
-func newLog(w *os.File, level slog.Level) *slog.Logger {
-	if text := os.Getenv("LOG_LEVEL"); text != "" {
-		_ = level.UnmarshalText([]byte(text)) // an unknown level leaves the default
-	}
-	if term.IsTerminal(int(w.Fd())) {
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level}))
-	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: readable}))
-}
-
-// readable writes durations as people do, 1.5s, rather than in nanoseconds.
-func readable(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
-		a.Value = slog.StringValue(a.Value.Duration().Round(time.Microsecond).String())
-	}
-	return a
-}
 
 // openStatus returns the status store. Nothing is sent yet.
 func (e *RedisEnv) openStatus(pool int) (*status.Store, io.Closer) {
@@ -84,11 +62,11 @@ func (e *ClientEnv) rules(kind jobs.Kind) worker.Rules {
 func (e *ClientEnv) openPublisher(ctx context.Context) (*worker.Publisher, error) {
 	topic, err := worker.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
 	if err != nil {
-		return nil, exitError{exitUsage, err}
+		return nil, cli.Exit(cli.Usage, err)
 	}
 	opts, err := worker.PubSubOptions(e.Emulator)
 	if err != nil {
-		return nil, exitError{exitUsage, err}
+		return nil, cli.Exit(cli.Usage, err)
 	}
 	return worker.OpenPublisher(ctx, topic, e.rules(""), opts...)
 }
@@ -99,7 +77,7 @@ func (e *WorkerEnv) handlers(pdf processor.Engine, store storage.Store, log *slo
 	pages := func(engine processor.Engine) *processor.Pages {
 		return &processor.Pages{
 			Engine: engine, Store: store, Log: log, Dir: e.WorkDir,
-			MaxInputBytes: e.MaxInputBytes, MaxPages: e.MaxPages, Checkpoint: e.Checkpoint.d(),
+			MaxInputBytes: e.MaxInputBytes, MaxPages: e.MaxPages, Checkpoint: e.Checkpoint.D(),
 		}
 	}
 	return map[jobs.Kind]worker.Handler{
@@ -136,7 +114,7 @@ func (e *PDFEnv) programs(ctx context.Context) (*processor.Programs, error) {
 	}
 	found, err := processor.FindPoppler(ctx)
 	if err != nil {
-		return nil, exitError{exitUsage, fmt.Errorf("open engine poppler (PDF_ENGINE): %w", err)}
+		return nil, cli.Exit(cli.Usage, fmt.Errorf("open engine poppler (PDF_ENGINE): %w", err))
 	}
 	return &found, nil
 }
@@ -153,7 +131,7 @@ func engineOf(child processor.PDF, programs *processor.Programs) processor.Engin
 func (e *PDFEnv) child() processor.PDF {
 	return processor.PDF{
 		Executable: ownPath(), Args: []string{pdfChild},
-		MaxPages: e.MaxPages, Memory: e.PDFMemory, Timeout: e.PDFTimeout.d(), PageTimeout: e.PDFPageTimeout.d(),
+		MaxPages: e.MaxPages, Memory: e.PDFMemory, Timeout: e.PDFTimeout.D(), PageTimeout: e.PDFPageTimeout.D(),
 	}
 }
 

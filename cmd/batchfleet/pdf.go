@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
 )
@@ -64,22 +65,22 @@ func pdfCommand() *cobra.Command {
 			return []string{"pdf", "PDF"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
-			if err := readEnv(&env); err != nil {
+			if err := cli.ReadEnv(&env); err != nil {
 				return err
 			}
 			if engine != "" {
 				env.Engine = engine
 			}
 			if !slices.Contains(engines, env.Engine) {
-				return exitError{exitUsage, fmt.Errorf("--engine is %q: want builtin or poppler", engine)}
+				return cli.Exit(cli.Usage, fmt.Errorf("--engine is %q: want builtin or poppler", engine))
 			}
 			if workers < 1 || workers > 256 {
-				return exitError{exitUsage, fmt.Errorf("--workers is %d: must be from 1 to 256", workers)}
+				return cli.Exit(cli.Usage, fmt.Errorf("--workers is %d: must be from 1 to 256", workers))
 			}
 			if passwordFile != "" {
 				password, err := readPassword(cmd.Context(), passwordFile)
 				if err != nil {
-					return exitError{exitUsage, err}
+					return cli.Exit(cli.Usage, err)
 				}
 				env.Password = password
 			}
@@ -90,7 +91,7 @@ func pdfCommand() *cobra.Command {
 			}
 			r.env, r.programs, r.child = &env.PDFEnv, programs, env.child()
 			r.child.Password, r.child.Workers = env.Password, workers
-			return coded(ctx, r.run(ctx, files, os.Stdout))
+			return cli.Coded(ctx, r.run(ctx, files, os.Stdout))
 		},
 	}
 	cmd.Flags().BoolVar(&r.asJSON, "json", false, "print JSON, one object a line")
@@ -163,7 +164,7 @@ func (r *pdfReader) run(ctx context.Context, files []string, out *os.File) error
 
 func verdict(failed bool) error {
 	if failed {
-		return exitError{exitFailed, nil} // why has been said
+		return cli.Exit(cli.Failed, nil) // why has been said
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -73,7 +74,7 @@ func TestF14MissingPrioritySubscriptionEndsTheWorker(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatalf("the worker does not end:\n%s", w.log)
 	}
-	if code := w.ProcessState.ExitCode(); code != exitUnavailable || !strings.Contains(w.log.String(), "projects/local-dev/subscriptions/urgent") {
+	if code := w.ProcessState.ExitCode(); code != cli.Unavailable || !strings.Contains(w.log.String(), "projects/local-dev/subscriptions/urgent") {
 		t.Errorf("exit code %d, want 3 and the name of what is missing:\n%s", code, w.log)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/worker"
@@ -63,11 +64,11 @@ func dlqRedriveCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case r.count < 0:
-			return exitError{exitUsage, fmt.Errorf("--count is %d: must be 0 or more", r.count)}
+			return cli.Exit(cli.Usage, fmt.Errorf("--count is %d: must be 0 or more", r.count))
 		case !(r.rate >= 0.01 && r.rate <= 1000):
-			return exitError{exitUsage, fmt.Errorf("--rate is %g: must be from 0.01 to 1000", r.rate)}
+			return cli.Exit(cli.Usage, fmt.Errorf("--rate is %g: must be from 0.01 to 1000", r.rate))
 		case r.stopAfter < 0:
-			return exitError{exitUsage, fmt.Errorf("--stop-after is %d: must be 0 or more", r.stopAfter)}
+			return cli.Exit(cli.Usage, fmt.Errorf("--stop-after is %d: must be 0 or more", r.stopAfter))
 		}
 		return run(cmd, args)
 	}
@@ -119,7 +120,7 @@ func (r *redrive) run(ctx context.Context, names []string) error {
 		if again, err := r.again(ctx); err != nil {
 			return fmt.Errorf("%d of %d left: %w", len(chosen)-i, len(chosen), err)
 		} else if again {
-			return exitError{exitFailed, fmt.Errorf("stopped with %d of %d left: %d redriven jobs have failed again with the same error as before", len(chosen)-i, len(chosen), r.same)}
+			return cli.Exit(cli.Failed, fmt.Errorf("stopped with %d of %d left: %d redriven jobs have failed again with the same error as before", len(chosen)-i, len(chosen), r.same))
 		}
 		did, err := r.one(ctx, d)
 		if did != "" {
@@ -135,7 +136,7 @@ func (r *redrive) run(ctx context.Context, names []string) error {
 		return err
 	}
 	if r.kept > 0 {
-		return exitError{exitFailed, fmt.Errorf("%d of %d were not redriven", r.kept, len(chosen))}
+		return cli.Exit(cli.Failed, fmt.Errorf("%d of %d were not redriven", r.kept, len(chosen)))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
@@ -93,7 +94,7 @@ func TestF13JobsThatWentOnSinceAreNotRedriven(t *testing.T) {
 	}
 	f.rdb.Del(t.Context(), "job:"+string(ids[3])) // forgotten after a day
 	out, errs, code := f.dlq("redrive", string(ids[0]), string(ids[1]), string(ids[2]), string(ids[3]))
-	if code != exitFailed || errs != "batchfleet: 2 of 4 were not redriven\n" {
+	if code != cli.Failed || errs != "batchfleet: 2 of 4 were not redriven\n" {
 		t.Errorf("code %d: %s", code, errs)
 	}
 	lines := slices.Sorted(strings.Lines(out)) // in the order they failed in
@@ -160,7 +161,7 @@ func TestF13PromiseRedriveInterrupted(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != cli.Interrupted {
 		t.Errorf("exit code %d, %v; want 130", cmd.ProcessState.ExitCode(), err)
 	}
 	if s := f.deadStats(); s.Undelivered != 8 || s.Leased != 0 {
@@ -179,7 +180,7 @@ func TestF13PromiseRedisGoneInTheMiddleOfARedrive(t *testing.T) {
 	f.mend(ids...)
 	cmd := f.begun(5, "redrive", "--wait", "300ms", "--rate", "10")
 	f.redis.Kill()
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitUnavailable {
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != cli.Unavailable {
 		t.Errorf("exit code %d, %v; want 3", cmd.ProcessState.ExitCode(), err)
 	}
 	if s := f.deadStats(); s.Leased != 0 || s.Undelivered < 10 {
@@ -199,7 +200,7 @@ func TestF13PromisePublishFailsInTheMiddleOfARedrive(t *testing.T) {
 	f.mend(ids...)
 	f.emulator.Fail("Publish", 1, codes.PermissionDenied)
 	out, errs, code := f.dlq("redrive", "--rate", "100")
-	if code != exitUnavailable || out != "" || !strings.Contains(errs, "5 of 5 left") || !strings.Contains(errs, "its dead letter is kept") {
+	if code != cli.Unavailable || out != "" || !strings.Contains(errs, "5 of 5 left") || !strings.Contains(errs, "its dead letter is kept") {
 		t.Errorf("code %d, printed %q and %q", code, out, errs)
 	}
 	f.dead(5)
@@ -257,7 +258,7 @@ func TestF13RedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 	f.start(keepsDead)
 	out, errs, code := f.dlq("redrive", "--rate", "3", "--stop-after", "3")
 	n := strings.Count(out, "redriven")
-	if code != exitFailed || n < 5 || n > 12 || !strings.Contains(errs, fmt.Sprintf("stopped with %d of 20 left: ", 20-n)) {
+	if code != cli.Failed || n < 5 || n > 12 || !strings.Contains(errs, fmt.Sprintf("stopped with %d of 20 left: ", 20-n)) {
 		t.Errorf("code %d after %d jobs: %s", code, n, errs)
 	}
 	f.dead(18) // those that failed again lie there anew

@@ -1,13 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
-
 	"github.com/spf13/cobra"
-
-	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/worker"
 )
 
 func rootCommand() *cobra.Command {
@@ -25,21 +19,4 @@ func rootCommand() *cobra.Command {
 		pdfCommand(), doctorCommand(), healthcheckCommand(), versionCommand(),
 	)
 	return root
-}
-
-// coded gives an error of a command the exit code that says what kind it is.
-func coded(ctx context.Context, err error) error {
-	var has exitError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &has):
-		return err
-	case ctx.Err() != nil:
-		return exitError{exitInterrupted, errors.New("interrupted")}
-	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, worker.ErrRefused):
-		return exitError{exitUnavailable, err}
-	default:
-		return exitError{exitFailed, err}
-	}
 }

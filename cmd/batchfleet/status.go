@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 )
@@ -20,23 +21,23 @@ import (
 func withJob(do func(ctx context.Context, out io.Writer, st *status.Store, id jobs.ID) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		var env RedisEnv
-		if err := readEnv(&env); err != nil {
+		if err := cli.ReadEnv(&env); err != nil {
 			return err
 		}
 		id, err := jobs.ParseID(args[0])
 		if err != nil {
-			return exitError{exitUsage, err}
+			return cli.Exit(cli.Usage, err)
 		}
 		st, redis := env.openStatus(0)
 		defer redis.Close()
-		return coded(cmd.Context(), unknownJob(id, do(cmd.Context(), cmd.OutOrStdout(), st, id)))
+		return cli.Coded(cmd.Context(), unknownJob(id, do(cmd.Context(), cmd.OutOrStdout(), st, id)))
 	}
 }
 
 // unknownJob explains what it means that nothing is on record.
 func unknownJob(id jobs.ID, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return exitError{exitFailed, fmt.Errorf("nothing is known of job %s: jobs are forgotten %s after their last change", id, status.TTL)}
+		return cli.Exit(cli.Failed, fmt.Errorf("nothing is known of job %s: jobs are forgotten %s after their last change", id, status.TTL))
 	}
 	return err
 }
@@ -122,7 +123,7 @@ func watchCommand() *cobra.Command {
 				_, _ = fmt.Fprintf(out, "%s  %-10s %3d%%  %s\n", oneLine(e.UpdatedAt), oneLine(e.Status), e.Progress, oneLine(what))
 			})
 			if err == nil && last.State() != jobs.Succeeded {
-				err = exitError{code: exitFailed}
+				err = cli.Exit(cli.Failed, nil)
 			}
 			return err
 		}),
@@ -136,7 +137,7 @@ func cancelCommand() *cobra.Command {
 			state, err := st.Cancel(ctx, id)
 			switch {
 			case errors.Is(err, status.ErrEnded):
-				return exitError{exitFailed, fmt.Errorf("job %s has ended already: %s", id, state)}
+				return cli.Exit(cli.Failed, fmt.Errorf("job %s has ended already: %s", id, state))
 			case err != nil:
 				return err
 			case state == jobs.Running:
@@ -200,24 +201,24 @@ func listCommand() *cobra.Command {
 		Use: "list", Short: "List jobs, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var env RedisEnv
-			if err := readEnv(&env); err != nil {
+			if err := cli.ReadEnv(&env); err != nil {
 				return err
 			}
 			if limit < 1 || limit > status.MaxList {
-				return exitError{exitUsage, fmt.Errorf("--limit is %d: must be from 1 to %d", limit, status.MaxList)}
+				return cli.Exit(cli.Usage, fmt.Errorf("--limit is %d: must be from 1 to %d", limit, status.MaxList))
 			}
 			st, redis := env.openStatus(0)
 			defer redis.Close()
 			entries, next, err := st.List(cmd.Context(), limit, cursor)
 			if err != nil {
-				return coded(cmd.Context(), err)
+				return cli.Coded(cmd.Context(), err)
 			}
 			files := map[jobs.ID]string{}
 			for _, e := range entries {
 				files[e.ID] = e.Detail.Input
 			}
 			if err := printResults(cmd.OutOrStdout(), entries, files, asJSON); err != nil {
-				return coded(cmd.Context(), err)
+				return cli.Coded(cmd.Context(), err)
 			}
 			if next != "" {
 				fmt.Fprintf(cmd.ErrOrStderr(), "more: batchfleet list --cursor %s\n", next)

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
@@ -29,11 +30,11 @@ func submitCommand() *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			var env ClientEnv
-			if err := readEnv(&env); err != nil {
+			if err := cli.ReadEnv(&env); err != nil {
 				return err
 			}
 			if kind != "" && !worker.ValidKind(kind) {
-				return exitError{exitUsage, fmt.Errorf("--kind is %q: want lower-case letters, digits and -, such as pdf or mock", kind)}
+				return cli.Exit(cli.Usage, fmt.Errorf("--kind is %q: want lower-case letters, digits and -, such as pdf or mock", kind))
 			}
 			if err := checkFiles(files); err != nil {
 				return err
@@ -57,11 +58,11 @@ func submitCommand() *cobra.Command {
 				defer cancel()
 				err = waitFor(waiting, s.status, sent, out, asJSON)
 				if waiting.Err() != nil && ctx.Err() == nil {
-					return exitError{exitFailed, fmt.Errorf("gave up waiting after %s; the jobs go on", timeout)}
+					return cli.Exit(cli.Failed, fmt.Errorf("gave up waiting after %s; the jobs go on", timeout))
 				}
 				return err
 			}()
-			return coded(cmd.Context(), err)
+			return cli.Coded(cmd.Context(), err)
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all jobs have ended; exit code 1 unless all succeeded")
@@ -84,7 +85,7 @@ func checkFiles(files []string) error {
 		}
 	}
 	if wrong != nil {
-		return exitError{exitUsage, errors.Join(wrong...)}
+		return cli.Exit(cli.Usage, errors.Join(wrong...))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 )
@@ -113,7 +114,7 @@ func waitFor(ctx context.Context, st *status.Store, sent []submitted, out io.Wri
 		}
 	}
 	if failed > 0 {
-		return exitError{exitFailed, fmt.Errorf("%d of %d jobs did not succeed", failed, len(rows))}
+		return cli.Exit(cli.Failed, fmt.Errorf("%d of %d jobs did not succeed", failed, len(rows)))
 	}
 	return nil
 }

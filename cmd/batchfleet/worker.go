@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
-	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
 	"github.com/batchfleet/batchfleet/storage"
@@ -26,17 +24,17 @@ func workerCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var env WorkerEnv
-			if err := readEnv(&env); err != nil {
+			if err := cli.ReadEnv(&env); err != nil {
 				return err
 			}
-			log := newLog(os.Stderr, slog.LevelInfo)
+			log := cli.NewLog(os.Stderr, slog.LevelInfo)
 			ctx := cmd.Context()
 			w, closer, err := env.openWorker(ctx, log)
 			if err != nil {
-				return coded(ctx, err)
+				return cli.Coded(ctx, err)
 			}
 			defer closer.Close()
-			stopHTTP, err := env.serveHTTP(ctx, w)
+			stopHTTP, err := cli.ServeWorker(ctx, env.HTTPAddr, w)
 			if err != nil {
 				return err
 			}
@@ -45,7 +43,7 @@ func workerCommand() *cobra.Command {
 			err = w.Run(ctx)
 			log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)
 			if err != nil {
-				return exitError{exitUnavailable, err}
+				return cli.Exit(cli.Unavailable, err)
 			}
 			return nil
 		},
@@ -68,14 +66,14 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 			log.InfoContext(ctx, "swept unfinished files of killed workers", "files", n, "err", err)
 		}
 	}
-	if err := writable(e.WorkDir); err != nil {
-		return nil, nil, exitError{exitUsage, fmt.Errorf("WORK_DIR: %w", err)}
+	if err := cli.Writable(e.WorkDir); err != nil {
+		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("WORK_DIR: %w", err))
 	}
 	if n, err := processor.Sweep(e.WorkDir); err != nil || n > 0 {
 		log.InfoContext(ctx, "swept copies of inputs of killed workers", "files", n, "err", err)
 	}
 	status, redis := e.openStatus(e.Slots*2 + 4)
-	status.MaxCrashes, status.Worker = e.MaxCrashes, e.workerName()
+	status.MaxCrashes, status.Worker = e.MaxCrashes, cli.WorkerName(e.Name)
 	metrics := worker.NewMetrics(versionText())
 	source, queues, err := e.openSource(ctx, log, metrics)
 	if err != nil {
@@ -84,11 +82,11 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 	w := &worker.Worker{
 		Source: source, Status: status, Handlers: e.handlers(pdf, store, log), Log: log, Metrics: metrics,
 		Checks: map[string]func(context.Context) error{"redis": status.Check, "storage": store.Check},
-		Slots:  e.Slots, LeaseTTL: e.LeaseTTL.d(), ExtendEvery: e.ExtendEvery.d(), Drain: max(e.Drain.d(), 1), // 0 would mean the default
+		Slots:  e.Slots, LeaseTTL: e.LeaseTTL.D(), ExtendEvery: e.ExtendEvery.D(), Drain: max(e.Drain.D(), 1), // 0 would mean the default
 
-		JobTimeout: e.JobTimeout.d(), StallTimeout: e.StallTimeout.d(), SettleTimeout: e.SettleTimeout.d(),
-		StartTimeout: max(e.StartTimeout.d(), 1), ProgressInterval: e.ProgressInterval.d(),
-		IdleExit: e.IdleExit.d(), MaxRuntime: e.MaxRuntime.d(),
+		JobTimeout: e.JobTimeout.D(), StallTimeout: e.StallTimeout.D(), SettleTimeout: e.SettleTimeout.D(),
+		StartTimeout: max(e.StartTimeout.D(), 1), ProgressInterval: e.ProgressInterval.D(),
+		IdleExit: e.IdleExit.D(), MaxRuntime: e.MaxRuntime.D(),
 	}
 	closing := append(queues, redis)
 	if e.DeadTopic != "" {
@@ -136,52 +134,6 @@ func (e *PubSubEnv) openDeadLetters(ctx context.Context) (*worker.DeadLetterTopi
 		return nil, err
 	}
 	return worker.OpenDeadLetterTopic(ctx, topic, opts...)
-}
-
-// writable returns why no file can be made in dir, the system's place for
-// temporary files when empty.
-func writable(dir string) error {
-	f, err := os.CreateTemp(dir, "batchfleet-check-")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-// serveHTTP answers /healthz, /readyz and /metrics until the returned stop is
-// called; without an address it does nothing.
-func (e *WorkerEnv) serveHTTP(ctx context.Context, w *worker.Worker) (stop func(), err error) {
-	if e.HTTPAddr == "" {
-		return func() {}, nil
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.HTTPAddr)
-	if err != nil {
-		return nil, exitError{exitUsage, fmt.Errorf("HTTP_ADDR: %w", err)}
-	}
-	mux := httpd.Health(w.Ready)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(w.Metrics.Registry, promhttp.HandlerOpts{}))
-	// Health is answered while jobs drain, so not until ctx ends but until told.
-	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan error, 1)
-	go func() { done <- httpd.Serve(serving, l, mux) }()
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.Log.WarnContext(ctx, "http ended", "err", err)
-		}
-	}, nil
-}
-
-// workerName is what people see of who runs a job.
-func (e *WorkerEnv) workerName() string {
-	if e.Name != "" {
-		return e.Name
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "worker"
-	}
-	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
 // closers closes several things in order.

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/joho/godotenv"
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// The exit codes beside 0, as README.md lists them.
+const (
+	Failed      = 1 // a job failed, or a check found something wrong
+	Usage       = 2 // wrong arguments or configuration
+	Unavailable = 3 // a service could not be reached
+	Interrupted = 130
+)
+
+// ExitError carries an exit code.
+type ExitError struct {
+	Code int
+	Err  error // nil when all has been said
+}
+
+// Exit returns err, which may be nil, as an [ExitError].
+func Exit(code int, err error) error { return ExitError{Code: code, Err: err} }
+
+// Error returns the text of Err.
+func (e ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e ExitError) Unwrap() error { return e.Err }
+
+// Coded gives an error of a command the exit code that says what kind it is.
+func Coded(ctx context.Context, err error) error {
+	var has ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &has):
+		return err
+	case ctx.Err() != nil:
+		return Exit(Interrupted, errors.New("interrupted"))
+	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, worker.ErrRefused):
+		return Exit(Unavailable, err)
+	default:
+		return Exit(Failed, err)
+	}
+}
+
+// Run executes one command line and returns its exit code. The first SIGINT or
+// SIGTERM asks the command to end, the second ends the process. hint is what to
+// say of a service that cannot be reached; it may be empty.
+func Run(root *cobra.Command, args []string, hint string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	name := root.Name() + ":"
+	if err := godotenv.Load(); err != nil && !errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintln(os.Stderr, name, "read .env:", err)
+		return Usage
+	}
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	coded := ExitError{}
+	if !errors.As(err, &coded) {
+		coded = ExitError{Usage, err}
+	}
+	if coded.Err != nil {
+		fmt.Fprintln(os.Stderr, name, coded.Err)
+	}
+	if coded.Code == Unavailable && hint != "" {
+		fmt.Fprintln(os.Stderr, name, hint)
+	}
+	return coded.Code
+}
