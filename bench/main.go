@@ -29,6 +29,7 @@ type section struct {
 var sections = []section{
 	{"emulator", "the Pub/Sub emulator, driven over loopback by plain gRPC stubs", emulatorSection},
 	{"fleet", "a whole worker: emulator, real Redis, local disk, each a process of its own; mock jobs of zero pages", fleetSection},
+	{"gateway", "a gateway on a real Redis, each a process of its own, and what it is compared with", gatewaySection},
 	{"pdf", "the PDF reader against pdftotext and mutool, over the corpus of bench/corpus/gather.sh", pdfSection},
 }
 
@@ -38,6 +39,9 @@ var servers = map[string]func(ctx context.Context) error{
 	"serve-emulator":         serveEmulator,
 	"serve-emulator-on-disk": serveEmulatorOnDisk,
 	"serve-pstest":           servePstest,
+	"serve-bare-gateway":     serveBareGateway,
+	"work-asynq":             workAsynq,
+	"hang-asynq":             hangAsynq,
 	"read-pdf":               servePDF,
 }
 

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/gateway/queue"
+)
+
+// gatewaySection measures a gateway beside a bare handler that makes the same
+// two calls to the same Redis and checks nothing, and beside asynq, which works
+// on Redis directly.
+func gatewaySection(ctx context.Context, r *report) error {
+	dir, err := os.MkdirTemp("", "batchfleet-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	binary, err := build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context, *report, *gatewayRig) error{gatewayRate, gatewayBacklog, gatewayMemory, gatewayRecovery} {
+		rig, err := startGatewayRig(ctx, binary, dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(step(ctx, r, rig), rig.stop()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gatewayRig is a Redis with a worker registered in it.
+type gatewayRig struct {
+	binary, dir, redisPort string
+	redisProc              *process
+	rdb                    *redis.Client
+	queue                  *queue.Queue
+	token                  string
+	filled                 int // jobs that were ever queued
+}
+
+func startGatewayRig(ctx context.Context, binary, dir string) (*gatewayRig, error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := &gatewayRig{binary: binary, dir: dir, redisPort: port}
+	g.redisProc, err = spawn(exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir), 1)
+	if err != nil {
+		return nil, err
+	}
+	g.rdb = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, DisableIdentity: true})
+	for g.rdb.Ping(ctx).Err() != nil && ctx.Err() == nil {
+		pause(5 * time.Millisecond)
+	}
+	g.queue = queue.New(g.rdb, queue.DefaultRules)
+	enroll, _, err := g.queue.Enroll(ctx, "bench", time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	worker, err := g.queue.Register(ctx, queue.Registration{EnrollToken: enroll})
+	g.token = worker.Token
+	return g, err
+}
+
+func (g *gatewayRig) stop() error {
+	_ = g.rdb.Close()
+	_ = g.redisProc.cmd.Process.Signal(syscall.SIGKILL)
+	_ = g.redisProc.cmd.Wait() // it was killed
+	return nil
+}
+
+// env is what a process needs to find the rig's Redis.
+func (g *gatewayRig) env(more ...string) []string {
+	return append([]string{"REDIS_HOST=127.0.0.1", "REDIS_PORT=" + g.redisPort, "LOG_LEVEL=ERROR", "TMPDIR=" + g.dir, "PATH=" + os.Getenv("PATH")}, more...)
+}
+
+// gateway starts the real thing and returns its address.
+func (g *gatewayRig) gateway(ctx context.Context, env ...string) (p *process, url string, err error) {
+	cmd := exec.CommandContext(ctx, g.binary, "gateway", "--addr", "127.0.0.1:0")
+	cmd.Env, cmd.Dir = g.env(env...), g.dir
+	if p, err = spawn(cmd, 1); err != nil {
+		return nil, "", err
+	}
+	return p, p.lines[0][strings.LastIndexByte(p.lines[0], ' ')+1:], nil
+}
+
+// bare starts the bare handler.
+func (g *gatewayRig) bare(ctx context.Context) (p *process, url string, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, "", err
+	}
+	cmd := exec.CommandContext(ctx, self, "serve-bare-gateway")
+	cmd.Env = g.env()
+	if p, err = spawn(cmd, 1); err != nil {
+		return nil, "", err
+	}
+	return p, p.lines[0], nil
+}
+
+// benchPayload is what a job asks for: H2, as submitters write it.
+const benchPayload = `{"structure":{"cell_angstrom":6.5,"atoms":[{"element":"H","position_angstrom":[0,0,0]},{"element":"H","position_angstrom":[0,0,0.7519]}]},"relax":true,"delta_angstrom":0.01}`
+
+// fill queues n jobs as the gateway does, many a round trip.
+func (g *gatewayRig) fill(ctx context.Context, n int) error {
+	ttl := g.queue.ResultTTL
+	for n > 0 {
+		batch := min(n, 2000)
+		pipe := g.rdb.Pipeline()
+		at := time.Now().UTC().Format(time.RFC3339Nano)
+		for range batch {
+			g.filled++
+			id := fmt.Sprintf("01KABCDEFGHJKMNPQR%08d", g.filled) // as long as a ULID
+			pipe.Set(ctx, "zpe:payload:"+id, benchPayload, ttl)
+			pipe.HSet(ctx, "zpe:status:"+id, "status", "queued", "detail", "", "updated_at", at, "created_at", at)
+			pipe.PExpire(ctx, "zpe:status:"+id, ttl)
+			pipe.LPush(ctx, "zpe:queue", id)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+		n -= batch
+	}
+	return nil
+}
+
+// gatewayRate compares the gateway with the bare handler and asynq, in turns.
+func gatewayRate(ctx context.Context, r *report, g *gatewayRig) error {
+	real, realURL, err := g.gateway(ctx)
+	if err != nil {
+		return err
+	}
+	bare, bareURL, err := g.bare(ctx)
+	if err != nil {
+		return err
+	}
+	const n, turns = 8000, 7
+	rates, costs := map[string][]float64{}, map[string][]float64{}
+	var ratios, toAsynq []float64
+	for range turns {
+		for _, one := range []struct {
+			name, url string
+			p         *process
+		}{{"bare", bareURL, bare}, {"gateway", realURL, real}} {
+			if err := g.fill(ctx, n); err != nil {
+				return err
+			}
+			before, err := one.p.cpu()
+			if err != nil {
+				return err
+			}
+			rate, err := runAgents(ctx, one.url, g.token, n)
+			if err != nil {
+				return err
+			}
+			after, err := one.p.cpu()
+			if err != nil {
+				return err
+			}
+			rates[one.name] = append(rates[one.name], rate)
+			costs[one.name] = append(costs[one.name], (after-before).Seconds()/n*1e6)
+		}
+		direct, err := asynqRate(ctx, g, n)
+		if err != nil {
+			return err
+		}
+		rates["asynq"] = append(rates["asynq"], direct)
+		last := len(rates["gateway"]) - 1
+		ratios = append(ratios, rates["gateway"][last]/rates["bare"][last])
+		toAsynq = append(toAsynq, rates["gateway"][last]/direct)
+	}
+	r.add("lease + result over HTTP, 8 agents", median(rates["gateway"]), "jobs/s", bar{})
+	r.add("a bare handler with the same two scripts", median(rates["bare"]), "jobs/s", bar{})
+	r.add("asynq, no-op tasks, concurrency 8, on Redis directly", median(rates["asynq"]), "jobs/s", bar{})
+	r.add("gateway / bare handler", median(ratios), "", atLeast(0.9))
+	r.add("gateway / asynq", median(toAsynq), "", bar{})
+	r.add("processor time of the gateway", median(costs["gateway"]), "µs/job", bar{})
+	r.add("processor time of the bare handler", median(costs["bare"]), "µs/job", bar{})
+	for _, name := range []string{"VmRSS"} {
+		memory, err := real.memory(name)
+		if err != nil {
+			return err
+		}
+		r.add("memory of the gateway", memory/1e6, "MB", bar{})
+	}
+	if err := gatewayTrips(ctx, r, g, realURL); err != nil {
+		return err
+	}
+	return errors.Join(real.stop(), bare.stop())
+}
+
+// gatewayTrips counts what the gateway sends to Redis for each job.
+func gatewayTrips(ctx context.Context, r *report, g *gatewayRig, url string) error {
+	const n = 2000
+	if err := g.fill(ctx, n); err != nil {
+		return err
+	}
+	before, err := g.info(ctx, "stats", "total_reads_processed")
+	if err != nil {
+		return err
+	}
+	if _, err := runAgents(ctx, url, g.token, n); err != nil {
+		return err
+	}
+	after, err := g.info(ctx, "stats", "total_reads_processed")
+	if err != nil {
+		return err
+	}
+	r.add("round trips to Redis, lease and result", (after-before)/n, "/job", atMost(2.05)) // and those of the watcher and this count
+	return nil
+}
+
+// info returns a number of INFO.
+func (g *gatewayRig) info(ctx context.Context, section, field string) (float64, error) {
+	text, err := g.rdb.Info(ctx, section).Result()
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
+			var n float64
+			_, err := fmt.Sscan(value, &n)
+			return n, err
+		}
+	}
+	return 0, fmt.Errorf("redis tells no %s", field)
+}
+
+// gatewayBacklog measures whether the rate depends on how much is queued.
+func gatewayBacklog(ctx context.Context, r *report, g *gatewayRig) error {
+	p, url, err := g.gateway(ctx)
+	if err != nil {
+		return err
+	}
+	const few, many, n, turns = 10_000, 1_000_000, 4000, 5
+	measure := func(queued int) (float64, error) {
+		var rates []float64
+		for range turns {
+			have, err := g.rdb.LLen(ctx, "zpe:queue").Result()
+			if err != nil {
+				return 0, err
+			}
+			if err := g.fill(ctx, queued-int(have)); err != nil {
+				return 0, err
+			}
+			rate, err := runAgents(ctx, url, g.token, n)
+			if err != nil {
+				return 0, err
+			}
+			rates = append(rates, rate)
+		}
+		return median(rates), nil
+	}
+	// Before and after, so that a machine that slows down is not taken for a slope.
+	first, err := measure(few)
+	if err != nil {
+		return err
+	}
+	deep, err := measure(many)
+	if err != nil {
+		return err
+	}
+	if err := g.rdb.LTrim(ctx, "zpe:queue", -few, -1).Err(); err != nil {
+		return err
+	}
+	last, err := measure(few)
+	if err != nil {
+		return err
+	}
+	r.add("with 10 000 queued", (first+last)/2, "jobs/s", bar{})
+	r.add("with 1 000 000 queued", deep, "jobs/s", bar{})
+	r.add("1 000 000 / 10 000 queued", deep/((first+last)/2), "", atLeast(0.9))
+	return p.stop()
+}
+
+// gatewayMemory measures what a queued job takes in Redis.
+func gatewayMemory(ctx context.Context, r *report, g *gatewayRig) error {
+	const n = 100_000
+	before, err := g.info(ctx, "memory", "used_memory")
+	if err != nil {
+		return err
+	}
+	if err := g.fill(ctx, n); err != nil {
+		return err
+	}
+	after, err := g.info(ctx, "memory", "used_memory")
+	if err != nil {
+		return err
+	}
+	r.add("Redis, per queued job beside its payload", (after-before)/n-float64(len(benchPayload)), "B", atMost(700))
+	return nil
+}
