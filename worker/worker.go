@@ -101,6 +101,10 @@ type Worker struct {
 	IdleExit   time.Duration
 	MaxRuntime time.Duration // more than JobTimeout and RuntimeMargin
 
+	// Hurry, when closed, ends the drain time of a worker that is stopping. Nil
+	// for a worker that nobody hurries.
+	Hurry <-chan struct{}
+
 	held *held
 	gate *gate
 	idle *idle
@@ -193,7 +197,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	overdue := time.AfterFunc(drain, func() {
 		abort(fmt.Errorf("%w: drain time of %s is over", jobs.ErrDrained, drain))
 	})
-	<-done
+	select {
+	case <-done:
+	case <-w.Hurry:
+		abort(fmt.Errorf("%w: it was told to hurry", jobs.ErrDrained))
+		<-done
+	}
 	overdue.Stop()
 	abort(nil) // the extender goes last: draining jobs still need their leases
 	stop(nil)
