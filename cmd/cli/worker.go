@@ -29,7 +29,7 @@ func ServeWorker(ctx context.Context, addr string, w *worker.Worker) (stop func(
 	// Health is answered while jobs drain, so not until ctx ends but until told.
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	go func() { done <- httpd.Serve(serving, l, mux) }()
+	go func() { done <- (&httpd.Server{Handler: mux, Log: w.Log}).Serve(serving, l) }()
 	return func() {
 		cancel()
 		if err := <-done; err != nil {

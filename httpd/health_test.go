@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -40,12 +41,13 @@ func TestF64HealthAndReadiness(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
-		served <- httpd.Serve(ctx, l, httpd.Health(func() error {
+		health := httpd.Health(func() error {
 			if down.Load() {
 				return errors.New("redis: connection refused")
 			}
 			return nil
-		}))
+		})
+		served <- (&httpd.Server{Handler: health, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, l)
 	}()
 	url := "http://" + l.Addr().String()
 	if code, body := get(t, url+"/readyz"); code != 200 || body != "ready" {

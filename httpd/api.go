@@ -1,0 +1,182 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"time"
+)
+
+// errInternal is what a caller learns of a panic.
+var errInternal = errors.New("internal error")
+
+// Handler answers a request, or returns an error and leaves the answer to
+// [API.WriteError]. An error after the answer has begun cuts the connection, so
+// that the caller does not take a part for the whole.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// API routes requests to handlers and is an [http.Handler] itself. Log and
+// WriteError are required. It may serve many requests at once, but all calls
+// of Handle come before the first.
+//
+// Every answer has an X-Request-Id, Cache-Control: no-store and
+// X-Content-Type-Options: nosniff; a handler may set the first two anew. A
+// writer handed to a handler has its optional methods (flush, deadlines) behind
+// [http.ResponseController].
+type API struct {
+	// Log gets one line for each answer of 500 and more, and nothing else.
+	Log *slog.Logger
+	// WriteError writes status and body of an answer that reports err, which
+	// always has a [StatusError] in it; its header is set already. The status is
+	// 400 for a [BodyError], 413 for an [http.MaxBytesError], and 500 for errors
+	// unknown here. WriteError may know better: it is the place where an API's
+	// own errors get their status. What is left with 500 must not be shown to
+	// the caller.
+	WriteError func(w http.ResponseWriter, r *http.Request, status int, err error)
+	// Admit, when set, judges each request before it is routed; see
+	// [SecureOnly].
+	Admit func(r *http.Request) error
+
+	mux http.ServeMux
+}
+
+// Handle registers h for a pattern of [http.ServeMux], and panics like it.
+// HEAD comes with GET, and OPTIONS is answered with Allow where no pattern
+// names it.
+func (a *API) Handle(pattern string, h Handler) { a.mux.Handle(pattern, route{a, h}) }
+
+// ServeHTTP routes the request. Nothing is redirected: a path that is not the
+// route's own spelling is an unknown route.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := requestID(r)
+	r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
+	w.Header().Set("X-Request-Id", id)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if a.Admit != nil {
+		if err := a.Admit(r); err != nil {
+			a.run(w, r, func(http.ResponseWriter, *http.Request) error { return err })
+			return
+		}
+	}
+	if h := a.misrouted(r); h != nil {
+		a.run(w, r, h)
+		return
+	}
+	a.mux.ServeHTTP(w, r) // which sets the path values and calls a route
+}
+
+// route is a registered handler; its type tells it from those that
+// [http.ServeMux] makes up.
+type route struct {
+	api *API
+	h   Handler
+}
+
+func (rt route) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.api.run(w, r, rt.h) }
+
+// run calls h and is the only place that turns errors into answers and logs
+// them.
+func (a *API) run(w http.ResponseWriter, r *http.Request, h Handler) {
+	began, before := time.Now(), maps.Clone(w.Header())
+	ans := &answer{ResponseWriter: w}
+	err := call(h, ans, r)
+	if err != nil && ans.status == 0 {
+		// What h has set is about the answer that is not given.
+		clear(w.Header())
+		maps.Copy(w.Header(), before)
+		a.writeError(ans, r, err)
+		a.log(r, ans.status, began, err)
+		return
+	}
+	if err != nil {
+		a.log(r, http.StatusInternalServerError, began, fmt.Errorf("after the answer had begun: %w", err))
+		panic(http.ErrAbortHandler)
+	}
+	a.log(r, ans.status, began, nil)
+}
+
+func (a *API) writeError(ans *answer, r *http.Request, err error) {
+	if _, ok := errors.AsType[*panicError](err); ok {
+		err = errInternal
+	}
+	status := known(r, err)
+	maps.Copy(ans.Header(), status.Header)
+	if _, ok := errors.AsType[*StatusError](err); !ok {
+		err = status
+	}
+	a.WriteError(ans, r, status.Status, err)
+	if ans.status == 0 { // net/http would say 200
+		ans.WriteHeader(status.Status)
+	}
+}
+
+func (a *API) log(r *http.Request, status int, began time.Time, err error) {
+	if status < http.StatusInternalServerError {
+		return
+	}
+	level := slog.LevelError
+	if status == http.StatusServiceUnavailable { // the caller comes again
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", RequestID(r.Context())),
+		slog.String("method", r.Method), slog.String("route", r.Pattern),
+		slog.Int("status", status), slog.Duration("took", time.Since(began)),
+	}
+	if err != nil {
+		attrs = append(attrs, slog.Any("err", err))
+	}
+	if p, ok := errors.AsType[*panicError](err); ok {
+		attrs = append(attrs, slog.String("stack", string(p.stack)))
+	}
+	a.Log.LogAttrs(r.Context(), level, "request failed", attrs...)
+}
+
+// panicError is a panic of a handler.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprint("panic: ", e.value) }
+
+func call(h Handler, w http.ResponseWriter, r *http.Request) (err error) {
+	defer func() {
+		switch v := recover(); v {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(v)
+		default:
+			err = &panicError{v, debug.Stack()}
+		}
+	}()
+	return h(w, r)
+}
+
+// answer remembers the status that went out; 0 means that nothing has.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && status >= 200 { // 1xx only announces an answer
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -1,0 +1,66 @@
+package httpd
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{1,512}$`)
+
+// TokenError says why a request has no bearer token. It is one of a few words,
+// good for the label of a metric, and its text never holds the token:
+// "missing", "several" Authorization headers, another "scheme", an "empty"
+// token, a "malformed" one.
+type TokenError string
+
+func (e TokenError) Error() string {
+	switch e {
+	case "missing":
+		return "Missing header: Authorization: Bearer <token>"
+	case "several":
+		return "More than one Authorization header"
+	case "scheme":
+		return "Authorization must be of the scheme Bearer"
+	case "empty":
+		return "Empty bearer token"
+	default:
+		return "Malformed bearer token"
+	}
+}
+
+// Bearer returns the token of the request's one Authorization header. The error
+// is a [StatusError] of 401 with WWW-Authenticate, around a [TokenError].
+func Bearer(r *http.Request) (string, error) {
+	headers := r.Header.Values("Authorization")
+	switch {
+	case len(headers) == 0:
+		return "", unauthorized("missing")
+	case len(headers) > 1:
+		return "", unauthorized("several")
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	token = strings.Trim(token, " ")
+	switch {
+	case !strings.EqualFold(scheme, "Bearer"):
+		return "", unauthorized("scheme")
+	case token == "":
+		return "", unauthorized("empty")
+	case !tokenPattern.MatchString(token):
+		return "", unauthorized("malformed")
+	}
+	return token, nil
+}
+
+func unauthorized(why TokenError) error {
+	return &StatusError{http.StatusUnauthorized, http.Header{"Www-Authenticate": {"Bearer"}}, why}
+}
+
+// SameToken reports whether two secrets are equal. Its time tells nothing of
+// where they differ or how long they are.
+func SameToken(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}

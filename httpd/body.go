@@ -1,0 +1,183 @@
+package httpd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"reflect"
+	"strings"
+)
+
+// presize bounds what is set aside for a body because its length was announced.
+const presize = 64 << 10
+
+// BodyOptions loosen [ReadJSON].
+type BodyOptions struct {
+	AllowEmpty    bool // no body at all leaves dst as it is
+	IgnoreUnknown bool // fields that dst does not have are skipped
+}
+
+// BodyError is a body that cannot be used, and the caller's to mend. Field is
+// the path of the field at fault (meta.tags[2].name), empty when it is the body
+// as a whole. Its text is made to be shown.
+type BodyError struct {
+	Field, Problem string
+}
+
+// missing is the Problem of a required field that is not there, or null.
+const missing = "missing"
+
+// Error returns "Missing required field: NAME" or a sentence that names the
+// field and what is wrong with it.
+func (e *BodyError) Error() string {
+	switch {
+	case e.Problem == missing:
+		return "Missing required field: " + e.Field
+	case e.Field == "":
+		return "Invalid body: " + e.Problem
+	default:
+		return "Invalid field " + e.Field + ": " + e.Problem
+	}
+}
+
+// ReadJSON reads the request's body, one JSON value of at most limit bytes,
+// into dst, a pointer as for [json.Unmarshal]. It is stricter than that: UTF-8
+// only, no key twice in an object, at most 64 levels, field names by case, no
+// fields that dst does not have, and a struct field with the tag
+// required:"true" must be there and not be null. An optional field that is null
+// counts as left out. What a [json.RawMessage] holds is checked in the same
+// way but for names, and kept as it came.
+//
+// The error is a [BodyError], an [http.MaxBytesError] when the body is too
+// large, or a [StatusError] when it is not JSON by its header (415) or does not
+// arrive in time (408). After an error dst may be filled in part.
+func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, dst any, o BodyOptions) error {
+	raw, err := readBody(w, r, limit)
+	if err != nil {
+		return err
+	}
+	if len(raw) > 0 {
+		return parse(raw, dst, o)
+	}
+	if o.AllowEmpty {
+		return nil
+	}
+	return &BodyError{Problem: "it is empty; send JSON"}
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil // an empty body is of no type
+	}
+	types := r.Header.Values("Content-Type")
+	if (len(types) > 0 || r.ContentLength > 0) && !isJSON(types) {
+		return nil, unsupported("Accept", "application/json", "Content-Type must be application/json")
+	}
+	for _, v := range r.Header.Values("Content-Encoding") {
+		if !strings.EqualFold(v, "identity") {
+			return nil, unsupported("Accept-Encoding", "identity", "Content-Encoding is not supported; send the body as it is")
+		}
+	}
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit} // before 100 Continue invites it
+	}
+	var raw bytes.Buffer
+	raw.Grow(int(min(max(r.ContentLength, 0), presize)) + bytes.MinRead)
+	if _, err := raw.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
+		return nil, readError(err)
+	}
+	bodyRead(w)
+	if raw.Len() > 0 && len(types) == 0 {
+		return nil, unsupported("Accept", "application/json", "Content-Type must be application/json")
+	}
+	return raw.Bytes(), nil
+}
+
+func isJSON(types []string) bool {
+	if len(types) != 1 {
+		return false
+	}
+	if types[0] == "application/json" {
+		return true
+	}
+	kind, params, err := mime.ParseMediaType(types[0])
+	if err != nil || kind != "application/json" {
+		return false
+	}
+	charset, has := params["charset"]
+	return len(params) == 0 || len(params) == 1 && has && strings.EqualFold(charset, "utf-8")
+}
+
+func unsupported(header, value, text string) error {
+	return &StatusError{http.StatusUnsupportedMediaType, http.Header{header: {value}}, errors.New(text)}
+}
+
+// readError says what a body that broke off amounts to. The connection cannot
+// be used for another request.
+func readError(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return closing(http.StatusRequestTimeout, errors.New("the body did not arrive in time"))
+	}
+	problem := "it is not framed as HTTP asks"
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		problem = "it ended before its announced length"
+	}
+	return closing(http.StatusBadRequest, &BodyError{Problem: problem})
+}
+
+// parse decodes raw into dst, changing raw.
+func parse(raw []byte, dst any, o BodyOptions) error {
+	s := scanner{data: raw, ignoreUnknown: o.IgnoreUnknown}
+	if err := s.document(shapeOf(reflect.TypeOf(dst))); err != nil {
+		return err
+	}
+	s.blank()
+	err := json.Unmarshal(raw, dst)
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return &BodyError{Field: e.Field, Problem: fmt.Sprintf("want %s, got %s", wanted(e.Type), clip(e.Value))}
+	}
+	if _, ok := errors.AsType[*json.InvalidUnmarshalError](err); ok {
+		return err // a mistake of ours, not of the caller's
+	}
+	return &BodyError{Problem: clip(err.Error())}
+}
+
+// wanted names a Go type in the words of JSON.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return fmt.Sprintf("a whole number of %d bits", t.Bits())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return fmt.Sprintf("a whole number of %d bits, not negative", t.Bits())
+	case reflect.Float32, reflect.Float64:
+		return "a number in the range of a double"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	default:
+		return "an object"
+	}
+}
+
+// clip bounds what of a caller's own text goes back to it.
+func clip(s string) string {
+	const most = 64
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

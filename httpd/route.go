@@ -1,0 +1,80 @@
+package httpd
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+var (
+	errNoRoute  = errors.New("no such route")
+	errNoMethod = errors.New("method not allowed")
+	errPath     = errors.New("no such route: a path has no empty, . or .. segments and no encoded slash, backslash or control character")
+)
+
+// misrouted returns the handler of a request that is not for a route, and nil
+// for one that is. It speaks for [http.ServeMux], whose own answers are text
+// and HTML.
+func (a *API) misrouted(r *http.Request) Handler {
+	if !plainPath(r.URL) {
+		return fail(&StatusError{Status: http.StatusNotFound, Err: errPath})
+	}
+	h, _ := a.mux.Handler(r)
+	if _, ok := h.(route); ok {
+		return nil
+	}
+	verdict := &verdict{header: http.Header{}}
+	h.ServeHTTP(verdict, r)
+	if verdict.status != http.StatusMethodNotAllowed { // 404, or a redirect
+		return fail(&StatusError{Status: http.StatusNotFound, Err: errNoRoute})
+	}
+	allow := verdict.header.Get("Allow")
+	if !strings.Contains(allow, http.MethodOptions) {
+		allow += ", " + http.MethodOptions
+	}
+	if r.Method == http.MethodOptions {
+		return func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Allow", allow)
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+	}
+	return fail(&StatusError{http.StatusMethodNotAllowed, http.Header{"Allow": {allow}}, errNoMethod})
+}
+
+func fail(err error) Handler {
+	return func(http.ResponseWriter, *http.Request) error { return err }
+}
+
+// plainPath reports whether every segment of the path stands for itself.
+// [http.ServeMux] matches segments first and decodes them then, so a handler
+// would get the value "../x" for "..%2Fx" and might take it for a name.
+func plainPath(u *url.URL) bool {
+	if u.Path == "" || u.Path[0] != '/' || !utf8.ValidString(u.Path) ||
+		strings.ContainsFunc(u.Path, unicode.IsControl) || strings.Contains(u.Path, `\`) {
+		return false
+	}
+	if u.RawPath != "" && strings.Count(u.RawPath, "/") != strings.Count(u.Path, "/") {
+		return false // one was encoded
+	}
+	segments := strings.Split(u.Path[1:], "/")
+	for i, s := range segments {
+		if s == "." || s == ".." || s == "" && i < len(segments)-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// verdict is a writer that keeps status and header and drops the body.
+type verdict struct {
+	header http.Header
+	status int
+}
+
+func (v *verdict) Header() http.Header         { return v.header }
+func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
+func (v *verdict) WriteHeader(status int)      { v.status = status }

@@ -1,0 +1,57 @@
+package httpd
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+var errInsecure = errors.New("HTTPS only: plain HTTP is for loopback and trusted proxies that say X-Forwarded-Proto: https")
+
+// SecureOnly returns an [API.Admit] that refuses with 403 what may have
+// travelled in the clear. A request is secure when it came by TLS, from a peer
+// on loopback, or from a trusted proxy that says X-Forwarded-Proto: https. A
+// proxy on loopback that says anything else is believed, too; the word of other
+// peers counts for nothing.
+func SecureOnly(trusted []netip.Prefix) func(*http.Request) error {
+	return func(r *http.Request) error {
+		if r.TLS != nil {
+			return nil
+		}
+		said, https := forwardedProto(r.Header)
+		peer, err := netip.ParseAddrPort(r.RemoteAddr)
+		addr := peer.Addr().Unmap().WithZone("")
+		switch {
+		case err != nil: // no IP address: not a peer we can judge
+		case addr.IsLoopback() && (!said || https):
+			return nil
+		case https && contains(trusted, addr):
+			return nil
+		}
+		return closing(http.StatusForbidden, errInsecure)
+	}
+}
+
+// forwardedProto reports whether there is an X-Forwarded-Proto, and whether
+// every hop in it says https: proxies append, so a client can write the first.
+func forwardedProto(h http.Header) (said, https bool) {
+	values := h.Values("X-Forwarded-Proto")
+	for _, v := range values {
+		for hop := range strings.SplitSeq(v, ",") {
+			if !strings.EqualFold(strings.TrimSpace(hop), "https") {
+				return true, false
+			}
+		}
+	}
+	return len(values) > 0, len(values) > 0
+}
+
+func contains(prefixes []netip.Prefix, a netip.Addr) bool {
+	for _, p := range prefixes {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,142 @@
+package httpd
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// lastWords is how long handlers have, once their context has ended, to say so
+// before their connections are closed under them.
+const lastWords = time.Second
+
+// errStopped is the cause of a request's context that ended because the server
+// stopped, not because the client went away.
+var errStopped = errors.New("the server is stopping")
+
+// Server serves Handler on a listener. Log and Handler are required; a zero
+// number stands for the default named beside it.
+type Server struct {
+	Handler http.Handler
+	Log     *slog.Logger
+
+	// ReadTimeout bounds the arrival of a request with its body: 1 min. A
+	// handler that reads for longer moves its own deadline with
+	// [http.ResponseController].
+	ReadTimeout time.Duration
+	// WriteTimeout bounds a request from the end of its header to the last byte
+	// of its answer: 2 min. It must be longer than the longest poll; a handler
+	// that sends a large file moves its own deadline as it goes.
+	WriteTimeout time.Duration
+	// Grace is how long requests in hand may take once the server stops: 8 s,
+	// which is less than the 10 s Docker and Cloud Run give a process to end.
+	Grace time.Duration
+	// MaxConns bounds the open connections, idle ones included: 4096. More wait
+	// in the system's queue until one closes.
+	MaxConns int
+
+	// CertFile and KeyFile hold a certificate chain and its key in PEM; with
+	// them the server speaks TLS 1.2 or later. They are read again when either
+	// file has changed, at most every 10 s; while the new ones cannot be used
+	// the old ones stay.
+	CertFile, KeyFile string
+}
+
+// Serve answers requests on l until ctx ends, then lets those in hand finish
+// and returns nil. It closes l, and returns an error at once when the listener
+// fails or the certificate cannot be used.
+//
+// A request's context does not end with ctx, so that work in hand is finished;
+// [Stopping] tells a handler that only waits. It ends with Grace, and the
+// connection is closed a second later.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	srv := &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       cmp.Or(s.ReadTimeout, time.Minute),
+		WriteTimeout:      cmp.Or(s.WriteTimeout, 2*time.Minute),
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(base, stoppingKey{}, ctx.Done())
+		},
+		// OPTIONS * is answered by net/http otherwise, past the API.
+		DisableGeneralOptionsHandler: true,
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() { stopped <- s.shutdown(srv, cut) })
+	err := s.listen(srv, netutil.LimitListener(l, cmp.Or(s.MaxConns, 4096)))
+	if stop() {
+		return errors.Join(fmt.Errorf("serve http on %s: %w", l.Addr(), err), srv.Close())
+	}
+	if err := <-stopped; err != nil {
+		return fmt.Errorf("stop http on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+func (s *Server) listen(srv *http.Server, l net.Listener) error {
+	if s.CertFile == "" && s.KeyFile == "" {
+		return srv.Serve(l)
+	}
+	files := &certFiles{cert: s.CertFile, key: s.KeyFile, log: s.Log}
+	if err := files.load(); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	srv.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get}
+	return srv.ServeTLS(l, "", "")
+}
+
+func (s *Server) shutdown(srv *http.Server, cut context.CancelCauseFunc) error {
+	grace, cancel := context.WithTimeout(context.Background(), cmp.Or(s.Grace, 8*time.Second))
+	defer cancel()
+	err := srv.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		cut(errStopped)
+		last, cancel := context.WithTimeout(context.Background(), lastWords)
+		defer cancel()
+		err = srv.Shutdown(last)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = srv.Close()
+	}
+	return err
+}
+
+// serve hands a request on. net/http ends the context of a request whose body
+// has been read when the time to read it is over, so a download of more than
+// ReadTimeout would be cut: without a body there is nothing to wait for.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Body == http.NoBody {
+		bodyRead(w)
+	}
+	s.Handler.ServeHTTP(w, r)
+}
+
+// bodyRead lifts the read deadline of a request that has arrived whole.
+func bodyRead(w http.ResponseWriter) {
+	// A writer without deadlines, as in tests, has none to lift.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+}
+
+type stoppingKey struct{}
+
+// Stopping returns a channel that closes when the server of a request's context
+// begins to stop. A handler that waits for news selects on it and answers with
+// what it has; the context itself lasts for [Server.Grace] more. Elsewhere the
+// channel is nil, which never closes.
+func Stopping(ctx context.Context) <-chan struct{} {
+	c, _ := ctx.Value(stoppingKey{}).(<-chan struct{})
+	return c
+}

@@ -1,0 +1,45 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// StatusError is an error that knows its HTTP status. Header, which may be nil,
+// is sent with it; Err says what happened and may be shown to the caller.
+type StatusError struct {
+	Status int
+	Header http.Header
+	Err    error
+}
+
+// Error returns the text of Err.
+func (e *StatusError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *StatusError) Unwrap() error { return e.Err }
+
+func closing(status int, err error) *StatusError {
+	return &StatusError{status, http.Header{"Connection": {"close"}}, err}
+}
+
+// known returns err as the [StatusError] it amounts to; errors of unknown kind
+// are 500, with their own text.
+func known(r *http.Request, err error) *StatusError {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return status
+	}
+	if body, ok := errors.AsType[*BodyError](err); ok {
+		return &StatusError{Status: http.StatusBadRequest, Err: body}
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		// Closed, or the rest of the body would be read to reach the next request.
+		return closing(http.StatusRequestEntityTooLarge, fmt.Errorf("Body larger than %d bytes", tooLarge.Limit)) //nolint:revive,staticcheck // shown to callers as it is
+	}
+	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(r.Context()), errStopped) {
+		return closing(http.StatusServiceUnavailable, errStopped)
+	}
+	return &StatusError{Status: http.StatusInternalServerError, Err: err}
+}

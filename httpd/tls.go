@@ -1,0 +1,66 @@
+package httpd
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// certCheck is how often a handshake looks whether the files have changed.
+const certCheck = 10 * time.Second
+
+// certFiles is a certificate and its key, read again when the files change.
+type certFiles struct {
+	cert, key string
+	log       *slog.Logger
+
+	mu      sync.Mutex
+	current *tls.Certificate
+	version string    // the files' times and sizes when they were last read
+	checked time.Time // when version was last compared
+}
+
+// load reads the files; the first call makes a mistake in them the caller's.
+func (c *certFiles) load() error {
+	version, err := c.stat()
+	if err != nil {
+		return fmt.Errorf("read TLS certificate: %w", err)
+	}
+	c.version, c.checked = version, time.Now() // not tried again before it changes again
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		return fmt.Errorf("read TLS certificate %s with key %s: %w", c.cert, c.key, err)
+	}
+	c.current = &pair
+	return nil
+}
+
+func (c *certFiles) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.checked) < certCheck {
+		return c.current, nil
+	}
+	c.checked = time.Now()
+	version, err := c.stat()
+	if err == nil && version != c.version {
+		err = c.load()
+	}
+	if err != nil {
+		c.log.WarnContext(hello.Context(), "cannot read the new TLS certificate; the old one stays", "err", err)
+	}
+	return c.current, nil
+}
+
+func (c *certFiles) stat() (string, error) {
+	cert, err1 := os.Stat(c.cert)
+	key, err2 := os.Stat(c.key)
+	if err := errors.Join(err1, err2); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(cert.ModTime().UnixNano(), cert.Size(), key.ModTime().UnixNano(), key.Size()), nil
+}
