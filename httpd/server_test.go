@@ -1,0 +1,287 @@
+package httpd_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// pipes is a listener whose connections live in memory, so that their deadlines
+// keep the time of a synctest bubble.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	select {
+	case <-p.done:
+	default:
+		close(p.done)
+	}
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
+
+// bubble is a server in a synctest bubble.
+type bubble struct {
+	t     *testing.T
+	pipes *pipes
+	stop  func()
+	ended chan error
+}
+
+func inBubble(t *testing.T, s *httpd.Server, f func(*bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		b := &bubble{t, &pipes{make(chan net.Conn), make(chan struct{})}, stop, make(chan error, 1)}
+		s.Log = slog.New(slog.DiscardHandler)
+		go func() { b.ended <- s.Serve(ctx, b.pipes) }()
+		f(b)
+		stop()
+		if err := <-b.ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+}
+
+// dial opens a connection and sends text on it.
+func (b *bubble) dial(text string) net.Conn {
+	b.t.Helper()
+	server, client := net.Pipe()
+	b.t.Cleanup(func() { client.Close() })
+	b.pipes.conns <- server
+	if _, err := io.WriteString(client, text); err != nil {
+		b.t.Fatalf("send: %v", err)
+	}
+	return client
+}
+
+// answer reads one answer and its body.
+func answer(t *testing.T, c io.Reader) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatalf("read answer: %v", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("read body of answer: %v", err)
+	}
+	return resp, string(body)
+}
+
+const getPoll = "GET /poll HTTP/1.1\r\nHost: h\r\n\r\n"
+
+// polling answers when 30 s are over or the server stops.
+func polling() http.Handler {
+	api, _ := testAPI()
+	api.Handle("GET /poll", func(w http.ResponseWriter, r *http.Request) error {
+		select {
+		case <-httpd.Stopping(r.Context()):
+			return say(w, "stopping")
+		case <-r.Context().Done():
+			return r.Context().Err()
+		case <-time.After(30 * time.Second):
+			return say(w, "nothing new")
+		}
+	})
+	api.Handle("GET /work/{time}", func(w http.ResponseWriter, r *http.Request) error {
+		d, err := time.ParseDuration(r.PathValue("time"))
+		if err != nil {
+			return err
+		}
+		select {
+		case <-r.Context().Done():
+			return r.Context().Err()
+		case <-time.After(d):
+			return say(w, "done")
+		}
+	})
+	return api
+}
+
+func TestLongPollsLastAndEndWithTheServer(t *testing.T) {
+	inBubble(t, &httpd.Server{Handler: polling()}, func(b *bubble) {
+		began := time.Now()
+		if _, body := answer(t, b.dial(getPoll)); body != "nothing new" || time.Since(began) != 30*time.Second {
+			t.Errorf("%q after %v", body, time.Since(began))
+		}
+		c := b.dial(getPoll)
+		time.Sleep(10 * time.Second)
+		began = time.Now()
+		b.stop()
+		if _, body := answer(t, c); body != "stopping" || time.Since(began) != 0 {
+			t.Errorf("%q %v after the stop", body, time.Since(began))
+		}
+	})
+}
+
+func TestRequestsInHandAreFinished(t *testing.T) {
+	tests := []struct {
+		takes  string
+		status int
+		ends   time.Duration
+	}{
+		{"7s", 200, 7 * time.Second},
+		{"60s", 503, 8 * time.Second},
+	}
+	for _, tt := range tests {
+		inBubble(t, &httpd.Server{Handler: polling()}, func(b *bubble) {
+			c := b.dial("GET /work/" + tt.takes + " HTTP/1.1\r\nHost: h\r\n\r\n")
+			synctest.Wait()
+			began := time.Now()
+			b.stop()
+			resp, _ := answer(t, c)
+			if resp.StatusCode != tt.status || time.Since(began) != tt.ends || !resp.Close {
+				t.Errorf("work of %s: %d after %v, want %d after %v", tt.takes, resp.StatusCode, time.Since(began), tt.status, tt.ends)
+			}
+		})
+	}
+}
+
+func TestHandlersThatNeverEndDoNotKeepTheServer(t *testing.T) {
+	forever := make(chan struct{})
+	stuck := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-forever })
+	inBubble(t, &httpd.Server{Handler: stuck, Grace: time.Minute}, func(b *bubble) {
+		forever = make(chan struct{}) // of the bubble
+		b.dial(getPoll)
+		synctest.Wait()
+		began := time.Now()
+		b.stop()
+		if err := <-b.ended; err != nil || time.Since(began) != 61*time.Second {
+			t.Errorf("Serve returned %v after %v", err, time.Since(began))
+		}
+		b.ended <- nil
+		close(forever)
+	})
+}
+
+func TestRequestsWithoutBodyMayTakeLongerThanTheirArrival(t *testing.T) {
+	body := "POST /jobs/1 HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+	late := func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method == http.MethodPost {
+			if err := httpd.ReadJSON(w, r, 10, &struct{}{}, httpd.BodyOptions{}); err != nil {
+				return err
+			}
+		}
+		time.Sleep(100 * time.Second)
+		return r.Context().Err()
+	}
+	for _, send := range []string{getPoll, body} {
+		api := &httpd.API{Log: slog.New(slog.DiscardHandler), WriteError: writeError}
+		api.Handle("/", late)
+		inBubble(t, &httpd.Server{Handler: api}, func(b *bubble) {
+			if resp, body := answer(t, b.dial(send)); resp.StatusCode != 200 {
+				t.Errorf("%.4s of 100 s: %d %s", send, resp.StatusCode, body)
+			}
+		})
+	}
+}
+
+func TestSlowClientsAreCutOff(t *testing.T) {
+	post := "POST /jobs/1 HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\nContent-Type: application/json\r\n"
+	tests := []struct {
+		name, send string
+		drip       string // then sent every second
+		status     int    // 0: nothing but the end
+		after      time.Duration
+	}{
+		{"silence", "", "", 0, 10 * time.Second},
+		{"header that never ends", "GET / HTTP/1.1\r\n", "X-A: b\r\n", 0, 10 * time.Second},
+		{"body that never ends", post + "Content-Length: 900\r\n\r\n", " ", 408, time.Minute},
+		{"chunks that never end", post + "Transfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n", 408, time.Minute},
+		{"body that never begins", post + "Content-Length: 9\r\n\r\n", "", 408, time.Minute},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			api, _ := testAPI()
+			inBubble(t, &httpd.Server{Handler: api}, func(b *bubble) {
+				began := time.Now()
+				c := b.dial(tt.send)
+				go func() {
+					for tt.drip != "" {
+						time.Sleep(time.Second)
+						if _, err := io.WriteString(c, tt.drip); err != nil {
+							return
+						}
+					}
+				}()
+				got, err := io.ReadAll(c)
+				if err != nil || time.Since(began) < tt.after || time.Since(began) > tt.after+time.Second {
+					t.Errorf("cut after %v, %v, want %v", time.Since(began), err, tt.after)
+				}
+				c.Close()
+				if tt.status == 0 {
+					if strings.Contains(string(got), "200") {
+						t.Errorf("answered %q", got)
+					}
+					return
+				}
+				resp, body := answer(t, strings.NewReader(string(got)))
+				if resp.StatusCode != tt.status || !resp.Close {
+					t.Errorf("%v", resp)
+				}
+				checkError(t, resp.Header, []byte(body))
+			})
+		})
+	}
+}
+
+func TestSlowReadersDoNotHoldTheirConnections(t *testing.T) {
+	api := &httpd.API{Log: slog.New(slog.DiscardHandler), WriteError: writeError}
+	failed := make(chan time.Duration, 1)
+	api.Handle("GET /poll", func(w http.ResponseWriter, _ *http.Request) error {
+		began := time.Now()
+		_, err := w.Write(make([]byte, 1<<20))
+		if err == nil {
+			t.Error("all was sent to a client that does not read")
+		}
+		failed <- time.Since(began)
+		return err
+	})
+	inBubble(t, &httpd.Server{Handler: api}, func(b *bubble) {
+		failed = make(chan time.Duration, 1) // of the bubble
+		b.dial(getPoll)
+		if after := <-failed; after != 2*time.Minute {
+			t.Errorf("gave up after %v, want 2 min", after)
+		}
+	})
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	inBubble(t, &httpd.Server{Handler: polling(), MaxConns: 2}, func(b *bubble) {
+		first := b.dial(getPoll)
+		b.dial(getPoll)
+		server, client := net.Pipe()
+		defer client.Close()
+		select {
+		case b.pipes.conns <- server:
+			t.Fatal("a third connection was accepted")
+		case <-time.After(time.Second):
+		}
+		first.Close()
+		b.pipes.conns <- server
+	})
+}
