@@ -103,7 +103,7 @@ func TestZ03EveryErrorIsWrittenByTheAPI(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			api, _ := testAPI()
 			w := httptest.NewRecorder()
-			api.ServeHTTP(w, httptest.NewRequest(tt.method, "http://host"+tt.target, nil))
+			api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), tt.method, "http://host"+tt.target, nil))
 			if w.Code != tt.status {
 				t.Errorf("status %d, want %d", w.Code, tt.status)
 			}
@@ -146,7 +146,7 @@ func TestPlainRequestsReachTheirHandlers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		api, _ := testAPI()
-		w, r := httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.target, nil)
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), tt.method, tt.target, nil)
 		r.Header.Set("X-Request-Id", "id")
 		api.ServeHTTP(w, r)
 		if w.Code >= 300 || w.Body.String() != tt.body || w.Header().Get("Allow") != tt.allow {
@@ -170,7 +170,7 @@ func TestFailuresAreLoggedOnceWithoutSecrets(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.how, func(t *testing.T) {
 			api, logged := testAPI()
-			r := httptest.NewRequest("GET", "/fail/"+tt.how+"?token=HIDDEN", strings.NewReader("HIDDEN"))
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/fail/"+tt.how+"?token=HIDDEN", strings.NewReader("HIDDEN"))
 			r.Header.Set("Authorization", "Bearer HIDDEN")
 			r.Header.Set("X-Request-Id", "req-1")
 			func() {
@@ -200,7 +200,7 @@ func TestFailuresAreLoggedOnceWithoutSecrets(t *testing.T) {
 	}
 	api, logged := testAPI()
 	for _, path := range []string{"/read/x", "/nothing"} {
-		api.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
+		api.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
 	}
 	if logged.Len() > 0 {
 		t.Errorf("logged what has not failed: %s", logged)
@@ -214,7 +214,7 @@ func TestAbortedHandlersAbort(t *testing.T) {
 			t.Errorf("panic %v, log %s", v, logged)
 		}
 	}()
-	api.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/fail/abort", nil))
+	api.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/fail/abort", nil))
 }
 
 func TestZ09RequestIDsAreEchoedOrMade(t *testing.T) {
@@ -236,7 +236,7 @@ func TestZ09RequestIDsAreEchoedOrMade(t *testing.T) {
 	}
 	for _, tt := range tests {
 		api, _ := testAPI()
-		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/read/x", nil)
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/read/x", nil)
 		r.Header["X-Request-Id"] = tt.ids
 		api.ServeHTTP(w, r)
 		got := w.Header().Get("X-Request-Id")
@@ -278,7 +278,7 @@ func TestZ01OnlyOneWellFormedBearerTokenIsTaken(t *testing.T) {
 		{"not ASCII", []string{"Bearer é"}, "", "malformed"},
 	}
 	for _, tt := range tests {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		r.Header["Authorization"] = tt.headers
 		token, err := httpd.Bearer(r)
 		why, _ := errors.AsType[httpd.TokenError](err)
@@ -335,7 +335,7 @@ func TestZ09PlainHTTPOnlyOnLoopbackAndBehindTrustedProxies(t *testing.T) {
 		if tt.tls {
 			target = "https://host/read/x"
 		}
-		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", target, nil)
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", target, nil)
 		r.RemoteAddr = tt.peer
 		if tt.proto != nil {
 			r.Header["X-Forwarded-Proto"] = tt.proto

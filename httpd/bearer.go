@@ -19,15 +19,15 @@ type TokenError string
 func (e TokenError) Error() string {
 	switch e {
 	case "missing":
-		return "Missing header: Authorization: Bearer <token>"
+		return "missing header: Authorization: Bearer <token>"
 	case "several":
-		return "More than one Authorization header"
+		return "more than one Authorization header"
 	case "scheme":
-		return "Authorization must be of the scheme Bearer"
+		return "the scheme of Authorization must be Bearer"
 	case "empty":
-		return "Empty bearer token"
+		return "empty bearer token"
 	default:
-		return "Malformed bearer token"
+		return "malformed bearer token"
 	}
 }
 

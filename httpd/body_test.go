@@ -90,7 +90,7 @@ func TestZ04BadBodiesAreNamedInWordsForPeople(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got string
-			if err := read(&result{}, BodyOptions{}, "application/json", tt.body); err != nil {
+			if err := read(t, &result{}, BodyOptions{}, "application/json", tt.body); err != nil {
 				got = err.Error()
 				if _, ok := errors.AsType[*BodyError](err); !ok {
 					t.Errorf("error is a %T, want a *BodyError", err)
@@ -103,8 +103,9 @@ func TestZ04BadBodiesAreNamedInWordsForPeople(t *testing.T) {
 	}
 }
 
-func read(dst any, o BodyOptions, kind, body string) error {
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+func read(t *testing.T, dst any, o BodyOptions, kind, body string) error {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
@@ -116,7 +117,7 @@ func TestIgnoredFieldsAreNotTakenForOthers(t *testing.T) {
 		Name string `json:"name"`
 		Raw  json.RawMessage
 	}{Name: "as it was"}
-	err := read(&got, BodyOptions{IgnoreUnknown: true}, "application/json",
+	err := read(t, &got, BodyOptions{IgnoreUnknown: true}, "application/json",
 		`{"NAME":"x","ſ":1,"n\u0041me":2,"":3,"Raw":{"NAME":1e-17},"raw":4}`)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestIgnoredFieldsAreNotTakenForOthers(t *testing.T) {
 	if got.Name != "as it was" || string(got.Raw) != `{"NAME":1e-17}` {
 		t.Errorf("got %q and %s; fields of other names have been taken", got.Name, got.Raw)
 	}
-	err = read(&got, BodyOptions{IgnoreUnknown: true}, "application/json", `{"x":1,"x":2}`)
+	err = read(t, &got, BodyOptions{IgnoreUnknown: true}, "application/json", `{"x":1,"x":2}`)
 	if want := "Invalid field x: it is there twice"; err == nil || err.Error() != want {
 		t.Errorf("an ignored field twice: %v, want %s", err, want)
 	}
@@ -132,11 +133,11 @@ func TestIgnoredFieldsAreNotTakenForOthers(t *testing.T) {
 
 func TestZ40AnEmptyBodyMayBeAllowed(t *testing.T) {
 	for _, kind := range []string{"", "application/json", "application/x-www-form-urlencoded"} {
-		if err := read(&result{}, BodyOptions{AllowEmpty: true}, kind, ""); err != nil {
+		if err := read(t, &result{}, BodyOptions{AllowEmpty: true}, kind, ""); err != nil {
 			t.Errorf("empty body of type %q: %v", kind, err)
 		}
 	}
-	r := httptest.NewRequest(http.MethodPost, "/", io.MultiReader()) // of unknown length
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", io.MultiReader()) // of unknown length
 	if err := ReadJSON(httptest.NewRecorder(), r, 10, &result{}, BodyOptions{AllowEmpty: true}); err != nil {
 		t.Errorf("empty body in chunks: %v", err)
 	}
@@ -162,7 +163,7 @@ func TestZ03OtherTypesAre415(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, length := range []int64{2, -1} {
-			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
 			r.Header, r.ContentLength = tt.head, length
 			err := ReadJSON(httptest.NewRecorder(), r, 10, &struct{}{}, BodyOptions{})
 			status, _ := errors.AsType[*StatusError](err)
@@ -181,10 +182,10 @@ func TestEmbeddedFieldsBelongToTheStruct(t *testing.T) {
 		Lease
 		Next *Lease `json:"next"`
 	}
-	if err := read(&got, BodyOptions{}, "application/json", `{"lease_id":"l","next":{"lease_id":"m"}}`); err != nil || got.ID != "l" || got.Next.ID != "m" {
+	if err := read(t, &got, BodyOptions{}, "application/json", `{"lease_id":"l","next":{"lease_id":"m"}}`); err != nil || got.ID != "l" || got.Next.ID != "m" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	err := read(&got, BodyOptions{}, "application/json", `{"lease_id":"l","next":{}}`)
+	err := read(t, &got, BodyOptions{}, "application/json", `{"lease_id":"l","next":{}}`)
 	if err == nil || err.Error() != "Missing required field: next.lease_id" {
 		t.Errorf("got %v", err)
 	}
@@ -235,7 +236,7 @@ func BenchmarkReadJSON(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", nil)
 	r.Header.Set("Content-Type", "application/json")
 	r.ContentLength = int64(len(body))
 	for b.Loop() {

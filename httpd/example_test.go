@@ -1,6 +1,7 @@
 package httpd_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func Example() {
 	api.Handle("POST /shelves/{shelf}", putBook)
 
 	ask := func(method, path, token, body string) {
-		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
 		r.RemoteAddr = "127.0.0.1:50000"
 		r.Header.Set("Content-Type", "application/json")
 		if token != "" {
@@ -81,7 +82,7 @@ func Example() {
 	// 200 "Kokoro" is on the shelf
 	// 400 {"error":"Missing required field: title"}
 	// 400 {"error":"Invalid field pages: want a whole number of 64 bits, got string"}
-	// 401 {"error":"Missing header: Authorization: Bearer \u003ctoken\u003e"}
+	// 401 {"error":"missing header: Authorization: Bearer \u003ctoken\u003e"}
 	// 404 {"error":"put book on maps: no such shelf"}
 	// 405 {"error":"method not allowed"}
 	// 404 {"error":"no such route: a path has no empty, . or .. segments and no encoded slash, backslash or control character"}

@@ -75,7 +75,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		DisableGeneralOptionsHandler: true,
 	}
 	stopped := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() { stopped <- s.shutdown(srv, cut) })
+	stop := context.AfterFunc(ctx, func() { stopped <- s.shutdown(context.WithoutCancel(ctx), srv, cut) })
 	err := s.listen(srv, netutil.LimitListener(l, cmp.Or(s.MaxConns, 4096)))
 	if stop() {
 		return errors.Join(fmt.Errorf("serve http on %s: %w", l.Addr(), err), srv.Close())
@@ -98,13 +98,13 @@ func (s *Server) listen(srv *http.Server, l net.Listener) error {
 	return srv.ServeTLS(l, "", "")
 }
 
-func (s *Server) shutdown(srv *http.Server, cut context.CancelCauseFunc) error {
-	grace, cancel := context.WithTimeout(context.Background(), cmp.Or(s.Grace, 8*time.Second))
+func (s *Server) shutdown(ctx context.Context, srv *http.Server, cut context.CancelCauseFunc) error {
+	grace, cancel := context.WithTimeout(ctx, cmp.Or(s.Grace, 8*time.Second))
 	defer cancel()
 	err := srv.Shutdown(grace)
 	if errors.Is(err, context.DeadlineExceeded) {
 		cut(errStopped)
-		last, cancel := context.WithTimeout(context.Background(), lastWords)
+		last, cancel := context.WithTimeout(ctx, lastWords)
 		defer cancel()
 		err = srv.Shutdown(last)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,8 +78,15 @@ func (b *bubble) dial(text string) net.Conn {
 	return client
 }
 
-// answer reads one answer and its body.
-func answer(t *testing.T, c io.Reader) (*http.Response, string) {
+// reply is what counts of an answer.
+type reply struct {
+	status int
+	closes bool
+	header http.Header
+	body   string
+}
+
+func readReply(t *testing.T, c io.Reader) reply {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -89,7 +97,7 @@ func answer(t *testing.T, c io.Reader) (*http.Response, string) {
 	if err != nil {
 		t.Fatalf("read body of answer: %v", err)
 	}
-	return resp, string(body)
+	return reply{resp.StatusCode, resp.Close, resp.Header, string(body)}
 }
 
 const getPoll = "GET /poll HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -125,15 +133,15 @@ func polling() http.Handler {
 func TestLongPollsLastAndEndWithTheServer(t *testing.T) {
 	inBubble(t, &httpd.Server{Handler: polling()}, func(b *bubble) {
 		began := time.Now()
-		if _, body := answer(t, b.dial(getPoll)); body != "nothing new" || time.Since(began) != 30*time.Second {
-			t.Errorf("%q after %v", body, time.Since(began))
+		if got := readReply(t, b.dial(getPoll)); got.body != "nothing new" || time.Since(began) != 30*time.Second {
+			t.Errorf("%q after %v", got.body, time.Since(began))
 		}
 		c := b.dial(getPoll)
 		time.Sleep(10 * time.Second)
 		began = time.Now()
 		b.stop()
-		if _, body := answer(t, c); body != "stopping" || time.Since(began) != 0 {
-			t.Errorf("%q %v after the stop", body, time.Since(began))
+		if got := readReply(t, c); got.body != "stopping" || time.Since(began) != 0 {
+			t.Errorf("%q %v after the stop", got.body, time.Since(began))
 		}
 	})
 }
@@ -153,9 +161,9 @@ func TestRequestsInHandAreFinished(t *testing.T) {
 			synctest.Wait()
 			began := time.Now()
 			b.stop()
-			resp, _ := answer(t, c)
-			if resp.StatusCode != tt.status || time.Since(began) != tt.ends || !resp.Close {
-				t.Errorf("work of %s: %d after %v, want %d after %v", tt.takes, resp.StatusCode, time.Since(began), tt.status, tt.ends)
+			got := readReply(t, c)
+			if got.status != tt.status || time.Since(began) != tt.ends || !got.closes {
+				t.Errorf("work of %s: %d after %v, want %d after %v", tt.takes, got.status, time.Since(began), tt.status, tt.ends)
 			}
 		})
 	}
@@ -193,8 +201,8 @@ func TestRequestsWithoutBodyMayTakeLongerThanTheirArrival(t *testing.T) {
 		api := &httpd.API{Log: slog.New(slog.DiscardHandler), WriteError: writeError}
 		api.Handle("/", late)
 		inBubble(t, &httpd.Server{Handler: api}, func(b *bubble) {
-			if resp, body := answer(t, b.dial(send)); resp.StatusCode != 200 {
-				t.Errorf("%.4s of 100 s: %d %s", send, resp.StatusCode, body)
+			if got := readReply(t, b.dial(send)); got.status != 200 {
+				t.Errorf("%.4s of 100 s: %+v", send, got)
 			}
 		})
 	}
@@ -220,30 +228,32 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 			inBubble(t, &httpd.Server{Handler: api}, func(b *bubble) {
 				began := time.Now()
 				c := b.dial(tt.send)
-				go func() {
+				var dripping sync.WaitGroup
+				dripping.Go(func() {
 					for tt.drip != "" {
 						time.Sleep(time.Second)
 						if _, err := io.WriteString(c, tt.drip); err != nil {
 							return
 						}
 					}
-				}()
+				})
 				got, err := io.ReadAll(c)
 				if err != nil || time.Since(began) < tt.after || time.Since(began) > tt.after+time.Second {
 					t.Errorf("cut after %v, %v, want %v", time.Since(began), err, tt.after)
 				}
 				c.Close()
+				dripping.Wait()
 				if tt.status == 0 {
 					if strings.Contains(string(got), "200") {
 						t.Errorf("answered %q", got)
 					}
 					return
 				}
-				resp, body := answer(t, strings.NewReader(string(got)))
-				if resp.StatusCode != tt.status || !resp.Close {
-					t.Errorf("%v", resp)
+				reply := readReply(t, strings.NewReader(string(got)))
+				if reply.status != tt.status || !reply.closes {
+					t.Errorf("answered %+v", reply)
 				}
-				checkError(t, resp.Header, []byte(body))
+				checkError(t, reply.header, []byte(reply.body))
 			})
 		})
 	}

@@ -36,7 +36,7 @@ func known(r *http.Request, err error) *StatusError {
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		// Closed, or the rest of the body would be read to reach the next request.
-		return closing(http.StatusRequestEntityTooLarge, fmt.Errorf("Body larger than %d bytes", tooLarge.Limit)) //nolint:revive,staticcheck // shown to callers as it is
+		return closing(http.StatusRequestEntityTooLarge, fmt.Errorf("body larger than %d bytes", tooLarge.Limit))
 	}
 	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(r.Context()), errStopped) {
 		return closing(http.StatusServiceUnavailable, errStopped)

@@ -37,7 +37,7 @@ func listening(t *testing.T, s *httpd.Server) string {
 
 // wire sends text, byte for byte, and returns the answers until the server says
 // that it closes, or just does.
-func wire(t *testing.T, addr, text string) (answers []*http.Response, bodies []string) {
+func wire(t *testing.T, addr, text string) (answers []reply) {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
@@ -55,13 +55,13 @@ func wire(t *testing.T, addr, text string) (answers []*http.Response, bodies []s
 			if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // straight from the connection
 				t.Errorf("the connection stays open after %d answers", len(answers))
 			}
-			return answers, bodies
+			return answers
 		}
 		body, _ := io.ReadAll(resp.Body) // what there is of it
 		resp.Body.Close()
-		answers, bodies = append(answers, resp), append(bodies, string(body))
+		answers = append(answers, reply{resp.StatusCode, resp.Close, resp.Header, string(body)})
 		if resp.Close {
-			return answers, bodies
+			return answers
 		}
 	}
 }
@@ -125,20 +125,20 @@ func TestZ03NastyRequestsOnTheWire(t *testing.T) {
 	addr := listening(t, &httpd.Server{Handler: api})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			answers, bodies := wire(t, addr, tt.send)
+			answers := wire(t, addr, tt.send)
 			var got []string
 			for i, a := range answers {
-				got = append(got, fmt.Sprint(a.StatusCode))
-				switch kind := a.Header.Get("Content-Type"); {
-				case a.StatusCode >= 400 && kind == "application/json":
+				got = append(got, fmt.Sprint(a.status))
+				switch kind := a.header.Get("Content-Type"); {
+				case a.status >= 400 && kind == "application/json":
 					got[i] += "j"
-					checkError(t, a.Header, []byte(bodies[i]))
-				case a.StatusCode >= 400:
+					checkError(t, a.header, []byte(a.body))
+				case a.status >= 400:
 					got[i] += "p"
 				}
 			}
 			if all := strings.Join(got, " "); all != tt.want {
-				t.Errorf("answered %s, want %s\n%q", all, tt.want, bodies)
+				t.Errorf("answered %s, want %s\n%+v", all, tt.want, answers)
 			}
 		})
 	}
