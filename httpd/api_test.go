@@ -207,6 +207,20 @@ func TestFailuresAreLoggedOnceWithoutSecrets(t *testing.T) {
 	}
 }
 
+func TestZ03APanicTellsTheCallerNothing(t *testing.T) {
+	api, _ := testAPI()
+	var told error
+	api.WriteError = func(_ http.ResponseWriter, _ *http.Request, _ int, err error) { told = err }
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/fail/panic", nil))
+	if told == nil || strings.Contains(told.Error(), "secret") {
+		t.Errorf("WriteError was told %v", told)
+	}
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("status %d though WriteError wrote nothing, want 500", w.Code)
+	}
+}
+
 func TestAbortedHandlersAbort(t *testing.T) {
 	api, logged := testAPI()
 	defer func() {

@@ -91,7 +91,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if _, err := raw.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
 		return nil, readError(err)
 	}
-	bodyRead(w)
 	if raw.Len() > 0 && len(types) == 0 {
 		return nil, unsupported("Accept", "application/json", "Content-Type must be application/json")
 	}

@@ -114,27 +114,15 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, cut context.Can
 	return err
 }
 
-// serve hands a request on. net/http ends the context of a request whose body
-// has been read when the time to read it is over, so a download of more than
-// ReadTimeout would be cut: without a body there is nothing to wait for.
-//
-// It also hides whether a body in chunks came with a Content-Length, too, which
-// a proxy before us may have gone by. RFC 9112, 6.1: the connection must not be
-// used again, or what is left on it becomes a request the proxy never saw.
+// serve hands a request on. net/http hides whether a body in chunks came with a
+// Content-Length, too, which a proxy before us may have gone by. RFC 9112, 6.1:
+// the connection must not be used again, or what is left on it becomes a
+// request the proxy never saw.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if len(r.TransferEncoding) > 0 {
 		w.Header().Set("Connection", "close")
 	}
-	if r.Body == http.NoBody {
-		bodyRead(w)
-	}
 	s.Handler.ServeHTTP(w, r)
-}
-
-// bodyRead lifts the read deadline of a request that has arrived whole.
-func bodyRead(w http.ResponseWriter) {
-	// A writer without deadlines, as in tests, has none to lift.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 type stoppingKey struct{}

@@ -186,7 +186,7 @@ func TestHandlersThatNeverEndDoNotKeepTheServer(t *testing.T) {
 	})
 }
 
-func TestRequestsWithoutBodyMayTakeLongerThanTheirArrival(t *testing.T) {
+func TestRequestsThatHaveArrivedMayTakeLongerThanReadTimeout(t *testing.T) {
 	body := "POST /jobs/1 HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 	late := func(w http.ResponseWriter, r *http.Request) error {
 		if r.Method == http.MethodPost {

@@ -74,7 +74,7 @@ func TestZ09TLSIsOfVersion12OrLater(t *testing.T) {
 
 	for version, ok := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		transport := &http.Transport{
-			ForceAttemptHTTP2: true,
+			ForceAttemptHTTP2: ok,                                                                                       // which needs TLS 1.2 itself
 			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version}, //nolint:gosec // a test of versions
 		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+l.Addr().String(), nil)
