@@ -80,6 +80,8 @@ func TestZ04BadBodiesAreNamedInWordsForPeople(t *testing.T) {
 		{"cut short", `{"result":{},"summ`, "Invalid body: not JSON at byte 19: it ends where the end of a string should be"},
 		{"not UTF-8", "{\"result\":{},\"summary_text\":\"\xff\"}", "Invalid body: it is not UTF-8"},
 		{"half a surrogate pair", `{"result":"\ud83d","summary_text":"s"}`, `Invalid field result: not JSON at byte 12: bad escape in a string; a surrogate \uD800 to \uDFFF must be one of a pair`},
+		{"surrogate with a letter", `{"result":"\ud83d\u0041","summary_text":"s"}`, `Invalid field result: not JSON at byte 12: bad escape in a string; a surrogate \uD800 to \uDFFF must be one of a pair`},
+		{"surrogates in the wrong order", `{"result":"\ude00\ud83d","summary_text":"s"}`, `Invalid field result: not JSON at byte 12: bad escape in a string; a surrogate \uD800 to \uDFFF must be one of a pair`},
 		{"surrogate pair", `{"result":"\ud83d\ude00","summary_text":"s"}`, ""},
 		{"raw control character", "{\"result\":\"\n\"}", "Invalid field result: not JSON at byte 12: control characters in a string must be escaped"},
 		{"NUL byte", "{\x00}", `Invalid body: not JSON at byte 2: found '\x00' where a field name in quotes should be`},
