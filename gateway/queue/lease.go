@@ -28,7 +28,14 @@ type Grant struct {
 
 // maxStale bounds how many calls one Lease makes over entries of the queue that
 // are not to be run, 32 a call.
-const maxStale = 100
+const maxStale = 1000
+
+// A request id is known for requestTTL. A call without one gets its own, for the
+// time in which the client of Redis may send a command again whose answer was lost.
+const (
+	requestTTL = 10 * time.Minute
+	resendTTL  = 30 * time.Second
+)
 
 // Lease hands the oldest job to the caller, after moving to the queue what the
 // delay set holds for now. Without a job it returns a Grant without one, and
@@ -39,10 +46,14 @@ func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (g Grant, due
 		ttl = q.LeaseTTL
 	}
 	lease := newID()
+	request, known := ask.RequestID, requestTTL
+	if request == "" {
+		request, known = lease, resendTTL
+	}
 	for range maxStale {
 		now := q.Now()
 		a, err := q.runAs(ctx, c, "lease job", leaseScript, []string{queueKey, delayKey, indexKey, opsKey},
-			lease, ask.RequestID, seconds(ttl), unix(now.Add(ttl)), q.ResultTTL.Milliseconds(), text(now), promoteLimit)
+			lease, request, seconds(ttl), unix(now.Add(ttl)), q.ResultTTL.Milliseconds(), text(now), promoteLimit, known.Milliseconds())
 		if err != nil {
 			return Grant{}, time.Time{}, err
 		}

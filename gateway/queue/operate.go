@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -13,6 +14,8 @@ type Ops struct {
 
 // Ops returns the switches.
 func (q *Queue) Ops(ctx context.Context) (Ops, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	v, err := q.rdb.HMGet(ctx, opsKey, "submission_enabled", "dequeue_enabled").Result()
 	if err != nil {
 		return Ops{}, unavailable("read switches", err)
@@ -22,6 +25,8 @@ func (q *Queue) Ops(ctx context.Context) (Ops, error) {
 
 // SetOps sets the switches that are not nil, and returns them all.
 func (q *Queue) SetOps(ctx context.Context, submission, dequeue *bool) (Ops, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	var fields []any
 	set := func(name string, on *bool) {
 		if on != nil {
@@ -39,8 +44,13 @@ func (q *Queue) SetOps(ctx context.Context, submission, dequeue *bool) (Ops, err
 }
 
 // DeadLetters returns dead letters from number offset on, the newest first, and
-// how many there are.
+// how many there are. The limit must be positive.
 func (q *Queue) DeadLetters(ctx context.Context, offset, limit int) (list []Job, total int, err error) {
+	if limit < 1 {
+		return nil, 0, fmt.Errorf("list dead letters: limit %d is not positive", limit)
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	pipe := q.rdb.TxPipeline()
 	ids, length := pipe.LRange(ctx, dlqKey, int64(offset), int64(offset+limit-1)), pipe.LLen(ctx, dlqKey)
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -70,7 +80,7 @@ func (q *Queue) Requeue(ctx context.Context, id jobs.ID) error {
 
 // Drop deletes a dead letter for good, or returns [ErrNoJob].
 func (q *Queue) Drop(ctx context.Context, id jobs.ID) error {
-	a, err := q.run(ctx, "drop dead letter", dropScript, []string{dlqKey, payloadKey(id), retryKey(id)}, string(id))
+	a, err := q.run(ctx, "drop dead letter", dropScript, []string{dlqKey, payloadKey(id), retryKey(id), statusKey(id)}, string(id))
 	if err == nil && a.number(0) == 0 {
 		return ErrNoJob
 	}
@@ -85,6 +95,8 @@ type Late struct {
 
 // Late returns the late result of a job, or [ErrNoJob].
 func (q *Queue) Late(ctx context.Context, id jobs.ID) (Late, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	f, err := q.rdb.HGetAll(ctx, lateKey(id)).Result()
 	if err != nil {
 		return Late{}, unavailable("read late result", err)
@@ -100,7 +112,7 @@ func (q *Queue) Late(ctx context.Context, id jobs.ID) (Late, error) {
 // job has a result.
 func (q *Queue) AcceptLate(ctx context.Context, id jobs.ID) error {
 	a, err := q.run(ctx, "accept late result", acceptScript, []string{
-		lateKey(id), statusKey(id), leaseKey(id), indexKey, queueKey, delayKey, dlqKey,
+		lateKey(id), statusKey(id), leaseKey(id), indexKey, delayKey, dlqKey,
 		resultKey(id), summaryKey(id), freqsKey(id), payloadKey(id), retryKey(id), reapedKey(id),
 	}, string(id), text(q.Now()), q.ResultTTL.Milliseconds())
 	switch {

@@ -42,7 +42,7 @@ type Rules struct {
 	LeaseTTL       time.Duration // of a lease whose worker extends it; 600 s
 	LegacyTTL      time.Duration // of one whose worker does not; JobTimeout when 0
 	JobTimeout     time.Duration // from a job's first lease, after which it is not extended; 24 h
-	ResultTTL      time.Duration // how long results, payloads and statuses are kept after the last change; 7 days
+	ResultTTL      time.Duration // how long results, payloads and statuses are kept after the last change, longer than any lease; 7 days
 	LateTTL        time.Duration // how long a late result is kept aside; 24 h
 	Skew           time.Duration // how long after its end a lease is taken back; 5 s
 	MaxRetries     int           // how often a job is run again after a failure or a lost lease; 3
@@ -59,7 +59,9 @@ var DefaultRules = Rules{
 	RotationGrace: 10 * time.Minute, IdempotencyTTL: 24 * time.Hour,
 }
 
-// New returns the queue in the server that rdb talks to. The caller closes rdb.
+// New returns the queue in the server that rdb talks to. The caller closes rdb, and
+// has made it with ContextTimeoutEnabled: otherwise a server that does not answer is
+// waited for beyond the deadline of a call.
 func New(rdb redis.UniversalClient, rules Rules) *Queue {
 	if rules.LegacyTTL == 0 {
 		rules.LegacyTTL = rules.JobTimeout
@@ -115,7 +117,7 @@ func RetryDelay(n int) time.Duration {
 // runAts are the script arguments that say when a job runs again after its
 // 1st, 2nd, … failure.
 func (q *Queue) runAts(now time.Time) []any {
-	at := make([]any, q.MaxRetries)
+	at := make([]any, max(0, q.MaxRetries))
 	for i := range at {
 		at[i] = unix(now.Add(RetryDelay(i + 1)))
 	}
@@ -137,12 +139,10 @@ func text(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // Check returns nil if Redis answers and accepts writes.
 func (q *Queue) Check(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	if err := q.rdb.Set(ctx, "zpe:check", "1", time.Minute).Err(); err != nil {
 		return unavailable("check redis", err)
 	}
 	return nil
-}
-
-func unavailable(what string, err error) error {
-	return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
 }

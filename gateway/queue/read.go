@@ -37,6 +37,8 @@ func (q *Queue) Job(ctx context.Context, id jobs.ID) (Job, error) {
 
 // jobs reads jobs in one round trip; those that are not on record have no status.
 func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	pipe := q.rdb.Pipeline()
 	status, retries := make([]*redis.MapStringStringCmd, len(ids)), make([]*redis.StringCmd, len(ids))
 	for i, id := range ids {
@@ -48,7 +50,11 @@ func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
 	}
 	list := make([]Job, len(ids))
 	for i, id := range ids {
-		f := status[i].Val()
+		// Exec returns the first error only, which may be that there is no counter.
+		f, err := status[i].Result()
+		if err != nil {
+			return nil, unavailable("read job "+id, err)
+		}
 		n, _ := strconv.Atoi(retries[i].Val())
 		done, _ := strconv.Atoi(f["done"])
 		total, _ := strconv.Atoi(f["total"])
@@ -78,6 +84,8 @@ func (q *Queue) Freqs(ctx context.Context, id jobs.ID) (string, error) {
 }
 
 func (q *Queue) stored(ctx context.Context, id jobs.ID, key string) (string, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	pipe := q.rdb.TxPipeline() // both are of one moment
 	status, content := pipe.HGet(ctx, statusKey(id), "status"), pipe.Get(ctx, key)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
@@ -86,7 +94,9 @@ func (q *Queue) stored(ctx context.Context, id jobs.ID, key string) (string, err
 	switch {
 	case status.Val() == "":
 		return "", ErrNoJob
-	case status.Val() != "finished" || content.Err() != nil:
+	case status.Val() == "finished" && content.Err() != nil:
+		return "", ErrNoJob // its time is over
+	case status.Val() != "finished":
 		return "", fmt.Errorf("%w: it is %s", ErrNotEnded, status.Val())
 	}
 	return content.Val(), nil

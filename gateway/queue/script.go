@@ -54,6 +54,8 @@ func newScript(files ...string) script {
 // run runs a script in one round trip. A server that does not have it (it was
 // restarted or flushed) is sent the text.
 func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, args ...any) (answer, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	v, err := q.rdb.EvalSha(ctx, sc.sha, keys, args...).Result()
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		v, err = q.rdb.Eval(ctx, sc.text, keys, args...).Result()
@@ -69,6 +71,9 @@ func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, 
 
 // runAs runs a script that begins with caller.lua.
 func (q *Queue) runAs(ctx context.Context, c Caller, what string, sc script, keys []string, args ...any) (answer, error) {
+	if c.TokenHash == "" && c.Worker == "" {
+		return nil, ErrTokenUnknown // a caller that nobody has looked at
+	}
 	keys = append([]string{tokenKey(c.TokenHash), revokedKey}, keys...)
 	args = append([]any{c.TokenHash, c.Worker, unix(q.Now()), c.Claimed}, args...)
 	a, err := q.run(ctx, what, sc, keys, args...)

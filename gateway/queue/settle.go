@@ -11,7 +11,7 @@ import (
 // Result is what a worker reports of a job that it has done.
 type Result struct {
 	JSON      string // the object, as it was received
-	Canonical string // the same value however it was written; decides whether a repeated report is the same
+	Canonical string // the same value however it was written; decides whether a repeated report is the same; JSON when empty
 	Summary   string
 	Freqs     string
 	Meta      string // JSON
@@ -29,6 +29,9 @@ type Recorded struct {
 // finished under this lease with another result. A result whose lease was taken
 // back is kept for [Queue.AcceptLate]; late says so.
 func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, r Result) (rec Recorded, late bool, err error) {
+	if r.Canonical == "" {
+		r.Canonical = r.JSON
+	}
 	now := q.Now()
 	a, err := q.runAs(ctx, c, "record result", finishScript, []string{
 		leaseKey(id), indexKey, statusKey(id), payloadKey(id), retryKey(id),

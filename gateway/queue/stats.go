@@ -19,6 +19,8 @@ type Stats struct {
 
 // Stats counts, at a cost that does not grow with the queue.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	pipe := q.rdb.Pipeline()
 	queued, leased, delayed, dead := pipe.LLen(ctx, queueKey), pipe.ZCard(ctx, indexKey), pipe.ZCard(ctx, delayKey), pipe.LLen(ctx, dlqKey)
 	ready, oldest := pipe.ZCount(ctx, delayKey, "-inf", unix(q.Now())), pipe.LIndex(ctx, queueKey, -1)

@@ -35,6 +35,8 @@ const keepToken = 30 * 24 * time.Hour
 // Enroll makes a token that lets one worker register within ttl.
 func (q *Queue) Enroll(ctx context.Context, label string, ttl time.Duration) (token string, expires time.Time, err error) {
 	token, expires = newToken(enrollPrefix), q.Now().Add(ttl)
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	key := enrollKey(HashToken(token))
 	pipe := q.rdb.TxPipeline()
 	pipe.HSet(ctx, key, "expires_at", unix(expires), "label", label)
@@ -95,7 +97,7 @@ func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error
 }
 
 // Revoke makes all tokens of a worker worthless and ends its leases, so that the
-// reaper takes them back. It returns how many tokens were good until now.
+// reaper takes them back. It returns how many tokens were not revoked until now.
 func (q *Queue) Revoke(ctx context.Context, worker string) (int, error) {
 	now := q.Now()
 	a, err := q.run(ctx, "revoke worker", revokeScript, []string{workerTokensKey(worker), revokedKey, indexKey, workerKey(worker)},

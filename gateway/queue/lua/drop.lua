@@ -1,8 +1,10 @@
--- Deletes a dead letter for good; its status says failed until it expires.
+-- Deletes a dead letter for good; its status says failed until it expires. Of a job
+-- that lives elsewhere only the entry goes.
 --
--- KEYS  1 zpe:dlq   2 zpe:payload:ID   3 zpe:retry_count:ID
+-- KEYS  1 zpe:dlq   2 zpe:payload:ID   3 zpe:retry_count:ID   4 zpe:status:ID
 -- ARGV  1 id
 -- Returns how many were deleted
 local n = call('LREM', KEYS[1], 0, ARGV[1])
-if n > 0 then call('DEL', KEYS[2], KEYS[3]) end
+local status = call('HGET', KEYS[4], 'status')
+if n > 0 and (not status or status == 'failed') then call('DEL', KEYS[2], KEYS[3]) end
 return n

@@ -5,7 +5,7 @@
 -- KEYS  3 zpe:lease:ID   4 zpe:lease:index   5 zpe:status:ID   6 zpe:retry_count:ID   7 zpe:failed_ack:ID:LEASE
 --       8 zpe:queue   9 zpe:delay   10 zpe:dlq
 -- ARGV  5 id   6 lease id   7 digest   8 error code   9 message   10 traceback
---      11 'retry' | 'final' | 'back' (not counted) | 'canceled'   12 ttl of results in ms
+--      11 'retry' | 'final' | 'back' (not counted)   12 ttl of results in ms
 --      13 now, RFC 3339   14 ttl of the kept answer in ms   15 how often a job may come back uncounted
 --      16… when to run again, in unix seconds, after the 1st, 2nd, … failure
 -- Returns {'ok', what became of it, retries, 'again' or ''} | {'differs'} | {'lost'} | {'unknown'}
@@ -14,7 +14,7 @@ if ack[1] == worker then
   if ack[2] ~= ARGV[7] then return {'differs'} end
   return {'ok', ack[3], tonumber(ack[4]), 'again'}
 end
-local status = call('HMGET', KEYS[5], 'status', 'cancel_requested')
+local status = call('HMGET', KEYS[5], 'status', 'cancel_requested', 'timed_out')
 local lease = call('HMGET', KEYS[3], 'worker_id', 'lease_id')
 if lease[1] ~= worker or lease[2] ~= ARGV[6] then
   if not status[1] then return {'unknown'} end
@@ -30,10 +30,15 @@ call('HDEL', KEYS[5], 'done', 'total')
 local became, n
 if status[2] == '1' and ARGV[11] ~= 'final' then
   became = finish_canceled(id, at, ttl)
+elseif status[3] == '1' then
+  -- Nobody could extend a lease on it any more.
+  n = call('INCR', KEYS[6])
+  became = bury(id, 'job timeout; ' .. detail, at, ttl)
 elseif ARGV[11] == 'back' and call('HINCRBY', KEYS[5], 'came_back', 1) <= tonumber(ARGV[15]) then
   call('HSET', KEYS[5], 'status', 'queued', 'detail', detail, 'updated_at', at)
   call('PEXPIRE', KEYS[5], ttl)
   call('PEXPIRE', key('payload', id), ttl)
+  call('PEXPIRE', KEYS[6], ttl)
   call('RPUSH', KEYS[8], id) -- its turn has come already
   became = 'queued'
 elseif ARGV[11] == 'final' then

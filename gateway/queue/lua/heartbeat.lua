@@ -19,7 +19,7 @@ if status[1] and tonumber(ARGV[3]) >= tonumber(status[1]) + tonumber(ARGV[11]) t
 end
 call('HSET', KEYS[3], 'expires_at', ARGV[8], 'ttl', ARGV[7])
 call('ZADD', KEYS[4], 'XX', ARGV[8], ARGV[5])
-call('HSET', KEYS[5], 'updated_at', ARGV[10])
+call('HSET', KEYS[5], 'status', 'started', 'updated_at', ARGV[10], 'worker_id', worker)
 if ARGV[13] ~= '' then call('HSET', KEYS[5], 'detail', ARGV[13]) end
 if ARGV[14] ~= '' then call('HSET', KEYS[5], 'done', ARGV[14], 'total', ARGV[15]) end
 call('PEXPIRE', KEYS[5], ARGV[9])

@@ -1,27 +1,32 @@
 -- Hands the oldest job to a worker: out of the queue, under a lease and into the
 -- index at once. What is in the queue but not to be run (ended meanwhile, leased,
--- without a payload) is passed over, 32 at a time.
+-- put off, without a payload) is passed over, 32 at a time.
 --
 -- KEYS  3 zpe:queue   4 zpe:delay   5 zpe:lease:index   6 zpe:ops
--- ARGV  5 new lease id   6 request id, may be empty   7 ttl of the lease in seconds
+-- ARGV  5 new lease id   6 request id   7 ttl of the lease in seconds
 --       8 end of the lease in unix seconds   9 ttl of results in ms
 --      10 now, RFC 3339   11 jobs to promote at most
+--      12 how long the request id is known in ms
 -- Returns {'lease', id, payload, lease id, ttl, expires at, retries}
 --       | {'none', when the next delayed job is due or ''} | {'again'} | {'off'}
-if call('HGET', KEYS[6], 'dequeue_enabled') == '0' then return {'off'} end
 
-local asked = ARGV[6] ~= '' and key('lease_req', worker .. ':' .. ARGV[6])
-if asked then
-  local earlier = call('HMGET', asked, 'job_id', 'lease_id')
-  if earlier[1] then
-    local id = earlier[1]
-    local lease = call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'ttl', 'expires_at')
-    local payload = call('GET', key('payload', id))
-    if payload and lease[1] == worker and lease[2] == earlier[2] then
-      return {'lease', id, payload, lease[2], lease[3], lease[4], call('GET', key('retry_count', id)) or '0'}
+-- The answer to an earlier call may have been lost. What it got counts even while
+-- no new job is handed out.
+local asked = key('lease_req', worker .. ':' .. ARGV[6])
+local earlier = call('HMGET', asked, 'job_id', 'lease_id')
+if earlier[1] then
+  local id = earlier[1]
+  local lease = call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at')
+  local payload = call('GET', key('payload', id))
+  if payload and lease[1] == worker and lease[2] == earlier[2] then
+    local left = tonumber(lease[3]) - tonumber(ARGV[3])
+    if left > 0 then
+      return {'lease', id, payload, lease[2], string.format('%.3f', left), lease[3],
+        call('GET', key('retry_count', id)) or '0'}
     end
   end
 end
+if call('HGET', KEYS[6], 'dequeue_enabled') == '0' then return {'off'} end
 
 promote(ARGV[3], ARGV[11])
 for _ = 1, 32 do
@@ -30,12 +35,15 @@ for _ = 1, 32 do
     local due = call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')
     return {'none', due[2] or ''}
   end
-  local payload = call('GET', key('payload', id))
-  local status = call('HMGET', key('status', id), 'status', 'first_leased_at')
-  local leased = call('EXISTS', key('lease', id)) == 1
-  if leased or (status[1] and status[1] ~= 'queued') then
+  local status = redis.pcall('HMGET', key('status', id), 'status', 'first_leased_at')
+  local payload = redis.pcall('GET', key('payload', id))
+  if status.err then
+    -- Somebody else's key has the job's name. People must look; the next job need not wait.
+    call('LPUSH', 'zpe:dlq', id)
+  elseif (status[1] and status[1] ~= 'queued') or call('EXISTS', key('lease', id)) == 1
+      or call('ZSCORE', KEYS[4], id) then
     -- a stale entry: the job is elsewhere
-  elseif not payload then
+  elseif type(payload) ~= 'string' then
     bury(id, 'payload missing', ARGV[10], ARGV[9])
   else
     call('HSET', key('lease', id), 'worker_id', worker, 'lease_id', ARGV[5], 'expires_at', ARGV[8], 'ttl', ARGV[7])
@@ -44,10 +52,9 @@ for _ = 1, 32 do
       'leased_at', ARGV[3], 'first_leased_at', status[2] or ARGV[3])
     call('PEXPIRE', key('status', id), ARGV[9])
     call('PEXPIRE', key('payload', id), ARGV[9])
-    if asked then
-      call('HSET', asked, 'job_id', id, 'lease_id', ARGV[5])
-      call('EXPIRE', asked, 600)
-    end
+    call('PEXPIRE', key('retry_count', id), ARGV[9])
+    call('HSET', asked, 'job_id', id, 'lease_id', ARGV[5])
+    call('PEXPIRE', asked, ARGV[12])
     return {'lease', id, payload, ARGV[5], ARGV[7], ARGV[8], call('GET', key('retry_count', id)) or '0'}
   end
 end

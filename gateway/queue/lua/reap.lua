@@ -18,25 +18,26 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
   if not lease[2] then
     call('ZREM', KEYS[1], id)
     note(id, 'orphan')
-  elseif tonumber(lease[3]) > tonumber(ARGV[1]) then
+  elseif (tonumber(lease[3]) or 0) > tonumber(ARGV[1]) then
     call('ZADD', KEYS[1], lease[3], id)
     note(id, 'extended')
   else
     call('ZREM', KEYS[1], id)
     call('DEL', key('lease', id))
-    call('HDEL', key('status', id), 'done', 'total')
-    remember(id, lease[2], lease[1], ARGV[5])
+    call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback')
+    local holder = lease[1] or '?'
+    remember(id, lease[2], holder, ARGV[5])
     local status = call('HMGET', key('status', id), 'cancel_requested', 'timed_out')
     if status[1] == '1' then
-      note(id, finish_canceled(id, ARGV[4], ARGV[3]), lease[1])
+      note(id, finish_canceled(id, ARGV[4], ARGV[3]), holder)
     elseif status[2] == '1' then
       -- Nobody could run it for longer than its first lease from now on.
       call('INCR', key('retry_count', id))
       call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT')
-      note(id, bury(id, 'job timeout: it did not end within ' .. ARGV[7] .. ' s of its first lease', ARGV[4], ARGV[3]), lease[1])
+      note(id, bury(id, 'job timeout: it did not end within ' .. ARGV[7] .. ' s of its first lease', ARGV[4], ARGV[3]), holder)
     else
       call('HSET', key('status', id), 'error_code', 'LEASE_EXPIRED')
-      note(id, (retry(id, 'lease expired: worker ' .. lease[1] .. ' went silent', ARGV[4], ARGV[3], 7)), lease[1])
+      note(id, (retry(id, 'lease expired: worker ' .. holder .. ' went silent', ARGV[4], ARGV[3], 7)), holder)
     end
   end
 end

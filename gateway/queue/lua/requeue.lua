@@ -1,9 +1,12 @@
--- Queues a dead letter anew, with all its re-runs before it.
+-- Queues a dead letter anew, with all its re-runs before it. An entry whose job
+-- lives elsewhere is no dead letter.
 --
 -- KEYS  1 zpe:dlq   2 zpe:queue   3 zpe:status:ID   4 zpe:payload:ID   5 zpe:retry_count:ID
 -- ARGV  1 id   2 now, RFC 3339   3 ttl of results in ms
 -- Returns {'ok'} | {'unknown'} | {'payload'}: it is gone, there is nothing to run
 if call('LPOS', KEYS[1], ARGV[1]) == false then return {'unknown'} end
+local status = call('HGET', KEYS[3], 'status')
+if status and status ~= 'failed' then return {'unknown'} end
 if call('EXISTS', KEYS[4]) == 0 then return {'payload'} end
 call('LREM', KEYS[1], 0, ARGV[1])
 call('DEL', KEYS[5])

@@ -5,6 +5,8 @@
 -- ARGV  1 id   2 payload   3 now, RFC 3339   4 ttl in ms   5 jobs queued at most
 --       6 digest of the payload   7 ttl of the idempotency key in ms
 -- Returns {'ok'} | {'again', id} | {'differs'} | {'off'} | {'full'}
+--
+-- An id that is on record is this very call, whose answer was lost: ids are random.
 if KEYS[5] then
   local earlier = call('HMGET', KEYS[5], 'job_id', 'digest')
   if earlier[1] then
@@ -12,6 +14,7 @@ if KEYS[5] then
     return {'again', earlier[1]}
   end
 end
+if call('EXISTS', KEYS[3]) == 1 then return {'again', ARGV[1]} end
 if call('HGET', KEYS[4], 'submission_enabled') == '0' then return {'off'} end
 if call('LLEN', KEYS[1]) >= tonumber(ARGV[5]) then return {'full'} end
 call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4])
