@@ -33,6 +33,7 @@ var (
 	requeueScript   = newScript("requeue")
 	dropScript      = newScript("drop")
 	acceptScript    = newScript("accept")
+	fsckScript      = newScript("bury", "fsck")
 )
 
 type script struct{ text, sha string }

@@ -1,3 +1,10 @@
+-- count counts a failed run. What is no number there counts as none before it.
+local function count(id)
+  local n = redis.pcall('INCR', key('retry_count', id))
+  if type(n) == 'number' then return n end
+  call('SET', key('retry_count', id), 1)
+  return 1
+end
 -- bury ends a job as failed and puts it among the dead letters; retry puts it
 -- off, to run again at the n-th of the times that follow argument base, or buries
 -- it when there are no more of them. It returns the word for what it did.
@@ -10,7 +17,7 @@ local function bury(id, detail, at, ttl)
   return 'dead'
 end
 local function retry(id, detail, at, ttl, base)
-  local n = call('INCR', key('retry_count', id))
+  local n = count(id)
   local run_at = ARGV[base + n]
   if not run_at then return bury(id, detail, at, ttl), n end
   call('HSET', key('status', id), 'status', 'queued', 'detail', detail, 'updated_at', at)

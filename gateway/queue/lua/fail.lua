@@ -32,7 +32,7 @@ if status[2] == '1' and ARGV[11] ~= 'final' then
   became = finish_canceled(id, at, ttl)
 elseif status[3] == '1' then
   -- Nobody could extend a lease on it any more.
-  n = call('INCR', KEYS[6])
+  n = count(id)
   became = bury(id, 'job timeout; ' .. detail, at, ttl)
 elseif ARGV[11] == 'back' and call('HINCRBY', KEYS[5], 'came_back', 1) <= tonumber(ARGV[15]) then
   call('HSET', KEYS[5], 'status', 'queued', 'detail', detail, 'updated_at', at)
@@ -42,7 +42,7 @@ elseif ARGV[11] == 'back' and call('HINCRBY', KEYS[5], 'came_back', 1) <= tonumb
   call('RPUSH', KEYS[8], id) -- its turn has come already
   became = 'queued'
 elseif ARGV[11] == 'final' then
-  n = call('INCR', KEYS[6])
+  n = count(id)
   became = bury(id, detail, at, ttl)
 else
   became, n = retry(id, detail, at, ttl, 15)

@@ -32,7 +32,7 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
       note(id, finish_canceled(id, ARGV[4], ARGV[3]), holder)
     elseif status[2] == '1' then
       -- Nobody could run it for longer than its first lease from now on.
-      call('INCR', key('retry_count', id))
+      count(id)
       call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT')
       note(id, bury(id, 'job timeout: it did not end within ' .. ARGV[7] .. ' s of its first lease', ARGV[4], ARGV[3]), holder)
     else

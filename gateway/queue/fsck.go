@@ -1,0 +1,462 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Report is what [Queue.Fsck] has seen.
+type Report struct {
+	Jobs      map[string]int // jobs by their status
+	Queued    int            // entries of the queue
+	Leased    int            // leases in the index
+	Delayed   int            // entries of the delay set
+	Dead      int            // dead letters
+	Counts    map[string]int // findings by their kind
+	Findings  []Finding      // the first maxFindings of them
+	Unchecked int            // suspects left for another run
+}
+
+// Finding is something that is not as it should be.
+type Finding struct {
+	Kind   string // such as "started without lease"; SPEC.md lists them
+	Job    jobs.ID
+	Detail string
+	Done   string // how it was repaired; empty if it was not
+}
+
+// The kinds of findings that do no harm: an entry that a lease will pass over, and
+// a dead letter that nobody has looked at until its job expired.
+const (
+	staleEntry    = "stale entry"
+	expiredLetter = "dead letter without a job"
+)
+
+// Harmless reports whether the finding may stay as it is.
+func (f Finding) Harmless() bool { return harmless(f.Kind) }
+
+func harmless(kind string) bool { return kind == staleEntry || kind == expiredLetter }
+
+// Clean reports whether everything was looked at and nothing is wrong; harmless
+// findings do not count.
+func (r Report) Clean() bool {
+	bad := r.Unchecked
+	for kind, n := range r.Counts {
+		if !harmless(kind) {
+			bad += n
+		}
+	}
+	return bad == 0
+}
+
+const (
+	// fsckPage is how many entries one command reads.
+	fsckPage = 1000
+	// maxFindings bounds what a report lists; all are counted.
+	maxFindings = 10_000
+	// maxLost bounds the ids kept of jobs that seem to have no entry, about 100
+	// bytes each, and maxDeep the jobs that a whole list is searched for, each of
+	// which keeps Redis busy for some 10 ms per million entries.
+	maxLost = 500_000
+	maxDeep = 1000
+	// nearEnds is how far from the ends of the queue an entry can be that was put
+	// there while Fsck walked it.
+	nearEnds = 100_000
+)
+
+// Fsck proves that every job is in exactly one place, or says which is not, and
+// repairs that if told to. It may run at any time beside gateways and workers:
+// what looks wrong is looked at again, and repaired, by one script at one moment.
+//
+// It reads pages of 1000 and never holds Redis for long, except that up to 1000
+// suspected entries of long lists are searched for. A million waiting jobs take
+// it about 40 MB, because it remembers a hash of every entry; two ids of one hash
+// would hide a finding, which 64 bits make unlikely. It takes one round trip per
+// thousand jobs and three small reads per job.
+func (q *Queue) Fsck(ctx context.Context, repair bool) (Report, error) {
+	f := &fsck{
+		q: q, repair: repair, seed: maphash.MakeSeed(), waiting: map[uint64]struct{}{}, lost: map[jobs.ID]struct{}{},
+		counted: map[uint64]struct{}{}, deep: map[string]look{}, report: Report{Jobs: map[string]int{}, Counts: map[string]int{}},
+	}
+	// The places come before the statuses: a job that is queued then and in no
+	// place has either moved or is lost.
+	for _, step := range []func(context.Context) error{f.index, f.delay, f.queue, f.dead, f.statuses, f.searchLists, f.findLost} {
+		if err := step(ctx); err != nil {
+			return f.report, fmt.Errorf("check jobs: %w", err)
+		}
+	}
+	return f.report, nil
+}
+
+type fsck struct {
+	q       *Queue
+	repair  bool
+	seed    maphash.Seed
+	waiting map[uint64]struct{} // the entries of queue and delay set
+	counted map[uint64]struct{} // what is in the report already, by job and kind
+	lost    map[jobs.ID]struct{}
+	deep    map[string]look // suspects for whom a list must be searched
+	report  Report
+}
+
+// look is where to look for a suspect.
+type look struct {
+	queue string // "all", "ends" or not at all
+	dead  bool
+}
+
+// later suspects an entry of a list. The lists are searched after the walks,
+// because a repair would move the entries that a walk has yet to see. Beyond
+// maxDeep, kind is counted unproven if it is harmless.
+func (f *fsck) later(id string, l look, kind string) {
+	old, known := f.deep[id]
+	switch {
+	case known || len(f.deep) < maxDeep:
+		f.deep[id] = look{queue: max(old.queue, l.queue), dead: old.dead || l.dead}
+	case harmless(kind):
+		f.report.Counts[kind]++
+	default:
+		f.report.Unchecked++
+	}
+}
+
+func (f *fsck) searchLists(ctx context.Context) error {
+	for id, l := range f.deep {
+		if err := f.suspect(ctx, id, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// suspect looks at a job at one moment.
+func (f *fsck) suspect(ctx context.Context, id string, l look) error {
+	now := f.q.Now()
+	args := []any{
+		id, flag(f.repair), text(now), unix(now), f.q.ResultTTL.Milliseconds(), l.queue, nearEnds, flag(l.dead), f.q.LateTTL.Milliseconds(),
+	}
+	a, err := f.q.run(ctx, "look at job "+id, fsckScript, []string{queueKey, delayKey, indexKey, dlqKey}, append(args, f.q.runAts(now)...)...)
+	if err != nil {
+		return err
+	}
+	for i := 0; i+2 < len(a); i += 3 {
+		seen := f.hash(id + ":" + a.text(i))
+		if _, twice := f.counted[seen]; twice {
+			continue // the job was suspected for two reasons
+		}
+		f.counted[seen] = struct{}{}
+		f.report.Counts[a.text(i)]++
+		if len(f.report.Findings) < maxFindings {
+			f.report.Findings = append(f.report.Findings, Finding{a.text(i), jobs.ID(id), a.text(i + 1), a.text(i + 2)})
+		}
+	}
+	return nil
+}
+
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}
+
+func (f *fsck) hash(id string) uint64 { return maphash.String(f.seed, id) }
+
+func (f *fsck) waits(id string) bool {
+	_, ok := f.waiting[f.hash(id)]
+	return ok
+}
+
+// index: each entry has its lease, which ends when the entry says.
+func (f *fsck) index(ctx context.Context) error {
+	return f.walkSet(ctx, indexKey, func(ids []string) error {
+		f.report.Leased += len(ids)
+		leases := make([]*redis.IntCmd, len(ids))
+		err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
+			for i, id := range ids {
+				leases[i] = p.Exists(ctx, leaseKey(jobs.ID(id)))
+			}
+		})
+		for i, id := range ids {
+			if err == nil && leases[i].Val() == 0 {
+				err = f.suspect(ctx, id, look{})
+			}
+		}
+		return err
+	})
+}
+
+// delay: what waits to run again is queued.
+func (f *fsck) delay(ctx context.Context) error {
+	return f.walkSet(ctx, delayKey, func(ids []string) error {
+		f.report.Delayed += len(ids)
+		for _, id := range ids {
+			f.waiting[f.hash(id)] = struct{}{}
+		}
+		return f.whereNot(ctx, ids, "queued", func(id, _ string) error { return f.suspect(ctx, id, look{}) })
+	})
+}
+
+// queue: what is in the queue is queued, and not in the delay set.
+func (f *fsck) queue(ctx context.Context) error {
+	return f.walkList(ctx, queueKey, func(ids []string) error {
+		f.report.Queued += len(ids)
+		for _, id := range ids {
+			if f.waits(id) {
+				f.later(id, look{queue: "all"}, "")
+			}
+			f.waiting[f.hash(id)] = struct{}{}
+		}
+		return f.whereNot(ctx, ids, "queued", func(id, state string) error {
+			kind := ""
+			if state != "" {
+				kind = staleEntry
+			}
+			f.later(id, look{queue: "all"}, kind)
+			return nil
+		})
+	})
+}
+
+// dead: a dead letter has failed, and is there once.
+func (f *fsck) dead(ctx context.Context) error {
+	letters := map[uint64]struct{}{}
+	return f.walkList(ctx, dlqKey, func(ids []string) error {
+		f.report.Dead += len(ids)
+		for _, id := range ids {
+			if _, twice := letters[f.hash(id)]; twice {
+				f.later(id, look{dead: true}, "")
+			}
+			letters[f.hash(id)] = struct{}{}
+		}
+		return f.whereNot(ctx, ids, "failed", func(id, state string) error {
+			kind := ""
+			if state == "" {
+				kind = expiredLetter
+			}
+			f.later(id, look{dead: true}, kind)
+			return nil
+		})
+	})
+}
+
+// whereNot calls suspect for those whose status is not want.
+func (f *fsck) whereNot(ctx context.Context, ids []string, want string, suspect func(id, state string) error) error {
+	states := make([]*redis.StringCmd, len(ids))
+	err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
+		for i, id := range ids {
+			states[i] = p.HGet(ctx, statusKey(jobs.ID(id)), "status")
+		}
+	})
+	for i, id := range ids {
+		if err == nil && states[i].Val() != want {
+			err = suspect(id, states[i].Val())
+		}
+	}
+	return err
+}
+
+// statuses: what is queued waits somewhere and has a payload, what is started has
+// its lease in the index, what has finished has a result, and nothing else has a
+// lease.
+func (f *fsck) statuses(ctx context.Context) error {
+	for cursor := uint64(0); ; {
+		var page []string
+		err := f.call(ctx, func(ctx context.Context) (err error) {
+			// It reads "zpe:status:" and "zpe:lease:", and little else.
+			page, cursor, err = f.q.rdb.Scan(ctx, cursor, "zpe:[sl][te]a[ts][ue]*", fsckPage).Result()
+			return err
+		})
+		if err == nil {
+			err = f.look(ctx, page)
+		}
+		if err != nil || cursor == 0 {
+			return err
+		}
+	}
+}
+
+func (f *fsck) look(ctx context.Context, keys []string) error {
+	type seen struct {
+		id              string
+		isLease         bool
+		state, ends     *redis.StringCmd
+		payload, result *redis.IntCmd
+		score           *redis.FloatCmd
+	}
+	var page []seen
+	err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
+		for _, k := range keys {
+			name, isStatus := strings.CutPrefix(k, "zpe:status:")
+			leased, isLease := strings.CutPrefix(k, "zpe:lease:")
+			if isLease {
+				name = leased
+			}
+			if !isStatus && !isLease || k == indexKey {
+				continue
+			}
+			id := jobs.ID(name)
+			page = append(page, seen{
+				id: name, isLease: isLease, state: p.HGet(ctx, statusKey(id), "status"), ends: p.HGet(ctx, leaseKey(id), "expires_at"),
+				payload: p.Exists(ctx, payloadKey(id)), result: p.Exists(ctx, resultKey(id)), score: p.ZScore(ctx, indexKey, name),
+			})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range page {
+		state := s.state.Val()
+		ends, bad := strconv.ParseFloat(s.ends.Val(), 64)
+		leased := bad == nil && s.score.Err() == nil && s.score.Val() == ends
+		var wrong bool
+		if s.isLease {
+			wrong = state != "started" || !leased
+		} else {
+			f.report.Jobs[state]++
+			switch state {
+			case "queued":
+				wrong = s.payload.Val() == 0
+				if !wrong && !f.waits(s.id) {
+					if len(f.lost) < maxLost {
+						f.lost[jobs.ID(s.id)] = struct{}{}
+					} else {
+						f.report.Unchecked++
+					}
+				}
+			case "started":
+				wrong = !leased
+			case "finished":
+				wrong = s.result.Val() == 0
+			case "failed":
+			default:
+				wrong = true
+			}
+		}
+		if wrong {
+			if state == "queued" && f.waits(s.id) {
+				f.later(s.id, look{queue: "all"}, "") // its entry must go with it
+			} else if err := f.suspect(ctx, s.id, look{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// findLost looks for the jobs that had no place when their status was read. Most
+// were queued or moved meanwhile, so the queue is walked again. What is not in it
+// then is either lost or was put near one of its ends since.
+func (f *fsck) findLost(ctx context.Context) error {
+	if len(f.lost) == 0 {
+		return nil
+	}
+	err := f.walkList(ctx, queueKey, func(ids []string) error {
+		for _, id := range ids {
+			delete(f.lost, jobs.ID(id))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for id := range f.lost {
+		if err := f.suspect(ctx, string(id), look{queue: "ends"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkSet gives the members of a sorted set to page, some perhaps twice, none left
+// out that were there all the time.
+func (f *fsck) walkSet(ctx context.Context, key string, page func(ids []string) error) error {
+	for cursor := uint64(0); ; {
+		var pairs []string
+		err := f.call(ctx, func(ctx context.Context) (err error) {
+			pairs, cursor, err = f.q.rdb.ZScan(ctx, key, cursor, "", fsckPage).Result()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		ids := make([]string, 0, len(pairs)/2)
+		for i := 0; i < len(pairs); i += 2 {
+			ids = append(ids, pairs[i])
+		}
+		if err := page(ids); err != nil || cursor == 0 {
+			return err
+		}
+	}
+}
+
+// walkList gives the entries of a list to page, from its head on, each once. New
+// entries at the head move those behind towards the tail; how far, tells the last
+// entry of a page, which the next page begins with.
+func (f *fsck) walkList(ctx context.Context, key string, page func(ids []string) error) error {
+	last := ""
+	for at := int64(0); ; {
+		var ids []string
+		err := f.call(ctx, func(ctx context.Context) (err error) {
+			ids, err = f.q.rdb.LRange(ctx, key, max(0, at-1), at+fsckPage-1).Result()
+			return err
+		})
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		first := max(0, at-1)
+		full := len(ids) == int(at+fsckPage-first)
+		at = first + int64(len(ids))
+		if last != "" {
+			for i, id := range ids {
+				if id == last {
+					ids = ids[i+1:]
+					break
+				}
+			}
+		}
+		if len(ids) > 0 {
+			last = ids[len(ids)-1]
+			if err := page(ids); err != nil {
+				return err
+			}
+		}
+		if !full {
+			return nil
+		}
+	}
+}
+
+// call bounds one command.
+func (f *fsck) call(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		return unavailable("read", err)
+	}
+	return nil
+}
+
+// pipe reads many small things at once. What is absent, or of another type than
+// ours, reads as empty, and so becomes a suspect.
+func (f *fsck) pipe(ctx context.Context, add func(context.Context, redis.Pipeliner)) error {
+	return f.call(ctx, func(ctx context.Context) error {
+		p := f.q.rdb.Pipeline()
+		add(ctx, p)
+		cmds, _ := p.Exec(ctx) // returns the first error, which may be that something is absent
+		for _, cmd := range cmds {
+			if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+				return err
+			}
+		}
+		return nil
+	})
+}

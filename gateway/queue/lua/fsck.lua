@@ -1,0 +1,176 @@
+-- Looks at everything there is about one job at one moment, says what is not as it
+-- should be, and mends it if told to.
+--
+-- KEYS  1 zpe:queue   2 zpe:delay   3 zpe:lease:index   4 zpe:dlq
+-- ARGV  1 id   2 '1': mend   3 now, RFC 3339   4 now in unix seconds   5 ttl of results in ms
+--       6 how to look in the queue: 'all' of it, both 'ends', or '' not at all   7 how far to look from either end
+--       8 '1': look among the dead letters   9 ttl of what is kept of a lease in ms
+--      10… when to run again, in unix seconds, after the 1st, 2nd, … failure
+-- Returns {kind, detail, what was done or '', …}, three a finding
+local id, mend, at, now, ttl = ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], ARGV[5]
+local found = {}
+local function note(kind, detail, done)
+  found[#found + 1] = kind
+  found[#found + 1] = detail
+  found[#found + 1] = mend and done or ''
+end
+
+local status = redis.pcall('HMGET', key('status', id), 'status', 'worker_id')
+local payload = call('EXISTS', key('payload', id)) == 1
+local lease = redis.pcall('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at')
+if status.err or lease.err then
+  return {'wrong type', status.err or lease.err, ''}
+end
+local state, leased = status[1], call('EXISTS', key('lease', id)) == 1
+local score, delayed = call('ZSCORE', KEYS[3], id), call('ZSCORE', KEYS[2], id)
+
+-- How often it is in the queue, at most 2. Entries move only towards the ends.
+local entries = 0
+if ARGV[6] == 'all' then
+  entries = #call('LPOS', KEYS[1], id, 'COUNT', 2)
+elseif ARGV[6] == 'ends' then
+  if call('LPOS', KEYS[1], id, 'MAXLEN', ARGV[7]) or call('LPOS', KEYS[1], id, 'RANK', -1, 'MAXLEN', ARGV[7]) then
+    entries = 1
+  end
+end
+local letters = ARGV[8] == '1' and #call('LPOS', KEYS[4], id, 'COUNT', 2) or 0
+
+local function set(word, detail)
+  call('HSET', key('status', id), 'status', word, 'detail', detail, 'updated_at', at)
+  call('PEXPIRE', key('status', id), ttl)
+end
+local function no_entry() if mend then call('LREM', KEYS[1], 0, id) end end
+local function no_delay() if mend then call('ZREM', KEYS[2], id) end end
+local function no_letter() if mend then call('LREM', KEYS[4], 0, id) end end
+local function no_lease()
+  if not mend then return end
+  if lease[2] then remember(id, lease[2], lease[1] or '?', ARGV[9]) end
+  call('DEL', key('lease', id))
+  call('ZREM', KEYS[3], id)
+end
+
+-- Among the dead letters is what has failed, once.
+if letters > 0 and state and state ~= 'failed' then
+  no_letter()
+  note('dead letter of a job that has not failed', 'it is ' .. state, 'removed from the dead letters')
+elseif letters > 0 and not state and not payload then
+  no_letter()
+  note('dead letter without a job', 'its status and payload have expired', 'removed from the dead letters')
+elseif letters > 0 and not state then
+  if mend then set('failed', 'status was missing') end
+  note('status missing', 'it is a dead letter', 'status is failed')
+  state = 'failed'
+elseif letters > 1 then
+  if mend then
+    no_letter()
+    call('LPUSH', KEYS[4], id)
+  end
+  note('dead letter twice', 'it is among the dead letters more than once', 'one is left')
+end
+
+-- What has ended is nowhere else.
+if state == 'finished' or state == 'failed' then
+  if leased then
+    no_lease()
+    note('lease of an ended job', 'it is ' .. state .. '; worker ' .. (lease[1] or '?'), 'lease deleted')
+  elseif score then
+    if mend then call('ZREM', KEYS[3], id) end
+    note('index without lease', 'it is ' .. state, 'removed from the index')
+  end
+  if delayed then
+    no_delay()
+    note('stale entry', 'in zpe:delay; it is ' .. state, 'removed')
+  end
+  if entries > 0 then
+    no_entry()
+    note('stale entry', 'in zpe:queue; it is ' .. state, 'removed')
+  end
+  if state == 'finished' and call('EXISTS', key('result', id)) == 0 then
+    if mend then bury(id, 'result is missing', at, ttl) end
+    note('finished without result', 'nothing is kept under ' .. key('result', id), 'buried')
+  end
+  return found
+end
+if state and state ~= 'queued' and state ~= 'started' then
+  note('status unknown', 'it is ' .. state, '')
+  return found
+end
+
+-- A lease decides: its holder runs the job, whatever the status says.
+if leased then
+  if state ~= 'started' then
+    if mend then
+      set('started', 'status was ' .. (state or 'missing'))
+      if lease[1] then call('HSET', key('status', id), 'worker_id', lease[1]) end
+    end
+    note(state and 'lease of a job that is not started' or 'status missing', 'worker ' .. (lease[1] or '?'), 'status is started')
+  end
+  local ends = tonumber(lease[3])
+  if not lease[1] or not lease[2] or not ends then
+    -- Nobody can report under it. The reaper takes it back.
+    if mend then
+      call('HSET', key('lease', id), 'worker_id', lease[1] or '?', 'lease_id', lease[2] or '?', 'expires_at', '0')
+      call('ZADD', KEYS[3], '0', id)
+    end
+    note('lease without holder or end', 'worker ' .. (lease[1] or 'missing'), 'the reaper will take it back')
+  elseif not score or tonumber(score) ~= ends then
+    if mend then call('ZADD', KEYS[3], lease[3], id) end
+    note(score and 'index differs from lease' or 'lease without index', 'it ends at ' .. lease[3] .. ', the index says ' .. (score or 'nothing'),
+      'index follows the lease')
+  end
+  if delayed then
+    no_delay()
+    note('in two places', 'under a lease and in zpe:delay', 'removed from zpe:delay')
+  end
+  if entries > 0 then
+    no_entry()
+    note('stale entry', 'in zpe:queue; it is under a lease', 'removed')
+  end
+  return found
+end
+if score then
+  if mend then call('ZREM', KEYS[3], id) end
+  note('index without lease', 'it is ' .. (state or 'not on record'), 'removed from the index')
+end
+
+if state == 'started' then
+  local became = ''
+  if mend then
+    no_delay()
+    if entries > 0 then no_entry() end
+    became = (retry(id, 'its lease was lost by the gateway', at, ttl, 9))
+  end
+  note('started without lease', 'worker ' .. (status[2] or '?'), 'counted as a failed run, it is ' .. became)
+  return found
+end
+
+-- Queued, or not on record although it is in a place of those that wait.
+if not state and not delayed and entries == 0 then return found end
+if not payload then
+  if mend then
+    no_delay()
+    if entries > 0 then no_entry() end
+    bury(id, 'payload missing', at, ttl)
+  end
+  note('payload missing', 'there is nothing to run', 'buried')
+  return found
+end
+if not state then
+  if mend then set('queued', 'status was missing') end
+  note('status missing', 'it waits', 'status is queued')
+end
+if delayed and entries > 0 then
+  no_entry()
+  note('in two places', 'in zpe:queue and zpe:delay', 'removed from zpe:queue')
+elseif entries > 1 then
+  if mend then call('LREM', KEYS[1], 1, id) end
+  note('in the queue twice', 'it would run once', 'the newer entry removed')
+elseif ARGV[6] ~= '' and not delayed and entries == 0 then
+  if mend then
+    call('LPUSH', KEYS[1], id)
+    call('PEXPIRE', key('status', id), ttl)
+    call('PEXPIRE', key('payload', id), ttl)
+  end
+  note('queued without entry', 'neither in zpe:queue nor in zpe:delay', 'put into the queue')
+end
+return found
