@@ -37,13 +37,17 @@ const (
 	WorkerMismatch     Code = "WORKER_MISMATCH"        // 403
 	InsecureTransport  Code = "INSECURE_TRANSPORT"     // 403
 	NotFound           Code = "NOT_FOUND"              // 404: no such route
+	LateNotFound       Code = "LATE_RESULT_NOT_FOUND"  // 404
 	JobNotFound        Code = "JOB_NOT_FOUND"          // 404
 	WorkerNotFound     Code = "WORKER_NOT_FOUND"       // 404
 	MethodNotAllowed   Code = "METHOD_NOT_ALLOWED"     // 405
 	LeaseLost          Code = "LEASE_LOST"             // 409
 	AlreadyFinished    Code = "ALREADY_FINISHED"       // 409
+	AlreadyEnded       Code = "JOB_ENDED"              // 409: there is nothing left to cancel or to accept
 	NotFinished        Code = "JOB_NOT_FINISHED"       // 409: there is no result, in this state
 	AlreadyReported    Code = "ALREADY_REPORTED"       // 409: a failure with other content
+	PayloadExpired     Code = "PAYLOAD_EXPIRED"        // 409: a dead letter that has nothing left to run
+	RequestTimeout     Code = "REQUEST_TIMEOUT"        // 408: the body did not arrive in time
 	PayloadTooLarge    Code = "PAYLOAD_TOO_LARGE"      // 413
 	UnsupportedMedia   Code = "UNSUPPORTED_MEDIA_TYPE" // 415
 	IdempotencyReused  Code = "IDEMPOTENCY_KEY_REUSED" // 422
@@ -75,6 +79,8 @@ const (
 	FailWorkerRestart     = "WORKER_RESTART"     // the worker died while it ran the job
 	FailResultTooLarge    = "RESULT_TOO_LARGE"   // final
 	FailInvalidInput      = "INVALID_INPUT"      // final
+	FailQEInput           = "QE_INPUT_ERROR"     // final
+	FailQENotConverged    = "QE_NOT_CONVERGED"   // final
 	FailCanceled          = "CANCELED"           // after cancel_requested; ends the job
 )
 
@@ -82,7 +88,9 @@ const (
 const (
 	MaxPayload      = 1 << 20   // of a submitted job
 	MaxResultBody   = 32 << 20  // of a result with its texts
-	MaxSmallBody    = 256 << 10 // of any other body
+	MaxFailedBody   = 512 << 10 // of a failure: its texts may be escaped
+	MaxSmallBody    = 64 << 10  // of any other body
+	MaxMeta         = 16 << 10  // of the meta of a worker that registers
 	MaxErrorCode    = 100
 	MaxErrorMessage = 1000
 	MaxTraceback    = 64 << 10
@@ -106,6 +114,9 @@ type JobAnswer struct {
 	WorkerID   string    `json:"worker_id,omitempty"` // who runs or ran it
 	ErrorCode  string    `json:"error_code,omitempty"`
 	Progress   *Progress `json:"progress,omitempty"`
+	// CancelRequested says that a job that runs is to be stopped.
+	CancelRequested bool   `json:"cancel_requested,omitempty"`
+	Traceback       string `json:"traceback,omitempty"` // of one dead letter only
 }
 
 // Progress counts steps.
@@ -201,11 +212,11 @@ type HeartbeatAnswer struct {
 
 // ResultAsk reports the result of a job.
 type ResultAsk struct {
-	LeaseID     string          `json:"lease_id"` // or the header X-Lease-Id
-	Result      json.RawMessage `json:"result"`   // an object
-	SummaryText *string         `json:"summary_text"`
-	FreqsCSV    *string         `json:"freqs_csv"`
-	Meta        json.RawMessage `json:"meta"` // a Meta
+	LeaseID     string          `json:"lease_id"`               // or the header X-Lease-Id
+	Result      json.RawMessage `json:"result" required:"true"` // an object
+	SummaryText *string         `json:"summary_text" required:"true"`
+	FreqsCSV    *string         `json:"freqs_csv" required:"true"`
+	Meta        json.RawMessage `json:"meta,omitempty"` // a Meta
 	WorkerID    string          `json:"worker_id,omitempty"`
 }
 
@@ -226,8 +237,8 @@ type ReportAnswer struct {
 // FailedAsk reports that a job has failed.
 type FailedAsk struct {
 	LeaseID      string `json:"lease_id"` // or the header X-Lease-Id
-	ErrorCode    string `json:"error_code"`
-	ErrorMessage string `json:"error_message"`
+	ErrorCode    string `json:"error_code" required:"true"`
+	ErrorMessage string `json:"error_message" required:"true"`
 	Traceback    string `json:"traceback,omitempty"`
 	Retryable    *bool  `json:"retryable,omitempty"`
 	WorkerID     string `json:"worker_id,omitempty"`
@@ -257,4 +268,16 @@ type DLQAnswer struct {
 type OpsAnswer struct {
 	SubmissionEnabled *bool `json:"submission_enabled,omitempty"`
 	DequeueEnabled    *bool `json:"dequeue_enabled,omitempty"`
+}
+
+// LateAnswer is a result that came after its lease was taken back, as the
+// operators see it.
+type LateAnswer struct {
+	WorkerID    string          `json:"worker_id"`
+	LeaseID     string          `json:"lease_id"`
+	ReceivedAt  string          `json:"received_at"` // RFC 3339, UTC
+	Result      json.RawMessage `json:"result"`
+	SummaryText string          `json:"summary_text"`
+	FreqsCSV    string          `json:"freqs_csv"`
+	Meta        json.RawMessage `json:"meta"`
 }

@@ -1,0 +1,50 @@
+package control
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+)
+
+// write answers 200 with v, one of the wire types, as JSON.
+func write(w http.ResponseWriter, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a caller that has gone needs no answer
+}
+
+// writeLease writes a [gateway.LeaseAnswer]. The payload goes out as it came
+// in: json.Marshal would write its strings anew.
+func writeLease(w http.ResponseWriter, a *gateway.LeaseAnswer) {
+	// Ids are plain words, so quoting them needs no escapes.
+	b := make([]byte, 0, len(a.Payload)+256)
+	b = append(b, `{"job_id":"`...)
+	b = append(b, a.JobID...)
+	b = append(b, `","payload":`...)
+	b = append(b, a.Payload...)
+	b = append(b, `,"lease_id":"`...)
+	b = append(b, a.LeaseID...)
+	b = append(b, `","lease_ttl_seconds":`...)
+	b = strconv.AppendFloat(b, a.LeaseTTLSeconds, 'f', -1, 64)
+	b = append(b, `,"retry_count":`...)
+	b = strconv.AppendInt(b, int64(a.RetryCount), 10)
+	b = append(b, '}')
+	writeJSON(w, http.StatusOK, b)
+}
+
+// timestamp is how moments are written on the wire.
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,53 @@
+package control
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// admin lets only the operators through.
+func (c *Control) admin(h httpd.Handler) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if c.AdminToken == "" {
+			return errAdminDisabled
+		}
+		token, err := httpd.Bearer(r)
+		if err != nil {
+			return err
+		}
+		if !httpd.SameToken(token, c.AdminToken) {
+			return errAdminToken
+		}
+		return h(w, r)
+	}
+}
+
+// client lets through who may submit and read jobs.
+func (c *Control) client(h httpd.Handler) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if c.ClientToken == "" {
+			return h(w, r)
+		}
+		token, err := httpd.Bearer(r)
+		if err != nil {
+			return err
+		}
+		isClient, isAdmin := httpd.SameToken(token, c.ClientToken), httpd.SameToken(token, c.AdminToken)
+		if !isClient && (!isAdmin || c.AdminToken == "") {
+			return errClientToken
+		}
+		return h(w, r)
+	}
+}
+
+// authorize asks Redis whether the caller's token is good. Only requests that
+// do not come to the script that would check it need this.
+func (c *Control) authorize(ctx context.Context, caller queue.Caller) error {
+	ctx, cancel := c.deadline(ctx)
+	defer cancel()
+	_, err := c.Queue.Authorize(ctx, caller)
+	return err
+}

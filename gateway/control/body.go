@@ -1,0 +1,161 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// unproven is how much is read of the body of a worker whose token has not been
+// checked yet: the script that does the work checks it, after the body.
+const unproven = 64 << 10
+
+// largeBodies is how many larger bodies are in hand at once. One takes a few
+// times its size until it is stored.
+const largeBodies = 16
+
+// body is a request's body that is read beyond unproven only after prove.
+type body struct {
+	io.ReadCloser
+	left  int
+	prove func() error
+	err   error // of prove
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.left == 0 && b.prove != nil {
+		b.err = b.prove()
+		b.prove = nil
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	if b.prove != nil && len(p) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left = max(0, b.left-n)
+	return n, err
+}
+
+// ask is a worker's request: whose it is, and what was read of it.
+type ask struct {
+	queue.Caller
+	release func() // gives up what the request holds; never nil
+}
+
+// read reads a worker's request into dst, one of the wire types, and has check
+// look at it. A request that is not in order is refused only after its token
+// was found good, so that strangers learn nothing from what is said of it; one
+// that is costs no call of Redis here.
+func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst any, worker *string, check func() error) (ask, error) {
+	a := ask{release: func() {}}
+	token, err := httpd.Bearer(r)
+	if err != nil {
+		return a, err
+	}
+	a.TokenHash = queue.HashToken(token)
+	proven := false
+	prove := func() error {
+		if proven {
+			return nil
+		}
+		if err := c.authorize(r.Context(), a.Caller); err != nil {
+			return err
+		}
+		proven = true
+		return nil
+	}
+	var gated *body
+	if limit > unproven && (r.ContentLength < 0 || r.ContentLength > unproven) {
+		gated = &body{ReadCloser: r.Body, left: unproven, prove: func() error {
+			if err := prove(); err != nil {
+				return err
+			}
+			a.release, err = c.takeLarge(r.Context())
+			return err
+		}}
+		if r.ContentLength > unproven {
+			gated.left = 0
+		}
+		r.Body = gated
+	}
+	err = httpd.ReadJSON(w, r, limit, dst, httpd.BodyOptions{AllowEmpty: true, IgnoreUnknown: true})
+	if gated != nil && gated.err != nil {
+		return a, gated.err
+	}
+	if err == nil {
+		err = check()
+	}
+	if err != nil {
+		a.release()
+		a.release = func() {}
+		if denied := prove(); denied != nil {
+			return a, denied
+		}
+		return a, err
+	}
+	a.Claimed = claimed(r, *worker)
+	return a, nil
+}
+
+// takeLarge waits until there is room for one more large body.
+func (c *Control) takeLarge(ctx context.Context) (release func(), err error) {
+	c.large.once.Do(func() { c.large.slots = make(chan struct{}, largeBodies) })
+	select {
+	case c.large.slots <- struct{}{}:
+		return func() { <-c.large.slots }, nil
+	case <-ctx.Done():
+		return func() {}, fmt.Errorf("wait for room for a large body: %w: %w", jobs.ErrUnavailable, ctx.Err())
+	}
+}
+
+// claimed returns who a request says it is from, in its body or its query. When
+// both do and differ, the answer is nobody's id.
+func claimed(r *http.Request, worker string) string {
+	if r.URL.RawQuery == "" {
+		return worker
+	}
+	for _, v := range r.URL.Query()["worker_id"] {
+		if worker != "" && v != worker {
+			return worker + " and " + v
+		}
+		worker = v
+	}
+	return worker
+}
+
+// leaseOf returns the lease id of a report, from its body or its header.
+func leaseOf(r *http.Request, inBody string) (string, error) {
+	headers := r.Header.Values(gateway.HeaderLeaseID)
+	id := inBody
+	for _, h := range headers {
+		if id != "" && h != id {
+			return "", missing("lease_id") // there is not one that counts
+		}
+		id = h
+	}
+	return id, checkLease(id)
+}
+
+// isWord reports whether s is made of letters, digits, '.', '_' and '-', at
+// most 64 of them.
+func isWord(s string) bool {
+	if s == "" || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') && strings.IndexByte("._-", c) < 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,186 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// What follows is asked of the requests of workers, by HTTP or not.
+
+// final are the codes of failures that would come again.
+var final = []string{gateway.FailResultTooLarge, gateway.FailInvalidInput, gateway.FailQEInput, gateway.FailQENotConverged}
+
+// maxSteps bounds the steps of a progress: integers up to here are exact in any
+// language's numbers.
+const maxSteps = 1 << 53
+
+// parseID returns the id of a job in a path. What cannot be an id is no job's.
+func parseID(s string) (jobs.ID, error) {
+	id, err := queue.ParseID(s)
+	if err != nil {
+		return "", queue.ErrNoJob
+	}
+	return id, nil
+}
+
+func checkLease(id string) error {
+	switch {
+	case id == "":
+		return missing("lease_id")
+	case !isWord(id):
+		return invalid("lease_id", "no lease has such an id")
+	}
+	return nil
+}
+
+// leaseAsk returns what to ask the queue for, and how long to wait.
+func leaseAsk(a *gateway.LeaseAsk) (queue.LeaseAsk, time.Duration, error) {
+	if a.RequestID != "" && !isWord(a.RequestID) {
+		return queue.LeaseAsk{}, 0, invalid("request_id", "want 1 to 64 of A-Z a-z 0-9 . _ -")
+	}
+	if a.WaitSeconds < 0 || a.WaitSeconds > gateway.MaxWait {
+		return queue.LeaseAsk{}, 0, invalid("wait_seconds", "want 0 to %d", gateway.MaxWait)
+	}
+	ask := queue.LeaseAsk{RequestID: a.RequestID, Renews: slices.Contains(a.Features, gateway.FeatureRenew)}
+	return ask, time.Duration(a.WaitSeconds * float64(time.Second)), nil
+}
+
+func leaseAnswer(g queue.Grant) *gateway.LeaseAnswer {
+	return &gateway.LeaseAnswer{
+		JobID: string(g.Job), Payload: json.RawMessage(g.Payload), LeaseID: g.LeaseID, LeaseTTLSeconds: g.TTL.Seconds(), RetryCount: g.Retries,
+	}
+}
+
+// beat returns what a heartbeat tells. A message that is too long is cut: it
+// must not cost the worker its lease.
+func beat(a *gateway.HeartbeatAsk) (queue.Beat, error) {
+	b := queue.Beat{Message: clip(a.Message, gateway.MaxErrorMessage)}
+	if p := a.Progress; p != nil {
+		if p.Done < 0 || p.Total < 0 || p.Done > maxSteps || p.Total > maxSteps {
+			return b, invalid("progress", "want done and total from 0 to 2^53")
+		}
+		b.Done, b.Total = p.Done, p.Total
+	}
+	return b, nil
+}
+
+func heartbeatAnswer(lease string, q *queue.Queue, until time.Time, cancel bool) gateway.HeartbeatAnswer {
+	return gateway.HeartbeatAnswer{
+		LeaseID: lease, LeaseTTLSeconds: q.LeaseTTL.Seconds(), ExpiresAt: float64(until.UnixMilli()) / 1000, CancelRequested: cancel,
+	}
+}
+
+// resultOf returns the result that a worker reports. The object stays as it was
+// received: a number that went through a float64 would not.
+func resultOf(a *gateway.ResultAsk) (queue.Result, error) {
+	object := bytes.TrimSpace(a.Result)
+	switch {
+	case len(object) == 0 || string(object) == "null":
+		return queue.Result{}, missing("result")
+	case object[0] != '{':
+		return queue.Result{}, invalid("result", "want an object")
+	case a.SummaryText == nil:
+		return queue.Result{}, missing("summary_text")
+	case a.FreqsCSV == nil:
+		return queue.Result{}, missing("freqs_csv")
+	}
+	canonical, err := httpd.CanonicalJSON(object)
+	if err != nil {
+		return queue.Result{}, invalid("result", "%v", err)
+	}
+	meta, err := metaOf(a.Meta)
+	if err != nil {
+		return queue.Result{}, err
+	}
+	return queue.Result{JSON: string(object), Canonical: string(canonical), Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}, nil
+}
+
+// metaOf returns what a worker says of its run, reduced to what a
+// [gateway.Meta] has.
+func metaOf(raw json.RawMessage) (string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "{}", nil
+	}
+	var m gateway.Meta
+	if raw[0] != '{' || json.Unmarshal(raw, &m) != nil {
+		return "", invalid("meta", "want an object of worker_hostname, qe_version and timestamp, which are strings, and computation_time_seconds, a number")
+	}
+	if t := m.ComputationTimeSeconds; t != "" {
+		if f, err := strconv.ParseFloat(string(t), 64); err != nil || f < 0 || math.IsInf(f, 0) {
+			return "", invalid("meta.computation_time_seconds", "want a number of seconds, not negative")
+		}
+	}
+	if m.Timestamp != "" {
+		if _, err := time.Parse(time.RFC3339, m.Timestamp); err != nil {
+			return "", invalid("meta.timestamp", "want RFC 3339, such as 2026-02-18T09:30:00Z")
+		}
+	}
+	m.WorkerHostname, m.QEVersion = clip(m.WorkerHostname, gateway.MaxName), clip(m.QEVersion, gateway.MaxName)
+	b, err := json.Marshal(m)
+	return string(b), err
+}
+
+// failureOf returns the failure that a worker reports. Texts that are too long
+// are cut: a failure that cannot be reported would cost the job its whole lease.
+func failureOf(a *gateway.FailedAsk) (queue.Failure, error) {
+	if a.ErrorCode == "" {
+		return queue.Failure{}, missing("error_code")
+	}
+	f := queue.Failure{
+		Code: clip(a.ErrorCode, gateway.MaxErrorCode), Message: clip(a.ErrorMessage, gateway.MaxErrorMessage),
+		Traceback: clip(a.Traceback, gateway.MaxTraceback), Rerun: queue.Retry,
+	}
+	for _, c := range f.Code {
+		if !('A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_') {
+			return queue.Failure{}, invalid("error_code", "want a word of A-Z, 0-9 and _, such as QE_RUNTIME_ERROR")
+		}
+	}
+	switch {
+	case slices.Contains(final, f.Code):
+		f.Rerun = queue.Final
+	case f.Code == gateway.FailCanceled: // the queue knows whether that was asked for
+	case a.Retryable != nil && !*a.Retryable:
+		f.Rerun = queue.Final
+	case f.Code == gateway.FailWorkerShutdown:
+		f.Rerun = queue.Back
+	}
+	return f, nil
+}
+
+func failedAnswer(f queue.Fate) gateway.FailedAnswer {
+	return gateway.FailedAnswer{OK: true, Requeued: f.Requeued, RetryCount: f.Retries}
+}
+
+// clip returns at most limit bytes of s, cut between characters.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// name returns a name that somebody has given, or an error that says which
+// field it is.
+func name(field, s string) error {
+	if len(s) > gateway.MaxName {
+		return invalid(field, "%d bytes long, at most %d are allowed", len(s), gateway.MaxName)
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return invalid(field, "it must not hold control characters")
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+// Package control is the control plane's end of the gateway: it answers the
+// HTTP requests of package gateway's SPEC.md over the jobs that package queue
+// keeps in Redis.
+//
+// A gateway holds nothing itself but the requests that wait for a job, so any
+// number of them may run on one Redis and each may die at any time. A worker's
+// request costs one round trip to Redis: the script that does the work checks
+// the token, too.
+//
+// [Direct] is the same for a worker that may reach Redis itself, without HTTP.
+package control
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// Control answers for one gateway. Queue, Log and Metrics are required; a zero
+// number stands for the default named beside it. One [Control.Run] belongs to
+// each Control that serves.
+type Control struct {
+	Queue   *queue.Queue
+	Log     *slog.Logger
+	Metrics *Metrics
+
+	// AdminToken opens the operators' routes; while it is empty nothing does.
+	AdminToken string
+	// ClientToken, when set, is asked of those who submit, read and cancel jobs.
+	// The admin token opens those routes, too.
+	ClientToken string
+
+	// CheckPayload returns what is wrong with a payload, in words for its author;
+	// nil takes any JSON object.
+	CheckPayload func(payload []byte) error
+	// Admit, when set, judges each request first; see [httpd.SecureOnly].
+	Admit func(*http.Request) error
+
+	Period     time.Duration // between two rounds of the reaper: 30 s
+	Watch      time.Duration // between two looks for jobs that came by another gateway, while somebody waits: 1 s
+	MaxWaiting int           // requests that wait for a job, more are answered at once: 10 000
+	Patience   time.Duration // for one call of Redis: 5 s
+
+	waiting waiters
+	refused throttle
+	large   struct {
+		once  sync.Once
+		slots chan struct{}
+	}
+}
+
+// Handler returns the handler of all routes. It is made once.
+func (c *Control) Handler() http.Handler {
+	c.waiting.init(cmp.Or(c.MaxWaiting, 10_000))
+	c.Metrics.waiting(c.waiting.len)
+	api := &httpd.API{Log: c.Log, WriteError: c.writeError, Admit: c.Admit}
+	for _, route := range []struct {
+		method, path string
+		handle       httpd.Handler
+	}{
+		{http.MethodPost, gateway.PathJobs, c.client(c.submit)},
+		{http.MethodGet, gateway.PathJob, c.client(c.job)},
+		{http.MethodGet, gateway.PathJobResult, c.client(c.jobResult)},
+		{http.MethodGet, gateway.PathJobFiles, c.client(c.jobFiles)},
+		{http.MethodPost, gateway.PathJobCancel, c.client(c.cancel)},
+
+		{http.MethodPost, gateway.PathRegister, c.register},
+		{http.MethodPost, gateway.PathLease, c.lease},
+		{http.MethodPost, gateway.PathHeartbeat, c.heartbeat},
+		{http.MethodPost, gateway.PathResult, c.result},
+		{http.MethodPost, gateway.PathFailed, c.failed},
+
+		{http.MethodPost, gateway.PathEnrollTokens, c.admin(c.enroll)},
+		{http.MethodDelete, gateway.PathServer, c.admin(c.revoke)},
+		{http.MethodGet, gateway.PathDLQ, c.admin(c.deadLetters)},
+		{http.MethodGet, gateway.PathDLQJob, c.admin(c.deadLetter)},
+		{http.MethodDelete, gateway.PathDLQJob, c.admin(c.drop)},
+		{http.MethodPost, gateway.PathDLQRequeue, c.admin(c.requeue)},
+		{http.MethodGet, gateway.PathLate, c.admin(c.late)},
+		{http.MethodPost, gateway.PathLateAccept, c.admin(c.acceptLate)},
+		{http.MethodGet, gateway.PathOps, c.admin(c.ops)},
+		{http.MethodPut, gateway.PathOps, c.admin(c.setOps)},
+	} {
+		api.Handle(route.method+" "+route.path, c.Metrics.routed(route.method, route.path, route.handle))
+	}
+	return c.Metrics.observe(api)
+}
+
+// Ready returns nil if the gateway can do its work: Redis answers and takes writes.
+func (c *Control) Ready(ctx context.Context) error {
+	ctx, cancel := c.deadline(ctx)
+	defer cancel()
+	return c.Queue.Check(ctx)
+}
+
+func (c *Control) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, cmp.Or(c.Patience, 5*time.Second))
+}

@@ -1,0 +1,149 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// directPoll is how often a Direct that waits for a job looks for one.
+const directPoll = time.Second
+
+// Direct is the [gateway.ControlPlane] of a worker that may reach Redis itself.
+// It asks the same of requests as the gateway does and has no token: whoever can
+// write to Redis can do anything. Somewhere a gateway must run all the same, to
+// take back leases that are over.
+type Direct struct {
+	Queue  *queue.Queue
+	Worker string // its id, of the form [A-Za-z0-9._-]{1,64}, and nobody else's
+}
+
+var _ gateway.ControlPlane = (*Direct)(nil)
+
+// NewDirect returns the control plane of a worker, or an error if that cannot be
+// a worker's id.
+func NewDirect(q *queue.Queue, worker string) (*Direct, error) {
+	if !isWord(worker) {
+		return nil, fmt.Errorf("worker id %.80q: want 1 to 64 of A-Z a-z 0-9 . _ -", worker)
+	}
+	return &Direct{q, worker}, nil
+}
+
+func (d *Direct) caller(claimed string) queue.Caller {
+	return queue.Caller{Worker: d.Worker, Claimed: claimed}
+}
+
+// Lease implements [gateway.ControlPlane].
+func (d *Direct) Lease(ctx context.Context, ask gateway.LeaseAsk) (*gateway.LeaseAnswer, error) {
+	want, wait, err := leaseAsk(&ask)
+	if err != nil {
+		return nil, err
+	}
+	over := time.Now().Add(wait)
+	for {
+		g, _, err := d.Queue.Lease(ctx, d.caller(ask.WorkerID), want)
+		if err != nil {
+			return nil, outward(err)
+		}
+		if g.Job != "" {
+			return leaseAnswer(g), nil
+		}
+		pause := min(directPoll, time.Until(over))
+		if pause <= 0 {
+			return nil, nil //nolint:nilnil // there is no job
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Heartbeat implements [gateway.ControlPlane].
+func (d *Direct) Heartbeat(ctx context.Context, job string, ask gateway.HeartbeatAsk) (gateway.HeartbeatAnswer, error) {
+	id, err := parseReport(job, ask.LeaseID)
+	if err != nil {
+		return gateway.HeartbeatAnswer{}, outward(err)
+	}
+	b, err := beat(&ask)
+	if err != nil {
+		return gateway.HeartbeatAnswer{}, err
+	}
+	until, cancel, err := d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, b)
+	if err != nil {
+		return gateway.HeartbeatAnswer{}, outward(err)
+	}
+	return heartbeatAnswer(ask.LeaseID, d.Queue, until, cancel), nil
+}
+
+// Result implements [gateway.ControlPlane].
+func (d *Direct) Result(ctx context.Context, job string, ask gateway.ResultAsk) (gateway.ReportAnswer, error) {
+	id, err := parseReport(job, ask.LeaseID)
+	if err != nil {
+		return gateway.ReportAnswer{}, outward(err)
+	}
+	if n := len(ask.Result) + len(ask.Meta) + length(ask.SummaryText) + length(ask.FreqsCSV); n > gateway.MaxResultBody {
+		return gateway.ReportAnswer{}, &gateway.Error{
+			Status: 413, Code: gateway.PayloadTooLarge, Message: fmt.Sprintf("Result larger than %d bytes", gateway.MaxResultBody),
+		}
+	}
+	r, err := resultOf(&ask)
+	if err != nil {
+		return gateway.ReportAnswer{}, err
+	}
+	rec, _, err := d.Queue.Finish(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, r)
+	if err != nil {
+		return gateway.ReportAnswer{}, outward(err)
+	}
+	return gateway.ReportAnswer{OK: true, Idempotent: rec.Again}, nil
+}
+
+// Failed implements [gateway.ControlPlane].
+func (d *Direct) Failed(ctx context.Context, job string, ask gateway.FailedAsk) (gateway.FailedAnswer, error) {
+	id, err := parseReport(job, ask.LeaseID)
+	if err != nil {
+		return gateway.FailedAnswer{}, outward(err)
+	}
+	f, err := failureOf(&ask)
+	if err != nil {
+		return gateway.FailedAnswer{}, err
+	}
+	fate, err := d.Queue.Fail(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, f)
+	if err != nil {
+		return gateway.FailedAnswer{}, outward(err)
+	}
+	return failedAnswer(fate), nil
+}
+
+func parseReport(job, lease string) (jobs.ID, error) {
+	id, err := parseID(job)
+	if err != nil {
+		return "", err
+	}
+	return id, checkLease(lease)
+}
+
+// outward returns err as an answer of the gateway would say it. Trouble with
+// Redis stays what it is: the worker's own log may name it.
+func outward(err error) error {
+	if errors.Is(err, jobs.ErrUnavailable) {
+		return err
+	}
+	if e := refusal(err); e != nil {
+		return e
+	}
+	return err
+}
+
+func length(s *string) int {
+	if s == nil {
+		return 0
+	}
+	return len(*s)
+}

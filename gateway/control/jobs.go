@@ -1,0 +1,157 @@
+package control
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	var payload json.RawMessage
+	if err := httpd.ReadJSON(w, r, gateway.MaxPayload, &payload, httpd.BodyOptions{}); err != nil {
+		return err
+	}
+	payload = json.RawMessage(strings.TrimSpace(string(payload)))
+	if payload[0] != '{' {
+		return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Invalid body: want an object"}
+	}
+	if c.CheckPayload != nil {
+		if err := c.CheckPayload(payload); err != nil {
+			return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: sentence(err)}
+		}
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	id, err := c.Queue.Submit(ctx, jobs.ID(ulid.Make().String()), payload, key)
+	if err != nil {
+		return err
+	}
+	c.Metrics.submitted.Inc()
+	c.waiting.wake(1)
+	return write(w, gateway.SubmitAnswer{JobID: string(id)})
+}
+
+// idempotencyKey returns the request's key, empty if it has none.
+func idempotencyKey(r *http.Request) (string, error) {
+	values := r.Header.Values(gateway.HeaderIdempotencyKey)
+	if len(values) == 0 {
+		return "", nil
+	}
+	key := values[0]
+	outside := strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' })
+	if len(values) > 1 || key == "" || len(key) > 255 || outside {
+		return "", &gateway.Error{
+			Status: 400, Code: gateway.InvalidPayload,
+			Message: "Invalid header Idempotency-Key: want one, of 1 to 255 visible ASCII characters without spaces",
+		}
+	}
+	return key, nil
+}
+
+func (c *Control) job(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return c.writeJob(w, r, id)
+}
+
+func (c *Control) writeJob(w http.ResponseWriter, r *http.Request, id jobs.ID) error {
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	j, err := c.Queue.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	return write(w, jobAnswer(j))
+}
+
+func jobAnswer(j queue.Job) gateway.JobAnswer {
+	a := gateway.JobAnswer{
+		JobID: string(j.ID), Status: j.Status, Detail: j.Detail, UpdatedAt: j.UpdatedAt, CreatedAt: j.CreatedAt,
+		RetryCount: j.Retries, WorkerID: j.Worker, ErrorCode: j.ErrorCode, CancelRequested: j.CancelRequested && j.Status == "started",
+	}
+	if j.Done != 0 || j.Total != 0 {
+		a.Progress = &gateway.Progress{Done: j.Done, Total: j.Total}
+	}
+	return a
+}
+
+func (c *Control) jobResult(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	result, err := c.Queue.Result(ctx, id)
+	if err != nil {
+		return err
+	}
+	// As it was received: json.Marshal would write its strings anew.
+	b := make([]byte, 0, len(result)+16)
+	b = append(b, `{"result":`...)
+	b = append(b, result...)
+	b = append(b, '}')
+	writeJSON(w, http.StatusOK, b)
+	return nil
+}
+
+func (c *Control) jobFiles(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	kinds := r.URL.Query()["kind"]
+	if len(kinds) != 1 || kinds[0] != "summary" && kinds[0] != "freqs" {
+		return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Invalid query kind: want summary or freqs"}
+	}
+	read, media, file := c.Queue.Summary, "text/plain; charset=utf-8", "summary.txt"
+	if kinds[0] == "freqs" {
+		read, media, file = c.Queue.Freqs, "text/csv; charset=utf-8", "freqs.csv"
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	text, err := read(ctx, id)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", media)
+	h.Set("Content-Disposition", `attachment; filename="`+string(id)+"-"+file+`"`)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write([]byte(text)) // a caller that has gone needs no answer
+	return nil
+}
+
+func (c *Control) cancel(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if err := httpd.ReadJSON(w, r, gateway.MaxSmallBody, &struct{}{}, httpd.BodyOptions{AllowEmpty: true}); err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	ended, _, err := c.Queue.Cancel(ctx, id)
+	if err != nil {
+		return err
+	}
+	if ended != "" {
+		return &gateway.Error{Status: 409, Code: gateway.AlreadyEnded, Message: "The job has ended already: it is " + ended}
+	}
+	return c.writeJob(w, r, id)
+}

@@ -1,0 +1,80 @@
+package control_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/batchfleet/batchfleet/gateway"
+)
+
+func TestZ25SubmittedJobIsQueuedWithItsPayloadAndResultComesBack(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	payload := `{ "structure": {"a":[1e-17, 123456789012345678901234567890]}, "t":"<&> é \u00e9" }`
+	id := decode[gateway.SubmitAnswer](t, r.do("POST", gateway.PathJobs, payload)).JobID
+	if j := r.job(id); j.Status != "queued" || j.UpdatedAt == "" || j.JobID != id {
+		t.Errorf("submitted job: %+v", j)
+	}
+	a := w.post(gateway.PathLease, nil)
+	if !strings.Contains(a.body, `"payload":`+payload+`,`) {
+		t.Errorf("leased %s, want the payload as it was submitted: %s", a.body, payload)
+	}
+	g := decode[gateway.LeaseAnswer](t, a)
+	if g.JobID != id || g.LeaseID == "" || g.LeaseTTLSeconds != 86400 {
+		t.Errorf("leased %+v", g)
+	}
+	if j := r.job(id); j.Status != "started" || j.WorkerID != w.id {
+		t.Errorf("leased job: %+v", j)
+	}
+	if got := w.report("result", id, done(g.LeaseID)); got.body != `{"ok":true,"idempotent":false}` {
+		t.Errorf("result answered %d %s", got.status, got.body)
+	}
+	if j := r.job(id); j.Status != "finished" {
+		t.Errorf("finished job: %+v", j)
+	}
+	if got := r.do("GET", "/calc/zpe/jobs/"+id+"/result", nil); got.body != `{"result":{"zpe_ev":0.2664}}` || got.status != 200 {
+		t.Errorf("result reads %d %s", got.status, got.body)
+	}
+}
+
+func TestZ26ResultOfJobThatHasNoneIs409WithItsState(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	refused(t, r.do("GET", "/calc/zpe/jobs/01J00000000000000000000000/result", nil), 404, gateway.JobNotFound)
+	id := r.submit()
+	read := func(state string) {
+		t.Helper()
+		for _, path := range []string{"/result", "/files?kind=summary", "/files?kind=freqs"} {
+			if m := refused(t, r.do("GET", "/calc/zpe/jobs/"+id+path, nil), 409, gateway.NotFinished); !strings.Contains(m, state) {
+				t.Errorf("%s of a %s job says %q", path, state, m)
+			}
+		}
+	}
+	read("queued")
+	g := w.lease()
+	read("started")
+	decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "INVALID_INPUT")))
+	read("failed")
+}
+
+func TestZ27FilesAreTextToBeSaved(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	w.report("result", id, done(w.lease().LeaseID))
+	for kind, want := range map[string][3]string{
+		"summary": {"text/plain; charset=utf-8", id + "-summary.txt", "ZPE 0.2664 eV"},
+		"freqs":   {"text/csv; charset=utf-8", id + "-freqs.csv", "mode,cm-1\n1,4296\n"},
+	} {
+		a := r.do("GET", "/calc/zpe/jobs/"+id+"/files?kind="+kind, nil)
+		h := a.header
+		if a.status != 200 || a.body != want[2] || h.Get("Content-Type") != want[0] ||
+			h.Get("Content-Disposition") != fmt.Sprintf("attachment; filename=%q", want[1]) || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %q %v", kind, a.status, a.body, h)
+		}
+	}
+	for _, query := range []string{"", "?kind=", "?kind=result", "?kind=summary&kind=freqs", "?Kind=summary"} {
+		refused(t, r.do("GET", "/calc/zpe/jobs/"+id+"/files"+query, nil), 400, gateway.InvalidPayload)
+	}
+}

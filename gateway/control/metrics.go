@@ -1,0 +1,177 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// Metrics are what a gateway counts, and, at each scrape, what the queue holds.
+// No label carries a job, a worker or a token. The zero value is not usable; see
+// [NewMetrics].
+type Metrics struct {
+	Registry *prometheus.Registry // serve it at /metrics
+
+	submitted, leases, empty, heartbeats prometheus.Counter
+	results, late                        prometheus.Counter
+	failures, expiries, denials          *prometheus.CounterVec
+	runSeconds, waitSeconds              prometheus.Histogram
+	requests                             *prometheus.CounterVec
+	seconds                              *prometheus.HistogramVec
+	unrouted                             *routeMetrics
+}
+
+// NewMetrics returns metrics of q on a registry of their own, beside those of
+// the Go runtime, the process and the build, whose version is given.
+func NewMetrics(version string, q *queue.Queue) *Metrics {
+	r := prometheus.NewRegistry()
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "batchfleet", Subsystem: "gateway", Name: name, Help: help})
+		r.MustRegister(c)
+		return c
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "batchfleet", Subsystem: "gateway", Name: name, Help: help}, labels)
+		r.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "batchfleet", Subsystem: "gateway", Name: name, Help: help, Buckets: buckets})
+		r.MustRegister(h)
+		return h
+	}
+	m := &Metrics{
+		Registry:    r,
+		submitted:   counter("submitted_total", "Jobs submitted, repeated requests included."),
+		leases:      counter("leases_total", "Leases handed out."),
+		empty:       counter("lease_polls_empty_total", "Lease requests that got no job."),
+		heartbeats:  counter("heartbeats_total", "Leases extended."),
+		results:     counter("results_total", "Results recorded."),
+		late:        counter("results_late_total", "Results that came after their lease was taken back, and were kept aside."),
+		failures:    counters("failures_total", "Failures reported, by what became of the job: requeued, dead or canceled.", "fate"),
+		expiries:    counters("lease_expiries_total", "Leases taken back by this gateway, by what became of the job: delayed, dead or canceled; orphan is a lease without a job.", "fate"),
+		denials:     counters("auth_failures_total", "Requests refused for their token, by why.", "reason"),
+		runSeconds:  histogram("job_run_seconds", "Time from the last lease of a job to its result.", prometheus.ExponentialBuckets(0.25, 4, 10)),
+		waitSeconds: histogram("job_wait_seconds", "Time from the submission of a job to its last lease.", prometheus.ExponentialBuckets(0.01, 4, 12)),
+		requests:    counters("http_requests_total", "Requests answered, by route and class of status; route none is no route of the gateway.", "method", "route", "code"),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "batchfleet", Subsystem: "gateway", Name: "http_request_seconds",
+			Help:    "Time to answer a request, by route, without the time a lease request waits for a job.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9),
+		}, []string{"method", "route"}),
+	}
+	r.MustRegister(m.seconds, &holdings{queue: q}, buildInfo(version),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.unrouted = m.route("any", "none")
+	return m
+}
+
+func buildInfo(version string) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "batchfleet", Name: "build_info", Help: "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	g.Set(1)
+	return g
+}
+
+// waiting adds how many requests wait for a job.
+func (m *Metrics) waiting(count func() int) {
+	m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "batchfleet", Subsystem: "gateway", Name: "lease_requests_waiting", Help: "Lease requests that wait for a job in this gateway.",
+	}, func() float64 { return float64(count()) }))
+}
+
+func (m *Metrics) finished(rec queue.Recorded) {
+	m.results.Inc()
+	m.runSeconds.Observe(rec.Took.Seconds())
+	m.waitSeconds.Observe(rec.Waited.Seconds())
+}
+
+func (m *Metrics) failed(f queue.Fate) {
+	fate := "canceled"
+	switch {
+	case f.Dead:
+		fate = "dead"
+	case f.Requeued:
+		fate = "requeued"
+	}
+	m.failures.WithLabelValues(fate).Inc()
+}
+
+// routeMetrics are those of one route, looked up once.
+type routeMetrics struct {
+	byClass [6]prometheus.Counter // by the status's first digit
+	seconds prometheus.Observer
+}
+
+func (m *Metrics) route(method, path string) *routeMetrics {
+	rm := &routeMetrics{seconds: m.seconds.WithLabelValues(method, path)}
+	for i, class := range []string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"} {
+		rm.byClass[i] = m.requests.WithLabelValues(method, path, class)
+	}
+	return rm
+}
+
+// exchange is one request and its answer, as the metrics see it.
+type exchange struct {
+	http.ResponseWriter
+	status int
+	route  *routeMetrics
+	waited time.Duration // for a job
+}
+
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 && status >= 200 { // 1xx only announces an answer
+		x.status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+type exchangeKey struct{}
+
+// routed tells the exchange of each request which route it took.
+func (m *Metrics) routed(method, path string, h httpd.Handler) httpd.Handler {
+	rm := m.route(method, path)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if x, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
+			x.route = rm
+		}
+		return h(w, r)
+	}
+}
+
+// observe counts the requests that h answers.
+func (m *Metrics) observe(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x, began := &exchange{ResponseWriter: w, route: m.unrouted}, time.Now()
+		defer func() { // also when the answer is cut off by a panic
+			if x.status == 0 {
+				x.status = http.StatusOK
+			}
+			x.route.byClass[x.status/100%6].Inc()
+			x.route.seconds.Observe((time.Since(began) - x.waited).Seconds())
+		}()
+		h.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	})
+}
+
+// timeWait begins a wait for a job; the function that it returns ends it.
+func timeWait(ctx context.Context) (end func()) {
+	x, ok := ctx.Value(exchangeKey{}).(*exchange)
+	if !ok {
+		return func() {}
+	}
+	began := time.Now()
+	return func() { x.waited = time.Since(began) }
+}

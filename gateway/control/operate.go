@@ -1,0 +1,169 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// How many dead letters one answer lists: as a rule, and at most.
+const (
+	pageSize    = 100
+	maxPageSize = 1000
+	maxOffset   = 1 << 40
+)
+
+func (c *Control) deadLetters(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	offset, err := number(q["offset"], "offset", 0, 0, maxOffset)
+	if err != nil {
+		return err
+	}
+	limit, err := number(q["limit"], "limit", pageSize, 1, maxPageSize)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	list, total, err := c.Queue.DeadLetters(ctx, offset, limit)
+	if err != nil {
+		return err
+	}
+	a := gateway.DLQAnswer{Total: total, Jobs: []gateway.JobAnswer{}}
+	for _, j := range list {
+		a.Jobs = append(a.Jobs, jobAnswer(j))
+	}
+	return write(w, a)
+}
+
+func number(values []string, field string, standard, least, most int) (int, error) {
+	if len(values) == 0 {
+		return standard, nil
+	}
+	n, err := strconv.Atoi(values[0])
+	if len(values) > 1 || err != nil || n < least || n > most {
+		return 0, &gateway.Error{
+			Status: 400, Code: gateway.InvalidPayload,
+			Message: "Invalid query " + field + ": want one number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most),
+		}
+	}
+	return n, nil
+}
+
+// deadLetter shows all that is known of a job that has failed.
+func (c *Control) deadLetter(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	j, err := c.Queue.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	if j.Status != "failed" {
+		return queue.ErrNoJob
+	}
+	a := jobAnswer(j)
+	a.Traceback = j.Traceback
+	return write(w, a)
+}
+
+func (c *Control) drop(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	if err := c.Queue.Drop(ctx, id); err != nil {
+		return err
+	}
+	c.Log.InfoContext(ctx, "dead letter dropped", "job", id, "remote", r.RemoteAddr)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (c *Control) requeue(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	if err := c.Queue.Requeue(ctx, id); err != nil {
+		return err
+	}
+	c.waiting.wake(1)
+	c.Log.InfoContext(ctx, "dead letter queued anew", "job", id, "remote", r.RemoteAddr)
+	return c.writeJob(w, r, id)
+}
+
+func (c *Control) late(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	l, err := c.Queue.Late(ctx, id)
+	if err != nil {
+		return noLate(err)
+	}
+	return write(w, gateway.LateAnswer{
+		WorkerID: l.Worker, LeaseID: l.LeaseID, ReceivedAt: l.ReceivedAt, Result: json.RawMessage(l.JSON),
+		SummaryText: l.Summary, FreqsCSV: l.Freqs, Meta: json.RawMessage(l.Meta),
+	})
+}
+
+func (c *Control) acceptLate(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	if err := c.Queue.AcceptLate(ctx, id); err != nil {
+		return noLate(err)
+	}
+	c.Log.InfoContext(ctx, "late result accepted", "job", id, "remote", r.RemoteAddr)
+	return c.writeJob(w, r, id)
+}
+
+func noLate(err error) error {
+	if errors.Is(err, queue.ErrNoJob) {
+		return &gateway.Error{Status: 404, Code: gateway.LateNotFound, Message: "No late result of such a job is kept"}
+	}
+	return err
+}
+
+func (c *Control) ops(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	ops, err := c.Queue.Ops(ctx)
+	if err != nil {
+		return err
+	}
+	return write(w, gateway.OpsAnswer{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
+}
+
+func (c *Control) setOps(w http.ResponseWriter, r *http.Request) error {
+	var ask gateway.OpsAnswer
+	if err := httpd.ReadJSON(w, r, gateway.MaxSmallBody, &ask, httpd.BodyOptions{}); err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	ops, err := c.Queue.SetOps(ctx, ask.SubmissionEnabled, ask.DequeueEnabled)
+	if err != nil {
+		return err
+	}
+	c.Log.WarnContext(ctx, "switches set", "submission_enabled", ops.Submission, "dequeue_enabled", ops.Dequeue, "remote", r.RemoteAddr)
+	return write(w, gateway.OpsAnswer{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
+}

@@ -1,0 +1,175 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// retryAfter is when to come again after trouble with Redis.
+const retryAfter = 5 * time.Second
+
+var (
+	errAdminDisabled = &gateway.Error{Status: 503, Code: gateway.AdminDisabled, Message: "The operators' routes are disabled: the gateway has no admin token"}
+	errAdminToken    = &gateway.Error{Status: 401, Code: gateway.Unauthorized, Message: "Not the admin token"}
+	errClientToken   = &gateway.Error{Status: 401, Code: gateway.Unauthorized, Message: "Not the client token"}
+)
+
+// refusals says what a caller is told about the queue's errors.
+var refusals = []struct {
+	err     error
+	status  int
+	code    gateway.Code
+	message string // the error's own text when empty
+}{
+	{jobs.ErrUnavailable, 503, gateway.Unavailable, "The gateway cannot reach its storage; try again later"},
+	{queue.ErrJobTimeout, 409, gateway.LeaseLost, "The job has had its time: its lease is not extended any more"},
+	{jobs.ErrLeaseLost, 409, gateway.LeaseLost, "The lease is not yours, or not any more"},
+	{queue.ErrTokenUnknown, 401, gateway.Unauthorized, "Unknown worker token"},
+	{queue.ErrTokenExpired, 401, gateway.TokenExpired, "The worker token has expired; register again"},
+	{queue.ErrTokenRevoked, 403, gateway.TokenRevoked, "The worker token was revoked"},
+	{queue.ErrOtherWorker, 403, gateway.WorkerMismatch, "The token belongs to another worker than worker_id"},
+	{queue.ErrEnrollToken, 401, gateway.InvalidEnrollToken, "The enroll token is unknown, used up or expired"},
+	{queue.ErrNoJob, 404, gateway.JobNotFound, "No such job"},
+	{queue.ErrNoWorker, 404, gateway.WorkerNotFound, "No such worker"},
+	{queue.ErrFinished, 409, gateway.AlreadyFinished, "The job has finished with another result"},
+	{queue.ErrReported, 409, gateway.AlreadyReported, "This failure was reported with other content"},
+	{queue.ErrKeyReused, 422, gateway.IdempotencyReused, "The Idempotency-Key was used for another payload"},
+	{queue.ErrSubmissionOff, 503, gateway.SubmissionDisabled, "Submission is disabled"},
+	{queue.ErrFull, 503, gateway.QueueFull, "The queue is full; try again later"},
+	{queue.ErrPayloadMissing, 409, gateway.PayloadExpired, "The payload has expired; submit the job again"},
+	{queue.ErrNotEnded, 409, gateway.NotFinished, ""},
+	{queue.ErrAlreadyFinished, 409, gateway.AlreadyEnded, "The job has a result already"},
+}
+
+// refusal returns what a caller is told of err, or nil if it is none of its
+// business.
+func refusal(err error) *gateway.Error {
+	if e, ok := errors.AsType[*gateway.Error](err); ok {
+		return e
+	}
+	for _, r := range refusals {
+		if errors.Is(err, r.err) {
+			e := &gateway.Error{Status: r.status, Code: r.code, Message: r.message}
+			if e.Message == "" {
+				e.Message = sentence(err)
+			}
+			if r.status == http.StatusServiceUnavailable {
+				e.RetryAfter = retryAfter
+			}
+			return e
+		}
+	}
+	return nil
+}
+
+// codes are those of the errors that package httpd finds.
+var codes = map[int]gateway.Code{
+	400: gateway.InvalidPayload, 401: gateway.Unauthorized, 403: gateway.InsecureTransport,
+	404: gateway.NotFound, 405: gateway.MethodNotAllowed, 408: gateway.RequestTimeout,
+	413: gateway.PayloadTooLarge, 415: gateway.UnsupportedMedia, 503: gateway.Unavailable,
+}
+
+// writeError is the only place that says what an error is on the wire.
+func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int, err error) {
+	e := refusal(err)
+	if e == nil {
+		if code, ok := codes[status]; ok {
+			e = &gateway.Error{Status: status, Code: code, Message: sentence(err)}
+		} else {
+			e = &gateway.Error{Status: 500, Code: gateway.Internal, Message: "Internal error"}
+		}
+	}
+	if why := denial(err); why != "" {
+		c.denied(r, why)
+	}
+	h := w.Header()
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Seconds())))
+	}
+	details := map[string]any{}
+	if kept, ok := errors.AsType[*keptError](err); ok {
+		details["kept_for_seconds"] = int(kept.ttl.Seconds())
+	}
+	body, _ := json.Marshal(gateway.ErrorBody{Error: gateway.ErrorInfo{Code: e.Code, Message: e.Message, Details: details}})
+	writeJSON(w, e.Status, body)
+}
+
+// denial returns in one word why a request was not let in, and nothing for
+// other errors.
+func denial(err error) string {
+	if e, ok := errors.AsType[httpd.TokenError](err); ok {
+		return string(e)
+	}
+	for _, d := range []struct {
+		err  error
+		word string
+	}{
+		{queue.ErrTokenUnknown, "unknown"},
+		{queue.ErrTokenExpired, "expired"},
+		{queue.ErrTokenRevoked, "revoked"},
+		{queue.ErrOtherWorker, "mismatch"},
+		{queue.ErrEnrollToken, "enroll"},
+		{errAdminToken, "admin"},
+		{errClientToken, "client"},
+	} {
+		if errors.Is(err, d.err) {
+			return d.word
+		}
+	}
+	return ""
+}
+
+// denied records that a request was not let in. Strangers decide how often that
+// happens, so not every one is logged.
+func (c *Control) denied(r *http.Request, why string) {
+	c.Metrics.denials.WithLabelValues(why).Inc()
+	log, left := c.refused.allow(time.Now())
+	if !log {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("reason", why), slog.String("remote", r.RemoteAddr), slog.String("route", r.Pattern),
+		slog.String("request_id", httpd.RequestID(r.Context())),
+	}
+	if left > 0 {
+		attrs = append(attrs, slog.Int("not_logged", left))
+	}
+	c.Log.LogAttrs(r.Context(), slog.LevelWarn, "token refused", attrs...)
+}
+
+// keptError is a result that came too late and is kept for the operators.
+type keptError struct{ ttl time.Duration }
+
+func (e *keptError) Error() string { return "late result, kept aside: " + jobs.ErrLeaseLost.Error() }
+func (e *keptError) Unwrap() error { return jobs.ErrLeaseLost }
+
+// sentence makes of an error's text one that begins with a capital letter.
+func sentence(err error) string {
+	s := err.Error()
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func missing(field string) error {
+	return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Missing required field: " + field}
+}
+
+func invalid(field, format string, args ...any) error {
+	return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Invalid field " + field + ": " + fmt.Sprintf(format, args...)}
+}

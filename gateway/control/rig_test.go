@@ -1,0 +1,307 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/status/redistest"
+)
+
+const adminToken = "admin-canary-7f1c"
+
+// rig is a gateway that serves on loopback over a real Redis.
+type rig struct {
+	t      testing.TB
+	redis  *redistest.Server
+	rdb    *redis.Client
+	queue  *queue.Queue
+	plane  *control.Control
+	url    string
+	log    *safeBuffer
+	ahead  atomic.Int64 // how far the queue's clock is ahead, in ns
+	client *http.Client
+	stop   func() // ends server and Run; may be called twice
+}
+
+// newRig starts a gateway; change adapts it before that.
+func newRig(t testing.TB, change func(*rig)) *rig {
+	t.Helper()
+	s := redistest.New(t)
+	return newRigOn(t, s, change)
+}
+
+// newRigOn starts one more gateway on a Redis.
+func newRigOn(t testing.TB, s *redistest.Server, change func(*rig)) *rig {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{
+		Addr: s.Addr(), DisableIdentity: true, MaxRetries: 1, MinRetryBackoff: -1, DialerRetries: 1,
+		DialTimeout: time.Second, ReadTimeout: time.Second, ContextTimeoutEnabled: true, PoolSize: 100,
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	r := &rig{t: t, redis: s, rdb: rdb, queue: queue.New(rdb, queue.DefaultRules), log: &safeBuffer{}}
+	r.queue.Now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
+	r.plane = &control.Control{
+		Queue: r.queue, Log: slog.New(slog.NewJSONHandler(r.log, nil)), AdminToken: adminToken, Patience: 2 * time.Second,
+	}
+	if change != nil {
+		change(r)
+	}
+	if r.plane.Metrics == nil {
+		r.plane.Metrics = control.NewMetrics("test", r.queue)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	srv := &httpd.Server{Handler: r.plane.Handler(), Log: r.plane.Log}
+	serving.Go(func() {
+		if err := srv.Serve(ctx, l); err != nil {
+			t.Error(err)
+		}
+	})
+	serving.Go(func() { _ = r.plane.Run(ctx) })
+	transport := &http.Transport{MaxIdleConnsPerHost: 100, DisableCompression: true}
+	r.client, r.url = &http.Client{Transport: transport, Timeout: time.Minute}, "http://"+l.Addr().String()
+	r.stop = func() {
+		transport.CloseIdleConnections()
+		cancel()
+		serving.Wait()
+	}
+	t.Cleanup(r.stop)
+	return r
+}
+
+// answer is one of the gateway, read whole.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request; body may be nil, a string that is sent as it is, or a
+// value that is sent as JSON. Headers come in pairs.
+func (r *rig) do(method, path string, body any, headers ...string) answer {
+	r.t.Helper()
+	a, err := r.try(r.t.Context(), method, path, body, headers...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+func (r *rig) try(ctx context.Context, method, path string, body any, headers ...string) (answer, error) {
+	var text string
+	switch b := body.(type) {
+	case nil:
+	case string:
+		text = b
+	default:
+		j, err := json.Marshal(b)
+		if err != nil {
+			return answer{}, err
+		}
+		text = string(j)
+	}
+	var reader io.Reader
+	if body != nil {
+		reader = strings.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.url+path, reader)
+	if err != nil {
+		return answer{}, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Content-Type" {
+			req.Header.Set(headers[i], headers[i+1])
+			continue
+		}
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(b)}, err
+}
+
+// decode returns the answer's body as a T; the answer must be a 200.
+func decode[T any](t testing.TB, a answer) T {
+	t.Helper()
+	var v T
+	if a.status != http.StatusOK {
+		t.Fatalf("answered %d %s, want 200", a.status, a.body)
+	}
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+		t.Fatalf("answer %s: %v", a.body, err)
+	}
+	return v
+}
+
+// refused checks that an answer is an error body of this status and code, to
+// the letter of its form, and returns its message.
+func refused(t testing.TB, a answer, status int, code gateway.Code) string {
+	t.Helper()
+	var body gateway.ErrorBody
+	dec := json.NewDecoder(strings.NewReader(a.body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&body); err != nil || body.Error.Details == nil || body.Error.Message == "" {
+		t.Errorf("answered %d with body %q, which is no error body (%v)", a.status, a.body, err)
+	}
+	if a.status != status || body.Error.Code != code {
+		t.Errorf("answered %d %s, want %d %s", a.status, a.body, status, code)
+	}
+	if got := a.header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("error body has Content-Type %q", got)
+	}
+	if status == 401 && a.header.Get("WWW-Authenticate") != "Bearer" {
+		t.Errorf("401 has WWW-Authenticate %q, want Bearer", a.header.Get("WWW-Authenticate"))
+	}
+	return body.Error.Message
+}
+
+func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+// enroll returns an enroll token.
+func (r *rig) enroll() string {
+	r.t.Helper()
+	return decode[gateway.EnrollAnswer](r.t, r.do("POST", gateway.PathEnrollTokens, nil, bearer(adminToken)...)).Token
+}
+
+// worker registers a worker.
+func (r *rig) worker() worker {
+	r.t.Helper()
+	a := decode[gateway.RegisterAnswer](r.t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: r.enroll()}))
+	return worker{r, a.WorkerID, a.WorkerToken}
+}
+
+// worker is one that speaks HTTP.
+type worker struct {
+	*rig
+	id, token string
+}
+
+func (w worker) post(path string, body any, headers ...string) answer {
+	w.t.Helper()
+	return w.do("POST", path, body, append(bearer(w.token), headers...)...)
+}
+
+func (w worker) lease() gateway.LeaseAnswer {
+	w.t.Helper()
+	return decode[gateway.LeaseAnswer](w.t, w.post(gateway.PathLease, gateway.LeaseAsk{Features: []string{"renew"}}))
+}
+
+func (w worker) report(what, job string, body any, headers ...string) answer {
+	w.t.Helper()
+	return w.post("/calc/zpe/compute/jobs/"+job+"/"+what, body, headers...)
+}
+
+// done is the body of a result.
+func done(lease string) map[string]any {
+	return map[string]any{
+		"lease_id": lease, "result": json.RawMessage(`{"zpe_ev":0.2664}`), "summary_text": "ZPE 0.2664 eV", "freqs_csv": "mode,cm-1\n1,4296\n",
+		"meta": map[string]any{"worker_hostname": "lab-1", "computation_time_seconds": 12.3, "qe_version": "7.2", "timestamp": "2026-02-18T09:30:00Z"},
+	}
+}
+
+func broken(lease, code string) map[string]any {
+	return map[string]any{"lease_id": lease, "error_code": code, "error_message": "pw.x exited with code 1"}
+}
+
+func (r *rig) submit() string {
+	r.t.Helper()
+	return decode[gateway.SubmitAnswer](r.t, r.do("POST", gateway.PathJobs, `{"x":1}`)).JobID
+}
+
+func (r *rig) job(id string) gateway.JobAnswer {
+	r.t.Helper()
+	return decode[gateway.JobAnswer](r.t, r.do("GET", "/calc/zpe/jobs/"+id, nil))
+}
+
+// keys returns how many keys there are in Redis.
+func (r *rig) keys() int64 {
+	r.t.Helper()
+	n, err := r.rdb.DBSize(r.t.Context()).Result()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+// dump returns all of Redis as text.
+func (r *rig) dump() string {
+	r.t.Helper()
+	var b strings.Builder
+	ctx := r.t.Context()
+	for it := r.rdb.Scan(ctx, 0, "*", 1000).Iterator(); it.Next(ctx); {
+		k := it.Val()
+		b.WriteString(k + "=")
+		switch r.rdb.Type(ctx, k).Val() {
+		case "string":
+			b.WriteString(r.rdb.Get(ctx, k).Val())
+		case "hash":
+			for f, v := range r.rdb.HGetAll(ctx, k).Val() {
+				b.WriteString(f + ":" + v + " ")
+			}
+		case "list":
+			b.WriteString(strings.Join(r.rdb.LRange(ctx, k, 0, -1).Val(), " "))
+		case "set":
+			b.WriteString(strings.Join(r.rdb.SMembers(ctx, k).Val(), " "))
+		case "zset":
+			b.WriteString(strings.Join(r.rdb.ZRange(ctx, k, 0, -1).Val(), " "))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// until waits for another process or goroutine, for which there is no other
+// clock.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 20 s in vain until %s", what)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

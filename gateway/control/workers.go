@@ -1,0 +1,125 @@
+package control
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// The life of an enroll token: as a rule, and at most.
+const (
+	enrollTTL    = 3600
+	maxEnrollTTL = 30 * 24 * 3600
+)
+
+func (c *Control) enroll(w http.ResponseWriter, r *http.Request) error {
+	var ask gateway.EnrollAsk
+	if err := httpd.ReadJSON(w, r, gateway.MaxSmallBody, &ask, httpd.BodyOptions{AllowEmpty: true}); err != nil {
+		return err
+	}
+	ttl := int64(enrollTTL)
+	if ask.TTLSeconds != nil {
+		ttl = *ask.TTLSeconds
+	}
+	if ttl < 1 || ttl > maxEnrollTTL {
+		return invalid("ttl_seconds", "want 1 to %d", maxEnrollTTL)
+	}
+	if err := name("label", ask.Label); err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	token, expires, err := c.Queue.Enroll(ctx, ask.Label, time.Duration(ttl)*time.Second)
+	if err != nil {
+		return err
+	}
+	c.Log.InfoContext(ctx, "enroll token made", "label", ask.Label, "ttl_seconds", ttl, "remote", r.RemoteAddr)
+	return write(w, gateway.EnrollAnswer{Token: token, ExpiresAt: timestamp(expires), TTLSeconds: ttl, Label: ask.Label})
+}
+
+// register gives a worker its token. A caller with an Authorization is a worker
+// that wants a new one, and is treated as on the other routes of workers.
+func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
+	var (
+		ask   gateway.RegisterAsk
+		own   string
+		owner = len(r.Header.Values("Authorization")) > 0
+		err   error
+	)
+	if owner {
+		if own, err = httpd.Bearer(r); err != nil {
+			return err
+		}
+	}
+	err = httpd.ReadJSON(w, r, gateway.MaxSmallBody, &ask, httpd.BodyOptions{AllowEmpty: true, IgnoreUnknown: true})
+	if err == nil {
+		err = checkRegister(&ask, owner)
+	}
+	if err != nil {
+		if owner {
+			if denied := c.authorize(r.Context(), queue.Caller{TokenHash: queue.HashToken(own)}); denied != nil {
+				return denied
+			}
+		}
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	reg, err := c.Queue.Register(ctx, queue.Registration{
+		EnrollToken: ask.Token, Token: own, Name: ask.Name, Queue: ask.QueueName, Meta: string(ask.Meta),
+	})
+	if err != nil {
+		return err
+	}
+	did := "worker registered"
+	if owner {
+		did = "worker token rotated"
+	}
+	c.Log.InfoContext(ctx, did, "worker", reg.Worker, "name", reg.Name, "remote", r.RemoteAddr, "expires", timestamp(reg.Expires))
+	return write(w, gateway.RegisterAnswer{
+		ServerID: reg.Worker, WorkerID: reg.Worker, RegisteredAt: timestamp(reg.At), Name: reg.Name, WorkerToken: reg.Token,
+		TokenExpiresAt: timestamp(reg.Expires), TokenTTLSeconds: int64(c.Queue.TokenTTL.Seconds()),
+	})
+}
+
+func checkRegister(ask *gateway.RegisterAsk, owner bool) error {
+	if ask.Token == "" && !owner {
+		return missing("token")
+	}
+	if len(ask.Token) > 512 {
+		return invalid("token", "it is too long for one")
+	}
+	if err := name("name", ask.Name); err != nil {
+		return err
+	}
+	if err := name("queue_name", ask.QueueName); err != nil {
+		return err
+	}
+	switch m := string(ask.Meta); {
+	case m == "" || m == "null":
+		ask.Meta = []byte("{}")
+	case m[0] != '{':
+		return invalid("meta", "want an object")
+	case len(m) > gateway.MaxMeta:
+		return invalid("meta", "%d bytes long, at most %d are allowed", len(m), gateway.MaxMeta)
+	}
+	return nil
+}
+
+func (c *Control) revoke(w http.ResponseWriter, r *http.Request) error {
+	worker := r.PathValue("worker")
+	if !isWord(worker) {
+		return queue.ErrNoWorker
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	n, err := c.Queue.Revoke(ctx, worker)
+	if err != nil {
+		return err
+	}
+	c.Log.WarnContext(ctx, "worker revoked", "worker", worker, "tokens", n, "remote", r.RemoteAddr)
+	return write(w, gateway.RevokeAnswer{RevokedCount: n})
+}
