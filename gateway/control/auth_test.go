@@ -1,0 +1,350 @@
+package control_test
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+)
+
+// workerRoutes are all routes of workers, with a job that may be anything.
+func workerRoutes(job string) []string {
+	at := "/calc/zpe/compute/jobs/" + job
+	return []string{gateway.PathLease, at + "/heartbeat", at + "/result", at + "/failed"}
+}
+
+func TestZ01RequestWithoutGoodTokenIs401(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	job := r.submit()
+	unknown := "zpw_" + strings.Repeat("A", 43)
+	for name, headers := range map[string][]string{
+		"missing":       nil,
+		"other scheme":  {"Authorization", "Basic " + w.token},
+		"no scheme":     {"Authorization", w.token},
+		"empty":         {"Authorization", "Bearer "},
+		"bare word":     {"Authorization", "Bearer"},
+		"two headers":   {"Authorization", "Bearer " + w.token, "Authorization", "Bearer " + w.token},
+		"two tokens":    {"Authorization", "Bearer " + w.token + " " + w.token},
+		"list":          {"Authorization", "Bearer " + w.token + ", Bearer x"},
+		"unknown":       bearer(unknown),
+		"its hash":      bearer(queue.HashToken(w.token)),
+		"changed case":  bearer(strings.ToUpper(w.token)),
+		"prefix of it":  bearer(w.token[:len(w.token)-1]),
+		"longer":        bearer(w.token + "A"),
+		"admin's":       bearer(adminToken),
+		"very long":     bearer(strings.Repeat("A", 5000)),
+		"wildcard":      bearer("*"),
+		"with newlines": {"Authorization", "Bearer a\tb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, path := range workerRoutes(job) {
+				for _, body := range []string{`{}`, `{`, ``, `{"lease_id":"x","worker_id":"y"}`} {
+					refused(t, r.do("POST", path, body, headers...), 401, gateway.Unauthorized)
+				}
+			}
+		})
+	}
+	for _, scheme := range []string{"bearer", "BEARER", "bEaReR"} {
+		if a := r.do("POST", gateway.PathLease, nil, "Authorization", scheme+" "+w.token); a.status >= 400 {
+			t.Errorf("scheme %s: %d %s", scheme, a.status, a.body)
+		}
+	}
+}
+
+func TestZ02RevokedTokenIs403OnEveryRouteOfWorkers(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	job := r.submit()
+	r.do("DELETE", "/calc/zpe/compute/servers/"+w.id, nil, bearer(adminToken)...)
+	check := func() {
+		t.Helper()
+		for _, path := range append(workerRoutes(job), gateway.PathRegister, workerRoutes("nosuchjob")[1]) {
+			for _, body := range []string{`{}`, `{`, `{"token":"` + r.enroll() + `"}`} {
+				refused(t, w.post(path, body), 403, gateway.TokenRevoked)
+			}
+		}
+	}
+	check()
+	r.ahead.Store(int64(8 * 24 * time.Hour)) // expired, too
+	check()
+}
+
+func TestZ05ExistenceIsJudgedAfterTheToken(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	for _, job := range []string{"01J00000000000000000000000", "index", "x:y", "..x", "%00", "é", strings.Repeat("a", 4000), "*"} {
+		for _, path := range workerRoutes(job)[1:] {
+			body := done("lease")
+			body["error_code"], body["error_message"] = "X", "y"
+			a := r.do("POST", path, body)
+			if a.status != 404 || !strings.Contains(a.body, "NOT_FOUND") { // not the path of a route
+				refused(t, a, 401, gateway.Unauthorized)
+			}
+			if a := w.post(path, body); a.status != 404 {
+				t.Errorf("%.80s answered %d %s, want 404", path, a.status, a.body)
+			}
+		}
+		if a := r.do("GET", "/calc/zpe/jobs/"+job, nil); a.status != 404 {
+			t.Errorf("job %.80s answered %d %s, want 404", job, a.status, a.body)
+		}
+	}
+	refused(t, w.report("heartbeat", "01J00000000000000000000000", map[string]any{"lease_id": "x"}), 404, gateway.JobNotFound)
+	refused(t, r.do("DELETE", "/calc/zpe/compute/servers/w-none", nil, bearer(adminToken)...), 404, gateway.WorkerNotFound)
+	refused(t, r.do("DELETE", "/calc/zpe/compute/servers/w:none", nil, bearer(adminToken)...), 404, gateway.WorkerNotFound)
+}
+
+func adminRoutes() [][2]string {
+	return [][2]string{
+		{"POST", gateway.PathEnrollTokens},
+		{"DELETE", "/calc/zpe/compute/servers/w"},
+		{"GET", gateway.PathDLQ},
+		{"GET", gateway.PathDLQ + "/x"},
+		{"DELETE", gateway.PathDLQ + "/x"},
+		{"POST", gateway.PathDLQ + "/x/requeue"},
+		{"GET", "/calc/zpe/admin/jobs/x/late"},
+		{"POST", "/calc/zpe/admin/jobs/x/late/accept"},
+		{"GET", gateway.PathOps},
+		{"PUT", gateway.PathOps},
+	}
+}
+
+func TestZ08OperatorsRoutesNeedTheAdminTokenAndAreShutWithoutOne(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	for _, route := range adminRoutes() {
+		for _, headers := range [][]string{nil, bearer(w.token), bearer(adminToken + "x"), bearer(adminToken[1:]), {"Authorization", "Basic " + adminToken}} {
+			refused(t, r.do(route[0], route[1], nil, headers...), 401, gateway.Unauthorized)
+		}
+	}
+	shut := newRigOn(t, r.redis, func(r *rig) { r.plane.AdminToken = "" })
+	for _, route := range adminRoutes() {
+		for _, headers := range [][]string{nil, bearer(adminToken), {"Authorization", "Bearer "}, {"Authorization", "Bearer"}} {
+			refused(t, shut.do(route[0], route[1], nil, headers...), 503, gateway.AdminDisabled)
+		}
+	}
+}
+
+func TestClientTokenGuardsSubmitReadAndCancel(t *testing.T) {
+	const clientToken = "client-canary-11"
+	r := newRig(t, func(r *rig) { r.plane.ClientToken = clientToken })
+	w := r.worker()
+	for _, route := range [][2]string{
+		{"POST", gateway.PathJobs},
+		{"GET", "/calc/zpe/jobs/x"},
+		{"GET", "/calc/zpe/jobs/x/result"},
+		{"GET", "/calc/zpe/jobs/x/files"},
+		{"POST", "/calc/zpe/jobs/x/cancel"},
+	} {
+		for _, headers := range [][]string{nil, bearer(w.token), bearer("x")} {
+			refused(t, r.do(route[0], route[1], `{}`, headers...), 401, gateway.Unauthorized)
+		}
+		for _, token := range []string{clientToken, adminToken} {
+			if a := r.do(route[0], route[1], `{}`, bearer(token)...); a.status == 401 {
+				t.Errorf("%s %s with a good token: %d", route[0], route[1], a.status)
+			}
+		}
+	}
+	// Without an admin token an empty one must not open anything.
+	r = newRigOn(t, r.redis, func(r *rig) { r.plane.AdminToken, r.plane.ClientToken = "", clientToken })
+	refused(t, r.do("POST", gateway.PathJobs, `{}`, "Authorization", "Bearer "), 401, gateway.Unauthorized)
+}
+
+func TestZ09RequestIDsComeBackAndNothingIsCached(t *testing.T) {
+	r := newRig(t, nil)
+	r.submit()
+	w := r.worker()
+	for _, a := range []answer{
+		w.post(gateway.PathLease, nil, "X-Request-Id", "my-id.1"),
+		r.do("POST", gateway.PathEnrollTokens, nil, append(bearer(adminToken), "X-Request-Id", "my-id.1")...),
+		r.do("GET", "/nowhere", nil, "X-Request-Id", "my-id.1"),
+	} {
+		if a.header.Get("X-Request-Id") != "my-id.1" || a.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%d answered with header %v", a.status, a.header)
+		}
+	}
+	if a := r.do("GET", "/nowhere", nil, "X-Request-Id", "a b\"c"); a.header.Get("X-Request-Id") == "a b\"c" || a.header.Get("X-Request-Id") == "" {
+		t.Errorf("an odd id came back as %q", a.header.Get("X-Request-Id"))
+	}
+}
+
+func TestZ30EnrollTokensHaveALifeAndALabel(t *testing.T) {
+	r := newRig(t, nil)
+	ask := func(body any) answer { return r.do("POST", gateway.PathEnrollTokens, body, bearer(adminToken)...) }
+	a := decode[gateway.EnrollAnswer](t, ask(nil))
+	if a.TTLSeconds != 3600 || a.Token == "" {
+		t.Errorf("as a rule: %+v", a)
+	}
+	expires, err := time.Parse(time.RFC3339Nano, a.ExpiresAt)
+	if left := time.Until(expires); err != nil || left < 59*time.Minute || left > time.Hour {
+		t.Errorf("expires at %s (%v)", a.ExpiresAt, err)
+	}
+	if a := decode[gateway.EnrollAnswer](t, ask(`{"ttl_seconds":60,"label":"ラボ"}`)); a.TTLSeconds != 60 || a.Label != "ラボ" {
+		t.Errorf("as asked: %+v", a)
+	}
+	for _, bad := range []string{
+		`{"ttl_seconds":0}`, `{"ttl_seconds":-1}`, `{"ttl_seconds":1e99}`, `{"ttl_seconds":99999999999}`, `{"ttl_seconds":"60"}`, `{"ttl_seconds":1.5}`,
+		`{"label":"` + strings.Repeat("x", 201) + `"}`, `{"label":"a\u0000b"}`, `{"label":1}`, `{"TTL_SECONDS":60}`, `{"unknown":1}`, `[]`, `{"label":"a","label":"b"}`,
+	} {
+		refused(t, ask(bad), 400, gateway.InvalidPayload)
+	}
+}
+
+func TestZ31RegisterAnswersBothNamesAndRefusesBadEnrollTokens(t *testing.T) {
+	r := newRig(t, nil)
+	enroll := r.enroll()
+	a := r.do("POST", gateway.PathRegister, map[string]any{"token": enroll, "name": "lab-1", "queue_name": "zpe", "meta": map[string]any{"os": "linux"}, "later": 1})
+	reg := decode[gateway.RegisterAnswer](t, a)
+	if reg.ServerID == "" || reg.ServerID != reg.WorkerID || reg.Name != "lab-1" || !strings.HasPrefix(reg.WorkerToken, "zpw_") || reg.TokenTTLSeconds != 604800 {
+		t.Errorf("registered as %+v", reg)
+	}
+	for _, at := range []string{reg.RegisteredAt, reg.TokenExpiresAt} {
+		if _, err := time.Parse(time.RFC3339Nano, at); err != nil {
+			t.Error(err)
+		}
+	}
+	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: enroll}), 401, gateway.InvalidEnrollToken) // used
+	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: "zpe_x"}), 401, gateway.InvalidEnrollToken)
+	for _, body := range []any{nil, `{}`, `{"token":null}`, `{"token":""}`} {
+		if m := refused(t, r.do("POST", gateway.PathRegister, body), 400, gateway.InvalidPayload); m != "Missing required field: token" {
+			t.Errorf("without a token: %q", m)
+		}
+	}
+	old := r.enroll()
+	for _, field := range []string{`"name":"` + strings.Repeat("n", 201) + `"`, `"queue_name":"a\n"`, `"meta":[]`, `"meta":"x"`, `"meta":{"x":"` + strings.Repeat("m", 16<<10) + `"}`} {
+		refused(t, r.do("POST", gateway.PathRegister, `{"token":"`+old+`",`+field+`}`), 400, gateway.InvalidPayload)
+	}
+	r.ahead.Store(int64(2 * time.Hour))
+	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: old}), 401, gateway.InvalidEnrollToken) // expired
+}
+
+func TestZ32EnrollTokenRegistersOneOf50(t *testing.T) {
+	r := newRig(t, nil)
+	token := r.enroll()
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			a, err := r.try(t.Context(), "POST", gateway.PathRegister, gateway.RegisterAsk{Token: token})
+			switch {
+			case err != nil:
+				t.Error(err)
+			case a.status == 200:
+				won.Add(1)
+			default:
+				refused(t, a, 401, gateway.InvalidEnrollToken)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d of 50 registered with one token", won.Load())
+	}
+}
+
+func TestZ34TokenIsGoodForSevenDays(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	r.ahead.Store(int64(7*24*time.Hour - time.Minute))
+	if a := w.post(gateway.PathLease, nil); a.status != 204 {
+		t.Errorf("a minute before its end: %d %s", a.status, a.body)
+	}
+	r.ahead.Store(int64(7*24*time.Hour + time.Second))
+	for _, path := range append(workerRoutes("x"), gateway.PathRegister) {
+		refused(t, w.post(path, nil), 401, gateway.TokenExpired)
+	}
+}
+
+func TestZ35TokenSpeaksForItsWorkerOnly(t *testing.T) {
+	r := newRig(t, nil)
+	w, other := r.worker(), r.worker()
+	id := r.submit()
+	for _, path := range []string{gateway.PathLease} {
+		refused(t, w.post(path, map[string]any{"worker_id": other.id}), 403, gateway.WorkerMismatch)
+		refused(t, w.post(path+"?worker_id="+other.id, nil), 403, gateway.WorkerMismatch)
+		refused(t, w.post(path+"?worker_id="+other.id, map[string]any{"worker_id": w.id}), 403, gateway.WorkerMismatch)
+		refused(t, w.post(path+"?worker_id="+w.id+"&worker_id="+other.id, nil), 403, gateway.WorkerMismatch)
+	}
+	if j := r.job(id); j.Status != "queued" {
+		t.Errorf("a job was handed out: %+v", j)
+	}
+	a := w.post(gateway.PathLease+"?worker_id="+w.id, map[string]any{"worker_id": w.id})
+	g := decode[gateway.LeaseAnswer](t, a)
+	for what, body := range map[string]map[string]any{"heartbeat": {"lease_id": g.LeaseID}, "result": done(g.LeaseID), "failed": broken(g.LeaseID, "X")} {
+		body["worker_id"] = other.id
+		refused(t, w.report(what, id, body), 403, gateway.WorkerMismatch)
+	}
+	if j := r.job(id); j.Status != "started" || j.WorkerID != w.id {
+		t.Errorf("after forged reports: %+v", j)
+	}
+}
+
+func TestZ36RotationKeepsTheWorkerItsLeaseAndForAWhileItsOldToken(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	g := w.lease()
+	reg := decode[gateway.RegisterAnswer](t, w.post(gateway.PathRegister, nil))
+	if reg.WorkerID != w.id || reg.WorkerToken == w.token {
+		t.Fatalf("rotated to %+v", reg)
+	}
+	renewed := worker{r, w.id, reg.WorkerToken}
+	beat := map[string]any{"lease_id": g.LeaseID}
+	for _, who := range []worker{w, renewed} {
+		decode[gateway.HeartbeatAnswer](t, who.report("heartbeat", id, beat))
+	}
+	r.ahead.Store(int64(10*time.Minute + time.Second))
+	refused(t, w.report("heartbeat", id, beat), 401, gateway.TokenExpired)
+	decode[gateway.HeartbeatAnswer](t, renewed.report("heartbeat", id, beat))
+	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: r.enroll()}, bearer("zpw_unknown")...), 401, gateway.Unauthorized)
+	refused(t, renewed.post(gateway.PathRegister, gateway.RegisterAsk{Token: "zpe_bad"}), 401, gateway.InvalidEnrollToken)
+}
+
+func TestZ37Z38RevokeEndsAllTokensAndTheLeases(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
+	w, other := r.worker(), r.worker()
+	second := decode[gateway.RegisterAnswer](t, w.post(gateway.PathRegister, nil)).WorkerToken
+	id := r.submit()
+	g := w.lease()
+	path := "/calc/zpe/compute/servers/" + w.id
+	if n := decode[gateway.RevokeAnswer](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 2 {
+		t.Errorf("revoked %d tokens, want 2", n.RevokedCount)
+	}
+	if n := decode[gateway.RevokeAnswer](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 0 {
+		t.Errorf("revoked %d tokens the second time", n.RevokedCount)
+	}
+	for _, token := range []string{w.token, second} {
+		refused(t, worker{r, w.id, token}.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}), 403, gateway.TokenRevoked)
+		refused(t, worker{r, w.id, token}.report("result", id, done(g.LeaseID)), 403, gateway.TokenRevoked)
+	}
+	until(t, "the reaper takes back the lease", func() bool { return r.job(id).Status == "queued" })
+	if a := other.post(gateway.PathLease, nil); a.status != 204 && a.status != 200 {
+		t.Errorf("another worker: %d %s", a.status, a.body)
+	}
+	if !strings.Contains(r.log.String(), `"worker revoked"`) {
+		t.Error("the log says nothing of the revocation")
+	}
+}
+
+func TestDeniedRequestsAreLoggedWithReasonAndRemoteAndBounded(t *testing.T) {
+	r := newRig(t, nil)
+	secret := "zpw_canary_of_a_stranger"
+	for range 200 {
+		r.do("POST", gateway.PathLease, nil, bearer(secret)...)
+	}
+	lines := strings.Count(r.log.String(), `"token refused"`)
+	if lines == 0 || lines > 60 {
+		t.Errorf("200 refusals made %d lines", lines)
+	}
+	log := r.log.String()
+	if !strings.Contains(log, `"reason":"unknown"`) || !strings.Contains(log, `"remote":"127.0.0.1:`) || !strings.Contains(log, `"route":"POST /calc/zpe/compute/jobs/lease"`) {
+		t.Errorf("log: %.500s", log)
+	}
+	if strings.Contains(log, secret) || strings.Contains(log, queue.HashToken(secret)) {
+		t.Error("the log holds the token or its hash")
+	}
+}

@@ -1,0 +1,320 @@
+package control_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+)
+
+func TestZ40LeaseWithoutJobIs204WithoutBody(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	for _, body := range []any{nil, `{}`, ``, `{"later":{"x":[1]}}`} {
+		a := w.post(gateway.PathLease, body)
+		if a.status != 204 || a.body != "" {
+			t.Errorf("body %v: answered %d %q", body, a.status, a.body)
+		}
+	}
+	for _, bad := range []string{
+		`{"wait_seconds":31}`, `{"wait_seconds":-1}`, `{"wait_seconds":"5"}`, `{"request_id":"a b"}`, `{"request_id":"` + strings.Repeat("x", 65) + `"}`,
+		`{"features":"renew"}`, `{"wait_seconds":NaN}`, `[]`, `null x`, `{"worker_id":1}`,
+	} {
+		refused(t, w.post(gateway.PathLease, bad), 400, gateway.InvalidPayload)
+	}
+}
+
+func TestZ42RepeatedRequestGetsTheSameLease(t *testing.T) {
+	r := newRig(t, nil)
+	w, other := r.worker(), r.worker()
+	r.submit()
+	r.submit()
+	ask := map[string]any{"request_id": "req-1", "features": []string{"renew"}}
+	first := decode[gateway.LeaseAnswer](t, w.post(gateway.PathLease, ask))
+	again := decode[gateway.LeaseAnswer](t, w.post(gateway.PathLease, ask))
+	if first.JobID != again.JobID || first.LeaseID != again.LeaseID {
+		t.Errorf("leased %+v, and then %+v", first, again)
+	}
+	if g := decode[gateway.LeaseAnswer](t, other.post(gateway.PathLease, ask)); g.LeaseID == first.LeaseID {
+		t.Error("another worker got the lease")
+	}
+	w.report("result", first.JobID, done(first.LeaseID))
+	if a := w.post(gateway.PathLease, ask); a.status != 204 {
+		t.Errorf("after its end the request got %d %s", a.status, a.body)
+	}
+}
+
+func TestZ45HeartbeatExtendsTellsAndHearsOfCancel(t *testing.T) {
+	r := newRig(t, nil)
+	w, other := r.worker(), r.worker()
+	id := r.submit()
+	g := w.lease()
+	if g.LeaseTTLSeconds != 600 {
+		t.Errorf("a worker that renews got %v s", g.LeaseTTLSeconds)
+	}
+	r.ahead.Store(int64(time.Minute))
+	message := strings.Repeat("é", 600) // 1200 bytes
+	b := decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, map[string]any{
+		"lease_id": g.LeaseID, "progress": map[string]any{"done": 3, "total": 12, "more": 1}, "message": message,
+	}))
+	if left := b.ExpiresAt - float64(r.queue.Now().UnixMilli())/1000; b.LeaseID != g.LeaseID || b.LeaseTTLSeconds != 600 || left < 590 || left > 600 || b.CancelRequested {
+		t.Errorf("heartbeat answered %+v", b)
+	}
+	if j := r.job(id); j.Progress == nil || *j.Progress != (gateway.Progress{Done: 3, Total: 12}) || j.Detail != message[:1000] {
+		t.Errorf("job: %+v", j)
+	}
+	for _, bad := range []map[string]any{
+		{"lease_id": g.LeaseID, "progress": map[string]any{"done": -1}},
+		{"lease_id": g.LeaseID, "progress": map[string]any{"done": 1 << 54}},
+		{"lease_id": g.LeaseID, "progress": 5},
+		{"lease_id": g.LeaseID, "message": 5},
+		{"lease_id": "a b"},
+		{"lease_id": strings.Repeat("x", 65)},
+		{"lease_id": "a\u0000"},
+	} {
+		refused(t, w.report("heartbeat", id, bad), 400, gateway.InvalidPayload)
+	}
+	if m := refused(t, w.report("heartbeat", id, nil), 400, gateway.InvalidPayload); m != "Missing required field: lease_id" {
+		t.Error(m)
+	}
+	refused(t, w.report("heartbeat", id, map[string]any{"lease_id": "guess"}), 409, gateway.LeaseLost)
+	refused(t, other.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}), 409, gateway.LeaseLost)
+
+	if j := decode[gateway.JobAnswer](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); !j.CancelRequested || j.Status != "started" {
+		t.Errorf("cancel answered %+v", j)
+	}
+	if b := decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, nil, gateway.HeaderLeaseID, g.LeaseID)); !b.CancelRequested {
+		t.Error("the heartbeat does not hear of the cancel")
+	}
+	if f := decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "CANCELED"))); f.Requeued {
+		t.Errorf("canceled job: %+v", f)
+	}
+	if j := r.job(id); j.Status != "failed" || j.Detail != "canceled" {
+		t.Errorf("canceled job: %+v", j)
+	}
+	refused(t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil), 409, gateway.AlreadyEnded)
+	if a := decode[gateway.DLQAnswer](t, r.do("GET", gateway.PathDLQ, nil, bearer(adminToken)...)); a.Total != 0 {
+		t.Errorf("a canceled job is a dead letter: %+v", a)
+	}
+	refused(t, r.do("POST", "/calc/zpe/jobs/nosuch/cancel", nil), 404, gateway.JobNotFound)
+}
+
+func TestZ47HeartbeatsAfterTheJobTimeoutAreRefused(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
+	w := r.worker()
+	id := r.submit()
+	g := w.lease()
+	for hour := range 24 { // every reaper but the first round sees a lease that holds
+		r.ahead.Store(int64(time.Duration(hour) * 9 * time.Minute))
+		decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
+	}
+	r.ahead.Store(int64(24*time.Hour + time.Minute))
+	a := w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID})
+	if a.status != 409 || !strings.Contains(a.body, "LEASE_LOST") {
+		t.Errorf("after 24 h: %d %s", a.status, a.body)
+	}
+	until(t, "the lease is taken back", func() bool { return r.job(id).Status != "started" })
+}
+
+// waits starts a lease request that waits, and returns where its answer comes.
+func (w worker) waits(ctx context.Context, seconds int) <-chan answer {
+	c := make(chan answer, 1)
+	before := w.waiting()
+	go func() {
+		a, err := w.try(ctx, "POST", gateway.PathLease, map[string]any{"wait_seconds": seconds, "features": []string{"renew"}}, bearer(w.token)...)
+		if err != nil {
+			a.status = -1
+		}
+		c <- a
+	}()
+	until(w.t, "the request waits", func() bool { return w.waiting() > before })
+	return c
+}
+
+// waiting returns how many requests wait, by the metrics.
+func (r *rig) waiting() float64 { return r.metric("batchfleet_gateway_lease_requests_waiting") }
+
+func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
+	// Nothing but the submission itself can wake in this time.
+	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	w := r.worker()
+	first, second := w.waits(t.Context(), 30), w.waits(t.Context(), 30)
+	id := r.submit()
+	if g := decode[gateway.LeaseAnswer](t, <-first); g.JobID != id {
+		t.Errorf("the first got %+v", g)
+	}
+	select {
+	case a := <-second:
+		t.Errorf("the second was answered, too: %+v", a)
+	case <-time.After(50 * time.Millisecond):
+	}
+	id = r.submit()
+	if g := decode[gateway.LeaseAnswer](t, <-second); g.JobID != id {
+		t.Errorf("the second got %+v", g)
+	}
+	if n := r.metric("batchfleet_gateway_leases_total"); n != 2 {
+		t.Errorf("counted %v leases", n)
+	}
+}
+
+func TestZ48SubmitByAnotherGatewayAndDelayedJobsWake(t *testing.T) {
+	quick := func(r *rig) { r.plane.Watch = 20 * time.Millisecond }
+	r := newRig(t, quick)
+	other := newRigOn(t, r.redis, quick)
+	w := r.worker()
+	waits := w.waits(t.Context(), 30)
+	id := other.submit()
+	g := decode[gateway.LeaseAnswer](t, <-waits)
+	if g.JobID != id {
+		t.Errorf("got %+v", g)
+	}
+	decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
+	waits = w.waits(t.Context(), 30)
+	r.ahead.Store(int64(21 * time.Second))
+	if g := decode[gateway.LeaseAnswer](t, <-waits); g.JobID != id || g.RetryCount != 1 {
+		t.Errorf("got %+v", g)
+	}
+}
+
+func TestZ48WaitEndsWithItsTimeAndWithTheServer(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	if a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 0.05}); a.status != 204 {
+		t.Errorf("after its time: %d %s", a.status, a.body)
+	}
+	waits := w.waits(t.Context(), 30)
+	began := time.Now()
+	r.stop()
+	if a := <-waits; a.status != 204 || time.Since(began) > 10*time.Second {
+		t.Errorf("when the server stops: %+v after %s", a, time.Since(began))
+	}
+}
+
+func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	w := r.worker()
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := w.waits(ctx, 30)
+		stays := w.waits(t.Context(), 30)
+		var both sync.WaitGroup
+		both.Go(cancel)
+		id := r.submit()
+		both.Wait()
+		got := make(chan answer, 1)
+		go func() { got <- <-stays }()
+		select {
+		case a := <-got:
+			g := decode[gateway.LeaseAnswer](t, a)
+			if g.JobID != id {
+				t.Fatalf("got %+v", g)
+			}
+			w.report("result", id, done(g.LeaseID))
+			<-gone
+		case a := <-gone:
+			if a.status == 200 { // it was answered before it was called off
+				g := decode[gateway.LeaseAnswer](t, a)
+				w.report("result", id, done(g.LeaseID))
+				id = r.submit()
+			}
+			g := decode[gateway.LeaseAnswer](t, <-got)
+			w.report("result", g.JobID, done(g.LeaseID))
+		}
+	}
+	until(t, "nobody waits", func() bool { return r.waiting() == 0 })
+	if n := r.metric("batchfleet_gateway_active_leases"); n != 0 {
+		t.Errorf("%v leases that nobody has", n)
+	}
+}
+
+func TestZ48TooManyWaitingAreAnsweredAtOnce(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.MaxWaiting = 2 })
+	w := r.worker()
+	first, second := w.waits(t.Context(), 30), w.waits(t.Context(), 30)
+	a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 30})
+	if a.status != 204 || a.header.Get("Retry-After") == "" {
+		t.Errorf("one too many: %d %v", a.status, a.header)
+	}
+	r.submit()
+	r.submit()
+	<-first
+	<-second
+}
+
+func TestZ48RevokedWorkerThatWaitsDoesNotSwallowTheTurn(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	bad, good := r.worker(), r.worker()
+	first := bad.waits(t.Context(), 30)
+	second := good.waits(t.Context(), 30)
+	r.do("DELETE", "/calc/zpe/compute/servers/"+bad.id, nil, bearer(adminToken)...)
+	id := r.submit()
+	refused(t, <-first, 403, gateway.TokenRevoked)
+	if g := decode[gateway.LeaseAnswer](t, <-second); g.JobID != id {
+		t.Errorf("got %+v", g)
+	}
+}
+
+func TestZ48EveryJobFindsAWaiterUnderLoad(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	const workers, jobs = 8, 160
+	var done atomic.Int32
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range workers {
+		w := r.worker()
+		all.Go(func() {
+			for ctx.Err() == nil {
+				a, err := w.try(ctx, "POST", gateway.PathLease, map[string]any{"wait_seconds": 30}, bearer(w.token)...)
+				if err != nil || a.status != http.StatusOK {
+					continue
+				}
+				if done.Add(1) == jobs {
+					cancel()
+				}
+			}
+		})
+	}
+	for range jobs {
+		r.submit()
+	}
+	all.Wait()
+	if done.Load() != jobs {
+		t.Errorf("%d of %d jobs were leased", done.Load(), jobs)
+	}
+}
+
+func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Watch = 20 * time.Millisecond })
+	w := r.worker()
+	ops := func(body string) gateway.OpsAnswer {
+		t.Helper()
+		return decode[gateway.OpsAnswer](t, r.do("PUT", gateway.PathOps, body, bearer(adminToken)...))
+	}
+	id := r.submit()
+	r.submit()
+	g := w.lease()
+	if o := ops(`{"dequeue_enabled":false}`); *o.DequeueEnabled || !*o.SubmissionEnabled {
+		t.Errorf("switches: %+v", o)
+	}
+	if a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 0.1}); a.status != 204 {
+		t.Errorf("lease: %d %s", a.status, a.body)
+	}
+	decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
+	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID)))
+	waits := w.waits(t.Context(), 30)
+	ops(`{"dequeue_enabled":true,"submission_enabled":false}`)
+	decode[gateway.LeaseAnswer](t, <-waits)
+	refused(t, r.do("POST", gateway.PathJobs, `{}`), 503, gateway.SubmissionDisabled)
+	if o := decode[gateway.OpsAnswer](t, r.do("GET", gateway.PathOps, nil, bearer(adminToken)...)); *o.SubmissionEnabled || !*o.DequeueEnabled {
+		t.Errorf("switches: %+v", o)
+	}
+	for _, bad := range []string{`{"dequeue":false}`, `{"dequeue_enabled":"no"}`, ``, `{"Dequeue_Enabled":false}`} {
+		refused(t, r.do("PUT", gateway.PathOps, bad, bearer(adminToken)...), 400, gateway.InvalidPayload)
+	}
+}

@@ -1,0 +1,124 @@
+package control_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/batchfleet/batchfleet/gateway"
+)
+
+// metric returns the sum of a metric over its labels, those given having to be
+// as given, in pairs; of a histogram how many it has seen.
+func (r *rig) metric(name string, labels ...string) float64 {
+	r.t.Helper()
+	families, err := r.plane.Metrics.Registry.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if has(m, labels) {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return sum
+}
+
+func has(m *dto.Metric, labels []string) bool {
+	for i := 0; i+1 < len(labels); i += 2 {
+		found := false
+		for _, l := range m.GetLabel() {
+			found = found || l.GetName() == labels[i] && l.GetValue() == labels[i+1]
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *rig) scrape() string {
+	r.t.Helper()
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(r.plane.Metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequestWithContext(r.t.Context(), "GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
+	w := r.worker()
+	for range 6 {
+		r.submit()
+	}
+	w.report("result", "x", nil, "X-Lease-Id", "y") // 400
+	g := w.lease()
+	w.report("result", g.JobID, done(g.LeaseID))
+	w.report("result", g.JobID, done(g.LeaseID)) // again
+	g = w.lease()
+	w.report("failed", g.JobID, broken(g.LeaseID, "QE_RUNTIME_ERROR"))
+	g = w.lease()
+	w.report("failed", g.JobID, broken(g.LeaseID, "INVALID_INPUT"))
+	w.lease()
+	r.do("POST", gateway.PathLease, nil)
+	r.do("POST", gateway.PathLease, nil, bearer("unknown")...)
+	r.do("GET", "/calc/zpe/compute/jobs/lease", nil)
+	r.do("GET", "/nowhere", nil)
+	for name, want := range map[string]float64{
+		"submitted_total": 6, "leases_total": 4, "results_total": 1, "job_run_seconds": 1, "job_wait_seconds": 1,
+		"queue_depth": 2, "active_leases": 1, "delayed_jobs": 1, "dead_letters": 1, "redis_up": 1, "failures_total": 2, "auth_failures_total": 2,
+	} {
+		if got := r.metric("batchfleet_gateway_" + name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	for _, m := range [][]string{
+		{"1", "failures_total", "fate", "dead"},
+		{"1", "failures_total", "fate", "requeued"},
+		{"1", "auth_failures_total", "reason", "missing"},
+		{"1", "auth_failures_total", "reason", "unknown"},
+		{"2", "http_requests_total", "route", "none", "code", "4xx"},
+		{"4", "http_requests_total", "route", gateway.PathLease, "code", "2xx"},
+		{"2", "http_requests_total", "route", gateway.PathResult, "code", "2xx"},
+		{"6", "http_requests_total", "route", gateway.PathJobs, "method", "POST", "code", "2xx"},
+	} {
+		if got := r.metric("batchfleet_gateway_"+m[1], m[2:]...); got != float64(m[0][0]-'0') {
+			t.Errorf("%v is %v", m, got)
+		}
+	}
+	r.ahead.Store(int64(11 * time.Minute))
+	until(t, "the lease is taken back", func() bool {
+		return r.metric("batchfleet_gateway_lease_expiries_total", "fate", "delayed") == 1
+	})
+	until(t, "a scrape counts anew", func() bool {
+		return r.metric("batchfleet_gateway_active_leases") == 0 && r.metric("batchfleet_gateway_oldest_queued_seconds") > 600
+	})
+	families, err := r.plane.Metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
+		t.Error(problems, err)
+	}
+}
+
+func TestZ76ScrapeEndsAndSaysSoWhileRedisIsFrozen(t *testing.T) {
+	r := newRig(t, nil)
+	r.redis.Freeze()
+	text := r.scrape()
+	if !strings.Contains(text, "batchfleet_gateway_redis_up 0") || strings.Contains(text, "batchfleet_gateway_queue_depth") {
+		t.Errorf("scrape: %s", text)
+	}
+	r.redis.Resume()
+	until(t, "redis is up", func() bool { return strings.Contains(r.scrape(), "batchfleet_gateway_queue_depth 0") })
+}
