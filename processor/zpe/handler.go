@@ -1,0 +1,42 @@
+package zpe
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/storage"
+)
+
+// Handler runs jobs of this package. Set the exported fields before use; its
+// methods may be called concurrently.
+type Handler struct {
+	Store     storage.Store
+	PwX       string // path of pw.x, absolute
+	PseudoDir string // where the pseudopotentials are, absolute
+	// WorkDir is where pw.x runs, each run in a directory of its own that is
+	// deleted after it; the system's place for temporary files when empty. What a
+	// worker that was killed has left is deleted by the next job.
+	WorkDir  string
+	Limits   Limits
+	Parallel int // runs of pw.x at once for a job; 1 when zero
+	Log      *slog.Logger
+
+	mu    sync.Mutex
+	known program
+}
+
+// Limits are what one run of pw.x may use; zero is no limit.
+type Limits struct {
+	// Memory is in bytes, as [command.Limits] counts it, at least MinMemory: with
+	// less, Open MPI tries for ever to start.
+	Memory    int64
+	CPU       time.Duration
+	Wall      time.Duration
+	FileBytes int64 // of the largest file
+	Threads   int   // OMP_NUM_THREADS; 1 when zero
+}
+
+// MinMemory is the least that pw.x may be given. It was seen to spin at 100 MB
+// before its first line, and to run or to fail at 300 MB.
+const MinMemory = 256 << 20
