@@ -3,7 +3,10 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -11,16 +14,22 @@ import (
 // Error is an answer of a control plane that is no success.
 //
 // It wraps [jobs.ErrLeaseLost] when it says that, and [jobs.ErrUnavailable] when
-// it is no decision.
+// it is no decision: the control plane has trouble, or it was somebody else on
+// the way who answered, such as a proxy.
 type Error struct {
 	Status     int           // of HTTP
 	Code       Code          // empty when the answer was not the protocol's
-	Message    string        // for people
+	Message    string        // for people; of an answer that was not the protocol's, its beginning
 	RetryAfter time.Duration // 0 when it does not say
 }
 
 // Error says what was answered.
-func (e *Error) Error() string { return fmt.Sprintf("status %d %s: %s", e.Status, e.Code, e.Message) }
+func (e *Error) Error() string {
+	if e.Code == "" {
+		return fmt.Sprintf("status %d: %s", e.Status, e.Message)
+	}
+	return fmt.Sprintf("status %d %s: %s", e.Status, e.Code, e.Message)
+}
 
 // Unwrap returns what the rest of the fleet calls this error, nil if it has no
 // word for it.
@@ -28,8 +37,76 @@ func (e *Error) Unwrap() error {
 	switch {
 	case e.Code == LeaseLost:
 		return jobs.ErrLeaseLost
-	case e.Status >= http.StatusInternalServerError:
+	case !e.decided():
 		return jobs.ErrUnavailable
 	}
 	return nil
+}
+
+// decided reports whether a control plane has refused the call for good: the
+// same call would be refused again. A page that some proxy sends with status 403
+// or 404 decides nothing.
+func (e *Error) decided() bool {
+	switch e.Status {
+	case http.StatusRequestEntityTooLarge: // proxies have this limit, too
+		return true
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return e.Code != "" && e.Status >= 400 && e.Status < 500
+}
+
+// unauthorized reports whether the control plane does not know the token.
+func (e *Error) unauthorized() bool { return e.Code != "" && e.Status == http.StatusUnauthorized }
+
+// maxQuote is how many bytes of a strange answer an error quotes.
+const maxQuote = 200
+
+// quote returns the beginning of b for an error message.
+func quote(b []byte) string {
+	if len(b) > maxQuote {
+		return fmt.Sprintf("%q…", redact(string(b[:maxQuote])))
+	}
+	return fmt.Sprintf("%q", redact(string(b)))
+}
+
+// What may be a secret in a text: passwords in URLs, our tokens, and whatever
+// follows the word Bearer.
+var (
+	urlPassword = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"]*@`)
+	ourToken    = regexp.MustCompile(`\bzp[we]_[A-Za-z0-9_-]+`)
+	bearer      = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
+)
+
+// redact takes out of s what may be a secret.
+func redact(s string) string {
+	s = urlPassword.ReplaceAllString(s, "${1}[redacted]@")
+	s = ourToken.ReplaceAllString(s, "[redacted]")
+	return bearer.ReplaceAllString(s, "$1 [redacted]")
+}
+
+// clip returns at most limit bytes from the beginning of s, as valid UTF-8.
+func clip(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// tail returns at most limit bytes from the end of s, as valid UTF-8: the last
+// lines of a log say the most.
+func tail(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	from := len(s) - limit
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return s[from:]
 }

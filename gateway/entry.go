@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
+)
+
+// step says how far a lease has come.
+type step string
+
+// A lease is running, then has a result or a failure to deliver. What is done is
+// deleted, unless its handler's files are to be kept for a while.
+const (
+	stepRunning step = "running"
+	stepResult  step = "result"
+	stepFailed  step = "failed"
+	stepLeft    step = "left" // nothing is to be said any more
+)
+
+// entry is what an agent keeps on disk of a lease, so that neither a result nor
+// the lease itself is lost with the process.
+type entry struct {
+	Version    int        `json:"version"` // 1
+	JobID      jobs.ID    `json:"job_id"`
+	LeaseID    string     `json:"lease_id"`
+	TTLSeconds float64    `json:"lease_ttl_seconds"`
+	State      step       `json:"state"`
+	LeasedAt   time.Time  `json:"leased_at"`
+	EndedAt    time.Time  `json:"ended_at,omitzero"` // when there was something to deliver, or nothing left to say
+	Object     string     `json:"object,omitempty"`  // the result, in the worker's store
+	Failed     *FailedAsk `json:"failed,omitempty"`
+}
+
+// maxEntry bounds an entry's file. The traceback of a failure is most of it, and
+// JSON may need six bytes for one.
+const maxEntry = 6*(MaxTraceback+MaxErrorMessage+MaxErrorCode) + 16<<10
+
+// file is the name of the entry's file. A lease id may hold anything.
+func (e *entry) file() string {
+	sum := sha256.Sum256([]byte(e.LeaseID))
+	return hex.EncodeToString(sum[:16]) + ".json"
+}
+
+// parseEntry reads what encode has written.
+func parseEntry(text []byte) (entry, error) {
+	var e entry
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return entry{}, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return entry{}, errors.New("there is something after the JSON")
+	}
+	if e.Version != 1 {
+		return entry{}, fmt.Errorf("version %d is not known", e.Version)
+	}
+	if err := validLease(string(e.JobID), e.LeaseID); err != nil {
+		return entry{}, err
+	}
+	if !(e.TTLSeconds >= minLeaseTTL && e.TTLSeconds <= maxLeaseTTL) {
+		return entry{}, fmt.Errorf("lease_ttl_seconds is %v", e.TTLSeconds)
+	}
+	switch e.State {
+	case stepRunning, stepLeft:
+	case stepResult:
+		if err := storage.ValidName(e.Object); err != nil {
+			return entry{}, fmt.Errorf("object: %w", err)
+		}
+	case stepFailed:
+		if e.Failed == nil || e.Failed.LeaseID != e.LeaseID || e.Failed.ErrorCode == "" {
+			return entry{}, errors.New("the failure is missing or another lease's")
+		}
+	default:
+		return entry{}, fmt.Errorf("state %.40q is not known", e.State)
+	}
+	return e, nil
+}
+
+// encode is the inverse of parseEntry.
+func (e *entry) encode() ([]byte, error) {
+	text, err := encode(e)
+	if err != nil {
+		return nil, err
+	}
+	return append(text, '\n'), nil
+}
+
+func (e *entry) ttl() time.Duration { return time.Duration(e.TTLSeconds * float64(time.Second)) }

@@ -1,0 +1,132 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// Register makes this machine a worker, in exchange for an enroll token, and
+// returns what it is to keep with [SaveToken]. A client that has a token gets a
+// new one for the same worker; then the enroll token may be empty. An empty name
+// leaves the choice to the gateway.
+func Register(ctx context.Context, c *Client, enroll, name string) (Token, error) {
+	asked := time.Now().UTC().Truncate(time.Second)
+	a, err := c.Register(ctx, RegisterAsk{Token: enroll, Name: name, Meta: json.RawMessage(`{}`)})
+	if err != nil {
+		return Token{}, err
+	}
+	return Token{
+		Gateway: c.base.String(), WorkerID: a.WorkerID, Name: a.Name, Token: a.WorkerToken, IssuedAt: asked,
+		// From its life and not its end, so that a clock that is wrong does not matter.
+		ExpiresAt: asked.Add(time.Duration(min(a.TokenTTLSeconds, maxTokenTTL)) * time.Second),
+	}, nil
+}
+
+// maxTokenTTL is ten years, in seconds.
+const maxTokenTTL = 10 * 365 * 24 * 3600
+
+// How KeepToken goes about it.
+const (
+	rotateRetry    = 30 * time.Second // after a first failure; doubled up to
+	rotateRetryMax = 10 * time.Minute
+	saveRetry      = 5 * time.Second
+	savePatience   = 5 * time.Minute // half of the time that an old token outlives its successor's making
+	tokenLook      = time.Hour       // how often to look at the clock: timers stand still while a machine sleeps
+)
+
+// KeepToken gets a new token whenever three quarters of the life of the one in
+// the client's file have passed, until ctx ends. A token that does not say how
+// long it lives is left alone. [Agent.Run] calls it. The old
+// token stays in use until the new one is on disk, so that a worker that is
+// killed in between still has one that holds: for 10 minutes, says the protocol.
+func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
+	if c.tokens == nil {
+		return
+	}
+	retry := rotateRetry
+	for {
+		t := c.tokens.Token()
+		wait := tokenLook
+		if at := t.renewAt(); !at.IsZero() {
+			wait = min(wait, time.Until(at.Round(0)))
+		}
+		if wait > 0 {
+			if pause(ctx, wait) != nil {
+				return
+			}
+			continue
+		}
+		err := c.rotate(ctx, log)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			retry = rotateRetry
+			continue
+		}
+		delay := retry + rand.N(retry/2)
+		level := slog.LevelWarn
+		if e := (*Error)(nil); errors.As(err, &e) && e.decided() {
+			level = slog.LevelError
+		}
+		log.Log(ctx, level, "cannot get a new token, the old one stays in use", "worker", t.WorkerID, "expires_at", t.ExpiresAt, "retry_in", delay, "err", err)
+		retry = min(2*retry, rotateRetryMax)
+		if pause(ctx, delay) != nil {
+			return
+		}
+	}
+}
+
+// rotate gets a new token and puts it into the file.
+func (c *Client) rotate(ctx context.Context, log *slog.Logger) error {
+	old := c.tokens.Token()
+	if t, err := LoadToken(c.tokens.path); err == nil && t.Token != old.Token {
+		c.tokens.use(t) // somebody was faster
+		return nil
+	}
+	fresh, err := Register(ctx, c, "", old.Name)
+	if err != nil {
+		return err
+	}
+	if old.WorkerID != "" && fresh.WorkerID != old.WorkerID {
+		return fmt.Errorf("the gateway takes worker %s for another, %s", old.WorkerID, fresh.WorkerID)
+	}
+	if err := c.save(ctx, fresh, log); err != nil {
+		log.ErrorContext(ctx, "the new token could not be written, it is used all the same and lost when this process ends", "worker", fresh.WorkerID, "err", err)
+	}
+	c.tokens.use(fresh)
+	log.InfoContext(ctx, "got a new token", "worker", fresh.WorkerID, "expires_at", fresh.ExpiresAt)
+	return nil
+}
+
+// save writes a token, patiently: the disk may be full for a moment.
+func (c *Client) save(ctx context.Context, t Token, log *slog.Logger) error {
+	deadline := time.Now().Add(savePatience)
+	for {
+		err := SaveToken(c.tokens.path, t)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		log.WarnContext(ctx, "cannot write the new token, trying again", "retry_in", saveRetry, "err", err)
+		if pause(ctx, saveRetry) != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for d or until ctx ends, and then returns its cause.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Token is a worker's right to call a control plane, as it is kept in a file.
+type Token struct {
+	Gateway   string    `json:"gateway,omitempty"` // its address
+	WorkerID  string    `json:"worker_id,omitempty"`
+	Name      string    `json:"name,omitempty"`
+	Token     string    `json:"token"` // the secret
+	IssuedAt  time.Time `json:"issued_at,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // by this machine's clock; zero when not known
+}
+
+// String keeps the secret out of logs.
+func (t Token) String() string { return "token of worker " + t.WorkerID }
+
+// GoString keeps the secret out of logs.
+func (t Token) GoString() string { return t.String() }
+
+// renewAt is when to get a new token: after three quarters of this one's life.
+// It is zero when the token does not say how long it lives.
+func (t Token) renewAt() time.Time {
+	life := t.ExpiresAt.Sub(t.IssuedAt)
+	if t.IssuedAt.IsZero() || t.ExpiresAt.IsZero() || life <= 0 {
+		return time.Time{}
+	}
+	return t.IssuedAt.Add(life / 4 * 3)
+}
+
+// tokenPattern is what can be sent after "Bearer ".
+var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{8,1024}$`)
+
+// LoadToken reads a token from a file: the JSON that [SaveToken] writes, or the
+// bare text of a token. A file that others may read is refused, because what is
+// in it is no secret any more. Errors never quote the file.
+func LoadToken(path string) (Token, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Token{}, fmt.Errorf("read token file: %w; register this worker first (batchfleet worker register)", err)
+	}
+	if err != nil {
+		return Token{}, fmt.Errorf("read token file: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return Token{}, fmt.Errorf("read token file: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return Token{}, fmt.Errorf("read token file %s: it is not a regular file", path)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return Token{}, fmt.Errorf("read token file %s: its mode is %04o, so others may use the token: chmod 600 it (and get a new token if somebody may have read it)", path, mode)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenSize+1))
+	if err != nil {
+		return Token{}, fmt.Errorf("read token file: %w", err)
+	}
+	t, err := parseToken(text)
+	if err != nil {
+		return Token{}, fmt.Errorf("read token file %s: %w", path, err)
+	}
+	return t, nil
+}
+
+func parseToken(text []byte) (Token, error) {
+	text = bytes.TrimSpace(text)
+	if len(text) > maxTokenSize {
+		return Token{}, fmt.Errorf("it is longer than %d bytes", maxTokenSize)
+	}
+	var t Token
+	if len(text) > 0 && text[0] == '{' {
+		if err := json.Unmarshal(text, &t); err != nil {
+			return Token{}, errors.New("it is not the JSON of a token: register this worker again")
+		}
+	} else {
+		t.Token = string(text)
+	}
+	if !tokenPattern.MatchString(t.Token) {
+		return Token{}, errors.New("it holds no token (8 to 1024 letters, digits and ._~+/=-)")
+	}
+	return t, nil
+}
+
+// SaveToken writes a token to a file that only its owner may read. Readers see
+// the file of before or the new one, also after a power cut.
+func SaveToken(path string, t Token) error {
+	text, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write token file: %w", err)
+	}
+	dir, name := filepath.Split(path)
+	if err := writeFile(filepath.Clean(dir), name, append(text, '\n')); err != nil {
+		return fmt.Errorf("write token file: %w", err)
+	}
+	return nil
+}
+
+// TokenFile is the token a worker uses now, and the file it is kept in. Its
+// methods may be called concurrently.
+type TokenFile struct {
+	path string
+
+	mu  sync.Mutex
+	now Token
+}
+
+// OpenTokenFile reads the token in a file, see [LoadToken].
+func OpenTokenFile(path string) (*TokenFile, error) {
+	t, err := LoadToken(path)
+	if err != nil {
+		return nil, err
+	}
+	return &TokenFile{path: path, now: t}, nil
+}
+
+// Token returns the token to use.
+func (f *TokenFile) Token() Token {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+// other reports whether there is another token now than the given one, which
+// was refused. It looks into the file, where somebody may have put a new one.
+func (f *TokenFile) other(refused string) bool {
+	if f.Token().Token != refused {
+		return true
+	}
+	t, err := LoadToken(f.path)
+	if err != nil || t.Token == refused {
+		return false
+	}
+	f.use(t)
+	return true
+}
+
+func (f *TokenFile) use(t Token) {
+	f.mu.Lock()
+	f.now = t
+	f.mu.Unlock()
+}
