@@ -42,7 +42,7 @@ func (t Token) renewAt() time.Time {
 }
 
 // tokenPattern is what can be sent after "Bearer ".
-var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{8,1024}$`)
+var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{8,1000}$`)
 
 // LoadToken reads a token from a file: the JSON that [SaveToken] writes, or the
 // bare text of a token. A file that others may read is refused, because what is

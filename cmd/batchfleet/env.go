@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -79,27 +78,9 @@ type WorkerEnv struct {
 	PriorityShare    int         `envconfig:"PRIORITY_SHARE" default:"5"` // one lease in so many is asked of the normal subscription first
 	IdleExit         cli.Seconds `envconfig:"IDLE_EXIT"`                  // off when 0
 	MaxRuntime       cli.Seconds `envconfig:"MAX_RUNTIME"`                // off when 0
-	MockPages        numbers     `envconfig:"MOCK_PAGES" default:"5-20"`
-	MockPageSeconds  numbers     `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
+	MockPages        cli.Numbers `envconfig:"MOCK_PAGES" default:"5-20"`
+	MockPageSeconds  cli.Numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
 	HTTPAddr         string      `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
-}
-
-// numbers is a range such as 5-20, or one number.
-type numbers struct{ low, high float64 }
-
-// Decode implements [envconfig.Decoder].
-func (n *numbers) Decode(value string) error {
-	low, high, isRange := strings.Cut(value, "-")
-	if !isRange {
-		high = low
-	}
-	var err, err2 error
-	n.low, err = strconv.ParseFloat(strings.TrimSpace(low), 64)
-	n.high, err2 = strconv.ParseFloat(strings.TrimSpace(high), 64)
-	if err != nil || err2 != nil || !(0 <= n.low && n.low <= n.high && n.high <= worker.MaxMockPages) {
-		return fmt.Errorf("give a number or a range such as 5-20, from 0 to %d", worker.MaxMockPages)
-	}
-	return nil
 }
 
 func (e *RedisEnv) Check() (wrong []error) {

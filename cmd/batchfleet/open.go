@@ -9,7 +9,6 @@ import (
 	"runtime"
 
 	gcs "cloud.google.com/go/storage"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -21,10 +20,7 @@ import (
 
 // openStatus returns the status store. Nothing is sent yet.
 func (e *RedisEnv) openStatus(pool int) (*status.Store, io.Closer) {
-	redis.SetLogger(silent{}) // what goes wrong is in the errors of its calls
-	rdb := status.Connect(status.Options{
-		Host: e.Host, Port: e.Port, DB: e.DB, Username: e.Username, Password: e.Password, TLS: e.TLS, Pool: pool,
-	})
+	rdb := e.openRedis(pool)
 	return status.New(rdb), rdb
 }
 
@@ -83,8 +79,8 @@ func (e *WorkerEnv) handlers(pdf processor.Engine, store storage.Store, log *slo
 	return map[jobs.Kind]worker.Handler{
 		"pdf": pages(pdf),
 		"mock": pages(processor.Mock{
-			MinPages: int(e.MockPages.low), MaxPages: int(e.MockPages.high),
-			MinSeconds: duration(e.MockPageSeconds.low), MaxSeconds: duration(e.MockPageSeconds.high), Log: log,
+			MinPages: int(e.MockPages.Low), MaxPages: int(e.MockPages.High),
+			MinSeconds: duration(e.MockPageSeconds.Low), MaxSeconds: duration(e.MockPageSeconds.High), Log: log,
 		}),
 	}
 }

@@ -14,7 +14,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
-		devCommand(), workerCommand(), emulatorCommand(),
+		devCommand(), workerCommand(), emulatorCommand(), gatewayCommand(),
 		submitCommand(), statusCommand(), watchCommand(), cancelCommand(), logsCommand(), listCommand(), dlqCommand(),
 		pdfCommand(), doctorCommand(), healthcheckCommand(), versionCommand(),
 	)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cmd/agent"
 	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
@@ -18,11 +19,14 @@ import (
 )
 
 func workerCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "worker",
-		Short: "Lease jobs from Pub/Sub and run them, until SIGTERM",
+		Short: "Lease jobs and run them, until SIGTERM: from Pub/Sub, or from where SOURCE says",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if os.Getenv("SOURCE") != "" {
+				return runAgent(cmd)
+			}
 			var env WorkerEnv
 			if err := cli.ReadEnv(&env); err != nil {
 				return err
@@ -48,6 +52,8 @@ func workerCommand() *cobra.Command {
 			return nil
 		},
 	}
+	c.AddCommand(agent.RegisterCommand(versionText()))
+	return c
 }
 
 // openWorker wires a worker as the environment says. Only the local storage

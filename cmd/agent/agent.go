@@ -1,0 +1,163 @@
+// Package agent is the command of a worker that leases from a gateway: over
+// HTTP, or from the gateway's own Redis.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor/zpe"
+	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// An Open opens the control plane that a SOURCE names; close ends it.
+type Open func(ctx context.Context, e *Env) (plane gateway.ControlPlane, close func(), err error)
+
+// Run is the life of an agent, until ctx ends. version is that of the program.
+func (e *Env) Run(ctx context.Context, version string, open Open) error {
+	log := cli.NewLog(os.Stderr, slog.LevelInfo)
+	plane, closePlane, err := open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer closePlane()
+	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
+		return cli.Exit(cli.Usage, fmt.Errorf("AGENT_DIR: %w", err))
+	}
+	store, err := storage.NewLocal(filepath.Join(e.Dir, "store"))
+	if err != nil {
+		return cli.Exit(cli.Usage, fmt.Errorf("AGENT_DIR: %w", err))
+	}
+	defer store.Close()
+	handler, forget, err := e.handler(ctx, store, log)
+	if err != nil {
+		return err
+	}
+	a := &gateway.Agent{
+		Gateway: plane, Kind: jobs.Kind(e.Kind), Store: store, Dir: filepath.Join(e.Dir, "leases"), Log: log, Forget: forget,
+	}
+	if err := a.Open(ctx); err != nil {
+		return cli.Exit(cli.Usage, fmt.Errorf("AGENT_DIR: %w", err))
+	}
+	defer func() { _ = a.Close() }() // the process ends, and with it the lock
+	// What an agent that was killed has left unfinished, and nobody else uses.
+	if n, err := store.SweepTemp(ctx); err != nil || n > 0 {
+		log.InfoContext(ctx, "swept unfinished files", "files", n, "err", err)
+	}
+	w := e.worker(a, handler, store, version, log)
+	w.Hurry = hurry(ctx)
+	stopHTTP, err := cli.ServeWorker(ctx, e.HTTPAddr, w)
+	if err != nil {
+		return err
+	}
+	defer stopHTTP()
+
+	// The agent outlives the loop: what the last jobs end with is delivered.
+	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var delivery sync.WaitGroup
+	delivery.Go(func() { a.Run(delivering) })
+	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "slots", e.Slots, "dir", e.Dir)
+	err = w.Run(ctx)
+	stop()
+	delivery.Wait()
+	log.InfoContext(context.WithoutCancel(ctx), "agent stopped", "err", err)
+	if err != nil {
+		return cli.Exit(cli.Unavailable, err)
+	}
+	return nil
+}
+
+func (e *Env) worker(a *gateway.Agent, handler worker.Handler, store storage.Store, version string, log *slog.Logger) *worker.Worker {
+	w := &worker.Worker{
+		Source: a, Status: a, Handlers: map[jobs.Kind]worker.Handler{jobs.Kind(e.Kind): handler}, Log: log, Metrics: worker.NewMetrics(version),
+		Checks: map[string]func(context.Context) error{"agent directory": a.Check, "storage": store.Check},
+		Slots:  e.Slots, Drain: max(e.Drain.D(), 1), // 0 would mean the default
+
+		JobTimeout: e.JobTimeout.D(), StallTimeout: e.StallTimeout.D(), SettleTimeout: e.SettleTimeout.D(),
+		StartTimeout: max(e.StartTimeout.D(), 1), IdleExit: e.IdleExit.D(), MaxRuntime: e.MaxRuntime.D(),
+	}
+	w.Init()
+	return w
+}
+
+// handler returns what runs the jobs, and what deletes its traces.
+func (e *Env) handler(ctx context.Context, store storage.Store, log *slog.Logger) (worker.Handler, func(context.Context, jobs.ID) error, error) {
+	if jobs.Kind(e.Kind) == kindMock {
+		m := mock{
+			store: store, minSteps: int(e.MockPages.Low), maxSteps: int(e.MockPages.High),
+			minStep: seconds(e.MockPageSeconds.Low), maxStep: seconds(e.MockPageSeconds.High),
+		}
+		return m, m.forget, nil
+	}
+	pwx, err := exec.LookPath(e.PwX)
+	if err != nil {
+		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("QE_PW: %w", err))
+	}
+	dirs := map[string]string{"QE_PW": pwx, "QE_PSEUDO_DIR": e.PseudoDir, "AGENT_DIR": filepath.Join(e.Dir, "work")}
+	for name, path := range dirs {
+		if dirs[name], err = filepath.Abs(path); err != nil {
+			return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if err := os.MkdirAll(dirs["AGENT_DIR"], 0o700); err != nil {
+		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("AGENT_DIR: %w", err))
+	}
+	h := &zpe.Handler{
+		Store: store, PwX: dirs["QE_PW"], PseudoDir: dirs["QE_PSEUDO_DIR"], WorkDir: dirs["AGENT_DIR"], Parallel: e.Parallel, Log: log,
+		Limits: zpe.Limits{Memory: e.Memory, Wall: e.RunTime.D(), CPU: e.RunTime.D() * time.Duration(e.Threads), FileBytes: 1 << 40, Threads: e.Threads},
+	}
+	found, err := h.Probe(ctx)
+	if err != nil {
+		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("look for Quantum ESPRESSO: %w", err))
+	}
+	log.InfoContext(ctx, "found Quantum ESPRESSO", "pw", found.PwX, "version", found.Version, "pseudopotentials", found.Pseudos, "in", found.PseudoDir)
+	return h, h.Forget, nil
+}
+
+// OverHTTP opens a gateway. SOURCE is its address.
+func OverHTTP(version string) Open {
+	return func(_ context.Context, e *Env) (gateway.ControlPlane, func(), error) {
+		if strings.HasPrefix(e.Source, "redis") {
+			return nil, nil, cli.Exit(cli.Usage, errors.New("SOURCE is a Redis server: this program speaks to gateways only; want https://HOST"))
+		}
+		tokens, err := gateway.OpenTokenFile(e.TokenFile)
+		if err != nil {
+			return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("WORKER_TOKEN_FILE: %w", err))
+		}
+		c, err := gateway.NewClient(gateway.ClientConfig{
+			URL: e.Source, CAFile: e.CAFile, Tokens: tokens, Connections: 2*e.Slots + 4, Version: version,
+		})
+		if err != nil {
+			return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("SOURCE: %w", err))
+		}
+		return c, c.Close, nil
+	}
+}
+
+// hurry returns a channel that is closed when, after ctx has ended, another
+// SIGINT or SIGTERM comes. The one after that ends the process.
+func hurry(ctx context.Context) <-chan struct{} {
+	hurried := make(chan struct{})
+	second := make(chan os.Signal, 1)
+	context.AfterFunc(ctx, func() {
+		signal.Notify(second, os.Interrupt, syscall.SIGTERM)
+		<-second // left behind when the process ends before
+		signal.Stop(second)
+		close(hurried)
+	})
+	return hurried
+}

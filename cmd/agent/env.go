@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// Env is what a worker needs that leases from a gateway, or from its Redis.
+type Env struct {
+	Source    string `envconfig:"SOURCE" required:"true"`                   // https://…, http://… on loopback, or redis://host:port/db
+	TokenFile string `envconfig:"WORKER_TOKEN_FILE" default:"worker.token"` // what `worker register` has written; not for redis
+	CAFile    string `envconfig:"GATEWAY_CA_FILE"`                          // certificates in PEM that are trusted beside the system's
+	Dir       string `envconfig:"AGENT_DIR" default:"./agent"`              // leases in hand, checkpoints and results not yet delivered
+	Name      string `envconfig:"WORKER_NAME"`                              // the worker's id with redis; the host's name and process id when empty
+	Kind      string `envconfig:"PROCESSOR" default:"zpe"`                  // zpe or mock
+	Slots     int    `envconfig:"WORKER_SLOTS" default:"1"`
+
+	Drain         cli.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s"`
+	JobTimeout    cli.Seconds `envconfig:"JOB_TIMEOUT" default:"24h"`
+	StallTimeout  cli.Seconds `envconfig:"STALL_TIMEOUT" default:"1h"`
+	SettleTimeout cli.Seconds `envconfig:"SETTLE_TIMEOUT" default:"10m"`
+	StartTimeout  cli.Seconds `envconfig:"START_TIMEOUT" default:"2m"`
+	IdleExit      cli.Seconds `envconfig:"IDLE_EXIT"`   // off when 0
+	MaxRuntime    cli.Seconds `envconfig:"MAX_RUNTIME"` // off when 0
+
+	PwX       string      `envconfig:"QE_PW" default:"pw.x"` // a path, or a name to look up in PATH
+	PseudoDir string      `envconfig:"QE_PSEUDO_DIR" default:"/usr/share/espresso/pseudo"`
+	Memory    int64       `envconfig:"QE_MAX_MEMORY" default:"4294967296"` // bytes, of one run of pw.x
+	RunTime   cli.Seconds `envconfig:"QE_TIMEOUT" default:"12h"`           // of one run of pw.x
+	Threads   int         `envconfig:"QE_THREADS" default:"1"`             // of one run of pw.x
+	Parallel  int         `envconfig:"QE_PARALLEL" default:"1"`            // runs of pw.x at once, for each job
+
+	MockPages       cli.Numbers `envconfig:"MOCK_PAGES" default:"5-20"`
+	MockPageSeconds cli.Numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
+	HTTPAddr        string      `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
+}
+
+// The kinds of jobs.
+const (
+	kindZPE  jobs.Kind = "zpe"
+	kindMock jobs.Kind = "mock"
+)
+
+// Check returns what is wrong with the values.
+func (e *Env) Check() []error {
+	wrong := []error{
+		cli.Within("WORKER_SLOTS", int64(e.Slots), 1, 256),
+		cli.Span("DRAIN_TIMEOUT", e.Drain, 0, cli.Day),
+		cli.Span("JOB_TIMEOUT", e.JobTimeout, cli.Second, 30*cli.Day),
+		cli.Span("STALL_TIMEOUT", e.StallTimeout, cli.Second, 30*cli.Day),
+		cli.Span("SETTLE_TIMEOUT", e.SettleTimeout, cli.Second, cli.Day),
+		cli.Span("START_TIMEOUT", e.StartTimeout, 0, cli.Day),
+		cli.Within("QE_MAX_MEMORY", e.Memory, 64<<20, 1<<44),
+		cli.Span("QE_TIMEOUT", e.RunTime, cli.Second, 30*cli.Day),
+		cli.Within("QE_THREADS", int64(e.Threads), 1, 256),
+		cli.Within("QE_PARALLEL", int64(e.Parallel), 1, 256),
+		cli.LogLevel(),
+	}
+	if e.IdleExit != 0 {
+		wrong = append(wrong, cli.Span("IDLE_EXIT", e.IdleExit, cli.Second, 7*cli.Day))
+	}
+	if e.MaxRuntime != 0 {
+		wrong = append(wrong, cli.Span("MAX_RUNTIME", e.MaxRuntime, int64(e.JobTimeout)+2*int64(worker.RuntimeMargin), 60*cli.Day))
+	}
+	if scheme, _, ok := strings.Cut(e.Source, "://"); !ok || scheme != "https" && scheme != "http" && scheme != "redis" && scheme != "rediss" {
+		// Not quoted: it may hold a password.
+		wrong = append(wrong, errors.New("SOURCE is no address: want https://HOST, http://HOST on loopback, or redis://HOST:PORT/DB"))
+	}
+	if k := jobs.Kind(e.Kind); k != kindZPE && k != kindMock {
+		wrong = append(wrong, fmt.Errorf("PROCESSOR is %q: want zpe or mock", e.Kind))
+	}
+	if e.Kind == string(kindZPE) {
+		if _, err := exec.LookPath(e.PwX); err != nil {
+			wrong = append(wrong, fmt.Errorf("QE_PW: %w (Debian: apt-get install quantum-espresso quantum-espresso-data)", err))
+		}
+	}
+	return cli.Compact(wrong)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+)
+
+func fsckCommand() *cobra.Command {
+	var repair, asJSON bool
+	c := &cobra.Command{
+		Use:   "fsck",
+		Short: "Prove that every job of a gateway is in exactly one place, and repair what is not",
+		Long: "Looks at all jobs in the Redis of REDIS_HOST, REDIS_PORT and REDIS_DB, also while gateways run on it. Exits 0 if all\n" +
+			"is well or was repaired, and 1 if not.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var env GatewayEnv
+			if err := cli.ReadEnv(&env); err != nil {
+				return err
+			}
+			return cli.Coded(cmd.Context(), fsck(cmd.Context(), &env, repair, asJSON, cmd.OutOrStdout()))
+		},
+	}
+	c.Flags().BoolVar(&repair, "repair", false, "repair what is found; jobs are queued again rather than lost")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return c
+}
+
+func fsck(ctx context.Context, env *GatewayEnv, repair, asJSON bool, out io.Writer) error {
+	rdb := env.openRedis(4)
+	defer rdb.Close()
+	r, err := queue.New(rdb, env.rules()).Fsck(ctx, repair)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = json.NewEncoder(out).Encode(r)
+	} else {
+		err = printReport(out, r)
+	}
+	if err != nil {
+		return err
+	}
+	if left := unrepaired(r); left > 0 || !repair && !r.Clean() {
+		return cli.Exit(cli.Failed, fmt.Errorf("%d things are wrong or were not looked at; --repair repairs what it can", max(left, 1)))
+	}
+	return nil
+}
+
+// unrepaired counts what is wrong still.
+func unrepaired(r queue.Report) (n int) {
+	for _, f := range r.Findings {
+		if !f.Harmless() && f.Done == "" {
+			n++
+		}
+	}
+	return n + r.Unchecked
+}
+
+func printReport(out io.Writer, r queue.Report) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	// A tabwriter keeps its errors for Flush.
+	for _, status := range slices.Sorted(maps.Keys(r.Jobs)) {
+		_, _ = fmt.Fprintf(t, "%s\t%d\n", status, r.Jobs[status])
+	}
+	_, _ = fmt.Fprintf(t, "in the queue\t%d\nunder a lease\t%d\ndelayed\t%d\ndead letters\t%d\n", r.Queued, r.Leased, r.Delayed, r.Dead)
+	for _, kind := range slices.Sorted(maps.Keys(r.Counts)) {
+		_, _ = fmt.Fprintf(t, "FOUND: %s\t%d\n", kind, r.Counts[kind])
+	}
+	for _, f := range r.Findings {
+		done := f.Done
+		switch {
+		case f.Harmless():
+			done = "harmless"
+		case done == "":
+			done = "NOT REPAIRED"
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Job, f.Kind, f.Detail, done)
+	}
+	if r.Unchecked > 0 {
+		_, _ = fmt.Fprintf(t, "not looked at\t%d\trun it again\n", r.Unchecked)
+	}
+	return t.Flush()
+}

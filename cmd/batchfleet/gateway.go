@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/processor/zpe"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// gatewayFlags are the flags of batchfleet gateway.
+type gatewayFlags struct {
+	addr, metricsAddr     string
+	adminFile, clientFile string
+	certFile, keyFile     string
+	proxies               []string
+	open                  bool
+}
+
+func gatewayCommand() *cobra.Command {
+	var f gatewayFlags
+	c := &cobra.Command{
+		Use:   "gateway",
+		Short: "Hand out jobs over HTTP to workers behind NAT, from Redis, until SIGTERM",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var env GatewayEnv
+			if err := cli.ReadEnv(&env); err != nil {
+				return err
+			}
+			return cli.Coded(cmd.Context(), f.serve(cmd.Context(), &env, cmd.OutOrStdout()))
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.addr, "addr", "127.0.0.1:8080", "where to listen; port 0 for a free one, which is printed")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
+	flags.StringVar(&f.adminFile, "admin-token-file", "", "file with the token of the operators' routes, which are closed without it")
+	flags.StringVar(&f.clientFile, "client-token-file", "", "file with the token of those who submit and read jobs")
+	flags.BoolVar(&f.open, "open-submission", false, "let everybody who reaches this gateway submit and read jobs")
+	flags.StringVar(&f.certFile, "tls-cert", "", "certificate chain in PEM, with --tls-key")
+	flags.StringVar(&f.keyFile, "tls-key", "", "key of the certificate")
+	flags.StringSliceVar(&f.proxies, "trusted-proxy", nil, "networks, as 10.0.0.0/8, of proxies that end TLS and say X-Forwarded-Proto")
+	c.AddCommand(fsckCommand())
+	return c
+}
+
+// serve runs a gateway until ctx ends.
+func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer) error {
+	log := cli.NewLog(os.Stderr, slog.LevelInfo)
+	admin, client, proxies, err := f.check()
+	if err != nil {
+		return cli.Exit(cli.Usage, err)
+	}
+	rdb := env.openRedis(256)
+	defer rdb.Close()
+	q := queue.New(rdb, env.rules())
+	c := &control.Control{
+		Queue: q, Log: log, Metrics: control.NewMetrics(versionText(), q),
+		AdminToken: admin, ClientToken: client, Period: env.Reap.D(),
+		Admit: httpd.SecureOnly(proxies),
+		CheckPayload: func(payload []byte) error {
+			_, err := zpe.ParsePayload(payload)
+			return err
+		},
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.addr)
+	if err != nil {
+		return cli.Exit(cli.Usage, fmt.Errorf("--addr: %w", err))
+	}
+	stopMetrics, err := f.serveMetrics(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
+	var reaper sync.WaitGroup
+	defer reaper.Wait()
+	reaper.Go(func() { _ = c.Run(ctx) })
+
+	scheme := "http"
+	if f.certFile != "" {
+		scheme = "https"
+	}
+	fmt.Fprintf(out, "gateway listens on %s://%s\n", scheme, l.Addr())
+	log.InfoContext(ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "", "tls", f.certFile != "")
+	server := &httpd.Server{Handler: withHealth(c), Log: log, CertFile: f.certFile, KeyFile: f.keyFile}
+	err = server.Serve(ctx, l)
+	log.InfoContext(context.WithoutCancel(ctx), "gateway stopped", "err", err)
+	return err
+}
+
+// check reads the files of the flags and returns all that is wrong with them.
+func (f *gatewayFlags) check() (admin, client string, proxies []netip.Prefix, err error) {
+	var wrong []error
+	secret := func(flag, file string) string {
+		if file == "" {
+			return ""
+		}
+		token, err := readSecret(file)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", flag, err))
+		}
+		return token
+	}
+	admin, client = secret("--admin-token-file", f.adminFile), secret("--client-token-file", f.clientFile)
+	for _, p := range f.proxies {
+		prefix, err := netip.ParsePrefix(p)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("--trusted-proxy is %q: want a network such as 10.0.0.0/8", p))
+			continue
+		}
+		proxies = append(proxies, prefix)
+	}
+	if (f.certFile == "") != (f.keyFile == "") {
+		wrong = append(wrong, errors.New("--tls-cert and --tls-key come together"))
+	}
+	if !onLoopback(f.addr) {
+		if f.certFile == "" && len(proxies) == 0 {
+			wrong = append(wrong, fmt.Errorf("--addr %s is not on loopback: give --tls-cert and --tls-key, or the --trusted-proxy that ends TLS", f.addr))
+		}
+		if f.clientFile == "" && !f.open {
+			wrong = append(wrong, fmt.Errorf("--addr %s is not on loopback: give --client-token-file, or --open-submission to let everybody submit and read jobs", f.addr))
+		}
+	}
+	return admin, client, proxies, errors.Join(wrong...)
+}
+
+func onLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return true // the mistake shows when it listens
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// minSecret is the shortest token that is taken, in bytes: too long to guess
+// over the network.
+const minSecret = 20
+
+// readSecret returns the one line of a file.
+func readSecret(file string) (string, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", err
+	}
+	if info.Size() > 4096 {
+		return "", fmt.Errorf("%s has %d bytes: want one line with a token", file, info.Size())
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	switch {
+	case len(token) < minSecret:
+		return "", fmt.Errorf("the token in %s has %d characters: want %d or more, as from: openssl rand -hex 32", file, len(token), minSecret)
+	case strings.ContainsAny(token, " \t\r\n"):
+		return "", fmt.Errorf("%s has more than one word: want one line with a token", file)
+	}
+	return token, nil
+}
+
+// withHealth answers /healthz and /readyz beside the gateway's own routes.
+func withHealth(c *control.Control) http.Handler {
+	api, health := c.Handler(), httpd.Health(func() error { return c.Ready(context.Background()) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+			health.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// serveMetrics answers /metrics, /healthz and /readyz on an address of their own.
+func (f *gatewayFlags) serveMetrics(ctx context.Context, c *control.Control, log *slog.Logger) (stop func(), err error) {
+	if f.metricsAddr == "" {
+		return func() {}, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.metricsAddr)
+	if err != nil {
+		return nil, cli.Exit(cli.Usage, fmt.Errorf("--metrics-addr: %w", err))
+	}
+	mux := httpd.Health(func() error { return c.Ready(context.WithoutCancel(ctx)) })
+	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Metrics.Registry, promhttp.HandlerOpts{}))
+	done := make(chan struct{})
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(done)
+		if err := (&httpd.Server{Handler: mux, Log: log, MaxConns: 64}).Serve(serving, l); err != nil {
+			log.WarnContext(ctx, "metrics ended", "err", err)
+		}
+	}()
+	return func() { cancel(); <-done }, nil
+}
+
+// openRedis returns a client of the environment's Redis. Nothing is sent yet.
+func (e *RedisEnv) openRedis(pool int) *redis.Client {
+	redis.SetLogger(silent{}) // what goes wrong is in the errors of its calls
+	return status.Connect(status.Options{
+		Host: e.Host, Port: e.Port, DB: e.DB, Username: e.Username, Password: e.Password, TLS: e.TLS, Pool: pool,
+	})
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+)
+
+// GatewayEnv is what a gateway needs beside its flags.
+type GatewayEnv struct {
+	RedisEnv
+	LeaseTTL   cli.Seconds `envconfig:"LEASE_TTL" default:"600s"`
+	LegacyTTL  cli.Seconds `envconfig:"LEASE_TTL_LEGACY"`          // for workers that send no heartbeats; JOB_TIMEOUT when empty
+	JobTimeout cli.Seconds `envconfig:"JOB_TIMEOUT" default:"24h"` // from a job's first lease
+	ResultTTL  cli.Seconds `envconfig:"RESULT_TTL" default:"168h"`
+	TokenTTL   cli.Seconds `envconfig:"TOKEN_TTL" default:"168h"`
+	MaxRetries int         `envconfig:"MAX_RETRIES" default:"3"` // how often a job runs again
+	MaxQueued  int         `envconfig:"MAX_QUEUED" default:"5000000"`
+	Reap       cli.Seconds `envconfig:"REAP_INTERVAL" default:"30s"`
+	Skew       cli.Seconds `envconfig:"LEASE_SKEW" default:"5s"` // how long after its end a lease is taken back
+}
+
+// Check returns what is wrong with the values.
+func (e *GatewayEnv) Check() []error {
+	wrong := []error{
+		cli.Span("LEASE_TTL", e.LeaseTTL, cli.Second, cli.Day),
+		cli.Span("JOB_TIMEOUT", e.JobTimeout, cli.Second, 30*cli.Day),
+		cli.Span("RESULT_TTL", e.ResultTTL, 60*cli.Second, 366*cli.Day),
+		cli.Span("TOKEN_TTL", e.TokenTTL, 60*cli.Second, 366*cli.Day),
+		cli.Within("MAX_RETRIES", int64(e.MaxRetries), 0, 100),
+		cli.Within("MAX_QUEUED", int64(e.MaxQueued), 1, 100_000_000),
+		cli.Span("REAP_INTERVAL", e.Reap, cli.Second/10, 3600*cli.Second),
+		cli.Span("LEASE_SKEW", e.Skew, 0, 3600*cli.Second),
+		cli.LogLevel(),
+	}
+	if e.LegacyTTL != 0 {
+		wrong = append(wrong, cli.Span("LEASE_TTL_LEGACY", e.LegacyTTL, cli.Second, 30*cli.Day))
+	}
+	if e.ResultTTL < e.LeaseTTL || e.ResultTTL < e.LegacyTTL {
+		wrong = append(wrong, fmt.Errorf("RESULT_TTL is %s: must not be shorter than a lease, or a running job would be forgotten", e.ResultTTL.D()))
+	}
+	if e.Skew*3 > e.LeaseTTL*2 {
+		wrong = append(wrong, errors.New("LEASE_SKEW must not be longer than two thirds of LEASE_TTL"))
+	}
+	return cli.Compact(e.RedisEnv.Check(), wrong)
+}
+
+func (e *GatewayEnv) rules() queue.Rules {
+	r := queue.DefaultRules
+	r.LeaseTTL, r.LegacyTTL, r.JobTimeout, r.ResultTTL = e.LeaseTTL.D(), e.LegacyTTL.D(), e.JobTimeout.D(), e.ResultTTL.D()
+	r.TokenTTL, r.MaxRetries, r.MaxQueued, r.Skew = e.TokenTTL.D(), e.MaxRetries, e.MaxQueued, e.Skew.D()
+	r.LateTTL = min(24*time.Hour, e.ResultTTL.D())
+	return r
+}

@@ -1,0 +1,18 @@
+// Command zpe-worker is the worker of a gateway without the rest of batchfleet:
+// it speaks HTTPS and runs pw.x. It takes the settings of `batchfleet worker`
+// with SOURCE; see README.md.
+package main
+
+import (
+	"os"
+
+	"github.com/batchfleet/batchfleet/cmd/agent"
+	"github.com/batchfleet/batchfleet/cmd/cli"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	os.Exit(cli.Run(agent.Command("zpe-worker", version), os.Args[1:], ""))
+}
