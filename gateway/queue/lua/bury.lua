@@ -10,6 +10,7 @@ end
 -- it when there are no more of them. It returns the word for what it did.
 local function bury(id, detail, at, ttl)
   call('HSET', key('status', id), 'status', 'failed', 'detail', detail, 'updated_at', at)
+  call('HINCRBY', key('status', id), 'outcomes', 1)
   call('PEXPIRE', key('status', id), ttl)
   call('PEXPIRE', key('payload', id), ttl)
   call('PEXPIRE', key('retry_count', id), ttl)
@@ -30,6 +31,7 @@ end
 -- finish_canceled ends a job that was to be canceled.
 local function finish_canceled(id, at, ttl)
   call('HSET', key('status', id), 'status', 'failed', 'detail', 'canceled', 'updated_at', at)
+  call('HINCRBY', key('status', id), 'outcomes', 1)
   call('PEXPIRE', key('status', id), ttl)
   call('DEL', key('payload', id), key('retry_count', id))
   return 'canceled'

@@ -15,7 +15,8 @@ if lease[1] == worker and lease[2] == ARGV[6] then
   call('SET', KEYS[10], ARGV[10], 'PX', ARGV[12])
   call('HSET', KEYS[5], 'status', 'finished', 'detail', '', 'updated_at', ARGV[13],
     'worker_id', worker, 'lease_id', ARGV[6], 'digest', ARGV[7], 'meta', ARGV[11])
-  call('HDEL', KEYS[5], 'error_code', 'error_message', 'traceback')
+  call('HINCRBY', KEYS[5], 'outcomes', 1)
+  call('HDEL', KEYS[5], 'error_code', 'error_message', 'traceback', 'done', 'total')
   call('PEXPIRE', KEYS[5], ARGV[12])
   call('ZREM', KEYS[4], ARGV[5])
   call('DEL', KEYS[3], KEYS[6], KEYS[7], KEYS[11], KEYS[12])
