@@ -15,6 +15,10 @@ help: ## list the targets
 build: ## build bin/batchfleet, static and stripped
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/batchfleet ./cmd/batchfleet
 
+.PHONY: agent
+agent: ## build bin/zpe-worker, which is only an agent of a gateway
+	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/zpe-worker ./cmd/zpe-worker
+
 .PHONY: dev
 dev: ## run a whole fleet in one process
 	go run ./cmd/batchfleet dev
@@ -63,8 +67,8 @@ fuzz: ## fuzz every parser of outside bytes, FUZZTIME (30s) each
 	./fuzz.sh $${FUZZTIME:-30s}
 
 .PHONY: bench
-bench: ## measure emulator and fleet, with ratios in one run; needs redis-server
-	go run ./bench emulator fleet
+bench: ## measure emulator, fleet and gateway, with ratios in one run; needs redis-server
+	go run ./bench emulator fleet gateway
 
 .PHONY: corpus
 corpus: ## gather the documents for benchpdf from Debian packages, 600 MB
