@@ -288,7 +288,8 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 	type seen struct {
 		id              string
 		isLease         bool
-		state, ends     *redis.StringCmd
+		state           *redis.StringCmd
+		lease           *redis.SliceCmd
 		payload, result *redis.IntCmd
 		score           *redis.FloatCmd
 	}
@@ -305,7 +306,7 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 			}
 			id := jobs.ID(name)
 			page = append(page, seen{
-				id: name, isLease: isLease, state: p.HGet(ctx, statusKey(id), "status"), ends: p.HGet(ctx, leaseKey(id), "expires_at"),
+				id: name, isLease: isLease, state: p.HGet(ctx, statusKey(id), "status"), lease: p.HMGet(ctx, leaseKey(id), "expires_at", "worker_id", "lease_id"),
 				payload: p.Exists(ctx, payloadKey(id)), result: p.Exists(ctx, resultKey(id)), score: p.ZScore(ctx, indexKey, name),
 			})
 		}
@@ -315,8 +316,7 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 	}
 	for _, s := range page {
 		state := s.state.Val()
-		ends, bad := strconv.ParseFloat(s.ends.Val(), 64)
-		leased := bad == nil && s.score.Err() == nil && s.score.Val() == ends
+		leased := s.score.Err() == nil && endsAt(s.lease.Val(), s.score.Val())
 		var wrong bool
 		if s.isLease {
 			wrong = state != "started" || !leased
@@ -350,6 +350,17 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 		}
 	}
 	return nil
+}
+
+// endsAt reports whether a lease, as its hash has it, has a holder and an id and
+// ends at score.
+func endsAt(lease []any, score float64) bool {
+	if len(lease) != 3 || lease[1] == nil || lease[2] == nil {
+		return false
+	}
+	text, _ := lease[0].(string)
+	ends, err := strconv.ParseFloat(text, 64)
+	return err == nil && ends == score
 }
 
 // findLost looks for the jobs that had no place when their status was read. Most

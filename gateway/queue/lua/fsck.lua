@@ -24,10 +24,10 @@ end
 local state, leased = status[1], call('EXISTS', key('lease', id)) == 1
 local score, delayed = call('ZSCORE', KEYS[3], id), call('ZSCORE', KEYS[2], id)
 
--- How often it is in the queue, at most 2. Entries move only towards the ends.
+-- How often it is in the queue. Entries move only towards the ends.
 local entries = 0
 if ARGV[6] == 'all' then
-  entries = #call('LPOS', KEYS[1], id, 'COUNT', 2)
+  entries = #call('LPOS', KEYS[1], id, 'COUNT', 0)
 elseif ARGV[6] == 'ends' then
   if call('LPOS', KEYS[1], id, 'MAXLEN', ARGV[7]) or call('LPOS', KEYS[1], id, 'RANK', -1, 'MAXLEN', ARGV[7]) then
     entries = 1
@@ -44,7 +44,7 @@ local function no_delay() if mend then call('ZREM', KEYS[2], id) end end
 local function no_letter() if mend then call('LREM', KEYS[4], 0, id) end end
 local function no_lease()
   if not mend then return end
-  if lease[2] then remember(id, lease[2], lease[1] or '?', ARGV[9]) end
+  if lease[1] and lease[2] then remember(id, lease[2], lease[1], ARGV[9]) end
   call('DEL', key('lease', id))
   call('ZREM', KEYS[3], id)
 end
@@ -163,8 +163,8 @@ if delayed and entries > 0 then
   no_entry()
   note('in two places', 'in zpe:queue and zpe:delay', 'removed from zpe:queue')
 elseif entries > 1 then
-  if mend then call('LREM', KEYS[1], 1, id) end
-  note('in the queue twice', 'it would run once', 'the newer entry removed')
+  if mend then call('LREM', KEYS[1], entries - 1, id) end
+  note('in the queue twice', 'it would run once', 'the oldest entry is left')
 elseif ARGV[6] ~= '' and not delayed and entries == 0 then
   if mend then
     call('LPUSH', KEYS[1], id)

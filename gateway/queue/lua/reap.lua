@@ -15,7 +15,7 @@ local function note(id, word, worker)
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])) do
   local lease = call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at')
-  if not lease[2] then
+  if call('EXISTS', key('lease', id)) == 0 then
     call('ZREM', KEYS[1], id)
     note(id, 'orphan')
   elseif (tonumber(lease[3]) or 0) > tonumber(ARGV[1]) then
@@ -26,7 +26,7 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
     call('DEL', key('lease', id))
     call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback')
     local holder = lease[1] or '?'
-    remember(id, lease[2], holder, ARGV[5])
+    if lease[1] and lease[2] then remember(id, lease[2], holder, ARGV[5]) end
     local status = call('HMGET', key('status', id), 'cancel_requested', 'timed_out')
     if status[1] == '1' then
       note(id, finish_canceled(id, ARGV[4], ARGV[3]), holder)

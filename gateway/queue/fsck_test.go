@@ -1,0 +1,317 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// everywhere leaves one job in each place.
+func (r *rig) everywhere() {
+	r.Helper()
+	r.submit("leased", "delayed", "finished", "dead", "canceled", "queued", "queued2")
+	r.lease(w1, "leased")
+	r.fail(w1, r.lease(w1, "delayed"), queue.Retry)
+	if _, err := r.finish(w1, r.lease(w1, "finished"), `{}`); err != nil {
+		r.Fatal(err)
+	}
+	r.fail(w1, r.lease(w1, "dead"), queue.Final)
+	g := r.lease(w1, "canceled")
+	if _, _, err := r.Cancel(r.ctx(), "canceled"); err != nil {
+		r.Fatal(err)
+	}
+	r.fail(w1, g, queue.Retry)
+}
+
+func TestZ72FsckFindsAndRepairsEveryDamage(t *testing.T) {
+	type command = []any
+	tests := []struct {
+		name   string
+		damage []command
+		kinds  []string // each of the one job
+		job    jobs.ID
+		then   string // the job's status after the repair
+	}{
+		{"a lease is gone", []command{{"DEL", "zpe:lease:leased"}, {"ZREM", "zpe:lease:index", "leased"}},
+			[]string{"started without lease"}, "leased", "queued"},
+		{"a lease hash is gone", []command{{"DEL", "zpe:lease:leased"}},
+			[]string{"index without lease", "started without lease"}, "leased", "queued"},
+		{"a lease is gone, after the last run", []command{
+			{"DEL", "zpe:lease:leased"}, {"ZREM", "zpe:lease:index", "leased"}, {"SET", "zpe:retry_count:leased", "3"},
+		}, []string{"started without lease"}, "leased", "failed"},
+		{"a lease is not in the index", []command{{"ZREM", "zpe:lease:index", "leased"}}, []string{"lease without index"}, "leased", "started"},
+		{"the index differs", []command{{"ZADD", "zpe:lease:index", "9e9", "leased"}}, []string{"index differs from lease"}, "leased", "started"},
+		{"the index knows a job that waits", []command{{"ZADD", "zpe:lease:index", "1", "queued"}}, []string{"index without lease"}, "queued", "queued"},
+		{"the index knows nobody's job", []command{{"ZADD", "zpe:lease:index", "1", "ghost"}}, []string{"index without lease"}, "ghost", ""},
+		{"a lease has no end", []command{{"HDEL", "zpe:lease:leased", "expires_at"}}, []string{"lease without holder or end"}, "leased", "started"},
+		{"a lease has no holder", []command{{"HDEL", "zpe:lease:leased", "worker_id", "lease_id"}}, []string{"lease without holder or end"}, "leased", "started"},
+		{"the status of a leased job says queued", []command{{"HSET", "zpe:status:leased", "status", "queued"}},
+			[]string{"lease of a job that is not started"}, "leased", "started"},
+		{"the status of a leased job is gone", []command{{"DEL", "zpe:status:leased"}}, []string{"status missing"}, "leased", "started"},
+		{"a finished job is leased", []command{
+			{"HSET", "zpe:lease:finished", "worker_id", "w", "lease_id", "l", "expires_at", "9e9"}, {"ZADD", "zpe:lease:index", "9e9", "finished"},
+		}, []string{"lease of an ended job"}, "finished", "finished"},
+		{"a finished job is in the index", []command{{"ZADD", "zpe:lease:index", "9e9", "finished"}}, []string{"index without lease"}, "finished", "finished"},
+		{"a queued job has no entry", []command{{"LREM", "zpe:queue", "0", "queued"}}, []string{"queued without entry"}, "queued", "queued"},
+		{"a delayed job has no entry", []command{{"ZREM", "zpe:delay", "delayed"}}, []string{"queued without entry"}, "delayed", "queued"},
+		{"a job is queued twice", []command{{"LPUSH", "zpe:queue", "queued"}}, []string{"in the queue twice"}, "queued", "queued"},
+		{"a job is queued three times", []command{{"LPUSH", "zpe:queue", "queued", "queued"}}, []string{"in the queue twice"}, "queued", "queued"},
+		{"a job is queued and delayed", []command{{"LPUSH", "zpe:queue", "delayed"}}, []string{"in two places"}, "delayed", "queued"},
+		{"a job is leased and delayed", []command{{"ZADD", "zpe:delay", "1", "leased"}}, []string{"in two places"}, "leased", "started"},
+		{"a leased job has an entry", []command{{"LPUSH", "zpe:queue", "leased"}}, []string{"stale entry"}, "leased", "started"},
+		{"a finished job has an entry", []command{{"LPUSH", "zpe:queue", "finished"}}, []string{"stale entry"}, "finished", "finished"},
+		{"a canceled job has an entry", []command{{"LPUSH", "zpe:queue", "canceled"}}, []string{"stale entry"}, "canceled", "failed"},
+		{"a finished job is delayed", []command{{"ZADD", "zpe:delay", "1", "finished"}}, []string{"stale entry"}, "finished", "finished"},
+		{"a dead letter waits", []command{{"LPUSH", "zpe:dlq", "queued"}}, []string{"dead letter of a job that has not failed"}, "queued", "queued"},
+		{"a dead letter runs", []command{{"LPUSH", "zpe:dlq", "leased"}}, []string{"dead letter of a job that has not failed"}, "leased", "started"},
+		{"a dead letter has finished", []command{{"LPUSH", "zpe:dlq", "finished"}}, []string{"dead letter of a job that has not failed"}, "finished", "finished"},
+		{"a dead letter is there twice", []command{{"LPUSH", "zpe:dlq", "dead"}}, []string{"dead letter twice"}, "dead", "failed"},
+		{"a dead letter has expired", []command{{"DEL", "zpe:status:dead", "zpe:payload:dead"}}, []string{"dead letter without a job"}, "dead", ""},
+		{"a dead letter lost its status", []command{{"DEL", "zpe:status:dead"}}, []string{"status missing"}, "dead", "failed"},
+		{"the payload of a queued job is gone", []command{{"DEL", "zpe:payload:queued"}}, []string{"payload missing"}, "queued", "failed"},
+		{"the payload of a delayed job is gone", []command{{"DEL", "zpe:payload:delayed"}}, []string{"payload missing"}, "delayed", "failed"},
+		{"a queued job has expired", []command{{"DEL", "zpe:payload:queued", "zpe:status:queued"}}, []string{"payload missing"}, "queued", "failed"},
+		{"the status of a queued job is gone", []command{{"DEL", "zpe:status:queued"}}, []string{"status missing"}, "queued", "queued"},
+		{"the status of a delayed job is gone", []command{{"DEL", "zpe:status:delayed"}}, []string{"status missing"}, "delayed", "queued"},
+		{"a result is gone", []command{{"DEL", "zpe:result:finished"}}, []string{"finished without result"}, "finished", "failed"},
+	}
+	onBoth(t, func(r *rig) {
+		for _, tt := range tests {
+			must(r.rdb.FlushDB(r.ctx()).Result())(r)
+			r.everywhere()
+			r.sound()
+			for _, c := range tt.damage {
+				r.do(c...)
+			}
+			before := r.dump()
+			check := func(when string, repair bool) {
+				r.Helper()
+				rep := must(r.Fsck(r.ctx(), repair))(r)
+				var kinds []string
+				for _, f := range rep.Findings {
+					kinds = append(kinds, f.Kind)
+					if f.Job != tt.job || (f.Done != "") != repair || f.Detail == "" {
+						r.Errorf("%s: %+v", tt.name, f)
+					}
+				}
+				slices.Sort(kinds)
+				if !slices.Equal(kinds, tt.kinds) {
+					r.Errorf("%s: found %q %s, want %q", tt.name, kinds, when, tt.kinds)
+				}
+				harmless := tt.kinds[0] == "stale entry" || tt.kinds[0] == "dead letter without a job"
+				if rep.Clean() != harmless || rep.Findings[0].Harmless() != harmless {
+					r.Errorf("%s: clean=%v", tt.name, rep.Clean())
+				}
+			}
+			check("at first", false)
+			if r.dump() != before {
+				r.Errorf("%s: looking changed something", tt.name)
+			}
+			check("at the repair", true)
+			r.sound()
+			if tt.then != "" {
+				r.status(tt.job, tt.then)
+			}
+			if r.Failed() {
+				r.Fatalf("%s: before\n%s\nafter\n%s", tt.name, before, r.dump())
+			}
+			r.runAll()
+			r.sound()
+		}
+	})
+}
+
+// runAll lets time pass and runs whatever waits, until nothing does.
+func (r *rig) runAll() {
+	r.Helper()
+	for range 3 {
+		r.clock.pass(2 * time.Hour)
+		must(r.Reap(r.ctx()))(r)
+		r.clock.pass(time.Hour)
+		for {
+			g, _, err := r.Lease(r.ctx(), w2, queue.LeaseAsk{Renews: true})
+			if err != nil {
+				r.Fatal(err)
+			}
+			if g.Job == "" {
+				break
+			}
+			if _, err := r.finish(w2, g, `{}`); err != nil {
+				r.Fatal(err)
+			}
+		}
+	}
+	if s := must(r.Stats(r.ctx()))(r); s.Queued+s.Leased+s.Delayed > 0 {
+		r.Errorf("it does not all end: %+v", s)
+	}
+}
+
+func TestZ72FsckCountsARepairedLeaseAsARun(t *testing.T) {
+	r := newRig(t)
+	r.everywhere()
+	r.do("DEL", "zpe:lease:leased")
+	must(r.Fsck(r.ctx(), true))(r)
+	r.is("1", "GET", "zpe:retry_count:leased")
+	if got, want := r.rdb.ZScore(r.ctx(), "zpe:delay", "leased").Val(), float64(r.clock.Now().Add(20*time.Second).UnixMilli())/1000; got != want {
+		r.Errorf("it runs again at %v, want %v", got, want)
+	}
+}
+
+func TestZ72FsckReportsForeignKeysAndLeavesThem(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.everywhere()
+		r.do("SET", "zpe:status:foreign", "x")
+		r.do("SET", "zpe:status:queued", "x")
+		r.do("HSET", "zpe:status:odd", "status", "paused")
+		for _, repair := range []bool{false, true} {
+			rep := must(r.Fsck(r.ctx(), repair))(r)
+			if !maps.Equal(rep.Counts, map[string]int{"wrong type": 2, "status unknown": 1}) || rep.Clean() {
+				r.Errorf("%+v", rep)
+			}
+		}
+		r.is("x", "GET", "zpe:status:foreign")
+		r.lease(w2, "queued2") // the damaged one goes to where people look
+		r.is("queued", "LINDEX", "zpe:dlq", 0)
+	})
+}
+
+func TestZ72FsckRepairsMuchDamageOverManyPages(t *testing.T) {
+	r := newRig(t)
+	const n = 3500
+	pipe := r.rdb.Pipeline()
+	for i := range n {
+		id := fmt.Sprintf("j%05d", i)
+		pipe.Set(r.ctx(), "zpe:payload:"+id, "{}", time.Hour)
+		pipe.HSet(r.ctx(), "zpe:status:"+id, "status", "queued")
+		pipe.Expire(r.ctx(), "zpe:status:"+id, time.Hour)
+		pipe.LPush(r.ctx(), "zpe:queue", id)
+		if i%7 == 0 { // twice, or a dead letter by mistake
+			pipe.LPush(r.ctx(), "zpe:queue", id)
+		}
+		if i%9 == 0 {
+			pipe.LPush(r.ctx(), "zpe:dlq", id)
+		}
+	}
+	must(pipe.Exec(r.ctx()))(r)
+	for i := range n {
+		if i%5 == 0 { // lost altogether
+			r.do("LREM", "zpe:queue", 0, fmt.Sprintf("j%05d", i))
+		}
+	}
+	rep := must(r.Fsck(r.ctx(), true))(r)
+	want := map[string]int{"in the queue twice": 400, "dead letter of a job that has not failed": 389, "queued without entry": 700}
+	if !maps.Equal(rep.Counts, want) || rep.Jobs["queued"] != n {
+		r.Errorf("%+v of %v, want %v", rep.Counts, rep.Jobs, want)
+	}
+	r.sound()
+	r.is(fmt.Sprint(n), "LLEN", "zpe:queue")
+}
+
+func TestZ72FsckSearchesLongListsForSoManyOnly(t *testing.T) {
+	r := newRig(t)
+	const n = 1300
+	ids := make([]jobs.ID, n)
+	for i := range ids {
+		ids[i] = jobs.ID(fmt.Sprintf("j%05d", i))
+	}
+	r.submit(ids...)
+	for _, id := range ids {
+		if _, _, err := r.Cancel(r.ctx(), id); err != nil {
+			r.Fatal(err)
+		}
+	}
+	rep := must(r.Fsck(r.ctx(), false))(r)
+	if rep.Counts["stale entry"] != n || !rep.Clean() {
+		r.Errorf("canceled jobs: %+v, %d unchecked", rep.Counts, rep.Unchecked)
+	}
+	for _, id := range ids {
+		r.do("LPUSH", "zpe:dlq", string(id))
+		r.do("HSET", "zpe:status:"+string(id), "status", "queued")
+		r.do("SET", "zpe:payload:"+string(id), "{}")
+	}
+	if rep := must(r.Fsck(r.ctx(), true))(r); rep.Unchecked != 300 || rep.Clean() {
+		r.Errorf("%+v, %d unchecked, clean=%v", rep.Counts, rep.Unchecked, rep.Clean())
+	}
+	must(r.Fsck(r.ctx(), true))(r)
+	r.sound()
+}
+
+func TestZ72FsckReportsNothingFalseUnderLoad(t *testing.T) {
+	r := newRig(t)
+	r.Now = time.Now
+	r.LeaseTTL, r.Skew = 30*time.Millisecond, 0
+	for i := range 3000 {
+		r.submit(jobs.ID(fmt.Sprintf("base-%d", i)))
+	}
+	ctx, stop := context.WithCancel(r.ctx())
+	var wg sync.WaitGroup
+	var ended atomic.Int32
+	for i := range 4 {
+		c := queue.Caller{Worker: fmt.Sprint("w", i)}
+		rng := rand.New(rand.NewPCG(1, uint64(i)))
+		wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				_, _ = r.Submit(ctx, jobs.ID(fmt.Sprintf("j-%d-%d", i, n)), []byte("{}"), "")
+				g, _, err := r.Lease(ctx, c, queue.LeaseAsk{Renews: true})
+				if err != nil || g.Job == "" {
+					continue
+				}
+				switch rng.IntN(8) {
+				case 0:
+					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Back})
+				case 1:
+					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Retry})
+				case 2:
+					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Final})
+				case 3: // silent
+				case 4:
+					_, _, _ = r.Extend(ctx, c, g.Job, g.LeaseID, queue.Beat{})
+				default:
+					_, _, _ = r.Finish(ctx, c, g.Job, g.LeaseID, queue.Result{JSON: "{}"})
+					ended.Add(1)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = r.Reap(ctx)
+			if dead, _, err := r.DeadLetters(ctx, 0, 5); err == nil {
+				for _, j := range dead {
+					_ = r.Requeue(ctx, j.ID)
+				}
+			}
+		}
+	})
+	for range 12 {
+		rep, err := r.Fsck(r.ctx(), false)
+		if err != nil || len(rep.Counts) > 0 || rep.Unchecked > 0 {
+			r.Errorf("%+v, %v", rep, err)
+		}
+	}
+	stop()
+	wg.Wait()
+	if ended.Load() < 100 {
+		r.Errorf("only %d jobs ended meanwhile", ended.Load())
+	}
+	r.sound()
+}
+
+func TestFsckStopsWithItsContext(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(r.ctx())
+	cancel()
+	if _, err := r.Fsck(ctx, false); !errors.Is(err, context.Canceled) {
+		r.Error(err)
+	}
+}
