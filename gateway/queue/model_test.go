@@ -1,0 +1,555 @@
+package queue_test
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// place is where a job is. A job is in one, because it is one word.
+type place string
+
+const (
+	queued   place = "queued"
+	delayed  place = "delayed"
+	leased   place = "leased"
+	dead     place = "dead"
+	finished place = "finished"
+	canceled place = "canceled"
+	dropped  place = "dropped" // was dead
+)
+
+// modelJob is what the rules say of a job.
+type modelJob struct {
+	place          place
+	retries, backs int
+	worker, lease  string // who holds it, or has finished it
+	ends, runs     time.Time
+	first          time.Time // zero before the first lease
+	cancel, late   bool      // late: a late result waits to be accepted
+	timedOut       bool
+	result         string
+	lateBy         [3]string         // worker, lease, result
+	reaped         map[string]string // leases taken back, by id: their worker
+	failed         map[string][2]string
+}
+
+type modelWorker struct {
+	caller   queue.Caller
+	id       string
+	revoked  bool
+	requests map[string][2]string // request: job, lease
+}
+
+// model does in plain Go what the scripts do, one operation at a time.
+type model struct {
+	r       *rig
+	q       []*queue.Queue // gateways whose clocks differ
+	order   []jobs.ID      // the queue, from its head; jobs that are elsewhere are passed over
+	letters []jobs.ID
+	jobs    map[jobs.ID]*modelJob
+	workers []*modelWorker
+	grants  []queue.Grant
+	ended   map[jobs.ID]int // how often a result was recorded as new
+}
+
+func TestModel(t *testing.T) {
+	r := newRig(t)
+	r.LeaseTTL, r.JobTimeout, r.TokenTTL, r.MaxRetries = 10*time.Minute, 30*time.Minute, 10*365*24*time.Hour, 1
+	// A job that is timed out, buried, requeued and extended again takes many steps.
+	if err := flag.Set("rapid.steps", "200"); err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		r.rdb.FlushAll(r.ctx())
+		m := &model{r: r, q: r.replicas(0, 20*time.Second), jobs: map[jobs.ID]*modelJob{}, ended: map[jobs.ID]int{}}
+		for range 3 {
+			m.workers = append(m.workers, m.hire())
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"submit": m.submit, "lease": m.lease, "lease 2": m.lease, "lease 3": m.lease, "extend": m.extend, "extend 2": m.extend,
+			"finish": m.finish, "fail": m.fail, "reap": m.reap, "reap 2": m.reap, "pass 2": m.pass, "pass 3": m.pass, "accept 2": m.accept,
+			"requeue 2": m.requeue, "promote": m.promote, "cancel": m.cancel, "requeue": m.requeue, "drop": m.drop, "accept": m.accept,
+			"revoke": m.revoke, "pass": m.pass, "double": m.double, "fsck": m.fsck, "": m.check,
+		})
+	})
+}
+
+func (m *model) gateway(t *rapid.T) (*queue.Queue, time.Time) {
+	q := rapid.SampledFrom(m.q).Draw(t, "gateway")
+	return q, q.Now()
+}
+
+func (m *model) job(t *rapid.T) (jobs.ID, *modelJob) {
+	return m.jobWhere(t, func(*modelJob) bool { return true })
+}
+
+// jobWhere draws a job, mostly one that is fit.
+func (m *model) jobWhere(t *rapid.T, fit func(*modelJob) bool) (jobs.ID, *modelJob) {
+	all := slices.Sorted(maps.Keys(m.jobs))
+	if len(all) == 0 {
+		t.Skip("no job")
+	}
+	some := slices.DeleteFunc(slices.Clone(all), func(id jobs.ID) bool { return !fit(m.jobs[id]) })
+	if len(some) > 0 && rapid.IntRange(0, 4).Draw(t, "fit") > 0 {
+		all = some
+	}
+	id := rapid.SampledFrom(all).Draw(t, "job")
+	return id, m.jobs[id]
+}
+
+// grant draws an old or a living lease, and a worker, who mostly is its holder.
+func (m *model) grant(t *rapid.T) (queue.Grant, *modelJob, *modelWorker) {
+	if len(m.grants) == 0 {
+		t.Skip("no lease yet")
+	}
+	g := m.grants[max(0, len(m.grants)-1-rapid.IntRange(0, 5).Draw(t, "back"))]
+	w := rapid.SampledFrom(m.workers).Draw(t, "worker")
+	if rapid.IntRange(0, 4).Draw(t, "honest") > 0 {
+		for _, h := range m.workers {
+			for _, req := range h.requests {
+				if req[1] == g.LeaseID {
+					w = h
+				}
+			}
+		}
+	}
+	return g, m.jobs[g.Job], w
+}
+
+func (m *model) want(t *rapid.T, what string, got, want error) {
+	if !errors.Is(got, want) || (got == nil) != (want == nil) {
+		t.Fatalf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func (m *model) hire() *modelWorker {
+	c := m.r.worker()
+	return &modelWorker{caller: c, id: must(m.r.Authorize(m.r.ctx(), c))(m.r), requests: map[string][2]string{}}
+}
+
+func (m *model) holds(j *modelJob, w *modelWorker, lease string) bool {
+	return j.place == leased && j.worker == w.id && j.lease == lease
+}
+
+func (m *model) pass(t *rapid.T) {
+	m.r.clock.pass(rapid.SampledFrom([]time.Duration{
+		time.Millisecond, time.Second, 20 * time.Second, 2 * time.Minute, 11 * time.Minute, 40 * time.Minute,
+	}).Draw(t, "time"))
+}
+
+func (m *model) submit(t *rapid.T) {
+	q, _ := m.gateway(t)
+	id := jobs.ID(fmt.Sprintf("j%d", rapid.IntRange(0, 4).Draw(t, "id")))
+	_, err := q.Submit(m.r.ctx(), id, []byte("{}"), "")
+	m.want(t, "submit", err, nil)
+	if m.jobs[id] == nil {
+		m.jobs[id] = &modelJob{place: queued, reaped: map[string]string{}, failed: map[string][2]string{}}
+		m.order = slices.Insert(m.order, 0, id)
+	}
+}
+
+// double is damage: an entry too many.
+func (m *model) double(t *rapid.T) {
+	id, _ := m.job(t)
+	m.r.do("LPUSH", "zpe:queue", string(id))
+	m.order = slices.Insert(m.order, 0, id)
+}
+
+func (m *model) promoted(now time.Time) (n int) {
+	var due []jobs.ID
+	for id, j := range m.jobs {
+		if j.place == delayed && !j.runs.After(now) {
+			due = append(due, id)
+		}
+	}
+	slices.SortFunc(due, func(a, b jobs.ID) int {
+		return cmp.Or(m.jobs[a].runs.Compare(m.jobs[b].runs), cmp.Compare(a, b))
+	})
+	for _, id := range due {
+		m.jobs[id].place = queued
+		m.order = slices.Insert(m.order, 0, id)
+	}
+	return len(due)
+}
+
+func (m *model) promote(t *rapid.T) {
+	q, now := m.gateway(t)
+	n, err := q.Promote(m.r.ctx())
+	m.want(t, "promote", err, nil)
+	if want := m.promoted(now); n != want {
+		t.Fatalf("promoted %d, want %d", n, want)
+	}
+}
+
+func (m *model) lease(t *rapid.T) {
+	q, now := m.gateway(t)
+	w := rapid.SampledFrom(m.workers).Draw(t, "worker")
+	request := rapid.SampledFrom([]string{"", "", "r1", "r2"}).Draw(t, "request")
+	g, due, err := q.Lease(m.r.ctx(), w.caller, queue.LeaseAsk{Renews: true, RequestID: request})
+	if w.revoked {
+		m.want(t, "lease of a revoked worker", err, queue.ErrTokenRevoked)
+		return
+	}
+	m.want(t, "lease", err, nil)
+	if old, ok := w.requests[request]; ok && request != "" {
+		if j := m.jobs[jobs.ID(old[0])]; m.holds(j, w, old[1]) && j.ends.After(now) {
+			if g.Job != jobs.ID(old[0]) || g.LeaseID != old[1] || g.TTL != j.ends.Sub(now) {
+				t.Fatalf("request %s got %+v, want job %s lease %s again", request, g, old[0], old[1])
+			}
+			return
+		}
+	}
+	m.promoted(now)
+	var want jobs.ID
+	for want == "" && len(m.order) > 0 {
+		last := len(m.order) - 1
+		id := m.order[last]
+		m.order = m.order[:last]
+		if m.jobs[id].place == queued {
+			want = id
+		}
+	}
+	if g.Job != want {
+		t.Fatalf("leased %q, want %q", g.Job, want)
+	}
+	if want == "" {
+		var next time.Time
+		for _, j := range m.jobs {
+			if j.place == delayed && (next.IsZero() || j.runs.Before(next)) {
+				next = j.runs
+			}
+		}
+		if !due.Equal(next) {
+			t.Fatalf("the next job is due %v, want %v", due, next)
+		}
+		return
+	}
+	j := m.jobs[want]
+	if g.Retries != j.retries {
+		t.Fatalf("%+v, want %d retries", g, j.retries)
+	}
+	j.place, j.worker, j.lease, j.ends = leased, w.id, g.LeaseID, now.Add(q.LeaseTTL)
+	if j.first.IsZero() {
+		j.first = now
+	}
+	w.requests[cmp.Or(request, g.LeaseID)] = [2]string{string(want), g.LeaseID}
+	m.grants = append(m.grants, g)
+}
+
+func (m *model) extend(t *rapid.T) {
+	q, now := m.gateway(t)
+	g, j, w := m.grant(t)
+	_, cancel, err := q.Extend(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Beat{})
+	switch {
+	case w.revoked:
+		m.want(t, "extend", err, queue.ErrTokenRevoked)
+	case !m.holds(j, w, g.LeaseID):
+		m.want(t, "extend", err, jobs.ErrLeaseLost)
+	case !now.Before(j.first.Add(q.JobTimeout)):
+		m.want(t, "extend", err, queue.ErrJobTimeout)
+		j.ends, j.timedOut = now.Add(-q.Skew), true
+	default:
+		m.want(t, "extend", err, nil)
+		j.ends = now.Add(q.LeaseTTL)
+		if cancel != j.cancel {
+			t.Fatalf("cancel=%v, want %v", cancel, j.cancel)
+		}
+	}
+}
+
+func (m *model) finish(t *rapid.T) {
+	q, _ := m.gateway(t)
+	g, j, w := m.grant(t)
+	result := rapid.SampledFrom([]string{"1", "2"}).Draw(t, "result")
+	rec, late, err := q.Finish(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Result{JSON: result})
+	switch {
+	case w.revoked:
+		m.want(t, "finish", err, queue.ErrTokenRevoked)
+	case m.holds(j, w, g.LeaseID):
+		m.want(t, "finish", err, nil)
+		m.ended[g.Job]++
+		j.place, j.result, j.late, j.reaped, j.retries = finished, result, false, map[string]string{}, 0
+	case j.place == finished && j.worker == w.id && j.lease == g.LeaseID:
+		if j.result != result {
+			m.want(t, "finish", err, queue.ErrFinished)
+		} else if m.want(t, "finish", err, nil); !rec.Again {
+			t.Fatal("recorded twice")
+		}
+	case j.place != finished && j.reaped[g.LeaseID] == w.id:
+		m.want(t, "finish", err, jobs.ErrLeaseLost)
+		if !late {
+			t.Fatal("a late result was thrown away")
+		}
+		j.late, j.lateBy = true, [3]string{w.id, g.LeaseID, result}
+	default:
+		m.want(t, "finish", err, jobs.ErrLeaseLost)
+		if late {
+			t.Fatal("a stranger's result was kept")
+		}
+	}
+}
+
+func (m *model) bury(id jobs.ID) {
+	m.jobs[id].place = dead
+	m.letters = slices.Insert(m.letters, 0, id)
+}
+
+func (m *model) retry(q *queue.Queue, id jobs.ID, now time.Time) {
+	j := m.jobs[id]
+	if j.retries++; j.retries > q.MaxRetries {
+		m.bury(id)
+		return
+	}
+	j.place, j.runs = delayed, now.Add(queue.RetryDelay(j.retries))
+}
+
+func (j *modelJob) end(p place) { j.place, j.retries = p, 0 }
+
+func (m *model) fail(t *rapid.T) {
+	q, now := m.gateway(t)
+	g, j, w := m.grant(t)
+	how := rapid.SampledFrom([]queue.Rerun{queue.Retry, queue.Retry, queue.Final, queue.Back}).Draw(t, "how")
+	fate, err := q.Fail(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: how})
+	ack, known := j.failed[g.LeaseID]
+	switch {
+	case w.revoked:
+		m.want(t, "fail", err, queue.ErrTokenRevoked)
+		return
+	case known && ack[0] == w.id && ack[1] == string(how):
+		if m.want(t, "fail", err, nil); !fate.Again {
+			t.Fatal("a failure counted twice")
+		}
+		return
+	case known && ack[0] == w.id:
+		m.want(t, "fail", err, queue.ErrReported)
+		return
+	case !m.holds(j, w, g.LeaseID):
+		m.want(t, "fail", err, jobs.ErrLeaseLost)
+		return
+	}
+	m.want(t, "fail", err, nil)
+	j.failed[g.LeaseID] = [2]string{w.id, string(how)}
+	switch {
+	case j.cancel && how != queue.Final:
+		j.end(canceled)
+	case j.timedOut || how == queue.Final:
+		j.retries++
+		m.bury(g.Job)
+	case how == queue.Back: // far from the hundredth
+		j.place = queued
+		m.order = append(m.order, g.Job)
+	default:
+		m.retry(q, g.Job, now)
+	}
+	if fate.Dead != (j.place == dead) || fate.Requeued != (j.place == delayed || j.place == queued) || j.place != canceled && fate.Retries != j.retries {
+		t.Fatalf("%+v, but the job is %+v", fate, j)
+	}
+}
+
+func (m *model) reap(t *rapid.T) {
+	q, now := m.gateway(t)
+	reaped, err := q.Reap(m.r.ctx())
+	m.want(t, "reap", err, nil)
+	var over []jobs.ID
+	for id, j := range m.jobs {
+		if j.place == leased && !j.ends.After(now.Add(-q.Skew)) {
+			over = append(over, id)
+		}
+	}
+	slices.SortFunc(over, func(a, b jobs.ID) int {
+		return cmp.Or(m.jobs[a].ends.Compare(m.jobs[b].ends), cmp.Compare(a, b))
+	})
+	if len(reaped) != len(over) {
+		t.Fatalf("reaped %+v, want %v", reaped, over)
+	}
+	for i, id := range over {
+		j := m.jobs[id]
+		j.reaped[j.lease] = j.worker
+		switch {
+		case j.cancel:
+			j.end(canceled)
+		case j.timedOut:
+			j.retries++
+			m.bury(id)
+		default:
+			m.retry(q, id, now)
+		}
+		if want := (queue.Reaped{Job: id, Worker: j.worker, Became: string(j.place)}); reaped[i] != want {
+			t.Fatalf("reaped %+v, want %+v", reaped[i], want)
+		}
+	}
+}
+
+func (m *model) cancel(t *rapid.T) {
+	q, _ := m.gateway(t)
+	id, j := m.job(t)
+	ended, running, err := q.Cancel(m.r.ctx(), id)
+	m.want(t, "cancel", err, nil)
+	want, runs := "", false
+	switch j.place {
+	case finished:
+		want = "finished"
+	case dead, dropped:
+		want = "failed"
+	case leased:
+		j.cancel, runs = true, true
+	case queued, delayed:
+		j.end(canceled)
+	case canceled:
+	}
+	if ended != want || running != runs {
+		t.Fatalf("cancel of a %s job: %q, running=%v", j.place, ended, running)
+	}
+}
+
+// onDead is an operation on a dead letter; others have none.
+func (m *model) onDead(t *rapid.T, do func(q *queue.Queue, id jobs.ID) error) (jobs.ID, *modelJob) {
+	q, _ := m.gateway(t)
+	id, j := m.jobWhere(t, func(j *modelJob) bool { return j.place == dead })
+	err := do(q, id)
+	if j.place != dead {
+		m.want(t, "on no dead letter", err, queue.ErrNoJob)
+		t.Skip("no dead letter")
+	}
+	m.want(t, "on a dead letter", err, nil)
+	m.letters = slices.DeleteFunc(m.letters, func(l jobs.ID) bool { return l == id })
+	return id, j
+}
+
+func (m *model) requeue(t *rapid.T) {
+	id, j := m.onDead(t, func(q *queue.Queue, id jobs.ID) error { return q.Requeue(m.r.ctx(), id) })
+	j.place, j.retries, j.backs, j.timedOut, j.cancel, j.first = queued, 0, 0, false, false, time.Time{}
+	m.order = slices.Insert(m.order, 0, id)
+}
+
+func (m *model) drop(t *rapid.T) {
+	_, j := m.onDead(t, func(q *queue.Queue, id jobs.ID) error { return q.Drop(m.r.ctx(), id) })
+	j.end(dropped)
+}
+
+func (m *model) accept(t *rapid.T) {
+	q, _ := m.gateway(t)
+	id, j := m.jobWhere(t, func(j *modelJob) bool { return j.late })
+	err := q.AcceptLate(m.r.ctx(), id)
+	if !j.late {
+		m.want(t, "accept nothing", err, queue.ErrNoJob)
+		return
+	}
+	m.want(t, "accept", err, nil)
+	m.ended[id]++
+	m.letters = slices.DeleteFunc(m.letters, func(l jobs.ID) bool { return l == id })
+	j.end(finished)
+	j.worker, j.lease, j.result, j.late, j.reaped = j.lateBy[0], j.lateBy[1], j.lateBy[2], false, map[string]string{}
+}
+
+func (m *model) revoke(t *rapid.T) {
+	q, now := m.gateway(t)
+	i := rapid.IntRange(0, len(m.workers)-1).Draw(t, "worker")
+	w := m.workers[i]
+	n, err := q.Revoke(m.r.ctx(), w.id)
+	m.want(t, "revoke", err, nil)
+	if (n == 1) == w.revoked {
+		t.Fatalf("revoked %d tokens", n)
+	}
+	w.revoked = true
+	for _, j := range m.jobs {
+		if j.place == leased && j.worker == w.id {
+			j.ends = now.Add(-q.Skew)
+		}
+	}
+	if len(m.workers) < 6 {
+		m.workers = append(m.workers, m.hire())
+	}
+}
+
+func (m *model) fsck(t *rapid.T) {
+	rep, err := m.r.Fsck(m.r.ctx(), false)
+	m.want(t, "fsck", err, nil)
+	for kind := range rep.Counts { // what "double" makes
+		if kind != "stale entry" && kind != "in the queue twice" && kind != "in two places" {
+			t.Fatalf("fsck: %+v", rep.Findings)
+		}
+	}
+}
+
+// check compares Redis with the model.
+func (m *model) check(t *rapid.T) {
+	ctx, rdb := m.r.ctx(), m.r.rdb
+	strs := func(ids []jobs.ID) []string {
+		list := make([]string, len(ids))
+		for i, id := range ids {
+			list[i] = string(id)
+		}
+		return list
+	}
+	if got := rdb.LRange(ctx, "zpe:queue", 0, -1).Val(); !slices.Equal(got, strs(m.order)) {
+		t.Fatalf("queue %v, want %v", got, m.order)
+	}
+	if got := rdb.LRange(ctx, "zpe:dlq", 0, -1).Val(); !slices.Equal(got, strs(m.letters)) {
+		t.Fatalf("dead letters %v, want %v", got, m.letters)
+	}
+	scores := func(key string) map[string]float64 {
+		all := map[string]float64{}
+		for _, z := range rdb.ZRangeWithScores(ctx, key, 0, -1).Val() {
+			id, _ := z.Member.(string)
+			all[id] = z.Score
+		}
+		return all
+	}
+	delays, index := scores("zpe:delay"), scores("zpe:lease:index")
+	for id, j := range m.jobs {
+		var lease, status *redis.MapStringStringCmd
+		var retries, result *redis.StringCmd
+		var payload *redis.IntCmd
+		_, _ = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			lease, status = p.HGetAll(ctx, "zpe:lease:"+string(id)), p.HGetAll(ctx, "zpe:status:"+string(id))
+			retries, result = p.Get(ctx, "zpe:retry_count:"+string(id)), p.Get(ctx, "zpe:result:"+string(id))
+			payload = p.Exists(ctx, "zpe:payload:"+string(id))
+			return nil
+		})
+		want := map[place]string{
+			queued: "queued", delayed: "queued", leased: "started", dead: "failed", dropped: "failed", canceled: "failed", finished: "finished",
+		}[j.place]
+		if status.Val()["status"] != want {
+			t.Fatalf("%s is %s, its status %v", id, j.place, status.Val())
+		}
+		wantScore := func(all map[string]float64, in place, at time.Time) {
+			score, ok := all[string(id)]
+			if ok != (j.place == in) || ok && score != float64(at.UnixMilli())/1000 {
+				t.Fatalf("%s is %s; %s says %v, %v, want %v", id, j.place, in, ok, score, at.UnixMilli())
+			}
+		}
+		wantScore(delays, delayed, j.runs)
+		wantScore(index, leased, j.ends)
+		if l := lease.Val(); len(l) > 0 != (j.place == leased) || len(l) > 0 && (l["worker_id"] != j.worker || l["lease_id"] != j.lease) {
+			t.Fatalf("%s is %+v, its lease %v", id, j, l)
+		}
+		if n := cmp.Or(retries.Val(), "0"); n != fmt.Sprint(j.retries) {
+			t.Fatalf("%s has retry count %s, want %d", id, n, j.retries)
+		}
+		if result.Val() != j.result {
+			t.Fatalf("%s has result %q, want %q", id, result.Val(), j.result)
+		}
+		if has := j.place == queued || j.place == delayed || j.place == leased || j.place == dead; (payload.Val() == 1) != has {
+			t.Fatalf("%s is %s, payload=%v", id, j.place, payload.Val())
+		}
+		if m.ended[id] > 1 {
+			t.Fatalf("%s has finished %d times", id, m.ended[id])
+		}
+	}
+	if len(delays)+len(index) > len(m.jobs) {
+		t.Fatalf("delay %v and index %v hold more than %d jobs", delays, index, len(m.jobs))
+	}
+}
