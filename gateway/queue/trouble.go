@@ -26,10 +26,11 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 // away are the beginnings of what a Redis says that cannot serve now and may
 // again: it loads its data, is a replica, is full, runs another script, cannot
 // write to its disk, has too many clients or refuses a password that is being
-// changed. Everything else it says is a mistake of ours, or somebody else's key.
+// changed. A transaction is aborted for one of these reasons, which it does not name.
+// Everything else it says is a mistake of ours, or somebody else's key.
 var away = []string{
 	"LOADING ", "READONLY ", "OOM ", "BUSY ", "MISCONF ", "MASTERDOWN ", "NOREPLICAS ", "CLUSTERDOWN ", "TRYAGAIN ",
-	"NOAUTH ", "WRONGPASS ", "ERR max ",
+	"NOAUTH ", "WRONGPASS ", "ERR max ", "EXECABORT ",
 }
 
 // unavailable wraps an error of the Redis client: as [jobs.ErrUnavailable] unless
