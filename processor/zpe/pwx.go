@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,7 +29,7 @@ const (
 	maxCrash = 8 << 10
 )
 
-// job is a run of pw.x that is to be made.
+// pwRun is a run of pw.x that is to be made.
 type pwRun struct {
 	input   string
 	relax   bool
@@ -138,7 +139,7 @@ func (h *Handler) judgeExit(out *output, exit *command.ExitError) *jobs.Failure 
 	case command.OverWall, command.OverCPU:
 		return failure(CodeTimeout, "pw.x took longer than %s", exit.Limit)
 	case command.OverMemory:
-		return failure(CodeOutOfMemory, "pw.x needed more memory than %d MiB", h.Limits.Memory>>20)
+		return failure(CodeOutOfMemory, "pw.x needed more memory than its limit of %d MiB", h.Limits.Memory>>20)
 	case command.OverOutput:
 		return failure(CodeRuntimeError, "pw.x wrote more than %s", exit.Limit)
 	case command.Signaled:
@@ -157,10 +158,21 @@ func (h *Handler) judgeExit(out *output, exit *command.ExitError) *jobs.Failure 
 		return final(CodeNotConverged, "", "the SCF cycle did not converge in %d iterations: try a smaller mixing_beta or a larger electron_maxstep", out.iteration)
 	case out.outOfSteps && exit.Code == 3:
 		return final(CodeNotConverged, "", "the relaxation did not converge in %d steps: start from a better structure, or set relax to false", relaxSteps)
+	case strings.Contains(exit.Stderr, "Error allocating"): // without a limit of ours
+		return failure(CodeOutOfMemory, "pw.x was refused memory")
+	case message != "" && exit.Code == 1 && aboutFiles(out.message[0]):
+		return failure(CodeRuntimeError, "pw.x could not use its files: %s", message)
 	case message != "" && exit.Code == 1:
 		return final(CodeInputError, "", "pw.x refused the input: %s", message)
 	}
 	return failure(CodeRuntimeError, "pw.x exited with code %d", exit.Code)
+}
+
+// aboutFiles reports whether the first line of an error names a routine that
+// fails because of the disk, and not because of the input.
+func aboutFiles(line string) bool {
+	f := strings.Fields(line) // Error in routine NAME (1):
+	return len(f) > 3 && slices.Contains([]string{"check_tempdir", "davcio", "diropn", "seqopn"}, f[3])
 }
 
 // detail returns what pw.x has left to say about its end.
