@@ -28,8 +28,8 @@ func failure(code, format string, args ...any) *jobs.Failure {
 }
 
 // final returns a failure that every attempt would have.
-func final(code, detail, format string, args ...any) *jobs.Failure {
-	return &jobs.Failure{Code: code, Final: true, Detail: detail, Err: fmt.Errorf(format, args...)}
+func final(code, format string, args ...any) *jobs.Failure {
+	return &jobs.Failure{Code: code, Final: true, Err: fmt.Errorf(format, args...)}
 }
 
 // during says in which run a failure has come up.

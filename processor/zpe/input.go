@@ -57,7 +57,7 @@ func parseInput(text string) (System, error) {
 	if err := in.finish(); err != nil {
 		return System{}, err
 	}
-	return in.System, in.System.check("qe_input")
+	return in.System, in.check("qe_input")
 }
 
 // line returns the next line that is not empty and no comment.

@@ -17,3 +17,9 @@ func tryLock(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// abandoned reports whether nobody has locked f, and locks it.
+func abandoned(f *os.File) bool {
+	free, err := tryLock(f)
+	return free && err == nil
+}

@@ -197,7 +197,7 @@ func (s setting) checked(value string, quoted bool) (text string, x float64, err
 		case ".false.", "f", ".f.", "false":
 			return ".false.", 0, nil
 		}
-		return "", 0, fmt.Errorf("is %s, but must be .true. or .false.", shorten(value))
+		return "", 0, fmt.Errorf("is %s, but only .true. and .false. are allowed", shorten(value))
 	case s.whole != nil:
 		n, err := strconv.Atoi(value)
 		if err != nil {

@@ -32,6 +32,7 @@ type output struct {
 	hasForce     []bool
 	relaxed      bool // the relaxation has ended as it should
 	outOfSteps   bool
+	gaveUp       bool         // the relaxation found no way down
 	final        [][3]float64 // positions after a relaxation, Å
 	done         bool
 
@@ -127,6 +128,8 @@ func (o *output) plainLine(s, trimmed string) bool {
 		o.force(trimmed)
 	case strings.HasPrefix(trimmed, "bfgs converged in"):
 		o.relaxed = true
+	case strings.HasPrefix(trimmed, "bfgs failed after"):
+		o.gaveUp = true
 	case strings.HasPrefix(trimmed, "The maximum number of steps has been reached"):
 		o.outOfSteps = true
 	case strings.HasPrefix(trimmed, "Begin final coordinates"):

@@ -11,6 +11,13 @@ import (
 	"github.com/batchfleet/batchfleet/processor/zpe"
 )
 
+// h2 is a payload for two atoms of hydrogen, not at rest.
+const h2 = `{"structure":{"cell_angstrom":6.5,"atoms":[
+	{"element":"H","position":[3.25,3.25,2.875]},{"element":"H","position":[3.25,3.25,3.625]}]}}`
+
+// bohr3 is the cube of a bohr in Å.
+const bohr3 = 0.529177210903 * 0.529177210903 * 0.529177210903
+
 // input is a qe_input as people have them.
 const input = `&CONTROL
   calculation = 'scf', tprnfor = .true.
@@ -90,10 +97,10 @@ func TestZpeLattices(t *testing.T) {
 		{"ibrav=2, A=10", "", "angstrom", 250, 0.75},
 		{"ibrav=3, A=10", "", "angstrom", 500, 0.75},
 		{"ibrav=4, A=5, C=7.5", "", "crystal", 5 * 5 * 7.5 * math.Sqrt(3) / 2, 0.75},
-		{"ibrav=6, celldm(1)=10, celldm(3)=1.5", "", "bohr", 1500 * math.Pow(0.529177210903, 3), 0.75},
+		{"ibrav=6, celldm(1)=10, celldm(3)=1.5", "", "bohr", 1500 * bohr3, 0.75},
 		{"ibrav=8, A=5, B=6, C=7.5", "", "crystal", 225, 0.75},
 		{"ibrav=0", "CELL_PARAMETERS angstrom\n5 0 0\n0 6 0\n0 0 7.5", "crystal", 225, 0.75},
-		{"ibrav=0", "CELL_PARAMETERS {bohr}\n10 0 0\n0 10 0\n0 0 15", "bohr", 1500 * math.Pow(0.529177210903, 3), 0.75},
+		{"ibrav=0", "CELL_PARAMETERS {bohr}\n10 0 0\n0 10 0\n0 0 15", "bohr", 1500 * bohr3, 0.75},
 		{"ibrav=0, A=2.5", "CELL_PARAMETERS alat\n2 0 0\n0 2 0\n0 0 3", "crystal", 187.5, 0.75},
 	} {
 		text := fmt.Sprintf("&system\n%s, nat=2, ntyp=1, ecutwfc=40, ecutrho=200\n/\nATOMIC_SPECIES\nH 1 H.UPF\nATOMIC_POSITIONS (%s)\n%s\nK_POINTS gamma\n%s\n",

@@ -114,6 +114,8 @@ func workTrouble(what string, err error) error {
 func (h *Handler) judge(out *output, dir string, err error) error {
 	exit := (*command.ExitError)(nil)
 	switch {
+	case out.gaveUp:
+		return final(CodeNotConverged, "the relaxation found no structure at rest: start from a better one, or set relax to false")
 	case err == nil:
 		if err := out.missing(); err != nil {
 			return failure(CodeIncomplete, "%w", err)
@@ -155,15 +157,15 @@ func (h *Handler) judgeExit(out *output, exit *command.ExitError) *jobs.Failure 
 		}
 		return failure(CodeRuntimeError, "pw.x was ended by signal %d (%s)", int(signal), signal)
 	case out.notConverged && exit.Code == 2:
-		return final(CodeNotConverged, "", "the SCF cycle did not converge in %d iterations: try a smaller mixing_beta or a larger electron_maxstep", out.iteration)
+		return final(CodeNotConverged, "the SCF cycle did not converge in %d iterations: try a smaller mixing_beta or a larger electron_maxstep", out.iteration)
 	case out.outOfSteps && exit.Code == 3:
-		return final(CodeNotConverged, "", "the relaxation did not converge in %d steps: start from a better structure, or set relax to false", relaxSteps)
+		return final(CodeNotConverged, "the relaxation did not converge in %d steps: start from a better structure, or set relax to false", relaxSteps)
 	case strings.Contains(exit.Stderr, "Error allocating"): // without a limit of ours
 		return failure(CodeOutOfMemory, "pw.x was refused memory")
 	case message != "" && exit.Code == 1 && aboutFiles(out.message[0]):
 		return failure(CodeRuntimeError, "pw.x could not use its files: %s", message)
 	case message != "" && exit.Code == 1:
-		return final(CodeInputError, "", "pw.x refused the input: %s", message)
+		return final(CodeInputError, "pw.x refused the input: %s", message)
 	}
 	return failure(CodeRuntimeError, "pw.x exited with code %d", exit.Code)
 }

@@ -39,7 +39,7 @@ type attempt struct {
 func (h *Handler) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
 	p, err := ParsePayload([]byte(job.Payload))
 	if err != nil {
-		return jobs.Result{}, final(CodeInvalidInput, "", "%w", err)
+		return jobs.Result{}, final(CodeInvalidInput, "%w", err)
 	}
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if p.Timeout > 0 {

@@ -1,6 +1,8 @@
 package zpe
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,22 +23,46 @@ func (h *Handler) workDir() (dir string, done func(), err error) {
 		base = os.TempDir()
 	}
 	sweep(base)
-	dir, err = os.MkdirTemp(base, workPrefix)
+	for range 10 {
+		dir, err = os.MkdirTemp(base, workPrefix)
+		if err != nil {
+			return "", nil, workTrouble("make a work directory", err)
+		}
+		lock, ours, err := lockDir(dir)
+		if err != nil {
+			_ = os.RemoveAll(dir) // nothing more can be done
+			return "", nil, workTrouble("lock a work directory", err)
+		}
+		if ours {
+			return dir, func() {
+				_ = os.RemoveAll(dir) // what is left, a later job deletes
+				_ = lock.Close()
+			}, nil
+		}
+		_ = lock.Close() // another's sweep came between
+	}
+	return "", nil, workTrouble("make a work directory", errors.New("others delete it"))
+}
+
+// lockDir locks a new directory. It reports false if a sweep has taken it for an
+// abandoned one in the moment before.
+func lockDir(dir string) (lock *os.File, ours bool, err error) {
+	lock, err = os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
 	if err != nil {
-		return "", nil, workTrouble("make a work directory", err)
+		return nil, false, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
-	if err == nil {
-		_, err = tryLock(lock)
-	}
+	ours, err = tryLock(lock)
 	if err != nil {
-		_ = os.RemoveAll(dir) // nothing more can be done
-		return "", nil, workTrouble("lock a work directory", err)
-	}
-	return dir, func() {
-		_ = os.RemoveAll(dir) // what is left, a later job deletes
 		_ = lock.Close()
-	}, nil
+		return nil, false, err
+	}
+	if _, gone := os.Stat(lock.Name()); gone != nil {
+		ours = false
+	}
+	return lock, ours, nil
 }
 
 // sweep deletes the directories of workers that were killed. A directory without
@@ -55,7 +81,7 @@ func sweep(base string) {
 		if err != nil {
 			continue
 		}
-		if free, err := tryLock(lock); err == nil && free {
+		if abandoned(lock) {
 			_ = os.RemoveAll(dir)
 		}
 		_ = lock.Close()

@@ -43,6 +43,7 @@ func TestZpeRecordedEnds(t *testing.T) {
 		{"out directory that cannot be made", orders{Replay: "unwritable.out", Exit: 1}, "QE_RUNTIME_ERROR", false, "temporary directory", ""},
 		{"memory refused", orders{Replay: "memory.out", Stderr: "memory.stderr", Exit: 1}, "QE_OUT_OF_MEMORY", false, "memory", "Error allocating"},
 		{"exit code without a word", orders{Exit: 1}, "QE_RUNTIME_ERROR", false, "pw.x exited with code 1", ""},
+		{"relaxation that gives up", orders{Do: "bfgs-failed"}, "QE_NOT_CONVERGED", true, "relax", ""},
 		{"killed", orders{Do: "kill"}, "QE_RUNTIME_ERROR", false, "pw.x was ended by signal 9 (killed)", ""},
 		{"line without end", orders{Do: "flood"}, "QE_RUNTIME_ERROR", false, "pw.x wrote more than", ""},
 	}
@@ -50,12 +51,12 @@ func TestZpeRecordedEnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := fakeHandler(t, tt.o)
 			_, err := run(t.Context(), h, h2)
-			f := wantFailure(t, err, tt.code, tt.final, tt.text)
-			if !strings.Contains(f.Detail, tt.detail) || !strings.Contains(f.Detail, "relaxation") {
-				t.Errorf("detail is %q, want the run and %q in it", f.Detail, tt.detail)
+			message, detail := wantFailure(t, err, tt.code, tt.final, tt.text)
+			if !strings.Contains(detail, tt.detail) || !strings.Contains(detail, "relaxation") {
+				t.Errorf("detail is %q, want the run and %q in it", detail, tt.detail)
 			}
-			if strings.HasPrefix(tt.text, "pw.x exited") && f.Error() != tt.text {
-				t.Errorf("message is %q, want exactly %q", f.Error(), tt.text)
+			if (strings.HasPrefix(tt.text, "pw.x exited") || strings.HasPrefix(tt.text, "pw.x was ended")) && message != tt.text {
+				t.Errorf("message is %q, want exactly %q", message, tt.text)
 			}
 			wantEmpty(t, h.WorkDir)
 		})

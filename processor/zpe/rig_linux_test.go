@@ -21,10 +21,6 @@ const (
 	fakePseudoMD5 = "de2edd57cd1ba63fbcec896ced3cd00b"
 )
 
-// h2 is a payload for two atoms of hydrogen, not at rest.
-const h2 = `{"structure":{"cell_angstrom":6.5,"atoms":[
-	{"element":"H","position":[3.25,3.25,2.875]},{"element":"H","position":[3.25,3.25,3.625]}]}}`
-
 // newHandler returns a handler with directories of its own.
 func newHandler(t *testing.T, pwx string) *zpe.Handler {
 	t.Helper()
@@ -122,8 +118,9 @@ func wantEmpty(t *testing.T, dir string) {
 	}
 }
 
-// wantFailure checks the code of a failure, whether it is final, and its text.
-func wantFailure(t *testing.T, err error, code string, isFinal bool, text string) *jobs.Failure {
+// wantFailure checks the code of a failure, whether it is final, and its text. It
+// returns the failure's text and detail.
+func wantFailure(t *testing.T, err error, code string, isFinal bool, text string) (message, detail string) {
 	t.Helper()
 	f := (*jobs.Failure)(nil)
 	if !errors.As(err, &f) {
@@ -132,5 +129,5 @@ func wantFailure(t *testing.T, err error, code string, isFinal bool, text string
 	if f.Code != code || f.Final != isFinal || !strings.Contains(f.Error(), text) {
 		t.Errorf("got %s final=%v %q, want %s final=%v with %q", f.Code, f.Final, f.Error(), code, isFinal, text)
 	}
-	return f
+	return f.Error(), f.Detail
 }

@@ -25,7 +25,7 @@ import (
 // The stretch of the fake's H2 as it follows from its potential, in cm-1: the
 // curvature at the bottom of Morse's is 2 D a².
 func fakeStretch() float64 {
-	k := 2 * morseDepth * morseWidth * morseWidth * 2.1798723611e-18 / math.Pow(5.29177210903e-11, 2)
+	k := 2 * morseDepth * morseWidth * morseWidth * 2.1798723611e-18 / (5.29177210903e-11 * 5.29177210903e-11)
 	return math.Sqrt(k/(1.00794/2*1.66053906660e-27)) / (2 * math.Pi * 2.99792458e10)
 }
 
@@ -289,6 +289,7 @@ func TestZpeProbe(t *testing.T) {
 	h.PseudoDir = t.TempDir()
 	_, err = h.Probe(t.Context())
 	wantFailure(t, err, zpe.CodePseudo, false, "no pseudopotential in")
+	h = fakeHandler(t, orders{})
 	h.Limits.Memory = 100 << 20
 	_, err = h.Probe(t.Context())
 	wantFailure(t, err, zpe.CodeMissing, false, "limit of memory")
@@ -424,4 +425,21 @@ func testWorker(dirs string) {
 	})
 	fmt.Println("ended:", err)
 	syscall.Exit(1)
+}
+
+// Jobs that begin and end beside one another do not take the others' directories
+// for abandoned ones.
+func TestZpeJobsShareAWorkDirectory(t *testing.T) {
+	h := fakeHandler(t, orders{})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			job := jobs.Job{ID: jobs.ID(fmt.Sprint("job-", i)), Payload: strings.Replace(h2, `3.625]`, `3.625],"fixed":true`, 1)}
+			if _, err := h.Run(t.Context(), job, func(jobs.Progress) {}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	wantEmpty(t, h.WorkDir)
 }

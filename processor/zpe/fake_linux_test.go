@@ -73,7 +73,7 @@ func fakePwX() int {
 	if o.Replay != "" {
 		return replay(home, o)
 	}
-	return compute(home, string(text), o)
+	return compute(string(text), o)
 }
 
 // call notes that there was a run, and returns which one it is.
@@ -111,7 +111,7 @@ func replay(home string, o orders) int {
 	return o.Exit
 }
 
-func compute(home, input string, o orders) int {
+func compute(input string, o orders) int {
 	labels, at, fixed := fakeAtoms(input)
 	relax := strings.Contains(input, "'relax'")
 	sum := "00112233445566778899aabbccddeeff"
@@ -148,6 +148,10 @@ func compute(home, input string, o orders) int {
 			}
 		}
 		if !relax {
+			break
+		}
+		if o.Do == "bfgs-failed" {
+			fmt.Print("     bfgs failed after   4 scf cycles and   3 bfgs steps, convergence not achieved\n")
 			break
 		}
 		if most < 1e-6 {
