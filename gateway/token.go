@@ -91,7 +91,7 @@ func parseToken(text []byte) (Token, error) {
 		t.Token = string(text)
 	}
 	if !tokenPattern.MatchString(t.Token) {
-		return Token{}, errors.New("it holds no token (8 to 1024 letters, digits and ._~+/=-)")
+		return Token{}, errors.New("it holds no token (8 to 1000 letters, digits and ._~+/=-)")
 	}
 	return t, nil
 }

@@ -1,0 +1,505 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+func TestZ29AgentHasNoRedisClient(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for dep := range strings.Lines(string(out)) {
+		if strings.Contains(dep, "redis") || strings.Contains(dep, "batchfleet/status") || strings.Contains(dep, "gateway/") {
+			t.Errorf("package gateway depends on %s", dep)
+		}
+	}
+}
+
+func TestZ50ResultArrivesToTheDigitAndItsFilesAreForgotten(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.plane.submit("j1", "j2")
+		_ = r.work(func() { time.Sleep(time.Minute) })
+		r.wantSaid("lease j1", "result j1", "lease j2", "result j2")
+		if len(r.plane.reports) != 2 {
+			t.Fatalf("%d results were posted", len(r.plane.reports))
+		}
+		got := r.plane.reports[0]
+		var want struct {
+			Result  json.RawMessage `json:"result"`
+			Summary string          `json:"summary_text"`
+		}
+		if err := json.Unmarshal([]byte(someResult), &want); err != nil {
+			t.Fatal(err)
+		}
+		if string(got.Result) != string(want.Result) || *got.SummaryText != want.Summary || string(got.Meta) != `{"worker_hostname":"h"}` {
+			t.Errorf("posted %s %q %s", got.Result, *got.SummaryText, got.Meta)
+		}
+		if want := []jobs.ID{"j1", "j2"}; !slices.Equal(r.forgot(), want) {
+			t.Errorf("forgot %v, want %v", r.forgot(), want)
+		}
+		if f := r.files("leases"); len(f) != 0 {
+			t.Errorf("left behind: %v", f)
+		}
+	})
+}
+
+func TestZ42LostAnswerIsNotALostLease(t *testing.T) {
+	for _, wrong := range []string{"lost", "truncated"} {
+		t.Run(wrong, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.plane.submit("j1", "j2")
+				r.plane.fault = func(route string, n int) string {
+					if route == "lease" && n <= 2 {
+						return wrong
+					}
+					return ""
+				}
+				_ = r.work(func() { time.Sleep(time.Minute) })
+				said := r.plane.said()
+				if said[0] != "lease j1" || said[1] != "lease j1 again" || r.plane.job("j1").status != "finished" || r.plane.job("j2").status != "finished" {
+					t.Errorf("the control plane saw %q", said)
+				}
+				if n := r.plane.job("j1").retries; n != 0 {
+					t.Errorf("the job was retried %d times", n)
+				}
+				first := r.plane.asks[0].RequestID
+				if first == "" || r.plane.asks[1].RequestID != first || r.plane.asks[len(r.plane.asks)-1].RequestID == first {
+					t.Errorf("request ids: %+v", r.plane.asks)
+				}
+			})
+		})
+	}
+}
+
+func TestZ45LeaseIsExtendedEveryThirdOfItsTime(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.plane.ttl = 60 * time.Second
+		r.handler = r.lasting(30 * time.Minute)
+		r.plane.submit("j1")
+		_ = r.work(func() { time.Sleep(31 * time.Minute) })
+		r.wantSaid("lease j1", "result j1")
+		beats := r.plane.times("beat j1")
+		if n := len(beats); n < 90 || n > 92 {
+			t.Errorf("%d heartbeats in 30 minutes, want about 90", n)
+		}
+	})
+}
+
+func TestZ46LeaseAsksForAWaitAndNamesWhatTheWorkerCan(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		_ = r.work(func() { time.Sleep(time.Second) })
+		ask := r.plane.asks[0]
+		if !slices.Equal(ask.Features, []string{"renew", "cancel"}) || ask.WaitSeconds != 30 || ask.RequestID == "" {
+			t.Errorf("asked %+v", ask)
+		}
+		h := r.plane.headers[0]
+		if h.Get("User-Agent") != "batchfleet/1.2.3" || h.Get("Authorization") != "Bearer "+theToken || h.Get("Accept-Encoding") != "" {
+			t.Errorf("headers %v", h)
+		}
+	})
+}
+
+func TestZ48PollsAtItsPace(t *testing.T) {
+	t.Run("without jobs less and less often", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.slots = 4 // they ask in turn
+			_ = r.work(func() { time.Sleep(10 * time.Minute) })
+			polls := r.plane.times("none")
+			if n := len(polls); n < 20 || n > 34 {
+				t.Errorf("%d polls in 10 minutes", n)
+			}
+			spread := map[time.Duration]bool{}
+			for i := range polls[1:] {
+				gap := polls[i+1] - polls[i]
+				spread[gap] = true
+				least := []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}[min(i, 2)]
+				if gap < least || gap > least*3/2 {
+					t.Errorf("poll %d came %s after the one before, want %s to %s", i+2, gap, least, least*3/2)
+				}
+			}
+			if len(spread) < 10 {
+				t.Errorf("the gaps have no jitter: %v", spread)
+			}
+		})
+	})
+	t.Run("at once after a job", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.slots = 2
+			r.handler = r.lasting(7 * time.Minute)
+			r.plane.submit("j1")
+			_ = r.work(func() {
+				time.Sleep(7*time.Minute - time.Second) // the other slot polls, seldom
+				r.plane.mu.Lock()
+				r.plane.jobs["j2"] = &planeJob{payload: "{}", status: "queued", acks: map[string]string{}, reaped: map[string]bool{}}
+				r.plane.mu.Unlock()
+				time.Sleep(10 * time.Minute)
+			})
+			ended := r.plane.times("result j1")[0]
+			for _, at := range r.plane.times("none") {
+				if at >= ended {
+					if at-ended > time.Second {
+						t.Errorf("the next poll came %s after the end of the job", at-ended)
+					}
+					return
+				}
+			}
+			t.Error("no poll after the job")
+		})
+	})
+	t.Run("a gateway that waits sets the pace", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.plane.waits = true
+			_ = r.work(func() {
+				time.Sleep(5*time.Minute + 10*time.Second)
+				r.plane.submit("j1")
+				time.Sleep(time.Second)
+			})
+			if n := r.plane.calls["lease"]; n < 11 || n > 13 {
+				t.Errorf("%d calls in 5 minutes of 30 s each", n)
+			}
+			if at := r.plane.times("result j1"); len(at) != 1 || at[0] > 5*time.Minute+11*time.Second {
+				t.Errorf("the job ended at %v, want at once", at)
+			}
+		})
+	})
+	t.Run("Retry-After is honoured", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.plane.fault = func(route string, n int) string {
+				if route == "lease" && n == 1 {
+					return "503"
+				}
+				return ""
+			}
+			r.plane.submit("j1")
+			_ = r.work(func() { time.Sleep(2 * time.Minute) })
+			if at := r.plane.times("lease j1"); len(at) != 1 || at[0] < 77*time.Second || at[0] > 80*time.Second {
+				t.Errorf("leased at %v, want after 77 s", at)
+			}
+		})
+	})
+}
+
+func TestZ78FirstHeartbeatComesBeforeTheJobStarts(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		beats := -1
+		r.handler = func(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+			beats = len(r.plane.times("beat " + string(job.ID)))
+			if job.Payload != `{"n":"j1"}` || job.Kind != "zpe" {
+				t.Errorf("job %+v", job)
+			}
+			return r.put(ctx, job)
+		}
+		r.plane.submit("j1")
+		_ = r.work(func() { time.Sleep(time.Second) })
+		if beats != 1 {
+			t.Errorf("%d heartbeats before the handler started, want 1", beats)
+		}
+	})
+}
+
+func TestZ78JobThatIsLostBeforeItStartsDoesNotStart(t *testing.T) {
+	for _, wrong := range []string{"409", "401", "403", "404"} {
+		t.Run(wrong, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.handler = func(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
+					t.Error("the handler was started")
+					return jobs.Result{}, nil
+				}
+				r.plane.submit("j1")
+				r.plane.fault = func(route string, _ int) string {
+					if route == "heartbeat" {
+						return wrong
+					}
+					return ""
+				}
+				_ = r.work(func() { time.Sleep(time.Minute) })
+				r.wantSaid("lease j1")
+				if len(r.plane.failures) != 0 {
+					t.Errorf("reported %+v of a lease that is lost", r.plane.failures)
+				}
+			})
+		})
+	}
+}
+
+func TestZ78HeartbeatThatIsRefusedStopsTheJob(t *testing.T) {
+	for _, wrong := range []string{"409", "401", "403", "404"} {
+		t.Run(wrong, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.plane.ttl = 60 * time.Second
+				var stopped time.Duration
+				var why error
+				r.handler = func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+					<-ctx.Done()
+					stopped, why = time.Since(r.plane.start), context.Cause(ctx)
+					return jobs.Result{}, why
+				}
+				r.plane.submit("j1")
+				r.plane.fault = func(route string, n int) string {
+					if route == "heartbeat" && n == 4 {
+						return wrong
+					}
+					return ""
+				}
+				_ = r.work(func() { time.Sleep(70 * time.Second) })
+				if stopped < 59*time.Second || stopped > 61*time.Second || !errors.Is(why, jobs.ErrLeaseLost) {
+					t.Errorf("stopped after %s: %v, want after the fourth heartbeat, at 60 s", stopped, why)
+				}
+				if len(r.plane.failures) != 0 || len(r.plane.reports) != 0 {
+					t.Errorf("reported %+v %+v of a lease that is lost", r.plane.failures, r.plane.reports)
+				}
+			})
+		})
+	}
+}
+
+func TestZ78TroubleWithHeartbeatsDoesNotStopTheJobUntilItsLeaseEnds(t *testing.T) {
+	for _, wrong := range []string{"500", "503", "cut", "slow", "html", "truncated", "400"} {
+		t.Run(wrong+" for a while", func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.plane.ttl = 60 * time.Second
+				r.handler = r.lasting(10 * time.Minute)
+				r.plane.submit("j1")
+				r.plane.fault = func(route string, _ int) string {
+					if at := time.Since(r.plane.start); route == "heartbeat" && at > 2*time.Minute && at < 2*time.Minute+35*time.Second {
+						return wrong
+					}
+					return ""
+				}
+				_ = r.work(func() { time.Sleep(11 * time.Minute) })
+				r.wantSaid("lease j1", "result j1")
+			})
+		})
+	}
+	t.Run("for good", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.plane.ttl = 60 * time.Second
+			var stopped time.Duration
+			r.handler = func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+				<-ctx.Done()
+				stopped = time.Since(r.plane.start)
+				return jobs.Result{}, context.Cause(ctx)
+			}
+			r.plane.submit("j1")
+			r.plane.fault = func(string, int) string {
+				if time.Since(r.plane.start) > 30*time.Second {
+					return "cut"
+				}
+				return ""
+			}
+			_ = r.work(func() { time.Sleep(2 * time.Minute) })
+			// Extended last at 20 s, so it holds until 80 s; 3 s before, the job stops.
+			if stopped < 70*time.Second || stopped > 80*time.Second {
+				t.Errorf("stopped after %s, want shortly before 80 s", stopped)
+			}
+		})
+	})
+}
+
+func TestZ45CanceledJobStopsAndIsReported(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.plane.ttl = 60 * time.Second
+		r.handler = untilStopped
+		r.plane.submit("j1", "j2")
+		r.plane.jobs["j2"].canceled = true // before it starts
+		_ = r.work(func() {
+			time.Sleep(30 * time.Second)
+			r.plane.do(func() { r.plane.jobs["j1"].canceled = true })
+			time.Sleep(time.Minute)
+		})
+		r.wantSaid("lease j1", "failed j1 CANCELED canceled", "lease j2", "failed j2 CANCELED canceled")
+		if at := r.plane.times("failed j1"); at[0] > 43*time.Second {
+			t.Errorf("canceled at 30 s, stopped at %s, want with the heartbeat at 40 s", at[0])
+		}
+	})
+}
+
+func TestZ45ProgressRidesOnHeartbeatsButNotTooOften(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.handler = func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+			for i := range 1000 {
+				report(jobs.Progress{Done: i, Total: 1000, Message: strings.Repeat("ж", 300)})
+				time.Sleep(100 * time.Millisecond)
+			}
+			return r.put(ctx, job)
+		}
+		r.plane.submit("j1")
+		_ = r.work(func() { time.Sleep(2 * time.Minute) })
+		r.wantSaid("lease j1", "result j1")
+		beats := r.plane.times("beat j1 ")
+		if n := len(beats); n < 10 || n > 11 {
+			t.Errorf("%d heartbeats with progress in 100 s, want one every 10 s", n)
+		}
+		if beats[0] > time.Second {
+			t.Errorf("the first progress was sent after %s", beats[0])
+		}
+		j := r.plane.job("j1")
+		if j.progress.Done < 890 || len(j.message) > 200 || strings.Contains(j.message, "\uFFFD") {
+			t.Errorf("last progress %+v %q", j.progress, j.message)
+		}
+	})
+}
+
+func TestZ58FailuresKeepTheirWords(t *testing.T) {
+	tests := []struct {
+		name      string
+		err       error
+		code      string
+		message   string
+		retryable bool
+	}{
+		{"plain", errors.New("pw.x exited with code 1"), "JOB_FAILED", "pw.x exited with code 1", true},
+		{"coded", &jobs.Failure{Code: "QE_INPUT_ERROR", Final: true, Detail: "%%%%", Err: errors.New("bad namelist")}, "QE_INPUT_ERROR", "bad namelist", false},
+		{"a strange code", &jobs.Failure{Code: "qe error: ü", Err: errors.New("x")}, "QE_ERROR", "x", true},
+		{"no text", errors.New(""), "JOB_FAILED", "JOB_FAILED", true},
+		{"a long text", errors.New(strings.Repeat("ж", 2000)), "JOB_FAILED", strings.Repeat("ж", 500), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.handler = func(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
+					return jobs.Result{}, tt.err
+				}
+				r.plane.submit("j1")
+				_ = r.work(func() { time.Sleep(time.Second) })
+				if len(r.plane.failures) != 1 {
+					t.Fatalf("reported %+v\n%s", r.plane.failures, r.log)
+				}
+				f := r.plane.failures[0]
+				if f.ErrorCode != tt.code || f.ErrorMessage != tt.message || *f.Retryable != tt.retryable {
+					t.Errorf("reported %+v retryable %v", f, *f.Retryable)
+				}
+			})
+		})
+	}
+	t.Run("a timeout", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.handler = untilStopped
+			r.adjust = func(w *worker.Worker) { w.JobTimeout = time.Minute }
+			r.plane.submit("j1")
+			_ = r.work(func() { time.Sleep(65 * time.Second) })
+			r.wantSaid("lease j1", "failed j1 JOB_TIMEOUT retry")
+		})
+	})
+	t.Run("silence", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.handler = untilStopped
+			r.adjust = func(w *worker.Worker) { w.StallTimeout = time.Minute }
+			r.plane.submit("j1")
+			_ = r.work(func() { time.Sleep(65 * time.Second) })
+			r.wantSaid("lease j1", "failed j1 JOB_STALLED retry")
+		})
+	})
+	t.Run("trouble of the worker's", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.handler = func(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
+				return jobs.Result{}, jobs.ErrUnavailable
+			}
+			r.plane.submit("j1")
+			_ = r.work(func() { time.Sleep(10 * time.Second) })
+			r.wantSaid("lease j1", "failed j1 WORKER_UNAVAILABLE retry")
+		})
+	})
+}
+
+func TestZ81StoppingWorkerHandsItsJobBack(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.handler = untilStopped
+		r.plane.submit("j1")
+		_ = r.work(func() { time.Sleep(time.Minute) })
+		r.wantSaid("lease j1", "failed j1 WORKER_SHUTDOWN back")
+		if n := r.plane.job("j1").retries; n != 0 {
+			t.Errorf("counted %d", n)
+		}
+	})
+}
+
+func TestZ81AnswerOnItsWayToAStoppingWorkerIsHandedBack(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.plane.waits = true
+		// The job is leased while the worker is told to stop; the answer takes a while.
+		r.plane.fault = func(route string, n int) string {
+			if route == "lease" && n == 1 {
+				time.Sleep(300 * time.Millisecond)
+			}
+			return ""
+		}
+		r.plane.submit("j1")
+		_ = r.work(func() { time.Sleep(100 * time.Millisecond) })
+		r.wantSaid("lease j1", "failed j1 WORKER_SHUTDOWN back")
+	})
+}
+
+func TestZ81DrainingWorkerFinishesItsJob(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.handler = r.lasting(65 * time.Second)
+		r.plane.submit("j1", "j2")
+		_ = r.work(func() { time.Sleep(time.Minute) }) // and 8 s to drain
+		r.wantSaid("lease j1", "result j1")
+	})
+}
+
+func TestRefusedWorkerGivesUp(t *testing.T) {
+	for _, wrong := range []string{"401", "403"} {
+		t.Run(wrong, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.plane.fault = func(string, int) string { return wrong }
+				err := r.work(func() { time.Sleep(5 * time.Minute) })
+				if !errors.Is(err, worker.ErrRefused) {
+					t.Errorf("Run returned %v, want %v", err, worker.ErrRefused)
+				}
+				if e := (*gateway.Error)(nil); !errors.As(err, &e) {
+					t.Errorf("Run returned %v, want a gateway.Error in it", err)
+				}
+			})
+		})
+	}
+	t.Run("but not for what a proxy says", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.plane.submit("j1")
+			r.plane.fault = func(string, int) string {
+				if time.Since(r.plane.start) < 10*time.Minute {
+					return "html"
+				}
+				return ""
+			}
+			if err := r.work(func() { time.Sleep(11 * time.Minute) }); err != nil {
+				t.Errorf("Run returned %v", err)
+			}
+			r.wantSaid("lease j1", "result j1")
+			r.wantLogged("not a gateway's", "hotel")
+		})
+	})
+}
+
+func TestZ83NoSecretInTheLog(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.plane.submit("j1", "j2")
+		wrong := []string{"500", "401", "html", "cut", "lost", "truncated", "", "409"}
+		r.plane.fault = func(_ string, n int) string { return wrong[n%len(wrong)] }
+		_ = r.work(func() { time.Sleep(10 * time.Minute) })
+		if log := r.log.String(); strings.Contains(log, "zpw_") || strings.Contains(log, "Bearer zp") || len(log) < 100 {
+			t.Errorf("the log shows a token, or nothing:\n%s", log)
+		}
+		for _, sub := range []string{"leases", "late", "rejected"} {
+			for _, f := range r.files(sub) {
+				if text, err := os.ReadFile(f); err != nil || strings.Contains(string(text), "zpw_") {
+					t.Errorf("%s shows a token: %v", f, err)
+				}
+			}
+		}
+	})
+}

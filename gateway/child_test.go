@@ -1,0 +1,5 @@
+package gateway_test
+
+const childEnv = "GATEWAY_TEST_CHILD"
+
+func child() {}

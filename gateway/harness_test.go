@@ -1,0 +1,264 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		child()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// pipes is a listener whose connections are in memory, for fake time.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return ours, nil
+	case <-p.done:
+		return nil, errors.New("connection refused")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// logged is a log that tests can read.
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// rig is a control plane, the way to it, and what a worker has on its disk.
+type rig struct {
+	t       *testing.T
+	plane   *plane
+	dir     string
+	token   string // its file
+	store   *storage.Local
+	log     *logged
+	handler handler
+	slots   int
+	adjust  func(*worker.Worker)
+
+	forgotten []jobs.ID
+	mu        sync.Mutex
+}
+
+// handler runs jobs as a function.
+type handler func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error)
+
+func (h handler) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+	return h(ctx, job, report)
+}
+
+func (handler) Earlier(context.Context, jobs.Job) (jobs.Result, bool, error) {
+	return jobs.Result{}, false, nil
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := storage.NewLocal(filepath.Join(dir, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	r := &rig{t: t, plane: newPlane(), dir: filepath.Join(dir, "state"), token: filepath.Join(dir, "token"), store: store, log: &logged{}, slots: 1}
+	r.handler = func(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) { return r.put(ctx, job) }
+	now := time.Now().UTC()
+	if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(7 * 24 * time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const someResult = `{"result":{"zpe_ev":0.26640000000000003,"n":123456789012345678901234567890,"tiny":1e-17},"summary_text":"ZPE <0.27> eV & more","freqs_csv":"a,b\n1,2\n","meta":{"worker_hostname":"h"}}`
+
+// put stores a result as handlers do.
+func (r *rig) put(ctx context.Context, job jobs.Job) (jobs.Result, error) {
+	name := "results/" + string(job.ID) + "/result.json"
+	return jobs.Result{Object: name, Pages: 7}, r.store.Put(ctx, name, strings.NewReader(someResult))
+}
+
+func (r *rig) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func (r *rig) agent(cp gateway.ControlPlane) *gateway.Agent {
+	return &gateway.Agent{
+		Gateway: cp, Kind: "zpe", Store: r.store, Dir: r.dir, Log: r.logger(),
+		Forget: func(ctx context.Context, id jobs.ID) error {
+			r.mu.Lock()
+			r.forgotten = append(r.forgotten, id)
+			r.mu.Unlock()
+			return r.store.Delete(ctx, "results/"+string(id)+"/result.json")
+		},
+	}
+}
+
+func (r *rig) worker(a *gateway.Agent) *worker.Worker {
+	w := &worker.Worker{
+		Source: a, Status: a, Handlers: map[jobs.Kind]worker.Handler{"zpe": r.handler}, Log: r.logger(),
+		Slots: r.slots, JobTimeout: 100 * time.Hour, StallTimeout: 100 * time.Hour, MaxRuntime: 0,
+		Checks: map[string]func(context.Context) error{"state": a.Check},
+	}
+	if r.adjust != nil {
+		r.adjust(w)
+	}
+	return w
+}
+
+// work runs a worker in fake time, over HTTP, until during returns; then it is
+// stopped as by a first SIGTERM. It returns what the worker's Run did.
+func (r *rig) work(during func()) error {
+	r.t.Helper()
+	l := newPipes()
+	srv := &http.Server{Handler: r.plane, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = srv.Serve(l) })
+	defer serving.Wait()
+	defer srv.Close()
+	tokens, err := gateway.OpenTokenFile(r.token)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	client, err := gateway.NewClient(gateway.ClientConfig{URL: "http://127.0.0.1:1", Tokens: tokens, Version: "1.2.3"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	client.DialWith(l.dial)
+	defer client.Close()
+	a := r.agent(client)
+	if err := a.Open(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	agent, end := context.WithCancel(context.Background())
+	var background sync.WaitGroup
+	background.Go(func() { a.Run(agent) })
+	defer background.Wait()
+	defer end()
+	failed := make(chan error, 1)
+	go func() { failed <- r.worker(a).Run(ctx) }()
+	during()
+	stop()
+	return <-failed
+}
+
+// test runs f in fake time.
+func test(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newRig(t)) })
+}
+
+func (r *rig) forgot() []jobs.ID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.forgotten)
+}
+
+// files returns the files of a directory of the state.
+func (r *rig) files(sub string) []string {
+	r.t.Helper()
+	files, err := os.ReadDir(filepath.Join(r.dir, sub))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, filepath.Join(r.dir, sub, f.Name()))
+	}
+	return names
+}
+
+func (r *rig) wantSaid(want ...string) {
+	r.t.Helper()
+	if got := r.plane.said(); !slices.Equal(got, want) {
+		r.t.Errorf("the control plane saw %q, want %q\nlog:\n%s", got, want, r.log)
+	}
+}
+
+func (r *rig) wantLogged(words ...string) {
+	r.t.Helper()
+	for _, w := range words {
+		if !strings.Contains(r.log.String(), w) {
+			r.t.Errorf("the log lacks %q:\n%s", w, r.log)
+		}
+	}
+}
+
+// untilStopped is a handler that runs until it is told to stop.
+func untilStopped(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+	<-ctx.Done()
+	return jobs.Result{}, context.Cause(ctx)
+}
+
+// lasting is a handler that takes d.
+func (r *rig) lasting(d time.Duration) handler {
+	return func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+		select {
+		case <-time.After(d):
+			return r.put(ctx, job)
+		case <-ctx.Done():
+			return jobs.Result{}, fmt.Errorf("stopped: %w", context.Cause(ctx))
+		}
+	}
+}
