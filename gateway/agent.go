@@ -196,6 +196,12 @@ func (a *Agent) Check(context.Context) error {
 	if err := a.outbox.check(); err != nil {
 		return fmt.Errorf("check state directory %s: %w: %w", a.Dir, jobs.ErrUnavailable, err)
 	}
+	return a.room()
+}
+
+// room reports whether another job may be taken: not when too much waits for
+// delivery.
+func (a *Agent) room() error {
 	a.mu.Lock()
 	n := 0
 	for _, h := range a.hands {

@@ -35,6 +35,10 @@ func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
 		if err := a.pace.begin(ctx); err != nil {
 			return jobs.Lease{}, err
 		}
+		if err := a.room(); err != nil {
+			a.pace.end()
+			return jobs.Lease{}, err
+		}
 		answer, err := a.ask(ctx)
 		a.pace.end()
 		switch {

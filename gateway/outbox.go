@@ -236,11 +236,14 @@ func newestFirst(dir string) ([]fs.FileInfo, error) {
 	return files, nil
 }
 
-// check reports whether the directory can be written.
+// check reports whether the directory can be written. It is asked every few
+// seconds, so it does not wait for the disk.
 func (o *outbox) check() error {
-	const name = "check"
-	err := writeFile(o.dir, name, make([]byte, 4096)) // an empty file can be written to a full disk
-	return errors.Join(err, os.Remove(filepath.Join(o.dir, name)))
+	path := filepath.Join(o.dir, leasesDir, tempPrefix+"check")
+	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil { // an empty file can be written to a full disk
+		return errors.Join(err, os.RemoveAll(path))
+	}
+	return os.Remove(path)
 }
 
 // close lets another process have the directory.

@@ -306,7 +306,7 @@ func (p *plane) lease(r *http.Request, body []byte) answer {
 		p.mu.Lock()
 		a, arrived := p.tryLease(ask), p.arrived
 		p.mu.Unlock()
-		wait := min(time.Second, time.Until(end))
+		wait := min(10*time.Second, time.Until(end))
 		if a.status == 200 || wait <= 0 {
 			return a
 		}
