@@ -6,8 +6,11 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -502,4 +505,54 @@ func TestZ83NoSecretInTheLog(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestZ45HeartbeatsGoOnWhileAJobTakesAllCPU(t *testing.T) {
+	r := newRig(t)
+	r.plane.ttl = 3 * time.Second
+	url := serveHandler(t, r.plane)
+	tokens, err := gateway.OpenTokenFile(r.token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := r.agent(clientOf(t, gateway.ClientConfig{URL: url, Tokens: tokens}))
+	if err := a.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { a.Run(ctx) })
+	r.handler = func(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+		var enough atomic.Bool
+		var spinning sync.WaitGroup
+		for range 2 * runtime.GOMAXPROCS(0) {
+			spinning.Go(func() {
+				for !enough.Load() { //nolint:revive // it is to take the CPU
+				}
+			})
+		}
+		r.plane.until(t, "heartbeats for more than a lease", func() bool { return beats(r.plane) >= 5 })
+		enough.Store(true)
+		spinning.Wait()
+		return r.put(ctx, job)
+	}
+	r.plane.submit("j1")
+	running.Go(func() { _ = r.worker(a).Run(ctx) })
+	r.plane.until(t, "the result", func() bool { return r.plane.jobs["j1"].status == "finished" })
+	if n := r.plane.job("j1").retries; n != 0 {
+		t.Errorf("the lease was lost %d times", n)
+	}
+}
+
+// beats counts heartbeats. p.mu is held.
+func beats(p *plane) (n int) {
+	for _, e := range p.events {
+		if strings.HasPrefix(e.what, "beat") {
+			n++
+		}
+	}
+	return n
 }

@@ -9,9 +9,3 @@ import (
 func (c *Client) DialWith(dial func(ctx context.Context) (net.Conn, error)) {
 	c.idle.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
 }
-
-// What the fuzz tests feed.
-var (
-	ParseToken = parseToken
-	Redact     = redact
-)

@@ -120,7 +120,9 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	r := &rig{t: t, plane: newPlane(), dir: filepath.Join(dir, "state"), token: filepath.Join(dir, "token"), store: store, log: &logged{}, slots: 1}
-	r.handler = func(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) { return r.put(ctx, job) }
+	r.handler = func(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+		return r.put(ctx, job)
+	}
 	now := time.Now().UTC()
 	if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(7 * 24 * time.Hour)}); err != nil {
 		t.Fatal(err)

@@ -172,7 +172,9 @@ func TestZ79RejectedResultIsKeptAside(t *testing.T) {
 // take a week.
 func (r *rig) patient() {
 	r.plane.waits = true
-	r.adjust = func(w *worker.Worker) { w.IdleCheck = time.Hour }
+	r.adjust = func(w *worker.Worker) {
+		w.IdleCheck, w.JobTimeout, w.StallTimeout = time.Hour, 1000*time.Hour, 1000*time.Hour
+	}
 }
 
 // wantAside checks that the result is in a directory, with its reason.

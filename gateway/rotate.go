@@ -33,7 +33,7 @@ const maxTokenTTL = 10 * 365 * 24 * 3600
 // How KeepToken goes about it.
 const (
 	rotateRetry    = 30 * time.Second // after a first failure; doubled up to
-	rotateRetryMax = 10 * time.Minute
+	rotateRetryMax = time.Minute      // several within the 10 minutes that an old token holds when answers get lost
 	saveRetry      = 5 * time.Second
 	savePatience   = 5 * time.Minute // half of the time that an old token outlives its successor's making
 	tokenLook      = time.Hour       // how often to look at the clock: timers stand still while a machine sleeps

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+func FuzzTokenFile(f *testing.F) {
+	f.Add([]byte(`{"gateway":"https://g","worker_id":"w","token":"zpw_12345678","issued_at":"2026-01-02T03:04:05Z","expires_at":"2026-01-09T03:04:05Z"}`))
+	f.Add([]byte("zpw_12345678\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		tok, err := parseToken(text)
+		if err != nil {
+			return
+		}
+		if strings.ContainsAny(tok.Token, "\r\n \x00") || len(tok.Token) > maxTokenSize {
+			t.Errorf("token %q cannot be sent", tok.Token)
+		}
+		_ = tok.renewAt()
+		again, err := json.Marshal(tok)
+		if err != nil {
+			return // a year beyond 9999
+		}
+		if got, err := parseToken(again); err == nil && got.Token != tok.Token {
+			t.Errorf("%q became %q", tok.Token, got.Token)
+		}
+	})
+}
+
+func FuzzState(f *testing.F) {
+	yes := true
+	for _, e := range []entry{
+		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepRunning},
+		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepResult, Object: "results/j1/result.json"},
+		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepFailed, Failed: &FailedAsk{LeaseID: "L", ErrorCode: "X", ErrorMessage: "x", Retryable: &yes}},
+	} {
+		text, err := e.encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		e, err := parseEntry(text)
+		if err != nil {
+			return
+		}
+		if _, err := jobs.ParseID(string(e.JobID)); err != nil || strings.ContainsAny(e.file(), "/\\") || e.ttl() <= 0 {
+			t.Errorf("accepted %+v", e)
+		}
+		again, err := e.encode()
+		if err != nil {
+			return // a year beyond 9999
+		}
+		if got, err := parseEntry(again); err != nil || !reflect.DeepEqual(got, e) {
+			t.Errorf("%+v became %+v, %v", e, got, err)
+		}
+	})
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, body := range []string{
+		`{"job_id":"j1","payload":{},"lease_id":"L","lease_ttl_seconds":600,"retry_count":0}`,
+		`{"error":{"code":"LEASE_LOST","message":"x","details":{}}}`,
+		`{"lease_id":"L","lease_ttl_seconds":1e999}`,
+		`<html>`, `{`, `null`, `[[[[`,
+	} {
+		f.Add(200, "application/json", "3", body)
+		f.Add(409, "application/json; charset=utf-8", "Mon, 02 Jan 2006 15:04:05 GMT", body)
+		f.Add(302, "text/html", "-1", body)
+	}
+	f.Fuzz(func(t *testing.T, status int, kind, after, body string) {
+		resp := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}, "Retry-After": {after}, "Location": {body}}}
+		for _, into := range []interface{ checked() error }{&leaseChecked{}, &beatChecked{}, &registerChecked{}, &failedChecked{}} {
+			none, err := read(resp, []byte(body), call{answer: into, empty: true})
+			if err == nil && !none {
+				err = into.checked()
+			}
+			if err == nil {
+				continue
+			}
+			if e := (*Error)(nil); errors.As(err, &e) && (e.RetryAfter < 0 || e.RetryAfter > maxRetryAfter || e.Status != status) {
+				t.Errorf("status %d: %+v", status, e)
+			}
+			if len(err.Error()) > 3000 || !utf8.ValidString(hide(err).Error()) {
+				t.Errorf("%d bytes of error: %q", len(err.Error()), err)
+			}
+		}
+	})
+}
+
+type (
+	leaseChecked    struct{ LeaseAnswer }
+	beatChecked     struct{ HeartbeatAnswer }
+	registerChecked struct{ RegisterAnswer }
+	failedChecked   struct{ FailedAnswer }
+)
+
+func (a *leaseChecked) checked() error    { return a.check() }
+func (a *beatChecked) checked() error     { return a.check("L") }
+func (a *registerChecked) checked() error { return a.check() }
+func (a *failedChecked) checked() error   { return nil }
+
+func FuzzResult(f *testing.F) {
+	f.Add([]byte(`{"result":{"a":1e-17},"summary_text":"s","freqs_csv":"c","meta":{}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		ask, err := resultOf(text)
+		if err != nil {
+			return
+		}
+		body, err := encode(ask)
+		if err != nil {
+			t.Errorf("%q cannot be sent: %v", text, err)
+		}
+		again, err := resultOf(body)
+		if err != nil || *again.SummaryText != *ask.SummaryText || *again.FreqsCSV != *ask.FreqsCSV {
+			t.Errorf("%q became %q, %v", text, body, err)
+		}
+	})
+}
