@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"runtime"
 	"time"
@@ -126,7 +127,21 @@ type exchange struct {
 	status int
 	route  *routeMetrics
 	waited time.Duration // for a job
+	body   io.ReadCloser
+	unread bool // there is, or may be, more of the request's body
 }
+
+// Read reads the request's body.
+func (x *exchange) Read(p []byte) (int, error) {
+	n, err := x.body.Read(p)
+	if err == io.EOF {
+		x.unread = false
+	}
+	return n, err
+}
+
+// Close closes the request's body.
+func (x *exchange) Close() error { return x.body.Close() }
 
 func (x *exchange) WriteHeader(status int) {
 	if x.status == 0 && status >= 200 { // 1xx only announces an answer
@@ -140,13 +155,14 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 type exchangeKey struct{}
 
+// exchangeOf returns the exchange of the request whose context this is.
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+
 // routed tells the exchange of each request which route it took.
 func (m *Metrics) routed(method, path string, h httpd.Handler) httpd.Handler {
 	rm := m.route(method, path)
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if x, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
-			x.route = rm
-		}
+		exchangeOf(r.Context()).route = rm
 		return h(w, r)
 	}
 }
@@ -162,16 +178,16 @@ func (m *Metrics) observe(h http.Handler) http.Handler {
 			x.route.byClass[x.status/100%6].Inc()
 			x.route.seconds.Observe((time.Since(began) - x.waited).Seconds())
 		}()
-		h.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+		if r.ContentLength != 0 {
+			x.body, x.unread, r.Body = r.Body, true, x
+		}
+		h.ServeHTTP(x, r)
 	})
 }
 
 // timeWait begins a wait for a job; the function that it returns ends it.
 func timeWait(ctx context.Context) (end func()) {
-	x, ok := ctx.Value(exchangeKey{}).(*exchange)
-	if !ok {
-		return func() {}
-	}
-	began := time.Now()
+	x, began := exchangeOf(ctx), time.Now()
 	return func() { x.waited = time.Since(began) }
 }

@@ -100,6 +100,10 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Seconds())))
 	}
+	if exchangeOf(r.Context()).unread {
+		// To use the connection again, net/http would wait for the rest of the body.
+		h.Set("Connection", "close")
+	}
 	details := map[string]any{}
 	if kept, ok := errors.AsType[*keptError](err); ok {
 		details["kept_for_seconds"] = int(kept.ttl.Seconds())

@@ -25,6 +25,15 @@ import (
 
 const adminToken = "admin-canary-7f1c"
 
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // its pool reports to stderr what its callers report anyway
+	m.Run()
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 // rig is a gateway that serves on loopback over a real Redis.
 type rig struct {
 	t      testing.TB

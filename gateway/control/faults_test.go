@@ -1,0 +1,238 @@
+package control_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+)
+
+// everyRoute calls all routes that need Redis.
+func (w worker) everyRoute(job, lease string) map[string]answer {
+	w.t.Helper()
+	admin := bearer(adminToken)
+	return map[string]answer{
+		"submit":    w.do("POST", gateway.PathJobs, `{}`),
+		"job":       w.do("GET", "/calc/zpe/jobs/"+job, nil),
+		"read":      w.do("GET", "/calc/zpe/jobs/"+job+"/result", nil),
+		"files":     w.do("GET", "/calc/zpe/jobs/"+job+"/files?kind=freqs", nil),
+		"cancel":    w.do("POST", "/calc/zpe/jobs/"+job+"/cancel", nil),
+		"lease":     w.post(gateway.PathLease, map[string]any{"wait_seconds": 1}),
+		"heartbeat": w.report("heartbeat", job, map[string]any{"lease_id": lease}),
+		"result":    w.report("result", job, done(lease)),
+		"failed":    w.report("failed", job, broken(lease, "X")),
+		"bad body":  w.report("failed", job, `{`),
+		"register":  w.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: "zpe_x"}),
+		"enroll":    w.do("POST", gateway.PathEnrollTokens, nil, admin...),
+		"revoke":    w.do("DELETE", "/calc/zpe/compute/servers/w", nil, admin...),
+		"dlq":       w.do("GET", gateway.PathDLQ, nil, admin...),
+		"requeue":   w.do("POST", gateway.PathDLQ+"/"+job+"/requeue", nil, admin...),
+		"drop":      w.do("DELETE", gateway.PathDLQ+"/"+job, nil, admin...),
+		"late":      w.do("GET", "/calc/zpe/admin/jobs/"+job+"/late", nil, admin...),
+		"accept":    w.do("POST", "/calc/zpe/admin/jobs/"+job+"/late/accept", nil, admin...),
+		"ops":       w.do("GET", gateway.PathOps, nil, admin...),
+		"set ops":   w.do("PUT", gateway.PathOps, `{"dequeue_enabled":true}`, admin...),
+	}
+}
+
+func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	g := w.lease()
+	r.redis.Kill()
+	for name, a := range w.everyRoute(id, g.LeaseID) {
+		refused(t, a, 503, gateway.Unavailable)
+		if a.header.Get("Retry-After") != "5" {
+			t.Errorf("%s: Retry-After is %q", name, a.header.Get("Retry-After"))
+		}
+		all := a.body
+		for k, v := range a.header {
+			all += k + strings.Join(v, " ")
+		}
+		for _, inside := range []string{r.redis.Addr(), "127.0.0.1", "redis", "dial", "refused"} {
+			if strings.Contains(strings.ToLower(all), inside) {
+				t.Errorf("%s says %q: %s", name, inside, all)
+			}
+		}
+	}
+	if r.plane.Ready(t.Context()) == nil {
+		t.Error("ready without Redis")
+	}
+	r.redis.Start()
+	until(t, "Redis is back", func() bool { return r.plane.Ready(t.Context()) == nil })
+	until(t, "the result is taken", func() bool { return w.report("result", id, done(g.LeaseID)).status == 200 })
+	if j := r.job(id); j.Status != "finished" {
+		t.Errorf("job: %+v", j)
+	}
+}
+
+func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Patience = 20*time.Millisecond, 300*time.Millisecond })
+	w := r.worker()
+	waits := w.waits(t.Context(), 30)
+	r.redis.Freeze()
+	began := time.Now()
+	refused(t, w.post(gateway.PathLease, nil), 503, gateway.Unavailable)
+	refused(t, r.do("GET", "/calc/zpe/jobs/x", nil), 503, gateway.Unavailable)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("two answers took %s", took)
+	}
+	r.redis.Resume()
+	until(t, "Redis is back", func() bool { return r.plane.Ready(t.Context()) == nil })
+	id := r.submit()
+	if g := decode[gateway.LeaseAnswer](t, <-waits); g.JobID == "" || id == "" {
+		t.Errorf("the one that waited got %+v", g)
+	}
+}
+
+func TestScriptFlushGoesUnnoticed(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	flush := func() {
+		t.Helper()
+		if err := r.rdb.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush()
+	id := r.submit()
+	flush()
+	g := w.lease()
+	flush()
+	decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
+	flush()
+	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID)))
+	flush()
+	w.worker()
+}
+
+func TestZ70ReaperWorksWithoutAnyWorker(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
+	w := r.worker()
+	id := r.submit()
+	w.lease()
+	r.ahead.Store(int64(11 * time.Minute))
+	until(t, "the lease is taken back", func() bool { return r.job(id).Status == "queued" })
+	r.ahead.Add(int64(21 * time.Second))
+	until(t, "the job is in the queue", func() bool { return r.rdb.LLen(t.Context(), "zpe:queue").Val() == 1 })
+	if !strings.Contains(r.log.String(), `"lease taken back"`) {
+		t.Error("the log says nothing of it")
+	}
+}
+
+func TestZ41OneRoundTripForALeaseAndOneForAResult(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	w := r.worker()
+	r.submit()
+	r.submit()
+	g := w.lease()
+	w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID})
+	w.report("result", g.JobID, done(g.LeaseID)) // the scripts are known now
+	perCall := func(f func()) int64 {
+		t.Helper()
+		before := r.rdb.Info(t.Context(), "commandstats").Val()
+		f()
+		after := r.rdb.Info(t.Context(), "commandstats").Val()
+		return evals(after) - evals(before)
+	}
+	if n := perCall(func() { g = w.lease() }); n != 1 {
+		t.Errorf("a lease took %d calls", n)
+	}
+	if n := perCall(func() { w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID}) }); n != 1 {
+		t.Errorf("a heartbeat took %d calls", n)
+	}
+	if n := perCall(func() { w.report("result", g.JobID, done(g.LeaseID)) }); n != 1 {
+		t.Errorf("a result took %d calls", n)
+	}
+}
+
+// evals returns how often a script was called, by INFO commandstats.
+func evals(info string) (n int64) {
+	for _, line := range strings.Split(info, "\r\n") {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_eval"); ok {
+			_, v, _ := strings.Cut(rest, ":calls=")
+			v, _, _ = strings.Cut(v, ",")
+			c := int64(0)
+			for _, d := range v {
+				c = 10*c + int64(d-'0')
+			}
+			n += c
+		}
+	}
+	return n
+}
+
+func TestZ19Z83NoTokenAndNoAddressLeaksAnywhere(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.plane.ClientToken = "client-canary-99"
+		r.plane.Period = 50 * time.Millisecond
+	})
+	client := bearer("client-canary-99")
+	var heard strings.Builder // every answer but those that hand out a token
+	say := func(as ...answer) {
+		for _, a := range as {
+			heard.WriteString(a.body)
+			for k, v := range a.header {
+				heard.WriteString(k + ": " + strings.Join(v, " ") + "\n")
+			}
+		}
+	}
+	enroll, spare := r.enroll(), r.enroll()
+	a := decode[gateway.RegisterAnswer](t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: enroll, Name: "lab"}))
+	w := worker{r, a.WorkerID, a.WorkerToken}
+	b := decode[gateway.RegisterAnswer](t, w.post(gateway.PathRegister, nil))
+	say(r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: enroll}))
+	submit := func() {
+		say(r.do("POST", gateway.PathJobs, `{"x":1}`, client...))
+	}
+	for range 3 {
+		submit()
+	}
+	g := w.lease()
+	say(w.report("result", g.JobID, done(g.LeaseID)), w.report("result", g.JobID, `{"lease_id":"`+w.token+`"}`), w.report("heartbeat", w.token, `{`))
+	g = w.lease()
+	say(w.report("failed", g.JobID, broken(g.LeaseID, "X")))
+	for _, answer := range w.everyRoute("x", "y") {
+		if !strings.Contains(answer.body, "zpe_") { // the answer of enroll
+			say(answer)
+		}
+	}
+	for _, h := range [][]string{bearer(spare), {"Authorization", "Basic " + w.token}, {"Authorization", "Bearer " + w.token + " x"}} {
+		say(r.do("POST", gateway.PathLease+"?token="+w.token, `{"worker_id":"x"}`, h...), r.do("GET", "/"+w.token, nil, h...))
+	}
+	say(w.post(gateway.PathLease, map[string]any{"worker_id": w.token}), r.do("DELETE", "/calc/zpe/compute/servers/"+w.id, nil, bearer(adminToken)...), w.post(gateway.PathLease, nil))
+	redisText, logText, metricText := r.dump(), r.log.String(), r.scrape()
+	r.redis.Kill()
+	for _, answer := range w.everyRoute("x", "y") {
+		say(answer)
+	}
+	places := map[string]string{"Redis": redisText, "the log": logText + r.log.String(), "metrics": metricText + r.scrape(), "answers": heard.String()}
+	for secret, value := range map[string]string{
+		"worker token": w.token, "rotated token": b.WorkerToken, "enroll token": enroll, "spare enroll token": spare, "admin token": adminToken, "client token": "client-canary-99",
+	} {
+		for place, text := range places {
+			if strings.Contains(text, value) || strings.Contains(text, strings.TrimPrefix(strings.TrimPrefix(value, "zpw_"), "zpe_")) {
+				t.Errorf("%s holds the %s", place, secret)
+			}
+			if place != "Redis" && strings.Contains(text, queue.HashToken(value)) {
+				t.Errorf("%s holds the hash of the %s", place, secret)
+			}
+		}
+	}
+	for _, place := range []string{"metrics", "answers"} {
+		if strings.Contains(places[place], r.redis.Addr()) {
+			t.Errorf("%s name Redis", place)
+		}
+	}
+	for _, id := range []string{w.id, g.JobID} {
+		if strings.Contains(places["metrics"], id) {
+			t.Errorf("metrics hold %s", id)
+		}
+	}
+	if !strings.Contains(redisText, queue.HashToken(w.token)) {
+		t.Error("the scan does not see what it should: the hash of the token is not in Redis")
+	}
+}

@@ -1,0 +1,214 @@
+package control_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+)
+
+// raw sends bytes on a connection of its own and reads one answer; nothing more
+// is sent, but the connection stays open until the answer is there.
+func (r *rig) raw(text string) (*http.Response, string) {
+	r.t.Helper()
+	resp, body, err := r.tryRaw(strings.NewReader(text))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp, body
+}
+
+func (r *rig) tryRaw(text io.Reader) (*http.Response, string, error) {
+	c, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		return nil, "", err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	go func() { _, _ = io.Copy(c, text) }() // the server may close before it has read all
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp, string(body), err
+}
+
+func TestZ03EveryErrorHasTheOneForm(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.CheckPayload = func([]byte) error { panic("secret inside") } })
+	for _, tt := range []struct {
+		method, path string
+		body         any
+		status       int
+		code         gateway.Code
+		header       string // as name: value
+	}{
+		{"GET", "/", nil, 404, gateway.NotFound, ""},
+		{"GET", "/calc/zpe", nil, 404, gateway.NotFound, ""},
+		{"POST", "/calc/zpe/jobs/", nil, 404, gateway.NotFound, ""},
+		{"GET", "/calc/zpe//jobs/x", nil, 404, gateway.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/../jobs/x", nil, 404, gateway.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/a%2Fresult", nil, 404, gateway.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/%2e%2e", nil, 404, gateway.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/a%00b", nil, 404, gateway.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/index", nil, 404, gateway.JobNotFound, ""},
+		{"GET", "/calc/zpe/jobs/a:b", nil, 404, gateway.JobNotFound, ""},
+		{"GET", "/calc/zpe/jobs/" + strings.Repeat("x", 5000), nil, 404, gateway.JobNotFound, ""},
+		{"GET", "/calc/zpe/jobs", nil, 405, gateway.MethodNotAllowed, "Allow: POST, OPTIONS"},
+		{"DELETE", "/calc/zpe/jobs/x", nil, 405, gateway.MethodNotAllowed, "Allow: GET, HEAD, OPTIONS"},
+		{"BREW", gateway.PathLease, nil, 405, gateway.MethodNotAllowed, "Allow: POST, OPTIONS"},
+		{"POST", gateway.PathJobs, `{"a":`, 400, gateway.InvalidPayload, ""},
+		{"POST", gateway.PathJobs, ``, 400, gateway.InvalidPayload, ""},
+		{"POST", gateway.PathJobs, `[]`, 400, gateway.InvalidPayload, ""},
+		{"POST", gateway.PathJobs, `"x"`, 400, gateway.InvalidPayload, ""},
+		{"POST", gateway.PathJobs, `{"a":1}{}`, 400, gateway.InvalidPayload, ""},
+		{"POST", gateway.PathJobs, `{"a":1,"a":2}`, 400, gateway.InvalidPayload, ""},
+		{"POST", gateway.PathJobs, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, 413, gateway.PayloadTooLarge, ""},
+		{"POST", gateway.PathJobs, `{}`, 500, gateway.Internal, ""},
+	} {
+		a := r.do(tt.method, tt.path, tt.body)
+		m := refused(t, a, tt.status, tt.code)
+		if name, value, _ := strings.Cut(tt.header, ": "); a.header.Get(name) != value {
+			t.Errorf("%s %s: %s is %q, want %q", tt.method, tt.path, name, a.header.Get(name), value)
+		}
+		if strings.Contains(m, "secret") {
+			t.Errorf("says %q", m)
+		}
+		if t.Failed() {
+			t.Fatalf("at %s %.100s", tt.method, tt.path)
+		}
+	}
+	for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "application/jsonx"} {
+		refused(t, r.do("POST", gateway.PathJobs, `{}`, "Content-Type", media), 415, gateway.UnsupportedMedia)
+	}
+	refused(t, r.do("POST", gateway.PathJobs, `{}`, "Content-Encoding", "gzip"), 415, gateway.UnsupportedMedia)
+	if !strings.Contains(r.log.String(), "secret inside") {
+		t.Error("the log does not say why it panicked")
+	}
+	if a := r.do("HEAD", "/calc/zpe/jobs/x", nil); a.status != 404 || a.body != "" {
+		t.Errorf("HEAD answered %d %q", a.status, a.body)
+	}
+}
+
+func TestZ04PayloadThatIsNoGoodIsRefusedInItsCheckersWords(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.plane.CheckPayload = func(b []byte) error {
+			if strings.Contains(string(b), "bad") {
+				return errors.New("structure.atoms[3].element: no such element: Xx")
+			}
+			return nil
+		}
+	})
+	if m := refused(t, r.do("POST", gateway.PathJobs, `{"bad":1}`), 400, gateway.InvalidPayload); m != "Structure.atoms[3].element: no such element: Xx" && m != "structure.atoms[3].element: no such element: Xx" {
+		t.Error(m)
+	}
+	if n := r.keys(); n != 0 {
+		t.Errorf("%d keys were written", n)
+	}
+	r.submit()
+}
+
+func TestZ28SubmissionWithAKeyHappensOnce(t *testing.T) {
+	r := newRig(t, nil)
+	submit := func(body string, keys ...string) answer {
+		var headers []string
+		for _, k := range keys {
+			headers = append(headers, "Idempotency-Key", k)
+		}
+		return r.do("POST", gateway.PathJobs, body, headers...)
+	}
+	first := decode[gateway.SubmitAnswer](t, submit(`{"a":1}`, "k-1"))
+	if again := decode[gateway.SubmitAnswer](t, submit(`{"a":1}`, "k-1")); again != first {
+		t.Errorf("submitted %v, and again %v", first, again)
+	}
+	if other := decode[gateway.SubmitAnswer](t, submit(`{"a":1}`, "k-2")); other == first {
+		t.Error("another key got the same job")
+	}
+	refused(t, submit(`{"a":2}`, "k-1"), 422, gateway.IdempotencyReused)
+	for _, bad := range [][]string{{""}, {"a b"}, {strings.Repeat("x", 256)}, {"é"}, {"a", "a"}, {"a", "b"}} {
+		refused(t, submit(`{"a":1}`, bad...), 400, gateway.InvalidPayload)
+	}
+	if n := r.metric("batchfleet_gateway_queue_depth"); n != 2 {
+		t.Errorf("%v jobs are queued, want 2", n)
+	}
+}
+
+func TestStrangersAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	head := func(token, length string) string {
+		return "POST /calc/zpe/compute/jobs/x/result HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + token + "\r\n" + length + "\r\n\r\n"
+	}
+	chunk := fmt.Sprintf("%x\r\n%s\r\n", 33<<10, strings.Repeat(" ", 33<<10))
+	for name, text := range map[string]string{
+		"announced, nothing sent": head("stranger", "Content-Length: 1000000"),
+		"announced as too large":  head("stranger", "Content-Length: 99999999"),
+		"chunked without an end":  head("stranger", "Transfer-Encoding: chunked") + chunk + chunk,
+		"malformed token":         head("a b", "Content-Length: 1000000"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp, body := r.raw(text)
+			refused(t, answer{resp.StatusCode, resp.Header, body}, 401, gateway.Unauthorized)
+		})
+	}
+	for name, text := range map[string]string{
+		"announced": head(w.token, "Content-Length: 99999999"),
+		"chunked":   head(w.token, "Transfer-Encoding: chunked") + strings.Repeat(chunk, 1000),
+	} {
+		t.Run("a worker's too large body, "+name, func(t *testing.T) {
+			resp, body, err := r.tryRaw(strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused(t, answer{resp.StatusCode, resp.Header, body}, 413, gateway.PayloadTooLarge)
+		})
+	}
+}
+
+func TestLargeResultsAreTaken(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	g := w.lease()
+	body := done(g.LeaseID)
+	body["freqs_csv"] = strings.Repeat("1,4296.01\n", 400_000) // 4 MB
+	if a := decode[gateway.ReportAnswer](t, w.report("result", id, body)); !a.OK {
+		t.Error(a)
+	}
+	if a := r.do("GET", "/calc/zpe/jobs/"+id+"/files?kind=freqs", nil); a.body != body["freqs_csv"] {
+		t.Errorf("%d bytes came back", len(a.body))
+	}
+	for range 20 { // more than may be in hand at once: each gave its place back
+		refused(t, w.report("result", id, done("x"+strings.Repeat("y", 100<<10))), 400, gateway.InvalidPayload)
+	}
+	decode[gateway.ReportAnswer](t, w.report("result", id, body))
+}
+
+func TestFieldsThatAlmostMatchDoNotCount(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	g := w.lease()
+	for _, body := range []string{
+		`{"LEASE_ID":"` + g.LeaseID + `","result":{},"summary_text":"","freqs_csv":""}`,
+		`{"lease_id":"` + g.LeaseID + `","Result":{},"summary_text":"","freqs_csv":""}`,
+		`{"lease_id":"` + g.LeaseID + `","lease_id":"x","result":{},"summary_text":"","freqs_csv":""}`,
+		`{"lease_id":"` + g.LeaseID + `","result":{},"result":{},"summary_text":"","freqs_csv":""}`,
+		`{"lease_id":["` + g.LeaseID + `"],"result":{},"summary_text":"","freqs_csv":""}`,
+		`{"lease_id":"` + g.LeaseID + `","result":{},"summary_text":5,"freqs_csv":""}`,
+		`{"lease_id":"` + g.LeaseID + `","result":{},"summary_text":"","freqs_csv":"","worker_id":{}}`,
+	} {
+		refused(t, w.report("result", id, body), 400, gateway.InvalidPayload)
+	}
+	if j := r.job(id); j.Status != "started" {
+		t.Errorf("job: %+v", j)
+	}
+}
