@@ -2,7 +2,10 @@ package control
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -95,15 +98,52 @@ func resultOf(a *gateway.ResultAsk) (queue.Result, error) {
 	case a.FreqsCSV == nil:
 		return queue.Result{}, missing("freqs_csv")
 	}
-	canonical, err := httpd.CanonicalJSON(object)
-	if err != nil {
-		return queue.Result{}, invalid("result", "%v", err)
-	}
 	meta, err := metaOf(a.Meta)
 	if err != nil {
 		return queue.Result{}, err
 	}
-	return queue.Result{JSON: string(object), Canonical: string(canonical), Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}, nil
+	text := string(object)
+	return queue.Result{JSON: text, Canonical: text, Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}, nil
+}
+
+// finish records a result. Nearly all results come once, so only one that seems
+// to differ from what is on record is compared by its value: its worker may have
+// written it anew. The record of a finished job does not change meanwhile.
+func finish(ctx context.Context, q *queue.Queue, caller queue.Caller, id jobs.ID, lease string, r queue.Result) (queue.Recorded, bool, error) {
+	rec, late, err := q.Finish(ctx, caller, id, lease, r)
+	if !errors.Is(err, queue.ErrFinished) {
+		return rec, late, err
+	}
+	same, err2 := sameContent(ctx, q, id, r)
+	switch {
+	case err2 != nil:
+		return rec, false, err2
+	case same:
+		return queue.Recorded{Again: true}, false, nil
+	}
+	return rec, false, err
+}
+
+// sameContent reports whether r says the same as what is on record.
+func sameContent(ctx context.Context, q *queue.Queue, id jobs.ID, r queue.Result) (bool, error) {
+	for _, text := range []struct {
+		read func(context.Context, jobs.ID) (string, error)
+		want string
+	}{{q.Summary, r.Summary}, {q.Freqs, r.Freqs}} {
+		if got, err := text.read(ctx, id); err != nil || got != text.want {
+			return false, err
+		}
+	}
+	stored, err := q.Result(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	a, err := httpd.CanonicalJSON([]byte(stored))
+	if err != nil {
+		return false, fmt.Errorf("read result of job %s: %w", id, err)
+	}
+	b, err := httpd.CanonicalJSON([]byte(r.JSON))
+	return bytes.Equal(a, b), err
 }
 
 // metaOf returns what a worker says of its run, reduced to what a

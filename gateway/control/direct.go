@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -97,7 +98,10 @@ func (d *Direct) Result(ctx context.Context, job string, ask gateway.ResultAsk) 
 	if err != nil {
 		return gateway.ReportAnswer{}, err
 	}
-	rec, _, err := d.Queue.Finish(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, r)
+	if _, err := httpd.CanonicalJSON(ask.Result); err != nil { // of a request ReadJSON has seen to it
+		return gateway.ReportAnswer{}, invalid("result", "%v", err)
+	}
+	rec, _, err := finish(ctx, d.Queue, d.caller(ask.WorkerID), id, ask.LeaseID, r)
 	if err != nil {
 		return gateway.ReportAnswer{}, outward(err)
 	}

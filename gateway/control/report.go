@@ -38,7 +38,7 @@ func (c *Control) result(w http.ResponseWriter, r *http.Request) error {
 	// answer.
 	ctx, cancel := c.deadline(context.WithoutCancel(r.Context()))
 	defer cancel()
-	rec, late, err := c.Queue.Finish(ctx, a.Caller, id, lease, result)
+	rec, late, err := finish(ctx, c.Queue, a.Caller, id, lease, result)
 	switch {
 	case late:
 		c.Metrics.late.Inc()
