@@ -58,8 +58,9 @@ func Bearer(r *http.Request) (string, error) {
 // asks, and a regexp takes microseconds.
 func isToken(s string) bool {
 	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') && strings.IndexByte("._~+/=-", c) < 0 {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("._~+/=-", c) >= 0:
+		default:
 			return false
 		}
 	}

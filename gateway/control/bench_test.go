@@ -23,6 +23,7 @@ func benchResult(lease string) string {
 
 // leaseAndReport takes n jobs by HTTP and reports their results.
 func leaseAndReport(b *testing.B, client *http.Client, url, token string, n int) {
+	b.Helper()
 	post := func(path, body string) []byte {
 		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url+path, strings.NewReader(body))
 		if err != nil {
@@ -51,6 +52,7 @@ func leaseAndReport(b *testing.B, client *http.Client, url, token string, n int)
 }
 
 func submitAll(b *testing.B, q *queue.Queue) {
+	b.Helper()
 	for i := range b.N {
 		if _, err := q.Submit(b.Context(), jobs.ID(fmt.Sprintf("%s-%d-%d", "b", b.N, i)), []byte(`{"x":1}`), ""); err != nil {
 			b.Fatal(err)

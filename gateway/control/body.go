@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -55,7 +54,7 @@ type ask struct {
 // look at it. A request that is not in order is refused only after its token
 // was found good, so that strangers learn nothing from what is said of it; one
 // that is costs no call of Redis here.
-func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst any, worker *string, check func() error) (ask, error) {
+func (c *Control) read(ctx context.Context, w http.ResponseWriter, r *http.Request, limit int64, dst any, worker *string, check func() error) (ask, error) {
 	a := ask{release: func() {}}
 	token, err := httpd.Bearer(r)
 	if err != nil {
@@ -67,7 +66,7 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 		if proven {
 			return nil
 		}
-		if err := c.authorize(r.Context(), a.Caller); err != nil {
+		if err := c.authorize(ctx, a.Caller); err != nil {
 			return err
 		}
 		proven = true
@@ -79,7 +78,7 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 			if err := prove(); err != nil {
 				return err
 			}
-			a.release, err = c.takeLarge(r.Context())
+			a.release, err = c.takeLarge(ctx)
 			return err
 		}}
 		if r.ContentLength > unproven {
@@ -152,8 +151,9 @@ func isWord(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') && strings.IndexByte("._-", c) < 0 {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
 			return false
 		}
 	}

@@ -24,6 +24,8 @@ import (
 // final are the codes of failures that would come again.
 var final = []string{gateway.FailResultTooLarge, gateway.FailInvalidInput, gateway.FailQEInput, gateway.FailQENotConverged}
 
+const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
 // maxSteps bounds the steps of a progress: integers up to here are exact in any
 // language's numbers.
 const maxSteps = 1 << 53
@@ -181,10 +183,8 @@ func failureOf(a *gateway.FailedAsk) (queue.Failure, error) {
 		Code: clip(a.ErrorCode, gateway.MaxErrorCode), Message: clip(a.ErrorMessage, gateway.MaxErrorMessage),
 		Traceback: clip(a.Traceback, gateway.MaxTraceback), Rerun: queue.Retry,
 	}
-	for _, c := range f.Code {
-		if !('A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_') {
-			return queue.Failure{}, invalid("error_code", "want a word of A-Z, 0-9 and _, such as QE_RUNTIME_ERROR")
-		}
+	if strings.Trim(f.Code, codeLetters) != "" {
+		return queue.Failure{}, invalid("error_code", "want a word of A-Z, 0-9 and _, such as QE_RUNTIME_ERROR")
 	}
 	switch {
 	case slices.Contains(final, f.Code):

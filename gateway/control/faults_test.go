@@ -72,7 +72,7 @@ func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Patience = 20*time.Millisecond, 300*time.Millisecond })
 	w := r.worker()
-	waits := w.waits(t.Context(), 30)
+	waits := w.waits(t.Context())
 	r.redis.Freeze()
 	began := time.Now()
 	refused(t, w.post(gateway.PathLease, nil), 503, gateway.Unavailable)
@@ -151,7 +151,7 @@ func TestZ41OneRoundTripForALeaseAndOneForAResult(t *testing.T) {
 
 // evals returns how often a script was called, by INFO commandstats.
 func evals(info string) (n int64) {
-	for _, line := range strings.Split(info, "\r\n") {
+	for line := range strings.SplitSeq(info, "\r\n") {
 		if rest, ok := strings.CutPrefix(line, "cmdstat_eval"); ok {
 			_, v, _ := strings.Cut(rest, ":calls=")
 			v, _, _ = strings.Cut(v, ",")

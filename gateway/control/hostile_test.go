@@ -16,30 +16,25 @@ import (
 
 // raw sends bytes on a connection of its own and reads one answer; nothing more
 // is sent, but the connection stays open until the answer is there.
-func (r *rig) raw(text string) (*http.Response, string) {
+func (r *rig) raw(text string) answer {
 	r.t.Helper()
-	resp, body, err := r.tryRaw(strings.NewReader(text))
+	c, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return resp, body
-}
-
-func (r *rig) tryRaw(text io.Reader) (*http.Response, string, error) {
-	c, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
-	if err != nil {
-		return nil, "", err
-	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	go func() { _, _ = io.Copy(c, text) }() // the server may close before it has read all
+	go func() { _, _ = io.WriteString(c, text) }() // the server may close before it has read all
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
-		return nil, "", err
+		r.t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	return resp, string(body), err
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(body)}
 }
 
 func TestZ03EveryErrorHasTheOneForm(t *testing.T) {
@@ -155,8 +150,7 @@ func TestStrangersAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
 		"malformed token":         head("a b", "Content-Length: 1000000"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, body := r.raw(text)
-			refused(t, answer{resp.StatusCode, resp.Header, body}, 401, gateway.Unauthorized)
+			refused(t, r.raw(text), 401, gateway.Unauthorized)
 		})
 	}
 	for name, text := range map[string]string{
@@ -164,11 +158,7 @@ func TestStrangersAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
 		"chunked":   head(w.token, "Transfer-Encoding: chunked") + strings.Repeat(chunk, 1000),
 	} {
 		t.Run("a worker's too large body, "+name, func(t *testing.T) {
-			resp, body, err := r.tryRaw(strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			refused(t, answer{resp.StatusCode, resp.Header, body}, 413, gateway.PayloadTooLarge)
+			refused(t, r.raw(text), 413, gateway.PayloadTooLarge)
 		})
 	}
 }

@@ -18,7 +18,7 @@ func (c *Control) lease(w http.ResponseWriter, r *http.Request) error {
 		want queue.LeaseAsk
 		wait time.Duration
 	)
-	a, err := c.read(w, r, gateway.MaxSmallBody, &body, &body.WorkerID, func() (err error) {
+	a, err := c.read(r.Context(), w, r, gateway.MaxSmallBody, &body, &body.WorkerID, func() (err error) {
 		want, wait, err = leaseAsk(&body)
 		return err
 	})
@@ -122,7 +122,7 @@ func (c *Control) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		lease string
 	)
 	id, bad := parseID(r.PathValue("id"))
-	a, err := c.read(w, r, gateway.MaxSmallBody, &body, &body.WorkerID, func() (err error) {
+	a, err := c.read(r.Context(), w, r, gateway.MaxSmallBody, &body, &body.WorkerID, func() (err error) {
 		if bad != nil {
 			return bad
 		}

@@ -122,11 +122,11 @@ func TestZ47HeartbeatsAfterTheJobTimeoutAreRefused(t *testing.T) {
 }
 
 // waits starts a lease request that waits, and returns where its answer comes.
-func (w worker) waits(ctx context.Context, seconds int) <-chan answer {
+func (w worker) waits(ctx context.Context) <-chan answer {
 	c := make(chan answer, 1)
 	before := w.waiting()
 	go func() {
-		a, err := w.try(ctx, "POST", gateway.PathLease, map[string]any{"wait_seconds": seconds, "features": []string{"renew"}}, bearer(w.token)...)
+		a, err := w.try(ctx, "POST", gateway.PathLease, map[string]any{"wait_seconds": 30, "features": []string{"renew"}}, bearer(w.token)...)
 		if err != nil {
 			a.status = -1
 		}
@@ -143,7 +143,7 @@ func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
 	// Nothing but the submission itself can wake in this time.
 	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
 	w := r.worker()
-	first, second := w.waits(t.Context(), 30), w.waits(t.Context(), 30)
+	first, second := w.waits(t.Context()), w.waits(t.Context())
 	id := r.submit()
 	if g := decode[gateway.LeaseAnswer](t, <-first); g.JobID != id {
 		t.Errorf("the first got %+v", g)
@@ -167,14 +167,14 @@ func TestZ48SubmitByAnotherGatewayAndDelayedJobsWake(t *testing.T) {
 	r := newRig(t, quick)
 	other := newRigOn(t, r.redis, quick)
 	w := r.worker()
-	waits := w.waits(t.Context(), 30)
+	waits := w.waits(t.Context())
 	id := other.submit()
 	g := decode[gateway.LeaseAnswer](t, <-waits)
 	if g.JobID != id {
 		t.Errorf("got %+v", g)
 	}
 	decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
-	waits = w.waits(t.Context(), 30)
+	waits = w.waits(t.Context())
 	r.ahead.Store(int64(21 * time.Second))
 	if g := decode[gateway.LeaseAnswer](t, <-waits); g.JobID != id || g.RetryCount != 1 {
 		t.Errorf("got %+v", g)
@@ -187,7 +187,7 @@ func TestZ48WaitEndsWithItsTimeAndWithTheServer(t *testing.T) {
 	if a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 0.05}); a.status != 204 {
 		t.Errorf("after its time: %d %s", a.status, a.body)
 	}
-	waits := w.waits(t.Context(), 30)
+	waits := w.waits(t.Context())
 	began := time.Now()
 	r.stop()
 	if a := <-waits; a.status != 204 || time.Since(began) > 10*time.Second {
@@ -200,8 +200,8 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 	w := r.worker()
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := w.waits(ctx, 30)
-		stays := w.waits(t.Context(), 30)
+		gone := w.waits(ctx)
+		stays := w.waits(t.Context())
 		var both sync.WaitGroup
 		both.Go(cancel)
 		id := r.submit()
@@ -220,7 +220,7 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 			if a.status == 200 { // it was answered before it was called off
 				g := decode[gateway.LeaseAnswer](t, a)
 				w.report("result", id, done(g.LeaseID))
-				id = r.submit()
+				r.submit()
 			}
 			g := decode[gateway.LeaseAnswer](t, <-got)
 			w.report("result", g.JobID, done(g.LeaseID))
@@ -235,7 +235,7 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 func TestZ48TooManyWaitingAreAnsweredAtOnce(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.MaxWaiting = 2 })
 	w := r.worker()
-	first, second := w.waits(t.Context(), 30), w.waits(t.Context(), 30)
+	first, second := w.waits(t.Context()), w.waits(t.Context())
 	a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 30})
 	if a.status != 204 || a.header.Get("Retry-After") == "" {
 		t.Errorf("one too many: %d %v", a.status, a.header)
@@ -249,8 +249,8 @@ func TestZ48TooManyWaitingAreAnsweredAtOnce(t *testing.T) {
 func TestZ48RevokedWorkerThatWaitsDoesNotSwallowTheTurn(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
 	bad, good := r.worker(), r.worker()
-	first := bad.waits(t.Context(), 30)
-	second := good.waits(t.Context(), 30)
+	first := bad.waits(t.Context())
+	second := good.waits(t.Context())
 	r.do("DELETE", "/calc/zpe/compute/servers/"+bad.id, nil, bearer(adminToken)...)
 	id := r.submit()
 	refused(t, <-first, 403, gateway.TokenRevoked)
@@ -307,7 +307,7 @@ func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
 	}
 	decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
 	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID)))
-	waits := w.waits(t.Context(), 30)
+	waits := w.waits(t.Context())
 	ops(`{"dequeue_enabled":true,"submission_enabled":false}`)
 	decode[gateway.LeaseAnswer](t, <-waits)
 	refused(t, r.do("POST", gateway.PathJobs, `{}`), 503, gateway.SubmissionDisabled)

@@ -20,7 +20,7 @@ func (c *Control) result(w http.ResponseWriter, r *http.Request) error {
 		lease  string
 	)
 	id, bad := parseID(r.PathValue("id"))
-	a, err := c.read(w, r, gateway.MaxResultBody, &body, &body.WorkerID, func() (err error) {
+	a, err := c.read(r.Context(), w, r, gateway.MaxResultBody, &body, &body.WorkerID, func() (err error) {
 		if bad != nil {
 			return bad
 		}
@@ -62,7 +62,7 @@ func (c *Control) failed(w http.ResponseWriter, r *http.Request) error {
 		lease   string
 	)
 	id, bad := parseID(r.PathValue("id"))
-	a, err := c.read(w, r, gateway.MaxFailedBody, &body, &body.WorkerID, func() (err error) {
+	a, err := c.read(r.Context(), w, r, gateway.MaxFailedBody, &body, &body.WorkerID, func() (err error) {
 		if bad != nil {
 			return bad
 		}

@@ -361,7 +361,7 @@ func TestZ81WorkerThatStopsHandsTheJobBackUncounted(t *testing.T) {
 	w, other := r.worker(), r.worker()
 	id := r.submit()
 	g := w.lease()
-	waits := other.waits(t.Context(), 30)
+	waits := other.waits(t.Context())
 	if f := decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "WORKER_SHUTDOWN"))); !f.Requeued || f.RetryCount != 0 {
 		t.Errorf("handed back: %+v", f)
 	}

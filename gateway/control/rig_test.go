@@ -49,21 +49,21 @@ type rig struct {
 }
 
 // newRig starts a gateway; change adapts it before that.
-func newRig(t testing.TB, change func(*rig)) *rig {
-	t.Helper()
-	s := redistest.New(t)
-	return newRigOn(t, s, change)
+func newRig(tb testing.TB, change func(*rig)) *rig {
+	tb.Helper()
+	s := redistest.New(tb)
+	return newRigOn(tb, s, change)
 }
 
 // newRigOn starts one more gateway on a Redis.
-func newRigOn(t testing.TB, s *redistest.Server, change func(*rig)) *rig {
-	t.Helper()
+func newRigOn(tb testing.TB, s *redistest.Server, change func(*rig)) *rig {
+	tb.Helper()
 	rdb := redis.NewClient(&redis.Options{
 		Addr: s.Addr(), DisableIdentity: true, MaxRetries: 1, MinRetryBackoff: -1, DialerRetries: 1,
 		DialTimeout: time.Second, ReadTimeout: time.Second, ContextTimeoutEnabled: true, PoolSize: 100,
 	})
-	t.Cleanup(func() { _ = rdb.Close() })
-	r := &rig{t: t, redis: s, rdb: rdb, queue: queue.New(rdb, queue.DefaultRules), log: &safeBuffer{}}
+	tb.Cleanup(func() { _ = rdb.Close() })
+	r := &rig{t: tb, redis: s, rdb: rdb, queue: queue.New(rdb, queue.DefaultRules), log: &safeBuffer{}}
 	r.queue.Now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	r.plane = &control.Control{
 		Queue: r.queue, Log: slog.New(slog.NewJSONHandler(r.log, nil)), AdminToken: adminToken, Patience: 2 * time.Second,
@@ -74,16 +74,16 @@ func newRigOn(t testing.TB, s *redistest.Server, change func(*rig)) *rig {
 	if r.plane.Metrics == nil {
 		r.plane.Metrics = control.NewMetrics("test", r.queue)
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	srv := &httpd.Server{Handler: r.plane.Handler(), Log: r.plane.Log}
 	serving.Go(func() {
 		if err := srv.Serve(ctx, l); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	serving.Go(func() { _ = r.plane.Run(ctx) })
@@ -94,7 +94,7 @@ func newRigOn(t testing.TB, s *redistest.Server, change func(*rig)) *rig {
 		cancel()
 		serving.Wait()
 	}
-	t.Cleanup(r.stop)
+	tb.Cleanup(r.stop)
 	return r
 }
 
@@ -157,36 +157,36 @@ func (r *rig) try(ctx context.Context, method, path string, body any, headers ..
 }
 
 // decode returns the answer's body as a T; the answer must be a 200.
-func decode[T any](t testing.TB, a answer) T {
-	t.Helper()
+func decode[T any](tb testing.TB, a answer) T {
+	tb.Helper()
 	var v T
 	if a.status != http.StatusOK {
-		t.Fatalf("answered %d %s, want 200", a.status, a.body)
+		tb.Fatalf("answered %d %s, want 200", a.status, a.body)
 	}
 	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
-		t.Fatalf("answer %s: %v", a.body, err)
+		tb.Fatalf("answer %s: %v", a.body, err)
 	}
 	return v
 }
 
 // refused checks that an answer is an error body of this status and code, to
 // the letter of its form, and returns its message.
-func refused(t testing.TB, a answer, status int, code gateway.Code) string {
-	t.Helper()
+func refused(tb testing.TB, a answer, status int, code gateway.Code) string {
+	tb.Helper()
 	var body gateway.ErrorBody
 	dec := json.NewDecoder(strings.NewReader(a.body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&body); err != nil || body.Error.Details == nil || body.Error.Message == "" {
-		t.Errorf("answered %d with body %q, which is no error body (%v)", a.status, a.body, err)
+		tb.Errorf("answered %d with body %q, which is no error body (%v)", a.status, a.body, err)
 	}
 	if a.status != status || body.Error.Code != code {
-		t.Errorf("answered %d %s, want %d %s", a.status, a.body, status, code)
+		tb.Errorf("answered %d %s, want %d %s", a.status, a.body, status, code)
 	}
 	if got := a.header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("error body has Content-Type %q", got)
+		tb.Errorf("error body has Content-Type %q", got)
 	}
 	if status == 401 && a.header.Get("WWW-Authenticate") != "Bearer" {
-		t.Errorf("401 has WWW-Authenticate %q, want Bearer", a.header.Get("WWW-Authenticate"))
+		tb.Errorf("401 has WWW-Authenticate %q, want Bearer", a.header.Get("WWW-Authenticate"))
 	}
 	return body.Error.Message
 }
@@ -288,11 +288,11 @@ func (r *rig) dump() string {
 
 // until waits for another process or goroutine, for which there is no other
 // clock.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
+func until(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 20 s in vain until %s", what)
+			tb.Fatalf("waited 20 s in vain until %s", what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}
