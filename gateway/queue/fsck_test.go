@@ -42,10 +42,18 @@ func TestZ72FsckFindsAndRepairsEveryDamage(t *testing.T) {
 		job    jobs.ID
 		then   string // the job's status after the repair
 	}{
-		{"a lease is gone", []command{{"DEL", "zpe:lease:leased"}, {"ZREM", "zpe:lease:index", "leased"}},
-			[]string{"started without lease"}, "leased", "queued"},
-		{"a lease hash is gone", []command{{"DEL", "zpe:lease:leased"}},
-			[]string{"index without lease", "started without lease"}, "leased", "queued"},
+		{
+			"a lease is gone",
+			[]command{{"DEL", "zpe:lease:leased"}, {"ZREM", "zpe:lease:index", "leased"}},
+			[]string{"started without lease"},
+			"leased", "queued",
+		},
+		{
+			"a lease hash is gone",
+			[]command{{"DEL", "zpe:lease:leased"}},
+			[]string{"index without lease", "started without lease"},
+			"leased", "queued",
+		},
 		{"a lease is gone, after the last run", []command{
 			{"DEL", "zpe:lease:leased"}, {"ZREM", "zpe:lease:index", "leased"}, {"SET", "zpe:retry_count:leased", "3"},
 		}, []string{"started without lease"}, "leased", "failed"},
@@ -55,8 +63,12 @@ func TestZ72FsckFindsAndRepairsEveryDamage(t *testing.T) {
 		{"the index knows nobody's job", []command{{"ZADD", "zpe:lease:index", "1", "ghost"}}, []string{"index without lease"}, "ghost", ""},
 		{"a lease has no end", []command{{"HDEL", "zpe:lease:leased", "expires_at"}}, []string{"lease without holder or end"}, "leased", "started"},
 		{"a lease has no holder", []command{{"HDEL", "zpe:lease:leased", "worker_id", "lease_id"}}, []string{"lease without holder or end"}, "leased", "started"},
-		{"the status of a leased job says queued", []command{{"HSET", "zpe:status:leased", "status", "queued"}},
-			[]string{"lease of a job that is not started"}, "leased", "started"},
+		{
+			"the status of a leased job says queued",
+			[]command{{"HSET", "zpe:status:leased", "status", "queued"}},
+			[]string{"lease of a job that is not started"},
+			"leased", "started",
+		},
 		{"the status of a leased job is gone", []command{{"DEL", "zpe:status:leased"}}, []string{"status missing"}, "leased", "started"},
 		{"a finished job is leased", []command{
 			{"HSET", "zpe:lease:finished", "worker_id", "w", "lease_id", "l", "expires_at", "9e9"}, {"ZADD", "zpe:lease:index", "9e9", "finished"},

@@ -41,17 +41,17 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func newRig(t testing.TB) *rig {
-	t.Helper()
-	srv := redistest.New(t)
-	r := rigOn(t, srv.Client())
+func newRig(tb testing.TB) *rig {
+	tb.Helper()
+	srv := redistest.New(tb)
+	r := rigOn(tb, srv.Client())
 	r.srv = srv
 	return r
 }
 
-func rigOn(t testing.TB, rdb *redis.Client) *rig {
-	t.Helper()
-	r := &rig{TB: t, Queue: queue.New(rdb, queue.DefaultRules), rdb: rdb, clock: &clock{now: time.UnixMilli(1_795_300_000_123)}}
+func rigOn(tb testing.TB, rdb *redis.Client) *rig {
+	tb.Helper()
+	r := &rig{TB: tb, Queue: queue.New(rdb, queue.DefaultRules), rdb: rdb, clock: &clock{now: time.UnixMilli(1_795_300_000_123)}}
 	r.Now = r.clock.Now
 	return r
 }

@@ -284,7 +284,7 @@ func TestZ60Z61FailuresRunAgainThreeTimesThenDie(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			onBoth(t, func(r *rig) {
 				r.submit("a")
-				for n, delay := range []time.Duration{20, 40, 80} {
+				for n, delay := range []time.Duration{20 * time.Second, 40 * time.Second, 80 * time.Second} {
 					g := r.lease(w1, "a")
 					if g.Retries != n {
 						r.Errorf("run %d: %d retries", n, g.Retries)
@@ -305,7 +305,7 @@ func TestZ60Z61FailuresRunAgainThreeTimesThenDie(t *testing.T) {
 						r.Error("no detail")
 					}
 					r.sound()
-					r.clock.pass(delay*time.Second - time.Millisecond)
+					r.clock.pass(delay - time.Millisecond)
 					g, due, err := r.Lease(r.ctx(), w1, queue.LeaseAsk{})
 					if err != nil || g.Job != "" || !due.Equal(r.clock.Now().Add(time.Millisecond)) {
 						r.Fatalf("1 ms early: %+v, due %v, %v", g, due, err)
@@ -330,8 +330,8 @@ func TestZ60Z61FailuresRunAgainThreeTimesThenDie(t *testing.T) {
 }
 
 func TestZ61RetryDelay(t *testing.T) {
-	for n, want := range map[int]time.Duration{-1: 10, 0: 10, 1: 20, 2: 40, 3: 80, 4: 160, 5: 300, 6: 300, 60: 300, 1 << 40: 300} {
-		if got := queue.RetryDelay(n); got != want*time.Second {
+	for n, want := range map[int]int{-1: 10, 0: 10, 1: 20, 2: 40, 3: 80, 4: 160, 5: 300, 6: 300, 60: 300, 1 << 40: 300} {
+		if got := queue.RetryDelay(n); got != time.Duration(want)*time.Second {
 			t.Errorf("after failure %d: %v, want %d s", n, got, want)
 		}
 	}

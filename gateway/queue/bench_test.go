@@ -1,0 +1,56 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway/queue"
+)
+
+// BenchmarkLeaseFinish shows whether the length of the queue matters.
+func BenchmarkLeaseFinish(b *testing.B) {
+	r := newRig(b)
+	r.is("OK", "CONFIG", "SET", "appendonly", "no") // its file is rewritten now and then, which is not what is measured
+	total := 0
+	fill := func(b *testing.B, n int) {
+		b.Helper()
+		for total < n {
+			pipe := r.rdb.Pipeline()
+			for range 5000 {
+				id := fmt.Sprintf("01KAJ0000000%014d", total)
+				pipe.Set(r.ctx(), "zpe:payload:"+id, "{}", time.Hour)
+				pipe.HSet(r.ctx(), "zpe:status:"+id, "status", "queued", "detail", "", "created_at", "2026-11-21T00:00:00.123456789Z")
+				pipe.PExpire(r.ctx(), "zpe:status:"+id, time.Hour)
+				pipe.LPush(r.ctx(), "zpe:queue", id)
+				total++
+			}
+			if _, err := pipe.Exec(r.ctx()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for _, n := range []int{10_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprintf("queued=%d", n), func(b *testing.B) {
+			fill(b, n)
+			for b.Loop() {
+				g, _, err := r.Lease(r.ctx(), w1, queue.LeaseAsk{Renews: true})
+				if err != nil || g.Job == "" {
+					b.Fatal(g, err)
+				}
+				if _, err := r.finish(w1, g, `{}`); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+			if n < 1_000_000 {
+				return
+			}
+			began := time.Now()
+			if rep, err := r.Fsck(r.ctx(), false); err != nil || !rep.Clean() {
+				b.Fatal(rep.Counts, err)
+			}
+			b.ReportMetric(time.Since(began).Seconds(), "s/fsck")
+		})
+	}
+}
