@@ -284,31 +284,45 @@ func (f *fsck) statuses(ctx context.Context) error {
 	}
 }
 
+// look looks at a page of statuses and leases: at the status first, and then at
+// what must go with it.
 func (f *fsck) look(ctx context.Context, keys []string) error {
 	type seen struct {
 		id              string
 		isLease         bool
 		state           *redis.StringCmd
 		lease           *redis.SliceCmd
-		payload, result *redis.IntCmd
 		score           *redis.FloatCmd
+		payload, result *redis.IntCmd
 	}
-	var page []seen
+	page := make([]seen, 0, len(keys))
+	for _, k := range keys {
+		if id, ok := strings.CutPrefix(k, "zpe:status:"); ok {
+			page = append(page, seen{id: id})
+		} else if id, ok := strings.CutPrefix(k, "zpe:lease:"); ok && k != indexKey {
+			page = append(page, seen{id: id, isLease: true})
+		}
+	}
 	err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
-		for _, k := range keys {
-			name, isStatus := strings.CutPrefix(k, "zpe:status:")
-			leased, isLease := strings.CutPrefix(k, "zpe:lease:")
-			if isLease {
-				name = leased
+		for i, s := range page {
+			page[i].state = p.HGet(ctx, statusKey(jobs.ID(s.id)), "status")
+		}
+	})
+	if err != nil {
+		return err
+	}
+	err = f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
+		for i, s := range page {
+			id, state := jobs.ID(s.id), s.state.Val()
+			switch {
+			case s.isLease || state == "started":
+				page[i].lease = p.HMGet(ctx, leaseKey(id), "expires_at", "worker_id", "lease_id")
+				page[i].score = p.ZScore(ctx, indexKey, s.id)
+			case state == "queued":
+				page[i].payload = p.Exists(ctx, payloadKey(id))
+			case state == "finished":
+				page[i].result = p.Exists(ctx, resultKey(id))
 			}
-			if !isStatus && !isLease || k == indexKey {
-				continue
-			}
-			id := jobs.ID(name)
-			page = append(page, seen{
-				id: name, isLease: isLease, state: p.HGet(ctx, statusKey(id), "status"), lease: p.HMGet(ctx, leaseKey(id), "expires_at", "worker_id", "lease_id"),
-				payload: p.Exists(ctx, payloadKey(id)), result: p.Exists(ctx, resultKey(id)), score: p.ZScore(ctx, indexKey, name),
-			})
 		}
 	})
 	if err != nil {
@@ -316,51 +330,56 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 	}
 	for _, s := range page {
 		state := s.state.Val()
-		leased := s.score.Err() == nil && endsAt(s.lease.Val(), s.score.Val())
-		var wrong bool
-		if s.isLease {
-			wrong = state != "started" || !leased
-		} else {
+		if !s.isLease {
 			f.report.Jobs[state]++
-			switch state {
-			case "queued":
-				wrong = s.payload.Val() == 0
-				if !wrong && !f.waits(s.id) {
-					if len(f.lost) < maxLost {
-						f.lost[jobs.ID(s.id)] = struct{}{}
-					} else {
-						f.report.Unchecked++
-					}
-				}
-			case "started":
-				wrong = !leased
-			case "finished":
-				wrong = s.result.Val() == 0
-			case "failed":
-			default:
-				wrong = true
-			}
 		}
-		if wrong {
-			if state == "queued" && f.waits(s.id) {
-				f.later(s.id, look{queue: "all"}, "") // its entry must go with it
-			} else if err := f.suspect(ctx, s.id, look{}); err != nil {
-				return err
+		var wrong bool
+		switch {
+		case s.isLease:
+			wrong = state != "started" || !indexed(s.lease, s.score)
+		case state == "started":
+			wrong = !indexed(s.lease, s.score)
+		case state == "queued":
+			wrong = s.payload.Val() == 0
+			if !wrong && !f.waits(s.id) {
+				f.misses(s.id)
 			}
+		case state == "finished":
+			wrong = s.result.Val() == 0
+		default:
+			wrong = state != "failed"
+		}
+		if !wrong {
+			continue
+		}
+		if state == "queued" && f.waits(s.id) {
+			f.later(s.id, look{queue: "all"}, "") // its entry must go with it
+		} else if err := f.suspect(ctx, s.id, look{}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// endsAt reports whether a lease, as its hash has it, has a holder and an id and
-// ends at score.
-func endsAt(lease []any, score float64) bool {
-	if len(lease) != 3 || lease[1] == nil || lease[2] == nil {
+// misses notes that a queued job was in no place.
+func (f *fsck) misses(id string) {
+	if len(f.lost) < maxLost {
+		f.lost[jobs.ID(id)] = struct{}{}
+	} else {
+		f.report.Unchecked++
+	}
+}
+
+// indexed reports whether a lease has a holder and an id and ends when the index
+// says.
+func indexed(hash *redis.SliceCmd, index *redis.FloatCmd) bool {
+	lease := hash.Val()
+	if index.Err() != nil || len(lease) != 3 || lease[1] == nil || lease[2] == nil {
 		return false
 	}
 	text, _ := lease[0].(string)
 	ends, err := strconv.ParseFloat(text, 64)
-	return err == nil && ends == score
+	return err == nil && ends == index.Val()
 }
 
 // findLost looks for the jobs that had no place when their status was read. Most
