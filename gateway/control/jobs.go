@@ -150,8 +150,12 @@ func (c *Control) cancel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if ended != "" {
+	j, err := c.Queue.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	if ended != "" && j.Detail != "canceled" {
 		return &gateway.Error{Status: 409, Code: gateway.AlreadyEnded, Message: "The job has ended already: it is " + ended}
 	}
-	return c.writeJob(w, r, id)
+	return write(w, jobAnswer(j))
 }

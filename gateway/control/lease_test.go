@@ -97,11 +97,23 @@ func TestZ45HeartbeatExtendsTellsAndHearsOfCancel(t *testing.T) {
 	if j := r.job(id); j.Status != "failed" || j.Detail != "canceled" {
 		t.Errorf("canceled job: %+v", j)
 	}
-	refused(t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil), 409, gateway.AlreadyEnded)
+	if j := decode[gateway.JobAnswer](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Detail != "canceled" {
+		t.Errorf("canceled again: %+v", j)
+	}
 	if a := decode[gateway.DLQAnswer](t, r.do("GET", gateway.PathDLQ, nil, bearer(adminToken)...)); a.Total != 0 {
 		t.Errorf("a canceled job is a dead letter: %+v", a)
 	}
 	refused(t, r.do("POST", "/calc/zpe/jobs/nosuch/cancel", nil), 404, gateway.JobNotFound)
+	id = r.submit()
+	if j := decode[gateway.JobAnswer](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Status != "failed" || j.Detail != "canceled" {
+		t.Errorf("a queued job that is canceled: %+v", j)
+	}
+	id = r.submit()
+	if g = w.lease(); g.JobID != id {
+		t.Errorf("a canceled job was handed out: %+v", g)
+	}
+	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID)))
+	refused(t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil), 409, gateway.AlreadyEnded)
 }
 
 func TestZ47HeartbeatsAfterTheJobTimeoutAreRefused(t *testing.T) {

@@ -54,7 +54,7 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	err = httpd.ReadJSON(w, r, gateway.MaxSmallBody, &ask, httpd.BodyOptions{AllowEmpty: true, IgnoreUnknown: true})
+	err = httpd.ReadJSON(w, r, gateway.MaxRegisterBody, &ask, httpd.BodyOptions{AllowEmpty: true, IgnoreUnknown: true})
 	if err == nil {
 		err = checkRegister(&ask, owner)
 	}
