@@ -99,7 +99,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	}
 	fmt.Fprintf(out, "gateway listens on %s://%s\n", scheme, l.Addr())
 	log.InfoContext(ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "", "tls", f.certFile != "")
-	server := &httpd.Server{Handler: withHealth(c), Log: log, CertFile: f.certFile, KeyFile: f.keyFile}
+	server := &httpd.Server{Handler: withHealth(ctx, c), Log: log, CertFile: f.certFile, KeyFile: f.keyFile}
 	err = server.Serve(ctx, l)
 	log.InfoContext(context.WithoutCancel(ctx), "gateway stopped", "err", err)
 	return err
@@ -178,8 +178,8 @@ func readSecret(file string) (string, error) {
 }
 
 // withHealth answers /healthz and /readyz beside the gateway's own routes.
-func withHealth(c *control.Control) http.Handler {
-	api, health := c.Handler(), httpd.Health(func() error { return c.Ready(context.Background()) })
+func withHealth(ctx context.Context, c *control.Control) http.Handler {
+	api, health := c.Handler(), httpd.Health(func() error { return c.Ready(context.WithoutCancel(ctx)) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
 			health.ServeHTTP(w, r)
