@@ -32,7 +32,12 @@ func fakeStretch() float64 {
 func TestZ77FakeH2(t *testing.T) {
 	h := fakeHandler(t, orders{})
 	var seen []jobs.Progress
-	result, err := h.Run(t.Context(), jobs.Job{ID: "job", Payload: h2}, func(p jobs.Progress) { seen = append(seen, p) })
+	result, err := h.Run(t.Context(), jobs.Job{ID: "job", Payload: h2}, func(p jobs.Progress) {
+		seen = append(seen, p)
+		if dirs, _ := filepath.Glob(filepath.Join(h.WorkDir, "*", "run-*")); len(dirs) > 1 {
+			t.Errorf("earlier runs have left %v", dirs)
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

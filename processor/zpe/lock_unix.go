@@ -3,23 +3,14 @@
 package zpe
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
 
-// tryLock locks f until it is closed, also by the death of the process, and
-// reports false if another has it.
-func tryLock(f *os.File) (bool, error) {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return false, nil
-	}
-	return err == nil, err
+// hold locks f until it is closed, also by the death of the process.
+func hold(f *os.File) error {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// abandoned reports whether nobody has locked f, and locks it.
-func abandoned(f *os.File) bool {
-	free, err := tryLock(f)
-	return free && err == nil
-}
+// abandoned reports whether nobody holds f, and holds it.
+func abandoned(f *os.File) bool { return hold(f) == nil }

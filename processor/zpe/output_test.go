@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -59,6 +60,28 @@ func TestZ82RecordedFailuresAreNotComplete(t *testing.T) {
 		readOutput(t, name, o)
 		if o.missing() == nil {
 			t.Errorf("%s was taken for a success", name)
+		}
+	}
+}
+
+// What a cycle has yielded does not count for the next one.
+func TestZ82LaterCycleMustBeCompleteToo(t *testing.T) {
+	cycle := "iteration #  1     ecut=    40.00 Ry\n!    total energy              =      -2.3 Ry\nconvergence has been achieved in   7 iterations\n" +
+		"Forces acting on atoms\n     atom    1 type  1   force =     0.1  0.2  0.3\n"
+	end := "bfgs converged in   1 scf cycles\nBegin final coordinates\nATOMIC_POSITIONS (angstrom)\nH 1 2 3\nEnd final coordinates\nJOB DONE.\n"
+	read := func(text string) error {
+		o := &output{atoms: 1, relax: true}
+		for line := range strings.Lines(text) {
+			o.line([]byte(strings.TrimSuffix(line, "\n")))
+		}
+		return o.missing()
+	}
+	if err := read(cycle + cycle + end); err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(cycle[strings.Index(cycle, "!"):]) {
+		if read(cycle+strings.Replace(cycle, line, "", 1)+end) == nil {
+			t.Errorf("a second cycle without %q was taken for complete", line)
 		}
 	}
 }

@@ -226,9 +226,6 @@ func (a *attempt) one(ctx context.Context, s step) (checkpoint, error) {
 		input: s.input, relax: s.relax, atoms: len(a.System.Atoms), pseudos: a.found,
 		progress: func(o *output) { a.say(stepName, title+": "+o.progress()) },
 	})
-	if ctx.Err() != nil {
-		return checkpoint{}, context.Cause(ctx)
-	}
 	if err != nil {
 		return checkpoint{}, during(s.name, err)
 	}

@@ -2,71 +2,53 @@ package zpe
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
-// workPrefix begins the names of the directories that jobs run in.
-const workPrefix = "batchfleet-zpe-"
+// workPrefix begins the names of the directories that jobs run in, newPrefix
+// those of directories that are being made.
+const (
+	workPrefix = "batchfleet-zpe-"
+	newPrefix  = "batchfleet-new-zpe-"
+)
 
 // lockName is a file in each of them, locked for as long as the job runs: the
 // kernel unlocks it when a worker is killed, and whoever comes next deletes the
 // directory.
 const lockName = "lock"
 
-// workDir makes a directory for a job, which done deletes.
+// workDir makes a directory for a job, which done deletes. It gets the name by
+// which others know it when it is locked.
 func (h *Handler) workDir() (dir string, done func(), err error) {
 	base := h.WorkDir
 	if base == "" {
 		base = os.TempDir()
 	}
 	sweep(base)
-	for range 10 {
-		dir, err = os.MkdirTemp(base, workPrefix)
-		if err != nil {
-			return "", nil, workTrouble("make a work directory", err)
-		}
-		lock, ours, err := lockDir(dir)
-		if err != nil {
-			_ = os.RemoveAll(dir) // nothing more can be done
-			return "", nil, workTrouble("lock a work directory", err)
-		}
-		if ours {
-			return dir, func() {
-				_ = os.RemoveAll(dir) // what is left, a later job deletes
-				_ = lock.Close()
-			}, nil
-		}
-		_ = lock.Close() // another's sweep came between
+	made, err := os.MkdirTemp(base, newPrefix)
+	if err != nil {
+		return "", nil, workTrouble("make a work directory", err)
 	}
-	return "", nil, workTrouble("make a work directory", errors.New("others delete it"))
-}
-
-// lockDir locks a new directory. It reports false if a sweep has taken it for an
-// abandoned one in the moment before.
-func lockDir(dir string) (lock *os.File, ours bool, err error) {
-	lock, err = os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+	dir = filepath.Join(base, workPrefix+strings.TrimPrefix(filepath.Base(made), newPrefix))
+	lock, err := os.OpenFile(filepath.Join(made, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = errors.Join(hold(lock), os.Rename(made, dir))
 	}
 	if err != nil {
-		return nil, false, err
+		_ = lock.Close() // nothing more can be done
+		_ = os.RemoveAll(made)
+		return "", nil, workTrouble("lock a work directory", err)
 	}
-	ours, err = tryLock(lock)
-	if err != nil {
+	return dir, func() {
+		_ = os.RemoveAll(dir) // what is left, a later job deletes
 		_ = lock.Close()
-		return nil, false, err
-	}
-	if _, gone := os.Stat(lock.Name()); gone != nil {
-		ours = false
-	}
-	return lock, ours, nil
+	}, nil
 }
 
 // sweep deletes the directories of workers that were killed. A directory without
-// a lock file is one that is being made at this moment, or deleted.
+// a lock file is one that is being deleted.
 func sweep(base string) {
 	entries, err := os.ReadDir(base)
 	if err != nil {
