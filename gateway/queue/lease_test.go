@@ -409,3 +409,16 @@ func TestScriptsAreSentAgainToAServerThatForgotThem(t *testing.T) {
 		}
 	})
 }
+
+func TestZ43LeasedJobWithoutStatusIsNotRunTwice(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.submit("a")
+		g := r.lease(w1, "a")
+		r.do("DEL", "zpe:status:a")
+		r.do("LPUSH", "zpe:queue", "a")
+		r.lease(w2, "")
+		if _, err := r.finish(w1, g, `{}`); err != nil {
+			r.Error(err)
+		}
+	})
+}
