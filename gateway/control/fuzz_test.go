@@ -1,0 +1,84 @@
+package control
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// FuzzReports reads any text as each of the bodies that workers send. What is
+// taken must be within its limits and must be storable.
+func FuzzReports(f *testing.F) {
+	for _, s := range []string{
+		`{"lease_id":"a","result":{"x":1e-17},"summary_text":"s","freqs_csv":"f","meta":{"computation_time_seconds":1,"timestamp":"2026-02-18T09:30:00Z"}}`,
+		`{"lease_id":"a","error_code":"QE_RUNTIME_ERROR","error_message":"m","traceback":"t","retryable":false}`,
+		`{"features":["renew"],"wait_seconds":3e1,"request_id":"x.y"}`,
+		`{"lease_id":"a","progress":{"done":1,"total":2},"message":"é"}`,
+		`{"meta":{"worker_hostname":"` + strings.Repeat("é", 150) + `"},"result":{},"summary_text":"","freqs_csv":""}`,
+		`{"token":"zpe_x","name":"n","meta":{"a":[null]}}`, ``, `null`, `{"result":null}`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		read := func(v any) bool {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(text))
+			r.Header.Set("Content-Type", "application/json")
+			return httpd.ReadJSON(httptest.NewRecorder(), r, 1<<20, v, httpd.BodyOptions{AllowEmpty: true, IgnoreUnknown: true}) == nil
+		}
+		short := func(what, s string, limit int) {
+			if len(s) > limit || !utf8.ValidString(s) {
+				t.Errorf("%s is kept as %q", what, s)
+			}
+		}
+		var result gateway.ResultAsk
+		if read(&result) {
+			if r, err := resultOf(&result); err == nil {
+				var meta gateway.Meta
+				if _, err := httpd.CanonicalJSON([]byte(r.JSON)); err != nil || r.JSON[0] != '{' || json.Unmarshal([]byte(r.Meta), &meta) != nil {
+					t.Errorf("kept result %q with meta %q: %v", r.JSON, r.Meta, err)
+				}
+				short("host", meta.WorkerHostname, gateway.MaxName)
+				short("version", meta.QEVersion, gateway.MaxName)
+			}
+		}
+		var failed gateway.FailedAsk
+		if read(&failed) {
+			if f, err := failureOf(&failed); err == nil {
+				short("code", f.Code, gateway.MaxErrorCode)
+				short("message", f.Message, gateway.MaxErrorMessage)
+				short("traceback", f.Traceback, gateway.MaxTraceback)
+				if f.Code == "" || f.Rerun == "" {
+					t.Errorf("failure %+v", f)
+				}
+			}
+		}
+		var lease gateway.LeaseAsk
+		if read(&lease) {
+			if ask, wait, err := leaseAsk(&lease); err == nil && (wait < 0 || wait.Seconds() > gateway.MaxWait || strings.ContainsAny(ask.RequestID, ": \n")) {
+				t.Errorf("lease %+v waits %s", ask, wait)
+			}
+		}
+		var heartbeat gateway.HeartbeatAsk
+		if read(&heartbeat) {
+			if b, err := beat(&heartbeat); err == nil {
+				short("message", b.Message, gateway.MaxErrorMessage)
+				if b.Done < 0 || b.Total < 0 {
+					t.Errorf("beat %+v", b)
+				}
+			}
+		}
+		var register gateway.RegisterAsk
+		if read(&register) && checkRegister(&register, true) == nil {
+			short("name", register.Name, gateway.MaxName)
+			if !json.Valid(register.Meta) {
+				t.Errorf("meta %q", register.Meta)
+			}
+		}
+	})
+}
