@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -234,5 +235,53 @@ func TestZ19Z83NoTokenAndNoAddressLeaksAnywhere(t *testing.T) {
 	}
 	if !strings.Contains(redisText, queue.HashToken(w.token)) {
 		t.Error("the scan does not see what it should: the hash of the token is not in Redis")
+	}
+}
+
+// callOff sends a request while Redis is frozen and calls it off before it goes
+// on: the gateway's script runs when nobody waits for its answer any more.
+func (w worker) callOff(path string, body any) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	gone := make(chan struct{})
+	w.redis.Freeze()
+	go func() {
+		defer close(gone)
+		_, _ = w.try(ctx, "POST", path, body, bearer(w.token)...)
+	}()
+	<-time.After(150 * time.Millisecond) // it has come to Redis by then
+	cancel()
+	<-gone
+	<-time.After(50 * time.Millisecond) // the gateway sees that, too
+	w.redis.Resume()
+}
+
+func TestZ42LeaseOfOneWhoHasHungUpGoesBackOrIsSentAgain(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	w.post(gateway.PathLease, nil) // Redis knows the script now
+	id := r.submit()
+	w.callOff(gateway.PathLease, nil)
+	until(t, "the job is back", func() bool { return strings.Contains(r.job(id).Detail, "the worker has gone") })
+	if j := r.job(id); j.Status != "queued" || j.RetryCount != 0 {
+		t.Errorf("job: %+v", j)
+	}
+	ask := map[string]any{"request_id": "r1"}
+	w.callOff(gateway.PathLease, ask)
+	until(t, "the job is leased", func() bool { return r.job(id).Status == "started" })
+	if g := decode[gateway.LeaseAnswer](t, w.post(gateway.PathLease, ask)); g.JobID != id {
+		t.Errorf("got %+v", g)
+	}
+}
+
+func TestZ50ResultOfOneWhoHasHungUpIsRecorded(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	g := w.lease()
+	w.callOff("/calc/zpe/compute/jobs/"+id+"/result", done(g.LeaseID))
+	until(t, "the job has finished", func() bool { return r.job(id).Status == "finished" })
+	if a := w.report("result", id, done(g.LeaseID)); a.body != `{"ok":true,"idempotent":true}` {
+		t.Errorf("again: %d %s", a.status, a.body)
 	}
 }

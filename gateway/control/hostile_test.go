@@ -146,6 +146,8 @@ func TestStrangersAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
 	for name, text := range map[string]string{
 		"announced, nothing sent": head("stranger", "Content-Length: 1000000"),
 		"announced as too large":  head("stranger", "Content-Length: 99999999"),
+		"announced as not large":  head("stranger", "Content-Length: 100000"),
+		"malformed token, small":  head("a b", "Content-Length: 100"),
 		"chunked without an end":  head("stranger", "Transfer-Encoding: chunked") + chunk + chunk,
 		"malformed token":         head("a b", "Content-Length: 1000000"),
 	} {
