@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
 )
 
 // workerRoutes are all routes of workers, with a job that may be anything.
@@ -169,6 +170,17 @@ func TestZ09RequestIDsComeBackAndNothingIsCached(t *testing.T) {
 	}
 	if a := r.do("GET", "/nowhere", nil, "X-Request-Id", "a b\"c"); a.header.Get("X-Request-Id") == "a b\"c" || a.header.Get("X-Request-Id") == "" {
 		t.Errorf("an odd id came back as %q", a.header.Get("X-Request-Id"))
+	}
+}
+
+func TestZ09PlainHTTPFromAfarIsRefusedBeforeAnythingElse(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Admit = httpd.SecureOnly(nil) })
+	w := r.worker() // loopback
+	for _, path := range []string{gateway.PathLease, gateway.PathJobs, "/nowhere"} {
+		refused(t, w.post(path, `{}`, "X-Forwarded-Proto", "http"), 403, gateway.InsecureTransport)
+	}
+	if a := w.post(gateway.PathLease, nil, "X-Forwarded-Proto", "https"); a.status != 204 {
+		t.Errorf("through a proxy with TLS: %d %s", a.status, a.body)
 	}
 }
 

@@ -107,10 +107,9 @@ func (c *Control) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 
 // takeLarge waits until there is room for one more large body.
 func (c *Control) takeLarge(ctx context.Context) (release func(), err error) {
-	c.large.once.Do(func() { c.large.slots = make(chan struct{}, largeBodies) })
 	select {
-	case c.large.slots <- struct{}{}:
-		return func() { <-c.large.slots }, nil
+	case c.large <- struct{}{}:
+		return func() { <-c.large }, nil
 	case <-ctx.Done():
 		return func() {}, fmt.Errorf("wait for room for a large body: %w: %w", jobs.ErrUnavailable, ctx.Err())
 	}

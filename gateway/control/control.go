@@ -15,7 +15,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
@@ -50,14 +49,12 @@ type Control struct {
 
 	waiting waiters
 	refused throttle
-	large   struct {
-		once  sync.Once
-		slots chan struct{}
-	}
+	large   chan struct{} // holds one for each large body in hand
 }
 
 // Handler returns the handler of all routes. It is made once.
 func (c *Control) Handler() http.Handler {
+	c.large = make(chan struct{}, largeBodies)
 	c.waiting.init(cmp.Or(c.MaxWaiting, 10_000))
 	c.Metrics.waiting(c.waiting.len)
 	api := &httpd.API{Log: c.Log, WriteError: c.writeError, Admit: c.Admit}
