@@ -196,8 +196,11 @@ func TestZ48SubmitByAnotherGatewayAndDelayedJobsWake(t *testing.T) {
 func TestZ48WaitEndsWithItsTimeAndWithTheServer(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
-	if a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 0.05}); a.status != 204 {
+	if a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 0.5}); a.status != 204 {
 		t.Errorf("after its time: %d %s", a.status, a.body)
+	}
+	if took := r.seconds("batchfleet_gateway_http_request_seconds", "route", gateway.PathLease); took <= 0 || took > 0.4 {
+		t.Errorf("the request is said to have taken %v s of work; it has waited for 0.5 s", took)
 	}
 	waits := w.waits(t.Context())
 	began := time.Now()

@@ -35,6 +35,24 @@ func (r *rig) metric(name string, labels ...string) float64 {
 	return sum
 }
 
+// seconds returns the sum of what a histogram has seen.
+func (r *rig) seconds(name string, labels ...string) float64 {
+	r.t.Helper()
+	families, err := r.plane.Metrics.Registry.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && has(m, labels) {
+				sum += m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return sum
+}
+
 func has(m *dto.Metric, labels []string) bool {
 	for i := 0; i+1 < len(labels); i += 2 {
 		found := false
