@@ -124,7 +124,7 @@ func newRig(t *testing.T) *rig {
 		return r.put(ctx, job)
 	}
 	now := time.Now().UTC()
-	if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(7 * 24 * time.Hour)}); err != nil {
+	if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(tokenLife)}); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -21,6 +21,7 @@ type plane struct {
 	mu       sync.Mutex
 	ttl      time.Duration
 	waits    bool // it heeds wait_seconds
+	rests    bool // without jobs it says to come back in ten minutes
 	maxBody  int64
 	queue    []string
 	jobs     map[string]*planeJob
@@ -64,17 +65,19 @@ type planeJob struct {
 	progress       *gateway.Progress
 	message        string
 	code           string
-	neverRetriable bool
 }
 
 func newPlane() *plane {
 	return &plane{
 		ttl: 600 * time.Second, maxBody: gateway.MaxResultBody, jobs: map[string]*planeJob{}, requests: map[string][2]string{},
-		tokens: map[string]time.Time{theToken: time.Now().Add(7 * 24 * time.Hour)}, workers: map[string]string{theToken: "w-1"},
-		enroll: map[string]bool{}, tokenTTL: 7 * 24 * time.Hour,
+		tokens: map[string]time.Time{theToken: time.Now().Add(tokenLife)}, workers: map[string]string{theToken: "w-1"},
+		enroll: map[string]bool{}, tokenTTL: tokenLife,
 		arrived: make(chan struct{}), changed: make(chan struct{}), start: time.Now(), calls: map[string]int{},
 	}
 }
+
+// tokenLife is short of the usual seven days, for the time that tests take.
+const tokenLife = 7 * time.Hour
 
 const theToken = "zpw_test-token-of-worker-1"
 
@@ -305,9 +308,13 @@ func (p *plane) lease(r *http.Request, body []byte) answer {
 	for {
 		p.mu.Lock()
 		a, arrived := p.tryLease(ask), p.arrived
+		if p.rests && a.status == 204 {
+			a = refuse(503, gateway.Unavailable, "come back later")
+			a.retry = "600"
+		}
 		p.mu.Unlock()
 		wait := min(10*time.Second, time.Until(end))
-		if a.status == 200 || wait <= 0 {
+		if a.status != 204 || wait <= 0 {
 			return a
 		}
 		select {

@@ -91,11 +91,11 @@ func (r *rig) current() gateway.Token {
 func TestZ36TokenIsRenewedInTimeAndTheWorkerStaysWhoItIs(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.patient()
-		r.handler = r.lasting(20 * 24 * time.Hour)
+		r.handler = r.lasting(20 * time.Hour)
 		r.plane.submit("j1")
-		_ = r.work(func() { time.Sleep(20*24*time.Hour + time.Hour) })
+		_ = r.work(func() { time.Sleep(20*time.Hour + time.Hour) })
 		r.wantSaid("lease j1", "register w-1", "register w-1", "register w-1", "result j1")
-		life := 7 * 24 * time.Hour
+		life := tokenLife
 		for i, at := range r.plane.times("register") {
 			if want := time.Duration(i+1) * life / 4 * 3; at < want || at > want+time.Duration(i+1)*time.Second {
 				t.Errorf("renewed after %s, want %s", at, want)
@@ -112,7 +112,7 @@ func TestZ36RenewalIsTriedAgain(t *testing.T) {
 		t.Run(wrong, func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
 				r.patient()
-				due := 7 * 24 * time.Hour / 4 * 3
+				due := tokenLife / 4 * 3
 				r.plane.broken("register", wrong, due+8*time.Minute)
 				_ = r.work(func() { time.Sleep(due + time.Hour) })
 				if tok := r.current(); tok.Token == theToken {
@@ -133,7 +133,7 @@ func TestZ36KilledWhileItRenewsAWorkerStillHasAToken(t *testing.T) {
 		// The gateway has given a new token, and nothing is on disk: the answer was
 		// lost, or the process was killed before it could write. The old token holds
 		// for ten minutes more, and the next process uses it.
-		due := 7 * 24 * time.Hour / 4 * 3
+		due := tokenLife / 4 * 3
 		r.plane.fault = func(route string, n int) string {
 			if route == "register" && n == 1 {
 				return "lost"
@@ -165,10 +165,10 @@ func TestZ36NewTokenIsUsedOnlyWhenItIsOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := time.Now().UTC()
-		if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(7 * 24 * time.Hour)}); err != nil {
+		if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(tokenLife)}); err != nil {
 			t.Fatal(err)
 		}
-		due := 7 * 24 * time.Hour / 4 * 3
+		due := tokenLife / 4 * 3
 		_ = r.work(func() {
 			time.Sleep(due - time.Second)
 			if err := os.Rename(filepath.Dir(r.token), away); err != nil {
@@ -205,7 +205,7 @@ func TestZ32RegisterWithAnEnrollToken(t *testing.T) {
 	}
 	t.Cleanup(client.Close)
 	tok, err := gateway.Register(t.Context(), client, "zpe_hunter2-of-the-admin", "lab")
-	if err != nil || tok.Name != "lab" || tok.WorkerID == "" || tok.Gateway != srv || tok.ExpiresAt.Sub(tok.IssuedAt) != 7*24*time.Hour {
+	if err != nil || tok.Name != "lab" || tok.WorkerID == "" || tok.Gateway != srv || tok.ExpiresAt.Sub(tok.IssuedAt) != tokenLife {
 		t.Fatalf("got %+v, %v", tok, err)
 	}
 	_, err = gateway.Register(t.Context(), client, "zpe_hunter2-of-the-admin", "lab")
