@@ -530,7 +530,7 @@ func TestZ45HeartbeatsGoOnWhileAJobTakesAllCPU(t *testing.T) {
 		var spinning sync.WaitGroup
 		for range 2 * runtime.GOMAXPROCS(0) {
 			spinning.Go(func() {
-				for !enough.Load() { //nolint:revive // it is to take the CPU
+				for !enough.Load() {
 				}
 			})
 		}

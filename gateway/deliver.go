@@ -279,7 +279,7 @@ func (a *Agent) deliverFailure(ctx context.Context, h *hand) error {
 func (a *Agent) finished(ctx context.Context, h *hand, over bool) {
 	e := a.entryOf(h)
 	if !over {
-		if err := a.keepLeft(ctx, h, e); err != nil {
+		if err := a.keepLeft(ctx, e); err != nil {
 			a.Log.WarnContext(ctx, "cannot write state directory, what it says is delivered again after a restart", "job", e.JobID, "err", err)
 		}
 		return

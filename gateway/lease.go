@@ -35,7 +35,8 @@ func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
 		if err := a.pace.begin(ctx); err != nil {
 			return jobs.Lease{}, err
 		}
-		if err := a.room(); err != nil {
+		// A lease that cannot be kept would cost the job one of its runs.
+		if err := a.Check(ctx); err != nil {
 			a.pace.end()
 			return jobs.Lease{}, err
 		}

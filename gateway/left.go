@@ -11,7 +11,7 @@ import (
 // keepLeft makes of a lease a note that its handler has files of the job. They
 // make the next run of it shorter, should it come back to this machine; after
 // keepAside they are deleted.
-func (a *Agent) keepLeft(ctx context.Context, h *hand, e entry) error {
+func (a *Agent) keepLeft(ctx context.Context, e entry) error {
 	var err error
 	if a.Forget == nil {
 		err = a.outbox.remove(e)

@@ -200,7 +200,7 @@ func (o *outbox) sweep(ctx context.Context) {
 		bytes := int64(0)
 		for i, f := range files {
 			bytes += f.Size()
-			why := ""
+			var why string
 			switch {
 			case time.Since(f.ModTime()) > keepAside:
 				why = fmt.Sprintf("it is older than %s", keepAside)

@@ -399,12 +399,32 @@ func TestZ79CorruptStateIsSetAside(t *testing.T) {
 }
 
 func TestZ79FullDiskCostsNoResult(t *testing.T) {
-	t.Run("when a lease comes", func(t *testing.T) {
+	t.Run("before a lease is asked for", func(t *testing.T) {
 		test(t, func(t *testing.T, r *rig) {
 			_ = r.work(func() {
 				time.Sleep(time.Second)
 				r.breakDisk()
 				r.plane.submit("j1")
+				time.Sleep(time.Minute)
+				if n := r.plane.calls["lease"]; n != 1 {
+					t.Errorf("%d asks while a lease could not have been kept", n-1)
+				}
+				r.mendDisk()
+				time.Sleep(2 * time.Minute)
+			})
+			r.wantSaid("lease j1", "result j1")
+		})
+	})
+	t.Run("when a lease comes", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.plane.submit("j1")
+			r.plane.fault = func(route string, n int) string {
+				if route == "lease" && n == 1 {
+					r.breakDisk()
+				}
+				return ""
+			}
+			_ = r.work(func() {
 				time.Sleep(10 * time.Second)
 				r.mendDisk()
 				time.Sleep(2 * time.Minute)

@@ -50,21 +50,21 @@ type event struct {
 }
 
 type planeJob struct {
-	payload        string
-	status         string
-	lease          string
-	until          time.Time
-	delayed        time.Time
-	retries        int
-	canceled       bool
-	result         string // canonical, of the lease that won
-	winner         string
-	acks           map[string]string
-	reaped         map[string]bool
-	late           *gateway.ResultAsk
-	progress       *gateway.Progress
-	message        string
-	code           string
+	payload  string
+	status   string
+	lease    string
+	until    time.Time
+	delayed  time.Time
+	retries  int
+	canceled bool
+	result   string // canonical, of the lease that won
+	winner   string
+	acks     map[string]string
+	reaped   map[string]bool
+	late     *gateway.ResultAsk
+	progress *gateway.Progress
+	message  string
+	code     string
 }
 
 func newPlane() *plane {
@@ -151,7 +151,7 @@ func (p *plane) reap() { // p.mu is held
 		if j.status == "started" && now.After(j.until.Add(skew)) {
 			j.reaped[j.lease] = true
 			p.note("reaped %s", id)
-			p.retry(id, j)
+			p.retry(j)
 		}
 		if j.status == "queued" && !j.delayed.IsZero() && !now.Before(j.delayed) {
 			j.delayed = time.Time{}
@@ -160,7 +160,7 @@ func (p *plane) reap() { // p.mu is held
 	}
 }
 
-func (p *plane) retry(id string, j *planeJob) { // p.mu is held
+func (p *plane) retry(j *planeJob) { // p.mu is held
 	j.lease = ""
 	j.retries++
 	if j.retries > 3 {
@@ -445,7 +445,7 @@ func (p *plane) failed(id string, body []byte) answer {
 	case ask.Retryable != nil && !*ask.Retryable:
 		j.status, how = "failed", "final"
 	default:
-		p.retry(id, j)
+		p.retry(j)
 	}
 	p.note("failed %s %s %s", id, ask.ErrorCode, how)
 	return answer{status: 200, body: gateway.FailedAnswer{OK: true, Requeued: j.status == "queued", RetryCount: j.retries}}

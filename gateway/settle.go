@@ -28,7 +28,7 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		return 0, fmt.Errorf("finish job %s: %w: this worker has given it up", c.Job, jobs.ErrLeaseLost)
 	}
 	err := a.settle(ctx, h, func(e *entry) {
-		switch o.State { //nolint:exhaustive // the others are no outcomes
+		switch o.State {
 		case jobs.Succeeded:
 			e.State, e.Object = stepResult, o.Result.Object
 		case jobs.Canceled:
@@ -186,5 +186,5 @@ func (a *Agent) leave(ctx context.Context, h *hand) error {
 	if e.State != stepRunning {
 		return nil // it is being delivered
 	}
-	return a.keepLeft(ctx, h, e)
+	return a.keepLeft(ctx, e)
 }
