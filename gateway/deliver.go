@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // What a result may be beside the texts in it: the field names and the lease id.
@@ -164,7 +166,7 @@ func (a *Agent) deliverResult(ctx context.Context, h *hand) error {
 		a.Log.WarnContext(ctx, "job has finished with another result, this one is dropped", "job", h.JobID, "err", err)
 		a.finished(ctx, h, true)
 		return nil
-	case e.Code == LeaseLost:
+	case e.Status == http.StatusConflict:
 		return a.tooLate(ctx, h, ask, err)
 	}
 	return a.rejected(ctx, h, ask, e)
@@ -218,7 +220,7 @@ func (a *Agent) tooLate(ctx context.Context, h *hand, ask ResultAsk, cause error
 	a.Log.WarnContext(ctx, "the result came after its lease was lost; the gateway may have kept it for 24 h, for an operator to accept, and here it is kept for 7 days",
 		"job", h.JobID, "file", path, "err", cause)
 	a.finished(ctx, h, false)
-	return cause
+	return fmt.Errorf("%w: %w", jobs.ErrLeaseLost, cause)
 }
 
 // rejected keeps a result that the control plane does not take, and ends the
