@@ -205,7 +205,7 @@ func TestZ48WaitEndsWithItsTimeAndWithTheServer(t *testing.T) {
 	waits := w.waits(t.Context())
 	began := time.Now()
 	r.stop()
-	if a := <-waits; a.status != 204 || time.Since(began) > 10*time.Second {
+	if a := <-waits; a.status != 204 || time.Since(began) > 5*time.Second {
 		t.Errorf("when the server stops: %+v after %s", a, time.Since(began))
 	}
 }
