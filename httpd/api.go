@@ -54,20 +54,29 @@ func (a *API) Handle(pattern string, h Handler) { a.mux.Handle(pattern, route{a,
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r)
 	r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
-	w.Header().Set("X-Request-Id", id)
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	standard(w.Header(), id)
 	if a.Admit != nil {
 		if err := a.Admit(r); err != nil {
 			a.run(w, r, func(http.ResponseWriter, *http.Request) error { return err })
 			return
 		}
 	}
-	if h := a.misrouted(r); h != nil {
-		a.run(w, r, h)
+	if !plainPath(r.URL) {
+		a.run(w, r, fail(&StatusError{Status: http.StatusNotFound, Err: errPath}))
 		return
 	}
-	a.mux.ServeHTTP(w, r) // which sets the path values and calls a route
+	v := &verdict{to: w}
+	a.mux.ServeHTTP(v, r) // which sets the path values and calls a route, or speaks for itself
+	if !v.routed {
+		a.run(w, r, v.handler(r.Method))
+	}
+}
+
+// standard sets the header of every answer.
+func standard(h http.Header, id string) {
+	h.Set("X-Request-Id", id)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 // route is a registered handler; its type tells it from those that
@@ -77,18 +86,23 @@ type route struct {
 	h   Handler
 }
 
-func (rt route) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.api.run(w, r, rt.h) }
+func (rt route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if v, ok := w.(*verdict); ok {
+		v.routed, w = true, v.to
+	}
+	rt.api.run(w, r, rt.h)
+}
 
 // run calls h and is the only place that turns errors into answers and logs
 // them.
 func (a *API) run(w http.ResponseWriter, r *http.Request, h Handler) {
-	began, before := time.Now(), maps.Clone(w.Header())
+	began := time.Now()
 	ans := &answer{ResponseWriter: w}
 	err := call(h, ans, r)
 	if err != nil && ans.status == 0 {
 		// What h has set is about the answer that is not given.
 		clear(w.Header())
-		maps.Copy(w.Header(), before)
+		standard(w.Header(), RequestID(r.Context()))
 		a.writeError(ans, r, err)
 		a.log(r, ans.status, began, err)
 		return

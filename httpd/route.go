@@ -15,36 +15,6 @@ var (
 	errPath     = errors.New("no such route: a path has no empty, . or .. segments and no encoded slash, backslash or control character")
 )
 
-// misrouted returns the handler of a request that is not for a route, and nil
-// for one that is. It speaks for [http.ServeMux], whose own answers are text
-// and HTML.
-func (a *API) misrouted(r *http.Request) Handler {
-	if !plainPath(r.URL) {
-		return fail(&StatusError{Status: http.StatusNotFound, Err: errPath})
-	}
-	h, _ := a.mux.Handler(r)
-	if _, ok := h.(route); ok {
-		return nil
-	}
-	verdict := &verdict{header: http.Header{}}
-	h.ServeHTTP(verdict, r)
-	if verdict.status != http.StatusMethodNotAllowed { // 404, or a redirect
-		return fail(&StatusError{Status: http.StatusNotFound, Err: errNoRoute})
-	}
-	allow := verdict.header.Get("Allow")
-	if !strings.Contains(allow, http.MethodOptions) {
-		allow += ", " + http.MethodOptions
-	}
-	if r.Method == http.MethodOptions {
-		return func(w http.ResponseWriter, _ *http.Request) error {
-			w.Header().Set("Allow", allow)
-			w.WriteHeader(http.StatusNoContent)
-			return nil
-		}
-	}
-	return fail(&StatusError{http.StatusMethodNotAllowed, http.Header{"Allow": {allow}}, errNoMethod})
-}
-
 func fail(err error) Handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }
 }
@@ -69,12 +39,40 @@ func plainPath(u *url.URL) bool {
 	return true
 }
 
-// verdict is a writer that keeps status and header and drops the body.
+// verdict is the writer that [http.ServeMux] gets. A route takes the writer
+// behind it; what the mux says itself, which is text and HTML, is kept from the
+// caller but for its meaning.
 type verdict struct {
+	to     http.ResponseWriter
+	routed bool
 	header http.Header
 	status int
 }
 
-func (v *verdict) Header() http.Header         { return v.header }
+func (v *verdict) Header() http.Header {
+	if v.header == nil {
+		v.header = http.Header{}
+	}
+	return v.header
+}
 func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
 func (v *verdict) WriteHeader(status int)      { v.status = status }
+
+// handler returns what answers a request that is not for a route.
+func (v *verdict) handler(method string) Handler {
+	if v.status != http.StatusMethodNotAllowed { // 404, or a redirect
+		return fail(&StatusError{Status: http.StatusNotFound, Err: errNoRoute})
+	}
+	allow := v.Header().Get("Allow")
+	if !strings.Contains(allow, http.MethodOptions) {
+		allow += ", " + http.MethodOptions
+	}
+	if method == http.MethodOptions {
+		return func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Allow", allow)
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+	}
+	return fail(&StatusError{http.StatusMethodNotAllowed, http.Header{"Allow": {allow}}, errNoMethod})
+}
