@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -146,14 +147,17 @@ func gatewayRate(ctx context.Context, r *report, g *gatewayRig) error {
 	if err != nil {
 		return err
 	}
-	const n, turns = 8000, 7
+	const n, turns = 2000, 31
 	rates, costs := map[string][]float64{}, map[string][]float64{}
 	var ratios, toAsynq []float64
+	type contender struct {
+		name, url string
+		p         *process
+	}
+	both := []contender{{"bare", bareURL, bare}, {"gateway", realURL, real}}
 	for range turns {
-		for _, one := range []struct {
-			name, url string
-			p         *process
-		}{{"bare", bareURL, bare}, {"gateway", realURL, real}} {
+		slices.Reverse(both) // neither is always the one that comes after asynq
+		for _, one := range both {
 			if err := g.fill(ctx, n); err != nil {
 				return err
 			}
@@ -188,13 +192,11 @@ func gatewayRate(ctx context.Context, r *report, g *gatewayRig) error {
 	r.add("gateway / asynq", median(toAsynq), "", bar{})
 	r.add("processor time of the gateway", median(costs["gateway"]), "µs/job", bar{})
 	r.add("processor time of the bare handler", median(costs["bare"]), "µs/job", bar{})
-	for _, name := range []string{"VmRSS"} {
-		memory, err := real.memory(name)
-		if err != nil {
-			return err
-		}
-		r.add("memory of the gateway", memory/1e6, "MB", bar{})
+	memory, err := real.memory("VmRSS")
+	if err != nil {
+		return err
 	}
+	r.add("memory of the gateway", memory/1e6, "MB", bar{})
 	if err := gatewayTrips(ctx, r, g, realURL); err != nil {
 		return err
 	}
@@ -238,51 +240,51 @@ func (g *gatewayRig) info(ctx context.Context, section, field string) (float64, 
 	return 0, fmt.Errorf("redis tells no %s", field)
 }
 
-// gatewayBacklog measures whether the rate depends on how much is queued.
-func gatewayBacklog(ctx context.Context, r *report, g *gatewayRig) error {
-	p, url, err := g.gateway(ctx)
+// gatewayBacklog measures whether the rate depends on how much is queued: two
+// gateways, each on a Redis of its own, in turns.
+func gatewayBacklog(ctx context.Context, r *report, shallow *gatewayRig) error {
+	deep, err := startGatewayRig(ctx, shallow.binary, shallow.dir)
 	if err != nil {
 		return err
 	}
-	const few, many, n, turns = 10_000, 1_000_000, 4000, 5
-	measure := func(queued int) (float64, error) {
-		var rates []float64
-		for range turns {
-			have, err := g.rdb.LLen(ctx, "zpe:queue").Result()
-			if err != nil {
-				return 0, err
-			}
-			if err := g.fill(ctx, queued-int(have)); err != nil {
-				return 0, err
-			}
-			rate, err := runAgents(ctx, url, g.token, n)
-			if err != nil {
-				return 0, err
-			}
-			rates = append(rates, rate)
+	const few, many, n, turns = 10_000, 1_000_000, 2000, 31
+	depths := []*depth{{rig: shallow, queued: few}, {rig: deep, queued: many}}
+	for _, d := range depths {
+		if d.gateway, d.url, err = d.rig.gateway(ctx); err != nil {
+			return err
 		}
-		return median(rates), nil
+		if err := d.rig.fill(ctx, d.queued); err != nil {
+			return err
+		}
 	}
-	// Before and after, so that a machine that slows down is not taken for a slope.
-	first, err := measure(few)
-	if err != nil {
-		return err
+	var ratios []float64
+	for range turns {
+		for _, d := range depths {
+			rate, err := runAgents(ctx, d.url, d.rig.token, n)
+			if err != nil {
+				return err
+			}
+			d.rates = append(d.rates, rate)
+			if err := d.rig.fill(ctx, n); err != nil {
+				return err
+			}
+		}
+		last := len(ratios)
+		ratios = append(ratios, depths[1].rates[last]/depths[0].rates[last])
 	}
-	deep, err := measure(many)
-	if err != nil {
-		return err
-	}
-	if err := g.rdb.LTrim(ctx, "zpe:queue", -few, -1).Err(); err != nil {
-		return err
-	}
-	last, err := measure(few)
-	if err != nil {
-		return err
-	}
-	r.add("with 10 000 queued", (first+last)/2, "jobs/s", bar{})
-	r.add("with 1 000 000 queued", deep, "jobs/s", bar{})
-	r.add("1 000 000 / 10 000 queued", deep/((first+last)/2), "", atLeast(0.9))
-	return p.stop()
+	r.add("with 10 000 queued", median(depths[0].rates), "jobs/s", bar{})
+	r.add("with 1 000 000 queued", median(depths[1].rates), "jobs/s", bar{})
+	r.add("1 000 000 / 10 000 queued", median(ratios), "", atLeast(0.9))
+	return errors.Join(depths[0].gateway.stop(), depths[1].gateway.stop(), deep.stop())
+}
+
+// depth is a gateway with so many jobs queued.
+type depth struct {
+	rig     *gatewayRig
+	queued  int
+	gateway *process
+	url     string
+	rates   []float64
 }
 
 // gatewayMemory measures what a queued job takes in Redis.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -64,9 +66,13 @@ func gatewayCommand() *cobra.Command {
 // serve runs a gateway until ctx ends.
 func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer) error {
 	log := cli.NewLog(os.Stderr, slog.LevelInfo)
-	admin, client, proxies, err := f.check()
+	admin, client, proxies, err := f.check(log)
 	if err != nil {
 		return cli.Exit(cli.Usage, err)
+	}
+	if os.Getenv("GOGC") == "" {
+		// What lives is little and what dies is much: docs/performance.md.
+		debug.SetGCPercent(400)
 	}
 	rdb := env.openRedis(256)
 	defer rdb.Close()
@@ -80,6 +86,11 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 			return err
 		},
 	}
+	if f.certFile != "" {
+		if _, err := tls.LoadX509KeyPair(f.certFile, f.keyFile); err != nil {
+			return cli.Exit(cli.Usage, fmt.Errorf("--tls-cert, --tls-key: %w", err))
+		}
+	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.addr)
 	if err != nil {
 		return cli.Exit(cli.Usage, fmt.Errorf("--addr: %w", err))
@@ -89,9 +100,11 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		return err
 	}
 	defer stopMetrics()
+	running, stop := context.WithCancel(ctx)
 	var reaper sync.WaitGroup
 	defer reaper.Wait()
-	reaper.Go(func() { _ = c.Run(ctx) })
+	defer stop() // also when the server ends by itself
+	reaper.Go(func() { _ = c.Run(running) })
 
 	scheme := "http"
 	if f.certFile != "" {
@@ -100,13 +113,16 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	fmt.Fprintf(out, "gateway listens on %s://%s\n", scheme, l.Addr())
 	log.InfoContext(ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "", "tls", f.certFile != "")
 	server := &httpd.Server{Handler: withHealth(ctx, c), Log: log, CertFile: f.certFile, KeyFile: f.keyFile}
-	err = server.Serve(ctx, l)
-	log.InfoContext(context.WithoutCancel(ctx), "gateway stopped", "err", err)
-	return err
+	if err := server.Serve(ctx, l); err != nil {
+		log.ErrorContext(ctx, "gateway stopped", "err", err)
+		return err
+	}
+	log.InfoContext(context.WithoutCancel(ctx), "gateway stopped")
+	return nil
 }
 
 // check reads the files of the flags and returns all that is wrong with them.
-func (f *gatewayFlags) check() (admin, client string, proxies []netip.Prefix, err error) {
+func (f *gatewayFlags) check(log *slog.Logger) (admin, client string, proxies []netip.Prefix, err error) {
 	var wrong []error
 	secret := func(flag, file string) string {
 		if file == "" {
@@ -115,6 +131,9 @@ func (f *gatewayFlags) check() (admin, client string, proxies []netip.Prefix, er
 		token, err := readSecret(file)
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %w", flag, err))
+		}
+		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+			log.Warn("other users of this machine may read a token", "file", file, "mode", info.Mode().Perm().String(), "do", "chmod 600")
 		}
 		return token
 	}

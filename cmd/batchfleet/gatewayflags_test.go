@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestZ09GatewayIsNeverOpenByAccident starts gateways that must not run.
+func TestZ09GatewayIsNeverOpenByAccident(t *testing.T) {
+	g := &testGateway{t: t, dir: t.TempDir()}
+	short := g.write("short", "1234567890\n")
+	good := g.write("good", testAdmin+"\n")
+	words := g.write("words", testAdmin+"\nand more\n")
+	missing := filepath.Join(g.dir, "missing")
+	tests := []struct {
+		name string
+		args []string
+		env  []string
+		says []string
+	}{
+		{"beyond loopback", []string{"--addr", "0.0.0.0:0"}, nil, []string{"--tls-cert", "--client-token-file", "--open-submission"}},
+		{"beyond loopback without a client token", []string{"--addr", "0.0.0.0:0", "--trusted-proxy", "10.0.0.0/8"}, nil, []string{"--client-token-file"}},
+		{"short admin token", []string{"--admin-token-file", short}, nil, []string{"10 characters", "openssl rand"}},
+		{"no file of the admin token", []string{"--admin-token-file", missing}, nil, []string{"--admin-token-file", "no such file"}},
+		{"more than a token", []string{"--client-token-file", words}, nil, []string{"more than one word"}},
+		{"certificate without a key", []string{"--tls-cert", good}, nil, []string{"come together"}},
+		{"no certificate", []string{"--tls-cert", missing, "--tls-key", good}, nil, []string{"--tls-cert", "no such file"}},
+		{"no proxy's network", []string{"--trusted-proxy", "proxy"}, nil, []string{"--trusted-proxy", "10.0.0.0/8"}},
+		{"bad numbers, all at once", nil, []string{"LEASE_TTL=0", "MAX_RETRIES=1000", "REAP_INTERVAL=x"}, []string{"LEASE_TTL", "MAX_RETRIES", "REAP_INTERVAL"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			args := append([]string{"gateway", "--addr", "127.0.0.1:0"}, tt.args...)
+			code, stdout, stderr := g.runCommand(tt.env, args...)
+			if code != 2 || stdout != "" {
+				t.Errorf("exit code %d, want 2; printed %q", code, stdout)
+			}
+			for _, word := range tt.says {
+				if !strings.Contains(stderr, word) {
+					t.Errorf("stderr does not say %q:\n%s", word, stderr)
+				}
+			}
+			if text, err := os.ReadFile(good); err != nil || strings.Contains(stderr, strings.TrimSpace(string(text))) {
+				t.Errorf("stderr quotes a token: %v\n%s", err, stderr)
+			}
+		})
+	}
+}
