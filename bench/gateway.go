@@ -247,7 +247,10 @@ func gatewayBacklog(ctx context.Context, r *report, shallow *gatewayRig) error {
 	if err != nil {
 		return err
 	}
-	const few, many, n, turns = 10_000, 1_000_000, 2000, 31
+	// Not a million: at 2²¹ keys, which are 1 048 576 jobs, Redis moves its table to
+	// one twice as large, and everything costs it twice as much until that is done.
+	// With so many it has been done while they were queued.
+	const few, many, n, turns = 10_000, 1_500_000, 2000, 31
 	depths := []*depth{{rig: shallow, queued: few}, {rig: deep, queued: many}}
 	for _, d := range depths {
 		if d.gateway, d.url, err = d.rig.gateway(ctx); err != nil {
@@ -273,8 +276,8 @@ func gatewayBacklog(ctx context.Context, r *report, shallow *gatewayRig) error {
 		ratios = append(ratios, depths[1].rates[last]/depths[0].rates[last])
 	}
 	r.add("with 10 000 queued", median(depths[0].rates), "jobs/s", bar{})
-	r.add("with 1 000 000 queued", median(depths[1].rates), "jobs/s", bar{})
-	r.add("1 000 000 / 10 000 queued", median(ratios), "", atLeast(0.9))
+	r.add("with 1 500 000 queued", median(depths[1].rates), "jobs/s", bar{})
+	r.add("1 500 000 / 10 000 queued", median(ratios), "", atLeast(0.9))
 	return errors.Join(depths[0].gateway.stop(), depths[1].gateway.stop(), deep.stop())
 }
 
