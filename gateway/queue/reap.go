@@ -20,7 +20,9 @@ type Reaped struct {
 	Job    jobs.ID
 	Worker string
 	// Became is "delayed", "dead" or "canceled", or "orphan" for an entry of the
-	// index without a lease, which was dropped.
+	// index without a lease, which was dropped, or "foreign" when somebody else
+	// has written to a key of the job, which is left as it is and listed among the
+	// dead letters.
 	Became string
 }
 

@@ -111,6 +111,32 @@ func TestZ72ReaperCopesWithADamagedLease(t *testing.T) {
 	})
 }
 
+func TestZ71ForeignKeyKeepsNoOtherLeaseFromBeingTakenBack(t *testing.T) {
+	for _, name := range []string{"lease", "status", "reaped", "payload", "retry_count"} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(r *rig) {
+				r.submit("a", "b")
+				r.lease(w1, "a")
+				r.clock.pass(time.Second)
+				r.lease(w1, "b")
+				r.do("DEL", "zpe:"+name+":a")
+				r.do("SADD", "zpe:"+name+":a", "somebody else's")
+				r.clock.pass(time.Hour)
+				reaped := must(r.Reap(r.ctx()))(r)
+				if len(reaped) != 2 || reaped[1].Job != "b" || reaped[1].Became != "delayed" {
+					r.Fatalf("%+v", reaped)
+				}
+				r.is("[]", "ZRANGE", "zpe:lease:index", "0", "-1")
+				if reaped[0].Became == "foreign" {
+					r.is("[a]", "LRANGE", "zpe:dlq", "0", "-1")
+				} else {
+					r.is("[a b]", "ZRANGE", "zpe:delay", "0", "-1")
+				}
+			})
+		})
+	}
+}
+
 // replicas are gateways on one Redis whose clocks are apart.
 func (r *rig) replicas(ahead ...time.Duration) []*queue.Queue {
 	list := make([]*queue.Queue, len(ahead))

@@ -6,16 +6,31 @@
 --       3 ttl of results in ms   4 now, RFC 3339   5 ttl of what is kept of a lease in ms
 --       6 now in unix seconds   7 job timeout in seconds
 --       8… when to run again, in unix seconds, after the 1st, 2nd, … failure
--- Returns {id, 'orphan' | 'extended' | 'delayed' | 'dead' | 'canceled', worker, …}, three a lease
+-- Returns {id, 'orphan' | 'extended' | 'delayed' | 'dead' | 'canceled' | 'foreign', worker, …}, three a lease
 local done = {}
 local function note(id, word, worker)
   done[#done + 1] = id
   done[#done + 1] = word
   done[#done + 1] = worker or ''
 end
+-- foreign reports whether somebody else has written to a key of a job: a command
+-- that fails halfway would lose the job, and keep all others from being taken back.
+local function foreign(id)
+  for _, name in ipairs({'lease', 'status', 'reaped'}) do
+    local kind = call('TYPE', key(name, id)).ok
+    if kind ~= 'hash' and kind ~= 'none' then return true end
+  end
+  return false
+end
 for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])) do
-  local lease = call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at')
-  if call('EXISTS', key('lease', id)) == 0 then
+  local odd = foreign(id)
+  local lease = odd and {} or call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at')
+  if odd then
+    -- People must look, and find it among the dead letters.
+    call('ZREM', KEYS[1], id)
+    call('LPUSH', KEYS[3], id)
+    note(id, 'foreign')
+  elseif call('EXISTS', key('lease', id)) == 0 then
     call('ZREM', KEYS[1], id)
     note(id, 'orphan')
   elseif (tonumber(lease[3]) or 0) > tonumber(ARGV[1]) then
