@@ -21,6 +21,8 @@ type Job struct {
 	ErrorCode, ErrorMessage, Traceback string // of the last failure
 	Retries, Done, Total               int
 	CancelRequested                    bool
+
+	unread error // why there is nothing but the id
 }
 
 // Job returns where a job stands, or [ErrNoJob].
@@ -29,13 +31,19 @@ func (q *Queue) Job(ctx context.Context, id jobs.ID) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	if list[0].Status == "" {
+	switch j := list[0]; {
+	case j.unread != nil:
+		return Job{}, j.unread
+	case j.Status == "":
 		return Job{}, ErrNoJob
+	default:
+		return j, nil
 	}
-	return list[0], nil
 }
 
 // jobs reads jobs in one round trip; those that are not on record have no status.
+// One whose key somebody else has written to has a Detail that says so, and hides
+// no other.
 func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -45,13 +53,17 @@ func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
 		status[i] = pipe.HGetAll(ctx, statusKey(jobs.ID(id)))
 		retries[i] = pipe.Get(ctx, retryKey(jobs.ID(id)))
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return nil, unavailable("read jobs", err)
 	}
 	list := make([]Job, len(ids))
 	for i, id := range ids {
 		// Exec returns the first error only, which may be that there is no counter.
 		f, err := status[i].Result()
+		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+			list[i] = Job{ID: jobs.ID(id), Detail: "somebody else has written to " + statusKey(jobs.ID(id)), unread: unavailable("read job "+id, err)}
+			continue
+		}
 		if err != nil {
 			return nil, unavailable("read job "+id, err)
 		}

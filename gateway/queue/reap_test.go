@@ -3,6 +3,7 @@ package queue_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -266,6 +267,22 @@ func TestZ75DeadLettersAreListedRequeuedAndDropped(t *testing.T) {
 		}
 		r.is("[d c]", "LRANGE", "zpe:dlq", 0, -1)
 		r.sound()
+	})
+}
+
+func TestZ75ForeignKeyHidesNoOtherDeadLetter(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		for _, id := range []jobs.ID{"a", "b"} {
+			r.submit(id)
+			r.fail(w1, r.lease(w1, id), queue.Final)
+		}
+		r.do("DEL", "zpe:status:a", "zpe:retry_count:b")
+		r.do("SET", "zpe:status:a", "somebody else's")
+		r.do("SADD", "zpe:retry_count:b", "somebody else's")
+		list, total, err := r.DeadLetters(r.ctx(), 0, 10)
+		if err != nil || total != 2 || len(list) != 2 || list[0].Status != "failed" || !strings.Contains(list[1].Detail, "zpe:status:a") {
+			r.Errorf("%+v, %d, %v", list, total, err)
+		}
 	})
 }
 
