@@ -102,8 +102,9 @@ type Beat struct {
 	Done, Total int    // steps; not told when both are 0
 }
 
-// Extend makes a lease last for the returned time from now, and reports whether
-// the job is to be canceled. The error is [jobs.ErrLeaseLost] when the lease is
+// Extend makes a lease last until the returned time: for LeaseTTL from now, or for
+// as long as it was given out for if that is longer. It
+// reports whether the job is to be canceled. The error is [jobs.ErrLeaseLost] when the lease is
 // not the caller's (any more), and wraps it as [ErrJobTimeout] when the job has
 // had its time.
 func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, b Beat) (until time.Time, cancel bool, err error) {
@@ -122,6 +123,9 @@ func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, 
 	}
 	if a.text(0) == "timeout" {
 		return time.Time{}, false, ErrJobTimeout
+	}
+	if ttl, err := strconv.ParseFloat(a.text(2), 64); err == nil {
+		until = now.Add(time.Duration(ttl * float64(time.Second)))
 	}
 	return until, a.number(1) == 1, nil
 }

@@ -262,6 +262,37 @@ func TestZ45ExtensionNeedsTheLease(t *testing.T) {
 	})
 }
 
+func TestZ45ExtensionIsNoShorterThanTheLeaseThatWasGivenOut(t *testing.T) {
+	for name, ask := range map[string]queue.LeaseAsk{"under the rules of before": {Renews: true}, "by a worker that did not say it would": {}} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(r *rig) {
+				r.submit("a")
+				g, _, err := r.Lease(r.ctx(), w1, ask)
+				if err != nil {
+					r.Fatal(err)
+				}
+				r.LeaseTTL = 30 * time.Second // the gateway is started anew
+				for range 3 {
+					r.clock.pass(g.TTL / 3)
+					until, _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
+					if errors.Is(err, queue.ErrJobTimeout) {
+						break
+					}
+					if err != nil || !until.Equal(r.clock.Now().Add(g.TTL)) {
+						r.Fatalf("extended until %s, %v; want %s from now", until, err, g.TTL)
+					}
+					r.sound()
+					r.clock.pass(time.Minute)
+					if reaped := must(r.Reap(r.ctx()))(r); len(reaped) != 0 {
+						r.Fatalf("taken back between two beats: %+v", reaped)
+					}
+				}
+				r.is("1", "EXISTS", "zpe:lease:a")
+			})
+		})
+	}
+}
+
 func TestZ45ExtensionBringsALostStatusBack(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.submit("a")
