@@ -103,10 +103,10 @@ type Beat struct {
 }
 
 // Extend makes a lease last until the returned time: for LeaseTTL from now, or for
-// as long as it was given out for if that is longer. It
-// reports whether the job is to be canceled. The error is [jobs.ErrLeaseLost] when the lease is
-// not the caller's (any more), and wraps it as [ErrJobTimeout] when the job has
-// had its time.
+// as long as it was given out for if that is longer. It reports whether the job is
+// to be canceled. The error is [jobs.ErrLeaseLost] when the lease is not the
+// caller's (any more), and wraps it as [ErrJobTimeout] when the job has had its
+// time.
 func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, b Beat) (until time.Time, cancel bool, err error) {
 	now := q.Now()
 	until = now.Add(q.LeaseTTL)

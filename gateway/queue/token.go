@@ -32,6 +32,10 @@ func newToken(prefix string) string {
 // with it is told that it has expired.
 const keepToken = 30 * 24 * time.Hour
 
+// maxTokens is how many tokens of a worker are on record: those of a month of
+// renewals, and of an hour in which the answers to them get lost.
+const maxTokens = 64
+
 // Enroll makes a token that lets one worker register within ttl.
 func (q *Queue) Enroll(ctx context.Context, label string, ttl time.Duration) (token string, expires time.Time, err error) {
 	token, expires = newToken(enrollPrefix), q.Now().Add(ttl)
@@ -81,7 +85,7 @@ func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error
 	expires := now.Add(q.TokenTTL)
 	a, err := q.run(ctx, "register worker", registerScript, keys,
 		enrolls, hash, own, "w-"+newID(), unix(now), unix(expires), unix(now.Add(q.RotationGrace)), r.Name, r.Meta, text(now),
-		(q.TokenTTL + keepToken).Milliseconds(), (q.TokenTTL + keepToken).Milliseconds(), r.Queue)
+		(q.TokenTTL + keepToken).Milliseconds(), (q.TokenTTL + keepToken).Milliseconds(), r.Queue, maxTokens)
 	if err != nil {
 		return Registered{}, err
 	}

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -182,6 +183,30 @@ func TestZ36RotationDoesNotMakeAnOldTokenLastLonger(t *testing.T) {
 		r.clock.pass(time.Minute)
 		if _, err := r.Authorize(r.ctx(), queue.Caller{TokenHash: queue.HashToken(first.Token)}); !errors.Is(err, queue.ErrTokenExpired) {
 			r.Errorf("the old token after its own end: %v", err)
+		}
+	})
+}
+
+func TestZ36WorkerThatRenewsWithoutEndHasABoundedNumberOfTokens(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		enroll, _, _ := r.Enroll(r.ctx(), "l", time.Hour)
+		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll}))(r)
+		last := first
+		for range 200 {
+			r.clock.pass(10 * time.Millisecond)
+			last = must(r.Register(r.ctx(), queue.Registration{Token: first.Token}))(r)
+		}
+		const most = 64
+		r.is(strconv.Itoa(most), "SCARD", "zpe:worker_tokens:"+first.Worker)
+		if n := len(r.rdb.Keys(r.ctx(), "zpe:token:*").Val()); n != most {
+			r.Errorf("%d tokens on record, want %d", n, most)
+		}
+		// The one in use and the one it got last are not among those that go.
+		for _, t := range []queue.Registered{first, last} {
+			must(r.Authorize(r.ctx(), queue.Caller{TokenHash: queue.HashToken(t.Token)}))(r)
+		}
+		if n := must(r.Revoke(r.ctx(), first.Worker))(r); n != most {
+			r.Errorf("revoked %d", n)
 		}
 	})
 }

@@ -7,7 +7,7 @@
 -- ARGV  1 '1' if there is an enroll token   2 hash of the new token   3 hash of the caller's own, may be empty
 --       4 worker id if it is a new one   5 now in unix seconds   6 new token's end   7 the old tokens' end
 --       8 name   9 meta   10 now, RFC 3339   11 how long a token's record outlives it in ms, from now
---      12 how long the worker's record is kept in ms   13 queue name
+--      12 how long the worker's record is kept in ms   13 queue name   14 tokens of a worker at most
 -- Returns {'ok', worker, name} | {'refused', 'revoked' | 'unknown' | 'expired'} | {'enroll'}
 local worker, name = ARGV[4], ARGV[8]
 local made = call('HMGET', KEYS[2], 'worker_id', 'label')
@@ -28,13 +28,25 @@ elseif ARGV[3] == '' then
 end
 local record, tokens = key('worker', worker), key('worker_tokens', worker)
 if name == '' then name = call('HGET', record, 'name') or worker end
+local earlier = {}
 for _, old in ipairs(call('SMEMBERS', tokens)) do
-  local expires = call('HGET', key('token', old), 'expires_at')
+  local expires = tonumber(call('HGET', key('token', old), 'expires_at') or nil)
   if not expires then
     call('SREM', tokens, old)
-  elseif tonumber(expires) > tonumber(ARGV[7]) then
-    call('HSET', key('token', old), 'expires_at', ARGV[7])
+  else
+    if expires > tonumber(ARGV[7]) then
+      call('HSET', key('token', old), 'expires_at', ARGV[7])
+      expires = tonumber(ARGV[7])
+    end
+    if old ~= ARGV[3] then earlier[#earlier + 1] = {old, expires} end
   end
+end
+-- Whoever has a token can ask for any number. Those that end first are forgotten,
+-- so that this loop stays short.
+table.sort(earlier, function(a, b) return a[2] < b[2] end)
+for i = 1, #earlier - tonumber(ARGV[14]) + 2 do
+  call('DEL', key('token', earlier[i][1]))
+  call('SREM', tokens, earlier[i][1])
 end
 call('HSET', KEYS[2], 'worker_id', worker, 'expires_at', ARGV[6], 'revoked_at', '', 'label', name)
 call('PEXPIRE', KEYS[2], ARGV[11])
