@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -20,21 +21,45 @@ const unproven = 64 << 10
 // times its size until it is stored.
 const largeBodies = 16
 
-// body is a request's body that is read beyond unproven only after prove.
+// A large body of a worker may take longer than the server lets requests take:
+// it must come at slowest bytes a second over all, which is half of what the
+// worker's end expects, and never stand still for silence.
+const (
+	slowest = 32 << 10
+	silence = 30 * time.Second
+	answers = time.Minute // what is left then to store it and to answer
+)
+
+// body is a request's body that is read beyond unproven only after prove, and in
+// its own time from then on.
 type body struct {
 	io.ReadCloser
 	left  int
 	prove func() error
 	err   error // of prove
+	size  int64 // that it may have
+	conn  *http.ResponseController
+	over  time.Time // when it must have come; zero before prove
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	if b.left == 0 && b.prove != nil {
 		b.err = b.prove()
 		b.prove = nil
+		if b.err == nil {
+			b.over = time.Now().Add(silence + time.Duration(b.size)*time.Second/slowest)
+			_ = b.conn.SetWriteDeadline(b.over.Add(answers)) // a server that cannot do this has its own times
+		}
 	}
 	if b.err != nil {
 		return 0, b.err
+	}
+	if !b.over.IsZero() {
+		until := time.Now().Add(silence)
+		if b.over.Before(until) {
+			until = b.over
+		}
+		_ = b.conn.SetReadDeadline(until)
 	}
 	if b.prove != nil && len(p) > b.left {
 		p = p[:b.left]
@@ -74,7 +99,7 @@ func (c *Control) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	var gated *body
 	if limit > unproven && (r.ContentLength < 0 || r.ContentLength > unproven) {
-		gated = &body{ReadCloser: r.Body, left: unproven, prove: func() error {
+		gated = &body{ReadCloser: r.Body, left: unproven, size: limit, conn: http.NewResponseController(w), prove: func() error {
 			if err := prove(); err != nil {
 				return err
 			}
@@ -82,7 +107,7 @@ func (c *Control) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			return err
 		}}
 		if r.ContentLength > unproven {
-			gated.left = 0
+			gated.left, gated.size = 0, min(limit, r.ContentLength)
 		}
 		r.Body = gated
 	}

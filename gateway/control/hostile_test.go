@@ -2,11 +2,13 @@ package control_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +184,35 @@ func TestLargeResultsAreTaken(t *testing.T) {
 		refused(t, w.report("result", id, done("x"+strings.Repeat("y", 100<<10))), 400, gateway.InvalidPayload)
 	}
 	decode[gateway.ReportAnswer](t, w.report("result", id, body))
+}
+
+func TestZ79ResultComesAlsoOverASlowLine(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.server.ReadTimeout, r.server.WriteTimeout = 300*time.Millisecond, 600*time.Millisecond })
+	w := r.worker()
+	id := r.submit()
+	body := done(w.lease().LeaseID)
+	body["summary_text"] = strings.Repeat("x", 200<<10)
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /calc/zpe/compute/jobs/%s/result HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", id, w.token, len(text))
+	for piece := range slices.Chunk(text, len(text)/10+1) {
+		time.Sleep(100 * time.Millisecond) // on the line
+		if _, err := conn.Write(piece); err != nil {
+			t.Fatalf("the gateway hung up: %v", err)
+		}
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("answered %+v, %v", resp, err)
+	}
 }
 
 func TestFieldsThatAlmostMatchDoNotCount(t *testing.T) {

@@ -46,6 +46,7 @@ type rig struct {
 	ahead  atomic.Int64 // how far the queue's clock is ahead, in ns
 	client *http.Client
 	stop   func() // ends server and Run; may be called twice
+	server httpd.Server
 }
 
 // newRig starts a gateway; change adapts it before that.
@@ -80,7 +81,8 @@ func newRigOn(tb testing.TB, s *redistest.Server, change func(*rig)) *rig {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
-	srv := &httpd.Server{Handler: r.plane.Handler(), Log: r.plane.Log}
+	srv := &r.server
+	srv.Handler, srv.Log = r.plane.Handler(), r.plane.Log
 	serving.Go(func() {
 		if err := srv.Serve(ctx, l); err != nil {
 			tb.Error(err)
