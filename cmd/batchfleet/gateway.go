@@ -63,6 +63,10 @@ func gatewayCommand() *cobra.Command {
 	return c
 }
 
+// maxConns leaves room for heartbeats and results beside the 10 000 requests that
+// may wait for a job, each on a connection of its own with HTTP/1.1.
+const maxConns = 16_000
+
 // serve runs a gateway until ctx ends.
 func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer) error {
 	log := cli.NewLog(os.Stderr, slog.LevelInfo)
@@ -112,7 +116,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	}
 	fmt.Fprintf(out, "gateway listens on %s://%s\n", scheme, l.Addr())
 	log.InfoContext(ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "", "tls", f.certFile != "")
-	server := &httpd.Server{Handler: withHealth(ctx, c), Log: log, CertFile: f.certFile, KeyFile: f.keyFile}
+	server := &httpd.Server{Handler: withHealth(ctx, c), Log: log, CertFile: f.certFile, KeyFile: f.keyFile, MaxConns: maxConns}
 	if err := server.Serve(ctx, l); err != nil {
 		log.ErrorContext(ctx, "gateway stopped", "err", err)
 		return err

@@ -257,3 +257,24 @@ func (g *testGateway) tokenOf(file string) string {
 	}
 	return strings.TrimSpace(string(text))
 }
+
+// TestZ48WaitersLeaveRoomForOthers holds half as many connections as requests may
+// wait for a job, which is more than a server of package httpd takes as a rule.
+func TestZ48WaitersLeaveRoomForOthers(t *testing.T) {
+	g := newTestGateway(t)
+	addr := freeAddr(t)
+	g.startGateway(addr)
+	for i := range 5000 {
+		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		defer c.Close()
+	}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}
+	resp, err := client.Get("http://" + addr + "/healthz")
+	if err != nil {
+		t.Fatalf("beside 5000 connections: %v", err)
+	}
+	_ = resp.Body.Close()
+}
