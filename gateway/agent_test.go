@@ -270,7 +270,7 @@ func TestZ78HeartbeatThatIsRefusedStopsTheJob(t *testing.T) {
 }
 
 func TestZ78TroubleWithHeartbeatsDoesNotStopTheJobUntilItsLeaseEnds(t *testing.T) {
-	for _, wrong := range []string{"500", "503", "cut", "slow", "html", "truncated", "400"} {
+	for _, wrong := range []string{"500", "503", "cut", "slow", "html", "truncated", "400", "insecure", "no route"} {
 		t.Run(wrong+" for a while", func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
 				r.plane.ttl = 60 * time.Second

@@ -45,12 +45,17 @@ func (e *Error) Unwrap() error {
 
 // decided reports whether a control plane has refused the call for good: the
 // same call would be refused again. A page that some proxy sends with status 403
-// or 404 decides nothing.
+// or 404 decides nothing, and neither does a gateway that is set up wrong: one
+// that knows no such route, or takes the worker's TLS for none.
 func (e *Error) decided() bool {
 	switch e.Status {
 	case http.StatusRequestEntityTooLarge: // proxies have this limit, too
 		return true
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	switch e.Code {
+	case InsecureTransport, NotFound, MethodNotAllowed:
 		return false
 	}
 	return e.Code != "" && e.Status >= 400 && e.Status < 500

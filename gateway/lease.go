@@ -91,7 +91,7 @@ func (a *Agent) refusal(ctx context.Context, err error) error {
 		return err
 	}
 	a.pace.bar(e.RetryAfter)
-	if e.Code != "" && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+	if e.decided() && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
 		return fmt.Errorf("%w: %w", worker.ErrRefused, err)
 	}
 	return err

@@ -27,7 +27,7 @@ func (p *plane) broken(route, wrong string, until time.Duration) {
 }
 
 func TestZ79ResultWaitsForTheGatewayWhileOtherJobsRun(t *testing.T) {
-	for _, wrong := range []string{"500", "503", "cut", "slow", "html", "401", "truncated"} {
+	for _, wrong := range []string{"500", "503", "cut", "slow", "html", "401", "truncated", "insecure", "no route"} {
 		t.Run(wrong, func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
 				r.plane.submit("j1", "j2", "j3")
