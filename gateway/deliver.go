@@ -160,7 +160,13 @@ func (a *Agent) deliverResult(ctx context.Context, h *hand) error {
 		// Without a token that is good a result still is: a person may put one there.
 		return fmt.Errorf("%w: %w", errNotYet, err)
 	case e.Status == http.StatusRequestEntityTooLarge:
-		a.Log.ErrorContext(ctx, "the gateway takes no result as large as this one, its job is reported as failed", "job", h.JobID, "object", h.Object, "err", err)
+		// It may be the limit of a proxy on the way, which its owner can lift.
+		path, kept := a.outbox.keep(rejectedDir, h.entry, ask, err.Error())
+		if kept != nil {
+			return fmt.Errorf("%w: keep a rejected result: %w", errNotYet, kept)
+		}
+		a.Log.ErrorContext(ctx, "the gateway, or a proxy on the way, takes no result as large as this one; it is kept aside and its job is reported as failed",
+			"job", h.JobID, "file", path, "err", err)
 		return a.become(h, failedAsk(h.LeaseID, FailResultTooLarge, "the gateway takes no result as large as this one", "", false))
 	case e.Code == AlreadyFinished:
 		a.Log.WarnContext(ctx, "job has finished with another result, this one is dropped", "job", h.JobID, "err", err)

@@ -106,6 +106,7 @@ func TestZ79TooLargeResultIsReportedAsSuch(t *testing.T) {
 			r.plane.submit("j1")
 			_ = r.work(func() { time.Sleep(time.Minute) })
 			r.wantSaid("lease j1", "failed j1 RESULT_TOO_LARGE final")
+			r.wantAside("rejected", "status 413")
 		})
 	})
 	t.Run("by the worker", func(t *testing.T) {
