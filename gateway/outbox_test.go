@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -433,6 +434,28 @@ func TestZ79FullDiskCostsNoResult(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 			})
 			r.wantSaid("lease j1", "failed j1 WORKER_UNAVAILABLE retry", "lease j1", "result j1")
+		})
+	})
+	t.Run("when a job is handed back for it", func(t *testing.T) {
+		test(t, func(t *testing.T, r *rig) {
+			r.handler = func(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+				if r.plane.job("j1").retries == 0 {
+					time.Sleep(5 * time.Second)
+					r.breakDisk()
+					return jobs.Result{}, fmt.Errorf("write a checkpoint: %w: no space left", jobs.ErrUnavailable)
+				}
+				return r.put(ctx, job)
+			}
+			r.plane.submit("j1")
+			_ = r.work(func() {
+				time.Sleep(time.Minute)
+				r.mendDisk()
+				time.Sleep(2 * time.Minute)
+			})
+			r.wantSaid("lease j1", "failed j1 WORKER_UNAVAILABLE retry", "lease j1", "result j1")
+			if files := r.files("leases"); len(files) != 0 {
+				t.Errorf("left %v", files)
+			}
 		})
 	})
 	t.Run("when a result comes", func(t *testing.T) {

@@ -93,8 +93,21 @@ func (a *Agent) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("hand back job %s: %w", h.JobID, err)
+		return errors.Join(fmt.Errorf("hand back job %s: %w", h.JobID, err), a.handBackUnkept(ctx, h, code, cmpOr(note, otherwise)))
 	}
+	return nil
+}
+
+// handBackUnkept tells the control plane of a lease that is handed back although
+// that cannot be kept on disk: after a restart it would be told of this lease
+// that the worker was restarted, which changes nothing any more.
+func (a *Agent) handBackUnkept(ctx context.Context, h *hand, code, why string) error {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	defer cancel()
+	if _, err := a.Gateway.Failed(call, string(h.JobID), *failedAsk(h.LeaseID, code, why, "", true)); err != nil {
+		return err
+	}
+	a.finished(ctx, h, false)
 	return nil
 }
 
