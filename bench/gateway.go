@@ -8,8 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
+		"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -76,10 +75,9 @@ func startGatewayRig(ctx context.Context, binary, dir string) (*gatewayRig, erro
 }
 
 func (g *gatewayRig) stop() error {
-	_ = g.rdb.Close()
-	_ = g.redisProc.cmd.Process.Signal(syscall.SIGKILL)
+	err := errors.Join(g.rdb.Close(), g.redisProc.cmd.Process.Kill())
 	_ = g.redisProc.cmd.Wait() // it was killed
-	return nil
+	return err
 }
 
 // env is what a process needs to find the rig's Redis.
@@ -112,7 +110,7 @@ func (g *gatewayRig) bare(ctx context.Context) (p *process, url string, err erro
 }
 
 // benchPayload is what a job asks for: H2, as submitters write it.
-const benchPayload = `{"structure":{"cell_angstrom":6.5,"atoms":[{"element":"H","position_angstrom":[0,0,0]},{"element":"H","position_angstrom":[0,0,0.7519]}]},"relax":true,"delta_angstrom":0.01}`
+const benchPayload = `{"structure":{"cell_angstrom":6.5,"atoms":[{"element":"H","position":[0,0,0]},{"element":"H","position":[0,0,0.7519]}]},"relax":true,"delta":0.01}`
 
 // fill queues n jobs as the gateway does, many a round trip.
 func (g *gatewayRig) fill(ctx context.Context, n int) error {

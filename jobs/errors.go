@@ -25,7 +25,7 @@ var (
 
 // Failure is an error by which a handler tells programs what kind of failure it
 // was. Sources that run a failed job again look at it; Pub/Sub does not.
-type Failure struct {
+type Failure struct { //nolint:errname // a failure is a job's, an error a function's: docs/words.md
 	Code   string // a word in capitals, such as QE_INPUT_ERROR
 	Final  bool   // running the job again cannot help
 	Detail string // text for people that is too long for an error, such as the last lines of a log
