@@ -11,6 +11,7 @@ import (
 // floors; parts of one package (pdf/font) may import each other.
 var floors = map[string]int{
 	"jobs":      0,
+	"flock":     0,
 	"storage":   1,
 	"status":    1,
 	"emulator":  1,

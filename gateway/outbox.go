@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/batchfleet/batchfleet/flock"
 )
 
 // outbox is the directory in which an agent keeps what it must not forget:
@@ -31,8 +33,6 @@ type outbox struct {
 	lock *os.File
 	log  *slog.Logger
 }
-
-var errLocked = errors.New("it is locked")
 
 // The directories of an outbox.
 const (
@@ -73,7 +73,7 @@ func openOutbox(ctx context.Context, dir string, log *slog.Logger) (o *outbox, e
 			_ = lock.Close() // nothing was written
 		}
 	}()
-	if err := lockFile(lock); errors.Is(err, errLocked) {
+	if err := flock.Lock(lock); errors.Is(err, flock.ErrLocked) {
 		return nil, nil, fmt.Errorf("open state directory %s: another worker of this machine uses it: give each worker a directory of its own", dir)
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("lock state directory %s: %w", dir, err)

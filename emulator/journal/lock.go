@@ -7,11 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
-)
 
-var errLocked = errors.New("locked by another process")
+	"github.com/batchfleet/batchfleet/flock"
+)
 
 // checkDir returns an error if dir is no longer the directory that was locked.
 // Its files can still be written then, but nobody will ever read them.
@@ -40,9 +41,13 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f); err != nil {
+	err = errors.ErrUnsupported
+	if runtime.GOOS != "windows" { // on which the journal was never tried
+		err = flock.Lock(f)
+	}
+	if err != nil {
 		defer func() { _ = f.Close() }() // nothing was written
-		if !errors.Is(err, errLocked) {
+		if !errors.Is(err, flock.ErrLocked) {
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 		// What is there may be half written.

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"github.com/batchfleet/batchfleet/flock"
 )
 
 // workPrefix begins the names of the directories that jobs run in, newPrefix
@@ -69,3 +72,18 @@ func sweep(base string) {
 		_ = lock.Close()
 	}
 }
+
+// locks is false on Windows, where a directory with an open file may not be
+// renamed: there nothing is locked, and nothing deleted that may be in use.
+const locks = runtime.GOOS != "windows"
+
+// hold locks f until it is closed, also by the death of the process.
+func hold(f *os.File) error {
+	if !locks {
+		return f.Close()
+	}
+	return flock.Lock(f)
+}
+
+// abandoned reports whether nobody holds f, and holds it.
+func abandoned(f *os.File) bool { return locks && flock.Lock(f) == nil }

@@ -1,4 +1,4 @@
-package gateway
+package flock
 
 import (
 	"errors"
@@ -7,12 +7,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile takes the lock on an open file, or returns errLocked. The system
-// gives it back when the process ends, however it ends.
-func lockFile(f *os.File) error {
+// Lock locks an open file until it is closed, or returns [ErrLocked] at once.
+func Lock(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
-		return errLocked
+		return ErrLocked
 	}
 	return err
 }

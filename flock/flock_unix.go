@@ -1,6 +1,6 @@
 //go:build unix
 
-package journal
+package flock
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flock locks f until it is closed, or returns errLocked.
-func flock(f *os.File) error {
+// Lock locks an open file until it is closed, or returns [ErrLocked] at once.
+func Lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errLocked
+		return ErrLocked
 	}
 	return err
 }
