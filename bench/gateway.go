@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-		"time"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 

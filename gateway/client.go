@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -66,20 +67,15 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if cfg.Proxy == nil {
 		cfg.Proxy = http.ProxyFromEnvironment
 	}
-	if cfg.Connections == 0 {
-		cfg.Connections = 8
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 15 * time.Second
-	}
+	connections := cmp.Or(cfg.Connections, 8)
 	transport := &http.Transport{
 		Proxy:                 cfg.Proxy,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:   10 * time.Second,
 		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          cfg.Connections,
-		MaxIdleConnsPerHost:   cfg.Connections,
+		MaxIdleConns:          connections,
+		MaxIdleConnsPerHost:   connections,
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    true, // an answer is then as long as it says
@@ -88,21 +84,14 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 	}
 	return &Client{
-		base: base, idle: transport, tokens: cfg.Tokens, timeout: cfg.Timeout,
-		agent: "batchfleet/" + cmpOr(cfg.Version, "unknown"),
+		base: base, idle: transport, tokens: cfg.Tokens, timeout: cmp.Or(cfg.Timeout, 15*time.Second),
+		agent: "batchfleet/" + cmp.Or(cfg.Version, "unknown"),
 		http: &http.Client{
 			Transport: transport,
 			// Wherever a redirect leads, it is not where the token belongs.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
-}
-
-func cmpOr(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // Close closes the connections that are not in use.
@@ -218,10 +207,9 @@ func (c *Client) Failed(ctx context.Context, id string, ask FailedAsk) (FailedAn
 	return a, nil
 }
 
-// Register makes this machine a worker, or gives the worker that the client's
-// token belongs to a new one. It is not repeated by itself: an enroll token is
+// register asks for a token. It is not repeated by itself: an enroll token is
 // good once.
-func (c *Client) Register(ctx context.Context, ask RegisterAsk) (RegisterAnswer, error) {
+func (c *Client) register(ctx context.Context, ask RegisterAsk) (RegisterAnswer, error) {
 	var a RegisterAnswer
 	_, err := c.call(ctx, call{path: PathRegister, ask: ask, answer: &a, secret: ask.Token})
 	if err == nil {

@@ -74,22 +74,24 @@ func (a *Agent) step(h *hand) step { return a.entryOf(h).State }
 
 // waitAlive waits for d, and keeps the lease of a result alive meanwhile.
 func (a *Agent) waitAlive(ctx context.Context, h *hand, d time.Duration) error {
-	alive, stop := context.WithCancel(ctx)
-	defer stop()
-	done := make(chan struct{})
-	go func() { // joined below
-		defer close(done)
-		a.keepAlive(alive, h)
-	}()
-	err := pause(ctx, d)
-	stop()
-	<-done
-	return err
+	defer a.keepAlive(ctx, h)()
+	return pause(ctx, d)
 }
 
-// keepAlive extends the lease of a result that is not delivered yet, until ctx
-// ends: a slow upload or a gateway that was away must not cost the job.
-func (a *Agent) keepAlive(ctx context.Context, h *hand) {
+// keepAlive extends the lease of a result that is not delivered yet, until stop
+// is called or ctx ends: a slow upload or a gateway that was away must not cost
+// the job.
+func (a *Agent) keepAlive(ctx context.Context, h *hand) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.extendResult(ctx, h)
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (a *Agent) extendResult(ctx context.Context, h *hand) {
 	every := h.ttl() / 3
 	for {
 		a.mu.Lock()
@@ -141,15 +143,9 @@ func (a *Agent) deliverResult(ctx context.Context, h *hand) error {
 		return fmt.Errorf("%w: %w", errNotYet, err)
 	}
 	ask.LeaseID = h.LeaseID
-	alive, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { // joined below
-		defer close(done)
-		a.keepAlive(alive, h)
-	}()
+	stop := a.keepAlive(ctx, h)
 	answer, err := a.Gateway.Result(ctx, string(h.JobID), ask)
 	stop()
-	<-done
 	e := (*Error)(nil)
 	switch {
 	case err == nil:

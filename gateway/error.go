@@ -90,8 +90,8 @@ func redact(s string) string {
 	return bearer.ReplaceAllString(s, "$1 [redacted]")
 }
 
-// clip returns at most limit bytes from the beginning of s, as valid UTF-8.
-func clip(s string, limit int) string {
+// Clip returns at most limit bytes from the beginning of s, as valid UTF-8.
+func Clip(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {
 		return s

@@ -23,7 +23,7 @@ func FuzzTokenFile(f *testing.F) {
 		if strings.ContainsAny(tok.Token, "\r\n \x00") || len(tok.Token) > maxTokenSize {
 			t.Errorf("token %q cannot be sent", tok.Token)
 		}
-		_ = tok.renewAt()
+		_ = tok.rotateAt()
 		again, err := json.Marshal(tok)
 		if err != nil {
 			return // a year beyond 9999

@@ -109,7 +109,7 @@ func (a *Agent) Report(ctx context.Context, c jobs.Claim, _ time.Duration, p *jo
 	if p != nil {
 		h.progress, h.unsent = progressOf(*p), true
 		if p.Message != "" {
-			h.message = clip(p.Message, maxMessage)
+			h.message = Clip(p.Message, maxMessage)
 		}
 	}
 	due := h.unsent && time.Since(h.beatsAt) >= progressEvery

@@ -16,7 +16,7 @@ import (
 // leaves the choice to the gateway.
 func Register(ctx context.Context, c *Client, enroll, name string) (Token, error) {
 	asked := time.Now().UTC().Truncate(time.Second)
-	a, err := c.Register(ctx, RegisterAsk{Token: enroll, Name: name, Meta: json.RawMessage(`{}`)})
+	a, err := c.register(ctx, RegisterAsk{Token: enroll, Name: name, Meta: json.RawMessage(`{}`)})
 	if err != nil {
 		return Token{}, err
 	}
@@ -41,9 +41,10 @@ const (
 
 // KeepToken gets a new token whenever three quarters of the life of the one in
 // the client's file have passed, until ctx ends. A token that does not say how
-// long it lives is left alone. [Agent.Run] calls it. The old
-// token stays in use until the new one is on disk, so that a worker that is
-// killed in between still has one that holds: for 10 minutes, says the protocol.
+// long it lives is left alone. [Agent.Run] calls it.
+//
+// The old token stays in use until the new one is on disk, so that a worker that
+// is killed in between still has one that holds: for 10 minutes, says the protocol.
 func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 	if c.tokens == nil {
 		return
@@ -52,7 +53,7 @@ func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 	for {
 		t := c.tokens.Token()
 		wait := tokenLook
-		if at := t.renewAt(); !at.IsZero() {
+		if at := t.rotateAt(); !at.IsZero() {
 			wait = min(wait, time.Until(at.Round(0)))
 		}
 		if wait > 0 {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,10 +62,10 @@ var notCode = regexp.MustCompile(`[^A-Z0-9_]+`)
 // failedAsk returns the report of a failure within the limits of the protocol,
 // so that it is not refused for its form.
 func failedAsk(lease, code, message, traceback string, retryable bool) *FailedAsk {
-	code = clip(strings.Trim(notCode.ReplaceAllString(strings.ToUpper(code), "_"), "_"), MaxErrorCode)
-	code = cmpOr(code, failJob)
+	code = Clip(strings.Trim(notCode.ReplaceAllString(strings.ToUpper(code), "_"), "_"), MaxErrorCode)
+	code = cmp.Or(code, failJob)
 	return &FailedAsk{
-		LeaseID: lease, ErrorCode: code, ErrorMessage: cmpOr(clip(message, MaxErrorMessage), code),
+		LeaseID: lease, ErrorCode: code, ErrorMessage: cmp.Or(Clip(message, MaxErrorMessage), code),
 		Traceback: tail(traceback, MaxTraceback), Retryable: &retryable,
 	}
 }
@@ -87,7 +88,7 @@ func (a *Agent) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration)
 		code, otherwise = FailWorkerShutdown, "the worker is stopping"
 	}
 	err := a.settle(ctx, h, func(e *entry) {
-		e.State, e.Failed = stepFailed, failedAsk(e.LeaseID, code, cmpOr(note, otherwise), "", true)
+		e.State, e.Failed = stepFailed, failedAsk(e.LeaseID, code, cmp.Or(note, otherwise), "", true)
 	})
 	if errors.Is(err, jobs.ErrLeaseLost) {
 		return nil

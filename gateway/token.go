@@ -31,9 +31,9 @@ func (t Token) String() string { return "token of worker " + t.WorkerID }
 // GoString keeps the secret out of logs.
 func (t Token) GoString() string { return t.String() }
 
-// renewAt is when to get a new token: after three quarters of this one's life.
+// rotateAt is when to get a new token: after three quarters of this one's life.
 // It is zero when the token does not say how long it lives.
-func (t Token) renewAt() time.Time {
+func (t Token) rotateAt() time.Time {
 	life := t.ExpiresAt.Sub(t.IssuedAt)
 	if t.IssuedAt.IsZero() || t.ExpiresAt.IsZero() || life <= 0 {
 		return time.Time{}

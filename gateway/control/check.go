@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -70,7 +69,7 @@ func leaseAnswer(g queue.Grant) *gateway.LeaseAnswer {
 // beat returns what a heartbeat tells. A message that is too long is cut: it
 // must not cost the worker its lease.
 func beat(a *gateway.HeartbeatAsk) (queue.Beat, error) {
-	b := queue.Beat{Message: clip(a.Message, gateway.MaxErrorMessage)}
+	b := queue.Beat{Message: gateway.Clip(a.Message, gateway.MaxErrorMessage)}
 	if p := a.Progress; p != nil {
 		if p.Done < 0 || p.Total < 0 || p.Done > maxSteps || p.Total > maxSteps {
 			return b, invalid("progress", "want done and total from 0 to 2^53")
@@ -168,7 +167,7 @@ func metaOf(raw json.RawMessage) (string, error) {
 			return "", invalid("meta.timestamp", "want RFC 3339, such as 2026-02-18T09:30:00Z")
 		}
 	}
-	m.WorkerHostname, m.QEVersion = clip(m.WorkerHostname, gateway.MaxName), clip(m.QEVersion, gateway.MaxName)
+	m.WorkerHostname, m.QEVersion = gateway.Clip(m.WorkerHostname, gateway.MaxName), gateway.Clip(m.QEVersion, gateway.MaxName)
 	b, err := json.Marshal(m)
 	return string(b), err
 }
@@ -180,8 +179,8 @@ func failureOf(a *gateway.FailedAsk) (queue.Failure, error) {
 		return queue.Failure{}, missing("error_code")
 	}
 	f := queue.Failure{
-		Code: clip(a.ErrorCode, gateway.MaxErrorCode), Message: clip(a.ErrorMessage, gateway.MaxErrorMessage),
-		Traceback: clip(a.Traceback, gateway.MaxTraceback), Rerun: queue.Retry,
+		Code: gateway.Clip(a.ErrorCode, gateway.MaxErrorCode), Message: gateway.Clip(a.ErrorMessage, gateway.MaxErrorMessage),
+		Traceback: gateway.Clip(a.Traceback, gateway.MaxTraceback), Rerun: queue.Retry,
 	}
 	if strings.Trim(f.Code, codeLetters) != "" {
 		return queue.Failure{}, invalid("error_code", "want a word of A-Z, 0-9 and _, such as QE_RUNTIME_ERROR")
@@ -200,17 +199,6 @@ func failureOf(a *gateway.FailedAsk) (queue.Failure, error) {
 
 func failedAnswer(f queue.Fate) gateway.FailedAnswer {
 	return gateway.FailedAnswer{OK: true, Requeued: f.Requeued, RetryCount: f.Retries}
-}
-
-// clip returns at most limit bytes of s, cut between characters.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }
 
 // name returns a name that somebody has given, or an error that says which
