@@ -50,7 +50,7 @@ func serveBareGateway(ctx context.Context) error {
 			return
 		}
 		_, _, err = q.Finish(r.Context(), caller(r), jobs.ID(r.PathValue("id")), ask.LeaseID, queue.Result{
-			JSON: string(ask.Result), Canonical: string(ask.Result), Summary: *ask.SummaryText, Freqs: *ask.FreqsCSV, Meta: string(ask.Meta),
+			JSON: string(ask.Result), Summary: *ask.SummaryText, Freqs: *ask.FreqsCSV, Meta: string(ask.Meta),
 		})
 		if err != nil {
 			w.WriteHeader(http.StatusConflict)

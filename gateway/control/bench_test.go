@@ -93,7 +93,7 @@ func BenchmarkBareHandler(b *testing.B) {
 		}
 		id := strings.Split(req.URL.Path, "/")[5]
 		if _, _, err := r.queue.Finish(req.Context(), caller, jobs.ID(id), ask.LeaseID, queue.Result{
-			JSON: string(ask.Result), Canonical: string(ask.Result), Summary: *ask.SummaryText, Freqs: *ask.FreqsCSV, Meta: string(ask.Meta),
+			JSON: string(ask.Result), Summary: *ask.SummaryText, Freqs: *ask.FreqsCSV, Meta: string(ask.Meta),
 		}); err != nil {
 			b.Error(err)
 		}

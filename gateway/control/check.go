@@ -103,8 +103,7 @@ func resultOf(a *gateway.ResultAsk) (queue.Result, error) {
 	if err != nil {
 		return queue.Result{}, err
 	}
-	text := string(object)
-	return queue.Result{JSON: text, Canonical: text, Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}, nil
+	return queue.Result{JSON: string(object), Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}, nil
 }
 
 // finish records a result. Nearly all results come once, so only one that seems

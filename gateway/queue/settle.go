@@ -10,11 +10,10 @@ import (
 
 // Result is what a worker reports of a job that it has done.
 type Result struct {
-	JSON      string // the object, as it was received
-	Canonical string // the same value however it was written; decides whether a repeated report is the same; JSON when empty
-	Summary   string
-	Freqs     string
-	Meta      string // JSON
+	JSON    string // the object, as it was received
+	Summary string
+	Freqs   string
+	Meta    string // JSON; does not count when a report is compared with what is on record
 }
 
 // Recorded says how a result was taken.
@@ -26,17 +25,14 @@ type Recorded struct {
 
 // Finish records the result of a job. The error is [jobs.ErrLeaseLost] when the
 // lease is not the caller's (any more) and [ErrFinished] when the job has
-// finished under this lease with another result. A result whose lease was taken
-// back is kept for [Queue.AcceptLate]; late says so.
+// finished under this lease with another result, byte by byte. A result whose
+// lease was taken back is kept for [Queue.AcceptLate]; late says so.
 func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, r Result) (rec Recorded, late bool, err error) {
-	if r.Canonical == "" {
-		r.Canonical = r.JSON
-	}
 	now := q.Now()
 	a, err := q.runAs(ctx, c, "record result", finishScript, []string{
 		leaseKey(id), indexKey, statusKey(id), payloadKey(id), retryKey(id),
 		resultKey(id), summaryKey(id), freqsKey(id), reapedKey(id), lateKey(id),
-	}, string(id), lease, digest(r.Canonical, r.Summary, r.Freqs), r.JSON, r.Summary, r.Freqs, r.Meta,
+	}, string(id), lease, digest(r.JSON, r.Summary, r.Freqs), r.JSON, r.Summary, r.Freqs, r.Meta,
 		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds())
 	if err != nil {
 		return Recorded{}, false, err

@@ -10,10 +10,10 @@ import (
 )
 
 // Submit queues a job under id, which must be a new one: an id that is on record
-// is taken for the same call made again, and nothing changes. With an idempotency key, not empty, that was used
-// before it queues nothing and returns the earlier job's id, or [ErrKeyReused] if
-// the payload is not the same. It returns [ErrSubmissionOff] and [ErrFull] when
-// nothing is taken.
+// is taken for the same call made again, and nothing changes. With an idempotency
+// key, not empty, that was used before it queues nothing and returns the earlier
+// job's id, or [ErrKeyReused] if the payload is not the same. It returns
+// [ErrSubmissionOff] and [ErrFull] when nothing is taken.
 func (q *Queue) Submit(ctx context.Context, id jobs.ID, payload []byte, idempotency string) (jobs.ID, error) {
 	now := q.Now()
 	keys := []string{queueKey, payloadKey(id), statusKey(id), opsKey}
@@ -40,8 +40,9 @@ func (q *Queue) Submit(ctx context.Context, id jobs.ID, payload []byte, idempote
 	return "", unexpected("submit", a)
 }
 
-// Cancel asks for a job to be stopped; to ask again changes nothing. It reports the state that the job has
-// ended in already, and otherwise whether it runs, and so will end later.
+// Cancel asks for a job to be stopped; to ask again changes nothing. It reports
+// the state that the job has ended in already, if it was not canceled, and
+// otherwise whether it runs, and so will end later.
 func (q *Queue) Cancel(ctx context.Context, id jobs.ID) (ended string, running bool, err error) {
 	a, err := q.run(ctx, "cancel job", cancelScript, []string{statusKey(id), delayKey, leaseKey(id)},
 		string(id), text(q.Now()), q.ResultTTL.Milliseconds())
