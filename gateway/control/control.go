@@ -63,9 +63,9 @@ func (c *Control) Handler() http.Handler {
 		handle       httpd.Handler
 	}{
 		{http.MethodPost, gateway.PathJobs, c.client(c.submit)},
-		{http.MethodGet, gateway.PathJob, c.client(c.job)},
-		{http.MethodGet, gateway.PathJobResult, c.client(c.jobResult)},
-		{http.MethodGet, gateway.PathJobFiles, c.client(c.jobFiles)},
+		{http.MethodGet, gateway.PathJob, c.client(c.ofJob(c.job))},
+		{http.MethodGet, gateway.PathJobResult, c.client(c.ofJob(c.jobResult))},
+		{http.MethodGet, gateway.PathJobFiles, c.client(c.ofJob(c.jobFiles))},
 		{http.MethodPost, gateway.PathJobCancel, c.client(c.cancel)},
 
 		{http.MethodPost, gateway.PathRegister, c.register},
@@ -77,11 +77,11 @@ func (c *Control) Handler() http.Handler {
 		{http.MethodPost, gateway.PathEnrollTokens, c.admin(c.enroll)},
 		{http.MethodDelete, gateway.PathServer, c.admin(c.revoke)},
 		{http.MethodGet, gateway.PathDLQ, c.admin(c.deadLetters)},
-		{http.MethodGet, gateway.PathDLQJob, c.admin(c.deadLetter)},
-		{http.MethodDelete, gateway.PathDLQJob, c.admin(c.drop)},
-		{http.MethodPost, gateway.PathDLQRequeue, c.admin(c.requeue)},
-		{http.MethodGet, gateway.PathLate, c.admin(c.late)},
-		{http.MethodPost, gateway.PathLateAccept, c.admin(c.acceptLate)},
+		{http.MethodGet, gateway.PathDLQJob, c.admin(c.ofJob(c.deadLetter))},
+		{http.MethodDelete, gateway.PathDLQJob, c.admin(c.ofJob(c.drop))},
+		{http.MethodPost, gateway.PathDLQRequeue, c.admin(c.ofJob(c.requeue))},
+		{http.MethodGet, gateway.PathLate, c.admin(c.ofJob(c.late))},
+		{http.MethodPost, gateway.PathLateAccept, c.admin(c.ofJob(c.acceptLate))},
 		{http.MethodGet, gateway.PathOps, c.admin(c.ops)},
 		{http.MethodPut, gateway.PathOps, c.admin(c.setOps)},
 	} {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -60,17 +61,21 @@ func idempotencyKey(r *http.Request) (string, error) {
 	return key, nil
 }
 
-func (c *Control) job(w http.ResponseWriter, r *http.Request) error {
-	id, err := parseID(r.PathValue("id"))
-	if err != nil {
-		return err
+// ofJob makes a handler of one that is about the job in the path. Its context
+// bounds its calls of Redis.
+func (c *Control) ofJob(h func(ctx context.Context, w http.ResponseWriter, r *http.Request, id jobs.ID) error) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, err := parseID(r.PathValue("id"))
+		if err != nil {
+			return err
+		}
+		ctx, cancel := c.deadline(r.Context())
+		defer cancel()
+		return h(ctx, w, r, id)
 	}
-	return c.writeJob(w, r, id)
 }
 
-func (c *Control) writeJob(w http.ResponseWriter, r *http.Request, id jobs.ID) error {
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
+func (c *Control) job(ctx context.Context, w http.ResponseWriter, _ *http.Request, id jobs.ID) error {
 	j, err := c.Queue.Job(ctx, id)
 	if err != nil {
 		return err
@@ -89,13 +94,7 @@ func jobAnswer(j queue.Job) gateway.JobAnswer {
 	return a
 }
 
-func (c *Control) jobResult(w http.ResponseWriter, r *http.Request) error {
-	id, err := parseID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
+func (c *Control) jobResult(ctx context.Context, w http.ResponseWriter, _ *http.Request, id jobs.ID) error {
 	result, err := c.Queue.Result(ctx, id)
 	if err != nil {
 		return err
@@ -109,11 +108,7 @@ func (c *Control) jobResult(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (c *Control) jobFiles(w http.ResponseWriter, r *http.Request) error {
-	id, err := parseID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
+func (c *Control) jobFiles(ctx context.Context, w http.ResponseWriter, r *http.Request, id jobs.ID) error {
 	kinds := r.URL.Query()["kind"]
 	if len(kinds) != 1 || kinds[0] != "summary" && kinds[0] != "freqs" {
 		return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Invalid query kind: want summary or freqs"}
@@ -122,8 +117,6 @@ func (c *Control) jobFiles(w http.ResponseWriter, r *http.Request) error {
 	if kinds[0] == "freqs" {
 		read, media, file = c.Queue.Freqs, "text/csv; charset=utf-8", "freqs.csv"
 	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
 	text, err := read(ctx, id)
 	if err != nil {
 		return err
@@ -147,15 +140,11 @@ func (c *Control) cancel(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := c.deadline(r.Context())
 	defer cancel()
 	ended, _, err := c.Queue.Cancel(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	j, err := c.Queue.Job(ctx, id)
-	if err != nil {
-		return err
-	}
-	if ended != "" && j.Detail != "canceled" {
+	case ended != "":
 		return &gateway.Error{Status: 409, Code: gateway.AlreadyEnded, Message: "The job has ended already: it is " + ended}
 	}
-	return write(w, jobAnswer(j))
+	return c.job(ctx, w, r, id)
 }

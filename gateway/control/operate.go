@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // How many dead letters one answer lists: as a rule, and at most.
@@ -56,13 +58,7 @@ func number(values []string, field string, standard, least, most int) (int, erro
 }
 
 // deadLetter shows all that is known of a job that has failed.
-func (c *Control) deadLetter(w http.ResponseWriter, r *http.Request) error {
-	id, err := parseID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
+func (c *Control) deadLetter(ctx context.Context, w http.ResponseWriter, _ *http.Request, id jobs.ID) error {
 	j, err := c.Queue.Job(ctx, id)
 	if err != nil {
 		return err
@@ -75,13 +71,7 @@ func (c *Control) deadLetter(w http.ResponseWriter, r *http.Request) error {
 	return write(w, a)
 }
 
-func (c *Control) drop(w http.ResponseWriter, r *http.Request) error {
-	id, err := parseID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
+func (c *Control) drop(ctx context.Context, w http.ResponseWriter, r *http.Request, id jobs.ID) error {
 	if err := c.Queue.Drop(ctx, id); err != nil {
 		return err
 	}
@@ -90,28 +80,16 @@ func (c *Control) drop(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (c *Control) requeue(w http.ResponseWriter, r *http.Request) error {
-	id, err := parseID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
+func (c *Control) requeue(ctx context.Context, w http.ResponseWriter, r *http.Request, id jobs.ID) error {
 	if err := c.Queue.Requeue(ctx, id); err != nil {
 		return err
 	}
 	c.waiting.wake(1)
 	c.Log.InfoContext(ctx, "dead letter queued anew", "job", id, "remote", r.RemoteAddr)
-	return c.writeJob(w, r, id)
+	return c.job(ctx, w, r, id)
 }
 
-func (c *Control) late(w http.ResponseWriter, r *http.Request) error {
-	id, err := parseID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
+func (c *Control) late(ctx context.Context, w http.ResponseWriter, _ *http.Request, id jobs.ID) error {
 	l, err := c.Queue.Late(ctx, id)
 	if err != nil {
 		return noLate(err)
@@ -122,18 +100,12 @@ func (c *Control) late(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (c *Control) acceptLate(w http.ResponseWriter, r *http.Request) error {
-	id, err := parseID(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
+func (c *Control) acceptLate(ctx context.Context, w http.ResponseWriter, r *http.Request, id jobs.ID) error {
 	if err := c.Queue.AcceptLate(ctx, id); err != nil {
 		return noLate(err)
 	}
 	c.Log.InfoContext(ctx, "late result accepted", "job", id, "remote", r.RemoteAddr)
-	return c.writeJob(w, r, id)
+	return c.job(ctx, w, r, id)
 }
 
 func noLate(err error) error {
