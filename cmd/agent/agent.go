@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -70,7 +71,7 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var delivery sync.WaitGroup
 	delivery.Go(func() { a.Run(delivering) })
-	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "slots", e.Slots, "dir", e.Dir)
+	log.InfoContext(ctx, "agent started", "source", redacted(e.Source), "processor", e.Kind, "slots", e.Slots, "dir", e.Dir)
 	err = w.Run(ctx)
 	stop()
 	delivery.Wait()
@@ -128,6 +129,8 @@ func (e *Env) handler(ctx context.Context, store storage.Store, log *slog.Logger
 	return h, h.Forget, nil
 }
 
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
 // OverHTTP opens a gateway. SOURCE is its address.
 func OverHTTP(version string) Open {
 	return func(_ context.Context, e *Env) (gateway.ControlPlane, func(), error) {
@@ -160,4 +163,13 @@ func hurry(ctx context.Context) <-chan struct{} {
 		close(hurried)
 	})
 	return hurried
+}
+
+// redacted returns an address without the password in it.
+func redacted(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "an address that cannot be read"
+	}
+	return u.Redacted()
 }

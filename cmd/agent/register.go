@@ -38,13 +38,13 @@ func RegisterCommand(version string) *cobra.Command {
 			}
 			token, err := gateway.Register(cmd.Context(), c, enroll, name)
 			if err != nil {
-				return cli.Coded(cmd.Context(), fmt.Errorf("register with %s: %w", Redacted(address), err))
+				return cli.Coded(cmd.Context(), fmt.Errorf("register with %s: %w", redacted(address), err))
 			}
 			if err := gateway.SaveToken(tokenFile, token); err != nil {
 				return cli.Exit(cli.Failed, fmt.Errorf("--token-file: %w (the enroll token is used up: ask for another)", err))
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "registered as %s (%s); its token is in %s, holds until %s and is renewed by the worker\nstart it with: SOURCE=%s WORKER_TOKEN_FILE=%s %s\n",
-				token.WorkerID, token.Name, tokenFile, token.ExpiresAt.Local().Format(time.DateTime), Redacted(address), tokenFile, cmd.Parent().CommandPath())
+				token.WorkerID, token.Name, tokenFile, token.ExpiresAt.Local().Format(time.DateTime), redacted(address), tokenFile, cmd.Parent().CommandPath())
 			return err
 		},
 	}

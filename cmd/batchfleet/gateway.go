@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
@@ -99,11 +98,13 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	if err != nil {
 		return cli.Exit(cli.Usage, fmt.Errorf("--addr: %w", err))
 	}
-	stopMetrics, err := f.serveMetrics(ctx, c, log)
+	ready := func() error { return c.Ready(context.WithoutCancel(ctx)) }
+	stopMetrics, err := cli.ServeMetrics(ctx, f.metricsAddr, ready, c.Metrics.Registry, log)
 	if err != nil {
-		return err
+		return cli.Exit(cli.Usage, fmt.Errorf("--metrics-addr: %w", err))
 	}
 	defer stopMetrics()
+	handler := withHealth(c.Handler(), ready)
 	running, stop := context.WithCancel(ctx)
 	var reaper sync.WaitGroup
 	defer reaper.Wait()
@@ -116,7 +117,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	}
 	fmt.Fprintf(out, "gateway listens on %s://%s\n", scheme, l.Addr())
 	log.InfoContext(ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "", "tls", f.certFile != "")
-	server := &httpd.Server{Handler: withHealth(ctx, c), Log: log, CertFile: f.certFile, KeyFile: f.keyFile, MaxConns: maxConns}
+	server := &httpd.Server{Handler: handler, Log: log, CertFile: f.certFile, KeyFile: f.keyFile, MaxConns: maxConns}
 	if err := server.Serve(ctx, l); err != nil {
 		log.ErrorContext(ctx, "gateway stopped", "err", err)
 		return err
@@ -201,8 +202,8 @@ func readSecret(file string) (string, error) {
 }
 
 // withHealth answers /healthz and /readyz beside the gateway's own routes.
-func withHealth(ctx context.Context, c *control.Control) http.Handler {
-	api, health := c.Handler(), httpd.Health(func() error { return c.Ready(context.WithoutCancel(ctx)) })
+func withHealth(api http.Handler, ready func() error) http.Handler {
+	health := httpd.Health(ready)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
 			health.ServeHTTP(w, r)
@@ -210,28 +211,6 @@ func withHealth(ctx context.Context, c *control.Control) http.Handler {
 		}
 		api.ServeHTTP(w, r)
 	})
-}
-
-// serveMetrics answers /metrics, /healthz and /readyz on an address of their own.
-func (f *gatewayFlags) serveMetrics(ctx context.Context, c *control.Control, log *slog.Logger) (stop func(), err error) {
-	if f.metricsAddr == "" {
-		return func() {}, nil
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.metricsAddr)
-	if err != nil {
-		return nil, cli.Exit(cli.Usage, fmt.Errorf("--metrics-addr: %w", err))
-	}
-	mux := httpd.Health(func() error { return c.Ready(context.WithoutCancel(ctx)) })
-	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Metrics.Registry, promhttp.HandlerOpts{}))
-	done := make(chan struct{})
-	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer close(done)
-		if err := (&httpd.Server{Handler: mux, Log: log, MaxConns: 64}).Serve(serving, l); err != nil {
-			log.WarnContext(ctx, "metrics ended", "err", err)
-		}
-	}()
-	return func() { cancel(); <-done }, nil
 }
 
 // openRedis returns a client of the environment's Redis. Nothing is sent yet.

@@ -52,7 +52,7 @@ type Control struct {
 	large   chan struct{} // holds one for each large body in hand
 }
 
-// Handler returns the handler of all routes. It is made once.
+// Handler returns the handler of all routes. It is made once, before Run.
 func (c *Control) Handler() http.Handler {
 	c.large = make(chan struct{}, largeBodies)
 	c.waiting.init(cmp.Or(c.MaxWaiting, 10_000))
