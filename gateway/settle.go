@@ -94,7 +94,7 @@ func (a *Agent) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration)
 		return nil
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("hand back job %s: %w", h.JobID, err), a.handBackUnkept(ctx, h, code, cmpOr(note, otherwise)))
+		return errors.Join(fmt.Errorf("hand back job %s: %w", h.JobID, err), a.handBackUnkept(ctx, h, code, cmp.Or(note, otherwise)))
 	}
 	return nil
 }

@@ -4,8 +4,8 @@
 //
 // A gateway holds nothing itself but the requests that wait for a job, so any
 // number of them may run on one Redis and each may die at any time. A worker's
-// request costs one round trip to Redis: the script that does the work checks
-// the token, too.
+// request costs one round trip to Redis, two if its body is large: the script
+// that does the work checks the token, too.
 //
 // [Direct] is the same for a worker that may reach Redis itself, without HTTP.
 package control

@@ -103,7 +103,7 @@ func complement(basis [][]float64, n int) [][]float64 {
 	return all[len(basis):]
 }
 
-// within returns the matrix in the given basis.
+// inBasis returns the matrix in the given basis.
 func inBasis(a, basis [][]float64) [][]float64 {
 	small := make([][]float64, len(basis))
 	for i := range basis {

@@ -64,7 +64,7 @@ type Option struct{ Name, Value string }
 // in the directory of the worker, so it has no separators and no leading dot.
 var pseudoName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,79}$`)
 
-// label is what pw.x may be given as the name of a species.
+// labelName is what pw.x may be given as the name of a species.
 var labelName = regexp.MustCompile(`^[A-Za-z]{1,2}([0-9]|[_-][A-Za-z0-9])?$`)
 
 // check finds what the parsers of single values cannot see. The error names the
