@@ -1,0 +1,47 @@
+package queue
+
+import "github.com/batchfleet/batchfleet/jobs"
+
+// Report is what [Queue.Fsck] has seen.
+type Report struct {
+	Jobs      map[string]int // jobs by their status
+	Queued    int            // entries of the queue
+	Leased    int            // leases in the index
+	Delayed   int            // entries of the delay set
+	Dead      int            // dead letters
+	Counts    map[string]int // findings by their kind
+	Findings  []Finding      // the first maxFindings of them
+	Unchecked int            // suspects left for another run
+}
+
+// Finding is something that is not as it should be.
+type Finding struct {
+	Kind   string // such as "started without lease"; SPEC.md lists them
+	Job    jobs.ID
+	Detail string
+	Done   string // how it was repaired; empty if it was not
+}
+
+// The kinds of findings that do no harm: an entry that a lease will pass over, and
+// a dead letter that nobody has looked at until its job expired.
+const (
+	staleEntry    = "stale entry"
+	expiredLetter = "dead letter without a job"
+)
+
+// Harmless reports whether the finding may stay as it is.
+func (f Finding) Harmless() bool { return harmless(f.Kind) }
+
+func harmless(kind string) bool { return kind == staleEntry || kind == expiredLetter }
+
+// Clean reports whether everything was looked at and nothing is wrong; harmless
+// findings do not count.
+func (r Report) Clean() bool {
+	bad := r.Unchecked
+	for kind, n := range r.Counts {
+		if !harmless(kind) {
+			bad += n
+		}
+	}
+	return bad == 0
+}
