@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -72,10 +71,6 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	admin, client, proxies, err := f.check(log)
 	if err != nil {
 		return cli.Exit(cli.Usage, err)
-	}
-	if os.Getenv("GOGC") == "" {
-		// What lives is little and what dies is much: docs/performance.md.
-		debug.SetGCPercent(400)
 	}
 	rdb := env.openRedis(256)
 	defer rdb.Close()
