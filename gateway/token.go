@@ -50,7 +50,7 @@ var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{8,1000}$`)
 func LoadToken(path string) (Token, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Token{}, fmt.Errorf("read token file: %w; register this worker first (batchfleet worker register)", err)
+		return Token{}, fmt.Errorf("read token file: %w; register this worker first, with the command register", err)
 	}
 	if err != nil {
 		return Token{}, fmt.Errorf("read token file: %w", err)

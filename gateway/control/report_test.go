@@ -75,7 +75,7 @@ func TestZ51LeaseIDComesInBodyOrHeader(t *testing.T) {
 	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID), "X-Lease-Id", g.LeaseID))
 }
 
-func TestZ52OnlyTheLeaseDecides(t *testing.T) {
+func TestZ06Z52OnlyTheLeaseDecides(t *testing.T) {
 	r := newRig(t, nil)
 	w, thief := r.worker(), r.worker()
 	first, second := r.submit(), r.submit()
@@ -94,7 +94,7 @@ func TestZ52OnlyTheLeaseDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, a, 409, gateway.LeaseLost) })
 	}
-	if after := r.dump(); len(after) != len(before) {
+	if after := r.dump(); after != before {
 		t.Errorf("refused reports have written:\n%s\nbefore:\n%s", after, before)
 	}
 	decode[gateway.ReportAnswer](t, w.report("result", first, done(mine.LeaseID)))

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,22 +266,27 @@ func (r *rig) keys() int64 {
 // dump returns all of Redis as text.
 func (r *rig) dump() string {
 	r.t.Helper()
-	var b strings.Builder
+	var keys []string
 	ctx := r.t.Context()
 	for it := r.rdb.Scan(ctx, 0, "*", 1000).Iterator(); it.Next(ctx); {
-		k := it.Val()
+		keys = append(keys, it.Val())
+	}
+	slices.Sort(keys)
+	var b strings.Builder
+	for _, k := range keys {
 		b.WriteString(k + "=")
 		switch r.rdb.Type(ctx, k).Val() {
 		case "string":
 			b.WriteString(r.rdb.Get(ctx, k).Val())
 		case "hash":
-			for f, v := range r.rdb.HGetAll(ctx, k).Val() {
-				b.WriteString(f + ":" + v + " ")
+			fields := r.rdb.HGetAll(ctx, k).Val()
+			for _, f := range slices.Sorted(maps.Keys(fields)) {
+				b.WriteString(f + ":" + fields[f] + " ")
 			}
 		case "list":
 			b.WriteString(strings.Join(r.rdb.LRange(ctx, k, 0, -1).Val(), " "))
 		case "set":
-			b.WriteString(strings.Join(r.rdb.SMembers(ctx, k).Val(), " "))
+			b.WriteString(strings.Join(slices.Sorted(slices.Values(r.rdb.SMembers(ctx, k).Val())), " "))
 		case "zset":
 			b.WriteString(strings.Join(r.rdb.ZRange(ctx, k, 0, -1).Val(), " "))
 		}

@@ -64,7 +64,9 @@ type model struct {
 	ended   map[jobs.ID]int // how often a result was recorded as new
 }
 
-func TestModel(t *testing.T) {
+// TestScriptsDoWhatTheModelDoes plays random histories to both and compares what
+// is where after each step.
+func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	r := newRig(t)
 	r.LeaseTTL, r.JobTimeout, r.TokenTTL, r.MaxRetries = 10*time.Minute, 30*time.Minute, 10*365*24*time.Hour, 1
 	// A job that is timed out, buried, requeued and extended again takes many steps.
