@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/batchfleet/batchfleet/flock"
@@ -32,6 +33,8 @@ type outbox struct {
 	dir  string
 	lock *os.File
 	log  *slog.Logger
+
+	checking sync.Mutex // one check at a time: they share a file
 }
 
 // The directories of an outbox.
@@ -239,6 +242,8 @@ func newestFirst(dir string) ([]fs.FileInfo, error) {
 // check reports whether the directory can be written. It is asked every few
 // seconds, so it does not wait for the disk.
 func (o *outbox) check() error {
+	o.checking.Lock()
+	defer o.checking.Unlock()
 	path := filepath.Join(o.dir, leasesDir, tempPrefix+"check")
 	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil { // an empty file can be written to a full disk
 		return errors.Join(err, os.RemoveAll(path))

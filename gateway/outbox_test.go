@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -484,6 +485,27 @@ func (r *rig) mendDisk() {
 	if err := os.Rename(filepath.Join(r.dir, "away"), filepath.Join(r.dir, "leases")); err != nil {
 		r.t.Error(err)
 	}
+}
+
+func TestZ79ChecksOfTheDiskDoNotDisturbEachOther(t *testing.T) {
+	r := newRig(t)
+	a := r.agent(nil)
+	if err := a.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	var checks sync.WaitGroup
+	for range 4 {
+		checks.Go(func() {
+			for range 200 {
+				if err := a.Check(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	checks.Wait()
 }
 
 func TestZ79UndeliverableResultIsGivenUpAfterAWeek(t *testing.T) {
