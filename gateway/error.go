@@ -54,8 +54,7 @@ func (e *Error) decided() bool {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
 	}
-	switch e.Code {
-	case InsecureTransport, NotFound, MethodNotAllowed:
+	if e.Code == InsecureTransport || e.Code == NotFound || e.Code == MethodNotAllowed {
 		return false
 	}
 	return e.Code != "" && e.Status >= 400 && e.Status < 500

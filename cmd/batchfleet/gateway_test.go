@@ -272,7 +272,11 @@ func TestZ48WaitersLeaveRoomForOthers(t *testing.T) {
 		defer c.Close()
 	}
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}
-	resp, err := client.Get("http://" + addr + "/healthz")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/healthz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatalf("beside 5000 connections: %v", err)
 	}

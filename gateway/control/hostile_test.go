@@ -210,8 +210,12 @@ func TestZ79ResultComesAlsoOverASlowLine(t *testing.T) {
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("answered %+v, %v", resp, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("answered %+v", resp)
 	}
 }
 
