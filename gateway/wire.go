@@ -82,6 +82,9 @@ const (
 	FailQEInput           = "QE_INPUT_ERROR"     // final
 	FailQENotConverged    = "QE_NOT_CONVERGED"   // final
 	FailCanceled          = "CANCELED"           // after cancel_requested; ends the job
+	FailWorkerRevoked     = "WORKER_REVOKED"     // never reported: the gateway's, queued anew and not counted
+	FailLeaseExpired      = "LEASE_EXPIRED"      // never reported: the worker went silent; counted
+	FailJobTimeout        = "JOB_TIMEOUT"        // never reported: final
 )
 
 // Limits of the protocol, in bytes.

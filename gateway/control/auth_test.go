@@ -334,8 +334,11 @@ func TestZ37Z38RevokeEndsAllTokensAndTheLeases(t *testing.T) {
 		refused(t, worker{r, w.id, token}.report("result", id, done(g.LeaseID)), 403, gateway.TokenRevoked)
 	}
 	until(t, "the reaper takes back the lease", func() bool { return r.job(id).Status == "queued" })
-	if a := other.post(gateway.PathLease, nil); a.status != 204 && a.status != 200 {
-		t.Errorf("another worker: %d %s", a.status, a.body)
+	if j := r.job(id); j.ErrorCode != gateway.FailWorkerRevoked || j.Detail != "worker "+w.id+" was revoked" || j.RetryCount != 0 {
+		t.Errorf("job: %+v", j)
+	}
+	if g := other.lease(); g.JobID != id {
+		t.Errorf("another worker: %+v", g)
 	}
 	if !strings.Contains(r.log.String(), `"worker revoked"`) {
 		t.Error("the log says nothing of the revocation")

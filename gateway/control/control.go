@@ -42,7 +42,7 @@ type Control struct {
 	// Admit, when set, judges each request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error
 
-	Period     time.Duration // between two rounds of the reaper: 30 s
+	Period     time.Duration // between two rounds of the reaper, unless a lease is over before: 30 s
 	Watch      time.Duration // between two looks for jobs that came by another gateway, while somebody waits: 1 s
 	MaxWaiting int           // requests that wait for a job, more are answered at once: 10 000
 	Patience   time.Duration // for one call of Redis: 5 s
@@ -50,11 +50,12 @@ type Control struct {
 	waiting waiters
 	refused throttle
 	large   chan struct{} // holds one for each large body in hand
+	hurry   chan struct{} // holds one when the reaper is to look at once
 }
 
 // Handler returns the handler of all routes. It is made once, before Run.
 func (c *Control) Handler() http.Handler {
-	c.large = make(chan struct{}, largeBodies)
+	c.large, c.hurry = make(chan struct{}, largeBodies), make(chan struct{}, 1)
 	c.waiting.init(cmp.Or(c.MaxWaiting, 10_000))
 	c.Metrics.waiting(c.waiting.len)
 	api := &httpd.API{Log: c.Log, WriteError: c.writeError, Admit: c.Admit}

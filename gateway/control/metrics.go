@@ -57,7 +57,7 @@ func NewMetrics(version string, q *queue.Queue) *Metrics {
 		results:     counter("results_total", "Results recorded."),
 		late:        counter("results_late_total", "Results that came after their lease was taken back, and were kept aside."),
 		failures:    counters("failures_total", "Failures reported, by what became of the job: requeued, dead or canceled.", "fate"),
-		expiries:    counters("lease_expiries_total", "Leases taken back by this gateway, by what became of the job: delayed, dead or canceled; orphan is a lease without a job, foreign one with a key of somebody else's.", "fate"),
+		expiries:    counters("lease_expiries_total", "Leases taken back by this gateway, by what became of the job: delayed, queued, dead or canceled; orphan is a lease without a job, foreign one with a key of somebody else's.", "fate"),
 		denials:     counters("auth_failures_total", "Requests refused for their token, by why.", "reason"),
 		runSeconds:  histogram("job_run_seconds", "Time from the last lease of a job to its result.", prometheus.ExponentialBuckets(0.25, 4, 10)),
 		waitSeconds: histogram("job_wait_seconds", "Time from the submission of a job to its last lease.", prometheus.ExponentialBuckets(0.01, 4, 12)),
@@ -96,15 +96,15 @@ func (m *Metrics) finished(rec queue.Recorded) {
 	m.waitSeconds.Observe(rec.Waited.Seconds())
 }
 
-func (m *Metrics) failed(f queue.Fate) {
-	fate := "canceled"
+// fateOf says in a word what has become of a job whose run has failed.
+func fateOf(f queue.Fate) string {
 	switch {
 	case f.Dead:
-		fate = "dead"
+		return "dead"
 	case f.Requeued:
-		fate = "requeued"
+		return "requeued"
 	}
-	m.failures.WithLabelValues(fate).Inc()
+	return "canceled"
 }
 
 // routeMetrics are those of one route, looked up once.

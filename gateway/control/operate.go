@@ -64,7 +64,7 @@ func (c *Control) deadLetter(ctx context.Context, w http.ResponseWriter, _ *http
 		return err
 	}
 	if j.Status != "failed" {
-		return queue.ErrNoJob
+		return queue.ErrNotDead
 	}
 	a := jobAnswer(j)
 	a.Traceback = j.Traceback
@@ -136,6 +136,6 @@ func (c *Control) setOps(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c.Log.WarnContext(ctx, "switches set", "submission_enabled", ops.Submission, "dequeue_enabled", ops.Dequeue, "remote", r.RemoteAddr)
+	c.Log.InfoContext(ctx, "switches set", "submission_enabled", ops.Submission, "dequeue_enabled", ops.Dequeue, "remote", r.RemoteAddr)
 	return write(w, gateway.OpsAnswer{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
 }

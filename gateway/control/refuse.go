@@ -40,6 +40,7 @@ var refusals = []struct {
 	{queue.ErrTokenRevoked, 403, gateway.TokenRevoked, "The worker token was revoked"},
 	{queue.ErrOtherWorker, 403, gateway.WorkerMismatch, "The token belongs to another worker than worker_id"},
 	{queue.ErrEnrollToken, 401, gateway.InvalidEnrollToken, "The enroll token is unknown, used up or expired"},
+	{queue.ErrNotDead, 404, gateway.JobNotFound, "The job is no dead letter"},
 	{queue.ErrNoJob, 404, gateway.JobNotFound, "No such job"},
 	{queue.ErrNoWorker, 404, gateway.WorkerNotFound, "No such worker"},
 	{queue.ErrFinished, 409, gateway.AlreadyFinished, "The job has finished with another result"},

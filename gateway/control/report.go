@@ -6,6 +6,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 var (
@@ -83,10 +84,26 @@ func (c *Control) failed(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !fate.Again {
-		c.Metrics.failed(fate)
+		c.Metrics.failures.WithLabelValues(fateOf(fate)).Inc()
+		c.logFailure(ctx, id, failure.Code, fate)
 		if failure.Rerun == queue.Back {
 			c.waiting.wake(1)
 		}
 	}
 	return write(w, failedAnswer(fate))
+}
+
+// logFailure logs a line for each run that has failed. What the worker says of it
+// is in the job's record.
+func (c *Control) logFailure(ctx context.Context, id jobs.ID, code string, fate queue.Fate) {
+	if fate.Dead {
+		c.buried(ctx, id, code, fate.Retries)
+		return
+	}
+	c.Log.InfoContext(ctx, "job failed", "job", id, "code", code, "fate", fateOf(fate), "retries", fate.Retries)
+}
+
+// buried logs that a job has become a dead letter.
+func (c *Control) buried(ctx context.Context, id jobs.ID, code string, retries int) {
+	c.Log.WarnContext(ctx, "job is a dead letter", "job", id, "code", code, "retries", retries)
 }

@@ -3,55 +3,108 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // forgetEvery is how often revoked tokens whose record has expired are dropped.
 const forgetEvery = time.Hour
 
+// soon is the shortest pause between two rounds of the reaper.
+const soon = 100 * time.Millisecond
+
 // Run takes back leases that are over, moves delayed jobs to the queue, and
 // wakes waiting requests for jobs that came by another gateway, until ctx ends.
 // Its first round comes one Period after it began: workers that could not reach
-// a gateway for a while get this long to extend their leases.
+// a gateway for a while get this long to extend their leases. The next ones come
+// when a lease is over, and every Period at least.
 func (c *Control) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { c.watch(ctx) })
 
-	rounds, forget := time.NewTicker(cmp.Or(c.Period, 30*time.Second)), time.NewTicker(forgetEvery)
-	defer rounds.Stop()
+	first := time.NewTimer(c.period())
+	defer first.Stop()
+	if err := c.Ready(ctx); errors.Is(err, jobs.ErrUnavailable) && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "cannot reach Redis; answers 503 until it can", "err", err)
+	} else if err != nil && ctx.Err() == nil {
+		c.Log.ErrorContext(ctx, "cannot work with this Redis", "err", err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-first.C:
+		c.rounds(ctx)
+	}
+	return nil
+}
+
+// rounds has the reaper work until ctx ends, at once first.
+func (c *Control) rounds(ctx context.Context) {
+	next, forget := time.NewTimer(0), time.NewTicker(forgetEvery)
+	defer next.Stop()
 	defer forget.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-rounds.C:
-			c.round(ctx)
+			return
+		case <-next.C:
+		case <-c.hurry:
 		case <-forget.C:
 			c.forget(ctx)
+			continue
+		}
+		if c.round(ctx) {
+			next.Reset(c.pause(ctx))
+		} else {
+			next.Reset(c.period())
 		}
 	}
 }
 
-// round is one of the reaper. Trouble is logged; the next round tries again.
-func (c *Control) round(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Period, 30*time.Second))
+func (c *Control) period() time.Duration { return cmp.Or(c.Period, 30*time.Second) }
+
+// pause returns how long the reaper may wait: until the lease that ends first is
+// over, or one would be that is handed out now, but no longer than a Period.
+func (c *Control) pause(ctx context.Context) time.Duration {
+	wait := min(c.period(), min(c.Queue.LeaseTTL, c.Queue.LegacyTTL)+c.Queue.Skew)
+	ctx, cancel := c.deadline(ctx)
+	defer cancel()
+	end, err := c.Queue.NextEnd(ctx)
+	if err == nil && !end.IsZero() { // otherwise the next round says what is wrong
+		wait = min(wait, end.Add(c.Queue.Skew).Sub(c.Queue.Now()))
+	}
+	return max(soon, wait)
+}
+
+// round is one of the reaper. It reports whether it has looked at all leases;
+// trouble is logged, and the next round tries again.
+func (c *Control) round(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, c.period())
 	defer cancel()
 	reaped, err := c.Queue.Reap(ctx)
 	for _, r := range reaped {
 		c.Metrics.expiries.WithLabelValues(r.Became).Inc()
-		c.Log.WarnContext(ctx, "lease taken back", "job", r.Job, "worker", r.Worker, "became", r.Became)
+		c.Log.WarnContext(ctx, "lease taken back", "job", r.Job, "worker", r.Worker, "became", r.Became, "code", r.Code)
+		switch r.Became {
+		case "dead":
+			c.buried(ctx, r.Job, r.Code, r.Retries)
+		case "queued":
+			c.waiting.wake(1)
+		}
 	}
 	if err != nil {
 		c.Log.ErrorContext(ctx, "cannot take back leases", "err", err)
-		return
+		return false
 	}
 	moved, err := c.Queue.Promote(ctx)
 	if err != nil {
 		c.Log.ErrorContext(ctx, "cannot queue delayed jobs", "err", err)
 	}
 	c.waiting.wake(moved)
+	return true
 }
 
 func (c *Control) forget(ctx context.Context) {

@@ -116,10 +116,14 @@ func (c *Control) revoke(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := c.deadline(r.Context())
 	defer cancel()
-	n, err := c.Queue.Revoke(ctx, worker)
+	ended, err := c.Queue.Revoke(ctx, worker)
 	if err != nil {
 		return err
 	}
-	c.Log.WarnContext(ctx, "worker revoked", "worker", worker, "tokens", n, "remote", r.RemoteAddr)
-	return write(w, gateway.RevokeAnswer{RevokedCount: n})
+	c.Log.InfoContext(ctx, "worker revoked", "worker", worker, "tokens", ended.Tokens, "leases", ended.Leases, "remote", r.RemoteAddr)
+	select {
+	case c.hurry <- struct{}{}: // its jobs need not wait for the reaper's next round
+	default:
+	}
+	return write(w, gateway.RevokeAnswer{RevokedCount: ended.Tokens})
 }

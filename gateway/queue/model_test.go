@@ -39,6 +39,7 @@ type modelJob struct {
 	first          time.Time // zero before the first lease
 	cancel, late   bool      // late: a late result waits to be accepted
 	timedOut       bool
+	revoked        bool // the worker of the lease was
 	result         string
 	lateBy         [3]string         // worker, lease, result
 	reaped         map[string]string // leases taken back, by id: their worker
@@ -242,7 +243,7 @@ func (m *model) lease(t *rapid.T) {
 	if g.Retries != j.retries {
 		t.Fatalf("%+v, want %d retries", g, j.retries)
 	}
-	j.place, j.worker, j.lease, j.ends = leased, w.id, g.LeaseID, now.Add(q.LeaseTTL)
+	j.place, j.worker, j.lease, j.ends, j.revoked = leased, w.id, g.LeaseID, now.Add(q.LeaseTTL), false
 	if j.first.IsZero() {
 		j.first = now
 	}
@@ -379,16 +380,22 @@ func (m *model) reap(t *rapid.T) {
 	for i, id := range over {
 		j := m.jobs[id]
 		j.reaped[j.lease] = j.worker
+		code := "LEASE_EXPIRED"
 		switch {
 		case j.cancel:
 			j.end(canceled)
+			code = "CANCELED"
 		case j.timedOut:
 			j.retries++
 			m.bury(id)
+			code = "JOB_TIMEOUT"
+		case j.revoked: // far from the hundredth
+			j.place, code = queued, "WORKER_REVOKED"
+			m.order = append(m.order, id)
 		default:
 			m.retry(q, id, now)
 		}
-		if want := (queue.Reaped{Job: id, Worker: j.worker, Became: string(j.place)}); reaped[i] != want {
+		if want := (queue.Reaped{Job: id, Worker: j.worker, Became: string(j.place), Code: code, Retries: j.retries}); reaped[i] != want {
 			t.Fatalf("reaped %+v, want %+v", reaped[i], want)
 		}
 	}
@@ -462,13 +469,13 @@ func (m *model) revoke(t *rapid.T) {
 	w := m.workers[i]
 	n, err := q.Revoke(m.r.ctx(), w.id)
 	m.want(t, "revoke", err, nil)
-	if (n == 1) == w.revoked {
-		t.Fatalf("revoked %d tokens", n)
+	if (n.Tokens == 1) == w.revoked {
+		t.Fatalf("revoked %+v", n)
 	}
 	w.revoked = true
 	for _, j := range m.jobs {
 		if j.place == leased && j.worker == w.id {
-			j.ends = now.Add(-q.Skew)
+			j.ends, j.revoked = now.Add(-q.Skew), true
 		}
 	}
 	if len(m.workers) < 6 {

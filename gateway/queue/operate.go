@@ -63,7 +63,8 @@ func (q *Queue) DeadLetters(ctx context.Context, offset, limit int) (list []Job,
 }
 
 // Requeue queues a dead letter anew, with all its re-runs before it. The error is
-// [ErrNoJob] if it is none, [ErrPayloadMissing] if there is nothing to run.
+// [ErrNoJob] if it is no job, [ErrNotDead], which wraps that, if it is no dead
+// letter, and [ErrPayloadMissing] if there is nothing to run.
 func (q *Queue) Requeue(ctx context.Context, id jobs.ID) error {
 	a, err := q.run(ctx, "requeue dead letter", requeueScript,
 		[]string{dlqKey, queueKey, statusKey(id), payloadKey(id), retryKey(id)}, string(id), text(q.Now()), q.ResultTTL.Milliseconds())
@@ -72,19 +73,26 @@ func (q *Queue) Requeue(ctx context.Context, id jobs.ID) error {
 		return err
 	case a.text(0) == "unknown":
 		return ErrNoJob
+	case a.text(0) == "elsewhere":
+		return ErrNotDead
 	case a.text(0) == "payload":
 		return ErrPayloadMissing
 	}
 	return nil
 }
 
-// Drop deletes a dead letter for good, or returns [ErrNoJob].
+// Drop deletes a dead letter for good, or returns [ErrNoJob] or [ErrNotDead].
 func (q *Queue) Drop(ctx context.Context, id jobs.ID) error {
 	a, err := q.run(ctx, "drop dead letter", dropScript, []string{dlqKey, payloadKey(id), retryKey(id), statusKey(id)}, string(id))
-	if err == nil && a.number(0) == 0 {
+	switch {
+	case err != nil:
+		return err
+	case a.number(0) < 0:
+		return ErrNotDead
+	case a.number(0) == 0:
 		return ErrNoJob
 	}
-	return err
+	return nil
 }
 
 // Late is a result that came after its lease was taken back.

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -78,6 +79,7 @@ var (
 	ErrOtherWorker     = errors.New("the token belongs to another worker")
 	ErrEnrollToken     = errors.New("enroll token is unknown, used up or expired")
 	ErrNoJob           = errors.New("no such job")
+	ErrNotDead         = fmt.Errorf("the job is no dead letter: %w", ErrNoJob)
 	ErrNoWorker        = errors.New("no such worker")
 	ErrJobTimeout      = fmt.Errorf("job timeout: %w", jobs.ErrLeaseLost)
 	ErrFinished        = errors.New("job has finished with another result")
@@ -88,6 +90,7 @@ var (
 	ErrPayloadMissing  = errors.New("payload has expired")
 	ErrNotEnded        = errors.New("job has no result")
 	ErrAlreadyFinished = errors.New("job has finished already")
+	ErrCluster         = errors.New("this Redis is a cluster, whose nodes each have a part of the keys: a gateway needs one server, with replicas if you like")
 )
 
 // Caller is the worker on whose behalf a method is called: by its token, or by
@@ -137,11 +140,19 @@ func seconds(d time.Duration) string {
 // text writes a moment for people.
 func text(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// Check returns nil if Redis answers and accepts writes.
+// Check returns nil if Redis answers and accepts writes, and [ErrCluster] if it is
+// part of a cluster.
 func (q *Queue) Check(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	if err := q.rdb.Set(ctx, "zpe:check", "1", time.Minute).Err(); err != nil {
+	pipe := q.rdb.Pipeline()
+	info, set := pipe.Info(ctx, "cluster"), pipe.Set(ctx, "zpe:check", "1", time.Minute)
+	_, _ = pipe.Exec(ctx) // each has its own error
+	// A server that keeps INFO to itself is taken at its word.
+	if strings.Contains(info.Val(), "cluster_enabled:1") {
+		return ErrCluster
+	}
+	if err := set.Err(); err != nil {
 		return unavailable("check redis", err)
 	}
 	return nil

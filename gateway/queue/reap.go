@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -19,11 +20,13 @@ const (
 type Reaped struct {
 	Job    jobs.ID
 	Worker string
-	// Became is "delayed", "dead" or "canceled", or "orphan" for an entry of the
-	// index without a lease, which was dropped, or "foreign" when somebody else
-	// has written to a key of the job, which is left as it is and listed among the
-	// dead letters.
-	Became string
+	// Became is "delayed", "queued" when it is next without a wait, "dead" or
+	// "canceled", or "orphan" for an entry of the index without a lease, which was
+	// dropped, or "foreign" when somebody else has written to a key of the job, which
+	// is left as it is and listed among the dead letters.
+	Became  string
+	Code    string // why: LEASE_EXPIRED, WORKER_REVOKED, JOB_TIMEOUT or CANCELED; empty for an orphan
+	Retries int    // runs that have been counted so far; 0 of a canceled job
 }
 
 // Reap takes back all leases that are over, and returns those. It may run in
@@ -33,21 +36,37 @@ func (q *Queue) Reap(ctx context.Context) (reaped []Reaped, err error) {
 		now := q.Now()
 		args := []any{
 			unix(now.Add(-q.Skew)), reapLimit, q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(),
-			unix(now), seconds(q.JobTimeout),
+			unix(now), seconds(q.JobTimeout), strconv.Itoa(maxBacks),
 		}
 		a, err := q.run(ctx, "reap leases", reapScript, []string{indexKey, delayKey, dlqKey}, append(args, q.runAts(now)...)...)
 		if err != nil {
 			return reaped, err
 		}
-		for i := 0; i+2 < len(a); i += 3 {
-			if r := (Reaped{jobs.ID(a.text(i)), a.text(i + 2), a.text(i + 1)}); r.Became != "extended" {
+		for i := 0; i+4 < len(a); i += 5 {
+			r := Reaped{Job: jobs.ID(a.text(i)), Became: a.text(i + 1), Worker: a.text(i + 2), Code: a.text(i + 3), Retries: int(a.number(i + 4))}
+			if r.Became != "extended" {
 				reaped = append(reaped, r)
 			}
 		}
-		if len(a) < 3*reapLimit {
+		if len(a) < 5*reapLimit {
 			return reaped, nil
 		}
 	}
+}
+
+// NextEnd returns when the lease that ends first does, by the index; zero if there
+// is none.
+func (q *Queue) NextEnd(ctx context.Context) (time.Time, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	first, err := q.rdb.ZRangeWithScores(ctx, indexKey, 0, 0).Result()
+	if err != nil {
+		return time.Time{}, unavailable("read the next end of a lease", err)
+	}
+	if len(first) == 0 {
+		return time.Time{}, nil
+	}
+	return time.UnixMilli(int64(first[0].Score*1000 + 0.5)), nil
 }
 
 // Promote moves to the queue what the delay set holds for now, and returns how

@@ -22,7 +22,7 @@ func TestZ71ReaperTakesWhatIsOverByMoreThanTheSkew(t *testing.T) {
 		}
 		r.clock.pass(time.Millisecond)
 		reaped := must(r.Reap(r.ctx()))(r)
-		if len(reaped) != 1 || reaped[0] != (queue.Reaped{Job: "a", Worker: "w1", Became: "delayed"}) {
+		if len(reaped) != 1 || reaped[0] != (queue.Reaped{Job: "a", Worker: "w1", Became: "delayed", Code: "LEASE_EXPIRED", Retries: 1}) {
 			r.Errorf("%+v", reaped)
 		}
 		if j := r.status("a", "queued"); j.ErrorCode != "LEASE_EXPIRED" || j.Retries != 1 {
@@ -257,11 +257,11 @@ func TestZ75DeadLettersAreListedRequeuedAndDropped(t *testing.T) {
 		if err := r.Requeue(r.ctx(), "c"); !errors.Is(err, queue.ErrPayloadMissing) {
 			r.Error(err)
 		}
-		for _, id := range []jobs.ID{"a", "b", "none"} {
-			if err := r.Requeue(r.ctx(), id); !errors.Is(err, queue.ErrNoJob) {
+		for id, exists := range map[jobs.ID]bool{"a": true, "b": true, "none": false} {
+			if err := r.Requeue(r.ctx(), id); !errors.Is(err, queue.ErrNoJob) || errors.Is(err, queue.ErrNotDead) != exists {
 				r.Errorf("requeue %s: %v", id, err)
 			}
-			if err := r.Drop(r.ctx(), id); !errors.Is(err, queue.ErrNoJob) {
+			if err := r.Drop(r.ctx(), id); !errors.Is(err, queue.ErrNoJob) || errors.Is(err, queue.ErrNotDead) != exists {
 				r.Errorf("drop %s: %v", id, err)
 			}
 		}

@@ -100,17 +100,21 @@ func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error
 	return Registered{}, unexpected("register worker", a)
 }
 
+// Revoked counts what [Queue.Revoke] has ended that had not been ended before.
+type Revoked struct{ Tokens, Leases int }
+
 // Revoke makes all tokens of a worker worthless and ends its leases, so that the
-// reaper takes them back. It returns how many tokens were not revoked until now.
-func (q *Queue) Revoke(ctx context.Context, worker string) (int, error) {
+// reaper takes them back and puts their jobs at the front of the queue. The error
+// is [ErrNoWorker] if there is no such worker.
+func (q *Queue) Revoke(ctx context.Context, worker string) (Revoked, error) {
 	now := q.Now()
 	a, err := q.run(ctx, "revoke worker", revokeScript, []string{workerTokensKey(worker), revokedKey, indexKey, workerKey(worker)},
 		worker, text(now), unix(now), unix(now.Add(-q.Skew)))
 	if err != nil {
-		return 0, err
+		return Revoked{}, err
 	}
 	if a.number(0) < 0 {
-		return 0, ErrNoWorker
+		return Revoked{}, ErrNoWorker
 	}
-	return int(a.number(0)), nil
+	return Revoked{int(a.number(0)), int(a.number(1))}, nil
 }

@@ -205,7 +205,7 @@ func TestZ36WorkerThatRenewsWithoutEndHasABoundedNumberOfTokens(t *testing.T) {
 		for _, t := range []queue.Registered{first, last} {
 			must(r.Authorize(r.ctx(), queue.Caller{TokenHash: queue.HashToken(t.Token)}))(r)
 		}
-		if n := must(r.Revoke(r.ctx(), first.Worker))(r); n != most {
+		if n := must(r.Revoke(r.ctx(), first.Worker))(r); n.Tokens != most {
 			r.Errorf("revoked %d", n)
 		}
 	})
@@ -217,8 +217,8 @@ func TestZ37RevokeTakesAllTokensOfAWorker(t *testing.T) {
 		a := must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll}))(r)
 		b := must(r.Register(r.ctx(), queue.Registration{Token: a.Token}))(r)
 		bystander := r.worker()
-		if n := must(r.Revoke(r.ctx(), a.Worker))(r); n != 2 {
-			r.Errorf("revoked %d tokens, want 2", n)
+		if n := must(r.Revoke(r.ctx(), a.Worker))(r); n.Tokens != 2 {
+			r.Errorf("revoked %+v, want 2 tokens", n)
 		}
 		for _, token := range []string{a.Token, b.Token} {
 			if _, err := r.Authorize(r.ctx(), queue.Caller{TokenHash: queue.HashToken(token)}); !errors.Is(err, queue.ErrTokenRevoked) {
@@ -231,8 +231,8 @@ func TestZ37RevokeTakesAllTokensOfAWorker(t *testing.T) {
 				r.Errorf("register with a revoked token: %v", err)
 			}
 		}
-		if n := must(r.Revoke(r.ctx(), a.Worker))(r); n != 0 {
-			r.Errorf("revoked %d tokens the second time", n)
+		if n := must(r.Revoke(r.ctx(), a.Worker))(r); n.Tokens != 0 {
+			r.Errorf("revoked %+v the second time", n)
 		}
 		if _, err := r.Revoke(r.ctx(), "w-none"); !errors.Is(err, queue.ErrNoWorker) {
 			r.Error(err)
@@ -247,18 +247,63 @@ func TestZ38RevokeEndsLeasesAndTheReaperRequeues(t *testing.T) {
 		bad, good := r.worker(), r.worker()
 		g := r.lease(bad, "a")
 		r.lease(good, "b")
-		must(r.Revoke(r.ctx(), must(r.Authorize(r.ctx(), bad))(r)))(r)
+		who := must(r.Authorize(r.ctx(), bad))(r)
+		if n := must(r.Revoke(r.ctx(), who))(r); n != (queue.Revoked{Tokens: 1, Leases: 1}) {
+			r.Errorf("%+v", n)
+		}
+		if n := must(r.Revoke(r.ctx(), who))(r); n != (queue.Revoked{}) {
+			r.Errorf("the second time %+v", n)
+		}
 		if _, _, err := r.Extend(r.ctx(), bad, "a", g.LeaseID, queue.Beat{}); !errors.Is(err, queue.ErrTokenRevoked) {
 			r.Error(err)
 		}
 		r.sound() // hash and index were changed together
 		reaped := must(r.Reap(r.ctx()))(r)
-		if len(reaped) != 1 || reaped[0].Job != "a" || reaped[0].Became != "delayed" {
+		if len(reaped) != 1 || reaped[0].Job != "a" || reaped[0].Became != "queued" || reaped[0].Code != "WORKER_REVOKED" || reaped[0].Retries != 0 {
 			r.Errorf("reaped %+v, want a at once", reaped)
 		}
+		if j := r.status("a", "queued"); j.ErrorCode != "WORKER_REVOKED" || j.Detail != "worker "+who+" was revoked" || j.Retries != 0 {
+			r.Errorf("%+v", j)
+		}
+		r.sound()
 		r.status("b", "started")
 		if _, err := r.finish(bad, g, `{}`); !errors.Is(err, queue.ErrTokenRevoked) || errors.Is(err, jobs.ErrLeaseLost) {
 			r.Error(err)
+		}
+	})
+}
+
+func TestZ38RevokedJobIsNextAndComesBackUncountedAHundredTimes(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.submit("a", "b")
+		revoked := func() {
+			c := r.worker()
+			r.lease(c, "a") // and not b: it is at the front
+			must(r.Revoke(r.ctx(), must(r.Authorize(r.ctx(), c))(r)))(r)
+			must(r.Reap(r.ctx()))(r)
+		}
+		for range 100 {
+			revoked()
+		}
+		r.is("0", "EXISTS", "zpe:retry_count:a")
+		revoked()
+		if j := r.status("a", "queued"); j.Retries != 1 || j.ErrorCode != "WORKER_REVOKED" {
+			r.Errorf("%+v", j)
+		}
+		r.is("1", "ZCARD", "zpe:delay")
+		r.sound()
+	})
+}
+
+func TestZ38CanceledJobOfARevokedWorkerEnds(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.submit("a")
+		c := r.worker()
+		r.lease(c, "a")
+		_, _, err := r.Cancel(r.ctx(), "a")
+		must(r.Revoke(r.ctx(), must(r.Authorize(r.ctx(), c))(r)))(r)
+		if reaped := must(r.Reap(r.ctx()))(r); err != nil || len(reaped) != 1 || reaped[0].Became != "canceled" {
+			r.Errorf("%v, %+v", err, reaped)
 		}
 	})
 }

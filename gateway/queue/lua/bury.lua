@@ -28,9 +28,21 @@ local function retry(id, detail, at, ttl, base)
   call('ZADD', 'zpe:delay', run_at, id)
   return 'delayed', n
 end
+-- back puts a job at the front of the queue, its turn having come already, and
+-- counts nothing. A job for which it has done so as often as it may is left as it
+-- is, and false returned: it must not run for ever.
+local function back(id, detail, at, ttl, most)
+  if call('HINCRBY', key('status', id), 'came_back', 1) > tonumber(most) then return false end
+  call('HSET', key('status', id), 'status', 'queued', 'detail', detail, 'updated_at', at)
+  call('PEXPIRE', key('status', id), ttl)
+  call('PEXPIRE', key('payload', id), ttl)
+  call('PEXPIRE', key('retry_count', id), ttl)
+  call('RPUSH', 'zpe:queue', id)
+  return true
+end
 -- finish_canceled ends a job that was to be canceled.
 local function finish_canceled(id, at, ttl)
-  call('HSET', key('status', id), 'status', 'failed', 'detail', 'canceled', 'updated_at', at)
+  call('HSET', key('status', id), 'status', 'failed', 'detail', 'canceled', 'error_code', 'CANCELED', 'updated_at', at)
   call('HINCRBY', key('status', id), 'outcomes', 1)
   call('PEXPIRE', key('status', id), ttl)
   call('DEL', key('payload', id), key('retry_count', id))

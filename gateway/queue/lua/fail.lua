@@ -34,12 +34,7 @@ elseif status[3] == '1' then
   -- Nobody could extend a lease on it any more.
   n = count(id)
   became = bury(id, 'job timeout; ' .. detail, at, ttl)
-elseif ARGV[11] == 'back' and call('HINCRBY', KEYS[5], 'came_back', 1) <= tonumber(ARGV[15]) then
-  call('HSET', KEYS[5], 'status', 'queued', 'detail', detail, 'updated_at', at)
-  call('PEXPIRE', KEYS[5], ttl)
-  call('PEXPIRE', key('payload', id), ttl)
-  call('PEXPIRE', KEYS[6], ttl)
-  call('RPUSH', KEYS[8], id) -- its turn has come already
+elseif ARGV[11] == 'back' and back(id, detail, at, ttl, ARGV[15]) then
   became = 'queued'
 elseif ARGV[11] == 'final' then
   n = count(id)

@@ -4,14 +4,17 @@
 -- KEYS  1 zpe:lease:index   2 zpe:delay   3 zpe:dlq
 -- ARGV  1 leases that end up to here are over, in unix seconds   2 how many at most
 --       3 ttl of results in ms   4 now, RFC 3339   5 ttl of what is kept of a lease in ms
---       6 now in unix seconds   7 job timeout in seconds
---       8… when to run again, in unix seconds, after the 1st, 2nd, … failure
--- Returns {id, 'orphan' | 'extended' | 'delayed' | 'dead' | 'canceled' | 'foreign', worker, …}, three a lease
+--       6 now in unix seconds   7 job timeout in seconds   8 how often a job may come back uncounted
+--       9… when to run again, in unix seconds, after the 1st, 2nd, … failure
+-- Returns {id, 'orphan' | 'extended' | 'delayed' | 'queued' | 'dead' | 'canceled' | 'foreign', worker, error code, retries, …},
+-- five a lease
 local done = {}
-local function note(id, word, worker)
+local function note(id, word, worker, code, retries)
   done[#done + 1] = id
   done[#done + 1] = word
   done[#done + 1] = worker or ''
+  done[#done + 1] = code or ''
+  done[#done + 1] = retries or 0
 end
 -- foreign reports whether somebody else has written to a key of a job: a command
 -- that fails halfway would lose the job, and keep all others from being taken back.
@@ -24,7 +27,7 @@ local function foreign(id)
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])) do
   local odd = foreign(id)
-  local lease = odd and {} or call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at')
+  local lease = odd and {} or call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at', 'revoked')
   if odd then
     -- People must look, and find it among the dead letters.
     call('ZREM', KEYS[1], id)
@@ -44,15 +47,24 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
     if lease[1] and lease[2] then remember(id, lease[2], holder, ARGV[5]) end
     local status = call('HMGET', key('status', id), 'cancel_requested', 'timed_out')
     if status[1] == '1' then
-      note(id, finish_canceled(id, ARGV[4], ARGV[3]), holder)
+      note(id, finish_canceled(id, ARGV[4], ARGV[3]), holder, 'CANCELED')
     elseif status[2] == '1' then
       -- Nobody could run it for longer than its first lease from now on.
-      count(id)
+      local n = count(id)
       call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT')
-      note(id, bury(id, 'job timeout: it did not end within ' .. ARGV[7] .. ' s of its first lease', ARGV[4], ARGV[3]), holder)
+      note(id, bury(id, 'job timeout: it did not end within ' .. ARGV[7] .. ' s of its first lease', ARGV[4], ARGV[3]), holder,
+        'JOB_TIMEOUT', n)
     else
-      call('HSET', key('status', id), 'error_code', 'LEASE_EXPIRED')
-      note(id, (retry(id, 'lease expired: worker ' .. holder .. ' went silent', ARGV[4], ARGV[3], 7)), holder)
+      -- That its worker was revoked is not the job's fault.
+      local code, detail = 'LEASE_EXPIRED', 'lease expired: worker ' .. holder .. ' went silent'
+      if lease[4] then code, detail = 'WORKER_REVOKED', 'worker ' .. holder .. ' was revoked' end
+      call('HSET', key('status', id), 'error_code', code)
+      if lease[4] and back(id, detail, ARGV[4], ARGV[3], ARGV[8]) then
+        note(id, 'queued', holder, code, tonumber(call('GET', key('retry_count', id)) or 0))
+      else
+        local became, n = retry(id, detail, ARGV[4], ARGV[3], 8)
+        note(id, became, holder, code, n)
+      end
     end
   end
 end

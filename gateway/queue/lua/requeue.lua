@@ -3,10 +3,10 @@
 --
 -- KEYS  1 zpe:dlq   2 zpe:queue   3 zpe:status:ID   4 zpe:payload:ID   5 zpe:retry_count:ID
 -- ARGV  1 id   2 now, RFC 3339   3 ttl of results in ms
--- Returns {'ok'} | {'unknown'} | {'payload'}: it is gone, there is nothing to run
-if call('LPOS', KEYS[1], ARGV[1]) == false then return {'unknown'} end
+-- Returns {'ok'} | {'unknown'} | {'elsewhere'} | {'payload'}: it is gone, there is nothing to run
 local status = call('HGET', KEYS[3], 'status')
-if status and status ~= 'failed' then return {'unknown'} end
+if call('LPOS', KEYS[1], ARGV[1]) == false then return {status and 'elsewhere' or 'unknown'} end
+if status and status ~= 'failed' then return {'elsewhere'} end
 if call('EXISTS', KEYS[4]) == 0 then return {'payload'} end
 call('LREM', KEYS[1], 0, ARGV[1])
 call('DEL', KEYS[5])

@@ -1,0 +1,7 @@
+package control
+
+// What tests of the reaper need, whose first round comes one Period after Run began.
+var (
+	Rounds = (*Control).rounds
+	Pause  = (*Control).pause
+)

@@ -1,0 +1,131 @@
+package control_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/control"
+)
+
+func TestZ70ReaperLooksWhenALeaseIsOverAndNotOnlyEachPeriod(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.plane.Period, r.queue.LeaseTTL, r.queue.Skew = time.Hour, 200*time.Millisecond, 0
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var reaper sync.WaitGroup
+	reaper.Go(func() { control.Rounds(r.plane, ctx) })
+	defer reaper.Wait()
+	defer cancel()
+	w := r.worker()
+	for range 3 { // also leases that did not exist when the reaper last looked
+		id := r.submit()
+		if g := w.lease(); g.JobID != id {
+			t.Fatalf("leased %+v", g)
+		}
+		until(t, "the lease is taken back", func() bool { return r.job(id).ErrorCode == "LEASE_EXPIRED" })
+	}
+}
+
+func TestZ70PauseOfTheReaper(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Period = time.Hour })
+	now := time.Now()
+	var ahead time.Duration
+	r.queue.Now = func() time.Time { return now.Add(ahead) }
+	pause := func(want time.Duration) {
+		t.Helper()
+		if got := control.Pause(r.plane, t.Context()); (got - want).Abs() > time.Millisecond {
+			t.Errorf("pause of %v, want %v", got, want)
+		}
+	}
+	pause(605 * time.Second) // a lease that is handed out now
+	w := r.worker()
+	r.submit()
+	w.lease()
+	ahead = 10 * time.Minute
+	pause(5 * time.Second)
+	ahead += 4950 * time.Millisecond
+	pause(100 * time.Millisecond)
+	ahead += time.Hour
+	pause(100 * time.Millisecond)
+	r.plane.Period = time.Minute
+	ahead = 0
+	pause(time.Minute)
+}
+
+func TestZ07StartWithoutRedisIsLogged(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.redis.Kill()
+		r.plane.Patience = 300 * time.Millisecond
+	})
+	until(t, "the log says so", func() bool {
+		return strings.Contains(r.log.String(), `"level":"WARN","msg":"cannot reach Redis; answers 503 until it can"`)
+	})
+	refused(t, r.do("GET", "/calc/zpe/jobs/x", nil), 503, gateway.Unavailable)
+}
+
+// logged returns the lines of the log with this message.
+func (r *rig) logged(message string) (lines []string) {
+	for line := range strings.Lines(r.log.String()) {
+		if strings.Contains(line, `"msg":"`+message+`"`) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// wantLine checks that a line has all of the parts.
+func wantLine(t *testing.T, lines []string, parts ...string) {
+	t.Helper()
+	if len(lines) != 1 {
+		t.Errorf("%d lines %q, want one with %q", len(lines), lines, parts)
+		return
+	}
+	for _, p := range parts {
+		if !strings.Contains(lines[0], p) {
+			t.Errorf("line %s, want %s in it", lines[0], p)
+		}
+	}
+}
+
+func TestFailuresAndDeadLettersAreLogged(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	again, final := r.submit(), r.submit()
+	w.report("failed", again, broken(w.lease().LeaseID, "QE_RUNTIME_ERROR"))
+	g := w.lease()
+	for range 2 { // the same report twice is one failure
+		w.report("failed", final, broken(g.LeaseID, "INVALID_INPUT"))
+	}
+	wantLine(t, r.logged("job failed"), `"level":"INFO"`, again, `"code":"QE_RUNTIME_ERROR"`, `"fate":"requeued"`, `"retries":1`)
+	wantLine(t, r.logged("job is a dead letter"), `"level":"WARN"`, final, `"code":"INVALID_INPUT"`, `"retries":1`)
+}
+
+func TestDeadLettersOfTheReaperAreLogged(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Period, r.queue.MaxRetries = 50*time.Millisecond, 0 })
+	w := r.worker()
+	id := r.submit()
+	w.lease()
+	r.ahead.Store(int64(11 * time.Minute))
+	until(t, "the job is dead", func() bool { return len(r.logged("job is a dead letter")) > 0 })
+	wantLine(t, r.logged("job is a dead letter"), `"level":"WARN"`, id, `"code":"LEASE_EXPIRED"`, `"retries":1`)
+}
+
+func TestOperatorsDoingsAreLogged(t *testing.T) {
+	r := newRig(t, nil)
+	w, admin := r.worker(), bearer(adminToken)
+	a := r.submit()
+	w.report("failed", a, broken(w.lease().LeaseID, "INVALID_INPUT"))
+	r.do("POST", gateway.PathDLQ+"/"+a+"/requeue", nil, admin...)
+	w.report("failed", a, broken(w.lease().LeaseID, "INVALID_INPUT"))
+	r.do("DELETE", gateway.PathDLQ+"/"+a, nil, admin...)
+	r.do("PUT", gateway.PathOps, `{"submission_enabled":false}`, admin...)
+	r.do("DELETE", "/calc/zpe/compute/servers/"+w.id, nil, admin...)
+	wantLine(t, r.logged("dead letter queued anew"), `"level":"INFO"`, a)
+	wantLine(t, r.logged("dead letter dropped"), `"level":"INFO"`, a)
+	wantLine(t, r.logged("switches set"), `"level":"INFO"`, `"submission_enabled":false`)
+	wantLine(t, r.logged("worker revoked"), `"level":"INFO"`, w.id, `"tokens":1`, `"leases":0`)
+}
