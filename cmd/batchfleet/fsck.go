@@ -44,7 +44,9 @@ func fsck(ctx context.Context, env *GatewayEnv, repair, asJSON bool, out io.Writ
 		return err
 	}
 	if asJSON {
-		err = json.NewEncoder(out).Encode(r)
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false) // people read it
+		err = enc.Encode(r)
 	} else {
 		err = printReport(out, r)
 	}
@@ -52,9 +54,20 @@ func fsck(ctx context.Context, env *GatewayEnv, repair, asJSON bool, out io.Writ
 		return err
 	}
 	if left := unrepaired(r); left > 0 || !repair && !r.Clean() {
-		return cli.Exit(cli.Failed, fmt.Errorf("%d things are wrong or were not looked at; --repair repairs what it can", max(left, 1)))
+		what := "1 thing is wrong or was not looked at"
+		if left > 1 {
+			what = fmt.Sprintf("%d things are wrong or were not looked at", left)
+		}
+		return cli.Exit(cli.Failed, fmt.Errorf("%s; %s", what, advice(repair)))
 	}
 	return nil
+}
+
+func advice(repair bool) string {
+	if repair {
+		return "run it again, or look at what it could not repair"
+	}
+	return "--repair repairs what it can"
 }
 
 // unrepaired counts what is wrong still.
@@ -80,9 +93,10 @@ func printReport(out io.Writer, r queue.Report) error {
 	for _, f := range r.Findings {
 		done := f.Done
 		switch {
+		case done != "":
 		case f.Harmless():
 			done = "harmless"
-		case done == "":
+		default:
 			done = "NOT REPAIRED"
 		}
 		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Job, f.Kind, f.Detail, done)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 
 // write answers 200 with v, one of the wire types, as JSON.
 func write(w http.ResponseWriter, v any) error {
-	body, err := json.Marshal(v)
+	body, err := encode(v)
 	if err != nil {
 		return err
 	}
@@ -19,6 +20,17 @@ func write(w http.ResponseWriter, v any) error {
 	return nil
 }
 
+// encode returns v as JSON and a newline, for terminals. What HTML would take for
+// its own is left as it is: people read <token> better than its escapes.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// writeJSON answers with body, which ends with a newline.
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -42,7 +54,7 @@ func writeLease(w http.ResponseWriter, a *gateway.LeaseAnswer) {
 	b = strconv.AppendFloat(b, a.LeaseTTLSeconds, 'f', -1, 64)
 	b = append(b, `,"retry_count":`...)
 	b = strconv.AppendInt(b, int64(a.RetryCount), 10)
-	b = append(b, '}')
+	b = append(b, '}', '\n')
 	writeJSON(w, http.StatusOK, b)
 }
 

@@ -36,8 +36,8 @@ type Control struct {
 	// The admin token opens those routes, too.
 	ClientToken string
 
-	// CheckPayload returns what is wrong with a payload, in words for its author;
-	// nil takes any JSON object.
+	// CheckPayload returns what is wrong with a payload, in words for its author,
+	// who is told them as they are; nil takes any JSON object.
 	CheckPayload func(payload []byte) error
 	// Admit, when set, judges each request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error

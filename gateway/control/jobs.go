@@ -30,7 +30,7 @@ func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	if c.CheckPayload != nil {
 		if err := c.CheckPayload(payload); err != nil {
-			return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: sentence(err)}
+			return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: err.Error()}
 		}
 	}
 	ctx, cancel := c.deadline(r.Context())
@@ -103,7 +103,7 @@ func (c *Control) jobResult(ctx context.Context, w http.ResponseWriter, _ *http.
 	b := make([]byte, 0, len(result)+16)
 	b = append(b, `{"result":`...)
 	b = append(b, result...)
-	b = append(b, '}')
+	b = append(b, '}', '\n')
 	writeJSON(w, http.StatusOK, b)
 	return nil
 }

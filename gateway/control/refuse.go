@@ -1,7 +1,6 @@
 package control
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -109,7 +108,7 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 	if kept, ok := errors.AsType[*keptError](err); ok {
 		details["kept_for_seconds"] = int(kept.ttl.Seconds())
 	}
-	body, _ := json.Marshal(gateway.ErrorBody{Error: gateway.ErrorInfo{Code: e.Code, Message: e.Message, Details: details}})
+	body, _ := encode(gateway.ErrorBody{Error: gateway.ErrorInfo{Code: e.Code, Message: e.Message, Details: details}})
 	writeJSON(w, e.Status, body)
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	recorded      = []byte(`{"ok":true,"idempotent":false}`)
-	recordedAgain = []byte(`{"ok":true,"idempotent":true}`)
+	recorded      = []byte("{\"ok\":true,\"idempotent\":false}\n")
+	recordedAgain = []byte("{\"ok\":true,\"idempotent\":true}\n")
 )
 
 func (c *Control) result(w http.ResponseWriter, r *http.Request) error {

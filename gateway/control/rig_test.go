@@ -102,7 +102,7 @@ func newRigOn(tb testing.TB, s *redistest.Server, change func(*rig)) *rig {
 	return r
 }
 
-// answer is one of the gateway, read whole.
+// answer is one of the gateway, read whole; JSON without the newline at its end.
 type answer struct {
 	status int
 	header http.Header
@@ -157,7 +157,14 @@ func (r *rig) try(ctx context.Context, method, path string, body any, headers ..
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(b)}, err
+	whole := string(b)
+	if resp.Header.Get("Content-Type") == "application/json" && err == nil {
+		var ended bool
+		if whole, ended = strings.CutSuffix(whole, "\n"); !ended && method != http.MethodHead {
+			r.t.Errorf("%s %s: answer %q does not end its line", method, path, whole)
+		}
+	}
+	return answer{resp.StatusCode, resp.Header, whole}, err
 }
 
 // decode returns the answer's body as a T; the answer must be a 200.

@@ -37,7 +37,7 @@ const (
 func (q *Queue) Fsck(ctx context.Context, repair bool) (Report, error) {
 	f := &fsck{
 		q: q, repair: repair, seed: maphash.MakeSeed(), waiting: map[uint64]struct{}{}, lost: map[jobs.ID]struct{}{},
-		counted: map[uint64]struct{}{}, deep: map[string]look{}, report: Report{Jobs: map[string]int{}, Counts: map[string]int{}},
+		counted: map[uint64]struct{}{}, deep: map[string]look{}, report: Report{Jobs: map[string]int{}, Counts: map[string]int{}, Findings: []Finding{}},
 	}
 	// The places come before the statuses: a job that is queued then and in no
 	// place has either moved or is lost.

@@ -4,22 +4,22 @@ import "github.com/batchfleet/batchfleet/jobs"
 
 // Report is what [Queue.Fsck] has seen.
 type Report struct {
-	Jobs      map[string]int // jobs by their status
-	Queued    int            // entries of the queue
-	Leased    int            // leases in the index
-	Delayed   int            // entries of the delay set
-	Dead      int            // dead letters
-	Counts    map[string]int // findings by their kind
-	Findings  []Finding      // the first maxFindings of them
-	Unchecked int            // suspects left for another run
+	Jobs      map[string]int `json:"jobs"`      // jobs by their status
+	Queued    int            `json:"queued"`    // entries of the queue
+	Leased    int            `json:"leased"`    // leases in the index
+	Delayed   int            `json:"delayed"`   // entries of the delay set
+	Dead      int            `json:"dead"`      // dead letters
+	Counts    map[string]int `json:"counts"`    // findings by their kind
+	Findings  []Finding      `json:"findings"`  // the first maxFindings of them; never nil
+	Unchecked int            `json:"unchecked"` // suspects left for another run
 }
 
 // Finding is something that is not as it should be.
 type Finding struct {
-	Kind   string // such as "started without lease"; SPEC.md lists them
-	Job    jobs.ID
-	Detail string
-	Done   string // how it was repaired; empty if it was not
+	Kind   string  `json:"kind"` // such as "started without lease"; SPEC.md lists them
+	Job    jobs.ID `json:"job_id"`
+	Detail string  `json:"detail"`
+	Done   string  `json:"done"` // how it was repaired; empty if it was not
 }
 
 // The kinds of findings that do no harm: an entry that a lease will pass over, and

@@ -18,12 +18,12 @@ func TestZpeRecordedEnds(t *testing.T) {
 		{
 			"SCF cycle that does not converge",
 			orders{Replay: "noconv.out", Exit: 2},
-			"QE_NOT_CONVERGED", true, "mixing_beta", "",
+			"QE_NOT_CONVERGED", true, "mixing_beta", "convergence NOT achieved after   3 iterations: stopping",
 		},
 		{
 			"relaxation that does not converge",
 			orders{Replay: "nstep.out", Exit: 3},
-			"QE_NOT_CONVERGED", true, "relax", "",
+			"QE_NOT_CONVERGED", true, "relax", "The maximum number of steps has been reached.",
 		},
 		{"out of time by its own clock", orders{Replay: "maxsec.out", Exit: 255}, "QE_RUNTIME_ERROR", false, "pw.x exited with code 255", ""},
 		{"asked to stop by a file", orders{Replay: "exit.out", Exit: 255}, "QE_RUNTIME_ERROR", false, "pw.x exited with code 255", ""},

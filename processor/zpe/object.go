@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -115,6 +116,14 @@ func shorten(s string) string {
 	return s
 }
 
+// quote returns a stranger's text in quotes, cut.
+func quote(s string) string {
+	if s = shorten(s); strings.HasPrefix(s, `"`) {
+		return s // quotes were needed
+	}
+	return `"` + s + `"`
+}
+
 func (o *object) fail(field, format string, args ...any) {
 	if o.err == nil {
 		o.err = fmt.Errorf("%s %s", o.name(field), fmt.Sprintf(format, args...))
@@ -132,7 +141,9 @@ func (o *object) take(field string) (json.RawMessage, bool) {
 func (o *object) end() error {
 	for _, field := range o.order {
 		if _, left := o.fields[field]; left {
-			o.fail(field, "is not a field of %s", o.self())
+			if o.err == nil {
+				o.err = fmt.Errorf("%s is not a field of %s", quote(field), o.self())
+			}
 			break
 		}
 	}

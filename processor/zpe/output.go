@@ -36,6 +36,7 @@ type output struct {
 	final        [][3]float64 // positions after a relaxation, Å
 	done         bool
 
+	said    []string // the last lines that say something, maxSaid at most
 	message []string // of the block between the lines of %
 	bad     string   // the first line that should have had a number and had none
 
@@ -56,6 +57,9 @@ const (
 	inMessage
 )
 
+// maxSaid bounds the lines kept of what pw.x said last: of a failure, the traceback.
+const maxSaid = 20
+
 // maxMessage bounds the lines kept of a message of pw.x.
 const maxMessage = 20
 
@@ -63,6 +67,7 @@ const maxMessage = 20
 func (o *output) line(text []byte) bool {
 	s := string(bytes.TrimRight(text, " \t\r"))
 	trimmed := strings.TrimSpace(s)
+	o.note(trimmed)
 	if strings.HasPrefix(trimmed, "%%%%") {
 		if o.state = toggled(o.state); o.state == inMessage {
 			o.message = o.message[:0]
@@ -92,6 +97,24 @@ func (o *output) line(text []byte) bool {
 	}
 	return o.plainLine(s, trimmed)
 }
+
+// note keeps a line for people, but for what every run ends with: how long its
+// routines took, and that it is done.
+func (o *output) note(trimmed string) {
+	switch {
+	case strings.Trim(trimmed, "=-%") == "", strings.Contains(trimmed, " CPU ") && strings.Contains(trimmed, " WALL"),
+		strings.HasPrefix(trimmed, "Called by "), trimmed == "General routines", trimmed == "Parallel routines",
+		strings.HasPrefix(trimmed, "This run was terminated on"), trimmed == "JOB DONE.":
+		return
+	}
+	if len(o.said) == maxSaid {
+		o.said = append(o.said[:0], o.said[1:]...)
+	}
+	o.said = append(o.said, shortLine(trimmed))
+}
+
+// last returns the last lines that say something.
+func (o *output) last() string { return strings.Join(o.said, "\n") }
 
 func toggled(s outputState) outputState {
 	if s == inMessage {

@@ -85,3 +85,19 @@ func TestZ82LaterCycleMustBeCompleteToo(t *testing.T) {
 		}
 	}
 }
+
+func TestZpeKeepsTheLastLinesThatSaySomething(t *testing.T) {
+	o := &output{atoms: 2}
+	readOutput(t, "noconv.out", o)
+	last := o.last()
+	if n := strings.Count(last, "\n") + 1; n != maxSaid {
+		t.Errorf("%d lines are kept, want %d", n, maxSaid)
+	}
+	if !strings.Contains(last, "convergence NOT achieved after   3 iterations: stopping") || strings.Contains(last, "WALL") || strings.Contains(last, "====") {
+		t.Errorf("kept %s", last)
+	}
+	o.line([]byte(strings.Repeat("x", 10_000)))
+	if len(o.last()) > maxSaid*301 {
+		t.Errorf("%d bytes are kept", len(o.last()))
+	}
+}

@@ -79,7 +79,7 @@ func ParsePayload(text []byte) (Payload, error) {
 	case structureGiven:
 		p.System, err = parseStructure(structure)
 	default:
-		err = errors.New("Missing required field: structure") //nolint:staticcheck // the gateway's wording
+		err = errors.New("Missing required field: structure. Either structure or qe_input must be given") //nolint:staticcheck // the gateway's wording
 	}
 	if err == nil && mobileGiven {
 		err = p.System.setMobile(mobile, len(input) > 0)

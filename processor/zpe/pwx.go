@@ -115,10 +115,14 @@ func (h *Handler) judge(out *output, dir string, err error) error {
 	exit := (*command.ExitError)(nil)
 	switch {
 	case out.gaveUp:
-		return final(CodeNotConverged, "the relaxation found no structure at rest: start from a better one, or set relax to false")
+		f := final(CodeNotConverged, "the relaxation found no structure at rest: start from a better one, or set relax to false")
+		f.Detail = out.last()
+		return f
 	case err == nil:
 		if err := out.missing(); err != nil {
-			return failure(CodeIncomplete, "%w", err)
+			f := failure(CodeIncomplete, "%w", err)
+			f.Detail = out.last()
+			return f
 		}
 		return nil
 	case !errors.As(err, &exit):
@@ -131,7 +135,7 @@ func (h *Handler) judge(out *output, dir string, err error) error {
 	}
 	f := h.judgeExit(out, exit)
 	if f.Detail == "" {
-		f.Detail = detail(dir, exit)
+		f.Detail = detail(out, dir, exit)
 	}
 	return f
 }
@@ -177,9 +181,10 @@ func aboutFiles(line string) bool {
 	return len(f) > 3 && slices.Contains([]string{"check_tempdir", "davcio", "diropn", "seqopn"}, f[3])
 }
 
-// detail returns what pw.x has left to say about its end.
-func detail(dir string, exit *command.ExitError) string {
-	text := strings.TrimSpace(exit.Stderr)
+// detail returns what pw.x has left to say about its end: the file CRASH, or else
+// its last lines on stdout and what it wrote to stderr.
+func detail(out *output, dir string, exit *command.ExitError) string {
+	text := strings.TrimSpace(out.last() + "\n" + exit.Stderr)
 	f, err := os.Open(filepath.Join(dir, "CRASH"))
 	if err != nil {
 		return text
