@@ -11,6 +11,7 @@ const (
 	PathJobCancel    = "/calc/zpe/jobs/{id}/cancel"
 	PathEnrollTokens = "/calc/zpe/compute/enroll-tokens" //nolint:gosec // a route
 	PathRegister     = "/calc/zpe/compute/servers/register"
+	PathServers      = "/calc/zpe/compute/servers"
 	PathServer       = "/calc/zpe/compute/servers/{worker}"
 	PathLease        = "/calc/zpe/compute/jobs/lease"
 	PathHeartbeat    = "/calc/zpe/compute/jobs/{id}/heartbeat"
@@ -22,6 +23,7 @@ const (
 	PathLate         = "/calc/zpe/admin/jobs/{id}/late"
 	PathLateAccept   = "/calc/zpe/admin/jobs/{id}/late/accept"
 	PathOps          = "/calc/zpe/admin/ops"
+	PathMetrics      = "/metrics"
 )
 
 // Code says in one word what went wrong with a request.
@@ -115,8 +117,10 @@ type JobAnswer struct {
 	UpdatedAt  string    `json:"updated_at"` // RFC 3339, UTC
 	CreatedAt  string    `json:"created_at,omitempty"`
 	RetryCount int       `json:"retry_count"`
-	WorkerID   string    `json:"worker_id,omitempty"` // who runs or ran it
-	ErrorCode  string    `json:"error_code,omitempty"`
+	WorkerID   string    `json:"worker_id,omitempty"`   // who runs or ran it
+	WorkerName string    `json:"worker_name,omitempty"` // what that is called
+	ErrorCode  string    `json:"error_code,omitempty"`  // of the last run that has failed
+	RunAfter   string    `json:"run_after,omitempty"`   // RFC 3339, UTC: of a job that is put off
 	Progress   *Progress `json:"progress,omitempty"`
 	// CancelRequested says that a job that runs is to be stopped.
 	CancelRequested bool   `json:"cancel_requested,omitempty"`
@@ -166,6 +170,21 @@ type RegisterAnswer struct {
 	WorkerToken     string `json:"worker_token"`
 	TokenExpiresAt  string `json:"token_expires_at"`
 	TokenTTLSeconds int64  `json:"token_ttl_seconds"`
+}
+
+// ServersAnswer lists workers, those first that got a token last.
+type ServersAnswer struct {
+	Total   int          `json:"total"`
+	Servers []ServerInfo `json:"servers"`
+}
+
+// ServerInfo is a worker as the operators see it.
+type ServerInfo struct {
+	ServerID     string `json:"server_id"`
+	Name         string `json:"name"`
+	RegisteredAt string `json:"registered_at"` // RFC 3339, UTC: when it got its newest token
+	Tokens       int    `json:"tokens"`        // good ones
+	Leases       int    `json:"leases"`
 }
 
 // RevokeAnswer says how many tokens of a worker were revoked.

@@ -76,6 +76,7 @@ func (c *Control) Handler() http.Handler {
 		{http.MethodPost, gateway.PathFailed, c.failed},
 
 		{http.MethodPost, gateway.PathEnrollTokens, c.admin(c.enroll)},
+		{http.MethodGet, gateway.PathServers, c.admin(c.servers)},
 		{http.MethodDelete, gateway.PathServer, c.admin(c.revoke)},
 		{http.MethodGet, gateway.PathDLQ, c.admin(c.deadLetters)},
 		{http.MethodGet, gateway.PathDLQJob, c.admin(c.ofJob(c.deadLetter))},
@@ -85,6 +86,7 @@ func (c *Control) Handler() http.Handler {
 		{http.MethodPost, gateway.PathLateAccept, c.admin(c.ofJob(c.acceptLate))},
 		{http.MethodGet, gateway.PathOps, c.admin(c.ops)},
 		{http.MethodPut, gateway.PathOps, c.admin(c.setOps)},
+		{http.MethodGet, gateway.PathMetrics, c.admin(c.Metrics.serve())},
 	} {
 		api.Handle(route.method+" "+route.path, c.Metrics.routed(route.method, route.path, route.handle))
 	}

@@ -86,7 +86,10 @@ func (c *Control) job(ctx context.Context, w http.ResponseWriter, _ *http.Reques
 func jobAnswer(j queue.Job) gateway.JobAnswer {
 	a := gateway.JobAnswer{
 		JobID: string(j.ID), Status: j.Status, Detail: j.Detail, UpdatedAt: j.UpdatedAt, CreatedAt: j.CreatedAt,
-		RetryCount: j.Retries, WorkerID: j.Worker, ErrorCode: j.ErrorCode, CancelRequested: j.CancelRequested && j.Status == "started",
+		RetryCount: j.Retries, WorkerID: j.Worker, WorkerName: j.WorkerName, ErrorCode: j.ErrorCode, CancelRequested: j.CancelRequested && j.Status == "started",
+	}
+	if !j.RunAfter.IsZero() {
+		a.RunAfter = timestamp(j.RunAfter)
 	}
 	if j.Done != 0 || j.Total != 0 {
 		a.Progress = &gateway.Progress{Done: j.Done, Total: j.Total}

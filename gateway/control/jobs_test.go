@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
 )
@@ -76,5 +77,71 @@ func TestZ27FilesAreTextToBeSaved(t *testing.T) {
 	}
 	for _, query := range []string{"", "?kind=", "?kind=result", "?kind=summary&kind=freqs", "?Kind=summary"} {
 		refused(t, r.do("GET", "/calc/zpe/jobs/"+id+"/files"+query, nil), 400, gateway.InvalidPayload)
+	}
+}
+
+func TestJobThatIsPutOffSaysWhenItRunsAndWhoRanIt(t *testing.T) {
+	r := newRig(t, nil)
+	enroll := r.enroll()
+	reg := decode[gateway.RegisterAnswer](t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: enroll, Name: "lab 7"}))
+	w := worker{r, reg.WorkerID, reg.WorkerToken}
+	id := r.submit()
+	if j := r.job(id); j.RunAfter != "" || j.WorkerName != "" {
+		t.Errorf("submitted job: %+v", j)
+	}
+	w.report("failed", id, broken(w.lease().LeaseID, "X"))
+	j := r.job(id)
+	at, err := time.Parse(time.RFC3339Nano, j.RunAfter)
+	if updated, err2 := time.Parse(time.RFC3339Nano, j.UpdatedAt); err != nil || err2 != nil || at.Sub(updated).Round(time.Second) != 20*time.Second {
+		t.Errorf("it runs after %q, which should be 20 s after %q: %v, %v", j.RunAfter, j.UpdatedAt, err, err2)
+	}
+	if j.WorkerID != w.id || j.WorkerName != "lab 7" || j.ErrorCode != "X" {
+		t.Errorf("job that is put off: %+v", j)
+	}
+	r.ahead.Store(int64(21 * time.Second))
+	w.lease()
+	if j := r.job(id); j.Status != "started" || j.RunAfter != "" || j.ErrorCode != "X" {
+		t.Errorf("job that runs again: %+v", j)
+	}
+}
+
+func TestZ75DeadLetterThatIsNoneIsNamedSo(t *testing.T) {
+	r := newRig(t, nil)
+	w, admin := r.worker(), bearer(adminToken)
+	id := r.submit()
+	w.report("failed", id, broken(w.lease().LeaseID, "INVALID_INPUT"))
+	path := gateway.PathDLQ + "/" + id
+	if j := decode[gateway.JobAnswer](t, r.do("POST", path+"/requeue", nil, admin...)); j.Status != "queued" {
+		t.Errorf("requeued: %+v", j)
+	}
+	for what, a := range map[string]answer{
+		"requeue": r.do("POST", path+"/requeue", nil, admin...), "drop": r.do("DELETE", path, nil, admin...), "show": r.do("GET", path, nil, admin...),
+	} {
+		if m := refused(t, a, 404, gateway.JobNotFound); m != "The job is no dead letter" {
+			t.Errorf("%s says %q", what, m)
+		}
+	}
+	if m := refused(t, r.do("POST", gateway.PathDLQ+"/none/requeue", nil, admin...), 404, gateway.JobNotFound); m != "No such job" {
+		t.Errorf("requeue of no job says %q", m)
+	}
+}
+
+func TestZ50ResultIsAnsweredOKAndKeptWhole(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	a := w.report("result", id, done(w.lease().LeaseID))
+	if a.status != 200 || a.body != `{"ok":true,"idempotent":false}` {
+		t.Errorf("answered %d %s", a.status, a.body)
+	}
+	if j := r.job(id); j.Status != "finished" || j.WorkerID != w.id || j.ErrorCode != "" {
+		t.Errorf("job: %+v", j)
+	}
+	get := func(key string) string { return r.rdb.Get(t.Context(), key+id).Val() }
+	if get("zpe:result:") != `{"zpe_ev":0.2664}` || get("zpe:summary:") != "ZPE 0.2664 eV" || get("zpe:freqs:") != "mode,cm-1\n1,4296\n" {
+		t.Errorf("kept are %q, %q, %q", get("zpe:result:"), get("zpe:summary:"), get("zpe:freqs:"))
+	}
+	if meta := r.rdb.HGet(t.Context(), "zpe:status:"+id, "meta").Val(); !strings.Contains(meta, `"qe_version":"7.2"`) {
+		t.Errorf("meta is %s", meta)
 	}
 }

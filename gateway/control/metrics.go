@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
@@ -81,6 +82,15 @@ func buildInfo(version string) prometheus.Collector {
 	})
 	g.Set(1)
 	return g
+}
+
+// serve returns the handler of a scrape.
+func (m *Metrics) serve() httpd.Handler {
+	h := promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{})
+	return func(w http.ResponseWriter, r *http.Request) error {
+		h.ServeHTTP(w, r)
+		return nil
+	}
 }
 
 // waiting adds how many requests wait for a job.

@@ -140,3 +140,36 @@ func TestZ76ScrapeEndsAndSaysSoWhileRedisIsFrozen(t *testing.T) {
 	r.redis.Resume()
 	until(t, "redis is up", func() bool { return strings.Contains(r.scrape(), "batchfleet_gateway_queue_depth 0") })
 }
+
+func TestZ76MetricsAreServedToTheAdminTokenOnly(t *testing.T) {
+	r := newRig(t, nil)
+	r.submit()
+	a := r.do("GET", gateway.PathMetrics, nil, bearer(adminToken)...)
+	if a.status != 200 || !strings.Contains(a.body, "batchfleet_gateway_queue_depth 1") || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
+		t.Errorf("answered %d %v %.200s", a.status, a.header, a.body)
+	}
+	refused(t, r.do("GET", gateway.PathMetrics, nil), 401, gateway.Unauthorized)
+	refused(t, r.do("GET", gateway.PathMetrics, nil, bearer("nobody-s-token-at-all")...), 401, gateway.Unauthorized)
+	refused(t, r.worker().do("GET", gateway.PathMetrics, nil, bearer(r.worker().token)...), 401, gateway.Unauthorized)
+	refused(t, r.do("POST", gateway.PathMetrics, nil, bearer(adminToken)...), 405, gateway.MethodNotAllowed)
+	closed := newRigOn(t, r.redis, func(r *rig) { r.plane.AdminToken = "" })
+	refused(t, closed.do("GET", gateway.PathMetrics, nil, bearer(adminToken)...), 503, gateway.AdminDisabled)
+}
+
+func TestServersAreListedForTheOperators(t *testing.T) {
+	r := newRig(t, nil)
+	w, admin := r.worker(), bearer(adminToken)
+	r.submit()
+	w.lease()
+	a := decode[gateway.ServersAnswer](t, r.do("GET", gateway.PathServers, nil, admin...))
+	if a.Total != 1 || len(a.Servers) != 1 || a.Servers[0].ServerID != w.id || a.Servers[0].Tokens != 1 || a.Servers[0].Leases != 1 || a.Servers[0].RegisteredAt == "" {
+		t.Errorf("%+v", a)
+	}
+	decode[gateway.RevokeAnswer](t, r.do("DELETE", gateway.PathServers+"/"+a.Servers[0].ServerID, nil, admin...))
+	if a := r.do("GET", gateway.PathServers+"?offset=1&limit=1", nil, admin...); a.body != `{"total":1,"servers":[]}` {
+		t.Errorf("beyond the end: %s", a.body)
+	}
+	refused(t, r.do("GET", gateway.PathServers+"?limit=1001", nil, admin...), 400, gateway.InvalidPayload)
+	refused(t, r.do("GET", gateway.PathServers, nil), 401, gateway.Unauthorized)
+	refused(t, r.do("GET", gateway.PathServers, nil, bearer(w.token)...), 401, gateway.Unauthorized)
+}

@@ -13,7 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// How many dead letters one answer lists: as a rule, and at most.
+// How many dead letters or workers one answer lists: as a rule, and at most.
 const (
 	pageSize    = 100
 	maxPageSize = 1000
@@ -21,12 +21,7 @@ const (
 )
 
 func (c *Control) deadLetters(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	offset, err := number(q["offset"], "offset", 0, 0, maxOffset)
-	if err != nil {
-		return err
-	}
-	limit, err := number(q["limit"], "limit", pageSize, 1, maxPageSize)
+	offset, limit, err := page(r)
 	if err != nil {
 		return err
 	}
@@ -41,6 +36,16 @@ func (c *Control) deadLetters(w http.ResponseWriter, r *http.Request) error {
 		a.Jobs = append(a.Jobs, jobAnswer(j))
 	}
 	return write(w, a)
+}
+
+// page returns which part of a list a request asks for.
+func page(r *http.Request) (offset, limit int, err error) {
+	q := r.URL.Query()
+	if offset, err = number(q["offset"], "offset", 0, 0, maxOffset); err != nil {
+		return 0, 0, err
+	}
+	limit, err = number(q["limit"], "limit", pageSize, 1, maxPageSize)
+	return offset, limit, err
 }
 
 func number(values []string, field string, standard, least, most int) (int, error) {

@@ -109,6 +109,26 @@ func checkRegister(ask *gateway.RegisterAsk, owner bool) error {
 	return nil
 }
 
+func (c *Control) servers(w http.ResponseWriter, r *http.Request) error {
+	offset, limit, err := page(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	list, total, err := c.Queue.Servers(ctx, offset, limit)
+	if err != nil {
+		return err
+	}
+	a := gateway.ServersAnswer{Total: total, Servers: []gateway.ServerInfo{}}
+	for _, s := range list {
+		a.Servers = append(a.Servers, gateway.ServerInfo{
+			ServerID: s.Worker, Name: s.Name, RegisteredAt: s.RegisteredAt, Tokens: s.Tokens, Leases: s.Leases,
+		})
+	}
+	return write(w, a)
+}
+
 func (c *Control) revoke(w http.ResponseWriter, r *http.Request) error {
 	worker := r.PathValue("worker")
 	if !isWord(worker) {

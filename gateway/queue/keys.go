@@ -9,6 +9,7 @@ const (
 	dlqKey     = "zpe:dlq"            // LIST of job ids, newest first
 	indexKey   = "zpe:lease:index"    // ZSET of job ids by the end of their lease
 	revokedKey = "zpe:revoked_tokens" // SET of token hashes
+	workersKey = "zpe:workers"        // ZSET of worker ids by when their records expire
 	opsKey     = "zpe:ops"            // HASH of switches
 )
 

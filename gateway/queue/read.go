@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,6 +22,8 @@ type Job struct {
 	ErrorCode, ErrorMessage, Traceback string // of the last failure
 	Retries, Done, Total               int
 	CancelRequested                    bool
+	RunAfter                           time.Time // when a job that is put off runs again; zero otherwise
+	WorkerName                         string    // what Worker is called; empty if that is not on record (any more)
 
 	unread error // why there is nothing but the id
 }
@@ -41,17 +44,19 @@ func (q *Queue) Job(ctx context.Context, id jobs.ID) (Job, error) {
 	}
 }
 
-// jobs reads jobs in one round trip; those that are not on record have no status.
-// One whose key somebody else has written to has a Detail that says so, and hides
-// no other.
+// jobs reads jobs in two round trips at most; those that are not on record have no
+// status. One whose key somebody else has written to has a Detail that says so,
+// and hides no other.
 func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	status, retries := make([]*redis.MapStringStringCmd, len(ids)), make([]*redis.StringCmd, len(ids))
+	delays := make([]*redis.FloatCmd, len(ids))
 	for i, id := range ids {
 		status[i] = pipe.HGetAll(ctx, statusKey(jobs.ID(id)))
 		retries[i] = pipe.Get(ctx, retryKey(jobs.ID(id)))
+		delays[i] = pipe.ZScore(ctx, delayKey, id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return nil, unavailable("read jobs", err)
@@ -75,8 +80,34 @@ func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
 			Worker: f["worker_id"], ErrorCode: f["error_code"], ErrorMessage: f["error_message"], Traceback: f["traceback"],
 			Retries: n, Done: done, Total: total, CancelRequested: f["cancel_requested"] == "1",
 		}
+		if list[i].Status == "queued" && delays[i].Err() == nil {
+			list[i].RunAfter = time.UnixMilli(int64(delays[i].Val()*1000 + 0.5))
+		}
 	}
-	return list, nil
+	return list, q.nameWorkers(ctx, list)
+}
+
+// nameWorkers fills in what the workers of jobs are called.
+func (q *Queue) nameWorkers(ctx context.Context, list []Job) error {
+	names := map[string]*redis.StringCmd{}
+	pipe := q.rdb.Pipeline()
+	for _, j := range list {
+		if j.Worker != "" && names[j.Worker] == nil {
+			names[j.Worker] = pipe.HGet(ctx, workerKey(j.Worker), "name")
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return unavailable("read workers", err)
+	}
+	for i, j := range list {
+		if name := names[j.Worker]; name != nil && name.Err() == nil {
+			list[i].WorkerName = name.Val()
+		}
+	}
+	return nil
 }
 
 // Result returns the result of a job that has finished. Otherwise the error is

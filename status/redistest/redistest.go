@@ -22,14 +22,15 @@ type Server struct {
 	Host string
 	Port int
 
-	t   testing.TB
-	dir string
-	cmd *exec.Cmd
+	t    testing.TB
+	dir  string
+	more []string
+	cmd  *exec.Cmd
 }
 
-// New starts a server that ends with the test. Where redis-server is not
+// New starts a server that ends with the test, with more arguments if there are any. Where redis-server is not
 // installed the test is skipped, but on CI it fails: there it must not be missing.
-func New(tb testing.TB) *Server {
+func New(tb testing.TB, more ...string) *Server {
 	tb.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -37,7 +38,7 @@ func New(tb testing.TB) *Server {
 		}
 		tb.Skip("redis-server is not installed (Debian: apt-get install redis-server)")
 	}
-	s := &Server{Host: "127.0.0.1", Port: freePort(tb), t: tb, dir: tb.TempDir()}
+	s := &Server{Host: "127.0.0.1", Port: freePort(tb), t: tb, dir: tb.TempDir(), more: more}
 	s.Start()
 	tb.Cleanup(func() {
 		if s.cmd != nil {
@@ -67,8 +68,8 @@ func (s *Server) Start() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	s.cmd = exec.Command("redis-server", "--bind", s.Host, "--port", strconv.Itoa(s.Port), "--dir", s.dir, //nolint:noctx // lives as long as the test
-		"--save", "", "--appendonly", "yes", "--appendfsync", "no")
+	args := []string{"--bind", s.Host, "--port", strconv.Itoa(s.Port), "--dir", s.dir, "--save", "", "--appendonly", "yes", "--appendfsync", "no"}
+	s.cmd = exec.Command("redis-server", append(args, s.more...)...) //nolint:noctx // lives as long as the test
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)

@@ -54,4 +54,8 @@ call('SADD', tokens, ARGV[2])
 call('PEXPIRE', tokens, ARGV[12])
 call('HSET', record, 'name', name, 'meta', ARGV[9], 'queue_name', ARGV[13], 'registered_at', ARGV[10])
 call('PEXPIRE', record, ARGV[12])
+-- For lists of workers; its newest entry lives the longest.
+call('ZADD', 'zpe:workers', tonumber(ARGV[5]) + tonumber(ARGV[12]) / 1000, worker)
+call('ZREMRANGEBYSCORE', 'zpe:workers', '-inf', ARGV[5])
+call('PEXPIRE', 'zpe:workers', ARGV[12])
 return {'ok', worker, name}
