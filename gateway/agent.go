@@ -48,6 +48,7 @@ type hand struct {
 
 	// Guarded by Agent.mu.
 	entry
+	attempt  int // which run of the job this is, from 1; 0 for one of an earlier process
 	claimed  bool
 	lost     bool      // the control plane says so
 	canceled bool      // somebody has asked for the job to be stopped

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -485,6 +486,43 @@ func TestRefusedWorkerGivesUp(t *testing.T) {
 			r.wantSaid("lease j1", "result j1")
 			r.wantLogged("not a gateway's", "hotel")
 		})
+	})
+}
+
+func TestWrongAddressIsRefused(t *testing.T) {
+	for _, wrong := range []string{"no route", "404 page"} {
+		t.Run(wrong, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.plane.fault = func(string, int) string { return wrong }
+				err := r.work(func() { time.Sleep(5 * time.Minute) })
+				if !errors.Is(err, worker.ErrRefused) || !strings.Contains(err.Error(), "is SOURCE the gateway's own address, without a path?") {
+					t.Errorf("Run returned %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestLogTellsTheStoryOfAJob(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		runs := 0
+		r.handler = func(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+			if runs++; runs > 1 {
+				return r.put(ctx, job)
+			}
+			return jobs.Result{}, &jobs.Failure{Code: "QE_CRASHED", Err: errors.New("pw.x has crashed")}
+		}
+		r.plane.submit("j1")
+		_ = r.work(func() { time.Sleep(5 * time.Minute) })
+		r.wantSaid("lease j1", "failed j1 QE_CRASHED retry", "lease j1", "result j1")
+		r.wantLogged(
+			`level=INFO msg="job started" job=j1 kind=zpe delivery=1 attempt=1`,
+			`level=INFO msg="failure delivered" job=j1 code=QE_CRASHED runs_again=true retries=1`,
+			`level=INFO msg="job started" job=j1 kind=zpe delivery=2 attempt=2`,
+		)
+		if !regexp.MustCompile(`msg="job failed" job=j1 kind=zpe attempt=1 took=\S+ code=QE_CRASHED reason="pw.x has crashed"`).MatchString(r.log.String()) {
+			t.Errorf("the failure is not in the log:\n%s", r.log)
+		}
 	})
 }
 

@@ -264,7 +264,7 @@ func (a *Agent) deliverFailure(ctx context.Context, h *hand) error {
 	e := (*Error)(nil)
 	switch {
 	case err == nil:
-		a.Log.DebugContext(ctx, "failure delivered", "job", h.JobID, "code", h.Failed.ErrorCode, "requeued", answer.Requeued, "retries", answer.RetryCount)
+		a.Log.InfoContext(ctx, "failure delivered", "job", h.JobID, "code", h.Failed.ErrorCode, "runs_again", answer.Requeued, "retries", answer.RetryCount)
 		a.finished(ctx, h, !answer.Requeued)
 		return nil
 	case !errors.As(err, &e) || !e.decided() || e.unauthorized():

@@ -25,7 +25,7 @@ func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again 
 	if h == nil {
 		return jobs.Claim{Verdict: jobs.Busy, Job: job.ID}, nil
 	}
-	claim := jobs.Claim{Job: job.ID, Token: h.LeaseID, Attempt: 1}
+	claim := jobs.Claim{Job: job.ID, Token: h.LeaseID, Attempt: h.attempt}
 	err := a.beat(ctx, h)
 	switch {
 	case errors.Is(err, jobs.ErrLeaseLost):

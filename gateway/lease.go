@@ -91,7 +91,10 @@ func (a *Agent) refusal(ctx context.Context, err error) error {
 		return err
 	}
 	a.pace.bar(e.RetryAfter)
-	if e.decided() && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+	switch {
+	case e.Status == http.StatusNotFound:
+		return fmt.Errorf("%w: %w; is SOURCE the gateway's own address, without a path?", worker.ErrRefused, err)
+	case e.decided() && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden):
 		return fmt.Errorf("%w: %w", worker.ErrRefused, err)
 	}
 	return err
@@ -132,6 +135,7 @@ func (a *Agent) accept(ctx context.Context, answer *LeaseAnswer) (jobs.Lease, er
 		return jobs.Lease{}, errors.Join(fmt.Errorf("keep the lease on job %s: %w: %w", e.JobID, jobs.ErrUnavailable, err), told)
 	}
 	h := newHand(e)
+	h.attempt = answer.RetryCount + 1
 	a.mu.Lock()
 	a.hands[e.LeaseID] = h
 	a.mu.Unlock()

@@ -239,6 +239,8 @@ func (p *plane) fail(w http.ResponseWriter, r *http.Request, wrong string) {
 		p.write(w, refuse(403, gateway.InsecureTransport, "this needs TLS"))
 	case "no route":
 		p.write(w, refuse(404, gateway.NotFound, "no such path"))
+	case "404 page":
+		http.NotFound(w, r)
 	case "409":
 		p.write(w, refuse(409, gateway.LeaseLost, "lease lost"))
 	case "400":

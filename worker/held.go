@@ -46,6 +46,13 @@ func newHeld(src Source, ttl, every time.Duration, log *slog.Logger, m *Metrics)
 	}
 }
 
+// count returns how many leases are held.
+func (h *held) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.leases)
+}
+
 // margin is how long before the end of its lease a job is stopped, so that it
 // has ended when the source gives it to someone else: 30 s of a 600 s lease.
 func (x *holding) margin() time.Duration { return x.ttl / 20 }

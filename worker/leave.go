@@ -64,6 +64,19 @@ func (i *idle) answered() {
 	}
 }
 
+// sayStopping tells whoever waits for the worker to end what it is waiting for.
+func (w *Worker) sayStopping(ctx context.Context, drain time.Duration) {
+	n := w.held.count()
+	if n == 0 {
+		return
+	}
+	text := fmt.Sprintf("stopping: jobs in hand have %s to finish", drain.Round(time.Millisecond))
+	if w.Hurry != nil && ctx.Err() != nil {
+		text += "; another signal hands them back at once"
+	}
+	w.Log.InfoContext(ctx, text, "jobs", n)
+}
+
 // leave returns how long the jobs in hand may still take, and says why if the
 // worker leaves by itself. When that is for MaxRuntime, it first waits: until
 // done is closed, ctx ends, or the time is over.

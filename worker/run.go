@@ -74,6 +74,9 @@ func (a *attempt) ended(ctx context.Context, outcome jobs.Outcome, took time.Dur
 	a.Metrics.ended(kind, outcome, took)
 	log := a.Log.With("job", a.lease.Job.ID, "kind", a.lease.Job.Kind, "attempt", a.claim.Attempt, "took", took)
 	if outcome.State == jobs.Failed {
+		if outcome.Code != "" {
+			log = log.With("code", outcome.Code)
+		}
 		log.InfoContext(ctx, "job failed", "reason", outcome.Reason)
 	} else {
 		log.InfoContext(ctx, "job "+outcome.State.String(), "pages", outcome.Result.Pages)
@@ -105,7 +108,7 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	case jobs.CrashLoop:
 		return a.crashed(ctx)
 	case jobs.Granted:
-		log.DebugContext(ctx, "job started", "attempt", a.claim.Attempt, "crashes", a.claim.Crashes)
+		log.InfoContext(ctx, "job started", "attempt", a.claim.Attempt, "crashes", a.claim.Crashes)
 		return a.work(ctx)
 	}
 	return jobs.Outcome{}, fmt.Errorf("%w: claim of job %s has no verdict", jobs.ErrUnavailable, a.lease.Job.ID)

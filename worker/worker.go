@@ -194,6 +194,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.gate.stop()
 	drain := w.leave(ctx, context.Cause(leasing), began, done)
+	w.sayStopping(ctx, drain)
 	overdue := time.AfterFunc(drain, func() {
 		abort(fmt.Errorf("%w: drain time of %s is over", jobs.ErrDrained, drain))
 	})

@@ -352,6 +352,37 @@ func TestF17StoppingWorker(t *testing.T) {
 	})
 }
 
+func TestF17StoppingWorkerSaysWhatItWaitsFor(t *testing.T) {
+	const want, hurry = "stopping: jobs in hand have 8s to finish", "; another signal hands them back at once"
+	for _, tt := range []struct {
+		name        string
+		jobs        []jobs.ID
+		hurry       chan struct{}
+		want, never string
+	}{
+		{"with a job", []jobs.ID{"j"}, nil, want, hurry},
+		{"with a job and somebody who hurries it", []jobs.ID{"j"}, make(chan struct{}), want + hurry, "jobs=2"},
+		{"with nothing to do", nil, nil, "", "stopping"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, takes(10*time.Second), func(t *testing.T, r *rig) {
+				if tt.hurry != nil {
+					r.worker.Hurry = make(chan struct{}) // of this bubble
+				}
+				r.start()
+				r.after(5 * time.Second)
+				r.stop()
+				if err := <-r.ended; err != nil {
+					t.Error(err)
+				}
+				if log := r.log.String(); !strings.Contains(log, tt.want) || strings.Contains(log, tt.never) {
+					t.Errorf("want %q and not %q:\n%s", tt.want, tt.never, log)
+				}
+			}, tt.jobs...)
+		})
+	}
+}
+
 func TestF17HandlerThatDoesNotStopIsNotWaitedForWhenTimeIsUp(t *testing.T) {
 	h := handler{run: func(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
 		time.Sleep(time.Minute)
