@@ -54,11 +54,17 @@ type ClientConfig struct {
 	Timeout time.Duration
 }
 
-// NewClient returns a client. It makes no call.
+// NewClient returns a client. It makes no call. The error wraps [ErrCAFile] when
+// that file is at fault, and [ErrOtherGateway] when the token belongs elsewhere.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	base, err := parseBase(cfg.URL)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Tokens != nil {
+		if err := cfg.Tokens.Token().mayGoTo(base); err != nil {
+			return nil, err
+		}
 	}
 	roots, err := trusted(cfg.CAFile)
 	if err != nil {
@@ -132,6 +138,9 @@ func loopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
+// ErrCAFile marks what is wrong with a file of certificates.
+var ErrCAFile = errors.New("read CA file")
+
 // trusted returns the system's certificates and those in file.
 func trusted(file string) (*x509.CertPool, error) {
 	if file == "" {
@@ -139,14 +148,14 @@ func trusted(file string) (*x509.CertPool, error) {
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read CA file: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrCAFile, err)
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read CA file %s: it holds no certificate in PEM (-----BEGIN CERTIFICATE-----)", file)
+		return nil, fmt.Errorf("%w: %s holds no certificate in PEM (-----BEGIN CERTIFICATE-----)", ErrCAFile, file)
 	}
 	return roots, nil
 }
@@ -207,6 +216,23 @@ func (c *Client) Failed(ctx context.Context, id string, ask FailedAsk) (FailedAn
 	return a, nil
 }
 
+// noJob is the id of a job that there never is: a ULID of the year 1970.
+const noJob = "00000000000000000000000000"
+
+// Check returns nil if there is a gateway which takes the client's token. It
+// changes nothing there. The error of a gateway wraps [*Error].
+func (c *Client) Check(ctx context.Context) error {
+	_, err := c.call(ctx, call{path: jobPath(PathHeartbeat, noJob), ask: HeartbeatAsk{LeaseID: "none"}, answer: &HeartbeatAnswer{}, again: true})
+	// A token is judged before the job it is used for.
+	if e := (*Error)(nil); errors.As(err, &e) && (e.Code == JobNotFound || e.Code == LeaseLost) {
+		return nil
+	}
+	if err == nil {
+		err = strange("it knows a job that cannot be")
+	}
+	return fmt.Errorf("check gateway: %w", err)
+}
+
 // register asks for a token. It is not repeated by itself: an enroll token is
 // good once.
 func (c *Client) register(ctx context.Context, ask RegisterAsk) (RegisterAnswer, error) {
@@ -252,7 +278,7 @@ func (c *Client) call(ctx context.Context, what call) (none bool, err error) {
 		}
 		// Only a token that was refused can have been replaced meanwhile, in
 		// memory or by somebody who has put another file there.
-		if e := (*Error)(nil); tries == 1 && errors.As(err, &e) && e.unauthorized() && c.tokens != nil && c.tokens.other(token) {
+		if e := (*Error)(nil); tries == 1 && errors.As(err, &e) && e.unauthorized() && c.tokens != nil && c.tokens.other(token, c.base) {
 			continue
 		}
 		return false, hide(err, token, what.secret)
@@ -316,6 +342,9 @@ func unreachable(ctx, limited context.Context, err error) error {
 	}
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err // its URL says nothing new
+	}
+	if strange := (x509.UnknownAuthorityError{}); errors.As(err, &strange) {
+		err = fmt.Errorf("%w; if the gateway's certificate is your own, give it with GATEWAY_CA_FILE (register: --ca-file)", err)
 	}
 	return fmt.Errorf("%w: the gateway cannot be reached: %w", jobs.ErrUnavailable, err)
 }

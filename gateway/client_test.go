@@ -271,18 +271,20 @@ func TestClientTrustsItsCAFile(t *testing.T) {
 	}
 	if _, err := clientOf(t, gateway.ClientConfig{URL: srv.URL}).Failed(t.Context(), "j1", gateway.FailedAsk{}); !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without: %v", err)
+	} else if !strings.Contains(err.Error(), "give it with GATEWAY_CA_FILE") {
+		t.Errorf("the error does not say what to do: %v", err)
 	}
 	for name, content := range map[string]string{"empty": "", "key": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"} {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := gateway.NewClient(gateway.ClientConfig{URL: srv.URL, CAFile: path}); err == nil || !strings.Contains(err.Error(), "no certificate") {
+		if _, err := gateway.NewClient(gateway.ClientConfig{URL: srv.URL, CAFile: path}); !errors.Is(err, gateway.ErrCAFile) || !strings.Contains(err.Error(), "no certificate") {
 			t.Errorf("CA file %s: %v", name, err)
 		}
 	}
-	if _, err := gateway.NewClient(gateway.ClientConfig{URL: srv.URL, CAFile: "/nowhere"}); err == nil {
-		t.Error("a CA file that is missing was taken")
+	if _, err := gateway.NewClient(gateway.ClientConfig{URL: srv.URL, CAFile: "/nowhere"}); !errors.Is(err, gateway.ErrCAFile) {
+		t.Errorf("a CA file that is missing: %v", err)
 	}
 }
 
@@ -356,6 +358,88 @@ func proxyChild(ca string) {
 			_, err = c.Failed(context.Background(), "j1", gateway.FailedAsk{})
 		}
 		fmt.Printf("%s: %v\n", host, err)
+	}
+}
+
+func TestTokenIsSentToItsOwnGatewayOnly(t *testing.T) {
+	for _, tt := range []struct {
+		name, own, url string
+		other          bool
+	}{
+		{"the same", "https://g.example", "https://g.example", false},
+		{"written otherwise", "https://g.example:443/", "HTTPS://G.example./", false},
+		{"with a path", "https://g.example/api", "https://g.example/api/", false},
+		{"of this machine", "http://127.0.0.1:8080", "http://127.0.0.1:8080", false},
+		{"that names none", "", "https://g.example", false},
+		{"another host", "https://g.example", "https://g.example.evil.example", true},
+		{"another port", "https://g.example", "https://g.example:8443", true},
+		{"another path", "https://g.example/api", "https://g.example", true},
+		{"another scheme", "https://localhost:8080", "http://localhost:8080", true},
+		{"that names nonsense", "hunter2", "https://g.example", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "token")
+			if err := gateway.SaveToken(path, gateway.Token{Gateway: tt.own, Token: theToken}); err != nil {
+				t.Fatal(err)
+			}
+			tokens, err := gateway.OpenTokenFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = gateway.NewClient(gateway.ClientConfig{URL: tt.url, Tokens: tokens})
+			if errors.Is(err, gateway.ErrOtherGateway) != tt.other || !tt.other && err != nil {
+				t.Errorf("a token for %q at %q: %v", tt.own, tt.url, err)
+			}
+			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), theToken)) {
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestTokenOfAnotherGatewayIsNotReread(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	if err := gateway.SaveToken(path, gateway.Token{Token: theToken}); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := gateway.OpenTokenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent = append(sent, r.Header.Get("Authorization"))
+		says(401, "application/json", `{"error":{"code":"TOKEN_EXPIRED","message":"expired"}}`)(w, r)
+	}))
+	defer srv.Close()
+	c := clientOf(t, gateway.ClientConfig{URL: srv.URL, Tokens: tokens})
+	if err := gateway.SaveToken(path, gateway.Token{Gateway: "https://other.example", Token: "zpw_token-for-the-other"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Failed(t.Context(), "j1", gateway.FailedAsk{}); err == nil || len(sent) != 1 || sent[0] != "Bearer "+theToken {
+		t.Errorf("sent %q, %v; want the old token once", sent, err)
+	}
+}
+
+func TestClientChecksAGateway(t *testing.T) {
+	const js = "application/json"
+	for _, tt := range []struct {
+		name string
+		h    http.HandlerFunc
+		want string
+	}{
+		{"one that takes the token", says(404, js, `{"error":{"code":"JOB_NOT_FOUND","message":"No such job"}}`), ""},
+		{"one that does not", says(401, js, `{"error":{"code":"TOKEN_EXPIRED","message":"expired"}}`), "TOKEN_EXPIRED"},
+		{"another route", says(404, js, `{"error":{"code":"NOT_FOUND","message":"No such route"}}`), "No such route"},
+		{"a page", says(404, "text/plain", "404 page not found"), "not a gateway's"},
+		{"somebody who says yes to all", says(200, js, `{"lease_id":"none","lease_ttl_seconds":600}`), "cannot be"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := serve(t, tt.h).Check(t.Context())
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
 	}
 }
 

@@ -63,6 +63,12 @@ func (e *Error) decided() bool {
 // unauthorized reports whether the control plane does not know the token.
 func (e *Error) unauthorized() bool { return e.Code != "" && e.Status == http.StatusUnauthorized }
 
+// TokenRefused reports whether the control plane has refused the worker's token:
+// a person must get it another one.
+func (e *Error) TokenRefused() bool {
+	return e.unauthorized() || e.Code == TokenRevoked
+}
+
 // maxQuote is how many bytes of a strange answer an error quotes.
 const maxQuote = 200
 

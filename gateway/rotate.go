@@ -86,7 +86,7 @@ func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 // rotate gets a new token and puts it into the file.
 func (c *Client) rotate(ctx context.Context, log *slog.Logger) error {
 	old := c.tokens.Token()
-	if t, err := LoadToken(c.tokens.path); err == nil && t.Token != old.Token {
+	if t, err := LoadToken(c.tokens.path); err == nil && t.Token != old.Token && t.mayGoTo(c.base) == nil {
 		c.tokens.use(t) // somebody was faster
 		return nil
 	}

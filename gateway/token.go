@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
@@ -39,6 +42,36 @@ func (t Token) rotateAt() time.Time {
 		return time.Time{}
 	}
 	return t.IssuedAt.Add(life / 4 * 3)
+}
+
+// ErrOtherGateway says that a token was given by another gateway than the one it
+// would be sent to.
+var ErrOtherGateway = errors.New("token of another gateway")
+
+// mayGoTo returns why the token must not be sent to the gateway at base. One that
+// does not name its gateway may be sent to any.
+func (t Token) mayGoTo(base *url.URL) error {
+	if t.Gateway == "" {
+		return nil
+	}
+	own, err := parseBase(t.Gateway)
+	if err != nil {
+		return fmt.Errorf("%w: it names no gateway that can be read", ErrOtherGateway)
+	}
+	if plainAddress(own) != plainAddress(base) {
+		return fmt.Errorf("%w: it is for %s, not for %s", ErrOtherGateway, own, base)
+	}
+	return nil
+}
+
+// plainAddress returns the one way to write an address from [parseBase].
+func plainAddress(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	return u.Scheme + "://" + net.JoinHostPort(host, port) + u.Path
 }
 
 // tokenPattern is what can be sent after "Bearer ".
@@ -99,12 +132,16 @@ func parseToken(text []byte) (Token, error) {
 // SaveToken writes a token to a file that only its owner may read. Readers see
 // the file of before or the new one, also after a power cut.
 func SaveToken(path string, t Token) error {
-	text, err := json.MarshalIndent(t, "", "  ")
+	text, err := encode(t)
 	if err != nil {
 		return fmt.Errorf("write token file: %w", err)
 	}
+	var lines bytes.Buffer
+	if err := json.Indent(&lines, text, "", "  "); err != nil {
+		return fmt.Errorf("write token file: %w", err)
+	}
 	dir, name := filepath.Split(path)
-	if err := writeFile(filepath.Clean(dir), name, append(text, '\n')); err != nil {
+	if err := writeFile(filepath.Clean(dir), name, append(lines.Bytes(), '\n')); err != nil {
 		return fmt.Errorf("write token file: %w", err)
 	}
 	return nil
@@ -135,14 +172,15 @@ func (f *TokenFile) Token() Token {
 	return f.now
 }
 
-// other reports whether there is another token now than the given one, which
-// was refused. It looks into the file, where somebody may have put a new one.
-func (f *TokenFile) other(refused string) bool {
+// other reports whether there is another token for the gateway at base now than
+// the given one, which was refused. It looks into the file, where somebody may
+// have put a new one.
+func (f *TokenFile) other(refused string, base *url.URL) bool {
 	if f.Token().Token != refused {
 		return true
 	}
 	t, err := LoadToken(f.path)
-	if err != nil || t.Token == refused {
+	if err != nil || t.Token == refused || t.mayGoTo(base) != nil {
 		return false
 	}
 	f.use(t)

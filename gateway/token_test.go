@@ -78,6 +78,21 @@ func TestTokenFileThatIsNotOneIsRefused(t *testing.T) {
 	}
 }
 
+func TestTokenFileIsForPeople(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	want := gateway.Token{Name: "R&D <lab>", Token: theToken}
+	if err := gateway.SaveToken(path, want); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), "\n  \"name\": \"R&D <lab>\",\n") {
+		t.Errorf("got %s, %v", text, err)
+	}
+	if got, err := gateway.LoadToken(path); err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 // current returns the token on disk.
 func (r *rig) current() gateway.Token {
 	r.t.Helper()
