@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -71,15 +70,24 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var delivery sync.WaitGroup
 	delivery.Go(func() { a.Run(delivering) })
-	log.InfoContext(ctx, "agent started", "source", redacted(e.Source), "processor", e.Kind, "slots", e.Slots, "dir", e.Dir)
+	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "slots", e.Slots, "dir", e.Dir)
 	err = w.Run(ctx)
 	stop()
 	delivery.Wait()
 	log.InfoContext(context.WithoutCancel(ctx), "agent stopped", "err", err)
 	if err != nil {
-		return cli.Exit(cli.Unavailable, err)
+		return cli.Exit(cli.Unavailable, e.advise(err))
 	}
 	return nil
+}
+
+// advise says what to do when the gateway does not take the token any more.
+func (e *Env) advise(err error) error {
+	refused := (*gateway.Error)(nil)
+	if errors.As(err, &refused) && refused.TokenRefused() {
+		return fmt.Errorf("%w; the token is in %s: register again, then restart this worker", err, e.TokenFile)
+	}
+	return err
 }
 
 func (e *Env) worker(a *gateway.Agent, handler worker.Handler, store storage.Store, version string, log *slog.Logger) *worker.Worker {
@@ -98,28 +106,16 @@ func (e *Env) worker(a *gateway.Agent, handler worker.Handler, store storage.Sto
 // handler returns what runs the jobs, and what deletes its traces.
 func (e *Env) handler(ctx context.Context, store storage.Store, log *slog.Logger) (worker.Handler, func(context.Context, jobs.ID) error, error) {
 	if jobs.Kind(e.Kind) == kindMock {
+		log.WarnContext(ctx, "PROCESSOR is mock: this worker takes real jobs, calculates nothing, and finishes them with made-up results")
 		m := mock{
 			store: store, minSteps: int(e.MockPages.Low), maxSteps: int(e.MockPages.High),
 			minStep: seconds(e.MockPageSeconds.Low), maxStep: seconds(e.MockPageSeconds.High),
 		}
 		return m, m.forget, nil
 	}
-	pwx, err := exec.LookPath(e.PwX)
+	h, err := e.espresso(store, log)
 	if err != nil {
-		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("QE_PW: %w", err))
-	}
-	dirs := map[string]string{"QE_PW": pwx, "QE_PSEUDO_DIR": e.PseudoDir, "AGENT_DIR": filepath.Join(e.Dir, "work")}
-	for name, path := range dirs {
-		if dirs[name], err = filepath.Abs(path); err != nil {
-			return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("%s: %w", name, err))
-		}
-	}
-	if err := os.MkdirAll(dirs["AGENT_DIR"], 0o700); err != nil {
-		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("AGENT_DIR: %w", err))
-	}
-	h := &zpe.Handler{
-		Store: store, PwX: dirs["QE_PW"], PseudoDir: dirs["QE_PSEUDO_DIR"], WorkDir: dirs["AGENT_DIR"], Parallel: e.Parallel, Log: log,
-		Limits: zpe.Limits{Memory: e.Memory, Wall: e.RunTime.D(), CPU: e.RunTime.D() * time.Duration(e.Threads), FileBytes: 1 << 40, Threads: e.Threads},
+		return nil, nil, cli.Exit(cli.Usage, err)
 	}
 	found, err := h.Probe(ctx)
 	if err != nil {
@@ -127,6 +123,36 @@ func (e *Env) handler(ctx context.Context, store storage.Store, log *slog.Logger
 	}
 	log.InfoContext(ctx, "found Quantum ESPRESSO", "pw", found.PwX, "version", found.Version, "pseudopotentials", found.Pseudos, "in", found.PseudoDir)
 	return h, h.Forget, nil
+}
+
+// Probe looks for Quantum ESPRESSO as a worker does when it starts.
+func (e *Env) Probe(ctx context.Context) (zpe.Found, error) {
+	h, err := e.espresso(nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return zpe.Found{}, err
+	}
+	return h.Probe(ctx)
+}
+
+// espresso returns the handler of kind zpe.
+func (e *Env) espresso(store storage.Store, log *slog.Logger) (*zpe.Handler, error) {
+	pwx, err := e.pwx()
+	if err != nil {
+		return nil, err
+	}
+	dirs := map[string]string{"QE_PW": pwx, "QE_PSEUDO_DIR": e.PseudoDir, "AGENT_DIR": filepath.Join(e.Dir, "work")}
+	for name, path := range dirs {
+		if dirs[name], err = filepath.Abs(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := os.MkdirAll(dirs["AGENT_DIR"], 0o700); err != nil {
+		return nil, fmt.Errorf("AGENT_DIR: %w", err)
+	}
+	return &zpe.Handler{
+		Store: store, PwX: dirs["QE_PW"], PseudoDir: dirs["QE_PSEUDO_DIR"], WorkDir: dirs["AGENT_DIR"], Parallel: e.Parallel, Log: log,
+		Limits: zpe.Limits{Memory: e.Memory, Wall: e.RunTime.D(), CPU: e.RunTime.D() * time.Duration(e.Threads), FileBytes: 1 << 40, Threads: e.Threads},
+	}, nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -137,18 +163,40 @@ func OverHTTP(version string) Open {
 		if strings.HasPrefix(e.Source, "redis") {
 			return nil, nil, cli.Exit(cli.Usage, errors.New("SOURCE is a Redis server: this program speaks to gateways only; want https://HOST"))
 		}
-		tokens, err := gateway.OpenTokenFile(e.TokenFile)
+		c, _, err := e.Client(version)
 		if err != nil {
-			return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("WORKER_TOKEN_FILE: %w", err))
-		}
-		c, err := gateway.NewClient(gateway.ClientConfig{
-			URL: e.Source, CAFile: e.CAFile, Tokens: tokens, Connections: 2*e.Slots + 4, Version: version,
-		})
-		if err != nil {
-			return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("SOURCE: %w", err))
+			return nil, nil, cli.Exit(cli.Usage, err)
 		}
 		return c, c.Close, nil
 	}
+}
+
+// Client returns a client of the gateway that SOURCE names, and its token. It
+// makes no call. The error names the variable at fault.
+func (e *Env) Client(version string) (*gateway.Client, gateway.Token, error) {
+	tokens, err := gateway.OpenTokenFile(e.TokenFile)
+	if err != nil {
+		return nil, gateway.Token{}, fmt.Errorf("WORKER_TOKEN_FILE: %w", err)
+	}
+	c, err := gateway.NewClient(gateway.ClientConfig{
+		URL: e.Source, CAFile: e.CAFile, Tokens: tokens, Connections: 2*e.Slots + 4, Version: version,
+	})
+	if err != nil {
+		return nil, gateway.Token{}, e.Explain(err, tokens.Token())
+	}
+	return c, tokens.Token(), nil
+}
+
+// Explain says which variable is at fault when there can be no client.
+func (e *Env) Explain(err error, token gateway.Token) error {
+	switch {
+	case errors.Is(err, gateway.ErrCAFile):
+		return fmt.Errorf("GATEWAY_CA_FILE: %w", err)
+	case errors.Is(err, gateway.ErrOtherGateway):
+		source := Redacted(e.Source)
+		return fmt.Errorf("SOURCE is %s, but the token in %s is for %s; register with %s, or correct SOURCE", source, e.TokenFile, Redacted(token.Gateway), source)
+	}
+	return fmt.Errorf("SOURCE: %w", err)
 }
 
 // hurry returns a channel that is closed when, after ctx has ended, another
@@ -165,8 +213,8 @@ func hurry(ctx context.Context) <-chan struct{} {
 	return hurried
 }
 
-// redacted returns an address without the password in it.
-func redacted(address string) string {
+// Redacted returns an address without the password in it.
+func Redacted(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "an address that cannot be read"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -13,7 +14,7 @@ import (
 
 // Env is what a worker needs that leases from a gateway, or from its Redis.
 type Env struct {
-	Source    string `envconfig:"SOURCE" required:"true"`                   // https://…, http://… on loopback, or redis://host:port/db
+	Source    string `envconfig:"SOURCE"`                                   // required: https://…, http://… on loopback, or redis://host:port/db
 	TokenFile string `envconfig:"WORKER_TOKEN_FILE" default:"worker.token"` // what `worker register` has written; not for redis
 	CAFile    string `envconfig:"GATEWAY_CA_FILE"`                          // certificates in PEM that are trusted beside the system's
 	Dir       string `envconfig:"AGENT_DIR" default:"./agent"`              // leases in hand, checkpoints and results not yet delivered
@@ -47,8 +48,28 @@ const (
 	kindMock jobs.Kind = "mock"
 )
 
-// Check returns what is wrong with the values.
+// Check returns what is wrong with the values, and whether pw.x is missing.
 func (e *Env) Check() []error {
+	wrong := e.CheckValues()
+	if e.Kind == string(kindZPE) {
+		if _, err := e.pwx(); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	return wrong
+}
+
+// pwx returns the path of pw.x.
+func (e *Env) pwx() (string, error) {
+	path, err := exec.LookPath(e.PwX)
+	if err != nil {
+		return "", fmt.Errorf("QE_PW: %w (Debian: apt-get install quantum-espresso quantum-espresso-data)", err)
+	}
+	return path, nil
+}
+
+// CheckValues returns what is wrong with the values.
+func (e *Env) CheckValues() []error {
 	wrong := []error{
 		cli.Within("WORKER_SLOTS", int64(e.Slots), 1, 256),
 		cli.Span("DRAIN_TIMEOUT", e.Drain, 0, cli.Day),
@@ -65,20 +86,18 @@ func (e *Env) Check() []error {
 	if e.IdleExit != 0 {
 		wrong = append(wrong, cli.Span("IDLE_EXIT", e.IdleExit, cli.Second, 7*cli.Day))
 	}
-	if e.MaxRuntime != 0 {
-		wrong = append(wrong, cli.Span("MAX_RUNTIME", e.MaxRuntime, int64(e.JobTimeout)+2*int64(worker.RuntimeMargin), 60*cli.Day))
+	if shortest := int64(e.JobTimeout) + 2*int64(worker.RuntimeMargin); e.MaxRuntime != 0 && (int64(e.MaxRuntime) < shortest || int64(e.MaxRuntime) > 60*cli.Day) {
+		wrong = append(wrong, fmt.Errorf("MAX_RUNTIME is %s: must be from %s to %s, JOB_TIMEOUT (%s) and %s at the least, or no job could be taken",
+			e.MaxRuntime.D(), time.Duration(shortest), time.Duration(60*cli.Day), e.JobTimeout.D(), 2*worker.RuntimeMargin))
 	}
-	if scheme, _, ok := strings.Cut(e.Source, "://"); !ok || scheme != "https" && scheme != "http" && scheme != "redis" && scheme != "rediss" {
+	if e.Source == "" {
+		wrong = append(wrong, errors.New("SOURCE must be set: the gateway's address, https://HOST"))
+	} else if scheme, _, ok := strings.Cut(e.Source, "://"); !ok || scheme != "https" && scheme != "http" && scheme != "redis" && scheme != "rediss" {
 		// Not quoted: it may hold a password.
 		wrong = append(wrong, errors.New("SOURCE is no address: want https://HOST, http://HOST on loopback, or redis://HOST:PORT/DB"))
 	}
 	if k := jobs.Kind(e.Kind); k != kindZPE && k != kindMock {
 		wrong = append(wrong, fmt.Errorf("PROCESSOR is %q: want zpe or mock", e.Kind))
-	}
-	if e.Kind == string(kindZPE) {
-		if _, err := exec.LookPath(e.PwX); err != nil {
-			wrong = append(wrong, fmt.Errorf("QE_PW: %w (Debian: apt-get install quantum-espresso quantum-espresso-data)", err))
-		}
 	}
 	return cli.Compact(wrong)
 }

@@ -1,9 +1,13 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,49 +17,177 @@ import (
 	"github.com/batchfleet/batchfleet/gateway"
 )
 
+// registration is what `worker register` is asked for.
+type registration struct {
+	address    string // of the gateway
+	enrollFile string // none when empty
+	tokenFile  string
+	caFile     string
+	name       string
+	force      bool
+	version    string
+}
+
 // RegisterCommand makes this machine a worker of a gateway.
 func RegisterCommand(version string) *cobra.Command {
-	var address, enrollFile, tokenFile, caFile, name string
+	r := registration{version: version}
 	c := &cobra.Command{
 		Use:   "register",
 		Short: "Make this machine a worker of a gateway, and keep its token in a file",
 		Long: "Exchanges an enroll token, which the operator of the gateway gives out, for a token of this worker. The worker\n" +
-			"renews it by itself. With a token file that is still good the worker stays who it is.",
+			"renews it by itself. With a token file that is still good the worker stays who it is: it gets a new token, and\n" +
+			"needs no enroll token for that. A file with the token of another gateway, or with anything else, is left alone\n" +
+			"unless --force is given. Worker and register take WORKER_TOKEN_FILE, SOURCE and GATEWAY_CA_FILE alike.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			enroll, err := readEnroll(enrollFile)
+			r.address = fromEnv(r.address, "SOURCE", "")
+			r.tokenFile = fromEnv(r.tokenFile, "WORKER_TOKEN_FILE", "worker.token")
+			r.caFile = fromEnv(r.caFile, "GATEWAY_CA_FILE", "")
+			if r.address == "" {
+				return cli.Exit(cli.Usage, errors.New("--gateway must be set: the gateway's address, https://HOST (or SOURCE)"))
+			}
+			token, did, err := r.run(cmd.Context())
 			if err != nil {
-				return cli.Exit(cli.Usage, fmt.Errorf("--enroll-token-file: %w", err))
+				return cli.Coded(cmd.Context(), err)
 			}
-			c, err := gateway.NewClient(gateway.ClientConfig{URL: address, CAFile: caFile, Version: version})
-			if err != nil {
-				return cli.Exit(cli.Usage, fmt.Errorf("--gateway: %w", err))
-			}
-			defer c.Close()
-			// Before the enroll token is used up.
-			if err := writableFile(tokenFile); err != nil {
-				return cli.Exit(cli.Usage, fmt.Errorf("--token-file: %w", err))
-			}
-			token, err := gateway.Register(cmd.Context(), c, enroll, name)
-			if err != nil {
-				return cli.Coded(cmd.Context(), fmt.Errorf("register with %s: %w", redacted(address), err))
-			}
-			if err := gateway.SaveToken(tokenFile, token); err != nil {
-				return cli.Exit(cli.Failed, fmt.Errorf("--token-file: %w (the enroll token is used up: ask for another)", err))
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "registered as %s (%s); its token is in %s, holds until %s and is renewed by the worker\nstart it with: SOURCE=%s WORKER_TOKEN_FILE=%s %s\n",
-				token.WorkerID, token.Name, tokenFile, token.ExpiresAt.Local().Format(time.DateTime), redacted(address), tokenFile, cmd.Parent().CommandPath())
+			_, program, _ := strings.Cut(cmd.Parent().CommandPath(), " ")
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; its token is in %s, holds until %s and is renewed by the worker\nstart it with: %s\n",
+				did, r.tokenFile, token.ExpiresAt.Local().Format(time.DateTime), r.start(token, strings.Fields(program)))
 			return err
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&address, "gateway", os.Getenv("SOURCE"), "address of the gateway, https://HOST (also from SOURCE)")
-	flags.StringVar(&enrollFile, "enroll-token-file", "", "file with the enroll token; - for standard input")
-	flags.StringVar(&tokenFile, "token-file", "worker.token", "where to keep the worker's token")
-	flags.StringVar(&caFile, "ca-file", os.Getenv("GATEWAY_CA_FILE"), "certificates in PEM to trust beside the system's (also from GATEWAY_CA_FILE)")
-	flags.StringVar(&name, "name", "", "name of this worker for people; the gateway chooses one when empty")
-	_ = c.MarkFlagRequired("enroll-token-file") // the flag is there
+	flags.StringVar(&r.address, "gateway", "", "address of the gateway, https://HOST (default SOURCE)")
+	flags.StringVar(&r.enrollFile, "enroll-token-file", "", "file with the enroll token; - for standard input; not needed while the token file is good")
+	flags.StringVar(&r.tokenFile, "token-file", "", "where to keep the worker's token (default WORKER_TOKEN_FILE, or worker.token)")
+	flags.StringVar(&r.caFile, "ca-file", "", "certificates in PEM to trust beside the system's (default GATEWAY_CA_FILE)")
+	flags.StringVar(&r.name, "name", "", "name of this worker for people; the gateway chooses one when empty")
+	flags.BoolVar(&r.force, "force", false, "register a new worker, whatever is in the token file")
 	return c
+}
+
+// fromEnv returns value, or that of the variable, or otherwise.
+func fromEnv(value, variable, otherwise string) string {
+	if value == "" {
+		value = os.Getenv(variable)
+	}
+	if value == "" {
+		value = otherwise
+	}
+	return value
+}
+
+// run gets a token, puts it into its file, and says what it has done.
+func (r *registration) run(ctx context.Context) (token gateway.Token, did string, err error) {
+	own, err := r.own()
+	if err != nil {
+		return gateway.Token{}, "", cli.Exit(cli.Usage, fmt.Errorf("--token-file: %w", err))
+	}
+	enroll := ""
+	if r.enrollFile != "" {
+		if enroll, err = readEnroll(r.enrollFile); err != nil {
+			return gateway.Token{}, "", cli.Exit(cli.Usage, fmt.Errorf("--enroll-token-file: %w", err))
+		}
+	}
+	// Before the gateway gives a token, and an enroll token is used up.
+	if err := replaceable(r.tokenFile); err != nil {
+		return gateway.Token{}, "", cli.Exit(cli.Usage, fmt.Errorf("--token-file: %w", err))
+	}
+	why := ""
+	if own != nil {
+		token, err = r.ask(ctx, own, "")
+		refused := (*gateway.Error)(nil)
+		switch {
+		case err == nil:
+			did = fmt.Sprintf("renewed the token of %s, which stays who it is", called(token))
+			if enroll != "" {
+				did += " (the enroll token was not needed and is still good)"
+			}
+			return token, did, nil
+		case !errors.As(err, &refused) || !refused.TokenRefused():
+			return gateway.Token{}, "", err
+		case enroll == "":
+			return gateway.Token{}, "", cli.Exit(cli.Unavailable, fmt.Errorf("%w; the token in %s is not good any more: ask for an enroll token, and give it with --enroll-token-file", err, r.tokenFile))
+		}
+		why = fmt.Sprintf(", a new worker because the gateway does not take the token that was in the file (%s)", refused.Code)
+	}
+	if enroll == "" {
+		return gateway.Token{}, "", cli.Exit(cli.Usage, fmt.Errorf("--enroll-token-file must be set: there is no token to renew in %s, and the operator of the gateway gives out enroll tokens", r.tokenFile))
+	}
+	if token, err = r.ask(ctx, nil, enroll); err != nil {
+		return gateway.Token{}, "", err
+	}
+	return token, "registered as " + called(token) + why, nil
+}
+
+// own returns the token that is there to be renewed, nil for none.
+func (r *registration) own() (*gateway.TokenFile, error) {
+	if r.force {
+		return nil, nil //nolint:nilnil // none
+	}
+	own, err := gateway.OpenTokenFile(r.tokenFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil //nolint:nilnil // none
+	case err != nil:
+		return nil, fmt.Errorf("%w; --force puts another in its place", err)
+	}
+	return own, nil
+}
+
+// ask has the gateway give a token, in exchange for the own one or an enroll
+// token, and keeps it.
+func (r *registration) ask(ctx context.Context, own *gateway.TokenFile, enroll string) (gateway.Token, error) {
+	c, err := gateway.NewClient(gateway.ClientConfig{URL: r.address, CAFile: r.caFile, Version: r.version, Tokens: own})
+	switch {
+	case errors.Is(err, gateway.ErrCAFile):
+		return gateway.Token{}, cli.Exit(cli.Usage, fmt.Errorf("--ca-file: %w", err))
+	case errors.Is(err, gateway.ErrOtherGateway):
+		return gateway.Token{}, cli.Exit(cli.Usage, fmt.Errorf("--token-file: the token in %s is for %s, not for %s; give another --token-file, or --force to lose that token",
+			r.tokenFile, Redacted(own.Token().Gateway), Redacted(r.address)))
+	case err != nil:
+		return gateway.Token{}, cli.Exit(cli.Usage, fmt.Errorf("--gateway: %w", err))
+	}
+	defer c.Close()
+	token, err := gateway.Register(ctx, c, enroll, r.name)
+	if err != nil {
+		return gateway.Token{}, fmt.Errorf("register with %s: %w", Redacted(r.address), err)
+	}
+	if err := gateway.SaveToken(r.tokenFile, token); err != nil {
+		lost := "the enroll token is used up: ask for another"
+		if own != nil {
+			lost = "the one in it holds for 10 minutes at the most: mend this and try again by then"
+		}
+		return gateway.Token{}, cli.Exit(cli.Failed, fmt.Errorf("--token-file: %w (%s)", err, lost))
+	}
+	return token, nil
+}
+
+// called is how people know a worker: its name, and its id.
+func called(t gateway.Token) string {
+	if t.Name == "" || t.Name == t.WorkerID {
+		return t.WorkerID
+	}
+	return fmt.Sprintf("%s (%s)", t.Name, t.WorkerID)
+}
+
+// start is the line for a shell that starts the worker; words follow the name of
+// the program.
+func (r *registration) start(t gateway.Token, words []string) string {
+	line := []string{"SOURCE=" + quoted(t.Gateway), "WORKER_TOKEN_FILE=" + quoted(r.tokenFile)}
+	if r.caFile != "" {
+		line = append(line, "GATEWAY_CA_FILE="+quoted(r.caFile))
+	}
+	line = append(line, quoted(os.Args[0]))
+	return strings.Join(append(line, words...), " ")
+}
+
+// quoted returns s as one word of a shell.
+func quoted(s string) string {
+	if s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+:,./-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // maxEnroll bounds the file of an enroll token, in bytes.
@@ -70,26 +202,24 @@ func readEnroll(file string) (string, error) {
 		}
 		defer f.Close()
 	}
-	buf := make([]byte, maxEnroll+1)
-	n, err := f.Read(buf)
-	token := strings.TrimSpace(string(buf[:n]))
+	text, err := io.ReadAll(io.LimitReader(f, maxEnroll+1))
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
 	switch {
-	case n == 0:
-		return "", fmt.Errorf("it is empty: %w", err)
-	case n > maxEnroll || token == "" || strings.ContainsAny(token, " \t\r\n"):
+	case len(text) == 0:
+		return "", errors.New("it is empty")
+	case len(text) > maxEnroll || token == "" || strings.ContainsAny(token, " \t\r\n"):
 		return "", errors.New("want one line with a token and nothing else")
 	}
 	return token, nil
 }
 
-// writableFile returns why a file cannot be written anew at path.
-func writableFile(path string) error {
+// replaceable returns why a file cannot be written anew at path.
+func replaceable(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", path)
 	}
-	f, err := os.OpenFile(path+".check", os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	return cli.Writable(filepath.Dir(path))
 }

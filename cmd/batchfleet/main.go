@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/processor"
 )
@@ -32,5 +34,14 @@ const pdfChild = "pdf-child"
 
 // run executes one command line and returns its exit code.
 func run(args []string) int {
-	return cli.Run(rootCommand(), args, "`batchfleet doctor` looks for what is wrong and says what to do")
+	return cli.Run(rootCommand(), args, hint)
+}
+
+// hint points to the doctor where that looks at what the command needs.
+func hint(cmd *cobra.Command) string {
+	switch cmd.Name() {
+	case "register", "gateway", "fsck":
+		return ""
+	}
+	return "`batchfleet doctor` looks for what is wrong and says what to do"
 }

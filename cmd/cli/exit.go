@@ -61,9 +61,10 @@ func Coded(ctx context.Context, err error) error {
 }
 
 // Run executes one command line and returns its exit code. The first SIGINT or
-// SIGTERM asks the command to end, the second ends the process. hint is what to
-// say of a service that cannot be reached; it may be empty.
-func Run(root *cobra.Command, args []string, hint string) int {
+// SIGTERM asks the command to end, the second ends the process. hint returns what
+// to say when a service that a command needs cannot be reached, empty for nothing;
+// it may be nil.
+func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -74,7 +75,7 @@ func Run(root *cobra.Command, args []string, hint string) int {
 		return Usage
 	}
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
@@ -85,8 +86,8 @@ func Run(root *cobra.Command, args []string, hint string) int {
 	if coded.Err != nil {
 		fmt.Fprintln(os.Stderr, name, coded.Err)
 	}
-	if coded.Code == Unavailable && hint != "" {
-		fmt.Fprintln(os.Stderr, name, hint)
+	if coded.Code == Unavailable && hint != nil && hint(cmd) != "" {
+		fmt.Fprintln(os.Stderr, name, hint(cmd))
 	}
 	return coded.Code
 }

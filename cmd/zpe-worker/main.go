@@ -14,5 +14,5 @@ import (
 var version = "unknown"
 
 func main() {
-	os.Exit(cli.Run(agent.Command("zpe-worker", version), os.Args[1:], ""))
+	os.Exit(cli.Run(agent.Command("zpe-worker", version), os.Args[1:], nil))
 }

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
+)
+
+func TestOnlyWhatIsWrongIsReported(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		env  map[string]string
+		want string
+	}{
+		{"SOURCE is empty", map[string]string{"SOURCE": ""}, "SOURCE must be set: the gateway's address, https://HOST"},
+		{"SOURCE is no address", map[string]string{"SOURCE": "gateway.example"}, "SOURCE is no address: want https://HOST, http://HOST on loopback, or redis://HOST:PORT/DB"},
+		{
+			"MAX_RUNTIME is too short for a job",
+			map[string]string{"SOURCE": "https://g.example", "MAX_RUNTIME": "1h"},
+			"MAX_RUNTIME is 1h0m0s: must be from 24h2m0s to 1440h0m0s, JOB_TIMEOUT (24h0m0s) and 2m0s at the least, or no job could be taken",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("PROCESSOR", "mock") // pw.x need not be here
+			for name, value := range tt.env {
+				t.Setenv(name, value)
+			}
+			var e Env
+			err := cli.ReadEnv(&e)
+			if err == nil || err.Error() != "configuration:\n"+tt.want {
+				t.Errorf("got %v\nwant %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestQuotedIsOneWordOfAShell(t *testing.T) {
+	for s, want := range map[string]string{
+		"./bin/batchfleet": "./bin/batchfleet", "": "''", "my token": "'my token'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "~/x": "'~/x'", "A=1": "'A=1'",
+	} {
+		if got := quoted(s); got != want {
+			t.Errorf("quoted(%q) is %s, want %s", s, got, want)
+		}
+	}
+	if got := quoted(strings.Repeat("a", 10) + "\n"); !strings.HasPrefix(got, "'") {
+		t.Errorf("a line break is not quoted: %s", got)
+	}
+}
