@@ -28,15 +28,12 @@ type check struct {
 func doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Check configuration, Pub/Sub, Redis, storage and the PDF engines, and say what is wrong",
-		Args:  cobra.NoArgs,
+		Short: "Check everything a worker needs, and say what is wrong",
+		Long: "Checks the configuration, Pub/Sub, Redis, storage and the PDF engines; with SOURCE the gateway or its Redis, the\n" +
+			"worker's token, AGENT_DIR and pw.x. Says what is wrong and what to do.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var env WorkerEnv
-			misconfigured := cli.ReadEnv(&env)
-			checks := env.checks()
-			if misconfigured != nil { // the engines work without a fleet, too
-				checks = env.engineChecks()
-			}
+			checks, misconfigured := doctorChecks()
 			sick := 0
 			for _, c := range checks {
 				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
@@ -61,6 +58,20 @@ func doctorCommand() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// doctorChecks returns what the worker of this environment needs, and what is
+// wrong with the environment itself.
+func doctorChecks() ([]check, error) {
+	if os.Getenv("SOURCE") != "" {
+		return sourceChecks()
+	}
+	var env WorkerEnv
+	misconfigured := cli.ReadEnv(&env)
+	if misconfigured != nil { // the engines work without a fleet, too
+		return env.engineChecks(), misconfigured
+	}
+	return env.checks(), nil
 }
 
 func (e *WorkerEnv) checks() []check {

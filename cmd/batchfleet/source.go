@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -32,6 +33,20 @@ func runAgent(cmd *cobra.Command) error {
 // openDirect opens the Redis of a gateway, for a worker that may reach it. The
 // rules that come with a lease are those of the environment, as for a gateway.
 func openDirect(_ context.Context, e *agent.Env) (gateway.ControlPlane, func(), error) {
+	q, closer, err := openQueue(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	direct, err := control.NewDirect(q, cli.WorkerName(e.Name))
+	if err != nil {
+		_ = closer.Close()
+		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("WORKER_NAME: %w", err))
+	}
+	return direct, func() { _ = closer.Close() }, nil
+}
+
+// openQueue returns the queue in the Redis that SOURCE names. Nothing is sent yet.
+func openQueue(e *agent.Env) (*queue.Queue, io.Closer, error) {
 	var env GatewayEnv
 	if err := cli.ReadEnv(&env); err != nil {
 		return nil, nil, err
@@ -44,12 +59,7 @@ func openDirect(_ context.Context, e *agent.Env) (gateway.ControlPlane, func(), 
 		server.Username, server.Password = env.Username, env.Password
 	}
 	rdb := server.openRedis(2*e.Slots + 4)
-	direct, err := control.NewDirect(queue.New(rdb, env.rules()), cli.WorkerName(e.Name))
-	if err != nil {
-		_ = rdb.Close()
-		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("WORKER_NAME: %w", err))
-	}
-	return direct, func() { _ = rdb.Close() }, nil
+	return queue.New(rdb, env.rules()), rdb, nil
 }
 
 // parseRedis reads redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss:// for

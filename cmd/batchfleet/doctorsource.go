@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/cmd/agent"
+	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor/zpe"
+)
+
+// sourceEnv is the environment of a worker with SOURCE, for the doctor: that
+// pw.x is missing is one of its checks.
+type sourceEnv struct{ agent.Env }
+
+// Check returns what is wrong with the values.
+func (e *sourceEnv) Check() []error { return e.CheckValues() }
+
+// sourceChecks returns what a worker with SOURCE needs.
+func sourceChecks() ([]check, error) {
+	var env sourceEnv
+	misconfigured := cli.ReadEnv(&env)
+	if strings.HasPrefix(env.Source, "redis") {
+		return []check{env.checkQueue(), env.checkAgentDir(), env.checkPwX()}, misconfigured
+	}
+	return []check{env.checkGateway(), env.checkToken(), env.checkAgentDir(), env.checkPwX()}, misconfigured
+}
+
+// checkGateway asks as somebody without a token: a gateway refuses that in words
+// of its own.
+func (e *sourceEnv) checkGateway() check {
+	return check{
+		name: "gateway", what: agent.Redacted(e.Source),
+		look: func(ctx context.Context) (string, error) {
+			c, err := gateway.NewClient(gateway.ClientConfig{URL: e.Source, CAFile: e.CAFile, Version: versionText()})
+			if err != nil {
+				return "", e.Explain(err, gateway.Token{})
+			}
+			defer c.Close()
+			err = c.Check(ctx)
+			if answer := (*gateway.Error)(nil); errors.As(err, &answer) && answer.TokenRefused() {
+				err = nil
+			}
+			return "answers", err
+		},
+		help: func(err error) string {
+			answer := (*gateway.Error)(nil)
+			switch {
+			case errors.As(err, &answer) && answer.Status == http.StatusNotFound:
+				return "set SOURCE to the gateway's own address, without a path"
+			case errors.As(err, &answer):
+				return "ask the gateway's operator; if a proxy has answered, see HTTPS_PROXY and NO_PROXY"
+			case errors.Is(err, gateway.ErrCAFile):
+				return "set GATEWAY_CA_FILE to a file with the gateway's certificate, or that of its authority, in PEM"
+			case strings.Contains(err.Error(), "certificate"):
+				return "set SOURCE to the name in the gateway's certificate, and GATEWAY_CA_FILE to a certificate that is your own"
+			case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+				return "check SOURCE, the network and HTTPS_PROXY, and ask the gateway's operator whether it runs"
+			}
+			return "set SOURCE to the gateway's address, https://HOST"
+		},
+	}
+}
+
+func (e *sourceEnv) checkToken() check {
+	return check{
+		name: "token", what: e.TokenFile,
+		look: func(ctx context.Context) (string, error) {
+			c, token, err := e.Client(versionText())
+			if err != nil {
+				return "", err
+			}
+			defer c.Close()
+			if err := cli.Writable(filepath.Dir(e.TokenFile)); err != nil {
+				return "", fmt.Errorf("it could not be renewed: %w", err)
+			}
+			found := "of worker " + token.WorkerID
+			if !token.ExpiresAt.IsZero() {
+				found += ", holds until " + token.ExpiresAt.Local().Format(time.DateTime)
+			}
+			err = c.Check(ctx)
+			switch answer := (*gateway.Error)(nil); {
+			case errors.As(err, &answer) && answer.TokenRefused():
+				return "", err
+			case err == nil:
+				return found + ", the gateway takes it", nil
+			case !token.ExpiresAt.IsZero() && time.Now().After(token.ExpiresAt):
+				return "", fmt.Errorf("it has expired at %s", token.ExpiresAt.Local().Format(time.DateTime))
+			}
+			return found + "; the gateway could not be asked", nil
+		},
+		help: func(err error) string {
+			switch text := err.Error(); {
+			case strings.Contains(text, "chmod 600"):
+				return "chmod 600 " + e.TokenFile
+			case strings.Contains(text, "renewed"):
+				return "make the directory of WORKER_TOKEN_FILE one this user may write to"
+			case strings.Contains(text, "SOURCE"), strings.Contains(text, "CA file"):
+				return "mend what is said there"
+			}
+			return "set WORKER_TOKEN_FILE to the file that register has written, or register this machine: batchfleet worker register"
+		},
+	}
+}
+
+// checkQueue looks at the Redis of a gateway, for a worker that leases from it.
+func (e *sourceEnv) checkQueue() check {
+	return check{
+		name: "redis", what: agent.Redacted(e.Source),
+		look: func(ctx context.Context) (string, error) {
+			q, closer, err := openQueue(&e.Env)
+			if err != nil {
+				return "", err
+			}
+			defer closer.Close()
+			return "answers and accepts writes", q.Check(ctx)
+		},
+		help: func(err error) string {
+			switch text := err.Error(); {
+			case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"):
+				return "set REDIS_PASSWORD (and REDIS_USERNAME) to what the server wants"
+			case strings.Contains(text, "READONLY"):
+				return "this is a read-only replica: point SOURCE at the primary"
+			case strings.Contains(text, "OOM"):
+				return "the server is out of memory: raise maxmemory, and keep maxmemory-policy noeviction"
+			case !errors.Is(err, jobs.ErrUnavailable):
+				return "mend what is said there"
+			}
+			return "start Redis, or set SOURCE to where the gateway's is"
+		},
+	}
+}
+
+// checkAgentDir makes the directory, as a worker does.
+func (e *sourceEnv) checkAgentDir() check {
+	return check{
+		name: "agent", what: e.Dir,
+		look: func(context.Context) (string, error) {
+			if err := os.MkdirAll(e.Dir, 0o700); err != nil {
+				return "", err
+			}
+			return "can be written", cli.Writable(e.Dir)
+		},
+		help: always("make AGENT_DIR a directory this user may write to, with space left"),
+	}
+}
+
+// checkPwX fails only where jobs are calculated.
+func (e *sourceEnv) checkPwX() check {
+	return check{
+		name: "pw.x", what: e.PwX,
+		look: func(ctx context.Context) (string, error) {
+			if e.Kind != "zpe" {
+				return fmt.Sprintf("not needed (PROCESSOR is %s)", e.Kind), nil
+			}
+			found, err := e.Probe(ctx)
+			return fmt.Sprintf("version %s, with %d pseudopotentials in %s", found.Version, found.Pseudos, found.PseudoDir), err
+		},
+		help: func(err error) string {
+			if f := (*jobs.Failure)(nil); errors.As(err, &f) && f.Code == zpe.CodePseudo {
+				return "set QE_PSEUDO_DIR to a directory with pseudopotentials (Debian: apt-get install quantum-espresso-data)"
+			}
+			return "install Quantum ESPRESSO (Debian: apt-get install quantum-espresso quantum-espresso-data), or set QE_PW to where pw.x is"
+		},
+	}
+}
