@@ -221,5 +221,8 @@ func replaceable(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", path)
 	}
-	return cli.Writable(filepath.Dir(path))
+	if err := cli.Writable(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return nil
 }
