@@ -110,7 +110,7 @@ func TestZ79ResultOutlivesGatewayAndAgent(t *testing.T) {
 	token := g.register(url, "pc")
 	agent := g.startAgent("pc", url, token, "MOCK_PAGES=1", "MOCK_PAGE_SECONDS=2")
 	id := g.submit(url, h2Payload)
-	g.untilStatus(10*time.Second, url, id, "started")
+	g.until(10*time.Second, "the job runs", func() bool { return g.job(url, id).Progress != nil })
 	gw.kill()
 	g.until(20*time.Second, "the result is on the agent's disk", func() bool {
 		return g.found(filepath.Join("agents", "pc", "store"), "result.json")
