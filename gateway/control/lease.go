@@ -88,7 +88,8 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 
 // tryLease leases a job if there is one.
 func (c *Control) tryLease(ctx context.Context, caller queue.Caller, want queue.LeaseAsk) (queue.Grant, error) {
-	call, cancel := c.deadline(ctx)
+	// A call that is broken off may have leased a job all the same, to nobody.
+	call, cancel := c.deadline(context.WithoutCancel(ctx))
 	defer cancel()
 	g, _, err := c.Queue.Lease(call, caller, want)
 	if err != nil {
