@@ -45,9 +45,8 @@ func (c *Control) client(h httpd.Handler) httpd.Handler {
 
 // authorize asks Redis whether the caller's token is good. Only requests that
 // do not come to the script that would check it need this.
-func (c *Control) authorize(ctx context.Context, caller queue.Caller) error {
+func (c *Control) authorize(ctx context.Context, caller queue.Caller) (worker string, err error) {
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
-	_, err := c.Queue.Authorize(ctx, caller)
-	return err
+	return c.Queue.Authorize(ctx, caller)
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -10,16 +9,11 @@ import (
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
-	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // unproven is how much is read of the body of a worker whose token has not been
 // checked yet: the script that does the work checks it, after the body.
 const unproven = 64 << 10
-
-// largeBodies is how many larger bodies are in hand at once. One takes a few
-// times its size until it is stored.
-const largeBodies = 16
 
 // A large body of a worker may take longer than the server lets requests take:
 // it must come at slowest bytes a second over all, which is half of what the
@@ -86,16 +80,12 @@ func (c *Control) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return a, err
 	}
 	a.TokenHash = queue.HashToken(token)
-	proven := false
-	prove := func() error {
-		if proven {
-			return nil
+	proven := "" // who the token belongs to, once that was asked
+	prove := func() (err error) {
+		if proven == "" {
+			proven, err = c.authorize(ctx, a.Caller)
 		}
-		if err := c.authorize(ctx, a.Caller); err != nil {
-			return err
-		}
-		proven = true
-		return nil
+		return err
 	}
 	var gated *body
 	if limit > unproven && (r.ContentLength < 0 || r.ContentLength > unproven) {
@@ -103,7 +93,7 @@ func (c *Control) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			if err := prove(); err != nil {
 				return err
 			}
-			a.release, err = c.takeLarge(ctx)
+			a.release, err = c.large.take(ctx, proven)
 			return err
 		}}
 		if r.ContentLength > unproven {
@@ -128,16 +118,6 @@ func (c *Control) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	a.Claimed = claimed(r, *worker)
 	return a, nil
-}
-
-// takeLarge waits until there is room for one more large body.
-func (c *Control) takeLarge(ctx context.Context) (release func(), err error) {
-	select {
-	case c.large <- struct{}{}:
-		return func() { <-c.large }, nil
-	case <-ctx.Done():
-		return func() {}, fmt.Errorf("wait for room for a large body: %w: %w", jobs.ErrUnavailable, ctx.Err())
-	}
 }
 
 // claimed returns who a request says it is from, in its body or its query. When

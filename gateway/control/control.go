@@ -49,13 +49,13 @@ type Control struct {
 
 	waiting waiters
 	refused throttle
-	large   chan struct{} // holds one for each large body in hand
+	large   *large
 	hurry   chan struct{} // holds one when the reaper is to look at once
 }
 
 // Handler returns the handler of all routes. It is made once, before Run.
 func (c *Control) Handler() http.Handler {
-	c.large, c.hurry = make(chan struct{}, largeBodies), make(chan struct{}, 1)
+	c.large, c.hurry = newLarge(), make(chan struct{}, 1)
 	c.waiting.init(cmp.Or(c.MaxWaiting, 10_000))
 	c.Metrics.waiting(c.waiting.len)
 	api := &httpd.API{Log: c.Log, WriteError: c.writeError, Admit: c.Admit}

@@ -60,7 +60,7 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		if owner {
-			if denied := c.authorize(r.Context(), queue.Caller{TokenHash: queue.HashToken(own)}); denied != nil {
+			if _, denied := c.authorize(r.Context(), queue.Caller{TokenHash: queue.HashToken(own)}); denied != nil {
 				return denied
 			}
 		}
