@@ -150,8 +150,8 @@ type reply struct {
 	body   []byte
 }
 
-// request makes a call with a JSON body, none if nil.
-func (g *testGateway) request(method, url, token string, body any) (reply, error) {
+// request makes a call with a JSON body, none if nil, and with further headers.
+func (g *testGateway) request(method, url, token string, body any, headers ...string) (reply, error) {
 	var in io.Reader
 	if body != nil {
 		text, ok := body.(string)
@@ -175,6 +175,9 @@ func (g *testGateway) request(method, url, token string, body any) (reply, error
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -37,15 +37,16 @@ func TestZ41LedgerHoldsUnderFire(t *testing.T) {
 		f.tokens = append(f.tokens, g.enrolled(name))
 		f.agents = append(f.agents, f.agent(i))
 	}
-	ids := f.submitAll(count)
-
 	stop := make(chan struct{})
-	var mischief sync.WaitGroup
+	var mischief, submitting sync.WaitGroup
 	for i := range 4 {
 		token := g.tokenOf(f.tokens[i])
 		mischief.Go(func() { f.misbehave(stop, urls[i%2], token) })
 	}
+	ids := make([]string, count)
+	submitting.Go(func() { f.submitAll(ids) })
 	f.disturb(30*time.Second, func() bool { return g.ended() >= count*3/4 })
+	submitting.Wait()
 	close(stop)
 	mischief.Wait()
 	g.until(240*time.Second, "all jobs have ended", func() bool {
@@ -79,29 +80,35 @@ func (f *fire) agent(i int) *process {
 	return f.startAgent(fmt.Sprintf("agent%02d", i), f.urls[i%2], f.tokens[i], "LOG_LEVEL=ERROR")
 }
 
-// submitAll queues jobs over both gateways.
-func (f *fire) submitAll(count int) []string {
-	f.t.Helper()
-	ids := make([]string, count)
+// submitAll queues jobs over both gateways, each until it is answered: the
+// Idempotency-Key keeps one that is sent again from being two.
+func (f *fire) submitAll(ids []string) {
 	var all sync.WaitGroup
-	var failed atomic.Int64
 	for k := range 8 {
 		all.Go(func() {
-			for i := k; i < count; i += 8 {
-				var a gateway.SubmitAnswer
-				r, err := f.request(http.MethodPost, f.urls[i%2]+gateway.PathJobs, "", h2Payload)
-				if err != nil || r.status != http.StatusOK || json.Unmarshal(r.body, &a) != nil {
-					failed.Add(1)
+			for i := k; i < len(ids) && f.t.Context().Err() == nil; i += 8 {
+				for n := i; ids[i] == "" && f.t.Context().Err() == nil; n++ {
+					ids[i] = f.trySubmit(f.urls[n%2], fmt.Sprintf("job-%d", i))
 				}
-				ids[i] = a.JobID
 			}
 		})
 	}
 	all.Wait()
-	if n := failed.Load(); n > 0 {
-		f.t.Fatalf("%d of %d jobs could not be submitted", n, count)
+}
+
+// trySubmit returns the id of the job, or nothing while the gateway or its Redis
+// is away.
+func (f *fire) trySubmit(url, key string) string {
+	var a gateway.SubmitAnswer
+	r, err := f.request(http.MethodPost, url+gateway.PathJobs, "", h2Payload, "Idempotency-Key", key)
+	if err == nil && r.status == http.StatusOK && json.Unmarshal(r.body, &a) == nil {
+		return a.JobID
 	}
-	return ids
+	if err == nil && r.status < 500 {
+		f.t.Errorf("submit: %d %s", r.status, r.body)
+	}
+	<-time.After(50 * time.Millisecond)
+	return ""
 }
 
 // disturb does damage until enough has ended and at least once each.
