@@ -63,10 +63,12 @@ func TestZ77ZeroPointEnergyOfH2(t *testing.T) {
 			t.Errorf("file %s: %d %s %v", kind, r.status, r.body, err)
 		}
 	}
-	// A molecule without its pseudopotential fails, with a code and a way out.
-	missing := strings.Replace(string(payload), `"structure"`, `"pseudopotentials":{"H":"H.pbe-rrkjus.UPF"},"structure"`, 1)
-	if r, err := g.request(http.MethodPost, url+gateway.PathJobs, "", missing); err != nil || r.status != http.StatusOK && r.status != http.StatusBadRequest {
-		t.Errorf("submit with another pseudopotential: %d %s %v", r.status, r.body, err)
+	// Without its pseudopotential a job fails, says so, and waits for another worker.
+	const pseudo = "H.pbe-rrkjus.UPF"
+	id = g.submit(url, strings.Replace(string(payload), `"structure":{`, `"structure":{"species":{"H":{"pseudo":"`+pseudo+`"}},`, 1))
+	g.until(time.Minute, "the failure is reported", func() bool { return g.job(url, id).RetryCount == 1 })
+	if a := g.job(url, id); a.Status != "queued" || a.ErrorCode != "PSEUDO_MISSING" || !strings.Contains(a.Detail, pseudo) {
+		t.Errorf("job %+v, want it queued again after PSEUDO_MISSING that names %s", a, pseudo)
 	}
 }
 
