@@ -1,7 +1,6 @@
 package control
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"time"
@@ -73,12 +72,13 @@ type ask struct {
 // look at it. A request that is not in order is refused only after its token
 // was found good, so that strangers learn nothing from what is said of it; one
 // that is costs no call of Redis here.
-func (c *Control) read(ctx context.Context, w http.ResponseWriter, r *http.Request, limit int64, dst any, worker *string, check func() error) (ask, error) {
+func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst any, worker *string, check func() error) (ask, error) {
 	a := ask{release: func() {}}
 	token, err := httpd.Bearer(r)
 	if err != nil {
 		return a, err
 	}
+	ctx := r.Context()
 	a.TokenHash = queue.HashToken(token)
 	proven := "" // who the token belongs to, once that was asked
 	prove := func() (err error) {

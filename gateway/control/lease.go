@@ -18,7 +18,7 @@ func (c *Control) lease(w http.ResponseWriter, r *http.Request) error {
 		want queue.LeaseAsk
 		wait time.Duration
 	)
-	a, err := c.read(r.Context(), w, r, gateway.MaxSmallBody, &body, &body.WorkerID, func() (err error) {
+	a, err := c.read(w, r, gateway.MaxSmallBody, &body, &body.WorkerID, func() (err error) {
 		want, wait, err = leaseAsk(&body)
 		return err
 	})
@@ -114,34 +114,4 @@ func (c *Control) handBack(ctx context.Context, caller queue.Caller, g queue.Gra
 		return
 	}
 	c.waiting.wake(1)
-}
-
-func (c *Control) heartbeat(w http.ResponseWriter, r *http.Request) error {
-	var (
-		body  gateway.HeartbeatAsk
-		tells queue.Beat
-		lease string
-	)
-	id, bad := parseID(r.PathValue("id"))
-	a, err := c.read(r.Context(), w, r, gateway.MaxSmallBody, &body, &body.WorkerID, func() (err error) {
-		if bad != nil {
-			return bad
-		}
-		if lease, err = leaseOf(r, body.LeaseID); err != nil {
-			return err
-		}
-		tells, err = beat(&body)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	until, canceled, err := c.Queue.Extend(ctx, a.Caller, id, lease, tells)
-	if err != nil {
-		return err
-	}
-	c.Metrics.heartbeats.Inc()
-	return write(w, heartbeatAnswer(lease, c.Queue, until, canceled))
 }

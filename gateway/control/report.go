@@ -14,36 +14,74 @@ var (
 	recordedAgain = []byte("{\"ok\":true,\"idempotent\":true}\n")
 )
 
-func (c *Control) result(w http.ResponseWriter, r *http.Request) error {
-	var (
-		body   gateway.ResultAsk
-		result queue.Result
-		lease  string
-	)
+// report is what a worker says of a job that it has a lease on.
+type report struct {
+	ask
+	job   jobs.ID
+	lease string
+}
+
+// readReport is read for a report: worker and lease are fields of dst.
+func (c *Control) readReport(w http.ResponseWriter, r *http.Request, limit int64, dst any, worker, lease *string, check func() error) (rep report, err error) {
 	id, bad := parseID(r.PathValue("id"))
-	a, err := c.read(r.Context(), w, r, gateway.MaxResultBody, &body, &body.WorkerID, func() (err error) {
+	rep.job = id
+	rep.ask, err = c.read(w, r, limit, dst, worker, func() (err error) {
 		if bad != nil {
 			return bad
 		}
-		if result, err = resultOf(&body); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
-		lease, err = leaseOf(r, body.LeaseID)
+		rep.lease, err = leaseOf(r, *lease)
+		return err
+	})
+	return rep, err
+}
+
+func (c *Control) heartbeat(w http.ResponseWriter, r *http.Request) error {
+	var (
+		body  gateway.HeartbeatAsk
+		tells queue.Beat
+	)
+	rep, err := c.readReport(w, r, gateway.MaxSmallBody, &body, &body.WorkerID, &body.LeaseID, func() (err error) {
+		tells, err = beat(&body)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer a.release()
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	until, canceled, err := c.Queue.Extend(ctx, rep.Caller, rep.job, rep.lease, tells)
+	if err != nil {
+		return err
+	}
+	c.Metrics.heartbeats.Inc()
+	return write(w, heartbeatAnswer(rep.lease, c.Queue, until, canceled))
+}
+
+func (c *Control) result(w http.ResponseWriter, r *http.Request) error {
+	var (
+		body   gateway.ResultAsk
+		result queue.Result
+	)
+	rep, err := c.readReport(w, r, gateway.MaxResultBody, &body, &body.WorkerID, &body.LeaseID, func() (err error) {
+		result, err = resultOf(&body)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer rep.release()
 	// What has arrived whole is recorded even if the worker does not wait for the
 	// answer.
 	ctx, cancel := c.deadline(context.WithoutCancel(r.Context()))
 	defer cancel()
-	rec, late, err := finish(ctx, c.Queue, a.Caller, id, lease, result)
+	rec, late, err := finish(ctx, c.Queue, rep.Caller, rep.job, rep.lease, result)
 	switch {
 	case late:
 		c.Metrics.late.Inc()
-		c.Log.WarnContext(ctx, "late result kept aside", "job", id, "lease", lease, "kept", c.Queue.LateTTL)
+		c.Log.WarnContext(ctx, "late result kept aside", "job", rep.job, "lease", rep.lease, "kept", c.Queue.LateTTL)
 		return &keptError{c.Queue.LateTTL}
 	case err != nil:
 		return err
@@ -60,32 +98,24 @@ func (c *Control) failed(w http.ResponseWriter, r *http.Request) error {
 	var (
 		body    gateway.FailedAsk
 		failure queue.Failure
-		lease   string
 	)
-	id, bad := parseID(r.PathValue("id"))
-	a, err := c.read(r.Context(), w, r, gateway.MaxFailedBody, &body, &body.WorkerID, func() (err error) {
-		if bad != nil {
-			return bad
-		}
-		if failure, err = failureOf(&body); err != nil {
-			return err
-		}
-		lease, err = leaseOf(r, body.LeaseID)
+	rep, err := c.readReport(w, r, gateway.MaxFailedBody, &body, &body.WorkerID, &body.LeaseID, func() (err error) {
+		failure, err = failureOf(&body)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer a.release()
+	defer rep.release()
 	ctx, cancel := c.deadline(context.WithoutCancel(r.Context()))
 	defer cancel()
-	fate, err := c.Queue.Fail(ctx, a.Caller, id, lease, failure)
+	fate, err := c.Queue.Fail(ctx, rep.Caller, rep.job, rep.lease, failure)
 	if err != nil {
 		return err
 	}
 	if !fate.Again {
 		c.Metrics.failures.WithLabelValues(fateOf(fate)).Inc()
-		c.logFailure(ctx, id, failure.Code, fate)
+		c.logFailure(ctx, rep.job, failure.Code, fate)
 		if failure.Rerun == queue.Back {
 			c.waiting.wake(1)
 		}
