@@ -12,6 +12,7 @@ import (
 var floors = map[string]int{
 	"jobs":      0,
 	"flock":     0,
+	"metrics":   0,
 	"storage":   1,
 	"status":    1,
 	"emulator":  1,

@@ -75,7 +75,7 @@ func (a *Agent) step(h *hand) step { return a.entryOf(h).State }
 // waitAlive waits for d, and keeps the lease of a result alive meanwhile.
 func (a *Agent) waitAlive(ctx context.Context, h *hand, d time.Duration) error {
 	defer a.keepAlive(ctx, h)()
-	return pause(ctx, d)
+	return jobs.Sleep(ctx, d)
 }
 
 // keepAlive extends the lease of a result that is not delivered yet, until stop
@@ -97,13 +97,13 @@ func (a *Agent) extendResult(ctx context.Context, h *hand) {
 		a.mu.Lock()
 		lost, is, next := h.lost, h.State, time.Until(h.beatAt.Add(every))
 		a.mu.Unlock()
-		if lost || is != stepResult || pause(ctx, next) != nil {
+		if lost || is != stepResult || jobs.Sleep(ctx, next) != nil {
 			return
 		}
 		call, cancel := context.WithTimeout(ctx, max(h.ttl()/60, time.Second/4))
 		err := a.beat(call, h)
 		cancel()
-		if err != nil && pause(ctx, max(h.ttl()/120, time.Second)) != nil {
+		if err != nil && jobs.Sleep(ctx, max(h.ttl()/120, time.Second)) != nil {
 			return
 		}
 	}

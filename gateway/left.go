@@ -106,7 +106,7 @@ func (a *Agent) sweep(ctx context.Context) {
 	for {
 		a.outbox.sweep(ctx)
 		a.dropOld(ctx)
-		if pause(ctx, sweepEvery) != nil {
+		if jobs.Sleep(ctx, sweepEvery) != nil {
 			return
 		}
 	}

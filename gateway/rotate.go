@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // Register makes this machine a worker, in exchange for an enroll token, and
@@ -57,7 +59,7 @@ func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 			wait = min(wait, time.Until(at.Round(0)))
 		}
 		if wait > 0 {
-			if pause(ctx, wait) != nil {
+			if jobs.Sleep(ctx, wait) != nil {
 				return
 			}
 			continue
@@ -77,7 +79,7 @@ func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 		}
 		log.Log(ctx, level, "cannot get a new token, the old one stays in use", "worker", t.WorkerID, "expires_at", t.ExpiresAt, "retry_in", delay, "err", err)
 		retry = min(2*retry, rotateRetryMax)
-		if pause(ctx, delay) != nil {
+		if jobs.Sleep(ctx, delay) != nil {
 			return
 		}
 	}
@@ -114,20 +116,8 @@ func (c *Client) save(ctx context.Context, t Token, log *slog.Logger) error {
 			return err
 		}
 		log.WarnContext(ctx, "cannot write the new token, trying again", "retry_in", saveRetry, "err", err)
-		if pause(ctx, saveRetry) != nil {
+		if jobs.Sleep(ctx, saveRetry) != nil {
 			return err
 		}
-	}
-}
-
-// pause waits for d or until ctx ends, and then returns its cause.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
 	}
 }

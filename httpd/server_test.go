@@ -115,7 +115,7 @@ func polling() http.Handler {
 			return say(w, "nothing new")
 		}
 	})
-	api.Handle("GET /work/{time}", func(w http.ResponseWriter, r *http.Request) error {
+	api.Handle("GET /slow/{time}", func(w http.ResponseWriter, r *http.Request) error {
 		d, err := time.ParseDuration(r.PathValue("time"))
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func TestRequestsInHandAreFinished(t *testing.T) {
 	}
 	for _, tt := range tests {
 		inBubble(t, &httpd.Server{Handler: polling()}, func(b *bubble) {
-			c := b.dial("GET /work/" + tt.takes + " HTTP/1.1\r\nHost: h\r\n\r\n")
+			c := b.dial("GET /slow/" + tt.takes + " HTTP/1.1\r\nHost: h\r\n\r\n")
 			synctest.Wait()
 			began := time.Now()
 			b.stop()

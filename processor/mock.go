@@ -45,7 +45,7 @@ func (m Mock) Read(ctx context.Context, job jobs.Job, _ string, from int, out Si
 		if n < from {
 			continue
 		}
-		if err := sleep(ctx, took); err != nil {
+		if err := jobs.Sleep(ctx, took); err != nil {
 			return err
 		}
 		if err := out.Page(Record{Page: n, Seconds: took.Round(time.Millisecond).Seconds()}); err != nil {
@@ -55,15 +55,4 @@ func (m Mock) Read(ctx context.Context, job jobs.Job, _ string, from int, out Si
 		m.Log.InfoContext(ctx, fmt.Sprintf("[%s] Page %d/%d analyzing... (%d%%)", job.ID, n, pages, percent))
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

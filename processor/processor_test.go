@@ -46,7 +46,7 @@ func (b *book) Read(ctx context.Context, _ jobs.Job, _ string, from int, out Sin
 	}
 	for n := from; n <= b.pages; n++ {
 		if b.took > 0 {
-			if err := sleep(ctx, b.took); err != nil {
+			if err := jobs.Sleep(ctx, b.took); err != nil {
 				return err
 			}
 		}

@@ -190,7 +190,7 @@ func takes(d time.Duration) handler {
 	return handler{run: func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
 		total := int(d / time.Second)
 		for n := range total {
-			if err := sleep(ctx, time.Second); err != nil {
+			if err := jobs.Sleep(ctx, time.Second); err != nil {
 				return jobs.Result{}, err
 			}
 			report(jobs.Progress{Done: n + 1, Total: total, Message: fmt.Sprintf("Page %d/%d analyzing...", n+1, total)})

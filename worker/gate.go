@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // errGateShut is the cause of a lease call that was cut short because the
@@ -157,7 +159,7 @@ func (g *gate) watch(ctx context.Context) {
 		case <-g.look:
 			next.Stop()
 			// What has just failed is likely to fail again at once.
-			if sleep(ctx, max(delay, 250*time.Millisecond)) != nil {
+			if jobs.Sleep(ctx, max(delay, 250*time.Millisecond)) != nil {
 				return
 			}
 		}

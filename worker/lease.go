@@ -48,7 +48,7 @@ func (w *Worker) lease(ctx context.Context) (jobs.Lease, error) {
 			w.Log.ErrorContext(ctx, "the source refuses this worker", "retry_in", delay, "gives_up_after", w.StartTimeout, "err", err)
 		}
 		w.Metrics.leaseErrors.Inc()
-		if err := sleep(ctx, delay); err != nil {
+		if err := jobs.Sleep(ctx, delay); err != nil {
 			return jobs.Lease{}, err
 		}
 	}
@@ -83,16 +83,4 @@ func leaseBackoff() *backoff.ExponentialBackOff {
 	b.Multiplier = 2
 	b.Reset()
 	return b
-}
-
-// sleep waits for d or until ctx ends, and then returns its cause.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

@@ -1,13 +1,12 @@
 package worker
 
 import (
-	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/metrics"
 )
 
 // Metrics are what a worker counts. No label carries a job id. The zero value
@@ -40,7 +39,7 @@ type Metrics struct {
 // NewMetrics returns metrics on a registry of their own, beside those of the
 // Go runtime, the process and the build, whose version is given.
 func NewMetrics(version string) *Metrics {
-	r := prometheus.NewRegistry()
+	r := metrics.NewRegistry(version)
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "batchfleet", Name: name, Help: help})
 		r.MustRegister(c)
@@ -80,18 +79,8 @@ func NewMetrics(version string) *Metrics {
 		}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "batchfleet", Name: "worker_ready", Help: "1 while the worker takes jobs."}),
 	}
-	r.MustRegister(m.runSeconds, m.waitSeconds, m.ready, buildInfo(version),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(m.runSeconds, m.waitSeconds, m.ready)
 	return m
-}
-
-func buildInfo(version string) prometheus.Collector {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "batchfleet", Name: "build_info", Help: "Always 1; the labels say what runs.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
-	})
-	g.Set(1)
-	return g
 }
 
 func (m *Metrics) leased(l jobs.Lease) {

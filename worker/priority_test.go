@@ -44,7 +44,7 @@ func (o *order) handler(d time.Duration) handler {
 		o.mu.Lock()
 		o.ran = append(o.ran, string(job.ID))
 		o.mu.Unlock()
-		return jobs.Result{}, sleep(ctx, d)
+		return jobs.Result{}, jobs.Sleep(ctx, d)
 	}}
 }
 
@@ -103,7 +103,7 @@ type distant struct {
 }
 
 func (d distant) Lease(ctx context.Context) (jobs.Lease, error) {
-	if err := sleep(ctx, d.delay); err != nil {
+	if err := jobs.Sleep(ctx, d.delay); err != nil {
 		return jobs.Lease{}, err
 	}
 	return d.queue.Lease(ctx)

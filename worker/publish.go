@@ -74,7 +74,7 @@ func (p *Publisher) insist(ctx context.Context, m *pubsubpb.PubsubMessage) (stri
 	for wait := leaseBackoff(); ; {
 		id, err := p.send(ctx, m)
 		delay := wait.NextBackOff()
-		if err == nil || !errors.Is(err, jobs.ErrUnavailable) || time.Now().Add(delay).After(deadline) || sleep(ctx, delay) != nil {
+		if err == nil || !errors.Is(err, jobs.ErrUnavailable) || time.Now().Add(delay).After(deadline) || jobs.Sleep(ctx, delay) != nil {
 			return id, err
 		}
 	}

@@ -156,7 +156,7 @@ func (s *PubSub) Lease(ctx context.Context) (jobs.Lease, error) {
 			}
 			// A server that answers empty at once must not make us spin.
 			if wait := time.Second - time.Since(began); wait > 0 {
-				if err := sleep(ctx, wait); err != nil {
+				if err := jobs.Sleep(ctx, wait); err != nil {
 					return jobs.Lease{}, err
 				}
 			}

@@ -139,7 +139,7 @@ func (a *attempt) getClaim(ctx context.Context) error {
 			return err
 		}
 		a.Log.WarnContext(ctx, "cannot claim job, trying again", "job", a.lease.Job.ID, "retry_in", delay, "err", err)
-		if err := sleep(ctx, delay); err != nil {
+		if err := jobs.Sleep(ctx, delay); err != nil {
 			return err
 		}
 	}

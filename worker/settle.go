@@ -67,7 +67,7 @@ func (a *attempt) insist(ctx context.Context, what string, limit time.Duration, 
 			return err
 		}
 		a.Log.WarnContext(ctx, "cannot "+what+", trying again", "job", a.lease.Job.ID, "retry_in", delay, "err", err)
-		if err := sleep(ctx, delay); err != nil {
+		if err := jobs.Sleep(ctx, delay); err != nil {
 			return err
 		}
 	}

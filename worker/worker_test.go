@@ -615,7 +615,7 @@ func TestF34ProgressNeverBlocksAndIsThinnedOut(t *testing.T) {
 			if time.Since(began) != 0 {
 				t.Error("report has waited")
 			}
-			if err := sleep(ctx, 100*time.Microsecond); err != nil {
+			if err := jobs.Sleep(ctx, 100*time.Microsecond); err != nil {
 				return jobs.Result{}, err
 			}
 		}
@@ -655,7 +655,7 @@ func TestF34LastPageIsAlwaysShown(t *testing.T) {
 		for n := range 3 {
 			report(jobs.Progress{Done: n + 1, Total: 3, Message: fmt.Sprintf("Page %d/3 analyzing...", n+1)})
 		}
-		return jobs.Result{}, sleep(ctx, time.Millisecond)
+		return jobs.Result{}, jobs.Sleep(ctx, time.Millisecond)
 	}
 	inBubble(t, h, func(t *testing.T, r *rig) {
 		r.q.onAck = func(jobs.ID) {

@@ -4,15 +4,14 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/metrics"
 )
 
 // Metrics are what a gateway counts, and, at each scrape, what the queue holds.
@@ -33,7 +32,7 @@ type Metrics struct {
 // NewMetrics returns metrics of q on a registry of their own, beside those of
 // the Go runtime, the process and the build, whose version is given.
 func NewMetrics(version string, q *queue.Queue) *Metrics {
-	r := prometheus.NewRegistry()
+	r := metrics.NewRegistry(version)
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "batchfleet", Subsystem: "gateway", Name: name, Help: help})
 		r.MustRegister(c)
@@ -69,19 +68,9 @@ func NewMetrics(version string, q *queue.Queue) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9),
 		}, []string{"method", "route"}),
 	}
-	r.MustRegister(m.seconds, &holdings{queue: q}, buildInfo(version),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(m.seconds, &holdings{queue: q})
 	m.unrouted = m.route("any", "none")
 	return m
-}
-
-func buildInfo(version string) prometheus.Collector {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "batchfleet", Name: "build_info", Help: "Always 1; the labels say what runs.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
-	})
-	g.Set(1)
-	return g
 }
 
 // serve returns the handler of a scrape.
