@@ -357,6 +357,27 @@ func TestZ45ProgressRidesOnHeartbeatsButNotTooOften(t *testing.T) {
 	})
 }
 
+func TestZ45ProgressThatIsRefusedDoesNotCostTheLease(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.handler = func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+			report(jobs.Progress{Done: 1, Total: 3, Message: "refuse me"})
+			return r.lasting(30*time.Minute)(ctx, job, report)
+		}
+		r.plane.submit("j1")
+		r.plane.fault = func(route string, n int) string {
+			if route == "heartbeat" && n == 2 { // the first with progress
+				return "400"
+			}
+			return ""
+		}
+		_ = r.work(func() { time.Sleep(40 * time.Minute) })
+		r.wantSaid("lease j1", "result j1")
+		if again := r.plane.times("beat j1 1/3"); len(again) != 0 {
+			t.Errorf("what was refused was sent again after %s", again)
+		}
+	})
+}
+
 func TestZ58FailuresKeepTheirWords(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -368,6 +389,7 @@ func TestZ58FailuresKeepTheirWords(t *testing.T) {
 		{"plain", errors.New("pw.x exited with code 1"), "JOB_FAILED", "pw.x exited with code 1", true},
 		{"coded", &jobs.Failure{Code: "QE_INPUT_ERROR", Final: true, Detail: "%%%%", Err: errors.New("bad namelist")}, "QE_INPUT_ERROR", "bad namelist", false},
 		{"a strange code", &jobs.Failure{Code: "qe error: ü", Err: errors.New("x")}, "QE_ERROR", "x", true},
+		{"words of the worker's own", errors.New("no progress in the SCF cycle"), "JOB_FAILED", "no progress in the SCF cycle", true},
 		{"no text", errors.New(""), "JOB_FAILED", "JOB_FAILED", true},
 		{"a long text", errors.New(strings.Repeat("ж", 2000)), "JOB_FAILED", strings.Repeat("ж", 500), true},
 	}
@@ -516,9 +538,9 @@ func TestLogTellsTheStoryOfAJob(t *testing.T) {
 		_ = r.work(func() { time.Sleep(5 * time.Minute) })
 		r.wantSaid("lease j1", "failed j1 QE_CRASHED retry", "lease j1", "result j1")
 		r.wantLogged(
-			`level=INFO msg="job started" job=j1 kind=zpe delivery=1 attempt=1`,
+			`level=INFO msg="job started" job=j1 attempt=1`,
 			`level=INFO msg="failure delivered" job=j1 code=QE_CRASHED runs_again=true retries=1`,
-			`level=INFO msg="job started" job=j1 kind=zpe delivery=2 attempt=2`,
+			`level=INFO msg="job started" job=j1 attempt=2`,
 		)
 		if !regexp.MustCompile(`msg="job failed" job=j1 kind=zpe attempt=1 took=\S+ code=QE_CRASHED reason="pw.x has crashed"`).MatchString(r.log.String()) {
 			t.Errorf("the failure is not in the log:\n%s", r.log)

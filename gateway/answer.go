@@ -75,7 +75,7 @@ func readError(resp *http.Response, text []byte) error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	var body ErrorBody
 	if isJSON(resp, text) == nil && decode(text, &body) == nil && codePattern.MatchString(string(body.Error.Code)) {
-		e.Code, e.Message = body.Error.Code, redact(Clip(body.Error.Message, MaxErrorMessage))
+		e.Code, e.Message = body.Error.Code, Clip(redact(body.Error.Message), MaxErrorMessage)
 		return e
 	}
 	e.Message = fmt.Sprintf("the answer is not a gateway's: content type %.100q, beginning %s", resp.Header.Get("Content-Type"), quote(text))

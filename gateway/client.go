@@ -75,16 +75,15 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	connections := cmp.Or(cfg.Connections, 8)
 	transport := &http.Transport{
-		Proxy:                 cfg.Proxy,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   10 * time.Second,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          connections,
-		MaxIdleConnsPerHost:   connections,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		DisableCompression:    true, // an answer is then as long as it says
+		Proxy:               cfg.Proxy,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConns:        connections,
+		MaxIdleConnsPerHost: connections,
+		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true, // an answer is then as long as it says
 		// All calls may share one connection of HTTP/2. When a NAT on the way has
 		// forgotten it, calls must fail before a lease does.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
@@ -261,8 +260,9 @@ type call struct {
 	secret string        // what no error may show, besides the token
 }
 
-// upload is what a connection is thought to carry at the least, in bytes a second.
-const upload = 64 << 10
+// upload is what a connection is thought to carry at the least, in bytes a second;
+// a gateway waits for no slower one.
+const upload = 32 << 10
 
 // call makes a call. It reports whether the answer was 204.
 func (c *Client) call(ctx context.Context, what call) (none bool, err error) {

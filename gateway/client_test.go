@@ -122,6 +122,7 @@ func TestClientJudgesAnswers(t *testing.T) {
 		{name: "nothing", h: says(204, js, ""), want: "status is 204", is: jobs.ErrUnavailable},
 		{name: "huge", h: says(200, js, strings.Repeat(" ", 1<<20)+good), want: "longer than 262144 bytes", is: jobs.ErrUnavailable},
 		{name: "a secret in a page", h: says(500, html, "upstream redis://user:hunter2@host and zpw_hunter2hunter2 and Bearer hunter2hunter2"), want: "[redacted]", is: jobs.ErrUnavailable},
+		{name: "a secret with a slash", h: says(500, html, "redis://user:hunter2/hunter2@host"), want: "[redacted]", is: jobs.ErrUnavailable},
 		{name: "a secret in an error", h: says(400, js, `{"error":{"code":"INVALID_PAYLOAD","message":"https://u:hunter2@h and `+theToken+`"}}`), want: "[redacted]", code: gateway.InvalidPayload},
 	}
 	for _, tt := range tests {
@@ -148,6 +149,20 @@ func TestClientJudgesAnswers(t *testing.T) {
 				t.Errorf("got %+v, want code %q and to wait %s", e, tt.code, tt.wait)
 			}
 		})
+	}
+}
+
+// A cut must not take the end off a secret, by which it is known.
+func TestZ83ClientTakesSecretsOutBeforeItCuts(t *testing.T) {
+	const secret = " redis://user:hunter2hunter2@host"
+	for _, h := range []http.HandlerFunc{
+		says(500, "text/html", strings.Repeat("x", 175)+secret),
+		says(400, "application/json", `{"error":{"code":"INVALID_PAYLOAD","message":"`+strings.Repeat("x", 975)+secret+`"}}`),
+	} {
+		_, err := serve(t, h).Heartbeat(t.Context(), "j1", gateway.HeartbeatAsk{LeaseID: "L"})
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "xx redis://[re") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -30,8 +29,10 @@ var errNotYet = errors.New("not yet")
 
 // deliver tells the control plane how a lease has ended, until it has decided on
 // that, or ctx ends and a try was made. Tries end with work. results bounds how
-// many results are on their way at once.
+// many results are on their way at once; the lease of one that waits for its turn
+// is kept alive, too.
 func (a *Agent) deliver(ctx, work context.Context, h *hand, results chan struct{}) {
+	defer a.keepAlive(work, h)()
 	wait := deliveryBackoff()
 	tried := false
 	for {
@@ -54,7 +55,7 @@ func (a *Agent) deliver(ctx, work context.Context, h *hand, results chan struct{
 			return
 		}
 		a.Log.WarnContext(ctx, "cannot deliver what a job has ended with, trying again", "job", h.JobID, "what", a.step(h), "retry_in", delay, "err", err)
-		if a.waitAlive(ctx, h, delay) != nil {
+		if jobs.Sleep(ctx, delay) != nil {
 			return
 		}
 	}
@@ -71,12 +72,6 @@ func deliveryBackoff() *backoff.ExponentialBackOff {
 }
 
 func (a *Agent) step(h *hand) step { return a.entryOf(h).State }
-
-// waitAlive waits for d, and keeps the lease of a result alive meanwhile.
-func (a *Agent) waitAlive(ctx context.Context, h *hand, d time.Duration) error {
-	defer a.keepAlive(ctx, h)()
-	return jobs.Sleep(ctx, d)
-}
 
 // keepAlive extends the lease of a result that is not delivered yet, until stop
 // is called or ctx ends: a slow upload or a gateway that was away must not cost
@@ -143,9 +138,7 @@ func (a *Agent) deliverResult(ctx context.Context, h *hand) error {
 		return fmt.Errorf("%w: %w", errNotYet, err)
 	}
 	ask.LeaseID = h.LeaseID
-	stop := a.keepAlive(ctx, h)
 	answer, err := a.Gateway.Result(ctx, string(h.JobID), ask)
-	stop()
 	e := (*Error)(nil)
 	switch {
 	case err == nil:
@@ -242,13 +235,19 @@ func (a *Agent) rejected(ctx context.Context, h *hand, ask ResultAsk, e *Error) 
 
 // giveUp keeps a result aside that was never delivered.
 func (a *Agent) giveUp(ctx context.Context, h *hand, why string) error {
-	path := filepath.Join(a.Dir, rejectedDir)
-	if ask, _, err := a.result(ctx, h.Object); err == nil {
-		if path, err = a.outbox.keep(rejectedDir, h.entry, ask, why); err != nil {
+	ask, code, err := a.result(ctx, h.Object)
+	switch {
+	case code != "": // there is nothing to keep
+		a.Log.ErrorContext(ctx, "a result is given up and lost", "job", h.JobID, "why", why, "err", err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", errNotYet, err)
+	default:
+		path, err := a.outbox.keep(rejectedDir, h.entry, ask, why)
+		if err != nil {
 			return fmt.Errorf("%w: keep a result: %w", errNotYet, err)
 		}
+		a.Log.ErrorContext(ctx, "a result is given up and kept aside", "job", h.JobID, "file", path, "why", why)
 	}
-	a.Log.ErrorContext(ctx, "a result is given up and kept aside", "job", h.JobID, "file", path, "why", why)
 	a.finished(ctx, h, false)
 	return nil
 }

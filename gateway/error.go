@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
 )
 
 // Error is an answer of a control plane that is no success.
@@ -74,25 +75,20 @@ const maxQuote = 200
 
 // quote returns the beginning of b for an error message.
 func quote(b []byte) string {
-	if len(b) > maxQuote {
-		return fmt.Sprintf("%q…", redact(string(b[:maxQuote])))
+	s := redact(string(b)) // before the cut, which could take the end off a secret
+	if len(s) > maxQuote {
+		return fmt.Sprintf("%q…", Clip(s, maxQuote))
 	}
-	return fmt.Sprintf("%q", redact(string(b)))
+	return fmt.Sprintf("%q", s)
 }
 
-// What may be a secret in a text: passwords in URLs, our tokens, and whatever
-// follows the word Bearer.
-var (
-	urlPassword = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"]*@`)
-	ourToken    = regexp.MustCompile(`\bzp[we]_[A-Za-z0-9_-]+`)
-	bearer      = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
-)
+var ourToken = regexp.MustCompile(`\bzp[we]_[A-Za-z0-9_-]+`)
 
-// redact takes out of s what may be a secret.
+// redact takes out of s what may be a secret: our tokens, passwords in URLs, and
+// whatever follows the word Bearer. Values by their names it leaves: it would take
+// the text behind a code like INVALID_ENROLL_TOKEN for one.
 func redact(s string) string {
-	s = urlPassword.ReplaceAllString(s, "${1}[redacted]@")
-	s = ourToken.ReplaceAllString(s, "[redacted]")
-	return bearer.ReplaceAllString(s, "$1 [redacted]")
+	return ourToken.ReplaceAllString(worker.RedactAddresses(s), "[redacted]")
 }
 
 // Clip returns at most limit bytes from the beginning of s, as valid UTF-8.

@@ -46,6 +46,8 @@ func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again 
 		claim.Verdict, claim.State = jobs.Ended, jobs.Canceled
 		return claim, nil
 	}
+	// Here, where a job may take hours, and not for every job of every worker.
+	a.Log.InfoContext(ctx, "job started", "job", job.ID, "attempt", claim.Attempt)
 	claim.Verdict = jobs.Granted
 	return claim, nil
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -53,30 +52,23 @@ func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
 
 // ask asks for a job once. Without one it returns nil.
 func (a *Agent) ask(ctx context.Context) (*LeaseAnswer, error) {
-	id := a.pace.request(rand.Text())
 	asked := time.Now()
 	call, cancel := graceful(ctx, answerGrace)
 	defer cancel()
 	answer, err := a.Gateway.Lease(call, LeaseAsk{
-		Features: []string{FeatureRenew, FeatureCancel}, WaitSeconds: MaxWait, RequestID: id,
+		Features: []string{FeatureRenew, FeatureCancel}, WaitSeconds: MaxWait, RequestID: a.pace.request(),
 	})
-	if err == nil && answer != nil {
-		err = answer.check()
-	}
 	switch {
 	case err != nil:
-		// The answer that was lost may have been a lease: the same question brings
-		// it again.
-		a.pace.unanswered(id)
 		return nil, a.refusal(ctx, err)
 	case answer == nil:
-		a.pace.unanswered(id)
 		a.pace.empty(asked)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return nil, nil //nolint:nilnil // no job
 	}
+	a.pace.answered()
 	a.pace.job()
 	return answer, nil
 }

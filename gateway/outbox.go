@@ -86,6 +86,9 @@ func openOutbox(ctx context.Context, dir string, log *slog.Logger) (o *outbox, e
 			return nil, nil, fmt.Errorf("open state directory: %w", err)
 		}
 	}
+	if err := syncDir(dir); err != nil {
+		return nil, nil, fmt.Errorf("open state directory: %w", err)
+	}
 	entries, err = o.read(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read state directory: %w", err)
@@ -114,7 +117,7 @@ func (o *outbox) makeDir(sub string) error {
 			}
 		}
 	}
-	return syncDir(o.dir)
+	return nil
 }
 
 // read returns the entries, oldest lease first.

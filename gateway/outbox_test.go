@@ -596,3 +596,83 @@ func TestTooManyUndeliveredResultsStopTheLeasing(t *testing.T) {
 		}
 	})
 }
+
+func TestZ79ResultsThatWaitForTheirTurnKeepTheirLeases(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.slots = 4
+		for i := range 90 {
+			r.plane.submit(fmt.Sprintf("j%02d", i))
+		}
+		r.plane.broken("result", "slow", 40*time.Minute)
+		_ = r.work(func() {
+			time.Sleep(10 * time.Second)
+			r.plane.do(func() {
+				if n := r.plane.calls["result"]; n != 2 {
+					t.Errorf("%d results are on their way at once, want 2", n)
+				}
+			})
+			time.Sleep(90 * time.Minute)
+		})
+		if reaped, late, done := r.plane.times("reaped"), r.plane.times("late"), r.plane.times("result"); len(reaped) != 0 || len(late) != 0 || len(done) != 90 {
+			t.Errorf("%d leases ended, %d results came late, %d in time", len(reaped), len(late), len(done))
+		}
+	})
+}
+
+func TestZ79DeliveryWaitsAsLongAsTheGatewaySays(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.plane.submit("j1")
+		var calls []time.Duration
+		r.plane.fault = func(route string, n int) string {
+			if route != "result" {
+				return ""
+			}
+			r.plane.do(func() { calls = append(calls, time.Since(r.plane.start)) })
+			if n < 3 {
+				return "503"
+			}
+			return ""
+		}
+		_ = r.work(func() { time.Sleep(10 * time.Minute) })
+		if len(calls) != 3 || calls[1]-calls[0] < 77*time.Second || calls[2]-calls[1] < 77*time.Second {
+			t.Errorf("tried after %s; the gateway says 77 s each time", calls)
+		}
+	})
+}
+
+func TestZ57JobWhoseResultIsLateHasNotSucceeded(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.plane.submit("j1")
+		r.plane.fault = func(route string, n int) string {
+			if route == "result" && n == 1 {
+				return "409"
+			}
+			return ""
+		}
+		_ = r.work(func() { time.Sleep(time.Minute) })
+		r.wantLogged("came after its lease was lost")
+		if log := r.log.String(); strings.Contains(log, "job succeeded") {
+			t.Errorf("the log says that it has succeeded:\n%s", log)
+		}
+	})
+}
+
+func TestZ79ResultThatIsGivenUpIsNotSaidToBeKeptWhenItIsGone(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.plane.submit("j1")
+		r.patient()
+		r.plane.broken("result", "401", 30*24*time.Hour)
+		r.plane.do(func() { r.plane.tokens[theToken] = time.Now().Add(365 * 24 * time.Hour) })
+		_ = r.work(func() {
+			time.Sleep(7*24*time.Hour - time.Second)
+			if err := r.store.Delete(t.Context(), "results/j1/result.json"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(24 * time.Hour)
+		})
+		if f := r.files("rejected"); len(f) != 0 {
+			t.Errorf("kept %v", f)
+		}
+		r.wantLogged("level=ERROR", "given up and lost")
+	})
+}

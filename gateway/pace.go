@@ -2,7 +2,8 @@ package gateway
 
 import (
 	"context"
-	"math/rand/v2"
+	"crypto/rand"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 )
@@ -19,12 +20,12 @@ const (
 type pace struct {
 	turn chan struct{} // holds a token while a slot has the turn
 
-	mu      sync.Mutex
-	every   time.Duration
-	next    time.Time     // not before, but for a job that ends
-	barred  time.Time     // not before, as the control plane has said
-	hurry   chan struct{} // closed when a job ends
-	answers []string      // request ids whose answers never came
+	mu     sync.Mutex
+	every  time.Duration
+	next   time.Time     // not before, but for a job that ends
+	barred time.Time     // not before, as the control plane has said
+	hurry  chan struct{} // closed when a job ends
+	asked  string        // the request id of an ask that has not brought a job
 }
 
 func newPace() *pace {
@@ -70,7 +71,7 @@ func (p *pace) end() { <-p.turn }
 func (p *pace) empty(asked time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	every := p.every + rand.N(p.every/2)
+	every := p.every + mathrand.N(p.every/2)
 	if time.Since(asked) >= every {
 		return
 	}
@@ -97,22 +98,21 @@ func (p *pace) bar(d time.Duration) {
 	}
 }
 
-// request returns the request id to ask with: one whose answer never came, or a
-// new one.
-func (p *pace) request(fresh string) string {
+// request returns the request id to ask with. It stays the same until a job has
+// come: an answer that was lost may have been a lease, and the same question
+// brings it again.
+func (p *pace) request() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := len(p.answers); n > 0 {
-		id := p.answers[n-1]
-		p.answers = p.answers[:n-1]
-		return id
+	if p.asked == "" {
+		p.asked = rand.Text()
 	}
-	return fresh
+	return p.asked
 }
 
-// unanswered keeps a request id for the next ask.
-func (p *pace) unanswered(id string) {
+// answered takes note that the request has brought a job.
+func (p *pace) answered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answers = append(p.answers, id)
+	p.asked = ""
 }

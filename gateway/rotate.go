@@ -45,8 +45,9 @@ const (
 // the client's file have passed, until ctx ends. A token that does not say how
 // long it lives is left alone. [Agent.Run] calls it.
 //
-// The old token stays in use until the new one is on disk, so that a worker that
-// is killed in between still has one that holds: for 10 minutes, says the protocol.
+// The old token stays in use until the new one is on disk, or could not be written
+// for five minutes, so that a worker that is killed in between still has one that
+// holds: for 10 minutes, says the protocol.
 func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 	if c.tokens == nil {
 		return
@@ -88,7 +89,8 @@ func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 // rotate gets a new token and puts it into the file.
 func (c *Client) rotate(ctx context.Context, log *slog.Logger) error {
 	old := c.tokens.Token()
-	if t, err := LoadToken(c.tokens.path); err == nil && t.Token != old.Token && t.mayGoTo(c.base) == nil {
+	// One that is older than ours is what could not be overwritten.
+	if t, err := LoadToken(c.tokens.path); err == nil && t.Token != old.Token && !t.olderThan(old) && t.mayGoTo(c.base) == nil {
 		c.tokens.use(t) // somebody was faster
 		return nil
 	}

@@ -12,12 +12,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// The codes of failures whose handlers have not said one.
-const (
-	failJob     = "JOB_FAILED"
-	failTimeout = "JOB_TIMEOUT"
-	failStalled = "JOB_STALLED"
-)
+// failJob is the code of failures that come without one.
+const failJob = "JOB_FAILED"
 
 // Finish implements worker.Status. The outcome is on disk when it returns nil;
 // it is delivered by [Agent.Run], and Finish waits for a first try of that until
@@ -35,26 +31,13 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		case jobs.Canceled:
 			e.State, e.Failed = stepFailed, failedAsk(e.LeaseID, FailCanceled, "the job was canceled", "", false)
 		default:
-			e.State, e.Failed = stepFailed, failedAsk(e.LeaseID, failCode(o), o.Reason, o.Detail, !o.Final)
+			e.State, e.Failed = stepFailed, failedAsk(e.LeaseID, o.Code, o.Reason, o.Detail, !o.Final)
 		}
 	})
 	if err != nil {
 		return 0, fmt.Errorf("finish job %s: %w", c.Job, err)
 	}
 	return o.State, nil
-}
-
-// failCode says what kind of failure an outcome is.
-func failCode(o jobs.Outcome) string {
-	switch {
-	case o.Code != "":
-		return o.Code
-	case strings.HasPrefix(o.Reason, jobs.ErrTimeout.Error()):
-		return failTimeout
-	case strings.HasPrefix(o.Reason, jobs.ErrStalled.Error()):
-		return failStalled
-	}
-	return failJob
 }
 
 var notCode = regexp.MustCompile(`[^A-Z0-9_]+`)

@@ -44,6 +44,11 @@ func (t Token) rotateAt() time.Time {
 	return t.IssuedAt.Add(life / 4 * 3)
 }
 
+// olderThan reports whether both tokens say when they were given, and t was before.
+func (t Token) olderThan(other Token) bool {
+	return !t.IssuedAt.IsZero() && t.IssuedAt.Before(other.IssuedAt)
+}
+
 // ErrOtherGateway says that a token was given by another gateway than the one it
 // would be sent to.
 var ErrOtherGateway = errors.New("token of another gateway")

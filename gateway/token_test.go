@@ -213,6 +213,64 @@ func TestZ36NewTokenIsUsedOnlyWhenItIsOnDisk(t *testing.T) {
 	})
 }
 
+func TestZ36TokenThatCannotBeWrittenIsUsedAndNotThrownAway(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.patient()
+		r.plane.waits = true
+		away := filepath.Join(filepath.Dir(r.dir), "away")
+		r.token = filepath.Join(filepath.Dir(r.dir), "tokens", "token")
+		if err := os.Mkdir(filepath.Dir(r.token), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now().UTC()
+		if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(tokenLife)}); err != nil {
+			t.Fatal(err)
+		}
+		due := tokenLife / 4 * 3
+		r.handler = r.lasting(20 * time.Hour)
+		r.plane.submit("j1")
+		_ = r.work(func() {
+			time.Sleep(due - time.Second)
+			if err := os.Rename(filepath.Dir(r.token), away); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(7 * time.Minute) // longer than the new token waits for its file
+			if err := os.Rename(away, filepath.Dir(r.token)); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(20*time.Hour + 30*time.Minute - due - 7*time.Minute)
+		})
+		r.wantLogged("could not be written, it is used all the same")
+		r.wantSaid("lease j1", "register w-1", "register w-1", "register w-1", "result j1")
+		if tok := r.current(); tok.Token == theToken || !time.Now().Before(tok.ExpiresAt) {
+			t.Errorf("on disk: %+v", tok)
+		}
+	})
+}
+
+func TestZ36TokenThatSomebodyElseHasRenewedIsTaken(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.patient()
+		const theirs = "zpw_" + "somebody-was-faster-than-this-worker-0000000"
+		due := tokenLife / 4 * 3
+		_ = r.work(func() {
+			time.Sleep(due - time.Minute)
+			now := time.Now().UTC()
+			r.plane.do(func() { r.plane.tokens[theirs] = now.Add(tokenLife) })
+			if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theirs, IssuedAt: now, ExpiresAt: now.Add(tokenLife)}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(2 * time.Minute)
+			r.plane.submit("j1")
+			time.Sleep(12 * time.Minute)
+		})
+		r.wantSaid("lease j1", "result j1")
+		if got := r.plane.headers[len(r.plane.headers)-1].Get("Authorization"); got != "Bearer "+theirs {
+			t.Errorf("the last call was made with %q", got)
+		}
+	})
+}
+
 func TestZ32RegisterWithAnEnrollToken(t *testing.T) {
 	p := newPlane()
 	p.enroll["zpe_hunter2-of-the-admin"] = true

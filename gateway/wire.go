@@ -84,9 +84,6 @@ const (
 	FailQEInput           = "QE_INPUT_ERROR"     // final
 	FailQENotConverged    = "QE_NOT_CONVERGED"   // final
 	FailCanceled          = "CANCELED"           // after cancel_requested; ends the job
-	FailWorkerRevoked     = "WORKER_REVOKED"     // never reported: the gateway's, queued anew and not counted
-	FailLeaseExpired      = "LEASE_EXPIRED"      // never reported: the worker went silent; counted
-	FailJobTimeout        = "JOB_TIMEOUT"        // never reported: final
 )
 
 // Limits of the protocol, in bytes.
@@ -131,11 +128,6 @@ type JobAnswer struct {
 type Progress struct {
 	Done  int `json:"done"`
 	Total int `json:"total"` // 0 while unknown
-}
-
-// ResultAnswer carries the result as the worker sent it, to the digit.
-type ResultAnswer struct {
-	Result json.RawMessage `json:"result"`
 }
 
 // EnrollAsk asks for a token that lets one worker register. Needs the admin token.

@@ -20,8 +20,13 @@ var (
 // tokens, and values named password, token, signature and the like. When in
 // doubt it takes too much.
 func redact(s string) string {
+	return RedactAddresses(named.ReplaceAllString(s, "$1[redacted]"))
+}
+
+// RedactAddresses replaces passwords in URLs, and what follows the words Bearer
+// and Basic.
+func RedactAddresses(s string) string {
 	s = urlPassword.ReplaceAllString(s, "${1}[redacted]@")
 	s = urlUnescaped.ReplaceAllString(s, "${1}[redacted]@")
-	s = named.ReplaceAllString(s, "$1[redacted]")
 	return bearer.ReplaceAllString(s, "$1 [redacted]")
 }

@@ -108,7 +108,7 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	case jobs.CrashLoop:
 		return a.crashed(ctx)
 	case jobs.Granted:
-		log.InfoContext(ctx, "job started", "attempt", a.claim.Attempt, "crashes", a.claim.Crashes)
+		log.DebugContext(ctx, "job started", "attempt", a.claim.Attempt, "crashes", a.claim.Crashes)
 		return a.work(ctx)
 	}
 	return jobs.Outcome{}, fmt.Errorf("%w: claim of job %s has no verdict", jobs.ErrUnavailable, a.lease.Job.ID)
@@ -198,7 +198,12 @@ func (a *attempt) handle(ctx context.Context, f handling) (jobs.Outcome, error) 
 	case errors.Is(cause, jobs.ErrCanceled):
 		return jobs.Outcome{State: jobs.Canceled}, nil
 	case errors.Is(cause, jobs.ErrTimeout), errors.Is(cause, jobs.ErrStalled):
-		return failure(cause), nil
+		o := failure(cause)
+		o.Code = "JOB_STALLED"
+		if errors.Is(cause, jobs.ErrTimeout) {
+			o.Code = "JOB_TIMEOUT"
+		}
+		return o, nil
 	default: // the lease is lost, the worker is stopping, or the storage hangs
 		return jobs.Outcome{}, cause
 	}

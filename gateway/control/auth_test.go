@@ -334,7 +334,7 @@ func TestZ37Z38RevokeEndsAllTokensAndTheLeases(t *testing.T) {
 		refused(t, worker{r, w.id, token}.report("result", id, done(g.LeaseID)), 403, gateway.TokenRevoked)
 	}
 	until(t, "the reaper takes back the lease", func() bool { return r.job(id).Status == "queued" })
-	if j := r.job(id); j.ErrorCode != gateway.FailWorkerRevoked || j.Detail != "worker "+w.id+" was revoked" || j.RetryCount != 0 {
+	if j := r.job(id); j.ErrorCode != "WORKER_REVOKED" || j.Detail != "worker "+w.id+" was revoked" || j.RetryCount != 0 {
 		t.Errorf("job: %+v", j)
 	}
 	if g := other.lease(); g.JobID != id {

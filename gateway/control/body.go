@@ -15,8 +15,8 @@ import (
 const unproven = 64 << 10
 
 // A large body of a worker may take longer than the server lets requests take:
-// it must come at slowest bytes a second over all, which is half of what the
-// worker's end expects, and never stand still for silence.
+// it must come at slowest bytes a second over all, the same that the worker's end
+// has patience for, and never stand still for silence.
 const (
 	slowest = 32 << 10
 	silence = 30 * time.Second
