@@ -65,7 +65,7 @@ func (b *body) Read(p []byte) (int, error) {
 // ask is a worker's request: whose it is, and what was read of it.
 type ask struct {
 	queue.Caller
-	release func() // gives up what the request holds; never nil
+	release func() // gives back the place of a large body; never nil
 }
 
 // read reads a worker's request into dst, one of the wire types, and has check
@@ -108,9 +108,11 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 	if err == nil {
 		err = check()
 	}
-	if err != nil {
+	if err != nil || limit <= gateway.MaxSmallBody { // read, a small one needs no place
 		a.release()
 		a.release = func() {}
+	}
+	if err != nil {
 		if denied := prove(); denied != nil {
 			return a, denied
 		}

@@ -5,3 +5,6 @@ var (
 	Rounds = (*Control).rounds
 	Pause  = (*Control).pause
 )
+
+// LargeOfOne is how many large bodies a worker may have on their way.
+const LargeOfOne = largeOfOne

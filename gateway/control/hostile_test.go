@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/control"
 )
 
 // raw sends bytes on a connection of its own and reads one answer; nothing more
@@ -174,8 +175,10 @@ func TestLargeResultsAreTaken(t *testing.T) {
 	g := w.lease()
 	body := done(g.LeaseID)
 	body["freqs_csv"] = strings.Repeat("1,4296.01\n", 400_000) // 4 MB
-	if a := decode[gateway.ReportAnswer](t, w.report("result", id, body)); !a.OK {
-		t.Error(a)
+	for range control.LargeOfOne + 1 {                         // each gives its place back
+		if a := decode[gateway.ReportAnswer](t, w.report("result", id, body)); !a.OK {
+			t.Error(a)
+		}
 	}
 	if a := r.do("GET", "/calc/zpe/jobs/"+id+"/files?kind=freqs", nil); a.body != body["freqs_csv"] {
 		t.Errorf("%d bytes came back", len(a.body))
@@ -184,6 +187,31 @@ func TestLargeResultsAreTaken(t *testing.T) {
 		refused(t, w.report("result", id, done("x"+strings.Repeat("y", 100<<10))), 400, gateway.InvalidPayload)
 	}
 	decode[gateway.ReportAnswer](t, w.report("result", id, body))
+}
+
+func TestZ79EveryLargeBodyGivesItsPlaceBack(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.submit()
+	w := r.worker()
+	g := w.lease()
+	large := func(body map[string]any) map[string]any {
+		body["unknown"] = strings.Repeat("x", 100<<10)
+		return body
+	}
+	for _, tt := range []struct {
+		path string
+		body map[string]any
+	}{
+		{gateway.PathLease, large(map[string]any{})},
+		{"/calc/zpe/compute/jobs/" + id + "/heartbeat", large(map[string]any{"lease_id": g.LeaseID})},
+		{"/calc/zpe/compute/jobs/" + id + "/failed", large(broken(g.LeaseID, "X"))},
+	} {
+		for n := range control.LargeOfOne + 1 {
+			if a := w.post(tt.path, tt.body); a.status >= 300 {
+				t.Fatalf("%s the %d. time: %d %s", tt.path, n+1, a.status, a.body)
+			}
+		}
+	}
 }
 
 func TestZ79ResultComesAlsoOverASlowLine(t *testing.T) {
