@@ -57,7 +57,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	standard(w.Header(), id)
 	if a.Admit != nil {
 		if err := a.Admit(r); err != nil {
-			a.run(w, r, func(http.ResponseWriter, *http.Request) error { return err })
+			a.run(w, r, fail(err))
 			return
 		}
 	}
@@ -100,8 +100,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, h Handler) {
 	ans := &answer{ResponseWriter: w}
 	err := call(h, ans, r)
 	if err != nil && ans.status == 0 {
-		// What h has set is about the answer that is not given.
-		clear(w.Header())
+		forget(w.Header())
 		standard(w.Header(), RequestID(r.Context()))
 		a.writeError(ans, r, err)
 		a.log(r, ans.status, began, err)
@@ -112,6 +111,12 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, h Handler) {
 		panic(http.ErrAbortHandler)
 	}
 	a.log(r, ans.status, began, nil)
+}
+
+// forget clears a header of what is about an answer that is not given. What is
+// about the connection stays: [Server] may have to close it.
+func forget(h http.Header) {
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return name != "Connection" })
 }
 
 func (a *API) writeError(ans *answer, r *http.Request, err error) {

@@ -120,6 +120,7 @@ func TestZ03NastyRequestsOnTheWire(t *testing.T) {
 		{"panic", "GET /fail/panic HTTP/1.1\r\nHost: h\r\n" + end, "500j"},
 		{"half an answer", "GET /fail/half HTTP/1.1\r\nHost: h\r\n\r\n", ""},
 		{"length beside chunks", post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nGET /read/smuggled HTTP/1.1\r\nHost: h\r\n" + end, "200"},
+		{"length beside chunks, refused", post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n\r\nGET /read/smuggled HTTP/1.1\r\nHost: h\r\n" + end, "400j"},
 	}
 	api, _ := testAPI()
 	addr := listening(t, &httpd.Server{Handler: api})
