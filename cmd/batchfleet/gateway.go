@@ -205,8 +205,19 @@ func readSecret(file string) (string, error) {
 }
 
 // withHealth answers /healthz and /readyz beside the gateway's own routes.
+// Strangers may ask, so of what is wrong with Redis they learn no more than
+// whether it is of a kind that will not do.
 func withHealth(api http.Handler, ready func() error) http.Handler {
-	health := httpd.Health(ready)
+	health := httpd.Health(func() error {
+		err := ready()
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, queue.ErrCluster):
+			return queue.ErrCluster
+		}
+		return errors.New("cannot work with Redis; /readyz of --metrics-addr says why")
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
 			health.ServeHTTP(w, r)
