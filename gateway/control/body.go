@@ -93,7 +93,11 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 			if err := prove(); err != nil {
 				return err
 			}
-			a.release, err = c.large.take(ctx, proven)
+			// Nothing else ends the wait: net/http sees that a caller has gone only
+			// once its body is read.
+			wait, cancel := c.deadline(ctx)
+			defer cancel()
+			a.release, err = c.large.take(wait, proven)
 			return err
 		}}
 		if r.ContentLength > unproven {

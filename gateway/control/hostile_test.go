@@ -214,6 +214,24 @@ func TestZ79EveryLargeBodyGivesItsPlaceBack(t *testing.T) {
 	}
 }
 
+func TestZ79WaitForRoomForALargeBodyEnds(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Patience = time.Second })
+	w := r.worker()
+	id := r.submit()
+	body := done(w.lease().LeaseID)
+	body["summary_text"] = strings.Repeat("x", 100<<10)
+	giveBack, err := control.TakeRoom(t.Context(), r.plane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := w.report("result", id, body)
+	if m := refused(t, a, 503, gateway.Unavailable); m != "The gateway has 16 large bodies on their way already; try again later" || a.header.Get("Retry-After") != "5" {
+		t.Errorf("says %q with Retry-After %q", m, a.header.Get("Retry-After"))
+	}
+	giveBack()
+	decode[gateway.ReportAnswer](t, w.report("result", id, body))
+}
+
 func TestZ79ResultComesAlsoOverASlowLine(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.server.ReadTimeout, r.server.WriteTimeout = 300*time.Millisecond, 600*time.Millisecond })
 	w := r.worker()

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/batchfleet/batchfleet/gateway"
-	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // largeBodies is how many larger bodies are in hand at once, since one takes a few
@@ -30,21 +29,25 @@ func newLarge() *large {
 	return &large{room: make(chan struct{}, largeBodies), of: map[string]int{}}
 }
 
-// take waits until there is room for one more large body of worker, and turns one
-// away that has enough of them already.
+// take waits until there is room for one more large body of worker, but no longer
+// than ctx, and turns one away that has enough of them already.
 func (l *large) take(ctx context.Context, worker string) (release func(), err error) {
 	if !l.count(worker) {
-		return func() {}, &gateway.Error{
-			Status: http.StatusServiceUnavailable, Code: gateway.Unavailable, RetryAfter: retryAfter,
-			Message: fmt.Sprintf("The worker has %d large bodies on their way already; try again later", largeOfOne),
-		}
+		return func() {}, noRoom("worker", largeOfOne)
 	}
 	select {
 	case l.room <- struct{}{}:
 		return func() { <-l.room; l.discount(worker) }, nil
 	case <-ctx.Done():
 		l.discount(worker)
-		return func() {}, fmt.Errorf("wait for room for a large body: %w: %w", jobs.ErrUnavailable, ctx.Err())
+		return func() {}, noRoom("gateway", largeBodies)
+	}
+}
+
+func noRoom(whose string, bodies int) error {
+	return &gateway.Error{
+		Status: http.StatusServiceUnavailable, Code: gateway.Unavailable, RetryAfter: retryAfter,
+		Message: fmt.Sprintf("The %s has %d large bodies on their way already; try again later", whose, bodies),
 	}
 }
 

@@ -3,10 +3,10 @@ package control
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/batchfleet/batchfleet/gateway"
-	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // TestZ50OneWorkersLargeBodiesLeaveRoomForOthers takes all the room that one
@@ -38,8 +38,8 @@ func TestZ50OneWorkersLargeBodiesLeaveRoomForOthers(t *testing.T) {
 	// There is no room for anybody now, but there will be.
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.take(gone, "late"); !errors.Is(err, jobs.ErrUnavailable) {
-		t.Errorf("without room: %v", err)
+	if _, err := l.take(gone, "late"); !errors.As(err, &e) || e.Status != 503 || e.RetryAfter == 0 || !strings.Contains(e.Message, "The gateway has 16 large bodies") {
+		t.Errorf("without room: %v, want 503 and when to come again", err)
 	}
 	for _, release := range taken {
 		release()
