@@ -30,6 +30,24 @@ func TestZ70ReaperLooksWhenALeaseIsOverAndNotOnlyEachPeriod(t *testing.T) {
 	}
 }
 
+func TestZ38ReaperLooksWhenAWorkerIsRevokedAndNotOnlyEachPeriod(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Period = time.Hour })
+	ctx, cancel := context.WithCancel(t.Context())
+	var reaper sync.WaitGroup
+	reaper.Go(func() { control.Rounds(r.plane, ctx) })
+	defer reaper.Wait()
+	defer cancel()
+	id := r.submit()
+	for range 3 { // also when the reaper has looked already
+		w := r.worker()
+		if g := w.lease(); g.JobID != id {
+			t.Fatalf("leased %+v", g)
+		}
+		decode[gateway.RevokeAnswer](t, r.do("DELETE", gateway.PathServers+"/"+w.id, nil, bearer(adminToken)...))
+		until(t, "the job is queued again", func() bool { return r.job(id).Status == "queued" })
+	}
+}
+
 func TestZ70PauseOfTheReaper(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Period = time.Hour })
 	now := time.Now()
