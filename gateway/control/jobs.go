@@ -24,7 +24,6 @@ func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := httpd.ReadJSON(w, r, gateway.MaxPayload, &payload, httpd.BodyOptions{}); err != nil {
 		return err
 	}
-	payload = json.RawMessage(strings.TrimSpace(string(payload)))
 	if payload[0] != '{' {
 		return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Invalid body: want an object"}
 	}

@@ -13,7 +13,7 @@ func TestZ25SubmittedJobIsQueuedWithItsPayloadAndResultComesBack(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
 	payload := `{ "structure": {"a":[1e-17, 123456789012345678901234567890]}, "t":"<&> é \u00e9" }`
-	id := decode[gateway.SubmitAnswer](t, r.do("POST", gateway.PathJobs, payload)).JobID
+	id := decode[gateway.SubmitAnswer](t, r.do("POST", gateway.PathJobs, " \r\n\t"+payload+"\n ")).JobID
 	if j := r.job(id); j.Status != "queued" || j.UpdatedAt == "" || j.JobID != id {
 		t.Errorf("submitted job: %+v", j)
 	}
