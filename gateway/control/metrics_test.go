@@ -130,6 +130,26 @@ func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
 	}
 }
 
+func TestZ76HistogramsOfJobsReachAsFarAsJobsTake(t *testing.T) {
+	r := newRig(t, nil)
+	families, err := r.plane.Metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reach := map[string]time.Duration{}
+	for _, f := range families {
+		if b := f.GetMetric()[0].GetHistogram().GetBucket(); len(b) > 0 {
+			reach[f.GetName()] = time.Duration(b[len(b)-1].GetUpperBound() * float64(time.Second))
+		}
+	}
+	if got := reach["batchfleet_gateway_job_run_seconds"]; got < r.queue.JobTimeout {
+		t.Errorf("run times are told apart up to %s, but a job may run for %s", got, r.queue.JobTimeout)
+	}
+	if got := reach["batchfleet_gateway_job_wait_seconds"]; got < 36*time.Hour {
+		t.Errorf("waiting times are told apart up to %s, want more than a day", got)
+	}
+}
+
 func TestZ76ScrapeEndsAndSaysSoWhileRedisIsFrozen(t *testing.T) {
 	r := newRig(t, nil)
 	r.redis.Freeze()
