@@ -18,7 +18,7 @@ type Env struct {
 	TokenFile string `envconfig:"WORKER_TOKEN_FILE" default:"worker.token"` // what `worker register` has written; not for redis
 	CAFile    string `envconfig:"GATEWAY_CA_FILE"`                          // certificates in PEM that are trusted beside the system's
 	Dir       string `envconfig:"AGENT_DIR" default:"./agent"`              // leases in hand, checkpoints and results not yet delivered
-	Name      string `envconfig:"WORKER_NAME"`                              // the worker's id with redis, without use otherwise; the host's name and process id when empty
+	Name      string `envconfig:"WORKER_NAME"`                              // the worker's id with redis, where it is required; without use otherwise
 	Kind      string `envconfig:"PROCESSOR" default:"zpe"`                  // zpe or mock
 	Slots     int    `envconfig:"WORKER_SLOTS" default:"1"`
 

@@ -17,26 +17,34 @@ import (
 	"github.com/batchfleet/batchfleet/processor/zpe"
 )
 
-// sourceEnv is the environment of a worker with SOURCE, for the doctor: that
-// pw.x is missing is one of its checks.
-type sourceEnv struct{ agent.Env }
+// gatewaySource is the environment of a worker that leases from a gateway, for
+// the doctor: that pw.x is missing is one of its checks.
+type gatewaySource struct{ agent.Env }
 
 // Check returns what is wrong with the values.
-func (e *sourceEnv) Check() []error { return e.CheckValues() }
+func (e *gatewaySource) Check() []error { return e.CheckValues() }
+
+// redisSource is that of a worker that leases from a gateway's Redis.
+type redisSource struct{ DirectEnv }
+
+// Check returns what is wrong with the values.
+func (e *redisSource) Check() []error { return cli.Compact(e.CheckValues(), e.checkRules()) }
 
 // sourceChecks returns what a worker with SOURCE needs.
 func sourceChecks() ([]check, error) {
-	var env sourceEnv
-	misconfigured := cli.ReadEnv(&env)
-	if strings.HasPrefix(env.Source, "redis") {
-		return []check{env.checkQueue(), env.checkAgentDir(), env.checkPwX()}, misconfigured
+	if fromRedis() {
+		var env redisSource
+		misconfigured := cli.ReadEnv(&env)
+		return []check{env.checkQueue(), checkAgentDir(&env.Env), checkPwX(&env.Env)}, misconfigured
 	}
-	return []check{env.checkGateway(), env.checkToken(), env.checkAgentDir(), env.checkPwX()}, misconfigured
+	var env gatewaySource
+	misconfigured := cli.ReadEnv(&env)
+	return []check{env.checkGateway(), env.checkToken(), checkAgentDir(&env.Env), checkPwX(&env.Env)}, misconfigured
 }
 
 // checkGateway asks as somebody without a token: a gateway refuses that in words
 // of its own.
-func (e *sourceEnv) checkGateway() check {
+func (e *gatewaySource) checkGateway() check {
 	return check{
 		name: "gateway", what: agent.Redacted(e.Source),
 		look: func(ctx context.Context) (string, error) {
@@ -70,7 +78,7 @@ func (e *sourceEnv) checkGateway() check {
 	}
 }
 
-func (e *sourceEnv) checkToken() check {
+func (e *gatewaySource) checkToken() check {
 	return check{
 		name: "token", what: e.TokenFile,
 		look: func(ctx context.Context) (string, error) {
@@ -112,11 +120,11 @@ func (e *sourceEnv) checkToken() check {
 }
 
 // checkQueue looks at the Redis of a gateway, for a worker that leases from it.
-func (e *sourceEnv) checkQueue() check {
+func (e *redisSource) checkQueue() check {
 	return check{
 		name: "redis", what: agent.Redacted(e.Source),
 		look: func(ctx context.Context) (string, error) {
-			q, closer, err := openQueue(&e.Env)
+			q, closer, err := e.openQueue()
 			if err != nil {
 				return "", err
 			}
@@ -140,7 +148,7 @@ func (e *sourceEnv) checkQueue() check {
 }
 
 // checkAgentDir makes the directory, as a worker does.
-func (e *sourceEnv) checkAgentDir() check {
+func checkAgentDir(e *agent.Env) check {
 	return check{
 		name: "agent", what: e.Dir,
 		look: func(context.Context) (string, error) {
@@ -154,7 +162,7 @@ func (e *sourceEnv) checkAgentDir() check {
 }
 
 // checkPwX fails only where jobs are calculated.
-func (e *sourceEnv) checkPwX() check {
+func checkPwX(e *agent.Env) check {
 	return check{
 		name: "pw.x", what: e.PwX,
 		look: func(ctx context.Context) (string, error) {

@@ -40,9 +40,11 @@ func TestF63DoctorLooksAtTheGateway(t *testing.T) {
 		{"no pw.x", []string{"PROCESSOR=zpe", "QE_PW=nopw.x"}, 1, []string{"ok    token", "FAIL  pw.x     nopw.x: QE_PW: exec:", "1 of 4 checks failed"}, "configuration:"},
 		{"no CA file", []string{"GATEWAY_CA_FILE=nope"}, 1, []string{"FAIL  gateway", "GATEWAY_CA_FILE: read CA file: open nope", "set GATEWAY_CA_FILE to a file"}, ""},
 		{"two mistakes in the settings", []string{"WORKER_SLOTS=0"}, 2, []string{"ok    gateway", "WORKER_SLOTS is 0: must be from 1 to 256"}, ""},
-		{"Redis", []string{"SOURCE=" + redis}, 0, []string{"ok    redis    " + redis + ": answers and accepts writes", "ok    agent"}, "token"},
-		{"no Redis", []string{"SOURCE=redis://127.0.0.1:1/0"}, 1, []string{"FAIL  redis", "connection refused", "or set SOURCE to where the gateway's is"}, ""},
-		{"Redis with a port that is none", []string{"SOURCE=redis://127.0.0.1:0/0"}, 1, []string{"FAIL  redis", "mend what is said there"}, ""},
+		{"Redis", []string{"SOURCE=" + redis, "WORKER_NAME=inside"}, 0, []string{"ok    redis    " + redis + ": answers and accepts writes", "ok    agent"}, "token"},
+		{"Redis and no name", []string{"SOURCE=" + redis}, 2, []string{"ok    redis", "WORKER_NAME must be set with SOURCE=redis://"}, "FAIL"},
+		{"mistakes of both kinds", []string{"SOURCE=" + redis, "WORKER_NAME=inside", "WORKER_SLOTS=0", "LEASE_TTL=0"}, 2, []string{"WORKER_SLOTS is 0", "LEASE_TTL is 0s"}, ""},
+		{"no Redis", []string{"SOURCE=redis://127.0.0.1:1/0", "WORKER_NAME=inside"}, 1, []string{"FAIL  redis", "connection refused", "or set SOURCE to where the gateway's is"}, ""},
+		{"Redis with a port that is none", []string{"SOURCE=redis://127.0.0.1:0/0", "WORKER_NAME=inside"}, 1, []string{"FAIL  redis", "mend what is said there"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, stdout, stderr := g.runCommand(env(tt.extra...), "doctor")
@@ -68,11 +70,11 @@ func TestF63DoctorFindsQuantumESPRESSO(t *testing.T) {
 	needQE(t)
 	g := newTestGateway(t)
 	source := fmt.Sprintf("SOURCE=redis://%s:%d/0", g.redis.Host, g.redis.Port)
-	code, stdout, stderr := g.runCommand([]string{source}, "doctor")
+	code, stdout, stderr := g.runCommand([]string{source, "WORKER_NAME=inside"}, "doctor")
 	if code != 0 || !strings.Contains(stdout, "ok    pw.x     pw.x: version ") || !strings.Contains(stdout, "pseudopotentials in /usr/share/espresso/pseudo") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
-	code, stdout, stderr = g.runCommand([]string{source, "QE_PSEUDO_DIR=/nowhere"}, "doctor")
+	code, stdout, stderr = g.runCommand([]string{source, "WORKER_NAME=inside", "QE_PSEUDO_DIR=/nowhere"}, "doctor")
 	if code != 1 || !strings.Contains(stdout, "set QE_PSEUDO_DIR to a directory with pseudopotentials") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}

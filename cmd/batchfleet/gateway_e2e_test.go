@@ -86,6 +86,24 @@ func TestZ29DirectModeLeasesFromTheSameQueue(t *testing.T) {
 	}
 }
 
+func TestZ29RestartedDirectWorkerReportsWhatItWasKilledIn(t *testing.T) {
+	g := newTestGateway(t)
+	addr := freeAddr(t)
+	url := "http://" + addr
+	g.startGateway(addr, "LEASE_TTL=600s")
+	source := fmt.Sprintf("redis://%s:%d/0", g.redis.Host, g.redis.Port)
+	worker := g.startAgent("direct", source, "", "WORKER_NAME=inside", "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
+	id := g.submit(url, h2Payload)
+	g.until(10*time.Second, "the job runs", func() bool { return g.job(url, id).Progress != nil })
+	worker.kill()
+	g.startAgent("direct", source, "", "WORKER_NAME=inside")
+	// Not when the lease of 600 s is over, but now.
+	g.until(10*time.Second, "the failure is reported", func() bool { return g.job(url, id).RetryCount == 1 })
+	if a := g.job(url, id); a.ErrorCode != "WORKER_RESTART" {
+		t.Errorf("job %+v, want error code WORKER_RESTART", a)
+	}
+}
+
 func TestZ29AgentHasNoRedisClient(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../zpe-worker").Output()
 	if err != nil {

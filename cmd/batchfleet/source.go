@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -19,25 +21,51 @@ import (
 
 // runAgent is a worker whose jobs come from a gateway, or from its Redis.
 func runAgent(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	if fromRedis() {
+		var env DirectEnv
+		if err := cli.ReadEnv(&env); err != nil {
+			return err
+		}
+		return cli.Coded(ctx, env.Run(ctx, versionText(), env.open))
+	}
 	var env agent.Env
 	if err := cli.ReadEnv(&env); err != nil {
 		return err
 	}
-	open := agent.OverHTTP(versionText())
-	if strings.HasPrefix(env.Source, "redis") {
-		open = openDirect
-	}
-	return cli.Coded(cmd.Context(), env.Run(cmd.Context(), versionText(), open))
+	return cli.Coded(ctx, env.Run(ctx, versionText(), agent.OverHTTP(versionText())))
 }
 
-// openDirect opens the Redis of a gateway, for a worker that may reach it. The
-// rules that come with a lease are those of the environment, as for a gateway.
-func openDirect(_ context.Context, e *agent.Env) (gateway.ControlPlane, func(), error) {
-	q, closer, err := openQueue(e)
+// fromRedis reports whether SOURCE names the Redis of a gateway.
+func fromRedis() bool { return strings.HasPrefix(os.Getenv("SOURCE"), "redis") }
+
+// DirectEnv is what a worker needs that leases from the Redis of a gateway. The
+// rules that come with a lease are those of its environment, as for a gateway.
+type DirectEnv struct {
+	agent.Env
+	GatewayEnv
+}
+
+// Check returns what is wrong with the values, and whether pw.x is missing.
+func (e *DirectEnv) Check() []error { return cli.Compact(e.Env.Check(), e.checkRules()) }
+
+// checkRules returns what is wrong with the values that a worker of a gateway
+// does not need.
+func (e *DirectEnv) checkRules() []error {
+	wrong := e.GatewayEnv.Check()
+	if e.Name == "" {
+		wrong = append(wrong, errors.New("WORKER_NAME must be set with SOURCE=redis://…: what a worker has left undelivered is taken only under the name that leased it"))
+	}
+	return wrong
+}
+
+// open opens the Redis that SOURCE names.
+func (e *DirectEnv) open(context.Context, *agent.Env) (gateway.ControlPlane, func(), error) {
+	q, closer, err := e.openQueue()
 	if err != nil {
 		return nil, nil, err
 	}
-	direct, err := control.NewDirect(q, cli.WorkerName(e.Name))
+	direct, err := control.NewDirect(q, e.Name)
 	if err != nil {
 		_ = closer.Close()
 		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("WORKER_NAME: %w", err))
@@ -46,20 +74,16 @@ func openDirect(_ context.Context, e *agent.Env) (gateway.ControlPlane, func(), 
 }
 
 // openQueue returns the queue in the Redis that SOURCE names. Nothing is sent yet.
-func openQueue(e *agent.Env) (*queue.Queue, io.Closer, error) {
-	var env GatewayEnv
-	if err := cli.ReadEnv(&env); err != nil {
-		return nil, nil, err
-	}
+func (e *DirectEnv) openQueue() (*queue.Queue, io.Closer, error) {
 	server, err := parseRedis(e.Source)
 	if err != nil {
 		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("SOURCE: %w", err))
 	}
 	if server.Username == "" && server.Password == "" {
-		server.Username, server.Password = env.Username, env.Password
+		server.Username, server.Password = e.Username, e.Password
 	}
 	rdb := server.openRedis(2*e.Slots + 4)
-	return queue.New(rdb, env.rules()), rdb, nil
+	return queue.New(rdb, e.rules()), rdb, nil
 }
 
 // parseRedis reads redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss:// for

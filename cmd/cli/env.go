@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,11 +112,11 @@ func LogLevel() error {
 	return nil
 }
 
-// Compact joins lists of errors and drops the nil ones.
+// Compact joins lists of errors and drops the nil ones and those said before.
 func Compact(lists ...[]error) (wrong []error) {
 	for _, list := range lists {
 		for _, err := range list {
-			if err != nil {
+			if err != nil && !slices.ContainsFunc(wrong, func(said error) bool { return said.Error() == err.Error() }) {
 				wrong = append(wrong, err)
 			}
 		}
