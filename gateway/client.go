@@ -109,17 +109,20 @@ func parseBase(s string) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("gateway address is not a URL: write https://host, with a port and a path where there is one")
 	}
-	bad := func(problem string) error { return fmt.Errorf("gateway address %s %s", u.Redacted(), problem) }
+	bad := func(problem string) error {
+		if u.Host == "" { // what there is may be anything
+			return fmt.Errorf("gateway address %s", problem)
+		}
+		return fmt.Errorf("gateway address %s %s", &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}, problem)
+	}
 	switch {
 	case u.User != nil:
-		u.User = nil
 		return nil, bad("must not hold a user or password: the worker's token is all it needs")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, bad("must begin with https://")
 	case u.Hostname() == "":
 		return nil, bad("names no host")
 	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-		u.RawQuery, u.Fragment = "", ""
 		return nil, bad("must not have a query or a fragment")
 	case u.Scheme == "http" && !loopback(u.Hostname()):
 		return nil, bad("must begin with https://: by plain http anyone on the way could read the worker's token (http is for this machine only)")

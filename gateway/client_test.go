@@ -39,6 +39,10 @@ func TestClientAddress(t *testing.T) {
 		{"empty", "", "must begin with https://"},
 		{"no host", "https:///x", "names no host"},
 		{"a password", "https://me:hunter2@gateway.example", "must not hold a user or password"},
+		{"a password and no scheme", "default:hunter2@gateway.example:6379/0", "must begin with https://"},
+		{"a password and no colon", "https//:hunter2@gateway.example", "must begin with https://"},
+		{"a password and no slashes", "https:hunter2@gateway.example", "names no host"},
+		{"a password in a query, and another scheme", "redis://gateway.example/0?password=hunter2", "must begin with https://"},
 		{"a query", "https://gateway.example/?token=hunter2", "must not have a query"},
 		{"no URL", "https://gateway.example:hunter2", "is not a URL"},
 	}

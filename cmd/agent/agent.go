@@ -213,11 +213,11 @@ func hurry(ctx context.Context) <-chan struct{} {
 	return hurried
 }
 
-// Redacted returns an address without the password in it.
+// Redacted returns the parts of an address that cannot hold a password.
 func Redacted(address string) string {
 	u, err := url.Parse(address)
-	if err != nil {
+	if err != nil || u.Scheme == "" || u.Host == "" {
 		return "an address that cannot be read"
 	}
-	return u.Redacted()
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
