@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -39,8 +40,9 @@ func (e *GatewayEnv) Check() []error {
 	if e.LegacyTTL != 0 {
 		wrong = append(wrong, cli.Span("LEASE_TTL_LEGACY", e.LegacyTTL, cli.Second, 30*cli.Day))
 	}
-	if e.ResultTTL < e.LeaseTTL || e.ResultTTL < e.LegacyTTL {
-		wrong = append(wrong, fmt.Errorf("RESULT_TTL is %s: must not be shorter than a lease, or a running job would be forgotten", e.ResultTTL.D()))
+	longest := max(e.LeaseTTL.D(), cmp.Or(e.LegacyTTL, e.JobTimeout).D(), queue.RetryDelay(e.MaxRetries))
+	if e.ResultTTL.D() < longest {
+		wrong = append(wrong, fmt.Errorf("RESULT_TTL is %s: must not be shorter than a lease or the wait before a re-run, which are up to %s, or a job would be forgotten meanwhile", e.ResultTTL.D(), longest))
 	}
 	if e.Skew*3 > e.LeaseTTL*2 {
 		wrong = append(wrong, errors.New("LEASE_SKEW must not be longer than two thirds of LEASE_TTL"))

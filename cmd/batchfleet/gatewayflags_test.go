@@ -28,6 +28,9 @@ func TestZ09GatewayIsNeverOpenByAccident(t *testing.T) {
 		{"certificate without a key", []string{"--tls-cert", good}, nil, []string{"come together"}},
 		{"no certificate", []string{"--tls-cert", missing, "--tls-key", good}, nil, []string{"--tls-cert", "no such file"}},
 		{"no proxy's network", []string{"--trusted-proxy", "proxy"}, nil, []string{"--trusted-proxy", "10.0.0.0/8"}},
+		{"results kept shorter than a lease", nil, []string{"RESULT_TTL=5m"}, []string{"RESULT_TTL is 5m0s: must not be shorter than a lease or the wait before a re-run, which are up to 24h0m0s"}},
+		{"results kept shorter than a lease without heartbeats", nil, []string{"RESULT_TTL=2h", "LEASE_TTL_LEGACY=3h"}, []string{"which are up to 3h0m0s"}},
+		{"results kept shorter than the last wait before a re-run", nil, []string{"RESULT_TTL=150s", "LEASE_TTL=60s", "JOB_TIMEOUT=60s", "MAX_RETRIES=4"}, []string{"which are up to 2m40s"}},
 		{"bad numbers, all at once", nil, []string{"LEASE_TTL=0", "MAX_RETRIES=1000", "REAP_INTERVAL=x"}, []string{"LEASE_TTL", "MAX_RETRIES", "REAP_INTERVAL"}},
 	}
 	for _, tt := range tests {
