@@ -30,6 +30,8 @@ type testGateway struct {
 	rdb   *redis.Client
 	queue *queue.Queue // to look with; what is tested are the processes
 	dir   string       // holds admin.token
+
+	client http.Client // that makes the requests
 }
 
 const testAdmin = "admin-token-of-the-tests-0123456789"
@@ -179,7 +181,7 @@ func (g *testGateway) request(method, url, token string, body any, headers ...st
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := g.client.Do(req)
 	if err != nil {
 		return reply{}, err
 	}
