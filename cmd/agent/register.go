@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -85,7 +84,7 @@ func (r *registration) run(ctx context.Context) (token gateway.Token, did string
 	}
 	enroll := ""
 	if r.enrollFile != "" {
-		if enroll, err = readEnroll(r.enrollFile); err != nil {
+		if enroll, err = cli.ReadToken(r.enrollFile); err != nil {
 			return gateway.Token{}, "", cli.Exit(cli.Usage, fmt.Errorf("--enroll-token-file: %w", err))
 		}
 	}
@@ -111,7 +110,10 @@ func (r *registration) run(ctx context.Context) (token gateway.Token, did string
 		}
 		why = fmt.Sprintf(", a new worker because the gateway does not take the token that was in the file (%s)", refused.Code)
 	}
-	if enroll == "" {
+	switch {
+	case enroll == "" && r.force:
+		return gateway.Token{}, "", cli.Exit(cli.Usage, errors.New("--enroll-token-file must be set with --force: a new worker needs an enroll token"))
+	case enroll == "":
 		return gateway.Token{}, "", cli.Exit(cli.Usage, fmt.Errorf("--enroll-token-file must be set: there is no token to renew in %s, and the operator of the gateway gives out enroll tokens", r.tokenFile))
 	}
 	if token, err = r.ask(ctx, nil, enroll); err != nil {
@@ -188,32 +190,6 @@ func quoted(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// maxEnroll bounds the file of an enroll token, in bytes.
-const maxEnroll = 4096
-
-func readEnroll(file string) (string, error) {
-	f := os.Stdin
-	if file != "-" {
-		var err error
-		if f, err = os.Open(file); err != nil {
-			return "", err
-		}
-		defer f.Close()
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxEnroll+1))
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(string(text))
-	switch {
-	case len(text) == 0:
-		return "", errors.New("it is empty")
-	case len(text) > maxEnroll || token == "" || strings.ContainsAny(token, " \t\r\n"):
-		return "", errors.New("want one line with a token and nothing else")
-	}
-	return token, nil
 }
 
 // replaceable returns why a file cannot be written anew at path.

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -52,8 +51,8 @@ func gatewayCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8080", "where to listen; port 0 for a free one, which is printed")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
-	flags.StringVar(&f.adminFile, "admin-token-file", "", "file with the token of the operators' routes, which are closed without it")
-	flags.StringVar(&f.clientFile, "client-token-file", "", "file with the token of those who submit and read jobs")
+	flags.StringVar(&f.adminFile, "admin-token-file", "", "file with the token of the operators' routes, which are closed without it; - for standard input")
+	flags.StringVar(&f.clientFile, "client-token-file", "", "file with the token of those who submit and read jobs; - for standard input")
 	flags.BoolVar(&f.open, "open-submission", false, "let everybody who reaches this gateway submit and read jobs")
 	flags.StringVar(&f.certFile, "tls-cert", "", "certificate chain in PEM, with --tls-key")
 	flags.StringVar(&f.keyFile, "tls-key", "", "key of the certificate")
@@ -181,27 +180,13 @@ func onLoopback(addr string) bool {
 // over the network.
 const minSecret = 20
 
-// readSecret returns the one line of a file.
+// readSecret returns the token in a file, if it is long enough.
 func readSecret(file string) (string, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return "", err
-	}
-	if info.Size() > 4096 {
-		return "", fmt.Errorf("%s has %d bytes: want one line with a token", file, info.Size())
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(string(text))
-	switch {
-	case len(token) < minSecret:
+	token, err := cli.ReadToken(file)
+	if err == nil && len(token) < minSecret {
 		return "", fmt.Errorf("the token in %s has %d characters: want %d or more, as from: openssl rand -hex 32", file, len(token), minSecret)
-	case strings.ContainsAny(token, " \t\r\n"):
-		return "", fmt.Errorf("%s has more than one word: want one line with a token", file)
 	}
-	return token, nil
+	return token, err
 }
 
 // withHealth answers /healthz and /readyz beside the gateway's own routes.

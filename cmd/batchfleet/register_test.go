@@ -80,6 +80,8 @@ func TestZ36RegisterRenewsTheTokenThatIsThere(t *testing.T) {
 		t.Error("--force has kept the worker's id")
 	}
 
+	register(2, "--enroll-token-file must be set with --force: a new worker needs an enroll token", "--force")
+
 	// A token that the gateway does not take is replaced if it can be.
 	worker := loadToken(t, file).WorkerID
 	g.call(http.MethodDelete, url+"/calc/zpe/compute/servers/"+worker, testAdmin, nil, nil)
