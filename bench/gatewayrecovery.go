@@ -14,7 +14,8 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// gatewayRecovery measures how long a job is gone whose worker is killed.
+// gatewayRecovery measures how soon the lease of a killed worker is taken back.
+// Its job runs again later: after the wait that follows any failure, 20 s.
 func gatewayRecovery(ctx context.Context, r *report, g *gatewayRig) error {
 	const lease, period = 5 * time.Second, 2 * time.Second
 	p, url, err := g.gateway(ctx, "LEASE_TTL=5s", "REAP_INTERVAL=2s", "LEASE_SKEW=500ms")
@@ -51,7 +52,7 @@ func gatewayRecovery(ctx context.Context, r *report, g *gatewayRig) error {
 		worst = max(worst, time.Since(killed))
 		g.rdb.Del(ctx, "zpe:delay")
 	}
-	r.add("back after kill -9 of an agent, lease 5 s, reaper 2 s, worst of 5", worst.Seconds(), "s", atMost((lease + period + time.Second).Seconds()))
+	r.add("lease taken back after kill -9 of an agent, lease 5 s, reaper 2 s, worst of 5", worst.Seconds(), "s", atMost((lease + period + time.Second).Seconds()))
 	took, err := asynqRecovery(ctx, g)
 	if err != nil {
 		return err
