@@ -110,20 +110,28 @@ func (e *WorkerEnv) checkRedis() check {
 			return "answers and accepts writes", nil
 		},
 		help: func(err error) string {
-			switch text := err.Error(); {
-			case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"):
-				return "set REDIS_PASSWORD (and REDIS_USERNAME) to what the server wants"
-			case strings.Contains(text, "READONLY"):
-				return "this is a read-only replica: point REDIS_HOST at the primary"
-			case strings.Contains(text, "OOM"):
-				return "the server is out of memory: raise maxmemory, and keep maxmemory-policy noeviction"
-			case strings.Contains(text, "out of range"):
-				return "the server has fewer databases: lower REDIS_DB"
-			default:
-				return "start Redis, or set REDIS_HOST and REDIS_PORT to where it is"
+			if help := redisHelp(err, "REDIS_HOST"); help != "" {
+				return help
 			}
+			return "start Redis, or set REDIS_HOST and REDIS_PORT to where it is"
 		},
 	}
+}
+
+// redisHelp says what to do about an answer of the Redis that variable names,
+// nothing if that is not known.
+func redisHelp(err error, variable string) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"):
+		return "set REDIS_PASSWORD (and REDIS_USERNAME) to what the server wants"
+	case strings.Contains(text, "READONLY"):
+		return "this is a read-only replica: point " + variable + " at the primary"
+	case strings.Contains(text, "OOM"):
+		return "the server is out of memory: raise maxmemory, and keep maxmemory-policy noeviction"
+	case strings.Contains(text, "out of range"):
+		return "the server has fewer databases: lower REDIS_DB, or the number at the end of SOURCE"
+	}
+	return ""
 }
 
 func (e *WorkerEnv) checkStorage() check {

@@ -132,14 +132,10 @@ func (e *redisSource) checkQueue() check {
 			return "answers and accepts writes", q.Check(ctx)
 		},
 		help: func(err error) string {
-			switch text := err.Error(); {
-			case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"):
-				return "set REDIS_PASSWORD (and REDIS_USERNAME) to what the server wants"
-			case strings.Contains(text, "READONLY"):
-				return "this is a read-only replica: point SOURCE at the primary"
-			case strings.Contains(text, "OOM"):
-				return "the server is out of memory: raise maxmemory, and keep maxmemory-policy noeviction"
-			case !errors.Is(err, jobs.ErrUnavailable):
+			if help := redisHelp(err, "SOURCE"); help != "" {
+				return help
+			}
+			if !errors.Is(err, jobs.ErrUnavailable) {
 				return "mend what is said there"
 			}
 			return "start Redis, or set SOURCE to where the gateway's is"

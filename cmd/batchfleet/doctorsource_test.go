@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,6 +64,21 @@ func TestF63DoctorLooksAtTheGateway(t *testing.T) {
 				t.Errorf("shows a token:\n%s%s", stdout, stderr)
 			}
 		})
+	}
+}
+
+func TestRedisHelp(t *testing.T) {
+	for says, want := range map[string]string{
+		"NOAUTH Authentication required.":                               "set REDIS_PASSWORD",
+		"WRONGPASS invalid username-password pair or user is disabled.": "set REDIS_PASSWORD",
+		"READONLY You can't write against a read only replica.":         "point SOURCE at the primary",
+		"OOM command not allowed when used memory > 'maxmemory'.":       "raise maxmemory",
+		"ERR DB index is out of range":                                  "lower REDIS_DB, or the number at the end of SOURCE",
+		"dial tcp 127.0.0.1:1: connect: connection refused":             "",
+	} {
+		if got := redisHelp(errors.New(says), "SOURCE"); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: %q, want %q", says, got, want)
+		}
 	}
 }
 
