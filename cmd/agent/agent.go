@@ -109,7 +109,7 @@ func (e *Env) handler(ctx context.Context, store storage.Store, log *slog.Logger
 		log.WarnContext(ctx, "PROCESSOR is mock: this worker takes real jobs, calculates nothing, and finishes them with made-up results")
 		m := mock{
 			store: store, minSteps: int(e.MockPages.Low), maxSteps: int(e.MockPages.High),
-			minStep: seconds(e.MockPageSeconds.Low), maxStep: seconds(e.MockPageSeconds.High),
+			minStep: cli.Duration(e.MockPageSeconds.Low), maxStep: cli.Duration(e.MockPageSeconds.High),
 		}
 		return m, m.forget, nil
 	}
@@ -154,8 +154,6 @@ func (e *Env) espresso(store storage.Store, log *slog.Logger) (*zpe.Handler, err
 		Limits: zpe.Limits{Memory: e.Memory, Wall: e.RunTime.D(), CPU: e.RunTime.D() * time.Duration(e.Threads), FileBytes: 1 << 40, Threads: e.Threads},
 	}, nil
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // OverHTTP opens a gateway. SOURCE is its address.
 func OverHTTP(version string) Open {

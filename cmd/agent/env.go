@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/worker"
 )
 
 // Env is what a worker needs that leases from a gateway, or from its Redis.
@@ -83,13 +81,6 @@ func (e *Env) CheckValues() []error {
 		cli.Within("QE_PARALLEL", int64(e.Parallel), 1, 256),
 		cli.LogLevel(),
 	}
-	if e.IdleExit != 0 {
-		wrong = append(wrong, cli.Span("IDLE_EXIT", e.IdleExit, cli.Second, 7*cli.Day))
-	}
-	if shortest := int64(e.JobTimeout) + 2*int64(worker.RuntimeMargin); e.MaxRuntime != 0 && (int64(e.MaxRuntime) < shortest || int64(e.MaxRuntime) > 60*cli.Day) {
-		wrong = append(wrong, fmt.Errorf("MAX_RUNTIME is %s: must be from %s to %s, JOB_TIMEOUT (%s) and %s at the least, or no job could be taken",
-			e.MaxRuntime.D(), time.Duration(shortest), time.Duration(60*cli.Day), e.JobTimeout.D(), 2*worker.RuntimeMargin))
-	}
 	if e.Source == "" {
 		wrong = append(wrong, errors.New("SOURCE must be set: the gateway's address, https://HOST"))
 	} else if scheme, _, ok := strings.Cut(e.Source, "://"); !ok || scheme != "https" && scheme != "http" && scheme != "redis" && scheme != "rediss" {
@@ -99,5 +90,5 @@ func (e *Env) CheckValues() []error {
 	if k := jobs.Kind(e.Kind); k != kindZPE && k != kindMock {
 		wrong = append(wrong, fmt.Errorf("PROCESSOR is %q: want zpe or mock", e.Kind))
 	}
-	return cli.Compact(wrong)
+	return cli.Compact(wrong, cli.Leaving(e.IdleExit, e.MaxRuntime, e.JobTimeout, 60*cli.Day))
 }

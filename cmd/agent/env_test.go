@@ -18,7 +18,7 @@ func TestOnlyWhatIsWrongIsReported(t *testing.T) {
 		{
 			"MAX_RUNTIME is too short for a job",
 			map[string]string{"SOURCE": "https://g.example", "MAX_RUNTIME": "1h"},
-			"MAX_RUNTIME is 1h0m0s: must be from 24h2m0s to 1440h0m0s, JOB_TIMEOUT (24h0m0s) and 2m0s at the least, or no job could be taken",
+			"MAX_RUNTIME is 1h0m0s: must be from 24h2m0s to 1440h0m0s, because no job is taken in the last JOB_TIMEOUT (24h0m0s) and 1m0s of it",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

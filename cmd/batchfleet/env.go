@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/worker"
@@ -208,20 +207,11 @@ func (e *WorkerEnv) Check() []error {
 		cli.Span("CHECKPOINT_INTERVAL", e.Checkpoint, cli.Second/10, 3600*cli.Second),
 		cli.LogLevel(),
 	}
-	if e.IdleExit != 0 {
-		wrong = append(wrong, cli.Span("IDLE_EXIT", e.IdleExit, cli.Second, 7*cli.Day))
-	}
-	if shortest := int64(e.JobTimeout) + 2*int64(worker.RuntimeMargin); e.MaxRuntime != 0 && (int64(e.MaxRuntime) < shortest || int64(e.MaxRuntime) > 30*cli.Day) {
-		wrong = append(wrong, fmt.Errorf("MAX_RUNTIME is %s: must be from %s to %s, because no job is taken in the last JOB_TIMEOUT (%s) and %s of it",
-			e.MaxRuntime.D(), time.Duration(shortest), time.Duration(30*cli.Day), e.JobTimeout.D(), worker.RuntimeMargin))
-	}
 	if e.ExtendEvery != 0 {
 		wrong = append(wrong, cli.Span("LEASE_EXTEND_EVERY", e.ExtendEvery, cli.Second, int64(e.LeaseTTL)*8/10))
 	}
 	if e.Kind != "pdf" && e.Kind != "mock" {
 		wrong = append(wrong, fmt.Errorf("PROCESSOR is %q: want pdf or mock", e.Kind))
 	}
-	return cli.Compact(e.ClientEnv.Check(), e.PDFEnv.Check(), wrong)
+	return cli.Compact(e.ClientEnv.Check(), e.PDFEnv.Check(), wrong, cli.Leaving(e.IdleExit, e.MaxRuntime, e.JobTimeout, 30*cli.Day))
 }
-
-func duration(secs float64) time.Duration { return time.Duration(secs * float64(time.Second)) }

@@ -80,7 +80,7 @@ func (e *WorkerEnv) handlers(pdf processor.Engine, store storage.Store, log *slo
 		"pdf": pages(pdf),
 		"mock": pages(processor.Mock{
 			MinPages: int(e.MockPages.Low), MaxPages: int(e.MockPages.High),
-			MinSeconds: duration(e.MockPageSeconds.Low), MaxSeconds: duration(e.MockPageSeconds.High), Log: log,
+			MinSeconds: cli.Duration(e.MockPageSeconds.Low), MaxSeconds: cli.Duration(e.MockPageSeconds.High), Log: log,
 		}),
 	}
 }

@@ -27,7 +27,7 @@ func (s *Seconds) Decode(value string) error {
 		if bad != nil || n < 0 || n > 1e9 {
 			return fmt.Errorf("give a duration such as 90s or 5m, or a number of seconds")
 		}
-		d = time.Duration(n * float64(time.Second))
+		d = Duration(n)
 	}
 	*s = Seconds(d)
 	return nil
@@ -35,6 +35,9 @@ func (s *Seconds) Decode(value string) error {
 
 // D returns the duration.
 func (s Seconds) D() time.Duration { return time.Duration(s) }
+
+// Duration returns a number of seconds as a duration.
+func Duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 // ReadEnv fills conf, a pointer to a struct with tags of envconfig, from the
 // environment, to which [Run] has added the file .env, and reports all mistakes
