@@ -135,6 +135,26 @@ func TestZpeChangedInputIsComputedAnew(t *testing.T) {
 	wantFailure(t, err, zpe.CodePseudo, false, "another pseudopotential") // so it ran: the fake knows the old one only
 }
 
+// A pw.x that is replaced during an attempt does not have its forces mixed with
+// those of the one before.
+func TestZpeUpgradedProgramComputesAnew(t *testing.T) {
+	h := fakeHandler(t, orders{At: 8, Do: "upgraded"})
+	_, err := run(t.Context(), h, h2)
+	if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "it is version 7.2 now, and was 6.7MaX when the attempt began") {
+		t.Errorf("got %v, want to be told of both versions", err)
+	}
+	if n := calls(t, h); n != 8 {
+		t.Fatalf("%d runs, want none after the 8th", n)
+	}
+	order(t, h, orders{Do: "upgraded"})
+	if d := mustRun(t, h, h2); d.Meta.QEVersion != "7.2" {
+		t.Errorf("the result is of version %q, want 7.2", d.Meta.QEVersion)
+	}
+	if n := calls(t, h); n != 8+13 {
+		t.Errorf("%d runs after the second attempt, want 21: none was of the new version", n)
+	}
+}
+
 func TestZpeDamagedCheckpointIsComputedAnew(t *testing.T) {
 	h := fakeHandler(t, orders{})
 	mustRun(t, h, h2)

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // orders say what the fake pw.x does wrong. They are in the file orders.json
 // beside it.
 type orders struct {
-	At     int    // in which run, from 1; in all if 0
+	At     int    // in which run, from 1; in all if 0 (from which one on: "upgraded")
 	Do     string // see fakePwX
 	Replay string // prints this file of testdata instead
 	Stderr string // and this one
@@ -60,13 +60,20 @@ func fakePwX() int {
 	if err != nil {
 		panic(err)
 	}
-	if o.Do != "not-pwscf" {
-		fmt.Print("\n     Program PWSCF v.6.7MaX starts on 21Nov2026 at  8:59: 9 \n")
+	run := 0 // that for its version
+	if len(text) > 0 {
+		run = call(home)
 	}
-	if len(text) == 0 {
+	version := "6.7MaX"
+	if o.Do == "upgraded" && run >= o.At {
+		version = "7.2"
+	}
+	if o.Do != "not-pwscf" {
+		fmt.Printf("\n     Program PWSCF v.%s starts on 21Nov2026 at  8:59: 9 \n", version)
+	}
+	if run == 0 {
 		return 1
 	}
-	run := call(home)
 	if o.At != 0 && o.At != run {
 		o = orders{}
 	}

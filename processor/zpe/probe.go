@@ -80,6 +80,14 @@ func (h *Handler) version(ctx context.Context, dir string) (string, error) {
 	return version, nil
 }
 
+// forgetVersion has version ask again: what pw.x names may be a script that stays
+// the same while the program it starts does not.
+func (h *Handler) forgetVersion() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known = program{}
+}
+
 // askVersion runs pw.x with an empty input: it says its version, then that there
 // is nothing to compute, and exits with 1.
 func (h *Handler) askVersion(ctx context.Context, dir string) (string, error) {

@@ -35,6 +35,7 @@ type pwRun struct {
 	relax   bool
 	atoms   int
 	pseudos []pseudo
+	version string // that pw.x had when the attempt began
 	// progress is called by the goroutine of the run as the SCF cycle goes on.
 	progress func(*output)
 }
@@ -70,10 +71,14 @@ func (h *Handler) pwx(ctx context.Context, dir string, r pwRun) (*output, time.D
 		return nil, 0, context.Cause(ctx)
 	}
 	if err := h.judge(out, own, err); err != nil {
-		return out, 0, err
+		return nil, 0, err
+	}
+	if out.version != r.version {
+		h.forgetVersion()
+		return nil, 0, workTrouble("run pw.x", fmt.Errorf("it is version %s now, and was %s when the attempt began", out.version, r.version))
 	}
 	if err := samePseudos(out.pseudos, r.pseudos); err != nil {
-		return out, 0, err
+		return nil, 0, err
 	}
 	return out, usage.Wall, nil
 }
@@ -104,8 +109,8 @@ func prepare(dir string, r pwRun) error {
 	return err
 }
 
-// workTrouble is for errors of the file system below WorkDir: they are not the
-// job's.
+// workTrouble is for what goes wrong with the files below WorkDir, or with pw.x
+// itself: it is not the job's.
 func workTrouble(what string, err error) error {
 	return fmt.Errorf("%w: %s: %w", jobs.ErrUnavailable, what, err)
 }

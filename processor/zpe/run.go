@@ -223,7 +223,7 @@ func (a *attempt) one(ctx context.Context, s step) (checkpoint, error) {
 	}
 	a.say(stepName, title+": starting pw.x")
 	out, took, err := a.pwx(ctx, a.dir, pwRun{
-		input: s.input, relax: s.relax, atoms: len(a.System.Atoms), pseudos: a.found,
+		input: s.input, relax: s.relax, atoms: len(a.System.Atoms), pseudos: a.found, version: a.qe,
 		progress: func(o *output) { a.say(stepName, title+": "+o.progress()) },
 	})
 	if err != nil {
