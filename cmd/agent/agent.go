@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -57,6 +58,9 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 	// What an agent that was killed has left unfinished, and nobody else uses.
 	if n, err := store.SweepTemp(ctx); err != nil || n > 0 {
 		log.InfoContext(ctx, "swept unfinished files", "files", n, "err", err)
+	}
+	if err := empty(e.workDir()); err != nil {
+		log.WarnContext(ctx, "cannot empty the work directory", "dir", e.workDir(), "err", err)
 	}
 	w := e.worker(a, handler, store, version, log)
 	w.Hurry = hurry(ctx)
@@ -140,7 +144,7 @@ func (e *Env) espresso(store storage.Store, log *slog.Logger) (*zpe.Handler, err
 	if err != nil {
 		return nil, err
 	}
-	dirs := map[string]string{"QE_PW": pwx, "QE_PSEUDO_DIR": e.PseudoDir, "AGENT_DIR": filepath.Join(e.Dir, "work")}
+	dirs := map[string]string{"QE_PW": pwx, "QE_PSEUDO_DIR": e.PseudoDir, "AGENT_DIR": e.workDir()}
 	for name, path := range dirs {
 		if dirs[name], err = filepath.Abs(path); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -153,6 +157,21 @@ func (e *Env) espresso(store storage.Store, log *slog.Logger) (*zpe.Handler, err
 		Store: store, PwX: dirs["QE_PW"], PseudoDir: dirs["QE_PSEUDO_DIR"], WorkDir: dirs["AGENT_DIR"], Parallel: e.Parallel, Log: log,
 		Limits: zpe.Limits{Memory: e.Memory, Wall: e.RunTime.D(), CPU: e.RunTime.D() * time.Duration(e.Threads), FileBytes: 1 << 40, Threads: e.Threads},
 	}, nil
+}
+
+// workDir is where pw.x runs.
+func (e *Env) workDir() string { return filepath.Join(e.Dir, "work") }
+
+// empty deletes what is in dir, but not dir: it may be a disk of its own.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+	}
+	return err
 }
 
 // OverHTTP opens a gateway. SOURCE is its address.

@@ -12,5 +12,5 @@
 // Nothing of a payload reaches pw.x as it is: the input is parsed against a list
 // of what is allowed, and written anew.
 //
-// The formats are in SPEC.md. The package imports jobs, storage, command and flock.
+// The formats are in SPEC.md. The package imports jobs, storage and command.
 package zpe

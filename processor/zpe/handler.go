@@ -16,7 +16,7 @@ type Handler struct {
 	PseudoDir string // where the pseudopotentials are, absolute
 	// WorkDir is where pw.x runs, each run in a directory of its own that is
 	// deleted after it; the system's place for temporary files when empty. What a
-	// worker that was killed has left is deleted by the next job.
+	// worker that was killed has left there is for its owner to delete.
 	WorkDir  string
 	Limits   Limits
 	Parallel int // runs of pw.x at once for a job; 1 when zero

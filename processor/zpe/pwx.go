@@ -109,6 +109,15 @@ func prepare(dir string, r pwRun) error {
 	return err
 }
 
+// workDir makes a directory for a job, which done deletes.
+func (h *Handler) workDir() (dir string, done func(), err error) {
+	dir, err = os.MkdirTemp(h.WorkDir, "job-")
+	if err != nil {
+		return "", nil, workTrouble("make a work directory", err)
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, nil // what is left, the owner of WorkDir deletes
+}
+
 // workTrouble is for what goes wrong with the files below WorkDir, or with pw.x
 // itself: it is not the job's.
 func workTrouble(what string, err error) error {

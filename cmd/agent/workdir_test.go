@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/gateway"
+)
+
+// stopping is a control plane without jobs; who asks for one is stopped.
+type stopping struct {
+	gateway.ControlPlane
+	stop context.CancelFunc
+}
+
+func (s stopping) Lease(ctx context.Context, _ gateway.LeaseAsk) (*gateway.LeaseAnswer, error) {
+	s.stop()
+	return nil, context.Cause(ctx)
+}
+
+// What an agent that was killed has left where pw.x runs goes when the next one
+// starts, and not when one starts in vain because the directory is in use.
+func TestWorkOfKilledAgentIsSwept(t *testing.T) {
+	t.Setenv("PROCESSOR", "mock") // pw.x need not be here
+	t.Setenv("SOURCE", "https://g.example")
+	t.Setenv("AGENT_DIR", t.TempDir())
+	var e Env
+	if err := cli.ReadEnv(&e); err != nil {
+		t.Fatal(err)
+	}
+	run := func() error {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		return e.Run(ctx, "test", func(context.Context, *Env) (gateway.ControlPlane, func(), error) {
+			return stopping{stop: stop}, func() {}, nil
+		})
+	}
+	left := filepath.Join(e.Dir, "work", "job-1", "run-2", "out")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other := &gateway.Agent{Dir: filepath.Join(e.Dir, "leases")}
+	if err := other.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(); err == nil || !strings.Contains(err.Error(), "another worker of this machine uses it") {
+		t.Errorf("a second agent ended with %v", err)
+	}
+	if _, err := os.Stat(left); err != nil {
+		t.Errorf("a second agent has deleted the work of the first: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(e.Dir, "work", "job-1")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the work of a killed agent is still there: %v", err)
+	}
+}
