@@ -164,12 +164,13 @@ func (r *Result) kind(cm float64) string {
 	return vibration
 }
 
-// sum fills in what follows from the frequencies.
+// sum rounds the frequencies and fills in what follows from them. A mode is what
+// its rounded frequency makes it, which is all that the result shows.
 func (r *Result) sum() {
 	r.Imaginary = []float64{}
 	for i, cm := range r.Freqs {
 		r.Freqs[i] = round(cm, 4)
-		switch r.kind(cm) {
+		switch r.kind(r.Freqs[i]) {
 		case vibration:
 			r.ZPE += cm * cmToEV / 2
 			r.Entropy += entropy(cm, r.Temperature)
@@ -180,7 +181,7 @@ func (r *Result) sum() {
 	}
 	for i, cm := range r.UnprojectedFreqs {
 		r.UnprojectedFreqs[i] = round(cm, 4)
-		if cm > 0 && cm > r.LowCut {
+		if r.UnprojectedFreqs[i] > r.LowCut {
 			r.UnprojectedZPE += cm * cmToEV / 2
 		}
 	}
