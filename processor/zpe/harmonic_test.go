@@ -163,6 +163,9 @@ func TestZpeProjectionIsChosenByTheSurroundings(t *testing.T) {
 		{"molecule across the edge of the box", cube(6.5), atoms(false, [3]float64{0, 0, 0.3}, [3]float64{6.5, 0, 6.05}), ProjectMolecule, 5},
 		{"water across the edges", cube(9), atoms(false, [3]float64{0, 0.76, 8.52}, [3]float64{0, 0, 0.12}, [3]float64{9, 8.24, -0.48}), ProjectMolecule, 6},
 		{"box that is too small", cube(4), atoms(false, [3]float64{1, 1, 1}, [3]float64{1, 1, 1.75}), ProjectTranslations, 3},
+		{"gap as wide as that to the images", cube(8), atoms(false, [3]float64{0, 0, 0}, [3]float64{0, 0, 4}), ProjectTranslations, 3},
+		{"images not 1.5 times as far as the gap", cube(9.9), atoms(false, [3]float64{0, 0, 0}, [3]float64{0, 0, 4}), ProjectTranslations, 3},
+		{"images just 1.5 times as far as the gap", cube(10.1), atoms(false, [3]float64{0, 0, 0}, [3]float64{0, 0, 4}), ProjectMolecule, 5},
 		{"crystal", cube(4.05), atoms(false, [3]float64{0, 0, 0}, [3]float64{0, 2.025, 2.025}, [3]float64{2.025, 0, 2.025}, [3]float64{2.025, 2.025, 0}), ProjectTranslations, 3},
 		{"fixed atom", cube(6.5), atoms(true, [3]float64{1, 1, 1}, [3]float64{1, 1, 1.75}), ProjectNone, 0},
 	}

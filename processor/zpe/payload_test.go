@@ -66,6 +66,18 @@ func TestZpeDefaults(t *testing.T) {
 	}
 }
 
+func TestZpeEcutrhoGrowsWithEcutwfc(t *testing.T) {
+	for given, want := range map[string]float64{"30": 200, "60": 300} {
+		p, err := zpe.ParsePayload([]byte(strings.Replace(h2, `"cell`, `"ecutwfc":`+given+`,"cell`, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.System.Ecutrho != want {
+			t.Errorf("ecutrho is %v with an ecutwfc of %s, want %v", p.System.Ecutrho, given, want)
+		}
+	}
+}
+
 func TestZpeInputIsRead(t *testing.T) {
 	p, err := zpe.ParsePayload([]byte(strings.TrimSuffix(fromInput(input), "}") + `,"delta":0.02,"relax":false,"project":"none","low_cut_cm":0,"temperature":0,"timeout_s":60}`))
 	if err != nil {
