@@ -165,8 +165,9 @@ func (s *System) gather(positions [][3]float64) (whole [][3]float64, longest flo
 	step := make([][3]float64, n)
 	in := make([]bool, n)
 	in[0], whole[0] = true, positions[0]
+	images := s.neighbors()
 	for i := 1; i < n; i++ {
-		step[i] = s.nearest(sub(positions[i], positions[0]))
+		step[i] = s.nearest(sub(positions[i], positions[0]), images)
 	}
 	for range n - 1 {
 		next := -1
@@ -181,7 +182,7 @@ func (s *System) gather(positions [][3]float64) (whole [][3]float64, longest flo
 			if in[i] {
 				continue
 			}
-			if d := s.nearest(sub(positions[i], positions[next])); norm(d) < norm(step[i]) {
+			if d := s.nearest(sub(positions[i], positions[next]), images); norm(d) < norm(step[i]) {
 				from[i], step[i] = next, d
 			}
 		}

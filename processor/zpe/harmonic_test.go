@@ -180,6 +180,26 @@ func TestZpeProjectionIsChosenByTheSurroundings(t *testing.T) {
 	}
 }
 
+// A gateway checks what strangers submit: for all pairs of atoms it makes the
+// images of the cell once.
+func TestZpeCheckOfManyAtomsAllocatesLittle(t *testing.T) {
+	s := &System{Cell: [3][3]float64{{20, 0, 0}, {0, 20, 0}, {0, 0, 20}}, Ecutwfc: 40, Ecutrho: 200}
+	for i := range maxAtoms {
+		s.Atoms = append(s.Atoms, Atom{Position: [3]float64{float64(i % 6), float64(i / 6 % 6), float64(i / 36)}})
+	}
+	for what, do := range map[string]func(){
+		"check":  func() { _ = s.check("structure") },
+		"gather": func() { s.gather(s.positions()) },
+	} {
+		if n := testing.AllocsPerRun(1, do); n > 20 {
+			t.Errorf("%s makes %v allocations, want at most 20", what, n)
+		}
+	}
+	if err := s.check("structure"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestZpeEntropy(t *testing.T) {
 	// 1000 cm-1 at 1438.7769 K is x = 1: R (1/(e-1) - ln(1-1/e)).
 	want := 8.314462618 * (1/(math.E-1) - math.Log(1-1/math.E))

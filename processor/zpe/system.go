@@ -82,9 +82,10 @@ func (s *System) check(where string) error {
 	if s.Ecutrho < 4*s.Ecutwfc*(1-1e-9) {
 		return fmt.Errorf("%s: ecutrho is %g Ry, but must be at least four times ecutwfc, %g Ry", where, s.Ecutrho, 4*s.Ecutwfc)
 	}
+	images := s.neighbors()
 	for i := range s.Atoms {
 		for j := range i {
-			if d := s.distance(i, j); d < minGap {
+			if d := norm(s.nearest(sub(s.Atoms[j].Position, s.Atoms[i].Position), images)); d < minGap {
 				return fmt.Errorf("%s: atoms %d and %d are %.3f Å apart, but at least %g Å are needed (atoms count from 0)", where, j, i, d, minGap)
 			}
 		}
@@ -92,24 +93,22 @@ func (s *System) check(where string) error {
 	return nil
 }
 
-// distance returns how far atom i is from the nearest image of atom j.
-func (s *System) distance(i, j int) float64 {
-	return norm(s.nearest(sub(s.Atoms[j].Position, s.Atoms[i].Position)))
-}
-
 // nearest returns the shortest of the vectors that differ from v by a vector of
 // the lattice. It looks at the neighbors of the cell that v is reduced to, which
-// is enough for cells that are not extremely oblique.
-func (s *System) nearest(v [3]float64) [3]float64 {
+// is enough for cells that are not extremely oblique. images are those neighbors:
+// whoever asks for many vectors makes them once.
+func (s *System) nearest(v [3]float64, images [][3]float64) [3]float64 {
 	f := s.fractional(v)
 	for i := range f {
 		f[i] -= math.Round(f[i])
 	}
 	reduced := s.cartesian(f)
 	best := reduced
-	for _, r := range s.neighbors() {
-		if w := add(reduced, r); norm(w) < norm(best) {
-			best = w
+	shortest := dot(best, best)
+	for _, r := range images {
+		w := add(reduced, r)
+		if square := dot(w, w); square < shortest {
+			best, shortest = w, square
 		}
 	}
 	return best
