@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor/zpe"
 )
 
 // Env is what a worker needs that leases from a gateway, or from its Redis.
@@ -75,7 +76,7 @@ func (e *Env) CheckValues() []error {
 		cli.Span("STALL_TIMEOUT", e.StallTimeout, cli.Second, 30*cli.Day),
 		cli.Span("SETTLE_TIMEOUT", e.SettleTimeout, cli.Second, cli.Day),
 		cli.Span("START_TIMEOUT", e.StartTimeout, 0, cli.Day),
-		cli.Within("QE_MAX_MEMORY", e.Memory, 64<<20, 1<<44),
+		cli.Within("QE_MAX_MEMORY", e.Memory, zpe.MinMemory, 1<<44),
 		cli.Span("QE_TIMEOUT", e.RunTime, cli.Second, 30*cli.Day),
 		cli.Within("QE_THREADS", int64(e.Threads), 1, 256),
 		cli.Within("QE_PARALLEL", int64(e.Parallel), 1, 256),

@@ -16,6 +16,11 @@ func TestOnlyWhatIsWrongIsReported(t *testing.T) {
 		{"SOURCE is empty", map[string]string{"SOURCE": ""}, "SOURCE must be set: the gateway's address, https://HOST"},
 		{"SOURCE is no address", map[string]string{"SOURCE": "gateway.example"}, "SOURCE is no address: want https://HOST, http://HOST on loopback, or redis://HOST:PORT/DB"},
 		{
+			"pw.x would not start with QE_MAX_MEMORY",
+			map[string]string{"SOURCE": "https://g.example", "QE_MAX_MEMORY": "268435455"},
+			"QE_MAX_MEMORY is 268435455: must be from 268435456 to 17592186044416",
+		},
+		{
 			"MAX_RUNTIME is too short for a job",
 			map[string]string{"SOURCE": "https://g.example", "MAX_RUNTIME": "1h"},
 			"MAX_RUNTIME is 1h0m0s: must be from 24h2m0s to 1440h0m0s, because no job is taken in the last JOB_TIMEOUT (24h0m0s) and 1m0s of it",

@@ -314,10 +314,6 @@ func TestZpeProbe(t *testing.T) {
 	h.PseudoDir = t.TempDir()
 	_, err = h.Probe(t.Context())
 	wantFailure(t, err, zpe.CodePseudo, false, "no pseudopotential in")
-	h = fakeHandler(t, orders{})
-	h.Limits.Memory = 100 << 20
-	_, err = h.Probe(t.Context())
-	wantFailure(t, err, zpe.CodeMissing, false, "limit of memory")
 }
 
 func TestZpeEarlierAndForget(t *testing.T) {
