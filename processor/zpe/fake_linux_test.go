@@ -141,7 +141,7 @@ func compute(input string, o orders) int {
 			}
 		}
 		if o.Do != "no-energy" {
-			fmt.Printf("!    total energy              =    %14.8f Ry\n", energy)
+			fmt.Printf("!    total energy              =    %14.8f Ry\n", energy-2) // at rest it is not 0
 		}
 		if o.Do != "no-convergence" {
 			fmt.Print("     convergence has been achieved in   3 iterations\n")
