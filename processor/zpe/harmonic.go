@@ -44,7 +44,7 @@ func massWeighted(h [][]float64, weight []float64) [][]float64 {
 // ascending; imaginary ones as negative numbers.
 func wavenumbers(w [][]float64) []float64 {
 	const unit = rydberg / (bohr * bohr * 1e-20) / amu // s-2
-	freqs := eigen(w)
+	freqs, _ := eigen(w)
 	for i, v := range freqs {
 		nu := math.Sqrt(math.Abs(v)*unit) / (2 * math.Pi * lightCm)
 		freqs[i] = math.Copysign(nu, v)
@@ -87,7 +87,7 @@ func motions(positions [][3]float64, mass []float64, rotations bool) [][]float64
 	for _, axis := range principalAxes(positions, mass, center) {
 		v := make([]float64, 3*len(positions))
 		for i, p := range positions {
-			turn := scale(math.Sqrt(mass[i]), cross(axis, sub(p, center)))
+			turn := scale(math.Sqrt(mass[i]), cross([3]float64(axis), sub(p, center)))
 			copy(v[3*i:], turn[:])
 		}
 		turns = append(turns, v)
@@ -102,8 +102,8 @@ func motions(positions [][3]float64, mass []float64, rotations bool) [][]float64
 }
 
 // principalAxes returns the axes of inertia.
-func principalAxes(positions [][3]float64, mass []float64, center [3]float64) [3][3]float64 {
-	var m [3][3]float64
+func principalAxes(positions [][3]float64, mass []float64, center [3]float64) [][]float64 {
+	m := [][]float64{make([]float64, 3), make([]float64, 3), make([]float64, 3)}
 	for i, p := range positions {
 		r := sub(p, center)
 		for a := range 3 {
@@ -113,31 +113,8 @@ func principalAxes(positions [][3]float64, mass []float64, center [3]float64) [3
 			m[a][a] += mass[i] * dot(r, r)
 		}
 	}
-	return axes(m)
-}
-
-// axes returns the eigenvectors of a symmetric 3×3 matrix.
-func axes(m [3][3]float64) [3][3]float64 {
-	v := [3][3]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}} // rows
-	for range 50 {
-		for p := range 3 {
-			for q := p + 1; q < 3; q++ {
-				if math.Abs(m[p][q]) <= 1e-15*(math.Abs(m[p][p])+math.Abs(m[q][q])) {
-					continue
-				}
-				angle := math.Atan2(2*m[p][q], m[q][q]-m[p][p]) / 2
-				c, s := math.Cos(angle), math.Sin(angle)
-				for k := range 3 {
-					m[k][p], m[k][q] = c*m[k][p]-s*m[k][q], s*m[k][p]+c*m[k][q]
-				}
-				for k := range 3 {
-					m[p][k], m[q][k] = c*m[p][k]-s*m[q][k], s*m[p][k]+c*m[q][k]
-					v[p][k], v[q][k] = c*v[p][k]-s*v[q][k], s*v[p][k]+c*v[q][k]
-				}
-			}
-		}
-	}
-	return v
+	_, axes := eigen(m)
+	return axes
 }
 
 // modes returns the wavenumbers without those of the given motions.

@@ -132,7 +132,18 @@ func TestZpeEigenvalues(t *testing.T) {
 				}
 			}
 		}
-		got := eigen(a)
+		got, of := eigen(clone(a))
+		for i, v := range of {
+			for j := range n {
+				length := 0.0
+				if i == j {
+					length = 1
+				}
+				if math.Abs(inner(a[j], v)-got[i]*v[j]) > 1e-9 || math.Abs(inner(v, of[j])-length) > 1e-9 {
+					t.Fatalf("%v is no eigenvector of %v, or not orthonormal", v, got[i])
+				}
+			}
+		}
 		slices.Sort(got)
 		slices.Sort(want)
 		for i := range want {

@@ -2,10 +2,16 @@ package zpe
 
 import "math"
 
-// eigen returns the eigenvalues of a symmetric matrix in no order, by Jacobi's
-// rotations: slow and exact. a is destroyed.
-func eigen(a [][]float64) []float64 {
+// eigen returns the eigenvalues of a symmetric matrix in no order, and in the same
+// order the eigenvectors, orthonormal, by Jacobi's rotations: slow and exact. a is
+// destroyed.
+func eigen(a [][]float64) (values []float64, vectors [][]float64) {
 	n := len(a)
+	values, vectors = make([]float64, n), make([][]float64, n)
+	for i := range n {
+		vectors[i] = make([]float64, n)
+		vectors[i][i] = 1
+	}
 	for range 100 { // 6 to 10 sweeps are enough
 		off, all := 0.0, 0.0
 		for i := range n {
@@ -21,19 +27,18 @@ func eigen(a [][]float64) []float64 {
 		}
 		for p := range n {
 			for q := p + 1; q < n; q++ {
-				rotate(a, p, q)
+				rotate(a, vectors, p, q)
 			}
 		}
 	}
-	values := make([]float64, n)
 	for i := range n {
 		values[i] = a[i][i]
 	}
-	return values
+	return values, vectors
 }
 
-// rotate makes a[p][q] zero.
-func rotate(a [][]float64, p, q int) {
+// rotate makes a[p][q] zero, and turns the rows of vectors along.
+func rotate(a, vectors [][]float64, p, q int) {
 	if a[p][q] == 0 {
 		return
 	}
@@ -49,6 +54,7 @@ func rotate(a [][]float64, p, q int) {
 	}
 	for k := range a {
 		a[p][k], a[q][k] = c*a[p][k]-s*a[q][k], s*a[p][k]+c*a[q][k]
+		vectors[p][k], vectors[q][k] = c*vectors[p][k]-s*vectors[q][k], s*vectors[p][k]+c*vectors[q][k]
 	}
 	a[p][q], a[q][p] = 0, 0
 }
