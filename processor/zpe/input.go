@@ -106,10 +106,9 @@ func (in *input) namelist(head string) error {
 		rest = in.lines[in.next]
 		in.next++
 	}
-	species := maxSpecies
 	seen := map[string]bool{}
 	for _, a := range all {
-		value, x, err := a.checked(name, species)
+		value, x, err := a.checked(name)
 		if err != nil {
 			return err
 		}

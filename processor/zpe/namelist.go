@@ -25,14 +25,13 @@ const (
 // setting says what a setting of a namelist may be. Exactly one of its fields
 // words, whole, real and flag is set, or none for a setting that is read elsewhere.
 type setting struct {
-	words     []string // one of these
-	real      *[2]float64
-	whole     *[2]int
-	flag      bool
-	perKind   bool // has an index, the number of a species
-	ignored   bool // may be given, but we decide
-	ourself   bool // read by parseInput, and not passed on as it is
-	longCount int  // has an index up to this
+	words   []string // one of these
+	real    *[2]float64
+	whole   *[2]int
+	flag    bool
+	indices int  // has an index from 1 to this; 0: it has none
+	ignored bool // may be given, but we decide
+	ourself bool // read by parseInput, and not passed on as it is
 }
 
 func reals(low, high float64) *[2]float64 { return &[2]float64{low, high} }
@@ -55,7 +54,7 @@ var allowed = map[string]map[string]setting{
 		"a":                      {real: reals(0.1, maxCell), ourself: true},
 		"b":                      {real: reals(0.1, maxCell), ourself: true},
 		"c":                      {real: reals(0.1, maxCell), ourself: true},
-		"celldm":                 {real: reals(-1, maxCell/bohr), ourself: true, longCount: 6},
+		"celldm":                 {real: reals(-1, maxCell/bohr), ourself: true, indices: 6},
 		"nat":                    {whole: wholes(1, maxAtoms), ourself: true},
 		"ntyp":                   {whole: wholes(1, maxSpecies), ourself: true},
 		"ecutwfc":                {real: reals(minEcutwfc, maxEcutwfc), ourself: true},
@@ -64,7 +63,7 @@ var allowed = map[string]map[string]setting{
 		"tot_charge":             {real: reals(-20, 20)},
 		"tot_magnetization":      {real: reals(0, 1000)},
 		"nspin":                  {whole: wholes(1, 2)},
-		"starting_magnetization": {real: reals(-1, 1), perKind: true},
+		"starting_magnetization": {real: reals(-1, 1), indices: maxSpecies},
 		"occupations":            {words: []string{"fixed", "smearing"}},
 		"smearing":               {words: []string{"gaussian", "gauss", "methfessel-paxton", "m-p", "mp", "marzari-vanderbilt", "cold", "m-v", "mv", "fermi-dirac", "f-d", "fd"}},
 		"degauss":                {real: reals(0, 1)},
@@ -155,7 +154,7 @@ func inputError(line int, format string, args ...any) error {
 
 // checked returns the value in the form in which it is passed on to pw.x, if it is
 // allowed, and as a number if it is one.
-func (a assignment) checked(namelist string, species int) (string, float64, error) {
+func (a assignment) checked(namelist string) (string, float64, error) {
 	where := "&" + namelist + " " + a.String()
 	s, ok := allowed[namelist][a.name]
 	if !ok {
@@ -165,12 +164,11 @@ func (a assignment) checked(namelist string, species int) (string, float64, erro
 		}
 		return "", 0, inputError(a.line, "%s is not allowed: %s", where, reason)
 	}
-	most := s.longCount
-	if s.perKind {
-		most = species
-	}
-	if (a.index > 0) != (most > 0) || a.index > most {
-		return "", 0, inputError(a.line, "%s needs an index from 1 to %d", where, most)
+	switch {
+	case s.indices == 0 && a.index > 0:
+		return "", 0, inputError(a.line, "%s: %s has no index", where, a.name)
+	case s.indices > 0 && (a.index == 0 || a.index > s.indices):
+		return "", 0, inputError(a.line, "%s needs an index from 1 to %d", where, s.indices)
 	}
 	text, x, err := s.checked(a.value, a.quote)
 	if err != nil {
