@@ -25,10 +25,6 @@ type object struct {
 	err    error
 }
 
-// maxDepth bounds how deep a payload nests; the deepest field, an element of
-// structure.cell_angstrom, is at 4.
-const maxDepth = 8
-
 // readObject reads text, which must be exactly one object.
 func readObject(path string, text []byte) *object {
 	o := &object{path: path, fields: map[string]json.RawMessage{}}
@@ -64,28 +60,6 @@ func readObject(path string, text []byte) *object {
 		o.err = fmt.Errorf("%s is followed by something else", o.self())
 	}
 	return o
-}
-
-// nestsTooDeep reports whether the brackets of a JSON text nest deeper than
-// maxDepth.
-func nestsTooDeep(text []byte) bool {
-	depth, inString := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }
 
 func (o *object) self() string {

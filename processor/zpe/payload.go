@@ -47,8 +47,6 @@ func ParsePayload(text []byte) (Payload, error) {
 		return Payload{}, fmt.Errorf("payload is %d bytes long, at most %d are allowed", len(text), MaxPayload)
 	case !utf8.Valid(text):
 		return Payload{}, errors.New("payload is not valid UTF-8")
-	case nestsTooDeep(text):
-		return Payload{}, fmt.Errorf("payload nests deeper than %d levels", maxDepth)
 	}
 	o := readObject("", text)
 	p := Payload{
