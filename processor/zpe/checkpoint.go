@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -64,7 +63,7 @@ func (h *Handler) earlierRun(ctx context.Context, id jobs.ID, n int, digest stri
 	if err != nil {
 		return checkpoint{}, false, fmt.Errorf("resume at checkpoint: %w", err)
 	}
-	ok := found && c.Digest == digest && len(c.Forces) == atoms && len(c.Positions) == atoms && c.Seconds >= 0 && !math.IsInf(c.Seconds, 0)
+	ok := found && c.Digest == digest && len(c.Forces) == atoms && len(c.Positions) == atoms && c.Seconds >= 0
 	return c, ok, nil
 }
 

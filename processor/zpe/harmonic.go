@@ -214,11 +214,8 @@ func (s *System) projection(wish Projection, positions [][3]float64) (Projection
 
 // entropy returns what a harmonic mode contributes to the entropy, J/(mol K).
 func entropy(cm, temperature float64) float64 {
-	if temperature == 0 {
-		return 0
-	}
 	x := planck * lightCm * cm / (boltzmann * temperature)
-	if x > 700 { // exp would overflow; nothing is left of it long before
+	if x > 700 { // exp would overflow; nothing is left of it long before, and at 0 K x is infinite
 		return 0
 	}
 	return gasR * (x/math.Expm1(x) - math.Log(-math.Expm1(-x)))

@@ -62,7 +62,7 @@ func ParsePayload(text []byte) (Payload, error) {
 	}
 	_, mobileGiven := o.fields["mobile_indices"]
 	mobile := o.list("mobile_indices", maxAtoms)
-	input, inputGiven := o.fields["qe_input"]
+	_, inputGiven := o.fields["qe_input"]
 	structure, structureGiven := o.take("structure")
 	qe := o.text("qe_input", "", maxInput)
 	if err := o.end(); err != nil {
@@ -80,7 +80,7 @@ func ParsePayload(text []byte) (Payload, error) {
 		err = errors.New("Missing required field: structure. Either structure or qe_input must be given") //nolint:staticcheck // the gateway's wording
 	}
 	if err == nil && mobileGiven {
-		err = p.System.setMobile(mobile, len(input) > 0)
+		err = p.System.setMobile(mobile, inputGiven)
 	}
 	if err == nil {
 		err = p.check()

@@ -4,16 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
-
-// errTimeout is the cause of the end of an attempt that has used up timeout_s.
-var errTimeout = errors.New("timeout_s is over")
 
 // attempt is one attempt at a job.
 type attempt struct {
@@ -43,7 +39,7 @@ func (h *Handler) Run(ctx context.Context, job jobs.Job, report func(jobs.Progre
 	}
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if p.Timeout > 0 {
-		limited, cancel = context.WithTimeoutCause(ctx, p.Timeout, errTimeout)
+		limited, cancel = context.WithTimeout(ctx, p.Timeout)
 	}
 	defer cancel()
 	dir, done, err := h.workDir()
