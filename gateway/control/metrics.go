@@ -91,6 +91,9 @@ func (m *Metrics) waiting(count func() int) {
 
 func (m *Metrics) finished(rec queue.Recorded) {
 	m.results.Inc()
+	if rec.Took == 0 {
+		return // nobody knows: the job's status was lost
+	}
 	m.runSeconds.Observe(rec.Took.Seconds())
 	m.waitSeconds.Observe(rec.Waited.Seconds())
 }

@@ -150,6 +150,22 @@ func TestZ76HistogramsOfJobsReachAsFarAsJobsTake(t *testing.T) {
 	}
 }
 
+func TestZ76ResultOfAJobWhoseStatusWasLostIsTimedByNobody(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	g := w.lease()
+	r.rdb.Del(t.Context(), "zpe:status:"+id)
+	if a := w.report("result", id, done(g.LeaseID)); a.status != 200 {
+		t.Fatalf("%+v", a)
+	}
+	for name, want := range map[string]float64{"results_total": 1, "job_run_seconds": 0, "job_wait_seconds": 0} {
+		if got := r.metric("batchfleet_gateway_" + name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestZ76ScrapeEndsAndSaysSoWhileRedisIsFrozen(t *testing.T) {
 	r := newRig(t, nil)
 	r.redis.Freeze()

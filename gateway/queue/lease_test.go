@@ -306,6 +306,24 @@ func TestZ45ExtensionBringsALostStatusBack(t *testing.T) {
 	})
 }
 
+func TestZ47JobWhoseStatusWasLostTimesOut(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.submit("a")
+		g := r.lease(w1, "a")
+		r.do("DEL", "zpe:status:a")
+		var err error
+		beats := 0
+		for ; err == nil && beats < 500; beats++ {
+			_, _, err = r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
+			r.clock.pass(r.LeaseTTL / 3)
+		}
+		// The first beat counts as the first lease.
+		if want := int(r.JobTimeout/(r.LeaseTTL/3)) + 1; !errors.Is(err, queue.ErrJobTimeout) || beats != want {
+			r.Errorf("beat %d: %v, want beat %d to be the first after the timeout", beats, err, want)
+		}
+	})
+}
+
 func TestZ46WorkerThatDoesNotExtendGetsALongLease(t *testing.T) {
 	r := newRig(t)
 	r.submit("a", "b")

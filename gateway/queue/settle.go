@@ -19,8 +19,8 @@ type Result struct {
 // Recorded says how a result was taken.
 type Recorded struct {
 	Again  bool          // it was on record already
-	Took   time.Duration // since the job was leased; 0 when Again
-	Waited time.Duration // from its submission to then; 0 when Again
+	Took   time.Duration // since the job was leased; 0 when Again or not known
+	Waited time.Duration // from its submission to then; 0 when Again or not known
 }
 
 // Finish records the result of a job. The error is [jobs.ErrLeaseLost] when the
@@ -39,6 +39,9 @@ func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, 
 	}
 	switch a.text(0) {
 	case "ok":
+		if a.text(1) == "" {
+			return rec, false, nil // the status was lost meanwhile, and with it when the job was leased
+		}
 		leased := parseUnix(a.text(1))
 		rec.Took = max(0, now.Sub(leased))
 		if created, err := time.Parse(time.RFC3339Nano, a.text(2)); err == nil {

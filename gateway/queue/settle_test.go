@@ -218,6 +218,20 @@ func TestZ57LateResultIsKeptAside(t *testing.T) {
 	}
 }
 
+func TestResultOfAJobWhoseStatusWasLostTookNoKnownTime(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.submit("a")
+		g := r.lease(w1, "a")
+		r.do("DEL", "zpe:status:a")
+		r.clock.pass(time.Minute)
+		rec, late, err := r.Finish(r.ctx(), w1, "a", g.LeaseID, queue.Result{JSON: `{}`})
+		if rec != (queue.Recorded{}) || late || err != nil {
+			r.Errorf("%+v, late=%v, %v", rec, late, err)
+		}
+		r.status("a", "finished")
+	})
+}
+
 func TestZ57LateResultOfAFinishedJobIsRefused(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.submit("a")

@@ -26,6 +26,11 @@ end
 call('HSET', KEYS[3], 'expires_at', ends, 'ttl', ttl)
 call('ZADD', KEYS[4], 'XX', ends, ARGV[5])
 call('HSET', KEYS[5], 'status', 'started', 'updated_at', ARGV[10], 'worker_id', worker)
+if not status[1] then
+  -- The status was lost. Without these the job would never time out.
+  call('HSETNX', KEYS[5], 'leased_at', ARGV[3])
+  call('HSETNX', KEYS[5], 'first_leased_at', ARGV[3])
+end
 if ARGV[13] ~= '' then call('HSET', KEYS[5], 'detail', ARGV[13]) end
 if ARGV[14] ~= '' then call('HSET', KEYS[5], 'done', ARGV[14], 'total', ARGV[15]) end
 call('PEXPIRE', KEYS[5], ARGV[9])
