@@ -179,6 +179,38 @@ func TestZ72FsckCountsARepairedLeaseAsARun(t *testing.T) {
 	}
 }
 
+func TestZ72FsckRunsNoJobAgainThatWasCanceledOrTimedOut(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		for _, tt := range []struct{ name, mark, detail, code, retries, letters, done string }{
+			{"canceled", "cancel_requested", "canceled", "CANCELED", "<nil>", "0", "canceled, as somebody had asked"},
+			{
+				"timed out", "timed_out", "job timeout; its lease was lost by the gateway", "JOB_TIMEOUT", "1", "1",
+				"counted as a failed run, it is dead",
+			},
+		} {
+			must(r.rdb.FlushDB(r.ctx()).Result())(r)
+			r.submit("a")
+			r.fail(w1, r.lease(w1, "a"), queue.Back) // with a message of its own
+			r.lease(w1, "a")
+			r.do("HSET", "zpe:status:a", tt.mark, "1")
+			r.do("DEL", "zpe:lease:a", "zpe:lease:index")
+			rep := must(r.Fsck(r.ctx(), true))(r)
+			if len(rep.Findings) != 1 || rep.Findings[0].Done != tt.done {
+				r.Errorf("%s: %+v", tt.name, rep.Findings)
+			}
+			if j := r.status("a", "failed"); j.Detail != tt.detail || j.ErrorCode != tt.code || j.ErrorMessage != "" {
+				r.Errorf("%s: %+v", tt.name, j)
+			}
+			if got := fmt.Sprint(r.rdb.Do(r.ctx(), "GET", "zpe:retry_count:a").Val()); got != tt.retries {
+				r.Errorf("%s: %s failed runs are counted, want %s", tt.name, got, tt.retries)
+			}
+			r.is(tt.letters, "LLEN", "zpe:dlq")
+			r.is("0", "EXISTS", "zpe:delay", "zpe:queue")
+			r.sound()
+		}
+	})
+}
+
 func TestZ72FsckReportsForeignKeysAndLeavesThem(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.everywhere()

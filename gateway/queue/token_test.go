@@ -273,6 +273,22 @@ func TestZ38RevokeEndsLeasesAndTheReaperRequeues(t *testing.T) {
 	})
 }
 
+func TestZ38RevokeEndsAllLeasesBesideAForeignKey(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.submit("a", "b", "c")
+		bad := r.worker()
+		for _, id := range []jobs.ID{"a", "b", "c"} {
+			r.lease(bad, id)
+		}
+		r.do("SET", "zpe:lease:a", "x") // the first that revocation looks at
+		if n, err := r.Revoke(r.ctx(), must(r.Authorize(r.ctx(), bad))(r)); err != nil || n != (queue.Revoked{Tokens: 1, Leases: 2}) {
+			r.Errorf("%+v, %v", n, err)
+		}
+		r.is("1", "HGET", "zpe:lease:c", "revoked")
+		r.is("x", "GET", "zpe:lease:a")
+	})
+}
+
 func TestZ38RevokedJobIsNextAndComesBackUncountedAHundredTimes(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")

@@ -5,15 +5,17 @@ local function count(id)
   call('SET', key('retry_count', id), 1)
   return 1
 end
+-- turn writes what a job is now, and keeps all that it needs for another ttl.
+local function turn(id, word, detail, at, ttl)
+  call('HSET', key('status', id), 'status', word, 'detail', detail, 'updated_at', at)
+  for _, name in ipairs({'status', 'payload', 'retry_count'}) do call('PEXPIRE', key(name, id), ttl) end
+end
 -- bury ends a job as failed and puts it among the dead letters; retry puts it
 -- off, to run again at the n-th of the times that follow argument base, or buries
 -- it when there are no more of them. It returns the word for what it did.
 local function bury(id, detail, at, ttl)
-  call('HSET', key('status', id), 'status', 'failed', 'detail', detail, 'updated_at', at)
+  turn(id, 'failed', detail, at, ttl)
   call('HINCRBY', key('status', id), 'outcomes', 1)
-  call('PEXPIRE', key('status', id), ttl)
-  call('PEXPIRE', key('payload', id), ttl)
-  call('PEXPIRE', key('retry_count', id), ttl)
   call('LPUSH', 'zpe:dlq', id)
   return 'dead'
 end
@@ -21,10 +23,7 @@ local function retry(id, detail, at, ttl, base)
   local n = count(id)
   local run_at = ARGV[base + n]
   if not run_at then return bury(id, detail, at, ttl), n end
-  call('HSET', key('status', id), 'status', 'queued', 'detail', detail, 'updated_at', at)
-  call('PEXPIRE', key('status', id), ttl)
-  call('PEXPIRE', key('payload', id), ttl)
-  call('PEXPIRE', key('retry_count', id), ttl)
+  turn(id, 'queued', detail, at, ttl)
   call('ZADD', 'zpe:delay', run_at, id)
   return 'delayed', n
 end
@@ -33,10 +32,7 @@ end
 -- is, and false returned: it must not run for ever.
 local function back(id, detail, at, ttl, most)
   if call('HINCRBY', key('status', id), 'came_back', 1) > tonumber(most) then return false end
-  call('HSET', key('status', id), 'status', 'queued', 'detail', detail, 'updated_at', at)
-  call('PEXPIRE', key('status', id), ttl)
-  call('PEXPIRE', key('payload', id), ttl)
-  call('PEXPIRE', key('retry_count', id), ttl)
+  turn(id, 'queued', detail, at, ttl)
   call('RPUSH', 'zpe:queue', id)
   return true
 end
@@ -47,6 +43,17 @@ local function finish_canceled(id, at, ttl)
   call('PEXPIRE', key('status', id), ttl)
   call('DEL', key('payload', id), key('retry_count', id))
   return 'canceled'
+end
+-- stop ends a job that must not run again, now that its run is over: one that was
+-- to be canceled, or whose time is over: nobody could extend a lease on it any
+-- more. It returns the word for what it did, or nothing if the job may run again.
+local function stop(id, timeout, at, ttl)
+  local asked = call('HMGET', key('status', id), 'cancel_requested', 'timed_out')
+  if asked[1] == '1' then return finish_canceled(id, at, ttl) end
+  if asked[2] == '1' then
+    local n = count(id)
+    return bury(id, timeout, at, ttl), n
+  end
 end
 -- remember keeps the lease that a job was taken from, so that its late result is
 -- known for what it is.

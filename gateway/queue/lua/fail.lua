@@ -14,10 +14,9 @@ if ack[1] == worker then
   if ack[2] ~= ARGV[7] then return {'differs'} end
   return {'ok', ack[3], tonumber(ack[4]), 'again'}
 end
-local status = call('HMGET', KEYS[5], 'status', 'cancel_requested', 'timed_out')
 local lease = call('HMGET', KEYS[3], 'worker_id', 'lease_id')
 if lease[1] ~= worker or lease[2] ~= ARGV[6] then
-  if not status[1] then return {'unknown'} end
+  if not call('HGET', KEYS[5], 'status') then return {'unknown'} end
   return {'lost'}
 end
 
@@ -28,20 +27,14 @@ call('DEL', KEYS[3])
 call('HSET', KEYS[5], 'error_code', ARGV[8], 'error_message', ARGV[9], 'traceback', ARGV[10])
 call('HDEL', KEYS[5], 'done', 'total')
 local became, n
-if status[2] == '1' and ARGV[11] ~= 'final' then
-  became = finish_canceled(id, at, ttl)
-elseif status[3] == '1' then
-  -- Nobody could extend a lease on it any more.
-  n = count(id)
-  became = bury(id, 'job timeout; ' .. detail, at, ttl)
-elseif ARGV[11] == 'back' and back(id, detail, at, ttl, ARGV[15]) then
-  became = 'queued'
-elseif ARGV[11] == 'final' then
+if ARGV[11] == 'final' then
   n = count(id)
   became = bury(id, detail, at, ttl)
 else
-  became, n = retry(id, detail, at, ttl, 15)
+  became, n = stop(id, 'job timeout; ' .. detail, at, ttl)
 end
+if not became and ARGV[11] == 'back' and back(id, detail, at, ttl, ARGV[15]) then became = 'queued' end
+if not became then became, n = retry(id, detail, at, ttl, 15) end
 n = n or tonumber(call('GET', KEYS[6]) or 0)
 call('HSET', KEYS[7], 'worker_id', worker, 'digest', ARGV[7], 'became', became, 'retries', n)
 call('PEXPIRE', KEYS[7], ARGV[14])

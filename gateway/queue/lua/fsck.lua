@@ -134,13 +134,17 @@ if score then
 end
 
 if state == 'started' then
-  local became = ''
+  local became
   if mend then
     no_delay()
     if entries > 0 then no_entry() end
-    became = (retry(id, 'its lease was lost by the gateway', at, ttl, 9))
+    became = stop(id, 'job timeout; its lease was lost by the gateway', at, ttl)
+    if became then call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback') end -- of an earlier run
+    if became == 'dead' then call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT') end
+    became = became or retry(id, 'its lease was lost by the gateway', at, ttl, 9)
   end
-  note('started without lease', 'worker ' .. (status[2] or '?'), 'counted as a failed run, it is ' .. became)
+  note('started without lease', 'worker ' .. (status[2] or '?'),
+    became == 'canceled' and 'canceled, as somebody had asked' or 'counted as a failed run, it is ' .. (became or ''))
   return found
 end
 

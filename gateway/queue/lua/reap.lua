@@ -45,15 +45,12 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
     call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback')
     local holder = lease[1] or '?'
     if lease[1] and lease[2] then remember(id, lease[2], holder, ARGV[5]) end
-    local status = call('HMGET', key('status', id), 'cancel_requested', 'timed_out')
-    if status[1] == '1' then
-      note(id, finish_canceled(id, ARGV[4], ARGV[3]), holder, 'CANCELED')
-    elseif status[2] == '1' then
-      -- Nobody could run it for longer than its first lease from now on.
-      local n = count(id)
+    local became, n = stop(id, 'job timeout: it did not end within ' .. ARGV[7] .. ' s of its first lease', ARGV[4], ARGV[3])
+    if became == 'canceled' then
+      note(id, became, holder, 'CANCELED')
+    elseif became then
       call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT')
-      note(id, bury(id, 'job timeout: it did not end within ' .. ARGV[7] .. ' s of its first lease', ARGV[4], ARGV[3]), holder,
-        'JOB_TIMEOUT', n)
+      note(id, became, holder, 'JOB_TIMEOUT', n)
     else
       -- That its worker was revoked is not the job's fault.
       local code, detail = 'LEASE_EXPIRED', 'lease expired: worker ' .. holder .. ' went silent'
@@ -62,7 +59,7 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
       if lease[4] and back(id, detail, ARGV[4], ARGV[3], ARGV[8]) then
         note(id, 'queued', holder, code, tonumber(call('GET', key('retry_count', id)) or 0))
       else
-        local became, n = retry(id, detail, ARGV[4], ARGV[3], 8)
+        became, n = retry(id, detail, ARGV[4], ARGV[3], 8)
         note(id, became, holder, code, n)
       end
     end

@@ -12,7 +12,8 @@ for _, hash in ipairs(call('SMEMBERS', KEYS[1])) do
   end
 end
 for _, id in ipairs(call('ZRANGE', KEYS[3], 0, -1)) do
-  local lease = call('HMGET', key('lease', id), 'worker_id', 'revoked')
+  -- Somebody else's key must not keep the worker's other leases.
+  local lease = redis.pcall('HMGET', key('lease', id), 'worker_id', 'revoked')
   if lease[1] == ARGV[1] then
     if not lease[2] then leases = leases + 1 end
     call('HSET', key('lease', id), 'expires_at', ARGV[4], 'revoked', '1')
