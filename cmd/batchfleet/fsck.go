@@ -53,7 +53,7 @@ func fsck(ctx context.Context, env *GatewayEnv, repair, asJSON bool, out io.Writ
 	if err != nil {
 		return err
 	}
-	if left := unrepaired(r); left > 0 || !repair && !r.Clean() {
+	if left := r.Left + r.Unchecked; left > 0 {
 		what := "1 thing is wrong or was not looked at"
 		if left > 1 {
 			what = fmt.Sprintf("%d things are wrong or were not looked at", left)
@@ -68,16 +68,6 @@ func advice(repair bool) string {
 		return "run it again, or look at what it could not repair"
 	}
 	return "--repair repairs what it can"
-}
-
-// unrepaired counts what is wrong still.
-func unrepaired(r queue.Report) (n int) {
-	for _, f := range r.Findings {
-		if !f.Harmless() && f.Done == "" {
-			n++
-		}
-	}
-	return n + r.Unchecked
 }
 
 func printReport(out io.Writer, r queue.Report) error {

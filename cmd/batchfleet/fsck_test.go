@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
@@ -45,5 +47,32 @@ func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 	}
 	if out, _ := fsck(0, "--repair"); strings.Contains(out, "harmless") || !strings.Contains(out, "removed") || !strings.Contains(out, "put into the queue") {
 		t.Errorf("repaired %s", out)
+	}
+}
+
+func TestGatewayFsckFailsForWhatItDoesNotList(t *testing.T) {
+	g := newTestGateway(t)
+	env := []string{"REDIS_HOST=" + g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)}
+	const listed = 10_000
+	ghosts := make([]redis.Z, listed)
+	for i := range ghosts {
+		ghosts[i] = redis.Z{Score: 1, Member: fmt.Sprint("ghost-", i)}
+	}
+	g.rdb.ZAdd(t.Context(), "zpe:lease:index", ghosts...)             // repaired, and the first to be looked at
+	g.rdb.HSet(t.Context(), "zpe:status:odd", "status", "by a ghost") // what nobody can repair
+	code, stdout, stderr := g.runCommand(env, "gateway", "fsck", "--repair", "--json")
+	var report struct {
+		Counts   map[string]int    `json:"counts"`
+		Findings []json.RawMessage `json:"findings"`
+		Left     int               `json:"left"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Findings) != listed || report.Counts["index without lease"] != listed || strings.Contains(stdout, `"odd"`) {
+		t.Errorf("%d listed of %v: the test does not test it", len(report.Findings), report.Counts)
+	}
+	if code != 1 || report.Left != 1 || !strings.Contains(stderr, "1 thing is wrong or was not looked at; run it again") {
+		t.Errorf("exit code %d, %d left: %s", code, report.Left, stderr)
 	}
 }

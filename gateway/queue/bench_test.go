@@ -47,7 +47,7 @@ func BenchmarkLeaseFinish(b *testing.B) {
 				return
 			}
 			began := time.Now()
-			if rep, err := r.Fsck(r.ctx(), false); err != nil || !rep.Clean() {
+			if rep, err := r.Fsck(r.ctx(), false); err != nil || !clean(rep) {
 				b.Fatal(rep.Counts, err)
 			}
 			b.ReportMetric(time.Since(began).Seconds(), "s/fsck")

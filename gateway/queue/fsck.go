@@ -107,6 +107,9 @@ func (f *fsck) suspect(ctx context.Context, id string, l look) error {
 		}
 		f.counted[seen] = struct{}{}
 		f.report.Counts[a.text(i)]++
+		if a.text(i+2) == "" && !harmless(a.text(i)) {
+			f.report.Left++
+		}
 		if len(f.report.Findings) < maxFindings {
 			f.report.Findings = append(f.report.Findings, Finding{a.text(i), jobs.ID(id), a.text(i + 1), a.text(i + 2)})
 		}

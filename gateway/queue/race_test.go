@@ -116,7 +116,7 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 				}
 				rep, err := q.Fsck(ctx, true) // repairs nothing, because nothing is damaged
 				odd("fsck", err)
-				if err == nil && !rep.Clean() {
+				if err == nil && !clean(rep) {
 					r.Errorf("fsck: %+v", rep)
 				}
 			}

@@ -12,6 +12,7 @@ type Report struct {
 	Counts    map[string]int `json:"counts"`    // findings by their kind
 	Findings  []Finding      `json:"findings"`  // the first maxFindings of them; never nil
 	Unchecked int            `json:"unchecked"` // suspects left for another run
+	Left      int            `json:"left"`      // findings that are neither harmless nor repaired
 }
 
 // Finding is something that is not as it should be.
@@ -33,15 +34,3 @@ const (
 func (f Finding) Harmless() bool { return harmless(f.Kind) }
 
 func harmless(kind string) bool { return kind == staleEntry || kind == expiredLetter }
-
-// Clean reports whether everything was looked at and nothing is wrong; harmless
-// findings do not count.
-func (r Report) Clean() bool {
-	bad := r.Unchecked
-	for kind, n := range r.Counts {
-		if !harmless(kind) {
-			bad += n
-		}
-	}
-	return bad == 0
-}

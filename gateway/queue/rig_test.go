@@ -147,6 +147,18 @@ func (r *rig) keepsFor(key string, want time.Duration) {
 	}
 }
 
+// clean reports whether everything was looked at and nothing is wrong; harmless
+// findings do not count.
+func clean(rep queue.Report) bool {
+	bad := rep.Unchecked
+	for kind, n := range rep.Counts {
+		if !(queue.Finding{Kind: kind}).Harmless() {
+			bad += n
+		}
+	}
+	return bad == 0
+}
+
 // sound checks that Fsck has nothing to say, harmless or not.
 func (r *rig) sound() {
 	r.Helper()
