@@ -79,9 +79,9 @@ func beat(a *gateway.HeartbeatAsk) (queue.Beat, error) {
 	return b, nil
 }
 
-func heartbeatAnswer(lease string, q *queue.Queue, until time.Time, cancel bool) gateway.HeartbeatAnswer {
+func heartbeatAnswer(lease string, e queue.Extended) gateway.HeartbeatAnswer {
 	return gateway.HeartbeatAnswer{
-		LeaseID: lease, LeaseTTLSeconds: q.LeaseTTL.Seconds(), ExpiresAt: float64(until.UnixMilli()) / 1000, CancelRequested: cancel,
+		LeaseID: lease, LeaseTTLSeconds: e.TTL.Seconds(), ExpiresAt: float64(e.Until.UnixMilli()) / 1000, CancelRequested: e.Cancel,
 	}
 }
 

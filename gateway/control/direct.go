@@ -76,11 +76,11 @@ func (d *Direct) Heartbeat(ctx context.Context, job string, ask gateway.Heartbea
 	if err != nil {
 		return gateway.HeartbeatAnswer{}, err
 	}
-	until, cancel, err := d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, b)
+	extended, err := d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, b)
 	if err != nil {
 		return gateway.HeartbeatAnswer{}, outward(err)
 	}
-	return heartbeatAnswer(ask.LeaseID, d.Queue, until, cancel), nil
+	return heartbeatAnswer(ask.LeaseID, extended), nil
 }
 
 // Result implements [gateway.ControlPlane].

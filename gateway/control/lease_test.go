@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/control"
 )
 
 func TestZ40LeaseWithoutJobIs204WithoutBody(t *testing.T) {
@@ -46,6 +47,33 @@ func TestZ42RepeatedRequestGetsTheSameLease(t *testing.T) {
 	w.report("result", first.JobID, done(first.LeaseID))
 	if a := w.post(gateway.PathLease, ask); a.status != 204 {
 		t.Errorf("after its end the request got %d %s", a.status, a.body)
+	}
+}
+
+func TestZ45HeartbeatSaysHowLongTheLeaseLasts(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	r.submit()
+	r.submit()
+	direct, err := control.NewDirect(r.queue, "lab-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := decode[gateway.LeaseAnswer](t, w.post(gateway.PathLease, gateway.LeaseAsk{})) // without renew, for the job's whole time
+	own, err := direct.Lease(t.Context(), gateway.LeaseAsk{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byHTTP := decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", g.JobID, gateway.HeartbeatAsk{LeaseID: g.LeaseID}))
+	byRedis, err := direct.Heartbeat(t.Context(), own.JobID, gateway.HeartbeatAsk{LeaseID: own.LeaseID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []gateway.HeartbeatAnswer{byHTTP, byRedis} {
+		left := b.ExpiresAt - float64(r.queue.Now().UnixMilli())/1000
+		if b.LeaseTTLSeconds != 86400 || left < 86300 || left > 86400 {
+			t.Errorf("%+v ends in %v s", b, left)
+		}
 	}
 }
 

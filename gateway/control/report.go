@@ -52,12 +52,12 @@ func (c *Control) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := c.deadline(r.Context())
 	defer cancel()
-	until, canceled, err := c.Queue.Extend(ctx, rep.Caller, rep.job, rep.lease, tells)
+	extended, err := c.Queue.Extend(ctx, rep.Caller, rep.job, rep.lease, tells)
 	if err != nil {
 		return err
 	}
 	c.Metrics.heartbeats.Inc()
-	return write(w, heartbeatAnswer(rep.lease, c.Queue, until, canceled))
+	return write(w, heartbeatAnswer(rep.lease, extended))
 }
 
 func (c *Control) result(w http.ResponseWriter, r *http.Request) error {

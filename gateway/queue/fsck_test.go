@@ -326,7 +326,7 @@ func TestZ72FsckReportsNothingFalseUnderLoad(t *testing.T) {
 					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Final})
 				case 3: // silent
 				case 4:
-					_, _, _ = r.Extend(ctx, c, g.Job, g.LeaseID, queue.Beat{})
+					_, _ = r.Extend(ctx, c, g.Job, g.LeaseID, queue.Beat{})
 				default:
 					_, _, _ = r.Finish(ctx, c, g.Job, g.LeaseID, queue.Result{JSON: "{}"})
 					ended.Add(1)

@@ -46,7 +46,7 @@ func TestZ11PayloadKeepsItsTimeToLiveFreshWhileTheJobMoves(t *testing.T) {
 		fresh("submission")
 		g := r.lease(w1, "a")
 		fresh("lease")
-		if _, _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
+		if _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
 			r.Fatal(err)
 		}
 		fresh("extension")
@@ -119,7 +119,7 @@ func TestZ13LeaseHashHasNoTTL(t *testing.T) {
 			r.is(g.LeaseID, "HGET", "zpe:lease:a", "lease_id")
 		}
 		check()
-		if _, _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
+		if _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
 			r.Fatal(err)
 		}
 		check()
@@ -141,9 +141,9 @@ func TestZ14IndexEqualsTheLease(t *testing.T) {
 				r.Fatalf("after %d extensions the hash ends at %v, the index at %v; want %v, %v", i, ends, score, want, err)
 			}
 			r.clock.pass(37*time.Second + 7*time.Millisecond)
-			until, _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
-			if err != nil || !until.Equal(r.clock.Now().Add(r.LeaseTTL)) {
-				r.Fatalf("extended until %v, %v", until, err)
+			e, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
+			if err != nil || !e.Until.Equal(r.clock.Now().Add(r.LeaseTTL)) || e.TTL != r.LeaseTTL {
+				r.Fatalf("extended %+v, %v", e, err)
 			}
 		}
 	})

@@ -76,11 +76,10 @@ func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (g Grant, due
 }
 
 func grantOf(a answer) Grant {
-	ttl, _ := strconv.ParseFloat(a.text(4), 64)
 	retries, _ := strconv.Atoi(a.text(6))
 	return Grant{
 		Job: jobs.ID(a.text(1)), Payload: a.text(2), LeaseID: a.text(3),
-		TTL: time.Duration(ttl * float64(time.Second)), Until: parseUnix(a.text(5)), Retries: retries,
+		TTL: parseSeconds(a.text(4)), Until: parseUnix(a.text(5)), Retries: retries,
 	}
 }
 
@@ -96,38 +95,48 @@ func parseUnix(s string) time.Time {
 	return time.UnixMilli(int64(f*1000 + 0.5))
 }
 
+func parseSeconds(s string) time.Duration {
+	f, _ := strconv.ParseFloat(s, 64)
+	return time.Duration(f * float64(time.Second))
+}
+
 // Beat is what a heartbeat tells.
 type Beat struct {
 	Message     string // for people; the last one stays when empty
 	Done, Total int    // steps; not told when both are 0
 }
 
-// Extend makes a lease last until the returned time: for LeaseTTL from now, or for
-// as long as it was given out for if that is longer. It reports whether the job is
-// to be canceled. The error is [jobs.ErrLeaseLost] when the lease is not the
-// caller's (any more), and wraps it as [ErrJobTimeout] when the job has had its
-// time.
-func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, b Beat) (until time.Time, cancel bool, err error) {
+// Extended is a lease that lasts longer.
+type Extended struct {
+	TTL    time.Duration // from now: LeaseTTL, or what the lease was given out for if that is longer
+	Until  time.Time
+	Cancel bool // the job is to be canceled
+}
+
+// Extend makes a lease last longer. The error is [jobs.ErrLeaseLost] when the
+// lease is not the caller's (any more), and wraps it as [ErrJobTimeout] when the
+// job has had its time.
+func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, b Beat) (Extended, error) {
 	now := q.Now()
-	until = now.Add(q.LeaseTTL)
 	done := ""
 	if b.Done != 0 || b.Total != 0 {
 		done = strconv.Itoa(b.Done)
 	}
 	a, err := q.runAs(ctx, c, "extend lease", heartbeatScript,
 		[]string{leaseKey(id), indexKey, statusKey(id), payloadKey(id), retryKey(id)},
-		string(id), lease, seconds(q.LeaseTTL), unix(until), q.ResultTTL.Milliseconds(), text(now), seconds(q.JobTimeout), unix(now.Add(-q.Skew)),
-		b.Message, done, strconv.Itoa(b.Total))
+		string(id), lease, seconds(q.LeaseTTL), unix(now.Add(q.LeaseTTL)), q.ResultTTL.Milliseconds(), text(now), seconds(q.JobTimeout),
+		unix(now.Add(-q.Skew)), b.Message, done, strconv.Itoa(b.Total))
 	if err != nil {
-		return time.Time{}, false, err
+		return Extended{}, err
 	}
-	if a.text(0) == "timeout" {
-		return time.Time{}, false, ErrJobTimeout
+	switch a.text(0) {
+	case "ok":
+		ttl := parseSeconds(a.text(2))
+		return Extended{TTL: ttl, Until: now.Add(ttl), Cancel: a.number(1) == 1}, nil
+	case "timeout":
+		return Extended{}, ErrJobTimeout
 	}
-	if ttl, err := strconv.ParseFloat(a.text(2), 64); err == nil {
-		until = now.Add(time.Duration(ttl * float64(time.Second)))
-	}
-	return until, a.number(1) == 1, nil
+	return Extended{}, unexpected("extend lease", a)
 }
 
 // Authorize returns who the caller's token belongs to.

@@ -211,7 +211,7 @@ func TestZ44LeaseIDDecidesNotTheClock(t *testing.T) {
 		if _, err := r.finish(w1, a, `{}`); err != nil {
 			r.Errorf("a result between the end and the reaper: %v", err)
 		}
-		if _, _, err := r.Extend(r.ctx(), w1, "b", b.LeaseID, queue.Beat{}); err != nil {
+		if _, err := r.Extend(r.ctx(), w1, "b", b.LeaseID, queue.Beat{}); err != nil {
 			r.Errorf("an extension between the end and the reaper: %v", err)
 		}
 		if reaped := must(r.Reap(r.ctx()))(r); len(reaped) != 0 {
@@ -237,14 +237,14 @@ func TestZ45ExtensionNeedsTheLease(t *testing.T) {
 			{"no lease", w1, "a", "", jobs.ErrLeaseLost},
 			{"no job", w1, "none", a.LeaseID, queue.ErrNoJob},
 		} {
-			if _, _, err := r.Extend(r.ctx(), tt.c, tt.job, tt.lease, queue.Beat{Message: "x"}); !errors.Is(err, tt.want) {
+			if _, err := r.Extend(r.ctx(), tt.c, tt.job, tt.lease, queue.Beat{Message: "x"}); !errors.Is(err, tt.want) {
 				r.Errorf("%s: %v", tt.name, err)
 			}
 		}
 		if r.dump() != before {
 			r.Error("a refused extension wrote something")
 		}
-		if _, _, err := r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{Message: "scf 3", Done: 3, Total: 7}); err != nil {
+		if _, err := r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{Message: "scf 3", Done: 3, Total: 7}); err != nil {
 			r.Fatal(err)
 		}
 		if j := r.status("a", "started"); j.Detail != "scf 3" || j.Done != 3 || j.Total != 7 {
@@ -253,8 +253,8 @@ func TestZ45ExtensionNeedsTheLease(t *testing.T) {
 		if _, running, err := r.Cancel(r.ctx(), "a"); !running || err != nil {
 			r.Fatal(running, err)
 		}
-		if _, cancel, err := r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{}); !cancel || err != nil {
-			r.Errorf("cancel=%v, %v", cancel, err)
+		if e, err := r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{}); !e.Cancel || err != nil {
+			r.Errorf("%+v, %v", e, err)
 		}
 		if j := r.status("a", "started"); j.Detail != "scf 3" {
 			r.Errorf("an empty message replaced %q by %q", "scf 3", j.Detail)
@@ -274,12 +274,12 @@ func TestZ45ExtensionIsNoShorterThanTheLeaseThatWasGivenOut(t *testing.T) {
 				r.LeaseTTL = 30 * time.Second // the gateway is started anew
 				for range 3 {
 					r.clock.pass(g.TTL / 3)
-					until, _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
+					e, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
 					if errors.Is(err, queue.ErrJobTimeout) {
 						break
 					}
-					if err != nil || !until.Equal(r.clock.Now().Add(g.TTL)) {
-						r.Fatalf("extended until %s, %v; want %s from now", until, err, g.TTL)
+					if err != nil || !e.Until.Equal(r.clock.Now().Add(g.TTL)) || e.TTL != g.TTL {
+						r.Fatalf("extended %+v, %v; want %s from now", e, err, g.TTL)
 					}
 					r.sound()
 					r.clock.pass(time.Minute)
@@ -298,7 +298,7 @@ func TestZ45ExtensionBringsALostStatusBack(t *testing.T) {
 		r.submit("a")
 		g := r.lease(w1, "a")
 		r.do("DEL", "zpe:status:a")
-		if _, _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
+		if _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
 			r.Fatal(err)
 		}
 		r.status("a", "started")
@@ -314,7 +314,7 @@ func TestZ47JobWhoseStatusWasLostTimesOut(t *testing.T) {
 		var err error
 		beats := 0
 		for ; err == nil && beats < 500; beats++ {
-			_, _, err = r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
+			_, err = r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
 			r.clock.pass(r.LeaseTTL / 3)
 		}
 		// The first beat counts as the first lease.
@@ -347,7 +347,7 @@ func TestZ47JobTimeoutCountsFromTheFirstLease(t *testing.T) {
 				r.clock.pass(time.Minute)
 				g = r.lease(w1, "a")
 				extend := func() error {
-					_, _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
+					_, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})
 					return err
 				}
 				r.clock.pass(23*time.Hour - time.Minute - time.Second)
@@ -415,7 +415,7 @@ func TestZ48EveryCallOfAWorkerIsOneCommand(t *testing.T) {
 		{"submit", func() { r.submit("b") }},
 		{"lease", func() { a = r.lease(c, "a") }},
 		{"lease", func() { b = r.lease(c, "b") }},
-		{"extend", func() { _, _, _ = r.Extend(r.ctx(), c, "a", a.LeaseID, queue.Beat{}) }},
+		{"extend", func() { _, _ = r.Extend(r.ctx(), c, "a", a.LeaseID, queue.Beat{}) }},
 		{"finish", func() { _, _ = r.finish(c, a, `{}`) }},
 		{"fail", func() { r.fail(c, b, queue.Final) }},
 		{"empty lease", func() { r.lease(c, "") }},
@@ -447,7 +447,7 @@ func TestScriptsAreSentAgainToAServerThatForgotThem(t *testing.T) {
 			forget()
 			g := r.lease(w1, "a")
 			forget()
-			if _, _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
+			if _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
 				r.Fatal(err)
 			}
 			forget()

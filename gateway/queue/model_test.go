@@ -254,7 +254,7 @@ func (m *model) lease(t *rapid.T) {
 func (m *model) extend(t *rapid.T) {
 	q, now := m.gateway(t)
 	g, j, w := m.grant(t)
-	_, cancel, err := q.Extend(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Beat{})
+	e, err := q.Extend(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Beat{})
 	switch {
 	case w.revoked:
 		m.want(t, "extend", err, queue.ErrTokenRevoked)
@@ -266,8 +266,8 @@ func (m *model) extend(t *rapid.T) {
 	default:
 		m.want(t, "extend", err, nil)
 		j.ends = now.Add(q.LeaseTTL)
-		if cancel != j.cancel {
-			t.Fatalf("cancel=%v, want %v", cancel, j.cancel)
+		if e.Cancel != j.cancel {
+			t.Fatalf("cancel=%v, want %v", e.Cancel, j.cancel)
 		}
 	}
 }

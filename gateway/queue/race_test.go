@@ -74,7 +74,7 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Back})
 					odd("back", err, jobs.ErrLeaseLost)
 				case 2:
-					_, _, err := r.Extend(ctx, c, g.Job, g.LeaseID, queue.Beat{})
+					_, err := r.Extend(ctx, c, g.Job, g.LeaseID, queue.Beat{})
 					odd("extend", err, jobs.ErrLeaseLost)
 				default:
 					for range 2 { // the second is the repetition of a lost answer

@@ -51,7 +51,7 @@ func TestZ71ExtensionOrResultBeforeTheReaperWins(t *testing.T) {
 		a, b := r.lease(w1, "a"), r.lease(w1, "b")
 		r.clock.pass(r.LeaseTTL + time.Hour)
 		// The reaper has seen both as over, and looks again.
-		if _, _, err := r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{}); err != nil {
+		if _, err := r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{}); err != nil {
 			r.Fatal(err)
 		}
 		r.do("ZADD", "zpe:lease:index", "1", "a")
@@ -203,7 +203,7 @@ func TestZ74ReplicaAheadStealsNoLiveLease(t *testing.T) {
 				continue
 			}
 			for k, g := range grants {
-				if _, _, err := rep[(i+k)%2].Extend(r.ctx(), w1, g.Job, g.LeaseID, queue.Beat{}); err != nil {
+				if _, err := rep[(i+k)%2].Extend(r.ctx(), w1, g.Job, g.LeaseID, queue.Beat{}); err != nil {
 					r.Fatal(err)
 				}
 			}

@@ -105,7 +105,7 @@ func TestZ34TokenHoldsSevenDays(t *testing.T) {
 // calls is every method that a worker causes, under a lease of nobody's.
 func (r *rig) calls(c queue.Caller) map[string]error {
 	_, _, lease := r.Lease(r.ctx(), c, queue.LeaseAsk{})
-	_, _, extend := r.Extend(r.ctx(), c, "a", "l", queue.Beat{})
+	_, extend := r.Extend(r.ctx(), c, "a", "l", queue.Beat{})
 	_, _, finish := r.Finish(r.ctx(), c, "a", "l", queue.Result{JSON: "{}"})
 	_, fail := r.Queue.Fail(r.ctx(), c, "a", "l", queue.Failure{Rerun: queue.Retry})
 	_, auth := r.Authorize(r.ctx(), c)
@@ -254,7 +254,7 @@ func TestZ38RevokeEndsLeasesAndTheReaperRequeues(t *testing.T) {
 		if n := must(r.Revoke(r.ctx(), who))(r); n != (queue.Revoked{}) {
 			r.Errorf("the second time %+v", n)
 		}
-		if _, _, err := r.Extend(r.ctx(), bad, "a", g.LeaseID, queue.Beat{}); !errors.Is(err, queue.ErrTokenRevoked) {
+		if _, err := r.Extend(r.ctx(), bad, "a", g.LeaseID, queue.Beat{}); !errors.Is(err, queue.ErrTokenRevoked) {
 			r.Error(err)
 		}
 		r.sound() // hash and index were changed together

@@ -22,7 +22,7 @@ func (r *rig) everyCall() map[string]func() error {
 	return map[string]func() error{
 		"submit":        func() error { _, err := r.Submit(ctx, "new", []byte("{}"), ""); return err },
 		"lease":         func() error { _, _, err := r.Lease(ctx, w1, queue.LeaseAsk{}); return err },
-		"extend":        func() error { _, _, err := r.Extend(ctx, w1, "a", "l", queue.Beat{}); return err },
+		"extend":        func() error { _, err := r.Extend(ctx, w1, "a", "l", queue.Beat{}); return err },
 		"finish":        func() error { _, _, err := r.Finish(ctx, w1, "a", "l", queue.Result{}); return err },
 		"fail":          func() error { _, err := r.Queue.Fail(ctx, w1, "a", "l", queue.Failure{Rerun: queue.Retry}); return err },
 		"reap":          func() error { _, err := r.Reap(ctx); return err },
@@ -162,7 +162,7 @@ func TestIDsAndTextsOfAnyLegalShapeComeBackAsTheyWere(t *testing.T) {
 				r.Errorf("payload %q", g.Payload)
 			}
 			c := queue.Caller{Worker: "a:b"}
-			if _, _, err := r.Extend(r.ctx(), c, id, g.LeaseID, queue.Beat{Message: odd, Done: 1 << 53, Total: 1 << 53}); err != nil {
+			if _, err := r.Extend(r.ctx(), c, id, g.LeaseID, queue.Beat{Message: odd, Done: 1 << 53, Total: 1 << 53}); err != nil {
 				r.Error(err)
 			}
 			if j := r.status(id, "started"); j.Detail != odd || j.Done != 1<<53 {
