@@ -32,8 +32,8 @@ const (
 // It reads pages of 1000 and never holds Redis for long, except that up to 1000
 // suspected entries of long lists are searched for. A million waiting jobs take
 // it about 40 MB, because it remembers a hash of every entry; two ids of one hash
-// would hide a finding, which 64 bits make unlikely. It takes one round trip per
-// thousand jobs and three small reads per job.
+// would hide a finding, which 64 bits make unlikely. It takes about
+// eight round trips per thousand queued jobs and three small reads per job.
 func (q *Queue) Fsck(ctx context.Context, repair bool) (Report, error) {
 	f := &fsck{
 		q: q, repair: repair, seed: maphash.MakeSeed(), waiting: map[uint64]struct{}{}, lost: map[jobs.ID]struct{}{},
@@ -94,7 +94,7 @@ func (f *fsck) searchLists(ctx context.Context) error {
 func (f *fsck) suspect(ctx context.Context, id string, l look) error {
 	now := f.q.Now()
 	args := []any{
-		id, flag(f.repair), text(now), unix(now), f.q.ResultTTL.Milliseconds(), l.queue, nearEnds, flag(l.dead), f.q.LateTTL.Milliseconds(),
+		id, flag(f.repair), text(now), f.q.ResultTTL.Milliseconds(), l.queue, nearEnds, flag(l.dead), f.q.LateTTL.Milliseconds(),
 	}
 	a, err := f.q.run(ctx, "look at job "+id, fsckScript, []string{queueKey, delayKey, indexKey, dlqKey}, append(args, f.q.runAts(now)...)...)
 	if err != nil {
@@ -115,13 +115,6 @@ func (f *fsck) suspect(ctx context.Context, id string, l look) error {
 		}
 	}
 	return nil
-}
-
-func flag(on bool) string {
-	if on {
-		return "1"
-	}
-	return "0"
 }
 
 func (f *fsck) hash(id string) uint64 { return maphash.String(f.seed, id) }

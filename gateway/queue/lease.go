@@ -92,7 +92,7 @@ func newID() string {
 
 func parseUnix(s string) time.Time {
 	f, _ := strconv.ParseFloat(s, 64)
-	return time.UnixMilli(int64(f*1000 + 0.5))
+	return fromUnix(f)
 }
 
 func parseSeconds(s string) time.Duration {

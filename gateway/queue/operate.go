@@ -30,7 +30,7 @@ func (q *Queue) SetOps(ctx context.Context, submission, dequeue *bool) (Ops, err
 	var fields []any
 	set := func(name string, on *bool) {
 		if on != nil {
-			fields = append(fields, name, map[bool]string{true: "1", false: "0"}[*on])
+			fields = append(fields, name, flag(*on))
 		}
 	}
 	set("submission_enabled", submission)

@@ -81,7 +81,7 @@ func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
 			Retries: n, Done: done, Total: total, CancelRequested: f["cancel_requested"] == "1",
 		}
 		if list[i].Status == "queued" && delays[i].Err() == nil {
-			list[i].RunAfter = time.UnixMilli(int64(delays[i].Val()*1000 + 0.5))
+			list[i].RunAfter = fromUnix(delays[i].Val())
 		}
 	}
 	return list, q.nameWorkers(ctx, list)

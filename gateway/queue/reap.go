@@ -36,7 +36,7 @@ func (q *Queue) Reap(ctx context.Context) (reaped []Reaped, err error) {
 		now := q.Now()
 		args := []any{
 			unix(now.Add(-q.Skew)), reapLimit, q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(),
-			unix(now), seconds(q.JobTimeout), strconv.Itoa(maxBacks),
+			seconds(q.JobTimeout), strconv.Itoa(maxBacks),
 		}
 		a, err := q.run(ctx, "reap leases", reapScript, []string{indexKey, delayKey, dlqKey}, append(args, q.runAts(now)...)...)
 		if err != nil {
@@ -66,7 +66,7 @@ func (q *Queue) NextEnd(ctx context.Context) (time.Time, error) {
 	if len(first) == 0 {
 		return time.Time{}, nil
 	}
-	return time.UnixMilli(int64(first[0].Score*1000 + 0.5)), nil
+	return fromUnix(first[0].Score), nil
 }
 
 // Promote moves to the queue what the delay set holds for now, and returns how

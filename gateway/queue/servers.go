@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // Server is a worker that has registered.
@@ -101,7 +103,7 @@ func (q *Queue) leasesByWorker(ctx context.Context) (map[string]int, error) {
 		pipe := q.rdb.Pipeline()
 		holders := make([]*redis.StringCmd, len(ids))
 		for i, id := range ids {
-			holders[i] = pipe.HGet(ctx, "zpe:lease:"+id, "worker_id")
+			holders[i] = pipe.HGet(ctx, leaseKey(jobs.ID(id)), "worker_id")
 		}
 		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
 			return nil, unavailable("read leases", err)

@@ -73,10 +73,6 @@ func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error
 	now := q.Now()
 	token, own := newToken(workerPrefix), ""
 	hash := HashToken(token)
-	enrolls := "0"
-	if r.EnrollToken != "" {
-		enrolls = "1"
-	}
 	keys := []string{enrollKey(HashToken(r.EnrollToken)), tokenKey(hash), revokedKey}
 	if r.Token != "" {
 		own = HashToken(r.Token)
@@ -84,8 +80,8 @@ func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error
 	}
 	expires := now.Add(q.TokenTTL)
 	a, err := q.run(ctx, "register worker", registerScript, keys,
-		enrolls, hash, own, "w-"+newID(), unix(now), unix(expires), unix(now.Add(q.RotationGrace)), r.Name, r.Meta, text(now),
-		(q.TokenTTL + keepToken).Milliseconds(), (q.TokenTTL + keepToken).Milliseconds(), r.Queue, maxTokens)
+		flag(r.EnrollToken != ""), hash, own, "w-"+newID(), unix(now), unix(expires), unix(now.Add(q.RotationGrace)), r.Name, r.Meta, text(now),
+		(q.TokenTTL + keepToken).Milliseconds(), r.Queue, maxTokens)
 	if err != nil {
 		return Registered{}, err
 	}
@@ -109,7 +105,7 @@ type Revoked struct{ Tokens, Leases int }
 func (q *Queue) Revoke(ctx context.Context, worker string) (Revoked, error) {
 	now := q.Now()
 	a, err := q.run(ctx, "revoke worker", revokeScript, []string{workerTokensKey(worker), revokedKey, indexKey, workerKey(worker)},
-		worker, text(now), unix(now), unix(now.Add(-q.Skew)))
+		worker, text(now), unix(now.Add(-q.Skew)))
 	if err != nil {
 		return Revoked{}, err
 	}

@@ -2,12 +2,12 @@
 -- should be, and mends it if told to.
 --
 -- KEYS  1 zpe:queue   2 zpe:delay   3 zpe:lease:index   4 zpe:dlq
--- ARGV  1 id   2 '1': mend   3 now, RFC 3339   4 now in unix seconds   5 ttl of results in ms
---       6 how to look in the queue: 'all' of it, both 'ends', or '' not at all   7 how far to look from either end
---       8 '1': look among the dead letters   9 ttl of what is kept of a lease in ms
---      10… when to run again, in unix seconds, after the 1st, 2nd, … failure
+-- ARGV  1 id   2 '1': mend   3 now, RFC 3339   4 ttl of results in ms
+--       5 how to look in the queue: 'all' of it, both 'ends', or '' not at all   6 how far to look from either end
+--       7 '1': look among the dead letters   8 ttl of what is kept of a lease in ms
+--       9… when to run again, in unix seconds, after the 1st, 2nd, … failure
 -- Returns {kind, detail, what was done or '', …}, three a finding
-local id, mend, at, now, ttl = ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], ARGV[5]
+local id, mend, at, ttl = ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4]
 local found = {}
 local function note(kind, detail, done)
   found[#found + 1] = kind
@@ -26,14 +26,14 @@ local score, delayed = call('ZSCORE', KEYS[3], id), call('ZSCORE', KEYS[2], id)
 
 -- How often it is in the queue. Entries move only towards the ends.
 local entries = 0
-if ARGV[6] == 'all' then
+if ARGV[5] == 'all' then
   entries = #call('LPOS', KEYS[1], id, 'COUNT', 0)
-elseif ARGV[6] == 'ends' then
-  if call('LPOS', KEYS[1], id, 'MAXLEN', ARGV[7]) or call('LPOS', KEYS[1], id, 'RANK', -1, 'MAXLEN', ARGV[7]) then
+elseif ARGV[5] == 'ends' then
+  if call('LPOS', KEYS[1], id, 'MAXLEN', ARGV[6]) or call('LPOS', KEYS[1], id, 'RANK', -1, 'MAXLEN', ARGV[6]) then
     entries = 1
   end
 end
-local letters = ARGV[8] == '1' and #call('LPOS', KEYS[4], id, 'COUNT', 2) or 0
+local letters = ARGV[7] == '1' and #call('LPOS', KEYS[4], id, 'COUNT', 2) or 0
 
 local function set(word, detail)
   call('HSET', key('status', id), 'status', word, 'detail', detail, 'updated_at', at)
@@ -44,7 +44,7 @@ local function no_delay() if mend then call('ZREM', KEYS[2], id) end end
 local function no_letter() if mend then call('LREM', KEYS[4], 0, id) end end
 local function no_lease()
   if not mend then return end
-  if lease[1] and lease[2] then remember(id, lease[2], lease[1], ARGV[9]) end
+  if lease[1] and lease[2] then remember(id, lease[2], lease[1], ARGV[8]) end
   call('DEL', key('lease', id))
   call('ZREM', KEYS[3], id)
 end
@@ -141,7 +141,7 @@ if state == 'started' then
     became = stop(id, 'job timeout; its lease was lost by the gateway', at, ttl)
     if became then call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback') end -- of an earlier run
     if became == 'dead' then call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT') end
-    became = became or retry(id, 'its lease was lost by the gateway', at, ttl, 9)
+    became = became or retry(id, 'its lease was lost by the gateway', at, ttl, 8)
   end
   note('started without lease', 'worker ' .. (status[2] or '?'),
     became == 'canceled' and 'canceled, as somebody had asked' or 'counted as a failed run, it is ' .. (became or ''))
@@ -169,7 +169,7 @@ if delayed and entries > 0 then
 elseif entries > 1 then
   if mend then call('LREM', KEYS[1], entries - 1, id) end
   note('in the queue twice', 'it would run once', 'the oldest entry is left')
-elseif ARGV[6] ~= '' and not delayed and entries == 0 then
+elseif ARGV[5] ~= '' and not delayed and entries == 0 then
   if mend then
     call('LPUSH', KEYS[1], id)
     call('PEXPIRE', key('status', id), ttl)

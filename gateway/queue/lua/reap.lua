@@ -4,8 +4,8 @@
 -- KEYS  1 zpe:lease:index   2 zpe:delay   3 zpe:dlq
 -- ARGV  1 leases that end up to here are over, in unix seconds   2 how many at most
 --       3 ttl of results in ms   4 now, RFC 3339   5 ttl of what is kept of a lease in ms
---       6 now in unix seconds   7 job timeout in seconds   8 how often a job may come back uncounted
---       9… when to run again, in unix seconds, after the 1st, 2nd, … failure
+--       6 job timeout in seconds   7 how often a job may come back uncounted
+--       8… when to run again, in unix seconds, after the 1st, 2nd, … failure
 -- Returns {id, 'orphan' | 'extended' | 'delayed' | 'queued' | 'dead' | 'canceled' | 'foreign', worker, error code, retries, …},
 -- five a lease
 local done = {}
@@ -45,7 +45,7 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
     call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback')
     local holder = lease[1] or '?'
     if lease[1] and lease[2] then remember(id, lease[2], holder, ARGV[5]) end
-    local became, n = stop(id, 'job timeout: it did not end within ' .. ARGV[7] .. ' s of its first lease', ARGV[4], ARGV[3])
+    local became, n = stop(id, 'job timeout: it did not end within ' .. ARGV[6] .. ' s of its first lease', ARGV[4], ARGV[3])
     if became == 'canceled' then
       note(id, became, holder, 'CANCELED')
     elseif became then
@@ -56,10 +56,10 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
       local code, detail = 'LEASE_EXPIRED', 'lease expired: worker ' .. holder .. ' went silent'
       if lease[4] then code, detail = 'WORKER_REVOKED', 'worker ' .. holder .. ' was revoked' end
       call('HSET', key('status', id), 'error_code', code)
-      if lease[4] and back(id, detail, ARGV[4], ARGV[3], ARGV[8]) then
+      if lease[4] and back(id, detail, ARGV[4], ARGV[3], ARGV[7]) then
         note(id, 'queued', holder, code, tonumber(call('GET', key('retry_count', id)) or 0))
       else
-        became, n = retry(id, detail, ARGV[4], ARGV[3], 8)
+        became, n = retry(id, detail, ARGV[4], ARGV[3], 7)
         note(id, became, holder, code, n)
       end
     end

@@ -6,8 +6,8 @@
 --       4 zpe:token:HASH of the caller's own token, or none
 -- ARGV  1 '1' if there is an enroll token   2 hash of the new token   3 hash of the caller's own, may be empty
 --       4 worker id if it is a new one   5 now in unix seconds   6 new token's end   7 the old tokens' end
---       8 name   9 meta   10 now, RFC 3339   11 how long a token's record outlives it in ms, from now
---      12 how long the worker's record is kept in ms   13 queue name   14 tokens of a worker at most
+--       8 name   9 meta   10 now, RFC 3339   11 how long the records of token and worker are kept in ms
+--      12 queue name   13 tokens of a worker at most
 -- Returns {'ok', worker, name} | {'refused', 'revoked' | 'unknown' | 'expired'} | {'enroll'}
 local worker, name = ARGV[4], ARGV[8]
 local made = call('HMGET', KEYS[2], 'worker_id', 'label')
@@ -44,18 +44,18 @@ end
 -- Whoever has a token can ask for any number. Those that end first are forgotten,
 -- so that this loop stays short.
 table.sort(earlier, function(a, b) return a[2] < b[2] end)
-for i = 1, #earlier - tonumber(ARGV[14]) + 2 do
+for i = 1, #earlier - tonumber(ARGV[13]) + 2 do
   call('DEL', key('token', earlier[i][1]))
   call('SREM', tokens, earlier[i][1])
 end
 call('HSET', KEYS[2], 'worker_id', worker, 'expires_at', ARGV[6], 'revoked_at', '', 'label', name)
 call('PEXPIRE', KEYS[2], ARGV[11])
 call('SADD', tokens, ARGV[2])
-call('PEXPIRE', tokens, ARGV[12])
-call('HSET', record, 'name', name, 'meta', ARGV[9], 'queue_name', ARGV[13], 'registered_at', ARGV[10])
-call('PEXPIRE', record, ARGV[12])
+call('PEXPIRE', tokens, ARGV[11])
+call('HSET', record, 'name', name, 'meta', ARGV[9], 'queue_name', ARGV[12], 'registered_at', ARGV[10])
+call('PEXPIRE', record, ARGV[11])
 -- For lists of workers; its newest entry lives the longest.
-call('ZADD', 'zpe:workers', tonumber(ARGV[5]) + tonumber(ARGV[12]) / 1000, worker)
+call('ZADD', 'zpe:workers', tonumber(ARGV[5]) + tonumber(ARGV[11]) / 1000, worker)
 call('ZREMRANGEBYSCORE', 'zpe:workers', '-inf', ARGV[5])
-call('PEXPIRE', 'zpe:workers', ARGV[12])
+call('PEXPIRE', 'zpe:workers', ARGV[11])
 return {'ok', worker, name}
