@@ -47,7 +47,7 @@ func (d *Direct) Lease(ctx context.Context, ask gateway.LeaseAsk) (*gateway.Leas
 	}
 	over := time.Now().Add(wait)
 	for {
-		g, _, err := d.Queue.Lease(ctx, d.caller(ask.WorkerID), want)
+		g, err := d.Queue.Lease(ctx, d.caller(ask.WorkerID), want)
 		if err != nil {
 			return nil, outward(err)
 		}

@@ -141,7 +141,7 @@ func (c *Control) cancel(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := c.deadline(r.Context())
 	defer cancel()
-	ended, _, err := c.Queue.Cancel(ctx, id)
+	ended, err := c.Queue.Cancel(ctx, id)
 	switch {
 	case err != nil:
 		return err

@@ -91,7 +91,7 @@ func (c *Control) tryLease(ctx context.Context, caller queue.Caller, want queue.
 	// A call that is broken off may have leased a job all the same, to nobody.
 	call, cancel := c.deadline(context.WithoutCancel(ctx))
 	defer cancel()
-	g, _, err := c.Queue.Lease(call, caller, want)
+	g, err := c.Queue.Lease(call, caller, want)
 	if err != nil {
 		return g, err
 	}

@@ -27,7 +27,7 @@ func (r *rig) everywhere() {
 	}
 	r.fail(w1, r.lease(w1, "dead"), queue.Final)
 	g := r.lease(w1, "canceled")
-	if _, _, err := r.Cancel(r.ctx(), "canceled"); err != nil {
+	if _, err := r.Cancel(r.ctx(), "canceled"); err != nil {
 		r.Fatal(err)
 	}
 	r.fail(w1, g, queue.Retry)
@@ -158,7 +158,7 @@ func (r *rig) runAll() {
 		must(r.Reap(r.ctx()))(r)
 		r.clock.pass(time.Hour)
 		for {
-			g, _, err := r.Lease(r.ctx(), w2, queue.LeaseAsk{Renews: true})
+			g, err := r.Lease(r.ctx(), w2, queue.LeaseAsk{Renews: true})
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -277,7 +277,7 @@ func TestZ72FsckSearchesLongListsForSoManyOnly(t *testing.T) {
 	}
 	r.submit(ids...)
 	for _, id := range ids {
-		if _, _, err := r.Cancel(r.ctx(), id); err != nil {
+		if _, err := r.Cancel(r.ctx(), id); err != nil {
 			r.Fatal(err)
 		}
 	}
@@ -313,7 +313,7 @@ func TestZ72FsckReportsNothingFalseUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				_, _ = r.Submit(ctx, jobs.ID(fmt.Sprintf("j-%d-%d", i, n)), []byte("{}"), "")
-				g, _, err := r.Lease(ctx, c, queue.LeaseAsk{Renews: true})
+				g, err := r.Lease(ctx, c, queue.LeaseAsk{Renews: true})
 				if err != nil || g.Job == "" {
 					continue
 				}

@@ -38,9 +38,8 @@ const (
 )
 
 // Lease hands the oldest job to the caller, after moving to the queue what the
-// delay set holds for now. Without a job it returns a Grant without one, and
-// when the next delayed job is due, zero if there is none.
-func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (g Grant, due time.Time, err error) {
+// delay set holds for now. Without a job it returns a Grant without one.
+func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (Grant, error) {
 	ttl := q.LegacyTTL
 	if ask.Renews {
 		ttl = q.LeaseTTL
@@ -55,24 +54,19 @@ func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (g Grant, due
 		a, err := q.runAs(ctx, c, "lease job", leaseScript, []string{queueKey, delayKey, indexKey, opsKey},
 			lease, request, seconds(ttl), unix(now.Add(ttl)), q.ResultTTL.Milliseconds(), text(now), promoteLimit, known.Milliseconds())
 		if err != nil {
-			return Grant{}, time.Time{}, err
+			return Grant{}, err
 		}
 		switch a.text(0) {
 		case "lease":
-			return grantOf(a), time.Time{}, nil
-		case "none":
-			if a.text(1) != "" {
-				due = parseUnix(a.text(1))
-			}
-			return Grant{}, due, nil
-		case "off":
-			return Grant{}, time.Time{}, nil
+			return grantOf(a), nil
+		case "none", "off":
+			return Grant{}, nil
 		case "again":
 		default:
-			return Grant{}, time.Time{}, unexpected("lease job", a)
+			return Grant{}, unexpected("lease job", a)
 		}
 	}
-	return Grant{}, time.Time{}, nil
+	return Grant{}, nil
 }
 
 func grantOf(a answer) Grant {

@@ -78,7 +78,7 @@ func TestServersCountsMoreLeasesThanAPage(t *testing.T) {
 		r.submit(jobs.ID("j" + string(rune('a'+i%26)) + time.Duration(i).String()))
 	}
 	for range n {
-		if g, _, err := r.Lease(r.ctx(), c, queue.LeaseAsk{Renews: true}); err != nil || g.Job == "" {
+		if g, err := r.Lease(r.ctx(), c, queue.LeaseAsk{Renews: true}); err != nil || g.Job == "" {
 			t.Fatal(g, err)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 // Stats says how much there is of everything.
 type Stats struct {
 	Queued, Leased, Delayed, Dead int
-	Ready                         int       // delayed jobs whose time has come
 	Oldest                        time.Time // when the job that is next was submitted; zero without one
 }
 
@@ -23,13 +22,11 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	queued, leased, delayed, dead := pipe.LLen(ctx, queueKey), pipe.ZCard(ctx, indexKey), pipe.ZCard(ctx, delayKey), pipe.LLen(ctx, dlqKey)
-	ready, oldest := pipe.ZCount(ctx, delayKey, "-inf", unix(q.Now())), pipe.LIndex(ctx, queueKey, -1)
+	oldest := pipe.LIndex(ctx, queueKey, -1)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return Stats{}, unavailable("count jobs", err)
 	}
-	s := Stats{
-		Queued: int(queued.Val()), Leased: int(leased.Val()), Delayed: int(delayed.Val()), Dead: int(dead.Val()), Ready: int(ready.Val()),
-	}
+	s := Stats{Queued: int(queued.Val()), Leased: int(leased.Val()), Delayed: int(delayed.Val()), Dead: int(dead.Val())}
 	if id := oldest.Val(); id != "" {
 		created, err := q.rdb.HGet(ctx, statusKey(jobs.ID(id)), "created_at").Result()
 		if err != nil && !errors.Is(err, redis.Nil) {

@@ -41,21 +41,23 @@ func (q *Queue) Submit(ctx context.Context, id jobs.ID, payload []byte, idempote
 }
 
 // Cancel asks for a job to be stopped; to ask again changes nothing. It reports
-// the state that the job has ended in already, if it was not canceled, and
-// otherwise whether it runs, and so will end later.
-func (q *Queue) Cancel(ctx context.Context, id jobs.ID) (ended string, running bool, err error) {
+// the state that the job has ended in already, if it was not canceled. A job that
+// runs ends later.
+func (q *Queue) Cancel(ctx context.Context, id jobs.ID) (ended string, err error) {
 	a, err := q.run(ctx, "cancel job", cancelScript, []string{statusKey(id), delayKey, leaseKey(id)},
 		string(id), text(q.Now()), q.ResultTTL.Milliseconds())
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	switch a.text(0) {
-	case "unknown":
-		return "", false, ErrNoJob
+	case "ok":
+		return "", nil
 	case "ended":
-		return a.text(1), false, nil
+		return a.text(1), nil
+	case "unknown":
+		return "", ErrNoJob
 	}
-	return "", a.text(0) == "requested", nil
+	return "", unexpected("cancel job", a)
 }
 
 // digest is the SHA-256 of parts as hexadecimal digits; where one part ends and

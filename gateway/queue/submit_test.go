@@ -87,7 +87,7 @@ func TestZ25KilledRedisKeepsEveryJobInOnePlace(t *testing.T) {
 					if _, err := r.Submit(r.ctx(), jobs.ID(fmt.Sprintf("j-%d-%d-%d", round, i, n)), []byte("{}"), ""); err != nil {
 						return
 					}
-					g, _, err := r.Lease(r.ctx(), c, queue.LeaseAsk{Renews: true})
+					g, err := r.Lease(r.ctx(), c, queue.LeaseAsk{Renews: true})
 					if err != nil {
 						return
 					}

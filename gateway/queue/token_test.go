@@ -104,7 +104,7 @@ func TestZ34TokenHoldsSevenDays(t *testing.T) {
 
 // calls is every method that a worker causes, under a lease of nobody's.
 func (r *rig) calls(c queue.Caller) map[string]error {
-	_, _, lease := r.Lease(r.ctx(), c, queue.LeaseAsk{})
+	_, lease := r.Lease(r.ctx(), c, queue.LeaseAsk{})
 	_, extend := r.Extend(r.ctx(), c, "a", "l", queue.Beat{})
 	_, _, finish := r.Finish(r.ctx(), c, "a", "l", queue.Result{JSON: "{}"})
 	_, fail := r.Queue.Fail(r.ctx(), c, "a", "l", queue.Failure{Rerun: queue.Retry})
@@ -316,7 +316,7 @@ func TestZ38CanceledJobOfARevokedWorkerEnds(t *testing.T) {
 		r.submit("a")
 		c := r.worker()
 		r.lease(c, "a")
-		_, _, err := r.Cancel(r.ctx(), "a")
+		_, err := r.Cancel(r.ctx(), "a")
 		must(r.Revoke(r.ctx(), must(r.Authorize(r.ctx(), c))(r)))(r)
 		if reaped := must(r.Reap(r.ctx()))(r); err != nil || len(reaped) != 1 || reaped[0].Became != "canceled" {
 			r.Errorf("%v, %+v", err, reaped)

@@ -21,7 +21,7 @@ func (r *rig) everyCall() map[string]func() error {
 	ctx := r.ctx()
 	return map[string]func() error{
 		"submit":        func() error { _, err := r.Submit(ctx, "new", []byte("{}"), ""); return err },
-		"lease":         func() error { _, _, err := r.Lease(ctx, w1, queue.LeaseAsk{}); return err },
+		"lease":         func() error { _, err := r.Lease(ctx, w1, queue.LeaseAsk{}); return err },
 		"extend":        func() error { _, err := r.Extend(ctx, w1, "a", "l", queue.Beat{}); return err },
 		"finish":        func() error { _, _, err := r.Finish(ctx, w1, "a", "l", queue.Result{}); return err },
 		"fail":          func() error { _, err := r.Queue.Fail(ctx, w1, "a", "l", queue.Failure{Rerun: queue.Retry}); return err },
@@ -34,7 +34,7 @@ func (r *rig) everyCall() map[string]func() error {
 		"authorize":     func() error { _, err := r.Authorize(ctx, w1); return err },
 		"job":           func() error { _, err := r.Job(ctx, "a"); return err },
 		"result":        func() error { _, err := r.Result(ctx, "a"); return err },
-		"cancel":        func() error { _, _, err := r.Cancel(ctx, "a"); return err },
+		"cancel":        func() error { _, err := r.Cancel(ctx, "a"); return err },
 		"ops":           func() error { _, err := r.Ops(ctx); return err },
 		"set ops":       func() error { on := true; _, err := r.SetOps(ctx, &on, &on); return err },
 		"dead letters":  func() error { _, _, err := r.DeadLetters(ctx, 0, 9); return err },
@@ -122,7 +122,7 @@ func TestZ07FrozenRedisCostsNoMoreThanTheDeadline(t *testing.T) {
 	errs := make(chan error, 10)
 	for range cap(errs) {
 		go func() {
-			_, _, err := frozen.Lease(ctx, w1, queue.LeaseAsk{})
+			_, err := frozen.Lease(ctx, w1, queue.LeaseAsk{})
 			errs <- err
 		}()
 	}

@@ -4,17 +4,17 @@
 --
 -- KEYS  1 zpe:status:ID   2 zpe:delay   3 zpe:lease:ID
 -- ARGV  1 id   2 now, RFC 3339   3 ttl of results in ms
--- Returns {'unknown'} | {'ended', status} | {'canceled'} | {'requested'}
+-- Returns {'ok'} | {'ended', status} | {'unknown'}
 local job = call('HMGET', KEYS[1], 'status', 'detail', 'cancel_requested')
 local status = job[1]
 if not status then return {'unknown'} end
-if status == 'failed' and job[2] == 'canceled' then return {'canceled'} end -- it was asked twice
+if status == 'failed' and job[2] == 'canceled' then return {'ok'} end -- it was asked twice
 if status == 'finished' or status == 'failed' then return {'ended', status} end
 if call('EXISTS', KEYS[3]) == 1 then
   if job[3] ~= '1' then call('HSET', KEYS[1], 'cancel_requested', '1', 'updated_at', ARGV[2]) end
-  return {'requested'}
+  return {'ok'}
 end
 call('ZREM', KEYS[2], ARGV[1])
 call('HDEL', KEYS[1], 'error_message', 'traceback') -- of an earlier run
 finish_canceled(ARGV[1], ARGV[2], ARGV[3])
-return {'canceled'}
+return {'ok'}

@@ -7,8 +7,7 @@
 --       8 end of the lease in unix seconds   9 ttl of results in ms
 --      10 now, RFC 3339   11 jobs to promote at most
 --      12 how long the request id is known in ms
--- Returns {'lease', id, payload, lease id, ttl, expires at, retries}
---       | {'none', when the next delayed job is due or ''} | {'again'} | {'off'}
+-- Returns {'lease', id, payload, lease id, ttl, expires at, retries} | {'none'} | {'again'} | {'off'}
 
 -- The answer to an earlier call may have been lost. What it got counts even while
 -- no new job is handed out.
@@ -31,10 +30,7 @@ if call('HGET', KEYS[6], 'dequeue_enabled') == '0' then return {'off'} end
 promote(ARGV[3], ARGV[11])
 for _ = 1, 32 do
   local id = call('RPOP', KEYS[3])
-  if not id then
-    local due = call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')
-    return {'none', due[2] or ''}
-  end
+  if not id then return {'none'} end
   local status = redis.pcall('HMGET', key('status', id), 'status', 'first_leased_at')
   local payload = redis.pcall('GET', key('payload', id))
   if status.err then
