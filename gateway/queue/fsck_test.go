@@ -218,6 +218,24 @@ func TestZ72FsckRunsNoJobAgainThatWasCanceledOrTimedOut(t *testing.T) {
 	})
 }
 
+func TestZ72FsckKeepsWhatItRepairs(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.everywhere()
+		r.do("HSET", "zpe:lease:finished", "worker_id", "w1", "lease_id", "l", "expires_at", "9e9")
+		r.do("LREM", "zpe:queue", 0, "queued")
+		for _, key := range []string{"zpe:status:queued", "zpe:payload:queued"} {
+			r.rdb.PExpire(r.ctx(), key, time.Hour)
+		}
+		must(r.Fsck(r.ctx(), true))(r)
+		r.is("w1", "HGET", "zpe:reaped:finished", "l")
+		r.keepsFor("zpe:reaped:finished", 24*time.Hour)
+		for _, key := range []string{"zpe:status:queued", "zpe:payload:queued"} {
+			r.keepsFor(key, week)
+		}
+		r.sound()
+	})
+}
+
 func TestZ72FsckReportsForeignKeysAndLeavesThem(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.everywhere()

@@ -190,10 +190,14 @@ func TestZ57LateResultIsKeptAside(t *testing.T) {
 				if kept.JSON != `{"late":1}` || kept.Worker != "w1" || kept.LeaseID != g.LeaseID || kept.Summary != "s" || kept.Freqs != "f" {
 					r.Errorf("%+v", kept)
 				}
+				r.rdb.PExpire(r.ctx(), "zpe:status:a", time.Hour)
 				if err := r.AcceptLate(r.ctx(), "a"); err != nil {
 					r.Fatal(err)
 				}
 				r.status("a", "finished")
+				for _, k := range []string{"result", "summary", "freqs", "status"} {
+					r.keepsFor("zpe:"+k+":a", week)
+				}
 				if res := must(r.Result(r.ctx(), "a"))(r); res != `{"late":1}` {
 					r.Errorf("result %s", res)
 				}
