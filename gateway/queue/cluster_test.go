@@ -69,3 +69,28 @@ func TestNextEndIsThatOfTheLeaseThatEndsFirst(t *testing.T) {
 		}
 	})
 }
+
+func TestZ07ConnectionThatRedisRefusesIsNoGoodOne(t *testing.T) {
+	srv := redistest.New(t)
+	check := func(o redis.Options) error {
+		o.Addr = srv.Addr()
+		rdb := redis.NewClient(&o)
+		defer rdb.Close()
+		return queue.New(rdb, queue.DefaultRules).Check(t.Context())
+	}
+	if err := check(redis.Options{DB: 99}); err == nil || !strings.Contains(err.Error(), "out of range") {
+		t.Errorf("no such database: got %v", err)
+	}
+	if err := srv.Client().ConfigSet(t.Context(), "requirepass", "right").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(redis.Options{Password: "wrong"}); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+		t.Errorf("wrong password: got %v", err)
+	}
+	if err := check(redis.Options{}); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
+		t.Errorf("no password: got %v", err)
+	}
+	if err := check(redis.Options{Password: "right"}); err != nil {
+		t.Errorf("the right password: got %v", err)
+	}
+}

@@ -15,6 +15,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,13 +159,15 @@ func (q *Queue) Check(ctx context.Context) error {
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	info, set := pipe.Info(ctx, "cluster"), pipe.Set(ctx, "zpe:check", "1", time.Minute)
-	_, _ = pipe.Exec(ctx) // each has its own error
+	_, err := pipe.Exec(ctx)
 	// A server that keeps INFO to itself is taken at its word.
 	if strings.Contains(info.Val(), "cluster_enabled:1") {
 		return ErrCluster
 	}
-	if err := set.Err(); err != nil {
-		return unavailable("check redis", err)
+	// A connection that is refused, for its password or its database, leaves the
+	// commands without an error of their own.
+	if set.Val() != "OK" {
+		return unavailable("check redis", cmp.Or(set.Err(), err))
 	}
 	return nil
 }
