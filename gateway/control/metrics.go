@@ -60,7 +60,7 @@ func NewMetrics(version string, q *queue.Queue) *Metrics {
 		expiries:    counters("lease_expiries_total", "Leases taken back by this gateway, by what became of the job: delayed, queued, dead or canceled; orphan is a lease without a job, foreign one with a key of somebody else's.", "fate"),
 		denials:     counters("auth_failures_total", "Requests refused for their token, by why.", "reason"),
 		runSeconds:  histogram("job_run_seconds", "Time from the last lease of a job to its result.", prometheus.ExponentialBuckets(0.25, 4, 11)),
-		waitSeconds: histogram("job_wait_seconds", "Time from the submission of a job to its last lease.", prometheus.ExponentialBuckets(0.01, 4, 13)),
+		waitSeconds: histogram("job_wait_seconds", "Time from the submission of a job to its last lease.", prometheus.ExponentialBuckets(0.01, 4, 14)),
 		requests:    counters("http_requests_total", "Requests answered, by route and class of status; route none is no route of the gateway.", "method", "route", "code"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "batchfleet", Subsystem: "gateway", Name: "http_request_seconds",
