@@ -310,6 +310,10 @@ func (s fixedStore) Open(_ context.Context, name string) (io.ReadCloser, error) 
 func (fixedStore) Put(context.Context, string, io.Reader) error { return nil }
 func (fixedStore) Delete(context.Context, string) error         { return nil }
 func (fixedStore) Check(context.Context) error                  { return nil }
+func (fixedStore) Walk(context.Context, string, storage.Visit) error {
+	return nil
+}
+
 func (fixedStore) Stat(context.Context, string) (storage.Info, error) {
 	return storage.Info{}, fs.ErrNotExist
 }

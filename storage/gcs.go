@@ -187,6 +187,8 @@ func fail(ctx context.Context, verb, name string, err error) error {
 		return fmt.Errorf("%s object %s: the bucket does not exist: %w: %w", verb, name, jobs.ErrUnavailable, err)
 	case errors.Is(err, storage.ErrObjectNotExist):
 		return fmt.Errorf("%s object %s: %w", verb, name, fs.ErrNotExist)
+	case isStatus(err, http.StatusForbidden): // for the account, or by a hold or the retention of this object
+		return fmt.Errorf("%s object %s: %w: %w: %w", verb, name, jobs.ErrUnavailable, fs.ErrPermission, err)
 	}
 	return fmt.Errorf("%s object %s: %w: %w", verb, name, jobs.ErrUnavailable, err)
 }

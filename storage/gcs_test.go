@@ -159,11 +159,21 @@ func TestF46GCSForbiddenIsUnavailable(t *testing.T) {
 	s := storage.NewGCS(newClient(t, inFront(t, newFake(t), forbid)), "fleet")
 	_, openErr := s.Open(t.Context(), "object")
 	for method, err := range map[string]error{
-		"Open": openErr, "Check": s.Check(t.Context()), "Put": s.Put(t.Context(), "object", strings.NewReader("x")),
+		"Open": openErr, "Delete": s.Delete(t.Context(), "object"), "Put": s.Put(t.Context(), "object", strings.NewReader("x")),
 	} {
-		if !errors.Is(err, jobs.ErrUnavailable) {
-			t.Errorf("%s = %v, want jobs.ErrUnavailable", method, err)
+		if !errors.Is(err, jobs.ErrUnavailable) || !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%s = %v, want jobs.ErrUnavailable and fs.ErrPermission", method, err)
 		}
+	}
+	if err := s.Check(t.Context()); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("Check = %v, want jobs.ErrUnavailable", err)
+	}
+	err := s.Walk(t.Context(), "", func(name string, _ storage.Info, _ error) error {
+		t.Errorf("shown %q", name)
+		return nil
+	})
+	if !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("Walk = %v, want jobs.ErrUnavailable: nothing was seen", err)
 	}
 }
 
@@ -308,5 +318,143 @@ func TestF46GCSTransferThatStallsIsUnavailable(t *testing.T) {
 	defer func() { _ = r.Close() }()
 	if _, err := io.ReadAll(r); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("Read = %v, want jobs.ErrUnavailable", err)
+	}
+}
+
+func TestJGCSWalkGoesThroughAllPages(t *testing.T) {
+	pages := 0
+	small := func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/o") && r.Method == http.MethodGet {
+			pages++
+			q := r.URL.Query()
+			q.Set("maxResults", "7")
+			r.URL.RawQuery = q.Encode()
+		}
+		return false
+	}
+	s := storage.NewGCS(newClient(t, inFront(t, newFake(t, "fleet"), small)), "fleet")
+	for i := range 30 {
+		putString(t, s, fmt.Sprintf("results/%02d", i), "x")
+	}
+	var got []string
+	err := s.Walk(t.Context(), "results/", func(name string, _ storage.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		got = append(got, name)
+		return s.Delete(t.Context(), name)
+	})
+	if err != nil || len(got) != 30 || pages < 5 {
+		t.Errorf("Walk = %v after %d objects on %d pages, want 30 on 5", err, len(got), pages)
+	}
+}
+
+// A bucket tells only what it is asked for, unlike the fake.
+func TestJGCSWalkAsksForWhatItShows(t *testing.T) {
+	fields := ""
+	asked := pageSize("7", func(_ int, r *http.Request) bool {
+		fields = r.URL.Query().Get("fields")
+		return false
+	})
+	s := storage.NewGCS(newClient(t, inFront(t, newFake(t, "fleet"), asked)), "fleet")
+	if err := s.Walk(t.Context(), "", func(string, storage.Info, error) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"name", "size", "updated", "nextPageToken"} {
+		if !strings.Contains(fields, want) {
+			t.Errorf("it asks for %q, and not for %s", fields, want)
+		}
+	}
+}
+
+func TestJGCSWalkEndsWhenTheBucketIsMissingOrSilent(t *testing.T) {
+	none := func(string, storage.Info, error) error { return nil }
+	if err := storage.NewGCS(newClient(t, newFake(t)), "nowhere").Walk(t.Context(), "", none); !errors.Is(err, jobs.ErrUnavailable) || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Walk = %v, want jobs.ErrUnavailable", err)
+	}
+	silent := func(_ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		return true
+	}
+	s := storage.NewGCS(newClient(t, inFront(t, newFake(t, "fleet"), silent)), "fleet")
+	storage.SetTimeout(s, 50*time.Millisecond)
+	if err := s.Walk(t.Context(), "", none); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("Walk = %v, want jobs.ErrUnavailable", err)
+	}
+}
+
+// pageSize has the fake list so many objects a call, and calls before with the number of each.
+func pageSize(size string, before func(page int, r *http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
+	page := 0
+	return func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/o") || r.Method != http.MethodGet {
+			return false
+		}
+		page++
+		q := r.URL.Query()
+		q.Set("maxResults", size)
+		r.URL.RawQuery = q.Encode()
+		return before(page, r)
+	}
+}
+
+func TestJGCSWalkEndsWhenALaterPageIsSilent(t *testing.T) {
+	silent := pageSize("7", func(page int, r *http.Request) bool {
+		if page > 1 {
+			<-r.Context().Done()
+		}
+		return page > 1
+	})
+	s := storage.NewGCS(newClient(t, inFront(t, newFake(t, "fleet"), silent)), "fleet")
+	for i := range 9 {
+		putString(t, s, fmt.Sprintf("results/%02d", i), "x")
+	}
+	storage.SetTimeout(s, 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	shown := 0
+	err := s.Walk(ctx, "", func(string, storage.Info, error) error { shown++; return nil })
+	if !errors.Is(err, jobs.ErrUnavailable) || shown != 7 {
+		t.Errorf("Walk = %v after %d objects, want jobs.ErrUnavailable after the 7 of the first page", err, shown)
+	}
+}
+
+func TestJGCSWalkWaitsForItsVisitor(t *testing.T) {
+	pages := pageSize("1", func(int, *http.Request) bool { return false })
+	s := storage.NewGCS(newClient(t, inFront(t, newFake(t, "fleet"), pages)), "fleet")
+	for i := range 3 {
+		putString(t, s, fmt.Sprintf("results/%02d", i), "x")
+	}
+	storage.SetTimeout(s, 400*time.Millisecond)
+	shown := 0
+	err := s.Walk(t.Context(), "", func(string, storage.Info, error) error {
+		if shown++; shown == 1 {
+			<-time.After(600 * time.Millisecond) // that is no silence of the store
+		}
+		return nil
+	})
+	if err != nil || shown != 3 {
+		t.Errorf("Walk = %v after %d objects, want all three", err, shown)
+	}
+}
+
+func TestJGCSWalkPassesOverWhatIsNoName(t *testing.T) {
+	client := newClient(t, newFake(t, "fleet"))
+	for _, name := range []string{"results/", "results/folder/", "results//x", "results/a"} {
+		w := client.Bucket("fleet").Object(name).NewWriter(t.Context())
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	err := storage.NewGCS(client, "fleet").Walk(t.Context(), "results/", func(name string, _ storage.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		got = append(got, name)
+		return nil
+	})
+	if err != nil || len(got) != 1 || got[0] != "results/a" {
+		t.Errorf("Walk = %v, shown %q, want the one whose name is one", err, got)
 	}
 }

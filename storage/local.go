@@ -44,25 +44,35 @@ func NewLocal(dir string) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open storage directory: %w", err)
 	}
-	l := &Local{dir: abs}
-	if err := l.reopen(); err != nil {
+	if err := os.MkdirAll(abs, dirMode); err != nil {
 		return nil, fmt.Errorf("open storage directory: %w: %w", jobs.ErrUnavailable, err)
 	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, fmt.Errorf("open storage directory: %w: %w", jobs.ErrUnavailable, err)
+	}
+	l := &Local{dir: abs}
+	l.root.Store(root)
 	return l, nil
 }
 
-// reopen creates the directory if it is missing and makes it the root. The old
+// current returns the directory that is there now: one that was made anew or
+// mounted over since it was opened is opened again, which writes nothing. The old
 // root is left to the garbage collector: others may still be using it.
-func (l *Local) reopen() error {
-	if err := os.MkdirAll(l.dir, dirMode); err != nil {
-		return err
+func (l *Local) current() (*os.Root, error) {
+	for l.gone() {
+		old := l.root.Load()
+		root, err := os.OpenRoot(l.dir)
+		if err != nil {
+			// Not as it is: that nothing is there says nothing about an object.
+			return nil, fmt.Errorf("storage directory is gone: %w: %s", jobs.ErrUnavailable, err.Error())
+		}
+		if l.root.CompareAndSwap(old, root) {
+			return root, nil
+		}
+		_ = root.Close() // somebody else was quicker, perhaps with a later one
 	}
-	root, err := os.OpenRoot(l.dir)
-	if err != nil {
-		return err
-	}
-	l.root.Store(root)
-	return nil
+	return l.root.Load(), nil
 }
 
 // Close releases the directory. Objects that are open stay readable.
@@ -100,7 +110,11 @@ func (l *Local) Stat(ctx context.Context, name string) (Info, error) {
 	if ctx.Err() != nil {
 		return Info{}, context.Cause(ctx)
 	}
-	info, err := l.root.Load().Stat(name)
+	root, err := l.current() // whoever asks what is there means now
+	if err != nil {
+		return Info{}, fmt.Errorf("stat object %s: %w", name, err)
+	}
+	info, err := root.Stat(name)
 	if err == nil {
 		err = regular(info)
 	}
@@ -145,14 +159,7 @@ func (l *Local) Check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err := error(nil)
-	if l.gone() {
-		err = l.reopen()
-	}
-	if err == nil {
-		err = l.tryWrite()
-	}
-	if err != nil {
+	if err := l.tryWrite(); err != nil {
 		return fmt.Errorf("check storage directory %s: %w: %w; it must exist, have free space and be writable for user id %d",
 			l.dir, jobs.ErrUnavailable, err, os.Getuid())
 	}
@@ -160,7 +167,16 @@ func (l *Local) Check(ctx context.Context) error {
 }
 
 func (l *Local) tryWrite() error {
-	root, name := l.root.Load(), tempName()
+	if l.gone() {
+		if err := os.MkdirAll(l.dir, dirMode); err != nil {
+			return err
+		}
+	}
+	root, err := l.current()
+	if err != nil {
+		return err
+	}
+	name := tempName()
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err

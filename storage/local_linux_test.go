@@ -92,6 +92,23 @@ var children = map[string]func(ctx context.Context, dir string) error{
 		}
 		return s.Check(ctx)
 	},
+	// An error is that of the walk, or of a Delete.
+	"walk as a stranger": func(ctx context.Context, dir string) error {
+		s, err := asStranger(dir)
+		if err != nil {
+			return err
+		}
+		return s.Walk(ctx, "d/", func(name string, _ storage.Info, err error) error {
+			if err == nil {
+				err = s.Delete(ctx, name)
+			}
+			fmt.Println(name, errors.Is(err, fs.ErrPermission) && errors.Is(err, jobs.ErrUnavailable))
+			if errors.Is(err, fs.ErrPermission) {
+				return nil
+			}
+			return err
+		})
+	},
 }
 
 // asStranger opens the store as somebody who is not root, whom no mode stops.

@@ -75,6 +75,20 @@ func segmentProblem(segment string) string {
 	return ""
 }
 
+// validPrefix checks a prefix given to Walk: empty, or a valid name and a slash.
+func validPrefix(prefix string) error {
+	dir, ok := strings.CutSuffix(prefix, "/")
+	switch {
+	case prefix == "":
+		return nil
+	case strings.HasPrefix(prefix, gsScheme):
+		return badName(prefix, "names a bucket, but only the own one is listed")
+	case !ok:
+		return badName(prefix, "is no directory: it does not end with a slash")
+	}
+	return ValidName(dir)
+}
+
 // badName returns the error for a name that cannot name an object.
 func badName(name, problem string) error {
 	const shown = 64 // enough to recognise it in a log

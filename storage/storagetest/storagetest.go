@@ -38,6 +38,11 @@ func Run(t *testing.T, open func(t *testing.T) storage.Store) {
 		{"a canceled context leaves the old object", canceled},
 		{"an open object stays as it was", openStays},
 		{"concurrent puts never mix", neverMixed},
+		{"a walk shows each object once", walkShowsAll},
+		{"a walk is of one directory", walkOfOneDirectory},
+		{"a walk may delete what it is shown", walkDeletes},
+		{"a walk goes on while others put and delete", walkAmongOthers},
+		{"a walk ends with its visitor or its context", walkEnds},
 		{"the check of a healthy store succeeds", healthy},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
@@ -76,14 +81,7 @@ func roundTrip(t *testing.T, s storage.Store) {
 
 func unusualNames(t *testing.T, s storage.Store) {
 	t.Helper()
-	names := []string{
-		"a", "A b c.pdf", "tricky/%2F", "tricky/%2f", "tricky/%252F", "tricky/100%", "tricky/a+b", "tricky/a b", "tricky/a%20b",
-		"uploads/日本語 ファイル.pdf", "uploads/Ünïcödé", "uploads/Ünïcödé", "emoji/🙂",
-		"marks/#?&=;,:@!$'()*[]{}|^~`\"<>", "dots/...", "dots/.hidden", "dots/a..b", "trailing/space ", "trailing/dot.",
-		"gs:", "C:/x", "-rf", "~", strings.Repeat("s", storage.MaxSegmentLength),
-		strings.Repeat("deep/", 200) + "end",
-		strings.Repeat(strings.Repeat("x", 203)+"/", 5) + "wide", // 1024 bytes
-	}
+	names := unusual()
 	for _, name := range names {
 		put(t, s, name, strings.NewReader("content of "+name))
 	}
@@ -91,6 +89,18 @@ func unusualNames(t *testing.T, s storage.Store) {
 		if got := string(read(t, s, name)); got != "content of "+name {
 			t.Errorf("object %q holds %q", name, got)
 		}
+	}
+}
+
+// unusual returns names that a store might take for others.
+func unusual() []string {
+	return []string{
+		"a", "A b c.pdf", "tricky/%2F", "tricky/%2f", "tricky/%252F", "tricky/100%", "tricky/a+b", "tricky/a b", "tricky/a%20b",
+		"uploads/日本語 ファイル.pdf", "uploads/Ünïcödé", "uploads/U\u0308ni\u0308co\u0308de\u0301", "emoji/🙂",
+		"marks/#?&=;,:@!$'()*[]{}|^~`\"<>", "dots/...", "dots/.hidden", "dots/a..b", "trailing/space ", "trailing/dot.",
+		"gs:", "C:/x", "-rf", "~", strings.Repeat("s", storage.MaxSegmentLength),
+		strings.Repeat("deep/", 200) + "end",
+		strings.Repeat(strings.Repeat("x", 203)+"/", 5) + "wide", // 1024 bytes
 	}
 }
 
