@@ -118,7 +118,8 @@ func (g *gatewayRig) fill(ctx context.Context, n int) error {
 	for n > 0 {
 		batch := min(n, 2000)
 		pipe := g.rdb.Pipeline()
-		at := time.Now().UTC().Format(time.RFC3339Nano)
+		now := time.Now()
+		at := now.UTC().Format(time.RFC3339Nano)
 		for range batch {
 			g.filled++
 			id := fmt.Sprintf("01KABCDEFGHJKMNPQR%08d", g.filled) // as long as a ULID
@@ -126,6 +127,7 @@ func (g *gatewayRig) fill(ctx context.Context, n int) error {
 			pipe.HSet(ctx, "zpe:status:"+id, "status", "queued", "detail", "", "updated_at", at, "created_at", at)
 			pipe.PExpire(ctx, "zpe:status:"+id, ttl)
 			pipe.LPush(ctx, "zpe:queue", id)
+			pipe.ZAdd(ctx, "zpe:jobs:queued", redis.Z{Score: float64(now.UnixMilli()), Member: id})
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return err

@@ -32,7 +32,7 @@ type Agent struct {
 
 	outbox *outbox
 	pace   *pace
-	wake   chan struct{} // there is something in todo
+	wake   chan struct{} // there is something in todo or fresh
 	ready  chan struct{} // closed when what an earlier process has left behind was told once
 	ended  chan struct{} // closed when Run delivers no more
 
@@ -40,6 +40,7 @@ type Agent struct {
 	hands map[string]*hand // by lease id: in the loop's hands, or to be delivered
 	left  []entry          // whose handler's files are kept for a while
 	todo  []*hand          // to be delivered, not yet begun
+	fresh []*hand          // claimed, not yet listened for
 }
 
 // hand is a lease this agent has something to do with.
@@ -57,7 +58,8 @@ type hand struct {
 	message  string
 	unsent   bool // progress or message are newer than the last heartbeat
 	beatAt   time.Time
-	beatsAt  time.Time // when progress was last sent
+	beatsAt  time.Time          // when progress was last sent
+	hush     context.CancelFunc // ends its listener; nil while there is none
 
 	tried chan struct{} // closed when it was tried once to deliver it
 	fate  error         // then: nil if delivered or not yet decided, jobs.ErrLeaseLost if it came too late
@@ -139,7 +141,10 @@ func (a *Agent) Run(ctx context.Context) {
 
 	results := make(chan struct{}, 2) // uploads at once: each holds a result in memory
 	start := func() []*hand {
-		begun := a.take()
+		begun, claimed := a.take()
+		for _, h := range claimed {
+			background.Go(func() { a.listen(ctx, h) })
+		}
 		for _, h := range begun {
 			deliveries.Go(func() { a.deliver(ctx, work, h, results) })
 		}
@@ -177,12 +182,20 @@ func (a *Agent) letLease(ctx context.Context, old []*hand) {
 	close(a.ready)
 }
 
-func (a *Agent) take() []*hand {
+func (a *Agent) take() (todo, fresh []*hand) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	todo := a.todo
-	a.todo = nil
-	return todo
+	todo, fresh = a.todo, a.fresh
+	a.todo, a.fresh = nil, nil
+	return todo, fresh
+}
+
+// nudge tells Run that there is something in todo or fresh.
+func (a *Agent) nudge() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
 }
 
 // hand returns the lease with the given id, nil if it is not ours (any more).

@@ -9,9 +9,9 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
-	"strconv"
 	"time"
 
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -26,12 +26,7 @@ func read(resp *http.Response, text []byte, what call) (none bool, err error) {
 		}
 		return false, decode(text, what.answer)
 	case status >= 300 && status < 400:
-		to := "somewhere else"
-		if l, err := resp.Location(); err == nil {
-			l.User, l.RawQuery, l.Fragment = nil, "", ""
-			to = l.String()
-		}
-		return false, &Error{Status: status, Message: fmt.Sprintf("it redirects to %.200s, which is not followed: mend the gateway's address", to)}
+		return false, &Error{Status: status, Message: httpd.Redirected(resp) + ": mend the gateway's address"}
 	case status >= 400:
 		return false, readError(resp, text)
 	default:
@@ -72,7 +67,7 @@ var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 // readError understands an answer from 400 on.
 func readError(resp *http.Response, text []byte) error {
-	e := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	e := &Error{Status: resp.StatusCode, RetryAfter: httpd.RetryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	var body ErrorBody
 	if isJSON(resp, text) == nil && decode(text, &body) == nil && codePattern.MatchString(string(body.Error.Code)) {
 		e.Code, e.Message = body.Error.Code, Clip(redact(body.Error.Message), MaxErrorMessage)
@@ -80,21 +75,6 @@ func readError(resp *http.Response, text []byte) error {
 	}
 	e.Message = fmt.Sprintf("the answer is not a gateway's: content type %.100q, beginning %s", resp.Header.Get("Content-Type"), quote(text))
 	return e
-}
-
-// maxRetryAfter bounds how long an answer can keep a worker from asking again.
-const maxRetryAfter = 10 * time.Minute
-
-// retryAfter reads the header Retry-After: seconds, or a date. It returns 0 for
-// what it cannot read.
-func retryAfter(s string, now time.Time) time.Duration {
-	var d time.Duration
-	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
-		d = time.Duration(n) * time.Second
-	} else if at, err := http.ParseTime(s); err == nil {
-		d = at.Sub(now)
-	}
-	return max(0, min(d, maxRetryAfter))
 }
 
 // Bounds of what a control plane may answer.
@@ -105,7 +85,7 @@ const (
 	maxTokenSize = 4096
 )
 
-var leasePattern = regexp.MustCompile(`^[!-~]{1,200}$`) // maxLeaseID; no spaces, nothing beyond ASCII
+var leasePattern = regexp.MustCompile(`^[!-~]+$`) // no spaces, nothing beyond ASCII
 
 func (a *LeaseAnswer) check() error {
 	switch {
@@ -126,7 +106,7 @@ func validLease(job, lease string) error {
 	if _, err := jobs.ParseID(job); err != nil {
 		return fmt.Errorf("job_id: %w", err)
 	}
-	if !leasePattern.MatchString(lease) {
+	if len(lease) > maxLeaseID || !leasePattern.MatchString(lease) {
 		return fmt.Errorf("lease_id is not 1 to %d printable characters of ASCII", maxLeaseID)
 	}
 	return nil
@@ -143,7 +123,7 @@ func (a *RegisterAnswer) check() error {
 	switch {
 	case a.WorkerID == "" || len(a.WorkerID) > MaxName:
 		return strange("there is no worker_id, or a very long one")
-	case !tokenPattern.MatchString(a.WorkerToken):
+	case !validToken(a.WorkerToken):
 		return strange("there is no worker_token, or one that cannot be sent in a header")
 	case a.TokenTTLSeconds <= 0:
 		return strange("token_ttl_seconds is not above 0")

@@ -4,21 +4,19 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -70,74 +68,20 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Proxy == nil {
-		cfg.Proxy = http.ProxyFromEnvironment
-	}
-	connections := cmp.Or(cfg.Connections, 8)
-	transport := &http.Transport{
-		Proxy:               cfg.Proxy,
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout: 10 * time.Second,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConns:        connections,
-		MaxIdleConnsPerHost: connections,
-		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true, // an answer is then as long as it says
-		// All calls may share one connection of HTTP/2. When a NAT on the way has
-		// forgotten it, calls must fail before a lease does.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
-	}
+	transport := httpd.NewTransport(cfg.Proxy, roots, cmp.Or(cfg.Connections, 8))
 	return &Client{
 		base: base, idle: transport, tokens: cfg.Tokens, timeout: cmp.Or(cfg.Timeout, 15*time.Second),
 		agent: "batchfleet/" + cmp.Or(cfg.Version, "unknown"),
-		http: &http.Client{
-			Transport: transport,
-			// Wherever a redirect leads, it is not where the token belongs.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		http:  &http.Client{Transport: transport, CheckRedirect: httpd.StayHere},
 	}, nil
 }
 
 // Close closes the connections that are not in use.
 func (c *Client) Close() { c.idle.CloseIdleConnections() }
 
-// parseBase checks the address of a control plane. The error does not repeat
-// what may be a password.
+// parseBase checks the address of a control plane.
 func parseBase(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	if err != nil {
-		return nil, errors.New("gateway address is not a URL: write https://host, with a port and a path where there is one")
-	}
-	bad := func(problem string) error {
-		if u.Host == "" { // what there is may be anything
-			return fmt.Errorf("gateway address %s", problem)
-		}
-		return fmt.Errorf("gateway address %s %s", &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}, problem)
-	}
-	switch {
-	case u.User != nil:
-		return nil, bad("must not hold a user or password: the worker's token is all it needs")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, bad("must begin with https://")
-	case u.Hostname() == "":
-		return nil, bad("names no host")
-	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-		return nil, bad("must not have a query or a fragment")
-	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return nil, bad("must begin with https://: by plain http anyone on the way could read the worker's token (http is for this machine only)")
-	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	u.RawPath = ""
-	return u, nil
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
+	return httpd.ParseBase("gateway", "the worker's token", s)
 }
 
 // ErrCAFile marks what is wrong with a file of certificates.
@@ -152,12 +96,9 @@ func trusted(file string) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCAFile, err)
 	}
-	roots, err := x509.SystemCertPool()
+	roots, err := httpd.TrustedCAs(pem)
 	if err != nil {
-		roots = x509.NewCertPool()
-	}
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%w: %s holds no certificate in PEM (-----BEGIN CERTIFICATE-----)", ErrCAFile, file)
+		return nil, fmt.Errorf("%w: %s holds %w", ErrCAFile, file, err)
 	}
 	return roots, nil
 }
@@ -182,7 +123,8 @@ func (c *Client) Lease(ctx context.Context, ask LeaseAsk) (*LeaseAnswer, error) 
 // Heartbeat implements [ControlPlane].
 func (c *Client) Heartbeat(ctx context.Context, id string, ask HeartbeatAsk) (HeartbeatAnswer, error) {
 	var a HeartbeatAnswer
-	_, err := c.call(ctx, call{path: jobPath(PathHeartbeat, id), ask: ask, answer: &a, again: true})
+	wait := time.Duration(ask.WaitSeconds * float64(time.Second))
+	_, err := c.call(ctx, call{path: jobPath(PathHeartbeat, id), ask: ask, answer: &a, wait: wait, again: true})
 	if err == nil {
 		err = a.check(ask.LeaseID)
 	}

@@ -178,6 +178,7 @@ func TestClientJudgesLeases(t *testing.T) {
 		{"a path for a job", strings.Replace(good, `"j1"`, `"../x"`, 1), "job_id"},
 		{"a lease with a newline", strings.Replace(good, `"L"`, `"L\n"`, 1), "lease_id"},
 		{"no lease", strings.Replace(good, `"L"`, `""`, 1), "lease_id"},
+		{"a lease of 201 characters", strings.Replace(good, `"L"`, `"`+strings.Repeat("l", 201)+`"`, 1), "lease_id"},
 		{"no time", strings.Replace(good, `600`, `0`, 1), "lease_ttl_seconds"},
 		{"endless", strings.Replace(good, `600`, `1e300`, 1), "lease_ttl_seconds"},
 		{"not a number", strings.Replace(good, `600`, `NaN`, 1), "not a gateway's"},

@@ -291,7 +291,7 @@ func (a *Agent) finished(ctx context.Context, h *hand, over bool) {
 		a.Log.WarnContext(ctx, "cannot write state directory, what it says is delivered again after a restart", "job", e.JobID, "err", err)
 	}
 	a.mu.Lock()
-	delete(a.hands, e.LeaseID)
+	a.drop(e.LeaseID)
 	a.mu.Unlock()
 	a.forget(ctx, e.JobID)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -70,17 +71,8 @@ func (e *Error) TokenRefused() bool {
 	return e.unauthorized() || e.Code == TokenRevoked
 }
 
-// maxQuote is how many bytes of a strange answer an error quotes.
-const maxQuote = 200
-
 // quote returns the beginning of b for an error message.
-func quote(b []byte) string {
-	s := redact(string(b)) // before the cut, which could take the end off a secret
-	if len(s) > maxQuote {
-		return fmt.Sprintf("%q…", Clip(s, maxQuote))
-	}
-	return fmt.Sprintf("%q", s)
-}
+func quote(b []byte) string { return httpd.Quote(redact(string(b))) }
 
 var ourToken = regexp.MustCompile(`\bzp[we]_[A-Za-z0-9_-]+`)
 
@@ -92,16 +84,7 @@ func redact(s string) string {
 }
 
 // Clip returns at most limit bytes from the beginning of s, as valid UTF-8.
-func Clip(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}
+func Clip(s string, limit int) string { return httpd.Clip(s, limit) }
 
 // tail returns at most limit bytes from the end of s, as valid UTF-8: the last
 // lines of a log say the most.

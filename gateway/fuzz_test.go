@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -86,7 +87,7 @@ func FuzzAnswer(f *testing.F) {
 			if err == nil {
 				continue
 			}
-			if e := (*Error)(nil); errors.As(err, &e) && (e.RetryAfter < 0 || e.RetryAfter > maxRetryAfter || e.Status != status) {
+			if e := (*Error)(nil); errors.As(err, &e) && (e.RetryAfter < 0 || e.RetryAfter > httpd.MaxRetryAfter || e.Status != status) {
 				t.Errorf("status %d: %+v", status, e)
 			}
 			if len(err.Error()) > 3000 || !utf8.ValidString(hide(err).Error()) {

@@ -36,9 +36,14 @@ func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again 
 		return claim, fmt.Errorf("claim job %s: %w", job.ID, err)
 	}
 	a.mu.Lock()
+	first := !h.claimed
 	h.claimed = true
 	canceled := h.canceled
+	if first && !canceled {
+		a.fresh = append(a.fresh, h)
+	}
 	a.mu.Unlock()
+	a.nudge()
 	if canceled {
 		if _, err := a.Finish(ctx, claim, jobs.Outcome{State: jobs.Canceled}); err != nil {
 			return claim, err

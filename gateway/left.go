@@ -20,7 +20,7 @@ func (a *Agent) keepLeft(ctx context.Context, e entry) error {
 		err = a.outbox.put(e)
 	}
 	a.mu.Lock()
-	delete(a.hands, e.LeaseID)
+	a.drop(e.LeaseID)
 	if a.Forget != nil {
 		a.left = append(a.left, e)
 	}

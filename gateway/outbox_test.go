@@ -293,9 +293,9 @@ func (d direct) Lease(_ context.Context, ask gateway.LeaseAsk) (*gateway.LeaseAn
 	return &l, d.call(a, &l)
 }
 
-func (d direct) Heartbeat(_ context.Context, id string, ask gateway.HeartbeatAsk) (a gateway.HeartbeatAnswer, err error) {
+func (d direct) Heartbeat(ctx context.Context, id string, ask gateway.HeartbeatAsk) (a gateway.HeartbeatAnswer, err error) {
 	text, _ := json.Marshal(ask)
-	return a, d.call(d.beat(id, text), &a)
+	return a, d.call(d.beat(ctx, id, text), &a)
 }
 
 func (d direct) Result(_ context.Context, id string, ask gateway.ResultAsk) (a gateway.ReportAnswer, err error) {

@@ -1,7 +1,9 @@
 package gateway_test
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +23,7 @@ type plane struct {
 	mu       sync.Mutex
 	ttl      time.Duration
 	waits    bool // it heeds wait_seconds
+	holds    bool // it heeds wait_seconds of heartbeats
 	rests    bool // without jobs it says to come back in ten minutes
 	maxBody  int64
 	queue    []string
@@ -39,6 +42,7 @@ type plane struct {
 	reports  []gateway.ResultAsk
 	failures []gateway.FailedAsk
 	calls    map[string]int
+	holding  int // heartbeats that wait now
 	headers  []http.Header
 	// fault, when set, says what goes wrong with a call: see fail.
 	fault func(route string, n int) string
@@ -135,6 +139,21 @@ func (p *plane) job(id string) planeJob {
 	return *p.jobs[id]
 }
 
+// held returns how many heartbeats wait now.
+func (p *plane) held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.holding
+}
+
+// cancel asks for a job to be stopped.
+func (p *plane) cancel(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.jobs[id].canceled = true
+	p.note("cancel %s", id)
+}
+
 func (p *plane) do(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,6 +204,13 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route := "register"
 	if r.URL.Path != gateway.PathRegister {
 		route = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	}
+	if route == "heartbeat" { // one that waits is another kind of call
+		text, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		if bytes.Contains(text, []byte(`"wait_seconds"`)) {
+			route = "listen"
+		}
 	}
 	p.mu.Lock()
 	p.calls[route]++
@@ -291,8 +317,8 @@ func (p *plane) answer(r *http.Request, route string, body []byte) answer {
 	switch route {
 	case "lease":
 		return p.lease(r, body)
-	case "heartbeat":
-		return p.beat(id, body)
+	case "heartbeat", "listen":
+		return p.beat(r.Context(), id, body)
 	case "result":
 		return p.result(id, body)
 	case "failed":
@@ -360,12 +386,31 @@ func (p *plane) granted(id string, j *planeJob) answer {
 	}}
 }
 
-func (p *plane) beat(id string, body []byte) answer {
+func (p *plane) beat(ctx context.Context, id string, body []byte) answer {
 	var ask gateway.HeartbeatAsk
 	if err := json.Unmarshal(body, &ask); err != nil {
 		return refuse(400, gateway.InvalidPayload, err.Error())
 	}
 	p.mu.Lock()
+	held := p.holds && ask.WaitSeconds > 0
+	p.holding++
+	for end := time.Now().Add(time.Duration(ask.WaitSeconds * float64(time.Second))); held && p.jobs[id] != nil && !p.jobs[id].canceled; {
+		changed := p.changed
+		p.mu.Unlock()
+		over := false
+		select {
+		case <-changed:
+		case <-time.After(time.Until(end)):
+			over = true
+		case <-ctx.Done():
+			over = true
+		}
+		p.mu.Lock()
+		if over {
+			break
+		}
+	}
+	p.holding--
 	defer p.mu.Unlock()
 	p.reap()
 	j := p.jobs[id]
@@ -377,13 +422,16 @@ func (p *plane) beat(id string, body []byte) answer {
 	}
 	j.until = time.Now().Add(p.ttl)
 	what := "beat " + id
+	if ask.WaitSeconds > 0 {
+		what = "beat by a listener for " + id
+	}
 	if ask.Progress != nil {
 		j.progress, j.message = ask.Progress, ask.Message
 		what += fmt.Sprintf(" %d/%d %s", ask.Progress.Done, ask.Progress.Total, ask.Message)
 	}
 	p.note("%s", what)
 	return answer{status: 200, body: gateway.HeartbeatAnswer{
-		LeaseID: ask.LeaseID, LeaseTTLSeconds: p.ttl.Seconds(), ExpiresAt: float64(j.until.Unix()), CancelRequested: j.canceled,
+		LeaseID: ask.LeaseID, LeaseTTLSeconds: p.ttl.Seconds(), ExpiresAt: float64(j.until.Unix()), CancelRequested: j.canceled, Waited: held,
 	}}
 }
 

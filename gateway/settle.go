@@ -149,10 +149,7 @@ func (a *Agent) end(h *hand, end func(*entry)) error {
 	a.mu.Lock()
 	a.todo = append(a.todo, h)
 	a.mu.Unlock()
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	a.nudge()
 	return nil
 }
 
@@ -164,6 +161,9 @@ func (a *Agent) change(h *hand, e entry) error {
 	a.mu.Lock()
 	// Only what changes: the names of the job and the lease are read without a lock.
 	h.State, h.EndedAt, h.Object, h.Failed = e.State, e.EndedAt, e.Object, e.Failed
+	if h.hush != nil {
+		h.hush()
+	}
 	a.mu.Unlock()
 	return nil
 }

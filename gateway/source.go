@@ -12,7 +12,8 @@ type ControlPlane interface {
 	// Lease asks for a job, and waits for one as long as the ask says, if the
 	// control plane does that. Nil and no error: there is none.
 	Lease(ctx context.Context, ask LeaseAsk) (*LeaseAnswer, error)
-	// Heartbeat extends the lease on job id.
+	// Heartbeat extends the lease on job id. Then it waits for somebody to cancel the
+	// job as long as the ask says, if the control plane does that.
 	Heartbeat(ctx context.Context, id string, ask HeartbeatAsk) (HeartbeatAnswer, error)
 	// Result records the result of job id and ends its lease.
 	Result(ctx context.Context, id string, ask ResultAsk) (ReportAnswer, error)

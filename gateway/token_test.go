@@ -53,6 +53,10 @@ func TestTokenFileThatIsNotOneIsRefused(t *testing.T) {
 		{"a number", `{"token":1}`, 0o600, "not the JSON of a token"},
 		{"no token", `{"worker_id":"w"}`, 0o600, "holds no token"},
 		{"a token for two headers", `{"token":"zpw_hunter2\r\nX: y"}`, 0o600, "holds no token"},
+		{"the shortest", strings.Repeat("x", 8), 0o600, ""},
+		{"too short", strings.Repeat("x", 7), 0o600, "holds no token"},
+		{"the longest", strings.Repeat("x", 1000), 0o600, ""},
+		{"too long", strings.Repeat("x", 1001), 0o600, "holds no token"},
 		{"huge", strings.Repeat("x", 5000), 0o600, "longer than"},
 	}
 	for _, tt := range tests {

@@ -98,7 +98,7 @@ const (
 	MaxErrorMessage = 1000
 	MaxTraceback    = 64 << 10
 	MaxName         = 200 // of labels, names and the strings in meta
-	MaxWait         = 30  // seconds a lease call may wait
+	MaxWait         = 30  // seconds a lease call or a heartbeat may wait
 )
 
 // SubmitAnswer answers a submitted job.
@@ -214,7 +214,10 @@ type HeartbeatAsk struct {
 	LeaseID  string    `json:"lease_id"`
 	Progress *Progress `json:"progress,omitempty"`
 	Message  string    `json:"message,omitempty"`
-	WorkerID string    `json:"worker_id,omitempty"`
+	// WaitSeconds is how long to hold the answer unless the job is to be canceled, at
+	// most MaxWait. The lease is extended before.
+	WaitSeconds float64 `json:"wait_seconds,omitempty"`
+	WorkerID    string  `json:"worker_id,omitempty"`
 }
 
 // HeartbeatAnswer says that the lease holds for LeaseTTLSeconds from now.
@@ -223,6 +226,10 @@ type HeartbeatAnswer struct {
 	LeaseTTLSeconds float64 `json:"lease_ttl_seconds"`
 	ExpiresAt       float64 `json:"expires_at"` // unix seconds by the gateway's clock
 	CancelRequested bool    `json:"cancel_requested"`
+	// Waited says that the answer was held, or came because of CancelRequested. It
+	// is absent from a control plane that does not know WaitSeconds, and from one
+	// that holds as many answers as it can.
+	Waited bool `json:"waited,omitempty"`
 }
 
 // ResultAsk reports the result of a job.

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ type API struct {
 	// Admit, when set, judges each request before it is routed; see
 	// [SecureOnly].
 	Admit func(r *http.Request) error
+	// Done, when set, is told of each answer, also of one that was cut off.
+	// r.Pattern is the route that it came from, empty for none.
+	Done func(r *http.Request, status int, took time.Duration)
 
 	mux http.ServeMux
 }
@@ -98,6 +102,9 @@ func (rt route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *API) run(w http.ResponseWriter, r *http.Request, h Handler) {
 	began := time.Now()
 	ans := &answer{ResponseWriter: w}
+	if a.Done != nil {
+		defer func() { a.Done(r, cmp.Or(ans.status, http.StatusOK), time.Since(began)) }()
+	}
 	err := call(h, ans, r)
 	if err != nil && ans.status == 0 {
 		forget(w.Header())

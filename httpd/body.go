@@ -20,6 +20,10 @@ const presize = 64 << 10
 type BodyOptions struct {
 	AllowEmpty    bool // no body at all leaves dst as it is
 	IgnoreUnknown bool // fields that dst does not have are skipped
+
+	// Clean, when set, takes out of a field's name what its sender should not be
+	// shown again. It is called before the name is shortened.
+	Clean func(name string) string
 }
 
 // BodyError is a body that cannot be used, and the caller's to mend. Field is
@@ -134,7 +138,7 @@ func readError(err error) error {
 
 // parse decodes raw into dst, changing raw.
 func parse(raw []byte, dst any, o BodyOptions) error {
-	s := scanner{data: raw, ignoreUnknown: o.IgnoreUnknown}
+	s := scanner{data: raw, ignoreUnknown: o.IgnoreUnknown, clean: o.Clean}
 	if err := s.document(shapeOf(reflect.TypeOf(dst))); err != nil {
 		return err
 	}
@@ -144,12 +148,28 @@ func parse(raw []byte, dst any, o BodyOptions) error {
 		return nil
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return &BodyError{Field: e.Field, Problem: fmt.Sprintf("want %s, got %s", wanted(e.Type), clip(e.Value))}
+		return &BodyError{Field: promoted(reflect.TypeOf(dst), e.Field), Problem: fmt.Sprintf("want %s, got %s", wanted(e.Type), clip(e.Value))}
 	}
 	if _, ok := errors.AsType[*json.InvalidUnmarshalError](err); ok {
 		return err // a mistake of ours, not of the caller's
 	}
 	return &BodyError{Problem: clip(err.Error())}
+}
+
+// promoted returns a path of encoding/json without the embedded structs that it
+// begins with: they are nowhere in the text.
+func promoted(t reflect.Type, path string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	first, rest, ok := strings.Cut(path, ".")
+	if !ok || t.Kind() != reflect.Struct {
+		return path
+	}
+	if f, has := t.FieldByName(first); has && f.Anonymous && f.Tag.Get("json") == "" {
+		return promoted(f.Type, rest)
+	}
+	return path
 }
 
 // wanted names a Go type in the words of JSON.

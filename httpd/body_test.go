@@ -268,3 +268,37 @@ func BenchmarkReadJSONManyKeys(b *testing.B) {
 		}
 	}
 }
+
+func TestFieldsOfEmbeddedStructsAreNamedAsTheyAreWritten(t *testing.T) {
+	type Inner struct {
+		N int `json:"n"`
+	}
+	type Middle struct{ Inner }
+	var dst struct {
+		Middle
+		Own Inner `json:"own"`
+	}
+	for text, want := range map[string]string{`{"n":"x"}`: "n", `{"own":{"n":"x"}}`: "own.n"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(text))
+		r.Header.Set("Content-Type", "application/json")
+		err := ReadJSON(httptest.NewRecorder(), r, 1000, &dst, BodyOptions{})
+		var body *BodyError
+		if !errors.As(err, &body) || body.Field != want {
+			t.Errorf("%s: %v, want field %s", text, err, want)
+		}
+	}
+}
+
+func TestNamesAreCleanedBeforeTheyAreShortened(t *testing.T) {
+	long := strings.Repeat("a", 100) + " secret"
+	clean := func(name string) string { return strings.ReplaceAll(name, long, "none") }
+	for body, want := range map[string]string{
+		`{"` + long + `":1}`:                                                `Invalid field "none": unknown`,
+		`{"` + strings.Repeat("é", 2000) + `":1}`:                           "Invalid field " + strings.Repeat("é", 32) + "…: unknown",
+		`{"summary_text":"s","result":{"` + long + `":1,"` + long + `":2}}`: `Invalid field result."none": it is there twice`,
+	} {
+		if err := read(t, &result{}, BodyOptions{Clean: clean}, "application/json", body); err == nil || err.Error() != want {
+			t.Errorf("%.40s: %v, want %s", body, err, want)
+		}
+	}
+}

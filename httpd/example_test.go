@@ -84,6 +84,6 @@ func Example() {
 	// 400 {"error":"Invalid field pages: want a whole number of 64 bits, got string"}
 	// 401 {"error":"missing header: Authorization: Bearer \u003ctoken\u003e"}
 	// 404 {"error":"put book on maps: no such shelf"}
-	// 405 {"error":"method not allowed"}
+	// 405 {"error":"method not allowed: this route has POST, OPTIONS"}
 	// 404 {"error":"no such route: a path has no empty, . or .. segments and no encoded slash, backslash or control character"}
 }

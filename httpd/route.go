@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,8 +10,10 @@ import (
 	"unicode/utf8"
 )
 
+// ErrNoRoute is the error, of status 404, for a path that no route has.
+var ErrNoRoute = errors.New("no such route")
+
 var (
-	errNoRoute  = errors.New("no such route")
 	errNoMethod = errors.New("method not allowed")
 	errPath     = errors.New("no such route: a path has no empty, . or .. segments and no encoded slash, backslash or control character")
 )
@@ -61,7 +64,7 @@ func (v *verdict) WriteHeader(status int)      { v.status = status }
 // handler returns what answers a request that is not for a route.
 func (v *verdict) handler(method string) Handler {
 	if v.status != http.StatusMethodNotAllowed { // 404, or a redirect
-		return fail(&StatusError{Status: http.StatusNotFound, Err: errNoRoute})
+		return fail(&StatusError{Status: http.StatusNotFound, Err: ErrNoRoute})
 	}
 	allow := v.Header().Get("Allow")
 	if !strings.Contains(allow, http.MethodOptions) {
@@ -74,5 +77,5 @@ func (v *verdict) handler(method string) Handler {
 			return nil
 		}
 	}
-	return fail(&StatusError{http.StatusMethodNotAllowed, http.Header{"Allow": {allow}}, errNoMethod})
+	return fail(&StatusError{http.StatusMethodNotAllowed, http.Header{"Allow": {allow}}, fmt.Errorf("%w: this route has %s", errNoMethod, allow)})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -12,6 +13,8 @@ const (
 	maxDepth = 64
 	// fewKeys is up to where comparing keys one by one beats a map.
 	fewKeys = 16
+	// maxClean bounds how much of a name is cleaned, of which clip shows the beginning.
+	maxClean = 4 << 10
 	// noField stands in a key for every byte of one that must match no field;
 	// the tags of encoding/json cannot contain it.
 	noField = 0x7f
@@ -23,8 +26,9 @@ type scanner struct {
 	data          []byte
 	pos           int
 	ignoreUnknown bool
-	keys          [][]byte // of all open objects, the innermost last
-	unknown       [][]byte // keys that were ignored, as parts of data
+	clean         func(string) string // may be nil
+	keys          [][]byte            // of all open objects, the innermost last
+	unknown       [][]byte            // keys that were ignored, as parts of data
 }
 
 // document checks that data is one value and nothing else.
@@ -121,7 +125,7 @@ func (s *scanner) object(sh *shape, depth int) *BodyError {
 			}
 		}
 		if index[string(key)] || index == nil && among(s.keys[first:], key) {
-			return &BodyError{label(key), "it is there twice"}
+			return &BodyError{s.label(key), "it is there twice"}
 		}
 		s.keys = append(s.keys, key)
 		if index != nil {
@@ -144,7 +148,7 @@ func (s *scanner) object(sh *shape, depth int) *BodyError {
 			check = s.element
 		}
 		if err := check(f.shape, depth+1); err != nil {
-			return err.in(label(key))
+			return err.in(s.label(key))
 		}
 	}
 	s.pos++
@@ -174,9 +178,9 @@ func (s *scanner) field(sh *shape, raw, key []byte) (field, *BodyError) {
 		return field{bit: -1}, nil
 	}
 	if name, ok := sh.like(string(key)); ok {
-		return field{}, &BodyError{label(key), "unknown; names are case-sensitive: " + name}
+		return field{}, &BodyError{s.label(key), "unknown; names are case-sensitive: " + name}
 	}
-	return field{}, &BodyError{label(key), "unknown"}
+	return field{}, &BodyError{s.label(key), "unknown"}
 }
 
 func (s *scanner) array(sh *shape, depth int) *BodyError {
@@ -289,16 +293,20 @@ func (e *BodyError) in(name string) *BodyError {
 
 // label is a key as part of a path: it came from outside, so it may be long and
 // hold anything.
-func label(key []byte) string {
+func (s *scanner) label(key []byte) string {
+	name := strings.ToValidUTF8(string(key[:min(len(key), maxClean)]), "")
+	if s.clean != nil {
+		name = s.clean(name)
+	}
 	for _, c := range key {
 		if c <= ' ' || c == '.' || c == '[' || c == noField {
-			return strconv.Quote(clip(string(key)))
+			return strconv.Quote(clip(name))
 		}
 	}
 	if len(key) == 0 {
 		return `""`
 	}
-	return clip(string(key))
+	return clip(name)
 }
 
 func among(keys [][]byte, key []byte) bool {

@@ -39,8 +39,9 @@ type Server struct {
 	// Grace is how long requests in hand may take once the server stops: 8 s,
 	// which is less than the 10 s Docker and Cloud Run give a process to end.
 	Grace time.Duration
-	// MaxConns bounds the open connections, idle ones included: 4096. More wait
-	// in the system's queue until one closes.
+	// MaxConns bounds the open connections, idle ones included: 4096, or fewer
+	// where the process may not open so many files. More wait in the system's
+	// queue until one closes.
 	MaxConns int
 
 	// CertFile and KeyFile hold a certificate chain and its key in PEM; with
@@ -76,7 +77,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() { stopped <- s.shutdown(context.WithoutCancel(ctx), srv, cut) })
-	err := s.listen(srv, netutil.LimitListener(l, cmp.Or(s.MaxConns, 4096)))
+	err := s.listen(srv, netutil.LimitListener(l, s.conns(openFiles())))
 	if stop() {
 		return errors.Join(fmt.Errorf("serve http on %s: %w", l.Addr(), err), srv.Close())
 	}
@@ -84,6 +85,22 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("stop http on %s: %w", l.Addr(), err)
 	}
 	return nil
+}
+
+// sparedFiles is how many of the files that a process may open are left to what is
+// no connection of a server: without them nothing that is asked can be done, and
+// the connections of health checks are not taken either.
+const sparedFiles = 256
+
+// conns returns how many connections may be open at a time in a process that may
+// have so many files open.
+func (s *Server) conns(files int) int {
+	most := cmp.Or(s.MaxConns, 4096)
+	if least := min(most, 64); files-sparedFiles < most {
+		most = max(files-sparedFiles, least)
+		s.Log.Warn("few files may be open: fewer connections are taken", "files", files, "connections", most, "do", "raise the limit of open files (ulimit -n)")
+	}
+	return most
 }
 
 func (s *Server) listen(srv *http.Server, l net.Listener) error {

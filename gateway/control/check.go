@@ -53,11 +53,12 @@ func leaseAsk(a *gateway.LeaseAsk) (queue.LeaseAsk, time.Duration, error) {
 	if a.RequestID != "" && !isWord(a.RequestID) {
 		return queue.LeaseAsk{}, 0, invalid("request_id", "want 1 to 64 of A-Z a-z 0-9 . _ -")
 	}
-	if a.WaitSeconds < 0 || a.WaitSeconds > gateway.MaxWait {
-		return queue.LeaseAsk{}, 0, invalid("wait_seconds", "want 0 to %d", gateway.MaxWait)
+	wait, err := waitOf(a.WaitSeconds)
+	if err != nil {
+		return queue.LeaseAsk{}, 0, err
 	}
 	ask := queue.LeaseAsk{RequestID: a.RequestID, Renews: slices.Contains(a.Features, gateway.FeatureRenew)}
-	return ask, time.Duration(a.WaitSeconds * float64(time.Second)), nil
+	return ask, wait, nil
 }
 
 func leaseAnswer(g queue.Grant) *gateway.LeaseAnswer {
@@ -66,22 +67,31 @@ func leaseAnswer(g queue.Grant) *gateway.LeaseAnswer {
 	}
 }
 
-// beat returns what a heartbeat tells. A message that is too long is cut: it
-// must not cost the worker its lease.
-func beat(a *gateway.HeartbeatAsk) (queue.Beat, error) {
+// beat returns what a heartbeat tells, and how long to hold the answer. A message
+// that is too long is cut: it must not cost the worker its lease.
+func beat(a *gateway.HeartbeatAsk) (queue.Beat, time.Duration, error) {
 	b := queue.Beat{Message: gateway.Clip(a.Message, gateway.MaxErrorMessage)}
 	if p := a.Progress; p != nil {
 		if p.Done < 0 || p.Total < 0 || p.Done > maxSteps || p.Total > maxSteps {
-			return b, invalid("progress", "want done and total from 0 to 2^53")
+			return b, 0, invalid("progress", "want done and total from 0 to 2^53")
 		}
 		b.Done, b.Total = p.Done, p.Total
 	}
-	return b, nil
+	wait, err := waitOf(a.WaitSeconds)
+	return b, wait, err
 }
 
-func heartbeatAnswer(lease string, e queue.Extended) gateway.HeartbeatAnswer {
+// waitOf returns a wait_seconds as a duration.
+func waitOf(seconds float64) (time.Duration, error) {
+	if seconds < 0 || seconds > gateway.MaxWait {
+		return 0, invalid("wait_seconds", "want 0 to %d", gateway.MaxWait)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+func heartbeatAnswer(lease string, e queue.Extended, waited bool) gateway.HeartbeatAnswer {
 	return gateway.HeartbeatAnswer{
-		LeaseID: lease, LeaseTTLSeconds: e.TTL.Seconds(), ExpiresAt: float64(e.Until.UnixMilli()) / 1000, CancelRequested: e.Cancel,
+		LeaseID: lease, LeaseTTLSeconds: e.TTL.Seconds(), ExpiresAt: float64(e.Until.UnixMilli()) / 1000, CancelRequested: e.Cancel, Waited: waited,
 	}
 }
 

@@ -2,8 +2,8 @@
 // HTTP requests of package gateway's SPEC.md over the jobs that package queue
 // keeps in Redis.
 //
-// A gateway holds nothing itself but the requests that wait for a job, so any
-// number of them may run on one Redis and each may die at any time. A worker's
+// A gateway holds nothing itself but the requests that wait for a job or for one
+// to be canceled, so any number of them may run on one Redis and each may die at any time. A worker's
 // request costs one round trip to Redis, two if its body is large: the script
 // that does the work checks the token, too.
 //
@@ -44,25 +44,48 @@ type Control struct {
 
 	Period     time.Duration // between two rounds of the reaper, unless a lease is over before: 30 s
 	Watch      time.Duration // between two looks for jobs that came by another gateway, while somebody waits: 1 s
-	MaxWaiting int           // requests that wait for a job, more are answered at once: 10 000
+	Listen     time.Duration // between two looks for jobs that were canceled by another gateway, while a heartbeat waits: 0.5 s
+	MaxWaiting int           // requests that wait for a job, and as many heartbeats, more are answered at once: 10 000
 	Patience   time.Duration // for one call of Redis: 5 s
 
-	waiting waiters
-	refused throttle
-	large   *large
-	hurry   chan struct{} // holds one when the reaper is to look at once
+	waiting   waiters
+	listening listeners
+	refused   httpd.Throttle
+	large     *large
+	hurry     chan struct{} // holds one when the reaper is to look at once
+	listed    queue.Place   // how far the reaper has looked through the lists for expired jobs
+	behind    bool          // it has found some there, and has not come to their end
 }
 
 // Handler returns the handler of all routes. It is made once, before Run.
 func (c *Control) Handler() http.Handler {
 	c.large, c.hurry = newLarge(), make(chan struct{}, 1)
 	c.waiting.init(cmp.Or(c.MaxWaiting, 10_000))
-	c.Metrics.waiting(c.waiting.len)
+	c.listening.init(cmp.Or(c.MaxWaiting, 10_000))
+	c.Metrics.waiting(c.waiting.len, c.listening.len)
 	api := &httpd.API{Log: c.Log, WriteError: c.writeError, Admit: c.Admit}
-	for _, route := range []struct {
-		method, path string
-		handle       httpd.Handler
-	}{
+	for _, rt := range c.routes() {
+		api.Handle(rt.method+" "+rt.path, c.Metrics.routed(rt.method, rt.path, rt.handle))
+	}
+	return c.Metrics.observe(api)
+}
+
+// Routes returns method and path of every route, such as "GET /calc/zpe/jobs/{id}".
+func (c *Control) Routes() []string {
+	var names []string
+	for _, rt := range c.routes() {
+		names = append(names, rt.method+" "+rt.path)
+	}
+	return names
+}
+
+type route struct {
+	method, path string
+	handle       httpd.Handler
+}
+
+func (c *Control) routes() []route {
+	return []route{
 		{http.MethodPost, gateway.PathJobs, c.client(c.submit)},
 		{http.MethodGet, gateway.PathJob, c.client(c.ofJob(c.job))},
 		{http.MethodGet, gateway.PathJobResult, c.client(c.ofJob(c.jobResult))},
@@ -87,10 +110,7 @@ func (c *Control) Handler() http.Handler {
 		{http.MethodGet, gateway.PathOps, c.admin(c.ops)},
 		{http.MethodPut, gateway.PathOps, c.admin(c.setOps)},
 		{http.MethodGet, gateway.PathMetrics, c.admin(c.Metrics.serve())},
-	} {
-		api.Handle(route.method+" "+route.path, c.Metrics.routed(route.method, route.path, route.handle))
 	}
-	return c.Metrics.observe(api)
 }
 
 // Ready returns nil if the gateway can do its work: Redis answers and takes writes.

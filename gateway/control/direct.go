@@ -12,7 +12,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// directPoll is how often a Direct that waits for a job looks for one.
+// directPoll is how often a Direct that waits for a job looks for one, and one that
+// runs a job whether that was canceled.
 const directPoll = time.Second
 
 // Direct is the [gateway.ControlPlane] of a worker that may reach Redis itself.
@@ -72,15 +73,37 @@ func (d *Direct) Heartbeat(ctx context.Context, job string, ask gateway.Heartbea
 	if err != nil {
 		return gateway.HeartbeatAnswer{}, outward(err)
 	}
-	b, err := beat(&ask)
+	b, wait, err := beat(&ask)
 	if err != nil {
 		return gateway.HeartbeatAnswer{}, err
 	}
 	extended, err := d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, b)
+	if err == nil && wait > 0 && !extended.Cancel && d.canceled(ctx, id, wait) {
+		extended, err = d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, queue.Beat{})
+	}
 	if err != nil {
 		return gateway.HeartbeatAnswer{}, outward(err)
 	}
-	return heartbeatAnswer(ask.LeaseID, extended), nil
+	if wait > 0 {
+		extended.TTL = left(d.Queue, extended)
+	}
+	return heartbeatAnswer(ask.LeaseID, extended, wait > 0), nil
+}
+
+// canceled waits until somebody has asked for the job to be stopped, or the time
+// is over.
+func (d *Direct) canceled(ctx context.Context, id jobs.ID, wait time.Duration) bool {
+	over := time.Now().Add(wait)
+	for {
+		pause := min(directPoll, time.Until(over))
+		if pause <= 0 || jobs.Sleep(ctx, pause) != nil {
+			return false
+		}
+		// While Redis is away nothing is known; the lease is the heartbeat's concern.
+		if asked, err := d.Queue.CancelRequested(ctx, id); err == nil && asked {
+			return true
+		}
+	}
 }
 
 // Result implements [gateway.ControlPlane].

@@ -8,8 +8,18 @@ var (
 	Pause  = (*Control).pause
 )
 
+// ClockStep is by how much the clock of Redis may be set back.
+const ClockStep = clockStep
+
 // LargeOfOne is how many large bodies a worker may have on their way.
 const LargeOfOne = largeOfOne
+
+// ListenedFor returns of how many jobs it is known which heartbeats wait.
+func ListenedFor(c *Control) int {
+	c.listening.mu.Lock()
+	defer c.listening.mu.Unlock()
+	return len(c.listening.of)
+}
 
 // TakeRoom takes the room for all large bodies, until it is given back.
 func TakeRoom(ctx context.Context, c *Control) (giveBack func(), err error) {

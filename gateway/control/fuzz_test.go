@@ -66,10 +66,10 @@ func FuzzReports(f *testing.F) {
 		}
 		var heartbeat gateway.HeartbeatAsk
 		if read(&heartbeat) {
-			if b, err := beat(&heartbeat); err == nil {
+			if b, wait, err := beat(&heartbeat); err == nil {
 				short("message", b.Message, gateway.MaxErrorMessage)
-				if b.Done < 0 || b.Total < 0 {
-					t.Errorf("beat %+v", b)
+				if b.Done < 0 || b.Total < 0 || wait < 0 || wait.Seconds() > gateway.MaxWait {
+					t.Errorf("beat %+v waits %s", b, wait)
 				}
 			}
 		}

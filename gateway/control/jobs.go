@@ -106,7 +106,7 @@ func (c *Control) jobResult(ctx context.Context, w http.ResponseWriter, _ *http.
 	b = append(b, `{"result":`...)
 	b = append(b, result...)
 	b = append(b, '}', '\n')
-	writeJSON(w, http.StatusOK, b)
+	httpd.WriteJSON(w, http.StatusOK, b)
 	return nil
 }
 
@@ -141,11 +141,11 @@ func (c *Control) cancel(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := c.deadline(r.Context())
 	defer cancel()
-	ended, err := c.Queue.Cancel(ctx, id)
+	ended, err := c.Cancel(ctx, id)
 	switch {
 	case err != nil:
 		return err
-	case ended != "":
+	case ended != "" && ended != queue.Canceled: // to ask again changes nothing
 		return &gateway.Error{Status: 409, Code: gateway.AlreadyEnded, Message: "The job has ended already: it is " + ended}
 	}
 	return c.job(ctx, w, r, id)

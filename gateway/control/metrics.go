@@ -64,7 +64,7 @@ func NewMetrics(version string, q *queue.Queue) *Metrics {
 		requests:    counters("http_requests_total", "Requests answered, by route and class of status; route none is no route of the gateway.", "method", "route", "code"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "batchfleet", Subsystem: "gateway", Name: "http_request_seconds",
-			Help:    "Time to answer a request, by route, without the time a lease request waits for a job.",
+			Help:    "Time to answer a request, by route, without the time a lease request or a heartbeat waits.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9),
 		}, []string{"method", "route"}),
 	}
@@ -82,11 +82,16 @@ func (m *Metrics) serve() httpd.Handler {
 	}
 }
 
-// waiting adds how many requests wait for a job.
-func (m *Metrics) waiting(count func() int) {
-	m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "batchfleet", Subsystem: "gateway", Name: "lease_requests_waiting", Help: "Lease requests that wait for a job in this gateway.",
-	}, func() float64 { return float64(count()) }))
+// waiting adds how many requests wait for a job, and how many heartbeats for a
+// job to be canceled.
+func (m *Metrics) waiting(leases, heartbeats func() int) {
+	gauge := func(name, help string, count func() int) {
+		m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "batchfleet", Subsystem: "gateway", Name: name, Help: help,
+		}, func() float64 { return float64(count()) }))
+	}
+	gauge("lease_requests_waiting", "Lease requests that wait for a job in this gateway.", leases)
+	gauge("heartbeats_waiting", "Heartbeats that wait in this gateway for their job to be canceled.", heartbeats)
 }
 
 func (m *Metrics) finished(rec queue.Recorded) {
@@ -128,7 +133,7 @@ type exchange struct {
 	http.ResponseWriter
 	status int
 	route  *routeMetrics
-	waited time.Duration // for a job
+	waited time.Duration // for a job, or for one to be canceled
 	body   io.ReadCloser
 	unread bool // there is, or may be, more of the request's body
 }
@@ -188,7 +193,7 @@ func (m *Metrics) observe(h http.Handler) http.Handler {
 	})
 }
 
-// timeWait begins a wait for a job; the function that it returns ends it.
+// timeWait begins a wait; the function that it returns ends it.
 func timeWait(ctx context.Context) (end func()) {
 	x, began := exchangeOf(ctx), time.Now()
 	return func() { x.waited = time.Since(began) }

@@ -3,10 +3,8 @@ package control
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
@@ -62,7 +60,7 @@ func refusal(err error) *gateway.Error {
 		if errors.Is(err, r.err) {
 			e := &gateway.Error{Status: r.status, Code: r.code, Message: r.message}
 			if e.Message == "" {
-				e.Message = sentence(err)
+				e.Message = httpd.Sentence(err)
 			}
 			if r.status == http.StatusServiceUnavailable {
 				e.RetryAfter = retryAfter
@@ -85,7 +83,7 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 	e := refusal(err)
 	if e == nil {
 		if code, ok := codes[status]; ok {
-			e = &gateway.Error{Status: status, Code: code, Message: sentence(err)}
+			e = &gateway.Error{Status: status, Code: code, Message: httpd.Sentence(err)}
 		} else {
 			e = &gateway.Error{Status: 500, Code: gateway.Internal, Message: "Internal error"}
 		}
@@ -108,8 +106,8 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 	if kept, ok := errors.AsType[*keptError](err); ok {
 		details["kept_for_seconds"] = int(kept.ttl.Seconds())
 	}
-	body, _ := encode(gateway.ErrorBody{Error: gateway.ErrorInfo{Code: e.Code, Message: e.Message, Details: details}})
-	writeJSON(w, e.Status, body)
+	body, _ := httpd.EncodeJSON(gateway.ErrorBody{Error: gateway.ErrorInfo{Code: e.Code, Message: e.Message, Details: details}})
+	httpd.WriteJSON(w, e.Status, body)
 }
 
 // denial returns in one word why a request was not let in, and nothing for
@@ -141,18 +139,7 @@ func denial(err error) string {
 // happens, so not every one is logged.
 func (c *Control) denied(r *http.Request, why string) {
 	c.Metrics.denials.WithLabelValues(why).Inc()
-	log, left := c.refused.allow(time.Now())
-	if !log {
-		return
-	}
-	attrs := []slog.Attr{
-		slog.String("reason", why), slog.String("remote", r.RemoteAddr), slog.String("route", r.Pattern),
-		slog.String("request_id", httpd.RequestID(r.Context())),
-	}
-	if left > 0 {
-		attrs = append(attrs, slog.Int("not_logged", left))
-	}
-	c.Log.LogAttrs(r.Context(), slog.LevelWarn, "token refused", attrs...)
+	c.refused.Warn(c.Log, r, "token refused", why)
 }
 
 // keptError is a result that came too late and is kept for the operators.
@@ -160,15 +147,6 @@ type keptError struct{ ttl time.Duration }
 
 func (e *keptError) Error() string { return "late result, kept aside: " + jobs.ErrLeaseLost.Error() }
 func (e *keptError) Unwrap() error { return jobs.ErrLeaseLost }
-
-// sentence makes of an error's text one that begins with a capital letter.
-func sentence(err error) string {
-	s := err.Error()
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
 
 func missing(field string) error {
 	return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Missing required field: " + field}

@@ -3,9 +3,11 @@ package control
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -42,22 +44,21 @@ func (c *Control) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	var (
 		body  gateway.HeartbeatAsk
 		tells queue.Beat
+		wait  time.Duration
 	)
 	rep, err := c.readReport(w, r, gateway.MaxSmallBody, &body, &body.WorkerID, &body.LeaseID, func() (err error) {
-		tells, err = beat(&body)
+		tells, wait, err = beat(&body)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	extended, err := c.Queue.Extend(ctx, rep.Caller, rep.job, rep.lease, tells)
+	extended, waited, err := c.extend(r.Context(), &rep, tells, wait)
 	if err != nil {
 		return err
 	}
 	c.Metrics.heartbeats.Inc()
-	return write(w, heartbeatAnswer(rep.lease, extended))
+	return write(w, heartbeatAnswer(rep.lease, extended, waited))
 }
 
 func (c *Control) result(w http.ResponseWriter, r *http.Request) error {
@@ -86,11 +87,11 @@ func (c *Control) result(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	case rec.Again:
-		writeJSON(w, http.StatusOK, recordedAgain)
+		httpd.WriteJSON(w, http.StatusOK, recordedAgain)
 		return nil
 	}
 	c.Metrics.finished(rec)
-	writeJSON(w, http.StatusOK, recorded)
+	httpd.WriteJSON(w, http.StatusOK, recorded)
 	return nil
 }
 

@@ -16,8 +16,9 @@ const forgetEvery = time.Hour
 // soon is the shortest pause between two rounds of the reaper.
 const soon = 100 * time.Millisecond
 
-// Run takes back leases that are over, moves delayed jobs to the queue, and
-// wakes waiting requests for jobs that came by another gateway, until ctx ends.
+// Run takes back leases that are over, moves delayed jobs to the queue, drops
+// expired jobs from the lists, and wakes waiting requests for jobs that came, and
+// for running ones that were canceled, by another gateway, until ctx ends.
 // Its first round comes one Period after it began: workers that could not reach
 // a gateway for a while get this long to extend their leases. The next ones come
 // when a lease is over, and every Period at least.
@@ -25,6 +26,7 @@ func (c *Control) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { c.watch(ctx) })
+	watching.Go(func() { c.listen(ctx) })
 
 	first := time.NewTimer(c.period())
 	defer first.Stop()
@@ -67,8 +69,13 @@ func (c *Control) rounds(ctx context.Context) {
 func (c *Control) period() time.Duration { return cmp.Or(c.Period, 30*time.Second) }
 
 // pause returns how long the reaper may wait: until the lease that ends first is
-// over, or one would be that is handed out now, but no longer than a Period.
+// over, or one would be that is handed out now, but no longer than a Period. While
+// the lists have more to drop it goes on soon: they must not grow faster than
+// they are looked through.
 func (c *Control) pause(ctx context.Context) time.Duration {
+	if c.behind {
+		return soon
+	}
 	wait := min(c.period(), min(c.Queue.LeaseTTL, c.Queue.LegacyTTL)+c.Queue.Skew)
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
@@ -104,6 +111,12 @@ func (c *Control) round(ctx context.Context) bool {
 		c.Log.ErrorContext(ctx, "cannot queue delayed jobs", "err", err)
 	}
 	c.waiting.wake(moved)
+	var dropped int
+	c.listed, dropped, err = c.Queue.Unlist(ctx, c.listed)
+	c.behind = err == nil && dropped > 0 && !c.listed.End()
+	if err != nil {
+		c.Log.WarnContext(ctx, "cannot drop expired jobs from the lists", "err", err)
+	}
 	return true
 }
 

@@ -2,10 +2,14 @@ package control_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
@@ -146,4 +150,53 @@ func TestOperatorsDoingsAreLogged(t *testing.T) {
 	wantLine(t, r.logged("dead letter dropped"), `"level":"INFO"`, a)
 	wantLine(t, r.logged("switches set"), `"level":"INFO"`, `"submission_enabled":false`)
 	wantLine(t, r.logged("worker revoked"), `"level":"INFO"`, w.id, `"tokens":1`, `"leases":0`)
+}
+
+func TestJ07ReaperDropsExpiredJobsFromTheLists(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Period = 20 * time.Millisecond })
+	r.listed(1000) // which have moved since, and stay
+	gone, stays := r.submit(), r.submit()
+	r.rdb.Del(t.Context(), "zpe:status:"+gone)
+	r.ahead.Store(int64(8 * 24 * time.Hour))
+	listed := func(id string) bool { return r.rdb.ZScore(t.Context(), "zpe:jobs:queued", id).Err() == nil }
+	until(t, "the job has gone", func() bool { return !listed(gone) })
+	if !listed(stays) {
+		t.Error("a job that is on record has gone, too")
+	}
+	if n := r.rdb.ZCard(t.Context(), "zpe:jobs:queued").Val(); n != 1001 {
+		t.Errorf("%d jobs are listed, want 1001", n)
+	}
+}
+
+func TestJ07ReaperDropsAsManyExpiredJobsAsThereAreAndNotSoManyAPeriod(t *testing.T) {
+	r := newRig(t, slow)
+	ids := r.listed(3500)
+	for keys := range slices.Chunk(ids, 500) {
+		for i, id := range keys {
+			keys[i] = "zpe:status:" + id
+		}
+		r.rdb.Del(t.Context(), keys...)
+	}
+	var reaper sync.WaitGroup
+	defer reaper.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reaper.Go(func() { control.Rounds(r.plane, ctx) })
+	until(t, "all have gone", func() bool { return r.rdb.ZCard(t.Context(), "zpe:jobs:queued").Val() == 0 })
+}
+
+// listed puts jobs on record that were created long ago, and returns their ids.
+func (r *rig) listed(n int) (ids []string) {
+	r.t.Helper()
+	pipe := r.rdb.Pipeline()
+	for i := range n {
+		id := fmt.Sprintf("old%05d", i)
+		pipe.ZAdd(r.t.Context(), "zpe:jobs:queued", redis.Z{Score: float64(i), Member: id})
+		pipe.HSet(r.t.Context(), "zpe:status:"+id, "status", "queued")
+		ids = append(ids, id)
+	}
+	if _, err := pipe.Exec(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	return ids
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"testing"
-	"time"
 )
 
 func newWaiters(most int) *waiters {
@@ -78,19 +77,5 @@ func TestZ48LineHasABound(t *testing.T) {
 	ws.leave(first)
 	if _, ok := ws.join(ws.seen()); !ok {
 		t.Error("the place was not given back")
-	}
-}
-
-func TestRefusedTokensAreLoggedTenTimesASecond(t *testing.T) {
-	var th throttle
-	at := time.Unix(1_000_000, 0)
-	logged := 0
-	for range 50 {
-		if ok, _ := th.allow(at); ok {
-			logged++
-		}
-	}
-	if ok, left := th.allow(at.Add(time.Second)); logged != perSecond || !ok || left != 50-perSecond {
-		t.Errorf("logged %d of 50, and a second later %t with %d left out", logged, ok, left)
 	}
 }

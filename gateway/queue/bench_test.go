@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/batchfleet/batchfleet/gateway/queue"
 )
 
@@ -23,6 +25,7 @@ func BenchmarkLeaseFinish(b *testing.B) {
 				pipe.HSet(r.ctx(), "zpe:status:"+id, "status", "queued", "detail", "", "created_at", "2026-11-21T00:00:00.123456789Z")
 				pipe.PExpire(r.ctx(), "zpe:status:"+id, time.Hour)
 				pipe.LPush(r.ctx(), "zpe:queue", id)
+				pipe.ZAdd(r.ctx(), "zpe:jobs:queued", redis.Z{Score: 1_795_219_200_123, Member: id})
 				total++
 			}
 			if _, err := pipe.Exec(r.ctx()); err != nil {
@@ -52,5 +55,36 @@ func BenchmarkLeaseFinish(b *testing.B) {
 			}
 			b.ReportMetric(time.Since(began).Seconds(), "s/fsck")
 		})
+	}
+}
+
+// BenchmarkList shows whether the number of jobs matters: a first page, and one
+// from the middle.
+func BenchmarkList(b *testing.B) {
+	r := newRig(b)
+	r.is("OK", "CONFIG", "SET", "appendonly", "no")
+	const n = 1_000_000
+	for total := 0; total < n; {
+		pipe := r.rdb.Pipeline()
+		for range 5000 {
+			id, state := fmt.Sprintf("01KAJ0000000%014d", total), queue.States[total%3] // queued, started, finished
+			pipe.HSet(r.ctx(), "zpe:status:"+id, "status", state, "detail", "", "created_at", "2026-11-21T00:00:00.123456789Z")
+			pipe.ZAdd(r.ctx(), "zpe:jobs:"+state, redis.Z{Score: float64(1_795_000_000_000 + total/3), Member: id})
+			total++
+		}
+		if _, err := pipe.Exec(r.ctx()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, state := range []string{"", queue.Queued, queue.Failed} {
+		for _, cursor := range []string{"", fmt.Sprintf("%d.01KAJ", 1_795_000_000_000+n/6)} {
+			b.Run(fmt.Sprintf("state=%s/cursor=%s", state, cursor), func(b *testing.B) {
+				for b.Loop() {
+					if _, _, err := r.List(r.ctx(), queue.ListQuery{State: state, Limit: 50, Cursor: cursor}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }

@@ -62,3 +62,16 @@ func TestCanceledJobHasTheCodeCanceled(t *testing.T) {
 		})
 	}
 }
+
+func TestJ14RequestsToCancelAreListedForAMinute(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.submit("a", "old")
+		g := r.lease(w1, "a")
+		now := r.rdb.Time(r.ctx()).Val() // by the clock of Redis
+		r.do("ZADD", "zpe:cancels", now.Add(-2*time.Minute).UnixMilli(), "old")
+		r.do("ZADD", "zpe:cancels", now.Add(-time.Second).UnixMilli(), "recent")
+		must(r.Cancel(r.ctx(), g.Job))(r)
+		r.is("[recent a]", "ZRANGE", "zpe:cancels", 0, -1)
+		r.keepsFor("zpe:cancels", time.Minute)
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +14,8 @@ import (
 )
 
 const (
-	// maxFindings bounds what a report lists; all are counted.
+	// maxFindings bounds what a report lists; all are counted. Of this room and of
+	// maxDeep, what is harmless takes half at most: it must not hide damage.
 	maxFindings = 10_000
 	// maxLost bounds the ids kept of jobs that seem to have no entry, about 100
 	// bytes each, and maxDeep the jobs that a whole list is searched for, each of
@@ -33,7 +35,7 @@ const (
 // suspected entries of long lists are searched for. A million waiting jobs take
 // it about 40 MB, because it remembers a hash of every entry; two ids of one hash
 // would hide a finding, which 64 bits make unlikely. It takes about
-// eight round trips per thousand queued jobs and three small reads per job.
+// eight round trips per thousand queued jobs and four small reads per job.
 func (q *Queue) Fsck(ctx context.Context, repair bool) (Report, error) {
 	f := &fsck{
 		q: q, repair: repair, seed: maphash.MakeSeed(), waiting: map[uint64]struct{}{}, lost: map[jobs.ID]struct{}{},
@@ -41,7 +43,7 @@ func (q *Queue) Fsck(ctx context.Context, repair bool) (Report, error) {
 	}
 	// The places come before the statuses: a job that is queued then and in no
 	// place has either moved or is lost.
-	for _, step := range []func(context.Context) error{f.index, f.delay, f.queue, f.dead, f.statuses, f.searchLists, f.findLost} {
+	for _, step := range []func(context.Context) error{f.index, f.delay, f.queue, f.dead, f.lists, f.statuses, f.searchLists, f.findLost} {
 		if err := step(ctx); err != nil {
 			return f.report, fmt.Errorf("check jobs: %w", err)
 		}
@@ -58,6 +60,9 @@ type fsck struct {
 	lost    map[jobs.ID]struct{}
 	deep    map[string]look // suspects for whom a list must be searched
 	report  Report
+
+	// How many of deep and of the report's findings are harmless.
+	harmlessDeep, harmlessFound int
 }
 
 // look is where to look for a suspect.
@@ -72,13 +77,22 @@ type look struct {
 func (f *fsck) later(id string, l look, kind string) {
 	old, known := f.deep[id]
 	switch {
-	case known || len(f.deep) < maxDeep:
+	case known || room(len(f.deep), f.harmlessDeep, maxDeep, kind):
 		f.deep[id] = look{queue: max(old.queue, l.queue), dead: old.dead || l.dead}
+		if !known && harmless(kind) {
+			f.harmlessDeep++
+		}
 	case harmless(kind):
 		f.report.Counts[kind]++
 	default:
 		f.report.Unchecked++
 	}
+}
+
+// room reports whether one more of a kind may join those there are, so many of them
+// harmless.
+func room(n, harmlessOnes, most int, kind string) bool {
+	return n < most && (harmlessOnes < most/2 || !harmless(kind))
 }
 
 func (f *fsck) searchLists(ctx context.Context) error {
@@ -110,7 +124,10 @@ func (f *fsck) suspect(ctx context.Context, id string, l look) error {
 		if a.text(i+2) == "" && !harmless(a.text(i)) {
 			f.report.Left++
 		}
-		if len(f.report.Findings) < maxFindings {
+		if room(len(f.report.Findings), f.harmlessFound, maxFindings, a.text(i)) {
+			if harmless(a.text(i)) {
+				f.harmlessFound++
+			}
 			f.report.Findings = append(f.report.Findings, Finding{a.text(i), jobs.ID(id), a.text(i + 1), a.text(i + 2)})
 		}
 	}
@@ -124,98 +141,9 @@ func (f *fsck) waits(id string) bool {
 	return ok
 }
 
-// index: each entry has its lease, which ends when the entry says.
-func (f *fsck) index(ctx context.Context) error {
-	return f.walkSet(ctx, indexKey, func(ids []string) error {
-		f.report.Leased += len(ids)
-		leases := make([]*redis.IntCmd, len(ids))
-		err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
-			for i, id := range ids {
-				leases[i] = p.Exists(ctx, leaseKey(jobs.ID(id)))
-			}
-		})
-		for i, id := range ids {
-			if err == nil && leases[i].Val() == 0 {
-				err = f.suspect(ctx, id, look{})
-			}
-		}
-		return err
-	})
-}
-
-// delay: what waits to run again is queued.
-func (f *fsck) delay(ctx context.Context) error {
-	return f.walkSet(ctx, delayKey, func(ids []string) error {
-		f.report.Delayed += len(ids)
-		for _, id := range ids {
-			f.waiting[f.hash(id)] = struct{}{}
-		}
-		return f.whereNot(ctx, ids, "queued", func(id, _ string) error { return f.suspect(ctx, id, look{}) })
-	})
-}
-
-// queue: what is in the queue is queued, and not in the delay set.
-func (f *fsck) queue(ctx context.Context) error {
-	return f.walkList(ctx, queueKey, func(ids []string) error {
-		f.report.Queued += len(ids)
-		for _, id := range ids {
-			if f.waits(id) {
-				f.later(id, look{queue: "all"}, "")
-			}
-			f.waiting[f.hash(id)] = struct{}{}
-		}
-		return f.whereNot(ctx, ids, "queued", func(id, state string) error {
-			kind := ""
-			if state != "" {
-				kind = staleEntry
-			}
-			f.later(id, look{queue: "all"}, kind)
-			return nil
-		})
-	})
-}
-
-// dead: a dead letter has failed, and is there once.
-func (f *fsck) dead(ctx context.Context) error {
-	letters := map[uint64]struct{}{}
-	return f.walkList(ctx, dlqKey, func(ids []string) error {
-		f.report.Dead += len(ids)
-		for _, id := range ids {
-			if _, twice := letters[f.hash(id)]; twice {
-				f.later(id, look{dead: true}, "")
-			}
-			letters[f.hash(id)] = struct{}{}
-		}
-		return f.whereNot(ctx, ids, "failed", func(id, state string) error {
-			kind := ""
-			if state == "" {
-				kind = expiredLetter
-			}
-			f.later(id, look{dead: true}, kind)
-			return nil
-		})
-	})
-}
-
-// whereNot calls suspect for those whose status is not want.
-func (f *fsck) whereNot(ctx context.Context, ids []string, want string, suspect func(id, state string) error) error {
-	states := make([]*redis.StringCmd, len(ids))
-	err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
-		for i, id := range ids {
-			states[i] = p.HGet(ctx, statusKey(jobs.ID(id)), "status")
-		}
-	})
-	for i, id := range ids {
-		if err == nil && states[i].Val() != want {
-			err = suspect(id, states[i].Val())
-		}
-	}
-	return err
-}
-
 // statuses: what is queued waits somewhere and has a payload, what is started has
-// its lease in the index, what has finished has a result, and nothing else has a
-// lease.
+// its lease in the index, what has finished has a result, nothing else has a lease,
+// and everything is listed.
 func (f *fsck) statuses(ctx context.Context) error {
 	for cursor := uint64(0); ; {
 		var page []string
@@ -233,17 +161,28 @@ func (f *fsck) statuses(ctx context.Context) error {
 	}
 }
 
+// seen is what is read of a job first.
+type seen struct {
+	id              string
+	isLease         bool
+	state           *redis.SliceCmd // status and detail
+	list            *redis.FloatCmd
+	lease           *redis.SliceCmd
+	score           *redis.FloatCmd
+	payload, result *redis.IntCmd
+}
+
+func (s *seen) status() string {
+	if v := s.state.Val(); len(v) > 0 {
+		text, _ := v[0].(string)
+		return text
+	}
+	return ""
+}
+
 // look looks at a page of statuses and leases: at the status first, and then at
 // what must go with it.
 func (f *fsck) look(ctx context.Context, keys []string) error {
-	type seen struct {
-		id              string
-		isLease         bool
-		state           *redis.StringCmd
-		lease           *redis.SliceCmd
-		score           *redis.FloatCmd
-		payload, result *redis.IntCmd
-	}
 	page := make([]seen, 0, len(keys))
 	for _, k := range keys {
 		if id, ok := strings.CutPrefix(k, "zpe:status:"); ok {
@@ -254,7 +193,7 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 	}
 	err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
 		for i, s := range page {
-			page[i].state = p.HGet(ctx, statusKey(jobs.ID(s.id)), "status")
+			page[i].state = p.HMGet(ctx, statusKey(jobs.ID(s.id)), "status", "detail")
 		}
 	})
 	if err != nil {
@@ -262,7 +201,10 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 	}
 	err = f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
 		for i, s := range page {
-			id, state := jobs.ID(s.id), s.state.Val()
+			id, state, list := jobs.ID(s.id), s.status(), listState(s.state.Val())
+			if !s.isLease && slices.Contains(States, list) {
+				page[i].list = p.ZScore(ctx, listKey(list), s.id)
+			}
 			switch {
 			case s.isLease || state == "started":
 				page[i].lease = p.HMGet(ctx, leaseKey(id), "expires_at", "worker_id", "lease_id")
@@ -278,7 +220,7 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 		return err
 	}
 	for _, s := range page {
-		state := s.state.Val()
+		state := s.status()
 		if !s.isLease {
 			f.report.Jobs[state]++
 		}
@@ -299,6 +241,11 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 			wrong = state != "failed"
 		}
 		if !wrong {
+			if s.list != nil && s.list.Err() != nil {
+				if err := f.suspect(ctx, s.id, look{}); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		if state == "queued" && f.waits(s.id) {

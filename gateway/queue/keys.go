@@ -11,7 +11,12 @@ const (
 	revokedKey = "zpe:revoked_tokens" // SET of token hashes
 	workersKey = "zpe:workers"        // ZSET of worker ids by when their records expire
 	opsKey     = "zpe:ops"            // HASH of switches
+	cancelsKey = "zpe:cancels"        // ZSET of ids of running jobs by when somebody has asked for them to be stopped, in unix ms
 )
+
+// listKey is a ZSET of the ids of all jobs of one of States, by when they were
+// created, in unix ms.
+func listKey(state string) string { return "zpe:jobs:" + state }
 
 func payloadKey(id jobs.ID) string     { return "zpe:payload:" + string(id) }
 func statusKey(id jobs.ID) string      { return "zpe:status:" + string(id) }

@@ -321,6 +321,9 @@ func TestZ21EveryOtherKeyHasATimeToLive(t *testing.T) {
 			"zpe:queue": true, "zpe:delay": true, "zpe:dlq": true, "zpe:lease:index": true, "zpe:revoked_tokens": true, "zpe:ops": true,
 			"zpe:lease:e": true,
 		}
+		for _, state := range queue.States {
+			forever["zpe:jobs:"+state] = true
+		}
 		prefixes := map[string]bool{}
 		for _, key := range must(r.rdb.Keys(r.ctx(), "*").Result())(r) {
 			if ttl := r.rdb.PTTL(r.ctx(), key).Val(); (ttl < 0) != forever[key] {

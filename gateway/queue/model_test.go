@@ -30,12 +30,18 @@ const (
 	dropped  place = "dropped" // was dead
 )
 
+// listedAs says in which list a job is.
+var listedAs = map[place][]place{
+	"queued": {queued, delayed}, "started": {leased}, "finished": {finished}, "failed": {dead, dropped}, "canceled": {canceled},
+}
+
 // modelJob is what the rules say of a job.
 type modelJob struct {
 	place          place
 	retries, backs int
 	worker, lease  string // who holds it, or has finished it
 	ends, runs     time.Time
+	created        time.Time
 	first          time.Time // zero before the first lease
 	cancel, late   bool      // late: a late result waits to be accepted
 	timedOut       bool
@@ -153,12 +159,12 @@ func (m *model) pass(t *rapid.T) {
 }
 
 func (m *model) submit(t *rapid.T) {
-	q, _ := m.gateway(t)
+	q, now := m.gateway(t)
 	id := jobs.ID(fmt.Sprintf("j%d", rapid.IntRange(0, 4).Draw(t, "id")))
 	_, err := q.Submit(m.r.ctx(), id, []byte("{}"), "")
 	m.want(t, "submit", err, nil)
 	if m.jobs[id] == nil {
-		m.jobs[id] = &modelJob{place: queued, reaped: map[string]string{}, failed: map[string][2]string{}}
+		m.jobs[id] = &modelJob{place: queued, created: now, reaped: map[string]string{}, failed: map[string][2]string{}}
 		m.order = slices.Insert(m.order, 0, id)
 	}
 }
@@ -408,6 +414,7 @@ func (m *model) cancel(t *rapid.T) {
 	case queued, delayed:
 		j.end(canceled)
 	case canceled:
+		want = "canceled"
 	}
 	if ended != want {
 		t.Fatalf("cancel of a %s job: %q, want %q", j.place, ended, want)
@@ -509,6 +516,19 @@ func (m *model) check(t *rapid.T) {
 		return all
 	}
 	delays, index := scores("zpe:delay"), scores("zpe:lease:index")
+	listed := map[place]map[string]float64{}
+	for list, places := range listedAs {
+		listed[list] = scores("zpe:jobs:" + string(list))
+		want := 0
+		for _, j := range m.jobs {
+			if slices.Contains(places, j.place) {
+				want++
+			}
+		}
+		if len(listed[list]) != want {
+			t.Fatalf("%v are listed as %s, want %d", listed[list], list, want)
+		}
+	}
 	for id, j := range m.jobs {
 		var lease, status *redis.MapStringStringCmd
 		var retries, result *redis.StringCmd
@@ -529,6 +549,11 @@ func (m *model) check(t *rapid.T) {
 			score, ok := all[string(id)]
 			if ok != (j.place == in) || ok && score != float64(at.UnixMilli())/1000 {
 				t.Fatalf("%s is %s; %s says %v, %v, want %v", id, j.place, in, ok, score, at.UnixMilli())
+			}
+		}
+		for list, places := range listedAs {
+			if score, ok := listed[list][string(id)]; ok != slices.Contains(places, j.place) || ok && score != float64(j.created.UnixMilli()) {
+				t.Fatalf("%s is %s and of %d; listed as %s: %v, %v", id, j.place, j.created.UnixMilli(), list, ok, score)
 			}
 		}
 		wantScore(delays, delayed, j.runs)

@@ -57,7 +57,7 @@ func (q *Queue) DeadLetters(ctx context.Context, offset, limit int) (list []Job,
 		return nil, 0, unavailable("list dead letters", err)
 	}
 	if len(ids.Val()) > 0 {
-		list, err = q.jobs(ctx, ids.Val())
+		list, err = q.jobs(ctx, ids.Val(), false)
 	}
 	return list, int(length.Val()), err
 }

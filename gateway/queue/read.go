@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,16 +22,41 @@ type Job struct {
 	Worker                             string
 	ErrorCode, ErrorMessage, Traceback string // of the last failure
 	Retries, Done, Total               int
+	Attempt                            int // which run of the job this is, or was the last, from 1; 0 before the first, or if nobody knows
 	CancelRequested                    bool
+	LeasedAt, FirstLeasedAt            time.Time // of its last run, and of its first since it was submitted or queued anew; zero before
 	RunAfter                           time.Time // when a job that is put off runs again; zero otherwise
 	WorkerName                         string    // what Worker is called; empty if that is not on record (any more)
 
 	unread error // why there is nothing but the id
 }
 
+// State returns by which state the job is listed: its status, unless it was canceled.
+func (j *Job) State() string {
+	if j.Status == Failed && j.Detail == Canceled {
+		return Canceled
+	}
+	return j.Status
+}
+
+// Jobs returns where jobs stand, in two round trips: those of the ids that are on
+// record, in their order. There are no tracebacks. A job whose key somebody else
+// has written to is left out.
+func (q *Queue) Jobs(ctx context.Context, ids []jobs.ID) ([]Job, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	list, err := q.jobs(ctx, names, false)
+	return slices.DeleteFunc(list, func(j Job) bool { return j.Status == "" }), err
+}
+
 // Job returns where a job stands, or [ErrNoJob].
 func (q *Queue) Job(ctx context.Context, id jobs.ID) (Job, error) {
-	list, err := q.jobs(ctx, []string{string(id)})
+	list, err := q.jobs(ctx, []string{string(id)}, true)
 	if err != nil {
 		return Job{}, err
 	}
@@ -46,15 +72,19 @@ func (q *Queue) Job(ctx context.Context, id jobs.ID) (Job, error) {
 
 // jobs reads jobs in two round trips at most; those that are not on record have no
 // status. One whose key somebody else has written to has a Detail that says so,
-// and hides no other.
-func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
+// and hides no other. Tracebacks, which may be large, are read if whole says so.
+func (q *Queue) jobs(ctx context.Context, ids []string, whole bool) ([]Job, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.Pipeline()
-	status, retries := make([]*redis.MapStringStringCmd, len(ids)), make([]*redis.StringCmd, len(ids))
+	status, retries := make([]*redis.SliceCmd, len(ids)), make([]*redis.StringCmd, len(ids))
 	delays := make([]*redis.FloatCmd, len(ids))
+	fields := jobFields
+	if whole {
+		fields = append(slices.Clip(fields), "traceback")
+	}
 	for i, id := range ids {
-		status[i] = pipe.HGetAll(ctx, statusKey(jobs.ID(id)))
+		status[i] = pipe.HMGet(ctx, statusKey(jobs.ID(id)), fields...)
 		retries[i] = pipe.Get(ctx, retryKey(jobs.ID(id)))
 		delays[i] = pipe.ZScore(ctx, delayKey, id)
 	}
@@ -64,13 +94,19 @@ func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
 	list := make([]Job, len(ids))
 	for i, id := range ids {
 		// Exec returns the first error only, which may be that there is no counter.
-		f, err := status[i].Result()
+		values, err := status[i].Result()
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
 			list[i] = Job{ID: jobs.ID(id), Detail: "somebody else has written to " + statusKey(jobs.ID(id)), unread: unavailable("read job "+id, err)}
 			continue
 		}
 		if err != nil {
 			return nil, unavailable("read job "+id, err)
+		}
+		f := make(map[string]string, len(fields))
+		for k, v := range values {
+			if text, ok := v.(string); ok {
+				f[fields[k]] = text
+			}
 		}
 		n, _ := strconv.Atoi(retries[i].Val())
 		done, _ := strconv.Atoi(f["done"])
@@ -79,12 +115,38 @@ func (q *Queue) jobs(ctx context.Context, ids []string) ([]Job, error) {
 			ID: jobs.ID(id), Status: f["status"], Detail: f["detail"], CreatedAt: f["created_at"], UpdatedAt: f["updated_at"],
 			Worker: f["worker_id"], ErrorCode: f["error_code"], ErrorMessage: f["error_message"], Traceback: f["traceback"],
 			Retries: n, Done: done, Total: total, CancelRequested: f["cancel_requested"] == "1",
+			LeasedAt: leasedAt(f["leased_at"]), FirstLeasedAt: leasedAt(f["first_leased_at"]), Attempt: attemptOf(f, n),
 		}
 		if list[i].Status == "queued" && delays[i].Err() == nil {
 			list[i].RunAfter = fromUnix(delays[i].Val())
 		}
 	}
 	return list, q.nameWorkers(ctx, list)
+}
+
+// jobFields are the fields of a status that a Job shows, but for the traceback.
+var jobFields = []string{
+	"status", "detail", "created_at", "updated_at", "worker_id", "error_code", "error_message", "done", "total", "cancel_requested",
+	"leased_at", "first_leased_at", "attempt",
+}
+
+func leasedAt(s string) time.Time {
+	if f, err := strconv.ParseFloat(s, 64); err == nil && f > 0 && f < 1e11 {
+		return fromUnix(f)
+	}
+	return time.Time{}
+}
+
+// attemptOf returns which run of a job this is. One from before there was a field
+// for it is known by the runs that have failed, while those are counted.
+func attemptOf(f map[string]string, retries int) int {
+	if n, err := strconv.Atoi(f["attempt"]); err == nil && n > 0 {
+		return n
+	}
+	if f["status"] == Started {
+		return retries + 1
+	}
+	return retries
 }
 
 // nameWorkers fills in what the workers of jobs are called.

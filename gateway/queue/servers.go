@@ -79,7 +79,7 @@ func (q *Queue) goodTokens(ctx context.Context, lists []*redis.StringSliceCmd) (
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, unavailable("read tokens", err)
+		return nil, unavailable("read tokens of workers", err)
 	}
 	good := make([]int, len(lists))
 	for _, t := range all {

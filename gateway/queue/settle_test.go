@@ -379,7 +379,7 @@ func TestZ63CanceledJobEndsAndIsNoDeadLetter(t *testing.T) {
 			if j := r.status(id, "failed"); j.Detail != "canceled" {
 				r.Errorf("%+v", j)
 			}
-			if ended, err := r.Cancel(r.ctx(), id); ended != "" || err != nil {
+			if ended, err := r.Cancel(r.ctx(), id); ended != "canceled" || err != nil {
 				r.Errorf("cancel again: %q, %v", ended, err)
 			}
 		}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -41,11 +44,11 @@ func (q *Queue) Submit(ctx context.Context, id jobs.ID, payload []byte, idempote
 }
 
 // Cancel asks for a job to be stopped; to ask again changes nothing. It reports
-// the state that the job has ended in already, if it was not canceled. A job that
-// runs ends later.
+// the state that the job has ended in already: finished, failed or canceled. A job
+// that runs ends later.
 func (q *Queue) Cancel(ctx context.Context, id jobs.ID) (ended string, err error) {
-	a, err := q.run(ctx, "cancel job", cancelScript, []string{statusKey(id), delayKey, leaseKey(id)},
-		string(id), text(q.Now()), q.ResultTTL.Milliseconds())
+	a, err := q.run(ctx, "cancel job", cancelScript, []string{statusKey(id), delayKey, leaseKey(id), cancelsKey},
+		string(id), text(q.Now()), q.ResultTTL.Milliseconds(), cancelsKept.Milliseconds())
 	if err != nil {
 		return "", err
 	}
@@ -58,6 +61,17 @@ func (q *Queue) Cancel(ctx context.Context, id jobs.ID) (ended string, err error
 		return "", ErrNoJob
 	}
 	return "", unexpected("cancel job", a)
+}
+
+// CancelRequested reports whether somebody has asked for a running job to be stopped.
+func (q *Queue) CancelRequested(ctx context.Context, id jobs.ID) (bool, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	v, err := q.rdb.HGet(ctx, statusKey(id), "cancel_requested").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return false, unavailable("look whether job "+string(id)+" was canceled", err)
+	}
+	return v == "1", nil
 }
 
 // digest is the SHA-256 of parts as hexadecimal digits; where one part ends and

@@ -46,7 +46,7 @@ func (q *Queue) Enroll(ctx context.Context, label string, ttl time.Duration) (to
 	pipe.HSet(ctx, key, "expires_at", unix(expires), "label", label)
 	pipe.PExpire(ctx, key, ttl)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return "", time.Time{}, unavailable("store enroll token", err)
+		return "", time.Time{}, unavailable("store token to enroll with", err)
 	}
 	return token, expires, nil
 }

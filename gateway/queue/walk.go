@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -20,7 +21,7 @@ func (f *fsck) walkSet(ctx context.Context, key string, page func(ids []string) 
 			return err
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", key, err)
 		}
 		ids := make([]string, 0, len(pairs)/2)
 		for i := 0; i < len(pairs); i += 2 {
@@ -43,8 +44,11 @@ func (f *fsck) walkList(ctx context.Context, key string, page func(ids []string)
 			ids, err = f.q.rdb.LRange(ctx, key, max(0, at-1), at+fsckPage-1).Result()
 			return err
 		})
-		if err != nil || len(ids) == 0 {
-			return err
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		if len(ids) == 0 {
+			return nil
 		}
 		first := max(0, at-1)
 		full := len(ids) == int(at+fsckPage-first)

@@ -12,11 +12,10 @@ if status == 'finished' then return {'finished'} end
 call('SET', KEYS[7], late[4], 'PX', ARGV[3])
 call('SET', KEYS[8], late[5], 'PX', ARGV[3])
 call('SET', KEYS[9], late[6], 'PX', ARGV[3])
-call('HSET', KEYS[2], 'status', 'finished', 'detail', 'late result accepted', 'updated_at', ARGV[2],
+become(known(ARGV[1]), ARGV[1], 'finished', 'late result accepted', ARGV[2], ARGV[3],
   'worker_id', late[1], 'lease_id', late[2], 'digest', late[3], 'meta', late[7])
 call('HINCRBY', KEYS[2], 'outcomes', 1)
 call('HDEL', KEYS[2], 'error_code', 'error_message', 'traceback', 'done', 'total')
-call('PEXPIRE', KEYS[2], ARGV[3])
 call('ZREM', KEYS[4], ARGV[1])
 call('ZREM', KEYS[5], ARGV[1])
 if status == 'failed' then call('LREM', KEYS[6], 0, ARGV[1]) end

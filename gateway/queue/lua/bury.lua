@@ -7,8 +7,8 @@ local function count(id)
 end
 -- turn writes what a job is now, and keeps all that it needs for another ttl.
 local function turn(id, word, detail, at, ttl)
-  call('HSET', key('status', id), 'status', word, 'detail', detail, 'updated_at', at)
-  for _, name in ipairs({'status', 'payload', 'retry_count'}) do call('PEXPIRE', key(name, id), ttl) end
+  become(known(id), id, word, detail, at, ttl)
+  for _, name in ipairs({'payload', 'retry_count'}) do call('PEXPIRE', key(name, id), ttl) end
 end
 -- bury ends a job as failed and puts it among the dead letters; retry puts it
 -- off, to run again at the n-th of the times that follow argument base, or buries
@@ -38,9 +38,8 @@ local function back(id, detail, at, ttl, most)
 end
 -- finish_canceled ends a job that was to be canceled.
 local function finish_canceled(id, at, ttl)
-  call('HSET', key('status', id), 'status', 'failed', 'detail', 'canceled', 'error_code', 'CANCELED', 'updated_at', at)
+  become(known(id), id, 'failed', 'canceled', at, ttl, 'error_code', 'CANCELED')
   call('HINCRBY', key('status', id), 'outcomes', 1)
-  call('PEXPIRE', key('status', id), ttl)
   call('DEL', key('payload', id), key('retry_count', id))
   return 'canceled'
 end

@@ -15,7 +15,7 @@ local function note(kind, detail, done)
   found[#found + 1] = mend and done or ''
 end
 
-local status = redis.pcall('HMGET', key('status', id), 'status', 'worker_id')
+local status = redis.pcall('HMGET', key('status', id), 'status', 'worker_id', 'detail', 'created_at')
 local payload = call('EXISTS', key('payload', id)) == 1
 local lease = redis.pcall('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at')
 if status.err or lease.err then
@@ -35,10 +35,7 @@ elseif ARGV[5] == 'ends' then
 end
 local letters = ARGV[7] == '1' and #call('LPOS', KEYS[4], id, 'COUNT', 2) or 0
 
-local function set(word, detail)
-  call('HSET', key('status', id), 'status', word, 'detail', detail, 'updated_at', at)
-  call('PEXPIRE', key('status', id), ttl)
-end
+local function set(word, detail) become(known(id), id, word, detail, at, ttl) end
 local function no_entry() if mend then call('LREM', KEYS[1], 0, id) end end
 local function no_delay() if mend then call('ZREM', KEYS[2], id) end end
 local function no_letter() if mend then call('LREM', KEYS[4], 0, id) end end
@@ -49,132 +46,173 @@ local function no_lease()
   call('ZREM', KEYS[3], id)
 end
 
--- Among the dead letters is what has failed, once.
-if letters > 0 and state and state ~= 'failed' then
-  no_letter()
-  note('dead letter of a job that has not failed', 'it is ' .. state, 'removed from the dead letters')
-elseif letters > 0 and not state and not payload then
-  no_letter()
-  note('dead letter without a job', 'its status and payload have expired', 'removed from the dead letters')
-elseif letters > 0 and not state then
-  if mend then set('failed', 'status was missing') end
-  note('status missing', 'it is a dead letter', 'status is failed')
-  state = 'failed'
-elseif letters > 1 then
-  if mend then
+-- places looks where the job is. What is found wrong with its status is mended by
+-- writing it anew, which puts the job into the right lists, too.
+local anew = false
+local function places()
+  -- Among the dead letters is what has failed, once.
+  if letters > 0 and state and state ~= 'failed' then
     no_letter()
-    call('LPUSH', KEYS[4], id)
+    note('dead letter of a job that has not failed', 'it is ' .. state, 'removed from the dead letters')
+  elseif letters > 0 and not state and not payload then
+    no_letter()
+    note('dead letter without a job', 'its status and payload have expired', 'removed from the dead letters')
+  elseif letters > 0 and not state then
+    anew = true
+    if mend then set('failed', 'status was missing') end
+    note('status missing', 'it is a dead letter', 'status is failed')
+    state = 'failed'
+  elseif letters > 1 then
+    if mend then
+      no_letter()
+      call('LPUSH', KEYS[4], id)
+    end
+    note('dead letter twice', 'it is among the dead letters more than once', 'one is left')
   end
-  note('dead letter twice', 'it is among the dead letters more than once', 'one is left')
-end
 
--- What has ended is nowhere else.
-if state == 'finished' or state == 'failed' then
+  -- What has ended is nowhere else.
+  if state == 'finished' or state == 'failed' then
+    if leased then
+      no_lease()
+      note('lease of an ended job', 'it is ' .. state .. '; worker ' .. (lease[1] or '?'), 'lease deleted')
+    elseif score then
+      if mend then call('ZREM', KEYS[3], id) end
+      note('index without lease', 'it is ' .. state, 'removed from the index')
+    end
+    if delayed then
+      no_delay()
+      note('stale entry', 'in zpe:delay; it is ' .. state, 'removed')
+    end
+    if entries > 0 then
+      no_entry()
+      note('stale entry', 'in zpe:queue; it is ' .. state, 'removed')
+    end
+    if state == 'finished' and call('EXISTS', key('result', id)) == 0 then
+      anew = true
+      if mend then bury(id, 'result is missing', at, ttl) end
+      note('finished without result', 'nothing is kept under ' .. key('result', id), 'buried')
+    end
+    return
+  end
+  if state and state ~= 'queued' and state ~= 'started' then
+    note('status unknown', 'it is ' .. state, '')
+    return
+  end
+
+  -- A lease decides: its holder runs the job, whatever the status says.
   if leased then
-    no_lease()
-    note('lease of an ended job', 'it is ' .. state .. '; worker ' .. (lease[1] or '?'), 'lease deleted')
-  elseif score then
+    if state ~= 'started' then
+      anew = true
+      if mend then
+        set('started', 'status was ' .. (state or 'missing'))
+        if lease[1] then call('HSET', key('status', id), 'worker_id', lease[1]) end
+      end
+      note(state and 'lease of a job that is not started' or 'status missing', 'worker ' .. (lease[1] or '?'), 'status is started')
+    end
+    local ends = tonumber(lease[3])
+    if not lease[1] or not lease[2] or not ends then
+      -- Nobody can report under it. The reaper takes it back.
+      if mend then
+        call('HSET', key('lease', id), 'worker_id', lease[1] or '?', 'lease_id', lease[2] or '?', 'expires_at', '0')
+        call('ZADD', KEYS[3], '0', id)
+      end
+      note('lease without holder or end', 'worker ' .. (lease[1] or 'missing'), 'the reaper will take it back')
+    elseif not score or tonumber(score) ~= ends then
+      if mend then call('ZADD', KEYS[3], lease[3], id) end
+      note(score and 'index differs from lease' or 'lease without index', 'it ends at ' .. lease[3] .. ', the index says ' .. (score or 'nothing'),
+        'index follows the lease')
+    end
+    if delayed then
+      no_delay()
+      note('in two places', 'under a lease and in zpe:delay', 'removed from zpe:delay')
+    end
+    if entries > 0 then
+      no_entry()
+      note('stale entry', 'in zpe:queue; it is under a lease', 'removed')
+    end
+    return
+  end
+  if score then
     if mend then call('ZREM', KEYS[3], id) end
-    note('index without lease', 'it is ' .. state, 'removed from the index')
+    note('index without lease', 'it is ' .. (state or 'not on record'), 'removed from the index')
   end
-  if delayed then
-    no_delay()
-    note('stale entry', 'in zpe:delay; it is ' .. state, 'removed')
-  end
-  if entries > 0 then
-    no_entry()
-    note('stale entry', 'in zpe:queue; it is ' .. state, 'removed')
-  end
-  if state == 'finished' and call('EXISTS', key('result', id)) == 0 then
-    if mend then bury(id, 'result is missing', at, ttl) end
-    note('finished without result', 'nothing is kept under ' .. key('result', id), 'buried')
-  end
-  return found
-end
-if state and state ~= 'queued' and state ~= 'started' then
-  note('status unknown', 'it is ' .. state, '')
-  return found
-end
 
--- A lease decides: its holder runs the job, whatever the status says.
-if leased then
-  if state ~= 'started' then
+  if state == 'started' then
+    anew = true
+    local became
     if mend then
-      set('started', 'status was ' .. (state or 'missing'))
-      if lease[1] then call('HSET', key('status', id), 'worker_id', lease[1]) end
+      no_delay()
+      if entries > 0 then no_entry() end
+      became = stop(id, 'job timeout; its lease was lost by the gateway', at, ttl)
+      if became then call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback') end -- of an earlier run
+      if became == 'dead' then call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT') end
+      became = became or retry(id, 'its lease was lost by the gateway', at, ttl, 8)
     end
-    note(state and 'lease of a job that is not started' or 'status missing', 'worker ' .. (lease[1] or '?'), 'status is started')
+    note('started without lease', 'worker ' .. (status[2] or '?'),
+      became == 'canceled' and 'canceled, as somebody had asked' or 'counted as a failed run, it is ' .. (became or ''))
+    return
   end
-  local ends = tonumber(lease[3])
-  if not lease[1] or not lease[2] or not ends then
-    -- Nobody can report under it. The reaper takes it back.
+
+  -- Queued, or not on record although it is in a place of those that wait.
+  if not state and not delayed and entries == 0 then return end
+  if not payload then
+    anew = true
     if mend then
-      call('HSET', key('lease', id), 'worker_id', lease[1] or '?', 'lease_id', lease[2] or '?', 'expires_at', '0')
-      call('ZADD', KEYS[3], '0', id)
+      no_delay()
+      if entries > 0 then no_entry() end
+      bury(id, 'payload missing', at, ttl)
     end
-    note('lease without holder or end', 'worker ' .. (lease[1] or 'missing'), 'the reaper will take it back')
-  elseif not score or tonumber(score) ~= ends then
-    if mend then call('ZADD', KEYS[3], lease[3], id) end
-    note(score and 'index differs from lease' or 'lease without index', 'it ends at ' .. lease[3] .. ', the index says ' .. (score or 'nothing'),
-      'index follows the lease')
+    note('payload missing', 'there is nothing to run', 'buried')
+    return
   end
-  if delayed then
-    no_delay()
-    note('in two places', 'under a lease and in zpe:delay', 'removed from zpe:delay')
+  if not state then
+    anew = true
+    if mend then set('queued', 'status was missing') end
+    note('status missing', 'it waits', 'status is queued')
   end
-  if entries > 0 then
+  if delayed and entries > 0 then
     no_entry()
-    note('stale entry', 'in zpe:queue; it is under a lease', 'removed')
+    note('in two places', 'in zpe:queue and zpe:delay', 'removed from zpe:queue')
+  elseif entries > 1 then
+    if mend then call('LREM', KEYS[1], entries - 1, id) end
+    note('in the queue twice', 'it would run once', 'the oldest entry is left')
+  elseif ARGV[5] ~= '' and not delayed and entries == 0 then
+    if mend then
+      call('LPUSH', KEYS[1], id)
+      call('PEXPIRE', key('status', id), ttl)
+      call('PEXPIRE', key('payload', id), ttl)
+    end
+    note('queued without entry', 'neither in zpe:queue nor in zpe:delay', 'put into the queue')
   end
-  return found
-end
-if score then
-  if mend then call('ZREM', KEYS[3], id) end
-  note('index without lease', 'it is ' .. (state or 'not on record'), 'removed from the index')
+  return
 end
 
-if state == 'started' then
-  local became
-  if mend then
-    no_delay()
-    if entries > 0 then no_entry() end
-    became = stop(id, 'job timeout; its lease was lost by the gateway', at, ttl)
-    if became then call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback') end -- of an earlier run
-    if became == 'dead' then call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT') end
-    became = became or retry(id, 'its lease was lost by the gateway', at, ttl, 8)
+-- listed looks at the lists. An entry of a job that has expired is left over; one
+-- that has lost its status only is found by where it is.
+local function listed()
+  local own, here, wrong = list_of(state, status[3]), false, {}
+  for _, list in pairs(lists) do
+    if type(redis.pcall('ZSCORE', list, id)) ~= 'string' then
+      -- it is not in there
+    elseif list == own then
+      here = true
+    else
+      wrong[#wrong + 1] = list
+    end
   end
-  note('started without lease', 'worker ' .. (status[2] or '?'),
-    became == 'canceled' and 'canceled, as somebody had asked' or 'counted as a failed run, it is ' .. (became or ''))
-  return found
+  table.sort(wrong)
+  local where = table.concat(wrong, ', ')
+  if own and not here then
+    if mend then enlist(id, nil, own, status[4], at) end
+    note('not listed', 'it is ' .. state .. ', and not in ' .. own, 'listed')
+  elseif #wrong > 0 and (own or not payload) then
+    if mend then
+      for _, list in ipairs(wrong) do redis.pcall('ZREM', list, id) end
+    end
+    note(own and 'listed twice' or 'listed without a job', 'it is ' .. (state or 'not on record') .. ', and in ' .. where, 'removed from there')
+  end
 end
 
--- Queued, or not on record although it is in a place of those that wait.
-if not state and not delayed and entries == 0 then return found end
-if not payload then
-  if mend then
-    no_delay()
-    if entries > 0 then no_entry() end
-    bury(id, 'payload missing', at, ttl)
-  end
-  note('payload missing', 'there is nothing to run', 'buried')
-  return found
-end
-if not state then
-  if mend then set('queued', 'status was missing') end
-  note('status missing', 'it waits', 'status is queued')
-end
-if delayed and entries > 0 then
-  no_entry()
-  note('in two places', 'in zpe:queue and zpe:delay', 'removed from zpe:queue')
-elseif entries > 1 then
-  if mend then call('LREM', KEYS[1], entries - 1, id) end
-  note('in the queue twice', 'it would run once', 'the oldest entry is left')
-elseif ARGV[5] ~= '' and not delayed and entries == 0 then
-  if mend then
-    call('LPUSH', KEYS[1], id)
-    call('PEXPIRE', key('status', id), ttl)
-    call('PEXPIRE', key('payload', id), ttl)
-  end
-  note('queued without entry', 'neither in zpe:queue nor in zpe:delay', 'put into the queue')
-end
+places()
+if not anew and (not state or lists[state]) then listed() end
 return found

@@ -10,7 +10,7 @@ if lease[1] ~= worker or lease[2] ~= ARGV[6] then
   if call('EXISTS', KEYS[5]) == 0 then return {'unknown'} end
   return {'lost'}
 end
-local status = call('HMGET', KEYS[5], 'first_leased_at', 'cancel_requested')
+local status = call('HMGET', KEYS[5], 'first_leased_at', 'cancel_requested', 'status')
 if status[1] and tonumber(ARGV[3]) >= tonumber(status[1]) + tonumber(ARGV[11]) then
   call('HSET', KEYS[3], 'expires_at', ARGV[12])
   call('ZADD', KEYS[4], 'XX', ARGV[12], ARGV[5])
@@ -25,7 +25,11 @@ if (tonumber(lease[3]) or 0) > tonumber(ttl) then
 end
 call('HSET', KEYS[3], 'expires_at', ends, 'ttl', ttl)
 call('ZADD', KEYS[4], 'XX', ends, ARGV[5])
-call('HSET', KEYS[5], 'status', 'started', 'updated_at', ARGV[10], 'worker_id', worker)
+if status[3] == 'started' then
+  call('HSET', KEYS[5], 'updated_at', ARGV[10], 'worker_id', worker)
+else
+  become(known(ARGV[5]), ARGV[5], 'started', '', ARGV[10], ARGV[9], 'worker_id', worker)
+end
 if not status[1] then
   -- The status was lost. Without these the job would never time out.
   call('HSETNX', KEYS[5], 'leased_at', ARGV[3])

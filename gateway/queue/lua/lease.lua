@@ -31,7 +31,7 @@ promote(ARGV[3], ARGV[11])
 for _ = 1, 32 do
   local id = call('RPOP', KEYS[3])
   if not id then return {'none'} end
-  local status = redis.pcall('HMGET', key('status', id), 'status', 'first_leased_at')
+  local status = redis.pcall('HMGET', key('status', id), 'status', 'detail', 'created_at', 'first_leased_at')
   local payload = redis.pcall('GET', key('payload', id))
   if status.err then
     -- Somebody else's key has the job's name. People must look; the next job need not wait.
@@ -44,14 +44,14 @@ for _ = 1, 32 do
   else
     call('HSET', key('lease', id), 'worker_id', worker, 'lease_id', ARGV[5], 'expires_at', ARGV[8], 'ttl', ARGV[7])
     call('ZADD', KEYS[5], ARGV[8], id)
-    call('HSET', key('status', id), 'status', 'started', 'detail', '', 'updated_at', ARGV[10], 'worker_id', worker,
-      'leased_at', ARGV[3], 'first_leased_at', status[2] or ARGV[3])
-    call('PEXPIRE', key('status', id), ARGV[9])
+    local retries = call('GET', key('retry_count', id)) or '0'
+    become(status, id, 'started', '', ARGV[10], ARGV[9], 'worker_id', worker, 'leased_at', ARGV[3],
+      'first_leased_at', status[4] or ARGV[3], 'attempt', (tonumber(retries) or 0) + 1)
     call('PEXPIRE', key('payload', id), ARGV[9])
     call('PEXPIRE', key('retry_count', id), ARGV[9])
     call('HSET', asked, 'job_id', id, 'lease_id', ARGV[5])
     call('PEXPIRE', asked, ARGV[12])
-    return {'lease', id, payload, ARGV[5], ARGV[7], ARGV[8], call('GET', key('retry_count', id)) or '0'}
+    return {'lease', id, payload, ARGV[5], ARGV[7], ARGV[8], retries}
   end
 end
 return {'again'}

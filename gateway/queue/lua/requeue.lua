@@ -10,9 +10,8 @@ if status and status ~= 'failed' then return {'elsewhere'} end
 if call('EXISTS', KEYS[4]) == 0 then return {'payload'} end
 call('LREM', KEYS[1], 0, ARGV[1])
 call('DEL', KEYS[5])
-call('HDEL', KEYS[3], 'first_leased_at', 'timed_out', 'came_back', 'cancel_requested', 'done', 'total')
-call('HSET', KEYS[3], 'status', 'queued', 'detail', 'queued anew', 'updated_at', ARGV[2])
-call('PEXPIRE', KEYS[3], ARGV[3])
+call('HDEL', KEYS[3], 'first_leased_at', 'timed_out', 'came_back', 'cancel_requested', 'done', 'total', 'attempt')
+become(known(ARGV[1]), ARGV[1], 'queued', 'queued anew', ARGV[2], ARGV[3])
 call('PEXPIRE', KEYS[4], ARGV[3])
 call('LPUSH', KEYS[2], ARGV[1])
 return {'ok'}

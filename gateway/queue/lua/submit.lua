@@ -18,8 +18,7 @@ if call('EXISTS', KEYS[3]) == 1 then return {'again', ARGV[1]} end
 if call('HGET', KEYS[4], 'submission_enabled') == '0' then return {'off'} end
 if call('LLEN', KEYS[1]) >= tonumber(ARGV[5]) then return {'full'} end
 call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4])
-call('HSET', KEYS[3], 'status', 'queued', 'detail', '', 'updated_at', ARGV[3], 'created_at', ARGV[3])
-call('PEXPIRE', KEYS[3], ARGV[4])
+become({'queued', ''}, ARGV[1], 'queued', '', ARGV[3], ARGV[4], 'created_at', ARGV[3])
 call('LPUSH', KEYS[1], ARGV[1])
 if KEYS[5] then
   call('HSET', KEYS[5], 'job_id', ARGV[1], 'digest', ARGV[6])

@@ -1,0 +1,138 @@
+package queue
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// index: each entry has its lease, which ends when the entry says.
+func (f *fsck) index(ctx context.Context) error {
+	return f.walkSet(ctx, indexKey, func(ids []string) error {
+		f.report.Leased += len(ids)
+		leases := make([]*redis.IntCmd, len(ids))
+		err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
+			for i, id := range ids {
+				leases[i] = p.Exists(ctx, leaseKey(jobs.ID(id)))
+			}
+		})
+		for i, id := range ids {
+			if err == nil && leases[i].Val() == 0 {
+				err = f.suspect(ctx, id, look{})
+			}
+		}
+		return err
+	})
+}
+
+// delay: what waits to run again is queued.
+func (f *fsck) delay(ctx context.Context) error {
+	return f.walkSet(ctx, delayKey, func(ids []string) error {
+		f.report.Delayed += len(ids)
+		for _, id := range ids {
+			f.waiting[f.hash(id)] = struct{}{}
+		}
+		return f.whereNot(ctx, ids, "queued", func(id, _ string) error { return f.suspect(ctx, id, look{}) })
+	})
+}
+
+// queue: what is in the queue is queued, and not in the delay set.
+func (f *fsck) queue(ctx context.Context) error {
+	return f.walkList(ctx, queueKey, func(ids []string) error {
+		f.report.Queued += len(ids)
+		for _, id := range ids {
+			if f.waits(id) {
+				f.later(id, look{queue: "all"}, "")
+			}
+			f.waiting[f.hash(id)] = struct{}{}
+		}
+		return f.whereNot(ctx, ids, "queued", func(id, state string) error {
+			kind := ""
+			if state != "" {
+				kind = staleEntry
+			}
+			f.later(id, look{queue: "all"}, kind)
+			return nil
+		})
+	})
+}
+
+// dead: a dead letter has failed, and is there once.
+func (f *fsck) dead(ctx context.Context) error {
+	letters := map[uint64]struct{}{}
+	return f.walkList(ctx, dlqKey, func(ids []string) error {
+		f.report.Dead += len(ids)
+		for _, id := range ids {
+			if _, twice := letters[f.hash(id)]; twice {
+				f.later(id, look{dead: true}, "")
+			}
+			letters[f.hash(id)] = struct{}{}
+		}
+		return f.whereNot(ctx, ids, "failed", func(id, state string) error {
+			kind := ""
+			if state == "" {
+				kind = expiredLetter
+			}
+			f.later(id, look{dead: true}, kind)
+			return nil
+		})
+	})
+}
+
+// lists: what is in the list of a state is in that state.
+func (f *fsck) lists(ctx context.Context) error {
+	for _, state := range States {
+		err := f.walkSet(ctx, listKey(state), func(ids []string) error {
+			seen, err := f.states(ctx, ids)
+			for i, id := range ids {
+				if err == nil && listState(seen[i].Val()) != state {
+					err = f.suspect(ctx, id, look{})
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// states reads status and detail of jobs.
+func (f *fsck) states(ctx context.Context, ids []string) ([]*redis.SliceCmd, error) {
+	states := make([]*redis.SliceCmd, len(ids))
+	err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
+		for i, id := range ids {
+			states[i] = p.HMGet(ctx, statusKey(jobs.ID(id)), "status", "detail")
+		}
+	})
+	return states, err
+}
+
+// listState returns the state by which a job of this status and detail is listed.
+func listState(values []any) string {
+	var j Job
+	if len(values) == 2 {
+		j.Status, _ = values[0].(string)
+		j.Detail, _ = values[1].(string)
+	}
+	return j.State()
+}
+
+// whereNot calls suspect for those whose status is not want.
+func (f *fsck) whereNot(ctx context.Context, ids []string, want string, suspect func(id, state string) error) error {
+	states := make([]*redis.StringCmd, len(ids))
+	err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
+		for i, id := range ids {
+			states[i] = p.HGet(ctx, statusKey(jobs.ID(id)), "status")
+		}
+	})
+	for i, id := range ids {
+		if err == nil && states[i].Val() != want {
+			err = suspect(id, states[i].Val())
+		}
+	}
+	return err
+}

@@ -1,0 +1,205 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// The states by which jobs are listed.
+const (
+	Queued   = "queued"
+	Started  = "started"
+	Finished = "finished"
+	Failed   = "failed"   // and not canceled
+	Canceled = "canceled" // its status is failed and its detail canceled
+)
+
+// States are those of [ListQuery].
+var States = []string{Queued, Started, Finished, Failed, Canceled}
+
+// MaxList is how many jobs one page may have.
+const MaxList = 1000
+
+// ErrCursor says that a cursor is none that List has returned.
+var ErrCursor = errors.New("no page of the list has such a cursor")
+
+// ListQuery says which jobs to list.
+type ListQuery struct {
+	State  string // one of States; empty for all jobs
+	Limit  int    // 1 to MaxList
+	Cursor string // the next of an earlier page, of any State; empty for the first
+}
+
+// List returns jobs, the newest first: by the millisecond they were created in,
+// then by id, both descending. What is returned of a job is what [Queue.Jobs]
+// does. next is where the list goes on, and empty at its end. New jobs and those
+// that change their state move no other one to another page.
+//
+// A page is shorter than the limit when jobs have expired or have changed their
+// state while it was read; that may be all of them. It takes three round trips,
+// and one more when entries of expired jobs are dropped, however many jobs there are.
+func (q *Queue) List(ctx context.Context, lq ListQuery) (page []Job, next string, err error) {
+	if lq.Limit < 1 || lq.Limit > MaxList {
+		return nil, "", fmt.Errorf("list jobs: limit %d is not from 1 to %d", lq.Limit, MaxList)
+	}
+	var keys []string
+	for _, state := range States {
+		if lq.State == "" || lq.State == state {
+			keys = append(keys, listKey(state))
+		}
+	}
+	after, id, err := parseCursor(lq.Cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	a, err := q.run(ctx, "list jobs", pageScript, keys, after, id, lq.Limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	entries := newest(a)
+	if len(entries) > lq.Limit {
+		entries = entries[:lq.Limit]
+		last := entries[lq.Limit-1]
+		if _, err := ParseID(last.id); err != nil { // a cursor cannot name it
+			last.id = "0"
+		}
+		next = strconv.FormatInt(last.created, 10) + "." + last.id
+	}
+	if len(entries) == 0 {
+		return nil, "", nil
+	}
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.id
+	}
+	read, err := q.jobs(ctx, ids, false)
+	if err != nil {
+		return nil, "", err
+	}
+	var gone []any
+	for _, j := range read {
+		switch {
+		case j.unread != nil: // fsck says what is wrong with it
+		case j.Status == "":
+			gone = append(gone, string(j.ID))
+		case lq.State == "" || j.State() == lq.State:
+			page = append(page, j)
+		}
+	}
+	if len(gone) > 0 {
+		// The reaper will, if this does not come to it.
+		_, _ = q.run(ctx, "drop expired jobs", unlistScript, nil, append([]any{"ids"}, gone...)...)
+	}
+	return page, next, nil
+}
+
+// entry is one of a list.
+type entry struct {
+	created int64 // unix ms
+	id      string
+}
+
+// beyond is a time after all that count, in unix ms: a float64 and a cursor hold those
+// before it exactly. What is not before it, or is below 0, is not of ours.
+const beyond = 1 << 53
+
+// newest reads entries of several lists, the newest first. A job that is in two,
+// as only damage can bring about, counts once.
+func newest(a answer) []entry {
+	list := make([]entry, 0, len(a)/2)
+	for i := 0; i+1 < len(a); i += 2 {
+		ms, _ := strconv.ParseFloat(a.text(i+1), 64)
+		if ms < 0 {
+			continue
+		}
+		list = append(list, entry{int64(ms), a.text(i)})
+	}
+	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(b.created, a.created), cmp.Compare(b.id, a.id)) })
+	return slices.Compact(list)
+}
+
+// parseCursor reads the place of a job in a list: when it was created in unix ms, a
+// dot, and its id.
+func parseCursor(s string) (ms, id string, err error) {
+	if s == "" {
+		return strconv.Itoa(beyond), "", nil
+	}
+	ms, id, _ = strings.Cut(s, ".")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil || n < 0 || strconv.FormatInt(n, 10) != ms {
+		return "", "", ErrCursor
+	}
+	if _, err := jobs.ParseID(id); err != nil {
+		return "", "", ErrCursor
+	}
+	return ms, id, nil
+}
+
+// unlistLimit is how many entries one script looks at: Redis serves nobody else
+// meanwhile.
+const unlistLimit = 100
+
+// Place is how far [Queue.Unlist] has come. The zero value is the beginning.
+type Place struct{ list, passed int }
+
+// End reports whether all lists have been looked through.
+func (p Place) End() bool { return p.list == len(States) }
+
+// Unlist drops the entries of jobs that have expired from the lists. It looks at a
+// thousand at most of those that are older than what expires, from a place on,
+// and returns the one at which to go on. The end is also the beginning.
+func (q *Queue) Unlist(ctx context.Context, at Place) (next Place, dropped int, err error) {
+	old := strconv.FormatInt(q.Now().Add(-q.ResultTTL).UnixMilli(), 10)
+	if at.End() {
+		at = Place{}
+	}
+	for seen := 0; seen < 10*unlistLimit && !at.End(); {
+		a, err := q.run(ctx, "drop expired jobs", unlistScript, nil, listKey(States[at.list]), at.passed, unlistLimit, old)
+		if err != nil {
+			return at, dropped, err
+		}
+		n, gone := int(a.number(0)), int(a.number(1))
+		seen += n
+		dropped += gone
+		at.passed += n - gone // what has gone has moved the others up
+		if n < unlistLimit {
+			at = Place{list: at.list + 1}
+		}
+	}
+	return at, dropped, nil
+}
+
+// cancelsKept is how long a request to stop a running job is listed for gateways
+// that have not looked yet.
+const cancelsKept = time.Minute
+
+// Cancels returns the running jobs that somebody has asked to be stopped after the
+// moment since, and the moment of this look, both by the clock of Redis in unix
+// ms: 0 returns all of the last minute. It is one round trip, whose cost does not
+// depend on how many jobs run.
+func (q *Queue) Cancels(ctx context.Context, since int64) (ids []jobs.ID, at int64, err error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	pipe := q.rdb.TxPipeline()
+	now := pipe.Time(ctx)
+	list := pipe.ZRangeByScore(ctx, cancelsKey, &redis.ZRangeBy{Min: "(" + strconv.FormatInt(since, 10), Max: "+inf"})
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, 0, unavailable("look for canceled jobs", err)
+	}
+	for _, id := range list.Val() {
+		ids = append(ids, jobs.ID(id))
+	}
+	return ids, now.Val().UnixMilli(), nil
+}

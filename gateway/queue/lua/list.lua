@@ -1,0 +1,49 @@
+-- The lists of jobs, each in that of its state, by when they were created, in unix
+-- ms. A canceled job has a state of its own here.
+local lists = {queued = 'zpe:jobs:queued', started = 'zpe:jobs:started', finished = 'zpe:jobs:finished',
+  failed = 'zpe:jobs:failed', canceled = 'zpe:jobs:canceled'}
+local function list_of(status, detail)
+  if status == 'failed' and detail == 'canceled' then status = 'canceled' end
+  return lists[status or '']
+end
+-- born reads a moment in RFC 3339 and UTC as unix ms. It returns nothing for what is none.
+local function born(text)
+  local y, m, d, h, min, s, rest = string.match(text or '', '^(%d%d%d%d)%-(%d%d)%-(%d%d)T(%d%d):(%d%d):(%d%d)(.*)$')
+  if not y then return nil end
+  y, m = tonumber(y, 10), tonumber(m, 10) -- 10: some Lua takes 020 for sixteen
+  if m < 3 then y, m = y - 1, m + 12 end -- the leap day is then the last of its year
+  local days = 365 * y + math.floor(y / 4) - math.floor(y / 100) + math.floor(y / 400) + math.floor((153 * (m - 3) + 2) / 5) + tonumber(d, 10) - 719469
+  local ms = string.sub((string.match(rest, '^%.(%d+)') or '') .. '000', 1, 3)
+  return string.format('%.0f', ((days * 24 + tonumber(h, 10)) * 60 + tonumber(min, 10)) * 60000 + tonumber(s .. ms, 10))
+end
+-- leave takes a job off a list that is not the one where it goes, and returns where
+-- it stood there. What somebody else has written to a list must not keep jobs from
+-- moving, so an error here is none of the caller's.
+local function leave(list, id, to)
+  local score = redis.pcall('ZSCORE', list, id)
+  if type(score) ~= 'string' then return nil end
+  if list ~= to then redis.pcall('ZREM', list, id) end
+  return score
+end
+-- enlist puts a job where it belongs in the lists: out of from, into to. If it is not
+-- in from (its status had been lost, or a gateway from before there were lists has
+-- moved it), it is looked for in all. One that was in none is as old as created says.
+local function enlist(id, from, to, created, at)
+  local score = from and leave(from, id, to)
+  if not score and from ~= to then
+    for _, list in pairs(lists) do score = leave(list, id, to) or score end
+  end
+  redis.pcall('ZADD', to, score or born(created) or born(at), id)
+end
+-- known reads what become must know of a job, for those that have not read it yet.
+local function known(id) return call('HMGET', key('status', id), 'status', 'detail', 'created_at') end
+-- become makes a job something else: its status, its place in the lists and how
+-- long it is kept. Every script that changes a status does it by this. was has the
+-- status, the detail and the time of creation until now. More fields of the status
+-- may follow.
+local function become(was, id, word, detail, at, ttl, ...)
+  local hash = key('status', id)
+  call('HSET', hash, 'status', word, 'detail', detail, 'updated_at', at, ...)
+  call('PEXPIRE', hash, ttl)
+  enlist(id, list_of(was[1], was[2]), list_of(word, detail), was[3], at)
+end
