@@ -15,40 +15,47 @@ import (
 // status to processing. Pass the claim of an earlier call whose answer got lost
 // as again, so that the start is not counted twice; the zero Claim otherwise.
 //
-// The verdict says what came of it; see [jobs.Claim].
+// The verdict says what came of it; see [jobs.Claim]. With an error the job may have
+// been claimed all the same, by the token that is returned.
 func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
 	c := jobs.Claim{Job: job.ID, Token: again.Token}
 	if c.Token == "" {
 		c.Token = rand.Text()
 	}
-	started, now := Document{Status: words[jobs.Running], Message: messageStarted}, time.Now()
+	started, created := Document{Status: words[jobs.Running], Message: messageStarted}, heard(job, time.Now())
 	head, tail := started.halves()
 	canceledHead, canceledTail := Document{Status: words[jobs.Canceled], Message: messageCanceled}.halves()
 	keys := []string{jobKey(job.ID), claimKey(job.ID), cancelKey(job.ID), logKey(job.ID), detailKey(job.ID)}
 	args := []any{
 		c.Token, hold.Milliseconds(), ttlSeconds, s.MaxCrashes,
 		head, tail, canceledHead, canceledTail,
-		"attempt %d started by " + plain(s.Worker), s.LogCap, now.UnixMilli(),
+		"attempt %d started by " + plain(s.Worker), s.LogCap, created,
 	}
 	args = append(args, s.jobFields(job)...)
-	v, err := s.run(ctx, claimScript, keys, args, func(pipe redis.Pipeliner) { index(ctx, pipe, job.ID, now) })
+	v, err := s.run(ctx, claimScript, keys, args, nil)
 	if err != nil {
 		return c, unavailable(fmt.Sprintf("claim job %s", job.ID), err)
 	}
 	a, _ := v.([]any)
-	switch got := answer(a); got.text(0) {
+	got := answer(a)
+	switch got.text(0) {
 	case "ended":
-		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, stateOf(got.text(1)), got.text(2), int(got.number(3))
+		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, stateOf(got.text(2)), got.text(3), int(got.number(4))
 	case "busy":
-		c.Verdict, c.Wait = jobs.Busy, time.Duration(got.number(1))*time.Millisecond
+		c.Verdict, c.Wait = jobs.Busy, time.Duration(got.number(2))*time.Millisecond
 	case "granted":
-		c.Verdict, c.Attempt, c.Crashes = jobs.Granted, int(got.number(1)), int(got.number(2))
+		c.Verdict, c.Attempt, c.Crashes = jobs.Granted, int(got.number(2)), int(got.number(3))
 	case "crashloop":
-		c.Verdict, c.Attempt, c.Crashes = jobs.CrashLoop, int(got.number(1)), int(got.number(2))
+		c.Verdict, c.Attempt, c.Crashes = jobs.CrashLoop, int(got.number(2)), int(got.number(3))
 	default:
 		return c, unavailable(fmt.Sprintf("claim job %s", job.ID), fmt.Errorf("unexpected answer %v", v))
 	}
-	return c, nil
+	if c.Verdict == jobs.Ended {
+		_ = s.move(ctx, job.ID, c.State, got.number(1), states...)
+		return c, nil
+	}
+	// Who looks for jobs that are held must find it before it begins.
+	return c, s.move(ctx, job.ID, jobs.Running, got.number(1), jobs.Queued)
 }
 
 // jobFields returns what {job:ID}:detail says of a job from its claim on.
@@ -59,6 +66,9 @@ func (s *Store) jobFields(job jobs.Job) []any {
 	}
 	if job.Trace != "" {
 		f = append(f, "trace", job.Trace)
+	}
+	if job.Pages > 0 {
+		f = append(f, "asked_pages", job.Pages)
 	}
 	return f
 }
@@ -90,7 +100,7 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 		step = p.Step
 	}
 	keys := []string{jobKey(c.Job), claimKey(c.Job), cancelKey(c.Job), logKey(c.Job), detailKey(c.Job)}
-	args := []any{c.Token, hold.Milliseconds(), ttlSeconds, c.Attempt, c.Crashes, s.LogCap, doc, step}
+	args := []any{c.Token, hold.Milliseconds(), ttlSeconds, c.Attempt, c.Crashes, s.LogCap, doc, step, time.Now().UnixMilli()}
 	for _, line := range lines[:min(len(lines), MaxReportLines)] {
 		args = append(args, line)
 	}
@@ -99,7 +109,10 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	if err != nil {
 		return unavailable(what, err)
 	}
-	switch v {
+	a, _ := v.([]any)
+	got := answer(a)
+	_ = s.move(ctx, c.Job, jobs.Running, got.number(1), states...) // the index is lost as well
+	switch got.text(0) {
 	case "ok":
 		return nil
 	case "canceled":
@@ -135,19 +148,35 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 	keys := []string{jobKey(c.Job), claimKey(c.Job), cancelKey(c.Job), logKey(c.Job), detailKey(c.Job)}
 	args := []any{
 		c.Token, ttlSeconds, progress, head, tail, line, s.LogCap, c.Attempt, c.Crashes,
-		"finished_at", time.Now().UnixMilli(), "pages", o.Result.Pages,
+		time.Now().UnixMilli(), "pages", o.Result.Pages,
+	}
+	if o.Code != "" {
+		args = append(args, "code", o.Code)
 	}
 	v, err := s.run(ctx, finishScript, keys, args, nil)
 	if err != nil {
 		return 0, unavailable(fmt.Sprintf("finish job %s", c.Job), err)
 	}
-	switch word, _ := v.(string); word {
+	a, _ := v.([]any)
+	got, state := answer(a), o.State
+	switch word := got.text(0); word {
 	case "ok":
-		return o.State, nil
+		if got.number(2) == 1 {
+			_ = s.move(ctx, c.Job, state, got.number(1), states...) // the index is lost as well
+			return state, nil
+		}
+		// Its claim has put it into the index, and taken it out of that of queued jobs.
+		_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			shift(ctx, pipe, c.Job, state, got.number(1), []jobs.State{jobs.Running})
+			return nil
+		})
+		return state, nil
 	case "lost":
 		return 0, fmt.Errorf("finish job %s: %w", c.Job, jobs.ErrLeaseLost)
 	default:
-		return stateOf(word), nil
+		state = stateOf(word)
+		_ = s.move(ctx, c.Job, state, got.number(1), states...)
+		return state, nil
 	}
 }
 
@@ -163,14 +192,17 @@ func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error
 	if message != "" {
 		line += ": " + message
 	}
-	keys := []string{jobKey(c.Job), claimKey(c.Job), logKey(c.Job)}
-	v, err := s.run(ctx, releaseScript, keys, []any{c.Token, ttlSeconds, head, tail, line, s.LogCap}, nil)
+	keys := []string{jobKey(c.Job), claimKey(c.Job), logKey(c.Job), detailKey(c.Job)}
+	v, err := s.run(ctx, releaseScript, keys, []any{c.Token, ttlSeconds, head, tail, line, s.LogCap, time.Now().UnixMilli()}, nil)
 	if err != nil {
 		return unavailable(fmt.Sprintf("release job %s", c.Job), err)
 	}
-	if v == "lost" {
+	a, _ := v.([]any)
+	got := answer(a)
+	if got.text(0) == "lost" {
 		return fmt.Errorf("release job %s: %w", c.Job, jobs.ErrLeaseLost)
 	}
+	_ = s.move(ctx, c.Job, stateOf(got.text(2)), got.number(1), jobs.Running)
 	return nil
 }
 

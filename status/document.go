@@ -41,9 +41,15 @@ var words = map[jobs.State]string{
 	jobs.Canceled:  "canceled",
 }
 
-// State returns the state that the document's status word stands for, or 0 if
-// it is none of the contract's words.
-func (d Document) State() jobs.State { return stateOf(d.Status) }
+// State returns the state that the document's status word stands for, or 0 for
+// none. A word that is not the contract's was written by somebody else; it counts
+// as Running, because the scripts take it for a job that has begun and not ended.
+func (d Document) State() jobs.State {
+	if state := stateOf(d.Status); state != 0 || d.Status == "" {
+		return state
+	}
+	return jobs.Running
+}
 
 func stateOf(word string) jobs.State {
 	for state, w := range words {
@@ -52,6 +58,36 @@ func stateOf(word string) jobs.State {
 		}
 	}
 	return 0
+}
+
+// maxDocument is the longest document that is read, in bytes. A longer one is not
+// ours: our longest text is an error of 4 KiB, which quoting makes 24 KiB at most.
+const maxDocument = 32 << 10
+
+// parseDocument reads the value of a key job:ID, which anybody may have written.
+// It reports false for what is not a JSON object with a status word; other fields
+// that are not what they should be are left empty.
+func parseDocument(text string) (d Document, ok bool) {
+	if len(text) > maxDocument {
+		return Document{}, false
+	}
+	// Not into d itself: that would take "Status" for "status", as the scripts do not.
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &fields) != nil {
+		return Document{}, false
+	}
+	for name, into := range map[string]*string{
+		"status": &d.Status, "message": &d.Message, "result_url": &d.ResultURL, "error_msg": &d.ErrorMsg, "updated_at": &d.UpdatedAt,
+	} {
+		if json.Unmarshal(fields[name], into) != nil {
+			*into = ""
+		}
+	}
+	var progress float64
+	if json.Unmarshal(fields["progress"], &progress) == nil {
+		d.Progress = int(max(0, min(progress, 100)))
+	}
+	return d, d.Status != ""
 }
 
 // text returns d as JSON, dated now.

@@ -3,8 +3,19 @@ package status
 import "github.com/batchfleet/batchfleet/jobs"
 
 // indexKey is a sorted set of job ids by the time they were first heard of, in
-// microseconds since 1970.
+// microseconds since 1970; and for each state there is one of the jobs in it,
+// with the same scores. Each is in a slot of its own.
 const indexKey = "jobs:index"
+
+func stateIndexKey(s jobs.State) string { return indexKey + ":" + s.String() }
+
+// states are those that have an index of their own: all.
+var states = []jobs.State{jobs.Queued, jobs.Running, jobs.Succeeded, jobs.Failed, jobs.Canceled}
+
+const (
+	drainKey  = "fleet:draining" // since when, while no worker shall take a job
+	queuesKey = "fleet:queues"   // hash of queues by name
+)
 
 // jobKey is the contract's key. Its companions carry the whole of it in braces
 // and so hash to the same slot of a cluster.

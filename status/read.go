@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +17,9 @@ import (
 // Entry is all that is on record of one job.
 type Entry struct {
 	ID jobs.ID
+	// Created is when the fleet first heard of the job, or when its sender says
+	// that it was submitted. Lists are in this order.
+	Created time.Time
 	Document
 	Detail Detail
 }
@@ -33,6 +35,9 @@ type Detail struct {
 	Attempt   int
 	Crashes   int
 	Pages     int
+	Asked     int       // how many pages it was asked for; 0 for the kind's own choice
+	Code      string    // what kind of failure it was, if its handler has said so
+	Created   time.Time // see Entry; zero for a job that an earlier version recorded
 	Submitted time.Time
 	Started   time.Time // of the last attempt
 	Finished  time.Time
@@ -52,33 +57,93 @@ func (s *Store) Get(ctx context.Context, id jobs.ID) (Entry, error) {
 }
 
 // Entries returns what is on record of several jobs, in their order, in one
-// round trip. Those of which nothing is known are left out.
+// round trip. Those of which nothing is known are left out; a document that
+// cannot be read has no status, and says so.
 func (s *Store) Entries(ctx context.Context, ids []jobs.ID) ([]Entry, error) {
-	docs := make([]*redis.StringCmd, len(ids))
-	details := make([]*redis.MapStringStringCmd, len(ids))
-	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for i, id := range ids {
-			docs[i] = pipe.Get(ctx, jobKey(id))
-			details[i] = pipe.HGetAll(ctx, detailKey(id))
-		}
-		return nil
-	})
-	var found []Entry
+	members := make([]string, len(ids))
 	for i, id := range ids {
-		text, docErr := docs[i].Result()
-		if errors.Is(docErr, redis.Nil) || redis.HasErrorPrefix(docErr, "WRONGTYPE") {
-			continue // expired, or not ours
+		members[i] = string(id)
+	}
+	seen, err := s.read(ctx, members)
+	if err != nil {
+		return nil, err
+	}
+	var found []Entry
+	for _, r := range seen {
+		if r.found == readable || r.found == unreadable {
+			found = append(found, r.Entry)
 		}
-		if docErr != nil {
-			return nil, unavailable("read job "+string(id), errors.Join(docErr, err))
-		}
-		e := Entry{ID: id, Detail: parseDetail(details[i].Val())}
-		if json.Unmarshal([]byte(text), &e.Document) != nil {
-			e.Document = Document{Message: "unreadable status"}
-		}
-		found = append(found, e)
 	}
 	return found, nil
+}
+
+// found says what is at the key of a job.
+type found uint8
+
+const (
+	nothing    found = iota + 1
+	foreign          // no string, so it is not ours
+	unreadable       // a string, but none of our documents
+	readable
+)
+
+// record is what was found of a member of the index.
+type record struct {
+	Entry
+	found found
+}
+
+// read returns what is on record of jobs, in one round trip and in their order.
+// Of each at most maxDocument bytes are read, because the key is public: there
+// may be anything.
+func (s *Store) read(ctx context.Context, members []string) ([]record, error) {
+	docs := make([]*redis.StringCmd, len(members))
+	details := make([]*redis.MapStringStringCmd, len(members))
+	var err error
+	if len(members) > 0 {
+		_, err = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, m := range members {
+				docs[i] = pipe.GetRange(ctx, jobKey(jobs.ID(m)), 0, maxDocument)
+				details[i] = pipe.HGetAll(ctx, detailKey(jobs.ID(m)))
+			}
+			return nil
+		})
+	}
+	seen := make([]record, len(members))
+	for i, m := range members {
+		r := record{found: readable}
+		text, docErr := docs[i].Result()
+		_, noID := jobs.ParseID(m)
+		switch {
+		case noID != nil:
+			r.found = nothing // nobody asks for such a job
+		case redis.HasErrorPrefix(docErr, "WRONGTYPE"):
+			r.found = foreign
+		case docErr != nil:
+			return nil, unavailable("read job "+m, errors.Join(docErr, err))
+		case text == "":
+			r.found = nothing
+		default:
+			var ok bool
+			r.ID, r.Detail = jobs.ID(m), parseDetail(details[i].Val())
+			if r.Document, ok = parseDocument(text); !ok {
+				r.found, r.Document = unreadable, Document{Message: "unreadable status"}
+			}
+			r.Created = r.Detail.created()
+		}
+		seen[i] = r
+	}
+	return seen, nil
+}
+
+// created returns the first time known of a job.
+func (d Detail) created() time.Time {
+	for _, t := range []time.Time{d.Created, d.Submitted, d.Started, d.Finished} {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return time.Time{}
 }
 
 func parseDetail(f map[string]string) Detail {
@@ -95,7 +160,8 @@ func parseDetail(f map[string]string) Detail {
 	}
 	d := Detail{
 		Kind: jobs.Kind(f["kind"]), Input: f["input"], Worker: f["worker"], Trace: f["trace"], Step: f["step"],
-		Attempt: number("attempt"), Crashes: number("crashes"), Pages: number("pages"),
+		Attempt: number("attempt"), Crashes: number("crashes"), Pages: number("pages"), Asked: number("asked_pages"),
+		Code: f["code"], Created: moment("created_at"),
 		Submitted: moment("submitted_at"), Started: moment("started_at"), Finished: moment("finished_at"),
 		Steps: map[string]time.Time{},
 	}
@@ -107,95 +173,4 @@ func parseDetail(f map[string]string) Detail {
 		}
 	}
 	return d
-}
-
-// MaxList is how many jobs one call of List returns at most.
-const MaxList = 200
-
-// List returns up to limit jobs, newest first, and a cursor for the next page,
-// empty when there is none. Start with an empty cursor. It takes two round
-// trips however many jobs there are.
-func (s *Store) List(ctx context.Context, limit int, cursor string) (found []Entry, next string, err error) {
-	limit = max(1, min(limit, MaxList))
-	upper, last, err := parseCursor(cursor)
-	if err != nil {
-		return nil, "", err
-	}
-	// Jobs of the same microsecond as the last one come again; they are told
-	// from new ones by their ids, which Redis orders within one score.
-	ids, err := s.rdb.ZRevRangeByScoreWithScores(ctx, indexKey, &redis.ZRangeBy{
-		Max: upper, Min: "-inf", Count: int64(limit) + sameScore,
-	}).Result()
-	if err != nil {
-		return nil, "", unavailable("list jobs", err)
-	}
-	var page []jobs.ID
-	for _, z := range ids {
-		id, _ := z.Member.(string)
-		if last != "" && formatScore(z.Score) == upper && id >= last {
-			continue
-		}
-		if len(page) == limit {
-			break
-		}
-		page = append(page, jobs.ID(id))
-		next = formatScore(z.Score) + "/" + id
-	}
-	if len(page) == 0 {
-		return nil, "", nil
-	}
-	if len(page) < limit {
-		next = ""
-	}
-	found, err = s.Entries(ctx, page)
-	return found, next, err
-}
-
-// sameScore is how many jobs may share one microsecond before a page of a list
-// comes out short.
-const sameScore = 64
-
-func formatScore(f float64) string { return strconv.FormatInt(int64(f), 10) }
-
-func parseCursor(cursor string) (upper, last string, err error) {
-	if cursor == "" {
-		return "+inf", "", nil
-	}
-	upper, last, ok := strings.Cut(cursor, "/")
-	if _, bad := strconv.ParseInt(upper, 10, 64); bad != nil || !ok {
-		return "", "", fmt.Errorf("cursor %.40q is not one that a list has returned", cursor)
-	}
-	if _, bad := jobs.ParseID(last); bad != nil {
-		return "", "", fmt.Errorf("cursor %.40q is not one that a list has returned", cursor)
-	}
-	return upper, last, nil
-}
-
-// LogLine is one line of a job's log.
-type LogLine struct {
-	Pos  string // its place in the log, for the next call of Log
-	Time time.Time
-	Text string
-}
-
-// Log returns up to limit lines of a job's log that come after the place named
-// after, oldest first; an empty after begins with the oldest line kept. A job
-// without a log has no lines, which is no error.
-func (s *Store) Log(ctx context.Context, id jobs.ID, after string, limit int) ([]LogLine, error) {
-	from := "-"
-	if after != "" {
-		from = "(" + after
-	}
-	entries, err := s.rdb.XRangeN(ctx, logKey(id), from, "+", int64(limit)).Result()
-	if err != nil {
-		return nil, unavailable(fmt.Sprintf("read log of job %s", id), err)
-	}
-	lines := make([]LogLine, len(entries))
-	for i, e := range entries {
-		text, _ := e.Values["line"].(string)
-		ms, _, _ := strings.Cut(e.ID, "-")
-		n, _ := strconv.ParseInt(ms, 10, 64)
-		lines[i] = LogLine{Pos: e.ID, Time: time.UnixMilli(n).UTC(), Text: text}
-	}
-	return lines, nil
 }

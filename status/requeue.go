@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -18,15 +16,18 @@ import (
 // A job found Queued may be one whose message never left: a caller that was
 // stopped between Requeue and publishing does both again.
 func (s *Store) Requeue(ctx context.Context, job jobs.Job) (jobs.State, error) {
-	now := time.Now()
+	now := time.Now().UnixMilli()
 	doc := Document{Status: words[jobs.Queued], Message: messageQueued}.text()
 	keys := []string{jobKey(job.ID), claimKey(job.ID), cancelKey(job.ID), logKey(job.ID), detailKey(job.ID)}
-	args := append([]any{ttlSeconds, doc, "queued again after a failure", s.LogCap}, s.jobFields(job)...)
-	v, err := s.run(ctx, requeueScript, keys, args, func(pipe redis.Pipeliner) { index(ctx, pipe, job.ID, now) })
+	args := append([]any{ttlSeconds, doc, "queued again after a failure", s.LogCap, now}, s.jobFields(job)...)
+	v, err := s.run(ctx, requeueScript, keys, args, nil)
 	if err != nil {
 		return 0, unavailable(fmt.Sprintf("requeue job %s", job.ID), err)
 	}
-	word, _ := v.(string)
+	a, _ := v.([]any)
+	got := answer(a)
+	word := got.text(0)
+	_ = s.move(ctx, job.ID, jobs.Queued, got.number(1), jobs.Failed, jobs.Running) // unless nothing was changed
 	if state := stateOf(word); state != 0 || word == "" {
 		return state, nil
 	}

@@ -57,7 +57,7 @@ func TestF13RequeuedJobStartsAnew(t *testing.T) {
 		if n := rdb.HGet(t.Context(), "{job:a}:claim", "outcomes").Val(); n != "1" {
 			t.Errorf("%s outcomes on record, want 1", n)
 		}
-		lines, err := s.Log(t.Context(), "a", "", 100)
+		lines, err := s.Lines(t.Context(), "a", status.LogQuery{Tail: 100})
 		if err != nil || len(lines) < 6 || !strings.Contains(lines[0].Text, "attempt 1 started") {
 			t.Errorf("log %v, %v; want it to go on from before", lines, err)
 		}

@@ -17,13 +17,15 @@ var lua embed.FS
 
 // Each script says in its header what it takes and returns.
 var (
-	submitScript  = newScript("submit")
+	submitScript  = newScript("job", "submit")
 	claimScript   = newScript("log", "job", "claim")
 	reportScript  = newScript("log", "job", "report")
 	finishScript  = newScript("log", "job", "finish")
 	releaseScript = newScript("log", "job", "release")
 	cancelScript  = newScript("job", "cancel")
 	requeueScript = newScript("log", "job", "requeue")
+	pageScript    = newScript("page")
+	recordScript  = newScript("queue")
 )
 
 type script struct{ text, sha string }

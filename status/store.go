@@ -93,12 +93,16 @@ func Connect(o Options) *redis.Client {
 
 // Check returns nil if Redis answers and accepts writes.
 func (s *Store) Check(ctx context.Context) error {
-	// A PING is answered by a read-only replica too, and by a server that is
-	// out of memory; only a write tells.
-	if err := s.rdb.Set(ctx, "batchfleet:check", "1", time.Minute).Err(); err != nil {
+	if err := check(ctx, s.rdb).Err(); err != nil {
 		return unavailable("check redis", err)
 	}
 	return nil
+}
+
+// check is a write. A PING is answered by a read-only replica too, and by a server
+// that is out of memory.
+func check(ctx context.Context, rdb redis.Cmdable) *redis.StatusCmd {
+	return rdb.Set(ctx, "batchfleet:check", "1", time.Minute)
 }
 
 // unavailable wraps an error of the Redis client.

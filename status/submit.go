@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,32 +12,31 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// indexAge is how long a job stays in the index. It is longer than TTL because
-// a running job renews its keys but not its place in the index.
-const indexAge = 7 * 24 * time.Hour
-
 // ErrEnded says that a job cannot be canceled because it has ended.
 var ErrEnded = errors.New("job has ended")
 
 // Submit records a job as queued. It reports false, and changes nothing, if the
 // job is known already, whatever its state.
 func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
-	now := time.Now()
+	created := heard(job, time.Now())
 	doc := Document{Status: words[jobs.Queued], Message: messageQueued}.text()
-	args := append([]any{ttlSeconds, doc}, s.jobFields(job)...)
+	args := append([]any{ttlSeconds, doc, created}, s.jobFields(job)...)
 	v, err := s.run(ctx, submitScript, []string{jobKey(job.ID), detailKey(job.ID)}, args,
-		func(pipe redis.Pipeliner) { index(ctx, pipe, job.ID, now) })
+		func(pipe redis.Pipeliner) {
+			for _, key := range []string{indexKey, stateIndexKey(jobs.Queued)} {
+				pipe.ZAddNX(ctx, key, redis.Z{Score: float64(created * 1000), Member: string(job.ID)})
+				trim(ctx, pipe, key)
+			}
+		})
 	if err != nil {
 		return false, unavailable(fmt.Sprintf("submit job %s", job.ID), err)
 	}
-	return v == int64(1), nil
-}
-
-// index puts a job into the index unless it is there, and drops what is too
-// old. The index lives in a slot of its own, so this cannot be part of a script.
-func index(ctx context.Context, pipe redis.Pipeliner, id jobs.ID, now time.Time) {
-	pipe.ZAddNX(ctx, indexKey, redis.Z{Score: float64(now.UnixMicro()), Member: string(id)})
-	pipe.ZRemRangeByScore(ctx, indexKey, "-inf", strconv.FormatInt(now.Add(-indexAge).UnixMicro(), 10))
+	a, _ := v.([]any)
+	got := answer(a)
+	if got.text(0) != "new" {
+		_ = s.move(ctx, job.ID, stateOf(got.text(1)), got.number(2), jobs.Queued)
+	}
+	return got.text(0) == "new", nil
 }
 
 // Cancel asks for a job to be stopped. A queued job is canceled at once and
@@ -49,19 +46,23 @@ func index(ctx context.Context, pipe redis.Pipeliner, id jobs.ID, now time.Time)
 func (s *Store) Cancel(ctx context.Context, id jobs.ID) (jobs.State, error) {
 	head, tail := Document{Status: words[jobs.Canceled], Message: messageCanceled}.halves()
 	keys := []string{jobKey(id), claimKey(id), cancelKey(id), detailKey(id)}
-	v, err := s.run(ctx, cancelScript, keys, []any{ttlSeconds, head, tail, time.Now().UnixMilli()}, nil)
+	v, err := s.run(ctx, cancelScript, keys, []any{ttlSeconds, head, tail, time.Now().UnixMilli()}, nil) // created, if nothing says when
 	if err != nil {
 		return 0, unavailable(fmt.Sprintf("cancel job %s", id), err)
 	}
-	switch got, _ := v.(string); {
-	case got == "asked":
+	a, _ := v.([]any)
+	switch got := answer(a); got.text(0) {
+	case "asked":
 		return jobs.Running, nil
-	case got == "canceled":
+	case "canceled":
+		_ = s.move(ctx, id, jobs.Canceled, got.number(1), jobs.Queued, jobs.Running)
 		return jobs.Canceled, nil
-	case got == "absent":
+	case "absent":
 		return 0, fmt.Errorf("cancel job %s: %w", id, fs.ErrNotExist)
-	case strings.HasPrefix(got, "ended:"):
-		return stateOf(got[len("ended:"):]), fmt.Errorf("cancel job %s: %w", id, ErrEnded)
+	case "ended":
+		state := stateOf(got.text(2))
+		_ = s.move(ctx, id, state, got.number(1), jobs.Queued, jobs.Running)
+		return state, fmt.Errorf("cancel job %s: %w", id, ErrEnded)
 	}
 	return 0, unavailable(fmt.Sprintf("cancel job %s", id), fmt.Errorf("unexpected answer %v", v))
 }

@@ -221,6 +221,12 @@ func (f *flaky) cut(down bool) {
 	f.down = down
 }
 
+func (f *flaky) freeze(frozen bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.frozen = frozen
+}
+
 func (f *flaky) err(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

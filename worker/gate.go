@@ -17,6 +17,10 @@ import (
 // worker can no longer record what it would run.
 var errGateShut = errors.New("worker is not ready")
 
+// ErrDraining is what a check returns while an operator asks that no jobs be taken.
+// The worker is well: it looks again as often as when all checks pass.
+var ErrDraining = errors.New("draining: asked by an operator")
+
 // gate keeps the worker from leasing while one of its checks fails. It starts
 // shut: the first round of checks opens it.
 type gate struct {
@@ -78,6 +82,10 @@ func (g *gate) put(why error) { // g.mu is held
 		g.metrics.ready.Set(0)
 	}
 	g.why = why
+	g.metrics.draining.Set(0)
+	if errors.Is(why, ErrDraining) {
+		g.metrics.draining.Set(1)
+	}
 }
 
 // stop shuts the gate for good.
@@ -121,8 +129,8 @@ func (g *gate) whenShut() <-chan struct{} {
 	return g.shut
 }
 
-// watch runs the checks until ctx ends: rarely while they pass, at growing
-// intervals up to 15 s while they do not.
+// watch runs the checks until ctx ends: rarely while they pass or the fleet drains,
+// at growing intervals up to 15 s while they do not.
 func (g *gate) watch(ctx context.Context) {
 	delay := time.Duration(0)
 	for {
@@ -140,6 +148,11 @@ func (g *gate) watch(ctx context.Context) {
 				g.log.InfoContext(ctx, "ready again")
 			}
 			delay = 0
+		} else if errors.Is(err, ErrDraining) {
+			delay = g.every
+			if !errors.Is(was, ErrDraining) {
+				g.log.InfoContext(ctx, "no jobs are taken, those in hand go on", "err", err)
+			}
 		} else {
 			delay = min(max(2*delay, 500*time.Millisecond), 15*time.Second)
 			if was == nil || was.Error() != err.Error() {
@@ -173,16 +186,23 @@ func (g *gate) check(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var wrong []string
+	draining := false
 	for name, check := range g.checks {
 		wg.Go(func() {
-			if err := check(ctx); err != nil {
-				mu.Lock()
+			err := check(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if errors.Is(err, ErrDraining) {
+				draining = true
+			} else if err != nil {
 				wrong = append(wrong, fmt.Sprintf("%s: %v", name, err))
-				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
+	if wrong == nil && draining {
+		return ErrDraining
+	}
 	if wrong == nil {
 		return nil
 	}

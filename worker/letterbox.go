@@ -55,6 +55,12 @@ func OpenLetterBox(ctx context.Context, subscription string, rules Rules, opts .
 	return &LetterBox{client: client, subscription: subscription, rules: rules, held: map[string]struct{}{}}, nil
 }
 
+// Fresh returns an empty box over the same subscription and connection, which
+// stays the first one's to close.
+func (b *LetterBox) Fresh() *LetterBox {
+	return &LetterBox{client: b.client, subscription: b.subscription, rules: b.rules, held: map[string]struct{}{}}
+}
+
 // Close closes the connection. Letters still held come back to the
 // subscription by themselves; see [LetterBox.HandBack].
 func (b *LetterBox) Close() error { return b.client.Close() }

@@ -34,6 +34,7 @@ type Metrics struct {
 	progressWritten    prometheus.Counter
 	progressSuppressed prometheus.Counter
 	ready              prometheus.Gauge
+	draining           prometheus.Gauge
 }
 
 // NewMetrics returns metrics on a registry of their own, beside those of the
@@ -78,8 +79,11 @@ func NewMetrics(version string) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 12),
 		}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "batchfleet", Name: "worker_ready", Help: "1 while the worker takes jobs."}),
+		draining: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "batchfleet", Name: "worker_draining", Help: "1 while the worker takes no jobs because an operator asks for it.",
+		}),
 	}
-	r.MustRegister(m.runSeconds, m.waitSeconds, m.ready)
+	r.MustRegister(m.runSeconds, m.waitSeconds, m.ready, m.draining)
 	return m
 }
 

@@ -63,18 +63,23 @@ const (
 	// sendPatience is how long a message is sent again: over a restart of the
 	// server or a broken connection.
 	sendPatience = 5 * time.Second
+	// maxSendDelay is the longest wait between two tries.
+	maxSendDelay = time.Second
 	// sendTimeout bounds one try, which may carry 10 MB.
 	sendTimeout = 30 * time.Second
 )
 
-// insist is send, again for a while if the topic cannot be reached. The error is
-// that of the last try.
+// insist is send, again until sendPatience is over if the topic cannot be reached:
+// the last try begins at its end. The error is that of the last try.
 func (p *Publisher) insist(ctx context.Context, m *pubsubpb.PubsubMessage) (string, error) {
-	deadline := time.Now().Add(sendPatience)
+	begun := time.Now()
 	for wait := leaseBackoff(); ; {
 		id, err := p.send(ctx, m)
-		delay := wait.NextBackOff()
-		if err == nil || !errors.Is(err, jobs.ErrUnavailable) || time.Now().Add(delay).After(deadline) || jobs.Sleep(ctx, delay) != nil {
+		left := sendPatience - time.Since(begun)
+		if err == nil || !errors.Is(err, jobs.ErrUnavailable) || left <= 0 {
+			return id, err
+		}
+		if jobs.Sleep(ctx, min(wait.NextBackOff(), maxSendDelay, left)) != nil {
 			return id, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -39,6 +40,13 @@ type PubSub struct {
 // maxAckDeadline is the longest lease Pub/Sub gives.
 const maxAckDeadline = 600 * time.Second
 
+// reconnect says how a service that is away is looked for. gRPC would wait longer
+// each time, up to two minutes, and calls fail until it has looked again.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+	MinConnectTimeout: 10 * time.Second, // a SYN that is lost is sent again after 1, 3 and 7 s
+}
+
 // PubSubOptions returns the client options for the emulator at host, or for
 // Google's own Pub/Sub with the usual credentials when host is empty.
 func PubSubOptions(host string) ([]option.ClientOption, error) {
@@ -47,6 +55,7 @@ func PubSubOptions(host string) ([]option.ClientOption, error) {
 		// running jobs depend on this one connection.
 		option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})),
 		option.WithGRPCConnectionPool(1),
+		option.WithGRPCDialOption(grpc.WithConnectParams(reconnect)),
 	}
 	if host == "" {
 		return opts, nil
@@ -66,6 +75,7 @@ func PubSubOptions(host string) ([]option.ClientOption, error) {
 var (
 	subscriptionPattern = regexp.MustCompile(`^projects/[^/]+/subscriptions/[^/]+$`)
 	topicPattern        = regexp.MustCompile(`^projects/[^/]+/topics/[^/]+$`)
+	idPattern           = regexp.MustCompile(`^[A-Za-z0-9._~+%-]*$`) // Pub/Sub's rule for the characters of a name
 )
 
 // SubscriptionName returns the full name of a subscription that the given
@@ -83,6 +93,8 @@ func fullName(variable, project, collection, name string, full *regexp.Regexp) (
 	switch {
 	case name == "":
 		return "", fmt.Errorf("%s is empty", variable)
+	case !idPattern.MatchString(name[strings.LastIndexByte(name, '/')+1:]):
+		return "", fmt.Errorf("%s is %q: a name holds only letters, digits and - _ . ~ + %%", variable, name)
 	case full.MatchString(name):
 		return name, nil
 	case strings.Contains(name, "/"):

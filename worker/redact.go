@@ -26,7 +26,11 @@ func redact(s string) string {
 // RedactAddresses replaces passwords in URLs, and what follows the words Bearer
 // and Basic.
 func RedactAddresses(s string) string {
+	return bearer.ReplaceAllString(RedactURLs(s), "$1 [redacted]")
+}
+
+// RedactURLs replaces passwords in URLs.
+func RedactURLs(s string) string {
 	s = urlPassword.ReplaceAllString(s, "${1}[redacted]@")
-	s = urlUnescaped.ReplaceAllString(s, "${1}[redacted]@")
-	return bearer.ReplaceAllString(s, "$1 [redacted]")
+	return urlUnescaped.ReplaceAllString(s, "${1}[redacted]@")
 }

@@ -12,9 +12,10 @@ import (
 )
 
 // pulse is the longest time between two reports of a running job. A report
-// prolongs the claim and brings the answer whether to go on, so a cancel is
-// seen within this time.
-const pulse = 2 * time.Second
+// prolongs the claim and brings the answer whether to go on, so a cancel is seen
+// within this time: promised are 2 s, also when one report is lost, or one that
+// carries no progress gets no answer.
+const pulse = time.Second
 
 // claimHold is how long a claim outlives the last report: time for a worker to
 // lose sight of Redis and find it again, without holding up a successor long.
@@ -124,10 +125,11 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 				continue
 			}
 		}
+		began := time.Now()
 		p, lines := r.take()
 		r.write(ctx, p, lines)
 		written = time.Now()
-		timer.Reset(pulse)
+		timer.Reset(max(0, pulse-time.Since(began))) // a slow one delays the next no further
 	}
 }
 
@@ -146,7 +148,11 @@ func (r *reporter) take() (p *jobs.Progress, lines []string) {
 }
 
 func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines []string) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	limit := callTimeout
+	if p == nil {
+		limit = pulse // nothing is lost with it: the next one asks again
+	}
+	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := r.status.Report(call, r.claim, hold(r.left()), p, lines)
 	switch {

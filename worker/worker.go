@@ -81,7 +81,8 @@ type Worker struct {
 	DeadLetters DeadLetters
 
 	// Checks are asked before jobs are leased, and again after trouble, until
-	// all of them return nil: a job is not taken that could not be recorded.
+	// all of them return nil: a job is not taken that could not be recorded. One may
+	// return [ErrDraining].
 	Checks map[string]func(context.Context) error
 
 	Slots            int           // jobs at once; 1
@@ -93,7 +94,7 @@ type Worker struct {
 	SettleTimeout    time.Duration // how long to try to record an outcome; 10 min
 	StartTimeout     time.Duration // how long a refusal by the source is tried again; 2 min
 	ProgressInterval time.Duration // between progress writes of one job; 100 ms
-	IdleCheck        time.Duration // between checks while all is well; 10 s
+	IdleCheck        time.Duration // between checks while all is well; 5 s
 
 	// A worker leaves by itself, as if its context had ended, once all its slots
 	// have asked for a job in vain for IdleExit, and when what is left of
@@ -125,7 +126,7 @@ func (w *Worker) Init() {
 		{&w.SettleTimeout, 10 * time.Minute},
 		{&w.StartTimeout, 2 * time.Minute},
 		{&w.ProgressInterval, 100 * time.Millisecond},
-		{&w.IdleCheck, 10 * time.Second},
+		{&w.IdleCheck, 5 * time.Second},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
 )
 
 func TestF09OutcomeIsRecordedThenAcked(t *testing.T) {
@@ -625,7 +626,7 @@ func TestF34ProgressNeverBlocksAndIsThinnedOut(t *testing.T) {
 		seen := map[string]bool{}
 		var finished bool
 		r.q.onAck = func(jobs.ID) {
-			lines, err := r.status.Log(context.Background(), "j", "", 100_000)
+			lines, err := r.status.Lines(context.Background(), "j", status.LogQuery{Tail: 100_000})
 			if err != nil {
 				t.Error(err)
 			}
@@ -659,7 +660,7 @@ func TestF34LastPageIsAlwaysShown(t *testing.T) {
 	}
 	inBubble(t, h, func(t *testing.T, r *rig) {
 		r.q.onAck = func(jobs.ID) {
-			lines, err := r.status.Log(context.Background(), "j", "", 100)
+			lines, err := r.status.Lines(context.Background(), "j", status.LogQuery{Tail: 100})
 			if err != nil || len(lines) < 2 {
 				t.Error(lines, err)
 				return

@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/cmd/dlq"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -37,51 +35,11 @@ func dlqCommand() *cobra.Command {
 	return cmd
 }
 
-// dead is what was given up under one name: the letters of one job, or of one
-// message that names no job, newest first.
-type dead struct {
-	name    string
-	letters []worker.Letter // at least one
-}
-
-// last is the newest of its letters, which stands for all.
-func (d dead) last() worker.Letter { return d.letters[0] }
-
-// grouped puts letters of one name together, newest first.
-func grouped(letters []worker.Letter) []dead {
-	newestFirst := func(a, b worker.Letter) int { return b.At.Compare(a.At) }
-	byName := map[string]dead{}
-	for _, l := range letters {
-		name := l.Name()
-		byName[name] = dead{name, append(byName[name].letters, l)}
-	}
-	all := slices.Collect(maps.Values(byName))
-	for _, d := range all {
-		slices.SortStableFunc(d.letters, newestFirst)
-	}
-	slices.SortFunc(all, func(a, b dead) int {
-		if c := newestFirst(a.last(), b.last()); c != 0 {
-			return c
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	return all
-}
-
-// lettersOf returns all letters of several.
-func lettersOf(all []dead) []worker.Letter {
-	var letters []worker.Letter
-	for _, d := range all {
-		letters = append(letters, d.letters...)
-	}
-	return letters
-}
-
 // desk is where letters lie while a command looks at them.
 type desk struct {
 	env ClientEnv
 	box *worker.LetterBox
-	all []dead // newest first
+	all []dlq.Dead // newest first
 	out io.Writer
 	err io.Writer
 }
@@ -127,39 +85,22 @@ func (d *desk) open(ctx context.Context, wait time.Duration, do func() error) (e
 		return err
 	}
 	defer d.box.Close()
-	keeping, stop := context.WithCancel(ctx)
-	var keeper sync.WaitGroup
-	keeper.Go(func() { d.box.Keep(keeping) })
 	defer func() {
-		stop()
-		keeper.Wait()
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if back := d.box.HandBackAll(last); back != nil {
+		if back := dlq.HandBack(ctx, d.box); back != nil {
 			fmt.Fprintf(d.err, "the letters come back within a minute, because they could not be handed back: %v\n", back)
 		}
 	}()
-	letters, full, err := d.box.Collect(ctx, wait)
-	if err != nil {
-		return err
-	}
-	if full {
-		fmt.Fprintf(d.err, "there may be more: only %d letters are looked at at once\n", len(letters))
-	}
-	d.all = grouped(letters)
-	return do()
-}
-
-// named returns those with the given names, and the names that no letter has.
-func (d *desk) named(names []string) (found []dead, missing []string) {
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		if i := slices.IndexFunc(d.all, func(one dead) bool { return one.name == name }); i >= 0 {
-			found = append(found, d.all[i])
-		} else {
-			missing = append(missing, name)
+	return dlq.Keeping(ctx, d.box, func() error {
+		letters, full, err := d.box.Collect(ctx, wait)
+		if err != nil {
+			return err
 		}
-	}
-	return found, missing
+		if full {
+			fmt.Fprintf(d.err, "there may be more: only %d letters are looked at at once\n", len(letters))
+		}
+		d.all = dlq.Group(letters)
+		return do()
+	})
 }
 
 // lacking is the error for names that no letter has.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/cmd/dlq"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -31,11 +32,11 @@ type deadRow struct {
 	Bytes        int       `json:"bytes"` // of the message's data
 }
 
-func newDeadRow(d dead) deadRow {
-	l := d.last()
+func newDeadRow(d dlq.Dead) deadRow {
+	l := d.Last()
 	return deadRow{
-		Name: d.name, JobID: l.Job.ID, Kind: l.Job.Kind, Cause: l.Cause, Reason: l.Reason, FailedAt: l.At.UTC(), Attempts: l.Attempt,
-		Letters: len(d.letters), Subscription: l.Queue, MessageID: l.MessageID, Bytes: max(l.Cut, len(l.Data)),
+		Name: d.Name, JobID: l.Job.ID, Kind: l.Job.Kind, Cause: l.Cause, Reason: l.Reason, FailedAt: l.At.UTC(), Attempts: l.Attempt,
+		Letters: len(d.Letters), Subscription: l.Queue, MessageID: l.MessageID, Bytes: max(l.Cut, len(l.Data)),
 	}
 }
 
@@ -66,7 +67,7 @@ func dlqListCommand() *cobra.Command {
 	return cmd
 }
 
-func printDead(out io.Writer, all []dead, asJSON bool) error {
+func printDead(out io.Writer, all []dlq.Dead, asJSON bool) error {
 	if asJSON {
 		for _, d := range all {
 			if err := printJSON(out, newDeadRow(d)); err != nil {
@@ -78,8 +79,8 @@ func printDead(out io.Writer, all []dead, asJSON bool) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, err := fmt.Fprintln(t, "TIME\tJOB\tKIND\tATTEMPTS\tREASON")
 	for _, d := range all {
-		l := d.last()
-		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", l.At.UTC().Format(time.RFC3339), oneLine(d.name), oneLine(string(l.Job.Kind)), l.Attempt, oneLine(l.Reason))
+		l := d.Last()
+		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", l.At.UTC().Format(time.RFC3339), oneLine(d.Name), oneLine(string(l.Job.Kind)), l.Attempt, oneLine(l.Reason))
 		err = errors.Join(err, bad)
 	}
 	return errors.Join(err, t.Flush())

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/cmd/dlq"
 )
 
 func dlqPurgeCommand() *cobra.Command {
@@ -22,24 +23,24 @@ func dlqPurgeCommand() *cobra.Command {
 	run := atDesk(waitFlag(cmd), func(ctx context.Context, d *desk, args []string) error {
 		chosen, missing := d.all, []string(nil)
 		if !*all {
-			chosen, missing = d.named(args)
+			chosen, missing = dlq.Named(d.all, args)
 		}
 		verb := "purged"
 		switch {
 		case *dry:
 			verb = "would be purged"
 		case len(chosen) > 0 && !*yes:
-			if err := d.confirm(ctx, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(lettersOf(chosen)), len(chosen))); err != nil {
+			if err := d.confirm(ctx, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(dlq.Letters(chosen)), len(chosen))); err != nil {
 				return err
 			}
 		}
 		for _, one := range chosen {
 			if !*dry {
-				if err := d.box.Drop(ctx, one.letters...); err != nil {
+				if err := d.box.Drop(ctx, one.Letters...); err != nil {
 					return err
 				}
 			}
-			if _, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.name), verb); err != nil {
+			if _, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.Name), verb); err != nil {
 				return err
 			}
 		}

@@ -13,13 +13,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cmd/dlq"
 )
 
 func dlqShowCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "show ID", Short: "Show everything of a dead letter, its data too", Args: cobra.ExactArgs(1)}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = atDesk(waitFlag(cmd), func(_ context.Context, d *desk, args []string) error {
-		found, missing := d.named(args)
+		found, missing := dlq.Named(d.all, args)
 		if err := lacking(missing); err != nil {
 			return err
 		}
@@ -32,8 +34,8 @@ func dlqShowCommand() *cobra.Command {
 }
 
 // printLetterJSON prints the data as text where it is text.
-func printLetterJSON(out io.Writer, d dead) error {
-	l := d.last()
+func printLetterJSON(out io.Writer, d dlq.Dead) error {
+	l := d.Last()
 	v := struct {
 		deadRow
 		Attributes map[string]string `json:"attributes"`
@@ -50,7 +52,7 @@ func printLetterJSON(out io.Writer, d dead) error {
 	return printJSON(out, v)
 }
 
-func printLetter(out io.Writer, d dead) error {
+func printLetter(out io.Writer, d dlq.Dead) error {
 	r := newDeadRow(d)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var err error
@@ -69,17 +71,17 @@ func printLetter(out io.Writer, d dead) error {
 	row("letters", r.Letters)
 	row("subscription", r.Subscription)
 	row("message", r.MessageID)
-	for _, name := range slices.Sorted(maps.Keys(d.last().Message)) {
-		row("attribute "+oneLine(name), d.last().Message[name])
+	for _, name := range slices.Sorted(maps.Keys(d.Last().Message)) {
+		row("attribute "+oneLine(name), d.Last().Message[name])
 	}
 	row("bytes", r.Bytes)
-	if d.last().Cut > 0 {
-		row("bytes kept", len(d.last().Data))
+	if d.Last().Cut > 0 {
+		row("bytes kept", len(d.Last().Data))
 	}
 	if err := errors.Join(err, t.Flush()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\n%s\n", severalLines(d.last().Data))
+	_, err = fmt.Fprintf(out, "\n%s\n", severalLines(d.Last().Data))
 	return err
 }
 

@@ -159,9 +159,9 @@ func logsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			after, ended := "", e.State().Terminal()
+			after, ended := "0", e.State().Terminal()
 			for {
-				lines, err := st.Log(ctx, id, after, 1000)
+				lines, err := st.Lines(ctx, id, status.LogQuery{Tail: 1000, After: after})
 				if err != nil {
 					return err
 				}
@@ -194,8 +194,8 @@ func logsCommand() *cobra.Command {
 }
 
 func listCommand() *cobra.Command {
-	var limit int
-	var cursor string
+	var q status.Query
+	var state string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs, newest first", Args: cobra.NoArgs,
@@ -204,12 +204,20 @@ func listCommand() *cobra.Command {
 			if err := cli.ReadEnv(&env); err != nil {
 				return err
 			}
-			if limit < 1 || limit > status.MaxList {
-				return cli.Exit(cli.Usage, fmt.Errorf("--limit is %d: must be from 1 to %d", limit, status.MaxList))
+			if q.Limit < 1 || q.Limit > status.MaxList {
+				return cli.Exit(cli.Usage, fmt.Errorf("--limit is %d: must be from 1 to %d", q.Limit, status.MaxList))
+			}
+			if state != "" {
+				if err := q.State.UnmarshalText([]byte(state)); err != nil {
+					return cli.Exit(cli.Usage, fmt.Errorf("--status is %.20q: must be queued, running, succeeded, failed or canceled", state))
+				}
 			}
 			st, redis := env.openStatus(0)
 			defer redis.Close()
-			entries, next, err := st.List(cmd.Context(), limit, cursor)
+			entries, next, err := st.List(cmd.Context(), q)
+			if errors.Is(err, status.ErrCursor) {
+				return cli.Exit(cli.Usage, fmt.Errorf("--%w", err))
+			}
 			if err != nil {
 				return cli.Coded(cmd.Context(), err)
 			}
@@ -221,13 +229,22 @@ func listCommand() *cobra.Command {
 				return cli.Coded(cmd.Context(), err)
 			}
 			if next != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "more: batchfleet list --cursor %s\n", next)
+				more := "more: batchfleet list --cursor " + next
+				if state != "" {
+					more += " --status " + state
+				}
+				if q.Kind != "" {
+					more += " --kind " + string(q.Kind)
+				}
+				fmt.Fprintln(cmd.ErrOrStderr(), oneLine(more))
 			}
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 50, "how many jobs, at most 200")
-	cmd.Flags().StringVar(&cursor, "cursor", "", "where an earlier list ended")
+	cmd.Flags().StringVar(&state, "status", "", "only jobs that are queued, running, succeeded, failed or canceled")
+	cmd.Flags().StringVar((*string)(&q.Kind), "kind", "", "only jobs of this kind")
+	cmd.Flags().IntVar(&q.Limit, "limit", 50, "how many jobs, at most 200")
+	cmd.Flags().StringVar(&q.Cursor, "cursor", "", "where an earlier list ended")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/cmd/operations"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
@@ -139,15 +140,7 @@ func (s *submitter) one(ctx context.Context, id jobs.ID, file string, kind jobs.
 	if err := s.store.Put(ctx, job.Input, f); err != nil {
 		return err
 	}
-	if _, err := s.status.Submit(ctx, job); err != nil {
-		return err
-	}
-	if _, err := s.publish(ctx, job); err != nil {
-		// Without a message nobody will ever run it: say so to whoever looks.
-		_, canceled := s.status.Cancel(context.WithoutCancel(ctx), id)
-		return errors.Join(err, canceled)
-	}
-	return nil
+	return operations.Enqueue(ctx, s.status, s.publish, job, 0) // whoever has typed this is waiting
 }
 
 // inputName is where the fleet keeps the input of a job.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
+
+	"github.com/batchfleet/batchfleet/worker"
 )
 
 // Seconds is a duration that may be given as 90s, 5m, or as a bare number.
@@ -61,7 +63,7 @@ func ReadEnv(conf interface{ Check() []error }) error {
 			}
 			break
 		}
-		mistakes = append(mistakes, fmt.Errorf("%s is %q: %w", wrong.KeyName, wrong.Value, plainCause(wrong)))
+		mistakes = append(mistakes, fmt.Errorf("%s is %q: %w", wrong.KeyName, worker.RedactAddresses(wrong.Value), plainCause(wrong)))
 		// Without the bad value its default applies, and the next one shows.
 		if err := os.Unsetenv(wrong.KeyName); err != nil {
 			return err

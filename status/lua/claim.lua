@@ -9,20 +9,21 @@
 -- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 crashes allowed
 --       5 head and 6 tail of the "processing" document
 --       7 head and 8 tail of the "canceled" document
---       9 log line   10 log cap in bytes   11 started_at   12… detail field, value, …
--- Returns {'ended', status, error, attempts} | {'busy', ms left}
---       | {'granted', attempt, crashes} | {'crashloop', attempt, crashes}
+--       9 log line   10 log cap in bytes   11 created_at   12… detail field, value, …
+-- Returns {'ended', created_at, status, error, attempts} | {'busy', created_at, ms left}
+--       | {'granted', created_at, attempt, crashes} | {'crashloop', created_at, attempt, crashes}
 local status, progress, reason = current(KEYS[1])
 local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts', 'crashes')
 local token, attempts, crashes = claim[1], tonumber(claim[3]) or 0, tonumber(claim[4]) or 0
-if terminal(status) then return {'ended', status, reason, attempts} end
+local created = born(KEYS[5], ARGV[11])
+if terminal(status) then return {'ended', created, status, reason, attempts} end
 
 local left = (tonumber(claim[2]) or 0) - now()
-if token and token ~= ARGV[1] and left > 0 then return {'busy', left} end
+if token and token ~= ARGV[1] and left > 0 then return {'busy', created, left} end
 
 if redis.call('EXISTS', KEYS[3]) == 1 then
-  finish_canceled(KEYS[1], KEYS[2], KEYS[3], KEYS[5], ARGV[7], progress, ARGV[8], ARGV[11], ARGV[3])
-  return {'ended', 'canceled'}
+  finish_canceled(KEYS[1], KEYS[2], KEYS[3], KEYS[5], ARGV[7], progress, ARGV[8], ARGV[3])
+  return {'ended', created, 'canceled'}
 end
 
 if token ~= ARGV[1] then
@@ -30,11 +31,11 @@ if token ~= ARGV[1] then
   if token and token ~= nobody then crashes = crashes + 1 end
 end
 redis.call('HSET', KEYS[2], 'token', ARGV[1], 'until', now() + ARGV[2], 'attempts', attempts, 'crashes', crashes)
-redis.call('HSET', KEYS[5], 'attempt', attempts, 'crashes', crashes, 'started_at', ARGV[11], unpack(ARGV, 12))
-redis.call('HDEL', KEYS[5], 'step')
+redis.call('HSET', KEYS[5], 'attempt', attempts, 'crashes', crashes, 'started_at', now(), 'created_at', created, unpack(ARGV, 12))
+redis.call('HDEL', KEYS[5], 'step', 'code')
 append(KEYS[4], KEYS[2], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])
 redis.call('EXPIRE', KEYS[2], ARGV[3])
 redis.call('EXPIRE', KEYS[5], ARGV[3])
-if crashes >= tonumber(ARGV[4]) then return {'crashloop', attempts, crashes} end
+if crashes >= tonumber(ARGV[4]) then return {'crashloop', created, attempts, crashes} end
 put(KEYS[1], ARGV[5], 0, ARGV[6], ARGV[3])
-return {'granted', attempts, crashes}
+return {'granted', created, attempts, crashes}

@@ -1,17 +1,26 @@
 -- current returns the status word, the progress and the error on record for a
 -- job, or false, 0 and '' when there is none. A value that is not our JSON counts
--- as none: the key is a public contract, so anyone may have written there.
+-- as none: the key is a public contract, so anyone may have written there. What
+-- counts is what parseDocument counts: a JSON object of 32 KiB at most with a status
+-- word.
 local function current(job)
   local raw = redis.pcall('GET', job)
-  if type(raw) ~= 'string' then return false, 0, '' end
+  if type(raw) ~= 'string' or #raw > 32768 then return false, 0, '' end
   local ok, doc = pcall(cjson.decode, raw)
-  if not ok or type(doc) ~= 'table' then return false, 0, '' end
+  if not ok or type(doc) ~= 'table' or type(doc.status) ~= 'string' or doc.status == '' then return false, 0, '' end
   local progress = tonumber(doc.progress) or 0
-  return doc.status or false, math.floor(progress), type(doc.error_msg) == 'string' and doc.error_msg or ''
+  return doc.status, math.floor(progress), type(doc.error_msg) == 'string' and doc.error_msg or ''
 end
 
 local function terminal(status)
   return status == 'completed' or status == 'failed' or status == 'canceled'
+end
+
+-- born returns when a job was first heard of, in milliseconds: as it is on record,
+-- or else at.
+local function born(detail, at)
+  local t = redis.call('HMGET', detail, 'created_at', 'submitted_at', 'started_at')
+  return tonumber(t[1]) or tonumber(t[2]) or tonumber(t[3]) or tonumber(at)
 end
 
 -- nobody is the token of a job that was queued anew: no worker holds it, none
@@ -27,23 +36,23 @@ end
 -- owns reports whether a claim is token's. When Redis has lost what it wrote
 -- last (all of its data, or a failover's worth), the claim on record knows
 -- nothing of this attempt: the attempt then takes its claim back, unless the job
--- has ended in the meantime.
+-- has ended in the meantime. The second result is then true as well.
 local function owns(job, claim, token, attempt, crashes)
   local c = redis.call('HMGET', claim, 'token', 'attempts')
   if c[1] then return c[1] == token end
   if (tonumber(c[2]) or 0) >= tonumber(attempt) or terminal((current(job))) then return false end
   redis.call('HSET', claim, 'token', token, 'attempts', attempt, 'crashes', crashes)
-  return true
+  return true, true
 end
 
 -- finish_canceled records the end of a job that nobody runs any more.
-local function finish_canceled(job, claim, cancel, detail, head, progress, tail, finished_at, ttl)
+local function finish_canceled(job, claim, cancel, detail, head, progress, tail, ttl)
   redis.call('SET', job, head .. string.format('%d', progress) .. tail, 'EX', ttl)
   redis.call('HDEL', claim, 'token', 'until')
   redis.call('HINCRBY', claim, 'outcomes', 1)
   redis.call('EXPIRE', claim, ttl)
   redis.call('DEL', cancel)
-  redis.call('HSET', detail, 'finished_at', finished_at)
+  redis.call('HSET', detail, 'finished_at', now())
   redis.call('EXPIRE', detail, ttl)
 end
 

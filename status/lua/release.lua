@@ -1,14 +1,17 @@
 -- Gives a claim back without an outcome, so that another worker may have it at
 -- once and this start does not count as a crash. Needs log.lua and job.lua.
 --
--- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:log
+-- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:log   4 {job:ID}:detail
 -- ARGV  1 token   2 ttl in seconds   3 head and 4 tail of the "queued" document, head '' to leave
---       the status as it is   5 log line   6 log cap in bytes
--- Returns 'ok' | 'lost'
-if redis.call('HGET', KEYS[2], 'token') ~= ARGV[1] then return 'lost' end
+--       the status as it is   5 log line   6 log cap in bytes   7 created_at
+-- Returns {'ok', created_at, status word} | {'lost'}
+if redis.call('HGET', KEYS[2], 'token') ~= ARGV[1] then return {'lost'} end
 redis.call('HDEL', KEYS[2], 'token', 'until')
 redis.call('EXPIRE', KEYS[2], ARGV[2])
 local status, progress = current(KEYS[1])
-if ARGV[3] ~= '' and not terminal(status) then put(KEYS[1], ARGV[3], progress, ARGV[4], ARGV[2]) end
+if ARGV[3] ~= '' and not terminal(status) then
+  put(KEYS[1], ARGV[3], progress, ARGV[4], ARGV[2])
+  status = 'queued'
+end
 append(KEYS[3], KEYS[2], {ARGV[5]}, tonumber(ARGV[6]), ARGV[2])
-return 'ok'
+return {'ok', born(KEYS[4], ARGV[7]), status or ''}

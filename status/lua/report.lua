@@ -4,9 +4,12 @@
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
 -- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 attempt   5 crashes   6 log cap in bytes
---       7 status document, '' to leave it as it is   8 step, '' for none   9… log lines
--- Returns 'ok' | 'canceled' | 'lost'
-if not owns(KEYS[1], KEYS[2], ARGV[1], ARGV[4], ARGV[5]) then return 'lost' end
+--       7 status document, '' to leave it as it is   8 step, '' for none   9 created_at   10… log lines
+-- Returns {'ok' | 'canceled', created_at if Redis had lost the claim or the status, so that
+-- the indexes are to be written anew} | {'lost'}
+local mine, anew = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[4], ARGV[5])
+if not mine then return {'lost'} end
+anew = anew or ARGV[7] ~= '' and current(KEYS[1]) ~= 'processing'
 
 redis.call('HSET', KEYS[2], 'until', now() + ARGV[2])
 redis.call('EXPIRE', KEYS[2], ARGV[3])
@@ -15,8 +18,15 @@ if ARGV[7] ~= '' then
 else
   redis.call('EXPIRE', KEYS[1], ARGV[3])
 end
-if ARGV[8] ~= '' then redis.call('HSET', KEYS[5], 'step', ARGV[8], 'step_' .. ARGV[8] .. '_at', now()) end
+if ARGV[8] ~= '' and redis.call('HGET', KEYS[5], 'step') ~= ARGV[8] then
+  redis.call('HSET', KEYS[5], 'step', ARGV[8], 'step_' .. ARGV[8] .. '_at', now())
+end
+local created
+if anew then
+  created = born(KEYS[5], ARGV[9])
+  redis.call('HSET', KEYS[5], 'created_at', created)
+end
 redis.call('EXPIRE', KEYS[5], ARGV[3])
-append(KEYS[4], KEYS[2], {unpack(ARGV, 9)}, tonumber(ARGV[6]), ARGV[3])
-if redis.call('EXISTS', KEYS[3]) == 1 then return 'canceled' end
-return 'ok'
+append(KEYS[4], KEYS[2], {unpack(ARGV, 10)}, tonumber(ARGV[6]), ARGV[3])
+if redis.call('EXISTS', KEYS[3]) == 1 then return {'canceled', created} end
+return {'ok', created}

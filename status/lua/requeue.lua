@@ -4,20 +4,21 @@
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
 -- ARGV  1 ttl in seconds   2 status document   3 log line   4 log cap in bytes
---       5… detail field, value, …
--- Returns the status word found: 'failed', or '' for none, means that it was queued
--- anew; any other that nothing was changed
+--       5 created_at   6… detail field, value, …
+-- Returns {the status word found, created_at}: 'failed', or '' for none, means that it
+-- was queued anew; any other that nothing was changed
 local status = current(KEYS[1])
 local claim = redis.call('HMGET', KEYS[2], 'token', 'until')
-if claim[1] and (tonumber(claim[2]) or 0) > now() then return 'processing' end
-if status == 'queued' or status == 'processing' or status == 'completed' or status == 'canceled' then return status end
+if claim[1] and (tonumber(claim[2]) or 0) > now() then return {'processing'} end
+if status == 'queued' or status == 'processing' or status == 'completed' or status == 'canceled' then return {status} end
+local created = born(KEYS[5], ARGV[5])
 
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
 redis.call('HDEL', KEYS[2], 'until', 'attempts', 'crashes', 'outcomes')
 redis.call('HSET', KEYS[2], 'token', nobody)
 redis.call('EXPIRE', KEYS[2], ARGV[1])
 redis.call('DEL', KEYS[3], KEYS[5])
-redis.call('HSET', KEYS[5], unpack(ARGV, 5))
+redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 6))
 redis.call('EXPIRE', KEYS[5], ARGV[1])
 append(KEYS[4], KEYS[2], {ARGV[3]}, tonumber(ARGV[4]), ARGV[1])
-return status == 'failed' and 'failed' or ''
+return {status == 'failed' and 'failed' or '', created}

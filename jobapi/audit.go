@@ -1,0 +1,46 @@
+package jobapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// call is what is learned of a request while it is answered, for the log. It is
+// in the request's context.
+type call struct {
+	who     string // the name of its token, or loopback; empty when it is not known
+	changes bool   // it was let in, to change something
+	job     string // that it has made or found
+}
+
+type callKey struct{}
+
+func withCall(ctx context.Context) context.Context {
+	return context.WithValue(ctx, callKey{}, &call{})
+}
+
+func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
+
+// answered counts a request, once it is answered, and logs who has changed what.
+// What a request brings itself is not logged: there may be a secret anywhere.
+func (s *Server) answered(r *http.Request, status int, _ time.Duration) {
+	s.Metrics.answered(r, status)
+	c := callOf(r)
+	if !c.changes {
+		return
+	}
+	path := strings.Split(r.Pattern, "/") // POST /api/v1/SCOPE/OPERATION or …/jobs/{jobId}/cancel
+	attrs := []slog.Attr{
+		slog.String("route", r.Pattern), slog.String("scope", path[3]), slog.String("operation", path[len(path)-1]),
+		slog.String("token", c.who), slog.String("request_id", httpd.RequestID(r.Context())), slog.Int("status", status),
+	}
+	if c.job != "" {
+		attrs = append(attrs, slog.String("job", c.job))
+	}
+	s.Log.LogAttrs(r.Context(), slog.LevelInfo, "change asked for", attrs...)
+}

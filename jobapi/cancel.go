@@ -1,0 +1,81 @@
+package jobapi
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// maxCancelBody is the largest body of a cancel, which says nothing.
+const maxCancelBody = 64 << 10
+
+// cancel stops a job, and waits for its worker to have heard of it.
+func (c *scope) cancel(w http.ResponseWriter, r *http.Request) error {
+	id, err := jobID(r)
+	if err != nil {
+		return err
+	}
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	if err := httpd.ReadJSON(w, r, maxCancelBody, &struct{}{}, httpd.BodyOptions{AllowEmpty: true, Clean: shown}); err != nil {
+		return err
+	}
+	job, err := c.stop(r, id)
+	if err != nil {
+		return err
+	}
+	if !job.Status.Terminal() {
+		m, err := c.wait(r, id, cmp.Or(c.server.CancelWait, 5*time.Second), (*moment).ended)
+		if err == nil {
+			job = m.job
+		} // otherwise it is asked for all the same, and the answer is what was known then
+	}
+	status := http.StatusOK
+	switch {
+	case job.Status == jobs.Canceled:
+	case job.Status.Terminal():
+		return hasEnded(job)
+	default:
+		status = http.StatusAccepted
+	}
+	body, err := httpd.EncodeJSON(struct {
+		ID         string     `json:"jobId"`
+		Status     jobs.State `json:"status"`
+		CanceledAt Time       `json:"canceledAt"`
+	}{id, job.Status, job.FinishedAt})
+	if err != nil {
+		return err
+	}
+	httpd.WriteJSON(w, status, body)
+	return nil
+}
+
+// stop asks for a job to be stopped.
+func (c *scope) stop(r *http.Request, id string) (*Job, error) {
+	ctx, cancel := c.server.deadline(r.Context())
+	defer cancel()
+	job, err := c.Jobs.Cancel(ctx, id)
+	if err == nil || errors.Is(err, ErrEnded) {
+		callOf(r).job = id // else it may be no job's, and anything
+	}
+	if errors.Is(err, ErrEnded) {
+		ended, err := c.get(r.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		return nil, hasEnded(ended)
+	}
+	return &job, ofJob(err)
+}
+
+func hasEnded(job *Job) error {
+	return &Refusal{
+		Status: http.StatusConflict, Code: CodeConflict, Message: "The job has ended already: " + job.Status.String(),
+		Details: map[string]any{"status": job.Status.String()},
+	}
+}

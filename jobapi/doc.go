@@ -1,0 +1,9 @@
+// Package jobapi is one asynchronous API for every long operation: a job with
+// steps, progress, a log and an outcome, under four routes that are the same for
+// each scope, whatever runs the jobs. SPEC.md has the contract.
+//
+// A scope's jobs come from a [Jobs]. Package engine runs operations of this
+// process and is one; what other parts of the fleet run is shown and canceled by
+// adapters, which are others. A [Server] answers HTTP over all of them, and
+// [Client] asks it.
+package jobapi

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/redact"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// The codes of errors that are no [Failure].
+const (
+	CodeFailed   = "FAILED"
+	CodeUpstream = "UPSTREAM_UNAVAILABLE"
+)
+
+var errPanic = errors.New("the program has made a mistake; the server's log says more")
+
+var codeForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+
+// maxDetails is how long the details of an error may be as JSON. The engine has
+// no place for whole documents.
+const maxDetails = 64 << 10
+
+// failure returns what a job shows of the error of a step, which may panic when it
+// is asked what it says. It returns nil for nil.
+func (e *Engine) failure(err error) (shown *jobapi.Error) {
+	if err == nil {
+		return nil
+	}
+	if e.careful("say why a step failed", func() error { shown = failure(err); return nil }) != nil {
+		return failure(errPanic)
+	}
+	return shown
+}
+
+// failure returns what a job shows of an error.
+func failure(err error) *jobapi.Error {
+	shown := &jobapi.Error{Code: CodeFailed, Message: text(err.Error())}
+	var f *Failure
+	switch {
+	case errors.Is(err, errPanic):
+		shown.Code = jobapi.CodeInternal
+	case errors.As(err, &f):
+		if codeForm.MatchString(f.Code) {
+			shown.Code = f.Code
+		}
+		shown.Details = details(f.Details)
+	case errors.Is(err, jobs.ErrUnavailable):
+		shown.Code = CodeUpstream
+	}
+	return shown
+}
+
+// details returns a copy without secrets.
+func details(d map[string]any) (clean map[string]any) {
+	if len(d) == 0 {
+		return nil
+	}
+	encoded, err := json.Marshal(d)
+	if err != nil || len(encoded) > maxDetails {
+		return map[string]any{"omitted": true}
+	}
+	if json.Unmarshal(redact.JSON(encoded), &clean) != nil {
+		return map[string]any{"omitted": true}
+	}
+	return clean
+}
+
+func detailsSize(d map[string]any) int {
+	encoded, _ := json.Marshal(d) // it was decoded from JSON
+	return len(encoded)
+}

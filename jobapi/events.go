@@ -1,0 +1,159 @@
+package jobapi
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+const (
+	// recheck is how often a stream asks whether its token is still good: with
+	// tokenCheck, 5 s pass at most.
+	recheck = 3 * time.Second
+	// heartbeat is how often a connection gets a comment, which keeps it open.
+	heartbeat = 15 * time.Second
+)
+
+// errSlow ends the stream of a listener that comes too late for lines of a log, or
+// takes in nothing.
+var errSlow = errors.New("too slow to follow a job")
+
+// events follows a job with server-sent events.
+func (c *scope) events(w http.ResponseWriter, r *http.Request) error {
+	id, err := jobID(r)
+	if err != nil {
+		return err
+	}
+	p, err := parameters(r, "logs")
+	if err != nil {
+		return err
+	}
+	logs, _, err := p.truth("logs")
+	if err != nil {
+		return err
+	}
+	l, err := c.hub.listen(id, logs)
+	if err != nil {
+		return err
+	}
+	defer l.leave()
+	m, err := l.begin(r.Context())
+	if err != nil {
+		return ofJob(err)
+	}
+	if m.job == nil {
+		return errNoJob
+	}
+	st := &stream{w: w, conn: http.NewResponseController(w), logs: logs}
+	st.resume(r.Header.Values("Last-Event-Id"), m)
+	if st.resumed && !st.gap && st.over(m) {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // asks nginx to pass events on at once
+	if r.ProtoMajor == 1 {
+		h.Set("Connection", "close") // the deadlines of this stream are no other answer's
+	}
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if st.gap {
+		err = c.catchUp(r, st, id, m)
+	}
+	if err == nil {
+		err = c.follow(r, st, l, m)
+	}
+	if errors.Is(err, errSlow) {
+		c.server.Metrics.dropped.WithLabelValues(c.Name).Inc()
+	}
+	return nil // whatever it was, the caller comes back with the id of the last event
+}
+
+// follow sends a stream what is new from m on, until all is sent, the caller has
+// gone or the server stops.
+func (c *scope) follow(r *http.Request, st *stream, l *listener, m *moment) error {
+	ctx := r.Context()
+	beat, check := time.NewTicker(heartbeat), time.NewTicker(recheck)
+	defer beat.Stop()
+	defer check.Stop()
+	for {
+		if err := st.send(m); err != nil || st.ended {
+			return err
+		}
+		select {
+		case <-m.next:
+			m = l.now()
+		case <-beat.C:
+			if err := st.comment(); err != nil {
+				return err
+			}
+		case <-check.C:
+			if _, err := c.server.Guard.judge(r, Read); err != nil { // a token that was revoked, or has expired
+				return err
+			}
+		case <-httpd.Stopping(ctx):
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// catchUp sends the lines between the last that the caller has seen and those that
+// the hub remembers. It asks for them itself: nobody else wants them.
+func (c *scope) catchUp(r *http.Request, st *stream, id string, m *moment) error {
+	for pages := 0; ; pages++ {
+		l, err := c.hub.logOf(r.Context(), id, LogQuery{Tail: logPage, After: st.pos})
+		if isAway(err) || r.Context().Err() != nil {
+			return err
+		}
+		if err != nil { // there is no such place, or no such job any more
+			l = Log{}
+		}
+		lines, err := encodeLines(l.Lines)
+		if err != nil {
+			return err
+		}
+		if len(lines) == 0 || lines[len(lines)-1].pos == st.pos { // nothing to catch up with
+			if pages > 0 { // what the hub remembers may be older than what was sent
+				return errSlow
+			}
+			st.next = m.tail()
+			return nil
+		}
+		for i, line := range lines {
+			if i > 0 && line.pos != m.lines[0].pos { // nobody's first
+				continue
+			}
+			if after, ok := m.after(line.pos); ok {
+				st.next = after - 1
+				return st.lines(lines[:i])
+			}
+		}
+		if err := st.lines(lines); err != nil {
+			return err
+		}
+	}
+}
+
+// eventID is the id of an event: the version of the job and the place in the log
+// that its receiver has seen then.
+var eventID = regexp.MustCompile(`^([A-Za-z0-9]{1,32})-([0-9-]{0,40})$`)
+
+// parseEventID reads a Last-Event-ID. One that is not ours counts as none.
+func parseEventID(headers []string) (version, pos string, ok bool) {
+	if len(headers) != 1 {
+		return "", "", false
+	}
+	parts := eventID.FindStringSubmatch(headers[0])
+	if parts == nil {
+		return "", "", false
+	}
+	return parts[1], parts[2], true
+}

@@ -1,0 +1,178 @@
+package jobapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// tokenCheck is how often a request looks whether the file of tokens has changed.
+const tokenCheck = 2 * time.Second
+
+// Guard says who may do what: those who have a token ([OpenTokens]), those on the
+// same machine ([Loopback]), or nobody ([Closed]). It may be used concurrently.
+type Guard struct {
+	// judge returns whose request it is, also of one that is not let in, if that is
+	// known: the name of a token.
+	judge  func(r *http.Request, need TokenScope) (who string, err error)
+	tokens int
+}
+
+// Tokens returns how many tokens the file had that the guard was opened with.
+func (g *Guard) Tokens() int { return g.tokens }
+
+// Closed lets nobody in.
+var Closed = &Guard{judge: func(*http.Request, TokenScope) (string, error) {
+	return "", denied("closed", http.StatusUnauthorized, "The Job API is closed: this server has neither a file of tokens (--job-tokens-file) nor an admin token (--admin-token-file)")
+}}
+
+// denial is a request that is not let in. Why is one of a few words, good for the
+// label of a metric.
+type denial struct {
+	why string
+	*Refusal
+}
+
+func (d *denial) Unwrap() error { return d.Refusal }
+
+func denied(why string, status int, message string) error {
+	code := CodeUnauthorized
+	if status == http.StatusForbidden {
+		code = CodeForbidden
+	}
+	return &denial{why, &Refusal{Status: status, Code: code, Message: message}}
+}
+
+// whyDenied returns in a word why a request was not let in, and nothing for other
+// errors.
+func whyDenied(err error) string {
+	if d, ok := errors.AsType[*denial](err); ok {
+		return d.why
+	}
+	if e, ok := errors.AsType[httpd.TokenError](err); ok {
+		return string(e)
+	}
+	return ""
+}
+
+// OpenTokens returns a guard that asks for a bearer token: one of those in a file,
+// which is read again when it has changed, or the token admin, whose scope is
+// [Admin]. Either may be empty, not both. The error says what is wrong with the
+// file; a later version that cannot be used is logged once, and the one before
+// it stays.
+func OpenTokens(file, admin string, log *slog.Logger) (*Guard, error) {
+	s := &tokenSet{file: file, log: log}
+	if admin != "" {
+		s.admin = []Token{{Name: "admin token", Scope: Admin, Hash: sha256.Sum256([]byte(admin))}}
+	}
+	if file == "" {
+		if admin == "" {
+			return nil, errors.New("open tokens: neither a file nor an admin token is given")
+		}
+		return &Guard{judge: s.judge}, nil
+	}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	return &Guard{s.judge, len(s.listed)}, nil
+}
+
+// tokenSet are the tokens that open a server.
+type tokenSet struct {
+	file  string // may be empty
+	log   *slog.Logger
+	admin []Token // none or one, with a name that none of a file has
+
+	mu      sync.Mutex
+	listed  []Token     // of the file, as it was last good
+	version os.FileInfo // of the file when it was last read; nil when it could not be
+	checked time.Time   // when version was last compared
+	ill     bool        // the last look at the file failed, and was logged
+}
+
+func (s *tokenSet) load() error {
+	info, err := os.Stat(s.file) // before the text: a change in between is seen next time
+	s.version, s.checked = info, time.Now()
+	if err != nil {
+		return fmt.Errorf("read tokens: %w", err)
+	}
+	tokens, err := ReadTokens(s.file)
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		s.version = nil // nothing of it was seen: look again, whether it changes or not
+	}
+	if err != nil {
+		return err
+	}
+	s.listed = tokens
+	return nil
+}
+
+// tokens returns the entries that count now. What it returns does not change.
+func (s *tokenSet) tokens(ctx context.Context) []Token {
+	if s.file == "" {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.checked) < tokenCheck {
+		return s.listed
+	}
+	s.checked = time.Now()
+	info, err := os.Stat(s.file)
+	if err == nil && s.version != nil && sameVersion(info, s.version) {
+		return s.listed
+	}
+	if err = s.load(); err != nil && (s.version != nil || !s.ill) { // once for each version, and once for none
+		cause := err
+		if e, ok := errors.AsType[*fs.PathError](err); ok { // the log's filter takes "tokens: " for a secret's name
+			cause = e.Err
+		}
+		s.log.WarnContext(ctx, "cannot read the new file of tokens; the old one stays", "file", s.file, "err", cause)
+	}
+	s.ill = err != nil
+	return s.listed
+}
+
+func sameVersion(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+func (s *tokenSet) judge(r *http.Request, need TokenScope) (who string, err error) {
+	given, err := httpd.Bearer(r)
+	if err != nil {
+		return "", err
+	}
+	has := s.find(sha256.Sum256([]byte(given)), s.tokens(r.Context()))
+	switch {
+	case has.Scope == 0:
+		return "", denied("unknown", http.StatusUnauthorized, "Unknown token")
+	case !has.Expires.IsZero() && !time.Now().Before(has.Expires):
+		return has.Name, denied("expired", http.StatusUnauthorized, "The token has expired")
+	case has.Scope < need:
+		return has.Name, denied("scope", http.StatusForbidden, fmt.Sprintf("This needs a token of scope %s; yours is %s", need, has.Scope))
+	}
+	return has.Name, nil
+}
+
+// find returns the entry of a hash, or the zero Token. It compares with all of
+// them, so its time does not say which one it was.
+func (s *tokenSet) find(hash [sha256.Size]byte, listed []Token) (found Token) {
+	for _, tokens := range [][]Token{listed, s.admin} {
+		for _, t := range tokens {
+			if subtle.ConstantTimeCompare(t.Hash[:], hash[:]) == 1 {
+				found = t
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,90 @@
+package jobapi
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// listener is one request that follows a job.
+type listener struct {
+	hub   *hub
+	topic *topic
+	logs  bool
+	round uint64 // the last that had begun when it came
+}
+
+// listen begins to follow a job, and its log, too, if logs is set. The error is a
+// [Refusal] when too many do already.
+func (h *hub) listen(id string, logs bool) (*listener, error) {
+	select {
+	case h.server.seats <- struct{}{}:
+	default:
+		return nil, errCrowded
+	}
+	h.server.Metrics.listeners.WithLabelValues(h.scope.Name).Inc()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.watched[id]
+	if t == nil {
+		t = &topic{id: id}
+		h.watched[id] = t
+	}
+	t.listeners++
+	if logs {
+		t.readers++
+	}
+	return &listener{hub: h, topic: t, logs: logs, round: h.rounds}, nil
+}
+
+// leave ends it. It must be called once.
+func (l *listener) leave() {
+	h := l.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l.topic.listeners--
+	if l.logs {
+		l.topic.readers--
+	}
+	if l.topic.listeners == 0 {
+		delete(h.watched, l.topic.id)
+	}
+	h.server.Metrics.listeners.WithLabelValues(h.scope.Name).Dec()
+	<-h.server.seats
+}
+
+// begin returns the job as a round has found it that began after the listener
+// came. What an earlier one has found may be older than what the caller has seen.
+func (l *listener) begin(ctx context.Context) (*moment, error) {
+	// A round before this one may hang for as long as a call may, and so may its own.
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*cmp.Or(l.hub.server.Patience, 5*time.Second), errAway)
+	defer cancel()
+	which := 0
+	if l.logs {
+		which = 1
+	}
+	l.hub.again()
+	for {
+		l.hub.mu.Lock()
+		done, asOf := l.hub.done, l.topic.asOf[which]
+		l.hub.mu.Unlock()
+		if asOf.round > l.round {
+			if asOf.err != nil {
+				return nil, asOf.err
+			}
+			return l.now(), nil
+		}
+		select {
+		case <-done:
+		case <-httpd.Stopping(ctx):
+			return nil, errAway
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// now returns the newest moment.
+func (l *listener) now() *moment { return l.topic.now.Load() }

@@ -1,0 +1,73 @@
+package jobapi
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// The limits of tailLines and sinceSeconds.
+const (
+	defaultTail = 200
+	maxTail     = 5000
+	maxSince    = 7 * 24 * 60 * 60
+)
+
+// log answers with the end of a job's log.
+func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
+	id, err := jobID(r)
+	if err != nil {
+		return err
+	}
+	p, err := parameters(r, "tailLines", "sinceSeconds")
+	if err != nil {
+		return err
+	}
+	tail, err := p.number("tailLines", maxTail, defaultTail)
+	if err != nil {
+		return err
+	}
+	q := LogQuery{Tail: tail + 1} // one more shows whether the answer begins where the log does
+	since, err := p.number("sinceSeconds", maxSince, 0)
+	if err != nil {
+		return err
+	}
+	if since > 0 {
+		q.Since = time.Now().Add(-time.Duration(since) * time.Second)
+	}
+	ctx, cancel := c.server.deadline(r.Context())
+	defer cancel()
+	l, err := c.Jobs.Log(ctx, id, q)
+	if err != nil {
+		return ofJob(err)
+	}
+	dropped := l.Dropped
+	if over := len(l.Lines) - tail; over > 0 {
+		l.Lines, dropped = l.Lines[over:], 0
+	}
+	if since > 0 {
+		dropped = 0
+	}
+	body := logText(l.Lines, dropped)
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // a caller that has gone needs no answer
+	return nil
+}
+
+// logText returns lines as text, and first how many before them were dropped, if
+// any were.
+func logText(lines []Line, dropped int) []byte {
+	var b bytes.Buffer
+	if dropped > 0 {
+		fmt.Fprintf(&b, "[log truncated: %d lines dropped]\n", dropped)
+	}
+	for _, line := range lines {
+		b.WriteString(line.Text)
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}

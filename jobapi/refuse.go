@@ -1,0 +1,140 @@
+package jobapi
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// retryAfter is when to come again where nobody knows better.
+const retryAfter = 5 * time.Second
+
+var (
+	errNoJob    = &Refusal{Status: http.StatusNotFound, Code: CodeNotFound, Message: "No such job, or not any more: jobs of system and utils are known to the server that runs them, until it restarts"}
+	errReadOnly = &Refusal{Status: http.StatusForbidden, Code: CodeReadOnly, Message: "This server is read-only"}
+	errCrowded  = &Refusal{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Message: "Too many follow jobs here; try again later"}
+	errAway     = &Refusal{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Message: "The place where these jobs are kept does not answer; try again later"}
+)
+
+// codes are those of the errors that package httpd finds.
+var codes = map[int]string{
+	400: CodeInvalidArgument, 401: CodeUnauthorized, 403: CodeForbidden, 404: CodeNotFound, 405: CodeMethodNotAllowed,
+	408: CodeRequestTimeout, 413: CodeTooLarge, 415: CodeUnsupportedMedia, 503: CodeUnavailable,
+}
+
+// refusal returns what a caller is told of an error whose status package httpd
+// takes for status.
+func refusal(status int, err error) *Refusal {
+	if e, ok := errors.AsType[*Refusal](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*FieldError](err); ok {
+		return &Refusal{Status: http.StatusBadRequest, Code: CodeInvalidArgument, Message: e.Error(), Details: map[string]any{"field": e.Field}}
+	}
+	if e, ok := errors.AsType[*httpd.BodyError](err); ok {
+		field := e.Field
+		if field == "" {
+			field = "body"
+		}
+		return &Refusal{Status: status, Code: CodeInvalidArgument, Message: e.Error(), Details: map[string]any{"field": shown(field)}}
+	}
+	if isAway(err) || errors.Is(err, context.Canceled) { // canceled: the caller has gone, or the server stops
+		return errAway
+	}
+	if code, ok := codes[status]; ok {
+		return &Refusal{Status: status, Code: code, Message: httpd.Sentence(err)}
+	}
+	return &Refusal{Status: http.StatusInternalServerError, Code: CodeInternal, Message: "Internal error"}
+}
+
+// writeError is the only place that says what an error is on the wire.
+func (s *Server) writeError(w http.ResponseWriter, r *http.Request, status int, err error) {
+	e := refusal(status, err)
+	if errors.Is(err, httpd.ErrNoRoute) {
+		e.Message = s.noRoute(r.URL.Path)
+	}
+	if why := whyDenied(err); why != "" {
+		s.denied(r, why)
+	}
+	h := w.Header()
+	switch e.Status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer")
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		h.Set("Retry-After", strconv.Itoa(seconds(e.RetryAfter)))
+	}
+	if r.ContentLength != 0 && e.Status != http.StatusConflict && e.Status != http.StatusTooManyRequests {
+		// To use the connection again, net/http would wait for a body that nobody
+		// has read.
+		h.Set("Connection", "close")
+	}
+	body, err := errorBody(e)
+	if err != nil { // details that are no JSON
+		body, _ = errorBody(&Refusal{Code: e.Code, Message: e.Message})
+	}
+	httpd.WriteJSON(w, e.Status, body)
+}
+
+// noRoute says what there is instead of a path.
+func (s *Server) noRoute(path string) string {
+	names := make([]string, 0, len(s.Scopes))
+	offers := ""
+	for _, sc := range s.Scopes {
+		names = append(names, sc.Name)
+		runner, ok := sc.Jobs.(Runner)
+		if ok && strings.HasPrefix(path, root+sc.Name+"/") {
+			offers = "; operations of " + sc.Name + ": " + strings.Join(slices.Sorted(slices.Values(runner.Operations())), ", ")
+		}
+	}
+	return "No such route; scopes: " + strings.Join(names, ", ") + offers
+}
+
+// seconds returns a time to wait in whole seconds, as Retry-After has it.
+func seconds(d time.Duration) int {
+	if d <= 0 {
+		d = retryAfter
+	}
+	return int((d + time.Second - 1) / time.Second)
+}
+
+// errorBody returns the envelope of an error, which looks like that of a job's.
+func errorBody(e *Refusal) ([]byte, error) {
+	details := map[string]any{}
+	maps.Copy(details, e.Details)
+	return httpd.EncodeJSON(map[string]Error{"error": {Code: e.Code, Message: shown(e.Message), Details: details}})
+}
+
+// denied records that a request was not let in. Strangers decide how often that
+// happens, so not every one is logged.
+func (s *Server) denied(r *http.Request, why string) {
+	s.Metrics.denials.WithLabelValues(why).Inc()
+	var token []slog.Attr
+	if who := callOf(r).who; who != "" {
+		token = append(token, slog.String("token", who))
+	}
+	s.throttle.Warn(s.Log, r, "request denied", why, token...)
+}
+
+// ofJob returns an error of a call about one job as its caller is told of it.
+func ofJob(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNoJob
+	}
+	return err
+}
+
+// isAway reports whether an error says that the place where jobs are kept does
+// not answer.
+func isAway(err error) bool {
+	return errors.Is(err, jobs.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}

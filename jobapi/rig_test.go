@@ -1,0 +1,438 @@
+package jobapi_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// shelf is a Jobs in memory whose jobs are changed by the test. With a channel in
+// changed it is wrapped by a [noisy] and says when they do.
+type shelf struct {
+	mu      sync.Mutex
+	all     []jobapi.Job
+	logs    map[string][]jobapi.Line
+	dropped int
+	fails   error
+	logFail error          // of Log only
+	calls   map[string]int // by method
+	worker  bool           // cancels wait for a worker
+	changed chan struct{}
+	panics  bool
+}
+
+func newShelf() *shelf {
+	return &shelf{logs: map[string][]jobapi.Line{}, calls: map[string]int{}, changed: make(chan struct{})}
+}
+
+var day = time.Date(2026, 1, 23, 9, 0, 0, 0, time.UTC)
+
+// put adds a job, or replaces the one with its id.
+func (s *shelf) put(id, kind string, state jobs.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.all, func(j jobapi.Job) bool { return j.ID == id })
+	if i < 0 {
+		scope, _, _ := strings.Cut(kind, ".")
+		s.all = append(s.all, jobapi.Job{ID: id, Scope: scope, Type: kind, Version: "0", CreatedAt: jobapi.At(day.Add(time.Duration(len(s.all)) * time.Second)), Request: json.RawMessage(`{}`)})
+		i = len(s.all) - 1
+	}
+	j := &s.all[i]
+	j.Status = state
+	if state.Terminal() {
+		j.FinishedAt = jobapi.At(day.Add(time.Hour))
+	}
+	n, _ := strconv.Atoi(j.Version)
+	j.Version = strconv.Itoa(n + 1)
+	s.tellLocked()
+}
+
+func (s *shelf) remove(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(s.all, func(j jobapi.Job) bool { return j.ID == id })
+	s.tellLocked()
+}
+
+func (s *shelf) say(id string, lines ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, text := range lines {
+		s.logs[id] = append(s.logs[id], jobapi.Line{Pos: strconv.Itoa(len(s.logs[id]) + 1), Time: time.Now(), Text: text})
+	}
+	s.tellLocked()
+}
+
+func (s *shelf) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails = err
+}
+
+func (s *shelf) failLog(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logFail = err
+}
+
+func (s *shelf) tellLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *shelf) called(method string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[method]
+}
+
+func (s *shelf) enter(method string) error {
+	s.calls[method]++
+	if s.panics {
+		panic("the shelf fell over bft_canarycanarycanary")
+	}
+	return s.fails
+}
+
+func (s *shelf) List(_ context.Context, q jobapi.Query) (jobapi.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.enter("List"); err != nil {
+		return jobapi.Page{}, err
+	}
+	var p jobapi.Page
+	skip := 0
+	if q.Cursor != "" {
+		n, err := strconv.Atoi(q.Cursor)
+		if err != nil {
+			return p, &jobapi.FieldError{Field: "cursor", Problem: "no page had it"}
+		}
+		skip = n
+	}
+	for _, j := range slices.Backward(s.all) {
+		if q.Status != 0 && j.Status != q.Status || q.Type != "" && j.Type != q.Type {
+			continue
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		if len(p.Items) == q.Limit {
+			n, _ := strconv.Atoi(cmp.Or(q.Cursor, "0"))
+			p.Next = strconv.Itoa(n + q.Limit)
+			break
+		}
+		p.Items = append(p.Items, jobapi.Item{ID: j.ID, Scope: j.Scope, Type: j.Type, Status: j.Status, CreatedAt: j.CreatedAt})
+	}
+	return p, nil
+}
+
+func (s *shelf) Get(_ context.Context, ids []string) (found []jobapi.Job, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.enter("Get"); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		for _, j := range s.all {
+			if j.ID == id {
+				found = append(found, j)
+			}
+		}
+	}
+	return found, nil
+}
+
+func (s *shelf) Log(_ context.Context, id string, q jobapi.LogQuery) (jobapi.Log, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := cmp.Or(s.enter("Log"), s.logFail); err != nil {
+		return jobapi.Log{}, err
+	}
+	if !slices.ContainsFunc(s.all, func(j jobapi.Job) bool { return j.ID == id }) {
+		return jobapi.Log{}, fmt.Errorf("log of %s: %w", id, fs.ErrNotExist)
+	}
+	lines := s.logs[id]
+	if !q.Since.IsZero() {
+		lines = slices.DeleteFunc(slices.Clone(lines), func(l jobapi.Line) bool { return l.Time.Before(q.Since) })
+	}
+	if q.After != "" {
+		i := slices.IndexFunc(lines, func(l jobapi.Line) bool { return l.Pos == q.After })
+		if i < 0 && q.After != jobapi.LogStart {
+			return jobapi.Log{}, &jobapi.FieldError{Field: "after", Problem: "no such place"}
+		}
+		lines = lines[i+1:]
+		return jobapi.Log{Lines: slices.Clone(lines[:min(q.Tail, len(lines))]), Dropped: s.dropped}, nil
+	}
+	return jobapi.Log{Lines: slices.Clone(lines[max(0, len(lines)-q.Tail):]), Dropped: s.dropped}, nil
+}
+
+func (s *shelf) Cancel(_ context.Context, id string) (jobapi.Job, error) {
+	s.mu.Lock()
+	err := s.enter("Cancel")
+	i := slices.IndexFunc(s.all, func(j jobapi.Job) bool { return j.ID == id })
+	switch {
+	case err != nil:
+	case i < 0:
+		err = fs.ErrNotExist
+	case s.all[i].Status.Terminal():
+		err = jobapi.ErrEnded
+	}
+	kind, worker := "", s.worker
+	if err == nil {
+		kind = s.all[i].Type
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return jobapi.Job{}, err
+	}
+	if !worker {
+		s.put(id, kind, jobs.Canceled)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[i], nil
+}
+
+// noisy is a shelf that says when its jobs change.
+type noisy struct{ *shelf }
+
+func (n noisy) Changed() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.changed
+}
+
+// desk is a noisy shelf whose jobs are made through the API.
+type desk struct {
+	noisy
+	full error
+}
+
+type deskRequest struct {
+	jobapi.Options
+	Count   int      `json:"count"`
+	Objects []string `json:"objects"`
+}
+
+func (r *deskRequest) Check() error {
+	if r.Count < 0 || r.Count > 10 {
+		return &jobapi.FieldError{Field: "count", Problem: "want 0 to 10"}
+	}
+	return nil
+}
+
+func (d *desk) Operations() []string             { return []string{"start", "drain"} }
+func (d *desk) NewRequest(string) jobapi.Request { return &deskRequest{} }
+func (d *desk) Plan(context.Context, string, jobapi.Request) ([]jobapi.Planned, error) {
+	return []jobapi.Planned{{Step: "redis", Action: "skip", Reason: "it answers"}, {Step: "topic", Action: "run", Reason: "makes it"}}, nil
+}
+
+func (d *desk) Create(_ context.Context, op string, _ jobapi.Request) (jobapi.Job, error) {
+	if d.full != nil {
+		return jobapi.Job{}, d.full
+	}
+	d.put("job_new", "system."+op, jobs.Queued)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.all[len(d.all)-1], nil
+}
+
+// open lets everybody in: what the guard does is tested on its own.
+func open() *jobapi.Guard { return jobapi.Loopback }
+
+// rig is a server behind a real HTTP server, over connections in memory, so that
+// it works in a bubble of synctest.
+type rig struct {
+	*jobapi.Server
+	registry *prometheus.Registry
+	client   *http.Client
+	logged   *safeBuffer
+	stop     func() // stops the HTTP server and waits for it
+}
+
+// serve runs a server with these scopes until the test ends.
+func serve(t *testing.T, s *jobapi.Server) *rig {
+	t.Helper()
+	g := &rig{Server: s, registry: prometheus.NewRegistry(), logged: &safeBuffer{}}
+	s.Log = slog.New(slog.NewTextHandler(g.logged, nil))
+	s.Metrics = jobapi.NewMetrics(g.registry)
+	if s.Guard == nil {
+		s.Guard = open()
+	}
+	l := newPipes()
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	handler := s.Handler()
+	all.Go(func() { _ = s.Run(ctx) })
+	all.Go(func() {
+		if err := (&httpd.Server{Handler: handler, Log: s.Log}).Serve(ctx, l); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	transport := &http.Transport{DialContext: l.dial}
+	g.client = &http.Client{Transport: transport}
+	g.stop = sync.OnceFunc(func() {
+		cancel()
+		transport.CloseIdleConnections()
+		all.Wait()
+	})
+	t.Cleanup(g.stop)
+	return g
+}
+
+// reply is an answer.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (a reply) code() string {
+	var e struct {
+		Error struct{ Code string }
+	}
+	_ = json.Unmarshal([]byte(a.body), &e)
+	return e.Error.Code
+}
+
+func (a reply) detail(name string) any {
+	var e struct {
+		Error struct{ Details map[string]any }
+	}
+	_ = json.Unmarshal([]byte(a.body), &e)
+	return e.Error.Details[name]
+}
+
+// ask sends "METHOD PATH" with a body and pairs of header names and values.
+func (g *rig) ask(t *testing.T, what, body string, header ...string) reply {
+	t.Helper()
+	resp := g.open(t, what, body, header...)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(text)}
+}
+
+func (g *rig) open(t *testing.T, what, body string, header ...string) *http.Response {
+	t.Helper()
+	method, path, _ := strings.Cut(what, " ")
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	resp, err := g.client.Do(req)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	return resp
+}
+
+// pipes is a listener whose connections are pipes.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	a, b := net.Pipe()
+	select {
+	case p.conns <- fromLoopback{b}:
+		return a, nil
+	case <-p.done:
+		return nil, errors.New("connection refused")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+
+// fromLoopback is a connection from this machine.
+type fromLoopback struct{ net.Conn }
+
+func (fromLoopback) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// askHost is ask with another Host, and no body.
+func (g *rig) askHost(t *testing.T, host, what string, header ...string) reply {
+	t.Helper()
+	method, path, _ := strings.Cut(what, " ")
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	resp, err := g.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(text)}
+}

@@ -1,0 +1,161 @@
+package jobapi
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// Server answers HTTP over the jobs of some scopes: SPEC.md. Log, Metrics and
+// Guard are required; a zero number stands for the default named beside it.
+type Server struct {
+	Scopes  []Scope
+	Log     *slog.Logger
+	Metrics *Metrics
+	Guard   *Guard
+
+	// ReadOnly refuses whatever would change anything.
+	ReadOnly bool
+	// Admit, when set, judges each request first; see [httpd.SecureOnly].
+	Admit func(*http.Request) error
+	// OpenAPI is what /api/v1/openapi.json answers; nil makes it no route.
+	OpenAPI []byte
+
+	Poll         time.Duration // between two looks at the jobs that somebody follows, in scopes that are no [Notifier]: 250 ms
+	MaxListeners int           // requests that follow a job or wait for one: 10 000
+	Patience     time.Duration // for one call of a [Jobs]: 5 s
+	CancelWait   time.Duration // how long a cancel waits for its worker: 5 s
+
+	once     sync.Once
+	hubs     []*hub // of Scopes, in their order
+	seats    chan struct{}
+	throttle httpd.Throttle
+}
+
+// Scope is a kind of jobs under a name, which is part of their paths.
+type Scope struct {
+	Name string // of a-z
+	Jobs Jobs   // when it is a [Runner], jobs can be made, too
+	// What a token needs to cancel and to make jobs. To look at them it needs [Read].
+	Cancel, Create TokenScope
+}
+
+// Handler returns the handler of all routes, which are below /api/v1/. It answers
+// unknown paths, too.
+func (s *Server) Handler() http.Handler {
+	s.once.Do(s.init)
+	api := &httpd.API{Log: s.Log, WriteError: s.writeError, Admit: s.Admit, Done: s.answered}
+	for _, rt := range s.routes() {
+		api.Handle(rt.method+" "+rt.path, s.guarded(rt.need, rt.handle))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.ServeHTTP(w, r.WithContext(withCall(r.Context())))
+	})
+}
+
+// Routes returns method and path of every route, such as
+// "GET /api/v1/system/jobs/{jobId}".
+func (s *Server) Routes() []string {
+	s.once.Do(s.init)
+	var names []string
+	for _, rt := range s.routes() {
+		names = append(names, rt.method+" "+rt.path)
+	}
+	return names
+}
+
+// Run looks after the jobs that somebody follows, until ctx ends. Without it
+// nobody can wait for a job.
+func (s *Server) Run(ctx context.Context) error {
+	s.once.Do(s.init)
+	var all sync.WaitGroup
+	for _, h := range s.hubs {
+		all.Go(func() { h.run(ctx) })
+	}
+	all.Wait()
+	return nil
+}
+
+func (s *Server) init() {
+	s.seats = make(chan struct{}, cmp.Or(s.MaxListeners, 10_000))
+	for _, sc := range s.Scopes {
+		s.hubs = append(s.hubs, newHub(sc, s))
+	}
+}
+
+type route struct {
+	method, path string
+	need         TokenScope
+	handle       httpd.Handler
+}
+
+// root is what all paths begin with.
+const root = "/api/v1/"
+
+func (s *Server) routes() []route {
+	var all []route
+	for i, sc := range s.Scopes {
+		c := &scope{Scope: sc, server: s, hub: s.hubs[i]}
+		jobs := root + sc.Name + "/jobs"
+		all = append(
+			all,
+			route{http.MethodGet, jobs, Read, c.list},
+			route{http.MethodGet, jobs + "/{jobId}", Read, c.show},
+			route{http.MethodGet, jobs + "/{jobId}/logs", Read, c.log},
+			route{http.MethodGet, jobs + "/{jobId}/events", Read, c.events},
+			route{http.MethodPost, jobs + "/{jobId}/cancel", sc.Cancel, c.cancel},
+		)
+		if runner, ok := sc.Jobs.(Runner); ok {
+			for _, op := range slices.Sorted(slices.Values(runner.Operations())) {
+				all = append(all, route{http.MethodPost, root + sc.Name + "/" + op, sc.Create, c.create(runner, op)})
+			}
+		}
+	}
+	if s.OpenAPI != nil {
+		all = append(all, route{http.MethodGet, root + "openapi.json", Read, s.openAPI})
+	}
+	return all
+}
+
+// guarded lets through who may do what h does.
+func (s *Server) guarded(need TokenScope, h httpd.Handler) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c := callOf(r)
+		var err error
+		if c.who, err = s.Guard.judge(r, need); err != nil {
+			return err
+		}
+		changes := r.Method == http.MethodPost
+		if changes && s.ReadOnly {
+			return errReadOnly
+		}
+		c.changes = changes
+		return h(w, r)
+	}
+}
+
+func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	httpd.WriteJSON(w, http.StatusOK, s.OpenAPI)
+	return nil
+}
+
+// scope is a [Scope] as it is served.
+type scope struct {
+	Scope
+	server *Server
+	hub    *hub
+}
+
+// deadline bounds one call of the scope's Jobs.
+func (s *Server) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, cmp.Or(s.Patience, 5*time.Second))
+}

@@ -1,0 +1,126 @@
+package jobapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// maxWait is the longest ?wait=, in seconds.
+const maxWait = 60
+
+// show answers with a job, at once or when it has changed.
+func (c *scope) show(w http.ResponseWriter, r *http.Request) error {
+	id, err := jobID(r)
+	if err != nil {
+		return err
+	}
+	p, err := parameters(r, "wait")
+	if err != nil {
+		return err
+	}
+	wait, err := p.number("wait", maxWait, 0)
+	if err != nil {
+		return err
+	}
+	known := strings.Join(r.Header.Values("If-None-Match"), ",")
+	if wait == 0 {
+		job, err := c.get(r.Context(), id)
+		if err != nil {
+			return err
+		}
+		data, err := job.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		answerJob(w, known, job.Version, data)
+		return nil
+	}
+	m, err := c.wait(r, id, time.Duration(wait)*time.Second, func(m *moment) bool {
+		return m.ended() || known != "" && !matches(known, m.version())
+	})
+	if err != nil {
+		return err
+	}
+	answerJob(w, known, m.version(), m.data)
+	return nil
+}
+
+func (c *scope) get(ctx context.Context, id string) (*Job, error) {
+	ctx, cancel := c.server.deadline(ctx)
+	defer cancel()
+	found, err := c.Jobs.Get(ctx, []string{id})
+	if err != nil {
+		return nil, ofJob(err)
+	}
+	if len(found) == 0 {
+		return nil, errNoJob
+	}
+	return &found[0], nil
+}
+
+// wait returns a job as soon as it is as good says, and as it is then after d,
+// and when the server stops or the caller goes. The error is a [Refusal] when
+// there is no such job.
+func (c *scope) wait(r *http.Request, id string, d time.Duration, good func(*moment) bool) (*moment, error) {
+	l, err := c.hub.listen(id, false)
+	if err != nil {
+		return nil, err
+	}
+	defer l.leave()
+	ctx, cancel := context.WithTimeoutCause(r.Context(), d, errAway)
+	defer cancel()
+	m, err := l.begin(ctx)
+	for err == nil && m.job != nil && !good(m) {
+		select {
+		case <-m.next:
+			m = l.now()
+			continue
+		case <-httpd.Stopping(ctx):
+		case <-ctx.Done():
+		}
+		break
+	}
+	if err == nil && m.job == nil {
+		err = errNoJob
+	}
+	return m, err
+}
+
+// answerJob answers with a job of which the caller knows the version, if it is
+// among those in known, an If-None-Match.
+func answerJob(w http.ResponseWriter, known, version string, data []byte) {
+	w.Header().Set("ETag", `"`+version+`"`)
+	if matches(known, version) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	body := make([]byte, 0, len(data)+1)
+	httpd.WriteJSON(w, http.StatusOK, append(append(body, data...), '\n'))
+}
+
+// matches reports whether an If-None-Match names a version, RFC 9110, 13.1.2. A
+// tag in it that is not one ends the list.
+func matches(list, version string) bool {
+	for {
+		list = strings.TrimLeft(list, " \t,")
+		if strings.HasPrefix(list, "*") {
+			return true
+		}
+		list = strings.TrimPrefix(list, "W/")
+		if list == "" || list[0] != '"' {
+			return false
+		}
+		tag, rest, ok := strings.Cut(list[1:], `"`)
+		if !ok {
+			return false
+		}
+		if tag == version {
+			return true
+		}
+		list = rest
+	}
+}

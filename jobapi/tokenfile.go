@@ -1,0 +1,145 @@
+package jobapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/batchfleet/batchfleet/flock"
+)
+
+// ReadTokens returns the entries of a file of tokens.
+func ReadTokens(file string) ([]Token, error) {
+	text, err := readTokenFile(file)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := parseTokens(text)
+	if err != nil {
+		return nil, fmt.Errorf("read tokens (%s): %w", file, err)
+	}
+	return tokens, nil
+}
+
+func readTokenFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read tokens: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read tokens: %w", err)
+	}
+	return text, nil
+}
+
+// AddToken makes a token and adds its entry to a file, which is made if there is
+// none. The token is returned and kept nowhere. A zero expires is never. Servers
+// see the file as it was or with the entry, never a part.
+func AddToken(file, name string, scope TokenScope, expires time.Time) (token string, err error) {
+	switch {
+	case CheckTokenName(name) != nil:
+		return "", fmt.Errorf("add token: %w", CheckTokenName(name))
+	case scope < Read || scope > Admin:
+		return "", fmt.Errorf("add token: %s is no scope", scope)
+	case !expires.IsZero() && !expires.After(time.Now()):
+		return "", errors.New("add token: its end has passed already")
+	}
+	token, _ = NewToken()
+	entry := Token{Name: name, Scope: scope, Hash: sha256.Sum256([]byte(token)), Expires: expires}
+	err = editTokens(file, func(text []byte) ([]byte, error) {
+		n := 0
+		for line := range bytes.Lines(text) {
+			n++
+			if t, ok, _ := parseToken(string(line)); ok && t.Name == name {
+				return nil, fmt.Errorf("line %d: %w: revoke it first", n, errTokenName)
+			}
+		}
+		if len(text) > 0 && text[len(text)-1] != '\n' {
+			text = append(text, '\n')
+		}
+		return append(text, entry.line()...), nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("add token %s to %s: %w", name, file, err)
+	}
+	return token, nil
+}
+
+// RevokeToken takes the entry of that name out of a file. The error wraps
+// [fs.ErrNotExist] when there is none.
+func RevokeToken(file, name string) error {
+	err := editTokens(file, func(text []byte) ([]byte, error) {
+		var rest []byte
+		found := false
+		for line := range bytes.Lines(text) {
+			if t, ok, _ := parseToken(string(line)); ok && t.Name == name {
+				found = true
+				continue
+			}
+			rest = append(rest, line...)
+		}
+		if !found {
+			return nil, fmt.Errorf("no such name: %w", fs.ErrNotExist)
+		}
+		return rest, nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoke token %.64q in %s: %w", name, file, err)
+	}
+	return nil
+}
+
+// editTokens replaces a file of tokens by what edit makes of it, if both can be
+// read. FILE.lock keeps two editors apart; the file itself is a new one each time.
+func editTokens(file string, edit func([]byte) ([]byte, error)) error {
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := flock.Lock(lock); err != nil {
+		return err
+	}
+	text, err := readTokenFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := parseTokens(text); err != nil {
+		return fmt.Errorf("it cannot be read as it is: %w", err)
+	}
+	text, err = edit(text)
+	if err != nil {
+		return err
+	}
+	if _, err := parseTokens(text); err != nil { // too many
+		return err
+	}
+	return replaceFile(file, text)
+}
+
+// replaceFile gives a file new content, readable by its owner only.
+func replaceFile(file string, text []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(text)
+	// Without the sync a power cut can leave the name with no content.
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}

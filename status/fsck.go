@@ -1,0 +1,285 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Report is what Fsck has seen.
+type Report struct {
+	Jobs     map[string]int `json:"jobs"`     // jobs of the index by their state
+	Counts   map[string]int `json:"counts"`   // findings by their kind
+	Findings []Finding      `json:"findings"` // the first MaxFindings of them; never nil
+	Left     int            `json:"left"`     // findings that are neither harmless nor repaired
+}
+
+// MaxFindings bounds what a report lists; all findings are counted.
+const MaxFindings = 1000
+
+// Finding is something that is not as it should be.
+type Finding struct {
+	Kind   string  `json:"kind"` // SPEC.md lists them
+	Job    jobs.ID `json:"job_id"`
+	Detail string  `json:"detail"`
+	Done   string  `json:"done"` // how it was repaired; empty if it was not
+}
+
+// The kinds of findings.
+const (
+	forgotten    = "forgotten job"          // in the index, but its document has expired
+	misplaced    = "in the wrong state"     // in the index of a state that it is not in
+	missing      = "not in its state"       // not in the index of its state
+	unlisted     = "not in the index"       // only in that of a state
+	misdated     = "out of order"           // in two indexes at different times
+	unreadableAt = "unreadable document"    // to be mended by whoever wrote it
+	orphaned     = "running without worker" // its claim is over for long
+)
+
+// Harmless reports whether the finding may stay as it is: lists leave it out, or
+// the queue takes care of it.
+func (f Finding) Harmless() bool { return f.Kind == forgotten || f.Kind == orphaned }
+
+const (
+	// orphanAge is how long a claim must be over before Fsck says so: the lease ends
+	// and the queue delivers again within some 11 minutes.
+	orphanAge = 30 * time.Minute
+	// Suspects are looked at again after a moment, so many at once, because a
+	// document and its index change one after the other.
+	maxSuspects = 10_000
+	secondLook  = time.Second
+)
+
+// Fsck proves that each job is in the index, and in that of its state and no other,
+// or says which is not, and moves it there if told to. It may run at any time
+// beside workers: what looks wrong is looked at again a second later before it
+// counts. It reads pages of 1000 and remembers 10 000 suspects at most.
+func (s *Store) Fsck(ctx context.Context, repair bool) (Report, error) {
+	f := &fsck{s: s, repair: repair, report: Report{Jobs: map[string]int{}, Counts: map[string]int{}, Findings: []Finding{}}}
+	keys := []string{indexKey}
+	for _, state := range states {
+		keys = append(keys, stateIndexKey(state))
+	}
+	for _, key := range keys {
+		if err := f.walk(ctx, key); err != nil {
+			return f.report, fmt.Errorf("check jobs: %w", err)
+		}
+	}
+	if err := f.settle(ctx); err != nil {
+		return f.report, fmt.Errorf("check jobs: %w", err)
+	}
+	return f.report, nil
+}
+
+type fsck struct {
+	s        *Store
+	repair   bool
+	suspects []string
+	report   Report
+}
+
+func (f *fsck) walk(ctx context.Context, key string) error {
+	for cursor := uint64(0); ; {
+		var page []string
+		var err error
+		page, cursor, err = f.s.scan(ctx, key, cursor)
+		if err != nil {
+			return err
+		}
+		for len(page) > 0 { // small sets come as a whole, whatever their size is set to
+			n := min(len(page), scanCount)
+			if err := f.page(ctx, key, page[:n]); err != nil {
+				return err
+			}
+			page = page[n:]
+		}
+		if cursor == 0 {
+			return nil
+		}
+	}
+}
+
+func (f *fsck) page(ctx context.Context, key string, members []string) error {
+	looks, err := f.s.looks(ctx, members)
+	if err != nil {
+		return err
+	}
+	for i, l := range looks {
+		if key != indexKey && l.listed {
+			continue // seen in the walk of the index itself
+		}
+		if key == indexKey && l.found == readable {
+			f.report.Jobs[l.State().String()]++
+		}
+		if l.kind != "" {
+			f.suspects = append(f.suspects, members[i])
+		}
+	}
+	if len(f.suspects) >= maxSuspects {
+		return f.settle(ctx)
+	}
+	return nil
+}
+
+// settle looks at the suspects again, and repairs what is wrong still.
+func (f *fsck) settle(ctx context.Context) error {
+	if len(f.suspects) == 0 {
+		return nil
+	}
+	if err := jobs.Sleep(ctx, secondLook); err != nil {
+		return err
+	}
+	suspects, counted := f.suspects, map[string]bool{}
+	f.suspects = nil
+	for len(suspects) > 0 {
+		part := suspects[:min(len(suspects), scanCount)]
+		suspects = suspects[len(part):]
+		looks, err := f.s.looks(ctx, part)
+		if err != nil {
+			return err
+		}
+		var wrong []string
+		for i, l := range looks {
+			if l.kind != "" && l.kind != unreadableAt && l.kind != orphaned {
+				wrong = append(wrong, part[i])
+			}
+		}
+		mended := map[string]string{}
+		if f.repair && len(wrong) > 0 {
+			if err := f.s.mend(ctx, wrong); err != nil {
+				return err
+			}
+			after, err := f.s.looks(ctx, wrong)
+			if err != nil {
+				return err
+			}
+			for i, l := range after {
+				if l.gone {
+					mended[wrong[i]] = "dropped from the index"
+				} else if l.kind == "" || l.kind == orphaned {
+					mended[wrong[i]] = "moved to " + l.State().String()
+				}
+			}
+		}
+		for i, l := range looks {
+			if l.kind != "" && !counted[part[i]] {
+				counted[part[i]] = true
+				f.count(Finding{Kind: l.kind, Job: jobs.ID(clip(part[i], jobs.MaxIDLength)), Detail: l.detail, Done: mended[part[i]]})
+			}
+		}
+	}
+	return nil
+}
+
+func (f *fsck) count(x Finding) {
+	f.report.Counts[x.Kind]++
+	if x.Done == "" && !x.Harmless() {
+		f.report.Left++
+	}
+	if len(f.report.Findings) < MaxFindings {
+		f.report.Findings = append(f.report.Findings, x)
+	}
+}
+
+// look is what was found of a job and its places.
+type look struct {
+	record
+	listed bool   // it is in the index
+	gone   bool   // it is in none
+	kind   string // what is wrong first of all; empty if nothing is
+	detail string
+}
+
+// looks looks at jobs and at their places in all indexes, in two round trips.
+func (s *Store) looks(ctx context.Context, members []string) ([]look, error) {
+	if len(members) == 0 {
+		return nil, nil
+	}
+	// The places come first: a job that moves in between is found in the wrong place
+	// then, and in the right one at the second look.
+	scores := make([][]*redis.FloatCmd, len(members))
+	claims := make([]*redis.SliceCmd, len(members))
+	var clock *redis.TimeCmd
+	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		clock = pipe.Time(ctx)
+		for i, m := range members {
+			scores[i] = append(scores[i], pipe.ZScore(ctx, indexKey, m))
+			for _, state := range states {
+				scores[i] = append(scores[i], pipe.ZScore(ctx, stateIndexKey(state), m))
+			}
+			claims[i] = pipe.HMGet(ctx, claimKey(jobs.ID(m)), "token", "until")
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, unavailable("read index", err)
+	}
+	seen, err := s.read(ctx, members)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]look, len(members))
+	for i, r := range seen {
+		l := look{record: r, gone: true}
+		for k, score := range scores[i] {
+			if err := score.Err(); err != nil && !errors.Is(err, redis.Nil) {
+				return nil, unavailable("read index", err)
+			}
+			has := score.Err() == nil
+			l.gone = l.gone && !has
+			l.listed = l.listed || k == 0 && has
+		}
+		left := claimLeft(claims[i].Val(), clock.Val())
+		if at, err := time.Parse(time.RFC3339, r.UpdatedAt); left == 0 && err == nil {
+			left = at.Sub(clock.Val()) // it was given back
+		}
+		l.judge(scores[i], left)
+		found[i] = l
+	}
+	return found, nil
+}
+
+// judge says what is wrong with a job: scores are those of the index and of the
+// states, left is what its claim still holds.
+func (l *look) judge(scores []*redis.FloatCmd, left time.Duration) {
+	has := func(k int) bool { return scores[k].Err() == nil }
+	switch l.found {
+	case nothing, foreign:
+		if !l.gone {
+			l.kind, l.detail = forgotten, "nothing is known of it any more"
+		}
+		if l.found == foreign {
+			l.kind, l.detail = unreadableAt, "the key of its status is no string"
+		}
+		return
+	case unreadable:
+		l.kind, l.detail = unreadableAt, "its status is not a document of this contract"
+		return
+	case readable:
+	}
+	if l.gone {
+		return // it was dropped while we looked
+	}
+	own := int(l.State()-jobs.Queued) + 1
+	for k, state := range states {
+		if k+1 != own && has(k+1) {
+			l.kind, l.detail = misplaced, fmt.Sprintf("it is %s and among those that are %s", l.State(), state)
+			return
+		}
+	}
+	switch {
+	case !has(own):
+		l.kind, l.detail = missing, fmt.Sprintf("it is %s and not among those", l.State())
+	case !has(0):
+		l.kind, l.detail = unlisted, fmt.Sprintf("it is only among those that are %s", l.State())
+	case scores[0].Val() != scores[own].Val():
+		l.kind, l.detail = misdated, fmt.Sprintf("it is in the index at %.0f and among those that are %s at %.0f", scores[0].Val(), l.State(), scores[own].Val())
+	case l.State() == jobs.Running && -left > orphanAge:
+		l.kind, l.detail = orphaned, fmt.Sprintf("its claim was over %s ago; the queue delivers it again", (-left).Round(time.Minute))
+	}
+}

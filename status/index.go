@@ -1,0 +1,132 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// indexAge is how long a job stays in the index. It is longer than TTL because
+// a running job renews its keys but not its place in the index.
+const indexAge = 7 * 24 * time.Hour
+
+// heard returns when a job counts as created if nothing is on record of it, in
+// milliseconds since 1970: when its sender says, if that can be, or else now. It
+// cannot be so long ago that the job would be dropped from the index while it is on
+// record. The scripts keep the first such time in {job:ID}:detail; what they answer
+// is the score of the job in all of the indexes.
+func heard(job jobs.Job, now time.Time) int64 {
+	if at := job.Submitted; at.After(now.Add(TTL-indexAge)) && !at.After(now) {
+		return at.UnixMilli()
+	}
+	return now.UnixMilli()
+}
+
+// enter puts a job into the index, and into that of a state, as one that was
+// created at a time in milliseconds, and takes it out of those of other states. No
+// index can be part of a script, because each lives in a slot of its own, so a
+// state and its index differ for a moment, and for longer when a process ends in
+// between: who reads the index compares it with the documents, see mend.
+func enter(ctx context.Context, pipe redis.Pipeliner, id jobs.ID, state jobs.State, created int64, others []jobs.State) {
+	pipe.ZAdd(ctx, indexKey, redis.Z{Score: float64(created * 1000), Member: string(id)})
+	shift(ctx, pipe, id, state, created, others)
+}
+
+// shift is enter for a job that is in the index already.
+func shift(ctx context.Context, pipe redis.Pipeliner, id jobs.ID, state jobs.State, created int64, others []jobs.State) {
+	pipe.ZAdd(ctx, stateIndexKey(state), redis.Z{Score: float64(created * 1000), Member: string(id)})
+	for _, other := range others {
+		if other != state {
+			pipe.ZRem(ctx, stateIndexKey(other), string(id))
+		}
+	}
+	trim(ctx, pipe, stateIndexKey(state))
+}
+
+// trim drops what is too old from an index.
+func trim(ctx context.Context, pipe redis.Pipeliner, key string) {
+	pipe.ZRemRangeByScore(ctx, key, "-inf", strconv.FormatInt(time.Now().Add(-indexAge).UnixMicro(), 10))
+}
+
+// move enters a job where a script's answer says that it belongs; from is where it
+// can have been, if no process has ended between a document and its index. Where
+// its error is left out, it costs nothing but that who next reads the index finds
+// the job in a wrong place.
+func (s *Store) move(ctx context.Context, id jobs.ID, state jobs.State, created int64, from ...jobs.State) error {
+	if state == 0 || created == 0 {
+		return nil
+	}
+	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		enter(ctx, pipe, id, state, created, from)
+		if state == jobs.Running {
+			trim(ctx, pipe, indexKey) // also where nobody submits through this package
+		}
+		return nil
+	})
+	if err != nil {
+		return unavailable(fmt.Sprintf("list job %s", id), err)
+	}
+	return nil
+}
+
+// forget takes a member out of all indexes.
+func forget(ctx context.Context, pipe redis.Pipeliner, member string) {
+	pipe.ZRem(ctx, indexKey, member)
+	for _, state := range states {
+		pipe.ZRem(ctx, stateIndexKey(state), member)
+	}
+}
+
+// mendRounds is how often mend looks again after it has moved something.
+const mendRounds = 3
+
+// mend moves jobs to the index where their documents say that they belong, and
+// drops those that are forgotten. Whoever changes a document moves the job
+// afterwards; so that such a move is not undone by one that was decided on before
+// it, mend reads again after it has written, until nothing has changed.
+func (s *Store) mend(ctx context.Context, members []string) error {
+	for range mendRounds {
+		if len(members) == 0 {
+			return nil
+		}
+		seen, err := s.read(ctx, members)
+		if err != nil {
+			return err
+		}
+		_, err = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, m := range members {
+				switch r := seen[i]; r.found {
+				case nothing:
+					forget(ctx, pipe, m)
+				case readable:
+					if r.Created.IsZero() {
+						r.Created = time.Now() // nothing on record says when
+					}
+					enter(ctx, pipe, r.ID, r.State(), r.Created.UnixMilli(), states)
+				case foreign, unreadable: // nobody knows where it belongs
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return unavailable("mend index", err)
+		}
+		again, err := s.read(ctx, members)
+		if err != nil {
+			return err
+		}
+		var changed []string
+		for i, m := range members {
+			if seen[i].found != again[i].found || seen[i].State() != again[i].State() {
+				changed = append(changed, m)
+			}
+		}
+		members = changed
+	}
+	return nil
+}
