@@ -26,7 +26,7 @@ import (
 )
 
 func devCommand() *cobra.Command {
-	var addr, redisAddr, kind string
+	var addr, redisAddr, httpAddr, kind string
 	var slots int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -45,11 +45,14 @@ func devCommand() *cobra.Command {
 			level := slog.LevelInfo
 			if len(files) > 0 {
 				// Nobody else needs to find this fleet, and its log would tear the bars.
-				addr, redisAddr, level = "127.0.0.1:0", "127.0.0.1:0", slog.LevelWarn
+				addr, redisAddr, httpAddr, level = "127.0.0.1:0", "127.0.0.1:0", "", slog.LevelWarn
+			}
+			if err := checkHTTP(httpAddr); err != nil {
+				return err
 			}
 			ctx, broken := context.WithCancelCause(cmd.Context())
 			defer broken(nil)
-			f, err := startFleet(ctx, broken, addr, redisAddr, slots, cli.NewLog(os.Stderr, level))
+			f, err := startFleet(ctx, broken, addr, redisAddr, httpAddr, slots, serverLog(level))
 			if err != nil {
 				return cli.Coded(cmd.Context(), err)
 			}
@@ -64,6 +67,7 @@ func devCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8085", "without files: where the emulator listens; another port is taken if this one is in use")
 	cmd.Flags().StringVar(&redisAddr, "redis-addr", "127.0.0.1:6379", "without files: where Redis listens; another port is taken if this one is in use")
+	cmd.Flags().StringVar(&httpAddr, "http-addr", "127.0.0.1:8080", "without files: where the Job API listens, on loopback only; another port is taken if this one is in use; none when empty")
 	cmd.Flags().StringVar(&kind, "kind", "", "what to do with the files: pdf or mock; PROCESSOR when empty")
 	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "jobs at once")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
@@ -75,6 +79,7 @@ type fleet struct {
 	env   WorkerEnv
 	redis *miniredis.Miniredis
 	addr  string // of the emulator
+	http  string // address of the Job API; empty for none
 
 	end     context.CancelFunc // of the emulator, which goes last
 	halt    context.CancelFunc // of the worker
@@ -85,13 +90,13 @@ type fleet struct {
 
 // startFleet starts all parts. The caller must call stop.
 // broken is called with the reason if one ends by itself.
-func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redisAddr string, slots int, log *slog.Logger) (*fleet, error) {
+func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redisAddr, httpAddr string, slots int, log *slog.Logger) (*fleet, error) {
 	f := &fleet{redis: miniredis.NewMiniRedis()}
 	f.redis.ClockTTL(true)
 	if err := startRedis(f.redis, redisAddr); err != nil {
 		return nil, err
 	}
-	l, err := listenNear(ctx, addr)
+	l, err := listenNear(ctx, "emulator", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +120,9 @@ func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redis
 		return nil, err
 	}
 	stopHTTP, err := cli.ServeWorker(working, f.env.HTTPAddr, w)
+	if err == nil {
+		err = f.serveJobs(working, broken, httpAddr, w.Metrics.Registry, log)
+	}
 	if err != nil {
 		end()
 		return nil, err
@@ -198,8 +206,10 @@ func (f *fleet) welcome() string {
 		f.addr, f.env.Project, f.env.Topic, message)
 	fmt.Fprintf(&b, "  redis-cli -h %s -p %s GET job:demo-1\n", f.redis.Host(), f.redis.Port())
 	fmt.Fprintf(&b, "\nOr a real document:\n\n")
-	fmt.Fprintf(&b, "  PUBSUB_EMULATOR_HOST=%s GCP_PROJECT_ID=%s REDIS_HOST=%s REDIS_PORT=%s LOCAL_STORAGE_PATH=%s batchfleet submit --wait FILE.pdf\n\n",
+	fmt.Fprintf(&b, "  PUBSUB_EMULATOR_HOST=%s GCP_PROJECT_ID=%s REDIS_HOST=%s REDIS_PORT=%s LOCAL_STORAGE_PATH=%s batchfleet submit --wait FILE.pdf\n",
 		f.addr, f.env.Project, f.redis.Host(), f.redis.Port(), path)
+	f.welcomeJobs(&b)
+	b.WriteString("\n")
 	return b.String()
 }
 
@@ -216,8 +226,8 @@ func startRedis(m *miniredis.Miniredis, addr string) error {
 	return nil
 }
 
-// listenNear listens at addr, or at a free port if addr is in use.
-func listenNear(ctx context.Context, addr string) (net.Listener, error) {
+// listenNear listens for a part of the fleet at addr, or at a free port if addr is in use.
+func listenNear(ctx context.Context, what, addr string) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
@@ -226,7 +236,7 @@ func listenNear(ctx context.Context, addr string) (net.Listener, error) {
 		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
-		return nil, cli.Exit(cli.Usage, fmt.Errorf("start emulator: %w", err))
+		return nil, cli.Exit(cli.Usage, fmt.Errorf("start %s: %w", what, err))
 	}
 	return l, nil
 }

@@ -17,12 +17,13 @@ type devFleet struct {
 	process *process
 	dir     string
 	env     []string // for other commands to find it
+	api     string   // address of the Job API
 }
 
 func startDev(t *testing.T, env ...string) *devFleet {
 	t.Helper()
 	env = append([]string{"PATH=" + os.Getenv("PATH"), "HTTP_ADDR=127.0.0.1:0"}, env...)
-	p := &process{Cmd: batchfleet(t, env, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0"), t: t, log: &logBuffer{}, ended: make(chan struct{})}
+	p := &process{Cmd: batchfleet(t, env, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"), t: t, log: &logBuffer{}, ended: make(chan struct{})}
 	d := &devFleet{t: t, dir: p.Dir}
 	p.Stdout, p.Stderr = p.log, p.log
 	if err := p.Start(); err != nil {
@@ -31,7 +32,7 @@ func startDev(t *testing.T, env ...string) *devFleet {
 	go func() { _ = p.Wait(); close(p.ended) }()
 	t.Cleanup(p.kill)
 	d.process = p
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(p.log.String(), "submit --wait"); {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(p.log.String(), "job list --api"); {
 		if time.Now().After(deadline) {
 			t.Fatalf("dev did not come up:\n%s", p.log)
 		}
@@ -39,6 +40,8 @@ func startDev(t *testing.T, env ...string) *devFleet {
 	}
 	line := regexp.MustCompile(`PUBSUB_EMULATOR_HOST=.* batchfleet submit`).FindString(p.log.String())
 	d.env = append([]string{"PATH=" + os.Getenv("PATH")}, strings.Fields(strings.TrimSuffix(line, "batchfleet submit"))...)
+	d.api = strings.TrimPrefix(regexp.MustCompile(`--api http://\S+`).FindString(p.log.String()), "--api ")
+	d.env = append(d.env, "JOB_API="+d.api)
 	return d
 }
 
@@ -62,6 +65,11 @@ func (d *devFleet) want(code int, pattern string, args ...string) string {
 	return out
 }
 
+func TestDevHasConnectionsForAllWhoMayFollowJobs(t *testing.T) {
+	t.Parallel()
+	besideConnections(t, strings.TrimPrefix(startDev(t).api, "http://"), 5000)
+}
+
 func TestF62DevStaysUpAndItsLinesWork(t *testing.T) {
 	t.Parallel()
 	d := startDev(t, "MOCK_PAGE_SECONDS=0.2")
@@ -76,7 +84,7 @@ func TestF62DevStaysUpAndItsLinesWork(t *testing.T) {
 		switch {
 		case strings.HasPrefix(line, "curl "):
 			out, err := exec.CommandContext(t.Context(), "bash", "-c", line).CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "messageIds") {
+			if err != nil || !strings.Contains(string(out), "messageIds") && !strings.Contains(string(out), `{"items":[`) {
 				t.Fatalf("%s: %v\n%s", line, err, out)
 			}
 		case strings.HasPrefix(line, "redis-cli "):

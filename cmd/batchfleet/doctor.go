@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +31,8 @@ func doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check everything a worker needs, and say what is wrong",
 		Long: "Checks the configuration, Pub/Sub, Redis, storage and the PDF engines; with SOURCE the gateway or its Redis, the\n" +
-			"worker's token, AGENT_DIR and pw.x. Says what is wrong and what to do.",
+			"worker's token, AGENT_DIR and pw.x. Says what is wrong and what to do. That somebody has drained the fleet is a\n" +
+			"warning, and leaves the exit code at 0.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, misconfigured := doctorChecks()
@@ -40,7 +42,9 @@ func doctorCommand() *cobra.Command {
 				found, err := c.look(ctx)
 				cancel()
 				verdict := "ok  "
-				if err != nil {
+				if errors.Is(err, worker.ErrDraining) { // somebody wants it so
+					verdict, found = "warn", err.Error()
+				} else if err != nil {
 					verdict, found = "FAIL", strings.ReplaceAll(err.Error(), "\n", "; ")
 					sick++
 				}
@@ -107,9 +111,15 @@ func (e *WorkerEnv) checkRedis() check {
 			if err := st.Check(ctx); err != nil {
 				return "", err
 			}
+			if since, err := st.Draining(ctx); since != "" || err != nil {
+				return "", cmp.Or(err, worker.ErrDraining)
+			}
 			return "answers and accepts writes", nil
 		},
 		help: func(err error) string {
+			if errors.Is(err, worker.ErrDraining) {
+				return "nothing, if that is wanted; `batchfleet job run start` takes it back"
+			}
 			if help := redisHelp(err, "REDIS_HOST"); help != "" {
 				return help
 			}

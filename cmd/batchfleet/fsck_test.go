@@ -31,7 +31,9 @@ func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.rdb.LRem(t.Context(), "zpe:queue", 0, "b<c")              // queued without entry
-	g.rdb.HSet(t.Context(), "zpe:status:a", "status", "failed") // so that its entry is stale
+	if _, err := g.queue.Cancel(t.Context(), "a"); err != nil { // so that its entry is stale
+		t.Fatal(err)
+	}
 	if out, stderr := fsck(1); !strings.Contains(stderr, "1 thing is wrong or was not looked at; --repair") || !strings.Contains(out, "harmless") {
 		t.Errorf("found %s%s", out, stderr)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,9 +19,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/cmd/operations"
+	"github.com/batchfleet/batchfleet/cmd/provider"
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi/redact"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/status"
 )
@@ -30,8 +34,9 @@ type gatewayFlags struct {
 	addr, metricsAddr     string
 	adminFile, clientFile string
 	certFile, keyFile     string
+	jobTokens             string
 	proxies               []string
-	open                  bool
+	open, readOnly        bool
 }
 
 func gatewayCommand() *cobra.Command {
@@ -53,6 +58,8 @@ func gatewayCommand() *cobra.Command {
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
 	flags.StringVar(&f.adminFile, "admin-token-file", "", "file with the token of the operators' routes, which are closed without it; - for standard input")
 	flags.StringVar(&f.clientFile, "client-token-file", "", "file with the token of those who submit and read jobs; - for standard input")
+	flags.StringVar(&f.jobTokens, "job-tokens-file", "", "file with the tokens of the Job API, which batchfleet token new makes; the admin token is good for it, too")
+	flags.BoolVar(&f.readOnly, "read-only", false, "let the Job API show jobs, and neither cancel nor start any")
 	flags.BoolVar(&f.open, "open-submission", false, "let everybody who reaches this gateway submit and read jobs")
 	flags.StringVar(&f.certFile, "tls-cert", "", "certificate chain in PEM, with --tls-key")
 	flags.StringVar(&f.keyFile, "tls-key", "", "key of the certificate")
@@ -61,9 +68,10 @@ func gatewayCommand() *cobra.Command {
 	return c
 }
 
-// maxConns leaves room for heartbeats and results beside the 10 000 requests that
-// may wait for a job, each on a connection of its own with HTTP/1.1.
-const maxConns = 16_000
+// maxConns leaves room for results beside the 10 000 requests that may wait for a
+// job and the 10 000 heartbeats that may wait for a cancel, each on a connection of
+// its own with HTTP/1.1. Those that follow a job, JOB_API_MAX_LISTENERS, come on top.
+const maxConns = 26_000
 
 // headroom is memory that is never used: the garbage collector counts it as in
 // use and lets as much garbage again gather before it runs. A gateway holds so
@@ -74,10 +82,17 @@ const headroom = 16 << 20
 // serve runs a gateway until ctx ends.
 func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer) error {
 	defer runtime.KeepAlive(make([]byte, headroom))
-	log := cli.NewLog(os.Stderr, slog.LevelInfo)
+	log := serverLog(slog.LevelInfo)
 	admin, client, proxies, err := f.check(log)
 	if err != nil {
 		return cli.Exit(cli.Usage, err)
+	}
+	guard, err := guardJobs(f.jobTokens, admin, f.alone(), log)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; batchfleet token new makes it", err)
+	}
+	if err != nil {
+		return cli.Exit(cli.Usage, fmt.Errorf("--job-tokens-file: %w", err))
 	}
 	rdb := env.openRedis(256)
 	defer rdb.Close()
@@ -101,26 +116,34 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		return cli.Exit(cli.Usage, fmt.Errorf("--addr: %w", err))
 	}
 	ready := func() error { return c.Ready(context.WithoutCancel(ctx)) }
-	stopMetrics, err := cli.ServeMetrics(ctx, f.metricsAddr, ready, c.Metrics.Registry, log)
+	stopMetrics, err := cli.ServeMetrics(ctx, f.metricsAddr, withoutSecrets(ready), c.Metrics.Registry, log)
 	if err != nil {
 		return cli.Exit(cli.Usage, fmt.Errorf("--metrics-addr: %w", err))
 	}
 	defer stopMetrics()
-	handler := withHealth(c.Handler(), ready)
+	api := openJobServer(ctx, jobServerAsk{
+		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q},
+		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel}, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
+	})
+	handler := withHealth(api.beside(c.Handler()), ready)
 	running, stop := context.WithCancel(ctx)
-	var reaper sync.WaitGroup
-	defer reaper.Wait()
+	var besides sync.WaitGroup
+	defer besides.Wait()
 	defer stop() // also when the server ends by itself
-	reaper.Go(func() { _ = c.Run(running) })
+	besides.Go(func() { _ = c.Run(running) })
+	besides.Go(func() { _ = api.Run(running) })
 
 	scheme := "http"
 	if f.certFile != "" {
 		scheme = "https"
 	}
 	fmt.Fprintf(out, "gateway listens on %s://%s\n", scheme, l.Addr())
-	log.InfoContext(ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "", "tls", f.certFile != "")
-	server := &httpd.Server{Handler: handler, Log: log, CertFile: f.certFile, KeyFile: f.keyFile, MaxConns: maxConns}
-	if err := server.Serve(ctx, l); err != nil {
+	log.InfoContext(
+		ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "",
+		"job_tokens", guard.Tokens(), "read_only", f.readOnly, "tls", f.certFile != "",
+	)
+	server := &httpd.Server{Handler: handler, Log: log, CertFile: f.certFile, KeyFile: f.keyFile, MaxConns: maxConns + env.MaxListeners}
+	if err := api.serve(ctx, server, l); err != nil {
 		log.ErrorContext(ctx, "gateway stopped", "err", err)
 		return err
 	}
@@ -167,13 +190,17 @@ func (f *gatewayFlags) check(log *slog.Logger) (admin, client string, proxies []
 	return admin, client, proxies, errors.Join(wrong...)
 }
 
+// alone reports whether nothing says that others than callers on this machine come.
+func (f *gatewayFlags) alone() bool {
+	return onLoopback(f.addr) && f.clientFile == "" && len(f.proxies) == 0 && f.certFile == "" && !f.open
+}
+
 func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return true // the mistake shows when it listens
 	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return httpd.IsLoopback(host)
 }
 
 // minSecret is the shortest token that is taken, in bytes: too long to guess
@@ -210,6 +237,22 @@ func withHealth(api http.Handler, ready func() error) http.Handler {
 		}
 		api.ServeHTTP(w, r)
 	})
+}
+
+// withoutSecrets returns ready with errors whose text may be shown: Redis says what
+// it likes.
+func withoutSecrets(ready func() error) func() error {
+	return func() error {
+		if err := ready(); err != nil {
+			return errors.New(redact.Text(err.Error()))
+		}
+		return nil
+	}
+}
+
+// serverLog returns the log of a server that others send requests to.
+func serverLog(level slog.Level) *slog.Logger {
+	return slog.New(redact.Handler(cli.NewLog(os.Stderr, level).Handler()))
 }
 
 // openRedis returns a client of the environment's Redis. Nothing is sent yet.

@@ -269,7 +269,13 @@ func TestZ48WaitersLeaveRoomForOthers(t *testing.T) {
 	g := newTestGateway(t)
 	addr := freeAddr(t)
 	g.startGateway(addr)
-	for i := range 5000 {
+	besideConnections(t, addr, 5000)
+}
+
+// besideConnections asks for /healthz beside n connections that ask for nothing.
+func besideConnections(t *testing.T, addr string, n int) {
+	t.Helper()
+	for i := range n {
 		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(t.Context(), "tcp", addr)
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
@@ -283,7 +289,7 @@ func TestZ48WaitersLeaveRoomForOthers(t *testing.T) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		t.Fatalf("beside 5000 connections: %v", err)
+		t.Fatalf("beside %d connections: %v", n, err)
 	}
 	_ = resp.Body.Close()
 }

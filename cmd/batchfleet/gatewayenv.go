@@ -13,6 +13,8 @@ import (
 // GatewayEnv is what a gateway needs beside its flags.
 type GatewayEnv struct {
 	RedisEnv
+	JobAPIEnv
+	FleetEnv
 	LeaseTTL   cli.Seconds `envconfig:"LEASE_TTL" default:"600s"`
 	LegacyTTL  cli.Seconds `envconfig:"LEASE_TTL_LEGACY"`          // for workers that send no heartbeats; JOB_TIMEOUT when empty
 	JobTimeout cli.Seconds `envconfig:"JOB_TIMEOUT" default:"24h"` // from a job's first lease
@@ -47,7 +49,7 @@ func (e *GatewayEnv) Check() []error {
 	if e.Skew*3 > e.LeaseTTL*2 {
 		wrong = append(wrong, errors.New("LEASE_SKEW must not be longer than two thirds of LEASE_TTL"))
 	}
-	return cli.Compact(e.RedisEnv.Check(), wrong)
+	return cli.Compact(e.RedisEnv.Check(), e.JobAPIEnv.Check(), e.FleetEnv.Check(), wrong)
 }
 
 func (e *GatewayEnv) rules() queue.Rules {

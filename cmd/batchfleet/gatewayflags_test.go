@@ -92,6 +92,23 @@ func TestZ04Z09GatewayKeepsWhatItsFlagsPromise(t *testing.T) {
 	}
 }
 
+func TestJ09OnlyAGatewayWithoutFlagsForOthersIsForItsMachineAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		flags gatewayFlags
+		want  bool
+	}{
+		{"on loopback", gatewayFlags{addr: "127.0.0.1:8080"}, true},
+		{"a certificate", gatewayFlags{addr: "127.0.0.1:8080", certFile: "chain.pem", keyFile: "key.pem"}, false},
+		{"everywhere", gatewayFlags{addr: ":8080"}, false},
+		{"client tokens from standard input", gatewayFlags{addr: "[::1]:8080", clientFile: "-"}, false},
+	} {
+		if got := tt.flags.alone(); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
 // certificate returns the files of a certificate for 127.0.0.1, which the
 // requests of g trust from now on.
 func (g *testGateway) certificate() (certFile, keyFile string) {

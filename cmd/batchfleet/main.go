@@ -39,6 +39,9 @@ func run(args []string) int {
 
 // hint points to the doctor where that looks at what the command needs.
 func hint(cmd *cobra.Command) string {
+	if parent := cmd.Parent(); parent != nil && parent.Name() == "job" {
+		return "" // it has said what to do
+	}
 	switch cmd.Name() {
 	case "register", "gateway", "fsck":
 		return ""

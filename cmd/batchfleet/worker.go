@@ -14,6 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/cmd/cli"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
+	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -80,16 +81,16 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 	if n, err := processor.Sweep(e.WorkDir); err != nil || n > 0 {
 		log.InfoContext(ctx, "swept copies of inputs of killed workers", "files", n, "err", err)
 	}
-	status, redis := e.openStatus(e.Slots*2 + 4)
-	status.MaxCrashes, status.Worker = e.MaxCrashes, cli.WorkerName(e.Name)
+	st, redis := e.openStatus(e.Slots*2 + 4)
+	st.MaxCrashes, st.Worker = e.MaxCrashes, cli.WorkerName(e.Name)
 	metrics := worker.NewMetrics(versionText())
 	source, queues, err := e.openSource(ctx, log, metrics)
 	if err != nil {
 		return nil, nil, err
 	}
 	w := &worker.Worker{
-		Source: source, Status: status, Handlers: e.handlers(pdf, store, log), Log: log, Metrics: metrics,
-		Checks: map[string]func(context.Context) error{"redis": status.Check, "storage": store.Check},
+		Source: source, Status: st, Handlers: e.handlers(pdf, store, log), Log: log, Metrics: metrics,
+		Checks: map[string]func(context.Context) error{"redis": readyFor(st), "storage": store.Check},
 		Slots:  e.Slots, LeaseTTL: e.LeaseTTL.D(), ExtendEvery: e.ExtendEvery.D(), Drain: max(e.Drain.D(), 1), // 0 would mean the default
 
 		JobTimeout: e.JobTimeout.D(), StallTimeout: e.StallTimeout.D(), SettleTimeout: e.SettleTimeout.D(),
@@ -109,6 +110,18 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 	}
 	w.Init()
 	return w, closing, nil
+}
+
+// readyFor returns the check of Redis, which asks as well whether the worker shall
+// take jobs.
+func readyFor(st *status.Store) func(context.Context) error {
+	return func(ctx context.Context) error {
+		draining, err := st.Ready(ctx)
+		if err == nil && draining {
+			err = worker.ErrDraining
+		}
+		return err
+	}
 }
 
 // openSource returns where jobs come from, and what to close afterwards.

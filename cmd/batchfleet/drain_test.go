@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/cmd/provider"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+func TestFleetDrainsWhenAskedAndGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	f.submit("first", 0)
+	doctor := func(want string) {
+		t.Helper()
+		cmd := f.command("doctor")
+		cmd.Env = append(cmd.Env, "DEAD_LETTER_TOPIC=") // this fleet has none
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("doctor: %v, want %q:\n%s", err, want, out)
+		}
+	}
+	doctor("ok    redis ")
+	w := f.start("MOCK_PAGES=150", "MOCK_PAGE_SECONDS=0.1") // 15 s
+	f.untilState(20*time.Second, "first", "processing")
+	if changed, err := f.status.SetDraining(t.Context(), true); err != nil || !changed {
+		t.Fatalf("set draining: %v, %v", changed, err)
+	}
+	doctor("warn  redis ")
+	doctor("draining: asked by an operator\n      what to do: nothing, if that is wanted; `batchfleet job run start` takes it back")
+	f.until(30*time.Second, "the worker sees it", func() bool { return strings.Contains(w.log.String(), "draining: asked by an operator") })
+	f.submit("second", 0)
+	if state := f.state("first"); state != "processing" {
+		t.Errorf("first is %s: a drain stops no job", state)
+	}
+	f.untilState(60*time.Second, "first", "completed")
+	f.until(20*time.Second, "no claim is held", func() bool {
+		held, err := f.status.Held(t.Context())
+		return err == nil && len(held) == 0
+	})
+	if state := f.state("second"); state != "queued" {
+		t.Errorf("second is %s while the fleet drains, want queued", state)
+	}
+	if _, err := f.status.SetDraining(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	f.untilState(30*time.Second, "second", "processing")
+	// And a job that runs hears of a cancel.
+	jobsAPI := &provider.Fleet{Status: f.status}
+	began := time.Now()
+	if j, err := jobsAPI.Cancel(t.Context(), "second"); err != nil || j.Status != jobs.Running {
+		t.Errorf("cancel: %+v, %v", j, err)
+	}
+	f.untilState(20*time.Second, "second", "canceled")
+	t.Logf("canceled after %s", time.Since(began)) // the 2 s are proven in virtual time, in package worker
+	found, err := jobsAPI.Get(t.Context(), []string{"second", "first"})
+	if err != nil || len(found) != 2 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	if s := found[0].Steps; s[1].Status != jobapi.Canceled || s[2].Status != jobapi.Canceled {
+		t.Errorf("steps of the canceled job: %+v", s)
+	}
+	if found[1].Progress.Completed != 3 {
+		t.Errorf("steps of the other: %+v", found[1].Steps)
+	}
+	f.account("completed", "first")
+}
