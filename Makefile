@@ -67,8 +67,8 @@ fuzz: ## fuzz every parser of outside bytes, FUZZTIME (30s) each
 	./fuzz.sh $${FUZZTIME:-30s}
 
 .PHONY: bench
-bench: ## measure emulator, fleet and gateway, with ratios in one run; needs redis-server
-	go run ./bench emulator fleet gateway
+bench: ## measure emulator, fleet, gateway and Job API, with ratios in one run; needs redis-server
+	go run ./bench emulator fleet gateway joblog jobevents joblist
 
 .PHONY: corpus
 corpus: ## gather the documents for benchpdf from Debian packages, 600 MB

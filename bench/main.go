@@ -30,6 +30,9 @@ var sections = []section{
 	{"emulator", "the Pub/Sub emulator, driven over loopback by plain gRPC stubs", emulatorSection},
 	{"fleet", "a whole worker: emulator, real Redis, local disk, each a process of its own; mock jobs of zero pages", fleetSection},
 	{"gateway", "a gateway on a real Redis, each a process of its own, and what it is compared with", gatewaySection},
+	{"joblog", "logs of the Job API: 200 jobs that write 10 000 lines/s each, in this process", joblogSection},
+	{"jobevents", "the events of one job that changes ten times a second, for 2 000 listeners, and a bare handler of the same", jobEventsSection},
+	{"joblist", "pages of the list of jobs, with and without a filter, on a real Redis", jobListSection},
 	{"pdf", "the PDF reader against pdftotext and mutool, over the corpus of bench/corpus/gather.sh", pdfSection},
 }
 
@@ -40,6 +43,7 @@ var servers = map[string]func(ctx context.Context) error{
 	"serve-emulator-on-disk": serveEmulatorOnDisk,
 	"serve-pstest":           servePstest,
 	"serve-bare-gateway":     serveBareGateway,
+	"serve-jobevents":        serveJobEvents,
 	"work-asynq":             workAsynq,
 	"hang-asynq":             hangAsynq,
 	"read-pdf":               servePDF,

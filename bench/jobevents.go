@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	eventListeners = 2000
+	eventWindow    = 8 * time.Second // of each measurement
+	eventTurns     = 2
+)
+
+// jobEventsSection measures what it costs to follow one job that changes ten
+// times a second.
+func jobEventsSection(ctx context.Context, r *report) error {
+	p, err := startProcess(ctx, "serve-jobevents", 1)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.stop() }()
+	b := &eventBench{server: p, url: p.lines[0]}
+	const ours, bare = "/api/v1/fleet/jobs/j/events", "/bare"
+
+	one, err := b.crowd(ctx, 1, ours)
+	if err != nil {
+		return err
+	}
+	alone, err := b.measure(ctx, one)
+	if err != nil {
+		return err
+	}
+	one.close()
+	if err := b.memory(ctx, r, ours); err != nil {
+		return err
+	}
+	var oursCores, bareCores, oursRates, calls []float64
+	for range eventTurns {
+		for _, path := range []string{bare, ours} {
+			c, err := b.crowd(ctx, eventListeners, path)
+			if err != nil {
+				return err
+			}
+			m, err := b.measure(ctx, c)
+			if err != nil {
+				return err
+			}
+			if path == bare {
+				bareCores = append(bareCores, m.cores)
+			} else {
+				oursCores, oursRates, calls = append(oursCores, m.cores), append(oursRates, m.events), append(calls, m.calls)
+				if len(oursCores) == eventTurns {
+					final, err := b.end(ctx, c)
+					if err != nil {
+						return err
+					}
+					r.add("listeners that got the final state", float64(final), "of 2000", atLeast(eventListeners))
+				}
+			}
+			c.close()
+		}
+	}
+	r.add("processor of the server, 2000 listeners, 10 changes/s", median(oursCores), "cores", atMost(1))
+	r.add("the same of a bare handler", median(bareCores), "cores", bar{})
+	r.add("ratio to the bare handler", median(oursCores)/median(bareCores), "", bar{})
+	r.add("states that each listener got", median(oursRates)/eventListeners, "/s", bar{})
+	r.add("calls of the store, 1 listener", alone.calls, "/s", bar{})
+	r.add("calls of the store, 2000 listeners", median(calls), "/s", atMost(alone.calls*1.1+0.2))
+	return nil
+}
+
+type eventBench struct {
+	server *process
+	url    string
+}
+
+// crowd is a number of listeners, each with a connection of its own.
+type crowd struct {
+	events  atomic.Int64 // states that all of them got
+	final   atomic.Int64 // listeners that got the final state, and the end
+	readers sync.WaitGroup
+	close   func()
+}
+
+// crowd connects n listeners, and returns once each has got its first event.
+func (b *eventBench) crowd(ctx context.Context, n int, path string) (*crowd, error) {
+	ctx, stop := context.WithCancel(ctx)
+	c := &crowd{}
+	transport := &http.Transport{}
+	client := &http.Client{Transport: transport}
+	c.close = func() {
+		stop()
+		c.readers.Wait()
+		transport.CloseIdleConnections()
+	}
+	first := make(chan error, n)
+	gate := make(chan struct{}, 50) // a listener's queue is short
+	for range n {
+		gate <- struct{}{}
+		c.readers.Go(func() {
+			in, err := follow(ctx, client, b.url+path)
+			<-gate
+			first <- err
+			if err == nil {
+				c.read(in)
+			}
+		})
+	}
+	var errs []error
+	for range n {
+		errs = append(errs, <-first)
+	}
+	if err := errors.Join(errs...); err != nil {
+		c.close()
+		return nil, err
+	}
+	for c.events.Load() < int64(n) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return c, nil
+}
+
+func follow(ctx context.Context, client *http.Client, url string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("GET %s: %s", url, resp.Status), resp.Body.Close())
+	}
+	return resp.Body, nil
+}
+
+// read counts the events of one listener until its stream ends.
+func (c *crowd) read(in io.ReadCloser) {
+	defer in.Close()
+	succeeded := false
+	for s := bufio.NewScanner(in); s.Scan(); {
+		switch line := s.Text(); {
+		case strings.HasPrefix(line, "data: {"):
+			c.events.Add(1)
+			succeeded = strings.Contains(line, `"status":"succeeded"`)
+		case line == "event: end" && succeeded:
+			c.final.Add(1)
+		}
+	}
+}
+
+// load is what a crowd costs.
+type load struct{ cores, events, calls float64 } // events and calls of the store a second
+
+func (b *eventBench) measure(ctx context.Context, c *crowd) (load, error) {
+	if err := wait(ctx, time.Second); err != nil { // for what connecting has left behind
+		return load{}, err
+	}
+	calls, err := b.ask(ctx, "/calls")
+	if err != nil {
+		return load{}, err
+	}
+	cpu, err := b.server.cpu()
+	if err != nil {
+		return load{}, err
+	}
+	events, began := c.events.Load(), time.Now()
+	if err := wait(ctx, eventWindow); err != nil {
+		return load{}, err
+	}
+	took := time.Since(began).Seconds()
+	cpuAfter, err := b.server.cpu()
+	if err != nil {
+		return load{}, err
+	}
+	callsAfter, err := b.ask(ctx, "/calls")
+	return load{
+		cores: (cpuAfter - cpu).Seconds() / took, events: float64(c.events.Load()-events) / took, calls: float64(callsAfter-calls) / took,
+	}, err
+}
+
+// memory adds what a listener costs, of a server that has had none before.
+func (b *eventBench) memory(ctx context.Context, r *report, path string) error {
+	before, err := b.server.memory("VmRSS")
+	if err != nil {
+		return err
+	}
+	c, err := b.crowd(ctx, eventListeners, path)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := wait(ctx, time.Second); err != nil {
+		return err
+	}
+	after, err := b.server.memory("VmRSS")
+	r.add("memory of the server per listener, with its connection", (after-before)/eventListeners/1024, "KiB", bar{})
+	return err
+}
+
+// end ends the job and returns how many have heard of it within ten seconds.
+func (b *eventBench) end(ctx context.Context, c *crowd) (int64, error) {
+	if _, err := b.ask(ctx, "/end"); err != nil {
+		return 0, err
+	}
+	for range 100 {
+		if c.final.Load() == eventListeners {
+			break
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+	return c.final.Load(), nil
+}
+
+// ask returns the number that the server answers.
+func (b *eventBench) ask(ctx context.Context, path string) (n int64, err error) {
+	in, err := follow(ctx, http.DefaultClient, b.url+path)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	return n, json.NewDecoder(in).Decode(&n)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
