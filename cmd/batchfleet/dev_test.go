@@ -32,7 +32,7 @@ func startDev(t *testing.T, env ...string) *devFleet {
 	go func() { _ = p.Wait(); close(p.ended) }()
 	t.Cleanup(p.kill)
 	d.process = p
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(p.log.String(), "job list --api"); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.log.String(), "job list --api"); {
 		if time.Now().After(deadline) {
 			t.Fatalf("dev did not come up:\n%s", p.log)
 		}
@@ -91,7 +91,7 @@ func TestF62DevStaysUpAndItsLinesWork(t *testing.T) {
 			get = line
 		}
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		out, err := exec.CommandContext(t.Context(), "bash", "-c", get).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", get, err, out)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ const keepsDead = "DEAD_LETTER_TOPIC=" + deadName
 
 // letterWait is what the tests wait for a further letter: long enough for a
 // machine that is busy with other tests, shorter than an operator would wait.
-const letterWait = "--wait=1s"
+const letterWait = "--wait=5s"
 
 // withDead creates the topic for dead letters and its subscription.
 func (f *testFleet) withDead() {
@@ -169,7 +170,7 @@ func TestF13DeadLettersAndTheirSecondLife(t *testing.T) {
 		t.Errorf("a dry run has made the job %s", got)
 	}
 	f.wantDLQ(0, "lost  redriven", "redrive", "--count", "1")
-	f.untilState(20*time.Second, "lost", "completed")
+	f.untilState(time.Minute, "lost", "completed")
 	f.account("completed", "lost")
 	f.dead(3)
 	f.wantDLQ(0, "no dead letters to redrive, or somebody else holds them just now", "redrive", "--reason", "no such reason")
@@ -198,7 +199,7 @@ func TestF13MissingDeadLetterTopicIsVisibleAndCostsNoJob(t *testing.T) {
 	f := newTestFleet(t)
 	f.send(jobs.Job{ID: "a", Kind: "bogus"})
 	w := f.start(keepsDead)
-	f.until(20*time.Second, "the worker says what is missing", func() bool {
+	f.until(time.Minute, "the worker says what is missing", func() bool {
 		return strings.Contains(w.log.String(), "not ready") && strings.Contains(w.log.String(), "projects/local-dev/topics/"+deadName)
 	})
 	if got := f.state("a"); got != "" {
@@ -215,17 +216,23 @@ func TestF13PromiseWorkerKilledBetweenOutcomeAndLetter(t *testing.T) {
 	f := newTestFleet(t)
 	f.withDead()
 	w := f.start(keepsDead)
-	f.until(20*time.Second, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 1 })
+	f.until(time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 1 })
+	if err := w.Process.Signal(syscall.SIGSTOP); err != nil { // until letters are refused
+		t.Fatal(err)
+	}
 	f.send(jobs.Job{ID: "a", Kind: "bogus"})
 	f.emulator.Fail("Publish", 1000, codes.Unavailable)
-	f.untilState(20*time.Second, "a", "failed")
+	if err := w.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	f.untilState(time.Minute, "a", "failed")
 	w.kill()
 	if s := f.deadStats(); s.Published != 0 {
 		t.Fatalf("%d letters, want none yet", s.Published)
 	}
 	// What is left of the faults is what the next worker has to get over.
 	f.start(keepsDead)
-	f.until(20*time.Second, "the message is delivered again", func() bool { return f.emulator.Stats()[0].Redelivered > 0 })
+	f.until(time.Minute, "the message is delivered again", func() bool { return f.emulator.Stats()[0].Redelivered > 0 })
 	drainFaults(t, f)
 	f.dead(1)
 	f.account("failed", "a")

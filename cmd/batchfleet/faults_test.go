@@ -57,12 +57,28 @@ func TestPromiseWorkersKilledAtRandom(t *testing.T) {
 
 func TestF17PromiseWorkerStoppedWithAJobInHand(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t)
-	f.submit("long", 400) // 400 pages of 0.2 s
-	first := f.start("MOCK_PAGE_SECONDS=0.2", "DRAIN_TIMEOUT=1s", "CHECKPOINT_INTERVAL=0.5", "LEASE_TTL=60s", "LEASE_EXTEND_EVERY=20s")
-	f.until(20*time.Second, "some pages", func() bool { e, err := f.status.Get(t.Context(), "long"); return err == nil && e.Progress >= 2 })
-	code, took := first.terminate()
-	if code != 0 || took > 10*time.Second {
+	for range 5 {
+		f := newTestFleet(t)
+		f.submit("long", 400) // 400 pages of 0.2 s
+		first := f.start("MOCK_PAGE_SECONDS=0.2", "DRAIN_TIMEOUT=1s", "CHECKPOINT_INTERVAL=0.5", "LEASE_TTL=600s", "LEASE_EXTEND_EVERY=200s")
+		f.until(time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "long"); return err == nil && e.Progress >= 2 })
+		code, took := first.terminate()
+		// Its last word has a second and a half. A machine that stands still for so
+		// long proves nothing; the worker says so itself.
+		if log := first.log.String(); !strings.Contains(log, "cannot give the claim back") && !strings.Contains(log, "cannot hand the lease back") {
+			f.takenOver(code, took)
+			return
+		}
+	}
+	t.Error("no worker in five could hand its job back")
+}
+
+// takenOver checks that a job is queued again after its worker has ended, and
+// that another one finishes it.
+func (f *testFleet) takenOver(code int, took time.Duration) {
+	t := f.t
+	t.Helper()
+	if code != 0 || took > 30*time.Second {
 		t.Errorf("worker ended with code %d after %s, want 0 after its drain time of 1 s and not at the end of the job", code, took)
 	}
 	e, err := f.status.Get(t.Context(), "long")
@@ -70,7 +86,7 @@ func TestF17PromiseWorkerStoppedWithAJobInHand(t *testing.T) {
 		t.Errorf("job is %s %q, %v; want it queued again", e.Status, e.Message, err)
 	}
 	second := f.start("MOCK_PAGE_SECONDS=0.01")
-	f.untilState(30*time.Second, "long", "completed") // at once, not after the lease of 60 s
+	f.untilState(2*time.Minute, "long", "completed") // at once, not after the lease of 600 s
 	f.account("completed", "long")
 	if !strings.Contains(second.log.String(), "resuming at checkpoint") {
 		t.Errorf("the second worker began anew:\n%s", second.log)
@@ -92,7 +108,7 @@ func TestF16PromiseRedisStoppedFor20Seconds(t *testing.T) {
 			f := newTestFleet(t)
 			f.submit("a", 300) // 30 s
 			w := f.start("MOCK_PAGE_SECONDS=0.1")
-			f.until(20*time.Second, "some pages", func() bool { e, err := f.status.Get(t.Context(), "a"); return err == nil && e.Progress > 5 })
+			f.until(time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "a"); return err == nil && e.Progress > 5 })
 			fault(f)
 			f.untilState(time.Minute, "a", "completed")
 			f.account("completed", "a")
@@ -105,7 +121,7 @@ func TestF16PromiseRedisStoppedFor20Seconds(t *testing.T) {
 			f := newTestFleet(t)
 			f.submit("a", 30) // 3 s
 			f.start("MOCK_PAGE_SECONDS=0.1")
-			f.until(20*time.Second, "some pages", func() bool { e, err := f.status.Get(t.Context(), "a"); return err == nil && e.Progress > 5 })
+			f.until(time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "a"); return err == nil && e.Progress > 5 })
 			fault(f) // the job ends while Redis is away
 			f.untilState(time.Minute, "a", "completed")
 			f.account("completed", "a")
@@ -122,11 +138,11 @@ func TestF07PromiseExtenderBlackHoled(t *testing.T) {
 	hole := newBlackHole(t, f.addr)
 	f.submit("a", 600) // a minute: more than a lease of 10 s
 	cut := f.start("MOCK_PAGE_SECONDS=0.1", "PUBSUB_EMULATOR_HOST="+hole.addr, "WORKER_NAME=cut")
-	f.until(20*time.Second, "it runs", func() bool { return f.state("a") == "processing" })
+	f.until(time.Minute, "it runs", func() bool { return f.state("a") == "processing" })
 	hole.swallow.Store(true)
 	f.until(30*time.Second, "the cut worker has stopped the job", func() bool { return strings.Contains(cut.log.String(), "lease lost") })
 	f.start("MOCK_PAGE_SECONDS=0.01", "WORKER_NAME=whole")
-	f.untilState(30*time.Second, "a", "completed")
+	f.untilState(2*time.Minute, "a", "completed")
 	f.account("completed", "a")
 	if e, _ := f.status.Get(t.Context(), "a"); e.Detail.Worker != "whole" {
 		t.Errorf("recorded by %q, want the worker with a network", e.Detail.Worker)
@@ -168,12 +184,12 @@ func TestF12PromiseJobThatKillsItsWorker(t *testing.T) {
 			return err == nil && e.Status == "processing" && e.Detail.Worker == fmt.Sprintf("victim-%d", crash)
 		})
 		if crash == 0 {
-			f.untilState(10*time.Second, "innocent", "completed")
+			f.untilState(time.Minute, "innocent", "completed")
 		}
 		w.kill()
 	}
 	f.start()
-	f.untilState(30*time.Second, "killer", "failed")
+	f.untilState(time.Minute, "killer", "failed")
 	f.account("failed", "killer")
 	f.account("completed", "innocent")
 	if e, _ := f.status.Get(t.Context(), "killer"); e.ErrorMsg != "worker crashed 3 times" {
@@ -185,12 +201,12 @@ func TestF19PromiseCancelReachesARunningWorker(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	f.submit("a", 10_000)
-	f.start("MOCK_PAGE_SECONDS=30") // nothing is reported while a page lasts
-	f.untilState(20*time.Second, "a", "processing")
+	f.start("MOCK_PAGE_SECONDS=300") // nothing is reported while a page lasts
+	f.untilState(time.Minute, "a", "processing")
 	if _, err := f.status.Cancel(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	f.untilState(10*time.Second, "a", "canceled")
+	f.untilState(time.Minute, "a", "canceled")
 	f.account("canceled", "a")
 }
 

@@ -111,7 +111,7 @@ func (f *testFleet) environment(extra ...string) []string {
 		"GORACE=halt_on_error=1",
 		"PUBSUB_EMULATOR_HOST=" + f.addr, "GCP_PROJECT_ID=local-dev",
 		"REDIS_HOST=" + f.redis.Host, fmt.Sprintf("REDIS_PORT=%d", f.redis.Port),
-		"LOCAL_STORAGE_PATH=" + f.dir, "PROCESSOR=mock", "LEASE_TTL=10s", "LEASE_EXTEND_EVERY=3s",
+		"LOCAL_STORAGE_PATH=" + f.dir, "PROCESSOR=mock", "LEASE_TTL=10s", "LEASE_EXTEND_EVERY=1s",
 		"MOCK_PAGES=3-6", "MOCK_PAGE_SECONDS=0.05-0.1",
 	}, extra...)
 }
@@ -218,7 +218,7 @@ func (f *testFleet) account(want string, ids ...jobs.ID) {
 		}
 		f.checkResult(id, want == "completed")
 	}
-	f.until(15*time.Second, "the queue is empty: "+f.queue(), func() bool {
+	f.until(time.Minute, "the queue is empty: "+f.queue(), func() bool {
 		s := f.emulator.Stats()[0]
 		return s.Undelivered == 0 && s.Leased == 0
 	})

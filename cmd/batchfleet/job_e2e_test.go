@@ -30,7 +30,7 @@ func (d *devFleet) put(name, fixture string) {
 
 func TestJ07JobCommandsAgainstDev(t *testing.T) {
 	t.Parallel()
-	d := startDev(t, "MOCK_PAGE_SECONDS=30")
+	d := startDev(t, "MOCK_PAGE_SECONDS=30", "DRAIN_TIMEOUT=1s")
 	d.put("a.pdf", "groff.pdf")
 	d.put("b.pdf", "groff.pdf")
 
@@ -58,7 +58,7 @@ func TestJ07JobCommandsAgainstDev(t *testing.T) {
 	// An operation that is canceled leaves its jobs alone; they are canceled themselves.
 	batch := strings.TrimSpace(d.want(0, `^job_[0-9A-Z]{26}\n$`, "job", "run", "utils.submit-batch", "--data", `{"objects":["a.pdf"],"kind":"mock"}`))
 	slow := ""
-	for deadline := time.Now().Add(20 * time.Second); slow == ""; {
+	for deadline := time.Now().Add(time.Minute); slow == ""; {
 		out, _, _ := d.run("job", "list", "--type", "fleet.mock", "--status", "running")
 		if m := regexp.MustCompile(`(?m)^(\S+) +fleet.mock`).FindStringSubmatch(out); m != nil {
 			slow = m[1]
@@ -94,7 +94,7 @@ func (g *testGateway) startOpenGateway(more []string, args ...string) (*process,
 	addr := freeAddr(g.t)
 	env := append(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)), more...)
 	p := g.startProcess(env, append([]string{"gateway", "--addr", addr}, args...)...)
-	g.until(20*time.Second, "the gateway is ready", func() bool {
+	g.until(time.Minute, "the gateway is ready", func() bool {
 		r, err := g.request(http.MethodGet, "http://"+addr+"/readyz", "", nil)
 		return err == nil && r.status == http.StatusOK
 	})
@@ -233,7 +233,7 @@ func TestJ01GatewayKnowsItsTokens(t *testing.T) {
 		t.Errorf("without a token %d, with it %d, beyond its scope %d: want 401, 200, 403", a, b, c)
 	}
 	admin := give("root", "admin")
-	g.until(20*time.Second, "the new token is known", func() bool { return status("POST", "/api/v1/system/fsck", admin) == 202 })
+	g.until(time.Minute, "the new token is known", func() bool { return status("POST", "/api/v1/system/fsck", admin) == 202 })
 	if code, _, stderr := g.runCommand([]string{"JOB_API=" + url, "JOB_TOKEN_FILE=" + g.write("reader", reader)}, "job", "list", "--scope", "system"); code != 0 {
 		t.Errorf("job list: exit code %d: %s", code, stderr)
 	}
@@ -244,7 +244,7 @@ func TestJ01GatewayKnowsItsTokens(t *testing.T) {
 	if code, out, _ := g.runCommand(nil, "token", "revoke", "--file", tokens, "reader"); code != 0 {
 		t.Errorf("token revoke: exit code %d: %s", code, out)
 	}
-	g.until(20*time.Second, "the token is refused", func() bool { return status("GET", "/api/v1/fleet/jobs", reader) == 401 })
+	g.until(time.Minute, "the token is refused", func() bool { return status("GET", "/api/v1/fleet/jobs", reader) == 401 })
 	if strings.Contains(p.log.String(), reader) || strings.Contains(p.log.String(), admin) {
 		t.Errorf("the log shows a token:\n%s", p.log)
 	}
@@ -264,10 +264,10 @@ func TestJ30GatewayStopsItsOperations(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	watch := g.startProcess(g.environment("JOB_API="+url), "job", "watch", strings.TrimSpace(id))
-	g.until(20*time.Second, "one job is redriven", func() bool { return strings.Contains(watch.log.String(), "1 of 3 jobs looked at") })
+	g.until(time.Minute, "one job is redriven", func() bool { return strings.Contains(watch.log.String(), "1 of 3 jobs looked at") })
 	code, took := p.terminate()
-	if code != 0 || took > 5*time.Second {
-		t.Errorf("exit code %d after %s\n%s", code, took, p.log)
+	if code != 0 || took > 25*time.Second || strings.Contains(p.log.String(), "operations had not ended when the server stopped") {
+		t.Errorf("exit code %d after %s\n%s", code, took, p.log) // the next one's turn comes after 100 s
 	}
 	if left := f.rows(); len(left) != 2 {
 		t.Errorf("the letters are %+v, want two", left)

@@ -90,7 +90,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	g.startProcess(env, "gateway", "--addr", addr, "--admin-token-file", admin, "--job-tokens-file", tokens)
 	g.startProcess(env, "gateway", "--addr", second, "--admin-token-file", admin, "--read-only")
 	for _, at := range []string{addr, second} {
-		g.until(20*time.Second, "the gateway is ready", func() bool {
+		g.until(time.Minute, "the gateway is ready", func() bool {
 			r, err := g.request(http.MethodGet, "http://"+at+"/readyz", "", nil)
 			return err == nil && r.status == http.StatusOK
 		})
@@ -221,13 +221,8 @@ func (a *asker) askWorkers() {
 
 	// A late result: its lease was taken back.
 	l = lease()
-	if n, err := a.rdb.ZAdd(a.t.Context(), "zpe:lease:index", redisZ(l.JobID)).Result(); err != nil || n != 0 {
-		a.t.Fatal(n, err)
-	}
-	if err := a.rdb.HSet(a.t.Context(), "zpe:lease:"+l.JobID, "expires_at", "1").Err(); err != nil {
-		a.t.Fatal(err)
-	}
-	a.until(20*time.Second, "the lease is taken back", func() bool { return a.job(a.url, l.JobID).Status == "queued" })
+	a.endLease(l.JobID)
+	a.until(time.Minute, "the lease is taken back", func() bool { return a.job(a.url, l.JobID).Status == "queued" })
 	result["lease_id"] = l.LeaseID
 	a.ask(409, "POST", on(gateway.PathResult, l.JobID), token, result)
 	a.ask(200, "GET", on(gateway.PathLate, l.JobID), testAdmin, nil)
@@ -282,7 +277,7 @@ func (a *asker) askWithoutRedis() {
 	a.ask(503, "GET", gateway.PathJobs+"/nobody", "", nil)
 	a.ask(503, "GET", gateway.PathOps, testAdmin, nil)
 	a.ask(503, "POST", gateway.PathLease, "zpw_"+strings.Repeat("a", 43), nil)
-	a.until(20*time.Second, "the gateway is not ready", func() bool {
+	a.until(time.Minute, "the gateway is not ready", func() bool {
 		r, err := a.request(http.MethodGet, a.url+"/readyz", "", nil)
 		return err == nil && r.status == 503
 	})
@@ -352,7 +347,7 @@ func (a *asker) askOperations(f *testFleet, reader string) {
 	waiting := jobOf(a.ask(202, "POST", "/api/v1/utils/submit-batch", testAdmin, batch))
 	a.ask(429, "POST", "/api/v1/utils/purge", testAdmin, `{"olderThanDays":30}`)
 	a.ask(200, "POST", "/api/v1/utils/jobs/"+waiting+"/cancel", testAdmin, nil)
-	a.until(20*time.Second, "there is room again", func() bool {
+	a.until(time.Minute, "there is room again", func() bool {
 		r, err := a.request("POST", a.url+"/api/v1/utils/purge", testAdmin, `{"olderThanDays":30}`)
 		return err == nil && r.status == 202
 	})
@@ -370,7 +365,7 @@ var eventID = regexp.MustCompile(`(?m)^id: ?(\S+)$`)
 func (a *asker) run(operation, body string) string {
 	a.t.Helper()
 	var id string
-	a.until(20*time.Second, "there is room for "+operation, func() bool {
+	a.until(time.Minute, "there is room for "+operation, func() bool {
 		r, err := a.request("POST", a.url+"/api/v1/"+operation, testAdmin, body)
 		if err != nil {
 			a.t.Fatal(err)
@@ -393,7 +388,7 @@ func (a *asker) askFleetJobs(f *testFleet) {
 	const fleet = "/api/v1/fleet/jobs"
 	worker := f.start("MOCK_PAGE_SECONDS=60", "WORKER_SLOTS=4")
 	f.submit("slow", 2)
-	f.untilState(20*time.Second, "slow", "processing")
+	f.untilState(time.Minute, "slow", "processing")
 	// Not drained while it runs: there is one system job at a time.
 	drain := jobOf(a.ask(202, "POST", "/api/v1/system/drain", testAdmin, `{"pollIntervalMs":200}`))
 	a.ask(409, "POST", "/api/v1/system/start", testAdmin, nil)

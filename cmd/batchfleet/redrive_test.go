@@ -63,7 +63,7 @@ func (f *testFleet) mend(ids ...jobs.ID) {
 // on the way, whose letters come back at the end of their lease.
 func (f *testFleet) redriveRest() {
 	f.t.Helper()
-	f.until(time.Minute, "no letter is left", func() bool {
+	f.until(3*time.Minute, "no letter is left", func() bool {
 		if _, errs, code := f.dlq("redrive", "--rate", "1000"); code != 0 {
 			f.t.Errorf("code %d: %s", code, errs)
 		}
@@ -151,7 +151,7 @@ func TestF13PromiseRedriveKilledInTheMiddle(t *testing.T) {
 	ids := f.failing(40)
 	f.mend(ids...)
 	for range 2 {
-		cmd := f.begun(7, "redrive", "--rate", "50")
+		cmd := f.begun(7, "redrive", "--rate", "5")
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		f.until(40*time.Second, "the letters are back, 30 s after the kill", func() bool { return f.deadStats().Leased == 0 })
@@ -169,15 +169,15 @@ func TestF13PromiseRedriveInterrupted(t *testing.T) {
 	f := newTestFleet(t)
 	ids := f.failing(10)
 	f.mend(ids...)
-	cmd := f.begun(2, "redrive", "--rate", "0.5")
+	cmd := f.begun(1, "redrive", "--rate", "0.01")
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != cli.Interrupted {
 		t.Errorf("exit code %d, %v; want 130", cmd.ProcessState.ExitCode(), err)
 	}
-	if s := f.deadStats(); s.Undelivered != 8 || s.Leased != 0 {
-		t.Errorf("%d letters, %d of them held; want 8 back at once", s.Undelivered, s.Leased)
+	if s := f.deadStats(); s.Undelivered != 9 || s.Leased != 0 {
+		t.Errorf("%d letters, %d of them held; want 9 back at once", s.Undelivered, s.Leased)
 	}
 	f.redriveRest()
 	f.finish(ids)
@@ -188,7 +188,7 @@ func TestF13PromiseRedisGoneInTheMiddleOfARedrive(t *testing.T) {
 	f := newTestFleet(t)
 	ids := f.failing(20)
 	f.mend(ids...)
-	cmd := f.begun(5, "redrive", "--rate", "10")
+	cmd := f.begun(5, "redrive", "--rate", "0.5")
 	f.redis.Kill()
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != cli.Unavailable {
 		t.Errorf("exit code %d, %v; want 3", cmd.ProcessState.ExitCode(), err)
@@ -259,8 +259,9 @@ func TestF13RedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 	f := newTestFleet(t)
 	ids := f.failing(20)
 	f.mend(ids[0], ids[1])
-	f.start(keepsDead)
-	out, errs, code := f.dlq("redrive", "--rate", "3", "--stop-after", "3")
+	f.start(keepsDead, "WORKER_SLOTS=4")
+	f.until(time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 4 })
+	out, errs, code := f.dlq("redrive", "--rate", "0.5", "--stop-after", "3")
 	n := strings.Count(out, "redriven")
 	if code != cli.Failed || n < 5 || n > 12 || !strings.Contains(errs, fmt.Sprintf("stopped with %d of 20 left: ", 20-n)) {
 		t.Errorf("code %d after %d jobs: %s", code, n, errs)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func New(tb testing.TB, more ...string) *Server {
 		}
 		tb.Skip("redis-server is not installed (Debian: apt-get install redis-server)")
 	}
-	s := &Server{Host: "127.0.0.1", Port: freePort(tb), t: tb, dir: tb.TempDir(), more: more}
+	s := &Server{Host: "127.0.0.1", Port: FreePort(tb), t: tb, dir: tb.TempDir(), more: more}
 	s.Start()
 	tb.Cleanup(func() {
 		if s.cmd != nil {
@@ -76,7 +77,7 @@ func (s *Server) Start() {
 	}
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true, MaxRetries: -1})
 	defer c.Close()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		err := c.Ping(context.Background()).Err()
 		if err == nil {
 			return
@@ -97,18 +98,24 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-func freePort(tb testing.TB) int {
+var asked atomic.Int64 // ports
+
+// FreePort returns a port of loopback that nobody listens on, for a process that
+// is to be started, and started again, on a port known beforehand. The kernel
+// gives it to nobody who asks for any port.
+func FreePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	const first, count = 10_000, 20_000 // the kernel's own begin at 32768
+	for range 100 {
+		// Other test processes begin elsewhere, and none asks twice for the same.
+		port := first + (os.Getpid()*101+int(asked.Add(1)))%count
+		if l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	a, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		tb.Fatal(fmt.Errorf("address %s is not TCP", l.Addr()))
-	}
-	return a.Port
+	tb.Fatal("no port is free")
+	return 0
 }
 
 // pause waits for another process, for which there is no other clock.
