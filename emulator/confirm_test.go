@@ -4,14 +4,13 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 )
 
 // A stream is told what became of its acks before the rest of a long backlog.
 func TestE03StreamConfirmsAcksWhileMessagesCome(t *testing.T) {
-	addr := startExact(t)
+	s, addr := startExact(t)
 	topics, _ := clients(t, addr)
 	const batches, batch = 50, 1000
 	for range batches {
@@ -30,7 +29,7 @@ func TestE03StreamConfirmsAcksWhileMessagesCome(t *testing.T) {
 		must(t, err)
 		if got == 0 {
 			must(t, call.Send(&pubsubpb.StreamingPullRequest{AckIds: []string{resp.GetReceivedMessages()[0].GetAckId()}}))
-			time.Sleep(100 * time.Millisecond)
+			waitFor(t, func() bool { return s.Stats()[0].Acked == 1 })
 		}
 		if resp.GetAcknowledgeConfirmation() != nil {
 			return
@@ -43,7 +42,7 @@ func TestE03StreamConfirmsAcksWhileMessagesCome(t *testing.T) {
 
 // A client that leaves in good order hears what became of its last acks.
 func TestE03StreamConfirmsAcksBeforeItEnds(t *testing.T) {
-	addr := startExact(t)
+	_, addr := startExact(t)
 	topics, subs := clients(t, addr)
 	client := pubsubpb.NewSubscriberClient(dial(t, addr))
 	const acks = 10

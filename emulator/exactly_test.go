@@ -14,20 +14,21 @@ import (
 )
 
 // startExact is start with a subscription that delivers exactly once.
-func startExact(t *testing.T) (addr string) {
+func startExact(t *testing.T) (s *Server, addr string) {
 	t.Helper()
-	_, addr = start(t)
+	s, addr = start(t)
 	_, subs := clients(t, addr)
 	_, err := subs.UpdateSubscription(soon(t), &pubsubpb.UpdateSubscriptionRequest{
 		Subscription: &pubsubpb.Subscription{Name: testSub, EnableExactlyOnceDelivery: true},
 		UpdateMask:   &fieldmaskpb.FieldMask{Paths: []string{"enable_exactly_once_delivery"}},
 	})
 	must(t, err)
-	return addr
+	return s, addr
 }
 
 func TestE03ExactlyOnceTellsThatAnAckCameTooLate(t *testing.T) {
-	topics, subs := clients(t, startExact(t))
+	_, addr := startExact(t)
+	topics, subs := clients(t, addr)
 	publishOne(t, topics, "a")
 	old := pullOne(t, subs).GetAckId()
 	nack := &pubsubpb.ModifyAckDeadlineRequest{Subscription: testSub, AckIds: []string{old}}
@@ -59,7 +60,7 @@ func TestE03ExactlyOnceTellsThatAnAckCameTooLate(t *testing.T) {
 }
 
 func TestE03StreamConfirmsAcksWhenDeliveredExactlyOnce(t *testing.T) {
-	addr := startExact(t)
+	_, addr := startExact(t)
 	topics, _ := clients(t, addr)
 	publishOne(t, topics, "a")
 	call, err := pubsubpb.NewSubscriberClient(dial(t, addr)).StreamingPull(soon(t))

@@ -69,7 +69,7 @@ for i in 1 2 3 4 5; do
     -d "{\"messages\": [{\"data\": \"$(echo '{\"job_id\":\"test-'$i'\",\"pdf_path\":\"test.pdf\"}' | base64)\"}]}"
 done
 `
-	cmd := exec.CommandContext(soon(t), "bash", "-c", strings.ReplaceAll(script, "localhost:8085", addr))
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(script, "localhost:8085", addr))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -162,7 +162,7 @@ func TestE01ErrorsOverREST(t *testing.T) {
 }
 
 func TestE03StaleAckIDsAreNamedOverREST(t *testing.T) {
-	addr := startExact(t)
+	_, addr := startExact(t)
 	id := strings.Repeat("0", ackIDLength)
 	a := mustGet(t, 400, "POST", "http://"+addr+"/v1/"+testSub+":acknowledge", `{"ackIds":["`+id+`"]}`)
 	problem, _ := a.body["error"].(map[string]any)

@@ -310,12 +310,12 @@ func TestF46GCSTransferThatStallsIsUnavailable(t *testing.T) {
 	}
 	s := storage.NewGCS(newClient(t, inFront(t, newFake(t), stall)), "fleet")
 	t.Cleanup(cancel)
-	storage.SetTimeout(s, 200*time.Millisecond)
 	r, err := s.Open(t.Context(), "object")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.Close() }()
+	storage.SetSilence(r, 200*time.Millisecond)
 	if _, err := io.ReadAll(r); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("Read = %v, want jobs.ErrUnavailable", err)
 	}
@@ -409,11 +409,15 @@ func TestJGCSWalkEndsWhenALaterPageIsSilent(t *testing.T) {
 	for i := range 9 {
 		putString(t, s, fmt.Sprintf("results/%02d", i), "x")
 	}
-	storage.SetTimeout(s, 500*time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	shown := 0
-	err := s.Walk(ctx, "", func(string, storage.Info, error) error { shown++; return nil })
+	err := s.Walk(ctx, "", func(string, storage.Info, error) error {
+		if shown++; shown == 7 { // the first page has all the time it needs
+			storage.SetTimeout(s, 500*time.Millisecond)
+		}
+		return nil
+	})
 	if !errors.Is(err, jobs.ErrUnavailable) || shown != 7 {
 		t.Errorf("Walk = %v after %d objects, want jobs.ErrUnavailable after the 7 of the first page", err, shown)
 	}
@@ -425,11 +429,11 @@ func TestJGCSWalkWaitsForItsVisitor(t *testing.T) {
 	for i := range 3 {
 		putString(t, s, fmt.Sprintf("results/%02d", i), "x")
 	}
-	storage.SetTimeout(s, 400*time.Millisecond)
+	storage.SetTimeout(s, 5*time.Second)
 	shown := 0
 	err := s.Walk(t.Context(), "", func(string, storage.Info, error) error {
 		if shown++; shown == 1 {
-			<-time.After(600 * time.Millisecond) // that is no silence of the store
+			<-time.After(6 * time.Second) // that is no silence of the store
 		}
 		return nil
 	})

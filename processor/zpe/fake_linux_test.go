@@ -3,6 +3,7 @@ package zpe_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -90,13 +91,17 @@ func call(home string) int {
 		panic(err)
 	}
 	fmt.Fprintln(f, os.Getpid())
+	end, err := f.Seek(0, io.SeekCurrent) // of its own line: others may follow already
+	if err != nil {
+		panic(err)
+	}
 	text, err := os.ReadFile(f.Name())
 	if err != nil {
 		panic(err)
 	}
 	dir, _ := os.Getwd()
 	_ = os.WriteFile(filepath.Join(home, "environ"), []byte(dir+"\n"+strings.Join(os.Environ(), "\n")), 0o600)
-	return strings.Count(string(text), "\n")
+	return strings.Count(string(text[:end]), "\n")
 }
 
 func replay(home string, o orders) int {
