@@ -139,11 +139,11 @@ func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
 		{"panic", nil, "pdf reader ended at page 3 of 5: run processor.test: exit status 2", 2},
 		{"hang at once", func(p *PDF) { p.PageTimeout = time.Second }, "stopped while it opened the document: nothing came for 1s (PDF_PAGE_TIMEOUT)", 0},
 		{"hang while open", func(p *PDF) { p.PageTimeout = time.Second }, "stopped while it opened the document: nothing came for 1s (PDF_PAGE_TIMEOUT)", 0},
-		{"hang on page 3", func(p *PDF) { p.PageTimeout = time.Second }, "stopped at page 3 of 5: nothing came for 1s (PDF_PAGE_TIMEOUT)", 2},
-		{"hang after done", func(p *PDF) { p.PageTimeout = time.Second }, "stopped after the last page: nothing came", 5},
-		{"hang on page 3", func(p *PDF) { p.Timeout = time.Second }, "at page 3 of 5: run processor.test: took too long (limit: 1s, PDF_TIMEOUT)", 2},
+		{"hang on page 3", func(p *PDF) { p.PageTimeout = 10 * time.Second }, "stopped at page 3 of 5: nothing came for 10s (PDF_PAGE_TIMEOUT)", 2},
+		{"hang after done", func(p *PDF) { p.PageTimeout = 10 * time.Second }, "stopped after the last page: nothing came", 5},
+		{"hang on page 3", func(p *PDF) { p.Timeout = 10 * time.Second }, "at page 3 of 5: run processor.test: took too long (limit: 10s, PDF_TIMEOUT)", 2},
 		{"eat memory", func(p *PDF) { p.Memory = 512 << 20 }, "at page 3 of 5: run processor.test: used too much memory (limit: 536870912 bytes", 2},
-		{"eat CPU", func(p *PDF) { p.Timeout = time.Second }, "at page 3 of 5: run processor.test: ", 2},
+		{"eat CPU", func(p *PDF) { p.Timeout = 10 * time.Second }, "at page 3 of 5: run processor.test: ", 2},
 		{"nonsense", nil, "pdf reader wrote nonsense at page 3 of 5", 2},
 		{"endless line", nil, "at page 3 of 5: run processor.test: wrote too much", 2},
 		{"empty objects", nil, "pdf reader wrote nonsense at page 3 of 5", 2},
@@ -179,7 +179,7 @@ func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
 			if len(err.Error()) > 6000 {
 				t.Errorf("the error is %d bytes long", len(err.Error()))
 			}
-			if took := time.Since(began); took > 25*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 			var done []int
