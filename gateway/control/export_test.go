@@ -4,6 +4,7 @@ import "context"
 
 // What tests of the reaper need, whose first round comes one Period after Run began.
 var (
+	Round  = (*Control).round
 	Rounds = (*Control).rounds
 	Pause  = (*Control).pause
 )

@@ -224,16 +224,18 @@ func TestZ48SubmitByAnotherGatewayAndDelayedJobsWake(t *testing.T) {
 func TestZ48WaitEndsWithItsTimeAndWithTheServer(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
+	began := time.Now()
 	if a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 0.5}); a.status != 204 {
 		t.Errorf("after its time: %d %s", a.status, a.body)
 	}
-	if took := r.seconds("batchfleet_gateway_http_request_seconds", "route", gateway.PathLease); took <= 0 || took > 0.4 {
-		t.Errorf("the request is said to have taken %v s of work; it has waited for 0.5 s", took)
+	took := time.Since(began).Seconds()
+	if work := r.seconds("batchfleet_gateway_http_request_seconds", "route", gateway.PathLease); work <= 0 || work > took-0.4 {
+		t.Errorf("the request is said to have taken %v s of work; it has waited for 0.5 s of %v s", work, took)
 	}
 	waits := w.waits(t.Context())
-	began := time.Now()
+	began = time.Now()
 	r.stop()
-	if a := <-waits; a.status != 204 || time.Since(began) > 5*time.Second {
+	if a := <-waits; a.status != 204 || time.Since(began) > 20*time.Second {
 		t.Errorf("when the server stops: %+v after %s", a, time.Since(began))
 	}
 }

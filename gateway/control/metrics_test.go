@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/control"
 )
 
 // metric returns the sum of a metric over its labels, those given having to be
@@ -74,7 +76,7 @@ func (r *rig) scrape() string {
 }
 
 func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
+	r := newRig(t, func(r *rig) { r.plane.Period = time.Hour })
 	w := r.worker()
 	for range 6 {
 		r.submit()
@@ -94,11 +96,15 @@ func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
 	r.do("GET", "/nowhere", nil)
 	for name, want := range map[string]float64{
 		"submitted_total": 6, "leases_total": 4, "results_total": 1, "job_run_seconds": 1, "job_wait_seconds": 1,
-		"queue_depth": 2, "active_leases": 1, "delayed_jobs": 1, "dead_letters": 1, "redis_up": 1, "failures_total": 2, "auth_failures_total": 2,
+		"failures_total": 2, "auth_failures_total": 2,
 	} {
 		if got := r.metric("batchfleet_gateway_" + name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
+	}
+	for name, want := range map[string]float64{"queue_depth": 2, "active_leases": 1, "delayed_jobs": 1, "dead_letters": 1, "redis_up": 1} {
+		// A scrape gives Redis 2 s, which a busy machine may need.
+		until(t, fmt.Sprintf("%s is %v", name, want), func() bool { return r.metric("batchfleet_gateway_"+name) == want })
 	}
 	for _, m := range [][]string{
 		{"1", "failures_total", "fate", "dead"},
@@ -115,9 +121,10 @@ func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
 		}
 	}
 	r.ahead.Store(int64(11 * time.Minute))
-	until(t, "the lease is taken back", func() bool {
-		return r.metric("batchfleet_gateway_lease_expiries_total", "fate", "delayed") == 1
-	})
+	control.Round(r.plane, t.Context())
+	if n := r.metric("batchfleet_gateway_lease_expiries_total", "fate", "delayed"); n != 1 {
+		t.Errorf("counted %v leases taken back", n)
+	}
 	until(t, "a scrape counts anew", func() bool {
 		return r.metric("batchfleet_gateway_active_leases") == 0 && r.metric("batchfleet_gateway_oldest_queued_seconds") > 600
 	})

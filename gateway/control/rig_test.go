@@ -45,7 +45,8 @@ type rig struct {
 	plane  *control.Control
 	url    string
 	log    *safeBuffer
-	ahead  atomic.Int64 // how far the queue's clock is ahead, in ns
+	ahead  atomic.Int64                         // how far the queue's clock is ahead, in ns
+	came   atomic.Pointer[chan context.Context] // gets the context of each request that comes, while it is set
 	client *http.Client
 	stop   func() // ends server and Run; may be called twice
 	server httpd.Server
@@ -61,15 +62,26 @@ func newRig(tb testing.TB, change func(*rig)) *rig {
 // newRigOn starts one more gateway on a Redis.
 func newRigOn(tb testing.TB, s *redistest.Server, change func(*rig)) *rig {
 	tb.Helper()
+	// A call that is given up because the machine is slow may have been done all
+	// the same, and is done twice then: only frozen servers are given up early.
 	rdb := redis.NewClient(&redis.Options{
 		Addr: s.Addr(), DisableIdentity: true, MaxRetries: 1, MinRetryBackoff: -1, DialerRetries: 1,
-		DialTimeout: time.Second, ReadTimeout: time.Second, ContextTimeoutEnabled: true, PoolSize: 100,
+		DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute, ContextTimeoutEnabled: true, PoolSize: 100,
 	})
 	tb.Cleanup(func() { _ = rdb.Close() })
 	r := &rig{t: tb, redis: s, rdb: rdb, queue: queue.New(rdb, queue.DefaultRules), log: &safeBuffer{}}
 	r.queue.Now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	r.plane = &control.Control{
-		Queue: r.queue, Log: slog.New(slog.NewJSONHandler(r.log, nil)), AdminToken: adminToken, Patience: 2 * time.Second,
+		Queue: r.queue, Log: slog.New(slog.NewJSONHandler(r.log, nil)), AdminToken: adminToken, Patience: time.Minute,
+	}
+	r.plane.Admit = func(q *http.Request) error {
+		if c := r.came.Load(); c != nil {
+			select {
+			case *c <- q.Context():
+			default:
+			}
+		}
+		return nil
 	}
 	if change != nil {
 		change(r)
