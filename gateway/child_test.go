@@ -86,7 +86,7 @@ func agentChild(url, dir string) {
 // until waits for something the control plane sees.
 func (p *plane) until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		p.mu.Lock()
 		done, changed := f(), p.changed

@@ -615,7 +615,7 @@ func TestTenThousandMayListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []int{200, 503} {
-		if a := g.ask(t, "GET "+fleetJob+"?wait=1", ""); a.status != want {
+		if a := g.ask(t, "GET "+fleetJob+"?wait=60", ""); a.status != want {
 			t.Errorf("beside %d others: %d %s, want %d", 9_999+i, a.status, a.body, want)
 		}
 		if err := jobapi.Listen(s, "j", 1-i); err != nil {

@@ -193,7 +193,7 @@ func TestJ09UnknownJobsAre404InTheEnvelope(t *testing.T) {
 	s, _, _ := twoScopes()
 	g := serve(t, s)
 	for _, path := range []string{
-		"/api/v1/system/jobs/job_none", "/api/v1/system/jobs/job_none?wait=1", "/api/v1/system/jobs/job_none/logs", "/api/v1/system/jobs/job_none/events",
+		"/api/v1/system/jobs/job_none", "/api/v1/system/jobs/job_none?wait=60", "/api/v1/system/jobs/job_none/logs", "/api/v1/system/jobs/job_none/events",
 		"/api/v1/system/jobs/-", "/api/v1/system/jobs/" + strings.Repeat("a", 129), "/api/v1/system/jobs/a%2fb", "/api/v1/system/jobs/..", "/api/v1/system/jobs/a%00",
 		"/api/v1/system/jobs/", "/api/v1/none/jobs", "/api/v1/", "/api/v1", "/api/v2/system/jobs", "/", "/api/v1/system/jobs/job_s/steps",
 	} {
@@ -341,17 +341,20 @@ func (s struck) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 }
 
 func TestJ14CancelThatCannotWaitForTheWorkerIsAccepted(t *testing.T) {
-	jobsOf := struck{newShelf()}
-	jobsOf.worker = true
-	jobsOf.put("j", "fleet.pdf", jobs.Running)
-	g := serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: jobsOf, Cancel: jobapi.Operate}}})
-	a := g.ask(t, "POST /api/v1/fleet/jobs/j/cancel", "")
-	if want := `{"jobId":"j","status":"running","canceledAt":null}` + "\n"; a.status != 202 || a.body != want {
-		t.Errorf("%d %s, want 202 %s", a.status, a.body, want)
-	}
-	if asked := jobsOf.called("Get"); asked == 0 {
-		t.Error("it was not waited for")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		jobsOf := struck{newShelf()}
+		jobsOf.worker = true
+		jobsOf.put("j", "fleet.pdf", jobs.Running)
+		g := serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: jobsOf, Cancel: jobapi.Operate}}})
+		a := g.ask(t, "POST /api/v1/fleet/jobs/j/cancel", "")
+		if want := `{"jobId":"j","status":"running","canceledAt":null}` + "\n"; a.status != 202 || a.body != want {
+			t.Errorf("%d %s, want 202 %s", a.status, a.body, want)
+		}
+		if asked := jobsOf.called("Get"); asked == 0 {
+			t.Error("it was not waited for")
+		}
+		g.stop()
+	})
 }
 
 func TestJ06CreateAnswersWithTheJobAndItsPlace(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func TestZ53NobodySeesFinishedWithoutResult(t *testing.T) {
 	r := newRig(t)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	const n = 150
-	looked := 0
+	var looked atomic.Int64
 	go func() {
 		defer close(stopped)
 		for i := 0; ; i++ {
@@ -87,7 +88,7 @@ func TestZ53NobodySeesFinishedWithoutResult(t *testing.T) {
 			before, _ := r.Job(r.ctx(), id)
 			_, err := r.Result(r.ctx(), id)
 			if before.Status == "finished" {
-				looked++
+				looked.Add(1)
 				if err != nil {
 					r.Errorf("%s is finished, but: %v", id, err)
 				}
@@ -102,11 +103,13 @@ func TestZ53NobodySeesFinishedWithoutResult(t *testing.T) {
 		}
 		r.is("0", "EXISTS", "zpe:lease:"+string(id))
 	}
-	<-time.After(50 * time.Millisecond)
+	for deadline := time.Now().Add(time.Minute); looked.Load() == 0 && time.Now().Before(deadline); {
+		<-time.After(time.Millisecond)
+	}
 	close(stop)
 	<-stopped
 	r.is("0", "ZCARD", "zpe:lease:index")
-	if looked == 0 {
+	if looked.Load() == 0 {
 		r.Error("nobody looked at a finished job")
 	}
 }
