@@ -21,13 +21,13 @@ import (
 	batch "github.com/batchfleet/batchfleet/worker"
 )
 
-// listens sends a heartbeat that waits, and returns once it does.
-func (w worker) listens(ctx context.Context, g gateway.LeaseAnswer, seconds float64, says ...string) <-chan answer {
+// listens sends a heartbeat that waits for 30 s, and returns once it does.
+func (w worker) listens(ctx context.Context, g gateway.LeaseAnswer, says ...string) <-chan answer {
 	w.t.Helper()
 	before, c := w.listening(), make(chan answer, 1)
 	go func() {
 		a, err := w.try(ctx, "POST", "/calc/zpe/compute/jobs/"+g.JobID+"/heartbeat",
-			map[string]any{"lease_id": g.LeaseID, "wait_seconds": seconds, "message": strings.Join(says, " ")}, bearer(w.token)...)
+			map[string]any{"lease_id": g.LeaseID, "wait_seconds": 30, "message": strings.Join(says, " ")}, bearer(w.token)...)
 		if err != nil {
 			a.body = err.Error()
 		}
@@ -69,9 +69,9 @@ func slow(r *rig) { r.plane.Watch, r.plane.Period, r.plane.Listen = time.Hour, t
 func TestJ14CancelHereWakesTheHeartbeatThatWaits(t *testing.T) {
 	r := newRig(t, slow)
 	w, g := r.leased()
-	waits, twice := w.listens(t.Context(), g, 30), w.listens(t.Context(), g, 30)
+	waits, twice := w.listens(t.Context(), g), w.listens(t.Context(), g)
 	other, og := r.leased()
-	others := other.listens(t.Context(), og, 30)
+	others := other.listens(t.Context(), og)
 	if a := r.cancel(g.JobID); a.status != 200 {
 		t.Fatal(a)
 	}
@@ -102,7 +102,7 @@ func TestJ14CancelByAnotherGatewayWakesTheHeartbeatThatWaits(t *testing.T) {
 	r.ahead.Store(int64(-3 * time.Minute)) // clocks of gateways differ, that of Redis counts
 	for range 3 {                          // and after a time in which nobody has waited
 		w, g := r.leased()
-		waits := w.listens(t.Context(), g, 30)
+		waits := w.listens(t.Context(), g)
 		began := time.Now()
 		other.cancel(g.JobID)
 		a := decode[gateway.HeartbeatAnswer](t, <-waits)
@@ -134,7 +134,7 @@ func TestJ14HeartbeatWaitsForAsLongAsItSaysAndNoLonger(t *testing.T) {
 	refused(t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": "another", "wait_seconds": 30}), 409, gateway.LeaseLost)
 	refused(t, w.report("heartbeat", "01KAJ", map[string]any{"lease_id": "another", "wait_seconds": 30}), 404, gateway.JobNotFound)
 
-	waits := w.listens(t.Context(), g, 30)
+	waits := w.listens(t.Context(), g)
 	began = time.Now()
 	r.stop()
 	if a := decode[gateway.HeartbeatAnswer](t, <-waits); a.CancelRequested || time.Since(began) > 20*time.Second {
@@ -145,7 +145,7 @@ func TestJ14HeartbeatWaitsForAsLongAsItSaysAndNoLonger(t *testing.T) {
 func TestJ14CancelIsHeardOfAlthoughTheClockOfRedisWasSetBack(t *testing.T) {
 	r := newRig(t, func(r *rig) { slow(r); r.plane.Listen = 5 * time.Millisecond })
 	w, g := r.leased()
-	waits := w.listens(t.Context(), g, 30)
+	waits := w.listens(t.Context(), g)
 	for range 2 { // it has looked before
 		r.rdb.ConfigResetStat(t.Context())
 		until(t, "it looks", func() bool { return r.looks() > 0 })
@@ -160,7 +160,7 @@ func TestJ14CancelIsHeardOfAlthoughTheClockOfRedisWasSetBack(t *testing.T) {
 func TestJ14CancelWhoseAnswerIsLostWakesTheHeartbeatAllTheSame(t *testing.T) {
 	r := newRig(t, slow)
 	w, g := r.leased()
-	waits := w.listens(t.Context(), g, 30)
+	waits := w.listens(t.Context(), g)
 	r.rdb.HSet(t.Context(), "zpe:status:"+g.JobID, "cancel_requested", "1") // it was done
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -175,7 +175,7 @@ func TestJ14CancelWhoseAnswerIsLostWakesTheHeartbeatAllTheSame(t *testing.T) {
 func TestJ14AHeartbeatThatWaitsTellsNothingTwice(t *testing.T) {
 	r := newRig(t, slow)
 	w, g := r.leased()
-	waits := w.listens(t.Context(), g, 30, "page 1")
+	waits := w.listens(t.Context(), g, "page 1")
 	w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "message": "page 2"})
 	r.cancel(g.JobID)
 	<-waits
@@ -237,7 +237,7 @@ func TestJ14OldWordOfACancelEndsNoWait(t *testing.T) {
 		t.Errorf("answered %+v after %s", a, time.Since(began))
 	}
 	// One that has lost its lease while it waits is told so.
-	waits := w.listens(t.Context(), g, 30)
+	waits := w.listens(t.Context(), g)
 	w.report("result", g.JobID, done(g.LeaseID))
 	r.canceledAt(g.JobID, 5*time.Millisecond)
 	refused(t, <-waits, 409, gateway.LeaseLost)
@@ -247,8 +247,8 @@ func TestJ14TooManyListenersAreAnsweredAtOnceAndSuchAsHaveGoneMakeRoom(t *testin
 	r := newRig(t, func(r *rig) { r.plane.MaxWaiting = 2; slow(r) })
 	w, g := r.leased()
 	ctx, cancel := context.WithCancel(t.Context())
-	first := w.listens(ctx, g, 30)
-	second := w.listens(t.Context(), g, 30)
+	first := w.listens(ctx, g)
+	second := w.listens(t.Context(), g)
 	ask := map[string]any{"lease_id": g.LeaseID, "wait_seconds": 30}
 	if a := decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", g.JobID, ask)); a.Waited || a.LeaseTTLSeconds != 600 {
 		t.Errorf("one too many: %+v", a)
@@ -256,7 +256,7 @@ func TestJ14TooManyListenersAreAnsweredAtOnceAndSuchAsHaveGoneMakeRoom(t *testin
 	cancel()
 	<-first
 	until(t, "the one that has gone is forgotten", func() bool { return r.listening() == 1 })
-	third := w.listens(t.Context(), g, 30)
+	third := w.listens(t.Context(), g)
 	r.cancel(g.JobID)
 	<-second
 	<-third
@@ -275,7 +275,7 @@ func TestJ14NobodyLooksForCancelsWhileNobodyWaits(t *testing.T) {
 	if r.looks() > 0 {
 		t.Error("it looks although nobody waits")
 	}
-	waits := w.listens(t.Context(), g, 30)
+	waits := w.listens(t.Context(), g)
 	until(t, "it looks", func() bool { return r.looks() > 0 })
 	r.cancel(g.JobID)
 	<-waits
