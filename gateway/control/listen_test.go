@@ -330,8 +330,9 @@ func TestJ14CancelReachesAHandlerWithinTwoSeconds(t *testing.T) {
 				return context.Cause(ctx)
 			})
 			defer stop()
-			// The machine that runs tests may be busy: some may take longer.
-			for len(all) < 15 && inTime < 3 {
+			// The machine that runs tests may be busy: fewer than half may take longer.
+			const runs, most = 15, 8
+			for len(all) < runs && inTime < most {
 				r.submit()
 				id := <-started
 				until(t, "the agent listens", func() bool { return r.listening() > 0 })
@@ -347,7 +348,7 @@ func TestJ14CancelReachesAHandlerWithinTwoSeconds(t *testing.T) {
 				}
 			}
 			t.Log(all)
-			if inTime < 3 {
+			if inTime < most {
 				t.Errorf("it took %v", all)
 			}
 		})
