@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -29,11 +31,30 @@ func deadLetterTopic(t *testing.T, addr net.Addr) *DeadLetterTopic {
 	return opened(t, d, err)
 }
 
-func letterBox(t *testing.T, addr net.Addr) *LetterBox {
+func letterBox(t *testing.T, addr net.Addr, more ...option.ClientOption) *LetterBox {
 	t.Helper()
-	b, err := OpenLetterBox(t.Context(), deadSubName, localRules, options(t, addr)...)
+	b, err := OpenLetterBox(t.Context(), deadSubName, localRules, append(options(t, addr), more...)...)
 	return opened(t, b, err)
 }
+
+// noneLeft answers a pull at once where nothing is to be had, as if patience had
+// ended. So patience may be long: one that ends while letters are on their way
+// sees fewer than there are.
+func noneLeft(s *emulator.Server) option.ClientOption {
+	return option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if pull, ok := req.(*pubsubpb.PullRequest); ok {
+			for _, st := range s.Stats() {
+				if st.Subscription == pull.GetSubscription() && st.Undelivered == 0 {
+					return status.Error(codes.DeadlineExceeded, "none is there")
+				}
+			}
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}))
+}
+
+// patience is how long a letter is waited for that is there.
+const patience = 20 * time.Second
 
 func ensureDead(t *testing.T, s *emulator.Server) {
 	t.Helper()
@@ -88,8 +109,8 @@ func TestF13LetterBoxHoldsAndHandsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, second := letterBox(t, l.Addr()), letterBox(t, l.Addr())
-	letters, full, err := first.Collect(within(t), time.Second)
+	first, second := letterBox(t, l.Addr(), noneLeft(s)), letterBox(t, l.Addr(), noneLeft(s))
+	letters, full, err := first.Collect(within(t), patience)
 	if err != nil || full || len(letters) != n {
 		t.Fatalf("%d letters, full %t, %v; want %d", len(letters), full, err, n)
 	}
@@ -100,7 +121,7 @@ func TestF13LetterBoxHoldsAndHandsBack(t *testing.T) {
 	if len(names) != n {
 		t.Errorf("%d different letters, want %d", len(names), n)
 	}
-	if others, _, err := second.Collect(within(t), 200*time.Millisecond); err != nil || len(others) > 0 {
+	if others, _, err := second.Collect(within(t), patience); err != nil || len(others) > 0 {
 		t.Errorf("another box has %d letters, %v; want none while one holds them", len(others), err)
 	}
 	if err := first.Drop(within(t), letters[:10]...); err != nil {
@@ -109,7 +130,7 @@ func TestF13LetterBoxHoldsAndHandsBack(t *testing.T) {
 	if err := first.HandBack(within(t), letters[10:30]...); err != nil {
 		t.Error(err)
 	}
-	if others, _, err := second.Collect(within(t), 200*time.Millisecond); err != nil || len(others) != 20 {
+	if others, _, err := second.Collect(within(t), patience); err != nil || len(others) != 20 {
 		t.Errorf("another box has %d letters, %v; want the 20 handed back", len(others), err)
 	}
 	if err := errors.Join(first.HandBackAll(within(t)), second.HandBackAll(within(t))); err != nil {
@@ -127,7 +148,7 @@ func TestF13LetterBoxThatCannotSeeIsNotEmpty(t *testing.T) {
 	}
 	ensureDead(t, s)
 	s.Fail("Pull", 1, codes.Unavailable)
-	if _, _, err := letterBox(t, l.Addr()).Collect(within(t), 200*time.Millisecond); !errors.Is(err, jobs.ErrUnavailable) {
+	if _, _, err := letterBox(t, l.Addr()).Collect(within(t), patience); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("with a server in trouble: %v, want ErrUnavailable", err)
 	}
 	s.Fail("GetSubscription", 1, codes.PermissionDenied)
@@ -149,15 +170,24 @@ func TestF13LetterBoxThatCannotSeeIsNotEmpty(t *testing.T) {
 func TestF13LetterBoxStoppedWhileItCollectsHoldsNothingUnknown(t *testing.T) {
 	s, l := startEmulator(t)
 	ensureDead(t, s)
-	b := letterBox(t, l.Addr())
+	b, d := letterBox(t, l.Addr()), deadLetterTopic(t, l.Addr())
+	b.grace = 5 * time.Second                  // the letter comes within it
+	if err := d.Check(within(t)); err != nil { // the connection stands
+		t.Fatal(err)
+	}
 	cause := errors.New("told to stop")
 	ctx, stop := context.WithCancelCause(within(t))
-	d := deadLetterTopic(t, l.Addr())
-	time.AfterFunc(300*time.Millisecond, func() {
-		stop(cause)
-		_ = d.Bury(context.WithoutCancel(ctx), jobs.Lease{}, Death{})
-	})
-	if _, _, err := b.Collect(ctx, 20*time.Second); !errors.Is(err, cause) {
+	collected := make(chan error, 1)
+	go func() {
+		_, _, err := b.Collect(ctx, patience)
+		collected <- err
+	}()
+	wantPulls(t, s, 1)
+	stop(cause)
+	if err := d.Bury(within(t), jobs.Lease{}, Death{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-collected; !errors.Is(err, cause) {
 		t.Errorf("collect: %v, want the cause", err)
 	}
 	if err := b.HandBackAll(within(t)); err != nil {
@@ -183,7 +213,7 @@ func TestF13RedrivenMessageIsTheOneThatDied(t *testing.T) {
 	if err := src.Ack(within(t), first); err != nil {
 		t.Fatal(err)
 	}
-	letters, _, err := letterBox(t, l.Addr()).Collect(within(t), 200*time.Millisecond)
+	letters, _, err := letterBox(t, l.Addr(), noneLeft(s)).Collect(within(t), patience)
 	if err != nil || len(letters) != 1 {
 		t.Fatal(letters, err)
 	}
@@ -226,7 +256,7 @@ func TestF13LettersAreKeptWhileTheyLieOnTheDesk(t *testing.T) {
 		},
 	}
 	inMemory(t, a, func(t *testing.T, src *PubSub) {
-		b := &LetterBox{client: src.client, subscription: subName, held: map[string]struct{}{}}
+		b := &LetterBox{client: src.client, subscription: subName, grace: replyGrace, held: map[string]struct{}{}}
 		letters, _, err := b.Collect(t.Context(), time.Second)
 		if err != nil || len(letters) != 2500 || len(calls) != 25 || calls[24].ids != 100 || calls[24].seconds != 30 {
 			t.Fatalf("%d letters, %v, held by %v; want each batch held for 30 s", len(letters), err, calls)

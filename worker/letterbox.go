@@ -23,6 +23,7 @@ type LetterBox struct {
 	client       *pubsub.SubscriptionAdminClient
 	subscription string // projects/P/subscriptions/S
 	rules        Rules
+	grace        time.Duration // replyGrace; tests have more
 
 	mu   sync.Mutex
 	held map[string]struct{} // leases
@@ -52,13 +53,13 @@ func OpenLetterBox(ctx context.Context, subscription string, rules Rules, opts .
 	}
 	// A retry would run into the end of our patience, and look like an empty box.
 	client.CallOptions = &pubsub.SubscriptionAdminCallOptions{}
-	return &LetterBox{client: client, subscription: subscription, rules: rules, held: map[string]struct{}{}}, nil
+	return &LetterBox{client: client, subscription: subscription, rules: rules, grace: replyGrace, held: map[string]struct{}{}}, nil
 }
 
 // Fresh returns an empty box over the same subscription and connection, which
 // stays the first one's to close.
 func (b *LetterBox) Fresh() *LetterBox {
-	return &LetterBox{client: b.client, subscription: b.subscription, rules: b.rules, held: map[string]struct{}{}}
+	return &LetterBox{client: b.client, subscription: b.subscription, rules: b.rules, grace: b.grace, held: map[string]struct{}{}}
 }
 
 // Close closes the connection. Letters still held come back to the
@@ -112,7 +113,7 @@ func (b *LetterBox) Collect(ctx context.Context, patience time.Duration) (letter
 // pull returns the letters that are there, or none when none has come for the
 // time of patience.
 func (b *LetterBox) pull(ctx context.Context, patience time.Duration) ([]*pubsubpb.ReceivedMessage, error) {
-	call, cancel := pulling(ctx, patience)
+	call, cancel := pulling(ctx, patience, b.grace)
 	defer cancel()
 	reply, err := b.client.Pull(call, &pubsubpb.PullRequest{Subscription: b.subscription, MaxMessages: letterBatch})
 	got := reply.GetReceivedMessages()

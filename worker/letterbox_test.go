@@ -3,7 +3,6 @@ package worker
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -14,7 +13,7 @@ import (
 func TestF13LostLetterDoesNotCostTheOthersTheirLeases(t *testing.T) {
 	s, l := startEmulator(t)
 	ensureDead(t, s)
-	d, box := deadLetterTopic(t, l.Addr()), letterBox(t, l.Addr())
+	d, box := deadLetterTopic(t, l.Addr()), letterBox(t, l.Addr(), noneLeft(s))
 	_, err := box.client.UpdateSubscription(within(t), &pubsubpb.UpdateSubscriptionRequest{
 		Subscription: &pubsubpb.Subscription{Name: deadSubName, EnableExactlyOnceDelivery: true},
 		UpdateMask:   &fieldmaskpb.FieldMask{Paths: []string{"enable_exactly_once_delivery"}},
@@ -28,7 +27,7 @@ func TestF13LostLetterDoesNotCostTheOthersTheirLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, _, err := box.Collect(within(t), 300*time.Millisecond)
+	got, _, err := box.Collect(within(t), patience)
 	if err != nil || len(got) != letters {
 		t.Fatalf("collected %d letters, %v", len(got), err)
 	}

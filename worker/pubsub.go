@@ -33,8 +33,9 @@ type PubSub struct {
 	subscription string // projects/P/subscriptions/S
 	rules        Rules
 	log          *slog.Logger
-	asked        atomic.Int64 // when the deadline was last asked for, in seconds since 1970
-	deadline     atomic.Int64 // the subscription's ack deadline in nanoseconds; 0 if it may not be asked
+	grace        time.Duration // replyGrace; tests have more
+	asked        atomic.Int64  // when the deadline was last asked for, in seconds since 1970
+	deadline     atomic.Int64  // the subscription's ack deadline in nanoseconds; 0 if it may not be asked
 }
 
 // maxAckDeadline is the longest lease Pub/Sub gives.
@@ -114,13 +115,13 @@ func OpenPubSub(ctx context.Context, subscription string, rules Rules, log *slog
 	}
 	// Retries are the worker's: it knows what it holds and for how long.
 	client.CallOptions = &pubsub.SubscriptionAdminCallOptions{}
-	return &PubSub{client: client, subscription: subscription, rules: rules, log: log}, nil
+	return &PubSub{client: client, subscription: subscription, rules: rules, log: log, grace: replyGrace}, nil
 }
 
 // Beside returns a source over another subscription on the same connection, which
 // stays the first one's to close.
 func (s *PubSub) Beside(subscription string) *PubSub {
-	return &PubSub{client: s.client, subscription: subscription, rules: s.rules, log: s.log}
+	return &PubSub{client: s.client, subscription: subscription, rules: s.rules, log: s.log, grace: s.grace}
 }
 
 // Close closes the connection.
@@ -148,10 +149,10 @@ func (s *PubSub) Check(ctx context.Context) (ackDeadline time.Duration, err erro
 const replyGrace = 200 * time.Millisecond
 
 // pulling returns a context for a pull of at most limit. It outlives ctx by
-// replyGrace.
-func pulling(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+// grace.
+func pulling(ctx context.Context, limit, grace time.Duration) (context.Context, context.CancelFunc) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(replyGrace, cancel) })
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	return call, func() { stop(); cancel() }
 }
 
@@ -202,7 +203,7 @@ func (s *PubSub) learn(ctx context.Context) {
 func (s *PubSub) pull(ctx context.Context) (*pubsubpb.ReceivedMessage, error) {
 	// Long polls: each deadline that strikes while a reply is on its way orphans
 	// a message for a whole lease. At random, so that a fleet does not pull in step.
-	call, cancel := pulling(ctx, 60*time.Second+rand.N(30*time.Second))
+	call, cancel := pulling(ctx, 60*time.Second+rand.N(30*time.Second), s.grace)
 	defer cancel()
 	reply, err := s.client.Pull(call, &pubsubpb.PullRequest{Subscription: s.subscription, MaxMessages: 1})
 	if err != nil {

@@ -63,9 +63,9 @@ func TestF32RedactedReasonsStayAsTheyAre(t *testing.T) {
 func TestRedactTakesTimeInProportion(t *testing.T) {
 	for _, unit := range []string{"a://", "password", "token=", `\"`, "://x:y", "bearer "} {
 		began := time.Now()
-		redact(strings.Repeat(unit, 64<<10/len(unit)))
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("64 KiB of %q took %s", unit, took)
+		redact(strings.Repeat(unit, 256<<10/len(unit)))
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("256 KiB of %q took %s", unit, took)
 		}
 	}
 }
