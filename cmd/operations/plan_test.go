@@ -246,7 +246,7 @@ func TestJOperationsInTheEngine(t *testing.T) {
 				case *drain:
 					req.notice = 0
 				case *redrive:
-					req.patience = 300 * time.Millisecond
+					req.patience = time.Minute // see noneLeft
 				}
 				return req
 			}

@@ -21,7 +21,7 @@ type redrive struct {
 	Rate      *float64 `json:"ratePerSecond"`
 	StopAfter *int64   `json:"stopAfter"`
 	d         Deps
-	patience  time.Duration // letterPatience; tests have less
+	patience  time.Duration // letterPatience; tests have more
 
 	box    *worker.LetterBox // holds the chosen letters between the steps
 	run    dlq.Redrive

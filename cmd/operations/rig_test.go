@@ -21,6 +21,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/api/iterator"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/batchfleet/batchfleet/emulator"
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -57,7 +60,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{T: t, redis: redistest.New(t), dir: t.TempDir(), emulator: emulator.New(emulator.Config{Log: slog.New(slog.DiscardHandler)})}
-	r.rdb = status.Connect(status.Options{Host: r.redis.Host, Port: r.redis.Port}) // as the commands do
+	r.rdb = patient(status.Connect(status.Options{Host: r.redis.Host, Port: r.redis.Port})) // as the commands do
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +78,7 @@ func newRig(t *testing.T) *rig {
 	store, err := storage.NewLocal(r.dir)
 	pubsub, err2 := OpenPubSub(t.Context(), r.opts...)
 	publish, err3 := worker.OpenPublisher(t.Context(), testNames.Jobs.Topic, worker.Rules{}, r.opts...)
-	letters, err4 := worker.OpenLetterBox(t.Context(), testNames.Dead.Subscription, worker.Rules{}, r.opts...)
+	letters, err4 := worker.OpenLetterBox(t.Context(), testNames.Dead.Subscription, worker.Rules{}, append(slices.Clone(r.opts), noneLeft(r.emulator))...)
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +92,33 @@ func newRig(t *testing.T) *rig {
 		Publish: publish, Letters: letters, Storage: store, Names: testNames,
 	}
 	return r
+}
+
+// patient returns a client like c that waits long for an answer: what is asked
+// again because the first answer came late has been done already.
+func patient(c *redis.Client) *redis.Client {
+	defer c.Close()
+	o := *c.Options()
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute, time.Minute
+	// As they were given, not as c has read them.
+	o.Dialer, o.PoolTimeout, o.MinRetryBackoff, o.MaxRetryBackoff = nil, 0, -1, -1
+	return redis.NewClient(&o)
+}
+
+// noneLeft answers a pull at once where nothing is to be had, as if patience had
+// ended. So patience may be long: one that ends while letters are on their way
+// sees fewer than there are.
+func noneLeft(s *emulator.Server) option.ClientOption {
+	return option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if pull, ok := req.(*pubsubpb.PullRequest); ok {
+			for _, st := range s.Stats() {
+				if st.Subscription == pull.GetSubscription() && st.Undelivered == 0 {
+					return grpcstatus.Error(codes.DeadlineExceeded, "none is there")
+				}
+			}
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}))
 }
 
 // withQueues creates the topics and subscriptions.
@@ -184,7 +214,7 @@ func (r *rig) request(op, body string) (engine.Request, error) {
 		case *drain:
 			req.notice = 0
 		case *redrive:
-			req.patience = 300 * time.Millisecond
+			req.patience = time.Minute // see noneLeft
 		case *submitBatch:
 			req.patience = 300 * time.Millisecond
 		}

@@ -9,10 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
@@ -95,6 +99,25 @@ func TestJSubmitBatchQueuesNothingWhenObjectsAreMissing(t *testing.T) {
 	}
 }
 
+// publisher returns one to the topic of the fleet whose n-th call, from 1 on, fails
+// with what refuse returns for it.
+func (r *rig) publisher(refuse func(n int) error) *worker.Publisher {
+	r.Helper()
+	calls := atomic.Int32{}
+	refusing := option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if err := refuse(int(calls.Add(1))); err != nil {
+			return err
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}))
+	p, err := worker.OpenPublisher(r.Context(), testNames.Jobs.Topic, worker.Rules{}, append(slices.Clone(r.opts), refusing)...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
 // What was recorded and not published is canceled, what was published goes on.
 func TestJSubmitBatchCancelsWhatItCannotPublish(t *testing.T) {
 	r := newRig(t)
@@ -108,15 +131,21 @@ func TestJSubmitBatchCancelsWhatItCannotPublish(t *testing.T) {
 	r.wantStates("canceled")
 
 	r.rdb.FlushDB(t.Context())
-	j, wait := r.background(t.Context(), "submit-batch", `{"objects":`+list+`,"concurrency":1,"ratePerSecond":0.3}`)
-	r.says(j, "1 of 3 jobs queued")
-	r.emulator.Fail("Publish", 1, codes.PermissionDenied)
-	if wait(); j.err == nil || !strings.Contains(j.err.Error(), "1 of 3 jobs are queued and go on") {
+	usual := r.Publish
+	r.Publish = r.publisher(func(n int) error {
+		if n == 2 {
+			return status.Error(codes.PermissionDenied, "no more")
+		}
+		return nil
+	})
+	j = r.do("submit-batch", `{"objects":`+list+`,"concurrency":1,"ratePerSecond":1000}`)
+	if j.err == nil || !strings.Contains(j.err.Error(), "1 of 3 jobs are queued and go on") {
 		t.Errorf("%v", j.err)
 	}
 	r.wantStates("canceled", "queued")
 
 	r.rdb.FlushDB(t.Context())
+	r.Publish = usual
 	r.emulator.Fail("Publish", 1, codes.PermissionDenied)
 	j = r.do("submit-batch", `{"objects":`+list+`,"concurrency":3,"ratePerSecond":1000}`)
 	begun := regexp.MustCompile(`(?m)^(objects\[.\]) is job (.*)$`).FindAllStringSubmatch(j.log.String(), -1)
@@ -330,7 +359,12 @@ func TestJRedriveQueuesDeadJobsAgain(t *testing.T) {
 func TestJRedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 	r := newRig(t)
 	r.withQueues()
-	r.dies("disk on fire", "a", "b", "c", "d", "e")
+	const letters = 40 // at one a second, so that both failures are on record before the last
+	var ids []jobs.ID
+	for i := range letters {
+		ids = append(ids, jobs.ID(fmt.Sprintf("j%d", i)))
+	}
+	r.dies("disk on fire", ids...)
 	j, wait := r.background(t.Context(), "redrive", `{"stopAfter":2,"ratePerSecond":1}`)
 	for range 2 {
 		_, finish := r.work()
@@ -342,7 +376,7 @@ func TestJRedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 		t.Fatalf("%v, want SAME_ERROR", j.err)
 	}
 	redriven, _ := failure.Details["redriven"].(int)
-	r.wantLetters(5-redriven, uint64(redriven)) //nolint:gosec // a few
+	r.wantLetters(letters-redriven, uint64(redriven)) //nolint:gosec // a few
 }
 
 func TestJRedriveThatEndsHandsTheLettersBack(t *testing.T) {

@@ -53,9 +53,13 @@ func New(tb testing.TB, more ...string) *Server {
 // Addr returns host:port.
 func (s *Server) Addr() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
-// Client returns a client that is closed with the test.
+// Client returns a client that is closed with the test. It waits long for an
+// answer: what is written again because the first answer came late is written twice.
 func (s *Server) Client() *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true})
+	c := redis.NewClient(&redis.Options{
+		Addr: s.Addr(), DisableIdentity: true,
+		DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+	})
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
