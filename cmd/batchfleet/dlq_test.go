@@ -25,8 +25,8 @@ const deadName = "pdf-processing-topic-dead"
 // Variables of processes that know of dead letters.
 const keepsDead = "DEAD_LETTER_TOPIC=" + deadName
 
-// letterWait is what the tests wait for a further letter: long enough for a
-// machine that is busy with other tests, shorter than an operator would wait.
+// letterWait is what the tests wait for a further letter: longer than the default,
+// for a machine that is busy with other tests.
 const letterWait = "--wait=5s"
 
 // withDead creates the topic for dead letters and its subscription.
