@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/batchfleet/batchfleet/pdf/content"
@@ -73,8 +74,9 @@ func (o Options) withDefaults() Options {
 // Document is an open PDF. It is safe for concurrent use, but for
 // [Document.Close].
 type Document struct {
-	opts Options
-	tree pageTree
+	opts     Options
+	tree     pageTree
+	warnings []string
 
 	source *cos.File // what readers clone; nothing is read from it
 	unmap  func() error
@@ -146,6 +148,7 @@ func newDocument(data []byte, opts Options) (opened *Document, err error) {
 	if err := first.findPages(); err != nil {
 		return nil, fmt.Errorf("open document: %w", err)
 	}
+	d.warnings = file.TakeNotes()
 	d.source = file.Clone()
 	first.done()
 	return d, nil
@@ -158,6 +161,11 @@ func recovered(what string, err *error) {
 		*err = fmt.Errorf("%s: panic: %v", what, p)
 	}
 }
+
+// Warnings says what of the document as a whole was repaired, is missing or
+// was guessed, for people: at most eight short texts. Those of a page are in
+// [Page].
+func (d *Document) Warnings() []string { return slices.Clone(d.warnings) }
 
 // NumPages returns the number of pages.
 func (d *Document) NumPages() int { return len(d.tree.pages) }

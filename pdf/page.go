@@ -18,6 +18,10 @@ type Page struct {
 	Characters int
 	Images     int // drawn, each time it is drawn
 	HasText    bool
+	// Warnings says what of the page was repaired, is missing or was guessed,
+	// for people: at most eight short texts. Of a page without warnings and
+	// without an error the text is whole.
+	Warnings []string
 }
 
 // Page reads page n, counted from 1. A page that cannot be read in full is
@@ -33,13 +37,18 @@ func (d *Document) Page(n int) (p Page, err error) {
 	r := d.reader()
 	defer r.done()
 	r.file.SetBudget(d.opts.MaxPageBytes)
+	r.file.TakeNotes() // of what was read in between
 	page := r.page(n)
 	if page.Dict == nil {
 		return p, fmt.Errorf("read page %d: its object is missing", n)
 	}
+	if r.tree.lost {
+		r.file.Note("its number is guessed")
+	}
 	result, err := r.content.Read(page)
 	p.Text, p.Images = result.Text, result.Images
 	p.count()
+	p.Warnings = r.file.TakeNotes()
 	if errors.Is(err, cos.ErrBudget) {
 		err = fmt.Errorf("%w: %w", ErrLimit, err)
 	}

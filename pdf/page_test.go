@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/batchfleet/batchfleet/pdf"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
@@ -23,7 +25,7 @@ func TestF72PageCounts(t *testing.T) {
 		{Number: 3, Text: "one", Words: 1, Characters: 3, HasText: true},
 	}
 	for i := range want {
-		if got, err := d.Page(i + 1); err != nil || got != want[i] {
+		if got, err := d.Page(i + 1); err != nil || !cmp.Equal(got, want[i]) {
 			t.Errorf("got %+v, %v; want %+v", got, err, want[i])
 		}
 	}

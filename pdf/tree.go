@@ -45,6 +45,7 @@ func (r *reader) findPages() error {
 		return nil
 	}
 	if !r.file.Rebuilt() {
+		r.file.TakeNotes() // of a cross-reference that leads to nothing
 		if err := r.file.Rebuild(); err != nil {
 			return r.notFound()
 		}
@@ -86,6 +87,10 @@ func (r *reader) walkTree() (empty bool, err error) {
 	if w.lost == len(r.tree.pages) {
 		r.tree.pages = nil // they are elsewhere, or nowhere
 	}
+	count, said := r.file.Int(r.file.Dict(root)["Count"])
+	if found := len(r.tree.pages) - w.lost; found > 0 && said && count != found {
+		r.file.Note("the page tree has %d pages, not %d as it says", found, count)
+	}
 	if len(r.tree.pages) > 0 && r.file.BudgetErr() != nil {
 		return false, r.overBudget() // of the pages there are, some would be missing
 	}
@@ -106,6 +111,9 @@ type walker struct {
 func (w *walker) walk(o cos.Object, from int32, depth int) error {
 	ref, isRef := o.(cos.Ref)
 	node := w.file.Dict(o)
+	if node == nil {
+		w.file.Note("a part of the page tree is missing")
+	}
 	if node == nil || depth > maxTreeDepth || isRef && w.seen[ref.Num] {
 		return nil
 	}
@@ -179,6 +187,7 @@ func (r *reader) add(o cos.Object, node cos.Dict, from int32) error {
 // numbers: the tree is lost, the pages need not be.
 func (r *reader) collectPages() error {
 	r.tree.lost = true
+	r.file.Note("the page tree is lost, and with it perhaps pages: those found are in the order of their numbers")
 	for _, n := range r.file.Objects() {
 		ref := cos.Ref{Num: n}
 		if node, ok := r.file.Resolve(ref).(cos.Dict); ok && node["Type"] == cos.Name("Page") {

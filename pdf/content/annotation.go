@@ -11,7 +11,7 @@ const (
 )
 
 // annotations reads the normal appearance of the visible annotations of page,
-// form fields among them.
+// form fields among them, and the value of fields that have no appearance.
 func (in *interpreter) annotations(page cos.Dict) {
 	list := in.file.List(page["Annots"])
 	for _, o := range list[:min(len(list), maxAnnotations)] {
@@ -20,10 +20,22 @@ func (in *interpreter) annotations(page cos.Dict) {
 		if a == nil || flags&(annotationHidden|annotationNoView) != 0 || in.file.Name(a["Subtype"]) == "Popup" || !in.visible(a["OC"]) {
 			continue
 		}
-		if x := in.appearance(a); x != nil && in.visible(x.Dict["OC"]) {
-			in.layout.breakLine()
-			in.form(x, nil, graphics{ctm: in.fit(a, x), stretch: 1}, 1)
+		in.annotation(o, a)
+	}
+}
+
+// annotation reads annotation a, which is at o.
+func (in *interpreter) annotation(o cos.Object, a cos.Dict) {
+	x := in.appearance(a)
+	if x == nil || in.isStale(a) {
+		if value := in.value(o, a); value != "" {
+			in.showValue(a, value)
+			return
 		}
+	}
+	if x != nil && in.visible(x.Dict["OC"]) {
+		in.layout.breakLine()
+		in.form(x, nil, graphics{ctm: in.fit(a, x), stretch: 1}, 1)
 	}
 }
 

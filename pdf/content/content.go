@@ -1,6 +1,7 @@
 // Package content reads the text of pages: it runs their content streams as
 // far as text needs, with the form XObjects they use and the appearance of
-// their annotations, and puts the glyphs into words and lines.
+// their annotations, or the value of form fields without one, and puts the
+// glyphs into words and lines.
 //
 // Lines come in the order in which the page draws them, which for nearly all
 // producers is the order of reading. Nothing is drawn, and operators without
@@ -77,6 +78,9 @@ func (r *Reader) Read(page Page) (Result, error) {
 	if b, ok := readBox(r.file, page.MediaBox); ok {
 		in.layout.page = b
 	}
+	if r.file.Missing(page.Resources) {
+		r.file.Note("the resources are missing")
+	}
 	in.run(in.contents(page.Dict), r.file.Dict(page.Resources), graphics{ctm: identity, stretch: 1}, 0)
 	in.annotations(page.Dict)
 	result := Result{Text: in.layout.finish(), Images: in.images}
@@ -98,9 +102,16 @@ func (r *Reader) Read(page Page) (Result, error) {
 // is read as far as it goes.
 func (in *interpreter) contents(page cos.Dict) []byte {
 	parts := in.file.List(page["Contents"])
+	if in.file.Missing(page["Contents"]) {
+		in.file.Note("the contents are missing")
+	}
 	var data []byte
 	for _, o := range parts {
-		part := in.decode("contents", in.file.Stream(o))
+		s := in.file.Stream(o)
+		if s == nil {
+			in.file.Note("some of the contents are missing")
+		}
+		part := in.decode("contents", s)
 		if len(parts) == 1 {
 			return part
 		}

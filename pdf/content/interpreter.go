@@ -45,6 +45,7 @@ type stream struct {
 	graphics
 	saved      []graphics
 	overSaved  int // states saved beyond maxStates
+	compatible int // sections begun in which operators may be unknown
 	marks      []mark
 	overMarks  int    // sequences begun beyond maxMarks
 	text, line matrix // text matrix and text line matrix
@@ -174,6 +175,16 @@ func (s *stream) do(operator []byte) {
 		}
 		s.nextLine(0, -s.leading)
 		s.show(s.operands)
+	case "w", "J", "j", "M", "d", "ri", "i", "m", "l", "c", "v", "y", "h", "re", "S", "s", "f", "F", "f*", "B", "B*", "b", "b*", "n", "W", "W*",
+		"ET", "Tr", "d0", "d1", "CS", "cs", "SC", "SCN", "sc", "scn", "G", "g", "RG", "rg", "K", "k", "sh", "MP", "DP", "true", "false", "null":
+	case "BX":
+		s.compatible++
+	case "EX":
+		s.compatible--
+	default:
+		if s.compatible <= 0 {
+			s.file.Note("the contents have what is no operator")
+		}
 	}
 }
 
@@ -245,6 +256,7 @@ func (s *stream) draw() {
 	}
 	x := s.file.Stream(s.xobjects[cos.Name(name)])
 	if x == nil {
+		s.file.Note("what the page draws as %.40q is missing", name)
 		return
 	}
 	if !s.visible(x.Dict["OC"]) {

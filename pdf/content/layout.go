@@ -20,6 +20,9 @@ type layout struct {
 	at     int
 	accent rune // combining character, if it is an accent by itself
 
+	run      spacedRun
+	touching bool // no gap is before the glyph, and no space
+
 	line        overprint
 	started     int  // where the text of the line begins
 	rightToLeft bool // the line has letters of a script written from the right
@@ -41,6 +44,7 @@ type glyph struct {
 	x, y       float64 // where it begins
 	endX, endY float64
 	size       float64 // of the font
+	spacing    float64 // character spacing after it, which is no gap between words
 	alongX     float64 // unit vector of the writing direction
 	alongY     float64
 }
@@ -93,13 +97,15 @@ func (l *layout) separate(g *glyph, along, across float64) {
 		along < -lineBack*size,
 		g.alongX*l.last.alongX+g.alongY*l.last.alongY < turned:
 		l.newLine()
-	case along > wordGap*size:
-		l.space()
+		l.touching = false
+	default:
+		l.step(g, along, size)
 	}
 }
 
 // newLine ends the line, unless nothing is on it.
 func (l *layout) newLine() {
+	l.endRun()
 	l.text = bytes.TrimRight(l.text, " ")
 	if l.rightToLeft {
 		l.text = append(l.text[:l.started], reorder(l.text[l.started:])...)
@@ -118,8 +124,16 @@ func (l *layout) breakLine() {
 	l.drawn = false
 }
 
+// placeLine places g, whose text is in the order of reading, on a line of its
+// own.
+func (l *layout) placeLine(g *glyph) {
+	l.breakLine()
+	l.place(g)
+	l.rightToLeft = false
+}
+
 func (l *layout) space() {
-	if n := len(l.text); n > 0 && l.text[n-1] != ' ' && l.text[n-1] != '\n' {
+	if !l.endsInSpace() {
 		l.text = append(l.text, ' ')
 	}
 }

@@ -12,6 +12,9 @@ func (s *stream) show(operands []cos.Token) {
 	if s.font == nil {
 		return
 	}
+	if s.font.Missing {
+		s.file.Note("a font is missing")
+	}
 	p := s.pen()
 	for i := range operands {
 		switch t := &operands[i]; t.Kind {
@@ -47,8 +50,10 @@ func (s *stream) pen() pen {
 	p.glyph.size = math.Hypot(s.size*m[2], s.size*m[3]) * s.font.Em
 	if p.vertical {
 		p.wideX, p.wideY = -s.size*m[2], -s.size*m[3]
+		p.glyph.spacing = max(-s.charSpace, 0) * math.Hypot(m[2], m[3])
 	} else {
 		p.wideX, p.wideY = s.size*s.stretch*m[0], s.size*s.stretch*m[1]
+		p.glyph.spacing = max(s.charSpace*s.stretch, 0) * math.Hypot(m[0], m[1])
 	}
 	p.glyph.alongX = 1
 	if length := math.Hypot(p.wideX, p.wideY); length > 0 {

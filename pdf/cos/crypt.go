@@ -23,7 +23,7 @@ const (
 // crypt decrypts the strings and streams of a file: the standard security
 // handler of ISO 32000-1, 7.6, with revision 6 from ISO 32000-2.
 type crypt struct {
-	key     []byte
+	key     []byte // nil if no password is known for what alone is encrypted
 	strings method
 	streams method
 	named   map[Name]method // crypt filters a single stream may choose
@@ -53,26 +53,46 @@ func (f *File) initCrypt() error {
 	if d == nil {
 		return errors.New("read encryption: not a dictionary")
 	}
-	if name := f.Name(d["Filter"]); name != "Standard" {
-		return fmt.Errorf("security handler %.40q: %w", string(name), ErrPassword)
-	}
 	h := f.handler(d)
 	c := &crypt{metadata: h.metadata, strings: methodRC4, streams: methodRC4}
 	if h.version >= 4 {
 		f.cryptFilters(d, c)
 	}
 	var err error
-	for _, password := range h.forms(f.password) {
-		if c.key, err = h.open(password); !errors.Is(err, ErrPassword) {
-			break
-		}
-	}
-	if err != nil {
+	if c.key, err = f.fileKey(d, h); err != nil && !f.onlyAttachments(d, h) {
 		return err
 	}
 	f.crypt = c
 	f.forget() // what has been loaded so far was not decrypted
 	return nil
+}
+
+// fileKey returns the key that the password of f gives.
+func (f *File) fileKey(d Dict, h *handler) (key []byte, err error) {
+	if name := f.Name(d["Filter"]); name != "Standard" {
+		return nil, fmt.Errorf("security handler %.40q: %w", string(name), ErrPassword)
+	}
+	for _, password := range h.forms(f.password) {
+		if key, err = h.open(password); !errors.Is(err, ErrPassword) {
+			break
+		}
+	}
+	return key, err
+}
+
+// onlyAttachments reports whether strings and streams are in the clear unless
+// they say otherwise, as where only the attachments are encrypted (ISO 32000-1,
+// 7.6.5.4). No password is needed for the rest.
+func (f *File) onlyAttachments(d Dict, h *handler) bool {
+	if h.version < 4 {
+		return false
+	}
+	for _, key := range [...]Name{"StmF", "StrF"} {
+		if name := f.Name(d[key]); name != "" && name != "Identity" {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *File) handler(d Dict) *handler {
@@ -155,12 +175,13 @@ func (c *crypt) decryptStrings(f *File, o Object, id Ref) Object {
 	return o
 }
 
-// decryptStream returns the bytes of s as they were before encryption.
-func (c *crypt) decryptStream(f *File, s *Stream) []byte {
+// decryptStream returns the bytes of s as they were before encryption, or
+// [ErrPassword] if the key is not known.
+func (c *crypt) decryptStream(f *File, s *Stream) ([]byte, error) {
 	how := c.streams
 	kind := s.Dict["Type"]
 	if kind == Name("XRef") || kind == Name("Metadata") && !c.metadata {
-		return s.raw
+		return s.raw, nil
 	}
 	filters, parms := f.filters(s)
 	if len(filters) > 0 && f.Name(filters[0]) == "Crypt" {
@@ -169,7 +190,10 @@ func (c *crypt) decryptStream(f *File, s *Stream) []byte {
 			how = c.named[f.Name(f.Dict(parms[0])["Name"])]
 		}
 	}
-	return c.decrypt(s.raw, s.id, how)
+	if how != methodNone && c.key == nil {
+		return nil, fmt.Errorf("decrypt stream %d: %w", s.id.Num, ErrPassword)
+	}
+	return c.decrypt(s.raw, s.id, how), nil
 }
 
 // decrypt returns data decrypted as part of object id. Data that is too short

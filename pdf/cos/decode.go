@@ -31,7 +31,10 @@ func (f *File) DecodePrefix(s *Stream, limit int) ([]byte, error) {
 	limit = min(limit, f.maxStream)
 	data := s.raw
 	if s.encrypted && f.crypt != nil {
-		data = f.crypt.decryptStream(f, s)
+		var err error
+		if data, err = f.crypt.decryptStream(f, s); err != nil {
+			return nil, err
+		}
 		if !f.spend(len(data)) {
 			return nil, ErrBudget
 		}
@@ -47,6 +50,7 @@ func (f *File) DecodePrefix(s *Stream, limit int) ([]byte, error) {
 		return data, nil
 	}
 	var failed error // the first error; what follows may still make sense of what there is
+	made := 0        // bytes by all filters so far: a chain has one limit
 	for i, name := range filters[:min(len(filters), maxFilters)] {
 		var p Dict
 		if i < len(parms) {
@@ -56,21 +60,26 @@ func (f *File) DecodePrefix(s *Stream, limit int) ([]byte, error) {
 		if !f.spend(len(data) + 64) { // input may be long and yield nothing
 			return nil, ErrBudget
 		}
-		allowed := min(limit, max(f.budget, 0))
+		room := min(limit, f.maxStream-made)
+		allowed := min(room, max(f.budget, 0))
 		data, err = f.decodeOne(f.Name(name), p, data, allowed)
+		made += len(data)
 		f.spend(len(data))
-		if errors.Is(err, ErrTooLong) && allowed < limit {
+		if errors.Is(err, ErrTooLong) && allowed < room {
 			f.over = true
 		}
 		if f.over {
 			return data, ErrBudget
 		}
-		if errors.Is(err, ErrTooLong) {
+		if errors.Is(err, ErrTooLong) && room == limit {
 			err = tooLong(limit, f.maxStream)
 		}
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("decode stream %d: %w", s.id.Num, err)
 		}
+	}
+	if failed != nil && !errors.Is(failed, ErrTooLong) {
+		f.note(failed.Error())
 	}
 	return data, failed
 }

@@ -68,6 +68,9 @@ type File struct {
 	packed  *objectStreams  // shared with clones
 	budget  int
 	over    bool // the budget has been exceeded
+
+	notes  []string          // of damage, until they are taken
+	faults map[uint32]string // what is wrong with objects, by their numbers
 }
 
 // entry says where an object is.
@@ -125,6 +128,7 @@ func (f *File) Clone() *File {
 	c := *f
 	c.loading = map[uint32]bool{}
 	c.cache, c.cached = map[uint32]Object{}, 0
+	c.notes, c.faults = nil, nil
 	return &c
 }
 
@@ -187,7 +191,7 @@ func (f *File) spend(n int) bool {
 // forget empties the caches, whose content depends on the key and the
 // cross-reference.
 func (f *File) forget() {
-	f.cache, f.cached = map[uint32]Object{}, 0
+	f.cache, f.cached, f.faults = map[uint32]Object{}, 0, nil
 	f.packed = &objectStreams{}
 }
 
@@ -206,6 +210,9 @@ func (f *File) Resolve(o Object) Object {
 // load returns object n, from the cache if it is there.
 func (f *File) load(n uint32) Object {
 	if o, ok := f.cache[n]; ok {
+		if len(f.faults) > 0 && f.faults[n] != "" {
+			f.note(f.faults[n])
+		}
 		return o
 	}
 	if f.loading[n] || f.over || len(f.loading) >= maxLoading {
@@ -214,23 +221,11 @@ func (f *File) load(n uint32) Object {
 	f.loading[n] = true
 	defer delete(f.loading, n)
 
-	var o Object
-	elements := 1
-	switch e := f.xref[n]; e.kind {
-	case entryOffset:
-		got, found := f.objectAt(e.offset, true)
-		if (!found || got.num != n) && !f.rebuilt {
-			if offset, ok := f.marks.objects(f.data)[n]; ok {
-				got, found = f.objectAt(offset, true)
-			}
-		}
-		if found && got.num == n {
-			o, elements = got.object, got.elements
-		}
-	case entryPacked:
-		o, elements = f.unpack(uint32(e.offset), n)
-	}
+	o, elements, wrong := f.find(n)
 	if f.over { // o may be less than there is
+		return o
+	}
+	if wrong != "" && !f.fault(n, wrong) {
 		return o
 	}
 	if f.cached+elements > maxCachedElements {
@@ -239,6 +234,44 @@ func (f *File) load(n uint32) Object {
 	f.cache[n] = o
 	f.cached += elements
 	return o
+}
+
+// find reads object n, and returns how many elements it has and what is wrong
+// with it. An object that the file does not claim to have is null, which is
+// nothing wrong.
+func (f *File) find(n uint32) (o Object, elements int, wrong string) {
+	switch e := f.xref[n]; e.kind {
+	case entryOffset:
+		got, found := f.objectAt(e.offset, true)
+		wrong = got.wrong
+		if (!found || got.num != n) && !f.rebuilt {
+			wrong = "is not where the cross-reference says"
+			if offset, ok := f.marks.objects(f.data)[n]; ok {
+				got, found = f.objectAt(offset, true)
+			}
+		}
+		if found && got.num == n {
+			o, elements = got.object, got.elements
+		} else {
+			wrong = "is missing"
+		}
+	case entryPacked:
+		o, elements, wrong = f.unpack(uint32(e.offset), n)
+	case entryFree:
+		if f.rebuilt {
+			wrong = "is missing"
+		}
+	}
+	if wrong != "" {
+		wrong = fmt.Sprintf("object %d %s", n, wrong)
+	}
+	return o, max(elements, 1), wrong
+}
+
+// Missing reports whether o is a reference that leads to nothing.
+func (f *File) Missing(o Object) bool {
+	ref, ok := o.(Ref)
+	return ok && f.Resolve(ref) == nil
 }
 
 // Dict returns o, resolved, as a dictionary; a stream gives its own. It

@@ -1,12 +1,16 @@
 package cos
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+)
 
 // indirect is an object as it stands in the file.
 type indirect struct {
 	num      uint32
 	object   Object
 	elements int
+	wrong    string // with the object, for people; empty if nothing is
 }
 
 // objectAt parses "n g obj …" at offset. A stream whose Length is a reference
@@ -27,6 +31,7 @@ func (f *File) objectAt(offset int, follow bool) (indirect, bool) {
 	}
 	p.pos -= len(word.Bytes) - len("obj") // "1 0 objnull"
 	o, _, _ := p.Next()
+	wrong := p.wrong()
 	id := Ref{uint32(num.Number), uint16(gen.Int())}
 	size := p.pos - offset
 	if f.crypt != nil {
@@ -35,14 +40,19 @@ func (f *File) objectAt(offset int, follow bool) (indirect, bool) {
 	if d, ok := o.(Dict); ok {
 		p.skipSpace()
 		if bytes.HasPrefix(p.src[p.pos:], []byte("stream")) {
-			o = &Stream{Dict: d, raw: f.rawStream(d, p.pos+len("stream"), follow), id: id, encrypted: f.crypt != nil}
+			s := &Stream{Dict: d, id: id, encrypted: f.crypt != nil}
+			var cut string
+			s.raw, cut = f.rawStream(d, p.pos+len("stream"), follow)
+			o, wrong = s, cmp.Or(wrong, cut)
+			return indirect{id.Num, o, p.elements + 1 + size/elementBytes, wrong}, true
 		}
 	}
-	return indirect{id.Num, o, p.elements + 1 + size/elementBytes}, true
+	return indirect{id.Num, o, p.elements + 1 + size/elementBytes, wrong}, true
 }
 
-// rawStream returns the bytes of the stream whose keyword ends at start.
-func (f *File) rawStream(d Dict, start int, follow bool) []byte {
+// rawStream returns the bytes of the stream whose keyword ends at start, and
+// what is wrong with it.
+func (f *File) rawStream(d Dict, start int, follow bool) (raw []byte, wrong string) {
 	if start < len(f.data) && f.data[start] == '\r' {
 		start++
 	}
@@ -54,9 +64,13 @@ func (f *File) rawStream(d Dict, start int, follow bool) []byte {
 		length = f.Resolve(length)
 	}
 	if n, ok := length.(int); ok && n >= 0 && n <= len(f.data)-start && f.endsStream(start+n) {
-		return f.data[start : start+n]
+		return f.data[start : start+n], ""
 	}
+	wrong = "has a wrong length"
 	end := f.streamEnd(start)
+	if end >= len(f.data) {
+		wrong = "is cut off"
+	}
 	// The end of line before "endstream" is not part of the data.
 	if end > start && f.data[end-1] == '\n' {
 		end--
@@ -64,7 +78,7 @@ func (f *File) rawStream(d Dict, start int, follow bool) []byte {
 	if end > start && f.data[end-1] == '\r' {
 		end--
 	}
-	return f.data[start:end]
+	return f.data[start:end], wrong
 }
 
 // endsStream reports whether a stream may end at offset.

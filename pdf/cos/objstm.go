@@ -1,6 +1,9 @@
 package cos
 
-import "sync"
+import (
+	"fmt"
+	"sync"
+)
 
 // maxUnpacked bounds the decoded object streams kept, in bytes. One that is
 // larger is kept alone.
@@ -10,6 +13,7 @@ const maxUnpacked = 32 << 20
 type objectStream struct {
 	data    []byte
 	offsets map[uint32]int // by object number
+	damaged bool           // so any of its objects may be less than it was
 }
 
 // objectStreams keeps decoded object streams, for all clones of a file: pages
@@ -51,14 +55,15 @@ func (f *File) objectStream(n uint32) *objectStream {
 	if !ok {
 		return nil
 	}
-	data, _ := f.Decode(s) // a damaged stream has fewer objects
+	data, err := f.Decode(s) // a damaged stream has fewer objects
 	count, _ := f.Int(s.Dict["N"])
 	first, _ := f.Int(s.Dict["First"])
-	o := &objectStream{data: data, offsets: map[uint32]int{}}
+	o := &objectStream{data: data, offsets: map[uint32]int{}, damaged: err != nil || f.faults[n] != ""}
 	l := Lexer{src: data}
 	for range count {
 		num, offset := l.Next(), l.Next()
 		if num.Kind != Integer || offset.Kind != Integer || num.Number < 0 || num.Number > maxObject {
+			o.damaged = true
 			break
 		}
 		o.offsets[uint32(num.Number)] = first + offset.Int()
@@ -69,19 +74,23 @@ func (f *File) objectStream(n uint32) *objectStream {
 	return o
 }
 
-// unpack returns object n of the object stream with number stream, and how
-// many elements it has.
-func (f *File) unpack(stream, n uint32) (Object, int) {
+// unpack returns object n of the object stream with number stream, how many
+// elements it has, and what is wrong with it.
+func (f *File) unpack(stream, n uint32) (o Object, elements int, wrong string) {
 	s := f.objectStream(stream)
 	if s == nil {
-		return nil, 1
+		return nil, 1, "is missing"
 	}
 	offset, ok := s.offsets[n]
 	if !ok || offset < 0 || offset >= len(s.data) {
-		return nil, 1
+		return nil, 1, "is missing"
 	}
 	p := Parser{Lexer: Lexer{src: s.data, pos: offset}}
-	o, _, _ := p.Next()
+	o, _, _ = p.Next()
 	f.spend(p.pos - offset)
-	return o, p.elements + 1 + (p.pos-offset)/elementBytes
+	wrong = p.wrong()
+	if s.damaged {
+		wrong = fmt.Sprintf("is part of object %d, which is damaged", stream)
+	}
+	return o, p.elements + 1 + (p.pos-offset)/elementBytes, wrong
 }

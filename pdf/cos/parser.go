@@ -16,6 +16,19 @@ type Parser struct {
 	Lexer
 	depth    int
 	elements int
+	cut      bool // an array or dictionary has no end
+	strange  bool // a dictionary has what is no entry
+}
+
+// wrong returns what is wrong with the object that was read last, for people.
+func (p *Parser) wrong() string {
+	switch {
+	case p.cut:
+		return "is cut off"
+	case p.strange:
+		return "has broken syntax"
+	}
+	return ""
 }
 
 // NewParser returns a parser that reads src, which must not change meanwhile.
@@ -26,7 +39,7 @@ func NewParser(src []byte) *Parser { return &Parser{Lexer: Lexer{src: src}} }
 // without an opening one are skipped.
 func (p *Parser) Next() (o Object, keyword string, ok bool) {
 	p.Recycle()
-	p.elements, p.depth = 0, 0
+	p.elements, p.depth, p.cut, p.strange = 0, 0, false, false
 	for {
 		t := p.Lexer.Next()
 		switch t.Kind {
@@ -112,17 +125,22 @@ func (p *Parser) array() Array {
 		start := p.pos
 		t := p.Lexer.Next()
 		switch t.Kind {
-		case EOF, ArrayClose:
+		case ArrayClose:
+			return a
+		case EOF:
+			p.cut = true
 			return a
 		case DictClose: // the bracket is missing: let the dictionary end
-			p.pos = start
+			p.pos, p.cut = start, true
 			return a
 		case Keyword:
 			if o, ok := constant(t.Bytes); ok {
 				a = append(a, o)
 			} else if endsObject(t.Bytes) {
-				p.pos = start
+				p.pos, p.cut = start, true
 				return a
+			} else {
+				p.strange = true
 			}
 		case Integer, Real, StringToken, NameToken, ArrayOpen, DictOpen:
 			a = append(a, p.value(t))
@@ -139,18 +157,23 @@ func (p *Parser) dict() Dict {
 		start := p.pos
 		key := p.Lexer.Next()
 		switch key.Kind {
-		case EOF, DictClose:
+		case DictClose:
+			return d
+		case EOF:
+			p.cut = true
 			return d
 		case Keyword:
 			if endsObject(key.Bytes) {
-				p.pos = start
+				p.pos, p.cut = start, true
 				return d
 			}
+			p.strange = true
 		case NameToken:
 			if !p.entry(d, Name(key.Bytes)) {
 				return d
 			}
 		case Integer, Real, StringToken, ArrayOpen, ArrayClose, DictOpen: // no key: skip it
+			p.strange = true
 		}
 	}
 	return d
@@ -162,17 +185,24 @@ func (p *Parser) entry(d Dict, key Name) bool {
 	start := p.pos
 	t := p.Lexer.Next()
 	switch t.Kind {
-	case EOF, DictClose:
+	case DictClose:
+		p.strange = true
+		return false
+	case EOF:
+		p.cut = true
 		return false
 	case ArrayClose:
+		p.strange = true
 	case Keyword:
 		if endsObject(t.Bytes) {
-			p.pos = start
+			p.pos, p.cut = start, true
 			return false
 		}
-		if o, ok := constant(t.Bytes); ok && o != nil {
+		o, ok := constant(t.Bytes)
+		if o != nil {
 			d[key] = o
 		}
+		p.strange = p.strange || !ok
 	case Integer, Real, StringToken, NameToken, ArrayOpen, DictOpen:
 		d[key] = p.value(t)
 	}

@@ -16,6 +16,8 @@ func (f *File) Rebuild() error {
 	if len(offsets) == 0 {
 		return fmt.Errorf("rebuild cross-reference: %w", ErrNoObjects)
 	}
+	f.notes = nil // of the cross-reference that is given up
+	f.Note("the cross-reference was rebuilt from the objects that are there")
 	old := f.Trailer
 	f.rebuilt, f.crypt = true, nil
 	f.forget()

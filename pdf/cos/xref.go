@@ -54,6 +54,9 @@ func (f *File) startXref() (int, bool) {
 	}
 	l := Lexer{src: f.data, pos: tail + i + len("startxref")}
 	t := l.Next()
+	if cutUpdate(f.data[l.pos:]) {
+		f.Note("the file ends in the middle of an update")
+	}
 	return t.Int(), t.Kind == Integer && t.Number > 0
 }
 
@@ -102,6 +105,7 @@ func (f *File) xrefRows(p *Parser, first, count int) bool {
 		start := p.pos
 		offset, gen, use := p.Lexer.Next(), p.Lexer.Next(), p.Lexer.Next()
 		if offset.Kind != Integer || gen.Kind != Integer || use.Kind != Keyword {
+			f.Note("the cross-reference is shorter than it says")
 			p.pos = start
 			return true
 		}
@@ -149,6 +153,9 @@ func (f *File) xrefStream(offset int) (Dict, bool) {
 		return nil, false
 	}
 	s.encrypted = false
+	if at.wrong != "" {
+		f.Note("the cross-reference %s", at.wrong)
+	}
 	data, _ := f.Decode(s) // rows that cannot be read will be missed below
 	widths, _ := s.Dict["W"].(Array)
 	if len(widths) < 3 {
@@ -184,6 +191,9 @@ func (f *File) packedRows(data []byte, w [3]int, first, count int) ([]byte, bool
 	size := w[0] + w[1] + w[2]
 	if !f.spend(8 * max(0, min(count, len(data)/size))) {
 		return nil, false
+	}
+	if count > len(data)/size {
+		f.Note("the cross-reference is shorter than it says")
 	}
 	for i := 0; i < count && len(data) >= size; i++ {
 		kind := 1 // when the field is missing

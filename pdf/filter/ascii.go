@@ -51,7 +51,6 @@ func HexDigit(c byte) int {
 // skipped and reported once, at the end.
 func ASCII85(src []byte, limit int) ([]byte, error) {
 	var (
-		out   []byte
 		group [5]byte
 		n     int
 		bad   bool
@@ -62,6 +61,8 @@ func ASCII85(src []byte, limit int) ([]byte, error) {
 	if end := bytes.IndexByte(src, '~'); end >= 0 {
 		src = src[:end]
 	}
+	zeros := bytes.Count(src, []byte("z"))
+	out := make([]byte, 0, min(4*zeros+(len(src)-zeros)*4/5+4, limit))
 	for _, c := range src {
 		if room(out, limit) < 4 {
 			return out, ErrTooLong

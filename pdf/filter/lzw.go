@@ -20,6 +20,17 @@ type lzwEntry struct {
 // LZW decompresses src. With early the code width grows one code sooner than
 // it must, which is PDF's default (EarlyChange 1).
 func LZW(src []byte, early bool, limit int) ([]byte, error) {
+	// The first pass measures: growing the result as it comes would take some
+	// times its size.
+	size, err := unpackLZW(src, early, limit, nil)
+	out := make([]byte, size)
+	_, _ = unpackLZW(src, early, limit, out) // as the first time
+	return out, err
+}
+
+// unpackLZW writes what src holds to out, unless that is nil, and returns its
+// size.
+func unpackLZW(src []byte, early bool, limit int, out []byte) (size int, err error) {
 	var table [lzwMaxCodes]lzwEntry
 	for c := range 256 {
 		table[c] = lzwEntry{first: byte(c), last: byte(c), size: 1}
@@ -29,7 +40,6 @@ func LZW(src []byte, early bool, limit int) ([]byte, error) {
 		change = 1
 	}
 	var (
-		out   []byte
 		next  = lzwEnd + 1
 		width = 9
 		prev  = -1
@@ -48,9 +58,9 @@ func LZW(src []byte, early bool, limit int) ([]byte, error) {
 			next, width, prev = lzwEnd+1, 9, -1
 			continue
 		case code == lzwEnd:
-			return out, nil
+			return size, nil
 		case code > next || code == next && (prev < 0 || next == lzwMaxCodes):
-			return out, errors.New("lzw: code out of range")
+			return size, errors.New("lzw: code out of range")
 		}
 		if prev >= 0 && next < lzwMaxCodes {
 			e := lzwEntry{prev: uint16(prev), first: table[prev].first, size: table[prev].size + 1}
@@ -62,18 +72,20 @@ func LZW(src []byte, early bool, limit int) ([]byte, error) {
 			next++
 		}
 		prev = code
-		size := int(table[code].size)
-		if size > room(out, limit) {
-			return out, ErrTooLong
+		if int(table[code].size) > limit-size {
+			return size, ErrTooLong
 		}
-		out = append(out, make([]byte, size)...)
-		for i, c := len(out)-1, code; size > 0; i, size = i-1, size-1 {
-			out[i] = table[c].last
-			c = int(table[c].prev)
+		start := size
+		size += int(table[code].size)
+		if out != nil {
+			for i, c := size-1, code; i >= start; i-- {
+				out[i] = table[c].last
+				c = int(table[c].prev)
+			}
 		}
 		if next+change >= 1<<width && width < 12 {
 			width++
 		}
 	}
-	return out, nil
+	return size, nil
 }

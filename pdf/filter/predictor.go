@@ -15,8 +15,8 @@ type Predictor struct {
 // maxRow bounds a row of samples; no page is 16 Mi samples wide.
 const maxRow = 16 << 20
 
-// Undo returns the bytes of src as they were before prediction. It never
-// returns more bytes than it is given. A last row that is cut short is
+// Undo returns the bytes of src as they were before prediction, in the place
+// of src. It never returns more bytes than it is given. A last row that is cut short is
 // returned as far as it goes.
 func (p Predictor) Undo(src []byte) ([]byte, error) {
 	if p.Algorithm <= 1 {
@@ -43,8 +43,7 @@ func (p Predictor) Undo(src []byte) ([]byte, error) {
 // undoTIFF handles 8 and 16 bits; smaller samples only occur in images, which
 // are not decoded here.
 func undoTIFF(src []byte, colors, bits, row int) []byte {
-	out := append([]byte(nil), src...)
-	for line := out; len(line) > 0; line = line[min(row, len(line)):] {
+	for line := src; len(line) > 0; line = line[min(row, len(line)):] {
 		end := min(row, len(line))
 		switch bits {
 		case 8:
@@ -59,12 +58,12 @@ func undoTIFF(src []byte, colors, bits, row int) []byte {
 			}
 		}
 	}
-	return out
+	return src
 }
 
 func undoPNG(src []byte, pixel, row int) []byte {
-	out := make([]byte, 0, len(src))
-	above := make([]byte, min(row, len(src)))
+	out := src[:0] // shorter by a byte for each row, so it never overtakes what is read
+	var above []byte
 	for len(src) > 1 {
 		tag := src[0]
 		start := len(out)
@@ -72,13 +71,29 @@ func undoPNG(src []byte, pixel, row int) []byte {
 		out = append(out, src[1:1+n]...)
 		src = src[1+n:]
 		line := out[start:]
-		undoPNGRow(tag, line, above, pixel)
+		if above == nil {
+			undoFirstPNGRow(tag, line, pixel)
+		} else {
+			undoPNGRow(tag, line, above, pixel)
+		}
 		above = line
 		if n < row {
 			break
 		}
 	}
 	return out
+}
+
+// undoFirstPNGRow is undoPNGRow for a row that has zeros above it.
+func undoFirstPNGRow(tag byte, line []byte, pixel int) {
+	for i := pixel; i < len(line); i++ {
+		switch tag {
+		case 1, 4: // sub, and Paeth where only the left is not zero
+			line[i] += line[i-pixel]
+		case 3: // average
+			line[i] += line[i-pixel] / 2
+		}
+	}
 }
 
 // undoPNGRow adds to line what its filter type took away. An unknown type

@@ -29,10 +29,12 @@ func (c *Cache) Load(o cos.Object) (f *Font, loaded bool) {
 		return Load(c.File, o), true
 	}
 	if f := c.fonts[ref]; f != nil {
+		f.renote(c.File)
 		return f, false
 	}
 	before := c.File.Budget()
-	f = Load(c.File, o)
+	notes := c.File.Noted(func() { f = Load(c.File, o) })
+	f.notes = notes
 	if c.File.BudgetErr() != nil {
 		return f, true // it may lack what was not read any more
 	}

@@ -75,6 +75,41 @@ func TestF71CMapText(t *testing.T) {
 	}
 }
 
+// Operators stand where they stand, with or without white space around them.
+func TestF78CMapOperatorsMayBeGlued(t *testing.T) {
+	for _, tt := range []struct {
+		name, cmap string
+		code       uint32
+		text       string
+		cid        uint32
+	}{
+		{"to the next", "1 beginbfchar <01> <0041> endbfcharendcmap", 1, "A", 0},
+		{"to the next section", "1 beginbfchar <01> <0041> endbfchar1 beginbfrange <02> <03> <0042> endbfrange", 3, "C", 0},
+		{"to the beginning of the next section", "1 beginbfchar <01> <0041> endbfcharbeginbfrange <02> <03> <0042> endbfrangeendcmap", 3, "C", 0},
+		{"to strings", "1beginbfchar<01><0041>endbfchar 1beginbfchar<02><0042>endbfchar", 2, "B", 0},
+		{"to a name", "<01> /eacuteendbfchar <02> /x endbfchar", 1, "é", 0},
+		{"to a number", "<01> 65endcidchar <02> <03> 70endcidrange", 3, "", 71},
+		{"to a number and the next", "<01> 65endcidcharendcmap", 1, "", 65},
+		{"to a definition", "/CMapType 2def1 begincidchar <01> 65 endcidchar", 1, "", 65},
+		{"to the CMap it uses", "/90ms-RKSJ-Husecmap", 1, "", 0},
+		{"all of them", "12 dictbeginbegincmap/WMode 1def1begincodespacerange<00><ff>endcodespacerange1beginbfchar<01><0041>endbfchar1begincidrange<01><03>7endcidrangeendcmapenddefineresourcepopend", 1, "A", 7},
+		{"names that look like operators", "<01> /.notdef <02> /B endbfchar", 2, "B", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := font.ParseCMap([]byte(tt.cmap))
+			if got, _ := c.Text(tt.code, 1); got != tt.text {
+				t.Errorf("text is %q, want %q", got, tt.text)
+			}
+			if got := c.CID(tt.code, 1); got != tt.cid {
+				t.Errorf("CID is %d, want %d", got, tt.cid)
+			}
+			if used := strings.Contains(tt.name, "uses"); used != (c.Use == "90ms-RKSJ-H") {
+				t.Errorf("uses %q", c.Use)
+			}
+		})
+	}
+}
+
 func TestF71CMapCIDs(t *testing.T) {
 	c := font.ParseCMap([]byte("<00> <1f> 7 endnotdefrange <01> <03> 100 <0001> <0003> 200 endcidrange <20> 300 endcidchar <21> 70000 <22> -1 endcidchar"))
 	for _, tt := range []struct {
@@ -99,6 +134,7 @@ func TestF71CMapCIDs(t *testing.T) {
 
 func FuzzCMap(f *testing.F) {
 	f.Add([]byte("/WMode 1 def <00> <ff> endcodespacerange <01> <0041> endbfchar <02> <09> <0041> <0a> <0b> [<0041> /B] endbfrange <00> <ff> 1 endcidrange /X usecmap"), []byte("\x00\x01\x02"))
+	f.Add([]byte("1beginbfchar<01>/Aendbfchar2begincidrange<00><1f>1endcidrangeendcmap/WMode 1defdefendbegin"), []byte("\x01\x02"))
 	f.Add([]byte("<ffffffff> <ffffffff> <00> endbfrange"), []byte("\xff\xff\xff\xff"))
 	f.Add([]byte("<00000000> <ffffffff> endcodespacerange <00000000> <ffffffff> <00410042> endbfrange 1 begincidrange <00> <1f> 1"), []byte("\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, src, codes []byte) {

@@ -27,18 +27,12 @@ func ParseCMap(src []byte) *CMap {
 	lexer := cos.NewLexer(src)
 	var operands []cos.Token
 	var section string // the operator that ends what has begun
-	for {
-		t := lexer.Next()
-		switch {
-		case t.Kind == cos.EOF:
-			c.apply(section, operands)
-			c.finish()
-			return c
-		case t.Kind != cos.Keyword:
+	read := func(t cos.Token) {
+		if t.Kind != cos.Keyword {
 			if len(operands) < maxOperands {
 				operands = append(operands, t)
 			}
-			continue
+			return
 		}
 		if begun, ok := strings.CutPrefix(string(t.Bytes), "begin"); ok {
 			c.apply(section, operands) // if its end is missing
@@ -48,7 +42,18 @@ func ParseCMap(src []byte) *CMap {
 			section = ""
 		}
 		operands = operands[:0]
-		lexer.Recycle()
+	}
+	for {
+		t := lexer.Next()
+		if t.Kind == cos.EOF {
+			c.apply(section, operands)
+			c.finish()
+			return c
+		}
+		unglue(t, read)
+		if len(operands) == 0 {
+			lexer.Recycle()
+		}
 	}
 }
 

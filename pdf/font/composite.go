@@ -16,6 +16,7 @@ type composite struct {
 	cidText  func(cid uint32) string // by the character collection; nil if that is unknown
 	program  func(cid uint32) string // by the font program; "" where it does not say
 	metrics  cidMetrics              // along the line
+	notes    []string                // what was damaged of the program
 
 	glyphs []Glyph // those shown so far; the first stands for none
 	// singles, pairs and longer are where in glyphs a code of one, two or more
@@ -33,6 +34,9 @@ func loadComposite(file *cos.File, d cos.Dict) *Font {
 	if list := file.List(d["DescendantFonts"]); len(list) > 0 {
 		descendant = file.Dict(list[0])
 	}
+	if descendant == nil {
+		file.Note("the descendant of a font is missing")
+	}
 	c := &composite{file: file, unicode: loadUnicode(file, d), glyphs: make([]Glyph, 1, 64)}
 	c.loadEncoding(file, d["Encoding"])
 	ordering := c.encoding.ordering // what the CIDs are, whatever the font says they are
@@ -42,7 +46,7 @@ func loadComposite(file *cos.File, d cos.Dict) *Font {
 		}
 	}
 	c.cidText = collectionText(ordering)
-	c.program = programText(file, descendant)
+	c.program = c.programText(file, descendant)
 	if c.encoding.vertical {
 		c.metrics = verticalMetrics(file, descendant)
 	} else {
@@ -95,17 +99,19 @@ func formOf(name string) codeForm {
 // programText maps CIDs to text by what the embedded program says of its
 // glyphs. The program is read at the first need: most fonts have a ToUnicode
 // CMap for all they show.
-func programText(file *cos.File, descendant cos.Dict) func(cid uint32) string {
+func (c *composite) programText(file *cos.File, descendant cos.Dict) func(cid uint32) string {
 	var p *program
 	var glyphs sfnt // two bytes for each CID
 	var byCID map[uint16]int
 	read := false
 	return func(cid uint32) string {
 		if !read {
-			p = loadProgram(file, file.Dict(descendant["FontDescriptor"]))
-			if s := file.Stream(descendant["CIDToGIDMap"]); s != nil && p != nil {
-				glyphs, _ = file.DecodePrefix(s, 2*(maxCID+1))
-			}
+			c.notes = file.Noted(func() {
+				p = loadProgram(file, file.Dict(descendant["FontDescriptor"]))
+				if s := file.Stream(descendant["CIDToGIDMap"]); s != nil && p != nil {
+					glyphs, _ = file.DecodePrefix(s, 2*(maxCID+1))
+				}
+			})
 			read = file.BudgetErr() == nil // otherwise something may be missing
 		}
 		if p == nil {

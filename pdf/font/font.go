@@ -3,8 +3,8 @@
 // what can be learnt from font programs.
 //
 // It draws nothing: glyph outlines are never read. Where a font gives no way
-// back to text, codes of one byte are taken for Latin 1, as poppler does, and
-// longer ones give none.
+// back to text, codes of one byte are taken for Latin 1, as poppler does, unless
+// their glyphs are named after their own numbers; longer ones give none.
 //
 // Glyph names come from the Adobe Glyph List, under the BSD licence in
 // LICENSE-adobe-glyph-list.txt. The CMaps of Adobe's CJK character collections,
@@ -38,8 +38,12 @@ type Font struct {
 	// fonts whose glyphs have a size of their own.
 	Em float64
 
+	// Missing says that there is no such font: its codes are guessed.
+	Missing bool
+
 	simple    *simple // nil for a composite font
 	composite *composite
+	notes     []string // what was damaged of it when it was loaded
 }
 
 const (
@@ -55,7 +59,10 @@ const (
 func Load(file *cos.File, o cos.Object) *Font {
 	d := file.Dict(o)
 	if d == nil {
-		return &Font{Em: 1, simple: unknownFont(file)}
+		return &Font{Em: 1, simple: unknownFont(file), Missing: true}
+	}
+	for _, key := range [...]cos.Name{"ToUnicode", "Encoding", "DescendantFonts", "FontDescriptor", "Widths"} {
+		noteMissing(file, d, key)
 	}
 	subtype := file.Name(d["Subtype"])
 	if subtype == "Type0" || subtype == "" && d["DescendantFonts"] != nil {
@@ -66,6 +73,23 @@ func Load(file *cos.File, o cos.Object) *Font {
 		f.Em = f.simple.em()
 	}
 	return f
+}
+
+// noteMissing notes that an entry of a font's dictionary leads to nothing.
+func noteMissing(file *cos.File, d cos.Dict, key cos.Name) {
+	if file.Missing(d[key]) {
+		file.Note("the %s of a font is missing", key)
+	}
+}
+
+// renote notes what is damaged of a font that is used again.
+func (f *Font) renote(file *cos.File) {
+	file.Renote(f.notes)
+	if f.simple != nil {
+		file.Renote(f.simple.notes)
+	} else {
+		file.Renote(f.composite.notes)
+	}
 }
 
 // Next returns the glyph of the first code of s and the length of that code in

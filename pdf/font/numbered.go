@@ -66,6 +66,9 @@ func (n numbering) number(name string) (v int, ok bool) {
 		v, err := strconv.ParseUint(name, 16, 8)
 		return int(v), ok && len(name) == 2 && err == nil
 	case decimalNumbers:
+		if numbersGlyph(name) {
+			return 0, false
+		}
 		for i := 0; i < 2 && name != "" && isLetter(name[0]); i++ {
 			name = name[1:]
 		}

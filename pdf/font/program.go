@@ -26,6 +26,7 @@ type program struct {
 // program is known by its content: writers confuse the entries.
 func loadProgram(file *cos.File, descriptor cos.Dict) *program {
 	for _, key := range [...]cos.Name{"FontFile", "FontFile2", "FontFile3"} {
+		noteMissing(file, descriptor, key)
 		s := file.Stream(descriptor[key])
 		if s == nil {
 			continue
@@ -160,11 +161,28 @@ func isPrivate(r rune) bool { return r >= 0xe000 && r <= 0xf8ff }
 // glyphNumber returns the number of a glyph that is named after it, as in
 // "g12", "glyph12", "gid00012", "cid_12" or "index12".
 func glyphNumber(name string) (glyph int, ok bool) {
+	lower := strings.ToLower(name[:min(len(name), maxGlyphName)])
 	for _, prefix := range [...]string{"glyph", "gid", "cid", "index", "g"} {
-		if digits, found := strings.CutPrefix(name, prefix); found {
+		if digits, found := strings.CutPrefix(lower, prefix); found {
 			v, err := strconv.ParseUint(strings.TrimPrefix(digits, "_"), 10, 16)
 			return int(v), err == nil
 		}
 	}
 	return 0, false
 }
+
+// numbersGlyph reports whether name is no more than the number of a glyph,
+// which says nothing of its text. After a "g" it may be hexadecimal, as in
+// "G0A".
+func numbersGlyph(name string) bool {
+	if _, ok := glyphNumber(name); ok {
+		return true
+	}
+	if len(name) < 3 || len(name) > 5 || name[0]|0x20 != 'g' || !isDigit(name[1]) {
+		return false
+	}
+	_, err := strconv.ParseUint(name[1:], 16, 16)
+	return err == nil
+}
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }

@@ -31,6 +31,7 @@ type simple struct {
 
 	program  *program // nil if not read yet, or if there is none
 	searched bool     // for the program
+	notes    []string // what was damaged of it
 
 	glyphs [256]Glyph
 	known  [256]bool // of the glyphs
@@ -189,7 +190,10 @@ func (s *simple) nameText(name string, code byte) string {
 	if text := numberedText(name); text != "" {
 		return text
 	}
-	// A name that says nothing is likely one of a font whose codes are those of
+	if numbersGlyph(name) {
+		return ""
+	}
+	// Any other name that says nothing is likely one of a font whose codes are those of
 	// ASCII, as with most bitmap fonts of TeX.
 	return character(int(code))
 }
@@ -229,7 +233,7 @@ func (s *simple) ownText(code byte) string {
 
 func (s *simple) loadProgram() *program {
 	if !s.searched {
-		s.program = loadProgram(s.file, s.descriptor)
+		s.notes = s.file.Noted(func() { s.program = loadProgram(s.file, s.descriptor) })
 		s.searched = s.file.BudgetErr() == nil
 	}
 	return s.program

@@ -53,8 +53,8 @@ func TestF71NumberedGlyphNames(t *testing.T) {
 		{"hexadecimal, shown by one digit", "[1 /G41 /G4A]", "\x01\x02", "AJ"},
 		{"hexadecimal without letters", "[1 /41 /6C]", "\x01\x02", "Al"},
 		{"a letter at the end of others", "[1 /a0 /a65]", "\x02", "A"},
-		{"one name that is no number", "[1 /G41 /foo 66 /G41]", "B", "B"},
-		{"numbers that do not begin with the codes", "[66 /c0065 /G65]", "BC", "AC"},
+		{"one name that is no number", "[1 /G41 /foo 66 /G41]", "B", ""},
+		{"numbers that do not begin with the codes", "[66 /c0065 /nine65]", "BC", "AC"},
 		{"names of nothing stand for their codes", "[65 /foo /fu 200 /baz]", "AB\xc8", "ABÈ"},
 		{"names of nothing under control codes", "[1 /foo 128 /fu]", "\x01\x80", ""},
 		{"no glyph", "[65 /.notdef /.null]", "AB", ""},
@@ -63,6 +63,33 @@ func TestF71NumberedGlyphNames(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := load(t, "<</Subtype /Type1 /Encoding <</Differences "+tt.differences+">>>>")
+			if got := text(f, tt.codes); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// The number of a glyph says nothing of its text, and neither does its code.
+func TestF78GlyphsNamedAfterTheirNumberPrintNothing(t *testing.T) {
+	differences := func(list string) string { return "/Encoding <</Differences [" + list + "]>>" }
+	for _, tt := range []struct{ name, dict, codes, want string }{
+		{"g", differences("65 /g123 /g124 /g125"), "ABC", ""},
+		{"cid", differences("65 /cid123 /cid_124 /cid00125"), "ABC", ""},
+		{"glyph", differences("65 /glyph12 /Glyph13 /glyph14"), "ABC", ""},
+		{"gid and index", differences("65 /gid12 /index13"), "AB", ""},
+		{"G", differences("65 /G01 /G02 /G0A /G41"), "ABCD", ""},
+		{"from the first code on", differences("1 /g65 /g66 /g67"), "\x01\x02\x03", ""},
+		{"G from the first code on", differences("1 /G41 /G42 /G43"), "\x01\x02\x03", ""},
+		{"among letters", differences("65 /A /g123 /B"), "ABC", "AB"},
+		{"letters all the same", differences("65 /g /G /germandbls /gamma"), "ABCD", "gGßγ"},
+		{"with a CMap to Unicode", differences("65 /g123 /G01") + " /ToUnicode 4 0 R", "AB", "xy"},
+		{"a CMap that knows one", differences("67 /g123 65 /g123") + " /ToUnicode 4 0 R", "AC", "x"},
+		{"numbers of codes, not glyphs, by a letter", differences("1 /G41 /G4A"), "\x01\x02", "AJ"},
+		{"another name that says nothing", differences("65 /foo"), "A", "A"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := load(t, "<</Subtype /Type1 "+tt.dict+">>", asStream("<41> <42> <0078> endbfrange"))
 			if got := text(f, tt.codes); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

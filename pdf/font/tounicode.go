@@ -1,6 +1,10 @@
 package font
 
-import "github.com/batchfleet/batchfleet/pdf/cos"
+import (
+	"bytes"
+
+	"github.com/batchfleet/batchfleet/pdf/cos"
+)
 
 // toUnicode returns the ToUnicode CMap of font dictionary d, or nil if there
 // is none that maps anything.
@@ -21,6 +25,9 @@ const maxUses = 4
 // embeddedCMap reads the CMap in s and those that it uses.
 func embeddedCMap(file *cos.File, s *cos.Stream, uses int) *CMap {
 	data, _ := file.DecodePrefix(s, maxCMap) // a damaged CMap still maps some codes
+	if !bytes.Contains(data, []byte("endcmap")) {
+		file.Note("a map of a font's codes has no end")
+	}
 	c := ParseCMap(data)
 	if mode, _ := file.Int(s.Dict["WMode"]); mode == 1 {
 		c.vertical = true
