@@ -51,15 +51,15 @@ func (e *BodyError) Error() string {
 
 // ReadJSON reads the request's body, one JSON value of at most limit bytes,
 // into dst, a pointer as for [json.Unmarshal]. It is stricter than that: UTF-8
-// only, no key twice in an object, at most 64 levels, field names by case, no
-// fields that dst does not have, and a struct field with the tag
+// only, no key twice in an object, at most 64 levels and 100 000 keys and values,
+// field names by case, no fields that dst does not have, and a struct field with the tag
 // required:"true" must be there and not be null. An optional field that is null
 // counts as left out. What a [json.RawMessage] holds is checked in the same
 // way but for names, and kept as it came.
 //
 // The error is a [BodyError], an [http.MaxBytesError] when the body is too
-// large, or a [StatusError] when it is not JSON by its header (415) or does not
-// arrive in time (408). After an error dst may be filled in part.
+// large, or a [StatusError] when it has too many keys and values (413), is not
+// JSON by its header (415) or does not arrive in time (408). After an error dst may be filled in part.
 func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, dst any, o BodyOptions) error {
 	raw, err := readBody(w, r, limit)
 	if err != nil {
@@ -90,15 +90,35 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit} // before 100 Continue invites it
 	}
-	var raw bytes.Buffer
-	raw.Grow(int(min(max(r.ContentLength, 0), presize)) + bytes.MinRead)
-	if _, err := raw.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
+	raw, err := readAll(&countedReader{r: http.MaxBytesReader(w, r.Body, limit)}, r.ContentLength)
+	if err != nil {
 		return nil, readError(err)
 	}
-	if raw.Len() > 0 && len(types) == 0 {
+	if len(raw) > 0 && len(types) == 0 {
 		return nil, unsupported("Accept", "application/json", "Content-Type must be application/json")
 	}
-	return raw.Bytes(), nil
+	return raw, nil
+}
+
+// readAll reads all of r, of which so many bytes are announced; -1 is none. Once
+// presize have come it takes room for all of them at once: to grow by and by would
+// take twice as much in the end.
+func readAll(r io.Reader, announced int64) ([]byte, error) {
+	raw := make([]byte, 0, min(max(announced, 0), presize)+bytes.MinRead)
+	for {
+		n, err := r.Read(raw[len(raw):cap(raw)])
+		raw = raw[:len(raw)+n]
+		if err == io.EOF {
+			return raw, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(raw) == cap(raw) {
+			room := max(2*cap(raw), int(announced)+bytes.MinRead)
+			raw = append(make([]byte, 0, room), raw...)
+		}
+	}
 }
 
 func isJSON(types []string) bool {
@@ -123,7 +143,7 @@ func unsupported(header, value, text string) error {
 // readError says what a body that broke off amounts to. The connection cannot
 // be used for another request.
 func readError(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, errValues) {
 		return err
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -133,6 +133,18 @@ func TestIgnoredFieldsAreNotTakenForOthers(t *testing.T) {
 	}
 }
 
+// JSON Schema knows no difference between 60 and 60.0.
+func TestZ02WholeNumbersMayHaveZerosBehindThePoint(t *testing.T) {
+	var got result
+	err := read(t, &got, BodyOptions{}, "application/json", `{"result":{"n":1.0},"summary_text":"","seconds":2.50,"count":-60.00,"By":{"a":{"N":7.0}}}`)
+	if err != nil || got.Count != -60 || got.By["a"].N != 7 || got.Seconds != 2.5 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if string(got.Result) != `{"n":1.0}` {
+		t.Errorf("a result became %s, want it as it was", got.Result)
+	}
+}
+
 func TestZ40AnEmptyBodyMayBeAllowed(t *testing.T) {
 	for _, kind := range []string{"", "application/json", "application/x-www-form-urlencoded"} {
 		if err := read(t, &result{}, BodyOptions{AllowEmpty: true}, kind, ""); err != nil {

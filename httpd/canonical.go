@@ -10,8 +10,12 @@ import (
 // their bytes, strings with only the escapes they need. Numbers stay as they
 // are written, so 1e-17 and integers of any size survive, and 1.0 is not 1. Two
 // texts that differ only in form have the same canonical text. The error is a
-// [BodyError], for the same reasons as in [ReadJSON].
+// [BodyError], or a [StatusError] of 413, for the same reasons as in [ReadJSON].
 func CanonicalJSON(raw []byte) ([]byte, error) {
+	var values counter
+	if values.add(raw); values.n > maxValues {
+		return nil, errValues
+	}
 	s := scanner{data: raw}
 	if err := s.document(nil); err != nil {
 		return nil, err

@@ -79,7 +79,12 @@ func (s *scanner) value(sh *shape, depth int) *BodyError {
 		_, _, err := s.text()
 		return err
 	case c == '-' || isDigit(c):
-		return s.number()
+		from := s.pos
+		err := s.number()
+		if sh != nil && sh.whole {
+			trimZeros(s.data[from:s.pos])
+		}
+		return err
 	case c == 't':
 		return s.literal("true")
 	case c == 'f':
@@ -204,6 +209,15 @@ func (s *scanner) array(sh *shape, depth int) *BodyError {
 	}
 	s.pos++
 	return nil
+}
+
+// trimZeros makes 60.0 a whole number for encoding/json too, as it is one for JSON
+// Schema: what comes after 60 becomes white space.
+func trimZeros(number []byte) {
+	whole, rest, ok := bytes.Cut(number, []byte("."))
+	if ok && len(bytes.Trim(rest, "0")) == 0 {
+		copy(number[len(whole):], bytes.Repeat([]byte(" "), len(number)-len(whole)))
+	}
 }
 
 func (s *scanner) number() *BodyError {

@@ -14,6 +14,7 @@ type shape struct {
 	fields   map[string]field // of a struct, by name; nil for others
 	required []string         // in the order of the struct
 	elem     *shape           // of a slice, an array or a map
+	whole    bool             // of an integer
 }
 
 // field is a field of a struct; bit is its place among the required ones, or -1.
@@ -57,6 +58,9 @@ func buildShape(t reflect.Type, open map[reflect.Type]*shape) *shape {
 	case reflect.Struct:
 		sh.fields = map[string]field{}
 		sh.addFields(t, open)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		sh.whole = true
 	default:
 		return nil
 	}

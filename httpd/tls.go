@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // certCheck is how often a handshake looks whether the files have changed.
@@ -31,12 +33,31 @@ func (c *certFiles) load() error {
 		return fmt.Errorf("read TLS certificate: %w", err)
 	}
 	c.version, c.checked = version, time.Now() // not tried again before it changes again
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	pair, err := LoadCertificate(c.cert, c.key)
 	if err != nil {
-		return fmt.Errorf("read TLS certificate %s with key %s: %w", c.cert, c.key, err)
+		return err
 	}
 	c.current = &pair
 	return nil
+}
+
+// MaxPEM bounds a file of certificates or a key, in bytes.
+const MaxPEM = 16 << 20
+
+// LoadCertificate reads a certificate chain and its key, in PEM. The files may be
+// links, as those of ACME clients are, but a pipe, which may never end, is refused.
+func LoadCertificate(cert, key string) (tls.Certificate, error) {
+	chain, err1 := safefile.ReadLinked(cert, MaxPEM)
+	secret, err2 := safefile.ReadLinked(key, MaxPEM)
+	err := errors.Join(err1, err2)
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.X509KeyPair(chain, secret)
+	}
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("read TLS certificate %s with key %s: %w", cert, key, err)
+	}
+	return pair, nil
 }
 
 func (c *certFiles) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
