@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,58 +74,6 @@ func want(t *testing.T, q *queue, texts ...string) []delivery {
 	got, ds := takeNow(t, q, 100)
 	wantData(t, got, texts...)
 	return ds
-}
-
-func TestE04OrderingKeysAreDeliveredOneAfterTheOther(t *testing.T) {
-	bubble(t, &pubsubpb.Subscription{EnableMessageOrdering: true}, func(t *testing.T, b *broker) {
-		q := queueOf(t, b, testSub)
-		send(t, b, "a/1", "a/2", "b/1", "free", "a/3", "b/2")
-		first := want(t, q, "a/1", "b/1", "free")
-
-		q.extend(numbersOf(first[:1]), 0)
-		again := want(t, q, "a/1") // before a/2, which nobody has seen
-		q.acknowledge(numbersOf(first[1:2]))
-		want(t, q, "b/2")
-		want(t, q)
-		q.acknowledge(numbersOf(again))
-		second := want(t, q, "a/2")
-
-		time.Sleep(10 * time.Second) // its lease ends, and that of b/2
-		if got, _ := takeNow(t, q, 100); strings.Join(got, " ") != "free a/2 b/2" && strings.Join(got, " ") != "free b/2 a/2" {
-			t.Errorf("after the leases got %q", got)
-		}
-		q.acknowledge(numbersOf(second)) // too late
-		want(t, q)
-	})
-}
-
-func TestE04OrderingKeysDoNotHoldEachOtherUp(t *testing.T) {
-	bubble(t, &pubsubpb.Subscription{EnableMessageOrdering: true}, func(t *testing.T, b *broker) {
-		q := queueOf(t, b, testSub)
-		for i := range 30 {
-			send(t, b, fmt.Sprintf("k%d/%02d", i%3, i))
-		}
-		seen := map[string]string{}
-		n := 0
-		for range 10 {
-			got, ds := takeNow(t, q, 100)
-			if len(got) != 3 {
-				t.Fatalf("got %q, want one of each key", got)
-			}
-			for _, text := range got {
-				key, data, _ := strings.Cut(text, "/")
-				if data <= seen[key] {
-					t.Errorf("key %s: %s after %s", key, data, seen[key])
-				}
-				seen[key] = data
-				n++
-			}
-			q.acknowledge(numbersOf(ds))
-		}
-		if n != 30 || len(q.lanes) != 0 {
-			t.Errorf("got %d messages and left %d lanes, want 30 and none", n, len(q.lanes))
-		}
-	})
 }
 
 func TestE04FilterLetsOnlyMatchingMessagesIn(t *testing.T) {

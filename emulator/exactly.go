@@ -12,6 +12,7 @@ import (
 // confirmation on the stream. Clients read both by these words.
 const (
 	staleReason  = "PERMANENT_FAILURE_INVALID_ACK_ID"
+	earlyReason  = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
 	staleMessage = "Some acknowledgement ids in the request were invalid. This could be because the acknowledgement ids have expired or the acknowledgement ids were malformed."
 )
 
@@ -32,19 +33,23 @@ func (q *queue) isExact() bool {
 	return q.exact
 }
 
-// staleError returns the error for those of ids, named by their places, that
-// came too late; nil if there are none or nobody is to be told.
-func (q *queue) staleError(ids []string, stale []int) error {
-	if len(stale) == 0 || !q.isExact() {
+// settleError returns the error for those of ids, named by their places, that
+// came too late or before their turn; nil if there are none or the client is not
+// to be told.
+func (q *queue) settleError(ids []string, stale, early []int) error {
+	if len(stale)+len(early) == 0 || !q.isExact() {
 		return nil
 	}
 	info := &errdetails.ErrorInfo{
 		Reason:   "EXACTLY_ONCE_ACKID_FAILURE",
 		Domain:   "pubsub.googleapis.com",
-		Metadata: make(map[string]string, len(stale)),
+		Metadata: make(map[string]string, len(stale)+len(early)),
 	}
 	for _, i := range stale {
 		info.Metadata[ids[i]] = staleReason
+	}
+	for _, i := range early {
+		info.Metadata[ids[i]] = earlyReason
 	}
 	st, err := status.New(codes.FailedPrecondition, staleMessage).WithDetails(info)
 	if err != nil {
@@ -53,16 +58,15 @@ func (q *queue) staleError(ids []string, stale []int) error {
 	return st.Err()
 }
 
-// split parts ids into those that were in time and those, named by their
-// places, that were not.
-func split(ids []string, stale []int) (valid, invalid []string) {
+// split parts ids into those of the given places, which rise, and the others.
+func split(ids []string, places []int) (others, those []string) {
 	for i, id := range ids {
-		if len(stale) > 0 && stale[0] == i {
-			invalid = append(invalid, id)
-			stale = stale[1:]
+		if len(places) > 0 && places[0] == i {
+			those = append(those, id)
+			places = places[1:]
 		} else {
-			valid = append(valid, id)
+			others = append(others, id)
 		}
 	}
-	return valid, invalid
+	return others, those
 }

@@ -42,7 +42,9 @@ func (q *queue) settleDue(now time.Duration) {
 		q.bounce(it, it.due)
 	}
 	for q.order.front != nil && q.ends(q.order.front) <= now {
+		l := q.order.front.lane
 		q.drop(q.order.front)
+		q.finish(now, l)
 		q.count.Dropped++
 	}
 	for q.kept.front != nil && q.ends(q.kept.front) <= now {
@@ -56,8 +58,15 @@ func (q *queue) ends(it *item) time.Duration {
 }
 
 // bounce ends the lease of a message that was not acknowledged, at the given
-// time: it is given up, or waits, or is available again.
+// time, and of those of its ordering key that are out behind it.
 func (q *queue) bounce(it *item, at time.Duration) {
+	q.recall(it, at)
+	q.release(it, at)
+}
+
+// release ends the lease of one message that was not acknowledged, at the given
+// time: it is given up, or waits, or is available again.
+func (q *queue) release(it *item, at time.Duration) {
 	q.unlease(it)
 	if q.dead.spent(it.deliveries) {
 		it.state = dying
@@ -76,14 +85,22 @@ func (q *queue) bounce(it *item, at time.Duration) {
 // many wait for few, each gets its share: one greedy puller must not leave the
 // others idle.
 func (q *queue) handOut(now time.Duration) {
-	for q.ready() > 0 && q.waiters.Len() > 0 {
-		w := q.waiters.Front().Value.(*waiter)
-		share := (q.ready() + q.waiters.Len() - 1) / q.waiters.Len()
+	for {
+		from := q.favored
+		if from.Len() == 0 {
+			from = q.waiters
+			if from.Len() == 0 || q.ready() == 0 {
+				return
+			}
+		}
+		w := from.Front().Value.(*waiter)
+		waiting := q.waiters.Len() + q.favored.Len()
+		share := (q.ready() + waiting - 1) / waiting
 		w.stopWaiting()
 		if w.gone() != nil {
 			continue // about to withdraw
 		}
-		if got := q.take(now, w, min(share, w.max)); got != nil {
+		if got := q.take(now, w, share); got != nil {
 			w.got <- got
 		} else {
 			q.await(w)
@@ -93,50 +110,65 @@ func (q *queue) handOut(now time.Duration) {
 
 // await lets w wait for a message, or for credit first.
 func (q *queue) await(w *waiter) {
-	if w.flow.room(1) > 0 && (q.ready() == 0 || w.flow.fits(q.next().msg.size)) {
+	next := q.next(w)
+	switch {
+	case w.flow.room(1) == 0 || next != nil && !w.flow.fits(next.msg.size):
+		w.flow.parked = w
+		w.wait(q.parked)
+	case w.own.n > 0:
+		w.wait(q.favored)
+	default:
 		w.wait(q.waiters)
-		return
 	}
-	w.flow.parked = w
-	w.wait(q.parked)
 }
 
-// take leases up to most available messages for w, as far as its credit goes.
-func (q *queue) take(now time.Duration, w *waiter, most int) []delivery {
-	most = min(w.flow.room(most), q.ready())
+// take leases available messages for w, as far as its wishes and its credit go:
+// all that are for w alone, and of the others its share.
+func (q *queue) take(now time.Duration, w *waiter, share int) []delivery {
+	most := w.flow.room(w.max)
 	lease := w.lease
 	if lease == 0 {
 		lease = q.lease
 	}
 	var got []delivery
 	for size := 0; len(got) < most; {
-		it := q.next()
+		it := w.own.front
+		if share > 0 {
+			it = q.next(w)
+		}
+		if it == nil {
+			break
+		}
 		size += it.msg.size
 		if !w.flow.fits(it.msg.size) || len(got) > 0 && size > w.maxBytes {
 			break
 		}
-		if got == nil {
-			got = make([]delivery, 0, most)
+		if it.ready != &w.own {
+			share--
 		}
-		got = append(got, q.deliver(it, now+lease, w.flow))
+		if got == nil {
+			got = make([]delivery, 0, min(most, q.ready()+w.own.n))
+		}
+		got = append(got, q.deliver(it, now+lease, w))
 	}
 	return got
 }
 
-func (q *queue) deliver(it *item, due time.Duration, f *flow) delivery {
+func (q *queue) deliver(it *item, due time.Duration, w *waiter) delivery {
 	it.ready.remove(it)
 	it.ready = nil
 	q.lastDelivery++
-	it.state, it.ack, it.due, it.flow = leased, q.lastDelivery, due, f
+	it.state, it.ack, it.due, it.flow = leased, q.lastDelivery, due, w.flow
 	it.deliveries++
-	f.add(it.msg.size)
+	it.flow.add(it.msg.size)
 	q.held[it.ack] = it
 	q.mostHeld = max(q.mostHeld, len(q.held))
 	heap.Push(&q.timed, it)
 	q.log.leased(it)
+	q.handedOut(it, w)
 
 	q.count.Delivered++
-	if it.deliveries > 1 {
+	if it.deliveries > 1 || it.again {
 		q.count.Redelivered++
 	}
 	d := delivery{msg: it.msg, number: it.ack}
@@ -165,9 +197,18 @@ func (q *queue) unlease(it *item) {
 	}
 }
 
+// makeAvailable puts an item that waits for nothing any more into l, if it is
+// the turn of its ordering key.
 func (q *queue) makeAvailable(it *item, l *itemList) {
-	it.state, it.ready = available, l
-	l.pushBack(it)
+	if it.lane == nil {
+		it.state, it.ready = available, l
+		l.pushBack(it)
+		return
+	}
+	it.state = behind
+	if it.lane.next == it {
+		q.offer(it.lane, l)
+	}
 }
 
 // done takes an acknowledged message out of the backlog, and keeps it if that
@@ -186,6 +227,8 @@ func (q *queue) drop(it *item) {
 	switch it.state {
 	case leased:
 		q.unlease(it)
+	case ackedEarly:
+		delete(q.held, it.ack)
 	case delayed:
 		heap.Remove(&q.timed, it.index)
 	case available:
@@ -204,7 +247,7 @@ func (q *queue) drop(it *item) {
 // clear drops everything, the acknowledged too.
 func (q *queue) clear() {
 	for q.order.front != nil {
-		q.drop(q.order.back) // from the back: no lane has a next one to make available
+		q.drop(q.order.back) // from the back: nothing becomes available
 	}
 	for q.kept.front != nil {
 		q.kept.remove(q.kept.front)
@@ -212,25 +255,26 @@ func (q *queue) clear() {
 	q.spent = nil
 }
 
-// ready returns how many messages are available.
+// ready returns how many messages are available to anyone.
 func (q *queue) ready() int { return q.returned.n + q.fresh.n }
 
 // freshEvery is which delivery is of a message that nobody has seen, if there is
 // one: consumers that hand back what they cannot use must come to the rest.
 const freshEvery = 8
 
-// next returns the message to hand out next: the older of the first of both
-// lists, but for every freshEvery-th. There must be one.
-func (q *queue) next() *item {
-	back, fresh := q.returned.front, q.fresh.front
-	switch {
-	case back == nil:
-		return fresh
-	case fresh != nil && (fresh.msg.id < back.msg.id || q.lastDelivery%freshEvery == freshEvery-1):
-		return fresh
-	default:
-		return back
+// next returns the message to hand to w next, or nil: the oldest of the first of
+// the lists, but for every freshEvery-th.
+func (q *queue) next(w *waiter) *item {
+	oldest := q.fresh.front
+	if oldest != nil && q.lastDelivery%freshEvery == freshEvery-1 {
+		return oldest
 	}
+	for _, it := range [...]*item{q.returned.front, w.own.front} {
+		if oldest == nil || it != nil && it.msg.id < oldest.msg.id {
+			oldest = it
+		}
+	}
+	return oldest
 }
 
 // arm sets the timer for the next thing to fall due. A timer that fires too

@@ -22,28 +22,31 @@ type item struct {
 	// deliveries counts how often the message was handed out. Clients are shown
 	// it only under a dead-letter policy.
 	deliveries int32
+	again      bool // it was handed out once more than deliveries says
 
 	// place links the item into one list of each kind.
 	place [3]link
-	ready *itemList // the ready list it is in, while it is available
+	ready *itemList // while it is available: the list it is in, of the queue or of one waiter
 	lane  *lane     // those with the same ordering key; nil where order is free
 
 	due   time.Duration // while leased or delayed: when that ends
 	index int           // in queue.timed, likewise
-	ack   uint64        // while leased: the number of this delivery, the changing part of its ack id
+	ack   uint64        // while leased or ackedEarly: the number of this delivery, the changing part of its ack id
 	flow  *flow         // while leased: the stream whose credit it uses; nil for a unary pull
 }
 
+// An itemState is on disk: no number ever changes.
 type itemState uint8
 
 const (
 	available itemState = iota + 1
-	behind              // an earlier message of its ordering key is not yet acknowledged
+	behind              // an earlier message of its ordering key is not yet out
 	leased
 	delayed // came back, and the retry policy makes it wait
 	dying   // on its way to the dead-letter topic
 	acked   // acknowledged, and retained for a seek
 	gone
+	ackedEarly // acknowledged, but an earlier message of its ordering key is not
 )
 
 // An itemList is a doubly linked list of items through their own links, so that
@@ -60,7 +63,7 @@ type link struct{ prev, next *item }
 // The places of an item.
 const (
 	inOrder = iota // queue.order or queue.kept
-	inReady        // queue.fresh or queue.returned
+	inReady        // queue.fresh, queue.returned or waiter.own
 	inLane         // lane.items
 )
 

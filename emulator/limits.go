@@ -45,9 +45,10 @@ const (
 	defaultPage = 100
 	maxPage     = 1000
 
-	// maxIdlePull ends an idle unary pull with an empty answer, for clients
-	// that set no deadline of their own.
+	// maxIdlePull ends an idle unary pull with an empty answer, undatedPull one of
+	// a client that set no deadline: it may wait for less than Google's service lets it.
 	maxIdlePull = 90 * time.Second
+	undatedPull = 10 * time.Second
 
 	// maxRequestBytes bounds one gRPC request: a full publish and its envelope.
 	maxRequestBytes = 12 << 20

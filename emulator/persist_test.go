@@ -34,6 +34,8 @@ func dump(b *broker) string {
 				line += fmt.Sprintf(" leased %d until %v", it.ack, it.due)
 			case delayed:
 				line += fmt.Sprintf(" delayed until %v", it.due)
+			case ackedEarly:
+				line += fmt.Sprintf(" acknowledged early %d", it.ack)
 			case available, behind, dying, acked, gone:
 			}
 			lines = append(lines, line)

@@ -13,7 +13,7 @@ import (
 
 // Pull answers as soon as there is a message. An answer without one means that
 // none came: at once when the client asked for that, shortly before its own
-// deadline, or after maxIdlePull.
+// deadline, or after undatedPull where it has none.
 func (s subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
 	sub, err := s.find(req.GetSubscription())
 	if err != nil {
@@ -88,17 +88,18 @@ func leaving(ctx context.Context) func() error {
 	}
 }
 
-// idleTime returns how long a pull may wait. It ends a little before the
-// client's deadline: a message handed over while the client gives up would be
-// leased to nobody until its lease ends.
+// idleTime returns how long a pull may wait. It ends before the client's
+// deadline: a message handed over while the client gives up would be leased to
+// nobody until its lease ends, and an empty answer that comes too late is an
+// error to the client.
 func idleTime(ctx context.Context) time.Duration {
-	const margin = 10 * time.Millisecond
+	const wayBack = 100 * time.Millisecond // at least, on a busy machine
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return maxIdlePull
+		return undatedPull
 	}
 	left := time.Until(deadline)
-	return min(left-min(margin, left/4), maxIdlePull)
+	return min(left-min(max(wayBack, left/10), left/2), maxIdlePull)
 }
 
 // received returns what a client is sent of each delivery.
@@ -123,18 +124,18 @@ func pullError(name string, err error) error {
 }
 
 // Acknowledge passes over ids whose lease has ended, unless the subscription
-// delivers exactly once: then they are an error, which comes after the others
-// have been acknowledged.
+// delivers exactly once: then they are an error, as are those that come before
+// their turn, and it comes after the others have been acknowledged.
 func (s subscriber) Acknowledge(ctx context.Context, req *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
 	q, numbers, err := s.settle(req.GetSubscription(), req.GetAckIds())
 	if err != nil {
 		return nil, err
 	}
-	stale := q.acknowledge(numbers)
+	stale, early := q.acknowledge(numbers)
 	if err := s.broker.settled(ctx, q); err != nil {
 		return nil, err
 	}
-	return &emptypb.Empty{}, q.staleError(req.GetAckIds(), stale)
+	return &emptypb.Empty{}, q.settleError(req.GetAckIds(), stale, early)
 }
 
 // ModifyAckDeadline treats ids whose lease has ended as Acknowledge does.
@@ -151,7 +152,7 @@ func (s subscriber) ModifyAckDeadline(ctx context.Context, req *pubsubpb.ModifyA
 	if err := s.broker.settled(ctx, q); err != nil {
 		return nil, err
 	}
-	return &emptypb.Empty{}, q.staleError(req.GetAckIds(), stale)
+	return &emptypb.Empty{}, q.settleError(req.GetAckIds(), stale, nil)
 }
 
 func (s subscriber) settle(name string, ids []string) (*queue, []uint64, error) {

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"container/heap"
 	"container/list"
 	"errors"
@@ -19,7 +20,7 @@ var (
 // A queue is the state of one subscription. Each of its messages is at any time
 // in exactly one itemState. Messages are handed out in the order they were
 // published; those that came back from a lease are the older ones and come
-// first.
+// first. Those of one ordering key are in a lane.
 //
 // One timer serves all leases, delays and the retention. It may fire late on a
 // busy machine, so every operation first settles what has fallen due by its own
@@ -47,12 +48,13 @@ type queue struct {
 	returned itemList // available again
 	lanes    map[string]*lane
 	timed    dueHeap          // leased and delayed
-	held     map[uint64]*item // leased, by the number of the delivery
+	held     map[uint64]*item // leased or ackedEarly, by the number of the delivery
 	mostHeld int              // at once, since held was last made
 	spent    []*item          // dying, to be taken to the dead-letter topic
 
 	lastDelivery uint64
 	waiters      *list.List    // of *waiter: want a message
+	favored      *list.List    // of *waiter: want a message, and some of their own are available; empty between visits
 	parked       *list.List    // of *waiter: want a message, but have no credit
 	active       time.Duration // when somebody last did something with it
 
@@ -82,6 +84,7 @@ func newQueue(epoch time.Time, s settings) *queue {
 		lanes:    make(map[string]*lane),
 		held:     make(map[uint64]*item),
 		waiters:  list.New(),
+		favored:  list.New(),
 		parked:   list.New(),
 		active:   time.Since(epoch),
 	}
@@ -172,7 +175,7 @@ func (q *queue) withdraw(w *waiter) {
 	}
 	select {
 	case got := <-w.got:
-		q.takeBack(got)
+		q.takeBack(v.now, got)
 	default:
 	}
 }
@@ -180,46 +183,78 @@ func (q *queue) withdraw(w *waiter) {
 // giveBack undoes deliveries that never reached a client: their messages are
 // available at once, before all others, and the deliveries are not counted.
 func (q *queue) giveBack(ds []delivery) {
-	defer q.enter().leave()
-	q.takeBack(ds)
+	v := q.enter()
+	defer v.leave()
+	q.takeBack(v.now, ds)
 }
 
-func (q *queue) takeBack(ds []delivery) {
+func (q *queue) takeBack(now time.Duration, ds []delivery) {
 	for _, d := range slices.Backward(ds) { // so that the first comes first again
 		it := q.held[d.number]
-		if it == nil {
+		if it == nil || it.state != leased {
 			continue // settled already
 		}
-		q.log.undone(d.number)
-		q.unlease(it)
 		q.count.Delivered--
-		if it.deliveries > 1 {
+		if it.deliveries > 1 || it.again {
 			q.count.Redelivered--
 		}
-		it.deliveries--
+		q.recall(it, now)
+		q.undo(it)
+		if it.lane != nil {
+			q.offer(it.lane, &q.returned)
+			continue
+		}
 		it.state, it.ready = available, &q.returned
 		q.returned.pushFront(it)
 	}
 }
 
 // acknowledge makes the messages of the given deliveries done for good. It
-// returns the places in numbers of those whose lease has ended; nothing happens
-// to them.
-func (q *queue) acknowledge(numbers []uint64) (stale []int) {
+// returns the places in numbers of those to which nothing happens: stale ones,
+// whose lease has ended, and, where delivery is exactly once, early ones, which
+// an unacknowledged message of the same ordering key precedes. Elsewhere an
+// early ack counts, unless that message comes back first.
+func (q *queue) acknowledge(numbers []uint64) (stale, early []int) {
 	v := q.enter()
 	defer v.leave()
 	q.active = v.now
-	for i, n := range numbers {
+	for _, i := range q.inTurn(numbers) {
+		n := numbers[i]
 		it := q.held[n]
-		if it == nil {
+		switch {
+		case it == nil || it.state != leased:
 			stale = append(stale, i)
-			continue
+		case it.lane == nil || it.lane.items.front == it:
+			q.log.acked(n)
+			q.count.Acked++
+			l := it.lane
+			q.done(v.now, it)
+			q.finish(v.now, l)
+		case q.exact:
+			early = append(early, i)
+		default:
+			q.log.ackedEarly(n)
+			q.count.Acked++
+			q.unlease(it)
+			q.held[n], it.state = it, ackedEarly
 		}
-		q.log.acked(n)
-		q.done(v.now, it)
-		q.count.Acked++
 	}
-	return stale
+	slices.Sort(stale)
+	slices.Sort(early)
+	return stale, early
+}
+
+// inTurn returns the places in numbers in the order in which messages of one
+// ordering key were handed out.
+func (q *queue) inTurn(numbers []uint64) []int {
+	places := make([]int, len(numbers))
+	for i := range places {
+		places[i] = i
+	}
+	if q.ordered {
+		slices.SortFunc(places, func(i, j int) int { return cmp.Compare(numbers[i], numbers[j]) })
+	}
+	return places
 }
 
 // extend sets the end of the given deliveries' leases to d from now; 0 hands
@@ -229,10 +264,13 @@ func (q *queue) extend(numbers []uint64, d time.Duration) (stale []int) {
 	v := q.enter()
 	defer v.leave()
 	q.active = v.now
-	for i, n := range numbers {
+	// The last first: a message that comes back takes those behind it with it,
+	// which must count as handed back themselves.
+	for _, i := range slices.Backward(q.inTurn(numbers)) {
+		n := numbers[i]
 		it := q.held[n]
 		switch {
-		case it == nil:
+		case it == nil || it.state != leased:
 			stale = append(stale, i)
 		case d == 0:
 			q.log.returned(n, v.now)
@@ -244,6 +282,7 @@ func (q *queue) extend(numbers []uint64, d time.Duration) (stale []int) {
 			heap.Fix(&q.timed, it.index)
 		}
 	}
+	slices.Sort(stale)
 	return stale
 }
 
@@ -257,7 +296,7 @@ func (q *queue) close(why error) {
 	}
 	q.closed = why
 	q.clear()
-	for _, l := range []*list.List{q.waiters, q.parked} {
+	for _, l := range []*list.List{q.waiters, q.favored, q.parked} {
 		for l.Len() > 0 {
 			w := l.Front().Value.(*waiter)
 			w.stopWaiting()

@@ -97,7 +97,7 @@ func (m *queueModel) check(t *rapid.T) {
 			if !due.Equal(m.due[data]) || q.held[it.ack] != it || q.timed[it.index] != it {
 				t.Fatalf("message %s is leased until %v, want %v", data, due, m.due[data])
 			}
-		case behind, delayed, dying, acked, gone:
+		case behind, delayed, dying, acked, ackedEarly, gone:
 			t.Fatalf("message %s is gone and still in line", data)
 		}
 	}

@@ -24,10 +24,8 @@ func put(q *queue, data string) {
 // lastID is the id of the message published last, to whatever queue.
 var lastID atomic.Uint64
 
-func putMessage(q *queue, m *pubsubpb.PubsubMessage) *message {
-	msg := &message{pb: m, id: lastID.Add(1), size: messageSize(m), at: time.Since(q.epoch)}
-	q.publish([]*message{msg})
-	return msg
+func putMessage(q *queue, m *pubsubpb.PubsubMessage) {
+	q.publish([]*message{{pb: m, id: lastID.Add(1), size: messageSize(m), at: time.Since(q.epoch)}})
 }
 
 // here is the gone function of a puller that stays.
@@ -92,8 +90,10 @@ func TestE04BlockedPullGetsAnExpiredMessageAtTheDeadline(t *testing.T) {
 		q := testQueue()
 		put(q, "a")
 		takeNow(t, q, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
 		start := time.Now()
-		got, err := q.pull(t.Context(), newWaiter(1, here))
+		got, err := q.pull(ctx, newWaiter(1, here))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestE04DeliveriesAreCountedPerMessage(t *testing.T) {
 			t.Errorf("%d deliveries counted, want 4", n)
 		}
 		q.giveBack(ds)
-		if n := q.next().deliveries; n != 3 {
+		if n := q.next(newWaiter(1, here)).deliveries; n != 3 {
 			t.Errorf("%d deliveries counted after giving one back, want 3", n)
 		}
 	})
@@ -393,15 +393,16 @@ func TestClosedQueueEndsEveryWait(t *testing.T) {
 	}
 }
 
-func TestIdlePullEndsEmptyBeforeTheClientGivesUp(t *testing.T) {
+func TestE09IdlePullEndsEmptyBeforeTheClientGivesUp(t *testing.T) {
 	tests := []struct {
 		name          string
 		timeout, want time.Duration
 	}{
-		{"no deadline", 0, maxIdlePull},
+		{"no deadline", 0, 10 * time.Second},
 		{"far deadline", 10 * time.Minute, maxIdlePull},
-		{"near deadline", time.Second, time.Second - 10*time.Millisecond},
-		{"very near deadline", 4 * time.Millisecond, 3 * time.Millisecond},
+		{"deadline", time.Minute, 54 * time.Second},
+		{"near deadline", 500 * time.Millisecond, 400 * time.Millisecond},
+		{"very near deadline", 10 * time.Millisecond, 5 * time.Millisecond},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

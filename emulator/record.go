@@ -23,12 +23,13 @@ const (
 	recSchema           recordKind = 9  // all revisions of one schema
 	recPublished        recordKind = 10 // messages, to a topic
 	recLeased           recordKind = 11 // a message was handed out
-	recUndone           recordKind = 12 // a delivery that never arrived was taken back
+	recUndone           recordKind = 12 // a delivery does not count: it never arrived, or an earlier message of its key came back
 	recAcked            recordKind = 13
 	recExtended         recordKind = 14
 	recReturned         recordKind = 15 // handed back by its consumer
 	recBuried           recordKind = 16 // published to the dead-letter topic
 	recReset            recordKind = 17 // a seek
+	recAckedEarly       recordKind = 18 // acknowledged before an earlier message of its ordering key
 
 	// Only in checkpoints:
 	recBody   recordKind = 32 // a message that others refer to by its id
@@ -227,6 +228,12 @@ func (l queueLog) undone(number uint64) {
 func (l queueLog) acked(number uint64) {
 	if l.j != nil {
 		l.j.append(l.record(recAcked, number))
+	}
+}
+
+func (l queueLog) ackedEarly(number uint64) {
+	if l.j != nil {
+		l.j.append(l.record(recAckedEarly, number))
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 // everything: a damaged journal must never end the server.
 func FuzzApply(f *testing.F) {
 	topic, sub := &pubsubpb.Topic{Name: testTopic}, &pubsubpb.Subscription{Topic: testTopic}
-	sub.Name = testSub
+	sub.Name, sub.EnableMessageOrdering = testSub, true
 	if err := setSubscriptionDefaults(sub); err != nil {
 		f.Fatal(err)
 	}
-	m := &message{id: 9, pb: &pubsubpb.PubsubMessage{Data: []byte("a"), MessageId: "9"}}
+	m := &message{id: 9, pb: &pubsubpb.PubsubMessage{Data: []byte("a"), MessageId: "9", OrderingKey: "k"}}
 	published := newRecord(recPublished)
 	published.string(testTopic)
 	published.uint(1)
@@ -38,7 +38,7 @@ func FuzzApply(f *testing.F) {
 	sane := []recordWriter{
 		epochRecord(time.Now()), topicRecord(topic, 0), subscriptionRecord(sub, 7, 0), published, leased, returned, reset,
 		snapshotTakenRecord(&pubsubpb.Snapshot{Name: testSnapshot, Topic: testTopic}, 7, []*message{m}),
-		queueRecord.record(recAcked, 1), queueRecord.record(recUndone, 1), queueRecord.record(recBuried, 9),
+		queueRecord.record(recAcked, 1), queueRecord.record(recAckedEarly, 1), queueRecord.record(recUndone, 1), queueRecord.record(recBuried, 9),
 	}
 	for _, r := range sane {
 		f.Add([]byte(r))

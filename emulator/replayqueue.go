@@ -10,6 +10,8 @@ func (img *image) changes(kind recordKind) func(*subImage, *recordReader) {
 		return (*subImage).undone
 	case recAcked:
 		return (*subImage).acked
+	case recAckedEarly:
+		return (*subImage).ackedEarly
 	case recExtended:
 		return (*subImage).extended
 	case recReturned:
@@ -62,6 +64,12 @@ func (s *subImage) acked(r *recordReader) {
 		it.state = acked
 	default:
 		delete(s.items, it.msg.id)
+	}
+}
+
+func (s *subImage) ackedEarly(r *recordReader) {
+	if it := s.held[r.uint()]; it != nil {
+		it.state = ackedEarly
 	}
 }
 
@@ -120,7 +128,7 @@ func (img *image) item(s *subImage, r *recordReader) {
 		return
 	}
 	s.items[m.id] = it
-	if it.state == leased {
+	if it.state == leased || it.state == ackedEarly {
 		s.held[it.ack] = it
 	}
 }

@@ -67,6 +67,7 @@ func (img *image) count() int {
 }
 
 func (img *image) restoreSubscription(b *broker, s *subImage) *subscription {
+	showPull(s.pb) // older journals do not
 	sub := &subscription{pb: s.pb, queue: b.newQueue(s.settings, s.pb.GetName())}
 	q := sub.queue
 	q.instance, q.log.instance = s.instance, s.instance
@@ -84,41 +85,79 @@ func (img *image) restoreSubscription(b *broker, s *subImage) *subscription {
 }
 
 // restore fills an empty queue with items in the order published. Leases and
-// delays that are over end with the first visit, as if on time; none lasts for
-// longer than it may, though the machine's clock has gone back.
+// delays that are over end as if on time; none lasts for longer than it may,
+// though the machine's clock has gone back.
 func (q *queue) restore(items []*item) {
 	v := q.enter()
 	defer v.leave()
 	for _, it := range items {
-		if it.state == acked {
+		switch {
+		case it.state == acked:
 			q.kept.pushBack(it)
-			continue
-		}
-		state := it.state
-		q.order.pushBack(it)
-		q.load.add(it.msg)
-		q.line(it)
-		if state == available || state == behind {
-			continue
-		}
-		if it.state == available {
-			it.ready.remove(it)
-			it.ready = nil
-		}
-		it.state = state
-		switch state {
-		case leased:
-			it.due = min(it.due, v.now+maxAckDeadline)
-			q.held[it.ack] = it
-			heap.Push(&q.timed, it)
-		case delayed:
-			it.due = min(it.due, v.now+maxBackoff)
-			heap.Push(&q.timed, it)
+		case q.ends(it) <= v.now: // the end of a retention leaves no record
+			it.state = gone
+			q.count.Dropped++
 		default:
-			it.state = dying
-			q.spent = append(q.spent, it)
+			q.readmit(v.now, it)
 		}
 	}
+	before := &waiter{own: itemList{which: inReady}} // those of an earlier life
+	for _, l := range q.lanes {
+		q.resume(v.now, l, before)
+	}
+	for _, it := range items {
+		if l := it.lane; l != nil && l.next == it {
+			q.offer(l, &q.fresh)
+		} else if l == nil && it.state == behind {
+			q.makeAvailable(it, &q.fresh)
+		}
+	}
+}
+
+// readmit puts an item back where it was, but leaves it behind where it is
+// available.
+func (q *queue) readmit(now time.Duration, it *item) {
+	q.order.pushBack(it)
+	q.load.add(it.msg)
+	q.enterLane(it)
+	switch it.state {
+	case available, behind:
+		it.state = behind
+	case leased:
+		it.due = min(it.due, now+maxAckDeadline)
+		q.held[it.ack] = it
+		heap.Push(&q.timed, it)
+		if it.due <= now {
+			q.count.Expired++
+			q.release(it, it.due)
+		}
+	case ackedEarly:
+		q.held[it.ack] = it
+		if it.lane == nil { // only a damaged journal says so
+			q.done(now, it)
+		}
+	case delayed:
+		it.due = min(it.due, now+maxBackoff)
+		heap.Push(&q.timed, it)
+	default:
+		it.state = dying
+		q.spent = append(q.spent, it)
+	}
+}
+
+// resume finds out what of a lane is out, and to its owner. What is out behind
+// a message that is not was taken back when that one's lease ended.
+func (q *queue) resume(now time.Duration, l *lane, owner *waiter) {
+	l.owner = owner
+	for it := range l.items.all {
+		switch out := it.state == leased || it.state == ackedEarly; {
+		case l.next == nil && !out:
+			l.next = it
+		case l.next != nil && out:
+			q.undo(it)
+		}
+	}
+	q.finish(now, l)
 }
 
 // halt stops the queue's timer for good.

@@ -159,13 +159,16 @@ func (s *Server) handler(services []any) http.Handler {
 	metrics := metricsHandler(s.Stats)
 	// Not a ServeMux: it would clean the path, and names may hold escapes.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/healthz":
+		why := foreign(r)
+		switch path := r.URL.Path; {
+		case path == "/healthz":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte("ok\n"))
-		case "/stats":
+		case why != "":
+			writeError(w, status.Error(codes.PermissionDenied, why))
+		case path == "/stats":
 			s.serveStats(w, r)
-		case "/metrics":
+		case path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		default:
 			api.ServeHTTP(w, r)

@@ -15,7 +15,7 @@ type settings struct {
 	lease     time.Duration // of a delivery, unless the puller says otherwise
 	retention time.Duration // of a message, from its publication
 	keep      bool          // acknowledged messages, until their retention ends
-	ordered   bool          // messages of one ordering key, one after the other
+	ordered   bool          // messages of one ordering key, in order and to one puller at a time
 	exact     bool          // an ack or extension that comes too late is an error
 	filter    *filter.Filter
 	dead      deadPolicy

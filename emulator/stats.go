@@ -14,7 +14,8 @@ type SubscriptionStats struct {
 	Topic        string `json:"topic"`
 	// Undelivered messages are those nobody holds a lease on.
 	Undelivered int `json:"undelivered"`
-	// Leased messages were handed out and are not yet acknowledged.
+	// Leased messages were handed out and are not yet acknowledged, or are but an
+	// earlier one of their ordering key is not.
 	Leased int `json:"leased"`
 	// OldestAge is how long ago the oldest message, undelivered or leased, was
 	// published; 0 when there is none. In JSON it is a number of seconds.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -221,8 +222,7 @@ func (st *stream) settle(ctx context.Context, req *pubsubpb.StreamingPullRequest
 	}
 	var answer pubsubpb.StreamingPullResponse
 	if len(acks) > 0 {
-		valid, invalid := split(req.GetAckIds(), st.queue.acknowledge(acks))
-		answer.AcknowledgeConfirmation = &pubsubpb.StreamingPullResponse_AcknowledgeConfirmation{AckIds: valid, InvalidAckIds: invalid}
+		answer.AcknowledgeConfirmation = st.acknowledge(req.GetAckIds(), acks)
 	}
 	if len(ids) > 0 {
 		answer.ModifyAckDeadlineConfirmation = &pubsubpb.StreamingPullResponse_ModifyAckDeadlineConfirmation{}
@@ -246,6 +246,18 @@ func (st *stream) settle(ctx context.Context, req *pubsubpb.StreamingPullRequest
 		ids, seconds = ids[n:], seconds[n:]
 	}
 	return st.confirmed(ctx, &answer)
+}
+
+// acknowledge acks deliveries and returns what became of each.
+func (st *stream) acknowledge(ids []string, numbers []uint64) *pubsubpb.StreamingPullResponse_AcknowledgeConfirmation {
+	stale, early := st.queue.acknowledge(numbers)
+	c := new(pubsubpb.StreamingPullResponse_AcknowledgeConfirmation)
+	_, c.InvalidAckIds = split(ids, stale)
+	_, c.UnorderedAckIds = split(ids, early)
+	refused := append(stale, early...)
+	slices.Sort(refused)
+	c.AckIds, _ = split(ids, refused)
+	return c
 }
 
 // confirmed sends a confirmation, if the subscription wants any, once what it

@@ -59,6 +59,7 @@ func settleSubscription(pb *pubsubpb.Subscription) error {
 		return status.Errorf(codes.InvalidArgument, "invalid ack_deadline_seconds %d: want 10 to 600, or 0 for 10",
 			pb.GetAckDeadlineSeconds())
 	}
+	showPull(pb)
 	if pb.MessageRetentionDuration == nil {
 		pb.MessageRetentionDuration = durationpb.New(defaultRetention)
 	}
@@ -78,6 +79,14 @@ func settleSubscription(pb *pubsubpb.Subscription) error {
 		return err
 	}
 	return checkLabels(pb.GetLabels())
+}
+
+// showPull makes a subscription say that it is pulled from, as Google's do: its
+// push configuration is there, and empty.
+func showPull(pb *pubsubpb.Subscription) {
+	if pb.PushConfig == nil {
+		pb.PushConfig = new(pubsubpb.PushConfig)
+	}
 }
 
 // settleRetry checks a retry policy and completes it.

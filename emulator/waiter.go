@@ -18,12 +18,19 @@ type waiter struct {
 	// when the queue is. It has room for one, so handing over never blocks.
 	got chan []delivery
 
-	in    *list.List // where it waits, queue.waiters or queue.parked, or nil
+	in    *list.List // where it waits, a list of the queue, or nil
 	place *list.Element
+
+	// own holds the next message of each ordering key whose earlier ones are out
+	// to this puller.
+	own itemList
 }
 
 func newWaiter(most int, gone func() error) *waiter {
-	return &waiter{max: most, maxBytes: maxPullBytes, gone: gone, got: make(chan []delivery, 1)}
+	return &waiter{
+		max: most, maxBytes: maxPullBytes, gone: gone,
+		got: make(chan []delivery, 1), own: itemList{which: inReady},
+	}
 }
 
 // wait puts w at the end of l.

@@ -249,6 +249,22 @@ const scenarios = {
     assert.deepEqual(after, everything.slice(7), `order of key b after the nack, of ${seen.b}`);
   },
 
+  async order_at_once() {
+    const t = await topic();
+    const s = await subscription(t, {enableMessageOrdering: true, ackDeadlineSeconds: 600});
+    const everything = Array.from({length: 200}, (_, i) => String(i));
+    const messages = everything.map(n => ({data: Buffer.from(n), orderingKey: 'a'}));
+    await publisher.publish({topic: t.name, messages});
+    const stream = new Stream(s, () => {}); // acks nothing until it has them all
+    await stream.need(everything.length);
+    assert.deepEqual(stream.messages.map(m => m.data.toString()), everything, 'order of the key');
+    for (const m of stream.messages.toReversed()) m.ack();
+    await stream.close();
+    // Others get the key once all of it is acknowledged.
+    await publisher.publish({topic: t.name, messages: [{data: Buffer.from('next'), orderingKey: 'a'}]});
+    assert.deepEqual(texts(await pull(s, 1)), ['next']);
+  },
+
   async filter() {
     const t = await topic();
     const s = await subscription(t, {filter: 'attributes.kind = "pdf" AND NOT hasPrefix(attributes.lang, "de")'});

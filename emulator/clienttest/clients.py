@@ -266,6 +266,30 @@ def order():
 
 
 @scenario
+def order_at_once():
+    t = topic()
+    s = subscription(t, enable_message_ordering=True, ack_deadline_seconds=600)
+    numbers = [str(i) for i in range(50)]
+    messages = [{"data": n.encode(), "ordering_key": "a"} for n in numbers]
+    low_level.PublisherClient().publish(request={"topic": t, "messages": messages}, timeout=SOON)
+
+    def pull_all(first):
+        request = {"subscription": s, "max_messages": 100}
+        got = subscriber.pull(request=request, timeout=SOON).received_messages
+        equal([r.message.data.decode() for r in got], numbers[first:], "one answer")
+        equal(pull_now(s), [], "messages for another while some of the key are out")
+        return got
+
+    got = pull_all(0)
+    ack(s, *got[:5], *got[20:])  # the later ones do not count: those before come back
+    modack(s, 0, got[7])
+    equal(pull_now(s), [], "messages for another while earlier ones of the key are out")
+    modack(s, 0, got[5])
+    ack(s, *reversed(pull_all(5)))
+    equal(pull_now(s), [], "messages after the acks")
+
+
+@scenario
 def filter():
     t = topic()
     s = subscription(t, filter='attributes.kind = "pdf" AND NOT hasPrefix(attributes.lang, "de")')

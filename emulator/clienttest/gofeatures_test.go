@@ -175,6 +175,34 @@ func TestE04GoOrderIsKeptOverANack(t *testing.T) {
 	}
 }
 
+// The client gathers acks for 100 ms: one message of a key at a time would make
+// ten a second of them. Here it acks nothing until it has them all.
+func TestE08GoWholeKeyIsOutBeforeItsFirstAck(t *testing.T) {
+	g := startGo(t, &pubsubpb.Subscription{EnableMessageOrdering: true, AckDeadlineSeconds: 600})
+	const count = 1000
+	req := &pubsubpb.PublishRequest{Topic: topicName}
+	for i := range count {
+		req.Messages = append(req.Messages, &pubsubpb.PubsubMessage{Data: fmt.Append(nil, i), OrderingKey: "a"})
+	}
+	must(g.topics.Publish(soon(t), req))(t)
+	r := g.receive(t, pubsub.ReceiveSettings{MaxOutstandingMessages: -1}, hold)
+	got := r.need(t, count)
+	for i, m := range got {
+		if string(m.Data) != fmt.Sprint(i) {
+			t.Fatalf("message %d of the key is %s", i, m.Data)
+		}
+	}
+	for _, m := range slices.Backward(got) {
+		m.Ack()
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if s := g.Stats()[0]; s.Delivered != count || s.Leased+s.Undelivered != 0 {
+		t.Errorf("after the acks, the last first: %+v", s)
+	}
+}
+
 func TestE04GoFilter(t *testing.T) {
 	g := startGo(t, &pubsubpb.Subscription{Filter: `attributes.kind = "pdf" AND NOT hasPrefix(attributes.lang, "de")`})
 	for text, attributes := range map[string]map[string]string{

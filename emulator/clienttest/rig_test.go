@@ -1,8 +1,8 @@
 // Package clienttest runs Google's own clients of Pub/Sub, unchanged, against
-// the server of package emulator: Go's over gRPC and REST, Python's, and Node's.
+// the server of package emulator: Go's over gRPC and REST, Python's, also below Celery, and Node's.
 // It sees the server only from outside.
 //
-// The Python and Node clients are installed by setup.sh.
+// Those for Python and Node are installed by setup.sh.
 package clienttest
 
 import (

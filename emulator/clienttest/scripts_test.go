@@ -20,7 +20,7 @@ var scenarios = []string{
 	"client_extends", "extend", "restart",
 	"publish_and_pull", "stream_with_room_for_one", "stream_many", "large", "batch",
 	"update_with_mask", "lists", "detach", "delete_while_streaming",
-	"nack", "order", "filter", "dead_letter", "seek", "snapshot", "exactly_once",
+	"nack", "order", "order_at_once", "filter", "dead_letter", "seek", "snapshot", "exactly_once",
 }
 
 func TestE03PythonClient(t *testing.T) {
@@ -128,4 +128,17 @@ func (r *rig) talk(t *testing.T, cmd *exec.Cmd) error {
 		t.Logf("%s", stderr.String())
 	}
 	return err
+}
+
+func TestE03Celery(t *testing.T) {
+	t.Parallel()
+	python := installed(t, "CLIENTTEST_PYTHON", "venv/bin/python")
+	r := start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "celery_tasks.py")
+	cmd.Env = append(os.Environ(), "PUBSUB_EMULATOR_HOST="+r.addr)
+	if err := r.talk(t, cmd); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Google's Python and Node clients of Pub/Sub, in the versions pinned
+# Installs Google's Python and Node clients of Pub/Sub, and Celery, in the versions pinned
 # beside this script, into DIR for the tests of this package; without DIR into
 # the cache directory where the tests look. Does nothing when they are there.
 # Needs python3 with venv, and npm.

@@ -283,7 +283,7 @@ func fillDisk(dir, _ string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
 		return fmt.Errorf("mount a small file system: %w", err)
 	}
 	filler := filepath.Join(dir, "filler")

@@ -85,7 +85,7 @@ type waiter struct {
 // until apply returns.
 //
 // The error names the process that has the directory open, if one has, or says
-// that a file cannot be opened at all. Damage is no error: see the package's
+// that others may write to it, or that a file cannot be opened at all. Damage is no error: see the package's
 // documentation. Nor is an error of apply: it is logged and the record skipped,
 // because whoever cannot read one record still wants all the others.
 func Open(dir string, log *slog.Logger, apply func(record []byte) error) (*Journal, error) {
@@ -102,6 +102,9 @@ func open(dir string, log *slog.Logger, apply func(record []byte) error) (_ *Jou
 		return nil, err
 	}
 	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	if err := checkMode(dir); err != nil {
 		return nil, err
 	}
 	lock, err := lockDir(dir)

@@ -21,12 +21,25 @@ func (j *Journal) checkDir() error {
 	if err != nil {
 		return err
 	}
-	there, err := os.Stat(filepath.Join(j.dir, lockName))
+	there, err := os.Lstat(filepath.Join(j.dir, lockName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err != nil || !os.SameFile(ours, there) {
 		return fmt.Errorf("the directory %s was removed or replaced while it was in use: what is in memory ends with this process", j.dir)
+	}
+	return nil
+}
+
+// checkMode returns an error if others may write to dir: they could replace what
+// is in it, also by links to files of this process's user.
+func checkMode(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode(); mode.Perm()&0o022 != 0 && runtime.GOOS != "windows" {
+		return fmt.Errorf("its mode is %04o, so others may change what is in it: chmod go-w %s", mode.Perm(), dir)
 	}
 	return nil
 }
@@ -37,7 +50,7 @@ const lockName = "LOCK"
 // until the file is closed. The kernel does that even for a process that is
 // killed.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, fileMode)
+	f, err := flock.Open(filepath.Join(dir, lockName), fileMode)
 	if err != nil {
 		return nil, err
 	}
