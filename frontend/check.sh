@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Lints and tests the frontend, in a virtual environment of its own with exactly
-# the pinned packages. Needs Python 3.11 or newer with venv, Go, redis-server and
-# chromium, and fails where one is missing.
+# the pinned packages. Needs Python 3.11 or newer with venv, Go, redis-server,
+# redis-sentinel and chromium, and fails where one is missing.
 #
 #   check.sh [DIR]   DIR keeps the environment for the next time; a temporary
 #                    one goes when the script ends
@@ -10,7 +10,7 @@ cd "$(dirname "$0")"
 export CI=true PYTHONDONTWRITEBYTECODE=1 RUFF_NO_CACHE=true
 
 missing=()
-for pair in go:go redis-server:redis-server chromium:chromium python3:python3-venv; do
+for pair in go:go redis-server:redis-server redis-sentinel:redis-sentinel chromium:chromium python3:python3-venv; do
   command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
 if ((${#missing[@]})); then

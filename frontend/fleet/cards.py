@@ -5,9 +5,10 @@ outside, and Markdown would make links, images and formulas of them. One element
 a job also keeps a list of a hundred cheap to send every two seconds.
 """
 
+import html
+import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from html import escape
 
 from fleet import download
 from fleet.names import PAGES, RESULT
@@ -42,6 +43,20 @@ def card(job: Watched, now: datetime | None = None) -> str:
         parts.append(_links(job.job_id, job.result))
     parts.append(f'<div class="bf-id">{escape(job.job_id)}</div>')
     return f'<div class="bf-job" data-job="{escape(job.job_id)}" data-state="{state}">{"".join(parts)}</div>'
+
+
+def escape(text: str) -> str:
+    """text as HTML shows it, with what a reader would not see written out.
+
+    That are control characters, marks of direction and the like, as \\x1b or
+    \\u202e. Workers write them so already, but not in names of files.
+    """
+    return html.escape("".join(_visible(c) for c in text))
+
+
+def _visible(c: str) -> str:
+    hidden = c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")
+    return c.encode("unicode_escape").decode() if hidden else c
 
 
 def title(job: Watched) -> str:
@@ -102,6 +117,8 @@ def _lines(job: Watched, now: datetime) -> list[tuple[str, str]]:
         return [(error, where + (status.error_msg or status.message or "It does not say why."))]
     if status.status == "canceled":
         return [(plain, "Canceled. No result will come.")]
+    if status.silent:
+        return [(error, f"Worker silent for {duration(status.silent)}. Another one goes on with it, if any runs.")]
     lines = [(plain, f"{status.message} {status.progress} %" if status.status == "processing" else status.message)]
     waited = (now - status.updated_at).total_seconds() if status.updated_at else 0
     if status.status == "queued" and waited > SLOW_START_SECONDS:
@@ -118,6 +135,8 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     if result.seconds is not None:
         facts.append(f"read in {duration(result.seconds)}")
     lines = [("bf-text", " · ".join(facts))] if facts else []
+    if result.damage:
+        lines.append(("bf-text bf-error", f"The document is damaged: {result.damage}"))
     if result.failed_pages:
         lines.append(("bf-text bf-error", f"{count(result.failed_pages, 'page')} could not be read."))
     if result.warnings > result.failed_pages:

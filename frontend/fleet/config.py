@@ -6,7 +6,9 @@ is one that is not set, and all mistakes are reported at once.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+
+from fleet import redis_url
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _FULL_TOPIC = re.compile(r"projects/[^/]+/topics/[^/]+")
@@ -26,12 +28,7 @@ class ConfigError(Exception):
 class Settings:
     """What the frontend needs to know of the fleet."""
 
-    redis_host: str
-    redis_port: int
-    redis_db: int
-    redis_username: str
-    redis_password: str = field(repr=False)
-    redis_tls: bool
+    redis: redis_url.Address
     storage_type: str  # LOCAL or GCP
     local_path: str
     bucket: str  # empty for LOCAL
@@ -44,12 +41,7 @@ def read(env: Mapping[str, str]) -> Settings:
     """Settings from env; raises ConfigError with all mistakes."""
     reader = _Reader({name: value for name, value in env.items() if value})
     settings = Settings(
-        redis_host=reader.host("REDIS_HOST", "localhost"),
-        redis_port=reader.number("REDIS_PORT", 6379, 1, 65535),
-        redis_db=reader.number("REDIS_DB", 0, 0, 1 << 20),
-        redis_username=reader.text("REDIS_USERNAME"),
-        redis_password=reader.text("REDIS_PASSWORD"),
-        redis_tls=reader.flag("REDIS_TLS"),
+        redis=reader.redis(),
         storage_type=reader.text("STORAGE_TYPE", "LOCAL"),
         local_path=reader.text("LOCAL_STORAGE_PATH", "./local_storage"),
         bucket=reader.text("GCS_BUCKET_NAME"),
@@ -98,9 +90,44 @@ class _Reader:
         if re.search("[/@ ]", value):
             # Not quoted: it may be a URL with a password.
             self.mistakes.append(
-                f"{name} is not a host name or address alone; port and password have variables of their own"
+                f"{name} is not a host name or address alone; give a whole address as REDIS_URL,"
+                " port and password have variables of their own"
             )
         return value
+
+    def redis(self) -> redis_url.Address:
+        """REDIS_URL, or the variables of one server. The login may be beside the
+        URL; what both say must be the same."""
+        server = redis_url.Address(
+            hosts=((self.host("REDIS_HOST", "localhost"), self.number("REDIS_PORT", 6379, 1, 65535)),),
+            db=self.number("REDIS_DB", 0, 0, redis_url.MAX_DB),
+            tls=self.flag("REDIS_TLS"),
+            username=self.text("REDIS_USERNAME"),
+            password=self.text("REDIS_PASSWORD"),
+        )
+        if "REDIS_URL" not in self.env:
+            return server
+        try:
+            address = redis_url.parse(self.text("REDIS_URL"))
+        except ValueError as err:
+            self.mistakes.append(f"REDIS_URL: {err}")
+            return server
+        host, port = ("", 0) if address.kind else address.hosts[0]
+        for name, same in {
+            "REDIS_HOST": server.hosts[0][0] == host,
+            "REDIS_PORT": server.hosts[0][1] == port,
+            "REDIS_DB": server.db == address.db,
+            "REDIS_TLS": server.tls == address.tls,
+            "REDIS_USERNAME": address.username in ("", server.username),
+            "REDIS_PASSWORD": address.password in ("", server.password),
+        }.items():
+            if name in self.env and not same:
+                self.mistakes.append(f"{name} contradicts REDIS_URL: leave one of the two out")
+        return replace(
+            address,
+            username=address.username or server.username,
+            password=address.password or server.password,
+        )
 
     def emulator(self, name: str) -> str:
         value = self.text(name)

@@ -11,6 +11,7 @@ from fleet.storage import Store, read_all
 # A result has some 600 bytes and the document's outline, which may be long. A
 # larger one can be downloaded, but is not read for the page.
 MAX_RESULT = 1 << 20
+MAX_DAMAGE = 300  # characters of a warning that are shown
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Result:
     words: int | None = None
     seconds: float | None = None
     failed_pages: int = 0
-    warnings: int = 0
+    warnings: int = 0  # pages with a warning
+    damage: str = ""  # the first warning, of the document or a page; "" if it is not damaged
     pages_size: int | None = None  # bytes of pages.jsonl; None if there is none
     problem: str = ""  # why nothing is known, for people
     present: bool = True  # whether result.json can be downloaded
@@ -53,14 +55,23 @@ def parse(content: bytes, pages_size: int | None = None) -> Result:
         return Result(pages_size=pages_size, problem="The result cannot be read: it is not a JSON object.")
     document = fields.get("document")
     warnings = fields.get("warnings")
+    if not isinstance(warnings, list):
+        warnings = []
+    touched = _count(fields.get("damaged_pages"))  # results of earlier versions do not say
     return Result(
         pages=_count(fields.get("pages")),
         words=_count(document.get("words")) if isinstance(document, dict) else None,
         seconds=_seconds(fields.get("processing_time_seconds")),
         failed_pages=_count(fields.get("failed_pages")) or 0,
-        warnings=len(warnings) if isinstance(warnings, list) else 0,
+        warnings=len(warnings) if touched is None else touched,
+        damage=_damage(warnings) if fields.get("damaged") is True else "",
         pages_size=pages_size,
     )
+
+
+def _damage(warnings: list[Any]) -> str:
+    first = warnings[0] if warnings and isinstance(warnings[0], str) else "see its warnings"
+    return first[:MAX_DAMAGE]
 
 
 def _count(value: Any) -> int | None:

@@ -1,20 +1,26 @@
 """The status of jobs in Redis: the key job:ID of status/SPEC.md."""
 
 import json
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
+from redis.exceptions import RedisClusterException
 from redis.retry import Retry
+from redis.sentinel import Sentinel
 
 from fleet.config import Settings
 from fleet.errors import Unavailable, plain
 from fleet.names import valid_id
+from fleet.redis_url import Address
 
 SERVICE = "Redis"
 TTL_SECONDS = 86400
@@ -29,6 +35,7 @@ ANSWER_TIMEOUT = 2.0
 MAX_DOCUMENT = 64 << 10  # characters; the longest of the contract has some 25 000
 MAX_SHOWN = 4 << 10  # characters of a message or an error that are kept
 BATCH = 500  # keys in one MGET
+SILENT_SECONDS = 15  # after that long without a word others take a worker's jobs
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Status:
     message: str = ""
     error_msg: str = ""  # the cause once failed
     updated_at: datetime | None = None  # UTC; None if it does not say
+    silent: int = 0  # seconds since its worker was last heard, 0 while it is
 
     @property
     def ended(self) -> bool:
@@ -105,23 +113,12 @@ class Board:
     when Redis does not answer, and may be called from several threads."""
 
     def __init__(self, settings: Settings) -> None:
-        self.address = f"{settings.redis_host}:{settings.redis_port}"
-        self._redis = redis.Redis(
-            host=settings.redis_host,
-            port=settings.redis_port,
-            db=settings.redis_db,
-            username=settings.redis_username or None,
-            password=settings.redis_password or None,
-            ssl=settings.redis_tls,
-            protocol=2,
-            encoding_errors="replace",
-            decode_responses=True,
-            socket_connect_timeout=CONNECT_TIMEOUT,
-            socket_timeout=ANSWER_TIMEOUT,
-            # Once more, at once: connections in the pool die with a Redis that
-            # restarts. Not after a timeout: the page would wait twice as long.
-            retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
-        )
+        self.address = str(settings.redis)
+        self._settings = settings.redis
+
+    @cached_property
+    def _redis(self) -> redis.Redis | redis.RedisCluster:
+        return _connect(self._settings)  # here, because a cluster is asked at once
 
     def get(self, ids: Sequence[str]) -> dict[str, Status | None]:
         """The statuses of jobs; None for one whose status cannot be read, no
@@ -130,9 +127,37 @@ class Board:
         with self._errors():
             for start in range(0, len(ids), BATCH):
                 batch = ids[start : start + BATCH]
-                values = self._redis.mget([_key(id) for id in batch])
+                keys = [_key(id) for id in batch]
+                # In a cluster each key is in a slot of its own.
+                cluster = isinstance(self._redis, redis.RedisCluster)
+                values = self._redis.mget_nonatomic(keys) if cluster else self._redis.mget(keys)
                 found |= {id: parse(v) for id, v in zip(batch, values, strict=True) if v is not None}
+            for id, seconds in self._silent([id for id, s in found.items() if s and s.status == "processing"]):
+                found[id] = replace(found[id], silent=seconds)
         return found
+
+    def _silent(self, ids: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """Which of the running jobs have a worker that is silent, and for how long."""
+        for start in range(0, len(ids), BATCH):
+            batch = ids[start : start + BATCH]
+            with self._redis.pipeline(transaction=False) as pipe:
+                for id in batch:
+                    pipe.hget(f"{{job:{id}}}:claim", "seen")
+                seen = pipe.execute(raise_on_error=False)
+            now = self._now()
+            for id, ms in zip(batch, seen, strict=True):
+                if isinstance(ms, str) and re.fullmatch("[0-9]{1,15}", ms) and now - int(ms) / 1000 > SILENT_SECONDS:
+                    yield id, int(now - int(ms) / 1000)
+
+    def _now(self) -> float:
+        """The clock of Redis, in seconds since 1970: the one for all workers."""
+        answer: Any
+        if isinstance(self._redis, redis.RedisCluster):
+            answer = self._redis.time(target_nodes=self._redis.get_primaries()[0])
+            answer = next(iter(answer.values())) if isinstance(answer, dict) else answer
+        else:
+            answer = self._redis.time()
+        return answer[0] + answer[1] / 1e6
 
     def queue(self, job_id: str) -> None:
         """Record a job as waiting, unless it is known already: a worker may have
@@ -147,7 +172,7 @@ class Board:
         all, and a worker has begun, the job is left alone.
         """
         key = _key(job_id)
-        with self._errors(), self._redis.pipeline() as pipe:
+        with self._errors(), self._redis.pipeline(transaction=True) as pipe:
             while True:
                 pipe.watch(key)
                 value = pipe.get(key)
@@ -174,19 +199,31 @@ class Board:
         """
         seen: set[str] = set()
         until = time.monotonic() + patience
-        complete, cursor = True, 0
+        complete = True
         with self._errors():
-            while True:
-                cursor, keys = self._redis.scan(cursor, match="job:*", count=1000, _type="string")
-                seen.update(id for key in keys if valid_id(id := key.removeprefix("job:")))
-                if cursor == 0:
-                    break
+            for page in self._pages():
                 if len(seen) >= max_ids or time.monotonic() > until:
                     complete = False
                     break
+                seen.update(id for key in page if valid_id(id := key.removeprefix("job:")))
         found = [(id, status) for id, status in self.get(sorted(seen)[:max_ids]).items() if status is not None]
         found.sort(key=lambda job: job[1].updated_at or datetime.min.replace(tzinfo=UTC), reverse=True)
         return Recent(found[:limit], complete and len(found) <= limit)
+
+    def _pages(self) -> Iterator[list[str]]:
+        """The keys of statuses, a part at a time and from each node of a cluster;
+        some may come twice."""
+        cluster = isinstance(self._redis, redis.RedisCluster)
+        for node in self._redis.get_primaries() if cluster else [None]:
+            where = {"target_nodes": node} if node else {}
+            cursor: Any = 0
+            while True:
+                cursor, keys = self._redis.scan(cursor, match="job:*", count=1000, _type="string", **where)
+                yield keys
+                if node:
+                    cursor = cursor[node.name]
+                if cursor == 0:
+                    break
 
     def check(self) -> None:
         """Nothing if Redis can be used; raises Unavailable."""
@@ -201,9 +238,29 @@ class Board:
             raise Unavailable(
                 SERVICE, f"{self.address} refuses the login (REDIS_USERNAME, REDIS_PASSWORD): {plain(err)}"
             ) from err
-        except redis.RedisError as err:
+        except (redis.RedisError, RedisClusterException) as err:
             text = plain(err)
             raise Unavailable(SERVICE, text if self.address in text else f"{self.address}: {text}") from err
+
+
+def _connect(address: Address) -> redis.Redis | redis.RedisCluster:
+    """A client for the Redis at an address."""
+    common = {"username": address.username or None, "password": address.password or None, "ssl": address.tls}
+    timeouts = {"socket_connect_timeout": CONNECT_TIMEOUT, "socket_timeout": ANSWER_TIMEOUT, "protocol": 2}
+    text = {"encoding_errors": "replace", "decode_responses": True}
+    # Once more, at once: connections in the pool die with a Redis that restarts or
+    # fails over. Not after a timeout: the page would wait twice as long.
+    again = Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError, redis.ReadOnlyError))
+    options = {**common, **timeouts, **text, "retry": again}
+    if address.kind == "cluster":
+        nodes = [ClusterNode(host, port) for host, port in address.hosts]
+        return redis.RedisCluster(startup_nodes=nodes, **options)
+    if address.kind == "sentinel":
+        login = {"username": address.sentinel_username or None, "password": address.sentinel_password or None}
+        sentinels = Sentinel(address.hosts, sentinel_kwargs={**timeouts, **login, "ssl": address.tls})
+        return sentinels.master_for(address.primary, db=address.db, **options)
+    (host, port), *_ = address.hosts
+    return redis.Redis(host=host, port=port, db=address.db, **options)
 
 
 def _key(job_id: str) -> str:

@@ -21,6 +21,12 @@ def test_f61_nothing_from_outside_becomes_markup():
     assert "&lt;img src=x onerror=alert(1)&gt;&quot;&amp;" in html
 
 
+def test_f61_what_a_reader_would_not_see_is_written_out():
+    evil = "invoice\u202efdp.exe\x1b[2J\x00"
+    html = cards.card(Watched("id", evil, Status("failed", 3, "", evil)), NOW)
+    assert html.count(r"invoice\u202efdp.exe\x1b[2J\x00") == 3 and "\u202e" not in html and "\x1b" not in html
+
+
 def test_f61_a_job_nobody_takes_gets_a_word_after_a_minute():
     said = "No worker has taken it yet"
     assert said not in card(Status("queued", 0, updated_at=NOW - timedelta(seconds=59)))
@@ -30,6 +36,11 @@ def test_f61_a_job_nobody_takes_gets_a_word_after_a_minute():
 def test_f61_progress_is_readable_by_machines_and_people():
     html = card(Status("processing", 41, "Page 5/12 analyzing..."))
     assert 'aria-valuenow="41"' in html and "width:41%" in html and "Page 5/12 analyzing... 41 %" in html
+
+
+def test_f21_a_silent_worker_is_said_instead_of_its_progress():
+    html = card(Status("processing", 15, "Page 3/20 analyzing...", silent=40))
+    assert "Worker silent for 40 s" in html and "Page 3/20" not in html
 
 
 def test_f61_a_job_without_pages_offers_no_pages():
@@ -75,3 +86,15 @@ def test_f61_jobs_that_bring_no_news_are_not_asked_for(monkeypatch):
     assert job.live, "a running fleet may put the key back"
     job.gone_since -= MISSING_SECONDS
     assert not job.live
+
+
+def test_f76_a_damaged_document_says_so():
+    warnings = b'["part of it is <lost>","page 1: cut","page 2: cut"]'
+    damaged = parse(b'{"pages":9,"damaged":true,"damaged_pages":2,"warnings":' + warnings + b"}")
+    html = card(Status("completed", 100), result=damaged)
+    assert "The document is damaged: part of it is &lt;lost&gt;" in html and "2 pages with a warning" in html
+    for content in (b'{"pages":9,"damaged":false,"damaged_pages":0,"warnings":[]}', b'{"pages":9}'):
+        html = card(Status("completed", 100), result=parse(content))
+        assert "damaged" not in html and "warning" not in html
+    assert parse(b'{"damaged":true,"warnings":[{}]}').damage == "see its warnings"
+    assert len(parse(b'{"damaged":true,"warnings":["' + b"x" * 5000 + b'"]}').damage) == 300

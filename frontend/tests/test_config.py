@@ -1,13 +1,14 @@
 import pytest
 
 from fleet.config import ConfigError, read
+from fleet.redis_url import Address
 
 PROJECT = {"GCP_PROJECT_ID": "p"}
 
 
 def test_f61_defaults_are_those_of_the_workers():
     s = read(PROJECT)
-    assert (s.redis_host, s.redis_port, s.redis_db, s.redis_tls) == ("localhost", 6379, 0, False)
+    assert s.redis == Address((("localhost", 6379),))
     assert (s.storage_type, s.local_path, s.max_input_bytes) == ("LOCAL", "./local_storage", 1 << 30)
     assert (s.emulator, s.topic) == ("", "projects/p/topics/pdf-processing-topic")
 

@@ -70,6 +70,23 @@ def test_f61_no_bytes_break_the_reader():
         assert status is None or (0 <= status.progress <= 100 and status.message.encode() is not None)
 
 
+def test_f21_the_worker_of_a_running_job_may_be_silent(board, fleet):
+    def job(id, seen, **changed):
+        fleet.db.set(f"job:{id}", json.dumps(GOOD | changed))
+        fleet.db.hset(f"{{job:{id}}}:claim", "seen", seen)
+
+    now = int(time.time() * 1000)
+    job("silent", now - 40_000)
+    job("heard", now)
+    job("odd", "x" * 100)
+    job("ended", now - 40_000, status="completed")
+    fleet.db.set("job:unknown", json.dumps(GOOD))
+    fleet.db.set("{job:unknown}:claim", "of another type")
+    found = board.get(["silent", "heard", "odd", "ended", "unknown"])
+    assert 40 <= found.pop("silent").silent < 100
+    assert [s.silent for s in found.values()] == [0, 0, 0, 0]
+
+
 def test_f61_queueing_writes_the_contracts_document_for_a_day(board, fleet, tmp_path):
     board.queue("a")
     assert 86390 <= fleet.db.ttl("job:a") <= 86400
@@ -154,4 +171,4 @@ def test_f61_a_redis_with_a_password_refuses_and_takes_the_login(fleet):
     fleet.db.config_set("requirepass", "secret")
     with pytest.raises(Unavailable, match="REDIS_PASSWORD"):
         Board(fleet.settings).check()
-    Board(replace(fleet.settings, redis_password="secret")).check()
+    Board(replace(fleet.settings, redis=replace(fleet.settings.redis, password="secret"))).check()
