@@ -37,7 +37,8 @@ RUN mkdir -p /rootfs/etc/ssl/certs /rootfs/data /rootfs/licenses /rootfs/tmp /ro
 FROM scratch
 COPY --from=build /rootfs/ /
 USER 65532:65532
-# /data: LOCAL_STORAGE_PATH of a worker, --data-dir of an emulator.
+# /data: LOCAL_STORAGE_PATH of a worker. In it a directory for --data-dir of an emulator, which
+# takes none that others may write to.
 # /work: copies of inputs while a job runs, up to MAX_INPUT_BYTES for each slot.
 WORKDIR /data
 ENV LOCAL_STORAGE_PATH=/data \

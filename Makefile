@@ -52,6 +52,10 @@ clients: ## install Google's Python and Node clients for the tests of the emulat
 webcheck: ## lint and test the web page; needs redis-server and chromium
 	frontend/check.sh
 
+.PHONY: apicheck
+apicheck: ## send a real gateway what schemathesis makes of the OpenAPI document; needs redis-server
+	cmd/openapi/check.sh
+
 .PHONY: image
 image: ## build the image of batchfleet with docker
 	docker build --build-arg VERSION=$(VERSION) -t batchfleet .

@@ -13,6 +13,7 @@ var floors = map[string]int{
 	"jobs":      0,
 	"flock":     0,
 	"metrics":   0,
+	"safefile":  0,
 	"storage":   1,
 	"status":    1,
 	"emulator":  1,

@@ -29,6 +29,7 @@ type section struct {
 var sections = []section{
 	{"emulator", "the Pub/Sub emulator, driven over loopback by plain gRPC stubs", emulatorSection},
 	{"fleet", "a whole worker: emulator, real Redis, local disk, each a process of its own; mock jobs of zero pages", fleetSection},
+	{"recovery", "100 workers killed with default settings, beside one that is slow; five minutes", recoverySection},
 	{"gateway", "a gateway on a real Redis, each a process of its own, and what it is compared with", gatewaySection},
 	{"joblog", "logs of the Job API: 200 jobs that write 10 000 lines/s each, in this process", joblogSection},
 	{"jobevents", "the events of one job that changes ten times a second, for 2 000 listeners, and a bare handler of the same", jobEventsSection},

@@ -16,6 +16,7 @@ var pdfParts = []pdfPart{
 	{"speed", pdfSpeed},
 	{"workers", pdfWorkers},
 	{"start", pdfStart},
+	{"small", pdfSmall},
 	{"scale", pdfScale},
 	{"mutants", pdfMutants},
 }

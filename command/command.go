@@ -5,10 +5,13 @@
 // The executable reads its request from stdin, answers with lines on stdout and
 // complains on stderr. It may be hostile, or fed by someone hostile: it can crash,
 // hang, fill the memory, write without end, leave children behind. None of that
-// harms the caller, and the error says which of it happened.
+// harms the caller, and the error says which of it happened. A [Session] answers
+// several requests.
 //
-// It is not a sandbox: the process has the rights of the caller's user. A
-// process that makes its own session leaves the group and is not stopped with it.
+// It is not a sandbox: the process has the rights of the caller's user. A child
+// that leaves the group, as one with a session of its own does, is found by
+// [Marker] in its environment; one that has removed that, or has become another
+// user, is not.
 //
 // On systems other than Linux there are no limits but those on time and output,
 // and only the process itself is stopped, not its children.
@@ -29,7 +32,7 @@ type Command struct {
 	Path string   // the file to execute; PATH is not searched
 	Args []string // its arguments, without its own name
 	Dir  string   // where it runs; empty for the caller's directory
-	Env  []string // exactly its environment, as NAME=value; nothing is inherited
+	Env  []string // exactly its environment but for [Marker], as NAME=value; nothing is inherited
 
 	// Stdin is what the process reads, nothing if nil. The process gets its
 	// first byte when the limits are in force, so a process that waits for its
@@ -41,6 +44,10 @@ type Command struct {
 	// newline counts only if the process exits with 0. The slice is valid until
 	// Line returns. An error stops the process and is returned by Run.
 	Line func(line []byte) error
+
+	// Alone says that the process starts no others. So none are looked for when
+	// it has ended, which would take a look at every process of the machine.
+	Alone bool
 
 	Limits Limits
 	Grace  time.Duration // between SIGTERM and SIGKILL; 0 for SIGKILL at once
@@ -69,6 +76,11 @@ type Limits struct {
 	OutputBytes int64
 }
 
+// Marker is a variable that Run adds to the environment. Its value is another one
+// for every run, and what has it when the run is over is killed. A process that
+// gives its children an environment of their own should pass it on.
+const Marker = "BATCHFLEET_RUN"
+
 // defaultLineBytes applies when Limits.LineBytes is 0.
 const defaultLineBytes = 1 << 20
 
@@ -85,18 +97,18 @@ type Usage struct {
 // the process could not be started.
 //
 // To stop the process, its group gets SIGTERM, and after Grace SIGKILL. When it
-// has exited, what is left of its group gets SIGKILL. If the caller is killed,
-// the kernel kills the process (but not its children).
+// has exited, what is left of its group, or has its [Marker], gets SIGKILL. If the
+// caller is killed, the kernel kills the process, but not its children: see [Sweep].
 //
 // Run holds one thread and, while the process runs, four goroutines, which it
 // waits for.
 func (c *Command) Run(ctx context.Context) (Usage, error) {
-	r, err := c.start(ctx)
+	r, err := c.start(ctx, false)
 	if err != nil {
 		return Usage{}, err
 	}
 	defer r.abandon() // if Line panics
-	lineErr := r.lines()
+	lineErr := r.lines(func() bool { return false })
 	if lineErr != nil {
 		r.stop(lineErr)
 	}

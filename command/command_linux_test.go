@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,7 +57,8 @@ var children = map[string]func(args []string){
 	},
 	"env": func(args []string) {
 		dir, _ := os.Getwd()
-		fmt.Printf("%q %q %s\n", args, os.Environ(), dir)
+		env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, command.Marker+"=") })
+		fmt.Printf("%q %q %s\n", args, env, dir)
 	},
 	"say":      func(args []string) { fmt.Print(strings.Join(args, "\n")) },
 	"say-exit": func(args []string) { fmt.Print(args[1]); os.Exit(number(args[0])) },
@@ -130,17 +132,23 @@ var children = map[string]func(args []string){
 		child := self("sleep")
 		c := exec.Command(child.Path)
 		c.Env, c.Stdout, c.Stderr = child.Env, os.Stdout, os.Stderr
-		c.SysProcAttr = &syscall.SysProcAttr{Setsid: args[0] == "escape"}
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: args[0] != "leave" && args[0] != "stay"}
+		if strings.HasPrefix(args[0], "daemon") { // keeps what it was given, as most do
+			c.Env = append(os.Environ(), child.Env...)
+		}
 		if err := c.Start(); err != nil {
 			panic(err)
 		}
 		fmt.Println(c.Process.Pid)
-		if args[0] == "stay" {
+		if strings.HasSuffix(args[0], "stay") {
 			time.Sleep(time.Hour)
 		}
 	},
-	"runner": func([]string) { // a worker that runs a command until it is killed
-		c := self("sleep")
+	"runner": func(args []string) { // a worker that runs a command until it is killed
+		if len(args) == 0 {
+			args = []string{"sleep"}
+		}
+		c := self(args[0], args[1:]...)
 		c.Line = func(line []byte) error { fmt.Println(string(line)); return nil }
 		_, err := c.Run(context.Background())
 		panic(err)
@@ -272,7 +280,7 @@ func TestF73NothingIsInherited(t *testing.T) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 	bare := &command.Command{Path: "/usr/bin/env"} // no Env at all
-	if got, err := run(t, bare); err != nil || len(got) != 0 {
+	if got, err := run(t, bare); err != nil || len(got) != 1 || !strings.HasPrefix(got[0], command.Marker+"=") {
 		t.Errorf("env without an environment printed %q, %v", got, err)
 	}
 }
@@ -470,6 +478,67 @@ func TestEscapedGrandchildDoesNotHoldUpRun(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil { // or the test has shown nothing
 		t.Errorf("kill %d: %v", pid, err)
 	}
+}
+
+func TestF73GrandchildWithASessionOfItsOwnIsGone(t *testing.T) {
+	got, err := run(t, self("parent", "daemon"))
+	if err != nil || len(got) == 0 {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	wantGone(t, number(got[0]))
+}
+
+// What others run at the same time is left alone, by the end of a run and by Sweep.
+func TestF73RunsThatGoOnAreNotSwept(t *testing.T) {
+	sweep := func([]byte) error {
+		if _, err := self("nothing").Run(t.Context()); err != nil {
+			return err
+		}
+		command.Sweep()
+		return nil
+	}
+	c := self("polite")
+	c.Grace = time.Minute
+	said := []string{}
+	ctx, stop := context.WithCancel(t.Context())
+	c.Line = func(line []byte) error {
+		said = append(said, string(line))
+		defer stop()
+		return sweep(line)
+	}
+	if _, err := c.Run(ctx); !errors.Is(err, context.Canceled) || strings.Join(said, " ") != "ready bye" {
+		t.Errorf("got %q, %v", said, err)
+	}
+}
+
+func TestF73WhatAKilledRunnerLeavesIsSwept(t *testing.T) {
+	runner := self("runner", "parent", "daemon-stay")
+	c := exec.CommandContext(t.Context(), runner.Path, runner.Args...)
+	c.Env = runner.Env
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in, pid := bufio.NewScanner(out), 0
+	for range 2 { // from its parent and from itself: later it may not speak
+		if !in.Scan() {
+			t.Fatal(in.Err())
+		}
+		pid = number(in.Text())
+	}
+	command.Sweep() // which is not of those whose runner lives
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Errorf("the grandchild of a runner that lives: %v", err)
+	}
+	if err := syscall.Kill(c.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()    // killed
+	command.Sweep() // or that of another test's worker, which has started just now
+	wantGone(t, pid)
 }
 
 func TestStdinThatFailsStopsTheProcess(t *testing.T) {

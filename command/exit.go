@@ -2,7 +2,7 @@ package command
 
 import (
 	"fmt"
-	"path/filepath"
+	"path"
 	"strings"
 	"syscall"
 )
@@ -55,7 +55,7 @@ type ExitError struct {
 // Error returns one line about the end and then what the process wrote to stderr.
 func (e *ExitError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "run %s: ", filepath.Base(e.Path))
+	fmt.Fprintf(&b, "run %s: ", path.Base(e.Path))
 	if e.Limit != "" {
 		fmt.Fprintf(&b, "%s (limit: %s), ", e.Reason, e.Limit)
 	}

@@ -5,6 +5,7 @@ package command
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 func sysProcAttr() *syscall.SysProcAttr { return nil }
@@ -19,4 +20,13 @@ func signalGroup(p *os.Process, s syscall.Signal) { _ = p.Signal(s) }
 
 func awaitGroup(int) {}
 
+func mark() string { return "" }
+
+func sweepRun(string) {}
+
+// Sweep does nothing: what is left of runs is found on Linux only.
+func Sweep() (killed int) { return 0 }
+
 func maxMemory(*os.ProcessState) int64 { return 0 }
+
+func spent(int) (cpu time.Duration, memory int64, err error) { return 0, 0, nil }

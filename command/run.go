@@ -22,6 +22,7 @@ const patience = time.Second
 // run is one process from its start to its end.
 type run struct {
 	*Command
+	mark  string // its entry in the environment; may be empty
 	began time.Time
 	proc  *os.Process
 
@@ -30,11 +31,13 @@ type run struct {
 	stop     context.CancelCauseFunc
 	wall     *time.Timer
 
-	stdin    *os.File // our end of the pipe; nil if there is no Stdin
+	stdin    *os.File // our end of the pipe; nil if there is nothing to write
 	stdout   *outlet
 	stderr   *outlet
 	splitter splitter
+	buf      []byte        // what lines reads into
 	written  atomic.Int64  // bytes on stdout and stderr
+	noisy    atomic.Bool   // there was something on stderr
 	exited   chan struct{} // closed when the process has exited; it is a zombie then
 	fed      chan struct{} // closed when Stdin is no longer read
 	helpers  sync.WaitGroup
@@ -57,17 +60,21 @@ type overrun struct {
 
 func (o *overrun) Error() string { return fmt.Sprintf("%s (limit: %s)", o.reason, o.limit) }
 
-// start starts the process and everything that watches it.
-func (c *Command) start(ctx context.Context) (*run, error) {
+// start starts the process and everything that watches it. It can be asked only
+// if asked is set; then Stdin does not count.
+func (c *Command) start(ctx context.Context, asked bool) (*run, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	r := &run{Command: c, began: time.Now(), exited: make(chan struct{}), fed: make(chan struct{})}
+	if !c.Alone {
+		r.mark = mark()
+	}
 	r.splitter.max = c.Limits.LineBytes
 	if r.splitter.max <= 0 {
 		r.splitter.max = defaultLineBytes
 	}
-	if err := r.spawn(); err != nil {
+	if err := r.spawn(asked); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	r.stopping, r.stop = context.WithCancelCause(ctx)
@@ -80,7 +87,7 @@ func (c *Command) start(ctx context.Context) (*run, error) {
 	}
 	r.helpers.Go(r.supervise)
 	r.helpers.Go(r.collectStderr)
-	if limitErr == nil && r.stdin != nil {
+	if limitErr == nil && r.Stdin != nil {
 		go r.feed()
 	} else {
 		close(r.fed)
@@ -89,10 +96,10 @@ func (c *Command) start(ctx context.Context) (*run, error) {
 }
 
 // spawn makes the pipes and the process.
-func (r *run) spawn() error {
+func (r *run) spawn(asked bool) error {
 	var theirs, ours []*os.File
 	defer func() { closeAll(theirs) }()
-	stdin, err := r.stdinPipe()
+	stdin, err := r.stdinPipe(asked)
 	if err != nil {
 		return err
 	}
@@ -117,8 +124,8 @@ func (r *run) spawn() error {
 }
 
 // stdinPipe returns the file the process is to read from.
-func (r *run) stdinPipe() (*os.File, error) {
-	if r.Stdin == nil {
+func (r *run) stdinPipe(asked bool) (*os.File, error) {
+	if r.Stdin == nil && !asked {
 		return os.Open(os.DevNull)
 	}
 	read, write, err := os.Pipe()
@@ -130,10 +137,11 @@ func (r *run) stdinPipe() (*os.File, error) {
 // exited: the kernel takes the end of the thread that made a process for the
 // death of its parent, and Go may end any thread it has not been told to keep.
 func (r *run) spawnLocked(files []*os.File) error {
-	attr := &os.ProcAttr{Dir: r.Dir, Env: r.Env, Files: files, Sys: sysProcAttr()}
-	if attr.Env == nil {
-		attr.Env = []string{} // nil would mean ours
+	env := append([]string{}, r.Env...) // nil would mean ours
+	if r.mark != "" {
+		env = append(env, r.mark)
 	}
+	attr := &os.ProcAttr{Dir: r.Dir, Env: env, Files: files, Sys: sysProcAttr()}
 	started := make(chan error)
 	r.helpers.Go(func() {
 		runtime.LockOSThread()
@@ -201,6 +209,7 @@ func (r *run) supervise() {
 	}
 	r.finished = time.Now()
 	awaitGroup(r.proc.Pid)
+	sweepRun(r.mark)
 	if r.stdin != nil {
 		_ = r.stdin.Close() // feed may have been faster
 	}
@@ -225,17 +234,19 @@ func (r *run) terminate() {
 	<-r.exited
 }
 
-// lines reads stdout to its end and hands its lines to Line. The error is that
-// of Line or an overrun.
-func (r *run) lines() error {
-	buf := make([]byte, 32<<10)
-	for {
-		n, readErr := r.stdout.Read(buf)
+// lines reads stdout to its end, or until enough says so after whole lines, and
+// hands its lines to Line. The error is that of Line or an overrun.
+func (r *run) lines(enough func() bool) error {
+	if r.buf == nil {
+		r.buf = make([]byte, 32<<10)
+	}
+	for !enough() || len(r.splitter.rest) > 0 {
+		n, readErr := r.stdout.Read(r.buf)
 		if err := r.count(n); err != nil {
 			return err
 		}
 		if r.Line != nil {
-			err := r.splitter.write(buf[:n], r.Line)
+			err := r.splitter.write(r.buf[:n], r.Line)
 			if err == errLineTooLong { //nolint:errorlint // never wrapped
 				return &overrun{OverOutput, fmt.Sprintf("%d bytes a line", r.splitter.max)}
 			}
@@ -247,6 +258,7 @@ func (r *run) lines() error {
 			return nil //nolint:nilerr // io.EOF, and never another
 		}
 	}
+	return nil
 }
 
 // collectStderr reads stderr to its end and keeps the last words.
@@ -255,6 +267,9 @@ func (r *run) collectStderr() {
 	for {
 		n, readErr := r.stderr.Read(buf)
 		_, _ = r.words.Write(buf[:n]) // never fails
+		if n > 0 {
+			r.noisy.Store(true)
+		}
 		if err := r.count(n); err != nil {
 			r.stop(err)
 		}

@@ -89,7 +89,7 @@ in_root LOCAL_STORAGE_PATH=/data WORK_DIR=/work -- dev /groff.pdf
 if out=$(in_root LOCAL_STORAGE_PATH=/elsewhere -- dev /groff.pdf 2>&1); then fail "a read-only root was written to: $out"; fi
 grep -q 'LOCAL_STORAGE_PATH /elsewhere: .*read-only file system' <<<"$out" || fail "unclear about a read-only root: $out"
 # A service, and what asks for its health.
-prepare -- emulator --addr 127.0.0.1:0 --data-dir /data --topic jobs --subscription jobs
+prepare -- emulator --addr 127.0.0.1:0 --data-dir /data/queue --topic jobs --subscription jobs
 "${cmd[@]}" >"$work/said" 2>&1 &
 emulator=$!
 addr=

@@ -159,6 +159,8 @@ def compose(binary: str):
     for variable in ("REDIS_HOST", "PUBSUB_EMULATOR_HOST"):
         if worker["environment"][variable].split(":")[0] not in direct:
             yield f"docker-compose.yml: a proxy would be asked for {variable}, NO_PROXY does not name it"
+    if "pubsub" not in services["emulator"]["networks"]["default"]["aliases"] or "pubsub" not in direct:
+        yield "docker-compose.yml: the emulator does not have the name pubsub as well"
     if "container_name" in worker or "ports" in worker:
         yield "docker-compose.yml: workers with a fixed name or port cannot be scaled"
     need = int(worker["environment"]["PDF_MAX_MEMORY"]) + (512 << 20)
@@ -180,7 +182,8 @@ def compose(binary: str):
 
 def configuration(name: str, env: dict, binary: str):
     """Yield what a worker with this environment complains about, and names it does not know."""
-    known = set(re.findall(r'envconfig:"([A-Z_]+)"', (ROOT / "cmd/batchfleet/env.go").read_text())) | OTHERS
+    read = "".join((ROOT / "cmd/batchfleet" / file).read_text() for file in ("env.go", "redisenv.go"))
+    known = set(re.findall(r'envconfig:"([A-Z_]+)"', read)) | OTHERS
     yield from (f"{name}: {variable} is no variable of a worker" for variable in sorted(env.keys() - known))
     # The doctor reads the configuration as a worker does and exits with 2 if it
     # is wrong. It then looks for services at addresses on this machine alone.

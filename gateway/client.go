@@ -11,13 +11,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // Client speaks to a control plane over HTTP. It implements [ControlPlane]. Its
@@ -92,7 +92,7 @@ func trusted(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil //nolint:nilnil // the system's, to package tls
 	}
-	pem, err := os.ReadFile(file)
+	pem, err := safefile.ReadLinked(file, httpd.MaxPEM)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCAFile, err)
 	}

@@ -106,7 +106,7 @@ func (a *Agent) Extend(ctx context.Context, leases []jobs.Lease, _ time.Duration
 // heartbeat, and sends one itself if the last that told any is some time ago.
 // lines are for a place that keeps a log of a job; the newest message is enough
 // here.
-func (a *Agent) Report(ctx context.Context, c jobs.Claim, _ time.Duration, p *jobs.Progress, _ []string) error {
+func (a *Agent) Report(ctx context.Context, c jobs.Claim, _ time.Duration, p *jobs.Progress, _ jobs.Lines) error {
 	a.mu.Lock()
 	h := a.hands[c.Token]
 	if h == nil {

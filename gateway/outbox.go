@@ -10,13 +10,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/batchfleet/batchfleet/flock"
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // outbox is the directory in which an agent keeps what it must not forget:
@@ -56,17 +56,10 @@ const (
 // openOutbox locks the directory, which is made if it is missing, and reads the
 // entries in it. Entries that cannot be read are set aside with a warning.
 func openOutbox(ctx context.Context, dir string, log *slog.Logger) (o *outbox, entries []entry, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safefile.Dir(dir); err != nil {
 		return nil, nil, fmt.Errorf("open state directory: %w", err)
 	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open state directory: %w", err)
-	}
-	if mode := info.Mode(); mode.Perm()&0o022 != 0 && runtime.GOOS != "windows" {
-		return nil, nil, fmt.Errorf("open state directory %s: its mode is %04o, so others could change what this worker delivers: chmod 700 it", dir, mode.Perm())
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := safefile.OpenOrMake(filepath.Join(dir, "lock"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("open state directory: %w", err)
 	}
@@ -100,10 +93,7 @@ func openOutbox(ctx context.Context, dir string, log *slog.Logger) (o *outbox, e
 // were never finished.
 func (o *outbox) makeDir(sub string) error {
 	path := filepath.Join(o.dir, sub)
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory needs the x
+	if err := safefile.Dir(path); err != nil {
 		return err
 	}
 	files, err := os.ReadDir(path)
@@ -133,7 +123,7 @@ func (o *outbox) read(ctx context.Context) ([]entry, error) {
 	var entries []entry
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
-		text, err := readFile(path, maxEntry)
+		text, err := safefile.Read(path, maxEntry)
 		var e entry
 		if err == nil {
 			e, err = parseEntry(text)
@@ -144,8 +134,8 @@ func (o *outbox) read(ctx context.Context) ([]entry, error) {
 		if err != nil {
 			to := filepath.Join(o.dir, corruptDir, f.Name())
 			o.log.WarnContext(ctx, "a lease of an earlier run cannot be read and is set aside", "file", path, "to", to, "err", err)
-			if err := os.Rename(path, to); err != nil {
-				return nil, err
+			if err := os.Rename(path, to); err != nil { // it may be a directory, and a file there
+				o.log.WarnContext(ctx, "cannot set it aside, and leave it where it is", "file", path, "err", err)
 			}
 			continue
 		}
@@ -218,7 +208,7 @@ func (o *outbox) sweep(ctx context.Context) {
 				continue
 			}
 			path := filepath.Join(dir, f.Name())
-			if err := os.Remove(path); err != nil {
+			if err := safefile.RemoveAll(path); err != nil {
 				o.log.WarnContext(ctx, "cannot sweep state directory", "file", path, "err", err)
 				continue
 			}
@@ -234,7 +224,7 @@ func newestFirst(dir string) ([]fs.FileInfo, error) {
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+		if info, err := e.Info(); err == nil {
 			files = append(files, info)
 		}
 	}
@@ -248,10 +238,12 @@ func (o *outbox) check() error {
 	o.checking.Lock()
 	defer o.checking.Unlock()
 	path := filepath.Join(o.dir, leasesDir, tempPrefix+"check")
-	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil { // an empty file can be written to a full disk
-		return errors.Join(err, os.RemoveAll(path))
+	f, err := safefile.OpenOrMake(path)
+	if err != nil {
+		return err
 	}
-	return os.Remove(path)
+	_, err = f.Write(make([]byte, 4096)) // an empty file can be written to a full disk
+	return errors.Join(err, f.Close(), os.Remove(path))
 }
 
 // close lets another process have the directory.

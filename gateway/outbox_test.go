@@ -390,11 +390,15 @@ func TestZ79CorruptStateIsSetAside(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		// One that cannot be set aside stays, and the worker starts all the same.
+		if err := errors.Join(os.Mkdir(filepath.Join(r.dir, "leases", "stuck"), 0o700), os.WriteFile(filepath.Join(r.dir, "corrupt", "stuck"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 		_ = r.work(func() { time.Sleep(time.Minute) })
-		if f := r.files("corrupt"); len(f) != 4 {
+		if f := r.files("corrupt"); len(f) != 5 {
 			t.Errorf("set aside: %v", f)
 		}
-		r.wantLogged("half.json", "empty.json", "copy.json", "binary")
+		r.wantLogged("stuck", "half.json", "empty.json", "copy.json", "binary")
 		if j := r.plane.job("j1"); j.code != "WORKER_RESTART" || j.status != "finished" {
 			t.Errorf("the job whose file was whole: %+v", j)
 		}

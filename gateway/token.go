@@ -5,17 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // Token is a worker's right to call a control plane, as it is kept in a file.
@@ -89,28 +88,13 @@ func validToken(s string) bool {
 }
 
 // LoadToken reads a token from a file: the JSON that [SaveToken] writes, or the
-// bare text of a token. A file that others may read is refused, because what is
-// in it is no secret any more. Errors never quote the file.
+// bare text of a token. A link is refused, and so is a file that others may read,
+// because what is in it is no secret any more. Errors never quote the file.
 func LoadToken(path string) (Token, error) {
-	f, err := os.Open(path)
+	text, err := safefile.Secret(path, maxTokenSize, safefile.OthersUse)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Token{}, fmt.Errorf("read token file: %w; register this worker first, with the command register", err)
 	}
-	if err != nil {
-		return Token{}, fmt.Errorf("read token file: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	if err != nil {
-		return Token{}, fmt.Errorf("read token file: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return Token{}, fmt.Errorf("read token file %s: it is not a regular file", path)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return Token{}, fmt.Errorf("read token file %s: its mode is %04o, so others may use the token: chmod 600 it (and get a new token if somebody may have read it)", path, mode)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenSize+1))
 	if err != nil {
 		return Token{}, fmt.Errorf("read token file: %w", err)
 	}

@@ -53,6 +53,7 @@ const (
 	PayloadTooLarge    Code = "PAYLOAD_TOO_LARGE"      // 413
 	UnsupportedMedia   Code = "UNSUPPORTED_MEDIA_TYPE" // 415
 	IdempotencyReused  Code = "IDEMPOTENCY_KEY_REUSED" // 422
+	TooManyLeases      Code = "TOO_MANY_LEASES"        // 429: of one worker
 	Internal           Code = "INTERNAL"               // 500
 	Unavailable        Code = "UNAVAILABLE"            // 503: Redis is away
 	SubmissionDisabled Code = "SUBMISSION_DISABLED"    // 503

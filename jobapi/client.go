@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // Client asks a server of the Job API. Its methods may be called concurrently.
@@ -73,7 +73,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	var roots *x509.CertPool
 	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
+		pem, err := safefile.ReadLinked(cfg.CAFile, httpd.MaxPEM)
 		if err != nil {
 			return nil, fmt.Errorf("read CA file: %w", err)
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
@@ -68,8 +69,8 @@ func whyDenied(err error) string {
 // OpenTokens returns a guard that asks for a bearer token: one of those in a file,
 // which is read again when it has changed, or the token admin, whose scope is
 // [Admin]. Either may be empty, not both. The error says what is wrong with the
-// file; a later version that cannot be used is logged once, and the one before
-// it stays.
+// file. Once it is open, a line that cannot be used lets nobody in, and neither does
+// any when the file is gone or cannot be read; both are logged once.
 func OpenTokens(file, admin string, log *slog.Logger) (*Guard, error) {
 	s := &tokenSet{file: file, log: log}
 	if admin != "" {
@@ -97,24 +98,35 @@ type tokenSet struct {
 	listed  []Token     // of the file, as it was last good
 	version os.FileInfo // of the file when it was last read; nil when it could not be
 	checked time.Time   // when version was last compared
-	ill     bool        // the last look at the file failed, and was logged
+	said    string      // what the last look at the file has logged; empty when it was good
 }
 
 func (s *tokenSet) load() error {
 	info, err := os.Stat(s.file) // before the text: a change in between is seen next time
 	s.version, s.checked = info, time.Now()
-	if err != nil {
-		return fmt.Errorf("read tokens: %w", err)
+	var text []byte
+	if err == nil {
+		text, err = readTokenFile(s.file)
+	} else {
+		err = fmt.Errorf("read tokens: %w", err)
 	}
-	tokens, err := ReadTokens(s.file)
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
+	if err != nil {
 		s.version = nil // nothing of it was seen: look again, whether it changes or not
-	}
-	if err != nil {
+		if !lacksFiles(err) {
+			s.listed = nil
+		}
 		return err
 	}
-	s.listed = tokens
+	if s.listed, err = parseTokens(text); err != nil {
+		return fmt.Errorf("read tokens (%s): %w", s.file, err)
+	}
 	return nil
+}
+
+// lacksFiles reports whether this process could open no file: that says nothing of
+// the one it wanted.
+func lacksFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // tokens returns the entries that count now. What it returns does not change.
@@ -132,14 +144,25 @@ func (s *tokenSet) tokens(ctx context.Context) []Token {
 	if err == nil && s.version != nil && sameVersion(info, s.version) {
 		return s.listed
 	}
-	if err = s.load(); err != nil && (s.version != nil || !s.ill) { // once for each version, and once for none
+	err = s.load()
+	said := ""
+	switch {
+	case err == nil:
+	case lacksFiles(err):
+		said = "cannot open the new file of tokens; the old one stays"
+	case s.version == nil:
+		said = "the file of tokens is gone or cannot be read: none of its tokens is good any more"
+	default:
+		said = "the file of tokens has lines that cannot be read: their tokens are not good"
+	}
+	if said != "" && (s.version != nil || said != s.said) { // once for each version, and once for none
 		cause := err
 		if e, ok := errors.AsType[*fs.PathError](err); ok { // the log's filter takes "tokens: " for a secret's name
 			cause = e.Err
 		}
-		s.log.WarnContext(ctx, "cannot read the new file of tokens; the old one stays", "file", s.file, "err", cause)
+		s.log.ErrorContext(ctx, said, "file", s.file, "err", cause)
 	}
-	s.ill = err != nil
+	s.said = said
 	return s.listed
 }
 

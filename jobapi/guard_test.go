@@ -1,6 +1,7 @@
 package jobapi_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -110,22 +111,27 @@ func TestTokensExpireAndAreReadAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		broken := func(warnings int, how error) {
+		broken := func(status int, what string, times int, how error) {
 			t.Helper()
 			if how != nil {
 				t.Fatal(how)
 			}
 			for range 3 {
 				time.Sleep(3 * time.Second)
-				try(second, 200)
+				try(second, status)
 			}
-			if got := strings.Count(logged.String(), "the old one stays"); got != warnings || strings.Contains(logged.String(), "pasted") {
-				t.Errorf("warned %d times, want %d, and nothing quoted: %s", got, warnings, logged.String())
+			if got := strings.Count(logged.String(), what); got != times || strings.Contains(logged.String(), "pasted") || !strings.Contains(logged.String(), "level=ERROR") {
+				t.Errorf("said %d times that %s, want %d, and nothing quoted: %s", got, what, times, logged.String())
 			}
 		}
-		broken(1, os.WriteFile(file, append([]byte("bft_pasted_by_mistake\n"), good...), 0o600))
-		broken(2, os.WriteFile(file, append([]byte("bft_pasted_by_mistake again\n"), good...), 0o600))
-		broken(2, os.Remove(file)) // it is still of no use
+		const line, gone = "has lines that cannot be read", "is gone or cannot be read"
+		broken(200, line, 1, os.WriteFile(file, append([]byte("bft_pasted_by_mistake\n"), good...), 0o600))
+		broken(200, line, 2, os.WriteFile(file, append(bytes.Replace(good, []byte("first"), []byte("fi/rst"), 1), "bft_pasted_by_mistake again\n"...), 0o600))
+		try(first, 401) // its line alone
+		broken(401, gone, 1, os.Remove(file))
+		broken(200, line, 2, os.WriteFile(file, good, 0o600))
+		broken(401, gone, 2, errors.Join(os.Remove(file), os.Mkdir(file, 0o700)))
+		broken(401, gone, 2, os.Remove(file)) // it is still of no use
 		if got := logged.String(); !strings.Contains(got, "file="+file) || !strings.Contains(got, "line 1: want NAME") || strings.Contains(got, redact.Mark) {
 			t.Errorf("it does not say what is wrong, and where: %s", got)
 		}
@@ -145,7 +151,7 @@ func TestTokensExpireAndAreReadAgain(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		try(first, 401)
-		if got := logged.String(); strings.Count(got, "the old one stays") != 3 || strings.Contains(got, redact.Mark) {
+		if got := logged.String(); strings.Count(got, gone) != 3 || strings.Contains(got, redact.Mark) {
 			t.Errorf("it does not say in the clear that the file is gone: %s", got)
 		}
 		g.stop()
@@ -218,7 +224,7 @@ func TestBrokenTokenFilesSayWhereAndQuoteNothing(t *testing.T) {
 		"a read bft_secret":                      "the hash is",
 		"a read " + hash + " tomorrow":           "the end is",
 		"a read " + hash + "\n\na admin " + hash: "line 3: the name is there already",
-		strings.Repeat("#", 1<<20+1):             "larger than",
+		strings.Repeat("#", 1<<20+1):             "longer than",
 		strings.Repeat(" \n", 10) + "bft_secret": "line 11",
 		manyTokens(1001):                         "more than 1000",
 	} {

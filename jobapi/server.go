@@ -24,6 +24,8 @@ type Server struct {
 	ReadOnly bool
 	// Admit, when set, judges each request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error
+	// Workers returns the workers of the fleet; nil makes it no route.
+	Workers func(context.Context) ([]Worker, error)
 	// OpenAPI is what /api/v1/openapi.json answers; nil makes it no route.
 	OpenAPI []byte
 
@@ -116,6 +118,9 @@ func (s *Server) routes() []route {
 				all = append(all, route{http.MethodPost, root + sc.Name + "/" + op, sc.Create, c.create(runner, op)})
 			}
 		}
+	}
+	if s.Workers != nil {
+		all = append(all, route{http.MethodGet, root + "fleet/workers", Read, s.workers})
 	}
 	if s.OpenAPI != nil {
 		all = append(all, route{http.MethodGet, root + "openapi.json", Read, s.openAPI})

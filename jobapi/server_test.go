@@ -171,6 +171,7 @@ func TestJ08BadBodiesAreRefusedByField(t *testing.T) {
 		{"POST /api/v1/system/jobs/job_s/cancel", `{"x":"` + strings.Repeat("a", 64<<10) + `"}`, 413},
 		{start, `{"objects":["` + strings.Repeat("a", 4<<20) + `"]}`, 413},
 		{start, `{"objects":["` + strings.Repeat(`","\u0436`, 500_000) + `"]}`, 413},
+		{start, `{"objects":[` + strings.Repeat(`"",`, 100_000) + `""]}`, 413}, // small, but of too many values
 	} {
 		if a := g.ask(t, tt.what, tt.body); a.status != tt.status || a.code() != "PAYLOAD_TOO_LARGE" {
 			t.Errorf("%s of %d bytes: %d %s", tt.what, len(tt.body), a.status, a.body)

@@ -52,12 +52,12 @@ func NewToken() (token, hash string) {
 // parseTokens reads a file of tokens: a line each, NAME SCOPE SHA256HEX
 // [EXPIRES-RFC3339]. Empty lines and lines that begin with # count for nothing.
 // The error names the line and quotes nothing of it: somebody may have written
-// the token itself there.
-func parseTokens(text []byte) ([]Token, error) {
+// the token itself there. It is about the first line that cannot be used; the
+// entries of all others are returned with it.
+func parseTokens(text []byte) (tokens []Token, wrong error) {
 	if len(text) > maxTokenFile {
 		return nil, fmt.Errorf("it is larger than %d bytes", maxTokenFile)
 	}
-	var tokens []Token
 	names := map[string]bool{}
 	n := 0
 	for line := range bytes.Lines(text) {
@@ -65,18 +65,21 @@ func parseTokens(text []byte) ([]Token, error) {
 		t, ok, err := parseToken(string(line))
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("line %d: %w", n, err)
 		case !ok:
 			continue
 		case names[t.Name]:
-			return nil, fmt.Errorf("line %d: %w", n, errTokenName)
+			err = errTokenName
 		case len(tokens) == maxTokens:
-			return nil, fmt.Errorf("line %d: more than %d tokens", n, maxTokens)
+			err = fmt.Errorf("more than %d tokens", maxTokens)
+		default:
+			names[t.Name] = true
+			tokens = append(tokens, t)
 		}
-		names[t.Name] = true
-		tokens = append(tokens, t)
+		if err != nil && wrong == nil {
+			wrong = fmt.Errorf("line %d: %w", n, err)
+		}
 	}
-	return tokens, nil
+	return tokens, wrong
 }
 
 // parseToken reads a line; ok is false for one that has no token.

@@ -5,13 +5,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/batchfleet/batchfleet/flock"
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // ReadTokens returns the entries of a file of tokens.
@@ -28,12 +29,7 @@ func ReadTokens(file string) ([]Token, error) {
 }
 
 func readTokenFile(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("read tokens: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	text, err := safefile.Secret(file, maxTokenFile, safefile.OthersWrite)
 	if err != nil {
 		return nil, fmt.Errorf("read tokens: %w", err)
 	}
@@ -100,7 +96,7 @@ func RevokeToken(file, name string) error {
 // editTokens replaces a file of tokens by what edit makes of it, if both can be
 // read. FILE.lock keeps two editors apart; the file itself is a new one each time.
 func editTokens(file string, edit func([]byte) ([]byte, error)) error {
-	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := safefile.OpenOrMake(file + ".lock")
 	if err != nil {
 		return err
 	}
@@ -141,5 +137,22 @@ func replaceFile(file string, text []byte) (err error) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), file)
+	if err := os.Rename(f.Name(), file); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(file))
+}
+
+// syncDir makes a new name in a directory last: without it a power cut can bring the
+// old file back, and with it a token that was revoked.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && runtime.GOOS != "windows" { // which knows no such thing
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
 }

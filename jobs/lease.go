@@ -25,6 +25,7 @@ type Lease struct {
 type Raw struct {
 	ID         string // the queue's own name for the message, the same in every delivery
 	Queue      string // where it was taken from
+	Ack        string // by which others than the worker may hand this delivery back; empty if they cannot
 	Data       []byte
 	Attributes map[string]string
 }
@@ -53,4 +54,6 @@ type Claim struct {
 	State   State         // for Ended: the outcome on record
 	Reason  string        // for Ended as Failed: why, as it is on record
 	Wait    time.Duration // for Busy: how long the other worker's claim still holds
+	// How the living hand back the lease of a worker that is gone: see [Raw].
+	Queue, Ack string
 }

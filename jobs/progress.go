@@ -18,10 +18,19 @@ func (p Progress) Percent() int {
 	return max(0, min(100, int(float64(p.Done)/float64(p.Total)*100)))
 }
 
+// Lines are lines for the log of a job.
+type Lines struct {
+	Before int // how many lines of the attempt come before them
+	Text   []string
+}
+
 // Result is what a job has made.
 type Result struct {
 	Object string // name of the result in the store
 	Pages  int    // pages processed
+
+	Damaged      bool // something of the input was repaired, is missing or was guessed
+	DamagedPages int  // pages of which that is so
 }
 
 // Outcome is how a job ended. State is Succeeded, Failed or Canceled.

@@ -1,7 +1,10 @@
 package processor
 
 import (
+	"fmt"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/batchfleet/batchfleet/pdf"
 )
@@ -18,8 +21,10 @@ func openBuiltin(req pdfRequest) (document, error) {
 }
 
 func (b builtin) opened() pdfOpened {
-	return pdfOpened{Pages: b.doc.NumPages(), Info: describe(b.doc)}
+	return pdfOpened{Pages: b.doc.NumPages(), Info: describe(b.doc), Warnings: b.doc.Warnings()}
 }
+
+func (b builtin) warnings() []string { return nil } // opened has said all of them
 
 func (b builtin) pages(first, last int) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
@@ -28,14 +33,32 @@ func (b builtin) pages(first, last int) iter.Seq2[Record, error] {
 				Page: page.Number, Text: page.Text, Words: page.Words, Characters: page.Characters,
 				Images: page.Images, HasText: page.HasText,
 			}
-			if err != nil {
-				rec.Warning = clip(err.Error(), 300)
-			}
+			rec.Warning, rec.Failed = pageWarning(page, err), err != nil
 			if !yield(rec, nil) {
 				return
 			}
 		}
 	}
+}
+
+func (b builtin) close() { _ = b.doc.Close() } // it was only read
+
+// pageWarning says in a line what is wrong with a page. Some errors are warnings,
+// too, which is said once.
+func pageWarning(page pdf.Page, err error) string {
+	var said []string
+	failed := ""
+	if err != nil {
+		failed = clip(err.Error(), 300)
+		said = append(said, failed)
+	} else if len(page.Warnings) > 0 {
+		said = append(said, fmt.Sprintf("page %d", page.Number))
+	}
+	rest := slices.DeleteFunc(slices.Clone(page.Warnings), func(w string) bool { return strings.Contains(failed, w) })
+	if len(rest) > 0 {
+		said = append(said, strings.Join(rest, "; "))
+	}
+	return clip(strings.Join(said, ": "), maxFailure)
 }
 
 func describe(doc *pdf.Document) pdfInfo {

@@ -42,6 +42,7 @@ var children = map[string]func(){
 			os.Exit(1)
 		}
 	},
+	"obey": obey,
 	"exit with 3": func() {
 		pages(1, 2)
 		fmt.Fprintln(os.Stderr, "ink is out")
@@ -51,7 +52,6 @@ var children = map[string]func(){
 	"hang at once":      hang,
 	"hang while open":   func() { _, _ = bufio.NewReader(os.Stdin).ReadString('\n'); hang() },
 	"hang on page 3":    func() { pages(1, 2); hang() },
-	"hang after done":   func() { pages(1, 2, 3, 4, 5); say(`{"done":true}`); hang() },
 	"eat memory":        func() { pages(1, 2); eatMemory() },
 	"eat CPU":           func() { pages(1, 2); eatCPU() },
 	"nonsense":          func() { pages(1, 2); say("Segmentation fault"); hang() },
@@ -67,7 +67,7 @@ var children = map[string]func(){
 	"page before open":  func() { say(`{"page":{"page":1}}`); hang() },
 	"opened twice":      func() { pages(); say(`{"opened":{"pages":9}}`); hang() },
 	"fewer than none":   func() { say(`{"opened":{"pages":-1}}`); hang() },
-	"talk after done":   func() { pages(1, 2, 3, 4, 5); say(`{"done":true}`); say(`{"done":true}`); hang() },
+	"talk after done":   func() { pages(1, 2, 3, 4, 5); say(`{"done":true}` + "\n" + `{"done":true}`); hang() },
 	"end at once":       func() {},
 	"panic":             func() { pages(1, 2); panic("boom") },
 	"fail with a novel": func() { say(`{"failed":"` + strings.Repeat("x", 1<<20) + `"}`); hang() },
@@ -140,7 +140,6 @@ func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
 		{"hang at once", func(p *PDF) { p.PageTimeout = time.Second }, "stopped while it opened the document: nothing came for 1s (PDF_PAGE_TIMEOUT)", 0},
 		{"hang while open", func(p *PDF) { p.PageTimeout = time.Second }, "stopped while it opened the document: nothing came for 1s (PDF_PAGE_TIMEOUT)", 0},
 		{"hang on page 3", func(p *PDF) { p.PageTimeout = 10 * time.Second }, "stopped at page 3 of 5: nothing came for 10s (PDF_PAGE_TIMEOUT)", 2},
-		{"hang after done", func(p *PDF) { p.PageTimeout = 10 * time.Second }, "stopped after the last page: nothing came", 5},
 		{"hang on page 3", func(p *PDF) { p.Timeout = 10 * time.Second }, "at page 3 of 5: run processor.test: took too long (limit: 10s, PDF_TIMEOUT)", 2},
 		{"eat memory", func(p *PDF) { p.Memory = 512 << 20 }, "at page 3 of 5: run processor.test: used too much memory (limit: 536870912 bytes", 2},
 		{"eat CPU", func(p *PDF) { p.Timeout = 10 * time.Second }, "at page 3 of 5: run processor.test: ", 2},

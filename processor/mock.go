@@ -36,7 +36,7 @@ func (m Mock) Read(ctx context.Context, job jobs.Job, _ string, from int, out Si
 	if job.Pages > 0 {
 		pages = job.Pages
 	}
-	m.Log.InfoContext(ctx, fmt.Sprintf("PDF has %d pages", pages), "job", job.ID)
+	m.Log.InfoContext(ctx, fmt.Sprintf("PDF has %d pages (mock)", pages), "job", job.ID)
 	if err := out.Open(pages, json.RawMessage(`{"simulated":true}`)); err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func TestF40MessagesAndLogAreThoseOfTheContract(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("reports\n got %q\nwant %q", got, want)
 		}
-		for _, line := range []string{`msg="PDF has 12 pages"`, `msg="[j] Page 5/12 analyzing... (41%)"`, `msg="[j] Page 12/12 analyzing... (100%)"`} {
+		for _, line := range []string{`msg="PDF has 12 pages (mock)"`, `msg="[j] Page 5/12 analyzing... (41%)"`, `msg="[j] Page 12/12 analyzing... (100%)"`} {
 			if strings.Count(log.String(), line) != 1 {
 				t.Errorf("the log has not once the line %s:\n%s", line, &log)
 			}

@@ -5,19 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/storage"
 )
 
 // Pages runs jobs page by page. Its methods may be called concurrently.
 type Pages struct {
 	Engine Engine
-	Store  storage.Store
+	Store  Store
 	Log    *slog.Logger
 	// Dir is where inputs and pages are kept while a job runs; the system's
 	// place for temporary files when empty.
@@ -44,26 +42,18 @@ type run struct {
 // Earlier implements the worker's handler: it finds the result of an attempt
 // that ended before its outcome could be recorded.
 func (p *Pages) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, error) {
-	f, err := p.Store.Open(ctx, resultName(job.ID))
-	if errors.Is(err, fs.ErrNotExist) {
+	earlier, err := Stored(ctx, p.Store, job.ID)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return jobs.Result{}, false, nil
-	}
-	if err != nil {
+	case err != nil && !errors.Is(err, fs.ErrInvalid):
 		return jobs.Result{}, false, fmt.Errorf("look for an earlier result: %w", err)
-	}
-	defer f.Close()
-	var earlier Summary
-	err = json.NewDecoder(io.LimitReader(f, maxSummary)).Decode(&earlier)
-	if errors.Is(err, jobs.ErrUnavailable) || ctx.Err() != nil {
-		// That it could not be read now says nothing about the result.
-		return jobs.Result{}, false, fmt.Errorf("read an earlier result: %w", err)
-	}
-	if err != nil || earlier.JobID != job.ID || earlier.Document.Input != job.Input {
+	case err != nil || earlier.Document.Input != job.Input:
 		p.Log.WarnContext(ctx, "earlier result is unreadable or of another input, and will be replaced", "job", job.ID, "err", err)
 		return jobs.Result{}, false, nil
 	}
 	p.forgetEarlier(ctx, job, earlier.Document.SHA256)
-	return jobs.Result{Object: resultName(job.ID), Pages: earlier.Pages}, true, nil
+	return earlier.result(), true, nil
 }
 
 // forgetEarlier deletes the checkpoints of an attempt that was killed between
@@ -93,6 +83,9 @@ func (p *Pages) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress
 		}
 		defer fetched.remove()
 		r.fetched = fetched
+	}
+	if err := p.removeUnfinished(ctx, job.ID); err != nil {
+		return jobs.Result{}, err
 	}
 	r.spool = &spool{dir: p.Dir, store: p.Store, job: job.ID, input: r.fetched.sha256}
 	defer func() { r.spool.remove() }()
@@ -184,6 +177,10 @@ func (r *run) read(ctx context.Context) error {
 			r.total, r.about = pages, about
 			return nil
 		},
+		Warn: func(warning string) error {
+			r.tally.warn(warning)
+			return nil
+		},
 		Page: func(rec Record) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -203,6 +200,9 @@ func (r *run) read(ctx context.Context) error {
 				return nil
 			}
 			saved = time.Now()
+			if errors.Is(jobs.Held(ctx), jobs.ErrUnavailable) {
+				return nil // later: the pages go on while nothing is known of the claim
+			}
 			return r.spool.checkpoint(ctx)
 		},
 	})
@@ -224,15 +224,35 @@ func (r *run) store(ctx context.Context) (jobs.Result, error) {
 	s := r.summary()
 	if r.total > 0 {
 		r.report(jobs.Progress{Done: r.total, Total: r.total, Step: "store", Message: r.pageMessage(r.total)})
+		if err := untilHeld(ctx); err != nil {
+			return jobs.Result{}, err
+		}
 		if err := r.spool.put(ctx, pagesName(r.job.ID)); err != nil {
 			return jobs.Result{}, fmt.Errorf("store pages: %w", err)
 		}
 		s.TextObject = pagesName(r.job.ID)
 	}
+	if err := untilHeld(ctx); err != nil {
+		return jobs.Result{}, err
+	}
 	if err := putJSON(ctx, r.Store, resultName(r.job.ID), s); err != nil {
 		return jobs.Result{}, fmt.Errorf("store result: %w", err)
 	}
-	return jobs.Result{Object: resultName(r.job.ID), Pages: r.total}, nil
+	return s.result(), nil
+}
+
+// untilHeld waits until it is known whether the job is still this attempt's, as long
+// as the attempt lasts.
+func untilHeld(ctx context.Context) error {
+	for {
+		err := jobs.Held(ctx)
+		if !errors.Is(err, jobs.ErrUnavailable) {
+			return err
+		}
+		if err := jobs.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
 }
 
 // overPages returns an error if a document has more pages than most; 0 is no

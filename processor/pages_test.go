@@ -30,7 +30,7 @@ func TestF42ResultBeginsWithTheFieldsOfTheContract(t *testing.T) {
 		}
 		want := []string{
 			"job_id", "pages", "processed_at", "processing_time_seconds",
-			"schema_version", "kind", "engine", "document", "text_object", "warnings", "failed_pages",
+			"schema_version", "kind", "engine", "document", "text_object", "warnings", "failed_pages", "damaged", "damaged_pages",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("fields of result.json: -want +got:\n%s\n%s", diff, text)
@@ -198,7 +198,7 @@ func TestF44UnreadablePageIsAWarning(t *testing.T) {
 	d := newDesk(t, &book{pages: 4, page: func(n int) (Record, error) {
 		switch n {
 		case 2:
-			return Record{Page: n, Warning: "page 2: bad stream"}, nil
+			return Record{Page: n, Warning: "page 2: bad stream", Failed: true}, nil
 		case 3:
 			return Record{Page: n, Images: 2}, nil
 		case 4:
@@ -235,7 +235,7 @@ func TestF44WarningsAreBounded(t *testing.T) {
 
 func TestF44NoReadablePageFailsTheJob(t *testing.T) {
 	d := newDesk(t, &book{pages: 3, page: func(n int) (Record, error) {
-		return Record{Page: n, Warning: fmt.Sprintf("page %d: bad stream", n)}, nil
+		return Record{Page: n, Warning: fmt.Sprintf("page %d: bad stream", n), Failed: true}, nil
 	}})
 	d.mustFail(t, jobs.Job{ID: "j"}, "no page could be read: page 1: bad stream")
 }

@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,14 +14,17 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// PDF is the engine of kind "pdf": the built-in reader, in a child process per
-// document, because every document is hostile until read. The child can lose
-// its memory, its time or its mind; the worker only learns what became of it.
+// PDF is the engine of kind "pdf": the built-in reader, in a child process,
+// because every document is hostile until read. The child can lose its memory,
+// its time or its mind; the worker only learns what became of it.
 type PDF struct {
 	// Executable and Args start a child that calls [ServePDF] on its stdin and
 	// stdout.
 	Executable string
 	Args       []string
+	// Children keeps those that may read another document; one a document if
+	// nil.
+	Children *Children
 
 	MaxPages    int           // a document with more pages is not read; 0 for no limit
 	Memory      int64         // bytes the child may use, and each program it starts
@@ -32,6 +34,9 @@ type PDF struct {
 	Workers  int    // pages read at the same time; 0 means 1
 	Last     int    // the last page wanted; 0 for all
 	Password string // of the user or of the owner, for documents that do not open without
+
+	// Strict fails a document with the first warning of damage.
+	Strict bool
 }
 
 // Name implements [Engine].
@@ -63,31 +68,20 @@ func (p PDF) Read(ctx context.Context, _ jobs.Job, path string, from int, out Si
 // cannot: if one is gone, the document is not to blame.
 func (p PDF) converse(ctx context.Context, req pdfRequest, out Sink, needs ...string) error {
 	req.Last, req.Workers, req.Password = p.Last, p.Workers, p.Password
-	request, err := json.Marshal(req)
-	if err != nil {
-		return err
+	c := conversation{out: out, next: req.From, last: req.Last, most: p.MaxPages, strict: p.Strict}
+	began := time.Now()
+	used, err := p.ask(ctx, req, &c, p.Timeout, false)
+	if used && c.doubtful(err) && ctx.Err() == nil {
+		// It may have been broken by what it read before. Only the word of one
+		// that has read nothing else counts against a document.
+		req.From = c.next
+		c.open, c.broken, c.refused = false, false, nil
+		left := p.Timeout
+		if left > 0 {
+			left = max(left-time.Since(began), 1)
+		}
+		_, err = p.ask(ctx, req, &c, left, true)
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	c := conversation{out: out, next: req.From, last: req.Last, most: p.MaxPages}
-	watch := time.AfterFunc(p.PageTimeout, func() { stop(errPageTimeout) })
-	defer watch.Stop()
-	child := command.Command{
-		Path: p.Executable, Args: p.Args, Stdin: bytes.NewReader(append(request, '\n')),
-		// The collector works harder before the hard limit is reached.
-		Env: []string{"GOMEMLIMIT=" + strconv.FormatInt(p.Memory*3/4, 10), "GOTRACEBACK=none"},
-		Limits: command.Limits{
-			Memory: p.Memory, CPU: p.Timeout, Wall: p.Timeout, FileBytes: 1, OpenFiles: 64,
-			LineBytes: maxReply, OutputBytes: maxReplies,
-		},
-		Line: func(line []byte) error {
-			defer watch.Reset(p.PageTimeout)
-			watch.Stop() // storing a checkpoint is not the page's time
-			c.refused = c.reply(line)
-			return c.refused
-		},
-	}
-	_, err = child.Run(ctx)
 	for _, name := range needs {
 		if _, gone := os.Stat(name); err != nil && gone != nil && ctx.Err() == nil {
 			return fmt.Errorf("look for what the pdf reader needs: %w", local(gone))
@@ -96,15 +90,72 @@ func (p PDF) converse(ctx context.Context, req pdfRequest, out Sink, needs ...st
 	return c.verdict(ctx, err, p)
 }
 
+// ask puts a request to a child, one that has read other documents unless it
+// shall be fresh, and gives it back if all went well.
+func (p PDF) ask(ctx context.Context, req pdfRequest, c *conversation, wall time.Duration, fresh bool) (used bool, err error) {
+	request, err := json.Marshal(req)
+	if err != nil {
+		return false, err
+	}
+	var child *command.Session
+	if !fresh {
+		child = p.Children.take()
+	}
+	if used = child != nil; !used {
+		if child, err = p.command(req.Poppler == nil).Open(ctx); err != nil {
+			return false, err
+		}
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	watch := time.AfterFunc(p.PageTimeout, func() { stop(errPageTimeout) })
+	defer watch.Stop()
+	err = child.Ask(ctx, append(request, '\n'), wall, func(line []byte) (bool, error) {
+		defer watch.Reset(p.PageTimeout)
+		watch.Stop() // storing a checkpoint is not the page's time
+		c.refused = c.reply(line)
+		return c.done, c.refused
+	})
+	if err != nil || !c.done || c.warned || !p.Children.keep(child) {
+		child.Close()
+	}
+	return used, err
+}
+
+// command returns how a child is started; alone if it starts no programs itself.
+func (p PDF) command(alone bool) *command.Command {
+	cpu := p.Timeout
+	if p.Children != nil && cpu > 0 {
+		cpu += keepCPU // the kernel counts over the life of the child
+	}
+	return &command.Command{
+		Path: p.Executable, Args: p.Args, Alone: alone,
+		// The collector works harder before the hard limit is reached.
+		Env: []string{"GOMEMLIMIT=" + strconv.FormatInt(p.Memory*3/4, 10), "GOTRACEBACK=none"},
+		Limits: command.Limits{
+			Memory: p.Memory, CPU: cpu, FileBytes: 1, OpenFiles: 64,
+			LineBytes: maxReply, OutputBytes: maxReplies,
+		},
+	}
+}
+
 // conversation is the parent's side of one child.
 type conversation struct {
 	out   Sink
 	next  int // the page the child works on
 	last  int // the last page wanted; 0 for all, until the document is open
 	pages int
-	most  int // pages the document may have; 0 for no limit
-	open  bool
+	most  int  // pages the document may have; 0 for no limit
+	told  bool // the sink knows of the document
+	open  bool // by the child that is asked
 	done  bool
+	// warned says that the document was not read without trouble.
+	warned bool
+	// broken says that the child talks nonsense.
+	broken bool
+	// strict refuses damaged documents.
+	strict bool
+	passed int // warnings of the document passed on
 	// refused is why the conversation was broken off: the document cannot be
 	// read, the child talks nonsense, or the sink wants no more.
 	refused error
@@ -114,11 +165,11 @@ type conversation struct {
 func (c *conversation) reply(line []byte) error {
 	var r pdfReply
 	if err := json.Unmarshal(line, &r); err != nil {
-		return fmt.Errorf("pdf reader wrote nonsense %s: %w", c.where(), err)
+		return c.nonsense("wrote nonsense %s: %w", c.where(), err)
 	}
 	switch {
 	case c.done:
-		return errors.New("pdf reader wrote more after the end")
+		return c.nonsense("wrote more after the end")
 	case r.Failed != "" && c.open:
 		return fmt.Errorf("pdf reader gave up %s: %s", c.where(), clip(r.Failed, maxFailure))
 	case r.Failed != "":
@@ -127,30 +178,93 @@ func (c *conversation) reply(line []byte) error {
 		if err := overPages(r.Opened.Pages, c.most); err != nil {
 			return err
 		}
+		if c.open = true; c.told {
+			if r.Opened.Pages != c.pages {
+				return c.nonsense("found %d pages, and then %d", c.pages, r.Opened.Pages)
+			}
+			return nil
+		}
 		about, err := json.Marshal(r.Opened.Info)
 		if err != nil {
 			return err
 		}
-		c.open, c.pages = true, r.Opened.Pages
+		c.told, c.pages = true, r.Opened.Pages
 		if c.last <= 0 || c.last > c.pages {
 			c.last = c.pages
 		}
-		return c.out.Open(r.Opened.Pages, about)
+		if err := c.out.Open(r.Opened.Pages, about); err != nil {
+			return err
+		}
+		return c.warn(r.Opened.Warnings)
 	case r.Page != nil && c.open:
 		if r.Page.Page != c.next || c.next > c.last {
-			return fmt.Errorf("pdf reader passed page %d %s", r.Page.Page, c.where())
+			return c.nonsense("passed page %d %s", r.Page.Page, c.where())
 		}
 		r.Page.Warning = clip(r.Page.Warning, maxFailure)
+		c.warned = c.warned || r.Page.Warning != ""
+		if err := c.refuse(r.Page.Warning); err != nil {
+			return err
+		}
 		if err := c.out.Page(*r.Page); err != nil {
 			return err
 		}
 		c.next++
 	case r.Done && c.open:
 		c.done = true
+		return c.warn(r.Late)
 	default:
-		return fmt.Errorf("pdf reader wrote nonsense %s", c.where())
+		return c.nonsense("wrote nonsense %s", c.where())
 	}
 	return nil
+}
+
+func (c *conversation) nonsense(format string, args ...any) error {
+	c.broken = true
+	return fmt.Errorf("pdf reader "+format, args...)
+}
+
+// doubtful reports whether a child may have ended so because of what it had read
+// before this document. Its time has nothing to do with that once the document
+// is open.
+func (c *conversation) doubtful(err error) bool {
+	exit := (*command.ExitError)(nil)
+	switch {
+	case errors.Is(err, errPageTimeout):
+		return !c.open
+	case errors.As(err, &exit):
+		return exit.Reason == command.Exited || exit.Reason == command.Signaled || exit.Reason == command.OverMemory
+	default:
+		return c.broken || err == nil && !c.done
+	}
+}
+
+// maxDocumentWarnings is how many warnings of a document as a whole are passed on.
+const maxDocumentWarnings = 20
+
+// warn passes on what is damaged of the document as a whole.
+func (c *conversation) warn(warnings []string) error {
+	for _, w := range warnings {
+		w = clip(w, maxFailure)
+		if err := c.refuse(w); err != nil {
+			return err
+		}
+		c.warned = true
+		if c.passed++; w == "" || c.passed > maxDocumentWarnings || c.out.Warn == nil {
+			continue
+		}
+		if err := c.out.Warn(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuse ends a damaged document where that is wanted.
+func (c *conversation) refuse(warning string) error {
+	if !c.strict || warning == "" {
+		return nil
+	}
+	return fmt.Errorf("document is damaged: %s (PDF_ON_DAMAGE=fail)", warning)
 }
 
 // maxFailure is how many bytes of a child's words about a failure are kept.
@@ -169,8 +283,10 @@ func (c *conversation) verdict(ctx context.Context, err error, p PDF) error {
 	case errors.As(err, &exit):
 		exit.Stderr = withoutStack(exit.Stderr)
 		switch exit.Reason {
-		case command.OverWall, command.OverCPU:
-			exit.Limit += ", PDF_TIMEOUT"
+		case command.OverWall:
+			exit.Limit = p.Timeout.String() + ", PDF_TIMEOUT"
+		case command.OverCPU:
+			exit.Limit = p.Timeout.String() + " of CPU time, PDF_TIMEOUT"
 		case command.OverMemory:
 			exit.Limit += ", PDF_MAX_MEMORY"
 		case command.Exited, command.Signaled, command.OverOutput:

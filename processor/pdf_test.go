@@ -142,8 +142,8 @@ func TestF41HugeTextOfAPageIsCut(t *testing.T) {
 }
 
 func TestF73ChildThatCannotTalkFails(t *testing.T) {
-	if err := ServePDF(strings.NewReader(""), io.Discard); err == nil || !strings.Contains(err.Error(), "read request") {
-		t.Errorf("no request: %v", err)
+	if err := ServePDF(strings.NewReader(""), io.Discard); err != nil {
+		t.Errorf("no request: %v, want an end in peace", err)
 	}
 	if err := ServePDF(strings.NewReader("noise\n"), io.Discard); err == nil || !strings.Contains(err.Error(), "read request") {
 		t.Errorf("bad request: %v", err)

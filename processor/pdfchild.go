@@ -14,9 +14,9 @@ import (
 	"github.com/batchfleet/batchfleet/pdf"
 )
 
-// The parent writes one line, a pdfRequest, to the child's stdin. The child
+// The parent writes a line, a pdfRequest, to the child's stdin. The child
 // answers with lines on stdout, one pdfReply each: opened first, then a page at
-// a time, then done; or failed at any point.
+// a time, then done; or failed at any point. Then there may be another request.
 
 type pdfRequest struct {
 	Path     []byte    `json:"path"`               // bytes, which need not be UTF-8
@@ -32,11 +32,13 @@ type pdfReply struct {
 	Page   *Record    `json:"page,omitempty"`
 	Failed string     `json:"failed,omitempty"` // why the document cannot be read; the last line
 	Done   bool       `json:"done,omitempty"`   // the last line
+	Late   []string   `json:"late,omitempty"`   // with Done: warnings of the document that came up as it was read
 }
 
 type pdfOpened struct {
-	Pages int     `json:"pages"`
-	Info  pdfInfo `json:"info"`
+	Pages    int      `json:"pages"`
+	Info     pdfInfo  `json:"info"`
+	Warnings []string `json:"warnings,omitempty"` // of the document as a whole
 }
 
 // pdfInfo is the field document.info of the result of a PDF.
@@ -67,26 +69,31 @@ const maxPageText = 4 << 20
 // maxMetadata is how many bytes of one metadata field or title are kept.
 const maxMetadata = 4 << 10
 
-// ServePDF is the child's side: it reads one request from in, reads the
-// document and writes the replies to out. It returns an error only when it
-// cannot talk to its parent; what is wrong with the document is a reply.
+// ServePDF is the child's side: it reads requests from in, one after the other,
+// reads each document and writes the replies to out. It returns an error only
+// when it cannot talk to its parent; what is wrong with a document is a reply.
+// Documents share nothing: each has a reader of its own.
 func ServePDF(in io.Reader, out io.Writer) error {
-	var req pdfRequest
-	if err := json.NewDecoder(in).Decode(&req); err != nil {
-		return fmt.Errorf("read request: %w", err)
-	}
+	requests := json.NewDecoder(in)
 	w := bufio.NewWriterSize(out, 64<<10)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	if err := readPDF(req, func(r pdfReply) error {
-		if err := enc.Encode(r); err != nil {
-			return err
+	for {
+		var req pdfRequest
+		if err := requests.Decode(&req); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read request: %w", err)
 		}
-		return w.Flush() // the parent shows each page as it comes
-	}); err != nil {
-		return fmt.Errorf("write reply: %w", err)
+		if err := readPDF(req, func(r pdfReply) error {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+			return w.Flush() // the parent shows each page as it comes
+		}); err != nil {
+			return fmt.Errorf("write reply: %w", err)
+		}
 	}
-	return nil
 }
 
 // document is an open document, whichever reader has opened it.
@@ -96,6 +103,11 @@ type document interface {
 	// pages yields the pages from first to last in order. A page that cannot
 	// be read comes with a warning; an error ends the document.
 	pages(first, last int) iter.Seq2[Record, error]
+	// close gives back what the document takes.
+	close()
+	// warnings says what is damaged of the document as a whole that opened has
+	// not said, once its pages have been read.
+	warnings() []string
 }
 
 // readPDF passes the document to reply; its error is one of reply's.
@@ -104,6 +116,7 @@ func readPDF(req pdfRequest, reply func(pdfReply) error) error {
 	if err != nil {
 		return reply(pdfReply{Failed: openFailure(err, req.Password != "")})
 	}
+	defer doc.close()
 	about := doc.opened()
 	if err := reply(pdfReply{Opened: &about}); err != nil {
 		return err
@@ -120,7 +133,7 @@ func readPDF(req pdfRequest, reply func(pdfReply) error) error {
 			return err
 		}
 	}
-	return reply(pdfReply{Done: true})
+	return reply(pdfReply{Done: true, Late: doc.warnings()})
 }
 
 // openDocument opens the document with the password of the request, and

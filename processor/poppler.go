@@ -32,6 +32,8 @@ func (p Poppler) Name() string { return "poppler" }
 
 // Read implements [Engine]; its errors are those of [PDF.Read].
 func (p Poppler) Read(ctx context.Context, _ jobs.Job, path string, from int, out Sink) error {
+	// What a program leaves behind lives as long as the child.
+	p.Children = nil
 	needs := []string{path, p.Programs.Text, p.Programs.Info, p.Programs.Images}
 	return p.converse(ctx, pdfRequest{Path: []byte(path), From: from, Poppler: &p.Programs}, out, needs...)
 }

@@ -18,13 +18,14 @@ const maxInfo = 16 << 20
 // pdfInfo asks pdfinfo about the document.
 func (p poppler) info() (pdfOpened, error) {
 	var said []byte
-	err := runProgram(p.programs.Info, p.args([]string{"-enc", "UTF-8", "-isodates"}), maxInfo, func(r io.Reader) (err error) {
+	complaints, err := runProgram(p.programs.Info, p.args([]string{"-enc", "UTF-8", "-isodates"}), maxInfo, func(r io.Reader) (err error) {
 		said, err = io.ReadAll(r)
 		return err
 	})
 	ended := (*programError)(nil)
 	switch {
 	case err == nil:
+		p.said.add(complaints)
 		return parseInfo(said)
 	case !errors.As(err, &ended):
 		return pdfOpened{}, err

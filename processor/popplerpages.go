@@ -20,6 +20,7 @@ type poppler struct {
 	password string
 	header   string // the version in the first bytes
 	about    pdfOpened
+	said     *damageReports
 }
 
 func openPoppler(req pdfRequest) (document, error) {
@@ -32,7 +33,7 @@ func openPoppler(req pdfRequest) (document, error) {
 		return nil, err
 	}
 	defer f.Close()
-	p := poppler{programs: *req.Poppler, path: path, password: req.Password}
+	p := poppler{programs: *req.Poppler, path: path, password: req.Password, said: &damageReports{}}
 	var head [8]byte
 	if n, _ := f.ReadAt(head[:], 0); n == len(head) && string(head[:5]) == "%PDF-" {
 		p.header = cleanMetadata(strings.ToValidUTF8(string(head[5:]), ""))
@@ -40,6 +41,7 @@ func openPoppler(req pdfRequest) (document, error) {
 	if p.about, err = p.info(); err != nil {
 		return nil, err
 	}
+	p.about.Warnings = structureWarnings(path, req.Password)
 	return p, nil
 }
 
@@ -53,6 +55,10 @@ func (p poppler) args(options []string, files ...string) []string {
 }
 
 func (p poppler) opened() pdfOpened { return p.about }
+
+func (p poppler) close() {} // its programs end with the pages
+
+func (p poppler) warnings() []string { return p.said.lines }
 
 // errEnough says that nobody wants more pages.
 var errEnough = errors.New("enough pages")
@@ -82,7 +88,7 @@ func (p poppler) text(first, last int, pass func(Record) error) error {
 	if last < p.about.Pages { // otherwise a page that pdfinfo has not counted would not show
 		options = append(options, "-l", strconv.Itoa(last))
 	}
-	err := runProgram(p.programs.Text, p.args(options, "-"), maxReplies, func(r io.Reader) error {
+	said, err := runProgram(p.programs.Text, p.args(options, "-"), maxReplies, func(r io.Reader) error {
 		return splitPages(r, func(text []byte, whole bool) error {
 			if next > last {
 				return fmt.Errorf("pdftotext wrote a page %d, pdfinfo counts %d", next, p.about.Pages)
@@ -97,6 +103,7 @@ func (p poppler) text(first, last int, pass func(Record) error) error {
 			return pass(rec)
 		})
 	})
+	p.said.add(said)
 	if err == nil && next <= last {
 		return fmt.Errorf("pdftotext ended after page %d, pdfinfo counts %d", next-1, p.about.Pages)
 	}
@@ -146,7 +153,7 @@ func (c *imageCounts) on(page int) (int, error) {
 func (c *imageCounts) count(first, last int) error {
 	c.first, c.counts = first, make([]int, last-first+1)
 	options := []string{"-list", "-f", strconv.Itoa(first), "-l", strconv.Itoa(last)}
-	return runProgram(c.programs.Images, c.args(options), maxReplies, func(r io.Reader) error {
+	_, err := runProgram(c.programs.Images, c.args(options), maxReplies, func(r io.Reader) error {
 		rows := bufio.NewScanner(r)
 		for rows.Scan() {
 			// "   1     0 image       2 …"; masks belong to the image before them.
@@ -163,6 +170,7 @@ func (c *imageCounts) count(first, last int) error {
 		}
 		return nil
 	})
+	return err // what it complains of, pdftotext does, too
 }
 
 // cutText shortens the text of a page to what is kept. whole is false if the
@@ -170,6 +178,6 @@ func (c *imageCounts) count(first, last int) error {
 func (r *Record) cutText(whole bool) {
 	if !whole || len(r.Text) > maxPageText {
 		r.Text = clip(r.Text, maxPageText)
-		r.Warning = fmt.Sprintf("page %d: text cut after %d bytes", r.Page, maxPageText)
+		r.Warning, r.Failed = fmt.Sprintf("page %d: text cut after %d bytes", r.Page, maxPageText), true
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/batchfleet/batchfleet/command"
 )
 
 // maxComplaints is how many bytes a program may write to stderr. Damaged
@@ -22,27 +25,28 @@ var errCutOff = errors.New("output ended in the middle")
 
 // runProgram runs one of poppler's programs and lets read read its stdout, at
 // most limit bytes of it. When read returns, the program is stopped if it still
-// runs; the error is that of read, or a [*programError].
+// runs; the error is that of read, or a [*programError]. said is the beginning
+// of what the program wrote to stderr.
 //
 // The program is of the process group, the limits and the fate of this process,
 // so whoever stops this process stops it too.
-func runProgram(path string, args []string, limit int64, read func(io.Reader) error) error {
+func runProgram(path string, args []string, limit int64, read func(io.Reader) error) (said string, err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	runtime.LockOSThread() // to the kernel, the thread that starts it is its parent
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = []string{"LC_ALL=C"}
+	cmd.Env = []string{"LC_ALL=C", command.Marker + "=" + os.Getenv(command.Marker)}
 	cmd.SysProcAttr = dieWithParent()
 	cmd.WaitDelay = time.Second
-	var said complaints
-	cmd.Stderr = &said
+	var stderr complaints
+	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("start %s: %w", filepath.Base(path), err)
+		return "", fmt.Errorf("start %s: %w", filepath.Base(path), err)
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", filepath.Base(path), err)
+		return "", fmt.Errorf("start %s: %w", filepath.Base(path), err)
 	}
 	readErr := read(&limited{r: stdout, name: filepath.Base(path), left: limit, most: limit})
 	cutOff := errors.Is(readErr, errCutOff)
@@ -52,16 +56,16 @@ func runProgram(path string, args []string, limit int64, read func(io.Reader) er
 	err = cmd.Wait()
 	exit := (*exec.ExitError)(nil)
 	switch {
-	case said.size > maxComplaints:
-		return fmt.Errorf("%s wrote more than %d bytes to stderr", filepath.Base(path), maxComplaints)
+	case stderr.size > maxComplaints:
+		return "", fmt.Errorf("%s wrote more than %d bytes to stderr", filepath.Base(path), maxComplaints)
 	case readErr != nil && !cutOff:
-		return readErr
+		return string(stderr.head), readErr
 	case errors.As(err, &exit):
-		return &programError{name: filepath.Base(path), state: exit.String(), words: string(said.tail)}
+		return "", &programError{name: filepath.Base(path), state: exit.String(), words: string(stderr.tail)}
 	case err != nil:
-		return fmt.Errorf("run %s: %w", filepath.Base(path), err)
+		return "", fmt.Errorf("run %s: %w", filepath.Base(path), err)
 	default:
-		return readErr
+		return string(stderr.head), readErr
 	}
 }
 
@@ -104,8 +108,9 @@ func (l *limited) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// complaints keeps the end of what is written to it.
+// complaints keeps the beginning and the end of what is written to it.
 type complaints struct {
+	head []byte
 	tail []byte
 	size int64
 }
@@ -116,6 +121,7 @@ func (c *complaints) Write(p []byte) (int, error) {
 	if c.size += int64(len(p)); c.size > maxComplaints {
 		return 0, errors.New("too much on stderr")
 	}
+	c.head = append(c.head, p[:min(len(p), keptComplaints-len(c.head))]...)
 	c.tail = append(c.tail, p[max(0, len(p)-keptComplaints):]...)
 	if len(c.tail) > 2*keptComplaints { // so that bytes are moved seldom
 		c.tail = append(c.tail[:0], c.tail[len(c.tail)-keptComplaints:]...)

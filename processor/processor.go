@@ -30,7 +30,8 @@ type Record struct {
 	Images     int     `json:"images"`
 	HasText    bool    `json:"has_text"`
 	Seconds    float64 `json:"seconds,omitempty"` // simulated time; mock only
-	Warning    string  `json:"warning,omitempty"` // why the page could not be read in full
+	Warning    string  `json:"warning,omitempty"` // what of the page was repaired, is missing or was guessed
+	Failed     bool    `json:"failed,omitempty"`  // the page could not be read in full; the warning says why
 }
 
 // Engine reads the documents of one kind.
@@ -50,6 +51,9 @@ type Sink struct {
 	// Open is told once how many pages the document has, and what else is
 	// known of it; about becomes the result's field "document".
 	Open func(pages int, about json.RawMessage) error
+	// Warn, unless it is nil, is told after Open, or after the last page, what is
+	// damaged of the document as a whole.
+	Warn func(warning string) error
 	// Page takes one page.
 	Page func(Record) error
 }

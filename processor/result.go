@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/storage"
 )
 
 // Summary is the content of result.json. The first four fields are a contract.
@@ -22,8 +26,14 @@ type Summary struct {
 	Engine        string   `json:"engine"`
 	Document      Document `json:"document"`
 	TextObject    string   `json:"text_object"` // name of pages.jsonl; empty for a document without pages
-	Warnings      []string `json:"warnings"`    // of the first pages that have one, at most 100
+	Warnings      []string `json:"warnings"`    // of the document, then of the first pages that have one, at most 100
 	FailedPages   int      `json:"failed_pages"`
+	Damaged       bool     `json:"damaged"`       // there are warnings
+	DamagedPages  int      `json:"damaged_pages"` // pages with a warning
+}
+
+func (s Summary) result() jobs.Result {
+	return jobs.Result{Object: resultName(s.JobID), Pages: s.Pages, Damaged: s.Damaged, DamagedPages: s.DamagedPages}
 }
 
 // Document is what is known of a job's input and of all its pages together.
@@ -47,14 +57,16 @@ const schemaVersion = 1
 // allows, with every byte escaped, takes 20 MB.
 const maxSummary = 64 << 20
 
-func resultName(id jobs.ID) string { return "results/" + string(id) + "/result.json" }
-func pagesName(id jobs.ID) string  { return "results/" + string(id) + "/pages.jsonl" }
+func resultsDir(id jobs.ID) string { return "results/" + string(id) }
+func resultName(id jobs.ID) string { return resultsDir(id) + "/result.json" }
+func pagesName(id jobs.ID) string  { return resultsDir(id) + "/pages.jsonl" }
 
 // tally adds up pages as they pass.
 type tally struct {
 	pages, failed, words, characters, images int
-	withText, scanned, blank                 int
-	warnings                                 []string
+	withText, scanned, blank, damaged        int
+	warnings                                 []string // of pages
+	document                                 []string // warnings of the document as a whole
 }
 
 const maxWarnings = 100
@@ -64,18 +76,29 @@ func (t *tally) add(r Record) {
 	t.words += r.Words
 	t.characters += r.Characters
 	t.images += r.Images
-	if r.Warning != "" && len(t.warnings) < maxWarnings {
-		t.warnings = append(t.warnings, r.Warning)
+	if r.Warning != "" {
+		t.damaged++
+		if len(t.warnings) < maxWarnings {
+			t.warnings = append(t.warnings, r.Warning)
+		}
 	}
 	switch {
 	case r.HasText:
 		t.withText++
-	case r.Warning != "":
+	case r.Failed:
 		t.failed++
 	case r.Images > 0:
 		t.scanned++
 	default:
 		t.blank++
+	}
+}
+
+// warn keeps a warning of the document as a whole. An attempt that begins again
+// repeats them.
+func (t *tally) warn(warning string) {
+	if len(t.document) < maxDocumentWarnings && !slices.Contains(t.document, warning) {
+		t.document = append(t.document, warning)
 	}
 }
 
@@ -88,9 +111,7 @@ func (t *tally) firstWarning() string {
 
 func (r *run) summary() Summary {
 	t := r.tally
-	if t.warnings == nil {
-		t.warnings = []string{}
-	}
+	warnings := append(append([]string{}, t.document...), t.warnings...)
 	return Summary{
 		JobID:         r.job.ID,
 		Pages:         r.total,
@@ -104,16 +125,38 @@ func (r *run) summary() Summary {
 			Words: t.words, Characters: t.characters, Images: t.images,
 			PagesWithText: t.withText, ScannedPages: t.scanned, BlankPages: t.blank, Info: r.about,
 		},
-		Warnings:    t.warnings,
-		FailedPages: t.failed,
+		Warnings:     warnings[:min(len(warnings), maxWarnings)],
+		FailedPages:  t.failed,
+		Damaged:      len(warnings) > 0,
+		DamagedPages: t.damaged,
 	}
 }
 
 // putJSON stores v for people to read: indented, with a newline at the end.
-func putJSON(ctx context.Context, store storage.Store, name string, v any) error {
+func putJSON(ctx context.Context, store Store, name string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
 	return store.Put(ctx, name, bytes.NewReader(append(text, '\n')))
+}
+
+// Stored returns what result.json says of a job. The error wraps [fs.ErrNotExist] when
+// there is none, and [fs.ErrInvalid] when it is not of this job or cannot be read.
+func Stored(ctx context.Context, store Store, id jobs.ID) (Summary, error) {
+	f, err := store.Open(ctx, resultName(id))
+	if err != nil {
+		return Summary{}, err
+	}
+	defer f.Close()
+	var s Summary
+	err = json.NewDecoder(io.LimitReader(f, maxSummary)).Decode(&s)
+	switch {
+	case errors.Is(err, jobs.ErrUnavailable) || ctx.Err() != nil:
+		// That it could not be read now says nothing about the result.
+		return Summary{}, fmt.Errorf("read the result of job %s: %w", id, err)
+	case err != nil || s.JobID != id:
+		return Summary{}, fmt.Errorf("result of job %s: %w: %v", id, fs.ErrInvalid, err) //nolint:errorlint // one cause is enough
+	}
+	return s, nil
 }

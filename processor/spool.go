@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/storage"
 )
 
 // spool collects the pages of a running job in a file, so that a long document
@@ -24,7 +23,7 @@ import (
 // stored, and those of another document are not found.
 type spool struct {
 	dir   string
-	store storage.Store
+	store Store
 	job   jobs.ID
 	input string // sha256 of the input in hex; empty for engines without one
 

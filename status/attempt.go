@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,12 +14,14 @@ import (
 
 // Claim asks to be the only one to run a job for the time of hold, and sets its
 // status to processing. Pass the claim of an earlier call whose answer got lost
-// as again, so that the start is not counted twice; the zero Claim otherwise.
+// as again, so that the start is not counted twice; otherwise one with nothing but
+// the Queue and the Ack of the lease, so that others can hand that back once the
+// claim is over and this worker silent.
 //
 // The verdict says what came of it; see [jobs.Claim]. With an error the job may have
 // been claimed all the same, by the token that is returned.
 func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
-	c := jobs.Claim{Job: job.ID, Token: again.Token}
+	c := jobs.Claim{Job: job.ID, Token: again.Token, Queue: again.Queue, Ack: again.Ack}
 	if c.Token == "" {
 		c.Token = rand.Text()
 	}
@@ -29,7 +32,7 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	args := []any{
 		c.Token, hold.Milliseconds(), ttlSeconds, s.MaxCrashes,
 		head, tail, canceledHead, canceledTail,
-		"attempt %d started by " + plain(s.Worker), s.LogCap, created,
+		"attempt %d started by " + plain(s.Worker), s.LogCap, created, s.ID, c.Queue, c.Ack,
 	}
 	args = append(args, s.jobFields(job)...)
 	v, err := s.run(ctx, claimScript, keys, args, nil)
@@ -60,7 +63,7 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 
 // jobFields returns what {job:ID}:detail says of a job from its claim on.
 func (s *Store) jobFields(job jobs.Job) []any {
-	f := []any{"kind", string(job.Kind), "input", job.Input, "worker", s.Worker}
+	f := append([]any{"kind", string(job.Kind), "worker", s.Worker}, inPieces("input", job.Input)...)
 	if !job.Submitted.IsZero() {
 		f = append(f, "submitted_at", job.Submitted.UnixMilli())
 	}
@@ -71,6 +74,31 @@ func (s *Store) jobFields(job jobs.Job) []any {
 		f = append(f, "asked_pages", job.Pages)
 	}
 	return f
+}
+
+// pieceBytes is the longest value that Redis keeps in a small hash
+// (hash-max-listpack-value). One longer value makes the whole hash three times as large.
+const pieceBytes = 64
+
+// inPieces returns a value as fields of at most pieceBytes: name, name2, and so on.
+// The last of them is shorter, so pieces of an older value do not count.
+func inPieces(name, value string) []any {
+	fields := []any{name, value[:min(len(value), pieceBytes)]}
+	for n := 2; len(value) >= pieceBytes; n++ {
+		value = value[pieceBytes:]
+		fields = append(fields, name+strconv.Itoa(n), value[:min(len(value), pieceBytes)])
+	}
+	return fields
+}
+
+// fromPieces puts a value together again.
+func fromPieces(fields map[string]string, name string) string {
+	value := fields[name]
+	for n, last := 2, value; len(last) == pieceBytes; n++ {
+		last = fields[name+strconv.Itoa(n)]
+		value += last
+	}
+	return value
 }
 
 // plain makes s safe inside a Lua format string.
@@ -89,20 +117,21 @@ func plain(s string) string {
 const MaxReportLines = 500
 
 // Report prolongs a granted claim by hold, records the progress p unless it is
-// nil, and adds lines to the job's log. It returns [jobs.ErrCanceled] if
+// nil, and adds lines to the job's log, but none that an earlier report of this
+// attempt has added. It returns [jobs.ErrCanceled] if
 // someone has asked for the job to stop, and [jobs.ErrLeaseLost] if the claim
 // is no longer the one on record or the job has ended: the writes and the
 // question are one round trip, and a lost claim writes nothing.
-func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines []string) error {
+func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines jobs.Lines) error {
 	doc, step := "", ""
 	if p != nil {
 		doc = Document{Status: words[jobs.Running], Progress: p.Percent(), Message: p.Message}.text()
 		step = p.Step
 	}
 	keys := []string{jobKey(c.Job), claimKey(c.Job), cancelKey(c.Job), logKey(c.Job), detailKey(c.Job)}
-	args := []any{c.Token, hold.Milliseconds(), ttlSeconds, c.Attempt, c.Crashes, s.LogCap, doc, step, time.Now().UnixMilli()}
-	for _, line := range lines[:min(len(lines), MaxReportLines)] {
-		args = append(args, line)
+	args := []any{c.Token, hold.Milliseconds(), ttlSeconds, c.Attempt, c.Crashes, s.LogCap, doc, step, time.Now().UnixMilli(), lines.Before, s.ID, c.Queue, c.Ack}
+	for _, line := range lines.Text[:min(len(lines.Text), MaxReportLines)] {
+		args = append(args, jobs.Visible(line))
 	}
 	what := fmt.Sprintf("report job %s", c.Job)
 	v, err := s.run(ctx, reportScript, keys, args, nil)
@@ -135,8 +164,11 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 	case jobs.Succeeded:
 		progress, doc.Message, doc.ResultURL = 100, messageCompleted, o.Result.Object
 		line = fmt.Sprintf("attempt %d completed", c.Attempt)
+		if o.Result.Damaged {
+			line += fmt.Sprintf("; the document is damaged: warnings of %d of its %d pages", o.Result.DamagedPages, o.Result.Pages)
+		}
 	case jobs.Failed:
-		doc.Message, doc.ErrorMsg = messageFailed, clip(o.Reason, MaxErrorMsg)
+		doc.Message, doc.ErrorMsg = messageFailed, clip(jobs.Visible(o.Reason), MaxErrorMsg)
 		line = fmt.Sprintf("attempt %d failed: %s", c.Attempt, doc.ErrorMsg)
 	case jobs.Canceled:
 		doc.Message = messageCanceled
@@ -152,6 +184,9 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 	}
 	if o.Code != "" {
 		args = append(args, "code", o.Code)
+	}
+	if o.Result.Damaged {
+		args = append(args, "damaged", o.Result.DamagedPages)
 	}
 	v, err := s.run(ctx, finishScript, keys, args, nil)
 	if err != nil {
@@ -181,8 +216,10 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 }
 
 // Release gives a claim back without an outcome, so that the job can be claimed
-// again at once and this start is not taken for a crash. The status becomes
-// queued with message, or stays as it is when message is empty.
+// again at once and this start is not taken for a crash; one that another worker has
+// taken for a crash already is one no more. The status becomes
+// queued with message, or stays as it is when message is empty. It returns
+// [jobs.ErrLeaseLost] when another worker has the job.
 func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error {
 	head, tail := "", ""
 	if message != "" {
@@ -190,7 +227,7 @@ func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error
 	}
 	line := fmt.Sprintf("attempt %d handed back", c.Attempt)
 	if message != "" {
-		line += ": " + message
+		line += ": " + jobs.Visible(message)
 	}
 	keys := []string{jobKey(c.Job), claimKey(c.Job), logKey(c.Job), detailKey(c.Job)}
 	v, err := s.run(ctx, releaseScript, keys, []any{c.Token, ttlSeconds, head, tail, line, s.LogCap, time.Now().UnixMilli()}, nil)
@@ -199,7 +236,7 @@ func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error
 	}
 	a, _ := v.([]any)
 	got := answer(a)
-	if got.text(0) == "lost" {
+	if word := got.text(0); word == "lost" || word == "late" {
 		return fmt.Errorf("release job %s: %w", c.Job, jobs.ErrLeaseLost)
 	}
 	_ = s.move(ctx, c.Job, stateOf(got.text(2)), got.number(1), jobs.Running)

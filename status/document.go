@@ -101,7 +101,7 @@ func (d Document) text() string {
 func (d Document) halves() (head, tail string) {
 	head = `{"status":` + quote(d.Status) + `,"progress":`
 	tail = fmt.Sprintf(`,"message":%s,"result_url":%s,"error_msg":%s,"updated_at":%s}`,
-		quote(d.Message), quote(d.ResultURL), quote(d.ErrorMsg), quote(time.Now().UTC().Format(time.RFC3339)))
+		quote(jobs.Visible(d.Message)), quote(d.ResultURL), quote(d.ErrorMsg), quote(time.Now().UTC().Format(time.RFC3339)))
 	return head, tail
 }
 

@@ -39,11 +39,15 @@ const (
 	misdated     = "out of order"           // in two indexes at different times
 	unreadableAt = "unreadable document"    // to be mended by whoever wrote it
 	orphaned     = "running without worker" // its claim is over for long
+	// Waiting: nobody runs it, and whether a message of it exists cannot be asked.
+	Waiting = "waits without a claim"
 )
 
 // Harmless reports whether the finding may stay as it is: lists leave it out, or
 // the queue takes care of it.
-func (f Finding) Harmless() bool { return f.Kind == forgotten || f.Kind == orphaned }
+func (f Finding) Harmless() bool {
+	return f.Kind == forgotten || f.Kind == orphaned || f.Kind == Waiting
+}
 
 const (
 	// orphanAge is how long a claim must be over before Fsck says so: the lease ends
@@ -169,20 +173,21 @@ func (f *fsck) settle(ctx context.Context) error {
 		for i, l := range looks {
 			if l.kind != "" && !counted[part[i]] {
 				counted[part[i]] = true
-				f.count(Finding{Kind: l.kind, Job: jobs.ID(clip(part[i], jobs.MaxIDLength)), Detail: l.detail, Done: mended[part[i]]})
+				f.report.Add(Finding{Kind: l.kind, Job: jobs.ID(clip(part[i], jobs.MaxIDLength)), Detail: l.detail, Done: mended[part[i]]})
 			}
 		}
 	}
 	return nil
 }
 
-func (f *fsck) count(x Finding) {
-	f.report.Counts[x.Kind]++
+// Add counts a finding.
+func (r *Report) Add(x Finding) {
+	r.Counts[x.Kind]++
 	if x.Done == "" && !x.Harmless() {
-		f.report.Left++
+		r.Left++
 	}
-	if len(f.report.Findings) < MaxFindings {
-		f.report.Findings = append(f.report.Findings, x)
+	if len(r.Findings) < MaxFindings {
+		r.Findings = append(r.Findings, x)
 	}
 }
 

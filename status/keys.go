@@ -15,7 +15,15 @@ var states = []jobs.State{jobs.Queued, jobs.Running, jobs.Succeeded, jobs.Failed
 const (
 	drainKey  = "fleet:draining" // since when, while no worker shall take a job
 	queuesKey = "fleet:queues"   // hash of queues by name
+	// hash of workers by id, when they were last heard of and what they said; in the
+	// same hash slot as workerKey
+	workersKey = "{fleet}:workers"
+	watchKey   = "fleet:watch"  // the id of the worker that looks for silent ones
+	repairKey  = "fleet:repair" // when to look next for forgotten jobs, and on which run of Redis
 )
+
+// workerKey is there while a worker lives.
+func workerKey(id string) string { return "{fleet}:worker:" + id }
 
 // jobKey is the contract's key. Its companions carry the whole of it in braces
 // and so hash to the same slot of a cluster.

@@ -163,11 +163,11 @@ func TestJ07CanceledAndLostJobsAreInTheirIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Its worker has nothing to tell at first, and somebody reads the index meanwhile.
-		if err := s.Report(t.Context(), c, time.Minute, nil, nil); err != nil {
+		if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{}); err != nil {
 			t.Fatal(err)
 		}
 		wantList(t, s, jobs.Running)
-		if err := s.Report(t.Context(), c, time.Minute, &jobs.Progress{Done: 1, Total: 2, Step: "pages"}, nil); err != nil {
+		if err := s.Report(t.Context(), c, time.Minute, &jobs.Progress{Done: 1, Total: 2, Step: "pages"}, jobs.Lines{}); err != nil {
 			t.Fatal(err)
 		}
 		wantList(t, s, jobs.Running, "b")
@@ -402,7 +402,7 @@ func TestJ10LinesBeforeOneAreNotThatOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		s := newStore(rdb, "w1")
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
-		if err := s.Report(t.Context(), c, time.Minute, nil, []string{"one", "two", "three"}); err != nil {
+		if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{Text: []string{"one", "two", "three"}}); err != nil {
 			t.Fatal(err)
 		}
 		all, err := s.Lines(t.Context(), "a", status.LogQuery{Tail: 10})
@@ -462,11 +462,12 @@ func TestJ10LogTailSinceAndAfter(t *testing.T) {
 		}
 		want(status.LogQuery{Tail: 5}) // none is no error
 		base := time.UnixMilli(1_700_000_000_000)
+		stored := []any{"0 10"} // no line dropped, 10 bytes
 		for i := range 10 {
-			id := fmt.Sprintf("%d-%d", base.Add(time.Duration(i/2)*time.Second).UnixMilli(), i%2)
-			if err := rdb.XAdd(ctx, &redis.XAddArgs{Stream: "{job:a}:log", ID: id, Values: []string{"line", fmt.Sprint(i)}}).Err(); err != nil {
-				t.Fatal(err)
-			}
+			stored = append(stored, fmt.Sprintf("%d %d", base.Add(time.Duration(i/2)*time.Second).UnixMilli(), i))
+		}
+		if err := rdb.RPush(ctx, "{job:a}:log", stored...).Err(); err != nil {
+			t.Fatal(err)
 		}
 		all := want(status.LogQuery{Tail: 100}, "0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 		want(status.LogQuery{Tail: 3}, "7", "8", "9")
@@ -478,7 +479,7 @@ func TestJ10LogTailSinceAndAfter(t *testing.T) {
 		want(status.LogQuery{Tail: 5, After: all[0].Pos, Since: base.Add(4 * time.Second)}, "8", "9")
 		want(status.LogQuery{Tail: 5, After: all[8].Pos, Since: base.Add(time.Second)}, "9")
 		want(status.LogQuery{Tail: 5, After: all[9].Pos})
-		for _, bad := range []string{"---", "5", "-", strings.Repeat("9", 39) + "-", "99999999999999999999-1"} {
+		for _, bad := range []string{"---", "5", "-", "1-", strings.Repeat("9", 39) + "-", "99999999999999999999-1"} {
 			want(status.LogQuery{Tail: 1, After: bad}, "9")
 		}
 	})

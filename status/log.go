@@ -2,15 +2,11 @@ package status
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -34,69 +30,61 @@ type LogQuery struct {
 // reads no other lines. The error wraps [fs.ErrNotExist] when nothing is known of
 // the job; one without a log, or at whose key is something else, has no lines.
 func (s *Store) Lines(ctx context.Context, id jobs.ID, q LogQuery) ([]LogLine, error) {
-	from := "-"
-	if !q.Since.IsZero() {
-		from = strconv.FormatInt(max(0, q.Since.UnixMilli()), 10)
+	how, after := "last", pos{}
+	if p, ok := parsePos(q.After); ok {
+		how, after = "first", p
 	}
-	after, follows := parsePos(q.After)
-	if follows && after.ms >= q.Since.UnixMilli() {
-		from = "(" + after.String()
+	lines, known, err := s.lines(ctx, id, q.Tail, how, after, q.Since)
+	if err == nil && !known {
+		err = fmt.Errorf("log of job %s: %w", id, fs.ErrNotExist)
 	}
-	var known *redis.IntCmd
-	var lines *redis.XMessageSliceCmd
-	_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the errors of both commands count
-		known = pipe.Exists(ctx, jobKey(id))
-		if follows {
-			lines = pipe.XRangeN(ctx, logKey(id), from, "+", int64(q.Tail))
-		} else {
-			lines = pipe.XRevRangeN(ctx, logKey(id), "+", from, int64(q.Tail))
-		}
-		return nil
-	})
-	if err := errors.Join(known.Err(), lines.Err()); err != nil && !redis.HasErrorPrefix(lines.Err(), "WRONGTYPE") {
-		return nil, unavailable(fmt.Sprintf("read log of job %s", id), err)
-	}
-	if known.Val() == 0 {
-		return nil, fmt.Errorf("log of job %s: %w", id, fs.ErrNotExist)
-	}
-	got := logLines(lines.Val())
-	if !follows {
-		slices.Reverse(got)
-	}
-	return got, nil
+	return lines, err
 }
 
 // LinesBefore returns the last lines, limit at most, that are in a job's log before
 // the one at pos, oldest first: what those that come next may go on with.
 func (s *Store) LinesBefore(ctx context.Context, id jobs.ID, pos string, limit int) ([]LogLine, error) {
-	entries, err := s.rdb.XRevRangeN(ctx, logKey(id), "("+pos, "-", int64(limit)).Result()
+	p, ok := parsePos(pos)
+	if !ok {
+		return nil, nil
+	}
+	lines, _, err := s.lines(ctx, id, limit, "before", p, time.Time{})
+	return lines, err
+}
+
+// lines asks for limit lines at most: "first" after a place, "last" of all, or those
+// "before" a place. It reports whether anything is known of the job.
+func (s *Store) lines(ctx context.Context, id jobs.ID, limit int, how string, p pos, since time.Time) ([]LogLine, bool, error) {
+	from := int64(0)
+	if !since.IsZero() {
+		from = max(0, since.UnixMilli())
+	}
+	v, err := s.run(ctx, linesScript, []string{jobKey(id), logKey(id)}, []any{limit, how, p.ms, p.n, from}, nil)
 	if err != nil {
-		return nil, unavailable(fmt.Sprintf("read log of job %s", id), err)
+		return nil, false, unavailable(fmt.Sprintf("read log of job %s", id), err)
 	}
-	lines := logLines(entries)
-	slices.Reverse(lines)
-	return lines, nil
+	a, known := v.([]any)
+	got := answer(a)
+	var lines []LogLine
+	for i := 1; i < len(got); i++ {
+		ms, text, _ := strings.Cut(got.text(i), " ")
+		at, _ := strconv.ParseInt(ms, 10, 64)
+		place := pos{at, got.number(0) + int64(i) - 1}
+		lines = append(lines, LogLine{Pos: place.String(), Time: time.UnixMilli(at).UTC(), Text: text})
+	}
+	return lines, known, nil
 }
 
-func logLines(entries []redis.XMessage) []LogLine {
-	lines := make([]LogLine, len(entries))
-	for i, e := range entries {
-		text, _ := e.Values["line"].(string)
-		ms, _, _ := strings.Cut(e.ID, "-")
-		n, _ := strconv.ParseInt(ms, 10, 64)
-		lines[i] = LogLine{Pos: e.ID, Time: time.UnixMilli(n).UTC(), Text: text}
-	}
-	return lines
-}
+// pos is the place of a line: its time in milliseconds and its number, from 1, among
+// all lines there were. Two numbers, because Redis may lose a log, and another
+// line has the number then.
+type pos struct{ ms, n int64 }
 
-// pos is the id of an entry of a stream.
-type pos struct{ ms, seq int64 }
-
-func (p pos) String() string { return fmt.Sprintf("%d-%d", p.ms, p.seq) }
+func (p pos) String() string { return fmt.Sprintf("%d-%d", p.ms, p.n) }
 
 func parsePos(s string) (p pos, ok bool) {
 	if s == "0" {
-		return pos{}, true // no entry has it
+		return pos{}, true // no line has it
 	}
 	ms, seq, cut := strings.Cut(s, "-")
 	if !cut || len(s) > 40 {

@@ -299,7 +299,7 @@ func TestJ07TimeOfAJobSurvivesTheLossOfAllData(t *testing.T) {
 				t.Fatal(err)
 			}
 			if how == "report" {
-				if err := s.Report(t.Context(), c, time.Minute, &jobs.Progress{Done: 1, Total: 2}, nil); err != nil {
+				if err := s.Report(t.Context(), c, time.Minute, &jobs.Progress{Done: 1, Total: 2}, jobs.Lines{}); err != nil {
 					t.Fatal(err)
 				}
 			}

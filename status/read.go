@@ -22,6 +22,9 @@ type Entry struct {
 	Created time.Time
 	Document
 	Detail Detail
+	// Silent is for how long nothing was heard of the worker of a running job, if that is
+	// longer than SilentAfter; 0 otherwise.
+	Silent time.Duration
 }
 
 // Detail is what {job:ID}:detail holds. Times are zero while they are unknown.
@@ -35,12 +38,15 @@ type Detail struct {
 	Attempt   int
 	Crashes   int
 	Pages     int
+	Damaged   *int      // pages with a warning, of a document that is damaged; nil of others
 	Asked     int       // how many pages it was asked for; 0 for the kind's own choice
 	Code      string    // what kind of failure it was, if its handler has said so
 	Created   time.Time // see Entry; zero for a job that an earlier version recorded
 	Submitted time.Time
 	Started   time.Time // of the last attempt
 	Finished  time.Time
+	Sent      time.Time // when its message was last published again, because there seemed to be none
+	Resent    int       // how often it was
 }
 
 // Get returns what is on record of a job. The error wraps [fs.ErrNotExist] when
@@ -99,10 +105,14 @@ type record struct {
 func (s *Store) read(ctx context.Context, members []string) ([]record, error) {
 	docs := make([]*redis.StringCmd, len(members))
 	details := make([]*redis.MapStringStringCmd, len(members))
+	said := make([]*redis.StringCmd, len(members))
+	var clock *redis.TimeCmd
 	var err error
 	if len(members) > 0 {
 		_, err = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			clock = pipe.Time(ctx)
 			for i, m := range members {
+				said[i] = pipe.HGet(ctx, claimKey(jobs.ID(m)), "seen")
 				docs[i] = pipe.GetRange(ctx, jobKey(jobs.ID(m)), 0, maxDocument)
 				details[i] = pipe.HGetAll(ctx, detailKey(jobs.ID(m)))
 			}
@@ -130,6 +140,11 @@ func (s *Store) read(ctx context.Context, members []string) ([]record, error) {
 				r.found, r.Document = unreadable, Document{Message: "unreadable status"}
 			}
 			r.Created = r.Detail.created()
+			if ms, err := said[i].Int64(); err == nil && r.State() == jobs.Running {
+				if silent := clock.Val().Sub(time.UnixMilli(ms)); silent > SilentAfter {
+					r.Silent = silent
+				}
+			}
 		}
 		seen[i] = r
 	}
@@ -159,17 +174,19 @@ func parseDetail(f map[string]string) Detail {
 		return time.UnixMilli(ms).UTC()
 	}
 	d := Detail{
-		Kind: jobs.Kind(f["kind"]), Input: f["input"], Worker: f["worker"], Trace: f["trace"], Step: f["step"],
+		Kind: jobs.Kind(f["kind"]), Input: fromPieces(f, "input"), Worker: f["worker"], Trace: f["trace"], Step: f["step"],
 		Attempt: number("attempt"), Crashes: number("crashes"), Pages: number("pages"), Asked: number("asked_pages"),
 		Code: f["code"], Created: moment("created_at"),
 		Submitted: moment("submitted_at"), Started: moment("started_at"), Finished: moment("finished_at"),
+		Sent: moment("sent_at"), Resent: number("sent_times"),
 		Steps: map[string]time.Time{},
 	}
+	if _, ok := f["damaged"]; ok {
+		d.Damaged = new(number("damaged"))
+	}
 	for name := range f {
-		if step, ok := strings.CutPrefix(name, "step_"); ok {
-			if step, ok = strings.CutSuffix(step, "_at"); ok {
-				d.Steps[step] = moment(name)
-			}
+		if step, ok := strings.CutPrefix(name, "at_"); ok {
+			d.Steps[step] = d.Started.Add(time.Duration(number(name)) * time.Millisecond)
 		}
 	}
 	return d

@@ -54,7 +54,7 @@ func TestF13RequeuedJobStartsAnew(t *testing.T) {
 		if _, err := s.Finish(t.Context(), again, jobs.Outcome{State: jobs.Succeeded}); err != nil {
 			t.Fatal(err)
 		}
-		if n := rdb.HGet(t.Context(), "{job:a}:claim", "outcomes").Val(); n != "1" {
+		if n := rdb.HGet(t.Context(), "{job:a}:detail", "outcomes").Val(); n != "1" {
 			t.Errorf("%s outcomes on record, want 1", n)
 		}
 		lines, err := s.Lines(t.Context(), "a", status.LogQuery{Tail: 100})
@@ -120,7 +120,7 @@ func TestF13AttemptFromBeforeARequeueWritesNothing(t *testing.T) {
 		rdb.HSet(t.Context(), "{job:a}:claim", "until", 0) // it falls silent
 		end(t, s, jobs.Outcome{State: jobs.Failed, Reason: "broken"})
 		requeue(t, s, jobs.Failed)
-		if err := s.Report(t.Context(), stale, time.Minute, &jobs.Progress{Done: 1, Total: 2}, nil); !errors.Is(err, jobs.ErrLeaseLost) {
+		if err := s.Report(t.Context(), stale, time.Minute, &jobs.Progress{Done: 1, Total: 2}, jobs.Lines{}); !errors.Is(err, jobs.ErrLeaseLost) {
 			t.Errorf("report: %v, want ErrLeaseLost", err)
 		}
 		if _, err := s.Finish(t.Context(), stale, jobs.Outcome{State: jobs.Succeeded}); !errors.Is(err, jobs.ErrLeaseLost) {

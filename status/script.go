@@ -18,14 +18,20 @@ var lua embed.FS
 // Each script says in its header what it takes and returns.
 var (
 	submitScript  = newScript("job", "submit")
-	claimScript   = newScript("log", "job", "claim")
-	reportScript  = newScript("log", "job", "report")
-	finishScript  = newScript("log", "job", "finish")
-	releaseScript = newScript("log", "job", "release")
+	claimScript   = newScript("job", "log", "claim")
+	reportScript  = newScript("job", "log", "report")
+	finishScript  = newScript("job", "log", "finish")
+	releaseScript = newScript("job", "log", "release")
 	cancelScript  = newScript("job", "cancel")
-	requeueScript = newScript("log", "job", "requeue")
+	lapseScript   = newScript("job", "lapse")
+	watchScript   = newScript("job", "watch")
+	pulseScript   = newScript("job", "pulse")
+	requeueScript = newScript("job", "log", "requeue")
 	pageScript    = newScript("page")
+	linesScript   = newScript("job", "log", "lines")
 	recordScript  = newScript("queue")
+	dueScript     = newScript("due")
+	lookedScript  = newScript("looked")
 )
 
 type script struct{ text, sha string }

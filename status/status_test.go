@@ -103,12 +103,12 @@ func TestF30F31F32F36TheLifeOfADocument(t *testing.T) {
 		wantDocument(t, rdb, "a", "processing", 0, "Processing started...", "", "")
 		age(t, rdb)
 		p := jobs.Progress{Done: 5, Total: 12, Message: "Page 5/12 analyzing..."}
-		if err := s.Report(ctx, c, time.Minute, &p, []string{"line"}); err != nil {
+		if err := s.Report(ctx, c, time.Minute, &p, jobs.Lines{Text: []string{"line"}}); err != nil {
 			t.Fatal(err)
 		}
 		wantDocument(t, rdb, "a", "processing", 41, "Page 5/12 analyzing...", "", "")
 		age(t, rdb)
-		if err := s.Report(ctx, c, time.Minute, nil, nil); err != nil { // a pulse changes no word but renews
+		if err := s.Report(ctx, c, time.Minute, nil, jobs.Lines{}); err != nil { // a pulse changes no word but renews
 			t.Fatal(err)
 		}
 		wantDocument(t, rdb, "a", "processing", 41, "Page 5/12 analyzing...", "", "")
@@ -125,7 +125,7 @@ func TestF32FailureKeepsTheProgressAsItStood(t *testing.T) {
 		s := newStore(rdb, "w1")
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		p := jobs.Progress{Done: 1, Total: 2, Message: "Page 1/2 analyzing..."}
-		if err := s.Report(t.Context(), c, time.Minute, &p, nil); err != nil {
+		if err := s.Report(t.Context(), c, time.Minute, &p, jobs.Lines{}); err != nil {
 			t.Fatal(err)
 		}
 		reason := `broken "page" \ ` + strings.Repeat("é", 5000)
@@ -181,7 +181,7 @@ func TestF11StaleAttemptWritesNothing(t *testing.T) {
 		})
 		before := document(t, rdb, "a")
 		p := jobs.Progress{Done: 9, Total: 10, Message: "stale"}
-		if err := s.Report(ctx, stale, time.Minute, &p, []string{"stale"}); !errors.Is(err, jobs.ErrLeaseLost) {
+		if err := s.Report(ctx, stale, time.Minute, &p, jobs.Lines{Text: []string{"stale"}}); !errors.Is(err, jobs.ErrLeaseLost) {
 			t.Errorf("stale report: %v, want ErrLeaseLost", err)
 		}
 		if _, err := s.Finish(ctx, stale, jobs.Outcome{State: jobs.Failed, Reason: "stale"}); !errors.Is(err, jobs.ErrLeaseLost) {
@@ -209,7 +209,7 @@ func TestF33TerminalStatusIsNeverOverwritten(t *testing.T) {
 			t.Errorf("second finish: %v, want nil: the ack may go out", err)
 		}
 		p := jobs.Progress{Done: 1, Total: 2}
-		if err := s.Report(ctx, c, time.Minute, &p, nil); !errors.Is(err, jobs.ErrLeaseLost) {
+		if err := s.Report(ctx, c, time.Minute, &p, jobs.Lines{}); !errors.Is(err, jobs.ErrLeaseLost) {
 			t.Errorf("report after the end: %v, want ErrLeaseLost", err)
 		}
 		if ended := claim(t, s, "a", time.Minute, jobs.Ended); ended.State != jobs.Failed {
@@ -218,7 +218,7 @@ func TestF33TerminalStatusIsNeverOverwritten(t *testing.T) {
 		if diff := cmp.Diff(before, document(t, rdb, "a")); diff != "" {
 			t.Errorf("a terminal document changed:\n%s", diff)
 		}
-		if n := rdb.HGet(ctx, "{job:a}:claim", "outcomes").Val(); n != "1" {
+		if n := rdb.HGet(ctx, "{job:a}:detail", "outcomes").Val(); n != "1" {
 			t.Errorf("%s outcomes recorded, want 1", n)
 		}
 	})
@@ -291,7 +291,7 @@ func TestF19Cancel(t *testing.T) {
 		if state, err := s.Cancel(ctx, "running"); err != nil || state != jobs.Running {
 			t.Errorf("cancel of a running job: %v, %v; want running", state, err)
 		}
-		if err := s.Report(ctx, c, time.Minute, nil, nil); !errors.Is(err, jobs.ErrCanceled) {
+		if err := s.Report(ctx, c, time.Minute, nil, jobs.Lines{}); !errors.Is(err, jobs.ErrCanceled) {
 			t.Errorf("report of a canceled job: %v, want ErrCanceled", err)
 		}
 		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Canceled}); err != nil {
@@ -325,7 +325,7 @@ func TestF16ScriptFlushAndLostDataAreSurvived(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := jobs.Progress{Done: 1, Total: 2, Message: "Page 1/2 analyzing..."}
-		if err := s.Report(ctx, c, time.Minute, &p, nil); err != nil {
+		if err := s.Report(ctx, c, time.Minute, &p, jobs.Lines{}); err != nil {
 			t.Fatalf("report after SCRIPT FLUSH: %v", err)
 		}
 		if err := rdb.ScriptFlush(ctx).Err(); err != nil {
@@ -336,7 +336,7 @@ func TestF16ScriptFlushAndLostDataAreSurvived(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The attempt that runs goes on, and is the owner still.
-		if err := s.Report(ctx, c, time.Minute, &p, nil); err != nil {
+		if err := s.Report(ctx, c, time.Minute, &p, jobs.Lines{}); err != nil {
 			t.Fatalf("report after FLUSHALL: %v", err)
 		}
 		claim(t, s, "a", time.Minute, jobs.Busy)
@@ -363,10 +363,10 @@ func TestF16FailoverThatLosesTheLastClaimIsSurvived(t *testing.T) {
 		// The replica had not seen the second claim.
 		rdb.Del(ctx, "{job:a}:claim")
 		rdb.HSet(ctx, "{job:a}:claim", before)
-		if err := s.Report(ctx, second, time.Minute, nil, nil); err != nil {
+		if err := s.Report(ctx, second, time.Minute, nil, jobs.Lines{}); err != nil {
 			t.Errorf("report of the attempt that runs: %v", err)
 		}
-		if err := s.Report(ctx, c, time.Minute, nil, nil); !errors.Is(err, jobs.ErrLeaseLost) {
+		if err := s.Report(ctx, c, time.Minute, nil, jobs.Lines{}); !errors.Is(err, jobs.ErrLeaseLost) {
 			t.Errorf("report of the attempt before: %v, want ErrLeaseLost", err)
 		}
 		if state, err := s.Finish(ctx, second, jobs.Outcome{State: jobs.Succeeded}); err != nil || state != jobs.Succeeded {
@@ -394,7 +394,7 @@ func TestF33AttemptThatOutlivedLostDataOverwritesNoOutcome(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := jobs.Progress{Done: 1, Total: 2, Message: "Page 1/2 analyzing..."}
-		if err := s.Report(ctx, old, time.Minute, &p, nil); !errors.Is(err, jobs.ErrLeaseLost) {
+		if err := s.Report(ctx, old, time.Minute, &p, jobs.Lines{}); !errors.Is(err, jobs.ErrLeaseLost) {
 			t.Errorf("report of the attempt from before: %v, want ErrLeaseLost", err)
 		}
 		wantDocument(t, rdb, "a", "completed", 100, "Processing completed!", "results/a/result.json", "")
@@ -435,7 +435,7 @@ func TestF35LogKeepsTheNewestBytes(t *testing.T) {
 			for k := range lines {
 				lines[k] = fmt.Sprintf("line %03d %s", i*10+k, strings.Repeat("x", 90))
 			}
-			if err := s.Report(ctx, c, time.Minute, nil, lines); err != nil {
+			if err := s.Report(ctx, c, time.Minute, nil, jobs.Lines{Before: i * 10, Text: lines}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -518,7 +518,7 @@ func TestF35DetailTellsOfTheAttempt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Report(ctx, c, time.Minute, &jobs.Progress{Step: "pages", Done: 1, Total: 2}, nil); err != nil {
+		if err := s.Report(ctx, c, time.Minute, &jobs.Progress{Step: "pages", Done: 1, Total: 2}, jobs.Lines{}); err != nil {
 			t.Fatal(err)
 		}
 		e, err := s.Get(ctx, "a")
@@ -546,7 +546,7 @@ func TestF16RedisGoneIsUnavailable(t *testing.T) {
 		"check":  func() error { return s.Check(ctx) },
 		"submit": func() error { _, err := s.Submit(ctx, jobs.Job{ID: "a"}); return err },
 		"claim":  func() error { _, err := s.Claim(ctx, jobs.Job{ID: "a"}, time.Minute, jobs.Claim{}); return err },
-		"report": func() error { return s.Report(ctx, jobs.Claim{Job: "a"}, time.Minute, nil, nil) },
+		"report": func() error { return s.Report(ctx, jobs.Claim{Job: "a"}, time.Minute, nil, jobs.Lines{}) },
 		"finish": func() error {
 			_, err := s.Finish(ctx, jobs.Claim{Job: "a"}, jobs.Outcome{State: jobs.Failed})
 			return err
@@ -574,7 +574,7 @@ func TestF35KeysShareOneSlot(t *testing.T) {
 	if _, err := s.Cancel(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.Report(ctx, c, time.Minute, nil, []string{"x"}) // canceled, but it logs
+	_ = s.Report(ctx, c, time.Minute, nil, jobs.Lines{Text: []string{"x"}}) // canceled, but it logs
 	for _, key := range m.Keys() {
 		tag := key
 		if i := strings.IndexByte(key, '{'); i >= 0 {

@@ -16,10 +16,8 @@ package status
 
 import (
 	"context"
-	"crypto/tls"
+	"crypto/rand"
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,52 +41,12 @@ type Store struct {
 	MaxCrashes int    // starts of a job that may end without a word before it is given up; at least 1
 	LogCap     int    // bytes of log kept per job
 	Worker     string // who claims jobs through this store, for people to read
+	ID         string // the same for programs: no two processes have one
 }
 
 // New returns a store that talks through rdb. The caller closes rdb.
 func New(rdb redis.UniversalClient) *Store {
-	return &Store{rdb: rdb, MaxCrashes: 3, LogCap: DefaultLogCap}
-}
-
-// Options says which Redis server to use.
-type Options struct {
-	Host     string
-	Port     int
-	DB       int
-	Username string
-	Password string
-	TLS      bool
-	Pool     int // connections at most; 0 for the client's default of ten per CPU
-}
-
-// Connect returns a client for the server that o names. It does not wait for
-// the server: the first command does.
-//
-// A command that fails is tried once more on a fresh connection, because the
-// pooled one may be a leftover from before a restart. All further patience is
-// the caller's, who knows what waiting costs.
-func Connect(o Options) *redis.Client {
-	var conf *tls.Config
-	if o.TLS {
-		conf = &tls.Config{ServerName: o.Host, MinVersion: tls.VersionTLS12}
-	}
-	return redis.NewClient(&redis.Options{
-		Addr:                  net.JoinHostPort(o.Host, strconv.Itoa(o.Port)),
-		DB:                    o.DB,
-		Username:              o.Username,
-		Password:              o.Password,
-		TLSConfig:             conf,
-		PoolSize:              o.Pool,
-		MaxRetries:            1,
-		MinRetryBackoff:       -1,
-		MaxRetryBackoff:       -1,
-		DialerRetries:         1,
-		DialTimeout:           3 * time.Second,
-		ReadTimeout:           3 * time.Second,
-		WriteTimeout:          3 * time.Second,
-		ContextTimeoutEnabled: true,
-		DisableIdentity:       true, // two commands per connection that old servers refuse
-	})
+	return &Store{rdb: rdb, MaxCrashes: 3, LogCap: DefaultLogCap, ID: rand.Text()}
 }
 
 // Check returns nil if Redis answers and accepts writes.

@@ -39,7 +39,7 @@ func BenchmarkWalk(b *testing.B) {
 			b.Fatal(err)
 		}
 		for n := 1; n <= 2; n++ {
-			if err := s.Report(ctx, c, time.Minute, &jobs.Progress{Done: n, Total: 2, Step: "pages", Message: fmt.Sprintf("Page %d/2 analyzing...", n)}, []string{"x"}); err != nil {
+			if err := s.Report(ctx, c, time.Minute, &jobs.Progress{Done: n, Total: 2, Step: "pages", Message: fmt.Sprintf("Page %d/2 analyzing...", n)}, jobs.Lines{Text: []string{"x"}}); err != nil {
 				b.Fatal(err)
 			}
 		}

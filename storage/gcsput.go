@@ -60,16 +60,16 @@ func (g *GCS) put(ctx context.Context, name string, src *source) error {
 	case src.err != nil:
 		return src.err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // that was all
-		return g.putSmall(ctx, object, buf[:n])
+		return g.putSmall(ctx, object, buf[:n], src)
 	}
 	return g.putLarge(ctx, object, buf[:], src)
 }
 
 // putSmall stores content, which it may send several times.
-func (g *GCS) putSmall(ctx context.Context, object *storage.ObjectHandle, content []byte) error {
+func (g *GCS) putSmall(ctx context.Context, object *storage.ObjectHandle, content []byte, src *source) error {
 	known := storage.Conditions{DoesNotExist: true}
 	for {
-		err := g.sendSmall(ctx, object.If(known), content)
+		err := g.sendSmall(ctx, object.If(known), content, src)
 		if !isStatus(err, http.StatusPreconditionFailed) {
 			return err
 		}
@@ -88,9 +88,12 @@ func (g *GCS) putSmall(ctx context.Context, object *storage.ObjectHandle, conten
 
 // sendSmall sends content in one request, again if there is no answer in time.
 // The library repeats requests that fail, but waits for an answer without end.
-func (g *GCS) sendSmall(ctx context.Context, object *storage.ObjectHandle, content []byte) error {
+func (g *GCS) sendSmall(ctx context.Context, object *storage.ObjectHandle, content []byte, src *source) error {
 	var err error
 	for range attempts {
+		if err := src.held(); err != nil {
+			return err
+		}
 		err = g.sendOnce(ctx, object, content)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return err
@@ -128,6 +131,9 @@ func (g *GCS) putLarge(ctx context.Context, object *storage.ObjectHandle, head [
 	_, err = w.Write(head)
 	if err == nil {
 		err = copyFrom(w, src)
+	}
+	if err == nil {
+		err = src.held()
 	}
 	if err != nil {
 		// Close would commit what was sent so far: only a canceled context

@@ -87,8 +87,13 @@ func (l *Local) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 		return nil, context.Cause(ctx)
 	}
 	// Without O_NONBLOCK, opening a FIFO someone has left here would hang.
-	f, err := l.root.Load().OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	root := l.root.Load()
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
+		// A socket, and a device without a driver, look as if they were out of order.
+		if info, statErr := root.Stat(name); statErr == nil && !info.IsDir() && regular(info) != nil {
+			err = regular(info)
+		}
 		return nil, l.fail("open", name, err)
 	}
 	info, err := f.Stat()
@@ -147,10 +152,16 @@ func (l *Local) Delete(ctx context.Context, name string) error {
 		}
 		return err
 	}
-	// Remove refuses a directory that is not empty, which ends the climb.
-	for dir := path.Dir(name); dir != "." && root.Remove(dir) == nil; dir = path.Dir(dir) {
-	}
+	removeEmpty(root, path.Dir(name))
 	return nil
+}
+
+// removeEmpty removes dir and those above it as far as they are empty: Remove refuses
+// one that is not, which ends the climb.
+func removeEmpty(root *os.Root, dir string) {
+	for dir != "." && root.Remove(dir) == nil {
+		dir = path.Dir(dir)
+	}
 }
 
 // Check implements [Store]. It writes a file of one block and removes it. A

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -191,6 +192,20 @@ func TestF46OddFilesAreNoObjects(t *testing.T) {
 	}
 	if _, err := s.Open(t.Context(), "fifo"); !errors.Is(err, fs.ErrInvalid) { // and does not hang
 		t.Errorf("Open of a FIFO = %v, want fs.ErrInvalid", err)
+	}
+	socket, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", dir+"/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	odd := []string{"socket"}
+	if err := unix.Mknod(dir+"/device", unix.S_IFCHR|0o600, int(unix.Mkdev(511, 0))); err == nil { // as root
+		odd = append(odd, "device")
+	}
+	for _, name := range odd {
+		if _, err := s.Open(t.Context(), name); !errors.Is(err, fs.ErrInvalid) || errors.Is(err, jobs.ErrUnavailable) {
+			t.Errorf("Open of a %s = %v, want fs.ErrInvalid", name, err)
+		}
 	}
 	putString(t, s, "a/b", "x")
 	for _, name := range []string{"a", "a/b/c"} {

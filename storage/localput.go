@@ -54,6 +54,7 @@ func (l *Local) put(name string, src *source) (err error) {
 		if !stored {
 			_ = t.file.Close() // may be closed already
 			_ = t.parent.Remove(t.name)
+			removeEmpty(root, dir) // it may have been made for this object
 		}
 	}()
 	above := l.syncing.start(root, t.changed)
@@ -64,9 +65,8 @@ func (l *Local) put(name string, src *source) (err error) {
 	if err := errors.Join(t.file.Sync(), t.file.Close()); err != nil {
 		return err
 	}
-	if src.ctx.Err() != nil { // the last moment at which nothing has changed
-		src.err = context.Cause(src.ctx)
-		return src.err
+	if err := src.held(); err != nil { // the last moment at which nothing has changed
+		return err
 	}
 	if err := t.parent.Rename(t.name, base); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"sync"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // source is the reader given to Put. It notices between reads that ctx has
@@ -25,6 +27,15 @@ func (s *source) Read(p []byte) (int, error) {
 		s.err = err
 	}
 	return n, err
+}
+
+// held returns why the object must not become visible: ctx has ended, or the attempt
+// that stores it has lost its job.
+func (s *source) held() error {
+	if s.err = context.Cause(s.ctx); s.err == nil {
+		s.err = jobs.Held(s.ctx)
+	}
+	return s.err
 }
 
 // bufferSize is the smallest unit of an upload to Cloud Storage.

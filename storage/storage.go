@@ -22,7 +22,8 @@ package storage
 import (
 	"context"
 	"io"
-	"time"
+
+	"github.com/batchfleet/batchfleet/storage/object"
 )
 
 // Store holds objects by name. Its methods may be called concurrently, also for
@@ -62,10 +63,7 @@ type Store interface {
 
 // Visit is told of an object, or by err why one or a directory of them cannot be
 // shown.
-type Visit func(name string, info Info, err error) error
+type Visit = object.Visit
 
 // Info describes an object.
-type Info struct {
-	Size     int64     // bytes
-	Modified time.Time // when it was last put
-}
+type Info = object.Info

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -47,4 +50,40 @@ func (l *Local) SweepTemp(ctx context.Context) (removed int, err error) {
 		err = fmt.Errorf("sweep storage directory %s: %w: %w", l.dir, jobs.ErrUnavailable, err)
 	}
 	return removed, err
+}
+
+// RemoveUnfinished removes the unfinished files in a directory, and then the directory
+// if it is empty. It is for who takes a job over: a process that was stopped just before
+// it renamed such a file cannot do so any more when it goes on, and its Put fails. That
+// there is no such directory is no error.
+func (l *Local) RemoveUnfinished(ctx context.Context, dir string) error {
+	if err := localName(dir); err != nil {
+		return err
+	}
+	root := l.root.Load()
+	f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would hang
+	var entries []fs.DirEntry
+	if err == nil {
+		defer f.Close()
+		entries, err = f.ReadDir(-1)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	for _, d := range entries {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !d.Type().IsRegular() || !strings.HasPrefix(d.Name(), tempPrefix) {
+			continue
+		}
+		if gone := root.Remove(path.Join(dir, d.Name())); !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	if err != nil {
+		return l.fail("remove unfinished files in", dir, err)
+	}
+	removeEmpty(root, dir)
+	return nil
 }

@@ -35,6 +35,7 @@ type queue struct {
 	deaf     bool          // Extend gets no answer
 	extends  []time.Duration
 	onAck    func(jobs.ID)
+	onReturn func() error // what Return says
 }
 
 type item struct {
@@ -78,7 +79,7 @@ func (q *queue) Lease(ctx context.Context) (jobs.Lease, error) {
 			q.leased[id] = it
 			it.expiry = time.AfterFunc(q.deadline, func() { q.expire(id) })
 			defer q.mu.Unlock()
-			return jobs.Lease{ID: id, Job: it.job, Invalid: it.invalid, Until: time.Now().Add(q.deadline), Delivery: it.delivery, Raw: jobs.Raw{ID: fmt.Sprintf("m%d", q.n), Data: []byte("noise")}}, nil
+			return jobs.Lease{ID: id, Job: it.job, Invalid: it.invalid, Until: time.Now().Add(q.deadline), Delivery: it.delivery, Raw: jobs.Raw{ID: fmt.Sprintf("m%d", q.n), Queue: "q", Ack: id, Data: []byte("noise")}}, nil
 		}
 		arrived := q.arrived
 		q.mu.Unlock()
@@ -156,6 +157,28 @@ func (q *queue) Nack(_ context.Context, lease jobs.Lease, delay time.Duration) e
 	return nil
 }
 
+func (q *queue) Return(_ context.Context, name string, acks []string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, id := range acks {
+		it := q.leased[id]
+		if it == nil || name != "q" {
+			q.note("return %s of %s, which is not leased", id, name)
+			continue
+		}
+		q.note("return %s", it.job.ID)
+		if q.onReturn != nil {
+			if err := q.onReturn(); err != nil {
+				return err
+			}
+		}
+		it.expiry.Stop()
+		delete(q.leased, id)
+		q.add(it)
+	}
+	return nil
+}
+
 func (q *queue) told() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -212,6 +235,7 @@ type flaky struct {
 	mu      sync.Mutex
 	down    bool
 	frozen  bool // calls hang until their context ends
+	deaf    bool // reports are written, but their answers are lost
 	reports int
 }
 
@@ -219,6 +243,12 @@ func (f *flaky) cut(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down = down
+}
+
+func (f *flaky) lose(answers bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deaf = answers
 }
 
 func (f *flaky) freeze(frozen bool) {
@@ -251,7 +281,7 @@ func (f *flaky) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	return f.Store.Claim(ctx, job, hold, again)
 }
 
-func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines []string) error {
+func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines jobs.Lines) error {
 	if err := f.err(ctx); err != nil {
 		return err
 	}
@@ -260,7 +290,13 @@ func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 		f.reports++
 		f.mu.Unlock()
 	}
-	return f.Store.Report(ctx, c, hold, p, lines)
+	err := f.Store.Report(ctx, c, hold, p, lines)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil && f.deaf {
+		return fmt.Errorf("%w: the answer was lost", jobs.ErrUnavailable)
+	}
+	return err
 }
 
 func (f *flaky) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
@@ -275,6 +311,27 @@ func (f *flaky) Release(ctx context.Context, c jobs.Claim, message string) error
 		return err
 	}
 	return f.Store.Release(ctx, c, message)
+}
+
+func (f *flaky) Watch(ctx context.Context, ttl time.Duration) (bool, time.Time, time.Duration, error) {
+	if err := f.err(ctx); err != nil {
+		return false, time.Time{}, 0, err
+	}
+	return f.Store.Watch(ctx, ttl)
+}
+
+func (f *flaky) Lapsed(ctx context.Context) ([]jobs.Claim, time.Duration, error) {
+	if err := f.err(ctx); err != nil {
+		return nil, 0, err
+	}
+	return f.Store.Lapsed(ctx)
+}
+
+func (f *flaky) Lapse(ctx context.Context, c jobs.Claim, handed bool) (bool, error) {
+	if err := f.err(ctx); err != nil {
+		return false, err
+	}
+	return f.Store.Lapse(ctx, c, handed)
 }
 
 // rig is a worker in virtual time: a queue, the real status scripts, and the

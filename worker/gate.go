@@ -17,6 +17,9 @@ import (
 // worker can no longer record what it would run.
 var errGateShut = errors.New("worker is not ready")
 
+// errStarting is the state before the first checks.
+var errStarting = errors.New("starting")
+
 // ErrDraining is what a check returns while an operator asks that no jobs be taken.
 // The worker is well: it looks again as often as when all checks pass.
 var ErrDraining = errors.New("draining: asked by an operator")
@@ -41,7 +44,7 @@ type gate struct {
 func newGate(checks map[string]func(context.Context) error, every time.Duration, log *slog.Logger, m *Metrics) *gate {
 	g := &gate{
 		checks: checks, every: every, log: log, metrics: m,
-		look: make(chan struct{}, 1), why: errors.New("starting"),
+		look: make(chan struct{}, 1), why: errStarting,
 		opened: make(chan struct{}), shut: make(chan struct{}),
 	}
 	close(g.shut)

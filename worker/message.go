@@ -138,8 +138,11 @@ func (r Rules) input(path, bucket string) (string, error) {
 	if err := storage.ValidName(name); err != nil {
 		return "", err
 	}
-	if r.Bucket == "" || bucket == "" || bucket == r.Bucket {
+	if bucket == "" || bucket == r.Bucket {
 		return name, nil
+	}
+	if r.Bucket == "" {
+		return "", fmt.Errorf("it is said to be in bucket %.80q, but this fleet stores on local disk (STORAGE_TYPE)", bucket)
 	}
 	if !slices.Contains(r.Allowed, bucket) {
 		return "", fmt.Errorf("bucket %.80q is neither GCS_BUCKET_NAME nor in ALLOWED_BUCKETS", bucket)

@@ -23,6 +23,7 @@ type Metrics struct {
 	leases             prometheus.Counter
 	redeliveries       prometheus.Counter
 	duplicates         prometheus.Counter
+	returned           prometheus.Counter
 	handedBack         *prometheus.CounterVec
 	malformed          prometheus.Counter
 	deadLetters        *prometheus.CounterVec
@@ -60,6 +61,7 @@ func NewMetrics(version string) *Metrics {
 		leasesLost:         counter("leases_lost_total", "Leases lost while their job ran."),
 		redeliveries:       counter("redeliveries_total", "Attempts at jobs that had been started before."),
 		duplicates:         counter("duplicates_total", "Leases on jobs that had ended or ran elsewhere."),
+		returned:           counter("leases_returned_total", "Leases of silent workers that this one has handed back."),
 		handedBack:         counters("jobs_handed_back_total", "Jobs given up without an outcome, by why.", "reason"),
 		malformed:          counter("messages_malformed_total", "Deliveries of messages without a usable job id."),
 		deadLetters:        counters("dead_letters_total", "Dead letters published, by whether a job had failed or a message named no job.", "cause"),

@@ -217,6 +217,15 @@ func (p *Priority) Nack(ctx context.Context, lease jobs.Lease, delay time.Durati
 	return s.Nack(ctx, lease, delay)
 }
 
+// Return implements [Returner]: both subscriptions are on one connection.
+func (p *Priority) Return(ctx context.Context, queue string, acks []string) error {
+	r, ok := p.Normal.(Returner)
+	if !ok {
+		return fmt.Errorf("%w: a source that hands back only its own leases", ErrRefused)
+	}
+	return r.Return(ctx, queue, acks)
+}
+
 // route returns the source of a lease, and the lease as that source knows it.
 func (p *Priority) route(lease jobs.Lease) (Source, jobs.Lease, error) {
 	for _, s := range []side{p.urgent(), p.normal()} {

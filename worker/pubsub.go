@@ -178,7 +178,7 @@ func (s *PubSub) Lease(ctx context.Context) (jobs.Lease, error) {
 		m := message.GetMessage()
 		lease := jobs.Lease{
 			ID: message.GetAckId(), Until: time.Now().Add(time.Duration(s.deadline.Load())), Delivery: int(message.GetDeliveryAttempt()),
-			Raw: jobs.Raw{ID: m.GetMessageId(), Queue: s.subscription, Data: m.GetData(), Attributes: m.GetAttributes()},
+			Raw: jobs.Raw{ID: m.GetMessageId(), Queue: s.subscription, Ack: message.GetAckId(), Data: m.GetData(), Attributes: m.GetAttributes()},
 		}
 		lease.Job, lease.Invalid = s.rules.decode(lease.Raw.Data, lease.Raw.Attributes)
 		return lease, nil
@@ -246,6 +246,16 @@ func (s *PubSub) Ack(ctx context.Context, lease jobs.Lease) error {
 func (s *PubSub) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error {
 	_, err := s.modify(ctx, []string{lease.ID}, delay)
 	return err
+}
+
+// Return implements [Returner]. An ack id belongs to the subscription and not to the
+// connection over which it came.
+func (s *PubSub) Return(ctx context.Context, queue string, acks []string) error {
+	err := s.client.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: queue, AckIds: acks})
+	if err == nil || len(permanentFailures(err)) == len(acks) {
+		return nil // a lease that is gone needs no handing back
+	}
+	return translate("hand back leases of "+queue, err)
 }
 
 func (s *PubSub) modify(ctx context.Context, ids []string, d time.Duration) (map[string]error, error) {

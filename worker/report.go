@@ -17,15 +17,16 @@ import (
 // carries no progress gets no answer.
 const pulse = time.Second
 
-// claimHold is how long a claim outlives the last report: time for a worker to
-// lose sight of Redis and find it again, without holding up a successor long.
-const claimHold = 60 * time.Second
+// claimHold is how long a claim outlives the last report. Then others hand back the
+// lease, see [Claims], and the job starts again elsewhere.
+const claimHold = 15 * time.Second
 
 // reporter writes the progress of one job. The newest value wins, one write is
 // in flight at a time, and the job never waits for it.
 type reporter struct {
 	status   Status
 	claim    jobs.Claim
+	sure     *sure
 	left     func() time.Duration    // how long the lease still holds
 	stop     context.CancelCauseFunc // ends the handler
 	lose     context.CancelCauseFunc // ends the attempt
@@ -35,16 +36,16 @@ type reporter struct {
 
 	mu     sync.Mutex
 	newest *jobs.Progress // not yet written
-	lines  []string       // not yet written
-	last   jobs.Progress  // newest ever, written or not
-	moved  time.Time      // when the job last reported
+	lines  logLines
+	last   jobs.Progress // newest ever, written or not
+	moved  time.Time     // when the job last reported
 	wake   chan struct{}
 	urgent bool // the newest value must not wait for the interval
 }
 
 func newReporter(a *attempt, stop context.CancelCauseFunc) *reporter {
 	return &reporter{
-		status: a.Status, claim: a.claim, left: a.left, stop: stop, lose: a.lose,
+		status: a.Status, claim: a.claim, sure: a.sure, left: a.left, stop: stop, lose: a.lose,
 		interval: a.ProgressInterval, log: a.Log, metrics: a.Metrics,
 		moved: time.Now(), wake: make(chan struct{}, 1), urgent: true,
 	}
@@ -57,11 +58,12 @@ func (r *reporter) report(p jobs.Progress) {
 		r.metrics.progressSuppressed.Inc()
 	}
 	r.newest = &p
-	if p.Message != "" && p.Message != r.last.Message && len(r.lines) < maxPendingLines {
-		r.lines = append(r.lines, fmt.Sprintf("%s (%d%%)", p.Message, p.Percent()))
-	}
 	// The first value and the last page are always shown.
-	r.urgent = r.urgent || p.Total > 0 && p.Done >= p.Total
+	last := p.Total > 0 && p.Done >= p.Total
+	if p.Message != "" && p.Message != r.last.Message {
+		r.lines.progress(p.Message, last)
+	}
+	r.urgent = r.urgent || last
 	r.last, r.moved = p, time.Now()
 	r.mu.Unlock()
 	select {
@@ -69,10 +71,6 @@ func (r *reporter) report(p jobs.Progress) {
 	default:
 	}
 }
-
-// maxPendingLines bounds the log lines of a job that reports faster than they
-// can be written; further ones are left out.
-const maxPendingLines = 500 // as many as one report may carry
 
 // stalled returns for how long the job has reported nothing.
 func (r *reporter) stalled() time.Duration {
@@ -114,7 +112,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	for {
 		select {
 		case <-done:
-			if p, lines := r.take(); p != nil {
+			if p, lines := r.take(true); p != nil || len(lines.Text) > 0 {
 				r.write(ctx, p, lines)
 			}
 			return
@@ -126,7 +124,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 			}
 		}
 		began := time.Now()
-		p, lines := r.take()
+		p, lines := r.take(false)
 		r.write(ctx, p, lines)
 		written = time.Now()
 		timer.Reset(max(0, pulse-time.Since(began))) // a slow one delays the next no further
@@ -139,34 +137,41 @@ func (r *reporter) isUrgent() bool {
 	return r.urgent
 }
 
-func (r *reporter) take() (p *jobs.Progress, lines []string) {
+// take returns what is to be written now; at the end of the job that is everything.
+func (r *reporter) take(end bool) (p *jobs.Progress, lines jobs.Lines) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p, lines = r.newest, r.lines
-	r.newest, r.lines, r.urgent = nil, nil, false
-	return p, lines
+	p = r.newest
+	r.newest, r.urgent = nil, false
+	return p, r.lines.take(end)
 }
 
-func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines []string) {
+func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines) {
 	limit := callTimeout
-	if p == nil {
+	if p == nil && len(lines.Text) == 0 {
 		limit = pulse // nothing is lost with it: the next one asks again
 	}
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	asked := time.Now()
 	err := r.status.Report(call, r.claim, hold(r.left()), p, lines)
 	switch {
 	case err == nil:
+		r.sure.at(asked)
+		r.mu.Lock()
+		r.lines.written(lines)
+		r.mu.Unlock()
 		if p != nil {
 			r.metrics.progressWritten.Inc()
 		}
 	case errors.Is(err, jobs.ErrCanceled):
+		r.sure.at(asked)
 		r.stop(err)
 	case errors.Is(err, jobs.ErrLeaseLost):
 		r.lose(err)
 	default:
 		r.metrics.statusRetries.Inc()
-		r.log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "err", err)
+		r.log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "silent_for", r.sure.since(), "err", err)
 	}
 }
 

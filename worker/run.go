@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -16,12 +17,14 @@ type attempt struct {
 	*Worker
 	lease jobs.Lease
 	claim jobs.Claim
+	sure  *sure
 	left  func() time.Duration // how long the lease still holds
 	// lose ends all work under the lease: it is lost.
 	lose context.CancelCauseFunc
 	// release ends the extending of the lease. It comes before an ack or nack:
 	// an extension that overtakes a nack would park the job for a whole lease.
 	release func()
+	over    atomic.Bool // nothing may become visible any more
 }
 
 // run sees one lease through to its end: claim, handler, settle.
@@ -34,9 +37,11 @@ func (w *Worker) run(work context.Context, lease jobs.Lease) {
 	defer lose(nil)
 	holding, release := w.held.add(lease, lose)
 	defer release()
-	a := &attempt{Worker: w, lease: lease, lose: lose, release: release, left: func() time.Duration { return w.held.left(holding) }}
+	claim := jobs.Claim{Queue: lease.Raw.Queue, Ack: lease.Raw.Ack}
+	a := &attempt{Worker: w, lease: lease, claim: claim, sure: &sure{}, lose: lose, release: release, left: func() time.Duration { return w.held.left(holding) }}
+	defer a.over.Store(true)
 
-	if err := a.see(ctx, began); err != nil {
+	if err := a.see(jobs.WithHold(ctx, a.stillHeld), began); err != nil {
 		a.giveUp(ctx, err)
 	}
 }
@@ -57,6 +62,9 @@ func (a *attempt) see(ctx context.Context, began time.Time) error {
 	}
 	if recorded == outcome.State {
 		a.ended(ctx, outcome, time.Since(began))
+		if a.claim.Attempt > 1 { // the handler has cleared up after this one
+			a.discard(ctx, recorded)
+		}
 	} else {
 		a.Log.InfoContext(ctx, "job had ended already", "job", a.lease.Job.ID, "state", recorded)
 		a.Metrics.duplicates.Inc()
@@ -97,6 +105,9 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	case jobs.Ended:
 		log.InfoContext(ctx, "job had ended already", "state", a.claim.State)
 		a.Metrics.duplicates.Inc()
+		if a.claim.Attempt > 0 {
+			a.discard(ctx, a.claim.State)
+		}
 		return jobs.Outcome{}, a.end(ctx, a.claim.State, a.claim.Reason)
 	case jobs.Busy:
 		delay := min(a.claim.Wait, claimHold)
@@ -108,7 +119,7 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	case jobs.CrashLoop:
 		return a.crashed(ctx)
 	case jobs.Granted:
-		log.DebugContext(ctx, "job started", "attempt", a.claim.Attempt, "crashes", a.claim.Crashes)
+		log.InfoContext(ctx, "Processing job", "attempt", a.claim.Attempt, "crashes", a.claim.Crashes)
 		return a.work(ctx)
 	}
 	return jobs.Outcome{}, fmt.Errorf("%w: claim of job %s has no verdict", jobs.ErrUnavailable, a.lease.Job.ID)
@@ -123,10 +134,13 @@ func (a *attempt) getClaim(ctx context.Context) error {
 	deadline := time.Now().Add(claimPatience)
 	for wait := leaseBackoff(); ; {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
+		_ = a.owed.pay(call) // first: what this worker gave up is no crash of the job
+		asked := time.Now()
 		var err error
 		a.claim, err = a.Status.Claim(call, a.lease.Job, hold(a.left()), a.claim)
 		cancel()
 		if err == nil {
+			a.sure.at(asked)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -142,6 +156,23 @@ func (a *attempt) getClaim(ctx context.Context) error {
 		if err := jobs.Sleep(ctx, delay); err != nil {
 			return err
 		}
+	}
+}
+
+// discardTime bounds the deleting of what dead attempts have left.
+const discardTime = 10 * time.Second
+
+// discard deletes what the attempts at a job have left that has ended, in the given
+// state, without success. What cannot be deleted now stays.
+func (a *attempt) discard(ctx context.Context, state jobs.State) {
+	h, ok := a.Handlers[a.lease.Job.Kind].(Discarder)
+	if !ok || state == jobs.Succeeded {
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, discardTime)
+	defer cancel()
+	if err := h.Discard(call, a.lease.Job); err != nil {
+		a.Log.WarnContext(ctx, "cannot delete what earlier attempts have left", "job", a.lease.Job.ID, "err", err)
 	}
 }
 

@@ -18,6 +18,9 @@ const (
 	// lastWord bounds the calls of a worker that has run out of time. Cloud Run
 	// kills a container 2 s after the default drain time.
 	lastWord = 1500 * time.Millisecond
+	// settleEvery is the longest pause between two tries to record an outcome: once
+	// Redis is back a claim is not prolonged any more, and others wait for calmFor.
+	settleEvery = 5 * time.Second
 )
 
 // record puts the outcome on record. It returns the state that is there, which
@@ -62,7 +65,7 @@ func (a *attempt) insist(ctx context.Context, what string, limit time.Duration, 
 		}
 		a.gate.fail(err)
 		retries.Inc()
-		delay := wait.NextBackOff()
+		delay := min(wait.NextBackOff(), settleEvery)
 		if time.Now().Add(delay).After(deadline) {
 			return err
 		}
@@ -89,16 +92,33 @@ func (a *attempt) giveUp(ctx context.Context, err error) {
 	a.Metrics.handedBack.WithLabelValues(reason).Inc()
 	if a.claim.Token != "" {
 		// Also when the answer to the claim was lost: it may have been granted.
-		// One that cannot be given back runs out by itself; the start then counts
-		// as a crash.
-		err := a.say(ctx, callTimeout, func(call context.Context) error { return a.Status.Release(call, a.claim, message) })
-		if err != nil && !errors.Is(err, jobs.ErrLeaseLost) {
-			a.Log.WarnContext(ctx, "cannot give the claim back", "job", a.lease.Job.ID, "err", err)
-		}
+		a.giveBack(ctx, message)
 	}
 	a.release()
 	if message != "" {
 		a.nack(ctx, a.lease, delay)
+	}
+}
+
+// giveBack gives the claim back. One that cannot be given back runs out by itself;
+// the start then counts as a crash until Redis is told, later, that it was none.
+func (a *attempt) giveBack(ctx context.Context, message string) {
+	release := func(call context.Context) error { return a.Status.Release(call, a.claim, message) }
+	err := a.say(ctx, callTimeout, func(call context.Context) error {
+		for {
+			err := release(call)
+			if ctx.Err() == nil || err == nil || errors.Is(err, jobs.ErrLeaseLost) || jobs.Sleep(call, payEvery/10) != nil {
+				return err
+			}
+			// The worker has no more time: what this call has is all that is left.
+		}
+	})
+	if err == nil || errors.Is(err, jobs.ErrLeaseLost) {
+		return
+	}
+	a.Log.WarnContext(ctx, "cannot give the claim back", "job", a.lease.Job.ID, "err", err)
+	if a.Claims != nil {
+		a.owed.add(a.claim, message)
 	}
 }
 

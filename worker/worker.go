@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -50,7 +51,7 @@ var ErrRefused = errors.New("refused by the source")
 // [status.Store]: https://pkg.go.dev/github.com/batchfleet/batchfleet/status#Store
 type Status interface {
 	Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error)
-	Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines []string) error
+	Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines jobs.Lines) error
 	Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error)
 	Release(ctx context.Context, c jobs.Claim, message string) error
 }
@@ -68,12 +69,24 @@ type Handler interface {
 	Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, error)
 }
 
+// Discarder is a [Handler] that stores things before a job has ended.
+type Discarder interface {
+	// Discard deletes everything that the attempts at a job have stored: it has ended
+	// without success, and not under this worker alone.
+	Discard(ctx context.Context, job jobs.Job) error
+}
+
 // Worker leases and runs jobs. Set the exported fields before Run; every
 // duration that is zero gets the default its comment names.
 type Worker struct {
 	Source   Source
 	Status   Status
 	Handlers map[jobs.Kind]Handler
+	// Claims are looked through for those of silent workers, if the Source is a
+	// [Returner]. Nil where somebody else looks after workers that are gone.
+	Claims Claims
+	// Registry is told that the worker lives. Nil for none.
+	Registry Registry
 	Log      *slog.Logger
 	Metrics  *Metrics
 	// DeadLetters takes the messages of failed jobs, and those that name no job,
@@ -107,12 +120,13 @@ type Worker struct {
 	Hurry <-chan struct{}
 
 	held *held
+	owed *owed
 	gate *gate
 	idle *idle
+	asks atomic.Pointer[gate] // the gate, once there is one, for Ready
 }
 
-// Init gives fields that are zero their defaults, so that Ready may be called
-// before Run.
+// Init gives fields that are zero their defaults. Run does so if nobody has.
 func (w *Worker) Init() {
 	w.Slots = max(1, w.Slots)
 	for _, d := range []struct {
@@ -139,16 +153,18 @@ func (w *Worker) Init() {
 		w.Metrics = NewMetrics("unknown")
 	}
 	w.held = newHeld(w.Source, w.LeaseTTL, w.ExtendEvery, w.Log, w.Metrics)
+	w.owed = newOwed(w.Status, w.Log)
 	w.gate = newGate(w.Checks, w.IdleCheck, w.Log, w.Metrics)
+	w.asks.Store(w.gate)
 }
 
 // Ready reports nil when the worker takes jobs, or why it does not. It may be
-// called at any time after Run has begun; before, it says so.
+// called at any time, also before Run and beside it.
 func (w *Worker) Ready() error {
-	if w.gate == nil {
-		return errors.New("starting")
+	if g := w.asks.Load(); g != nil {
+		return g.state()
 	}
-	return w.gate.state()
+	return errStarting
 }
 
 // Run leases and runs jobs until ctx ends, the source refuses for good, or it is
@@ -174,6 +190,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	var background, slots sync.WaitGroup
 	background.Go(func() { w.held.extend(work) })
 	background.Go(func() { w.gate.watch(leasing) })
+	if source, ok := w.Source.(Returner); ok && w.Claims != nil {
+		look := &watch{claims: w.Claims, source: source, log: w.Log, metrics: w.Metrics}
+		background.Go(func() { look.run(work) })
+	}
+	background.Go(func() { w.owed.run(work) })
+	if w.Registry != nil {
+		background.Go(func() { w.pulses(leasing, work) })
+	}
 
 	var mu sync.Mutex
 	var failed error
@@ -205,6 +229,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		abort(fmt.Errorf("%w: it was told to hurry", jobs.ErrDrained))
 		<-done
 	}
+	w.owed.wait(work, w.Hurry)
 	overdue.Stop()
 	abort(nil) // the extender goes last: draining jobs still need their leases
 	stop(nil)

@@ -10,17 +10,17 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor/zpe"
+	"github.com/batchfleet/batchfleet/safefile"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -36,7 +36,7 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 		return err
 	}
 	defer closePlane()
-	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
+	if err := e.MakeDirs(); err != nil {
 		return cli.Exit(cli.Usage, fmt.Errorf("AGENT_DIR: %w", err))
 	}
 	store, err := storage.NewLocal(filepath.Join(e.Dir, "store"))
@@ -56,6 +56,9 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 	}
 	defer func() { _ = a.Close() }() // the process ends, and with it the lock
 	// What an agent that was killed has left unfinished, and nobody else uses.
+	if n := command.Sweep(); n > 0 {
+		log.WarnContext(ctx, "ended what a killed worker's programs had left running", "processes", n)
+	}
 	if n, err := store.SweepTemp(ctx); err != nil || n > 0 {
 		log.InfoContext(ctx, "swept unfinished files", "files", n, "err", err)
 	}
@@ -63,7 +66,7 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 		log.WarnContext(ctx, "cannot empty the work directory", "dir", e.workDir(), "err", err)
 	}
 	w := e.worker(a, handler, store, version, log)
-	w.Hurry = hurry(ctx)
+	w.Hurry = cli.SecondSignal()
 	stopHTTP, err := cli.ServeWorker(ctx, e.HTTPAddr, w)
 	if err != nil {
 		return err
@@ -162,6 +165,22 @@ func (e *Env) espresso(store storage.Store, log *slog.Logger) (*zpe.Handler, err
 // workDir is where pw.x runs.
 func (e *Env) workDir() string { return filepath.Join(e.Dir, "work") }
 
+// MakeDirs makes AGENT_DIR and what is in it, and returns why others could change
+// what this agent delivers or deletes. AGENT_DIR may be a link; what is in it may not.
+func (e *Env) MakeDirs() error {
+	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
+		return err
+	}
+	dir, err := filepath.EvalSymlinks(e.Dir)
+	if err != nil {
+		return err
+	}
+	for _, sub := range []string{"", "leases", "store", "work"} {
+		err = errors.Join(err, safefile.Dir(filepath.Join(dir, sub)))
+	}
+	return err
+}
+
 // empty deletes what is in dir, but not dir: it may be a disk of its own.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
@@ -169,7 +188,7 @@ func empty(dir string) error {
 		return nil
 	}
 	for _, entry := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		err = errors.Join(err, safefile.RemoveAll(filepath.Join(dir, entry.Name())))
 	}
 	return err
 }
@@ -216,24 +235,13 @@ func (e *Env) Explain(err error, token gateway.Token) error {
 	return fmt.Errorf("SOURCE: %w", err)
 }
 
-// hurry returns a channel that is closed when, after ctx has ended, another
-// SIGINT or SIGTERM comes. The one after that ends the process.
-func hurry(ctx context.Context) <-chan struct{} {
-	hurried := make(chan struct{})
-	second := make(chan os.Signal, 1)
-	context.AfterFunc(ctx, func() {
-		signal.Notify(second, os.Interrupt, syscall.SIGTERM)
-		<-second // left behind when the process ends before
-		signal.Stop(second)
-		close(hurried)
-	})
-	return hurried
-}
-
 // Redacted returns the parts of an address that cannot hold a password.
 func Redacted(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" || u.Host == "" {
+		if scheme, _, ok := strings.Cut(address, "://"); ok && strings.HasPrefix(scheme, "redis+") {
+			return scheme + "://…" // several hosts, which are no URL
+		}
 		return "an address that cannot be read"
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()

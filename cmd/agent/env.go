@@ -13,7 +13,7 @@ import (
 
 // Env is what a worker needs that leases from a gateway, or from its Redis.
 type Env struct {
-	Source    string `envconfig:"SOURCE"`                                   // required: https://…, http://… on loopback, or redis://host:port/db
+	Source    string `envconfig:"SOURCE"`                                   // required: https://…, http://… on loopback, or redis://… as in REDIS_URL
 	TokenFile string `envconfig:"WORKER_TOKEN_FILE" default:"worker.token"` // what `worker register` has written; not for redis
 	CAFile    string `envconfig:"GATEWAY_CA_FILE"`                          // certificates in PEM that are trusted beside the system's
 	Dir       string `envconfig:"AGENT_DIR" default:"./agent"`              // leases in hand, checkpoints and results not yet delivered
@@ -81,10 +81,11 @@ func (e *Env) CheckValues() []error {
 		cli.Within("QE_THREADS", int64(e.Threads), 1, 256),
 		cli.Within("QE_PARALLEL", int64(e.Parallel), 1, 256),
 		cli.LogLevel(),
+		cli.CheckName("WORKER_NAME", e.Name),
 	}
 	if e.Source == "" {
 		wrong = append(wrong, errors.New("SOURCE must be set: the gateway's address, https://HOST"))
-	} else if scheme, _, ok := strings.Cut(e.Source, "://"); !ok || scheme != "https" && scheme != "http" && scheme != "redis" && scheme != "rediss" {
+	} else if scheme, _, ok := strings.Cut(e.Source, "://"); !ok || scheme != "https" && scheme != "http" && !strings.HasPrefix(scheme, "redis") {
 		// Not quoted: it may hold a password.
 		wrong = append(wrong, errors.New("SOURCE is no address: want https://HOST, http://HOST on loopback, or redis://HOST:PORT/DB"))
 	}

@@ -16,6 +16,16 @@ func TestOnlyWhatIsWrongIsReported(t *testing.T) {
 		{"SOURCE is empty", map[string]string{"SOURCE": ""}, "SOURCE must be set: the gateway's address, https://HOST"},
 		{"SOURCE is no address", map[string]string{"SOURCE": "gateway.example"}, "SOURCE is no address: want https://HOST, http://HOST on loopback, or redis://HOST:PORT/DB"},
 		{
+			"WORKER_NAME would disorder a terminal",
+			map[string]string{"SOURCE": "https://g.example", "WORKER_NAME": "lab\x1b[2J\u202e"},
+			`WORKER_NAME is "lab\x1b[2J\u202e": it must not hold control characters, marks of direction or bytes that are not UTF-8`,
+		},
+		{
+			"WORKER_NAME is longer than a gateway takes it",
+			map[string]string{"SOURCE": "https://g.example", "WORKER_NAME": strings.Repeat("n", 201)},
+			"WORKER_NAME is 201 bytes long, at most 200 are allowed",
+		},
+		{
 			"pw.x would not start with QE_MAX_MEMORY",
 			map[string]string{"SOURCE": "https://g.example", "QE_MAX_MEMORY": "268435455"},
 			"QE_MAX_MEMORY is 268435455: must be from 268435456 to 17592186044416",

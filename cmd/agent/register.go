@@ -45,6 +45,9 @@ func RegisterCommand(version string) *cobra.Command {
 			if r.address == "" {
 				return cli.Exit(cli.Usage, errors.New("--gateway must be set: the gateway's address, https://HOST (or SOURCE)"))
 			}
+			if err := cli.CheckName("--name", r.name); err != nil {
+				return cli.Exit(cli.Usage, err)
+			}
 			token, did, err := r.run(cmd.Context())
 			if err != nil {
 				return cli.Coded(cmd.Context(), err)

@@ -65,3 +65,43 @@ func TestWorkOfKilledAgentIsSwept(t *testing.T) {
 		t.Errorf("the work of a killed agent is still there: %v", err)
 	}
 }
+
+// A directory that others may write to, and a link in it, are refused before
+// anything is made, changed or deleted where they lead.
+func TestAgentDirThatOthersCouldHavePreparedIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	e := Env{Dir: filepath.Join(dir, "agent")}
+	if err := e.MakeDirs(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(want string) {
+		t.Helper()
+		e.Kind, e.Slots = "mock", 1
+		err := e.Run(t.Context(), "test", func(context.Context, *Env) (gateway.ControlPlane, func(), error) { return nil, func() {}, nil })
+		if err == nil || !strings.Contains(err.Error(), "AGENT_DIR") || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	for _, sub := range []string{"", "leases", "store", "work"} {
+		path := filepath.Join(e.Dir, sub)
+		if err := os.Chmod(path, 0o777); err != nil { //nolint:gosec // that is what is refused
+			t.Fatal(err)
+		}
+		refused("chmod 700 " + path)
+		if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory needs the x
+			t.Fatal(err)
+		}
+	}
+	kept := filepath.Join(dir, "precious", "file")
+	if err := errors.Join(os.Mkdir(filepath.Dir(kept), 0o700), os.WriteFile(kept, nil, 0o600), os.RemoveAll(e.workDir()), os.Symlink(filepath.Dir(kept), e.workDir())); err != nil {
+		t.Fatal(err)
+	}
+	refused("a symbolic link")
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("where a link led: %v", err)
+	}
+	// The whole directory may lie elsewhere.
+	if err := errors.Join(os.Remove(e.workDir()), os.Rename(e.Dir, filepath.Join(dir, "elsewhere")), os.Symlink("elsewhere", e.Dir), e.MakeDirs()); err != nil {
+		t.Error(err)
+	}
+}

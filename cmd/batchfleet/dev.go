@@ -140,7 +140,7 @@ func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redis
 func (f *fleet) configure(slots int) error {
 	for name, value := range map[string]string{
 		"REDIS_HOST": f.redis.Host(), "REDIS_PORT": f.redis.Port(), "REDIS_DB": "0",
-		"REDIS_USERNAME": "", "REDIS_PASSWORD": "", "REDIS_TLS": "false",
+		"REDIS_USERNAME": "", "REDIS_PASSWORD": "", "REDIS_TLS": "false", "REDIS_URL": "",
 		"PUBSUB_EMULATOR_HOST": f.addr, "GCP_PROJECT_ID": envOr("GCP_PROJECT_ID", "local-dev"),
 		"WORKER_SLOTS": strconv.Itoa(slots),
 	} {

@@ -8,13 +8,13 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cmd/dlq"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 func dlqShowCommand() *cobra.Command {
@@ -86,11 +86,4 @@ func printLetter(out io.Writer, d dlq.Dead) error {
 }
 
 // severalLines makes data safe for a terminal, line by line.
-func severalLines(data []byte) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' {
-			return r
-		}
-		return blank(r)
-	}, strings.ToValidUTF8(string(data), "\uFFFD"))
-}
+func severalLines(data []byte) string { return jobs.Visible(string(data)) }

@@ -104,7 +104,7 @@ func always(text string) func(error) string { return func(error) string { return
 
 func (e *WorkerEnv) checkRedis() check {
 	return check{
-		name: "redis", what: fmt.Sprintf("%s:%d db %d", e.Host, e.Port, e.DB),
+		name: "redis", what: e.options().String(),
 		look: func(ctx context.Context) (string, error) {
 			st, redis := e.openStatus(1)
 			defer redis.Close()
@@ -120,8 +120,11 @@ func (e *WorkerEnv) checkRedis() check {
 			if errors.Is(err, worker.ErrDraining) {
 				return "nothing, if that is wanted; `batchfleet job run start` takes it back"
 			}
-			if help := redisHelp(err, "REDIS_HOST"); help != "" {
+			if help := redisHelp(err, e.variable()); help != "" {
 				return help
+			}
+			if e.URL != "" {
+				return "start Redis and its Sentinels, or set REDIS_URL to where it is"
 			}
 			return "start Redis, or set REDIS_HOST and REDIS_PORT to where it is"
 		},
@@ -139,7 +142,7 @@ func redisHelp(err error, variable string) string {
 	case strings.Contains(text, "OOM"):
 		return "the server is out of memory: raise maxmemory, and keep maxmemory-policy noeviction"
 	case strings.Contains(text, "out of range"):
-		return "the server has fewer databases: lower REDIS_DB, or the number at the end of SOURCE"
+		return "the server has fewer databases: lower REDIS_DB, or the number at the end of SOURCE or REDIS_URL"
 	}
 	return ""
 }
@@ -254,6 +257,9 @@ func (e *WorkerEnv) checkTopic() check {
 	return check{
 		name: "pub/sub", what: name,
 		look: func(ctx context.Context) (string, error) {
+			if err != nil { // a worker has no use for it
+				return fmt.Sprintf("not looked at: to submit jobs, %v", err), nil
+			}
 			pub, err := e.openPublisher(ctx)
 			if err != nil {
 				return "", err
@@ -305,7 +311,8 @@ func (e *WorkerEnv) checkPoppler() check {
 			found := ""
 			if err == nil {
 				found, err = e.readExample(ctx, engineOf(e.child(), &programs))
-				found = fmt.Sprintf("version %s, %s", programs.Version, found)
+				// Its programs have no other way to be told.
+				found = fmt.Sprintf("version %s, %s; a document's password is in the arguments of its programs, for other users of this machine to see", programs.Version, found)
 			}
 			if err != nil && e.Engine != enginePoppler {
 				return fmt.Sprintf("not needed (PDF_ENGINE is %s); %v", e.Engine, err), nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor/zpe"
+	"github.com/batchfleet/batchfleet/status"
 )
 
 // gatewaySource is the environment of a worker that leases from a gateway, for
@@ -109,6 +109,8 @@ func (e *gatewaySource) checkToken() check {
 			switch text := err.Error(); {
 			case strings.Contains(text, "chmod 600"):
 				return "chmod 600 " + e.TokenFile
+			case strings.Contains(text, "regular file"):
+				return "set WORKER_TOKEN_FILE to the file itself, not to a link"
 			case strings.Contains(text, "renewed"):
 				return "make the directory of WORKER_TOKEN_FILE one this user may write to"
 			case strings.Contains(text, "SOURCE"), strings.Contains(text, "CA file"):
@@ -121,8 +123,12 @@ func (e *gatewaySource) checkToken() check {
 
 // checkQueue looks at the Redis of a gateway, for a worker that leases from it.
 func (e *redisSource) checkQueue() check {
+	what := agent.Redacted(e.Source)
+	if o, err := status.ParseURL(e.Source); err == nil && len(o.Addrs) > 0 {
+		what = o.String() // several hosts are no URL
+	}
 	return check{
-		name: "redis", what: agent.Redacted(e.Source),
+		name: "redis", what: what,
 		look: func(ctx context.Context) (string, error) {
 			q, closer, err := e.openQueue()
 			if err != nil {
@@ -148,12 +154,17 @@ func checkAgentDir(e *agent.Env) check {
 	return check{
 		name: "agent", what: e.Dir,
 		look: func(context.Context) (string, error) {
-			if err := os.MkdirAll(e.Dir, 0o700); err != nil {
+			if err := e.MakeDirs(); err != nil {
 				return "", err
 			}
 			return "can be written", cli.Writable(e.Dir)
 		},
-		help: always("make AGENT_DIR a directory this user may write to, with space left"),
+		help: func(err error) string {
+			if _, do, ok := strings.Cut(err.Error(), "chmod "); ok {
+				return "chmod " + do
+			}
+			return "make AGENT_DIR a directory this user may write to, with space left, and no links in it"
+		},
 	}
 }
 

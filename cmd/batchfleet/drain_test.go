@@ -74,3 +74,33 @@ func TestFleetDrainsWhenAskedAndGoesOn(t *testing.T) {
 	}
 	f.account("completed", "first")
 }
+
+func TestF27SecondSignalHandsTheJobBackAtOnceUncounted(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	long := []string{"DRAIN_TIMEOUT=600s", "LEASE_TTL=600s", "LEASE_EXTEND_EVERY=300s"}
+	first := f.start(append(long, "MOCK_PAGE_SECONDS=1")...)
+	f.submit("a", 600)
+	f.untilState(time.Minute, "a", "processing")
+	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	f.until(time.Minute, "the worker has heard the first signal", func() bool {
+		return strings.Contains(first.log.String(), "another signal hands them back at once")
+	})
+	if state := f.state("a"); state != "processing" {
+		t.Errorf("after the first signal the job is %s, want it to go on", state)
+	}
+	if code, took := first.terminate(); code != 0 {
+		t.Errorf("worker ended with %d after %s:\n%s", code, took, first.log)
+	}
+	if state := f.state("a"); state != "queued" {
+		t.Errorf("after the second signal the job is %s, want queued", state)
+	}
+	f.start(append(long, "MOCK_PAGE_SECONDS=0")...)
+	f.untilState(time.Minute, "a", "completed") // the lease would last 600 s
+	f.account("completed", "a")
+	if e, err := f.status.Get(t.Context(), "a"); err != nil || e.Detail.Crashes != 0 || e.Detail.Attempt != 2 {
+		t.Errorf("attempt %d with %d crashes (%v), want attempt 2 with none", e.Detail.Attempt, e.Detail.Crashes, err)
+	}
+}

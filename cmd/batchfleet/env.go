@@ -10,16 +10,6 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// RedisEnv says which Redis to use.
-type RedisEnv struct {
-	Host     string `envconfig:"REDIS_HOST" default:"localhost"`
-	Port     int    `envconfig:"REDIS_PORT" default:"6379"`
-	DB       int    `envconfig:"REDIS_DB" default:"0"`
-	Username string `envconfig:"REDIS_USERNAME"` // none by default
-	Password string `envconfig:"REDIS_PASSWORD"` // none by default
-	TLS      bool   `envconfig:"REDIS_TLS"`
-}
-
 // StorageEnv says where inputs and results are.
 type StorageEnv struct {
 	Type    string   `envconfig:"STORAGE_TYPE" default:"LOCAL"` // LOCAL or GCP
@@ -55,6 +45,7 @@ type PDFEnv struct {
 	PDFMemory      int64       `envconfig:"PDF_MAX_MEMORY" default:"1073741824"` // bytes
 	PDFTimeout     cli.Seconds `envconfig:"PDF_TIMEOUT" default:"15m"`
 	PDFPageTimeout cli.Seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s"`
+	PDFOnDamage    string      `envconfig:"PDF_ON_DAMAGE" default:"warn"` // warn or fail
 }
 
 // WorkerEnv is what a worker needs.
@@ -74,21 +65,13 @@ type WorkerEnv struct {
 	ProgressInterval cli.Seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms"`
 	Checkpoint       cli.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s"`
 	MaxCrashes       int         `envconfig:"MAX_CRASHES" default:"3"`
-	PriorityShare    int         `envconfig:"PRIORITY_SHARE" default:"5"` // one lease in so many is asked of the normal subscription first
-	IdleExit         cli.Seconds `envconfig:"IDLE_EXIT"`                  // off when 0
-	MaxRuntime       cli.Seconds `envconfig:"MAX_RUNTIME"`                // off when 0
+	PriorityShare    int         `envconfig:"PRIORITY_SHARE" default:"5"`    // one lease in so many is asked of the normal subscription first
+	IdleExit         cli.Seconds `envconfig:"IDLE_EXIT"`                     // off when 0
+	MaxRuntime       cli.Seconds `envconfig:"MAX_RUNTIME"`                   // off when 0
+	Repair           cli.Seconds `envconfig:"REPAIR_INTERVAL" default:"10m"` // off when 0
 	MockPages        cli.Numbers `envconfig:"MOCK_PAGES" default:"5-20"`
 	MockPageSeconds  cli.Numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
 	HTTPAddr         string      `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
-}
-
-func (e *RedisEnv) Check() (wrong []error) {
-	wrong = append(wrong, cli.Within("REDIS_PORT", int64(e.Port), 1, 65535), cli.Within("REDIS_DB", int64(e.DB), 0, 1<<20))
-	if e.Host == "" || strings.ContainsAny(e.Host, "/@ ") {
-		// Not quoted: it may be a URL with a password.
-		wrong = append(wrong, errors.New("REDIS_HOST is not a host name or address alone; port and password have variables of their own"))
-	}
-	return wrong
 }
 
 func (e *StorageEnv) Check() (wrong []error) {
@@ -111,6 +94,12 @@ func (e *PubSubEnv) Check() (wrong []error) {
 	if _, err := worker.PubSubOptions(e.Emulator); err != nil {
 		wrong = append(wrong, err)
 	}
+	if e.Project == "" {
+		// A bare name needs the project only where it is used, and who uses it says so.
+		some := *e
+		some.Project = "unknown"
+		return some.Check()
+	}
 	subscription, err := worker.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
 	topic, err2 := worker.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
 	urgent, err3 := e.prioritySubscription()
@@ -129,6 +118,14 @@ func (e *PubSubEnv) Check() (wrong []error) {
 		wrong = append(wrong, errors.New("DEAD_LETTER_SUBSCRIPTION is one that workers take jobs from: give dead letters a subscription of their own"))
 	}
 	return append(wrong, err, err2, err3, err4, err5)
+}
+
+// checkWorker returns which of the names that a worker uses lack a project.
+func (e *PubSubEnv) checkWorker() []error {
+	_, err := worker.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
+	_, err2 := e.prioritySubscription()
+	_, err3 := e.deadTopic()
+	return []error{err, err2, err3}
 }
 
 // prioritySubscription returns the full name, or none when there is none.
@@ -189,6 +186,9 @@ func (e *PDFEnv) Check() []error {
 	if !slices.Contains(engines, e.Engine) {
 		wrong = append(wrong, fmt.Errorf("PDF_ENGINE is %q: want builtin or poppler", e.Engine))
 	}
+	if e.PDFOnDamage != "warn" && e.PDFOnDamage != "fail" {
+		wrong = append(wrong, fmt.Errorf("PDF_ON_DAMAGE is %q: want warn or fail", e.PDFOnDamage))
+	}
 	return cli.Compact(wrong)
 }
 
@@ -206,6 +206,10 @@ func (e *WorkerEnv) Check() []error {
 		cli.Span("PROGRESS_INTERVAL", e.ProgressInterval, cli.Second/1000, 60*cli.Second),
 		cli.Span("CHECKPOINT_INTERVAL", e.Checkpoint, cli.Second/10, 3600*cli.Second),
 		cli.LogLevel(),
+		cli.CheckName("WORKER_NAME", e.Name),
+	}
+	if e.Repair != 0 {
+		wrong = append(wrong, cli.Span("REPAIR_INTERVAL", e.Repair, cli.Second, cli.Day))
 	}
 	if e.ExtendEvery != 0 {
 		wrong = append(wrong, cli.Span("LEASE_EXTEND_EVERY", e.ExtendEvery, cli.Second, int64(e.LeaseTTL)*8/10))
@@ -213,5 +217,5 @@ func (e *WorkerEnv) Check() []error {
 	if e.Kind != "pdf" && e.Kind != "mock" {
 		wrong = append(wrong, fmt.Errorf("PROCESSOR is %q: want pdf or mock", e.Kind))
 	}
-	return cli.Compact(e.ClientEnv.Check(), e.PDFEnv.Check(), wrong, cli.Leaving(e.IdleExit, e.MaxRuntime, e.JobTimeout, 30*cli.Day))
+	return cli.Compact(e.ClientEnv.Check(), e.checkWorker(), e.PDFEnv.Check(), wrong, cli.Leaving(e.IdleExit, e.MaxRuntime, e.JobTimeout, 30*cli.Day))
 }

@@ -40,18 +40,7 @@ func TestPromiseWorkersKilledAtRandom(t *testing.T) {
 		fleet[i].kill()
 		fleet[i] = start()
 	}
-	f.until(4*time.Minute, "all jobs have ended", func() bool {
-		entries, err := f.status.Entries(t.Context(), ids)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if !e.State().Terminal() {
-				return false
-			}
-		}
-		return true
-	})
+	f.untilEnded(4*time.Minute, ids)
 	f.account("completed", ids...)
 }
 

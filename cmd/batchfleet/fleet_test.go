@@ -47,7 +47,12 @@ const (
 
 func newTestFleet(t *testing.T) *testFleet {
 	t.Helper()
-	f := &testFleet{t: t, redis: redistest.New(t), dir: t.TempDir()}
+	return newTestFleetOn(t, redistest.New(t))
+}
+
+func newTestFleetOn(t *testing.T, server *redistest.Server) *testFleet {
+	t.Helper()
+	f := &testFleet{t: t, redis: server, dir: t.TempDir()}
 	f.rdb = f.redis.Client()
 	f.status = status.New(f.rdb)
 	f.emulator = emulator.New(emulator.Config{Log: slog.New(slog.DiscardHandler)})
@@ -200,6 +205,23 @@ func (f *testFleet) untilState(limit time.Duration, id jobs.ID, want string) {
 	f.until(limit, fmt.Sprintf("job %s %s", id, want), func() bool { return f.state(id) == want })
 }
 
+// untilEnded waits until all of the jobs have ended, one way or another.
+func (f *testFleet) untilEnded(limit time.Duration, ids []jobs.ID) {
+	f.t.Helper()
+	f.until(limit, "all jobs have ended", func() bool {
+		entries, err := f.status.Entries(f.t.Context(), ids)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, e := range entries {
+			if !e.State().Terminal() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // account checks the ledger: every job has ended as want, once, its result is
 // whole, and the queue holds nothing.
 func (f *testFleet) account(want string, ids ...jobs.ID) {
@@ -213,7 +235,7 @@ func (f *testFleet) account(want string, ids ...jobs.ID) {
 		if e.Status != want {
 			f.t.Errorf("job %s is %s (%s %s), want %s", id, e.Status, e.Message, e.ErrorMsg, want)
 		}
-		if n := f.rdb.HGet(f.t.Context(), "{job:"+string(id)+"}:claim", "outcomes").Val(); n != "1" {
+		if n := f.rdb.HGet(f.t.Context(), "{job:"+string(id)+"}:detail", "outcomes").Val(); n != "1" {
 			f.t.Errorf("job %s has %q outcomes on record, want 1", id, n)
 		}
 		f.checkResult(id, want == "completed")

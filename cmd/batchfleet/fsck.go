@@ -20,7 +20,7 @@ func fsckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fsck",
 		Short: "Prove that every job of a gateway is in exactly one place, and repair what is not",
-		Long: "Looks at all jobs in the Redis of REDIS_HOST, REDIS_PORT and REDIS_DB, also while gateways run on it. Exits 0 if all\n" +
+		Long: "Looks at all jobs in the Redis of REDIS_URL or REDIS_HOST, also while gateways run on it. Exits 0 if all\n" +
 			"is well or was repaired, and 1 if not.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -81,14 +81,7 @@ func printReport(out io.Writer, r queue.Report) error {
 		_, _ = fmt.Fprintf(t, "FOUND: %s\t%d\n", kind, r.Counts[kind])
 	}
 	for _, f := range r.Findings {
-		done := f.Done
-		switch {
-		case done != "":
-		case f.Harmless():
-			done = "harmless"
-		default:
-			done = "NOT REPAIRED"
-		}
+		done := doneOf(f.Done, f.Harmless())
 		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Job, f.Kind, f.Detail, done)
 	}
 	if r.Unchecked > 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
@@ -106,8 +104,13 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 			return err
 		},
 	}
+	count := q.Alone // of the metrics
+	q.Alone = func() {
+		count()
+		log.WarnContext(ctx, "no replica of Redis has answered in time; what was just taken is on the primary alone")
+	}
 	if f.certFile != "" {
-		if _, err := tls.LoadX509KeyPair(f.certFile, f.keyFile); err != nil {
+		if _, err := httpd.LoadCertificate(f.certFile, f.keyFile); err != nil {
 			return cli.Exit(cli.Usage, fmt.Errorf("--tls-cert, --tls-key: %w", err))
 		}
 	}
@@ -222,11 +225,13 @@ func readSecret(file string) (string, error) {
 func withHealth(api http.Handler, ready func() error) http.Handler {
 	health := httpd.Health(func() error {
 		err := ready()
-		switch {
-		case err == nil:
+		if err == nil {
 			return nil
-		case errors.Is(err, queue.ErrCluster):
-			return queue.ErrCluster
+		}
+		for _, kind := range []error{queue.ErrCluster, queue.ErrEvicts, queue.ErrRefuses} {
+			if errors.Is(err, kind) {
+				return kind
+			}
 		}
 		return errors.New("cannot work with Redis; /readyz of --metrics-addr says why")
 	})
@@ -253,12 +258,4 @@ func withoutSecrets(ready func() error) func() error {
 // serverLog returns the log of a server that others send requests to.
 func serverLog(level slog.Level) *slog.Logger {
 	return slog.New(redact.Handler(cli.NewLog(os.Stderr, level).Handler()))
-}
-
-// openRedis returns a client of the environment's Redis. Nothing is sent yet.
-func (e *RedisEnv) openRedis(pool int) *redis.Client {
-	redis.SetLogger(silent{}) // what goes wrong is in the errors of its calls
-	return status.Connect(status.Options{
-		Host: e.Host, Port: e.Port, DB: e.DB, Username: e.Username, Password: e.Password, TLS: e.TLS, Pool: pool,
-	})
 }

@@ -47,3 +47,32 @@ func (g *testGateway) untilReadyz(addr string, status int) (text string) {
 	})
 	return text
 }
+
+func TestZ22ReadyzFollowsWhatIsChangedInRedisAtRunTime(t *testing.T) {
+	g := newTestGateway(t)
+	addr := freeAddr(t)
+	g.startGateway(addr)
+	redis := func(args ...any) {
+		t.Helper()
+		if err := g.rdb.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.untilReadyz(addr, http.StatusOK)
+	redis("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	if text := g.untilReadyz(addr, http.StatusServiceUnavailable); !strings.Contains(text, "noeviction") {
+		t.Errorf("of a Redis that evicts it says %q", text)
+	}
+	redis("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	g.untilReadyz(addr, http.StatusOK)
+	redis("ACL", "SETUSER", "default", "-@scripting")
+	if text := g.untilReadyz(addr, http.StatusServiceUnavailable); !strings.Contains(text, "ACL") {
+		t.Errorf("of a Redis that refuses scripts it says %q", text)
+	}
+	r, err := g.request(http.MethodPost, "http://"+addr+"/calc/zpe/jobs", "", h2Payload)
+	if err != nil || r.status != http.StatusServiceUnavailable || !strings.Contains(string(r.body), "UNAVAILABLE") {
+		t.Errorf("submit answered %d %s, %v; want 503", r.status, r.body, err)
+	}
+	redis("ACL", "SETUSER", "default", "+@scripting")
+	g.untilReadyz(addr, http.StatusOK)
+}

@@ -22,6 +22,7 @@ type GatewayEnv struct {
 	TokenTTL   cli.Seconds `envconfig:"TOKEN_TTL" default:"168h"`
 	MaxRetries int         `envconfig:"MAX_RETRIES" default:"3"` // how often a job runs again
 	MaxQueued  int         `envconfig:"MAX_QUEUED" default:"5000000"`
+	MaxLeases  int         `envconfig:"MAX_LEASES_PER_WORKER" default:"64"`
 	Reap       cli.Seconds `envconfig:"REAP_INTERVAL" default:"30s"`
 	Skew       cli.Seconds `envconfig:"LEASE_SKEW" default:"5s"` // how long after its end a lease is taken back
 }
@@ -35,9 +36,11 @@ func (e *GatewayEnv) Check() []error {
 		cli.Span("TOKEN_TTL", e.TokenTTL, 60*cli.Second, 366*cli.Day),
 		cli.Within("MAX_RETRIES", int64(e.MaxRetries), 0, 100),
 		cli.Within("MAX_QUEUED", int64(e.MaxQueued), 1, 100_000_000),
+		cli.Within("MAX_LEASES_PER_WORKER", int64(e.MaxLeases), 1, 1000),
 		cli.Span("REAP_INTERVAL", e.Reap, cli.Second/10, 3600*cli.Second),
 		cli.Span("LEASE_SKEW", e.Skew, 0, 3600*cli.Second),
 		cli.LogLevel(),
+		e.checkOne(),
 	}
 	if e.LegacyTTL != 0 {
 		wrong = append(wrong, cli.Span("LEASE_TTL_LEGACY", e.LegacyTTL, cli.Second, 30*cli.Day))
@@ -55,7 +58,7 @@ func (e *GatewayEnv) Check() []error {
 func (e *GatewayEnv) rules() queue.Rules {
 	r := queue.DefaultRules
 	r.LeaseTTL, r.LegacyTTL, r.JobTimeout, r.ResultTTL = e.LeaseTTL.D(), e.LegacyTTL.D(), e.JobTimeout.D(), e.ResultTTL.D()
-	r.TokenTTL, r.MaxRetries, r.MaxQueued, r.Skew = e.TokenTTL.D(), e.MaxRetries, e.MaxQueued, e.Skew.D()
+	r.TokenTTL, r.MaxRetries, r.MaxQueued, r.MaxLeases, r.Skew = e.TokenTTL.D(), e.MaxRetries, e.MaxQueued, e.MaxLeases, e.Skew.D()
 	r.LateTTL = min(24*time.Hour, e.ResultTTL.D())
 	return r
 }

@@ -57,14 +57,15 @@ func openJobServer(ctx context.Context, a jobServerAsk) *jobServer {
 	}
 	system := offer("system", operations.System(acts), engine.Limits{Exclusive: true})
 	utils := offer("utils", operations.Utils(acts), engine.Limits{MaxRunning: a.env.MaxUtils, MaxLoad: a.env.MaxLoad, MaxQueued: a.env.MaxQueued})
+	fleetJobs := &provider.Fleet{Status: a.deps.Status}
 	s.Server = &jobapi.Server{
 		Scopes: []jobapi.Scope{
 			{Name: "system", Jobs: system, Cancel: jobapi.Admin, Create: jobapi.Admin},
 			{Name: "utils", Jobs: utils, Cancel: jobapi.Operate, Create: jobapi.Operate},
-			{Name: "fleet", Jobs: &provider.Fleet{Status: a.deps.Status}, Cancel: jobapi.Operate},
+			{Name: "fleet", Jobs: fleetJobs, Cancel: jobapi.Operate},
 		},
 		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
-		OpenAPI: openapi.JSON, MaxListeners: a.env.MaxListeners,
+		Workers: fleetJobs.Workers, OpenAPI: openapi.JSON, MaxListeners: a.env.MaxListeners,
 	}
 	if a.zpe != nil {
 		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: jobapi.Operate})

@@ -11,6 +11,8 @@ import (
 	gcs "cloud.google.com/go/storage"
 
 	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/cmd/pdfchild"
+	_ "github.com/batchfleet/batchfleet/cmd/pdfquick"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
 	"github.com/batchfleet/batchfleet/status"
@@ -93,13 +95,16 @@ const (
 
 var engines = []string{engineBuiltin, enginePoppler}
 
-// openEngine returns the engine of kind pdf that is asked for.
-func (e *PDFEnv) openEngine(ctx context.Context) (processor.Engine, error) {
+// openEngine returns the engine of kind pdf that is asked for; children are
+// closed after its last job.
+func (e *PDFEnv) openEngine(ctx context.Context, children *processor.Children) (processor.Engine, error) {
 	programs, err := e.programs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return engineOf(e.child(), programs), nil
+	child := e.child()
+	child.Children = children
+	return engineOf(child, programs), nil
 }
 
 // programs returns the programs that the engine needs, nil for none. That they
@@ -126,8 +131,9 @@ func engineOf(child processor.PDF, programs *processor.Programs) processor.Engin
 // under.
 func (e *PDFEnv) child() processor.PDF {
 	return processor.PDF{
-		Executable: ownPath(), Args: []string{pdfChild},
+		Executable: ownPath(), Args: []string{pdfchild.Argument},
 		MaxPages: e.MaxPages, Memory: e.PDFMemory, Timeout: e.PDFTimeout.D(), PageTimeout: e.PDFPageTimeout.D(),
+		Strict: e.PDFOnDamage == "fail",
 	}
 }
 

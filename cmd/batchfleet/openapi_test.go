@@ -29,7 +29,6 @@ import (
 
 // TestOpenAPIHasEveryRoute compares what is described with what is registered.
 func TestOpenAPIHasEveryRoute(t *testing.T) {
-	g := &testGateway{t: t}
 	var registered []string
 	add := func(routes []string) {
 		for _, r := range routes {
@@ -39,7 +38,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 			}
 		}
 	}
-	add((&control.Control{Metrics: control.NewMetrics("test", g.queue)}).Routes())
+	add((&control.Control{Metrics: control.NewMetrics("test", &queue.Queue{})}).Routes())
 	add([]string{"GET /healthz", "GET /readyz"})
 	api := openJobServer(t.Context(), jobServerAsk{zpe: &provider.ZPE{}, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler)})
 	add(api.Routes())
@@ -286,6 +285,7 @@ func (a *asker) askWithoutRedis() {
 		a.ask(503, "GET", "/api/v1/"+scope+"/jobs", testAdmin, nil)
 		a.ask(503, "GET", "/api/v1/"+scope+"/jobs/nobody", testAdmin, nil)
 	}
+	a.ask(503, "GET", "/api/v1/fleet/workers", testAdmin, nil)
 }
 
 // askOperations asks for what the gateway does itself.
@@ -394,6 +394,10 @@ func (a *asker) askFleetJobs(f *testFleet) {
 	a.ask(409, "POST", "/api/v1/system/start", testAdmin, nil)
 	a.ask(200, "POST", "/api/v1/system/jobs/"+drain+"/cancel", testAdmin, `{}`)
 
+	if r := a.ask(200, "GET", "/api/v1/fleet/workers", testAdmin, nil); !strings.Contains(string(r.body), `"slots":4`) {
+		a.t.Errorf("F-21: the worker is not shown: %s", r.body)
+	}
+	a.ask(400, "GET", "/api/v1/fleet/workers?limit=1", testAdmin, nil)
 	a.ask(200, "GET", fleet+"?limit=1", testAdmin, nil)
 	a.ask(200, "GET", fleet+"?status=running&type=fleet.mock", testAdmin, nil)
 	a.ask(200, "GET", fleet+"/slow", testAdmin, nil)

@@ -38,19 +38,24 @@ With --json, one line for a document and then one for each of its pages:
   {"file":"a.pdf","engine":"builtin","pages":2,"info":{"version":"1.7","encrypted":false,"title":"…"}}
   {"page":1,"text":"…","words":412,"characters":2210,"images":0,"has_text":true}
 
-A page that cannot be read in full has a "warning". What goes wrong is said on
-stderr, with the file and the page; other files are read all the same, and the
-exit code is 1.
+A page of which something was repaired, is missing or was guessed has a
+"warning". What goes wrong is said on stderr, with the file and the page; other
+files are read all the same, and the exit code is 1. With --strict, or
+PDF_ON_DAMAGE=fail, a damaged document is not read beyond the first warning.
 
-Documents are read in a child process under the limits of MAX_INPUT_BYTES,
+Documents are read in a child process, which reads the next one too while all is
+well, under the limits of MAX_INPUT_BYTES,
 MAX_PAGES, PDF_MAX_MEMORY, PDF_TIMEOUT and PDF_PAGE_TIMEOUT. A password comes
-from --password-file or BATCHFLEET_PDF_PASSWORD.`
+from --password-file or BATCHFLEET_PDF_PASSWORD. The built-in engine passes it
+on unseen; poppler's programs take it as an argument, which other users of the
+machine can see while they run.`
 
 func pdfCommand() *cobra.Command {
 	var env PDFCommandEnv
 	var r pdfReader
 	var engine, passwordFile string
 	var workers int
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "pdf FILE…",
 		Short: "Print the text of PDF documents",
@@ -91,10 +96,14 @@ func pdfCommand() *cobra.Command {
 			}
 			r.env, r.programs, r.child = &env.PDFEnv, programs, env.child()
 			r.child.Password, r.child.Workers = env.Password, workers
+			r.child.Children = new(processor.Children)
+			defer r.child.Children.Close()
+			r.child.Strict = r.child.Strict || strict
 			return cli.Coded(ctx, r.run(ctx, files, os.Stdout))
 		},
 	}
 	cmd.Flags().BoolVar(&r.asJSON, "json", false, "print JSON, one object a line")
+	cmd.Flags().BoolVar(&strict, "strict", false, "a damaged document fails at the first warning, as with PDF_ON_DAMAGE=fail")
 	cmd.Flags().Var(&r.pages, "pages", "only these pages: 3, 3-7, 3-, -7 or 1,4-6")
 	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file whose first line is the password")
 	cmd.Flags().StringVar(&engine, "engine", "", "builtin or poppler; PDF_ENGINE when empty")
@@ -187,6 +196,14 @@ func (r *pdfReader) file(ctx context.Context, name string) error {
 		ranges = pageRanges{{first: 1}}
 	}
 	var warned error
+	warn := func(warning string) error {
+		if err := r.printer.flush(); err != nil {
+			return err
+		}
+		complain(name, warning)
+		warned = errSaid
+		return nil
+	}
 	for i, pages := range ranges {
 		child := r.child
 		child.Last = pages.last
@@ -201,13 +218,17 @@ func (r *pdfReader) file(ctx context.Context, name string) error {
 				}
 				return r.printer.document(name, engine.Name(), n, about)
 			},
+			Warn: func(warning string) error {
+				if i > 0 {
+					return nil // it has been said
+				}
+				return warn(warning)
+			},
 			Page: func(rec processor.Record) error {
 				if rec.Warning != "" {
-					if err := r.printer.flush(); err != nil {
+					if err := warn(rec.Warning); err != nil {
 						return err
 					}
-					complain(name, rec.Warning)
-					warned = errSaid
 				}
 				return r.printer.page(rec)
 			},

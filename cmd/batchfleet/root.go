@@ -15,7 +15,7 @@ func rootCommand() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
 		devCommand(), workerCommand(), emulatorCommand(), gatewayCommand(),
-		submitCommand(), statusCommand(), watchCommand(), cancelCommand(), logsCommand(), listCommand(), dlqCommand(), jobCommand(), tokenCommand(),
+		submitCommand(), statusCommand(), watchCommand(), cancelCommand(), logsCommand(), listCommand(), workersCommand(), fleetFsckCommand(), dlqCommand(), jobCommand(), tokenCommand(),
 		pdfCommand(), doctorCommand(), healthcheckCommand(), versionCommand(),
 	)
 	return root

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +15,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/status"
 )
 
 // runAgent is a worker whose jobs come from a gateway, or from its Redis.
@@ -75,39 +74,13 @@ func (e *DirectEnv) open(context.Context, *agent.Env) (gateway.ControlPlane, fun
 
 // openQueue returns the queue in the Redis that SOURCE names. Nothing is sent yet.
 func (e *DirectEnv) openQueue() (*queue.Queue, io.Closer, error) {
-	server, err := parseRedis(e.Source)
+	o, err := status.ParseURL(e.Source)
+	if err == nil && o.Cluster() {
+		err = errClusterGateway
+	}
 	if err != nil {
 		return nil, nil, cli.Exit(cli.Usage, fmt.Errorf("SOURCE: %w", err))
 	}
-	if server.Username == "" && server.Password == "" {
-		server.Username, server.Password = e.Username, e.Password
-	}
-	rdb := server.openRedis(2*e.Slots + 4)
+	rdb := openRedis(e.login(o), 2*e.Slots+4)
 	return queue.New(rdb, e.rules()), rdb, nil
-}
-
-// parseRedis reads redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss:// for
-// TLS. Its errors do not quote it: it may hold a password.
-func parseRedis(source string) (RedisEnv, error) {
-	const want = "want redis://HOST:PORT/DB"
-	u, err := url.Parse(source)
-	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
-		return RedisEnv{}, fmt.Errorf("it is no address of Redis: %s", want)
-	}
-	e := RedisEnv{Host: u.Hostname(), Port: 6379, Username: u.User.Username(), TLS: u.Scheme == "rediss"}
-	e.Password, _ = u.User.Password()
-	if u.Port() != "" {
-		if e.Port, err = strconv.Atoi(u.Port()); err != nil {
-			return RedisEnv{}, fmt.Errorf("the port is no number: %s", want)
-		}
-	}
-	if db := strings.Trim(u.Path, "/"); db != "" {
-		if e.DB, err = strconv.Atoi(db); err != nil {
-			return RedisEnv{}, fmt.Errorf("the database is no number: %s", want)
-		}
-	}
-	if wrong := cli.Compact(e.Check()); len(wrong) > 0 {
-		return RedisEnv{}, wrong[0]
-	}
-	return e, nil
 }

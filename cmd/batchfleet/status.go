@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,11 +69,12 @@ func printEntry(out io.Writer, e status.Entry) error {
 		v    any
 	}{
 		{"job", e.ID},
-		{"status", oneLine(e.Status)},
+		{"status", cmp.Or(silence(e), oneLine(e.Status))},
 		{"progress", fmt.Sprintf("%d%%", e.Progress)},
 		{"message", oneLine(e.Message)},
 		{"result", oneLine(e.ResultURL)},
 		{"error", oneLine(e.ErrorMsg)},
+		{"pages", printedPages(e)},
 		{"kind", e.Detail.Kind},
 		{"input", oneLine(e.Detail.Input)},
 		{"worker", oneLine(e.Detail.Worker)},
@@ -90,6 +92,14 @@ func printEntry(out io.Writer, e status.Entry) error {
 		}
 	}
 	return t.Flush()
+}
+
+// printedPages says how many pages a job has made, and whether they are damaged.
+func printedPages(e status.Entry) string {
+	if e.State() != jobs.Succeeded {
+		return ""
+	}
+	return newRow(e, "").pages()
 }
 
 func number(n int) string {
@@ -116,7 +126,7 @@ func watchCommand() *cobra.Command {
 			var last status.Entry
 			err := follow(ctx, st, []jobs.ID{id}, func(e status.Entry) {
 				last = e
-				what := e.Message
+				what := cmp.Or(silence(e), e.Message)
 				if e.ErrorMsg != "" {
 					what += ": " + e.ErrorMsg
 				}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +10,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"text/tabwriter"
 	"time"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -32,7 +32,11 @@ const redisPatience = 30 * time.Second
 // message may be on its way.
 func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(status.Entry)) error {
 	left := append([]jobs.ID(nil), ids...)
-	last := map[jobs.ID]status.Document{}
+	type shown struct {
+		status.Document
+		silent time.Duration // to 10 s: said as it grows
+	}
+	last := map[jobs.ID]shown{}
 	answered := time.Now()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -49,8 +53,8 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 			}
 			ended := map[jobs.ID]bool{}
 			for _, e := range entries {
-				if last[e.ID] != e.Document {
-					last[e.ID] = e.Document
+				if now := (shown{e.Document, e.Silent.Truncate(10 * time.Second)}); last[e.ID] != now {
+					last[e.ID] = now
 					seen(e)
 				}
 				ended[e.ID] = e.State().Terminal()
@@ -127,19 +131,34 @@ type row struct {
 	Worker  string  `json:"worker,omitempty"`
 	Attempt int     `json:"attempt,omitempty"`
 	Pages   int     `json:"pages"`
+	Damaged bool    `json:"damaged,omitempty"`
+	Touched *int    `json:"damaged_pages,omitempty"`
 	Seconds float64 `json:"seconds"` // of the last attempt
+	Silent  int     `json:"worker_silent_seconds,omitempty"`
 	status.Document
 }
 
 func newRow(e status.Entry, file string) row {
 	r := row{
 		ID: e.ID, File: file, Kind: string(e.Detail.Kind), Worker: e.Detail.Worker, Attempt: e.Detail.Attempt,
-		Pages: e.Detail.Pages, Document: e.Document,
+		Silent: int(e.Silent.Seconds()), Pages: e.Detail.Pages, Damaged: e.Detail.Damaged != nil, Touched: e.Detail.Damaged, Document: e.Document,
 	}
 	if d := e.Detail; !d.Started.IsZero() && !d.Finished.IsZero() {
 		r.Seconds = d.Finished.Sub(d.Started).Seconds()
 	}
 	return r
+}
+
+// pages says how many pages there are, and that the document is damaged.
+func (r row) pages() string {
+	switch {
+	case !r.Damaged:
+		return strconv.Itoa(r.Pages)
+	case *r.Touched == 0:
+		return fmt.Sprintf("%d (damaged)", r.Pages)
+	default:
+		return fmt.Sprintf("%d (%d damaged)", r.Pages, *r.Touched)
+	}
 }
 
 func printJSON(out io.Writer, v any) error {
@@ -158,7 +177,7 @@ func printJSON(out io.Writer, v any) error {
 func escapeInvisible(text []byte) []byte {
 	b := make([]byte, 0, len(text))
 	for _, r := range string(text) {
-		if r == '\n' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) {
+		if r == '\n' || jobs.IsVisible(string(r)) {
 			b = utf8.AppendRune(b, r)
 			continue
 		}
@@ -201,19 +220,11 @@ func printResults(out io.Writer, rows []status.Entry, files map[jobs.ID]string, 
 		if r.ErrorMsg != "" {
 			what = r.ErrorMsg
 		}
-		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%.2f\t%s\n", r.ID, oneLine(r.File), oneLine(r.Status), r.Pages, r.Seconds, oneLine(what))
+		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.2f\t%s\n", r.ID, oneLine(r.File), cmp.Or(silence(e), oneLine(r.Status)), r.pages(), r.Seconds, oneLine(what))
 		err = errors.Join(err, bad)
 	}
 	return errors.Join(err, t.Flush())
 }
 
 // oneLine keeps a table a table, and a terminal safe from what a document says.
-func oneLine(s string) string { return strings.Map(blank, s) }
-
-// blank returns a blank for what a terminal would obey.
-func blank(r rune) rune {
-	if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-		return ' '
-	}
-	return r
-}
+func oneLine(s string) string { return jobs.VisibleLine(s) }

@@ -11,6 +11,9 @@ import (
 // What a job or a letter says of itself must not reach a terminal as commands.
 func TestF63JSONHoldsNothingThatATerminalActsOn(t *testing.T) {
 	const evil = "\x1b[2J\u009b31m\x7f\u202e\u2028\U000e0001<&é\r\n\t"
+	if got, want := oneLine(evil), `\x1b[2J\u009b31m\x7f\u202e\u2028\U000e0001<&é  `; got != want {
+		t.Errorf("as a line it is %q, want %q", got, want)
+	}
 	var out bytes.Buffer
 	if err := printJSON(&out, map[string]string{evil: evil}); err != nil {
 		t.Fatal(err)

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cmd/agent"
 	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
 	"github.com/batchfleet/batchfleet/status"
@@ -36,16 +39,25 @@ func workerCommand() *cobra.Command {
 			}
 			log := cli.NewLog(os.Stderr, slog.LevelInfo)
 			ctx := cmd.Context()
+			if n := command.Sweep(); n > 0 {
+				log.WarnContext(ctx, "ended what a killed worker's programs had left running", "processes", n)
+			}
 			w, closer, err := env.openWorker(ctx, log)
 			if err != nil {
 				return cli.Coded(ctx, err)
 			}
 			defer closer.Close()
+			w.Hurry = cli.SecondSignal()
 			stopHTTP, err := cli.ServeWorker(ctx, env.HTTPAddr, w)
 			if err != nil {
 				return err
 			}
 			defer stopHTTP()
+			stopRepair, err := env.startRepair(ctx, w, log)
+			if err != nil {
+				return cli.Coded(ctx, err)
+			}
+			defer stopRepair()
 			log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "priority_subscription", env.Priority, "dead_letter_topic", env.DeadTopic, "slots", env.Slots, "processor", env.Kind, "pdf_engine", env.Engine, "storage", env.Type)
 			err = w.Run(ctx)
 			log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)
@@ -62,7 +74,8 @@ func workerCommand() *cobra.Command {
 // openWorker wires a worker as the environment says. Only the local storage
 // directory is touched; services are reached for when the worker runs.
 func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.Worker, io.Closer, error) {
-	pdf, err := e.openEngine(ctx)
+	children := new(processor.Children)
+	pdf, err := e.openEngine(ctx, children)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,7 +102,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 		return nil, nil, err
 	}
 	w := &worker.Worker{
-		Source: source, Status: st, Handlers: e.handlers(pdf, store, log), Log: log, Metrics: metrics,
+		Source: source, Status: st, Claims: st, Handlers: e.handlers(pdf, store, log), Log: log, Metrics: metrics,
 		Checks: map[string]func(context.Context) error{"redis": readyFor(st), "storage": store.Check},
 		Slots:  e.Slots, LeaseTTL: e.LeaseTTL.D(), ExtendEvery: e.ExtendEvery.D(), Drain: max(e.Drain.D(), 1), // 0 would mean the default
 
@@ -97,7 +110,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 		StartTimeout: max(e.StartTimeout.D(), 1), ProgressInterval: e.ProgressInterval.D(),
 		IdleExit: e.IdleExit.D(), MaxRuntime: e.MaxRuntime.D(),
 	}
-	closing := append(queues, redis)
+	closing := append(queues, redis, children)
 	if e.DeadTopic != "" {
 		dead, err := e.openDeadLetters(ctx)
 		if err != nil {
@@ -108,6 +121,11 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 		w.DeadLetters, w.Checks["dead letters"] = dead, dead.Check
 		closing = append(closing, dead)
 	}
+	host, _ := os.Hostname() // shown to people; empty if it is not to be had
+	w.Registry = st.Member(status.Worker{
+		Host: host, PID: os.Getpid(), Version: versionText(), Slots: e.Slots,
+		Kinds: slices.Sorted(maps.Keys(w.Handlers)),
+	})
 	w.Init()
 	return w, closing, nil
 }

@@ -79,7 +79,7 @@ func ReadEnv(conf interface{ Check() []error }) error {
 func plainCause(e *envconfig.ParseError) error {
 	if n := (*strconv.NumError)(nil); errors.As(e.Err, &n) {
 		kind := "whole number"
-		if e.TypeName == reflect.Bool.String() {
+		if strings.TrimPrefix(e.TypeName, "*") == reflect.Bool.String() {
 			kind = "true or false"
 		}
 		return fmt.Errorf("want a %s", kind)

@@ -65,15 +65,16 @@ func Coded(ctx context.Context, err error) error {
 // to say when a service that a command needs cannot be reached, empty for nothing;
 // it may be nil.
 func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) int {
+	name := root.Name() + ":"
+	// Before signals are caught: it may be a pipe, which some keepers of passwords
+	// make of it, and wait for good.
+	if err := godotenv.Load(); err != nil && !errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintln(os.Stderr, name, "read .env:", jobs.Visible(err.Error()))
+		return Usage
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-
-	name := root.Name() + ":"
-	if err := godotenv.Load(); err != nil && !errors.Is(err, os.ErrNotExist) {
-		fmt.Fprintln(os.Stderr, name, "read .env:", err)
-		return Usage
-	}
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -84,10 +85,27 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) i
 		coded = ExitError{Usage, err}
 	}
 	if coded.Err != nil {
-		fmt.Fprintln(os.Stderr, name, coded.Err)
+		fmt.Fprintln(os.Stderr, name, jobs.Visible(coded.Err.Error())) // of names of files, say
 	}
 	if coded.Code == Unavailable && hint != nil && hint(cmd) != "" {
 		fmt.Fprintln(os.Stderr, name, hint(cmd))
 	}
 	return coded.Code
+}
+
+// SecondSignal returns a channel that is closed when SIGINT or SIGTERM has come
+// twice from now on. The one after that ends the process.
+func SecondSignal() <-chan struct{} {
+	// Registered before the first one: there is no moment between the two in which
+	// the second would end the process.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	second := make(chan struct{})
+	go func() { // left behind when the process ends before
+		<-signals
+		<-signals
+		signal.Stop(signals)
+		close(second)
+	}()
+	return second
 }

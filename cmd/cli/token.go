@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // maxToken bounds the file of a token, in bytes.
@@ -14,15 +16,7 @@ const maxToken = 4096
 // ReadToken returns the token that is alone in a file; - is standard input. Its
 // errors do not quote what is there.
 func ReadToken(file string) (string, error) {
-	f := os.Stdin
-	if file != "-" {
-		var err error
-		if f, err = os.Open(file); err != nil {
-			return "", err
-		}
-		defer f.Close()
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxToken+1))
+	text, err := readToken(file)
 	if err != nil {
 		return "", err
 	}
@@ -37,4 +31,11 @@ func ReadToken(file string) (string, error) {
 		return "", fmt.Errorf("it has more than one word: %s", want)
 	}
 	return token, nil
+}
+
+func readToken(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(io.LimitReader(os.Stdin, maxToken+1))
+	}
+	return safefile.Secret(file, maxToken, safefile.OthersWrite)
 }

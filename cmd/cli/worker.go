@@ -12,7 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -71,7 +73,19 @@ func WorkerName(name string) string {
 	if err != nil {
 		host = "worker"
 	}
-	return fmt.Sprintf("%s-%d", host, os.Getpid())
+	return fmt.Sprintf("%s-%d", jobs.VisibleLine(host), os.Getpid())
+}
+
+// CheckName returns an error unless what a flag or variable says can be the name of
+// a worker, which others see on terminals and pages.
+func CheckName(variable, name string) error {
+	switch {
+	case len(name) > gateway.MaxName:
+		return fmt.Errorf("%s is %d bytes long, at most %d are allowed", variable, len(name), gateway.MaxName)
+	case !jobs.IsVisible(name):
+		return fmt.Errorf("%s is %+q: it must not hold control characters, marks of direction or bytes that are not UTF-8", variable, name)
+	}
+	return nil
 }
 
 // Writable returns why no file can be made in dir, the system's place for

@@ -3,9 +3,11 @@ package operations
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 
+	"github.com/batchfleet/batchfleet/cmd/repair"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
@@ -103,7 +105,16 @@ func auditOf(r queue.Report) audit {
 }
 
 func (o *fsck) fleet(ctx context.Context, r engine.Run) (string, error) {
-	report, err := o.d.Status.Fsck(ctx, o.Repair)
+	var report status.Report
+	var err error
+	if o.d.Storage == nil || o.d.Publish == nil {
+		report, err = o.d.Status.Fsck(ctx, o.Repair)
+	} else {
+		st := *o.d.Status
+		st.Worker = "fsck"
+		r := repair.Repair{Status: &st, Store: o.d.Storage, Publish: o.d.Publish.Publish, Log: slog.New(slog.DiscardHandler)}
+		report, err = r.Fsck(ctx, o.Repair)
+	}
 	if err != nil {
 		return "", err
 	}

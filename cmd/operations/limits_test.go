@@ -3,6 +3,7 @@ package operations
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -13,11 +14,19 @@ import (
 
 // limits is what the API's description says of a field.
 type limits struct {
-	Type      string   `json:"type"`
+	Type      any      `json:"type"` // a word, or several
 	Minimum   *float64 `json:"minimum"`
 	Maximum   *float64 `json:"maximum"`
 	MaxLength int      `json:"maxLength"`
 	MaxItems  int      `json:"maxItems"`
+}
+
+// word is the type of a value that is not null.
+func (l limits) word() string {
+	if several, ok := l.Type.([]any); ok {
+		return fmt.Sprint(several[0])
+	}
+	return fmt.Sprint(l.Type)
 }
 
 // TestJ22LimitsOfTheDescription sends what each field may just be, and what it may
@@ -63,7 +72,7 @@ func TestJ22LimitsOfTheDescription(t *testing.T) {
 			if field == "timeoutMs" { // package jobapi looks at it
 				continue
 			}
-			step := map[string]float64{"integer": 1, "number": 0.001}[l.Type]
+			step := map[string]float64{"integer": 1, "number": 0.001}[l.word()]
 			if (l.Minimum == nil || l.Maximum == nil) != (step == 0) {
 				t.Errorf("%s: %s is a number without limits", op, field)
 				continue

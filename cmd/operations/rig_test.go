@@ -60,7 +60,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{T: t, redis: redistest.New(t), dir: t.TempDir(), emulator: emulator.New(emulator.Config{Log: slog.New(slog.DiscardHandler)})}
-	r.rdb = patient(status.Connect(status.Options{Host: r.redis.Host, Port: r.redis.Port})) // as the commands do
+	r.rdb = patient(status.Connect(status.Options{Host: r.redis.Host, Port: r.redis.Port}).(*redis.Client)) // as the commands do
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

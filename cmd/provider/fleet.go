@@ -182,6 +182,9 @@ func fleetJob(e status.Entry) (jobapi.Job, error) {
 	switch j.Status {
 	case jobs.Succeeded:
 		result = map[string]any{"object": clean(e.ResultURL, 1<<10), "pages": max(0, e.Detail.Pages)}
+		if touched := e.Detail.Damaged; touched != nil {
+			result["damaged"], result["damagedPages"] = true, max(0, *touched)
+		}
 	case jobs.Failed:
 		j.Error = &jobapi.Error{Code: failureCode(e.Detail.Code), Message: failure}
 	case jobs.Queued, jobs.Running, jobs.Canceled:

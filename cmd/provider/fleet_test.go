@@ -28,11 +28,12 @@ type fleetRig struct {
 	rdb   *redis.Client
 	st    *status.Store
 	fleet *provider.Fleet
+	lines map[string]int // of each attempt, by its token
 }
 
 func newFleetRig(t *testing.T) *fleetRig {
 	t.Helper()
-	r := &fleetRig{T: t, redis: redistest.New(t)}
+	r := &fleetRig{T: t, redis: redistest.New(t), lines: map[string]int{}}
 	r.rdb = r.redis.Client()
 	r.st = status.New(r.rdb)
 	r.st.Worker = "w1"
@@ -60,9 +61,10 @@ func (r *fleetRig) claim(job jobs.Job) jobs.Claim {
 
 func (r *fleetRig) report(c jobs.Claim, done int, step, message string) {
 	r.Helper()
-	if err := r.st.Report(r.Context(), c, time.Minute, &jobs.Progress{Done: done, Total: 4, Step: step, Message: message}, []string{message}); err != nil {
+	if err := r.st.Report(r.Context(), c, time.Minute, &jobs.Progress{Done: done, Total: 4, Step: step, Message: message}, jobs.Lines{Before: r.lines[c.Token], Text: []string{message}}); err != nil {
 		r.Fatal(err)
 	}
+	r.lines[c.Token]++
 }
 
 func (r *fleetRig) finish(c jobs.Claim, o jobs.Outcome) {
@@ -175,6 +177,20 @@ func TestJ02J03J05FleetJobThroughItsLife(t *testing.T) {
 	}
 }
 
+func TestF76ResultSaysThatTheDocumentIsDamaged(t *testing.T) {
+	r := newFleetRig(t)
+	r.finish(r.claim(r.submit("a")), jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json", Pages: 4, Damaged: true}})
+	r.finish(r.claim(r.submit("b")), jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "o", Pages: 9, Damaged: true, DamagedPages: 3}})
+	for id, want := range map[string]string{
+		"a": `{"damaged":true,"damagedPages":0,"object":"results/a/result.json","pages":4}`,
+		"b": `{"damaged":true,"damagedPages":3,"object":"o","pages":9}`,
+	} {
+		if j := r.get(id); string(j.Result) != want {
+			t.Errorf("result of %s: %s, want %s", id, j.Result, want)
+		}
+	}
+}
+
 func TestJ16J24FleetJobsThatEndOtherwise(t *testing.T) {
 	r := newFleetRig(t)
 	c := r.claim(r.submit("failed"))
@@ -239,7 +255,7 @@ func TestJ14J15CancelOfFleetJobs(t *testing.T) {
 	if j, err = r.fleet.Cancel(ctx, "running"); err != nil || j.Status != jobs.Running {
 		t.Errorf("cancel of a running job: %+v, %v", j, err)
 	}
-	if err := r.st.Report(ctx, c, time.Minute, nil, nil); !errors.Is(err, jobs.ErrCanceled) {
+	if err := r.st.Report(ctx, c, time.Minute, nil, jobs.Lines{}); !errors.Is(err, jobs.ErrCanceled) {
 		t.Errorf("its worker was told %v", err)
 	}
 	r.finish(c, jobs.Outcome{State: jobs.Canceled})
@@ -394,12 +410,12 @@ func TestJ27FleetShowsNoSecrets(t *testing.T) {
 	}
 	c := job("a")
 	r.report(c, 1, "pages", "password="+secret)
-	if err := r.st.Report(ctx, c, time.Minute, nil, []string{
+	if err := r.st.Report(ctx, c, time.Minute, nil, jobs.Lines{Before: r.lines[c.Token], Text: []string{
 		"-----BEGIN PRIVATE KEY-----", body[:64], body[64:128] + "\n" + body[128:192], body[192:], "-----END PRIVATE KEY-----", // one entry of two lines
 		"-----BEGIN PRIVATE KEY-----\n" + body[:128], body[128:] + "\n-----END PRIVATE KEY-----", // all of it in two entries
 		strings.Repeat("x ", 35<<10) + "password=" + secret, // longer than what is shown
 		strings.Repeat("y ", 32<<10-7) + "password=" + secret,
-	}); err != nil {
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	check("a")
@@ -508,7 +524,7 @@ func TestJ27PartsOfALogHideWhatBeganBeforeThem(t *testing.T) {
 	for i := range 12 {
 		lines = append(lines, []string{"abandon", "ability", "able", "about"}[i%4])
 	}
-	if err := r.st.Report(ctx, c, time.Minute, nil, lines); err != nil {
+	if err := r.st.Report(ctx, c, time.Minute, nil, jobs.Lines{Text: lines}); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := r.fleet.Log(ctx, "a", jobapi.LogQuery{Tail: 200})

@@ -6,17 +6,17 @@ import (
 	"hash/fnv"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/redact"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// clean returns what is shown of a text from outside: valid, without secrets, and
-// at most n bytes of it.
+// clean returns what is shown of a text from outside: visible, without secrets, and
+// at most n bytes of it. Whoever can write to Redis may have put it there.
 func clean(s string, n int) string {
-	return httpd.Clip(redact.Text(strings.ToValidUTF8(s, "\uFFFD")), n)
+	return httpd.Clip(jobs.Visible(redact.Text(s)), n)
 }
 
 var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)

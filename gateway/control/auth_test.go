@@ -227,7 +227,7 @@ func TestZ31RegisterAnswersBothNamesAndRefusesBadEnrollTokens(t *testing.T) {
 		}
 	}
 	old := r.enroll()
-	for _, field := range []string{`"name":"` + strings.Repeat("n", 201) + `"`, `"queue_name":"a\n"`, `"meta":[]`, `"meta":"x"`, `"meta":{"x":"` + strings.Repeat("m", 16<<10) + `"}`} {
+	for _, field := range []string{`"name":"` + strings.Repeat("n", 201) + `"`, `"queue_name":"a\n"`, `"name":"\u001b[2J"`, `"name":"lab\u202e1"`, `"name":"\u009b"`, `"meta":[]`, `"meta":"x"`, `"meta":{"x":"` + strings.Repeat("m", 16<<10) + `"}`} {
 		refused(t, r.do("POST", gateway.PathRegister, `{"token":"`+old+`",`+field+`}`), 400, gateway.InvalidPayload)
 	}
 	r.ahead.Store(int64(2 * time.Hour))

@@ -97,7 +97,7 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 			// once its body is read.
 			wait, cancel := c.deadline(ctx)
 			defer cancel()
-			a.release, err = c.large.take(wait, proven)
+			a.release, err = c.large.take(wait, proven, gated.size)
 			return err
 		}}
 		if r.ContentLength > unproven {

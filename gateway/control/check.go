@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -70,7 +73,7 @@ func leaseAnswer(g queue.Grant) *gateway.LeaseAnswer {
 // beat returns what a heartbeat tells, and how long to hold the answer. A message
 // that is too long is cut: it must not cost the worker its lease.
 func beat(a *gateway.HeartbeatAsk) (queue.Beat, time.Duration, error) {
-	b := queue.Beat{Message: gateway.Clip(a.Message, gateway.MaxErrorMessage)}
+	b := queue.Beat{Message: shown(a.Message, gateway.MaxErrorMessage)}
 	if p := a.Progress; p != nil {
 		if p.Done < 0 || p.Total < 0 || p.Done > maxSteps || p.Total > maxSteps {
 			return b, 0, invalid("progress", "want done and total from 0 to 2^53")
@@ -113,7 +116,9 @@ func resultOf(a *gateway.ResultAsk) (queue.Result, error) {
 	if err != nil {
 		return queue.Result{}, err
 	}
-	return queue.Result{JSON: string(object), Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}, nil
+	// The object may be large, and is not changed any more: a copy would be as large.
+	text := unsafe.String(&object[0], len(object)) //nolint:gosec // see above
+	return queue.Result{JSON: text, Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}, nil
 }
 
 // finish records a result. Nearly all results come once, so only one that seems
@@ -134,6 +139,10 @@ func finish(ctx context.Context, q *queue.Queue, caller queue.Caller, id jobs.ID
 	return rec, false, err
 }
 
+// comparing lets one result at a time be compared: that takes four times its size,
+// of which the room for large bodies knows nothing.
+var comparing sync.Mutex
+
 // sameContent reports whether r says the same as what is on record.
 func sameContent(ctx context.Context, q *queue.Queue, id jobs.ID, r queue.Result) (bool, error) {
 	for _, text := range []struct {
@@ -144,16 +153,25 @@ func sameContent(ctx context.Context, q *queue.Queue, id jobs.ID, r queue.Result
 			return false, err
 		}
 	}
+	comparing.Lock()
+	defer comparing.Unlock()
 	stored, err := q.Result(ctx, id)
 	if err != nil {
 		return false, err
 	}
-	a, err := httpd.CanonicalJSON([]byte(stored))
+	a, err := canonical(stored)
 	if err != nil {
 		return false, fmt.Errorf("read result of job %s: %w", id, err)
 	}
-	b, err := httpd.CanonicalJSON([]byte(r.JSON))
-	return bytes.Equal(a, b), err
+	b, err := canonical(r.JSON)
+	return a == b, err
+}
+
+// canonical returns the hash of a canonical text, which itself may be large.
+func canonical(text string) ([sha256.Size]byte, error) {
+	raw := unsafe.Slice(unsafe.StringData(text), len(text)) // a copy would be as large; it is only read
+	c, err := httpd.CanonicalJSON(raw)
+	return sha256.Sum256(c), err
 }
 
 // metaOf returns what a worker says of its run, reduced to what a
@@ -176,7 +194,7 @@ func metaOf(raw json.RawMessage) (string, error) {
 			return "", invalid("meta.timestamp", "want RFC 3339, such as 2026-02-18T09:30:00Z")
 		}
 	}
-	m.WorkerHostname, m.QEVersion = gateway.Clip(m.WorkerHostname, gateway.MaxName), gateway.Clip(m.QEVersion, gateway.MaxName)
+	m.WorkerHostname, m.QEVersion = shown(m.WorkerHostname, gateway.MaxName), shown(m.QEVersion, gateway.MaxName)
 	b, err := json.Marshal(m)
 	return string(b), err
 }
@@ -188,8 +206,8 @@ func failureOf(a *gateway.FailedAsk) (queue.Failure, error) {
 		return queue.Failure{}, missing("error_code")
 	}
 	f := queue.Failure{
-		Code: gateway.Clip(a.ErrorCode, gateway.MaxErrorCode), Message: gateway.Clip(a.ErrorMessage, gateway.MaxErrorMessage),
-		Traceback: gateway.Clip(a.Traceback, gateway.MaxTraceback), Rerun: queue.Retry,
+		Code: gateway.Clip(a.ErrorCode, gateway.MaxErrorCode), Message: shown(a.ErrorMessage, gateway.MaxErrorMessage),
+		Traceback: shown(a.Traceback, gateway.MaxTraceback), Rerun: queue.Retry,
 	}
 	if strings.Trim(f.Code, codeLetters) != "" {
 		return queue.Failure{}, invalid("error_code", "want a word of A-Z, 0-9 and _, such as QE_RUNTIME_ERROR")
@@ -216,8 +234,14 @@ func name(field, s string) error {
 	if len(s) > gateway.MaxName {
 		return invalid(field, "%d bytes long, at most %d are allowed", len(s), gateway.MaxName)
 	}
-	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return invalid(field, "it must not hold control characters")
+	if !jobs.IsVisible(s) {
+		return invalid(field, "it must not hold control characters or marks of direction")
 	}
 	return nil
+}
+
+// shown returns a worker's text for people: what a terminal would obey is written
+// out, and at most limit bytes are kept.
+func shown(s string, limit int) string {
+	return gateway.Clip(jobs.Visible(gateway.Clip(s, limit)), limit)
 }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
@@ -45,24 +46,35 @@ type Control struct {
 	Period     time.Duration // between two rounds of the reaper, unless a lease is over before: 30 s
 	Watch      time.Duration // between two looks for jobs that came by another gateway, while somebody waits: 1 s
 	Listen     time.Duration // between two looks for jobs that were canceled by another gateway, while a heartbeat waits: 0.5 s
+	Look       time.Duration // between two looks whether Redis is one that it can work with, which are logged: 10 s
 	MaxWaiting int           // requests that wait for a job, and as many heartbeats, more are answered at once: 10 000
 	Patience   time.Duration // for one call of Redis: 5 s
 
+	once      sync.Once
 	waiting   waiters
 	listening listeners
 	refused   httpd.Throttle
 	large     *large
 	hurry     chan struct{} // holds one when the reaper is to look at once
-	listed    queue.Place   // how far the reaper has looked through the lists for expired jobs
-	behind    bool          // it has found some there, and has not come to their end
+	still     standstill
+	listed    queue.Place // how far the reaper has looked through the lists for expired jobs
+	behind    bool        // it has found some there, and has not come to their end
 }
 
-// Handler returns the handler of all routes. It is made once, before Run.
+// init makes what is shared by Handler, Run and Cancel, which may come in any order
+// and at once.
+func (c *Control) init() {
+	c.once.Do(func() {
+		c.large, c.hurry = newLarge(), make(chan struct{}, 1)
+		c.waiting.init(cmp.Or(c.MaxWaiting, 10_000), c.Queue.MaxLeases)
+		c.listening.init(cmp.Or(c.MaxWaiting, 10_000))
+		c.Metrics.waiting(c.waiting.len, c.listening.len)
+	})
+}
+
+// Handler returns the handler of all routes.
 func (c *Control) Handler() http.Handler {
-	c.large, c.hurry = newLarge(), make(chan struct{}, 1)
-	c.waiting.init(cmp.Or(c.MaxWaiting, 10_000))
-	c.listening.init(cmp.Or(c.MaxWaiting, 10_000))
-	c.Metrics.waiting(c.waiting.len, c.listening.len)
+	c.init()
 	api := &httpd.API{Log: c.Log, WriteError: c.writeError, Admit: c.Admit}
 	for _, rt := range c.routes() {
 		api.Handle(rt.method+" "+rt.path, c.Metrics.routed(rt.method, rt.path, rt.handle))
@@ -113,7 +125,7 @@ func (c *Control) routes() []route {
 	}
 }
 
-// Ready returns nil if the gateway can do its work: Redis answers and takes writes.
+// Ready returns nil if the gateway can do its work; see [queue.Queue.Check].
 func (c *Control) Ready(ctx context.Context) error {
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()

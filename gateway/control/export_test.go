@@ -1,13 +1,26 @@
 package control
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // What tests of the reaper need, whose first round comes one Period after Run began.
 var (
 	Round  = (*Control).round
 	Rounds = (*Control).rounds
 	Pause  = (*Control).pause
+	Reap   = (*Control).reap
+
+	Promote = (*Control).promote
 )
+
+// StandStill makes it seem that neither the gateway nor its Redis did anything for d.
+func StandStill(c *Control, d time.Duration) {
+	c.still.mu.Lock()
+	defer c.still.mu.Unlock()
+	c.still.seen, c.still.until = c.still.seen.Add(-d), c.still.until.Add(-d)
+}
 
 // ClockStep is by how much the clock of Redis may be set back.
 const ClockStep = clockStep
@@ -26,7 +39,7 @@ func ListenedFor(c *Control) int {
 func TakeRoom(ctx context.Context, c *Control) (giveBack func(), err error) {
 	var places []func()
 	for range largeBodies {
-		release, err := c.large.take(ctx, string(rune('a'+len(places))))
+		release, err := c.large.take(ctx, string(rune('a'+len(places))), 0)
 		if err != nil {
 			return nil, err
 		}

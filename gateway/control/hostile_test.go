@@ -166,6 +166,17 @@ func TestStrangersAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
 	}
 }
 
+func TestResultWithTooManyKeysIsRefusedWhileItComes(t *testing.T) {
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	head := fmt.Sprintf("POST /calc/zpe/compute/jobs/%s/result HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", id, w.token, 31<<20)
+	body := `{"lease_id":"` + w.lease().LeaseID + `","result":{` + strings.Repeat(`"k":1,`, 51_000) // and nothing more comes
+	if m := refused(t, r.raw(head+body), 413, gateway.PayloadTooLarge); m != "Body with more than 100000 keys and values" {
+		t.Errorf("says %q", m)
+	}
+}
+
 func TestLargeResultsAreTaken(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
@@ -225,7 +236,7 @@ func TestZ79WaitForRoomForALargeBodyEnds(t *testing.T) {
 	}
 	w.rig = full
 	a := w.report("result", id, body)
-	if m := refused(t, a, 503, gateway.Unavailable); m != "The gateway has 16 large bodies on their way already; try again later" || a.header.Get("Retry-After") != "5" {
+	if m := refused(t, a, 503, gateway.Unavailable); m != "The gateway has as many large bodies on their way as it may have; try again later" || a.header.Get("Retry-After") != "5" {
 		t.Errorf("says %q with Retry-After %q", m, a.header.Get("Retry-After"))
 	}
 	giveBack()

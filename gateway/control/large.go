@@ -2,69 +2,87 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"net/http"
+	"runtime"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/batchfleet/batchfleet/gateway"
 )
 
-// largeBodies is how many larger bodies are in hand at once, since one takes a few
-// times its size until it is stored, and largeOfOne how many of them may be one
-// worker's: a stolen token that sends slowly must not keep out all others.
+// A larger body takes largeCost times its size until it is stored: as it came, as
+// the part of it that is kept, and as what is sent to Redis. All that are in hand
+// at once take largeRoom. Those of one worker take half of that and are largeOfOne
+// at most: a stolen token that sends slowly must not keep out all others.
 const (
+	largeCost   = 3
+	largeRoom   = 2 * largeCost * gateway.MaxResultBody
 	largeBodies = 16
 	largeOfOne  = 4
 )
 
 // large is the room for large bodies.
 type large struct {
-	room chan struct{} // holds one for each that is in hand
+	room *semaphore.Weighted // bytes of memory, in the order in which they were asked for
 
 	mu sync.Mutex
-	of map[string]int // by worker, those in hand and those that wait for room
+	of map[string]share // by worker, of those in hand and those that wait for room
+}
+
+// share is what one worker takes of the room.
+type share struct {
+	bodies int
+	weight int64
 }
 
 func newLarge() *large {
-	return &large{room: make(chan struct{}, largeBodies), of: map[string]int{}}
+	return &large{room: semaphore.NewWeighted(largeRoom), of: map[string]share{}}
 }
 
-// take waits until there is room for one more large body of worker, but no longer
-// than ctx, and turns one away that has enough of them already.
-func (l *large) take(ctx context.Context, worker string) (release func(), err error) {
-	if !l.count(worker) {
-		return func() {}, noRoom("worker", largeOfOne)
+// take waits until there is room for one more large body of worker, of so many
+// bytes, but no longer than ctx, and turns one away that has enough of them already.
+func (l *large) take(ctx context.Context, worker string, size int64) (release func(), err error) {
+	weight := max(largeCost*size, largeRoom/largeBodies)
+	if !l.add(worker, share{1, weight}) {
+		return func() {}, noRoom("worker")
 	}
-	select {
-	case l.room <- struct{}{}:
-		return func() { <-l.room; l.discount(worker) }, nil
-	case <-ctx.Done():
-		l.discount(worker)
-		return func() {}, noRoom("gateway", largeBodies)
+	if l.room.Acquire(ctx, weight) != nil {
+		l.add(worker, share{-1, -weight})
+		return func() {}, noRoom("gateway")
 	}
+	return func() {
+		if weight > largeRoom/largeBodies {
+			// The next body must find the room, not the garbage that this one leaves:
+			// the collector would let that grow to as much again as is in use.
+			runtime.GC()
+		}
+		l.room.Release(weight)
+		l.add(worker, share{-1, -weight})
+	}, nil
 }
 
-func noRoom(whose string, bodies int) error {
+func noRoom(whose string) error {
 	return &gateway.Error{
 		Status: http.StatusServiceUnavailable, Code: gateway.Unavailable, RetryAfter: retryAfter,
-		Message: fmt.Sprintf("The %s has %d large bodies on their way already; try again later", whose, bodies),
+		Message: "The " + whose + " has as many large bodies on their way as it may have; try again later",
 	}
 }
 
-func (l *large) count(worker string) bool {
+// add adds to what a worker takes, and reports false when that would be too much.
+func (l *large) add(worker string, s share) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of[worker] >= largeOfOne {
+	now := l.of[worker]
+	now.bodies += s.bodies
+	now.weight += s.weight
+	switch {
+	case s.bodies > 0 && (now.bodies > largeOfOne || now.weight > largeRoom/2):
 		return false
-	}
-	l.of[worker]++
-	return true
-}
-
-func (l *large) discount(worker string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of[worker]--; l.of[worker] == 0 {
+	case now.bodies == 0:
 		delete(l.of, worker)
+	default:
+		l.of[worker] = now
 	}
+	return true
 }

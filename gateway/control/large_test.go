@@ -15,7 +15,7 @@ func TestZ50OneWorkersLargeBodiesLeaveRoomForOthers(t *testing.T) {
 	l := newLarge()
 	var taken []func()
 	take := func(worker string) error {
-		release, err := l.take(t.Context(), worker)
+		release, err := l.take(t.Context(), worker, 1<<20)
 		if err == nil {
 			taken = append(taken, release)
 		}
@@ -38,16 +38,42 @@ func TestZ50OneWorkersLargeBodiesLeaveRoomForOthers(t *testing.T) {
 	// There is no room for anybody now, but there will be.
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.take(gone, "late"); !errors.As(err, &e) || e.Status != 503 || e.RetryAfter == 0 || !strings.Contains(e.Message, "The gateway has 16 large bodies") {
+	if _, err := l.take(gone, "late", 1); !errors.As(err, &e) || e.Status != 503 || e.RetryAfter == 0 || !strings.Contains(e.Message, "The gateway has as many large bodies") {
 		t.Errorf("without room: %v, want 503 and when to come again", err)
 	}
 	for _, release := range taken {
 		release()
 	}
-	if len(l.room) != 0 || len(l.of) != 0 {
-		t.Errorf("after all is released %d places and %v are left", len(l.room), l.of)
+	if !l.room.TryAcquire(largeRoom) || len(l.of) != 0 {
+		t.Errorf("after all is released, not all room is free; %v is left", l.of)
 	}
+	l.room.Release(largeRoom)
 	if err := take("thief"); err != nil {
 		t.Errorf("after all is released: %v", err)
+	}
+}
+
+// TestZ50LargestBodiesTakeTheRoomOfMany has one worker take its share with a single
+// body, and two workers all there is.
+func TestZ50LargestBodiesTakeTheRoomOfMany(t *testing.T) {
+	l := newLarge()
+	if _, err := l.take(t.Context(), "a", gateway.MaxResultBody); err != nil {
+		t.Fatalf("the largest body there may be: %v", err)
+	}
+	if _, err := l.take(t.Context(), "a", 1); err == nil {
+		t.Error("a worker has more than half of the room")
+	}
+	release, err := l.take(t.Context(), "b", gateway.MaxResultBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.take(gone, "c", 1); err == nil {
+		t.Error("there is room beside the two largest bodies")
+	}
+	release()
+	if _, err := l.take(t.Context(), "c", gateway.MaxResultBody); err != nil {
+		t.Errorf("after one was released: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 			over = t.C
 			defer timeWait(ctx)()
 		}
-		me, ok := c.waiting.join(seen)
+		me, ok := c.waiting.join(seen, g.Worker)
 		if !ok {
 			return g, true, nil
 		}

@@ -379,3 +379,24 @@ func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
 		refused(t, r.do("PUT", gateway.PathOps, bad, bearer(adminToken)...), 400, gateway.InvalidPayload)
 	}
 }
+
+func TestWorkerHasAShareOfLeasesAndOfRequestsThatWait(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.queue.MaxLeases = 2; slow(r) })
+	greedy, other := r.worker(), r.worker()
+	first, second := greedy.waits(t.Context()), greedy.waits(t.Context())
+	if a := greedy.post(gateway.PathLease, map[string]any{"wait_seconds": 30}); a.status != 204 || a.header.Get("Retry-After") == "" {
+		t.Errorf("a third request that waits: %d %v", a.status, a.header)
+	}
+	third := other.waits(t.Context())
+	for range 3 {
+		r.submit()
+	}
+	for _, waits := range []<-chan answer{first, second, third} {
+		decode[gateway.LeaseAnswer](t, <-waits)
+	}
+	r.submit()
+	if a := greedy.post(gateway.PathLease, nil); refused(t, a, 429, gateway.TooManyLeases) == "" || a.header.Get("Retry-After") != "5" {
+		t.Errorf("a third lease: %v", a.header)
+	}
+	other.lease()
+}

@@ -11,6 +11,10 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
+// listenersOfJob is how many heartbeats of one job may wait: its worker needs one,
+// and another when the answer to that was lost.
+const listenersOfJob = 4
+
 // listeners are the heartbeats that wait for their job to be canceled.
 type listeners struct {
 	mu      sync.Mutex
@@ -29,12 +33,13 @@ func (ls *listeners) init(most int) {
 	ls.of, ls.most, ls.arrived = map[jobs.ID]map[*listener]struct{}{}, most, make(chan struct{}, 1)
 }
 
-// join begins to listen, or returns nil when too many do already. Whoever joins
+// join begins to listen, or returns nil when too many do already, of all jobs or of
+// this one. Whoever joins
 // before asking whether the job is canceled misses nothing.
 func (ls *listeners) join(job jobs.ID) *listener {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.n >= ls.most {
+	if ls.n >= ls.most || len(ls.of[job]) >= listenersOfJob {
 		return nil
 	}
 	me := &listener{job: job, word: make(chan struct{}, 1)}
@@ -126,6 +131,7 @@ func left(q *queue.Queue, e queue.Extended) time.Duration {
 // Cancel asks for a job to be stopped, as [queue.Queue.Cancel] does, and tells its
 // worker at once if that listens here.
 func (c *Control) Cancel(ctx context.Context, id jobs.ID) (ended string, err error) {
+	c.init()
 	ended, err = c.Queue.Cancel(ctx, id)
 	c.listening.wake(id) // after an error, too: it may have been done all the same
 	return ended, err

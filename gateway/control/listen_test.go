@@ -415,3 +415,27 @@ func (h handler) Run(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (
 func (handler) Earlier(context.Context, jobs.Job) (jobs.Result, bool, error) {
 	return jobs.Result{}, false, nil
 }
+
+func TestJobHasAShareOfHeartbeatsThatWait(t *testing.T) {
+	r := newRig(t, slow)
+	w, g := r.leased()
+	var waits []<-chan answer
+	for range 4 {
+		waits = append(waits, w.listens(t.Context(), g))
+	}
+	ask := map[string]any{"lease_id": g.LeaseID, "wait_seconds": 30}
+	if a := decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", g.JobID, ask)); a.Waited {
+		t.Errorf("one too many: %+v", a)
+	}
+	other := r.submit()
+	if more := w.lease(); more.JobID != other {
+		t.Errorf("leased %+v", more)
+	} else {
+		waits = append(waits, w.listens(t.Context(), more))
+	}
+	r.cancel(g.JobID)
+	r.cancel(other)
+	for _, wait := range waits {
+		<-wait
+	}
+}

@@ -70,6 +70,7 @@ func NewMetrics(version string, q *queue.Queue) *Metrics {
 	}
 	r.MustRegister(m.seconds, &holdings{queue: q})
 	m.unrouted = m.route("any", "none")
+	q.Alone = counter("unreplicated_total", "Submissions, results and registrations answered although no replica of Redis had them within a second.").Inc
 	return m
 }
 

@@ -29,7 +29,7 @@ var refusals = []struct {
 	code    gateway.Code
 	message string // the error's own text when empty
 }{
-	{jobs.ErrUnavailable, 503, gateway.Unavailable, "The gateway cannot reach its storage; try again later"},
+	{jobs.ErrUnavailable, 503, gateway.Unavailable, "The gateway cannot use its storage; try again later"},
 	{queue.ErrJobTimeout, 409, gateway.LeaseLost, "The job has had its time: its lease is not extended any more"},
 	{jobs.ErrLeaseLost, 409, gateway.LeaseLost, "The lease is not yours, or not any more"},
 	{queue.ErrTokenUnknown, 401, gateway.Unauthorized, "Unknown worker token"},
@@ -44,6 +44,7 @@ var refusals = []struct {
 	{queue.ErrReported, 409, gateway.AlreadyReported, "This failure was reported with other content"},
 	{queue.ErrKeyReused, 422, gateway.IdempotencyReused, "The Idempotency-Key was used for another payload"},
 	{queue.ErrSubmissionOff, 503, gateway.SubmissionDisabled, "Submission is disabled"},
+	{queue.ErrManyLeases, 429, gateway.TooManyLeases, "The worker holds as many leases as one may (MAX_LEASES_PER_WORKER); come again when a job has ended"},
 	{queue.ErrFull, 503, gateway.QueueFull, "The queue is full; try again later"},
 	{queue.ErrPayloadMissing, 409, gateway.PayloadExpired, "The payload has expired; submit the job again"},
 	{queue.ErrNotEnded, 409, gateway.NotFinished, ""},
@@ -62,7 +63,7 @@ func refusal(err error) *gateway.Error {
 			if e.Message == "" {
 				e.Message = httpd.Sentence(err)
 			}
-			if r.status == http.StatusServiceUnavailable {
+			if r.status == http.StatusServiceUnavailable || r.status == http.StatusTooManyRequests {
 				e.RetryAfter = retryAfter
 			}
 			return e

@@ -417,3 +417,33 @@ func TestResultAndFailureRaceForOneLeaseAndOneWins(t *testing.T) {
 	}
 	t.Logf("%d results, %d failures", results, failures)
 }
+
+func TestTextOfWorkersIsMadeVisible(t *testing.T) {
+	const evil, want = "\x1b[2J\x00\u009b\u202e\u2066ok", `\x1b[2J\x00\u009b\u202e\u2066ok`
+	r := newRig(t, nil)
+	w := r.worker()
+	id := r.submit()
+	g := w.lease()
+	decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, gateway.HeartbeatAsk{LeaseID: g.LeaseID, Message: evil}))
+	if j := r.job(id); j.Detail != want {
+		t.Errorf("the message of a heartbeat is %q, want %q", j.Detail, want)
+	}
+	decode[gateway.FailedAnswer](t, w.report("failed", id, map[string]any{
+		"lease_id": g.LeaseID, "error_code": "INVALID_INPUT", "error_message": strings.Repeat(evil, 100), "traceback": "one\r\ntwo\t" + evil + "\n",
+	}))
+	j := decode[gateway.JobAnswer](t, r.do("GET", "/calc/zpe/admin/dlq/"+id, nil, bearer(adminToken)...))
+	if got := "one\ntwo\t" + want + "\n"; j.Traceback != got {
+		t.Errorf("the traceback is %q, want %q", j.Traceback, got)
+	}
+	if message := strings.TrimPrefix(j.Detail, "INVALID_INPUT: "); len(message) != gateway.MaxErrorMessage || !strings.HasPrefix(message, want+want) {
+		t.Errorf("the error message has %d bytes: %q", len(message), message)
+	}
+	id = r.submit()
+	g = w.lease()
+	body := done(g.LeaseID)
+	body["meta"] = map[string]any{"worker_hostname": evil, "qe_version": evil}
+	decode[gateway.ReportAnswer](t, w.report("result", id, body))
+	if dump := r.dump(); strings.Contains(dump, "\x1b") || strings.Contains(dump, "\u202e") {
+		t.Errorf("Redis holds what a terminal obeys: %q", dump)
+	}
+}

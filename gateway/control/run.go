@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -16,31 +17,67 @@ const forgetEvery = time.Hour
 // soon is the shortest pause between two rounds of the reaper.
 const soon = 100 * time.Millisecond
 
-// Run takes back leases that are over, moves delayed jobs to the queue, drops
-// expired jobs from the lists, and wakes waiting requests for jobs that came, and
+// Run takes back leases that are over, queues delayed jobs each second when they
+// are due, drops expired jobs from the lists, and wakes waiting requests for jobs that came, and
 // for running ones that were canceled, by another gateway, until ctx ends.
 // Its first round comes one Period after it began: workers that could not reach
 // a gateway for a while get this long to extend their leases. The next ones come
-// when a lease is over, and every Period at least.
+// when a lease is over, and every Period at least. After this process or Redis
+// has stood still, nothing is taken back for the time of a heartbeat.
 func (c *Control) Run(ctx context.Context) error {
+	c.init()
+	c.still.answered(time.Now(), c.heartbeatEvery())
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { c.watch(ctx) })
 	watching.Go(func() { c.listen(ctx) })
+	watching.Go(func() { c.pulse(ctx) })
+	watching.Go(func() { c.look(ctx) })
 
 	first := time.NewTimer(c.period())
 	defer first.Stop()
-	if err := c.Ready(ctx); errors.Is(err, jobs.ErrUnavailable) && ctx.Err() == nil {
-		c.Log.WarnContext(ctx, "cannot reach Redis; answers 503 until it can", "err", err)
-	} else if err != nil && ctx.Err() == nil {
-		c.Log.ErrorContext(ctx, "cannot work with this Redis", "err", err)
-	}
 	select {
 	case <-ctx.Done():
 	case <-first.C:
 		c.rounds(ctx)
 	}
 	return nil
+}
+
+// lookEvery is how often a gateway looks whether its Redis is one that it can work
+// with: what the server's operators change at run time shows nowhere else.
+const lookEvery = 10 * time.Second
+
+// look logs what is wrong with Redis, and when that has changed, until ctx ends.
+func (c *Control) look(ctx context.Context) {
+	tick := time.NewTicker(cmp.Or(c.Look, lookEvery))
+	defer tick.Stop()
+	was := ""
+	for {
+		err := c.Ready(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		now := ""
+		switch {
+		case errors.Is(err, jobs.ErrUnavailable) && !errors.Is(err, queue.ErrRefuses):
+			if now = "away"; now != was {
+				c.Log.WarnContext(ctx, "cannot reach Redis; answers 503 until it can", "err", err)
+			}
+		case err != nil:
+			if now = err.Error(); now != was {
+				c.Log.ErrorContext(ctx, "cannot work with this Redis", "err", err)
+			}
+		case was != "":
+			c.Log.InfoContext(ctx, "can work with Redis again")
+		}
+		was = now
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // rounds has the reaper work until ctx ends, at once first.
@@ -58,12 +95,20 @@ func (c *Control) rounds(ctx context.Context) {
 			c.forget(ctx)
 			continue
 		}
-		if c.round(ctx) {
-			next.Reset(c.pause(ctx))
-		} else {
-			next.Reset(c.period())
-		}
+		next.Reset(c.reap(ctx))
 	}
+}
+
+// reap does one round of the reaper, unless workers must have the time for a
+// heartbeat first, and returns when to call it again.
+func (c *Control) reap(ctx context.Context) time.Duration {
+	if wait := c.still.wait(time.Now(), c.heartbeatEvery()); wait > 0 {
+		return wait
+	}
+	if !c.round(ctx) {
+		return c.period()
+	}
+	return c.pause(ctx)
 }
 
 func (c *Control) period() time.Duration { return cmp.Or(c.Period, 30*time.Second) }
@@ -106,11 +151,6 @@ func (c *Control) round(ctx context.Context) bool {
 		c.Log.ErrorContext(ctx, "cannot take back leases", "err", err)
 		return false
 	}
-	moved, err := c.Queue.Promote(ctx)
-	if err != nil {
-		c.Log.ErrorContext(ctx, "cannot queue delayed jobs", "err", err)
-	}
-	c.waiting.wake(moved)
 	var dropped int
 	c.listed, dropped, err = c.Queue.Unlist(ctx, c.listed)
 	c.behind = err == nil && dropped > 0 && !c.listed.End()

@@ -53,10 +53,11 @@ func TestZ38ReaperLooksWhenAWorkerIsRevokedAndNotOnlyEachPeriod(t *testing.T) {
 }
 
 func TestZ70PauseOfTheReaper(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Period = time.Hour })
 	now := time.Now()
-	var ahead time.Duration
-	r.queue.Now = func() time.Time { return now.Add(ahead) }
+	r := newRig(t, func(r *rig) {
+		r.plane.Period = time.Hour
+		r.queue.Now = func() time.Time { return now.Add(time.Duration(r.ahead.Load())) }
+	})
 	pause := func(want time.Duration) {
 		t.Helper()
 		if got := control.Pause(r.plane, t.Context()); (got - want).Abs() > time.Millisecond {
@@ -67,14 +68,14 @@ func TestZ70PauseOfTheReaper(t *testing.T) {
 	w := r.worker()
 	r.submit()
 	w.lease()
-	ahead = 10 * time.Minute
+	r.ahead.Store(int64(10 * time.Minute))
 	pause(5 * time.Second)
-	ahead += 4950 * time.Millisecond
+	r.ahead.Add(int64(4950 * time.Millisecond))
 	pause(100 * time.Millisecond)
-	ahead += time.Hour
+	r.ahead.Add(int64(time.Hour))
 	pause(100 * time.Millisecond)
 	r.plane.Period = time.Minute
-	ahead = 0
+	r.ahead.Store(0)
 	pause(time.Minute)
 }
 
@@ -199,4 +200,19 @@ func (r *rig) listed(n int) (ids []string) {
 		r.t.Fatal(err)
 	}
 	return ids
+}
+
+func TestZ07WhatIsWrongWithRedisIsLoggedWhenItChanges(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.plane.Look = 10 * time.Millisecond })
+	says := func(message string, n int) {
+		t.Helper()
+		until(t, "it says: "+message, func() bool { return len(r.logged(message)) == n })
+	}
+	for n := 1; n < 3; n++ {
+		r.rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru")
+		says("cannot work with this Redis", n)
+		r.rdb.ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
+		says("can work with Redis again", n)
+	}
+	wantLine(t, r.logged("cannot work with this Redis")[:1], `"level":"ERROR"`, "noeviction")
 }

@@ -14,18 +14,21 @@ type waiters struct {
 	mu      sync.Mutex
 	line    list.List // of *waiter
 	most    int
-	missed  uint64        // counts jobs that came while nobody waited
-	arrived chan struct{} // holds one when somebody has begun to wait
+	share   int            // of them, how many may be one worker's
+	of      map[string]int // how many are, by worker
+	missed  uint64         // counts jobs that came while nobody waited
+	arrived chan struct{}  // holds one when somebody has begun to wait
 }
 
 // waiter is one of them. Its turn comes at most once.
 type waiter struct {
-	turn  chan struct{}
-	place *list.Element // nil once it is out of the line
+	turn   chan struct{}
+	worker string
+	place  *list.Element // nil once it is out of the line
 }
 
-func (ws *waiters) init(most int) {
-	ws.most, ws.arrived = most, make(chan struct{}, 1)
+func (ws *waiters) init(most, share int) {
+	ws.most, ws.share, ws.of, ws.arrived = most, share, map[string]int{}, make(chan struct{}, 1)
 }
 
 // seen is to be called before one looks for a job, and its value handed to join:
@@ -36,19 +39,21 @@ func (ws *waiters) seen() uint64 {
 	return ws.missed
 }
 
-// join begins to wait, or returns false when too many do already.
-func (ws *waiters) join(seen uint64) (*waiter, bool) {
+// join begins to wait, or returns false when too many do already, of all workers or
+// of this one: one that waits with many requests must not keep others from waiting.
+func (ws *waiters) join(seen uint64, worker string) (*waiter, bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	me := &waiter{turn: make(chan struct{}, 1)}
+	me := &waiter{turn: make(chan struct{}, 1), worker: worker}
 	if ws.missed != seen {
 		me.turn <- struct{}{}
 		return me, true
 	}
-	if ws.line.Len() >= ws.most {
+	if ws.line.Len() >= ws.most || ws.of[worker] >= ws.share {
 		return nil, false
 	}
 	me.place = ws.line.PushBack(me)
+	ws.of[worker]++
 	select {
 	case ws.arrived <- struct{}{}:
 	default:
@@ -62,10 +67,19 @@ func (ws *waiters) leave(me *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if me.place != nil {
-		ws.line.Remove(me.place)
+		ws.drop(me)
 		return
 	}
 	ws.wakeLocked(1)
+}
+
+// drop takes one out of the line.
+func (ws *waiters) drop(me *waiter) {
+	ws.line.Remove(me.place)
+	me.place = nil
+	if ws.of[me.worker]--; ws.of[me.worker] == 0 {
+		delete(ws.of, me.worker)
+	}
 }
 
 // wake tells that n jobs have come.
@@ -82,8 +96,8 @@ func (ws *waiters) wakeLocked(n int) {
 			ws.missed++
 			return
 		}
-		me := ws.line.Remove(first).(*waiter)
-		me.place = nil
+		me := first.Value.(*waiter)
+		ws.drop(me)
 		me.turn <- struct{}{}
 	}
 }

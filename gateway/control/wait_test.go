@@ -6,7 +6,7 @@ import (
 
 func newWaiters(most int) *waiters {
 	ws := &waiters{}
-	ws.init(most)
+	ws.init(most, most)
 	return ws
 }
 
@@ -23,7 +23,7 @@ func TestZ48TurnsComeInOrderAndOneForEachJob(t *testing.T) {
 	ws := newWaiters(10)
 	var all []*waiter
 	for range 4 {
-		me, ok := ws.join(ws.seen())
+		me, ok := ws.join(ws.seen(), "w")
 		if !ok {
 			t.Fatal("turned away")
 		}
@@ -42,9 +42,9 @@ func TestZ48TurnsComeInOrderAndOneForEachJob(t *testing.T) {
 
 func TestZ48TurnOfOneThatLeavesIsPassedOn(t *testing.T) {
 	ws := newWaiters(10)
-	first, _ := ws.join(ws.seen())
-	second, _ := ws.join(ws.seen())
-	third, _ := ws.join(ws.seen())
+	first, _ := ws.join(ws.seen(), "w")
+	second, _ := ws.join(ws.seen(), "w")
+	third, _ := ws.join(ws.seen(), "w")
 	ws.leave(second) // without a turn there is nothing to pass on
 	if first.woken() || third.woken() {
 		t.Error("a turn came out of nothing")
@@ -60,22 +60,22 @@ func TestZ48JobThatComesBeforeTheWaitBeginsIsNotMissed(t *testing.T) {
 	ws := newWaiters(10)
 	seen := ws.seen()
 	ws.wake(1)
-	if me, ok := ws.join(seen); !ok || !me.woken() {
+	if me, ok := ws.join(seen, "w"); !ok || !me.woken() {
 		t.Error("the job was missed")
 	}
-	if me, ok := ws.join(ws.seen()); !ok || me.woken() {
+	if me, ok := ws.join(ws.seen(), "w"); !ok || me.woken() {
 		t.Error("an old job wakes again")
 	}
 }
 
 func TestZ48LineHasABound(t *testing.T) {
 	ws := newWaiters(1)
-	first, _ := ws.join(ws.seen())
-	if _, ok := ws.join(ws.seen()); ok {
+	first, _ := ws.join(ws.seen(), "w")
+	if _, ok := ws.join(ws.seen(), "w"); ok {
 		t.Error("the line holds more than it may")
 	}
 	ws.leave(first)
-	if _, ok := ws.join(ws.seen()); !ok {
+	if _, ok := ws.join(ws.seen(), "w"); !ok {
 		t.Error("the place was not given back")
 	}
 }

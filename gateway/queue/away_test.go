@@ -1,6 +1,17 @@
 package queue
 
-import "testing"
+import (
+	"errors"
+	"testing"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// reply is an error that Redis answers.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
 
 func TestZ07AnswersOfRedisThatMeanItIsAway(t *testing.T) {
 	tests := map[string]bool{
@@ -16,12 +27,14 @@ func TestZ07AnswersOfRedisThatMeanItIsAway(t *testing.T) {
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                            false,
 		"ERR Error running script (call to f_1a2b): @user_script:3: WRONGTYPE Operation against a key": false,
 		"ERR user_script:3: attempt to compare nil with number":                                        false,
-		"NOPERM this user has no permissions to run the 'evalsha' command":                             false,
+		"NOPERM this user has no permissions to run the 'evalsha' command":                             true,
+		"NOPERM ACL failure in script: User u has no permissions to run the 'set' command":             true,
+		"ERR Protocol error: unauthenticated multibulk length":                                         true,
 		"CROSSSLOT Keys in request don't hash to the same slot":                                        false,
 	}
-	for reply, want := range tests {
-		if got := isAway(reply); got != want {
-			t.Errorf("%q: away=%v, want %v", reply, got, want)
+	for text, want := range tests {
+		if got := errors.Is(unavailable("ask", reply(text)), jobs.ErrUnavailable); got != want {
+			t.Errorf("%q: away=%v, want %v", text, got, want)
 		}
 	}
 }

@@ -332,7 +332,7 @@ func TestZ21EveryOtherKeyHasATimeToLive(t *testing.T) {
 			prefixes[strings.Join(strings.Split(key, ":")[:2], ":")] = true
 		}
 		for _, p := range []string{
-			"enroll", "worker", "workers", "worker_tokens", "failed_ack", "lease_req", "late", "reaped", "idempotency", "token", "check",
+			"enroll", "worker", "workers", "worker_tokens", "worker_leases", "failed_ack", "lease_req", "late", "reaped", "idempotency", "token", "check",
 		} {
 			if !prefixes["zpe:"+p] {
 				r.Errorf("no key zpe:%s:… was made: the test does not test it", p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -24,6 +25,8 @@ type Grant struct {
 	TTL     time.Duration
 	Until   time.Time
 	Retries int // earlier runs that failed or whose lease was lost
+	// Worker is who asked, when there is no job.
+	Worker string
 }
 
 // maxStale bounds how many calls one Lease makes over entries of the queue that
@@ -38,7 +41,8 @@ const (
 )
 
 // Lease hands the oldest job to the caller, after moving to the queue what the
-// delay set holds for now. Without a job it returns a Grant without one.
+// delay set holds for now. Without a job it returns a Grant without one. The error
+// is [ErrManyLeases] when the caller holds as many as one may.
 func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (Grant, error) {
 	ttl := q.LegacyTTL
 	if ask.Renews {
@@ -52,7 +56,7 @@ func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (Grant, error
 	for range maxStale {
 		now := q.Now()
 		a, err := q.runAs(ctx, c, "lease job", leaseScript, []string{queueKey, delayKey, indexKey, opsKey},
-			lease, request, seconds(ttl), unix(now.Add(ttl)), q.ResultTTL.Milliseconds(), text(now), promoteLimit, known.Milliseconds())
+			lease, request, seconds(ttl), unix(now.Add(ttl)), q.ResultTTL.Milliseconds(), text(now), promoteLimit, known.Milliseconds(), q.MaxLeases)
 		if err != nil {
 			return Grant{}, err
 		}
@@ -60,7 +64,9 @@ func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (Grant, error
 		case "lease":
 			return grantOf(a), nil
 		case "none", "off":
-			return Grant{}, nil
+			return Grant{Worker: a.text(1)}, nil
+		case "full":
+			return Grant{}, fmt.Errorf("%w: %d", ErrManyLeases, q.MaxLeases)
 		case "again":
 		default:
 			return Grant{}, unexpected("lease job", a)

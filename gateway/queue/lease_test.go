@@ -472,3 +472,37 @@ func TestZ43LeasedJobWithoutStatusIsNotRunTwice(t *testing.T) {
 		}
 	})
 }
+
+func TestWorkerHoldsNoMoreLeasesThanItsShare(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.MaxLeases = 3
+		r.submit("a", "b", "c", "d", "e", "f", "g")
+		full := func(when string) {
+			r.Helper()
+			if g, err := r.Lease(r.ctx(), w1, queue.LeaseAsk{RequestID: "more", Renews: true}); !errors.Is(err, queue.ErrManyLeases) {
+				r.Errorf("%s it was given %q, %v", when, g.Job, err)
+			}
+		}
+		a := r.lease(w1, "a")
+		b := must(r.Lease(r.ctx(), w1, queue.LeaseAsk{RequestID: "b", Renews: true}))(r)
+		r.lease(w1, "c")
+		full("with three leases")
+		if again := must(r.Lease(r.ctx(), w1, queue.LeaseAsk{RequestID: "b", Renews: true}))(r); again.LeaseID != b.LeaseID {
+			r.Errorf("the same request got %+v, want its lease again", again)
+		}
+		r.lease(w2, "d") // others are none of its concern
+		r.fail(w1, a, queue.Final)
+		r.lease(w1, "e")
+		full("with three leases again")
+		r.clock.pass(11 * time.Minute)
+		must(r.Reap(r.ctx()))(r)
+		r.clock.pass(time.Minute) // until they may run again
+		for range 3 {
+			if g := must(r.Lease(r.ctx(), w1, queue.LeaseAsk{Renews: true}))(r); g.Job == "" {
+				r.Error("no lease once those before were taken back")
+			}
+		}
+		full("with three others")
+		r.sound()
+	})
+}

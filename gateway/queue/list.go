@@ -154,10 +154,14 @@ const unlistLimit = 100
 // Place is how far [Queue.Unlist] has come. The zero value is the beginning.
 type Place struct{ list, passed int }
 
-// End reports whether all lists have been looked through.
-func (p Place) End() bool { return p.list == len(States) }
+// The lists of the states come first, and then that of dead letters.
+var letters = len(States)
 
-// Unlist drops the entries of jobs that have expired from the lists. It looks at a
+// End reports whether all lists have been looked through.
+func (p Place) End() bool { return p.list > letters }
+
+// Unlist drops the entries of jobs that have expired from the lists, also from that of
+// dead letters. It looks at a
 // thousand at most of those that are older than what expires, from a place on,
 // and returns the one at which to go on. The end is also the beginning.
 func (q *Queue) Unlist(ctx context.Context, at Place) (next Place, dropped int, err error) {
@@ -166,11 +170,19 @@ func (q *Queue) Unlist(ctx context.Context, at Place) (next Place, dropped int, 
 		at = Place{}
 	}
 	for seen := 0; seen < 10*unlistLimit && !at.End(); {
-		a, err := q.run(ctx, "drop expired jobs", unlistScript, nil, listKey(States[at.list]), at.passed, unlistLimit, old)
+		var a answer
+		if at.list < letters {
+			a, err = q.run(ctx, "drop expired jobs", unlistScript, nil, listKey(States[at.list]), at.passed, unlistLimit, old)
+		} else {
+			a, err = q.run(ctx, "drop expired dead letters", unburyScript, []string{dlqKey}, at.passed, unlistLimit)
+		}
 		if err != nil {
 			return at, dropped, err
 		}
 		n, gone := int(a.number(0)), int(a.number(1))
+		if at.list == letters && gone == 0 {
+			n = 0 // the oldest come first, and those after them have not expired either
+		}
 		seen += n
 		dropped += gone
 		at.passed += n - gone // what has gone has moved the others up

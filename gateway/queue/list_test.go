@@ -397,3 +397,37 @@ func TestJ07J08ListsPassOverWhatIsNoEntry(t *testing.T) {
 		}
 	})
 }
+
+func TestDeadLettersOfExpiredJobsAreSwept(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		const n = 1500
+		args := []any{"LPUSH", "zpe:dlq"}
+		for i := range n {
+			args = append(args, fmt.Sprintf("gone%04d", i))
+		}
+		r.do("HSET", "zpe:status:first", "status", "failed")
+		r.do("LPUSH", "zpe:dlq", "first") // it has not expired: someone has changed it since
+		r.do(args...)
+		r.submit("a", "b")
+		r.do("LPUSH", "zpe:dlq", "a", "b")
+		var at queue.Place
+		dropped := 0
+		for range 10 {
+			next, gone, err := r.Unlist(r.ctx(), at)
+			if err != nil {
+				r.Fatal(err)
+			}
+			dropped += gone
+			if at = next; at.End() {
+				break
+			}
+		}
+		if dropped != n || !at.End() {
+			r.Errorf("dropped %d, end %t; want %d", dropped, at.End(), n)
+		}
+		r.is("[b a first]", "LRANGE", "zpe:dlq", 0, -1)
+		if stats, err := r.Stats(r.ctx()); err != nil || stats.Dead != 3 {
+			r.Errorf("%+v, %v; want 3 dead letters", stats, err)
+		}
+	})
+}

@@ -15,12 +15,9 @@
 package queue
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,7 +33,14 @@ type Queue struct {
 	// Now is the clock; several gateways on one Redis need theirs to agree within
 	// Rules.Skew and a third of Rules.LeaseTTL.
 	Now func() time.Time
+	// Alone is called when a submission, a result or a registration was answered
+	// although no replica had it in time. Nil to be told nothing.
+	Alone func()
+	// ReplicaWait is how long those wait for a replica, if there is one; 1 s.
+	ReplicaWait time.Duration
 	Rules
+
+	replicas replicas
 }
 
 // Rules are the numbers of a queue.
@@ -49,6 +53,7 @@ type Rules struct {
 	Skew           time.Duration // how long after its end a lease is taken back; 5 s
 	MaxRetries     int           // how often a job is run again after a failure or a lost lease; 3
 	MaxQueued      int           // jobs in the queue, more are refused; 5 million
+	MaxLeases      int           // leases of one worker, which gets no more; 64
 	TokenTTL       time.Duration // of worker tokens; 7 days
 	RotationGrace  time.Duration // how long the old token of a worker holds that has a new one; 10 min
 	IdempotencyTTL time.Duration // of an Idempotency-Key; 24 h
@@ -57,7 +62,7 @@ type Rules struct {
 // DefaultRules are those of the contract.
 var DefaultRules = Rules{
 	LeaseTTL: 600 * time.Second, JobTimeout: 24 * time.Hour, ResultTTL: 7 * 24 * time.Hour, LateTTL: 24 * time.Hour,
-	Skew: 5 * time.Second, MaxRetries: 3, MaxQueued: 5_000_000, TokenTTL: 7 * 24 * time.Hour,
+	Skew: 5 * time.Second, MaxRetries: 3, MaxQueued: 5_000_000, MaxLeases: 64, TokenTTL: 7 * 24 * time.Hour,
 	RotationGrace: 10 * time.Minute, IdempotencyTTL: 24 * time.Hour,
 }
 
@@ -68,7 +73,10 @@ func New(rdb redis.UniversalClient, rules Rules) *Queue {
 	if rules.LegacyTTL == 0 {
 		rules.LegacyTTL = rules.JobTimeout
 	}
-	return &Queue{rdb: rdb, Now: time.Now, Rules: rules}
+	if rules.MaxLeases == 0 {
+		rules.MaxLeases = DefaultRules.MaxLeases
+	}
+	return &Queue{rdb: rdb, Now: time.Now, ReplicaWait: time.Second, Rules: rules}
 }
 
 // The errors a caller tells apart, beside [jobs.ErrUnavailable] and
@@ -88,10 +96,10 @@ var (
 	ErrKeyReused       = errors.New("idempotency key was used for another payload")
 	ErrSubmissionOff   = errors.New("submission is disabled")
 	ErrFull            = errors.New("queue is full")
+	ErrManyLeases      = errors.New("the worker holds as many leases as one may")
 	ErrPayloadMissing  = errors.New("payload has expired")
 	ErrNotEnded        = errors.New("job has no result")
 	ErrAlreadyFinished = errors.New("job has finished already")
-	ErrCluster         = errors.New("this Redis is a cluster, whose nodes each have a part of the keys: a gateway needs one server, with replicas if you like")
 )
 
 // Caller is the worker on whose behalf a method is called: by its token, or by
@@ -151,23 +159,3 @@ func seconds(d time.Duration) string {
 
 // text writes a moment for people.
 func text(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-// Check returns nil if Redis answers and accepts writes, and [ErrCluster] if it is
-// part of a cluster.
-func (q *Queue) Check(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	pipe := q.rdb.Pipeline()
-	info, set := pipe.Info(ctx, "cluster"), pipe.Set(ctx, "zpe:check", "1", time.Minute)
-	_, err := pipe.Exec(ctx)
-	// A server that keeps INFO to itself is taken at its word.
-	if strings.Contains(info.Val(), "cluster_enabled:1") {
-		return ErrCluster
-	}
-	// A connection that is refused, for its password or its database, leaves the
-	// commands without an error of their own.
-	if set.Val() != "OK" {
-		return unavailable("check redis", cmp.Or(set.Err(), err))
-	}
-	return nil
-}

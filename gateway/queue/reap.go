@@ -32,8 +32,10 @@ type Reaped struct {
 // Reap takes back all leases that are over, and returns those. It may run in
 // several gateways at once.
 func (q *Queue) Reap(ctx context.Context) (reaped []Reaped, err error) {
+	// One moment for all: should this process be frozen in between, no lease is over
+	// for that.
+	now := q.Now()
 	for {
-		now := q.Now()
 		args := []any{
 			unix(now.Add(-q.Skew)), reapLimit, q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(),
 			seconds(q.JobTimeout), strconv.Itoa(maxBacks),

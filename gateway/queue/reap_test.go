@@ -68,6 +68,7 @@ func TestZ71ExtensionOrResultBeforeTheReaperWins(t *testing.T) {
 func TestZ71ReaperTakesAnyNumber(t *testing.T) {
 	r := newRig(t)
 	const n = 350
+	r.MaxLeases = n
 	for i := range n {
 		r.submit(jobs.ID(fmt.Sprintf("j%03d", i)))
 	}

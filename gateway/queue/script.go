@@ -18,16 +18,16 @@ var lua embed.FS
 
 // Each script says in its header what it takes and returns.
 var (
-	submitScript    = newScript("list", "submit")
+	submitScript    = kept(newScript("list", "submit"))
 	leaseScript     = newScript("caller", "list", "bury", "promote", "lease")
 	heartbeatScript = newScript("caller", "list", "heartbeat")
-	finishScript    = newScript("caller", "list", "finish")
+	finishScript    = kept(newScript("caller", "list", "finish"))
 	failScript      = newScript("caller", "list", "bury", "fail")
 	authScript      = newScript("caller", "auth")
 	reapScript      = newScript("list", "bury", "reap")
 	promoteScript   = newScript("promote", "promoteonly")
 	cancelScript    = newScript("list", "bury", "cancel")
-	registerScript  = newScript("register")
+	registerScript  = kept(newScript("register"))
 	revokeScript    = newScript("revoke")
 	forgetScript    = newScript("forget")
 	requeueScript   = newScript("list", "requeue")
@@ -35,10 +35,20 @@ var (
 	acceptScript    = newScript("list", "accept")
 	pageScript      = newScript("page")
 	unlistScript    = newScript("list", "unlist")
+	unburyScript    = newScript("unbury")
+	checkScript     = newScript("check")
 	fsckScript      = newScript("list", "bury", "fsck")
 )
 
-type script struct{ text, sha string }
+type script struct {
+	text, sha string
+	kept      bool // its answer waits for a replica: see Queue.keep
+}
+
+func kept(sc script) script {
+	sc.kept = true
+	return sc
+}
 
 // newScript joins the named files into one script, behind key.lua.
 func newScript(files ...string) script {
@@ -51,7 +61,7 @@ func newScript(files ...string) script {
 		text.Write(b)
 	}
 	sum := sha1.Sum([]byte(text.String())) //nolint:gosec // see above
-	return script{text.String(), hex.EncodeToString(sum[:])}
+	return script{text: text.String(), sha: hex.EncodeToString(sum[:])}
 }
 
 // run runs a script in one round trip. A server that does not have it (it was
@@ -59,9 +69,19 @@ func newScript(files ...string) script {
 func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, args ...any) (answer, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	v, err := q.rdb.EvalSha(ctx, sc.sha, keys, args...).Result()
+	call := func(run func(redis.Cmdable) *redis.Cmd) (any, error) {
+		if !sc.kept {
+			return run(q.rdb).Result()
+		}
+		cmd, err := q.keep(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		return cmd.Result()
+	}
+	v, err := call(func(c redis.Cmdable) *redis.Cmd { return c.EvalSha(ctx, sc.sha, keys, args...) })
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		v, err = q.rdb.Eval(ctx, sc.text, keys, args...).Result()
+		v, err = call(func(c redis.Cmdable) *redis.Cmd { return c.Eval(ctx, sc.text, keys, args...) })
 	}
 	if err != nil {
 		return nil, unavailable(what, err)

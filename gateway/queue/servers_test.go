@@ -74,6 +74,7 @@ func TestServersCountsMoreLeasesThanAPage(t *testing.T) {
 	r := newRig(t)
 	c := r.worker()
 	const n = 2100
+	r.MaxLeases = n
 	for i := range n {
 		r.submit(jobs.ID("j" + string(rune('a'+i%26)) + time.Duration(i).String()))
 	}

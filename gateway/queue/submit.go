@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -79,7 +81,9 @@ func (q *Queue) CancelRequested(ctx context.Context, id jobs.ID) (bool, error) {
 func digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
-		fmt.Fprintf(h, "%d:%s", len(p), p)
+		fmt.Fprintf(h, "%d:", len(p))
+		// In pieces, because a part may be large and a hash takes no strings.
+		_, _ = io.Copy(h, struct{ io.Reader }{strings.NewReader(p)}) // neither fails
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -107,7 +107,7 @@ func TestZ07RedisThatCannotServeIsUnavailable(t *testing.T) {
 
 func TestZ07AbsentRedisIsUnavailable(t *testing.T) {
 	r := newRig(t)
-	gone := rigOn(t, status.Connect(status.Options{Host: r.srv.Host, Port: r.srv.Port}))
+	gone := rigOn(t, status.Connect(status.Options{Host: r.srv.Host, Port: r.srv.Port}).(*redis.Client))
 	defer gone.rdb.Close()
 	r.srv.Kill()
 	gone.unavailable("gone")
@@ -116,7 +116,7 @@ func TestZ07AbsentRedisIsUnavailable(t *testing.T) {
 
 func TestZ07FrozenRedisCostsNoMoreThanTheDeadline(t *testing.T) {
 	r := newRig(t)
-	frozen := rigOn(t, status.Connect(status.Options{Host: r.srv.Host, Port: r.srv.Port, Pool: 1}))
+	frozen := rigOn(t, status.Connect(status.Options{Host: r.srv.Host, Port: r.srv.Port, Pool: 1}).(*redis.Client))
 	defer frozen.rdb.Close()
 	frozen.submit("a")
 	r.srv.Freeze()
@@ -204,5 +204,55 @@ func TestPayloadsAndResultsOfTheProtocolsSizePass(t *testing.T) {
 	}
 	if got := must(r.Result(r.ctx(), "a"))(r); got != result {
 		r.Errorf("result of %d bytes", len(got))
+	}
+}
+
+func TestZ07RedisThatRefusesUsIsUnavailable(t *testing.T) {
+	r := newRig(t)
+	r.submit("a")
+	as := func(user string) *rig {
+		t.Helper()
+		rdb := status.Connect(status.Options{Host: r.srv.Host, Port: r.srv.Port, Username: user, Password: strings.Repeat("p", len(user))}).(*redis.Client)
+		t.Cleanup(func() { _ = rdb.Close() })
+		return rigOn(t, rdb)
+	}
+	refused := func(when string, o *rig, names ...string) {
+		t.Helper()
+		o.unavailable(when, names...)
+		for _, name := range append(names, "check") {
+			if err := o.everyCall()[name](); !errors.Is(err, queue.ErrRefuses) {
+				t.Errorf("%s, %s: %v, want that Redis refuses", name, when, err)
+			}
+		}
+	}
+	for _, tt := range []struct{ name, rules string }{
+		{"scripts", "~* +@all -@scripting"},
+		{"EVALSHA", "~* +@all -evalsha"},
+		{"what scripts do", "~* +@all -@write"},
+		{"our keys", "~other:* +@all"},
+	} {
+		args := []any{"ACL", "SETUSER", "u", "reset", "on", ">p"}
+		for rule := range strings.FieldsSeq(tt.rules) {
+			args = append(args, rule)
+		}
+		r.is("OK", args...)
+		refused(tt.name, as("u"), "lease")
+	}
+	r.is("OK", "ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "+@all", "-info")
+	if err := as("u").Check(r.ctx()); err != nil {
+		t.Errorf("a server that keeps INFO to itself: %v", err)
+	}
+	r.is("OK", "CONFIG", "SET", "requirepass", "secret")
+	refused("no password", as(""), "submit", "lease")
+	refused("a wrong user", as("nobody"), "submit", "lease", "job")
+}
+
+func TestZ07RedisThatMayEvictIsNotReady(t *testing.T) {
+	r := newRig(t)
+	for _, policy := range []string{"allkeys-lru", "volatile-ttl", "noeviction"} {
+		r.is("OK", "CONFIG", "SET", "maxmemory-policy", policy)
+		if err := r.Check(r.ctx()); errors.Is(err, queue.ErrEvicts) != (policy != "noeviction") || err != nil && policy == "noeviction" {
+			t.Errorf("policy %s: %v", policy, err)
+		}
 	}
 }

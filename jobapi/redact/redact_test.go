@@ -78,6 +78,8 @@ func TestJ27SecretsAreTakenOutOfText(t *testing.T) {
 		{"cookie", "Set-Cookie: a=b; c=d", "Set-Cookie: [redacted]"},
 		{"tokens behind escaped line breaks", `a\nzpw_0123456789abcdef\tghp_16C7e42F292c6912E7710c838347Ae178B4a\r\nsk-0123456789abcdefghijkl`, `a\n[redacted]\t[redacted]\r\n[redacted]`},
 		{"what else begins behind one", `{"a":"x\n--password hunter2\nBasic YWxhZGRpbjpvcGVu\nsk_live_0123456789"}`, `{"a":"x\n--password [redacted]\nBasic [redacted]\n[redacted]"}`},
+		{"behind what is written out", `\x00bft_0123456789 \u202ezpw_0123456789 \U000e0041AKIA0123456789ABCDEF`, `\x00[redacted] \u202e[redacted] \U000e0041[redacted]`},
+		{"behind a color", "\x1b[31mbft_0123456789 " + `\x1b[1;31mghp_0123456789abcdef\x1b[0m`, "\x1b[31m[redacted] " + `\x1b[1;31m[redacted]\x1b[0m`},
 		{"behind an escaped backslash", `{"a":"\\nbft_0123456789"}`, `{"a":"\\n[redacted]"}`},
 		{"name of two words", "Private key: 0x4c0883a6, api key=abc", "Private key: [redacted], api key=[redacted]"},
 		{"words behind a name of two", "Seed phrase: legal winner thank\nPass phrase: hun ter\nRecovery phrase: legal winner", "Seed phrase: [redacted]\nPass phrase: [redacted]\nRecovery phrase: [redacted]"},

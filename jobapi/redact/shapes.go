@@ -12,8 +12,9 @@ const (
 	maxHex    = 128
 )
 
-// edge is where a word may begin: also behind a line break that is written as an escape.
-const edge = `\b|\\[nrt]`
+// edge is where a word may begin: also behind a character that is written as an
+// escape, and behind what sets a color.
+const edge = `\b|\\[nrt]|(?:\\x[0-9a-f]{2}|\x1b)(?:\[[0-9;]*[A-Za-z])?|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}`
 
 // shape matches tokens that say what they are.
 var shape = regexp.MustCompile(`(` + edge + `)(?:` + strings.Join([]string{

@@ -90,24 +90,26 @@ func before(s string, i int, text string) bool {
 	return i >= len(text) && s[i-len(text):i] == text
 }
 
-// afterEscape reports whether the byte before i is the letter of a line break, or
-// a tab, that is written as an escape.
+// afterEscape reports whether a character that is written as an escape ends before
+// i: a line break or a tab, or what [jobs.Visible] writes out.
 func afterEscape(s string, i int) bool {
-	return i >= 2 && i <= len(s) && s[i-2] == '\\' && (s[i-1] == 'n' || s[i-1] == 'r' || s[i-1] == 't')
+	return i >= 2 && i <= len(s) && s[i-2] == '\\' && (s[i-1] == 'n' || s[i-1] == 'r' || s[i-1] == 't') ||
+		afterHex(s, i, 'x', 2) || afterHex(s, i, 'u', 4) || afterHex(s, i, 'U', 8)
+}
+
+func afterHex(s string, i int, kind byte, digits int) bool {
+	at := i - digits - 2
+	return at >= 0 && i <= len(s) && s[at] == '\\' && s[at+1] == kind && hexLen(s[at+2:i]) == digits
 }
 
 // knownPrefix reports whether the underscore at i ends the first word of a token.
 func knownPrefix(s string, i int) bool {
-	j := i
-	for j > 0 && i-j < 8 && classes[s[j-1]]&letter != 0 {
-		j--
-	}
-	if afterEscape(s, j+1) {
-		j++
-	}
-	switch s[j:i] {
-	case "zpw", "zpe", "bft", "ghp", "gho", "ghu", "ghs", "ghr", "github", "pat", "sk", "rk", "pk", "npm", "hf", "live", "test":
-		return true
+	for _, word := range firstWords {
+		if before(s, i, word) {
+			return true
+		}
 	}
 	return false
 }
+
+var firstWords = [...]string{"zpw", "zpe", "bft", "ghp", "gho", "ghu", "ghs", "ghr", "github", "pat", "sk", "rk", "pk", "npm", "hf", "live", "test"}

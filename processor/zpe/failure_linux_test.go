@@ -63,6 +63,20 @@ func TestZpeRecordedEnds(t *testing.T) {
 	}
 }
 
+// Whatever pw.x has left as CRASH, the slot goes on and no other file is sent.
+func TestZ82CrashThatIsNoRegularFileIsNotRead(t *testing.T) {
+	for _, do := range []string{"crash-pipe", "crash-link"} {
+		t.Run(do, func(t *testing.T) {
+			h := fakeHandler(t, orders{Do: do, Replay: "empty.out", Crash: "nopseudo.crash", Exit: 1})
+			_, err := run(t.Context(), h, h2)
+			_, detail := wantFailure(t, err, "QE_INPUT_ERROR", true, "could not find namelist &control")
+			if strings.Contains(detail, "readpp") || !strings.Contains(detail, "namelist") {
+				t.Errorf("detail is %q, want the last lines of pw.x", detail)
+			}
+		})
+	}
+}
+
 // Exit code 0 is not success, and neither is JOB DONE.
 func TestZ82ExitWithoutResultIsIncomplete(t *testing.T) {
 	for do, text := range map[string]string{

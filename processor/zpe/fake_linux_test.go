@@ -117,7 +117,12 @@ func replay(home string, o orders) int {
 	}
 	_, _ = os.Stdout.Write(read(o.Replay))
 	_, _ = os.Stderr.Write(read(o.Stderr))
-	if o.Crash != "" {
+	switch {
+	case o.Do == "crash-pipe":
+		_ = syscall.Mkfifo("CRASH", 0o600)
+	case o.Do == "crash-link":
+		_ = os.Symlink(filepath.Join(home, "testdata", o.Crash), "CRASH")
+	case o.Crash != "":
 		_ = os.WriteFile("CRASH", read(o.Crash), 0o600)
 	}
 	return o.Exit

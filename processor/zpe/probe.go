@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/command"
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // Found is what this machine has for jobs of this package.
@@ -92,7 +93,7 @@ func (h *Handler) askVersion(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", workTrouble("make a directory for pw.x", err)
 	}
-	defer os.RemoveAll(own)
+	defer func() { _ = safefile.RemoveAll(own) }() // what is left, the owner of WorkDir deletes
 	if err := os.WriteFile(filepath.Join(own, inputFile), nil, 0o600); err != nil {
 		return "", workTrouble("prepare the directory of pw.x", err)
 	}

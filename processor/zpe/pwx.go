@@ -16,6 +16,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 const (
@@ -48,7 +49,7 @@ func (h *Handler) pwx(ctx context.Context, dir string, r pwRun) (*output, time.D
 	if err != nil {
 		return nil, 0, workTrouble("make a directory for pw.x", err)
 	}
-	defer os.RemoveAll(own)
+	defer func() { _ = safefile.RemoveAll(own) }() // what is left, the owner of WorkDir deletes
 	if err := prepare(own, r); err != nil {
 		return nil, 0, workTrouble("prepare the directory of pw.x", err)
 	}
@@ -115,7 +116,7 @@ func (h *Handler) workDir() (dir string, done func(), err error) {
 	if err != nil {
 		return "", nil, workTrouble("make a work directory", err)
 	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil // what is left, the owner of WorkDir deletes
+	return dir, func() { _ = safefile.RemoveAll(dir) }, nil // what is left, the owner of WorkDir deletes
 }
 
 // workTrouble is for what goes wrong with the files below WorkDir, or with pw.x
@@ -199,7 +200,8 @@ func aboutFiles(line string) bool {
 // its last lines on stdout and what it wrote to stderr.
 func detail(out *output, dir string, exit *command.ExitError) string {
 	text := strings.TrimSpace(out.last() + "\n" + exit.Stderr)
-	f, err := os.Open(filepath.Join(dir, "CRASH"))
+	// Whatever pw.x is, it has put there what it liked.
+	f, err := safefile.Open(filepath.Join(dir, "CRASH"))
 	if err != nil {
 		return text
 	}
@@ -249,18 +251,14 @@ func plain(err error) error {
 }
 
 func md5File(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxPseudo {
-		return "", fmt.Errorf("not a file of at most %d bytes", maxPseudo)
-	}
-	f, err := os.Open(path)
+	f, err := safefile.OpenLinked(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() > maxPseudo {
+		return "", fmt.Errorf("not a file of at most %d bytes", maxPseudo)
+	}
 	sum := md5.New() //nolint:gosec // what pw.x prints; it protects nothing
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err

@@ -1,39 +1,52 @@
 -- Makes one worker the only one to run a job, and counts the start before it
--- happens. Needs log.lua and job.lua before it.
+-- happens. Needs job.lua and log.lua before it.
 --
 -- A token still on record whose hold is over belongs to a worker that ended
--- without a word: that is a crash. Asking again with the same token (a lost
+-- without a word: that is a crash, until it comes back and says that it gave the
+-- attempt up, see release.lua. Asking again with the same token (a lost
 -- answer) changes nothing.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
 -- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 crashes allowed
 --       5 head and 6 tail of the "processing" document
 --       7 head and 8 tail of the "canceled" document
---       9 log line   10 log cap in bytes   11 created_at   12… detail field, value, …
+--       9 log line   10 log cap in bytes   11 created_at   12 worker's id   13 queue and 14 ack
+--       of the lease, '' if others cannot hand it back   15… detail field, value, …
 -- Returns {'ended', created_at, status, error, attempts} | {'busy', created_at, ms left}
 --       | {'granted', created_at, attempt, crashes} | {'crashloop', created_at, attempt, crashes}
 local status, progress, reason = current(KEYS[1])
 local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts', 'crashes')
 local token, attempts, crashes = claim[1], tonumber(claim[3]) or 0, tonumber(claim[4]) or 0
 local created = born(KEYS[5], ARGV[11])
-if terminal(status) then return {'ended', created, status, reason, attempts} end
+if terminal(status) then return {'ended', created, status, reason, tonumber(redis.call('HGET', KEYS[5], 'attempt')) or 0} end
 
 local left = (tonumber(claim[2]) or 0) - now()
 if token and token ~= ARGV[1] and left > 0 then return {'busy', created, left} end
 
 if redis.call('EXISTS', KEYS[3]) == 1 then
   finish_canceled(KEYS[1], KEYS[2], KEYS[3], KEYS[5], ARGV[7], progress, ARGV[8], ARGV[3])
-  return {'ended', created, 'canceled'}
+  return {'ended', created, 'canceled', '', attempts}
 end
 
-if token ~= ARGV[1] then
+if token ~= ARGV[1] and token ~= gone .. ARGV[1] then
   attempts = attempts + 1
-  if token and token ~= nobody then crashes = crashes + 1 end
+  if token and token ~= nobody then
+    crashes = crashes + 1
+    blame(KEYS[2], token)
+  end
+  redis.call('HDEL', KEYS[2], 'lines')
+  if attempts > 1 then -- the times of steps count from the start of the attempt
+    for _, field in ipairs(redis.call('HKEYS', KEYS[5])) do
+      if field:sub(1, 3) == 'at_' then redis.call('HDEL', KEYS[5], field) end
+    end
+  end
 end
-redis.call('HSET', KEYS[2], 'token', ARGV[1], 'until', now() + ARGV[2], 'attempts', attempts, 'crashes', crashes)
-redis.call('HSET', KEYS[5], 'attempt', attempts, 'crashes', crashes, 'started_at', now(), 'created_at', created, unpack(ARGV, 12))
-redis.call('HDEL', KEYS[5], 'step', 'code')
-append(KEYS[4], KEYS[2], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])
+redis.call('HSET', KEYS[2], 'token', ARGV[1], 'until', now() + ARGV[2], 'seen', now(), 'attempts', attempts, 'crashes', crashes)
+keep(KEYS[2], ARGV[12], ARGV[13], ARGV[14])
+redis.call('HSET', KEYS[5], 'attempt', attempts, 'started_at', now(), 'created_at', created, unpack(ARGV, 15))
+redis.call('HDEL', KEYS[5], 'step', 'code', 'crashes')
+if crashes > 0 then redis.call('HSET', KEYS[5], 'crashes', crashes) end
+append(KEYS[4], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])
 redis.call('EXPIRE', KEYS[2], ARGV[3])
 redis.call('EXPIRE', KEYS[5], ARGV[3])
 if crashes >= tonumber(ARGV[4]) then return {'crashloop', created, attempts, crashes} end

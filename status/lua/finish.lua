@@ -1,4 +1,4 @@
--- Records how a job ended: once. Needs log.lua and job.lua before it.
+-- Records how a job ended: once. Needs job.lua and log.lua before it.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
 -- ARGV  1 token   2 ttl in seconds   3 progress, -1 to keep the one on record
@@ -14,11 +14,8 @@ if not mine then return {'lost'} end
 
 if tonumber(ARGV[3]) >= 0 then progress = tonumber(ARGV[3]) end
 put(KEYS[1], ARGV[4], progress, ARGV[5], ARGV[2])
-redis.call('HDEL', KEYS[2], 'token', 'until')
-redis.call('HINCRBY', KEYS[2], 'outcomes', 1)
-redis.call('EXPIRE', KEYS[2], ARGV[2])
-redis.call('DEL', KEYS[3])
-redis.call('HSET', KEYS[5], 'finished_at', now(), 'created_at', created, unpack(ARGV, 11))
-redis.call('EXPIRE', KEYS[5], ARGV[2])
-append(KEYS[4], KEYS[2], {ARGV[6]}, tonumber(ARGV[7]), ARGV[2])
+redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 11))
+close(KEYS[2], KEYS[3], KEYS[5], ARGV[2])
+append(KEYS[4], {ARGV[6]}, tonumber(ARGV[7]), ARGV[2])
+pack(KEYS[4], ARGV[2])
 return {'ok', created, anew and 1}

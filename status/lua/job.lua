@@ -27,6 +27,11 @@ end
 -- has died with it, and an attempt from before cannot take its claim back.
 local nobody = '-'
 
+-- gone before a token marks a claim that was taken away from a silent worker: its
+-- token is no longer good, and it still counts as a crash unless that worker gives
+-- the claim back.
+local gone = '!'
+
 -- now is the server's clock in milliseconds: one clock for all workers.
 local function now()
   local t = redis.call('TIME')
@@ -45,15 +50,47 @@ local function owns(job, claim, token, attempt, crashes)
   return true, true
 end
 
+-- keep records whose a claim is, and how others can hand back its lease.
+local function keep(claim, worker, queue, ack)
+  redis.call('HSET', claim, 'worker', worker, 'queue', queue)
+  redis.call('HDEL', claim, 'ack')
+  if ack ~= '' then redis.call('HSET', claim, 'ack', ack) end
+end
+
+-- blame remembers the token of an attempt that counts as a crash.
+local function blame(claim, token)
+  local crashed = redis.call('HGET', claim, 'crashed')
+  redis.call('HSET', claim, 'crashed', (crashed and crashed .. ' ' or '') .. token:gsub('^' .. gone, ''))
+end
+
+-- forgive takes an attempt off the account of crashes and reports whether it was there.
+local function forgive(claim, detail, token)
+  local c = redis.call('HMGET', claim, 'crashed', 'crashes')
+  local rest, found = {}, false
+  for t in (c[1] or ''):gmatch('%S+') do
+    if t == token then found = true else rest[#rest + 1] = t end
+  end
+  if not found then return false end
+  local crashes = math.max(0, (tonumber(c[2]) or 0) - 1)
+  redis.call('HSET', claim, 'crashed', table.concat(rest, ' '), 'crashes', crashes)
+  if crashes > 0 then redis.call('HSET', detail, 'crashes', crashes) else redis.call('HDEL', detail, 'crashes') end
+  return true
+end
+
+-- close deletes what only a job that has not ended needs. The outcome counts in the
+-- details, so that one that was recorded twice would show.
+local function close(claim, cancel, detail, ttl)
+  redis.call('DEL', claim, cancel)
+  redis.call('HINCRBY', detail, 'outcomes', 1)
+  redis.call('HSET', detail, 'finished_at', now())
+  redis.call('HDEL', detail, 'step')
+  redis.call('EXPIRE', detail, ttl)
+end
+
 -- finish_canceled records the end of a job that nobody runs any more.
 local function finish_canceled(job, claim, cancel, detail, head, progress, tail, ttl)
   redis.call('SET', job, head .. string.format('%d', progress) .. tail, 'EX', ttl)
-  redis.call('HDEL', claim, 'token', 'until')
-  redis.call('HINCRBY', claim, 'outcomes', 1)
-  redis.call('EXPIRE', claim, ttl)
-  redis.call('DEL', cancel)
-  redis.call('HSET', detail, 'finished_at', now())
-  redis.call('EXPIRE', detail, ttl)
+  close(claim, cancel, detail, ttl)
 end
 
 -- put writes a status document. Its text comes in two halves, before and after

@@ -1,17 +1,24 @@
 -- Gives a claim back without an outcome, so that another worker may have it at
--- once and this start does not count as a crash. Needs log.lua and job.lua.
+-- once and this start does not count as a crash. One that was counted already, as
+-- its worker was away until another had the job, is taken off the account. Needs job.lua
+-- and log.lua.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:log   4 {job:ID}:detail
 -- ARGV  1 token   2 ttl in seconds   3 head and 4 tail of the "queued" document, head '' to leave
 --       the status as it is   5 log line   6 log cap in bytes   7 created_at
--- Returns {'ok', created_at, status word} | {'lost'}
-if redis.call('HGET', KEYS[2], 'token') ~= ARGV[1] then return {'lost'} end
-redis.call('HDEL', KEYS[2], 'token', 'until')
+-- Returns {'ok', created_at, status word} | {'late'}, if it was taken off | {'lost'}
+local token = redis.call('HGET', KEYS[2], 'token')
+if token ~= ARGV[1] and token ~= gone .. ARGV[1] then
+  if not forgive(KEYS[2], KEYS[4], ARGV[1]) then return {'lost'} end
+  append(KEYS[3], {ARGV[5]}, tonumber(ARGV[6]), ARGV[2])
+  return {'late'}
+end
+redis.call('HDEL', KEYS[2], 'token', 'until', 'seen', 'worker', 'queue', 'ack')
 redis.call('EXPIRE', KEYS[2], ARGV[2])
 local status, progress = current(KEYS[1])
 if ARGV[3] ~= '' and not terminal(status) then
   put(KEYS[1], ARGV[3], progress, ARGV[4], ARGV[2])
   status = 'queued'
 end
-append(KEYS[3], KEYS[2], {ARGV[5]}, tonumber(ARGV[6]), ARGV[2])
+append(KEYS[3], {ARGV[5]}, tonumber(ARGV[6]), ARGV[2])
 return {'ok', born(KEYS[4], ARGV[7]), status or ''}

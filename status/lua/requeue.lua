@@ -1,6 +1,6 @@
 -- Makes a job that has failed, or of which nothing is known, as if it had just
 -- been submitted: no attempts, no crashes, no cancel. Its log goes on. Needs
--- log.lua and job.lua before it.
+-- job.lua and log.lua before it.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
 -- ARGV  1 ttl in seconds   2 status document   3 log line   4 log cap in bytes
@@ -14,11 +14,11 @@ if status == 'queued' or status == 'processing' or status == 'completed' or stat
 local created = born(KEYS[5], ARGV[5])
 
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
-redis.call('HDEL', KEYS[2], 'until', 'attempts', 'crashes', 'outcomes')
+redis.call('HDEL', KEYS[2], 'until', 'attempts', 'crashes', 'crashed')
 redis.call('HSET', KEYS[2], 'token', nobody)
 redis.call('EXPIRE', KEYS[2], ARGV[1])
 redis.call('DEL', KEYS[3], KEYS[5])
 redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 6))
 redis.call('EXPIRE', KEYS[5], ARGV[1])
-append(KEYS[4], KEYS[2], {ARGV[3]}, tonumber(ARGV[4]), ARGV[1])
+append(KEYS[4], {ARGV[3]}, tonumber(ARGV[4]), ARGV[1])
 return {status == 'failed' and 'failed' or '', created}

@@ -4,6 +4,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -100,6 +101,28 @@ func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 	s.cmd = nil
+}
+
+// Snapshot copies what is on disk now, for Rewind.
+func (s *Server) Snapshot() (dir string) {
+	s.t.Helper()
+	dir = filepath.Join(s.t.TempDir(), "data")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(s.dir, "appendonlydir"))); err != nil {
+		s.t.Fatal(err)
+	}
+	return dir
+}
+
+// Rewind kills the server and starts it with the data of a snapshot: what it wrote
+// since is lost, as by a power cut before the data was on disk.
+func (s *Server) Rewind(snapshot string) {
+	s.t.Helper()
+	s.Kill()
+	dir := filepath.Join(s.dir, "appendonlydir")
+	if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(snapshot))); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Start()
 }
 
 var asked atomic.Int64 // ports

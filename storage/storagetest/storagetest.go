@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Store) {
 		{"a deleted object is absent and may be put again", deletes},
 		{"a reader that fails leaves the old object", failingReader},
 		{"a canceled context leaves the old object", canceled},
+		{"F-24: what is not held at the last moment leaves the old object", notHeld},
 		{"an open object stays as it was", openStays},
 		{"concurrent puts never mix", neverMixed},
 		{"a walk shows each object once", walkShowsAll},
@@ -243,6 +244,36 @@ func canceled(t *testing.T, s storage.Store) {
 	cancel(jobs.ErrLeaseLost)
 	_, err = io.Copy(io.Discard, r)
 	wantLeaseLost(t, "Read", err)
+}
+
+// An attempt learns only at the end of a Put that its job is lost.
+func notHeld(t *testing.T, s storage.Store) {
+	t.Helper()
+	for _, size := range []int{10, 300 << 10, 9 << 20} {
+		for _, old := range []string{"", "old content"} {
+			for _, lost := range []error{jobs.ErrLeaseLost, jobs.ErrUnavailable} {
+				name := fmt.Sprintf("dir/object-%d-%v-%v", size, old != "", lost)
+				if old != "" {
+					put(t, s, name, strings.NewReader(old))
+				}
+				read := false
+				ctx := jobs.WithHold(t.Context(), func(context.Context) error {
+					if read {
+						return lost
+					}
+					return nil
+				})
+				end := readerFunc(func([]byte) (int, error) {
+					read = true
+					return 0, io.EOF
+				})
+				if err := s.Put(ctx, name, io.MultiReader(bytes.NewReader(noise(size)), end)); !errors.Is(err, lost) {
+					t.Errorf("Put = %v, want %v", err, lost)
+				}
+				wantUnchanged(t, s, name, old)
+			}
+		}
+	}
 }
 
 func openStays(t *testing.T, s storage.Store) {

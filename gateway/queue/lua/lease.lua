@@ -6,8 +6,8 @@
 -- ARGV  5 new lease id   6 request id   7 ttl of the lease in seconds
 --       8 end of the lease in unix seconds   9 ttl of results in ms
 --      10 now, RFC 3339   11 jobs to promote at most
---      12 how long the request id is known in ms
--- Returns {'lease', id, payload, lease id, ttl, expires at, retries} | {'none'} | {'again'} | {'off'}
+--      12 how long the request id is known in ms   13 leases that a worker may hold
+-- Returns {'lease', id, payload, lease id, ttl, expires at, retries} | {'none', worker} | {'again'} | {'off', worker} | {'full'}
 
 -- The answer to an earlier call may have been lost. What it got counts even while
 -- no new job is handed out.
@@ -25,12 +25,22 @@ if earlier[1] then
     end
   end
 end
-if call('HGET', KEYS[6], 'dequeue_enabled') == '0' then return {'off'} end
+if call('HGET', KEYS[6], 'dequeue_enabled') == '0' then return {'off', worker} end
+
+-- What ended since is still in the set, and is taken out only when that seems full.
+local held = key('worker_leases', worker)
+if call('SCARD', held) >= tonumber(ARGV[13]) then
+  for _, id in ipairs(call('SMEMBERS', held)) do
+    local holder = redis.pcall('HGET', key('lease', id), 'worker_id')
+    if holder ~= worker then call('SREM', held, id) end
+  end
+  if call('SCARD', held) >= tonumber(ARGV[13]) then return {'full'} end
+end
 
 promote(ARGV[3], ARGV[11])
 for _ = 1, 32 do
   local id = call('RPOP', KEYS[3])
-  if not id then return {'none'} end
+  if not id then return {'none', worker} end
   local status = redis.pcall('HMGET', key('status', id), 'status', 'detail', 'created_at', 'first_leased_at')
   local payload = redis.pcall('GET', key('payload', id))
   if status.err then
@@ -49,6 +59,8 @@ for _ = 1, 32 do
       'first_leased_at', status[4] or ARGV[3], 'attempt', (tonumber(retries) or 0) + 1)
     call('PEXPIRE', key('payload', id), ARGV[9])
     call('PEXPIRE', key('retry_count', id), ARGV[9])
+    call('SADD', held, id)
+    call('PEXPIRE', held, ARGV[9])
     call('HSET', asked, 'job_id', id, 'lease_id', ARGV[5])
     call('PEXPIRE', asked, ARGV[12])
     return {'lease', id, payload, ARGV[5], ARGV[7], ARGV[8], retries}

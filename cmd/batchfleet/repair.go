@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/cmd/repair"
+	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// startRepair has a worker look now and then for jobs that Redis has forgotten, until
+// the returned function is called.
+func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog.Logger) (stop func(), err error) {
+	if e.Repair == 0 {
+		return func() {}, nil
+	}
+	r, closer, err := e.openRepair(ctx, 2, log)
+	if err != nil {
+		return nil, err
+	}
+	r.Status.Worker, r.Dir = cli.WorkerName(e.Name), e.WorkDir
+	repaired := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "batchfleet", Name: "jobs_repaired_total", Help: "Jobs that Redis had forgotten, by what was done: recorded as completed, or published again.",
+	}, []string{"done"})
+	w.Metrics.Registry.MustRegister(repaired)
+	r.Found = func(f status.Finding) {
+		switch {
+		case f.Done == "":
+		case f.Kind == status.Waiting:
+			repaired.WithLabelValues("published").Inc()
+		default:
+			repaired.WithLabelValues("recorded").Inc()
+		}
+	}
+	ctx, end := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx, e.Repair.D()) })
+	return func() {
+		end()
+		running.Wait()
+		_ = closer.Close() // nothing was left to be sent
+	}, nil
+}
+
+// openRepair opens what a repair works on.
+func (e *ClientEnv) openRepair(ctx context.Context, pool int, log *slog.Logger) (*repair.Repair, closers, error) {
+	store, err := e.openStorage(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	publisher, err := e.openPublisher(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, redis := e.openStatus(pool)
+	return &repair.Repair{Status: st, Store: store, Publish: publisher.Publish, Log: log}, closers{publisher, redis}, nil
+}
+
+func fleetFsckCommand() *cobra.Command {
+	var repair, asJSON bool
+	c := &cobra.Command{
+		Use:   "fsck",
+		Short: "Find the jobs that Redis has forgotten or lists wrongly, and repair them",
+		Long: "Looks at all jobs of the fleet, also while workers run. With --repair, jobs whose result is stored are recorded as\n" +
+			"completed, those that nobody has run for a minute are published again (harmless where their message exists), and\n" +
+			"the lists are put right. Exits 0 if all is well or was repaired, and 1 if not. Workers do the same by themselves\n" +
+			"every REPAIR_INTERVAL, and soon after Redis was restarted or has failed over. A gateway's jobs: gateway fsck.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var env ClientEnv
+			if err := cli.ReadEnv(&env); err != nil {
+				return err
+			}
+			return cli.Coded(cmd.Context(), env.fsck(cmd.Context(), repair, asJSON, cmd.OutOrStdout()))
+		},
+	}
+	c.Flags().BoolVar(&repair, "repair", false, "repair what is found")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return c
+}
+
+func (e *ClientEnv) fsck(ctx context.Context, repair, asJSON bool, out io.Writer) error {
+	r, closer, err := e.openRepair(ctx, 0, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	r.Status.Worker = "fsck"
+	report, err := r.Fsck(ctx, repair)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false) // people read it
+		err = enc.Encode(report)
+	} else {
+		err = printFleetReport(out, report)
+	}
+	if err == nil && report.Left > 0 {
+		err = cli.Exit(cli.Failed, fmt.Errorf("%d findings are not repaired; %s", report.Left, advice(repair)))
+	}
+	return err
+}
+
+func printFleetReport(out io.Writer, r status.Report) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	// A tabwriter keeps its errors for Flush.
+	for _, state := range slices.Sorted(maps.Keys(r.Jobs)) {
+		_, _ = fmt.Fprintf(t, "%s\t%d\n", state, r.Jobs[state])
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Counts)) {
+		_, _ = fmt.Fprintf(t, "FOUND: %s\t%d\n", kind, r.Counts[kind])
+	}
+	for _, f := range r.Findings {
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", oneLine(string(f.Job)), f.Kind, f.Detail, doneOf(f.Done, f.Harmless()))
+	}
+	return t.Flush()
+}
+
+// doneOf says what was done about a finding.
+func doneOf(done string, harmless bool) string {
+	switch {
+	case done != "":
+		return done
+	case harmless:
+		return "harmless"
+	}
+	return "NOT REPAIRED"
+}

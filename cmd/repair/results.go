@@ -1,0 +1,63 @@
+package repair
+
+import (
+	"context"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/storage"
+)
+
+const (
+	// recent is how young a result is that must be on record: an hour less than the
+	// status of a job is kept.
+	recent = status.TTL - time.Hour
+	// askAtOnce is how many jobs are asked for in one round trip.
+	askAtOnce = 200
+)
+
+// results records the jobs as completed whose result is stored and of which Redis
+// knows nothing: they were submitted and done within what it has lost.
+func (r *round) results(ctx context.Context) error {
+	var ids []jobs.ID
+	err := r.Store.Walk(ctx, "results/", func(name string, info storage.Info, err error) error {
+		dir, object := path.Split(name)
+		id, bad := jobs.ParseID(strings.TrimSuffix(strings.TrimPrefix(dir, "results/"), "/"))
+		if err != nil || object != "result.json" || bad != nil || r.now.Sub(info.Modified) > recent {
+			return nil //nolint:nilerr // what may not be looked at is past help
+		}
+		if ids = append(ids, id); len(ids) < askAtOnce {
+			return nil
+		}
+		err = r.recordUnknown(ctx, ids)
+		ids = ids[:0]
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.recordUnknown(ctx, ids)
+}
+
+func (r *round) recordUnknown(ctx context.Context, ids []jobs.ID) error {
+	entries, err := r.Status.Entries(ctx, ids)
+	if err != nil {
+		return err
+	}
+	known := map[jobs.ID]bool{}
+	for _, e := range entries {
+		known[e.ID] = true
+	}
+	for _, id := range ids {
+		if known[id] {
+			continue
+		}
+		if _, err := r.record(ctx, jobs.Job{ID: id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

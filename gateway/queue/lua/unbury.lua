@@ -1,0 +1,13 @@
+-- Takes jobs off the list of dead letters that are not on record any more: their
+-- status has expired.
+--
+-- KEYS  1 zpe:dlq
+-- ARGV  1 how many of the oldest to pass over   2 how many to look at
+-- Returns {entries looked at, entries dropped}
+local ids = redis.pcall('LRANGE', KEYS[1], -ARGV[1] - ARGV[2], -ARGV[1] - 1)
+if ids.err then return {0, 0} end -- somebody else has written there
+local gone = 0
+for i = #ids, 1, -1 do
+  if call('EXISTS', key('status', ids[i])) == 0 then gone = gone + call('LREM', KEYS[1], -1, ids[i]) end
+end
+return {#ids, gone}

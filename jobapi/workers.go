@@ -1,0 +1,45 @@
+package jobapi
+
+import (
+	"net/http"
+
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// Worker is one that runs jobs of the fleet, as it says itself every 5 s.
+type Worker struct {
+	ID      string   `json:"workerId"` // of the process
+	Name    string   `json:"name"`
+	Host    string   `json:"host"`
+	PID     int      `json:"pid"`
+	Version string   `json:"version"`
+	Kinds   []string `json:"kinds"` // never nil
+	Slots   int      `json:"slots"`
+	Jobs    int      `json:"jobs"`  // in hand
+	State   string   `json:"state"` // working, idle, draining or silent
+	Started Time     `json:"startedAt"`
+	Seen    Time     `json:"seenAt"` // silent since, if it is silent
+}
+
+func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline(r.Context())
+	defer cancel()
+	all, err := s.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	if all == nil {
+		all = []Worker{}
+	}
+	body, err := httpd.EncodeJSON(struct {
+		Items []Worker `json:"items"`
+	}{all})
+	if err != nil {
+		return err
+	}
+	httpd.WriteJSON(w, http.StatusOK, body)
+	return nil
+}

@@ -1,0 +1,42 @@
+package processor
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/batchfleet/batchfleet/pdf"
+)
+
+// structureWarnings says what the built-in reader finds damaged of the document
+// as a whole. Poppler rebuilds a cross-reference without a word.
+func structureWarnings(path, password string) []string {
+	doc, err := pdf.OpenFile(path, pdf.Options{Password: password})
+	switch {
+	case errors.Is(err, pdf.ErrDamaged):
+		return []string{clip(err.Error(), maxFailure)}
+	case err != nil: // it has passwords and limits of its own
+		return nil
+	}
+	defer doc.Close()
+	return doc.Warnings()
+}
+
+// damageReports are what poppler's programs say of damage: which page it touches,
+// they do not say.
+type damageReports struct{ lines []string }
+
+// damageWords begin the lines with which poppler reports damage. Its warnings
+// and what it misses on the machine say nothing of the document.
+var damageWords = []string{"Syntax Error", "Internal Error"}
+
+// add keeps the reports of damage in what a program wrote to stderr, each once.
+func (d *damageReports) add(stderr string) {
+	for line := range strings.Lines(strings.ToValidUTF8(stderr, "")) {
+		line = clip(cleanMetadata(line), 200)
+		reports := slices.ContainsFunc(damageWords, func(word string) bool { return strings.HasPrefix(line, word) })
+		if reports && len(d.lines) < maxDocumentWarnings && !slices.Contains(d.lines, line) {
+			d.lines = append(d.lines, line)
+		}
+	}
+}

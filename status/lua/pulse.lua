@@ -1,0 +1,15 @@
+-- Takes note that a worker lives. Needs job.lua before it.
+--
+-- KEYS  1 {fleet}:worker:ID   2 {fleet}:workers
+-- ARGV  1 id   2 the worker, as JSON   3 ttl in seconds   4 ms after which a silent one is
+--       forgotten, '' to forget none
+redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+redis.call('HSET', KEYS[2], ARGV[1], string.format('%d ', now()) .. ARGV[2])
+if ARGV[4] ~= '' then
+  local all = redis.call('HGETALL', KEYS[2])
+  for i = 1, #all, 2 do
+    local at = all[i + 1]:match('^%d+') or 0
+    if now() - tonumber(at) > tonumber(ARGV[4]) then redis.call('HDEL', KEYS[2], all[i]) end
+  end
+end
+return 1

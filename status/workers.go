@@ -1,0 +1,131 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// SilentAfter is how long after its last word a worker counts as silent: as long as
+// a claim outlives the last report.
+const SilentAfter = 15 * time.Second
+
+// forgetAfter is how long a silent worker is shown.
+const forgetAfter = time.Hour
+
+// Worker is one of a fleet, as it says itself every 5 s.
+type Worker struct {
+	ID       string      `json:"id"` // of the process
+	Name     string      `json:"name"`
+	Host     string      `json:"host"`
+	PID      int         `json:"pid"`
+	Version  string      `json:"version"`
+	Kinds    []jobs.Kind `json:"kinds"`
+	Slots    int         `json:"slots"`
+	Jobs     int         `json:"jobs"` // in hand
+	Started  time.Time   `json:"started"`
+	Draining bool        `json:"draining"` // takes no more jobs
+
+	// Seen is when it last said so and Silent how long ago that is, both by Redis's
+	// clock.
+	Seen   time.Time     `json:"-"`
+	Silent time.Duration `json:"-"`
+}
+
+// State is what a worker does, in a word: silent, draining, working or idle.
+func (w Worker) State() string {
+	switch {
+	case w.Silent > SilentAfter:
+		return "silent"
+	case w.Draining:
+		return "draining"
+	case w.Jobs > 0:
+		return "working"
+	default:
+		return "idle"
+	}
+}
+
+// Member is a worker of this process, which Worker says in all that does not change.
+type Member struct {
+	s     *Store
+	self  Worker
+	first bool // forgets others
+}
+
+// Member returns the worker that claims jobs through this store.
+func (s *Store) Member(self Worker) *Member {
+	self.ID, self.Name, self.Started = s.ID, s.Worker, time.Now().UTC()
+	return &Member{s: s, self: self, first: true}
+}
+
+// Pulse says that the worker lives, in one command. It is not called concurrently.
+func (m *Member) Pulse(ctx context.Context, inHand int, draining bool) error {
+	m.self.Jobs, m.self.Draining = inHand, draining
+	text, err := json.Marshal(m.self)
+	if err != nil {
+		return fmt.Errorf("describe worker: %w", err)
+	}
+	forget := ""
+	if m.first {
+		forget = strconv.FormatInt(forgetAfter.Milliseconds(), 10)
+	}
+	_, err = m.s.run(ctx, pulseScript, []string{workerKey(m.self.ID), workersKey},
+		[]any{m.self.ID, text, int(SilentAfter / time.Second), forget}, nil)
+	if err != nil {
+		return unavailable("say that the worker lives", err)
+	}
+	m.first = false
+	return nil
+}
+
+// Leave says that the worker ends. One that does not is shown as silent for an hour.
+func (m *Member) Leave(ctx context.Context) error {
+	_, err := m.s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.Del(ctx, workerKey(m.self.ID))
+		pipe.HDel(ctx, workersKey, m.self.ID)
+		return nil
+	})
+	if err != nil {
+		return unavailable("say that the worker ends", err)
+	}
+	return nil
+}
+
+// Workers returns the workers of the fleet by name: those that live, and those that
+// fell silent within the last hour.
+func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
+	var clock *redis.TimeCmd
+	var all *redis.MapStringStringCmd
+	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		clock, all = pipe.Time(ctx), pipe.HGetAll(ctx, workersKey)
+		return nil
+	})
+	if err != nil {
+		return nil, unavailable("list workers", err)
+	}
+	found := []Worker{}
+	for id, text := range all.Val() {
+		at, doc, _ := strings.Cut(text, " ")
+		ms, err := strconv.ParseInt(at, 10, 64)
+		var w Worker
+		if err != nil || json.Unmarshal([]byte(doc), &w) != nil {
+			continue // somebody else has written here
+		}
+		w.ID, w.Seen = id, time.UnixMilli(ms).UTC()
+		if w.Silent = max(0, clock.Val().Sub(w.Seen)); w.Silent <= forgetAfter {
+			found = append(found, w)
+		}
+	}
+	slices.SortFunc(found, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return found, nil
+}

@@ -1,0 +1,44 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// confirmAfter is how long a worker trusts the last answer about its claim: less than
+// claimHold, after which others may have it.
+const confirmAfter = 10 * time.Second
+
+// stillHeld is what [jobs.Held] asks of an attempt. A lease that is over by its
+// clock is lost. A claim that the store was silent about for too long may have been
+// given to someone else, so the store is asked; but not where no others can claim.
+func (a *attempt) stillHeld(ctx context.Context) error {
+	if a.over.Load() {
+		return fmt.Errorf("%w: the attempt is over", jobs.ErrLeaseLost)
+	}
+	left := a.left()
+	if left == 0 {
+		err := fmt.Errorf("%w: it ended while the machine was asleep or stopped", jobs.ErrLeaseLost)
+		a.lose(err)
+		return err
+	}
+	if a.Claims == nil || a.sure.since() < confirmAfter {
+		return nil
+	}
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	asked := time.Now()
+	err := a.Status.Report(call, a.claim, hold(left), nil, jobs.Lines{})
+	switch {
+	case err == nil, errors.Is(err, jobs.ErrCanceled): // the reporter hears of a cancel as well
+		a.sure.at(asked)
+		return nil
+	case errors.Is(err, jobs.ErrLeaseLost):
+		a.lose(err)
+	}
+	return fmt.Errorf("confirm the claim of job %s: %w", a.claim.Job, err)
+}

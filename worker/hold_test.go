@@ -1,0 +1,124 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+func TestF24AttemptKnowsAtTheLastMomentWhetherItHoldsItsJob(t *testing.T) {
+	const asked = 80 * time.Second
+	at := func(d time.Duration, f func()) { time.AfterFunc(asked-d, f) }
+	for _, tt := range []struct {
+		name    string
+		prepare func(r *rig)
+		want    error
+	}{
+		{"when all is well", func(*rig) {}, nil},
+		{"when its lease has ended", func(r *rig) {
+			r.worker.LeaseTTL, r.q.deadline = 60*time.Second, 60*time.Second
+			r.q.locked(func() { r.q.deaf = true })
+		}, jobs.ErrLeaseLost},
+		{"when the worker is out of time", func(r *rig) { at(20*time.Second, func() { r.stop() }) }, jobs.ErrLeaseLost},
+		{"when Redis was silent for a moment", func(r *rig) { at(5*time.Second, func() { r.status.cut(true) }) }, nil},
+		{"when Redis is gone", func(r *rig) { at(12*time.Second, func() { r.status.cut(true) }) }, jobs.ErrUnavailable},
+		{"when Redis does not answer", func(r *rig) { at(12*time.Second, func() { r.status.freeze(true) }) }, jobs.ErrUnavailable},
+		{"when somebody has claimed its job", func(r *rig) {
+			at(70*time.Second, func() { r.status.cut(true) })
+			at(time.Second, func() {
+				c, err := r.status.Store.Claim(context.Background(), jobs.Job{ID: "j", Kind: "test"}, time.Minute, jobs.Claim{})
+				if err != nil || c.Verdict != jobs.Granted {
+					r.t.Errorf("claim of another worker: %+v, %v", c, err)
+				}
+				r.status.cut(false)
+			})
+		}, jobs.ErrLeaseLost},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var said error
+			done := make(chan struct{}, 1)
+			h := handler{run: func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+				time.Sleep(asked) // what comes next comes before the end of ctx is noticed
+				said = jobs.Held(context.WithoutCancel(ctx))
+				done <- struct{}{}
+				return jobs.Result{}, said
+			}}
+			inBubble(t, h, func(t *testing.T, r *rig) {
+				done = make(chan struct{}, 9) // of this bubble
+				r.worker.Claims = r.status
+				tt.prepare(r)
+				r.start()
+				<-done
+				if !errors.Is(said, tt.want) || (said == nil) != (tt.want == nil) {
+					t.Errorf("held: %v, want %v", said, tt.want)
+				}
+				r.stop()
+				if err := <-r.ended; err != nil {
+					t.Error(err)
+				}
+				r.after(2 * asked) // handlers that were abandoned
+			}, "j")
+		})
+	}
+}
+
+// keeper is a handler that stores things before its job has ended.
+type keeper struct {
+	handler
+	discarded []jobs.ID
+}
+
+func (k *keeper) Discard(_ context.Context, job jobs.Job) error {
+	k.discarded = append(k.discarded, job.ID)
+	return nil
+}
+
+func TestF24WhatDeadAttemptsHaveStoredIsDiscarded(t *testing.T) {
+	ctx := context.Background()
+	// died claims the job as a worker that is never heard of again.
+	died := func(r *rig) {
+		if c, err := r.status.Store.Claim(ctx, jobs.Job{ID: "j", Kind: "test"}, time.Millisecond, jobs.Claim{}); err != nil || c.Verdict != jobs.Granted {
+			r.t.Fatalf("claim: %+v, %v", c, err)
+		}
+		time.Sleep(time.Second)
+	}
+	own := errors.New("ink is out")
+	for _, tt := range []struct {
+		name    string
+		end     error // of the job here
+		prepare func(r *rig)
+		want    string
+	}{
+		{"of a job that was canceled meanwhile", nil, func(r *rig) {
+			died(r)
+			if _, err := r.status.Cancel(ctx, "j"); err != nil {
+				r.t.Fatal(err)
+			}
+		}, "j"},
+		{"of a job that has killed its workers", nil, func(r *rig) { died(r); died(r); died(r) }, "j"},
+		{"of a job that fails in the end", own, died, "j"},
+		{"but not of one that succeeds", nil, died, ""},
+		{"nor where there was none before", own, func(*rig) {}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k := &keeper{handler: fails(tt.end)}
+			inBubble(t, k, func(t *testing.T, r *rig) {
+				tt.prepare(r)
+				r.start()
+				r.after(10 * time.Second)
+				r.wantTold("ack j")
+				var got []string
+				for _, id := range k.discarded {
+					got = append(got, string(id))
+				}
+				if s := strings.Join(got, " "); s != tt.want {
+					t.Errorf("discarded %q, want %q", s, tt.want)
+				}
+			}, "j")
+		})
+	}
+}

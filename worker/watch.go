@@ -1,0 +1,185 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Claims are those of all workers of a fleet. The living look there for claims whose
+// worker went silent, and hand back the leases of the dead, so that their jobs do not
+// wait for the lease to end. Its methods are those of [status.Store].
+//
+// [status.Store]: https://pkg.go.dev/github.com/batchfleet/batchfleet/status#Store
+type Claims interface {
+	Watch(ctx context.Context, ttl time.Duration) (mine bool, clock time.Time, free time.Duration, err error)
+	Lapsed(ctx context.Context) (lapsed []jobs.Claim, next time.Duration, err error)
+	Lapse(ctx context.Context, c jobs.Claim, handed bool) (bool, error)
+}
+
+// Returner is a [Source] that can end leases of other workers.
+type Returner interface {
+	// Return hands back deliveries of a queue: see [jobs.Raw]. One that is over
+	// already is no error. An error that wraps [ErrRefused] says that trying again
+	// will not help.
+	Return(ctx context.Context, queue string, acks []string) error
+}
+
+const (
+	// lookEvery is the longest time between two looks.
+	lookEvery = 3 * time.Second
+	// lookGap is the longest time between two looks after which the looker still
+	// knows that neither it nor Redis has stood still; a look has callTimeout for each of
+	// its calls.
+	lookGap = 12 * time.Second
+	// watchTTL is how long the others wait for a looker that is gone or stands still:
+	// what that may add to claimHold.
+	watchTTL = 4500 * time.Millisecond
+	// calmFor is how long nothing is handed back after something has stood still: the
+	// claims of the living may be over then, too, and they renew them first.
+	calmFor = 20 * time.Second
+	// returnMost bounds one call of Return: Google's client sends 2500 ack ids at most,
+	// from 512 KiB in a request.
+	returnMost = 1000
+)
+
+// watch looks for the claims of workers that went silent.
+type watch struct {
+	claims  Claims
+	source  Returner
+	log     *slog.Logger
+	metrics *Metrics
+
+	looked time.Time // when Redis has last answered; zero if it did not
+	clock  time.Time // of Redis, then
+	calm   time.Time // since when nothing has stood still
+}
+
+// run looks until ctx ends. Every worker asks for the lock; who has it looks.
+func (w *watch) run(ctx context.Context) {
+	for {
+		next, err := w.look(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.log.WarnContext(ctx, "cannot look for silent workers, trying again", "err", err)
+		}
+		if jobs.Sleep(ctx, next) != nil {
+			return
+		}
+	}
+}
+
+// look looks once and returns how long to wait for the next time.
+func (w *watch) look(ctx context.Context) (next time.Duration, err error) {
+	next = lookEvery
+	mine, free, err := w.mine(ctx)
+	if err != nil || !mine || !w.isCalm() {
+		if free > 0 {
+			next = min(next, free+50*time.Millisecond)
+		}
+		return next, err
+	}
+	began := time.Now()
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	lapsed, soonest, err := w.claims.Lapsed(call)
+	cancel()
+	if err != nil {
+		w.looked = time.Time{}
+		return next, err
+	}
+	// A worker that is dead shows by a claim that ends sooner than the others.
+	next = max(min(next, soonest+50*time.Millisecond), 250*time.Millisecond)
+	if between(began, time.Now()) > lookGap {
+		w.looked = time.Time{}
+		return next, nil
+	}
+	return next, w.handBack(ctx, lapsed)
+}
+
+func (w *watch) isCalm() bool { return !w.looked.IsZero() && time.Since(w.calm) >= calmFor }
+
+// mine asks for the lock, unless it is too early to hand anything back, and takes note of whether something has stood still since
+// the last time: this process by either of its clocks, or Redis by its own.
+func (w *watch) mine(ctx context.Context) (mine bool, free time.Duration, err error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	ttl := watchTTL
+	if !w.isCalm() {
+		ttl = 0 // for those who can look
+	}
+	mine, clock, free, err := w.claims.Watch(call, ttl)
+	if err != nil {
+		w.looked = time.Time{}
+		return false, 0, err
+	}
+	now := time.Now()
+	if w.looked.IsZero() || between(w.looked, now) > lookGap || clock.Sub(w.clock) > lookGap {
+		w.calm = now
+	}
+	w.looked, w.clock = now, clock
+	return mine, free, nil
+}
+
+// between is the time from one moment to another by the clock, monotonic or wall,
+// that says more: the monotonic one stands still while a machine sleeps.
+func between(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+}
+
+// handBack takes claims away from silent workers and hands back their leases. A claim
+// that was prolonged in the meantime is left alone.
+func (w *watch) handBack(ctx context.Context, lapsed []jobs.Claim) error {
+	var errs []error
+	queues := map[string][]jobs.Claim{}
+	for _, c := range lapsed {
+		taken, err := w.lapse(ctx, c, false)
+		if err != nil {
+			return err
+		}
+		if taken {
+			queues[c.Queue] = append(queues[c.Queue], c)
+		}
+	}
+	for queue, claims := range queues {
+		for part := range slices.Chunk(claims, returnMost) {
+			errs = append(errs, w.handBackOf(ctx, queue, part))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (w *watch) handBackOf(ctx context.Context, queue string, claims []jobs.Claim) error {
+	acks := make([]string, len(claims))
+	for i, c := range claims {
+		acks[i] = c.Ack
+	}
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := w.source.Return(call, queue, acks)
+	switch {
+	case errors.Is(err, ErrRefused):
+		w.log.WarnContext(ctx, "leases of silent workers are refused, they end by themselves", "queue", queue, "leases", len(acks), "err", err)
+	case err != nil:
+		return err // and again at the next look
+	default:
+		w.metrics.returned.Add(float64(len(acks)))
+	}
+	for _, c := range claims {
+		if err == nil {
+			w.log.InfoContext(ctx, "worker is silent, its job is handed back", "job", c.Job, "queue", queue)
+		}
+		if _, err := w.lapse(ctx, c, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watch) lapse(ctx context.Context, c jobs.Claim, handed bool) (bool, error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return w.claims.Lapse(call, c, handed)
+}
