@@ -44,7 +44,8 @@ func recoverySection(ctx context.Context, r *report) error {
 		return err
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() { defer close(stopped); plod(b.workers[slow], stop) }()
+	plodder := b.workers[slow] // b.start changes the map meanwhile
+	go func() { defer close(stopped); plod(plodder, stop) }()
 	defer func() { close(stop); <-stopped }()
 
 	var took []float64

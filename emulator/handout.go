@@ -324,6 +324,8 @@ func (q *queue) wake() {
 	spent := q.spent
 	q.spent = nil
 	v.leave()
+	// Those of one ordering key came back the last first.
+	slices.SortFunc(spent, func(a, b *item) int { return compareID(a.msg, b.msg.id) })
 	for _, it := range spent {
 		q.buried(it, q.bury(it.msg, it.deliveries))
 	}

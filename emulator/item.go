@@ -22,7 +22,9 @@ type item struct {
 	// deliveries counts how often the message was handed out. Clients are shown
 	// it only under a dead-letter policy.
 	deliveries int32
-	again      bool // it was handed out once more than deliveries says
+	// again says that it was handed out more often than deliveries says:
+	// deliveries that were taken back do not count.
+	again bool
 
 	// place links the item into one list of each kind.
 	place [3]link

@@ -97,9 +97,10 @@ func (q *queue) handedOut(it *item, w *waiter) {
 	}
 }
 
-// recall takes what is out behind it back, because it comes back itself: leases
-// that end no earlier than at the given time end, and do not count as deliveries.
-// It becomes the next of its lane, and is yet to be offered.
+// recall takes what is out behind it back, because it comes back itself: their
+// leases end. Those whose own lease was over by the given time have expired and
+// count as deliveries; the others do not. It becomes the next of its lane, and is
+// yet to be offered.
 func (q *queue) recall(it *item, at time.Duration) {
 	l := it.lane
 	if l == nil {

@@ -158,6 +158,42 @@ func TestE08EachMessageOfAFailedBatchHasFailedOnce(t *testing.T) {
 	}
 }
 
+func TestE08DeadLettersOfAKeyKeepTheirOrder(t *testing.T) {
+	const dead = "projects/test/topics/dead-of-keys"
+	ends := map[string]func(q *queue, ds []delivery){
+		"nacked":  func(q *queue, ds []delivery) { q.extend(numbersOf(ds), 0) },
+		"expired": func(*queue, []delivery) { time.Sleep(10 * time.Second) },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			ordered(t, &pubsubpb.Subscription{}, func(t *testing.T, b *broker, _ *queue) {
+				must(t, b.createTopic(&pubsubpb.Topic{Name: dead}))
+				addSub(t, b, "projects/test/subscriptions/dead-of-keys", dead, &pubsubpb.Subscription{EnableMessageOrdering: true})
+				addSub(t, b, "projects/test/subscriptions/keys", testTopic, &pubsubpb.Subscription{
+					EnableMessageOrdering: true,
+					DeadLetterPolicy:      &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 5},
+				})
+				q := queueOf(t, b, "projects/test/subscriptions/keys")
+				send(t, b, "a/1", "a/2", "a/3")
+				for range 5 {
+					end(q, want(t, q, "a/1", "a/2", "a/3"))
+				}
+				want(t, q)
+				synctest.Wait()
+				want(t, queueOf(t, b, "projects/test/subscriptions/dead-of-keys"), "a/1", "a/2", "a/3")
+			})
+		})
+	}
+}
+
+func TestE08MessagesWithoutAKeyComeBackInOrder(t *testing.T) {
+	ordered(t, &pubsubpb.Subscription{}, func(t *testing.T, b *broker, q *queue) {
+		send(t, b, "1", "2", "a/1", "3", "a/2")
+		q.extend(numbersOf(want(t, q, "1", "2", "a/1", "3", "a/2")), 0)
+		want(t, q, "1", "2", "3", "a/1", "a/2")
+	})
+}
+
 // A message that only comes again because one before it did has not failed.
 func TestE08MessageTakenBackWithAnotherHasNotFailed(t *testing.T) {
 	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: testTopic, MaxDeliveryAttempts: 100}

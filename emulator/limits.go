@@ -45,9 +45,10 @@ const (
 	defaultPage = 100
 	maxPage     = 1000
 
-	// maxIdlePull ends an idle unary pull with an empty answer, undatedPull one of
-	// a client that set no deadline: it may wait for less than Google's service lets it.
+	// maxIdlePull ends an idle unary pull with an empty answer.
 	maxIdlePull = 90 * time.Second
+	// undatedPull ends the idle pull of a client that sent no deadline. It is
+	// shorter, because such a client may give up on its own.
 	undatedPull = 10 * time.Second
 
 	// maxRequestBytes bounds one gRPC request: a full publish and its envelope.

@@ -170,6 +170,9 @@ func (q *queue) withdraw(w *waiter) {
 	v := q.enter()
 	defer v.leave()
 	q.active = v.now
+	if w.flow != nil {
+		w.flow.parked = nil // credit that comes must not let it wait again
+	}
 	if w.stopWaiting() {
 		return
 	}
@@ -181,7 +184,8 @@ func (q *queue) withdraw(w *waiter) {
 }
 
 // giveBack undoes deliveries that never reached a client: their messages are
-// available at once, before all others, and the deliveries are not counted.
+// available at once, before all others unless they have an ordering key, and the
+// deliveries are not counted.
 func (q *queue) giveBack(ds []delivery) {
 	v := q.enter()
 	defer v.leave()
@@ -257,6 +261,25 @@ func (q *queue) inTurn(numbers []uint64) []int {
 	return places
 }
 
+// inReturn returns the places in numbers in the order in which messages are to
+// come back: those without an ordering key as given, and of each key the last
+// first. For that takes those behind it with it, which must count as handed back
+// themselves.
+func (q *queue) inReturn(numbers []uint64) []int {
+	free := q.inTurn(numbers)
+	var keyed []int
+	free = slices.DeleteFunc(free, func(i int) bool {
+		it := q.held[numbers[i]]
+		if it == nil || it.lane == nil {
+			return false
+		}
+		keyed = append(keyed, i)
+		return true
+	})
+	slices.Reverse(keyed)
+	return append(free, keyed...)
+}
+
 // extend sets the end of the given deliveries' leases to d from now; 0 hands
 // their messages back. It returns the places in numbers of those whose lease has
 // ended; nothing happens to them.
@@ -264,9 +287,7 @@ func (q *queue) extend(numbers []uint64, d time.Duration) (stale []int) {
 	v := q.enter()
 	defer v.leave()
 	q.active = v.now
-	// The last first: a message that comes back takes those behind it with it,
-	// which must count as handed back themselves.
-	for _, i := range slices.Backward(q.inTurn(numbers)) {
+	for _, i := range q.inReturn(numbers) {
 		n := numbers[i]
 		it := q.held[n]
 		switch {

@@ -213,6 +213,35 @@ func TestMessagesComeInPublishOrderReturnedOnesFirst(t *testing.T) {
 	})
 }
 
+func TestBatchThatIsHandedBackComesInOrder(t *testing.T) {
+	q := testQueue()
+	for _, data := range []string{"a", "b", "c", "d"} {
+		put(q, data)
+	}
+	_, ds := takeNow(t, q, 3)
+	q.extend(numbersOf(ds), 0)
+	got, _ := takeNow(t, q, 10)
+	wantData(t, got, "a", "b", "c", "d")
+}
+
+func TestE03StreamThatLeftWithoutCreditWaitsNoMore(t *testing.T) {
+	q := testQueue()
+	put(q, "a")
+	w := newWaiter(1, here)
+	w.flow = &flow{maxCount: 1}
+	got, err := q.ask(w)
+	must(t, err)
+	wantData(t, dataOf(got), "a")
+	if again, err := q.ask(w); again != nil || err != nil {
+		t.Fatalf("got %q, %v beyond the credit", dataOf(again), err)
+	}
+	q.withdraw(w)
+	q.acknowledge(numbersOf(got))
+	if s := q.stats(); s.WaitingPulls != 0 {
+		t.Errorf("%d pulls wait, want none", s.WaitingPulls)
+	}
+}
+
 func TestRetentionDropsOldMessagesEvenWhileLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(time.Now(), settings{lease: 600 * time.Second, retention: minRetention})
