@@ -9,10 +9,6 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// confirmAfter is how long a worker trusts the last answer about its claim: less than
-// claimHold, after which others may have it.
-const confirmAfter = 10 * time.Second
-
 // stillHeld is what [jobs.Held] asks of an attempt. A lease that is over by its
 // clock is lost. A claim that the store was silent about for too long may have been
 // given to someone else, so the store is asked; but not where no others can claim.
@@ -26,16 +22,16 @@ func (a *attempt) stillHeld(ctx context.Context) error {
 		a.lose(err)
 		return err
 	}
-	if a.Claims == nil || a.sure.since() < confirmAfter {
+	if a.Claims == nil || !a.sure.stale() {
 		return nil
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	asked := time.Now()
-	err := a.Status.Report(call, a.claim, hold(left), nil, jobs.Lines{})
+	asked, hold := time.Now(), hold(left)
+	err := a.Status.Report(call, a.claim, hold, nil, jobs.Lines{})
 	switch {
 	case err == nil, errors.Is(err, jobs.ErrCanceled): // the reporter hears of a cancel as well
-		a.sure.at(asked)
+		a.sure.at(asked, hold)
 		return nil
 	case errors.Is(err, jobs.ErrLeaseLost):
 		a.lose(err)

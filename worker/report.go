@@ -153,11 +153,11 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 	}
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	asked := time.Now()
-	err := r.status.Report(call, r.claim, hold(r.left()), p, lines)
+	asked, hold := time.Now(), hold(r.left())
+	err := r.status.Report(call, r.claim, hold, p, lines)
 	switch {
 	case err == nil:
-		r.sure.at(asked)
+		r.sure.at(asked, hold)
 		r.mu.Lock()
 		r.lines.written(lines)
 		r.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 			r.metrics.progressWritten.Inc()
 		}
 	case errors.Is(err, jobs.ErrCanceled):
-		r.sure.at(asked)
+		r.sure.at(asked, hold)
 		r.stop(err)
 	case errors.Is(err, jobs.ErrLeaseLost):
 		r.lose(err)

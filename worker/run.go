@@ -135,12 +135,12 @@ func (a *attempt) getClaim(ctx context.Context) error {
 	for wait := leaseBackoff(); ; {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		_ = a.owed.pay(call) // first: what this worker gave up is no crash of the job
-		asked := time.Now()
+		asked, hold := time.Now(), hold(a.left())
 		var err error
-		a.claim, err = a.Status.Claim(call, a.lease.Job, hold(a.left()), a.claim)
+		a.claim, err = a.Status.Claim(call, a.lease.Job, hold, a.claim)
 		cancel()
 		if err == nil {
-			a.sure.at(asked)
+			a.sure.at(asked, hold)
 			return nil
 		}
 		if ctx.Err() != nil {
