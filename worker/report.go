@@ -79,16 +79,21 @@ func (r *reporter) stalled() time.Duration {
 	return time.Since(r.moved)
 }
 
-// stall returns the error for a job that was silent for d. In the steps that
-// only move data it is the storage that hangs, which is not the job's fault.
-func (r *reporter) stall(d time.Duration) error {
+// tooSlow returns the error for a job that is stopped because of err: it ran or was
+// silent for too long. In the steps that only move data it is the storage that hangs,
+// and without an answer about its claim a job waits: neither is the job's fault.
+func (r *reporter) tooSlow(err error) error {
 	r.mu.Lock()
 	step := r.last.Step
 	r.mu.Unlock()
-	if step == "fetch" || step == "store" {
-		return fmt.Errorf("%w: step %s has not moved for %s", jobs.ErrUnavailable, step, d)
+	switch {
+	case step == "fetch" || step == "store":
+		return fmt.Errorf("%w: in step %s: %s", jobs.ErrUnavailable, step, err.Error())
+	case r.sure.stale():
+		silent := r.sure.since().Round(time.Second)
+		return fmt.Errorf("%w: status store silent for %s: %s", jobs.ErrUnavailable, silent, err.Error())
 	}
-	return fmt.Errorf("%w for %s%s", jobs.ErrStalled, d, r.where())
+	return fmt.Errorf("%w%s", err, r.where())
 }
 
 // where says how far the job had come, for an error message.

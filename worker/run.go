@@ -235,7 +235,7 @@ func (a *attempt) handle(ctx context.Context, f handling) (jobs.Outcome, error) 
 			o.Code = "JOB_TIMEOUT"
 		}
 		return o, nil
-	default: // the lease is lost, the worker is stopping, or the storage hangs
+	default: // the lease is lost, the worker is stopping, or storage or Redis is away
 		return jobs.Outcome{}, cause
 	}
 }
@@ -291,13 +291,13 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 		case <-done:
 			return result, err
 		case <-timeout.C:
-			stop(fmt.Errorf("%w: it did not end within %s%s", jobs.ErrTimeout, a.JobTimeout, rep.where()))
+			stop(rep.tooSlow(fmt.Errorf("%w: it did not end within %s", jobs.ErrTimeout, a.JobTimeout)))
 		case <-silence.C:
 			if left := a.StallTimeout - rep.stalled(); left > 0 {
 				silence.Reset(left)
 				continue
 			}
-			stop(rep.stall(a.StallTimeout))
+			stop(rep.tooSlow(fmt.Errorf("%w for %s", jobs.ErrStalled, a.StallTimeout)))
 		case <-stopped:
 			stopped = nil
 			abandon.Reset(abandonAfter)

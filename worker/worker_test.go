@@ -531,6 +531,43 @@ func TestF18LimitsOfAJob(t *testing.T) {
 			}, "j")
 		})
 	}
+	for limit, set := range map[string]func(*Worker){
+		"JOB_TIMEOUT":   func(w *Worker) { w.JobTimeout = 30 * time.Minute },
+		"STALL_TIMEOUT": func(w *Worker) { w.StallTimeout = 5 * time.Minute },
+	} {
+		for _, step := range []string{"pages", "store"} {
+			t.Run("Redis that is away as "+limit+" ends in step "+step+" is not the job's fault", func(t *testing.T) {
+				h := handler{run: func(ctx context.Context, _ jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+					for range 25 {
+						if err := jobs.Sleep(ctx, time.Minute); err != nil {
+							return jobs.Result{}, err
+						}
+						report(jobs.Progress{Step: step, Message: "x"})
+					}
+					for jobs.Held(ctx) != nil {
+						if err := jobs.Sleep(ctx, time.Second); err != nil {
+							return jobs.Result{}, err
+						}
+					}
+					return jobs.Result{Pages: 1}, nil
+				}}
+				inBubble(t, h, func(_ *testing.T, r *rig) {
+					set(r.worker)
+					r.worker.Claims = r.status
+					r.start()
+					r.after(24*time.Minute + 30*time.Second)
+					r.status.cut(true)
+					r.after(8 * time.Minute)
+					r.status.cut(false)
+					r.after(time.Minute)
+					r.wantTold("nack j")
+					r.after(30 * time.Minute)
+					r.wantTold("nack j, ack j")
+					r.wantStatus("j", "completed 100% Processing completed!")
+				}, "j")
+			})
+		}
+	}
 	t.Run("the look for an earlier result has the same limits", func(t *testing.T) {
 		h := takes(time.Second)
 		h.earlier = func(job jobs.Job) (jobs.Result, bool, error) {
