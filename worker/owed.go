@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// payEvery is how often Redis is told of attempts that it could not be told of.
+	// payEvery is the pause between tries to release given-up attempts.
 	payEvery = time.Second
-	// payFor is for how long. A worker takes no jobs without Redis, so it owes few.
+	// payFor is how long a release is retried before it is dropped. A worker takes no
+	// jobs without Redis, so it owes few.
 	payFor = time.Hour
 )
 
@@ -58,35 +59,57 @@ func (o *owed) state() ([]debt, <-chan struct{}) {
 	return slices.Clone(o.debts), o.paid
 }
 
-// pay tells Redis what is owed, and stops at the first error. Paying twice does no harm.
-func (o *owed) pay(ctx context.Context) error {
+// pay releases the given-up attempts at a job, or at all jobs when id is empty. Paying
+// twice does no harm.
+func (o *owed) pay(ctx context.Context, id jobs.ID) error {
 	debts, _ := o.state()
-	for _, d := range debts {
-		err := o.status.Release(ctx, d.claim, d.message)
-		if err != nil && !errors.Is(err, jobs.ErrLeaseLost) && time.Since(d.since) < payFor {
-			return err
+	errs := make([]error, len(debts))
+	var releases sync.WaitGroup // at once: a part of Redis that hangs delays no other
+	for i, d := range debts {
+		if id == "" || d.claim.Job == id {
+			releases.Go(func() { errs[i] = o.release(ctx, d) })
 		}
-		o.log.InfoContext(ctx, "attempt given back late", "job", d.claim.Job, "attempt", d.claim.Attempt, "after", time.Since(d.since), "err", err)
-		o.drop(d.claim)
+	}
+	releases.Wait()
+	return errors.Join(errs...)
+}
+
+// release returns an error if d is still owed.
+func (o *owed) release(ctx context.Context, d debt) error {
+	err := o.status.Release(ctx, d.claim, d.message)
+	released := err == nil || errors.Is(err, jobs.ErrLeaseLost) // lost to another attempt, after this one's crash was taken off
+	if !released && time.Since(d.since) < payFor {
+		return err
+	}
+	if !o.drop(d.claim) {
+		return nil // another call has just paid it
+	}
+	log := o.log.With("job", d.claim.Job, "attempt", d.claim.Attempt, "after", time.Since(d.since))
+	if released {
+		log.InfoContext(ctx, "attempt released late")
+	} else {
+		log.WarnContext(ctx, "gave up releasing attempt; it counts as a crash", "err", err)
 	}
 	return nil
 }
 
-func (o *owed) drop(c jobs.Claim) {
+// drop reports whether the claim was still owed.
+func (o *owed) drop(c jobs.Claim) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	had := len(o.debts) > 0
+	had := len(o.debts)
 	o.debts = slices.DeleteFunc(o.debts, func(d debt) bool { return d.claim.Job == c.Job && d.claim.Token == c.Token })
-	if had && len(o.debts) == 0 {
+	if had > 0 && len(o.debts) == 0 {
 		close(o.paid)
 	}
+	return len(o.debts) < had
 }
 
 // run pays until ctx ends.
 func (o *owed) run(ctx context.Context) {
 	for jobs.Sleep(ctx, payEvery) == nil {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		_ = o.pay(call) // and again
+		_ = o.pay(call, "") // and again
 		cancel()
 	}
 }
@@ -103,7 +126,8 @@ func (o *owed) wait(ctx context.Context, hurry <-chan struct{}) {
 	}
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 	defer cancel()
-	if err := o.pay(call); err != nil {
-		o.log.WarnContext(ctx, "attempts that were given up count as crashes: Redis cannot be told", "err", err)
+	if err := o.pay(call, ""); err != nil {
+		left, _ := o.state()
+		o.log.WarnContext(ctx, "cannot release given-up attempts; they will count as crashes", "attempts", len(left), "err", err)
 	}
 }

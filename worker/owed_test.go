@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +87,92 @@ func TestF23ThreeCutsOf18SecondsAreNoCrash(t *testing.T) {
 			}
 		}, "j")
 	})
+}
+
+// shard is a Status whose part with job a does not answer to Release while it is away.
+type shard struct {
+	*flaky
+	away atomic.Bool
+}
+
+func (s *shard) Release(ctx context.Context, c jobs.Claim, message string) error {
+	if c.Job == "a" && s.away.Load() {
+		<-ctx.Done()
+		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, ctx.Err())
+	}
+	return s.flaky.Release(ctx, c, message)
+}
+
+func TestF23AttemptsAreReleasedThoughAPartOfRedisHangs(t *testing.T) {
+	var full atomic.Bool
+	h := handler{run: func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+		err := jobs.Sleep(ctx, 5*time.Second)
+		if err == nil && full.Load() {
+			err = fmt.Errorf("%w: disk full", jobs.ErrUnavailable)
+		}
+		return jobs.Result{}, err
+	}}
+	inBubble(t, h, func(_ *testing.T, r *rig) {
+		s := &shard{flaky: r.status}
+		full.Store(true)
+		r.worker.Claims, r.worker.Status, r.worker.Slots = r.status, s, 3
+		r.start()
+		r.after(time.Second)
+		r.status.cut(true)
+		r.after(9 * time.Second)
+		full.Store(false)
+		s.away.Store(true)
+		r.status.cut(false)
+		r.after(10 * time.Second)
+		r.wantStatus("b", "queued 0% Interrupted; waiting for another try...")
+		r.wantStatus("c", "queued 0% Interrupted; waiting for another try...")
+		r.after(time.Minute)
+		r.wantStatus("b", "completed 100% Processing completed!") // nor does it hold up their claims
+		r.wantStatus("c", "completed 100% Processing completed!")
+		s.away.Store(false)
+		r.after(5 * time.Minute)
+		r.wantStatus("a", "completed 100% Processing completed!")
+		for _, id := range []jobs.ID{"a", "b", "c"} {
+			r.wantAccount(id, 2, 0)
+		}
+	}, "a", "b", "c")
+}
+
+func TestF23LateReleaseIsLoggedOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		away       bool
+		taken      bool // by another worker, which counts the attempt as a crash
+	}{
+		{"when it is done", `level=INFO msg="attempt released late" job=a attempt=1 after=1h0m0s` + "\n", false, false},
+		{"when the crash is taken off", `level=INFO msg="attempt released late" job=a attempt=1 after=1h0m0s` + "\n", false, true},
+		{"when it is given up", `level=WARN msg="gave up releasing attempt; it counts as a crash" job=a attempt=1 `, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, handler{}, func(t *testing.T, r *rig) {
+				s := &shard{flaky: r.status}
+				s.away.Store(tt.away)
+				o := newOwed(s, r.worker.Log)
+				mine := r.another()
+				o.add(mine.claim, "again")
+				time.Sleep(payFor)
+				if tt.taken {
+					if c, err := r.status.Store.Claim(t.Context(), mine.lease.Job, time.Minute, jobs.Claim{}); err != nil || c.Crashes != 1 {
+						t.Errorf("claim: %+v, %v", c, err)
+					}
+				}
+				call, cancel := context.WithTimeout(t.Context(), callTimeout)
+				defer cancel()
+				for range 3 { // as a claim does, beside the loop
+					go func() { _ = o.pay(call, "a") }()
+				}
+				r.after(2 * callTimeout)
+				if log := r.log.String(); !strings.Contains(log, tt.want) || strings.Count(log, "\n") != 1 {
+					t.Errorf("want one line with %q:\n%s", tt.want, log)
+				}
+			}, "a")
+		})
+	}
 }
 
 func TestF23WorkerThatNeverComesBackIsACrash(t *testing.T) {

@@ -134,7 +134,7 @@ func (a *attempt) getClaim(ctx context.Context) error {
 	deadline := time.Now().Add(claimPatience)
 	for wait := leaseBackoff(); ; {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		_ = a.owed.pay(call) // first: what this worker gave up is no crash of the job
+		_ = a.owed.pay(call, a.lease.Job.ID) // first: what this worker gave up is no crash of the job
 		asked, hold := time.Now(), hold(a.left())
 		var err error
 		a.claim, err = a.Status.Claim(call, a.lease.Job, hold, a.claim)
