@@ -76,6 +76,39 @@ func TestF24AttemptKnowsAtTheLastMomentWhetherItHoldsItsJob(t *testing.T) {
 	}
 }
 
+// unhasty is a Status that takes a second for a release.
+type unhasty struct{ *flaky }
+
+func (u unhasty) Release(ctx context.Context, c jobs.Claim, message string) error {
+	if err := jobs.Sleep(ctx, time.Second); err != nil {
+		return err
+	}
+	return u.flaky.Release(ctx, c, message)
+}
+
+func TestF24AbandonedHandlerStoresNothingWhileItsJobIsHandedBack(t *testing.T) {
+	said := make(chan error, 1)
+	h := handler{run: func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+		<-ctx.Done()
+		time.Sleep(abandonDrainedAfter + time.Second/2)
+		said <- jobs.Held(context.WithoutCancel(ctx))
+		return jobs.Result{}, ctx.Err()
+	}}
+	inBubble(t, h, func(t *testing.T, r *rig) {
+		said = make(chan error, 1) // of this bubble
+		r.worker.Claims, r.worker.Status = r.status, unhasty{r.status}
+		r.start()
+		r.after(time.Second)
+		r.stop()
+		if err := <-said; !errors.Is(err, jobs.ErrLeaseLost) {
+			t.Errorf("held: %v, want ErrLeaseLost", err)
+		}
+		r.wantTold("") // it is still being handed back
+		<-r.ended
+		r.wantTold("nack j")
+	}, "j")
+}
+
 // keeper is a handler that stores things before its job has ended.
 type keeper struct {
 	handler

@@ -308,6 +308,7 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 				abandon.Reset(abandonDrainedAfter)
 			}
 		case <-abandon.C:
+			a.over.Store(true) // before the job is handed back: f may go on beside its next attempt
 			a.Log.ErrorContext(ctx, "handler does not stop and is abandoned", "job", a.lease.Job.ID, "cause", context.Cause(running))
 			return jobs.Result{}, context.Cause(running)
 		}
