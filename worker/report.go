@@ -107,8 +107,8 @@ func (r *reporter) where() string {
 }
 
 // run writes reports until done is closed, and then what is still unwritten;
-// the writes themselves end with ctx, which outlives done unless the worker has
-// no more time. Trouble with the status store does not stop the job: only the
+// the writes themselves end with ctx, which outlives done unless the lease is lost or
+// the worker has no more time: then the last line is lost. Trouble with the status store does not stop the job: only the
 // final outcome must be recorded.
 func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	timer := time.NewTimer(pulse)
@@ -174,7 +174,7 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 		r.stop(err)
 	case errors.Is(err, jobs.ErrLeaseLost):
 		r.lose(err)
-	default:
+	case ctx.Err() == nil:
 		r.metrics.statusRetries.Inc()
 		r.log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "silent_for", r.sure.since(), "err", err)
 	}

@@ -317,6 +317,9 @@ func TestF17StoppingWorker(t *testing.T) {
 			}
 			r.wantTold("nack j")
 			r.wantStatus("j", "queued 21% Worker stopped; waiting for another worker")
+			if strings.Contains(r.log.String(), "cannot report progress") {
+				t.Errorf("the log warns of a report:\n%s", r.log)
+			}
 			c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j"}, time.Minute, jobs.Claim{})
 			if err != nil || c.Verdict != jobs.Granted || c.Crashes != 0 {
 				t.Errorf("next claim: %+v, %v; want it granted at once and no crash counted", c, err)
