@@ -18,6 +18,10 @@ func (p Progress) Percent() int {
 	return max(0, min(100, int(float64(p.Done)/float64(p.Total)*100)))
 }
 
+// MaxLines is how many lines of a job's log one report may carry. A worker keeps no
+// more of them while they cannot be written, and leaves out further ones.
+const MaxLines = 500
+
 // Lines are lines for the log of a job.
 type Lines struct {
 	Before int // how many lines of the attempt come before them

@@ -113,9 +113,6 @@ func plain(s string) string {
 	return string(b)
 }
 
-// MaxReportLines is how many log lines one report may carry.
-const MaxReportLines = 500
-
 // Report prolongs a granted claim by hold, records the progress p unless it is
 // nil, and adds lines to the job's log, but none that an earlier report of this
 // attempt has added. It returns [jobs.ErrCanceled] if
@@ -130,7 +127,7 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	}
 	keys := []string{jobKey(c.Job), claimKey(c.Job), cancelKey(c.Job), logKey(c.Job), detailKey(c.Job)}
 	args := []any{c.Token, hold.Milliseconds(), ttlSeconds, c.Attempt, c.Crashes, s.LogCap, doc, step, time.Now().UnixMilli(), lines.Before, s.ID, c.Queue, c.Ack}
-	for _, line := range lines.Text[:min(len(lines.Text), MaxReportLines)] {
+	for _, line := range lines.Text[:min(len(lines.Text), jobs.MaxLines)] {
 		args = append(args, jobs.Visible(line))
 	}
 	what := fmt.Sprintf("report job %s", c.Job)

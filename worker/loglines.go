@@ -11,10 +11,6 @@ import (
 // the log of a job: a document of 5000 pages is no log of 5000 lines.
 const progressEvery = 2 * time.Second
 
-// maxPendingLines bounds the lines of a job while they cannot be written; further
-// ones are left out.
-const maxPendingLines = 500 // as many as one report may carry
-
 // logLines are the lines of one attempt that are not yet known to be in the job's
 // log. Those of a report that failed are kept for the next one, which carries them
 // with their number, so that none is there twice. The zero value is empty.
@@ -23,8 +19,8 @@ type logLines struct {
 	ready   []string // to be written, or being written
 	newest  string   // the newest line of progress; it waits for its turn
 	shown   time.Time
-	waiting bool // newest is a line
-	now     bool // newest must not wait
+	waiting bool // newest is set and not yet in ready
+	now     bool // write newest with the next report
 }
 
 // progress notes a line of progress, in place of one that still waits. One that is
@@ -35,7 +31,7 @@ func (l *logLines) progress(line string, last bool) {
 
 // take returns the lines to write now; at the end of the job that is all of them.
 func (l *logLines) take(end bool) jobs.Lines {
-	if l.waiting && (end || l.now || time.Since(l.shown) >= progressEvery) && len(l.ready) < maxPendingLines {
+	if l.waiting && (end || l.now || time.Since(l.shown) >= progressEvery) && len(l.ready) < jobs.MaxLines {
 		l.ready = append(l.ready, l.newest)
 		l.newest, l.waiting, l.now, l.shown = "", false, false, time.Now()
 	}

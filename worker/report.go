@@ -11,11 +11,11 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// pulse is the longest time between two reports of a running job. A report
+// reportEvery is the longest time between two reports of a running job. A report
 // prolongs the claim and brings the answer whether to go on, so a cancel is seen
 // within this time: promised are 2 s, also when one report is lost, or one that
 // carries no progress gets no answer.
-const pulse = time.Second
+const reportEvery = time.Second
 
 // claimHold is how long a claim outlives the last report. Then others hand back the
 // lease, see [Claims], and the job starts again elsewhere.
@@ -111,7 +111,7 @@ func (r *reporter) where() string {
 // the worker has no more time: then the last line is lost. Trouble with the status store does not stop the job: only the
 // final outcome must be recorded.
 func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
-	timer := time.NewTimer(pulse)
+	timer := time.NewTimer(reportEvery)
 	defer timer.Stop()
 	written := time.Now()
 	for {
@@ -124,7 +124,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 		case <-timer.C:
 		case <-r.wake:
 			if wait := r.interval - time.Since(written); wait > 0 && !r.isUrgent() {
-				timer.Reset(min(wait, pulse))
+				timer.Reset(min(wait, reportEvery))
 				continue
 			}
 		}
@@ -132,7 +132,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 		p, lines := r.take(false)
 		r.write(ctx, p, lines)
 		written = time.Now()
-		timer.Reset(max(0, pulse-time.Since(began))) // a slow one delays the next no further
+		timer.Reset(max(0, reportEvery-time.Since(began))) // a slow one delays the next no further
 	}
 }
 
@@ -154,7 +154,7 @@ func (r *reporter) take(end bool) (p *jobs.Progress, lines jobs.Lines) {
 func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines) {
 	limit := callTimeout
 	if p == nil && len(lines.Text) == 0 {
-		limit = pulse // nothing is lost with it: the next one asks again
+		limit = reportEvery // nothing is lost with it: the next one asks again
 	}
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
