@@ -9,7 +9,7 @@ import (
 
 // Visible returns s as it may be shown on a terminal or a page: what a terminal
 // obeys or a reader does not see is written out as Go writes it, \x1b or \u202e.
-// That are control characters, marks of direction and other format characters,
+// These are control characters, marks of direction and other format characters,
 // separators of lines and paragraphs, and bytes that are not UTF-8. Tabs and line
 // ends stay; one of CR LF becomes LF. What Visible returns it leaves as it is.
 func Visible(s string) string {

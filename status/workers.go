@@ -82,7 +82,7 @@ func (m *Member) Pulse(ctx context.Context, inHand int, draining bool) error {
 	_, err = m.s.run(ctx, pulseScript, []string{workerKey(m.self.ID), workersKey},
 		[]any{m.self.ID, text, int(SilentAfter / time.Second), forget}, nil)
 	if err != nil {
-		return unavailable("say that the worker lives", err)
+		return unavailable("write heartbeat", err)
 	}
 	m.first = false
 	return nil
@@ -96,7 +96,7 @@ func (m *Member) Leave(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return unavailable("say that the worker ends", err)
+		return unavailable("remove the worker from the registry", err)
 	}
 	return nil
 }

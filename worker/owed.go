@@ -14,8 +14,7 @@ import (
 const (
 	// payEvery is the pause between tries to release given-up attempts.
 	payEvery = time.Second
-	// payFor is how long a release is retried before it is dropped. A worker takes no
-	// jobs without Redis, so it owes few.
+	// payFor is how long a release is retried before it is dropped.
 	payFor = time.Hour
 )
 

@@ -24,7 +24,7 @@ func (w *Worker) pulses(leasing, work context.Context) {
 		call, cancel := context.WithTimeout(work, callTimeout)
 		draining := leasing.Err() != nil || errors.Is(w.gate.state(), ErrDraining)
 		if err := w.Registry.Pulse(call, w.held.count(), draining); err != nil && work.Err() == nil {
-			w.Log.DebugContext(work, "cannot say that the worker lives", "err", err)
+			w.Log.DebugContext(work, "cannot write the worker's heartbeat", "err", err)
 		}
 		cancel()
 		if jobs.Sleep(work, pulseEvery) != nil {
@@ -34,6 +34,6 @@ func (w *Worker) pulses(leasing, work context.Context) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(work), lastWord)
 	defer cancel()
 	if err := w.Registry.Leave(call); err != nil {
-		w.Log.DebugContext(work, "cannot say that the worker ends", "err", err)
+		w.Log.DebugContext(work, "cannot remove the worker from the registry", "err", err)
 	}
 }

@@ -18,8 +18,9 @@ const (
 	// lastWord bounds the calls of a worker that has run out of time. Cloud Run
 	// kills a container 2 s after the default drain time.
 	lastWord = 1500 * time.Millisecond
-	// settleEvery is the longest pause between two tries to record an outcome: once
-	// Redis is back a claim is not prolonged any more, and others wait for calmFor.
+	// settleEvery is the longest pause between two tries to record an outcome. While an
+	// outcome is being recorded nothing extends the claim. After Redis is back, others
+	// leave lapsed claims alone for calmFor, so the next try must come sooner.
 	settleEvery = 5 * time.Second
 )
 
@@ -110,7 +111,7 @@ func (a *attempt) giveBack(ctx context.Context, message string) {
 			if ctx.Err() == nil || err == nil || errors.Is(err, jobs.ErrLeaseLost) || jobs.Sleep(call, payEvery/10) != nil {
 				return err
 			}
-			// The worker has no more time: what this call has is all that is left.
+			// The attempt's context has ended: retry only for as long as this call may take.
 		}
 	})
 	if err == nil || errors.Is(err, jobs.ErrLeaseLost) {

@@ -101,14 +101,14 @@ func (w *watch) look(ctx context.Context) (next time.Duration, err error) {
 
 func (w *watch) isCalm() bool { return !w.looked.IsZero() && time.Since(w.calm) >= calmFor }
 
-// mine asks for the lock, unless it is too early to hand anything back, and takes note of whether something has stood still since
-// the last time: this process by either of its clocks, or Redis by its own.
+// mine tries to take the lock, or gives it up while it is too early to hand anything
+// back. It also notes whether this process or Redis stood still since the last call.
 func (w *watch) mine(ctx context.Context) (mine bool, free time.Duration, err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	ttl := watchTTL
 	if !w.isCalm() {
-		ttl = 0 // for those who can look
+		ttl = 0 // release the lock: another worker may be ready
 	}
 	mine, clock, free, err := w.claims.Watch(call, ttl)
 	if err != nil {
@@ -161,7 +161,7 @@ func (w *watch) handBackOf(ctx context.Context, queue string, claims []jobs.Clai
 	err := w.source.Return(call, queue, acks)
 	switch {
 	case errors.Is(err, ErrRefused):
-		w.log.WarnContext(ctx, "leases of silent workers are refused, they end by themselves", "queue", queue, "leases", len(acks), "err", err)
+		w.log.WarnContext(ctx, "Pub/Sub refused to end the leases of silent workers; their jobs wait until the leases expire", "queue", queue, "leases", len(acks), "err", err)
 	case err != nil:
 		return err // and again at the next look
 	default:

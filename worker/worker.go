@@ -226,7 +226,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-w.Hurry:
-		abort(fmt.Errorf("%w: it was told to hurry", jobs.ErrDrained))
+		abort(fmt.Errorf("%w: forced stop requested", jobs.ErrDrained))
 		<-done
 	}
 	w.owed.wait(work, w.Hurry)

@@ -57,7 +57,7 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 	defer func() { _ = a.Close() }() // the process ends, and with it the lock
 	// What an agent that was killed has left unfinished, and nobody else uses.
 	if n := command.Sweep(); n > 0 {
-		log.WarnContext(ctx, "ended what a killed worker's programs had left running", "processes", n)
+		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
 	}
 	if n, err := store.SweepTemp(ctx); err != nil || n > 0 {
 		log.InfoContext(ctx, "swept unfinished files", "files", n, "err", err)

@@ -40,7 +40,7 @@ func workerCommand() *cobra.Command {
 			log := cli.NewLog(os.Stderr, slog.LevelInfo)
 			ctx := cmd.Context()
 			if n := command.Sweep(); n > 0 {
-				log.WarnContext(ctx, "ended what a killed worker's programs had left running", "processes", n)
+				log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
 			}
 			w, closer, err := env.openWorker(ctx, log)
 			if err != nil {
