@@ -257,8 +257,8 @@ func (e *WorkerEnv) checkTopic() check {
 	return check{
 		name: "pub/sub", what: name,
 		look: func(ctx context.Context) (string, error) {
-			if err != nil { // a worker has no use for it
-				return fmt.Sprintf("not looked at: to submit jobs, %v", err), nil
+			if err != nil { // a worker starts without it
+				return fmt.Sprintf("not checked (needed to submit and to repair): %v", err), nil
 			}
 			pub, err := e.openPublisher(ctx)
 			if err != nil {
@@ -277,7 +277,7 @@ func (e *WorkerEnv) queueHelp(what, variable string) func(error) string {
 		case errors.Is(err, worker.ErrRefused) && strings.Contains(err.Error(), "NotFound"):
 			return fmt.Sprintf("create the %s, or set %s and GCP_PROJECT_ID to one that exists", what, variable)
 		case errors.Is(err, worker.ErrRefused):
-			return "check the credentials (GOOGLE_APPLICATION_CREDENTIALS) and their role: pubsub.subscriber to work, pubsub.publisher to submit"
+			return "check the credentials (GOOGLE_APPLICATION_CREDENTIALS) and their role: pubsub.subscriber to work, pubsub.publisher to submit and to repair"
 		case e.Emulator != "":
 			return "start the emulator (batchfleet emulator), or set PUBSUB_EMULATOR_HOST to where it is"
 		default:

@@ -23,7 +23,7 @@ type PubSubEnv struct {
 	Emulator     string `envconfig:"PUBSUB_EMULATOR_HOST"` // host:port; Google's Pub/Sub when empty
 	Project      string `envconfig:"GCP_PROJECT_ID"`       // required unless the names below are full
 	Subscription string `envconfig:"PUBSUB_SUBSCRIPTION" default:"pdf-processing-subscription"`
-	Topic        string `envconfig:"PUBSUB_TOPIC" default:"pdf-processing-topic"` // where submit and redrive publish
+	Topic        string `envconfig:"PUBSUB_TOPIC" default:"pdf-processing-topic"` // where submit, redrive and repair publish
 	Priority     string `envconfig:"PUBSUB_PRIORITY_SUBSCRIPTION"`                // asked first; none when empty
 	DeadTopic    string `envconfig:"DEAD_LETTER_TOPIC"`                           // where what failed is kept; nowhere when empty
 	DeadLetters  string `envconfig:"DEAD_LETTER_SUBSCRIPTION"`                    // what dlq reads; the topic's name when empty

@@ -26,9 +26,16 @@ func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog
 	if e.Repair == 0 {
 		return func() {}, nil
 	}
-	r, closer, err := e.openRepair(ctx, 2, log)
+	store, err := e.openStorage(ctx)
 	if err != nil {
 		return nil, err
+	}
+	st, redis := e.openStatus(2)
+	r, closer := &repair.Repair{Status: st, Store: store, Log: log}, closers{redis}
+	if publisher, err := e.openPublisher(ctx); err == nil {
+		r.Publish, closer = publisher.Publish, closers{publisher, redis}
+	} else {
+		log.WarnContext(ctx, "repair cannot publish, it only records stored results", "repair_interval", e.Repair.D(), "err", err)
 	}
 	r.Status.Worker, r.Dir = cli.WorkerName(e.Name), e.WorkDir
 	repaired := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -54,20 +61,6 @@ func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog
 	}, nil
 }
 
-// openRepair opens what a repair works on.
-func (e *ClientEnv) openRepair(ctx context.Context, pool int, log *slog.Logger) (*repair.Repair, closers, error) {
-	store, err := e.openStorage(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	publisher, err := e.openPublisher(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	st, redis := e.openStatus(pool)
-	return &repair.Repair{Status: st, Store: store, Publish: publisher.Publish, Log: log}, closers{publisher, redis}, nil
-}
-
 func fleetFsckCommand() *cobra.Command {
 	var repair, asJSON bool
 	c := &cobra.Command{
@@ -91,14 +84,20 @@ func fleetFsckCommand() *cobra.Command {
 	return c
 }
 
-func (e *ClientEnv) fsck(ctx context.Context, repair, asJSON bool, out io.Writer) error {
-	r, closer, err := e.openRepair(ctx, 0, slog.New(slog.DiscardHandler))
+func (e *ClientEnv) fsck(ctx context.Context, mend, asJSON bool, out io.Writer) error {
+	store, err := e.openStorage(ctx)
 	if err != nil {
 		return err
 	}
-	defer closer.Close()
-	r.Status.Worker = "fsck"
-	report, err := r.Fsck(ctx, repair)
+	publisher, err := e.openPublisher(ctx)
+	if err != nil {
+		return err
+	}
+	st, redis := e.openStatus(0)
+	defer closers{publisher, redis}.Close()
+	st.Worker = "fsck"
+	r := repair.Repair{Status: st, Store: store, Publish: publisher.Publish, Log: slog.New(slog.DiscardHandler)}
+	report, err := r.Fsck(ctx, mend)
 	if err != nil {
 		return err
 	}
@@ -110,7 +109,7 @@ func (e *ClientEnv) fsck(ctx context.Context, repair, asJSON bool, out io.Writer
 		err = printFleetReport(out, report)
 	}
 	if err == nil && report.Left > 0 {
-		err = cli.Exit(cli.Failed, fmt.Errorf("%d findings are not repaired; %s", report.Left, advice(repair)))
+		err = cli.Exit(cli.Failed, fmt.Errorf("%d findings are not repaired; %s", report.Left, advice(mend)))
 	}
 	return err
 }

@@ -65,6 +65,19 @@ func TestF25WorkersRepairWhatRedisForgot(t *testing.T) {
 	}
 }
 
+// TestF46WorkerNeedsNoProjectToRepair: a bare PUBSUB_TOPIC without GCP_PROJECT_ID ends
+// no worker whose own names are full. It says what repair cannot do.
+func TestF46WorkerNeedsNoProjectToRepair(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	w := f.start("GCP_PROJECT_ID=", "PUBSUB_SUBSCRIPTION="+testSubscription, "REPAIR_INTERVAL=1s")
+	f.submit("a", 1)
+	f.untilState(time.Minute, "a", "completed")
+	if log := w.log.String(); !strings.Contains(log, "repair cannot publish") || !strings.Contains(log, "PUBSUB_TOPIC is the bare name") {
+		t.Errorf("the worker says\n%s", log)
+	}
+}
+
 // upload puts a document where the web page does.
 func (f *testFleet) upload(id jobs.ID, file string) {
 	f.t.Helper()
