@@ -74,15 +74,15 @@ func (o Options) withDefaults() Options {
 // Document is an open PDF. It is safe for concurrent use, but for
 // [Document.Close].
 type Document struct {
-	opts     Options
-	tree     pageTree
-	warnings []string
+	opts Options
+	tree pageTree
 
 	source *cos.File // what readers clone; nothing is read from it
 	unmap  func() error
 
-	mu   sync.Mutex
-	idle []*reader
+	mu       sync.Mutex
+	idle     []*reader
+	warnings []string
 }
 
 // reader is what reading takes: it serves one goroutine at a time.
@@ -162,10 +162,29 @@ func recovered(what string, err *error) {
 	}
 }
 
+const maxWarnings = 8 // of the document
+
 // Warnings says what of the document as a whole was repaired, is missing or
-// was guessed, for people: at most eight short texts. Those of a page are in
-// [Page].
-func (d *Document) Warnings() []string { return slices.Clone(d.warnings) }
+// was guessed, for people: at most eight short texts. Those of the metadata and
+// of the outline are among them once [Document.Info] and [Document.Outline] have
+// read them. Those of a page are in [Page].
+func (d *Document) Warnings() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.warnings)
+}
+
+// warned adds what r has noted to the warnings of the document.
+func (r *reader) warned() {
+	notes := r.file.TakeNotes()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range notes {
+		if len(r.warnings) < maxWarnings && !slices.Contains(r.warnings, text) {
+			r.warnings = append(r.warnings, text)
+		}
+	}
+}
 
 // NumPages returns the number of pages.
 func (d *Document) NumPages() int { return len(d.tree.pages) }

@@ -91,3 +91,12 @@ func TestF78ValuesOfFields(t *testing.T) {
 		})
 	}
 }
+
+func TestF78LetterspacedAnnotationKeepsItsWords(t *testing.T) {
+	b := pdftest.Pages()
+	draft := b.Stream("/Subtype /Form /BBox [0 0 200 20] /Resources <</Font <</F 3 0 R>>>>", "BT /F 10 Tf 4 Tc (DRAFT) Tj ET")
+	page := showing(b, "BT /F 12 Tf 72 720 Td (text) Tj ET", fmt.Sprintf("/Annots [<</Type /Annot /Subtype /FreeText /Rect [100 500 300 520] /AP <</N %d 0 R>>>>]", draft))
+	if got, want := text(t, open(t, page, pdf.Options{})), "text\nDRAFT"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -3,6 +3,7 @@ package pdf_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -178,6 +179,38 @@ func segmentsWithoutEnd() []byte {
 		fmt.Fprintf(&codes, "%02x", code)
 	}
 	return fonts(b, 60, codes.String(), "<</Type /Font /Subtype /TrueType /FontDescriptor <</Flags 4 /FontFile2 %d 0 R>>>>", n)
+}
+
+// Each code of PDFDocEncoding in these values becomes three bytes of UTF-8.
+func TestF72LargeValuesOfFieldsTakeLittleMemory(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("\x84", n) }
+	for _, tt := range []struct {
+		name, widget string
+		value        func(b *pdftest.Builder)
+		most         uint64 // bytes allocated
+	}{
+		{"a stream", "/FT /Tx /V 6 0 R", func(b *pdftest.Builder) { b.Flate("", long(32<<20)) }, 32 << 20},
+		{"a string", "/FT /Tx /V 6 0 R", func(b *pdftest.Builder) { b.Add("(%s)", long(16<<20)) }, 128 << 20},
+		{"a list of the same", "/FT /Ch /V [" + strings.Repeat("6 0 R ", 1000) + "]", func(b *pdftest.Builder) { b.Flate("", long(1<<18)) }, 32 << 20},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := pdftest.Pages()
+			b.Add("null")
+			b.Add("null")
+			tt.value(b)
+			d := open(t, showing(b, "", "/Annots [<</Type /Annot /Subtype /Widget /Rect [0 0 100 100] "+tt.widget+">>]"), pdf.Options{MaxTextBytes: 1 << 20})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := d.Page(1)
+			runtime.ReadMemStats(&after)
+			if !errors.Is(err, pdf.ErrLimit) {
+				t.Errorf("got %v, want %v", err, pdf.ErrLimit)
+			}
+			if took := after.TotalAlloc - before.TotalAlloc; took > tt.most {
+				t.Errorf("%d MiB were allocated, want at most %d", took>>20, tt.most>>20)
+			}
+		})
+	}
 }
 
 func TestF72LargeStringsDoNotStayInMemory(t *testing.T) {

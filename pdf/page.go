@@ -37,7 +37,7 @@ func (d *Document) Page(n int) (p Page, err error) {
 	r := d.reader()
 	defer r.done()
 	r.file.SetBudget(d.opts.MaxPageBytes)
-	r.file.TakeNotes() // of what was read in between
+	r.file.TakeNotes() // of a page that was not finished
 	page := r.page(n)
 	if page.Dict == nil {
 		return p, fmt.Errorf("read page %d: its object is missing", n)

@@ -45,7 +45,6 @@ func (r *reader) findPages() error {
 		return nil
 	}
 	if !r.file.Rebuilt() {
-		r.file.TakeNotes() // of a cross-reference that leads to nothing
 		if err := r.file.Rebuild(); err != nil {
 			return r.notFound()
 		}

@@ -56,6 +56,7 @@ func readWhole(data []byte) (r reading, err error) {
 	if err != nil {
 		return r, err
 	}
+	_, _ = d.Info(), d.Outline() // whose damage is the document's
 	r.warnings = d.Warnings()
 	for p, err := range d.Pages(1, d.NumPages()) {
 		if err != nil {
@@ -153,6 +154,9 @@ func TestF76WarningsNameTheDamageAndItsPages(t *testing.T) {
 	stream := func(filter, data string) string {
 		return fmt.Sprintf("<<%s /Length %d>>\nstream\n%s\nendstream", filter, len(data), data)
 	}
+	second := func(contents string) []byte {
+		return three(func(b *pdftest.Builder) { b.Set(6, "%s", stream("", "BT /F 12 Tf 72 700 Td "+contents)) })
+	}
 	packed := pdftest.Deflate(pdftest.Contents("two"))
 	badSum := packed[:len(packed)-1] + string(packed[len(packed)-1]^1)
 	const flate = "/Filter /FlateDecode"
@@ -179,7 +183,7 @@ func TestF76WarningsNameTheDamageAndItsPages(t *testing.T) {
 		{"no ToUnicode", three(func(b *pdftest.Builder) {
 			b.Set(3, "<</Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 99 0 R>>")
 		}), nil, [3]string{"the ToUnicode of a font is missing", "the ToUnicode of a font is missing", "the ToUnicode of a font is missing"}},
-		{"contents cut", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream(flate, packed[:len(packed)/2])) }), nil, [3]string{1: "decode stream 6: inflate stream: unexpected EOF"}},
+		{"contents cut", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream(flate, packed[:len(packed)/2])) }), nil, [3]string{1: "decode stream 6: inflate stream: unexpected EOF|the contents break off"}},
 		{"contents changed", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream(flate, badSum)) }), nil, [3]string{1: "decode stream 6: inflate stream: wrong checksum"}},
 		{"contents of another filter", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream("/Filter /Unheard", "x")) }), nil, [3]string{1: `decode stream 6: unsupported filter "Unheard"`}},
 		{"contents without their filter", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream("/Fixter /FlateDecode", packed)) }), nil, [3]string{1: "the contents have what is no operator"}},
@@ -213,6 +217,36 @@ func TestF76WarningsNameTheDamageAndItsPages(t *testing.T) {
 		{"a form lost", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream("", "/Fm Do")) }), nil, [3]string{1: `what the page draws as "Fm" is missing`}},
 		{"an open dictionary", three(func(b *pdftest.Builder) { b.Set(7, "<</Type /Page /Parent 2 0 R /Contents 6 0 R") }), []string{"object 7 is cut off"}, [3]string{1: "object 7 is cut off"}},
 		{"a page elsewhere", bytes.Replace(plain, row(page), row(page+1), 1), []string{elsewhere}, [3]string{1: elsewhere}},
+		{"an inline image without its end", second("(two) Tj BI /W 1 /H 1 ID \xff"), nil, [3]string{1: "an inline image has no end"}},
+		{"an inline image without its data", second("(two) Tj BI /W 1 /H 1"), nil, [3]string{1: "an inline image has no end"}},
+		{"a string without its end", second("(two) Tj (three Tj ET"), nil, [3]string{1: "the contents break off"}},
+		{"an object that nests too deep", three(func(b *pdftest.Builder) {
+			b.Set(7, "<</Type /Page /Parent 2 0 R /Contents 6 0 R /Deep %s%s>>", strings.Repeat("[", 200), strings.Repeat("]", 200))
+		}), []string{"object 7 is cut off"}, [3]string{1: "object 7 is cut off"}},
+		{"a dictionary that nests too deep", three(func(b *pdftest.Builder) {
+			b.Set(7, "<</Type /Page /Parent 2 0 R /Contents 6 0 R /Deep %s%s>>", strings.Repeat("<</Deep ", 200), strings.Repeat(">>", 200))
+		}), []string{"object 7 is cut off"}, [3]string{1: "object 7 is cut off"}},
+		{"forms that nest too deep", three(func(b *pdftest.Builder) {
+			const text = "BT /F 12 Tf (form) Tj ET"
+			form := b.Stream("/Subtype /Form", text)
+			for range 20 {
+				form = b.Stream(fmt.Sprintf("/Subtype /Form /Resources <</Font <</F 3 0 R>> /XObject <</X %d 0 R>>>>", form), text+" /X Do")
+			}
+			b.Set(7, "<</Type /Page /Parent 2 0 R /Contents %d 0 R /Resources <</XObject <</X %d 0 R>>>>>>", b.Stream("", "/X Do"), form)
+		}), nil, [3]string{1: "forms nest more than 20 deep"}},
+		{"an operator with too many operands", second("[" + strings.Repeat("(a)", 1<<16+1) + "] TJ"), nil, [3]string{1: "an operator has more than 65536 operands"}},
+		{"as many operands as are allowed", second("[" + strings.Repeat("(a)", 1<<16) + "] TJ"), nil, [3]string{}},
+		{"too many annotations", three(func(b *pdftest.Builder) {
+			b.Set(7, "<</Type /Page /Parent 2 0 R /Contents 6 0 R /Annots [%s]>>", strings.Repeat("0 ", 10_001))
+		}), nil, [3]string{1: "the page has more than 10000 annotations"}},
+		{"damaged layers", three(func(b *pdftest.Builder) {
+			group := b.Add("<</Type /OCG>>")
+			b.Set(1, "<</Type /Catalog /Pages 2 0 R /OCProperties %d 0 R>>", b.Add("<</D <</OFF [%d 0 R]>>", group))
+			for _, contents := range []int{4, 6, 8} {
+				b.Set(contents, "%s", stream("", "/OC /Layer BDC EMC"))
+			}
+			b.Set(2, "<</Type /Pages /Count 3 /Kids [5 0 R 7 0 R 9 0 R] /Resources <</Properties <</Layer %d 0 R>>>>>>", group)
+		}), nil, [3]string{"object 11 is cut off", "object 11 is cut off", "object 11 is cut off"}},
 		{"an update cut", updated()[:len(updated())-100], []string{"the file ends in the middle of an update"}, [3]string{}},
 	}
 	for _, tt := range tests {
@@ -231,6 +265,21 @@ func TestF76WarningsNameTheDamageAndItsPages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestF76DamageOfMetadataAndOutlineIsOfTheDocument(t *testing.T) {
+	b := outlined("<</Title (One)", "<</Title (Two) /Dest [5 0 R /Fit]>>")
+	b.Set(10, "<</Title (One) /Next 11 0 R")
+	info := b.Add("<</Title (cut)")
+	d := open(t, b.Table(fmt.Sprintf("/Info %d 0 R", info)), pdf.Options{})
+	for range 2 { // what is said again counts once
+		d.Info()
+		d.Outline()
+	}
+	want := []string{fmt.Sprintf("object %d is cut off", info), "object 10 is cut off"}
+	if diff := cmp.Diff(want, d.Warnings()); diff != "" {
+		t.Errorf("warnings of the document (-want +got):\n%s", diff)
 	}
 }
 

@@ -14,6 +14,9 @@ const (
 // form fields among them, and the value of fields that have no appearance.
 func (in *interpreter) annotations(page cos.Dict) {
 	list := in.file.List(page["Annots"])
+	if len(list) > maxAnnotations {
+		in.file.Note("the page has more than %d annotations", maxAnnotations)
+	}
 	for _, o := range list[:min(len(list), maxAnnotations)] {
 		a := in.file.Dict(o)
 		flags, _ := in.file.Int(a["F"])

@@ -14,6 +14,7 @@ package content
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/batchfleet/batchfleet/pdf/cos"
 	"github.com/batchfleet/batchfleet/pdf/font"
@@ -111,7 +112,7 @@ func (in *interpreter) contents(page cos.Dict) []byte {
 		if s == nil {
 			in.file.Note("some of the contents are missing")
 		}
-		part := in.decode("contents", s)
+		part := in.decode("contents", s, math.MaxInt)
 		if len(parts) == 1 {
 			return part
 		}
@@ -121,9 +122,10 @@ func (in *interpreter) contents(page cos.Dict) []byte {
 	return data
 }
 
-// decode returns what can be decoded of s, and keeps the first error.
-func (in *interpreter) decode(what string, s *cos.Stream) []byte {
-	data, err := in.file.Decode(s)
+// decode returns what can be decoded of the first limit bytes of s, and keeps
+// the first error.
+func (in *interpreter) decode(what string, s *cos.Stream, limit int) []byte {
+	data, err := in.file.DecodePrefix(s, limit)
 	in.cut = in.cut || errors.Is(err, cos.ErrTooLong)
 	if err != nil && in.failed == nil {
 		in.failed = fmt.Errorf("read %s: %w", what, err)

@@ -60,14 +60,23 @@ func (in *interpreter) fieldText(o cos.Object) string {
 	switch v := in.file.Resolve(o).(type) {
 	case cos.String:
 		if in.file.Spend(2 * len(v)) {
-			return v.Text()
+			return in.valueText(v)
 		}
 	case cos.Name:
 		return string(v)
 	case *cos.Stream:
-		return cos.String(in.decode("value", v)).Text()
+		return in.valueText(cos.String(in.decode("value", v, in.layout.limit+1)))
 	}
 	return ""
+}
+
+// valueText returns a text string, cut where it is over the limit: what is
+// decoded takes several times its bytes.
+func (in *interpreter) valueText(s cos.String) string {
+	if len(s) > in.layout.limit {
+		s, in.layout.full = s[:in.layout.limit], true
+	}
+	return s.Text()
 }
 
 // chosen returns what is chosen of a list, each on a line.
@@ -75,8 +84,14 @@ func (in *interpreter) chosen(a cos.Dict) string {
 	values := in.file.List(in.inherited(a, "V"))
 	options := in.file.Array(in.inherited(a, "Opt"))
 	var lines []string
+	size := 0
 	for _, v := range values[:min(len(values), maxChosen)] {
-		lines = append(lines, in.shownAs(in.fieldText(v), options))
+		line := in.shownAs(in.fieldText(v), options)
+		if size += len(line); size > in.layout.limit {
+			in.layout.full = true
+			break
+		}
+		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -9,6 +9,8 @@ func (in *interpreter) image() {
 	}
 }
 
+const endlessImage = "an inline image has no end"
+
 // inlineImage reads an inline image from after BI to after EI.
 func (s *stream) inlineImage(l *cos.Lexer) {
 	s.image()
@@ -18,6 +20,7 @@ func (s *stream) inlineImage(l *cos.Lexer) {
 		l.Recycle()
 		switch t := l.Next(); t.Kind {
 		case cos.EOF:
+			s.file.Note(endlessImage)
 			return
 		case cos.NameToken:
 			if key == "" {
@@ -32,7 +35,9 @@ func (s *stream) inlineImage(l *cos.Lexer) {
 			d[key], key = t.Int(), ""
 		case cos.Keyword:
 			if string(t.Bytes) == "ID" {
-				l.SkipInlineImage(inlineEnd(d))
+				if !l.SkipInlineImage(inlineEnd(d)) {
+					s.file.Note(endlessImage)
+				}
 				return
 			}
 			d[key], key = string(t.Bytes) == "true", ""

@@ -1,6 +1,7 @@
 package content
 
 import (
+	"math"
 	"slices"
 
 	"github.com/batchfleet/batchfleet/pdf/cos"
@@ -52,7 +53,8 @@ type stream struct {
 
 	// operands of the next operator. Brackets are left out: no operator that
 	// matters has more than one array.
-	operands []cos.Token
+	operands     []cos.Token
+	overOperands bool // some were left out
 }
 
 // run interprets data with the given resources, as a form at the given depth.
@@ -73,15 +75,24 @@ func (in *interpreter) run(data []byte, resources cos.Dict, g graphics, depth in
 		l.Scan(t)
 		switch t.Kind {
 		case cos.EOF:
+			if len(s.operands) > 0 { // a string without its end takes all that follows
+				s.file.Note("the contents break off")
+			}
 			return
 		case cos.Integer, cos.Real, cos.StringToken, cos.NameToken:
 			if len(s.operands) < maxOperands {
 				s.operands = s.operands[:len(s.operands)+1]
+			} else {
+				s.overOperands = true
 			}
 		case cos.ArrayOpen, cos.ArrayClose, cos.DictOpen, cos.DictClose:
 		case cos.Keyword:
 			if in.operators--; in.operators < 0 || in.layout.full || in.file.BudgetErr() != nil {
 				return
+			}
+			if s.overOperands {
+				s.file.Note("an operator has more than %d operands", maxOperands)
+				s.overOperands = false
 			}
 			if string(t.Bytes) == "BI" {
 				s.inlineImage(l)
@@ -275,7 +286,11 @@ func (s *stream) draw() {
 // form runs a form XObject, which uses the resources of its parent if it has
 // none of its own.
 func (in *interpreter) form(x *cos.Stream, resources cos.Dict, g graphics, depth int) {
-	if depth > maxForms || in.running[x] {
+	if in.running[x] {
+		return
+	}
+	if depth > maxForms {
+		in.file.Note("forms nest more than %d deep", maxForms)
 		return
 	}
 	in.running[x] = true
@@ -283,5 +298,5 @@ func (in *interpreter) form(x *cos.Stream, resources cos.Dict, g graphics, depth
 	if own := in.file.Dict(x.Dict["Resources"]); own != nil {
 		resources = own
 	}
-	in.run(in.decode("form", x), resources, g, depth)
+	in.run(in.decode("form", x, math.MaxInt), resources, g, depth)
 }

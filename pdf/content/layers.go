@@ -5,7 +5,8 @@ import "github.com/batchfleet/batchfleet/pdf/cos"
 // layers are the optional content groups of a document that are off when it is
 // opened (ISO 32000-1, 8.11).
 type layers struct {
-	off map[cos.Ref]bool
+	off   map[cos.Ref]bool
+	notes []string // what is damaged of them
 }
 
 const (
@@ -48,11 +49,15 @@ func (in *interpreter) visible(o cos.Object) bool {
 		if in.file.BudgetErr() != nil {
 			return true // nothing more is read
 		}
-		l := readLayers(in.file)
+		var l *layers
+		notes := in.file.Noted(func() { l = readLayers(in.file) })
+		l.notes = notes
 		if in.file.BudgetErr() != nil {
 			return true // some may be missing
 		}
 		in.layers = l
+	} else {
+		in.file.Renote(in.layers.notes)
 	}
 	if len(in.layers.off) == 0 {
 		return true

@@ -97,7 +97,6 @@ func (l *layout) separate(g *glyph, along, across float64) {
 		along < -lineBack*size,
 		g.alongX*l.last.alongX+g.alongY*l.last.alongY < turned:
 		l.newLine()
-		l.touching = false
 	default:
 		l.step(g, along, size)
 	}
@@ -106,6 +105,7 @@ func (l *layout) separate(g *glyph, along, across float64) {
 // newLine ends the line, unless nothing is on it.
 func (l *layout) newLine() {
 	l.endRun()
+	l.touching = false
 	l.text = bytes.TrimRight(l.text, " ")
 	if l.rightToLeft {
 		l.text = append(l.text[:l.started], reorder(l.text[l.started:])...)

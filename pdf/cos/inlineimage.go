@@ -15,18 +15,19 @@ type InlineImage struct {
 // SkipInlineImage moves past the data of an inline image and the EI after them;
 // the lexer must stand right after its ID operator. What the image says of
 // itself is believed if an EI follows; otherwise the first EI that looks like
-// the operator ends the data.
-func (l *Lexer) SkipInlineImage(image InlineImage) {
+// the operator ends the data. It returns false if there is none: then nothing of
+// the source is left.
+func (l *Lexer) SkipInlineImage(image InlineImage) bool {
 	data := l.src[min(l.pos+1, len(l.src)):] // one white space follows ID
 	if n := image.Length; n > 0 && n <= len(data) && l.endInlineImage(data[n:]) {
-		return
+		return true
 	}
 	if end := image.End; end != "" {
 		if l.search(end, func() bool {
 			i := bytes.Index(data, []byte(end))
 			return i >= 0 && l.endInlineImage(data[i+len(end):])
 		}) {
-			return
+			return true
 		}
 	}
 	after := func(looksRight func(i int) bool) func() bool {
@@ -43,12 +44,14 @@ func (l *Lexer) SkipInlineImage(image InlineImage) {
 	if l.search("EI between white space", after(func(i int) bool {
 		return (i == 0 || class[data[i-1]] == space) && looksLikeText(data[i+2:])
 	})) {
-		return
+		return true
 	}
 	// Better a few bytes of the image read as operators than the page lost.
-	if !l.search("EI", after(func(int) bool { return true })) {
-		l.pos = len(l.src)
+	if l.search("EI", after(func(int) bool { return true })) {
+		return true
 	}
+	l.pos = len(l.src)
+	return false
 }
 
 // search runs find unless what it looks for has been looked for in vain from an

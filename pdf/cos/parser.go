@@ -16,7 +16,7 @@ type Parser struct {
 	Lexer
 	depth    int
 	elements int
-	cut      bool // an array or dictionary has no end
+	cut      bool // an array or dictionary has no end, or exceeds a limit
 	strange  bool // a dictionary has what is no entry
 }
 
@@ -146,6 +146,7 @@ func (p *Parser) array() Array {
 			a = append(a, p.value(t))
 		}
 	}
+	p.cut = true
 	return a
 }
 
@@ -176,6 +177,7 @@ func (p *Parser) dict() Dict {
 			p.strange = true
 		}
 	}
+	p.cut = true
 	return d
 }
 
