@@ -104,10 +104,12 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 			return err
 		},
 	}
-	count := q.Alone // of the metrics
 	q.Alone = func() {
-		count()
+		c.Metrics.Unreplicated()
 		log.WarnContext(ctx, "no replica of Redis has answered in time; what was just taken is on the primary alone")
+	}
+	q.Hidden = func() {
+		log.WarnContext(ctx, "Redis refuses ROLE; no answer waits for a replica", "do", "allow the user ROLE and WAIT")
 	}
 	if f.certFile != "" {
 		if _, err := httpd.LoadCertificate(f.certFile, f.keyFile); err != nil {

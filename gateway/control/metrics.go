@@ -22,6 +22,7 @@ type Metrics struct {
 
 	submitted, leases, empty, heartbeats prometheus.Counter
 	results, late                        prometheus.Counter
+	unreplicated                         prometheus.Counter
 	failures, expiries, denials          *prometheus.CounterVec
 	runSeconds, waitSeconds              prometheus.Histogram
 	requests                             *prometheus.CounterVec
@@ -49,19 +50,20 @@ func NewMetrics(version string, q *queue.Queue) *Metrics {
 		return h
 	}
 	m := &Metrics{
-		Registry:    r,
-		submitted:   counter("submitted_total", "Jobs submitted, repeated requests included."),
-		leases:      counter("leases_total", "Leases handed out."),
-		empty:       counter("lease_polls_empty_total", "Lease requests that got no job."),
-		heartbeats:  counter("heartbeats_total", "Leases extended."),
-		results:     counter("results_total", "Results recorded."),
-		late:        counter("results_late_total", "Results that came after their lease was taken back, and were kept aside."),
-		failures:    counters("failures_total", "Failures reported, by what became of the job: requeued, dead or canceled.", "fate"),
-		expiries:    counters("lease_expiries_total", "Leases taken back by this gateway, by what became of the job: delayed, queued, dead or canceled; orphan is a lease without a job, foreign one with a key of somebody else's.", "fate"),
-		denials:     counters("auth_failures_total", "Requests refused for their token, by why.", "reason"),
-		runSeconds:  histogram("job_run_seconds", "Time from the last lease of a job to its result.", prometheus.ExponentialBuckets(0.25, 4, 11)),
-		waitSeconds: histogram("job_wait_seconds", "Time from the submission of a job to its last lease.", prometheus.ExponentialBuckets(0.01, 4, 14)),
-		requests:    counters("http_requests_total", "Requests answered, by route and class of status; route none is no route of the gateway.", "method", "route", "code"),
+		Registry:     r,
+		submitted:    counter("submitted_total", "Jobs submitted, repeated requests included."),
+		leases:       counter("leases_total", "Leases handed out."),
+		empty:        counter("lease_polls_empty_total", "Lease requests that got no job."),
+		heartbeats:   counter("heartbeats_total", "Leases extended."),
+		results:      counter("results_total", "Results recorded."),
+		late:         counter("results_late_total", "Results that came after their lease was taken back, and were kept aside."),
+		unreplicated: counter("unreplicated_total", "Submissions, results and registrations answered although no replica of Redis had them within a second."),
+		failures:     counters("failures_total", "Failures reported, by what became of the job: requeued, dead or canceled.", "fate"),
+		expiries:     counters("lease_expiries_total", "Leases taken back by this gateway, by what became of the job: delayed, queued, dead or canceled; orphan is a lease without a job, foreign one with a key of somebody else's.", "fate"),
+		denials:      counters("auth_failures_total", "Requests refused for their token, by why.", "reason"),
+		runSeconds:   histogram("job_run_seconds", "Time from the last lease of a job to its result.", prometheus.ExponentialBuckets(0.25, 4, 11)),
+		waitSeconds:  histogram("job_wait_seconds", "Time from the submission of a job to its last lease.", prometheus.ExponentialBuckets(0.01, 4, 14)),
+		requests:     counters("http_requests_total", "Requests answered, by route and class of status; route none is no route of the gateway.", "method", "route", "code"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "batchfleet", Subsystem: "gateway", Name: "http_request_seconds",
 			Help:    "Time to answer a request, by route, without the time a lease request or a heartbeat waits.",
@@ -70,9 +72,11 @@ func NewMetrics(version string, q *queue.Queue) *Metrics {
 	}
 	r.MustRegister(m.seconds, &holdings{queue: q})
 	m.unrouted = m.route("any", "none")
-	q.Alone = counter("unreplicated_total", "Submissions, results and registrations answered although no replica of Redis had them within a second.").Inc
 	return m
 }
+
+// Unreplicated counts a call of [queue.Queue.Alone].
+func (m *Metrics) Unreplicated() { m.unreplicated.Inc() }
 
 // serve returns the handler of a scrape.
 func (m *Metrics) serve() httpd.Handler {

@@ -16,23 +16,31 @@ import (
 var (
 	ErrCluster = errors.New("this Redis is a cluster, whose nodes each have a part of the keys: a gateway needs one server, with replicas if you like")
 	ErrEvicts  = errors.New("this Redis may evict keys, and leases and payloads with them: set its maxmemory-policy to noeviction")
-	ErrRefuses = errors.New("this Redis refuses the gateway's password or its scripts: look at REDIS_USERNAME, REDIS_PASSWORD and the user's ACL")
+	ErrRefuses = errors.New("this Redis refuses the gateway's password or its commands: look at REDIS_USERNAME, REDIS_PASSWORD and the user's ACL")
 )
 
-// Check returns nil if Redis answers and runs scripts that write. Otherwise the
-// error wraps [jobs.ErrUnavailable], and [ErrRefuses] when that is why; or it is
-// [ErrCluster] or [ErrEvicts]. A server that keeps INFO to itself is taken at its word.
+// Check returns nil if Redis answers, runs scripts that write, and lets the queue wait
+// for its replicas. Otherwise the error wraps [jobs.ErrUnavailable], and [ErrRefuses]
+// when that is why; or it is [ErrCluster] or [ErrEvicts]; any other reply of Redis is
+// returned as it is. A server that refuses INFO or ROLE passes.
 func (q *Queue) Check(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	cluster, memory := pipe.Info(ctx, "cluster"), pipe.Info(ctx, "memory")
+	role, wait := pipe.Do(ctx, "ROLE"), pipe.Do(ctx, "WAIT", 0, 1)
 	_, _ = pipe.Exec(ctx) // what is wrong shows below
 	if strings.Contains(cluster.Val(), "cluster_enabled:1") {
 		return ErrCluster
 	}
-	if _, err := q.run(ctx, "check redis", checkScript, []string{"zpe:check"}, time.Minute.Milliseconds()); err != nil {
+	if _, err := q.run(ctx, "check redis", checkScript, []string{checkKey}, time.Minute.Milliseconds()); err != nil {
 		return err
+	}
+	if err := q.learn(role); err != nil {
+		return unavailable("ask for replicas", err)
+	}
+	if role.Err() == nil && redis.HasErrorPrefix(wait.Err(), "NOPERM") {
+		return unavailable("wait for a replica", wait.Err())
 	}
 	if m := memory.Val(); strings.Contains(m, "maxmemory_policy:") && !strings.Contains(m, "maxmemory_policy:noeviction") {
 		return ErrEvicts

@@ -11,6 +11,7 @@ const (
 	revokedKey = "zpe:revoked_tokens" // SET of token hashes
 	workersKey = "zpe:workers"        // ZSET of worker ids by when their records expire
 	opsKey     = "zpe:ops"            // HASH of switches
+	checkKey   = "zpe:check"          // STRING, written to see that Redis takes writes, and before WAIT
 	cancelsKey = "zpe:cancels"        // ZSET of ids of running jobs by when somebody has asked for them to be stopped, in unix ms
 )
 

@@ -36,6 +36,9 @@ type Queue struct {
 	// Alone is called when a submission, a result or a registration was answered
 	// although no replica had it in time. Nil to be told nothing.
 	Alone func()
+	// Hidden is called once when Redis refuses to say whether it has replicas (ROLE):
+	// nothing waits for one then. Nil to be told nothing.
+	Hidden func()
 	// ReplicaWait is how long those wait for a replica, if there is one; 1 s.
 	ReplicaWait time.Duration
 	Rules

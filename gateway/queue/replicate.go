@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -20,34 +22,50 @@ const (
 // replicas is what is known of the server's replicas.
 type replicas struct {
 	mu     sync.Mutex
-	looked time.Time // when it was last asked whether there are any; zero if never
+	known  bool      // the server has said whether there are any, or that it does not tell
+	looked time.Time // when it was last asked
 	some   bool
 	late   time.Time // when one last did not answer in time
+	hidden bool      // Queue.Hidden was called
 }
 
 // plan says whether a call is to wait for a replica, as far as is known, and whether it
-// is to ask for them first: one call at a time is.
+// is to ask for them first: one call at a time is, or each while nothing is known.
 func (r *replicas) plan(now time.Time) (wait, look bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if look = r.looked.IsZero() || now.Sub(r.looked) >= replicaLook; look {
+	if look = !r.known || now.Sub(r.looked) >= replicaLook; look {
 		r.looked = now
 	}
 	return r.some && (r.late.IsZero() || now.Sub(r.late) >= replicaPause), look
 }
 
-// learn takes note of what the server says of itself. One that keeps its role to
-// itself counts as one without replicas.
-func (r *replicas) learn(role *redis.Cmd) {
-	list, _ := role.Val().([]any)
-	some := false
-	if len(list) == 3 {
-		each, _ := list[2].([]any)
-		some = list[0] == "master" && len(each) > 0
-	}
+// learn takes note of what the server says of itself. One that refuses to counts as
+// one without replicas; one that cannot be asked leaves what is known, and its error
+// is returned while that is nothing.
+func (q *Queue) learn(role *redis.Cmd) error {
+	err := role.Err()
+	reply, ok := errors.AsType[redis.Error](err)
+	r := &q.replicas
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.some = some
+	if err != nil && (!ok || says(reply, away)) {
+		if r.known {
+			return nil
+		}
+		return err
+	}
+	list, _ := role.Val().([]any)
+	r.known, r.some = true, false
+	if len(list) == 3 {
+		each, _ := list[2].([]any)
+		r.some = list[0] == "master" && len(each) > 0
+	}
+	if redis.HasErrorPrefix(err, "NOPERM") && !r.hidden && q.Hidden != nil {
+		r.hidden = true
+		q.Hidden()
+	}
+	return nil
 }
 
 func (r *replicas) missed(now time.Time) {
@@ -57,8 +75,10 @@ func (r *replicas) missed(now time.Time) {
 }
 
 // keep runs a script and returns when a replica has what it wrote, where there is one:
-// a primary that dies before takes with it what nothing else remembers. WAIT counts
-// what its own connection has written, so both go in one pipeline.
+// a primary that dies before takes with it what nothing else remembers. WAIT covers
+// what was written before the last write of its own connection. A script that comes
+// again on another one, after the first broke, writes nothing, so both go in one
+// pipeline with a write between them.
 //
 // When no replica answers within ReplicaWait the call succeeds all the same, as it
 // does where there is none: a replica that hangs must not stop the gateway. Alone is
@@ -66,22 +86,26 @@ func (r *replicas) missed(now time.Time) {
 func (q *Queue) keep(ctx context.Context, run func(redis.Cmdable) *redis.Cmd) (*redis.Cmd, error) {
 	wait, look := q.replicas.plan(q.Now())
 	if look {
-		q.replicas.learn(q.rdb.Do(ctx, "ROLE"))
+		if err := q.learn(q.rdb.Do(ctx, "ROLE")); err != nil {
+			return nil, fmt.Errorf("ask for replicas: %w", err)
+		}
 		wait, _ = q.replicas.plan(q.Now())
 	}
 	if !wait {
 		return run(q.rdb), nil
 	}
 	var script, waited *redis.Cmd
+	var write *redis.StatusCmd
 	_, _ = q.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		script = run(pipe)
+		write = pipe.Set(ctx, checkKey, "1", time.Minute)
 		waited = pipe.Do(ctx, "WAIT", 1, q.ReplicaWait.Milliseconds())
 		return nil
 	}) // each command has its own error
 	if script.Err() != nil {
 		return script, nil //nolint:nilerr // it carries its error
 	}
-	if err := waited.Err(); err != nil {
+	if err := cmp.Or(write.Err(), waited.Err()); err != nil {
 		return script, fmt.Errorf("wait for a replica: %w", err)
 	}
 	if waited.Val() == int64(0) {

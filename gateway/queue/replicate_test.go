@@ -1,11 +1,18 @@
 package queue_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -93,6 +100,142 @@ func TestF28AnswersWaitForAReplica(t *testing.T) {
 	r.submit("again")
 	if has("a submission after a pause", "zpe:status:again"); alone != 1 {
 		t.Error("a replica that is back is not heard")
+	}
+}
+
+// pipelines notes the commands of each pipeline with a WAIT, and lets ask replace ROLE.
+type pipelines struct {
+	ask  func() error // of ROLE; nil lets it pass
+	sent [][]string
+}
+
+func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "role" && p.ask != nil {
+			if err := p.ask(); err != nil {
+				cmd.SetErr(err)
+				return err
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		var names []string
+		for _, cmd := range cmds {
+			names = append(names, cmd.Name())
+		}
+		p.sent = append(p.sent, names)
+		return next(ctx, cmds)
+	}
+}
+
+// replicated returns a queue on a server with a replica that has all so far, which the
+// queue does not know yet.
+func replicated(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.ReplicaWait = 30 * time.Second
+	redistest.New(t, "--replicaof", fmt.Sprintf("127.0.0.1 %d", r.srv.Port))
+	eventually(t, "the replica says that it has all", func() bool {
+		return r.rdb.Set(t.Context(), "x", "", 0).Err() == nil && r.rdb.Do(t.Context(), "WAIT", 1, 100).Val() == int64(1)
+	})
+	return r
+}
+
+// TestF28ARepeatedCallWaitsForAReplica: its script writes nothing, and from Redis 7.2 on
+// WAIT covers only what comes before the last write of its own connection.
+func TestF28ARepeatedCallWaitsForAReplica(t *testing.T) {
+	r := replicated(t)
+	r.submit("a")
+	p := &pipelines{}
+	r.rdb.AddHook(p)
+	r.submit("a")
+	if got, want := fmt.Sprint(p.sent), "[[evalsha set wait]]"; got != want {
+		t.Errorf("a repeated submission sends %s, want %s", got, want)
+	}
+}
+
+// TestF28NoAnswerWithoutAReplicaThatIsNotKnownYet: nothing is taken for "no replicas"
+// but the server's word.
+func TestF28NoAnswerWithoutAReplicaThatIsNotKnownYet(t *testing.T) {
+	r := replicated(t)
+	before := r.waits()
+	asked, answer := make(chan bool), make(chan bool)
+	var later atomic.Bool
+	r.rdb.AddHook(&pipelines{ask: func() error {
+		if !later.Swap(true) {
+			close(asked)
+			<-answer
+		}
+		return nil
+	}})
+	var slow sync.WaitGroup
+	slow.Go(func() { r.submit("slow") })
+	<-asked
+	r.submit("meanwhile")
+	between := r.waits()
+	if between == before {
+		t.Error("a submission while the server is asked for replicas does not wait for them")
+	}
+	close(answer)
+	slow.Wait()
+	if r.waits() == between {
+		t.Error("the submission that asked does not wait")
+	}
+}
+
+func TestF28LostAnswerOfRoleIsNoAnswer(t *testing.T) {
+	r := replicated(t)
+	p := &pipelines{ask: func() error { return io.EOF }}
+	r.rdb.AddHook(p)
+	if _, err := r.Submit(r.ctx(), "a", []byte("{}"), ""); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("unknown whether there is a replica: %v, want that Redis is unavailable", err)
+	}
+	p.ask = nil
+	r.submit("a")
+	p.ask = func() error { return io.EOF }
+	before := r.waits()
+	r.clock.pass(time.Minute)
+	r.submit("b")
+	if r.waits() == before {
+		t.Error("a lost answer of ROLE makes the known replica forgotten")
+	}
+}
+
+func TestF28ACLThatRefusesRoleOrWaitShows(t *testing.T) {
+	r := replicated(t)
+	as := func(rules ...any) (o *rig, hidden *int) {
+		t.Helper()
+		r.is("OK", append([]any{"ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "&*", "+@all"}, rules...)...)
+		rdb := redis.NewClient(&redis.Options{Addr: r.srv.Addr(), Username: "u", Password: "p", DisableIdentity: true})
+		t.Cleanup(func() { _ = rdb.Close() })
+		o, hidden = rigOn(t, rdb), new(int)
+		o.Hidden = func() { *hidden++ }
+		return o, hidden
+	}
+	o, hidden := as("-role")
+	for range 2 {
+		if err := o.Check(o.ctx()); err != nil {
+			t.Error(err)
+		}
+		o.submit("a")
+		o.clock.pass(time.Minute)
+	}
+	if *hidden != 1 {
+		t.Errorf("that ROLE is refused was told %d times, want 1", *hidden)
+	}
+	o, _ = as("-wait")
+	if err := o.Check(o.ctx()); !errors.Is(err, queue.ErrRefuses) {
+		t.Errorf("WAIT is refused: %v, want %v", err, queue.ErrRefuses)
+	}
+	o, _ = as()
+	if err := o.Check(o.ctx()); err != nil {
+		t.Error(err)
 	}
 }
 
