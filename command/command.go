@@ -32,7 +32,7 @@ type Command struct {
 	Path string   // the file to execute; PATH is not searched
 	Args []string // its arguments, without its own name
 	Dir  string   // where it runs; empty for the caller's directory
-	Env  []string // exactly its environment but for [Marker], as NAME=value; nothing is inherited
+	Env  []string // exactly its environment but for [Marker] (unless Alone), as NAME=value; nothing is inherited
 
 	// Stdin is what the process reads, nothing if nil. The process gets its
 	// first byte when the limits are in force, so a process that waits for its
@@ -76,8 +76,8 @@ type Limits struct {
 	OutputBytes int64
 }
 
-// Marker is a variable that Run adds to the environment. Its value is another one
-// for every run, and what has it when the run is over is killed. A process that
+// Marker is a variable that Run adds to the environment unless Alone is set. Each run
+// has its own value. When the run is over, every process that still has it is killed. A process that
 // gives its children an environment of their own should pass it on.
 const Marker = "BATCHFLEET_RUN"
 

@@ -47,13 +47,16 @@ func (s *Session) Ask(ctx context.Context, request []byte, wall time.Duration, l
 		return err
 	}
 	r.written.Store(0)
-	defer context.AfterFunc(ctx, func() { r.stop(context.Cause(ctx)) })()
+	unhook := context.AfterFunc(ctx, func() { r.stop(context.Cause(ctx)) })
+	defer unhook()
+	var timer *time.Timer
 	if wall > 0 {
-		defer time.AfterFunc(wall, func() { r.stop(&overrun{OverWall, wall.String()}) }).Stop()
+		timer = time.AfterFunc(wall, func() { r.stop(&overrun{OverWall, wall.String()}) })
+		defer timer.Stop()
 	}
 	whole := false
 	defer func() {
-		if !whole { // line has panicked, if it is not over anyway
+		if !whole { // line has panicked or a stop came late, if it is not over anyway
 			r.abandon()
 		}
 	}()
@@ -62,7 +65,9 @@ func (s *Session) Ask(ctx context.Context, request []byte, wall time.Duration, l
 	_, _ = r.stdin.Write(request)
 	err := r.lines(func() bool { return answered })
 	if err == nil && answered && len(r.splitter.rest) == 0 {
-		whole = true
+		// A stop that has begun may take effect at any later time, and must not meet
+		// the next request.
+		whole = unhook() && (timer == nil || timer.Stop())
 		r.splitter.rest = nil // may have room for the longest line
 		return nil
 	}

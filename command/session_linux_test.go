@@ -101,6 +101,23 @@ func TestF77SessionEndsWithARequestThatIsNotAnswered(t *testing.T) {
 	}
 }
 
+// TestF77LateStopOfARequestMeetsNoOther: the stop has begun when the answer is whole,
+// and takes effect whenever its goroutine runs.
+func TestF77LateStopOfARequestMeetsNoOther(t *testing.T) {
+	s := openClerk(t, command.Limits{})
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.Ask(ctx, []byte("hello\n"), time.Minute, func(line []byte) (bool, error) {
+		last := string(line) == "end"
+		if last {
+			cancel()
+		}
+		return last, nil
+	})
+	if err != nil || s.Idle() {
+		t.Errorf("%v, idle %t; want the answer, and that no other request gets one", err, s.Idle())
+	}
+}
+
 func TestF77SessionThatWasKilledOrComplainsIsNotIdle(t *testing.T) {
 	s := openClerk(t, command.Limits{})
 	_, err := ask(t.Context(), s, "complain", 0)

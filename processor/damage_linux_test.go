@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,13 +106,51 @@ func TestF76WarningsOfAChildAreBounded(t *testing.T) {
 
 func TestF76PopplersReportsOfDamage(t *testing.T) {
 	var d damageReports
-	d.add("Syntax Warning: Could not parse ligature component\nSyntax Error (12): No font\nSyntax Error (12): No font\nInternal Error: \x00odd\xff\nSyntax Error: cut")
+	for _, b := range []byte(strings.Repeat("Syntax Warning: Could not parse ligature component\n", 1000) +
+		"Syntax Error (12): No font\nSyntax Error (12): No font\nInternal Error: \x00odd\xff\nSyntax Error: cut") {
+		d.add([]byte{b}) // however it comes
+	}
+	d.end()
 	want := "Syntax Error (12): No font|Internal Error: odd|Syntax Error: cut"
 	if got := strings.Join(d.lines, "|"); got != want {
 		t.Errorf("reports %q, want %q", got, want)
 	}
-	d.add(strings.Repeat("Syntax Error: more\n", 10) + strings.Repeat("x", 5000))
-	if len(d.lines) != 4 {
+	d.add([]byte(strings.Repeat("Syntax Error: more\n", 10) + strings.Repeat("x", 5000) + "\nSyntax Error: " + strings.Repeat("x", 5000)))
+	d.end()
+	if len(d.lines) != 5 || len(d.lines[4]) != maxReport || cap(d.rest) > 4*maxReport {
 		t.Errorf("reports %q", d.lines)
+	}
+}
+
+func TestF76PopplersReportsBehindManyWarningsCount(t *testing.T) {
+	d := newDesk(t, fakePoppler(t, "warn, then report"))
+	d.put(t, "in.pdf", "whatever")
+	if r := d.mustRun(t, jobs.Job{ID: "j", Input: "in.pdf"}); !r.Damaged {
+		t.Errorf("result %+v, want a damaged document", r)
+	}
+}
+
+// TestF76DamageBeforeACheckpointIsNotForgotten: poppler's reports are in no checkpoint.
+func TestF76DamageBeforeACheckpointIsNotForgotten(t *testing.T) {
+	programs, err := FindPoppler(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	b := pdftest.Pages("one", "two", "three", "four")
+	b.Set(5, "<</Type /Page /Parent 2 0 R /Contents 6 0 R /Resources <</Font <</F 99 0 R>>>>>>") // page 1
+	path := filepath.Join(t.TempDir(), "in.pdf")
+	if err := os.WriteFile(path, b.Table(""), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[int]string{1: "1234", 2: "234", 4: "4", 5: ""} {
+		pages, warnings := "", 0
+		err := Poppler{PDF: child(t, "serve"), Programs: programs}.Read(t.Context(), jobs.Job{}, path, from, Sink{
+			Open: func(int, json.RawMessage) error { return nil },
+			Page: func(r Record) error { pages += strconv.Itoa(r.Page); return nil },
+			Warn: func(string) error { warnings++; return nil },
+		})
+		if err != nil || pages != want || warnings == 0 {
+			t.Errorf("from page %d: pages %s, %d warnings, %v; want %s and warnings", from, pages, warnings, err, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"runtime"
 	"strings"
@@ -17,6 +18,15 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
+
+func TestF42ResultOfAnotherJobSaysSo(t *testing.T) {
+	d := newDesk(t, &book{})
+	d.put(t, resultName("j"), `{"job_id":"k"}`)
+	_, err := Stored(t.Context(), d.store, "j")
+	if want := `result of job j: invalid argument: it names job "k"`; !errors.Is(err, fs.ErrInvalid) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
 
 func TestF42ResultBeginsWithTheFieldsOfTheContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

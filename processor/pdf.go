@@ -72,8 +72,9 @@ func (p PDF) converse(ctx context.Context, req pdfRequest, out Sink, needs ...st
 	began := time.Now()
 	used, err := p.ask(ctx, req, &c, p.Timeout, false)
 	if used && c.doubtful(err) && ctx.Err() == nil {
-		// It may have been broken by what it read before. Only the word of one
-		// that has read nothing else counts against a document.
+		// It may have been broken by what it read before. How a child ends counts
+		// against a document only if the child has read nothing else. That a document
+		// cannot be read is taken from any child that says so.
 		req.From = c.next
 		c.open, c.broken, c.refused = false, false, nil
 		left := p.Timeout
@@ -209,6 +210,7 @@ func (c *conversation) reply(line []byte) error {
 			return err
 		}
 		c.next++
+	case r.Skipped > 0 && r.Skipped < c.next && c.open:
 	case r.Done && c.open:
 		c.done = true
 		return c.warn(r.Late)

@@ -16,7 +16,7 @@ import (
 
 // The parent writes a line, a pdfRequest, to the child's stdin. The child
 // answers with lines on stdout, one pdfReply each: opened first, then a page at
-// a time, then done; or failed at any point. Then there may be another request.
+// a time, perhaps after skipped ones, then done; or failed at any point. Then there may be another request.
 
 type pdfRequest struct {
 	Path     []byte    `json:"path"`               // bytes, which need not be UTF-8
@@ -28,11 +28,12 @@ type pdfRequest struct {
 }
 
 type pdfReply struct {
-	Opened *pdfOpened `json:"opened,omitempty"`
-	Page   *Record    `json:"page,omitempty"`
-	Failed string     `json:"failed,omitempty"` // why the document cannot be read; the last line
-	Done   bool       `json:"done,omitempty"`   // the last line
-	Late   []string   `json:"late,omitempty"`   // with Done: warnings of the document that came up as it was read
+	Opened  *pdfOpened `json:"opened,omitempty"`
+	Page    *Record    `json:"page,omitempty"`
+	Skipped int        `json:"skipped,omitempty"` // a page before the first one wanted, read only for its damage
+	Failed  string     `json:"failed,omitempty"`  // why the document cannot be read; the last line
+	Done    bool       `json:"done,omitempty"`    // the last line
+	Late    []string   `json:"late,omitempty"`    // with Done: warnings of the document that came up as it was read
 }
 
 type pdfOpened struct {
@@ -100,8 +101,9 @@ func ServePDF(in io.Reader, out io.Writer) error {
 type document interface {
 	// opened says how many pages there are and what else is known.
 	opened() pdfOpened
-	// pages yields the pages from first to last in order. A page that cannot
-	// be read comes with a warning; an error ends the document.
+	// pages yields the pages from first to last in order, and may yield those
+	// before, empty. A page that cannot be read comes with a warning; an error ends
+	// the document.
 	pages(first, last int) iter.Seq2[Record, error]
 	// close gives back what the document takes.
 	close()
@@ -129,7 +131,11 @@ func readPDF(req pdfRequest, reply func(pdfReply) error) error {
 		if err != nil {
 			return reply(pdfReply{Failed: err.Error()})
 		}
-		if err := reply(pdfReply{Page: &rec}); err != nil {
+		r := pdfReply{Page: &rec}
+		if rec.Page < req.From {
+			r = pdfReply{Skipped: rec.Page}
+		}
+		if err := reply(r); err != nil {
 			return err
 		}
 	}

@@ -62,6 +62,7 @@ var fakes = map[string]map[string]string{
 		"write a file":         `printf 'one\n\ftwo\n\f'; exec head -c 100 /dev/zero >"$0.leak"`,
 		"garbage":              `printf 'one \377\376\200\n\f\300\257\n\f\f\f\355\240\200 \000 five\n\f'`,
 		"its own number":       `printf '%s\n\f' $$; sleep 3600`,
+		"warn, then report":    `yes 'Syntax Warning: odd ligature in the font' | head -n 200 >&2; echo Syntax Error: No font >&2; printf 'one\n\ftwo\n\f\f\f\f'`,
 		"another's":            `echo pdftotext version 4.04`,
 	},
 }

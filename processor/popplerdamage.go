@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -24,19 +25,35 @@ func structureWarnings(path, password string) []string {
 
 // damageReports are what poppler's programs say of damage: which page it touches,
 // they do not say.
-type damageReports struct{ lines []string }
+type damageReports struct {
+	lines []string
+	rest  []byte // the beginning of an unfinished line
+}
+
+// maxReport is how many bytes of a report are kept.
+const maxReport = 200
 
 // damageWords begin the lines with which poppler reports damage. Its warnings
 // and what it misses on the machine say nothing of the document.
 var damageWords = []string{"Syntax Error", "Internal Error"}
 
-// add keeps the reports of damage in what a program wrote to stderr, each once.
-func (d *damageReports) add(stderr string) {
-	for line := range strings.Lines(strings.ToValidUTF8(stderr, "")) {
-		line = clip(cleanMetadata(line), 200)
-		reports := slices.ContainsFunc(damageWords, func(word string) bool { return strings.HasPrefix(line, word) })
-		if reports && len(d.lines) < maxDocumentWarnings && !slices.Contains(d.lines, line) {
-			d.lines = append(d.lines, line)
+// add keeps the reports of damage in what a program writes to stderr, each once.
+// Line by line, because any number of warnings may come before them.
+func (d *damageReports) add(stderr []byte) {
+	for part := range bytes.Lines(stderr) {
+		d.rest = append(d.rest, part[:min(len(part), 2*maxReport-len(d.rest))]...)
+		if part[len(part)-1] == '\n' {
+			d.end()
 		}
+	}
+}
+
+// end ends a line, which may be empty.
+func (d *damageReports) end() {
+	line := clip(cleanMetadata(strings.ToValidUTF8(string(d.rest), "")), maxReport)
+	d.rest = d.rest[:0]
+	reports := slices.ContainsFunc(damageWords, func(word string) bool { return strings.HasPrefix(line, word) })
+	if reports && len(d.lines) < maxDocumentWarnings && !slices.Contains(d.lines, line) {
+		d.lines = append(d.lines, line)
 	}
 }

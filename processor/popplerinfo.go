@@ -18,14 +18,15 @@ const maxInfo = 16 << 20
 // pdfInfo asks pdfinfo about the document.
 func (p poppler) info() (pdfOpened, error) {
 	var said []byte
-	complaints, err := runProgram(p.programs.Info, p.args([]string{"-enc", "UTF-8", "-isodates"}), maxInfo, func(r io.Reader) (err error) {
+	var damage damageReports
+	err := runProgram(p.programs.Info, p.args([]string{"-enc", "UTF-8", "-isodates"}), maxInfo, &damage, func(r io.Reader) (err error) {
 		said, err = io.ReadAll(r)
 		return err
 	})
 	ended := (*programError)(nil)
 	switch {
 	case err == nil:
-		p.said.add(complaints)
+		*p.said = damage
 		return parseInfo(said)
 	case !errors.As(err, &ended):
 		return pdfOpened{}, err

@@ -65,7 +65,7 @@ var errEnough = errors.New("enough pages")
 
 func (p poppler) pages(first, last int) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		if first > last {
+		if last < 1 {
 			return
 		}
 		enough := false
@@ -81,17 +81,23 @@ func (p poppler) pages(first, last int) iter.Seq2[Record, error] {
 	}
 }
 
-// text passes the pages as pdftotext writes them.
+// text passes the pages as pdftotext writes them. It writes those before the first
+// one, too, which are passed without what is on them: an earlier attempt has stored
+// them, but not what pdftotext said of their damage.
 func (p poppler) text(first, last int, pass func(Record) error) error {
-	next, images := first, imageCounts{poppler: p, last: last}
-	options := []string{"-enc", "UTF-8", "-eol", "unix", "-f", strconv.Itoa(first)}
+	next, images := 1, imageCounts{poppler: p, last: last}
+	options := []string{"-enc", "UTF-8", "-eol", "unix"}
 	if last < p.about.Pages { // otherwise a page that pdfinfo has not counted would not show
 		options = append(options, "-l", strconv.Itoa(last))
 	}
-	said, err := runProgram(p.programs.Text, p.args(options, "-"), maxReplies, func(r io.Reader) error {
+	err := runProgram(p.programs.Text, p.args(options, "-"), maxReplies, p.said, func(r io.Reader) error {
 		return splitPages(r, func(text []byte, whole bool) error {
 			if next > last {
 				return fmt.Errorf("pdftotext wrote a page %d, pdfinfo counts %d", next, p.about.Pages)
+			}
+			if next < first {
+				next++
+				return pass(Record{Page: next - 1})
 			}
 			n, err := images.on(next)
 			if err != nil {
@@ -103,7 +109,6 @@ func (p poppler) text(first, last int, pass func(Record) error) error {
 			return pass(rec)
 		})
 	})
-	p.said.add(said)
 	if err == nil && next <= last {
 		return fmt.Errorf("pdftotext ended after page %d, pdfinfo counts %d", next-1, p.about.Pages)
 	}
@@ -153,7 +158,8 @@ func (c *imageCounts) on(page int) (int, error) {
 func (c *imageCounts) count(first, last int) error {
 	c.first, c.counts = first, make([]int, last-first+1)
 	options := []string{"-list", "-f", strconv.Itoa(first), "-l", strconv.Itoa(last)}
-	_, err := runProgram(c.programs.Images, c.args(options), maxReplies, func(r io.Reader) error {
+	// What it complains of, pdftotext does, too.
+	return runProgram(c.programs.Images, c.args(options), maxReplies, &damageReports{}, func(r io.Reader) error {
 		rows := bufio.NewScanner(r)
 		for rows.Scan() {
 			// "   1     0 image       2 …"; masks belong to the image before them.
@@ -170,7 +176,6 @@ func (c *imageCounts) count(first, last int) error {
 		}
 		return nil
 	})
-	return err // what it complains of, pdftotext does, too
 }
 
 // cutText shortens the text of a page to what is kept. whole is false if the

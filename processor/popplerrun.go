@@ -25,12 +25,12 @@ var errCutOff = errors.New("output ended in the middle")
 
 // runProgram runs one of poppler's programs and lets read read its stdout, at
 // most limit bytes of it. When read returns, the program is stopped if it still
-// runs; the error is that of read, or a [*programError]. said is the beginning
-// of what the program wrote to stderr.
+// runs; the error is that of read, or a [*programError]. What the program writes
+// to stderr goes to said, too.
 //
 // The program is of the process group, the limits and the fate of this process,
 // so whoever stops this process stops it too.
-func runProgram(path string, args []string, limit int64, read func(io.Reader) error) (said string, err error) {
+func runProgram(path string, args []string, limit int64, said *damageReports, read func(io.Reader) error) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	runtime.LockOSThread() // to the kernel, the thread that starts it is its parent
@@ -39,14 +39,14 @@ func runProgram(path string, args []string, limit int64, read func(io.Reader) er
 	cmd.Env = []string{"LC_ALL=C", command.Marker + "=" + os.Getenv(command.Marker)}
 	cmd.SysProcAttr = dieWithParent()
 	cmd.WaitDelay = time.Second
-	var stderr complaints
+	stderr := complaints{said: said}
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return "", fmt.Errorf("start %s: %w", filepath.Base(path), err)
+		return fmt.Errorf("start %s: %w", filepath.Base(path), err)
 	}
 	if err := cmd.Start(); err != nil {
-		return "", fmt.Errorf("start %s: %w", filepath.Base(path), err)
+		return fmt.Errorf("start %s: %w", filepath.Base(path), err)
 	}
 	readErr := read(&limited{r: stdout, name: filepath.Base(path), left: limit, most: limit})
 	cutOff := errors.Is(readErr, errCutOff)
@@ -54,18 +54,19 @@ func runProgram(path string, args []string, limit int64, read func(io.Reader) er
 		stop()
 	}
 	err = cmd.Wait()
+	said.end()
 	exit := (*exec.ExitError)(nil)
 	switch {
 	case stderr.size > maxComplaints:
-		return "", fmt.Errorf("%s wrote more than %d bytes to stderr", filepath.Base(path), maxComplaints)
+		return fmt.Errorf("%s wrote more than %d bytes to stderr", filepath.Base(path), maxComplaints)
 	case readErr != nil && !cutOff:
-		return string(stderr.head), readErr
+		return readErr
 	case errors.As(err, &exit):
-		return "", &programError{name: filepath.Base(path), state: exit.String(), words: string(stderr.tail)}
+		return &programError{name: filepath.Base(path), state: exit.String(), words: string(stderr.tail)}
 	case err != nil:
-		return "", fmt.Errorf("run %s: %w", filepath.Base(path), err)
+		return fmt.Errorf("run %s: %w", filepath.Base(path), err)
 	default:
-		return string(stderr.head), readErr
+		return readErr
 	}
 }
 
@@ -108,9 +109,9 @@ func (l *limited) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// complaints keeps the beginning and the end of what is written to it.
+// complaints passes on what is written to it and keeps the end.
 type complaints struct {
-	head []byte
+	said *damageReports
 	tail []byte
 	size int64
 }
@@ -121,7 +122,7 @@ func (c *complaints) Write(p []byte) (int, error) {
 	if c.size += int64(len(p)); c.size > maxComplaints {
 		return 0, errors.New("too much on stderr")
 	}
-	c.head = append(c.head, p[:min(len(p), keptComplaints-len(c.head))]...)
+	c.said.add(p)
 	c.tail = append(c.tail, p[max(0, len(p)-keptComplaints):]...)
 	if len(c.tail) > 2*keptComplaints { // so that bytes are moved seldom
 		c.tail = append(c.tail[:0], c.tail[len(c.tail)-keptComplaints:]...)

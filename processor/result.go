@@ -155,7 +155,9 @@ func Stored(ctx context.Context, store Store, id jobs.ID) (Summary, error) {
 	case errors.Is(err, jobs.ErrUnavailable) || ctx.Err() != nil:
 		// That it could not be read now says nothing about the result.
 		return Summary{}, fmt.Errorf("read the result of job %s: %w", id, err)
-	case err != nil || s.JobID != id:
+	case err == nil && s.JobID != id:
+		return Summary{}, fmt.Errorf("result of job %s: %w: it names job %q", id, fs.ErrInvalid, s.JobID)
+	case err != nil:
 		return Summary{}, fmt.Errorf("result of job %s: %w: %v", id, fs.ErrInvalid, err) //nolint:errorlint // one cause is enough
 	}
 	return s, nil
