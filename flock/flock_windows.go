@@ -7,11 +7,6 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Open opens the file to lock, which is made if it is missing.
-func Open(path string, mode os.FileMode) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, mode)
-}
-
 // Lock locks an open file until it is closed, or returns [ErrLocked] at once.
 func Lock(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})

@@ -43,7 +43,7 @@ func (d *Document) Page(n int) (p Page, err error) {
 		return p, fmt.Errorf("read page %d: its object is missing", n)
 	}
 	if r.tree.lost {
-		r.file.Note("its number is guessed")
+		r.file.Note("the page number is guessed")
 	}
 	result, err := r.content.Read(page)
 	p.Text, p.Images = result.Text, result.Images

@@ -167,7 +167,7 @@ func TestF76WarningsNameTheDamageAndItsPages(t *testing.T) {
 		}
 		return strings.Join(said, "|")
 	}
-	const cutMap = "object 10 is cut off|a map of a font's codes has no end"
+	const cutMap = "object 10 is cut off|a CMap of a font is cut off"
 	tests := []struct {
 		name     string
 		data     []byte
@@ -186,13 +186,13 @@ func TestF76WarningsNameTheDamageAndItsPages(t *testing.T) {
 		{"contents cut", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream(flate, packed[:len(packed)/2])) }), nil, [3]string{1: "decode stream 6: inflate stream: unexpected EOF|the contents break off"}},
 		{"contents changed", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream(flate, badSum)) }), nil, [3]string{1: "decode stream 6: inflate stream: wrong checksum"}},
 		{"contents of another filter", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream("/Filter /Unheard", "x")) }), nil, [3]string{1: `decode stream 6: unsupported filter "Unheard"`}},
-		{"contents without their filter", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream("/Fixter /FlateDecode", packed)) }), nil, [3]string{1: "the contents have what is no operator"}},
+		{"contents without their filter", three(func(b *pdftest.Builder) { b.Set(6, "%s", stream("/Fixter /FlateDecode", packed)) }), nil, [3]string{1: "the contents have an unknown operator"}},
 		{"a wrong length", three(func(b *pdftest.Builder) { b.Set(6, "<</Length 7>>\nstream\n%s\nendstream", pdftest.Contents("two")) }), nil, [3]string{1: "object 6 has a wrong length"}},
 		{"a ToUnicode cut", three(func(b *pdftest.Builder) {
 			cmap := b.Stream("", "begincmap 1 beginbfchar <41> <0042> endbfchar")
 			b.Set(3, "<</Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode %d 0 R>>", cmap)
-		}), nil, [3]string{"a map of a font's codes has no end", "a map of a font's codes has no end", "a map of a font's codes has no end"}},
-		{"no page tree", replaced("/Kids", "/Kits"), []string{rebuilt, "the page tree is lost, and with it perhaps pages: those found are in the order of their numbers"}, [3]string{"its number is guessed", "its number is guessed", "its number is guessed"}},
+		}), nil, [3]string{"a CMap of a font is cut off", "a CMap of a font is cut off", "a CMap of a font is cut off"}},
+		{"no page tree", replaced("/Kids", "/Kits"), []string{rebuilt, "the page tree is lost, and with it perhaps pages: those found are in the order of their numbers"}, [3]string{"the page number is guessed", "the page number is guessed", "the page number is guessed"}},
 		{"an object stream changed", changedSum(t, pdftest.Pages("one", "two", "three").Packed("")), []string{
 			"decode stream 10: inflate stream: wrong checksum", "object 1 is part of object 10, which is damaged", "object 2 is part of object 10, which is damaged",
 			"object 5 is part of object 10, which is damaged", "object 7 is part of object 10, which is damaged", "object 9 is part of object 10, which is damaged",

@@ -160,11 +160,20 @@ func Dir(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := CheckDir(path, info); err != nil {
+		return refused(path, err)
+	}
+	return nil
+}
+
+// CheckDir returns why others could change what is in the directory at path, of
+// which info is, or that it is none.
+func CheckDir(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case !mode.IsDir():
-		return refused(path, fmt.Errorf("%s, not a directory", kind(mode)))
+		return fmt.Errorf("%s, not a directory", kind(mode))
 	case mode.Perm()&OthersWrite != 0 && runtime.GOOS != "windows": // there modes say nothing
-		return refused(path, fmt.Errorf("its mode is %04o, so others could change what is in it: chmod 700 %s, or take a directory below it", mode.Perm(), path))
+		return fmt.Errorf("its mode is %04o, so others could change what is in it: chmod 700 %s, or take a directory below it", mode.Perm(), path)
 	}
 	return nil
 }

@@ -3,12 +3,10 @@
 package journal_test
 
 import (
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/batchfleet/batchfleet/emulator/journal"
@@ -31,8 +29,8 @@ func TestE09LockIsNotOpenedThroughALink(t *testing.T) {
 	if err := os.Symlink(victim, filepath.Join(dir, "LOCK")); err != nil {
 		t.Fatal(err)
 	}
-	if err := openIn(dir); !errors.Is(err, syscall.ELOOP) {
-		t.Errorf("open: %v, want %v", err, syscall.ELOOP)
+	if err := openIn(dir); err == nil || !strings.Contains(err.Error(), "a symbolic link") {
+		t.Errorf("open: %v, want that it is a symbolic link", err)
 	}
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "precious" {
 		t.Errorf("the file behind the link holds %q, %v", b, err)
@@ -46,7 +44,7 @@ func TestE09DirectoryThatOthersMayWriteIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := openIn(dir)
-		if !refused && err != nil || refused && (err == nil || !strings.Contains(err.Error(), "chmod go-w "+dir)) {
+		if !refused && err != nil || refused && (err == nil || !strings.Contains(err.Error(), "chmod 700 "+dir)) {
 			t.Errorf("open of a directory of mode %v: %v", mode, err)
 		}
 	}

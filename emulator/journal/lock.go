@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/batchfleet/batchfleet/flock"
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // checkDir returns an error if dir is no longer the directory that was locked.
@@ -32,16 +33,13 @@ func (j *Journal) checkDir() error {
 }
 
 // checkMode returns an error if others may write to dir: they could replace what
-// is in it, also by links to files of this process's user.
+// is in it, also by links to files of this process's user. dir may be a link.
 func checkMode(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
-	if mode := info.Mode(); mode.Perm()&0o022 != 0 && runtime.GOOS != "windows" {
-		return fmt.Errorf("its mode is %04o, so others may change what is in it: chmod go-w %s", mode.Perm(), dir)
-	}
-	return nil
+	return safefile.CheckDir(dir, info)
 }
 
 const lockName = "LOCK"
@@ -50,7 +48,7 @@ const lockName = "LOCK"
 // until the file is closed. The kernel does that even for a process that is
 // killed.
 func lockDir(dir string) (*os.File, error) {
-	f, err := flock.Open(filepath.Join(dir, lockName), fileMode)
+	f, err := safefile.OpenOrMake(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, err
 	}

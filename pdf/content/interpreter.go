@@ -194,7 +194,7 @@ func (s *stream) do(operator []byte) {
 		s.compatible--
 	default:
 		if s.compatible <= 0 {
-			s.file.Note("the contents have what is no operator")
+			s.file.Note("the contents have an unknown operator")
 		}
 	}
 }

@@ -23,7 +23,7 @@ const (
 // crypt decrypts the strings and streams of a file: the standard security
 // handler of ISO 32000-1, 7.6, with revision 6 from ISO 32000-2.
 type crypt struct {
-	key     []byte // nil if no password is known for what alone is encrypted
+	key     []byte // nil if only attachments are encrypted and the password does not open them
 	strings method
 	streams method
 	named   map[Name]method // crypt filters a single stream may choose

@@ -6,7 +6,7 @@
 // error that stopped it: half a damaged page is worth more than none. Besides
 // its result, which is allocated once it is known how large it is, a function
 // takes a few MiB at most. No input is changed, but for that of a predictor,
-// which gets along without any memory. All functions may be called concurrently.
+// which works in place. All functions may be called concurrently.
 package filter
 
 import "errors"

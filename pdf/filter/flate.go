@@ -48,7 +48,7 @@ func Flate(src []byte, limit int) ([]byte, error) {
 	if len(out) == 0 && err != nil {
 		if bare, rest, bareErr := inflate(src, limit); len(bare) > 0 {
 			if out, err = bare, bareErr; err == nil && len(rest) > 4 {
-				err = errHeader // and what came first only looks like the data
+				err = errHeader // more bytes follow, so this may be other data that happens to inflate
 			}
 		}
 	}

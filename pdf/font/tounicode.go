@@ -26,7 +26,7 @@ const maxUses = 4
 func embeddedCMap(file *cos.File, s *cos.Stream, uses int) *CMap {
 	data, _ := file.DecodePrefix(s, maxCMap) // a damaged CMap still maps some codes
 	if !bytes.Contains(data, []byte("endcmap")) {
-		file.Note("a map of a font's codes has no end")
+		file.Note("a CMap of a font is cut off")
 	}
 	c := ParseCMap(data)
 	if mode, _ := file.Int(s.Dict["WMode"]); mode == 1 {
