@@ -85,7 +85,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	admin, tokens := g.write("admin.token", testAdmin+"\n"), filepath.Join(g.dir, "tokens")
 	_, reader, _ := g.runCommand(nil, "token", "new", "--file", tokens, "--name", "reader", "--scope", "read")
 	addr, second := freeAddr(t), freeAddr(t)
-	env := f.environment("DEAD_LETTER_TOPIC=dead", "JOB_API_MAX_RUNNING_UTILS=1", "REAP_INTERVAL=1s", "LEASE_SKEW=500ms")
+	env := f.environment("DEAD_LETTER_TOPIC=dead", "JOB_API_MAX_RUNNING_UTILS=1", "REAP_INTERVAL=1s", "LEASE_SKEW=500ms", "MAX_LEASES_PER_WORKER=1")
 	g.startProcess(env, "gateway", "--addr", addr, "--admin-token-file", admin, "--job-tokens-file", tokens)
 	g.startProcess(env, "gateway", "--addr", second, "--admin-token-file", admin, "--read-only")
 	for _, at := range []string{addr, second} {
@@ -185,6 +185,7 @@ func (a *asker) askWorkers() {
 	on := func(path, id string) string { return strings.Replace(path, "{id}", id, 1) }
 
 	l := lease()
+	a.ask(429, "POST", gateway.PathLease, token, nil)
 	beat := map[string]any{"lease_id": l.LeaseID, "progress": map[string]any{"done": 1, "total": 7}, "message": "step 1"}
 	a.ask(200, "POST", on(gateway.PathHeartbeat, l.JobID), token, beat)
 	beat["wait_seconds"] = 0.1

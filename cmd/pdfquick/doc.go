@@ -1,6 +1,6 @@
 // Package pdfquick has a program that imports it print a small document at once
 // when it is started as "pdf FILE", before most packages are initialised, which
-// takes longer than reading a page. How that comes about, package pdfchild says.
+// takes longer than reading a page. Package pdfchild explains how.
 //
 // It only takes over what goes well: one document without a complaint, with the
 // settings that hold by default. For everything else it prints nothing, and the

@@ -36,7 +36,8 @@ func init() {
 		return
 	}
 	// As in the command pdf: that the reader has had enough is no failure.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
 	if n, err := os.Stdout.WriteString(text); err == nil || n > 0 || errors.Is(err, syscall.EPIPE) {
 		if err != nil && !errors.Is(err, syscall.EPIPE) {
 			_, _ = os.Stderr.WriteString("batchfleet: write to stdout: " + err.Error() + "\n")
@@ -44,6 +45,8 @@ func init() {
 		}
 		os.Exit(0)
 	}
+	signal.Stop(pipe) // nothing was written: the command pdf says why
+	runtime.GOMAXPROCS(before)
 }
 
 // byDefault reports whether nothing is asked for but the text of a small file:
