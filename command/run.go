@@ -60,9 +60,9 @@ type overrun struct {
 
 func (o *overrun) Error() string { return fmt.Sprintf("%s (limit: %s)", o.reason, o.limit) }
 
-// start starts the process and everything that watches it. It can be asked only
-// if asked is set; then Stdin does not count.
-func (c *Command) start(ctx context.Context, asked bool) (*run, error) {
+// start starts the process and everything that watches it. With session set, the
+// process reads the requests of [Session.Ask], and Stdin is not used.
+func (c *Command) start(ctx context.Context, session bool) (*run, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -74,7 +74,7 @@ func (c *Command) start(ctx context.Context, asked bool) (*run, error) {
 	if r.splitter.max <= 0 {
 		r.splitter.max = defaultLineBytes
 	}
-	if err := r.spawn(asked); err != nil {
+	if err := r.spawn(session); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	r.stopping, r.stop = context.WithCancelCause(ctx)
@@ -96,10 +96,10 @@ func (c *Command) start(ctx context.Context, asked bool) (*run, error) {
 }
 
 // spawn makes the pipes and the process.
-func (r *run) spawn(asked bool) error {
+func (r *run) spawn(session bool) error {
 	var theirs, ours []*os.File
 	defer func() { closeAll(theirs) }()
-	stdin, err := r.stdinPipe(asked)
+	stdin, err := r.stdinPipe(session)
 	if err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func (r *run) spawn(asked bool) error {
 }
 
 // stdinPipe returns the file the process is to read from.
-func (r *run) stdinPipe(asked bool) (*os.File, error) {
-	if r.Stdin == nil && !asked {
+func (r *run) stdinPipe(session bool) (*os.File, error) {
+	if r.Stdin == nil && !session {
 		return os.Open(os.DevNull)
 	}
 	read, write, err := os.Pipe()

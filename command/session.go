@@ -32,8 +32,9 @@ var errEnded = errors.New("process has ended")
 // Ask writes a request and hands the lines of the answer to line, which reports
 // whether one was the last. What comes with the last line is handed to it as
 // well. If the answer does not end so, the process is stopped, nothing is left of
-// it, and the error is that of [Command.Run]: also nil, if it exited with 0. The
-// process is stopped when ctx ends, and when the answer takes longer than wall,
+// it, and the error is that of [Command.Run]. The error is nil if the process exited with
+// 0 without finishing its answer; the caller must check that itself. The process is
+// stopped when ctx ends, and when the answer takes longer than wall,
 // if that is not 0.
 func (s *Session) Ask(ctx context.Context, request []byte, wall time.Duration, line func([]byte) (last bool, err error)) error {
 	r := s.r

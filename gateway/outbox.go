@@ -79,7 +79,7 @@ func openOutbox(ctx context.Context, dir string, log *slog.Logger) (o *outbox, e
 			return nil, nil, fmt.Errorf("open state directory: %w", err)
 		}
 	}
-	if err := syncDir(dir); err != nil {
+	if err := safefile.SyncDir(dir); err != nil {
 		return nil, nil, fmt.Errorf("open state directory: %w", err)
 	}
 	entries, err = o.read(ctx)
@@ -89,7 +89,7 @@ func openOutbox(ctx context.Context, dir string, log *slog.Logger) (o *outbox, e
 	return o, entries, nil
 }
 
-// makeDir makes a directory that nobody else may read, and removes files that
+// makeDir makes a directory that others may not write to, and removes files that
 // were never finished.
 func (o *outbox) makeDir(sub string) error {
 	path := filepath.Join(o.dir, sub)
@@ -101,7 +101,7 @@ func (o *outbox) makeDir(sub string) error {
 		return err
 	}
 	for _, f := range files {
-		if strings.HasPrefix(f.Name(), tempPrefix) {
+		if strings.HasPrefix(f.Name(), safefile.TempPrefix) {
 			if err := os.Remove(filepath.Join(path, f.Name())); err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ func (o *outbox) put(e entry) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(o.dir, leasesDir), e.file(), text)
+	return safefile.Replace(filepath.Join(o.dir, leasesDir, e.file()), text)
 }
 
 // remove deletes an entry. One that comes back after a power cut is delivered
@@ -181,7 +181,7 @@ func (o *outbox) keep(dir string, e entry, ask ResultAsk, why string) (path stri
 		return "", err
 	}
 	name := string(e.JobID) + "-" + e.file()
-	return filepath.Join(o.dir, dir, name), writeFile(filepath.Join(o.dir, dir), name, text)
+	return filepath.Join(o.dir, dir, name), safefile.Replace(filepath.Join(o.dir, dir, name), text)
 }
 
 // sweep deletes what is kept aside for too long, and the oldest of too much.
@@ -237,7 +237,7 @@ func newestFirst(dir string) ([]fs.FileInfo, error) {
 func (o *outbox) check() error {
 	o.checking.Lock()
 	defer o.checking.Unlock()
-	path := filepath.Join(o.dir, leasesDir, tempPrefix+"check")
+	path := filepath.Join(o.dir, leasesDir, safefile.TempPrefix+"check")
 	f, err := safefile.OpenOrMake(path)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -107,9 +106,6 @@ func LoadToken(path string) (Token, error) {
 
 func parseToken(text []byte) (Token, error) {
 	text = bytes.TrimSpace(text)
-	if len(text) > maxTokenSize {
-		return Token{}, fmt.Errorf("it is longer than %d bytes", maxTokenSize)
-	}
 	var t Token
 	if len(text) > 0 && text[0] == '{' {
 		if err := json.Unmarshal(text, &t); err != nil {
@@ -135,8 +131,7 @@ func SaveToken(path string, t Token) error {
 	if err := json.Indent(&lines, text, "", "  "); err != nil {
 		return fmt.Errorf("write token file: %w", err)
 	}
-	dir, name := filepath.Split(path)
-	if err := writeFile(filepath.Clean(dir), name, append(lines.Bytes(), '\n')); err != nil {
+	if err := safefile.Replace(path, append(lines.Bytes(), '\n')); err != nil {
 		return fmt.Errorf("write token file: %w", err)
 	}
 	return nil

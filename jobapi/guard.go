@@ -95,7 +95,7 @@ type tokenSet struct {
 	admin []Token // none or one, with a name that none of a file has
 
 	mu      sync.Mutex
-	listed  []Token     // of the file, as it was last good
+	listed  []Token     // the file's good lines; none while it cannot be read
 	version os.FileInfo // of the file when it was last read; nil when it could not be
 	checked time.Time   // when version was last compared
 	said    string      // what the last look at the file has logged; empty when it was good
@@ -149,11 +149,11 @@ func (s *tokenSet) tokens(ctx context.Context) []Token {
 	switch {
 	case err == nil:
 	case lacksFiles(err):
-		said = "cannot open the new file of tokens; the old one stays"
+		said = "cannot open the token file, too many open files; keeping the tokens read before"
 	case s.version == nil:
-		said = "the file of tokens is gone or cannot be read: none of its tokens is good any more"
+		said = "token file is missing or unreadable; all its tokens are rejected"
 	default:
-		said = "the file of tokens has lines that cannot be read: their tokens are not good"
+		said = "token file has invalid lines; those tokens are rejected"
 	}
 	if said != "" && (s.version != nil || said != s.said) { // once for each version, and once for none
 		cause := err

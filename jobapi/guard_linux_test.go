@@ -39,7 +39,7 @@ func TestAFileOfTokensThatCannotBeOpenedForAMomentIsReadLater(t *testing.T) {
 				try("while the server cannot open files", 200)
 			}
 		})
-		if n := strings.Count(logged.String(), "the old one stays"); n != 1 {
+		if n := strings.Count(logged.String(), "keeping the tokens read before"); n != 1 {
 			t.Errorf("%d warnings, want one: %s", n, logged.String())
 		}
 		time.Sleep(3 * time.Second)

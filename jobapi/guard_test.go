@@ -124,7 +124,7 @@ func TestTokensExpireAndAreReadAgain(t *testing.T) {
 				t.Errorf("said %d times that %s, want %d, and nothing quoted: %s", got, what, times, logged.String())
 			}
 		}
-		const line, gone = "has lines that cannot be read", "is gone or cannot be read"
+		const line, gone = "token file has invalid lines", "token file is missing or unreadable"
 		broken(200, line, 1, os.WriteFile(file, append([]byte("bft_pasted_by_mistake\n"), good...), 0o600))
 		broken(200, line, 2, os.WriteFile(file, append(bytes.Replace(good, []byte("first"), []byte("fi/rst"), 1), "bft_pasted_by_mistake again\n"...), 0o600))
 		try(first, 401) // its line alone

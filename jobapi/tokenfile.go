@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/batchfleet/batchfleet/flock"
@@ -118,41 +115,5 @@ func editTokens(file string, edit func([]byte) ([]byte, error)) error {
 	if _, err := parseTokens(text); err != nil { // too many
 		return err
 	}
-	return replaceFile(file, text)
-}
-
-// replaceFile gives a file new content, readable by its owner only.
-func replaceFile(file string, text []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(text)
-	// Without the sync a power cut can leave the name with no content.
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(file))
-}
-
-// syncDir makes a new name in a directory last: without it a power cut can bring the
-// old file back, and with it a token that was revoked.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && runtime.GOOS != "windows" { // which knows no such thing
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
+	return safefile.Replace(file, text)
 }

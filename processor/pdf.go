@@ -22,8 +22,8 @@ type PDF struct {
 	// stdout.
 	Executable string
 	Args       []string
-	// Children keeps those that may read another document; one a document if
-	// nil.
+	// Children keeps those that may read another document; nil starts a new child
+	// for each document.
 	Children *Children
 
 	MaxPages    int           // a document with more pages is not read; 0 for no limit

@@ -1,9 +1,9 @@
-// Package safefile reads files that somebody else may have put there to do harm:
+// Package safefile reads and replaces files that somebody else may have put there to do harm:
 // a link to another file, a pipe that nobody writes to, a file without end, a
 // secret that others may change.
 //
 // It guards against other users of the machine, and against programs that leave
-// files behind. Of files that change while they are read it knows nothing.
+// files behind. It does not protect against a file that changes while it is read.
 //
 // The package imports only the standard library; every other package may import it.
 package safefile
@@ -58,7 +58,7 @@ func (w way) open(path string) (*os.File, error) {
 		err = regular(path, info)
 	}
 	if p := (*fs.PathError)(nil); errors.As(err, &p) && (w.flags&os.O_CREATE == 0 || !errors.Is(err, fs.ErrNotExist)) {
-		return nil, refused(path, p.Err) // the look at it is no matter of the caller's
+		return nil, refused(path, p.Err) // report it as a failed open; the caller did not ask for lstat
 	}
 	// It may have been replaced since.
 	f, err := os.OpenFile(path, w.flags|syscall.O_NONBLOCK, 0o600)

@@ -18,7 +18,7 @@ func TestOnlyWhatIsWrongIsReported(t *testing.T) {
 		{
 			"WORKER_NAME would disorder a terminal",
 			map[string]string{"SOURCE": "https://g.example", "WORKER_NAME": "lab\x1b[2J\u202e"},
-			`WORKER_NAME is "lab\x1b[2J\u202e": it must not hold control characters, marks of direction or bytes that are not UTF-8`,
+			`WORKER_NAME is "lab\x1b[2J\u202e": it must not hold control characters, invisible formatting characters (such as right-to-left marks) or bytes that are not UTF-8`,
 		},
 		{
 			"WORKER_NAME is longer than a gateway takes it",

@@ -83,7 +83,7 @@ func CheckName(variable, name string) error {
 	case len(name) > gateway.MaxName:
 		return fmt.Errorf("%s is %d bytes long, at most %d are allowed", variable, len(name), gateway.MaxName)
 	case !jobs.IsVisible(name):
-		return fmt.Errorf("%s is %+q: it must not hold control characters, marks of direction or bytes that are not UTF-8", variable, name)
+		return fmt.Errorf("%s is %+q: it must not hold control characters, invisible formatting characters (such as right-to-left marks) or bytes that are not UTF-8", variable, name)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ def card(job: Watched, now: datetime | None = None) -> str:
 def escape(text: str) -> str:
     """text as HTML shows it, with what a reader would not see written out.
 
-    That are control characters, marks of direction and the like, as \\x1b or
+    These are control characters and invisible formatting characters, as \\x1b or
     \\u202e. Workers write them so already, but not in names of files.
     """
     return html.escape("".join(_visible(c) for c in text))
@@ -118,7 +118,8 @@ def _lines(job: Watched, now: datetime) -> list[tuple[str, str]]:
     if status.status == "canceled":
         return [(plain, "Canceled. No result will come.")]
     if status.silent:
-        return [(error, f"Worker silent for {duration(status.silent)}. Another one goes on with it, if any runs.")]
+        silence = f"Nothing heard from the worker for {duration(status.silent)}."
+        return [(error, f"{silence} Another worker takes the job over, if one is running.")]
     lines = [(plain, f"{status.message} {status.progress} %" if status.status == "processing" else status.message)]
     waited = (now - status.updated_at).total_seconds() if status.updated_at else 0
     if status.status == "queued" and waited > SLOW_START_SECONDS:

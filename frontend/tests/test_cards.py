@@ -40,7 +40,7 @@ def test_f61_progress_is_readable_by_machines_and_people():
 
 def test_f21_a_silent_worker_is_said_instead_of_its_progress():
     html = card(Status("processing", 15, "Page 3/20 analyzing...", silent=40))
-    assert "Worker silent for 40 s" in html and "Page 3/20" not in html
+    assert "Nothing heard from the worker for 40 s" in html and "Page 3/20" not in html
 
 
 def test_f61_a_job_without_pages_offers_no_pages():

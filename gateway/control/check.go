@@ -235,7 +235,7 @@ func name(field, s string) error {
 		return invalid(field, "%d bytes long, at most %d are allowed", len(s), gateway.MaxName)
 	}
 	if !jobs.IsVisible(s) {
-		return invalid(field, "it must not hold control characters or marks of direction")
+		return invalid(field, "it must not hold control characters or invisible formatting characters (such as right-to-left marks)")
 	}
 	return nil
 }

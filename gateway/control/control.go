@@ -46,7 +46,7 @@ type Control struct {
 	Period     time.Duration // between two rounds of the reaper, unless a lease is over before: 30 s
 	Watch      time.Duration // between two looks for jobs that came by another gateway, while somebody waits: 1 s
 	Listen     time.Duration // between two looks for jobs that were canceled by another gateway, while a heartbeat waits: 0.5 s
-	Look       time.Duration // between two looks whether Redis is one that it can work with, which are logged: 10 s
+	Look       time.Duration // between two checks of Redis (reachable, writable, noeviction); changes are logged: 10 s
 	MaxWaiting int           // requests that wait for a job, and as many heartbeats, more are answered at once: 10 000
 	Patience   time.Duration // for one call of Redis: 5 s
 

@@ -9,8 +9,9 @@ import (
 // heartbeatEvery is how often a worker extends its lease.
 func (c *Control) heartbeatEvery() time.Duration { return c.Queue.LeaseTTL / 3 }
 
-// pulse queues the delayed jobs that are due, each second until ctx ends. When it
-// last could tells the reaper whether heartbeats could come since.
+// pulse queues the delayed jobs that are due, each second until ctx ends. The
+// reaper uses the time of the last success to tell whether workers could send
+// heartbeats.
 func (c *Control) pulse(ctx context.Context) {
 	tick := time.NewTicker(max(time.Millisecond, min(time.Second, c.heartbeatEvery()/2)))
 	defer tick.Stop()
@@ -37,7 +38,7 @@ func (c *Control) promote(ctx context.Context) error {
 		return err
 	}
 	if stood := c.still.answered(time.Now(), c.heartbeatEvery()); stood > 0 {
-		c.Log.WarnContext(ctx, "this gateway or its Redis stood still; no lease is taken back until workers could extend theirs", "stood", stood, "wait", c.heartbeatEvery())
+		c.Log.WarnContext(ctx, "gateway or Redis was unresponsive; no lease is taken back until workers have had time to extend theirs", "stood", stood, "wait", c.heartbeatEvery())
 	}
 	return nil
 }
@@ -71,7 +72,7 @@ func (s *standstill) wait(now time.Time, heartbeat time.Duration) time.Duration 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gap(now) > heartbeat {
-		return heartbeat // from when Redis answers, which begins it anew
+		return heartbeat // counted again from Redis's next answer
 	}
 	return s.until.Sub(now)
 }

@@ -55,7 +55,7 @@ func TestZ70FrozenGatewayWaitsForHeartbeatsBeforeItTakesLeases(t *testing.T) {
 	if j := r.job(dead.JobID); j.ErrorCode != "LEASE_EXPIRED" {
 		t.Errorf("the job that is not extended is %s", j.Status)
 	}
-	if n := len(r.logged("this gateway or its Redis stood still; no lease is taken back until workers could extend theirs")); n != 1 {
+	if n := len(r.logged("gateway or Redis was unresponsive; no lease is taken back until workers have had time to extend theirs")); n != 1 {
 		t.Errorf("it is logged %d times, want once", n)
 	}
 }

@@ -32,8 +32,8 @@ type Reaped struct {
 // Reap takes back all leases that are over, and returns those. It may run in
 // several gateways at once.
 func (q *Queue) Reap(ctx context.Context) (reaped []Reaped, err error) {
-	// One moment for all: should this process be frozen in between, no lease is over
-	// for that.
+	// Read the clock once: if the process is frozen during the loop, that time must
+	// not make leases expire.
 	now := q.Now()
 	for {
 		args := []any{
