@@ -39,7 +39,7 @@ func TestF20IdleWorkerLeaves(t *testing.T) {
 	t.Run("never, unless told to", func(t *testing.T) {
 		inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
 			r.start()
-			r.after(48 * time.Hour)
+			r.after(3 * time.Hour)
 			select {
 			case err := <-r.ended:
 				t.Errorf("the worker left with %v", err)
@@ -111,21 +111,21 @@ func TestF20WorkerLeavesBeforeItsRuntimeIsOver(t *testing.T) {
 		return jobs.Result{}, ctx.Err()
 	}}
 	limits := func(r *rig) {
-		r.worker.MaxRuntime, r.worker.JobTimeout, r.worker.StallTimeout = time.Hour, 20*time.Minute, 20*time.Minute+time.Second
+		r.worker.MaxRuntime, r.worker.JobTimeout, r.worker.StallTimeout = 6*time.Minute, 2*time.Minute, 2*time.Minute+time.Second
 	}
 	t.Run("at once when nothing is in hand", func(t *testing.T) {
 		inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
 			limits(r)
 			r.start()
-			r.wantLeft(time.Now(), 39*time.Minute, 39*time.Minute+time.Second, why)
+			r.wantLeft(time.Now(), 3*time.Minute, 3*time.Minute+time.Second, why)
 			r.wantTold("ack j")
 		}, "j")
 	})
 	t.Run("with the job in hand done, though it takes longer than the drain time", func(t *testing.T) {
-		inBubble(t, takes(15*time.Minute), func(_ *testing.T, r *rig) {
+		inBubble(t, takes(80*time.Second), func(_ *testing.T, r *rig) {
 			limits(r)
 			r.start()
-			r.wantLeft(time.Now(), 45*time.Minute, 45*time.Minute+time.Second, why)
+			r.wantLeft(time.Now(), 4*time.Minute, 4*time.Minute+time.Second, why)
 			r.wantTold("ack j1, ack j2, ack j3") // j4 is not begun
 		}, "j1", "j2", "j3", "j4")
 	})
@@ -133,9 +133,9 @@ func TestF20WorkerLeavesBeforeItsRuntimeIsOver(t *testing.T) {
 		inBubble(t, stuck, func(_ *testing.T, r *rig) {
 			limits(r)
 			r.start()
-			r.wantLeft(time.Now(), 40*time.Minute, 40*time.Minute+time.Second, why)
+			r.wantLeft(time.Now(), 4*time.Minute, 4*time.Minute+time.Second, why)
 			r.wantTold("ack j1, ack j2")
-			r.wantStatus("j2", "failed 0%: job timeout: it did not end within 20m0s")
+			r.wantStatus("j2", "failed 0%: job timeout: it did not end within 2m0s")
 		}, "j1", "j2", "j3")
 	})
 	t.Run("handing back what does not end in time, because it was promised to be gone", func(t *testing.T) {
@@ -143,21 +143,21 @@ func TestF20WorkerLeavesBeforeItsRuntimeIsOver(t *testing.T) {
 			limits(r)
 			r.worker.SettleTimeout = 5 * time.Hour
 			r.start()
-			r.after(38 * time.Minute)
+			r.after(2 * time.Minute)
 			r.q.locked(func() { r.q.add(&item{job: jobs.Job{ID: "j", Kind: "test"}}) })
 			r.after(500 * time.Millisecond)
 			r.status.cut(true) // it cannot be recorded
 			began := r.q.start
-			r.wantLeft(began, time.Hour-6*time.Second, time.Hour, why)
+			r.wantLeft(began, 6*time.Minute-6*time.Second, 6*time.Minute, why)
 			r.wantTold("nack j")
 			r.status.cut(false)
 		})
 	})
 	t.Run("at the latest after the drain time when it is told to stop meanwhile", func(t *testing.T) {
-		inBubble(t, takes(20*time.Minute-time.Second), func(_ *testing.T, r *rig) {
+		inBubble(t, takes(2*time.Minute-time.Second), func(_ *testing.T, r *rig) {
 			limits(r)
 			r.start()
-			r.after(39*time.Minute + 10*time.Second)
+			r.after(3*time.Minute + 10*time.Second)
 			r.stop()
 			r.wantLeft(time.Now(), 8*time.Second, 10*time.Second, why)
 			r.wantTold("ack j1, nack j2")

@@ -63,9 +63,9 @@ func TestF32RedactedReasonsStayAsTheyAre(t *testing.T) {
 func TestRedactTakesTimeInProportion(t *testing.T) {
 	for _, unit := range []string{"a://", "password", "token=", `\"`, "://x:y", "bearer "} {
 		began := time.Now()
-		redact(strings.Repeat(unit, 256<<10/len(unit)))
+		redact(strings.Repeat(unit, 128<<10/len(unit)))
 		if took := time.Since(began); took > time.Minute {
-			t.Errorf("256 KiB of %q took %s", unit, took)
+			t.Errorf("128 KiB of %q took %s", unit, took)
 		}
 	}
 }

@@ -535,14 +535,14 @@ func TestF18LimitsOfAJob(t *testing.T) {
 		})
 	}
 	for limit, set := range map[string]func(*Worker){
-		"JOB_TIMEOUT":   func(w *Worker) { w.JobTimeout = 30 * time.Minute },
-		"STALL_TIMEOUT": func(w *Worker) { w.StallTimeout = 5 * time.Minute },
+		"JOB_TIMEOUT":   func(w *Worker) { w.JobTimeout = 5 * time.Minute },
+		"STALL_TIMEOUT": func(w *Worker) { w.StallTimeout = time.Minute },
 	} {
 		for _, step := range []string{"pages", "store"} {
 			t.Run("Redis that is away as "+limit+" ends in step "+step+" is not the job's fault", func(t *testing.T) {
 				h := handler{run: func(ctx context.Context, _ jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
 					for range 25 {
-						if err := jobs.Sleep(ctx, time.Minute); err != nil {
+						if err := jobs.Sleep(ctx, 10*time.Second); err != nil {
 							return jobs.Result{}, err
 						}
 						report(jobs.Progress{Step: step, Message: "x"})
@@ -558,13 +558,13 @@ func TestF18LimitsOfAJob(t *testing.T) {
 					set(r.worker)
 					r.worker.Claims = r.status
 					r.start()
-					r.after(24*time.Minute + 30*time.Second)
+					r.after(235 * time.Second)
 					r.status.cut(true)
-					r.after(8 * time.Minute)
+					r.after(90 * time.Second)
 					r.status.cut(false)
-					r.after(time.Minute)
+					r.after(10 * time.Second)
 					r.wantTold("nack j")
-					r.after(30 * time.Minute)
+					r.after(6 * time.Minute)
 					r.wantTold("nack j, ack j")
 					r.wantStatus("j", "completed 100% Processing completed!")
 				}, "j")
