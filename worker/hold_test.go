@@ -104,7 +104,9 @@ func TestF24AbandonedHandlerStoresNothingWhileItsJobIsHandedBack(t *testing.T) {
 			t.Errorf("held: %v, want ErrLeaseLost", err)
 		}
 		r.wantTold("") // it is still being handed back
-		<-r.ended
+		if err := <-r.ended; err != nil {
+			t.Error(err)
+		}
 		r.wantTold("nack j")
 	}, "j")
 }
