@@ -213,10 +213,10 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 }
 
 // Release gives a claim back without an outcome, so that the job can be claimed
-// again at once and this start is not taken for a crash; one that another worker has
-// taken for a crash already is one no more. The status becomes
-// queued with message, or stays as it is when message is empty. It returns
-// [jobs.ErrLeaseLost] when another worker has the job.
+// again at once and this start does not count as a crash. If another worker has already
+// counted this attempt as a crash, the count is corrected and [jobs.ErrLeaseLost]
+// returned, as when another worker has the job. The status becomes
+// queued with message, or stays as it is when message is empty.
 func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error {
 	head, tail := "", ""
 	if message != "" {

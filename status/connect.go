@@ -49,9 +49,8 @@ func (o Options) String() string {
 const (
 	// redisTimeout bounds each dial, write and read.
 	redisTimeout = 3 * time.Second
-	// findTimeout bounds a dial that has to ask Sentinels first. The client leaves one
-	// that does not answer after four times redisTimeout: within less it would ask the
-	// same one each time.
+	// findTimeout bounds a dial that first asks Sentinels. An unresponsive Sentinel is
+	// given up after 4 × redisTimeout; a shorter limit would retry the same one every time.
 	findTimeout = 15 * time.Second
 )
 

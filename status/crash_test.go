@@ -48,3 +48,17 @@ func TestF23AttemptsGivenUpLateAreTakenOffTheAccount(t *testing.T) {
 		wantDocument(t, rdb, "a", "processing", 0, "Processing started...", "", "")
 	})
 }
+
+func TestF12ClaimAskedForAgainIsInTheLogOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newStore(rdb, "w1")
+		c := claim(t, s, "a", time.Minute, jobs.Granted)
+		again, err := s.Claim(t.Context(), jobs.Job{ID: "a", Kind: "mock"}, time.Minute, c)
+		if err != nil || again.Verdict != jobs.Granted || again.Attempt != 1 {
+			t.Errorf("%+v, %v", again, err)
+		}
+		if got := texts(t, s, "a"); len(got) != 1 {
+			t.Errorf("log %q, want one line", got)
+		}
+	})
+}

@@ -25,7 +25,7 @@ const MaxErrorMsg = 4 << 10
 
 // The messages of the contract.
 const (
-	messageQueued    = "Waiting for a worker..."
+	MessageQueued    = "Waiting for a worker..."
 	messageStarted   = "Processing started..."
 	messageCompleted = "Processing completed!"
 	messageFailed    = "Error occurred"

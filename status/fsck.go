@@ -16,6 +16,7 @@ type Report struct {
 	Jobs     map[string]int `json:"jobs"`     // jobs of the index by their state
 	Counts   map[string]int `json:"counts"`   // findings by their kind
 	Findings []Finding      `json:"findings"` // the first MaxFindings of them; never nil
+	Harmless int            `json:"harmless"` // findings that are harmless and not repaired
 	Left     int            `json:"left"`     // findings that are neither harmless nor repaired
 }
 
@@ -41,6 +42,8 @@ const (
 	orphaned     = "running without worker" // its claim is over for long
 	// Waiting: nobody runs it, and whether a message of it exists cannot be asked.
 	Waiting = "waits without a claim"
+	// Unrepaired: its result cannot be read, or its message cannot be published.
+	Unrepaired = "cannot be repaired"
 )
 
 // Harmless reports whether the finding may stay as it is: lists leave it out, or
@@ -183,7 +186,11 @@ func (f *fsck) settle(ctx context.Context) error {
 // Add counts a finding.
 func (r *Report) Add(x Finding) {
 	r.Counts[x.Kind]++
-	if x.Done == "" && !x.Harmless() {
+	switch {
+	case x.Done != "":
+	case x.Harmless():
+		r.Harmless++
+	default:
 		r.Left++
 	}
 	if len(r.Findings) < MaxFindings {

@@ -17,7 +17,7 @@ import (
 // stopped between Requeue and publishing does both again.
 func (s *Store) Requeue(ctx context.Context, job jobs.Job) (jobs.State, error) {
 	now := time.Now().UnixMilli()
-	doc := Document{Status: words[jobs.Queued], Message: messageQueued}.text()
+	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
 	keys := []string{jobKey(job.ID), claimKey(job.ID), cancelKey(job.ID), logKey(job.ID), detailKey(job.ID)}
 	args := append([]any{ttlSeconds, doc, "queued again after a failure", s.LogCap, now}, s.jobFields(job)...)
 	v, err := s.run(ctx, requeueScript, keys, args, nil)

@@ -30,8 +30,8 @@ var (
 	pageScript    = newScript("page")
 	linesScript   = newScript("job", "log", "lines")
 	recordScript  = newScript("queue")
-	dueScript     = newScript("due")
-	lookedScript  = newScript("looked")
+	dueScript     = newScript("job", "due")
+	lookedScript  = newScript("job", "looked")
 )
 
 type script struct{ text, sha string }

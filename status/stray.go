@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,50 +32,37 @@ const MaxStrays = 50_000
 
 // Strays shows visit the strays of the index, those that were created first at the
 // front, and with all those that are in no index, too: for them it reads the names of
-// all keys, which keeps Redis busy for a millisecond a thousand, in pieces. It reads
-// jobs in pages of 1000 and looks at MaxStrays of each state in the index.
-func (s *Store) Strays(ctx context.Context, all bool, visit func(Stray) error) error {
+// all keys, which keeps Redis busy for a millisecond a thousand, in pieces. It looks at
+// MaxStrays of each state in the index. Visit gets those of a page of 1000 jobs at a
+// time, often none.
+func (s *Store) Strays(ctx context.Context, all bool, visit func([]Stray) error) error {
+	seen := map[string]bool{}
 	for _, state := range []jobs.State{jobs.Running, jobs.Queued} {
-		for from := int64(0); from < MaxStrays; from += scanCount {
-			members, err := s.rdb.ZRange(ctx, stateIndexKey(state), from, from+scanCount-1).Result()
-			if err != nil {
-				return unavailable("look for strays", err)
-			}
-			if err := s.strays(ctx, members, visit); err != nil {
+		// All names at once: visit changes the ranks.
+		members, err := s.rdb.ZRange(ctx, stateIndexKey(state), 0, MaxStrays-1).Result()
+		if err != nil {
+			return unavailable("look for strays", err)
+		}
+		for page := range slices.Chunk(members, scanCount) {
+			if err := s.strays(ctx, page, visit); err != nil {
 				return err
 			}
-			if len(members) < scanCount {
-				break
+			for _, m := range page {
+				seen[m] = all
 			}
 		}
 	}
 	if !all {
 		return nil
 	}
-	return s.everyKey(ctx, "job:*", func(keys []string) error {
-		members := make([]string, len(keys))
-		for i, key := range keys {
-			members[i] = key[len("job:"):]
-		}
-		indexed, err := s.indexed(ctx, members)
-		if err != nil {
-			return err
-		}
-		var rest []string
-		for i, m := range members {
-			if !indexed[i] {
-				rest = append(rest, m)
-			}
-		}
-		return s.strays(ctx, rest, visit)
+	return s.everyJob(ctx, func(members []string) error {
+		members = slices.DeleteFunc(members, func(m string) bool { return seen[m] })
+		return s.strays(ctx, members, visit)
 	})
 }
 
 // strays shows visit those jobs that are strays.
-func (s *Store) strays(ctx context.Context, members []string, visit func(Stray) error) error {
-	if len(members) == 0 {
-		return nil
-	}
+func (s *Store) strays(ctx context.Context, members []string, visit func([]Stray) error) error {
 	claims := make([]*redis.SliceCmd, len(members))
 	var clock *redis.TimeCmd
 	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -90,6 +79,7 @@ func (s *Store) strays(ctx context.Context, members []string, visit func(Stray) 
 	if err != nil {
 		return err
 	}
+	var found []Stray
 	for i, r := range seen {
 		left := claimLeft(claims[i].Val(), clock.Val())
 		if r.found != readable || r.State().Terminal() || left > 0 {
@@ -100,14 +90,12 @@ func (s *Store) strays(ctx context.Context, members []string, visit func(Stray) 
 		if over := clock.Val().Add(left); left < 0 && over.After(stray.Since) {
 			stray.Since = over
 		}
-		if err := visit(stray); err != nil {
-			return err
-		}
+		found = append(found, stray)
 	}
-	return nil
+	return visit(found)
 }
 
-// MarkSent records that a job's message is about to be published again.
+// MarkSent records that a job's message was published again, or refused.
 func (s *Store) MarkSent(ctx context.Context, id jobs.ID) error {
 	_, err := s.rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.HSet(ctx, detailKey(id), "sent_at", time.Now().UnixMilli())
@@ -121,14 +109,16 @@ func (s *Store) MarkSent(ctx context.Context, id jobs.ID) error {
 	return nil
 }
 
-// Look asks whether it is time to look for jobs that Redis has forgotten: it is
-// once after each LookDone, and the settle time after Redis was restarted or has
-// failed over, which it may have done without what it wrote last. One caller in the
-// fleet is told so; if it does not call LookDone, another is after the time of hold.
-// Lost is when such a loss was noticed that nobody has looked for yet; zero if there
-// was none.
+// Look reports whether a repair round is due and, if so, reserves it for this caller
+// for hold. A round is due at the time set by LookDone, and settle after Redis was
+// restarted or failed over. Lost is when such a loss was noticed that no round has
+// dealt with yet; zero if there was none.
 func (s *Store) Look(ctx context.Context, hold, settle time.Duration) (mine bool, lost time.Time, err error) {
-	v, err := s.run(ctx, dueScript, []string{repairKey}, []any{hold.Milliseconds(), settle.Milliseconds(), ttlSeconds}, nil)
+	runs, err := s.runs(ctx)
+	if err != nil {
+		return false, time.Time{}, err
+	}
+	v, err := s.run(ctx, dueScript, []string{repairKey}, []any{hold.Milliseconds(), settle.Milliseconds(), ttlSeconds, runs}, nil)
 	if err != nil {
 		return false, time.Time{}, unavailable("ask for a repair", err)
 	}
@@ -139,76 +129,83 @@ func (s *Store) Look(ctx context.Context, hold, settle time.Duration) (mine bool
 	return answer(a).number(0) == 1, lost, nil
 }
 
-// LookDone says that a look has ended, and that the next one comes after a time. The
-// loss that it has looked for, if any, is dealt with.
-func (s *Store) LookDone(ctx context.Context, next time.Duration, lost time.Time) error {
-	done := int64(0)
+// LookDone sets when the next repair round is due. With done the loss that this one
+// has looked for, if any, is dealt with; otherwise it stays on record. Where Redis has
+// lost something again since then, nothing changes: that round comes first.
+func (s *Store) LookDone(ctx context.Context, next time.Duration, lost time.Time, done bool) error {
+	ms := int64(0)
 	if !lost.IsZero() {
-		done = lost.UnixMilli()
+		ms = lost.UnixMilli()
 	}
-	_, err := s.run(ctx, lookedScript, []string{repairKey}, []any{next.Milliseconds(), done}, nil)
+	_, err := s.run(ctx, lookedScript, []string{repairKey}, []any{next.Milliseconds(), ms, done}, nil)
 	if err != nil {
-		return unavailable("end a repair", err)
+		return unavailable("schedule a repair", err)
 	}
 	return nil
 }
 
-// everyKey shows visit the keys that match, of all nodes of a cluster, page by page; some
-// may come twice.
-func (s *Store) everyKey(ctx context.Context, match string, visit func(keys []string) error) error {
-	scan := func(ctx context.Context, node redis.Cmdable) error {
-		for cursor := uint64(0); ; {
-			keys, next, err := node.ScanType(ctx, cursor, match, scanCount, "string").Result()
-			if err != nil {
-				return unavailable("read the names of keys", err)
-			}
-			if err := visit(keys); err != nil || next == 0 {
-				return err
-			}
-			cursor = next
-		}
+// runs returns the ids that the servers, all primaries of a cluster, have had since
+// they were started; empty for one that does not say.
+func (s *Store) runs(ctx context.Context) (string, error) {
+	nodes, err := s.primaries(ctx)
+	if err != nil {
+		return "", err
 	}
+	var runs []string
+	for _, node := range nodes {
+		info, err := node.Info(ctx, "server").Result()
+		if err != nil && !errors.As(err, new(redis.Error)) {
+			return "", unavailable("ask for the run of Redis", err)
+		}
+		_, id, _ := strings.Cut(info, "run_id:")
+		id, _, _ = strings.Cut(id, "\r\n")
+		runs = append(runs, id)
+	}
+	slices.Sort(runs)
+	return strings.Join(runs, " "), nil
+}
+
+// primaries returns the server, or all primaries of a cluster.
+func (s *Store) primaries(ctx context.Context) (nodes []redis.Cmdable, err error) {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
-		return scan(ctx, s.rdb)
+		return []redis.Cmdable{s.rdb}, nil
 	}
-	var mu sync.Mutex
-	var nodes []*redis.Client // they are asked at once; visit is called by one at a time
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+	var mu sync.Mutex // they are asked at once
+	err = cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
 		nodes = append(nodes, node)
 		return nil
 	})
 	if err != nil {
-		return unavailable("ask the nodes of the cluster", err)
+		return nil, unavailable("ask the nodes of the cluster", err)
+	}
+	return nodes, nil
+}
+
+// everyJob shows visit the names of all jobs, page by page; some may come twice.
+func (s *Store) everyJob(ctx context.Context, visit func(members []string) error) error {
+	nodes, err := s.primaries(ctx)
+	if err != nil {
+		return err
 	}
 	for _, node := range nodes {
-		if err := scan(ctx, node); err != nil {
-			return err
+		for cursor := uint64(0); ; {
+			keys, next, err := node.ScanType(ctx, cursor, "job:*", scanCount, "string").Result()
+			if err != nil {
+				return unavailable("read the names of keys", err)
+			}
+			for i := range keys {
+				keys[i] = keys[i][len("job:"):]
+			}
+			if err := visit(keys); err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
 		}
 	}
 	return nil
-}
-
-// indexed reports which jobs are in the index.
-func (s *Store) indexed(ctx context.Context, members []string) ([]bool, error) {
-	is := make([]bool, len(members))
-	if len(members) == 0 {
-		return is, nil
-	}
-	scores := make([]*redis.FloatCmd, len(members))
-	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for i, m := range members {
-			scores[i] = pipe.ZScore(ctx, indexKey, m)
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, unavailable("read index", err)
-	}
-	for i, score := range scores {
-		is[i] = score.Err() == nil
-	}
-	return is, nil
 }

@@ -1,7 +1,9 @@
 package status_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,9 +31,9 @@ func TestF25OneLooksAtATimeAndAfterALoss(t *testing.T) {
 			}
 		}
 	}
-	done := func(lost time.Time) {
+	done := func(lost time.Time, all bool) {
 		t.Helper()
-		if err := s.LookDone(t.Context(), time.Hour, lost); err != nil {
+		if err := s.LookDone(t.Context(), time.Hour, lost, all); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +44,7 @@ func TestF25OneLooksAtATimeAndAfterALoss(t *testing.T) {
 	if mine, _ := look(0); mine {
 		t.Error("two look at once")
 	}
-	done(first)
+	done(first, true)
 	if mine, lost := look(0); mine || !lost.IsZero() {
 		t.Errorf("after a look: mine %v, lost %v", mine, lost)
 	}
@@ -57,12 +59,22 @@ func TestF25OneLooksAtATimeAndAfterALoss(t *testing.T) {
 	if !mine || !lost.After(first) {
 		t.Errorf("after a restart: mine %v, lost %v", mine, lost)
 	}
-	done(time.Time{}) // it did not get through
-	done(first)       // one that began before the loss
+	due := func() string { return srv.Client().HGet(t.Context(), "fleet:repair", "next").Val() }
+	before := due()
+	done(first, true) // one that began before the loss
+	if due() != before {
+		t.Error("a look for an earlier loss has moved the next one")
+	}
+	if err := s.LookDone(t.Context(), 2*time.Hour, lost, false); err != nil { // it did not get through
+		t.Fatal(err)
+	}
+	if due() == before {
+		t.Error("a look that did not get through has not moved the next one")
+	}
 	if _, again := look(0); !again.Equal(lost) {
 		t.Errorf("a loss that nobody has looked for is %v, want %v", again, lost)
 	}
-	done(lost)
+	done(lost, true)
 	if _, again := look(0); !again.IsZero() {
 		t.Errorf("a loss that was looked for is %v still", again)
 	}
@@ -79,18 +91,22 @@ func TestF25StraysAreWhatNobodyRuns(t *testing.T) {
 		finish(t, s, claim(t, s, "ended", time.Minute, jobs.Granted), jobs.Outcome{State: jobs.Failed, Reason: "r"})
 		rdb.Set(t.Context(), "job:page", `{"status":"queued","updated_at":"2026-01-02T03:04:05Z"}`, 0)
 		rdb.Set(t.Context(), "job:junk", "junk", 0)
+		submit(t, s, jobs.Job{ID: "stateless", Kind: "mock"}) // its worker ended before it was in the index of its state
+		rdb.ZRem(t.Context(), "jobs:index:queued", "stateless")
 		if err := s.MarkSent(t.Context(), "waits"); err != nil {
 			t.Fatal(err)
 		}
 		strays := func(all bool) (ids []string) {
 			t.Helper()
-			err := s.Strays(t.Context(), all, func(x status.Stray) error {
-				ids = append(ids, string(x.ID))
-				if x.ID == "waits" && (x.Detail.Resent != 1 || x.Detail.Sent.IsZero() || x.Job().Kind != "mock") {
-					t.Errorf("%+v does not say that it was sent again", x)
-				}
-				if x.ID == "page" && x.Since.Unix() != 1767323045 {
-					t.Errorf("page has shown life at %v", x.Since)
+			err := s.Strays(t.Context(), all, func(page []status.Stray) error {
+				for _, x := range page {
+					ids = append(ids, string(x.ID))
+					if x.ID == "waits" && (x.Detail.Resent != 1 || x.Detail.Sent.IsZero() || x.Job().Kind != "mock") {
+						t.Errorf("%+v does not say that it was sent again", x)
+					}
+					if x.ID == "page" && x.Since.Unix() != 1767323045 {
+						t.Errorf("page has shown life at %v", x.Since)
+					}
 				}
 				return nil
 			})
@@ -101,8 +117,83 @@ func TestF25StraysAreWhatNobodyRuns(t *testing.T) {
 			return slices.Compact(ids)
 		}
 		waitUntil(t, func() bool { return slices.Equal(strays(false), []string{"silent", "waits"}) })
-		if got := strays(true); !slices.Equal(got, []string{"page", "silent", "waits"}) {
+		if got := strays(true); !slices.Equal(got, []string{"page", "silent", "stateless", "waits"}) {
 			t.Errorf("strays, with those in no index: %v", got)
 		}
 	})
+}
+
+// TestF25StraysThatMoveHideNoOther: what a repair does to a job takes it out of the
+// index that is being read.
+func TestF25StraysThatMoveHideNoOther(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newStore(rdb, "w1")
+		const n = 2500
+		_, err := rdb.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for i := range n {
+				id := fmt.Sprintf("job-%d", i)
+				pipe.Set(t.Context(), "job:"+id, `{"status":"queued"}`, 0)
+				pipe.ZAdd(t.Context(), "jobs:index:queued", redis.Z{Score: float64(i), Member: id})
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		err = s.Strays(t.Context(), false, func(page []status.Stray) error {
+			for _, x := range page {
+				seen++
+				rdb.ZRem(t.Context(), "jobs:index:queued", string(x.ID))
+			}
+			return nil
+		})
+		if err != nil || seen != n {
+			t.Errorf("%d of %d jobs are seen, %v", seen, n, err)
+		}
+	})
+}
+
+// TestF25AnyNodeOfAClusterMayHaveLostSomething: only one of them has the key that says
+// when to look.
+func TestF25AnyNodeOfAClusterMayHaveLostSomething(t *testing.T) {
+	var nodes []*redistest.Server
+	for i, slots := range [][2]int{{0, 8191}, {8192, 16383}} {
+		srv := redistest.New(t, "--cluster-enabled", "yes")
+		rdb := srv.Client()
+		if err := rdb.ClusterAddSlotsRange(t.Context(), slots[0], slots[1]).Err(); err != nil {
+			t.Fatal(err)
+		}
+		rdb.Do(t.Context(), "CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		nodes = append(nodes, srv)
+	}
+	if err := nodes[0].Client().ClusterMeet(t.Context(), nodes[1].Host, fmt.Sprint(nodes[1].Port)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, DisableIdentity: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	s, last := status.New(rdb), nodes[1].Client()
+	// It takes a moment to open, and to notice who was away.
+	look := func(is func(lost time.Time) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
+			_, lost, err := s.Look(t.Context(), time.Hour, time.Hour)
+			info := last.ClusterInfo(t.Context()).Val()
+			if err == nil && is(lost) && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:2") {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("a loss at %v, %v is on record after a minute\n%s", lost, err, info)
+			}
+		}
+	}
+	for _, node := range nodes {
+		look(func(lost time.Time) bool {
+			_ = s.LookDone(t.Context(), time.Hour, lost, true)
+			return lost.IsZero()
+		})
+		node.Kill()
+		node.Start()
+		look(func(lost time.Time) bool { return !lost.IsZero() })
+	}
 }

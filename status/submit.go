@@ -19,7 +19,7 @@ var ErrEnded = errors.New("job has ended")
 // job is known already, whatever its state.
 func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
 	created := heard(job, time.Now())
-	doc := Document{Status: words[jobs.Queued], Message: messageQueued}.text()
+	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
 	args := append([]any{ttlSeconds, doc, created}, s.jobFields(job)...)
 	v, err := s.run(ctx, submitScript, []string{jobKey(job.ID), detailKey(job.ID)}, args,
 		func(pipe redis.Pipeliner) {

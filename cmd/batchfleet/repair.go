@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -98,16 +99,15 @@ func (e *ClientEnv) fsck(ctx context.Context, mend, asJSON bool, out io.Writer) 
 	st.Worker = "fsck"
 	r := repair.Repair{Status: st, Store: store, Publish: publisher.Publish, Log: slog.New(slog.DiscardHandler)}
 	report, err := r.Fsck(ctx, mend)
-	if err != nil {
-		return err
-	}
+	var printed error // what was repaired counts also where it could not go on
 	if asJSON {
 		enc := json.NewEncoder(out)
 		enc.SetEscapeHTML(false) // people read it
-		err = enc.Encode(report)
+		printed = enc.Encode(report)
 	} else {
-		err = printFleetReport(out, report)
+		printed = printFleetReport(out, report)
 	}
+	err = errors.Join(err, printed)
 	if err == nil && report.Left > 0 {
 		err = cli.Exit(cli.Failed, fmt.Errorf("%d findings are not repaired; %s", report.Left, advice(mend)))
 	}

@@ -142,3 +142,23 @@ func TestF25FsckRepairsTheFleet(t *testing.T) {
 	}
 	w.terminate()
 }
+
+// TestF25FsckSaysWhatIsRefused: that a job cannot be published again is not harmless.
+func TestF25FsckSaysWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	if _, err := f.status.Submit(t.Context(), jobs.Job{ID: "unsent", Kind: "mock", Pages: 1}); err != nil {
+		t.Fatal(err)
+	}
+	f.rdb.Set(t.Context(), "job:unsent", `{"status":"queued","updated_at":"2026-01-01T00:00:00Z"}`, status.TTL)
+	cmd := batchfleet(t, f.environment("PUBSUB_TOPIC=nowhere"), "fsck", "--repair")
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{"cannot be repaired", "topics/nowhere", "NOT REPAIRED", "1 findings are not repaired"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("fsck --repair does not say %q:\n%s", want, out)
+		}
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit code %d, want 1: %v", code, err)
+	}
+}

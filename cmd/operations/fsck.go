@@ -115,19 +115,11 @@ func (o *fsck) fleet(ctx context.Context, r engine.Run) (string, error) {
 		r := repair.Repair{Status: &st, Store: o.d.Storage, Publish: o.d.Publish.Publish, Log: slog.New(slog.DiscardHandler)}
 		report, err = r.Fsck(ctx, o.Repair)
 	}
-	if err != nil {
-		return "", err
-	}
-	a := audit{Jobs: report.Jobs, Counts: report.Counts, Left: report.Left}
+	a := audit{Jobs: report.Jobs, Counts: report.Counts, Left: report.Left, harmless: report.Harmless}
 	for _, f := range report.Findings {
 		a.findings = append(a.findings, finding{Kind: f.Kind, JobID: string(f.Job), Detail: f.Detail, Done: f.Done})
 	}
-	for kind, n := range report.Counts {
-		if (status.Finding{Kind: kind}).Harmless() {
-			a.harmless += n
-		}
-	}
-	return o.tell(r, "fleet", &a, func(all *audits) { all.Fleet = &a }), nil
+	return o.tell(r, "fleet", &a, func(all *audits) { all.Fleet = &a }), err
 }
 
 // tell adds an audit to the result and says in a line what it has seen.

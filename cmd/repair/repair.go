@@ -1,5 +1,5 @@
-// Package repair finds the jobs that a Redis has forgotten which lost what it wrote
-// last (a power cut, a failover), and puts them right: jobs whose result is stored are
+// Package repair restores jobs after Redis has lost its last writes (power cut,
+// failover): jobs whose result is stored are
 // recorded as completed, and those that wait although no message of theirs may exist
 // are published again. That is harmless where one does exist: the claim on a job
 // decides who runs it, and a job that has ended is not run again.
@@ -32,6 +32,8 @@ type Repair struct {
 	Log     *slog.Logger
 	Dir     string               // for temporary files; the system's when empty
 	Found   func(status.Finding) // is told of each finding; may be nil
+
+	working func() // is told that a round goes on; may be nil
 }
 
 // Ask says what a round looks for.
@@ -53,7 +55,7 @@ type Ask struct {
 type Seen struct {
 	Recorded  int // jobs recorded as completed
 	Published int // jobs published again
-	Left      int // jobs that wait and were not published: more than Ask.Most, or refused
+	Left      int // jobs that could not be repaired, or wait as more than Ask.Most were published
 }
 
 // unrecorded is a finding: the result of a job is stored, but it is not on record as
@@ -67,6 +69,7 @@ type round struct {
 	pages *processor.Pages
 	now   time.Time
 	seen  Seen
+	tried int // jobs that failed one after the other
 }
 
 // Round looks once at all jobs that may have been forgotten. An error says that it could
@@ -77,11 +80,55 @@ func (r *Repair) Round(ctx context.Context, ask Ask) (Seen, error) {
 	if at.pages.Dir == "" {
 		at.pages.Dir = os.TempDir()
 	}
-	err := r.Status.Strays(ctx, !ask.Lost.IsZero(), func(s status.Stray) error { return at.stray(ctx, s) })
+	err := r.Status.Strays(ctx, !ask.Lost.IsZero(), func(page []status.Stray) error {
+		at.tick()
+		for _, s := range page {
+			if err := at.next(ctx, s.ID, at.stray(ctx, s)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err == nil && !ask.Lost.IsZero() {
 		err = at.results(ctx)
 	}
 	return at.seen, err
+}
+
+// tick says that the round goes on.
+func (r *round) tick() {
+	if r.working != nil {
+		r.working()
+	}
+}
+
+// maxTried is how many jobs may fail one after the other before a round ends: then it
+// is not about the jobs.
+const maxTried = 10
+
+// next takes note of what came of a job. One that cannot be repaired is left, and keeps
+// no other from it.
+func (r *round) next(ctx context.Context, id jobs.ID, err error) error {
+	r.tick()
+	switch {
+	case err == nil:
+		r.tried = 0
+		return nil
+	case ctx.Err() != nil:
+		return err
+	}
+	r.left(ctx, id, err)
+	if r.tried++; r.tried == maxTried {
+		return fmt.Errorf("%d jobs in succession: %w", maxTried, err)
+	}
+	return nil
+}
+
+// left says why a job is not repaired.
+func (r *round) left(ctx context.Context, id jobs.ID, err error) {
+	r.Log.WarnContext(ctx, "cannot repair a job", "job", id, "err", err)
+	r.seen.Left++
+	r.found(status.Unrepaired, id, err.Error(), "")
 }
 
 // due reports whether it is time to do something about a stray.
@@ -139,7 +186,7 @@ func (r *round) record(ctx context.Context, job jobs.Job) (bool, error) {
 	}
 	c, err := r.Status.Claim(ctx, job, hold, jobs.Claim{})
 	if err != nil {
-		return false, err
+		return false, errors.Join(err, r.release(ctx, c)) // it may be granted all the same
 	}
 	if c.Verdict != jobs.Granted && c.Verdict != jobs.CrashLoop {
 		return true, nil // somebody runs it, or it has ended
@@ -152,9 +199,18 @@ func (r *round) record(ctx context.Context, job jobs.Job) (bool, error) {
 			return true, nil
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	return false, errors.Join(err, r.release(ctx, c))
+}
+
+// release gives a claim back, so that it does not count as a crash.
+func (r *round) release(ctx context.Context, c jobs.Claim) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return false, errors.Join(err, r.Status.Release(last, c, ""))
+	err := r.Status.Release(ctx, c, status.MessageQueued)
+	if errors.Is(err, jobs.ErrLeaseLost) {
+		return nil // it was not granted
+	}
+	return err
 }
 
 // publish publishes the message of a job again.
@@ -178,22 +234,19 @@ func (r *round) publish(ctx context.Context, s status.Stray) error {
 		r.found(status.Waiting, job.ID, detail, "")
 		return nil
 	}
-	// The mark comes first: it keeps a job that nobody can run from being published in
-	// each round.
-	if err := r.Status.MarkSent(ctx, job.ID); err != nil {
-		return err
+	_, err := r.Publish(ctx, job)
+	if err != nil && !errors.Is(err, worker.ErrRefused) {
+		return err // it keeps its turn
 	}
-	if _, err := r.Publish(ctx, job); errors.Is(err, worker.ErrRefused) {
-		r.seen.Left++
-		r.Log.WarnContext(ctx, "a job that waits cannot be published again", "job", job.ID, "err", err)
-		r.found(status.Waiting, job.ID, detail, "")
-		return nil
-	} else if err != nil {
-		return err
+	// A job that nobody can run is not published in each round.
+	marked := r.Status.MarkSent(ctx, job.ID)
+	if err != nil {
+		r.left(ctx, job.ID, err)
+		return marked
 	}
 	r.seen.Published++
 	r.found(status.Waiting, job.ID, detail, "published again")
-	return nil
+	return marked
 }
 
 // errFound ends a walk.

@@ -24,6 +24,7 @@ const (
 func (r *round) results(ctx context.Context) error {
 	var ids []jobs.ID
 	err := r.Store.Walk(ctx, "results/", func(name string, info storage.Info, err error) error {
+		r.tick()
 		dir, object := path.Split(name)
 		id, bad := jobs.ParseID(strings.TrimSuffix(strings.TrimPrefix(dir, "results/"), "/"))
 		if err != nil || object != "result.json" || bad != nil || r.now.Sub(info.Modified) > recent {
@@ -55,7 +56,8 @@ func (r *round) recordUnknown(ctx context.Context, ids []jobs.ID) error {
 		if known[id] {
 			continue
 		}
-		if _, err := r.record(ctx, jobs.Job{ID: id}); err != nil {
+		_, err := r.record(ctx, jobs.Job{ID: id})
+		if err := r.next(ctx, id, err); err != nil {
 			return err
 		}
 	}

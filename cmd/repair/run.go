@@ -13,8 +13,9 @@ import (
 const (
 	// askEvery is the longest time between two questions whether a round is due.
 	askEvery = 15 * time.Second
-	// roundTime bounds a round; another worker may begin one then.
-	roundTime = 2 * time.Minute
+	// silence bounds the time in which a round looks at nothing: then it ends, and
+	// another worker may begin one. A round after a loss may take hours.
+	silence = 2 * time.Minute
 	// settleTime is what workers have after a loss to write what they hold.
 	settleTime = 30 * time.Second
 	// publishMost bounds what a round publishes. There is the next one.
@@ -31,7 +32,7 @@ func (r *Repair) Run(ctx context.Context, every time.Duration) {
 			return
 		}
 		call, cancel := context.WithTimeout(ctx, 5*time.Second)
-		mine, lost, err := r.Status.Look(call, roundTime, min(settleTime, every))
+		mine, lost, err := r.Status.Look(call, silence, min(settleTime, every))
 		cancel()
 		if err == nil && mine { // without Redis there is nothing to repair
 			r.round(ctx, every, lost)
@@ -40,11 +41,26 @@ func (r *Repair) Run(ctx context.Context, every time.Duration) {
 }
 
 func (r *Repair) round(ctx context.Context, every time.Duration, lost time.Time) {
-	limited, cancel := context.WithTimeoutCause(ctx, roundTime, errors.New("the time of a round is over"))
-	defer cancel()
-	seen, err := r.Round(limited, Ask{Lost: lost, Age: every, Most: publishMost})
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer watch.Stop()
+	reserved := time.Now()
+	with := *r
+	with.working = func() {
+		watch.Reset(silence)
+		if time.Since(reserved) < silence/4 {
+			return
+		}
+		reserved = time.Now()
+		r.schedule(limited, silence, lost, false)
+	}
+	seen, err := with.Round(limited, Ask{Lost: lost, Age: every, Most: publishMost})
 	if ctx.Err() != nil {
 		return
+	}
+	if limited.Err() != nil {
+		err = errSilent
 	}
 	if err != nil {
 		r.Log.WarnContext(ctx, "cannot look at all jobs that Redis may have forgotten, trying again", "err", err)
@@ -52,15 +68,22 @@ func (r *Repair) round(ctx context.Context, every time.Duration, lost time.Time)
 	if seen.Recorded+seen.Published+seen.Left > 0 {
 		r.Log.InfoContext(ctx, "looked for jobs that Redis has forgotten", "recorded", seen.Recorded, "published", seen.Published, "left", seen.Left)
 	}
-	next := every
-	if err != nil || seen.Left > 0 {
-		// A loss stays on record: another round deals with the rest of it.
-		next, lost = min(every, time.Minute), time.Time{}
+	next, done := every, err == nil && seen.Left == 0
+	if !done {
+		next = min(every, time.Minute) // another round deals with the rest of the loss
 	}
-	call, end := context.WithTimeout(ctx, 5*time.Second)
-	defer end()
-	if err := r.Status.LookDone(call, next, lost); err != nil {
-		r.Log.WarnContext(ctx, "cannot say when to look again", "err", err)
+	r.schedule(ctx, next, lost, done)
+}
+
+// errSilent ends a round.
+var errSilent = errors.New("storage or Redis did not answer for " + silence.String())
+
+// schedule says when the next round is due.
+func (r *Repair) schedule(ctx context.Context, next time.Duration, lost time.Time, done bool) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := r.Status.LookDone(ctx, next, lost, done); err != nil {
+		r.Log.WarnContext(ctx, "cannot schedule the next repair", "err", err)
 	}
 }
 

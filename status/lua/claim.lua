@@ -1,10 +1,9 @@
 -- Makes one worker the only one to run a job, and counts the start before it
 -- happens. Needs job.lua and log.lua before it.
 --
--- A token still on record whose hold is over belongs to a worker that ended
--- without a word: that is a crash, until it comes back and says that it gave the
--- attempt up, see release.lua. Asking again with the same token (a lost
--- answer) changes nothing.
+-- A token whose hold is over belongs to a worker that stopped reporting: the attempt
+-- counts as a crash until that worker releases it (release.lua). Asking again with
+-- the same token (a lost answer) only prolongs the hold.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
 -- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 crashes allowed
@@ -35,6 +34,7 @@ if token ~= ARGV[1] and token ~= gone .. ARGV[1] then
     blame(KEYS[2], token)
   end
   redis.call('HDEL', KEYS[2], 'lines')
+  append(KEYS[4], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])
   if attempts > 1 then -- the times of steps count from the start of the attempt
     for _, field in ipairs(redis.call('HKEYS', KEYS[5])) do
       if field:sub(1, 3) == 'at_' then redis.call('HDEL', KEYS[5], field) end
@@ -46,7 +46,6 @@ keep(KEYS[2], ARGV[12], ARGV[13], ARGV[14])
 redis.call('HSET', KEYS[5], 'attempt', attempts, 'started_at', now(), 'created_at', created, unpack(ARGV, 15))
 redis.call('HDEL', KEYS[5], 'step', 'code', 'crashes')
 if crashes > 0 then redis.call('HSET', KEYS[5], 'crashes', crashes) end
-append(KEYS[4], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])
 redis.call('EXPIRE', KEYS[2], ARGV[3])
 redis.call('EXPIRE', KEYS[5], ARGV[3])
 if crashes >= tonumber(ARGV[4]) then return {'crashloop', created, attempts, crashes} end

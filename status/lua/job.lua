@@ -23,7 +23,7 @@ local function born(detail, at)
   return tonumber(t[1]) or tonumber(t[2]) or tonumber(t[3]) or tonumber(at)
 end
 
--- nobody is the token of a job that was queued anew: no worker holds it, none
+-- nobody is the token of a job that was queued again: no worker holds it, none
 -- has died with it, and an attempt from before cannot take its claim back.
 local nobody = '-'
 
@@ -63,7 +63,7 @@ local function blame(claim, token)
   redis.call('HSET', claim, 'crashed', (crashed and crashed .. ' ' or '') .. token:gsub('^' .. gone, ''))
 end
 
--- forgive takes an attempt off the account of crashes and reports whether it was there.
+-- forgive no longer counts an attempt as a crash and reports whether it was counted.
 local function forgive(claim, detail, token)
   local c = redis.call('HMGET', claim, 'crashed', 'crashes')
   local rest, found = {}, false
@@ -87,14 +87,14 @@ local function close(claim, cancel, detail, ttl)
   redis.call('EXPIRE', detail, ttl)
 end
 
--- finish_canceled records the end of a job that nobody runs any more.
-local function finish_canceled(job, claim, cancel, detail, head, progress, tail, ttl)
-  redis.call('SET', job, head .. string.format('%d', progress) .. tail, 'EX', ttl)
-  close(claim, cancel, detail, ttl)
-end
-
 -- put writes a status document. Its text comes in two halves, before and after
 -- the number of the progress, so that a script can keep the number on record.
 local function put(job, head, progress, tail, ttl)
   redis.call('SET', job, head .. string.format('%d', progress) .. tail, 'EX', ttl)
+end
+
+-- finish_canceled records the end of a job that nobody runs any more.
+local function finish_canceled(job, claim, cancel, detail, head, progress, tail, ttl)
+  put(job, head, progress, tail, ttl)
+  close(claim, cancel, detail, ttl)
 end

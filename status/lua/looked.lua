@@ -1,11 +1,11 @@
--- Ends a look for jobs that Redis has forgotten.
+-- Says when to look next for jobs that Redis has forgotten. Needs job.lua before it.
 --
 -- KEYS  1 fleet:repair
 -- ARGV  1 ms until the next   2 ms since 1970 of the loss that was looked for, 0 for none
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local s = redis.call('HMGET', KEYS[1], 'lost', 'next')
-local newer = s[1] and s[1] ~= ARGV[2] and s[1] ~= '0'
-if newer then return 0 end -- lost once more meanwhile: that look is due when it is
-redis.call('HSET', KEYS[1], 'next', now + ARGV[1], 'lost', 0)
+--       3 '1' if that loss is dealt with
+-- Returns 0 if another loss is on record by now: its look is due when it is; else 1
+local lost = redis.call('HGET', KEYS[1], 'lost') or '0'
+if lost ~= '0' and lost ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], 'next', now() + ARGV[1])
+if ARGV[3] == '1' then redis.call('HSET', KEYS[1], 'lost', 0) end
 return 1

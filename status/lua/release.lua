@@ -1,12 +1,11 @@
 -- Gives a claim back without an outcome, so that another worker may have it at
--- once and this start does not count as a crash. One that was counted already, as
--- its worker was away until another had the job, is taken off the account. Needs job.lua
--- and log.lua.
+-- once and this start does not count as a crash. If another worker has already counted
+-- it as one, the count is corrected. Needs job.lua and log.lua.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:log   4 {job:ID}:detail
 -- ARGV  1 token   2 ttl in seconds   3 head and 4 tail of the "queued" document, head '' to leave
 --       the status as it is   5 log line   6 log cap in bytes   7 created_at
--- Returns {'ok', created_at, status word} | {'late'}, if it was taken off | {'lost'}
+-- Returns {'ok', created_at, status word} | {'late'}, if the count was corrected | {'lost'}
 local token = redis.call('HGET', KEYS[2], 'token')
 if token ~= ARGV[1] and token ~= gone .. ARGV[1] then
   if not forgive(KEYS[2], KEYS[4], ARGV[1]) then return {'lost'} end

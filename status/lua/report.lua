@@ -8,7 +8,7 @@
 --       10 how many lines the attempt had before   11 worker's id   12 queue and 13 ack of
 --       the lease   14… log lines
 -- Returns {'ok' | 'canceled', created_at if Redis had lost the claim or the status, so that
--- the indexes are to be written anew} | {'lost'}
+-- the indexes are to be written again} | {'lost'}
 local mine, anew = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[4], ARGV[5])
 if not mine then return {'lost'} end
 if anew then keep(KEYS[2], ARGV[11], ARGV[12], ARGV[13]) end

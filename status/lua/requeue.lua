@@ -6,7 +6,7 @@
 -- ARGV  1 ttl in seconds   2 status document   3 log line   4 log cap in bytes
 --       5 created_at   6… detail field, value, …
 -- Returns {the status word found, created_at}: 'failed', or '' for none, means that it
--- was queued anew; any other that nothing was changed
+-- was queued again; any other that nothing was changed
 local status = current(KEYS[1])
 local claim = redis.call('HMGET', KEYS[2], 'token', 'until')
 if claim[1] and (tonumber(claim[2]) or 0) > now() then return {'processing'} end
