@@ -79,15 +79,20 @@ func (r *reporter) stalled() time.Duration {
 	return time.Since(r.moved)
 }
 
+// storageHangs is how long a step that moves data may report nothing before it is
+// the storage's fault. A fetch reports as its data comes.
+const storageHangs = time.Second
+
 // tooSlow returns the error for a job that is stopped because of err: it ran or was
 // silent for too long. In the steps that only move data it is the storage that hangs,
-// and without an answer about its claim a job waits: neither is the job's fault.
+// and without an answer about its claim a job waits: neither is the job's fault. A
+// fetch that is slow but moves is: it would end no sooner elsewhere.
 func (r *reporter) tooSlow(err error) error {
 	r.mu.Lock()
 	step := r.last.Step
 	r.mu.Unlock()
 	switch {
-	case step == "fetch" || step == "store":
+	case (step == "fetch" || step == "store") && r.stalled() >= storageHangs:
 		return fmt.Errorf("%w: in step %s: %s", jobs.ErrUnavailable, step, err.Error())
 	case r.sure.stale():
 		silent := r.sure.since().Round(time.Second)
@@ -108,8 +113,8 @@ func (r *reporter) where() string {
 
 // run writes reports until done is closed, and then what is still unwritten;
 // the writes themselves end with ctx, which outlives done unless the lease is lost or
-// the worker has no more time: then the last line is lost. Trouble with the status store does not stop the job: only the
-// final outcome must be recorded.
+// the worker has no more time: then the last line is lost. Trouble with the status
+// store does not stop the job: only the final outcome must be recorded.
 func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	timer := time.NewTimer(reportEvery)
 	defer timer.Stop()

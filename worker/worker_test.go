@@ -506,6 +506,23 @@ func TestF18LimitsOfAJob(t *testing.T) {
 			r.wantStatus("j", "failed 24%: job timeout: it did not end within 29m59.5s (last progress: Page 1799/7200 analyzing...)")
 		}, "j")
 	})
+	t.Run("JOB_TIMEOUT fails one whose fetch is too slow", func(t *testing.T) {
+		h := handler{run: func(ctx context.Context, _ jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+			for {
+				report(jobs.Progress{Step: "fetch", Message: "x"})
+				if err := jobs.Sleep(ctx, 400*time.Millisecond); err != nil {
+					return jobs.Result{}, err
+				}
+			}
+		}}
+		inBubble(t, h, func(_ *testing.T, r *rig) {
+			r.worker.JobTimeout = 5 * time.Minute
+			r.start()
+			r.after(6 * time.Minute)
+			r.wantTold("ack j")
+			r.wantStatus("j", "failed 0%: job timeout: it did not end within 5m0s (last progress: x)")
+		}, "j")
+	})
 	silent := handler{run: func(ctx context.Context, _ jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
 		report(jobs.Progress{Done: 3, Total: 9, Message: "Page 3/9 analyzing..."})
 		<-ctx.Done()
