@@ -1,8 +1,8 @@
 // Package repair restores jobs after Redis has lost its last writes (power cut,
-// failover): jobs whose result is stored are
-// recorded as completed, and those that wait although no message of theirs may exist
-// are published again. That is harmless where one does exist: the claim on a job
-// decides who runs it, and a job that has ended is not run again.
+// failover): jobs whose result is stored are recorded as completed, and those that
+// wait although no message of theirs may exist are published again. That is harmless
+// where one does exist: the claim on a job decides who runs it, and a job that has
+// ended is not run again.
 //
 // Workers do this by themselves, one at a time; `batchfleet fsck --repair` and the
 // operation system.fsck do it at once.
@@ -55,7 +55,8 @@ type Ask struct {
 type Seen struct {
 	Recorded  int // jobs recorded as completed
 	Published int // jobs published again
-	Left      int // jobs that could not be repaired, or wait as more than Ask.Most were published
+	Left      int // jobs that wait because more than Ask.Most were published
+	Failed    int // jobs that could not be repaired
 }
 
 // unrecorded is a finding: the result of a job is stored, but it is not on record as
@@ -117,17 +118,17 @@ func (r *round) next(ctx context.Context, id jobs.ID, err error) error {
 	case ctx.Err() != nil:
 		return err
 	}
-	r.left(ctx, id, err)
+	r.failed(ctx, id, err)
 	if r.tried++; r.tried == maxTried {
 		return fmt.Errorf("%d jobs in succession: %w", maxTried, err)
 	}
 	return nil
 }
 
-// left says why a job is not repaired.
-func (r *round) left(ctx context.Context, id jobs.ID, err error) {
+// failed says why a job is not repaired.
+func (r *round) failed(ctx context.Context, id jobs.ID, err error) {
 	r.Log.WarnContext(ctx, "cannot repair a job", "job", id, "err", err)
-	r.seen.Left++
+	r.seen.Failed++
 	r.found(status.Unrepaired, id, err.Error(), "")
 }
 
@@ -241,7 +242,7 @@ func (r *round) publish(ctx context.Context, s status.Stray) error {
 	// A job that nobody can run is not published in each round.
 	marked := r.Status.MarkSent(ctx, job.ID)
 	if err != nil {
-		r.left(ctx, job.ID, err)
+		r.failed(ctx, job.ID, err)
 		return marked
 	}
 	r.seen.Published++

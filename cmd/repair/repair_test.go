@@ -174,9 +174,9 @@ func TestF25RoundThatWorksTakesAsLongAsItNeeds(t *testing.T) {
 		}
 		r.result(ids...)
 		other := status.New(r.rdb)
-		r.walk = func(context.Context, string) error {
+		r.walk = func(ctx context.Context, _ string) error {
 			time.Sleep(time.Minute)
-			if mine, _, err := other.Look(r.Context(), time.Minute, 0); mine || err != nil {
+			if mine, _, err := other.Look(ctx, time.Minute, 0); mine || err != nil {
 				t.Errorf("another worker may begin a round: %v, %v", mine, err)
 			}
 			return nil
@@ -243,8 +243,8 @@ func TestF23ClaimOfARepairWhoseAnswerIsLostIsNoCrash(t *testing.T) {
 		answer := &lost{command: "zadd"}
 		r.rdb.AddHook(answer)
 		seen, err := r.round()
-		if err != nil || seen.Left != 1 || !answer.done {
-			t.Errorf("%+v, %v, want the job to be left", seen, err)
+		if err != nil || seen.Failed != 1 || !answer.done {
+			t.Errorf("%+v, %v, want the job to have failed", seen, err)
 		}
 		r.want("a", "queued", "Waiting for a worker...")
 		time.Sleep(time.Hour) // its hold would be over
@@ -261,8 +261,8 @@ func TestF25JobsThatCannotBeRepairedKeepNoOtherFromIt(t *testing.T) {
 		r.result("first", "denied-1", "wrong", "last", "denied-2", "unknown")
 		r.rdb.Set(r.Context(), "{job:wrong}:detail", "not ours", 0)
 		seen, err := r.round()
-		if err != nil || seen.Recorded != 3 || seen.Left != 3 {
-			t.Errorf("%+v, %v, want 3 recorded and 3 left", seen, err)
+		if err != nil || seen.Recorded != 3 || seen.Failed != 3 {
+			t.Errorf("%+v, %v, want 3 recorded and 3 failed", seen, err)
 		}
 		for _, id := range []jobs.ID{"first", "last", "unknown"} {
 			r.want(id, "completed", "")
@@ -276,14 +276,27 @@ func TestF25JobsThatCannotBeRepairedKeepNoOtherFromIt(t *testing.T) {
 	})
 }
 
+func TestF25ResultThatCannotBeReadMakesNoRoundsOfItsOwn(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.result("a", "denied")
+		ctx, stop := context.WithTimeout(r.Context(), 65*time.Minute)
+		defer stop()
+		r.Repair.Run(ctx, 10*time.Minute)
+		r.want("a", "completed", "")
+		if lost := r.rdb.HGet(r.Context(), "fleet:repair", "lost").Val(); lost == "0" || r.walks < 5 || r.walks > 7 {
+			t.Errorf("%d walks in an hour, loss on record %q: want it tried again every 10 minutes", r.walks, lost)
+		}
+	})
+}
+
 func TestF25JobThatCouldNotBePublishedKeepsItsTurn(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.submit("a")
 		time.Sleep(time.Minute)
 		r.refuse = fmt.Errorf("publish: %w", jobs.ErrUnavailable)
 		for range 3 {
-			if seen, err := r.Round(r.Context(), repair.Ask{Age: time.Minute}); err != nil || seen.Left != 1 {
-				t.Errorf("%+v, %v, want the job to be left", seen, err)
+			if seen, err := r.Round(r.Context(), repair.Ask{Age: time.Minute}); err != nil || seen.Failed != 1 {
+				t.Errorf("%+v, %v, want the job to have failed", seen, err)
 			}
 		}
 		r.refuse = nil

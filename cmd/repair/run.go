@@ -65,14 +65,15 @@ func (r *Repair) round(ctx context.Context, every time.Duration, lost time.Time)
 	if err != nil {
 		r.Log.WarnContext(ctx, "cannot look at all jobs that Redis may have forgotten, trying again", "err", err)
 	}
-	if seen.Recorded+seen.Published+seen.Left > 0 {
-		r.Log.InfoContext(ctx, "looked for jobs that Redis has forgotten", "recorded", seen.Recorded, "published", seen.Published, "left", seen.Left)
+	if seen != (Seen{}) {
+		r.Log.InfoContext(ctx, "looked for jobs that Redis has forgotten",
+			"recorded", seen.Recorded, "published", seen.Published, "left", seen.Left, "failed", seen.Failed)
 	}
-	next, done := every, err == nil && seen.Left == 0
-	if !done {
-		next = min(every, time.Minute) // another round deals with the rest of the loss
+	next := every
+	if err != nil || seen.Left > 0 {
+		next = min(every, time.Minute) // soon the rest of the loss; what could not be repaired may wait
 	}
-	r.schedule(ctx, next, lost, done)
+	r.schedule(ctx, next, lost, err == nil && seen.Left+seen.Failed == 0)
 }
 
 // errSilent ends a round.
