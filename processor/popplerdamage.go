@@ -41,8 +41,12 @@ var damageWords = []string{"Syntax Error", "Internal Error"}
 // Line by line, because any number of warnings may come before them.
 func (d *damageReports) add(stderr []byte) {
 	for part := range bytes.Lines(stderr) {
+		whole := part[len(part)-1] == '\n'
+		if whole && len(d.rest) == 0 && !reportsDamage(part) {
+			continue // at no cost: there may be millions
+		}
 		d.rest = append(d.rest, part[:min(len(part), 2*maxReport-len(d.rest))]...)
-		if part[len(part)-1] == '\n' {
+		if whole {
 			d.end()
 		}
 	}
@@ -50,10 +54,15 @@ func (d *damageReports) add(stderr []byte) {
 
 // end ends a line, which may be empty.
 func (d *damageReports) end() {
-	line := clip(cleanMetadata(strings.ToValidUTF8(string(d.rest), "")), maxReport)
-	d.rest = d.rest[:0]
-	reports := slices.ContainsFunc(damageWords, func(word string) bool { return strings.HasPrefix(line, word) })
-	if reports && len(d.lines) < maxDocumentWarnings && !slices.Contains(d.lines, line) {
-		d.lines = append(d.lines, line)
+	if reportsDamage(d.rest) && len(d.lines) < maxDocumentWarnings {
+		line := clip(cleanMetadata(strings.ToValidUTF8(string(d.rest), "")), maxReport)
+		if !slices.Contains(d.lines, line) {
+			d.lines = append(d.lines, line)
+		}
 	}
+	d.rest = d.rest[:0]
+}
+
+func reportsDamage(line []byte) bool {
+	return slices.ContainsFunc(damageWords, func(word string) bool { return bytes.HasPrefix(line, []byte(word)) })
 }
