@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -196,8 +197,9 @@ func (s subscriber) ModifyPushConfig(_ context.Context, req *pubsubpb.ModifyPush
 
 // find returns a copy of the subscription of that name.
 func (s subscriber) find(name string) (subscription, error) {
-	if err := checkName(name, "subscriptions"); err != nil {
-		return subscription{}, err
+	sub, err := s.broker.subscriptionFor(name)
+	if err != nil { // what exists has a good name, and each pull and ack asks for it
+		return subscription{}, cmp.Or(checkName(name, "subscriptions"), err)
 	}
-	return s.broker.subscriptionFor(name)
+	return sub, nil
 }
