@@ -39,6 +39,9 @@ func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
+// MaxPages is the most pages that a job may be asked to simulate.
+const MaxPages = 100_000
+
 // Kind says what a job does, and so which handler runs it: "pdf", "mock".
 type Kind string
 
@@ -47,7 +50,7 @@ type Job struct {
 	ID        ID
 	Kind      Kind
 	Input     string    // object name of the document in the store; empty for kinds without one
-	Pages     int       // how many pages to simulate, 0 for the kind's own choice; mock only
+	Pages     int       // how many pages to simulate, at most MaxPages; 0 for the kind's own choice; mock only
 	Submitted time.Time // when the sender says it was; zero if it does not say
 	Trace     string    // W3C traceparent of the submitting request; empty if there was none
 	// Payload is what the job is asked to do, a JSON text that its kind knows how to

@@ -1,0 +1,137 @@
+// Package outbox keeps on disk what somebody else must be told, and delivers it until they have decided
+// on it: a process that dies in between has lost nothing.
+//
+//	box.Open → box.Load            what an earlier process has left
+//	box.Put  → box.Deliver         on disk first, then on its way
+//	box.Run: Try, pause, Try, …    until Try says that it is decided
+//	box.Remove, or box.KeepAside   by Try, which knows what was decided
+//
+// An entry is a named file, written whole or not at all. It may be delivered more than once: when the
+// process dies after the other side has decided and before the file is gone. Who receives it must know it again.
+//
+// Entries are delivered independently of each other and in no order; what must arrive in order is one entry.
+// The package does not know what an entry says, who receives it, or which answers are a decision.
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/flock"
+	"github.com/batchfleet/batchfleet/retry"
+	"github.com/batchfleet/batchfleet/safefile"
+)
+
+// Box is a directory of entries and their delivery:
+//
+//	lock       held while a process uses the directory
+//	ENTRIES/   the entries
+//	ASIDE/...  for people, not read again: deleted when they are older than KeepFor or too many
+//	corrupt/   entries that could not be read; the same
+//
+// Set the exported fields, call [Box.Open], [Box.Load] and [Box.Run], then [Box.Close]. The other methods
+// may be called concurrently, also beside Run.
+type Box struct {
+	Dir      string        // made if it is missing; for the owner alone
+	Entries  string        // the directory of entries, in Dir
+	Aside    []string      // the directories in Dir for what is kept aside
+	MaxEntry int64         // bytes of an entry
+	KeepFor  time.Duration // how long what is kept aside stays
+	// Uploads is how many functions given to [Box.Upload] run at once.
+	Uploads int
+	Retry   retry.Policy // the pauses between attempts: First, Max and Factor
+	// FinalTimeout is how long attempts under way may take when Run ends.
+	FinalTimeout time.Duration
+	Log          *slog.Logger
+
+	lock     *os.File
+	checking sync.Mutex    // one check at a time: they share a file
+	uploads  chan struct{} // holds a token for each upload under way
+	wake     chan struct{} // something is pending
+	ended    chan struct{} // closed when Run begins no more deliveries
+
+	mu      sync.Mutex
+	pending []*Delivery // not yet begun
+}
+
+// corruptDir is the directory of entries that could not be read.
+const corruptDir = "corrupt"
+
+// ErrInUse says that another process uses the directory.
+var ErrInUse = errors.New("another process uses the directory")
+
+// Open makes and locks the directory, and deletes files that were never finished. The error wraps
+// [ErrInUse] when another process has it. A directory that others may write to is refused.
+func (b *Box) Open() error {
+	if err := safefile.Dir(b.Dir); err != nil {
+		return err
+	}
+	lock, err := safefile.OpenOrMake(filepath.Join(b.Dir, "lock"))
+	if err != nil {
+		return err
+	}
+	if err := b.prepare(lock); err != nil {
+		_ = lock.Close() // nothing was written
+		return err
+	}
+	b.lock = lock
+	b.uploads, b.wake, b.ended = make(chan struct{}, b.Uploads), make(chan struct{}, 1), make(chan struct{})
+	return nil
+}
+
+func (b *Box) prepare(lock *os.File) error {
+	if err := flock.Lock(lock); errors.Is(err, flock.ErrLocked) {
+		return ErrInUse
+	} else if err != nil {
+		return fmt.Errorf("lock %s: %w", b.Dir, err)
+	}
+	for _, sub := range append([]string{b.Entries}, b.asideDirs()...) {
+		if err := b.makeDir(sub); err != nil {
+			return err
+		}
+	}
+	return safefile.SyncDir(b.Dir)
+}
+
+// makeDir makes a directory that others may not write to, and removes unfinished files.
+func (b *Box) makeDir(sub string) error {
+	path := filepath.Join(b.Dir, sub)
+	if err := safefile.Dir(path); err != nil {
+		return err
+	}
+	files, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), safefile.TempPrefix) {
+			if err := os.Remove(filepath.Join(path, f.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Check reports whether entries can be written. It may be called every few seconds, so it does not wait
+// for the disk.
+func (b *Box) Check() error {
+	b.checking.Lock()
+	defer b.checking.Unlock()
+	path := filepath.Join(b.Dir, b.Entries, safefile.TempPrefix+"check")
+	f, err := safefile.OpenOrMake(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 4096)) // an empty file can be written to a full disk
+	return errors.Join(err, f.Close(), os.Remove(path))
+}
+
+// Close lets another process have the directory.
+func (b *Box) Close() error { return b.lock.Close() }

@@ -1,0 +1,247 @@
+package outbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/retry"
+)
+
+// logged is a log that tests can read.
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// newBox returns a box that is not open.
+func newBox(dir string, log *logged) *Box {
+	return &Box{
+		Dir: dir, Entries: "entries", Aside: []string{"dead"}, MaxEntry: 100, KeepFor: 7 * 24 * time.Hour,
+		Uploads: 2, Retry: retry.Policy{First: time.Second, Max: 90 * time.Second}, FinalTimeout: 5 * time.Second,
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	}
+}
+
+func open(t *testing.T, dir string) (*Box, *logged) {
+	t.Helper()
+	log := &logged{}
+	b := newBox(dir, log)
+	if err := b.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() }) // a test may have closed it
+	return b, log
+}
+
+// load returns the entries of a box. One that says "bad" is refused.
+func load(t *testing.T, b *Box) []string {
+	t.Helper()
+	var all []string
+	err := b.Load(t.Context(), func(name string, text []byte) error {
+		if string(text) == "bad" {
+			return errors.New("it says bad")
+		}
+		all = append(all, name+"="+string(text))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func names(t *testing.T, b *Box, sub string) (all []string) {
+	t.Helper()
+	files, err := os.ReadDir(filepath.Join(b.Dir, sub))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		all = append(all, f.Name())
+	}
+	return all
+}
+
+func want(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+func TestEntriesAreReadBackByTheNextProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "box")
+	b, _ := open(t, dir)
+	if err := errors.Join(b.Put("a", []byte("1")), b.Put("b", []byte("2")), b.Put("a", []byte("3")), b.Put("c", nil), b.Remove("c"), b.Remove("none")); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := b.KeepAside("dead", "x", []byte("why")); err != nil || path != filepath.Join(dir, "dead", "x") {
+		t.Errorf("kept at %s, %v", path, err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, _ = open(t, dir)
+	want(t, "entries", load(t, b), "a=3", "b=2")
+	want(t, "kept aside", names(t, b, "dead"), "x")
+}
+
+func TestOneProcessAtATime(t *testing.T) {
+	b, _ := open(t, t.TempDir())
+	second := newBox(b.Dir, &logged{})
+	if err := second.Open(); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second box: %v", err)
+	}
+	if err := errors.Join(b.Close(), second.Open(), second.Close()); err != nil {
+		t.Errorf("after the first was closed: %v", err)
+	}
+}
+
+func TestFilesAreTheOwnersAlone(t *testing.T) {
+	b, _ := open(t, filepath.Join(t.TempDir(), "box"))
+	if err := b.Put("a", nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{".": 0o700, "lock": 0o600, "entries": 0o700, "dead": 0o700, "corrupt": 0o700, "entries/a": 0o600} {
+		if info, err := os.Stat(filepath.Join(b.Dir, name)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v, want %v", name, info, err, mode)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{".", "entries", "dead"} {
+		path := filepath.Join(b.Dir, sub)
+		if err := os.Chmod(path, 0o777); err != nil { //nolint:gosec // that is what is refused
+			t.Fatal(err)
+		}
+		if err := newBox(b.Dir, &logged{}).Open(); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+			t.Errorf("%s that others may write: %v", sub, err)
+		}
+		if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory needs the x
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCorruptEntriesAreSetAside(t *testing.T) {
+	b, log := open(t, t.TempDir())
+	at := func(name string) string { return filepath.Join(b.Dir, name) }
+	if err := errors.Join(
+		b.Put("good", []byte("1")), b.Put("refused", []byte("bad")), b.Put("long", make([]byte, 101)),
+		os.Mkdir(at("entries/dir"), 0o700), os.Symlink("good", at("entries/link")),
+		// One that cannot be moved stays, and the others are read all the same.
+		os.Mkdir(at("entries/stuck"), 0o700), os.WriteFile(at("corrupt/stuck"), nil, 0o600),
+		os.WriteFile(at("entries/.batchfleet-tmp-x"), []byte("unfinished"), 0o600), b.Close(), b.Open(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "entries", load(t, b), "good=1")
+	want(t, "what is left of them", names(t, b, "entries"), "good", "stuck")
+	want(t, "set aside", names(t, b, "corrupt"), "dir", "link", "long", "refused", "stuck")
+	for _, text := range []string{"it says bad", "longer than 100 bytes", "symbolic link", "leaving it where it is"} {
+		if !strings.Contains(log.String(), text) {
+			t.Errorf("the log lacks %q:\n%s", text, log)
+		}
+	}
+}
+
+func TestTooManyEntriesAreNotRead(t *testing.T) {
+	b, _ := open(t, t.TempDir())
+	for i := range maxEntries + 1 {
+		if err := os.WriteFile(filepath.Join(b.Dir, "entries", fmt.Sprint(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Load(t.Context(), func(string, []byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "at most 10000") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A directory that is gone is one that cannot be written, also for root, whom no mode stops.
+func TestUnwritableDirectoryIsNoticed(t *testing.T) {
+	b, _ := open(t, t.TempDir())
+	entries := filepath.Join(b.Dir, "entries")
+	if err := errors.Join(b.Put("a", []byte("1")), b.Check(), os.Rename(entries, entries+"-away")); err != nil {
+		t.Fatal(err)
+	}
+	if b.Check() == nil || b.Put("a", []byte("2")) == nil {
+		t.Error("nothing was noticed")
+	}
+	if err := errors.Join(os.Rename(entries+"-away", entries), b.Check()); err != nil {
+		t.Error(err)
+	}
+	want(t, "entries", load(t, b), "a=1")
+}
+
+func TestChecksDoNotDisturbEachOther(t *testing.T) {
+	b, _ := open(t, t.TempDir())
+	var checks sync.WaitGroup
+	for range 4 {
+		checks.Go(func() {
+			for range 200 {
+				if err := b.Check(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	checks.Wait()
+	want(t, "left behind", names(t, b, "entries"))
+}
+
+func TestWhatIsKeptAsideIsSwept(t *testing.T) {
+	b, log := open(t, t.TempDir())
+	made := func(sub, name string, size int64, age time.Duration) {
+		t.Helper()
+		path := filepath.Join(b.Dir, sub, name)
+		at := time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, size), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	week := 7 * 24 * time.Hour
+	made("entries", "old", 1, 2*week)
+	made("dead", "old", 1, week+time.Hour)
+	made("dead", "young", 1, week-time.Hour)
+	made("corrupt", "large", maxAsideBytes+1, time.Minute) // the newest is kept, however large
+	made("corrupt", "beyond", 1, time.Hour)
+	b.sweep(t.Context())
+	want(t, "entries", names(t, b, "entries"), "old")
+	want(t, "kept aside", names(t, b, "dead"), "young")
+	want(t, "corrupt", names(t, b, "corrupt"), "large")
+	for i := range maxAside + 1 {
+		made("dead", fmt.Sprint(i), 0, time.Duration(i)*time.Second)
+	}
+	b.sweep(t.Context())
+	if all := names(t, b, "dead"); len(all) != maxAside || slices.Contains(all, "young") || slices.Contains(all, fmt.Sprint(maxAside)) {
+		t.Errorf("%d are kept", len(all))
+	}
+	for _, why := range []string{"older than", "more than 1000", "more than 1073741824 bytes"} {
+		if !strings.Contains(log.String(), why) {
+			t.Errorf("the log lacks %q", why)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package redact
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+)
+
+// Handler returns a handler that hands on to h what is logged without its secrets:
+// the message and all values, those in groups too. Keys are ours and stay.
+func Handler(h slog.Handler) slog.Handler { return handler{h} }
+
+type handler struct{ to slog.Handler }
+
+func (h handler) Enabled(ctx context.Context, l slog.Level) bool { return h.to.Enabled(ctx, l) }
+
+func (h handler) WithGroup(name string) slog.Handler { return handler{h.to.WithGroup(name)} }
+
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return handler{h.to.WithAttrs(logged(attrs))}
+}
+
+func (h handler) Handle(ctx context.Context, r slog.Record) error {
+	clean := slog.NewRecord(r.Time, r.Level, Text(r.Message), r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		clean.AddAttrs(slog.Attr{Key: a.Key, Value: loggedValue(a.Value)})
+		return true
+	})
+	return h.to.Handle(ctx, clean)
+}
+
+func logged(attrs []slog.Attr) []slog.Attr {
+	clean := make([]slog.Attr, 0, len(attrs))
+	for _, a := range attrs {
+		clean = append(clean, slog.Attr{Key: a.Key, Value: loggedValue(a.Value)})
+	}
+	return clean
+}
+
+// loggedValue returns a value without its secrets. One of a type that package slog
+// does not know is its text if there are any in it, and an error always: what is
+// looked at must be what is written.
+func loggedValue(v slog.Value) slog.Value {
+	v = v.Resolve()
+	switch v.Kind() {
+	case slog.KindString:
+		return slog.StringValue(Text(v.String()))
+	case slog.KindGroup:
+		return slog.GroupValue(logged(v.Group())...)
+	case slog.KindAny:
+		return loggedAny(v)
+	case slog.KindBool, slog.KindDuration, slog.KindFloat64, slog.KindInt64, slog.KindTime, slog.KindUint64, slog.KindLogValuer:
+	}
+	return v
+}
+
+func loggedAny(v slog.Value) slog.Value {
+	switch x := v.Any().(type) {
+	case nil:
+		return v
+	case error:
+		return slog.StringValue(Text(fmt.Sprint(x))) // which outlives an Error that panics
+	}
+	text := fmt.Sprintf("%+v", v.Any())
+	encoded, err := json.Marshal(v.Any())
+	if clean := Text(text); clean != text || err != nil || !bytes.Equal(JSON(encoded), encoded) {
+		return slog.StringValue(clean)
+	}
+	return v
+}
