@@ -42,10 +42,11 @@ func fleetSection(ctx context.Context, r *report) error {
 	return nil
 }
 
-// build makes the command, as a release has it, in dir.
+// build makes the command, as a release has it, in dir. The command belongs to
+// the module one directory up.
 func build(ctx context.Context, dir string) (binary string, err error) {
 	binary = filepath.Join(dir, "batchfleet")
-	build := exec.CommandContext(ctx, "go", "build", "-tags", "disable_grpc_modules", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/batchfleet")
+	build := exec.CommandContext(ctx, "go", "-C", "..", "build", "-tags", "disable_grpc_modules,grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/batchfleet")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)

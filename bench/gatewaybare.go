@@ -32,7 +32,7 @@ func serveBareGateway(ctx context.Context) error {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		answer, err := json.Marshal(gateway.LeaseAnswer{JobID: string(grant.Job), Payload: json.RawMessage(grant.Payload), LeaseID: grant.LeaseID, LeaseTTLSeconds: grant.TTL.Seconds()})
+		answer, err := json.Marshal(gateway.LeaseResponse{JobID: string(grant.Job), Payload: json.RawMessage(grant.Payload), LeaseID: grant.LeaseID, LeaseTTLSeconds: grant.TTL.Seconds()})
 		if err != nil {
 			panic(err)
 		}
@@ -44,7 +44,7 @@ func serveBareGateway(ctx context.Context) error {
 		if err != nil {
 			return
 		}
-		var ask gateway.ResultAsk
+		var ask gateway.ResultRequest
 		if err := json.Unmarshal(body, &ask); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return

@@ -42,14 +42,14 @@ func runAgents(ctx context.Context, url, token string, n int) (rate float64, err
 }
 
 func runJob(ctx context.Context, client *http.Client, url, token string) error {
-	var lease gateway.LeaseAnswer
+	var lease gateway.LeaseResponse
 	if err := postJSON(ctx, client, url+gateway.PathLease, token, `{"features":["renew","cancel"]}`, &lease); err != nil {
 		return err
 	}
 	if lease.JobID == "" {
 		return errors.New("the queue is empty too early")
 	}
-	var ok gateway.ReportAnswer
+	var ok gateway.ReportResponse
 	return postJSON(ctx, client, url+"/calc/zpe/compute/jobs/"+lease.JobID+"/result", token, `{"lease_id":"`+lease.LeaseID+`",`+benchResult+`}`, &ok)
 }
 

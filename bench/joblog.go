@@ -116,7 +116,7 @@ func startLogRig(ctx context.Context, lines int) (*logRig, error) {
 	rig := &logRig{logs: &engine.LogBudget{}, begin: make(chan struct{})}
 	rig.engine = &engine.Engine{
 		Scope: "bench", Logs: rig.logs, Limits: engine.Limits{MaxRunning: logJobs},
-		Offers: []engine.Operation{{Name: "log", New: func() engine.Request { return &logRequest{} }}},
+		Supported: []engine.Operation{{Name: "log", New: func() engine.Request { return &logRequest{} }}},
 	}
 	for range logJobs {
 		rig.written.Add(1)
@@ -195,7 +195,7 @@ type bareLoad struct {
 	cpu  time.Duration
 }
 
-// bareWriters returns what writes a line into a buffer each, which begins anew
+// bareWriters returns what writes a line into a buffer each, which starts again
 // when it is full.
 func bareWriters() []func(i int) {
 	writers := make([]func(int), logJobs)

@@ -1,12 +1,15 @@
 // Command bench measures what the specification puts a number on. It prints one
 // table for each section:
 //
-//	go run ./bench [section...]
+//	go -C bench run . [section...]
 //
 // A limit is measured in the same run as what it is the limit of, in turns, so
 // that a busy machine slows both: trust the ratios more than the rates. Numbers
 // of a server come from a server in a process of its own, which is this program
 // once more.
+//
+// It is a module of its own, so that what only it needs is no requirement of
+// batchfleet. It runs in its own directory.
 package main
 
 import (

@@ -42,6 +42,8 @@ type pdfBench struct {
 //	BENCH_FILES=GLOB...   score these files instead, and nothing else
 //	BENCH_PARTS=part,...  these parts only
 //	BENCH_VERBOSE=1       list the worst documents of each measure
+//
+// Paths are absolute or relative to bench.
 func pdfSection(ctx context.Context, r *report) (err error) {
 	b := &pdfBench{report: r, verbose: os.Getenv("BENCH_VERBOSE") != ""}
 	if err := needTools(); err != nil {

@@ -2,16 +2,20 @@
 // limits, with nothing inherited but what it is given, and with nothing left of
 // it when [Command.Run] returns.
 //
-// The executable reads its request from stdin, answers with lines on stdout and
-// complains on stderr. It may be hostile, or fed by someone hostile: it can crash,
-// hang, fill the memory, write without end, leave children behind. None of that
-// harms the caller, and the error says which of it happened. A [Session] answers
-// several requests.
+// The executable reads its request from stdin and writes lines. They are either
+// answers on stdout, to be read exactly ([Command.Line]), or a log on stdout and
+// stderr, which may be cut ([Command.Output]). A [Session] answers several
+// requests.
+//
+// The executable or its input may be hostile. It can crash, hang, fill the memory,
+// write without end and leave children behind. None of that harms the caller. The
+// error is an [*ExitError] with the [Reason].
 //
 // It is not a sandbox: the process has the rights of the caller's user. A child
-// that leaves the group, as one with a session of its own does, is found by
-// [Marker] in its environment; one that has removed that, or has become another
-// user, is not.
+// that leaves the group, as one with a session of its own does, is found by its
+// cgroup (version 2) where the caller can make one, else by [Marker] in its
+// environment. Without a cgroup, one that has removed that variable, or has become
+// another user, is not found.
 //
 // On systems other than Linux there are no limits but those on time and output,
 // and only the process itself is stopped, not its children.
@@ -27,7 +31,8 @@ import (
 )
 
 // Command is an executable and how to run it. It may be run many times, and
-// concurrently if Stdin is nil and Line allows it.
+// concurrently if Stdin is nil and the callbacks allow it. The callbacks are
+// called by the goroutine that called Run, one at a time.
 type Command struct {
 	Path string   // the file to execute; PATH is not searched
 	Args []string // its arguments, without its own name
@@ -35,83 +40,64 @@ type Command struct {
 	Env  []string // exactly its environment but for [Marker] (unless Alone), as NAME=value; nothing is inherited
 
 	// Stdin is what the process reads, nothing if nil. The process gets its
-	// first byte when the limits are in force, so a process that waits for its
-	// request is never without them. A Read that never returns does not hold up
-	// Run, but keeps a goroutine.
+	// first byte when the limits are in force and Started has returned, so a
+	// process that waits for its request is never without them. A Read that never
+	// returns does not hold up Run, but keeps a goroutine.
 	Stdin io.Reader
-	// Line is called for every line of stdout without its newline, in order, by
-	// the goroutine that called Run; nil to ignore them. A last line without a
-	// newline counts only if the process exits with 0. The slice is valid until
-	// Line returns. An error stops the process and is returned by Run.
+
+	// Started is called when the limits are in force, before the process gets the
+	// first byte of Stdin. An error stops the process and is returned by Run.
+	Started func(Process) error
+
+	// Line is called for every line of stdout without its newline, in order; nil
+	// to ignore them. It is for answers: a line over Limits.LineBytes and output
+	// over Limits.OutputBytes stop the process. A last line without a newline
+	// counts only if the process exits with 0. The slice is valid until Line
+	// returns. An error stops the process and is returned by Run.
 	Line func(line []byte) error
 
-	// Alone says that the process starts no others. So none are looked for when
-	// it has ended, which would take a look at every process of the machine.
+	// Output is called for every line of stdout and stderr, in order for each of
+	// them. It is for logs: "\r" and "\r\n" end a line as "\n" does, and no limit
+	// on output stops the process. A line over Limits.LineBytes is cut there, and
+	// the rest of it is dropped. What comes after Limits.OutputBytes is read and
+	// dropped, and counted in Usage.Dropped; the line at that limit is cut, too. A
+	// last line without a line end always counts. The slice is valid until Output returns. The process waits
+	// while Output does not return, once its pipes are full. An error stops the
+	// process and is returned by Run. At most one of Line and Output may be set.
+	Output func(stream Stream, line []byte, cut bool) error
+
+	// Alone means that the process starts no others. Then Run makes no cgroup and
+	// sets no Marker, and does not search for children when the process has ended.
 	Alone bool
 
 	Limits Limits
 	Grace  time.Duration // between SIGTERM and SIGKILL; 0 for SIGKILL at once
 }
 
-// Limits are what a process may use. Zero is no limit, if not said otherwise.
-type Limits struct {
-	// Memory is the private writable memory of each process in bytes
-	// (RLIMIT_DATA). It is not the address space, of which Go and others reserve
-	// far more than they use; the smallest Go program begins with 75 MB. What
-	// happens at the limit is up to the process: a Go program ends with exit
-	// code 2 and "out of memory".
-	Memory int64
-	// CPU is the time a process may compute, rounded up to seconds; then the
-	// kernel kills it.
-	CPU time.Duration
-	// Wall is the time until the process is stopped.
-	Wall time.Duration
-	// FileBytes is the size of the largest file it may write.
-	FileBytes int64
-	// OpenFiles is the number of files each process may have open.
-	OpenFiles int
-	// LineBytes is the longest line on stdout; 0 for 1 MiB. It is held in memory.
-	LineBytes int
-	// OutputBytes is what it may write to stdout and stderr together.
-	OutputBytes int64
-}
-
-// Marker is a variable that Run adds to the environment unless Alone is set. Each run
-// has its own value. When the run is over, every process that still has it is killed. A process that
-// gives its children an environment of their own should pass it on.
-const Marker = "BATCHFLEET_RUN"
-
-// defaultLineBytes applies when Limits.LineBytes is 0.
-const defaultLineBytes = 1 << 20
-
-// Usage is what a run has cost.
-type Usage struct {
-	Wall      time.Duration
-	CPU       time.Duration // of the process and those of its children it waited for
-	MaxMemory int64         // largest resident set in bytes; 0 if unknown
-}
-
 // Run starts the process and waits until it and its group are gone. It returns
-// nil if the process exited with 0. Otherwise the error is that of Line or Stdin,
-// the cause of ctx if that has stopped the process, an [*ExitError], or says why
-// the process could not be started.
+// nil if the process exited with 0. Otherwise the error is that of a callback or
+// Stdin, the cause of ctx if that has stopped the process, an [*ExitError], or
+// the reason why the process could not be started.
 //
 // To stop the process, its group gets SIGTERM, and after Grace SIGKILL. When it
-// has exited, what is left of its group, or has its [Marker], gets SIGKILL. If the
+// has exited, what is left of its group and its descendants gets SIGKILL. If the
 // caller is killed, the kernel kills the process, but not its children: see [Sweep].
 //
-// Run holds one thread and, while the process runs, four goroutines, which it
-// waits for.
+// Run holds one thread and, while the process runs, up to five goroutines, which
+// it waits for.
 func (c *Command) Run(ctx context.Context) (Usage, error) {
 	r, err := c.start(ctx, false)
 	if err != nil {
 		return Usage{}, err
 	}
-	defer r.abandon() // if Line panics
-	lineErr := r.lines(func() bool { return false })
-	if lineErr != nil {
-		r.stop(lineErr)
+	defer r.close() // if a callback panics
+	err = r.begin()
+	if err == nil {
+		err = r.readOutput()
 	}
-	r.end()
-	return r.usage(), r.result(lineErr)
+	if err != nil {
+		r.stop(err)
+	}
+	r.wait()
+	return r.usage(), r.result(err)
 }

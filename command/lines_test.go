@@ -2,9 +2,9 @@ package command
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 // split feeds stream to a splitter in pieces of size bytes.
@@ -13,7 +13,7 @@ func split(stream string, limit, size int) (lines []string, rest string, err err
 	for len(stream) > 0 && err == nil {
 		n := min(size, len(stream))
 		piece := []byte(stream[:n])
-		err = s.write(piece, func(line []byte) error { lines = append(lines, string(line)); return nil })
+		err = s.write(piece, func(line []byte, _ bool) error { lines = append(lines, string(line)); return nil })
 		clear(piece) // the splitter must not keep it
 		stream = stream[n:]
 	}
@@ -50,29 +50,107 @@ func FuzzSplitter(f *testing.F) {
 	})
 }
 
-func FuzzLastWords(f *testing.F) {
-	f.Add([]byte("hello"), 1, 1)
-	f.Add([]byte("0123456789"), 500, 7)
-	f.Add([]byte("\xff日本語"), 900, 1000)
-	f.Fuzz(func(t *testing.T, unit []byte, times, size int) {
-		all := bytes.Repeat(unit[:min(len(unit), 100)], max(0, times)%300)
-		size = max(0, size)%5000 + 1
-		var w lastWords
-		for rest := all; len(rest) > 0; rest = rest[min(size, len(rest)):] {
-			if n, err := w.Write(rest[:min(size, len(rest))]); n != min(size, len(rest)) || err != nil {
-				t.Fatalf("Write = %d, %v", n, err)
+// logged is what a log is given: a line with "…" after it if it was cut.
+func logged(lines []string, line []byte, cut bool) []string {
+	if cut {
+		return append(lines, string(line)+"…")
+	}
+	return append(lines, string(line))
+}
+
+// wantLogged is the log of the first kept bytes of a stream, by replacing and
+// splitting.
+func wantLogged(stream string, limit, kept int) (want []string) {
+	text := stream[:kept]
+	next := stream[kept:]
+	for i, line := range strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n") {
+		last := i == strings.Count(strings.ReplaceAll(text, "\r\n", "\n"), "\r")+strings.Count(text, "\n")
+		switch {
+		case last && line == "":
+		case len(line) > limit:
+			want = logged(want, []byte(line[:limit]), true)
+		case last && next != "" && next[0] != '\n' && next[0] != '\r':
+			want = logged(want, []byte(line), true)
+		default:
+			want = logged(want, []byte(line), false)
+		}
+	}
+	return want
+}
+
+// FuzzOutputLog divides a stream into reads in any way, for both streams at once:
+// the lines are the same.
+func FuzzOutputLog(f *testing.F) {
+	f.Add("one\r\ntwo\rthree\n\n\r\r\nrest", 3, 12, 1)
+	f.Add("  0%\r 50%\r100%\r\ndone\r", 10, 0, 7)
+	f.Add("exactly10!\nexactly11!!\nx", 10, 11, 100)
+	f.Add("0123456789", 4, 6, 3)
+	f.Add("\r\n", 1, 1, 1)
+	f.Fuzz(func(t *testing.T, stream string, limit, most, size int) {
+		limit, most, size = max(0, limit)%100+1, max(0, most)%300, max(0, size)%50+1
+		var lines [Stderr + 1][]string
+		o := newOutputLog(&Command{
+			Limits: Limits{LineBytes: limit, OutputBytes: int64(2 * most)},
+			Output: func(s Stream, line []byte, cut bool) error {
+				lines[s] = logged(lines[s], line, cut)
+				return nil
+			},
+		})
+		for rest := []byte(stream); len(rest) > 0; {
+			// One byte of each in turn, or the limit would cut one of them sooner.
+			n := min(size, len(rest))
+			if most > 0 {
+				n = 1
+			}
+			for _, s := range []Stream{Stdout, Stderr} {
+				piece := bytes.Clone(rest[:n])
+				if err := o.write(s, piece); err != nil {
+					t.Fatal(err)
+				}
+				clear(piece) // it must not be kept
+			}
+			rest = rest[n:]
+		}
+		kept := len(stream)
+		if most > 0 {
+			kept = min(kept, most)
+		}
+		want := wantLogged(stream, limit, kept)
+		for _, s := range []Stream{Stdout, Stderr} {
+			if err := o.end(s); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(lines[s], want) {
+				t.Errorf("%s: got %q, want %q", s, lines[s], want)
 			}
 		}
-		got := w.String()
-		want := string(all)
-		if len(all) > headBytes+tailBytes {
-			want = string(all[:headBytes]) + omitted + string(all[len(all)-tailBytes:])
+		if want := int64(2 * (len(stream) - kept)); o.dropped != want {
+			t.Errorf("dropped %d bytes, want %d", o.dropped, want)
 		}
-		if got != strings.ToValidUTF8(want, "") || !utf8.ValidString(got) || len(got) > 4<<10 {
-			t.Fatalf("of %d bytes kept %d:\n%q\nwant\n%q", len(all), len(got), got, want)
+	})
+}
+
+// FuzzOutputLimit divides one stream with a limit into reads in any way.
+func FuzzOutputLimit(f *testing.F) {
+	f.Add("one\r\ntwo\nthree", 4, 5, 2)
+	f.Add("one\r\ntwo\nthree", 2, 8, 9)
+	f.Fuzz(func(t *testing.T, stream string, limit, most, size int) {
+		limit, most, size = max(0, limit)%100+1, max(0, most)%300+1, max(0, size)%50+1
+		var lines []string
+		o := newOutputLog(&Command{
+			Limits: Limits{LineBytes: limit, OutputBytes: int64(most)},
+			Output: func(_ Stream, line []byte, cut bool) error { lines = logged(lines, line, cut); return nil },
+		})
+		for rest := []byte(stream); len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			if err := o.write(Stderr, rest[:min(size, len(rest))]); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if cap(w.tail) > 8*tailBytes {
-			t.Fatalf("holds %d bytes", cap(w.tail))
+		if err := o.end(Stderr); err != nil {
+			t.Fatal(err)
+		}
+		if want := wantLogged(stream, limit, min(len(stream), most)); !slices.Equal(lines, want) {
+			t.Errorf("got %q, want %q", lines, want)
 		}
 	})
 }

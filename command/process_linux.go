@@ -28,7 +28,7 @@ func limit(pid int, l Limits) error {
 		{"memory", unix.RLIMIT_DATA, l.Memory},
 		// Soft and hard are the same, so the kernel kills at once, without a
 		// SIGXCPU that the process could handle.
-		{"cpu", unix.RLIMIT_CPU, int64(cpuLimit(l.CPU) / time.Second)},
+		{"cpu", unix.RLIMIT_CPU, int64(l.cpuSeconds() / time.Second)},
 		{"file size", unix.RLIMIT_FSIZE, l.FileBytes},
 		{"open files", unix.RLIMIT_NOFILE, int64(l.OpenFiles)},
 		{"core size", unix.RLIMIT_CORE, 0}, // a core would hold the document, and fill the disk
@@ -40,8 +40,8 @@ func limit(pid int, l Limits) error {
 			return fmt.Errorf("set limit of %s: %w", lim.name, err)
 		}
 	}
-	// When memory runs out, the kernel shall take the process and not the
-	// worker. It may be forbidden, and is not worth failing for.
+	// When memory runs out, the kernel should kill the process and not the worker.
+	// This may be forbidden, and is not worth failing for.
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
 	return nil
 }
@@ -70,8 +70,8 @@ func waitExit(p *os.Process) (*os.ProcessState, error) {
 	}
 }
 
-// signalGroup sends a signal to all of p's group. That nobody is left is no
-// error, and nothing else can be done about any other.
+// signalGroup sends a signal to all of p's group. An error is ignored: the group is
+// gone, or the kernel does not allow the signal.
 func signalGroup(p *os.Process, s syscall.Signal) { _ = unix.Kill(-p.Pid, s) }
 
 // awaitGroup waits until the group, which has been killed, is gone: its members
@@ -80,7 +80,7 @@ func signalGroup(p *os.Process, s syscall.Signal) { _ = unix.Kill(-p.Pid, s) }
 func awaitGroup(id int) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	for began := time.Now(); time.Since(began) < patience; {
+	for began := time.Now(); time.Since(began) < exitWait; {
 		for {
 			if pid, err := unix.Wait4(-id, nil, unix.WNOHANG, nil); pid <= 0 && !errors.Is(err, unix.EINTR) {
 				break
@@ -102,9 +102,9 @@ func maxMemory(s *os.ProcessState) int64 {
 	return 0
 }
 
-// spent returns what a process has cost so far: the time it computed, of all its
+// processUsage returns what a process has used so far: the CPU time of all its
 // threads, and its resident set in bytes.
-func spent(pid int) (cpu time.Duration, memory int64, err error) {
+func processUsage(pid int) (cpu time.Duration, memory int64, err error) {
 	var t unix.Timespec
 	// The clock of a process: its id, inverted, and CPUCLOCK_SCHED in the last
 	// bits (clock_getcpuclockid(3)).

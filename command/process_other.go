@@ -20,13 +20,22 @@ func signalGroup(p *os.Process, s syscall.Signal) { _ = p.Signal(s) }
 
 func awaitGroup(int) {}
 
-func mark() string { return "" }
+func startTime(int) (uint64, error) { return 0, nil }
 
-func sweepRun(string) {}
+// descendants finds nothing: there is no way to.
+type descendants struct{ marker string }
+
+func newDescendants() descendants { return descendants{} }
+
+func (descendants) start(_ *syscall.SysProcAttr, startProcess func() error) error {
+	return startProcess()
+}
+
+func (descendants) kill() {}
 
 // Sweep does nothing: what is left of runs is found on Linux only.
-func Sweep() (killed int) { return 0 }
+func Sweep(...Process) (killed int) { return 0 }
 
 func maxMemory(*os.ProcessState) int64 { return 0 }
 
-func spent(int) (cpu time.Duration, memory int64, err error) { return 0, 0, nil }
+func processUsage(int) (cpu time.Duration, memory int64, err error) { return 0, 0, nil }

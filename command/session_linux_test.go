@@ -38,7 +38,7 @@ func openClerk(t *testing.T, limits command.Limits) *command.Session {
 
 // ask returns the lines of an answer before its end.
 func ask(ctx context.Context, s *command.Session, request string, wall time.Duration) (said []string, err error) {
-	err = s.Ask(ctx, []byte(request+"\n"), wall, func(line []byte) (bool, error) {
+	err = s.Do(ctx, []byte(request+"\n"), wall, func(line []byte) (bool, error) {
 		if string(line) == "end" {
 			return true, nil
 		}
@@ -61,7 +61,7 @@ func TestF77SessionAnswersManyRequests(t *testing.T) {
 	if pids[0] != pids[49] {
 		t.Errorf("from %s to %s", pids[0], pids[49])
 	}
-	if cpu, memory, err := s.Spent(); err != nil || cpu <= 0 || memory < int64(os.Getpagesize()) {
+	if cpu, memory, err := s.Usage(); err != nil || cpu <= 0 || memory < int64(os.Getpagesize()) {
 		t.Errorf("spent %s and %d bytes, %v", cpu, memory, err)
 	}
 	s.Close()
@@ -106,7 +106,7 @@ func TestF77SessionEndsWithARequestThatIsNotAnswered(t *testing.T) {
 func TestF77LateStopOfARequestMeetsNoOther(t *testing.T) {
 	s := openClerk(t, command.Limits{})
 	ctx, cancel := context.WithCancel(t.Context())
-	err := s.Ask(ctx, []byte("hello\n"), time.Minute, func(line []byte) (bool, error) {
+	err := s.Do(ctx, []byte("hello\n"), time.Minute, func(line []byte) (bool, error) {
 		last := string(line) == "end"
 		if last {
 			cancel()

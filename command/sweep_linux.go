@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -17,82 +18,113 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runner is this process as markers name it: its namespace of process ids, its id,
-// and when it started, since ids are used again. It is empty without /proc.
-var runner = sync.OnceValue(func() string {
-	space, err := os.Readlink("/proc/self/ns/pid")
-	began, err2 := startOf(os.Getpid())
+// callerID is this process as markers name it: its namespace of process ids, its
+// id, and when it started, since ids are used again. It is empty without /proc.
+var callerID = sync.OnceValue(func() string {
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	start, err2 := startTime(os.Getpid())
 	if err != nil || err2 != nil {
 		return ""
 	}
-	return fmt.Sprintf("%s.%d.%s", space, os.Getpid(), began)
+	return fmt.Sprintf("%s.%d.%d", namespace, os.Getpid(), start)
 })
 
-// mark returns the entry of the environment by which whatever comes of a run is
-// found; empty where it could not be.
-func mark() string {
-	if runner() == "" {
+// newMarker returns a value of Marker for a run; empty where it could not be found.
+func newMarker() string {
+	if callerID() == "" {
 		return ""
 	}
-	// Nobody gains by guessing it. crypto/rand would have math/big initialised,
-	// which cmd/pdfquick does not wait for.
-	return Marker + "=" + runner() + "." + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // see above
+	// It is no secret. crypto/rand would initialise math/big, for which cli/pdfquick
+	// has no time.
+	return callerID() + "." + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // see above
 }
 
-// startOf returns when a process has started, in ticks since the machine has.
-func startOf(pid int) (string, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return "", err
-	}
-	// The name, in parentheses, may hold anything; see proc_pid_stat(5).
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 20 {
-		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
-	}
-	return fields[19], nil
-}
-
-// sweepRun kills what a run has left behind outside its group.
-func sweepRun(mark string) {
-	if mark != "" {
-		sweep(func(entry string) bool { return entry == mark })
-	}
-}
-
-// Sweep kills what is left of the runs of processes that do not live any more,
-// which had no time to do so, and returns how many processes that were. It is for
-// the start of a process that calls [Command.Run]: a kernel kills the executables
-// themselves when their caller is killed, but not their children.
-func Sweep() (killed int) { return sweep(orphaned) }
-
-// orphaned reports whether an entry is the marker of a run whose caller is dead.
-func orphaned(entry string) bool {
-	value, ok := strings.CutPrefix(entry, Marker+"=")
-	part := strings.Split(value, ".")
-	space, _, _ := strings.Cut(runner(), ".")
-	if !ok || len(part) != 4 || space == "" || part[0] != space {
+// callerIsDead reports whether a value of Marker is of a run whose caller is dead.
+func callerIsDead(marker string) bool {
+	part := strings.Split(marker, ".")
+	namespace, _, _ := strings.Cut(callerID(), ".")
+	if len(part) != 4 || namespace == "" || part[0] != namespace {
 		return false // in another namespace its id means another process
 	}
 	pid, err := strconv.Atoi(part[1])
 	if err != nil {
 		return false
 	}
-	began, err := startOf(pid)
+	start, err := startTime(pid)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return true
 	}
-	return err == nil && began != part[2]
+	return err == nil && strconv.FormatUint(start, 10) != part[2]
 }
 
-// sweep kills the processes that have an entry in their environment that picked
-// picks, until none is found or patience is over, and returns how many.
-func sweep(picked func(entry string) bool) int {
+// startTime returns when a process started, in clock ticks since the machine booted.
+func startTime(pid int) (uint64, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name, in parentheses, may hold anything; see proc_pid_stat(5).
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// Sweep kills what is left of the runs of callers that are dead, and what is left
+// of earlier: processes that their owner has stored and whose runs are over. It
+// returns how many processes it has killed.
+//
+// It is for the start of a process that calls [Command.Run]: the kernel kills the
+// executables themselves when their caller is killed, but not their children. Those
+// are found by their cgroup or by [Marker] in their environment. A process of
+// earlier is also found by its id and start time, and killed with its group.
+func Sweep(earlier ...Process) (killed int) {
+	markers, found := map[string]bool{}, map[int]bool{}
+	for _, p := range earlier {
+		if p.Marker != "" {
+			markers[p.Marker] = true
+		}
+		if p.kill() {
+			found[p.PID] = true
+		}
+	}
+	match := func(marker string) bool { return markers[marker] || callerIsDead(marker) }
+	for _, pid := range sweepCgroups(match) {
+		found[pid] = true
+	}
+	maps.Copy(found, sweepMarked(match))
+	return len(found)
+}
+
+// kill kills the process and the group it leads, if it is still the one that was
+// started.
+func (p Process) kill() bool {
+	if p.PID <= 1 || p.PID == os.Getpid() {
+		return false
+	}
+	// Holds on to the process, so that no other is killed that has got its id.
+	proc, err := os.FindProcess(p.PID)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = proc.Release() }() // never fails
+	if start, err := startTime(p.PID); err != nil || start != p.Start {
+		return false
+	}
+	signalGroup(proc, syscall.SIGKILL)
+	err = proc.Kill()
+	return err == nil || errors.Is(err, os.ErrProcessDone) // it was of its group
+}
+
+// sweepMarked kills the processes with a value of Marker that matches, until none
+// is found or exitWait is over, and returns their ids.
+func sweepMarked(match func(marker string) bool) map[int]bool {
 	killed := map[int]bool{}
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	for began := time.Now(); time.Since(began) < patience; {
-		found := killAll(picked)
+	for began := time.Now(); time.Since(began) < exitWait; {
+		found := killMarked(match)
 		for _, pid := range found {
 			killed[pid] = true
 		}
@@ -102,16 +134,23 @@ func sweep(picked func(entry string) bool) int {
 		pause.Reset(time.Millisecond)
 		<-pause.C
 	}
-	if os.Getpid() == 1 { // to whom the kernel gives those whose parents are dead
-		for pid := range killed {
-			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
-		}
-	}
-	return len(killed)
+	reap(slices.Collect(maps.Keys(killed)))
+	return killed
 }
 
-// killAll kills those that are there now and returns their ids.
-func killAll(picked func(entry string) bool) (found []int) {
+// reap reaps processes that were killed where the caller is process 1, to which
+// the kernel gives those whose parents are dead.
+func reap(pids []int) {
+	if os.Getpid() != 1 {
+		return
+	}
+	for _, pid := range pids {
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
+}
+
+// killMarked kills those that are there now and returns their ids.
+func killMarked(match func(marker string) bool) (found []int) {
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -120,7 +159,7 @@ func killAll(picked func(entry string) bool) (found []int) {
 	names, _ := proc.Readdirnames(-1)   // those it has returned are there
 	self, env := strconv.Itoa(os.Getpid()), make([]byte, 0, 64<<10)
 	for _, name := range names {
-		if name[0] < '1' || name[0] > '9' || name == self || !hasEntry(environ(name, env), picked) {
+		if name[0] < '1' || name[0] > '9' || name == self || !hasMarker(environ(name, env), match) {
 			continue
 		}
 		pid, err := strconv.Atoi(name)
@@ -132,7 +171,7 @@ func killAll(picked func(entry string) bool) (found []int) {
 		if err != nil {
 			continue
 		}
-		if hasEntry(environ(name, env), picked) && p.Kill() == nil {
+		if hasMarker(environ(name, env), match) && p.Kill() == nil {
 			found = append(found, pid)
 		}
 		_ = p.Release()
@@ -141,7 +180,7 @@ func killAll(picked func(entry string) bool) (found []int) {
 }
 
 // environ reads the environment of a process into buf; that of one that is dying,
-// or another user's, is not to be seen. It is asked of every process of the machine,
+// or another user's, cannot be read. It is called for every process of the machine,
 // after every run: [os.ReadFile] takes twice as long.
 func environ(pid string, buf []byte) []byte {
 	fd, err := unix.Open("/proc/"+pid+"/environ", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -158,12 +197,13 @@ func environ(pid string, buf []byte) []byte {
 	}
 }
 
-func hasEntry(env []byte, picked func(entry string) bool) bool {
+// hasMarker reports whether an environment has a value of Marker that matches.
+func hasMarker(env []byte, match func(marker string) bool) bool {
 	if !bytes.Contains(env, []byte(Marker)) {
 		return false
 	}
 	for entry := range strings.SplitSeq(string(env), "\x00") {
-		if picked(entry) {
+		if value, ok := strings.CutPrefix(entry, Marker+"="); ok && match(value) {
 			return true
 		}
 	}

@@ -8,37 +8,37 @@ const (
 	omitted   = "\n[...]\n"
 )
 
-// lastWords keeps the beginning and the end of what is written to it: a Go
-// program says first why it crashed, others say it last. It is not for
-// concurrent use.
-type lastWords struct {
-	head []byte
-	tail []byte // the last tailBytes after head, and up to as much before them
-	lost bool   // tail is not all that followed head
+// stderrTail keeps the beginning and the end of what is written to it. A Go
+// program reports why it crashed first, other programs report it last. It is not
+// for concurrent use.
+type stderrTail struct {
+	head    []byte
+	tail    []byte // the last tailBytes after head, and up to as much before them
+	skipped bool   // bytes between head and tail were dropped
 }
 
-func (w *lastWords) Write(p []byte) (int, error) {
+func (t *stderrTail) Write(p []byte) (int, error) {
 	n := len(p)
-	fit := min(n, headBytes-len(w.head))
-	w.head, p = append(w.head, p[:fit]...), p[fit:]
+	fit := min(n, headBytes-len(t.head))
+	t.head, p = append(t.head, p[:fit]...), p[fit:]
 	if len(p) > tailBytes {
-		p, w.tail, w.lost = p[len(p)-tailBytes:], w.tail[:0], true
+		p, t.tail, t.skipped = p[len(p)-tailBytes:], t.tail[:0], true
 	}
-	w.tail = append(w.tail, p...)
-	if len(w.tail) > 2*tailBytes { // so that bytes are moved seldom
-		w.tail, w.lost = append(w.tail[:0], w.tail[len(w.tail)-tailBytes:]...), true
+	t.tail = append(t.tail, p...)
+	if len(t.tail) > 2*tailBytes { // so that bytes are moved rarely
+		t.tail, t.skipped = append(t.tail[:0], t.tail[len(t.tail)-tailBytes:]...), true
 	}
 	return n, nil
 }
 
-func (w *lastWords) String() string {
-	tail, between := w.tail, ""
+func (t *stderrTail) String() string {
+	tail, between := t.tail, ""
 	if len(tail) > tailBytes {
-		tail, w.lost = tail[len(tail)-tailBytes:], true
+		tail, t.skipped = tail[len(tail)-tailBytes:], true
 	}
-	if w.lost {
+	if t.skipped {
 		between = omitted
 	}
-	// The replacement of a broken byte is empty, so nothing grows.
-	return strings.ToValidUTF8(string(w.head)+between+string(tail), "")
+	// A broken byte is replaced by nothing, so the text does not grow.
+	return strings.ToValidUTF8(string(t.head)+between+string(tail), "")
 }

@@ -33,7 +33,7 @@ step "F-60: Dockerfiles"
 "$hadolint" Dockerfile frontend/Dockerfile
 # What make build says must hold for the image, too.
 build=$(make -n build)
-for flag in CGO_ENABLED=0 '-tags disable_grpc_modules' -trimpath '-s -w -X main.version='; do
+for flag in CGO_ENABLED=0 '-tags disable_grpc_modules,grpcnotrace' -trimpath '-s -w -X main.version='; do
   grep -qFe "$flag" <<<"$build" || fail "make build has no $flag; Dockerfile has"
   grep -qFe "$flag" Dockerfile || fail "Dockerfile has no $flag; make build has"
 done
@@ -50,7 +50,7 @@ go run github.com/compose-spec/compose-go/v2/cmd@v2.16.2 docker-compose.yml >"$w
 echo "docker-compose.yml: $(grep -c . "$work/compose.yml") lines when resolved"
 
 step "F-60: binary"
-CGO_ENABLED=0 go build -tags disable_grpc_modules -trimpath -ldflags '-s -w -X main.version=check' -o "$work/root/batchfleet" ./cmd/batchfleet
+CGO_ENABLED=0 go build -tags disable_grpc_modules,grpcnotrace -trimpath -ldflags '-s -w -X main.version=check' -o "$work/root/batchfleet" ./cmd/batchfleet
 file "$work/root/batchfleet"
 file "$work/root/batchfleet" | grep -q 'statically linked' || fail "the binary is not static"
 

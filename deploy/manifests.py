@@ -182,7 +182,7 @@ def compose(binary: str):
 
 def configuration(name: str, env: dict, binary: str):
     """Yield what a worker with this environment complains about, and names it does not know."""
-    read = "".join((ROOT / "cmd/batchfleet" / file).read_text() for file in ("env.go", "redisenv.go"))
+    read = "".join((ROOT / "cli" / file).read_text() for file in ("env.go", "redisenv.go"))
     known = set(re.findall(r'envconfig:"([A-Z_]+)"', read)) | OTHERS
     yield from (f"{name}: {variable} is no variable of a worker" for variable in sorted(env.keys() - known))
     # The doctor reads the configuration as a worker does and exits with 2 if it

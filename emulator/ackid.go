@@ -28,9 +28,9 @@ func appendHex(b []byte, n uint64) []byte {
 }
 
 // deliveries returns the number in each of ids: 0, which no delivery has, for
-// those of another queue or of another life of this one. They are as stale as
-// those of an ended lease. The error is INVALID_ARGUMENT for what was never an
-// ack id of this server.
+// those of another queue, or of a deleted subscription of the same name. They are
+// as stale as those of an ended lease. The error is INVALID_ARGUMENT for strings
+// that are no ack ids of this server.
 func (q *queue) deliveries(ids []string) ([]uint64, error) {
 	if len(ids) > maxAckIDs {
 		return nil, status.Errorf(codes.InvalidArgument, "too many ack ids: %d, at most %d", len(ids), maxAckIDs)

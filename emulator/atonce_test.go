@@ -3,6 +3,7 @@ package emulator
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -14,19 +15,22 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/batchfleet/batchfleet/journal"
 )
 
 // Whatever is done at the same time, with checkpoints in between, the state on
 // disk is the state in memory.
 func TestE06StateSurvivesARestartWhenEverythingHappensAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	s.broker.log.j.journal.CheckpointAfter = 10_000
+	log := slog.New(slog.DiscardHandler)
+	s, err := openJournal(Config{Log: log}, dir, journal.Options{Log: log, CheckpointAfter: 10_000})
+	must(t, err)
 	h := &havoc{t: t, Server: s, pub: publisher{s.broker}, sub: subscriber{s.broker, new(sync.WaitGroup)}, schemas: schemas{s.broker}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	var running sync.WaitGroup
-	running.Go(func() { s.keepShort(ctx) })
+	running.Go(func() { s.checkpointLoop(ctx) })
 	for _, do := range []func(){h.configure, h.publish, h.publish, h.consume, h.consume, h.consume, h.seek, h.snapshot, h.schema, h.look} {
 		running.Go(func() {
 			for ctx.Err() == nil {
@@ -199,7 +203,7 @@ func (h *havoc) settle() {
 			q := sub.queue
 			q.mu.Lock()
 			for it := range q.order.all {
-				if it.state == dying {
+				if it.state == deadLettering {
 					dead++
 				}
 			}

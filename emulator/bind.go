@@ -53,7 +53,7 @@ func bindQuery(m protoreflect.Message, query url.Values) error {
 }
 
 // setField sets the field at a dotted path of m from text, or adds to it when
-// it is repeated. again says that the path was set before.
+// it is repeated. again means that the path was set before.
 func setField(m protoreflect.Message, path, value string, again bool) error {
 	name, rest, nested := strings.Cut(path, ".")
 	fd := fieldByName(m, name)
@@ -142,8 +142,8 @@ func parseMessage(m protoreflect.Message, fd protoreflect.FieldDescriptor, s str
 	return v, err
 }
 
-// bindRequest fills m from the parts of an HTTP request. What the path says
-// goes before all else.
+// bindRequest fills m from the parts of an HTTP request. Fields of the path win
+// over those of the body and the query.
 func (r *route) bindRequest(m proto.Message, vars []string, query url.Values, body []byte) error {
 	msg := m.ProtoReflect()
 	if err := bindBody(msg, r.body, body); err != nil {

@@ -29,12 +29,12 @@ type broker struct {
 	snapshots map[string]*snapshot
 }
 
-// A subscription is a queue and what was asked of it.
+// A subscription is a queue and its configuration.
 type subscription struct {
 	pb    *pubsubpb.Subscription // as topic.pb
 	topic *topic                 // nil once the topic is deleted or the subscription detached
 	queue *queue
-	end   *time.Timer // looks whether it has been idle for too long; nil if it never ends
+	end   *time.Timer // checks whether it has been idle for too long; nil if it never expires
 }
 
 func newBroker() *broker {
@@ -46,7 +46,7 @@ func newBroker() *broker {
 		subs:      make(map[string]*subscription),
 		snapshots: make(map[string]*snapshot),
 	}
-	// Message ids go on rising over a restart: consumers may remember them.
+	// Message ids rise across restarts: consumers may remember them.
 	b.lastID.Store(uint64(b.epoch.UnixMicro()))
 	return b
 }
@@ -62,7 +62,7 @@ func (b *broker) createTopic(pb *pubsubpb.Topic) error {
 	return nil
 }
 
-// topicFor returns the topic and what it is configured to be.
+// topicFor returns the topic and its configuration.
 func (b *broker) topicFor(name string) (*topic, *pubsubpb.Topic, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -73,8 +73,8 @@ func (b *broker) topicFor(name string) (*topic, *pubsubpb.Topic, error) {
 	return t, t.pb, nil
 }
 
-// updateTopic replaces the topic's configuration by what change makes of a
-// copy.
+// updateTopic applies change to a copy of the topic's configuration, which then
+// replaces it.
 func (b *broker) updateTopic(name string, change func(*pubsubpb.Topic) error) (*pubsubpb.Topic, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,8 +91,8 @@ func (b *broker) updateTopic(name string, change func(*pubsubpb.Topic) error) (*
 	return pb, nil
 }
 
-// deleteTopic leaves the topic's subscriptions and snapshots with the messages
-// they have.
+// deleteTopic deletes the topic. Its subscriptions and snapshots keep their
+// messages.
 func (b *broker) deleteTopic(name string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +102,7 @@ func (b *broker) deleteTopic(name string) error {
 	}
 	delete(b.topics, name)
 	t.close()
-	b.log.topicGone(name)
+	b.log.topicDeleted(name)
 	for _, sub := range b.subs {
 		pb := proto.CloneOf(sub.pb)
 		if sub.topic == t {
@@ -129,8 +129,8 @@ func (b *broker) deleteTopic(name string) error {
 	return nil
 }
 
-// publish gives msgs ids and a time and hands them to every subscription of the
-// topic. It takes msgs over.
+// publish sets the ids and the publish time of msgs and adds them to every
+// subscription of the topic. The caller must not use msgs any more.
 func (b *broker) publish(t *topic, msgs []*pubsubpb.PubsubMessage) ([]string, error) {
 	ids := make([]string, len(msgs))
 	all := make([]*message, len(msgs))
@@ -152,7 +152,7 @@ func (b *broker) publish(t *topic, msgs []*pubsubpb.PubsubMessage) ([]string, er
 		all[i] = &message{pb: pb, id: id, size: messageSize(pb), at: at.Sub(b.epoch)}
 	}
 	b.log.published(t.name, all)
-	t.take(all)
+	t.deliver(all)
 	return ids, nil
 }
 
@@ -191,12 +191,12 @@ func (b *broker) checkDeadLetterTopic(pb *pubsubpb.Subscription) error {
 	return nil
 }
 
-// newQueue returns a queue that the broker looks after.
+// newQueue returns a queue with the broker's clock, journal and dead-letter topics.
 func (b *broker) newQueue(s settings, name string) *queue {
 	q := newQueue(b.epoch, s)
 	q.load = b.load
 	q.log = b.log.of(q.instance)
-	q.bury = func(m *message, deliveries int32) error { return b.bury(q, name, m, deliveries) }
+	q.publishDeadLetter = func(m *message, deliveries int32) error { return b.publishDeadLetter(q, name, m, deliveries) }
 	return q
 }
 
@@ -211,8 +211,8 @@ func (b *broker) subscriptionFor(name string) (subscription, error) {
 	return *sub, nil
 }
 
-// updateSubscription replaces the subscription's configuration by what change
-// makes of a copy.
+// updateSubscription applies change to a copy of the subscription's configuration,
+// which then replaces it.
 func (b *broker) updateSubscription(name string, change func(*pubsubpb.Subscription) error) (*pubsubpb.Subscription, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -254,16 +254,16 @@ func (b *broker) deleteSubscription(name string) error {
 	if sub == nil {
 		return errNotFound(name)
 	}
-	b.remove(sub)
+	b.removeSubscription(sub)
 	return nil
 }
 
-// remove deletes a subscription. The caller holds b.mu.
-func (b *broker) remove(sub *subscription) {
+// removeSubscription deletes a subscription. The caller holds b.mu.
+func (b *broker) removeSubscription(sub *subscription) {
 	name := sub.pb.GetName()
 	delete(b.subs, name)
-	b.log.subscriptionGone(name)
-	b.separate(sub)
+	b.log.subscriptionDeleted(name)
+	b.detach(sub)
 	sub.queue.close(errSubscriptionDeleted)
 	if sub.end != nil {
 		sub.end.Stop()
@@ -278,7 +278,7 @@ func (b *broker) detachSubscription(name string) error {
 	if sub == nil {
 		return errNotFound(name)
 	}
-	b.separate(sub)
+	b.detach(sub)
 	sub.pb = proto.CloneOf(sub.pb)
 	sub.pb.Detached = true
 	sub.queue.close(errSubscriptionDetached)
@@ -286,17 +286,16 @@ func (b *broker) detachSubscription(name string) error {
 	return nil
 }
 
-// separate takes the subscription's queue away from its topic. The caller holds
-// b.mu.
-func (b *broker) separate(sub *subscription) {
+// detach removes the subscription's queue from its topic. The caller holds b.mu.
+func (b *broker) detach(sub *subscription) {
 	if sub.topic != nil {
 		sub.topic.detach(sub.queue)
 		sub.topic = nil
 	}
 }
 
-// watchIdle sees to it that the subscription is deleted when nobody has used it
-// for as long as its expiration policy says. The caller holds b.mu.
+// watchIdle sets the timer that deletes the subscription when it has not been used
+// for the time to live of its expiration policy. The caller holds b.mu.
 func (b *broker) watchIdle(sub *subscription) {
 	if sub.end != nil {
 		sub.end.Stop()
@@ -310,7 +309,7 @@ func (b *broker) watchIdle(sub *subscription) {
 				return
 			}
 			if idle, ttl := sub.queue.idle(); ttl > 0 && idle >= ttl {
-				b.remove(sub)
+				b.removeSubscription(sub)
 				return
 			}
 			b.watchIdle(sub)

@@ -232,8 +232,8 @@ func TestE04AckedMessagesAreRetainedForAsLongAsOthers(t *testing.T) {
 		want(t, q, "new")
 		time.Sleep(2 * minRetention)
 		synctest.Wait()
-		if q.order.n != 0 || q.kept.n != 0 {
-			t.Errorf("%d messages and %d kept after the retention", q.order.n, q.kept.n)
+		if q.order.n != 0 || q.ackedItems.n != 0 {
+			t.Errorf("%d messages and %d kept after the retention", q.order.n, q.ackedItems.n)
 		}
 	})
 }
@@ -331,7 +331,7 @@ func TestE04UnusedSubscriptionExpires(t *testing.T) {
 		must(t, b.createTopic(&pubsubpb.Topic{Name: testTopic}))
 		addSub(t, b, testSub, testTopic, pb)
 		time.Sleep(6 * day)
-		want(t, queueOf(t, b, testSub)) // somebody looked
+		want(t, queueOf(t, b, testSub)) // the pull counts as use
 		time.Sleep(7*day - 1)
 		synctest.Wait()
 		if _, err := b.subscriptionFor(testSub); err != nil {
@@ -359,7 +359,7 @@ func TestE04DeadLetterPolicyThatComesLaterCountsEarlierAttempts(t *testing.T) {
 		}
 		_, err := b.updateSubscription(testSub, func(pb *pubsubpb.Subscription) error {
 			pb.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{DeadLetterTopic: deadTopic}
-			return settleSubscription(pb)
+			return completeSubscription(pb)
 		})
 		must(t, err)
 		ds := want(t, q, "bad")

@@ -40,10 +40,10 @@ func TestE06ClockThatWentBackHoldsNoMessageForLonger(t *testing.T) {
 		q := queueOf(t, b, testSub)
 		ds := want(t, q, "leased", "delayed", "waiting")
 		q.extend(numbersOf(ds[1:2]), 0)
-		q.giveBack(ds[2:])
+		q.undeliver(ds[2:])
 	}, func(t *testing.T, b *broker) {
 		q := queueOf(t, b, testSub)
-		q.giveBack(want(t, q, "waiting"))
+		q.undeliver(want(t, q, "waiting"))
 		time.Sleep(11 * time.Minute) // a lease, and the delay after it
 		want(t, q, "waiting", "delayed", "leased")
 	})

@@ -13,9 +13,9 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 )
 
-// bury publishes a message that subscription sub has given up to the dead-letter
-// topic of its queue, with the attributes Google adds.
-func (b *broker) bury(q *queue, sub string, m *message, deliveries int32) error {
+// publishDeadLetter publishes a message of subscription sub that has used up its
+// delivery attempts to the dead-letter topic, with the attributes Google adds.
+func (b *broker) publishDeadLetter(q *queue, sub string, m *message, deliveries int32) error {
 	name := q.deadLetterTopic()
 	t, _, err := b.topicFor(name)
 	if err != nil {
@@ -24,29 +24,29 @@ func (b *broker) bury(q *queue, sub string, m *message, deliveries int32) error 
 	if err := b.log.err(); err != nil {
 		return err
 	}
-	letter := &pubsubpb.PubsubMessage{
+	dead := &pubsubpb.PubsubMessage{
 		Data:        m.pb.GetData(),
 		Attributes:  maps.Clone(m.pb.GetAttributes()),
 		OrderingKey: m.pb.GetOrderingKey(),
 	}
-	if letter.Attributes == nil {
-		letter.Attributes = make(map[string]string, 4)
+	if dead.Attributes == nil {
+		dead.Attributes = make(map[string]string, 4)
 	}
 	project, _, _ := strings.Cut(strings.TrimPrefix(sub, "projects/"), "/")
-	maps.Copy(letter.Attributes, map[string]string{
+	maps.Copy(dead.Attributes, map[string]string{
 		"CloudPubSubDeadLetterSourceDeliveryCount":       strconv.Itoa(int(deliveries)),
 		"CloudPubSubDeadLetterSourceSubscription":        path.Base(sub),
 		"CloudPubSubDeadLetterSourceSubscriptionProject": project,
 		"CloudPubSubDeadLetterSourceTopicPublishTime":    m.pb.GetPublishTime().AsTime().Format(time.RFC3339Nano),
 	})
-	_, err = b.publish(t, []*pubsubpb.PubsubMessage{letter})
+	_, err = b.publish(t, []*pubsubpb.PubsubMessage{dead})
 	return err
 }
 
 func (q *queue) deadLetterTopic() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.dead.topic
+	return q.deadLetterPolicy.topic
 }
 
 // Google's limits of a dead-letter policy.
@@ -56,8 +56,8 @@ const (
 	maxMaxAttempts     = 100
 )
 
-// settleDeadLetter checks a dead-letter policy and completes it.
-func settleDeadLetter(p *pubsubpb.DeadLetterPolicy) error {
+// completeDeadLetterPolicy checks a dead-letter policy and sets its defaults.
+func completeDeadLetterPolicy(p *pubsubpb.DeadLetterPolicy) error {
 	if p == nil {
 		return nil
 	}

@@ -12,14 +12,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// faults are the switches by which a test makes the server misbehave. The zero
-// value has none set.
+// faults are failures that a test injects. The zero value has none.
 type faults struct {
-	set atomic.Bool // false keeps the lock out of every call's way
+	set atomic.Bool // while false, calls do not take the lock
 
 	mu   sync.Mutex
-	fail map[string][]codes.Code // what the next calls of a method are refused with
-	drop map[string]int          // how many replies of a method get lost
+	fail map[string][]codes.Code // the errors of the next calls of a method
+	drop map[string]int          // how many replies of a method are dropped
 }
 
 // Fail makes the next n calls of an RPC fail with code, without any effect:
@@ -86,7 +85,7 @@ func (f *faults) failNext(method string) error {
 	return status.Errorf(todo[0], "%s failed on request of a test", method)
 }
 
-// dropNext reports whether the next reply of method gets lost.
+// dropNext reports whether the next reply of method is dropped.
 func (f *faults) dropNext(method string) bool {
 	if !f.set.Load() {
 		return false
@@ -120,7 +119,7 @@ func (f *faults) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	return handler(srv, lossyStream{ss, f, method})
 }
 
-// A lossyStream loses the responses it is told to.
+// A lossyStream drops the responses that DropReplies asks for.
 type lossyStream struct {
 	grpc.ServerStream
 	faults *faults

@@ -7,7 +7,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
-	"github.com/batchfleet/batchfleet/emulator/journal"
+	"github.com/batchfleet/batchfleet/journal"
 )
 
 // An image is the state of a broker as plain data, without locks and timers:
@@ -34,14 +34,14 @@ type topicImage struct {
 }
 
 type subImage struct {
-	pb       *pubsubpb.Subscription
-	settings settings
-	instance uint64
-	since    time.Duration
-	last     uint64           // delivery
-	copies   []item           // what it holds, in an image that is to be written
-	items    map[uint64]*item // what it holds, in one that is being read, by id of the message
-	held     map[uint64]*item // those leased, by the number of the delivery
+	pb          *pubsubpb.Subscription
+	settings    settings
+	instance    uint64
+	lastSeek    time.Duration
+	last        uint64           // delivery
+	copies      []item           // what it holds, in an image that is to be written
+	items       map[uint64]*item // what it holds, in one that is being read, by id of the message
+	outstanding map[uint64]*item // those leased, by the number of the delivery
 }
 
 type snapImage struct {
@@ -75,9 +75,9 @@ func (b *broker) image() *image {
 	}
 	for name, sub := range b.subs {
 		q := sub.queue
-		s := &subImage{pb: sub.pb, instance: q.instance, since: q.since, last: q.lastDelivery}
-		s.copies = make([]item, 0, q.order.n+q.kept.n)
-		for _, l := range []*itemList{&q.order, &q.kept} {
+		s := &subImage{pb: sub.pb, instance: q.instance, lastSeek: q.lastSeek, last: q.lastDelivery}
+		s.copies = make([]item, 0, q.order.n+q.ackedItems.n)
+		for _, l := range []*itemList{&q.order, &q.ackedItems} {
 			for it := range l.all {
 				s.copies = append(s.copies, item{msg: it.msg, state: it.state, deliveries: it.deliveries, due: it.due, ack: it.ack})
 			}
@@ -147,7 +147,7 @@ func (w *checkpointWriter) needs(msgs []*message) {
 func (w *checkpointWriter) queue(s *subImage) {
 	r := newRecord(recQueue)
 	r.uint(s.instance)
-	r.time(s.since)
+	r.time(s.lastSeek)
 	r.uint(s.last)
 	w.add(r)
 	for i := range s.copies {

@@ -19,12 +19,12 @@ type message struct {
 type item struct {
 	msg   *message
 	state itemState
-	// deliveries counts how often the message was handed out. Clients are shown
-	// it only under a dead-letter policy.
+	// deliveries counts how often the message was delivered. Clients see it only
+	// under a dead-letter policy.
 	deliveries int32
-	// again says that it was handed out more often than deliveries says:
-	// deliveries that were taken back do not count.
-	again bool
+	// redelivered means that there were more deliveries than deliveries counts:
+	// those that were undone do not count.
+	redelivered bool
 
 	// place links the item into one list of each kind.
 	place [3]link
@@ -42,12 +42,12 @@ type itemState uint8
 
 const (
 	available itemState = iota + 1
-	behind              // an earlier message of its ordering key is not yet out
+	blocked             // by an earlier message of its ordering key that is not yet outstanding
 	leased
-	delayed // came back, and the retry policy makes it wait
-	dying   // on its way to the dead-letter topic
-	acked   // acknowledged, and retained for a seek
-	gone
+	delayed       // returned, and the retry policy makes it wait
+	deadLettering // on its way to the dead-letter topic
+	acked         // acknowledged, and retained for a seek
+	removed
 	ackedEarly // acknowledged, but an earlier message of its ordering key is not
 )
 
@@ -64,7 +64,7 @@ type link struct{ prev, next *item }
 
 // The places of an item.
 const (
-	inOrder = iota // queue.order or queue.kept
+	inOrder = iota // queue.order or queue.ackedItems
 	inReady        // queue.fresh, queue.returned or waiter.own
 	inLane         // lane.items
 )
@@ -144,7 +144,7 @@ func (h *dueHeap) Pop() any {
 	old := *h
 	last := len(old) - 1
 	it := old[last]
-	old[last] = nil // let the body go
+	old[last] = nil // so that the body can be freed
 	*h = old[:last]
 	return it
 }

@@ -3,22 +3,22 @@ package emulator
 import "time"
 
 // A lane holds the messages of one ordering key in one queue, in the order
-// published. Its first part is out: handed to one puller, which gets those that
-// follow too, while others get none of the key. A message that comes back takes
-// all that are out behind it back with it, acknowledged or not, so that each
-// puller sees the key in order from wherever it begins again.
+// published. Its first part is outstanding: delivered to one puller, which also
+// gets those that follow, while others get none of the key. When a message is
+// returned, all outstanding ones after it are returned too, acknowledged or not,
+// so that the puller which continues sees the key in order.
 type lane struct {
 	key   string
 	items itemList
-	// next is the first that is not out, or nil. All before it are leased or
-	// ackedEarly; none behind it is, and none behind it is available.
+	// next is the first that is not outstanding, or nil. All before it are leased
+	// or ackedEarly; none after it is, and none after it is available.
 	next  *item
-	owner *waiter // who has those that are out; nil when none is
+	owner *waiter // the puller of the outstanding ones; nil when there are none
 }
 
-// line puts a new item at the end of its lane, if it has one, and makes it
-// available if its turn has come.
-func (q *queue) line(it *item) {
+// enqueue puts a new item at the end of its lane, if it has one, and makes it
+// available unless an earlier one blocks it.
+func (q *queue) enqueue(it *item) {
 	q.enterLane(it)
 	if l := it.lane; l != nil && l.next == nil {
 		l.next = it
@@ -41,7 +41,7 @@ func (q *queue) enterLane(it *item) {
 	l.items.pushBack(it)
 }
 
-// leaveLane takes an item that is done out of its lane; the next one follows.
+// leaveLane takes an item out of its lane, and makes the next one available.
 func (q *queue) leaveLane(it *item) {
 	l := it.lane
 	if l == nil {
@@ -56,12 +56,12 @@ func (q *queue) leaveLane(it *item) {
 		delete(q.lanes, l.key)
 		return
 	}
-	// It is as old as what came back, so it takes its turn among them.
+	// It is as old as returned messages, so it is delivered among them.
 	q.offer(l, &q.returned)
 }
 
-// offer makes the next message of a lane available: to the puller that has
-// those before it, or else to all, in the given list.
+// offer makes the next message of a lane available: to the puller of those before
+// it, if they are outstanding, or else to all, in the given list.
 func (q *queue) offer(l *lane, to *itemList) {
 	if l.next == l.items.front {
 		l.owner = nil
@@ -74,11 +74,11 @@ func (q *queue) offer(l *lane, to *itemList) {
 		to = &l.owner.own
 	}
 	switch {
-	case it.state == behind:
+	case it.state == blocked:
 		it.state = available
 	case it.state == available && l.owner == nil && it.ready != &q.fresh && it.ready != &q.returned:
-		it.ready.remove(it) // its puller has none of the key left
-	default: // it waits, or is where it belongs
+		it.ready.remove(it) // its puller has no other message of the key
+	default: // it waits, or is in the right list already
 		return
 	}
 	it.ready = to
@@ -89,19 +89,19 @@ func (q *queue) offer(l *lane, to *itemList) {
 	}
 }
 
-// handedOut moves the turn behind an item that w has been handed.
-func (q *queue) handedOut(it *item, w *waiter) {
+// advanceLane offers the message after one that was delivered to w.
+func (q *queue) advanceLane(it *item, w *waiter) {
 	if l := it.lane; l != nil {
 		l.owner, l.next = w, it.place[inLane].next
 		q.offer(l, nil)
 	}
 }
 
-// recall takes what is out behind it back, because it comes back itself: their
-// leases end. Those whose own lease was over by the given time have expired and
-// count as deliveries; the others do not. It becomes the next of its lane, and is
-// yet to be offered.
-func (q *queue) recall(it *item, at time.Duration) {
+// returnFollowing returns the outstanding messages of the same ordering key after
+// it, because it is returned itself: their leases end. Those whose own lease has
+// ended by the given time have expired and count as deliveries; the others do not.
+// It becomes the next of its lane, and the caller offers it.
+func (q *queue) returnFollowing(it *item, at time.Duration) {
 	l := it.lane
 	if l == nil {
 		return
@@ -111,41 +111,41 @@ func (q *queue) recall(it *item, at time.Duration) {
 		last = next.place[inLane].prev
 		if next.state == available {
 			next.ready.remove(next)
-			next.ready, next.state = nil, behind
+			next.ready, next.state = nil, blocked
 		}
 	}
 	for last != it {
 		before := last.place[inLane].prev
 		if last.state == leased && last.due <= at {
 			q.count.Expired++
-			q.release(last, last.due)
+			q.endLease(last, last.due)
 		} else {
-			q.undo(last)
-			last.again = true
+			q.undoDelivery(last)
+			last.redelivered = true
 		}
 		last = before
 	}
 	l.next = it
 }
 
-// undo ends a delivery as if there had been none and leaves the item behind.
-func (q *queue) undo(it *item) {
+// undoDelivery ends a delivery, which then does not count, and blocks the item.
+func (q *queue) undoDelivery(it *item) {
 	q.log.undone(it.ack)
 	if it.state == leased {
-		q.unlease(it)
+		q.removeLease(it)
 	} else {
-		delete(q.held, it.ack)
+		delete(q.outstanding, it.ack)
 	}
 	it.deliveries--
-	it.state = behind
+	it.state = blocked
 }
 
-// finish ends the matter of those at the front of a lane that were acknowledged
-// before their turn, now that it has come.
-func (q *queue) finish(now time.Duration, l *lane) {
+// finishEarlyAcks removes the messages at the front of a lane that were
+// acknowledged before their turn, which has come now.
+func (q *queue) finishEarlyAcks(now time.Duration, l *lane) {
 	for l != nil && l.items.front != nil && l.items.front.state == ackedEarly {
 		it := l.items.front
 		q.log.acked(it.ack)
-		q.done(now, it)
+		q.finishAck(now, it)
 	}
 }

@@ -139,7 +139,7 @@ func TestE08KeysAreWhatASimpleModelSays(t *testing.T) {
 				"pull":   func(t *rapid.T) { pull(t, newWaiter(rapid.IntRange(1, 5).Draw(t, "most"), here)) },
 				"give back": func(t *rapid.T) {
 					ds := pull(t, rapid.SampledFrom(streams).Draw(t, "stream"))
-					q.giveBack(ds)
+					q.undeliver(ds)
 					for _, d := range ds {
 						if key, i, ok := find(keys, d.number); ok {
 							keys[key].comeBack(i)
@@ -191,7 +191,7 @@ func TestE08KeysAreWhatASimpleModelSays(t *testing.T) {
 	})
 }
 
-// A keyWatch sees what several streams are handed and settle at the same time.
+// A keyWatch sees what is delivered to several streams, and what they settle at the same time.
 type keyWatch struct {
 	mu     sync.Mutex
 	by     map[uint64]string // what each delivery was of
@@ -211,7 +211,7 @@ type puller struct {
 
 func (p *puller) run(t *testing.T) {
 	for {
-		ds, err := p.q.ask(p.w)
+		ds, err := p.q.pullOrWait(p.w)
 		if err == nil && ds == nil {
 			var open bool
 			if ds, open = <-p.w.got; !open {

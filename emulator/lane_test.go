@@ -54,7 +54,7 @@ func TestE08MessageThatComesBackTakesAllAfterItBack(t *testing.T) {
 			q.extend(numbersOf(ds[1:2]), time.Second)
 			time.Sleep(time.Second)
 		}, []string{"a/2", "a/3", "a/4"}},
-		{"never arrived", func(q *queue, ds []delivery) { q.giveBack(ds[1:2]) }, []string{"a/2", "a/3", "a/4"}},
+		{"never arrived", func(q *queue, ds []delivery) { q.undeliver(ds[1:2]) }, []string{"a/2", "a/3", "a/4"}},
 		{"nacked after the last was acknowledged", func(q *queue, ds []delivery) {
 			q.acknowledge(numbersOf(ds[3:]))
 			q.extend(numbersOf(ds[1:2]), 0)
@@ -100,7 +100,7 @@ func TestE08KeyStaysWithThePullerThatHasMessagesOfIt(t *testing.T) {
 		q.acknowledge(numbersOf(first))
 		send(t, b, "a/3")
 		wantFor(t, q, other) // a/2 is still out
-		if _, err := q.ask(other); err != nil {
+		if _, err := q.pullOrWait(other); err != nil {
 			t.Fatal(err)
 		}
 		q.acknowledge(numbersOf(second)) // frees the key, for one who waits
@@ -116,18 +116,18 @@ func TestE08WaitingPullerIsHandedTheNextOfItsKey(t *testing.T) {
 		send(t, b, "a/1")
 		first := wantFor(t, q, stream, "a/1")
 		for _, w := range []*waiter{other, stream} {
-			if _, err := q.ask(w); err != nil {
+			if _, err := q.pullOrWait(w); err != nil {
 				t.Fatal(err)
 			}
 		}
 		send(t, b, "a/2", "a/3") // the other one waits for longer
 		wantData(t, dataOf(<-stream.got), "a/2")
-		if _, err := q.ask(stream); err != nil { // without credit
+		if _, err := q.pullOrWait(stream); err != nil { // without credit
 			t.Fatal(err)
 		}
 		q.acknowledge(numbersOf(first))
 		wantData(t, dataOf(<-stream.got), "a/3")
-		q.withdraw(other)
+		q.cancelWait(other)
 	})
 }
 

@@ -21,7 +21,7 @@ const (
 	maxPullBytes = 10_000_000 // message bytes in one answer, unless one message alone is larger
 
 	// maxStreamBytes bounds one answer on a stream in place of maxPullBytes. It is
-	// ours: two answers at a time are kept for a client that does not read.
+	// ours: two answers at a time are buffered for a client that does not read.
 	maxStreamBytes = 1 << 20
 
 	// maxAckIDs is ours: Google bounds the request at 512 KiB, which its Go
@@ -47,9 +47,9 @@ const (
 
 	// maxIdlePull ends an idle unary pull with an empty answer.
 	maxIdlePull = 90 * time.Second
-	// undatedPull ends the idle pull of a client that sent no deadline. It is
-	// shorter, because such a client may give up on its own.
-	undatedPull = 10 * time.Second
+	// noDeadlinePull ends the idle pull of a client that sent no deadline. It is
+	// shorter, because such a client may have a timeout of its own.
+	noDeadlinePull = 10 * time.Second
 
 	// maxRequestBytes bounds one gRPC request: a full publish and its envelope.
 	maxRequestBytes = 12 << 20

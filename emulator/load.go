@@ -10,7 +10,7 @@ import (
 // A load is roughly how much memory the messages of all queues take.
 type load struct {
 	bytes, peak atomic.Int64  // peak: since it was last trimmed
-	shrunk      chan struct{} // says that most of a large load has gone
+	shrunk      chan struct{} // receives when most of a large load has been removed
 }
 
 func newLoad() *load { return &load{shrunk: make(chan struct{}, 1)} }
@@ -36,8 +36,8 @@ func (l *load) remove(m *message) {
 	}
 }
 
-// trim gives memory back to the system whenever most of a large backlog has
-// gone, until ctx ends. Left alone, the runtime of an idle server keeps it.
+// trim returns memory to the system whenever most of a large backlog has been
+// removed, until ctx ends. The runtime of an idle server would keep it.
 func (l *load) trim(ctx context.Context) {
 	for {
 		select {

@@ -8,7 +8,7 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 )
 
-// checkMessage says what Google would not accept of a message.
+// checkMessage returns an error for a message that Google would not accept.
 func checkMessage(m *pubsubpb.PubsubMessage) error {
 	switch size := messageSize(m); {
 	case len(m.GetData()) == 0 && len(m.GetAttributes()) == 0:

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A statsCollector shows the statistics to Prometheus, read when it asks.
+// A statsCollector exports the statistics to Prometheus, read at each scrape.
 type statsCollector struct {
 	stats func() []SubscriptionStats
 }
@@ -31,15 +31,15 @@ func counter(name, help string, value func(*Counters) uint64) statsMetric {
 }
 
 var statsMetrics = []statsMetric{
-	gauge("undelivered_messages", "Messages nobody holds a lease on.", func(s *SubscriptionStats) float64 { return float64(s.Undelivered) }),
-	gauge("leased_messages", "Messages handed out and not yet acknowledged.", func(s *SubscriptionStats) float64 { return float64(s.Leased) }),
+	gauge("undelivered_messages", "Messages without a lease.", func(s *SubscriptionStats) float64 { return float64(s.Undelivered) }),
+	gauge("leased_messages", "Messages delivered and not yet acknowledged.", func(s *SubscriptionStats) float64 { return float64(s.Leased) }),
 	gauge("oldest_message_age_seconds", "Age of the oldest message not acknowledged.", func(s *SubscriptionStats) float64 { return s.OldestAgeSeconds }),
 	gauge("waiting_pulls", "Pulls and streams that wait for a message.", func(s *SubscriptionStats) float64 { return float64(s.WaitingPulls) }),
 	counter("published", "Messages published to the subscription.", func(c *Counters) uint64 { return c.Published }),
 	counter("delivered", "Deliveries.", func(c *Counters) uint64 { return c.Delivered }),
 	counter("redelivered", "Deliveries that were not the message's first.", func(c *Counters) uint64 { return c.Redelivered }),
 	counter("acked", "Messages acknowledged.", func(c *Counters) uint64 { return c.Acked }),
-	counter("nacked", "Deliveries handed back.", func(c *Counters) uint64 { return c.Nacked }),
+	counter("nacked", "Deliveries returned by a nack.", func(c *Counters) uint64 { return c.Nacked }),
 	counter("expired_leases", "Leases that ran out.", func(c *Counters) uint64 { return c.Expired }),
 	counter("dead_lettered", "Messages published to the dead-letter topic.", func(c *Counters) uint64 { return c.DeadLettered }),
 	counter("dropped", "Messages dropped for being older than the retention.", func(c *Counters) uint64 { return c.Dropped }),

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// deletedTopic is the topic of a subscription whose topic is gone.
+// deletedTopic is the topic of a subscription whose topic is deleted.
 const deletedTopic = "_deleted-topic_"
 
 // checkName returns an INVALID_ARGUMENT error unless name is
-// projects/{project}/{collection}/{id} and id keeps Google's rules.
+// projects/{project}/{collection}/{id} and id follows Google's rules.
 func checkName(name, collection string) error {
 	parts := strings.Split(name, "/")
 	if len(parts) != 4 || parts[0] != "projects" || parts[2] != collection {
@@ -27,7 +27,7 @@ func checkName(name, collection string) error {
 	return nil
 }
 
-// badID says what is wrong with the last part of a resource name, or nothing.
+// badID returns what is wrong with the last part of a resource name, or "".
 func badID(id string) string {
 	switch {
 	case len(id) < 3 || len(id) > 255:

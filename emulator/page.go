@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// page sorts all by name and returns the part the client asked for and the
-// token of the part behind it, "" when there is none. A token is the last name
+// page sorts all by name and returns the page the client asked for and the token
+// of the next page, "" when there is none. A token is the last name
 // seen, so pages stay right while things are created and deleted.
 func page[T any](all []T, name func(T) string, size int32, token string) ([]T, string, error) {
 	if size < 0 {

@@ -11,13 +11,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/batchfleet/batchfleet/emulator/journal"
+	"github.com/batchfleet/batchfleet/journal"
 )
 
 // A stableLog is the journal of a server with a data directory.
 type stableLog struct {
 	journal *journal.Journal
-	last    atomic.Uint64 // the ticket of a record after which all that were appended before come
+	last    atomic.Uint64 // the highest ticket so far: all records appended before are up to it
 }
 
 func (l *stableLog) append(w recordWriter) {
@@ -26,17 +26,22 @@ func (l *stableLog) append(w recordWriter) {
 	}
 }
 
-// Open returns a server that keeps its state in dir, which is made if need be
-// and belongs to one process at a time. It begins with what is there. What is
-// damaged is repaired, with a line in the log; the error is that of a directory
-// that cannot be used at all.
+// Open returns a server that keeps its state in dir, which is made if it is
+// missing and belongs to one process at a time. It begins with the state that is
+// there. Damage is repaired, with a line in the log; it is an error if the
+// directory cannot be used at all.
 //
-// What a client was told is on record: a publish and a change of configuration
-// survive the end of the machine, a delivery, an ack and an extension that of
-// the process. Close the server after use.
+// What was confirmed to a client is recorded: a publish and a change of
+// configuration survive the end of the machine, a delivery, an ack and an
+// extension the end of the process. While nothing can be written, such calls fail
+// with UNAVAILABLE, and the journal tries again. Close the server after use.
 func Open(cfg Config, dir string) (*Server, error) {
+	return openJournal(cfg, dir, journal.Options{Log: cfg.Log, RetryAfterFailure: true})
+}
+
+func openJournal(cfg Config, dir string, opts journal.Options) (*Server, error) {
 	img := newImage()
-	j, err := journal.Open(dir, cfg.Log, img.apply)
+	j, err := journal.Open(dir, opts, img.apply)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +55,8 @@ func Open(cfg Config, dir string) (*Server, error) {
 	return s, nil
 }
 
-// Close writes what is not yet written and lets go of the data directory. The
-// server must not be serving any more.
+// Close writes what is not yet written and unlocks the data directory. Serve must
+// have returned.
 func (s *Server) Close() error {
 	s.broker.closeQueues()
 	if s.broker.log.j == nil {
@@ -60,12 +65,12 @@ func (s *Server) Close() error {
 	return s.broker.log.j.journal.Close()
 }
 
-// closeQueues stops all timers, so that nothing happens any more.
+// closeQueues stops all timers.
 func (b *broker) closeQueues() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, sub := range b.subs {
-		sub.queue.halt()
+		sub.queue.stop()
 		if sub.end != nil {
 			sub.end.Stop()
 		}
@@ -74,28 +79,28 @@ func (b *broker) closeQueues() {
 		snap.end.Stop()
 	}
 	for _, t := range b.topics {
-		t.halt()
+		t.stop()
 	}
 }
 
 var errStopped = errors.New("server stopped")
 
-// err says why nothing can be recorded at present, as a status, or returns nil.
+// err returns why nothing can be recorded at present, as a status, or nil.
 func (r recorder) err() error {
 	if r.j == nil {
 		return nil
 	}
-	return unwritten(r.j.journal.Err())
+	return unavailable(r.j.journal.Err())
 }
 
-func unwritten(err error) error {
+func unavailable(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	default:
-		return status.Errorf(codes.Unavailable, "the server cannot write to its data directory, and goes on when it can: %v", err)
+		return status.Errorf(codes.Unavailable, "cannot write to the data directory, trying again: %v", err)
 	}
 }
 
@@ -103,26 +108,25 @@ func (r recorder) wait(ctx context.Context, sync bool) error {
 	if r.j == nil {
 		return nil
 	}
-	return unwritten(r.j.journal.Commit(ctx, journal.Ticket(r.j.last.Load()), sync))
+	return unavailable(r.j.journal.Commit(ctx, journal.Ticket(r.j.last.Load()), sync))
 }
 
-// commit waits until all that has happened would survive the end of the
-// machine.
+// commit waits until all changes would survive the end of the machine.
 func (b *broker) commit(ctx context.Context) error { return b.log.wait(ctx, true) }
 
-// written waits until all that has happened would survive the end of the
-// process.
+// written waits until all changes would survive the end of the process.
 func (b *broker) written(ctx context.Context) error { return b.log.wait(ctx, false) }
 
-// settled waits for acks and extensions on q: one that is lost costs a
-// redelivery, which a subscription that delivers exactly once has promised not
-// to make.
-func (b *broker) settled(ctx context.Context, q *queue) error {
+// commitAcks waits until acks and extensions on q are recorded. A lost one costs a
+// redelivery, which is not allowed with exactly-once delivery: there it waits for
+// the disk, otherwise only for the write.
+func (b *broker) commitAcks(ctx context.Context, q *queue) error {
 	return b.log.wait(ctx, q.isExact())
 }
 
-// keepShort writes a checkpoint whenever the journal wants one, until ctx ends.
-func (s *Server) keepShort(ctx context.Context) {
+// checkpointLoop writes a checkpoint whenever the journal asks for one, until ctx
+// ends.
+func (s *Server) checkpointLoop(ctx context.Context) {
 	if s.broker.log.j == nil {
 		return
 	}
@@ -136,18 +140,18 @@ func (s *Server) keepShort(ctx context.Context) {
 		if err := s.broker.checkpoint(ctx); ctx.Err() != nil {
 			return
 		} else if err != nil {
-			s.log.WarnContext(ctx, "cannot write a checkpoint, the journal goes on growing", "err", err)
+			s.log.WarnContext(ctx, "cannot write a checkpoint, the journal keeps growing", "err", err)
 			continue
 		}
 		s.log.InfoContext(ctx, "checkpoint written", slog.Duration("took", time.Since(start)))
 	}
 }
 
-// checkpoint writes the state to the journal and so makes what came before it
-// superfluous. Everything stands still while the state is remembered, but not
-// while it is written. It is abandoned when ctx ends: the journal holds all of it.
+// checkpoint writes the state to the journal, in place of the records before it.
+// All calls wait while the state is copied, but not while it is written. It is
+// abandoned when ctx ends: the journal still holds the records.
 func (b *broker) checkpoint(ctx context.Context) error {
-	c, img, err := b.remember()
+	c, img, err := b.beginCheckpoint()
 	if err != nil {
 		return err
 	}
@@ -155,11 +159,11 @@ func (b *broker) checkpoint(ctx context.Context) error {
 		c.Abort()
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
-	return c.Done() //nolint:contextcheck // what has been written counts, or nothing does
+	return c.Done() //nolint:contextcheck // a checkpoint is valid as a whole or not at all
 }
 
-// remember begins a checkpoint and returns the state at that moment.
-func (b *broker) remember() (*journal.Checkpoint, *image, error) {
+// beginCheckpoint begins a checkpoint and returns a copy of the state.
+func (b *broker) beginCheckpoint() (*journal.Checkpoint, *image, error) {
 	b.schemas.mu.Lock()
 	defer b.schemas.mu.Unlock()
 	b.mu.Lock()

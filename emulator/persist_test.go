@@ -26,7 +26,7 @@ func dump(b *broker) string {
 		q := sub.queue
 		q.stats() // settles what is due
 		q.mu.Lock()
-		lines = append(lines, fmt.Sprintf("%v\n  instance %x last %d since %v", sub.pb, q.instance, q.lastDelivery, q.since))
+		lines = append(lines, fmt.Sprintf("%v\n  instance %x last %d since %v", sub.pb, q.instance, q.lastDelivery, q.lastSeek))
 		for it := range q.order.all {
 			line := fmt.Sprintf("  %s %s %d", it.msg.pb.GetMessageId(), it.msg.pb.GetData(), it.deliveries)
 			switch it.state {
@@ -36,13 +36,13 @@ func dump(b *broker) string {
 				line += fmt.Sprintf(" delayed until %v", it.due)
 			case ackedEarly:
 				line += fmt.Sprintf(" acknowledged early %d", it.ack)
-			case available, behind, dying, acked, gone:
+			case available, blocked, deadLettering, acked, removed:
 			}
 			lines = append(lines, line)
 		}
 		var kept []string
-		for it := range q.kept.all {
-			if q.ends(it) > time.Since(q.epoch) {
+		for it := range q.ackedItems.all {
+			if q.retentionEnd(it) > time.Since(q.epoch) {
 				kept = append(kept, fmt.Sprintf("  kept %s", it.msg.pb.GetData()))
 			}
 		}
@@ -174,7 +174,7 @@ func TestE06StateSurvivesARestartWhateverWasDone(t *testing.T) {
 					q := pick(rt)
 					ds, err := q.poll(newWaiter(2, here))
 					check(err)
-					q.giveBack(ds)
+					q.undeliver(ds)
 				},
 				"ack": func(rt *rapid.T) { q := pick(rt); q.acknowledge(numbers(rt, q)) },
 				"nack": func(rt *rapid.T) {

@@ -13,36 +13,36 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A port gives each connection of one listener to the gRPC server or to the
-// HTTP server, by its first bytes, and stops both.
+// A port passes each connection of one listener to the gRPC server or to the HTTP
+// server, by its first bytes, and stops both.
 type port struct {
-	log     *slog.Logger
-	grpc    *grpc.Server
-	http    *http.Server
-	toGRPC  *handover
-	toHTTP  *handover
-	servers sync.WaitGroup // the two servers' Serve
-	web     sync.WaitGroup // HTTP connections, each until its handler has returned
-	// unfinished is what requests on all connections may hold while they arrive.
-	unfinished allowance
+	log       *slog.Logger
+	grpc      *grpc.Server
+	http      *http.Server
+	toGRPC    *connListener
+	toHTTP    *connListener
+	servers   sync.WaitGroup // the two servers' Serve
+	httpConns sync.WaitGroup // HTTP connections, each until its handler has returned
+	// inflight counts the incomplete requests of all connections.
+	inflight inflightBytes
 
-	mu       sync.Mutex
-	stopped  bool
-	fresh    map[net.Conn]struct{} // connections not yet recognized
-	sniffers sync.WaitGroup        // one for each of them
+	mu           sync.Mutex
+	stopped      bool
+	unrecognized map[net.Conn]struct{} // connections not yet recognized
+	sniffers     sync.WaitGroup        // one for each of them
 }
 
 // newPort starts the two servers. stop ends them.
 func newPort(ctx context.Context, log *slog.Logger, addr net.Addr, g *grpc.Server, h http.Handler) *port {
 	p := &port{
-		log:    log,
-		grpc:   g,
-		toGRPC: newHandover(addr),
-		toHTTP: newHandover(addr),
-		fresh:  make(map[net.Conn]struct{}),
+		log:          log,
+		grpc:         g,
+		toGRPC:       newConnListener(addr),
+		toHTTP:       newConnListener(addr),
+		unrecognized: make(map[net.Conn]struct{}),
 	}
 	p.http = &http.Server{
-		Handler:           p.metered(h),
+		Handler:           p.counted(h),
 		ReadHeaderTimeout: prefaceWait,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -50,7 +50,7 @@ func newPort(ctx context.Context, log *slog.Logger, addr net.Addr, g *grpc.Serve
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateClosed {
-				p.web.Done()
+				p.httpConns.Done()
 			}
 		},
 	}
@@ -59,17 +59,17 @@ func newPort(ctx context.Context, log *slog.Logger, addr net.Addr, g *grpc.Serve
 	return p
 }
 
-// metered returns h with bodies that count as unfinished until it returns.
-func (p *port) metered(h http.Handler) http.Handler {
+// counted returns h with bodies that count as inflight until it returns.
+func (p *port) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m := meter{from: &p.unfinished}
-		defer func() { _ = m.set(0) }()
-		r.Body = &meteredBody{r.Body, &m}
+		share := inflightShare{total: &p.inflight}
+		defer func() { _ = share.set(0) }()
+		r.Body = &countedBody{r.Body, &share}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// report logs why a server ended, unless it was told to.
+// report logs why a server ended, unless it was stopped.
 func (p *port) report(ctx context.Context, server string, err error) {
 	if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) && ctx.Err() == nil {
 		p.log.ErrorContext(ctx, "server ended", "server", server, "err", err)
@@ -88,7 +88,7 @@ func (p *port) accept(ctx context.Context, l net.Listener) error {
 		}
 		switch {
 		case err == nil:
-			p.take(conn)
+			p.handle(conn)
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept connection: %w", err)
 		default: // too many open files, or a client that left already
@@ -105,42 +105,42 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take recognizes conn in a goroutine of its own: the client may be slow.
-func (p *port) take(conn net.Conn) {
+// handle recognizes conn in a goroutine of its own: the client may be slow.
+func (p *port) handle(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
 		_ = conn.Close()
 		return
 	}
-	p.fresh[conn] = struct{}{}
+	p.unrecognized[conn] = struct{}{}
 	p.sniffers.Go(func() {
-		defer p.forget(conn)
+		defer p.recognized(conn)
 		if !p.dispatch(conn) {
 			_ = conn.Close()
 		}
 	})
 }
 
-func (p *port) forget(conn net.Conn) {
+func (p *port) recognized(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.fresh, conn)
+	delete(p.unrecognized, conn)
 }
 
-// dispatch hands conn to its server and reports whether that took it. A
-// connection that closes without a word is a health check, not worth a line.
+// dispatch passes conn to its server and reports whether that took it. A
+// connection that closes without a byte is a health check, and not logged.
 func (p *port) dispatch(conn net.Conn) bool {
 	known, http2, err := recognize(conn)
 	if err != nil {
 		return false
 	}
 	if http2 {
-		return p.toGRPC.put(newMeteredConn(known, p.log, &p.unfinished))
+		return p.toGRPC.put(newCountedConn(known, p.log, &p.inflight))
 	}
-	p.web.Add(1)
+	p.httpConns.Add(1)
 	if !p.toHTTP.put(known) {
-		p.web.Done()
+		p.httpConns.Done()
 		return false
 	}
 	return true
@@ -150,7 +150,7 @@ func (p *port) dispatch(conn net.Conn) bool {
 func (p *port) stop() {
 	p.mu.Lock()
 	p.stopped = true
-	for conn := range p.fresh {
+	for conn := range p.unrecognized {
 		_ = conn.Close() // its sniffer sees the error
 	}
 	p.mu.Unlock()
@@ -160,5 +160,5 @@ func (p *port) stop() {
 	p.grpc.Stop()
 	_ = p.http.Close()
 	p.servers.Wait()
-	p.web.Wait()
+	p.httpConns.Wait()
 }

@@ -25,8 +25,8 @@ func (p publisher) CreateTopic(ctx context.Context, req *pubsubpb.Topic) (*pubsu
 	return req, p.broker.commit(ctx)
 }
 
-// setTopicDefaults checks what a create request asks for and fills in what it
-// leaves open.
+// setTopicDefaults checks the topic of a create request and sets its output
+// fields.
 func setTopicDefaults(pb *pubsubpb.Topic) error {
 	if err := checkName(pb.GetName(), "topics"); err != nil {
 		return err

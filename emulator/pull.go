@@ -22,7 +22,7 @@ func (s subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubsu
 	if req.GetMaxMessages() <= 0 {
 		return nil, status.Errorf(codes.InvalidArgument, "invalid max_messages %d: it must be greater than 0", req.GetMaxMessages())
 	}
-	w := newWaiter(min(int(req.GetMaxMessages()), maxPullCount), leaving(ctx))
+	w := newWaiter(min(int(req.GetMaxMessages()), maxPullCount), clientLeaving(ctx))
 
 	var got []delivery
 	if req.GetReturnImmediately() { //nolint:staticcheck // deprecated, and still sent
@@ -33,12 +33,12 @@ func (s subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubsu
 	if err != nil {
 		return nil, pullError(req.GetSubscription(), err)
 	}
-	err = w.gone() // it may have left in the last moment
+	err = w.ctxErr() // the client may have left meanwhile
 	if err == nil {
 		err = s.broker.written(ctx)
 	}
 	if err != nil && got != nil {
-		sub.queue.giveBack(got)
+		sub.queue.undeliver(got)
 		return nil, err
 	}
 	return &pubsubpb.PullResponse{ReceivedMessages: sub.queue.received(got)}, nil
@@ -47,7 +47,7 @@ func (s subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubsu
 // pull blocks until there are messages for w, it is time to answer without any,
 // or ctx ends.
 func (q *queue) pull(ctx context.Context, w *waiter) ([]delivery, error) {
-	got, err := q.ask(w)
+	got, err := q.pullOrWait(w)
 	if err != nil || got != nil {
 		return got, err
 	}
@@ -60,18 +60,18 @@ func (q *queue) pull(ctx context.Context, w *waiter) ([]delivery, error) {
 		}
 		return got, nil
 	case <-idle.C:
-		q.withdraw(w)
+		q.cancelWait(w)
 		return nil, nil
 	case <-ctx.Done():
-		q.withdraw(w)
+		q.cancelWait(w)
 		return nil, ctx.Err()
 	}
 }
 
-// leaving returns a function that says why a client will not see an answer sent
-// now: it has left, or is about to. Without this a client with deadlines too
-// short for the way there and back would take every message and see none.
-func leaving(ctx context.Context) func() error {
+// clientLeaving returns a function that returns why a client will not see an answer
+// sent now: its call has ended, or is about to. Without this a client whose
+// deadlines are shorter than a round trip would lease every message and see none.
+func clientLeaving(ctx context.Context) func() error {
 	const answerTime = time.Millisecond // over loopback, on a busy machine
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -89,20 +89,20 @@ func leaving(ctx context.Context) func() error {
 }
 
 // idleTime returns how long a pull may wait. It ends before the client's
-// deadline: a message handed over while the client gives up would be leased to
-// nobody until its lease ends, and an empty answer that comes too late is an
-// error to the client.
+// deadline: a message delivered while the client cancels would stay leased, unseen,
+// until its lease ends, and an empty answer that comes too late is an error to the
+// client.
 func idleTime(ctx context.Context) time.Duration {
 	const wayBack = 100 * time.Millisecond // at least, on a busy machine
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return undatedPull
+		return noDeadlinePull
 	}
 	left := time.Until(deadline)
 	return min(left-min(max(wayBack, left/10), left/2), maxIdlePull)
 }
 
-// received returns what a client is sent of each delivery.
+// received returns the deliveries in the form in which they are sent.
 func (q *queue) received(ds []delivery) []*pubsubpb.ReceivedMessage {
 	msgs := make([]*pubsubpb.ReceivedMessage, len(ds))
 	for i, d := range ds {
@@ -111,7 +111,8 @@ func (q *queue) received(ds []delivery) []*pubsubpb.ReceivedMessage {
 	return msgs
 }
 
-// pullError translates why a queue is closed; other errors pass.
+// pullError returns the status for a closed queue; other errors are returned as
+// they are.
 func pullError(name string, err error) error {
 	switch {
 	case errors.Is(err, errSubscriptionDeleted):
@@ -123,16 +124,16 @@ func pullError(name string, err error) error {
 	}
 }
 
-// Acknowledge passes over ids whose lease has ended, unless the subscription
-// delivers exactly once: then they are an error, as are those that come before
-// their turn, and it comes after the others have been acknowledged.
+// Acknowledge ignores ids whose lease has ended, unless the subscription delivers
+// exactly once: then they are an error, as are those that come before their turn.
+// The others are acknowledged all the same.
 func (s subscriber) Acknowledge(ctx context.Context, req *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
-	q, numbers, err := s.settle(req.GetSubscription(), req.GetAckIds())
+	q, numbers, err := s.resolveAckIDs(req.GetSubscription(), req.GetAckIds())
 	if err != nil {
 		return nil, err
 	}
 	stale, early := q.acknowledge(numbers)
-	if err := s.broker.settled(ctx, q); err != nil {
+	if err := s.broker.commitAcks(ctx, q); err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, q.settleError(req.GetAckIds(), stale, early)
@@ -140,7 +141,7 @@ func (s subscriber) Acknowledge(ctx context.Context, req *pubsubpb.AcknowledgeRe
 
 // ModifyAckDeadline treats ids whose lease has ended as Acknowledge does.
 func (s subscriber) ModifyAckDeadline(ctx context.Context, req *pubsubpb.ModifyAckDeadlineRequest) (*emptypb.Empty, error) {
-	q, numbers, err := s.settle(req.GetSubscription(), req.GetAckIds())
+	q, numbers, err := s.resolveAckIDs(req.GetSubscription(), req.GetAckIds())
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +150,13 @@ func (s subscriber) ModifyAckDeadline(ctx context.Context, req *pubsubpb.ModifyA
 		return nil, err
 	}
 	stale := q.extend(numbers, d)
-	if err := s.broker.settled(ctx, q); err != nil {
+	if err := s.broker.commitAcks(ctx, q); err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, q.settleError(req.GetAckIds(), stale, nil)
 }
 
-func (s subscriber) settle(name string, ids []string) (*queue, []uint64, error) {
+func (s subscriber) resolveAckIDs(name string, ids []string) (*queue, []uint64, error) {
 	sub, err := s.find(name)
 	if err != nil {
 		return nil, nil, err
@@ -167,7 +168,7 @@ func (s subscriber) settle(name string, ids []string) (*queue, []uint64, error) 
 	return sub.queue, numbers, err
 }
 
-// extension checks the seconds of a modack: 0 hands the message back.
+// extension checks the seconds of a modack: 0 is a nack.
 func extension(seconds int32) (time.Duration, error) {
 	d := time.Duration(seconds) * time.Second
 	if d < 0 || d > maxAckDeadline {

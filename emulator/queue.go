@@ -11,52 +11,52 @@ import (
 	"time"
 )
 
-// Why a queue is closed; what a pull from it is told.
+// Why a queue is closed: the error of a pull from it.
 var (
 	errSubscriptionDeleted  = errors.New("subscription deleted")
 	errSubscriptionDetached = errors.New("subscription detached")
 )
 
 // A queue is the state of one subscription. Each of its messages is at any time
-// in exactly one itemState. Messages are handed out in the order they were
-// published; those that came back from a lease are the older ones and come
-// first. Those of one ordering key are in a lane.
+// in exactly one itemState. Messages are delivered in the order they were
+// published; returned ones are older and come first. Those of one ordering key are
+// in a lane.
 //
 // One timer serves all leases, delays and the retention. It may fire late on a
-// busy machine, so every operation first settles what has fallen due by its own
-// reading of the clock: nobody sees a lease that has ended.
+// busy machine, so every operation first does what has fallen due by its own
+// reading of the clock: a lease that has ended is never seen.
 //
 // All methods may be called concurrently. None blocks, but for the lock, which
 // is taken after those of the broker and the topic.
 type queue struct {
 	epoch    time.Time // where its clock starts, the broker's
-	instance uint64    // tells its ack ids from those of any other queue
-	log      queueLog  // what must survive the process
+	instance uint64    // in its ack ids: distinguishes them from those of any other queue
+	log      queueLog  // records what must survive the process
 	load     *load     // shared by all queues of a broker
-	// bury publishes a message to the dead-letter topic, with what its last
-	// delivery says of it. It is called without the lock.
-	bury func(m *message, deliveries int32) error
+	// publishDeadLetter publishes a message to the dead-letter topic, with the
+	// number of its deliveries. It is called without the lock.
+	publishDeadLetter func(m *message, deliveries int32) error
 
 	mu sync.Mutex
 	settings
-	closed error         // why it is closed, or nil
-	since  time.Duration // of the last seek: retention begins anew then
+	closed   error         // why it is closed, or nil
+	lastSeek time.Duration // retention counts from then on
 
-	order    itemList // every message not acknowledged, in the order published
-	kept     itemList // acknowledged and retained, in the order acknowledged
-	fresh    itemList // available, never delivered
-	returned itemList // available again
-	lanes    map[string]*lane
-	timed    dueHeap          // leased and delayed
-	held     map[uint64]*item // leased or ackedEarly, by the number of the delivery
-	mostHeld int              // at once, since held was last made
-	spent    []*item          // dying, to be taken to the dead-letter topic
+	order          itemList // every message not acknowledged, in the order published
+	ackedItems     itemList // acknowledged and retained, in the order acknowledged
+	fresh          itemList // available, never delivered
+	returned       itemList // available again
+	lanes          map[string]*lane
+	timed          dueHeap          // leased and delayed
+	outstanding    map[uint64]*item // leased or ackedEarly, by the number of the delivery
+	maxOutstanding int              // the largest len(outstanding) since the map was made
+	exhausted      []*item          // deadLettering: to be published to the dead-letter topic
 
 	lastDelivery uint64
 	waiters      *list.List    // of *waiter: want a message
 	favored      *list.List    // of *waiter: want a message, and some of their own are available; empty between visits
 	parked       *list.List    // of *waiter: want a message, but have no credit
-	active       time.Duration // when somebody last did something with it
+	lastActive   time.Duration // the last call that used it
 
 	timer *time.Timer
 	armed time.Duration // when timer fires; 0 when it does not
@@ -64,7 +64,7 @@ type queue struct {
 	count Counters
 }
 
-// A delivery is one message handed to one puller.
+// A delivery is one message delivered to one puller.
 type delivery struct {
 	msg     *message
 	number  uint64
@@ -73,39 +73,38 @@ type delivery struct {
 
 func newQueue(epoch time.Time, s settings) *queue {
 	return &queue{
-		epoch:    epoch,
-		instance: rand.Uint64(),
-		load:     newLoad(),
-		settings: s,
-		order:    itemList{which: inOrder},
-		kept:     itemList{which: inOrder},
-		fresh:    itemList{which: inReady},
-		returned: itemList{which: inReady},
-		lanes:    make(map[string]*lane),
-		held:     make(map[uint64]*item),
-		waiters:  list.New(),
-		favored:  list.New(),
-		parked:   list.New(),
-		active:   time.Since(epoch),
+		epoch:       epoch,
+		instance:    rand.Uint64(),
+		load:        newLoad(),
+		settings:    s,
+		order:       itemList{which: inOrder},
+		ackedItems:  itemList{which: inOrder},
+		fresh:       itemList{which: inReady},
+		returned:    itemList{which: inReady},
+		lanes:       make(map[string]*lane),
+		outstanding: make(map[uint64]*item),
+		waiters:     list.New(),
+		favored:     list.New(),
+		parked:      list.New(),
+		lastActive:  time.Since(epoch),
 	}
 }
 
-// configure changes what is asked of the queue. Leases that run and delays that
-// have begun stay as they are. What the old settings
-// had to say until now is done; record is called before anything happens under
-// the new ones.
+// configure changes the settings of the queue. Leases and delays that have begun
+// stay as they are. What is due by the old settings is done first; record is called
+// before anything happens under the new ones.
 func (q *queue) configure(s settings, record func(now time.Duration)) {
-	v := q.enter()
-	defer v.leave()
+	v := q.lock()
+	defer v.unlock()
 	q.settings = s
 	record(v.now)
-	q.active = v.now
-	for !q.keep && q.kept.front != nil {
-		q.kept.remove(q.kept.front)
+	q.lastActive = v.now
+	for !q.retainAcked && q.ackedItems.front != nil {
+		q.ackedItems.remove(q.ackedItems.front)
 	}
 }
 
-// setLease changes the lease of what w is handed from now on.
+// setLease changes the lease of what is delivered to w from now on.
 func (q *queue) setLease(w *waiter, lease time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,12 +114,12 @@ func (q *queue) setLease(w *waiter, lease time.Duration) {
 // publish adds those of msgs at the end that pass the filter. A closed queue
 // drops them.
 func (q *queue) publish(msgs []*message) {
-	defer q.enter().leave()
+	defer q.lock().unlock()
 	if q.closed != nil {
 		return
 	}
 	for _, m := range msgs {
-		if q.wants(m) {
+		if q.matches(m) {
 			q.add(m)
 			q.count.Published++
 		}
@@ -132,78 +131,78 @@ func (q *queue) add(m *message) {
 	it := &item{msg: m}
 	q.order.pushBack(it)
 	q.load.add(m)
-	q.line(it)
+	q.enqueue(it)
 }
 
-// ask returns messages for w at once, or none and lets w wait: the next ones
-// will be sent on w.got. The error says why the queue is closed.
-func (q *queue) ask(w *waiter) ([]delivery, error) {
-	v := q.enter()
-	defer v.leave()
-	got, err := q.askNow(v.now, w)
+// pullOrWait returns messages for w at once, or none: then w waits, and the next
+// ones are sent on w.got. The error is why the queue is closed.
+func (q *queue) pullOrWait(w *waiter) ([]delivery, error) {
+	v := q.lock()
+	defer v.unlock()
+	got, err := q.pullNow(v.now, w)
 	if err == nil && got == nil {
 		q.await(w)
 	}
 	return got, err
 }
 
-// poll is ask for a puller that does not wait.
+// poll is pullOrWait for a puller that does not wait.
 func (q *queue) poll(w *waiter) ([]delivery, error) {
-	v := q.enter()
-	defer v.leave()
-	return q.askNow(v.now, w)
+	v := q.lock()
+	defer v.unlock()
+	return q.pullNow(v.now, w)
 }
 
-func (q *queue) askNow(now time.Duration, w *waiter) ([]delivery, error) {
+func (q *queue) pullNow(now time.Duration, w *waiter) ([]delivery, error) {
 	if q.closed != nil {
 		return nil, q.closed
 	}
-	q.active = now
-	if w.gone() == nil {
+	q.lastActive = now
+	if w.ctxErr() == nil {
 		return q.take(now, w, w.max), nil
 	}
 	return nil, nil
 }
 
-// withdraw ends the wait of w. What was handed to it meanwhile goes back.
-func (q *queue) withdraw(w *waiter) {
-	v := q.enter()
-	defer v.leave()
-	q.active = v.now
+// cancelWait ends the wait of w. What was delivered to it meanwhile is undelivered.
+func (q *queue) cancelWait(w *waiter) {
+	v := q.lock()
+	defer v.unlock()
+	q.lastActive = v.now
 	if w.flow != nil {
-		w.flow.parked = nil // credit that comes must not let it wait again
+		w.flow.parked = nil // credit that comes later must not enter it again
 	}
 	if w.stopWaiting() {
 		return
 	}
 	select {
 	case got := <-w.got:
-		q.takeBack(v.now, got)
+		q.undeliverLocked(v.now, got)
 	default:
 	}
 }
 
-// giveBack undoes deliveries that never reached a client: their messages are
+// undeliver undoes deliveries that never reached a client: their messages are
 // available at once, before all others unless they have an ordering key, and the
 // deliveries are not counted.
-func (q *queue) giveBack(ds []delivery) {
-	v := q.enter()
-	defer v.leave()
-	q.takeBack(v.now, ds)
+func (q *queue) undeliver(ds []delivery) {
+	v := q.lock()
+	defer v.unlock()
+	q.undeliverLocked(v.now, ds)
 }
 
-func (q *queue) takeBack(now time.Duration, ds []delivery) {
-	for _, d := range slices.Backward(ds) { // so that the first comes first again
-		it := q.held[d.number]
+func (q *queue) undeliverLocked(now time.Duration, ds []delivery) {
+	for _, d := range slices.Backward(ds) { // so that their order is kept
+		it := q.outstanding[d.number]
 		if it == nil || it.state != leased {
 			continue // settled already
 		}
 		q.count.Delivered--
-		if it.deliveries > 1 || it.again {
+		if it.deliveries > 1 || it.redelivered {
 			q.count.Redelivered--
 		}
-		q.recall(it, now)
-		q.undo(it)
+		q.returnFollowing(it, now)
+		q.undoDelivery(it)
 		if it.lane != nil {
 			q.offer(it.lane, &q.returned)
 			continue
@@ -213,18 +212,18 @@ func (q *queue) takeBack(now time.Duration, ds []delivery) {
 	}
 }
 
-// acknowledge makes the messages of the given deliveries done for good. It
-// returns the places in numbers of those to which nothing happens: stale ones,
+// acknowledge acknowledges the messages of the given deliveries. It returns the
+// indexes in numbers of those that it ignores: stale ones,
 // whose lease has ended, and, where delivery is exactly once, early ones, which
 // an unacknowledged message of the same ordering key precedes. Elsewhere an
-// early ack counts, unless that message comes back first.
+// early ack counts, unless that message is returned first.
 func (q *queue) acknowledge(numbers []uint64) (stale, early []int) {
-	v := q.enter()
-	defer v.leave()
-	q.active = v.now
-	for _, i := range q.inTurn(numbers) {
+	v := q.lock()
+	defer v.unlock()
+	q.lastActive = v.now
+	for _, i := range q.deliveryOrder(numbers) {
 		n := numbers[i]
-		it := q.held[n]
+		it := q.outstanding[n]
 		switch {
 		case it == nil || it.state != leased:
 			stale = append(stale, i)
@@ -232,15 +231,15 @@ func (q *queue) acknowledge(numbers []uint64) (stale, early []int) {
 			q.log.acked(n)
 			q.count.Acked++
 			l := it.lane
-			q.done(v.now, it)
-			q.finish(v.now, l)
+			q.finishAck(v.now, it)
+			q.finishEarlyAcks(v.now, l)
 		case q.exact:
 			early = append(early, i)
 		default:
 			q.log.ackedEarly(n)
 			q.count.Acked++
-			q.unlease(it)
-			q.held[n], it.state = it, ackedEarly
+			q.removeLease(it)
+			q.outstanding[n], it.state = it, ackedEarly
 		}
 	}
 	slices.Sort(stale)
@@ -248,9 +247,9 @@ func (q *queue) acknowledge(numbers []uint64) (stale, early []int) {
 	return stale, early
 }
 
-// inTurn returns the places in numbers in the order in which messages of one
-// ordering key were handed out.
-func (q *queue) inTurn(numbers []uint64) []int {
+// deliveryOrder returns the indexes in numbers in the order in which messages of
+// one ordering key were delivered.
+func (q *queue) deliveryOrder(numbers []uint64) []int {
 	places := make([]int, len(numbers))
 	for i := range places {
 		places[i] = i
@@ -261,15 +260,15 @@ func (q *queue) inTurn(numbers []uint64) []int {
 	return places
 }
 
-// inReturn returns the places in numbers in the order in which messages are to
-// come back: those without an ordering key as given, and of each key the last
-// first. For that takes those behind it with it, which must count as handed back
-// themselves.
-func (q *queue) inReturn(numbers []uint64) []int {
-	free := q.inTurn(numbers)
+// returnOrder returns the indexes in numbers in the order in which messages are to
+// be returned: those without an ordering key as given, and of each key the last
+// first. To return one returns those after it, too, and each of these must count as
+// nacked itself.
+func (q *queue) returnOrder(numbers []uint64) []int {
+	free := q.deliveryOrder(numbers)
 	var keyed []int
 	free = slices.DeleteFunc(free, func(i int) bool {
-		it := q.held[numbers[i]]
+		it := q.outstanding[numbers[i]]
 		if it == nil || it.lane == nil {
 			return false
 		}
@@ -280,22 +279,22 @@ func (q *queue) inReturn(numbers []uint64) []int {
 	return append(free, keyed...)
 }
 
-// extend sets the end of the given deliveries' leases to d from now; 0 hands
-// their messages back. It returns the places in numbers of those whose lease has
-// ended; nothing happens to them.
+// extend sets the end of the given deliveries' leases to d from now; 0 is a nack.
+// It returns the indexes in numbers of those whose lease has ended; they are
+// ignored.
 func (q *queue) extend(numbers []uint64, d time.Duration) (stale []int) {
-	v := q.enter()
-	defer v.leave()
-	q.active = v.now
-	for _, i := range q.inReturn(numbers) {
+	v := q.lock()
+	defer v.unlock()
+	q.lastActive = v.now
+	for _, i := range q.returnOrder(numbers) {
 		n := numbers[i]
-		it := q.held[n]
+		it := q.outstanding[n]
 		switch {
 		case it == nil || it.state != leased:
 			stale = append(stale, i)
 		case d == 0:
 			q.log.returned(n, v.now)
-			q.bounce(it, v.now)
+			q.returnItem(it, v.now)
 			q.count.Nacked++
 		default:
 			it.due = v.now + d
@@ -307,8 +306,7 @@ func (q *queue) extend(numbers []uint64, d time.Duration) (stale []int) {
 	return stale
 }
 
-// close drops all messages and ends all waits with why. Only the first call
-// counts.
+// close drops all messages and ends all waits with why. Later calls do nothing.
 func (q *queue) close(why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -76,8 +76,8 @@ func (m *queueModel) check(t *rapid.T) {
 	q := m.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.order.n != len(m.expiry) || len(q.held) != len(q.timed) {
-		t.Fatalf("%d messages, %d held, %d leases; want %d messages", q.order.n, len(q.held), len(q.timed), len(m.expiry))
+	if q.order.n != len(m.expiry) || len(q.outstanding) != len(q.timed) {
+		t.Fatalf("%d messages, %d held, %d leases; want %d messages", q.order.n, len(q.outstanding), len(q.timed), len(m.expiry))
 	}
 	last, n := "", 0
 	for it := q.order.front; it != nil; it = it.place[inOrder].next {
@@ -94,10 +94,10 @@ func (m *queueModel) check(t *rapid.T) {
 			}
 		case leased:
 			due := q.epoch.Add(it.due)
-			if !due.Equal(m.due[data]) || q.held[it.ack] != it || q.timed[it.index] != it {
+			if !due.Equal(m.due[data]) || q.outstanding[it.ack] != it || q.timed[it.index] != it {
 				t.Fatalf("message %s is leased until %v, want %v", data, due, m.due[data])
 			}
-		case behind, delayed, dying, acked, ackedEarly, gone:
+		case blocked, delayed, deadLettering, acked, ackedEarly, removed:
 			t.Fatalf("message %s is gone and still in line", data)
 		}
 	}

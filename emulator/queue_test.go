@@ -28,7 +28,7 @@ func putMessage(q *queue, m *pubsubpb.PubsubMessage) {
 	q.publish([]*message{{pb: m, id: lastID.Add(1), size: messageSize(m), at: time.Since(q.epoch)}})
 }
 
-// here is the gone function of a puller that stays.
+// here is the ctxErr of a puller that stays.
 func here() error { return nil }
 
 // takeNow polls for up to most messages and returns their data and deliveries.
@@ -187,10 +187,10 @@ func TestE04DeliveriesAreCountedPerMessage(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		_, ds := takeNow(t, q, 1)
-		if n := q.held[ds[0].number].deliveries; n != 4 {
+		if n := q.outstanding[ds[0].number].deliveries; n != 4 {
 			t.Errorf("%d deliveries counted, want 4", n)
 		}
-		q.giveBack(ds)
+		q.undeliver(ds)
 		if n := q.next(newWaiter(1, here)).deliveries; n != 3 {
 			t.Errorf("%d deliveries counted after giving one back, want 3", n)
 		}
@@ -204,7 +204,7 @@ func TestMessagesComeInPublishOrderReturnedOnesFirst(t *testing.T) {
 			put(q, data)
 		}
 		_, ds := takeNow(t, q, 2)
-		q.giveBack(ds)
+		q.undeliver(ds)
 		got, ds := takeNow(t, q, 3)
 		wantData(t, got, "a", "b", "c")
 		q.extend(numbersOf(ds[1:2]), 0)
@@ -229,13 +229,13 @@ func TestE03StreamThatLeftWithoutCreditWaitsNoMore(t *testing.T) {
 	put(q, "a")
 	w := newWaiter(1, here)
 	w.flow = &flow{maxCount: 1}
-	got, err := q.ask(w)
+	got, err := q.pullOrWait(w)
 	must(t, err)
 	wantData(t, dataOf(got), "a")
-	if again, err := q.ask(w); again != nil || err != nil {
+	if again, err := q.pullOrWait(w); again != nil || err != nil {
 		t.Fatalf("got %q, %v beyond the credit", dataOf(again), err)
 	}
-	q.withdraw(w)
+	q.cancelWait(w)
 	q.acknowledge(numbersOf(got))
 	if s := q.stats(); s.WaitingPulls != 0 {
 		t.Errorf("%d pulls wait, want none", s.WaitingPulls)
@@ -255,7 +255,7 @@ func TestRetentionDropsOldMessagesEvenWhileLeased(t *testing.T) {
 			t.Errorf("stats %+v, want only the young message", s)
 		}
 		q.mu.Lock()
-		n := len(q.held)
+		n := len(q.outstanding)
 		q.mu.Unlock()
 		if n != 0 {
 			t.Errorf("%d deliveries held, want none", n)
@@ -283,7 +283,7 @@ func TestE05EachPublishedMessageWakesOneBlockedPull(t *testing.T) {
 		waiters := make([]*waiter, 3)
 		for i := range waiters {
 			waiters[i] = newWaiter(10, here)
-			if got, err := q.ask(waiters[i]); got != nil || err != nil {
+			if got, err := q.pullOrWait(waiters[i]); got != nil || err != nil {
 				t.Fatalf("ask: %v, %v", got, err)
 			}
 		}
@@ -301,7 +301,7 @@ func TestE05BatchIsSharedAmongBlockedPulls(t *testing.T) {
 	q := testQueue()
 	a, b := newWaiter(10, here), newWaiter(10, here)
 	for _, w := range []*waiter{a, b} {
-		if _, err := q.ask(w); err != nil {
+		if _, err := q.pullOrWait(w); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -320,7 +320,7 @@ func TestPullOfAClientThatLeftTakesNothing(t *testing.T) {
 		q := testQueue()
 		ctx, cancel := context.WithCancel(t.Context())
 		w := newWaiter(1, ctx.Err)
-		if _, err := q.ask(w); err != nil {
+		if _, err := q.pullOrWait(w); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
@@ -337,11 +337,11 @@ func TestPullOfAClientThatLeftTakesNothing(t *testing.T) {
 func TestWithdrawnHandOverGoesBackUncounted(t *testing.T) {
 	q := testQueue()
 	w := newWaiter(1, here)
-	if _, err := q.ask(w); err != nil {
+	if _, err := q.pullOrWait(w); err != nil {
 		t.Fatal(err)
 	}
-	put(q, "a") // handed over
-	q.withdraw(w)
+	put(q, "a") // delivered to the waiter
+	q.cancelWait(w)
 	if s := q.stats(); s.Undelivered != 1 || s.Leased != 0 || s.Delivered != 0 {
 		t.Errorf("stats %+v, want the message back", s)
 	}
@@ -366,7 +366,7 @@ func TestE03FlowControlBoundsWhatIsOutstanding(t *testing.T) {
 			w := newWaiter(10, here)
 			w.flow = &tt.flow
 			var outstanding []delivery
-			got, err := q.ask(w)
+			got, err := q.pullOrWait(w)
 			for i, want := range tt.want {
 				if err != nil {
 					t.Fatal(err)
@@ -377,7 +377,7 @@ func TestE03FlowControlBoundsWhatIsOutstanding(t *testing.T) {
 					break
 				}
 				if got != nil {
-					if again, _ := q.ask(w); again != nil {
+					if again, _ := q.pullOrWait(w); again != nil {
 						t.Fatalf("got %q beyond the credit", dataOf(again))
 					}
 				}
@@ -399,11 +399,11 @@ func TestClosedQueueEndsEveryWait(t *testing.T) {
 	held := newWaiter(1, here)
 	held.flow = &flow{maxCount: 1}
 	waiting, parked := newWaiter(1, here), held
-	if got, _ := q.ask(held); len(got) != 1 {
+	if got, _ := q.pullOrWait(held); len(got) != 1 {
 		t.Fatal("no message")
 	}
 	for _, w := range []*waiter{waiting, parked} {
-		if _, err := q.ask(w); err != nil {
+		if _, err := q.pullOrWait(w); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -413,7 +413,7 @@ func TestClosedQueueEndsEveryWait(t *testing.T) {
 			t.Error("a waiter got something from a closed queue")
 		}
 	}
-	if _, err := q.ask(newWaiter(1, here)); !errors.Is(err, errSubscriptionDeleted) {
+	if _, err := q.pullOrWait(newWaiter(1, here)); !errors.Is(err, errSubscriptionDeleted) {
 		t.Errorf("ask: %v", err)
 	}
 	put(q, "late")
@@ -468,7 +468,7 @@ func TestClientWithTooShortADeadlineTakesNothing(t *testing.T) {
 				defer cancel()
 				q := testQueue()
 				put(q, "a")
-				got, err := q.poll(newWaiter(1, leaving(ctx)))
+				got, err := q.poll(newWaiter(1, clientLeaving(ctx)))
 				if err != nil || (got == nil) != tt.gone {
 					t.Errorf("pull with %v left: %v, %v", tt.left, got, err)
 				}

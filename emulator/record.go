@@ -8,35 +8,35 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A recordKind says what happened. The numbers are on disk: they never change.
+// A recordKind is the kind of a change. The numbers are on disk: they never change.
 type recordKind byte
 
 const (
-	recEpoch            recordKind = 1  // where the broker's clock starts
-	recTopic            recordKind = 2  // created or changed
-	recTopicGone        recordKind = 3  // deleted
-	recSubscription     recordKind = 4  // created, changed or detached
-	recSubscriptionGone recordKind = 5  // deleted
-	recSnapshot         recordKind = 6  // changed
-	recSnapshotTaken    recordKind = 7  // created, with its messages
-	recSnapshotGone     recordKind = 8  // deleted
-	recSchema           recordKind = 9  // all revisions of one schema
-	recPublished        recordKind = 10 // messages, to a topic
-	recLeased           recordKind = 11 // a message was handed out
-	recUndone           recordKind = 12 // a delivery does not count: it never arrived, or an earlier message of its key came back
-	recAcked            recordKind = 13
-	recExtended         recordKind = 14
-	recReturned         recordKind = 15 // handed back by its consumer
-	recBuried           recordKind = 16 // published to the dead-letter topic
-	recReset            recordKind = 17 // a seek
-	recAckedEarly       recordKind = 18 // acknowledged before an earlier message of its ordering key
+	recEpoch               recordKind = 1  // where the broker's clock starts
+	recTopic               recordKind = 2  // created or changed
+	recTopicDeleted        recordKind = 3  // deleted
+	recSubscription        recordKind = 4  // created, changed or detached
+	recSubscriptionDeleted recordKind = 5  // deleted
+	recSnapshot            recordKind = 6  // changed
+	recSnapshotTaken       recordKind = 7  // created, with its messages
+	recSnapshotDeleted     recordKind = 8  // deleted
+	recSchema              recordKind = 9  // all revisions of one schema
+	recPublished           recordKind = 10 // messages, to a topic
+	recLeased              recordKind = 11 // a message was delivered
+	recUndone              recordKind = 12 // a delivery does not count: it never arrived, or an earlier message of its key was returned
+	recAcked               recordKind = 13
+	recExtended            recordKind = 14
+	recReturned            recordKind = 15 // by a nack
+	recDeadLettered        recordKind = 16 // published to the dead-letter topic
+	recReset               recordKind = 17 // a seek
+	recAckedEarly          recordKind = 18 // acknowledged before an earlier message of its ordering key
 
 	// Only in checkpoints:
 	recBody   recordKind = 32 // a message that others refer to by its id
 	recQueue  recordKind = 33 // a subscription's numbers
 	recItem   recordKind = 34 // a message in a subscription
 	recLogged recordKind = 35 // what a topic retains
-	recLastID recordKind = 36 // the last id of a message, which may be gone
+	recLastID recordKind = 36 // the last id of a message, which may be deleted
 )
 
 // A recordWriter appends the fields of one record.
@@ -75,13 +75,13 @@ func (w *recordWriter) message(m *message) {
 	w.proto(m.pb)
 }
 
-// A recorder writes down what must survive the process. The zero value is of a
-// server without a data directory and writes nothing.
+// A recorder appends changes to the journal. The zero value is of a server without
+// a data directory and records nothing.
 type recorder struct {
 	j *stableLog
 }
 
-// epochRecord says where a broker's clock starts.
+// epochRecord holds the start of a broker's clock.
 func epochRecord(epoch time.Time) recordWriter {
 	w := newRecord(recEpoch)
 	w.time(time.Duration(epoch.UnixNano()))
@@ -94,8 +94,8 @@ func lastIDRecord(id uint64) recordWriter {
 	return w
 }
 
-// topicRecord also tells until when an earlier configuration held, which then
-// has dropped what was too old. Older records do not.
+// topicRecord also holds the time until which the earlier configuration was valid
+// and dropped messages by its retention. Records of older versions do not.
 func topicRecord(pb *pubsubpb.Topic, until time.Duration) recordWriter {
 	w := newRecord(recTopic)
 	w.proto(pb)
@@ -109,9 +109,9 @@ func (r recorder) topic(pb *pubsubpb.Topic, until time.Duration) {
 	}
 }
 
-func (r recorder) topicGone(name string)        { r.name(recTopicGone, name) }
-func (r recorder) subscriptionGone(name string) { r.name(recSubscriptionGone, name) }
-func (r recorder) snapshotGone(name string)     { r.name(recSnapshotGone, name) }
+func (r recorder) topicDeleted(name string)        { r.name(recTopicDeleted, name) }
+func (r recorder) subscriptionDeleted(name string) { r.name(recSubscriptionDeleted, name) }
+func (r recorder) snapshotDeleted(name string)     { r.name(recSnapshotDeleted, name) }
 
 func (r recorder) name(kind recordKind, name string) {
 	if r.j == nil {
@@ -122,8 +122,8 @@ func (r recorder) name(kind recordKind, name string) {
 	r.j.append(w)
 }
 
-// subscriptionRecord tells until when an earlier configuration held, as
-// topicRecord does.
+// subscriptionRecord holds the time until which the earlier configuration was
+// valid, as topicRecord does.
 func subscriptionRecord(pb *pubsubpb.Subscription, instance uint64, until time.Duration) recordWriter {
 	w := newRecord(recSubscription)
 	w.uint(instance)
@@ -163,7 +163,7 @@ func (r recorder) snapshotTaken(pb *pubsubpb.Snapshot, q *queue, msgs []*message
 	}
 }
 
-// schemaRecord holds all revisions of a schema; none says that it is deleted.
+// schemaRecord holds all revisions of a schema; none mean that it is deleted.
 func schemaRecord(name string, revisions []*pubsubpb.Schema) recordWriter {
 	w := newRecord(recSchema)
 	w.string(name)
@@ -195,7 +195,7 @@ func (r recorder) published(topic string, msgs []*message) {
 func (r recorder) of(instance uint64) queueLog { return queueLog{r.j, instance} }
 
 // A queueLog is the recorder of one queue. Its methods are called under the
-// queue's lock, so that records are in the order of what they say.
+// queue's lock, so that records are in the order of the changes.
 type queueLog struct {
 	j        *stableLog
 	instance uint64
@@ -255,9 +255,9 @@ func (l queueLog) returned(number uint64, at time.Duration) {
 	l.j.append(w)
 }
 
-func (l queueLog) buried(id uint64) {
+func (l queueLog) deadLettered(id uint64) {
 	if l.j != nil {
-		l.j.append(l.record(recBuried, id))
+		l.j.append(l.record(recDeadLettered, id))
 	}
 }
 

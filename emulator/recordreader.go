@@ -12,7 +12,7 @@ import (
 
 var errShortRecord = errors.New("record ends too early")
 
-// A recordReader takes fields off a record. After an error all are zero.
+// A recordReader reads the fields of a record. After an error all are zero.
 type recordReader struct {
 	rest []byte
 	err  error

@@ -8,9 +8,9 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 )
 
-// apply makes what a record says happen to the image. What refers to something
-// that is not there, because a damaged journal has lost it, is passed over. The
-// record is not used after apply returns.
+// apply applies a record to the image. A record that refers to something that is
+// not there, because a damaged journal has lost it, is ignored. The record is not
+// used after apply returns.
 func (img *image) apply(record []byte) error {
 	if len(record) == 0 {
 		return errShortRecord
@@ -39,18 +39,18 @@ func (img *image) configurations(kind recordKind) func(*recordReader) {
 		return img.begin
 	case recTopic:
 		return img.topic
-	case recTopicGone:
-		return img.topicGone
+	case recTopicDeleted:
+		return img.topicDeleted
 	case recSubscription:
 		return img.subscription
-	case recSubscriptionGone:
-		return img.subscriptionGone
+	case recSubscriptionDeleted:
+		return img.subscriptionDeleted
 	case recSnapshot:
 		return img.snapshot
 	case recSnapshotTaken:
 		return img.snapshotTaken
-	case recSnapshotGone:
-		return img.snapshotGone
+	case recSnapshotDeleted:
+		return img.snapshotDeleted
 	case recSchema:
 		return img.schema
 	case recPublished:
@@ -60,7 +60,7 @@ func (img *image) configurations(kind recordKind) func(*recordReader) {
 	case recLogged:
 		return img.logged
 	case recLastID:
-		return img.lastUsed
+		return img.lastMessageID
 	default:
 		return nil
 	}
@@ -90,7 +90,7 @@ func (img *image) topic(r *recordReader) {
 	img.topics[pb.GetName()] = &topicImage{pb: pb}
 }
 
-func (img *image) topicGone(r *recordReader) {
+func (img *image) topicDeleted(r *recordReader) {
 	name := r.string()
 	t := img.topics[name]
 	if t == nil {
@@ -117,7 +117,7 @@ func (img *image) subscription(r *recordReader) {
 	}
 	s := img.queues[instance]
 	if s == nil {
-		s = &subImage{instance: instance, items: make(map[uint64]*item), held: make(map[uint64]*item)}
+		s = &subImage{instance: instance, items: make(map[uint64]*item), outstanding: make(map[uint64]*item)}
 		img.subs[pb.GetName()] = s
 		img.queues[instance] = s
 		if t := img.topics[pb.GetTopic()]; t != nil && !pb.GetDetached() {
@@ -127,11 +127,11 @@ func (img *image) subscription(r *recordReader) {
 	s.drop(r.until())
 	s.pb, s.settings = pb, set
 	if pb.GetDetached() {
-		img.separate(s)
+		img.detach(s)
 		clear(s.items)
-		clear(s.held)
+		clear(s.outstanding)
 	}
-	if !set.keep {
+	if !set.retainAcked {
 		for id, it := range s.items {
 			if it.state == acked {
 				delete(s.items, id)
@@ -140,7 +140,7 @@ func (img *image) subscription(r *recordReader) {
 	}
 }
 
-// drop forgets what is too old at a time.
+// drop removes the messages whose retention has ended at a time.
 func (t *topicImage) drop(now time.Duration) {
 	retention := t.pb.GetMessageRetentionDuration().AsDuration()
 	t.log = slices.DeleteFunc(t.log, func(m *message) bool { return m.at+retention <= now })
@@ -148,23 +148,23 @@ func (t *topicImage) drop(now time.Duration) {
 
 func (s *subImage) drop(now time.Duration) {
 	for id, it := range s.items {
-		if max(it.msg.at, s.since)+s.settings.retention <= now {
+		if max(it.msg.at, s.lastSeek)+s.settings.retention <= now {
 			delete(s.items, id)
-			delete(s.held, it.ack)
+			delete(s.outstanding, it.ack)
 		}
 	}
 }
 
-func (img *image) separate(s *subImage) {
+func (img *image) detach(s *subImage) {
 	if t := img.topics[s.pb.GetTopic()]; t != nil {
 		t.subs = slices.DeleteFunc(t.subs, func(other *subImage) bool { return other == s })
 	}
 }
 
-func (img *image) subscriptionGone(r *recordReader) {
+func (img *image) subscriptionDeleted(r *recordReader) {
 	name := r.string()
 	if s := img.subs[name]; s != nil {
-		img.separate(s)
+		img.detach(s)
 		delete(img.subs, name)
 		delete(img.queues, s.instance)
 	}
@@ -195,7 +195,7 @@ func (img *image) snapshotTaken(r *recordReader) {
 	}
 }
 
-func (img *image) snapshotGone(r *recordReader) {
+func (img *image) snapshotDeleted(r *recordReader) {
 	name := r.string()
 	snap := img.snaps[name]
 	if snap == nil {
@@ -237,7 +237,7 @@ func (img *image) published(r *recordReader) {
 			continue
 		}
 		for _, s := range t.subs {
-			if s.settings.wants(m) {
+			if s.settings.matches(m) {
 				s.items[m.id] = &item{msg: m, state: available}
 			}
 		}
@@ -257,7 +257,7 @@ func (img *image) body(r *recordReader) {
 	}
 }
 
-func (img *image) lastUsed(r *recordReader) { img.lastID = max(img.lastID, r.uint()) }
+func (img *image) lastMessageID(r *recordReader) { img.lastID = max(img.lastID, r.uint()) }
 
 func (img *image) logged(r *recordReader) {
 	t := img.topics[r.string()]

@@ -38,7 +38,7 @@ func FuzzApply(f *testing.F) {
 	sane := []recordWriter{
 		epochRecord(time.Now()), topicRecord(topic, 0), subscriptionRecord(sub, 7, 0), published, leased, returned, reset,
 		snapshotTakenRecord(&pubsubpb.Snapshot{Name: testSnapshot, Topic: testTopic}, 7, []*message{m}),
-		queueRecord.record(recAcked, 1), queueRecord.record(recAckedEarly, 1), queueRecord.record(recUndone, 1), queueRecord.record(recBuried, 9),
+		queueRecord.record(recAcked, 1), queueRecord.record(recAckedEarly, 1), queueRecord.record(recUndone, 1), queueRecord.record(recDeadLettered, 9),
 	}
 	for _, r := range sane {
 		f.Add([]byte(r))
@@ -75,7 +75,7 @@ func TestE06DeadLetterIsNotLostByARestart(t *testing.T) {
 		addSub(t, b, deadSub, deadTopic, &pubsubpb.Subscription{})
 		addSub(t, b, testSub, testTopic, &pubsubpb.Subscription{DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: deadTopic}})
 		q := queueOf(t, b, testSub)
-		q.bury = func(*message, int32) error { runtime.Goexit(); return nil } // here the process ends
+		q.publishDeadLetter = func(*message, int32) error { runtime.Goexit(); return nil } // here the process ends
 		send(t, b, "bad")
 		for range 5 {
 			q.extend(numbersOf(want(t, q, "bad")), 0)

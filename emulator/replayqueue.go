@@ -16,8 +16,8 @@ func (img *image) changes(kind recordKind) func(*subImage, *recordReader) {
 		return (*subImage).extended
 	case recReturned:
 		return (*subImage).returned
-	case recBuried:
-		return (*subImage).buried
+	case recDeadLettered:
+		return (*subImage).deadLettered
 	case recReset:
 		return img.reset
 	case recQueue:
@@ -36,16 +36,16 @@ func (s *subImage) leased(r *recordReader) {
 	if it == nil || r.err != nil {
 		return
 	}
-	delete(s.held, it.ack) // a lease that ran out left no record
+	delete(s.outstanding, it.ack) // an expired lease left no record
 	it.state, it.ack, it.due, it.deliveries = leased, number, due, int32(deliveries)
-	s.held[number] = it
+	s.outstanding[number] = it
 	s.last = max(s.last, number)
 }
 
 // take returns the message of a delivery, which ends.
 func (s *subImage) take(number uint64) *item {
-	it := s.held[number]
-	delete(s.held, number)
+	it := s.outstanding[number]
+	delete(s.outstanding, number)
 	return it
 }
 
@@ -60,7 +60,7 @@ func (s *subImage) acked(r *recordReader) {
 	it := s.take(r.uint())
 	switch {
 	case it == nil:
-	case s.settings.keep:
+	case s.settings.retainAcked:
 		it.state = acked
 	default:
 		delete(s.items, it.msg.id)
@@ -68,13 +68,13 @@ func (s *subImage) acked(r *recordReader) {
 }
 
 func (s *subImage) ackedEarly(r *recordReader) {
-	if it := s.held[r.uint()]; it != nil {
+	if it := s.outstanding[r.uint()]; it != nil {
 		it.state = ackedEarly
 	}
 }
 
 func (s *subImage) extended(r *recordReader) {
-	it, due := s.held[r.uint()], r.time()
+	it, due := s.outstanding[r.uint()], r.time()
 	if it != nil && r.err == nil {
 		it.due = due
 	}
@@ -86,8 +86,8 @@ func (s *subImage) returned(r *recordReader) {
 		return
 	}
 	switch wait := s.settings.retry.wait(it.deliveries); {
-	case s.settings.dead.spent(it.deliveries):
-		it.state = dying
+	case s.settings.deadLetterPolicy.exhausted(it.deliveries):
+		it.state = deadLettering
 	case wait > 0:
 		it.state, it.due = delayed, at+wait
 	default:
@@ -95,7 +95,7 @@ func (s *subImage) returned(r *recordReader) {
 	}
 }
 
-func (s *subImage) buried(r *recordReader) {
+func (s *subImage) deadLettered(r *recordReader) {
 	delete(s.items, r.uint())
 }
 
@@ -106,9 +106,9 @@ func (img *image) reset(s *subImage, r *recordReader) {
 		return
 	}
 	msgs, kept := img.find(unacked, s, s.pb.GetTopic()), img.find(done, s, s.pb.GetTopic())
-	s.since = since
+	s.lastSeek = since
 	clear(s.items)
-	clear(s.held)
+	clear(s.outstanding)
 	for _, m := range msgs {
 		s.items[m.id] = &item{msg: m, state: available}
 	}
@@ -118,7 +118,7 @@ func (img *image) reset(s *subImage, r *recordReader) {
 }
 
 func (s *subImage) numbers(r *recordReader) {
-	s.since, s.last = r.time(), r.uint()
+	s.lastSeek, s.last = r.time(), r.uint()
 }
 
 func (img *image) item(s *subImage, r *recordReader) {
@@ -129,6 +129,6 @@ func (img *image) item(s *subImage, r *recordReader) {
 	}
 	s.items[m.id] = it
 	if it.state == leased || it.state == ackedEarly {
-		s.held[it.ack] = it
+		s.outstanding[it.ack] = it
 	}
 }

@@ -114,7 +114,7 @@ func (h *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	// The client is gone if this fails; there is nobody left to tell.
+	// This fails only if the client has left.
 	_, _ = w.Write(answer)
 }
 
@@ -170,7 +170,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, status.Errorf(codes.InvalidArgument, "Request payload size exceeds the limit: %d bytes.", maxBodyBytes)
 	}
-	if errors.Is(err, errUnfinished) {
+	if errors.Is(err, errInflight) {
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
 	if err != nil {
@@ -180,8 +180,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// readAll is io.ReadAll in pieces: one buffer that grows leaves four times its
-// size behind, which counts where many clients send much and never end.
+// readAll is io.ReadAll in pieces: one growing buffer allocates four times its
+// size, which counts where many clients send much and never end.
 func readAll(r io.Reader) ([]byte, error) {
 	const first, largest = 4 << 10, 1 << 20
 	var pieces [][]byte
@@ -201,7 +201,7 @@ func readAll(r io.Reader) ([]byte, error) {
 	}
 }
 
-// A format is how a client wants its answer.
+// A format is the form of an answer that a client asked for.
 type format struct{ enumNumbers bool }
 
 // readQuery parses a query and takes the parameters out that every Google API

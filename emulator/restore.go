@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// restore returns a broker in the state of the image, which goes on writing
-// down what happens. The image is not used any more.
+// restore returns a broker in the state of the image, which records its changes
+// in to. The image is not used any more.
 func (img *image) restore(to recorder, log *slog.Logger) *broker {
 	b := newBroker()
 	b.log = to
@@ -42,12 +42,12 @@ func (img *image) restore(to recorder, log *slog.Logger) *broker {
 	return b
 }
 
-// restoreSchemas gives the broker the schemas of the image. One that cannot be
-// used any more is left out, with a line in the log.
+// restoreSchemas adds the schemas of the image to the broker. One that does not
+// compile is left out, with a line in the log.
 func (b *broker) restoreSchemas(img *image, log *slog.Logger) {
 	for name, revisions := range img.schemas {
 		if err := b.schemas.restore(revisions); err != nil {
-			log.Warn("schema is lost", "schema", name, "err", err)
+			log.Warn("cannot restore schema", "schema", name, "err", err)
 		}
 	}
 	b.schemas.changed = b.log.schema
@@ -67,12 +67,12 @@ func (img *image) count() int {
 }
 
 func (img *image) restoreSubscription(b *broker, s *subImage) *subscription {
-	showPull(s.pb) // older journals do not
+	setEmptyPushConfig(s.pb) // older journals do not
 	sub := &subscription{pb: s.pb, queue: b.newQueue(s.settings, s.pb.GetName())}
 	q := sub.queue
 	q.instance, q.log.instance = s.instance, s.instance
-	q.since, q.lastDelivery = s.since, s.last
-	q.active = time.Since(b.epoch)
+	q.lastSeek, q.lastDelivery = s.lastSeek, s.last
+	q.lastActive = time.Since(b.epoch)
 	q.restore(slices.SortedFunc(maps.Values(s.items), func(a, b *item) int { return compareID(a.msg, b.msg.id) }))
 	if s.pb.GetDetached() {
 		q.close(errSubscriptionDetached)
@@ -85,83 +85,84 @@ func (img *image) restoreSubscription(b *broker, s *subImage) *subscription {
 }
 
 // restore fills an empty queue with items in the order published. Leases and
-// delays that are over end as if on time; none lasts for longer than it may,
-// though the machine's clock has gone back.
+// delays that have ended meanwhile end as if on time; none lasts longer than its
+// limit, even if the machine's clock was set back.
 func (q *queue) restore(items []*item) {
-	v := q.enter()
-	defer v.leave()
+	v := q.lock()
+	defer v.unlock()
 	for _, it := range items {
 		switch {
 		case it.state == acked:
-			q.kept.pushBack(it)
-		case q.ends(it) <= v.now: // the end of a retention leaves no record
-			it.state = gone
+			q.ackedItems.pushBack(it)
+		case q.retentionEnd(it) <= v.now: // the end of a retention leaves no record
+			it.state = removed
 			q.count.Dropped++
 		default:
-			q.readmit(v.now, it)
+			q.restoreItem(v.now, it)
 		}
 	}
-	before := &waiter{own: itemList{which: inReady}} // those of an earlier life
+	before := &waiter{own: itemList{which: inReady}} // the pullers before the restart
 	for _, l := range q.lanes {
-		q.resume(v.now, l, before)
+		q.restoreLane(v.now, l, before)
 	}
 	for _, it := range items {
 		if l := it.lane; l != nil && l.next == it {
 			q.offer(l, &q.fresh)
-		} else if l == nil && it.state == behind {
+		} else if l == nil && it.state == blocked {
 			q.makeAvailable(it, &q.fresh)
 		}
 	}
 }
 
-// readmit puts an item back where it was, but leaves it behind where it is
-// available.
-func (q *queue) readmit(now time.Duration, it *item) {
+// restoreItem restores an item in its state, but an available one as blocked:
+// restore makes it available.
+func (q *queue) restoreItem(now time.Duration, it *item) {
 	q.order.pushBack(it)
 	q.load.add(it.msg)
 	q.enterLane(it)
 	switch it.state {
-	case available, behind:
-		it.state = behind
+	case available, blocked:
+		it.state = blocked
 	case leased:
 		it.due = min(it.due, now+maxAckDeadline)
-		q.held[it.ack] = it
+		q.outstanding[it.ack] = it
 		heap.Push(&q.timed, it)
 		if it.due <= now {
 			q.count.Expired++
-			q.release(it, it.due)
+			q.endLease(it, it.due)
 		}
 	case ackedEarly:
-		q.held[it.ack] = it
-		if it.lane == nil { // only a damaged journal says so
-			q.done(now, it)
+		q.outstanding[it.ack] = it
+		if it.lane == nil { // only in a damaged journal
+			q.finishAck(now, it)
 		}
 	case delayed:
 		it.due = min(it.due, now+maxBackoff)
 		heap.Push(&q.timed, it)
 	default:
-		it.state = dying
-		q.spent = append(q.spent, it)
+		it.state = deadLettering
+		q.exhausted = append(q.exhausted, it)
 	}
 }
 
-// resume finds out what of a lane is out, and to its owner. What is out behind
-// a message that is not was taken back when that one's lease ended.
-func (q *queue) resume(now time.Duration, l *lane, owner *waiter) {
+// restoreLane finds the outstanding messages of a lane and makes owner their
+// puller. One that follows a message which is not outstanding was returned when
+// that one's lease ended.
+func (q *queue) restoreLane(now time.Duration, l *lane, owner *waiter) {
 	l.owner = owner
 	for it := range l.items.all {
-		switch out := it.state == leased || it.state == ackedEarly; {
-		case l.next == nil && !out:
+		switch outstanding := it.state == leased || it.state == ackedEarly; {
+		case l.next == nil && !outstanding:
 			l.next = it
-		case l.next != nil && out:
-			q.undo(it)
+		case l.next != nil && outstanding:
+			q.undoDelivery(it)
 		}
 	}
-	q.finish(now, l)
+	q.finishEarlyAcks(now, l)
 }
 
-// halt stops the queue's timer for good.
-func (q *queue) halt() {
+// stop stops the queue's timer and closes the queue.
+func (q *queue) stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed == nil {
@@ -172,7 +173,7 @@ func (q *queue) halt() {
 	}
 }
 
-func (t *topic) halt() {
+func (t *topic) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopPruning()

@@ -18,7 +18,7 @@ func TestE06LongerRetentionBringsNothingBackAtARestart(t *testing.T) {
 		for _, name := range []string{testSub, otherSub} {
 			_, err := b.updateSubscription(name, func(pb *pubsubpb.Subscription) error {
 				pb.MessageRetentionDuration = d
-				return settleSubscription(pb)
+				return completeSubscription(pb)
 			})
 			must(t, err)
 		}

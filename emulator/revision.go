@@ -34,7 +34,7 @@ func newRevision(name string, pb *pubsubpb.Schema) (*revision, error) {
 func compileSchema(pb *pubsubpb.Schema) (*schema.Schema, error) {
 	switch {
 	case pb.GetConfiguration() != nil:
-		return nil, errUnbuilt(pb, "compiled_proto_schema")
+		return nil, errUnimplemented(pb, "compiled_proto_schema")
 	case pb.GetType() != pubsubpb.Schema_AVRO && pb.GetType() != pubsubpb.Schema_PROTOCOL_BUFFER:
 		return nil, status.Errorf(codes.InvalidArgument, "Invalid schema type %v: want AVRO or PROTOCOL_BUFFER.", pb.GetType())
 	case pb.GetDefinition() == "":

@@ -107,7 +107,7 @@ func (s schemas) DeleteSchema(ctx context.Context, req *pubsubpb.DeleteSchemaReq
 	if err := checkName(req.GetName(), "schemas"); err != nil {
 		return nil, err
 	}
-	if err := s.broker.schemas.delete(req.GetName(), s.broker.forgetSchema); err != nil {
+	if err := s.broker.schemas.delete(req.GetName(), s.broker.markSchemaDeleted); err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, s.broker.commit(ctx)
@@ -154,7 +154,7 @@ func (s schemas) schemaOf(req *pubsubpb.ValidateMessageRequest) (*schema.Schema,
 	}
 }
 
-// committed passes on what a change has returned once the change is safe.
+// committed returns the result of a change once the change is on disk.
 func committed(ctx context.Context, b *broker) func(*pubsubpb.Schema, error) (*pubsubpb.Schema, error) {
 	return func(pb *pubsubpb.Schema, err error) (*pubsubpb.Schema, error) {
 		if err == nil {

@@ -20,16 +20,16 @@ import (
 // errors of those that requests call are gRPC statuses. Its lock is taken before
 // the broker's, never while that is held.
 type schemaStore struct {
-	// changed, unless it is nil, is told the revisions a schema has now, oldest
-	// first, or nil when it is deleted. It is called under the lock, so the
-	// calls are in order and must not call back. What it is handed is shared:
-	// to be read, not changed.
+	// changed, unless it is nil, is called with the revisions a schema has now,
+	// oldest first, or nil when it is deleted. It is called under the lock, so the
+	// calls are in order and must not call back. The slice is shared and must not
+	// be changed.
 	changed func(name string, revisions []*pubsubpb.Schema)
 
 	mu sync.RWMutex
 	// all has the revisions of each schema by name, oldest first, at least one.
-	// The slices are never changed, only replaced: who has read one under mu
-	// may keep it.
+	// The slices are never changed, only replaced: one that was read under mu stays
+	// valid.
 	all map[string][]*revision
 }
 
@@ -57,7 +57,7 @@ func full(revisions []*revision) []*pubsubpb.Schema {
 	return all
 }
 
-// create enters the first revision of a schema.
+// create adds the first revision of a schema.
 func (s *schemaStore) create(r *revision) (*pubsubpb.Schema, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +71,8 @@ func (s *schemaStore) create(r *revision) (*pubsubpb.Schema, error) {
 	return r.pb, nil
 }
 
-// add gives a revision an id and a time and enters it behind those there are.
-// The caller holds s.mu.
+// add sets the id and the time of a revision and makes it the latest. The caller
+// holds s.mu.
 func (s *schemaStore) add(r *revision) {
 	before := s.all[r.pb.GetName()]
 	r.pb.RevisionId = newRevisionID()
@@ -104,7 +104,7 @@ func (s *schemaStore) revisions(name string) ([]*revision, error) {
 	return s.all[name], nil
 }
 
-// find returns the latest revision of a schema, or the one named behind an @.
+// find returns the latest revision of a schema, or the one named after an @.
 func (s *schemaStore) find(name string) (*revision, error) {
 	base, id, pinned := strings.Cut(name, "@")
 	if err := checkName(base, "schemas"); err != nil {
@@ -135,7 +135,7 @@ func (s *schemaStore) latest() []*revision {
 	return all
 }
 
-// commit enters a revision that can follow the latest.
+// commit adds a revision that is compatible with the latest.
 func (s *schemaStore) commit(r *revision) (*pubsubpb.Schema, error) {
 	for {
 		latest, err := s.find(r.pb.GetName())
@@ -155,7 +155,7 @@ func (s *schemaStore) commit(r *revision) (*pubsubpb.Schema, error) {
 	}
 }
 
-// follow enters r if latest is the latest revision still.
+// follow adds r if latest is still the latest revision.
 func (s *schemaStore) follow(latest, r *revision) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *schemaStore) follow(latest, r *revision) (done bool, err error) {
 	return true, nil
 }
 
-// rollback enters a copy of an earlier revision as the latest.
+// rollback adds a copy of an earlier revision as the latest.
 func (s *schemaStore) rollback(name, id string) (*pubsubpb.Schema, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,16 +214,16 @@ func (s *schemaStore) deleteRevision(name, id string, topics func() []*pubsubpb.
 	return revisions[i].pb, nil
 }
 
-// delete deletes a schema and calls gone before any other schema can take its
+// delete deletes a schema and calls deleted before another schema can have its
 // name.
-func (s *schemaStore) delete(name string, gone func(name string)) error {
+func (s *schemaStore) delete(name string, deleted func(name string)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all[name] == nil {
 		return errNotFound(name)
 	}
 	s.put(name, nil)
-	gone(name)
+	deleted(name)
 	return nil
 }
 
@@ -251,7 +251,7 @@ func (s *schemaStore) restore(all []*pubsubpb.Schema) error {
 	return nil
 }
 
-// checkRoom refuses one revision more than there may be.
+// checkRoom returns an error if a schema has as many revisions as it may have.
 func checkRoom(revisions []*revision) error {
 	if len(revisions) >= maxRevisions {
 		return status.Errorf(codes.FailedPrecondition, "The schema has %d revisions, at most %d: delete one first.", len(revisions), maxRevisions)

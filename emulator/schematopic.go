@@ -9,18 +9,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// deletedSchema is the schema of a topic whose schema is gone.
+// deletedSchema is the schema of a topic whose schema is deleted.
 const deletedSchema = "_deleted-schema_"
 
-// What is added to the attributes of a message that follows a schema.
+// The attributes that are added to a message of a topic with a schema.
 const (
 	attributeSchemaName     = "googclient_schemaname"
 	attributeSchemaEncoding = "googclient_schemaencoding"
 	attributeSchemaRevision = "googclient_schemarevisionid"
 )
 
-// attach calls store, which is to enter a topic with these settings, if they
-// name what there is. No schema is deleted meanwhile.
+// attach calls store, which adds a topic with these settings, if their schema and
+// revisions exist. No schema is deleted meanwhile.
 func (s *schemaStore) attach(set *pubsubpb.SchemaSettings, store func() error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -47,8 +47,8 @@ func (b *broker) updateTopicAndSchema(name string, change func(*pubsubpb.Topic) 
 	})
 }
 
-// checkSettings checks what a topic asks for, nothing when that is nil. The
-// caller holds s.mu.
+// checkSettings checks the schema settings of a topic, which may be nil. The caller
+// holds s.mu.
 func (s *schemaStore) checkSettings(set *pubsubpb.SchemaSettings) error {
 	if set == nil {
 		return nil
@@ -97,9 +97,9 @@ func inRange(revisions []*revision, set *pubsubpb.SchemaSettings) []*revision {
 	return revisions[first : last+1]
 }
 
-// enforce checks messages that are published to a topic with these settings, if
-// it has any, and notes in their attributes what they follow. Each may follow
-// another revision; the newest is tried first.
+// enforce validates messages that are published to a topic with these settings, if
+// it has any, and adds the schema and the revision to their attributes. Each may
+// match another revision; the newest is tried first.
 func (s *schemaStore) enforce(set *pubsubpb.SchemaSettings, msgs []*pubsubpb.PubsubMessage) error {
 	if set == nil {
 		return nil
@@ -113,9 +113,9 @@ func (s *schemaStore) enforce(set *pubsubpb.SchemaSettings, msgs []*pubsubpb.Pub
 		return status.Errorf(codes.NotFound, "Revisions associated with topic deleted: %s to %s of %s.",
 			set.GetFirstRevisionId(), set.GetLastRevisionId(), clip(set.GetSchema()))
 	}
-	follows := make([]*revision, len(msgs))
+	matches := make([]*revision, len(msgs))
 	for i, m := range msgs {
-		follows[i], err = whichFollows(revisions, set.GetEncoding(), m.GetData())
+		matches[i], err = matchingRevision(revisions, set.GetEncoding(), m.GetData())
 		if err != nil {
 			newest := revisions[len(revisions)-1].pb
 			return status.Errorf(codes.InvalidArgument, "message %d: Invalid data for revision %s of schema %s: %v",
@@ -128,14 +128,14 @@ func (s *schemaStore) enforce(set *pubsubpb.SchemaSettings, msgs []*pubsubpb.Pub
 		}
 		m.Attributes[attributeSchemaName] = set.GetSchema()
 		m.Attributes[attributeSchemaEncoding] = set.GetEncoding().String()
-		m.Attributes[attributeSchemaRevision] = follows[i].pb.GetRevisionId()
+		m.Attributes[attributeSchemaRevision] = matches[i].pb.GetRevisionId()
 	}
 	return nil
 }
 
-// whichFollows returns the newest revision that data follows. The error is that
-// of the newest of all.
-func whichFollows(revisions []*revision, encoding pubsubpb.Encoding, data []byte) (*revision, error) {
+// matchingRevision returns the newest revision that data matches. The error is that
+// of the newest one.
+func matchingRevision(revisions []*revision, encoding pubsubpb.Encoding, data []byte) (*revision, error) {
 	var first error
 	for _, r := range slices.Backward(revisions) {
 		err := r.compiled.Validate(encoding, data)
@@ -149,13 +149,13 @@ func whichFollows(revisions []*revision, encoding pubsubpb.Encoding, data []byte
 	return nil, first
 }
 
-// forgetSchema marks the topics of a schema that is gone.
-func (b *broker) forgetSchema(name string) {
+// markSchemaDeleted marks the topics of a schema that is deleted.
+func (b *broker) markSchemaDeleted(name string) {
 	for _, t := range b.allTopics() {
 		if t.GetSchemaSettings().GetSchema() != name {
 			continue
 		}
-		// The error is that the topic is gone too.
+		// The only error is that the topic was deleted meanwhile.
 		_, _ = b.updateTopic(t.GetName(), func(pb *pubsubpb.Topic) error {
 			if set := pb.GetSchemaSettings(); set.GetSchema() == name {
 				set = proto.CloneOf(set)

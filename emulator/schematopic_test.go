@@ -365,7 +365,7 @@ func TestE01SchemaChangesAreAtomic(t *testing.T) {
 			})
 		}
 		wg.Go(func() {
-			if err := b.schemas.delete(testSchema, b.forgetSchema); err != nil {
+			if err := b.schemas.delete(testSchema, b.markSchemaDeleted); err != nil {
 				t.Error(err)
 			}
 		})

@@ -10,15 +10,15 @@ import (
 // rest not, among the messages that are still retained: by the queue itself, or
 // in log, which is what the topic retains, in the order published.
 func (q *queue) seekTime(to time.Duration, log []*message) {
-	v := q.enter()
-	defer v.leave()
+	v := q.lock()
+	defer v.unlock()
 	if q.closed != nil {
 		return
 	}
 	backlog, done := q.retained()
 	all := append(backlog, done...)
 	for _, m := range log {
-		if q.wants(m) {
+		if q.matches(m) {
 			all = append(all, m)
 		}
 	}
@@ -30,15 +30,15 @@ func (q *queue) seekTime(to time.Duration, log []*message) {
 // seekSnapshot makes exactly the given messages, in the order published, those
 // that are not acknowledged.
 func (q *queue) seekSnapshot(msgs []*message) {
-	v := q.enter()
-	defer v.leave()
+	v := q.lock()
+	defer v.unlock()
 	if q.closed != nil {
 		return
 	}
 	backlog, done := q.retained()
 	unacked := make([]*message, 0, len(msgs))
 	for _, m := range msgs {
-		if q.wants(m) {
+		if q.matches(m) {
 			unacked = append(unacked, m)
 		}
 	}
@@ -58,32 +58,31 @@ func inOrderOnce(msgs []*message) []*message {
 }
 
 // retained returns the messages not acknowledged, in the order published, and
-// those that are and were kept.
+// those that were acknowledged and are retained.
 func (q *queue) retained() (backlog, done []*message) {
 	backlog = make([]*message, 0, q.order.n)
 	for it := range q.order.all {
 		backlog = append(backlog, it.msg)
 	}
-	for it := range q.kept.all {
+	for it := range q.ackedItems.all {
 		done = append(done, it.msg)
 	}
 	return backlog, done
 }
 
-// reset replaces all messages. Every lease ends and every message begins anew,
-// with a whole retention before it: what is sought must not be dropped before
-// it has been seen.
+// reset replaces all messages. Every lease ends, and the retention of every message
+// starts again: what was sought must not be dropped before it is delivered.
 func (q *queue) reset(now time.Duration, unacked, done []*message) {
 	q.clear()
-	q.since = now
-	q.active = now
+	q.lastSeek = now
+	q.lastActive = now
 	for _, m := range unacked {
 		q.add(m)
 	}
-	if q.keep {
+	if q.retainAcked {
 		for _, m := range done {
 			it := &item{msg: m, state: acked}
-			q.kept.pushBack(it)
+			q.ackedItems.pushBack(it)
 		}
 	} else {
 		done = nil
@@ -92,11 +91,11 @@ func (q *queue) reset(now time.Duration, unacked, done []*message) {
 }
 
 // backlog calls f with the messages not acknowledged, in the order published,
-// and how old the oldest of them is; 0 if there is none. Nothing is acknowledged
-// meanwhile: a record of them must come before those of their acks.
+// and the age of the oldest, 0 if there is none. Nothing is acknowledged meanwhile:
+// a record of the messages must come before those of their acks.
 func (q *queue) backlog(f func(msgs []*message, oldest time.Duration) error) error {
-	v := q.enter()
-	defer v.leave()
+	v := q.lock()
+	defer v.unlock()
 	msgs, _ := q.retained()
 	oldest := time.Duration(0)
 	if len(msgs) > 0 {

@@ -21,7 +21,7 @@ import (
 
 // Config is what a Server needs.
 type Config struct {
-	// Log is told what goes wrong with connections. It must not be nil.
+	// Log receives failures of connections and of the journal. It must not be nil.
 	Log *slog.Logger
 }
 
@@ -38,7 +38,7 @@ func New(cfg Config) *Server {
 }
 
 // EnsureTopic creates the topic unless it exists. name is the full resource
-// name, projects/{project}/topics/{topic}; the error says what is wrong with it.
+// name, projects/{project}/topics/{topic}; an invalid one is an error.
 func (s *Server) EnsureTopic(name string) error {
 	pb := &pubsubpb.Topic{Name: name}
 	err := setTopicDefaults(pb)
@@ -51,7 +51,7 @@ func (s *Server) EnsureTopic(name string) error {
 	return nil
 }
 
-// EnsureSubscription creates the subscription, and its topic if need be, unless
+// EnsureSubscription creates the subscription, and its topic if it is missing, unless
 // it exists; one that exists keeps its ack deadline, which is in whole seconds.
 // It is an error if it exists on another topic.
 func (s *Server) EnsureSubscription(name, topic string, ackDeadline time.Duration) error {
@@ -61,7 +61,7 @@ func (s *Server) EnsureSubscription(name, topic string, ackDeadline time.Duratio
 	pb := &pubsubpb.Subscription{
 		Name:               name,
 		Topic:              topic,
-		ExpirationPolicy:   &pubsubpb.ExpirationPolicy{},                     // never: somebody relies on it
+		ExpirationPolicy:   &pubsubpb.ExpirationPolicy{},                     // never expires: the caller relies on it
 		AckDeadlineSeconds: int32(min(ackDeadline, time.Hour) / time.Second), // an hour is refused, and fits
 	}
 	err := setSubscriptionDefaults(pb)
@@ -80,12 +80,12 @@ func (s *Server) EnsureSubscription(name, topic string, ackDeadline time.Duratio
 	return nil
 }
 
-// Serve answers gRPC and HTTP/1 on l until ctx ends, then cuts what is open and
-// returns nil once all its goroutines have ended. It closes l. The error is
-// that of a listener that failed for good.
+// Serve answers gRPC and HTTP/1 on l until ctx ends, then closes all connections
+// and returns nil once all its goroutines have ended. It closes l. The error is
+// that of a listener that failed.
 //
-// The server's state outlives Serve: serving again, on another listener, is a
-// server that was away for a while.
+// The server's state outlives Serve: to clients, serving again on another listener
+// is the same server after a pause.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -94,7 +94,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	p := newPort(ctx, s.log, l.Addr(), s.grpcServer(services), s.handler(services))
 
 	var running sync.WaitGroup
-	running.Go(func() { s.keepShort(ctx) })
+	running.Go(func() { s.checkpointLoop(ctx) })
 	running.Go(func() { s.broker.load.trim(ctx) })
 	running.Go(func() {
 		<-ctx.Done()
@@ -121,8 +121,8 @@ func (s *Server) grpcServer(services []any) *grpc.Server {
 	return srv
 }
 
-// unary refuses what would change something while nothing can be recorded, so
-// that what waits to be written stays bounded.
+// unary refuses calls that change something while nothing can be recorded, so that
+// the records that wait to be written stay bounded.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if err := s.broker.log.err(); err != nil {
 		method := path.Base(info.FullMethod)
@@ -148,7 +148,7 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.ConnectionTimeout(prefaceWait),
 		grpc.WaitForHandlers(true),
 		// Google's clients ping every few minutes, with or without open calls;
-		// others ping more often, and a local server has no reason to mind.
+		// others ping more often, which costs a local server little.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 	}
 }
@@ -159,7 +159,7 @@ func (s *Server) handler(services []any) http.Handler {
 	metrics := metricsHandler(s.Stats)
 	// Not a ServeMux: it would clean the path, and names may hold escapes.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		why := foreign(r)
+		why := crossOriginReason(r)
 		switch path := r.URL.Path; {
 		case path == "/healthz":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -10,39 +10,40 @@ import (
 	"github.com/batchfleet/batchfleet/emulator/filter"
 )
 
-// settings are what a subscription's configuration asks of its queue.
+// settings are the parts of a subscription's configuration that its queue needs.
 type settings struct {
-	lease     time.Duration // of a delivery, unless the puller says otherwise
-	retention time.Duration // of a message, from its publication
-	keep      bool          // acknowledged messages, until their retention ends
-	ordered   bool          // messages of one ordering key, in order and to one puller at a time
-	exact     bool          // an ack or extension that comes too late is an error
-	filter    *filter.Filter
-	dead      deadPolicy
-	retry     retryPolicy
-	ttl       time.Duration // of the subscription, without any activity; 0 for ever
+	lease            time.Duration // of a delivery, unless the puller sets one
+	retention        time.Duration // of a message, from its publication
+	retainAcked      bool          // acknowledged messages, until their retention ends
+	ordered          bool          // messages of one ordering key, in order and to one puller at a time
+	exact            bool          // an ack or extension that comes too late is an error
+	filter           *filter.Filter
+	deadLetterPolicy deadLetterPolicy
+	retry            retryPolicy
+	ttl              time.Duration // of the subscription, without any activity; 0 means no end
 }
 
-// A deadPolicy says when a message is given up. The zero value never does.
-type deadPolicy struct {
+// A deadLetterPolicy limits the delivery attempts of a message. The zero value has
+// no limit.
+type deadLetterPolicy struct {
 	topic       string
 	maxAttempts int32
 }
 
-// A retryPolicy says how long a message that came back has to wait. The zero
-// value says not at all.
+// A retryPolicy is the delay before a message is delivered again. The zero value
+// has none.
 type retryPolicy struct{ shortest, longest time.Duration }
 
-// settingsOf reads a configuration that settleSubscription has completed. The
-// error says what is wrong with its filter.
+// settingsOf reads a configuration that completeSubscription has completed. The
+// error is that of its filter.
 func settingsOf(pb *pubsubpb.Subscription) (settings, error) {
 	s := settings{
-		lease:     ackDeadline(pb),
-		retention: pb.GetMessageRetentionDuration().AsDuration(),
-		keep:      pb.GetRetainAckedMessages(),
-		ordered:   pb.GetEnableMessageOrdering(),
-		exact:     pb.GetEnableExactlyOnceDelivery(),
-		ttl:       pb.GetExpirationPolicy().GetTtl().AsDuration(),
+		lease:       ackDeadline(pb),
+		retention:   pb.GetMessageRetentionDuration().AsDuration(),
+		retainAcked: pb.GetRetainAckedMessages(),
+		ordered:     pb.GetEnableMessageOrdering(),
+		exact:       pb.GetEnableExactlyOnceDelivery(),
+		ttl:         pb.GetExpirationPolicy().GetTtl().AsDuration(),
 	}
 	if text := pb.GetFilter(); text != "" {
 		f, err := filter.Parse(text)
@@ -52,7 +53,7 @@ func settingsOf(pb *pubsubpb.Subscription) (settings, error) {
 		s.filter = f
 	}
 	if p := pb.GetDeadLetterPolicy(); p != nil {
-		s.dead = deadPolicy{p.GetDeadLetterTopic(), p.GetMaxDeliveryAttempts()}
+		s.deadLetterPolicy = deadLetterPolicy{p.GetDeadLetterTopic(), p.GetMaxDeliveryAttempts()}
 	}
 	if p := pb.GetRetryPolicy(); p != nil {
 		s.retry = retryPolicy{p.GetMinimumBackoff().AsDuration(), p.GetMaximumBackoff().AsDuration()}
@@ -64,8 +65,8 @@ func ackDeadline(pb *pubsubpb.Subscription) time.Duration {
 	return time.Duration(pb.GetAckDeadlineSeconds()) * time.Second
 }
 
-// wants reports whether the subscription's filter lets m through.
-func (s *settings) wants(m *message) bool {
+// matches reports whether m passes the subscription's filter.
+func (s *settings) matches(m *message) bool {
 	return s.filter == nil || s.filter.Match(m.pb.GetAttributes())
 }
 
@@ -82,7 +83,7 @@ func (p retryPolicy) wait(deliveries int32) time.Duration {
 	return min(d, p.longest)
 }
 
-// spent reports whether a message has been delivered as often as it may be.
-func (p deadPolicy) spent(deliveries int32) bool {
+// exhausted reports whether a message has used up its delivery attempts.
+func (p deadLetterPolicy) exhausted(deliveries int32) bool {
 	return p.maxAttempts > 0 && deliveries >= p.maxAttempts
 }

@@ -62,8 +62,8 @@ func (b *broker) createSnapshot(pb *pubsubpb.Snapshot, subscription string) erro
 	})
 }
 
-// watchExpiry deletes the snapshot when its time has come. The caller holds
-// b.mu.
+// watchExpiry sets the timer that deletes the snapshot when it expires. The caller
+// holds b.mu.
 func (b *broker) watchExpiry(snap *snapshot) {
 	if snap.end != nil {
 		snap.end.Stop()
@@ -72,16 +72,16 @@ func (b *broker) watchExpiry(snap *snapshot) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.snapshots[snap.pb.GetName()] == snap && !time.Now().Before(snap.pb.GetExpireTime().AsTime()) {
-			b.forget(snap)
+			b.removeSnapshot(snap)
 		}
 	})
 }
 
-// forget deletes a snapshot. The caller holds b.mu.
-func (b *broker) forget(snap *snapshot) {
+// removeSnapshot deletes a snapshot. The caller holds b.mu.
+func (b *broker) removeSnapshot(snap *snapshot) {
 	name := snap.pb.GetName()
 	delete(b.snapshots, name)
-	b.log.snapshotGone(name)
+	b.log.snapshotDeleted(name)
 	snap.end.Stop()
 	if t := snap.topic; t != nil {
 		t.mu.Lock()
@@ -97,11 +97,11 @@ func (b *broker) deleteSnapshot(name string) error {
 	if snap == nil {
 		return errNotFound(name)
 	}
-	b.forget(snap)
+	b.removeSnapshot(snap)
 	return nil
 }
 
-// snapshotFor returns what the snapshot is configured to be.
+// snapshotFor returns the snapshot's configuration.
 func (b *broker) snapshotFor(name string) (*pubsubpb.Snapshot, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -112,8 +112,8 @@ func (b *broker) snapshotFor(name string) (*pubsubpb.Snapshot, error) {
 	return snap.pb, nil
 }
 
-// updateSnapshot replaces the snapshot's configuration by what change makes of
-// a copy.
+// updateSnapshot applies change to a copy of the snapshot's configuration, which
+// then replaces it.
 func (b *broker) updateSnapshot(name string, change func(*pubsubpb.Snapshot) error) (*pubsubpb.Snapshot, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,7 +166,7 @@ func (b *broker) seek(req *pubsubpb.SeekRequest) error {
 	case snap == nil:
 		return errNotFound(req.GetSnapshot())
 	case snap.topic == nil || sub.topic == nil:
-		// Two topics that are gone have one name.
+		// All deleted topics have one name, so names cannot be compared.
 		return status.Errorf(codes.FailedPrecondition, "The topic of snapshot %s or of subscription %s is deleted.",
 			clip(req.GetSnapshot()), clip(req.GetSubscription()))
 	case snap.topic != sub.topic:
@@ -213,7 +213,7 @@ func (s subscriber) GetSnapshot(_ context.Context, req *pubsubpb.GetSnapshotRequ
 	return s.broker.snapshotFor(req.GetSnapshot())
 }
 
-// CreateSnapshot makes up a name when the request has none.
+// CreateSnapshot generates a name when the request has none.
 func (s subscriber) CreateSnapshot(ctx context.Context, req *pubsubpb.CreateSnapshotRequest) (*pubsubpb.Snapshot, error) {
 	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
 		return nil, err

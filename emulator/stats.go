@@ -12,10 +12,10 @@ import (
 type SubscriptionStats struct {
 	Subscription string `json:"subscription"`
 	Topic        string `json:"topic"`
-	// Undelivered messages are those nobody holds a lease on.
+	// Undelivered messages are those without a lease.
 	Undelivered int `json:"undelivered"`
-	// Leased messages were handed out and are not yet acknowledged, or are but an
-	// earlier one of their ordering key is not.
+	// Leased messages were delivered and are not yet acknowledged; or they are, but
+	// an earlier one of their ordering key is not.
 	Leased int `json:"leased"`
 	// OldestAge is how long ago the oldest message, undelivered or leased, was
 	// published; 0 when there is none. In JSON it is a number of seconds.
@@ -35,30 +35,30 @@ type Counters struct {
 	Redelivered uint64 `json:"redelivered"` // of Delivered: not the message's first
 	Acked       uint64 `json:"acked"`
 	Nacked      uint64 `json:"nacked"`
-	Expired     uint64 `json:"expired"` // leases that ran out
+	Expired     uint64 `json:"expired"` // leases
 	Dropped     uint64 `json:"dropped"` // older than the retention
 	// DeadLettered messages were published to the dead-letter topic.
 	DeadLettered uint64 `json:"dead_lettered"`
 }
 
-// idle returns for how long nobody has used the subscription, and how long that
-// may last before it is deleted; 0 if for ever.
+// idle returns for how long the subscription has not been used, and its time to
+// live, after which it is deleted; 0 means no end.
 func (q *queue) idle() (idle, ttl time.Duration) {
-	v := q.enter()
-	defer v.leave()
+	v := q.lock()
+	defer v.unlock()
 	if q.waiters.Len()+q.parked.Len() > 0 {
-		q.active = v.now
+		q.lastActive = v.now
 	}
-	return v.now - q.active, q.ttl
+	return v.now - q.lastActive, q.ttl
 }
 
 // stats returns the queue's part of the statistics.
 func (q *queue) stats() SubscriptionStats {
-	v := q.enter()
-	defer v.leave()
+	v := q.lock()
+	defer v.unlock()
 	s := SubscriptionStats{
-		Undelivered:  q.order.n - len(q.held),
-		Leased:       len(q.held),
+		Undelivered:  q.order.n - len(q.outstanding),
+		Leased:       len(q.outstanding),
 		WaitingPulls: q.waiters.Len() + q.parked.Len(),
 		Counters:     q.count,
 	}
@@ -87,6 +87,6 @@ func (s *Server) Stats() []SubscriptionStats {
 // serveStats answers with the statistics as a JSON array.
 func (s *Server) serveStats(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	// Fails only when the client has gone.
+	// Fails only when the client has left.
 	_ = json.NewEncoder(w).Encode(s.Stats())
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errStreamClosed is why a stream ends that its client closed in good order.
+// errStreamClosed is why a stream ends whose client has closed it.
 var errStreamClosed = errors.New("stream closed by the client")
 
 // A stream is one StreamingPull call. Messages go out on the handler's
@@ -23,16 +23,16 @@ type stream struct {
 	queue  *queue
 	name   string // of the subscription
 	waiter *waiter
-	// ping asks for an answer to a keepalive. It has room for one: an answer to
-	// the last of several answers all.
+	// ping receives when a keepalive is to be answered. It has room for one: one
+	// answer is enough for several.
 	ping chan struct{}
-	// confirm holds answers to acks and extensions that are to be sent. A client
-	// that does not read them is not read from either once it is full.
+	// confirm holds answers to acks and extensions that are to be sent. When it is
+	// full, because the client does not read, no more requests are read.
 	confirm chan *pubsubpb.StreamingPullResponse
 }
 
 // StreamingPull sends messages until the client closes the stream. Acks and
-// extensions that come in on it are taken like those of unary calls.
+// extensions on it are handled like those of unary calls.
 func (s subscriber) StreamingPull(call pubsubpb.Subscriber_StreamingPullServer) error {
 	first, err := call.Recv()
 	if err != nil {
@@ -80,13 +80,13 @@ func (s subscriber) open(ctx context.Context, call pubsubpb.Subscriber_Streaming
 	return st, nil
 }
 
-// send hands out messages until ctx ends or the subscription closes.
+// send delivers messages until ctx ends or the subscription closes.
 func (st *stream) send(ctx context.Context) error {
 	for {
 		if err := st.answerWaiting(); err != nil {
 			return err
 		}
-		got, err := st.queue.ask(st.waiter)
+		got, err := st.queue.pullOrWait(st.waiter)
 		if err == nil && got == nil {
 			got, err = st.next(ctx)
 		}
@@ -103,7 +103,7 @@ func (st *stream) send(ctx context.Context) error {
 			})
 		}
 		if err != nil {
-			st.queue.giveBack(got)
+			st.queue.undeliver(got)
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (st *stream) next(ctx context.Context) ([]delivery, error) {
 				return nil, err
 			}
 		case <-ctx.Done():
-			st.queue.withdraw(st.waiter)
+			st.queue.cancelWait(st.waiter)
 			if err := context.Cause(ctx); !errors.Is(err, errStreamClosed) {
 				return nil, err
 			}
@@ -161,12 +161,12 @@ func (st *stream) answer(resp *pubsubpb.StreamingPullResponse) error {
 	resp.SubscriptionProperties = st.queue.properties()
 	err := st.call.Send(resp)
 	if err != nil {
-		st.queue.withdraw(st.waiter)
+		st.queue.cancelWait(st.waiter)
 	}
 	return err
 }
 
-// receive takes requests until the call ends, and returns why it did.
+// receive reads requests until the call ends, and returns why it did.
 func (st *stream) receive(ctx context.Context, first *pubsubpb.StreamingPullRequest) error {
 	if err := st.settle(ctx, first); err != nil {
 		return err
@@ -179,14 +179,14 @@ func (st *stream) receive(ctx context.Context, first *pubsubpb.StreamingPullRequ
 		if err != nil {
 			return err
 		}
-		if err := st.take(ctx, req); err != nil {
+		if err := st.handle(ctx, req); err != nil {
 			return err
 		}
 	}
 }
 
-// take handles a request that is not the first.
-func (st *stream) take(ctx context.Context, req *pubsubpb.StreamingPullRequest) error {
+// handle handles a request that is not the first.
+func (st *stream) handle(ctx context.Context, req *pubsubpb.StreamingPullRequest) error {
 	if req.GetSubscription() != "" || req.GetClientId() != "" || req.GetProtocolVersion() != 0 ||
 		req.GetMaxOutstandingMessages() != 0 || req.GetMaxOutstandingBytes() != 0 {
 		return status.Error(codes.InvalidArgument,
@@ -208,7 +208,7 @@ func (st *stream) take(ctx context.Context, req *pubsubpb.StreamingPullRequest) 
 	return st.settle(ctx, req)
 }
 
-// settle acks and extends what a request says, and confirms it where the
+// settle does the acks and extensions of a request, and confirms them where the
 // subscription delivers exactly once.
 func (st *stream) settle(ctx context.Context, req *pubsubpb.StreamingPullRequest) error {
 	acks, err := st.queue.deliveries(req.GetAckIds())
@@ -248,7 +248,7 @@ func (st *stream) settle(ctx context.Context, req *pubsubpb.StreamingPullRequest
 	return st.confirmed(ctx, &answer)
 }
 
-// acknowledge acks deliveries and returns what became of each.
+// acknowledge acks deliveries and returns the result of each.
 func (st *stream) acknowledge(ids []string, numbers []uint64) *pubsubpb.StreamingPullResponse_AcknowledgeConfirmation {
 	stale, early := st.queue.acknowledge(numbers)
 	c := new(pubsubpb.StreamingPullResponse_AcknowledgeConfirmation)
@@ -260,13 +260,13 @@ func (st *stream) acknowledge(ids []string, numbers []uint64) *pubsubpb.Streamin
 	return c
 }
 
-// confirmed sends a confirmation, if the subscription wants any, once what it
-// says is safe.
+// confirmed sends a confirmation, if the subscription delivers exactly once, when
+// the acks and extensions are on disk.
 func (st *stream) confirmed(ctx context.Context, answer *pubsubpb.StreamingPullResponse) error {
 	if answer.AcknowledgeConfirmation == nil && answer.ModifyAckDeadlineConfirmation == nil || !st.queue.isExact() {
 		return nil
 	}
-	if err := st.broker.settled(ctx, st.queue); err != nil {
+	if err := st.broker.commitAcks(ctx, st.queue); err != nil {
 		return err
 	}
 	select {

@@ -31,8 +31,8 @@ func (s subscriber) CreateSubscription(ctx context.Context, req *pubsubpb.Subscr
 	return req, s.broker.commit(ctx)
 }
 
-// setSubscriptionDefaults checks what a create request asks for and fills in
-// what it leaves open.
+// setSubscriptionDefaults checks the subscription of a create request and sets its
+// output fields and defaults.
 func setSubscriptionDefaults(pb *pubsubpb.Subscription) error {
 	if err := checkName(pb.GetName(), "subscriptions"); err != nil {
 		return err
@@ -47,12 +47,12 @@ func setSubscriptionDefaults(pb *pubsubpb.Subscription) error {
 	pb.Detached = false
 	pb.TopicMessageRetentionDuration = nil
 	pb.AnalyticsHubSubscriptionInfo = nil
-	return settleSubscription(pb)
+	return completeSubscription(pb)
 }
 
-// settleSubscription checks the numbers of a subscription and puts Google's
-// defaults where there are none.
-func settleSubscription(pb *pubsubpb.Subscription) error {
+// completeSubscription checks the fields of a subscription and sets Google's
+// defaults where they are empty.
+func completeSubscription(pb *pubsubpb.Subscription) error {
 	if pb.GetAckDeadlineSeconds() == 0 {
 		pb.AckDeadlineSeconds = int32(defaultAckDeadline.Seconds())
 	}
@@ -60,7 +60,7 @@ func settleSubscription(pb *pubsubpb.Subscription) error {
 		return status.Errorf(codes.InvalidArgument, "invalid ack_deadline_seconds %d: want 10 to 600, or 0 for 10",
 			pb.GetAckDeadlineSeconds())
 	}
-	showPull(pb)
+	setEmptyPushConfig(pb)
 	if pb.MessageRetentionDuration == nil {
 		pb.MessageRetentionDuration = durationpb.New(defaultRetention)
 	}
@@ -70,28 +70,28 @@ func settleSubscription(pb *pubsubpb.Subscription) error {
 	if d := pb.MessageRetentionDuration.AsDuration(); d < minRetention || d > maxRetention {
 		return status.Errorf(codes.InvalidArgument, "invalid message_retention_duration %v: want %v to %v", d, minRetention, maxRetention)
 	}
-	if err := settleDeadLetter(pb.DeadLetterPolicy); err != nil {
+	if err := completeDeadLetterPolicy(pb.DeadLetterPolicy); err != nil {
 		return err
 	}
-	if err := settleRetry(pb.RetryPolicy); err != nil {
+	if err := completeRetryPolicy(pb.RetryPolicy); err != nil {
 		return err
 	}
-	if err := settleExpiration(pb); err != nil {
+	if err := completeExpirationPolicy(pb); err != nil {
 		return err
 	}
 	return checkLabels(pb.GetLabels())
 }
 
-// showPull makes a subscription say that it is pulled from, as Google's do: its
-// push configuration is there, and empty.
-func showPull(pb *pubsubpb.Subscription) {
+// setEmptyPushConfig sets an empty push configuration, which means pull: Google's
+// subscriptions have one.
+func setEmptyPushConfig(pb *pubsubpb.Subscription) {
 	if pb.PushConfig == nil {
 		pb.PushConfig = new(pubsubpb.PushConfig)
 	}
 }
 
-// settleRetry checks a retry policy and completes it.
-func settleRetry(p *pubsubpb.RetryPolicy) error {
+// completeRetryPolicy checks a retry policy and sets its defaults.
+func completeRetryPolicy(p *pubsubpb.RetryPolicy) error {
 	if p == nil {
 		return nil
 	}
@@ -113,18 +113,18 @@ func settleRetry(p *pubsubpb.RetryPolicy) error {
 	return nil
 }
 
-// settleExpiration checks an expiration policy; without one a subscription
-// expires after a month in which nobody used it.
-func settleExpiration(pb *pubsubpb.Subscription) error {
+// completeExpirationPolicy checks an expiration policy; without one a subscription
+// expires after a month without use.
+func completeExpirationPolicy(pb *pubsubpb.Subscription) error {
 	if pb.ExpirationPolicy == nil {
 		pb.ExpirationPolicy = &pubsubpb.ExpirationPolicy{Ttl: durationpb.New(defaultTTL)}
 	}
 	ttl := pb.ExpirationPolicy.GetTtl()
 	if ttl == nil {
-		return nil // for ever
+		return nil // never expires
 	}
 	if err := ttl.CheckValid(); err != nil || ttl.AsDuration() < minTTL {
-		return status.Errorf(codes.InvalidArgument, "invalid expiration_policy.ttl %v: want at least %v, or none for ever", ttl.AsDuration(), minTTL)
+		return status.Errorf(codes.InvalidArgument, "invalid expiration_policy.ttl %v: want at least %v, or none to keep the subscription", ttl.AsDuration(), minTTL)
 	}
 	if ttl.AsDuration() < pb.GetMessageRetentionDuration().AsDuration() {
 		return status.Errorf(codes.InvalidArgument, "invalid expiration_policy.ttl %v: it is shorter than message_retention_duration %v",
@@ -149,7 +149,7 @@ func (s subscriber) UpdateSubscription(ctx context.Context, req *pubsubpb.Update
 	from := req.GetSubscription()
 	pb, err := s.broker.updateSubscription(from.GetName(), func(pb *pubsubpb.Subscription) error {
 		copyFields(pb, from, paths)
-		return settleSubscription(pb)
+		return completeSubscription(pb)
 	})
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (s subscriber) ModifyPushConfig(_ context.Context, req *pubsubpb.ModifyPush
 // find returns a copy of the subscription of that name.
 func (s subscriber) find(name string) (subscription, error) {
 	sub, err := s.broker.subscriptionFor(name)
-	if err != nil { // what exists has a good name, and each pull and ack asks for it
+	if err != nil { // names are checked only here: each pull and ack calls this, and what exists has a valid name
 		return subscription{}, cmp.Or(checkName(name, "subscriptions"), err)
 	}
 	return sub, nil

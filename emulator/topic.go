@@ -8,13 +8,13 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 )
 
-// A topic hands what is published to its queues, to its snapshots, and to its
-// own log if it retains messages.
+// A topic adds published messages to its queues, to its snapshots, and to its own
+// log if it retains messages.
 type topic struct {
 	name  string
 	epoch time.Time // where its clock starts, the broker's
-	// pb is never changed, only replaced: who has read it under broker.mu may
-	// keep it.
+	// pb is never changed, only replaced: one that was read under broker.mu stays
+	// valid.
 	pb *pubsubpb.Topic
 
 	mu        sync.Mutex
@@ -31,8 +31,9 @@ func newTopic(pb *pubsubpb.Topic, epoch time.Time) *topic {
 	return &topic{name: pb.GetName(), epoch: epoch, pb: pb, retention: pb.GetMessageRetentionDuration().AsDuration()}
 }
 
-// take gives out new messages. The caller holds t.mu.
-func (t *topic) take(msgs []*message) {
+// deliver adds new messages to the queues, the snapshots and the log. The caller
+// holds t.mu.
+func (t *topic) deliver(msgs []*message) {
 	for _, q := range t.queues {
 		q.publish(msgs)
 	}
@@ -45,19 +46,19 @@ func (t *topic) take(msgs []*message) {
 	}
 }
 
-// retain changes how long the topic retains messages. What was too old
-// until now is gone for good; record is called before anything else is published.
+// retain changes how long the topic retains messages. What was too old until now
+// stays dropped; record is called before anything else is published.
 func (t *topic) retain(d time.Duration, record func(now time.Duration)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	record(t.dropOld())
 	t.retention = d
-	t.stopPruning() // what comes next may come sooner
+	t.stopPruning() // the next message may be too old sooner
 	t.dropOld()
 }
 
-// dropOld shortens the log by what is too old now, and looks again when the next
-// message will be. The caller holds t.mu.
+// dropOld removes what is too old from the log, and sets the timer for the next
+// message. The caller holds t.mu.
 func (t *topic) dropOld() (now time.Duration) {
 	now = time.Since(t.epoch)
 	n := 0
@@ -70,7 +71,7 @@ func (t *topic) dropOld() (now time.Duration) {
 		t.stopPruning()
 		return now
 	case n > 0:
-		clear(t.log[:n]) // let the bodies go
+		clear(t.log[:n]) // so that the bodies can be freed
 		t.log = t.log[n:]
 	}
 	if wait := t.log[0].at + t.retention - now; t.prune == nil {
@@ -107,8 +108,8 @@ func (t *topic) retained(f func(log []*message)) {
 	f(t.log)
 }
 
-// attach gives the queue what is published from now on. record is called before
-// anything is.
+// attach adds a queue, which gets what is published from now on. record is called
+// before anything is published.
 func (t *topic) attach(q *queue, record func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

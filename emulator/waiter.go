@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// A waiter is one pull, blocked or about to be: what it wants and where it is
-// to be handed. A unary pull makes one; a stream keeps one and asks with it
-// again and again, one ask at a time.
+// A waiter is one pull, waiting or about to wait: its limits, and where messages
+// are delivered to it. A unary pull makes one; a stream uses one for all its calls
+// of pullOrWait, one at a time.
 type waiter struct {
-	max      int           // messages in one hand-over, at least 1
+	max      int           // messages at once, at least 1
 	maxBytes int           // of them together, unless one alone is larger
 	lease    time.Duration // 0 means the subscription's ack deadline
 	flow     *flow         // nil when nothing bounds what is outstanding
-	gone     func() error  // the puller's ctx.Err: what has gone gets nothing
-	// got receives one hand-over for each ask that had to wait, and is closed
-	// when the queue is. It has room for one, so handing over never blocks.
+	ctxErr   func() error  // the puller's ctx.Err: after its end, nothing is delivered
+	// got receives messages once for each pullOrWait that had to wait, and is closed
+	// when the queue is. It has room for one, so sending never blocks.
 	got chan []delivery
 
 	in    *list.List // where it waits, a list of the queue, or nil
 	place *list.Element
 
-	// own holds the next message of each ordering key whose earlier ones are out
-	// to this puller.
+	// own holds the next message of each ordering key whose earlier ones are
+	// outstanding at this puller.
 	own itemList
 }
 
 func newWaiter(most int, gone func() error) *waiter {
 	return &waiter{
-		max: most, maxBytes: maxPullBytes, gone: gone,
+		max: most, maxBytes: maxPullBytes, ctxErr: gone,
 		got: make(chan []delivery, 1), own: itemList{which: inReady},
 	}
 }
@@ -38,7 +38,7 @@ func (w *waiter) wait(l *list.List) {
 	w.in, w.place = l, l.PushBack(w)
 }
 
-// stopWaiting takes w out of wherever it waits and reports whether it did wait.
+// stopWaiting takes w out of its list and reports whether it waited.
 func (w *waiter) stopWaiting() bool {
 	if w.in == nil {
 		return false
@@ -49,7 +49,7 @@ func (w *waiter) stopWaiting() bool {
 }
 
 // A flow is the credit of one stream: how much may be outstanding on it, that
-// is delivered and neither acknowledged, nor handed back, nor expired. The
+// is delivered and neither acknowledged, nor nacked, nor expired. The
 // queue's lock guards it.
 type flow struct {
 	maxCount, maxBytes int // 0 means no limit

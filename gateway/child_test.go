@@ -53,7 +53,7 @@ func serveHandler(t *testing.T, h http.Handler) string {
 }
 
 // agentChild is a whole worker on a real socket, until it is killed. Jobs whose
-// payload says so run for ever.
+// payload says so never end.
 func agentChild(url, dir string) {
 	store, err := storage.NewLocal(filepath.Join(dir, "store"))
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *plane) until(t *testing.T, what string, f func() bool) {
 		select {
 		case <-changed:
 		case <-late:
-			t.Fatalf("waited in vain for: %s\nthe control plane saw %q", what, p.said())
+			t.Fatalf("never happened: %s\nthe control plane saw %q", what, p.said())
 		}
 	}
 }

@@ -123,7 +123,7 @@ func TestClientJudgesAnswers(t *testing.T) {
 		{name: "two values", h: says(200, js, good+good), want: "more than one JSON value", is: jobs.ErrUnavailable},
 		{name: "wrong types", h: says(200, js, `{"lease_id":7}`), want: "not a gateway's", is: jobs.ErrUnavailable},
 		{name: "another lease", h: says(200, js, strings.Replace(good, `"L"`, `"M"`, 1)), want: "another lease", is: jobs.ErrUnavailable},
-		{name: "nothing", h: says(204, js, ""), want: "status is 204", is: jobs.ErrUnavailable},
+		{name: "nothing", h: says(204, js, ""), want: "status 204", is: jobs.ErrUnavailable},
 		{name: "huge", h: says(200, js, strings.Repeat(" ", 1<<20)+good), want: "longer than 262144 bytes", is: jobs.ErrUnavailable},
 		{name: "a secret in a page", h: says(500, html, "upstream redis://user:hunter2@host and zpw_hunter2hunter2 and Bearer hunter2hunter2"), want: "[redacted]", is: jobs.ErrUnavailable},
 		{name: "a secret with a slash", h: says(500, html, "redis://user:hunter2/hunter2@host"), want: "[redacted]", is: jobs.ErrUnavailable},
@@ -131,7 +131,7 @@ func TestClientJudgesAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := serve(t, tt.h).Heartbeat(t.Context(), "j1", gateway.HeartbeatAsk{LeaseID: "L"})
+			a, err := serve(t, tt.h).Heartbeat(t.Context(), "j1", gateway.HeartbeatRequest{LeaseID: "L"})
 			if tt.want == "" {
 				if err != nil || a.LeaseTTLSeconds != 600 {
 					t.Fatalf("got %+v, %v", a, err)
@@ -161,9 +161,9 @@ func TestZ83ClientTakesSecretsOutBeforeItCuts(t *testing.T) {
 	const secret = " redis://user:hunter2hunter2@host"
 	for _, h := range []http.HandlerFunc{
 		says(500, "text/html", strings.Repeat("x", 175)+secret),
-		says(400, "application/json", `{"error":{"code":"INVALID_PAYLOAD","message":"`+strings.Repeat("x", 975)+secret+`"}}`),
+		says(400, "application/json", `{"error":{"code":"INVALID_PAYLOAD","message":"`+strings.Repeat(" xxxx", 195)+secret+`"}}`),
 	} {
-		_, err := serve(t, h).Heartbeat(t.Context(), "j1", gateway.HeartbeatAsk{LeaseID: "L"})
+		_, err := serve(t, h).Heartbeat(t.Context(), "j1", gateway.HeartbeatRequest{LeaseID: "L"})
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "xx redis://[re") {
 			t.Errorf("got %v", err)
 		}
@@ -188,7 +188,7 @@ func TestClientJudgesLeases(t *testing.T) {
 		{"null", `null`, "job id is empty"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := serve(t, says(200, "application/json", tt.body)).Lease(t.Context(), gateway.LeaseAsk{})
+			a, err := serve(t, says(200, "application/json", tt.body)).Lease(t.Context(), gateway.LeaseRequest{})
 			if tt.want == "" {
 				if err != nil || string(a.Payload) != `{"a":1e-17}` {
 					t.Errorf("got %+v, %v", a, err)
@@ -212,7 +212,7 @@ func TestClientFollowsNoRedirect(t *testing.T) {
 		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/x?secret=hunter2", status)
 		})
-		_, err := c.Lease(t.Context(), gateway.LeaseAsk{})
+		_, err := c.Lease(t.Context(), gateway.LeaseRequest{})
 		if err == nil || !strings.Contains(err.Error(), "redirects to "+other.URL) || strings.Contains(err.Error(), "hunter2") || followed {
 			t.Errorf("%d: %v", status, err)
 		}
@@ -226,7 +226,7 @@ func TestClientPathsAndHeaders(t *testing.T) {
 		got = r
 		says(200, "application/json", `{"ok":true}`)(w, r)
 	})
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedAsk{LeaseID: "L"}); err != nil {
+	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{LeaseID: "L"}); err != nil {
 		t.Fatal(err)
 	}
 	if got.URL.Path != "/prefix/calc/zpe/compute/jobs/j1/failed" || got.Method != http.MethodPost {
@@ -252,14 +252,14 @@ func TestClientGivesUpOnASlowGateway(t *testing.T) {
 	defer srv.Close()
 	defer close(stop)
 	c := clientOf(t, gateway.ClientConfig{URL: srv.URL, Timeout: 50 * time.Millisecond})
-	_, err := c.Heartbeat(t.Context(), "j1", gateway.HeartbeatAsk{LeaseID: "L"})
+	_, err := c.Heartbeat(t.Context(), "j1", gateway.HeartbeatRequest{LeaseID: "L"})
 	if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "no answer within 50ms") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	mine := errors.New("mine")
 	cancel(mine)
-	if _, err := c.Lease(ctx, gateway.LeaseAsk{}); !errors.Is(err, mine) {
+	if _, err := c.Lease(ctx, gateway.LeaseRequest{}); !errors.Is(err, mine) {
 		t.Errorf("got %v, want the caller's own cause", err)
 	}
 }
@@ -270,7 +270,7 @@ func TestClientSaysThatNobodyIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	_, err = clientOf(t, gateway.ClientConfig{URL: "http://" + l.Addr().String()}).Lease(t.Context(), gateway.LeaseAsk{})
+	_, err = clientOf(t, gateway.ClientConfig{URL: "http://" + l.Addr().String()}).Lease(t.Context(), gateway.LeaseRequest{})
 	if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v", err)
 	}
@@ -286,10 +286,10 @@ func TestClientTrustsItsCAFile(t *testing.T) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clientOf(t, gateway.ClientConfig{URL: srv.URL, CAFile: file}).Failed(t.Context(), "j1", gateway.FailedAsk{}); err != nil {
+	if _, err := clientOf(t, gateway.ClientConfig{URL: srv.URL, CAFile: file}).Failed(t.Context(), "j1", gateway.FailedRequest{}); err != nil {
 		t.Errorf("with its CA: %v", err)
 	}
-	if _, err := clientOf(t, gateway.ClientConfig{URL: srv.URL}).Failed(t.Context(), "j1", gateway.FailedAsk{}); !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
+	if _, err := clientOf(t, gateway.ClientConfig{URL: srv.URL}).Failed(t.Context(), "j1", gateway.FailedRequest{}); !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without: %v", err)
 	} else if !strings.Contains(err.Error(), "give it with GATEWAY_CA_FILE") {
 		t.Errorf("the error does not say what to do: %v", err)
@@ -349,7 +349,7 @@ func TestClientGoesThroughAProxyAndShowsItNoToken(t *testing.T) {
 	}
 	// httptest's certificate is for example.com, which does not exist for us.
 	c := clientOf(t, gateway.ClientConfig{URL: "https://example.com", CAFile: file, Proxy: http.ProxyURL(to)})
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedAsk{}); err != nil {
+	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-seen; got != "CONNECT example.com:443 " {
@@ -379,7 +379,7 @@ func proxyChild(ca string) {
 		}
 		c, err := gateway.NewClient(gateway.ClientConfig{URL: "https://" + host, CAFile: ca, Timeout: patience})
 		if err == nil {
-			_, err = c.Failed(context.Background(), "j1", gateway.FailedAsk{})
+			_, err = c.Failed(context.Background(), "j1", gateway.FailedRequest{})
 		}
 		fmt.Printf("%s: %v\n", host, err)
 	}
@@ -440,7 +440,7 @@ func TestTokenOfAnotherGatewayIsNotReread(t *testing.T) {
 	if err := gateway.SaveToken(path, gateway.Token{Gateway: "https://other.example", Token: "zpw_token-for-the-other"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedAsk{}); err == nil || len(sent) != 1 || sent[0] != "Bearer "+theToken {
+	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{}); err == nil || len(sent) != 1 || sent[0] != "Bearer "+theToken {
 		t.Errorf("sent %q, %v; want the old token once", sent, err)
 	}
 }
@@ -456,7 +456,7 @@ func TestClientChecksAGateway(t *testing.T) {
 		{"one that does not", says(401, js, `{"error":{"code":"TOKEN_EXPIRED","message":"expired"}}`), "TOKEN_EXPIRED"},
 		{"another route", says(404, js, `{"error":{"code":"NOT_FOUND","message":"No such route"}}`), "No such route"},
 		{"a page", says(404, "text/plain", "404 page not found"), "not a gateway's"},
-		{"somebody who says yes to all", says(200, js, `{"lease_id":"none","lease_ttl_seconds":600}`), "cannot be"},
+		{"somebody who says yes to all", says(200, js, `{"lease_id":"none","lease_ttl_seconds":600}`), "cannot exist"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := serve(t, tt.h).Check(t.Context())
@@ -487,13 +487,13 @@ func TestClientRereadsARefusedToken(t *testing.T) {
 	defer srv.Close()
 	c := clientOf(t, gateway.ClientConfig{URL: srv.URL, Tokens: tokens})
 	e := (*gateway.Error)(nil)
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedAsk{}); !errors.As(err, &e) || e.Code != gateway.TokenExpired || calls != 1 {
+	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{}); !errors.As(err, &e) || e.Code != gateway.TokenExpired || calls != 1 {
 		t.Errorf("with an old token: %v, %d calls", err, calls)
 	}
 	if err := os.WriteFile(path, []byte("new-token-text\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedAsk{}); err != nil || calls != 3 {
+	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{}); err != nil || calls != 3 {
 		t.Errorf("after somebody has put a new one there: %v, %d calls", err, calls)
 	}
 }

@@ -5,11 +5,10 @@
 //	                       │
 //	                     Redis: queue, leases, results, tokens
 //
-// This package is the protocol (SPEC.md) and its worker's end: the [Client],
-// and the [Agent], which makes of it a source of leases and a place for
-// outcomes, so that the loop of package worker runs jobs from a gateway as it
-// does from Pub/Sub. It holds no Redis client: an agent runs on somebody else's
-// machine.
+// This package is the protocol (SPEC.md) and its worker's end: the [Client], and the
+// [Agent], which leases jobs through it and delivers their outcomes, so that the loop of
+// package worker runs jobs from a gateway as it does from Pub/Sub. It links no Redis
+// client: an agent runs on another owner's machine.
 //
 // The control plane's end is gateway/control; gateway/queue keeps the jobs in
 // Redis, for the control plane and for workers that may reach Redis themselves.

@@ -17,27 +17,27 @@ import (
 // step says how far a lease has come.
 type step string
 
-// A lease is running, then has a result or a failure to deliver. What is done is
-// deleted, unless its handler's files are to be kept for a while.
+// A lease is running, then has a result or a failure to deliver. Then its entry is
+// deleted, or retained as long as its handler's files are.
 const (
-	stepRunning step = "running"
-	stepResult  step = "result"
-	stepFailed  step = "failed"
-	stepLeft    step = "left" // nothing is to be said any more
+	stepRunning  step = "running"
+	stepResult   step = "result"
+	stepFailed   step = "failed"
+	stepRetained step = "left" // there is nothing to report; the word is part of the format
 )
 
-// entry is what an agent keeps on disk of a lease, so that neither a result nor
-// the lease itself is lost with the process.
+// entry is a lease on disk, so that neither the lease nor its result is lost with the
+// process.
 type entry struct {
-	Version    int        `json:"version"` // 1
-	JobID      jobs.ID    `json:"job_id"`
-	LeaseID    string     `json:"lease_id"`
-	TTLSeconds float64    `json:"lease_ttl_seconds"`
-	State      step       `json:"state"`
-	LeasedAt   time.Time  `json:"leased_at"`
-	EndedAt    time.Time  `json:"ended_at,omitzero"` // when there was something to deliver, or nothing left to say
-	Object     string     `json:"object,omitempty"`  // the result, in the worker's store
-	Failed     *FailedAsk `json:"failed,omitempty"`
+	Version    int            `json:"version"` // 1
+	JobID      jobs.ID        `json:"job_id"`
+	LeaseID    string         `json:"lease_id"`
+	TTLSeconds float64        `json:"lease_ttl_seconds"`
+	State      step           `json:"state"`
+	LeasedAt   time.Time      `json:"leased_at"`
+	EndedAt    time.Time      `json:"ended_at,omitzero"` // when the job ended, or the last report
+	Object     string         `json:"object,omitempty"`  // the result, in the worker's store
+	Failed     *FailedRequest `json:"failed,omitempty"`
 }
 
 // maxEntry bounds an entry's file. The traceback of a failure is most of it, and
@@ -59,7 +59,7 @@ func parseEntry(text []byte) (entry, error) {
 		return entry{}, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return entry{}, errors.New("there is something after the JSON")
+		return entry{}, errors.New("there is more than one JSON value")
 	}
 	if e.Version != 1 {
 		return entry{}, fmt.Errorf("version %d is not known", e.Version)
@@ -71,7 +71,7 @@ func parseEntry(text []byte) (entry, error) {
 		return entry{}, fmt.Errorf("lease_ttl_seconds is %v", e.TTLSeconds)
 	}
 	switch e.State {
-	case stepRunning, stepLeft:
+	case stepRunning, stepRetained:
 	case stepResult:
 		if err := storage.ValidName(e.Object); err != nil {
 			return entry{}, fmt.Errorf("object: %w", err)

@@ -3,29 +3,25 @@ package gateway
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/worker"
 )
 
-// Error is an answer of a control plane that is no success.
+// Error is a response that is not a success.
 //
-// It wraps [jobs.ErrLeaseLost] when it says that, and [jobs.ErrUnavailable] when
-// it is no decision: the control plane has trouble, or it was somebody else on
-// the way who answered, such as a proxy.
+// It wraps [jobs.ErrLeaseLost] when that is its code, and [jobs.ErrUnavailable] when it is
+// no decision: the control plane has trouble, or a proxy has responded in its place.
 type Error struct {
 	Status     int           // of HTTP
-	Code       Code          // empty when the answer was not the protocol's
-	Message    string        // for people; of an answer that was not the protocol's, its beginning
-	RetryAfter time.Duration // 0 when it does not say
+	Code       Code          // empty when the response is not in the protocol
+	Message    string        // for people; the beginning of a response that is not in the protocol
+	RetryAfter time.Duration // 0 when there is none
 }
 
-// Error says what was answered.
+// Error returns the status, the code and the message.
 func (e *Error) Error() string {
 	if e.Code == "" {
 		return fmt.Sprintf("status %d: %s", e.Status, e.Message)
@@ -33,8 +29,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("status %d %s: %s", e.Status, e.Code, e.Message)
 }
 
-// Unwrap returns what the rest of the fleet calls this error, nil if it has no
-// word for it.
+// Unwrap returns the sentinel of package jobs for this error, nil when there is none.
 func (e *Error) Unwrap() error {
 	switch {
 	case e.Code == LeaseLost:
@@ -45,10 +40,9 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
-// decided reports whether a control plane has refused the call for good: the
-// same call would be refused again. A page that some proxy sends with status 403
-// or 404 decides nothing, and neither does a gateway that is set up wrong: one
-// that knows no such route, or takes the worker's TLS for none.
+// decided reports whether a control plane has refused the call for good: the same call
+// would be refused again. A proxy's page with status 403 or 404 is no decision, nor is the
+// response of a misconfigured gateway, which does not know the route or the worker's TLS.
 func (e *Error) decided() bool {
 	switch e.Status {
 	case http.StatusRequestEntityTooLarge: // proxies have this limit, too
@@ -70,21 +64,6 @@ func (e *Error) unauthorized() bool { return e.Code != "" && e.Status == http.St
 func (e *Error) TokenRefused() bool {
 	return e.unauthorized() || e.Code == TokenRevoked
 }
-
-// quote returns the beginning of b for an error message.
-func quote(b []byte) string { return httpd.Quote(redact(string(b))) }
-
-var ourToken = regexp.MustCompile(`\bzp[we]_[A-Za-z0-9_-]+`)
-
-// redact takes out of s what may be a secret: our tokens, passwords in URLs, and
-// whatever follows the word Bearer. Values by their names it leaves: it would take
-// the text behind a code like INVALID_ENROLL_TOKEN for one.
-func redact(s string) string {
-	return ourToken.ReplaceAllString(worker.RedactAddresses(s), "[redacted]")
-}
-
-// Clip returns at most limit bytes from the beginning of s, as valid UTF-8.
-func Clip(s string, limit int) string { return httpd.Clip(s, limit) }
 
 // tail returns at most limit bytes from the end of s, as valid UTF-8: the last
 // lines of a log say the most.

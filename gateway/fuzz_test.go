@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/httpd/client"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -40,7 +40,7 @@ func FuzzState(f *testing.F) {
 	for _, e := range []entry{
 		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepRunning},
 		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepResult, Object: "results/j1/result.json"},
-		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepFailed, Failed: &FailedAsk{LeaseID: "L", ErrorCode: "X", ErrorMessage: "x", Retryable: &yes}},
+		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepFailed, Failed: &FailedRequest{LeaseID: "L", ErrorCode: "X", ErrorMessage: "x", Retryable: &yes}},
 	} {
 		text, err := e.encode()
 		if err != nil {
@@ -80,17 +80,17 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, kind, after, body string) {
 		resp := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}, "Retry-After": {after}, "Location": {body}}}
 		for _, into := range []interface{ checked() error }{&leaseChecked{}, &beatChecked{}, &registerChecked{}, &failedChecked{}} {
-			none, err := read(resp, []byte(body), call{answer: into, empty: true})
+			none, err := readResponse(resp, []byte(body), call{response: into, empty: true})
 			if err == nil && !none {
 				err = into.checked()
 			}
 			if err == nil {
 				continue
 			}
-			if e := (*Error)(nil); errors.As(err, &e) && (e.RetryAfter < 0 || e.RetryAfter > httpd.MaxRetryAfter || e.Status != status) {
+			if e := (*Error)(nil); errors.As(err, &e) && (e.RetryAfter < 0 || e.RetryAfter > client.MaxRetryAfter || e.Status != status) {
 				t.Errorf("status %d: %+v", status, e)
 			}
-			if len(err.Error()) > 3000 || !utf8.ValidString(hide(err).Error()) {
+			if len(err.Error()) > 3000 || !utf8.ValidString(client.Hide(err).Error()) {
 				t.Errorf("%d bytes of error: %q", len(err.Error()), err)
 			}
 		}
@@ -98,31 +98,13 @@ func FuzzAnswer(f *testing.F) {
 }
 
 type (
-	leaseChecked    struct{ LeaseAnswer }
-	beatChecked     struct{ HeartbeatAnswer }
-	registerChecked struct{ RegisterAnswer }
-	failedChecked   struct{ FailedAnswer }
+	leaseChecked    struct{ LeaseResponse }
+	beatChecked     struct{ HeartbeatResponse }
+	registerChecked struct{ RegisterResponse }
+	failedChecked   struct{ FailedResponse }
 )
 
 func (a *leaseChecked) checked() error    { return a.check() }
 func (a *beatChecked) checked() error     { return a.check("L") }
 func (a *registerChecked) checked() error { return a.check() }
 func (a *failedChecked) checked() error   { return nil }
-
-func FuzzResult(f *testing.F) {
-	f.Add([]byte(`{"result":{"a":1e-17},"summary_text":"s","freqs_csv":"c","meta":{}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		ask, err := resultOf(text)
-		if err != nil {
-			return
-		}
-		body, err := encode(ask)
-		if err != nil {
-			t.Errorf("%q cannot be sent: %v", text, err)
-		}
-		again, err := resultOf(body)
-		if err != nil || *again.SummaryText != *ask.SummaryText || *again.FreqsCSV != *ask.FreqsCSV {
-			t.Errorf("%q became %q, %v", text, body, err)
-		}
-	})
-}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -144,7 +145,7 @@ func (r *rig) logger() *slog.Logger {
 
 func (r *rig) agent(cp gateway.ControlPlane) *gateway.Agent {
 	return &gateway.Agent{
-		Gateway: cp, Kind: "zpe", Store: r.store, Dir: r.dir, Log: r.logger(),
+		Gateway: cp, Kind: "zpe", Store: r.store, Dir: r.dir, Log: r.logger(), Encode: encodeReport,
 		Forget: func(ctx context.Context, id jobs.ID) error {
 			r.mu.Lock()
 			r.forgotten = append(r.forgotten, id)
@@ -154,10 +155,16 @@ func (r *rig) agent(cp gateway.ControlPlane) *gateway.Agent {
 	}
 }
 
+// encodeReport takes apart what put stores.
+func encodeReport(result []byte) (gateway.ResultRequest, error) {
+	r, err := zpe.ParseReport(result)
+	return gateway.ResultRequest{Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Meta: r.Meta}, err
+}
+
 func (r *rig) worker(a *gateway.Agent) *worker.Worker {
 	w := &worker.Worker{
 		Source: a, Status: a, Handlers: map[jobs.Kind]worker.Handler{"zpe": r.handler}, Log: r.logger(),
-		Slots: r.slots, JobTimeout: 100 * time.Hour, StallTimeout: 100 * time.Hour, MaxRuntime: 0,
+		Pools: []worker.Pool{{Slots: r.slots}}, JobTimeout: 100 * time.Hour, StallTimeout: 100 * time.Hour, MaxRuntime: 0,
 		Checks: map[string]func(context.Context) error{"state": a.Check},
 	}
 	if r.adjust != nil {

@@ -11,25 +11,25 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// progressEvery is the shortest time between two heartbeats that only tell how
-// far a job has come. Each costs the control plane a call of its store.
+// progressEvery is the shortest time between two heartbeats that only carry progress.
+// Each costs the control plane a call of its store.
 const progressEvery = 10 * time.Second
 
 // maxMessage is how many bytes of a progress message are sent.
 const maxMessage = MaxName
 
-// Claim implements worker.Status: with a first heartbeat, so that no job is
-// started under a lease that is lost already.
+// Claim implements worker.Status. It sends a first heartbeat, so that no job starts under
+// a lost lease.
 func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again jobs.Claim) (jobs.Claim, error) {
 	h := a.claimable(job.ID, again.Token)
 	if h == nil {
 		return jobs.Claim{Verdict: jobs.Busy, Job: job.ID}, nil
 	}
 	claim := jobs.Claim{Job: job.ID, Token: h.LeaseID, Attempt: h.attempt}
-	err := a.beat(ctx, h)
+	err := a.heartbeat(ctx, h)
 	switch {
 	case errors.Is(err, jobs.ErrLeaseLost):
-		// Somebody else has it, or will.
+		// Another worker has it, or will.
 		claim.Verdict = jobs.Busy
 		return claim, nil
 	case err != nil:
@@ -40,10 +40,10 @@ func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again 
 	h.claimed = true
 	canceled := h.canceled
 	if first && !canceled {
-		a.fresh = append(a.fresh, h)
+		a.unwatched = append(a.unwatched, h)
 	}
 	a.mu.Unlock()
-	a.nudge()
+	a.wakeRun()
 	if canceled {
 		if _, err := a.Finish(ctx, claim, jobs.Outcome{State: jobs.Canceled}); err != nil {
 			return claim, err
@@ -51,22 +51,22 @@ func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again 
 		claim.Verdict, claim.State = jobs.Ended, jobs.Canceled
 		return claim, nil
 	}
-	// Here, where a job may take hours, and not for every job of every worker.
+	// A job of an agent may take hours, so its start is worth a line.
 	a.Log.InfoContext(ctx, "job started", "job", job.ID, "attempt", claim.Attempt)
 	claim.Verdict = jobs.Granted
 	return claim, nil
 }
 
-// claimable returns the lease to claim a job under: the one named, or the newest
-// that is not yet claimed.
-func (a *Agent) claimable(job jobs.ID, lease string) *hand {
+// claimable returns the lease with the given id, or without one the newest unclaimed
+// lease on the job. Nil when there is none.
+func (a *Agent) claimable(job jobs.ID, lease string) *heldLease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if lease != "" {
-		return a.hands[lease]
+		return a.leases[lease]
 	}
-	var newest *hand
-	for _, h := range a.hands {
+	var newest *heldLease
+	for _, h := range a.leases {
 		if h.JobID == job && h.State == stepRunning && !h.claimed && (newest == nil || h.LeasedAt.After(newest.LeasedAt)) {
 			newest = h
 		}
@@ -81,13 +81,13 @@ func (a *Agent) Extend(ctx context.Context, leases []jobs.Lease, _ time.Duration
 	var wg sync.WaitGroup
 	for _, l := range leases {
 		wg.Go(func() {
-			h := a.hand(l.ID)
+			h := a.find(l.ID)
 			if h == nil {
-				return // it has ended a moment ago
+				return // it has just ended
 			}
-			e := a.beat(ctx, h)
+			e := a.heartbeat(ctx, h)
 			if a.step(h) != stepRunning {
-				return // meanwhile; the heartbeat may have come after the result
+				return // it has ended meanwhile: the heartbeat may have come after the result
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -102,28 +102,27 @@ func (a *Agent) Extend(ctx context.Context, leases []jobs.Lease, _ time.Duration
 	return lost, err
 }
 
-// Report implements worker.Status. It keeps the newest progress for the next
-// heartbeat, and sends one itself if the last that told any is some time ago.
-// lines are for a place that keeps a log of a job; the newest message is enough
-// here.
+// Report implements worker.Status. It keeps the newest progress for the next heartbeat,
+// and sends one itself when the last with progress is progressEvery ago. Lines of the
+// job's log are not sent.
 func (a *Agent) Report(ctx context.Context, c jobs.Claim, _ time.Duration, p *jobs.Progress, _ jobs.Lines) error {
 	a.mu.Lock()
-	h := a.hands[c.Token]
+	h := a.leases[c.Token]
 	if h == nil {
 		a.mu.Unlock()
-		return fmt.Errorf("%w: this worker has given it up", jobs.ErrLeaseLost)
+		return fmt.Errorf("%w: this worker does not hold it any more", jobs.ErrLeaseLost)
 	}
 	if p != nil {
 		h.progress, h.unsent = progressOf(*p), true
 		if p.Message != "" {
-			h.message = Clip(p.Message, maxMessage)
+			h.message = jobs.Clip(p.Message, maxMessage, "")
 		}
 	}
-	due := h.unsent && time.Since(h.beatsAt) >= progressEvery
+	due := h.unsent && time.Since(h.progressAt) >= progressEvery
 	lost, canceled := h.lost, h.canceled
 	a.mu.Unlock()
 	if due && !lost && !canceled {
-		err := a.beat(ctx, h)
+		err := a.heartbeat(ctx, h)
 		if err != nil {
 			return fmt.Errorf("report progress: %w", err)
 		}
@@ -140,7 +139,7 @@ func (a *Agent) Report(ctx context.Context, c jobs.Claim, _ time.Duration, p *jo
 	return nil
 }
 
-// progressOf returns p for the wire, on which a part is no more than the whole.
+// progressOf returns p for the wire, where done is at most total.
 func progressOf(p jobs.Progress) *Progress {
 	w := &Progress{Done: max(0, p.Done), Total: max(0, p.Total)}
 	if w.Total > 0 {
@@ -149,25 +148,25 @@ func progressOf(p jobs.Progress) *Progress {
 	return w
 }
 
-// beat sends a heartbeat, with progress if there is news. The error wraps
-// jobs.ErrLeaseLost when the control plane has decided that the lease is not
-// this worker's any more; otherwise the lease stands as it did.
-func (a *Agent) beat(ctx context.Context, h *hand) error {
+// heartbeat extends a lease, and sends progress that is new. The error wraps
+// jobs.ErrLeaseLost when the control plane has decided that this worker has lost the
+// lease; after any other error the lease is as it was.
+func (a *Agent) heartbeat(ctx context.Context, h *heldLease) error {
 	a.mu.Lock()
-	ask := HeartbeatAsk{LeaseID: h.LeaseID}
+	request := HeartbeatRequest{LeaseID: h.LeaseID}
 	if h.unsent {
-		ask.Progress, ask.Message, h.unsent, h.beatsAt = h.progress, h.message, false, time.Now()
+		request.Progress, request.Message, h.unsent, h.progressAt = h.progress, h.message, false, time.Now()
 	}
 	a.mu.Unlock()
-	answer, err := a.Gateway.Heartbeat(ctx, string(h.JobID), ask)
+	response, err := a.Gateway.Heartbeat(ctx, string(h.JobID), request)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err == nil {
-		h.beatAt = time.Now()
-		h.canceled = h.canceled || answer.CancelRequested
+		h.extendedAt = time.Now()
+		h.canceled = h.canceled || response.CancelRequested
 		return nil
 	}
-	h.unsent = h.unsent || ask.Progress != nil
+	h.unsent = h.unsent || request.Progress != nil
 	e := (*Error)(nil)
 	switch {
 	case !errors.As(err, &e) || !e.decided():
@@ -175,13 +174,13 @@ func (a *Agent) beat(ctx context.Context, h *hand) error {
 		h.lost = true
 		return fmt.Errorf("%w: %w", jobs.ErrLeaseLost, err)
 	default:
-		h.unsent = false // the lease must not end for a message that is not taken
+		h.unsent = false // a message that is refused must not cost the lease
 	}
 	return err
 }
 
-// endsLease reports whether a heartbeat's error says that the lease is gone, or
-// that nothing this worker says will be heard.
+// endsLease reports whether a heartbeat's error means that the lease is lost, or that the
+// control plane accepts nothing from this worker.
 func (e *Error) endsLease() bool {
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict:

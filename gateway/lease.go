@@ -17,13 +17,13 @@ var (
 	_ worker.Status = (*Agent)(nil)
 )
 
-// answerGrace is how long an ask may go on after it is no longer wanted. The
-// control plane may have leased a job already, and its answer be on the way:
-// without it the job would wait for the end of a lease that nobody has.
-const answerGrace = time.Second / 2
+// cancelGrace is how long a request for a job may go on after it was canceled. The
+// control plane may have leased a job already, with its response on the way. If that
+// were dropped, the job would wait until its lease ends.
+const cancelGrace = time.Second / 2
 
-// Lease implements worker.Source. It waits until [Agent.Run] has told the
-// control plane what an earlier process has left behind.
+// Lease implements worker.Source. It waits until [Agent.Run] has tried to deliver the
+// outcomes of an earlier process.
 func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
 	select {
 	case <-a.ready:
@@ -34,47 +34,47 @@ func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
 		if err := a.pace.begin(ctx); err != nil {
 			return jobs.Lease{}, err
 		}
-		// A lease that cannot be kept would cost the job one of its runs.
+		// A lease that cannot be written to disk would cost the job one of its attempts.
 		if err := a.Check(ctx); err != nil {
 			a.pace.end()
 			return jobs.Lease{}, err
 		}
-		answer, err := a.ask(ctx)
+		response, err := a.requestJob(ctx)
 		a.pace.end()
 		switch {
 		case err != nil:
 			return jobs.Lease{}, err
-		case answer != nil:
-			return a.accept(ctx, answer)
+		case response != nil:
+			return a.accept(ctx, response)
 		}
 	}
 }
 
-// ask asks for a job once. Without one it returns nil.
-func (a *Agent) ask(ctx context.Context) (*LeaseAnswer, error) {
+// requestJob requests a job once. It returns nil when there is none.
+func (a *Agent) requestJob(ctx context.Context) (*LeaseResponse, error) {
 	asked := time.Now()
-	call, cancel := graceful(ctx, answerGrace)
+	call, cancel := withGrace(ctx, cancelGrace)
 	defer cancel()
-	answer, err := a.Gateway.Lease(call, LeaseAsk{
+	response, err := a.Gateway.Lease(call, LeaseRequest{
 		Features: []string{FeatureRenew, FeatureCancel}, WaitSeconds: MaxWait, RequestID: a.pace.request(),
 	})
 	switch {
 	case err != nil:
-		return nil, a.refusal(ctx, err)
-	case answer == nil:
-		a.pace.empty(asked)
+		return nil, a.leaseError(ctx, err)
+	case response == nil:
+		a.pace.noJob(asked)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return nil, nil //nolint:nilnil // no job
 	}
 	a.pace.answered()
-	a.pace.job()
-	return answer, nil
+	a.pace.jobChanged()
+	return response, nil
 }
 
-// refusal translates an error of Lease for the loop.
-func (a *Agent) refusal(ctx context.Context, err error) error {
+// leaseError translates an error of the control plane's Lease for the loop.
+func (a *Agent) leaseError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -82,7 +82,7 @@ func (a *Agent) refusal(ctx context.Context, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	a.pace.bar(e.RetryAfter)
+	a.pace.delay(e.RetryAfter)
 	switch {
 	case e.Status == http.StatusNotFound:
 		return fmt.Errorf("%w: %w; is SOURCE the gateway's own address, without a path?", worker.ErrRefused, err)
@@ -92,52 +92,51 @@ func (a *Agent) refusal(ctx context.Context, err error) error {
 	return err
 }
 
-// graceful returns a context that ends a moment after ctx does.
-func graceful(ctx context.Context, moment time.Duration) (context.Context, context.CancelFunc) {
+// withGrace returns a context that ends some time after ctx does.
+func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	var last atomic.Pointer[time.Timer]
+	var timer atomic.Pointer[time.Timer]
 	stop := context.AfterFunc(ctx, func() {
-		last.Store(time.AfterFunc(moment, func() { cancel(context.Cause(ctx)) }))
+		timer.Store(time.AfterFunc(grace, func() { cancel(context.Cause(ctx)) }))
 	})
 	return call, func() {
 		stop()
-		if t := last.Load(); t != nil {
+		if t := timer.Load(); t != nil {
 			t.Stop()
 		}
 		cancel(nil)
 	}
 }
 
-// accept takes charge of a lease: it is on disk before anything is done under it.
-func (a *Agent) accept(ctx context.Context, answer *LeaseAnswer) (jobs.Lease, error) {
+// accept writes a lease to disk and returns it for the loop.
+func (a *Agent) accept(ctx context.Context, response *LeaseResponse) (jobs.Lease, error) {
 	now := time.Now()
 	e := entry{
-		Version: 1, JobID: jobs.ID(answer.JobID), LeaseID: answer.LeaseID, TTLSeconds: answer.LeaseTTLSeconds,
+		Version: 1, JobID: jobs.ID(response.JobID), LeaseID: response.LeaseID, TTLSeconds: response.LeaseTTLSeconds,
 		State: stepRunning, LeasedAt: now.UTC(),
 	}
-	if a.hand(e.LeaseID) != nil {
-		return jobs.Lease{}, fmt.Errorf("lease a job: %w", strange("it hands out a lease that this worker has already"))
+	if a.find(e.LeaseID) != nil {
+		return jobs.Lease{}, fmt.Errorf("lease a job: %w", errBadResponse("a lease that this worker holds already"))
 	}
-	if err := a.outbox.put(e); err != nil {
-		// Better another worker than one that would forget what it has.
-		failed := failedAsk(e.LeaseID, FailWorkerUnavailable, "the worker cannot write its state directory", "", true)
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	if err := a.putEntry(e); err != nil {
+		// After a restart this worker would not know that it had the lease.
+		failed := failedRequest(e.LeaseID, FailWorkerUnavailable, "the worker cannot write its state directory", "", true)
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
 		defer cancel()
-		_, told := a.Gateway.Failed(call, answer.JobID, *failed)
-		return jobs.Lease{}, errors.Join(fmt.Errorf("keep the lease on job %s: %w: %w", e.JobID, jobs.ErrUnavailable, err), told)
+		_, failErr := a.Gateway.Failed(call, response.JobID, *failed)
+		return jobs.Lease{}, errors.Join(fmt.Errorf("keep the lease on job %s: %w: %w", e.JobID, jobs.ErrUnavailable, err), failErr)
 	}
-	h := newHand(e)
-	h.attempt = answer.RetryCount + 1
+	h := &heldLease{entry: e, attempt: response.RetryCount + 1}
 	a.mu.Lock()
-	a.hands[e.LeaseID] = h
+	a.leases[e.LeaseID] = h
 	a.mu.Unlock()
-	a.dropLeft(ctx, e.JobID)
+	a.dropRetained(ctx, e.JobID)
 	return jobs.Lease{
 		ID:  e.LeaseID,
-		Job: jobs.Job{ID: e.JobID, Kind: a.Kind, Payload: string(answer.Payload)},
+		Job: jobs.Job{ID: e.JobID, Kind: a.Kind, Payload: string(response.Payload)},
 		// From now and not from when it was asked for, which may have been long ago:
 		// the heartbeat before the job starts makes it true.
 		Until: now.Add(e.ttl()), TTL: e.ttl(),
-		Delivery: answer.RetryCount + 1,
+		Delivery: response.RetryCount + 1,
 	}, nil
 }

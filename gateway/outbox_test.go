@@ -192,9 +192,9 @@ func (r *rig) wantAside(sub, why string) {
 		r.t.Fatal(err)
 	}
 	var got struct {
-		JobID  string            `json:"job_id"`
-		Why    string            `json:"why"`
-		Report gateway.ResultAsk `json:"report"`
+		JobID  string                `json:"job_id"`
+		Why    string                `json:"why"`
+		Report gateway.ResultRequest `json:"report"`
 	}
 	if err := json.Unmarshal(text, &got); err != nil {
 		r.t.Fatal(err)
@@ -282,28 +282,28 @@ func (d direct) call(a answer, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-func (d direct) Lease(_ context.Context, ask gateway.LeaseAsk) (*gateway.LeaseAnswer, error) {
+func (d direct) Lease(_ context.Context, ask gateway.LeaseRequest) (*gateway.LeaseResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.tryLease(ask)
 	if a.status == 204 {
 		return nil, nil
 	}
-	var l gateway.LeaseAnswer
+	var l gateway.LeaseResponse
 	return &l, d.call(a, &l)
 }
 
-func (d direct) Heartbeat(ctx context.Context, id string, ask gateway.HeartbeatAsk) (a gateway.HeartbeatAnswer, err error) {
+func (d direct) Heartbeat(ctx context.Context, id string, ask gateway.HeartbeatRequest) (a gateway.HeartbeatResponse, err error) {
 	text, _ := json.Marshal(ask)
 	return a, d.call(d.beat(ctx, id, text), &a)
 }
 
-func (d direct) Result(_ context.Context, id string, ask gateway.ResultAsk) (a gateway.ReportAnswer, err error) {
+func (d direct) Result(_ context.Context, id string, ask gateway.ResultRequest) (a gateway.ReportResponse, err error) {
 	text, _ := json.Marshal(ask)
 	return a, d.call(d.result(id, text), &a)
 }
 
-func (d direct) Failed(_ context.Context, id string, ask gateway.FailedAsk) (a gateway.FailedAnswer, err error) {
+func (d direct) Failed(_ context.Context, id string, ask gateway.FailedRequest) (a gateway.FailedResponse, err error) {
 	text, _ := json.Marshal(ask)
 	return a, d.call(d.failed(id, text), &a)
 }

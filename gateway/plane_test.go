@@ -38,9 +38,9 @@ type plane struct {
 	n        int
 	start    time.Time
 	events   []event
-	asks     []gateway.LeaseAsk
-	reports  []gateway.ResultAsk
-	failures []gateway.FailedAsk
+	asks     []gateway.LeaseRequest
+	reports  []gateway.ResultRequest
+	failures []gateway.FailedRequest
 	calls    map[string]int
 	holding  int // heartbeats that wait now
 	headers  []http.Header
@@ -65,7 +65,7 @@ type planeJob struct {
 	winner   string
 	acks     map[string]string
 	reaped   map[string]bool
-	late     *gateway.ResultAsk
+	late     *gateway.ResultRequest
 	progress *gateway.Progress
 	message  string
 	code     string
@@ -328,7 +328,7 @@ func (p *plane) answer(r *http.Request, route string, body []byte) answer {
 }
 
 func (p *plane) lease(r *http.Request, body []byte) answer {
-	var ask gateway.LeaseAsk
+	var ask gateway.LeaseRequest
 	if err := json.Unmarshal(body, &ask); err != nil {
 		return refuse(400, gateway.InvalidPayload, err.Error())
 	}
@@ -358,7 +358,7 @@ func (p *plane) lease(r *http.Request, body []byte) answer {
 	}
 }
 
-func (p *plane) tryLease(ask gateway.LeaseAsk) answer { // p.mu is held
+func (p *plane) tryLease(ask gateway.LeaseRequest) answer { // p.mu is held
 	p.reap()
 	if e, ok := p.requests[ask.RequestID]; ok && ask.RequestID != "" {
 		if j := p.jobs[e[0]]; j.lease == e[1] {
@@ -381,13 +381,13 @@ func (p *plane) tryLease(ask gateway.LeaseAsk) answer { // p.mu is held
 }
 
 func (p *plane) granted(id string, j *planeJob) answer {
-	return answer{status: 200, body: gateway.LeaseAnswer{
+	return answer{status: 200, body: gateway.LeaseResponse{
 		JobID: id, Payload: json.RawMessage(j.payload), LeaseID: j.lease, LeaseTTLSeconds: p.ttl.Seconds(), RetryCount: j.retries,
 	}}
 }
 
 func (p *plane) beat(ctx context.Context, id string, body []byte) answer {
-	var ask gateway.HeartbeatAsk
+	var ask gateway.HeartbeatRequest
 	if err := json.Unmarshal(body, &ask); err != nil {
 		return refuse(400, gateway.InvalidPayload, err.Error())
 	}
@@ -430,13 +430,13 @@ func (p *plane) beat(ctx context.Context, id string, body []byte) answer {
 		what += fmt.Sprintf(" %d/%d %s", ask.Progress.Done, ask.Progress.Total, ask.Message)
 	}
 	p.note("%s", what)
-	return answer{status: 200, body: gateway.HeartbeatAnswer{
+	return answer{status: 200, body: gateway.HeartbeatResponse{
 		LeaseID: ask.LeaseID, LeaseTTLSeconds: p.ttl.Seconds(), ExpiresAt: float64(j.until.Unix()), CancelRequested: j.canceled, Waited: held,
 	}}
 }
 
 func (p *plane) result(id string, body []byte) answer {
-	var ask gateway.ResultAsk
+	var ask gateway.ResultRequest
 	if err := json.Unmarshal(body, &ask); err != nil || ask.SummaryText == nil || ask.FreqsCSV == nil || len(ask.Result) == 0 || ask.Result[0] != '{' {
 		return refuse(400, gateway.InvalidPayload, "Missing required field: summary_text")
 	}
@@ -452,10 +452,10 @@ func (p *plane) result(id string, body []byte) answer {
 	case j.lease == ask.LeaseID:
 		j.status, j.result, j.winner, j.lease = "finished", said, ask.LeaseID, ""
 		p.note("result %s", id)
-		return answer{status: 200, body: gateway.ReportAnswer{OK: true}}
+		return answer{status: 200, body: gateway.ReportResponse{OK: true}}
 	case j.status == "finished" && j.winner == ask.LeaseID && j.result == said:
 		p.note("result %s again", id)
-		return answer{status: 200, body: gateway.ReportAnswer{OK: true, Idempotent: true}}
+		return answer{status: 200, body: gateway.ReportResponse{OK: true, Idempotent: true}}
 	case j.status == "finished" && j.winner == ask.LeaseID:
 		return refuse(409, gateway.AlreadyFinished, "finished with other content")
 	case j.reaped[ask.LeaseID]:
@@ -466,7 +466,7 @@ func (p *plane) result(id string, body []byte) answer {
 }
 
 func (p *plane) failed(id string, body []byte) answer {
-	var ask gateway.FailedAsk
+	var ask gateway.FailedRequest
 	if err := json.Unmarshal(body, &ask); err != nil || ask.ErrorCode == "" || ask.ErrorMessage == "" || len(ask.ErrorCode) > gateway.MaxErrorCode {
 		return refuse(400, gateway.InvalidPayload, "Missing required field: error_code")
 	}
@@ -480,7 +480,7 @@ func (p *plane) failed(id string, body []byte) answer {
 		return refuse(404, gateway.JobNotFound, "no such job")
 	case j.acks[ask.LeaseID] == said:
 		p.note("failed %s %s again", id, ask.ErrorCode)
-		return answer{status: 200, body: gateway.FailedAnswer{OK: true, Requeued: j.status == "queued", RetryCount: j.retries}}
+		return answer{status: 200, body: gateway.FailedResponse{OK: true, Requeued: j.status == "queued", RetryCount: j.retries}}
 	case j.acks[ask.LeaseID] != "":
 		return refuse(409, gateway.AlreadyReported, "other content")
 	case j.lease != ask.LeaseID:
@@ -502,11 +502,11 @@ func (p *plane) failed(id string, body []byte) answer {
 		p.retry(j)
 	}
 	p.note("failed %s %s %s", id, ask.ErrorCode, how)
-	return answer{status: 200, body: gateway.FailedAnswer{OK: true, Requeued: j.status == "queued", RetryCount: j.retries}}
+	return answer{status: 200, body: gateway.FailedResponse{OK: true, Requeued: j.status == "queued", RetryCount: j.retries}}
 }
 
 func (p *plane) register(token string, own bool, body []byte) answer {
-	var ask gateway.RegisterAsk
+	var ask gateway.RegisterRequest
 	if err := json.Unmarshal(body, &ask); err != nil {
 		return refuse(400, gateway.InvalidPayload, err.Error())
 	}
@@ -529,7 +529,7 @@ func (p *plane) register(token string, own bool, body []byte) answer {
 	fresh := fmt.Sprintf("zpw_fresh-token-number-%d", p.n)
 	p.tokens[fresh], p.workers[fresh] = time.Now().Add(p.tokenTTL), worker
 	p.note("register %s", worker)
-	return answer{status: 200, body: gateway.RegisterAnswer{
+	return answer{status: 200, body: gateway.RegisterResponse{
 		ServerID: worker, WorkerID: worker, Name: cmp.Or(ask.Name, worker), WorkerToken: fresh,
 		TokenTTLSeconds: int64(p.tokenTTL.Seconds()), TokenExpiresAt: p.tokens[fresh].Format(time.RFC3339), RegisteredAt: time.Now().Format(time.RFC3339),
 	}}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/retry"
 )
 
 // Register makes this machine a worker, in exchange for an enroll token, and
@@ -18,12 +18,12 @@ import (
 // leaves the choice to the gateway.
 func Register(ctx context.Context, c *Client, enroll, name string) (Token, error) {
 	asked := time.Now().UTC().Truncate(time.Second)
-	a, err := c.register(ctx, RegisterAsk{Token: enroll, Name: name, Meta: json.RawMessage(`{}`)})
+	a, err := c.register(ctx, RegisterRequest{Token: enroll, Name: name, Meta: json.RawMessage(`{}`)})
 	if err != nil {
 		return Token{}, err
 	}
 	return Token{
-		Gateway: c.base.String(), WorkerID: a.WorkerID, Name: a.Name, Token: a.WorkerToken, IssuedAt: asked,
+		Gateway: c.http.Base().String(), WorkerID: a.WorkerID, Name: a.Name, Token: a.WorkerToken, IssuedAt: asked,
 		// From its life and not its end, so that a clock that is wrong does not matter.
 		ExpiresAt: asked.Add(time.Duration(min(a.TokenTTLSeconds, maxTokenTTL)) * time.Second),
 	}, nil
@@ -34,12 +34,14 @@ const maxTokenTTL = 10 * 365 * 24 * 3600
 
 // How KeepToken goes about it.
 const (
-	rotateRetry    = 30 * time.Second // after a first failure; doubled up to
-	rotateRetryMax = time.Minute      // several within the 10 minutes that an old token holds when answers get lost
-	saveRetry      = 5 * time.Second
-	savePatience   = 5 * time.Minute // half of the time that an old token outlives its successor's making
-	tokenLook      = time.Hour       // how often to look at the clock: timers stand still while a machine sleeps
+	saveRetry    = 5 * time.Second
+	savePatience = 5 * time.Minute // half of the time that an old token outlives its successor's making
+	tokenLook    = time.Hour       // how often to look at the clock: timers stand still while a machine sleeps
 )
+
+// rotations is how a new token is asked for again: several times within the 10 minutes
+// that an old token holds when responses are lost.
+var rotations = retry.Policy{First: 30 * time.Second, Max: 90 * time.Second}
 
 // KeepToken gets a new token whenever three quarters of the life of the one in
 // the client's file have passed, until ctx ends. A token that does not say how
@@ -52,15 +54,15 @@ func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 	if c.tokens == nil {
 		return
 	}
-	retry := rotateRetry
+	wait := rotations.Delays()
 	for {
 		t := c.tokens.Token()
-		wait := tokenLook
+		pause := tokenLook
 		if at := t.rotateAt(); !at.IsZero() {
-			wait = min(wait, time.Until(at.Round(0)))
+			pause = min(pause, time.Until(at.Round(0)))
 		}
-		if wait > 0 {
-			if jobs.Sleep(ctx, wait) != nil {
+		if pause > 0 {
+			if jobs.Sleep(ctx, pause) != nil {
 				return
 			}
 			continue
@@ -70,16 +72,15 @@ func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 			return
 		}
 		if err == nil {
-			retry = rotateRetry
+			wait.Reset()
 			continue
 		}
-		delay := retry + rand.N(retry/2)
+		delay := wait.Next()
 		level := slog.LevelWarn
 		if e := (*Error)(nil); errors.As(err, &e) && e.decided() {
 			level = slog.LevelError
 		}
 		log.Log(ctx, level, "cannot get a new token, the old one stays in use", "worker", t.WorkerID, "expires_at", t.ExpiresAt, "retry_in", delay, "err", err)
-		retry = min(2*retry, rotateRetryMax)
 		if jobs.Sleep(ctx, delay) != nil {
 			return
 		}
@@ -90,7 +91,7 @@ func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 func (c *Client) rotate(ctx context.Context, log *slog.Logger) error {
 	old := c.tokens.Token()
 	// One that is older than ours is what could not be overwritten.
-	if t, err := LoadToken(c.tokens.path); err == nil && t.Token != old.Token && !t.olderThan(old) && t.mayGoTo(c.base) == nil {
+	if t, err := LoadToken(c.tokens.path); err == nil && t.Token != old.Token && !t.olderThan(old) && t.mayGoTo(c.http.Base()) == nil {
 		c.tokens.use(t) // somebody was faster
 		return nil
 	}

@@ -15,23 +15,22 @@ import (
 // failJob is the code of failures that come without one.
 const failJob = "JOB_FAILED"
 
-// Finish implements worker.Status. The outcome is on disk when it returns nil;
-// it is delivered by [Agent.Run], and Finish waits for a first try of that until
-// ctx ends. The error wraps [jobs.ErrLeaseLost] when that try has shown that the
-// outcome comes too late.
+// Finish implements worker.Status. The outcome is on disk when it returns nil, and
+// [Agent.Run] delivers it. Finish waits for the first attempt until ctx ends. The error
+// wraps [jobs.ErrLeaseLost] when that attempt has shown that the outcome is too late.
 func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
-	h := a.hand(c.Token)
+	h := a.find(c.Token)
 	if h == nil {
-		return 0, fmt.Errorf("finish job %s: %w: this worker has given it up", c.Job, jobs.ErrLeaseLost)
+		return 0, fmt.Errorf("finish job %s: %w: this worker does not hold it any more", c.Job, jobs.ErrLeaseLost)
 	}
 	err := a.settle(ctx, h, func(e *entry) {
 		switch o.State {
 		case jobs.Succeeded:
 			e.State, e.Object = stepResult, o.Result.Object
 		case jobs.Canceled:
-			e.State, e.Failed = stepFailed, failedAsk(e.LeaseID, FailCanceled, "the job was canceled", "", false)
+			e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, FailCanceled, "the job was canceled", "", false)
 		default:
-			e.State, e.Failed = stepFailed, failedAsk(e.LeaseID, o.Code, o.Reason, o.Detail, !o.Final)
+			e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, o.Code, o.Reason, o.Detail, !o.Final)
 		}
 	})
 	if err != nil {
@@ -42,99 +41,93 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 
 var notCode = regexp.MustCompile(`[^A-Z0-9_]+`)
 
-// failedAsk returns the report of a failure within the limits of the protocol,
-// so that it is not refused for its form.
-func failedAsk(lease, code, message, traceback string, retryable bool) *FailedAsk {
-	code = Clip(strings.Trim(notCode.ReplaceAllString(strings.ToUpper(code), "_"), "_"), MaxErrorCode)
+// failedRequest returns the report of a failure, cut to the limits of the protocol.
+func failedRequest(lease, code, message, traceback string, retryable bool) *FailedRequest {
+	code = jobs.Clip(strings.Trim(notCode.ReplaceAllString(strings.ToUpper(code), "_"), "_"), MaxErrorCode, "")
 	code = cmp.Or(code, failJob)
-	return &FailedAsk{
-		LeaseID: lease, ErrorCode: code, ErrorMessage: cmp.Or(Clip(message, MaxErrorMessage), code),
+	return &FailedRequest{
+		LeaseID: lease, ErrorCode: code, ErrorMessage: cmp.Or(jobs.Clip(message, MaxErrorMessage, ""), code),
 		Traceback: tail(traceback, MaxTraceback), Retryable: &retryable,
 	}
 }
 
-// Nack implements worker.Source: the run has failed through no fault of the
-// job's. One that is handed back at once is so because the worker is stopping.
+// Nack implements worker.Source: the attempt has failed and the job is not at fault.
+// Without a delay the reason is that the worker is stopping.
 func (a *Agent) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error {
-	h := a.hand(lease.ID)
+	h := a.find(lease.ID)
 	if h == nil {
 		return nil
 	}
 	a.mu.Lock()
-	lost, note := h.lost, h.note
+	lost, reason := h.lost, h.releaseReason
 	a.mu.Unlock()
 	if lost {
-		return a.leave(ctx, h)
+		return a.endUnreported(ctx, h)
 	}
-	code, otherwise := FailWorkerUnavailable, "the worker cannot run the job now"
+	code, fallback := FailWorkerUnavailable, "the worker cannot run the job now"
 	if delay == 0 {
-		code, otherwise = FailWorkerShutdown, "the worker is stopping"
+		code, fallback = FailWorkerShutdown, "the worker is stopping"
 	}
+	reason = cmp.Or(reason, fallback)
 	err := a.settle(ctx, h, func(e *entry) {
-		e.State, e.Failed = stepFailed, failedAsk(e.LeaseID, code, cmp.Or(note, otherwise), "", true)
+		e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, code, reason, "", true)
 	})
 	if errors.Is(err, jobs.ErrLeaseLost) {
 		return nil
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("hand back job %s: %w", h.JobID, err), a.handBackUnkept(ctx, h, code, cmp.Or(note, otherwise)))
+		return errors.Join(fmt.Errorf("hand back job %s: %w", h.JobID, err), a.handBackUnrecorded(ctx, h, code, reason))
 	}
 	return nil
 }
 
-// handBackUnkept tells the control plane of a lease that is handed back although
-// that cannot be kept on disk: after a restart it would be told of this lease
-// that the worker was restarted, which changes nothing any more.
-func (a *Agent) handBackUnkept(ctx context.Context, h *hand, code, why string) error {
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+// handBackUnrecorded hands a lease back although that cannot be written to disk. After a
+// restart the entry would still be that of a running job and be reported as
+// WORKER_RESTART, which a control plane ignores then.
+func (a *Agent) handBackUnrecorded(ctx context.Context, h *heldLease, code, why string) error {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
 	defer cancel()
-	if _, err := a.Gateway.Failed(call, string(h.JobID), *failedAsk(h.LeaseID, code, why, "", true)); err != nil {
+	if _, err := a.Gateway.Failed(call, string(h.JobID), *failedRequest(h.LeaseID, code, why, "", true)); err != nil {
 		return err
 	}
-	a.finished(ctx, h, false)
+	a.endLease(ctx, h, false)
 	return nil
 }
 
-// Ack implements worker.Source. The control plane has been told already.
+// Ack implements worker.Source. The report has ended the lease already.
 func (a *Agent) Ack(context.Context, jobs.Lease) error {
-	a.pace.job()
+	a.pace.jobChanged()
 	return nil
 }
 
-// Release implements worker.Status. A lease that is not lost is handed back with
-// [Agent.Nack], which comes next; message says why, and is empty when it is lost.
+// Release implements worker.Status. message is why the lease is handed back, which
+// [Agent.Nack] does next; it is empty when the lease is lost.
 func (a *Agent) Release(ctx context.Context, c jobs.Claim, message string) error {
-	h := a.hand(c.Token)
+	h := a.find(c.Token)
 	if h == nil {
 		return nil
 	}
 	if message != "" {
 		a.mu.Lock()
-		h.note = message
+		h.releaseReason = message
 		a.mu.Unlock()
 		return nil
 	}
-	return a.leave(ctx, h)
+	return a.endUnreported(ctx, h)
 }
 
-// settle says how a lease has ended, once: on disk first, then to [Agent.Run].
-// It returns after the first try to deliver it, and when ctx ends.
-func (a *Agent) settle(ctx context.Context, h *hand, end func(*entry)) error {
-	if err := a.end(h, end); err != nil {
+// settle records the end of a lease on disk, and has [Agent.Run] deliver it. It returns
+// after the first attempt, or when ctx ends.
+func (a *Agent) settle(ctx context.Context, h *heldLease, end func(*entry)) error {
+	if err := a.recordEnd(h, end); err != nil {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
 	}
-	select {
-	case <-h.tried:
-		return h.fate
-	case <-ctx.Done():
-	case <-a.ended:
-	}
-	return nil
+	return h.delivery.Wait(ctx)
 }
 
-// end puts on disk how a lease has ended, unless it has already, and has it
-// delivered.
-func (a *Agent) end(h *hand, end func(*entry)) error {
+// recordEnd writes the end of a lease to disk and has it delivered, unless it has ended
+// before.
+func (a *Agent) recordEnd(h *heldLease, end func(*entry)) error {
 	h.io.Lock()
 	defer h.io.Unlock()
 	e := a.entryOf(h)
@@ -143,45 +136,42 @@ func (a *Agent) end(h *hand, end func(*entry)) error {
 	}
 	end(&e)
 	e.EndedAt = time.Now().UTC()
-	if err := a.change(h, e); err != nil {
+	if err := a.update(h, e); err != nil {
 		return err
 	}
-	a.mu.Lock()
-	a.todo = append(a.todo, h)
-	a.mu.Unlock()
-	a.nudge()
+	a.deliver(h)
 	return nil
 }
 
-// change puts e on disk and then in the place of h's entry. h.io is held.
-func (a *Agent) change(h *hand, e entry) error {
-	if err := a.outbox.put(e); err != nil {
+// update replaces h's entry by e, on disk first. h.io is held.
+func (a *Agent) update(h *heldLease, e entry) error {
+	if err := a.putEntry(e); err != nil {
 		return err
 	}
 	a.mu.Lock()
-	// Only what changes: the names of the job and the lease are read without a lock.
+	// Only these fields change: the ids of the job and the lease are read without a lock.
 	h.State, h.EndedAt, h.Object, h.Failed = e.State, e.EndedAt, e.Object, e.Failed
-	if h.hush != nil {
-		h.hush()
+	if h.stopListening != nil {
+		h.stopListening()
 	}
 	a.mu.Unlock()
 	return nil
 }
 
-func (a *Agent) entryOf(h *hand) entry {
+func (a *Agent) entryOf(h *heldLease) entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return h.entry
 }
 
-// leave ends a lease about which there is nothing to say (any more). What the
-// handler has of the job is kept for a while: the job may come back.
-func (a *Agent) leave(ctx context.Context, h *hand) error {
+// endUnreported ends a lease that needs no report. The handler's files are kept for a
+// while: the job may come back.
+func (a *Agent) endUnreported(ctx context.Context, h *heldLease) error {
 	h.io.Lock()
 	defer h.io.Unlock()
 	e := a.entryOf(h)
 	if e.State != stepRunning {
 		return nil // it is being delivered
 	}
-	return a.keepLeft(ctx, e)
+	return a.retain(ctx, e)
 }

@@ -2,21 +2,20 @@ package gateway
 
 import "context"
 
-// ControlPlane is a gateway as a worker sees it: the four calls it makes for
-// jobs. Its methods may be called concurrently. What they refuse comes as an
-// [*Error]; trouble on the way there wraps [jobs.ErrUnavailable] and may be
-// tried again, because every one of these calls may be repeated.
+// ControlPlane is a gateway as a worker sees it: the four calls that it makes for jobs.
+// Its methods may be called concurrently. A call that is refused returns an [*Error]. An
+// error that wraps [jobs.ErrUnavailable] is no decision. Each call may be repeated.
 //
 // [jobs.ErrUnavailable]: https://pkg.go.dev/github.com/batchfleet/batchfleet/jobs#ErrUnavailable
 type ControlPlane interface {
-	// Lease asks for a job, and waits for one as long as the ask says, if the
-	// control plane does that. Nil and no error: there is none.
-	Lease(ctx context.Context, ask LeaseAsk) (*LeaseAnswer, error)
-	// Heartbeat extends the lease on job id. Then it waits for somebody to cancel the
-	// job as long as the ask says, if the control plane does that.
-	Heartbeat(ctx context.Context, id string, ask HeartbeatAsk) (HeartbeatAnswer, error)
+	// Lease requests a job. A control plane that can wait does so for WaitSeconds. It
+	// returns nil and no error when there is no job.
+	Lease(ctx context.Context, request LeaseRequest) (*LeaseResponse, error)
+	// Heartbeat extends the lease on job id. A control plane that can wait then does so
+	// for WaitSeconds, until the job is canceled.
+	Heartbeat(ctx context.Context, id string, request HeartbeatRequest) (HeartbeatResponse, error)
 	// Result records the result of job id and ends its lease.
-	Result(ctx context.Context, id string, ask ResultAsk) (ReportAnswer, error)
-	// Failed records that a run of job id has failed and ends its lease.
-	Failed(ctx context.Context, id string, ask FailedAsk) (FailedAnswer, error)
+	Result(ctx context.Context, id string, request ResultRequest) (ReportResponse, error)
+	// Failed records that an attempt of job id has failed and ends its lease.
+	Failed(ctx context.Context, id string, request FailedRequest) (FailedResponse, error)
 }

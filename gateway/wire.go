@@ -61,7 +61,7 @@ const (
 	AdminDisabled      Code = "ADMIN_DISABLED"         // 503: the gateway has no admin token
 )
 
-// ErrorBody is the body of every answer from 400 on.
+// ErrorBody is the body of every response with a status of 400 or more.
 type ErrorBody struct {
 	Error ErrorInfo `json:"error"`
 }
@@ -77,7 +77,7 @@ type ErrorInfo struct {
 // Any other code is a failure that is run again, unless the report says that it
 // is not retryable.
 const (
-	FailWorkerShutdown    = "WORKER_SHUTDOWN"    // its operator stops the worker: queued anew, not counted
+	FailWorkerShutdown    = "WORKER_SHUTDOWN"    // its operator stops the worker: queued again, not counted
 	FailWorkerUnavailable = "WORKER_UNAVAILABLE" // the worker cannot run anything now: counted
 	FailWorkerRestart     = "WORKER_RESTART"     // the worker died while it ran the job
 	FailResultTooLarge    = "RESULT_TOO_LARGE"   // final
@@ -102,13 +102,13 @@ const (
 	MaxWait         = 30  // seconds a lease call or a heartbeat may wait
 )
 
-// SubmitAnswer answers a submitted job.
-type SubmitAnswer struct {
+// SubmitResponse answers a submitted job.
+type SubmitResponse struct {
 	JobID string `json:"job_id"`
 }
 
-// JobAnswer says where a job stands.
-type JobAnswer struct {
+// JobResponse says where a job stands.
+type JobResponse struct {
 	JobID      string    `json:"job_id"`
 	Status     string    `json:"status"` // queued, started, finished, failed
 	Detail     string    `json:"detail"`
@@ -118,7 +118,7 @@ type JobAnswer struct {
 	WorkerID   string    `json:"worker_id,omitempty"`   // who runs or ran it
 	WorkerName string    `json:"worker_name,omitempty"` // what that is called
 	ErrorCode  string    `json:"error_code,omitempty"`  // of the last run that has failed
-	RunAfter   string    `json:"run_after,omitempty"`   // RFC 3339, UTC: of a job that is put off
+	RunAfter   string    `json:"run_after,omitempty"`   // RFC 3339, UTC: of a job that is delayed
 	Progress   *Progress `json:"progress,omitempty"`
 	// CancelRequested says that a job that runs is to be stopped.
 	CancelRequested bool   `json:"cancel_requested,omitempty"`
@@ -131,31 +131,31 @@ type Progress struct {
 	Total int `json:"total"` // 0 while unknown
 }
 
-// EnrollAsk asks for a token that lets one worker register. Needs the admin token.
-type EnrollAsk struct {
+// EnrollRequest asks for a token that lets one worker register. Needs the admin token.
+type EnrollRequest struct {
 	TTLSeconds *int64 `json:"ttl_seconds"` // 3600 when absent
 	Label      string `json:"label"`
 }
 
-// EnrollAnswer carries an enroll token, shown this once.
-type EnrollAnswer struct {
+// EnrollResponse carries an enroll token, shown this once.
+type EnrollResponse struct {
 	Token      string `json:"token"`
 	ExpiresAt  string `json:"expires_at"` // RFC 3339, UTC
 	TTLSeconds int64  `json:"ttl_seconds"`
 	Label      string `json:"label"`
 }
 
-// RegisterAsk registers a worker with an enroll token. With the Authorization
+// RegisterRequest registers a worker with an enroll token. With the Authorization
 // of a worker the worker gets a new token; then the enroll token may be absent.
-type RegisterAsk struct {
+type RegisterRequest struct {
 	Token     string          `json:"token"`
 	Name      string          `json:"name"`
 	QueueName string          `json:"queue_name"`
 	Meta      json.RawMessage `json:"meta"` // an object, kept for people
 }
 
-// RegisterAnswer carries a worker token, shown this once.
-type RegisterAnswer struct {
+// RegisterResponse carries a worker token, shown this once.
+type RegisterResponse struct {
 	ServerID        string `json:"server_id"`
 	WorkerID        string `json:"worker_id"` // the same as ServerID
 	RegisteredAt    string `json:"registered_at"`
@@ -165,8 +165,8 @@ type RegisterAnswer struct {
 	TokenTTLSeconds int64  `json:"token_ttl_seconds"`
 }
 
-// ServersAnswer lists workers, those first that got a token last.
-type ServersAnswer struct {
+// ServersResponse lists workers, those first that got a token last.
+type ServersResponse struct {
 	Total   int          `json:"total"`
 	Servers []ServerInfo `json:"servers"`
 }
@@ -180,19 +180,19 @@ type ServerInfo struct {
 	Leases       int    `json:"leases"`
 }
 
-// RevokeAnswer says how many tokens of a worker were revoked.
-type RevokeAnswer struct {
+// RevokeResponse says how many tokens of a worker were revoked.
+type RevokeResponse struct {
 	RevokedCount int `json:"revoked_count"`
 }
 
-// The features a worker may name in a [LeaseAsk].
+// The features a worker may name in a [LeaseRequest].
 const (
 	FeatureRenew  = "renew"  // it sends heartbeats, so its lease may be short
 	FeatureCancel = "cancel" // it heeds cancel_requested
 )
 
-// LeaseAsk asks for a job. An empty body is legal.
-type LeaseAsk struct {
+// LeaseRequest asks for a job. An empty body is legal.
+type LeaseRequest struct {
 	Features []string `json:"features,omitempty"`
 	// WaitSeconds is how long to wait for a job, at most MaxWait.
 	WaitSeconds float64 `json:"wait_seconds,omitempty"`
@@ -201,8 +201,8 @@ type LeaseAsk struct {
 	WorkerID  string `json:"worker_id,omitempty"` // must be the token's
 }
 
-// LeaseAnswer hands out a job.
-type LeaseAnswer struct {
+// LeaseResponse hands out a job.
+type LeaseResponse struct {
 	JobID           string          `json:"job_id"`
 	Payload         json.RawMessage `json:"payload"`
 	LeaseID         string          `json:"lease_id"`
@@ -210,31 +210,31 @@ type LeaseAnswer struct {
 	RetryCount      int             `json:"retry_count"` // earlier runs that failed or expired
 }
 
-// HeartbeatAsk extends a lease.
-type HeartbeatAsk struct {
+// HeartbeatRequest extends a lease.
+type HeartbeatRequest struct {
 	LeaseID  string    `json:"lease_id"`
 	Progress *Progress `json:"progress,omitempty"`
 	Message  string    `json:"message,omitempty"`
-	// WaitSeconds is how long to hold the answer unless the job is to be canceled, at
+	// WaitSeconds is how long to hold the response unless the job is to be canceled, at
 	// most MaxWait. The lease is extended before.
 	WaitSeconds float64 `json:"wait_seconds,omitempty"`
 	WorkerID    string  `json:"worker_id,omitempty"`
 }
 
-// HeartbeatAnswer says that the lease holds for LeaseTTLSeconds from now.
-type HeartbeatAnswer struct {
+// HeartbeatResponse says that the lease holds for LeaseTTLSeconds from now.
+type HeartbeatResponse struct {
 	LeaseID         string  `json:"lease_id"`
 	LeaseTTLSeconds float64 `json:"lease_ttl_seconds"`
 	ExpiresAt       float64 `json:"expires_at"` // unix seconds by the gateway's clock
 	CancelRequested bool    `json:"cancel_requested"`
-	// Waited says that the answer was held, or came because of CancelRequested. It
+	// Waited says that the response was held, or came because of CancelRequested. It
 	// is absent from a control plane that does not know WaitSeconds, and from one
-	// that holds as many answers as it can.
+	// that holds as many responses as it can.
 	Waited bool `json:"waited,omitempty"`
 }
 
-// ResultAsk reports the result of a job.
-type ResultAsk struct {
+// ResultRequest reports the result of a job.
+type ResultRequest struct {
 	LeaseID     string          `json:"lease_id"`               // or the header X-Lease-Id
 	Result      json.RawMessage `json:"result" required:"true"` // an object
 	SummaryText *string         `json:"summary_text" required:"true"`
@@ -251,14 +251,14 @@ type Meta struct {
 	Timestamp              string      `json:"timestamp,omitempty"` // RFC 3339
 }
 
-// ReportAnswer answers a result.
-type ReportAnswer struct {
+// ReportResponse answers a result.
+type ReportResponse struct {
 	OK         bool `json:"ok"`
 	Idempotent bool `json:"idempotent"` // it was on record already
 }
 
-// FailedAsk reports that a job has failed.
-type FailedAsk struct {
+// FailedRequest reports that a job has failed.
+type FailedRequest struct {
 	LeaseID      string `json:"lease_id"` // or the header X-Lease-Id
 	ErrorCode    string `json:"error_code" required:"true"`
 	ErrorMessage string `json:"error_message" required:"true"`
@@ -267,8 +267,8 @@ type FailedAsk struct {
 	WorkerID     string `json:"worker_id,omitempty"`
 }
 
-// FailedAnswer says what has become of the job.
-type FailedAnswer struct {
+// FailedResponse says what has become of the job.
+type FailedResponse struct {
 	OK         bool `json:"ok"`
 	Requeued   bool `json:"requeued"`
 	RetryCount int  `json:"retry_count"`
@@ -280,22 +280,22 @@ const HeaderLeaseID = "X-Lease-Id"
 // HeaderIdempotencyKey may come with a submitted job.
 const HeaderIdempotencyKey = "Idempotency-Key"
 
-// DLQAnswer lists dead letters, newest first.
-type DLQAnswer struct {
-	Total int         `json:"total"`
-	Jobs  []JobAnswer `json:"jobs"`
+// DLQResponse lists dead letters, newest first.
+type DLQResponse struct {
+	Total int           `json:"total"`
+	Jobs  []JobResponse `json:"jobs"`
 }
 
-// OpsAnswer says what the operators have switched on; as a body of PUT, absent
+// OpsResponse says what the operators have switched on; as a body of PUT, absent
 // fields stay as they are.
-type OpsAnswer struct {
+type OpsResponse struct {
 	SubmissionEnabled *bool `json:"submission_enabled,omitempty"`
 	DequeueEnabled    *bool `json:"dequeue_enabled,omitempty"`
 }
 
-// LateAnswer is a result that came after its lease was taken back, as the
+// LateResponse is a result that came after its lease was taken back, as the
 // operators see it.
-type LateAnswer struct {
+type LateResponse struct {
 	WorkerID    string          `json:"worker_id"`
 	LeaseID     string          `json:"lease_id"`
 	ReceivedAt  string          `json:"received_at"` // RFC 3339, UTC

@@ -25,7 +25,7 @@ type Handler func(w http.ResponseWriter, r *http.Request) error
 // of Handle come before the first.
 //
 // Every answer has an X-Request-Id, Cache-Control: no-store and
-// X-Content-Type-Options: nosniff; a handler may set the first two anew. A
+// X-Content-Type-Options: nosniff; a handler may set the first two again. A
 // writer handed to a handler has its optional methods (flush, deadlines) behind
 // [http.ResponseController].
 type API struct {

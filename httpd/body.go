@@ -11,6 +11,8 @@ import (
 	"os"
 	"reflect"
 	"strings"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // presize bounds what is set aside for a body because its length was announced.
@@ -214,9 +216,5 @@ func wanted(t reflect.Type) string {
 
 // clip bounds what of a caller's own text goes back to it.
 func clip(s string) string {
-	const most = 64
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
+	return jobs.Clip(s, 64+len("…"), "…")
 }

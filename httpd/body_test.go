@@ -77,6 +77,14 @@ func TestZ04BadBodiesAreNamedInWordsForPeople(t *testing.T) {
 		{"number without end", `{` + ok + `,"seconds":1e}`, "Invalid field seconds: not JSON at byte 45: found '}' where a digit should be"},
 		{"trailing data", `{` + ok + `}{}`, "Invalid body: not JSON at byte 33: there is more after the JSON value"},
 		{"trailing comma", `{` + ok + `,}`, "Invalid body: not JSON at byte 33: found '}' where a field name in quotes should be"},
+		{"two commas", `{"result":[1,,2]}`, "Invalid field result[1]: not JSON at byte 14: found ',' where a value should be"},
+		{"comma at the end of an array", `{"result":[1,]}`, "Invalid field result[1]: not JSON at byte 14: found ']' where a value should be"},
+		{"no value", `{"result":}`, "Invalid field result: not JSON at byte 11: found '}' where a value should be"},
+		{"no colon", `{"result"}`, "Invalid body: not JSON at byte 10: found '}' where ':' should be"},
+		{"wrong bracket", `{"result":[1}`, "Invalid field result: not JSON at byte 13: found '}' where ',' or ']' should be"},
+		{"half a word", `{"result":nul}`, "Invalid field result: not JSON at byte 11: found 'n' where a value should be"},
+		{"object for a name", `{{"`, "Invalid body: not JSON at byte 2: found '{' where a field name in quotes should be"},
+		{"cut short behind a comma", `{"result":[1, `, "Invalid field result[1]: not JSON at byte 15: it ends where a value should be"},
 		{"cut short", `{"result":{},"summ`, "Invalid body: not JSON at byte 19: it ends where the end of a string should be"},
 		{"not UTF-8", "{\"result\":{},\"summary_text\":\"\xff\"}", "Invalid body: it is not UTF-8"},
 		{"half a surrogate pair", `{"result":"\ud83d","summary_text":"s"}`, `Invalid field result: not JSON at byte 12: bad escape in a string; a surrogate \uD800 to \uDFFF must be one of a pair`},
@@ -220,9 +228,6 @@ func FuzzParse(f *testing.F) {
 		}
 		if err != nil && json.Valid(raw) && utf8.Valid(raw) && !ours(err) {
 			t.Fatalf("%q was refused: %v", raw, err)
-		}
-		if len(s.keys) != 0 && err == nil {
-			t.Fatalf("%d keys are left", len(s.keys))
 		}
 		var strict, loose result
 		if parse(bytes.Clone(raw), &strict, BodyOptions{}) != nil {

@@ -2,32 +2,29 @@ package httpd
 
 import (
 	"bytes"
-	"fmt"
-	"strconv"
+	"errors"
+	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
 	// maxDepth bounds how deep arrays and objects nest.
 	maxDepth = 64
-	// fewKeys is up to where comparing keys one by one beats a map.
-	fewKeys = 16
-	// maxClean bounds how much of a name is cleaned, of which clip shows the beginning.
-	maxClean = 4 << 10
 	// noField stands in a key for every byte of one that must match no field;
 	// the tags of encoding/json cannot contain it.
 	noField = 0x7f
 )
 
-// scanner checks a JSON text against RFC 8259, our own limits and a shape. It
-// recurses no deeper than maxDepth.
+// scanner checks a JSON text against our own limits and a shape; the decoder sees
+// to RFC 8259, and that no key is there twice. It recurses no deeper than maxDepth.
 type scanner struct {
 	data          []byte
-	pos           int
+	dec           *jsontext.Decoder // of data
 	ignoreUnknown bool
 	clean         func(string) string // may be nil
-	keys          [][]byte            // of all open objects, the innermost last
 	unknown       [][]byte            // keys that were ignored, as parts of data
 }
 
@@ -36,17 +33,24 @@ func (s *scanner) document(sh *shape) error {
 	if !utf8.Valid(s.data) {
 		return &BodyError{Problem: "it is not UTF-8"}
 	}
-	if err := s.element(sh, 1); err != nil {
+	s.dec = jsontext.NewDecoder(bytes.NewBuffer(s.data))
+	err := s.value(sh, false)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		// Of a byte that is legal nowhere the decoder says what should be there instead.
+		s.dec = jsontext.NewDecoder(io.MultiReader(bytes.NewReader(s.data), strings.NewReader("\x00")))
+		err = s.value(sh, false)
+	}
+	if err != nil {
 		return err
 	}
-	if s.space(); s.pos < len(s.data) {
-		return s.bad("there is more after the JSON value")
+	if end := s.skip(int(s.dec.InputOffset())); end < len(s.data) {
+		return s.bad("", end, "there is more after the JSON value")
 	}
 	return nil
 }
 
 // blank makes the ignored keys match nothing: encoding/json would take SUMMARY
-// for summary. It waits for the end because keys are compared until then.
+// for summary. It waits for the end because the decoder compares keys until then.
 func (s *scanner) blank() {
 	for _, key := range s.unknown {
 		for i := range key {
@@ -55,160 +59,118 @@ func (s *scanner) blank() {
 	}
 }
 
-// element checks a value that is not a field of a struct and so cannot be left
+// value checks the next value. One that is not a field of a struct cannot be left
 // out: encoding/json would make a null an object without its required fields.
-func (s *scanner) element(sh *shape, depth int) *BodyError {
-	if s.space(); sh != nil && sh.fields != nil && s.peek() == 'n' {
-		return &BodyError{Problem: "want an object, got null"}
+func (s *scanner) value(sh *shape, optional bool) error {
+	if sh == nil {
+		return s.anything()
 	}
-	return s.value(sh, depth)
-}
-
-// value checks the next value. Its errors are concrete, to be given their path
-// on the way out.
-func (s *scanner) value(sh *shape, depth int) *BodyError {
-	s.space()
-	switch c := s.peek(); {
-	case (c == '{' || c == '[') && depth > maxDepth:
-		return s.bad(fmt.Sprintf("nested more than %d deep", maxDepth))
-	case c == '{':
-		return s.object(sh, depth)
-	case c == '[':
-		return s.array(sh, depth)
-	case c == '"':
-		_, _, err := s.text()
-		return err
-	case c == '-' || isDigit(c):
-		from := s.pos
-		err := s.number()
-		if sh != nil && sh.whole {
-			trimZeros(s.data[from:s.pos])
-		}
-		return err
-	case c == 't':
-		return s.literal("true")
-	case c == 'f':
-		return s.literal("false")
-	case c == 'n':
-		return s.literal("null")
+	switch kind := s.dec.PeekKind(); {
+	case kind == '{' || kind == '[':
+		return s.inside(sh, kind)
+	case kind == 'n' && sh.fields != nil && !optional:
+		return &BodyError{s.path(true), "want an object, got null"}
 	default:
-		return s.unexpected("a value")
+		number, err := s.next()
+		if err == nil && kind == '0' && sh.whole {
+			trimZeros(number)
+		}
+		return err
 	}
 }
 
-func (s *scanner) object(sh *shape, depth int) *BodyError {
-	s.pos++
-	var (
-		first = len(s.keys)
-		index map[string]bool // of this object's keys once they are many
-		has   uint64          // the required fields that are there
-	)
-	defer func() { s.keys = s.keys[:first] }()
-	for s.space(); s.peek() != '}'; s.space() {
-		if len(s.keys) > first {
-			if s.peek() != ',' {
-				return s.unexpected("',' or '}'")
-			}
-			s.pos++
-			s.space()
+// anything checks a value of which only the form matters.
+func (s *scanner) anything() error {
+	for outside := s.dec.StackDepth(); ; {
+		if _, err := s.dec.ReadToken(); err != nil {
+			return s.fault(err)
 		}
-		if s.peek() != '"' {
-			return s.unexpected("a field name in quotes")
+		depth := s.dec.StackDepth()
+		if depth > maxDepth {
+			return s.tooDeep()
 		}
-		raw, escaped, err := s.text()
-		if err != nil {
-			return err
-		}
-		key := raw
-		if escaped {
-			key = unquote(raw)
-		}
-		if index == nil && len(s.keys)-first >= fewKeys {
-			index = make(map[string]bool, 4*fewKeys)
-			for _, k := range s.keys[first:] {
-				index[string(k)] = true
-			}
-		}
-		if index[string(key)] || index == nil && among(s.keys[first:], key) {
-			return &BodyError{s.label(key), "it is there twice"}
-		}
-		s.keys = append(s.keys, key)
-		if index != nil {
-			index[string(key)] = true
-		}
-		f, err := s.field(sh, raw, key)
-		if err != nil {
-			return err
-		}
-		if s.space(); s.peek() != ':' {
-			return s.unexpected("':'")
-		}
-		s.pos++
-		s.space()
-		if f.bit >= 0 && s.peek() != 'n' { // null is as good as missing
-			has |= 1 << f.bit
-		}
-		check := s.value
-		if sh != nil && sh.fields == nil {
-			check = s.element
-		}
-		if err := check(f.shape, depth+1); err != nil {
-			return err.in(s.label(key))
+		if depth == outside {
+			return nil
 		}
 	}
-	s.pos++
-	if sh != nil {
+}
+
+// inside checks an object or an array.
+func (s *scanner) inside(sh *shape, kind jsontext.Kind) error {
+	if _, err := s.dec.ReadToken(); err != nil {
+		return s.fault(err)
+	}
+	if s.dec.StackDepth() > maxDepth {
+		return s.tooDeep()
+	}
+	end := kind + 2 // in ASCII, of both
+	var has uint64  // the required fields that are there
+	for s.dec.PeekKind() != end {
+		f := field{sh.elem, -1}
+		if kind == '{' {
+			var err error
+			if f, err = s.field(sh); err != nil {
+				return err
+			}
+			if f.bit >= 0 && s.dec.PeekKind() != 'n' { // null is as good as missing
+				has |= 1 << f.bit
+			}
+		}
+		if err := s.value(f.shape, kind == '{' && sh.fields != nil); err != nil {
+			return err
+		}
+	}
+	if kind == '{' {
 		for i, name := range sh.required {
 			if has&(1<<i) == 0 {
-				return &BodyError{name, missing}
+				return &BodyError{join(s.path(false), name), missing}
 			}
 		}
 	}
-	return nil
+	_, err := s.dec.ReadToken()
+	return err
 }
 
-// field returns what is known of the field key, whose text in data is raw.
-func (s *scanner) field(sh *shape, raw, key []byte) (field, *BodyError) {
-	if sh == nil {
-		return field{bit: -1}, nil
+// next reads a text that is no object and no array, and returns its part of data.
+func (s *scanner) next() ([]byte, error) {
+	text, err := s.dec.ReadValue()
+	if err != nil {
+		return nil, s.fault(err)
+	}
+	end := int(s.dec.InputOffset())
+	return s.data[end-len(text) : end], nil
+}
+
+// field reads a key and returns what is known of it.
+func (s *scanner) field(sh *shape) (field, error) {
+	if s.dec.PeekKind() != '"' {
+		_, err := s.dec.ReadToken() // refuses it before it reads what is inside of it
+		return field{}, s.fault(err)
+	}
+	raw, err := s.next()
+	if err != nil {
+		return field{}, err
+	}
+	key := raw[1 : len(raw)-1]
+	if bytes.IndexByte(key, '\\') >= 0 {
+		if key, err = jsontext.AppendUnquote(nil, raw); err != nil {
+			return field{}, err
+		}
 	}
 	if sh.fields == nil {
-		return field{shape: sh.elem, bit: -1}, nil
+		return field{sh.elem, -1}, nil
 	}
 	if f, ok := sh.fields[string(key)]; ok {
 		return f, nil
 	}
 	if s.ignoreUnknown {
-		s.unknown = append(s.unknown, raw)
+		s.unknown = append(s.unknown, raw[1:len(raw)-1])
 		return field{bit: -1}, nil
 	}
 	if name, ok := sh.like(string(key)); ok {
-		return field{}, &BodyError{s.label(key), "unknown; names are case-sensitive: " + name}
+		return field{}, &BodyError{s.path(true), "unknown; names are case-sensitive: " + name}
 	}
-	return field{}, &BodyError{s.label(key), "unknown"}
-}
-
-func (s *scanner) array(sh *shape, depth int) *BodyError {
-	s.pos++
-	var elem *shape
-	if sh != nil {
-		elem = sh.elem
-	}
-	n := 0
-	for s.space(); s.peek() != ']'; s.space() {
-		if n > 0 {
-			if s.peek() != ',' {
-				return s.unexpected("',' or ']'")
-			}
-			s.pos++
-		}
-		if err := s.element(elem, depth+1); err != nil {
-			return err.in("[" + strconv.Itoa(n) + "]")
-		}
-		n++
-	}
-	s.pos++
-	return nil
+	return field{}, &BodyError{s.path(true), "unknown"}
 }
 
 // trimZeros makes 60.0 a whole number for encoding/json too, as it is one for JSON
@@ -219,117 +181,3 @@ func trimZeros(number []byte) {
 		copy(number[len(whole):], bytes.Repeat([]byte(" "), len(number)-len(whole)))
 	}
 }
-
-func (s *scanner) number() *BodyError {
-	if s.peek() == '-' {
-		s.pos++
-	}
-	switch {
-	case s.peek() == '0':
-		s.pos++
-	case !s.digits():
-		return s.unexpected("a digit")
-	}
-	if s.peek() == '.' {
-		s.pos++
-		if !s.digits() {
-			return s.unexpected("a digit")
-		}
-	}
-	if s.peek()|0x20 == 'e' {
-		s.pos++
-		if c := s.peek(); c == '+' || c == '-' {
-			s.pos++
-		}
-		if !s.digits() {
-			return s.unexpected("a digit")
-		}
-	}
-	return nil
-}
-
-// digits skips digits and reports whether there were any.
-func (s *scanner) digits() bool {
-	start := s.pos
-	for isDigit(s.peek()) {
-		s.pos++
-	}
-	return s.pos > start
-}
-
-func (s *scanner) literal(word string) *BodyError {
-	if !bytes.HasPrefix(s.data[s.pos:], []byte(word)) {
-		return s.unexpected("a value")
-	}
-	s.pos += len(word)
-	return nil
-}
-
-func (s *scanner) space() {
-	for s.pos < len(s.data) {
-		switch s.data[s.pos] {
-		case ' ', '\t', '\r', '\n':
-			s.pos++
-		default:
-			return
-		}
-	}
-}
-
-// peek returns the next byte, and 0, which is nowhere legal, at the end.
-func (s *scanner) peek() byte {
-	if s.pos < len(s.data) {
-		return s.data[s.pos]
-	}
-	return 0
-}
-
-func (s *scanner) unexpected(want string) *BodyError {
-	if s.pos >= len(s.data) {
-		return s.bad("it ends where " + want + " should be")
-	}
-	r, _ := utf8.DecodeRune(s.data[s.pos:])
-	return s.bad(fmt.Sprintf("found %q where %s should be", r, want))
-}
-
-func (s *scanner) bad(problem string) *BodyError {
-	return &BodyError{Problem: fmt.Sprintf("not JSON at byte %d: %s", s.pos+1, problem)}
-}
-
-// in returns e as an error of what is inside the field or element name.
-func (e *BodyError) in(name string) *BodyError {
-	if e.Field != "" && e.Field[0] != '[' {
-		name += "."
-	}
-	e.Field = name + e.Field
-	return e
-}
-
-// label is a key as part of a path: it came from outside, so it may be long and
-// hold anything.
-func (s *scanner) label(key []byte) string {
-	name := strings.ToValidUTF8(string(key[:min(len(key), maxClean)]), "")
-	if s.clean != nil {
-		name = s.clean(name)
-	}
-	for _, c := range key {
-		if c <= ' ' || c == '.' || c == '[' || c == noField {
-			return strconv.Quote(clip(name))
-		}
-	}
-	if len(key) == 0 {
-		return `""`
-	}
-	return clip(name)
-}
-
-func among(keys [][]byte, key []byte) bool {
-	for _, k := range keys {
-		if bytes.Equal(k, key) {
-			return true
-		}
-	}
-	return false
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }

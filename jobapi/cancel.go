@@ -13,7 +13,7 @@ import (
 // maxCancelBody is the largest body of a cancel, which says nothing.
 const maxCancelBody = 64 << 10
 
-// cancel stops a job, and waits for its worker to have heard of it.
+// cancel stops a job, and waits until its worker knows.
 func (c *scope) cancel(w http.ResponseWriter, r *http.Request) error {
 	id, err := jobID(r)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *scope) cancel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !job.Status.Terminal() {
-		m, err := c.wait(r, id, cmp.Or(c.server.CancelWait, 5*time.Second), (*moment).ended)
+		m, err := c.wait(r, id, cmp.Or(c.server.CancelWait, 5*time.Second), (*snapshot).ended)
 		if err == nil {
 			job = m.job
 		} // otherwise it is asked for all the same, and the answer is what was known then

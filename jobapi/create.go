@@ -13,8 +13,8 @@ const (
 	// maxCreateBody has room for 1000 names of 1024 bytes, each of two bytes of
 	// UTF-8 that a JSON library may write as six.
 	maxCreateBody = 4 << 20
-	// planPatience is for a plan, which may ask several services one after the other.
-	planPatience = 30 * time.Second
+	// planTimeout is for a plan, which may ask several services one after the other.
+	planTimeout = 30 * time.Second
 )
 
 // create returns the handler that makes a job of an operation, or a plan of one.
@@ -53,7 +53,7 @@ func (c *scope) create(runner Runner, op string) httpd.Handler {
 }
 
 func (c *scope) plan(w http.ResponseWriter, r *http.Request, runner Runner, op string, ask Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), planPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), planTimeout)
 	defer cancel()
 	steps, err := runner.Plan(ctx, op, ask)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,11 +26,11 @@ func (n *nap) Echo() any    { return map[string]int{"seconds": n.Seconds} }
 func (n *nap) Steps() []engine.Step {
 	return []engine.Step{
 		{
-			Name: "bed", Does: "makes the bed",
-			Needless: func(context.Context) (string, bool, error) { return "the bed is made", true, nil },
-			Run:      func(context.Context, engine.Run) (string, error) { return "made", nil },
+			Name: "bed", Description: "makes the bed",
+			AlreadyDone: func(context.Context) (string, bool, error) { return "the bed is made", true, nil },
+			Run:         func(context.Context, engine.Run) (string, error) { return "made", nil },
 		},
-		{Name: "sleep", Does: "sleeps", Run: func(ctx context.Context, r engine.Run) (string, error) {
+		{Name: "sleep", Description: "sleeps", Run: func(ctx context.Context, r engine.Run) (string, error) {
 			r.Logf("good night")
 			select {
 			case <-time.After(time.Duration(n.Seconds) * time.Second):
@@ -46,7 +47,7 @@ func withEngine(t *testing.T) *rig {
 	t.Helper()
 	e := &engine.Engine{
 		Scope: "system", Limits: engine.Limits{Exclusive: true},
-		Offers: []engine.Operation{{Name: "nap", New: func() engine.Request { return &nap{} }}},
+		Supported: []engine.Operation{{Name: "nap", New: func() engine.Request { return &nap{} }}},
 	}
 	t.Cleanup(func() { _ = e.Close(context.WithoutCancel(t.Context())) })
 	return serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "system", Jobs: e, Cancel: jobapi.Admin, Create: jobapi.Admin}}})
@@ -66,6 +67,18 @@ func TestJ03AJobOfTheEngineFromCreateToEnd(t *testing.T) {
 		g := withEngine(t)
 		path := g.create(t, `{"seconds":20,"timeoutMs":60000}`)
 		f := g.follow(t, path+"/events?logs=true")
+		followed, last := "", ""
+		var reading sync.WaitGroup // while the job runs: a stream that is not read is cut after 10 s
+		reading.Go(func() {
+			for said := ""; said != "closed"; {
+				said, _ = f.says(t)
+				if line, ok := strings.CutPrefix(said, "log"); ok {
+					followed += line
+				} else if said != "closed" {
+					last = said
+				}
+			}
+		})
 		if a := g.ask(t, "POST /api/v1/system/nap", ""); a.status != 409 || a.code() != "CONFLICT" || !strings.HasSuffix(path, a.detail("jobId").(string)) {
 			t.Errorf("another: %d %s", a.status, a.body)
 		}
@@ -82,15 +95,7 @@ func TestJ03AJobOfTheEngineFromCreateToEnd(t *testing.T) {
 			j.Steps[0].Status != jobapi.Skipped || j.Steps[0].Message != "the bed is made" || j.Steps[1].Status != jobapi.Succeeded {
 			t.Errorf("%s", a.body)
 		}
-		followed, last := "", ""
-		for said := ""; said != "closed"; {
-			said, _ = f.says(t)
-			if line, ok := strings.CutPrefix(said, "log"); ok {
-				followed += line
-			} else if said != "closed" {
-				last = said
-			}
-		}
+		reading.Wait()
 		log := g.ask(t, "GET "+path+"/logs", "").body
 		if want := " " + strings.TrimSuffix(strings.ReplaceAll(log, "\n", " "), " "); followed != want || last != "end" || !strings.Contains(log, "good night\n") {
 			t.Errorf("followed %q, the log is %q, the last event %q", followed, want, last)

@@ -77,7 +77,7 @@ func (c *scope) events(w http.ResponseWriter, r *http.Request) error {
 
 // follow sends a stream what is new from m on, until all is sent, the caller has
 // gone or the server stops.
-func (c *scope) follow(r *http.Request, st *stream, l *listener, m *moment) error {
+func (c *scope) follow(r *http.Request, st *stream, l *listener, m *snapshot) error {
 	ctx := r.Context()
 	beat, check := time.NewTicker(heartbeat), time.NewTicker(recheck)
 	defer beat.Stop()
@@ -107,7 +107,7 @@ func (c *scope) follow(r *http.Request, st *stream, l *listener, m *moment) erro
 
 // catchUp sends the lines between the last that the caller has seen and those that
 // the hub remembers. It asks for them itself: nobody else wants them.
-func (c *scope) catchUp(r *http.Request, st *stream, id string, m *moment) error {
+func (c *scope) catchUp(r *http.Request, st *stream, id string, m *snapshot) error {
 	for pages := 0; ; pages++ {
 		l, err := c.hub.logOf(r.Context(), id, LogQuery{Tail: logPage, After: st.pos})
 		if isAway(err) || r.Context().Err() != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/jobapi"
-	"github.com/batchfleet/batchfleet/jobapi/redact"
+	"github.com/batchfleet/batchfleet/redact"
 )
 
 // guarded returns a guard that knows only an admin token.

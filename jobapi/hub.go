@@ -22,7 +22,7 @@ const pace = 100 * time.Millisecond
 type hub struct {
 	scope  Scope
 	server *Server
-	kick   chan struct{} // holds one when somebody waits for a round; see again
+	wake   chan struct{} // holds one when somebody waits for a round; see again
 
 	mu      sync.Mutex
 	watched map[string]*topic
@@ -33,8 +33,8 @@ type hub struct {
 // topic is a job that somebody follows.
 type topic struct {
 	id  string
-	now atomic.Pointer[moment] // nil before the first answer
-	log *window                // nil while nobody follows the log; belongs to the round
+	now atomic.Pointer[snapshot] // nil before the first answer
+	log *window                  // nil while nobody follows the log; belongs to the round
 
 	// Guarded by the hub's mu.
 	listeners, readers int        // readers are listeners that follow the log, too
@@ -48,7 +48,7 @@ type outcome struct {
 }
 
 func newHub(sc Scope, s *Server) *hub {
-	return &hub{scope: sc, server: s, kick: make(chan struct{}, 1), watched: map[string]*topic{}, done: make(chan struct{})}
+	return &hub{scope: sc, server: s, wake: make(chan struct{}, 1), watched: map[string]*topic{}, done: make(chan struct{})}
 }
 
 // run does rounds as long as somebody follows a job, until ctx ends.
@@ -61,7 +61,7 @@ func (h *hub) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-h.kick:
+			case <-h.wake:
 			}
 		}
 		var changed <-chan struct{}
@@ -84,7 +84,7 @@ func (h *hub) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-h.kick:
+		case <-h.wake:
 		case <-changed:
 		case <-tick:
 		}
@@ -94,7 +94,7 @@ func (h *hub) run(ctx context.Context) {
 // again asks for another round.
 func (h *hub) again() {
 	select {
-	case h.kick <- struct{}{}:
+	case h.wake <- struct{}{}:
 	default:
 	}
 }
@@ -163,7 +163,7 @@ func (h *hub) look(ctx context.Context, chunk []asked) (err error) {
 	var away error // the log of any job fails for this
 	for i := range chunk {
 		a := &chunk[i]
-		m := &moment{job: found[a.id], next: make(chan struct{})}
+		m := &snapshot{job: found[a.id], next: make(chan struct{})}
 		if !a.log {
 			a.topic.log = nil
 		} else if a.logErr = away; away == nil && m.job != nil {
@@ -256,8 +256,8 @@ func (h *hub) logOf(ctx context.Context, id string, q LogQuery) (Log, error) {
 	return h.scope.Jobs.Log(ctx, id, q)
 }
 
-// publish makes m the newest moment of its topic, if it says anything new.
-func (t *topic) publish(m *moment) error {
+// publish makes m the newest snapshot of its topic, if it says anything new.
+func (t *topic) publish(m *snapshot) error {
 	old := t.now.Load()
 	switch {
 	case old != nil && old.version() == m.version() && old.end() == m.end() && old.whole == m.whole:

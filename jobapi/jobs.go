@@ -9,7 +9,7 @@ import (
 )
 
 // Jobs are the jobs of one scope, to be read and canceled. Its methods may be
-// called concurrently. What it returns is a copy of one moment. An error that
+// called concurrently. What it returns is a copy as of one time. An error that
 // wraps [jobs.ErrUnavailable] means that the place where the jobs are kept cannot
 // be asked; a [Refusal] is passed on as it is.
 //

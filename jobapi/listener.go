@@ -20,7 +20,7 @@ type listener struct {
 // [Refusal] when too many do already.
 func (h *hub) listen(id string, logs bool) (*listener, error) {
 	select {
-	case h.server.seats <- struct{}{}:
+	case h.server.listenerSlots <- struct{}{}:
 	default:
 		return nil, errCrowded
 	}
@@ -52,14 +52,14 @@ func (l *listener) leave() {
 		delete(h.watched, l.topic.id)
 	}
 	h.server.Metrics.listeners.WithLabelValues(h.scope.Name).Dec()
-	<-h.server.seats
+	<-h.server.listenerSlots
 }
 
 // begin returns the job as a round has found it that began after the listener
 // came. What an earlier one has found may be older than what the caller has seen.
-func (l *listener) begin(ctx context.Context) (*moment, error) {
+func (l *listener) begin(ctx context.Context) (*snapshot, error) {
 	// A round before this one may hang for as long as a call may, and so may its own.
-	ctx, cancel := context.WithTimeoutCause(ctx, 3*cmp.Or(l.hub.server.Patience, 5*time.Second), errAway)
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*cmp.Or(l.hub.server.CallTimeout, 5*time.Second), errAway)
 	defer cancel()
 	which := 0
 	if l.logs {
@@ -86,5 +86,5 @@ func (l *listener) begin(ctx context.Context) (*moment, error) {
 	}
 }
 
-// now returns the newest moment.
-func (l *listener) now() *moment { return l.topic.now.Load() }
+// now returns the newest snapshot.
+func (l *listener) now() *snapshot { return l.topic.now.Load() }

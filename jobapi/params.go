@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // maxWord is the longest type or cursor in a query.
@@ -74,9 +76,5 @@ func (p params) truth(name string) (value, given bool, err error) {
 
 // clip bounds what of a caller's own text goes back to it.
 func clip(s string) string {
-	const most = 40
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
+	return jobs.Clip(s, 40+len("…"), "…")
 }

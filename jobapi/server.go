@@ -31,13 +31,13 @@ type Server struct {
 
 	Poll         time.Duration // between two looks at the jobs that somebody follows, in scopes that are no [Notifier]: 250 ms
 	MaxListeners int           // requests that follow a job or wait for one: 10 000
-	Patience     time.Duration // for one call of a [Jobs]: 5 s
+	CallTimeout  time.Duration // for one call of a [Jobs]: 5 s
 	CancelWait   time.Duration // how long a cancel waits for its worker: 5 s
 
-	once     sync.Once
-	hubs     []*hub // of Scopes, in their order
-	seats    chan struct{}
-	throttle httpd.Throttle
+	once          sync.Once
+	hubs          []*hub // of Scopes, in their order
+	listenerSlots chan struct{}
+	throttle      httpd.Throttle
 }
 
 // Scope is a kind of jobs under a name, which is part of their paths.
@@ -85,7 +85,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) init() {
-	s.seats = make(chan struct{}, cmp.Or(s.MaxListeners, 10_000))
+	s.listenerSlots = make(chan struct{}, cmp.Or(s.MaxListeners, 10_000))
 	for _, sc := range s.Scopes {
 		s.hubs = append(s.hubs, newHub(sc, s))
 	}
@@ -162,5 +162,5 @@ type scope struct {
 
 // deadline bounds one call of the scope's Jobs.
 func (s *Server) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, cmp.Or(s.Patience, 5*time.Second))
+	return context.WithTimeout(ctx, cmp.Or(s.CallTimeout, 5*time.Second))
 }

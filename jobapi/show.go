@@ -39,7 +39,7 @@ func (c *scope) show(w http.ResponseWriter, r *http.Request) error {
 		answerJob(w, known, job.Version, data)
 		return nil
 	}
-	m, err := c.wait(r, id, time.Duration(wait)*time.Second, func(m *moment) bool {
+	m, err := c.wait(r, id, time.Duration(wait)*time.Second, func(m *snapshot) bool {
 		return m.ended() || known != "" && !matches(known, m.version())
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *scope) get(ctx context.Context, id string) (*Job, error) {
 // wait returns a job as soon as it is as good says, and as it is then after d,
 // and when the server stops or the caller goes. The error is a [Refusal] when
 // there is no such job.
-func (c *scope) wait(r *http.Request, id string, d time.Duration, good func(*moment) bool) (*moment, error) {
+func (c *scope) wait(r *http.Request, id string, d time.Duration, good func(*snapshot) bool) (*snapshot, error) {
 	l, err := c.hub.listen(id, false)
 	if err != nil {
 		return nil, err

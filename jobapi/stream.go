@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// writePatience is how long one write may take. A caller that takes in nothing
+	// writeTimeout is how long one write may take. A caller that takes in nothing
 	// for so long has gone, or might as well have.
-	writePatience = 10 * time.Second
+	writeTimeout = 10 * time.Second
 	// eventBytes is about how much of a log one event holds: callers read events whole.
 	eventBytes = 64 << 10
 )
@@ -30,7 +30,7 @@ type stream struct {
 }
 
 // resume begins where a caller was, at m.
-func (st *stream) resume(lastEventID []string, m *moment) {
+func (st *stream) resume(lastEventID []string, m *snapshot) {
 	st.next = m.tail()
 	st.version, st.pos, st.resumed = parseEventID(lastEventID)
 	if st.logs && st.pos == "" && len(m.lines) == 0 {
@@ -48,12 +48,12 @@ func (st *stream) resume(lastEventID []string, m *moment) {
 
 // over reports whether m has nothing that the receiver has not seen, and nothing
 // will come.
-func (st *stream) over(m *moment) bool {
+func (st *stream) over(m *snapshot) bool {
 	return m.ended() && st.version == m.version() && (!st.logs || m.whole && st.next == m.end())
 }
 
 // send sends what is new in m.
-func (st *stream) send(m *moment) error {
+func (st *stream) send(m *snapshot) error {
 	if m.job != nil && m.version() != st.version {
 		st.version = m.version()
 		if err := st.event("job", m.data); err != nil {
@@ -133,7 +133,7 @@ func (st *stream) comment() error {
 
 // begin gives what is written next its time.
 func (st *stream) begin() {
-	st.until = time.Now().Add(writePatience)
+	st.until = time.Now().Add(writeTimeout)
 	_ = st.conn.SetWriteDeadline(st.until) // a server that cannot do this has its own times
 }
 

@@ -12,6 +12,9 @@ import (
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
+// A file of tokens is the server's: many entries with hashes, which others may read. That of
+// package gateway is a worker's one secret with what belongs to it. They share no format.
+
 // ReadTokens returns the entries of a file of tokens.
 func ReadTokens(file string) ([]Token, error) {
 	text, err := readTokenFile(file)

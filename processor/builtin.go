@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pdf"
 )
 
@@ -21,10 +22,10 @@ func openBuiltin(req pdfRequest) (document, error) {
 }
 
 func (b builtin) opened() pdfOpened {
-	return pdfOpened{Pages: b.doc.NumPages(), Info: describe(b.doc), Warnings: b.doc.Warnings()}
+	return pdfOpened{Pages: b.doc.NumPages(), Info: documentInfo(b.doc), Warnings: b.doc.Warnings()}
 }
 
-func (b builtin) warnings() []string { return nil } // opened has said all of them
+func (b builtin) warnings() []string { return nil } // opened has returned all of them
 
 func (b builtin) pages(first, last int) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
@@ -43,35 +44,35 @@ func (b builtin) pages(first, last int) iter.Seq2[Record, error] {
 
 func (b builtin) close() { _ = b.doc.Close() } // it was only read
 
-// pageWarning says in a line what is wrong with a page. Some errors are warnings,
-// too, which is said once.
+// pageWarning describes in a line what is wrong with a page. An error that is among
+// the warnings, too, is not repeated.
 func pageWarning(page pdf.Page, err error) string {
-	var said []string
+	var parts []string
 	failed := ""
 	if err != nil {
-		failed = clip(err.Error(), 300)
-		said = append(said, failed)
+		failed = jobs.Clip(err.Error(), 300, "")
+		parts = append(parts, failed)
 	} else if len(page.Warnings) > 0 {
-		said = append(said, fmt.Sprintf("page %d", page.Number))
+		parts = append(parts, fmt.Sprintf("page %d", page.Number))
 	}
 	rest := slices.DeleteFunc(slices.Clone(page.Warnings), func(w string) bool { return strings.Contains(failed, w) })
 	if len(rest) > 0 {
-		said = append(said, strings.Join(rest, "; "))
+		parts = append(parts, strings.Join(rest, "; "))
 	}
-	return clip(strings.Join(said, ": "), maxFailure)
+	return jobs.Clip(strings.Join(parts, ": "), maxFailure, "")
 }
 
-func describe(doc *pdf.Document) pdfInfo {
+func documentInfo(doc *pdf.Document) pdfInfo {
 	i := doc.Info()
 	info := pdfInfo{
 		Version: i.Version, Encrypted: i.Encrypted,
-		Title: clip(i.Title, maxMetadata), Author: clip(i.Author, maxMetadata),
-		Subject: clip(i.Subject, maxMetadata), Keywords: clip(i.Keywords, maxMetadata),
-		Creator: clip(i.Creator, maxMetadata), Producer: clip(i.Producer, maxMetadata),
-		Created: known(i.Created), Modified: known(i.Modified),
+		Title: jobs.Clip(i.Title, maxMetadata, ""), Author: jobs.Clip(i.Author, maxMetadata, ""),
+		Subject: jobs.Clip(i.Subject, maxMetadata, ""), Keywords: jobs.Clip(i.Keywords, maxMetadata, ""),
+		Creator: jobs.Clip(i.Creator, maxMetadata, ""), Producer: jobs.Clip(i.Producer, maxMetadata, ""),
+		Created: timeOrNil(i.Created), Modified: timeOrNil(i.Modified),
 	}
 	for _, item := range doc.Outline() {
-		info.Outline = append(info.Outline, outlineItem{Title: clip(item.Title, 300), Level: item.Level, Page: item.Page})
+		info.Outline = append(info.Outline, outlineItem{Title: jobs.Clip(item.Title, 300, ""), Level: item.Level, Page: item.Page})
 	}
 	return info
 }

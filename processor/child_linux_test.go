@@ -127,7 +127,7 @@ func child(t *testing.T, name string) PDF {
 }
 
 func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
-	const word = "without a word"
+	const word = "before it had answered"
 	tests := []struct {
 		name  string // of the child
 		limit func(*PDF)
@@ -143,10 +143,10 @@ func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
 		{"hang on page 3", func(p *PDF) { p.Timeout = 10 * time.Second }, "at page 3 of 5: run processor.test: took too long (limit: 10s, PDF_TIMEOUT)", 2},
 		{"eat memory", func(p *PDF) { p.Memory = 512 << 20 }, "at page 3 of 5: run processor.test: used too much memory (limit: 536870912 bytes", 2},
 		{"eat CPU", func(p *PDF) { p.Timeout = 10 * time.Second }, "at page 3 of 5: run processor.test: ", 2},
-		{"nonsense", nil, "pdf reader wrote nonsense at page 3 of 5", 2},
+		{"nonsense", nil, "pdf reader sent an invalid reply at page 3 of 5", 2},
 		{"endless line", nil, "at page 3 of 5: run processor.test: wrote too much", 2},
-		{"empty objects", nil, "pdf reader wrote nonsense at page 3 of 5", 2},
-		{"null", nil, "pdf reader wrote nonsense at page 3 of 5", 2},
+		{"empty objects", nil, "pdf reader sent an invalid reply at page 3 of 5", 2},
+		{"null", nil, "pdf reader sent an invalid reply at page 3 of 5", 2},
 		{"end without done", nil, "pdf reader ended at page 3 of 5 " + word, 2},
 		{"end at once", nil, "pdf reader ended while it opened the document " + word, 0},
 		{"done too early", nil, "ended after page 2 of 5", 2},
@@ -154,8 +154,8 @@ func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
 		{"page left out", nil, "pdf reader passed page 4 at page 3 of 5", 2},
 		{"page backwards", nil, "pdf reader passed page 1 at page 3 of 5", 2},
 		{"page too many", nil, "pdf reader passed page 6 after the last page", 5},
-		{"page before open", nil, "pdf reader wrote nonsense while it opened the document", 0},
-		{"opened twice", nil, "pdf reader wrote nonsense at page 1 of 5", 0},
+		{"page before open", nil, "pdf reader sent an invalid reply while it opened the document", 0},
+		{"opened twice", nil, "pdf reader sent an invalid reply at page 1 of 5", 0},
 		{"fewer than none", nil, "-1 pages", 0},
 		{"talk after done", nil, "pdf reader wrote more after the end", 5},
 		{"fail with a novel", nil, "xxx", 0},

@@ -10,19 +10,19 @@ import (
 
 // Children keeps the child processes of [PDF] that have read a document, for the
 // next one, because starting one takes longer than reading a page. A child reads
-// one document at a time. It is kept only if it has read all of them without a
-// complaint, and is still young and small. Its methods may be called
-// concurrently; the engines that share it differ in what they ask, not in the
-// child and its limits.
+// one document at a time. It is kept only if it has read all of them without
+// warnings, and has used little time and memory. The methods of Children may be
+// called concurrently. The engines that share it may differ in their requests, not
+// in the child and its limits.
 type Children struct {
 	mu     sync.Mutex
-	idle   []*kept
+	idle   []*idleChild
 	closed bool
 	ending sync.WaitGroup
 }
 
-// kept is a child that waits for a document.
-type kept struct {
+// idleChild is a child that waits for a document.
+type idleChild struct {
 	*command.Session
 	timer *time.Timer
 }
@@ -58,12 +58,12 @@ func (c *Children) take() *command.Session {
 	return nil
 }
 
-// keep takes a child that has done well, and reports whether it is kept.
+// keep takes a child that has read a document, and reports whether it is kept.
 func (c *Children) keep(child *command.Session) bool {
 	if c == nil || !child.Idle() {
 		return false
 	}
-	cpu, memory, err := child.Spent()
+	cpu, memory, err := child.Usage()
 	if err != nil || cpu > keepCPU || memory > keepMemory {
 		return false
 	}
@@ -72,7 +72,7 @@ func (c *Children) keep(child *command.Session) bool {
 	if c.closed {
 		return false
 	}
-	k := &kept{Session: child}
+	k := &idleChild{Session: child}
 	c.ending.Add(1)
 	k.timer = time.AfterFunc(keepIdle, func() { c.end(k) })
 	c.idle = append(c.idle, k)
@@ -80,15 +80,15 @@ func (c *Children) keep(child *command.Session) bool {
 }
 
 // end ends a child that has waited long enough.
-func (c *Children) end(k *kept) {
+func (c *Children) end(k *idleChild) {
 	defer c.ending.Done()
 	c.mu.Lock()
-	c.idle = slices.DeleteFunc(c.idle, func(one *kept) bool { return one == k })
+	c.idle = slices.DeleteFunc(c.idle, func(one *idleChild) bool { return one == k })
 	c.mu.Unlock()
 	k.Close()
 }
 
-// Close ends the children that wait; those at work end with their document.
+// Close ends the children that wait; those that read end with their document.
 func (c *Children) Close() error {
 	c.mu.Lock()
 	c.closed = true

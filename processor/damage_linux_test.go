@@ -82,7 +82,7 @@ func TestF76StrictFailsADamagedDocument(t *testing.T) {
 
 func TestF76WarningsOfAChildAreBounded(t *testing.T) {
 	var got []string
-	c := conversation{next: 1, out: Sink{
+	c := childReplies{next: 1, out: Sink{
 		Open: func(int, json.RawMessage) error { return nil },
 		Warn: func(w string) error { got = append(got, w); return nil },
 	}}
@@ -105,19 +105,19 @@ func TestF76WarningsOfAChildAreBounded(t *testing.T) {
 }
 
 func TestF76PopplersReportsOfDamage(t *testing.T) {
-	var d damageReports
+	var d damageLog
 	for _, b := range []byte(strings.Repeat("Syntax Warning: Could not parse ligature component\n", 1000) +
 		"Syntax Error (12): No font\nSyntax Error (12): No font\nInternal Error: \x00odd\xff\nSyntax Error: cut") {
 		d.add([]byte{b}) // however it comes
 	}
-	d.end()
+	d.endLine()
 	want := "Syntax Error (12): No font|Internal Error: odd|Syntax Error: cut"
 	if got := strings.Join(d.lines, "|"); got != want {
 		t.Errorf("reports %q, want %q", got, want)
 	}
 	d.add([]byte(strings.Repeat("Syntax Error: more\n", 10) + strings.Repeat("x", 5000) + "\nSyntax Error: " + strings.Repeat("x", 5000)))
-	d.end()
-	if len(d.lines) != 5 || len(d.lines[4]) != maxReport || cap(d.rest) > 4*maxReport {
+	d.endLine()
+	if len(d.lines) != 5 || len(d.lines[4]) != maxDamageLine || cap(d.rest) > 4*maxDamageLine {
 		t.Errorf("reports %q", d.lines)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/storage/object"
+	"github.com/batchfleet/batchfleet/storage"
 )
 
 // Discard implements the worker's handler: it deletes what the attempts at a job that
@@ -13,7 +13,7 @@ import (
 func (p *Pages) Discard(ctx context.Context, job jobs.Job) error {
 	// The files that are not yet objects first: they cannot become any after that.
 	err := p.removeUnfinished(ctx, job.ID)
-	walked := p.Store.Walk(ctx, resultsDir(job.ID)+"/", func(name string, _ object.Info, err error) error {
+	walked := p.Store.Walk(ctx, resultsDir(job.ID)+"/", func(name string, _ storage.Info, err error) error {
 		if err == nil {
 			err = p.Store.Delete(ctx, name)
 		}

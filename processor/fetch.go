@@ -23,13 +23,13 @@ type input struct {
 }
 
 // remove deletes the copy.
-func (in input) remove() { _ = os.Remove(in.path) } // what is left is the system's to clear
+func (in input) remove() { _ = os.Remove(in.path) } // what is left is for the system to clear
 
 // fetch copies the job's input to local disk: engines seek in it, and a reader
-// in a child process can be given a file but not a store. It calls moved at the
-// start and then every few seconds as long as data comes.
-func (p *Pages) fetch(ctx context.Context, job jobs.Job, moved func()) (input, error) {
-	moved()
+// in a child process can be given a file but not a store. It calls progressed at
+// the start and then every few seconds as long as data comes.
+func (p *Pages) fetch(ctx context.Context, job jobs.Job, progressed func()) (input, error) {
+	progressed()
 	src, err := p.Store.Open(ctx, job.Input)
 	if errors.Is(err, fs.ErrNotExist) {
 		return input{}, fmt.Errorf("open input: %w (do this worker and who submitted it use the same storage?)", err)
@@ -38,7 +38,7 @@ func (p *Pages) fetch(ctx context.Context, job jobs.Job, moved func()) (input, e
 		return input{}, fmt.Errorf("open input: %w", err) // which names it
 	}
 	defer src.Close()
-	in, err := keep(ctx, p.Dir, src, p.MaxInputBytes, moved)
+	in, err := copyInput(ctx, p.Dir, src, p.MaxInputBytes, progressed)
 	if over := tooLargeError(0); errors.As(err, &over) {
 		return input{}, fmt.Errorf("input %s is %w", job.Input, over)
 	}
@@ -48,49 +48,49 @@ func (p *Pages) fetch(ctx context.Context, job jobs.Job, moved func()) (input, e
 	return in, nil
 }
 
-// tooLargeError says that an input has more than so many bytes.
+// tooLargeError is the error of an input with more bytes than its value.
 type tooLargeError int64
 
-func (most tooLargeError) Error() string {
-	return fmt.Sprintf("larger than %d bytes (MAX_INPUT_BYTES)", int64(most))
+func (limit tooLargeError) Error() string {
+	return fmt.Sprintf("larger than %d bytes (MAX_INPUT_BYTES)", int64(limit))
 }
 
-// Keep copies src to a file in dir, the system's place for temporary files if
-// empty, for an engine to read; the caller calls remove. It fails if src has
-// more than limit bytes, and soon after ctx ends if src lets it.
-func Keep(ctx context.Context, dir string, src io.Reader, limit int64) (path string, remove func(), err error) {
-	in, err := keep(ctx, dir, src, limit, func() {})
+// CopyInput copies src to a file in dir, the system's place for temporary files if
+// empty, for an engine to read; the caller calls remove. It fails if src has more
+// than limit bytes, and soon after ctx ends unless a Read of src blocks.
+func CopyInput(ctx context.Context, dir string, src io.Reader, limit int64) (path string, remove func(), err error) {
+	in, err := copyInput(ctx, dir, src, limit, func() {})
 	return in.path, in.remove, err
 }
 
-// keep calls moved every few seconds as long as data comes.
-func keep(ctx context.Context, dir string, src io.Reader, limit int64, moved func()) (input, error) {
+// copyInput calls progressed every few seconds as long as data comes.
+func copyInput(ctx context.Context, dir string, src io.Reader, limit int64, progressed func()) (input, error) {
 	dst, err := os.CreateTemp(dir, inputPattern)
 	if err != nil {
-		return input{}, local(err)
+		return input{}, localError(err)
 	}
-	in, whole := input{path: dst.Name()}, false
+	in, complete := input{path: dst.Name()}, false
 	defer func() {
-		if !whole { // also after a panic
+		if !complete { // also after a panic
 			_ = dst.Close()
 			in.remove()
 		}
 	}()
 	hash := sha256.New()
-	in.bytes, err = io.Copy(&localWriter{io.MultiWriter(dst, hash)}, &ctxReader{ctx, moved, time.Now(), io.LimitReader(src, limit+1)})
-	err = errors.Join(err, local(dst.Close()))
+	in.bytes, err = io.Copy(&localWriter{io.MultiWriter(dst, hash)}, &ctxReader{ctx, progressed, time.Now(), io.LimitReader(src, limit+1)})
+	err = errors.Join(err, localError(dst.Close()))
 	if err != nil {
 		return input{}, err
 	}
 	if in.bytes > limit {
 		return input{}, tooLargeError(limit)
 	}
-	in.sha256, whole = hex.EncodeToString(hash.Sum(nil)), true
+	in.sha256, complete = hex.EncodeToString(hash.Sum(nil)), true
 	return in, nil
 }
 
-// local marks an error of the worker's own disk, which is not the job's fault.
-func local(err error) error {
+// localError marks an error of the worker's own disk, which is not the job's fault.
+func localError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -102,14 +102,14 @@ type localWriter struct{ io.Writer }
 
 func (w *localWriter) Write(b []byte) (int, error) {
 	n, err := w.Writer.Write(b)
-	return n, local(err)
+	return n, localError(err)
 }
 
-// ctxReader ends a long copy when ctx does, and tells that it moves.
+// ctxReader ends a long copy when ctx does, and reports that data comes.
 type ctxReader struct {
-	ctx   context.Context //nolint:containedctx // lives as long as one copy
-	moved func()
-	said  time.Time
+	ctx        context.Context //nolint:containedctx // lives as long as one copy
+	progressed func()
+	reported   time.Time
 	io.Reader
 }
 
@@ -117,9 +117,9 @@ func (r *ctxReader) Read(b []byte) (int, error) {
 	if r.ctx.Err() != nil {
 		return 0, context.Cause(r.ctx)
 	}
-	if time.Since(r.said) > 5*time.Second {
-		r.said = time.Now()
-		r.moved()
+	if time.Since(r.reported) > 5*time.Second {
+		r.reported = time.Now()
+		r.progressed()
 	}
 	return r.Reader.Read(b)
 }
@@ -134,11 +134,11 @@ func Sweep(dir string) (removed int, err error) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	left, err := filepath.Glob(filepath.Join(dir, inputPattern+"*"))
+	files, err := filepath.Glob(filepath.Join(dir, inputPattern+"*"))
 	if err != nil {
 		return 0, fmt.Errorf("look for leftovers: %w", err)
 	}
-	for _, name := range left {
+	for _, name := range files {
 		info, err := os.Lstat(name)
 		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < sweepAge {
 			continue // gone, not ours, or in use

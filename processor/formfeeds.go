@@ -15,8 +15,8 @@ const maxRawPage = 64 << 20
 // splitPages cuts what pdftotext writes into pages and passes each, without its
 // form feed, to page; the slice is valid until page returns. Of a page longer
 // than maxPageText the beginning is passed and whole is false. It returns the
-// first error of r or of page, and errCutOff for text after the last form feed,
-// which pdftotext leaves only when it is stopped.
+// first error of r or of page, and errTruncated for text after the last form feed,
+// which pdftotext writes only when it is stopped.
 //
 // pdftotext ends a page with a form feed and puts it where a line would begin.
 // A form feed elsewhere is part of a word: fonts may say that a code means one.
@@ -53,7 +53,7 @@ func splitPages(r io.Reader, page func(text []byte, whole bool) error) error {
 		}
 		switch {
 		case errors.Is(err, io.EOF) && size > 0:
-			return fmt.Errorf("pdftotext: %w of a page", errCutOff)
+			return fmt.Errorf("pdftotext: %w of a page", errTruncated)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):

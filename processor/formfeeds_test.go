@@ -23,9 +23,9 @@ func split(r io.Reader) (pages []string, cut int, err error) {
 
 func TestF74PagesEndAtFormFeedsWhereALineWouldBegin(t *testing.T) {
 	tests := []struct {
-		name, in string
-		want     []string
-		cutOff   bool
+		name, in  string
+		want      []string
+		truncated bool
 	}{
 		{"nothing", "", nil, false},
 		{"one page", "a\n\f", []string{"a\n"}, false},
@@ -40,8 +40,8 @@ func TestF74PagesEndAtFormFeedsWhereALineWouldBegin(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for name, r := range map[string]io.Reader{"whole": strings.NewReader(tt.in), "byte by byte": iotest.OneByteReader(strings.NewReader(tt.in))} {
 				got, cut, err := split(r)
-				if !slices.Equal(got, tt.want) || cut > 0 || errors.Is(err, errCutOff) != tt.cutOff {
-					t.Errorf("%s: got %q, %v; want %q, cut off %t", name, got, err, tt.want, tt.cutOff)
+				if !slices.Equal(got, tt.want) || cut > 0 || errors.Is(err, errTruncated) != tt.truncated {
+					t.Errorf("%s: got %q, %v; want %q, cut off %t", name, got, err, tt.want, tt.truncated)
 				}
 			}
 		})

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
 )
 
 // Pages runs jobs page by page. Its methods may be called concurrently.
 type Pages struct {
 	Engine Engine
-	Store  Store
+	Store  storage.Store
 	Log    *slog.Logger
 	// Dir is where inputs and pages are kept while a job runs; the system's
 	// place for temporary files when empty.
@@ -52,22 +53,22 @@ func (p *Pages) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, e
 		p.Log.WarnContext(ctx, "earlier result is unreadable or of another input, and will be replaced", "job", job.ID, "err", err)
 		return jobs.Result{}, false, nil
 	}
-	p.forgetEarlier(ctx, job, earlier.Document.SHA256)
+	p.deleteCheckpoints(ctx, job, earlier.Document.SHA256)
 	return earlier.result(), true, nil
 }
 
-// forgetEarlier deletes the checkpoints of an attempt that was killed between
+// deleteCheckpoints deletes the checkpoints of an attempt that was killed between
 // storing the result and doing so itself.
-func (p *Pages) forgetEarlier(ctx context.Context, job jobs.Job, sha256 string) {
+func (p *Pages) deleteCheckpoints(ctx context.Context, job jobs.Job, sha256 string) {
 	if sha256 != "" && len(sha256) != 64 {
 		return // not written by us
 	}
-	ctx, cancel := context.WithTimeout(ctx, tidyTime)
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	s := &spool{dir: p.Dir, store: p.Store, job: job.ID, input: sha256}
 	defer s.remove()
 	_ = s.resume(ctx, func(Record) {}) // parts that cannot be found now do no harm
-	s.forget(ctx)
+	s.deleteParts(ctx)
 }
 
 // Run implements the worker's handler.
@@ -91,35 +92,35 @@ func (p *Pages) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress
 	defer func() { r.spool.remove() }()
 	result, err := r.pages(ctx)
 	if errors.Is(context.Cause(ctx), jobs.ErrDrained) {
-		r.lastCheckpoint(ctx)
+		r.finalCheckpoint(ctx)
 	}
-	if final(ctx, err) {
-		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+	if isFinal(ctx, err) {
+		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		r.spool.forget(tidy)
+		r.spool.deleteParts(cleanupCtx)
 	}
 	return result, err
 }
 
-// lastWordTime is what a worker that is out of time leaves for a checkpoint: it
-// waits half a second for a handler that it has told to stop.
-const lastWordTime = 400 * time.Millisecond
+// finalCheckpointTimeout bounds the last checkpoint of a worker that stops: it waits
+// half a second for a handler that it has stopped.
+const finalCheckpointTimeout = 400 * time.Millisecond
 
-// lastCheckpoint saves what a worker that stops has done, for the next one. If
-// that does not work in the time there is, the next one does it again.
-func (r *run) lastCheckpoint(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWordTime)
+// finalCheckpoint saves the pages of a worker that stops, for the next one. If that
+// fails or takes too long, the next one reads them again.
+func (r *run) finalCheckpoint(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCheckpointTimeout)
 	defer cancel()
 	if err := r.spool.checkpoint(ctx); err != nil {
 		r.Log.WarnContext(ctx, "cannot save the pages of a job that is handed back", "job", r.job.ID, "err", err)
 	}
 }
 
-// tidyTime bounds what a job that has ended spends on deleting its checkpoints.
-const tidyTime = 10 * time.Second
+// cleanupTimeout bounds how long a job that has ended deletes its checkpoints.
+const cleanupTimeout = 10 * time.Second
 
-// final reports whether a job that ended with err will not run again.
-func final(ctx context.Context, err error) bool {
+// isFinal reports whether a job that ended with err will not run again.
+func isFinal(ctx context.Context, err error) bool {
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		return true
@@ -130,15 +131,15 @@ func final(ctx context.Context, err error) bool {
 	}
 }
 
-// pages goes on where an earlier attempt stopped, to the end.
+// pages reads from where an earlier attempt stopped, to the end.
 func (r *run) pages(ctx context.Context) (jobs.Result, error) {
 	if err := r.spool.resume(ctx, r.tally.add); err != nil {
 		return jobs.Result{}, fmt.Errorf("resume at checkpoint: %w", err)
 	}
 	err := r.read(ctx)
-	if errors.Is(err, errForeign) {
+	if errors.Is(err, errOtherDocument) {
 		r.Log.WarnContext(ctx, "checkpoint does not fit the document and is dropped", "job", r.job.ID, "err", err)
-		r.spool.forget(ctx)
+		r.spool.deleteParts(ctx)
 		r.spool.remove()
 		r.spool, r.tally = &spool{dir: r.Dir, store: r.Store, job: r.job.ID, input: r.fetched.sha256}, tally{}
 		err = r.read(ctx)
@@ -149,8 +150,8 @@ func (r *run) pages(ctx context.Context) (jobs.Result, error) {
 	return r.store(ctx)
 }
 
-// errForeign marks a checkpoint with more pages than the document.
-var errForeign = errors.New("checkpoint of another document")
+// errOtherDocument marks a checkpoint with more pages than the document.
+var errOtherDocument = errors.New("checkpoint of another document")
 
 // read takes the pages that are not in a checkpoint from the engine.
 func (r *run) read(ctx context.Context) error {
@@ -165,14 +166,14 @@ func (r *run) read(ctx context.Context) error {
 	saved := time.Now()
 	return r.Engine.Read(ctx, r.job, r.fetched.path, from, Sink{
 		Open: func(pages int, about json.RawMessage) error {
-			if err := overPages(pages, r.MaxPages); err != nil {
+			if err := checkPageCount(pages, r.MaxPages); err != nil {
 				return err
 			}
 			if pages < 0 || len(about) > maxSummary/2 {
 				return fmt.Errorf("engine %s described the document with %d pages and %d bytes", r.Engine.Name(), pages, len(about))
 			}
 			if r.tally.pages > pages {
-				return fmt.Errorf("%w: %d pages of %d", errForeign, r.tally.pages, pages)
+				return fmt.Errorf("%w: %d pages of %d", errOtherDocument, r.tally.pages, pages)
 			}
 			r.total, r.about = pages, about
 			return nil
@@ -224,7 +225,7 @@ func (r *run) store(ctx context.Context) (jobs.Result, error) {
 	s := r.summary()
 	if r.total > 0 {
 		r.report(jobs.Progress{Done: r.total, Total: r.total, Step: "store", Message: r.pageMessage(r.total)})
-		if err := untilHeld(ctx); err != nil {
+		if err := awaitClaim(ctx); err != nil {
 			return jobs.Result{}, err
 		}
 		if err := r.spool.put(ctx, pagesName(r.job.ID)); err != nil {
@@ -232,7 +233,7 @@ func (r *run) store(ctx context.Context) (jobs.Result, error) {
 		}
 		s.TextObject = pagesName(r.job.ID)
 	}
-	if err := untilHeld(ctx); err != nil {
+	if err := awaitClaim(ctx); err != nil {
 		return jobs.Result{}, err
 	}
 	if err := putJSON(ctx, r.Store, resultName(r.job.ID), s); err != nil {
@@ -241,9 +242,9 @@ func (r *run) store(ctx context.Context) (jobs.Result, error) {
 	return s.result(), nil
 }
 
-// untilHeld waits until it is known whether the job is still this attempt's, as long
-// as the attempt lasts.
-func untilHeld(ctx context.Context) error {
+// awaitClaim waits until it is known whether this attempt still has the job's claim,
+// as long as the attempt lasts.
+func awaitClaim(ctx context.Context) error {
 	for {
 		err := jobs.Held(ctx)
 		if !errors.Is(err, jobs.ErrUnavailable) {
@@ -255,9 +256,9 @@ func untilHeld(ctx context.Context) error {
 	}
 }
 
-// overPages returns an error if a document has more pages than most; 0 is no
+// checkPageCount returns an error if a document has more pages than most; 0 is no
 // limit.
-func overPages(pages, most int) error {
+func checkPageCount(pages, most int) error {
 	if most > 0 && pages > most {
 		return fmt.Errorf("document has %d pages, at most %d are allowed (MAX_PAGES)", pages, most)
 	}

@@ -109,7 +109,7 @@ func TestF41ChildSaysWhatTheReaderSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := replies[0].Opened.Info, describe(doc); cmp.Diff(want, got) != "" {
+			if got, want := replies[0].Opened.Info, documentInfo(doc); cmp.Diff(want, got) != "" {
 				t.Errorf("info: -want +got:\n%s", cmp.Diff(want, got))
 			}
 			for n := 1; n <= doc.NumPages(); n++ {
@@ -158,18 +158,6 @@ func TestF73ChildThatCannotTalkFails(t *testing.T) {
 	}
 }
 
-func TestClipCutsBetweenRunes(t *testing.T) {
-	for _, tt := range []struct {
-		in   string
-		n    int
-		want string
-	}{{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"a報", 3, "a"}, {"a報", 4, "a報"}, {"報", 1, ""}, {"", 0, ""}} {
-		if got := clip(tt.in, tt.n); got != tt.want {
-			t.Errorf("clip(%q, %d) = %q, want %q", tt.in, tt.n, got, tt.want)
-		}
-	}
-}
-
 func FuzzReply(f *testing.F) {
 	f.Add(`{"opened":{"pages":2}}` + "\n" + `{"page":{"page":1}}` + "\n" + `{"page":{"page":2}}` + "\n" + `{"done":true}`)
 	f.Add(`{"page":{"page":1}}`)
@@ -178,7 +166,7 @@ func FuzzReply(f *testing.F) {
 	f.Add(`{"opened":{"pages":1,"info":{"created":"2026-01-01T00:00:00Z"}},"page":{"page":1},"done":true}`)
 	f.Fuzz(func(t *testing.T, lines string) {
 		pages, last, done := -1, 0, false
-		c := conversation{next: 1, out: Sink{
+		c := childReplies{next: 1, out: Sink{
 			Open: func(n int, about json.RawMessage) error {
 				if pages >= 0 || !json.Valid(about) {
 					t.Errorf("opened again, or described by %s", about)

@@ -9,14 +9,15 @@ import (
 	"io/fs"
 	"iter"
 	"time"
-	"unicode/utf8"
 
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pdf"
 )
 
 // The parent writes a line, a pdfRequest, to the child's stdin. The child
 // answers with lines on stdout, one pdfReply each: opened first, then a page at
-// a time, perhaps after skipped ones, then done; or failed at any point. Then there may be another request.
+// a time, perhaps after skipped ones, then done; or failed at any point. Then there
+// may be another request.
 
 type pdfRequest struct {
 	Path     []byte    `json:"path"`               // bytes, which need not be UTF-8
@@ -72,8 +73,8 @@ const maxMetadata = 4 << 10
 
 // ServePDF is the child's side: it reads requests from in, one after the other,
 // reads each document and writes the replies to out. It returns an error only
-// when it cannot talk to its parent; what is wrong with a document is a reply.
-// Documents share nothing: each has a reader of its own.
+// when it cannot read a request or write a reply; what is wrong with a document is a
+// reply. Documents share nothing: each has a reader of its own.
 func ServePDF(in io.Reader, out io.Writer) error {
 	requests := json.NewDecoder(in)
 	w := bufio.NewWriterSize(out, 64<<10)
@@ -99,16 +100,16 @@ func ServePDF(in io.Reader, out io.Writer) error {
 
 // document is an open document, whichever reader has opened it.
 type document interface {
-	// opened says how many pages there are and what else is known.
+	// opened returns the number of pages and the metadata.
 	opened() pdfOpened
 	// pages yields the pages from first to last in order, and may yield those
 	// before, empty. A page that cannot be read comes with a warning; an error ends
 	// the document.
 	pages(first, last int) iter.Seq2[Record, error]
-	// close gives back what the document takes.
+	// close frees the resources of the document.
 	close()
-	// warnings says what is damaged of the document as a whole that opened has
-	// not said, once its pages have been read.
+	// warnings returns what is damaged of the document as a whole and was not in
+	// opened. It is called when the pages have been read.
 	warnings() []string
 }
 
@@ -157,36 +158,25 @@ func openDocument(req pdfRequest) (document, error) {
 	return doc, err
 }
 
-func openFailure(err error, given bool) string {
+func openFailure(err error, passwordGiven bool) string {
 	file := (*fs.PathError)(nil)
 	switch {
 	case errors.As(err, &file):
 		return "cannot open the file: " + file.Err.Error()
-	case errors.Is(err, pdf.ErrPassword) && !given:
+	case errors.Is(err, pdf.ErrPassword) && !passwordGiven:
 		return "document is encrypted and needs a password"
 	case errors.Is(err, pdf.ErrPassword):
 		return "document is encrypted and the password does not open it"
 	case errors.Is(err, pdf.ErrNotPDF):
 		return "input is not a PDF"
 	default:
-		return "document cannot be opened: " + clip(err.Error(), 300)
+		return "document cannot be opened: " + jobs.Clip(err.Error(), 300, "")
 	}
 }
 
-func known(t time.Time) *time.Time {
+func timeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
 	return &t
-}
-
-// clip shortens s to at most n bytes at a rune boundary.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Poppler is the other engine of kind "pdf", for comparison and for whoever
-// trusts it more: poppler's programs do the reading. They are children of the
-// child that [PDF] starts, in its process group and under its limits, and it
-// tells the parent what they say, so everything said of PDF is true of Poppler.
+// Poppler is the other engine of kind "pdf", for comparison and for those who trust
+// it more: poppler's programs read the document. They are children of the child that
+// [PDF] starts, in its process group and under its limits. The child passes what
+// they write on to the parent, so the documentation of PDF applies to Poppler, too.
 //
-// It differs in what it can know. There is no outline. A document whose page
+// It knows less than PDF. There is no outline. A document whose page
 // count and text disagree fails. pdftotext writes in blocks of some kilobytes,
 // so the page an error names is the first that did not come through whole,
 // which may be one before the page at fault. A password is an argument of the
@@ -32,10 +32,10 @@ func (p Poppler) Name() string { return "poppler" }
 
 // Read implements [Engine]; its errors are those of [PDF.Read].
 func (p Poppler) Read(ctx context.Context, _ jobs.Job, path string, from int, out Sink) error {
-	// What a program leaves behind lives as long as the child.
+	// What a program leaves behind ends only with the child.
 	p.Children = nil
 	needs := []string{path, p.Programs.Text, p.Programs.Info, p.Programs.Images}
-	return p.converse(ctx, pdfRequest{Path: []byte(path), From: from, Poppler: &p.Programs}, out, needs...)
+	return p.readInChild(ctx, pdfRequest{Path: []byte(path), From: from, Poppler: &p.Programs}, out, needs...)
 }
 
 // Programs are the paths of poppler's programs.
@@ -46,7 +46,7 @@ type Programs struct {
 	Version string `json:"-"`      // 22.12.0
 }
 
-// ErrNoPoppler says that poppler's programs are not installed.
+// ErrNoPoppler is the error of a machine without poppler's programs.
 var ErrNoPoppler = errors.New("not installed: apt-get install poppler-utils")
 
 // FindPoppler looks for poppler's programs on PATH. The error wraps
@@ -69,13 +69,13 @@ func FindPoppler(ctx context.Context) (Programs, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, p.Text, "-v").CombinedOutput()
-	first, _, _ := strings.Cut(string(said), "\n")
+	output, err := exec.CommandContext(ctx, p.Text, "-v").CombinedOutput()
+	first, _, _ := strings.Cut(string(output), "\n")
 	version, ok := strings.CutPrefix(first, "pdftotext version ")
 	switch {
 	case ctx.Err() != nil:
 		return Programs{}, fmt.Errorf("run %s -v: %w", p.Text, context.Cause(ctx))
-	case ok && strings.Contains(string(said), "Poppler"):
+	case ok && strings.Contains(string(output), "Poppler"):
 		p.Version = strings.TrimSpace(version)
 		return p, nil
 	case err != nil:

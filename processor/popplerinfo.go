@@ -9,41 +9,42 @@ import (
 	"strings"
 	"time"
 
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pdf"
 )
 
 // maxInfo is how many bytes pdfinfo may write. Metadata can be long.
 const maxInfo = 16 << 20
 
-// pdfInfo asks pdfinfo about the document.
+// info runs pdfinfo on the document.
 func (p poppler) info() (pdfOpened, error) {
-	var said []byte
-	var damage damageReports
+	var output []byte
+	var damage damageLog
 	err := runProgram(p.programs.Info, p.args([]string{"-enc", "UTF-8", "-isodates"}), maxInfo, &damage, func(r io.Reader) (err error) {
-		said, err = io.ReadAll(r)
+		output, err = io.ReadAll(r)
 		return err
 	})
 	ended := (*programError)(nil)
 	switch {
 	case err == nil:
-		*p.said = damage
-		return parseInfo(said)
+		*p.damage = damage
+		return parseInfo(output)
 	case !errors.As(err, &ended):
 		return pdfOpened{}, err
-	case ended.says("Incorrect password"):
+	case ended.reports("Incorrect password"):
 		return pdfOpened{}, fmt.Errorf("%w: %w", pdf.ErrPassword, err)
-	case ended.says("Invalid page count 0") && ended.says("the last page (0)"):
-		// It has nothing to say of a document that says it has no pages.
+	case ended.reports("Invalid page count 0") && ended.reports("the last page (0)"):
+		// This is how it reports a document that declares no pages.
 		return pdfOpened{Info: pdfInfo{Version: p.header}}, nil
-	case ended.says("Document stream is empty"), ended.says("May not be a PDF file"):
+	case ended.reports("Document stream is empty"), ended.reports("May not be a PDF file"):
 		return pdfOpened{}, fmt.Errorf("%w: %w", pdf.ErrNotPDF, err)
 	default:
 		return pdfOpened{}, err
 	}
 }
 
-// infoFields are the names that pdfinfo gives to what the metadata say. What
-// follows them comes from the file itself.
+// infoFields are the names that pdfinfo gives to the metadata. What follows them
+// comes from the file itself.
 var infoFields = map[string]func(*pdfInfo) *string{
 	"Title":    func(i *pdfInfo) *string { return &i.Title },
 	"Author":   func(i *pdfInfo) *string { return &i.Author },
@@ -54,12 +55,12 @@ var infoFields = map[string]func(*pdfInfo) *string{
 }
 
 // parseInfo reads the output of pdfinfo, one "Name: value" a line. A value may
-// have line breaks of its own and pretend to be a field, so a later line wins:
-// what poppler has counted comes after what the document says.
-func parseInfo(said []byte) (about pdfOpened, err error) {
+// have line breaks of its own and look like a field, so a later line wins: what
+// poppler has counted comes after the metadata.
+func parseInfo(output []byte) (about pdfOpened, err error) {
 	about.Pages = -1
 	var field *string
-	for line := range bytes.Lines(said) {
+	for line := range bytes.Lines(output) {
 		text := strings.TrimRight(strings.ToValidUTF8(string(line), ""), "\r\n")
 		name, value, _ := strings.Cut(text, ":")
 		value = strings.TrimSpace(value)
@@ -107,16 +108,16 @@ func cleanMetadata(s string) string {
 		}
 		return r
 	}, s)
-	return clip(strings.TrimSpace(s), maxMetadata)
+	return jobs.Clip(strings.TrimSpace(s), maxMetadata, "")
 }
 
 // parseISO reads a date as pdfinfo writes it, 2015-03-04T12:00:00+01:30, with
-// the minutes of the zone left out if there are none. Of a damaged one it
-// repeats what the file says, and then the date is unknown.
+// the minutes of the zone left out if there are none. It repeats a damaged date as
+// the file has it; then the date is unknown.
 func parseISO(s string) *time.Time {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z07"} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return known(t.UTC())
+			return timeOrNil(t.UTC())
 		}
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // poppler is a document that poppler's programs read.
@@ -20,7 +22,7 @@ type poppler struct {
 	password string
 	header   string // the version in the first bytes
 	about    pdfOpened
-	said     *damageReports
+	damage   *damageLog
 }
 
 func openPoppler(req pdfRequest) (document, error) {
@@ -33,7 +35,7 @@ func openPoppler(req pdfRequest) (document, error) {
 		return nil, err
 	}
 	defer f.Close()
-	p := poppler{programs: *req.Poppler, path: path, password: req.Password, said: &damageReports{}}
+	p := poppler{programs: *req.Poppler, path: path, password: req.Password, damage: &damageLog{}}
 	var head [8]byte
 	if n, _ := f.ReadAt(head[:], 0); n == len(head) && string(head[:5]) == "%PDF-" {
 		p.header = cleanMetadata(strings.ToValidUTF8(string(head[5:]), ""))
@@ -58,39 +60,39 @@ func (p poppler) opened() pdfOpened { return p.about }
 
 func (p poppler) close() {} // its programs end with the pages
 
-func (p poppler) warnings() []string { return p.said.lines }
+func (p poppler) warnings() []string { return p.damage.lines }
 
-// errEnough says that nobody wants more pages.
-var errEnough = errors.New("enough pages")
+// errStopped ends the reading when the caller wants no more pages.
+var errStopped = errors.New("enough pages")
 
 func (p poppler) pages(first, last int) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if last < 1 {
 			return
 		}
-		enough := false
+		stopped := false
 		err := p.text(first, last, func(rec Record) error {
-			if enough = !yield(rec, nil); enough {
-				return errEnough
+			if stopped = !yield(rec, nil); stopped {
+				return errStopped
 			}
 			return nil
 		})
-		if err != nil && !enough {
+		if err != nil && !stopped {
 			yield(Record{}, err)
 		}
 	}
 }
 
 // text passes the pages as pdftotext writes them. It writes those before the first
-// one, too, which are passed without what is on them: an earlier attempt has stored
-// them, but not what pdftotext said of their damage.
+// one, too. They are passed empty: an earlier attempt has stored them, but not what
+// pdftotext reported of their damage.
 func (p poppler) text(first, last int, pass func(Record) error) error {
 	next, images := 1, imageCounts{poppler: p, last: last}
 	options := []string{"-enc", "UTF-8", "-eol", "unix"}
-	if last < p.about.Pages { // otherwise a page that pdfinfo has not counted would not show
+	if last < p.about.Pages { // else a page that pdfinfo has not counted is to be seen
 		options = append(options, "-l", strconv.Itoa(last))
 	}
-	err := runProgram(p.programs.Text, p.args(options, "-"), maxReplies, p.said, func(r io.Reader) error {
+	err := runProgram(p.programs.Text, p.args(options, "-"), maxReplies, p.damage, func(r io.Reader) error {
 		return splitPages(r, func(text []byte, whole bool) error {
 			if next > last {
 				return fmt.Errorf("pdftotext wrote a page %d, pdfinfo counts %d", next, p.about.Pages)
@@ -99,7 +101,7 @@ func (p poppler) text(first, last int, pass func(Record) error) error {
 				next++
 				return pass(Record{Page: next - 1})
 			}
-			n, err := images.on(next)
+			n, err := images.onPage(next)
 			if err != nil {
 				return err
 			}
@@ -135,20 +137,20 @@ func textRecord(n int, text []byte, whole bool) Record {
 // imageCounts counts the images of pages, a range of pages at a time.
 type imageCounts struct {
 	poppler
-	last   int   // the last page that will be asked for
+	last   int   // the last page that is wanted
 	first  int   // the page of counts[0]
 	counts []int // images drawn
 }
 
-// imagesAhead is how many pages one call of pdfimages looks at. One call for
-// all would say nothing for minutes where documents are long, and a call for
-// each costs 30 times as much.
-const imagesAhead = 1000
+// imageBatch is how many pages one call of pdfimages looks at. One call for
+// all is silent for minutes where documents are long, and a call for each page
+// costs 30 times as much.
+const imageBatch = 1000
 
-// on returns how many images a page draws. Pages are asked for in order.
-func (c *imageCounts) on(page int) (int, error) {
+// onPage returns how many images a page draws. It is called for pages in order.
+func (c *imageCounts) onPage(page int) (int, error) {
 	if page >= c.first+len(c.counts) {
-		if err := c.count(page, min(page+imagesAhead-1, c.last)); err != nil {
+		if err := c.count(page, min(page+imageBatch-1, c.last)); err != nil {
 			return 0, err
 		}
 	}
@@ -158,8 +160,8 @@ func (c *imageCounts) on(page int) (int, error) {
 func (c *imageCounts) count(first, last int) error {
 	c.first, c.counts = first, make([]int, last-first+1)
 	options := []string{"-list", "-f", strconv.Itoa(first), "-l", strconv.Itoa(last)}
-	// What it complains of, pdftotext does, too.
-	return runProgram(c.programs.Images, c.args(options), maxReplies, &damageReports{}, func(r io.Reader) error {
+	// Damage that it reports, pdftotext reports, too.
+	return runProgram(c.programs.Images, c.args(options), maxReplies, &damageLog{}, func(r io.Reader) error {
 		rows := bufio.NewScanner(r)
 		for rows.Scan() {
 			// "   1     0 image       2 …"; masks belong to the image before them.
@@ -182,7 +184,7 @@ func (c *imageCounts) count(first, last int) error {
 // reader has left out some already.
 func (r *Record) cutText(whole bool) {
 	if !whole || len(r.Text) > maxPageText {
-		r.Text = clip(r.Text, maxPageText)
+		r.Text = jobs.Clip(r.Text, maxPageText, "")
 		r.Warning, r.Failed = fmt.Sprintf("page %d: text cut after %d bytes", r.Page, maxPageText), true
 	}
 }

@@ -13,33 +13,35 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/command"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// maxComplaints is how many bytes a program may write to stderr. Damaged
-// documents make poppler complain of every object.
-const maxComplaints = 64 << 20
+// maxStderr is how many bytes a program may write to stderr. For a damaged
+// document poppler may write a line for every object.
+const maxStderr = 64 << 20
 
-// errCutOff says that a program's output ended too early. How the program ended
-// says more, if it failed.
-var errCutOff = errors.New("output ended in the middle")
+// errTruncated is the error of a program's output that ended too early. If the
+// program failed, its exit error is returned instead.
+var errTruncated = errors.New("output ended in the middle")
 
-// runProgram runs one of poppler's programs and lets read read its stdout, at
+// runProgram runs one of poppler's programs and calls read with its stdout, at
 // most limit bytes of it. When read returns, the program is stopped if it still
-// runs; the error is that of read, or a [*programError]. What the program writes
-// to stderr goes to said, too.
+// runs; the error is that of read, or a [*programError]. Damage that the program
+// reports on stderr is added to damage.
 //
-// The program is of the process group, the limits and the fate of this process,
-// so whoever stops this process stops it too.
-func runProgram(path string, args []string, limit int64, said *damageReports, read func(io.Reader) error) error {
+// The program is in the process group of this process, has its limits and ends
+// with it, so whoever stops this process stops the program, too. That is why it is
+// not run by package command.
+func runProgram(path string, args []string, limit int64, damage *damageLog, read func(io.Reader) error) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	runtime.LockOSThread() // to the kernel, the thread that starts it is its parent
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = []string{"LC_ALL=C", command.Marker + "=" + os.Getenv(command.Marker)}
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = killWithParent()
 	cmd.WaitDelay = time.Second
-	stderr := complaints{said: said}
+	stderr := programStderr{damage: damage}
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -48,21 +50,21 @@ func runProgram(path string, args []string, limit int64, said *damageReports, re
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", filepath.Base(path), err)
 	}
-	readErr := read(&limited{r: stdout, name: filepath.Base(path), left: limit, most: limit})
-	cutOff := errors.Is(readErr, errCutOff)
-	if readErr != nil && !cutOff {
+	readErr := read(&limitedReader{r: stdout, name: filepath.Base(path), left: limit, limit: limit})
+	truncated := errors.Is(readErr, errTruncated)
+	if readErr != nil && !truncated {
 		stop()
 	}
 	err = cmd.Wait()
-	said.end()
+	damage.endLine()
 	exit := (*exec.ExitError)(nil)
 	switch {
-	case stderr.size > maxComplaints:
-		return fmt.Errorf("%s wrote more than %d bytes to stderr", filepath.Base(path), maxComplaints)
-	case readErr != nil && !cutOff:
+	case stderr.size > maxStderr:
+		return fmt.Errorf("%s wrote more than %d bytes to stderr", filepath.Base(path), maxStderr)
+	case readErr != nil && !truncated:
 		return readErr
 	case errors.As(err, &exit):
-		return &programError{name: filepath.Base(path), state: exit.String(), words: string(stderr.tail)}
+		return &programError{name: filepath.Base(path), state: exit.String(), stderr: string(stderr.tail)}
 	case err != nil:
 		return fmt.Errorf("run %s: %w", filepath.Base(path), err)
 	default:
@@ -70,62 +72,62 @@ func runProgram(path string, args []string, limit int64, said *damageReports, re
 	}
 }
 
-// programError says how a program ended that did not exit with 0.
+// programError describes how a program ended that did not exit with 0.
 type programError struct {
-	name  string
-	state string // "exit status 1", "signal: killed"
-	words string // the end of what it wrote to stderr
+	name   string
+	state  string // "exit status 1", "signal: killed"
+	stderr string // the end of what it wrote to stderr
 }
 
 func (e *programError) Error() string {
 	text := fmt.Sprintf("%s ended: %s", e.name, e.state)
-	if last := e.last(); last != "" {
+	if last := e.lastLine(); last != "" {
 		text += ": " + last
 	}
 	return text
 }
 
-// last returns the last line of words as valid UTF-8, short enough for an error.
-func (e *programError) last() string {
-	text := strings.TrimSpace(strings.ToValidUTF8(e.words, ""))
-	return clip(text[strings.LastIndex(text, "\n")+1:], 300)
+// lastLine returns the last line of stderr as valid UTF-8, short enough for an error.
+func (e *programError) lastLine() string {
+	text := strings.TrimSpace(strings.ToValidUTF8(e.stderr, ""))
+	return jobs.Clip(text[strings.LastIndex(text, "\n")+1:], 300, "")
 }
 
-// says reports whether the program said something.
-func (e *programError) says(text string) bool { return strings.Contains(e.words, text) }
+// reports returns whether the program wrote text to stderr.
+func (e *programError) reports(text string) bool { return strings.Contains(e.stderr, text) }
 
-// limited ends a program that writes too much.
-type limited struct {
-	r          io.Reader
-	name       string
-	left, most int64
+// limitedReader fails when a program writes too much.
+type limitedReader struct {
+	r           io.Reader
+	name        string
+	left, limit int64 // bytes
 }
 
-func (l *limited) Read(b []byte) (int, error) {
+func (l *limitedReader) Read(b []byte) (int, error) {
 	n, err := l.r.Read(b)
 	if l.left -= int64(n); l.left < 0 {
-		return 0, fmt.Errorf("%s wrote more than %d bytes", l.name, l.most)
+		return 0, fmt.Errorf("%s wrote more than %d bytes", l.name, l.limit)
 	}
 	return n, err
 }
 
-// complaints passes on what is written to it and keeps the end.
-type complaints struct {
-	said *damageReports
-	tail []byte
-	size int64
+// programStderr looks for damage in what is written to it and keeps the end.
+type programStderr struct {
+	damage *damageLog
+	tail   []byte
+	size   int64
 }
 
-const keptComplaints = 4 << 10
+const stderrTailBytes = 4 << 10
 
-func (c *complaints) Write(p []byte) (int, error) {
-	if c.size += int64(len(p)); c.size > maxComplaints {
+func (s *programStderr) Write(p []byte) (int, error) {
+	if s.size += int64(len(p)); s.size > maxStderr {
 		return 0, errors.New("too much on stderr")
 	}
-	c.said.add(p)
-	c.tail = append(c.tail, p[max(0, len(p)-keptComplaints):]...)
-	if len(c.tail) > 2*keptComplaints { // so that bytes are moved seldom
-		c.tail = append(c.tail[:0], c.tail[len(c.tail)-keptComplaints:]...)
+	s.damage.add(p)
+	s.tail = append(s.tail, p[max(0, len(p)-stderrTailBytes):]...)
+	if len(s.tail) > 2*stderrTailBytes { // so that bytes are moved rarely
+		s.tail = append(s.tail[:0], s.tail[len(s.tail)-stderrTailBytes:]...)
 	}
 	return len(p), nil
 }

@@ -1,7 +1,7 @@
 // Package processor turns a job into pages and pages into a result. The loop
-// exists once, in [Pages]: fetch the input, take page after page from an
-// engine, checkpoint them, and store the result last. What a page is, an engine
-// knows: [Mock] simulates, [PDF] reads real documents in a child process.
+// exists once, in [Pages]: fetch the input, take page after page from an engine,
+// checkpoint them, and store the result last. Engines produce the pages: [Mock]
+// simulates them, [PDF] reads real documents in a child process.
 //
 // Results of a job live under results/{job_id}/:
 //
@@ -10,7 +10,7 @@
 //	result.json         written last: its presence means that the job is complete
 //
 // An attempt that resumes starts at the first page without a checkpoint. What
-// it stores is the same, but for times, whoever stores it, so two attempts that
+// it stores is the same for every attempt, except times, so two attempts that
 // overlap for a moment cannot spoil each other's work.
 package processor
 
@@ -36,7 +36,7 @@ type Record struct {
 
 // Engine reads the documents of one kind.
 type Engine interface {
-	// Name says which engine made a result.
+	// Name is the engine's name in a result.
 	Name() string
 	// NeedsInput reports whether a job must name an input.
 	NeedsInput() bool
@@ -48,11 +48,11 @@ type Engine interface {
 
 // Sink takes what an engine reads.
 type Sink struct {
-	// Open is told once how many pages the document has, and what else is
-	// known of it; about becomes the result's field "document".
+	// Open is called once with the number of pages and with what else is known of
+	// the document; about becomes the result's field "document".
 	Open func(pages int, about json.RawMessage) error
-	// Warn, unless it is nil, is told after Open, or after the last page, what is
-	// damaged of the document as a whole.
+	// Warn, unless it is nil, is called after Open, or after the last page, with what
+	// is damaged of the document as a whole.
 	Warn func(warning string) error
 	// Page takes one page.
 	Page func(Record) error

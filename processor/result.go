@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
 )
 
 // Summary is the content of result.json. The first four fields are a contract.
@@ -36,7 +37,7 @@ func (s Summary) result() jobs.Result {
 	return jobs.Result{Object: resultName(s.JobID), Pages: s.Pages, Damaged: s.Damaged, DamagedPages: s.DamagedPages}
 }
 
-// Document is what is known of a job's input and of all its pages together.
+// Document describes a job's input and the sum of its pages.
 type Document struct {
 	Input         string          `json:"input,omitempty"`
 	Bytes         int64           `json:"bytes,omitempty"`
@@ -50,7 +51,7 @@ type Document struct {
 	Info          json.RawMessage `json:"info,omitempty"` // what the engine knows
 }
 
-// schemaVersion counts the changes of Summary that a reader could trip over.
+// schemaVersion counts the incompatible changes of Summary.
 const schemaVersion = 1
 
 // maxSummary bounds a result.json in bytes. The largest outline the reader
@@ -133,7 +134,7 @@ func (r *run) summary() Summary {
 }
 
 // putJSON stores v for people to read: indented, with a newline at the end.
-func putJSON(ctx context.Context, store Store, name string, v any) error {
+func putJSON(ctx context.Context, store storage.Store, name string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
@@ -141,9 +142,9 @@ func putJSON(ctx context.Context, store Store, name string, v any) error {
 	return store.Put(ctx, name, bytes.NewReader(append(text, '\n')))
 }
 
-// Stored returns what result.json says of a job. The error wraps [fs.ErrNotExist] when
+// Stored returns the result.json of a job. The error wraps [fs.ErrNotExist] when
 // there is none, and [fs.ErrInvalid] when it is not of this job or cannot be read.
-func Stored(ctx context.Context, store Store, id jobs.ID) (Summary, error) {
+func Stored(ctx context.Context, store storage.Store, id jobs.ID) (Summary, error) {
 	f, err := store.Open(ctx, resultName(id))
 	if err != nil {
 		return Summary{}, err
@@ -153,7 +154,7 @@ func Stored(ctx context.Context, store Store, id jobs.ID) (Summary, error) {
 	err = json.NewDecoder(io.LimitReader(f, maxSummary)).Decode(&s)
 	switch {
 	case errors.Is(err, jobs.ErrUnavailable) || ctx.Err() != nil:
-		// That it could not be read now says nothing about the result.
+		// It may be valid: it could not be read at this time.
 		return Summary{}, fmt.Errorf("read the result of job %s: %w", id, err)
 	case err == nil && s.JobID != id:
 		return Summary{}, fmt.Errorf("result of job %s: %w: it names job %q", id, fs.ErrInvalid, s.JobID)

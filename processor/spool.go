@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
 )
 
 // spool collects the pages of a running job in a file, so that a long document
@@ -23,7 +24,7 @@ import (
 // stored, and those of another document are not found.
 type spool struct {
 	dir   string
-	store Store
+	store storage.Store
 	job   jobs.ID
 	input string // sha256 of the input in hex; empty for engines without one
 
@@ -94,7 +95,7 @@ func (s *spool) add(rec Record) error {
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "batchfleet-pages-")
 		if err != nil {
-			return fmt.Errorf("keep pages: %w", local(err))
+			return fmt.Errorf("keep pages: %w", localError(err))
 		}
 		s.file, s.w = f, bufio.NewWriter(f)
 		_ = os.Remove(f.Name()) // where that can be done now, nothing is left after a kill -9
@@ -104,7 +105,7 @@ func (s *spool) add(rec Record) error {
 		return fmt.Errorf("encode page %d: %w", rec.Page, err)
 	}
 	if _, err := s.w.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("keep page %d: %w", rec.Page, local(err))
+		return fmt.Errorf("keep page %d: %w", rec.Page, localError(err))
 	}
 	s.last = rec.Page
 	s.size += int64(len(line)) + 1
@@ -117,7 +118,7 @@ func (s *spool) checkpoint(ctx context.Context) error {
 		return nil
 	}
 	if err := s.w.Flush(); err != nil {
-		return fmt.Errorf("checkpoint: %w", local(err))
+		return fmt.Errorf("checkpoint: %w", localError(err))
 	}
 	name := s.partName(s.saved + 1)
 	if err := s.store.Put(ctx, name, io.NewSectionReader(s.file, s.mark, s.size-s.mark)); err != nil {
@@ -131,15 +132,15 @@ func (s *spool) checkpoint(ctx context.Context) error {
 // put stores all pages as one object.
 func (s *spool) put(ctx context.Context, name string) error {
 	if err := s.w.Flush(); err != nil {
-		return local(err)
+		return localError(err)
 	}
 	return s.store.Put(ctx, name, io.NewSectionReader(s.file, 0, s.size))
 }
 
-// forget deletes the parts, which are of no use once the result is stored. One
-// that cannot be deleted does no harm. The last goes first, so that those left
-// by a process that is killed meanwhile can be found from the first on.
-func (s *spool) forget(ctx context.Context) {
+// deleteParts deletes the parts, which are of no use once the result is stored. One
+// that cannot be deleted does no harm. The last one is deleted first, so that those
+// left by a process that is killed meanwhile can be found from the first on.
+func (s *spool) deleteParts(ctx context.Context) {
 	for _, name := range slices.Backward(s.parts) {
 		if s.store.Delete(ctx, name) != nil {
 			return
@@ -151,6 +152,6 @@ func (s *spool) forget(ctx context.Context) {
 func (s *spool) remove() {
 	if s.file != nil {
 		_ = s.file.Close()
-		_ = os.Remove(s.file.Name()) // what is left is the system's to clear
+		_ = os.Remove(s.file.Name()) // what is left is for the system to clear
 	}
 }

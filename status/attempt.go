@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // Claim asks to be the only one to run a job for the time of hold, and sets its
@@ -40,25 +41,25 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 		return c, unavailable(fmt.Sprintf("claim job %s", job.ID), err)
 	}
 	a, _ := v.([]any)
-	got := answer(a)
-	switch got.text(0) {
+	got := redisdb.Answer(a)
+	switch got.Text(0) {
 	case "ended":
-		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, stateOf(got.text(2)), got.text(3), int(got.number(4))
+		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, stateOf(got.Text(2)), got.Text(3), int(got.Number(4))
 	case "busy":
-		c.Verdict, c.Wait = jobs.Busy, time.Duration(got.number(2))*time.Millisecond
+		c.Verdict, c.Wait = jobs.Busy, time.Duration(got.Number(2))*time.Millisecond
 	case "granted":
-		c.Verdict, c.Attempt, c.Crashes = jobs.Granted, int(got.number(2)), int(got.number(3))
+		c.Verdict, c.Attempt, c.Crashes = jobs.Granted, int(got.Number(2)), int(got.Number(3))
 	case "crashloop":
-		c.Verdict, c.Attempt, c.Crashes = jobs.CrashLoop, int(got.number(2)), int(got.number(3))
+		c.Verdict, c.Attempt, c.Crashes = jobs.CrashLoop, int(got.Number(2)), int(got.Number(3))
 	default:
 		return c, unavailable(fmt.Sprintf("claim job %s", job.ID), fmt.Errorf("unexpected answer %v", v))
 	}
 	if c.Verdict == jobs.Ended {
-		_ = s.move(ctx, job.ID, c.State, got.number(1), states...)
+		_ = s.move(ctx, job.ID, c.State, got.Number(1), states...)
 		return c, nil
 	}
 	// Who looks for jobs that are held must find it before it begins.
-	return c, s.move(ctx, job.ID, jobs.Running, got.number(1), jobs.Queued)
+	return c, s.move(ctx, job.ID, jobs.Running, got.Number(1), jobs.Queued)
 }
 
 // jobFields returns what {job:ID}:detail says of a job from its claim on.
@@ -136,9 +137,9 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 		return unavailable(what, err)
 	}
 	a, _ := v.([]any)
-	got := answer(a)
-	_ = s.move(ctx, c.Job, jobs.Running, got.number(1), states...) // the index is lost as well
-	switch got.text(0) {
+	got := redisdb.Answer(a)
+	_ = s.move(ctx, c.Job, jobs.Running, got.Number(1), states...) // the index is lost as well
+	switch got.Text(0) {
 	case "ok":
 		return nil
 	case "canceled":
@@ -165,7 +166,7 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 			line += fmt.Sprintf("; the document is damaged: warnings of %d of its %d pages", o.Result.DamagedPages, o.Result.Pages)
 		}
 	case jobs.Failed:
-		doc.Message, doc.ErrorMsg = messageFailed, clip(jobs.Visible(o.Reason), MaxErrorMsg)
+		doc.Message, doc.ErrorMsg = messageFailed, jobs.Clip(jobs.Visible(o.Reason), MaxErrorMsg, " …")
 		line = fmt.Sprintf("attempt %d failed: %s", c.Attempt, doc.ErrorMsg)
 	case jobs.Canceled:
 		doc.Message = messageCanceled
@@ -190,16 +191,16 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		return 0, unavailable(fmt.Sprintf("finish job %s", c.Job), err)
 	}
 	a, _ := v.([]any)
-	got, state := answer(a), o.State
-	switch word := got.text(0); word {
+	got, state := redisdb.Answer(a), o.State
+	switch word := got.Text(0); word {
 	case "ok":
-		if got.number(2) == 1 {
-			_ = s.move(ctx, c.Job, state, got.number(1), states...) // the index is lost as well
+		if got.Number(2) == 1 {
+			_ = s.move(ctx, c.Job, state, got.Number(1), states...) // the index is lost as well
 			return state, nil
 		}
 		// Its claim has put it into the index, and taken it out of that of queued jobs.
 		_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			shift(ctx, pipe, c.Job, state, got.number(1), []jobs.State{jobs.Running})
+			shift(ctx, pipe, c.Job, state, got.Number(1), []jobs.State{jobs.Running})
 			return nil
 		})
 		return state, nil
@@ -207,7 +208,7 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		return 0, fmt.Errorf("finish job %s: %w", c.Job, jobs.ErrLeaseLost)
 	default:
 		state = stateOf(word)
-		_ = s.move(ctx, c.Job, state, got.number(1), states...)
+		_ = s.move(ctx, c.Job, state, got.Number(1), states...)
 		return state, nil
 	}
 }
@@ -232,23 +233,10 @@ func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error
 		return unavailable(fmt.Sprintf("release job %s", c.Job), err)
 	}
 	a, _ := v.([]any)
-	got := answer(a)
-	if word := got.text(0); word == "lost" || word == "late" {
+	got := redisdb.Answer(a)
+	if word := got.Text(0); word == "lost" || word == "late" {
 		return fmt.Errorf("release job %s: %w", c.Job, jobs.ErrLeaseLost)
 	}
-	_ = s.move(ctx, c.Job, stateOf(got.text(2)), got.number(1), jobs.Running)
+	_ = s.move(ctx, c.Job, stateOf(got.Text(2)), got.Number(1), jobs.Running)
 	return nil
-}
-
-// clip shortens s to at most n bytes at a rune boundary.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	const more = " …"
-	n -= len(more)
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + more
 }

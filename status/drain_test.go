@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
@@ -148,7 +149,7 @@ func TestQueuesAreRecordedOnce(t *testing.T) {
 
 func TestDrainWithoutRedisIsUnavailable(t *testing.T) {
 	m := miniredis.RunT(t)
-	rdb := status.Connect(status.Options{Host: m.Host(), Port: 1})
+	rdb := redisdb.Connect(redisdb.Options{Host: m.Host(), Port: 1})
 	defer rdb.Close()
 	s := status.New(rdb)
 	ctx := t.Context()

@@ -9,27 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
-// Report is what Fsck has seen.
-type Report struct {
-	Jobs     map[string]int `json:"jobs"`     // jobs of the index by their state
-	Counts   map[string]int `json:"counts"`   // findings by their kind
-	Findings []Finding      `json:"findings"` // the first MaxFindings of them; never nil
-	Harmless int            `json:"harmless"` // findings that are harmless and not repaired
-	Left     int            `json:"left"`     // findings that are neither harmless nor repaired
-}
-
-// MaxFindings bounds what a report lists; all findings are counted.
-const MaxFindings = 1000
-
-// Finding is something that is not as it should be.
-type Finding struct {
-	Kind   string  `json:"kind"` // SPEC.md lists them
-	Job    jobs.ID `json:"job_id"`
-	Detail string  `json:"detail"`
-	Done   string  `json:"done"` // how it was repaired; empty if it was not
-}
+// maxFindings bounds what a report lists, harmless findings half of it; all are counted.
+const maxFindings = 2000
 
 // The kinds of findings.
 const (
@@ -46,10 +30,11 @@ const (
 	Unrepaired = "cannot be repaired"
 )
 
-// Harmless reports whether the finding may stay as it is: lists leave it out, or
-// the queue takes care of it.
-func (f Finding) Harmless() bool {
-	return f.Kind == forgotten || f.Kind == orphaned || f.Kind == Waiting
+// NewFinding returns a finding of a kind.
+func NewFinding(kind string, job jobs.ID, detail, done string) redisdb.Finding {
+	// Lists leave a forgotten job out, and the queue takes care of the others.
+	harmless := kind == forgotten || kind == orphaned || kind == Waiting
+	return redisdb.Finding{Kind: kind, Job: job, Detail: detail, Done: done, Harmless: harmless}
 }
 
 const (
@@ -66,8 +51,8 @@ const (
 // or says which is not, and moves it there if told to. It may run at any time
 // beside workers: what looks wrong is looked at again a second later before it
 // counts. It reads pages of 1000 and remembers 10 000 suspects at most.
-func (s *Store) Fsck(ctx context.Context, repair bool) (Report, error) {
-	f := &fsck{s: s, repair: repair, report: Report{Jobs: map[string]int{}, Counts: map[string]int{}, Findings: []Finding{}}}
+func (s *Store) Fsck(ctx context.Context, repair bool) (redisdb.Audit, error) {
+	f := &fsck{s: s, repair: repair, report: redisdb.NewAudit(maxFindings)}
 	keys := []string{indexKey}
 	for _, state := range states {
 		keys = append(keys, stateIndexKey(state))
@@ -87,7 +72,7 @@ type fsck struct {
 	s        *Store
 	repair   bool
 	suspects []string
-	report   Report
+	report   redisdb.Audit
 }
 
 func (f *fsck) walk(ctx context.Context, key string) error {
@@ -176,26 +161,11 @@ func (f *fsck) settle(ctx context.Context) error {
 		for i, l := range looks {
 			if l.kind != "" && !counted[part[i]] {
 				counted[part[i]] = true
-				f.report.Add(Finding{Kind: l.kind, Job: jobs.ID(clip(part[i], jobs.MaxIDLength)), Detail: l.detail, Done: mended[part[i]]})
+				f.report.Add(NewFinding(l.kind, jobs.ID(jobs.Clip(part[i], jobs.MaxIDLength, " …")), l.detail, mended[part[i]]))
 			}
 		}
 	}
 	return nil
-}
-
-// Add counts a finding.
-func (r *Report) Add(x Finding) {
-	r.Counts[x.Kind]++
-	switch {
-	case x.Done != "":
-	case x.Harmless():
-		r.Harmless++
-	default:
-		r.Left++
-	}
-	if len(r.Findings) < MaxFindings {
-		r.Findings = append(r.Findings, x)
-	}
 }
 
 // look is what was found of a job and its places.

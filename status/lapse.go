@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // Watch asks for the right to look for silent workers, which one worker has at a
@@ -22,8 +23,8 @@ func (s *Store) Watch(ctx context.Context, ttl time.Duration) (mine bool, clock 
 		return false, time.Time{}, 0, unavailable("watch the fleet", err)
 	}
 	a, _ := v.([]any)
-	got := answer(a)
-	return got.number(0) == 1, time.UnixMilli(got.number(1)), time.Duration(got.number(2)) * time.Millisecond, nil
+	got := redisdb.Answer(a)
+	return got.Number(0) == 1, time.UnixMilli(got.Number(1)), time.Duration(got.Number(2)) * time.Millisecond, nil
 }
 
 // The marks of the scripts on a token: see job.lua.
@@ -57,8 +58,8 @@ func (s *Store) Lapsed(ctx context.Context) (lapsed []jobs.Claim, next time.Dura
 			return nil, 0, unavailable("read claims", err)
 		}
 		for i, m := range page {
-			f := answer(claims[i].Val())
-			if f.text(0) == "" || f.text(0) == nobody || f.text(2) == "" {
+			f := redisdb.Answer(claims[i].Val())
+			if f.Text(0) == "" || f.Text(0) == nobody || f.Text(2) == "" {
 				continue
 			}
 			if left := claimLeft(f, clock.Val()); left > 0 {
@@ -66,7 +67,7 @@ func (s *Store) Lapsed(ctx context.Context) (lapsed []jobs.Claim, next time.Dura
 				continue
 			}
 			lapsed = append(lapsed, jobs.Claim{
-				Job: jobs.ID(m), Token: strings.TrimPrefix(f.text(0), gone), Ack: f.text(2), Queue: f.text(3),
+				Job: jobs.ID(m), Token: strings.TrimPrefix(f.Text(0), gone), Ack: f.Text(2), Queue: f.Text(3),
 			})
 		}
 		if cursor == 0 {

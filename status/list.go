@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // Query says which jobs to list.
@@ -140,15 +141,15 @@ func (s *Store) page(ctx context.Context, key string, from place, count int, old
 	}
 	list, _ := v.([]any)
 	entries := make([]place, 0, len(list)/2)
-	for a := answer(list); len(a) >= 2; a = a[2:] {
-		f, err := strconv.ParseFloat(a.text(1), 64)
+	for a := redisdb.Answer(list); len(a) >= 2; a = a[2:] {
+		f, err := strconv.ParseFloat(a.Text(1), 64)
 		if err != nil {
-			return nil, unavailable("list jobs", fmt.Errorf("unexpected score %.40q", a.text(1)))
+			return nil, unavailable("list jobs", fmt.Errorf("unexpected score %.40q", a.Text(1)))
 		}
 		if f < 0 {
 			break // and so are all that come after it
 		}
-		entries = append(entries, place{int64(f), a.text(0)})
+		entries = append(entries, place{int64(f), a.Text(0)})
 	}
 	return entries, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // LogLine is one line of a job's log.
@@ -64,12 +65,12 @@ func (s *Store) lines(ctx context.Context, id jobs.ID, limit int, how string, p 
 		return nil, false, unavailable(fmt.Sprintf("read log of job %s", id), err)
 	}
 	a, known := v.([]any)
-	got := answer(a)
+	got := redisdb.Answer(a)
 	var lines []LogLine
 	for i := 1; i < len(got); i++ {
-		ms, text, _ := strings.Cut(got.text(i), " ")
+		ms, text, _ := strings.Cut(got.Text(i), " ")
 		at, _ := strconv.ParseInt(ms, 10, 64)
-		place := pos{at, got.number(0) + int64(i) - 1}
+		place := pos{at, got.Number(0) + int64(i) - 1}
 		lines = append(lines, LogLine{Pos: place.String(), Time: time.UnixMilli(at).UTC(), Text: text})
 	}
 	return lines, known, nil

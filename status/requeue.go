@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // Requeue makes a job that has failed as if it had just been submitted: queued,
 // with fresh counts of attempts and crashes. It returns the state it found. If
-// that is Failed, or 0 for none, the job is now queued anew; in any other state
+// that is Failed, or 0 for none, the job is now queued again; in any other state
 // nothing was changed.
 //
 // A job found Queued may be one whose message never left: a caller that was
@@ -25,9 +26,9 @@ func (s *Store) Requeue(ctx context.Context, job jobs.Job) (jobs.State, error) {
 		return 0, unavailable(fmt.Sprintf("requeue job %s", job.ID), err)
 	}
 	a, _ := v.([]any)
-	got := answer(a)
-	word := got.text(0)
-	_ = s.move(ctx, job.ID, jobs.Queued, got.number(1), jobs.Failed, jobs.Running) // unless nothing was changed
+	got := redisdb.Answer(a)
+	word := got.Text(0)
+	_ = s.move(ctx, job.ID, jobs.Queued, got.Number(1), jobs.Failed, jobs.Running) // unless nothing was changed
 	if state := stateOf(word); state != 0 || word == "" {
 		return state, nil
 	}

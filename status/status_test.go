@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
@@ -538,7 +539,7 @@ func TestF35DetailTellsOfTheAttempt(t *testing.T) {
 
 func TestF16RedisGoneIsUnavailable(t *testing.T) {
 	m := miniredis.RunT(t)
-	rdb := status.Connect(status.Options{Host: m.Host(), Port: 1})
+	rdb := redisdb.Connect(redisdb.Options{Host: m.Host(), Port: 1})
 	defer rdb.Close()
 	s := status.New(rdb)
 	ctx := t.Context()

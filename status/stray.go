@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // Stray is a job that has not ended and that no live claim holds: it waits for a
@@ -123,10 +124,10 @@ func (s *Store) Look(ctx context.Context, hold, settle time.Duration) (mine bool
 		return false, time.Time{}, unavailable("ask for a repair", err)
 	}
 	a, _ := v.([]any)
-	if ms := answer(a).number(1); ms > 0 {
+	if ms := redisdb.Answer(a).Number(1); ms > 0 {
 		lost = time.UnixMilli(ms)
 	}
-	return answer(a).number(0) == 1, lost, nil
+	return redisdb.Answer(a).Number(0) == 1, lost, nil
 }
 
 // LookDone sets when the next repair round is due. With done the loss that this one

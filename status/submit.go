@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // ErrEnded says that a job cannot be canceled because it has ended.
@@ -32,11 +33,11 @@ func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
 		return false, unavailable(fmt.Sprintf("submit job %s", job.ID), err)
 	}
 	a, _ := v.([]any)
-	got := answer(a)
-	if got.text(0) != "new" {
-		_ = s.move(ctx, job.ID, stateOf(got.text(1)), got.number(2), jobs.Queued)
+	got := redisdb.Answer(a)
+	if got.Text(0) != "new" {
+		_ = s.move(ctx, job.ID, stateOf(got.Text(1)), got.Number(2), jobs.Queued)
 	}
-	return got.text(0) == "new", nil
+	return got.Text(0) == "new", nil
 }
 
 // Cancel asks for a job to be stopped. A queued job is canceled at once and
@@ -51,17 +52,17 @@ func (s *Store) Cancel(ctx context.Context, id jobs.ID) (jobs.State, error) {
 		return 0, unavailable(fmt.Sprintf("cancel job %s", id), err)
 	}
 	a, _ := v.([]any)
-	switch got := answer(a); got.text(0) {
+	switch got := redisdb.Answer(a); got.Text(0) {
 	case "asked":
 		return jobs.Running, nil
 	case "canceled":
-		_ = s.move(ctx, id, jobs.Canceled, got.number(1), jobs.Queued, jobs.Running)
+		_ = s.move(ctx, id, jobs.Canceled, got.Number(1), jobs.Queued, jobs.Running)
 		return jobs.Canceled, nil
 	case "absent":
 		return 0, fmt.Errorf("cancel job %s: %w", id, fs.ErrNotExist)
 	case "ended":
-		state := stateOf(got.text(2))
-		_ = s.move(ctx, id, state, got.number(1), jobs.Queued, jobs.Running)
+		state := stateOf(got.Text(2))
+		_ = s.move(ctx, id, state, got.Number(1), jobs.Queued, jobs.Running)
 		return state, fmt.Errorf("cancel job %s: %w", id, ErrEnded)
 	}
 	return 0, unavailable(fmt.Sprintf("cancel job %s", id), fmt.Errorf("unexpected answer %v", v))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/storage/storagetest"
 )
 
 // anew puts an empty directory in the place of dir, as a mount does.
@@ -24,12 +25,12 @@ func anew(t *testing.T, dir, hidden string) {
 
 func TestJWhatIsThereIsAskedOfTheDirectoryAsItIsNow(t *testing.T) {
 	s, dir := newLocal(t)
-	putString(t, s, "hidden", "x")
+	storagetest.PutString(t, s, "hidden", "x")
 	anew(t, dir, dir+".1")
 	if _, err := s.Stat(t.Context(), "hidden"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Stat = %v, want fs.ErrNotExist", err)
 	}
-	putString(t, s, "hidden too", "x")
+	storagetest.PutString(t, s, "hidden too", "x")
 	anew(t, dir, dir+".2")
 	if got := namesBelow(t, s, ""); got != nil {
 		t.Errorf("shown %q", got)
@@ -87,11 +88,11 @@ func TestJDirectoryMayBeMadeAnewUnderAnyCall(t *testing.T) {
 	}
 	close(done)
 	using.Wait()
-	putString(t, s, "d/old", "x") // into whichever is open
+	storagetest.PutString(t, s, "d/old", "x") // into whichever is open
 	if got := namesBelow(t, s, ""); len(got) > 2 {
 		t.Errorf("shown %q", got)
 	}
-	putString(t, s, "d/new", "x")
+	storagetest.PutString(t, s, "d/new", "x")
 	if _, err := os.Stat(dir + "/d/new"); err != nil {
 		t.Errorf("the directory that was looked at last is not the one that is there: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage/internal/transfer"
 )
 
 // The modes of new directories and files, before the umask. The directory is
@@ -56,7 +57,7 @@ func NewLocal(dir string) (*Local, error) {
 	return l, nil
 }
 
-// current returns the directory that is there now: one that was made anew or
+// current returns the directory that is there now: one that was made again or
 // mounted over since it was opened is opened again, which writes nothing. The old
 // root is left to the garbage collector: others may still be using it.
 func (l *Local) current() (*os.Root, error) {
@@ -104,7 +105,7 @@ func (l *Local) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 		_ = f.Close() // nothing was written
 		return nil, l.fail("open", name, err)
 	}
-	return &body{ctx: ctx, name: name, r: f}, nil
+	return transfer.NewBody(ctx, name, f), nil
 }
 
 // Stat implements [Store].
@@ -165,7 +166,7 @@ func removeEmpty(root *os.Root, dir string) {
 }
 
 // Check implements [Store]. It writes a file of one block and removes it. A
-// directory that was deleted or mounted anew since it was opened is opened again.
+// directory that was deleted or mounted again since it was opened is opened again.
 func (l *Local) Check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -247,7 +248,7 @@ func (l *Local) fail(verb, name string, err error) error {
 // localName is ValidName with a better word for names that belong to a bucket.
 func localName(name string) error {
 	if strings.HasPrefix(name, gsScheme) {
-		return badName(name, "is in a bucket, but the storage type is LOCAL")
+		return BadName(name, "is in a bucket, but the storage type is LOCAL")
 	}
 	return ValidName(name)
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/storage/storagetest"
 )
 
 // childEnv makes the test binary run as one of children instead of the tests.
@@ -176,7 +177,7 @@ func TestF46NoSymlinkLeavesTheDirectory(t *testing.T) {
 	if err := s.Delete(t.Context(), "dir/secret"); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("Delete through a link = %v, want fs.ErrInvalid", err)
 	}
-	putString(t, s, "file", "takes the place of the link")
+	storagetest.PutString(t, s, "file", "takes the place of the link")
 	if b, err := os.ReadFile(outside + "/secret"); err != nil || string(b) != "secret" {
 		t.Errorf("the file outside is %q now, %v", b, err)
 	}
@@ -207,7 +208,7 @@ func TestF46OddFilesAreNoObjects(t *testing.T) {
 			t.Errorf("Open of a %s = %v, want fs.ErrInvalid", name, err)
 		}
 	}
-	putString(t, s, "a/b", "x")
+	storagetest.PutString(t, s, "a/b", "x")
 	for _, name := range []string{"a", "a/b/c"} {
 		if err := s.Put(t.Context(), name, strings.NewReader("y")); !errors.Is(err, fs.ErrInvalid) || errors.Is(err, jobs.ErrUnavailable) {
 			t.Errorf("Put(%q) beside a/b = %v, want fs.ErrInvalid", name, err)
@@ -228,7 +229,7 @@ func TestF46LocalRefusesBucketsByName(t *testing.T) {
 
 func TestF46DirectoryThatCannotBeWrittenIsUnavailable(t *testing.T) {
 	s, dir := newLocal(t)
-	putString(t, s, "object", "old")
+	storagetest.PutString(t, s, "object", "old")
 	// Strangers may come as far as the directory, and read it.
 	for path, mode := range map[string]fs.FileMode{filepath.Dir(dir): 0o755, dir: 0o555} {
 		if err := os.Chmod(path, mode); err != nil {
@@ -242,21 +243,21 @@ func TestF46DirectoryThatCannotBeWrittenIsUnavailable(t *testing.T) {
 			t.Errorf("%s: %v, %s", name, err, out)
 		}
 	}
-	if got := getString(t, s, "object"); got != "old" {
+	if got := storagetest.GetString(t, s, "object"); got != "old" {
 		t.Errorf("the object is %q now", got)
 	}
 }
 
 func TestF46FullDiskIsUnavailableAndChangesNothing(t *testing.T) {
 	s, dir := newLocal(t)
-	putString(t, s, "dir/object", "old")
+	storagetest.PutString(t, s, "dir/object", "old")
 	for _, name := range []string{"put on a full disk", "check on a full disk"} {
 		out, err := childCommand(t, name, dir).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "unavailable=true") || !strings.Contains(string(out), "file too large") {
 			t.Errorf("%s: %v, %s", name, err, out)
 		}
 	}
-	if got := getString(t, s, "dir/object"); got != "old" {
+	if got := storagetest.GetString(t, s, "dir/object"); got != "old" {
 		t.Errorf("the object is %q now", got)
 	}
 	if left := temps(t, dir); len(left) > 0 {
@@ -266,7 +267,7 @@ func TestF46FullDiskIsUnavailableAndChangesNothing(t *testing.T) {
 
 func TestF46KilledPutIsSwept(t *testing.T) {
 	s, dir := newLocal(t)
-	putString(t, s, "dir/object", "old")
+	storagetest.PutString(t, s, "dir/object", "old")
 	c := childCommand(t, "put", dir)
 	stdin, err := c.StdinPipe()
 	if err != nil {
@@ -283,7 +284,7 @@ func TestF46KilledPutIsSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Wait() // killed
-	if got := getString(t, s, "dir/object"); got != "old" {
+	if got := storagetest.GetString(t, s, "dir/object"); got != "old" {
 		t.Errorf("the object is %d bytes long now", len(got))
 	}
 	left := temps(t, dir)
@@ -303,7 +304,7 @@ func TestF46KilledPutIsSwept(t *testing.T) {
 	if n, err := s.SweepTemp(t.Context()); n != 1 || err != nil || len(temps(t, dir)) != 0 {
 		t.Errorf("SweepTemp = %d, %v; want 1", n, err)
 	}
-	if got := getString(t, s, "dir/object"); got != "old" {
+	if got := storagetest.GetString(t, s, "dir/object"); got != "old" {
 		t.Errorf("the sweep has changed the object to %q", got)
 	}
 }
@@ -327,7 +328,7 @@ func TestF46KilledPutLeavesOldOrNew(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.Wait() // killed
-		got := getString(t, s, "dir/object")
+		got := storagetest.GetString(t, s, "dir/object")
 		if len(got) != 100_000 || strings.Trim(got, got[:1]) != "" {
 			t.Errorf("killed after %d puts: the object is a part or a mixture, %d bytes", puts, len(got))
 		}
@@ -352,7 +353,7 @@ func TestF46DirectoryThatIsGoneIsUnavailableAndComesBack(t *testing.T) {
 	if err := s.Check(t.Context()); err != nil {
 		t.Errorf("Check does not make the directory again: %v", err)
 	}
-	putString(t, s, "a/object", "x")
+	storagetest.PutString(t, s, "a/object", "x")
 	if b, err := os.ReadFile(dir + "/a/object"); err != nil || string(b) != "x" {
 		t.Errorf("the object is not in the new directory: %q, %v", b, err)
 	}
@@ -366,8 +367,8 @@ func TestF46DirectoryThatIsGoneIsUnavailableAndComesBack(t *testing.T) {
 
 func TestF46DeleteLeavesNoEmptyDirectories(t *testing.T) {
 	s, dir := newLocal(t)
-	putString(t, s, "a/b/c/object", "x")
-	putString(t, s, "a/kept", "x")
+	storagetest.PutString(t, s, "a/b/c/object", "x")
+	storagetest.PutString(t, s, "a/kept", "x")
 	if err := s.Delete(t.Context(), "a/b/c/object"); err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +387,7 @@ func TestF46OthersMayReadWhatIsStored(t *testing.T) {
 	old := syscall.Umask(0o022)
 	defer syscall.Umask(old)
 	s, dir := newLocal(t)
-	putString(t, s, "a/object", "x")
+	storagetest.PutString(t, s, "a/object", "x")
 	for path, want := range map[string]fs.FileMode{dir + "/a": 0o755, dir + "/a/object": 0o644} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("mode of %s is %v, %v; want %v", path, info.Mode(), err, want)

@@ -1,8 +1,6 @@
 package storage_test
 
 import (
-	"io"
-	"strings"
 	"testing"
 
 	"github.com/batchfleet/batchfleet/storage"
@@ -26,25 +24,4 @@ func TestF46LocalKeepsThePromises(t *testing.T) {
 		s, _ := newLocal(t)
 		return s
 	})
-}
-
-func putString(t *testing.T, s storage.Store, name, content string) {
-	t.Helper()
-	if err := s.Put(t.Context(), name, strings.NewReader(content)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func getString(t *testing.T, s storage.Store, name string) string {
-	t.Helper()
-	r, err := s.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Close() }()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }

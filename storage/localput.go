@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage/internal/transfer"
 )
 
 // Put implements [Store].
@@ -26,13 +27,13 @@ func (l *Local) Put(ctx context.Context, name string, r io.Reader) error {
 	if err := localName(name); err != nil {
 		return err
 	}
-	src := &source{ctx: ctx, r: r}
+	src := transfer.NewSource(ctx, r)
 	err := l.put(name, src)
 	switch {
 	case err == nil:
 		return nil
-	case src.err != nil:
-		return fmt.Errorf("put object %s: %w", name, src.err)
+	case src.Err != nil:
+		return fmt.Errorf("put object %s: %w", name, src.Err)
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("put object %s: %w: a directory cannot be an object as well: %w", name, fs.ErrInvalid, err)
 	case errors.Is(err, fs.ErrNotExist): // the directory went away under us
@@ -41,7 +42,7 @@ func (l *Local) Put(ctx context.Context, name string, r io.Reader) error {
 	return l.fail("put", name, err)
 }
 
-func (l *Local) put(name string, src *source) (err error) {
+func (l *Local) put(name string, src *transfer.Source) (err error) {
 	root := l.root.Load()
 	dir, base := path.Dir(name), path.Base(name)
 	t, err := createTemp(root, dir)
@@ -59,13 +60,13 @@ func (l *Local) put(name string, src *source) (err error) {
 	}()
 	above := l.syncing.start(root, t.changed)
 	defer func() { err = errors.Join(err, above.wait()) }()
-	if err := copyFrom(t.file, src); err != nil {
+	if err := transfer.Copy(t.file, src); err != nil {
 		return err
 	}
 	if err := errors.Join(t.file.Sync(), t.file.Close()); err != nil {
 		return err
 	}
-	if err := src.held(); err != nil { // the last moment at which nothing has changed
+	if err := src.Held(); err != nil { // the last moment at which nothing has changed
 		return err
 	}
 	if err := t.parent.Rename(t.name, base); err != nil {

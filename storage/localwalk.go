@@ -17,7 +17,7 @@ const walkBatch = 256
 // Walk implements [Store]. Links are not followed: one to a directory could lead
 // round in a circle, and what is below it has a name of its own.
 func (l *Local) Walk(ctx context.Context, prefix string, visit Visit) error {
-	if err := validPrefix(prefix); err != nil {
+	if err := ValidPrefix(prefix); err != nil {
 		return err
 	}
 	root, err := l.current()

@@ -31,7 +31,7 @@ const gsScheme = "gs://"
 // of the name and wraps [fs.ErrInvalid].
 func ValidName(name string) error {
 	if problem := nameProblem(name); problem != "" {
-		return badName(name, problem)
+		return BadName(name, problem)
 	}
 	return nil
 }
@@ -75,22 +75,22 @@ func segmentProblem(segment string) string {
 	return ""
 }
 
-// validPrefix checks a prefix given to Walk: empty, or a valid name and a slash.
-func validPrefix(prefix string) error {
+// ValidPrefix checks a prefix given to Walk: empty, or a valid name and a slash.
+func ValidPrefix(prefix string) error {
 	dir, ok := strings.CutSuffix(prefix, "/")
 	switch {
 	case prefix == "":
 		return nil
 	case strings.HasPrefix(prefix, gsScheme):
-		return badName(prefix, "names a bucket, but only the own one is listed")
+		return BadName(prefix, "names a bucket, but only the own one is listed")
 	case !ok:
-		return badName(prefix, "is no directory: it does not end with a slash")
+		return BadName(prefix, "is no directory: it does not end with a slash")
 	}
 	return ValidName(dir)
 }
 
-// badName returns the error for a name that cannot name an object.
-func badName(name, problem string) error {
+// BadName returns the error for a name that cannot name an object.
+func BadName(name, problem string) error {
 	const shown = 64 // enough to recognise it in a log
 	if len(name) > shown {
 		name = name[:shown] + "…"

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/batchfleet/batchfleet/storage/storagetest"
 )
 
 func TestJWalkGoesPastWhatMayNotBeLookedAt(t *testing.T) {
 	s, dir := newLocal(t)
 	for _, name := range []string{"d/a/object", "d/b/object", "d/z/object", "d/hidden/object", "d/deep/hidden/object", "d/deep/object", "d/listed/object"} {
-		putString(t, s, name, "x")
+		storagetest.PutString(t, s, name, "x")
 	}
 	// Strangers may read and delete, but in those.
 	modes := map[string]fs.FileMode{"/..": 0o755, "": 0o755, "/d/b": 0o555, "/d/hidden": 0, "/d/deep/hidden": 0, "/d/listed": 0o444}

@@ -1,7 +1,7 @@
 // Package storage keeps the files of the fleet: the documents that come in and
 // the results that go out. A [Store] holds objects by name; [Local] keeps them
-// in a directory, [GCS] in a Cloud Storage bucket, and both pass the suite in
-// storagetest.
+// in a directory, package gcs in a Cloud Storage bucket, and both pass the suite
+// in storagetest.
 //
 // An object appears whole or not at all, so the presence of a result means that
 // it is complete. There is no locking: who may write which name is the business
@@ -22,8 +22,7 @@ package storage
 import (
 	"context"
 	"io"
-
-	"github.com/batchfleet/batchfleet/storage/object"
+	"time"
 )
 
 // Store holds objects by name. Its methods may be called concurrently, also for
@@ -63,7 +62,10 @@ type Store interface {
 
 // Visit is told of an object, or by err why one or a directory of them cannot be
 // shown.
-type Visit = object.Visit
+type Visit func(name string, info Info, err error) error
 
 // Info describes an object.
-type Info = object.Info
+type Info struct {
+	Size     int64     // bytes
+	Modified time.Time // when it was last put
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/storage/storagetest"
 )
 
 func TestJWalkShowsOnlyObjects(t *testing.T) {
@@ -26,8 +27,8 @@ func TestJWalkShowsOnlyObjects(t *testing.T) {
 		}
 	}
 	must(os.WriteFile(outside+"/secret", []byte("secret"), 0o600))
-	putString(t, s, "results/a/result.json", "x")
-	putString(t, s, "uploads/a.pdf", "x")
+	storagetest.PutString(t, s, "results/a/result.json", "x")
+	storagetest.PutString(t, s, "uploads/a.pdf", "x")
 	for link, target := range map[string]string{
 		"results/file": outside + "/secret", "results/dir": outside, "results/up": "..", "results/loop": ".", "results/self": "self",
 		"results/inside": "../uploads", "results/alias.json": "a/result.json", "linked": "results",
@@ -58,8 +59,8 @@ func TestJWalkShowsOnlyObjects(t *testing.T) {
 
 func TestJWalkOfADirectoryThatIsGoneIsUnavailable(t *testing.T) {
 	s, dir := newLocal(t)
-	putString(t, s, "results/a/x", "x")
-	putString(t, s, "results/b/x", "x")
+	storagetest.PutString(t, s, "results/a/x", "x")
+	storagetest.PutString(t, s, "results/b/x", "x")
 	shown := 0
 	err := s.Walk(t.Context(), "results/", func(string, storage.Info, error) error {
 		shown++
@@ -117,7 +118,7 @@ func TestJWalkHoldsFewEntries(t *testing.T) {
 func TestJWalkLeavesNoDirectoryOpen(t *testing.T) {
 	s, _ := newLocal(t)
 	for i := range 40 {
-		putString(t, s, "a/b/c/"+strconv.Itoa(i)+"/x", "x")
+		storagetest.PutString(t, s, "a/b/c/"+strconv.Itoa(i)+"/x", "x")
 	}
 	open := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")

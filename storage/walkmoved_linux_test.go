@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/storage/storagetest"
 )
 
 // another returns the other one of two objects, or of the directories that they
@@ -26,7 +27,7 @@ func TestJWalkFollowsNoLinkThatHasComeMeanwhile(t *testing.T) {
 	for _, below := range []string{"", "x"} {
 		s, dir := newLocal(t)
 		for _, name := range []string{"a", "b"} {
-			putString(t, s, path.Join("results", name, below), "x")
+			storagetest.PutString(t, s, path.Join("results", name, below), "x")
 		}
 		var shown []string
 		err := s.Walk(t.Context(), "results/", func(name string, _ storage.Info, err error) error {
@@ -48,8 +49,8 @@ func TestJWalkFollowsNoLinkThatHasComeMeanwhile(t *testing.T) {
 func TestJWalkOfAStoreThatIsMovedAwayIsUnavailable(t *testing.T) {
 	for _, goes := range []string{"what is shown", "what comes next"} {
 		s, dir := newLocal(t)
-		putString(t, s, "results/a/x", "x")
-		putString(t, s, "results/b/x", "x")
+		storagetest.PutString(t, s, "results/a/x", "x")
+		storagetest.PutString(t, s, "results/b/x", "x")
 		var shown []string
 		err := s.Walk(t.Context(), "results/", func(name string, _ storage.Info, err error) error {
 			if shown = append(shown, name); len(shown) > 1 || err != nil {

@@ -2,62 +2,64 @@ package worker
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
-
-	"google.golang.org/api/option"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
 )
 
-// DeadLetterTopic is [DeadLetters] over a Pub/Sub topic. Its methods may be
-// called concurrently.
-type DeadLetterTopic struct {
-	pub *Publisher
-	// seen is whether the topic was there when last asked for, and has refused
-	// nothing since: Pub/Sub counts questions after topics, and a fleet asks often.
-	seen atomic.Bool
+// DeadLetters keeps messages that will not be tried again, for people to look at, and
+// to queue again once the cause is mended.
+type DeadLetters interface {
+	// Add keeps the message behind a lease. When it returns nil the dead letter is
+	// durable. A message may be added more than once.
+	Add(ctx context.Context, lease jobs.Lease, info DeadLetterInfo) error
 }
 
-// OpenDeadLetterTopic returns the dead letters in the topic with the given full
-// name. It does not wait for the service. Close it after use.
-func OpenDeadLetterTopic(ctx context.Context, topic string, opts ...option.ClientOption) (*DeadLetterTopic, error) {
-	pub, err := OpenPublisher(ctx, topic, Rules{}, opts...)
-	if err != nil {
-		return nil, err
-	}
-	// As for leases: how long to go on trying is the worker's to know.
-	pub.client.CallOptions.Publish = nil
-	return &DeadLetterTopic{pub: pub}, nil
+// DeadLetterInfo is why and when a message was given up.
+type DeadLetterInfo struct {
+	At      time.Time
+	Cause   string // CauseFailed or CauseMalformed
+	Reason  string // for people
+	Attempt int    // starts of the job; 0 if it was never started
 }
 
-// Close closes the connection.
-func (t *DeadLetterTopic) Close() error { return t.pub.Close() }
+// The causes of a dead letter.
+const (
+	CauseFailed    = "failed"    // the job has failed for good
+	CauseMalformed = "malformed" // the message names no job
+)
 
-// Bury implements [DeadLetters].
-func (t *DeadLetterTopic) Bury(ctx context.Context, lease jobs.Lease, d Death) error {
-	if _, err := t.pub.send(ctx, deadLetter(lease, d)); err != nil {
-		t.seen.Store(false)
-		return fmt.Errorf("bury message %s: %w", lease.Raw.ID, err)
-	}
-	t.seen.Store(true)
-	return nil
-}
+// deadLetterTimeout bounds one call to add a dead letter, which may carry a message of
+// 10 MB.
+const deadLetterTimeout = 30 * time.Second
 
-// Check returns nil if the topic exists, or may be published to without being
-// looked at. It costs nothing while letters are taken.
-func (t *DeadLetterTopic) Check(ctx context.Context) error {
-	if t.seen.Load() {
+// deadLetter adds the message of the attempt to the dead letters, if the worker has
+// some. An error says that it is not there.
+func (a *attempt) deadLetter(ctx context.Context, info DeadLetterInfo) error {
+	if a.DeadLetters == nil {
 		return nil
 	}
-	err := t.pub.Check(ctx)
-	if status.Code(unwrapStatus(err)) == codes.PermissionDenied {
-		err = nil // the publisher role may publish but not look
-	}
+	info.At = time.Now()
+	err := a.retry(ctx, "add the dead letter", deadLetterTimeout, a.Metrics.deadLetterRetries, func(call context.Context) error {
+		return a.DeadLetters.Add(call, a.lease, info)
+	})
 	if err == nil {
-		t.seen.Store(true)
+		a.Metrics.deadLetters.WithLabelValues(info.Cause).Inc()
 	}
 	return err
+}
+
+// malformed ends a message that names no job. No status can tell of it, so the
+// log does, and the dead letters.
+func (a *attempt) malformed(ctx context.Context) error {
+	raw := a.lease.Raw
+	a.Metrics.malformed.Inc()
+	a.Log.ErrorContext(ctx, "message names no job", "message_id", raw.ID, "bytes", len(raw.Data), "kept_as_dead_letter", a.DeadLetters != nil, "err", a.lease.Invalid)
+	if err := a.deadLetter(ctx, DeadLetterInfo{Cause: CauseMalformed, Reason: redact.Reason(a.lease.Invalid.Error())}); err != nil {
+		return err
+	}
+	a.release()
+	a.ack(ctx, a.lease)
+	return nil
 }

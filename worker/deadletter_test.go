@@ -4,274 +4,302 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	dto "github.com/prometheus/client_model/go"
 
-	"github.com/batchfleet/batchfleet/emulator"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker/memory"
 )
 
-// Sorted after subName, so that the statistics of that come first.
-const (
-	deadTopicName = "projects/test/topics/jobs-dead"
-	deadSubName   = "projects/test/subscriptions/jobs-dead"
-)
-
-func deadLetterTopic(t *testing.T, addr net.Addr) *DeadLetterTopic {
-	t.Helper()
-	d, err := OpenDeadLetterTopic(t.Context(), deadTopicName, options(t, addr)...)
-	return opened(t, d, err)
+// graveyard takes dead letters, and tells the queue's story of it.
+type graveyard struct {
+	q       *queue
+	mu      sync.Mutex
+	refuses error
+	letters []DeadLetterInfo
+	tries   int
 }
 
-func letterBox(t *testing.T, addr net.Addr, more ...option.ClientOption) *LetterBox {
-	t.Helper()
-	b, err := OpenLetterBox(t.Context(), deadSubName, localRules, append(options(t, addr), more...)...)
-	return opened(t, b, err)
+func (g *graveyard) Add(_ context.Context, lease jobs.Lease, d DeadLetterInfo) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tries++
+	if g.refuses != nil {
+		return g.refuses
+	}
+	g.letters = append(g.letters, d)
+	g.q.locked(func() { g.q.note("dead-letter %s", lease.Job.ID) })
+	return nil
 }
 
-// noneLeft answers a pull at once where nothing is to be had, as if patience had
-// ended. So patience may be long: one that ends while letters are on their way
-// sees fewer than there are.
-func noneLeft(s *emulator.Server) option.ClientOption {
-	return option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if pull, ok := req.(*pubsubpb.PullRequest); ok {
-			for _, st := range s.Stats() {
-				if st.Subscription == pull.GetSubscription() && st.Undelivered == 0 {
-					return status.Error(codes.DeadlineExceeded, "none is there")
+func (g *graveyard) refuse(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refuses = err
+}
+
+func (g *graveyard) check(context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refuses
+}
+
+// withGraveyard gives the rig's worker a place for dead letters.
+func (r *rig) withGraveyard() *graveyard {
+	g := &graveyard{q: r.q}
+	r.worker.DeadLetters, r.worker.Checks["dead letters"] = g, g.check
+	return g
+}
+
+func TestF13FailedJobIsBuriedBeforeItsAck(t *testing.T) {
+	late := handler{run: func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+		<-ctx.Done()
+		return jobs.Result{}, ctx.Err()
+	}}
+	tests := []struct {
+		name, told, reason string
+		h                  handler
+		setup              func(*testing.T, *rig)
+	}{
+		{"a job failure", "dead-letter j, ack j", "not a PDF", fails(errors.New("not a PDF")), nil},
+		{"a timeout", "dead-letter j, ack j", "job timeout: it did not end within 3m0s", late, func(_ *testing.T, r *rig) { r.worker.JobTimeout = 3 * time.Minute }},
+		{"a message that asks for nonsense", "dead-letter j, ack j", "bad message: pages is -1", takes(time.Second), func(_ *testing.T, r *rig) {
+			r.q.replace(memory.Message{Job: jobs.Job{ID: "j", Kind: "test"}, Invalid: errors.New("bad message: pages is -1")})
+		}},
+		{"the crash limit", "dead-letter j, ack j", "worker crashed 3 times", takes(time.Second), func(t *testing.T, r *rig) {
+			for range 3 {
+				if c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j", Kind: "test"}, time.Second, jobs.Claim{}); err != nil || c.Verdict != jobs.Granted {
+					t.Fatal(c, err)
 				}
+				r.after(2 * time.Second)
 			}
-		}
-		return invoke(ctx, method, req, reply, cc, opts...)
-	}))
-}
-
-// patience is how long a letter is waited for that is there.
-const patience = 20 * time.Second
-
-func ensureDead(t *testing.T, s *emulator.Server) {
-	t.Helper()
-	if err := s.EnsureSubscription(deadSubName, deadTopicName, 600*time.Second); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestF13MissingTopicIsSeenUntilItIsThere(t *testing.T) {
-	s, l := startEmulator(t)
-	d := deadLetterTopic(t, l.Addr())
-	if err := d.Check(within(t)); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), deadTopicName) {
-		t.Errorf("check: %v, want a refusal that names the topic", err)
-	}
-	if err := d.Bury(within(t), jobs.Lease{Raw: jobs.Raw{ID: "7"}}, Death{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "message 7") {
-		t.Errorf("bury: %v, want a refusal that names the message", err)
-	}
-	ensureDead(t, s)
-	if err := d.Check(within(t)); err != nil {
-		t.Errorf("check: %v, now that it is there", err)
-	}
-	s.Fail("GetTopic", 1, codes.Unavailable)
-	if err := d.Check(within(t)); err != nil {
-		t.Errorf("check: %v; it must not ask again while all is well", err)
-	}
-	s.Fail("Publish", 1, codes.Unavailable)
-	if err := d.Bury(within(t), jobs.Lease{}, Death{}); !errors.Is(err, jobs.ErrUnavailable) {
-		t.Errorf("bury: %v, want ErrUnavailable at once: retries are the worker's", err)
-	}
-	if err := d.Check(within(t)); !errors.Is(err, jobs.ErrUnavailable) {
-		t.Errorf("check: %v; it must ask again once a letter was refused", err)
-	}
-}
-
-func TestF13TopicThatMayNotBeLookedAtIsTrusted(t *testing.T) {
-	s, l := startEmulator(t)
-	d := deadLetterTopic(t, l.Addr())
-	s.Fail("GetTopic", 1, codes.PermissionDenied)
-	if err := d.Check(within(t)); err != nil {
-		t.Errorf("check: %v; the publisher role may not look", err)
-	}
-}
-
-func TestF13LetterBoxHoldsAndHandsBack(t *testing.T) {
-	s, l := startEmulator(t)
-	ensureDead(t, s)
-	d := deadLetterTopic(t, l.Addr())
-	const n = 250 // more than one answer
-	for i := range n {
-		lease := jobs.Lease{Job: jobs.Job{ID: jobs.ID(fmt.Sprintf("j%d", i))}, Raw: jobs.Raw{ID: fmt.Sprint(i), Data: fmt.Appendf(nil, `{"job_id":"j%d"}`, i)}}
-		if err := d.Bury(within(t), lease, Death{At: time.Now(), Reason: "broken"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first, second := letterBox(t, l.Addr(), noneLeft(s)), letterBox(t, l.Addr(), noneLeft(s))
-	letters, full, err := first.Collect(within(t), patience)
-	if err != nil || full || len(letters) != n {
-		t.Fatalf("%d letters, full %t, %v; want %d", len(letters), full, err, n)
-	}
-	names := map[string]bool{}
-	for _, one := range letters {
-		names[one.Name()] = one.Reason == "broken"
-	}
-	if len(names) != n {
-		t.Errorf("%d different letters, want %d", len(names), n)
-	}
-	if others, _, err := second.Collect(within(t), patience); err != nil || len(others) > 0 {
-		t.Errorf("another box has %d letters, %v; want none while one holds them", len(others), err)
-	}
-	if err := first.Drop(within(t), letters[:10]...); err != nil {
-		t.Error(err)
-	}
-	if err := first.HandBack(within(t), letters[10:30]...); err != nil {
-		t.Error(err)
-	}
-	if others, _, err := second.Collect(within(t), patience); err != nil || len(others) != 20 {
-		t.Errorf("another box has %d letters, %v; want the 20 handed back", len(others), err)
-	}
-	if err := errors.Join(first.HandBackAll(within(t)), second.HandBackAll(within(t))); err != nil {
-		t.Error(err)
-	}
-	if st := s.Stats()[1]; st.Undelivered != n-10 || st.Leased != 0 {
-		t.Errorf("%d letters undelivered, %d held; want %d and none", st.Undelivered, st.Leased, n-10)
-	}
-}
-
-func TestF13LetterBoxThatCannotSeeIsNotEmpty(t *testing.T) {
-	s, l := startEmulator(t)
-	if _, _, err := letterBox(t, l.Addr()).Collect(within(t), 200*time.Millisecond); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), deadSubName) {
-		t.Errorf("without its subscription: %v, want a refusal that names it", err)
-	}
-	ensureDead(t, s)
-	s.Fail("Pull", 1, codes.Unavailable)
-	if _, _, err := letterBox(t, l.Addr()).Collect(within(t), patience); !errors.Is(err, jobs.ErrUnavailable) {
-		t.Errorf("with a server in trouble: %v, want ErrUnavailable", err)
-	}
-	s.Fail("GetSubscription", 1, codes.PermissionDenied)
-	if _, _, err := letterBox(t, l.Addr()).Collect(within(t), 200*time.Millisecond); err != nil {
-		t.Errorf("as a subscriber who may not look: %v", err)
-	}
-	dead, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dead.Close() // accepts nothing: a network gone silent
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if _, _, err := letterBox(t, dead.Addr()).Collect(ctx, 200*time.Millisecond); err == nil {
-		t.Error("a box that nobody answers looks empty")
-	}
-}
-
-func TestF13LetterBoxStoppedWhileItCollectsHoldsNothingUnknown(t *testing.T) {
-	s, l := startEmulator(t)
-	ensureDead(t, s)
-	b, d := letterBox(t, l.Addr()), deadLetterTopic(t, l.Addr())
-	b.grace = 5 * time.Second                  // the letter comes within it
-	if err := d.Check(within(t)); err != nil { // the connection stands
-		t.Fatal(err)
-	}
-	cause := errors.New("told to stop")
-	ctx, stop := context.WithCancelCause(within(t))
-	collected := make(chan error, 1)
-	go func() {
-		_, _, err := b.Collect(ctx, patience)
-		collected <- err
-	}()
-	wantPulls(t, s, 1)
-	stop(cause)
-	if err := d.Bury(within(t), jobs.Lease{}, Death{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-collected; !errors.Is(err, cause) {
-		t.Errorf("collect: %v, want the cause", err)
-	}
-	if err := b.HandBackAll(within(t)); err != nil {
-		t.Error(err)
-	}
-	if st := s.Stats()[1]; st.Undelivered != 1 || st.Leased != 0 {
-		t.Errorf("%d letters undelivered, %d held by nobody", st.Undelivered, st.Leased)
-	}
-}
-
-func TestF13RedrivenMessageIsTheOneThatDied(t *testing.T) {
-	s, l := startEmulator(t)
-	ensureDead(t, s)
-	src := source(t, l.Addr())
-	raw(t, l.Addr(), &pubsubpb.PubsubMessage{Data: []byte(`{"job_id":"a", "odd": [1]}`), Attributes: map[string]string{"traceparent": goodTrace, "x": "y"}})
-	first, err := src.Lease(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := deadLetterTopic(t, l.Addr()).Bury(within(t), first, Death{At: time.Now(), Reason: "broken", Attempt: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := src.Ack(within(t), first); err != nil {
-		t.Fatal(err)
-	}
-	letters, _, err := letterBox(t, l.Addr(), noneLeft(s)).Collect(within(t), patience)
-	if err != nil || len(letters) != 1 {
-		t.Fatal(letters, err)
-	}
-	if err := publisher(t, l.Addr()).Resend(within(t), letters[0]); err != nil {
-		t.Fatal(err)
-	}
-	again, err := src.Lease(within(t))
-	if err != nil || string(again.Raw.Data) != string(first.Raw.Data) || fmt.Sprint(again.Raw.Attributes) != fmt.Sprint(first.Raw.Attributes) {
-		t.Errorf("leased again as %s %v, %v; want %s %v", again.Raw.Data, again.Raw.Attributes, err, first.Raw.Data, first.Raw.Attributes)
-	}
-}
-
-func TestF13LettersAreKeptWhileTheyLieOnTheDesk(t *testing.T) {
-	type call struct {
-		at      time.Duration
-		ids     int
-		seconds int32
-	}
-	var calls []call
-	begin := time.Time{}
-	batches := 0
-	a := &answers{
-		pull: func(ctx context.Context, _ *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
-			if batches++; batches > 25 {
-				<-ctx.Done()
-				return nil, status.FromContextError(ctx.Err()).Err()
+		}},
+		{"not a success", "ack j", "", takes(time.Second), nil},
+		{"not trouble of the infrastructure", "nack j", "", fails(fmt.Errorf("%w: disk full", jobs.ErrUnavailable)), nil},
+		{"not a canceled job", "ack j", "", takes(time.Second), func(t *testing.T, r *rig) {
+			if _, err := r.status.Submit(t.Context(), jobs.Job{ID: "j"}); err != nil {
+				t.Fatal(err)
 			}
-			reply := &pubsubpb.PullResponse{}
-			for i := range 100 {
-				reply.ReceivedMessages = append(reply.ReceivedMessages, &pubsubpb.ReceivedMessage{AckId: fmt.Sprintf("%d/%d", batches, i), Message: &pubsubpb.PubsubMessage{}})
+			if _, err := r.status.Cancel(t.Context(), "j"); err != nil {
+				t.Fatal(err)
 			}
-			return reply, nil
-		},
-		modify: func(r *pubsubpb.ModifyAckDeadlineRequest) error {
-			calls = append(calls, call{time.Since(begin), len(r.GetAckIds()), r.GetAckDeadlineSeconds()})
-			if len(calls) == 7 && !begin.IsZero() {
-				return status.Error(codes.Unavailable, "for once")
-			}
-			return nil
-		},
+		}},
 	}
-	inMemory(t, a, func(t *testing.T, src *PubSub) {
-		b := &LetterBox{client: src.client, subscription: subName, grace: replyGrace, held: map[string]struct{}{}}
-		letters, _, err := b.Collect(t.Context(), time.Second)
-		if err != nil || len(letters) != 2500 || len(calls) != 25 || calls[24].ids != 100 || calls[24].seconds != 30 {
-			t.Fatalf("%d letters, %v, held by %v; want each batch held for 30 s", len(letters), err, calls)
-		}
-		calls, begin = nil, time.Now()
-		ctx, stop := context.WithTimeout(t.Context(), 99*time.Second)
-		defer stop()
-		time.AfterFunc(15*time.Second, func() { _ = b.HandBack(t.Context(), letters[:1500]...) })
-		b.Keep(ctx)
-		want := []call{{10 * time.Second, 1000, 30}, {10 * time.Second, 1000, 30}, {10 * time.Second, 500, 30}, {15 * time.Second, 1000, 0}, {15 * time.Second, 500, 0}}
-		for at := 20 * time.Second; at < 99*time.Second; at += 10 * time.Second {
-			want = append(want, call{at, 1000, 30})
-		}
-		if fmt.Sprint(calls) != fmt.Sprint(want) {
-			t.Errorf("kept by\n%v, want\n%v", calls, want)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, tt.h, func(t *testing.T, r *rig) {
+				g := r.withGraveyard()
+				if tt.setup != nil {
+					tt.setup(t, r)
+				}
+				r.start()
+				r.after(10 * time.Second)
+				if tt.name == "a timeout" {
+					r.after(3 * time.Minute)
+				}
+				r.wantTold(tt.told)
+				if tt.reason == "" {
+					if len(g.letters) > 0 {
+						t.Errorf("letters %+v, want none", g.letters)
+					}
+				} else if len(g.letters) != 1 || g.letters[0].Reason != tt.reason || g.letters[0].Attempt == 0 {
+					t.Errorf("letters %+v, want one for %q", g.letters, tt.reason)
+				}
+			}, "j")
+		})
+	}
+}
+
+func TestF13OutcomeIsRecordedBeforeTheLetter(t *testing.T) {
+	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+		g := r.withGraveyard()
+		r.start()
+		r.after(time.Second) // ready
+		g.refuse(fmt.Errorf("%w: no topic", ErrRefused))
+		r.q.add("j")
+		r.after(time.Second)
+		r.wantStatus("j", "failed 0%: not a PDF")
+		r.wantTold("")
+		if err := r.worker.Ready(); err == nil {
+			t.Error("the worker takes further jobs that it could not add to the dead letters")
 		}
 	})
+}
+
+func TestF13LetterThatIsRefused(t *testing.T) {
+	queueJob := func(r *rig) {
+		r.q.add("j")
+	}
+	t.Run("for a while is tried again under the lease", func(t *testing.T) {
+		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			queueJob(r)
+			r.after(6 * time.Minute) // longer than a lease is extended for at first
+			r.wantTold("")
+			if err := r.worker.Ready(); err == nil || !strings.Contains(err.Error(), "unavailable") {
+				t.Errorf("ready: %v, want what is wrong", err)
+			}
+			g.refuse(nil)
+			r.after(32 * time.Second)
+			r.wantTold("dead-letter j, ack j")
+		})
+	})
+	t.Run("for longer than SETTLE_TIMEOUT is handed back, and published by who finds the job failed", func(t *testing.T) {
+		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			queueJob(r)
+			r.after(11 * time.Minute)
+			r.wantTold("nack j")
+			r.wantStatus("j", "failed 0%: not a PDF")
+			g.refuse(nil)
+			r.after(2 * time.Minute)
+			r.wantTold("nack j, dead-letter j, ack j")
+			if len(g.letters) != 1 || g.letters[0].Reason != "not a PDF" || g.letters[0].Attempt != 1 {
+				t.Errorf("letters %+v, want one that says what is on record", g.letters)
+			}
+		})
+	})
+	t.Run("when the worker stops is left to the next", func(t *testing.T) {
+		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			queueJob(r)
+			r.after(time.Second)
+			r.stop()
+			began := time.Now()
+			if err := <-r.ended; err != nil || time.Since(began) > 10*time.Second {
+				t.Errorf("worker ended after %s with %v", time.Since(began), err)
+			}
+			r.wantTold("nack j")
+			r.wantStatus("j", "failed 0%: not a PDF")
+		})
+	})
+	t.Run("until the lease ends is neither acked nor handed back", func(t *testing.T) {
+		inBubble(t, fails(errors.New("not a PDF")), func(_ *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.worker.SettleTimeout = time.Hour
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			r.q.deaf = true
+			queueJob(r)
+			r.after(9*time.Minute + 55*time.Second)
+			r.wantTold("")
+			r.after(time.Minute)
+			r.wantTold("")
+			if waiting, leased := r.q.Len(); waiting != 1 || leased != 0 {
+				t.Errorf("%d messages wait and %d are leased, want the one to wait again", waiting, leased)
+			}
+		})
+	})
+}
+
+func TestF13RedeliveryOfAFailedJobIsBuriedAgain(t *testing.T) {
+	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+		g := r.withGraveyard()
+		r.start()
+		r.after(5 * time.Second)
+		r.q.add("j")
+		r.after(5 * time.Second)
+		r.wantTold("dead-letter j, ack j, dead-letter j, ack j")
+		if len(g.letters) != 2 || g.letters[1].Reason != "not a PDF" {
+			t.Errorf("letters %+v, want the same twice", g.letters)
+		}
+	}, "j")
+}
+
+func TestF04MessageThatNamesNoJobIsLoggedBuriedAndAcked(t *testing.T) {
+	noise := func(r *rig) {
+		r.q.replace(memory.Message{Invalid: errors.New("malformed message: no job_id"), Data: []byte("noise")})
+		r.q.add("j")
+	}
+	for _, keeps := range []bool{true, false} {
+		t.Run(fmt.Sprintf("dead letters: %t", keeps), func(t *testing.T) {
+			inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
+				noise(r)
+				want := "ack , ack j"
+				g := &graveyard{}
+				if keeps {
+					g = r.withGraveyard()
+					want = "dead-letter , ack , ack j"
+				}
+				r.start()
+				r.after(5 * time.Second)
+				r.wantTold(want)
+				if keeps && (len(g.letters) != 1 || g.letters[0].Reason != "malformed message: no job_id" || g.letters[0].At.IsZero()) {
+					t.Errorf("letters %+v, want one that says why", g.letters)
+				}
+				if n := strings.Count(r.log.String(), `level=ERROR msg="message names no job" message_id=m1 bytes=5`); n != 1 {
+					t.Errorf("%d log lines of it, want 1:\n%s", n, r.log)
+				}
+				if got := counted(t, r.worker.Metrics, "batchfleet_messages_malformed_total"); got != 1 {
+					t.Errorf("%v counted, want 1", got)
+				}
+			}, "j")
+		})
+	}
+	t.Run("is handed back while it cannot be buried", func(t *testing.T) {
+		inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
+			g := r.withGraveyard()
+			r.start()
+			r.after(time.Second)
+			g.refuse(errors.New("unavailable"))
+			r.q.Add(memory.Message{Invalid: errors.New("malformed message")})
+			r.after(11 * time.Minute)
+			r.wantTold("nack ")
+			g.refuse(nil)
+			r.after(2 * time.Minute)
+			r.wantTold("nack , dead-letter , ack ")
+		})
+	})
+}
+
+func TestF64DeadLettersAreCounted(t *testing.T) {
+	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+		g := r.withGraveyard()
+		r.start()
+		r.after(time.Second)
+		g.refuse(errors.New("unavailable"))
+		r.q.add("j")
+		r.after(3 * time.Second)
+		g.refuse(nil)
+		r.after(time.Minute)
+		m := r.worker.Metrics
+		if got, retries := counted(t, m, "batchfleet_dead_letters_total"), counted(t, m, "batchfleet_dead_letter_retries_total"); got != 1 || int(retries) != g.tries-1 || retries == 0 {
+			t.Errorf("%v letters and %v retries counted, want 1 and %d", got, retries, g.tries-1)
+		}
+		if got := counted(t, m, "batchfleet_jobs_total"); got != 1 {
+			t.Errorf("%v jobs counted, want 1", got)
+		}
+	})
+}
+
+// counted returns the sum of a counter over its labels.
+func counted(t *testing.T, m *Metrics, name string) (sum float64) {
+	t.Helper()
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name })
+	if i < 0 {
+		return 0 // no label of it was ever used
+	}
+	for _, c := range families[i].GetMetric() {
+		sum += c.GetCounter().GetValue()
+	}
+	return sum
 }

@@ -117,7 +117,7 @@ func TestJ15CancelIsSeenWithinTwoSecondsThoughAReportIsLost(t *testing.T) {
 				var stopped time.Time
 				h := handler{run: func(ctx context.Context, _ jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
 					report(jobs.Progress{Done: 1, Total: 4, Message: "Page 1/4 analyzing..."})
-					<-ctx.Done() // a page that takes for ever
+					<-ctx.Done() // a page that takes forever
 					stopped = time.Now()
 					return jobs.Result{}, ctx.Err()
 				}}

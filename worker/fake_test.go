@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -18,45 +17,46 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/worker/memory"
 )
 
-// queue is a Source with the rules of Pub/Sub and none of its network: a lease
-// that runs out makes its job available again.
+// queue is a memory.Queue that can fail, and remembers what the worker told it.
 type queue struct {
+	*memory.Queue
 	mu       sync.Mutex
-	waiting  []*item
-	leased   map[string]*item
-	arrived  chan struct{} // closed and replaced when a job becomes available
-	said     []string      // what the worker told, with the time since start
+	open     map[string]*open // by lease id: neither acked nor handed back
+	said     []string         // what the worker told
 	start    time.Time
-	n        int
-	deadline time.Duration // of a new lease
-	down     error         // what Lease says instead of a job
-	deaf     bool          // Extend gets no answer
+	leases   int   // how many were given
+	down     error // what Lease says instead of a job
+	deaf     bool  // Extend gets no answer
 	extends  []time.Duration
 	onAck    func(jobs.ID)
 	onReturn func() error // what Return says
 }
 
-type item struct {
-	job      jobs.Job
-	invalid  error
-	delivery int
-	expiry   *time.Timer
+type open struct {
+	lease jobs.Lease
+	until time.Time
 }
 
 func newQueue(ids ...jobs.ID) *queue {
-	q := &queue{leased: map[string]*item{}, arrived: make(chan struct{}), start: time.Now(), deadline: 600 * time.Second}
-	for _, id := range ids {
-		q.waiting = append(q.waiting, &item{job: jobs.Job{ID: id, Kind: "test"}})
-	}
+	q := &queue{open: map[string]*open{}, start: time.Now()}
+	q.replace()
+	q.add(ids...)
 	return q
 }
 
-func (q *queue) add(it *item) { // q.mu is held
-	q.waiting = append(q.waiting, it)
-	close(q.arrived)
-	q.arrived = make(chan struct{})
+// replace makes messages all that the queue holds.
+func (q *queue) replace(messages ...memory.Message) {
+	q.Queue = &memory.Queue{Name: "q"}
+	q.Add(messages...)
+}
+
+func (q *queue) add(ids ...jobs.ID) {
+	for _, id := range ids {
+		q.Add(memory.Message{Job: jobs.Job{ID: id, Kind: "test"}})
+	}
 }
 
 func (q *queue) note(format string, args ...any) { // q.mu is held
@@ -64,119 +64,89 @@ func (q *queue) note(format string, args ...any) { // q.mu is held
 }
 
 func (q *queue) Lease(ctx context.Context) (jobs.Lease, error) {
-	for {
-		q.mu.Lock()
-		if q.down != nil {
-			defer q.mu.Unlock()
-			return jobs.Lease{}, q.down
-		}
-		if len(q.waiting) > 0 {
-			it := q.waiting[0]
-			q.waiting = q.waiting[1:]
-			q.n++
-			it.delivery++
-			id := fmt.Sprintf("lease%d", q.n)
-			q.leased[id] = it
-			it.expiry = time.AfterFunc(q.deadline, func() { q.expire(id) })
-			defer q.mu.Unlock()
-			return jobs.Lease{ID: id, Job: it.job, Invalid: it.invalid, Until: time.Now().Add(q.deadline), Delivery: it.delivery, Raw: jobs.Raw{ID: fmt.Sprintf("m%d", q.n), Queue: "q", Ack: id, Data: []byte("noise")}}, nil
-		}
-		arrived := q.arrived
-		q.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return jobs.Lease{}, context.Cause(ctx)
-		case <-arrived:
-		}
+	q.mu.Lock()
+	down := q.down
+	q.mu.Unlock()
+	if down != nil {
+		return jobs.Lease{}, down
 	}
-}
-
-func (q *queue) expire(id string) {
+	l, err := q.Queue.Lease(ctx)
+	if err != nil {
+		return l, err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if it := q.leased[id]; it != nil {
-		delete(q.leased, id)
-		q.note("%s expired", it.job.ID)
-		q.add(it)
+	q.leases++
+	for id, o := range q.open {
+		if o.lease.Raw.ID == l.Raw.ID {
+			q.note("%s expired", l.Job.ID)
+			delete(q.open, id)
+		}
 	}
+	q.open[l.ID] = &open{l, l.Until}
+	return l, nil
 }
 
 func (q *queue) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration) (map[string]error, error) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.extends = append(q.extends, time.Since(q.start))
 	if q.deaf {
 		q.mu.Unlock()
 		<-ctx.Done()
+		q.mu.Lock()
 		return nil, ctx.Err()
 	}
-	defer q.mu.Unlock()
-	lost := map[string]error{}
+	lost, err := q.Queue.Extend(ctx, leases, ttl)
 	for _, l := range leases {
-		if it := q.leased[l.ID]; it != nil {
-			it.expiry.Reset(ttl)
-		} else {
-			lost[l.ID] = errors.New("expired")
+		if o := q.open[l.ID]; o != nil && lost[l.ID] == nil {
+			o.until = time.Now().Add(ttl)
 		}
 	}
-	return lost, nil
+	return lost, err
 }
 
-func (q *queue) Ack(_ context.Context, lease jobs.Lease) error {
+// ends notes what ends a lease, unless that is over. q.mu is held.
+func (q *queue) ends(lease, what string) {
+	if o := q.open[lease]; o != nil && time.Now().Before(o.until) {
+		q.note("%s %s", what, o.lease.Job.ID)
+		delete(q.open, lease)
+	}
+}
+
+func (q *queue) Ack(ctx context.Context, lease jobs.Lease) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.onAck != nil {
 		q.onAck(lease.Job.ID)
 	}
-	if it := q.leased[lease.ID]; it != nil {
-		it.expiry.Stop()
-		delete(q.leased, lease.ID)
-		q.note("ack %s", lease.Job.ID)
-	}
-	return nil
+	q.ends(lease.ID, "ack")
+	return q.Queue.Ack(ctx, lease)
 }
 
-func (q *queue) Nack(_ context.Context, lease jobs.Lease, delay time.Duration) error {
+func (q *queue) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	it := q.leased[lease.ID]
-	if it == nil {
-		return nil
-	}
-	q.note("nack %s", lease.Job.ID)
-	it.expiry.Stop()
-	delete(q.leased, lease.ID)
-	if delay == 0 {
-		q.add(it)
-		return nil
-	}
-	time.AfterFunc(delay, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.add(it)
-	})
-	return nil
+	q.ends(lease.ID, "nack")
+	return q.Queue.Nack(ctx, lease, delay)
 }
 
-func (q *queue) Return(_ context.Context, name string, acks []string) error {
+func (q *queue) Return(ctx context.Context, name string, acks []string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, id := range acks {
-		it := q.leased[id]
-		if it == nil || name != "q" {
+		switch o := q.open[id]; {
+		case o == nil || name != "q":
 			q.note("return %s of %s, which is not leased", id, name)
-			continue
-		}
-		q.note("return %s", it.job.ID)
-		if q.onReturn != nil {
+		case q.onReturn != nil:
+			q.note("return %s", o.lease.Job.ID)
 			if err := q.onReturn(); err != nil {
 				return err
 			}
 		}
-		it.expiry.Stop()
-		delete(q.leased, id)
-		q.add(it)
+		q.ends(id, "return")
 	}
-	return nil
+	return q.Queue.Return(ctx, name, acks)
 }
 
 func (q *queue) told() string {

@@ -104,7 +104,7 @@ func (h *held) release(x *holding) {
 	if busy == nil {
 		return
 	}
-	patience := time.NewTimer(lastWord)
+	patience := time.NewTimer(finalCallTimeout)
 	defer patience.Stop()
 	select {
 	case <-busy:
@@ -114,7 +114,7 @@ func (h *held) release(x *holding) {
 
 // left returns how long the lease still holds, 0 if it is over. Timers stand
 // still while a machine sleeps and the source's clock does not, so the wall
-// clock has a say as well as the monotonic one.
+// clock counts as well as the monotonic one.
 func (h *held) left(x *holding) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

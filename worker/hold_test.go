@@ -26,7 +26,7 @@ func TestF24AttemptKnowsAtTheLastMomentWhetherItHoldsItsJob(t *testing.T) {
 	}{
 		{"when all is well", func(*rig) {}, nil},
 		{"when its lease has ended", func(r *rig) {
-			r.worker.LeaseTTL, r.q.deadline = 60*time.Second, 60*time.Second
+			r.worker.LeaseTTL, r.q.LeaseTTL = 60*time.Second, 60*time.Second
 			r.q.locked(func() { r.q.deaf = true })
 		}, jobs.ErrLeaseLost},
 		{"when the worker is out of time", func(r *rig) { at(20*time.Second, func() { r.stop() }) }, jobs.ErrLeaseLost},
@@ -43,7 +43,7 @@ func TestF24AttemptKnowsAtTheLastMomentWhetherItHoldsItsJob(t *testing.T) {
 		// Its lease is extended each 5 s, at 75 s as well. Its last report, at 74 s, claims
 		// the job until 80 s.
 		{"when somebody has claimed its job of a short lease while Redis is gone", func(r *rig) {
-			r.worker.LeaseTTL, r.q.deadline = 10*time.Second, 10*time.Second
+			r.worker.LeaseTTL, r.q.LeaseTTL = 10*time.Second, 10*time.Second
 			at(7500*time.Millisecond, func() { r.status.cut(true) })
 			at(time.Second, func() { taken(r) })
 		}, jobs.ErrUnavailable},

@@ -7,32 +7,31 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/retry"
 )
 
-// lease waits until the worker is healthy and then for a job. Trouble that may
+// lease waits until the worker is healthy and then for a job for the pool. Trouble that may
 // pass is waited out; a refusal is tried again for StartTimeout, because a
 // queue is often created a moment after its workers start.
-func (w *Worker) lease(ctx context.Context) (jobs.Lease, error) {
-	wait := leaseBackoff()
+func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
+	wait := again.Delays()
 	var refused time.Time
 	for {
-		if err := w.gate.wait(ctx); err != nil {
+		if err := w.readiness.wait(ctx); err != nil {
 			return jobs.Lease{}, err
 		}
-		lease, err := w.ask(ctx)
+		lease, err := w.ask(ctx, p)
 		if err == nil {
 			return lease, nil
 		}
 		if ctx.Err() != nil {
 			return jobs.Lease{}, context.Cause(ctx)
 		}
-		if errors.Is(err, errGateShut) {
+		if errors.Is(err, errUnready) {
 			continue
 		}
-		delay := wait.NextBackOff()
+		delay := wait.Next()
 		switch {
 		case !errors.Is(err, ErrRefused):
 			refused = time.Time{}
@@ -54,15 +53,15 @@ func (w *Worker) lease(ctx context.Context) (jobs.Lease, error) {
 	}
 }
 
-// ask asks the source for a lease, and stops asking when the gate shuts.
-func (w *Worker) ask(ctx context.Context) (jobs.Lease, error) {
+// ask asks the source for a lease, of a kind that the pool runs if it can choose, and stops asking when the worker becomes unready.
+func (w *Worker) ask(ctx context.Context, p *pool) (jobs.Lease, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	answered := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-w.gate.whenShut():
-			cancel(errGateShut)
+		case <-w.readiness.unready():
+			cancel(errUnready)
 		case <-answered:
 		}
 	})
@@ -71,16 +70,11 @@ func (w *Worker) ask(ctx context.Context) (jobs.Lease, error) {
 	defer close(answered)
 	w.idle.asks()
 	defer w.idle.answered()
+	if w.pools.source != nil {
+		return w.pools.source.LeaseKinds(ctx, p.kinds)
+	}
 	return w.Source.Lease(ctx)
 }
 
-// leaseBackoff grows from half a second to 30 seconds, with jitter, so that a
-// fleet does not return to a recovering service all at once.
-func leaseBackoff() *backoff.ExponentialBackOff {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval = 500 * time.Millisecond
-	b.MaxInterval = 20 * time.Second // with the jitter of one half: 30 s
-	b.Multiplier = 2
-	b.Reset()
-	return b
-}
+// again is how calls of the source and of the status store are made again.
+var again = retry.Policy{First: 500 * time.Millisecond, Max: 30 * time.Second}

@@ -28,7 +28,6 @@ type Metrics struct {
 	malformed          prometheus.Counter
 	deadLetters        *prometheus.CounterVec
 	deadLetterRetries  prometheus.Counter
-	urgent             prometheus.Counter
 	leaseErrors        prometheus.Counter
 	ackErrors          prometheus.Counter
 	statusRetries      prometheus.Counter
@@ -66,7 +65,6 @@ func NewMetrics(version string) *Metrics {
 		malformed:          counter("messages_malformed_total", "Deliveries of messages without a usable job id."),
 		deadLetters:        counters("dead_letters_total", "Dead letters published, by whether a job had failed or a message named no job.", "cause"),
 		deadLetterRetries:  counter("dead_letter_retries_total", "Dead letters that could not be published and are tried again."),
-		urgent:             counter("leases_urgent_total", "Leases taken from the priority subscription."),
 		leaseErrors:        counter("lease_errors_total", "Failed attempts to lease a job."),
 		ackErrors:          counter("ack_errors_total", "Acks and nacks that failed."),
 		statusRetries:      counter("status_retries_total", "Calls to the status store that failed and are tried again."),

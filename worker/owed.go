@@ -113,17 +113,17 @@ func (o *owed) run(ctx context.Context) {
 	}
 }
 
-// wait returns when nothing is owed, or after a last try once ctx ends or hurry is
+// wait returns when nothing is owed, or after a last try once ctx ends or forceStop is
 // closed.
-func (o *owed) wait(ctx context.Context, hurry <-chan struct{}) {
+func (o *owed) wait(ctx context.Context, forceStop <-chan struct{}) {
 	_, paid := o.state()
 	select {
 	case <-paid:
 		return
 	case <-ctx.Done():
-	case <-hurry:
+	case <-forceStop:
 	}
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
 	defer cancel()
 	if err := o.pay(call, ""); err != nil {
 		left, _ := o.state()

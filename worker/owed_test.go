@@ -43,9 +43,9 @@ func TestF23ThreeCutsOf18SecondsAreNoCrash(t *testing.T) {
 	t.Run("of the only worker, which asks for its jobs again at once", func(t *testing.T) {
 		ids := []jobs.ID{"a", "b", "c", "d", "e", "f", "g", "h"}
 		inBubble(t, takes(20*time.Second), func(_ *testing.T, r *rig) {
-			r.worker.Claims, r.worker.Slots, r.worker.Checks = r.status, len(ids), nil
+			r.worker.Claims, r.worker.Pools, r.worker.Checks = r.status, []Pool{{Slots: len(ids)}}, nil
 			r.status.MaxCrashes = 1
-			r.worker.LeaseTTL, r.worker.ExtendEvery, r.q.deadline = 12*time.Second, 4*time.Second, 12*time.Second
+			r.worker.LeaseTTL, r.worker.ExtendEvery, r.q.LeaseTTL = 12*time.Second, 4*time.Second, 12*time.Second
 			r.start()
 			for n := range 3 {
 				r.runs("a", n+1)
@@ -66,7 +66,7 @@ func TestF23ThreeCutsOf18SecondsAreNoCrash(t *testing.T) {
 	t.Run("of one of two", func(t *testing.T) {
 		inBubble(t, takes(10*time.Minute), func(t *testing.T, r *rig) {
 			r.worker.Claims = r.status
-			r.worker.LeaseTTL, r.worker.ExtendEvery, r.q.deadline = 12*time.Second, 4*time.Second, 12*time.Second
+			r.worker.LeaseTTL, r.worker.ExtendEvery, r.q.LeaseTTL = 12*time.Second, 4*time.Second, 12*time.Second
 			r.start()
 			for n := range 3 {
 				r.runs("j", 2*n+1)
@@ -115,7 +115,7 @@ func TestF23AttemptsAreReleasedThoughAPartOfRedisHangs(t *testing.T) {
 	inBubble(t, h, func(_ *testing.T, r *rig) {
 		s := &shard{flaky: r.status}
 		full.Store(true)
-		r.worker.Claims, r.worker.Status, r.worker.Slots = r.status, s, 3
+		r.worker.Claims, r.worker.Status, r.worker.Pools = r.status, s, []Pool{{Slots: 3}}
 		r.start()
 		r.after(time.Second)
 		r.status.cut(true)
@@ -225,8 +225,8 @@ func TestF23StoppingWorkerReleasesUntilTheDrainTimeEnds(t *testing.T) {
 	}
 }
 
-// TestF23LastWordIsRepeatedWhileThereIsTime has a job in hand when the drain time ends.
-func TestF23LastWordIsRepeatedWhileThereIsTime(t *testing.T) {
+// TestF23FinalCallIsRepeatedWhileThereIsTime has a job in hand when the drain time ends.
+func TestF23FinalCallIsRepeatedWhileThereIsTime(t *testing.T) {
 	inBubble(t, takes(time.Hour), func(t *testing.T, r *rig) {
 		r.worker.Claims = r.status
 		r.start()

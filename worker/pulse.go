@@ -22,7 +22,7 @@ const pulseEvery = 5 * time.Second
 func (w *Worker) pulses(leasing, work context.Context) {
 	for {
 		call, cancel := context.WithTimeout(work, callTimeout)
-		draining := leasing.Err() != nil || errors.Is(w.gate.state(), ErrDraining)
+		draining := leasing.Err() != nil || errors.Is(w.readiness.state(), ErrDraining)
 		if err := w.Registry.Pulse(call, w.held.count(), draining); err != nil && work.Err() == nil {
 			w.Log.DebugContext(work, "cannot write the worker's heartbeat", "err", err)
 		}
@@ -31,7 +31,7 @@ func (w *Worker) pulses(leasing, work context.Context) {
 			break
 		}
 	}
-	call, cancel := context.WithTimeout(context.WithoutCancel(work), lastWord)
+	call, cancel := context.WithTimeout(context.WithoutCancel(work), finalCallTimeout)
 	defer cancel()
 	if err := w.Registry.Leave(call); err != nil {
 		w.Log.DebugContext(work, "cannot remove the worker from the registry", "err", err)

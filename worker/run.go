@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
 )
 
 // attempt is one lease on its way through the worker.
@@ -25,10 +26,13 @@ type attempt struct {
 	// an extension that overtakes a nack would park the job for a whole lease.
 	release func()
 	over    atomic.Bool // nothing may become visible any more
+	slot    Slot
+	running <-chan struct{} // of a handler that was abandoned: closed when it has returned
 }
 
-// run sees one lease through to its end: claim, handler, settle.
-func (w *Worker) run(work context.Context, lease jobs.Lease) {
+// run sees one lease through to its end: claim, handler, settle. It returns nil, or, if
+// the handler was abandoned, a channel that is closed when it has returned.
+func (w *Worker) run(work context.Context, lease jobs.Lease, slot Slot) (running <-chan struct{}) {
 	began := time.Now()
 	w.Metrics.leased(lease)
 	// ctx ends when the lease is lost or the worker has no more time; what ends
@@ -38,17 +42,18 @@ func (w *Worker) run(work context.Context, lease jobs.Lease) {
 	holding, release := w.held.add(lease, lose)
 	defer release()
 	claim := jobs.Claim{Queue: lease.Raw.Queue, Ack: lease.Raw.Ack}
-	a := &attempt{Worker: w, lease: lease, claim: claim, sure: &sure{}, lose: lose, release: release, left: func() time.Duration { return w.held.left(holding) }}
+	a := &attempt{Worker: w, lease: lease, slot: slot, claim: claim, sure: &sure{}, lose: lose, release: release, left: func() time.Duration { return w.held.left(holding) }}
 	defer a.over.Store(true)
 
-	if err := a.see(jobs.WithHold(ctx, a.stillHeld), began); err != nil {
+	if err := a.process(jobs.WithHold(ctx, a.stillHeld), began); err != nil {
 		a.giveUp(ctx, err)
 	}
+	return a.running
 }
 
-// see takes the attempt from its claim to its ack. An error says that the lease
+// process takes the attempt from its claim to its ack. An error says that the lease
 // is still held.
-func (a *attempt) see(ctx context.Context, began time.Time) error {
+func (a *attempt) process(ctx context.Context, began time.Time) error {
 	if a.lease.Job.ID == "" {
 		return a.malformed(ctx)
 	}
@@ -131,8 +136,12 @@ const claimPatience = 30 * time.Second
 // getClaim asks the status store for the job, patiently: a store that fails
 // over should not cost every job in hand a round through the queue.
 func (a *attempt) getClaim(ctx context.Context) error {
-	deadline := time.Now().Add(claimPatience)
-	for wait := leaseBackoff(); ; {
+	policy := again
+	policy.For = claimPatience
+	policy.Retrying = func(err error, wait time.Duration) {
+		a.Log.WarnContext(ctx, "cannot claim job, trying again", "job", a.lease.Job.ID, "retry_in", wait, "err", err)
+	}
+	return policy.Do(ctx, func() error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		_ = a.owed.pay(call, a.lease.Job.ID) // first: what this worker gave up is no crash of the job
 		asked, hold := time.Now(), hold(a.left())
@@ -143,20 +152,12 @@ func (a *attempt) getClaim(ctx context.Context) error {
 			a.sure.at(asked, hold)
 			return nil
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if ctx.Err() == nil {
+			a.readiness.fail(err)
+			a.Metrics.statusRetries.Inc()
 		}
-		a.gate.fail(err)
-		a.Metrics.statusRetries.Inc()
-		delay := wait.NextBackOff()
-		if time.Now().Add(delay).After(deadline) {
-			return err
-		}
-		a.Log.WarnContext(ctx, "cannot claim job, trying again", "job", a.lease.Job.ID, "retry_in", delay, "err", err)
-		if err := jobs.Sleep(ctx, delay); err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // discardTime bounds the deleting of what dead attempts have left.
@@ -208,6 +209,9 @@ func (a *attempt) work(ctx context.Context) (jobs.Outcome, error) {
 		if err != nil || found {
 			return result, err
 		}
+		if h, ok := h.(SlotHandler); ok {
+			return h.RunInSlot(ctx, a.slot, job, report)
+		}
 		return h.Run(ctx, job, report)
 	})
 }
@@ -241,9 +245,9 @@ func (a *attempt) handle(ctx context.Context, f handling) (jobs.Outcome, error) 
 }
 
 func failure(err error) jobs.Outcome {
-	o := jobs.Outcome{State: jobs.Failed, Reason: redact(err.Error())}
+	o := jobs.Outcome{State: jobs.Failed, Reason: redact.Reason(err.Error())}
 	if f := (*jobs.Failure)(nil); errors.As(err, &f) {
-		o.Code, o.Final, o.Detail = f.Code, f.Final, redact(f.Detail)
+		o.Code, o.Final, o.Detail = f.Code, f.Final, redact.Reason(f.Detail)
 	}
 	return o
 }
@@ -308,6 +312,7 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 				abandon.Reset(abandonDrainedAfter)
 			}
 		case <-abandon.C:
+			a.running = done
 			a.over.Store(true) // before the job is handed back: f may go on beside its next attempt
 			a.Log.ErrorContext(ctx, "handler does not stop and is abandoned", "job", a.lease.Job.ID, "cause", context.Cause(running))
 			return jobs.Result{}, context.Cause(running)

@@ -10,14 +10,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/retry"
 )
 
 const (
 	// callTimeout bounds one call to the status store or the source.
 	callTimeout = 5 * time.Second
-	// lastWord bounds the calls of a worker that has run out of time. Cloud Run
+	// finalCallTimeout bounds the calls of a worker that has run out of time. Cloud Run
 	// kills a container 2 s after the default drain time.
-	lastWord = 1500 * time.Millisecond
+	finalCallTimeout = 1500 * time.Millisecond
 	// settleEvery is the longest pause between two tries to record an outcome. While an
 	// outcome is being recorded nothing extends the claim. After Redis is back, others
 	// leave lapsed claims alone for calmFor, so the next try must come sooner.
@@ -27,7 +28,7 @@ const (
 // record puts the outcome on record. It returns the state that is there, which
 // is another one if the job had ended before.
 func (a *attempt) record(ctx context.Context, o jobs.Outcome) (recorded jobs.State, err error) {
-	err = a.insist(ctx, "record the outcome", callTimeout, a.Metrics.statusRetries, func(call context.Context) (err error) {
+	err = a.retry(ctx, "record the outcome", callTimeout, a.Metrics.statusRetries, func(call context.Context) (err error) {
 		recorded, err = a.Status.Finish(call, a.claim, o)
 		return err
 	})
@@ -35,11 +36,11 @@ func (a *attempt) record(ctx context.Context, o jobs.Outcome) (recorded jobs.Sta
 }
 
 // end acks a job whose outcome is on record; one that has failed, for the given
-// reason, is buried first. The order is the promise: an ack says that nothing is
+// reason, goes to the dead letters first. The order is the promise: an ack says that nothing is
 // left to do. An error says that nothing was acked.
 func (a *attempt) end(ctx context.Context, state jobs.State, reason string) error {
 	if state == jobs.Failed {
-		if err := a.bury(ctx, Death{Reason: reason, Attempt: a.claim.Attempt}); err != nil {
+		if err := a.deadLetter(ctx, DeadLetterInfo{Cause: CauseFailed, Reason: reason, Attempt: a.claim.Attempt}); err != nil {
 			return err
 		}
 	}
@@ -48,33 +49,27 @@ func (a *attempt) end(ctx context.Context, state jobs.State, reason string) erro
 	return nil
 }
 
-// insist makes a call, of at most limit, until it works: while the other side is
+// retry makes a call, of at most limit, until it works: while the other side is
 // away the lease is kept, for SettleTimeout at most.
-func (a *attempt) insist(ctx context.Context, what string, limit time.Duration, retries prometheus.Counter, call func(context.Context) error) error {
-	deadline := time.Now().Add(a.SettleTimeout)
-	for wait := leaseBackoff(); ; {
+func (a *attempt) retry(ctx context.Context, what string, limit time.Duration, retries prometheus.Counter, call func(context.Context) error) error {
+	policy := retry.Policy{First: again.First, Max: settleEvery, For: a.SettleTimeout, Retrying: func(err error, wait time.Duration) {
+		a.Log.WarnContext(ctx, "cannot "+what+", trying again", "job", a.lease.Job.ID, "retry_in", wait, "err", err)
+	}}
+	// When ctx ends, whoever gets the job next finds how far it came and goes on from there.
+	return policy.Do(ctx, func() error {
 		if a.left() == 0 {
-			return fmt.Errorf("%s: %w: it ended before", what, jobs.ErrLeaseLost)
+			return retry.Permanent(fmt.Errorf("%s: %w: it ended before", what, jobs.ErrLeaseLost))
 		}
-		err := a.say(ctx, limit, call)
-		if err == nil || errors.Is(err, jobs.ErrLeaseLost) {
-			return err
+		err := a.callDetached(ctx, limit, call)
+		if errors.Is(err, jobs.ErrLeaseLost) {
+			return retry.Permanent(err)
 		}
-		if ctx.Err() != nil {
-			// Whoever gets the job next finds how far it came and goes on from there.
-			return context.Cause(ctx)
+		if err != nil && ctx.Err() == nil {
+			a.readiness.fail(err)
+			retries.Inc()
 		}
-		a.gate.fail(err)
-		retries.Inc()
-		delay := min(wait.NextBackOff(), settleEvery)
-		if time.Now().Add(delay).After(deadline) {
-			return err
-		}
-		a.Log.WarnContext(ctx, "cannot "+what+", trying again", "job", a.lease.Job.ID, "retry_in", delay, "err", err)
-		if err := jobs.Sleep(ctx, delay); err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // giveUp hands a lease back unacked, because of err, so that the job is delivered
@@ -87,7 +82,7 @@ func (a *attempt) giveUp(ctx context.Context, err error) {
 	case errors.Is(err, jobs.ErrDrained):
 		reason, message, delay = "drained", "Worker stopped; waiting for another worker", 0
 	default:
-		a.gate.fail(err)
+		a.readiness.fail(err)
 	}
 	a.Log.WarnContext(ctx, "job handed back", "job", a.lease.Job.ID, "delivery", a.lease.Delivery, "err", err)
 	a.Metrics.handedBack.WithLabelValues(reason).Inc()
@@ -105,7 +100,7 @@ func (a *attempt) giveUp(ctx context.Context, err error) {
 // the start then counts as a crash until Redis is told, later, that it was none.
 func (a *attempt) giveBack(ctx context.Context, message string) {
 	release := func(call context.Context) error { return a.Status.Release(call, a.claim, message) }
-	err := a.say(ctx, callTimeout, func(call context.Context) error {
+	err := a.callDetached(ctx, callTimeout, func(call context.Context) error {
 		for {
 			err := release(call)
 			if ctx.Err() == nil || err == nil || errors.Is(err, jobs.ErrLeaseLost) || jobs.Sleep(call, payEvery/10) != nil {
@@ -127,11 +122,11 @@ func (a *attempt) giveBack(ctx context.Context, message string) {
 // run it now: 30 to 60 s, at random so that a fleet's jobs spread out.
 func handBackDelay() time.Duration { return 30*time.Second + rand.N(30*time.Second) }
 
-// say makes one call, of at most limit, that must be tried even when ctx has
+// callDetached makes one call, of at most limit, that must be tried even when ctx has
 // ended.
-func (w *Worker) say(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+func (w *Worker) callDetached(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	if ctx.Err() != nil {
-		limit = lastWord
+		limit = finalCallTimeout
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
@@ -141,9 +136,9 @@ func (w *Worker) say(ctx context.Context, limit time.Duration, call func(context
 // ack ends a lease for good. A failed ack costs a redelivery, which finds the
 // outcome on record and acks again.
 func (w *Worker) ack(ctx context.Context, lease jobs.Lease) {
-	err := w.say(ctx, callTimeout, func(call context.Context) error { return w.Source.Ack(call, lease) })
+	err := w.callDetached(ctx, callTimeout, func(call context.Context) error { return w.Source.Ack(call, lease) })
 	if err != nil && ctx.Err() == nil {
-		err = w.say(ctx, callTimeout, func(call context.Context) error { return w.Source.Ack(call, lease) })
+		err = w.callDetached(ctx, callTimeout, func(call context.Context) error { return w.Source.Ack(call, lease) })
 	}
 	if err != nil {
 		w.Metrics.ackErrors.Inc()
@@ -153,7 +148,7 @@ func (w *Worker) ack(ctx context.Context, lease jobs.Lease) {
 
 // nack hands a lease back. A failed nack costs the rest of the lease's time.
 func (w *Worker) nack(ctx context.Context, lease jobs.Lease, delay time.Duration) {
-	err := w.say(ctx, callTimeout, func(call context.Context) error { return w.Source.Nack(call, lease, delay) })
+	err := w.callDetached(ctx, callTimeout, func(call context.Context) error { return w.Source.Nack(call, lease, delay) })
 	if err != nil {
 		w.Metrics.ackErrors.Inc()
 		w.Log.WarnContext(ctx, "cannot hand the lease back, it will run out", "job", lease.Job.ID, "err", err)

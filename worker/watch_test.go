@@ -74,9 +74,11 @@ func TestF22JobOfASilentWorkerStartsAgainWithin20Seconds(t *testing.T) {
 }
 
 func TestF22LeaseOfALivingWorkerIsNeverTouched(t *testing.T) {
-	inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
+	inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
 		slow := r.another()
-		r.q.locked(func() { r.q.leased[slow.lease.ID].expiry.Reset(time.Hour) })
+		if _, err := r.q.Queue.Extend(t.Context(), []jobs.Lease{slow.lease}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
 		r.worker.Claims = r.status
 		r.start()
 		slow.lives(30*time.Minute, 14900*time.Millisecond)
@@ -97,7 +99,7 @@ func TestF22FrozenRedisCostsNoAttempt(t *testing.T) {
 	}
 	inBubble(t, h, func(t *testing.T, r *rig) {
 		slow := r.another() // the last of the living to find Redis again
-		r.worker.Claims, r.worker.Slots = r.status, 9
+		r.worker.Claims, r.worker.Pools = r.status, []Pool{{Slots: 9}}
 		r.start()
 		slow.lives(100*time.Second, time.Second)
 		r.status.freeze(true)
@@ -121,7 +123,7 @@ func TestF22FrozenRedisCostsNoAttempt(t *testing.T) {
 // report prolongs their claims any more.
 func TestF22OutcomesAreOnRecordBeforeOthersLook(t *testing.T) {
 	inBubble(t, takes(10*time.Second), func(t *testing.T, r *rig) {
-		r.worker.Claims, r.worker.Slots = r.status, 8
+		r.worker.Claims, r.worker.Pools = r.status, []Pool{{Slots: 8}}
 		r.start()
 		r.after(5 * time.Second)
 		r.status.cut(true)

@@ -5,7 +5,7 @@
 // The loop exists once. A transport (Pub/Sub here; others elsewhere) is only a
 // Source, and what a job does is only a Handler; neither knows of the other.
 //
-// A job's own failure is final: recorded as failed, its message buried among the
+// A job's own failure is final: recorded as failed, its message kept among the
 // dead letters if there is a place for them, and acked. A failure of the
 // infrastructure is not the job's fault: nothing is recorded, the lease is
 // handed back, and the job runs again. See [jobs.ErrUnavailable].
@@ -98,7 +98,9 @@ type Worker struct {
 	// return [ErrDraining].
 	Checks map[string]func(context.Context) error
 
-	Slots            int           // jobs at once; 1
+	// Pools are the slots that jobs run in. Nil for one slot for all kinds.
+	Pools []Pool
+
 	LeaseTTL         time.Duration // 600 s
 	ExtendEvery      time.Duration // LeaseTTL/2
 	Drain            time.Duration // what a stopping worker gives its jobs to finish; 8 s, as Cloud Run gives 10
@@ -109,26 +111,29 @@ type Worker struct {
 	ProgressInterval time.Duration // between progress writes of one job; 100 ms
 	IdleCheck        time.Duration // between checks while all is well; 5 s
 
-	// A worker leaves by itself, as if its context had ended, once all its slots
-	// have asked for a job in vain for IdleExit, and when what is left of
+	// A worker stops by itself, as if its context had ended, once all its slots
+	// have waited for a job for IdleExit and none has come, and when what is left of
 	// MaxRuntime is no more than a job may need; see [RuntimeMargin]. Never when 0.
 	IdleExit   time.Duration
 	MaxRuntime time.Duration // more than JobTimeout and RuntimeMargin
 
-	// Hurry, when closed, ends the drain time of a worker that is stopping. Nil
-	// for a worker that nobody hurries.
-	Hurry <-chan struct{}
+	// ForceStop, when closed, ends the drain time of a worker that is stopping. Nil
+	// for never.
+	ForceStop <-chan struct{}
 
-	held *held
-	owed *owed
-	gate *gate
-	idle *idle
-	asks atomic.Pointer[gate] // the gate, once there is one, for Ready
+	held      *held
+	owed      *owed
+	pools     *pools
+	readiness *readiness
+	idle      *idle
+	shown     atomic.Pointer[readiness] // readiness once it is there: Ready may be called before Init
 }
 
-// Init gives fields that are zero their defaults. Run does so if nobody has.
+// Init gives fields that are zero their defaults. Run does so unless it was called before.
 func (w *Worker) Init() {
-	w.Slots = max(1, w.Slots)
+	if len(w.Pools) == 0 {
+		w.Pools = []Pool{{Slots: 1}}
+	}
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -154,26 +159,30 @@ func (w *Worker) Init() {
 	}
 	w.held = newHeld(w.Source, w.LeaseTTL, w.ExtendEvery, w.Log, w.Metrics)
 	w.owed = newOwed(w.Status, w.Log)
-	w.gate = newGate(w.Checks, w.IdleCheck, w.Log, w.Metrics)
-	w.asks.Store(w.gate)
+	w.readiness = newReadiness(w.Checks, w.IdleCheck, w.Log, w.Metrics)
+	w.shown.Store(w.readiness)
 }
 
 // Ready reports nil when the worker takes jobs, or why it does not. It may be
 // called at any time, also before Run and beside it.
 func (w *Worker) Ready() error {
-	if g := w.asks.Load(); g != nil {
-		return g.state()
+	if r := w.shown.Load(); r != nil {
+		return r.state()
 	}
 	return errStarting
 }
 
 // Run leases and runs jobs until ctx ends, the source refuses for good, or it is
-// time to leave. Then it gives the jobs in hand the drain time to finish, or what
+// time to stop. Then it gives the jobs in hand the drain time to finish, or what
 // is left of MaxRuntime, and hands back those that do not. It returns nil unless
-// the source refused, and owns every goroutine it starts.
+// the source refused or Pools make no sense, and owns every goroutine it starts.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.held == nil {
 		w.Init()
+	}
+	var err error
+	if w.pools, err = newPools(w); err != nil {
+		return err
 	}
 	// Leasing stops with ctx, work does not: it has the drain time to finish.
 	began := time.Now()
@@ -182,14 +191,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	leasing, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 
-	w.idle = newIdle(w.Slots, w.IdleExit, stop)
+	w.idle = newIdle(w.pools.slots(), w.IdleExit, stop)
 	if w.MaxRuntime > 0 {
 		defer time.AfterFunc(w.MaxRuntime-w.JobTimeout-RuntimeMargin, func() { stop(errRuntime) }).Stop()
 	}
 
 	var background, slots sync.WaitGroup
 	background.Go(func() { w.held.extend(work) })
-	background.Go(func() { w.gate.watch(leasing) })
+	background.Go(func() { w.readiness.watch(leasing) })
 	if source, ok := w.Source.(Returner); ok && w.Claims != nil {
 		look := &watch{claims: w.Claims, source: source, log: w.Log, metrics: w.Metrics}
 		background.Go(func() { look.run(work) })
@@ -201,15 +210,17 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	var mu sync.Mutex
 	var failed error
-	for range w.Slots {
-		slots.Go(func() {
-			if err := w.serve(leasing, work); err != nil {
-				mu.Lock()
-				failed = errors.Join(failed, err)
-				mu.Unlock()
-				stop(err) // the other slots would be refused as well
-			}
-		})
+	for _, p := range w.pools.all {
+		for range p.slots {
+			slots.Go(func() {
+				if err := w.serve(leasing, work, p); err != nil {
+					mu.Lock()
+					failed = errors.Join(failed, err)
+					mu.Unlock()
+					stop(err) // the other slots would be refused as well
+				}
+			})
+		}
 	}
 	done := make(chan struct{})
 	go func() { slots.Wait(); close(done) }()
@@ -217,40 +228,22 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-leasing.Done():
 	case <-done:
 	}
-	w.gate.stop()
-	drain := w.leave(ctx, context.Cause(leasing), began, done)
-	w.sayStopping(ctx, drain)
+	w.readiness.stop()
+	drain := w.drainTime(ctx, context.Cause(leasing), began, done)
+	w.logDraining(ctx, drain)
 	overdue := time.AfterFunc(drain, func() {
 		abort(fmt.Errorf("%w: drain time of %s is over", jobs.ErrDrained, drain))
 	})
 	select {
 	case <-done:
-	case <-w.Hurry:
+	case <-w.ForceStop:
 		abort(fmt.Errorf("%w: forced stop requested", jobs.ErrDrained))
 		<-done
 	}
-	w.owed.wait(work, w.Hurry)
+	w.owed.wait(work, w.ForceStop)
 	overdue.Stop()
 	abort(nil) // the extender goes last: draining jobs still need their leases
 	stop(nil)
 	background.Wait()
 	return failed
-}
-
-// serve is the life of one slot: a lease, its job, the next lease.
-func (w *Worker) serve(leasing, work context.Context) error {
-	for {
-		lease, err := w.lease(leasing)
-		if leasing.Err() != nil {
-			if err == nil {
-				// The answer was on its way when the worker was told to stop.
-				w.nack(work, lease, 0)
-			}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		w.run(work, lease)
-	}
 }

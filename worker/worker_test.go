@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/worker/memory"
 )
 
 func TestF09OutcomeIsRecordedThenAcked(t *testing.T) {
@@ -103,7 +104,7 @@ func TestF07ExtensionRecovers(t *testing.T) {
 
 func TestF05ShortOrUnknownLeaseIsExtendedAtOnce(t *testing.T) {
 	inBubble(t, takes(60*time.Second), func(t *testing.T, r *rig) {
-		r.q.deadline = 10 * time.Second
+		r.q.LeaseTTL = 10 * time.Second
 		r.start()
 		r.after(5 * time.Second)
 		if len(r.q.extends) != 1 {
@@ -168,7 +169,7 @@ func TestF11DuplicateDeliveryRunsOnce(t *testing.T) {
 		return inner(ctx, job, report)
 	}
 	inBubble(t, h, func(t *testing.T, r *rig) {
-		r.worker.Slots = 2
+		r.worker.Pools = []Pool{{Slots: 2}}
 		r.start()
 		r.after(10 * time.Second)
 		r.wantTold("nack j")
@@ -208,8 +209,10 @@ func TestF12CrashLoopIsFailedUnlessTheResultIsThere(t *testing.T) {
 
 func TestF04InvalidJobIsFailedAndAcked(t *testing.T) {
 	inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
-		r.q.waiting[0].invalid = errors.New("bad message: pages is -1, must be from 0 to 100000")
-		r.q.waiting = append(r.q.waiting, &item{job: jobs.Job{ID: "k", Kind: "bogus"}})
+		r.q.replace(
+			memory.Message{Job: jobs.Job{ID: "j", Kind: "test"}, Invalid: errors.New("bad message: pages is -1, must be from 0 to 100000")},
+			memory.Message{Job: jobs.Job{ID: "k", Kind: "bogus"}},
+		)
 		r.start()
 		r.after(time.Second)
 		r.wantTold("ack j, ack k")
@@ -257,8 +260,8 @@ func TestF16NothingIsLeasedWhileRedisIsAway(t *testing.T) {
 		r.status.cut(true)
 		r.start()
 		r.after(5 * time.Minute)
-		if r.q.n != 0 {
-			t.Errorf("%d jobs leased without Redis, want none", r.q.n)
+		if r.q.leases != 0 {
+			t.Errorf("%d jobs leased without Redis, want none", r.q.leases)
 		}
 		if err := r.worker.Ready(); err == nil || !strings.Contains(err.Error(), "redis") {
 			t.Errorf("ready: %v, want what is wrong", err)
@@ -278,11 +281,11 @@ func TestF16RedisGoneWhileIdleStopsTheLeasing(t *testing.T) {
 		r.after(time.Minute)
 		r.status.cut(true)
 		r.after(time.Minute) // noticed by the next check
-		r.q.locked(func() { r.q.add(&item{job: jobs.Job{ID: "j", Kind: "test"}}) })
+		r.q.add("j")
 		r.after(time.Minute)
 		r.wantTold("")
-		if r.q.n != 0 {
-			r.t.Errorf("%d jobs leased, want none", r.q.n)
+		if r.q.leases != 0 {
+			r.t.Errorf("%d jobs leased, want none", r.q.leases)
 		}
 		r.status.cut(false)
 		r.after(time.Minute)
@@ -357,21 +360,21 @@ func TestF17StoppingWorker(t *testing.T) {
 }
 
 func TestF17StoppingWorkerSaysWhatItWaitsFor(t *testing.T) {
-	const want, hurry = "stopping: jobs in hand have 8s to finish", "; another signal hands them back at once"
+	const want, force = "stopping: jobs in hand have 8s to finish", "; another signal hands them back at once"
 	for _, tt := range []struct {
 		name        string
 		jobs        []jobs.ID
-		hurry       chan struct{}
+		forced      chan struct{}
 		want, never string
 	}{
-		{"with a job", []jobs.ID{"j"}, nil, want, hurry},
-		{"with a job and somebody who hurries it", []jobs.ID{"j"}, make(chan struct{}), want + hurry, "jobs=2"},
+		{"with a job", []jobs.ID{"j"}, nil, want, force},
+		{"with a job and a way to force the stop", []jobs.ID{"j"}, make(chan struct{}), want + force, "jobs=2"},
 		{"with nothing to do", nil, nil, "", "stopping"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, takes(10*time.Second), func(t *testing.T, r *rig) {
-				if tt.hurry != nil {
-					r.worker.Hurry = make(chan struct{}) // of this bubble
+				if tt.forced != nil {
+					r.worker.ForceStop = make(chan struct{}) // of this bubble
 				}
 				r.start()
 				r.after(5 * time.Second)
@@ -447,20 +450,20 @@ func (s slow) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration
 	return s.queue.Extend(ctx, leases, ttl)
 }
 
-// unhurried answers a claim after a moment, so that what else a new lease sets
+// momentary answers a claim after a moment, so that what else a new lease sets
 // off has begun by then.
-type unhurried struct{ *flaky }
+type momentary struct{ *flaky }
 
-func (u unhurried) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
+func (u momentary) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
 	time.Sleep(10 * time.Millisecond)
 	return u.flaky.Claim(ctx, job, hold, again)
 }
 
 func TestF06ExtensionDoesNotOvertakeANack(t *testing.T) {
 	inBubble(t, takes(time.Minute), func(t *testing.T, r *rig) {
-		r.q.deadline = 10 * time.Second // so that it is extended at once
+		r.q.LeaseTTL = 10 * time.Second // so that it is extended at once
 		r.worker.Source = slow{r.q}
-		r.worker.Status = unhurried{r.status}
+		r.worker.Status = momentary{r.status}
 		if c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j"}, 30*time.Second, jobs.Claim{}); err != nil || c.Verdict != jobs.Granted {
 			t.Fatal(c, err) // another worker runs it
 		}
@@ -645,7 +648,7 @@ func TestF19CancelIsSeenWithinTwoSeconds(t *testing.T) {
 	var stopped time.Time
 	h := handler{run: func(ctx context.Context, _ jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
 		report(jobs.Progress{Done: 1, Total: 4, Message: "Page 1/4 analyzing..."})
-		<-ctx.Done() // a page that takes for ever
+		<-ctx.Done() // a page that takes forever
 		stopped = time.Now()
 		return jobs.Result{}, ctx.Err()
 	}}
@@ -771,7 +774,7 @@ func TestManySlotsRunManyJobs(t *testing.T) {
 		ids = append(ids, jobs.ID(fmt.Sprintf("j%d", i)))
 	}
 	inBubble(t, h, func(t *testing.T, r *rig) {
-		r.worker.Slots = 5
+		r.worker.Pools = []Pool{{Slots: 5}}
 		r.start()
 		r.after(39 * time.Second)
 		if most.Load() != 5 {
@@ -795,7 +798,7 @@ func TestF64MetricsCountAndNameNoJob(t *testing.T) {
 	}}
 	inBubble(t, h, func(t *testing.T, r *rig) {
 		r.worker.Metrics = NewMetrics("test")
-		r.q.waiting = append(r.q.waiting, &item{job: jobs.Job{ID: "secret-odd", Kind: "secret-kind", Submitted: time.Now().Add(-time.Minute)}})
+		r.q.Add(memory.Message{Job: jobs.Job{ID: "secret-odd", Kind: "secret-kind", Submitted: time.Now().Add(-time.Minute)}})
 		r.start()
 		r.after(time.Minute)
 		families, err := r.worker.Metrics.Registry.Gather()
@@ -835,7 +838,7 @@ func TestF64MetricsCountAndNameNoJob(t *testing.T) {
 
 func TestF11ClaimNeverOutlivesTheLease(t *testing.T) {
 	inBubble(t, takes(5*time.Minute), func(t *testing.T, r *rig) {
-		r.worker.LeaseTTL, r.q.deadline = 10*time.Second, 10*time.Second
+		r.worker.LeaseTTL, r.q.LeaseTTL = 10*time.Second, 10*time.Second
 		r.start()
 		for range 60 {
 			r.after(time.Second)

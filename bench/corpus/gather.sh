@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gathers the documents that `go run ./bench pdf` reads:
+# Gathers the documents that `go -C bench run . pdf` reads:
 #
 #   bench/corpus/gather.sh [DIR]
 #

@@ -4,26 +4,10 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
-	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/cli"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+// version is set by release builds: -ldflags "-X main.version=v1.2.3".
+var version string
 
-// run executes one command line and returns its exit code.
-func run(args []string) int {
-	return cli.Run(rootCommand(), args, hint)
-}
-
-// hint points to the doctor where that looks at what the command needs.
-func hint(cmd *cobra.Command) string {
-	if parent := cmd.Parent(); parent != nil && parent.Name() == "job" {
-		return "" // it has said what to do
-	}
-	switch cmd.Name() {
-	case "register", "gateway", "fsck":
-		return ""
-	}
-	return "`batchfleet doctor` looks for what is wrong and says what to do"
-}
+func main() { os.Exit(cli.Run(os.Args[1:], version)) }

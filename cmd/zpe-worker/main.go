@@ -6,13 +6,13 @@ package main
 import (
 	"os"
 
-	"github.com/batchfleet/batchfleet/cmd/agent"
-	"github.com/batchfleet/batchfleet/cmd/cli"
+	"github.com/batchfleet/batchfleet/cli/agent"
+	"github.com/batchfleet/batchfleet/cli/program"
 )
 
 // version is set by the linker.
 var version = "unknown"
 
 func main() {
-	os.Exit(cli.Run(agent.Command("zpe-worker", version), os.Args[1:], nil))
+	os.Exit(program.Run(agent.Command("zpe-worker", version), os.Args[1:], nil))
 }

@@ -1,11 +1,10 @@
-// Package filter reads the filter language of Pub/Sub subscriptions and tells
-// which messages a filter lets through. It looks at a message's attributes and
-// at nothing else:
+// Package filter parses the filter language of Pub/Sub subscriptions and matches
+// messages by their attributes:
 //
-//	attributes:name                       the attribute is there
-//	attributes.name = "value"             it is there and has this value
-//	attributes.name != "value"            it is not there, or has another value
-//	hasPrefix(attributes.name, "prefix")  it is there and begins like this
+//	attributes:name                       the attribute exists
+//	attributes.name = "value"             it exists and has this value
+//	attributes.name != "value"            it does not exist, or has another value
+//	hasPrefix(attributes.name, "prefix")  it exists and begins like this
 //	NOT a, -a, a AND b, a OR b, (a)
 //
 // AND and OR bind equally, so one expression must not hold both without
@@ -23,7 +22,7 @@ import (
 // maxBytes is how long a filter may be, as in Google's service.
 const maxBytes = 256
 
-// maxDepth is how deep parentheses nest; Google does not tell its own bound.
+// maxDepth is how deep parentheses may nest; Google does not document its limit.
 const maxDepth = 32
 
 // A Filter is a parsed filter. It never changes, and its methods may be called
@@ -32,13 +31,13 @@ type Filter struct {
 	root *node
 }
 
-// An op is what a node asks.
+// An op is the operator of a node.
 type op uint8
 
 const (
 	opHas op = iota + 1
 	opEqual
-	opDiffers
+	opNotEqual
 	opPrefix
 	opNot
 	opAnd
@@ -49,7 +48,7 @@ const (
 type node struct {
 	op         op
 	key, value string  // of a condition on an attribute
-	kids       []*node // one for opNot, two or more for opAnd and opOr
+	children   []*node // one for opNot, two or more for opAnd and opOr
 }
 
 // Match reports whether a message with these attributes passes. It allocates
@@ -61,17 +60,17 @@ func (f *Filter) Match(attributes map[string]string) bool {
 func (n *node) match(attributes map[string]string) bool {
 	switch n.op {
 	case opNot:
-		return !n.kids[0].match(attributes)
+		return !n.children[0].match(attributes)
 	case opAnd:
-		for _, kid := range n.kids {
-			if !kid.match(attributes) {
+		for _, child := range n.children {
+			if !child.match(attributes) {
 				return false
 			}
 		}
 		return true
 	case opOr:
-		for _, kid := range n.kids {
-			if kid.match(attributes) {
+		for _, child := range n.children {
+			if child.match(attributes) {
 				return true
 			}
 		}
@@ -88,16 +87,16 @@ func (n *node) matchAttribute(attributes map[string]string) bool {
 		return ok
 	case opEqual:
 		return ok && value == n.value
-	case opDiffers:
+	case opNotEqual:
 		return !ok || value != n.value
 	default: // opPrefix
 		return ok && strings.HasPrefix(value, n.value)
 	}
 }
 
-// String returns the filter in a normal form: with NOT for -, no parentheses
-// that change nothing, and quotes and escapes only where they are needed. It
-// means the same as what was parsed but may be longer than a filter may be.
+// String returns the filter in a normal form: with NOT for -, no needless
+// parentheses, and quotes and escapes only where they are needed. It is equivalent
+// to what was parsed, but may be longer than the limit of a filter.
 func (f *Filter) String() string {
 	if f.root == nil {
 		return ""
@@ -113,22 +112,22 @@ func (n *node) print(b *strings.Builder) {
 		b.WriteString("attributes:" + quoteKey(n.key))
 	case opEqual:
 		b.WriteString("attributes." + quoteKey(n.key) + " = " + quote(n.value))
-	case opDiffers:
+	case opNotEqual:
 		b.WriteString("attributes." + quoteKey(n.key) + " != " + quote(n.value))
 	case opPrefix:
 		b.WriteString("hasPrefix(attributes." + quoteKey(n.key) + ", " + quote(n.value) + ")")
 	case opNot:
 		b.WriteString("NOT ")
-		n.kids[0].printOperand(b)
+		n.children[0].printOperand(b)
 	case opAnd, opOr:
-		for i, kid := range n.kids {
+		for i, child := range n.children {
 			if i > 0 {
 				b.WriteString(map[op]string{opAnd: " AND ", opOr: " OR "}[n.op])
 			}
-			if kid.op == opNot {
-				kid.print(b)
+			if child.op == opNot {
+				child.print(b)
 			} else {
-				kid.printOperand(b)
+				child.printOperand(b)
 			}
 		}
 	}
@@ -136,7 +135,7 @@ func (n *node) print(b *strings.Builder) {
 
 // printOperand prints n with the parentheses it needs below an operator.
 func (n *node) printOperand(b *strings.Builder) {
-	if len(n.kids) == 0 {
+	if len(n.children) == 0 {
 		n.print(b)
 		return
 	}

@@ -227,8 +227,8 @@ func (n *node) probes() []map[string]string {
 		return append(sets, map[string]string{n.key: n.value}, map[string]string{n.key: n.value + "x"}, map[string]string{n.key: ""})
 	}
 	all := map[string]string{}
-	for _, kid := range n.kids {
-		for _, set := range kid.probes() {
+	for _, child := range n.children {
+		for _, set := range child.probes() {
 			sets = append(sets, set)
 			maps.Copy(all, set)
 			sets = append(sets, maps.Clone(all))

@@ -7,7 +7,7 @@ import (
 )
 
 // Parse reads a filter. The error names the byte, counted from 0, at which
-// reading stopped, what stands there and what was expected.
+// parsing stopped, what is there and what was expected.
 func Parse(s string) (*Filter, error) {
 	if len(s) > maxBytes {
 		return nil, fmt.Errorf("parse filter: %d bytes, at most %d", len(s), maxBytes)
@@ -31,8 +31,8 @@ func parse(s string) (*Filter, error) {
 	return &Filter{root: root}, nil
 }
 
-// A parser reads by recursive descent. It stands before the byte at, which is
-// never white space between its methods.
+// A parser reads by recursive descent. at is the next byte, which is never white
+// space between its methods.
 type parser struct {
 	s     string
 	at    int
@@ -62,7 +62,7 @@ func (p *parser) expression(end string) (*node, error) {
 			return first, nil
 		}
 		if joined == nil {
-			joined = &node{op: o, kids: []*node{first}}
+			joined = &node{op: o, children: []*node{first}}
 		} else if joined.op != o {
 			p.at = start
 			return nil, p.want("parentheses around what AND or OR joins, or " + end)
@@ -71,7 +71,7 @@ func (p *parser) expression(end string) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		joined.kids = append(joined.kids, next)
+		joined.children = append(joined.children, next)
 	}
 }
 
@@ -80,15 +80,15 @@ func (p *parser) operand() (*node, error) {
 	if !p.takeWord("NOT") && !p.take("-") {
 		return p.condition("NOT, -, ")
 	}
-	kid, err := p.condition("")
+	child, err := p.condition("")
 	if err != nil {
 		return nil, err
 	}
-	return &node{op: opNot, kids: []*node{kid}}, nil
+	return &node{op: opNot, children: []*node{child}}, nil
 }
 
-// condition reads what can be negated. also is what else the caller would have
-// taken.
+// condition reads what can be negated. also is what else the caller accepts, for
+// the error.
 func (p *parser) condition(also string) (*node, error) {
 	switch {
 	case p.take("("):
@@ -129,7 +129,7 @@ func (p *parser) attribute() (*node, error) {
 	case p.take("="):
 		n.op = opEqual
 	case p.take("!="):
-		n.op = opDiffers
+		n.op = opNotEqual
 	default:
 		return nil, p.want("= or !=")
 	}
@@ -208,7 +208,7 @@ func (p *parser) skipSpace() {
 	}
 }
 
-// want is the error that says where the parser stands and what should be there.
+// want returns the error for something else than what at the next byte.
 func (p *parser) want(what string) error {
 	got := "the end"
 	if p.at < len(p.s) {

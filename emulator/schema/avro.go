@@ -7,11 +7,11 @@ import (
 	"github.com/twmb/avro"
 )
 
-// An avroNode is what checking needs to know of one type. Named types occur
-// once, however often they are referred to, so the nodes may form cycles.
+// An avroNode is one type, as checking needs it. Named types have one node, however
+// many references they have, so the nodes may form cycles.
 type avroNode struct {
 	kind     string // the Avro name: "record", "int", "union", …
-	tag      string // what names it as a branch of a union in JSON
+	tag      string // its name as a branch of a union in JSON
 	fields   []avroField
 	index    map[string]int // position of each field, symbol or branch
 	items    *avroNode      // of an array or map
@@ -22,15 +22,15 @@ type avroNode struct {
 type avroField struct {
 	name string
 	node *avroNode
-	// filled is the default, if it is one that stands for many values.
-	filled any
-	isset  bool
+	// defaultValue is the default, if it is an object or an array.
+	defaultValue any
+	hasDefault   bool
 }
 
 // parseAvro returns the library's schema and the nodes of it.
 func parseAvro(definition string) (*avro.Schema, *avroNode, error) {
-	// A first look with large defaults set aside: the library would fill them
-	// in, and a few lines of nested defaults stand for more than memory holds.
+	// First without objects and arrays as defaults: the library would expand them,
+	// and a few lines of nested defaults can expand to more than memory holds.
 	aside, err := setDefaultsAside(definition)
 	if err != nil {
 		return nil, nil, err
@@ -83,7 +83,7 @@ type avroBuilder struct {
 	pairs int                  // see maxBranchPairs
 }
 
-// build makes the node of a type that stands in a namespace.
+// build makes the node of a type in a namespace.
 func (b *avroBuilder) build(s *avro.SchemaNode, space string) (*avroNode, error) {
 	n := &avroNode{kind: s.Type, tag: s.Type}
 	var err error
@@ -113,7 +113,7 @@ func (b *avroBuilder) build(s *avro.SchemaNode, space string) (*avroNode, error)
 	return n, err
 }
 
-// find returns the named type that a name stands for in a namespace.
+// find returns the type that a name refers to in a namespace.
 func (b *avroBuilder) find(name, space string) (*avroNode, error) {
 	if n := b.named[space+"."+name]; n != nil && space != "" && !strings.Contains(name, ".") {
 		return n, nil
@@ -124,8 +124,8 @@ func (b *avroBuilder) find(name, space string) (*avroNode, error) {
 	return nil, fmt.Errorf("unknown type %q", name)
 }
 
-// name enters n before its parts are built: they may refer to it. It returns
-// the namespace they stand in.
+// name registers n before its parts are built: they may refer to it. It returns
+// their namespace.
 func (b *avroBuilder) name(n *avroNode, s *avro.SchemaNode) (space string) {
 	n.tag = s.Name
 	if s.Namespace != "" && !strings.Contains(s.Name, ".") {
@@ -145,11 +145,11 @@ func (b *avroBuilder) buildRecord(n *avroNode, s *avro.SchemaNode) error {
 		if err != nil {
 			return err
 		}
-		filled, ok := f.Props[asideKey]
+		value, ok := f.Props[asideKey]
 		if !ok { // a type spread over its field takes the field's attributes
-			filled, ok = f.Type.Props[asideKey]
+			value, ok = f.Type.Props[asideKey]
 		}
-		n.fields[i] = avroField{name: f.Name, node: node, filled: filled, isset: ok}
+		n.fields[i] = avroField{name: f.Name, node: node, defaultValue: value, hasDefault: ok}
 		n.index[f.Name] = i
 	}
 	return nil

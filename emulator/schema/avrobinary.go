@@ -11,7 +11,7 @@ import (
 type avroChecker struct{ root *avroNode }
 
 func (c avroChecker) checkBinary(data []byte) error {
-	r := avroReader{data: data, left: maxFreeValues + 8*len(data)}
+	r := avroReader{data: data, remaining: maxFreeValues + 8*len(data)}
 	if err := r.value(c.root, 0); err != nil {
 		return err
 	}
@@ -23,20 +23,20 @@ func (c avroChecker) checkBinary(data []byte) error {
 
 var errShort = errors.New("the data ends too early")
 
-// An avroReader passes over values. It keeps nothing of them.
+// An avroReader reads values and stores nothing of them.
 type avroReader struct {
-	data []byte // what is left
-	// left is how many more values there may be. It is more than any sane
+	data []byte // not read yet
+	// remaining is how many more values there may be. It is more than any sane
 	// message has, but a few bytes can claim any number of nulls.
-	left int
+	remaining int
 }
 
-// value passes over a value of type n, depth levels down.
+// value reads a value of type n, depth levels down.
 func (r *avroReader) value(n *avroNode, depth int) error {
 	if depth > maxDepth {
 		return errTooDeep
 	}
-	if r.left--; r.left < 0 {
+	if r.remaining--; r.remaining < 0 {
 		return errors.New("too many values for so few bytes")
 	}
 	switch n.kind {
@@ -98,7 +98,7 @@ func (r *avroReader) composite(n *avroNode, depth int) error {
 	}
 }
 
-// blocks passes over the items of an array or map.
+// blocks reads the items of an array or map.
 func (r *avroReader) blocks(n *avroNode, depth int) error {
 	for {
 		count, err := r.long()

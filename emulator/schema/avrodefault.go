@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// asideKey is where a default is kept while the library must not see it. No
-// Avro attribute may be called so, for it is not a name.
+// asideKey is the attribute that holds a default while the library must not see
+// it. It is not a valid name, so no Avro attribute has it.
 const asideKey = "default set aside"
 
 // setDefaultsAside renames the defaults of fields that are objects or arrays.
@@ -48,9 +48,9 @@ func setAside(v any) {
 	}
 }
 
-// checkDefaults refuses defaults that stand for too much: a record's default
-// may leave out fields that have defaults themselves, which doubles what there
-// is at each level.
+// checkDefaults refuses defaults that expand to too many values: a record's default
+// may leave out fields that have defaults themselves, which doubles the number at
+// each level.
 func (b *avroBuilder) checkDefaults() error {
 	c := defaultCounter{counts: make(map[*avroField]int)}
 	total := 0
@@ -58,35 +58,34 @@ func (b *avroBuilder) checkDefaults() error {
 		for i := range n.fields {
 			total += c.field(&n.fields[i])
 			if total > maxDefaults {
-				return fmt.Errorf("the defaults of fields stand for more than %d values", maxDefaults)
+				return fmt.Errorf("the defaults of fields expand to more than %d values", maxDefaults)
 			}
 		}
 	}
 	return nil
 }
 
-// A defaultCounter counts the values of defaults. What would be endless counts
-// as too many.
+// A defaultCounter counts the values of defaults. A default that contains itself
+// counts as too many.
 type defaultCounter struct {
 	counts map[*avroField]int
 }
 
-// field returns how many values the field's default stands for.
+// field returns how many values the field's default expands to.
 func (c defaultCounter) field(f *avroField) int {
-	if !f.isset {
+	if !f.hasDefault {
 		return 1
 	}
 	if n, ok := c.counts[f]; ok {
 		return n
 	}
-	c.counts[f] = maxDefaults + 1 // until it is known: a default that holds itself
-	n := c.value(f.filled, f.node)
+	c.counts[f] = maxDefaults + 1 // until it is known: a default that contains itself
+	n := c.value(f.defaultValue, f.node)
 	c.counts[f] = n
 	return n
 }
 
-// value returns how many values v of type n stands for, no more than just over
-// the limit.
+// value returns how many values v of type n expands to, at most one over the limit.
 func (c defaultCounter) value(v any, n *avroNode) int {
 	total := 1
 	add := func(k int) bool {

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// compatibleProto keeps Google's rule: optional fields come and go, everything
-// else stays as it is.
+// compatibleProto follows Google's rule: optional fields may be added and removed,
+// everything else stays as it is.
 func compatibleProto(a, b string) error {
 	was, err := parseProto(a)
 	if err != nil {
@@ -68,7 +68,7 @@ func checkOptional(m, other protoreflect.MessageDescriptor, done string) error {
 	return nil
 }
 
-// describeField says what must not change of a field.
+// describeField returns what must not change in a field.
 func describeField(fd protoreflect.FieldDescriptor) string {
 	s := fd.Cardinality().String() + " " + fd.Kind().String()
 	switch {

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A wire passes over a binary message and keeps nothing of it, where a message
-// in memory takes fifty bytes for one on the wire. It accepts what package proto
-// does, but for required fields, which may come in parts.
+// A wire checks a binary message and stores nothing of it: a message in memory
+// takes fifty bytes for one on the wire. It accepts what package proto does, except
+// that it does not check required fields, which may come in parts.
 type wire struct {
 	messages, values int
 }
@@ -71,7 +71,7 @@ func (w *wire) field(fd protoreflect.FieldDescriptor, kind protowire.Type, b []b
 			return errWire(n)
 		}
 		return w.message(fd.Message(), content, depth+1)
-	default: // any value will do
+	default: // any value is valid
 	}
 	return nil
 }

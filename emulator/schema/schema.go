@@ -1,10 +1,10 @@
-// Package schema checks the definitions of Pub/Sub schemas and the messages
-// that claim to follow them: Avro and protocol buffers, as JSON and as binary.
+// Package schema checks the definitions of Pub/Sub schemas and validates messages
+// against them: Avro and protocol buffers, as JSON and as binary.
 //
-// Both come from clients, so what they cost is bounded: [MaxDefinitionBytes],
-// the depths and counts below, and time that grows with the input and no
-// faster. A message is checked as it is read; it is not built in memory, but
-// for JSON and required fields of protocol buffers.
+// Both come from clients, so their cost is bounded: by [MaxDefinitionBytes], by the
+// depths and counts below, and by time that is linear in the input. A message is
+// checked as it is read; only JSON and required fields of protocol buffers are
+// built in memory.
 package schema
 
 import (
@@ -18,7 +18,7 @@ import (
 // MaxDefinitionBytes is Google's limit of 300 kB.
 const MaxDefinitionBytes = 300_000
 
-// The limits that Google does not have, or does not tell.
+// Limits that Google does not have, or does not document.
 const (
 	maxDepth       = 100       // levels of records, arrays or messages in a message
 	maxFreeValues  = 1_000_000 // in an Avro message, beyond eight for each byte
@@ -26,7 +26,7 @@ const (
 	maxJSONValues  = 1_000_000 // the same
 	maxMessages    = 100_000   // in a binary protocol buffer with required fields
 	maxProtoDepth  = 32        // brackets in a .proto; protoc nests messages no deeper
-	maxDefaults    = 200_000   // values that the defaults of an Avro schema stand for
+	maxDefaults    = 200_000   // values that the defaults of an Avro schema expand to
 	maxBranchPairs = 4_000_000 // the squares of the lengths of all unions, summed
 )
 
@@ -36,14 +36,13 @@ type Schema struct {
 	checker
 }
 
-// A checker says what is wrong with a message in either encoding.
+// A checker validates a message in either encoding.
 type checker interface {
 	checkJSON(data []byte) error
 	checkBinary(data []byte) error
 }
 
-// Compile checks a definition. The error says what is wrong with it, for people
-// to read.
+// Compile checks a definition. The error is for people to read.
 func Compile(kind pubsubpb.Schema_Type, definition string) (_ *Schema, err error) {
 	defer recovered(&err)
 	if len(definition) > MaxDefinitionBytes {
@@ -64,7 +63,7 @@ func Compile(kind pubsubpb.Schema_Type, definition string) (_ *Schema, err error
 	return &Schema{c}, nil
 }
 
-// Validate says what is wrong with a message.
+// Validate returns an error for a message that does not match the schema.
 func (s *Schema) Validate(encoding pubsubpb.Encoding, data []byte) (err error) {
 	defer recovered(&err)
 	switch encoding {
@@ -77,9 +76,9 @@ func (s *Schema) Validate(encoding pubsubpb.Encoding, data []byte) (err error) {
 	}
 }
 
-// Compatible says why messages of one definition and the other cannot be read
-// by each other's readers, as successive revisions of a schema must. Both
-// definitions have been compiled before.
+// Compatible returns an error unless messages of each definition can be read with
+// the other one, as successive revisions of a schema must. Both definitions have
+// been compiled before.
 func Compatible(kind pubsubpb.Schema_Type, a, b string) (err error) {
 	defer recovered(&err)
 	if kind == pubsubpb.Schema_AVRO {
@@ -88,8 +87,8 @@ func Compatible(kind pubsubpb.Schema_Type, a, b string) (err error) {
 	return clip(compatibleProto(a, b))
 }
 
-// recovered makes an error of a panic in a library that reads what clients send:
-// one definition must not end the server for all.
+// recovered turns a panic of a library that parses what clients send into an error:
+// one definition must not end the server for all clients.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = clip(fmt.Errorf("it makes its reader panic: %v", r))
@@ -106,8 +105,8 @@ func clip(err error) error {
 	return errors.New(strings.ToValidUTF8(shorten(text, 500), "?"))
 }
 
-// shorten leaves out the middle of what is longer than limit bytes: where
-// something is stands in front, and what is wrong with it at the end.
+// shorten leaves out the middle of what is longer than limit bytes: the place of an
+// error is at the start, and the error itself at the end.
 func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -115,7 +114,7 @@ func shorten(s string, limit int) string {
 	return s[:limit/2] + "…" + s[len(s)-limit/2:]
 }
 
-// inField says in which field an error is.
+// inField adds the name of the field to an error.
 func inField(name string, err error) error {
 	return fmt.Errorf("field %s: %w", shorten(name, 100), err)
 }

@@ -37,7 +37,7 @@ class Topic:
         self._session: requests.Session | None = None
 
     def publish(self, job_id: str, pdf_path: str, bucket: str) -> None:
-        """Queue a job, in the form of worker/SPEC.md. What kind of job it is, is
+        """Queue a job, in the form of pubsub/SPEC.md. What kind of job it is, is
         left to the workers.
 
         When this raises Unavailable the message may have arrived nonetheless: an

@@ -1,7 +1,7 @@
 """Addresses of Redis, as REDIS_URL gives them.
 
-status/url.go reads the same, and says which forms there are; both are tested with
-status/testdata/redis_urls.json.
+redisdb/url.go reads the same, and says which forms there are; both are tested with
+redisdb/testdata/redis_urls.json.
 """
 
 import re

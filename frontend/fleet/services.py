@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from fleet.config import Settings, read
 from fleet.errors import NotFound, Unavailable
+from fleet.local import Directory
 from fleet.names import upload_folder
 from fleet.queue import Topic
 from fleet.status import Board
-from fleet.storage import Store, open_store
+from fleet.storage import Store
 
 FRESH_SECONDS = 3.0  # how long an answer of the services about their health holds
 MAX_NAMES = 10_000  # file names kept
@@ -75,6 +76,17 @@ class Services:
 def open_services(settings: Settings) -> Services:
     """The services that the settings name. Nothing is sent yet."""
     return Services(settings, open_store(settings), Board(settings), Topic(settings))
+
+
+def open_store(settings: Settings) -> Store:
+    """The store that the settings ask for. Nothing is sent yet."""
+    if settings.storage_type == "GCP":
+        # Imported only when asked for: Google's libraries cost half a second
+        # and 30 MB.
+        from fleet.gcs import Bucket
+
+        return Bucket(settings.bucket)
+    return Directory(settings.local_path)
 
 
 @functools.cache

@@ -1,9 +1,7 @@
-"""The storage: what every store can do, and which one the settings ask for."""
+"""The storage: what every store can do. The stores themselves import this module."""
 
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
-
-from fleet.config import Settings
 
 SERVICE = "Storage"  # its name for people
 CHUNK = 1 << 20  # bytes that a copy holds in memory
@@ -44,19 +42,6 @@ class Store(Protocol):
     def check(self) -> None:
         """Nothing if the store can be used; raises Unavailable with advice."""
         ...
-
-
-def open_store(settings: Settings) -> Store:
-    """The store that the settings ask for. Nothing is sent yet."""
-    if settings.storage_type == "GCP":
-        # Imported only when asked for: Google's libraries cost half a second
-        # and 30 MB.
-        from fleet.gcs import Bucket
-
-        return Bucket(settings.bucket)
-    from fleet.local import Directory
-
-    return Directory(settings.local_path)
 
 
 def read_all(store: Store, name: str, limit: int) -> bytes | None:

@@ -31,7 +31,7 @@ def submit(store: Store, board: Board, topic: Topic, file: str, content: BinaryI
 
     The input comes first, so that no worker looks for what is not there yet, and
     the status before the message, so that "waiting" never follows "processing".
-    A job whose message cannot be sent is withdrawn, or it would wait for ever.
+    A job whose message cannot be sent is withdrawn, or it would wait without end.
     """
     job_id = new_id()
     name = upload_name(job_id, file)

@@ -1,6 +1,6 @@
 """The parts of the page, from top to bottom.
 
-Streamlit runs the page anew whenever the visitor does something, and a fragment
+Streamlit runs the page again whenever the visitor does something, and a fragment
 alone when its timer says so. Timers run only while there is something to wait
 for: a page with nothing to show costs nothing.
 """

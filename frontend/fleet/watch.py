@@ -11,7 +11,7 @@ from fleet.storage import Store
 
 # "No key" means that nothing is known of a job, also of one that runs in a fleet
 # whose Redis has lost its data: its next report puts the key back. Looked for so
-# long, and not for ever.
+# long, and not without end.
 MISSING_SECONDS = 60.0
 
 

@@ -10,7 +10,7 @@ from fleet.redis_url import parse
 from fleet.status import Board
 from tests.conftest import REPOSITORY, eventually, free_port
 
-ADDRESSES = json.loads((REPOSITORY / "status/testdata/redis_urls.json").read_text())
+ADDRESSES = json.loads((REPOSITORY / "redisdb/testdata/redis_urls.json").read_text())
 PROJECT = {"GCP_PROJECT_ID": "p"}
 
 

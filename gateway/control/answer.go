@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -19,9 +20,27 @@ func write(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// writeLease writes a [gateway.LeaseAnswer]. The payload goes out as it came
-// in: json.Marshal would write its strings anew.
-func writeLease(w http.ResponseWriter, a *gateway.LeaseAnswer) {
+// writeAnswer answers a worker's request.
+func writeAnswer(w http.ResponseWriter, answer any) error {
+	switch a := answer.(type) {
+	case noJob:
+		if a.turnedAway {
+			w.Header().Set("Retry-After", "5")
+		}
+		w.WriteHeader(http.StatusNoContent)
+	case *gateway.LeaseResponse:
+		writeLease(w, a)
+	case json.RawMessage:
+		httpd.WriteJSON(w, http.StatusOK, a)
+	default:
+		return write(w, a)
+	}
+	return nil
+}
+
+// writeLease writes a [gateway.LeaseResponse]. The payload goes out as it came
+// in: json.Marshal would encode its strings again.
+func writeLease(w http.ResponseWriter, a *gateway.LeaseResponse) {
 	// Ids are plain words, so quoting them needs no escapes.
 	b := make([]byte, 0, len(a.Payload)+256)
 	b = append(b, `{"job_id":"`...)

@@ -187,7 +187,7 @@ func TestZ09PlainHTTPFromAfarIsRefusedBeforeAnythingElse(t *testing.T) {
 func TestZ30EnrollTokensHaveALifeAndALabel(t *testing.T) {
 	r := newRig(t, nil)
 	ask := func(body any) answer { return r.do("POST", gateway.PathEnrollTokens, body, bearer(adminToken)...) }
-	a := decode[gateway.EnrollAnswer](t, ask(nil))
+	a := decode[gateway.EnrollResponse](t, ask(nil))
 	if a.TTLSeconds != 3600 || a.Token == "" {
 		t.Errorf("as a rule: %+v", a)
 	}
@@ -195,7 +195,7 @@ func TestZ30EnrollTokensHaveALifeAndALabel(t *testing.T) {
 	if left := time.Until(expires); err != nil || left < 59*time.Minute || left > time.Hour {
 		t.Errorf("expires at %s (%v)", a.ExpiresAt, err)
 	}
-	if a := decode[gateway.EnrollAnswer](t, ask(`{"ttl_seconds":60,"label":"ラボ"}`)); a.TTLSeconds != 60 || a.Label != "ラボ" {
+	if a := decode[gateway.EnrollResponse](t, ask(`{"ttl_seconds":60,"label":"ラボ"}`)); a.TTLSeconds != 60 || a.Label != "ラボ" {
 		t.Errorf("as asked: %+v", a)
 	}
 	for _, bad := range []string{
@@ -210,7 +210,7 @@ func TestZ31RegisterAnswersBothNamesAndRefusesBadEnrollTokens(t *testing.T) {
 	r := newRig(t, nil)
 	enroll := r.enroll()
 	a := r.do("POST", gateway.PathRegister, map[string]any{"token": enroll, "name": "lab-1", "queue_name": "zpe", "meta": map[string]any{"os": "linux"}, "later": 1})
-	reg := decode[gateway.RegisterAnswer](t, a)
+	reg := decode[gateway.RegisterResponse](t, a)
 	if reg.ServerID == "" || reg.ServerID != reg.WorkerID || reg.Name != "lab-1" || !strings.HasPrefix(reg.WorkerToken, "zpw_") || reg.TokenTTLSeconds != 604800 {
 		t.Errorf("registered as %+v", reg)
 	}
@@ -219,8 +219,8 @@ func TestZ31RegisterAnswersBothNamesAndRefusesBadEnrollTokens(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: enroll}), 401, gateway.InvalidEnrollToken) // used
-	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: "zpe_x"}), 401, gateway.InvalidEnrollToken)
+	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: enroll}), 401, gateway.InvalidEnrollToken) // used
+	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: "zpe_x"}), 401, gateway.InvalidEnrollToken)
 	for _, body := range []any{nil, `{}`, `{"token":null}`, `{"token":""}`} {
 		if m := refused(t, r.do("POST", gateway.PathRegister, body), 400, gateway.InvalidPayload); m != "Missing required field: token" {
 			t.Errorf("without a token: %q", m)
@@ -231,7 +231,7 @@ func TestZ31RegisterAnswersBothNamesAndRefusesBadEnrollTokens(t *testing.T) {
 		refused(t, r.do("POST", gateway.PathRegister, `{"token":"`+old+`",`+field+`}`), 400, gateway.InvalidPayload)
 	}
 	r.ahead.Store(int64(2 * time.Hour))
-	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: old}), 401, gateway.InvalidEnrollToken) // expired
+	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: old}), 401, gateway.InvalidEnrollToken) // expired
 }
 
 func TestZ32EnrollTokenRegistersOneOf50(t *testing.T) {
@@ -241,7 +241,7 @@ func TestZ32EnrollTokenRegistersOneOf50(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			a, err := r.try(t.Context(), "POST", gateway.PathRegister, gateway.RegisterAsk{Token: token})
+			a, err := r.try(t.Context(), "POST", gateway.PathRegister, gateway.RegisterRequest{Token: token})
 			switch {
 			case err != nil:
 				t.Error(err)
@@ -285,7 +285,7 @@ func TestZ35TokenSpeaksForItsWorkerOnly(t *testing.T) {
 		t.Errorf("a job was handed out: %+v", j)
 	}
 	a := w.post(gateway.PathLease+"?worker_id="+w.id, map[string]any{"worker_id": w.id})
-	g := decode[gateway.LeaseAnswer](t, a)
+	g := decode[gateway.LeaseResponse](t, a)
 	for what, body := range map[string]map[string]any{"heartbeat": {"lease_id": g.LeaseID}, "result": done(g.LeaseID), "failed": broken(g.LeaseID, "X")} {
 		body["worker_id"] = other.id
 		refused(t, w.report(what, id, body), 403, gateway.WorkerMismatch)
@@ -300,33 +300,33 @@ func TestZ36RotationKeepsTheWorkerItsLeaseAndForAWhileItsOldToken(t *testing.T) 
 	w := r.worker()
 	id := r.submit()
 	g := w.lease()
-	reg := decode[gateway.RegisterAnswer](t, w.post(gateway.PathRegister, nil))
+	reg := decode[gateway.RegisterResponse](t, w.post(gateway.PathRegister, nil))
 	if reg.WorkerID != w.id || reg.WorkerToken == w.token {
 		t.Fatalf("rotated to %+v", reg)
 	}
 	renewed := worker{r, w.id, reg.WorkerToken}
 	beat := map[string]any{"lease_id": g.LeaseID}
 	for _, who := range []worker{w, renewed} {
-		decode[gateway.HeartbeatAnswer](t, who.report("heartbeat", id, beat))
+		decode[gateway.HeartbeatResponse](t, who.report("heartbeat", id, beat))
 	}
 	r.ahead.Store(int64(10*time.Minute + time.Second))
 	refused(t, w.report("heartbeat", id, beat), 401, gateway.TokenExpired)
-	decode[gateway.HeartbeatAnswer](t, renewed.report("heartbeat", id, beat))
-	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: r.enroll()}, bearer("zpw_unknown")...), 401, gateway.Unauthorized)
-	refused(t, renewed.post(gateway.PathRegister, gateway.RegisterAsk{Token: "zpe_bad"}), 401, gateway.InvalidEnrollToken)
+	decode[gateway.HeartbeatResponse](t, renewed.report("heartbeat", id, beat))
+	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: r.enroll()}, bearer("zpw_unknown")...), 401, gateway.Unauthorized)
+	refused(t, renewed.post(gateway.PathRegister, gateway.RegisterRequest{Token: "zpe_bad"}), 401, gateway.InvalidEnrollToken)
 }
 
 func TestZ37Z38RevokeEndsAllTokensAndTheLeases(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
 	w, other := r.worker(), r.worker()
-	second := decode[gateway.RegisterAnswer](t, w.post(gateway.PathRegister, nil)).WorkerToken
+	second := decode[gateway.RegisterResponse](t, w.post(gateway.PathRegister, nil)).WorkerToken
 	id := r.submit()
 	g := w.lease()
 	path := "/calc/zpe/compute/servers/" + w.id
-	if n := decode[gateway.RevokeAnswer](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 2 {
+	if n := decode[gateway.RevokeResponse](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 2 {
 		t.Errorf("revoked %d tokens, want 2", n.RevokedCount)
 	}
-	if n := decode[gateway.RevokeAnswer](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 0 {
+	if n := decode[gateway.RevokeResponse](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 0 {
 		t.Errorf("revoked %d tokens the second time", n.RevokedCount)
 	}
 	for _, token := range []string{w.token, second} {

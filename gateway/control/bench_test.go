@@ -43,7 +43,7 @@ func leaseAndReport(b *testing.B, client *http.Client, url, token string, n int)
 		return answer
 	}
 	for range n {
-		var g gateway.LeaseAnswer
+		var g gateway.LeaseResponse
 		if err := json.Unmarshal(post(gateway.PathLease, `{"features":["renew"]}`), &g); err != nil {
 			b.Fatal(err)
 		}
@@ -84,10 +84,10 @@ func BenchmarkBareHandler(b *testing.B) {
 			if err != nil {
 				b.Error(err)
 			}
-			_ = json.NewEncoder(rw).Encode(gateway.LeaseAnswer{JobID: string(g.Job), Payload: json.RawMessage(g.Payload), LeaseID: g.LeaseID})
+			_ = json.NewEncoder(rw).Encode(gateway.LeaseResponse{JobID: string(g.Job), Payload: json.RawMessage(g.Payload), LeaseID: g.LeaseID})
 			return
 		}
-		var ask gateway.ResultAsk
+		var ask gateway.ResultRequest
 		if err := json.Unmarshal(body, &ask); err != nil {
 			b.Error(err)
 		}

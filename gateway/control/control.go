@@ -43,32 +43,32 @@ type Control struct {
 	// Admit, when set, judges each request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error
 
-	Period     time.Duration // between two rounds of the reaper, unless a lease is over before: 30 s
-	Watch      time.Duration // between two looks for jobs that came by another gateway, while somebody waits: 1 s
-	Listen     time.Duration // between two looks for jobs that were canceled by another gateway, while a heartbeat waits: 0.5 s
-	Look       time.Duration // between two checks of Redis (reachable, writable, noeviction); changes are logged: 10 s
-	MaxWaiting int           // requests that wait for a job, and as many heartbeats, more are answered at once: 10 000
-	Patience   time.Duration // for one call of Redis: 5 s
+	Period      time.Duration // between two rounds of the reaper, unless a lease is over before: 30 s
+	Watch       time.Duration // between two looks for jobs that came by another gateway, while somebody waits: 1 s
+	Listen      time.Duration // between two looks for jobs that were canceled by another gateway, while a heartbeat waits: 0.5 s
+	CheckEvery  time.Duration // between two checks of Redis (reachable, writable, noeviction); changes are logged: 10 s
+	MaxWaiting  int           // requests that wait for a job, and as many heartbeats, more are answered at once: 10 000
+	CallTimeout time.Duration // of one call of Redis: 5 s
 
-	once      sync.Once
-	waiting   waiters
-	listening listeners
-	refused   httpd.Throttle
-	large     *large
-	hurry     chan struct{} // holds one when the reaper is to look at once
-	still     standstill
-	listed    queue.Place // how far the reaper has looked through the lists for expired jobs
-	behind    bool        // it has found some there, and has not come to their end
+	once       sync.Once
+	waiting    waitlist // for a job, by worker
+	heartbeats waitlist // for their job to be canceled, by that
+	refused    httpd.Throttle
+	large      *large
+	reapNow    chan struct{} // holds one when the reaper is to look at once
+	still      standstill
+	listed     queue.Place // how far the reaper has looked through the lists for expired jobs
+	behind     bool        // it has found some there, and has not come to their end
 }
 
 // init makes what is shared by Handler, Run and Cancel, which may come in any order
 // and at once.
 func (c *Control) init() {
 	c.once.Do(func() {
-		c.large, c.hurry = newLarge(), make(chan struct{}, 1)
+		c.large, c.reapNow = newLarge(), make(chan struct{}, 1)
 		c.waiting.init(cmp.Or(c.MaxWaiting, 10_000), c.Queue.MaxLeases)
-		c.listening.init(cmp.Or(c.MaxWaiting, 10_000))
-		c.Metrics.waiting(c.waiting.len, c.listening.len)
+		c.heartbeats.init(cmp.Or(c.MaxWaiting, 10_000), heartbeatsOfJob)
+		c.Metrics.waiting(c.waiting.len, c.heartbeats.len)
 	})
 }
 
@@ -105,10 +105,10 @@ func (c *Control) routes() []route {
 		{http.MethodPost, gateway.PathJobCancel, c.client(c.cancel)},
 
 		{http.MethodPost, gateway.PathRegister, c.register},
-		{http.MethodPost, gateway.PathLease, c.lease},
-		{http.MethodPost, gateway.PathHeartbeat, c.heartbeat},
-		{http.MethodPost, gateway.PathResult, c.result},
-		{http.MethodPost, gateway.PathFailed, c.failed},
+		{http.MethodPost, gateway.PathLease, workerRoute(c, gateway.MaxSmallBody, parseLease, c.lease)},
+		{http.MethodPost, gateway.PathHeartbeat, workerRoute(c, gateway.MaxSmallBody, parseHeartbeat, c.heartbeat)},
+		{http.MethodPost, gateway.PathResult, workerRoute(c, gateway.MaxResultBody, parseResult, c.result)},
+		{http.MethodPost, gateway.PathFailed, workerRoute(c, gateway.MaxFailedBody, parseFailed, c.failed)},
 
 		{http.MethodPost, gateway.PathEnrollTokens, c.admin(c.enroll)},
 		{http.MethodGet, gateway.PathServers, c.admin(c.servers)},
@@ -133,5 +133,5 @@ func (c *Control) Ready(ctx context.Context) error {
 }
 
 func (c *Control) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, cmp.Or(c.Patience, 5*time.Second))
+	return context.WithTimeout(ctx, cmp.Or(c.CallTimeout, 5*time.Second))
 }

@@ -41,14 +41,14 @@ func (d *Direct) caller(claimed string) queue.Caller {
 }
 
 // Lease implements [gateway.ControlPlane].
-func (d *Direct) Lease(ctx context.Context, ask gateway.LeaseAsk) (*gateway.LeaseAnswer, error) {
-	want, wait, err := leaseAsk(&ask)
+func (d *Direct) Lease(ctx context.Context, ask gateway.LeaseRequest) (*gateway.LeaseResponse, error) {
+	want, err := parseLease(&ask)
 	if err != nil {
 		return nil, err
 	}
-	over := time.Now().Add(wait)
+	over := time.Now().Add(want.wait)
 	for {
-		g, err := d.Queue.Lease(ctx, d.caller(ask.WorkerID), want)
+		g, err := d.Queue.Lease(ctx, d.caller(ask.WorkerID), want.LeaseAsk)
 		if err != nil {
 			return nil, outward(err)
 		}
@@ -68,26 +68,26 @@ func (d *Direct) Lease(ctx context.Context, ask gateway.LeaseAsk) (*gateway.Leas
 }
 
 // Heartbeat implements [gateway.ControlPlane].
-func (d *Direct) Heartbeat(ctx context.Context, job string, ask gateway.HeartbeatAsk) (gateway.HeartbeatAnswer, error) {
+func (d *Direct) Heartbeat(ctx context.Context, job string, ask gateway.HeartbeatRequest) (gateway.HeartbeatResponse, error) {
 	id, err := parseReport(job, ask.LeaseID)
 	if err != nil {
-		return gateway.HeartbeatAnswer{}, outward(err)
+		return gateway.HeartbeatResponse{}, outward(err)
 	}
-	b, wait, err := beat(&ask)
+	h, err := parseHeartbeat(&ask)
 	if err != nil {
-		return gateway.HeartbeatAnswer{}, err
+		return gateway.HeartbeatResponse{}, err
 	}
-	extended, err := d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, b)
-	if err == nil && wait > 0 && !extended.Cancel && d.canceled(ctx, id, wait) {
+	extended, err := d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, h.Beat)
+	if err == nil && h.wait > 0 && !extended.Cancel && d.canceled(ctx, id, h.wait) {
 		extended, err = d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, queue.Beat{})
 	}
 	if err != nil {
-		return gateway.HeartbeatAnswer{}, outward(err)
+		return gateway.HeartbeatResponse{}, outward(err)
 	}
-	if wait > 0 {
+	if h.wait > 0 {
 		extended.TTL = left(d.Queue, extended)
 	}
-	return heartbeatAnswer(ask.LeaseID, extended, wait > 0), nil
+	return heartbeatAnswer(ask.LeaseID, extended, h.wait > 0), nil
 }
 
 // canceled waits until somebody has asked for the job to be stopped, or the time
@@ -107,45 +107,45 @@ func (d *Direct) canceled(ctx context.Context, id jobs.ID, wait time.Duration) b
 }
 
 // Result implements [gateway.ControlPlane].
-func (d *Direct) Result(ctx context.Context, job string, ask gateway.ResultAsk) (gateway.ReportAnswer, error) {
+func (d *Direct) Result(ctx context.Context, job string, ask gateway.ResultRequest) (gateway.ReportResponse, error) {
 	id, err := parseReport(job, ask.LeaseID)
 	if err != nil {
-		return gateway.ReportAnswer{}, outward(err)
+		return gateway.ReportResponse{}, outward(err)
 	}
 	if n := len(ask.Result) + len(ask.Meta) + length(ask.SummaryText) + length(ask.FreqsCSV); n > gateway.MaxResultBody {
-		return gateway.ReportAnswer{}, &gateway.Error{
+		return gateway.ReportResponse{}, &gateway.Error{
 			Status: 413, Code: gateway.PayloadTooLarge, Message: fmt.Sprintf("Result larger than %d bytes", gateway.MaxResultBody),
 		}
 	}
-	r, err := resultOf(&ask)
+	r, err := parseResult(&ask)
 	if err != nil {
-		return gateway.ReportAnswer{}, err
+		return gateway.ReportResponse{}, err
 	}
 	if _, err := httpd.CanonicalJSON(ask.Result); err != nil { // of a request ReadJSON has seen to it
-		return gateway.ReportAnswer{}, invalid("result", "%v", err)
+		return gateway.ReportResponse{}, invalid("result", "%v", err)
 	}
 	rec, _, err := finish(ctx, d.Queue, d.caller(ask.WorkerID), id, ask.LeaseID, r)
 	if err != nil {
-		return gateway.ReportAnswer{}, outward(err)
+		return gateway.ReportResponse{}, outward(err)
 	}
-	return gateway.ReportAnswer{OK: true, Idempotent: rec.Again}, nil
+	return gateway.ReportResponse{OK: true, Idempotent: rec.Duplicate}, nil
 }
 
 // Failed implements [gateway.ControlPlane].
-func (d *Direct) Failed(ctx context.Context, job string, ask gateway.FailedAsk) (gateway.FailedAnswer, error) {
+func (d *Direct) Failed(ctx context.Context, job string, ask gateway.FailedRequest) (gateway.FailedResponse, error) {
 	id, err := parseReport(job, ask.LeaseID)
 	if err != nil {
-		return gateway.FailedAnswer{}, outward(err)
+		return gateway.FailedResponse{}, outward(err)
 	}
-	f, err := failureOf(&ask)
+	f, err := parseFailed(&ask)
 	if err != nil {
-		return gateway.FailedAnswer{}, err
+		return gateway.FailedResponse{}, err
 	}
-	fate, err := d.Queue.Fail(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, f)
+	outcome, err := d.Queue.Fail(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, f)
 	if err != nil {
-		return gateway.FailedAnswer{}, outward(err)
+		return gateway.FailedResponse{}, outward(err)
 	}
-	return failedAnswer(fate), nil
+	return failedAnswer(outcome), nil
 }
 
 func parseReport(job, lease string) (jobs.ID, error) {

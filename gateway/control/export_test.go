@@ -30,9 +30,9 @@ const LargeOfOne = largeOfOne
 
 // ListenedFor returns of how many jobs it is known which heartbeats wait.
 func ListenedFor(c *Control) int {
-	c.listening.mu.Lock()
-	defer c.listening.mu.Unlock()
-	return len(c.listening.of)
+	c.heartbeats.mu.Lock()
+	defer c.heartbeats.mu.Unlock()
+	return len(c.heartbeats.of)
 }
 
 // TakeRoom takes the room for all large bodies, until it is given back.

@@ -28,7 +28,7 @@ func (w worker) everyRoute(job, lease string) map[string]answer {
 		"result":    w.report("result", job, done(lease)),
 		"failed":    w.report("failed", job, broken(lease, "X")),
 		"bad body":  w.report("failed", job, `{`),
-		"register":  w.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: "zpe_x"}),
+		"register":  w.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: "zpe_x"}),
 		"enroll":    w.do("POST", gateway.PathEnrollTokens, nil, admin...),
 		"revoke":    w.do("DELETE", "/calc/zpe/compute/servers/w", nil, admin...),
 		"dlq":       w.do("GET", gateway.PathDLQ, nil, admin...),
@@ -75,8 +75,8 @@ func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 
 func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 	// Only what is to meet the frozen Redis has little patience.
-	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Patience = 20*time.Millisecond, 5*time.Second })
-	quick := newRigOn(t, r.redis, func(r *rig) { r.plane.Patience = 300 * time.Millisecond })
+	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.CallTimeout = 20*time.Millisecond, 5*time.Second })
+	quick := newRigOn(t, r.redis, func(r *rig) { r.plane.CallTimeout = 300 * time.Millisecond })
 	w := r.worker()
 	waits := w.waits(t.Context())
 	r.redis.Freeze()
@@ -90,7 +90,7 @@ func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 	r.redis.Resume()
 	until(t, "Redis is back", func() bool { return r.plane.Ready(t.Context()) == nil })
 	id := r.submit()
-	if g := decode[gateway.LeaseAnswer](t, <-waits); g.JobID == "" || id == "" {
+	if g := decode[gateway.LeaseResponse](t, <-waits); g.JobID == "" || id == "" {
 		t.Errorf("the one that waited got %+v", g)
 	}
 }
@@ -109,9 +109,9 @@ func TestScriptFlushGoesUnnoticed(t *testing.T) {
 	flush()
 	g := w.lease()
 	flush()
-	decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
+	decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
 	flush()
-	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID)))
+	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
 	flush()
 	w.worker()
 }
@@ -188,10 +188,10 @@ func TestZ19Z83NoTokenAndNoAddressLeaksAnywhere(t *testing.T) {
 		}
 	}
 	enroll, spare := r.enroll(), r.enroll()
-	a := decode[gateway.RegisterAnswer](t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: enroll, Name: "lab"}))
+	a := decode[gateway.RegisterResponse](t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: enroll, Name: "lab"}))
 	w := worker{r, a.WorkerID, a.WorkerToken}
-	b := decode[gateway.RegisterAnswer](t, w.post(gateway.PathRegister, nil))
-	say(r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: enroll}))
+	b := decode[gateway.RegisterResponse](t, w.post(gateway.PathRegister, nil))
+	say(r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: enroll}))
 	submit := func() {
 		say(r.do("POST", gateway.PathJobs, `{"x":1}`, client...))
 	}
@@ -303,7 +303,7 @@ func TestZ42LeaseOfOneWhoHasHungUpGoesBackOrIsSentAgain(t *testing.T) {
 	ask := map[string]any{"request_id": "r1"}
 	w.callOff(gateway.PathLease, ask)
 	until(t, "the job is leased", func() bool { return r.job(id).Status == "started" })
-	if g := decode[gateway.LeaseAnswer](t, w.post(gateway.PathLease, ask)); g.JobID != id {
+	if g := decode[gateway.LeaseResponse](t, w.post(gateway.PathLease, ask)); g.JobID != id {
 		t.Errorf("got %+v", g)
 	}
 }

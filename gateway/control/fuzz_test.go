@@ -36,9 +36,9 @@ func FuzzReports(f *testing.F) {
 				t.Errorf("%s is kept as %q", what, s)
 			}
 		}
-		var result gateway.ResultAsk
+		var result gateway.ResultRequest
 		if read(&result) {
-			if r, err := resultOf(&result); err == nil {
+			if r, err := parseResult(&result); err == nil {
 				var meta gateway.Meta
 				if _, err := httpd.CanonicalJSON([]byte(r.JSON)); err != nil || r.JSON[0] != '{' || json.Unmarshal([]byte(r.Meta), &meta) != nil {
 					t.Errorf("kept result %q with meta %q: %v", r.JSON, r.Meta, err)
@@ -47,33 +47,33 @@ func FuzzReports(f *testing.F) {
 				short("version", meta.QEVersion, gateway.MaxName)
 			}
 		}
-		var failed gateway.FailedAsk
+		var failed gateway.FailedRequest
 		if read(&failed) {
-			if f, err := failureOf(&failed); err == nil {
+			if f, err := parseFailed(&failed); err == nil {
 				short("code", f.Code, gateway.MaxErrorCode)
 				short("message", f.Message, gateway.MaxErrorMessage)
 				short("traceback", f.Traceback, gateway.MaxTraceback)
-				if f.Code == "" || f.Rerun == "" {
+				if f.Code == "" || f.RetryPolicy == "" {
 					t.Errorf("failure %+v", f)
 				}
 			}
 		}
-		var lease gateway.LeaseAsk
+		var lease gateway.LeaseRequest
 		if read(&lease) {
-			if ask, wait, err := leaseAsk(&lease); err == nil && (wait < 0 || wait.Seconds() > gateway.MaxWait || strings.ContainsAny(ask.RequestID, ": \n")) {
-				t.Errorf("lease %+v waits %s", ask, wait)
+			if ask, err := parseLease(&lease); err == nil && (ask.wait < 0 || ask.wait.Seconds() > gateway.MaxWait || strings.ContainsAny(ask.RequestID, ": \n")) {
+				t.Errorf("lease %+v waits %s", ask, ask.wait)
 			}
 		}
-		var heartbeat gateway.HeartbeatAsk
+		var heartbeat gateway.HeartbeatRequest
 		if read(&heartbeat) {
-			if b, wait, err := beat(&heartbeat); err == nil {
+			if b, err := parseHeartbeat(&heartbeat); err == nil {
 				short("message", b.Message, gateway.MaxErrorMessage)
-				if b.Done < 0 || b.Total < 0 || wait < 0 || wait.Seconds() > gateway.MaxWait {
-					t.Errorf("beat %+v waits %s", b, wait)
+				if b.Done < 0 || b.Total < 0 || b.wait < 0 || b.wait.Seconds() > gateway.MaxWait {
+					t.Errorf("beat %+v waits %s", b, b.wait)
 				}
 			}
 		}
-		var register gateway.RegisterAsk
+		var register gateway.RegisterRequest
 		if read(&register) && checkRegister(&register, true) == nil {
 			short("name", register.Name, gateway.MaxName)
 			if !json.Valid(register.Meta) {

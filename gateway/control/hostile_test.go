@@ -123,11 +123,11 @@ func TestZ28SubmissionWithAKeyHappensOnce(t *testing.T) {
 		}
 		return r.do("POST", gateway.PathJobs, body, headers...)
 	}
-	first := decode[gateway.SubmitAnswer](t, submit(`{"a":1}`, "k-1"))
-	if again := decode[gateway.SubmitAnswer](t, submit(`{"a":1}`, "k-1")); again != first {
+	first := decode[gateway.SubmitResponse](t, submit(`{"a":1}`, "k-1"))
+	if again := decode[gateway.SubmitResponse](t, submit(`{"a":1}`, "k-1")); again != first {
 		t.Errorf("submitted %v, and again %v", first, again)
 	}
-	if other := decode[gateway.SubmitAnswer](t, submit(`{"a":1}`, "k-2")); other == first {
+	if other := decode[gateway.SubmitResponse](t, submit(`{"a":1}`, "k-2")); other == first {
 		t.Error("another key got the same job")
 	}
 	refused(t, submit(`{"a":2}`, "k-1"), 422, gateway.IdempotencyReused)
@@ -185,7 +185,7 @@ func TestLargeResultsAreTaken(t *testing.T) {
 	body := done(g.LeaseID)
 	body["freqs_csv"] = strings.Repeat("1,4296.01\n", 400_000) // 4 MB
 	for range control.LargeOfOne + 1 {                         // each gives its place back
-		if a := decode[gateway.ReportAnswer](t, w.report("result", id, body)); !a.OK {
+		if a := decode[gateway.ReportResponse](t, w.report("result", id, body)); !a.OK {
 			t.Error(a)
 		}
 	}
@@ -195,7 +195,7 @@ func TestLargeResultsAreTaken(t *testing.T) {
 	for range 20 { // more than may be in hand at once: each gave its place back
 		refused(t, w.report("result", id, done("x"+strings.Repeat("y", 100<<10))), 400, gateway.InvalidPayload)
 	}
-	decode[gateway.ReportAnswer](t, w.report("result", id, body))
+	decode[gateway.ReportResponse](t, w.report("result", id, body))
 }
 
 func TestZ79EveryLargeBodyGivesItsPlaceBack(t *testing.T) {
@@ -229,7 +229,7 @@ func TestZ79WaitForRoomForALargeBodyEnds(t *testing.T) {
 	id := r.submit()
 	body := done(w.lease().LeaseID)
 	body["summary_text"] = strings.Repeat("x", 100<<10)
-	full := newRigOn(t, r.redis, func(r *rig) { r.plane.Patience = 5 * time.Second })
+	full := newRigOn(t, r.redis, func(r *rig) { r.plane.CallTimeout = 5 * time.Second })
 	giveBack, err := control.TakeRoom(t.Context(), full.plane)
 	if err != nil {
 		t.Fatal(err)

@@ -39,8 +39,8 @@ func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c.Metrics.submitted.Inc()
-	c.waiting.wake(1)
-	return write(w, gateway.SubmitAnswer{JobID: string(id)})
+	c.waiting.wakeFirst(1)
+	return write(w, gateway.SubmitResponse{JobID: string(id)})
 }
 
 // idempotencyKey returns the request's key, empty if it has none.
@@ -82,8 +82,8 @@ func (c *Control) job(ctx context.Context, w http.ResponseWriter, _ *http.Reques
 	return write(w, jobAnswer(j))
 }
 
-func jobAnswer(j queue.Job) gateway.JobAnswer {
-	a := gateway.JobAnswer{
+func jobAnswer(j queue.Job) gateway.JobResponse {
+	a := gateway.JobResponse{
 		JobID: string(j.ID), Status: j.Status, Detail: j.Detail, UpdatedAt: j.UpdatedAt, CreatedAt: j.CreatedAt,
 		RetryCount: j.Retries, WorkerID: j.Worker, WorkerName: j.WorkerName, ErrorCode: j.ErrorCode, CancelRequested: j.CancelRequested && j.Status == "started",
 	}
@@ -101,7 +101,7 @@ func (c *Control) jobResult(ctx context.Context, w http.ResponseWriter, _ *http.
 	if err != nil {
 		return err
 	}
-	// As it was received: json.Marshal would write its strings anew.
+	// As it was received: json.Marshal would encode its strings again.
 	b := make([]byte, 0, len(result)+16)
 	b = append(b, `{"result":`...)
 	b = append(b, result...)

@@ -13,7 +13,7 @@ func TestZ25SubmittedJobIsQueuedWithItsPayloadAndResultComesBack(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
 	payload := `{ "structure": {"a":[1e-17, 123456789012345678901234567890]}, "t":"<&> é \u00e9" }`
-	id := decode[gateway.SubmitAnswer](t, r.do("POST", gateway.PathJobs, " \r\n\t"+payload+"\n ")).JobID
+	id := decode[gateway.SubmitResponse](t, r.do("POST", gateway.PathJobs, " \r\n\t"+payload+"\n ")).JobID
 	if j := r.job(id); j.Status != "queued" || j.UpdatedAt == "" || j.JobID != id {
 		t.Errorf("submitted job: %+v", j)
 	}
@@ -21,7 +21,7 @@ func TestZ25SubmittedJobIsQueuedWithItsPayloadAndResultComesBack(t *testing.T) {
 	if !strings.Contains(a.body, `"payload":`+payload+`,`) {
 		t.Errorf("leased %s, want the payload as it was submitted: %s", a.body, payload)
 	}
-	g := decode[gateway.LeaseAnswer](t, a)
+	g := decode[gateway.LeaseResponse](t, a)
 	if g.JobID != id || g.LeaseID == "" || g.LeaseTTLSeconds != 86400 {
 		t.Errorf("leased %+v", g)
 	}
@@ -55,7 +55,7 @@ func TestZ26ResultOfJobThatHasNoneIs409WithItsState(t *testing.T) {
 	read("queued")
 	g := w.lease()
 	read("started")
-	decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "INVALID_INPUT")))
+	decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "INVALID_INPUT")))
 	read("failed")
 }
 
@@ -83,7 +83,7 @@ func TestZ27FilesAreTextToBeSaved(t *testing.T) {
 func TestJobThatIsPutOffSaysWhenItRunsAndWhoRanIt(t *testing.T) {
 	r := newRig(t, nil)
 	enroll := r.enroll()
-	reg := decode[gateway.RegisterAnswer](t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: enroll, Name: "lab 7"}))
+	reg := decode[gateway.RegisterResponse](t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: enroll, Name: "lab 7"}))
 	w := worker{r, reg.WorkerID, reg.WorkerToken}
 	id := r.submit()
 	if j := r.job(id); j.RunAfter != "" || j.WorkerName != "" {
@@ -111,7 +111,7 @@ func TestZ75DeadLetterThatIsNoneIsNamedSo(t *testing.T) {
 	id := r.submit()
 	w.report("failed", id, broken(w.lease().LeaseID, "INVALID_INPUT"))
 	path := gateway.PathDLQ + "/" + id
-	if j := decode[gateway.JobAnswer](t, r.do("POST", path+"/requeue", nil, admin...)); j.Status != "queued" {
+	if j := decode[gateway.JobResponse](t, r.do("POST", path+"/requeue", nil, admin...)); j.Status != "queued" {
 		t.Errorf("requeued: %+v", j)
 	}
 	for what, a := range map[string]answer{

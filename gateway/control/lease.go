@@ -2,51 +2,56 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"net/http"
+	"slices"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
-	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-func (c *Control) lease(w http.ResponseWriter, r *http.Request) error {
-	var (
-		body gateway.LeaseAsk
-		want queue.LeaseAsk
-		wait time.Duration
-	)
-	a, err := c.read(w, r, gateway.MaxSmallBody, &body, &body.WorkerID, func() (err error) {
-		want, wait, err = leaseAsk(&body)
-		return err
-	})
-	if err != nil {
-		return err
+// leaseRequest is what to ask the queue for, and how long to wait.
+type leaseRequest struct {
+	queue.LeaseAsk
+	wait time.Duration
+}
+
+func parseLease(a *gateway.LeaseRequest) (req leaseRequest, err error) {
+	if a.RequestID != "" && !isWord(a.RequestID) {
+		return req, invalid("request_id", "want 1 to 64 of A-Z a-z 0-9 . _ -")
 	}
-	g, turned, err := c.waitForJob(r.Context(), a.Caller, want, wait)
-	if err != nil {
-		return err
-	}
-	if g.Job == "" {
+	req.RequestID, req.Renews = a.RequestID, slices.Contains(a.Features, gateway.FeatureRenew)
+	req.wait, err = waitOf(a.WaitSeconds)
+	return req, err
+}
+
+func (c *Control) lease(ctx context.Context, from call, req leaseRequest) (any, error) {
+	g, turnedAway, err := c.waitForJob(ctx, from.Caller, req.LeaseAsk, req.wait)
+	switch {
+	case err != nil:
+		return nil, err
+	case g.Job == "":
 		c.Metrics.empty.Inc()
-		if turned { // nobody waited: without a pause it would come back at once
-			w.Header().Set("Retry-After", "5")
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return noJob{turnedAway}, nil
 	}
 	c.Metrics.leases.Inc()
-	writeLease(w, leaseAnswer(g))
-	return nil
+	return leaseAnswer(g), nil
+}
+
+func leaseAnswer(g queue.Grant) *gateway.LeaseResponse {
+	return &gateway.LeaseResponse{
+		JobID: string(g.Job), Payload: json.RawMessage(g.Payload), LeaseID: g.LeaseID, LeaseTTLSeconds: g.TTL.Seconds(), RetryCount: g.Retries,
+	}
 }
 
 // waitForJob leases a job, and waits for one if there is none: until the time is
 // over, the server stops or the caller goes away, with an empty Grant then.
 // It is turned away, without waiting, when too many wait already.
-func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queue.LeaseAsk, wait time.Duration) (g queue.Grant, turned bool, err error) {
+func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queue.LeaseAsk, longest time.Duration) (g queue.Grant, turned bool, err error) {
 	var (
+		held  wait
 		over  <-chan time.Time
 		woken bool
 	)
@@ -54,31 +59,32 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 		seen := c.waiting.seen()
 		g, err = c.tryLease(ctx, caller, want)
 		if err != nil && woken && !errors.Is(err, jobs.ErrUnavailable) {
-			c.waiting.wake(1) // the job is still there, for another
+			c.waiting.wakeFirst(1) // the job is still there, for another
 		}
-		if err != nil || g.Job != "" || wait <= 0 {
+		if err != nil || g.Job != "" || longest <= 0 {
 			return g, false, err
 		}
 		if over == nil {
-			t := time.NewTimer(wait)
+			t := time.NewTimer(longest)
 			defer t.Stop()
 			over = t.C
-			defer timeWait(ctx)()
+			held = beginWait(ctx)
+			defer held.end()
 		}
-		me, ok := c.waiting.join(seen, g.Worker)
-		if !ok {
+		me := c.waiting.joinAfter(seen, g.Worker)
+		if me == nil {
 			return g, true, nil
 		}
 		select {
-		case <-me.turn:
+		case <-me.woken:
 			if ctx.Err() != nil {
-				c.waiting.wake(1) // it is somebody else's turn
+				c.waiting.wakeFirst(1) // it is somebody else's turn
 				return g, false, nil
 			}
 			woken = true
 			continue
 		case <-ctx.Done():
-		case <-httpd.Stopping(ctx):
+		case <-held.stopping():
 		case <-over:
 		}
 		c.waiting.leave(me)
@@ -107,11 +113,11 @@ func (c *Control) handBack(ctx context.Context, caller queue.Caller, g queue.Gra
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
 	_, err := c.Queue.Fail(ctx, caller, g.Job, g.LeaseID, queue.Failure{
-		Code: gateway.FailWorkerShutdown, Message: "the worker has gone before it got the job", Rerun: queue.Back,
+		Code: gateway.FailWorkerShutdown, Message: "the worker has gone before it got the job", RetryPolicy: queue.ReturnUncounted,
 	})
 	if err != nil { // its lease will run out
-		c.Log.WarnContext(ctx, "cannot hand back a lease that nobody got", "job", g.Job, "err", err)
+		c.Log.WarnContext(ctx, "cannot hand back a lease that no worker got", "job", g.Job, "err", err)
 		return
 	}
-	c.waiting.wake(1)
+	c.waiting.wakeFirst(1)
 }

@@ -36,12 +36,12 @@ func TestZ42RepeatedRequestGetsTheSameLease(t *testing.T) {
 	r.submit()
 	r.submit()
 	ask := map[string]any{"request_id": "req-1", "features": []string{"renew"}}
-	first := decode[gateway.LeaseAnswer](t, w.post(gateway.PathLease, ask))
-	again := decode[gateway.LeaseAnswer](t, w.post(gateway.PathLease, ask))
+	first := decode[gateway.LeaseResponse](t, w.post(gateway.PathLease, ask))
+	again := decode[gateway.LeaseResponse](t, w.post(gateway.PathLease, ask))
 	if first.JobID != again.JobID || first.LeaseID != again.LeaseID {
 		t.Errorf("leased %+v, and then %+v", first, again)
 	}
-	if g := decode[gateway.LeaseAnswer](t, other.post(gateway.PathLease, ask)); g.LeaseID == first.LeaseID {
+	if g := decode[gateway.LeaseResponse](t, other.post(gateway.PathLease, ask)); g.LeaseID == first.LeaseID {
 		t.Error("another worker got the lease")
 	}
 	w.report("result", first.JobID, done(first.LeaseID))
@@ -59,17 +59,17 @@ func TestZ45HeartbeatSaysHowLongTheLeaseLasts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := decode[gateway.LeaseAnswer](t, w.post(gateway.PathLease, gateway.LeaseAsk{})) // without renew, for the job's whole time
-	own, err := direct.Lease(t.Context(), gateway.LeaseAsk{})
+	g := decode[gateway.LeaseResponse](t, w.post(gateway.PathLease, gateway.LeaseRequest{})) // without renew, for the job's whole time
+	own, err := direct.Lease(t.Context(), gateway.LeaseRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	byHTTP := decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", g.JobID, gateway.HeartbeatAsk{LeaseID: g.LeaseID}))
-	byRedis, err := direct.Heartbeat(t.Context(), own.JobID, gateway.HeartbeatAsk{LeaseID: own.LeaseID})
+	byHTTP := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", g.JobID, gateway.HeartbeatRequest{LeaseID: g.LeaseID}))
+	byRedis, err := direct.Heartbeat(t.Context(), own.JobID, gateway.HeartbeatRequest{LeaseID: own.LeaseID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range []gateway.HeartbeatAnswer{byHTTP, byRedis} {
+	for _, b := range []gateway.HeartbeatResponse{byHTTP, byRedis} {
 		left := b.ExpiresAt - float64(r.queue.Now().UnixMilli())/1000
 		if b.LeaseTTLSeconds != 86400 || left < 86300 || left > 86400 {
 			t.Errorf("%+v ends in %v s", b, left)
@@ -87,7 +87,7 @@ func TestZ45HeartbeatExtendsTellsAndHearsOfCancel(t *testing.T) {
 	}
 	r.ahead.Store(int64(time.Minute))
 	message := strings.Repeat("é", 600) // 1200 bytes
-	b := decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, map[string]any{
+	b := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{
 		"lease_id": g.LeaseID, "progress": map[string]any{"done": 3, "total": 12, "more": 1}, "message": message,
 	}))
 	if left := b.ExpiresAt - float64(r.queue.Now().UnixMilli())/1000; b.LeaseID != g.LeaseID || b.LeaseTTLSeconds != 600 || left < 590 || left > 600 || b.CancelRequested {
@@ -113,34 +113,34 @@ func TestZ45HeartbeatExtendsTellsAndHearsOfCancel(t *testing.T) {
 	refused(t, w.report("heartbeat", id, map[string]any{"lease_id": "guess"}), 409, gateway.LeaseLost)
 	refused(t, other.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}), 409, gateway.LeaseLost)
 
-	if j := decode[gateway.JobAnswer](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); !j.CancelRequested || j.Status != "started" {
+	if j := decode[gateway.JobResponse](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); !j.CancelRequested || j.Status != "started" {
 		t.Errorf("cancel answered %+v", j)
 	}
-	if b := decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, nil, gateway.HeaderLeaseID, g.LeaseID)); !b.CancelRequested {
+	if b := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, nil, gateway.HeaderLeaseID, g.LeaseID)); !b.CancelRequested {
 		t.Error("the heartbeat does not hear of the cancel")
 	}
-	if f := decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "CANCELED"))); f.Requeued {
+	if f := decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "CANCELED"))); f.Requeued {
 		t.Errorf("canceled job: %+v", f)
 	}
 	if j := r.job(id); j.Status != "failed" || j.Detail != "canceled" {
 		t.Errorf("canceled job: %+v", j)
 	}
-	if j := decode[gateway.JobAnswer](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Detail != "canceled" {
+	if j := decode[gateway.JobResponse](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Detail != "canceled" {
 		t.Errorf("canceled again: %+v", j)
 	}
-	if a := decode[gateway.DLQAnswer](t, r.do("GET", gateway.PathDLQ, nil, bearer(adminToken)...)); a.Total != 0 {
+	if a := decode[gateway.DLQResponse](t, r.do("GET", gateway.PathDLQ, nil, bearer(adminToken)...)); a.Total != 0 {
 		t.Errorf("a canceled job is a dead letter: %+v", a)
 	}
 	refused(t, r.do("POST", "/calc/zpe/jobs/nosuch/cancel", nil), 404, gateway.JobNotFound)
 	id = r.submit()
-	if j := decode[gateway.JobAnswer](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Status != "failed" || j.Detail != "canceled" {
+	if j := decode[gateway.JobResponse](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Status != "failed" || j.Detail != "canceled" {
 		t.Errorf("a queued job that is canceled: %+v", j)
 	}
 	id = r.submit()
 	if g = w.lease(); g.JobID != id {
 		t.Errorf("a canceled job was handed out: %+v", g)
 	}
-	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID)))
+	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
 	refused(t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil), 409, gateway.AlreadyEnded)
 }
 
@@ -151,7 +151,7 @@ func TestZ47HeartbeatsAfterTheJobTimeoutAreRefused(t *testing.T) {
 	g := w.lease()
 	for hour := range 24 { // every reaper but the first round sees a lease that holds
 		r.ahead.Store(int64(time.Duration(hour) * 9 * time.Minute))
-		decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
+		decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
 	}
 	r.ahead.Store(int64(24*time.Hour + time.Minute))
 	a := w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID})
@@ -185,7 +185,7 @@ func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
 	w := r.worker()
 	first, second := w.waits(t.Context()), w.waits(t.Context())
 	id := r.submit()
-	if g := decode[gateway.LeaseAnswer](t, <-first); g.JobID != id {
+	if g := decode[gateway.LeaseResponse](t, <-first); g.JobID != id {
 		t.Errorf("the first got %+v", g)
 	}
 	select {
@@ -194,7 +194,7 @@ func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	id = r.submit()
-	if g := decode[gateway.LeaseAnswer](t, <-second); g.JobID != id {
+	if g := decode[gateway.LeaseResponse](t, <-second); g.JobID != id {
 		t.Errorf("the second got %+v", g)
 	}
 	if n := r.metric("batchfleet_gateway_leases_total"); n != 2 {
@@ -209,14 +209,14 @@ func TestZ48SubmitByAnotherGatewayAndDelayedJobsWake(t *testing.T) {
 	w := r.worker()
 	waits := w.waits(t.Context())
 	id := other.submit()
-	g := decode[gateway.LeaseAnswer](t, <-waits)
+	g := decode[gateway.LeaseResponse](t, <-waits)
 	if g.JobID != id {
 		t.Errorf("got %+v", g)
 	}
-	decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
+	decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
 	waits = w.waits(t.Context())
 	r.ahead.Store(int64(21 * time.Second))
-	if g := decode[gateway.LeaseAnswer](t, <-waits); g.JobID != id || g.RetryCount != 1 {
+	if g := decode[gateway.LeaseResponse](t, <-waits); g.JobID != id || g.RetryCount != 1 {
 		t.Errorf("got %+v", g)
 	}
 }
@@ -255,7 +255,7 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 		go func() { got <- <-stays }()
 		select {
 		case a := <-got:
-			g := decode[gateway.LeaseAnswer](t, a)
+			g := decode[gateway.LeaseResponse](t, a)
 			if g.JobID != id {
 				t.Fatalf("got %+v", g)
 			}
@@ -263,7 +263,7 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 			<-gone
 		case a := <-gone:
 			if a.status == 200 { // it was answered before it was called off
-				g := decode[gateway.LeaseAnswer](t, a)
+				g := decode[gateway.LeaseResponse](t, a)
 				w.report("result", id, done(g.LeaseID))
 				r.submit()
 			}
@@ -282,7 +282,7 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 				}
 				return false
 			})
-			g := decode[gateway.LeaseAnswer](t, last)
+			g := decode[gateway.LeaseResponse](t, last)
 			w.report("result", g.JobID, done(g.LeaseID))
 		}
 		until(t, "nobody waits", func() bool { return r.waiting() == 0 })
@@ -315,7 +315,7 @@ func TestZ48RevokedWorkerThatWaitsDoesNotSwallowTheTurn(t *testing.T) {
 	r.do("DELETE", "/calc/zpe/compute/servers/"+bad.id, nil, bearer(adminToken)...)
 	id := r.submit()
 	refused(t, <-first, 403, gateway.TokenRevoked)
-	if g := decode[gateway.LeaseAnswer](t, <-second); g.JobID != id {
+	if g := decode[gateway.LeaseResponse](t, <-second); g.JobID != id {
 		t.Errorf("got %+v", g)
 	}
 }
@@ -353,9 +353,9 @@ func TestZ48EveryJobFindsAWaiterUnderLoad(t *testing.T) {
 func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Watch = 20 * time.Millisecond })
 	w := r.worker()
-	ops := func(body string) gateway.OpsAnswer {
+	ops := func(body string) gateway.OpsResponse {
 		t.Helper()
-		return decode[gateway.OpsAnswer](t, r.do("PUT", gateway.PathOps, body, bearer(adminToken)...))
+		return decode[gateway.OpsResponse](t, r.do("PUT", gateway.PathOps, body, bearer(adminToken)...))
 	}
 	id := r.submit()
 	r.submit()
@@ -366,13 +366,13 @@ func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
 	if a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 0.1}); a.status != 204 {
 		t.Errorf("lease: %d %s", a.status, a.body)
 	}
-	decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
-	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID)))
+	decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
+	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
 	waits := w.waits(t.Context())
 	ops(`{"dequeue_enabled":true,"submission_enabled":false}`)
-	decode[gateway.LeaseAnswer](t, <-waits)
+	decode[gateway.LeaseResponse](t, <-waits)
 	refused(t, r.do("POST", gateway.PathJobs, `{}`), 503, gateway.SubmissionDisabled)
-	if o := decode[gateway.OpsAnswer](t, r.do("GET", gateway.PathOps, nil, bearer(adminToken)...)); *o.SubmissionEnabled || !*o.DequeueEnabled {
+	if o := decode[gateway.OpsResponse](t, r.do("GET", gateway.PathOps, nil, bearer(adminToken)...)); *o.SubmissionEnabled || !*o.DequeueEnabled {
 		t.Errorf("switches: %+v", o)
 	}
 	for _, bad := range []string{`{"dequeue":false}`, `{"dequeue_enabled":"no"}`, ``, `{"Dequeue_Enabled":false}`} {
@@ -392,7 +392,7 @@ func TestWorkerHasAShareOfLeasesAndOfRequestsThatWait(t *testing.T) {
 		r.submit()
 	}
 	for _, waits := range []<-chan answer{first, second, third} {
-		decode[gateway.LeaseAnswer](t, <-waits)
+		decode[gateway.LeaseResponse](t, <-waits)
 	}
 	r.submit()
 	if a := greedy.post(gateway.PathLease, nil); refused(t, a, 429, gateway.TooManyLeases) == "" || a.header.Get("Retry-After") != "5" {

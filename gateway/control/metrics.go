@@ -102,14 +102,14 @@ func (m *Metrics) waiting(leases, heartbeats func() int) {
 func (m *Metrics) finished(rec queue.Recorded) {
 	m.results.Inc()
 	if rec.Took == 0 {
-		return // nobody knows: the job's status was lost
+		return // it is not known: the job's status was lost
 	}
 	m.runSeconds.Observe(rec.Took.Seconds())
 	m.waitSeconds.Observe(rec.Waited.Seconds())
 }
 
-// fateOf says in a word what has become of a job whose run has failed.
-func fateOf(f queue.Fate) string {
+// resultWord says in a word what has become of a job whose run has failed.
+func resultWord(f queue.FailResult) string {
 	switch {
 	case f.Dead:
 		return "dead"
@@ -139,8 +139,10 @@ type exchange struct {
 	status int
 	route  *routeMetrics
 	waited time.Duration // for a job, or for one to be canceled
-	body   io.ReadCloser
-	unread bool // there is, or may be, more of the request's body
+
+	stopping <-chan struct{} // closed when the server stops
+	body     io.ReadCloser
+	unread   bool // there is, or may be, more of the request's body
 }
 
 // Read reads the request's body.
@@ -182,7 +184,7 @@ func (m *Metrics) routed(method, path string, h httpd.Handler) httpd.Handler {
 // observe counts the requests that h answers.
 func (m *Metrics) observe(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x, began := &exchange{ResponseWriter: w, route: m.unrouted}, time.Now()
+		x, began := &exchange{ResponseWriter: w, route: m.unrouted, stopping: httpd.Stopping(r.Context())}, time.Now()
 		defer func() { // also when the answer is cut off by a panic
 			if x.status == 0 {
 				x.status = http.StatusOK
@@ -198,8 +200,17 @@ func (m *Metrics) observe(h http.Handler) http.Handler {
 	})
 }
 
-// timeWait begins a wait; the function that it returns ends it.
-func timeWait(ctx context.Context) (end func()) {
-	x, began := exchangeOf(ctx), time.Now()
-	return func() { x.waited = time.Since(began) }
+// A wait is the time for which a request is held.
+type wait struct {
+	x     *exchange
+	began time.Time
 }
+
+// beginWait begins to hold the request with that context.
+func beginWait(ctx context.Context) wait { return wait{exchangeOf(ctx), time.Now()} }
+
+// stopping is closed when the server stops.
+func (w wait) stopping() <-chan struct{} { return w.x.stopping }
+
+// end ends it: the metrics count it apart from the work.
+func (w wait) end() { w.x.waited = time.Since(w.began) }

@@ -204,11 +204,11 @@ func TestServersAreListedForTheOperators(t *testing.T) {
 	w, admin := r.worker(), bearer(adminToken)
 	r.submit()
 	w.lease()
-	a := decode[gateway.ServersAnswer](t, r.do("GET", gateway.PathServers, nil, admin...))
+	a := decode[gateway.ServersResponse](t, r.do("GET", gateway.PathServers, nil, admin...))
 	if a.Total != 1 || len(a.Servers) != 1 || a.Servers[0].ServerID != w.id || a.Servers[0].Tokens != 1 || a.Servers[0].Leases != 1 || a.Servers[0].RegisteredAt == "" {
 		t.Errorf("%+v", a)
 	}
-	decode[gateway.RevokeAnswer](t, r.do("DELETE", gateway.PathServers+"/"+a.Servers[0].ServerID, nil, admin...))
+	decode[gateway.RevokeResponse](t, r.do("DELETE", gateway.PathServers+"/"+a.Servers[0].ServerID, nil, admin...))
 	if a := r.do("GET", gateway.PathServers+"?offset=1&limit=1", nil, admin...); a.body != `{"total":1,"servers":[]}` {
 		t.Errorf("beyond the end: %s", a.body)
 	}

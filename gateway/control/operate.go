@@ -31,7 +31,7 @@ func (c *Control) deadLetters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a := gateway.DLQAnswer{Total: total, Jobs: []gateway.JobAnswer{}}
+	a := gateway.DLQResponse{Total: total, Jobs: []gateway.JobResponse{}}
 	for _, j := range list {
 		a.Jobs = append(a.Jobs, jobAnswer(j))
 	}
@@ -89,8 +89,8 @@ func (c *Control) requeue(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if err := c.Queue.Requeue(ctx, id); err != nil {
 		return err
 	}
-	c.waiting.wake(1)
-	c.Log.InfoContext(ctx, "dead letter queued anew", "job", id, "remote", r.RemoteAddr)
+	c.waiting.wakeFirst(1)
+	c.Log.InfoContext(ctx, "dead letter queued again", "job", id, "remote", r.RemoteAddr)
 	return c.job(ctx, w, r, id)
 }
 
@@ -99,7 +99,7 @@ func (c *Control) late(ctx context.Context, w http.ResponseWriter, _ *http.Reque
 	if err != nil {
 		return noLate(err)
 	}
-	return write(w, gateway.LateAnswer{
+	return write(w, gateway.LateResponse{
 		WorkerID: l.Worker, LeaseID: l.LeaseID, ReceivedAt: l.ReceivedAt, Result: json.RawMessage(l.JSON),
 		SummaryText: l.Summary, FreqsCSV: l.Freqs, Meta: json.RawMessage(l.Meta),
 	})
@@ -127,11 +127,11 @@ func (c *Control) ops(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return write(w, gateway.OpsAnswer{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
+	return write(w, gateway.OpsResponse{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
 }
 
 func (c *Control) setOps(w http.ResponseWriter, r *http.Request) error {
-	var ask gateway.OpsAnswer
+	var ask gateway.OpsResponse
 	if err := httpd.ReadJSON(w, r, gateway.MaxSmallBody, &ask, httpd.BodyOptions{}); err != nil {
 		return err
 	}
@@ -142,5 +142,5 @@ func (c *Control) setOps(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c.Log.InfoContext(ctx, "switches set", "submission_enabled", ops.Submission, "dequeue_enabled", ops.Dequeue, "remote", r.RemoteAddr)
-	return write(w, gateway.OpsAnswer{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
+	return write(w, gateway.OpsResponse{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
 }

@@ -33,7 +33,7 @@ func (c *Control) promote(ctx context.Context) error {
 	call, cancel := c.deadline(ctx)
 	defer cancel()
 	moved, err := c.Queue.Promote(call)
-	c.waiting.wake(moved)
+	c.waiting.wakeFirst(moved)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func TestZ70FrozenGatewayWaitsForHeartbeatsBeforeItTakesLeases(t *testing.T) {
 	}
 	control.Reap(r.plane, t.Context())
 	started("once Redis has answered")
-	decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", lives.JobID, gateway.HeartbeatAsk{LeaseID: lives.LeaseID}))
+	decode[gateway.HeartbeatResponse](t, w.report("heartbeat", lives.JobID, gateway.HeartbeatRequest{LeaseID: lives.LeaseID}))
 
 	for range 2 { // the time for a heartbeat passes, in which the gateway works
 		control.StandStill(r.plane, 120*time.Second)

@@ -45,7 +45,7 @@ func TestZ04MissingFieldIsNamedInTheExactWords(t *testing.T) {
 	if m := refused(t, w.report("failed", id, `{}`), 400, gateway.InvalidPayload); m != "Missing required field: error_code" {
 		t.Error(m)
 	}
-	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID)))
+	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
 }
 
 func TestZ51LeaseIDComesInBodyOrHeader(t *testing.T) {
@@ -69,10 +69,10 @@ func TestZ51LeaseIDComesInBodyOrHeader(t *testing.T) {
 			t.Errorf("%s: %q", name, m)
 		}
 	}
-	decode[gateway.ReportAnswer](t, w.report("result", id, without(""), "X-Lease-Id", g.LeaseID))
+	decode[gateway.ReportResponse](t, w.report("result", id, without(""), "X-Lease-Id", g.LeaseID))
 	id = r.submit()
 	g = w.lease()
-	decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID), "X-Lease-Id", g.LeaseID))
+	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID), "X-Lease-Id", g.LeaseID))
 }
 
 func TestZ06Z52OnlyTheLeaseDecides(t *testing.T) {
@@ -97,8 +97,8 @@ func TestZ06Z52OnlyTheLeaseDecides(t *testing.T) {
 	if after := r.dump(); after != before {
 		t.Errorf("refused reports have written:\n%s\nbefore:\n%s", after, before)
 	}
-	decode[gateway.ReportAnswer](t, w.report("result", first, done(mine.LeaseID)))
-	decode[gateway.ReportAnswer](t, w.report("result", second, done(other.LeaseID)))
+	decode[gateway.ReportResponse](t, w.report("result", first, done(mine.LeaseID)))
+	decode[gateway.ReportResponse](t, w.report("result", second, done(other.LeaseID)))
 }
 
 func TestZ53ReaderNeverSeesFinishedWithoutResult(t *testing.T) {
@@ -129,7 +129,7 @@ func TestZ53ReaderNeverSeesFinishedWithoutResult(t *testing.T) {
 				}
 			})
 		}
-		decode[gateway.ReportAnswer](t, w.report("result", id, done(g.LeaseID)))
+		decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
 		if a := r.do("GET", "/calc/zpe/jobs/"+id+"/result", nil); a.status != 200 {
 			t.Errorf("after the report: %d %s", a.status, a.body)
 		}
@@ -189,7 +189,7 @@ func TestZ55NumbersSurviveAndNaNDoesNot(t *testing.T) {
 		refused(t, report(bad), 400, gateway.InvalidPayload)
 	}
 	exact := `{"small":1e-17,"neg":-0.0,"big":123456789012345678901234567890,"long":0.1000000000000000055511151231257827,"exp":1E+05,"s":"\u0000\u2028<&>é"}`
-	decode[gateway.ReportAnswer](t, report("  "+exact+"\n"))
+	decode[gateway.ReportResponse](t, report("  "+exact+"\n"))
 	if a := r.do("GET", "/calc/zpe/jobs/"+id+"/result", nil); a.body != `{"result":`+exact+`}` {
 		t.Errorf("result reads %s", a.body)
 	}
@@ -211,7 +211,7 @@ func TestZ56MetaIsCheckedCappedAndOptional(t *testing.T) {
 	} {
 		refused(t, report(bad), 400, gateway.InvalidPayload)
 	}
-	decode[gateway.ReportAnswer](t, report(`{"worker_hostname":"`+strings.Repeat("é", 200)+`","computation_time_seconds":12.30,"secret":"`+strings.Repeat("x", 1000)+`"}`))
+	decode[gateway.ReportResponse](t, report(`{"worker_hostname":"`+strings.Repeat("é", 200)+`","computation_time_seconds":12.30,"secret":"`+strings.Repeat("x", 1000)+`"}`))
 	want := `{"worker_hostname":"` + strings.Repeat("é", 100) + `","computation_time_seconds":12.30}`
 	if got := r.rdb.HGet(t.Context(), "zpe:status:"+id, "meta").Val(); got != want {
 		t.Errorf("meta is kept as %s", got)
@@ -222,7 +222,7 @@ func TestZ56MetaIsCheckedCappedAndOptional(t *testing.T) {
 		if body["meta"] = none; none == nil {
 			delete(body, "meta")
 		}
-		decode[gateway.ReportAnswer](t, w.report("result", id, body))
+		decode[gateway.ReportResponse](t, w.report("result", id, body))
 	}
 }
 
@@ -243,10 +243,10 @@ func TestZ57LateResultIsRefusedKeptAndAccepted(t *testing.T) {
 	if !strings.Contains(a.body, `"details":{"kept_for_seconds":86400}`) {
 		t.Errorf("refused without a word of the copy: %s", a.body)
 	}
-	if l := decode[gateway.LateAnswer](t, r.do("GET", late, nil, bearer(adminToken)...)); l.WorkerID != w.id || l.LeaseID != g.LeaseID || string(l.Result) != `{"zpe_ev":0.2664}` || l.SummaryText == "" {
+	if l := decode[gateway.LateResponse](t, r.do("GET", late, nil, bearer(adminToken)...)); l.WorkerID != w.id || l.LeaseID != g.LeaseID || string(l.Result) != `{"zpe_ev":0.2664}` || l.SummaryText == "" {
 		t.Errorf("late result: %+v", l)
 	}
-	if j := decode[gateway.JobAnswer](t, r.do("POST", late+"/accept", nil, bearer(adminToken)...)); j.Status != "finished" {
+	if j := decode[gateway.JobResponse](t, r.do("POST", late+"/accept", nil, bearer(adminToken)...)); j.Status != "finished" {
 		t.Errorf("accepted: %+v", j)
 	}
 	if a := r.do("GET", "/calc/zpe/jobs/"+id+"/result", nil); a.status != 200 {
@@ -268,7 +268,7 @@ func TestZ58FailureIsClippedNotRefused(t *testing.T) {
 	body := broken(g.LeaseID, strings.Repeat("E", 300))
 	body["error_message"], body["traceback"] = strings.Repeat("é", 5000), strings.Repeat("線", 50000)+"\u0001"
 	body["more"] = 1
-	if f := decode[gateway.FailedAnswer](t, w.report("failed", id, body)); !f.OK || !f.Requeued || f.RetryCount != 1 {
+	if f := decode[gateway.FailedResponse](t, w.report("failed", id, body)); !f.OK || !f.Requeued || f.RetryCount != 1 {
 		t.Errorf("failed: %+v", f)
 	}
 	s := r.rdb.HGetAll(t.Context(), "zpe:status:"+id).Val()
@@ -307,7 +307,7 @@ func TestZ60Z61Z62Z75FailuresAreRetriedThenBuriedAndRedriven(t *testing.T) {
 	id := r.submit()
 	for n := 1; n <= 4; n++ {
 		g := w.lease()
-		f := decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
+		f := decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
 		if f.Requeued != (n <= 3) || f.RetryCount != n {
 			t.Fatalf("failure %d: %+v", n, f)
 		}
@@ -325,21 +325,21 @@ func TestZ60Z61Z62Z75FailuresAreRetriedThenBuriedAndRedriven(t *testing.T) {
 		ask := broken(w.lease().LeaseID, code)
 		maps.Copy(ask, body)
 		ask["traceback"] = "line 1\nline 2"
-		if f := decode[gateway.FailedAnswer](t, w.report("failed", job, ask)); f.Requeued {
+		if f := decode[gateway.FailedResponse](t, w.report("failed", job, ask)); f.Requeued {
 			t.Errorf("%s is run again: %+v", code, f)
 		}
-		if j := decode[gateway.JobAnswer](t, r.do("GET", gateway.PathDLQ+"/"+job, nil, admin...)); j.Traceback != "line 1\nline 2" || j.ErrorCode != code {
+		if j := decode[gateway.JobResponse](t, r.do("GET", gateway.PathDLQ+"/"+job, nil, admin...)); j.Traceback != "line 1\nline 2" || j.ErrorCode != code {
 			t.Errorf("dead letter: %+v", j)
 		}
 	}
-	list := decode[gateway.DLQAnswer](t, r.do("GET", gateway.PathDLQ+"?limit=2&offset=2", nil, admin...))
+	list := decode[gateway.DLQResponse](t, r.do("GET", gateway.PathDLQ+"?limit=2&offset=2", nil, admin...))
 	if list.Total != 4 || len(list.Jobs) != 2 || list.Jobs[1].JobID != id || !strings.Contains(list.Jobs[1].Detail, "pw.x exited with code 1") {
 		t.Errorf("dead letters: %+v", list)
 	}
 	for _, bad := range []string{"?limit=0", "?limit=1001", "?offset=-1", "?offset=x", "?limit=1&limit=2", "?offset=99999999999999999999"} {
 		refused(t, r.do("GET", gateway.PathDLQ+bad, nil, admin...), 400, gateway.InvalidPayload)
 	}
-	if j := decode[gateway.JobAnswer](t, r.do("POST", gateway.PathDLQ+"/"+id+"/requeue", nil, admin...)); j.Status != "queued" || j.RetryCount != 0 {
+	if j := decode[gateway.JobResponse](t, r.do("POST", gateway.PathDLQ+"/"+id+"/requeue", nil, admin...)); j.Status != "queued" || j.RetryCount != 0 {
 		t.Errorf("redriven: %+v", j)
 	}
 	refused(t, r.do("POST", gateway.PathDLQ+"/"+id+"/requeue", nil, admin...), 404, gateway.JobNotFound)
@@ -347,14 +347,14 @@ func TestZ60Z61Z62Z75FailuresAreRetriedThenBuriedAndRedriven(t *testing.T) {
 	if g := w.lease(); g.JobID != id {
 		t.Errorf("leased %+v", g)
 	}
-	rest := decode[gateway.DLQAnswer](t, r.do("GET", gateway.PathDLQ, nil, admin...)).Jobs
+	rest := decode[gateway.DLQResponse](t, r.do("GET", gateway.PathDLQ, nil, admin...)).Jobs
 	for _, j := range rest {
 		if a := r.do("DELETE", gateway.PathDLQ+"/"+j.JobID, nil, admin...); a.status != 204 || a.body != "" {
 			t.Errorf("drop answered %d %s", a.status, a.body)
 		}
 		refused(t, r.do("DELETE", gateway.PathDLQ+"/"+j.JobID, nil, admin...), 404, gateway.JobNotFound)
 	}
-	if list := decode[gateway.DLQAnswer](t, r.do("GET", gateway.PathDLQ, nil, admin...)); list.Total != 0 || list.Jobs == nil || len(rest) != 3 {
+	if list := decode[gateway.DLQResponse](t, r.do("GET", gateway.PathDLQ, nil, admin...)); list.Total != 0 || list.Jobs == nil || len(rest) != 3 {
 		t.Errorf("dead letters: %+v", list)
 	}
 }
@@ -365,10 +365,10 @@ func TestZ81WorkerThatStopsHandsTheJobBackUncounted(t *testing.T) {
 	id := r.submit()
 	g := w.lease()
 	waits := other.waits(t.Context())
-	if f := decode[gateway.FailedAnswer](t, w.report("failed", id, broken(g.LeaseID, "WORKER_SHUTDOWN"))); !f.Requeued || f.RetryCount != 0 {
+	if f := decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "WORKER_SHUTDOWN"))); !f.Requeued || f.RetryCount != 0 {
 		t.Errorf("handed back: %+v", f)
 	}
-	if g := decode[gateway.LeaseAnswer](t, <-waits); g.JobID != id || g.RetryCount != 0 {
+	if g := decode[gateway.LeaseResponse](t, <-waits); g.JobID != id || g.RetryCount != 0 {
 		t.Errorf("waiting worker got %+v", g)
 	}
 }
@@ -424,14 +424,14 @@ func TestTextOfWorkersIsMadeVisible(t *testing.T) {
 	w := r.worker()
 	id := r.submit()
 	g := w.lease()
-	decode[gateway.HeartbeatAnswer](t, w.report("heartbeat", id, gateway.HeartbeatAsk{LeaseID: g.LeaseID, Message: evil}))
+	decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, gateway.HeartbeatRequest{LeaseID: g.LeaseID, Message: evil}))
 	if j := r.job(id); j.Detail != want {
 		t.Errorf("the message of a heartbeat is %q, want %q", j.Detail, want)
 	}
-	decode[gateway.FailedAnswer](t, w.report("failed", id, map[string]any{
+	decode[gateway.FailedResponse](t, w.report("failed", id, map[string]any{
 		"lease_id": g.LeaseID, "error_code": "INVALID_INPUT", "error_message": strings.Repeat(evil, 100), "traceback": "one\r\ntwo\t" + evil + "\n",
 	}))
-	j := decode[gateway.JobAnswer](t, r.do("GET", "/calc/zpe/admin/dlq/"+id, nil, bearer(adminToken)...))
+	j := decode[gateway.JobResponse](t, r.do("GET", "/calc/zpe/admin/dlq/"+id, nil, bearer(adminToken)...))
 	if got := "one\ntwo\t" + want + "\n"; j.Traceback != got {
 		t.Errorf("the traceback is %q, want %q", j.Traceback, got)
 	}
@@ -442,7 +442,7 @@ func TestTextOfWorkersIsMadeVisible(t *testing.T) {
 	g = w.lease()
 	body := done(g.LeaseID)
 	body["meta"] = map[string]any{"worker_hostname": evil, "qe_version": evil}
-	decode[gateway.ReportAnswer](t, w.report("result", id, body))
+	decode[gateway.ReportResponse](t, w.report("result", id, body))
 	if dump := r.dump(); strings.Contains(dump, "\x1b") || strings.Contains(dump, "\u202e") {
 		t.Errorf("Redis holds what a terminal obeys: %q", dump)
 	}

@@ -72,7 +72,7 @@ func newRigOn(tb testing.TB, s *redistest.Server, change func(*rig)) *rig {
 	r := &rig{t: tb, redis: s, rdb: rdb, queue: queue.New(rdb, queue.DefaultRules), log: &safeBuffer{}}
 	r.queue.Now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	r.plane = &control.Control{
-		Queue: r.queue, Log: slog.New(slog.NewJSONHandler(r.log, nil)), AdminToken: adminToken, Patience: time.Minute,
+		Queue: r.queue, Log: slog.New(slog.NewJSONHandler(r.log, nil)), AdminToken: adminToken, CallTimeout: time.Minute,
 	}
 	r.plane.Admit = func(q *http.Request) error {
 		if c := r.came.Load(); c != nil {
@@ -219,13 +219,13 @@ func bearer(token string) []string { return []string{"Authorization", "Bearer " 
 // enroll returns an enroll token.
 func (r *rig) enroll() string {
 	r.t.Helper()
-	return decode[gateway.EnrollAnswer](r.t, r.do("POST", gateway.PathEnrollTokens, nil, bearer(adminToken)...)).Token
+	return decode[gateway.EnrollResponse](r.t, r.do("POST", gateway.PathEnrollTokens, nil, bearer(adminToken)...)).Token
 }
 
 // worker registers a worker.
 func (r *rig) worker() worker {
 	r.t.Helper()
-	a := decode[gateway.RegisterAnswer](r.t, r.do("POST", gateway.PathRegister, gateway.RegisterAsk{Token: r.enroll()}))
+	a := decode[gateway.RegisterResponse](r.t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: r.enroll()}))
 	return worker{r, a.WorkerID, a.WorkerToken}
 }
 
@@ -240,9 +240,9 @@ func (w worker) post(path string, body any, headers ...string) answer {
 	return w.do("POST", path, body, append(bearer(w.token), headers...)...)
 }
 
-func (w worker) lease() gateway.LeaseAnswer {
+func (w worker) lease() gateway.LeaseResponse {
 	w.t.Helper()
-	return decode[gateway.LeaseAnswer](w.t, w.post(gateway.PathLease, gateway.LeaseAsk{Features: []string{"renew"}}))
+	return decode[gateway.LeaseResponse](w.t, w.post(gateway.PathLease, gateway.LeaseRequest{Features: []string{"renew"}}))
 }
 
 func (w worker) report(what, job string, body any, headers ...string) answer {
@@ -264,12 +264,12 @@ func broken(lease, code string) map[string]any {
 
 func (r *rig) submit() string {
 	r.t.Helper()
-	return decode[gateway.SubmitAnswer](r.t, r.do("POST", gateway.PathJobs, `{"x":1}`)).JobID
+	return decode[gateway.SubmitResponse](r.t, r.do("POST", gateway.PathJobs, `{"x":1}`)).JobID
 }
 
-func (r *rig) job(id string) gateway.JobAnswer {
+func (r *rig) job(id string) gateway.JobResponse {
 	r.t.Helper()
-	return decode[gateway.JobAnswer](r.t, r.do("GET", "/calc/zpe/jobs/"+id, nil))
+	return decode[gateway.JobResponse](r.t, r.do("GET", "/calc/zpe/jobs/"+id, nil))
 }
 
 // keys returns how many keys there are in Redis, but for that of the check at start.

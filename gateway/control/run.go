@@ -29,10 +29,10 @@ func (c *Control) Run(ctx context.Context) error {
 	c.still.answered(time.Now(), c.heartbeatEvery())
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() { c.watch(ctx) })
-	watching.Go(func() { c.listen(ctx) })
+	watching.Go(func() { c.pollJobs(ctx) })
+	watching.Go(func() { c.pollCancels(ctx) })
 	watching.Go(func() { c.pulse(ctx) })
-	watching.Go(func() { c.look(ctx) })
+	watching.Go(func() { c.watchRedis(ctx) })
 
 	first := time.NewTimer(c.period())
 	defer first.Stop()
@@ -44,13 +44,13 @@ func (c *Control) Run(ctx context.Context) error {
 	return nil
 }
 
-// lookEvery is how often a gateway looks whether its Redis is one that it can work
+// checkEvery is how often a gateway looks whether its Redis is one that it can work
 // with: what the server's operators change at run time shows nowhere else.
-const lookEvery = 10 * time.Second
+const checkEvery = 10 * time.Second
 
-// look logs what is wrong with Redis, and when that has changed, until ctx ends.
-func (c *Control) look(ctx context.Context) {
-	tick := time.NewTicker(cmp.Or(c.Look, lookEvery))
+// watchRedis logs what is wrong with Redis, and when that has changed, until ctx ends.
+func (c *Control) watchRedis(ctx context.Context) {
+	tick := time.NewTicker(cmp.Or(c.CheckEvery, checkEvery))
 	defer tick.Stop()
 	was := ""
 	for {
@@ -90,7 +90,7 @@ func (c *Control) rounds(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-next.C:
-		case <-c.hurry:
+		case <-c.reapNow:
 		case <-forget.C:
 			c.forget(ctx)
 			continue
@@ -142,9 +142,9 @@ func (c *Control) round(ctx context.Context) bool {
 		c.Log.WarnContext(ctx, "lease taken back", "job", r.Job, "worker", r.Worker, "became", r.Became, "code", r.Code)
 		switch r.Became {
 		case "dead":
-			c.buried(ctx, r.Job, r.Code, r.Retries)
+			c.logDeadLetter(ctx, r.Job, r.Code, r.Retries)
 		case "queued":
-			c.waiting.wake(1)
+			c.waiting.wakeFirst(1)
 		}
 	}
 	if err != nil {

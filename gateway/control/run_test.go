@@ -47,7 +47,7 @@ func TestZ38ReaperLooksWhenAWorkerIsRevokedAndNotOnlyEachPeriod(t *testing.T) {
 		if g := w.lease(); g.JobID != id {
 			t.Fatalf("leased %+v", g)
 		}
-		decode[gateway.RevokeAnswer](t, r.do("DELETE", gateway.PathServers+"/"+w.id, nil, bearer(adminToken)...))
+		decode[gateway.RevokeResponse](t, r.do("DELETE", gateway.PathServers+"/"+w.id, nil, bearer(adminToken)...))
 		until(t, "the job is queued again", func() bool { return r.job(id).Status == "queued" })
 	}
 }
@@ -83,7 +83,7 @@ func TestZ70PauseOfTheReaper(t *testing.T) {
 func TestZ07StartWithoutRedisIsLogged(t *testing.T) {
 	r := newRig(t, func(r *rig) {
 		r.redis.Kill()
-		r.plane.Patience = 300 * time.Millisecond
+		r.plane.CallTimeout = 300 * time.Millisecond
 	})
 	until(t, "the log says so", func() bool {
 		return strings.Contains(r.log.String(), `"level":"WARN","msg":"cannot reach Redis; answers 503 until it can"`)
@@ -124,7 +124,7 @@ func TestFailuresAndDeadLettersAreLogged(t *testing.T) {
 	for range 2 { // the same report twice is one failure
 		w.report("failed", final, broken(g.LeaseID, "INVALID_INPUT"))
 	}
-	wantLine(t, r.logged("job failed"), `"level":"INFO"`, again, `"code":"QE_RUNTIME_ERROR"`, `"fate":"requeued"`, `"retries":1`)
+	wantLine(t, r.logged("job failed"), `"level":"INFO"`, again, `"code":"QE_RUNTIME_ERROR"`, `"outcome":"requeued"`, `"retries":1`)
 	wantLine(t, r.logged("job is a dead letter"), `"level":"WARN"`, final, `"code":"INVALID_INPUT"`, `"retries":1`)
 }
 
@@ -148,7 +148,7 @@ func TestOperatorsDoingsAreLogged(t *testing.T) {
 	r.do("DELETE", gateway.PathDLQ+"/"+a, nil, admin...)
 	r.do("PUT", gateway.PathOps, `{"submission_enabled":false}`, admin...)
 	r.do("DELETE", "/calc/zpe/compute/servers/"+w.id, nil, admin...)
-	wantLine(t, r.logged("dead letter queued anew"), `"level":"INFO"`, a)
+	wantLine(t, r.logged("dead letter queued again"), `"level":"INFO"`, a)
 	wantLine(t, r.logged("dead letter dropped"), `"level":"INFO"`, a)
 	wantLine(t, r.logged("switches set"), `"level":"INFO"`, `"submission_enabled":false`)
 	wantLine(t, r.logged("worker revoked"), `"level":"INFO"`, w.id, `"tokens":1`, `"leases":0`)
@@ -204,7 +204,7 @@ func (r *rig) listed(n int) (ids []string) {
 }
 
 func TestZ07WhatIsWrongWithRedisIsLoggedWhenItChanges(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Look = 10 * time.Millisecond })
+	r := newRig(t, func(r *rig) { r.plane.CheckEvery = 10 * time.Millisecond })
 	says := func(message string, n int) {
 		t.Helper()
 		until(t, "it says: "+message, func() bool { return len(r.logged(message)) == n })

@@ -16,7 +16,7 @@ const (
 )
 
 func (c *Control) enroll(w http.ResponseWriter, r *http.Request) error {
-	var ask gateway.EnrollAsk
+	var ask gateway.EnrollRequest
 	if err := httpd.ReadJSON(w, r, gateway.MaxSmallBody, &ask, httpd.BodyOptions{AllowEmpty: true}); err != nil {
 		return err
 	}
@@ -37,14 +37,14 @@ func (c *Control) enroll(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c.Log.InfoContext(ctx, "enroll token made", "label", ask.Label, "ttl_seconds", ttl, "remote", r.RemoteAddr)
-	return write(w, gateway.EnrollAnswer{Token: token, ExpiresAt: timestamp(expires), TTLSeconds: ttl, Label: ask.Label})
+	return write(w, gateway.EnrollResponse{Token: token, ExpiresAt: timestamp(expires), TTLSeconds: ttl, Label: ask.Label})
 }
 
 // register gives a worker its token. A caller with an Authorization is a worker
 // that wants a new one, and is treated as on the other routes of workers.
 func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 	var (
-		ask   gateway.RegisterAsk
+		ask   gateway.RegisterRequest
 		own   string
 		owner = len(r.Header.Values("Authorization")) > 0
 		err   error
@@ -79,13 +79,13 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 		did = "worker token rotated"
 	}
 	c.Log.InfoContext(ctx, did, "worker", reg.Worker, "name", reg.Name, "remote", r.RemoteAddr, "expires", timestamp(reg.Expires))
-	return write(w, gateway.RegisterAnswer{
+	return write(w, gateway.RegisterResponse{
 		ServerID: reg.Worker, WorkerID: reg.Worker, RegisteredAt: timestamp(reg.At), Name: reg.Name, WorkerToken: reg.Token,
 		TokenExpiresAt: timestamp(reg.Expires), TokenTTLSeconds: int64(c.Queue.TokenTTL.Seconds()),
 	})
 }
 
-func checkRegister(ask *gateway.RegisterAsk, owner bool) error {
+func checkRegister(ask *gateway.RegisterRequest, owner bool) error {
 	if ask.Token == "" && !owner {
 		return missing("token")
 	}
@@ -120,7 +120,7 @@ func (c *Control) servers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a := gateway.ServersAnswer{Total: total, Servers: []gateway.ServerInfo{}}
+	a := gateway.ServersResponse{Total: total, Servers: []gateway.ServerInfo{}}
 	for _, s := range list {
 		a.Servers = append(a.Servers, gateway.ServerInfo{
 			ServerID: s.Worker, Name: s.Name, RegisteredAt: s.RegisteredAt, Tokens: s.Tokens, Leases: s.Leases,
@@ -142,8 +142,8 @@ func (c *Control) revoke(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.Log.InfoContext(ctx, "worker revoked", "worker", worker, "tokens", ended.Tokens, "leases", ended.Leases, "remote", r.RemoteAddr)
 	select {
-	case c.hurry <- struct{}{}: // its jobs need not wait for the reaper's next round
+	case c.reapNow <- struct{}{}: // its jobs need not wait for the reaper's next round
 	default:
 	}
-	return write(w, gateway.RevokeAnswer{RevokedCount: ended.Tokens})
+	return write(w, gateway.RevokeResponse{RevokedCount: ended.Tokens})
 }

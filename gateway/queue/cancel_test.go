@@ -47,7 +47,7 @@ func TestCanceledJobHasTheCodeCanceled(t *testing.T) {
 			onBoth(t, func(r *rig) {
 				r.submit("a")
 				g := r.lease(w1, "a")
-				must(r.Queue.Fail(r.ctx(), w1, "a", g.LeaseID, queue.Failure{Code: "EARLIER", Message: "m", Traceback: "t", Rerun: queue.Retry}))(r)
+				must(r.Queue.Fail(r.ctx(), w1, "a", g.LeaseID, queue.Failure{Code: "EARLIER", Message: "m", Traceback: "t", RetryPolicy: queue.Retry}))(r)
 				end(r)
 				if _, err := r.Cancel(r.ctx(), "a"); err != nil {
 					r.Error(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 const (
@@ -39,7 +40,7 @@ const (
 func (q *Queue) Fsck(ctx context.Context, repair bool) (Report, error) {
 	f := &fsck{
 		q: q, repair: repair, seed: maphash.MakeSeed(), waiting: map[uint64]struct{}{}, lost: map[jobs.ID]struct{}{},
-		counted: map[uint64]struct{}{}, deep: map[string]look{}, report: Report{Jobs: map[string]int{}, Counts: map[string]int{}, Findings: []Finding{}},
+		counted: map[uint64]struct{}{}, deep: map[string]look{}, report: Report{Audit: redisdb.NewAudit(maxFindings)},
 	}
 	// The places come before the statuses: a job that is queued then and in no
 	// place has either moved or is lost.
@@ -61,8 +62,7 @@ type fsck struct {
 	deep    map[string]look // suspects for whom a list must be searched
 	report  Report
 
-	// How many of deep and of the report's findings are harmless.
-	harmlessDeep, harmlessFound int
+	harmlessDeep int // how many of deep are harmless
 }
 
 // look is where to look for a suspect.
@@ -77,22 +77,17 @@ type look struct {
 func (f *fsck) later(id string, l look, kind string) {
 	old, known := f.deep[id]
 	switch {
-	case known || room(len(f.deep), f.harmlessDeep, maxDeep, kind):
+	case known || redisdb.HasRoom(len(f.deep), f.harmlessDeep, maxDeep, Harmless(kind)):
 		f.deep[id] = look{queue: max(old.queue, l.queue), dead: old.dead || l.dead}
-		if !known && harmless(kind) {
+		if !known && Harmless(kind) {
 			f.harmlessDeep++
 		}
-	case harmless(kind):
+	case Harmless(kind):
 		f.report.Counts[kind]++
+		f.report.Harmless++
 	default:
 		f.report.Unchecked++
 	}
-}
-
-// room reports whether one more of a kind may join those there are, so many of them
-// harmless.
-func room(n, harmlessOnes, most int, kind string) bool {
-	return n < most && (harmlessOnes < most/2 || !harmless(kind))
 }
 
 func (f *fsck) searchLists(ctx context.Context) error {
@@ -115,21 +110,12 @@ func (f *fsck) suspect(ctx context.Context, id string, l look) error {
 		return err
 	}
 	for i := 0; i+2 < len(a); i += 3 {
-		seen := f.hash(id + ":" + a.text(i))
+		seen := f.hash(id + ":" + a.Text(i))
 		if _, twice := f.counted[seen]; twice {
 			continue // the job was suspected for two reasons
 		}
 		f.counted[seen] = struct{}{}
-		f.report.Counts[a.text(i)]++
-		if a.text(i+2) == "" && !harmless(a.text(i)) {
-			f.report.Left++
-		}
-		if room(len(f.report.Findings), f.harmlessFound, maxFindings, a.text(i)) {
-			if harmless(a.text(i)) {
-				f.harmlessFound++
-			}
-			f.report.Findings = append(f.report.Findings, Finding{a.text(i), jobs.ID(id), a.text(i + 1), a.text(i + 2)})
-		}
+		f.report.Add(newFinding(a.Text(i), jobs.ID(id), a.Text(i+1), a.Text(i+2)))
 	}
 	return nil
 }

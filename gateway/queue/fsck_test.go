@@ -129,7 +129,7 @@ func TestZ72FsckFindsAndRepairsEveryDamage(t *testing.T) {
 				}
 				left, harmless := 0, true
 				for _, kind := range tt.kinds {
-					if !(queue.Finding{Kind: kind}).Harmless() {
+					if !queue.Harmless(kind) {
 						left++
 						harmless = false
 					}
@@ -209,7 +209,7 @@ func TestZ72FsckRunsNoJobAgainThatWasCanceledOrTimedOut(t *testing.T) {
 		} {
 			must(r.rdb.FlushDB(r.ctx()).Result())(r)
 			r.submit("a")
-			r.fail(w1, r.lease(w1, "a"), queue.Back) // with a message of its own
+			r.fail(w1, r.lease(w1, "a"), queue.ReturnUncounted) // with a message of its own
 			r.lease(w1, "a")
 			r.do("HSET", "zpe:status:a", tt.mark, "1")
 			r.do("DEL", "zpe:lease:a", "zpe:lease:index")
@@ -364,7 +364,7 @@ func TestZ72FsckHidesNoDamageBehindWhatIsHarmless(t *testing.T) {
 	}
 	shown := map[bool]int{}
 	for _, f := range rep.Findings {
-		shown[f.Harmless()]++
+		shown[f.Harmless]++
 	}
 	if shown[false] != 4 || shown[true] != 5000 {
 		r.Errorf("%d findings and %d harmless ones are shown, want all 4, and 5000", shown[false], shown[true])
@@ -393,11 +393,11 @@ func TestZ72FsckReportsNothingFalseUnderLoad(t *testing.T) {
 				}
 				switch rng.IntN(8) {
 				case 0:
-					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Back})
+					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.ReturnUncounted})
 				case 1:
-					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Retry})
+					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.Retry})
 				case 2:
-					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Final})
+					_, _ = r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.Final})
 				case 3: // silent
 				case 4:
 					_, _ = r.Extend(ctx, c, g.Job, g.LeaseID, queue.Beat{})

@@ -57,7 +57,7 @@ func TestZ11PayloadKeepsItsTimeToLiveFreshWhileTheJobMoves(t *testing.T) {
 		g = r.lease(w1, "a")
 		r.keepsFor("zpe:retry_count:a", week)
 		fresh("second lease")
-		r.fail(w1, g, queue.Back)
+		r.fail(w1, g, queue.ReturnUncounted)
 		r.keepsFor("zpe:retry_count:a", week)
 		fresh("return")
 		g = r.lease(w1, "a")

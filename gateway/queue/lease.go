@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // LeaseAsk asks for a job.
@@ -60,11 +61,11 @@ func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (Grant, error
 		if err != nil {
 			return Grant{}, err
 		}
-		switch a.text(0) {
+		switch a.Text(0) {
 		case "lease":
 			return grantOf(a), nil
 		case "none", "off":
-			return Grant{Worker: a.text(1)}, nil
+			return Grant{Worker: a.Text(1)}, nil
 		case "full":
 			return Grant{}, fmt.Errorf("%w: %d", ErrManyLeases, q.MaxLeases)
 		case "again":
@@ -75,11 +76,11 @@ func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (Grant, error
 	return Grant{}, nil
 }
 
-func grantOf(a answer) Grant {
-	retries, _ := strconv.Atoi(a.text(6))
+func grantOf(a redisdb.Answer) Grant {
+	retries, _ := strconv.Atoi(a.Text(6))
 	return Grant{
-		Job: jobs.ID(a.text(1)), Payload: a.text(2), LeaseID: a.text(3),
-		TTL: parseSeconds(a.text(4)), Until: parseUnix(a.text(5)), Retries: retries,
+		Job: jobs.ID(a.Text(1)), Payload: a.Text(2), LeaseID: a.Text(3),
+		TTL: parseSeconds(a.Text(4)), Until: parseUnix(a.Text(5)), Retries: retries,
 	}
 }
 
@@ -129,10 +130,10 @@ func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, 
 	if err != nil {
 		return Extended{}, err
 	}
-	switch a.text(0) {
+	switch a.Text(0) {
 	case "ok":
-		ttl := parseSeconds(a.text(2))
-		return Extended{TTL: ttl, Until: now.Add(ttl), Cancel: a.number(1) == 1}, nil
+		ttl := parseSeconds(a.Text(2))
+		return Extended{TTL: ttl, Until: now.Add(ttl), Cancel: a.Number(1) == 1}, nil
 	case "timeout":
 		return Extended{}, ErrJobTimeout
 	}
@@ -145,5 +146,5 @@ func (q *Queue) Authorize(ctx context.Context, c Caller) (worker string, err err
 	if err != nil {
 		return "", err
 	}
-	return a.text(1), nil
+	return a.Text(1), nil
 }

@@ -364,7 +364,7 @@ func TestZ47JobTimeoutCountsFromTheFirstLease(t *testing.T) {
 					if reaped := must(r.Reap(r.ctx()))(r); len(reaped) != 1 || reaped[0].Became != "dead" {
 						r.Errorf("reaped %+v", reaped)
 					}
-				} else if f := r.fail(w1, g, queue.Back); !f.Dead {
+				} else if f := r.fail(w1, g, queue.ReturnUncounted); !f.Dead {
 					r.Errorf("%+v", f)
 				}
 				if j := r.status("a", "failed"); !strings.Contains(j.Detail, "job timeout") {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // The states by which jobs are listed.
@@ -117,14 +118,14 @@ const beyond = 1 << 53
 
 // newest reads entries of several lists, the newest first. A job that is in two,
 // as only damage can bring about, counts once.
-func newest(a answer) []entry {
+func newest(a redisdb.Answer) []entry {
 	list := make([]entry, 0, len(a)/2)
 	for i := 0; i+1 < len(a); i += 2 {
-		ms, _ := strconv.ParseFloat(a.text(i+1), 64)
+		ms, _ := strconv.ParseFloat(a.Text(i+1), 64)
 		if ms < 0 {
 			continue
 		}
-		list = append(list, entry{int64(ms), a.text(i)})
+		list = append(list, entry{int64(ms), a.Text(i)})
 	}
 	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(b.created, a.created), cmp.Compare(b.id, a.id)) })
 	return slices.Compact(list)
@@ -147,7 +148,7 @@ func parseCursor(s string) (ms, id string, err error) {
 	return ms, id, nil
 }
 
-// unlistLimit is how many entries one script looks at: Redis serves nobody else
+// unlistLimit is how many entries one script looks at: Redis serves no other call
 // meanwhile.
 const unlistLimit = 100
 
@@ -170,16 +171,16 @@ func (q *Queue) Unlist(ctx context.Context, at Place) (next Place, dropped int, 
 		at = Place{}
 	}
 	for seen := 0; seen < 10*unlistLimit && !at.End(); {
-		var a answer
+		var a redisdb.Answer
 		if at.list < letters {
 			a, err = q.run(ctx, "drop expired jobs", unlistScript, nil, listKey(States[at.list]), at.passed, unlistLimit, old)
 		} else {
-			a, err = q.run(ctx, "drop expired dead letters", unburyScript, []string{dlqKey}, at.passed, unlistLimit)
+			a, err = q.run(ctx, "drop expired dead letters", unlistDeadScript, []string{dlqKey}, at.passed, unlistLimit)
 		}
 		if err != nil {
 			return at, dropped, err
 		}
-		n, gone := int(a.number(0)), int(a.number(1))
+		n, gone := int(a.Number(0)), int(a.Number(1))
 		if at.list == letters && gone == 0 {
 			n = 0 // the oldest come first, and those after them have not expired either
 		}

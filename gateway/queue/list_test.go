@@ -296,7 +296,7 @@ func TestJ07JobThatAGatewayWithoutListsHasMovedIsListedOnce(t *testing.T) {
 				return r.lease(w1, "a")
 			},
 			"leased there, put back here and leased there": func() queue.Grant {
-				r.fail(w1, leased("a"), queue.Back)
+				r.fail(w1, leased("a"), queue.ReturnUncounted)
 				return leased("a")
 			},
 			"submitted there": func() queue.Grant {
@@ -368,7 +368,7 @@ func TestJ07ListsReadNoTracebacks(t *testing.T) {
 	r := newRig(t)
 	r.submit("a")
 	g := r.lease(w1, "a")
-	must(r.Queue.Fail(r.ctx(), w1, "a", g.LeaseID, queue.Failure{Code: "X", Message: "y", Traceback: "here", Rerun: queue.Final}))(r)
+	must(r.Queue.Fail(r.ctx(), w1, "a", g.LeaseID, queue.Failure{Code: "X", Message: "y", Traceback: "here", RetryPolicy: queue.Final}))(r)
 	page, _, err := r.List(r.ctx(), queue.ListQuery{Limit: 1})
 	if err != nil || len(page) != 1 || page[0].Traceback != "" || page[0].ErrorMessage != "y" {
 		t.Errorf("%+v, %v", page, err)

@@ -76,7 +76,7 @@ type model struct {
 func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	r := newRig(t)
 	r.LeaseTTL, r.JobTimeout, r.TokenTTL, r.MaxRetries = 10*time.Minute, 30*time.Minute, 10*365*24*time.Hour, 1
-	// A job that is timed out, buried, requeued and extended again takes many steps.
+	// A job that is timed out, dead-lettered, requeued and extended again takes many steps.
 	if err := flag.Set("rapid.steps", "200"); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func (m *model) finish(t *rapid.T) {
 	case j.place == finished && j.worker == w.id && j.lease == g.LeaseID:
 		if j.result != result {
 			m.want(t, "finish", err, queue.ErrFinished)
-		} else if m.want(t, "finish", err, nil); !rec.Again {
+		} else if m.want(t, "finish", err, nil); !rec.Duplicate {
 			t.Fatal("recorded twice")
 		}
 	case j.place != finished && j.reaped[g.LeaseID] == w.id:
@@ -301,7 +301,7 @@ func (m *model) finish(t *rapid.T) {
 	}
 }
 
-func (m *model) bury(id jobs.ID) {
+func (m *model) deadLetter(id jobs.ID) {
 	m.jobs[id].place = dead
 	m.letters = slices.Insert(m.letters, 0, id)
 }
@@ -309,7 +309,7 @@ func (m *model) bury(id jobs.ID) {
 func (m *model) retry(q *queue.Queue, id jobs.ID, now time.Time) {
 	j := m.jobs[id]
 	if j.retries++; j.retries > q.MaxRetries {
-		m.bury(id)
+		m.deadLetter(id)
 		return
 	}
 	j.place, j.runs = delayed, now.Add(queue.RetryDelay(j.retries))
@@ -320,15 +320,15 @@ func (j *modelJob) end(p place) { j.place, j.retries = p, 0 }
 func (m *model) fail(t *rapid.T) {
 	q, now := m.gateway(t)
 	g, j, w := m.grant(t)
-	how := rapid.SampledFrom([]queue.Rerun{queue.Retry, queue.Retry, queue.Final, queue.Back}).Draw(t, "how")
-	fate, err := q.Fail(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: how})
+	how := rapid.SampledFrom([]queue.RetryPolicy{queue.Retry, queue.Retry, queue.Final, queue.ReturnUncounted}).Draw(t, "how")
+	outcome, err := q.Fail(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: how})
 	ack, known := j.failed[g.LeaseID]
 	switch {
 	case w.revoked:
 		m.want(t, "fail", err, queue.ErrTokenRevoked)
 		return
 	case known && ack[0] == w.id && ack[1] == string(how):
-		if m.want(t, "fail", err, nil); !fate.Again {
+		if m.want(t, "fail", err, nil); !outcome.Duplicate {
 			t.Fatal("a failure counted twice")
 		}
 		return
@@ -346,15 +346,15 @@ func (m *model) fail(t *rapid.T) {
 		j.end(canceled)
 	case j.timedOut || how == queue.Final:
 		j.retries++
-		m.bury(g.Job)
-	case how == queue.Back: // far from the hundredth
+		m.deadLetter(g.Job)
+	case how == queue.ReturnUncounted: // far from the hundredth
 		j.place = queued
 		m.order = append(m.order, g.Job)
 	default:
 		m.retry(q, g.Job, now)
 	}
-	if fate.Dead != (j.place == dead) || fate.Requeued != (j.place == delayed || j.place == queued) || j.place != canceled && fate.Retries != j.retries {
-		t.Fatalf("%+v, but the job is %+v", fate, j)
+	if outcome.Dead != (j.place == dead) || outcome.Requeued != (j.place == delayed || j.place == queued) || j.place != canceled && outcome.Retries != j.retries {
+		t.Fatalf("%+v, but the job is %+v", outcome, j)
 	}
 }
 
@@ -384,7 +384,7 @@ func (m *model) reap(t *rapid.T) {
 			code = "CANCELED"
 		case j.timedOut:
 			j.retries++
-			m.bury(id)
+			m.deadLetter(id)
 			code = "JOB_TIMEOUT"
 		case j.revoked: // far from the hundredth
 			j.place, code = queued, "WORKER_REVOKED"

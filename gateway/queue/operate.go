@@ -7,7 +7,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Ops are the operators' switches. What nobody has switched off is on.
+// Ops are the operators' switches. Each is on until it is switched off.
 type Ops struct {
 	Submission, Dequeue bool
 }
@@ -62,7 +62,7 @@ func (q *Queue) DeadLetters(ctx context.Context, offset, limit int) (list []Job,
 	return list, int(length.Val()), err
 }
 
-// Requeue queues a dead letter anew, with all its re-runs before it. The error is
+// Requeue queues a dead letter again, with all its re-runs before it. The error is
 // [ErrNoJob] if it is no job, [ErrNotDead], which wraps that, if it is no dead
 // letter, and [ErrPayloadMissing] if there is nothing to run.
 func (q *Queue) Requeue(ctx context.Context, id jobs.ID) error {
@@ -71,11 +71,11 @@ func (q *Queue) Requeue(ctx context.Context, id jobs.ID) error {
 	switch {
 	case err != nil:
 		return err
-	case a.text(0) == "unknown":
+	case a.Text(0) == "unknown":
 		return ErrNoJob
-	case a.text(0) == "elsewhere":
+	case a.Text(0) == "elsewhere":
 		return ErrNotDead
-	case a.text(0) == "payload":
+	case a.Text(0) == "payload":
 		return ErrPayloadMissing
 	}
 	return nil
@@ -87,9 +87,9 @@ func (q *Queue) Drop(ctx context.Context, id jobs.ID) error {
 	switch {
 	case err != nil:
 		return err
-	case a.number(0) < 0:
+	case a.Number(0) < 0:
 		return ErrNotDead
-	case a.number(0) == 0:
+	case a.Number(0) == 0:
 		return ErrNoJob
 	}
 	return nil
@@ -126,9 +126,9 @@ func (q *Queue) AcceptLate(ctx context.Context, id jobs.ID) error {
 	switch {
 	case err != nil:
 		return err
-	case a.text(0) == "unknown":
+	case a.Text(0) == "unknown":
 		return ErrNoJob
-	case a.text(0) == "finished":
+	case a.Text(0) == "finished":
 		return ErrAlreadyFinished
 	}
 	return nil

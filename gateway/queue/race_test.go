@@ -70,10 +70,10 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 				}
 				switch rng.IntN(6) {
 				case 0:
-					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Retry})
+					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.Retry})
 					odd("fail", err, jobs.ErrLeaseLost)
 				case 1:
-					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", Rerun: queue.Back})
+					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.ReturnUncounted})
 					odd("back", err, jobs.ErrLeaseLost)
 				case 2:
 					_, err := r.Extend(ctx, c, g.Job, g.LeaseID, queue.Beat{})
@@ -82,7 +82,7 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 					for range 2 { // the second is the repetition of a lost answer
 						rec, late, err := r.Finish(ctx, c, g.Job, g.LeaseID, queue.Result{JSON: `{}`})
 						odd("finish", err, jobs.ErrLeaseLost)
-						if err == nil && !rec.Again {
+						if err == nil && !rec.Duplicate {
 							finishedOnce(g.Job)
 						}
 						if late && rng.IntN(2) == 0 {

@@ -22,10 +22,10 @@ type Job struct {
 	Worker                             string
 	ErrorCode, ErrorMessage, Traceback string // of the last failure
 	Retries, Done, Total               int
-	Attempt                            int // which run of the job this is, or was the last, from 1; 0 before the first, or if nobody knows
+	Attempt                            int // which run of the job this is, or was the last, from 1; 0 before the first, or if it is not known
 	CancelRequested                    bool
-	LeasedAt, FirstLeasedAt            time.Time // of its last run, and of its first since it was submitted or queued anew; zero before
-	RunAfter                           time.Time // when a job that is put off runs again; zero otherwise
+	LeasedAt, FirstLeasedAt            time.Time // of its last run, and of its first since it was submitted or queued again; zero before
+	RunAfter                           time.Time // when a delayed job runs again; zero otherwise
 	WorkerName                         string    // what Worker is called; empty if that is not on record (any more)
 
 	unread error // why there is nothing but the id

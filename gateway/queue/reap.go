@@ -9,7 +9,7 @@ import (
 )
 
 // promoteLimit is how many jobs one script moves out of the delay set, and
-// reapLimit how many leases one script takes back: Redis serves nobody else
+// reapLimit how many leases one script takes back: Redis serves no other call
 // meanwhile.
 const (
 	promoteLimit = 100
@@ -38,14 +38,14 @@ func (q *Queue) Reap(ctx context.Context) (reaped []Reaped, err error) {
 	for {
 		args := []any{
 			unix(now.Add(-q.Skew)), reapLimit, q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(),
-			seconds(q.JobTimeout), strconv.Itoa(maxBacks),
+			seconds(q.JobTimeout), strconv.Itoa(maxUncounted),
 		}
 		a, err := q.run(ctx, "reap leases", reapScript, []string{indexKey, delayKey, dlqKey}, append(args, q.runAts(now)...)...)
 		if err != nil {
 			return reaped, err
 		}
 		for i := 0; i+4 < len(a); i += 5 {
-			r := Reaped{Job: jobs.ID(a.text(i)), Became: a.text(i + 1), Worker: a.text(i + 2), Code: a.text(i + 3), Retries: int(a.number(i + 4))}
+			r := Reaped{Job: jobs.ID(a.Text(i)), Became: a.Text(i + 1), Worker: a.Text(i + 2), Code: a.Text(i + 3), Retries: int(a.Number(i + 4))}
 			if r.Became != "extended" {
 				reaped = append(reaped, r)
 			}
@@ -79,8 +79,8 @@ func (q *Queue) Promote(ctx context.Context) (moved int, err error) {
 		if err != nil {
 			return moved, err
 		}
-		moved += int(a.number(0))
-		if a.number(0) < promoteLimit {
+		moved += int(a.Number(0))
+		if a.Number(0) < promoteLimit {
 			return moved, nil
 		}
 	}
@@ -94,8 +94,8 @@ func (q *Queue) ForgetRevoked(ctx context.Context) (dropped int, err error) {
 		if err != nil {
 			return dropped, err
 		}
-		dropped += int(a.number(1))
-		if cursor = a.text(0); cursor == "0" {
+		dropped += int(a.Number(1))
+		if cursor = a.Text(0); cursor == "0" {
 			return dropped, nil
 		}
 	}

@@ -107,9 +107,9 @@ func (r *rig) finish(c queue.Caller, g queue.Grant, json string) (late bool, err
 	return late, err
 }
 
-func (r *rig) fail(c queue.Caller, g queue.Grant, how queue.Rerun) queue.Fate {
+func (r *rig) fail(c queue.Caller, g queue.Grant, how queue.RetryPolicy) queue.FailResult {
 	r.Helper()
-	return must(r.Queue.Fail(r.ctx(), c, g.Job, g.LeaseID, queue.Failure{Code: "X", Message: "y", Rerun: how}))(r)
+	return must(r.Queue.Fail(r.ctx(), c, g.Job, g.LeaseID, queue.Failure{Code: "X", Message: "y", RetryPolicy: how}))(r)
 }
 
 func (r *rig) status(id jobs.ID, want string) queue.Job {
@@ -152,7 +152,7 @@ func (r *rig) keepsFor(key string, want time.Duration) {
 func clean(rep queue.Report) bool {
 	bad := rep.Unchecked
 	for kind, n := range rep.Counts {
-		if !(queue.Finding{Kind: kind}).Harmless() {
+		if !queue.Harmless(kind) {
 			bad += n
 		}
 	}

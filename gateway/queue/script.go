@@ -1,16 +1,15 @@
 package queue
 
 import (
-	"context"
-	"crypto/sha1" //nolint:gosec // the name Redis gives a script, not a secret
+	"context" //nolint:gosec // the name Redis gives a script, not a secret
 	"embed"
-	"encoding/hex"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 //go:embed lua/*.lua
@@ -18,31 +17,35 @@ var lua embed.FS
 
 // Each script says in its header what it takes and returns.
 var (
-	submitScript    = kept(newScript("list", "submit"))
-	leaseScript     = newScript("caller", "list", "bury", "promote", "lease")
-	heartbeatScript = newScript("caller", "list", "heartbeat")
-	finishScript    = kept(newScript("caller", "list", "finish"))
-	failScript      = newScript("caller", "list", "bury", "fail")
-	authScript      = newScript("caller", "auth")
-	reapScript      = newScript("list", "bury", "reap")
-	promoteScript   = newScript("promote", "promoteonly")
-	cancelScript    = newScript("list", "bury", "cancel")
-	registerScript  = kept(newScript("register"))
-	revokeScript    = newScript("revoke")
-	forgetScript    = newScript("forget")
-	requeueScript   = newScript("list", "requeue")
-	dropScript      = newScript("drop")
-	acceptScript    = newScript("list", "accept")
-	pageScript      = newScript("page")
-	unlistScript    = newScript("list", "unlist")
-	unburyScript    = newScript("unbury")
-	checkScript     = newScript("check")
-	fsckScript      = newScript("list", "bury", "fsck")
+	submitScript     = kept(newScript("list", "submit"))
+	leaseScript      = newScript("caller", "list", "deadletter", "promote", "lease")
+	heartbeatScript  = newScript("caller", "list", "heartbeat")
+	finishScript     = kept(newScript("caller", "list", "finish"))
+	failScript       = newScript("caller", "list", "deadletter", "fail")
+	authScript       = newScript("caller", "auth")
+	reapScript       = newScript("list", "deadletter", "reap")
+	promoteScript    = newScript("promote", "promoteonly")
+	cancelScript     = newScript("list", "deadletter", "cancel")
+	registerScript   = kept(newScript("register"))
+	revokeScript     = newScript("revoke")
+	forgetScript     = newScript("forget")
+	requeueScript    = newScript("list", "requeue")
+	dropScript       = newScript("drop")
+	acceptScript     = newScript("list", "accept")
+	pageScript       = newScript("page")
+	unlistScript     = newScript("list", "unlist")
+	unlistDeadScript = newScript("unlistdead")
+	checkScript      = newScript("check")
+	fsckScript       = newScript("list", "deadletter", "fsck")
 )
 
 type script struct {
-	text, sha string
-	kept      bool // its answer waits for a replica: see Queue.keep
+	redisdb.Script
+	kept bool // its answer waits for a replica: see Queue.keep
+}
+
+func newScript(files ...string) script {
+	return script{Script: redisdb.NewScript(lua, append([]string{"key"}, files...)...)}
 }
 
 func kept(sc script) script {
@@ -50,23 +53,20 @@ func kept(sc script) script {
 	return sc
 }
 
-// newScript joins the named files into one script, behind key.lua.
-func newScript(files ...string) script {
-	var text strings.Builder
-	for _, f := range append([]string{"key"}, files...) {
-		b, err := lua.ReadFile("lua/" + f + ".lua")
-		if err != nil {
-			panic(err) // the files are part of the binary
-		}
-		text.Write(b)
+// callTimeout bounds a call whose context has no deadline of its own.
+const callTimeout = 5 * time.Second
+
+// bounded returns ctx with a deadline.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
 	}
-	sum := sha1.Sum([]byte(text.String())) //nolint:gosec // see above
-	return script{text: text.String(), sha: hex.EncodeToString(sum[:])}
+	return context.WithTimeout(ctx, callTimeout)
 }
 
 // run runs a script in one round trip. A server that does not have it (it was
 // restarted or flushed) is sent the text.
-func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, args ...any) (answer, error) {
+func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, args ...any) (redisdb.Answer, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	call := func(run func(redis.Cmdable) *redis.Cmd) (any, error) {
@@ -79,9 +79,9 @@ func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, 
 		}
 		return cmd.Result()
 	}
-	v, err := call(func(c redis.Cmdable) *redis.Cmd { return c.EvalSha(ctx, sc.sha, keys, args...) })
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		v, err = call(func(c redis.Cmdable) *redis.Cmd { return c.Eval(ctx, sc.text, keys, args...) })
+	v, err := call(func(c redis.Cmdable) *redis.Cmd { return sc.EvalSha(ctx, c, keys, args...) })
+	if redisdb.NoScript(err) {
+		v, err = call(func(c redis.Cmdable) *redis.Cmd { return sc.Eval(ctx, c, keys, args...) })
 	}
 	if err != nil {
 		return nil, unavailable(what, err)
@@ -89,11 +89,11 @@ func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, 
 	if list, ok := v.([]any); ok {
 		return list, nil
 	}
-	return answer{v}, nil
+	return redisdb.Answer{v}, nil
 }
 
 // runAs runs a script that begins with caller.lua.
-func (q *Queue) runAs(ctx context.Context, c Caller, what string, sc script, keys []string, args ...any) (answer, error) {
+func (q *Queue) runAs(ctx context.Context, c Caller, what string, sc script, keys []string, args ...any) (redisdb.Answer, error) {
 	if c.TokenHash == "" && c.Worker == "" {
 		return nil, ErrTokenUnknown // a caller that nobody has looked at
 	}
@@ -103,9 +103,9 @@ func (q *Queue) runAs(ctx context.Context, c Caller, what string, sc script, key
 	if err != nil {
 		return nil, err
 	}
-	switch a.text(0) {
+	switch a.Text(0) {
 	case "refused":
-		return nil, refusal(a.text(1))
+		return nil, refusal(a.Text(1))
 	case "unknown":
 		return nil, ErrNoJob
 	case "lost":
@@ -127,21 +127,6 @@ func refusal(word string) error {
 	}
 }
 
-// answer is a script's list of strings and numbers; absent ones read as "" and 0.
-type answer []any
-
-func (a answer) text(i int) string {
-	if i >= len(a) {
-		return ""
-	}
-	s, _ := a[i].(string)
-	return s
-}
-
-func (a answer) number(i int) int64 {
-	if i >= len(a) {
-		return 0
-	}
-	n, _ := a[i].(int64)
-	return n
+func unexpected(what string, a redisdb.Answer) error {
+	return fmt.Errorf("%s: redis answered %.100q, which is no answer of the script", what, fmt.Sprint([]any(a)...))
 }

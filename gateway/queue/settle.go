@@ -18,9 +18,9 @@ type Result struct {
 
 // Recorded says how a result was taken.
 type Recorded struct {
-	Again  bool          // it was on record already
-	Took   time.Duration // since the job was leased; 0 when Again or not known
-	Waited time.Duration // from its submission to then; 0 when Again or not known
+	Duplicate bool          // it was on record already
+	Took      time.Duration // since the job was leased; 0 when Duplicate or not known
+	Waited    time.Duration // from its submission to then; 0 when Duplicate or not known
 }
 
 // Finish records the result of a job. The error is [jobs.ErrLeaseLost] when the
@@ -37,19 +37,19 @@ func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, 
 	if err != nil {
 		return Recorded{}, false, err
 	}
-	switch a.text(0) {
+	switch a.Text(0) {
 	case "ok":
-		if a.text(1) == "" {
+		if a.Text(1) == "" {
 			return rec, false, nil // the status was lost meanwhile, and with it when the job was leased
 		}
-		leased := parseUnix(a.text(1))
+		leased := parseUnix(a.Text(1))
 		rec.Took = max(0, now.Sub(leased))
-		if created, err := time.Parse(time.RFC3339Nano, a.text(2)); err == nil {
+		if created, err := time.Parse(time.RFC3339Nano, a.Text(2)); err == nil {
 			rec.Waited = max(0, leased.Sub(created))
 		}
 		return rec, false, nil
 	case "again":
-		return Recorded{Again: true}, false, nil
+		return Recorded{Duplicate: true}, false, nil
 	case "differs":
 		return Recorded{}, false, ErrFinished
 	case "late":
@@ -58,55 +58,55 @@ func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, 
 	return Recorded{}, false, unexpected("record result", a)
 }
 
-// Rerun is what a [Failure] asks for.
-type Rerun string
+// RetryPolicy is what a [Failure] asks for.
+type RetryPolicy string
 
 // The ways to treat a failure.
 const (
-	Retry Rerun = "retry" // run it again as often as the rules allow
-	Final Rerun = "final" // it would fail again
-	Back  Rerun = "back"  // the worker is stopping: run it again at once, and do not count
+	Retry           RetryPolicy = "retry" // run it again as often as the rules allow
+	Final           RetryPolicy = "final" // it would fail again
+	ReturnUncounted RetryPolicy = "back"  // the worker is stopping: run it again at once, and do not count
 )
 
 // Failure is what a worker reports of a job that it could not do.
 type Failure struct {
 	Code, Message, Traceback string
-	Rerun                    Rerun
+	RetryPolicy              RetryPolicy
 }
 
-// Fate says what has become of a failed job.
-type Fate struct {
-	Requeued bool
-	Dead     bool // it is among the dead letters now
-	Retries  int
-	Again    bool // the report was known already; nothing has changed
+// FailResult says what has become of a failed job.
+type FailResult struct {
+	Requeued  bool
+	Dead      bool // it is among the dead letters now
+	Retries   int
+	Duplicate bool // the report was known already; nothing has changed
 }
 
-// maxBacks is how often a job may come back uncounted: a worker that is always
-// stopping must not run it for ever.
-const maxBacks = 100
+// maxUncounted is how often a job may come back uncounted: a worker that is always
+// stopping must not run it without end.
+const maxUncounted = 100
 
 // Fail records that a run of a job has failed. The error is [jobs.ErrLeaseLost]
 // when the lease is not the caller's (any more), and [ErrReported] when it was
 // ended by a report with other content.
-func (q *Queue) Fail(ctx context.Context, c Caller, id jobs.ID, lease string, f Failure) (Fate, error) {
+func (q *Queue) Fail(ctx context.Context, c Caller, id jobs.ID, lease string, f Failure) (FailResult, error) {
 	now := q.Now()
 	args := []any{
-		string(id), lease, digest(f.Code, f.Message, f.Traceback, string(f.Rerun)), f.Code, f.Message, f.Traceback, string(f.Rerun),
-		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(), strconv.Itoa(maxBacks),
+		string(id), lease, digest(f.Code, f.Message, f.Traceback, string(f.RetryPolicy)), f.Code, f.Message, f.Traceback, string(f.RetryPolicy),
+		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(), strconv.Itoa(maxUncounted),
 	}
 	a, err := q.runAs(ctx, c, "record failure", failScript, []string{
 		leaseKey(id), indexKey, statusKey(id), retryKey(id), failedAckKey(id, lease), queueKey, delayKey, dlqKey,
 	}, append(args, q.runAts(now)...)...)
 	if err != nil {
-		return Fate{}, err
+		return FailResult{}, err
 	}
-	switch a.text(0) {
+	switch a.Text(0) {
 	case "ok":
-		became := a.text(1)
-		return Fate{Requeued: became == "delayed" || became == "queued", Dead: became == "dead", Retries: int(a.number(2)), Again: a.text(3) != ""}, nil
+		became := a.Text(1)
+		return FailResult{Requeued: became == "delayed" || became == "queued", Dead: became == "dead", Retries: int(a.Number(2)), Duplicate: a.Text(3) != ""}, nil
 	case "differs":
-		return Fate{}, ErrReported
+		return FailResult{}, ErrReported
 	}
-	return Fate{}, unexpected("record failure", a)
+	return FailResult{}, unexpected("record failure", a)
 }

@@ -25,7 +25,7 @@ func (r *rig) strangers(a, b queue.Grant) map[string]func() error {
 	}
 	fail := func(c queue.Caller, id jobs.ID, lease string) func() error {
 		return func() error {
-			_, err := r.Queue.Fail(r.ctx(), c, id, lease, queue.Failure{Code: "STRANGE", Rerun: queue.Final})
+			_, err := r.Queue.Fail(r.ctx(), c, id, lease, queue.Failure{Code: "STRANGE", RetryPolicy: queue.Final})
 			return err
 		}
 	}
@@ -120,7 +120,7 @@ func TestZ54SameResultAgainIsFineAnotherIsNot(t *testing.T) {
 		g := r.lease(w1, "a")
 		report := func(res queue.Result) (bool, error) {
 			rec, _, err := r.Finish(r.ctx(), w1, "a", g.LeaseID, res)
-			return rec.Again, err
+			return rec.Duplicate, err
 		}
 		first := queue.Result{JSON: `{ "e": 1.0 }`, Summary: "s", Freqs: "f", Meta: `{"timestamp":"1"}`}
 		if again, err := report(first); again || err != nil {
@@ -209,7 +209,7 @@ func TestZ57LateResultIsKeptAside(t *testing.T) {
 						r.Errorf("who ran it then: late=%v, %v", late, err)
 					}
 				}
-				if rec, _, err := r.Finish(r.ctx(), w1, "a", g.LeaseID, queue.Result{JSON: `{"late":1}`, Summary: "s", Freqs: "f"}); !rec.Again || err != nil {
+				if rec, _, err := r.Finish(r.ctx(), w1, "a", g.LeaseID, queue.Result{JSON: `{"late":1}`, Summary: "s", Freqs: "f"}); !rec.Duplicate || err != nil {
 					r.Errorf("the late worker asks again: %+v, %v", rec, err)
 				}
 				r.clock.pass(time.Minute)
@@ -269,7 +269,7 @@ func TestZ59RepeatedFailureCountsOnce(t *testing.T) {
 		first := r.fail(w1, g, queue.Retry)
 		for range 3 {
 			again := r.fail(w1, g, queue.Retry)
-			if !again.Again || again.Requeued != first.Requeued || again.Retries != 1 {
+			if !again.Duplicate || again.Requeued != first.Requeued || again.Retries != 1 {
 				r.Errorf("%+v, first %+v", again, first)
 			}
 			r.clock.pass(30 * time.Second)
@@ -280,7 +280,7 @@ func TestZ59RepeatedFailureCountsOnce(t *testing.T) {
 			r.Errorf("%+v", again)
 		}
 		r.status("a", "started")
-		_, err := r.Queue.Fail(r.ctx(), w1, "a", g.LeaseID, queue.Failure{Code: "OTHER", Rerun: queue.Retry})
+		_, err := r.Queue.Fail(r.ctx(), w1, "a", g.LeaseID, queue.Failure{Code: "OTHER", RetryPolicy: queue.Retry})
 		if !errors.Is(err, queue.ErrReported) {
 			r.Errorf("other content: %v", err)
 		}
@@ -396,11 +396,11 @@ func TestZ81StoppingWorkerGivesTheJobBackUncounted(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		for range 100 {
-			if f := r.fail(w1, r.lease(w1, "a"), queue.Back); !f.Requeued || f.Retries != 0 {
+			if f := r.fail(w1, r.lease(w1, "a"), queue.ReturnUncounted); !f.Requeued || f.Retries != 0 {
 				r.Fatalf("%+v", f)
 			}
 		}
-		if f := r.fail(w1, r.lease(w1, "a"), queue.Back); f.Retries != 1 {
+		if f := r.fail(w1, r.lease(w1, "a"), queue.ReturnUncounted); f.Retries != 1 {
 			r.Errorf("the 101st time: %+v", f)
 		}
 		r.lease(w1, "b") // a is delayed now

@@ -30,11 +30,11 @@ func (q *Queue) Submit(ctx context.Context, id jobs.ID, payload []byte, idempote
 	if err != nil {
 		return "", err
 	}
-	switch a.text(0) {
+	switch a.Text(0) {
 	case "ok":
 		return id, nil
 	case "again":
-		return jobs.ID(a.text(1)), nil
+		return jobs.ID(a.Text(1)), nil
 	case "differs":
 		return "", ErrKeyReused
 	case "off":
@@ -54,11 +54,11 @@ func (q *Queue) Cancel(ctx context.Context, id jobs.ID) (ended string, err error
 	if err != nil {
 		return "", err
 	}
-	switch a.text(0) {
+	switch a.Text(0) {
 	case "ok":
 		return "", nil
 	case "ended":
-		return a.text(1), nil
+		return a.Text(1), nil
 	case "unknown":
 		return "", ErrNoJob
 	}
@@ -86,8 +86,4 @@ func digest(parts ...string) string {
 		_, _ = io.Copy(h, struct{ io.Reader }{strings.NewReader(p)}) // neither fails
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-func unexpected(what string, a answer) error {
-	return fmt.Errorf("%s: redis answered %.100q, which is no answer of the script", what, fmt.Sprint([]any(a)...))
 }

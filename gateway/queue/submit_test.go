@@ -11,7 +11,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
 
@@ -78,7 +78,7 @@ func TestZ25KilledRedisKeepsEveryJobInOnePlace(t *testing.T) {
 	srv := redistest.New(t)
 	for round := range 3 {
 		// A pool that has met a dead server does not try at once.
-		r := rigOn(t, status.Connect(status.Options{Host: srv.Host, Port: srv.Port}).(*redis.Client))
+		r := rigOn(t, redisdb.Connect(redisdb.Options{Host: srv.Host, Port: srv.Port}).(*redis.Client))
 		r.MaxLeases = 1 << 20 // every fifth lease is kept, and a fast machine takes hundreds
 		var wg sync.WaitGroup
 		var mu sync.Mutex

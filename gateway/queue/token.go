@@ -85,11 +85,11 @@ func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error
 	if err != nil {
 		return Registered{}, err
 	}
-	switch a.text(0) {
+	switch a.Text(0) {
 	case "ok":
-		return Registered{Worker: a.text(1), Name: a.text(2), Token: token, At: now, Expires: expires}, nil
+		return Registered{Worker: a.Text(1), Name: a.Text(2), Token: token, At: now, Expires: expires}, nil
 	case "refused":
-		return Registered{}, refusal(a.text(1))
+		return Registered{}, refusal(a.Text(1))
 	case "enroll":
 		return Registered{}, ErrEnrollToken
 	}
@@ -109,8 +109,8 @@ func (q *Queue) Revoke(ctx context.Context, worker string) (Revoked, error) {
 	if err != nil {
 		return Revoked{}, err
 	}
-	if a.number(0) < 0 {
+	if a.Number(0) < 0 {
 		return Revoked{}, ErrNoWorker
 	}
-	return Revoked{int(a.number(0)), int(a.number(1))}, nil
+	return Revoked{int(a.Number(0)), int(a.Number(1))}, nil
 }

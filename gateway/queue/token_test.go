@@ -107,7 +107,7 @@ func (r *rig) calls(c queue.Caller) map[string]error {
 	_, lease := r.Lease(r.ctx(), c, queue.LeaseAsk{})
 	_, extend := r.Extend(r.ctx(), c, "a", "l", queue.Beat{})
 	_, _, finish := r.Finish(r.ctx(), c, "a", "l", queue.Result{JSON: "{}"})
-	_, fail := r.Queue.Fail(r.ctx(), c, "a", "l", queue.Failure{Rerun: queue.Retry})
+	_, fail := r.Queue.Fail(r.ctx(), c, "a", "l", queue.Failure{RetryPolicy: queue.Retry})
 	_, auth := r.Authorize(r.ctx(), c)
 	return map[string]error{"lease": lease, "extend": extend, "finish": finish, "fail": fail, "authorize": auth}
 }

@@ -13,18 +13,21 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // everyCall is every method that asks Redis.
 func (r *rig) everyCall() map[string]func() error {
 	ctx := r.ctx()
 	return map[string]func() error{
-		"submit":        func() error { _, err := r.Submit(ctx, "new", []byte("{}"), ""); return err },
-		"lease":         func() error { _, err := r.Lease(ctx, w1, queue.LeaseAsk{}); return err },
-		"extend":        func() error { _, err := r.Extend(ctx, w1, "a", "l", queue.Beat{}); return err },
-		"finish":        func() error { _, _, err := r.Finish(ctx, w1, "a", "l", queue.Result{}); return err },
-		"fail":          func() error { _, err := r.Queue.Fail(ctx, w1, "a", "l", queue.Failure{Rerun: queue.Retry}); return err },
+		"submit": func() error { _, err := r.Submit(ctx, "new", []byte("{}"), ""); return err },
+		"lease":  func() error { _, err := r.Lease(ctx, w1, queue.LeaseAsk{}); return err },
+		"extend": func() error { _, err := r.Extend(ctx, w1, "a", "l", queue.Beat{}); return err },
+		"finish": func() error { _, _, err := r.Finish(ctx, w1, "a", "l", queue.Result{}); return err },
+		"fail": func() error {
+			_, err := r.Queue.Fail(ctx, w1, "a", "l", queue.Failure{RetryPolicy: queue.Retry})
+			return err
+		},
 		"reap":          func() error { _, err := r.Reap(ctx); return err },
 		"promote":       func() error { _, err := r.Promote(ctx); return err },
 		"forget":        func() error { _, err := r.ForgetRevoked(ctx); return err },
@@ -107,7 +110,7 @@ func TestZ07RedisThatCannotServeIsUnavailable(t *testing.T) {
 
 func TestZ07AbsentRedisIsUnavailable(t *testing.T) {
 	r := newRig(t)
-	gone := rigOn(t, status.Connect(status.Options{Host: r.srv.Host, Port: r.srv.Port}).(*redis.Client))
+	gone := rigOn(t, redisdb.Connect(redisdb.Options{Host: r.srv.Host, Port: r.srv.Port}).(*redis.Client))
 	defer gone.rdb.Close()
 	r.srv.Kill()
 	gone.unavailable("gone")
@@ -116,7 +119,7 @@ func TestZ07AbsentRedisIsUnavailable(t *testing.T) {
 
 func TestZ07FrozenRedisCostsNoMoreThanTheDeadline(t *testing.T) {
 	r := newRig(t)
-	frozen := rigOn(t, status.Connect(status.Options{Host: r.srv.Host, Port: r.srv.Port, Pool: 1}).(*redis.Client))
+	frozen := rigOn(t, redisdb.Connect(redisdb.Options{Host: r.srv.Host, Port: r.srv.Port, Pool: 1}).(*redis.Client))
 	defer frozen.rdb.Close()
 	frozen.submit("a")
 	r.srv.Freeze()
@@ -212,7 +215,7 @@ func TestZ07RedisThatRefusesUsIsUnavailable(t *testing.T) {
 	r.submit("a")
 	as := func(user string) *rig {
 		t.Helper()
-		rdb := status.Connect(status.Options{Host: r.srv.Host, Port: r.srv.Port, Username: user, Password: strings.Repeat("p", len(user))}).(*redis.Client)
+		rdb := redisdb.Connect(redisdb.Options{Host: r.srv.Host, Port: r.srv.Port, Username: user, Password: strings.Repeat("p", len(user))}).(*redis.Client)
 		t.Cleanup(func() { _ = rdb.Close() })
 		return rigOn(t, rdb)
 	}

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
-	"github.com/batchfleet/batchfleet/httpd"
-	"github.com/batchfleet/batchfleet/jobapi/redact"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
 )
 
 // maxLine is how long a line of a log may be, and maxText a message, in bytes.
@@ -17,7 +18,9 @@ const (
 )
 
 // paint is how programs color what they write, or move the cursor.
-var paint = regexp.MustCompile("\x1b(?:\\[[0-9;:?<=>]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?)")
+var paint = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b(?:\\[[0-9;:?<=>]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?)")
+})
 
 // plain returns s as valid UTF-8 with nothing in it that a terminal obeys. It keeps
 // line ends, and makes a line end of CR LF.
@@ -26,7 +29,7 @@ func plain(s string) string {
 		return s
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = paint.ReplaceAllString(s, "")
+	s = paint().ReplaceAllString(s, "")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)) {
@@ -57,6 +60,6 @@ func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	head := httpd.Clip(s, limit-40) // for the mark
+	head := jobs.Clip(s, limit-40, "") // for the mark
 	return fmt.Sprintf("%s… [%d bytes cut]", head, len(s)-len(head))
 }

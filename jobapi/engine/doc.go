@@ -4,7 +4,7 @@
 // A job is queued, then running in one goroutine, which does its steps one after
 // the other, then succeeded, failed or canceled, whichever comes first; after that
 // nothing of it changes. A job that is canceled or out of time has ended at once,
-// but holds its place until its step has returned.
+// but counts as running until its step has returned.
 //
 // Locks are taken in the order engine, budget of logs, log. Steps are never called
 // under one, and nobody who reads jobs waits for whoever writes a log.

@@ -103,5 +103,5 @@ func (e *Engine) end(j *job, now time.Time, status jobs.State, cause error, line
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 		e.leave(j)
 	}
-	e.changed.ring()
+	e.changed.send()
 }

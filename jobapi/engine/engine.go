@@ -15,23 +15,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/jobapi"
-	"github.com/batchfleet/batchfleet/jobapi/redact"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
 )
 
 // Engine runs the jobs of one scope and keeps them in memory. It implements
 // [jobapi.Runner] and [jobapi.Notifier]. Its fields are set before its first use;
 // its methods may be called concurrently.
 type Engine struct {
-	Scope   string      // "system"; the first part of the jobs' types
-	Offers  []Operation // what can be run
-	Limits  Limits
-	Logger  *slog.Logger // mistakes of the program, and jobs that a stop has canceled; nil for none
-	Logs    *LogBudget   // shared by engines; nil for one of its own
-	Metrics *Metrics     // shared by engines; nil for none
+	Scope     string      // "system"; the first part of the jobs' types
+	Supported []Operation // what can be run
+	Limits    Limits
+	Logger    *slog.Logger // mistakes of the program, and jobs that a stop has canceled; nil for none
+	Logs      *LogBudget   // shared by engines; nil for one of its own
+	Metrics   *Metrics     // shared by engines; nil for none
 
 	once    sync.Once
-	changed bell
+	changed broadcast
 	now     func() time.Time // what jobs show; wallClock but in tests
 
 	mu      sync.Mutex
@@ -40,11 +40,11 @@ type Engine struct {
 	byID    map[string]*job
 	waiting []*job // queued, the oldest first
 	alarm   *time.Timer
-	places  []*job // whose goroutine has not returned
+	running []*job // whose goroutine has not returned
 	ended   []*job // whose goroutine has, the first to end first
 	kept    int    // bytes of their requests, results and errors
 	closed  bool
-	free    sync.Cond // a place has become free, or the engine is to stop
+	free    sync.Cond // a running job has returned, or the engine is to stop
 }
 
 // Limits say how many jobs an engine takes. Zeros stand for the defaults.
@@ -55,7 +55,7 @@ type Limits struct {
 	Exclusive  bool
 	MaxRunning int           // 4, of an exclusive engine always 1
 	MaxLoad    int           // of them, those of operations with Load; 1
-	MaxQueued  int           // further ones that wait for a place; 0 for none
+	MaxQueued  int           // further ones that wait for their start; 0 for none
 	Retain     int           // ended jobs that are kept; 1000
 	Timeout    time.Duration // of jobs whose request does not say; MaxTimeout
 }
@@ -107,9 +107,9 @@ func (e *Engine) lock() {
 }
 
 func (e *Engine) operation(name string) (*Operation, error) {
-	for i := range e.Offers {
-		if e.Offers[i].Name == name {
-			return &e.Offers[i], nil
+	for i := range e.Supported {
+		if e.Supported[i].Name == name {
+			return &e.Supported[i], nil
 		}
 	}
 	return nil, &jobapi.Refusal{
@@ -145,7 +145,7 @@ func (e *Engine) Create(ctx context.Context, operation string, r jobapi.Request)
 	e.waiting = append(e.waiting, j)
 	made := j.snapshot(e.Scope)
 	e.dispatch()
-	e.changed.ring()
+	e.changed.send()
 	return made, nil
 }
 
@@ -159,7 +159,7 @@ func (e *Engine) newJob(ctx context.Context, op *Operation, r jobapi.Request) (*
 	if ms := r.Common().TimeoutMs; ms != nil {
 		j.timeout = time.Duration(*ms) * time.Millisecond
 	}
-	err := e.careful("create job of "+op.Name, func() error {
+	err := e.recoverPanics("create job of "+op.Name, func() error {
 		echo, err := json.Marshal(request.Echo())
 		if err != nil {
 			return err
@@ -187,14 +187,14 @@ func (e *Engine) refuse(op *Operation) error {
 			Status: http.StatusServiceUnavailable, Code: jobapi.CodeUnavailable,
 			Message: "This server is stopping.", RetryAfter: retryAfter,
 		}
-	case e.Limits.Exclusive && len(e.places) > 0:
-		return e.conflict(e.places[0])
+	case e.Limits.Exclusive && len(e.running) > 0:
+		return e.conflict(e.running[0])
 	case e.fits(op) || len(e.waiting) < e.Limits.MaxQueued:
 		return nil
 	}
 	e.Metrics.refused.WithLabelValues(e.Scope, jobapi.CodeRateLimited).Inc()
-	limit := fmt.Sprintf("%d jobs of scope %s run already; no more are allowed at a time.", len(e.places), e.Scope)
-	if len(e.places) < e.Limits.MaxRunning {
+	limit := fmt.Sprintf("%d jobs of scope %s run already; no more are allowed at a time.", len(e.running), e.Scope)
+	if len(e.running) < e.Limits.MaxRunning {
 		limit = fmt.Sprintf("%d jobs run already that put load on the fleet; no more are allowed at a time.", e.loads())
 	}
 	return &jobapi.Refusal{
@@ -219,11 +219,11 @@ func (e *Engine) conflict(j *job) error {
 
 // fits reports whether a job of op could start now.
 func (e *Engine) fits(op *Operation) bool {
-	return len(e.places) < e.Limits.MaxRunning && (!op.Load || e.loads() < e.Limits.MaxLoad)
+	return len(e.running) < e.Limits.MaxRunning && (!op.Load || e.loads() < e.Limits.MaxLoad)
 }
 
 func (e *Engine) loads() (n int) {
-	for _, j := range e.places {
+	for _, j := range e.running {
 		if j.op.Load {
 			n++
 		}
@@ -233,7 +233,7 @@ func (e *Engine) loads() (n int) {
 
 // dispatch starts the waiting jobs that fit, the oldest first.
 func (e *Engine) dispatch() {
-	for i := 0; i < len(e.waiting) && len(e.places) < e.Limits.MaxRunning && !e.closed; {
+	for i := 0; i < len(e.waiting) && len(e.running) < e.Limits.MaxRunning && !e.closed; {
 		j := e.waiting[i]
 		if !e.fits(j.op) {
 			i++
@@ -281,8 +281,8 @@ func (e *Engine) leave(j *job) {
 	if j.ctx == nil {
 		return
 	}
-	if i := slices.Index(e.places, j); i >= 0 {
-		e.places = slices.Delete(e.places, i, i+1)
+	if i := slices.Index(e.running, j); i >= 0 {
+		e.running = slices.Delete(e.running, i, i+1)
 		e.free.Broadcast()
 	}
 	j.work, j.ctx, j.cancel = nil, nil, nil // a thousand of them are kept
@@ -293,7 +293,7 @@ func (e *Engine) leave(j *job) {
 		e.ended = slices.Delete(e.ended, 0, 1)
 	}
 	e.dispatch()
-	e.changed.ring()
+	e.changed.send()
 }
 
 func (e *Engine) forget(j *job) {
@@ -313,7 +313,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.lock()
 	defer e.mu.Unlock()
 	e.closed = true
-	for _, j := range slices.Concat(e.waiting, e.places) {
+	for _, j := range slices.Concat(e.waiting, e.running) {
 		if e.stop(j, jobs.ErrDrained) { // nobody can read the job any more once the server has stopped
 			e.Logger.InfoContext(ctx, "job canceled, for the server stops", "id", j.id, "type", j.typ, "reached", j.reached())
 		}
@@ -323,10 +323,10 @@ func (e *Engine) Close(ctx context.Context) error {
 		defer e.mu.Unlock()
 		e.free.Broadcast()
 	})()
-	for len(e.places) > 0 && ctx.Err() == nil {
+	for len(e.running) > 0 && ctx.Err() == nil {
 		e.free.Wait()
 	}
-	if n := len(e.places); n > 0 {
+	if n := len(e.running); n > 0 {
 		return fmt.Errorf("stop jobs of scope %s: %d still run: %w", e.Scope, n, context.Cause(ctx))
 	}
 	return nil

@@ -46,7 +46,7 @@ func (s *script) Steps() []Step {
 
 // step returns a step that does what run does.
 func step(name string, run func(context.Context, Run) (string, error)) Step {
-	return Step{Name: name, Does: "do " + name, Run: run}
+	return Step{Name: name, Description: "do " + name, Run: run}
 }
 
 func says(name, message string) Step {
@@ -63,7 +63,7 @@ func waits(name string) Step {
 
 func newEngine(t *testing.T, limits Limits) *Engine {
 	t.Helper()
-	e := &Engine{Scope: "utils", Limits: limits, Offers: []Operation{
+	e := &Engine{Scope: "utils", Limits: limits, Supported: []Operation{
 		{Name: "go", New: func() Request { return &script{} }},
 		{Name: "load", Load: true, New: func() Request { return &script{} }},
 	}}
@@ -246,9 +246,9 @@ func TestJ06AJobIsCreatedQueued(t *testing.T) {
 func TestJ05J24StepsAreSkippedWithAReason(t *testing.T) {
 	e := newEngine(t, Limits{})
 	skip := Step{
-		Name:     "topic",
-		Needless: func(context.Context) (string, bool, error) { return "it is there", true, nil },
-		Run:      func(context.Context, Run) (string, error) { return "", errors.New("it was run") },
+		Name:        "topic",
+		AlreadyDone: func(context.Context) (string, bool, error) { return "it is there", true, nil },
+		Run:         func(context.Context, Run) (string, error) { return "", errors.New("it was run") },
 	}
 	bad := step("check", func(_ context.Context, r Run) (string, error) {
 		r.Message("looking")
@@ -781,8 +781,8 @@ func TestJ17WhatALateGoroutineSaysChangesNoResult(t *testing.T) {
 func TestJ25PanicInWhatAPlanAsksShowsOnlyInTheServersLog(t *testing.T) {
 	boom := func() { panic("boom token=hunter2") }
 	for name, r := range map[string]*script{
-		"needless": {steps: []Step{{Name: "one", Needless: func(context.Context) (string, bool, error) { boom(); return "", false, nil }}}},
-		"steps":    {broken: boom},
+		"done":  {steps: []Step{{Name: "one", AlreadyDone: func(context.Context) (string, bool, error) { boom(); return "", false, nil }}}},
+		"steps": {broken: boom},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, Limits{})
@@ -812,8 +812,8 @@ func TestJ25PanicInWhatAPlanAsksShowsOnlyInTheServersLog(t *testing.T) {
 func TestJ27APlanShowsNoSecret(t *testing.T) {
 	e := newEngine(t, Limits{})
 	plan, err := e.Plan(t.Context(), "go", &script{steps: []Step{
-		{Name: "a", Does: "use token=hunter2"},
-		{Name: "b", Needless: func(context.Context) (string, bool, error) { return "password=hunter2 is set", true, nil }},
+		{Name: "a", Description: "use token=hunter2"},
+		{Name: "b", AlreadyDone: func(context.Context) (string, bool, error) { return "password=hunter2 is set", true, nil }},
 	}})
 	want := []jobapi.Planned{{Step: "a", Action: "run", Reason: "use token=[redacted]"}, {Step: "b", Action: "skip", Reason: "password=[redacted] is set"}}
 	if d := cmp.Diff(want, plan); err != nil || d != "" {
@@ -882,16 +882,16 @@ func TestJ26EndedJobsAreForgottenWhenTheyAreLarge(t *testing.T) {
 
 func TestJ23PlanChangesNothing(t *testing.T) {
 	e := newEngine(t, Limits{MaxRunning: 1})
-	asks := func(reason string, needless bool, err error) func(context.Context) (string, bool, error) {
-		return func(context.Context) (string, bool, error) { return reason, needless, err }
+	asks := func(reason string, done bool, err error) func(context.Context) (string, bool, error) {
+		return func(context.Context) (string, bool, error) { return reason, done, err }
 	}
 	run := func(context.Context, Run) (string, error) { t.Error("a plan ran a step"); return "", nil }
 	plan, err := e.Plan(t.Context(), "go", &script{steps: []Step{
-		{Name: "a", Does: "make a", Run: run},
-		{Name: "b", Does: "make b", Needless: asks("b is there", true, nil), Run: run},
-		{Name: "c", Does: "make c", Needless: asks("", false, nil), Run: run},
-		{Name: "d", Does: "make d", Needless: asks("", false, errors.New("no topic yet")), Run: run},
-		{Name: "e", Does: "make e", Needless: asks("would make 3 of e", false, nil), Run: run},
+		{Name: "a", Description: "make a", Run: run},
+		{Name: "b", Description: "make b", AlreadyDone: asks("b is there", true, nil), Run: run},
+		{Name: "c", Description: "make c", AlreadyDone: asks("", false, nil), Run: run},
+		{Name: "d", Description: "make d", AlreadyDone: asks("", false, errors.New("no topic yet")), Run: run},
+		{Name: "e", Description: "make e", AlreadyDone: asks("would make 3 of e", false, nil), Run: run},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -901,7 +901,7 @@ func TestJ23PlanChangesNothing(t *testing.T) {
 		t.Error(d)
 	}
 	away := fmt.Errorf("read queues: %w: redis://me:canary@host", jobs.ErrUnavailable)
-	_, err = e.Plan(t.Context(), "go", &script{steps: []Step{{Name: "a", Does: "make a", Needless: asks("", false, away), Run: run}}})
+	_, err = e.Plan(t.Context(), "go", &script{steps: []Step{{Name: "a", Description: "make a", AlreadyDone: asks("", false, away), Run: run}}})
 	refusal := (*jobapi.Refusal)(nil)
 	if !errors.As(err, &refusal) || refusal.Status != 503 || refusal.Code != "UNAVAILABLE" || !strings.Contains(refusal.Message, "Cannot plan a: read queues: ") || strings.Contains(refusal.Message, "canary") {
 		t.Errorf("while what it asks is away: %v, want UNAVAILABLE", err)
@@ -914,11 +914,11 @@ func TestJ23PlanChangesNothing(t *testing.T) {
 func TestJ27APlanShowsNoSecretOfWhatItMet(t *testing.T) {
 	e := newEngine(t, Limits{})
 	plan, err := e.Plan(t.Context(), "go", &script{steps: []Step{{
-		Name: "a", Does: "make a",
-		Needless: func(context.Context) (string, bool, error) { return "", false, errors.New("token=hunter2 is bad") },
+		Name: "a", Description: "make a",
+		AlreadyDone: func(context.Context) (string, bool, error) { return "", false, errors.New("token=hunter2 is bad") },
 	}, {
-		Name: "b", Does: "make b",
-		Needless: func(context.Context) (string, bool, error) { return "would use token=hunter2", false, nil },
+		Name: "b", Description: "make b",
+		AlreadyDone: func(context.Context) (string, bool, error) { return "would use token=hunter2", false, nil },
 	}}})
 	want := []jobapi.Planned{{Step: "a", Action: "run", Reason: "make a; as it is now: token=[redacted] is bad"}, {Step: "b", Action: "run", Reason: "would use token=[redacted]"}}
 	if d := cmp.Diff(want, plan); err != nil || d != "" {
@@ -929,10 +929,10 @@ func TestJ27APlanShowsNoSecretOfWhatItMet(t *testing.T) {
 func TestJ25PanicFailsTheJobAndShowsOnlyInTheServersLog(t *testing.T) {
 	boom := func() { panic("boom token=hunter2") }
 	for name, s := range map[string]Step{
-		"run":      step("one", func(context.Context, Run) (string, error) { boom(); return "", nil }),
-		"needless": {Name: "one", Needless: func(context.Context) (string, bool, error) { boom(); return "", false, nil }},
-		"error":    step("one", func(context.Context, Run) (string, error) { return "", mute(boom) }),
-		"goexit":   step("one", func(context.Context, Run) (string, error) { runtime.Goexit(); return "", nil }),
+		"run":    step("one", func(context.Context, Run) (string, error) { boom(); return "", nil }),
+		"done":   {Name: "one", AlreadyDone: func(context.Context) (string, bool, error) { boom(); return "", false, nil }},
+		"error":  step("one", func(context.Context, Run) (string, error) { return "", mute(boom) }),
+		"goexit": step("one", func(context.Context, Run) (string, error) { runtime.Goexit(); return "", nil }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, Limits{Exclusive: true})
@@ -1012,54 +1012,6 @@ func TestJ26EndedJobsAreForgottenInOrder(t *testing.T) {
 	})
 }
 
-func TestJ07ListPagesFromNewToOld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEngine(t, Limits{MaxRunning: 1})
-		var want []string
-		for i := range 7 {
-			op := [...]string{"go", "load"}[i%2]
-			j, err := e.Create(t.Context(), op, &script{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			want = append([]string{j.ID}, want...)
-		}
-		list := func(q jobapi.Query) (got []string) {
-			for {
-				page, err := e.List(t.Context(), q)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, item := range page.Items {
-					got = append(got, item.ID)
-				}
-				if q.Cursor = page.Next; q.Cursor == "" {
-					return got
-				}
-			}
-		}
-		for limit := 1; limit <= 8; limit++ {
-			if d := cmp.Diff(want, list(jobapi.Query{Limit: limit})); d != "" {
-				t.Errorf("limit %d: %s", limit, d)
-			}
-		}
-		if d := cmp.Diff([]string{want[1], want[3], want[5]}, list(jobapi.Query{Limit: 2, Type: "utils.load"})); d != "" {
-			t.Error(d)
-		}
-		if got := list(jobapi.Query{Limit: 2, Status: jobs.Failed}); len(got) != 0 {
-			t.Errorf("failed ones: %v", got)
-		}
-		if got := list(jobapi.Query{Limit: 2, Type: "utils.none"}); len(got) != 0 {
-			t.Errorf("of no type: %v", got)
-		}
-		var bad *jobapi.FieldError
-		if _, err := e.List(t.Context(), jobapi.Query{Limit: 1, Cursor: "x"}); !errors.As(err, &bad) || bad.Field != "cursor" {
-			t.Errorf("bad cursor: %v", err)
-		}
-	})
-}
-
 func TestJ07AnItemSaysWhatItsJobDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, Limits{MaxRunning: 1, MaxQueued: 1})
@@ -1096,8 +1048,8 @@ func TestJ27NothingThatAStepSaysShowsASecret(t *testing.T) {
 	key := "-----BEGIN PRIVATE KEY-----\nMIIE" + canary + "\n-----END PRIVATE KEY-----"
 	r := &script{Token: "token=" + canary, steps: []Step{
 		{
-			Name:     "skip",
-			Needless: func(context.Context) (string, bool, error) { return "password=" + canary, true, nil },
+			Name:        "skip",
+			AlreadyDone: func(context.Context) (string, bool, error) { return "password=" + canary, true, nil },
 		},
 		step("one", func(_ context.Context, r Run) (string, error) {
 			for line := range strings.SplitSeq(key, "\n") {

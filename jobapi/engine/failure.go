@@ -6,8 +6,8 @@ import (
 	"regexp"
 
 	"github.com/batchfleet/batchfleet/jobapi"
-	"github.com/batchfleet/batchfleet/jobapi/redact"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
 )
 
 // The codes of errors that are no [Failure].
@@ -30,7 +30,7 @@ func (e *Engine) failure(err error) (shown *jobapi.Error) {
 	if err == nil {
 		return nil
 	}
-	if e.careful("say why a step failed", func() error { shown = failure(err); return nil }) != nil {
+	if e.recoverPanics("say why a step failed", func() error { shown = failure(err); return nil }) != nil {
 		return failure(errPanic)
 	}
 	return shown

@@ -74,7 +74,7 @@ func (p *play) step(i, way int, r *rand.Rand) Step {
 		}
 	})
 	if way == 8 {
-		s.Needless = func(context.Context) (string, bool, error) { return "there", true, nil }
+		s.AlreadyDone = func(context.Context) (string, bool, error) { return "there", true, nil }
 	}
 	return s
 }
@@ -205,11 +205,11 @@ func (p *play) lookAtSteps(j jobapi.Job) {
 	}
 }
 
-// idle waits until all places are free.
+// idle waits until no job runs.
 func (e *Engine) idle() {
 	e.lock()
 	defer e.mu.Unlock()
-	for len(e.places) > 0 {
+	for len(e.running) > 0 {
 		e.free.Wait()
 	}
 }
@@ -284,7 +284,7 @@ func TestJ28EveryInterleavingKeepsThePromises(t *testing.T) {
 				p := &play{
 					e: &Engine{
 						Scope: "utils", Logs: budget, Metrics: metrics, Limits: Limits{MaxRunning: 1 + seed%2, MaxQueued: seed % 3},
-						Offers: []Operation{{Name: "go"}, {Name: "load", Load: true}},
+						Supported: []Operation{{Name: "go"}, {Name: "load", Load: true}},
 					},
 					gate: make(chan struct{}), seen: map[string]jobapi.Job{}, canceled: map[string]jobapi.Time{}, entered: map[string][]bool{},
 				}
@@ -308,7 +308,7 @@ func TestJ28EveryInterleavingKeepsThePromises(t *testing.T) {
 
 func TestJ15OneOfStartAndCancelWins(t *testing.T) {
 	for range 1000 {
-		e := &Engine{Scope: "utils", Limits: Limits{MaxRunning: 1, MaxQueued: 1}, Offers: []Operation{{Name: "go"}}}
+		e := &Engine{Scope: "utils", Limits: Limits{MaxRunning: 1, MaxQueued: 1}, Supported: []Operation{{Name: "go"}}}
 		release := make(chan struct{})
 		create(t, e, step("hold", func(context.Context, Run) (string, error) { <-release; return "", nil }))
 		ran := false
@@ -333,7 +333,7 @@ func TestJ15OneOfStartAndCancelWins(t *testing.T) {
 func TestJ17OneOfSuccessAndCancelWins(t *testing.T) {
 	won := map[jobs.State]int{}
 	for range 1000 {
-		e := &Engine{Scope: "utils", Offers: []Operation{{Name: "go"}}}
+		e := &Engine{Scope: "utils", Supported: []Operation{{Name: "go"}}}
 		release := make(chan struct{})
 		id := create(t, e, step("one", func(_ context.Context, r Run) (string, error) {
 			r.Result(map[string]int{"a": 1})

@@ -83,11 +83,11 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// count returns how many jobs wait, run, and have ended but hold their place.
+// count returns how many jobs wait, run, and have ended while their goroutine has not.
 func (e *Engine) count() (queued, running, stopping int) {
 	e.lock()
 	defer e.mu.Unlock()
-	for _, j := range e.places {
+	for _, j := range e.running {
 		if j.status.Terminal() {
 			stopping++
 		} else {

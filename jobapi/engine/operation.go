@@ -27,14 +27,14 @@ type Request interface {
 // Step is a part of an operation.
 type Step struct {
 	Name string
-	// Needless reports whether what the step would bring about is so already, and
-	// why; if it is not, a reason says in a plan what Does cannot know, such as how
-	// much there is to do. It changes nothing: a dry run asks it, too, for all steps at once, so an
-	// error that an earlier step would mend is no error of a plan, which only shows
-	// it; one that wraps [jobs.ErrUnavailable] is. Nil means that the step always runs.
-	Needless func(ctx context.Context) (reason string, needless bool, err error)
-	// Does says in a plan what the step would do.
-	Does string
+	// AlreadyDone reports whether the step has nothing to do, and why. If it has
+	// something to do, a reason adds to a plan what Description cannot know, such as
+	// how much there is to do. It changes nothing. A dry run asks all steps at once:
+	// an error that an earlier step would mend is only shown in the plan, one that
+	// wraps [jobs.ErrUnavailable] fails it. Nil means that the step always runs.
+	AlreadyDone func(ctx context.Context) (reason string, done bool, err error)
+	// Description says in a plan what the step would do.
+	Description string
 	// Run does it, and returns what it has done. It ends soon after ctx does. An
 	// error fails the job; see [Failure].
 	Run func(ctx context.Context, r Run) (message string, err error)

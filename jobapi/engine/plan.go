@@ -17,8 +17,8 @@ var (
 
 // Operations implements [jobapi.Runner].
 func (e *Engine) Operations() []string {
-	names := make([]string, len(e.Offers))
-	for i, op := range e.Offers {
+	names := make([]string, len(e.Supported))
+	for i, op := range e.Supported {
 		names[i] = op.Name
 	}
 	return names
@@ -46,11 +46,11 @@ func (e *Engine) Plan(ctx context.Context, operation string, r jobapi.Request) (
 		return nil, fmt.Errorf("plan %s: a %T is no request of it", operation, r)
 	}
 	plan := []jobapi.Planned{}
-	err := e.careful("plan "+operation, func() error {
+	err := e.recoverPanics("plan "+operation, func() error {
 		for _, s := range request.Steps() {
-			planned := jobapi.Planned{Step: s.Name, Action: "run", Reason: text(s.Does)}
-			if s.Needless != nil {
-				reason, needless, err := s.Needless(ctx)
+			planned := jobapi.Planned{Step: s.Name, Action: "run", Reason: text(s.Description)}
+			if s.AlreadyDone != nil {
+				reason, done, err := s.AlreadyDone(ctx)
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
@@ -58,8 +58,8 @@ func (e *Engine) Plan(ctx context.Context, operation string, r jobapi.Request) (
 				case errors.Is(err, jobs.ErrUnavailable):
 					return &jobapi.Refusal{Status: http.StatusServiceUnavailable, Code: jobapi.CodeUnavailable, Message: text("Cannot plan " + s.Name + ": " + err.Error())}
 				case err != nil:
-					planned.Reason = text(s.Does + "; as it is now: " + err.Error())
-				case needless:
+					planned.Reason = text(s.Description + "; as it is now: " + err.Error())
+				case done:
 					planned.Action, planned.Reason = "skip", text(reason)
 				case reason != "":
 					planned.Reason = text(reason)

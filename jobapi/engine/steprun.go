@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/batchfleet/batchfleet/jobapi/redact"
+	"github.com/batchfleet/batchfleet/redact"
 )
 
 // maxResult is how long a result may be, in bytes.
@@ -38,31 +38,20 @@ func (r *stepRun) Logf(format string, args ...any) {
 	said := strings.TrimSuffix(plain(format), "\n")
 	r.in.Lock()
 	defer r.in.Unlock()
+	clean := r.lines.Text(said)
 	var added bool
-	if strings.IndexByte(said, '\n') < 0 {
-		added = r.job.log.add(r.step+1, cut(r.lines.Line(said), maxLine))
+	if strings.IndexByte(clean, '\n') < 0 {
+		added = r.job.log.add(r.step+1, cut(clean, maxLine)) // most are one line: no memory for a list
 	} else {
-		added = r.job.log.add(r.step+1, r.several(said)...)
+		lines := strings.Split(clean, "\n")
+		for i := range lines {
+			lines[i] = cut(lines[i], maxLine)
+		}
+		added = r.job.log.add(r.step+1, lines...)
 	}
 	if added {
-		r.engine.changed.ring()
+		r.engine.changed.send()
 	}
-}
-
-// several returns the lines of a text without secrets: those that begin in a line
-// of an earlier call, and those that only the whole shows.
-func (r *stepRun) several(said string) []string {
-	var b strings.Builder
-	for line := range strings.Lines(said) {
-		bare := strings.TrimSuffix(line, "\n")
-		b.WriteString(r.lines.Line(bare))
-		b.WriteString(line[len(bare):])
-	}
-	lines := strings.Split(redact.Text(b.String()), "\n")
-	for i := range lines {
-		lines[i] = cut(lines[i], maxLine)
-	}
-	return lines
 }
 
 // Message implements [Run].
@@ -74,7 +63,7 @@ func (r *stepRun) Message(s string) {
 	if j.runs(r.step) && j.steps[r.step].Message != s {
 		j.steps[r.step].Message = s
 		j.version++
-		e.changed.ring()
+		e.changed.send()
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobapi"
-	"github.com/batchfleet/batchfleet/jobapi/redact"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
 )
 
-// start gives a job a place, and runs it there.
+// start runs a job in a goroutine of its own.
 func (e *Engine) start(j *job) {
-	e.places = append(e.places, j)
+	e.running = append(e.running, j)
 	j.status, j.started = jobs.Running, j.at(e.now())
 	j.version++
 	j.timer = time.AfterFunc(j.timeout, func() {
@@ -23,9 +23,9 @@ func (e *Engine) start(j *job) {
 	go e.run(j, j.work)
 }
 
-// run does the steps of a job, then frees its place: at the moment that the job
-// ends, so that who has seen the end may start the next, or if the job was
-// canceled or is out of time when its step returns.
+// run does the steps of a job, then takes it out of running. That happens together
+// with the job's end, so a caller that knows the end can start the next job. After a
+// cancel or a timeout it happens when the current step returns.
 func (e *Engine) run(j *job, work []Step) {
 	defer func() {
 		e.lock()
@@ -58,7 +58,7 @@ func (e *Engine) begin(j *job, i int) bool {
 	s.Status, s.StartedAt = jobapi.Running, jobapi.At(j.at(e.now()))
 	j.version++
 	j.log.turn(i+1, j.line(i, "started"))
-	e.changed.ring()
+	e.changed.send()
 	return true
 }
 
@@ -67,13 +67,13 @@ func (e *Engine) do(j *job, i int, s Step) bool {
 	r := &stepRun{engine: e, job: j, step: i}
 	var message string
 	status := jobapi.Succeeded
-	err := e.careful("run job "+j.id+", step "+s.Name, func() error {
-		if s.Needless != nil {
-			reason, needless, err := s.Needless(j.ctx)
+	err := e.recoverPanics("run job "+j.id+", step "+s.Name, func() error {
+		if s.AlreadyDone != nil {
+			reason, done, err := s.AlreadyDone(j.ctx)
 			if err != nil {
 				return err
 			}
-			if needless {
+			if done {
 				status, message = jobapi.Skipped, reason
 				return nil
 			}
@@ -108,13 +108,13 @@ func (e *Engine) do(j *job, i int, s Step) bool {
 		e.finish(j)
 		e.leave(j)
 	}
-	e.changed.ring()
+	e.changed.send()
 	return true
 }
 
-// careful calls f and makes an error of a panic, whose text and stack only the
+// recoverPanics calls f and makes an error of a panic, whose text and stack only the
 // server's log shows.
-func (e *Engine) careful(what string, f func() error) (err error) {
+func (e *Engine) recoverPanics(what string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			e.Logger.Error("panic", "in", what, "value", text(fmt.Sprint(v)), "stack", redact.Text(string(debug.Stack())))

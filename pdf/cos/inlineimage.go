@@ -54,7 +54,7 @@ func (l *Lexer) SkipInlineImage(image InlineImage) bool {
 	return false
 }
 
-// search runs find unless what it looks for has been looked for in vain from an
+// search runs find unless what it looks for has been looked for without result from an
 // earlier place. Without that a page of images without ends would be searched
 // over and over.
 func (l *Lexer) search(what string, find func() bool) bool {

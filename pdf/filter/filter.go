@@ -3,7 +3,7 @@
 //
 // Every function takes the most bytes it may produce, so a small stream cannot
 // become a large one, and returns what could be decoded together with the
-// error that stopped it: half a damaged page is worth more than none. Besides
+// error that stopped it: half a damaged page is worth more than none. In addition to
 // its result, which is allocated once it is known how large it is, a function
 // takes a few MiB at most. No input is changed, but for that of a predictor,
 // which works in place. All functions may be called concurrently.

@@ -14,7 +14,7 @@
 //
 // The metrics of the fourteen standard fonts are from Adobe's AFM files, under
 // the terms in LICENSE-adobe-core14-afm.txt. "go generate" makes all these tables
-// anew from packages of Debian.
+// again from packages of Debian.
 package font
 
 import (

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the embedded tables anew from the packages of Debian, for "go generate":
+# Makes the embedded tables again from the packages of Debian, for "go generate":
 # the same packages and the same version of Go give the same bytes.
 set -eu
 

@@ -10,7 +10,7 @@
 // whichever machine with the same pw.x and the same pseudopotentials.
 //
 // Nothing of a payload reaches pw.x as it is: the input is parsed against a list
-// of what is allowed, and written anew.
+// of what is allowed, and written again.
 //
 // The formats are in SPEC.md. The package imports jobs, storage and command.
 package zpe

@@ -445,6 +445,7 @@ func TestZpeSurvivesKill(t *testing.T) {
 	}
 	_, _ = io.Copy(io.Discard, out)
 	_ = worker.Wait()
+	command.Sweep() // as an agent that starts
 	order(t, h, orders{})
 	h.WorkDir = t.TempDir() // there is no one to tidy up the other
 	mustRun(t, h, h2)

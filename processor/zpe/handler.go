@@ -29,7 +29,7 @@ type Handler struct {
 // Limits are what one run of pw.x may use; zero is no limit.
 type Limits struct {
 	// Memory is in bytes, as [command.Limits] counts it, at least MinMemory: with
-	// less, Open MPI tries for ever to start.
+	// less, Open MPI tries without end to start.
 	Memory    int64
 	CPU       time.Duration
 	Wall      time.Duration

@@ -191,7 +191,7 @@ func (in *input) readSpecies(string) error {
 			return err
 		}
 		sp := Species{Label: f[0], Element: elementOf(f[0]), Pseudo: f[2]}
-		if sp.Element == "" || !labelName.MatchString(sp.Label) {
+		if sp.Element == "" || !labelName().MatchString(sp.Label) {
 			return in.errorf("species %s: its name must be that of an element, with at most a digit, or _ or - and one letter or digit", shorten(sp.Label))
 		}
 		if in.species(sp.Label) >= 0 {
@@ -203,7 +203,7 @@ func (in *input) readSpecies(string) error {
 		if err != nil {
 			return in.errorf("the mass of species %s %w", sp.Label, err)
 		}
-		if !pseudoName.MatchString(sp.Pseudo) {
+		if !pseudoName().MatchString(sp.Pseudo) {
 			return in.errorf("the pseudopotential of species %s is %s, which is not the name of a file: letters, digits and . _ + - only", sp.Label, shorten(sp.Pseudo))
 		}
 		in.Species = append(in.Species, sp)

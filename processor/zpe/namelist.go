@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // The limits of the settings of pw.x.
@@ -112,7 +113,9 @@ func (a assignment) String() string {
 	return a.name
 }
 
-var assigned = regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9_]{0,40})\s*(?:\(\s*([0-9]{1,3})\s*\)\s*)?=\s*('[^']*'|"[^"]*"|[^\s,'"!=/]+)\s*(,?)`)
+var assigned = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9_]{0,40})\s*(?:\(\s*([0-9]{1,3})\s*\)\s*)?=\s*('[^']*'|"[^"]*"|[^\s,'"!=/]+)\s*(,?)`)
+})
 
 // readAssignments reads one line of a namelist and reports whether the namelist
 // ends on it.
@@ -129,7 +132,7 @@ func readAssignments(text string, line int, out []assignment) ([]assignment, boo
 			}
 			return out, true, nil
 		}
-		m := assigned.FindStringSubmatch(text)
+		m := assigned().FindStringSubmatch(text)
 		if m == nil {
 			return nil, false, inputError(line, "%s is not of the form name = value", shorten(text))
 		}
@@ -211,11 +214,13 @@ func (s setting) checked(value string, quoted bool) (text string, x float64, err
 	}
 }
 
-var fortranNumber = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eEdD][+-]?[0-9]{1,3})?$`)
+var fortranNumber = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eEdD][+-]?[0-9]{1,3})?$`)
+})
 
 // parseFortran reads a number as Fortran writes it, with e or d.
 func parseFortran(s string) (float64, error) {
-	if len(s) > 60 || !fortranNumber.MatchString(s) {
+	if len(s) > 60 || !fortranNumber().MatchString(s) {
 		return 0, fmt.Errorf("is %s, which is not a number", shorten(s))
 	}
 	x, err := strconv.ParseFloat(strings.NewReplacer("d", "e", "D", "e").Replace(s), 64)

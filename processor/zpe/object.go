@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // object is a JSON object that is read strictly: no field may come twice, and
@@ -82,7 +84,7 @@ func (o *object) name(field string) string {
 func shorten(s string) string {
 	const most = 40
 	if len(s) > most {
-		s = s[:most] + "…"
+		s = jobs.Clip(s, most+len("…"), "…")
 	}
 	if !utf8.ValidString(s) || strconv.Quote(s) != `"`+s+`"` {
 		return strconv.QuoteToASCII(s)

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // output is what pw.x has said on stdout, of what matters. Lines go in one by one
@@ -124,7 +126,7 @@ func toggled(s outputState) outputState {
 }
 
 // shortLine bounds what is kept of a line.
-func shortLine(s string) string { return strings.ToValidUTF8(s[:min(len(s), 300)], "?") }
+func shortLine(s string) string { return jobs.Clip(s, 300, "") }
 
 func (o *output) plainLine(s, trimmed string) bool {
 	switch {

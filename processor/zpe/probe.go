@@ -40,7 +40,7 @@ func (h *Handler) Probe(ctx context.Context) (Found, error) {
 	}
 	found := Found{PwX: h.PwX, PseudoDir: h.PseudoDir}
 	for _, f := range files {
-		if pseudoName.MatchString(f.Name()) && !f.IsDir() {
+		if pseudoName().MatchString(f.Name()) && !f.IsDir() {
 			found.Pseudos++
 		}
 	}

@@ -130,7 +130,7 @@ func (o *object) species(field string) map[string]Species {
 		text, _ := all.take(name)
 		one := readObject("structure.species."+name, text)
 		sp := Species{Label: name, Element: name, Pseudo: one.text("pseudo", "", 80), Mass: one.number("mass", masses[name], minMass, maxMass)}
-		if sp.Pseudo != "" && !pseudoName.MatchString(sp.Pseudo) {
+		if sp.Pseudo != "" && !pseudoName().MatchString(sp.Pseudo) {
 			one.fail("pseudo", "is %s, which is not the name of a file: letters, digits and . _ + - only", shorten(sp.Pseudo))
 		}
 		if err := one.end(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"sync"
 )
 
 // The limits of what is computed.
@@ -62,10 +63,10 @@ type Option struct{ Name, Value string }
 
 // pseudoName is what a file with a pseudopotential may be called. It names a file
 // in the directory of the worker, so it has no separators and no leading dot.
-var pseudoName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,79}$`)
+var pseudoName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,79}$`) })
 
 // labelName is what pw.x may be given as the name of a species.
-var labelName = regexp.MustCompile(`^[A-Za-z]{1,2}([0-9]|[_-][A-Za-z0-9])?$`)
+var labelName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]{1,2}([0-9]|[_-][A-Za-z0-9])?$`) })
 
 // check finds what the parsers of single values cannot see. The error names the
 // field at fault below where, which is structure or qe_input.

@@ -1,10 +1,10 @@
 // Command damage writes damaged copies of a PDF, one for each kind of damage
 // that readers meet:
 //
-//	go run ./bench/corpus/damage FILE PREFIX
+//	go -C bench run ./corpus/damage FILE PREFIX
 //
-// writes PREFIX-truncated-half.pdf and so on. The same file gives the same
-// copies.
+// writes PREFIX-truncated-half.pdf and so on. Both paths are absolute or
+// relative to bench. The same file gives the same copies.
 package main
 
 import (

@@ -29,7 +29,7 @@ call('HDEL', KEYS[5], 'done', 'total')
 local became, n
 if ARGV[11] == 'final' then
   n = count(id)
-  became = bury(id, detail, at, ttl)
+  became = deadletter(id, detail, at, ttl)
 else
   became, n = stop(id, 'job timeout; ' .. detail, at, ttl)
 end

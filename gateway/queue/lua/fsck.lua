@@ -47,8 +47,8 @@ local function no_lease()
 end
 
 -- places looks where the job is. What is found wrong with its status is mended by
--- writing it anew, which puts the job into the right lists, too.
-local anew = false
+-- writing it again, which puts the job into the right lists, too.
+local changed = false
 local function places()
   -- Among the dead letters is what has failed, once.
   if letters > 0 and state and state ~= 'failed' then
@@ -58,7 +58,7 @@ local function places()
     no_letter()
     note('dead letter without a job', 'its status and payload have expired', 'removed from the dead letters')
   elseif letters > 0 and not state then
-    anew = true
+    changed = true
     if mend then set('failed', 'status was missing') end
     note('status missing', 'it is a dead letter', 'status is failed')
     state = 'failed'
@@ -88,8 +88,8 @@ local function places()
       note('stale entry', 'in zpe:queue; it is ' .. state, 'removed')
     end
     if state == 'finished' and call('EXISTS', key('result', id)) == 0 then
-      anew = true
-      if mend then bury(id, 'result is missing', at, ttl) end
+      changed = true
+      if mend then deadletter(id, 'result is missing', at, ttl) end
       note('finished without result', 'nothing is kept under ' .. key('result', id), 'buried')
     end
     return
@@ -102,7 +102,7 @@ local function places()
   -- A lease decides: its holder runs the job, whatever the status says.
   if leased then
     if state ~= 'started' then
-      anew = true
+      changed = true
       if mend then
         set('started', 'status was ' .. (state or 'missing'))
         if lease[1] then call('HSET', key('status', id), 'worker_id', lease[1]) end
@@ -138,7 +138,7 @@ local function places()
   end
 
   if state == 'started' then
-    anew = true
+    changed = true
     local became
     if mend then
       no_delay()
@@ -156,17 +156,17 @@ local function places()
   -- Queued, or not on record although it is in a place of those that wait.
   if not state and not delayed and entries == 0 then return end
   if not payload then
-    anew = true
+    changed = true
     if mend then
       no_delay()
       if entries > 0 then no_entry() end
-      bury(id, 'payload missing', at, ttl)
+      deadletter(id, 'payload missing', at, ttl)
     end
     note('payload missing', 'there is nothing to run', 'buried')
     return
   end
   if not state then
-    anew = true
+    changed = true
     if mend then set('queued', 'status was missing') end
     note('status missing', 'it waits', 'status is queued')
   end
@@ -214,5 +214,5 @@ local function listed()
 end
 
 places()
-if not anew and (not state or lists[state]) then listed() end
+if not changed and (not state or lists[state]) then listed() end
 return found

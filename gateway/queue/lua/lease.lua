@@ -1,6 +1,6 @@
 -- Hands the oldest job to a worker: out of the queue, under a lease and into the
 -- index at once. What is in the queue but not to be run (ended meanwhile, leased,
--- put off, without a payload) is passed over, 32 at a time.
+-- delayed, without a payload) is passed over, 32 at a time.
 --
 -- KEYS  3 zpe:queue   4 zpe:delay   5 zpe:lease:index   6 zpe:ops
 -- ARGV  5 new lease id   6 request id   7 ttl of the lease in seconds
@@ -50,7 +50,7 @@ for _ = 1, 32 do
       or call('ZSCORE', KEYS[4], id) then
     -- a stale entry: the job is elsewhere
   elseif type(payload) ~= 'string' then
-    bury(id, 'payload missing', ARGV[10], ARGV[9])
+    deadletter(id, 'payload missing', ARGV[10], ARGV[9])
   else
     call('HSET', key('lease', id), 'worker_id', worker, 'lease_id', ARGV[5], 'expires_at', ARGV[8], 'ttl', ARGV[7])
     call('ZADD', KEYS[5], ARGV[8], id)

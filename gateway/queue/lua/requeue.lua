@@ -1,4 +1,4 @@
--- Queues a dead letter anew, with all its re-runs before it. An entry whose job
+-- Queues a dead letter again, with all its re-runs before it. An entry whose job
 -- lives elsewhere is no dead letter.
 --
 -- KEYS  1 zpe:dlq   2 zpe:queue   3 zpe:status:ID   4 zpe:payload:ID   5 zpe:retry_count:ID

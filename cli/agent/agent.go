@@ -1,0 +1,260 @@
+// Package agent is the command of a worker that leases from a gateway: over
+// HTTP, or from the gateway's own Redis.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/command"
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor/zpe"
+	"github.com/batchfleet/batchfleet/safefile"
+	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// An Open opens the control plane that a SOURCE names; close ends it.
+type Open func(ctx context.Context, e *Env) (plane gateway.ControlPlane, close func(), err error)
+
+// Run is the life of an agent, until ctx ends. version is that of the program.
+func (e *Env) Run(ctx context.Context, version string, open Open) error {
+	log := program.NewLog(os.Stderr, slog.LevelInfo)
+	plane, closePlane, err := open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer closePlane()
+	if err := e.MakeDirs(); err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
+	}
+	store, err := storage.NewLocal(filepath.Join(e.Dir, "store"))
+	if err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
+	}
+	defer store.Close()
+	handler, forget, err := e.handler(ctx, store, log)
+	if err != nil {
+		return err
+	}
+	a := &gateway.Agent{
+		Gateway: plane, Kind: jobs.Kind(e.Kind), Store: store, Dir: filepath.Join(e.Dir, "leases"), Log: log,
+		Encode: encodeReport, Forget: forget,
+	}
+	if err := a.Open(ctx); err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
+	}
+	defer func() { _ = a.Close() }() // the process ends, and with it the lock
+	// What an agent that was killed has left unfinished, and nobody else uses.
+	if n := command.Sweep(); n > 0 {
+		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
+	}
+	if n, err := store.SweepTemp(ctx); err != nil || n > 0 {
+		log.InfoContext(ctx, "swept unfinished files", "files", n, "err", err)
+	}
+	if err := empty(e.workDir()); err != nil {
+		log.WarnContext(ctx, "cannot empty the work directory", "dir", e.workDir(), "err", err)
+	}
+	w := e.worker(a, handler, store, version, log)
+	w.ForceStop = program.SecondSignal()
+	stopHTTP, err := program.ServeWorker(ctx, e.HTTPAddr, w)
+	if err != nil {
+		return err
+	}
+	defer stopHTTP()
+
+	// The agent outlives the loop: what the last jobs end with is delivered.
+	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var delivery sync.WaitGroup
+	delivery.Go(func() { a.Run(delivering) })
+	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "slots", e.Slots, "dir", e.Dir)
+	err = w.Run(ctx)
+	stop()
+	delivery.Wait()
+	log.InfoContext(context.WithoutCancel(ctx), "agent stopped", "err", err)
+	if err != nil {
+		return program.Exit(program.Unavailable, e.advise(err))
+	}
+	return nil
+}
+
+// advise says what to do when the gateway does not take the token any more.
+func (e *Env) advise(err error) error {
+	refused := (*gateway.Error)(nil)
+	if errors.As(err, &refused) && refused.TokenRefused() {
+		return fmt.Errorf("%w; the token is in %s: register again, then restart this worker", err, e.TokenFile)
+	}
+	return err
+}
+
+func (e *Env) worker(a *gateway.Agent, handler worker.Handler, store storage.Store, version string, log *slog.Logger) *worker.Worker {
+	w := &worker.Worker{
+		Source: a, Status: a, Handlers: map[jobs.Kind]worker.Handler{jobs.Kind(e.Kind): handler}, Log: log, Metrics: worker.NewMetrics(version),
+		Checks: map[string]func(context.Context) error{"agent directory": a.Check, "storage": store.Check},
+		Pools:  []worker.Pool{{Slots: e.Slots}}, Drain: max(e.Drain.D(), 1), // 0 would mean the default
+
+		JobTimeout: e.JobTimeout.D(), StallTimeout: e.StallTimeout.D(), SettleTimeout: e.SettleTimeout.D(),
+		StartTimeout: max(e.StartTimeout.D(), 1), IdleExit: e.IdleExit.D(), MaxRuntime: e.MaxRuntime.D(),
+	}
+	w.Init()
+	return w
+}
+
+// handler returns what runs the jobs, and what deletes its traces.
+func (e *Env) handler(ctx context.Context, store storage.Store, log *slog.Logger) (worker.Handler, func(context.Context, jobs.ID) error, error) {
+	if jobs.Kind(e.Kind) == kindMock {
+		log.WarnContext(ctx, "PROCESSOR is mock: this worker takes real jobs, calculates nothing, and finishes them with made-up results")
+		m := mock{
+			store: store, minSteps: int(e.MockPages.Low), maxSteps: int(e.MockPages.High),
+			minStep: settings.Duration(e.MockPageSeconds.Low), maxStep: settings.Duration(e.MockPageSeconds.High),
+		}
+		return m, m.forget, nil
+	}
+	h, err := e.espresso(store, log)
+	if err != nil {
+		return nil, nil, program.Exit(program.Usage, err)
+	}
+	found, err := h.Probe(ctx)
+	if err != nil {
+		return nil, nil, program.Exit(program.Usage, fmt.Errorf("look for Quantum ESPRESSO: %w", err))
+	}
+	log.InfoContext(ctx, "found Quantum ESPRESSO", "pw", found.PwX, "version", found.Version, "pseudopotentials", found.Pseudos, "in", found.PseudoDir)
+	return h, h.Forget, nil
+}
+
+// encodeReport makes what a gateway is sent out of the result of a job. Both kinds store theirs in the
+// form of package zpe.
+func encodeReport(result []byte) (gateway.ResultRequest, error) {
+	r, err := zpe.ParseReport(result)
+	if err != nil {
+		return gateway.ResultRequest{}, err
+	}
+	return gateway.ResultRequest{Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Meta: r.Meta}, nil
+}
+
+// Probe looks for Quantum ESPRESSO as a worker does when it starts.
+func (e *Env) Probe(ctx context.Context) (zpe.Found, error) {
+	h, err := e.espresso(nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return zpe.Found{}, err
+	}
+	return h.Probe(ctx)
+}
+
+// espresso returns the handler of kind zpe.
+func (e *Env) espresso(store storage.Store, log *slog.Logger) (*zpe.Handler, error) {
+	pwx, err := e.pwx()
+	if err != nil {
+		return nil, err
+	}
+	dirs := map[string]string{"QE_PW": pwx, "QE_PSEUDO_DIR": e.PseudoDir, "AGENT_DIR": e.workDir()}
+	for name, path := range dirs {
+		if dirs[name], err = filepath.Abs(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := os.MkdirAll(dirs["AGENT_DIR"], 0o700); err != nil {
+		return nil, fmt.Errorf("AGENT_DIR: %w", err)
+	}
+	return &zpe.Handler{
+		Store: store, PwX: dirs["QE_PW"], PseudoDir: dirs["QE_PSEUDO_DIR"], WorkDir: dirs["AGENT_DIR"], Parallel: e.Parallel, Log: log,
+		Limits: zpe.Limits{Memory: e.Memory, Wall: e.RunTime.D(), CPU: e.RunTime.D() * time.Duration(e.Threads), FileBytes: 1 << 40, Threads: e.Threads},
+	}, nil
+}
+
+// workDir is where pw.x runs.
+func (e *Env) workDir() string { return filepath.Join(e.Dir, "work") }
+
+// MakeDirs makes AGENT_DIR and what is in it, and returns why others could change
+// what this agent delivers or deletes. AGENT_DIR may be a link; what is in it may not.
+func (e *Env) MakeDirs() error {
+	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
+		return err
+	}
+	dir, err := filepath.EvalSymlinks(e.Dir)
+	if err != nil {
+		return err
+	}
+	for _, sub := range []string{"", "leases", "store", "work"} {
+		err = errors.Join(err, safefile.Dir(filepath.Join(dir, sub)))
+	}
+	return err
+}
+
+// empty deletes what is in dir, but not dir: it may be a disk of its own.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		err = errors.Join(err, safefile.RemoveAll(filepath.Join(dir, entry.Name())))
+	}
+	return err
+}
+
+// OverHTTP opens a gateway. SOURCE is its address.
+func OverHTTP(version string) Open {
+	return func(_ context.Context, e *Env) (gateway.ControlPlane, func(), error) {
+		if strings.HasPrefix(e.Source, "redis") {
+			return nil, nil, program.Exit(program.Usage, errors.New("SOURCE is a Redis server: this program speaks to gateways only; want https://HOST"))
+		}
+		c, _, err := e.Client(version)
+		if err != nil {
+			return nil, nil, program.Exit(program.Usage, err)
+		}
+		return c, c.Close, nil
+	}
+}
+
+// Client returns a client of the gateway that SOURCE names, and its token. It
+// makes no call. The error names the variable at fault.
+func (e *Env) Client(version string) (*gateway.Client, gateway.Token, error) {
+	tokens, err := gateway.OpenTokenFile(e.TokenFile)
+	if err != nil {
+		return nil, gateway.Token{}, fmt.Errorf("WORKER_TOKEN_FILE: %w", err)
+	}
+	c, err := gateway.NewClient(gateway.ClientConfig{
+		URL: e.Source, CAFile: e.CAFile, Tokens: tokens, Connections: 2*e.Slots + 4, Version: version,
+	})
+	if err != nil {
+		return nil, gateway.Token{}, e.Explain(err, tokens.Token())
+	}
+	return c, tokens.Token(), nil
+}
+
+// Explain says which variable is at fault when there can be no client.
+func (e *Env) Explain(err error, token gateway.Token) error {
+	switch {
+	case errors.Is(err, gateway.ErrCAFile):
+		return fmt.Errorf("GATEWAY_CA_FILE: %w", err)
+	case errors.Is(err, gateway.ErrOtherGateway):
+		source := Redacted(e.Source)
+		return fmt.Errorf("SOURCE is %s, but the token in %s is for %s; register with %s, or correct SOURCE", source, e.TokenFile, Redacted(token.Gateway), source)
+	}
+	return fmt.Errorf("SOURCE: %w", err)
+}
+
+// Redacted returns the parts of an address that cannot hold a password.
+func Redacted(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		if scheme, _, ok := strings.Cut(address, "://"); ok && strings.HasPrefix(scheme, "redis+") {
+			return scheme + "://…" // several hosts, which are no URL
+		}
+		return "an address that cannot be read"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}

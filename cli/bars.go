@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// maxBars is how many running jobs have a bar of their own, beside the one for
+// all jobs.
+const maxBars = 10
+
+// bars shows the progress of jobs on a terminal. Elsewhere it shows nothing.
+type bars struct {
+	all   *mpb.Progress // nil when there is no terminal
+	total *mpb.Bar
+	files map[jobs.ID]string
+	one   map[jobs.ID]*mpb.Bar
+}
+
+func newBars(w *os.File, files map[jobs.ID]string) *bars {
+	b := &bars{files: files, one: map[jobs.ID]*mpb.Bar{}}
+	if !term.IsTerminal(int(w.Fd())) {
+		return b
+	}
+	b.all = mpb.New(mpb.WithOutput(w), mpb.WithWidth(40), mpb.WithRefreshRate(100*time.Millisecond))
+	b.total = b.all.AddBar(int64(len(files)),
+		mpb.BarPriority(1<<30), mpb.PrependDecorators(decor.Name("jobs"), decor.CountersNoUnit("%4d/%d", decor.WCSyncSpace)))
+	return b
+}
+
+func (b *bars) update(e status.Entry) {
+	if b.all == nil {
+		return
+	}
+	bar := b.one[e.ID]
+	if e.State().Terminal() {
+		if bar != nil {
+			bar.Abort(true)
+			delete(b.one, e.ID)
+		}
+		b.total.Increment()
+		return
+	}
+	if bar == nil && e.State() == jobs.Running && len(b.one) < maxBars {
+		bar = b.all.AddBar(100, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(
+			decor.Name(clipName(filepath.Base(b.files[e.ID])), decor.WCSyncSpaceR), decor.Percentage(decor.WCSyncSpace)))
+		b.one[e.ID] = bar
+	}
+	if bar != nil {
+		bar.SetCurrent(int64(e.Progress))
+	}
+}
+
+// done leaves the terminal to others.
+func (b *bars) done() {
+	if b.all == nil {
+		return
+	}
+	for _, bar := range b.one {
+		bar.Abort(true)
+	}
+	if !b.total.Completed() {
+		b.total.Abort(false)
+	}
+	b.all.Wait()
+}
+
+func clipName(s string) string {
+	r := []rune(oneLine(s))
+	if len(r) > 30 {
+		return string(r[:29]) + "…"
+	}
+	return string(r)
+}

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/emulator"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+func devCommand() *cobra.Command {
+	var addr, redisAddr, httpAddr, kind string
+	var slots int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "dev [FILE…]",
+		Short: "Run a whole fleet in this process, with nothing installed",
+		Long: "Run a whole fleet in this process: Pub/Sub emulator, Redis, workers, local storage.\n" +
+			"With files: process them, print a table of results, exit 0 only if all succeeded.\n" +
+			"Without: stay up and print the addresses.",
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if slots < 1 || slots > 256 {
+				return program.Exit(program.Usage, fmt.Errorf("--slots is %d: must be from 1 to 256", slots))
+			}
+			if err := checkFiles(files); err != nil {
+				return err
+			}
+			level := slog.LevelInfo
+			if len(files) > 0 {
+				// Nobody else needs to find this fleet, and its log would tear the bars.
+				addr, redisAddr, httpAddr, level = "127.0.0.1:0", "127.0.0.1:0", "", slog.LevelWarn
+			}
+			if err := checkHTTP(httpAddr); err != nil {
+				return err
+			}
+			ctx, broken := context.WithCancelCause(cmd.Context())
+			defer broken(nil)
+			f, err := startFleet(ctx, broken, addr, redisAddr, httpAddr, slots, serverLog(level))
+			if err != nil {
+				return program.Coded(cmd.Context(), err)
+			}
+			if len(files) == 0 {
+				fmt.Fprint(cmd.OutOrStdout(), f.welcome())
+				<-ctx.Done()
+				return f.stop()
+			}
+			err = f.process(ctx, files, jobs.Kind(kind), cmd.OutOrStdout(), asJSON)
+			return program.Coded(cmd.Context(), errors.Join(err, f.stop()))
+		},
+	}
+	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8085", "without files: where the emulator listens; another port is taken if this one is in use")
+	cmd.Flags().StringVar(&redisAddr, "redis-addr", "127.0.0.1:6379", "without files: where Redis listens; another port is taken if this one is in use")
+	cmd.Flags().StringVar(&httpAddr, "http-addr", "127.0.0.1:8080", "without files: where the Job API listens, on loopback only; another port is taken if this one is in use; none when empty")
+	cmd.Flags().StringVar(&kind, "kind", "", "what to do with the files: pdf or mock; PROCESSOR when empty")
+	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "jobs at once")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
+	return cmd
+}
+
+// fleet is a whole fleet in one process.
+type fleet struct {
+	env   WorkerEnv
+	redis *miniredis.Miniredis
+	addr  string // of the emulator
+	http  string // address of the Job API; empty for none
+
+	end     context.CancelFunc // of the emulator, which goes last
+	halt    context.CancelFunc // of the worker
+	running sync.WaitGroup
+	mu      sync.Mutex
+	err     error
+}
+
+// startFleet starts all parts. The caller must call stop.
+// broken is called with the reason if one ends by itself.
+func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redisAddr, httpAddr string, slots int, log *slog.Logger) (*fleet, error) {
+	f := &fleet{redis: miniredis.NewMiniRedis()}
+	f.redis.ClockTTL(true)
+	if err := startRedis(f.redis, redisAddr); err != nil {
+		return nil, err
+	}
+	l, err := listenNear(ctx, "emulator", addr)
+	if err != nil {
+		return nil, err
+	}
+	f.addr = l.Addr().String()
+	if err := f.configure(slots); err != nil {
+		return nil, err
+	}
+	srv := emulator.New(emulator.Config{Log: log})
+	topics, subscriptions := f.env.queues()
+	if err := createQueues(srv, f.env.Project, topics, subscriptions, f.env.LeaseTTL.D()); err != nil {
+		return nil, program.Exit(program.Usage, err)
+	}
+	// The parts outlive the signal: jobs drain first.
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	working, halt := context.WithCancel(serving)
+	f.end, f.halt = end, halt
+	f.running.Go(func() { f.note(broken, srv.Serve(serving, l)) })
+	w, _, err := f.env.openWorker(working, log)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	stopHTTP, err := program.ServeWorker(working, f.env.HTTPAddr, w)
+	if err == nil {
+		err = f.serveJobs(working, broken, httpAddr, w.Metrics.Registry, log)
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	f.running.Go(func() {
+		defer end()
+		defer stopHTTP()
+		f.note(broken, w.Run(working))
+	})
+	return f, nil
+}
+
+// configure reads the environment as a worker would, after pointing it at the
+// parts in this process.
+func (f *fleet) configure(slots int) error {
+	for name, value := range map[string]string{
+		"REDIS_HOST": f.redis.Host(), "REDIS_PORT": f.redis.Port(), "REDIS_DB": "0",
+		"REDIS_USERNAME": "", "REDIS_PASSWORD": "", "REDIS_TLS": "false", "REDIS_URL": "",
+		"PUBSUB_EMULATOR_HOST": f.addr, "GCP_PROJECT_ID": envOr("GCP_PROJECT_ID", "local-dev"),
+		"WORKER_SLOTS": strconv.Itoa(slots),
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return settings.Read(&f.env)
+}
+
+// process submits the files and waits for their jobs.
+func (f *fleet) process(ctx context.Context, files []string, kind jobs.Kind, out io.Writer, asJSON bool) error {
+	s, closer, err := f.env.openSubmitter(ctx)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	sent, err := s.submit(ctx, files, kind)
+	if err != nil {
+		return err
+	}
+	return waitFor(ctx, s.status, sent, out, asJSON)
+}
+
+func (f *fleet) note(broken context.CancelCauseFunc, err error) {
+	if err != nil {
+		broken(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = errors.Join(f.err, err)
+}
+
+// stop lets jobs in hand drain, stops all parts and returns what went wrong.
+func (f *fleet) stop() error {
+	f.halt()
+	f.running.Wait()
+	f.redis.Close()
+	return f.err
+}
+
+// welcome says where everything is and what to type.
+func (f *fleet) welcome() string {
+	path, err := filepath.Abs(f.env.Path)
+	if err != nil {
+		path = f.env.Path
+	}
+	message := base64.StdEncoding.EncodeToString([]byte(`{"job_id":"demo-1","kind":"mock","pages":5}`))
+	var b strings.Builder
+	fmt.Fprintf(&b, "A fleet with %d slots is up. Stop it with Ctrl-C.\n\n", f.env.Slots)
+	fmt.Fprintf(&b, "  Pub/Sub  %s (gRPC and REST), project %s, topic %s\n", f.addr, f.env.Project, f.env.Topic)
+	fmt.Fprintf(&b, "  Redis    %s\n", f.redis.Addr())
+	if f.env.Type == "GCP" {
+		fmt.Fprintf(&b, "  Storage  gs://%s\n", f.env.Bucket)
+	} else {
+		fmt.Fprintf(&b, "  Storage  %s\n", path)
+	}
+	if f.env.HTTPAddr != "" {
+		fmt.Fprintf(&b, "  HTTP     %s (/healthz /readyz /metrics)\n", f.env.HTTPAddr)
+	}
+	fmt.Fprintf(&b, "\nQueue a simulated job and look at it:\n\n")
+	fmt.Fprintf(&b, "  curl -X POST http://%s/v1/projects/%s/topics/%s:publish -H 'Content-Type: application/json' -d '{\"messages\":[{\"data\":\"%s\"}]}'\n",
+		f.addr, f.env.Project, f.env.Topic, message)
+	fmt.Fprintf(&b, "  redis-cli -h %s -p %s GET job:demo-1\n", f.redis.Host(), f.redis.Port())
+	fmt.Fprintf(&b, "\nOr a real document:\n\n")
+	fmt.Fprintf(&b, "  PUBSUB_EMULATOR_HOST=%s GCP_PROJECT_ID=%s REDIS_HOST=%s REDIS_PORT=%s LOCAL_STORAGE_PATH=%s batchfleet submit --wait FILE.pdf\n",
+		f.addr, f.env.Project, f.redis.Host(), f.redis.Port(), path)
+	f.welcomeJobs(&b)
+	b.WriteString("\n")
+	return b.String()
+}
+
+// startRedis starts m at addr, or at a free port if addr is in use.
+func startRedis(m *miniredis.Miniredis, addr string) error {
+	err := m.StartAddr(addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		host, _, _ := net.SplitHostPort(addr)
+		err = m.StartAddr(net.JoinHostPort(host, "0"))
+	}
+	if err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("start redis: %w", err))
+	}
+	return nil
+}
+
+// listenNear listens for a part of the fleet at addr, or at a free port if addr is in use.
+func listenNear(ctx context.Context, what, addr string) (net.Listener, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		host, _, _ := net.SplitHostPort(addr)
+		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	}
+	if err != nil {
+		return nil, program.Exit(program.Usage, fmt.Errorf("start %s: %w", what, err))
+	}
+	return l, nil
+}

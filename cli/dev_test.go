@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// devFleet is a running `batchfleet dev` and what it has said.
+type devFleet struct {
+	t       *testing.T
+	process *process
+	dir     string
+	env     []string // for other commands to find it
+	api     string   // address of the Job API
+}
+
+func startDev(t *testing.T, env ...string) *devFleet {
+	t.Helper()
+	env = append([]string{"PATH=" + os.Getenv("PATH"), "HTTP_ADDR=127.0.0.1:0"}, env...)
+	p := &process{Cmd: batchfleet(t, env, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"), t: t, log: &logBuffer{}, ended: make(chan struct{})}
+	d := &devFleet{t: t, dir: p.Dir}
+	p.Stdout, p.Stderr = p.log, p.log
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = p.Wait(); close(p.ended) }()
+	t.Cleanup(p.kill)
+	d.process = p
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.log.String(), "job list --api"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("dev did not come up:\n%s", p.log)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	line := regexp.MustCompile(`PUBSUB_EMULATOR_HOST=.* batchfleet submit`).FindString(p.log.String())
+	d.env = append([]string{"PATH=" + os.Getenv("PATH")}, strings.Fields(strings.TrimSuffix(line, "batchfleet submit"))...)
+	d.api = strings.TrimPrefix(regexp.MustCompile(`--api http://\S+`).FindString(p.log.String()), "--api ")
+	d.env = append(d.env, "JOB_API="+d.api)
+	return d
+}
+
+// run runs a command against the fleet and returns its output and exit code.
+func (d *devFleet) run(args ...string) (stdout, stderr string, code int) {
+	d.t.Helper()
+	cmd := batchfleet(d.t, d.env, args...)
+	var out, errOut strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	_ = cmd.Run() // the exit code tells
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+// want runs a command and compares its exit code and output.
+func (d *devFleet) want(code int, pattern string, args ...string) string {
+	d.t.Helper()
+	out, errOut, got := d.run(args...)
+	if got != code || !regexp.MustCompile(pattern).MatchString(out+errOut) {
+		d.t.Fatalf("batchfleet %s: exit code %d, want %d and %s\n%s%s", strings.Join(args, " "), got, code, pattern, out, errOut)
+	}
+	return out
+}
+
+func TestDevHasConnectionsForAllWhoMayFollowJobs(t *testing.T) {
+	t.Parallel()
+	besideConnections(t, strings.TrimPrefix(startDev(t).api, "http://"), 5000)
+}
+
+func TestF62DevStaysUpAndItsLinesWork(t *testing.T) {
+	t.Parallel()
+	d := startDev(t, "MOCK_PAGE_SECONDS=0.2")
+	for _, tool := range []string{"curl", "redis-cli"} {
+		if _, err := exec.LookPath(tool); err != nil && os.Getenv("CI") == "" {
+			t.Skipf("%s is not installed (Debian: apt-get install redis-tools curl)", tool)
+		}
+	}
+	var get string
+	for line := range strings.Lines(d.process.log.String()) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "curl "):
+			out, err := exec.CommandContext(t.Context(), "bash", "-c", line).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "messageIds") && !strings.Contains(string(out), `{"items":[`) {
+				t.Fatalf("%s: %v\n%s", line, err, out)
+			}
+		case strings.HasPrefix(line, "redis-cli "):
+			get = line
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		out, err := exec.CommandContext(t.Context(), "bash", "-c", get).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", get, err, out)
+		}
+		if strings.Contains(string(out), `"status":"completed","progress":100,"message":"Processing completed!"`) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s says %s", get, out)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	if code, _ := d.process.terminate(); code != 0 {
+		t.Errorf("dev ended with code %d after SIGTERM, want 0\n%s", code, d.process.log)
+	}
+}
+
+func TestF63CommandsAgainstAFleet(t *testing.T) {
+	t.Parallel()
+	d := startDev(t, "MOCK_PAGE_SECONDS=30")
+	fixture, err := filepath.Abs("../pdf/testdata/groff.pdf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// submit and wait
+	d.want(0, `groff\.pdf +completed +[1-9]`, "submit", "--wait", fixture)
+	id := strings.TrimSpace(d.want(0, `^[0-9A-Z]{26}\n$`, "submit", fixture))
+	d.want(0, `completed +100%  Processing completed!`, "watch", id)
+	d.want(0, `(?s)status +completed\nprogress +100%.*kind +pdf.*attempt +1`, "status", id)
+	var row struct {
+		ID     string `json:"job_id"`
+		Result string `json:"result_url"`
+	}
+	if err := json.Unmarshal([]byte(d.want(0, ``, "status", "--json", id)), &row); err != nil || row.ID != id {
+		t.Errorf("status --json: %+v, %v", row, err)
+	}
+	if _, err := os.Stat(filepath.Join(d.dir, "local_storage", row.Result)); err != nil {
+		t.Errorf("the result is not where the status says: %v", err)
+	}
+	d.want(0, `attempt 1 started by .*\n(.*\n)*.*attempt 1 completed\n`, "logs", id)
+	d.want(0, id, "list", "--limit", "5")
+	d.want(1, "has ended already: succeeded", "cancel", id)
+	// cancel a running job, and see it end
+	slow := strings.TrimSpace(d.want(0, `.`, "submit", "--kind", "mock", fixture))
+	d.want(0, "canceled|asked to stop", "cancel", slow)
+	d.want(1, "canceled", "watch", slow)
+	d.want(0, "canceled", "logs", "--follow", slow)
+	// what is not there
+	d.want(1, "nothing is known of job nobody", "status", "nobody")
+	d.want(1, "nothing is known of job nobody", "cancel", "nobody")
+	// a failing document
+	bad := filepath.Join(t.TempDir(), "bad name ü.pdf")
+	if err := os.WriteFile(bad, []byte("no PDF"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.want(1, `failed +0 +.*input is not a PDF`, "submit", "--wait", bad)
+	d.want(0, "(?s)ok    redis.*ok    storage.*ok    pub/sub.*ok    pub/sub.*ok    pdf", "doctor")
+	// a service that is away has an exit code of its own
+	d.env = append(d.env, "REDIS_PORT=1")
+	d.want(3, "connection refused", "list")
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/operations"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// checkHTTP returns what is wrong with the address of the fleet's Job API, which
+// asks nobody who they are.
+func checkHTTP(addr string) error {
+	if addr != "" && !onLoopback(addr) {
+		return program.Exit(program.Usage, fmt.Errorf("--http-addr %s is not on loopback: dev has no tokens, and whoever came could use it; `batchfleet gateway` has them", addr))
+	}
+	return nil
+}
+
+// serveJobs answers the Job API at addr, or near it, until ctx ends. An empty addr
+// is for none.
+func (f *fleet) serveJobs(ctx context.Context, broken context.CancelCauseFunc, addr string, metrics prometheus.Registerer, log *slog.Logger) error {
+	if addr == "" {
+		return nil
+	}
+	var limits JobAPIEnv
+	if err := settings.Read(&limits); err != nil {
+		return err
+	}
+	l, err := listenNear(ctx, "the Job API", addr)
+	if err != nil {
+		return err
+	}
+	f.http = l.Addr().String()
+	rdb := f.env.openRedis(64)
+	api := openJobServer(ctx, jobServerAsk{
+		env: limits, fleet: FleetEnv{StorageEnv: f.env.StorageEnv, PubSubEnv: f.env.PubSubEnv, LeaseTTL: f.env.LeaseTTL},
+		deps: operations.Deps{Status: status.New(rdb)}, guard: jobapi.Loopback, metrics: metrics, log: log,
+	})
+	f.running.Go(func() { _ = api.Run(ctx) })
+	f.running.Go(func() {
+		defer rdb.Close()
+		server := &httpd.Server{
+			Handler: api.beside(httpd.Health(func() error { return nil })), Log: log,
+			MaxConns: limits.MaxListeners + 1000, // those who follow jobs leave room for others
+		}
+		f.note(broken, api.serve(ctx, server, l))
+	})
+	return nil
+}
+
+// welcomeJobs says what to type for the Job API.
+func (f *fleet) welcomeJobs(b *strings.Builder) {
+	if f.http == "" {
+		return
+	}
+	fmt.Fprintf(b, "\nThe Job API, for callers on this machine:\n\n")
+	fmt.Fprintf(b, "  curl http://%s/api/v1/fleet/jobs\n", f.http)
+	fmt.Fprintf(b, "  batchfleet job list --api http://%s\n", f.http)
+}

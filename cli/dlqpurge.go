@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/operations/deadletter"
+)
+
+func dlqPurgeCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "purge [ID…]", Short: "Drop dead letters for good: those named, or --all"}
+	all := cmd.Flags().Bool("all", false, "drop all of them")
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	dry := cmd.Flags().Bool("dry-run", false, "only say what would be dropped")
+	run := atDesk(waitFlag(cmd), func(ctx context.Context, d *desk, args []string) error {
+		chosen, missing := d.all, []string(nil)
+		if !*all {
+			chosen, missing = deadletter.Named(d.all, args)
+		}
+		verb := "purged"
+		switch {
+		case *dry:
+			verb = "would be purged"
+		case len(chosen) > 0 && !*yes:
+			if err := d.confirm(ctx, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(deadletter.Letters(chosen)), len(chosen))); err != nil {
+				return err
+			}
+		}
+		for _, one := range chosen {
+			if !*dry {
+				if err := d.box.Drop(ctx, one.Letters...); err != nil {
+					return err
+				}
+			}
+			if _, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.Name), verb); err != nil {
+				return err
+			}
+		}
+		return lacking(missing)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *all == (len(args) > 0):
+			return program.Exit(program.Usage, errors.New("name what to drop, or give --all"))
+		case !*yes && !*dry && !term.IsTerminal(int(os.Stdin.Fd())):
+			return program.Exit(program.Usage, errors.New("this drops dead letters for good: give --yes, or --dry-run to see which"))
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
+// confirm asks on the terminal. Letters are held meanwhile.
+func (d *desk) confirm(ctx context.Context, question string) error {
+	fmt.Fprintf(d.err, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() { // left behind by an interrupt: a read of a terminal cannot be ended
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case got := <-answer:
+		if got != "y" && got != "yes" {
+			return program.Exit(program.Failed, errors.New("nothing was dropped"))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,348 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor"
+	"github.com/batchfleet/batchfleet/pubsub"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// check is one thing the doctor looks at.
+type check struct {
+	name string
+	what string                                // what exactly was looked at
+	look func(context.Context) (string, error) // says what it found
+	help func(error) string                    // what to do about it
+}
+
+func doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Check everything a worker needs, and say what is wrong",
+		Long: "Checks the configuration, Pub/Sub, Redis, storage and the PDF engines; with SOURCE the gateway or its Redis, the\n" +
+			"worker's token, AGENT_DIR and pw.x. Says what is wrong and what to do. That somebody has drained the fleet is a\n" +
+			"warning, and leaves the exit code at 0.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			checks, misconfigured := doctorChecks()
+			sick := 0
+			for _, c := range checks {
+				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+				found, err := c.look(ctx)
+				cancel()
+				verdict := "ok  "
+				if errors.Is(err, worker.ErrDraining) { // somebody wants it so
+					verdict, found = "warn", err.Error()
+				} else if err != nil {
+					verdict, found = "FAIL", strings.ReplaceAll(err.Error(), "\n", "; ")
+					sick++
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %-8s %s: %s\n", verdict, c.name, c.what, found)
+				if err != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "      what to do: %s\n", c.help(err))
+				}
+			}
+			switch {
+			case misconfigured != nil:
+				return misconfigured
+			case sick > 0:
+				return program.Exit(program.Failed, fmt.Errorf("%d of %d checks failed", sick, len(checks)))
+			}
+			return nil
+		},
+	}
+}
+
+// doctorChecks returns what the worker of this environment needs, and what is
+// wrong with the environment itself.
+func doctorChecks() ([]check, error) {
+	if os.Getenv("SOURCE") != "" {
+		return sourceChecks()
+	}
+	var env WorkerEnv
+	misconfigured := settings.Read(&env)
+	if misconfigured != nil { // the engines work without a fleet, too
+		return env.engineChecks(), misconfigured
+	}
+	return env.checks(), nil
+}
+
+func (e *WorkerEnv) checks() []check {
+	// The names were checked when the environment was read.
+	subscription, _ := pubsub.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
+	urgent, _ := e.prioritySubscription()
+	letters, _ := e.deadSubscription()
+	all := []check{e.checkRedis(), e.checkStorage(), e.checkSubscription(subscription, "PUBSUB_SUBSCRIPTION"), e.checkTopic()}
+	if urgent != "" {
+		all = append(all, e.checkSubscription(urgent, "PUBSUB_PRIORITY_SUBSCRIPTION"))
+	}
+	if e.DeadTopic != "" {
+		all = append(all, e.checkDeadTopic())
+	}
+	if letters != "" {
+		all = append(all, e.checkLetters(letters))
+	}
+	return append(all, e.engineChecks()...)
+}
+
+func (e *WorkerEnv) engineChecks() []check {
+	return []check{e.checkBuiltin(), e.checkPoppler()}
+}
+
+func always(text string) func(error) string { return func(error) string { return text } }
+
+func (e *WorkerEnv) checkRedis() check {
+	return check{
+		name: "redis", what: e.options().String(),
+		look: func(ctx context.Context) (string, error) {
+			st, redis := e.openStatus(1)
+			defer redis.Close()
+			if err := st.Check(ctx); err != nil {
+				return "", err
+			}
+			if since, err := st.Draining(ctx); since != "" || err != nil {
+				return "", cmp.Or(err, worker.ErrDraining)
+			}
+			return "answers and accepts writes", nil
+		},
+		help: func(err error) string {
+			if errors.Is(err, worker.ErrDraining) {
+				return "nothing, if that is wanted; `batchfleet job run start` takes it back"
+			}
+			if help := redisHelp(err, e.variable()); help != "" {
+				return help
+			}
+			if e.URL != "" {
+				return "start Redis and its Sentinels, or set REDIS_URL to where it is"
+			}
+			return "start Redis, or set REDIS_HOST and REDIS_PORT to where it is"
+		},
+	}
+}
+
+// redisHelp says what to do about an answer of the Redis that variable names,
+// nothing if that is not known.
+func redisHelp(err error, variable string) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"):
+		return "set REDIS_PASSWORD (and REDIS_USERNAME) to what the server wants"
+	case strings.Contains(text, "READONLY"):
+		return "this is a read-only replica: point " + variable + " at the primary"
+	case strings.Contains(text, "OOM"):
+		return "the server is out of memory: raise maxmemory, and keep maxmemory-policy noeviction"
+	case strings.Contains(text, "out of range"):
+		return "the server has fewer databases: lower REDIS_DB, or the number at the end of SOURCE or REDIS_URL"
+	}
+	return ""
+}
+
+func (e *WorkerEnv) checkStorage() check {
+	what := e.Path
+	if e.Type == "GCP" {
+		what = "gs://" + e.Bucket
+	}
+	return check{
+		name: "storage", what: what,
+		look: func(ctx context.Context) (string, error) {
+			store, err := e.openStorage(ctx)
+			if err != nil {
+				return "", err
+			}
+			return "can be read and written", store.Check(ctx)
+		},
+		help: func(error) string {
+			if e.Type == "GCP" {
+				return "check that GCS_BUCKET_NAME exists, that credentials are there (GOOGLE_APPLICATION_CREDENTIALS) and that they may read and write objects"
+			}
+			return "make LOCAL_STORAGE_PATH a directory this user may write to, with space left"
+		},
+	}
+}
+
+func (e *WorkerEnv) checkSubscription(name, variable string) check {
+	return check{
+		name: "pub/sub", what: name,
+		look: func(ctx context.Context) (string, error) {
+			opts, err := pubsub.Options(e.Emulator)
+			if err != nil {
+				return "", err
+			}
+			source, err := pubsub.OpenSource(ctx, name, pubsub.Rules{}, nil, opts...)
+			if err != nil {
+				return "", err
+			}
+			defer source.Close()
+			deadline, err := source.Check(ctx)
+			if err != nil {
+				return "", err
+			}
+			if deadline == 0 {
+				return "may be pulled from, but not looked at", nil
+			}
+			return fmt.Sprintf("is there, ack deadline %s", deadline), nil
+		},
+		help: e.queueHelp("subscription", variable),
+	}
+}
+
+// checkDeadTopic looks at the topic for dead letters as a worker does.
+func (e *WorkerEnv) checkDeadTopic() check {
+	name, _ := e.deadTopic() // checked when the environment was read
+	return check{
+		name: "pub/sub", what: name,
+		look: func(ctx context.Context) (string, error) {
+			dead, err := e.openDeadLetters(ctx)
+			if err != nil {
+				return "", err
+			}
+			defer dead.Close()
+			return "takes dead letters", dead.Check(ctx)
+		},
+		help: e.queueHelp("topic", "DEAD_LETTER_TOPIC"),
+	}
+}
+
+// checkLetters looks at where dlq reads. A topic without its subscription takes
+// dead letters and keeps none.
+func (e *WorkerEnv) checkLetters(name string) check {
+	help := e.queueHelp("subscription", "DEAD_LETTER_SUBSCRIPTION")
+	return check{
+		name: "pub/sub", what: name,
+		look: func(ctx context.Context) (string, error) {
+			opts, err := pubsub.Options(e.Emulator)
+			if err != nil {
+				return "", err
+			}
+			box, err := pubsub.OpenDeadLetterReader(ctx, name, pubsub.Rules{}, opts...)
+			if err != nil {
+				return "", err
+			}
+			defer box.Close()
+			topic, err := box.Check(ctx)
+			if want, _ := e.deadTopic(); err == nil && want != "" && topic != "" && topic != want {
+				err = fmt.Errorf("%w: it gets the messages of %s, not of %s", errWrongTopic, topic, want)
+			}
+			if err == nil && topic == "" {
+				return "may be pulled from, but not looked at", nil
+			}
+			return "gets the dead letters", err
+		},
+		help: func(err error) string {
+			if errors.Is(err, errWrongTopic) {
+				return "create a subscription to DEAD_LETTER_TOPIC, and set DEAD_LETTER_SUBSCRIPTION to it; until then dead letters are lost"
+			}
+			return help(err)
+		},
+	}
+}
+
+var errWrongTopic = errors.New("subscription of another topic")
+
+func (e *WorkerEnv) checkTopic() check {
+	name, err := pubsub.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
+	if err != nil {
+		name = e.Topic
+	}
+	return check{
+		name: "pub/sub", what: name,
+		look: func(ctx context.Context) (string, error) {
+			if err != nil { // a worker starts without it
+				return fmt.Sprintf("not checked (needed to submit and to repair): %v", err), nil
+			}
+			pub, err := e.openPublisher(ctx)
+			if err != nil {
+				return "", err
+			}
+			defer pub.Close()
+			return "is there", pub.Check(ctx)
+		},
+		help: e.queueHelp("topic", "PUBSUB_TOPIC"),
+	}
+}
+
+func (e *WorkerEnv) queueHelp(what, variable string) func(error) string {
+	return func(err error) string {
+		switch {
+		case errors.Is(err, worker.ErrRefused) && strings.Contains(err.Error(), "NotFound"):
+			return fmt.Sprintf("create the %s, or set %s and GCP_PROJECT_ID to one that exists", what, variable)
+		case errors.Is(err, worker.ErrRefused):
+			return "check the credentials (GOOGLE_APPLICATION_CREDENTIALS) and their role: pubsub.subscriber to work, pubsub.publisher to submit and to repair"
+		case e.Emulator != "":
+			return "start the emulator (batchfleet emulator), or set PUBSUB_EMULATOR_HOST to where it is"
+		default:
+			return "check the network and the credentials, or set PUBSUB_EMULATOR_HOST to use an emulator"
+		}
+	}
+}
+
+// examplePDF is the smallest document that goes through every part of the
+// reader: two pages of text.
+const examplePDF = "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>endobj\n" +
+	"3 0 obj<</Type/Page/Parent 2 0 R/Contents 5 0 R/Resources<</Font<</F 6 0 R>>>>>>endobj\n" +
+	"4 0 obj<</Type/Page/Parent 2 0 R/Contents 5 0 R/Resources<</Font<</F 6 0 R>>>>>>endobj\n" +
+	"5 0 obj<</Length 40>>stream\nBT /F 12 Tf 72 700 Td (batchfleet) Tj ET\nendstream endobj\n" +
+	"6 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\ntrailer<</Root 1 0 R>>\n"
+
+func (e *WorkerEnv) checkBuiltin() check {
+	return check{
+		name: "pdf", what: "built-in reader in a child process",
+		look: func(ctx context.Context) (string, error) { return e.readExample(ctx, e.child()) },
+		help: always("make WORK_DIR writable, give PDF_MAX_MEMORY at least 256 MiB, and allow this process to start children"),
+	}
+}
+
+// checkPoppler fails only where poppler is the engine.
+func (e *WorkerEnv) checkPoppler() check {
+	return check{
+		name: "pdf", what: "poppler",
+		look: func(ctx context.Context) (string, error) {
+			programs, err := processor.FindPoppler(ctx)
+			found := ""
+			if err == nil {
+				found, err = e.readExample(ctx, engineOf(e.child(), &programs))
+				// Its programs have no other way to be told.
+				found = fmt.Sprintf("version %s, %s; a document's password is in the arguments of its programs, for other users of this machine to see", programs.Version, found)
+			}
+			if err != nil && e.Engine != enginePoppler {
+				return fmt.Sprintf("not needed (PDF_ENGINE is %s); %v", e.Engine, err), nil
+			}
+			return found, err
+		},
+		help: always("install poppler's programs (apt-get install poppler-utils), or set PDF_ENGINE=builtin"),
+	}
+}
+
+// readExample reads a small document as a worker would.
+func (e *WorkerEnv) readExample(ctx context.Context, engine processor.Engine) (string, error) {
+	f, err := os.CreateTemp(e.WorkDir, "batchfleet-doctor-")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(examplePDF)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	began, words := time.Now(), 0
+	err = engine.Read(ctx, jobs.Job{}, f.Name(), 1, processor.Sink{
+		Open: func(int, json.RawMessage) error { return nil },
+		Page: func(r processor.Record) error { words += r.Words; return nil },
+	})
+	if err == nil && words != 2 {
+		err = fmt.Errorf("read %d words from a document of 2", words)
+	}
+	return fmt.Sprintf("reads, %d ms a document", time.Since(began).Milliseconds()), err
+}

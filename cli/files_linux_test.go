@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Connections that somebody opens and leaves idle take no files from health checks,
+// Redis and those who call.
+func TestGatewayWithFewFilesStaysWell(t *testing.T) {
+	g := newTestGateway(t)
+	addr, metrics := freeAddr(t), freeAddr(t)
+	p := &process{Cmd: batchfleet(t, g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port))), t: t, log: &logBuffer{}}
+	p.Args = []string{
+		"sh", "-c", `ulimit -n 400 && exec "$0" "$@"`, p.Path,
+		"gateway", "--addr", addr, "--metrics-addr", metrics, "--admin-token-file", filepath.Join(g.dir, "admin.token"),
+	}
+	p.Path = "/bin/sh"
+	p.Stdout, p.Stderr = p.log, p.log
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Process.Signal(syscall.SIGTERM)
+		_ = p.Wait()
+	})
+	g.untilReadyz(metrics, http.StatusOK)
+	idle := make([]net.Conn, 0, 450)
+	for range cap(idle) {
+		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, c)
+	}
+	for range 10 {
+		if r, err := g.request(http.MethodGet, "http://"+metrics+"/readyz", "", nil); err != nil || r.status != http.StatusOK {
+			t.Fatalf("/readyz beside idle connections: %d, %v", r.status, err)
+		}
+	}
+	for _, c := range idle {
+		c.Close()
+	}
+	g.untilReadyz(addr, http.StatusOK)
+	if s := p.log.String(); strings.Contains(s, "too many open files") || !strings.Contains(s, "raise the limit of open files") {
+		t.Errorf("log:\n%s", s)
+	}
+}

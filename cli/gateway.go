@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/provider"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/operations"
+	"github.com/batchfleet/batchfleet/processor/zpe"
+	"github.com/batchfleet/batchfleet/redact"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// gatewayFlags are the flags of batchfleet gateway.
+type gatewayFlags struct {
+	addr, metricsAddr     string
+	adminFile, clientFile string
+	certFile, keyFile     string
+	jobTokens             string
+	proxies               []string
+	open, readOnly        bool
+}
+
+func gatewayCommand() *cobra.Command {
+	var f gatewayFlags
+	c := &cobra.Command{
+		Use:   "gateway",
+		Short: "Hand out jobs over HTTP to workers behind NAT, from Redis, until SIGTERM",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var env GatewayEnv
+			if err := settings.Read(&env); err != nil {
+				return err
+			}
+			return program.Coded(cmd.Context(), f.serve(cmd.Context(), &env, cmd.OutOrStdout()))
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.addr, "addr", "127.0.0.1:8080", "where to listen; port 0 for a free one, which is printed")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
+	flags.StringVar(&f.adminFile, "admin-token-file", "", "file with the token of the operators' routes, which are closed without it; - for standard input")
+	flags.StringVar(&f.clientFile, "client-token-file", "", "file with the token of those who submit and read jobs; - for standard input")
+	flags.StringVar(&f.jobTokens, "job-tokens-file", "", "file with the tokens of the Job API, which batchfleet token new makes; the admin token is good for it, too")
+	flags.BoolVar(&f.readOnly, "read-only", false, "let the Job API show jobs, and neither cancel nor start any")
+	flags.BoolVar(&f.open, "open-submission", false, "let everybody who reaches this gateway submit and read jobs")
+	flags.StringVar(&f.certFile, "tls-cert", "", "certificate chain in PEM, with --tls-key")
+	flags.StringVar(&f.keyFile, "tls-key", "", "key of the certificate")
+	flags.StringSliceVar(&f.proxies, "trusted-proxy", nil, "networks, as 10.0.0.0/8, of proxies that end TLS and say X-Forwarded-Proto")
+	c.AddCommand(fsckCommand())
+	return c
+}
+
+// maxConns leaves room for results beside the 10 000 requests that may wait for a
+// job and the 10 000 heartbeats that may wait for a cancel, each on a connection of
+// its own with HTTP/1.1. Those that follow a job, JOB_API_MAX_LISTENERS, come on top.
+const maxConns = 26_000
+
+// headroom is memory that is never used: the garbage collector counts it as in
+// use and lets as much garbage again gather before it runs. A gateway holds so
+// little that it would run at every 4 MB of garbage otherwise, which are a few
+// hundred requests.
+const headroom = 16 << 20
+
+// serve runs a gateway until ctx ends.
+func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer) error {
+	defer runtime.KeepAlive(make([]byte, headroom))
+	log := serverLog(slog.LevelInfo)
+	admin, client, proxies, err := f.check(log)
+	if err != nil {
+		return program.Exit(program.Usage, err)
+	}
+	guard, err := guardJobs(f.jobTokens, admin, f.alone(), log)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; batchfleet token new makes it", err)
+	}
+	if err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("--job-tokens-file: %w", err))
+	}
+	rdb := env.openRedis(256)
+	defer rdb.Close()
+	q := queue.New(rdb, env.rules())
+	c := &control.Control{
+		Queue: q, Log: log, Metrics: control.NewMetrics(versionText(), q),
+		AdminToken: admin, ClientToken: client, Period: env.Reap.D(),
+		Admit: httpd.SecureOnly(proxies),
+		CheckPayload: func(payload []byte) error {
+			_, err := zpe.ParsePayload(payload)
+			return err
+		},
+	}
+	q.Alone = func() {
+		c.Metrics.Unreplicated()
+		log.WarnContext(ctx, "no replica of Redis has answered in time; what was just taken is on the primary alone")
+	}
+	q.Hidden = func() {
+		log.WarnContext(ctx, "Redis refuses ROLE; no answer waits for a replica", "do", "allow the user ROLE and WAIT")
+	}
+	if f.certFile != "" {
+		if _, err := httpd.LoadCertificate(f.certFile, f.keyFile); err != nil {
+			return program.Exit(program.Usage, fmt.Errorf("--tls-cert, --tls-key: %w", err))
+		}
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.addr)
+	if err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("--addr: %w", err))
+	}
+	ready := func() error { return c.Ready(context.WithoutCancel(ctx)) }
+	stopMetrics, err := program.ServeMetrics(ctx, f.metricsAddr, withoutSecrets(ready), c.Metrics.Registry, log)
+	if err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("--metrics-addr: %w", err))
+	}
+	defer stopMetrics()
+	api := openJobServer(ctx, jobServerAsk{
+		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q},
+		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel}, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
+	})
+	handler := withHealth(api.beside(c.Handler()), ready)
+	running, stop := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer stop() // also when the server ends by itself
+	background.Go(func() { _ = c.Run(running) })
+	background.Go(func() { _ = api.Run(running) })
+
+	scheme := "http"
+	if f.certFile != "" {
+		scheme = "https"
+	}
+	fmt.Fprintf(out, "gateway listens on %s://%s\n", scheme, l.Addr())
+	log.InfoContext(
+		ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "",
+		"job_tokens", guard.Tokens(), "read_only", f.readOnly, "tls", f.certFile != "",
+	)
+	server := &httpd.Server{Handler: handler, Log: log, CertFile: f.certFile, KeyFile: f.keyFile, MaxConns: maxConns + env.MaxListeners}
+	if err := api.serve(ctx, server, l); err != nil {
+		log.ErrorContext(ctx, "gateway stopped", "err", err)
+		return err
+	}
+	log.InfoContext(context.WithoutCancel(ctx), "gateway stopped")
+	return nil
+}
+
+// check reads the files of the flags and returns all that is wrong with them.
+func (f *gatewayFlags) check(log *slog.Logger) (admin, client string, proxies []netip.Prefix, err error) {
+	var wrong []error
+	secret := func(flag, file string) string {
+		if file == "" {
+			return ""
+		}
+		token, err := readSecret(file)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", flag, err))
+		}
+		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+			log.Warn("other users of this machine may read a token", "file", file, "mode", info.Mode().Perm().String(), "do", "chmod 600")
+		}
+		return token
+	}
+	admin, client = secret("--admin-token-file", f.adminFile), secret("--client-token-file", f.clientFile)
+	for _, p := range f.proxies {
+		prefix, err := netip.ParsePrefix(p)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("--trusted-proxy is %q: want a network such as 10.0.0.0/8", p))
+			continue
+		}
+		proxies = append(proxies, prefix)
+	}
+	if (f.certFile == "") != (f.keyFile == "") {
+		wrong = append(wrong, errors.New("--tls-cert and --tls-key come together"))
+	}
+	if !onLoopback(f.addr) {
+		if f.certFile == "" && len(proxies) == 0 {
+			wrong = append(wrong, fmt.Errorf("--addr %s is not on loopback: give --tls-cert and --tls-key, or the --trusted-proxy that ends TLS", f.addr))
+		}
+		if f.clientFile == "" && !f.open {
+			wrong = append(wrong, fmt.Errorf("--addr %s is not on loopback: give --client-token-file, or --open-submission to let everybody submit and read jobs", f.addr))
+		}
+	}
+	return admin, client, proxies, errors.Join(wrong...)
+}
+
+// alone reports whether nothing says that others than callers on this machine come.
+func (f *gatewayFlags) alone() bool {
+	return onLoopback(f.addr) && f.clientFile == "" && len(f.proxies) == 0 && f.certFile == "" && !f.open
+}
+
+func onLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return true // the mistake shows when it listens
+	}
+	return httpd.IsLoopback(host)
+}
+
+// minSecret is the shortest token that is taken, in bytes: too long to guess
+// over the network.
+const minSecret = 20
+
+// readSecret returns the token in a file, if it is long enough.
+func readSecret(file string) (string, error) {
+	token, err := settings.ReadToken(file)
+	if err == nil && len(token) < minSecret {
+		return "", fmt.Errorf("the token in %s has %d characters: want %d or more, as from: openssl rand -hex 32", file, len(token), minSecret)
+	}
+	return token, err
+}
+
+// withHealth answers /healthz and /readyz beside the gateway's own routes.
+// Strangers may ask, so of what is wrong with Redis they learn no more than
+// whether it is of a kind that will not do.
+func withHealth(api http.Handler, ready func() error) http.Handler {
+	health := httpd.Health(func() error {
+		err := ready()
+		if err == nil {
+			return nil
+		}
+		for _, kind := range []error{queue.ErrCluster, queue.ErrEvicts, queue.ErrRefuses} {
+			if errors.Is(err, kind) {
+				return kind
+			}
+		}
+		return errors.New("cannot work with Redis; /readyz of --metrics-addr says why")
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+			health.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// withoutSecrets returns ready with errors whose text may be shown: Redis says what
+// it likes.
+func withoutSecrets(ready func() error) func() error {
+	return func() error {
+		if err := ready(); err != nil {
+			return errors.New(redact.Text(err.Error()))
+		}
+		return nil
+	}
+}
+
+// serverLog returns the log of a server that others send requests to.
+func serverLog(level slog.Level) *slog.Logger {
+	return slog.New(redact.Handler(program.NewLog(os.Stderr, level).Handler()))
+}

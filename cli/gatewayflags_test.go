@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+)
+
+// TestZ09GatewayIsNeverOpenByAccident starts gateways that must not run.
+func TestZ09GatewayIsNeverOpenByAccident(t *testing.T) {
+	g := &testGateway{t: t, dir: t.TempDir()}
+	short := g.write("short", "1234567890\n")
+	good := g.write("good", testAdmin+"\n")
+	words := g.write("words", testAdmin+"\nand more\n")
+	missing := filepath.Join(g.dir, "missing")
+	tests := []struct {
+		name string
+		args []string
+		env  []string
+		says []string
+	}{
+		{"beyond loopback", []string{"--addr", "0.0.0.0:0"}, nil, []string{"--tls-cert", "--client-token-file", "--open-submission"}},
+		{"beyond loopback without a client token", []string{"--addr", "0.0.0.0:0", "--trusted-proxy", "10.0.0.0/8"}, nil, []string{"--client-token-file"}},
+		{"short admin token", []string{"--admin-token-file", short}, nil, []string{"10 characters", "openssl rand"}},
+		{"no file of the admin token", []string{"--admin-token-file", missing}, nil, []string{"--admin-token-file", "no such file"}},
+		{"more than a token", []string{"--client-token-file", words}, nil, []string{"more than one word"}},
+		{"certificate without a key", []string{"--tls-cert", good}, nil, []string{"come together"}},
+		{"no certificate", []string{"--tls-cert", missing, "--tls-key", good}, nil, []string{"--tls-cert", "no such file"}},
+		{"no proxy's network", []string{"--trusted-proxy", "proxy"}, nil, []string{"--trusted-proxy", "10.0.0.0/8"}},
+		{"results kept shorter than a lease", nil, []string{"RESULT_TTL=5m", "LEASE_TTL=60s"}, []string{"RESULT_TTL is 5m0s: must not be shorter than a lease or the wait before a re-run, which are up to 24h0m0s"}},
+		{"results kept shorter than a lease without heartbeats", nil, []string{"RESULT_TTL=2h", "LEASE_TTL_LEGACY=3h"}, []string{"which are up to 3h0m0s"}},
+		{"results kept shorter than the last wait before a re-run", nil, []string{"RESULT_TTL=150s", "LEASE_TTL=60s", "JOB_TIMEOUT=60s", "MAX_RETRIES=4"}, []string{"which are up to 2m40s"}},
+		{"bad numbers, all at once", nil, []string{"LEASE_TTL=0", "MAX_RETRIES=1000", "REAP_INTERVAL=x"}, []string{"LEASE_TTL", "MAX_RETRIES", "REAP_INTERVAL"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			args := append([]string{"gateway", "--addr", "127.0.0.1:0"}, tt.args...)
+			code, stdout, stderr := g.runCommand(tt.env, args...)
+			if code != 2 || stdout != "" {
+				t.Errorf("exit code %d, want 2; printed %q", code, stdout)
+			}
+			for _, word := range tt.says {
+				if !strings.Contains(stderr, word) {
+					t.Errorf("stderr does not say %q:\n%s", word, stderr)
+				}
+			}
+			if text, err := os.ReadFile(good); err != nil || strings.Contains(stderr, strings.TrimSpace(string(text))) {
+				t.Errorf("stderr quotes a token: %v\n%s", err, stderr)
+			}
+		})
+	}
+}
+
+// TestZ04Z09GatewayKeepsWhatItsFlagsPromise asks a gateway that ends TLS itself.
+func TestZ04Z09GatewayKeepsWhatItsFlagsPromise(t *testing.T) {
+	g := newTestGateway(t)
+	certFile, keyFile := g.certificate()
+	addr, token := freeAddr(t), "client-token-of-the-tests-0123456789"
+	url := "https://" + addr
+	g.startProcess(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)),
+		"gateway", "--addr", addr, "--tls-cert", certFile, "--tls-key", keyFile, "--client-token-file", g.write("client.token", token+"\n"))
+	g.until(time.Minute, "the gateway is ready by HTTPS", func() bool {
+		r, err := g.request(http.MethodGet, url+"/readyz", "", nil)
+		return err == nil && r.status == http.StatusOK
+	})
+	for _, tt := range []struct {
+		name, url, token, payload string
+		status                    int
+		says                      string
+	}{
+		{"plain HTTP", "http://" + addr, token, h2Payload, http.StatusBadRequest, "HTTP request to an HTTPS server"},
+		{"no token", url, "", h2Payload, http.StatusUnauthorized, `"UNAUTHORIZED"`},
+		{"another token", url, testAdmin, h2Payload, http.StatusUnauthorized, `"UNAUTHORIZED"`},
+		{"no job of kind zpe", url, token, "{}", http.StatusBadRequest, `"INVALID_PAYLOAD"`},
+		{"a job", url, token, h2Payload, http.StatusOK, `"job_id"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := g.request(http.MethodPost, tt.url+gateway.PathJobs, tt.token, tt.payload)
+			if err != nil || r.status != tt.status || !strings.Contains(string(r.body), tt.says) {
+				t.Errorf("submit: %d %s %v, want %d with %s", r.status, r.body, err, tt.status, tt.says)
+			}
+		})
+	}
+}
+
+func TestJ09OnlyAGatewayWithoutFlagsForOthersIsForItsMachineAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		flags gatewayFlags
+		want  bool
+	}{
+		{"on loopback", gatewayFlags{addr: "127.0.0.1:8080"}, true},
+		{"a certificate", gatewayFlags{addr: "127.0.0.1:8080", certFile: "chain.pem", keyFile: "key.pem"}, false},
+		{"everywhere", gatewayFlags{addr: ":8080"}, false},
+		{"client tokens from standard input", gatewayFlags{addr: "[::1]:8080", clientFile: "-"}, false},
+	} {
+		if got := tt.flags.alone(); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+// certificate returns the files of a certificate for 127.0.0.1, which the
+// requests of g trust from now on.
+func (g *testGateway) certificate() (certFile, keyFile string) {
+	g.t.Helper()
+	srv := httptest.NewTLSServer(http.NotFoundHandler())
+	g.t.Cleanup(srv.Close)
+	g.client.Transport = srv.Client().Transport
+	pair := srv.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return g.write("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))),
+		g.write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
+}
+
+func TestZ09GatewayRefusesWhatAProxyTookInTheClear(t *testing.T) {
+	g := newTestGateway(t)
+	addr := freeAddr(t)
+	g.startGateway(addr)
+	for said, want := range map[string]int{"http": http.StatusForbidden, "https": http.StatusOK} {
+		r, err := g.request(http.MethodPost, "http://"+addr+gateway.PathJobs, "", h2Payload, "X-Forwarded-Proto", said)
+		if err != nil || r.status != want {
+			t.Errorf("X-Forwarded-Proto: %s: %d %s %v, want %d", said, r.status, r.body, err, want)
+		}
+	}
+}

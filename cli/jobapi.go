@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/batchfleet/batchfleet/cli/openapi"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/operations"
+	"github.com/batchfleet/batchfleet/pubsub/provider"
+)
+
+// jobServer is the Job API of a process: the server, the engines that run its
+// operations, and what those act on.
+type jobServer struct {
+	*jobapi.Server
+	engines []*engine.Engine
+	opened  []io.Closer
+}
+
+// jobServerAsk says what a [jobServer] is to be.
+type jobServerAsk struct {
+	env      JobAPIEnv
+	fleet    FleetEnv
+	deps     operations.Deps // Status, to show jobs, and Queue where there is a gateway
+	zpe      jobapi.Jobs     // of the gateway's agents; nil where there is no gateway
+	guard    *jobapi.Guard
+	readOnly bool
+	admit    func(*http.Request) error
+	metrics  prometheus.Registerer
+	log      *slog.Logger
+}
+
+// openJobServer returns the Job API. The caller must call serve.
+func openJobServer(ctx context.Context, a jobServerAsk) *jobServer {
+	s := &jobServer{opened: a.fleet.openFleet(ctx, &a.deps, a.log)}
+	acts := a.deps // on what operations act: that Redis may know jobs does not make a fleet
+	acts.Batch = operations.Batch{MaxSize: a.env.MaxBatch, MaxConcurrency: a.env.MaxParallel}
+	if a.fleet.Project == "" {
+		acts.Status = nil
+	}
+	logs, counts := &engine.LogBudget{Bytes: a.env.LogBudget}, engine.NewMetrics(a.metrics)
+	offer := func(scope string, operations []engine.Operation, l engine.Limits) *engine.Engine {
+		l.Retain, l.Timeout = a.env.Retain, a.env.Timeout.D()
+		e := &engine.Engine{Scope: scope, Supported: operations, Limits: l, Logger: a.log, Logs: logs, Metrics: counts}
+		s.engines = append(s.engines, e)
+		return e
+	}
+	system := offer("system", operations.System(acts), engine.Limits{Exclusive: true})
+	utils := offer("utils", operations.Utils(acts), engine.Limits{MaxRunning: a.env.MaxUtils, MaxLoad: a.env.MaxLoad, MaxQueued: a.env.MaxQueued})
+	fleetJobs := &provider.Fleet{Status: a.deps.Status}
+	s.Server = &jobapi.Server{
+		Scopes: []jobapi.Scope{
+			{Name: "system", Jobs: system, Cancel: jobapi.Admin, Create: jobapi.Admin},
+			{Name: "utils", Jobs: utils, Cancel: jobapi.Operate, Create: jobapi.Operate},
+			{Name: "fleet", Jobs: fleetJobs, Cancel: jobapi.Operate},
+		},
+		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
+		Workers: fleetJobs.Workers, OpenAPI: openapi.JSON, MaxListeners: a.env.MaxListeners,
+	}
+	if a.zpe != nil {
+		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: jobapi.Operate})
+	}
+	return s
+}
+
+// beside returns a handler of the Job API's routes, and rest for all others.
+func (s *jobServer) beside(rest http.Handler) http.Handler {
+	api := s.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/v1/") {
+			api.ServeHTTP(w, r)
+			return
+		}
+		rest.ServeHTTP(w, r)
+	})
+}
+
+// serve answers at l until ctx ends. Then the jobs of this process are canceled
+// while the last answers are given, so that stopping takes no longer than either,
+// and what they act on is closed.
+func (s *jobServer) serve(ctx context.Context, server *httpd.Server, l net.Listener) error {
+	over, stop := context.WithCancel(ctx)
+	defer stop()
+	var stopping sync.WaitGroup
+	for _, e := range s.engines {
+		stopping.Go(func() {
+			<-over.Done()
+			if err := e.Close(context.WithoutCancel(ctx)); err != nil {
+				server.Log.WarnContext(ctx, "operations had not ended when the server stopped", "err", err)
+			}
+		})
+	}
+	err := server.Serve(ctx, l)
+	stop() // also when the server ended by itself
+	stopping.Wait()
+	for _, o := range s.opened {
+		if err := o.Close(); err != nil {
+			server.Log.WarnContext(ctx, "close what operations acted on", "err", err)
+		}
+	}
+	return err
+}
+
+// guardJobs says who may use the Job API: those with a token of the file or the
+// admin token. Where there are none it is whoever is on this machine if the server
+// is for those alone, and otherwise nobody: a proxy need not leave a mark.
+func guardJobs(file, admin string, alone bool, log *slog.Logger) (*jobapi.Guard, error) {
+	const do = "give --job-tokens-file or --admin-token-file"
+	switch {
+	case file != "" || admin != "":
+		guard, err := jobapi.OpenTokens(file, admin, log)
+		if err == nil && file != "" && guard.Tokens() == 0 {
+			log.Warn("the file of tokens has none", "file", file, "do", "batchfleet token new")
+		}
+		return guard, err
+	case alone:
+		log.Warn("the Job API is open to everybody on this machine, and behind a proxy on it to others", "do", do)
+		return jobapi.Loopback, nil
+	}
+	log.Warn("the Job API is closed: nobody has a token", "do", do)
+	return jobapi.Closed, nil
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobapi"
+)
+
+// jobOperations are the operations of each scope. A newer server may have more:
+// those are given with their scope.
+var jobOperations = map[string][]string{
+	"system": {"start", "drain", "fsck"},
+	"utils":  {"submit-batch", "redrive", "purge"},
+}
+
+func jobRunCommand(d *jobDesk) *cobra.Command {
+	var data string
+	var dryRun, watch, asJSON bool
+	var timeout span
+	cmd := &cobra.Command{
+		Use:   "run OPERATION",
+		Short: "Start an operation as a job, and print its id",
+		Long: "Start an operation as a job, and print its id: start, drain or fsck of scope system, submit-batch, redrive or purge\n" +
+			"of scope utils. jobapi/SPEC.md lists the fields of their data.\n\n" +
+			"submit-batch succeeds when all its jobs have ended, however they did: its result says how many failed.",
+		Example: `  batchfleet job run start --watch
+  batchfleet job run drain --timeout 10m --watch
+  batchfleet job run purge --data '{"olderThanDays":30}' --dry-run
+  batchfleet job run submit-batch --data @batch.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("want one operation: %s", operationsText())
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&data, "data", "", "the request, an object in JSON, or @FILE with it; @- for standard input")
+	flags.BoolVar(&dryRun, "dry-run", false, "only print what would be done")
+	flags.BoolVar(&watch, "watch", false, "print every change until it ends; exit code 1 unless it succeeded")
+	flags.Var(&timeout, "timeout", "how long the job may take, such as 10m or 600; the server's JOB_API_TIMEOUT when not given")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		scope, operation, err := d.operation(args[0])
+		if err != nil {
+			return program.Exit(program.Usage, err)
+		}
+		if flags.Changed("timeout") && (timeout.D() < jobapi.MinTimeout || timeout.D() > jobapi.MaxTimeout) {
+			return program.Exit(program.Usage, fmt.Errorf("--timeout is %s: must be from %s to %s", timeout.D(), jobapi.MinTimeout, jobapi.MaxTimeout))
+		}
+		if watch && dryRun {
+			return program.Exit(program.Usage, errors.New("--dry-run makes no job to --watch"))
+		}
+		body, err := jobBody(data, timeout.D())
+		if err != nil {
+			return program.Exit(program.Usage, fmt.Errorf("--data: %w", err))
+		}
+		d.scope = scope
+		return d.asking(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			if dryRun {
+				plan, err := d.Plan(ctx, scope, operation, body)
+				if err != nil {
+					return err
+				}
+				return printPlan(out, plan, asJSON)
+			}
+			made, err := d.Create(ctx, scope, operation, body)
+			if err != nil {
+				return err
+			}
+			if watch {
+				fmt.Fprintln(cmd.ErrOrStderr(), oneLine(made.ID))
+				return d.watch(ctx, out, made.ID, asJSON)
+			}
+			if asJSON {
+				return printJSON(out, made)
+			}
+			_, err = fmt.Fprintln(out, oneLine(made.ID))
+			return err
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// operation understands fsck, system.fsck and system/fsck.
+func (d *jobDesk) operation(name string) (scope, operation string, err error) {
+	scope, operation, named := strings.Cut(strings.Replace(name, "/", ".", 1), ".")
+	if !named {
+		scope, operation = d.scope, name
+		for s, operations := range jobOperations {
+			if slices.Contains(operations, name) {
+				scope = s
+			}
+		}
+	}
+	if _, ok := jobOperations[scope]; !ok || operation == "" || strings.Trim(operation, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return "", "", fmt.Errorf("%.60q is no operation: want %s", name, operationsText())
+	}
+	if d.scope != "" && d.scope != scope {
+		return "", "", fmt.Errorf("--scope is %s, but %s is of scope %s", d.scope, operation, scope)
+	}
+	return scope, operation, nil
+}
+
+func operationsText() string {
+	return strings.Join(jobOperations["system"], ", ") + " of system, or " + strings.Join(jobOperations["utils"], ", ") + " of utils"
+}
+
+// maxJobData is how many bytes of data are read: more than any server takes.
+const maxJobData = 8 << 20
+
+// jobBody returns the body of a request.
+func jobBody(data string, timeout time.Duration) (json.RawMessage, error) {
+	text := []byte(data)
+	if file, ok := strings.CutPrefix(data, "@"); ok {
+		var err error
+		if text, err = readData(file); err != nil {
+			return nil, err
+		}
+	}
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 && timeout == 0 {
+		return nil, nil
+	}
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	if !json.Valid(text) || text[0] != '{' {
+		return nil, errors.New(`want an object in JSON, such as {"olderThanDays":30}`)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	if _, ok := fields["dryRun"]; ok {
+		return nil, errors.New("it has dryRun: give --dry-run instead")
+	}
+	if timeout == 0 {
+		return text, nil // to the letter, whatever the server makes of it
+	}
+	if _, ok := fields["timeoutMs"]; ok {
+		return nil, errors.New("it has timeoutMs already: leave out --timeout")
+	}
+	fields["timeoutMs"] = fmt.Append(nil, timeout.Milliseconds())
+	return json.Marshal(fields)
+}
+
+func readData(file string) ([]byte, error) {
+	f := os.Stdin
+	if file != "-" {
+		var err error
+		if f, err = os.Open(file); err != nil {
+			return nil, err
+		}
+		defer f.Close()
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxJobData+1))
+	if err == nil && len(text) > maxJobData {
+		err = fmt.Errorf("%s is longer than %d bytes", file, maxJobData)
+	}
+	return text, err
+}
+
+func printPlan(out io.Writer, plan []jobapi.Planned, asJSON bool) error {
+	if asJSON {
+		for _, p := range plan {
+			if err := printJSON(out, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, err := fmt.Fprintln(t, "STEP\tACTION\tREASON")
+	for _, p := range plan {
+		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\n", oneLine(p.Step), oneLine(p.Action), oneLine(p.Reason))
+		err = errors.Join(err, bad)
+	}
+	return errors.Join(err, t.Flush())
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+
+	cloud "cloud.google.com/go/storage"
+
+	"github.com/batchfleet/batchfleet/cli/pdfchild"
+	_ "github.com/batchfleet/batchfleet/cli/pdfquick"
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor"
+	"github.com/batchfleet/batchfleet/pubsub"
+	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/storage/gcs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// openStatus returns the status store. Nothing is sent yet.
+func (e *RedisEnv) openStatus(pool int) (*status.Store, io.Closer) {
+	rdb := e.openRedis(pool)
+	return status.New(rdb), rdb
+}
+
+// silent is the log of the Redis client, which would write to stderr by itself.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// openStorage returns the store for inputs and results.
+func (e *StorageEnv) openStorage(ctx context.Context) (storage.Store, error) {
+	if e.Type == "LOCAL" {
+		local, err := storage.NewLocal(e.Path)
+		if err != nil {
+			return nil, fmt.Errorf("LOCAL_STORAGE_PATH %s: %w", e.Path, err)
+		}
+		return local, nil
+	}
+	client, err := cloud.NewClient(ctx, cloud.WithJSONReads())
+	if err != nil {
+		return nil, fmt.Errorf("open Cloud Storage: %w: %w", jobs.ErrUnavailable, err)
+	}
+	return gcs.New(client, e.Bucket, e.Allowed...), nil
+}
+
+// rules says how messages of this fleet are written and read.
+func (e *ClientEnv) rules(kind jobs.Kind) pubsub.Rules {
+	r := pubsub.Rules{DefaultKind: kind, Allowed: e.Allowed}
+	if e.Type == "GCP" {
+		r.Bucket = e.Bucket
+	}
+	return r
+}
+
+// openPublisher returns the topic of the environment.
+func (e *ClientEnv) openPublisher(ctx context.Context) (*pubsub.Publisher, error) {
+	topic, err := pubsub.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
+	if err != nil {
+		return nil, program.Exit(program.Usage, err)
+	}
+	opts, err := pubsub.Options(e.Emulator)
+	if err != nil {
+		return nil, program.Exit(program.Usage, err)
+	}
+	return pubsub.OpenPublisher(ctx, topic, e.rules(""), opts...)
+}
+
+// handlers returns what this binary can do, by kind; pdf is the engine of that
+// kind.
+func (e *WorkerEnv) handlers(pdf processor.Engine, store storage.Store, log *slog.Logger) map[jobs.Kind]worker.Handler {
+	pages := func(engine processor.Engine) *processor.Pages {
+		return &processor.Pages{
+			Engine: engine, Store: store, Log: log, Dir: e.WorkDir,
+			MaxInputBytes: e.MaxInputBytes, MaxPages: e.MaxPages, Checkpoint: e.Checkpoint.D(),
+		}
+	}
+	return map[jobs.Kind]worker.Handler{
+		"pdf": pages(pdf),
+		"mock": pages(processor.Mock{
+			MinPages: int(e.MockPages.Low), MaxPages: int(e.MockPages.High),
+			MinSeconds: settings.Duration(e.MockPageSeconds.Low), MaxSeconds: settings.Duration(e.MockPageSeconds.High), Log: log,
+		}),
+	}
+}
+
+// The engines of kind pdf.
+const (
+	engineBuiltin = "builtin"
+	enginePoppler = "poppler"
+)
+
+var engines = []string{engineBuiltin, enginePoppler}
+
+// openEngine returns the engine of kind pdf that is asked for; children are
+// closed after its last job.
+func (e *PDFEnv) openEngine(ctx context.Context, children *processor.Children) (processor.Engine, error) {
+	programs, err := e.programs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	child := e.child()
+	child.Children = children
+	return engineOf(child, programs), nil
+}
+
+// programs returns the programs that the engine needs, nil for none. That they
+// are missing is found here, before there is a job to fail.
+func (e *PDFEnv) programs(ctx context.Context) (*processor.Programs, error) {
+	if e.Engine != enginePoppler {
+		return nil, nil
+	}
+	found, err := processor.FindPoppler(ctx)
+	if err != nil {
+		return nil, program.Exit(program.Usage, fmt.Errorf("open engine poppler (PDF_ENGINE): %w", err))
+	}
+	return &found, nil
+}
+
+func engineOf(child processor.PDF, programs *processor.Programs) processor.Engine {
+	if programs == nil {
+		return child
+	}
+	return processor.Poppler{PDF: child, Programs: *programs}
+}
+
+// child returns the built-in engine, which is also what poppler's programs run
+// under.
+func (e *PDFEnv) child() processor.PDF {
+	return processor.PDF{
+		Executable: ownPath(), Args: []string{pdfchild.Argument},
+		MaxPages: e.MaxPages, Memory: e.PDFMemory, Timeout: e.PDFTimeout.D(), PageTimeout: e.PDFPageTimeout.D(),
+		Strict: e.PDFOnDamage == "fail",
+	}
+}
+
+// ownPath returns a path that executes this binary.
+func ownPath() string {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe" // works also after an upgrade has replaced the file
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}

@@ -1,0 +1,447 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/cli/openapi"
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/provider"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// TestOpenAPIHasEveryRoute compares what is described with what is registered.
+func TestOpenAPIHasEveryRoute(t *testing.T) {
+	var registered []string
+	add := func(routes []string) {
+		for _, r := range routes {
+			r = inScope.ReplaceAllString(r, "/api/v1/{scope}/jobs")
+			if !slices.Contains(registered, r) {
+				registered = append(registered, r)
+			}
+		}
+	}
+	add((&control.Control{Metrics: control.NewMetrics("test", &queue.Queue{})}).Routes())
+	add([]string{"GET /healthz", "GET /readyz"})
+	api := openJobServer(t.Context(), jobServerAsk{zpe: &provider.ZPE{}, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler)})
+	add(api.Routes())
+	slices.Sort(registered)
+	if d := cmp.Diff(newContract(t, openapi.JSON).operations(), registered); d != "" {
+		t.Errorf("described (-) and registered (+):\n%s", d)
+	}
+}
+
+// inScope are the paths that are described once for all scopes.
+var inScope = regexp.MustCompile(`/api/v1/(system|utils|fleet|zpe)/jobs`)
+
+// asker asks a real gateway and holds what it answers against the document.
+type asker struct {
+	*testGateway
+	contract *contract
+	url      string
+}
+
+// ask makes a call that must have this status, and returns its answer.
+func (a *asker) ask(status int, method, uri, token string, body any, headers ...string) reply {
+	a.t.Helper()
+	r, err := a.request(method, a.url+uri, token, body, headers...)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if r.status != status {
+		a.t.Errorf("%s %s: answered %d %s, want %d", method, uri, r.status, r.body, status)
+	}
+	text := ""
+	if body != nil {
+		text = jsonText(a.t, body)
+	}
+	a.contract.check(method, uri, text, r)
+	return r
+}
+
+// TestOpenAPIIsTrue calls every operation of a real gateway, so that each success
+// that is described is really seen, and errors as far as they can be provoked.
+func TestOpenAPIIsTrue(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	g := &testGateway{t: t, redis: f.redis, rdb: f.rdb, queue: queue.New(f.rdb, queue.DefaultRules), dir: t.TempDir()}
+	admin, tokens := g.write("admin.token", testAdmin+"\n"), filepath.Join(g.dir, "tokens")
+	_, reader, _ := g.runCommand(nil, "token", "new", "--file", tokens, "--name", "reader", "--scope", "read")
+	addr, second := freeAddr(t), freeAddr(t)
+	env := f.environment("DEAD_LETTER_TOPIC=dead", "JOB_API_MAX_RUNNING_UTILS=1", "REAP_INTERVAL=1s", "LEASE_SKEW=500ms", "MAX_LEASES_PER_WORKER=1")
+	g.startProcess(env, "gateway", "--addr", addr, "--admin-token-file", admin, "--job-tokens-file", tokens)
+	g.startProcess(env, "gateway", "--addr", second, "--admin-token-file", admin, "--read-only")
+	for _, at := range []string{addr, second} {
+		g.until(time.Minute, "the gateway is ready", func() bool {
+			r, err := g.request(http.MethodGet, "http://"+at+"/readyz", "", nil)
+			return err == nil && r.status == http.StatusOK
+		})
+	}
+	a := &asker{g, newContract(t, openapi.JSON), "http://" + addr}
+	a.askServer()
+	a.askClients()
+	a.askWorkers()
+	a.askOperators()
+	a.askOperations(f, strings.TrimSpace(reader))
+	a.askFleetJobs(f)
+	readOnly := *a
+	readOnly.url = "http://" + second
+	readOnly.ask(200, "GET", "/api/v1/system/jobs", testAdmin, nil)
+	readOnly.ask(403, "POST", "/api/v1/system/start", testAdmin, nil)
+	a.askWithoutRedis()
+	if left := a.contract.unseen(); len(left) > 0 {
+		t.Errorf("described, but never answered:\n%s", strings.Join(left, "\n"))
+	}
+}
+
+func (a *asker) askServer() {
+	a.ask(200, "GET", "/healthz", "", nil)
+	a.ask(200, "GET", "/readyz", "", nil)
+	a.ask(200, "GET", "/metrics", testAdmin, nil)
+	a.ask(401, "GET", "/metrics", "", nil)
+	for _, path := range []string{"/calc/zpe/nothing", "/calc/zpe/jobs/", "/"} {
+		r, err := a.request("GET", a.url+path, "", nil)
+		if err != nil || r.status != 404 {
+			a.t.Errorf("GET %s: %d %v", path, r.status, err)
+		}
+		a.contract.checkPlain("NoRoute", r)
+	}
+	r, err := a.request("PATCH", a.url+gateway.PathJobs, "", nil)
+	if err != nil || r.status != 405 {
+		a.t.Errorf("PATCH: %d %v", r.status, err)
+	}
+	a.contract.checkPlain("MethodNotAllowed", r)
+}
+
+func (a *asker) askClients() {
+	paths := gateway.PathJobs
+	id := jobOf(a.ask(200, "POST", paths, "", h2Payload, "Idempotency-Key", "once"))
+	a.ask(400, "POST", paths, "", `{"structure":7}`)
+	a.ask(400, "POST", paths, "", `[]`)
+	a.ask(415, "POST", paths, "", h2Payload, "Content-Encoding", "gzip")
+	a.ask(413, "POST", paths, "", `{"x":"`+strings.Repeat("x", gateway.MaxPayload)+`"}`)
+	a.ask(422, "POST", paths, "", strings.Replace(h2Payload, "6.5", "7.5", 1), "Idempotency-Key", "once")
+	a.ask(403, "POST", paths, "", h2Payload, "X-Forwarded-Proto", "http")
+	a.ask(200, "GET", paths+"/"+id, "", nil)
+	a.ask(404, "GET", paths+"/nobody", "", nil)
+	a.ask(409, "GET", paths+"/"+id+"/result", "", nil)
+	a.ask(404, "GET", paths+"/nobody/result", "", nil)
+	a.ask(409, "GET", paths+"/"+id+"/files?kind=summary", "", nil)
+	a.ask(400, "GET", paths+"/"+id+"/files?kind=all", "", nil)
+	a.ask(200, "POST", paths+"/"+id+"/cancel", "", `{}`)
+	a.ask(200, "POST", paths+"/"+id+"/cancel", "", nil)
+	a.ask(400, "POST", paths+"/"+id+"/cancel", "", `{"x":1}`)
+	a.ask(404, "POST", paths+"/nobody/cancel", "", nil)
+}
+
+func jobOf(r reply) string {
+	var v struct {
+		GatewayID string `json:"job_id"`
+		ID        string `json:"jobId"`
+	}
+	readJSON(r, &v)
+	return v.GatewayID + v.ID
+}
+
+func (a *asker) askWorkers() {
+	var enroll gateway.EnrollResponse
+	readJSON(a.ask(200, "POST", gateway.PathEnrollTokens, testAdmin, map[string]any{"label": "lab", "ttl_seconds": 60}), &enroll)
+	a.ask(200, "POST", gateway.PathEnrollTokens, testAdmin, nil)
+	a.ask(400, "POST", gateway.PathEnrollTokens, testAdmin, `{"ttl_seconds":0}`)
+	a.ask(401, "POST", gateway.PathEnrollTokens, "nobody", nil)
+	var worker gateway.RegisterResponse
+	readJSON(a.ask(200, "POST", gateway.PathRegister, "", map[string]any{"token": enroll.Token, "name": "lab-1", "meta": map[string]any{"gpu": 1}}), &worker)
+	a.ask(401, "POST", gateway.PathRegister, "", map[string]any{"token": enroll.Token})
+	a.ask(400, "POST", gateway.PathRegister, "", `{}`)
+	token := worker.WorkerToken
+
+	a.ask(204, "POST", gateway.PathLease, token, nil)
+	a.ask(401, "POST", gateway.PathLease, "nobody", nil)
+	a.ask(400, "POST", gateway.PathLease, token, `{"wait_seconds":31}`)
+	a.ask(403, "POST", gateway.PathLease+"?worker_id=another", token, nil)
+	lease := func() gateway.LeaseResponse {
+		jobOf(a.ask(200, "POST", gateway.PathJobs, "", h2Payload))
+		var l gateway.LeaseResponse
+		readJSON(a.ask(200, "POST", gateway.PathLease, token, map[string]any{"features": []string{"renew", "cancel"}, "wait_seconds": 1, "request_id": "r" + fmt.Sprint(time.Now().UnixNano())}), &l)
+		return l
+	}
+	on := func(path, id string) string { return strings.Replace(path, "{id}", id, 1) }
+
+	l := lease()
+	a.ask(429, "POST", gateway.PathLease, token, nil)
+	beat := map[string]any{"lease_id": l.LeaseID, "progress": map[string]any{"done": 1, "total": 7}, "message": "step 1"}
+	a.ask(200, "POST", on(gateway.PathHeartbeat, l.JobID), token, beat)
+	beat["wait_seconds"] = 0.1
+	a.ask(200, "POST", on(gateway.PathHeartbeat, l.JobID), token, beat)
+	beat["wait_seconds"] = 31
+	a.ask(400, "POST", on(gateway.PathHeartbeat, l.JobID), token, beat)
+	delete(beat, "wait_seconds")
+	a.ask(200, "GET", gateway.PathJobs+"/"+l.JobID, "", nil)
+	a.ask(409, "POST", on(gateway.PathHeartbeat, l.JobID), token, map[string]any{"lease_id": "other"})
+	a.ask(404, "POST", on(gateway.PathHeartbeat, "nobody"), token, beat)
+	a.ask(400, "POST", on(gateway.PathHeartbeat, l.JobID), token, `{"progress":{"done":-1,"total":0},"lease_id":"x"}`)
+	a.ask(401, "POST", on(gateway.PathHeartbeat, l.JobID), "nobody", beat)
+	result := map[string]any{"lease_id": l.LeaseID, "result": map[string]any{"zpe_ev": 0.26}, "summary_text": "ZPE", "freqs_csv": "mode,cm-1\n", "meta": map[string]any{"qe_version": "7.2"}}
+	a.ask(400, "POST", on(gateway.PathResult, l.JobID), token, map[string]any{"lease_id": l.LeaseID})
+	a.ask(200, "POST", on(gateway.PathResult, l.JobID), token, result)
+	a.ask(200, "POST", on(gateway.PathResult, l.JobID), token, result)
+	result["summary_text"] = "other"
+	a.ask(409, "POST", on(gateway.PathResult, l.JobID), token, result)
+	a.ask(404, "POST", on(gateway.PathResult, "nobody"), token, result)
+	a.ask(200, "GET", gateway.PathJobs+"/"+l.JobID+"/result", "", nil)
+	a.ask(200, "GET", gateway.PathJobs+"/"+l.JobID+"/files?kind=summary", "", nil)
+	a.ask(200, "GET", gateway.PathJobs+"/"+l.JobID+"/files?kind=freqs", "", nil)
+	a.ask(409, "POST", gateway.PathJobs+"/"+l.JobID+"/cancel", "", nil)
+
+	l = lease()
+	failure := map[string]any{"lease_id": l.LeaseID, "error_code": "QE_INPUT_ERROR", "error_message": "no such atom", "traceback": "line 1"}
+	a.ask(200, "POST", on(gateway.PathFailed, l.JobID), token, failure)
+	failure["error_message"] = "other"
+	a.ask(409, "POST", on(gateway.PathFailed, l.JobID), token, failure)
+	a.ask(404, "POST", on(gateway.PathFailed, "nobody"), token, failure)
+	a.ask(400, "POST", on(gateway.PathFailed, l.JobID), token, `{"lease_id":"x"}`)
+	a.ask(413, "POST", on(gateway.PathFailed, l.JobID), token, map[string]any{"traceback": strings.Repeat("x", gateway.MaxFailedBody)})
+
+	// A late result: its lease was taken back.
+	l = lease()
+	a.endLease(l.JobID)
+	a.until(time.Minute, "the lease is taken back", func() bool { return a.job(a.url, l.JobID).Status == "queued" })
+	result["lease_id"] = l.LeaseID
+	a.ask(409, "POST", on(gateway.PathResult, l.JobID), token, result)
+	a.ask(200, "GET", on(gateway.PathLate, l.JobID), testAdmin, nil)
+	a.ask(404, "GET", on(gateway.PathLate, "nobody"), testAdmin, nil)
+	a.ask(200, "POST", on(gateway.PathLateAccept, l.JobID), testAdmin, nil)
+	a.ask(404, "POST", on(gateway.PathLateAccept, "nobody"), testAdmin, nil)
+
+	a.ask(200, "GET", gateway.PathServers+"?limit=5&offset=0", testAdmin, nil)
+	a.ask(400, "GET", gateway.PathServers+"?limit=0", testAdmin, nil)
+	a.ask(401, "GET", gateway.PathServers, "", nil)
+	a.ask(200, "DELETE", strings.Replace(gateway.PathServer, "{worker}", worker.WorkerID, 1), testAdmin, nil)
+	a.ask(404, "DELETE", strings.Replace(gateway.PathServer, "{worker}", "nobody", 1), testAdmin, nil)
+	a.ask(403, "POST", gateway.PathLease, token, nil)
+}
+
+func (a *asker) askOperators() {
+	on := func(path, id string) string { return strings.Replace(path, "{id}", id, 1) }
+	var dead gateway.DLQResponse
+	readJSON(a.ask(200, "GET", gateway.PathDLQ+"?limit=10", testAdmin, nil), &dead)
+	a.ask(400, "GET", gateway.PathDLQ+"?offset=-1", testAdmin, nil)
+	if len(dead.Jobs) != 1 {
+		a.t.Fatalf("dead letters: %+v", dead)
+	}
+	id := dead.Jobs[0].JobID
+	a.ask(200, "GET", on(gateway.PathDLQJob, id), testAdmin, nil)
+	a.ask(404, "GET", on(gateway.PathDLQJob, "nobody"), testAdmin, nil)
+	a.ask(200, "POST", on(gateway.PathDLQRequeue, id), testAdmin, nil)
+	a.ask(404, "POST", on(gateway.PathDLQRequeue, id), testAdmin, nil)
+	a.ask(404, "DELETE", on(gateway.PathDLQJob, id), testAdmin, nil)
+
+	a.ask(200, "GET", gateway.PathOps, testAdmin, nil)
+	a.ask(200, "PUT", gateway.PathOps, testAdmin, `{"submission_enabled":false}`)
+	a.ask(503, "POST", gateway.PathJobs, "", h2Payload)
+	a.ask(200, "PUT", gateway.PathOps, testAdmin, `{"submission_enabled":true}`)
+	a.ask(400, "PUT", gateway.PathOps, testAdmin, `{"other":true}`)
+	a.ask(401, "PUT", gateway.PathOps, "", `{}`)
+
+	// The requeued job fails again, and goes.
+	var enroll gateway.EnrollResponse
+	readJSON(a.ask(200, "POST", gateway.PathEnrollTokens, testAdmin, nil), &enroll)
+	var worker gateway.RegisterResponse
+	readJSON(a.ask(200, "POST", gateway.PathRegister, "", map[string]any{"token": enroll.Token}), &worker)
+	var l gateway.LeaseResponse
+	readJSON(a.ask(200, "POST", gateway.PathLease, worker.WorkerToken, `{"wait_seconds":5}`), &l)
+	a.ask(200, "POST", on(gateway.PathFailed, l.JobID), worker.WorkerToken, map[string]any{"lease_id": l.LeaseID, "error_code": "INVALID_INPUT", "error_message": "m"})
+	a.ask(204, "DELETE", on(gateway.PathDLQJob, l.JobID), testAdmin, nil)
+}
+
+// askWithoutRedis asks when Redis has gone.
+func (a *asker) askWithoutRedis() {
+	a.redis.Kill()
+	a.ask(503, "GET", gateway.PathJobs+"/nobody", "", nil)
+	a.ask(503, "GET", gateway.PathOps, testAdmin, nil)
+	a.ask(503, "POST", gateway.PathLease, "zpw_"+strings.Repeat("a", 43), nil)
+	a.until(time.Minute, "the gateway is not ready", func() bool {
+		r, err := a.request(http.MethodGet, a.url+"/readyz", "", nil)
+		return err == nil && r.status == 503
+	})
+	a.ask(503, "GET", "/readyz", "", nil)
+	for _, scope := range []string{"fleet", "zpe"} {
+		a.ask(503, "GET", "/api/v1/"+scope+"/jobs", testAdmin, nil)
+		a.ask(503, "GET", "/api/v1/"+scope+"/jobs/nobody", testAdmin, nil)
+	}
+	a.ask(503, "GET", "/api/v1/fleet/workers", testAdmin, nil)
+}
+
+// askOperations asks for what the gateway does itself.
+func (a *asker) askOperations(f *testFleet, reader string) {
+	const paths = "/api/v1/system/jobs"
+	a.ask(200, "GET", "/api/v1/openapi.json", reader, nil)
+	a.ask(401, "GET", "/api/v1/openapi.json", "", nil)
+	a.ask(401, "GET", paths, "", nil)
+	a.ask(401, "POST", "/api/v1/system/start", "nobody", nil)
+	a.ask(403, "POST", "/api/v1/system/start", reader, nil)
+	a.ask(403, "GET", paths, reader, nil, "X-Forwarded-Proto", "http")
+	for _, bad := range []string{"?limit=0", "?limit=201", "?limit=1&limit=2", "?status=lost", "?cursor=x", "?color=red"} {
+		a.ask(400, "GET", paths+bad, reader, nil)
+	}
+	a.ask(404, "GET", "/api/v1/moon/jobs", reader, nil)
+	a.ask(404, "GET", paths+"/nobody", reader, nil)
+	a.ask(404, "GET", paths+"/nobody/logs", reader, nil)
+	a.ask(404, "GET", paths+"/nobody/events", reader, nil)
+	a.ask(404, "POST", paths+"/nobody/cancel", testAdmin, nil)
+
+	a.ask(200, "POST", "/api/v1/system/start?dryRun=true", testAdmin, nil)
+	a.ask(400, "POST", "/api/v1/system/start?dryRun=true", testAdmin, `{"dryRun":false}`)
+	a.ask(400, "POST", "/api/v1/system/start", testAdmin, `{"timeoutMs":999}`)
+	a.ask(400, "POST", "/api/v1/system/start", testAdmin, `{"other":1}`)
+	a.ask(415, "POST", "/api/v1/system/start", testAdmin, `{}`, "Content-Type", "text/plain")
+	id := a.run("system/start", `{"timeoutMs":60000}`)
+	job := paths + "/" + id
+	r := a.ask(200, "GET", job+"?wait=1", reader, nil)
+	etag := r.header.Get("ETag")
+	a.ask(304, "GET", job, reader, nil, "If-None-Match", etag)
+	a.ask(400, "GET", job+"?wait=61", reader, nil)
+	a.ask(200, "GET", job+"/logs?tailLines=5&sinceSeconds=60", reader, nil)
+	a.ask(400, "GET", job+"/logs?tailLines=0", reader, nil)
+	r = a.ask(200, "GET", job+"/events?logs=true", reader, nil)
+	ids := eventID.FindAllStringSubmatch(string(r.body), -1)
+	if len(ids) == 0 {
+		a.t.Fatalf("events without an id: %s", r.body)
+	}
+	a.ask(204, "GET", job+"/events?logs=true", reader, nil, "Last-Event-ID", ids[len(ids)-1][1])
+	a.ask(400, "GET", job+"/events?logs=maybe", reader, nil)
+	a.ask(409, "POST", job+"/cancel", testAdmin, nil)
+	a.ask(403, "POST", job+"/cancel", reader, nil)
+	a.ask(413, "POST", job+"/cancel", testAdmin, `{"x":"`+strings.Repeat("x", 64<<10)+`"}`)
+	a.ask(404, "GET", "/api/v1/utils/jobs/"+id, reader, nil)
+
+	a.ask(200, "POST", "/api/v1/system/fsck", testAdmin, `{"dryRun":true,"repair":true}`)
+	a.run("system/fsck", `{"repair":true}`)
+	a.ask(200, "POST", "/api/v1/system/drain?dryRun=true", testAdmin, nil)
+	a.ask(400, "POST", "/api/v1/system/drain", testAdmin, `{"pollIntervalMs":199}`)
+
+	if err := os.WriteFile(filepath.Join(f.dir, "a.pdf"), []byte("%PDF"), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	batch := `{"objects":["a.pdf"],"kind":"mock","concurrency":2,"ratePerSecond":5}`
+	a.ask(200, "POST", "/api/v1/utils/submit-batch?dryRun=true", testAdmin, batch)
+	a.ask(400, "POST", "/api/v1/utils/submit-batch", testAdmin, `{"objects":[]}`)
+	a.ask(400, "POST", "/api/v1/utils/submit-batch", testAdmin, nil)
+	// Nobody runs the job, so the operation waits, and there is room for no other.
+	waiting := jobOf(a.ask(202, "POST", "/api/v1/utils/submit-batch", testAdmin, batch))
+	a.ask(429, "POST", "/api/v1/utils/purge", testAdmin, `{"olderThanDays":30}`)
+	a.ask(200, "POST", "/api/v1/utils/jobs/"+waiting+"/cancel", testAdmin, nil)
+	a.until(time.Minute, "there is room again", func() bool {
+		r, err := a.request("POST", a.url+"/api/v1/utils/purge", testAdmin, `{"olderThanDays":30}`)
+		return err == nil && r.status == 202
+	})
+	a.ask(200, "POST", "/api/v1/utils/purge?dryRun=true", testAdmin, `{"olderThanDays":30}`)
+	a.ask(400, "POST", "/api/v1/utils/purge", testAdmin, `{}`)
+	a.run("utils/purge", `{"olderThanDays":30,"limit":5}`)
+	a.ask(200, "POST", "/api/v1/utils/redrive?dryRun=true", testAdmin, nil)
+	a.run("utils/redrive", `{"count":1,"ratePerSecond":0.5,"reason":"x","stopAfter":2}`)
+	a.ask(200, "GET", "/api/v1/utils/jobs?limit=1&status=succeeded&type=utils.purge", reader, nil)
+}
+
+var eventID = regexp.MustCompile(`(?m)^id: ?(\S+)$`)
+
+// run starts an operation, when there is room, and waits until it has succeeded.
+func (a *asker) run(operation, body string) string {
+	a.t.Helper()
+	var id string
+	a.until(time.Minute, "there is room for "+operation, func() bool {
+		r, err := a.request("POST", a.url+"/api/v1/"+operation, testAdmin, body)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.contract.check("POST", "/api/v1/"+operation, body, r)
+		id = jobOf(r)
+		return r.status == 202
+	})
+	scope, _, _ := strings.Cut(operation, "/")
+	var job jobapi.Job
+	readJSON(a.ask(200, "GET", "/api/v1/"+scope+"/jobs/"+id+"?wait=30", testAdmin, nil), &job)
+	if job.Status != jobs.Succeeded {
+		a.t.Errorf("%s is %s: %+v", operation, job.Status, job.Error)
+	}
+	return id
+}
+
+// askFleetJobs asks for jobs that workers run.
+func (a *asker) askFleetJobs(f *testFleet) {
+	const fleet = "/api/v1/fleet/jobs"
+	worker := f.start("MOCK_PAGE_SECONDS=60", "WORKER_SLOTS=4")
+	f.submit("slow", 2)
+	f.untilState(time.Minute, "slow", "processing")
+	// Not drained while it runs: there is one system job at a time.
+	drain := jobOf(a.ask(202, "POST", "/api/v1/system/drain", testAdmin, `{"pollIntervalMs":200}`))
+	a.ask(409, "POST", "/api/v1/system/start", testAdmin, nil)
+	a.ask(200, "POST", "/api/v1/system/jobs/"+drain+"/cancel", testAdmin, `{}`)
+
+	if r := a.ask(200, "GET", "/api/v1/fleet/workers", testAdmin, nil); !strings.Contains(string(r.body), `"slots":4`) {
+		a.t.Errorf("F-21: the worker is not shown: %s", r.body)
+	}
+	a.ask(400, "GET", "/api/v1/fleet/workers?limit=1", testAdmin, nil)
+	a.ask(200, "GET", fleet+"?limit=1", testAdmin, nil)
+	a.ask(200, "GET", fleet+"?status=running&type=fleet.mock", testAdmin, nil)
+	a.ask(200, "GET", fleet+"/slow", testAdmin, nil)
+	a.ask(200, "GET", fleet+"/slow/logs", testAdmin, nil)
+	a.ask(404, "GET", fleet+"/nobody", testAdmin, nil)
+	// Its worker does not hear of it in time.
+	if err := worker.Process.Signal(syscall.SIGSTOP); err != nil {
+		a.t.Fatal(err)
+	}
+	a.ask(202, "POST", fleet+"/slow/cancel", testAdmin, nil)
+	if err := worker.Process.Signal(syscall.SIGCONT); err != nil {
+		a.t.Fatal(err)
+	}
+	a.ask(200, "GET", fleet+"/slow/events?logs=true", testAdmin, nil)
+	a.ask(409, "POST", fleet+"/slow/cancel", testAdmin, nil)
+	for _, path := range []string{"", "?status=failed", "?status=succeeded&limit=1"} {
+		a.ask(200, "GET", "/api/v1/zpe/jobs"+path, testAdmin, nil)
+	}
+	var page struct{ Items []jobapi.Item }
+	readJSON(a.ask(200, "GET", "/api/v1/zpe/jobs", testAdmin, nil), &page)
+	for _, item := range page.Items {
+		for _, part := range []string{"", "/logs"} {
+			a.ask(200, "GET", "/api/v1/zpe/jobs/"+item.ID+part, testAdmin, nil)
+		}
+	}
+	if len(page.Items) < 3 {
+		a.t.Errorf("%d jobs of zpe are listed, want those of before", len(page.Items))
+	}
+}
+
+func jsonText(t *testing.T, body any) string {
+	t.Helper()
+	if s, ok := body.(string); ok {
+		return s
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// readJSON reads what has been held against the document already.
+func readJSON(r reply, into any) { _ = json.Unmarshal(r.body, into) }
+
+func redisZ(member string) redis.Z { return redis.Z{Score: 1, Member: member} }

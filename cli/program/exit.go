@@ -1,0 +1,113 @@
+// Package program is what every program of this project does around its command:
+// it runs it, ends at a signal, logs, answers health checks and returns an exit code.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/joho/godotenv"
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// The exit codes beside 0, as README.md lists them.
+const (
+	Failed      = 1 // a job failed, or a check found something wrong
+	Usage       = 2 // wrong arguments or configuration
+	Unavailable = 3 // a service could not be reached
+	Interrupted = 130
+)
+
+// ExitError carries an exit code.
+type ExitError struct {
+	Code int
+	Err  error // nil when all has been said
+}
+
+// Exit returns err, which may be nil, as an [ExitError].
+func Exit(code int, err error) error { return ExitError{Code: code, Err: err} }
+
+// Error returns the text of Err.
+func (e ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e ExitError) Unwrap() error { return e.Err }
+
+// Coded gives an error of a command the exit code that says what kind it is.
+func Coded(ctx context.Context, err error) error {
+	var has ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &has):
+		return err
+	case ctx.Err() != nil:
+		return Exit(Interrupted, errors.New("interrupted"))
+	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, worker.ErrRefused):
+		return Exit(Unavailable, err)
+	default:
+		return Exit(Failed, err)
+	}
+}
+
+// Run executes one command line and returns its exit code. The first SIGINT or
+// SIGTERM asks the command to end, the second ends the process. hint returns what
+// to say when a service that a command needs cannot be reached, empty for nothing;
+// it may be nil.
+func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) int {
+	name := root.Name() + ":"
+	// Before signals are caught: it may be a pipe, which some keepers of passwords
+	// make of it, and wait for good.
+	if err := godotenv.Load(); err != nil && !errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintln(os.Stderr, name, "read .env:", jobs.Visible(err.Error()))
+		return Usage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	coded := ExitError{}
+	if !errors.As(err, &coded) {
+		coded = ExitError{Usage, err}
+	}
+	if coded.Err != nil {
+		fmt.Fprintln(os.Stderr, name, jobs.Visible(coded.Err.Error())) // of names of files, say
+	}
+	if coded.Code == Unavailable && hint != nil && hint(cmd) != "" {
+		fmt.Fprintln(os.Stderr, name, hint(cmd))
+	}
+	return coded.Code
+}
+
+// SecondSignal returns a channel that is closed when SIGINT or SIGTERM has come
+// twice from now on. The one after that ends the process.
+func SecondSignal() <-chan struct{} {
+	// Registered before the first one: there is no moment between the two in which
+	// the second would end the process.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	second := make(chan struct{})
+	go func() { // left behind when the process ends before
+		<-signals
+		<-signals
+		signal.Stop(signals)
+		close(second)
+	}()
+	return second
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// TestF22JobOfAKilledWorkerStartsAgainAtItsCheckpoint kills a worker whose lease would
+// last for ten minutes, and wakes another one up whose claim was taken meanwhile.
+func TestF22JobOfAKilledWorkerStartsAgainAtItsCheckpoint(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	start := func(name, page string) *process {
+		return f.start("WORKER_NAME="+name, "LEASE_TTL=600s", "LEASE_EXTEND_EVERY=300s", "MOCK_PAGE_SECONDS="+page, "CHECKPOINT_INTERVAL=0.2")
+	}
+	begun := func(by string) func() bool {
+		return func() bool {
+			e, err := f.status.Get(t.Context(), "a")
+			return err == nil && e.Detail.Worker == by && e.Progress > 0
+		}
+	}
+	f.submit("a", 450) // 45 s
+	killed := start("killed", "0.1")
+	f.until(time.Minute, "some pages", begun("killed"))
+	frozen := start("frozen", "0.1")
+	killed.kill()
+	f.until(time.Minute, "the next attempt", begun("frozen")) // the lease has 600 s
+	last := start("last", "0.01")
+	if err := frozen.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	f.until(time.Minute, "the attempt after that", begun("last"))
+	if err := frozen.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	f.until(time.Minute, "the woken worker has given up", func() bool { return strings.Contains(frozen.log.String(), "job handed back") })
+	f.untilState(2*time.Minute, "a", "completed")
+	f.account("completed", "a")
+	if e, _ := f.status.Get(t.Context(), "a"); e.Detail.Worker != "last" || e.Detail.Attempt != 3 {
+		t.Errorf("completed by %q in attempt %d, want the last one in the third", e.Detail.Worker, e.Detail.Attempt)
+	}
+	for _, w := range []*process{frozen, last} {
+		if !strings.Contains(w.log.String(), "resuming at checkpoint") {
+			t.Errorf("a worker began from the first page:\n%s", w.log)
+		}
+	}
+}
+
+func TestF21SilentWorkersAreShown(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	f.start("WORKER_NAME=alive")
+	f.status.Worker = "dead"
+	if err := f.status.Member(status.Worker{Host: "somewhere", Slots: 1, Kinds: []jobs.Kind{"mock"}}).Pulse(t.Context(), 1, false); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(-40 * time.Second).UnixMilli()
+	text := f.rdb.HGet(t.Context(), "{fleet}:workers", f.status.ID).Val()
+	_, said, _ := strings.Cut(text, " ")
+	f.rdb.HSet(t.Context(), "{fleet}:workers", f.status.ID, fmt.Sprintf("%d %s", at, said))
+	if _, err := f.status.Claim(t.Context(), jobs.Job{ID: "a", Kind: "mock"}, time.Hour, jobs.Claim{}); err != nil {
+		t.Fatal(err)
+	}
+	f.rdb.HSet(t.Context(), "{job:a}:claim", "seen", at)
+	says := func(pattern string, args ...string) {
+		t.Helper()
+		var out []byte
+		f.until(time.Minute, fmt.Sprintf("%v says %q", args, pattern), func() bool {
+			var err error
+			out, err = f.command(args...).CombinedOutput()
+			return err == nil && regexp.MustCompile(pattern).Match(out)
+		})
+	}
+	says(`(?m)^alive +idle +0 +1 +mock,pdf +\S+ +\d+ `, "workers")
+	says(`(?m)^dead +silent since \S+ +1 +1 +mock +somewhere `, "workers")
+	says(`"name":"dead".*"state":"silent"`, "workers", "--json")
+	says(`(?m)^status +worker silent for \d\d+ s$`, "status", "a")
+	says(`(?m)^a +\S+ +worker silent for \d\d+ s `, "list")
+	says(`"worker_silent_seconds":\d\d`, "status", "a", "--json")
+}

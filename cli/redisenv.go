@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/redisdb"
+)
+
+// RedisEnv says which Redis to use: REDIS_URL alone, or the variables of one server.
+// The password and its user may be beside the URL, because secrets are kept apart.
+type RedisEnv struct {
+	URL      string `envconfig:"REDIS_URL"`
+	Host     string `envconfig:"REDIS_HOST"` // localhost when neither this nor a URL is given
+	Port     *int   `envconfig:"REDIS_PORT"` // 6379
+	DB       *int   `envconfig:"REDIS_DB"`   // 0
+	Username string `envconfig:"REDIS_USERNAME"`
+	Password string `envconfig:"REDIS_PASSWORD"`
+	TLS      *bool  `envconfig:"REDIS_TLS"` // false
+}
+
+// Check returns what is wrong with the values. It quotes neither the URL nor the
+// host, which may be a URL with a password.
+func (e *RedisEnv) Check() (wrong []error) {
+	if e.Port != nil {
+		wrong = append(wrong, settings.Within("REDIS_PORT", int64(*e.Port), 1, 65535))
+	}
+	if e.DB != nil {
+		wrong = append(wrong, settings.Within("REDIS_DB", int64(*e.DB), 0, 1<<20))
+	}
+	if strings.ContainsAny(e.Host, "/@ ") {
+		wrong = append(wrong, errors.New("REDIS_HOST is not a host name or address alone; give a whole address as REDIS_URL, port and password have variables of their own"))
+	}
+	if e.URL == "" {
+		return wrong
+	}
+	o, err := redisdb.ParseURL(e.URL)
+	if err != nil {
+		return append(wrong, fmt.Errorf("REDIS_URL: %w", err))
+	}
+	contradicts := func(variable string, does bool) {
+		if does {
+			wrong = append(wrong, fmt.Errorf("%s contradicts REDIS_URL: leave one of the two out", variable))
+		}
+	}
+	one := len(o.Addrs) == 0
+	contradicts("REDIS_HOST", e.Host != "" && (!one || e.Host != o.Host))
+	contradicts("REDIS_PORT", e.Port != nil && (!one || *e.Port != o.Port))
+	contradicts("REDIS_DB", e.DB != nil && *e.DB != o.DB)
+	contradicts("REDIS_USERNAME", e.Username != "" && o.Username != "" && e.Username != o.Username)
+	contradicts("REDIS_PASSWORD", e.Password != "" && o.Password != "" && e.Password != o.Password)
+	contradicts("REDIS_TLS", e.TLS != nil && *e.TLS != o.TLS)
+	return wrong
+}
+
+// options returns which Redis it is; the values have been checked.
+func (e *RedisEnv) options() redisdb.Options {
+	o := redisdb.Options{Host: "localhost", Port: 6379}
+	if e.URL != "" {
+		o, _ = redisdb.ParseURL(e.URL)
+	} else {
+		if e.Host != "" {
+			o.Host = e.Host
+		}
+		if e.Port != nil {
+			o.Port = *e.Port
+		}
+		if e.DB != nil {
+			o.DB = *e.DB
+		}
+		o.TLS = e.TLS != nil && *e.TLS
+	}
+	return e.login(o)
+}
+
+// login adds user and password to an address that has none of its own.
+func (e *RedisEnv) login(o redisdb.Options) redisdb.Options {
+	if o.Username == "" {
+		o.Username = e.Username
+	}
+	if o.Password == "" {
+		o.Password = e.Password
+	}
+	return o
+}
+
+// variable names what says which Redis it is.
+func (e *RedisEnv) variable() string {
+	if e.URL != "" {
+		return "REDIS_URL"
+	}
+	return "REDIS_HOST"
+}
+
+// errClusterGateway says that a gateway cannot work with what REDIS_URL or SOURCE names.
+var errClusterGateway = errors.New("it names a cluster, whose nodes each have a part of the keys: a gateway needs one server, with replicas and Sentinels if you like")
+
+// checkOne returns an error if the URL names a cluster.
+func (e *RedisEnv) checkOne() error {
+	if o, err := redisdb.ParseURL(e.URL); err == nil && o.Cluster() {
+		return fmt.Errorf("REDIS_URL: %w", errClusterGateway)
+	}
+	return nil
+}
+
+// openRedis returns a client of the environment's Redis. Nothing is sent yet.
+func (e *RedisEnv) openRedis(pool int) redis.UniversalClient { return openRedis(e.options(), pool) }
+
+func openRedis(o redisdb.Options, pool int) redis.UniversalClient {
+	redis.SetLogger(silent{}) // what goes wrong is in the errors of its calls
+	o.Pool = pool
+	return redisdb.Connect(o)
+}

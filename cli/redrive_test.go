@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/pdf/pdftest"
+)
+
+// failing queues jobs whose documents are not there yet, lets a worker fail
+// them, and waits for their dead letters.
+func (f *testFleet) failing(n int) (ids []jobs.ID) {
+	f.t.Helper()
+	f.withDead()
+	for i := range n {
+		id := jobs.ID(fmt.Sprintf("job-%03d", i))
+		job := jobs.Job{ID: id, Kind: "pdf", Input: "uploads/" + string(id) + ".pdf", Submitted: time.Now()}
+		if _, err := f.status.Submit(f.t.Context(), job); err != nil {
+			f.t.Fatal(err)
+		}
+		f.send(job)
+		ids = append(ids, id)
+	}
+	w := f.start(keepsDead, "WORKER_SLOTS=4")
+	f.dead(n)
+	w.terminate()
+	for _, id := range ids {
+		if got := f.state(id); got != "failed" {
+			f.t.Fatalf("job %s is %s, want failed", id, got)
+		}
+	}
+	return ids
+}
+
+// mend puts the documents of failed jobs where they should have been.
+func (f *testFleet) mend(ids ...jobs.ID) {
+	f.t.Helper()
+	if err := os.MkdirAll(filepath.Join(f.dir, "uploads"), 0o700); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, id := range ids {
+		if err := os.WriteFile(filepath.Join(f.dir, "uploads", string(id)+".pdf"), pdftest.Pages("one", "two").Table(""), 0o600); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// redriveRest redrives until no letter is left. One redrive sees only what
+// nobody holds: neither another one, nor a pull called off while its reply was
+// on the way, whose letters come back at the end of their lease.
+func (f *testFleet) redriveRest() {
+	f.t.Helper()
+	f.until(3*time.Minute, "no letter is left", func() bool {
+		if _, errs, code := f.dlq("redrive", "--rate", "1000"); code != 0 {
+			f.t.Errorf("code %d: %s", code, errs)
+		}
+		s := f.deadStats()
+		return s.Undelivered == 0 && s.Leased == 0
+	})
+}
+
+// finish starts a worker, and checks that each of the jobs is done once and that
+// no letter is left.
+func (f *testFleet) finish(ids []jobs.ID) {
+	f.t.Helper()
+	f.start(keepsDead, "WORKER_SLOTS=4")
+	for _, id := range ids {
+		f.untilState(time.Minute, id, "completed")
+	}
+	f.account("completed", ids...)
+	f.dead(0)
+}
+
+func TestF13JobsThatWentOnSinceAreNotRedriven(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	ids := f.failing(4)
+	claim := func(id jobs.ID) jobs.Claim {
+		t.Helper()
+		if _, err := f.status.Requeue(t.Context(), jobs.Job{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := f.status.Claim(t.Context(), jobs.Job{ID: id}, time.Minute, jobs.Claim{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	claim(ids[0]) // runs
+	if _, err := f.status.Finish(t.Context(), claim(ids[1]), jobs.Outcome{State: jobs.Succeeded}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.status.Finish(t.Context(), claim(ids[2]), jobs.Outcome{State: jobs.Canceled}); err != nil {
+		t.Fatal(err)
+	}
+	f.rdb.Del(t.Context(), "job:"+string(ids[3])) // forgotten after a day
+	out, errs, code := f.dlq("redrive", string(ids[0]), string(ids[1]), string(ids[2]), string(ids[3]))
+	if code != program.Failed || errs != "batchfleet: 2 of 4 were not redriven\n" {
+		t.Errorf("code %d: %s", code, errs)
+	}
+	lines := slices.Sorted(strings.Lines(out)) // in the order they failed in
+	if want := []string{"job-000  left: it is running\n", "job-001  dropped: it has succeeded since\n", "job-002  left: it was canceled since\n", "job-003  redriven\n"}; !slices.Equal(lines, want) {
+		t.Errorf("printed %q, want %q", lines, want)
+	}
+	f.dead(2)
+	if got := f.state(ids[3]); got != "queued" {
+		t.Errorf("the forgotten job is %q, want it queued", got)
+	}
+}
+
+// begun starts a dlq command and returns once it has printed n lines.
+func (f *testFleet) begun(n int, args ...string) *exec.Cmd {
+	f.t.Helper()
+	cmd := f.command(append([]string{"dlq"}, append(args, letterWait)...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for range n {
+		if !lines.Scan() {
+			f.t.Fatalf("dlq %s ended too soon: %v", strings.Join(args, " "), lines.Err())
+		}
+	}
+	go func() { // ends with the process
+		for lines.Scan() {
+		}
+	}()
+	return cmd
+}
+
+func TestF13PromiseRedriveKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	ids := f.failing(40)
+	f.mend(ids...)
+	for range 2 {
+		cmd := f.begun(7, "redrive", "--rate", "5")
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		f.until(40*time.Second, "the letters are back, 30 s after the kill", func() bool { return f.deadStats().Leased == 0 })
+	}
+	left := f.deadStats().Undelivered
+	if left == 0 || left > len(ids)-14+2 {
+		t.Errorf("%d letters left, want what the two did not come to", left)
+	}
+	f.redriveRest()
+	f.finish(ids)
+}
+
+func TestF13PromiseRedriveInterrupted(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	ids := f.failing(10)
+	f.mend(ids...)
+	cmd := f.begun(1, "redrive", "--rate", "0.01")
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != program.Interrupted {
+		t.Errorf("exit code %d, %v; want 130", cmd.ProcessState.ExitCode(), err)
+	}
+	if s := f.deadStats(); s.Undelivered != 9 || s.Leased != 0 {
+		t.Errorf("%d letters, %d of them held; want 9 back at once", s.Undelivered, s.Leased)
+	}
+	f.redriveRest()
+	f.finish(ids)
+}
+
+func TestF13PromiseRedisGoneInTheMiddleOfARedrive(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	ids := f.failing(20)
+	f.mend(ids...)
+	cmd := f.begun(5, "redrive", "--rate", "0.5")
+	f.redis.Kill()
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != program.Unavailable {
+		t.Errorf("exit code %d, %v; want 3", cmd.ProcessState.ExitCode(), err)
+	}
+	if s := f.deadStats(); s.Leased != 0 || s.Undelivered < 10 {
+		t.Errorf("%d letters, %d of them held; want all that were left handed back", s.Undelivered, s.Leased)
+	}
+	f.redis.Start() // with what it had saved
+	f.redriveRest()
+	f.finish(ids)
+}
+
+func TestF13PromisePublishFailsInTheMiddleOfARedrive(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	ids := f.failing(5)
+	f.mend(ids...)
+	f.emulator.Fail("Publish", 1, codes.PermissionDenied)
+	out, errs, code := f.dlq("redrive", "--rate", "100")
+	if code != program.Unavailable || out != "" || !strings.Contains(errs, "5 of 5 left") || !strings.Contains(errs, "its dead letter is kept") {
+		t.Errorf("code %d, printed %q and %q", code, out, errs)
+	}
+	f.dead(5)
+	queued := 0
+	for _, id := range ids {
+		if f.state(id) == "queued" {
+			queued++
+		}
+	}
+	if queued != 1 {
+		t.Errorf("%d jobs are queued, want the one whose message did not leave", queued)
+	}
+	f.emulator.DropReplies("Publish", 1) // published, but nobody knows
+	f.emulator.DropReplies("Acknowledge", 1)
+	_, errs, code = f.dlq("redrive", "--rate", "100")
+	if code == 0 {
+		t.Errorf("code 0 though a letter may not have been dropped: %s", errs)
+	}
+	f.redriveRest()
+	f.finish(ids)
+}
+
+func TestF13PromiseTwoPeopleAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	ids := f.failing(40)
+	f.mend(ids...)
+	f.start(keepsDead)
+	var people sync.WaitGroup
+	for range 3 {
+		people.Go(func() {
+			for range 3 {
+				out, errs, code := f.dlq("redrive", "--rate", "100", "--count", "9")
+				if code != 0 {
+					t.Errorf("code %d: %s%s", code, out, errs)
+				}
+				f.dlq("list")
+			}
+		})
+	}
+	people.Wait()
+	f.redriveRest()
+	f.finish(ids)
+}
+
+func TestF13RedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	ids := f.failing(20)
+	f.mend(ids[0], ids[1])
+	f.start(keepsDead, "WORKER_SLOTS=4")
+	f.until(time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 4 })
+	out, errs, code := f.dlq("redrive", "--rate", "0.5", "--stop-after", "3")
+	n := strings.Count(out, "redriven")
+	if code != program.Failed || n < 5 || n > 12 || !strings.Contains(errs, fmt.Sprintf("stopped with %d of 20 left: ", 20-n)) {
+		t.Errorf("code %d after %d jobs: %s", code, n, errs)
+	}
+	f.dead(18) // those that failed again lie there anew
+	for _, id := range ids[:2] {
+		f.untilState(30*time.Second, id, "completed")
+	}
+	f.account("completed", ids[:2]...)
+	f.account("failed", ids[2:]...)
+}

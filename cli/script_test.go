@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs the command as people type it; see testdata/script.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Condition: func(name string) (bool, error) {
+			if name == "ci" {
+				return os.Getenv("CI") != "", nil
+			}
+			return false, fmt.Errorf("unknown condition %s", name)
+		},
+		Setup: func(e *testscript.Env) error {
+			fixtures, err := filepath.Abs("../pdf/testdata")
+			if err != nil {
+				return err
+			}
+			e.Setenv("FIXTURES", fixtures)
+			// The directory with the command alone: a machine with nothing installed.
+			bin, _, _ := strings.Cut(e.Getenv("PATH"), string(os.PathListSeparator))
+			e.Setenv("BIN", bin)
+			e.Setenv("GORACE", os.Getenv("GORACE"))
+			return nil
+		},
+	})
+}

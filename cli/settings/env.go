@@ -1,0 +1,131 @@
+// Package settings reads what the environment sets for a command, and checks it:
+// all mistakes are reported at once.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kelseyhightower/envconfig"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/redact"
+)
+
+// Seconds is a duration that may be given as 90s, 5m, or as a bare number.
+type Seconds time.Duration
+
+// Decode implements [envconfig.Decoder].
+func (s *Seconds) Decode(value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		n, bad := strconv.ParseFloat(value, 64)
+		if bad != nil || n < 0 || n > 1e9 {
+			return fmt.Errorf("give a duration such as 90s or 5m, or a number of seconds")
+		}
+		d = Duration(n)
+	}
+	*s = Seconds(d)
+	return nil
+}
+
+// D returns the duration.
+func (s Seconds) D() time.Duration { return time.Duration(s) }
+
+// Duration returns a number of seconds as a duration.
+func Duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// Read fills conf, a pointer to a struct with tags of envconfig, from the
+// environment, to which [program.Run] has added the file .env, and reports all mistakes
+// at once.
+func Read(conf interface{ Check() []error }) error {
+	// Empty means not set: compose writes ${VAR:-} for what nobody has set.
+	for _, pair := range os.Environ() {
+		if name, value, _ := strings.Cut(pair, "="); value == "" {
+			if err := os.Unsetenv(name); err != nil {
+				return err
+			}
+		}
+	}
+	var mistakes []error
+	for {
+		err := envconfig.Process("", conf)
+		wrong := (*envconfig.ParseError)(nil)
+		if !errors.As(err, &wrong) {
+			if err != nil {
+				mistakes = append(mistakes, err)
+			}
+			break
+		}
+		mistakes = append(mistakes, fmt.Errorf("%s is %q: %w", wrong.KeyName, redact.Reason(wrong.Value), plainCause(wrong)))
+		// Without the bad value its default applies, and the next one shows.
+		if err := os.Unsetenv(wrong.KeyName); err != nil {
+			return err
+		}
+	}
+	if mistakes = Compact(mistakes, conf.Check()); len(mistakes) > 0 {
+		return program.Exit(program.Usage, fmt.Errorf("configuration:\n%w", errors.Join(mistakes...)))
+	}
+	return nil
+}
+
+// plainCause drops what strconv says of its own functions.
+func plainCause(e *envconfig.ParseError) error {
+	if n := (*strconv.NumError)(nil); errors.As(e.Err, &n) {
+		kind := "whole number"
+		if strings.TrimPrefix(e.TypeName, "*") == reflect.Bool.String() {
+			kind = "true or false"
+		}
+		return fmt.Errorf("want a %s", kind)
+	}
+	return e.Err
+}
+
+// The limits of spans in checks.
+const (
+	Second = int64(time.Second)
+	Day    = 24 * int64(time.Hour)
+)
+
+// Within returns an error unless value is from low to high.
+func Within(name string, value, low, high int64) error {
+	if value < low || value > high {
+		return fmt.Errorf("%s is %d: must be from %d to %d", name, value, low, high)
+	}
+	return nil
+}
+
+// Span returns an error unless value is from low to high, in nanoseconds.
+func Span(name string, value Seconds, low, high int64) error {
+	if int64(value) < low || int64(value) > high {
+		return fmt.Errorf("%s is %s: must be from %s to %s", name, value.D(), time.Duration(low), time.Duration(high))
+	}
+	return nil
+}
+
+// LogLevel returns an error unless LOG_LEVEL is a level or not set.
+func LogLevel() error {
+	if level := os.Getenv("LOG_LEVEL"); level != "" && new(slog.Level).UnmarshalText([]byte(level)) != nil {
+		return fmt.Errorf("LOG_LEVEL is %q: want DEBUG, INFO, WARN or ERROR", level)
+	}
+	return nil
+}
+
+// Compact joins lists of errors and drops the nil ones and those said before.
+func Compact(lists ...[]error) (wrong []error) {
+	for _, list := range lists {
+		for _, err := range list {
+			if err != nil && !slices.ContainsFunc(wrong, func(said error) bool { return said.Error() == err.Error() }) {
+				wrong = append(wrong, err)
+			}
+		}
+	}
+	return wrong
+}

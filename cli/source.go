@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/agent"
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/redisdb"
+)
+
+// runAgent is a worker whose jobs come from a gateway, or from its Redis.
+func runAgent(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	if fromRedis() {
+		var env DirectEnv
+		if err := settings.Read(&env); err != nil {
+			return err
+		}
+		return program.Coded(ctx, env.Run(ctx, versionText(), env.open))
+	}
+	var env agent.Env
+	if err := settings.Read(&env); err != nil {
+		return err
+	}
+	return program.Coded(ctx, env.Run(ctx, versionText(), agent.OverHTTP(versionText())))
+}
+
+// fromRedis reports whether SOURCE names the Redis of a gateway.
+func fromRedis() bool { return strings.HasPrefix(os.Getenv("SOURCE"), "redis") }
+
+// DirectEnv is what a worker needs that leases from the Redis of a gateway. The
+// rules that come with a lease are those of its environment, as for a gateway.
+type DirectEnv struct {
+	agent.Env
+	GatewayEnv
+}
+
+// Check returns what is wrong with the values, and whether pw.x is missing.
+func (e *DirectEnv) Check() []error { return settings.Compact(e.Env.Check(), e.checkRules()) }
+
+// checkRules returns what is wrong with the values that a worker of a gateway
+// does not need.
+func (e *DirectEnv) checkRules() []error {
+	wrong := e.GatewayEnv.Check()
+	if e.Name == "" {
+		wrong = append(wrong, errors.New("WORKER_NAME must be set with SOURCE=redis://…: what a worker has left undelivered is taken only under the name that leased it"))
+	}
+	return wrong
+}
+
+// open opens the Redis that SOURCE names.
+func (e *DirectEnv) open(context.Context, *agent.Env) (gateway.ControlPlane, func(), error) {
+	q, closer, err := e.openQueue()
+	if err != nil {
+		return nil, nil, err
+	}
+	direct, err := control.NewDirect(q, e.Name)
+	if err != nil {
+		_ = closer.Close()
+		return nil, nil, program.Exit(program.Usage, fmt.Errorf("WORKER_NAME: %w", err))
+	}
+	return direct, func() { _ = closer.Close() }, nil
+}
+
+// openQueue returns the queue in the Redis that SOURCE names. Nothing is sent yet.
+func (e *DirectEnv) openQueue() (*queue.Queue, io.Closer, error) {
+	o, err := redisdb.ParseURL(e.Source)
+	if err == nil && o.Cluster() {
+		err = errClusterGateway
+	}
+	if err != nil {
+		return nil, nil, program.Exit(program.Usage, fmt.Errorf("SOURCE: %w", err))
+	}
+	rdb := openRedis(e.login(o), 2*e.Slots+4)
+	return queue.New(rdb, e.rules()), rdb, nil
+}

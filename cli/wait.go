@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// pollEvery is how often commands look at the jobs they wait for.
+const pollEvery = 200 * time.Millisecond
+
+// redisPatience is how long commands that wait put up with a Redis that is away.
+const redisPatience = 30 * time.Second
+
+// follow looks at jobs until all of them have ended, and passes every change of
+// their status to seen. A job of which nothing is known counts as queued: its
+// message may be on its way.
+func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(status.Entry)) error {
+	left := append([]jobs.ID(nil), ids...)
+	type shown struct {
+		status.Document
+		silent time.Duration // to 10 s: said as it grows
+	}
+	last := map[jobs.ID]shown{}
+	answered := time.Now()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for len(left) > 0 {
+		var running []jobs.ID
+		for len(left) > 0 {
+			n := min(len(left), status.MaxList)
+			entries, err := st.Entries(ctx, left[:n])
+			if err != nil && (ctx.Err() != nil || time.Since(answered) > redisPatience) {
+				return err
+			}
+			if err == nil {
+				answered = time.Now()
+			}
+			ended := map[jobs.ID]bool{}
+			for _, e := range entries {
+				if now := (shown{e.Document, e.Silent.Truncate(10 * time.Second)}); last[e.ID] != now {
+					last[e.ID] = now
+					seen(e)
+				}
+				ended[e.ID] = e.State().Terminal()
+			}
+			for _, id := range left[:n] {
+				_, there := ended[id]
+				if _, before := last[id]; before && !there && err == nil {
+					return fmt.Errorf("job %s is no longer known: its status has expired or Redis has lost its data", id)
+				}
+				if !ended[id] {
+					running = append(running, id)
+				}
+			}
+			left = left[n:]
+		}
+		if left = running; len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d jobs have not ended: %w", len(left), len(ids), context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// waitFor shows the jobs' progress on stderr and prints how they ended. Its
+// error has exit code 1 unless all succeeded.
+func waitFor(ctx context.Context, st *status.Store, sent []submitted, out io.Writer, asJSON bool) error {
+	ids := make([]jobs.ID, len(sent))
+	files := map[jobs.ID]string{}
+	for i, s := range sent {
+		ids[i], files[s.ID] = s.ID, s.File
+	}
+	ended := map[jobs.ID]status.Entry{}
+	show := newBars(os.Stderr, files)
+	err := follow(ctx, st, ids, func(e status.Entry) {
+		ended[e.ID] = e
+		show.update(e)
+	})
+	show.done()
+	rows := make([]status.Entry, 0, len(ids))
+	for _, id := range ids {
+		if e, ok := ended[id]; ok {
+			rows = append(rows, e)
+		} else {
+			rows = append(rows, status.Entry{ID: id, Document: status.Document{Status: "queued"}})
+		}
+	}
+	if printed := printResults(out, rows, files, asJSON); printed != nil {
+		return printed
+	}
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, e := range rows {
+		if e.State() != jobs.Succeeded {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return program.Exit(program.Failed, fmt.Errorf("%d of %d jobs did not succeed", failed, len(rows)))
+	}
+	return nil
+}
+
+// row is how a job is printed as JSON.
+type row struct {
+	ID      jobs.ID `json:"job_id"`
+	File    string  `json:"file,omitempty"`
+	Kind    string  `json:"kind,omitempty"`
+	Worker  string  `json:"worker,omitempty"`
+	Attempt int     `json:"attempt,omitempty"`
+	Pages   int     `json:"pages"`
+	Damaged bool    `json:"damaged,omitempty"`
+	Touched *int    `json:"damaged_pages,omitempty"`
+	Seconds float64 `json:"seconds"` // of the last attempt
+	Silent  int     `json:"worker_silent_seconds,omitempty"`
+	status.Document
+}
+
+func newRow(e status.Entry, file string) row {
+	r := row{
+		ID: e.ID, File: file, Kind: string(e.Detail.Kind), Worker: e.Detail.Worker, Attempt: e.Detail.Attempt,
+		Silent: int(e.Silent.Seconds()), Pages: e.Detail.Pages, Damaged: e.Detail.Damaged != nil, Touched: e.Detail.Damaged, Document: e.Document,
+	}
+	if d := e.Detail; !d.Started.IsZero() && !d.Finished.IsZero() {
+		r.Seconds = d.Finished.Sub(d.Started).Seconds()
+	}
+	return r
+}
+
+// pages says how many pages there are, and that the document is damaged.
+func (r row) pages() string {
+	switch {
+	case !r.Damaged:
+		return strconv.Itoa(r.Pages)
+	case *r.Touched == 0:
+		return fmt.Sprintf("%d (damaged)", r.Pages)
+	default:
+		return fmt.Sprintf("%d (%d damaged)", r.Pages, *r.Touched)
+	}
+}
+
+func printJSON(out io.Writer, v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := out.Write(escapeInvisible(b.Bytes()))
+	return err
+}
+
+// escapeInvisible escapes in JSON what the encoder leaves and a terminal may act
+// on. Outside of strings there is none of it.
+func escapeInvisible(text []byte) []byte {
+	b := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		if r == '\n' || jobs.IsVisible(string(r)) {
+			b = utf8.AppendRune(b, r)
+			continue
+		}
+		for _, u := range utf16.AppendRune(nil, r) {
+			b = fmt.Appendf(b, `\u%04x`, u)
+		}
+	}
+	return b
+}
+
+func printSubmitted(out io.Writer, sent []submitted, asJSON bool) error {
+	for _, s := range sent {
+		var err error
+		if asJSON {
+			err = printJSON(out, s)
+		} else {
+			_, err = fmt.Fprintln(out, s.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printResults(out io.Writer, rows []status.Entry, files map[jobs.ID]string, asJSON bool) error {
+	if asJSON {
+		for _, e := range rows {
+			if err := printJSON(out, newRow(e, files[e.ID])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, err := fmt.Fprintln(t, "JOB\tFILE\tSTATUS\tPAGES\tSECONDS\tRESULT")
+	for _, e := range rows {
+		r := newRow(e, filepath.Base(files[e.ID]))
+		what := r.ResultURL
+		if r.ErrorMsg != "" {
+			what = r.ErrorMsg
+		}
+		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.2f\t%s\n", r.ID, oneLine(r.File), cmp.Or(silence(e), oneLine(r.Status)), r.pages(), r.Seconds, oneLine(what))
+		err = errors.Join(err, bad)
+	}
+	return errors.Join(err, t.Flush())
+}
+
+// oneLine keeps a table a table, and a terminal safe from what a document says.
+func oneLine(s string) string { return jobs.VisibleLine(s) }

@@ -1,0 +1,77 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// final are the codes of failures that would come again.
+var final = []string{gateway.FailResultTooLarge, gateway.FailInvalidInput, gateway.FailQEInput, gateway.FailQENotConverged}
+
+const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
+// parseFailed returns the failure that a worker reports. Texts that are too long
+// are cut: a failure that cannot be reported would cost the job its whole lease.
+func parseFailed(a *gateway.FailedRequest) (queue.Failure, error) {
+	if a.ErrorCode == "" {
+		return queue.Failure{}, missing("error_code")
+	}
+	f := queue.Failure{
+		Code: jobs.Clip(a.ErrorCode, gateway.MaxErrorCode, ""), Message: shown(a.ErrorMessage, gateway.MaxErrorMessage),
+		Traceback: shown(a.Traceback, gateway.MaxTraceback), RetryPolicy: queue.Retry,
+	}
+	if strings.Trim(f.Code, codeLetters) != "" {
+		return queue.Failure{}, invalid("error_code", "want a word of A-Z, 0-9 and _, such as QE_RUNTIME_ERROR")
+	}
+	switch {
+	case slices.Contains(final, f.Code):
+		f.RetryPolicy = queue.Final
+	case f.Code == gateway.FailCanceled: // the queue knows whether that was asked for
+	case a.Retryable != nil && !*a.Retryable:
+		f.RetryPolicy = queue.Final
+	case f.Code == gateway.FailWorkerShutdown:
+		f.RetryPolicy = queue.ReturnUncounted
+	}
+	return f, nil
+}
+
+func (c *Control) failed(ctx context.Context, from call, failure queue.Failure) (any, error) {
+	ctx, cancel := c.deadline(context.WithoutCancel(ctx))
+	defer cancel()
+	outcome, err := c.Queue.Fail(ctx, from.Caller, from.job, from.lease, failure)
+	if err != nil {
+		return nil, err
+	}
+	if !outcome.Duplicate {
+		c.Metrics.failures.WithLabelValues(resultWord(outcome)).Inc()
+		c.logFailure(ctx, from.job, failure.Code, outcome)
+		if failure.RetryPolicy == queue.ReturnUncounted {
+			c.waiting.wakeFirst(1)
+		}
+	}
+	return failedAnswer(outcome), nil
+}
+
+func failedAnswer(f queue.FailResult) gateway.FailedResponse {
+	return gateway.FailedResponse{OK: true, Requeued: f.Requeued, RetryCount: f.Retries}
+}
+
+// logFailure logs a line for each run that has failed. What the worker says of it
+// is in the job's record.
+func (c *Control) logFailure(ctx context.Context, id jobs.ID, code string, outcome queue.FailResult) {
+	if outcome.Dead {
+		c.logDeadLetter(ctx, id, code, outcome.Retries)
+		return
+	}
+	c.Log.InfoContext(ctx, "job failed", "job", id, "code", code, "outcome", resultWord(outcome), "retries", outcome.Retries)
+}
+
+// logDeadLetter logs that a job has become a dead letter.
+func (c *Control) logDeadLetter(ctx context.Context, id jobs.ID, code string, retries int) {
+	c.Log.WarnContext(ctx, "job is a dead letter", "job", id, "code", code, "retries", retries)
+}

@@ -1,0 +1,97 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+)
+
+// heartbeatsOfJob is how many heartbeats of one job may wait: its worker needs one, and
+// another when the answer to that was lost.
+const heartbeatsOfJob = 4
+
+// maxSteps bounds the steps of a progress: integers up to here are exact in any
+// language's numbers.
+const maxSteps = 1 << 53
+
+// heartbeat is what a heartbeat tells, and how long to hold its answer.
+type heartbeat struct {
+	queue.Beat
+	wait time.Duration
+}
+
+// parseHeartbeat cuts a message that is too long: it must not cost the worker its lease.
+func parseHeartbeat(a *gateway.HeartbeatRequest) (h heartbeat, err error) {
+	h.Message = shown(a.Message, gateway.MaxErrorMessage)
+	if p := a.Progress; p != nil {
+		if p.Done < 0 || p.Total < 0 || p.Done > maxSteps || p.Total > maxSteps {
+			return h, invalid("progress", "want done and total from 0 to 2^53")
+		}
+		h.Done, h.Total = p.Done, p.Total
+	}
+	h.wait, err = waitOf(a.WaitSeconds)
+	return h, err
+}
+
+// heartbeat extends a lease, and then waits for its job to be canceled: until the time
+// is over, the server stops or the caller goes away. It does not wait when too many do.
+func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, error) {
+	if h.wait <= 0 {
+		e, err := c.extend(ctx, from, h.Beat)
+		return c.heartbeatAnswer(from, e, false, err)
+	}
+	me := c.heartbeats.join(string(from.job)) // before the first call: a cancel after it is heard of
+	if me != nil {
+		defer c.heartbeats.leave(me)
+	}
+	e, err := c.extend(ctx, from, h.Beat)
+	if err != nil || e.Cancel || me == nil {
+		return c.heartbeatAnswer(from, e, e.Cancel, err)
+	}
+	held := beginWait(ctx)
+	defer held.end()
+	over := time.NewTimer(h.wait)
+	defer over.Stop()
+	for {
+		select {
+		case <-me.woken:
+			// What the lease says now counts; what woke this one may be old.
+			if e, err = c.extend(ctx, from, queue.Beat{}); err != nil || e.Cancel {
+				return c.heartbeatAnswer(from, e, true, err)
+			}
+			continue
+		case <-ctx.Done():
+		case <-held.stopping():
+		case <-over.C:
+		}
+		e.TTL = left(c.Queue, e)
+		return c.heartbeatAnswer(from, e, true, nil)
+	}
+}
+
+func (c *Control) extend(ctx context.Context, from call, b queue.Beat) (queue.Extended, error) {
+	ctx, cancel := c.deadline(ctx)
+	defer cancel()
+	return c.Queue.Extend(ctx, from.Caller, from.job, from.lease, b)
+}
+
+func (c *Control) heartbeatAnswer(from call, e queue.Extended, waited bool, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.Metrics.heartbeats.Inc()
+	return heartbeatAnswer(from.lease, e, waited), nil
+}
+
+func heartbeatAnswer(lease string, e queue.Extended, waited bool) gateway.HeartbeatResponse {
+	return gateway.HeartbeatResponse{
+		LeaseID: lease, LeaseTTLSeconds: e.TTL.Seconds(), ExpiresAt: float64(e.Until.UnixMilli()) / 1000, CancelRequested: e.Cancel, Waited: waited,
+	}
+}
+
+// left returns how long a lease lasts that was extended some time ago.
+func left(q *queue.Queue, e queue.Extended) time.Duration {
+	return max(0, e.Until.Sub(q.Now())).Round(time.Millisecond)
+}

@@ -1,0 +1,78 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// poll calls look every so often, as long as somebody waits in the list. What came by
+// another gateway is found in this way. It logs the first of several errors that look
+// returns, and returns when ctx ends.
+func (c *Control) poll(ctx context.Context, list *waitlist, every time.Duration, what string, look func(context.Context) error) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	well := true
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-list.arrived:
+		}
+		for list.len() > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			call, cancel := c.deadline(ctx)
+			err := look(call)
+			cancel()
+			if err != nil && well && ctx.Err() == nil {
+				c.Log.WarnContext(ctx, "cannot look for "+what, "err", err)
+			}
+			well = err == nil
+		}
+	}
+}
+
+// pollJobs wakes as many requests as there are jobs: other gateways take jobs in, too,
+// and delayed jobs come due.
+func (c *Control) pollJobs(ctx context.Context) {
+	c.poll(ctx, &c.waiting, cmp.Or(c.Watch, time.Second), "jobs", func(ctx context.Context) error {
+		n, err := c.Queue.Runnable(ctx)
+		c.waiting.wakeFirst(min(n, c.waiting.len()))
+		return err
+	})
+}
+
+// clockStep is by how much the clock of Redis may be set back without a request to
+// cancel being missed.
+const clockStep = time.Second
+
+// pollCancels wakes the heartbeats of jobs that were canceled by another gateway.
+func (c *Control) pollCancels(ctx context.Context) {
+	since := int64(0)
+	c.poll(ctx, &c.heartbeats, cmp.Or(c.Listen, time.Second/2), "canceled jobs", func(ctx context.Context) error {
+		ids, at, err := c.Queue.Cancels(ctx, since)
+		if err != nil {
+			return err
+		}
+		since = at - clockStep.Milliseconds()
+		for _, id := range ids {
+			c.heartbeats.wakeAll(string(id))
+		}
+		return nil
+	})
+}
+
+// Cancel asks for a job to be stopped, as [queue.Queue.Cancel] does, and tells its
+// worker at once if a heartbeat of that waits here.
+func (c *Control) Cancel(ctx context.Context, id jobs.ID) (ended string, err error) {
+	c.init()
+	ended, err = c.Queue.Cancel(ctx, id)
+	c.heartbeats.wakeAll(string(id)) // after an error, too: it may have been done all the same
+	return ended, err
+}

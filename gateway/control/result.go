@@ -1,0 +1,146 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+var (
+	recorded      = json.RawMessage("{\"ok\":true,\"idempotent\":false}\n")
+	recordedAgain = json.RawMessage("{\"ok\":true,\"idempotent\":true}\n")
+)
+
+func (c *Control) result(ctx context.Context, from call, result queue.Result) (any, error) {
+	// What has arrived whole is recorded even if the worker does not wait for the
+	// answer.
+	ctx, cancel := c.deadline(context.WithoutCancel(ctx))
+	defer cancel()
+	rec, late, err := finish(ctx, c.Queue, from.Caller, from.job, from.lease, result)
+	switch {
+	case late:
+		c.Metrics.late.Inc()
+		c.Log.WarnContext(ctx, "late result kept aside", "job", from.job, "lease", from.lease, "kept", c.Queue.LateTTL)
+		return nil, &keptError{c.Queue.LateTTL}
+	case err != nil:
+		return nil, err
+	case rec.Duplicate:
+		return recordedAgain, nil
+	}
+	c.Metrics.finished(rec)
+	return recorded, nil
+}
+
+// parseResult returns the result that a worker reports. The object stays as it was
+// received: a number that went through a float64 would not.
+func parseResult(a *gateway.ResultRequest) (queue.Result, error) {
+	object := bytes.TrimSpace(a.Result)
+	switch {
+	case len(object) == 0 || string(object) == "null":
+		return queue.Result{}, missing("result")
+	case object[0] != '{':
+		return queue.Result{}, invalid("result", "want an object")
+	case a.SummaryText == nil:
+		return queue.Result{}, missing("summary_text")
+	case a.FreqsCSV == nil:
+		return queue.Result{}, missing("freqs_csv")
+	}
+	meta, err := metaOf(a.Meta)
+	if err != nil {
+		return queue.Result{}, err
+	}
+	// The object may be large, and is not changed any more: a copy would be as large.
+	text := unsafe.String(&object[0], len(object)) //nolint:gosec // see above
+	return queue.Result{JSON: text, Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}, nil
+}
+
+// finish records a result. Nearly all results come once, so only one that seems
+// to differ from what is on record is compared by its value: its worker may have
+// written it anew. The record of a finished job does not change meanwhile.
+func finish(ctx context.Context, q *queue.Queue, caller queue.Caller, id jobs.ID, lease string, r queue.Result) (queue.Recorded, bool, error) {
+	rec, late, err := q.Finish(ctx, caller, id, lease, r)
+	if !errors.Is(err, queue.ErrFinished) {
+		return rec, late, err
+	}
+	same, err2 := sameContent(ctx, q, id, r)
+	switch {
+	case err2 != nil:
+		return rec, false, err2
+	case same:
+		return queue.Recorded{Duplicate: true}, false, nil
+	}
+	return rec, false, err
+}
+
+// comparing lets one result at a time be compared: that takes four times its size,
+// of which the room for large bodies knows nothing.
+var comparing sync.Mutex
+
+// sameContent reports whether r says the same as what is on record.
+func sameContent(ctx context.Context, q *queue.Queue, id jobs.ID, r queue.Result) (bool, error) {
+	for _, text := range []struct {
+		read func(context.Context, jobs.ID) (string, error)
+		want string
+	}{{q.Summary, r.Summary}, {q.Freqs, r.Freqs}} {
+		if got, err := text.read(ctx, id); err != nil || got != text.want {
+			return false, err
+		}
+	}
+	comparing.Lock()
+	defer comparing.Unlock()
+	stored, err := q.Result(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	a, err := canonical(stored)
+	if err != nil {
+		return false, fmt.Errorf("read result of job %s: %w", id, err)
+	}
+	b, err := canonical(r.JSON)
+	return a == b, err
+}
+
+// canonical returns the hash of a canonical text, which itself may be large.
+func canonical(text string) ([sha256.Size]byte, error) {
+	raw := unsafe.Slice(unsafe.StringData(text), len(text)) // a copy would be as large; it is only read
+	c, err := httpd.CanonicalJSON(raw)
+	return sha256.Sum256(c), err
+}
+
+// metaOf returns what a worker says of its run, reduced to what a
+// [gateway.Meta] has.
+func metaOf(raw json.RawMessage) (string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "{}", nil
+	}
+	var m gateway.Meta
+	if raw[0] != '{' || json.Unmarshal(raw, &m) != nil {
+		return "", invalid("meta", "want an object of worker_hostname, qe_version and timestamp, which are strings, and computation_time_seconds, a number")
+	}
+	if t := m.ComputationTimeSeconds; t != "" {
+		if f, err := strconv.ParseFloat(string(t), 64); err != nil || f < 0 || math.IsInf(f, 0) {
+			return "", invalid("meta.computation_time_seconds", "want a number of seconds, not negative")
+		}
+	}
+	if m.Timestamp != "" {
+		if _, err := time.Parse(time.RFC3339, m.Timestamp); err != nil {
+			return "", invalid("meta.timestamp", "want RFC 3339, such as 2026-02-18T09:30:00Z")
+		}
+	}
+	m.WorkerHostname, m.QEVersion = shown(m.WorkerHostname, gateway.MaxName), shown(m.QEVersion, gateway.MaxName)
+	b, err := json.Marshal(m)
+	return string(b), err
+}

@@ -1,0 +1,81 @@
+package control
+
+import (
+	"testing"
+)
+
+func newWaiters(most int) *waitlist {
+	ws := &waitlist{}
+	ws.init(most, most)
+	return ws
+}
+
+func (me *waiter) wasWoken() bool {
+	select {
+	case <-me.woken:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestZ48TurnsComeInOrderAndOneForEachJob(t *testing.T) {
+	ws := newWaiters(10)
+	var all []*waiter
+	for range 4 {
+		me := ws.joinAfter(ws.seen(), "w")
+		if me == nil {
+			t.Fatal("turned away")
+		}
+		all = append(all, me)
+	}
+	ws.wakeFirst(2)
+	for i, want := range []bool{true, true, false, false} {
+		if got := all[i].wasWoken(); got != want {
+			t.Errorf("waiter %d was woken: %t, want %t", i, got, want)
+		}
+	}
+	if ws.len() != 2 {
+		t.Errorf("%d still wait, want 2", ws.len())
+	}
+}
+
+func TestZ48TurnOfOneThatLeavesIsPassedOn(t *testing.T) {
+	ws := newWaiters(10)
+	first := ws.joinAfter(ws.seen(), "w")
+	second := ws.joinAfter(ws.seen(), "w")
+	third := ws.joinAfter(ws.seen(), "w")
+	ws.leave(second) // without a turn there is nothing to pass on
+	if first.wasWoken() || third.wasWoken() {
+		t.Error("a turn came out of nothing")
+	}
+	ws.wakeFirst(1)
+	ws.leave(first) // at the moment in which its turn came
+	if !third.wasWoken() {
+		t.Error("the turn was lost")
+	}
+}
+
+func TestZ48JobThatComesBeforeTheWaitBeginsIsNotMissed(t *testing.T) {
+	ws := newWaiters(10)
+	seen := ws.seen()
+	ws.wakeFirst(1)
+	if me := ws.joinAfter(seen, "w"); me == nil || !me.wasWoken() {
+		t.Error("the job was missed")
+	}
+	if me := ws.joinAfter(ws.seen(), "w"); me == nil || me.wasWoken() {
+		t.Error("an old job wakes again")
+	}
+}
+
+func TestZ48LineHasABound(t *testing.T) {
+	ws := newWaiters(1)
+	first := ws.joinAfter(ws.seen(), "w")
+	if ws.joinAfter(ws.seen(), "w") != nil {
+		t.Error("the line holds more than it may")
+	}
+	ws.leave(first)
+	if ws.joinAfter(ws.seen(), "w") == nil {
+		t.Error("the place was not given back")
+	}
+}

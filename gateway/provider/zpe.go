@@ -1,0 +1,229 @@
+// Package provider shows the jobs of a gateway as jobs of the Job API.
+package provider
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// ZPE shows the jobs of a gateway, scope "zpe", type zpe.calc. A job whose record
+// in Redis cannot be read counts as none.
+type ZPE struct {
+	Queue *queue.Queue
+	// Stop asks for a job to be stopped, as [queue.Queue.Cancel] does, which is called
+	// when it is nil. A gateway's own tells a worker that waits there at once.
+	Stop func(ctx context.Context, id jobs.ID) (ended string, err error)
+}
+
+var _ jobapi.Jobs = (*ZPE)(nil)
+
+const (
+	zpeScope = "zpe"
+	zpeType  = "zpe.calc"
+)
+
+// zpeStates are the states of the API by those of the gateway.
+var zpeStates = map[string]jobs.State{
+	queue.Queued: jobs.Queued, queue.Started: jobs.Running, queue.Finished: jobs.Succeeded, queue.Failed: jobs.Failed, queue.Canceled: jobs.Canceled,
+}
+
+// List implements [jobapi.Jobs].
+func (z *ZPE) List(ctx context.Context, q jobapi.Query) (jobapi.Page, error) {
+	if q.Type != "" && q.Type != zpeType {
+		return jobapi.Page{}, nil
+	}
+	ask := queue.ListQuery{Limit: q.Limit, Cursor: q.Cursor}
+	for word, state := range zpeStates {
+		if state == q.Status {
+			ask.State = word
+		}
+	}
+	list, next, err := z.Queue.List(ctx, ask)
+	if errors.Is(err, queue.ErrCursor) {
+		return jobapi.Page{}, &jobapi.FieldError{Field: "cursor", Problem: queue.ErrCursor.Error()}
+	}
+	if err != nil {
+		return jobapi.Page{}, notDone(err)
+	}
+	page := jobapi.Page{Next: next}
+	for i := range list {
+		j, ok := zpeHead(&list[i])
+		if !ok {
+			continue
+		}
+		page.Items = append(page.Items, j.Item())
+	}
+	return page, nil
+}
+
+// Get implements [jobapi.Jobs].
+func (z *ZPE) Get(ctx context.Context, ids []string) ([]jobapi.Job, error) {
+	asked := make([]jobs.ID, 0, len(ids))
+	for _, s := range ids {
+		if id, err := queue.ParseID(s); err == nil {
+			asked = append(asked, id)
+		}
+	}
+	list, err := z.Queue.Jobs(ctx, asked)
+	if err != nil {
+		return nil, notDone(err)
+	}
+	var found []jobapi.Job
+	for i := range list {
+		j, ok, err := zpeJob(&list[i])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found = append(found, j)
+		}
+	}
+	return found, nil
+}
+
+// Cancel implements [jobapi.Jobs].
+func (z *ZPE) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
+	job, err := queue.ParseID(id)
+	if err != nil {
+		return jobapi.Job{}, jobapi.NoJob(id)
+	}
+	stop := z.Stop
+	if stop == nil {
+		stop = z.Queue.Cancel
+	}
+	ended, err := stop(ctx, job)
+	switch {
+	case isNoJob(err):
+		return jobapi.Job{}, jobapi.NoJob(id)
+	case err != nil:
+		return jobapi.Job{}, notDone(err)
+	case ended != "":
+		return jobapi.Job{}, fmt.Errorf("cancel job %s: %w: it is %s", job, jobapi.ErrEnded, ended)
+	}
+	found, err := z.Get(ctx, []string{id})
+	if err == nil && len(found) == 0 {
+		err = jobapi.NoJob(id)
+	}
+	if err != nil {
+		return jobapi.Job{}, err
+	}
+	return found[0], nil
+}
+
+// isNoJob reports whether an error of the queue says that there is no such job, or
+// that what has its name in Redis is something else.
+func isNoJob(err error) bool {
+	return errors.Is(err, queue.ErrNoJob) || redis.HasErrorPrefix(err, "WRONGTYPE")
+}
+
+// notDone returns an error of the queue as package status has it: a Redis that does
+// not do what it is asked, for whatever reason, is unavailable.
+func notDone(err error) error {
+	if _, ok := errors.AsType[redis.Error](err); ok && !errors.Is(err, jobs.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
+	}
+	return err
+}
+
+// zpeHead returns what a list shows of a job, if its status is one of the gateway's.
+func zpeHead(q *queue.Job) (j jobapi.Job, ok bool) {
+	state, ok := zpeStates[q.State()]
+	if !ok {
+		return jobapi.Job{}, false
+	}
+	created, updated := parseTime(q.CreatedAt), parseTime(q.UpdatedAt)
+	j = jobapi.Job{
+		ID: string(q.ID), Scope: zpeScope, Type: zpeType, Status: state, CreatedAt: jobapi.At(cmp.Or(created, q.FirstLeasedAt, q.LeasedAt, updated)),
+		Attempt: max(0, q.Attempt), Worker: jobapi.ShownText(q.Worker, 256),
+	}
+	if state != jobs.Queued { // then its last run has no say
+		j.StartedAt = jobapi.At(q.LeasedAt)
+	}
+	if state.Terminal() {
+		j.FinishedAt = jobapi.At(cmp.Or(updated, q.LeasedAt, created))
+		if j.FinishedAt.Before(j.StartedAt.Time) { // clocks of gateways differ
+			j.FinishedAt = j.StartedAt
+		}
+	}
+	return j, true
+}
+
+// parseTime reads a time of a record. It is zero if there is none.
+func parseTime(s string) time.Time {
+	t, _ := time.Parse(time.RFC3339, s)
+	return t
+}
+
+// zpeJob returns all that is shown of a job.
+func zpeJob(q *queue.Job) (jobapi.Job, bool, error) {
+	j, ok := zpeHead(q)
+	if !ok {
+		return j, false, nil
+	}
+	step := jobapi.Step{Name: "run", Status: jobapi.Pending, StartedAt: j.StartedAt}
+	if !j.StartedAt.IsZero() {
+		step.FinishedAt = j.FinishedAt
+	}
+	j.Request = json.RawMessage("{}") // all that a payload says is its author's
+	switch j.Status {
+	case jobs.Queued:
+		step.Message = jobapi.ShownText(q.Detail, 1<<10) // why it does not run yet, or any more
+	case jobs.Running:
+		step.Status, step.Message = jobapi.Running, zpeProgress(q)
+		if q.CancelRequested {
+			step.Message = strings.TrimPrefix(step.Message+"; to be canceled", "; ")
+		}
+	case jobs.Succeeded:
+		step.Status, step.Message = jobapi.Succeeded, jobapi.ShownText(q.Detail, 1<<10)
+		path := strings.Replace(gateway.PathJobResult, "{id}", j.ID, 1)
+		files := strings.Replace(gateway.PathJobFiles, "{id}", j.ID, 1)
+		j.Result, _ = json.Marshal(map[string]string{"result": path, "summary": files + "?kind=summary", "freqs": files + "?kind=freqs"})
+	case jobs.Failed:
+		j.Error = zpeError(q)
+		step.Status, step.Message = jobapi.Failed, j.Error.Message
+	case jobs.Canceled:
+		step.Status = jobapi.Canceled
+	}
+	j.Steps = []jobapi.Step{step}
+	j.Progress = jobapi.ProgressOf(j.Steps)
+	if err := j.SetVersion(); err != nil {
+		return j, false, err
+	}
+	return j, true, nil
+}
+
+// zpeProgress says how far a running job has come, as its worker tells.
+func zpeProgress(q *queue.Job) string {
+	var parts []string
+	if done, total := max(0, q.Done), max(0, q.Total); total > 0 {
+		parts = append(parts, fmt.Sprintf("%d/%d", done, total))
+	} else if done > 0 {
+		parts = append(parts, strconv.Itoa(done))
+	}
+	if text := jobapi.ShownText(q.Detail, 1<<10); text != "" {
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " ")
+}
+
+// zpeError says why a job has failed. Its traceback is in the log.
+func zpeError(q *queue.Job) *jobapi.Error {
+	e := &jobapi.Error{Code: jobapi.ShownCode(q.ErrorCode), Message: jobapi.ShownText(q.ErrorMessage, gateway.MaxErrorMessage)}
+	if e.Message == "" {
+		e.Message = jobapi.ShownText(q.Detail, gateway.MaxErrorMessage)
+	}
+	return e
+}

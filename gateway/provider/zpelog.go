@@ -1,0 +1,204 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobapi"
+)
+
+// A gateway keeps no log of a job, but what has happened to it last and when. Its
+// lines are told from that, so those of earlier runs are not there any more.
+
+// place is where a line is: at a moment, in an order of what happens at one, and of
+// several lines of one kind.
+type place struct {
+	ms   int64
+	kind int
+	n    uint64
+}
+
+// The kinds of lines, in the order in which they come when their times are equal.
+const (
+	lineSubmitted = iota
+	lineFirstRun
+	lineLeased
+	lineProgress // n is a hash of it: another text is a new line
+	lineCancel
+	lineOutcome
+	lineTraceback // n counts
+)
+
+// String writes a place as a [jobapi.Line] has it.
+func (p place) String() string { return fmt.Sprintf("%d-%d-%d", p.ms, p.kind, p.n) }
+
+// parsePlace reads what String writes. What it does not understand is before all lines.
+func parsePlace(s string) place {
+	before := place{ms: -1}
+	parts := strings.Split(s, "-")
+	if len(parts) != 3 {
+		return before
+	}
+	ms, err := strconv.ParseUint(parts[0], 10, 62)
+	kind, err2 := strconv.ParseUint(parts[1], 10, 8)
+	n, err3 := strconv.ParseUint(parts[2], 10, 32)
+	if err != nil || err2 != nil || err3 != nil {
+		return before
+	}
+	return place{int64(ms), int(kind), n} //nolint:gosec // 62 and 8 bits
+}
+
+// after reports whether a line at p comes after one at q.
+func (p place) after(q place) bool {
+	switch {
+	case p.ms != q.ms:
+		return p.ms > q.ms
+	case p.kind != q.kind:
+		return p.kind > q.kind
+	case p.kind == lineProgress:
+		return p.n != q.n
+	}
+	return p.n > q.n
+}
+
+// zpeLine is a line with its place.
+type zpeLine struct {
+	place
+	at   time.Time
+	text string
+}
+
+// Log implements [jobapi.Jobs].
+func (z *ZPE) Log(ctx context.Context, id string, q jobapi.LogQuery) (jobapi.Log, error) {
+	job, err := queue.ParseID(id)
+	if err != nil {
+		return jobapi.Log{}, jobapi.NoJob(id)
+	}
+	record, err := z.Queue.Job(ctx, job)
+	if isNoJob(err) {
+		return jobapi.Log{}, jobapi.NoJob(id)
+	}
+	if err != nil {
+		return jobapi.Log{}, notDone(err)
+	}
+	after := place{ms: -1}
+	if q.After != "" {
+		after = parsePlace(q.After)
+	}
+	var log jobapi.Log
+	for _, l := range zpeLines(&record) {
+		if l.after(after) && !l.at.Before(q.Since) {
+			log.Lines = append(log.Lines, jobapi.Line{Pos: l.String(), Time: l.at, Text: l.text})
+		}
+	}
+	if over := len(log.Lines) - q.Tail; over > 0 && q.After == "" {
+		log.Lines = log.Lines[over:]
+	} else if over > 0 {
+		log.Lines = log.Lines[:q.Tail]
+	}
+	return log, nil
+}
+
+// zpeLines tells the life of a job by its record, oldest line first, without secrets.
+func zpeLines(q *queue.Job) []zpeLine {
+	j, ok := zpeHead(q)
+	if !ok {
+		return nil
+	}
+	updated := cmp.Or(parseTime(q.UpdatedAt), j.CreatedAt.Time)
+	var lines []zpeLine
+	add := func(at, shown time.Time, kind int, n uint64, text string) {
+		lines = append(lines, zpeLine{place{max(0, at.UnixMilli()), kind, n}, shown, text})
+	}
+	note := func(at time.Time, kind int, format string, args ...any) {
+		if !at.IsZero() {
+			add(at, at, kind, 0, fmt.Sprintf(format, args...))
+		}
+	}
+	note(j.CreatedAt.Time, lineSubmitted, "submitted")
+	if q.FirstLeasedAt.Before(q.LeasedAt) {
+		note(q.FirstLeasedAt, lineFirstRun, "first run began")
+	}
+	note(q.LeasedAt, lineLeased, "%sleased by %s", attemptWord(q.Attempt), workerWord(q))
+	switch q.State() {
+	case queue.Started:
+		// Heartbeats come whether there is news or not, so its place is not their time.
+		if text := zpeProgress(q); text != "" {
+			add(q.LeasedAt, updated, lineProgress, hash(text), text)
+		}
+		if q.CancelRequested {
+			add(q.LeasedAt, updated, lineCancel, 0, "to be canceled")
+		}
+	case queue.Queued:
+		again := ""
+		if !q.RunAfter.IsZero() {
+			again = "; it runs again after " + q.RunAfter.UTC().Format("2006-01-02T15:04:05.000Z")
+		}
+		if q.Detail != "" {
+			note(updated, lineOutcome, "%s%s", q.Detail, again)
+		}
+	case queue.Finished:
+		note(j.FinishedAt.Time, lineOutcome, "finished%s", before(": ", q.Detail))
+	case queue.Failed:
+		note(j.FinishedAt.Time, lineOutcome, "failed%s", before(" ", q.Detail))
+	case queue.Canceled:
+		note(j.FinishedAt.Time, lineOutcome, "canceled")
+	}
+	// That of a run before the one that runs now has lost its time.
+	blamed := q.ErrorCode != "" && strings.Contains(q.Detail, q.ErrorCode+":")
+	if state := q.State(); blamed && q.Traceback != "" && (state == queue.Queued || state == queue.Failed) {
+		at := updated
+		if !j.FinishedAt.IsZero() {
+			at = j.FinishedAt.Time
+		}
+		for i, text := range strings.Split(strings.TrimRight(q.Traceback, "\r\n"), "\n") {
+			add(at, at, lineTraceback, uint64(i), strings.TrimSuffix(text, "\r")) //nolint:gosec // a line's number
+		}
+	}
+	slices.SortFunc(lines, func(a, b zpeLine) int {
+		return cmp.Or(cmp.Compare(a.ms, b.ms), cmp.Compare(a.kind, b.kind), cmp.Compare(a.n, b.n))
+	})
+	var shown jobapi.ShownLines
+	for i := range lines {
+		lines[i].text = shown.Next(lines[i].text)
+	}
+	return lines
+}
+
+func attemptWord(n int) string {
+	if n < 1 {
+		return ""
+	}
+	return fmt.Sprintf("attempt %d: ", n)
+}
+
+func workerWord(q *queue.Job) string {
+	switch {
+	case q.Worker == "":
+		return "a worker"
+	case q.WorkerName == "" || q.WorkerName == q.Worker:
+		return q.Worker
+	}
+	return q.WorkerName + " (" + q.Worker + ")"
+}
+
+// before returns s behind a separator, or nothing if there is none.
+func before(separator, s string) string {
+	if s == "" {
+		return ""
+	}
+	return separator + s
+}
+
+func hash(text string) uint64 {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(text))
+	return uint64(sum.Sum32())
+}

@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// retain turns a lease's entry into a note that its handler has files of the job. They
+// make the next attempt shorter if the job comes back to this machine; they are deleted
+// after keepFor.
+func (a *Agent) retain(ctx context.Context, e entry) error {
+	var err error
+	if a.Forget == nil {
+		err = a.outbox.Remove(e.file())
+	} else {
+		e.State, e.EndedAt, e.Object, e.Failed = stepRetained, time.Now().UTC(), "", nil
+		err = a.putEntry(e)
+	}
+	a.mu.Lock()
+	a.drop(e.LeaseID)
+	if a.Forget != nil {
+		a.retained = append(a.retained, e)
+	}
+	a.mu.Unlock()
+	a.dropOld(ctx)
+	return err
+}
+
+// forget deletes the handler's files of a job, unless another lease on the job is held.
+// It does not try again.
+func (a *Agent) forget(ctx context.Context, job jobs.ID) {
+	if a.Forget == nil || a.holds(job) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
+	defer cancel()
+	if err := a.Forget(ctx, job); err != nil {
+		a.Log.WarnContext(ctx, "cannot delete the files of a job", "job", job, "err", err)
+	}
+}
+
+const forgetTimeout = 30 * time.Second
+
+func (a *Agent) holds(job jobs.ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.leases {
+		if h.JobID == job {
+			return true
+		}
+	}
+	return false
+}
+
+// maxRetained is of how many jobs, which may come back, the files are kept.
+const maxRetained = 1000
+
+// dropOld deletes the files of jobs that have not come back, and the notes about them.
+func (a *Agent) dropOld(ctx context.Context) {
+	a.mu.Lock()
+	var old []entry
+	excess := len(a.retained) - maxRetained
+	a.retained = slices.DeleteFunc(a.retained, func(e entry) bool {
+		if excess <= 0 && time.Since(e.EndedAt) <= keepFor {
+			return false
+		}
+		excess--
+		old = append(old, e)
+		return true
+	})
+	a.mu.Unlock()
+	for _, e := range old {
+		a.Log.InfoContext(ctx, "deleting the files of a job that has not come back", "job", e.JobID)
+		a.forget(ctx, e.JobID)
+		if err := a.outbox.Remove(e.file()); err != nil {
+			a.Log.WarnContext(ctx, "cannot write state directory", "job", e.JobID, "err", err)
+		}
+	}
+}
+
+// dropRetained deletes the notes about a job that has come back: its files now belong to
+// the new lease.
+func (a *Agent) dropRetained(ctx context.Context, job jobs.ID) {
+	a.mu.Lock()
+	var returned []entry
+	a.retained = slices.DeleteFunc(a.retained, func(e entry) bool {
+		if e.JobID != job {
+			return false
+		}
+		returned = append(returned, e)
+		return true
+	})
+	a.mu.Unlock()
+	for _, e := range returned {
+		if err := a.outbox.Remove(e.file()); err != nil {
+			a.Log.WarnContext(ctx, "cannot write state directory", "job", e.JobID, "err", err)
+		}
+	}
+}
+
+// dropOldEvery calls dropOld every hour, until ctx ends.
+func (a *Agent) dropOldEvery(ctx context.Context) {
+	for {
+		a.dropOld(ctx)
+		if jobs.Sleep(ctx, dropEvery) != nil {
+			return
+		}
+	}
+}

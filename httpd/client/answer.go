@@ -1,0 +1,56 @@
+package client
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
+)
+
+// HasMedia reports whether an answer is of a media type, such as application/json.
+func HasMedia(resp *http.Response, want string) bool {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && media == want
+}
+
+// Redirected says, of an answer with a redirect, which is not followed, where it leads.
+func Redirected(resp *http.Response) string {
+	to := "somewhere else"
+	if l, err := resp.Location(); err == nil {
+		l.User, l.RawQuery, l.Fragment = nil, "", ""
+		to = l.String()
+	}
+	return fmt.Sprintf("it redirects to %.200s, which is not followed", to)
+}
+
+// MaxRetryAfter bounds how long an answer can keep a caller from asking again.
+const MaxRetryAfter = 10 * time.Minute
+
+// RetryAfter reads the header Retry-After of an answer: seconds, or a date. It returns 0 for
+// what it cannot read, and at most 10 minutes.
+func RetryAfter(resp *http.Response) time.Duration {
+	s := resp.Header.Get("Retry-After")
+	var d time.Duration
+	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
+		d = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(s); err == nil {
+		d = time.Until(at)
+	}
+	return max(0, min(d, MaxRetryAfter))
+}
+
+// maxQuote is how many bytes of a strange answer an error quotes.
+const maxQuote = 200
+
+// Quote returns the beginning of an answer for an error message, without secrets.
+func Quote(text []byte) string {
+	s := redact.Reason(string(text)) // before the cut, which could take the end off one
+	if len(s) > maxQuote {
+		return fmt.Sprintf("%q…", jobs.Clip(s, maxQuote, ""))
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,151 @@
+// Package client asks servers over HTTP: one address that a token may be sent to, a
+// client that sends it nowhere else, bounds on the time and the size of an answer, and
+// errors that show no secret.
+//
+// It knows no contract: what an answer means, and whether to ask again, is the
+// caller's. See package retry for the latter.
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Config says where a server is and how to get there.
+type Config struct {
+	Base        *url.URL // see [ParseBase]
+	Name        string   // what errors call the server; Base when empty
+	CAFile      string   // certificates in PEM that are trusted in addition to the system's; empty for none
+	Version     string   // of the program, for the User-Agent
+	Connections int      // how many are kept open between calls
+	// Proxy chooses a proxy for a request; [http.ProxyFromEnvironment] when nil.
+	Proxy func(*http.Request) (*url.URL, error)
+}
+
+// Client asks one server. Its methods may be called concurrently.
+type Client struct {
+	// Transport may be changed before the first call.
+	Transport *http.Transport
+
+	base        *url.URL
+	name, agent string
+	http        *http.Client
+}
+
+// New returns a client. It makes no call. The error wraps [ErrCAFile].
+func New(cfg Config) (*Client, error) {
+	roots, err := trusted(cfg.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	transport := newTransport(cfg.Proxy, roots, cfg.Connections)
+	return &Client{
+		Transport: transport, base: cfg.Base, name: cmp.Or(cfg.Name, cfg.Base.String()), agent: "batchfleet/" + cmp.Or(cfg.Version, "unknown"),
+		http: &http.Client{Transport: transport, CheckRedirect: stayHere},
+	}, nil
+}
+
+// Base returns the server's address, which must not be changed.
+func (c *Client) Base() *url.URL { return c.base }
+
+// Close closes the connections that are not in use.
+func (c *Client) Close() { c.Transport.CloseIdleConnections() }
+
+// Request is a call of a server.
+type Request struct {
+	Method string // GET when empty
+	URL    *url.URL
+	Header http.Header // in addition to those that follow from the fields below
+	Accept string
+	Body   []byte // JSON; none when empty
+	Token  string // sent as a bearer token; no error shows it
+	Secret string // something else that no error shows
+	// Patience is how long the answer may take, and Limit how many bytes it may have.
+	// Open has neither.
+	Patience time.Duration
+	Limit    int64
+	// Idempotent lets the transport repeat the call when a connection that was kept
+	// open turns out to be closed. It does that for a GET, anyway.
+	Idempotent bool
+}
+
+// Answer is an answer that was read.
+type Answer struct {
+	Head *http.Response // its body is closed
+	Text []byte
+}
+
+// ErrTooLong says that an answer is longer than its limit.
+var ErrTooLong = errors.New("it is longer")
+
+// Do makes a call and returns the answer. When there is none,
+// the error is the cause of ctx, or it wraps [jobs.ErrUnavailable] or [ErrTooLong].
+func (c *Client) Do(ctx context.Context, r *Request) (Answer, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("no answer within %s", r.Patience.Round(time.Millisecond)))
+	defer cancel()
+	resp, err := c.Open(limited, r)
+	if err != nil {
+		return Answer{}, c.Unreachable(ctx, limited, r, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	text, err := io.ReadAll(io.LimitReader(resp.Body, r.Limit+1))
+	switch {
+	case err != nil:
+		return Answer{}, c.Unreachable(ctx, limited, r, fmt.Errorf("read the answer (status %d): %w", resp.StatusCode, err))
+	case int64(len(text)) > r.Limit:
+		return Answer{}, fmt.Errorf("%w than %d bytes", ErrTooLong, r.Limit)
+	}
+	return Answer{resp, text}, nil
+}
+
+// Open makes a call and returns the answer, its body unread: the caller reads and
+// closes it, and bounds its time and size. Errors are for [Client.Unreachable].
+func (c *Client) Open(ctx context.Context, r *Request) (*http.Response, error) {
+	var body io.Reader
+	if len(r.Body) > 0 {
+		body = bytes.NewReader(r.Body)
+	}
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodGet), r.URL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(req.Header, r.Header)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", r.Accept)
+	req.Header.Set("User-Agent", c.agent)
+	if r.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.Token)
+	}
+	if r.Idempotent {
+		req.Header["X-Idempotency-Key"] = nil // not sent: package http looks whether it is there
+	}
+	return c.http.Do(req)
+}
+
+// Unreachable says why there is no answer to r: because the caller, whose context is
+// ctx, does not want it any more, or because of trouble on the way, such as the end of
+// limited. The error then wraps [jobs.ErrUnavailable].
+func (c *Client) Unreachable(ctx, limited context.Context, r *Request, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if limited.Err() != nil {
+		err = context.Cause(limited)
+	}
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err // its URL says nothing new
+	}
+	return fmt.Errorf("%w: %s cannot be reached: %w", jobs.ErrUnavailable, c.name, Hide(err, r.Token, r.Secret))
+}

@@ -1,0 +1,346 @@
+// Package client asks a server of the Job API: the commands called job, and other
+// programs.
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+	httpclient "github.com/batchfleet/batchfleet/httpd/client"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
+	"github.com/batchfleet/batchfleet/retry"
+)
+
+// Client asks a server of the Job API. Its methods may be called concurrently.
+//
+// What a server refuses is a [*jobapi.Refusal]. When there is no answer, or one that is
+// no server's of this API, the error wraps [jobs.ErrUnavailable]. What only reads
+// is tried again for a while then, or once, after a second, if nothing listens at
+// the address; everything else is not.
+type Client struct {
+	http     *httpclient.Client
+	token    string
+	timeout  time.Duration
+	retryFor time.Duration
+	silence  time.Duration
+	retrying func(error)
+}
+
+// Config says where a server is and how to get there. A zero duration
+// stands for the default named beside it.
+type Config struct {
+	URL     string // its address, which may have a path: https, or http to this machine
+	Token   string // empty for none
+	CAFile  string // certificates in PEM that are trusted besides the system's; empty for none
+	Version string // of the program, for the User-Agent
+	// Proxy chooses a proxy for a request; [http.ProxyFromEnvironment] when nil.
+	Proxy    func(*http.Request) (*url.URL, error)
+	Timeout  time.Duration // of one call: 15 s
+	RetryFor time.Duration // with a server that cannot be reached, when it is only to be read: 30 s
+	Silence  time.Duration // after which a stream of events counts as cut; a server speaks every 15 s: 60 s
+	// Retrying is told why a call has failed that is about to be made again; may be
+	// nil. It is not told of a stream that only goes on over another connection.
+	Retrying func(error)
+}
+
+// The most of an answer that is read, in bytes.
+const (
+	maxAnswer = 16 << 20 // a job with a large result, or a log
+	maxEvent  = 16 << 20
+)
+
+// New returns a client. It makes no call.
+func New(cfg Config) (*Client, error) {
+	base, err := parseServer(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	c, err := httpclient.New(httpclient.Config{Base: base, CAFile: cfg.CAFile, Version: cfg.Version, Connections: 4, Proxy: cfg.Proxy})
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Retrying == nil {
+		cfg.Retrying = func(error) {}
+	}
+	return &Client{
+		http: c, token: cfg.Token, retrying: cfg.Retrying,
+		timeout: cmp.Or(cfg.Timeout, 15*time.Second), retryFor: cmp.Or(cfg.RetryFor, 30*time.Second), silence: cmp.Or(cfg.Silence, time.Minute),
+	}, nil
+}
+
+// parseServer is httpclient.ParseBase, which knows how people shorten the address of
+// a server on their own machine, and what they copy from a route.
+func parseServer(s string) (*url.URL, error) {
+	if u, err := url.Parse("http://" + s); err == nil && !strings.Contains(s, "://") && httpd.IsLoopback(u.Hostname()) && u.User == nil {
+		return nil, fmt.Errorf("server address %s must begin with http:// or https://: write http://%s", u.Host, u.Host)
+	}
+	base, err := httpclient.ParseBase("server", "the token", s)
+	if err != nil {
+		return nil, err
+	}
+	if path, _, ok := strings.Cut(base.Path+"/", "/api/v1/"); ok {
+		return nil, fmt.Errorf("server address %s: leave out /api/v1 and what follows, and write %s", base, &url.URL{Scheme: base.Scheme, Host: base.Host, Path: path})
+	}
+	return base, nil
+}
+
+// Close closes the connections that are not in use.
+func (c *Client) Close() { c.http.Close() }
+
+// List returns a page of a scope's jobs, the newest first.
+func (c *Client) List(ctx context.Context, scope string, q jobapi.Query) (jobapi.Page, error) {
+	query := url.Values{}
+	if q.Status != 0 {
+		query.Set("status", q.Status.String())
+	}
+	for name, value := range map[string]string{"type": q.Type, "cursor": q.Cursor} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if q.Limit != 0 {
+		query.Set("limit", strconv.Itoa(q.Limit))
+	}
+	var a struct {
+		Items []jobapi.Item `json:"items"`
+		Next  string        `json:"nextCursor"`
+	}
+	if err := c.json(ctx, &request{path: []string{scope, "jobs"}, query: query}, &a); err != nil {
+		return jobapi.Page{}, fmt.Errorf("list jobs of %s: %w", scope, err)
+	}
+	return jobapi.Page{Items: a.Items, Next: a.Next}, nil
+}
+
+// Get returns a job.
+func (c *Client) Get(ctx context.Context, scope, id string) (jobapi.Job, error) {
+	return c.Find(ctx, "get", id, scope)
+}
+
+// Log returns the end of a job's log, each line with its end: at most tail lines,
+// 200 when 0, of those written within since, to the second, if that is not 0.
+func (c *Client) Log(ctx context.Context, scope, id string, tail int, since time.Duration) (string, error) {
+	query := url.Values{}
+	if tail != 0 {
+		query.Set("tailLines", strconv.Itoa(tail))
+	}
+	if since != 0 {
+		query.Set("sinceSeconds", strconv.Itoa(int(since/time.Second)))
+	}
+	a, err := c.ask(ctx, &request{path: []string{scope, "jobs", id, "logs"}, query: query, media: "text/plain"})
+	if err != nil {
+		return "", fmt.Errorf("read log of job %s: %w", id, err)
+	}
+	return string(a.body), nil
+}
+
+// Cancel stops a job and returns when that was; the time is zero when the job
+// still runs, because its worker has yet to hear of it.
+func (c *Client) Cancel(ctx context.Context, scope, id string) (jobapi.Time, error) {
+	var a struct {
+		ID     string      `json:"jobId"`
+		Status jobs.State  `json:"status"`
+		At     jobapi.Time `json:"canceledAt"`
+	}
+	err := c.json(ctx, &request{method: http.MethodPost, path: []string{scope, "jobs", id, "cancel"}}, &a)
+	if err == nil && (a.ID != id || a.At.IsZero() != (a.Status != jobs.Canceled)) {
+		err = errBadResponse("it does not say what has become of the job")
+	}
+	if err != nil {
+		return jobapi.Time{}, fmt.Errorf("cancel job %s: %w", id, err)
+	}
+	return a.At, nil
+}
+
+// Create makes a job of an operation. body is an object, or nothing.
+func (c *Client) Create(ctx context.Context, scope, operation string, body json.RawMessage) (jobapi.Item, error) {
+	var a jobapi.Item
+	err := c.json(ctx, &request{method: http.MethodPost, path: []string{scope, operation}, body: body, status: http.StatusAccepted}, &a)
+	if err == nil && a.ID == "" {
+		err = errBadResponse("it names no job")
+	}
+	if err != nil {
+		return jobapi.Item{}, fmt.Errorf("run %s.%s: %w", scope, operation, err)
+	}
+	return a, nil
+}
+
+// Plan returns what a job of an operation would do.
+func (c *Client) Plan(ctx context.Context, scope, operation string, body json.RawMessage) ([]jobapi.Planned, error) {
+	var a struct {
+		DryRun bool             `json:"dryRun"`
+		Steps  []jobapi.Planned `json:"steps"`
+	}
+	err := c.json(ctx, &request{method: http.MethodPost, path: []string{scope, operation}, query: url.Values{"dryRun": {"true"}}, body: body, status: http.StatusOK, wait: 30 * time.Second}, &a)
+	if err == nil && !a.DryRun {
+		err = errBadResponse("it is not about a dry run")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plan %s.%s: %w", scope, operation, err)
+	}
+	return a.Steps, nil
+}
+
+// request is a call of the API.
+type request struct {
+	method string   // GET when empty
+	path   []string // below /api/v1; each part is escaped
+	query  url.Values
+	header http.Header
+	body   json.RawMessage
+	media  string        // of the answer; application/json when empty
+	status int           // of the answer; any below 300 when 0
+	wait   time.Duration // that the server may take of its own
+}
+
+// reply is an answer that is no refusal.
+type reply struct {
+	status int
+	body   []byte
+}
+
+// json asks and reads one JSON value. Fields it does not know are a newer server's.
+func (c *Client) json(ctx context.Context, r *request, into any) error {
+	a, err := c.ask(ctx, r)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(a.body))
+	if err := d.Decode(into); err != nil {
+		return errBadResponse(fmt.Sprintf("%s, beginning %s", clean(err.Error()), httpclient.Quote(a.body)))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errBadResponse("there is more than one JSON value, beginning " + httpclient.Quote(a.body))
+	}
+	return nil
+}
+
+// ask makes a call and reads its answer, again and again for a while if that
+// changes nothing at the server.
+func (c *Client) ask(ctx context.Context, r *request) (a reply, err error) {
+	if r.method != "" && r.method != http.MethodGet {
+		return c.once(ctx, r)
+	}
+	policy := reading
+	policy.For = c.retryFor
+	policy.Retrying = func(err error, _ time.Duration) { c.retrying(err) }
+	deaf := false // nothing has listened
+	err = policy.Do(ctx, func() (err error) {
+		a, err = c.once(ctx, r)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, jobs.ErrUnavailable):
+			return retry.Permanent(err)
+		case !errors.Is(err, syscall.ECONNREFUSED):
+			if refused, ok := errors.AsType[*jobapi.Refusal](err); ok {
+				return retry.After(err, refused.RetryAfter)
+			}
+			return err
+		case deaf:
+			return retry.Permanent(err)
+		}
+		deaf = true
+		return retry.After(err, time.Second)
+	})
+	return a, err
+}
+
+// reading is how a server is asked again for what is only read.
+var reading = retry.Policy{First: 200 * time.Millisecond, Max: 7500 * time.Millisecond, Factor: 1.5}
+
+// once makes a call and reads its answer.
+func (c *Client) once(ctx context.Context, r *request) (reply, error) {
+	call, err := c.request(r)
+	if err != nil {
+		return reply{}, err
+	}
+	a, err := c.http.Do(ctx, call)
+	switch {
+	case errors.Is(err, httpclient.ErrTooLong):
+		return reply{}, errBadResponse(err.Error())
+	case err != nil:
+		return reply{}, err
+	}
+	if err := r.understand(a.Head, a.Text); err != nil {
+		return reply{}, c.hide(err)
+	}
+	return reply{a.Head.StatusCode, a.Text}, nil
+}
+
+// request returns what a call sends.
+func (c *Client) request(r *request) (*httpclient.Request, error) {
+	u := c.http.Base().JoinPath("api", "v1")
+	for _, part := range r.path {
+		if part == "" || part == "." || part == ".." {
+			return nil, fmt.Errorf("%.40q cannot be a part of a path", part)
+		}
+		u = u.JoinPath(url.PathEscape(part))
+	}
+	u.RawQuery = r.query.Encode()
+	return &httpclient.Request{
+		Method: r.method, URL: u, Header: r.header, Body: r.body, Token: c.token, Patience: c.timeout + r.wait, Limit: maxAnswer,
+		Accept: cmp.Or(r.media, "application/json") + ", application/json;q=0.5", // errors are JSON
+	}, nil
+}
+
+// hide returns err, without the client's token in its text.
+func (c *Client) hide(err error) error {
+	if c.token == "" || !strings.Contains(err.Error(), c.token) {
+		return err
+	}
+	if refused, ok := errors.AsType[*jobapi.Refusal](err); ok {
+		refused.Message, refused.Details = strings.ReplaceAll(refused.Message, c.token, redact.Mark), nil
+		return err
+	}
+	return httpclient.Hide(err, c.token)
+}
+
+// Scopes returns the scopes that a server may have, those of its own jobs first.
+func Scopes() []string { return []string{"system", "utils", "fleet", "zpe"} }
+
+// scopesOf returns the scopes that a job with this id may be in, the likelier first.
+func scopesOf(id string) []string {
+	scopes := Scopes()
+	if strings.HasPrefix(id, "job_") {
+		return scopes
+	}
+	return append(scopes[2:], scopes[:2]...)
+}
+
+// Find returns a job of one of these scopes, of any if there are none. action is
+// what an error says that was to be done with the job.
+func (c *Client) Find(ctx context.Context, action, id string, scopes ...string) (jobapi.Job, error) {
+	if len(scopes) == 0 {
+		scopes = scopesOf(id)
+	}
+	var missing error
+	for _, scope := range scopes {
+		var j jobapi.Job
+		err := c.json(ctx, &request{path: []string{scope, "jobs", id}}, &j)
+		switch refused, _ := errors.AsType[*jobapi.Refusal](err); {
+		case err == nil && j.ID != id:
+			err = errBadResponse("it is about another job")
+		case err == nil:
+			return j, nil
+		case refused != nil && refused.Status == http.StatusNotFound:
+			missing = cmp.Or(missing, err)
+			continue
+		}
+		return jobapi.Job{}, fmt.Errorf("%s job %s: %w", action, id, err)
+	}
+	return jobapi.Job{}, fmt.Errorf("%s job %s: %w", action, id, missing)
+}

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+
+	httpclient "github.com/batchfleet/batchfleet/httpd/client"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
+)
+
+// understand returns what is wrong with an answer: a [jobapi.Refusal], or that it is no
+// answer to this request.
+func (r *request) understand(resp *http.Response, text []byte) error {
+	switch status := resp.StatusCode; {
+	case status >= 400:
+		return refusalOf(resp, text)
+	case status >= 300:
+		return errBadResponse(httpclient.Redirected(resp) + ": mend the server's address")
+	case status == http.StatusNoContent && r.media == eventStream:
+		return nil
+	case status < 200 || r.status != 0 && status != r.status:
+		return errBadResponse(fmt.Sprintf("its status is %d", status))
+	}
+	return r.checkMedia(resp, text)
+}
+
+func (r *request) checkMedia(resp *http.Response, text []byte) error {
+	want := r.media
+	if want == "" {
+		want = "application/json"
+	}
+	if !httpclient.HasMedia(resp, want) {
+		return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, clean(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
+	}
+	return nil
+}
+
+// errBadResponse is the error for an answer that no server of this API gives, which may
+// be that of a proxy or may have been cut off.
+func errBadResponse(problem string) error {
+	return fmt.Errorf("%w: the answer is not the Job API's: %s", jobs.ErrUnavailable, problem)
+}
+
+var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+
+// maxMessage is how many bytes of a refusal's message are kept.
+const maxMessage = 1000
+
+// refusalOf understands an answer from 400 on. A refusal that another try may
+// mend wraps [jobs.ErrUnavailable], too.
+func refusalOf(resp *http.Response, text []byte) error {
+	var body struct {
+		Error struct {
+			Code    string         `json:"code"`
+			Message string         `json:"message"`
+			Details map[string]any `json:"details"`
+		} `json:"error"`
+	}
+	asJSON := &request{}
+	if asJSON.checkMedia(resp, text) != nil || json.Unmarshal(text, &body) != nil || !codePattern.MatchString(body.Error.Code) {
+		return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, clean(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
+	}
+	e := &jobapi.Refusal{
+		Status: resp.StatusCode, Code: body.Error.Code, Message: jobs.Clip(clean(body.Error.Message), maxMessage, ""), Details: body.Error.Details,
+		RetryAfter: httpclient.RetryAfter(resp),
+	}
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, e)
+	}
+	return e
+}
+
+// clean takes secrets out of what a server has said.
+func clean(s string) string { return redact.Text(s) }

@@ -1,0 +1,148 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/engine"
+)
+
+// drain lets the jobs in hand finish and leases no more. Leasing stays off until
+// the next start, also when the time is over or the job is canceled.
+type drain struct {
+	jobapi.Options
+	pollInterval
+	d      Deps
+	notice time.Duration // how long a worker may take to hear of it; tests wait for less
+}
+
+// Check implements [engine.Request].
+func (o *drain) Check() error { return o.checkPoll() }
+
+// Echo implements [engine.Request].
+func (o *drain) Echo() any {
+	return struct {
+		onlyTimeout
+		PollIntervalMs *int64 `json:"pollIntervalMs"`
+	}{timeoutOnly(o.Options), o.PollIntervalMs}
+}
+
+// Steps implements [engine.Request].
+func (o *drain) Steps() []engine.Step {
+	return []engine.Step{
+		{Name: "stop-leasing", AlreadyDone: o.stopped, Description: "let workers lease no more jobs", Run: o.stop},
+		{Name: "wait", Description: "wait until no job is held", Run: o.wait},
+	}
+}
+
+func (o *drain) stopped(ctx context.Context) (string, bool, error) {
+	return leasingIs(ctx, o.d, false, "workers lease no jobs already")
+}
+
+func (o *drain) stop(ctx context.Context, r engine.Run) (string, error) {
+	if err := setLeasing(ctx, o.d, r, false); err != nil {
+		return "", err
+	}
+	return "workers lease no more jobs", nil
+}
+
+// drained is the result of a drain.
+type drained struct {
+	Fleet    *int  `json:"fleet"`   // jobs that were held at the beginning; null without a fleet
+	Gateway  *int  `json:"gateway"` // leases
+	WaitedMs int64 `json:"waitedMs"`
+}
+
+// staysOff is what whoever ends a drain early must know.
+const staysOff = "leasing stays off until system.start"
+
+// wait waits until nothing is held, but not less than the time in which a worker
+// that has not yet heard of it may lease one more. It fails when somebody lets
+// workers lease again meanwhile, as another server may or a Redis that has lost
+// its keys: then the end of what is held proves nothing.
+func (o *drain) wait(ctx context.Context, r engine.Run) (string, error) {
+	r.Logf(staysOff + ", also when this job fails or is canceled")
+	begun, first := time.Now(), drained{}
+	var asked string      // since when the fleet is asked to drain; another time is another drain
+	var hearing time.Time // when that was first seen
+	err := poll(ctx, o.every(), r, func(ctx context.Context) (bool, error) {
+		now, err := held(ctx, o.d)
+		if err != nil {
+			return false, err
+		}
+		// After it, so that nothing was leased before what is held was counted.
+		since, off, err := o.asked(ctx)
+		if err != nil {
+			return false, err
+		}
+		if hearing.IsZero() {
+			asked, hearing, first = since, time.Now(), now
+		}
+		if !off || since != asked {
+			return false, &engine.Failure{Code: "LEASING_RESUMED", Err: errors.New("somebody has let workers lease again: drain anew")}
+		}
+		left := number(now.Fleet) + number(now.Gateway)
+		if left > 0 {
+			r.Message(plural(left, "job") + " left; " + staysOff)
+			return false, nil
+		}
+		r.Message("no job is left, waiting for workers that have not heard yet; " + staysOff)
+		return o.d.Status == nil || time.Since(hearing) >= o.notice, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	first.WaitedMs = time.Since(begun).Milliseconds()
+	r.Result(first)
+	return "no job is held", nil
+}
+
+// asked returns since when the fleet is asked to drain, and whether no worker may
+// lease a job.
+func (o *drain) asked(ctx context.Context) (since string, off bool, err error) {
+	if o.d.Status != nil {
+		if since, err = o.d.Status.Draining(ctx); err != nil {
+			return "", false, err
+		}
+	}
+	_, off, err = leasingIs(ctx, o.d, false, "")
+	return since, off, err
+}
+
+// held counts what is held just now.
+func held(ctx context.Context, d Deps) (now drained, err error) {
+	if d.Status != nil {
+		holders, err := d.Status.Held(ctx)
+		if err != nil {
+			return now, err
+		}
+		n := len(holders)
+		now.Fleet = &n
+	}
+	if d.Queue != nil {
+		stats, err := d.Queue.Stats(ctx)
+		if err != nil {
+			return now, err
+		}
+		now.Gateway = &stats.Leased
+	}
+	return now, nil
+}
+
+func number(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// plural writes a count of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -1,0 +1,161 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/operations/repair"
+	"github.com/batchfleet/batchfleet/redisdb"
+)
+
+// maxFindings are shown in the result; the counts are of all.
+const maxFindings = 100
+
+// fsck proves that every job is where it should be. That some are not is what it
+// was asked for, and no failure: the result says so.
+type fsck struct {
+	jobapi.Options
+	Repair bool `json:"repair"`
+	d      Deps
+
+	mu    sync.Mutex
+	found audits
+}
+
+// audits is the result.
+type audits struct {
+	Gateway  *audit    `json:"gateway"` // null where there is none
+	Fleet    *audit    `json:"fleet"`
+	Findings []finding `json:"findings"` // the first of both
+}
+
+// audit is what a check of all jobs has seen.
+type audit struct {
+	Jobs      map[string]int `json:"jobs"`      // by their status
+	Counts    map[string]int `json:"counts"`    // findings by their kind
+	Left      int            `json:"left"`      // findings that are neither harmless nor repaired
+	Unchecked int            `json:"unchecked"` // suspects left for another run
+	findings  []finding      // the first of them
+	harmless  int            // findings that may stay as they are
+}
+
+// finding is something that is not as it should be.
+type finding struct {
+	Where  string `json:"where"` // gateway or fleet
+	Kind   string `json:"kind"`
+	JobID  string `json:"jobId"`
+	Detail string `json:"detail"`
+	Done   string `json:"done"` // how it was repaired; empty if it was not
+}
+
+// Check implements [engine.Request].
+func (o *fsck) Check() error { return nil }
+
+// Echo implements [engine.Request].
+func (o *fsck) Echo() any {
+	return struct {
+		onlyTimeout
+		Repair bool `json:"repair"`
+	}{timeoutOnly(o.Options), o.Repair}
+}
+
+// Steps implements [engine.Request].
+func (o *fsck) Steps() []engine.Step {
+	also := "; repair nothing"
+	if o.Repair {
+		also = ", and repair what is wrong"
+	}
+	gateway := engine.Step{Name: "gateway", Description: "look at all jobs of the gateway" + also, Run: o.gateway}
+	fleet := engine.Step{Name: "fleet", Description: "look at all jobs of the fleet" + also, Run: o.fleet}
+	if o.d.Queue == nil {
+		gateway.AlreadyDone = never(noGateway)
+	}
+	if o.d.Status == nil {
+		fleet.AlreadyDone = never(noFleet)
+	}
+	return []engine.Step{gateway, fleet}
+}
+
+func (o *fsck) gateway(ctx context.Context, r engine.Run) (string, error) {
+	report, err := o.d.Queue.Fsck(ctx, o.Repair)
+	if err != nil {
+		return "", err
+	}
+	a := auditOf(report.Audit)
+	return o.tell(r, "gateway", &a, func(all *audits) { all.Gateway = &a }), nil
+}
+
+func auditOf(r redisdb.Audit) audit {
+	a := audit{Jobs: r.Jobs, Counts: r.Counts, Left: r.Left, Unchecked: r.Unchecked, harmless: r.Harmless}
+	for _, f := range r.Findings {
+		a.findings = append(a.findings, finding{Kind: f.Kind, JobID: string(f.Job), Detail: f.Detail, Done: f.Done})
+	}
+	return a
+}
+
+func (o *fsck) fleet(ctx context.Context, r engine.Run) (string, error) {
+	var report redisdb.Audit
+	var err error
+	if o.d.Storage == nil || o.d.Publish == nil {
+		report, err = o.d.Status.Fsck(ctx, o.Repair)
+	} else {
+		st := *o.d.Status
+		st.Worker = "fsck"
+		r := repair.Repair{Status: &st, Store: o.d.Storage, Publish: o.d.Publish.Publish, Log: slog.New(slog.DiscardHandler)}
+		report, err = r.Fsck(ctx, o.Repair)
+	}
+	a := auditOf(report)
+	return o.tell(r, "fleet", &a, func(all *audits) { all.Fleet = &a }), err
+}
+
+// tell adds an audit to the result and says in a line what it has seen.
+func (o *fsck) tell(r engine.Run, where string, a *audit, set func(*audits)) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	set(&o.found)
+	if o.found.Findings == nil {
+		o.found.Findings = []finding{}
+	}
+	for _, f := range a.findings {
+		f.Where = where
+		r.Logf("%s: job %s: %s: %s: %s", where, f.JobID, f.Kind, f.Detail, f.Done)
+		if len(o.found.Findings) < maxFindings {
+			o.found.Findings = append(o.found.Findings, f)
+		}
+	}
+	r.Result(o.found)
+	return a.String()
+}
+
+// String says in words how many there are.
+func (a *audit) String() string {
+	total, all := 0, 0
+	for _, n := range a.Jobs {
+		total += n
+	}
+	for _, n := range a.Counts {
+		all += n
+	}
+	said := plural(total, "job") + ", no findings"
+	if all > 0 {
+		var parts []string
+		part := func(n int, what string) {
+			if n > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", n, what))
+			}
+		}
+		part(all-a.harmless-a.Left, "repaired")
+		part(a.harmless, "harmless")
+		part(a.Left, "left")
+		said = plural(total, "job") + ", " + plural(all, "finding") + ": " + strings.Join(parts, ", ")
+	}
+	if a.Unchecked > 0 {
+		said += fmt.Sprintf("; %s not looked at: run it again", plural(a.Unchecked, "suspect"))
+	}
+	return said
+}

@@ -1,7 +1,0 @@
-package processor
-
-import "syscall"
-
-// dieWithParent has the kernel kill a process when the thread that started it
-// ends.
-func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package processor
-
-import "syscall"
-
-func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,131 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// adminTimeout bounds one call: some of them make things.
+const adminTimeout = 10 * time.Second
+
+var errNoAnswer = fmt.Errorf("no answer within %s: %w", adminTimeout, jobs.ErrUnavailable)
+
+// Admin makes topics and subscriptions, and looks at them. Its methods may be
+// called concurrently.
+type Admin struct {
+	topics        *apiv1.TopicAdminClient
+	subscriptions *apiv1.SubscriptionAdminClient
+}
+
+// OpenAdmin returns one for the service that the options of
+// [Options] name. It does not wait for the service. Close it after
+// use.
+func OpenAdmin(ctx context.Context, opts ...option.ClientOption) (*Admin, error) {
+	topics, err := apiv1.NewTopicAdminClient(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("open pub/sub: %w", err)
+	}
+	subscriptions, err := apiv1.NewSubscriptionAdminClient(ctx, opts...)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open pub/sub: %w", err), topics.Close())
+	}
+	// The library would try again in silence until the deadline, and then say only
+	// that it was over.
+	topics.CallOptions, subscriptions.CallOptions = &apiv1.TopicAdminCallOptions{}, &apiv1.SubscriptionAdminCallOptions{}
+	return &Admin{topics, subscriptions}, nil
+}
+
+// Close closes the connections.
+func (p *Admin) Close() error { return errors.Join(p.topics.Close(), p.subscriptions.Close()) }
+
+// Found is what there is under a name.
+type Found uint8
+
+// What there may be.
+const (
+	Absent Found = iota + 1
+	Present
+	Hidden // this account may not look
+)
+
+// look turns the error of a look at something into what was found.
+func look(what string, err error) (Found, error) {
+	switch status.Code(err) { //nolint:exhaustive // the others are trouble
+	case codes.OK:
+		return Present, nil
+	case codes.NotFound:
+		return Absent, nil
+	case codes.PermissionDenied:
+		return Hidden, nil
+	}
+	return 0, trouble("look at "+what, err)
+}
+
+// Topic returns whether a topic is there.
+func (p *Admin) Topic(ctx context.Context, name string) (Found, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, adminTimeout, errNoAnswer)
+	defer cancel()
+	_, err := p.topics.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: name})
+	return look("topic "+name, err)
+}
+
+// Subscription returns whether a subscription is there, and of one that is its topic and
+// ack deadline.
+func (p *Admin) Subscription(ctx context.Context, name string) (f Found, topic string, ackDeadline time.Duration, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, adminTimeout, errNoAnswer)
+	defer cancel()
+	sub, err := p.subscriptions.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
+	f, err = look("subscription "+name, err)
+	return f, sub.GetTopic(), time.Duration(sub.GetAckDeadlineSeconds()) * time.Second, err
+}
+
+// CreateTopic creates a topic, and reports whether it did. That it is there
+// already is no error.
+func (p *Admin) CreateTopic(ctx context.Context, name string) (created bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, adminTimeout, errNoAnswer)
+	defer cancel()
+	_, err = p.topics.CreateTopic(ctx, &pubsubpb.Topic{Name: name})
+	return made("create topic "+name, err)
+}
+
+// CreateSubscription creates a subscription that never expires, and reports whether
+// it did. That it is there already, perhaps otherwise, is no error.
+func (p *Admin) CreateSubscription(ctx context.Context, name, topic string, ackDeadline time.Duration) (created bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, adminTimeout, errNoAnswer)
+	defer cancel()
+	_, err = p.subscriptions.CreateSubscription(ctx, &pubsubpb.Subscription{
+		Name: name, Topic: topic,
+		AckDeadlineSeconds: int32(min(ackDeadline, time.Hour) / time.Second), //nolint:gosec // an hour is refused, and fits
+		// As a rule one that nobody has pulled from for 31 days is deleted, with all
+		// that waits in it.
+		ExpirationPolicy: &pubsubpb.ExpirationPolicy{},
+	})
+	return made("create subscription "+name, err)
+}
+
+func made(what string, err error) (created bool, _ error) {
+	if err == nil || status.Code(err) == codes.AlreadyExists {
+		return err == nil, nil
+	}
+	return false, trouble(what, err)
+}
+
+// trouble says whether a person must mend what a call of Pub/Sub met.
+func trouble(what string, err error) error {
+	switch status.Code(err) { //nolint:exhaustive // the others pass
+	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.FailedPrecondition:
+		return fmt.Errorf("%s: %w: %w", what, worker.ErrRefused, err)
+	}
+	return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
+}

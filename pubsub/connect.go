@@ -1,0 +1,49 @@
+package pubsub
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// reconnect says how a service that is away is looked for. gRPC would wait longer
+// each time, up to two minutes, and calls fail until it has looked again.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+	MinConnectTimeout: 10 * time.Second, // a SYN that is lost is sent again after 1, 3 and 7 s
+}
+
+// Options returns the client options for the emulator at host, or for
+// Google's own Pub/Sub with the usual credentials when host is empty.
+func Options(host string) ([]option.ClientOption, error) {
+	opts := []option.ClientOption{
+		// A dead network shows within 30 s instead of minutes: the leases of
+		// running jobs depend on this one connection.
+		option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})),
+		option.WithGRPCConnectionPool(1),
+		option.WithGRPCDialOption(grpc.WithConnectParams(reconnect)),
+	}
+	if host == "" {
+		return opts, nil
+	}
+	if scheme, _, found := strings.Cut(host, "://"); found {
+		return nil, fmt.Errorf("PUBSUB_EMULATOR_HOST is %q: give host:port without %q", host, scheme+"://")
+	}
+	if _, port, err := net.SplitHostPort(host); err != nil || port == "" {
+		return nil, fmt.Errorf("PUBSUB_EMULATOR_HOST is %q: give host:port", host)
+	}
+	return append(opts,
+		option.WithEndpoint(host),
+		option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))), nil
+}
+
+// callTimeout bounds one call that carries no message.
+const callTimeout = 5 * time.Second

@@ -1,0 +1,40 @@
+package pubsub
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var (
+	subscriptionPattern = regexp.MustCompile(`^projects/[^/]+/subscriptions/[^/]+$`)
+	topicPattern        = regexp.MustCompile(`^projects/[^/]+/topics/[^/]+$`)
+	idPattern           = regexp.MustCompile(`^[A-Za-z0-9._~+%-]*$`) // Pub/Sub's rule for the characters of a name
+)
+
+// SubscriptionName returns the full name of a subscription that the given
+// variable, which errors name, holds bare or in full.
+func SubscriptionName(variable, project, name string) (string, error) {
+	return fullName(variable, project, "subscriptions", name, subscriptionPattern)
+}
+
+// TopicName is SubscriptionName for a topic.
+func TopicName(variable, project, name string) (string, error) {
+	return fullName(variable, project, "topics", name, topicPattern)
+}
+
+func fullName(variable, project, collection, name string, full *regexp.Regexp) (string, error) {
+	switch {
+	case name == "":
+		return "", fmt.Errorf("%s is empty", variable)
+	case !idPattern.MatchString(name[strings.LastIndexByte(name, '/')+1:]):
+		return "", fmt.Errorf("%s is %q: a name holds only letters, digits and - _ . ~ + %%", variable, name)
+	case full.MatchString(name):
+		return name, nil
+	case strings.Contains(name, "/"):
+		return "", fmt.Errorf("%s is %q: give a bare name or projects/PROJECT/%s/NAME", variable, name, collection)
+	case project == "":
+		return "", fmt.Errorf("%s is the bare name %q, so GCP_PROJECT_ID must be set", variable, name)
+	}
+	return "projects/" + project + "/" + collection + "/" + name, nil
+}

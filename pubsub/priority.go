@@ -1,0 +1,250 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// Priority is a [worker.Source] over two others. It asks Urgent first and, while that
+// has nothing, both at once, so that a job of either starts as soon as it comes.
+//
+// Every Share-th lease is asked of Normal first: while both have jobs without
+// end, one in Share is a normal one.
+type Priority struct {
+	Urgent, Normal worker.Source
+	Share          int                // at least 2
+	Leases         prometheus.Counter // of leases taken from Urgent; see [UrgentLeases]
+
+	turns    atomic.Int64
+	dryUntil atomic.Int64   // until when Normal is not waited for, in nanoseconds since 1970
+	calls    sync.WaitGroup // under way, also those that were called off
+	failing  [2]atomic.Bool // urgent, normal: the last call has failed
+}
+
+// UrgentLeases returns the counter for [Priority.Leases], registered at r.
+func UrgentLeases(r prometheus.Registerer) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: "batchfleet", Name: "leases_urgent_total", Help: "Leases taken from the priority subscription.",
+	})
+	r.MustRegister(c)
+	return c
+}
+
+const (
+	// headStart is what the source that is asked first gets before the other is
+	// asked too: a pull of a subscription with messages is answered by then.
+	headStart = 50 * time.Millisecond
+	// turnStart is what Normal gets when it is its turn. It is long, because a
+	// slow answer must not cost it its share, and so it is given only now and then
+	// to a source that did not use it.
+	turnStart = time.Second
+	dryFor    = 10 * time.Second
+)
+
+// errCalledOff is why a lease is no longer asked for.
+var errCalledOff = errors.New("the other source was faster")
+
+// inquiry is one call of Lease on one of the two.
+type inquiry struct {
+	side   side
+	cancel context.CancelCauseFunc
+	answer chan answer // of 1
+}
+
+type answer struct {
+	lease jobs.Lease
+	err   error
+}
+
+// side is one of the two sources and how the ids of its leases begin, so that
+// they find their way back.
+type side struct {
+	src     worker.Source
+	prefix  string
+	failing *atomic.Bool
+}
+
+const (
+	urgentPrefix = "urgent/"
+	normalPrefix = "normal/"
+)
+
+func (p *Priority) urgent() side { return side{p.Urgent, urgentPrefix, &p.failing[0]} }
+func (p *Priority) normal() side { return side{p.Normal, normalPrefix, &p.failing[1]} }
+
+// order says which source to ask first, and for how long alone.
+func (p *Priority) order() (first, second side, start time.Duration) {
+	urgent, normal := p.urgent(), p.normal()
+	switch turn := p.turns.Add(1)%int64(p.Share) == 0; {
+	case urgent.failing.Load():
+		return urgent, normal, headStart
+	case normal.failing.Load():
+		return normal, urgent, headStart
+	case turn && time.Now().UnixNano() >= p.dryUntil.Load():
+		return normal, urgent, turnStart
+	case turn:
+		return normal, urgent, headStart
+	default:
+		return urgent, normal, headStart
+	}
+}
+
+// Lease implements [worker.Source]. An error of either source is an error of both, and
+// the source that failed is asked first until it works: a worker that sees only
+// half of its jobs must not look well because of the other half.
+func (p *Priority) Lease(ctx context.Context) (jobs.Lease, error) {
+	before, after, start := p.order()
+	first := p.ask(ctx, before)
+	ahead := time.NewTimer(start)
+	defer ahead.Stop()
+	select {
+	case got := <-first.answer:
+		return p.take(first.side, got)
+	case <-ahead.C:
+		if start == turnStart {
+			p.dryUntil.Store(time.Now().Add(dryFor).UnixNano())
+		}
+	}
+	second := p.ask(ctx, after)
+	select {
+	case got := <-first.answer:
+		p.callOff(ctx, second)
+		return p.take(first.side, got)
+	case got := <-second.answer:
+		select {
+		case better := <-first.answer:
+			if better.err == nil {
+				second.answer <- got
+				p.callOff(ctx, second)
+				return p.take(first.side, better)
+			}
+		default:
+			p.callOff(ctx, first)
+		}
+		return p.take(second.side, got)
+	}
+}
+
+// ask begins to ask one of the sources for a lease.
+func (p *Priority) ask(ctx context.Context, s side) inquiry {
+	ctx, cancel := context.WithCancelCause(ctx)
+	q := inquiry{side: s, cancel: cancel, answer: make(chan answer, 1)}
+	p.calls.Go(func() {
+		lease, err := s.src.Lease(ctx)
+		s.failing.Store(err != nil && ctx.Err() == nil)
+		q.answer <- answer{lease, err}
+		cancel(nil)
+	})
+	return q
+}
+
+// take returns an answer as this source's own.
+func (p *Priority) take(s side, got answer) (jobs.Lease, error) {
+	if got.err != nil {
+		return jobs.Lease{}, got.err
+	}
+	if s.prefix == urgentPrefix {
+		p.Leases.Inc()
+	} else {
+		p.dryUntil.Store(0)
+	}
+	got.lease.ID = s.prefix + got.lease.ID
+	return got.lease, nil
+}
+
+// callOff ends an inquiry, and hands back what it brings all the same: its
+// answer may be on the way. The caller's job does not wait for that.
+func (p *Priority) callOff(ctx context.Context, q inquiry) {
+	q.cancel(errCalledOff)
+	p.calls.Go(func() {
+		got := <-q.answer
+		if got.err != nil {
+			return
+		}
+		if q.side.prefix == normalPrefix {
+			p.dryUntil.Store(0)
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		_ = q.side.src.Nack(ctx, got.lease, 0) // one that fails costs the rest of the lease's time
+	})
+}
+
+// Close waits for calls that were called off. It comes after the last call of
+// Lease, and closes neither source.
+func (p *Priority) Close() error {
+	p.calls.Wait()
+	return nil
+}
+
+// Extend implements [worker.Source].
+func (p *Priority) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration) (map[string]error, error) {
+	var errs []error
+	lost := map[string]error{}
+	for _, s := range []side{p.urgent(), p.normal()} {
+		var own []jobs.Lease
+		for _, l := range leases {
+			if id, ok := strings.CutPrefix(l.ID, s.prefix); ok {
+				l.ID = id
+				own = append(own, l)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		gone, err := s.src.Extend(ctx, own, ttl)
+		errs = append(errs, err)
+		for id, cause := range gone {
+			lost[s.prefix+id] = cause
+		}
+	}
+	return lost, errors.Join(errs...)
+}
+
+// Ack implements [worker.Source].
+func (p *Priority) Ack(ctx context.Context, lease jobs.Lease) error {
+	s, lease, err := p.route(lease)
+	if err != nil {
+		return err
+	}
+	return s.Ack(ctx, lease)
+}
+
+// Nack implements [worker.Source].
+func (p *Priority) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error {
+	s, lease, err := p.route(lease)
+	if err != nil {
+		return err
+	}
+	return s.Nack(ctx, lease, delay)
+}
+
+// Return implements [worker.Returner]: both subscriptions are on one connection.
+func (p *Priority) Return(ctx context.Context, queue string, acks []string) error {
+	r, ok := p.Normal.(worker.Returner)
+	if !ok {
+		return fmt.Errorf("%w: a source that hands back only its own leases", worker.ErrRefused)
+	}
+	return r.Return(ctx, queue, acks)
+}
+
+// route returns the source of a lease, and the lease as that source knows it.
+func (p *Priority) route(lease jobs.Lease) (worker.Source, jobs.Lease, error) {
+	for _, s := range []side{p.urgent(), p.normal()} {
+		if id, ok := strings.CutPrefix(lease.ID, s.prefix); ok {
+			lease.ID = id
+			return s.src, lease, nil
+		}
+	}
+	return nil, lease, fmt.Errorf("lease %.40q is of neither source", lease.ID)
+}

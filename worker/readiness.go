@@ -1,0 +1,219 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/retry"
+)
+
+// errUnready is the cause of a lease call that was cut short because the
+// worker can no longer record what it would run.
+var errUnready = errors.New("worker is not ready")
+
+// errStarting is the state before the first checks.
+var errStarting = errors.New("starting")
+
+// ErrDraining is what a check returns while an operator asks that no jobs be taken.
+// The worker is well: it checks again as often as when all checks pass.
+var ErrDraining = errors.New("draining: asked by an operator")
+
+// readiness keeps the worker from leasing while one of its checks fails. It starts
+// unready: the first round of checks changes that.
+type readiness struct {
+	checks  map[string]func(context.Context) error
+	every   time.Duration
+	log     *slog.Logger
+	metrics *Metrics
+	recheck chan struct{} // asks for a round of checks now
+
+	mu        sync.Mutex
+	stopped   bool          // it does not become ready again
+	fails     int           // how often fail was called
+	why       error         // nil while ready
+	isReady   chan struct{} // closed while ready
+	isUnready chan struct{} // closed while unready
+}
+
+func newReadiness(checks map[string]func(context.Context) error, every time.Duration, log *slog.Logger, m *Metrics) *readiness {
+	r := &readiness{
+		checks: checks, every: every, log: log, metrics: m,
+		recheck: make(chan struct{}, 1), why: errStarting,
+		isReady: make(chan struct{}), isUnready: make(chan struct{}),
+	}
+	close(r.isUnready)
+	return r
+}
+
+func (r *readiness) state() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why
+}
+
+// seen returns how often fail was called, and the state.
+func (r *readiness) seen() (fails int, why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fails, r.why
+}
+
+func (r *readiness) set(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.put(why)
+}
+
+func (r *readiness) put(why error) { // r.mu is held
+	if r.stopped {
+		return
+	}
+	switch was := r.why; {
+	case was != nil && why == nil:
+		close(r.isReady)
+		r.isUnready = make(chan struct{})
+		r.metrics.ready.Set(1)
+	case was == nil && why != nil:
+		close(r.isUnready)
+		r.isReady = make(chan struct{})
+		r.metrics.ready.Set(0)
+	}
+	r.why = why
+	r.metrics.draining.Set(0)
+	if errors.Is(why, ErrDraining) {
+		r.metrics.draining.Set(1)
+	}
+}
+
+// stop makes the worker unready for good.
+func (r *readiness) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.put(errors.New("stopping"))
+	r.stopped = true
+}
+
+// fail says that the infrastructure has let a job down: no further job is
+// leased until the checks pass again.
+func (r *readiness) fail(err error) {
+	r.mu.Lock()
+	r.fails++
+	r.put(err)
+	r.mu.Unlock()
+	select {
+	case r.recheck <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when the worker is ready, or the cause of ctx when ctx ends first.
+func (r *readiness) wait(ctx context.Context) error {
+	r.mu.Lock()
+	ready := r.isReady
+	r.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-ready:
+		return nil
+	}
+}
+
+// unready returns a channel that is closed while the worker is unready.
+func (r *readiness) unready() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.isUnready
+}
+
+// recheckPolicy says how soon checks that failed are run again.
+var recheckPolicy = retry.Policy{First: 500 * time.Millisecond, Max: 15 * time.Second}
+
+// watch runs the checks until ctx ends: rarely while they pass or the fleet drains,
+// at growing intervals up to 15 s while they do not.
+func (r *readiness) watch(ctx context.Context) {
+	delay, wait := time.Duration(0), recheckPolicy.Delays()
+	for {
+		before, was := r.seen()
+		err := r.check(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if after, trouble := r.seen(); err == nil && after != before {
+			err = trouble // the checks passed before a job was let down: check again
+		}
+		r.set(err)
+		if err == nil {
+			if delay > 0 {
+				r.log.InfoContext(ctx, "ready again")
+			}
+			delay = 0
+			wait.Reset()
+		} else if errors.Is(err, ErrDraining) {
+			delay = r.every
+			if !errors.Is(was, ErrDraining) {
+				r.log.InfoContext(ctx, "no jobs are taken, those in hand go on", "err", err)
+			}
+		} else {
+			delay = wait.Next()
+			if was == nil || was.Error() != err.Error() {
+				r.log.WarnContext(ctx, "not ready: no jobs are taken until this is mended", "err", err)
+			}
+		}
+		pause := delay
+		if err == nil {
+			pause = r.every
+		}
+		next := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			next.Stop()
+			return
+		case <-next.C:
+		case <-r.recheck:
+			next.Stop()
+			// What has just failed is likely to fail again at once.
+			if jobs.Sleep(ctx, max(delay, 250*time.Millisecond)) != nil {
+				return
+			}
+		}
+	}
+}
+
+// check runs all checks at once and returns what is wrong, in a fixed order.
+func (r *readiness) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var wrong []string
+	draining := false
+	for name, check := range r.checks {
+		wg.Go(func() {
+			err := check(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if errors.Is(err, ErrDraining) {
+				draining = true
+			} else if err != nil {
+				wrong = append(wrong, fmt.Sprintf("%s: %v", name, err))
+			}
+		})
+	}
+	wg.Wait()
+	if wrong == nil && draining {
+		return ErrDraining
+	}
+	if wrong == nil {
+		return nil
+	}
+	slices.Sort(wrong)
+	return errors.New(strings.Join(wrong, "; "))
+}

@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// RuntimeMargin is what a job may need beyond its JobTimeout: 30 s until a
+// handler that does not stop is abandoned, and the time to record the outcome. A
+// worker takes no job when less than JobTimeout and RuntimeMargin is left of its
+// MaxRuntime.
+const RuntimeMargin = time.Minute
+
+// handBackMargin is how long before the end of MaxRuntime a job that is still in hand
+// is given up: time to stop it and to hand it back.
+const handBackMargin = 5 * time.Second
+
+// Why a worker stops by itself.
+var (
+	errIdle    = errors.New("no job has come")
+	errRuntime = errors.New("the rest of MAX_RUNTIME is kept for the jobs in hand")
+)
+
+// idle ends the leasing when all slots have waited for a job for long enough. A
+// slot that runs a job does not ask, nor does one that waits out an error or for
+// the worker to be ready, so a worker in trouble does not stop as if all were
+// done.
+type idle struct {
+	slots int
+	after time.Duration // never when 0
+	stop  context.CancelCauseFunc
+
+	mu     sync.Mutex
+	asking int
+	timer  *time.Timer // runs while all slots ask
+}
+
+func newIdle(slots int, after time.Duration, stop context.CancelCauseFunc) *idle {
+	return &idle{slots: slots, after: after, stop: stop}
+}
+
+// asks says that a slot begins to wait for a job, answered that it has ended.
+func (i *idle) asks() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.asking++
+	if i.asking == i.slots && i.after > 0 {
+		i.timer = time.AfterFunc(i.after, func() { i.stop(fmt.Errorf("%w for %s", errIdle, i.after)) })
+	}
+}
+
+func (i *idle) answered() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.asking--
+	if i.timer != nil {
+		// One that has fired just now ends the leasing all the same; a job
+		// leased in this moment is handed back.
+		i.timer.Stop()
+		i.timer = nil
+	}
+}
+
+// logDraining logs what a stopping worker waits for, if it has jobs in hand.
+func (w *Worker) logDraining(ctx context.Context, drain time.Duration) {
+	n := w.held.count()
+	if n == 0 {
+		return
+	}
+	text := fmt.Sprintf("stopping: jobs in hand have %s to finish", drain.Round(time.Millisecond))
+	if w.ForceStop != nil && ctx.Err() != nil {
+		text += "; another signal hands them back at once"
+	}
+	w.Log.InfoContext(ctx, text, "jobs", n)
+}
+
+// drainTime returns how long the jobs in hand may still take, and says why if the
+// worker stops by itself. When that is for MaxRuntime, it first waits: until
+// done is closed, ctx ends, or the time is over.
+func (w *Worker) drainTime(ctx context.Context, why error, began time.Time, done <-chan struct{}) (drain time.Duration) {
+	if errors.Is(why, errIdle) || errors.Is(why, errRuntime) {
+		w.Log.InfoContext(ctx, "worker takes no more jobs and stops", "why", why, "after", time.Since(began))
+	}
+	if !errors.Is(why, errRuntime) {
+		return w.Drain
+	}
+	end := began.Add(w.MaxRuntime - handBackMargin)
+	last := time.NewTimer(time.Until(end))
+	defer last.Stop()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-last.C:
+	}
+	return max(0, min(w.Drain, time.Until(end)))
+}

@@ -1,0 +1,234 @@
+package workertest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// Store is a status under test with what people ask of it. It gives a job up after
+// three crashes.
+type Store interface {
+	worker.Status
+	Submit(ctx context.Context, job jobs.Job) (bool, error)
+	Cancel(ctx context.Context, id jobs.ID) (jobs.State, error)
+}
+
+// Status runs the suite. Every test calls open for an empty store of its own.
+func Status(t *testing.T, open func(t *testing.T) Store) {
+	t.Helper()
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, store)
+	}{
+		{"a job has one owner", oneOwner},
+		{"a claim whose answer was lost may be asked for again", claimAgain},
+		{"a stale attempt writes nothing", staleAttempt},
+		{"a report prolongs the claim", reportProlongs},
+		{"an outcome is recorded once", finishOnce},
+		{"crashes are counted before the start", countsCrashes},
+		{"a release is no crash", releaseIsNoCrash},
+		{"a late release takes the crash off again", lateRelease},
+		{"a job is submitted once", submitOnce},
+		{"a queued job that is canceled never starts", cancelQueued},
+		{"a running job hears of a cancel by its report", cancelRunning},
+		{"a canceled job whose worker is gone has ended", cancelAbandoned},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, store{open(t)}) })
+	}
+}
+
+type store struct{ Store }
+
+// A claim for forever outlasts the test, one for an instant is over by the next call.
+const (
+	forever = time.Hour
+	instant = time.Millisecond
+)
+
+// claim claims job "a" once no other claim holds any more.
+func (s store) claim(t *testing.T, hold time.Duration, want jobs.Verdict) jobs.Claim {
+	t.Helper()
+	for {
+		c, err := s.Claim(within(t), jobs.Job{ID: "a", Kind: "mock"}, hold, jobs.Claim{})
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case c.Verdict == jobs.Busy && want != jobs.Busy && c.Wait <= time.Minute:
+			if err := jobs.Sleep(within(t), c.Wait); err != nil {
+				t.Fatal(err)
+			}
+		case c.Verdict != want:
+			t.Fatalf("claim %+v, want verdict %d", c, want)
+		default:
+			return c
+		}
+	}
+}
+
+func (s store) report(t *testing.T, c jobs.Claim) error {
+	t.Helper()
+	return s.Report(within(t), c, forever, &jobs.Progress{Done: 1, Total: 2, Message: "Page 1/2 analyzing..."}, jobs.Lines{Text: []string{"line"}})
+}
+
+func (s store) finish(t *testing.T, c jobs.Claim, o jobs.Outcome, want jobs.State) {
+	t.Helper()
+	if state, err := s.Finish(within(t), c, o); err != nil || state != want {
+		t.Errorf("finish as %s: %s, %v; want %s on record", o.State, state, err, want)
+	}
+}
+
+func (s store) cancel(t *testing.T, want jobs.State) {
+	t.Helper()
+	if state, err := s.Cancel(within(t), "a"); err != nil || state != want {
+		t.Errorf("cancel: %s, %v; want %s", state, err, want)
+	}
+}
+
+func wantLost(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, jobs.ErrLeaseLost) {
+		t.Errorf("%s: %v, want ErrLeaseLost", what, err)
+	}
+}
+
+func oneOwner(t *testing.T, s store) {
+	first := s.claim(t, forever, jobs.Granted)
+	if first.Token == "" || first.Attempt != 1 || first.Crashes != 0 {
+		t.Errorf("claim %+v, want a token, attempt 1 and no crash", first)
+	}
+	if busy := s.claim(t, forever, jobs.Busy); busy.Wait <= 0 || busy.Wait > forever {
+		t.Errorf("busy for %s, want what is left of the other's hour", busy.Wait)
+	}
+	if err := s.report(t, first); err != nil {
+		t.Errorf("report of the owner: %v", err)
+	}
+}
+
+func claimAgain(t *testing.T, s store) {
+	first := s.claim(t, forever, jobs.Granted)
+	again, err := s.Claim(within(t), jobs.Job{ID: "a", Kind: "mock"}, forever, first)
+	if err != nil || again.Verdict != jobs.Granted || again.Token != first.Token || again.Attempt != 1 {
+		t.Errorf("claim %+v, %v; want the same grant", again, err)
+	}
+}
+
+func staleAttempt(t *testing.T, s store) {
+	stale := s.claim(t, instant, jobs.Granted)
+	owner := s.claim(t, forever, jobs.Granted)
+	wantLost(t, "stale report", s.report(t, stale))
+	_, err := s.Finish(within(t), stale, jobs.Outcome{State: jobs.Failed, Reason: "stale"})
+	wantLost(t, "stale finish", err)
+	wantLost(t, "stale release", s.Release(within(t), stale, "stale"))
+	if err := s.report(t, owner); err != nil {
+		t.Errorf("report of the owner: %v", err)
+	}
+	s.finish(t, owner, jobs.Outcome{State: jobs.Succeeded}, jobs.Succeeded)
+}
+
+func reportProlongs(t *testing.T, s store) {
+	c := s.claim(t, instant, jobs.Granted)
+	if err := s.report(t, c); err != nil { // a claim that nobody took is its worker's
+		t.Fatal(err)
+	}
+	s.claim(t, forever, jobs.Busy)
+}
+
+func finishOnce(t *testing.T, s store) {
+	c := s.claim(t, forever, jobs.Granted)
+	s.finish(t, c, jobs.Outcome{State: jobs.Failed, Reason: "first"}, jobs.Failed)
+	s.finish(t, c, jobs.Outcome{State: jobs.Succeeded}, jobs.Failed) // no error: the ack may go out
+	wantLost(t, "report after the end", s.report(t, c))
+	wantLost(t, "release after the end", s.Release(within(t), c, "again"))
+	if ended := s.claim(t, forever, jobs.Ended); ended.State != jobs.Failed || ended.Reason != "first" || ended.Attempt != 1 {
+		t.Errorf("claim after the end: %+v; want the first outcome, of attempt 1", ended)
+	}
+}
+
+func countsCrashes(t *testing.T, s store) {
+	for n := range 3 {
+		if c := s.claim(t, instant, jobs.Granted); c.Attempt != n+1 || c.Crashes != n {
+			t.Errorf("claim %+v, want attempt %d after %d crashes", c, n+1, n)
+		}
+	}
+	last := s.claim(t, forever, jobs.CrashLoop)
+	if last.Attempt != 4 || last.Crashes != 3 {
+		t.Errorf("claim %+v, want attempt 4 after 3 crashes", last)
+	}
+	s.finish(t, last, jobs.Outcome{State: jobs.Failed, Reason: "worker crashed 3 times"}, jobs.Failed)
+}
+
+func releaseIsNoCrash(t *testing.T, s store) {
+	for n := range 6 {
+		c := s.claim(t, forever, jobs.Granted)
+		if c.Attempt != n+1 || c.Crashes != 0 {
+			t.Fatalf("claim %+v, want attempt %d without crashes", c, n+1)
+		}
+		if err := s.Release(within(t), c, "Worker stopped; waiting for another worker"); err != nil {
+			t.Fatal(err)
+		}
+		wantLost(t, "report after the release", s.report(t, c))
+	}
+}
+
+func lateRelease(t *testing.T, s store) {
+	first := s.claim(t, instant, jobs.Granted)
+	second := s.claim(t, forever, jobs.Granted)
+	if second.Crashes != 1 {
+		t.Errorf("claim %+v, want one crash", second)
+	}
+	for range 2 { // the second one takes nothing off
+		wantLost(t, "late release", s.Release(within(t), first, "Worker stopped"))
+	}
+	if err := s.Release(within(t), second, "Worker stopped"); err != nil {
+		t.Fatal(err)
+	}
+	if third := s.claim(t, forever, jobs.Granted); third.Attempt != 3 || third.Crashes != 0 {
+		t.Errorf("claim %+v, want attempt 3 without crashes", third)
+	}
+}
+
+func submitOnce(t *testing.T, s store) {
+	for _, want := range []bool{true, false} {
+		if fresh, err := s.Submit(within(t), jobs.Job{ID: "a", Kind: "mock"}); err != nil || fresh != want {
+			t.Errorf("submit: %t, %v; want %t", fresh, err, want)
+		}
+	}
+	s.claim(t, forever, jobs.Granted)
+}
+
+func cancelQueued(t *testing.T, s store) {
+	if _, err := s.Cancel(within(t), "a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("cancel of an unknown job: %v, want ErrNotExist", err)
+	}
+	if _, err := s.Submit(within(t), jobs.Job{ID: "a", Kind: "mock"}); err != nil {
+		t.Fatal(err)
+	}
+	s.cancel(t, jobs.Canceled)
+	if c := s.claim(t, forever, jobs.Ended); c.State != jobs.Canceled {
+		t.Errorf("claim %+v, want it canceled", c)
+	}
+}
+
+func cancelRunning(t *testing.T, s store) {
+	c := s.claim(t, forever, jobs.Granted)
+	s.cancel(t, jobs.Running)
+	if err := s.report(t, c); !errors.Is(err, jobs.ErrCanceled) {
+		t.Errorf("report: %v, want ErrCanceled", err)
+	}
+	s.finish(t, c, jobs.Outcome{State: jobs.Canceled}, jobs.Canceled)
+}
+
+func cancelAbandoned(t *testing.T, s store) {
+	c := s.claim(t, instant, jobs.Granted)
+	s.cancel(t, jobs.Running)
+	if ended := s.claim(t, forever, jobs.Ended); ended.State != jobs.Canceled {
+		t.Errorf("claim %+v, want it canceled", ended)
+	}
+	s.finish(t, c, jobs.Outcome{State: jobs.Succeeded}, jobs.Canceled)
+}
