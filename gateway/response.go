@@ -61,13 +61,11 @@ func decode(text []byte, into any) error {
 	return nil
 }
 
-var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
-
 // readError decodes a response with a status of 400 or more.
 func readError(resp *http.Response, text []byte) error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: client.RetryAfter(resp)}
 	var body ErrorBody
-	if isJSON(resp, text) == nil && decode(text, &body) == nil && codePattern.MatchString(string(body.Error.Code)) {
+	if isJSON(resp, text) == nil && decode(text, &body) == nil && jobs.ValidCode(string(body.Error.Code)) {
 		e.Code, e.Message = body.Error.Code, jobs.Clip(redact.Reason(body.Error.Message), MaxErrorMessage, "")
 		return e
 	}

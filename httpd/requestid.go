@@ -3,12 +3,13 @@ package httpd
 import (
 	"context"
 	"net/http"
-	"regexp"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
-var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var requestIDPattern = jobs.Form(`^[A-Za-z0-9._-]{1,64}$`)
 
 type requestIDKey struct{}
 
@@ -21,7 +22,7 @@ func RequestID(ctx context.Context) string {
 }
 
 func requestID(r *http.Request) string {
-	if ids := r.Header.Values("X-Request-Id"); len(ids) == 1 && requestIDPattern.MatchString(ids[0]) {
+	if ids := r.Header.Values("X-Request-Id"); len(ids) == 1 && requestIDPattern().MatchString(ids[0]) {
 		return ids[0]
 	}
 	return ulid.Make().String()

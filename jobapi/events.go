@@ -3,10 +3,10 @@ package jobapi
 import (
 	"errors"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 const (
@@ -144,14 +144,14 @@ func (c *scope) catchUp(r *http.Request, st *stream, id string, m *snapshot) err
 
 // eventID is the id of an event: the version of the job and the place in the log
 // that its receiver has seen then.
-var eventID = regexp.MustCompile(`^([A-Za-z0-9]{1,32})-([0-9-]{0,40})$`)
+var eventID = jobs.Form(`^([A-Za-z0-9]{1,32})-([0-9-]{0,40})$`)
 
 // parseEventID reads a Last-Event-ID. One that is not ours counts as none.
 func parseEventID(headers []string) (version, pos string, ok bool) {
 	if len(headers) != 1 {
 		return "", "", false
 	}
-	parts := eventID.FindStringSubmatch(headers[0])
+	parts := eventID().FindStringSubmatch(headers[0])
 	if parts == nil {
 		return "", "", false
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -29,12 +28,10 @@ func ShownText(s string, n int) string {
 	return jobs.Clip(jobs.Visible(redact.Text(s)), n, "")
 }
 
-var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
-
 // ShownCode returns an error code that a worker has reported, or FAILED for what
 // is no code or may be a secret.
 func ShownCode(reported string) string {
-	if codePattern.MatchString(reported) && redact.Text(reported) == reported {
+	if jobs.ValidCode(reported) && redact.Text(reported) == reported {
 		return reported
 	}
 	return "FAILED"

@@ -8,9 +8,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // Token is an entry of a file of tokens. The token itself is nowhere in it.
@@ -31,13 +32,13 @@ var errTokenName = errors.New("the name is there already")
 
 // CheckTokenName returns an error unless a token may have that name.
 func CheckTokenName(name string) error {
-	if !tokenName.MatchString(name) {
+	if !tokenName().MatchString(name) {
 		return errors.New("a name is 1 to 64 of A-Z a-z 0-9 . _ -")
 	}
 	return nil
 }
 
-var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var tokenName = jobs.Form(`^[A-Za-z0-9._-]{1,64}$`)
 
 // NewToken returns a token, bft_ and 43 characters of base64url, and its hash as
 // it stands in a file of tokens.

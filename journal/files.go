@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // Only this user may read the records.
@@ -47,12 +48,12 @@ func (f file) name() string {
 	return fmt.Sprintf("%s.%010d.%08x.v%s", f.role, f.number, f.salt, version)
 }
 
-var fileName = regexp.MustCompile(`^(segment|checkpoint)\.([0-9]{10,18})\.([0-9a-f]{8})\.v([0-9]+)(\.tmp)?$`)
+var fileName = jobs.Form(`^(segment|checkpoint)\.([0-9]{10,18})\.([0-9a-f]{8})\.v([0-9]+)(\.tmp)?$`)
 
 // parseName returns false for names that are not the journal's. Names of other
 // versions are an error: what they hold must not be taken for damage.
 func parseName(name string) (f file, tmp, ok bool, err error) {
-	m := fileName.FindStringSubmatch(name)
+	m := fileName().FindStringSubmatch(name)
 	if m == nil {
 		return file{}, false, false, nil
 	}

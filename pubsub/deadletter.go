@@ -172,7 +172,7 @@ func (r Rules) letter(m *pubsubpb.PubsubMessage) DeadLetter {
 	} else if id, err := jobs.ParseID(a[deadJobID]); err == nil {
 		l.Job.ID = id
 	}
-	if kind := a[deadKind]; l.Job.ID != "" && l.Job.Kind == "" && kindPattern.MatchString(kind) {
+	if kind := a[deadKind]; l.Job.ID != "" && l.Job.Kind == "" && kindPattern().MatchString(kind) {
 		l.Job.Kind = jobs.Kind(kind)
 	}
 	return l

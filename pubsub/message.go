@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +28,8 @@ type Message struct {
 const traceAttribute = "traceparent"
 
 var (
-	kindPattern  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	tracePattern = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+	kindPattern  = jobs.Form(`^[a-z][a-z0-9-]{0,31}$`)
+	tracePattern = jobs.Form(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 )
 
 // errMalformed marks a message that names no job, so that nobody can be told of
@@ -66,7 +65,7 @@ func (r Rules) decode(data []byte, attributes map[string]string) (jobs.Job, erro
 		return jobs.Job{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	job := jobs.Job{ID: jobID, Kind: r.DefaultKind}
-	if trace := attributes[traceAttribute]; tracePattern.MatchString(trace) {
+	if trace := attributes[traceAttribute]; tracePattern().MatchString(trace) {
 		job.Trace = trace
 	}
 	return job, r.fill(&job, fields)
@@ -96,8 +95,8 @@ func (r Rules) fill(job *jobs.Job, fields map[string]json.RawMessage) error {
 		job.Submitted = t.UTC()
 	}
 	if m.Kind != "" {
-		if !kindPattern.MatchString(m.Kind) {
-			return fmt.Errorf("bad message: kind %.40q must match %s", m.Kind, kindPattern)
+		if !kindPattern().MatchString(m.Kind) {
+			return fmt.Errorf("bad message: kind %.40q must match %s", m.Kind, kindPattern())
 		}
 		job.Kind = jobs.Kind(m.Kind)
 	}
@@ -165,4 +164,4 @@ func (r Rules) encode(job jobs.Job) (data []byte, attributes map[string]string) 
 }
 
 // ValidKind reports whether a message may name this kind.
-func ValidKind(kind string) bool { return kindPattern.MatchString(kind) }
+func ValidKind(kind string) bool { return kindPattern().MatchString(kind) }

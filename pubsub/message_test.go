@@ -320,10 +320,10 @@ func wellFormed(rules Rules, job jobs.Job) error {
 	if _, err := jobs.ParseID(string(job.ID)); err != nil {
 		return err
 	}
-	if !kindPattern.MatchString(string(job.Kind)) || job.Pages < 0 || job.Pages > jobs.MaxPages {
+	if !kindPattern().MatchString(string(job.Kind)) || job.Pages < 0 || job.Pages > jobs.MaxPages {
 		return fmt.Errorf("kind %q, %d pages", job.Kind, job.Pages)
 	}
-	if job.Trace != "" && !tracePattern.MatchString(job.Trace) {
+	if job.Trace != "" && !tracePattern().MatchString(job.Trace) {
 		return fmt.Errorf("trace %q", job.Trace)
 	}
 	name := job.Input

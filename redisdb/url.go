@@ -5,10 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // The ports of addresses that have none.
@@ -60,9 +61,9 @@ func ParseURL(text string) (Options, error) {
 }
 
 var (
-	hostForm     = regexp.MustCompile(`^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?$`)
-	databaseForm = regexp.MustCompile(`^(?:([0-9]{1,7})/?)?$`)
-	primaryForm  = regexp.MustCompile(`^([A-Za-z0-9._-]+)(?:/([0-9]{1,7})?)?$`) // what Sentinel allows in a name
+	hostForm     = jobs.Form(`^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?$`)
+	databaseForm = jobs.Form(`^(?:([0-9]{1,7})/?)?$`)
+	primaryForm  = jobs.Form(`^([A-Za-z0-9._-]+)(?:/([0-9]{1,7})?)?$`) // what Sentinel allows in a name
 )
 
 func (o *Options) parseHosts(text, kind string) error {
@@ -71,7 +72,7 @@ func (o *Options) parseHosts(text, kind string) error {
 		return errors.New("it names several servers: say with redis+sentinel:// or redis+cluster:// what they are")
 	}
 	for _, one := range hosts {
-		m := hostForm.FindStringSubmatch(one)
+		m := hostForm().FindStringSubmatch(one)
 		if m == nil {
 			return errors.New("a host in it is no HOST:PORT; percent-encode what is special in a password")
 		}
@@ -102,13 +103,13 @@ func (o *Options) parsePath(path, kind string) error {
 			return errors.New("a cluster has one database: end the address after the last port")
 		}
 	case "+sentinel":
-		m := primaryForm.FindStringSubmatch(path)
+		m := primaryForm().FindStringSubmatch(path)
 		if m == nil {
 			return errors.New("the name of the primary is missing, or what follows it is no number of a database: want redis+sentinel://HOST:PORT,HOST:PORT/PRIMARY/DB")
 		}
 		o.Primary, database = m[1], m[2]
 	default:
-		m := databaseForm.FindStringSubmatch(path)
+		m := databaseForm().FindStringSubmatch(path)
 		if m == nil {
 			return errors.New("the database is no number: want redis://HOST:PORT/DB")
 		}

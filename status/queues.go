@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -24,7 +23,7 @@ const (
 	maxQueueName = 600 // bytes; a full name of Pub/Sub has at most 30+255 and its words
 )
 
-var queueName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+var queueName = jobs.Form(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 // ErrQueue says that a queue cannot be recorded as it is.
 var ErrQueue = errors.New("queue refused")
@@ -34,8 +33,8 @@ var ErrQueue = errors.New("queue refused")
 // the name or the queue cannot be used.
 func (s *Store) RegisterQueue(ctx context.Context, name string, q Queue) (changed bool, err error) {
 	what := fmt.Sprintf("register queue %.63q", name)
-	if !queueName.MatchString(name) {
-		return false, fmt.Errorf("%s: %w: its name must match %s", what, ErrQueue, queueName)
+	if !queueName().MatchString(name) {
+		return false, fmt.Errorf("%s: %w: its name must match %s", what, ErrQueue, queueName())
 	}
 	if q.Topic == "" || q.Subscription == "" {
 		return false, fmt.Errorf("%s: %w: it needs a topic and a subscription", what, ErrQueue)

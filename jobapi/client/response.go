@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 
 	httpclient "github.com/batchfleet/batchfleet/httpd/client"
 	"github.com/batchfleet/batchfleet/jobapi"
@@ -45,8 +44,6 @@ func errBadResponse(problem string) error {
 	return fmt.Errorf("%w: the answer is not the Job API's: %s", jobs.ErrUnavailable, problem)
 }
 
-var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
-
 // maxMessage is how many bytes of a refusal's message are kept.
 const maxMessage = 1000
 
@@ -61,7 +58,7 @@ func refusalOf(resp *http.Response, text []byte) error {
 		} `json:"error"`
 	}
 	asJSON := &request{}
-	if asJSON.checkMedia(resp, text) != nil || json.Unmarshal(text, &body) != nil || !codePattern.MatchString(body.Error.Code) {
+	if asJSON.checkMedia(resp, text) != nil || json.Unmarshal(text, &body) != nil || !jobs.ValidCode(body.Error.Code) {
 		return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, clean(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
 	}
 	e := &jobapi.Refusal{

@@ -154,7 +154,7 @@ func TestJ04IDsAreULIDsAndGrow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !idForm.MatchString(id) || id <= last || at.IsZero() {
+		if !idForm().MatchString(id) || id <= last || at.IsZero() {
 			t.Fatalf("id %q at %v comes after %q", id, at, last)
 		}
 		last = id

@@ -3,7 +3,6 @@ package engine
 import (
 	"encoding/json"
 	"errors"
-	"regexp"
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -17,8 +16,6 @@ const (
 )
 
 var errPanic = errors.New("the program has made a mistake; the server's log says more")
-
-var codeForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 // maxDetails is how long the details of an error may be as JSON. The engine has
 // no place for whole documents.
@@ -44,7 +41,7 @@ func failure(err error) *jobapi.Error {
 	case errors.Is(err, errPanic):
 		shown.Code = jobapi.CodeInternal
 	case errors.As(err, &f):
-		if codeForm.MatchString(f.Code) {
+		if jobs.ValidCode(f.Code) {
 			shown.Code = f.Code
 		}
 		shown.Details = details(f.Details)

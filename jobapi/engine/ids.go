@@ -4,12 +4,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // ids makes the ids of jobs, each greater than the one before, whatever the clock does.
@@ -37,11 +37,11 @@ func (g *ids) next(now time.Time) (string, time.Time, error) {
 	return "job_" + id.String(), g.last, nil
 }
 
-var idForm = regexp.MustCompile(`^job_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
+var idForm = jobs.Form(`^job_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 
 // parseCursor checks what a page ended with: the id of its last job.
 func parseCursor(s string) error {
-	if s != "" && !idForm.MatchString(s) {
+	if s != "" && !idForm().MatchString(s) {
 		return &jobapi.FieldError{Field: "cursor", Problem: "it is not one that a page has had"}
 	}
 	return nil

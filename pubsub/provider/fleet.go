@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -28,12 +27,12 @@ var _ jobapi.Jobs = (*Fleet)(nil)
 
 const fleetScope = "fleet"
 
-var kindPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+var kindPattern = jobs.Form(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 // List implements [jobapi.Jobs].
 func (f *Fleet) List(ctx context.Context, q jobapi.Query) (jobapi.Page, error) {
 	kind, ours := strings.CutPrefix(q.Type, fleetScope+".")
-	if q.Type != "" && (!ours || !kindPattern.MatchString(kind)) {
+	if q.Type != "" && (!ours || !kindPattern().MatchString(kind)) {
 		return jobapi.Page{}, nil
 	}
 	entries, next, err := f.Status.List(ctx, status.Query{State: q.Status, Kind: jobs.Kind(kind), Limit: q.Limit, Cursor: q.Cursor})
@@ -133,7 +132,7 @@ func (f *Fleet) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 func fleetHead(e status.Entry) jobapi.Job {
 	d, state := e.Detail, e.State()
 	kind := string(d.Kind)
-	if !kindPattern.MatchString(kind) || redact.Text(kind) != kind {
+	if !kindPattern().MatchString(kind) || redact.Text(kind) != kind {
 		kind = string(status.UnknownKind)
 	}
 	updated, _ := time.Parse(time.RFC3339, e.UpdatedAt) // zero if somebody wrote something else
