@@ -229,13 +229,13 @@ func (p *Priority) Nack(ctx context.Context, lease jobs.Lease, delay time.Durati
 	return s.Nack(ctx, lease, delay)
 }
 
-// Return implements [worker.Returner]: both subscriptions are on one connection.
-func (p *Priority) Return(ctx context.Context, queue string, acks []string) error {
-	r, ok := p.Normal.(worker.Returner)
+// HandBack implements [worker.HandBacker]: both subscriptions are on one connection.
+func (p *Priority) HandBack(ctx context.Context, queue string, acks []string) error {
+	r, ok := p.Normal.(worker.HandBacker)
 	if !ok {
 		return fmt.Errorf("%w: a source that hands back only its own leases", worker.ErrRefused)
 	}
-	return r.Return(ctx, queue, acks)
+	return r.HandBack(ctx, queue, acks)
 }
 
 // route returns the source of a lease, and the lease as that source knows it.

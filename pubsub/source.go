@@ -168,9 +168,9 @@ func (s *Source) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration
 	return err
 }
 
-// Return implements [worker.Returner]. An ack id belongs to the subscription and not to the
+// HandBack implements [worker.HandBacker]. An ack id belongs to the subscription and not to the
 // connection over which it came.
-func (s *Source) Return(ctx context.Context, queue string, acks []string) error {
+func (s *Source) HandBack(ctx context.Context, queue string, acks []string) error {
 	err := s.client.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: queue, AckIds: acks})
 	if err == nil || len(permanentFailures(err)) == len(acks) {
 		return nil // a lease that is gone needs no handing back

@@ -131,7 +131,7 @@ func (q *queue) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration)
 	return q.Queue.Nack(ctx, lease, delay)
 }
 
-func (q *queue) Return(ctx context.Context, name string, acks []string) error {
+func (q *queue) HandBack(ctx context.Context, name string, acks []string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, id := range acks {
@@ -146,7 +146,7 @@ func (q *queue) Return(ctx context.Context, name string, acks []string) error {
 		}
 		q.ends(id, "return")
 	}
-	return q.Queue.Return(ctx, name, acks)
+	return q.Queue.HandBack(ctx, name, acks)
 }
 
 func (q *queue) told() string {

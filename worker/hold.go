@@ -13,7 +13,7 @@ import (
 // clock is lost. A claim that the store was silent about for too long may have been
 // given to someone else, so the store is asked; but not where no others can claim.
 func (a *attempt) stillHeld(ctx context.Context) error {
-	if a.over.Load() {
+	if a.closed.Load() {
 		return fmt.Errorf("%w: the attempt is over", jobs.ErrLeaseLost)
 	}
 	left := a.left()
@@ -22,7 +22,7 @@ func (a *attempt) stillHeld(ctx context.Context) error {
 		a.lose(err)
 		return err
 	}
-	if a.Claims == nil || !a.sure.stale() {
+	if a.Claims == nil || !a.confirmed.stale() {
 		return nil
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -31,7 +31,7 @@ func (a *attempt) stillHeld(ctx context.Context) error {
 	err := a.Status.Report(call, a.claim, hold, nil, jobs.Lines{})
 	switch {
 	case err == nil, errors.Is(err, jobs.ErrCanceled): // the reporter hears of a cancel as well
-		a.sure.at(asked, hold)
+		a.confirmed.at(asked, hold)
 		return nil
 	case errors.Is(err, jobs.ErrLeaseLost):
 		a.lose(err)

@@ -15,7 +15,7 @@ import (
 // pass is waited out; a refusal is tried again for StartTimeout, because a
 // queue is often created a moment after its workers start.
 func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
-	wait := again.Delays()
+	wait := callRetry.Delays()
 	var refused time.Time
 	for {
 		if err := w.readiness.wait(ctx); err != nil {
@@ -76,5 +76,5 @@ func (w *Worker) ask(ctx context.Context, p *pool) (jobs.Lease, error) {
 	return w.Source.Lease(ctx)
 }
 
-// again is how calls of the source and of the status store are made again.
-var again = retry.Policy{First: 500 * time.Millisecond, Max: 30 * time.Second}
+// callRetry is how calls of the source and of the status store are made again.
+var callRetry = retry.Policy{First: 500 * time.Millisecond, Max: 30 * time.Second}

@@ -24,15 +24,15 @@ const claimHold = 15 * time.Second
 // reporter writes the progress of one job. The newest value wins, one write is
 // in flight at a time, and the job never waits for it.
 type reporter struct {
-	status   Status
-	claim    jobs.Claim
-	sure     *sure
-	left     func() time.Duration    // how long the lease still holds
-	stop     context.CancelCauseFunc // ends the handler
-	lose     context.CancelCauseFunc // ends the attempt
-	interval time.Duration
-	log      *slog.Logger
-	metrics  *Metrics
+	status    Status
+	claim     jobs.Claim
+	confirmed *confirmation
+	left      func() time.Duration    // how long the lease still holds
+	stop      context.CancelCauseFunc // ends the handler
+	lose      context.CancelCauseFunc // ends the attempt
+	interval  time.Duration
+	log       *slog.Logger
+	metrics   *Metrics
 
 	mu     sync.Mutex
 	newest *jobs.Progress // not yet written
@@ -45,7 +45,7 @@ type reporter struct {
 
 func newReporter(a *attempt, stop context.CancelCauseFunc) *reporter {
 	return &reporter{
-		status: a.Status, claim: a.claim, sure: a.sure, left: a.left, stop: stop, lose: a.lose,
+		status: a.Status, claim: a.claim, confirmed: a.confirmed, left: a.left, stop: stop, lose: a.lose,
 		interval: a.ProgressInterval, log: a.Log, metrics: a.Metrics,
 		moved: time.Now(), wake: make(chan struct{}, 1), urgent: true,
 	}
@@ -94,8 +94,8 @@ func (r *reporter) tooSlow(err error) error {
 	switch {
 	case (step == "fetch" || step == "store") && r.stalled() >= storageHangs:
 		return fmt.Errorf("%w: in step %s: %s", jobs.ErrUnavailable, step, err.Error())
-	case r.sure.stale():
-		silent := r.sure.since().Round(time.Second)
+	case r.confirmed.stale():
+		silent := r.confirmed.since().Round(time.Second)
 		return fmt.Errorf("%w: status store silent for %s: %s", jobs.ErrUnavailable, silent, err.Error())
 	}
 	return fmt.Errorf("%w%s", err, r.where())
@@ -167,7 +167,7 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 	err := r.status.Report(call, r.claim, hold, p, lines)
 	switch {
 	case err == nil:
-		r.sure.at(asked, hold)
+		r.confirmed.at(asked, hold)
 		r.mu.Lock()
 		r.lines.written(lines)
 		r.mu.Unlock()
@@ -175,13 +175,13 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 			r.metrics.progressWritten.Inc()
 		}
 	case errors.Is(err, jobs.ErrCanceled):
-		r.sure.at(asked, hold)
+		r.confirmed.at(asked, hold)
 		r.stop(err)
 	case errors.Is(err, jobs.ErrLeaseLost):
 		r.lose(err)
 	case ctx.Err() == nil:
 		r.metrics.statusRetries.Inc()
-		r.log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "silent_for", r.sure.since(), "err", err)
+		r.log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "silent_for", r.confirmed.since(), "err", err)
 	}
 }
 

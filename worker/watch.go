@@ -21,12 +21,12 @@ type Claims interface {
 	Lapse(ctx context.Context, c jobs.Claim, handed bool) (bool, error)
 }
 
-// Returner is a [Source] that can end leases of other workers.
-type Returner interface {
-	// Return hands back deliveries of a queue: see [jobs.Raw]. One that is over
+// HandBacker is a [Source] that can end leases of other workers.
+type HandBacker interface {
+	// HandBack hands back deliveries of a queue: see [jobs.Raw]. One that is over
 	// already is no error. An error that wraps [ErrRefused] says that trying again
 	// will not help.
-	Return(ctx context.Context, queue string, acks []string) error
+	HandBack(ctx context.Context, queue string, acks []string) error
 }
 
 const (
@@ -42,15 +42,15 @@ const (
 	// calmFor is how long nothing is handed back after something has stood still: the
 	// claims of the living may be over then, too, and they renew them first.
 	calmFor = 20 * time.Second
-	// returnMost bounds one call of Return: Google's client sends 2500 ack ids at most,
+	// maxHandBack bounds one call of HandBack: Google's client sends 2500 ack ids at most,
 	// from 512 KiB in a request.
-	returnMost = 1000
+	maxHandBack = 1000
 )
 
 // watch looks for the claims of workers that went silent.
 type watch struct {
 	claims  Claims
-	source  Returner
+	source  HandBacker
 	log     *slog.Logger
 	metrics *Metrics
 
@@ -144,7 +144,7 @@ func (w *watch) handBack(ctx context.Context, lapsed []jobs.Claim) error {
 		}
 	}
 	for queue, claims := range queues {
-		for part := range slices.Chunk(claims, returnMost) {
+		for part := range slices.Chunk(claims, maxHandBack) {
 			errs = append(errs, w.handBackOf(ctx, queue, part))
 		}
 	}
@@ -158,7 +158,7 @@ func (w *watch) handBackOf(ctx context.Context, queue string, claims []jobs.Clai
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := w.source.Return(call, queue, acks)
+	err := w.source.HandBack(call, queue, acks)
 	switch {
 	case errors.Is(err, ErrRefused):
 		w.log.WarnContext(ctx, "Pub/Sub refused to end the leases of silent workers; their jobs wait until the leases expire", "queue", queue, "leases", len(acks), "err", err)

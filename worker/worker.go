@@ -83,7 +83,7 @@ type Worker struct {
 	Status   Status
 	Handlers map[jobs.Kind]Handler
 	// Claims are looked through for those of silent workers, if the Source is a
-	// [Returner]. Nil where somebody else looks after workers that are gone.
+	// [HandBacker]. Nil where somebody else looks after workers that are gone.
 	Claims Claims
 	// Registry is told that the worker lives. Nil for none.
 	Registry Registry
@@ -121,12 +121,12 @@ type Worker struct {
 	// for never.
 	ForceStop <-chan struct{}
 
-	held      *held
-	owed      *owed
-	pools     *pools
-	readiness *readiness
-	idle      *idle
-	shown     atomic.Pointer[readiness] // readiness once it is there: Ready may be called before Init
+	held       *held
+	unreleased *unreleased
+	pools      *pools
+	readiness  *readiness
+	idle       *idle
+	shown      atomic.Pointer[readiness] // readiness once it is there: Ready may be called before Init
 }
 
 // Init gives fields that are zero their defaults. Run does so unless it was called before.
@@ -158,7 +158,7 @@ func (w *Worker) Init() {
 		w.Metrics = NewMetrics("unknown")
 	}
 	w.held = newHeld(w.Source, w.LeaseTTL, w.ExtendEvery, w.Log, w.Metrics)
-	w.owed = newOwed(w.Status, w.Log)
+	w.unreleased = newUnreleased(w.Status, w.Log)
 	w.readiness = newReadiness(w.Checks, w.IdleCheck, w.Log, w.Metrics)
 	w.shown.Store(w.readiness)
 }
@@ -199,11 +199,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	var background, slots sync.WaitGroup
 	background.Go(func() { w.held.extend(work) })
 	background.Go(func() { w.readiness.watch(leasing) })
-	if source, ok := w.Source.(Returner); ok && w.Claims != nil {
+	if source, ok := w.Source.(HandBacker); ok && w.Claims != nil {
 		look := &watch{claims: w.Claims, source: source, log: w.Log, metrics: w.Metrics}
 		background.Go(func() { look.run(work) })
 	}
-	background.Go(func() { w.owed.run(work) })
+	background.Go(func() { w.unreleased.run(work) })
 	if w.Registry != nil {
 		background.Go(func() { w.pulses(leasing, work) })
 	}
@@ -240,7 +240,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		abort(fmt.Errorf("%w: forced stop requested", jobs.ErrDrained))
 		<-done
 	}
-	w.owed.wait(work, w.ForceStop)
+	w.unreleased.wait(work, w.ForceStop)
 	overdue.Stop()
 	abort(nil) // the extender goes last: draining jobs still need their leases
 	stop(nil)

@@ -195,9 +195,9 @@ func (q *Queue) Nack(_ context.Context, lease jobs.Lease, delay time.Duration) e
 	return nil
 }
 
-// Return implements worker.Returner. Leases of a queue with another name are left
+// HandBack implements worker.HandBacker. Leases of a queue with another name are left
 // alone.
-func (q *Queue) Return(_ context.Context, queue string, acks []string) error {
+func (q *Queue) HandBack(_ context.Context, queue string, acks []string) error {
 	if queue != q.Name {
 		return nil
 	}

@@ -173,14 +173,14 @@ func overIsOver(t *testing.T, q Queue) {
 }
 
 func returns(t *testing.T, q Queue) {
-	r, ok := q.Source.(worker.Returner)
+	r, ok := q.Source.(worker.HandBacker)
 	if !ok {
-		t.Skip("no worker.Returner: others cannot hand back its leases")
+		t.Skip("no worker.HandBacker: others cannot hand back its leases")
 	}
 	q.Submit(t, jobs.Job{ID: "a", Kind: "mock"})
 	l := q.lease(t, "a")
 	for range 2 { // a lease that is over is no error
-		if err := r.Return(within(t), l.Raw.Queue, []string{l.Raw.Ack}); err != nil {
+		if err := r.HandBack(within(t), l.Raw.Queue, []string{l.Raw.Ack}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -152,10 +152,10 @@ func TestF23LateReleaseIsLoggedOnce(t *testing.T) {
 			inBubble(t, handler{}, func(t *testing.T, r *rig) {
 				s := &shard{flaky: r.status}
 				s.away.Store(tt.away)
-				o := newOwed(s, r.worker.Log)
+				o := newUnreleased(s, r.worker.Log)
 				mine := r.another()
 				o.add(mine.claim, "again")
-				time.Sleep(payFor)
+				time.Sleep(releaseFor)
 				if tt.taken {
 					if c, err := r.status.Store.Claim(t.Context(), mine.lease.Job, time.Minute, jobs.Claim{}); err != nil || c.Crashes != 1 {
 						t.Errorf("claim: %+v, %v", c, err)
@@ -164,7 +164,7 @@ func TestF23LateReleaseIsLoggedOnce(t *testing.T) {
 				call, cancel := context.WithTimeout(t.Context(), callTimeout)
 				defer cancel()
 				for range 3 { // as a claim does, beside the loop
-					go func() { _ = o.pay(call, "a") }()
+					go func() { _ = o.release(call, "a") }()
 				}
 				r.after(2 * callTimeout)
 				if log := r.log.String(); !strings.Contains(log, tt.want) || strings.Count(log, "\n") != 1 {

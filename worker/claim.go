@@ -1,0 +1,36 @@
+package worker
+
+import (
+	"context"
+	"time"
+)
+
+// claimPatience is how long a worker keeps a lease it cannot claim the job of.
+const claimPatience = 30 * time.Second
+
+// getClaim asks the status store for the job, patiently: a store that fails
+// over should not cost every job in hand a round through the queue.
+func (a *attempt) getClaim(ctx context.Context) error {
+	policy := callRetry
+	policy.For = claimPatience
+	policy.Retrying = func(err error, wait time.Duration) {
+		a.Log.WarnContext(ctx, "cannot claim job, trying again", "job", a.lease.Job.ID, "retry_in", wait, "err", err)
+	}
+	return policy.Do(ctx, func() error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		_ = a.unreleased.release(call, a.lease.Job.ID) // first: what this worker gave up is no crash of the job
+		asked, hold := time.Now(), hold(a.left())
+		var err error
+		a.claim, err = a.Status.Claim(call, a.lease.Job, hold, a.claim)
+		cancel()
+		if err == nil {
+			a.confirmed.at(asked, hold)
+			return nil
+		}
+		if ctx.Err() == nil {
+			a.readiness.fail(err)
+			a.Metrics.statusRetries.Inc()
+		}
+		return err
+	})
+}

@@ -1,0 +1,25 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// discardTime bounds the deleting of what dead attempts have left.
+const discardTime = 10 * time.Second
+
+// discard deletes what the attempts at a job have left that has ended, in the given
+// state, without success. What cannot be deleted now stays.
+func (a *attempt) discard(ctx context.Context, state jobs.State) {
+	h, ok := a.Handlers[a.lease.Job.Kind].(Discarder)
+	if !ok || state == jobs.Succeeded {
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, discardTime)
+	defer cancel()
+	if err := h.Discard(call, a.lease.Job); err != nil {
+		a.Log.WarnContext(ctx, "cannot delete what earlier attempts have left", "job", a.lease.Job.ID, "err", err)
+	}
+}

@@ -1,0 +1,125 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redact"
+)
+
+// handle runs f under the job's limits and translates what comes of it. An
+// error means that there is no outcome: the job goes back.
+func (a *attempt) handle(ctx context.Context, f handling) (jobs.Outcome, error) {
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	result, err := a.supervise(ctx, running, stop, f)
+	if err == nil {
+		return jobs.Outcome{State: jobs.Succeeded, Result: result}, nil
+	}
+	switch cause := context.Cause(running); {
+	case cause == nil && errors.Is(err, jobs.ErrUnavailable):
+		return jobs.Outcome{}, err
+	case cause == nil:
+		return failure(err), nil
+	case errors.Is(cause, jobs.ErrCanceled):
+		return jobs.Outcome{State: jobs.Canceled}, nil
+	case errors.Is(cause, jobs.ErrTimeout), errors.Is(cause, jobs.ErrStalled):
+		o := failure(cause)
+		o.Code = "JOB_STALLED"
+		if errors.Is(cause, jobs.ErrTimeout) {
+			o.Code = "JOB_TIMEOUT"
+		}
+		return o, nil
+	default: // the lease is lost, the worker is stopping, or storage or Redis is away
+		return jobs.Outcome{}, cause
+	}
+}
+
+func failure(err error) jobs.Outcome {
+	o := jobs.Outcome{State: jobs.Failed, Reason: redact.Reason(err.Error())}
+	if f := (*jobs.Failure)(nil); errors.As(err, &f) {
+		o.Code, o.Final, o.Detail = f.Code, f.Final, redact.Reason(f.Detail)
+	}
+	return o
+}
+
+// handling is the part of an attempt that is supervised.
+type handling func(ctx context.Context, report func(jobs.Progress)) (jobs.Result, error)
+
+// How long a handler may go on after it was told to stop, before it is
+// abandoned: one that hangs in the kernel must not hold its slot and its job for
+// ever, and a worker that is out of time cannot wait at all.
+const (
+	abandonAfter        = 30 * time.Second
+	abandonDrainedAfter = time.Second / 2
+)
+
+// supervise runs f and its reporter. It stops f when the job has run or been
+// silent for too long, and abandons one that does not stop. ctx is the
+// attempt's and running, its child, the handler's, which stop ends.
+func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCauseFunc, f handling) (jobs.Result, error) {
+	rep := newReporter(a, stop)
+	var reporting sync.WaitGroup
+	ended := make(chan struct{})
+	reporting.Go(func() { rep.run(ctx, ended) })
+	defer reporting.Wait()
+	defer close(ended)
+
+	var result jobs.Result
+	var err error
+	done := make(chan struct{})
+	go func() { // joined by the select below, unless abandoned there
+		defer close(done)
+		defer a.recoverInto(a.lease.Job, &err)
+		result, err = f(running, rep.report)
+	}()
+
+	timeout := time.NewTimer(a.JobTimeout)
+	defer timeout.Stop()
+	silence := time.NewTimer(a.StallTimeout)
+	defer silence.Stop()
+	abandon := time.NewTimer(time.Hour)
+	abandon.Stop()
+	stopped, drained := running.Done(), ctx.Done()
+	for {
+		select {
+		case <-done:
+			return result, err
+		case <-timeout.C:
+			stop(rep.tooSlow(fmt.Errorf("%w: it did not end within %s", jobs.ErrTimeout, a.JobTimeout)))
+		case <-silence.C:
+			if left := a.StallTimeout - rep.stalled(); left > 0 {
+				silence.Reset(left)
+				continue
+			}
+			stop(rep.tooSlow(fmt.Errorf("%w for %s", jobs.ErrStalled, a.StallTimeout)))
+		case <-stopped:
+			stopped = nil
+			abandon.Reset(abandonAfter)
+		case <-drained: // also when it is being stopped for another reason
+			drained = nil
+			if errors.Is(context.Cause(ctx), jobs.ErrDrained) {
+				stopped = nil
+				abandon.Reset(abandonDrainedAfter)
+			}
+		case <-abandon.C:
+			a.running = done
+			a.closed.Store(true) // before the job is handed back: f may go on beside its next attempt
+			a.Log.ErrorContext(ctx, "handler does not stop and is abandoned", "job", a.lease.Job.ID, "cause", context.Cause(running))
+			return jobs.Result{}, context.Cause(running)
+		}
+	}
+}
+
+// recoverInto turns a panic of a handler into the job's failure.
+func (w *Worker) recoverInto(job jobs.Job, err *error) {
+	if p := recover(); p != nil {
+		w.Log.Error("handler panicked", "job", job.ID, "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("internal error: %v", p)
+	}
+}
