@@ -18,8 +18,7 @@ type LogBudget struct {
 
 	used atomic.Int64
 	mu   sync.Mutex
-	live map[*joblog]struct{}
-	done []*joblog // of ended jobs that still hold lines, the oldest job first
+	logs []*joblog // the oldest job first
 }
 
 // Used returns how many bytes the logs hold now.
@@ -32,44 +31,28 @@ func (b *LogBudget) limit() int64 {
 	return DefaultLogBytes
 }
 
-func (b *LogBudget) add(l *joblog) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.live == nil {
-		b.live = map[*joblog]struct{}{}
-	}
-	b.live[l] = struct{}{}
+// find returns where in logs l is, or would be. Ids of jobs order by time.
+func (b *LogBudget) find(l *joblog) (int, bool) {
+	return slices.BinarySearchFunc(b.logs, l, func(x, y *joblog) int { return strings.Compare(x.id, y.id) })
 }
 
-// ended notes that the job of l has ended.
-func (b *LogBudget) ended(l *joblog) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.live, l)
-	at, _ := b.find(l)
-	b.done = slices.Insert(b.done, at, l)
-}
-
-// forget takes back what l holds: its job is not kept any longer.
+// forget takes back what l holds: not as lost lines, for its job is not kept any
+// longer.
 func (b *LogBudget) forget(l *joblog) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.live, l)
 	if at, ok := b.find(l); ok {
-		b.done = slices.Delete(b.done, at, at+1)
+		b.logs = slices.Delete(b.logs, at, at+1)
 	}
-	b.used.Add(-l.empty())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.parts = nil
+	b.used.Add(-l.held.Swap(0))
 }
 
-// find returns where in done l is, or would be. Ids of jobs order by time.
-func (b *LogBudget) find(l *joblog) (int, bool) {
-	return slices.BinarySearchFunc(b.done, l, func(x, y *joblog) int { return strings.Compare(x.id, y.id) })
-}
-
-// grow notes that a log holds more memory, or less, and drops lines when all
-// logs together hold too much.
-func (b *LogBudget) grow(n int64) {
-	if b.used.Add(n) <= b.limit() || n <= 0 {
+// keep drops lines while all logs together hold too much.
+func (b *LogBudget) keep() {
+	if b.used.Load() <= b.limit() {
 		return
 	}
 	b.mu.Lock()
@@ -79,24 +62,19 @@ func (b *LogBudget) grow(n int64) {
 		if l == nil {
 			return
 		}
-		freed := l.give()
-		b.used.Add(-freed)
-		if freed == 0 && len(b.done) > 0 && b.done[0] == l {
-			b.done = slices.Delete(b.done, 0, 1)
-		} else if freed == 0 {
-			return // it was the largest, and is empty by now
-		}
+		b.used.Add(-l.give())
 	}
 }
 
 // victim returns the log that loses lines next, or nil.
 func (b *LogBudget) victim() (largest *joblog) {
-	if len(b.done) > 0 {
-		return b.done[0]
-	}
 	most := int64(0)
-	for l := range b.live {
-		if held := l.held.Load(); held > most {
+	for _, l := range b.logs {
+		held := l.held.Load()
+		if held > 0 && l.ended.Load() {
+			return l
+		}
+		if held > most {
 			largest, most = l, held
 		}
 	}

@@ -103,7 +103,7 @@ func (e *Engine) do(j *job, i int, s Step) bool {
 	}
 	j.steps[i].Status, j.steps[i].Message, j.steps[i].FinishedAt = status, message, jobapi.At(j.at(e.now()))
 	j.version++
-	j.log.turn(0, j.line(i, status.String()+after(message)))
+	j.log.turn(own, j.line(i, status.String()+after(message)))
 	if i == len(j.steps)-1 {
 		e.finish(j)
 		e.leave(j)
