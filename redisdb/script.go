@@ -2,8 +2,8 @@ package redisdb
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the name Redis gives a script, not a secret
-	"encoding/hex"
+	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -11,15 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Script is a Lua script. It is called by its hash; a server that does not have it (it
-// was restarted or flushed) answers an error of [NoScript] and is sent the text.
-type Script struct{ load func() (text, sha string) }
+// Script is a Lua script.
+type Script struct{ load func() *redis.Script }
 
 // NewScript joins the named files of lua/ into one script, when it is first called: a
 // program calls few of them. A file that is missing panics then: they are part of the
 // binary.
 func NewScript(lua fs.ReadFileFS, files ...string) Script {
-	return Script{sync.OnceValues(func() (text, sha string) {
+	return Script{sync.OnceValue(func() *redis.Script {
 		var b strings.Builder
 		for _, f := range files {
 			part, err := lua.ReadFile("lua/" + f + ".lua")
@@ -28,27 +27,25 @@ func NewScript(lua fs.ReadFileFS, files ...string) Script {
 			}
 			b.Write(part)
 		}
-		sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see above
-		return b.String(), hex.EncodeToString(sum[:])
+		return redis.NewScript(b.String())
 	})}
 }
 
-// EvalSha calls the script by its hash.
-func (s Script) EvalSha(ctx context.Context, c redis.Cmdable, keys []string, args ...any) *redis.Cmd {
-	_, sha := s.load()
-	return c.EvalSha(ctx, sha, keys, args...)
+// Run calls the script by its hash; a server that does not have it (it was restarted or
+// flushed) is sent the text.
+func (s Script) Run(ctx context.Context, c redis.Scripter, keys []string, args ...any) (Answer, error) {
+	v, err := s.load().Run(ctx, c, keys, args...).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if list, ok := v.([]any); ok || err != nil {
+		return list, err
+	}
+	return Answer{v}, nil
 }
 
-// Eval calls the script by its text.
-func (s Script) Eval(ctx context.Context, c redis.Cmdable, keys []string, args ...any) *redis.Cmd {
-	text, _ := s.load()
-	return c.Eval(ctx, text, keys, args...)
-}
-
-// NoScript reports whether a server does not have the script that was called.
-func NoScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
-
-// Answer is a script's list of strings and numbers; absent ones read as "" and 0.
+// Answer is a script's list of strings and numbers; absent ones read as "" and 0. What
+// is no list is a list of one, and nothing an empty one.
 type Answer []any
 
 // Text returns the string at place i.
@@ -67,4 +64,9 @@ func (a Answer) Number(i int) int64 {
 	}
 	n, _ := a[i].(int64)
 	return n
+}
+
+// Unexpected is the error of an answer that is none of its script's.
+func (a Answer) Unexpected() error {
+	return fmt.Errorf("redis answered %.100q, which is no answer of the script", fmt.Sprint(a...))
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // Claim asks to be the only one to run a job for the time of hold, and sets its
@@ -36,12 +35,11 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 		"attempt %d started by " + plain(s.Worker), s.LogCap, created, s.ID, c.Queue, c.Ack,
 	}
 	args = append(args, s.jobFields(job)...)
-	v, err := s.run(ctx, claimScript, keys, args, nil)
+	what := fmt.Sprintf("claim job %s", job.ID)
+	got, err := s.run(ctx, what, claimScript, keys, args...)
 	if err != nil {
-		return c, unavailable(fmt.Sprintf("claim job %s", job.ID), err)
+		return c, err
 	}
-	a, _ := v.([]any)
-	got := redisdb.Answer(a)
 	switch got.Text(0) {
 	case "ended":
 		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, stateOf(got.Text(2)), got.Text(3), int(got.Number(4))
@@ -52,7 +50,7 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	case "crashloop":
 		c.Verdict, c.Attempt, c.Crashes = jobs.CrashLoop, int(got.Number(2)), int(got.Number(3))
 	default:
-		return c, unavailable(fmt.Sprintf("claim job %s", job.ID), fmt.Errorf("unexpected answer %v", v))
+		return c, unavailable(what, got.Unexpected())
 	}
 	if c.Verdict == jobs.Ended {
 		_ = s.move(ctx, job.ID, c.State, got.Number(1), states...)
@@ -132,12 +130,10 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 		args = append(args, jobs.Visible(line))
 	}
 	what := fmt.Sprintf("report job %s", c.Job)
-	v, err := s.run(ctx, reportScript, keys, args, nil)
+	got, err := s.run(ctx, what, reportScript, keys, args...)
 	if err != nil {
-		return unavailable(what, err)
+		return err
 	}
-	a, _ := v.([]any)
-	got := redisdb.Answer(a)
 	_ = s.move(ctx, c.Job, jobs.Running, got.Number(1), states...) // the index is lost as well
 	switch got.Text(0) {
 	case "ok":
@@ -147,7 +143,7 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	case "lost":
 		return fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
 	}
-	return unavailable(what, fmt.Errorf("unexpected answer %v", v))
+	return unavailable(what, got.Unexpected())
 }
 
 // Finish records how the job ended, gives the claim back and returns the state
@@ -186,12 +182,11 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 	if o.Result.Damaged {
 		args = append(args, "damaged", o.Result.DamagedPages)
 	}
-	v, err := s.run(ctx, finishScript, keys, args, nil)
+	what, state := fmt.Sprintf("finish job %s", c.Job), o.State
+	got, err := s.run(ctx, what, finishScript, keys, args...)
 	if err != nil {
-		return 0, unavailable(fmt.Sprintf("finish job %s", c.Job), err)
+		return 0, err
 	}
-	a, _ := v.([]any)
-	got, state := redisdb.Answer(a), o.State
 	switch word := got.Text(0); word {
 	case "ok":
 		if got.Number(2) == 1 {
@@ -205,7 +200,7 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		})
 		return state, nil
 	case "lost":
-		return 0, fmt.Errorf("finish job %s: %w", c.Job, jobs.ErrLeaseLost)
+		return 0, fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
 	default:
 		state = stateOf(word)
 		_ = s.move(ctx, c.Job, state, got.Number(1), states...)
@@ -228,14 +223,13 @@ func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error
 		line += ": " + jobs.Visible(message)
 	}
 	keys := []string{jobKey(c.Job), claimKey(c.Job), logKey(c.Job), detailKey(c.Job)}
-	v, err := s.run(ctx, releaseScript, keys, []any{c.Token, ttlSeconds, head, tail, line, s.LogCap, time.Now().UnixMilli()}, nil)
+	what := fmt.Sprintf("release job %s", c.Job)
+	got, err := s.run(ctx, what, releaseScript, keys, c.Token, ttlSeconds, head, tail, line, s.LogCap, time.Now().UnixMilli())
 	if err != nil {
-		return unavailable(fmt.Sprintf("release job %s", c.Job), err)
+		return err
 	}
-	a, _ := v.([]any)
-	got := redisdb.Answer(a)
 	if word := got.Text(0); word == "lost" || word == "late" {
-		return fmt.Errorf("release job %s: %w", c.Job, jobs.ErrLeaseLost)
+		return fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
 	}
 	_ = s.move(ctx, c.Job, stateOf(got.Text(2)), got.Number(1), jobs.Running)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -76,24 +77,15 @@ type fsck struct {
 }
 
 func (f *fsck) walk(ctx context.Context, key string) error {
-	for cursor := uint64(0); ; {
-		var page []string
-		var err error
-		page, cursor, err = f.s.scan(ctx, key, cursor)
+	for page, err := range redisdb.Members(ctx, f.s.rdb, key) {
 		if err != nil {
+			return unavailable("read "+key, err)
+		}
+		if err := f.page(ctx, key, page); err != nil {
 			return err
 		}
-		for len(page) > 0 { // small sets come as a whole, whatever their size is set to
-			n := min(len(page), scanCount)
-			if err := f.page(ctx, key, page[:n]); err != nil {
-				return err
-			}
-			page = page[n:]
-		}
-		if cursor == 0 {
-			return nil
-		}
 	}
+	return nil
 }
 
 func (f *fsck) page(ctx context.Context, key string, members []string) error {
@@ -128,9 +120,7 @@ func (f *fsck) settle(ctx context.Context) error {
 	}
 	suspects, counted := f.suspects, map[string]bool{}
 	f.suspects = nil
-	for len(suspects) > 0 {
-		part := suspects[:min(len(suspects), scanCount)]
-		suspects = suspects[len(part):]
+	for part := range slices.Chunk(suspects, redisdb.ScanCount) {
 		looks, err := f.s.looks(ctx, part)
 		if err != nil {
 			return err
@@ -185,20 +175,14 @@ func (s *Store) looks(ctx context.Context, members []string) ([]look, error) {
 	// The places come first: a job that moves in between is found in the wrong place
 	// then, and in the right one at the second look.
 	scores := make([][]*redis.FloatCmd, len(members))
-	claims := make([]*redis.SliceCmd, len(members))
-	var clock *redis.TimeCmd
-	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		clock = pipe.Time(ctx)
-		for i, m := range members {
-			scores[i] = append(scores[i], pipe.ZScore(ctx, indexKey, m))
-			for _, state := range states {
-				scores[i] = append(scores[i], pipe.ZScore(ctx, stateIndexKey(state), m))
-			}
-			claims[i] = pipe.HMGet(ctx, claimKey(jobs.ID(m)), "token", "until")
+	pipe := s.rdb.Pipeline()
+	for i, m := range members {
+		scores[i] = append(scores[i], pipe.ZScore(ctx, indexKey, m))
+		for _, state := range states {
+			scores[i] = append(scores[i], pipe.ZScore(ctx, stateIndexKey(state), m))
 		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, redis.Nil) {
+	}
+	if err := redisdb.Exec(ctx, pipe); err != nil {
 		return nil, unavailable("read index", err)
 	}
 	seen, err := s.read(ctx, members)
@@ -216,19 +200,18 @@ func (s *Store) looks(ctx context.Context, members []string) ([]look, error) {
 			l.gone = l.gone && !has
 			l.listed = l.listed || k == 0 && has
 		}
-		left := claimLeft(claims[i].Val(), clock.Val())
-		if at, err := time.Parse(time.RFC3339, r.UpdatedAt); left == 0 && err == nil {
-			left = at.Sub(clock.Val()) // it was given back
+		if at, err := time.Parse(time.RFC3339, r.UpdatedAt); l.left == 0 && err == nil {
+			l.left = at.Sub(r.now) // it was given back
 		}
-		l.judge(scores[i], left)
+		l.judge(scores[i])
 		found[i] = l
 	}
 	return found, nil
 }
 
 // judge says what is wrong with a job: scores are those of the index and of the
-// states, left is what its claim still holds.
-func (l *look) judge(scores []*redis.FloatCmd, left time.Duration) {
+// states.
+func (l *look) judge(scores []*redis.FloatCmd) {
 	has := func(k int) bool { return scores[k].Err() == nil }
 	switch l.found {
 	case nothing, foreign:
@@ -261,7 +244,7 @@ func (l *look) judge(scores []*redis.FloatCmd, left time.Duration) {
 		l.kind, l.detail = unlisted, fmt.Sprintf("it is only among those that are %s", l.State())
 	case scores[0].Val() != scores[own].Val():
 		l.kind, l.detail = misdated, fmt.Sprintf("it is in the index at %.0f and among those that are %s at %.0f", scores[0].Val(), l.State(), scores[own].Val())
-	case l.State() == jobs.Running && -left > orphanAge:
-		l.kind, l.detail = orphaned, fmt.Sprintf("its claim was over %s ago; the queue delivers it again", (-left).Round(time.Minute))
+	case l.State() == jobs.Running && -l.left > orphanAge:
+		l.kind, l.detail = orphaned, fmt.Sprintf("its claim was over %s ago; the queue delivers it again", (-l.left).Round(time.Minute))
 	}
 }

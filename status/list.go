@@ -62,10 +62,11 @@ func (s *Store) List(ctx context.Context, q Query) (found []Entry, next string, 
 	if q.State != 0 {
 		key = stateIndexKey(q.State)
 	}
-	entries, err := s.page(ctx, key, from, look+1, old, far+1)
+	got, err := s.run(ctx, "list jobs", redisdb.PageScript, []string{key}, from.Score, from.ID, look+1, old.UnixMicro(), far+1)
 	if err != nil {
 		return nil, "", err
 	}
+	entries := got.Places()
 	if len(entries) > look+1 {
 		look = far
 	}
@@ -74,10 +75,10 @@ func (s *Store) List(ctx context.Context, q Query) (found []Entry, next string, 
 	members := make([]string, 0, len(entries))
 	for young := 0; len(members) < len(entries) && (q.Kind != "" || young < limit); {
 		e := entries[len(members)]
-		if !e.created().Before(old) {
+		if !created(e).Before(old) {
 			young++
 		}
-		members = append(members, e.id)
+		members = append(members, e.ID)
 	}
 	more = more || len(members) < len(entries)
 	seen, err := s.read(ctx, members)
@@ -101,67 +102,33 @@ func (s *Store) List(ctx context.Context, q Query) (found []Entry, next string, 
 			continue
 		}
 		if r.Detail.Created.IsZero() {
-			r.Created = entries[i].created()
+			r.Created = created(entries[i])
 		}
 		found = append(found, r.Entry)
 	}
 	_ = s.mend(ctx, wrong) // the page is right without it
-	if more && from.id == "" {
-		from = place{maxScore, "0"} // all were no ids, and are gone now
+	if more && from.ID == "" {
+		from = redisdb.Place{Score: redisdb.Beyond - 1, ID: "0"} // all were no ids, and are gone now
 	}
 	if more {
-		next = from.String()
+		next = cursorOf(from)
 	}
 	return found, next, nil
 }
 
-// place is an entry of an index, and as a cursor the place of one.
-type place struct {
-	score int64 // microseconds since 1970
-	id    string
-}
+// created returns when the job of an entry was, whose score is in microseconds since 1970.
+func created(e redisdb.Place) time.Time { return time.UnixMicro(e.Score).UTC() }
 
-// maxScore is the largest score that counts: a float64 and a cursor hold it exactly.
-// What has another, or one below 0, is not of ours.
-const maxScore = 1<<53 - 1
+func cursorOf(p redisdb.Place) string { return strconv.FormatInt(p.Score, 10) + "/" + p.ID }
 
-func (p place) created() time.Time { return time.UnixMicro(p.score).UTC() }
-
-func (p place) String() string { return strconv.FormatInt(p.score, 10) + "/" + p.id }
-
-// page returns up to count entries of an index that come after from, or its
-// first when from is zero; up to far if the last of them is from before old.
-func (s *Store) page(ctx context.Context, key string, from place, count int, old time.Time, far int) ([]place, error) {
-	if from.id == "" {
-		from.score = maxScore + 1
-	}
-	v, err := s.run(ctx, pageScript, []string{key}, []any{from.score, from.id, count, old.UnixMicro(), far}, nil)
-	if err != nil {
-		return nil, unavailable("list jobs", err)
-	}
-	list, _ := v.([]any)
-	entries := make([]place, 0, len(list)/2)
-	for a := redisdb.Answer(list); len(a) >= 2; a = a[2:] {
-		f, err := strconv.ParseFloat(a.Text(1), 64)
-		if err != nil {
-			return nil, unavailable("list jobs", fmt.Errorf("unexpected score %.40q", a.Text(1)))
-		}
-		if f < 0 {
-			break // and so are all that come after it
-		}
-		entries = append(entries, place{int64(f), a.Text(0)})
-	}
-	return entries, nil
-}
-
-func parseCursor(cursor string) (place, error) {
+func parseCursor(cursor string) (redisdb.Place, error) {
 	if cursor == "" {
-		return place{}, nil
+		return redisdb.Place{Score: redisdb.Beyond}, nil
 	}
 	score, id, ok := strings.Cut(cursor, "/")
 	n, err := strconv.ParseUint(score, 10, 53)
 	if _, bad := jobs.ParseID(id); !ok || err != nil || bad != nil {
-		return place{}, fmt.Errorf("cursor %.40q: %w", cursor, ErrCursor)
+		return redisdb.Place{}, fmt.Errorf("cursor %.40q: %w", cursor, ErrCursor)
 	}
-	return place{int64(n), id}, nil //nolint:gosec // 53 bits
+	return redisdb.Place{Score: int64(n), ID: id}, nil //nolint:gosec // 53 bits
 }

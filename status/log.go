@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // LogLine is one line of a job's log.
@@ -60,12 +59,7 @@ func (s *Store) lines(ctx context.Context, id jobs.ID, limit int, how string, p 
 	if !since.IsZero() {
 		from = max(0, since.UnixMilli())
 	}
-	v, err := s.run(ctx, linesScript, []string{jobKey(id), logKey(id)}, []any{limit, how, p.ms, p.n, from}, nil)
-	if err != nil {
-		return nil, false, unavailable(fmt.Sprintf("read log of job %s", id), err)
-	}
-	a, known := v.([]any)
-	got := redisdb.Answer(a)
+	got, err := s.run(ctx, fmt.Sprintf("read log of job %s", id), linesScript, []string{jobKey(id), logKey(id)}, limit, how, p.ms, p.n, from)
 	var lines []LogLine
 	for i := 1; i < len(got); i++ {
 		ms, text, _ := strings.Cut(got.Text(i), " ")
@@ -73,7 +67,7 @@ func (s *Store) lines(ctx context.Context, id jobs.ID, limit int, how string, p 
 		place := pos{at, got.Number(0) + int64(i) - 1}
 		lines = append(lines, LogLine{Pos: place.String(), Time: time.UnixMilli(at).UTC(), Text: text})
 	}
-	return lines, known, nil
+	return lines, len(got) > 0, err
 }
 
 // pos is the place of a line: its time in milliseconds and its number, from 1, among

@@ -48,14 +48,11 @@ func (s *Store) RegisterQueue(ctx context.Context, name string, q Queue) (change
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", what, err)
 	}
-	v, err := s.run(ctx, recordScript, []string{queuesKey}, []any{name, text, maxQueues}, nil)
-	if err != nil {
-		return false, unavailable(what, err)
-	}
-	if v == int64(-1) {
+	got, err := s.run(ctx, what, recordScript, []string{queuesKey}, name, text, maxQueues)
+	if got.Number(0) == -1 {
 		return false, fmt.Errorf("%s: %w: there are %d already", what, ErrQueue, maxQueues)
 	}
-	return v == int64(1), nil
+	return got.Number(0) == 1, err
 }
 
 // Queues returns the queues on record by their names.

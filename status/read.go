@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -96,6 +95,7 @@ const (
 // record is what was found of a member of the index.
 type record struct {
 	Entry
+	claim
 	found found
 }
 
@@ -105,45 +105,31 @@ type record struct {
 func (s *Store) read(ctx context.Context, members []string) ([]record, error) {
 	docs := make([]*redis.StringCmd, len(members))
 	details := make([]*redis.MapStringStringCmd, len(members))
-	said := make([]*redis.StringCmd, len(members))
-	var clock *redis.TimeCmd
-	var err error
-	if len(members) > 0 {
-		_, err = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			clock = pipe.Time(ctx)
-			for i, m := range members {
-				said[i] = pipe.HGet(ctx, claimKey(jobs.ID(m)), "seen")
-				docs[i] = pipe.GetRange(ctx, jobKey(jobs.ID(m)), 0, maxDocument)
-				details[i] = pipe.HGetAll(ctx, detailKey(jobs.ID(m)))
-			}
-			return nil
-		})
+	claims, err := s.claims(ctx, members, func(pipe redis.Pipeliner, i int, id jobs.ID) {
+		docs[i], details[i] = pipe.GetRange(ctx, jobKey(id), 0, maxDocument), pipe.HGetAll(ctx, detailKey(id))
+	})
+	if err != nil {
+		return nil, unavailable("read job "+members[0], err)
 	}
 	seen := make([]record, len(members))
 	for i, m := range members {
-		r := record{found: readable}
-		text, docErr := docs[i].Result()
+		r := record{Entry: Entry{ID: jobs.ID(m), Detail: parseDetail(details[i].Val())}, claim: claims[i], found: readable}
 		_, noID := jobs.ParseID(m)
-		switch {
+		switch text, err := docs[i].Result(); {
 		case noID != nil:
 			r.found = nothing // nobody asks for such a job
-		case redis.HasErrorPrefix(docErr, "WRONGTYPE"):
+		case err != nil:
 			r.found = foreign
-		case docErr != nil:
-			return nil, unavailable("read job "+m, errors.Join(docErr, err))
 		case text == "":
 			r.found = nothing
 		default:
 			var ok bool
-			r.ID, r.Detail = jobs.ID(m), parseDetail(details[i].Val())
 			if r.Document, ok = parseDocument(text); !ok {
 				r.found, r.Document = unreadable, Document{Message: "unreadable status"}
 			}
 			r.Created = r.Detail.created()
-			if ms, err := said[i].Int64(); err == nil && r.State() == jobs.Running {
-				if silent := clock.Val().Sub(time.UnixMilli(ms)); silent > SilentAfter {
-					r.Silent = silent
-				}
+			if r.silent > SilentAfter && r.State() == jobs.Running {
+				r.Silent = r.silent
 			}
 		}
 		seen[i] = r

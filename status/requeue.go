@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // Requeue makes a job that has failed as if it had just been submitted: queued,
@@ -21,16 +20,15 @@ func (s *Store) Requeue(ctx context.Context, job jobs.Job) (jobs.State, error) {
 	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
 	keys := []string{jobKey(job.ID), claimKey(job.ID), cancelKey(job.ID), logKey(job.ID), detailKey(job.ID)}
 	args := append([]any{ttlSeconds, doc, "queued again after a failure", s.LogCap, now}, s.jobFields(job)...)
-	v, err := s.run(ctx, requeueScript, keys, args, nil)
+	what := fmt.Sprintf("requeue job %s", job.ID)
+	got, err := s.run(ctx, what, requeueScript, keys, args...)
 	if err != nil {
-		return 0, unavailable(fmt.Sprintf("requeue job %s", job.ID), err)
+		return 0, err
 	}
-	a, _ := v.([]any)
-	got := redisdb.Answer(a)
 	word := got.Text(0)
 	_ = s.move(ctx, job.ID, jobs.Queued, got.Number(1), jobs.Failed, jobs.Running) // unless nothing was changed
 	if state := stateOf(word); state != 0 || word == "" {
 		return state, nil
 	}
-	return 0, unavailable(fmt.Sprintf("requeue job %s", job.ID), fmt.Errorf("unexpected answer %v", v))
+	return 0, unavailable(what, got.Unexpected())
 }

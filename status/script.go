@@ -1,9 +1,8 @@
 package status
 
 import (
-	"context" //nolint:gosec // the name Redis gives a script, not a secret
+	"context"
 	"embed"
-	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,37 +25,34 @@ var (
 	watchScript   = redisdb.NewScript(lua, "job", "watch")
 	pulseScript   = redisdb.NewScript(lua, "job", "pulse")
 	requeueScript = redisdb.NewScript(lua, "job", "log", "requeue")
-	pageScript    = redisdb.NewScript(lua, "page")
 	linesScript   = redisdb.NewScript(lua, "job", "log", "lines")
 	recordScript  = redisdb.NewScript(lua, "queue")
 	dueScript     = redisdb.NewScript(lua, "job", "due")
 	lookedScript  = redisdb.NewScript(lua, "job", "looked")
 )
 
-// run runs a script, and in the same round trip whatever beside adds to the
-// pipeline; beside may be nil. A server that does not have the script (it was
-// restarted or flushed) is sent the text.
-func (s *Store) run(ctx context.Context, sc redisdb.Script, keys []string, args []any, beside func(redis.Pipeliner)) (any, error) {
-	var cmd *redis.Cmd
-	if beside == nil {
-		cmd = sc.EvalSha(ctx, s.rdb, keys, args...)
-	} else {
-		// The error of a pipeline is that of its first failed command; the
-		// script's own counts, the others are looked at by nobody.
-		_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			cmd = sc.EvalSha(ctx, pipe, keys, args...)
-			beside(pipe)
-			return nil
-		})
+// run runs a script in one round trip.
+func (s *Store) run(ctx context.Context, what string, sc redisdb.Script, keys []string, args ...any) (redisdb.Answer, error) {
+	got, err := sc.Run(ctx, s.rdb, keys, args...)
+	if err != nil {
+		return nil, unavailable(what, err)
 	}
-	if redisdb.NoScript(cmd.Err()) {
-		cmd = sc.Eval(ctx, s.rdb, keys, args...)
-	}
-	v, err := cmd.Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil //nolint:nilnil // a script may return nothing
-	}
-	return v, err
+	return got, nil
+}
+
+// beside is a client that adds more to the round trip of a script. How that fares is
+// looked at by nobody.
+type beside struct {
+	redis.UniversalClient
+	add func(redis.Pipeliner)
+}
+
+func (b beside) EvalSha(ctx context.Context, sha string, keys []string, args ...any) (cmd *redis.Cmd) {
+	pipe := b.Pipeline()
+	cmd = pipe.EvalSha(ctx, sha, keys, args...)
+	b.add(pipe)
+	_, _ = pipe.Exec(ctx)
+	return cmd
 }
 
 // ttlSeconds is TTL for EXPIRE.

@@ -44,7 +44,7 @@ func (s *Store) Strays(ctx context.Context, all bool, visit func([]Stray) error)
 		if err != nil {
 			return unavailable("look for strays", err)
 		}
-		for page := range slices.Chunk(members, scanCount) {
+		for page := range slices.Chunk(members, redisdb.ScanCount) {
 			if err := s.strays(ctx, page, visit); err != nil {
 				return err
 			}
@@ -64,31 +64,18 @@ func (s *Store) Strays(ctx context.Context, all bool, visit func([]Stray) error)
 
 // strays shows visit those jobs that are strays.
 func (s *Store) strays(ctx context.Context, members []string, visit func([]Stray) error) error {
-	claims := make([]*redis.SliceCmd, len(members))
-	var clock *redis.TimeCmd
-	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		clock = pipe.Time(ctx)
-		for i, m := range members {
-			claims[i] = pipe.HMGet(ctx, claimKey(jobs.ID(m)), "token", "until")
-		}
-		return nil
-	})
-	if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
-		return unavailable("look for strays", err)
-	}
 	seen, err := s.read(ctx, members)
 	if err != nil {
 		return err
 	}
 	var found []Stray
-	for i, r := range seen {
-		left := claimLeft(claims[i].Val(), clock.Val())
-		if r.found != readable || r.State().Terminal() || left > 0 {
+	for _, r := range seen {
+		if r.found != readable || r.State().Terminal() || r.left > 0 {
 			continue
 		}
 		stray := Stray{Entry: r.Entry}
 		stray.Since, _ = time.Parse(time.RFC3339, r.UpdatedAt) // long ago if it says nothing
-		if over := clock.Val().Add(left); left < 0 && over.After(stray.Since) {
+		if over := r.now.Add(r.left); r.left < 0 && over.After(stray.Since) {
 			stray.Since = over
 		}
 		found = append(found, stray)
@@ -119,15 +106,11 @@ func (s *Store) Look(ctx context.Context, hold, settle time.Duration) (mine bool
 	if err != nil {
 		return false, time.Time{}, err
 	}
-	v, err := s.run(ctx, dueScript, []string{repairKey}, []any{hold.Milliseconds(), settle.Milliseconds(), ttlSeconds, runs}, nil)
-	if err != nil {
-		return false, time.Time{}, unavailable("ask for a repair", err)
-	}
-	a, _ := v.([]any)
-	if ms := redisdb.Answer(a).Number(1); ms > 0 {
+	got, err := s.run(ctx, "ask for a repair", dueScript, []string{repairKey}, hold.Milliseconds(), settle.Milliseconds(), ttlSeconds, runs)
+	if ms := got.Number(1); ms > 0 {
 		lost = time.UnixMilli(ms)
 	}
-	return redisdb.Answer(a).Number(0) == 1, lost, nil
+	return got.Number(0) == 1, lost, err
 }
 
 // LookDone sets when the next repair round is due. With done the loss that this one
@@ -138,11 +121,8 @@ func (s *Store) LookDone(ctx context.Context, next time.Duration, lost time.Time
 	if !lost.IsZero() {
 		ms = lost.UnixMilli()
 	}
-	_, err := s.run(ctx, lookedScript, []string{repairKey}, []any{next.Milliseconds(), ms, done}, nil)
-	if err != nil {
-		return unavailable("schedule a repair", err)
-	}
-	return nil
+	_, err := s.run(ctx, "schedule a repair", lookedScript, []string{repairKey}, next.Milliseconds(), ms, done)
+	return err
 }
 
 // runs returns the ids that the servers, all primaries of a cluster, have had since
@@ -192,8 +172,9 @@ func (s *Store) everyJob(ctx context.Context, visit func(members []string) error
 		return err
 	}
 	for _, node := range nodes {
-		for cursor := uint64(0); ; {
-			keys, next, err := node.ScanType(ctx, cursor, "job:*", scanCount, "string").Result()
+		for keys, err := range redisdb.Scan(ctx, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
+			return node.ScanType(ctx, cursor, "job:*", redisdb.ScanCount, "string")
+		}) {
 			if err != nil {
 				return unavailable("read the names of keys", err)
 			}
@@ -202,9 +183,6 @@ func (s *Store) everyJob(ctx context.Context, visit func(members []string) error
 			}
 			if err := visit(keys); err != nil {
 				return err
-			}
-			if cursor = next; cursor == 0 {
-				break
 			}
 		}
 	}

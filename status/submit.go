@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // ErrEnded says that a job cannot be canceled because it has ended.
@@ -22,18 +21,16 @@ func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
 	created := heard(job, time.Now())
 	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
 	args := append([]any{ttlSeconds, doc, created}, s.jobFields(job)...)
-	v, err := s.run(ctx, submitScript, []string{jobKey(job.ID), detailKey(job.ID)}, args,
-		func(pipe redis.Pipeliner) {
-			for _, key := range []string{indexKey, stateIndexKey(jobs.Queued)} {
-				pipe.ZAddNX(ctx, key, redis.Z{Score: float64(created * 1000), Member: string(job.ID)})
-				trim(ctx, pipe, key)
-			}
-		})
+	list := func(pipe redis.Pipeliner) {
+		for _, key := range []string{indexKey, stateIndexKey(jobs.Queued)} {
+			pipe.ZAddNX(ctx, key, redis.Z{Score: float64(created * 1000), Member: string(job.ID)})
+			trim(ctx, pipe, key)
+		}
+	}
+	got, err := submitScript.Run(ctx, beside{s.rdb, list}, []string{jobKey(job.ID), detailKey(job.ID)}, args...)
 	if err != nil {
 		return false, unavailable(fmt.Sprintf("submit job %s", job.ID), err)
 	}
-	a, _ := v.([]any)
-	got := redisdb.Answer(a)
 	if got.Text(0) != "new" {
 		_ = s.move(ctx, job.ID, stateOf(got.Text(1)), got.Number(2), jobs.Queued)
 	}
@@ -47,23 +44,23 @@ func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
 func (s *Store) Cancel(ctx context.Context, id jobs.ID) (jobs.State, error) {
 	head, tail := Document{Status: words[jobs.Canceled], Message: messageCanceled}.halves()
 	keys := []string{jobKey(id), claimKey(id), cancelKey(id), detailKey(id)}
-	v, err := s.run(ctx, cancelScript, keys, []any{ttlSeconds, head, tail, time.Now().UnixMilli()}, nil) // created, if nothing says when
+	what := fmt.Sprintf("cancel job %s", id)
+	got, err := s.run(ctx, what, cancelScript, keys, ttlSeconds, head, tail, time.Now().UnixMilli()) // created, if nothing says when
 	if err != nil {
-		return 0, unavailable(fmt.Sprintf("cancel job %s", id), err)
+		return 0, err
 	}
-	a, _ := v.([]any)
-	switch got := redisdb.Answer(a); got.Text(0) {
+	switch got.Text(0) {
 	case "asked":
 		return jobs.Running, nil
 	case "canceled":
 		_ = s.move(ctx, id, jobs.Canceled, got.Number(1), jobs.Queued, jobs.Running)
 		return jobs.Canceled, nil
 	case "absent":
-		return 0, fmt.Errorf("cancel job %s: %w", id, fs.ErrNotExist)
+		return 0, fmt.Errorf("%s: %w", what, fs.ErrNotExist)
 	case "ended":
 		state := stateOf(got.Text(2))
 		_ = s.move(ctx, id, state, got.Number(1), jobs.Queued, jobs.Running)
-		return state, fmt.Errorf("cancel job %s: %w", id, ErrEnded)
+		return state, fmt.Errorf("%s: %w", what, ErrEnded)
 	}
-	return 0, unavailable(fmt.Sprintf("cancel job %s", id), fmt.Errorf("unexpected answer %v", v))
+	return 0, unavailable(what, got.Unexpected())
 }

@@ -79,13 +79,10 @@ func (m *Member) Pulse(ctx context.Context, inHand int, draining bool) error {
 	if m.first {
 		forget = strconv.FormatInt(forgetAfter.Milliseconds(), 10)
 	}
-	_, err = m.s.run(ctx, pulseScript, []string{workerKey(m.self.ID), workersKey},
-		[]any{m.self.ID, text, int(SilentAfter / time.Second), forget}, nil)
-	if err != nil {
-		return unavailable("write heartbeat", err)
-	}
-	m.first = false
-	return nil
+	_, err = m.s.run(ctx, "write heartbeat", pulseScript, []string{workerKey(m.self.ID), workersKey},
+		m.self.ID, text, int(SilentAfter/time.Second), forget)
+	m.first = m.first && err != nil
+	return err
 }
 
 // Leave says that the worker ends. One that does not is shown as silent for an hour.

@@ -131,20 +131,18 @@ func (f *fsck) waits(id string) bool {
 // its lease in the index, what has finished has a result, nothing else has a lease,
 // and everything is listed.
 func (f *fsck) statuses(ctx context.Context) error {
-	for cursor := uint64(0); ; {
-		var page []string
-		err := f.call(ctx, func(ctx context.Context) (err error) {
-			// It reads "zpe:status:" and "zpe:lease:", and little else.
-			page, cursor, err = f.q.rdb.Scan(ctx, cursor, "zpe:[sl][te]a[ts][ue]*", fsckPage).Result()
-			return err
-		})
-		if err == nil {
-			err = f.look(ctx, page)
+	for page, err := range redisdb.Scan(ctx, func(ctx context.Context, cursor uint64) *redis.ScanCmd {
+		// It reads "zpe:status:" and "zpe:lease:", and little else.
+		return f.q.rdb.Scan(ctx, cursor, "zpe:[sl][te]a[ts][ue]*", redisdb.ScanCount)
+	}) {
+		if err != nil {
+			return unavailable("read", err)
 		}
-		if err != nil || cursor == 0 {
+		if err := f.look(ctx, page); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // seen is what is read of a job first.

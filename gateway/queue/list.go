@@ -1,11 +1,9 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,25 +63,25 @@ func (q *Queue) List(ctx context.Context, lq ListQuery) (page []Job, next string
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	a, err := q.run(ctx, "list jobs", pageScript, keys, after, id, lq.Limit+1)
+	a, err := q.run(ctx, "list jobs", pageScript, keys, after, id, lq.Limit+1, 0, lq.Limit+1)
 	if err != nil {
 		return nil, "", err
 	}
-	entries := newest(a)
+	entries := a.Places() // a job that is in two lists, as only damage can bring about, counts once
 	if len(entries) > lq.Limit {
 		entries = entries[:lq.Limit]
 		last := entries[lq.Limit-1]
-		if _, err := ParseID(last.id); err != nil { // a cursor cannot name it
-			last.id = "0"
+		if _, err := ParseID(last.ID); err != nil { // a cursor cannot name it
+			last.ID = "0"
 		}
-		next = strconv.FormatInt(last.created, 10) + "." + last.id
+		next = strconv.FormatInt(last.Score, 10) + "." + last.ID
 	}
 	if len(entries) == 0 {
 		return nil, "", nil
 	}
 	ids := make([]string, len(entries))
 	for i, e := range entries {
-		ids[i] = e.id
+		ids[i] = e.ID
 	}
 	read, err := q.jobs(ctx, ids, false)
 	if err != nil {
@@ -106,36 +104,11 @@ func (q *Queue) List(ctx context.Context, lq ListQuery) (page []Job, next string
 	return page, next, nil
 }
 
-// entry is one of a list.
-type entry struct {
-	created int64 // unix ms
-	id      string
-}
-
-// beyond is a time after all that count, in unix ms: a float64 and a cursor hold those
-// before it exactly. What is not before it, or is below 0, is not of ours.
-const beyond = 1 << 53
-
-// newest reads entries of several lists, the newest first. A job that is in two,
-// as only damage can bring about, counts once.
-func newest(a redisdb.Answer) []entry {
-	list := make([]entry, 0, len(a)/2)
-	for i := 0; i+1 < len(a); i += 2 {
-		ms, _ := strconv.ParseFloat(a.Text(i+1), 64)
-		if ms < 0 {
-			continue
-		}
-		list = append(list, entry{int64(ms), a.Text(i)})
-	}
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(b.created, a.created), cmp.Compare(b.id, a.id)) })
-	return slices.Compact(list)
-}
-
 // parseCursor reads the place of a job in a list: when it was created in unix ms, a
 // dot, and its id.
 func parseCursor(s string) (ms, id string, err error) {
 	if s == "" {
-		return strconv.Itoa(beyond), "", nil
+		return strconv.Itoa(redisdb.Beyond), "", nil
 	}
 	ms, id, _ = strings.Cut(s, ".")
 	n, err := strconv.ParseInt(ms, 10, 64)

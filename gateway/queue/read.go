@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // Job is where a job stands.
@@ -88,19 +89,15 @@ func (q *Queue) jobs(ctx context.Context, ids []string, whole bool) ([]Job, erro
 		retries[i] = pipe.Get(ctx, retryKey(jobs.ID(id)))
 		delays[i] = pipe.ZScore(ctx, delayKey, id)
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+	if err := redisdb.Exec(ctx, pipe); err != nil {
 		return nil, unavailable("read jobs", err)
 	}
 	list := make([]Job, len(ids))
 	for i, id := range ids {
-		// Exec returns the first error only, which may be that there is no counter.
 		values, err := status[i].Result()
-		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		if err != nil {
 			list[i] = Job{ID: jobs.ID(id), Detail: "somebody else has written to " + statusKey(jobs.ID(id)), unread: unavailable("read job "+id, err)}
 			continue
-		}
-		if err != nil {
-			return nil, unavailable("read job "+id, err)
 		}
 		f := make(map[string]string, len(fields))
 		for k, v := range values {
@@ -161,7 +158,7 @@ func (q *Queue) nameWorkers(ctx context.Context, list []Job) error {
 	if len(names) == 0 {
 		return nil
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+	if err := redisdb.Exec(ctx, pipe); err != nil {
 		return unavailable("read workers", err)
 	}
 	for i, j := range list {

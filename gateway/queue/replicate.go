@@ -83,16 +83,18 @@ func (r *replicas) missed(now time.Time) {
 // When no replica answers within ReplicaWait the call succeeds all the same, as it
 // does where there is none: a replica that hangs must not stop the gateway. Alone is
 // told. When the connection breaks meanwhile the call has failed; it may be repeated.
-func (q *Queue) keep(ctx context.Context, run func(redis.Cmdable) *redis.Cmd) (*redis.Cmd, error) {
+func (q *Queue) keep(ctx context.Context, run func(redis.Scripter) *redis.Cmd) *redis.Cmd {
 	wait, look := q.replicas.plan(q.Now())
 	if look {
-		if err := q.learn(q.rdb.Do(ctx, "ROLE")); err != nil {
-			return nil, fmt.Errorf("ask for replicas: %w", err)
+		role := q.rdb.Do(ctx, "ROLE")
+		if err := q.learn(role); err != nil {
+			role.SetErr(fmt.Errorf("ask for replicas: %w", err))
+			return role
 		}
 		wait, _ = q.replicas.plan(q.Now())
 	}
 	if !wait {
-		return run(q.rdb), nil
+		return run(q.rdb)
 	}
 	var script, waited *redis.Cmd
 	var write *redis.StatusCmd
@@ -103,16 +105,29 @@ func (q *Queue) keep(ctx context.Context, run func(redis.Cmdable) *redis.Cmd) (*
 		return nil
 	}) // each command has its own error
 	if script.Err() != nil {
-		return script, nil //nolint:nilerr // it carries its error
+		return script
 	}
 	if err := cmp.Or(write.Err(), waited.Err()); err != nil {
-		return script, fmt.Errorf("wait for a replica: %w", err)
-	}
-	if waited.Val() == int64(0) {
+		script.SetErr(fmt.Errorf("wait for a replica: %w", err))
+	} else if waited.Val() == int64(0) {
 		q.replicas.missed(q.Now())
 		if q.Alone != nil {
 			q.Alone()
 		}
 	}
-	return script, nil
+	return script
+}
+
+// keeper runs scripts by keep.
+type keeper struct {
+	redis.UniversalClient
+	q *Queue
+}
+
+func (k keeper) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	return k.q.keep(ctx, func(c redis.Scripter) *redis.Cmd { return c.EvalSha(ctx, sha, keys, args...) })
+}
+
+func (k keeper) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
+	return k.q.keep(ctx, func(c redis.Scripter) *redis.Cmd { return c.Eval(ctx, text, keys, args...) })
 }

@@ -1,7 +1,7 @@
 package queue
 
 import (
-	"context" //nolint:gosec // the name Redis gives a script, not a secret
+	"context"
 	"embed"
 	"fmt"
 	"time"
@@ -32,7 +32,7 @@ var (
 	requeueScript    = newScript("list", "requeue")
 	dropScript       = newScript("drop")
 	acceptScript     = newScript("list", "accept")
-	pageScript       = newScript("page")
+	pageScript       = script{Script: redisdb.PageScript}
 	unlistScript     = newScript("list", "unlist")
 	unlistDeadScript = newScript("unlistdead")
 	checkScript      = newScript("check")
@@ -64,32 +64,19 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
 
-// run runs a script in one round trip. A server that does not have it (it was
-// restarted or flushed) is sent the text.
+// run runs a script in one round trip.
 func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, args ...any) (redisdb.Answer, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	call := func(run func(redis.Cmdable) *redis.Cmd) (any, error) {
-		if !sc.kept {
-			return run(q.rdb).Result()
-		}
-		cmd, err := q.keep(ctx, run)
-		if err != nil {
-			return nil, err
-		}
-		return cmd.Result()
+	c := redis.Scripter(q.rdb)
+	if sc.kept {
+		c = keeper{q.rdb, q}
 	}
-	v, err := call(func(c redis.Cmdable) *redis.Cmd { return sc.EvalSha(ctx, c, keys, args...) })
-	if redisdb.NoScript(err) {
-		v, err = call(func(c redis.Cmdable) *redis.Cmd { return sc.Eval(ctx, c, keys, args...) })
-	}
+	a, err := sc.Run(ctx, c, keys, args...)
 	if err != nil {
 		return nil, unavailable(what, err)
 	}
-	if list, ok := v.([]any); ok {
-		return list, nil
-	}
-	return redisdb.Answer{v}, nil
+	return a, nil
 }
 
 // runAs runs a script that begins with caller.lua.
@@ -128,5 +115,5 @@ func refusal(word string) error {
 }
 
 func unexpected(what string, a redisdb.Answer) error {
-	return fmt.Errorf("%s: redis answered %.100q, which is no answer of the script", what, fmt.Sprint([]any(a)...))
+	return fmt.Errorf("%s: %w", what, a.Unexpected())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // Server is a worker that has registered.
@@ -105,7 +106,7 @@ func (q *Queue) leasesByWorker(ctx context.Context) (map[string]int, error) {
 		for i, id := range ids {
 			holders[i] = pipe.HGet(ctx, leaseKey(jobs.ID(id)), "worker_id")
 		}
-		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		if err := redisdb.Exec(ctx, pipe); err != nil {
 			return nil, unavailable("read leases", err)
 		}
 		for _, h := range holders {

@@ -2,35 +2,24 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
-// fsckPage is how many entries one command reads.
-const fsckPage = 1000
-
-// walkSet gives the members of a sorted set to page, some perhaps twice, none left
-// out that were there all the time.
+// walkSet gives the members of a sorted set to page: see [redisdb.Members].
 func (f *fsck) walkSet(ctx context.Context, key string, page func(ids []string) error) error {
-	for cursor := uint64(0); ; {
-		var pairs []string
-		err := f.call(ctx, func(ctx context.Context) (err error) {
-			pairs, cursor, err = f.q.rdb.ZScan(ctx, key, cursor, "", fsckPage).Result()
-			return err
-		})
+	for ids, err := range redisdb.Members(ctx, f.q.rdb, key) {
 		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return fmt.Errorf("%s: %w", key, unavailable("read", err))
 		}
-		ids := make([]string, 0, len(pairs)/2)
-		for i := 0; i < len(pairs); i += 2 {
-			ids = append(ids, pairs[i])
-		}
-		if err := page(ids); err != nil || cursor == 0 {
+		if err := page(ids); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // walkList gives the entries of a list to page, from its head on, each once. New
@@ -41,7 +30,7 @@ func (f *fsck) walkList(ctx context.Context, key string, page func(ids []string)
 	for at := int64(0); ; {
 		var ids []string
 		err := f.call(ctx, func(ctx context.Context) (err error) {
-			ids, err = f.q.rdb.LRange(ctx, key, max(0, at-1), at+fsckPage-1).Result()
+			ids, err = f.q.rdb.LRange(ctx, key, max(0, at-1), at+redisdb.ScanCount-1).Result()
 			return err
 		})
 		if err != nil {
@@ -51,7 +40,7 @@ func (f *fsck) walkList(ctx context.Context, key string, page func(ids []string)
 			return nil
 		}
 		first := max(0, at-1)
-		full := len(ids) == int(at+fsckPage-first)
+		full := len(ids) == int(at+redisdb.ScanCount-first)
 		at = first + int64(len(ids))
 		if last != "" {
 			for i, id := range ids {
@@ -89,12 +78,6 @@ func (f *fsck) pipe(ctx context.Context, add func(context.Context, redis.Pipelin
 	return f.call(ctx, func(ctx context.Context) error {
 		p := f.q.rdb.Pipeline()
 		add(ctx, p)
-		cmds, _ := p.Exec(ctx) // returns the first error, which may be that something is absent
-		for _, cmd := range cmds {
-			if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
-				return err
-			}
-		}
-		return nil
+		return redisdb.Exec(ctx, p)
 	})
 }
