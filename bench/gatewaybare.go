@@ -9,9 +9,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -26,25 +27,25 @@ func serveBareGateway(ctx context.Context) error {
 		return queue.Caller{TokenHash: queue.HashToken(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))}
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+gateway.PathLease, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+wire.PathLease, func(w http.ResponseWriter, r *http.Request) {
 		grant, err := q.Lease(r.Context(), caller(r), queue.LeaseAsk{Renews: true})
 		if err != nil || grant.Job == "" {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		answer, err := json.Marshal(gateway.LeaseResponse{JobID: string(grant.Job), Payload: json.RawMessage(grant.Payload), LeaseID: grant.LeaseID, LeaseTTLSeconds: grant.TTL.Seconds()})
+		answer, err := json.Marshal(wire.LeaseResponse{JobID: string(grant.Job), Payload: json.RawMessage(grant.Payload), LeaseID: grant.LeaseID, LeaseTTLSeconds: grant.TTL.Seconds()})
 		if err != nil {
 			panic(err)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(answer)
 	})
-	mux.HandleFunc("POST "+gateway.PathResult, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+wire.PathResult, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
 		}
-		var ask gateway.ResultRequest
+		var ask wire.ResultRequest
 		if err := json.Unmarshal(body, &ask); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return

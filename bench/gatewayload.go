@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // benchResult is what an agent reports, but for the lease.
@@ -42,14 +42,14 @@ func runAgents(ctx context.Context, url, token string, n int) (rate float64, err
 }
 
 func runJob(ctx context.Context, client *http.Client, url, token string) error {
-	var lease gateway.LeaseResponse
-	if err := postJSON(ctx, client, url+gateway.PathLease, token, `{"features":["renew","cancel"]}`, &lease); err != nil {
+	var lease wire.LeaseResponse
+	if err := postJSON(ctx, client, url+wire.PathLease, token, `{"features":["renew","cancel"]}`, &lease); err != nil {
 		return err
 	}
 	if lease.JobID == "" {
 		return errors.New("the queue is empty too early")
 	}
-	var ok gateway.ReportResponse
+	var ok wire.ReportResponse
 	return postJSON(ctx, client, url+"/calc/zpe/compute/jobs/"+lease.JobID+"/result", token, `{"lease_id":"`+lease.LeaseID+`",`+benchResult+`}`, &ok)
 }
 

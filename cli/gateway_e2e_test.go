@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // needQE skips the test where Quantum ESPRESSO is not installed; on CI it fails.
@@ -53,12 +54,12 @@ func TestZ77ZeroPointEnergyOfH2(t *testing.T) {
 			Freqs []float64 `json:"freqs_cm"`
 		} `json:"result"`
 	}
-	g.call(http.MethodGet, url+gateway.PathJobs+"/"+id+"/result", "", nil, &answer)
+	g.call(http.MethodGet, url+wire.PathJobs+"/"+id+"/result", "", nil, &answer)
 	if r := answer.Result; r.ZPE < 0.26 || r.ZPE > 0.28 || len(r.Freqs) != 1 {
 		t.Errorf("ZPE of H2 is %g eV from modes %v, want 0.26 to 0.28 from one", r.ZPE, r.Freqs)
 	}
 	for kind, want := range map[string]string{"summary": "Zero-point energy: 0.26", "freqs": "mode,frequency_cm"} {
-		r, err := g.request(http.MethodGet, url+gateway.PathJobs+"/"+id+"/files?kind="+kind, "", nil)
+		r, err := g.request(http.MethodGet, url+wire.PathJobs+"/"+id+"/files?kind="+kind, "", nil)
 		if err != nil || r.status != http.StatusOK || !strings.Contains(string(r.body), want) {
 			t.Errorf("file %s: %d %s %v", kind, r.status, r.body, err)
 		}
@@ -234,7 +235,7 @@ func TestZ38RevokedWorkerStopsAndItsJobGoesOn(t *testing.T) {
 	id := g.submit(url, h2Payload)
 	g.untilStatus(time.Minute, url, id, "started")
 	worker := g.job(url, id).WorkerID
-	var revoked gateway.RevokeResponse
+	var revoked wire.RevokeResponse
 	g.call(http.MethodDelete, url+"/calc/zpe/compute/servers/"+worker, testAdmin, nil, &revoked)
 	if revoked.RevokedCount != 1 {
 		t.Errorf("%d tokens were revoked, want 1", revoked.RevokedCount)
@@ -291,7 +292,7 @@ func TestZ19NoSecretIsLeftAnywhere(t *testing.T) {
 	id := g.submit(url, h2Payload)
 	g.untilStatus(time.Minute, url, id, "finished")
 	for _, bad := range []string{"wrong", token.Token + "x"} {
-		if r, err := g.request(http.MethodPost, url+gateway.PathLease, bad, "{}"); err != nil || r.status != http.StatusUnauthorized {
+		if r, err := g.request(http.MethodPost, url+wire.PathLease, bad, "{}"); err != nil || r.status != http.StatusUnauthorized {
 			t.Errorf("a wrong token: %d %v", r.status, err)
 		}
 	}
@@ -368,15 +369,15 @@ func TestZ76BoardShowsWhatThereIs(t *testing.T) {
 	token := g.tokenOf(g.enrolled("by-hand"))
 	for _, end := range []string{"/failed", ""} { // a failure, and a lease that runs out
 		id := g.submit(url, h2Payload)
-		var lease gateway.LeaseResponse
-		g.call(http.MethodPost, url+gateway.PathLease, token, `{"features":["renew"]}`, &lease)
+		var lease wire.LeaseResponse
+		g.call(http.MethodPost, url+wire.PathLease, token, `{"features":["renew"]}`, &lease)
 		if end == "" {
 			g.endLease(id)
 		} else {
 			g.call(http.MethodPost, url+"/calc/zpe/compute/jobs/"+id+end, token, map[string]any{"lease_id": lease.LeaseID, "error_code": "X", "error_message": "y"}, nil)
 		}
 	}
-	if r, err := g.request(http.MethodPost, url+gateway.PathLease, "wrong", "{}"); err != nil || r.status != http.StatusUnauthorized {
+	if r, err := g.request(http.MethodPost, url+wire.PathLease, "wrong", "{}"); err != nil || r.status != http.StatusUnauthorized {
 		t.Errorf("a wrong token: %d %v", r.status, err)
 	}
 	var page string

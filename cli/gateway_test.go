@@ -17,9 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
@@ -132,8 +133,8 @@ func (g *testGateway) runCommand(env []string, args ...string) (code int, stdout
 // register makes a worker, as its owner does, and returns its token file.
 func (g *testGateway) register(url, name string) (tokenFile string) {
 	g.t.Helper()
-	var enroll gateway.EnrollResponse
-	g.call(http.MethodPost, url+gateway.PathEnrollTokens, testAdmin, map[string]any{"label": name}, &enroll)
+	var enroll wire.EnrollResponse
+	g.call(http.MethodPost, url+wire.PathEnrollTokens, testAdmin, map[string]any{"label": name}, &enroll)
 	tokenFile = filepath.Join(g.dir, name+".token")
 	code, _, stderr := g.runCommand(nil, "worker", "register", "--gateway", url, "--enroll-token-file", g.write(name+".enroll", enroll.Token), "--token-file", tokenFile, "--name", name)
 	if code != 0 {
@@ -207,14 +208,14 @@ func (g *testGateway) call(method, url, token string, body, into any) {
 
 func (g *testGateway) submit(url, payload string) string {
 	g.t.Helper()
-	var a gateway.SubmitResponse
-	g.call(http.MethodPost, url+gateway.PathJobs, "", payload, &a)
+	var a wire.SubmitResponse
+	g.call(http.MethodPost, url+wire.PathJobs, "", payload, &a)
 	return a.JobID
 }
 
-func (g *testGateway) job(url, id string) (a gateway.JobResponse) {
+func (g *testGateway) job(url, id string) (a wire.JobResponse) {
 	g.t.Helper()
-	g.call(http.MethodGet, url+gateway.PathJobs+"/"+id, "", nil, &a)
+	g.call(http.MethodGet, url+wire.PathJobs+"/"+id, "", nil, &a)
 	return a
 }
 

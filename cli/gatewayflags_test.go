@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // TestZ09GatewayIsNeverOpenByAccident starts gateways that must not run.
@@ -84,7 +84,7 @@ func TestZ04Z09GatewayKeepsWhatItsFlagsPromise(t *testing.T) {
 		{"a job", url, token, h2Payload, http.StatusOK, `"job_id"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := g.request(http.MethodPost, tt.url+gateway.PathJobs, tt.token, tt.payload)
+			r, err := g.request(http.MethodPost, tt.url+wire.PathJobs, tt.token, tt.payload)
 			if err != nil || r.status != tt.status || !strings.Contains(string(r.body), tt.says) {
 				t.Errorf("submit: %d %s %v, want %d with %s", r.status, r.body, err, tt.status, tt.says)
 			}
@@ -130,7 +130,7 @@ func TestZ09GatewayRefusesWhatAProxyTookInTheClear(t *testing.T) {
 	addr := freeAddr(t)
 	g.startGateway(addr)
 	for said, want := range map[string]int{"http": http.StatusForbidden, "https": http.StatusOK} {
-		r, err := g.request(http.MethodPost, "http://"+addr+gateway.PathJobs, "", h2Payload, "X-Forwarded-Proto", said)
+		r, err := g.request(http.MethodPost, "http://"+addr+wire.PathJobs, "", h2Payload, "X-Forwarded-Proto", said)
 		if err != nil || r.status != want {
 			t.Errorf("X-Forwarded-Proto: %s: %d %s %v, want %d", said, r.status, r.body, err, want)
 		}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // TestZ41LedgerHoldsUnderFire has fifty agents run twenty thousand jobs from two
@@ -99,8 +99,8 @@ func (f *fire) submitAll(ids []string) {
 // trySubmit returns the id of the job, or nothing while the gateway or its Redis
 // is away.
 func (f *fire) trySubmit(url, key string) string {
-	var a gateway.SubmitResponse
-	r, err := f.request(http.MethodPost, url+gateway.PathJobs, "", h2Payload, "Idempotency-Key", key)
+	var a wire.SubmitResponse
+	r, err := f.request(http.MethodPost, url+wire.PathJobs, "", h2Payload, "Idempotency-Key", key)
 	if err == nil && r.status == http.StatusOK && json.Unmarshal(r.body, &a) == nil {
 		return a.JobID
 	}
@@ -155,8 +155,8 @@ func (f *fire) misbehave(stop <-chan struct{}, url, token string) {
 		case <-time.After(20 * time.Millisecond):
 		}
 		asked := time.Now()
-		r, err := f.request(http.MethodPost, url+gateway.PathLease, token, `{"features":["renew"]}`)
-		var lease gateway.LeaseResponse
+		r, err := f.request(http.MethodPost, url+wire.PathLease, token, `{"features":["renew"]}`)
+		var lease wire.LeaseResponse
 		if err != nil || r.status != http.StatusOK || json.Unmarshal(r.body, &lease) != nil {
 			continue // a gateway or Redis is away, or there is nothing to do
 		}

@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/cli/openapi"
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/gateway/provider"
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -123,7 +124,7 @@ func (a *asker) askServer() {
 		}
 		a.contract.checkPlain("NoRoute", r)
 	}
-	r, err := a.request("PATCH", a.url+gateway.PathJobs, "", nil)
+	r, err := a.request("PATCH", a.url+wire.PathJobs, "", nil)
 	if err != nil || r.status != 405 {
 		a.t.Errorf("PATCH: %d %v", r.status, err)
 	}
@@ -131,12 +132,12 @@ func (a *asker) askServer() {
 }
 
 func (a *asker) askClients() {
-	paths := gateway.PathJobs
+	paths := wire.PathJobs
 	id := jobOf(a.ask(200, "POST", paths, "", h2Payload, "Idempotency-Key", "once"))
 	a.ask(400, "POST", paths, "", `{"structure":7}`)
 	a.ask(400, "POST", paths, "", `[]`)
 	a.ask(415, "POST", paths, "", h2Payload, "Content-Encoding", "gzip")
-	a.ask(413, "POST", paths, "", `{"x":"`+strings.Repeat("x", gateway.MaxPayload)+`"}`)
+	a.ask(413, "POST", paths, "", `{"x":"`+strings.Repeat("x", wire.MaxPayload)+`"}`)
 	a.ask(422, "POST", paths, "", strings.Replace(h2Payload, "6.5", "7.5", 1), "Idempotency-Key", "once")
 	a.ask(403, "POST", paths, "", h2Payload, "X-Forwarded-Proto", "http")
 	a.ask(200, "GET", paths+"/"+id, "", nil)
@@ -161,122 +162,122 @@ func jobOf(r reply) string {
 }
 
 func (a *asker) askWorkers() {
-	var enroll gateway.EnrollResponse
-	readJSON(a.ask(200, "POST", gateway.PathEnrollTokens, testAdmin, map[string]any{"label": "lab", "ttl_seconds": 60}), &enroll)
-	a.ask(200, "POST", gateway.PathEnrollTokens, testAdmin, nil)
-	a.ask(400, "POST", gateway.PathEnrollTokens, testAdmin, `{"ttl_seconds":0}`)
-	a.ask(401, "POST", gateway.PathEnrollTokens, "nobody", nil)
-	var worker gateway.RegisterResponse
-	readJSON(a.ask(200, "POST", gateway.PathRegister, "", map[string]any{"token": enroll.Token, "name": "lab-1", "meta": map[string]any{"gpu": 1}}), &worker)
-	a.ask(401, "POST", gateway.PathRegister, "", map[string]any{"token": enroll.Token})
-	a.ask(400, "POST", gateway.PathRegister, "", `{}`)
+	var enroll wire.EnrollResponse
+	readJSON(a.ask(200, "POST", wire.PathEnrollTokens, testAdmin, map[string]any{"label": "lab", "ttl_seconds": 60}), &enroll)
+	a.ask(200, "POST", wire.PathEnrollTokens, testAdmin, nil)
+	a.ask(400, "POST", wire.PathEnrollTokens, testAdmin, `{"ttl_seconds":0}`)
+	a.ask(401, "POST", wire.PathEnrollTokens, "nobody", nil)
+	var worker wire.RegisterResponse
+	readJSON(a.ask(200, "POST", wire.PathRegister, "", map[string]any{"token": enroll.Token, "name": "lab-1", "meta": map[string]any{"gpu": 1}}), &worker)
+	a.ask(401, "POST", wire.PathRegister, "", map[string]any{"token": enroll.Token})
+	a.ask(400, "POST", wire.PathRegister, "", `{}`)
 	token := worker.WorkerToken
 
-	a.ask(204, "POST", gateway.PathLease, token, nil)
-	a.ask(401, "POST", gateway.PathLease, "nobody", nil)
-	a.ask(400, "POST", gateway.PathLease, token, `{"wait_seconds":31}`)
-	a.ask(403, "POST", gateway.PathLease+"?worker_id=another", token, nil)
-	lease := func() gateway.LeaseResponse {
-		jobOf(a.ask(200, "POST", gateway.PathJobs, "", h2Payload))
-		var l gateway.LeaseResponse
-		readJSON(a.ask(200, "POST", gateway.PathLease, token, map[string]any{"features": []string{"renew", "cancel"}, "wait_seconds": 1, "request_id": "r" + fmt.Sprint(time.Now().UnixNano())}), &l)
+	a.ask(204, "POST", wire.PathLease, token, nil)
+	a.ask(401, "POST", wire.PathLease, "nobody", nil)
+	a.ask(400, "POST", wire.PathLease, token, `{"wait_seconds":31}`)
+	a.ask(403, "POST", wire.PathLease+"?worker_id=another", token, nil)
+	lease := func() wire.LeaseResponse {
+		jobOf(a.ask(200, "POST", wire.PathJobs, "", h2Payload))
+		var l wire.LeaseResponse
+		readJSON(a.ask(200, "POST", wire.PathLease, token, map[string]any{"features": []string{"renew", "cancel"}, "wait_seconds": 1, "request_id": "r" + fmt.Sprint(time.Now().UnixNano())}), &l)
 		return l
 	}
 	on := func(path, id string) string { return strings.Replace(path, "{id}", id, 1) }
 
 	l := lease()
-	a.ask(429, "POST", gateway.PathLease, token, nil)
+	a.ask(429, "POST", wire.PathLease, token, nil)
 	beat := map[string]any{"lease_id": l.LeaseID, "progress": map[string]any{"done": 1, "total": 7}, "message": "step 1"}
-	a.ask(200, "POST", on(gateway.PathHeartbeat, l.JobID), token, beat)
+	a.ask(200, "POST", on(wire.PathHeartbeat, l.JobID), token, beat)
 	beat["wait_seconds"] = 0.1
-	a.ask(200, "POST", on(gateway.PathHeartbeat, l.JobID), token, beat)
+	a.ask(200, "POST", on(wire.PathHeartbeat, l.JobID), token, beat)
 	beat["wait_seconds"] = 31
-	a.ask(400, "POST", on(gateway.PathHeartbeat, l.JobID), token, beat)
+	a.ask(400, "POST", on(wire.PathHeartbeat, l.JobID), token, beat)
 	delete(beat, "wait_seconds")
-	a.ask(200, "GET", gateway.PathJobs+"/"+l.JobID, "", nil)
-	a.ask(409, "POST", on(gateway.PathHeartbeat, l.JobID), token, map[string]any{"lease_id": "other"})
-	a.ask(404, "POST", on(gateway.PathHeartbeat, "nobody"), token, beat)
-	a.ask(400, "POST", on(gateway.PathHeartbeat, l.JobID), token, `{"progress":{"done":-1,"total":0},"lease_id":"x"}`)
-	a.ask(401, "POST", on(gateway.PathHeartbeat, l.JobID), "nobody", beat)
+	a.ask(200, "GET", wire.PathJobs+"/"+l.JobID, "", nil)
+	a.ask(409, "POST", on(wire.PathHeartbeat, l.JobID), token, map[string]any{"lease_id": "other"})
+	a.ask(404, "POST", on(wire.PathHeartbeat, "nobody"), token, beat)
+	a.ask(400, "POST", on(wire.PathHeartbeat, l.JobID), token, `{"progress":{"done":-1,"total":0},"lease_id":"x"}`)
+	a.ask(401, "POST", on(wire.PathHeartbeat, l.JobID), "nobody", beat)
 	result := map[string]any{"lease_id": l.LeaseID, "result": map[string]any{"zpe_ev": 0.26}, "summary_text": "ZPE", "freqs_csv": "mode,cm-1\n", "meta": map[string]any{"qe_version": "7.2"}}
-	a.ask(400, "POST", on(gateway.PathResult, l.JobID), token, map[string]any{"lease_id": l.LeaseID})
-	a.ask(200, "POST", on(gateway.PathResult, l.JobID), token, result)
-	a.ask(200, "POST", on(gateway.PathResult, l.JobID), token, result)
+	a.ask(400, "POST", on(wire.PathResult, l.JobID), token, map[string]any{"lease_id": l.LeaseID})
+	a.ask(200, "POST", on(wire.PathResult, l.JobID), token, result)
+	a.ask(200, "POST", on(wire.PathResult, l.JobID), token, result)
 	result["summary_text"] = "other"
-	a.ask(409, "POST", on(gateway.PathResult, l.JobID), token, result)
-	a.ask(404, "POST", on(gateway.PathResult, "nobody"), token, result)
-	a.ask(200, "GET", gateway.PathJobs+"/"+l.JobID+"/result", "", nil)
-	a.ask(200, "GET", gateway.PathJobs+"/"+l.JobID+"/files?kind=summary", "", nil)
-	a.ask(200, "GET", gateway.PathJobs+"/"+l.JobID+"/files?kind=freqs", "", nil)
-	a.ask(409, "POST", gateway.PathJobs+"/"+l.JobID+"/cancel", "", nil)
+	a.ask(409, "POST", on(wire.PathResult, l.JobID), token, result)
+	a.ask(404, "POST", on(wire.PathResult, "nobody"), token, result)
+	a.ask(200, "GET", wire.PathJobs+"/"+l.JobID+"/result", "", nil)
+	a.ask(200, "GET", wire.PathJobs+"/"+l.JobID+"/files?kind=summary", "", nil)
+	a.ask(200, "GET", wire.PathJobs+"/"+l.JobID+"/files?kind=freqs", "", nil)
+	a.ask(409, "POST", wire.PathJobs+"/"+l.JobID+"/cancel", "", nil)
 
 	l = lease()
 	failure := map[string]any{"lease_id": l.LeaseID, "error_code": "QE_INPUT_ERROR", "error_message": "no such atom", "traceback": "line 1"}
-	a.ask(200, "POST", on(gateway.PathFailed, l.JobID), token, failure)
+	a.ask(200, "POST", on(wire.PathFailed, l.JobID), token, failure)
 	failure["error_message"] = "other"
-	a.ask(409, "POST", on(gateway.PathFailed, l.JobID), token, failure)
-	a.ask(404, "POST", on(gateway.PathFailed, "nobody"), token, failure)
-	a.ask(400, "POST", on(gateway.PathFailed, l.JobID), token, `{"lease_id":"x"}`)
-	a.ask(413, "POST", on(gateway.PathFailed, l.JobID), token, map[string]any{"traceback": strings.Repeat("x", gateway.MaxFailedBody)})
+	a.ask(409, "POST", on(wire.PathFailed, l.JobID), token, failure)
+	a.ask(404, "POST", on(wire.PathFailed, "nobody"), token, failure)
+	a.ask(400, "POST", on(wire.PathFailed, l.JobID), token, `{"lease_id":"x"}`)
+	a.ask(413, "POST", on(wire.PathFailed, l.JobID), token, map[string]any{"traceback": strings.Repeat("x", wire.MaxFailedBody)})
 
 	// A late result: its lease was taken back.
 	l = lease()
 	a.endLease(l.JobID)
 	a.until(time.Minute, "the lease is taken back", func() bool { return a.job(a.url, l.JobID).Status == "queued" })
 	result["lease_id"] = l.LeaseID
-	a.ask(409, "POST", on(gateway.PathResult, l.JobID), token, result)
-	a.ask(200, "GET", on(gateway.PathLate, l.JobID), testAdmin, nil)
-	a.ask(404, "GET", on(gateway.PathLate, "nobody"), testAdmin, nil)
-	a.ask(200, "POST", on(gateway.PathLateAccept, l.JobID), testAdmin, nil)
-	a.ask(404, "POST", on(gateway.PathLateAccept, "nobody"), testAdmin, nil)
+	a.ask(409, "POST", on(wire.PathResult, l.JobID), token, result)
+	a.ask(200, "GET", on(wire.PathLate, l.JobID), testAdmin, nil)
+	a.ask(404, "GET", on(wire.PathLate, "nobody"), testAdmin, nil)
+	a.ask(200, "POST", on(wire.PathLateAccept, l.JobID), testAdmin, nil)
+	a.ask(404, "POST", on(wire.PathLateAccept, "nobody"), testAdmin, nil)
 
-	a.ask(200, "GET", gateway.PathServers+"?limit=5&offset=0", testAdmin, nil)
-	a.ask(400, "GET", gateway.PathServers+"?limit=0", testAdmin, nil)
-	a.ask(401, "GET", gateway.PathServers, "", nil)
-	a.ask(200, "DELETE", strings.Replace(gateway.PathServer, "{worker}", worker.WorkerID, 1), testAdmin, nil)
-	a.ask(404, "DELETE", strings.Replace(gateway.PathServer, "{worker}", "nobody", 1), testAdmin, nil)
-	a.ask(403, "POST", gateway.PathLease, token, nil)
+	a.ask(200, "GET", wire.PathServers+"?limit=5&offset=0", testAdmin, nil)
+	a.ask(400, "GET", wire.PathServers+"?limit=0", testAdmin, nil)
+	a.ask(401, "GET", wire.PathServers, "", nil)
+	a.ask(200, "DELETE", strings.Replace(wire.PathServer, "{worker}", worker.WorkerID, 1), testAdmin, nil)
+	a.ask(404, "DELETE", strings.Replace(wire.PathServer, "{worker}", "nobody", 1), testAdmin, nil)
+	a.ask(403, "POST", wire.PathLease, token, nil)
 }
 
 func (a *asker) askOperators() {
 	on := func(path, id string) string { return strings.Replace(path, "{id}", id, 1) }
-	var dead gateway.DLQResponse
-	readJSON(a.ask(200, "GET", gateway.PathDLQ+"?limit=10", testAdmin, nil), &dead)
-	a.ask(400, "GET", gateway.PathDLQ+"?offset=-1", testAdmin, nil)
+	var dead wire.DLQResponse
+	readJSON(a.ask(200, "GET", wire.PathDLQ+"?limit=10", testAdmin, nil), &dead)
+	a.ask(400, "GET", wire.PathDLQ+"?offset=-1", testAdmin, nil)
 	if len(dead.Jobs) != 1 {
 		a.t.Fatalf("dead letters: %+v", dead)
 	}
 	id := dead.Jobs[0].JobID
-	a.ask(200, "GET", on(gateway.PathDLQJob, id), testAdmin, nil)
-	a.ask(404, "GET", on(gateway.PathDLQJob, "nobody"), testAdmin, nil)
-	a.ask(200, "POST", on(gateway.PathDLQRequeue, id), testAdmin, nil)
-	a.ask(404, "POST", on(gateway.PathDLQRequeue, id), testAdmin, nil)
-	a.ask(404, "DELETE", on(gateway.PathDLQJob, id), testAdmin, nil)
+	a.ask(200, "GET", on(wire.PathDLQJob, id), testAdmin, nil)
+	a.ask(404, "GET", on(wire.PathDLQJob, "nobody"), testAdmin, nil)
+	a.ask(200, "POST", on(wire.PathDLQRequeue, id), testAdmin, nil)
+	a.ask(404, "POST", on(wire.PathDLQRequeue, id), testAdmin, nil)
+	a.ask(404, "DELETE", on(wire.PathDLQJob, id), testAdmin, nil)
 
-	a.ask(200, "GET", gateway.PathOps, testAdmin, nil)
-	a.ask(200, "PUT", gateway.PathOps, testAdmin, `{"submission_enabled":false}`)
-	a.ask(503, "POST", gateway.PathJobs, "", h2Payload)
-	a.ask(200, "PUT", gateway.PathOps, testAdmin, `{"submission_enabled":true}`)
-	a.ask(400, "PUT", gateway.PathOps, testAdmin, `{"other":true}`)
-	a.ask(401, "PUT", gateway.PathOps, "", `{}`)
+	a.ask(200, "GET", wire.PathOps, testAdmin, nil)
+	a.ask(200, "PUT", wire.PathOps, testAdmin, `{"submission_enabled":false}`)
+	a.ask(503, "POST", wire.PathJobs, "", h2Payload)
+	a.ask(200, "PUT", wire.PathOps, testAdmin, `{"submission_enabled":true}`)
+	a.ask(400, "PUT", wire.PathOps, testAdmin, `{"other":true}`)
+	a.ask(401, "PUT", wire.PathOps, "", `{}`)
 
 	// The requeued job fails again, and goes.
-	var enroll gateway.EnrollResponse
-	readJSON(a.ask(200, "POST", gateway.PathEnrollTokens, testAdmin, nil), &enroll)
-	var worker gateway.RegisterResponse
-	readJSON(a.ask(200, "POST", gateway.PathRegister, "", map[string]any{"token": enroll.Token}), &worker)
-	var l gateway.LeaseResponse
-	readJSON(a.ask(200, "POST", gateway.PathLease, worker.WorkerToken, `{"wait_seconds":5}`), &l)
-	a.ask(200, "POST", on(gateway.PathFailed, l.JobID), worker.WorkerToken, map[string]any{"lease_id": l.LeaseID, "error_code": "INVALID_INPUT", "error_message": "m"})
-	a.ask(204, "DELETE", on(gateway.PathDLQJob, l.JobID), testAdmin, nil)
+	var enroll wire.EnrollResponse
+	readJSON(a.ask(200, "POST", wire.PathEnrollTokens, testAdmin, nil), &enroll)
+	var worker wire.RegisterResponse
+	readJSON(a.ask(200, "POST", wire.PathRegister, "", map[string]any{"token": enroll.Token}), &worker)
+	var l wire.LeaseResponse
+	readJSON(a.ask(200, "POST", wire.PathLease, worker.WorkerToken, `{"wait_seconds":5}`), &l)
+	a.ask(200, "POST", on(wire.PathFailed, l.JobID), worker.WorkerToken, map[string]any{"lease_id": l.LeaseID, "error_code": "INVALID_INPUT", "error_message": "m"})
+	a.ask(204, "DELETE", on(wire.PathDLQJob, l.JobID), testAdmin, nil)
 }
 
 // askWithoutRedis asks when Redis has gone.
 func (a *asker) askWithoutRedis() {
 	a.redis.Kill()
-	a.ask(503, "GET", gateway.PathJobs+"/nobody", "", nil)
-	a.ask(503, "GET", gateway.PathOps, testAdmin, nil)
-	a.ask(503, "POST", gateway.PathLease, "zpw_"+strings.Repeat("a", 43), nil)
+	a.ask(503, "GET", wire.PathJobs+"/nobody", "", nil)
+	a.ask(503, "GET", wire.PathOps, testAdmin, nil)
+	a.ask(503, "POST", wire.PathLease, "zpw_"+strings.Repeat("a", 43), nil)
 	a.until(time.Minute, "the gateway is not ready", func() bool {
 		r, err := a.request(http.MethodGet, a.url+"/readyz", "", nil)
 		return err == nil && r.status == 503

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // enrollFile has the gateway at url give out an enroll token.
 func (g *testGateway) enrollFile(url, label string) string {
 	g.t.Helper()
-	var enroll gateway.EnrollResponse
-	g.call(http.MethodPost, url+gateway.PathEnrollTokens, testAdmin, map[string]any{"label": label}, &enroll)
+	var enroll wire.EnrollResponse
+	g.call(http.MethodPost, url+wire.PathEnrollTokens, testAdmin, map[string]any{"label": label}, &enroll)
 	return g.write(label+".enroll", enroll.Token)
 }
 

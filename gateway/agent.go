@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/outbox"
 	"github.com/batchfleet/batchfleet/storage"
@@ -29,7 +30,7 @@ type Agent struct {
 	// Encode turns the object that a handler has stored into the report of its job,
 	// without the lease id. Only the kind knows the fields; the agent sends what it
 	// gets. An error is final: the job fails with RESULT_INVALID.
-	Encode func(result []byte) (ResultRequest, error)
+	Encode func(result []byte) (wire.ResultRequest, error)
 	// Forget deletes the files that a handler keeps of a job, when they are no longer
 	// needed. Nil when there are none.
 	Forget func(context.Context, jobs.ID) error
@@ -55,10 +56,10 @@ type heldLease struct {
 	entry
 	attempt       int // of the job, from 1; 0 for a lease of an earlier process
 	claimed       bool
-	lost          bool      // the control plane has decided so
-	canceled      bool      // a cancel was requested
-	releaseReason string    // why it is being handed back
-	progress      *Progress // the newest
+	lost          bool           // the control plane has decided so
+	canceled      bool           // a cancel was requested
+	releaseReason string         // why it is being handed back
+	progress      *wire.Progress // the newest
 	message       string
 	unsent        bool               // progress or message are newer than the last heartbeat
 	extendedAt    time.Time          // by the last heartbeat
@@ -98,7 +99,7 @@ func (a *Agent) recover(ctx context.Context, entries []entry) error {
 		if e.State == stepRunning {
 			log.WarnContext(ctx, "an earlier run of this worker ended while it ran a job, reporting a failure")
 			e.State, e.EndedAt = stepFailed, time.Now().UTC()
-			e.Failed = failedRequest(e.LeaseID, FailWorkerRestart, "the worker was restarted while it ran the job", "", true)
+			e.Failed = failedRequest(e.LeaseID, wire.FailWorkerRestart, "the worker was restarted while it ran the job", "", true)
 			if err := a.putEntry(e); err != nil {
 				return fmt.Errorf("write state directory: %w", err)
 			}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -61,7 +62,7 @@ func (a *Agent) watchCancel(ctx context.Context, h *heldLease) {
 // pollCancel polls once. held is whether the control plane has held its response, more
 // whether to poll again.
 func (a *Agent) pollCancel(ctx context.Context, h *heldLease) (held, more bool, err error) {
-	response, err := a.Gateway.Heartbeat(ctx, string(h.JobID), HeartbeatRequest{LeaseID: h.LeaseID, WaitSeconds: longPollSeconds})
+	response, err := a.Gateway.Heartbeat(ctx, string(h.JobID), wire.HeartbeatRequest{LeaseID: h.LeaseID, WaitSeconds: longPollSeconds})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h.State != stepRunning || a.leases[h.LeaseID] != h {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
 )
@@ -158,7 +159,7 @@ func TestZ79KilledWorkerDeliversItsResultOnceWhenItIsBack(t *testing.T) {
 	p.mu.Unlock()
 	kill = start()
 	p.until(t, "the result and the lost job", func() bool {
-		return p.jobs["j1"].status == "finished" && p.jobs["endless"].code == gateway.FailWorkerRestart
+		return p.jobs["j1"].status == "finished" && p.jobs["endless"].code == wire.FailWorkerRestart
 	})
 	kill()
 	if len(p.reports) != 1 || p.reports[0].LeaseID != p.jobs["j1"].winner {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd/client"
 )
 
@@ -78,12 +79,12 @@ func parseBase(s string) (*url.URL, error) {
 var ErrCAFile = client.ErrCAFile
 
 // Lease implements [ControlPlane].
-func (c *Client) Lease(ctx context.Context, request LeaseRequest) (*LeaseResponse, error) {
-	var a LeaseResponse
+func (c *Client) Lease(ctx context.Context, request wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	var a wire.LeaseResponse
 	wait := time.Duration(request.WaitSeconds * float64(time.Second))
-	none, err := c.call(ctx, call{path: PathLease, request: request, response: &a, wait: wait, limit: MaxPayload + MaxSmallBody, again: true, empty: true})
+	none, err := c.call(ctx, call{path: wire.PathLease, request: request, response: &a, wait: wait, limit: wire.MaxPayload + wire.MaxSmallBody, again: true, empty: true})
 	if err == nil && !none {
-		err = a.check()
+		err = checkLease(&a)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lease a job: %w", err)
@@ -95,41 +96,41 @@ func (c *Client) Lease(ctx context.Context, request LeaseRequest) (*LeaseRespons
 }
 
 // Heartbeat implements [ControlPlane].
-func (c *Client) Heartbeat(ctx context.Context, id string, request HeartbeatRequest) (HeartbeatResponse, error) {
-	var a HeartbeatResponse
+func (c *Client) Heartbeat(ctx context.Context, id string, request wire.HeartbeatRequest) (wire.HeartbeatResponse, error) {
+	var a wire.HeartbeatResponse
 	wait := time.Duration(request.WaitSeconds * float64(time.Second))
-	_, err := c.call(ctx, call{path: jobPath(PathHeartbeat, id), request: request, response: &a, wait: wait, again: true})
+	_, err := c.call(ctx, call{path: jobPath(wire.PathHeartbeat, id), request: request, response: &a, wait: wait, again: true})
 	if err == nil {
-		err = a.check(request.LeaseID)
+		err = checkHeartbeat(&a, request.LeaseID)
 	}
 	if err != nil {
-		return HeartbeatResponse{}, fmt.Errorf("extend the lease on job %s: %w", id, err)
+		return wire.HeartbeatResponse{}, fmt.Errorf("extend the lease on job %s: %w", id, err)
 	}
 	return a, nil
 }
 
 // Result implements [ControlPlane].
-func (c *Client) Result(ctx context.Context, id string, request ResultRequest) (ReportResponse, error) {
-	var a ReportResponse
-	_, err := c.call(ctx, call{path: jobPath(PathResult, id), request: request, response: &a, again: true})
+func (c *Client) Result(ctx context.Context, id string, request wire.ResultRequest) (wire.ReportResponse, error) {
+	var a wire.ReportResponse
+	_, err := c.call(ctx, call{path: jobPath(wire.PathResult, id), request: request, response: &a, again: true})
 	if err == nil && !a.OK {
 		err = errBadResponse("missing ok=true")
 	}
 	if err != nil {
-		return ReportResponse{}, fmt.Errorf("deliver the result of job %s: %w", id, err)
+		return wire.ReportResponse{}, fmt.Errorf("deliver the result of job %s: %w", id, err)
 	}
 	return a, nil
 }
 
 // Failed implements [ControlPlane].
-func (c *Client) Failed(ctx context.Context, id string, request FailedRequest) (FailedResponse, error) {
-	var a FailedResponse
-	_, err := c.call(ctx, call{path: jobPath(PathFailed, id), request: request, response: &a, again: true})
+func (c *Client) Failed(ctx context.Context, id string, request wire.FailedRequest) (wire.FailedResponse, error) {
+	var a wire.FailedResponse
+	_, err := c.call(ctx, call{path: jobPath(wire.PathFailed, id), request: request, response: &a, again: true})
 	if err == nil && !a.OK {
 		err = errBadResponse("missing ok=true")
 	}
 	if err != nil {
-		return FailedResponse{}, fmt.Errorf("report that job %s has failed: %w", id, err)
+		return wire.FailedResponse{}, fmt.Errorf("report that job %s has failed: %w", id, err)
 	}
 	return a, nil
 }
@@ -140,9 +141,9 @@ const noJob = "00000000000000000000000000"
 // Check returns nil if there is a gateway which takes the client's token. It
 // changes nothing there. The error of a gateway wraps [*Error].
 func (c *Client) Check(ctx context.Context) error {
-	_, err := c.call(ctx, call{path: jobPath(PathHeartbeat, noJob), request: HeartbeatRequest{LeaseID: "none"}, response: &HeartbeatResponse{}, again: true})
+	_, err := c.call(ctx, call{path: jobPath(wire.PathHeartbeat, noJob), request: wire.HeartbeatRequest{LeaseID: "none"}, response: &wire.HeartbeatResponse{}, again: true})
 	// A token is judged before the job it is used for.
-	if e := (*Error)(nil); errors.As(err, &e) && (e.Code == JobNotFound || e.Code == LeaseLost) {
+	if e := (*Error)(nil); errors.As(err, &e) && (e.Code == wire.JobNotFound || e.Code == wire.LeaseLost) {
 		return nil
 	}
 	if err == nil {
@@ -153,14 +154,14 @@ func (c *Client) Check(ctx context.Context) error {
 
 // register asks for a token. It is not repeated by itself: an enroll token is
 // good once.
-func (c *Client) register(ctx context.Context, request RegisterRequest) (RegisterResponse, error) {
-	var a RegisterResponse
-	_, err := c.call(ctx, call{path: PathRegister, request: request, response: &a, secret: request.Token})
+func (c *Client) register(ctx context.Context, request wire.RegisterRequest) (wire.RegisterResponse, error) {
+	var a wire.RegisterResponse
+	_, err := c.call(ctx, call{path: wire.PathRegister, request: request, response: &a, secret: request.Token})
 	if err == nil {
-		err = a.check()
+		err = checkRegister(&a)
 	}
 	if err != nil {
-		return RegisterResponse{}, fmt.Errorf("register worker: %w", err)
+		return wire.RegisterResponse{}, fmt.Errorf("register worker: %w", err)
 	}
 	return a, nil
 }
@@ -216,7 +217,7 @@ func (c *Client) try(ctx context.Context, what call, token string, body []byte) 
 	patience := c.timeout + what.wait + time.Duration(len(body))*time.Second/upload
 	a, err := c.http.Do(ctx, &client.Request{
 		Method: http.MethodPost, URL: c.http.Base().JoinPath(what.path), Accept: "application/json", Body: body,
-		Token: token, Secret: what.secret, Patience: patience, Limit: cmp.Or(what.limit, MaxSmallBody), Idempotent: what.again,
+		Token: token, Secret: what.secret, Patience: patience, Limit: cmp.Or(what.limit, wire.MaxSmallBody), Idempotent: what.again,
 	})
 	switch {
 	case errors.Is(err, client.ErrTooLong):

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -106,7 +107,7 @@ func TestClientJudgesAnswers(t *testing.T) {
 		name string
 		h    http.HandlerFunc
 		want string // in the error; empty for none
-		code gateway.Code
+		code wire.Code
 		is   error
 		wait time.Duration
 	}{
@@ -114,8 +115,8 @@ func TestClientJudgesAnswers(t *testing.T) {
 		{name: "a page with status 200", h: says(200, html, "<html>Welcome to the hotel"+strings.Repeat("!", 5000)), want: `beginning "<html>Welcome`, is: jobs.ErrUnavailable},
 		{name: "a page with status 403", h: says(403, html, "<html>Blocked"), want: `"<html>Blocked"`, is: jobs.ErrUnavailable},
 		{name: "JSON that is somebody else's", h: says(403, js, `{"message":"Forbidden"}`), want: "not a gateway's", is: jobs.ErrUnavailable},
-		{name: "an error of the gateway's", h: says(409, js, `{"error":{"code":"LEASE_LOST","message":"it is gone","details":{}}}`), want: "status 409 LEASE_LOST: it is gone", code: gateway.LeaseLost, is: jobs.ErrLeaseLost},
-		{name: "trouble of the gateway's", h: says(503, js, `{"error":{"code":"UNAVAILABLE","message":"x","details":{}}}`, "Retry-After", "7"), want: "UNAVAILABLE", code: gateway.Unavailable, is: jobs.ErrUnavailable, wait: 7 * time.Second},
+		{name: "an error of the gateway's", h: says(409, js, `{"error":{"code":"LEASE_LOST","message":"it is gone","details":{}}}`), want: "status 409 LEASE_LOST: it is gone", code: wire.LeaseLost, is: jobs.ErrLeaseLost},
+		{name: "trouble of the gateway's", h: says(503, js, `{"error":{"code":"UNAVAILABLE","message":"x","details":{}}}`, "Retry-After", "7"), want: "UNAVAILABLE", code: wire.Unavailable, is: jobs.ErrUnavailable, wait: 7 * time.Second},
 		{name: "a date to come back", h: says(503, html, "busy", "Retry-After", time.Now().Add(24*time.Hour).UTC().Format(http.TimeFormat)), want: "busy", is: jobs.ErrUnavailable, wait: 10 * time.Minute},
 		{name: "cut off", h: says(200, js, good[:30]), want: "cut off after 30 bytes", is: jobs.ErrUnavailable},
 		{name: "empty", h: says(200, js, ""), want: "cut off after 0 bytes", is: jobs.ErrUnavailable},
@@ -127,11 +128,11 @@ func TestClientJudgesAnswers(t *testing.T) {
 		{name: "huge", h: says(200, js, strings.Repeat(" ", 1<<20)+good), want: "longer than 262144 bytes", is: jobs.ErrUnavailable},
 		{name: "a secret in a page", h: says(500, html, "upstream redis://user:hunter2@host and zpw_hunter2hunter2 and Bearer hunter2hunter2"), want: "[redacted]", is: jobs.ErrUnavailable},
 		{name: "a secret with a slash", h: says(500, html, "redis://user:hunter2/hunter2@host"), want: "[redacted]", is: jobs.ErrUnavailable},
-		{name: "a secret in an error", h: says(400, js, `{"error":{"code":"INVALID_PAYLOAD","message":"https://u:hunter2@h and `+theToken+`"}}`), want: "[redacted]", code: gateway.InvalidPayload},
+		{name: "a secret in an error", h: says(400, js, `{"error":{"code":"INVALID_PAYLOAD","message":"https://u:hunter2@h and `+theToken+`"}}`), want: "[redacted]", code: wire.InvalidPayload},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := serve(t, tt.h).Heartbeat(t.Context(), "j1", gateway.HeartbeatRequest{LeaseID: "L"})
+			a, err := serve(t, tt.h).Heartbeat(t.Context(), "j1", wire.HeartbeatRequest{LeaseID: "L"})
 			if tt.want == "" {
 				if err != nil || a.LeaseTTLSeconds != 600 {
 					t.Fatalf("got %+v, %v", a, err)
@@ -163,7 +164,7 @@ func TestZ83ClientTakesSecretsOutBeforeItCuts(t *testing.T) {
 		says(500, "text/html", strings.Repeat("x", 175)+secret),
 		says(400, "application/json", `{"error":{"code":"INVALID_PAYLOAD","message":"`+strings.Repeat(" xxxx", 195)+secret+`"}}`),
 	} {
-		_, err := serve(t, h).Heartbeat(t.Context(), "j1", gateway.HeartbeatRequest{LeaseID: "L"})
+		_, err := serve(t, h).Heartbeat(t.Context(), "j1", wire.HeartbeatRequest{LeaseID: "L"})
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "xx redis://[re") {
 			t.Errorf("got %v", err)
 		}
@@ -188,7 +189,7 @@ func TestClientJudgesLeases(t *testing.T) {
 		{"null", `null`, "job id is empty"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := serve(t, says(200, "application/json", tt.body)).Lease(t.Context(), gateway.LeaseRequest{})
+			a, err := serve(t, says(200, "application/json", tt.body)).Lease(t.Context(), wire.LeaseRequest{})
 			if tt.want == "" {
 				if err != nil || string(a.Payload) != `{"a":1e-17}` {
 					t.Errorf("got %+v, %v", a, err)
@@ -212,7 +213,7 @@ func TestClientFollowsNoRedirect(t *testing.T) {
 		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/x?secret=hunter2", status)
 		})
-		_, err := c.Lease(t.Context(), gateway.LeaseRequest{})
+		_, err := c.Lease(t.Context(), wire.LeaseRequest{})
 		if err == nil || !strings.Contains(err.Error(), "redirects to "+other.URL) || strings.Contains(err.Error(), "hunter2") || followed {
 			t.Errorf("%d: %v", status, err)
 		}
@@ -226,7 +227,7 @@ func TestClientPathsAndHeaders(t *testing.T) {
 		got = r
 		says(200, "application/json", `{"ok":true}`)(w, r)
 	})
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{LeaseID: "L"}); err != nil {
+	if _, err := c.Failed(t.Context(), "j1", wire.FailedRequest{LeaseID: "L"}); err != nil {
 		t.Fatal(err)
 	}
 	if got.URL.Path != "/prefix/calc/zpe/compute/jobs/j1/failed" || got.Method != http.MethodPost {
@@ -252,14 +253,14 @@ func TestClientGivesUpOnASlowGateway(t *testing.T) {
 	defer srv.Close()
 	defer close(stop)
 	c := clientOf(t, gateway.ClientConfig{URL: srv.URL, Timeout: 50 * time.Millisecond})
-	_, err := c.Heartbeat(t.Context(), "j1", gateway.HeartbeatRequest{LeaseID: "L"})
+	_, err := c.Heartbeat(t.Context(), "j1", wire.HeartbeatRequest{LeaseID: "L"})
 	if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "no answer within 50ms") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	mine := errors.New("mine")
 	cancel(mine)
-	if _, err := c.Lease(ctx, gateway.LeaseRequest{}); !errors.Is(err, mine) {
+	if _, err := c.Lease(ctx, wire.LeaseRequest{}); !errors.Is(err, mine) {
 		t.Errorf("got %v, want the caller's own cause", err)
 	}
 }
@@ -270,7 +271,7 @@ func TestClientSaysThatNobodyIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	_, err = clientOf(t, gateway.ClientConfig{URL: "http://" + l.Addr().String()}).Lease(t.Context(), gateway.LeaseRequest{})
+	_, err = clientOf(t, gateway.ClientConfig{URL: "http://" + l.Addr().String()}).Lease(t.Context(), wire.LeaseRequest{})
 	if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v", err)
 	}
@@ -286,10 +287,10 @@ func TestClientTrustsItsCAFile(t *testing.T) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clientOf(t, gateway.ClientConfig{URL: srv.URL, CAFile: file}).Failed(t.Context(), "j1", gateway.FailedRequest{}); err != nil {
+	if _, err := clientOf(t, gateway.ClientConfig{URL: srv.URL, CAFile: file}).Failed(t.Context(), "j1", wire.FailedRequest{}); err != nil {
 		t.Errorf("with its CA: %v", err)
 	}
-	if _, err := clientOf(t, gateway.ClientConfig{URL: srv.URL}).Failed(t.Context(), "j1", gateway.FailedRequest{}); !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
+	if _, err := clientOf(t, gateway.ClientConfig{URL: srv.URL}).Failed(t.Context(), "j1", wire.FailedRequest{}); !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without: %v", err)
 	} else if !strings.Contains(err.Error(), "give it with GATEWAY_CA_FILE") {
 		t.Errorf("the error does not say what to do: %v", err)
@@ -349,7 +350,7 @@ func TestClientGoesThroughAProxyAndShowsItNoToken(t *testing.T) {
 	}
 	// httptest's certificate is for example.com, which does not exist for us.
 	c := clientOf(t, gateway.ClientConfig{URL: "https://example.com", CAFile: file, Proxy: http.ProxyURL(to)})
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{}); err != nil {
+	if _, err := c.Failed(t.Context(), "j1", wire.FailedRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-seen; got != "CONNECT example.com:443 " {
@@ -379,7 +380,7 @@ func proxyChild(ca string) {
 		}
 		c, err := gateway.NewClient(gateway.ClientConfig{URL: "https://" + host, CAFile: ca, Timeout: patience})
 		if err == nil {
-			_, err = c.Failed(context.Background(), "j1", gateway.FailedRequest{})
+			_, err = c.Failed(context.Background(), "j1", wire.FailedRequest{})
 		}
 		fmt.Printf("%s: %v\n", host, err)
 	}
@@ -440,7 +441,7 @@ func TestTokenOfAnotherGatewayIsNotReread(t *testing.T) {
 	if err := gateway.SaveToken(path, gateway.Token{Gateway: "https://other.example", Token: "zpw_token-for-the-other"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{}); err == nil || len(sent) != 1 || sent[0] != "Bearer "+theToken {
+	if _, err := c.Failed(t.Context(), "j1", wire.FailedRequest{}); err == nil || len(sent) != 1 || sent[0] != "Bearer "+theToken {
 		t.Errorf("sent %q, %v; want the old token once", sent, err)
 	}
 }
@@ -487,13 +488,13 @@ func TestClientRereadsARefusedToken(t *testing.T) {
 	defer srv.Close()
 	c := clientOf(t, gateway.ClientConfig{URL: srv.URL, Tokens: tokens})
 	e := (*gateway.Error)(nil)
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{}); !errors.As(err, &e) || e.Code != gateway.TokenExpired || calls != 1 {
+	if _, err := c.Failed(t.Context(), "j1", wire.FailedRequest{}); !errors.As(err, &e) || e.Code != wire.TokenExpired || calls != 1 {
 		t.Errorf("with an old token: %v, %d calls", err, calls)
 	}
 	if err := os.WriteFile(path, []byte("new-token-text\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Failed(t.Context(), "j1", gateway.FailedRequest{}); err != nil || calls != 3 {
+	if _, err := c.Failed(t.Context(), "j1", wire.FailedRequest{}); err != nil || calls != 3 {
 		t.Errorf("after somebody has put a new one there: %v, %d calls", err, calls)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/outbox"
 	"github.com/batchfleet/batchfleet/retry"
@@ -118,8 +119,8 @@ func (a *Agent) deliverResult(ctx context.Context, h *heldLease) error {
 		}
 		a.Log.ErrorContext(ctx, "the gateway or a proxy refuses a result because of its size; it is kept aside and its job reported as failed",
 			"job", h.JobID, "file", path, "err", err)
-		return a.failInstead(h, failedRequest(h.LeaseID, FailResultTooLarge, "the gateway takes no result as large as this one", "", false))
-	case e.Code == AlreadyFinished:
+		return a.failInstead(h, failedRequest(h.LeaseID, wire.FailResultTooLarge, "the gateway takes no result as large as this one", "", false))
+	case e.Code == wire.AlreadyFinished:
 		a.Log.WarnContext(ctx, "job has finished with another result, dropping this one", "job", h.JobID, "err", err)
 		a.endLease(ctx, h, true)
 		return nil
@@ -131,33 +132,33 @@ func (a *Agent) deliverResult(ctx context.Context, h *heldLease) error {
 
 // result reads a result from the store. A code is that of the failure to report
 // instead: another attempt would not help.
-func (a *Agent) result(ctx context.Context, object string) (request ResultRequest, code string, err error) {
-	const limit = MaxResultBody - resultOverhead
+func (a *Agent) result(ctx context.Context, object string) (request wire.ResultRequest, code string, err error) {
+	const limit = wire.MaxResultBody - resultOverhead
 	r, err := a.Store.Open(ctx, object)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return ResultRequest{}, failResultMissing, fmt.Errorf("the result is not in the worker's store any more: %w", err)
+		return wire.ResultRequest{}, failResultMissing, fmt.Errorf("the result is not in the worker's store any more: %w", err)
 	}
 	if err != nil {
-		return ResultRequest{}, "", err
+		return wire.ResultRequest{}, "", err
 	}
 	text, err := io.ReadAll(io.LimitReader(r, limit+1))
 	_ = r.Close() // it was only read
 	switch {
 	case err != nil:
-		return ResultRequest{}, "", err
+		return wire.ResultRequest{}, "", err
 	case len(text) > limit:
-		return ResultRequest{}, FailResultTooLarge, fmt.Errorf("the result is larger than %d bytes", limit)
+		return wire.ResultRequest{}, wire.FailResultTooLarge, fmt.Errorf("the result is larger than %d bytes", limit)
 	}
 	request, err = a.Encode(text)
 	if err != nil {
-		return ResultRequest{}, failResultInvalid, fmt.Errorf("the result is not one of this protocol: %w", err)
+		return wire.ResultRequest{}, failResultInvalid, fmt.Errorf("the result is not one of this protocol: %w", err)
 	}
 	return request, "", nil
 }
 
 // failInstead replaces a result by a failure, on disk first: the control plane must
 // never get both.
-func (a *Agent) failInstead(h *heldLease, failed *FailedRequest) error {
+func (a *Agent) failInstead(h *heldLease, failed *wire.FailedRequest) error {
 	h.io.Lock()
 	defer h.io.Unlock()
 	e := a.entryOf(h)
@@ -169,7 +170,7 @@ func (a *Agent) failInstead(h *heldLease, failed *FailedRequest) error {
 }
 
 // keepLate keeps a result aside whose lease was lost.
-func (a *Agent) keepLate(ctx context.Context, h *heldLease, request ResultRequest, cause error) error {
+func (a *Agent) keepLate(ctx context.Context, h *heldLease, request wire.ResultRequest, cause error) error {
 	path, err := a.keepAside(lateDir, h.entry, request, cause.Error())
 	if err != nil {
 		return retryLater(fmt.Errorf("keep a late result: %w", err))
@@ -182,7 +183,7 @@ func (a *Agent) keepLate(ctx context.Context, h *heldLease, request ResultReques
 
 // keepRejected keeps a result aside that the control plane refuses, and fails the job:
 // another attempt would have the same result.
-func (a *Agent) keepRejected(ctx context.Context, h *heldLease, request ResultRequest, e *Error) error {
+func (a *Agent) keepRejected(ctx context.Context, h *heldLease, request wire.ResultRequest, e *Error) error {
 	path, err := a.keepAside(rejectedDir, h.entry, request, e.Error())
 	if err != nil {
 		return retryLater(fmt.Errorf("keep a rejected result: %w", err))
@@ -233,7 +234,7 @@ func (a *Agent) deliverFailure(ctx context.Context, h *heldLease) error {
 	}
 	a.Log.WarnContext(ctx, "the gateway refuses the report of a failure, dropping it", "job", h.JobID, "code", h.Failed.ErrorCode, "err", err)
 	a.endLease(ctx, h, false)
-	if e.Code == LeaseLost {
+	if e.Code == wire.LeaseLost {
 		return err
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/outbox"
 )
 
@@ -64,15 +65,15 @@ func (a *Agent) putEntry(e entry) error {
 
 // aside is the content of a file in late/ or rejected/.
 type aside struct {
-	JobID   string        `json:"job_id"`
-	LeaseID string        `json:"lease_id"`
-	Why     string        `json:"why"`
-	At      time.Time     `json:"at"`
-	Report  ResultRequest `json:"report"` // as it was sent
+	JobID   string             `json:"job_id"`
+	LeaseID string             `json:"lease_id"`
+	Why     string             `json:"why"`
+	At      time.Time          `json:"at"`
+	Report  wire.ResultRequest `json:"report"` // as it was sent
 }
 
 // keepAside writes a result to late/ or rejected/ and returns the path of its file.
-func (a *Agent) keepAside(dir string, e entry, request ResultRequest, why string) (path string, err error) {
+func (a *Agent) keepAside(dir string, e entry, request wire.ResultRequest, why string) (path string, err error) {
 	request.LeaseID = e.LeaseID
 	text, err := encode(aside{JobID: string(e.JobID), LeaseID: e.LeaseID, Why: why, At: time.Now().UTC(), Report: request})
 	if err != nil {

@@ -5,7 +5,7 @@
 //	                       │
 //	                     Redis: queue, leases, results, tokens
 //
-// This package is the protocol (SPEC.md) and its worker's end: the [Client], and the
+// This package is the worker's end of the protocol (SPEC.md, package wire): the [Client], and the
 // [Agent], which leases jobs through it and delivers their outcomes, so that the loop of
 // package worker runs jobs from a gateway as it does from Pub/Sub. It links no Redis
 // client: an agent runs on another owner's machine.

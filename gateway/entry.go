@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
 )
@@ -29,20 +30,20 @@ const (
 // entry is a lease on disk, so that neither the lease nor its result is lost with the
 // process.
 type entry struct {
-	Version    int            `json:"version"` // 1
-	JobID      jobs.ID        `json:"job_id"`
-	LeaseID    string         `json:"lease_id"`
-	TTLSeconds float64        `json:"lease_ttl_seconds"`
-	State      step           `json:"state"`
-	LeasedAt   time.Time      `json:"leased_at"`
-	EndedAt    time.Time      `json:"ended_at,omitzero"` // when the job ended, or the last report
-	Object     string         `json:"object,omitempty"`  // the result, in the worker's store
-	Failed     *FailedRequest `json:"failed,omitempty"`
+	Version    int                 `json:"version"` // 1
+	JobID      jobs.ID             `json:"job_id"`
+	LeaseID    string              `json:"lease_id"`
+	TTLSeconds float64             `json:"lease_ttl_seconds"`
+	State      step                `json:"state"`
+	LeasedAt   time.Time           `json:"leased_at"`
+	EndedAt    time.Time           `json:"ended_at,omitzero"` // when the job ended, or the last report
+	Object     string              `json:"object,omitempty"`  // the result, in the worker's store
+	Failed     *wire.FailedRequest `json:"failed,omitempty"`
 }
 
 // maxEntry bounds an entry's file. The traceback of a failure is most of it, and
 // JSON may need six bytes for one.
-const maxEntry = 6*(MaxTraceback+MaxErrorMessage+MaxErrorCode) + 16<<10
+const maxEntry = 6*(wire.MaxTraceback+wire.MaxErrorMessage+wire.MaxErrorCode) + 16<<10
 
 // file is the name of the entry's file. A lease id may hold anything.
 func (e *entry) file() string {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -16,7 +17,7 @@ import (
 // no decision: the control plane has trouble, or a proxy has responded in its place.
 type Error struct {
 	Status     int           // of HTTP
-	Code       Code          // empty when the response is not in the protocol
+	Code       wire.Code     // empty when the response is not in the protocol
 	Message    string        // for people; the beginning of a response that is not in the protocol
 	RetryAfter time.Duration // 0 when there is none
 }
@@ -32,7 +33,7 @@ func (e *Error) Error() string {
 // Unwrap returns the sentinel of package jobs for this error, nil when there is none.
 func (e *Error) Unwrap() error {
 	switch {
-	case e.Code == LeaseLost:
+	case e.Code == wire.LeaseLost:
 		return jobs.ErrLeaseLost
 	case !e.decided():
 		return jobs.ErrUnavailable
@@ -50,7 +51,7 @@ func (e *Error) decided() bool {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
 	}
-	if e.Code == InsecureTransport || e.Code == NotFound || e.Code == MethodNotAllowed {
+	if e.Code == wire.InsecureTransport || e.Code == wire.NotFound || e.Code == wire.MethodNotAllowed {
 		return false
 	}
 	return e.Code != "" && e.Status >= 400 && e.Status < 500
@@ -62,7 +63,7 @@ func (e *Error) unauthorized() bool { return e.Code != "" && e.Status == http.St
 // TokenRefused reports whether the control plane has refused the worker's token:
 // a person must get it another one.
 func (e *Error) TokenRefused() bool {
-	return e.unauthorized() || e.Code == TokenRevoked
+	return e.unauthorized() || e.Code == wire.TokenRevoked
 }
 
 // tail returns at most limit bytes from the end of s, as valid UTF-8: the last

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd/client"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -40,7 +41,7 @@ func FuzzState(f *testing.F) {
 	for _, e := range []entry{
 		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepRunning},
 		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepResult, Object: "results/j1/result.json"},
-		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepFailed, Failed: &FailedRequest{LeaseID: "L", ErrorCode: "X", ErrorMessage: "x", Retryable: &yes}},
+		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepFailed, Failed: &wire.FailedRequest{LeaseID: "L", ErrorCode: "X", ErrorMessage: "x", Retryable: &yes}},
 	} {
 		text, err := e.encode()
 		if err != nil {
@@ -98,13 +99,13 @@ func FuzzAnswer(f *testing.F) {
 }
 
 type (
-	leaseChecked    struct{ LeaseResponse }
-	beatChecked     struct{ HeartbeatResponse }
-	registerChecked struct{ RegisterResponse }
-	failedChecked   struct{ FailedResponse }
+	leaseChecked    struct{ wire.LeaseResponse }
+	beatChecked     struct{ wire.HeartbeatResponse }
+	registerChecked struct{ wire.RegisterResponse }
+	failedChecked   struct{ wire.FailedResponse }
 )
 
-func (a *leaseChecked) checked() error    { return a.check() }
-func (a *beatChecked) checked() error     { return a.check("L") }
-func (a *registerChecked) checked() error { return a.check() }
+func (a *leaseChecked) checked() error    { return checkLease(&a.LeaseResponse) }
+func (a *beatChecked) checked() error     { return checkHeartbeat(&a.HeartbeatResponse, "L") }
+func (a *registerChecked) checked() error { return checkRegister(&a.RegisterResponse) }
 func (a *failedChecked) checked() error   { return nil }

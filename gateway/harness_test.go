@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"go.uber.org/goleak"
 
 	"github.com/batchfleet/batchfleet/gateway"
@@ -156,9 +158,9 @@ func (r *rig) agent(cp gateway.ControlPlane) *gateway.Agent {
 }
 
 // encodeReport takes apart what put stores.
-func encodeReport(result []byte) (gateway.ResultRequest, error) {
+func encodeReport(result []byte) (wire.ResultRequest, error) {
 	r, err := zpe.ParseReport(result)
-	return gateway.ResultRequest{Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Meta: r.Meta}, err
+	return wire.ResultRequest{Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Meta: r.Meta}, err
 }
 
 func (r *rig) worker(a *gateway.Agent) *worker.Worker {

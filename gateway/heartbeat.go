@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -16,7 +17,7 @@ import (
 const progressEvery = 10 * time.Second
 
 // maxMessage is how many bytes of a progress message are sent.
-const maxMessage = MaxName
+const maxMessage = wire.MaxName
 
 // Claim implements worker.Status. It sends a first heartbeat, so that no job starts under
 // a lost lease.
@@ -140,8 +141,8 @@ func (a *Agent) Report(ctx context.Context, c jobs.Claim, _ time.Duration, p *jo
 }
 
 // progressOf returns p for the wire, where done is at most total.
-func progressOf(p jobs.Progress) *Progress {
-	w := &Progress{Done: max(0, p.Done), Total: max(0, p.Total)}
+func progressOf(p jobs.Progress) *wire.Progress {
+	w := &wire.Progress{Done: max(0, p.Done), Total: max(0, p.Total)}
 	if w.Total > 0 {
 		w.Done = min(w.Done, w.Total)
 	}
@@ -153,7 +154,7 @@ func progressOf(p jobs.Progress) *Progress {
 // lease; after any other error the lease is as it was.
 func (a *Agent) heartbeat(ctx context.Context, h *heldLease) error {
 	a.mu.Lock()
-	request := HeartbeatRequest{LeaseID: h.LeaseID}
+	request := wire.HeartbeatRequest{LeaseID: h.LeaseID}
 	if h.unsent {
 		request.Progress, request.Message, h.unsent, h.progressAt = h.progress, h.message, false, time.Now()
 	}
@@ -186,5 +187,5 @@ func (e *Error) endsLease() bool {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict:
 		return e.Code != ""
 	}
-	return e.Code == JobNotFound
+	return e.Code == wire.JobNotFound
 }

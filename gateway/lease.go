@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -51,12 +52,12 @@ func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
 }
 
 // requestJob requests a job once. It returns nil when there is none.
-func (a *Agent) requestJob(ctx context.Context) (*LeaseResponse, error) {
+func (a *Agent) requestJob(ctx context.Context) (*wire.LeaseResponse, error) {
 	asked := time.Now()
 	call, cancel := withGrace(ctx, cancelGrace)
 	defer cancel()
-	response, err := a.Gateway.Lease(call, LeaseRequest{
-		Features: []string{FeatureRenew, FeatureCancel}, WaitSeconds: MaxWait, RequestID: a.pace.request(),
+	response, err := a.Gateway.Lease(call, wire.LeaseRequest{
+		Features: []string{wire.FeatureRenew, wire.FeatureCancel}, WaitSeconds: wire.MaxWait, RequestID: a.pace.request(),
 	})
 	switch {
 	case err != nil:
@@ -109,7 +110,7 @@ func withGrace(ctx context.Context, grace time.Duration) (context.Context, conte
 }
 
 // accept writes a lease to disk and returns it for the loop.
-func (a *Agent) accept(ctx context.Context, response *LeaseResponse) (jobs.Lease, error) {
+func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.Lease, error) {
 	now := time.Now()
 	e := entry{
 		Version: 1, JobID: jobs.ID(response.JobID), LeaseID: response.LeaseID, TTLSeconds: response.LeaseTTLSeconds,
@@ -120,7 +121,7 @@ func (a *Agent) accept(ctx context.Context, response *LeaseResponse) (jobs.Lease
 	}
 	if err := a.putEntry(e); err != nil {
 		// After a restart this worker would not know that it had the lease.
-		failed := failedRequest(e.LeaseID, FailWorkerUnavailable, "the worker cannot write its state directory", "", true)
+		failed := failedRequest(e.LeaseID, wire.FailWorkerUnavailable, "the worker cannot write its state directory", "", true)
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
 		defer cancel()
 		_, failErr := a.Gateway.Failed(call, response.JobID, *failed)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -114,7 +115,7 @@ func TestZ79TooLargeResultIsReportedAsSuch(t *testing.T) {
 	t.Run("by the worker", func(t *testing.T) {
 		test(t, func(t *testing.T, r *rig) {
 			r.handler = func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
-				return jobs.Result{Object: "big"}, r.store.Put(ctx, "big", strings.NewReader(strings.Repeat("x", gateway.MaxResultBody)))
+				return jobs.Result{Object: "big"}, r.store.Put(ctx, "big", strings.NewReader(strings.Repeat("x", wire.MaxResultBody)))
 			}
 			r.plane.submit("j1")
 			_ = r.work(func() { time.Sleep(time.Minute) })
@@ -192,9 +193,9 @@ func (r *rig) wantAside(sub, why string) {
 		r.t.Fatal(err)
 	}
 	var got struct {
-		JobID  string                `json:"job_id"`
-		Why    string                `json:"why"`
-		Report gateway.ResultRequest `json:"report"`
+		JobID  string             `json:"job_id"`
+		Why    string             `json:"why"`
+		Report wire.ResultRequest `json:"report"`
 	}
 	if err := json.Unmarshal(text, &got); err != nil {
 		r.t.Fatal(err)
@@ -275,35 +276,35 @@ type direct struct{ *plane }
 func (d direct) call(a answer, into any) error {
 	text, _ := json.Marshal(a.body)
 	if a.status >= 400 {
-		var e gateway.ErrorBody
+		var e wire.ErrorBody
 		_ = json.Unmarshal(text, &e)
 		return &gateway.Error{Status: a.status, Code: e.Error.Code, Message: e.Error.Message}
 	}
 	return json.Unmarshal(text, into)
 }
 
-func (d direct) Lease(_ context.Context, ask gateway.LeaseRequest) (*gateway.LeaseResponse, error) {
+func (d direct) Lease(_ context.Context, ask wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.tryLease(ask)
 	if a.status == 204 {
 		return nil, nil
 	}
-	var l gateway.LeaseResponse
+	var l wire.LeaseResponse
 	return &l, d.call(a, &l)
 }
 
-func (d direct) Heartbeat(ctx context.Context, id string, ask gateway.HeartbeatRequest) (a gateway.HeartbeatResponse, err error) {
+func (d direct) Heartbeat(ctx context.Context, id string, ask wire.HeartbeatRequest) (a wire.HeartbeatResponse, err error) {
 	text, _ := json.Marshal(ask)
 	return a, d.call(d.beat(ctx, id, text), &a)
 }
 
-func (d direct) Result(_ context.Context, id string, ask gateway.ResultRequest) (a gateway.ReportResponse, err error) {
+func (d direct) Result(_ context.Context, id string, ask wire.ResultRequest) (a wire.ReportResponse, err error) {
 	text, _ := json.Marshal(ask)
 	return a, d.call(d.result(id, text), &a)
 }
 
-func (d direct) Failed(_ context.Context, id string, ask gateway.FailedRequest) (a gateway.FailedResponse, err error) {
+func (d direct) Failed(_ context.Context, id string, ask wire.FailedRequest) (a wire.FailedResponse, err error) {
 	text, _ := json.Marshal(ask)
 	return a, d.call(d.failed(id, text), &a)
 }

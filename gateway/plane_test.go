@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // plane is a control plane in memory: the routes of a worker with the rules of
@@ -38,9 +38,9 @@ type plane struct {
 	n        int
 	start    time.Time
 	events   []event
-	asks     []gateway.LeaseRequest
-	reports  []gateway.ResultRequest
-	failures []gateway.FailedRequest
+	asks     []wire.LeaseRequest
+	reports  []wire.ResultRequest
+	failures []wire.FailedRequest
 	calls    map[string]int
 	holding  int // heartbeats that wait now
 	headers  []http.Header
@@ -65,15 +65,15 @@ type planeJob struct {
 	winner   string
 	acks     map[string]string
 	reaped   map[string]bool
-	late     *gateway.ResultRequest
-	progress *gateway.Progress
+	late     *wire.ResultRequest
+	progress *wire.Progress
 	message  string
 	code     string
 }
 
 func newPlane() *plane {
 	return &plane{
-		ttl: 600 * time.Second, maxBody: gateway.MaxResultBody, jobs: map[string]*planeJob{}, requests: map[string][2]string{},
+		ttl: 600 * time.Second, maxBody: wire.MaxResultBody, jobs: map[string]*planeJob{}, requests: map[string][2]string{},
 		tokens: map[string]time.Time{theToken: time.Now().Add(tokenLife)}, workers: map[string]string{theToken: "w-1"},
 		enroll: map[string]bool{}, tokenTTL: tokenLife,
 		arrived: make(chan struct{}), changed: make(chan struct{}), start: time.Now(), calls: map[string]int{},
@@ -196,13 +196,13 @@ type answer struct {
 	retry  string
 }
 
-func refuse(status int, code gateway.Code, message string) answer {
-	return answer{status: status, body: gateway.ErrorBody{Error: gateway.ErrorInfo{Code: code, Message: message, Details: map[string]any{}}}}
+func refuse(status int, code wire.Code, message string) answer {
+	return answer{status: status, body: wire.ErrorBody{Error: wire.ErrorInfo{Code: code, Message: message, Details: map[string]any{}}}}
 }
 
 func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route := "register"
-	if r.URL.Path != gateway.PathRegister {
+	if r.URL.Path != wire.PathRegister {
 		route = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	}
 	if route == "heartbeat" { // one that waits is another kind of call
@@ -227,7 +227,7 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.maxBody))
 	if err != nil {
-		p.write(w, refuse(413, gateway.PayloadTooLarge, "too large"))
+		p.write(w, refuse(413, wire.PayloadTooLarge, "too large"))
 		return
 	}
 	a := p.answer(r, route, body)
@@ -250,27 +250,27 @@ func (p *plane) fail(w http.ResponseWriter, r *http.Request, wrong string) {
 	case "cut":
 		panic(http.ErrAbortHandler)
 	case "500":
-		p.write(w, refuse(500, gateway.Internal, "internal error"))
+		p.write(w, refuse(500, wire.Internal, "internal error"))
 	case "503":
-		a := refuse(503, gateway.Unavailable, "Redis is away")
+		a := refuse(503, wire.Unavailable, "Redis is away")
 		a.retry = "77"
 		p.write(w, a)
 	case "401":
-		p.write(w, refuse(401, gateway.Unauthorized, "unknown token"))
+		p.write(w, refuse(401, wire.Unauthorized, "unknown token"))
 	case "403":
-		p.write(w, refuse(403, gateway.TokenRevoked, "revoked"))
+		p.write(w, refuse(403, wire.TokenRevoked, "revoked"))
 	case "404":
-		p.write(w, refuse(404, gateway.JobNotFound, "no such job"))
+		p.write(w, refuse(404, wire.JobNotFound, "no such job"))
 	case "insecure":
-		p.write(w, refuse(403, gateway.InsecureTransport, "this needs TLS"))
+		p.write(w, refuse(403, wire.InsecureTransport, "this needs TLS"))
 	case "no route":
-		p.write(w, refuse(404, gateway.NotFound, "no such path"))
+		p.write(w, refuse(404, wire.NotFound, "no such path"))
 	case "404 page":
 		http.NotFound(w, r)
 	case "409":
-		p.write(w, refuse(409, gateway.LeaseLost, "lease lost"))
+		p.write(w, refuse(409, wire.LeaseLost, "lease lost"))
 	case "400":
-		p.write(w, refuse(400, gateway.InvalidPayload, "bad"))
+		p.write(w, refuse(400, wire.InvalidPayload, "bad"))
 	case "html":
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusForbidden)
@@ -308,10 +308,10 @@ func (p *plane) answer(r *http.Request, route string, body []byte) answer {
 		return p.register(token, known && time.Now().Before(end), body)
 	}
 	if !known {
-		return refuse(401, gateway.Unauthorized, "unknown token")
+		return refuse(401, wire.Unauthorized, "unknown token")
 	}
 	if !time.Now().Before(end) {
-		return refuse(401, gateway.TokenExpired, "expired token")
+		return refuse(401, wire.TokenExpired, "expired token")
 	}
 	id := strings.Split(r.URL.Path, "/")[5]
 	switch route {
@@ -324,13 +324,13 @@ func (p *plane) answer(r *http.Request, route string, body []byte) answer {
 	case "failed":
 		return p.failed(id, body)
 	}
-	return refuse(404, gateway.NotFound, "no such route")
+	return refuse(404, wire.NotFound, "no such route")
 }
 
 func (p *plane) lease(r *http.Request, body []byte) answer {
-	var ask gateway.LeaseRequest
+	var ask wire.LeaseRequest
 	if err := json.Unmarshal(body, &ask); err != nil {
-		return refuse(400, gateway.InvalidPayload, err.Error())
+		return refuse(400, wire.InvalidPayload, err.Error())
 	}
 	p.do(func() { p.asks = append(p.asks, ask) })
 	end := time.Now()
@@ -341,7 +341,7 @@ func (p *plane) lease(r *http.Request, body []byte) answer {
 		p.mu.Lock()
 		a, arrived := p.tryLease(ask), p.arrived
 		if p.rests && a.status == 204 {
-			a = refuse(503, gateway.Unavailable, "come back later")
+			a = refuse(503, wire.Unavailable, "come back later")
 			a.retry = "600"
 		}
 		p.mu.Unlock()
@@ -358,7 +358,7 @@ func (p *plane) lease(r *http.Request, body []byte) answer {
 	}
 }
 
-func (p *plane) tryLease(ask gateway.LeaseRequest) answer { // p.mu is held
+func (p *plane) tryLease(ask wire.LeaseRequest) answer { // p.mu is held
 	p.reap()
 	if e, ok := p.requests[ask.RequestID]; ok && ask.RequestID != "" {
 		if j := p.jobs[e[0]]; j.lease == e[1] {
@@ -381,15 +381,15 @@ func (p *plane) tryLease(ask gateway.LeaseRequest) answer { // p.mu is held
 }
 
 func (p *plane) granted(id string, j *planeJob) answer {
-	return answer{status: 200, body: gateway.LeaseResponse{
+	return answer{status: 200, body: wire.LeaseResponse{
 		JobID: id, Payload: json.RawMessage(j.payload), LeaseID: j.lease, LeaseTTLSeconds: p.ttl.Seconds(), RetryCount: j.retries,
 	}}
 }
 
 func (p *plane) beat(ctx context.Context, id string, body []byte) answer {
-	var ask gateway.HeartbeatRequest
+	var ask wire.HeartbeatRequest
 	if err := json.Unmarshal(body, &ask); err != nil {
-		return refuse(400, gateway.InvalidPayload, err.Error())
+		return refuse(400, wire.InvalidPayload, err.Error())
 	}
 	p.mu.Lock()
 	held := p.holds && ask.WaitSeconds > 0
@@ -416,9 +416,9 @@ func (p *plane) beat(ctx context.Context, id string, body []byte) answer {
 	j := p.jobs[id]
 	switch {
 	case j == nil:
-		return refuse(404, gateway.JobNotFound, "no such job")
+		return refuse(404, wire.JobNotFound, "no such job")
 	case j.lease != ask.LeaseID || ask.LeaseID == "":
-		return refuse(409, gateway.LeaseLost, "not your lease")
+		return refuse(409, wire.LeaseLost, "not your lease")
 	}
 	j.until = time.Now().Add(p.ttl)
 	what := "beat " + id
@@ -430,15 +430,15 @@ func (p *plane) beat(ctx context.Context, id string, body []byte) answer {
 		what += fmt.Sprintf(" %d/%d %s", ask.Progress.Done, ask.Progress.Total, ask.Message)
 	}
 	p.note("%s", what)
-	return answer{status: 200, body: gateway.HeartbeatResponse{
+	return answer{status: 200, body: wire.HeartbeatResponse{
 		LeaseID: ask.LeaseID, LeaseTTLSeconds: p.ttl.Seconds(), ExpiresAt: float64(j.until.Unix()), CancelRequested: j.canceled, Waited: held,
 	}}
 }
 
 func (p *plane) result(id string, body []byte) answer {
-	var ask gateway.ResultRequest
+	var ask wire.ResultRequest
 	if err := json.Unmarshal(body, &ask); err != nil || ask.SummaryText == nil || ask.FreqsCSV == nil || len(ask.Result) == 0 || ask.Result[0] != '{' {
-		return refuse(400, gateway.InvalidPayload, "Missing required field: summary_text")
+		return refuse(400, wire.InvalidPayload, "Missing required field: summary_text")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -448,27 +448,27 @@ func (p *plane) result(id string, body []byte) answer {
 	said := string(ask.Result) + *ask.SummaryText + *ask.FreqsCSV
 	switch {
 	case j == nil:
-		return refuse(404, gateway.JobNotFound, "no such job")
+		return refuse(404, wire.JobNotFound, "no such job")
 	case j.lease == ask.LeaseID:
 		j.status, j.result, j.winner, j.lease = "finished", said, ask.LeaseID, ""
 		p.note("result %s", id)
-		return answer{status: 200, body: gateway.ReportResponse{OK: true}}
+		return answer{status: 200, body: wire.ReportResponse{OK: true}}
 	case j.status == "finished" && j.winner == ask.LeaseID && j.result == said:
 		p.note("result %s again", id)
-		return answer{status: 200, body: gateway.ReportResponse{OK: true, Idempotent: true}}
+		return answer{status: 200, body: wire.ReportResponse{OK: true, Idempotent: true}}
 	case j.status == "finished" && j.winner == ask.LeaseID:
-		return refuse(409, gateway.AlreadyFinished, "finished with other content")
+		return refuse(409, wire.AlreadyFinished, "finished with other content")
 	case j.reaped[ask.LeaseID]:
 		j.late = &ask
 		p.note("late %s", id)
 	}
-	return refuse(409, gateway.LeaseLost, "not your lease")
+	return refuse(409, wire.LeaseLost, "not your lease")
 }
 
 func (p *plane) failed(id string, body []byte) answer {
-	var ask gateway.FailedRequest
-	if err := json.Unmarshal(body, &ask); err != nil || ask.ErrorCode == "" || ask.ErrorMessage == "" || len(ask.ErrorCode) > gateway.MaxErrorCode {
-		return refuse(400, gateway.InvalidPayload, "Missing required field: error_code")
+	var ask wire.FailedRequest
+	if err := json.Unmarshal(body, &ask); err != nil || ask.ErrorCode == "" || ask.ErrorMessage == "" || len(ask.ErrorCode) > wire.MaxErrorCode {
+		return refuse(400, wire.InvalidPayload, "Missing required field: error_code")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -477,14 +477,14 @@ func (p *plane) failed(id string, body []byte) answer {
 	said := ask.ErrorCode + ask.ErrorMessage + ask.Traceback
 	switch {
 	case j == nil:
-		return refuse(404, gateway.JobNotFound, "no such job")
+		return refuse(404, wire.JobNotFound, "no such job")
 	case j.acks[ask.LeaseID] == said:
 		p.note("failed %s %s again", id, ask.ErrorCode)
-		return answer{status: 200, body: gateway.FailedResponse{OK: true, Requeued: j.status == "queued", RetryCount: j.retries}}
+		return answer{status: 200, body: wire.FailedResponse{OK: true, Requeued: j.status == "queued", RetryCount: j.retries}}
 	case j.acks[ask.LeaseID] != "":
-		return refuse(409, gateway.AlreadyReported, "other content")
+		return refuse(409, wire.AlreadyReported, "other content")
 	case j.lease != ask.LeaseID:
-		return refuse(409, gateway.LeaseLost, "not your lease")
+		return refuse(409, wire.LeaseLost, "not your lease")
 	}
 	p.failures = append(p.failures, ask)
 	j.acks[ask.LeaseID], j.code, j.lease = said, ask.ErrorCode, ""
@@ -492,7 +492,7 @@ func (p *plane) failed(id string, body []byte) answer {
 	switch {
 	case j.canceled:
 		j.status, how = "failed", "canceled"
-	case ask.ErrorCode == gateway.FailWorkerShutdown:
+	case ask.ErrorCode == wire.FailWorkerShutdown:
 		j.status, how = "queued", "back"
 		p.queue = append([]string{id}, p.queue...)
 		p.wake()
@@ -502,21 +502,21 @@ func (p *plane) failed(id string, body []byte) answer {
 		p.retry(j)
 	}
 	p.note("failed %s %s %s", id, ask.ErrorCode, how)
-	return answer{status: 200, body: gateway.FailedResponse{OK: true, Requeued: j.status == "queued", RetryCount: j.retries}}
+	return answer{status: 200, body: wire.FailedResponse{OK: true, Requeued: j.status == "queued", RetryCount: j.retries}}
 }
 
 func (p *plane) register(token string, own bool, body []byte) answer {
-	var ask gateway.RegisterRequest
+	var ask wire.RegisterRequest
 	if err := json.Unmarshal(body, &ask); err != nil {
-		return refuse(400, gateway.InvalidPayload, err.Error())
+		return refuse(400, wire.InvalidPayload, err.Error())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case ask.Token != "" && !p.enroll[ask.Token], ask.Token == "" && token == "":
-		return refuse(401, gateway.InvalidEnrollToken, "no such enroll token: "+ask.Token)
+		return refuse(401, wire.InvalidEnrollToken, "no such enroll token: "+ask.Token)
 	case token != "" && !own:
-		return refuse(401, gateway.TokenExpired, "expired token")
+		return refuse(401, wire.TokenExpired, "expired token")
 	}
 	delete(p.enroll, ask.Token)
 	p.n++
@@ -529,7 +529,7 @@ func (p *plane) register(token string, own bool, body []byte) answer {
 	fresh := fmt.Sprintf("zpw_fresh-token-number-%d", p.n)
 	p.tokens[fresh], p.workers[fresh] = time.Now().Add(p.tokenTTL), worker
 	p.note("register %s", worker)
-	return answer{status: 200, body: gateway.RegisterResponse{
+	return answer{status: 200, body: wire.RegisterResponse{
 		ServerID: worker, WorkerID: worker, Name: cmp.Or(ask.Name, worker), WorkerToken: fresh,
 		TokenTTLSeconds: int64(p.tokenTTL.Seconds()), TokenExpiresAt: p.tokens[fresh].Format(time.RFC3339), RegisteredAt: time.Now().Format(time.RFC3339),
 	}}

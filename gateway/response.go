@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd/client"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/redact"
@@ -64,9 +65,9 @@ func decode(text []byte, into any) error {
 // readError decodes a response with a status of 400 or more.
 func readError(resp *http.Response, text []byte) error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: client.RetryAfter(resp)}
-	var body ErrorBody
+	var body wire.ErrorBody
 	if isJSON(resp, text) == nil && decode(text, &body) == nil && jobs.ValidCode(string(body.Error.Code)) {
-		e.Code, e.Message = body.Error.Code, jobs.Clip(redact.Reason(body.Error.Message), MaxErrorMessage, "")
+		e.Code, e.Message = body.Error.Code, jobs.Clip(redact.Reason(body.Error.Message), wire.MaxErrorMessage, "")
 		return e
 	}
 	e.Message = fmt.Sprintf("the response is not a gateway's: content type %.100q, beginning %s", resp.Header.Get("Content-Type"), client.Quote(text))
@@ -83,7 +84,7 @@ const (
 
 var leasePattern = regexp.MustCompile(`^[!-~]+$`) // no spaces, nothing beyond ASCII
 
-func (a *LeaseResponse) check() error {
+func checkLease(a *wire.LeaseResponse) error {
 	switch {
 	case validLease(a.JobID, a.LeaseID) != nil:
 		return errBadResponse(validLease(a.JobID, a.LeaseID).Error())
@@ -108,16 +109,16 @@ func validLease(job, lease string) error {
 	return nil
 }
 
-func (a *HeartbeatResponse) check(lease string) error {
+func checkHeartbeat(a *wire.HeartbeatResponse, lease string) error {
 	if a.LeaseID != lease {
 		return errBadResponse("another lease_id")
 	}
 	return nil
 }
 
-func (a *RegisterResponse) check() error {
+func checkRegister(a *wire.RegisterResponse) error {
 	switch {
-	case a.WorkerID == "" || len(a.WorkerID) > MaxName:
+	case a.WorkerID == "" || len(a.WorkerID) > wire.MaxName:
 		return errBadResponse("missing or very long worker_id")
 	case !validToken(a.WorkerToken):
 		return errBadResponse("missing worker_token, or one that cannot be sent in a header")

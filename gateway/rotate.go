@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/retry"
 )
@@ -18,7 +19,7 @@ import (
 // leaves the choice to the gateway.
 func Register(ctx context.Context, c *Client, enroll, name string) (Token, error) {
 	asked := time.Now().UTC().Truncate(time.Second)
-	a, err := c.register(ctx, RegisterRequest{Token: enroll, Name: name, Meta: json.RawMessage(`{}`)})
+	a, err := c.register(ctx, wire.RegisterRequest{Token: enroll, Name: name, Meta: json.RawMessage(`{}`)})
 	if err != nil {
 		return Token{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -28,7 +29,7 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		case jobs.Succeeded:
 			e.State, e.Object = stepResult, o.Result.Object
 		case jobs.Canceled:
-			e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, FailCanceled, "the job was canceled", "", false)
+			e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, wire.FailCanceled, "the job was canceled", "", false)
 		default:
 			e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, o.Code, o.Reason, o.Detail, !o.Final)
 		}
@@ -42,12 +43,12 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 var notCode = regexp.MustCompile(`[^A-Z0-9_]+`)
 
 // failedRequest returns the report of a failure, cut to the limits of the protocol.
-func failedRequest(lease, code, message, traceback string, retryable bool) *FailedRequest {
-	code = jobs.Clip(strings.Trim(notCode.ReplaceAllString(strings.ToUpper(code), "_"), "_"), MaxErrorCode, "")
+func failedRequest(lease, code, message, traceback string, retryable bool) *wire.FailedRequest {
+	code = jobs.Clip(strings.Trim(notCode.ReplaceAllString(strings.ToUpper(code), "_"), "_"), wire.MaxErrorCode, "")
 	code = cmp.Or(code, failJob)
-	return &FailedRequest{
-		LeaseID: lease, ErrorCode: code, ErrorMessage: cmp.Or(jobs.Clip(message, MaxErrorMessage, ""), code),
-		Traceback: tail(traceback, MaxTraceback), Retryable: &retryable,
+	return &wire.FailedRequest{
+		LeaseID: lease, ErrorCode: code, ErrorMessage: cmp.Or(jobs.Clip(message, wire.MaxErrorMessage, ""), code),
+		Traceback: tail(traceback, wire.MaxTraceback), Retryable: &retryable,
 	}
 }
 
@@ -64,9 +65,9 @@ func (a *Agent) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration)
 	if lost {
 		return a.endUnreported(ctx, h)
 	}
-	code, fallback := FailWorkerUnavailable, "the worker cannot run the job now"
+	code, fallback := wire.FailWorkerUnavailable, "the worker cannot run the job now"
 	if delay == 0 {
-		code, fallback = FailWorkerShutdown, "the worker is stopping"
+		code, fallback = wire.FailWorkerShutdown, "the worker is stopping"
 	}
 	reason = cmp.Or(reason, fallback)
 	err := a.settle(ctx, h, func(e *entry) {

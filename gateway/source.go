@@ -1,6 +1,10 @@
 package gateway
 
-import "context"
+import (
+	"context"
+
+	"github.com/batchfleet/batchfleet/gateway/wire"
+)
 
 // ControlPlane is a gateway as a worker sees it: the four calls that it makes for jobs.
 // Its methods may be called concurrently. A call that is refused returns an [*Error]. An
@@ -10,12 +14,12 @@ import "context"
 type ControlPlane interface {
 	// Lease requests a job. A control plane that can wait does so for WaitSeconds. It
 	// returns nil and no error when there is no job.
-	Lease(ctx context.Context, request LeaseRequest) (*LeaseResponse, error)
+	Lease(ctx context.Context, request wire.LeaseRequest) (*wire.LeaseResponse, error)
 	// Heartbeat extends the lease on job id. A control plane that can wait then does so
 	// for WaitSeconds, until the job is canceled.
-	Heartbeat(ctx context.Context, id string, request HeartbeatRequest) (HeartbeatResponse, error)
+	Heartbeat(ctx context.Context, id string, request wire.HeartbeatRequest) (wire.HeartbeatResponse, error)
 	// Result records the result of job id and ends its lease.
-	Result(ctx context.Context, id string, request ResultRequest) (ReportResponse, error)
+	Result(ctx context.Context, id string, request wire.ResultRequest) (wire.ReportResponse, error)
 	// Failed records that an attempt of job id has failed and ends its lease.
-	Failed(ctx context.Context, id string, request FailedRequest) (FailedResponse, error)
+	Failed(ctx context.Context, id string, request wire.FailedRequest) (wire.FailedResponse, error)
 }

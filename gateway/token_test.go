@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 func TestTokenFile(t *testing.T) {
@@ -290,7 +291,7 @@ func TestZ32RegisterWithAnEnrollToken(t *testing.T) {
 	}
 	_, err = gateway.Register(t.Context(), client, "zpe_hunter2-of-the-admin", "lab")
 	e := (*gateway.Error)(nil)
-	if !errors.As(err, &e) || e.Code != gateway.InvalidEnrollToken || strings.Contains(err.Error(), "hunter2") {
+	if !errors.As(err, &e) || e.Code != wire.InvalidEnrollToken || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("a second time: %v", err)
 	}
 	if n := p.calls["register"]; n != 2 {

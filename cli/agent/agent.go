@@ -19,6 +19,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/safefile"
@@ -136,12 +137,12 @@ func (e *Env) handler(ctx context.Context, store storage.Store, log *slog.Logger
 
 // encodeReport makes what a gateway is sent out of the result of a job. Both kinds store theirs in the
 // form of package zpe.
-func encodeReport(result []byte) (gateway.ResultRequest, error) {
+func encodeReport(result []byte) (wire.ResultRequest, error) {
 	r, err := zpe.ParseReport(result)
 	if err != nil {
-		return gateway.ResultRequest{}, err
+		return wire.ResultRequest{}, err
 	}
-	return gateway.ResultRequest{Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Meta: r.Meta}, nil
+	return wire.ResultRequest{Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Meta: r.Meta}, nil
 }
 
 // Probe looks for Quantum ESPRESSO as a worker does when it starts.

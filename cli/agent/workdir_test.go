@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // stopping is a control plane without jobs; who asks for one is stopped.
@@ -19,7 +20,7 @@ type stopping struct {
 	stop context.CancelFunc
 }
 
-func (s stopping) Lease(ctx context.Context, _ gateway.LeaseRequest) (*gateway.LeaseResponse, error) {
+func (s stopping) Lease(ctx context.Context, _ wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	s.stop()
 	return nil, context.Cause(ctx)
 }

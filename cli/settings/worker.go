@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -41,8 +41,8 @@ func WorkerName(name string) string {
 // a worker, which others see on terminals and pages.
 func CheckName(variable, name string) error {
 	switch {
-	case len(name) > gateway.MaxName:
-		return fmt.Errorf("%s is %d bytes long, at most %d are allowed", variable, len(name), gateway.MaxName)
+	case len(name) > wire.MaxName:
+		return fmt.Errorf("%s is %d bytes long, at most %d are allowed", variable, len(name), wire.MaxName)
 	case !jobs.IsVisible(name):
 		return fmt.Errorf("%s is %+q: it must not hold control characters, invisible formatting characters (such as right-to-left marks) or bytes that are not UTF-8", variable, name)
 	}

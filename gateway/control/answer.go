@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
@@ -28,7 +28,7 @@ func writeAnswer(w http.ResponseWriter, answer any) error {
 			w.Header().Set("Retry-After", "5")
 		}
 		w.WriteHeader(http.StatusNoContent)
-	case *gateway.LeaseResponse:
+	case *wire.LeaseResponse:
 		writeLease(w, a)
 	case json.RawMessage:
 		httpd.WriteJSON(w, http.StatusOK, a)
@@ -38,9 +38,9 @@ func writeAnswer(w http.ResponseWriter, answer any) error {
 	return nil
 }
 
-// writeLease writes a [gateway.LeaseResponse]. The payload goes out as it came
+// writeLease writes a [wire.LeaseResponse]. The payload goes out as it came
 // in: json.Marshal would encode its strings again.
-func writeLease(w http.ResponseWriter, a *gateway.LeaseResponse) {
+func writeLease(w http.ResponseWriter, a *wire.LeaseResponse) {
 	// Ids are plain words, so quoting them needs no escapes.
 	b := make([]byte, 0, len(a.Payload)+256)
 	b = append(b, `{"job_id":"`...)

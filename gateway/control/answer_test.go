@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // That every answer ends with a newline is checked by the rig.
 func TestAnswersAreWrittenForPeople(t *testing.T) {
 	r := newRig(t, nil)
-	if a := r.do("POST", gateway.PathLease, nil); !strings.Contains(a.body, "Authorization: Bearer <token>") {
+	if a := r.do("POST", wire.PathLease, nil); !strings.Contains(a.body, "Authorization: Bearer <token>") {
 		t.Errorf("answered %s", a.body)
 	}
 	w := r.worker()

@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
 // workerRoutes are all routes of workers, with a job that may be anything.
 func workerRoutes(job string) []string {
 	at := "/calc/zpe/compute/jobs/" + job
-	return []string{gateway.PathLease, at + "/heartbeat", at + "/result", at + "/failed"}
+	return []string{wire.PathLease, at + "/heartbeat", at + "/result", at + "/failed"}
 }
 
 func TestZ01RequestWithoutGoodTokenIs401(t *testing.T) {
@@ -45,13 +45,13 @@ func TestZ01RequestWithoutGoodTokenIs401(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, path := range workerRoutes(job) {
 				for _, body := range []string{`{}`, `{`, ``, `{"lease_id":"x","worker_id":"y"}`} {
-					refused(t, r.do("POST", path, body, headers...), 401, gateway.Unauthorized)
+					refused(t, r.do("POST", path, body, headers...), 401, wire.Unauthorized)
 				}
 			}
 		})
 	}
 	for _, scheme := range []string{"bearer", "BEARER", "bEaReR"} {
-		if a := r.do("POST", gateway.PathLease, nil, "Authorization", scheme+" "+w.token); a.status >= 400 {
+		if a := r.do("POST", wire.PathLease, nil, "Authorization", scheme+" "+w.token); a.status >= 400 {
 			t.Errorf("scheme %s: %d %s", scheme, a.status, a.body)
 		}
 	}
@@ -64,9 +64,9 @@ func TestZ02RevokedTokenIs403OnEveryRouteOfWorkers(t *testing.T) {
 	r.do("DELETE", "/calc/zpe/compute/servers/"+w.id, nil, bearer(adminToken)...)
 	check := func() {
 		t.Helper()
-		for _, path := range append(workerRoutes(job), gateway.PathRegister, workerRoutes("nosuchjob")[1]) {
+		for _, path := range append(workerRoutes(job), wire.PathRegister, workerRoutes("nosuchjob")[1]) {
 			for _, body := range []string{`{}`, `{`, `{"token":"` + r.enroll() + `"}`} {
-				refused(t, w.post(path, body), 403, gateway.TokenRevoked)
+				refused(t, w.post(path, body), 403, wire.TokenRevoked)
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func TestZ05ExistenceIsJudgedAfterTheToken(t *testing.T) {
 			body["error_code"], body["error_message"] = "X", "y"
 			a := r.do("POST", path, body)
 			if a.status != 404 || !strings.Contains(a.body, "NOT_FOUND") { // not the path of a route
-				refused(t, a, 401, gateway.Unauthorized)
+				refused(t, a, 401, wire.Unauthorized)
 			}
 			if a := w.post(path, body); a.status != 404 {
 				t.Errorf("%.80s answered %d %s, want 404", path, a.status, a.body)
@@ -94,23 +94,23 @@ func TestZ05ExistenceIsJudgedAfterTheToken(t *testing.T) {
 			t.Errorf("job %.80s answered %d %s, want 404", job, a.status, a.body)
 		}
 	}
-	refused(t, w.report("heartbeat", "01J00000000000000000000000", map[string]any{"lease_id": "x"}), 404, gateway.JobNotFound)
-	refused(t, r.do("DELETE", "/calc/zpe/compute/servers/w-none", nil, bearer(adminToken)...), 404, gateway.WorkerNotFound)
-	refused(t, r.do("DELETE", "/calc/zpe/compute/servers/w:none", nil, bearer(adminToken)...), 404, gateway.WorkerNotFound)
+	refused(t, w.report("heartbeat", "01J00000000000000000000000", map[string]any{"lease_id": "x"}), 404, wire.JobNotFound)
+	refused(t, r.do("DELETE", "/calc/zpe/compute/servers/w-none", nil, bearer(adminToken)...), 404, wire.WorkerNotFound)
+	refused(t, r.do("DELETE", "/calc/zpe/compute/servers/w:none", nil, bearer(adminToken)...), 404, wire.WorkerNotFound)
 }
 
 func adminRoutes() [][2]string {
 	return [][2]string{
-		{"POST", gateway.PathEnrollTokens},
+		{"POST", wire.PathEnrollTokens},
 		{"DELETE", "/calc/zpe/compute/servers/w"},
-		{"GET", gateway.PathDLQ},
-		{"GET", gateway.PathDLQ + "/x"},
-		{"DELETE", gateway.PathDLQ + "/x"},
-		{"POST", gateway.PathDLQ + "/x/requeue"},
+		{"GET", wire.PathDLQ},
+		{"GET", wire.PathDLQ + "/x"},
+		{"DELETE", wire.PathDLQ + "/x"},
+		{"POST", wire.PathDLQ + "/x/requeue"},
 		{"GET", "/calc/zpe/admin/jobs/x/late"},
 		{"POST", "/calc/zpe/admin/jobs/x/late/accept"},
-		{"GET", gateway.PathOps},
-		{"PUT", gateway.PathOps},
+		{"GET", wire.PathOps},
+		{"PUT", wire.PathOps},
 	}
 }
 
@@ -119,13 +119,13 @@ func TestZ08OperatorsRoutesNeedTheAdminTokenAndAreShutWithoutOne(t *testing.T) {
 	w := r.worker()
 	for _, route := range adminRoutes() {
 		for _, headers := range [][]string{nil, bearer(w.token), bearer(adminToken + "x"), bearer(adminToken[1:]), {"Authorization", "Basic " + adminToken}} {
-			refused(t, r.do(route[0], route[1], nil, headers...), 401, gateway.Unauthorized)
+			refused(t, r.do(route[0], route[1], nil, headers...), 401, wire.Unauthorized)
 		}
 	}
 	shut := newRigOn(t, r.redis, func(r *rig) { r.plane.AdminToken = "" })
 	for _, route := range adminRoutes() {
 		for _, headers := range [][]string{nil, bearer(adminToken), {"Authorization", "Bearer "}, {"Authorization", "Bearer"}} {
-			refused(t, shut.do(route[0], route[1], nil, headers...), 503, gateway.AdminDisabled)
+			refused(t, shut.do(route[0], route[1], nil, headers...), 503, wire.AdminDisabled)
 		}
 	}
 }
@@ -135,14 +135,14 @@ func TestClientTokenGuardsSubmitReadAndCancel(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.ClientToken = clientToken })
 	w := r.worker()
 	for _, route := range [][2]string{
-		{"POST", gateway.PathJobs},
+		{"POST", wire.PathJobs},
 		{"GET", "/calc/zpe/jobs/x"},
 		{"GET", "/calc/zpe/jobs/x/result"},
 		{"GET", "/calc/zpe/jobs/x/files"},
 		{"POST", "/calc/zpe/jobs/x/cancel"},
 	} {
 		for _, headers := range [][]string{nil, bearer(w.token), bearer("x")} {
-			refused(t, r.do(route[0], route[1], `{}`, headers...), 401, gateway.Unauthorized)
+			refused(t, r.do(route[0], route[1], `{}`, headers...), 401, wire.Unauthorized)
 		}
 		for _, token := range []string{clientToken, adminToken} {
 			if a := r.do(route[0], route[1], `{}`, bearer(token)...); a.status == 401 {
@@ -152,7 +152,7 @@ func TestClientTokenGuardsSubmitReadAndCancel(t *testing.T) {
 	}
 	// Without an admin token an empty one must not open anything.
 	r = newRigOn(t, r.redis, func(r *rig) { r.plane.AdminToken, r.plane.ClientToken = "", clientToken })
-	refused(t, r.do("POST", gateway.PathJobs, `{}`, "Authorization", "Bearer "), 401, gateway.Unauthorized)
+	refused(t, r.do("POST", wire.PathJobs, `{}`, "Authorization", "Bearer "), 401, wire.Unauthorized)
 }
 
 func TestZ09RequestIDsComeBackAndNothingIsCached(t *testing.T) {
@@ -160,8 +160,8 @@ func TestZ09RequestIDsComeBackAndNothingIsCached(t *testing.T) {
 	r.submit()
 	w := r.worker()
 	for _, a := range []answer{
-		w.post(gateway.PathLease, nil, "X-Request-Id", "my-id.1"),
-		r.do("POST", gateway.PathEnrollTokens, nil, append(bearer(adminToken), "X-Request-Id", "my-id.1")...),
+		w.post(wire.PathLease, nil, "X-Request-Id", "my-id.1"),
+		r.do("POST", wire.PathEnrollTokens, nil, append(bearer(adminToken), "X-Request-Id", "my-id.1")...),
 		r.do("GET", "/nowhere", nil, "X-Request-Id", "my-id.1"),
 	} {
 		if a.header.Get("X-Request-Id") != "my-id.1" || a.header.Get("Cache-Control") != "no-store" {
@@ -176,18 +176,18 @@ func TestZ09RequestIDsComeBackAndNothingIsCached(t *testing.T) {
 func TestZ09PlainHTTPFromAfarIsRefusedBeforeAnythingElse(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Admit = httpd.SecureOnly(nil) })
 	w := r.worker() // loopback
-	for _, path := range []string{gateway.PathLease, gateway.PathJobs, "/nowhere"} {
-		refused(t, w.post(path, `{}`, "X-Forwarded-Proto", "http"), 403, gateway.InsecureTransport)
+	for _, path := range []string{wire.PathLease, wire.PathJobs, "/nowhere"} {
+		refused(t, w.post(path, `{}`, "X-Forwarded-Proto", "http"), 403, wire.InsecureTransport)
 	}
-	if a := w.post(gateway.PathLease, nil, "X-Forwarded-Proto", "https"); a.status != 204 {
+	if a := w.post(wire.PathLease, nil, "X-Forwarded-Proto", "https"); a.status != 204 {
 		t.Errorf("through a proxy with TLS: %d %s", a.status, a.body)
 	}
 }
 
 func TestZ30EnrollTokensHaveALifeAndALabel(t *testing.T) {
 	r := newRig(t, nil)
-	ask := func(body any) answer { return r.do("POST", gateway.PathEnrollTokens, body, bearer(adminToken)...) }
-	a := decode[gateway.EnrollResponse](t, ask(nil))
+	ask := func(body any) answer { return r.do("POST", wire.PathEnrollTokens, body, bearer(adminToken)...) }
+	a := decode[wire.EnrollResponse](t, ask(nil))
 	if a.TTLSeconds != 3600 || a.Token == "" {
 		t.Errorf("as a rule: %+v", a)
 	}
@@ -195,22 +195,22 @@ func TestZ30EnrollTokensHaveALifeAndALabel(t *testing.T) {
 	if left := time.Until(expires); err != nil || left < 59*time.Minute || left > time.Hour {
 		t.Errorf("expires at %s (%v)", a.ExpiresAt, err)
 	}
-	if a := decode[gateway.EnrollResponse](t, ask(`{"ttl_seconds":60,"label":"ラボ"}`)); a.TTLSeconds != 60 || a.Label != "ラボ" {
+	if a := decode[wire.EnrollResponse](t, ask(`{"ttl_seconds":60,"label":"ラボ"}`)); a.TTLSeconds != 60 || a.Label != "ラボ" {
 		t.Errorf("as asked: %+v", a)
 	}
 	for _, bad := range []string{
 		`{"ttl_seconds":0}`, `{"ttl_seconds":-1}`, `{"ttl_seconds":1e99}`, `{"ttl_seconds":99999999999}`, `{"ttl_seconds":"60"}`, `{"ttl_seconds":1.5}`,
 		`{"label":"` + strings.Repeat("x", 201) + `"}`, `{"label":"a\u0000b"}`, `{"label":1}`, `{"TTL_SECONDS":60}`, `{"unknown":1}`, `[]`, `{"label":"a","label":"b"}`,
 	} {
-		refused(t, ask(bad), 400, gateway.InvalidPayload)
+		refused(t, ask(bad), 400, wire.InvalidPayload)
 	}
 }
 
 func TestZ31RegisterAnswersBothNamesAndRefusesBadEnrollTokens(t *testing.T) {
 	r := newRig(t, nil)
 	enroll := r.enroll()
-	a := r.do("POST", gateway.PathRegister, map[string]any{"token": enroll, "name": "lab-1", "queue_name": "zpe", "meta": map[string]any{"os": "linux"}, "later": 1})
-	reg := decode[gateway.RegisterResponse](t, a)
+	a := r.do("POST", wire.PathRegister, map[string]any{"token": enroll, "name": "lab-1", "queue_name": "zpe", "meta": map[string]any{"os": "linux"}, "later": 1})
+	reg := decode[wire.RegisterResponse](t, a)
 	if reg.ServerID == "" || reg.ServerID != reg.WorkerID || reg.Name != "lab-1" || !strings.HasPrefix(reg.WorkerToken, "zpw_") || reg.TokenTTLSeconds != 604800 {
 		t.Errorf("registered as %+v", reg)
 	}
@@ -219,19 +219,19 @@ func TestZ31RegisterAnswersBothNamesAndRefusesBadEnrollTokens(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: enroll}), 401, gateway.InvalidEnrollToken) // used
-	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: "zpe_x"}), 401, gateway.InvalidEnrollToken)
+	refused(t, r.do("POST", wire.PathRegister, wire.RegisterRequest{Token: enroll}), 401, wire.InvalidEnrollToken) // used
+	refused(t, r.do("POST", wire.PathRegister, wire.RegisterRequest{Token: "zpe_x"}), 401, wire.InvalidEnrollToken)
 	for _, body := range []any{nil, `{}`, `{"token":null}`, `{"token":""}`} {
-		if m := refused(t, r.do("POST", gateway.PathRegister, body), 400, gateway.InvalidPayload); m != "Missing required field: token" {
+		if m := refused(t, r.do("POST", wire.PathRegister, body), 400, wire.InvalidPayload); m != "Missing required field: token" {
 			t.Errorf("without a token: %q", m)
 		}
 	}
 	old := r.enroll()
 	for _, field := range []string{`"name":"` + strings.Repeat("n", 201) + `"`, `"queue_name":"a\n"`, `"name":"\u001b[2J"`, `"name":"lab\u202e1"`, `"name":"\u009b"`, `"meta":[]`, `"meta":"x"`, `"meta":{"x":"` + strings.Repeat("m", 16<<10) + `"}`} {
-		refused(t, r.do("POST", gateway.PathRegister, `{"token":"`+old+`",`+field+`}`), 400, gateway.InvalidPayload)
+		refused(t, r.do("POST", wire.PathRegister, `{"token":"`+old+`",`+field+`}`), 400, wire.InvalidPayload)
 	}
 	r.ahead.Store(int64(2 * time.Hour))
-	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: old}), 401, gateway.InvalidEnrollToken) // expired
+	refused(t, r.do("POST", wire.PathRegister, wire.RegisterRequest{Token: old}), 401, wire.InvalidEnrollToken) // expired
 }
 
 func TestZ32EnrollTokenRegistersOneOf50(t *testing.T) {
@@ -241,14 +241,14 @@ func TestZ32EnrollTokenRegistersOneOf50(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			a, err := r.try(t.Context(), "POST", gateway.PathRegister, gateway.RegisterRequest{Token: token})
+			a, err := r.try(t.Context(), "POST", wire.PathRegister, wire.RegisterRequest{Token: token})
 			switch {
 			case err != nil:
 				t.Error(err)
 			case a.status == 200:
 				won.Add(1)
 			default:
-				refused(t, a, 401, gateway.InvalidEnrollToken)
+				refused(t, a, 401, wire.InvalidEnrollToken)
 			}
 		})
 	}
@@ -262,12 +262,12 @@ func TestZ34TokenIsGoodForSevenDays(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
 	r.ahead.Store(int64(7*24*time.Hour - time.Minute))
-	if a := w.post(gateway.PathLease, nil); a.status != 204 {
+	if a := w.post(wire.PathLease, nil); a.status != 204 {
 		t.Errorf("a minute before its end: %d %s", a.status, a.body)
 	}
 	r.ahead.Store(int64(7*24*time.Hour + time.Second))
-	for _, path := range append(workerRoutes("x"), gateway.PathRegister) {
-		refused(t, w.post(path, nil), 401, gateway.TokenExpired)
+	for _, path := range append(workerRoutes("x"), wire.PathRegister) {
+		refused(t, w.post(path, nil), 401, wire.TokenExpired)
 	}
 }
 
@@ -275,20 +275,20 @@ func TestZ35TokenSpeaksForItsWorkerOnly(t *testing.T) {
 	r := newRig(t, nil)
 	w, other := r.worker(), r.worker()
 	id := r.submit()
-	for _, path := range []string{gateway.PathLease} {
-		refused(t, w.post(path, map[string]any{"worker_id": other.id}), 403, gateway.WorkerMismatch)
-		refused(t, w.post(path+"?worker_id="+other.id, nil), 403, gateway.WorkerMismatch)
-		refused(t, w.post(path+"?worker_id="+other.id, map[string]any{"worker_id": w.id}), 403, gateway.WorkerMismatch)
-		refused(t, w.post(path+"?worker_id="+w.id+"&worker_id="+other.id, nil), 403, gateway.WorkerMismatch)
+	for _, path := range []string{wire.PathLease} {
+		refused(t, w.post(path, map[string]any{"worker_id": other.id}), 403, wire.WorkerMismatch)
+		refused(t, w.post(path+"?worker_id="+other.id, nil), 403, wire.WorkerMismatch)
+		refused(t, w.post(path+"?worker_id="+other.id, map[string]any{"worker_id": w.id}), 403, wire.WorkerMismatch)
+		refused(t, w.post(path+"?worker_id="+w.id+"&worker_id="+other.id, nil), 403, wire.WorkerMismatch)
 	}
 	if j := r.job(id); j.Status != "queued" {
 		t.Errorf("a job was handed out: %+v", j)
 	}
-	a := w.post(gateway.PathLease+"?worker_id="+w.id, map[string]any{"worker_id": w.id})
-	g := decode[gateway.LeaseResponse](t, a)
+	a := w.post(wire.PathLease+"?worker_id="+w.id, map[string]any{"worker_id": w.id})
+	g := decode[wire.LeaseResponse](t, a)
 	for what, body := range map[string]map[string]any{"heartbeat": {"lease_id": g.LeaseID}, "result": done(g.LeaseID), "failed": broken(g.LeaseID, "X")} {
 		body["worker_id"] = other.id
-		refused(t, w.report(what, id, body), 403, gateway.WorkerMismatch)
+		refused(t, w.report(what, id, body), 403, wire.WorkerMismatch)
 	}
 	if j := r.job(id); j.Status != "started" || j.WorkerID != w.id {
 		t.Errorf("after forged reports: %+v", j)
@@ -300,38 +300,38 @@ func TestZ36RotationKeepsTheWorkerItsLeaseAndForAWhileItsOldToken(t *testing.T) 
 	w := r.worker()
 	id := r.submit()
 	g := w.lease()
-	reg := decode[gateway.RegisterResponse](t, w.post(gateway.PathRegister, nil))
+	reg := decode[wire.RegisterResponse](t, w.post(wire.PathRegister, nil))
 	if reg.WorkerID != w.id || reg.WorkerToken == w.token {
 		t.Fatalf("rotated to %+v", reg)
 	}
 	renewed := worker{r, w.id, reg.WorkerToken}
 	beat := map[string]any{"lease_id": g.LeaseID}
 	for _, who := range []worker{w, renewed} {
-		decode[gateway.HeartbeatResponse](t, who.report("heartbeat", id, beat))
+		decode[wire.HeartbeatResponse](t, who.report("heartbeat", id, beat))
 	}
 	r.ahead.Store(int64(10*time.Minute + time.Second))
-	refused(t, w.report("heartbeat", id, beat), 401, gateway.TokenExpired)
-	decode[gateway.HeartbeatResponse](t, renewed.report("heartbeat", id, beat))
-	refused(t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: r.enroll()}, bearer("zpw_unknown")...), 401, gateway.Unauthorized)
-	refused(t, renewed.post(gateway.PathRegister, gateway.RegisterRequest{Token: "zpe_bad"}), 401, gateway.InvalidEnrollToken)
+	refused(t, w.report("heartbeat", id, beat), 401, wire.TokenExpired)
+	decode[wire.HeartbeatResponse](t, renewed.report("heartbeat", id, beat))
+	refused(t, r.do("POST", wire.PathRegister, wire.RegisterRequest{Token: r.enroll()}, bearer("zpw_unknown")...), 401, wire.Unauthorized)
+	refused(t, renewed.post(wire.PathRegister, wire.RegisterRequest{Token: "zpe_bad"}), 401, wire.InvalidEnrollToken)
 }
 
 func TestZ37Z38RevokeEndsAllTokensAndTheLeases(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
 	w, other := r.worker(), r.worker()
-	second := decode[gateway.RegisterResponse](t, w.post(gateway.PathRegister, nil)).WorkerToken
+	second := decode[wire.RegisterResponse](t, w.post(wire.PathRegister, nil)).WorkerToken
 	id := r.submit()
 	g := w.lease()
 	path := "/calc/zpe/compute/servers/" + w.id
-	if n := decode[gateway.RevokeResponse](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 2 {
+	if n := decode[wire.RevokeResponse](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 2 {
 		t.Errorf("revoked %d tokens, want 2", n.RevokedCount)
 	}
-	if n := decode[gateway.RevokeResponse](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 0 {
+	if n := decode[wire.RevokeResponse](t, r.do("DELETE", path, nil, bearer(adminToken)...)); n.RevokedCount != 0 {
 		t.Errorf("revoked %d tokens the second time", n.RevokedCount)
 	}
 	for _, token := range []string{w.token, second} {
-		refused(t, worker{r, w.id, token}.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}), 403, gateway.TokenRevoked)
-		refused(t, worker{r, w.id, token}.report("result", id, done(g.LeaseID)), 403, gateway.TokenRevoked)
+		refused(t, worker{r, w.id, token}.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}), 403, wire.TokenRevoked)
+		refused(t, worker{r, w.id, token}.report("result", id, done(g.LeaseID)), 403, wire.TokenRevoked)
 	}
 	until(t, "the reaper takes back the lease", func() bool { return r.job(id).Status == "queued" })
 	if j := r.job(id); j.ErrorCode != "WORKER_REVOKED" || j.Detail != "worker "+w.id+" was revoked" || j.RetryCount != 0 {
@@ -350,7 +350,7 @@ func TestDeniedRequestsAreLoggedWithReasonAndRemoteAndBounded(t *testing.T) {
 	secret := "zpw_canary_of_a_stranger"
 	began := time.Now()
 	for range 200 {
-		r.do("POST", gateway.PathLease, nil, bearer(secret)...)
+		r.do("POST", wire.PathLease, nil, bearer(secret)...)
 	}
 	took := time.Since(began)
 	most := 10 * (int(took/time.Second) + 2) // ten in each second of the clock

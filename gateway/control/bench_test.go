@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -43,8 +43,8 @@ func leaseAndReport(b *testing.B, client *http.Client, url, token string, n int)
 		return answer
 	}
 	for range n {
-		var g gateway.LeaseResponse
-		if err := json.Unmarshal(post(gateway.PathLease, `{"features":["renew"]}`), &g); err != nil {
+		var g wire.LeaseResponse
+		if err := json.Unmarshal(post(wire.PathLease, `{"features":["renew"]}`), &g); err != nil {
 			b.Fatal(err)
 		}
 		post("/calc/zpe/compute/jobs/"+g.JobID+"/result", benchResult(g.LeaseID))
@@ -79,15 +79,15 @@ func BenchmarkBareHandler(b *testing.B) {
 		if err != nil {
 			b.Error(err)
 		}
-		if req.URL.Path == gateway.PathLease {
+		if req.URL.Path == wire.PathLease {
 			g, err := r.queue.Lease(req.Context(), caller, queue.LeaseAsk{Renews: true})
 			if err != nil {
 				b.Error(err)
 			}
-			_ = json.NewEncoder(rw).Encode(gateway.LeaseResponse{JobID: string(g.Job), Payload: json.RawMessage(g.Payload), LeaseID: g.LeaseID})
+			_ = json.NewEncoder(rw).Encode(wire.LeaseResponse{JobID: string(g.Job), Payload: json.RawMessage(g.Payload), LeaseID: g.LeaseID})
 			return
 		}
-		var ask gateway.ResultRequest
+		var ask wire.ResultRequest
 		if err := json.Unmarshal(body, &ask); err != nil {
 			b.Error(err)
 		}

@@ -3,8 +3,8 @@ package control
 import (
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -31,8 +31,8 @@ func checkLease(id string) error {
 
 // waitOf returns a wait_seconds as a duration.
 func waitOf(seconds float64) (time.Duration, error) {
-	if seconds < 0 || seconds > gateway.MaxWait {
-		return 0, invalid("wait_seconds", "want 0 to %d", gateway.MaxWait)
+	if seconds < 0 || seconds > wire.MaxWait {
+		return 0, invalid("wait_seconds", "want 0 to %d", wire.MaxWait)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
@@ -40,8 +40,8 @@ func waitOf(seconds float64) (time.Duration, error) {
 // name returns a name that somebody has given, or an error that says which
 // field it is.
 func name(field, s string) error {
-	if len(s) > gateway.MaxName {
-		return invalid(field, "%d bytes long, at most %d are allowed", len(s), gateway.MaxName)
+	if len(s) > wire.MaxName {
+		return invalid(field, "%d bytes long, at most %d are allowed", len(s), wire.MaxName)
 	}
 	if !jobs.IsVisible(s) {
 		return invalid(field, "it must not hold control characters or invisible formatting characters (such as right-to-left marks)")

@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
@@ -98,30 +98,30 @@ type route struct {
 
 func (c *Control) routes() []route {
 	return []route{
-		{http.MethodPost, gateway.PathJobs, c.client(c.submit)},
-		{http.MethodGet, gateway.PathJob, c.client(c.ofJob(c.job))},
-		{http.MethodGet, gateway.PathJobResult, c.client(c.ofJob(c.jobResult))},
-		{http.MethodGet, gateway.PathJobFiles, c.client(c.ofJob(c.jobFiles))},
-		{http.MethodPost, gateway.PathJobCancel, c.client(c.cancel)},
+		{http.MethodPost, wire.PathJobs, c.client(c.submit)},
+		{http.MethodGet, wire.PathJob, c.client(c.ofJob(c.job))},
+		{http.MethodGet, wire.PathJobResult, c.client(c.ofJob(c.jobResult))},
+		{http.MethodGet, wire.PathJobFiles, c.client(c.ofJob(c.jobFiles))},
+		{http.MethodPost, wire.PathJobCancel, c.client(c.cancel)},
 
-		{http.MethodPost, gateway.PathRegister, c.register},
-		{http.MethodPost, gateway.PathLease, workerRoute(c, gateway.MaxSmallBody, parseLease, c.lease)},
-		{http.MethodPost, gateway.PathHeartbeat, workerRoute(c, gateway.MaxSmallBody, parseHeartbeat, c.heartbeat)},
-		{http.MethodPost, gateway.PathResult, workerRoute(c, gateway.MaxResultBody, parseResult, c.result)},
-		{http.MethodPost, gateway.PathFailed, workerRoute(c, gateway.MaxFailedBody, parseFailed, c.failed)},
+		{http.MethodPost, wire.PathRegister, c.register},
+		{http.MethodPost, wire.PathLease, workerRoute(c, wire.MaxSmallBody, parseLease, c.lease)},
+		{http.MethodPost, wire.PathHeartbeat, workerRoute(c, wire.MaxSmallBody, parseHeartbeat, c.heartbeat)},
+		{http.MethodPost, wire.PathResult, workerRoute(c, wire.MaxResultBody, parseResult, c.result)},
+		{http.MethodPost, wire.PathFailed, workerRoute(c, wire.MaxFailedBody, parseFailed, c.failed)},
 
-		{http.MethodPost, gateway.PathEnrollTokens, c.admin(c.enroll)},
-		{http.MethodGet, gateway.PathServers, c.admin(c.servers)},
-		{http.MethodDelete, gateway.PathServer, c.admin(c.revoke)},
-		{http.MethodGet, gateway.PathDLQ, c.admin(c.deadLetters)},
-		{http.MethodGet, gateway.PathDLQJob, c.admin(c.ofJob(c.deadLetter))},
-		{http.MethodDelete, gateway.PathDLQJob, c.admin(c.ofJob(c.drop))},
-		{http.MethodPost, gateway.PathDLQRequeue, c.admin(c.ofJob(c.requeue))},
-		{http.MethodGet, gateway.PathLate, c.admin(c.ofJob(c.late))},
-		{http.MethodPost, gateway.PathLateAccept, c.admin(c.ofJob(c.acceptLate))},
-		{http.MethodGet, gateway.PathOps, c.admin(c.ops)},
-		{http.MethodPut, gateway.PathOps, c.admin(c.setOps)},
-		{http.MethodGet, gateway.PathMetrics, c.admin(c.Metrics.serve())},
+		{http.MethodPost, wire.PathEnrollTokens, c.admin(c.enroll)},
+		{http.MethodGet, wire.PathServers, c.admin(c.servers)},
+		{http.MethodDelete, wire.PathServer, c.admin(c.revoke)},
+		{http.MethodGet, wire.PathDLQ, c.admin(c.deadLetters)},
+		{http.MethodGet, wire.PathDLQJob, c.admin(c.ofJob(c.deadLetter))},
+		{http.MethodDelete, wire.PathDLQJob, c.admin(c.ofJob(c.drop))},
+		{http.MethodPost, wire.PathDLQRequeue, c.admin(c.ofJob(c.requeue))},
+		{http.MethodGet, wire.PathLate, c.admin(c.ofJob(c.late))},
+		{http.MethodPost, wire.PathLateAccept, c.admin(c.ofJob(c.acceptLate))},
+		{http.MethodGet, wire.PathOps, c.admin(c.ops)},
+		{http.MethodPut, wire.PathOps, c.admin(c.setOps)},
+		{http.MethodGet, wire.PathMetrics, c.admin(c.Metrics.serve())},
 	}
 }
 

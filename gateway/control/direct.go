@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -41,7 +42,7 @@ func (d *Direct) caller(claimed string) queue.Caller {
 }
 
 // Lease implements [gateway.ControlPlane].
-func (d *Direct) Lease(ctx context.Context, ask gateway.LeaseRequest) (*gateway.LeaseResponse, error) {
+func (d *Direct) Lease(ctx context.Context, ask wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	want, err := parseLease(&ask)
 	if err != nil {
 		return nil, err
@@ -68,21 +69,21 @@ func (d *Direct) Lease(ctx context.Context, ask gateway.LeaseRequest) (*gateway.
 }
 
 // Heartbeat implements [gateway.ControlPlane].
-func (d *Direct) Heartbeat(ctx context.Context, job string, ask gateway.HeartbeatRequest) (gateway.HeartbeatResponse, error) {
+func (d *Direct) Heartbeat(ctx context.Context, job string, ask wire.HeartbeatRequest) (wire.HeartbeatResponse, error) {
 	id, err := parseReport(job, ask.LeaseID)
 	if err != nil {
-		return gateway.HeartbeatResponse{}, outward(err)
+		return wire.HeartbeatResponse{}, outward(err)
 	}
 	h, err := parseHeartbeat(&ask)
 	if err != nil {
-		return gateway.HeartbeatResponse{}, err
+		return wire.HeartbeatResponse{}, err
 	}
 	extended, err := d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, h.Beat)
 	if err == nil && h.wait > 0 && !extended.Cancel && d.canceled(ctx, id, h.wait) {
 		extended, err = d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, queue.Beat{})
 	}
 	if err != nil {
-		return gateway.HeartbeatResponse{}, outward(err)
+		return wire.HeartbeatResponse{}, outward(err)
 	}
 	if h.wait > 0 {
 		extended.TTL = left(d.Queue, extended)
@@ -107,43 +108,43 @@ func (d *Direct) canceled(ctx context.Context, id jobs.ID, wait time.Duration) b
 }
 
 // Result implements [gateway.ControlPlane].
-func (d *Direct) Result(ctx context.Context, job string, ask gateway.ResultRequest) (gateway.ReportResponse, error) {
+func (d *Direct) Result(ctx context.Context, job string, ask wire.ResultRequest) (wire.ReportResponse, error) {
 	id, err := parseReport(job, ask.LeaseID)
 	if err != nil {
-		return gateway.ReportResponse{}, outward(err)
+		return wire.ReportResponse{}, outward(err)
 	}
-	if n := len(ask.Result) + len(ask.Meta) + length(ask.SummaryText) + length(ask.FreqsCSV); n > gateway.MaxResultBody {
-		return gateway.ReportResponse{}, &gateway.Error{
-			Status: 413, Code: gateway.PayloadTooLarge, Message: fmt.Sprintf("Result larger than %d bytes", gateway.MaxResultBody),
+	if n := len(ask.Result) + len(ask.Meta) + length(ask.SummaryText) + length(ask.FreqsCSV); n > wire.MaxResultBody {
+		return wire.ReportResponse{}, &gateway.Error{
+			Status: 413, Code: wire.PayloadTooLarge, Message: fmt.Sprintf("Result larger than %d bytes", wire.MaxResultBody),
 		}
 	}
 	r, err := parseResult(&ask)
 	if err != nil {
-		return gateway.ReportResponse{}, err
+		return wire.ReportResponse{}, err
 	}
 	if _, err := httpd.CanonicalJSON(ask.Result); err != nil { // of a request ReadJSON has seen to it
-		return gateway.ReportResponse{}, invalid("result", "%v", err)
+		return wire.ReportResponse{}, invalid("result", "%v", err)
 	}
 	rec, _, err := finish(ctx, d.Queue, d.caller(ask.WorkerID), id, ask.LeaseID, r)
 	if err != nil {
-		return gateway.ReportResponse{}, outward(err)
+		return wire.ReportResponse{}, outward(err)
 	}
-	return gateway.ReportResponse{OK: true, Idempotent: rec.Duplicate}, nil
+	return wire.ReportResponse{OK: true, Idempotent: rec.Duplicate}, nil
 }
 
 // Failed implements [gateway.ControlPlane].
-func (d *Direct) Failed(ctx context.Context, job string, ask gateway.FailedRequest) (gateway.FailedResponse, error) {
+func (d *Direct) Failed(ctx context.Context, job string, ask wire.FailedRequest) (wire.FailedResponse, error) {
 	id, err := parseReport(job, ask.LeaseID)
 	if err != nil {
-		return gateway.FailedResponse{}, outward(err)
+		return wire.FailedResponse{}, outward(err)
 	}
 	f, err := parseFailed(&ask)
 	if err != nil {
-		return gateway.FailedResponse{}, err
+		return wire.FailedResponse{}, err
 	}
 	outcome, err := d.Queue.Fail(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, f)
 	if err != nil {
-		return gateway.FailedResponse{}, outward(err)
+		return wire.FailedResponse{}, outward(err)
 	}
 	return failedAnswer(outcome), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -22,31 +23,31 @@ func TestZ29DirectIsTheSameControlPlaneWithoutHTTP(t *testing.T) {
 		t.Error("a:b is taken for a worker")
 	}
 	var plane gateway.ControlPlane = direct
-	if g, err := plane.Lease(ctx, gateway.LeaseRequest{WaitSeconds: 0.02}); g != nil || err != nil {
+	if g, err := plane.Lease(ctx, wire.LeaseRequest{WaitSeconds: 0.02}); g != nil || err != nil {
 		t.Errorf("without a job: %+v, %v", g, err)
 	}
 	id := r.submit()
-	g, err := plane.Lease(ctx, gateway.LeaseRequest{Features: []string{"renew"}, RequestID: "r1"})
+	g, err := plane.Lease(ctx, wire.LeaseRequest{Features: []string{"renew"}, RequestID: "r1"})
 	if err != nil || g.JobID != id || string(g.Payload) != `{"x":1}` || g.LeaseTTLSeconds != 600 {
 		t.Fatalf("leased %+v, %v", g, err)
 	}
 	if j := r.job(id); j.WorkerID != "lab-1" {
 		t.Errorf("job: %+v", j)
 	}
-	b, err := plane.Heartbeat(ctx, id, gateway.HeartbeatRequest{LeaseID: g.LeaseID, Progress: &gateway.Progress{Done: 1, Total: 2}})
+	b, err := plane.Heartbeat(ctx, id, wire.HeartbeatRequest{LeaseID: g.LeaseID, Progress: &wire.Progress{Done: 1, Total: 2}})
 	if err != nil || b.LeaseTTLSeconds != 600 || b.CancelRequested {
 		t.Errorf("heartbeat: %+v, %v", b, err)
 	}
 	text := "text"
-	result := gateway.ResultRequest{LeaseID: g.LeaseID, Result: []byte(`{"a":1e-17}`), SummaryText: &text, FreqsCSV: &text}
-	refuses := func(err error, status int, code gateway.Code) {
+	result := wire.ResultRequest{LeaseID: g.LeaseID, Result: []byte(`{"a":1e-17}`), SummaryText: &text, FreqsCSV: &text}
+	refuses := func(err error, status int, code wire.Code) {
 		t.Helper()
 		e, ok := errors.AsType[*gateway.Error](err)
 		if !ok || e.Status != status || e.Code != code {
 			t.Errorf("got %v, want %d %s", err, status, code)
 		}
 	}
-	for _, bad := range []gateway.ResultRequest{
+	for _, bad := range []wire.ResultRequest{
 		{LeaseID: g.LeaseID, SummaryText: &text, FreqsCSV: &text},
 		{LeaseID: g.LeaseID, Result: []byte(`{"a":1,"a":2}`), SummaryText: &text, FreqsCSV: &text},
 		{LeaseID: g.LeaseID, Result: []byte(`[]`), SummaryText: &text, FreqsCSV: &text},
@@ -55,16 +56,16 @@ func TestZ29DirectIsTheSameControlPlaneWithoutHTTP(t *testing.T) {
 		{Result: []byte(`{}`), SummaryText: &text, FreqsCSV: &text},
 	} {
 		_, err := plane.Result(ctx, id, bad)
-		refuses(err, 400, gateway.InvalidPayload)
+		refuses(err, 400, wire.InvalidPayload)
 	}
 	huge := strings.Repeat("x", 33<<20)
-	_, err = plane.Result(ctx, id, gateway.ResultRequest{LeaseID: g.LeaseID, Result: []byte(`{}`), SummaryText: &huge, FreqsCSV: &text})
-	refuses(err, 413, gateway.PayloadTooLarge)
+	_, err = plane.Result(ctx, id, wire.ResultRequest{LeaseID: g.LeaseID, Result: []byte(`{}`), SummaryText: &huge, FreqsCSV: &text})
+	refuses(err, 413, wire.PayloadTooLarge)
 	_, err = plane.Result(ctx, "index", result)
-	refuses(err, 404, gateway.JobNotFound)
+	refuses(err, 404, wire.JobNotFound)
 	other, _ := control.NewDirect(r.queue, "lab-2")
 	_, err = other.Result(ctx, id, result)
-	refuses(err, 409, gateway.LeaseLost)
+	refuses(err, 409, wire.LeaseLost)
 	if !errors.Is(err, jobs.ErrLeaseLost) {
 		t.Errorf("%v is not jobs.ErrLeaseLost", err)
 	}
@@ -74,23 +75,23 @@ func TestZ29DirectIsTheSameControlPlaneWithoutHTTP(t *testing.T) {
 		}
 	}
 	r.submit()
-	g, err = plane.Lease(ctx, gateway.LeaseRequest{})
+	g, err = plane.Lease(ctx, wire.LeaseRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = plane.Failed(ctx, g.JobID, gateway.FailedRequest{LeaseID: g.LeaseID, ErrorCode: "no", ErrorMessage: "m"})
-	refuses(err, 400, gateway.InvalidPayload)
-	if f, err := plane.Failed(ctx, g.JobID, gateway.FailedRequest{LeaseID: g.LeaseID, ErrorCode: "X", ErrorMessage: "m"}); err != nil || !f.Requeued {
+	_, err = plane.Failed(ctx, g.JobID, wire.FailedRequest{LeaseID: g.LeaseID, ErrorCode: "no", ErrorMessage: "m"})
+	refuses(err, 400, wire.InvalidPayload)
+	if f, err := plane.Failed(ctx, g.JobID, wire.FailedRequest{LeaseID: g.LeaseID, ErrorCode: "X", ErrorMessage: "m"}); err != nil || !f.Requeued {
 		t.Errorf("failed: %+v, %v", f, err)
 	}
 	calledOff, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.rdb.AddHook(justAfter{named: "lab-1", do: cancel}) // it has looked for a job, and there is none
-	if _, err := plane.Lease(calledOff, gateway.LeaseRequest{WaitSeconds: 30}); !errors.Is(err, context.Canceled) {
+	if _, err := plane.Lease(calledOff, wire.LeaseRequest{WaitSeconds: 30}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a wait that is called off: %v", err)
 	}
 	r.redis.Kill()
-	if _, err := plane.Heartbeat(ctx, id, gateway.HeartbeatRequest{LeaseID: g.LeaseID}); !errors.Is(err, jobs.ErrUnavailable) {
+	if _, err := plane.Heartbeat(ctx, id, wire.HeartbeatRequest{LeaseID: g.LeaseID}); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("without Redis: %v", err)
 	}
 }

@@ -5,25 +5,25 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // final are the codes of failures that would come again.
-var final = []string{gateway.FailResultTooLarge, gateway.FailInvalidInput, gateway.FailQEInput, gateway.FailQENotConverged}
+var final = []string{wire.FailResultTooLarge, wire.FailInvalidInput, wire.FailQEInput, wire.FailQENotConverged}
 
 const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 // parseFailed returns the failure that a worker reports. Texts that are too long
 // are cut: a failure that cannot be reported would cost the job its whole lease.
-func parseFailed(a *gateway.FailedRequest) (queue.Failure, error) {
+func parseFailed(a *wire.FailedRequest) (queue.Failure, error) {
 	if a.ErrorCode == "" {
 		return queue.Failure{}, missing("error_code")
 	}
 	f := queue.Failure{
-		Code: jobs.Clip(a.ErrorCode, gateway.MaxErrorCode, ""), Message: shown(a.ErrorMessage, gateway.MaxErrorMessage),
-		Traceback: shown(a.Traceback, gateway.MaxTraceback), RetryPolicy: queue.Retry,
+		Code: jobs.Clip(a.ErrorCode, wire.MaxErrorCode, ""), Message: shown(a.ErrorMessage, wire.MaxErrorMessage),
+		Traceback: shown(a.Traceback, wire.MaxTraceback), RetryPolicy: queue.Retry,
 	}
 	if strings.Trim(f.Code, codeLetters) != "" {
 		return queue.Failure{}, invalid("error_code", "want a word of A-Z, 0-9 and _, such as QE_RUNTIME_ERROR")
@@ -31,10 +31,10 @@ func parseFailed(a *gateway.FailedRequest) (queue.Failure, error) {
 	switch {
 	case slices.Contains(final, f.Code):
 		f.RetryPolicy = queue.Final
-	case f.Code == gateway.FailCanceled: // the queue knows whether that was asked for
+	case f.Code == wire.FailCanceled: // the queue knows whether that was asked for
 	case a.Retryable != nil && !*a.Retryable:
 		f.RetryPolicy = queue.Final
-	case f.Code == gateway.FailWorkerShutdown:
+	case f.Code == wire.FailWorkerShutdown:
 		f.RetryPolicy = queue.ReturnUncounted
 	}
 	return f, nil
@@ -57,8 +57,8 @@ func (c *Control) failed(ctx context.Context, from call, failure queue.Failure) 
 	return failedAnswer(outcome), nil
 }
 
-func failedAnswer(f queue.FailResult) gateway.FailedResponse {
-	return gateway.FailedResponse{OK: true, Requeued: f.Requeued, RetryCount: f.Retries}
+func failedAnswer(f queue.FailResult) wire.FailedResponse {
+	return wire.FailedResponse{OK: true, Requeued: f.Requeued, RetryCount: f.Retries}
 }
 
 // logFailure logs a line for each run that has failed. What the worker says of it

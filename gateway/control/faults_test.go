@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 )
 
@@ -18,26 +19,26 @@ func (w worker) everyRoute(job, lease string) map[string]answer {
 	w.t.Helper()
 	admin := bearer(adminToken)
 	return map[string]answer{
-		"submit":    w.do("POST", gateway.PathJobs, `{}`),
+		"submit":    w.do("POST", wire.PathJobs, `{}`),
 		"job":       w.do("GET", "/calc/zpe/jobs/"+job, nil),
 		"read":      w.do("GET", "/calc/zpe/jobs/"+job+"/result", nil),
 		"files":     w.do("GET", "/calc/zpe/jobs/"+job+"/files?kind=freqs", nil),
 		"cancel":    w.do("POST", "/calc/zpe/jobs/"+job+"/cancel", nil),
-		"lease":     w.post(gateway.PathLease, map[string]any{"wait_seconds": 1}),
+		"lease":     w.post(wire.PathLease, map[string]any{"wait_seconds": 1}),
 		"heartbeat": w.report("heartbeat", job, map[string]any{"lease_id": lease}),
 		"result":    w.report("result", job, done(lease)),
 		"failed":    w.report("failed", job, broken(lease, "X")),
 		"bad body":  w.report("failed", job, `{`),
-		"register":  w.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: "zpe_x"}),
-		"enroll":    w.do("POST", gateway.PathEnrollTokens, nil, admin...),
+		"register":  w.do("POST", wire.PathRegister, wire.RegisterRequest{Token: "zpe_x"}),
+		"enroll":    w.do("POST", wire.PathEnrollTokens, nil, admin...),
 		"revoke":    w.do("DELETE", "/calc/zpe/compute/servers/w", nil, admin...),
-		"dlq":       w.do("GET", gateway.PathDLQ, nil, admin...),
-		"requeue":   w.do("POST", gateway.PathDLQ+"/"+job+"/requeue", nil, admin...),
-		"drop":      w.do("DELETE", gateway.PathDLQ+"/"+job, nil, admin...),
+		"dlq":       w.do("GET", wire.PathDLQ, nil, admin...),
+		"requeue":   w.do("POST", wire.PathDLQ+"/"+job+"/requeue", nil, admin...),
+		"drop":      w.do("DELETE", wire.PathDLQ+"/"+job, nil, admin...),
 		"late":      w.do("GET", "/calc/zpe/admin/jobs/"+job+"/late", nil, admin...),
 		"accept":    w.do("POST", "/calc/zpe/admin/jobs/"+job+"/late/accept", nil, admin...),
-		"ops":       w.do("GET", gateway.PathOps, nil, admin...),
-		"set ops":   w.do("PUT", gateway.PathOps, `{"dequeue_enabled":true}`, admin...),
+		"ops":       w.do("GET", wire.PathOps, nil, admin...),
+		"set ops":   w.do("PUT", wire.PathOps, `{"dequeue_enabled":true}`, admin...),
 	}
 }
 
@@ -48,7 +49,7 @@ func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 	g := w.lease()
 	r.redis.Kill()
 	for name, a := range w.everyRoute(id, g.LeaseID) {
-		refused(t, a, 503, gateway.Unavailable)
+		refused(t, a, 503, wire.Unavailable)
 		if a.header.Get("Retry-After") != "5" {
 			t.Errorf("%s: Retry-After is %q", name, a.header.Get("Retry-After"))
 		}
@@ -81,8 +82,8 @@ func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 	waits := w.waits(t.Context())
 	r.redis.Freeze()
 	began := time.Now()
-	refused(t, worker{quick, w.id, w.token}.post(gateway.PathLease, nil), 503, gateway.Unavailable)
-	refused(t, quick.do("GET", "/calc/zpe/jobs/x", nil), 503, gateway.Unavailable)
+	refused(t, worker{quick, w.id, w.token}.post(wire.PathLease, nil), 503, wire.Unavailable)
+	refused(t, quick.do("GET", "/calc/zpe/jobs/x", nil), 503, wire.Unavailable)
 	if took := time.Since(began); took > 30*time.Second { // the client of Redis would wait for a minute
 		t.Errorf("two answers took %s", took)
 	}
@@ -90,7 +91,7 @@ func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 	r.redis.Resume()
 	until(t, "Redis is back", func() bool { return r.plane.Ready(t.Context()) == nil })
 	id := r.submit()
-	if g := decode[gateway.LeaseResponse](t, <-waits); g.JobID == "" || id == "" {
+	if g := decode[wire.LeaseResponse](t, <-waits); g.JobID == "" || id == "" {
 		t.Errorf("the one that waited got %+v", g)
 	}
 }
@@ -109,9 +110,9 @@ func TestScriptFlushGoesUnnoticed(t *testing.T) {
 	flush()
 	g := w.lease()
 	flush()
-	decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
+	decode[wire.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
 	flush()
-	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
+	decode[wire.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
 	flush()
 	w.worker()
 }
@@ -188,12 +189,12 @@ func TestZ19Z83NoTokenAndNoAddressLeaksAnywhere(t *testing.T) {
 		}
 	}
 	enroll, spare := r.enroll(), r.enroll()
-	a := decode[gateway.RegisterResponse](t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: enroll, Name: "lab"}))
+	a := decode[wire.RegisterResponse](t, r.do("POST", wire.PathRegister, wire.RegisterRequest{Token: enroll, Name: "lab"}))
 	w := worker{r, a.WorkerID, a.WorkerToken}
-	b := decode[gateway.RegisterResponse](t, w.post(gateway.PathRegister, nil))
-	say(r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: enroll}))
+	b := decode[wire.RegisterResponse](t, w.post(wire.PathRegister, nil))
+	say(r.do("POST", wire.PathRegister, wire.RegisterRequest{Token: enroll}))
 	submit := func() {
-		say(r.do("POST", gateway.PathJobs, `{"x":1}`, client...))
+		say(r.do("POST", wire.PathJobs, `{"x":1}`, client...))
 	}
 	for range 3 {
 		submit()
@@ -208,9 +209,9 @@ func TestZ19Z83NoTokenAndNoAddressLeaksAnywhere(t *testing.T) {
 		}
 	}
 	for _, h := range [][]string{bearer(spare), {"Authorization", "Basic " + w.token}, {"Authorization", "Bearer " + w.token + " x"}} {
-		say(r.do("POST", gateway.PathLease+"?token="+w.token, `{"worker_id":"x"}`, h...), r.do("GET", "/"+w.token, nil, h...))
+		say(r.do("POST", wire.PathLease+"?token="+w.token, `{"worker_id":"x"}`, h...), r.do("GET", "/"+w.token, nil, h...))
 	}
-	say(w.post(gateway.PathLease, map[string]any{"worker_id": w.token}), r.do("DELETE", "/calc/zpe/compute/servers/"+w.id, nil, bearer(adminToken)...), w.post(gateway.PathLease, nil))
+	say(w.post(wire.PathLease, map[string]any{"worker_id": w.token}), r.do("DELETE", "/calc/zpe/compute/servers/"+w.id, nil, bearer(adminToken)...), w.post(wire.PathLease, nil))
 	redisText, logText, metricText := r.dump(), r.log.String(), r.scrape()
 	r.redis.Kill()
 	for _, answer := range w.everyRoute("x", "y") {
@@ -293,17 +294,17 @@ func (w worker) callOff(path string, body any) {
 func TestZ42LeaseOfOneWhoHasHungUpGoesBackOrIsSentAgain(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
-	w.post(gateway.PathLease, nil) // Redis knows the script now
+	w.post(wire.PathLease, nil) // Redis knows the script now
 	id := r.submit()
-	w.callOff(gateway.PathLease, nil)
+	w.callOff(wire.PathLease, nil)
 	until(t, "the job is back", func() bool { return strings.Contains(r.job(id).Detail, "the worker has gone") })
 	if j := r.job(id); j.Status != "queued" || j.RetryCount != 0 {
 		t.Errorf("job: %+v", j)
 	}
 	ask := map[string]any{"request_id": "r1"}
-	w.callOff(gateway.PathLease, ask)
+	w.callOff(wire.PathLease, ask)
 	until(t, "the job is leased", func() bool { return r.job(id).Status == "started" })
-	if g := decode[gateway.LeaseResponse](t, w.post(gateway.PathLease, ask)); g.JobID != id {
+	if g := decode[wire.LeaseResponse](t, w.post(wire.PathLease, ask)); g.JobID != id {
 		t.Errorf("got %+v", g)
 	}
 }

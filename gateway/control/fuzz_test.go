@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
@@ -36,46 +36,46 @@ func FuzzReports(f *testing.F) {
 				t.Errorf("%s is kept as %q", what, s)
 			}
 		}
-		var result gateway.ResultRequest
+		var result wire.ResultRequest
 		if read(&result) {
 			if r, err := parseResult(&result); err == nil {
-				var meta gateway.Meta
+				var meta wire.Meta
 				if _, err := httpd.CanonicalJSON([]byte(r.JSON)); err != nil || r.JSON[0] != '{' || json.Unmarshal([]byte(r.Meta), &meta) != nil {
 					t.Errorf("kept result %q with meta %q: %v", r.JSON, r.Meta, err)
 				}
-				short("host", meta.WorkerHostname, gateway.MaxName)
-				short("version", meta.QEVersion, gateway.MaxName)
+				short("host", meta.WorkerHostname, wire.MaxName)
+				short("version", meta.QEVersion, wire.MaxName)
 			}
 		}
-		var failed gateway.FailedRequest
+		var failed wire.FailedRequest
 		if read(&failed) {
 			if f, err := parseFailed(&failed); err == nil {
-				short("code", f.Code, gateway.MaxErrorCode)
-				short("message", f.Message, gateway.MaxErrorMessage)
-				short("traceback", f.Traceback, gateway.MaxTraceback)
+				short("code", f.Code, wire.MaxErrorCode)
+				short("message", f.Message, wire.MaxErrorMessage)
+				short("traceback", f.Traceback, wire.MaxTraceback)
 				if f.Code == "" || f.RetryPolicy == "" {
 					t.Errorf("failure %+v", f)
 				}
 			}
 		}
-		var lease gateway.LeaseRequest
+		var lease wire.LeaseRequest
 		if read(&lease) {
-			if ask, err := parseLease(&lease); err == nil && (ask.wait < 0 || ask.wait.Seconds() > gateway.MaxWait || strings.ContainsAny(ask.RequestID, ": \n")) {
+			if ask, err := parseLease(&lease); err == nil && (ask.wait < 0 || ask.wait.Seconds() > wire.MaxWait || strings.ContainsAny(ask.RequestID, ": \n")) {
 				t.Errorf("lease %+v waits %s", ask, ask.wait)
 			}
 		}
-		var heartbeat gateway.HeartbeatRequest
+		var heartbeat wire.HeartbeatRequest
 		if read(&heartbeat) {
 			if b, err := parseHeartbeat(&heartbeat); err == nil {
-				short("message", b.Message, gateway.MaxErrorMessage)
-				if b.Done < 0 || b.Total < 0 || b.wait < 0 || b.wait.Seconds() > gateway.MaxWait {
+				short("message", b.Message, wire.MaxErrorMessage)
+				if b.Done < 0 || b.Total < 0 || b.wait < 0 || b.wait.Seconds() > wire.MaxWait {
 					t.Errorf("beat %+v waits %s", b, b.wait)
 				}
 			}
 		}
-		var register gateway.RegisterRequest
+		var register wire.RegisterRequest
 		if read(&register) && checkRegister(&register, true) == nil {
-			short("name", register.Name, gateway.MaxName)
+			short("name", register.Name, wire.MaxName)
 			if !json.Valid(register.Meta) {
 				t.Errorf("meta %q", register.Meta)
 			}

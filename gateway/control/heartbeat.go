@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // heartbeatsOfJob is how many heartbeats of one job may wait: its worker needs one, and
@@ -23,8 +23,8 @@ type heartbeat struct {
 }
 
 // parseHeartbeat cuts a message that is too long: it must not cost the worker its lease.
-func parseHeartbeat(a *gateway.HeartbeatRequest) (h heartbeat, err error) {
-	h.Message = shown(a.Message, gateway.MaxErrorMessage)
+func parseHeartbeat(a *wire.HeartbeatRequest) (h heartbeat, err error) {
+	h.Message = shown(a.Message, wire.MaxErrorMessage)
 	if p := a.Progress; p != nil {
 		if p.Done < 0 || p.Total < 0 || p.Done > maxSteps || p.Total > maxSteps {
 			return h, invalid("progress", "want done and total from 0 to 2^53")
@@ -85,8 +85,8 @@ func (c *Control) heartbeatAnswer(from call, e queue.Extended, waited bool, err 
 	return heartbeatAnswer(from.lease, e, waited), nil
 }
 
-func heartbeatAnswer(lease string, e queue.Extended, waited bool) gateway.HeartbeatResponse {
-	return gateway.HeartbeatResponse{
+func heartbeatAnswer(lease string, e queue.Extended, waited bool) wire.HeartbeatResponse {
+	return wire.HeartbeatResponse{
 		LeaseID: lease, LeaseTTLSeconds: e.TTL.Seconds(), ExpiresAt: float64(e.Until.UnixMilli()) / 1000, CancelRequested: e.Cancel, Waited: waited,
 	}
 }

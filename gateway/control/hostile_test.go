@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // raw sends bytes on a connection of its own and reads one answer; nothing more
@@ -46,31 +46,31 @@ func TestZ03EveryErrorHasTheOneForm(t *testing.T) {
 		method, path string
 		body         any
 		status       int
-		code         gateway.Code
+		code         wire.Code
 		header       string // as name: value
 	}{
-		{"GET", "/", nil, 404, gateway.NotFound, ""},
-		{"GET", "/calc/zpe", nil, 404, gateway.NotFound, ""},
-		{"POST", "/calc/zpe/jobs/", nil, 404, gateway.NotFound, ""},
-		{"GET", "/calc/zpe//jobs/x", nil, 404, gateway.NotFound, ""},
-		{"GET", "/calc/zpe/jobs/../jobs/x", nil, 404, gateway.NotFound, ""},
-		{"GET", "/calc/zpe/jobs/a%2Fresult", nil, 404, gateway.NotFound, ""},
-		{"GET", "/calc/zpe/jobs/%2e%2e", nil, 404, gateway.NotFound, ""},
-		{"GET", "/calc/zpe/jobs/a%00b", nil, 404, gateway.NotFound, ""},
-		{"GET", "/calc/zpe/jobs/index", nil, 404, gateway.JobNotFound, ""},
-		{"GET", "/calc/zpe/jobs/a:b", nil, 404, gateway.JobNotFound, ""},
-		{"GET", "/calc/zpe/jobs/" + strings.Repeat("x", 5000), nil, 404, gateway.JobNotFound, ""},
-		{"GET", "/calc/zpe/jobs", nil, 405, gateway.MethodNotAllowed, "Allow: POST, OPTIONS"},
-		{"DELETE", "/calc/zpe/jobs/x", nil, 405, gateway.MethodNotAllowed, "Allow: GET, HEAD, OPTIONS"},
-		{"BREW", gateway.PathLease, nil, 405, gateway.MethodNotAllowed, "Allow: POST, OPTIONS"},
-		{"POST", gateway.PathJobs, `{"a":`, 400, gateway.InvalidPayload, ""},
-		{"POST", gateway.PathJobs, ``, 400, gateway.InvalidPayload, ""},
-		{"POST", gateway.PathJobs, `[]`, 400, gateway.InvalidPayload, ""},
-		{"POST", gateway.PathJobs, `"x"`, 400, gateway.InvalidPayload, ""},
-		{"POST", gateway.PathJobs, `{"a":1}{}`, 400, gateway.InvalidPayload, ""},
-		{"POST", gateway.PathJobs, `{"a":1,"a":2}`, 400, gateway.InvalidPayload, ""},
-		{"POST", gateway.PathJobs, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, 413, gateway.PayloadTooLarge, ""},
-		{"POST", gateway.PathJobs, `{}`, 500, gateway.Internal, ""},
+		{"GET", "/", nil, 404, wire.NotFound, ""},
+		{"GET", "/calc/zpe", nil, 404, wire.NotFound, ""},
+		{"POST", "/calc/zpe/jobs/", nil, 404, wire.NotFound, ""},
+		{"GET", "/calc/zpe//jobs/x", nil, 404, wire.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/../jobs/x", nil, 404, wire.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/a%2Fresult", nil, 404, wire.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/%2e%2e", nil, 404, wire.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/a%00b", nil, 404, wire.NotFound, ""},
+		{"GET", "/calc/zpe/jobs/index", nil, 404, wire.JobNotFound, ""},
+		{"GET", "/calc/zpe/jobs/a:b", nil, 404, wire.JobNotFound, ""},
+		{"GET", "/calc/zpe/jobs/" + strings.Repeat("x", 5000), nil, 404, wire.JobNotFound, ""},
+		{"GET", "/calc/zpe/jobs", nil, 405, wire.MethodNotAllowed, "Allow: POST, OPTIONS"},
+		{"DELETE", "/calc/zpe/jobs/x", nil, 405, wire.MethodNotAllowed, "Allow: GET, HEAD, OPTIONS"},
+		{"BREW", wire.PathLease, nil, 405, wire.MethodNotAllowed, "Allow: POST, OPTIONS"},
+		{"POST", wire.PathJobs, `{"a":`, 400, wire.InvalidPayload, ""},
+		{"POST", wire.PathJobs, ``, 400, wire.InvalidPayload, ""},
+		{"POST", wire.PathJobs, `[]`, 400, wire.InvalidPayload, ""},
+		{"POST", wire.PathJobs, `"x"`, 400, wire.InvalidPayload, ""},
+		{"POST", wire.PathJobs, `{"a":1}{}`, 400, wire.InvalidPayload, ""},
+		{"POST", wire.PathJobs, `{"a":1,"a":2}`, 400, wire.InvalidPayload, ""},
+		{"POST", wire.PathJobs, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, 413, wire.PayloadTooLarge, ""},
+		{"POST", wire.PathJobs, `{}`, 500, wire.Internal, ""},
 	} {
 		a := r.do(tt.method, tt.path, tt.body)
 		m := refused(t, a, tt.status, tt.code)
@@ -85,9 +85,9 @@ func TestZ03EveryErrorHasTheOneForm(t *testing.T) {
 		}
 	}
 	for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "application/jsonx"} {
-		refused(t, r.do("POST", gateway.PathJobs, `{}`, "Content-Type", media), 415, gateway.UnsupportedMedia)
+		refused(t, r.do("POST", wire.PathJobs, `{}`, "Content-Type", media), 415, wire.UnsupportedMedia)
 	}
-	refused(t, r.do("POST", gateway.PathJobs, `{}`, "Content-Encoding", "gzip"), 415, gateway.UnsupportedMedia)
+	refused(t, r.do("POST", wire.PathJobs, `{}`, "Content-Encoding", "gzip"), 415, wire.UnsupportedMedia)
 	if !strings.Contains(r.log.String(), "secret inside") {
 		t.Error("the log does not say why it panicked")
 	}
@@ -105,7 +105,7 @@ func TestZ04PayloadThatIsNoGoodIsRefusedInItsCheckersWords(t *testing.T) {
 			return nil
 		}
 	})
-	if m := refused(t, r.do("POST", gateway.PathJobs, `{"bad":1}`), 400, gateway.InvalidPayload); m != "structure.atoms[3].element: no such element: Xx" {
+	if m := refused(t, r.do("POST", wire.PathJobs, `{"bad":1}`), 400, wire.InvalidPayload); m != "structure.atoms[3].element: no such element: Xx" {
 		t.Error(m)
 	}
 	if n := r.keys(); n != 0 {
@@ -121,18 +121,18 @@ func TestZ28SubmissionWithAKeyHappensOnce(t *testing.T) {
 		for _, k := range keys {
 			headers = append(headers, "Idempotency-Key", k)
 		}
-		return r.do("POST", gateway.PathJobs, body, headers...)
+		return r.do("POST", wire.PathJobs, body, headers...)
 	}
-	first := decode[gateway.SubmitResponse](t, submit(`{"a":1}`, "k-1"))
-	if again := decode[gateway.SubmitResponse](t, submit(`{"a":1}`, "k-1")); again != first {
+	first := decode[wire.SubmitResponse](t, submit(`{"a":1}`, "k-1"))
+	if again := decode[wire.SubmitResponse](t, submit(`{"a":1}`, "k-1")); again != first {
 		t.Errorf("submitted %v, and again %v", first, again)
 	}
-	if other := decode[gateway.SubmitResponse](t, submit(`{"a":1}`, "k-2")); other == first {
+	if other := decode[wire.SubmitResponse](t, submit(`{"a":1}`, "k-2")); other == first {
 		t.Error("another key got the same job")
 	}
-	refused(t, submit(`{"a":2}`, "k-1"), 422, gateway.IdempotencyReused)
+	refused(t, submit(`{"a":2}`, "k-1"), 422, wire.IdempotencyReused)
 	for _, bad := range [][]string{{""}, {"a b"}, {strings.Repeat("x", 256)}, {"é"}, {"a", "a"}, {"a", "b"}} {
-		refused(t, submit(`{"a":1}`, bad...), 400, gateway.InvalidPayload)
+		refused(t, submit(`{"a":1}`, bad...), 400, wire.InvalidPayload)
 	}
 	until(t, "2 jobs are queued", func() bool { return r.metric("batchfleet_gateway_queue_depth") == 2 })
 }
@@ -153,7 +153,7 @@ func TestStrangersAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
 		"malformed token":         head("a b", "Content-Length: 1000000"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			refused(t, r.raw(text), 401, gateway.Unauthorized)
+			refused(t, r.raw(text), 401, wire.Unauthorized)
 		})
 	}
 	for name, text := range map[string]string{
@@ -161,7 +161,7 @@ func TestStrangersAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
 		"chunked":   head(w.token, "Transfer-Encoding: chunked") + strings.Repeat(chunk, 1000),
 	} {
 		t.Run("a worker's too large body, "+name, func(t *testing.T) {
-			refused(t, r.raw(text), 413, gateway.PayloadTooLarge)
+			refused(t, r.raw(text), 413, wire.PayloadTooLarge)
 		})
 	}
 }
@@ -172,7 +172,7 @@ func TestResultWithTooManyKeysIsRefusedWhileItComes(t *testing.T) {
 	id := r.submit()
 	head := fmt.Sprintf("POST /calc/zpe/compute/jobs/%s/result HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", id, w.token, 31<<20)
 	body := `{"lease_id":"` + w.lease().LeaseID + `","result":{` + strings.Repeat(`"k":1,`, 51_000) // and nothing more comes
-	if m := refused(t, r.raw(head+body), 413, gateway.PayloadTooLarge); m != "Body with more than 100000 keys and values" {
+	if m := refused(t, r.raw(head+body), 413, wire.PayloadTooLarge); m != "Body with more than 100000 keys and values" {
 		t.Errorf("says %q", m)
 	}
 }
@@ -185,7 +185,7 @@ func TestLargeResultsAreTaken(t *testing.T) {
 	body := done(g.LeaseID)
 	body["freqs_csv"] = strings.Repeat("1,4296.01\n", 400_000) // 4 MB
 	for range control.LargeOfOne + 1 {                         // each gives its place back
-		if a := decode[gateway.ReportResponse](t, w.report("result", id, body)); !a.OK {
+		if a := decode[wire.ReportResponse](t, w.report("result", id, body)); !a.OK {
 			t.Error(a)
 		}
 	}
@@ -193,9 +193,9 @@ func TestLargeResultsAreTaken(t *testing.T) {
 		t.Errorf("%d bytes came back", len(a.body))
 	}
 	for range 20 { // more than may be in hand at once: each gave its place back
-		refused(t, w.report("result", id, done("x"+strings.Repeat("y", 100<<10))), 400, gateway.InvalidPayload)
+		refused(t, w.report("result", id, done("x"+strings.Repeat("y", 100<<10))), 400, wire.InvalidPayload)
 	}
-	decode[gateway.ReportResponse](t, w.report("result", id, body))
+	decode[wire.ReportResponse](t, w.report("result", id, body))
 }
 
 func TestZ79EveryLargeBodyGivesItsPlaceBack(t *testing.T) {
@@ -211,7 +211,7 @@ func TestZ79EveryLargeBodyGivesItsPlaceBack(t *testing.T) {
 		path string
 		body map[string]any
 	}{
-		{gateway.PathLease, large(map[string]any{})},
+		{wire.PathLease, large(map[string]any{})},
 		{"/calc/zpe/compute/jobs/" + id + "/heartbeat", large(map[string]any{"lease_id": g.LeaseID})},
 		{"/calc/zpe/compute/jobs/" + id + "/failed", large(broken(g.LeaseID, "X"))},
 	} {
@@ -236,7 +236,7 @@ func TestZ79WaitForRoomForALargeBodyEnds(t *testing.T) {
 	}
 	w.rig = full
 	a := w.report("result", id, body)
-	if m := refused(t, a, 503, gateway.Unavailable); m != "The gateway has as many large bodies on their way as it may have; try again later" || a.header.Get("Retry-After") != "5" {
+	if m := refused(t, a, 503, wire.Unavailable); m != "The gateway has as many large bodies on their way as it may have; try again later" || a.header.Get("Retry-After") != "5" {
 		t.Errorf("says %q with Retry-After %q", m, a.header.Get("Retry-After"))
 	}
 	giveBack()
@@ -293,7 +293,7 @@ func TestFieldsThatAlmostMatchDoNotCount(t *testing.T) {
 		`{"lease_id":"` + g.LeaseID + `","result":{},"summary_text":5,"freqs_csv":""}`,
 		`{"lease_id":"` + g.LeaseID + `","result":{},"summary_text":"","freqs_csv":"","worker_id":{}}`,
 	} {
-		refused(t, w.report("result", id, body), 400, gateway.InvalidPayload)
+		refused(t, w.report("result", id, body), 400, wire.InvalidPayload)
 	}
 	if j := r.job(id); j.Status != "started" {
 		t.Errorf("job: %+v", j)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/oklog/ulid/v2"
 
 	"github.com/batchfleet/batchfleet/gateway"
@@ -21,15 +23,15 @@ func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var payload json.RawMessage
-	if err := httpd.ReadJSON(w, r, gateway.MaxPayload, &payload, httpd.BodyOptions{}); err != nil {
+	if err := httpd.ReadJSON(w, r, wire.MaxPayload, &payload, httpd.BodyOptions{}); err != nil {
 		return err
 	}
 	if payload[0] != '{' {
-		return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Invalid body: want an object"}
+		return &gateway.Error{Status: 400, Code: wire.InvalidPayload, Message: "Invalid body: want an object"}
 	}
 	if c.CheckPayload != nil {
 		if err := c.CheckPayload(payload); err != nil {
-			return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: err.Error()}
+			return &gateway.Error{Status: 400, Code: wire.InvalidPayload, Message: err.Error()}
 		}
 	}
 	ctx, cancel := c.deadline(r.Context())
@@ -40,12 +42,12 @@ func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.Metrics.submitted.Inc()
 	c.waiting.wakeFirst(1)
-	return write(w, gateway.SubmitResponse{JobID: string(id)})
+	return write(w, wire.SubmitResponse{JobID: string(id)})
 }
 
 // idempotencyKey returns the request's key, empty if it has none.
 func idempotencyKey(r *http.Request) (string, error) {
-	values := r.Header.Values(gateway.HeaderIdempotencyKey)
+	values := r.Header.Values(wire.HeaderIdempotencyKey)
 	if len(values) == 0 {
 		return "", nil
 	}
@@ -53,7 +55,7 @@ func idempotencyKey(r *http.Request) (string, error) {
 	outside := strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' })
 	if len(values) > 1 || key == "" || len(key) > 255 || outside {
 		return "", &gateway.Error{
-			Status: 400, Code: gateway.InvalidPayload,
+			Status: 400, Code: wire.InvalidPayload,
 			Message: "Invalid header Idempotency-Key: want one, of 1 to 255 visible ASCII characters without spaces",
 		}
 	}
@@ -82,8 +84,8 @@ func (c *Control) job(ctx context.Context, w http.ResponseWriter, _ *http.Reques
 	return write(w, jobAnswer(j))
 }
 
-func jobAnswer(j queue.Job) gateway.JobResponse {
-	a := gateway.JobResponse{
+func jobAnswer(j queue.Job) wire.JobResponse {
+	a := wire.JobResponse{
 		JobID: string(j.ID), Status: j.Status, Detail: j.Detail, UpdatedAt: j.UpdatedAt, CreatedAt: j.CreatedAt,
 		RetryCount: j.Retries, WorkerID: j.Worker, WorkerName: j.WorkerName, ErrorCode: j.ErrorCode, CancelRequested: j.CancelRequested && j.Status == "started",
 	}
@@ -91,7 +93,7 @@ func jobAnswer(j queue.Job) gateway.JobResponse {
 		a.RunAfter = timestamp(j.RunAfter)
 	}
 	if j.Done != 0 || j.Total != 0 {
-		a.Progress = &gateway.Progress{Done: j.Done, Total: j.Total}
+		a.Progress = &wire.Progress{Done: j.Done, Total: j.Total}
 	}
 	return a
 }
@@ -113,7 +115,7 @@ func (c *Control) jobResult(ctx context.Context, w http.ResponseWriter, _ *http.
 func (c *Control) jobFiles(ctx context.Context, w http.ResponseWriter, r *http.Request, id jobs.ID) error {
 	kinds := r.URL.Query()["kind"]
 	if len(kinds) != 1 || kinds[0] != "summary" && kinds[0] != "freqs" {
-		return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Invalid query kind: want summary or freqs"}
+		return &gateway.Error{Status: 400, Code: wire.InvalidPayload, Message: "Invalid query kind: want summary or freqs"}
 	}
 	read, media, file := c.Queue.Summary, "text/plain; charset=utf-8", "summary.txt"
 	if kinds[0] == "freqs" {
@@ -136,7 +138,7 @@ func (c *Control) cancel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := httpd.ReadJSON(w, r, gateway.MaxSmallBody, &struct{}{}, httpd.BodyOptions{AllowEmpty: true}); err != nil {
+	if err := httpd.ReadJSON(w, r, wire.MaxSmallBody, &struct{}{}, httpd.BodyOptions{AllowEmpty: true}); err != nil {
 		return err
 	}
 	ctx, cancel := c.deadline(r.Context())
@@ -146,7 +148,7 @@ func (c *Control) cancel(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	case ended != "" && ended != queue.Canceled: // to ask again changes nothing
-		return &gateway.Error{Status: 409, Code: gateway.AlreadyEnded, Message: "The job has ended already: it is " + ended}
+		return &gateway.Error{Status: 409, Code: wire.AlreadyEnded, Message: "The job has ended already: it is " + ended}
 	}
 	return c.job(ctx, w, r, id)
 }

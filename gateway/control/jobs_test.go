@@ -6,22 +6,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 func TestZ25SubmittedJobIsQueuedWithItsPayloadAndResultComesBack(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
 	payload := `{ "structure": {"a":[1e-17, 123456789012345678901234567890]}, "t":"<&> é \u00e9" }`
-	id := decode[gateway.SubmitResponse](t, r.do("POST", gateway.PathJobs, " \r\n\t"+payload+"\n ")).JobID
+	id := decode[wire.SubmitResponse](t, r.do("POST", wire.PathJobs, " \r\n\t"+payload+"\n ")).JobID
 	if j := r.job(id); j.Status != "queued" || j.UpdatedAt == "" || j.JobID != id {
 		t.Errorf("submitted job: %+v", j)
 	}
-	a := w.post(gateway.PathLease, nil)
+	a := w.post(wire.PathLease, nil)
 	if !strings.Contains(a.body, `"payload":`+payload+`,`) {
 		t.Errorf("leased %s, want the payload as it was submitted: %s", a.body, payload)
 	}
-	g := decode[gateway.LeaseResponse](t, a)
+	g := decode[wire.LeaseResponse](t, a)
 	if g.JobID != id || g.LeaseID == "" || g.LeaseTTLSeconds != 86400 {
 		t.Errorf("leased %+v", g)
 	}
@@ -42,12 +42,12 @@ func TestZ25SubmittedJobIsQueuedWithItsPayloadAndResultComesBack(t *testing.T) {
 func TestZ26ResultOfJobThatHasNoneIs409WithItsState(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
-	refused(t, r.do("GET", "/calc/zpe/jobs/01J00000000000000000000000/result", nil), 404, gateway.JobNotFound)
+	refused(t, r.do("GET", "/calc/zpe/jobs/01J00000000000000000000000/result", nil), 404, wire.JobNotFound)
 	id := r.submit()
 	read := func(state string) {
 		t.Helper()
 		for _, path := range []string{"/result", "/files?kind=summary", "/files?kind=freqs"} {
-			if m := refused(t, r.do("GET", "/calc/zpe/jobs/"+id+path, nil), 409, gateway.NotFinished); !strings.Contains(m, state) {
+			if m := refused(t, r.do("GET", "/calc/zpe/jobs/"+id+path, nil), 409, wire.NotFinished); !strings.Contains(m, state) {
 				t.Errorf("%s of a %s job says %q", path, state, m)
 			}
 		}
@@ -55,7 +55,7 @@ func TestZ26ResultOfJobThatHasNoneIs409WithItsState(t *testing.T) {
 	read("queued")
 	g := w.lease()
 	read("started")
-	decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "INVALID_INPUT")))
+	decode[wire.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "INVALID_INPUT")))
 	read("failed")
 }
 
@@ -76,14 +76,14 @@ func TestZ27FilesAreTextToBeSaved(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"", "?kind=", "?kind=result", "?kind=summary&kind=freqs", "?Kind=summary"} {
-		refused(t, r.do("GET", "/calc/zpe/jobs/"+id+"/files"+query, nil), 400, gateway.InvalidPayload)
+		refused(t, r.do("GET", "/calc/zpe/jobs/"+id+"/files"+query, nil), 400, wire.InvalidPayload)
 	}
 }
 
 func TestJobThatIsPutOffSaysWhenItRunsAndWhoRanIt(t *testing.T) {
 	r := newRig(t, nil)
 	enroll := r.enroll()
-	reg := decode[gateway.RegisterResponse](t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: enroll, Name: "lab 7"}))
+	reg := decode[wire.RegisterResponse](t, r.do("POST", wire.PathRegister, wire.RegisterRequest{Token: enroll, Name: "lab 7"}))
 	w := worker{r, reg.WorkerID, reg.WorkerToken}
 	id := r.submit()
 	if j := r.job(id); j.RunAfter != "" || j.WorkerName != "" {
@@ -110,18 +110,18 @@ func TestZ75DeadLetterThatIsNoneIsNamedSo(t *testing.T) {
 	w, admin := r.worker(), bearer(adminToken)
 	id := r.submit()
 	w.report("failed", id, broken(w.lease().LeaseID, "INVALID_INPUT"))
-	path := gateway.PathDLQ + "/" + id
-	if j := decode[gateway.JobResponse](t, r.do("POST", path+"/requeue", nil, admin...)); j.Status != "queued" {
+	path := wire.PathDLQ + "/" + id
+	if j := decode[wire.JobResponse](t, r.do("POST", path+"/requeue", nil, admin...)); j.Status != "queued" {
 		t.Errorf("requeued: %+v", j)
 	}
 	for what, a := range map[string]answer{
 		"requeue": r.do("POST", path+"/requeue", nil, admin...), "drop": r.do("DELETE", path, nil, admin...), "show": r.do("GET", path, nil, admin...),
 	} {
-		if m := refused(t, a, 404, gateway.JobNotFound); m != "The job is no dead letter" {
+		if m := refused(t, a, 404, wire.JobNotFound); m != "The job is no dead letter" {
 			t.Errorf("%s says %q", what, m)
 		}
 	}
-	if m := refused(t, r.do("POST", gateway.PathDLQ+"/none/requeue", nil, admin...), 404, gateway.JobNotFound); m != "No such job" {
+	if m := refused(t, r.do("POST", wire.PathDLQ+"/none/requeue", nil, admin...), 404, wire.JobNotFound); m != "No such job" {
 		t.Errorf("requeue of no job says %q", m)
 	}
 }

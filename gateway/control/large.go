@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"golang.org/x/sync/semaphore"
 
 	"github.com/batchfleet/batchfleet/gateway"
@@ -17,7 +19,7 @@ import (
 // at most: a stolen token that sends slowly must not keep out all others.
 const (
 	largeCost   = 3
-	largeRoom   = 2 * largeCost * gateway.MaxResultBody
+	largeRoom   = 2 * largeCost * wire.MaxResultBody
 	largeBodies = 16
 	largeOfOne  = 4
 )
@@ -64,7 +66,7 @@ func (l *large) take(ctx context.Context, worker string, size int64) (release fu
 
 func noRoom(whose string) error {
 	return &gateway.Error{
-		Status: http.StatusServiceUnavailable, Code: gateway.Unavailable, RetryAfter: retryAfter,
+		Status: http.StatusServiceUnavailable, Code: wire.Unavailable, RetryAfter: retryAfter,
 		Message: "The " + whose + " has as many large bodies on their way as it may have; try again later",
 	}
 }

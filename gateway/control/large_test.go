@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // TestZ50OneWorkersLargeBodiesLeaveRoomForOthers takes all the room that one
@@ -57,13 +58,13 @@ func TestZ50OneWorkersLargeBodiesLeaveRoomForOthers(t *testing.T) {
 // body, and two workers all there is.
 func TestZ50LargestBodiesTakeTheRoomOfMany(t *testing.T) {
 	l := newLarge()
-	if _, err := l.take(t.Context(), "a", gateway.MaxResultBody); err != nil {
+	if _, err := l.take(t.Context(), "a", wire.MaxResultBody); err != nil {
 		t.Fatalf("the largest body there may be: %v", err)
 	}
 	if _, err := l.take(t.Context(), "a", 1); err == nil {
 		t.Error("a worker has more than half of the room")
 	}
-	release, err := l.take(t.Context(), "b", gateway.MaxResultBody)
+	release, err := l.take(t.Context(), "b", wire.MaxResultBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestZ50LargestBodiesTakeTheRoomOfMany(t *testing.T) {
 		t.Error("there is room beside the two largest bodies")
 	}
 	release()
-	if _, err := l.take(t.Context(), "c", gateway.MaxResultBody); err != nil {
+	if _, err := l.take(t.Context(), "c", wire.MaxResultBody); err != nil {
 		t.Errorf("after one was released: %v", err)
 	}
 }

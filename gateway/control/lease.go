@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -18,11 +18,11 @@ type leaseRequest struct {
 	wait time.Duration
 }
 
-func parseLease(a *gateway.LeaseRequest) (req leaseRequest, err error) {
+func parseLease(a *wire.LeaseRequest) (req leaseRequest, err error) {
 	if a.RequestID != "" && !isWord(a.RequestID) {
 		return req, invalid("request_id", "want 1 to 64 of A-Z a-z 0-9 . _ -")
 	}
-	req.RequestID, req.Renews = a.RequestID, slices.Contains(a.Features, gateway.FeatureRenew)
+	req.RequestID, req.Renews = a.RequestID, slices.Contains(a.Features, wire.FeatureRenew)
 	req.wait, err = waitOf(a.WaitSeconds)
 	return req, err
 }
@@ -40,8 +40,8 @@ func (c *Control) lease(ctx context.Context, from call, req leaseRequest) (any, 
 	return leaseAnswer(g), nil
 }
 
-func leaseAnswer(g queue.Grant) *gateway.LeaseResponse {
-	return &gateway.LeaseResponse{
+func leaseAnswer(g queue.Grant) *wire.LeaseResponse {
+	return &wire.LeaseResponse{
 		JobID: string(g.Job), Payload: json.RawMessage(g.Payload), LeaseID: g.LeaseID, LeaseTTLSeconds: g.TTL.Seconds(), RetryCount: g.Retries,
 	}
 }
@@ -113,7 +113,7 @@ func (c *Control) handBack(ctx context.Context, caller queue.Caller, g queue.Gra
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
 	_, err := c.Queue.Fail(ctx, caller, g.Job, g.LeaseID, queue.Failure{
-		Code: gateway.FailWorkerShutdown, Message: "the worker has gone before it got the job", RetryPolicy: queue.ReturnUncounted,
+		Code: wire.FailWorkerShutdown, Message: "the worker has gone before it got the job", RetryPolicy: queue.ReturnUncounted,
 	})
 	if err != nil { // its lease will run out
 		c.Log.WarnContext(ctx, "cannot hand back a lease that no worker got", "job", g.Job, "err", err)

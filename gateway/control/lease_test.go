@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 func TestZ40LeaseWithoutJobIs204WithoutBody(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
 	for _, body := range []any{nil, `{}`, ``, `{"later":{"x":[1]}}`} {
-		a := w.post(gateway.PathLease, body)
+		a := w.post(wire.PathLease, body)
 		if a.status != 204 || a.body != "" {
 			t.Errorf("body %v: answered %d %q", body, a.status, a.body)
 		}
@@ -26,7 +26,7 @@ func TestZ40LeaseWithoutJobIs204WithoutBody(t *testing.T) {
 		`{"wait_seconds":31}`, `{"wait_seconds":-1}`, `{"wait_seconds":"5"}`, `{"request_id":"a b"}`, `{"request_id":"` + strings.Repeat("x", 65) + `"}`,
 		`{"features":"renew"}`, `{"wait_seconds":NaN}`, `[]`, `null x`, `{"worker_id":1}`,
 	} {
-		refused(t, w.post(gateway.PathLease, bad), 400, gateway.InvalidPayload)
+		refused(t, w.post(wire.PathLease, bad), 400, wire.InvalidPayload)
 	}
 }
 
@@ -36,16 +36,16 @@ func TestZ42RepeatedRequestGetsTheSameLease(t *testing.T) {
 	r.submit()
 	r.submit()
 	ask := map[string]any{"request_id": "req-1", "features": []string{"renew"}}
-	first := decode[gateway.LeaseResponse](t, w.post(gateway.PathLease, ask))
-	again := decode[gateway.LeaseResponse](t, w.post(gateway.PathLease, ask))
+	first := decode[wire.LeaseResponse](t, w.post(wire.PathLease, ask))
+	again := decode[wire.LeaseResponse](t, w.post(wire.PathLease, ask))
 	if first.JobID != again.JobID || first.LeaseID != again.LeaseID {
 		t.Errorf("leased %+v, and then %+v", first, again)
 	}
-	if g := decode[gateway.LeaseResponse](t, other.post(gateway.PathLease, ask)); g.LeaseID == first.LeaseID {
+	if g := decode[wire.LeaseResponse](t, other.post(wire.PathLease, ask)); g.LeaseID == first.LeaseID {
 		t.Error("another worker got the lease")
 	}
 	w.report("result", first.JobID, done(first.LeaseID))
-	if a := w.post(gateway.PathLease, ask); a.status != 204 {
+	if a := w.post(wire.PathLease, ask); a.status != 204 {
 		t.Errorf("after its end the request got %d %s", a.status, a.body)
 	}
 }
@@ -59,17 +59,17 @@ func TestZ45HeartbeatSaysHowLongTheLeaseLasts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := decode[gateway.LeaseResponse](t, w.post(gateway.PathLease, gateway.LeaseRequest{})) // without renew, for the job's whole time
-	own, err := direct.Lease(t.Context(), gateway.LeaseRequest{})
+	g := decode[wire.LeaseResponse](t, w.post(wire.PathLease, wire.LeaseRequest{})) // without renew, for the job's whole time
+	own, err := direct.Lease(t.Context(), wire.LeaseRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	byHTTP := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", g.JobID, gateway.HeartbeatRequest{LeaseID: g.LeaseID}))
-	byRedis, err := direct.Heartbeat(t.Context(), own.JobID, gateway.HeartbeatRequest{LeaseID: own.LeaseID})
+	byHTTP := decode[wire.HeartbeatResponse](t, w.report("heartbeat", g.JobID, wire.HeartbeatRequest{LeaseID: g.LeaseID}))
+	byRedis, err := direct.Heartbeat(t.Context(), own.JobID, wire.HeartbeatRequest{LeaseID: own.LeaseID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range []gateway.HeartbeatResponse{byHTTP, byRedis} {
+	for _, b := range []wire.HeartbeatResponse{byHTTP, byRedis} {
 		left := b.ExpiresAt - float64(r.queue.Now().UnixMilli())/1000
 		if b.LeaseTTLSeconds != 86400 || left < 86300 || left > 86400 {
 			t.Errorf("%+v ends in %v s", b, left)
@@ -87,13 +87,13 @@ func TestZ45HeartbeatExtendsTellsAndHearsOfCancel(t *testing.T) {
 	}
 	r.ahead.Store(int64(time.Minute))
 	message := strings.Repeat("é", 600) // 1200 bytes
-	b := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{
+	b := decode[wire.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{
 		"lease_id": g.LeaseID, "progress": map[string]any{"done": 3, "total": 12, "more": 1}, "message": message,
 	}))
 	if left := b.ExpiresAt - float64(r.queue.Now().UnixMilli())/1000; b.LeaseID != g.LeaseID || b.LeaseTTLSeconds != 600 || left < 590 || left > 600 || b.CancelRequested {
 		t.Errorf("heartbeat answered %+v", b)
 	}
-	if j := r.job(id); j.Progress == nil || *j.Progress != (gateway.Progress{Done: 3, Total: 12}) || j.Detail != message[:1000] {
+	if j := r.job(id); j.Progress == nil || *j.Progress != (wire.Progress{Done: 3, Total: 12}) || j.Detail != message[:1000] {
 		t.Errorf("job: %+v", j)
 	}
 	for _, bad := range []map[string]any{
@@ -105,43 +105,43 @@ func TestZ45HeartbeatExtendsTellsAndHearsOfCancel(t *testing.T) {
 		{"lease_id": strings.Repeat("x", 65)},
 		{"lease_id": "a\u0000"},
 	} {
-		refused(t, w.report("heartbeat", id, bad), 400, gateway.InvalidPayload)
+		refused(t, w.report("heartbeat", id, bad), 400, wire.InvalidPayload)
 	}
-	if m := refused(t, w.report("heartbeat", id, nil), 400, gateway.InvalidPayload); m != "Missing required field: lease_id" {
+	if m := refused(t, w.report("heartbeat", id, nil), 400, wire.InvalidPayload); m != "Missing required field: lease_id" {
 		t.Error(m)
 	}
-	refused(t, w.report("heartbeat", id, map[string]any{"lease_id": "guess"}), 409, gateway.LeaseLost)
-	refused(t, other.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}), 409, gateway.LeaseLost)
+	refused(t, w.report("heartbeat", id, map[string]any{"lease_id": "guess"}), 409, wire.LeaseLost)
+	refused(t, other.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}), 409, wire.LeaseLost)
 
-	if j := decode[gateway.JobResponse](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); !j.CancelRequested || j.Status != "started" {
+	if j := decode[wire.JobResponse](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); !j.CancelRequested || j.Status != "started" {
 		t.Errorf("cancel answered %+v", j)
 	}
-	if b := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, nil, gateway.HeaderLeaseID, g.LeaseID)); !b.CancelRequested {
+	if b := decode[wire.HeartbeatResponse](t, w.report("heartbeat", id, nil, wire.HeaderLeaseID, g.LeaseID)); !b.CancelRequested {
 		t.Error("the heartbeat does not hear of the cancel")
 	}
-	if f := decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "CANCELED"))); f.Requeued {
+	if f := decode[wire.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "CANCELED"))); f.Requeued {
 		t.Errorf("canceled job: %+v", f)
 	}
 	if j := r.job(id); j.Status != "failed" || j.Detail != "canceled" {
 		t.Errorf("canceled job: %+v", j)
 	}
-	if j := decode[gateway.JobResponse](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Detail != "canceled" {
+	if j := decode[wire.JobResponse](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Detail != "canceled" {
 		t.Errorf("canceled again: %+v", j)
 	}
-	if a := decode[gateway.DLQResponse](t, r.do("GET", gateway.PathDLQ, nil, bearer(adminToken)...)); a.Total != 0 {
+	if a := decode[wire.DLQResponse](t, r.do("GET", wire.PathDLQ, nil, bearer(adminToken)...)); a.Total != 0 {
 		t.Errorf("a canceled job is a dead letter: %+v", a)
 	}
-	refused(t, r.do("POST", "/calc/zpe/jobs/nosuch/cancel", nil), 404, gateway.JobNotFound)
+	refused(t, r.do("POST", "/calc/zpe/jobs/nosuch/cancel", nil), 404, wire.JobNotFound)
 	id = r.submit()
-	if j := decode[gateway.JobResponse](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Status != "failed" || j.Detail != "canceled" {
+	if j := decode[wire.JobResponse](t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil)); j.Status != "failed" || j.Detail != "canceled" {
 		t.Errorf("a queued job that is canceled: %+v", j)
 	}
 	id = r.submit()
 	if g = w.lease(); g.JobID != id {
 		t.Errorf("a canceled job was handed out: %+v", g)
 	}
-	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
-	refused(t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil), 409, gateway.AlreadyEnded)
+	decode[wire.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
+	refused(t, r.do("POST", "/calc/zpe/jobs/"+id+"/cancel", nil), 409, wire.AlreadyEnded)
 }
 
 func TestZ47HeartbeatsAfterTheJobTimeoutAreRefused(t *testing.T) {
@@ -151,7 +151,7 @@ func TestZ47HeartbeatsAfterTheJobTimeoutAreRefused(t *testing.T) {
 	g := w.lease()
 	for hour := range 24 { // every reaper but the first round sees a lease that holds
 		r.ahead.Store(int64(time.Duration(hour) * 9 * time.Minute))
-		decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
+		decode[wire.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
 	}
 	r.ahead.Store(int64(24*time.Hour + time.Minute))
 	a := w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID})
@@ -166,7 +166,7 @@ func (w worker) waits(ctx context.Context) <-chan answer {
 	c := make(chan answer, 1)
 	before := w.waiting()
 	go func() {
-		a, err := w.try(ctx, "POST", gateway.PathLease, map[string]any{"wait_seconds": 30, "features": []string{"renew"}}, bearer(w.token)...)
+		a, err := w.try(ctx, "POST", wire.PathLease, map[string]any{"wait_seconds": 30, "features": []string{"renew"}}, bearer(w.token)...)
 		if err != nil {
 			a.status = -1
 		}
@@ -185,7 +185,7 @@ func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
 	w := r.worker()
 	first, second := w.waits(t.Context()), w.waits(t.Context())
 	id := r.submit()
-	if g := decode[gateway.LeaseResponse](t, <-first); g.JobID != id {
+	if g := decode[wire.LeaseResponse](t, <-first); g.JobID != id {
 		t.Errorf("the first got %+v", g)
 	}
 	select {
@@ -194,7 +194,7 @@ func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	id = r.submit()
-	if g := decode[gateway.LeaseResponse](t, <-second); g.JobID != id {
+	if g := decode[wire.LeaseResponse](t, <-second); g.JobID != id {
 		t.Errorf("the second got %+v", g)
 	}
 	if n := r.metric("batchfleet_gateway_leases_total"); n != 2 {
@@ -209,14 +209,14 @@ func TestZ48SubmitByAnotherGatewayAndDelayedJobsWake(t *testing.T) {
 	w := r.worker()
 	waits := w.waits(t.Context())
 	id := other.submit()
-	g := decode[gateway.LeaseResponse](t, <-waits)
+	g := decode[wire.LeaseResponse](t, <-waits)
 	if g.JobID != id {
 		t.Errorf("got %+v", g)
 	}
-	decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
+	decode[wire.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
 	waits = w.waits(t.Context())
 	r.ahead.Store(int64(21 * time.Second))
-	if g := decode[gateway.LeaseResponse](t, <-waits); g.JobID != id || g.RetryCount != 1 {
+	if g := decode[wire.LeaseResponse](t, <-waits); g.JobID != id || g.RetryCount != 1 {
 		t.Errorf("got %+v", g)
 	}
 }
@@ -225,11 +225,11 @@ func TestZ48WaitEndsWithItsTimeAndWithTheServer(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.worker()
 	began := time.Now()
-	if a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 0.5}); a.status != 204 {
+	if a := w.post(wire.PathLease, map[string]any{"wait_seconds": 0.5}); a.status != 204 {
 		t.Errorf("after its time: %d %s", a.status, a.body)
 	}
 	took := time.Since(began).Seconds()
-	if work := r.seconds("batchfleet_gateway_http_request_seconds", "route", gateway.PathLease); work <= 0 || work > took-0.4 {
+	if work := r.seconds("batchfleet_gateway_http_request_seconds", "route", wire.PathLease); work <= 0 || work > took-0.4 {
 		t.Errorf("the request is said to have taken %v s of work; it has waited for 0.5 s of %v s", work, took)
 	}
 	waits := w.waits(t.Context())
@@ -255,7 +255,7 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 		go func() { got <- <-stays }()
 		select {
 		case a := <-got:
-			g := decode[gateway.LeaseResponse](t, a)
+			g := decode[wire.LeaseResponse](t, a)
 			if g.JobID != id {
 				t.Fatalf("got %+v", g)
 			}
@@ -263,7 +263,7 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 			<-gone
 		case a := <-gone:
 			if a.status == 200 { // it was answered before it was called off
-				g := decode[gateway.LeaseResponse](t, a)
+				g := decode[wire.LeaseResponse](t, a)
 				w.report("result", id, done(g.LeaseID))
 				r.submit()
 			}
@@ -282,7 +282,7 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 				}
 				return false
 			})
-			g := decode[gateway.LeaseResponse](t, last)
+			g := decode[wire.LeaseResponse](t, last)
 			w.report("result", g.JobID, done(g.LeaseID))
 		}
 		until(t, "nobody waits", func() bool { return r.waiting() == 0 })
@@ -297,7 +297,7 @@ func TestZ48TooManyWaitingAreAnsweredAtOnce(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.MaxWaiting = 2 })
 	w := r.worker()
 	first, second := w.waits(t.Context()), w.waits(t.Context())
-	a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 30})
+	a := w.post(wire.PathLease, map[string]any{"wait_seconds": 30})
 	if a.status != 204 || a.header.Get("Retry-After") == "" {
 		t.Errorf("one too many: %d %v", a.status, a.header)
 	}
@@ -314,8 +314,8 @@ func TestZ48RevokedWorkerThatWaitsDoesNotSwallowTheTurn(t *testing.T) {
 	second := good.waits(t.Context())
 	r.do("DELETE", "/calc/zpe/compute/servers/"+bad.id, nil, bearer(adminToken)...)
 	id := r.submit()
-	refused(t, <-first, 403, gateway.TokenRevoked)
-	if g := decode[gateway.LeaseResponse](t, <-second); g.JobID != id {
+	refused(t, <-first, 403, wire.TokenRevoked)
+	if g := decode[wire.LeaseResponse](t, <-second); g.JobID != id {
 		t.Errorf("got %+v", g)
 	}
 }
@@ -331,7 +331,7 @@ func TestZ48EveryJobFindsAWaiterUnderLoad(t *testing.T) {
 		w := r.worker()
 		all.Go(func() {
 			for ctx.Err() == nil {
-				a, err := w.try(ctx, "POST", gateway.PathLease, map[string]any{"wait_seconds": 30}, bearer(w.token)...)
+				a, err := w.try(ctx, "POST", wire.PathLease, map[string]any{"wait_seconds": 30}, bearer(w.token)...)
 				if err != nil || a.status != http.StatusOK {
 					continue
 				}
@@ -353,9 +353,9 @@ func TestZ48EveryJobFindsAWaiterUnderLoad(t *testing.T) {
 func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Watch = 20 * time.Millisecond })
 	w := r.worker()
-	ops := func(body string) gateway.OpsResponse {
+	ops := func(body string) wire.OpsResponse {
 		t.Helper()
-		return decode[gateway.OpsResponse](t, r.do("PUT", gateway.PathOps, body, bearer(adminToken)...))
+		return decode[wire.OpsResponse](t, r.do("PUT", wire.PathOps, body, bearer(adminToken)...))
 	}
 	id := r.submit()
 	r.submit()
@@ -363,20 +363,20 @@ func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
 	if o := ops(`{"dequeue_enabled":false}`); *o.DequeueEnabled || !*o.SubmissionEnabled {
 		t.Errorf("switches: %+v", o)
 	}
-	if a := w.post(gateway.PathLease, map[string]any{"wait_seconds": 0.1}); a.status != 204 {
+	if a := w.post(wire.PathLease, map[string]any{"wait_seconds": 0.1}); a.status != 204 {
 		t.Errorf("lease: %d %s", a.status, a.body)
 	}
-	decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
-	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
+	decode[wire.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))
+	decode[wire.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
 	waits := w.waits(t.Context())
 	ops(`{"dequeue_enabled":true,"submission_enabled":false}`)
-	decode[gateway.LeaseResponse](t, <-waits)
-	refused(t, r.do("POST", gateway.PathJobs, `{}`), 503, gateway.SubmissionDisabled)
-	if o := decode[gateway.OpsResponse](t, r.do("GET", gateway.PathOps, nil, bearer(adminToken)...)); *o.SubmissionEnabled || !*o.DequeueEnabled {
+	decode[wire.LeaseResponse](t, <-waits)
+	refused(t, r.do("POST", wire.PathJobs, `{}`), 503, wire.SubmissionDisabled)
+	if o := decode[wire.OpsResponse](t, r.do("GET", wire.PathOps, nil, bearer(adminToken)...)); *o.SubmissionEnabled || !*o.DequeueEnabled {
 		t.Errorf("switches: %+v", o)
 	}
 	for _, bad := range []string{`{"dequeue":false}`, `{"dequeue_enabled":"no"}`, ``, `{"Dequeue_Enabled":false}`} {
-		refused(t, r.do("PUT", gateway.PathOps, bad, bearer(adminToken)...), 400, gateway.InvalidPayload)
+		refused(t, r.do("PUT", wire.PathOps, bad, bearer(adminToken)...), 400, wire.InvalidPayload)
 	}
 }
 
@@ -384,7 +384,7 @@ func TestWorkerHasAShareOfLeasesAndOfRequestsThatWait(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.queue.MaxLeases = 2; slow(r) })
 	greedy, other := r.worker(), r.worker()
 	first, second := greedy.waits(t.Context()), greedy.waits(t.Context())
-	if a := greedy.post(gateway.PathLease, map[string]any{"wait_seconds": 30}); a.status != 204 || a.header.Get("Retry-After") == "" {
+	if a := greedy.post(wire.PathLease, map[string]any{"wait_seconds": 30}); a.status != 204 || a.header.Get("Retry-After") == "" {
 		t.Errorf("a third request that waits: %d %v", a.status, a.header)
 	}
 	third := other.waits(t.Context())
@@ -392,10 +392,10 @@ func TestWorkerHasAShareOfLeasesAndOfRequestsThatWait(t *testing.T) {
 		r.submit()
 	}
 	for _, waits := range []<-chan answer{first, second, third} {
-		decode[gateway.LeaseResponse](t, <-waits)
+		decode[wire.LeaseResponse](t, <-waits)
 	}
 	r.submit()
-	if a := greedy.post(gateway.PathLease, nil); refused(t, a, 429, gateway.TooManyLeases) == "" || a.header.Get("Retry-After") != "5" {
+	if a := greedy.post(wire.PathLease, nil); refused(t, a, 429, wire.TooManyLeases) == "" || a.header.Get("Retry-After") != "5" {
 		t.Errorf("a third lease: %v", a.header)
 	}
 	other.lease()

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway"
@@ -22,7 +24,7 @@ import (
 )
 
 // listens sends a heartbeat that waits for 30 s, and returns once it does.
-func (w worker) listens(ctx context.Context, g gateway.LeaseResponse, says ...string) <-chan answer {
+func (w worker) listens(ctx context.Context, g wire.LeaseResponse, says ...string) <-chan answer {
 	w.t.Helper()
 	before, c := w.listening(), make(chan answer, 1)
 	go func() {
@@ -56,7 +58,7 @@ func (r *rig) cancel(id string) answer {
 }
 
 // leased is a worker with a lease on a job.
-func (r *rig) leased() (worker, gateway.LeaseResponse) {
+func (r *rig) leased() (worker, wire.LeaseResponse) {
 	r.t.Helper()
 	w := r.worker()
 	r.submit()
@@ -76,7 +78,7 @@ func TestJ14CancelHereWakesTheHeartbeatThatWaits(t *testing.T) {
 		t.Fatal(a)
 	}
 	for _, c := range []<-chan answer{waits, twice} {
-		if a := decode[gateway.HeartbeatResponse](t, <-c); !a.CancelRequested || !a.Waited {
+		if a := decode[wire.HeartbeatResponse](t, <-c); !a.CancelRequested || !a.Waited {
 			t.Errorf("answered %+v", a)
 		}
 	}
@@ -87,7 +89,7 @@ func TestJ14CancelHereWakesTheHeartbeatThatWaits(t *testing.T) {
 	}
 	// One that comes later need not wait.
 	began := time.Now()
-	a := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": 30}))
+	a := decode[wire.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": 30}))
 	if !a.CancelRequested || !a.Waited || time.Since(began) > 10*time.Second {
 		t.Errorf("answered %+v after %s", a, time.Since(began))
 	}
@@ -105,7 +107,7 @@ func TestJ14CancelByAnotherGatewayWakesTheHeartbeatThatWaits(t *testing.T) {
 		waits := w.listens(t.Context(), g)
 		began := time.Now()
 		other.cancel(g.JobID)
-		a := decode[gateway.HeartbeatResponse](t, <-waits)
+		a := decode[wire.HeartbeatResponse](t, <-waits)
 		if took := time.Since(began); !a.CancelRequested || took > 10*time.Second {
 			t.Errorf("answered %+v after %s", a, took)
 		}
@@ -117,27 +119,27 @@ func TestJ14HeartbeatWaitsForAsLongAsItSaysAndNoLonger(t *testing.T) {
 	r := newRig(t, slow)
 	w, g := r.leased()
 	began := time.Now()
-	a := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": 0.5}))
+	a := decode[wire.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": 0.5}))
 	took := time.Since(began).Seconds()
 	if took < 0.5 || a.CancelRequested || !a.Waited || a.LeaseTTLSeconds > 599.5 || a.LeaseTTLSeconds < 599.4-took {
 		t.Errorf("answered %+v after %v s", a, took)
 	}
-	if work := r.seconds("batchfleet_gateway_http_request_seconds", "route", gateway.PathHeartbeat); work <= 0 || work > took-0.4 {
+	if work := r.seconds("batchfleet_gateway_http_request_seconds", "route", wire.PathHeartbeat); work <= 0 || work > took-0.4 {
 		t.Errorf("the request is said to have taken %v s of work; it has waited for 0.5 s of %v s", work, took)
 	}
-	if a := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID})); a.Waited {
+	if a := decode[wire.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID})); a.Waited {
 		t.Errorf("a heartbeat that asks for no wait: %+v", a)
 	}
 	for _, bad := range []any{-1, 30.01, 1e9, "1"} {
-		refused(t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": bad}), 400, gateway.InvalidPayload)
+		refused(t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": bad}), 400, wire.InvalidPayload)
 	}
-	refused(t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": "another", "wait_seconds": 30}), 409, gateway.LeaseLost)
-	refused(t, w.report("heartbeat", "01KAJ", map[string]any{"lease_id": "another", "wait_seconds": 30}), 404, gateway.JobNotFound)
+	refused(t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": "another", "wait_seconds": 30}), 409, wire.LeaseLost)
+	refused(t, w.report("heartbeat", "01KAJ", map[string]any{"lease_id": "another", "wait_seconds": 30}), 404, wire.JobNotFound)
 
 	waits := w.listens(t.Context(), g)
 	began = time.Now()
 	r.stop()
-	if a := decode[gateway.HeartbeatResponse](t, <-waits); a.CancelRequested || time.Since(began) > 20*time.Second {
+	if a := decode[wire.HeartbeatResponse](t, <-waits); a.CancelRequested || time.Since(began) > 20*time.Second {
 		t.Errorf("when the server stops: %+v after %s", a, time.Since(began))
 	}
 }
@@ -152,7 +154,7 @@ func TestJ14CancelIsHeardOfAlthoughTheClockOfRedisWasSetBack(t *testing.T) {
 	}
 	r.rdb.HSet(t.Context(), "zpe:status:"+g.JobID, "cancel_requested", "1")
 	r.canceledAt(g.JobID, -control.ClockStep/2)
-	if a := decode[gateway.HeartbeatResponse](t, <-waits); !a.CancelRequested {
+	if a := decode[wire.HeartbeatResponse](t, <-waits); !a.CancelRequested {
 		t.Errorf("answered %+v", a)
 	}
 }
@@ -167,7 +169,7 @@ func TestJ14CancelWhoseAnswerIsLostWakesTheHeartbeatAllTheSame(t *testing.T) {
 	if _, err := r.plane.Cancel(ctx, jobs.ID(g.JobID)); err == nil {
 		t.Fatal("a cancel without an answer is no error")
 	}
-	if a := decode[gateway.HeartbeatResponse](t, <-waits); !a.CancelRequested {
+	if a := decode[wire.HeartbeatResponse](t, <-waits); !a.CancelRequested {
 		t.Errorf("answered %+v", a)
 	}
 }
@@ -211,7 +213,7 @@ func TestJ14CancelRightAfterAHeartbeatHasAskedIsHeardOf(t *testing.T) {
 	w, g := r.leased()
 	canceled := errors.New("it was not asked for")
 	r.rdb.AddHook(justAfter{named: g.LeaseID, do: func() { _, canceled = r.plane.Cancel(t.Context(), jobs.ID(g.JobID)) }})
-	a := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": 30}))
+	a := decode[wire.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": 30}))
 	if canceled != nil || !a.CancelRequested {
 		t.Errorf("answered %+v; cancel: %v", a, canceled)
 	}
@@ -232,7 +234,7 @@ func TestJ14OldWordOfACancelEndsNoWait(t *testing.T) {
 	w, g := r.leased()
 	r.rdb.ZAdd(t.Context(), "zpe:cancels", redis.Z{Score: float64(time.Now().UnixMilli()), Member: g.JobID}) // of an earlier life of the job
 	began := time.Now()
-	a := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": 0.5}))
+	a := decode[wire.HeartbeatResponse](t, w.report("heartbeat", g.JobID, map[string]any{"lease_id": g.LeaseID, "wait_seconds": 0.5}))
 	if a.CancelRequested || time.Since(began) < time.Second/2 {
 		t.Errorf("answered %+v after %s", a, time.Since(began))
 	}
@@ -240,7 +242,7 @@ func TestJ14OldWordOfACancelEndsNoWait(t *testing.T) {
 	waits := w.listens(t.Context(), g)
 	w.report("result", g.JobID, done(g.LeaseID))
 	r.canceledAt(g.JobID, 5*time.Millisecond)
-	refused(t, <-waits, 409, gateway.LeaseLost)
+	refused(t, <-waits, 409, wire.LeaseLost)
 }
 
 func TestJ14TooManyListenersAreAnsweredAtOnceAndSuchAsHaveGoneMakeRoom(t *testing.T) {
@@ -250,7 +252,7 @@ func TestJ14TooManyListenersAreAnsweredAtOnceAndSuchAsHaveGoneMakeRoom(t *testin
 	first := w.listens(ctx, g)
 	second := w.listens(t.Context(), g)
 	ask := map[string]any{"lease_id": g.LeaseID, "wait_seconds": 30}
-	if a := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", g.JobID, ask)); a.Waited || a.LeaseTTLSeconds != 600 {
+	if a := decode[wire.HeartbeatResponse](t, w.report("heartbeat", g.JobID, ask)); a.Waited || a.LeaseTTLSeconds != 600 {
 		t.Errorf("one too many: %+v", a)
 	}
 	cancel()
@@ -288,11 +290,11 @@ func TestJ14DirectHearsOfACancelWhileItWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := r.submit()
-	g, err := plane.Lease(t.Context(), gateway.LeaseRequest{})
+	g, err := plane.Lease(t.Context(), wire.LeaseRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := gateway.HeartbeatRequest{LeaseID: g.LeaseID, WaitSeconds: 0.1}
+	ask := wire.HeartbeatRequest{LeaseID: g.LeaseID, WaitSeconds: 0.1}
 	began := time.Now()
 	a, err := plane.Heartbeat(t.Context(), id, ask)
 	took := time.Since(began).Seconds()
@@ -424,7 +426,7 @@ func TestJobHasAShareOfHeartbeatsThatWait(t *testing.T) {
 		waits = append(waits, w.listens(t.Context(), g))
 	}
 	ask := map[string]any{"lease_id": g.LeaseID, "wait_seconds": 30}
-	if a := decode[gateway.HeartbeatResponse](t, w.report("heartbeat", g.JobID, ask)); a.Waited {
+	if a := decode[wire.HeartbeatResponse](t, w.report("heartbeat", g.JobID, ask)); a.Waited {
 		t.Errorf("one too many: %+v", a)
 	}
 	other := r.submit()

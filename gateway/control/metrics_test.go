@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
 )
 
@@ -90,8 +91,8 @@ func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
 	g = w.lease()
 	w.report("failed", g.JobID, broken(g.LeaseID, "INVALID_INPUT"))
 	w.lease()
-	r.do("POST", gateway.PathLease, nil)
-	r.do("POST", gateway.PathLease, nil, bearer("unknown")...)
+	r.do("POST", wire.PathLease, nil)
+	r.do("POST", wire.PathLease, nil, bearer("unknown")...)
 	r.do("GET", "/calc/zpe/compute/jobs/lease", nil)
 	r.do("GET", "/nowhere", nil)
 	for name, want := range map[string]float64{
@@ -112,9 +113,9 @@ func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
 		{"1", "auth_failures_total", "reason", "missing"},
 		{"1", "auth_failures_total", "reason", "unknown"},
 		{"2", "http_requests_total", "route", "none", "code", "4xx"},
-		{"4", "http_requests_total", "route", gateway.PathLease, "code", "2xx"},
-		{"2", "http_requests_total", "route", gateway.PathResult, "code", "2xx"},
-		{"6", "http_requests_total", "route", gateway.PathJobs, "method", "POST", "code", "2xx"},
+		{"4", "http_requests_total", "route", wire.PathLease, "code", "2xx"},
+		{"2", "http_requests_total", "route", wire.PathResult, "code", "2xx"},
+		{"6", "http_requests_total", "route", wire.PathJobs, "method", "POST", "code", "2xx"},
 	} {
 		if got := r.metric("batchfleet_gateway_"+m[1], m[2:]...); got != float64(m[0][0]-'0') {
 			t.Errorf("%v is %v", m, got)
@@ -187,16 +188,16 @@ func TestZ76ScrapeEndsAndSaysSoWhileRedisIsFrozen(t *testing.T) {
 func TestZ76MetricsAreServedToTheAdminTokenOnly(t *testing.T) {
 	r := newRig(t, nil)
 	r.submit()
-	a := r.do("GET", gateway.PathMetrics, nil, bearer(adminToken)...)
+	a := r.do("GET", wire.PathMetrics, nil, bearer(adminToken)...)
 	if a.status != 200 || !strings.Contains(a.body, "batchfleet_gateway_queue_depth 1") || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
 		t.Errorf("answered %d %v %.200s", a.status, a.header, a.body)
 	}
-	refused(t, r.do("GET", gateway.PathMetrics, nil), 401, gateway.Unauthorized)
-	refused(t, r.do("GET", gateway.PathMetrics, nil, bearer("nobody-s-token-at-all")...), 401, gateway.Unauthorized)
-	refused(t, r.worker().do("GET", gateway.PathMetrics, nil, bearer(r.worker().token)...), 401, gateway.Unauthorized)
-	refused(t, r.do("POST", gateway.PathMetrics, nil, bearer(adminToken)...), 405, gateway.MethodNotAllowed)
+	refused(t, r.do("GET", wire.PathMetrics, nil), 401, wire.Unauthorized)
+	refused(t, r.do("GET", wire.PathMetrics, nil, bearer("nobody-s-token-at-all")...), 401, wire.Unauthorized)
+	refused(t, r.worker().do("GET", wire.PathMetrics, nil, bearer(r.worker().token)...), 401, wire.Unauthorized)
+	refused(t, r.do("POST", wire.PathMetrics, nil, bearer(adminToken)...), 405, wire.MethodNotAllowed)
 	closed := newRigOn(t, r.redis, func(r *rig) { r.plane.AdminToken = "" })
-	refused(t, closed.do("GET", gateway.PathMetrics, nil, bearer(adminToken)...), 503, gateway.AdminDisabled)
+	refused(t, closed.do("GET", wire.PathMetrics, nil, bearer(adminToken)...), 503, wire.AdminDisabled)
 }
 
 func TestServersAreListedForTheOperators(t *testing.T) {
@@ -204,15 +205,15 @@ func TestServersAreListedForTheOperators(t *testing.T) {
 	w, admin := r.worker(), bearer(adminToken)
 	r.submit()
 	w.lease()
-	a := decode[gateway.ServersResponse](t, r.do("GET", gateway.PathServers, nil, admin...))
+	a := decode[wire.ServersResponse](t, r.do("GET", wire.PathServers, nil, admin...))
 	if a.Total != 1 || len(a.Servers) != 1 || a.Servers[0].ServerID != w.id || a.Servers[0].Tokens != 1 || a.Servers[0].Leases != 1 || a.Servers[0].RegisteredAt == "" {
 		t.Errorf("%+v", a)
 	}
-	decode[gateway.RevokeResponse](t, r.do("DELETE", gateway.PathServers+"/"+a.Servers[0].ServerID, nil, admin...))
-	if a := r.do("GET", gateway.PathServers+"?offset=1&limit=1", nil, admin...); a.body != `{"total":1,"servers":[]}` {
+	decode[wire.RevokeResponse](t, r.do("DELETE", wire.PathServers+"/"+a.Servers[0].ServerID, nil, admin...))
+	if a := r.do("GET", wire.PathServers+"?offset=1&limit=1", nil, admin...); a.body != `{"total":1,"servers":[]}` {
 		t.Errorf("beyond the end: %s", a.body)
 	}
-	refused(t, r.do("GET", gateway.PathServers+"?limit=1001", nil, admin...), 400, gateway.InvalidPayload)
-	refused(t, r.do("GET", gateway.PathServers, nil), 401, gateway.Unauthorized)
-	refused(t, r.do("GET", gateway.PathServers, nil, bearer(w.token)...), 401, gateway.Unauthorized)
+	refused(t, r.do("GET", wire.PathServers+"?limit=1001", nil, admin...), 400, wire.InvalidPayload)
+	refused(t, r.do("GET", wire.PathServers, nil), 401, wire.Unauthorized)
+	refused(t, r.do("GET", wire.PathServers, nil, bearer(w.token)...), 401, wire.Unauthorized)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -31,7 +32,7 @@ func (c *Control) deadLetters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a := gateway.DLQResponse{Total: total, Jobs: []gateway.JobResponse{}}
+	a := wire.DLQResponse{Total: total, Jobs: []wire.JobResponse{}}
 	for _, j := range list {
 		a.Jobs = append(a.Jobs, jobAnswer(j))
 	}
@@ -55,7 +56,7 @@ func number(values []string, field string, standard, least, most int) (int, erro
 	n, err := strconv.Atoi(values[0])
 	if len(values) > 1 || err != nil || n < least || n > most {
 		return 0, &gateway.Error{
-			Status: 400, Code: gateway.InvalidPayload,
+			Status: 400, Code: wire.InvalidPayload,
 			Message: "Invalid query " + field + ": want one number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most),
 		}
 	}
@@ -99,7 +100,7 @@ func (c *Control) late(ctx context.Context, w http.ResponseWriter, _ *http.Reque
 	if err != nil {
 		return noLate(err)
 	}
-	return write(w, gateway.LateResponse{
+	return write(w, wire.LateResponse{
 		WorkerID: l.Worker, LeaseID: l.LeaseID, ReceivedAt: l.ReceivedAt, Result: json.RawMessage(l.JSON),
 		SummaryText: l.Summary, FreqsCSV: l.Freqs, Meta: json.RawMessage(l.Meta),
 	})
@@ -115,7 +116,7 @@ func (c *Control) acceptLate(ctx context.Context, w http.ResponseWriter, r *http
 
 func noLate(err error) error {
 	if errors.Is(err, queue.ErrNoJob) {
-		return &gateway.Error{Status: 404, Code: gateway.LateNotFound, Message: "No late result of such a job is kept"}
+		return &gateway.Error{Status: 404, Code: wire.LateNotFound, Message: "No late result of such a job is kept"}
 	}
 	return err
 }
@@ -127,12 +128,12 @@ func (c *Control) ops(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return write(w, gateway.OpsResponse{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
+	return write(w, wire.OpsResponse{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
 }
 
 func (c *Control) setOps(w http.ResponseWriter, r *http.Request) error {
-	var ask gateway.OpsResponse
-	if err := httpd.ReadJSON(w, r, gateway.MaxSmallBody, &ask, httpd.BodyOptions{}); err != nil {
+	var ask wire.OpsResponse
+	if err := httpd.ReadJSON(w, r, wire.MaxSmallBody, &ask, httpd.BodyOptions{}); err != nil {
 		return err
 	}
 	ctx, cancel := c.deadline(r.Context())
@@ -142,5 +143,5 @@ func (c *Control) setOps(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c.Log.InfoContext(ctx, "switches set", "submission_enabled", ops.Submission, "dequeue_enabled", ops.Dequeue, "remote", r.RemoteAddr)
-	return write(w, gateway.OpsResponse{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
+	return write(w, wire.OpsResponse{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // The lease of these tests lasts 10 minutes, so a heartbeat has 200 s to come.
@@ -40,7 +40,7 @@ func TestZ70FrozenGatewayWaitsForHeartbeatsBeforeItTakesLeases(t *testing.T) {
 	}
 	control.Reap(r.plane, t.Context())
 	started("once Redis has answered")
-	decode[gateway.HeartbeatResponse](t, w.report("heartbeat", lives.JobID, gateway.HeartbeatRequest{LeaseID: lives.LeaseID}))
+	decode[wire.HeartbeatResponse](t, w.report("heartbeat", lives.JobID, wire.HeartbeatRequest{LeaseID: lives.LeaseID}))
 
 	for range 2 { // the time for a heartbeat passes, in which the gateway works
 		control.StandStill(r.plane, 120*time.Second)

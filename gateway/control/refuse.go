@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -17,38 +18,38 @@ import (
 const retryAfter = 5 * time.Second
 
 var (
-	errAdminDisabled = &gateway.Error{Status: 503, Code: gateway.AdminDisabled, Message: "The operators' routes are disabled: the gateway has no admin token"}
-	errAdminToken    = &gateway.Error{Status: 401, Code: gateway.Unauthorized, Message: "Not the admin token"}
-	errClientToken   = &gateway.Error{Status: 401, Code: gateway.Unauthorized, Message: "Not the client token"}
+	errAdminDisabled = &gateway.Error{Status: 503, Code: wire.AdminDisabled, Message: "The operators' routes are disabled: the gateway has no admin token"}
+	errAdminToken    = &gateway.Error{Status: 401, Code: wire.Unauthorized, Message: "Not the admin token"}
+	errClientToken   = &gateway.Error{Status: 401, Code: wire.Unauthorized, Message: "Not the client token"}
 )
 
 // refusals says what a caller is told about the queue's errors.
 var refusals = []struct {
 	err     error
 	status  int
-	code    gateway.Code
+	code    wire.Code
 	message string // the error's own text when empty
 }{
-	{jobs.ErrUnavailable, 503, gateway.Unavailable, "The gateway cannot use its storage; try again later"},
-	{queue.ErrJobTimeout, 409, gateway.LeaseLost, "The job has had its time: its lease is not extended any more"},
-	{jobs.ErrLeaseLost, 409, gateway.LeaseLost, "The lease is not yours, or not any more"},
-	{queue.ErrTokenUnknown, 401, gateway.Unauthorized, "Unknown worker token"},
-	{queue.ErrTokenExpired, 401, gateway.TokenExpired, "The worker token has expired; register again"},
-	{queue.ErrTokenRevoked, 403, gateway.TokenRevoked, "The worker token was revoked"},
-	{queue.ErrOtherWorker, 403, gateway.WorkerMismatch, "The token belongs to another worker than worker_id"},
-	{queue.ErrEnrollToken, 401, gateway.InvalidEnrollToken, "The enroll token is unknown, used up or expired"},
-	{queue.ErrNotDead, 404, gateway.JobNotFound, "The job is no dead letter"},
-	{queue.ErrNoJob, 404, gateway.JobNotFound, "No such job"},
-	{queue.ErrNoWorker, 404, gateway.WorkerNotFound, "No such worker"},
-	{queue.ErrFinished, 409, gateway.AlreadyFinished, "The job has finished with another result"},
-	{queue.ErrReported, 409, gateway.AlreadyReported, "This failure was reported with other content"},
-	{queue.ErrKeyReused, 422, gateway.IdempotencyReused, "The Idempotency-Key was used for another payload"},
-	{queue.ErrSubmissionOff, 503, gateway.SubmissionDisabled, "Submission is disabled"},
-	{queue.ErrManyLeases, 429, gateway.TooManyLeases, "The worker holds as many leases as one may (MAX_LEASES_PER_WORKER); come again when a job has ended"},
-	{queue.ErrFull, 503, gateway.QueueFull, "The queue is full; try again later"},
-	{queue.ErrPayloadMissing, 409, gateway.PayloadExpired, "The payload has expired; submit the job again"},
-	{queue.ErrNotEnded, 409, gateway.NotFinished, ""},
-	{queue.ErrAlreadyFinished, 409, gateway.AlreadyEnded, "The job has a result already"},
+	{jobs.ErrUnavailable, 503, wire.Unavailable, "The gateway cannot use its storage; try again later"},
+	{queue.ErrJobTimeout, 409, wire.LeaseLost, "The job has had its time: its lease is not extended any more"},
+	{jobs.ErrLeaseLost, 409, wire.LeaseLost, "The lease is not yours, or not any more"},
+	{queue.ErrTokenUnknown, 401, wire.Unauthorized, "Unknown worker token"},
+	{queue.ErrTokenExpired, 401, wire.TokenExpired, "The worker token has expired; register again"},
+	{queue.ErrTokenRevoked, 403, wire.TokenRevoked, "The worker token was revoked"},
+	{queue.ErrOtherWorker, 403, wire.WorkerMismatch, "The token belongs to another worker than worker_id"},
+	{queue.ErrEnrollToken, 401, wire.InvalidEnrollToken, "The enroll token is unknown, used up or expired"},
+	{queue.ErrNotDead, 404, wire.JobNotFound, "The job is no dead letter"},
+	{queue.ErrNoJob, 404, wire.JobNotFound, "No such job"},
+	{queue.ErrNoWorker, 404, wire.WorkerNotFound, "No such worker"},
+	{queue.ErrFinished, 409, wire.AlreadyFinished, "The job has finished with another result"},
+	{queue.ErrReported, 409, wire.AlreadyReported, "This failure was reported with other content"},
+	{queue.ErrKeyReused, 422, wire.IdempotencyReused, "The Idempotency-Key was used for another payload"},
+	{queue.ErrSubmissionOff, 503, wire.SubmissionDisabled, "Submission is disabled"},
+	{queue.ErrManyLeases, 429, wire.TooManyLeases, "The worker holds as many leases as one may (MAX_LEASES_PER_WORKER); come again when a job has ended"},
+	{queue.ErrFull, 503, wire.QueueFull, "The queue is full; try again later"},
+	{queue.ErrPayloadMissing, 409, wire.PayloadExpired, "The payload has expired; submit the job again"},
+	{queue.ErrNotEnded, 409, wire.NotFinished, ""},
+	{queue.ErrAlreadyFinished, 409, wire.AlreadyEnded, "The job has a result already"},
 }
 
 // refusal returns what a caller is told of err, or nil if it is none of its
@@ -73,10 +74,10 @@ func refusal(err error) *gateway.Error {
 }
 
 // codes are those of the errors that package httpd finds.
-var codes = map[int]gateway.Code{
-	400: gateway.InvalidPayload, 401: gateway.Unauthorized, 403: gateway.InsecureTransport,
-	404: gateway.NotFound, 405: gateway.MethodNotAllowed, 408: gateway.RequestTimeout,
-	413: gateway.PayloadTooLarge, 415: gateway.UnsupportedMedia, 503: gateway.Unavailable,
+var codes = map[int]wire.Code{
+	400: wire.InvalidPayload, 401: wire.Unauthorized, 403: wire.InsecureTransport,
+	404: wire.NotFound, 405: wire.MethodNotAllowed, 408: wire.RequestTimeout,
+	413: wire.PayloadTooLarge, 415: wire.UnsupportedMedia, 503: wire.Unavailable,
 }
 
 // writeError is the only place that says what an error is on the wire.
@@ -86,7 +87,7 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 		if code, ok := codes[status]; ok {
 			e = &gateway.Error{Status: status, Code: code, Message: httpd.Sentence(err)}
 		} else {
-			e = &gateway.Error{Status: 500, Code: gateway.Internal, Message: "Internal error"}
+			e = &gateway.Error{Status: 500, Code: wire.Internal, Message: "Internal error"}
 		}
 	}
 	if why := denial(err); why != "" {
@@ -107,7 +108,7 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 	if kept, ok := errors.AsType[*keptError](err); ok {
 		details["kept_for_seconds"] = int(kept.ttl.Seconds())
 	}
-	body, _ := httpd.EncodeJSON(gateway.ErrorBody{Error: gateway.ErrorInfo{Code: e.Code, Message: e.Message, Details: details}})
+	body, _ := httpd.EncodeJSON(wire.ErrorBody{Error: wire.ErrorInfo{Code: e.Code, Message: e.Message, Details: details}})
 	httpd.WriteJSON(w, e.Status, body)
 }
 
@@ -150,9 +151,9 @@ func (e *keptError) Error() string { return "late result, kept aside: " + jobs.E
 func (e *keptError) Unwrap() error { return jobs.ErrLeaseLost }
 
 func missing(field string) error {
-	return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Missing required field: " + field}
+	return &gateway.Error{Status: 400, Code: wire.InvalidPayload, Message: "Missing required field: " + field}
 }
 
 func invalid(field, format string, args ...any) error {
-	return &gateway.Error{Status: 400, Code: gateway.InvalidPayload, Message: "Invalid field " + field + ": " + fmt.Sprintf(format, args...)}
+	return &gateway.Error{Status: 400, Code: wire.InvalidPayload, Message: "Invalid field " + field + ": " + fmt.Sprintf(format, args...)}
 }

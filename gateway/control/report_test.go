@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 func TestZ04MissingFieldIsNamedInTheExactWords(t *testing.T) {
@@ -39,13 +39,13 @@ func TestZ04MissingFieldIsNamedInTheExactWords(t *testing.T) {
 			}
 		}
 	}
-	if m := refused(t, w.report("result", id, nil), 400, gateway.InvalidPayload); m != "Missing required field: result" {
+	if m := refused(t, w.report("result", id, nil), 400, wire.InvalidPayload); m != "Missing required field: result" {
 		t.Error(m)
 	}
-	if m := refused(t, w.report("failed", id, `{}`), 400, gateway.InvalidPayload); m != "Missing required field: error_code" {
+	if m := refused(t, w.report("failed", id, `{}`), 400, wire.InvalidPayload); m != "Missing required field: error_code" {
 		t.Error(m)
 	}
-	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
+	decode[wire.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
 }
 
 func TestZ51LeaseIDComesInBodyOrHeader(t *testing.T) {
@@ -65,14 +65,14 @@ func TestZ51LeaseIDComesInBodyOrHeader(t *testing.T) {
 		"extend, both":  w.report("heartbeat", id, map[string]any{"lease_id": "other"}, "X-Lease-Id", g.LeaseID),
 		"extend, empty": w.report("heartbeat", id, `{}`),
 	} {
-		if m := refused(t, a, 400, gateway.InvalidPayload); m != "Missing required field: lease_id" {
+		if m := refused(t, a, 400, wire.InvalidPayload); m != "Missing required field: lease_id" {
 			t.Errorf("%s: %q", name, m)
 		}
 	}
-	decode[gateway.ReportResponse](t, w.report("result", id, without(""), "X-Lease-Id", g.LeaseID))
+	decode[wire.ReportResponse](t, w.report("result", id, without(""), "X-Lease-Id", g.LeaseID))
 	id = r.submit()
 	g = w.lease()
-	decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID), "X-Lease-Id", g.LeaseID))
+	decode[wire.ReportResponse](t, w.report("result", id, done(g.LeaseID), "X-Lease-Id", g.LeaseID))
 }
 
 func TestZ06Z52OnlyTheLeaseDecides(t *testing.T) {
@@ -92,13 +92,13 @@ func TestZ06Z52OnlyTheLeaseDecides(t *testing.T) {
 		"the name of a key":    w.report("result", first, done("index")),
 		"thief with no lease ": thief.report("result", second, done("x")),
 	} {
-		t.Run(name, func(t *testing.T) { refused(t, a, 409, gateway.LeaseLost) })
+		t.Run(name, func(t *testing.T) { refused(t, a, 409, wire.LeaseLost) })
 	}
 	if after := r.dump(); after != before {
 		t.Errorf("refused reports have written:\n%s\nbefore:\n%s", after, before)
 	}
-	decode[gateway.ReportResponse](t, w.report("result", first, done(mine.LeaseID)))
-	decode[gateway.ReportResponse](t, w.report("result", second, done(other.LeaseID)))
+	decode[wire.ReportResponse](t, w.report("result", first, done(mine.LeaseID)))
+	decode[wire.ReportResponse](t, w.report("result", second, done(other.LeaseID)))
 }
 
 func TestZ53ReaderNeverSeesFinishedWithoutResult(t *testing.T) {
@@ -129,7 +129,7 @@ func TestZ53ReaderNeverSeesFinishedWithoutResult(t *testing.T) {
 				}
 			})
 		}
-		decode[gateway.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
+		decode[wire.ReportResponse](t, w.report("result", id, done(g.LeaseID)))
 		if a := r.do("GET", "/calc/zpe/jobs/"+id+"/result", nil); a.status != 200 {
 			t.Errorf("after the report: %d %s", a.status, a.body)
 		}
@@ -160,14 +160,14 @@ func TestZ54RepeatedResultIsKnownByItsContent(t *testing.T) {
 		report(w, g.LeaseID, `{"a":1,"b":"é","c":null}`, "s", now),
 		report(w, g.LeaseID, `{"a":1,"b":"é"}`, "sf", now),
 	} {
-		refused(t, differs, 409, gateway.AlreadyFinished)
+		refused(t, differs, 409, wire.AlreadyFinished)
 	}
 	for _, stranger := range []answer{
 		report(other, g.LeaseID, `{"a":1,"b":"é"}`, "s", now),
 		report(other, g.LeaseID, `{"a":2}`, "s", now),
 		report(w, "guess", `{"a":1,"b":"é"}`, "s", now),
 	} {
-		refused(t, stranger, 409, gateway.LeaseLost)
+		refused(t, stranger, 409, wire.LeaseLost)
 	}
 	if a := r.do("GET", "/calc/zpe/jobs/"+id+"/result", nil); a.body != `{"result":{"a":1,"b":"é"}}` {
 		t.Errorf("result reads %s", a.body)
@@ -186,10 +186,10 @@ func TestZ55NumbersSurviveAndNaNDoesNot(t *testing.T) {
 		`{"a":NaN}`, `{"a":Infinity}`, `{"a":-Infinity}`, `{"a":nan}`, `{"a":01}`, `{"a":.5}`, `{"a":+1}`, `{"a":0x1}`, `[]`, `"x"`, `1`, `true`,
 		`{"a":1,"a":1}`, `{"b":{"a":1,"\u0061":1}}`, `{"a":"` + "\xff" + `"}`, `{"a":"\ud800"}`, `{"a":"` + "\x00" + `"}`, strings.Repeat(`{"a":`, 70) + `1` + strings.Repeat(`}`, 70),
 	} {
-		refused(t, report(bad), 400, gateway.InvalidPayload)
+		refused(t, report(bad), 400, wire.InvalidPayload)
 	}
 	exact := `{"small":1e-17,"neg":-0.0,"big":123456789012345678901234567890,"long":0.1000000000000000055511151231257827,"exp":1E+05,"s":"\u0000\u2028<&>é"}`
-	decode[gateway.ReportResponse](t, report("  "+exact+"\n"))
+	decode[wire.ReportResponse](t, report("  "+exact+"\n"))
 	if a := r.do("GET", "/calc/zpe/jobs/"+id+"/result", nil); a.body != `{"result":`+exact+`}` {
 		t.Errorf("result reads %s", a.body)
 	}
@@ -209,9 +209,9 @@ func TestZ56MetaIsCheckedCappedAndOptional(t *testing.T) {
 		`[]`, `"x"`, `1`, `{"computation_time_seconds":-1}`, `{"computation_time_seconds":1e999}`, `{"computation_time_seconds":"long"}`,
 		`{"timestamp":"yesterday"}`, `{"timestamp":5}`, `{"worker_hostname":["x"]}`, `{"qe_version":{}}`,
 	} {
-		refused(t, report(bad), 400, gateway.InvalidPayload)
+		refused(t, report(bad), 400, wire.InvalidPayload)
 	}
-	decode[gateway.ReportResponse](t, report(`{"worker_hostname":"`+strings.Repeat("é", 200)+`","computation_time_seconds":12.30,"secret":"`+strings.Repeat("x", 1000)+`"}`))
+	decode[wire.ReportResponse](t, report(`{"worker_hostname":"`+strings.Repeat("é", 200)+`","computation_time_seconds":12.30,"secret":"`+strings.Repeat("x", 1000)+`"}`))
 	want := `{"worker_hostname":"` + strings.Repeat("é", 100) + `","computation_time_seconds":12.30}`
 	if got := r.rdb.HGet(t.Context(), "zpe:status:"+id, "meta").Val(); got != want {
 		t.Errorf("meta is kept as %s", got)
@@ -222,7 +222,7 @@ func TestZ56MetaIsCheckedCappedAndOptional(t *testing.T) {
 		if body["meta"] = none; none == nil {
 			delete(body, "meta")
 		}
-		decode[gateway.ReportResponse](t, w.report("result", id, body))
+		decode[wire.ReportResponse](t, w.report("result", id, body))
 	}
 }
 
@@ -232,27 +232,27 @@ func TestZ57LateResultIsRefusedKeptAndAccepted(t *testing.T) {
 	id := r.submit()
 	g := w.lease()
 	late := "/calc/zpe/admin/jobs/" + id + "/late"
-	refused(t, r.do("GET", late, nil, bearer(adminToken)...), 404, gateway.LateNotFound)
-	refused(t, r.do("POST", late+"/accept", nil, bearer(adminToken)...), 404, gateway.LateNotFound)
+	refused(t, r.do("GET", late, nil, bearer(adminToken)...), 404, wire.LateNotFound)
+	refused(t, r.do("POST", late+"/accept", nil, bearer(adminToken)...), 404, wire.LateNotFound)
 	r.ahead.Store(int64(11 * time.Minute))
 	until(t, "the lease is taken back", func() bool { return r.job(id).Status == "queued" })
-	refused(t, thief.report("result", id, done(g.LeaseID)), 409, gateway.LeaseLost)
-	refused(t, r.do("GET", late, nil, bearer(adminToken)...), 404, gateway.LateNotFound)
+	refused(t, thief.report("result", id, done(g.LeaseID)), 409, wire.LeaseLost)
+	refused(t, r.do("GET", late, nil, bearer(adminToken)...), 404, wire.LateNotFound)
 	a := w.report("result", id, done(g.LeaseID))
-	refused(t, a, 409, gateway.LeaseLost)
+	refused(t, a, 409, wire.LeaseLost)
 	if !strings.Contains(a.body, `"details":{"kept_for_seconds":86400}`) {
 		t.Errorf("refused without a word of the copy: %s", a.body)
 	}
-	if l := decode[gateway.LateResponse](t, r.do("GET", late, nil, bearer(adminToken)...)); l.WorkerID != w.id || l.LeaseID != g.LeaseID || string(l.Result) != `{"zpe_ev":0.2664}` || l.SummaryText == "" {
+	if l := decode[wire.LateResponse](t, r.do("GET", late, nil, bearer(adminToken)...)); l.WorkerID != w.id || l.LeaseID != g.LeaseID || string(l.Result) != `{"zpe_ev":0.2664}` || l.SummaryText == "" {
 		t.Errorf("late result: %+v", l)
 	}
-	if j := decode[gateway.JobResponse](t, r.do("POST", late+"/accept", nil, bearer(adminToken)...)); j.Status != "finished" {
+	if j := decode[wire.JobResponse](t, r.do("POST", late+"/accept", nil, bearer(adminToken)...)); j.Status != "finished" {
 		t.Errorf("accepted: %+v", j)
 	}
 	if a := r.do("GET", "/calc/zpe/jobs/"+id+"/result", nil); a.status != 200 {
 		t.Errorf("result: %d %s", a.status, a.body)
 	}
-	if a := w.post(gateway.PathLease, nil); a.status != 204 {
+	if a := w.post(wire.PathLease, nil); a.status != 204 {
 		t.Errorf("the job is handed out again: %s", a.body)
 	}
 }
@@ -263,12 +263,12 @@ func TestZ58FailureIsClippedNotRefused(t *testing.T) {
 	id := r.submit()
 	g := w.lease()
 	for _, bad := range []string{"lower", "A B", "A-B", "É", "A\u0000", "<B>", ""} {
-		refused(t, w.report("failed", id, broken(g.LeaseID, bad)), 400, gateway.InvalidPayload)
+		refused(t, w.report("failed", id, broken(g.LeaseID, bad)), 400, wire.InvalidPayload)
 	}
 	body := broken(g.LeaseID, strings.Repeat("E", 300))
 	body["error_message"], body["traceback"] = strings.Repeat("é", 5000), strings.Repeat("線", 50000)+"\u0001"
 	body["more"] = 1
-	if f := decode[gateway.FailedResponse](t, w.report("failed", id, body)); !f.OK || !f.Requeued || f.RetryCount != 1 {
+	if f := decode[wire.FailedResponse](t, w.report("failed", id, body)); !f.OK || !f.Requeued || f.RetryCount != 1 {
 		t.Errorf("failed: %+v", f)
 	}
 	s := r.rdb.HGetAll(t.Context(), "zpe:status:"+id).Val()
@@ -289,9 +289,9 @@ func TestZ59RepeatedFailureCountsOnce(t *testing.T) {
 	if again := w.report("failed", id, broken(g.LeaseID, "X")); again.status != 200 || again.body != first.body {
 		t.Errorf("answered %s, and again %d %s", first.body, again.status, again.body)
 	}
-	refused(t, w.report("failed", id, broken(g.LeaseID, "Y")), 409, gateway.AlreadyReported)
-	refused(t, other.report("failed", id, broken(g.LeaseID, "X")), 409, gateway.LeaseLost)
-	refused(t, w.report("result", id, done(g.LeaseID)), 409, gateway.LeaseLost)
+	refused(t, w.report("failed", id, broken(g.LeaseID, "Y")), 409, wire.AlreadyReported)
+	refused(t, other.report("failed", id, broken(g.LeaseID, "X")), 409, wire.LeaseLost)
+	refused(t, w.report("result", id, done(g.LeaseID)), 409, wire.LeaseLost)
 	if n := r.metric("batchfleet_gateway_failures_total"); n != 1 {
 		t.Errorf("counted %v failures", n)
 	}
@@ -307,14 +307,14 @@ func TestZ60Z61Z62Z75FailuresAreRetriedThenBuriedAndRedriven(t *testing.T) {
 	id := r.submit()
 	for n := 1; n <= 4; n++ {
 		g := w.lease()
-		f := decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
+		f := decode[wire.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "QE_RUNTIME_ERROR")))
 		if f.Requeued != (n <= 3) || f.RetryCount != n {
 			t.Fatalf("failure %d: %+v", n, f)
 		}
 		if n <= 3 {
 			delay := int64(20<<(n-1)) * int64(time.Second)
 			r.ahead.Add(delay - int64(2*time.Second))
-			if a := w.post(gateway.PathLease, nil); a.status != 204 {
+			if a := w.post(wire.PathLease, nil); a.status != 204 {
 				t.Fatalf("run again too early: %d %s", a.status, a.body)
 			}
 			r.ahead.Add(int64(3 * time.Second))
@@ -325,36 +325,36 @@ func TestZ60Z61Z62Z75FailuresAreRetriedThenBuriedAndRedriven(t *testing.T) {
 		ask := broken(w.lease().LeaseID, code)
 		maps.Copy(ask, body)
 		ask["traceback"] = "line 1\nline 2"
-		if f := decode[gateway.FailedResponse](t, w.report("failed", job, ask)); f.Requeued {
+		if f := decode[wire.FailedResponse](t, w.report("failed", job, ask)); f.Requeued {
 			t.Errorf("%s is run again: %+v", code, f)
 		}
-		if j := decode[gateway.JobResponse](t, r.do("GET", gateway.PathDLQ+"/"+job, nil, admin...)); j.Traceback != "line 1\nline 2" || j.ErrorCode != code {
+		if j := decode[wire.JobResponse](t, r.do("GET", wire.PathDLQ+"/"+job, nil, admin...)); j.Traceback != "line 1\nline 2" || j.ErrorCode != code {
 			t.Errorf("dead letter: %+v", j)
 		}
 	}
-	list := decode[gateway.DLQResponse](t, r.do("GET", gateway.PathDLQ+"?limit=2&offset=2", nil, admin...))
+	list := decode[wire.DLQResponse](t, r.do("GET", wire.PathDLQ+"?limit=2&offset=2", nil, admin...))
 	if list.Total != 4 || len(list.Jobs) != 2 || list.Jobs[1].JobID != id || !strings.Contains(list.Jobs[1].Detail, "pw.x exited with code 1") {
 		t.Errorf("dead letters: %+v", list)
 	}
 	for _, bad := range []string{"?limit=0", "?limit=1001", "?offset=-1", "?offset=x", "?limit=1&limit=2", "?offset=99999999999999999999"} {
-		refused(t, r.do("GET", gateway.PathDLQ+bad, nil, admin...), 400, gateway.InvalidPayload)
+		refused(t, r.do("GET", wire.PathDLQ+bad, nil, admin...), 400, wire.InvalidPayload)
 	}
-	if j := decode[gateway.JobResponse](t, r.do("POST", gateway.PathDLQ+"/"+id+"/requeue", nil, admin...)); j.Status != "queued" || j.RetryCount != 0 {
+	if j := decode[wire.JobResponse](t, r.do("POST", wire.PathDLQ+"/"+id+"/requeue", nil, admin...)); j.Status != "queued" || j.RetryCount != 0 {
 		t.Errorf("redriven: %+v", j)
 	}
-	refused(t, r.do("POST", gateway.PathDLQ+"/"+id+"/requeue", nil, admin...), 404, gateway.JobNotFound)
-	refused(t, r.do("GET", gateway.PathDLQ+"/"+id, nil, admin...), 404, gateway.JobNotFound)
+	refused(t, r.do("POST", wire.PathDLQ+"/"+id+"/requeue", nil, admin...), 404, wire.JobNotFound)
+	refused(t, r.do("GET", wire.PathDLQ+"/"+id, nil, admin...), 404, wire.JobNotFound)
 	if g := w.lease(); g.JobID != id {
 		t.Errorf("leased %+v", g)
 	}
-	rest := decode[gateway.DLQResponse](t, r.do("GET", gateway.PathDLQ, nil, admin...)).Jobs
+	rest := decode[wire.DLQResponse](t, r.do("GET", wire.PathDLQ, nil, admin...)).Jobs
 	for _, j := range rest {
-		if a := r.do("DELETE", gateway.PathDLQ+"/"+j.JobID, nil, admin...); a.status != 204 || a.body != "" {
+		if a := r.do("DELETE", wire.PathDLQ+"/"+j.JobID, nil, admin...); a.status != 204 || a.body != "" {
 			t.Errorf("drop answered %d %s", a.status, a.body)
 		}
-		refused(t, r.do("DELETE", gateway.PathDLQ+"/"+j.JobID, nil, admin...), 404, gateway.JobNotFound)
+		refused(t, r.do("DELETE", wire.PathDLQ+"/"+j.JobID, nil, admin...), 404, wire.JobNotFound)
 	}
-	if list := decode[gateway.DLQResponse](t, r.do("GET", gateway.PathDLQ, nil, admin...)); list.Total != 0 || list.Jobs == nil || len(rest) != 3 {
+	if list := decode[wire.DLQResponse](t, r.do("GET", wire.PathDLQ, nil, admin...)); list.Total != 0 || list.Jobs == nil || len(rest) != 3 {
 		t.Errorf("dead letters: %+v", list)
 	}
 }
@@ -365,10 +365,10 @@ func TestZ81WorkerThatStopsHandsTheJobBackUncounted(t *testing.T) {
 	id := r.submit()
 	g := w.lease()
 	waits := other.waits(t.Context())
-	if f := decode[gateway.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "WORKER_SHUTDOWN"))); !f.Requeued || f.RetryCount != 0 {
+	if f := decode[wire.FailedResponse](t, w.report("failed", id, broken(g.LeaseID, "WORKER_SHUTDOWN"))); !f.Requeued || f.RetryCount != 0 {
 		t.Errorf("handed back: %+v", f)
 	}
-	if g := decode[gateway.LeaseResponse](t, <-waits); g.JobID != id || g.RetryCount != 0 {
+	if g := decode[wire.LeaseResponse](t, <-waits); g.JobID != id || g.RetryCount != 0 {
 		t.Errorf("waiting worker got %+v", g)
 	}
 }
@@ -395,7 +395,7 @@ func TestResultAndFailureRaceForOneLeaseAndOneWins(t *testing.T) {
 				case a.status == 200:
 					ok.Add(1)
 				default:
-					refused(t, a, 409, gateway.LeaseLost)
+					refused(t, a, 409, wire.LeaseLost)
 				}
 			})
 		}
@@ -424,25 +424,25 @@ func TestTextOfWorkersIsMadeVisible(t *testing.T) {
 	w := r.worker()
 	id := r.submit()
 	g := w.lease()
-	decode[gateway.HeartbeatResponse](t, w.report("heartbeat", id, gateway.HeartbeatRequest{LeaseID: g.LeaseID, Message: evil}))
+	decode[wire.HeartbeatResponse](t, w.report("heartbeat", id, wire.HeartbeatRequest{LeaseID: g.LeaseID, Message: evil}))
 	if j := r.job(id); j.Detail != want {
 		t.Errorf("the message of a heartbeat is %q, want %q", j.Detail, want)
 	}
-	decode[gateway.FailedResponse](t, w.report("failed", id, map[string]any{
+	decode[wire.FailedResponse](t, w.report("failed", id, map[string]any{
 		"lease_id": g.LeaseID, "error_code": "INVALID_INPUT", "error_message": strings.Repeat(evil, 100), "traceback": "one\r\ntwo\t" + evil + "\n",
 	}))
-	j := decode[gateway.JobResponse](t, r.do("GET", "/calc/zpe/admin/dlq/"+id, nil, bearer(adminToken)...))
+	j := decode[wire.JobResponse](t, r.do("GET", "/calc/zpe/admin/dlq/"+id, nil, bearer(adminToken)...))
 	if got := "one\ntwo\t" + want + "\n"; j.Traceback != got {
 		t.Errorf("the traceback is %q, want %q", j.Traceback, got)
 	}
-	if message := strings.TrimPrefix(j.Detail, "INVALID_INPUT: "); len(message) != gateway.MaxErrorMessage || !strings.HasPrefix(message, want+want) {
+	if message := strings.TrimPrefix(j.Detail, "INVALID_INPUT: "); len(message) != wire.MaxErrorMessage || !strings.HasPrefix(message, want+want) {
 		t.Errorf("the error message has %d bytes: %q", len(message), message)
 	}
 	id = r.submit()
 	g = w.lease()
 	body := done(g.LeaseID)
 	body["meta"] = map[string]any{"worker_hostname": evil, "qe_version": evil}
-	decode[gateway.ReportResponse](t, w.report("result", id, body))
+	decode[wire.ReportResponse](t, w.report("result", id, body))
 	if dump := r.dump(); strings.Contains(dump, "\x1b") || strings.Contains(dump, "\u202e") {
 		t.Errorf("Redis holds what a terminal obeys: %q", dump)
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -46,7 +46,7 @@ func (c *Control) result(ctx context.Context, from call, result queue.Result) (a
 
 // parseResult returns the result that a worker reports. The object stays as it was
 // received: a number that went through a float64 would not.
-func parseResult(a *gateway.ResultRequest) (queue.Result, error) {
+func parseResult(a *wire.ResultRequest) (queue.Result, error) {
 	object := bytes.TrimSpace(a.Result)
 	switch {
 	case len(object) == 0 || string(object) == "null":
@@ -121,12 +121,12 @@ func canonical(text string) ([sha256.Size]byte, error) {
 }
 
 // metaOf returns what a worker says of its run, reduced to what a
-// [gateway.Meta] has.
+// [wire.Meta] has.
 func metaOf(raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "{}", nil
 	}
-	var m gateway.Meta
+	var m wire.Meta
 	if raw[0] != '{' || json.Unmarshal(raw, &m) != nil {
 		return "", invalid("meta", "want an object of worker_hostname, qe_version and timestamp, which are strings, and computation_time_seconds, a number")
 	}
@@ -140,7 +140,7 @@ func metaOf(raw json.RawMessage) (string, error) {
 			return "", invalid("meta.timestamp", "want RFC 3339, such as 2026-02-18T09:30:00Z")
 		}
 	}
-	m.WorkerHostname, m.QEVersion = shown(m.WorkerHostname, gateway.MaxName), shown(m.QEVersion, gateway.MaxName)
+	m.WorkerHostname, m.QEVersion = shown(m.WorkerHostname, wire.MaxName), shown(m.QEVersion, wire.MaxName)
 	b, err := json.Marshal(m)
 	return string(b), err
 }

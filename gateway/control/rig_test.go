@@ -16,9 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
@@ -194,9 +195,9 @@ func decode[T any](tb testing.TB, a answer) T {
 
 // refused checks that an answer is an error body of this status and code, to
 // the letter of its form, and returns its message.
-func refused(tb testing.TB, a answer, status int, code gateway.Code) string {
+func refused(tb testing.TB, a answer, status int, code wire.Code) string {
 	tb.Helper()
-	var body gateway.ErrorBody
+	var body wire.ErrorBody
 	dec := json.NewDecoder(strings.NewReader(a.body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&body); err != nil || body.Error.Details == nil || body.Error.Message == "" {
@@ -219,13 +220,13 @@ func bearer(token string) []string { return []string{"Authorization", "Bearer " 
 // enroll returns an enroll token.
 func (r *rig) enroll() string {
 	r.t.Helper()
-	return decode[gateway.EnrollResponse](r.t, r.do("POST", gateway.PathEnrollTokens, nil, bearer(adminToken)...)).Token
+	return decode[wire.EnrollResponse](r.t, r.do("POST", wire.PathEnrollTokens, nil, bearer(adminToken)...)).Token
 }
 
 // worker registers a worker.
 func (r *rig) worker() worker {
 	r.t.Helper()
-	a := decode[gateway.RegisterResponse](r.t, r.do("POST", gateway.PathRegister, gateway.RegisterRequest{Token: r.enroll()}))
+	a := decode[wire.RegisterResponse](r.t, r.do("POST", wire.PathRegister, wire.RegisterRequest{Token: r.enroll()}))
 	return worker{r, a.WorkerID, a.WorkerToken}
 }
 
@@ -240,9 +241,9 @@ func (w worker) post(path string, body any, headers ...string) answer {
 	return w.do("POST", path, body, append(bearer(w.token), headers...)...)
 }
 
-func (w worker) lease() gateway.LeaseResponse {
+func (w worker) lease() wire.LeaseResponse {
 	w.t.Helper()
-	return decode[gateway.LeaseResponse](w.t, w.post(gateway.PathLease, gateway.LeaseRequest{Features: []string{"renew"}}))
+	return decode[wire.LeaseResponse](w.t, w.post(wire.PathLease, wire.LeaseRequest{Features: []string{"renew"}}))
 }
 
 func (w worker) report(what, job string, body any, headers ...string) answer {
@@ -264,12 +265,12 @@ func broken(lease, code string) map[string]any {
 
 func (r *rig) submit() string {
 	r.t.Helper()
-	return decode[gateway.SubmitResponse](r.t, r.do("POST", gateway.PathJobs, `{"x":1}`)).JobID
+	return decode[wire.SubmitResponse](r.t, r.do("POST", wire.PathJobs, `{"x":1}`)).JobID
 }
 
-func (r *rig) job(id string) gateway.JobResponse {
+func (r *rig) job(id string) wire.JobResponse {
 	r.t.Helper()
-	return decode[gateway.JobResponse](r.t, r.do("GET", "/calc/zpe/jobs/"+id, nil))
+	return decode[wire.JobResponse](r.t, r.do("GET", "/calc/zpe/jobs/"+id, nil))
 }
 
 // keys returns how many keys there are in Redis, but for that of the check at start.

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
 )
 
@@ -47,7 +48,7 @@ func TestZ38ReaperLooksWhenAWorkerIsRevokedAndNotOnlyEachPeriod(t *testing.T) {
 		if g := w.lease(); g.JobID != id {
 			t.Fatalf("leased %+v", g)
 		}
-		decode[gateway.RevokeResponse](t, r.do("DELETE", gateway.PathServers+"/"+w.id, nil, bearer(adminToken)...))
+		decode[wire.RevokeResponse](t, r.do("DELETE", wire.PathServers+"/"+w.id, nil, bearer(adminToken)...))
 		until(t, "the job is queued again", func() bool { return r.job(id).Status == "queued" })
 	}
 }
@@ -88,7 +89,7 @@ func TestZ07StartWithoutRedisIsLogged(t *testing.T) {
 	until(t, "the log says so", func() bool {
 		return strings.Contains(r.log.String(), `"level":"WARN","msg":"cannot reach Redis; answers 503 until it can"`)
 	})
-	refused(t, r.do("GET", "/calc/zpe/jobs/x", nil), 503, gateway.Unavailable)
+	refused(t, r.do("GET", "/calc/zpe/jobs/x", nil), 503, wire.Unavailable)
 }
 
 // logged returns the lines of the log with this message.
@@ -143,10 +144,10 @@ func TestOperatorsDoingsAreLogged(t *testing.T) {
 	w, admin := r.worker(), bearer(adminToken)
 	a := r.submit()
 	w.report("failed", a, broken(w.lease().LeaseID, "INVALID_INPUT"))
-	r.do("POST", gateway.PathDLQ+"/"+a+"/requeue", nil, admin...)
+	r.do("POST", wire.PathDLQ+"/"+a+"/requeue", nil, admin...)
 	w.report("failed", a, broken(w.lease().LeaseID, "INVALID_INPUT"))
-	r.do("DELETE", gateway.PathDLQ+"/"+a, nil, admin...)
-	r.do("PUT", gateway.PathOps, `{"submission_enabled":false}`, admin...)
+	r.do("DELETE", wire.PathDLQ+"/"+a, nil, admin...)
+	r.do("PUT", wire.PathOps, `{"submission_enabled":false}`, admin...)
 	r.do("DELETE", "/calc/zpe/compute/servers/"+w.id, nil, admin...)
 	wantLine(t, r.logged("dead letter queued again"), `"level":"INFO"`, a)
 	wantLine(t, r.logged("dead letter dropped"), `"level":"INFO"`, a)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -67,13 +67,13 @@ func workerRoute[Body, Parsed any](c *Control, limit int64, parse func(*Body) (P
 // report on a lease.
 func namesOf(body any) (worker, lease string, reports bool) {
 	switch b := body.(type) {
-	case *gateway.LeaseRequest:
+	case *wire.LeaseRequest:
 		return b.WorkerID, "", false
-	case *gateway.HeartbeatRequest:
+	case *wire.HeartbeatRequest:
 		return b.WorkerID, b.LeaseID, true
-	case *gateway.ResultRequest:
+	case *wire.ResultRequest:
 		return b.WorkerID, b.LeaseID, true
-	case *gateway.FailedRequest:
+	case *wire.FailedRequest:
 		return b.WorkerID, b.LeaseID, true
 	}
 	panic("no body of a worker")
@@ -121,7 +121,7 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 	if err == nil {
 		err = check()
 	}
-	if err != nil || limit <= gateway.MaxSmallBody {
+	if err != nil || limit <= wire.MaxSmallBody {
 		release()
 		release = func() {}
 	}
@@ -150,7 +150,7 @@ func claimed(r *http.Request, worker string) string {
 
 // leaseOf returns the lease id of a report, from its body or its header.
 func leaseOf(r *http.Request, inBody string) (string, error) {
-	headers := r.Header.Values(gateway.HeaderLeaseID)
+	headers := r.Header.Values(wire.HeaderLeaseID)
 	id := inBody
 	for _, h := range headers {
 		if id != "" && h != id {

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
@@ -16,8 +16,8 @@ const (
 )
 
 func (c *Control) enroll(w http.ResponseWriter, r *http.Request) error {
-	var ask gateway.EnrollRequest
-	if err := httpd.ReadJSON(w, r, gateway.MaxSmallBody, &ask, httpd.BodyOptions{AllowEmpty: true}); err != nil {
+	var ask wire.EnrollRequest
+	if err := httpd.ReadJSON(w, r, wire.MaxSmallBody, &ask, httpd.BodyOptions{AllowEmpty: true}); err != nil {
 		return err
 	}
 	ttl := int64(enrollTTL)
@@ -37,14 +37,14 @@ func (c *Control) enroll(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c.Log.InfoContext(ctx, "enroll token made", "label", ask.Label, "ttl_seconds", ttl, "remote", r.RemoteAddr)
-	return write(w, gateway.EnrollResponse{Token: token, ExpiresAt: timestamp(expires), TTLSeconds: ttl, Label: ask.Label})
+	return write(w, wire.EnrollResponse{Token: token, ExpiresAt: timestamp(expires), TTLSeconds: ttl, Label: ask.Label})
 }
 
 // register gives a worker its token. A caller with an Authorization is a worker
 // that wants a new one, and is treated as on the other routes of workers.
 func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 	var (
-		ask   gateway.RegisterRequest
+		ask   wire.RegisterRequest
 		own   string
 		owner = len(r.Header.Values("Authorization")) > 0
 		err   error
@@ -54,7 +54,7 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	err = httpd.ReadJSON(w, r, gateway.MaxRegisterBody, &ask, httpd.BodyOptions{AllowEmpty: true, IgnoreUnknown: true})
+	err = httpd.ReadJSON(w, r, wire.MaxRegisterBody, &ask, httpd.BodyOptions{AllowEmpty: true, IgnoreUnknown: true})
 	if err == nil {
 		err = checkRegister(&ask, owner)
 	}
@@ -79,13 +79,13 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 		did = "worker token rotated"
 	}
 	c.Log.InfoContext(ctx, did, "worker", reg.Worker, "name", reg.Name, "remote", r.RemoteAddr, "expires", timestamp(reg.Expires))
-	return write(w, gateway.RegisterResponse{
+	return write(w, wire.RegisterResponse{
 		ServerID: reg.Worker, WorkerID: reg.Worker, RegisteredAt: timestamp(reg.At), Name: reg.Name, WorkerToken: reg.Token,
 		TokenExpiresAt: timestamp(reg.Expires), TokenTTLSeconds: int64(c.Queue.TokenTTL.Seconds()),
 	})
 }
 
-func checkRegister(ask *gateway.RegisterRequest, owner bool) error {
+func checkRegister(ask *wire.RegisterRequest, owner bool) error {
 	if ask.Token == "" && !owner {
 		return missing("token")
 	}
@@ -103,8 +103,8 @@ func checkRegister(ask *gateway.RegisterRequest, owner bool) error {
 		ask.Meta = []byte("{}")
 	case m[0] != '{':
 		return invalid("meta", "want an object")
-	case len(m) > gateway.MaxMeta:
-		return invalid("meta", "%d bytes long, at most %d are allowed", len(m), gateway.MaxMeta)
+	case len(m) > wire.MaxMeta:
+		return invalid("meta", "%d bytes long, at most %d are allowed", len(m), wire.MaxMeta)
 	}
 	return nil
 }
@@ -120,9 +120,9 @@ func (c *Control) servers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a := gateway.ServersResponse{Total: total, Servers: []gateway.ServerInfo{}}
+	a := wire.ServersResponse{Total: total, Servers: []wire.ServerInfo{}}
 	for _, s := range list {
-		a.Servers = append(a.Servers, gateway.ServerInfo{
+		a.Servers = append(a.Servers, wire.ServerInfo{
 			ServerID: s.Worker, Name: s.Name, RegisteredAt: s.RegisteredAt, Tokens: s.Tokens, Leases: s.Leases,
 		})
 	}
@@ -145,5 +145,5 @@ func (c *Control) revoke(w http.ResponseWriter, r *http.Request) error {
 	case c.reapNow <- struct{}{}: // its jobs need not wait for the reaper's next round
 	default:
 	}
-	return write(w, gateway.RevokeResponse{RevokedCount: ended.Tokens})
+	return write(w, wire.RevokeResponse{RevokedCount: ended.Tokens})
 }

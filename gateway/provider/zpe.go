@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/wire"
+
 	"github.com/redis/go-redis/v9"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -188,8 +189,8 @@ func zpeJob(q *queue.Job) (jobapi.Job, bool, error) {
 		}
 	case jobs.Succeeded:
 		step.Status, step.Message = jobapi.Succeeded, jobapi.ShownText(q.Detail, 1<<10)
-		path := strings.Replace(gateway.PathJobResult, "{id}", j.ID, 1)
-		files := strings.Replace(gateway.PathJobFiles, "{id}", j.ID, 1)
+		path := strings.Replace(wire.PathJobResult, "{id}", j.ID, 1)
+		files := strings.Replace(wire.PathJobFiles, "{id}", j.ID, 1)
 		j.Result, _ = json.Marshal(map[string]string{"result": path, "summary": files + "?kind=summary", "freqs": files + "?kind=freqs"})
 	case jobs.Failed:
 		j.Error = zpeError(q)
@@ -221,9 +222,9 @@ func zpeProgress(q *queue.Job) string {
 
 // zpeError says why a job has failed. Its traceback is in the log.
 func zpeError(q *queue.Job) *jobapi.Error {
-	e := &jobapi.Error{Code: jobapi.ShownCode(q.ErrorCode), Message: jobapi.ShownText(q.ErrorMessage, gateway.MaxErrorMessage)}
+	e := &jobapi.Error{Code: jobapi.ShownCode(q.ErrorCode), Message: jobapi.ShownText(q.ErrorMessage, wire.MaxErrorMessage)}
 	if e.Message == "" {
-		e.Message = jobapi.ShownText(q.Detail, gateway.MaxErrorMessage)
+		e.Message = jobapi.ShownText(q.Detail, wire.MaxErrorMessage)
 	}
 	return e
 }

@@ -1,106 +1,6 @@
-package gateway
+package wire
 
 import "encoding/json"
-
-// The routes. {id} is a job's id, {worker} a worker's.
-const (
-	PathJobs         = "/calc/zpe/jobs"
-	PathJob          = "/calc/zpe/jobs/{id}"
-	PathJobResult    = "/calc/zpe/jobs/{id}/result"
-	PathJobFiles     = "/calc/zpe/jobs/{id}/files"
-	PathJobCancel    = "/calc/zpe/jobs/{id}/cancel"
-	PathEnrollTokens = "/calc/zpe/compute/enroll-tokens" //nolint:gosec // a route
-	PathRegister     = "/calc/zpe/compute/servers/register"
-	PathServers      = "/calc/zpe/compute/servers"
-	PathServer       = "/calc/zpe/compute/servers/{worker}"
-	PathLease        = "/calc/zpe/compute/jobs/lease"
-	PathHeartbeat    = "/calc/zpe/compute/jobs/{id}/heartbeat"
-	PathResult       = "/calc/zpe/compute/jobs/{id}/result"
-	PathFailed       = "/calc/zpe/compute/jobs/{id}/failed"
-	PathDLQ          = "/calc/zpe/admin/dlq"
-	PathDLQJob       = "/calc/zpe/admin/dlq/{id}"
-	PathDLQRequeue   = "/calc/zpe/admin/dlq/{id}/requeue"
-	PathLate         = "/calc/zpe/admin/jobs/{id}/late"
-	PathLateAccept   = "/calc/zpe/admin/jobs/{id}/late/accept"
-	PathOps          = "/calc/zpe/admin/ops"
-	PathMetrics      = "/metrics"
-)
-
-// Code says in one word what went wrong with a request.
-type Code string
-
-// The codes of error bodies, with the status each comes with.
-const (
-	InvalidPayload     Code = "INVALID_PAYLOAD"        // 400
-	Unauthorized       Code = "UNAUTHORIZED"           // 401
-	TokenExpired       Code = "TOKEN_EXPIRED"          // 401
-	InvalidEnrollToken Code = "INVALID_ENROLL_TOKEN"   // 401
-	TokenRevoked       Code = "TOKEN_REVOKED"          // 403
-	WorkerMismatch     Code = "WORKER_MISMATCH"        // 403
-	InsecureTransport  Code = "INSECURE_TRANSPORT"     // 403
-	NotFound           Code = "NOT_FOUND"              // 404: no such route
-	LateNotFound       Code = "LATE_RESULT_NOT_FOUND"  // 404
-	JobNotFound        Code = "JOB_NOT_FOUND"          // 404
-	WorkerNotFound     Code = "WORKER_NOT_FOUND"       // 404
-	MethodNotAllowed   Code = "METHOD_NOT_ALLOWED"     // 405
-	LeaseLost          Code = "LEASE_LOST"             // 409
-	AlreadyFinished    Code = "ALREADY_FINISHED"       // 409
-	AlreadyEnded       Code = "JOB_ENDED"              // 409: there is nothing left to cancel or to accept
-	NotFinished        Code = "JOB_NOT_FINISHED"       // 409: there is no result, in this state
-	AlreadyReported    Code = "ALREADY_REPORTED"       // 409: a failure with other content
-	PayloadExpired     Code = "PAYLOAD_EXPIRED"        // 409: a dead letter that has nothing left to run
-	RequestTimeout     Code = "REQUEST_TIMEOUT"        // 408: the body did not arrive in time
-	PayloadTooLarge    Code = "PAYLOAD_TOO_LARGE"      // 413
-	UnsupportedMedia   Code = "UNSUPPORTED_MEDIA_TYPE" // 415
-	IdempotencyReused  Code = "IDEMPOTENCY_KEY_REUSED" // 422
-	TooManyLeases      Code = "TOO_MANY_LEASES"        // 429: of one worker
-	Internal           Code = "INTERNAL"               // 500
-	Unavailable        Code = "UNAVAILABLE"            // 503: Redis is away
-	SubmissionDisabled Code = "SUBMISSION_DISABLED"    // 503
-	QueueFull          Code = "QUEUE_FULL"             // 503
-	AdminDisabled      Code = "ADMIN_DISABLED"         // 503: the gateway has no admin token
-)
-
-// ErrorBody is the body of every response with a status of 400 or more.
-type ErrorBody struct {
-	Error ErrorInfo `json:"error"`
-}
-
-// ErrorInfo is what an [ErrorBody] says.
-type ErrorInfo struct {
-	Code    Code           `json:"code"`
-	Message string         `json:"message"`
-	Details map[string]any `json:"details"` // never null
-}
-
-// The codes of failures that the control plane treats in a way of their own.
-// Any other code is a failure that is run again, unless the report says that it
-// is not retryable.
-const (
-	FailWorkerShutdown    = "WORKER_SHUTDOWN"    // its operator stops the worker: queued again, not counted
-	FailWorkerUnavailable = "WORKER_UNAVAILABLE" // the worker cannot run anything now: counted
-	FailWorkerRestart     = "WORKER_RESTART"     // the worker died while it ran the job
-	FailResultTooLarge    = "RESULT_TOO_LARGE"   // final
-	FailInvalidInput      = "INVALID_INPUT"      // final
-	FailQEInput           = "QE_INPUT_ERROR"     // final
-	FailQENotConverged    = "QE_NOT_CONVERGED"   // final
-	FailCanceled          = "CANCELED"           // after cancel_requested; ends the job
-)
-
-// Limits of the protocol, in bytes.
-const (
-	MaxPayload      = 1 << 20   // of a submitted job
-	MaxResultBody   = 32 << 20  // of a result with its texts
-	MaxFailedBody   = 512 << 10 // of a failure: its texts may be escaped
-	MaxSmallBody    = 256 << 10 // of any other body
-	MaxRegisterBody = 64 << 10  // of a registration, which strangers may send
-	MaxMeta         = 16 << 10  // of the meta of a worker that registers
-	MaxErrorCode    = 100
-	MaxErrorMessage = 1000
-	MaxTraceback    = 64 << 10
-	MaxName         = 200 // of labels, names and the strings in meta
-	MaxWait         = 30  // seconds a lease call or a heartbeat may wait
-)
 
 // SubmitResponse answers a submitted job.
 type SubmitResponse struct {
@@ -273,12 +173,6 @@ type FailedResponse struct {
 	Requeued   bool `json:"requeued"`
 	RetryCount int  `json:"retry_count"`
 }
-
-// HeaderLeaseID may carry the lease id of a result or a failure.
-const HeaderLeaseID = "X-Lease-Id"
-
-// HeaderIdempotencyKey may come with a submitted job.
-const HeaderIdempotencyKey = "Idempotency-Key"
 
 // DLQResponse lists dead letters, newest first.
 type DLQResponse struct {

@@ -1,0 +1,62 @@
+// Package wire is the protocol between a gateway and those who ask it: routes, codes,
+// limits and the bodies of requests and responses, as SPEC.md of package gateway has them.
+package wire
+
+// The routes. {id} is a job's id, {worker} a worker's.
+const (
+	PathJobs         = "/calc/zpe/jobs"
+	PathJob          = "/calc/zpe/jobs/{id}"
+	PathJobResult    = "/calc/zpe/jobs/{id}/result"
+	PathJobFiles     = "/calc/zpe/jobs/{id}/files"
+	PathJobCancel    = "/calc/zpe/jobs/{id}/cancel"
+	PathEnrollTokens = "/calc/zpe/compute/enroll-tokens" //nolint:gosec // a route
+	PathRegister     = "/calc/zpe/compute/servers/register"
+	PathServers      = "/calc/zpe/compute/servers"
+	PathServer       = "/calc/zpe/compute/servers/{worker}"
+	PathLease        = "/calc/zpe/compute/jobs/lease"
+	PathHeartbeat    = "/calc/zpe/compute/jobs/{id}/heartbeat"
+	PathResult       = "/calc/zpe/compute/jobs/{id}/result"
+	PathFailed       = "/calc/zpe/compute/jobs/{id}/failed"
+	PathDLQ          = "/calc/zpe/admin/dlq"
+	PathDLQJob       = "/calc/zpe/admin/dlq/{id}"
+	PathDLQRequeue   = "/calc/zpe/admin/dlq/{id}/requeue"
+	PathLate         = "/calc/zpe/admin/jobs/{id}/late"
+	PathLateAccept   = "/calc/zpe/admin/jobs/{id}/late/accept"
+	PathOps          = "/calc/zpe/admin/ops"
+	PathMetrics      = "/metrics"
+)
+
+// The codes of failures that the control plane treats in a way of their own.
+// Any other code is a failure that is run again, unless the report says that it
+// is not retryable.
+const (
+	FailWorkerShutdown    = "WORKER_SHUTDOWN"    // its operator stops the worker: queued again, not counted
+	FailWorkerUnavailable = "WORKER_UNAVAILABLE" // the worker cannot run anything now: counted
+	FailWorkerRestart     = "WORKER_RESTART"     // the worker died while it ran the job
+	FailResultTooLarge    = "RESULT_TOO_LARGE"   // final
+	FailInvalidInput      = "INVALID_INPUT"      // final
+	FailQEInput           = "QE_INPUT_ERROR"     // final
+	FailQENotConverged    = "QE_NOT_CONVERGED"   // final
+	FailCanceled          = "CANCELED"           // after cancel_requested; ends the job
+)
+
+// Limits of the protocol, in bytes.
+const (
+	MaxPayload      = 1 << 20   // of a submitted job
+	MaxResultBody   = 32 << 20  // of a result with its texts
+	MaxFailedBody   = 512 << 10 // of a failure: its texts may be escaped
+	MaxSmallBody    = 256 << 10 // of any other body
+	MaxRegisterBody = 64 << 10  // of a registration, which strangers may send
+	MaxMeta         = 16 << 10  // of the meta of a worker that registers
+	MaxErrorCode    = 100
+	MaxErrorMessage = 1000
+	MaxTraceback    = 64 << 10
+	MaxName         = 200 // of labels, names and the strings in meta
+	MaxWait         = 30  // seconds a lease call or a heartbeat may wait
+)
+
+// HeaderLeaseID may carry the lease id of a result or a failure.
+const HeaderLeaseID = "X-Lease-Id"
+
+// HeaderIdempotencyKey may come with a submitted job.
+const HeaderIdempotencyKey = "Idempotency-Key"
