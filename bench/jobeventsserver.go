@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/jobapi/access"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/httpd"
@@ -78,7 +80,7 @@ func serveJobEvents(ctx context.Context) error {
 	b.change(1, jobs.Running)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	api := &jobapi.Server{
-		Scopes: []jobapi.Scope{{Name: "fleet", Jobs: b, Cancel: jobapi.Operate}}, Log: log,
+		Scopes: []jobapi.Scope{{Name: "fleet", Jobs: b, Cancel: access.Operate}}, Log: log,
 		Metrics: jobapi.NewMetrics(prometheus.NewRegistry()), Guard: jobapi.Loopback,
 	}
 	mux := http.NewServeMux()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/batchfleet/batchfleet/jobapi/access"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/cli/openapi"
@@ -60,15 +62,15 @@ func openJobServer(ctx context.Context, a jobServerAsk) *jobServer {
 	fleetJobs := &provider.Fleet{Status: a.deps.Status}
 	s.Server = &jobapi.Server{
 		Scopes: []jobapi.Scope{
-			{Name: "system", Jobs: system, Cancel: jobapi.Admin, Create: jobapi.Admin},
-			{Name: "utils", Jobs: utils, Cancel: jobapi.Operate, Create: jobapi.Operate},
-			{Name: "fleet", Jobs: fleetJobs, Cancel: jobapi.Operate},
+			{Name: "system", Jobs: system, Cancel: access.Admin, Create: access.Admin},
+			{Name: "utils", Jobs: utils, Cancel: access.Operate, Create: access.Operate},
+			{Name: "fleet", Jobs: fleetJobs, Cancel: access.Operate},
 		},
 		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
 		Workers: fleetJobs.Workers, OpenAPI: openapi.JSON, MaxListeners: a.env.MaxListeners,
 	}
 	if a.zpe != nil {
-		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: jobapi.Operate})
+		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: access.Operate})
 	}
 	return s
 }

@@ -9,10 +9,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/batchfleet/batchfleet/jobapi/access"
+
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
-	"github.com/batchfleet/batchfleet/jobapi"
 )
 
 func tokenCommand() *cobra.Command {
@@ -47,10 +48,10 @@ func tokenNewCommand(file *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "new", Short: "Make a token, and print it or write it to a file, this once", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := jobapi.CheckTokenName(name); err != nil {
+			if err := access.CheckTokenName(name); err != nil {
 				return program.Exit(program.Usage, fmt.Errorf("--name: %w", err))
 			}
-			reach, err := jobapi.ParseTokenScope(scope)
+			reach, err := access.ParseScope(scope)
 			if err != nil {
 				return program.Exit(program.Usage, fmt.Errorf("--scope: %w", err))
 			}
@@ -63,12 +64,12 @@ func tokenNewCommand(file *string) *cobra.Command {
 				expires = time.Now().Add(life).Truncate(time.Second)
 			}
 			add := func(to io.Writer) error {
-				token, err := jobapi.AddToken(*file, name, reach, expires)
+				token, err := access.AddToken(*file, name, reach, expires)
 				if err != nil {
 					return err
 				}
 				if _, err = fmt.Fprintln(to, token); err != nil {
-					return errors.Join(err, jobapi.RevokeToken(*file, name)) // nobody has it
+					return errors.Join(err, access.RevokeToken(*file, name)) // nobody has it
 				}
 				return nil
 			}
@@ -132,7 +133,7 @@ func tokenListCommand(file *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the tokens of the file by name", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tokens, err := jobapi.ReadTokens(*file)
+			tokens, err := access.ReadTokens(*file)
 			if err != nil {
 				return program.Exit(program.Failed, err)
 			}
@@ -146,7 +147,7 @@ func tokenListCommand(file *string) *cobra.Command {
 	return cmd
 }
 
-func printTokens(out io.Writer, tokens []jobapi.Token, asJSON bool) error {
+func printTokens(out io.Writer, tokens []access.Token, asJSON bool) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var err error
 	if !asJSON {
@@ -183,10 +184,10 @@ func tokenRevokeCommand(file *string) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke NAME", Short: "Take a token out of the file; gateways refuse it within seconds", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := jobapi.CheckTokenName(args[0]); err != nil {
+			if err := access.CheckTokenName(args[0]); err != nil {
 				return program.Exit(program.Usage, err)
 			}
-			if err := jobapi.RevokeToken(*file, args[0]); err != nil {
+			if err := access.RevokeToken(*file, args[0]); err != nil {
 				if errors.Is(err, fs.ErrNotExist) {
 					err = fmt.Errorf("%w; `batchfleet token list` shows the names", err)
 				}

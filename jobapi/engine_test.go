@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
 )
 
@@ -50,7 +51,7 @@ func withEngine(t *testing.T) *rig {
 		Supported: []engine.Operation{{Name: "nap", New: func() engine.Request { return &nap{} }}},
 	}
 	t.Cleanup(func() { _ = e.Close(context.WithoutCancel(t.Context())) })
-	return serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "system", Jobs: e, Cancel: jobapi.Admin, Create: jobapi.Admin}}})
+	return serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "system", Jobs: e, Cancel: access.Admin, Create: access.Admin}}})
 }
 
 func (g *rig) create(t *testing.T, body string) (path string) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -94,7 +95,7 @@ func (c *scope) follow(r *http.Request, st *stream, l *listener, m *snapshot) er
 				return err
 			}
 		case <-check.C:
-			if _, err := c.server.Guard.judge(r, Read); err != nil { // a token that was revoked, or has expired
+			if _, err := c.server.Guard.judge(r, access.Read); err != nil { // a token that was revoked, or has expired
 				return err
 			}
 		case <-httpd.Stopping(ctx):

@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfleet/batchfleet/jobapi/access"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
@@ -119,7 +121,7 @@ func (f *feed) close() { f.resp.Body.Close() }
 func polled() (*jobapi.Server, *shelf) {
 	s := newShelf()
 	s.put("j", "fleet.pdf", jobs.Running)
-	return &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: s, Cancel: jobapi.Operate}}}, s
+	return &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: s, Cancel: access.Operate}}}, s
 }
 
 const (
@@ -657,7 +659,7 @@ func TestATokenThatIsNoGoodAnyMoreEndsItsStreams(t *testing.T) {
 		"it has expired": func(*testing.T, string) {},
 		"it was revoked": func(t *testing.T, file string) {
 			t.Helper()
-			if err := jobapi.RevokeToken(file, "a"); err != nil {
+			if err := access.RevokeToken(file, "a"); err != nil {
 				t.Error(err)
 			}
 		},
@@ -669,8 +671,8 @@ func TestATokenThatIsNoGoodAnyMoreEndsItsStreams(t *testing.T) {
 				if name == "it has expired" {
 					expires = time.Now().Add(time.Minute)
 				}
-				token := addToken(t, file, "a", jobapi.Read, expires)
-				other := addToken(t, file, "b", jobapi.Read, time.Time{})
+				token := addToken(t, file, "a", access.Read, expires)
+				other := addToken(t, file, "b", access.Read, time.Time{})
 				s, _ := polled()
 				var err error
 				if s.Guard, err = jobapi.OpenTokens(file, "", slog.New(slog.DiscardHandler)); err != nil {

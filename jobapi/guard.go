@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 )
 
 // tokenCheck is how often a request looks whether the file of tokens has changed.
@@ -25,7 +26,7 @@ const tokenCheck = 2 * time.Second
 type Guard struct {
 	// judge returns whose request it is, also of one that is not let in, if that is
 	// known: the name of a token.
-	judge  func(r *http.Request, need TokenScope) (who string, err error)
+	judge  func(r *http.Request, need access.Scope) (who string, err error)
 	tokens int
 }
 
@@ -33,7 +34,7 @@ type Guard struct {
 func (g *Guard) Tokens() int { return g.tokens }
 
 // Closed lets nobody in.
-var Closed = &Guard{judge: func(*http.Request, TokenScope) (string, error) {
+var Closed = &Guard{judge: func(*http.Request, access.Scope) (string, error) {
 	return "", denied("closed", http.StatusUnauthorized, "The Job API is closed: this server has neither a file of tokens (--job-tokens-file) nor an admin token (--admin-token-file)")
 }}
 
@@ -68,13 +69,13 @@ func whyDenied(err error) string {
 
 // OpenTokens returns a guard that asks for a bearer token: one of those in a file,
 // which is read again when it has changed, or the token admin, whose scope is
-// [Admin]. Either may be empty, not both. The error says what is wrong with the
+// [access.Admin]. Either may be empty, not both. The error says what is wrong with the
 // file. Once it is open, a line that cannot be used lets nobody in, and neither does
 // any when the file is gone or cannot be read; both are logged once.
 func OpenTokens(file, admin string, log *slog.Logger) (*Guard, error) {
 	s := &tokenSet{file: file, log: log}
 	if admin != "" {
-		s.admin = []Token{{Name: "admin token", Scope: Admin, Hash: sha256.Sum256([]byte(admin))}}
+		s.admin = []access.Token{{Name: "admin token", Scope: access.Admin, Hash: sha256.Sum256([]byte(admin))}}
 	}
 	if file == "" {
 		if admin == "" {
@@ -92,13 +93,13 @@ func OpenTokens(file, admin string, log *slog.Logger) (*Guard, error) {
 type tokenSet struct {
 	file  string // may be empty
 	log   *slog.Logger
-	admin []Token // none or one, with a name that none of a file has
+	admin []access.Token // none or one, with a name that none of a file has
 
 	mu      sync.Mutex
-	listed  []Token     // the file's good lines; none while it cannot be read
-	version os.FileInfo // of the file when it was last read; nil when it could not be
-	checked time.Time   // when version was last compared
-	said    string      // what the last look at the file has logged; empty when it was good
+	listed  []access.Token // the file's good lines; none while it cannot be read
+	version os.FileInfo    // of the file when it was last read; nil when it could not be
+	checked time.Time      // when version was last compared
+	said    string         // what the last look at the file has logged; empty when it was good
 }
 
 func (s *tokenSet) load() error {
@@ -106,7 +107,7 @@ func (s *tokenSet) load() error {
 	s.version, s.checked = info, time.Now()
 	var text []byte
 	if err == nil {
-		text, err = readTokenFile(s.file)
+		text, err = access.ReadTokenFile(s.file)
 	} else {
 		err = fmt.Errorf("read tokens: %w", err)
 	}
@@ -117,7 +118,7 @@ func (s *tokenSet) load() error {
 		}
 		return err
 	}
-	if s.listed, err = parseTokens(text); err != nil {
+	if s.listed, err = access.ParseTokens(text); err != nil {
 		return fmt.Errorf("read tokens (%s): %w", s.file, err)
 	}
 	return nil
@@ -130,7 +131,7 @@ func lacksFiles(err error) bool {
 }
 
 // tokens returns the entries that count now. What it returns does not change.
-func (s *tokenSet) tokens(ctx context.Context) []Token {
+func (s *tokenSet) tokens(ctx context.Context) []access.Token {
 	if s.file == "" {
 		return nil
 	}
@@ -170,7 +171,7 @@ func sameVersion(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-func (s *tokenSet) judge(r *http.Request, need TokenScope) (who string, err error) {
+func (s *tokenSet) judge(r *http.Request, need access.Scope) (who string, err error) {
 	given, err := httpd.Bearer(r)
 	if err != nil {
 		return "", err
@@ -189,8 +190,8 @@ func (s *tokenSet) judge(r *http.Request, need TokenScope) (who string, err erro
 
 // find returns the entry of a hash, or the zero Token. It compares with all of
 // them, so its time does not say which one it was.
-func (s *tokenSet) find(hash [sha256.Size]byte, listed []Token) (found Token) {
-	for _, tokens := range [][]Token{listed, s.admin} {
+func (s *tokenSet) find(hash [sha256.Size]byte, listed []access.Token) (found access.Token) {
+	for _, tokens := range [][]access.Token{listed, s.admin} {
 		for _, t := range tokens {
 			if subtle.ConstantTimeCompare(t.Hash[:], hash[:]) == 1 {
 				found = t

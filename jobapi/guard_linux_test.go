@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 )
 
 func TestAFileOfTokensThatCannotBeOpenedForAMomentIsReadLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tokens")
-		token := addToken(t, file, "a", jobapi.Read, time.Time{})
+		token := addToken(t, file, "a", access.Read, time.Time{})
 		var logged safeBuffer
 		s, _ := polled()
 		var err error
@@ -30,7 +31,7 @@ func TestAFileOfTokensThatCannotBeOpenedForAMomentIsReadLater(t *testing.T) {
 			}
 		}
 		try("at first", 200)
-		if err := jobapi.RevokeToken(file, "a"); err != nil {
+		if err := access.RevokeToken(file, "a"); err != nil {
 			t.Fatal(err)
 		}
 		withoutFiles(t, func() {

@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfleet/batchfleet/jobapi/access"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/jobapi"
@@ -32,9 +34,9 @@ func guarded(t *testing.T, admin string) *jobapi.Guard {
 	return guard
 }
 
-func addToken(t *testing.T, file, name string, scope jobapi.TokenScope, expires time.Time) string {
+func addToken(t *testing.T, file, name string, scope access.Scope, expires time.Time) string {
 	t.Helper()
-	token, err := jobapi.AddToken(file, name, scope, expires)
+	token, err := access.AddToken(file, name, scope, expires)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func addToken(t *testing.T, file, name string, scope jobapi.TokenScope, expires 
 func TestTokensReachAsFarAsTheirScope(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	tokens := map[string]string{"admin-token": "the-admin-token"}
-	for _, scope := range []jobapi.TokenScope{jobapi.Read, jobapi.Operate, jobapi.Admin} {
+	for _, scope := range []access.Scope{access.Read, access.Operate, access.Admin} {
 		tokens[scope.String()] = addToken(t, file, scope.String(), scope, time.Time{})
 	}
 	s, _, _ := twoScopes()
@@ -86,7 +88,7 @@ func TestTokensReachAsFarAsTheirScope(t *testing.T) {
 func TestTokensExpireAndAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tokens")
-		first := addToken(t, file, "first", jobapi.Read, time.Now().Add(time.Hour))
+		first := addToken(t, file, "first", access.Read, time.Now().Add(time.Hour))
 		var logged safeBuffer
 		s, _, _ := twoScopes()
 		var err error
@@ -101,7 +103,7 @@ func TestTokensExpireAndAreReadAgain(t *testing.T) {
 			}
 		}
 		try(first, 200)
-		second := addToken(t, file, "second", jobapi.Read, time.Time{})
+		second := addToken(t, file, "second", access.Read, time.Time{})
 		try(second, 401) // not looked at yet
 		time.Sleep(2 * time.Second)
 		try(second, 200)
@@ -138,7 +140,7 @@ func TestTokensExpireAndAreReadAgain(t *testing.T) {
 		if err := os.WriteFile(file, good, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := jobapi.RevokeToken(file, "second"); err != nil {
+		if err := access.RevokeToken(file, "second"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
@@ -164,8 +166,8 @@ func TestTokenFilesAreEditedWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	until := time.Date(2126, 1, 31, 0, 0, 0, 0, time.UTC)
-	token := addToken(t, file, "web.page-1", jobapi.Operate, until)
-	addToken(t, file, "other", jobapi.Admin, time.Time{})
+	token := addToken(t, file, "web.page-1", access.Operate, until)
+	addToken(t, file, "other", access.Admin, time.Time{})
 	if !regexp.MustCompile(`^bft_[A-Za-z0-9_-]{43}$`).MatchString(token) {
 		t.Errorf("token %q", token)
 	}
@@ -173,8 +175,8 @@ func TestTokenFilesAreEditedWhole(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	list, err := jobapi.ReadTokens(file)
-	if err != nil || len(list) != 2 || list[0].Name != "web.page-1" || list[0].Scope != jobapi.Operate || !list[0].Expires.Equal(until) || list[1].Name != "other" {
+	list, err := access.ReadTokens(file)
+	if err != nil || len(list) != 2 || list[0].Name != "web.page-1" || list[0].Scope != access.Operate || !list[0].Expires.Equal(until) || list[1].Name != "other" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	text, err := os.ReadFile(file)
@@ -183,28 +185,28 @@ func TestTokenFilesAreEditedWhole(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		scope jobapi.TokenScope
+		scope access.Scope
 		until time.Time
 	}{
-		{"other", jobapi.Read, time.Time{}},
-		{"", jobapi.Read, time.Time{}},
-		{"a b", jobapi.Read, time.Time{}},
-		{strings.Repeat("a", 65), jobapi.Read, time.Time{}},
+		{"other", access.Read, time.Time{}},
+		{"", access.Read, time.Time{}},
+		{"a b", access.Read, time.Time{}},
+		{strings.Repeat("a", 65), access.Read, time.Time{}},
 		{"new", 0, time.Time{}},
 		{"new", 9, time.Time{}},
-		{"new", jobapi.Read, time.Now().Add(-time.Second)},
+		{"new", access.Read, time.Now().Add(-time.Second)},
 	} {
-		if _, err := jobapi.AddToken(file, tt.name, tt.scope, tt.until); err == nil {
+		if _, err := access.AddToken(file, tt.name, tt.scope, tt.until); err == nil {
 			t.Errorf("%+v was added", tt)
 		}
 	}
-	if err := jobapi.RevokeToken(file, "none"); !errors.Is(err, fs.ErrNotExist) {
+	if err := access.RevokeToken(file, "none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("revoke none: %v", err)
 	}
-	if err := jobapi.RevokeToken(file, "web.page-1"); err != nil {
+	if err := access.RevokeToken(file, "web.page-1"); err != nil {
 		t.Error(err)
 	}
-	if list, err := jobapi.ReadTokens(file); err != nil || len(list) != 1 || list[0].Name != "other" {
+	if list, err := access.ReadTokens(file); err != nil || len(list) != 1 || list[0].Name != "other" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if rest, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(rest) != 0 {
@@ -213,7 +215,7 @@ func TestTokenFilesAreEditedWhole(t *testing.T) {
 }
 
 func TestBrokenTokenFilesSayWhereAndQuoteNothing(t *testing.T) {
-	_, hash := jobapi.NewToken()
+	_, hash := access.NewToken()
 	for text, want := range map[string]string{
 		"a read":                                 "line 1: want NAME",
 		"#\na read " + hash + " x y":             "line 2: want NAME",
@@ -236,7 +238,7 @@ func TestBrokenTokenFilesSayWhereAndQuoteNothing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), hash) {
 			t.Errorf("%.60q: %v, want %q", text, err, want)
 		}
-		if _, err := jobapi.AddToken(file, "new", jobapi.Read, time.Time{}); err == nil {
+		if _, err := access.AddToken(file, "new", access.Read, time.Time{}); err == nil {
 			t.Errorf("%.60q was added to", text)
 		}
 	}
@@ -251,7 +253,7 @@ func TestBrokenTokenFilesSayWhereAndQuoteNothing(t *testing.T) {
 func manyTokens(n int) string {
 	var b strings.Builder
 	for i := range n {
-		_, hash := jobapi.NewToken()
+		_, hash := access.NewToken()
 		fmt.Fprintf(&b, "n%d read %s\n", i, hash)
 	}
 	return b.String()
@@ -315,8 +317,8 @@ func TestWithoutTokensOtherMachinesStayOutsideWhateverTheySay(t *testing.T) {
 func TestChangesAreLoggedWithTheNameOfTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tokens")
-		reader, writer := addToken(t, file, "reader", jobapi.Read, time.Time{}), addToken(t, file, "ci.bot-1", jobapi.Operate, time.Time{})
-		old := addToken(t, file, "old", jobapi.Read, time.Now().Add(time.Second))
+		reader, writer := addToken(t, file, "reader", access.Read, time.Time{}), addToken(t, file, "ci.bot-1", access.Operate, time.Time{})
+		old := addToken(t, file, "old", access.Read, time.Now().Add(time.Second))
 		const admin = "admin-token-of-the-test"
 		s, _, _ := twoScopes()
 		var err error
@@ -328,7 +330,7 @@ func TestChangesAreLoggedWithTheNameOfTheToken(t *testing.T) {
 		}
 		g := serve(t, s)
 		time.Sleep(2 * time.Second)
-		secret, _ := jobapi.NewToken() // which a caller has put in the wrong place
+		secret, _ := access.NewToken() // which a caller has put in the wrong place
 		for _, tt := range []struct {
 			what, body, token, want string // the line that comes, but for the request's id
 		}{
@@ -407,7 +409,7 @@ func TestDenialsAreCountedAndLoggedSparingly(t *testing.T) {
 }
 
 func FuzzTokensFile(f *testing.F) {
-	_, hash := jobapi.NewToken()
+	_, hash := access.NewToken()
 	f.Add("# x\na read " + hash + " 2027-01-31T00:00:00Z\n")
 	f.Add("a read " + strings.ToUpper(hash) + "\r\nb admin " + hash)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -415,28 +417,28 @@ func FuzzTokensFile(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		list, err := jobapi.ReadTokens(file)
+		list, err := access.ReadTokens(file)
 		if err != nil {
 			if len(err.Error()) > 300 {
 				t.Errorf("a long error: %v", err)
 			}
 			return
 		}
-		if _, err := jobapi.AddToken(file, "a-name-that-is-new-here", jobapi.Read, time.Time{}); err != nil {
+		if _, err := access.AddToken(file, "a-name-that-is-new-here", access.Read, time.Time{}); err != nil {
 			if len(list) < 1000 && len(text) < 1<<20-200 && !strings.Contains(text, "a-name-that-is-new-here") {
 				t.Fatalf("cannot add to what can be read: %v", err)
 			}
 			return
 		}
-		if after, err := jobapi.ReadTokens(file); err != nil || len(after) != len(list)+1 {
+		if after, err := access.ReadTokens(file); err != nil || len(after) != len(list)+1 {
 			t.Errorf("%d entries after one was added to %d: %v", len(after), len(list), err)
 		}
 		for _, entry := range list {
-			if err := jobapi.RevokeToken(file, entry.Name); err != nil {
+			if err := access.RevokeToken(file, entry.Name); err != nil {
 				t.Errorf("revoke %q: %v", entry.Name, err)
 			}
 		}
-		if after, err := jobapi.ReadTokens(file); err != nil || len(after) != 1 {
+		if after, err := access.ReadTokens(file); err != nil || len(after) != 1 {
 			t.Errorf("%d entries after all but one were revoked: %v", len(after), err)
 		}
 	})

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 )
 
 // Loopback lets in everybody on the same machine, to do everything, and asks for
 // no token. A connection from loopback is not enough for that: a proxy on this
 // machine brings strangers, and a browser other people's pages. A name that leads
 // to loopback may be anybody's, too, which is why Host is looked at.
-var Loopback = &Guard{judge: func(r *http.Request, _ TokenScope) (string, error) {
+var Loopback = &Guard{judge: func(r *http.Request, _ access.Scope) (string, error) {
 	switch {
 	case !loopbackAddr(r.RemoteAddr):
 		return "", local("remote", "it came from another machine")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 )
 
 // Server answers HTTP over the jobs of some scopes: SPEC.md. Log, Metrics and
@@ -44,8 +45,8 @@ type Server struct {
 type Scope struct {
 	Name string // of a-z
 	Jobs Jobs   // when it is a [Runner], jobs can be made, too
-	// What a token needs to cancel and to make jobs. To look at them it needs [Read].
-	Cancel, Create TokenScope
+	// What a token needs to cancel and to make jobs. To look at them it needs [access.Read].
+	Cancel, Create access.Scope
 }
 
 // Handler returns the handler of all routes, which are below /api/v1/. It answers
@@ -93,7 +94,7 @@ func (s *Server) init() {
 
 type route struct {
 	method, path string
-	need         TokenScope
+	need         access.Scope
 	handle       httpd.Handler
 }
 
@@ -107,10 +108,10 @@ func (s *Server) routes() []route {
 		jobs := root + sc.Name + "/jobs"
 		all = append(
 			all,
-			route{http.MethodGet, jobs, Read, c.list},
-			route{http.MethodGet, jobs + "/{jobId}", Read, c.show},
-			route{http.MethodGet, jobs + "/{jobId}/logs", Read, c.log},
-			route{http.MethodGet, jobs + "/{jobId}/events", Read, c.events},
+			route{http.MethodGet, jobs, access.Read, c.list},
+			route{http.MethodGet, jobs + "/{jobId}", access.Read, c.show},
+			route{http.MethodGet, jobs + "/{jobId}/logs", access.Read, c.log},
+			route{http.MethodGet, jobs + "/{jobId}/events", access.Read, c.events},
 			route{http.MethodPost, jobs + "/{jobId}/cancel", sc.Cancel, c.cancel},
 		)
 		if runner, ok := sc.Jobs.(Runner); ok {
@@ -120,16 +121,16 @@ func (s *Server) routes() []route {
 		}
 	}
 	if s.Workers != nil {
-		all = append(all, route{http.MethodGet, root + "fleet/workers", Read, s.workers})
+		all = append(all, route{http.MethodGet, root + "fleet/workers", access.Read, s.workers})
 	}
 	if s.OpenAPI != nil {
-		all = append(all, route{http.MethodGet, root + "openapi.json", Read, s.openAPI})
+		all = append(all, route{http.MethodGet, root + "openapi.json", access.Read, s.openAPI})
 	}
 	return all
 }
 
 // guarded lets through who may do what h does.
-func (s *Server) guarded(need TokenScope, h httpd.Handler) httpd.Handler {
+func (s *Server) guarded(need access.Scope, h httpd.Handler) httpd.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c := callOf(r)
 		var err error

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfleet/batchfleet/jobapi/access"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -25,8 +27,8 @@ func twoScopes() (*jobapi.Server, *desk, *desk) {
 	system.put("job_s", "system.start", jobs.Running)
 	utils.put("job_u", "utils.purge", jobs.Running)
 	return &jobapi.Server{Scopes: []jobapi.Scope{
-		{Name: "system", Jobs: system, Cancel: jobapi.Admin, Create: jobapi.Admin},
-		{Name: "utils", Jobs: utils, Cancel: jobapi.Operate, Create: jobapi.Operate},
+		{Name: "system", Jobs: system, Cancel: access.Admin, Create: access.Admin},
+		{Name: "utils", Jobs: utils, Cancel: access.Operate, Create: access.Operate},
 	}, OpenAPI: []byte("{}\n")}, system, utils
 }
 
@@ -135,7 +137,7 @@ func TestJ08BadBodiesAreRefusedByField(t *testing.T) {
 	s, _, _ := twoScopes()
 	g := serve(t, s)
 	const start = "POST /api/v1/system/start"
-	token, _ := jobapi.NewToken() // one may stand anywhere
+	token, _ := access.NewToken() // one may stand anywhere
 	tests := []struct{ what, body, field string }{
 		{start, `{"timeoutMs":999}`, "timeoutMs"},
 		{start, `{"timeoutMs":86400001}`, "timeoutMs"},
@@ -207,7 +209,7 @@ func TestJ09UnknownJobsAre404InTheEnvelope(t *testing.T) {
 
 func TestUnknownRoutesAndMethodsSayWhatThereIs(t *testing.T) {
 	s, _, _ := twoScopes()
-	s.Scopes = append(s.Scopes, jobapi.Scope{Name: "fleet", Jobs: newShelf(), Cancel: jobapi.Operate})
+	s.Scopes = append(s.Scopes, jobapi.Scope{Name: "fleet", Jobs: newShelf(), Cancel: access.Operate})
 	g := serve(t, s)
 	for what, want := range map[string]string{
 		"GET /api/v1/sytem/jobs":           `"No such route; scopes: system, utils, fleet"`,
@@ -315,7 +317,7 @@ func TestJ14CancelWaitsForTheWorker(t *testing.T) {
 				jobsOf := newShelf()
 				jobsOf.worker = true
 				jobsOf.put("j", "fleet.pdf", jobs.Running)
-				g := serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: jobsOf, Cancel: jobapi.Operate}}})
+				g := serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: jobsOf, Cancel: access.Operate}}})
 				end := time.AfterFunc(tt.after, func() { jobsOf.put("j", "fleet.pdf", tt.ends) })
 				defer end.Stop()
 				began := time.Now()
@@ -346,7 +348,7 @@ func TestJ14CancelThatCannotWaitForTheWorkerIsAccepted(t *testing.T) {
 		jobsOf := struck{newShelf()}
 		jobsOf.worker = true
 		jobsOf.put("j", "fleet.pdf", jobs.Running)
-		g := serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: jobsOf, Cancel: jobapi.Operate}}})
+		g := serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: jobsOf, Cancel: access.Operate}}})
 		a := g.ask(t, "POST /api/v1/fleet/jobs/j/cancel", "")
 		if want := `{"jobId":"j","status":"running","canceledAt":null}` + "\n"; a.status != 202 || a.body != want {
 			t.Errorf("%d %s, want 202 %s", a.status, a.body, want)

@@ -1,4 +1,4 @@
-package jobapi
+package access
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 // Token is an entry of a file of tokens. The token itself is nowhere in it.
 type Token struct {
 	Name    string // [A-Za-z0-9._-]{1,64}
-	Scope   TokenScope
+	Scope   Scope
 	Hash    [sha256.Size]byte // of the token
 	Expires time.Time         // zero for never
 }
@@ -50,12 +50,12 @@ func NewToken() (token, hash string) {
 	return token, hex.EncodeToString(sum[:])
 }
 
-// parseTokens reads a file of tokens: a line each, NAME SCOPE SHA256HEX
+// ParseTokens reads the text of a file of tokens: a line each, NAME SCOPE SHA256HEX
 // [EXPIRES-RFC3339]. Empty lines and lines that begin with # count for nothing.
 // The error names the line and quotes nothing of it: somebody may have written
 // the token itself there. It is about the first line that cannot be used; the
 // entries of all others are returned with it.
-func parseTokens(text []byte) (tokens []Token, wrong error) {
+func ParseTokens(text []byte) (tokens []Token, wrong error) {
 	if len(text) > maxTokenFile {
 		return nil, fmt.Errorf("it is larger than %d bytes", maxTokenFile)
 	}
@@ -96,7 +96,7 @@ func parseToken(line string) (t Token, ok bool, err error) {
 	if err := CheckTokenName(t.Name); err != nil {
 		return t, false, err
 	}
-	if t.Scope, err = ParseTokenScope(words[1]); err != nil {
+	if t.Scope, err = ParseScope(words[1]); err != nil {
 		return t, false, errors.New("the scope is none of read, operate, admin")
 	}
 	hash, err := hex.DecodeString(words[2])

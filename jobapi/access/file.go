@@ -1,4 +1,4 @@
-package jobapi
+package access
 
 import (
 	"bytes"
@@ -17,18 +17,19 @@ import (
 
 // ReadTokens returns the entries of a file of tokens.
 func ReadTokens(file string) ([]Token, error) {
-	text, err := readTokenFile(file)
+	text, err := ReadTokenFile(file)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := parseTokens(text)
+	tokens, err := ParseTokens(text)
 	if err != nil {
 		return nil, fmt.Errorf("read tokens (%s): %w", file, err)
 	}
 	return tokens, nil
 }
 
-func readTokenFile(file string) ([]byte, error) {
+// ReadTokenFile returns the text of a file of tokens, which others may not write.
+func ReadTokenFile(file string) ([]byte, error) {
 	text, err := safefile.Secret(file, maxTokenFile, safefile.OthersWrite)
 	if err != nil {
 		return nil, fmt.Errorf("read tokens: %w", err)
@@ -39,7 +40,7 @@ func readTokenFile(file string) ([]byte, error) {
 // AddToken makes a token and adds its entry to a file, which is made if there is
 // none. The token is returned and kept nowhere. A zero expires is never. Servers
 // see the file as it was or with the entry, never a part.
-func AddToken(file, name string, scope TokenScope, expires time.Time) (token string, err error) {
+func AddToken(file, name string, scope Scope, expires time.Time) (token string, err error) {
 	switch {
 	case CheckTokenName(name) != nil:
 		return "", fmt.Errorf("add token: %w", CheckTokenName(name))
@@ -104,18 +105,18 @@ func editTokens(file string, edit func([]byte) ([]byte, error)) error {
 	if err := flock.Lock(lock); err != nil {
 		return err
 	}
-	text, err := readTokenFile(file)
+	text, err := ReadTokenFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := parseTokens(text); err != nil {
+	if _, err := ParseTokens(text); err != nil {
 		return fmt.Errorf("it cannot be read as it is: %w", err)
 	}
 	text, err = edit(text)
 	if err != nil {
 		return err
 	}
-	if _, err := parseTokens(text); err != nil { // too many
+	if _, err := ParseTokens(text); err != nil { // too many
 		return err
 	}
 	return safefile.Replace(file, text)
