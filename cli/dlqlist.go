@@ -36,7 +36,7 @@ func newDeadRow(d deadletter.Item) deadRow {
 	l := d.Last()
 	return deadRow{
 		Name: d.Name, JobID: l.Job.ID, Kind: l.Job.Kind, Cause: l.Cause, Reason: l.Reason, FailedAt: l.At.UTC(), Attempts: l.Attempt,
-		Letters: len(d.Letters), Subscription: l.Queue, MessageID: l.MessageID, Bytes: max(l.Cut, len(l.Data)),
+		Letters: len(d.Messages), Subscription: l.Queue, MessageID: l.MessageID, Bytes: max(l.Cut, len(l.Data)),
 	}
 }
 

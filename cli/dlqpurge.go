@@ -30,13 +30,13 @@ func dlqPurgeCommand() *cobra.Command {
 		case *dry:
 			verb = "would be purged"
 		case len(chosen) > 0 && !*yes:
-			if err := d.confirm(ctx, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(deadletter.Letters(chosen)), len(chosen))); err != nil {
+			if err := d.confirm(ctx, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(deadletter.Messages(chosen)), len(chosen))); err != nil {
 				return err
 			}
 		}
 		for _, one := range chosen {
 			if !*dry {
-				if err := d.box.Drop(ctx, one.Letters...); err != nil {
+				if err := d.box.Drop(ctx, one.Messages...); err != nil {
 					return err
 				}
 			}

@@ -154,7 +154,7 @@ func (e *WorkerEnv) openSource(ctx context.Context, log *slog.Logger, metrics *w
 	if err != nil {
 		return nil, nil, err
 	}
-	urgent := pubsub.UrgentLeases(metrics.Registry)
+	priorityLeases := pubsub.PriorityLeases(metrics.Registry)
 	normal, err := pubsub.OpenSource(ctx, subscription, e.rules(jobs.Kind(e.Kind)), log, opts...)
 	if err != nil || e.Priority == "" {
 		return normal, closers{normal}, err
@@ -162,7 +162,7 @@ func (e *WorkerEnv) openSource(ctx context.Context, log *slog.Logger, metrics *w
 	if subscription, err = e.prioritySubscription(); err != nil {
 		return nil, nil, err
 	}
-	both := &pubsub.Priority{Urgent: normal.Beside(subscription), Normal: normal, Share: e.PriorityShare, Leases: urgent}
+	both := &pubsub.PrioritySource{Priority: normal.Beside(subscription), Normal: normal, Share: e.PriorityShare, Leases: priorityLeases}
 	return both, closers{both, normal}, nil
 }
 

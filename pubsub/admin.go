@@ -107,8 +107,8 @@ func (p *Admin) CreateSubscription(ctx context.Context, name, topic string, ackD
 	_, err = p.subscriptions.CreateSubscription(ctx, &pubsubpb.Subscription{
 		Name: name, Topic: topic,
 		AckDeadlineSeconds: int32(min(ackDeadline, time.Hour) / time.Second), //nolint:gosec // an hour is refused, and fits
-		// As a rule one that nobody has pulled from for 31 days is deleted, with all
-		// that waits in it.
+		// Without this, Pub/Sub deletes a subscription and its messages after 31 days
+		// without a pull.
 		ExpirationPolicy: &pubsubpb.ExpirationPolicy{},
 	})
 	return made("create subscription "+name, err)
@@ -121,7 +121,7 @@ func made(what string, err error) (created bool, _ error) {
 	return false, trouble(what, err)
 }
 
-// trouble says whether a person must mend what a call of Pub/Sub met.
+// trouble tells an error that needs a person from one that will pass.
 func trouble(what string, err error) error {
 	switch status.Code(err) { //nolint:exhaustive // the others pass
 	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.FailedPrecondition:

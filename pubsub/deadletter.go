@@ -14,35 +14,34 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// DeadLetter is a dead letter: a message that was given up, and what is known of
-// why. It was written by anyone who may publish to the topic, so none of it is
-// more than a claim.
+// DeadLetter is a message that was given up, and why. Anyone who may publish to the
+// topic can write one, so nothing in it can be trusted.
 type DeadLetter struct {
 	// Job is what the message asks for, read as a worker would read it. It has
 	// no ID when the message names none.
 	Job     jobs.Job
 	Data    []byte
 	Message map[string]string // the attributes it came with
-	// Cut is how long the data was, if the letter holds only the beginning of it;
-	// 0 if it is whole.
+	// Cut is how long the data was, if the dead letter holds only its beginning; 0
+	// if it is whole.
 	Cut int
 
 	Cause     string // "failed", "malformed", or "unknown" for what others have put there
 	Reason    string
 	At        time.Time // when it was given up
 	Queue     string    // the subscription that the message was taken from
-	MessageID string    // of the message, not of the letter
+	MessageID string    // of the message, not of the dead letter
 	Attempt   int       // starts of the job
 
-	lease string // of the letter, at the box it was taken from
+	lease string // held by the reader that collected it
 }
 
-// messagePrefix begins the name of a letter without a job. A job id never
+// messagePrefix begins the name of a dead letter without a job. A job id never
 // holds a colon.
 const messagePrefix = "message:"
 
-// Name is how people call the letter: the job id, or "message:" and the id of
-// the message when it names no job. Letters of one job have one name.
+// Name is what people call the dead letter: the job id, or "message:" and the id of
+// the message when it names no job. Dead letters of one job have one name.
 func (l DeadLetter) Name() string {
 	if l.Job.ID != "" {
 		return string(l.Job.ID)
@@ -50,7 +49,7 @@ func (l DeadLetter) Name() string {
 	return messagePrefix + l.MessageID
 }
 
-// ParseDeadLetterName returns s if it can be the name of a letter.
+// ParseDeadLetterName returns s if it can be the name of a dead letter.
 func ParseDeadLetterName(s string) (string, error) {
 	if id, ok := strings.CutPrefix(s, messagePrefix); ok {
 		if id == "" || len(id) > maxAttributeValue || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
@@ -80,11 +79,11 @@ const (
 	causeUnknown   = "unknown"
 	policyPrefix   = "CloudPubSubDeadLetter" // what Pub/Sub's own dead letter policy adds
 	policyQueue    = "CloudPubSubDeadLetterSourceSubscription"
-	reservedPrefix = "goog" // nobody but Google may publish these
+	reservedPrefix = "goog" // only Google may publish these
 )
 
-// Pub/Sub's limits on a message: a letter that broke one could never be published,
-// and its message would come again without end.
+// Pub/Sub's limits on a message: a dead letter that broke one could never be
+// published, and its message would come again without end.
 const (
 	maxAttributes     = 100
 	maxAttributeValue = 1024
@@ -142,8 +141,8 @@ func passable(attributes map[string]string) map[string]string {
 	return own
 }
 
-// letter reads a dead letter. Whatever it holds, there is something to show.
-func (r Rules) letter(m *pubsubpb.PubsubMessage) DeadLetter {
+// decodeDeadLetter reads a dead letter. Whatever it holds, there is something to show.
+func (r Rules) decodeDeadLetter(m *pubsubpb.PubsubMessage) DeadLetter {
 	a := m.GetAttributes()
 	l := DeadLetter{
 		Data: m.GetData(), Message: passable(a),

@@ -31,16 +31,16 @@ func TestF13LetterTellsWhatDiedAndWhy(t *testing.T) {
 		"dead_failed_at": "2026-11-21T12:00:00.000005Z", "dead_subscription": subName, "dead_message_id": "17", "dead_attempts": "2", "dead_delivery": "4",
 	}
 	if diff := cmp.Diff(want, m.GetAttributes()); diff != "" || string(m.GetData()) != data {
-		t.Errorf("letter of %s (-want +got):\n%s", m.GetData(), diff)
+		t.Errorf("dead letter of %s (-want +got):\n%s", m.GetData(), diff)
 	}
-	wantLetter := DeadLetter{
+	wantRead := DeadLetter{
 		Job:  jobs.Job{ID: "a", Kind: "pdf", Input: "uploads/a/x.pdf", Pages: 3, Trace: goodTrace},
 		Data: []byte(data), Message: map[string]string{"traceparent": goodTrace},
 		Cause: "failed", Reason: "not a PDF", At: died.At, Queue: subName, MessageID: "17", Attempt: 2,
 	}
-	got := Rules{}.letter(m)
-	if diff := cmp.Diff(wantLetter, got, cmpopts.IgnoreUnexported(DeadLetter{})); diff != "" || got.Name() != "a" {
-		t.Errorf("letter %s read (-want +got):\n%s", got.Name(), diff)
+	got := Rules{}.decodeDeadLetter(m)
+	if diff := cmp.Diff(wantRead, got, cmpopts.IgnoreUnexported(DeadLetter{})); diff != "" || got.Name() != "a" {
+		t.Errorf("dead letter %s read (-want +got):\n%s", got.Name(), diff)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestF13LetterOfAMessageThatNamesNoJob(t *testing.T) {
 	}, m.GetAttributes()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if l := (Rules{}).letter(m); l.Name() != "message:17" || l.Cause != "malformed" || string(l.Data) != "\xff\x00noise" {
+	if l := (Rules{}).decodeDeadLetter(m); l.Name() != "message:17" || l.Cause != "malformed" || string(l.Data) != "\xff\x00noise" {
 		t.Errorf("read as %s: %+v", l.Name(), l)
 	}
 }
@@ -90,7 +90,7 @@ func TestF13LetterKeepsWithinTheLimitsOfPubSub(t *testing.T) {
 	if len(m.GetAttributes()) != 100 || m.GetAttributes()["dead_attributes_omitted"] != "11" || m.GetAttributes()["a00"] == "" {
 		t.Errorf("%d attributes, %s omitted; want 100 and 11", len(m.GetAttributes()), m.GetAttributes()["dead_attributes_omitted"])
 	}
-	l := Rules{}.letter(m)
+	l := Rules{}.decodeDeadLetter(m)
 	if l.Cut != 10_000_000 || len(l.Data) < 9_800_000 || l.Job.ID != lease.Job.ID || l.Job.Kind != "pdf" || !strings.HasSuffix(l.Reason, "é …") {
 		t.Errorf("cut at %d of %d bytes, job %.20q of kind %q, reason %.20q", len(l.Data), l.Cut, l.Job.ID, l.Job.Kind, l.Reason)
 	}
@@ -121,11 +121,11 @@ func TestF13LettersOfOthersAreReadAsFarAsTheyGo(t *testing.T) {
 			map[string]string{"dead_job_id": "b", "dead_attempts": "-1", "dead_failed_at": "yesterday", "dead_cause": "boredom", "dead_kind": "KIND!", "dead_data_bytes": "x"},
 			DeadLetter{Job: jobs.Job{ID: "a"}, Cause: "unknown", At: published, MessageID: "99"},
 		},
-		{"a name that nobody could type", "noise", map[string]string{"dead_message_id": "17\x1b[2J \u202e"}, DeadLetter{Cause: "unknown", At: published, MessageID: "99"}},
+		{"a name that cannot be typed", "noise", map[string]string{"dead_message_id": "17\x1b[2J \u202e"}, DeadLetter{Cause: "unknown", At: published, MessageID: "99"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Rules{}.letter(&pubsubpb.PubsubMessage{Data: []byte(tt.data), Attributes: tt.attr, MessageId: "99", PublishTime: timestamppb.New(published)})
+			got := Rules{}.decodeDeadLetter(&pubsubpb.PubsubMessage{Data: []byte(tt.data), Attributes: tt.attr, MessageId: "99", PublishTime: timestamppb.New(published)})
 			tt.want.Data = []byte(tt.data)
 			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreUnexported(DeadLetter{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -145,15 +145,15 @@ func TestF13LetterNames(t *testing.T) {
 	}
 }
 
-// FuzzLetter reads anything as a letter, and buries what it has read once more.
-func FuzzLetter(f *testing.F) {
+// FuzzDeadLetter decodes any message and makes a dead letter of the result.
+func FuzzDeadLetter(f *testing.F) {
 	f.Add([]byte(`{"job_id":"a","kind":"mock"}`), "dead_reason", "broken", "dead_data_bytes", "12")
 	f.Add([]byte("\xff"), "dead_attempts", "9223372036854775808", "goog", "x")
 	f.Add([]byte(`{"job_id":"b"}`), "dead_job_id", "a..b", "dead_kind", "pdf")
 	f.Fuzz(func(t *testing.T, data []byte, name1, value1, name2, value2 string) {
 		attributes := map[string]string{name1: value1, name2: value2}
 		before := maps.Clone(attributes)
-		l := Rules{}.letter(&pubsubpb.PubsubMessage{Data: data, Attributes: attributes, MessageId: "1"})
+		l := Rules{}.decodeDeadLetter(&pubsubpb.PubsubMessage{Data: data, Attributes: attributes, MessageId: "1"})
 		if !maps.Equal(before, attributes) {
 			t.Error("the message was changed")
 		}

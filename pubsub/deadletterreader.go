@@ -15,10 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// DeadLetterReader holds dead letters taken from a Pub/Sub subscription, for as long
-// as somebody looks at them. What it holds nobody else sees; what it neither
-// drops nor hands back, because its process was killed, others see again after
-// letterLease. Its methods may be called concurrently.
+// DeadLetterReader leases dead letters from a Pub/Sub subscription, so that no other
+// reader gets them. If its process is killed, the subscription delivers them again
+// after deadLetterLease. Its methods may be called concurrently.
 type DeadLetterReader struct {
 	client       *apiv1.SubscriptionAdminClient
 	subscription string // projects/P/subscriptions/S
@@ -30,189 +29,187 @@ type DeadLetterReader struct {
 }
 
 const (
-	letterLease  = 30 * time.Second
-	letterExtend = 10 * time.Second // a third: two calls may fail
-	letterBatch  = 100              // letters in one answer
+	deadLetterLease  = 30 * time.Second
+	deadLetterExtend = 10 * time.Second // a third: two calls may fail
+	deadLetterBatch  = 100              // in one answer
 	// maxAckIDs is how many leases one call may name: Google bounds the request
 	// at 512 KiB, which its own client reads as 2500.
 	maxAckIDs = 1000
 )
 
-// MaxDeadLetters and maxLetterBytes bound what a box holds.
+// MaxDeadLetters and maxDeadLetterBytes bound what a reader holds.
 const (
-	MaxDeadLetters = 10_000
-	maxLetterBytes = 256 << 20
+	MaxDeadLetters     = 10_000
+	maxDeadLetterBytes = 256 << 20
 )
 
-// OpenDeadLetterReader returns a box, empty, over the subscription with the given full
-// name. It does not wait for the service. Close it after use.
+// OpenDeadLetterReader returns a reader of the subscription with the given full name.
+// It holds nothing yet. It does not wait for the service. Close it after use.
 func OpenDeadLetterReader(ctx context.Context, subscription string, rules Rules, opts ...option.ClientOption) (*DeadLetterReader, error) {
 	client, err := apiv1.NewSubscriptionAdminClient(ctx, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("open pub/sub: %w", err)
 	}
-	// A retry would run into the end of our patience, and look like an empty box.
+	// A retry would last until patience ends, which looks as if nothing were there.
 	client.CallOptions = &apiv1.SubscriptionAdminCallOptions{}
 	return &DeadLetterReader{client: client, subscription: subscription, rules: rules, grace: replyGrace, held: map[string]struct{}{}}, nil
 }
 
-// Fresh returns an empty box over the same subscription and connection, which
-// stays the first one's to close.
-func (b *DeadLetterReader) Fresh() *DeadLetterReader {
-	return &DeadLetterReader{client: b.client, subscription: b.subscription, rules: b.rules, grace: b.grace, held: map[string]struct{}{}}
+// Fresh returns a reader that holds nothing, of the same subscription. It shares the
+// connection, which only the first reader closes.
+func (r *DeadLetterReader) Fresh() *DeadLetterReader {
+	return &DeadLetterReader{client: r.client, subscription: r.subscription, rules: r.rules, grace: r.grace, held: map[string]struct{}{}}
 }
 
-// Close closes the connection. Letters still held come back to the
-// subscription by themselves; see [DeadLetterReader.HandBack].
-func (b *DeadLetterReader) Close() error { return b.client.Close() }
+// Close closes the connection. Dead letters still held return to the subscription
+// when their leases end; see [DeadLetterReader.HandBack].
+func (r *DeadLetterReader) Close() error { return r.client.Close() }
 
-// Check returns the topic whose letters the subscription gets, or none if it may
-// not be looked at, and an error if it is not there.
-func (b *DeadLetterReader) Check(ctx context.Context) (topic string, err error) {
+// Check returns the topic of the subscription, or none if it may not be looked at,
+// and an error if the subscription does not exist.
+func (r *DeadLetterReader) Check(ctx context.Context) (topic string, err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	sub, err := b.client.GetSubscription(call, &pubsubpb.GetSubscriptionRequest{Subscription: b.subscription})
+	sub, err := r.client.GetSubscription(call, &pubsubpb.GetSubscriptionRequest{Subscription: r.subscription})
 	if status.Code(unwrapStatus(err)) == codes.PermissionDenied {
 		return "", nil // the subscriber role may pull but not look
 	}
 	if err != nil {
-		return "", translate("look at subscription "+b.subscription, err)
+		return "", translate("look at subscription "+r.subscription, err)
 	}
 	return sub.GetTopic(), nil
 }
 
-// Collect takes letters until none has come for the time of patience, and
-// reports whether it has stopped for being full before. When it fails, what came
-// before is held.
-func (b *DeadLetterReader) Collect(ctx context.Context, patience time.Duration) (letters []DeadLetter, full bool, err error) {
-	if _, err := b.Check(ctx); err != nil {
+// Collect takes dead letters until none has come for patience. full reports that it
+// stopped earlier, at its limits. When it fails, what came before is held.
+func (r *DeadLetterReader) Collect(ctx context.Context, patience time.Duration) (deadLetters []DeadLetter, full bool, err error) {
+	if _, err := r.Check(ctx); err != nil {
 		return nil, false, err // a pull would look as if nothing were there
 	}
 	for size := 0; ; {
-		if len(letters)+letterBatch > MaxDeadLetters || size > maxLetterBytes {
-			return letters, true, nil
+		if len(deadLetters)+deadLetterBatch > MaxDeadLetters || size > maxDeadLetterBytes {
+			return deadLetters, true, nil
 		}
-		got, err := b.pull(ctx, patience)
+		got, err := r.pull(ctx, patience)
 		if err != nil || len(got) == 0 {
-			return letters, false, err
+			return deadLetters, false, err
 		}
 		for _, m := range got {
-			l := b.rules.letter(m.GetMessage())
+			l := r.rules.decodeDeadLetter(m.GetMessage())
 			l.lease = m.GetAckId()
-			letters = append(letters, l)
+			deadLetters = append(deadLetters, l)
 			size += len(l.Data)
 		}
-		// The subscription's own deadline may be too short for what is to come,
-		// and is too long to wait for if this process is killed.
-		if err := b.modify(ctx, letterLease, leasesOf(letters[len(letters)-len(got):])); err != nil {
-			return letters, false, err
+		// The subscription's own deadline may be too short for a session, and too
+		// long for others to wait if this process is killed.
+		if err := r.modify(ctx, deadLetterLease, leasesOf(deadLetters[len(deadLetters)-len(got):])); err != nil {
+			return deadLetters, false, err
 		}
 	}
 }
 
-// pull returns the letters that are there, or none when none has come for the
-// time of patience.
-func (b *DeadLetterReader) pull(ctx context.Context, patience time.Duration) ([]*pubsubpb.ReceivedMessage, error) {
-	call, cancel := pulling(ctx, patience, b.grace)
+// pull returns up to one batch of messages, or none when none has come for patience.
+func (r *DeadLetterReader) pull(ctx context.Context, patience time.Duration) ([]*pubsubpb.ReceivedMessage, error) {
+	call, cancel := pulling(ctx, patience, r.grace)
 	defer cancel()
-	reply, err := b.client.Pull(call, &pubsubpb.PullRequest{Subscription: b.subscription, MaxMessages: letterBatch})
+	reply, err := r.client.Pull(call, &pubsubpb.PullRequest{Subscription: r.subscription, MaxMessages: deadLetterBatch})
 	got := reply.GetReceivedMessages()
-	b.mu.Lock()
+	r.mu.Lock()
 	for _, m := range got {
-		b.held[m.GetAckId()] = struct{}{}
+		r.held[m.GetAckId()] = struct{}{}
 	}
-	b.mu.Unlock()
+	r.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil && isDeadline(err):
 		return nil, nil
 	case err != nil:
-		return nil, translate("pull from "+b.subscription, err)
+		return nil, translate("pull from "+r.subscription, err)
 	}
 	return got, nil
 }
 
-func leasesOf(letters []DeadLetter) []string {
-	ids := make([]string, len(letters))
-	for i, l := range letters {
+func leasesOf(deadLetters []DeadLetter) []string {
+	ids := make([]string, len(deadLetters))
+	for i, l := range deadLetters {
 		ids[i] = l.lease
 	}
 	return ids
 }
 
-// Keep keeps what the box holds until ctx ends. A letter that it cannot keep
-// comes back to the subscription, which is no loss.
-func (b *DeadLetterReader) Keep(ctx context.Context) {
-	tick := time.NewTicker(letterExtend)
+// Keep extends the leases of what the reader holds until ctx ends. A dead letter
+// whose lease cannot be extended returns to the subscription, which is no loss.
+func (r *DeadLetterReader) Keep(ctx context.Context) {
+	tick := time.NewTicker(deadLetterExtend)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = b.modify(ctx, letterLease, b.ids()) // the next tick tries again
+			_ = r.modify(ctx, deadLetterLease, r.ids()) // the next tick tries again
 		}
 	}
 }
 
-func (b *DeadLetterReader) ids() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Collect(maps.Keys(b.held))
+func (r *DeadLetterReader) ids() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.held))
 }
 
-// Drop ends letters for good.
-func (b *DeadLetterReader) Drop(ctx context.Context, letters ...DeadLetter) error {
-	return each(leasesOf(letters), func(ids []string) error {
+// Drop deletes dead letters for good.
+func (r *DeadLetterReader) Drop(ctx context.Context, deadLetters ...DeadLetter) error {
+	return each(leasesOf(deadLetters), func(ids []string) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		if err := b.client.Acknowledge(call, &pubsubpb.AcknowledgeRequest{Subscription: b.subscription, AckIds: ids}); err != nil {
+		if err := r.client.Acknowledge(call, &pubsubpb.AcknowledgeRequest{Subscription: r.subscription, AckIds: ids}); err != nil {
 			return translate("drop dead letters", err)
 		}
-		b.forget(ids)
+		r.forget(ids)
 		return nil
 	})
 }
 
-// HandBack ends the hold on letters, so that others see them at once.
-func (b *DeadLetterReader) HandBack(ctx context.Context, letters ...DeadLetter) error {
-	return b.handBack(ctx, leasesOf(letters))
+// HandBack returns dead letters to the subscription: others see them at once.
+func (r *DeadLetterReader) HandBack(ctx context.Context, deadLetters ...DeadLetter) error {
+	return r.handBack(ctx, leasesOf(deadLetters))
 }
 
-// HandBackAll ends the hold on all letters.
-func (b *DeadLetterReader) HandBackAll(ctx context.Context) error { return b.handBack(ctx, b.ids()) }
+// HandBackAll returns all dead letters that the reader holds.
+func (r *DeadLetterReader) HandBackAll(ctx context.Context) error { return r.handBack(ctx, r.ids()) }
 
-func (b *DeadLetterReader) handBack(ctx context.Context, ids []string) error {
-	b.forget(ids) // first: they must not be kept any longer
-	return b.modify(ctx, 0, ids)
+func (r *DeadLetterReader) handBack(ctx context.Context, ids []string) error {
+	r.forget(ids) // first: their leases must not be extended any longer
+	return r.modify(ctx, 0, ids)
 }
 
-func (b *DeadLetterReader) forget(ids []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (r *DeadLetterReader) forget(ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, id := range ids {
-		delete(b.held, id)
+		delete(r.held, id)
 	}
 }
 
-func (b *DeadLetterReader) modify(ctx context.Context, d time.Duration, leases []string) error {
+func (r *DeadLetterReader) modify(ctx context.Context, d time.Duration, leases []string) error {
 	return each(leases, func(ids []string) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		err := b.client.ModifyAckDeadline(call, &pubsubpb.ModifyAckDeadlineRequest{
-			Subscription: b.subscription, AckIds: ids, AckDeadlineSeconds: int32(d / time.Second), //nolint:gosec // 0 or letterLease
+		err := r.client.ModifyAckDeadline(call, &pubsubpb.ModifyAckDeadlineRequest{
+			Subscription: r.subscription, AckIds: ids, AckDeadlineSeconds: int32(d / time.Second), //nolint:gosec // 0 or deadLetterLease
 		})
 		lost := permanentFailures(err)
-		b.forget(slices.Collect(maps.Keys(lost)))
+		r.forget(slices.Collect(maps.Keys(lost)))
 		if err != nil && len(lost) == 0 {
 			return translate("keep dead letters", err)
 		}
-		return nil // those that are lost have come back already
+		return nil // a lost one has returned to the subscription already
 	})
 }
 
-// each calls f for parts of ids that one call may name.
+// each calls f with parts of ids, each no longer than one call may name.
 func each(ids []string, f func([]string) error) error {
 	for part := range slices.Chunk(ids, maxAckIDs) {
 		if err := f(part); err != nil {

@@ -17,8 +17,8 @@ import (
 // called concurrently.
 type DeadLetterTopic struct {
 	pub *Publisher
-	// seen is whether the topic was there when last asked for, and has refused
-	// nothing since: Pub/Sub counts questions after topics, and a fleet asks often.
+	// seen is whether the topic existed at the last check and has refused nothing
+	// since. Pub/Sub has a quota for such checks, and a fleet checks often.
 	seen atomic.Bool
 }
 
@@ -29,7 +29,7 @@ func OpenDeadLetterTopic(ctx context.Context, topic string, opts ...option.Clien
 	if err != nil {
 		return nil, err
 	}
-	// As for leases: how long to go on trying is the worker's to know.
+	// The worker retries, as with leases.
 	pub.client.CallOptions.Publish = nil
 	return &DeadLetterTopic{pub: pub}, nil
 }
@@ -48,7 +48,7 @@ func (t *DeadLetterTopic) Add(ctx context.Context, lease jobs.Lease, info worker
 }
 
 // Check returns nil if the topic exists, or may be published to without being
-// looked at. It costs nothing while letters are taken.
+// looked at. It makes no call while the topic accepts dead letters.
 func (t *DeadLetterTopic) Check(ctx context.Context) error {
 	if t.seen.Load() {
 		return nil

@@ -32,15 +32,15 @@ func deadLetterTopic(t *testing.T, addr net.Addr) *DeadLetterTopic {
 	return opened(t, d, err)
 }
 
-func letterBox(t *testing.T, addr net.Addr, more ...option.ClientOption) *DeadLetterReader {
+func deadLetterReader(t *testing.T, addr net.Addr, more ...option.ClientOption) *DeadLetterReader {
 	t.Helper()
-	b, err := OpenDeadLetterReader(t.Context(), deadSubName, localRules, append(options(t, addr), more...)...)
-	return opened(t, b, err)
+	r, err := OpenDeadLetterReader(t.Context(), deadSubName, localRules, append(options(t, addr), more...)...)
+	return opened(t, r, err)
 }
 
 // noneLeft answers a pull at once where nothing is to be had, as if patience had
-// ended. So patience may be long: one that ends while letters are on their way
-// sees fewer than there are.
+// ended. So patience may be long: if it ended while dead letters are on their way,
+// Collect would miss them.
 func noneLeft(s *emulator.Server) option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if pull, ok := req.(*pubsubpb.PullRequest); ok {
@@ -54,7 +54,7 @@ func noneLeft(s *emulator.Server) option.ClientOption {
 	}))
 }
 
-// patience is how long a letter is waited for that is there.
+// patience is how long Collect waits for a dead letter that is there.
 const patience = 20 * time.Second
 
 func ensureDead(t *testing.T, s *emulator.Server) {
@@ -86,7 +86,7 @@ func TestF13MissingTopicIsSeenUntilItIsThere(t *testing.T) {
 		t.Errorf("add: %v, want ErrUnavailable at once: retries are the worker's", err)
 	}
 	if err := d.Check(within(t)); !errors.Is(err, jobs.ErrUnavailable) {
-		t.Errorf("check: %v; it must ask again once a letter was refused", err)
+		t.Errorf("check: %v; it must ask again once a dead letter was refused", err)
 	}
 }
 
@@ -110,69 +110,69 @@ func TestF13LetterBoxHoldsAndHandsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, second := letterBox(t, l.Addr(), noneLeft(s)), letterBox(t, l.Addr(), noneLeft(s))
-	letters, full, err := first.Collect(within(t), patience)
-	if err != nil || full || len(letters) != n {
-		t.Fatalf("%d letters, full %t, %v; want %d", len(letters), full, err, n)
+	first, second := deadLetterReader(t, l.Addr(), noneLeft(s)), deadLetterReader(t, l.Addr(), noneLeft(s))
+	got, full, err := first.Collect(within(t), patience)
+	if err != nil || full || len(got) != n {
+		t.Fatalf("%d dead letters, full %t, %v; want %d", len(got), full, err, n)
 	}
 	names := map[string]bool{}
-	for _, one := range letters {
+	for _, one := range got {
 		names[one.Name()] = one.Reason == "broken"
 	}
 	if len(names) != n {
-		t.Errorf("%d different letters, want %d", len(names), n)
+		t.Errorf("%d different dead letters, want %d", len(names), n)
 	}
 	if others, _, err := second.Collect(within(t), patience); err != nil || len(others) > 0 {
-		t.Errorf("another box has %d letters, %v; want none while one holds them", len(others), err)
+		t.Errorf("another reader gets %d dead letters, %v; want none while one holds them", len(others), err)
 	}
-	if err := first.Drop(within(t), letters[:10]...); err != nil {
+	if err := first.Drop(within(t), got[:10]...); err != nil {
 		t.Error(err)
 	}
-	if err := first.HandBack(within(t), letters[10:30]...); err != nil {
+	if err := first.HandBack(within(t), got[10:30]...); err != nil {
 		t.Error(err)
 	}
 	if others, _, err := second.Collect(within(t), patience); err != nil || len(others) != 20 {
-		t.Errorf("another box has %d letters, %v; want the 20 handed back", len(others), err)
+		t.Errorf("another reader gets %d dead letters, %v; want the 20 handed back", len(others), err)
 	}
 	if err := errors.Join(first.HandBackAll(within(t)), second.HandBackAll(within(t))); err != nil {
 		t.Error(err)
 	}
 	if st := s.Stats()[1]; st.Undelivered != n-10 || st.Leased != 0 {
-		t.Errorf("%d letters undelivered, %d held; want %d and none", st.Undelivered, st.Leased, n-10)
+		t.Errorf("%d dead letters undelivered, %d held; want %d and none", st.Undelivered, st.Leased, n-10)
 	}
 }
 
 func TestF13LetterBoxThatCannotSeeIsNotEmpty(t *testing.T) {
 	s, l := startEmulator(t)
-	if _, _, err := letterBox(t, l.Addr()).Collect(within(t), 200*time.Millisecond); !errors.Is(err, worker.ErrRefused) || !strings.Contains(err.Error(), deadSubName) {
+	if _, _, err := deadLetterReader(t, l.Addr()).Collect(within(t), 200*time.Millisecond); !errors.Is(err, worker.ErrRefused) || !strings.Contains(err.Error(), deadSubName) {
 		t.Errorf("without its subscription: %v, want a refusal that names it", err)
 	}
 	ensureDead(t, s)
 	s.Fail("Pull", 1, codes.Unavailable)
-	if _, _, err := letterBox(t, l.Addr()).Collect(within(t), patience); !errors.Is(err, jobs.ErrUnavailable) {
+	if _, _, err := deadLetterReader(t, l.Addr()).Collect(within(t), patience); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("with a server in trouble: %v, want ErrUnavailable", err)
 	}
 	s.Fail("GetSubscription", 1, codes.PermissionDenied)
-	if _, _, err := letterBox(t, l.Addr()).Collect(within(t), 200*time.Millisecond); err != nil {
+	if _, _, err := deadLetterReader(t, l.Addr()).Collect(within(t), 200*time.Millisecond); err != nil {
 		t.Errorf("as a subscriber who may not look: %v", err)
 	}
 	dead, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dead.Close() // accepts nothing: a network gone silent
+	defer dead.Close() // never answers, like a silent network
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, _, err := letterBox(t, dead.Addr()).Collect(ctx, 200*time.Millisecond); err == nil {
-		t.Error("a box that nobody answers looks empty")
+	if _, _, err := deadLetterReader(t, dead.Addr()).Collect(ctx, 200*time.Millisecond); err == nil {
+		t.Error("without an answer there seem to be no dead letters")
 	}
 }
 
 func TestF13LetterBoxStoppedWhileItCollectsHoldsNothingUnknown(t *testing.T) {
 	s, l := startEmulator(t)
 	ensureDead(t, s)
-	b, d := letterBox(t, l.Addr()), deadLetterTopic(t, l.Addr())
-	b.grace = 5 * time.Second                  // the letter comes within it
+	r, d := deadLetterReader(t, l.Addr()), deadLetterTopic(t, l.Addr())
+	r.grace = 5 * time.Second                  // the dead letter comes within it
 	if err := d.Check(within(t)); err != nil { // the connection stands
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestF13LetterBoxStoppedWhileItCollectsHoldsNothingUnknown(t *testing.T) {
 	ctx, stop := context.WithCancelCause(within(t))
 	collected := make(chan error, 1)
 	go func() {
-		_, _, err := b.Collect(ctx, patience)
+		_, _, err := r.Collect(ctx, patience)
 		collected <- err
 	}()
 	wantPulls(t, s, 1)
@@ -191,11 +191,11 @@ func TestF13LetterBoxStoppedWhileItCollectsHoldsNothingUnknown(t *testing.T) {
 	if err := <-collected; !errors.Is(err, cause) {
 		t.Errorf("collect: %v, want the cause", err)
 	}
-	if err := b.HandBackAll(within(t)); err != nil {
+	if err := r.HandBackAll(within(t)); err != nil {
 		t.Error(err)
 	}
 	if st := s.Stats()[1]; st.Undelivered != 1 || st.Leased != 0 {
-		t.Errorf("%d letters undelivered, %d held by nobody", st.Undelivered, st.Leased)
+		t.Errorf("%d dead letters undelivered, %d still leased", st.Undelivered, st.Leased)
 	}
 }
 
@@ -214,11 +214,11 @@ func TestF13RedrivenMessageIsTheOneThatDied(t *testing.T) {
 	if err := src.Ack(within(t), first); err != nil {
 		t.Fatal(err)
 	}
-	letters, _, err := letterBox(t, l.Addr(), noneLeft(s)).Collect(within(t), patience)
-	if err != nil || len(letters) != 1 {
-		t.Fatal(letters, err)
+	got, _, err := deadLetterReader(t, l.Addr(), noneLeft(s)).Collect(within(t), patience)
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
 	}
-	if err := publisher(t, l.Addr()).Resend(within(t), letters[0]); err != nil {
+	if err := publisher(t, l.Addr()).Resend(within(t), got[0]); err != nil {
 		t.Fatal(err)
 	}
 	again, err := src.Lease(within(t))
@@ -257,16 +257,16 @@ func TestF13LettersAreKeptWhileTheyLieOnTheDesk(t *testing.T) {
 		},
 	}
 	inMemory(t, a, func(t *testing.T, src *Source) {
-		b := &DeadLetterReader{client: src.client, subscription: subName, grace: replyGrace, held: map[string]struct{}{}}
-		letters, _, err := b.Collect(t.Context(), time.Second)
-		if err != nil || len(letters) != 2500 || len(calls) != 25 || calls[24].ids != 100 || calls[24].seconds != 30 {
-			t.Fatalf("%d letters, %v, held by %v; want each batch held for 30 s", len(letters), err, calls)
+		r := &DeadLetterReader{client: src.client, subscription: subName, grace: replyGrace, held: map[string]struct{}{}}
+		got, _, err := r.Collect(t.Context(), time.Second)
+		if err != nil || len(got) != 2500 || len(calls) != 25 || calls[24].ids != 100 || calls[24].seconds != 30 {
+			t.Fatalf("%d dead letters, %v, held by %v; want each batch held for 30 s", len(got), err, calls)
 		}
 		calls, begin = nil, time.Now()
 		ctx, stop := context.WithTimeout(t.Context(), 99*time.Second)
 		defer stop()
-		time.AfterFunc(15*time.Second, func() { _ = b.HandBack(t.Context(), letters[:1500]...) })
-		b.Keep(ctx)
+		time.AfterFunc(15*time.Second, func() { _ = r.HandBack(t.Context(), got[:1500]...) })
+		r.Keep(ctx)
 		want := []call{{10 * time.Second, 1000, 30}, {10 * time.Second, 1000, 30}, {10 * time.Second, 500, 30}, {15 * time.Second, 1000, 0}, {15 * time.Second, 500, 0}}
 		for at := 20 * time.Second; at < 99*time.Second; at += 10 * time.Second {
 			want = append(want, call{at, 1000, 30})

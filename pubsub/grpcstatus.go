@@ -20,8 +20,8 @@ func isDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
-// permanentFailures returns the ack ids that a subscription with exactly-once
-// delivery says are no longer valid: someone else has the message, or nobody.
+// permanentFailures returns the ack ids that are no longer valid, as a subscription
+// with exactly-once delivery reports them: their leases are lost.
 func permanentFailures(err error) map[string]error {
 	lost := map[string]error{}
 	for _, d := range status.Convert(unwrapStatus(err)).Details() {
@@ -49,7 +49,7 @@ func unwrapStatus(err error) error {
 	return err
 }
 
-// translate names what was done and whether a person must mend it.
+// translate adds what was done and whether it needs a person or only a retry.
 func translate(what string, err error) error {
 	switch status.Code(unwrapStatus(err)) {
 	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:

@@ -32,8 +32,8 @@ var (
 	tracePattern = jobs.Form(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 )
 
-// errMalformed marks a message that names no job, so that nobody can be told of
-// its failure.
+// errMalformed marks a message that names no job, so that no status can record its
+// failure.
 var errMalformed = errors.New("malformed message")
 
 // Rules say how a worker reads messages.

@@ -15,24 +15,25 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// Priority is a [worker.Source] over two others. It asks Urgent first and, while that
-// has nothing, both at once, so that a job of either starts as soon as it comes.
+// PrioritySource is a [worker.Source] over two others. It asks Priority first and,
+// while that has nothing, both at once, so that a job of either starts as soon as it
+// comes.
 //
-// Every Share-th lease is asked of Normal first: while both have jobs without
-// end, one in Share is a normal one.
-type Priority struct {
-	Urgent, Normal worker.Source
-	Share          int                // at least 2
-	Leases         prometheus.Counter // of leases taken from Urgent; see [UrgentLeases]
+// Every Share-th lease is taken from Normal first. While both always have jobs, one
+// job in Share is a normal one.
+type PrioritySource struct {
+	Priority, Normal worker.Source
+	Share            int                // at least 2
+	Leases           prometheus.Counter // of leases taken from Priority; see [PriorityLeases]
 
 	turns    atomic.Int64
 	dryUntil atomic.Int64   // until when Normal is not waited for, in nanoseconds since 1970
 	calls    sync.WaitGroup // under way, also those that were called off
-	failing  [2]atomic.Bool // urgent, normal: the last call has failed
+	failing  [2]atomic.Bool // priority, normal: the last call has failed
 }
 
-// UrgentLeases returns the counter for [Priority.Leases], registered at r.
-func UrgentLeases(r prometheus.Registerer) prometheus.Counter {
+// PriorityLeases returns the counter for [PrioritySource.Leases], registered at r.
+func PriorityLeases(r prometheus.Registerer) prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: "batchfleet", Name: "leases_urgent_total", Help: "Leases taken from the priority subscription.",
 	})
@@ -44,14 +45,14 @@ const (
 	// headStart is what the source that is asked first gets before the other is
 	// asked too: a pull of a subscription with messages is answered by then.
 	headStart = 50 * time.Millisecond
-	// turnStart is what Normal gets when it is its turn. It is long, because a
-	// slow answer must not cost it its share, and so it is given only now and then
-	// to a source that did not use it.
+	// turnStart is what Normal gets when it is its turn. It is long, so that a slow
+	// answer does not cost Normal its share. If nothing came in that time, Normal
+	// gets only headStart until dryFor has passed.
 	turnStart = time.Second
 	dryFor    = 10 * time.Second
 )
 
-// errCalledOff is why a lease is no longer asked for.
+// errCalledOff is the cause with which the slower call is canceled.
 var errCalledOff = errors.New("the other source was faster")
 
 // inquiry is one call of Lease on one of the two.
@@ -66,8 +67,8 @@ type answer struct {
 	err   error
 }
 
-// side is one of the two sources and how the ids of its leases begin, so that
-// they find their way back.
+// side is one of the two sources. The ids of its leases begin with prefix, by which
+// later calls find their source.
 type side struct {
 	src     worker.Source
 	prefix  string
@@ -75,34 +76,34 @@ type side struct {
 }
 
 const (
-	urgentPrefix = "urgent/"
-	normalPrefix = "normal/"
+	priorityPrefix = "urgent/"
+	normalPrefix   = "normal/"
 )
 
-func (p *Priority) urgent() side { return side{p.Urgent, urgentPrefix, &p.failing[0]} }
-func (p *Priority) normal() side { return side{p.Normal, normalPrefix, &p.failing[1]} }
+func (p *PrioritySource) priority() side { return side{p.Priority, priorityPrefix, &p.failing[0]} }
+func (p *PrioritySource) normal() side   { return side{p.Normal, normalPrefix, &p.failing[1]} }
 
-// order says which source to ask first, and for how long alone.
-func (p *Priority) order() (first, second side, start time.Duration) {
-	urgent, normal := p.urgent(), p.normal()
+// order returns which source to ask first, and for how long alone.
+func (p *PrioritySource) order() (first, second side, start time.Duration) {
+	priority, normal := p.priority(), p.normal()
 	switch turn := p.turns.Add(1)%int64(p.Share) == 0; {
-	case urgent.failing.Load():
-		return urgent, normal, headStart
+	case priority.failing.Load():
+		return priority, normal, headStart
 	case normal.failing.Load():
-		return normal, urgent, headStart
+		return normal, priority, headStart
 	case turn && time.Now().UnixNano() >= p.dryUntil.Load():
-		return normal, urgent, turnStart
+		return normal, priority, turnStart
 	case turn:
-		return normal, urgent, headStart
+		return normal, priority, headStart
 	default:
-		return urgent, normal, headStart
+		return priority, normal, headStart
 	}
 }
 
-// Lease implements [worker.Source]. An error of either source is an error of both, and
-// the source that failed is asked first until it works: a worker that sees only
-// half of its jobs must not look well because of the other half.
-func (p *Priority) Lease(ctx context.Context) (jobs.Lease, error) {
+// Lease implements [worker.Source]. An error of either source is returned, and the
+// source that failed is asked first until it works. So a worker that gets jobs from
+// only one of them does not look healthy.
+func (p *PrioritySource) Lease(ctx context.Context) (jobs.Lease, error) {
 	before, after, start := p.order()
 	first := p.ask(ctx, before)
 	ahead := time.NewTimer(start)
@@ -135,8 +136,8 @@ func (p *Priority) Lease(ctx context.Context) (jobs.Lease, error) {
 	}
 }
 
-// ask begins to ask one of the sources for a lease.
-func (p *Priority) ask(ctx context.Context, s side) inquiry {
+// ask starts a call of Lease on one of the sources.
+func (p *PrioritySource) ask(ctx context.Context, s side) inquiry {
 	ctx, cancel := context.WithCancelCause(ctx)
 	q := inquiry{side: s, cancel: cancel, answer: make(chan answer, 1)}
 	p.calls.Go(func() {
@@ -148,12 +149,12 @@ func (p *Priority) ask(ctx context.Context, s side) inquiry {
 	return q
 }
 
-// take returns an answer as this source's own.
-func (p *Priority) take(s side, got answer) (jobs.Lease, error) {
+// take returns an answer, with its lease id prefixed.
+func (p *PrioritySource) take(s side, got answer) (jobs.Lease, error) {
 	if got.err != nil {
 		return jobs.Lease{}, got.err
 	}
-	if s.prefix == urgentPrefix {
+	if s.prefix == priorityPrefix {
 		p.Leases.Inc()
 	} else {
 		p.dryUntil.Store(0)
@@ -162,9 +163,9 @@ func (p *Priority) take(s side, got answer) (jobs.Lease, error) {
 	return got.lease, nil
 }
 
-// callOff ends an inquiry, and hands back what it brings all the same: its
-// answer may be on the way. The caller's job does not wait for that.
-func (p *Priority) callOff(ctx context.Context, q inquiry) {
+// callOff cancels an inquiry. Its answer may be on the way, so a lease that still
+// comes is handed back, while the caller goes on.
+func (p *PrioritySource) callOff(ctx context.Context, q inquiry) {
 	q.cancel(errCalledOff)
 	p.calls.Go(func() {
 		got := <-q.answer
@@ -176,22 +177,22 @@ func (p *Priority) callOff(ctx context.Context, q inquiry) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		defer cancel()
-		_ = q.side.src.Nack(ctx, got.lease, 0) // one that fails costs the rest of the lease's time
+		_ = q.side.src.Nack(ctx, got.lease, 0) // if it fails, the job waits until the lease ends
 	})
 }
 
 // Close waits for calls that were called off. It comes after the last call of
 // Lease, and closes neither source.
-func (p *Priority) Close() error {
+func (p *PrioritySource) Close() error {
 	p.calls.Wait()
 	return nil
 }
 
 // Extend implements [worker.Source].
-func (p *Priority) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration) (map[string]error, error) {
+func (p *PrioritySource) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Duration) (map[string]error, error) {
 	var errs []error
 	lost := map[string]error{}
-	for _, s := range []side{p.urgent(), p.normal()} {
+	for _, s := range []side{p.priority(), p.normal()} {
 		var own []jobs.Lease
 		for _, l := range leases {
 			if id, ok := strings.CutPrefix(l.ID, s.prefix); ok {
@@ -202,9 +203,9 @@ func (p *Priority) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Dur
 		if len(own) == 0 {
 			continue
 		}
-		gone, err := s.src.Extend(ctx, own, ttl)
+		lostHere, err := s.src.Extend(ctx, own, ttl)
 		errs = append(errs, err)
-		for id, cause := range gone {
+		for id, cause := range lostHere {
 			lost[s.prefix+id] = cause
 		}
 	}
@@ -212,7 +213,7 @@ func (p *Priority) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Dur
 }
 
 // Ack implements [worker.Source].
-func (p *Priority) Ack(ctx context.Context, lease jobs.Lease) error {
+func (p *PrioritySource) Ack(ctx context.Context, lease jobs.Lease) error {
 	s, lease, err := p.route(lease)
 	if err != nil {
 		return err
@@ -221,7 +222,7 @@ func (p *Priority) Ack(ctx context.Context, lease jobs.Lease) error {
 }
 
 // Nack implements [worker.Source].
-func (p *Priority) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error {
+func (p *PrioritySource) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error {
 	s, lease, err := p.route(lease)
 	if err != nil {
 		return err
@@ -230,7 +231,7 @@ func (p *Priority) Nack(ctx context.Context, lease jobs.Lease, delay time.Durati
 }
 
 // HandBack implements [worker.HandBacker]: both subscriptions are on one connection.
-func (p *Priority) HandBack(ctx context.Context, queue string, acks []string) error {
+func (p *PrioritySource) HandBack(ctx context.Context, queue string, acks []string) error {
 	r, ok := p.Normal.(worker.HandBacker)
 	if !ok {
 		return fmt.Errorf("%w: a source that hands back only its own leases", worker.ErrRefused)
@@ -239,8 +240,8 @@ func (p *Priority) HandBack(ctx context.Context, queue string, acks []string) er
 }
 
 // route returns the source of a lease, and the lease as that source knows it.
-func (p *Priority) route(lease jobs.Lease) (worker.Source, jobs.Lease, error) {
-	for _, s := range []side{p.urgent(), p.normal()} {
+func (p *PrioritySource) route(lease jobs.Lease) (worker.Source, jobs.Lease, error) {
+	for _, s := range []side{p.priority(), p.normal()} {
 		if id, ok := strings.CutPrefix(lease.ID, s.prefix); ok {
 			lease.ID = id
 			return s.src, lease, nil

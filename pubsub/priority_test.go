@@ -20,15 +20,15 @@ import (
 	"github.com/batchfleet/batchfleet/worker/memory"
 )
 
-// fleet is a worker in virtual time over an urgent and a normal queue in memory.
+// fleet is a worker in virtual time over a priority and a normal queue in memory.
 type fleet struct {
-	t              *testing.T
-	urgent, normal *queue
-	status         *memory.Status
-	priority       *Priority
-	worker         *worker.Worker
-	stop           context.CancelFunc
-	ended          chan error
+	t                *testing.T
+	priority, normal *queue
+	status           *memory.Status
+	source           *PrioritySource
+	worker           *worker.Worker
+	stop             context.CancelFunc
+	ended            chan error
 }
 
 // queue is a memory.Queue that may fail, or answer late, and counts extensions.
@@ -70,17 +70,17 @@ func (q *queue) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Durati
 func inBubble(t *testing.T, h worker.Handler, test func(*testing.T, *fleet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fleet{t: t, urgent: newQueue(), normal: newQueue(), status: new(memory.Status)}
-		f.priority = &Priority{Urgent: f.urgent, Normal: f.normal, Share: 5, Leases: UrgentLeases(prometheus.NewRegistry())}
+		f := &fleet{t: t, priority: newQueue(), normal: newQueue(), status: new(memory.Status)}
+		f.source = &PrioritySource{Priority: f.priority, Normal: f.normal, Share: 5, Leases: PriorityLeases(prometheus.NewRegistry())}
 		f.worker = &worker.Worker{
-			Source: f.priority, Status: f.status, Handlers: map[jobs.Kind]worker.Handler{"test": h}, Log: slog.New(slog.DiscardHandler),
+			Source: f.source, Status: f.status, Handlers: map[jobs.Kind]worker.Handler{"test": h}, Log: slog.New(slog.DiscardHandler),
 		}
 		test(t, f)
 		f.stop()
 		if err := <-f.ended; err != nil {
 			t.Errorf("worker ended with %v", err)
 		}
-		_ = f.priority.Close()
+		_ = f.source.Close()
 		synctest.Wait()
 	})
 }
@@ -157,7 +157,7 @@ func TestF14UrgentJobsRunFirstAndNormalOnesHaveTheirShare(t *testing.T) {
 			var o order
 			inBubble(t, taking{time.Second, &o}, func(t *testing.T, f *fleet) {
 				f.worker.Pools = []worker.Pool{{Slots: slots}}
-				f.urgent.add(ids("u", 200)...)
+				f.priority.add(ids("p", 200)...)
 				f.normal.add(ids("n", 200)...)
 				f.start()
 				f.after(time.Minute)
@@ -165,7 +165,7 @@ func TestF14UrgentJobsRunFirstAndNormalOnesHaveTheirShare(t *testing.T) {
 				if len(got) < 55*slots {
 					t.Errorf("%d jobs in a minute, want one a second and slot", len(got))
 				}
-				if slots == 1 && !strings.HasPrefix(got, "uuuunuuuunuuuun") {
+				if slots == 1 && !strings.HasPrefix(got, "ppppnppppnppppn") {
 					t.Errorf("ran %s, want every fifth normal", got)
 				}
 				if share := len(got) / 5; strings.Count(got, "n") < share-1 || strings.Count(got, "n") > share+1 {
@@ -180,7 +180,7 @@ func TestF14EndlessUrgentJobsDoNotStarveASlowNormalSource(t *testing.T) {
 	var o order
 	inBubble(t, taking{time.Second, &o}, func(t *testing.T, f *fleet) {
 		f.normal.delay = 600 * time.Millisecond
-		f.urgent.add(ids("u", 200)...)
+		f.priority.add(ids("p", 200)...)
 		f.normal.add(ids("n", 200)...)
 		f.start()
 		f.after(2 * time.Minute)
@@ -191,13 +191,13 @@ func TestF14EndlessUrgentJobsDoNotStarveASlowNormalSource(t *testing.T) {
 }
 
 func TestF14OnlyUrgentOrOnlyNormalJobsRunWithoutMuchWaiting(t *testing.T) {
-	for _, kind := range []string{"u", "n"} {
+	for _, kind := range []string{"p", "n"} {
 		t.Run(kind, func(t *testing.T) {
 			var o order
 			inBubble(t, taking{100 * time.Millisecond, &o}, func(t *testing.T, f *fleet) {
 				f.start()
 				f.after(time.Second) // ready
-				into := f.urgent
+				into := f.priority
 				if kind == "n" {
 					into = f.normal
 				}
@@ -218,10 +218,10 @@ func TestF14UrgentJobRunsAtOnceOnAnIdleWorker(t *testing.T) {
 		f.start()
 		f.after(time.Hour) // it waits at the normal queue, too
 		for i := range 12 {
-			f.urgent.add(jobs.ID(fmt.Sprintf("u%d", i)))
+			f.priority.add(jobs.ID(fmt.Sprintf("p%d", i)))
 			f.after(0)
 			if got := o.letters(); len(got) != i+1 {
-				t.Fatalf("urgent job %d does not run: %s", i, got)
+				t.Fatalf("priority job %d does not run: %s", i, got)
 			}
 			f.after(3 * time.Second)
 		}
@@ -236,11 +236,11 @@ func TestF14UrgentJobRunsAtOnceOnAnIdleWorker(t *testing.T) {
 func TestF14LeasesFindTheirWayBack(t *testing.T) {
 	inBubble(t, taking{25 * time.Minute, nil}, func(t *testing.T, f *fleet) {
 		f.worker.Pools = []worker.Pool{{Slots: 2}}
-		f.urgent.add("u")
+		f.priority.add("p")
 		f.normal.add("n")
 		f.start()
 		f.after(time.Hour)
-		for name, q := range map[jobs.ID]*queue{"u": f.urgent, "n": f.normal} {
+		for name, q := range map[jobs.ID]*queue{"p": f.priority, "n": f.normal} {
 			if r, _ := f.status.Get(name); r.State != jobs.Succeeded || r.Attempt != 1 {
 				t.Errorf("job %s is %s after %d attempts, want it succeeded after one", name, r.State, r.Attempt)
 			}
@@ -251,28 +251,28 @@ func TestF14LeasesFindTheirWayBack(t *testing.T) {
 				t.Errorf("%d extensions of the job %s, want one every 300 s", n, name)
 			}
 		}
-		if got := testutil.ToFloat64(f.priority.Leases); got != 1 {
-			t.Errorf("%v urgent leases counted, want 1", got)
+		if got := testutil.ToFloat64(f.source.Leases); got != 1 {
+			t.Errorf("%v priority leases counted, want 1", got)
 		}
 	})
 }
 
 func TestF14LostLeasesAreNamedAsTheWorkerKnowsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &Priority{Urgent: newQueue("u"), Normal: newQueue("n"), Share: 2, Leases: UrgentLeases(prometheus.NewRegistry())}
-		urgent, err := p.Lease(t.Context())
-		if err != nil || urgent.Job.ID != "u" {
-			t.Fatal(urgent, err)
+		p := &PrioritySource{Priority: newQueue("p"), Normal: newQueue("n"), Share: 2, Leases: PriorityLeases(prometheus.NewRegistry())}
+		first, err := p.Lease(t.Context())
+		if err != nil || first.Job.ID != "p" {
+			t.Fatal(first, err)
 		}
-		gone := jobs.Lease{ID: "normal/lease9"}
-		lost, err := p.Extend(t.Context(), []jobs.Lease{urgent, gone}, time.Minute)
-		if err != nil || len(lost) != 1 || lost[gone.ID] == nil {
-			t.Errorf("lost %v, %v; want %s alone", lost, err, gone.ID)
+		unknown := jobs.Lease{ID: "normal/lease9"}
+		lost, err := p.Extend(t.Context(), []jobs.Lease{first, unknown}, time.Minute)
+		if err != nil || len(lost) != 1 || lost[unknown.ID] == nil {
+			t.Errorf("lost %v, %v; want %s alone", lost, err, unknown.ID)
 		}
 		if err := p.Ack(t.Context(), jobs.Lease{ID: "x"}); err == nil {
 			t.Error("a lease of neither source was acked")
 		}
-		if err := p.Nack(t.Context(), urgent, 0); err != nil {
+		if err := p.Nack(t.Context(), first, 0); err != nil {
 			t.Error(err)
 		}
 		_ = p.Close()
@@ -280,11 +280,11 @@ func TestF14LostLeasesAreNamedAsTheWorkerKnowsThem(t *testing.T) {
 }
 
 func TestF14OneMissingSubscriptionEndsTheWorkerThoughTheOtherHasJobs(t *testing.T) {
-	for _, missing := range []string{"urgent", "normal"} {
+	for _, missing := range []string{"priority", "normal"} {
 		for _, busy := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, the other has jobs: %t", missing, busy), func(t *testing.T) {
 				inBubble(t, taking{time.Second, nil}, func(t *testing.T, f *fleet) {
-					broken, whole := f.urgent, f.normal
+					broken, whole := f.priority, f.normal
 					if missing == "normal" {
 						broken, whole = whole, broken
 					}
@@ -303,7 +303,7 @@ func TestF14OneMissingSubscriptionEndsTheWorkerThoughTheOtherHasJobs(t *testing.
 						t.Error("the worker does not end")
 					}
 					if _, leased := whole.Len(); leased > 0 {
-						t.Errorf("%d leases are held by nobody", leased)
+						t.Errorf("%d leases are left", leased)
 					}
 				})
 			})

@@ -15,28 +15,28 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// startBoth serves an emulator with a normal and an urgent subscription, and a
+// startBoth serves an emulator with a normal and a priority subscription, and a
 // Priority over both with the given log.
-func startBoth(t *testing.T) (s *emulator.Server, p *Priority, normal, urgent *Publisher) {
+func startBoth(t *testing.T) (s *emulator.Server, p *PrioritySource, normal, priority *Publisher) {
 	t.Helper()
 	s, l := startEmulator(t)
-	if err := s.EnsureSubscription(subName+"-urgent", topicName+"-urgent", 600*time.Second); err != nil {
+	if err := s.EnsureSubscription(subName+"-priority", topicName+"-priority", 600*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	src := source(t, l.Addr())
 	src.grace = 5 * time.Second // a reply may be on its way for longer than usual
-	normal, urgent = publisher(t, l.Addr()), publisher(t, l.Addr())
-	urgent.topic += "-urgent"
-	p = &Priority{Urgent: src.Beside(subName + "-urgent"), Normal: src, Share: 5, Leases: UrgentLeases(prometheus.NewRegistry())}
+	normal, priority = publisher(t, l.Addr()), publisher(t, l.Addr())
+	priority.topic += "-priority"
+	p = &PrioritySource{Priority: src.Beside(subName + "-priority"), Normal: src, Share: 5, Leases: PriorityLeases(prometheus.NewRegistry())}
 	t.Cleanup(func() { _ = p.Close() }) // before the sources are closed
-	return s, p, normal, urgent
+	return s, p, normal, priority
 }
 
 func TestF14NothingIsHeldByNobodyAfterCallsWereCalledOff(t *testing.T) {
-	s, p, normal, urgent := startBoth(t)
+	s, p, normal, priority := startBoth(t)
 	const n = 150
 	var publishing, slots sync.WaitGroup
-	for prefix, to := range map[string]*Publisher{"u": urgent, "n": normal} {
+	for prefix, to := range map[string]*Publisher{"p": priority, "n": normal} {
 		publishing.Go(func() {
 			for _, id := range ids(prefix, n) {
 				publish(t, to, jobs.Job{ID: id})
@@ -90,11 +90,11 @@ func wantAll(t *testing.T, s *emulator.Server, undelivered, leased int) {
 
 func TestF01F14BothSubscriptionsShareOneConnection(t *testing.T) {
 	s, l := startEmulator(t)
-	if err := s.EnsureSubscription(subName+"-urgent", topicName+"-urgent", 600*time.Second); err != nil {
+	if err := s.EnsureSubscription(subName+"-priority", topicName+"-priority", 600*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	src := source(t, l.Addr())
-	p := &Priority{Urgent: src.Beside(subName + "-urgent"), Normal: src, Share: 5, Leases: UrgentLeases(prometheus.NewRegistry())}
+	p := &PrioritySource{Priority: src.Beside(subName + "-priority"), Normal: src, Share: 5, Leases: PriorityLeases(prometheus.NewRegistry())}
 	cause := errors.New("told to stop")
 	ctx, stop := context.WithCancelCause(within(t))
 	ended := make(chan error, 1)
@@ -114,7 +114,7 @@ func TestF01F14BothSubscriptionsShareOneConnection(t *testing.T) {
 }
 
 func TestF14F17StoppedWhileBothAreAskedHoldsNothing(t *testing.T) {
-	s, p, normal, urgent := startBoth(t)
+	s, p, normal, priority := startBoth(t)
 	for i := range 8 {
 		ctx, stop := context.WithCancelCause(within(t))
 		ended := make(chan jobs.Lease, 1)
@@ -126,7 +126,7 @@ func TestF14F17StoppedWhileBothAreAskedHoldsNothing(t *testing.T) {
 		// Two answers on their way at the moment of the stop.
 		var both sync.WaitGroup
 		both.Go(func() { publish(t, normal, jobs.Job{ID: jobs.ID(fmt.Sprintf("n%d", i))}) })
-		both.Go(func() { publish(t, urgent, jobs.Job{ID: jobs.ID(fmt.Sprintf("u%d", i))}) })
+		both.Go(func() { publish(t, priority, jobs.Job{ID: jobs.ID(fmt.Sprintf("p%d", i))}) })
 		stop(errors.New("told to stop"))
 		both.Wait()
 		if lease := <-ended; lease.ID != "" { // the worker's part
@@ -137,10 +137,10 @@ func TestF14F17StoppedWhileBothAreAskedHoldsNothing(t *testing.T) {
 		_ = p.Close()
 		for _, st := range s.Stats() {
 			if st.Leased != 0 || st.Undelivered != 1 {
-				t.Fatalf("round %d, %s: %d undelivered, %d held by nobody", i, st.Subscription, st.Undelivered, st.Leased)
+				t.Fatalf("round %d, %s: %d undelivered, %d still leased", i, st.Subscription, st.Undelivered, st.Leased)
 			}
 		}
-		for _, src := range []worker.Source{p.Urgent, p.Normal} { // an empty table for the next round
+		for _, src := range []worker.Source{p.Priority, p.Normal} { // an empty table for the next round
 			lease, err := src.Lease(within(t))
 			if err != nil {
 				t.Fatal(err)

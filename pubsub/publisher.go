@@ -29,9 +29,8 @@ func OpenPublisher(ctx context.Context, topic string, rules Rules, opts ...optio
 	if err != nil {
 		return nil, fmt.Errorf("open pub/sub: %w", err)
 	}
-	// The library would try for a minute, in silence, and then say only that the
-	// time was over: see insist. Who asks whether the topic is there wants to hear at
-	// once what is wrong.
+	// The library would retry for a minute and then report only a timeout, so
+	// sendWithRetry does it instead. Check must report at once what is wrong.
 	client.CallOptions = &apiv1.TopicAdminCallOptions{}
 	return &Publisher{client: client, topic: topic, rules: rules}, nil
 }
@@ -42,40 +41,40 @@ func (p *Publisher) Close() error { return p.client.Close() }
 // Publish queues a job and returns the message's id.
 func (p *Publisher) Publish(ctx context.Context, job jobs.Job) (string, error) {
 	data, attributes := p.rules.encode(job)
-	id, err := p.insist(ctx, &pubsubpb.PubsubMessage{Data: data, Attributes: attributes})
+	id, err := p.sendWithRetry(ctx, &pubsubpb.PubsubMessage{Data: data, Attributes: attributes})
 	if err != nil {
 		return "", fmt.Errorf("publish job %s: %w", job.ID, err)
 	}
 	return id, nil
 }
 
-// Resend queues the message of a dead letter as it was before it died.
+// Resend queues the message of a dead letter as it was first published.
 func (p *Publisher) Resend(ctx context.Context, l DeadLetter) error {
 	if l.Cut > 0 {
 		return fmt.Errorf("resend %s: only the first %d of its %d bytes were kept", l.Name(), len(l.Data), l.Cut)
 	}
-	if _, err := p.insist(ctx, &pubsubpb.PubsubMessage{Data: l.Data, Attributes: l.Message}); err != nil {
+	if _, err := p.sendWithRetry(ctx, &pubsubpb.PubsubMessage{Data: l.Data, Attributes: l.Message}); err != nil {
 		return fmt.Errorf("resend %s: %w", l.Name(), err)
 	}
 	return nil
 }
 
 const (
-	// sendPatience is how long a message is sent again: over a restart of the
-	// server or a broken connection.
+	// sendPatience is how long sending is retried: over a restart of the server or
+	// a broken connection.
 	sendPatience = 5 * time.Second
 	// sendTimeout bounds one try, which may carry 10 MB.
 	sendTimeout = 30 * time.Second
 )
 
-// sending is how a message is sent again.
-var sending = retry.Policy{First: time.Second / 2, Max: time.Second}
+// sendRetry is how long to wait before each retry.
+var sendRetry = retry.Policy{First: time.Second / 2, Max: time.Second}
 
-// insist is send, again until sendPatience is over if the topic cannot be reached:
-// the last try begins at its end. The error is that of the last try.
-func (p *Publisher) insist(ctx context.Context, m *pubsubpb.PubsubMessage) (string, error) {
+// sendWithRetry calls send until it succeeds. While the topic cannot be reached it
+// retries; the last try begins when sendPatience ends, and its error is returned.
+func (p *Publisher) sendWithRetry(ctx context.Context, m *pubsubpb.PubsubMessage) (string, error) {
 	begun := time.Now()
-	for wait := sending.Delays(); ; {
+	for wait := sendRetry.Delays(); ; {
 		id, err := p.send(ctx, m)
 		left := sendPatience - time.Since(begun)
 		if err == nil || !errors.Is(err, jobs.ErrUnavailable) || left <= 0 {

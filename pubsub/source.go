@@ -70,8 +70,8 @@ func (s *Source) Check(ctx context.Context) (ackDeadline time.Duration, err erro
 }
 
 // replyGrace is how long a pull may still be answered after it was called off.
-// Calling it off at once would leave a message whose reply is on its way leased
-// to nobody until its deadline.
+// If it ended at once, a message whose reply is on its way would stay leased, and
+// unused, until its ack deadline.
 const replyGrace = 200 * time.Millisecond
 
 // pulling returns a context for a pull of at most limit. It outlives ctx by
@@ -157,7 +157,7 @@ func (s *Source) Extend(ctx context.Context, leases []jobs.Lease, ttl time.Durat
 func (s *Source) Ack(ctx context.Context, lease jobs.Lease) error {
 	err := s.client.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: s.subscription, AckIds: []string{lease.ID}})
 	if err == nil || permanentFailures(err)[lease.ID] != nil {
-		return nil //nolint:nilerr // a lease that is gone needs no ack
+		return nil //nolint:nilerr // a lost lease needs no ack
 	}
 	return translate("ack", err)
 }
@@ -173,7 +173,7 @@ func (s *Source) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration
 func (s *Source) HandBack(ctx context.Context, queue string, acks []string) error {
 	err := s.client.ModifyAckDeadline(ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: queue, AckIds: acks})
 	if err == nil || len(permanentFailures(err)) == len(acks) {
-		return nil // a lease that is gone needs no handing back
+		return nil // a lost lease needs no handing back
 	}
 	return translate("hand back leases of "+queue, err)
 }

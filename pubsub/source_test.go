@@ -726,12 +726,12 @@ func TestF06ExtensionsAndNacksAreInWholeSeconds(t *testing.T) {
 	})
 }
 
-// exactlyOnce is the answer of a subscription with exactly-once delivery, where
-// the fate of an ack id is in the details.
-func exactlyOnce(t *testing.T, fates map[string]string) error {
+// exactlyOnce is the error of a subscription with exactly-once delivery. Its details
+// hold a reason for each ack id.
+func exactlyOnce(t *testing.T, reasons map[string]string) error {
 	t.Helper()
 	s, err := status.New(codes.FailedPrecondition, "Some acknowledgement ids in the request were invalid.").
-		WithDetails(&errdetails.ErrorInfo{Reason: "EXACTLY_ONCE_ACKID_FAILURE", Domain: "pubsub.googleapis.com", Metadata: fates})
+		WithDetails(&errdetails.ErrorInfo{Reason: "EXACTLY_ONCE_ACKID_FAILURE", Domain: "pubsub.googleapis.com", Metadata: reasons})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -739,21 +739,21 @@ func exactlyOnce(t *testing.T, fates map[string]string) error {
 }
 
 func TestF08ExactlyOnceAnswersToAnExtension(t *testing.T) {
-	const gone, later = "PERMANENT_FAILURE_INVALID_ACK_ID", "TRANSIENT_FAILURE_INVALID_ACK_ID"
+	const lost, later = "PERMANENT_FAILURE_INVALID_ACK_ID", "TRANSIENT_FAILURE_INVALID_ACK_ID"
 	tests := []struct {
-		name  string
-		fates map[string]string
-		lost  string
-		fails bool
+		name    string
+		reasons map[string]string
+		lost    string
+		fails   bool
 	}{
-		{"all gone", map[string]string{"x": gone, "y": gone}, "x y", false},
-		{"one gone, one to be tried again", map[string]string{"x": gone, "y": later}, "x", true},
+		{"all lost", map[string]string{"x": lost, "y": lost}, "x y", false},
+		{"one lost, one to be tried again", map[string]string{"x": lost, "y": later}, "x", true},
 		{"all to be tried again", map[string]string{"x": later, "y": later}, "", true},
 		{"no detail", nil, "", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a := &answers{modify: func(*pubsubpb.ModifyAckDeadlineRequest) error { return exactlyOnce(t, tt.fates) }}
+			a := &answers{modify: func(*pubsubpb.ModifyAckDeadlineRequest) error { return exactlyOnce(t, tt.reasons) }}
 			inMemory(t, a, func(t *testing.T, src *Source) {
 				lost, err := src.Extend(t.Context(), []jobs.Lease{{ID: "x"}, {ID: "y"}}, time.Minute)
 				var names []string
@@ -775,15 +775,15 @@ func TestF08ExactlyOnceAnswersToAnExtension(t *testing.T) {
 
 func TestF08ExactlyOnceAnswersToAnAck(t *testing.T) {
 	tests := []struct {
-		name, fate string
-		want       error
+		name, reason string
+		want         error
 	}{
-		{"lease is gone: nothing to ack", "PERMANENT_FAILURE_INVALID_ACK_ID", nil},
+		{"lost lease: nothing to ack", "PERMANENT_FAILURE_INVALID_ACK_ID", nil},
 		{"try again", "TRANSIENT_FAILURE_INVALID_ACK_ID", jobs.ErrUnavailable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			answer := exactlyOnce(t, map[string]string{"x": tt.fate})
+			answer := exactlyOnce(t, map[string]string{"x": tt.reason})
 			a := &answers{ack: answer, modify: func(*pubsubpb.ModifyAckDeadlineRequest) error { return answer }}
 			inMemory(t, a, func(t *testing.T, src *Source) {
 				if err := src.Ack(t.Context(), jobs.Lease{ID: "x"}); !errors.Is(err, tt.want) || tt.want == nil && err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/batchfleet/batchfleet/status"
 )
 
-// cancelTimeout leaves a server that stops, for which there are 10 s, those 3 s that a
-// call of Redis under way may take.
+// cancelTimeout is for a server that stops, which has 10 s in all: a call of Redis that
+// is under way may take 3 s of them.
 const cancelTimeout = 5 * time.Second
 
 // Submit records a job as queued and publishes its message. While Redis is away it
-// records it again, for as long as retry says. A job whose message does not leave is
-// canceled; the error says so when that fails, too.
+// retries for as long as retry. If the message cannot be published, the job is
+// canceled; the error tells when that fails, too.
 func Submit(ctx context.Context, st *status.Store, publish func(context.Context, jobs.Job) (string, error), job jobs.Job, retry time.Duration) error {
 	err := retryFor(ctx, retry, func() error { _, err := st.Submit(ctx, job); return err })
 	if err == nil {
@@ -26,8 +26,8 @@ func Submit(ctx context.Context, st *status.Store, publish func(context.Context,
 	if err == nil {
 		return nil
 	}
-	// Without a message nobody will ever run it: say so to whoever looks. Redis may
-	// have recorded it also when its answer did not come.
+	// Without a message the job never runs, so it must not be shown as queued. Redis
+	// may have recorded it even though no answer came.
 	last, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), cancelTimeout, fmt.Errorf("no answer within %s: %w", cancelTimeout, jobs.ErrUnavailable))
 	defer cancel()
 	canceled := retryFor(last, min(retry, cancelTimeout), func() error { _, err := st.Cancel(last, job.ID); return err })

@@ -17,15 +17,15 @@ func TestSourceIsASource(t *testing.T) {
 }
 
 func TestPriorityIsASource(t *testing.T) {
-	for _, name := range []string{"normal", "urgent"} {
+	for _, name := range []string{"normal", "priority"} {
 		t.Run(name, func(t *testing.T) {
 			workertest.Source(t, func(t *testing.T) workertest.Queue {
-				_, p, to, urgent := startBoth(t)
-				for _, src := range []worker.Source{p.Urgent, p.Normal} {
+				_, p, to, priority := startBoth(t)
+				for _, src := range []worker.Source{p.Priority, p.Normal} {
 					src.(*Source).grace = replyGrace // nothing is on its way where calls are called off
 				}
-				if name == "urgent" {
-					to = urgent
+				if name == "priority" {
+					to = priority
 				}
 				return workertest.Queue{Source: p, Submit: func(t *testing.T, job jobs.Job) { publish(t, to, job) }}
 			})

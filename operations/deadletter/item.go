@@ -1,5 +1,5 @@
-// Package deadletter looks at dead letters and queues their jobs again, for whoever asks:
-// the commands called dlq and the operation utils.redrive.
+// Package deadletter lists dead letters and queues their jobs again. The dlq commands
+// and the operation utils.redrive use it.
 package deadletter
 
 import (
@@ -11,27 +11,27 @@ import (
 	"github.com/batchfleet/batchfleet/pubsub"
 )
 
-// Item is what was given up under one name: the letters of one job, or of one
-// message that names no job, newest first.
+// Item holds the dead letters of one name: of one job, or of one message that names no
+// job, newest first.
 type Item struct {
-	Name    string
-	Letters []pubsub.DeadLetter // at least one
+	Name     string
+	Messages []pubsub.DeadLetter // at least one
 }
 
-// Last is the newest of its letters, which stands for all.
-func (d Item) Last() pubsub.DeadLetter { return d.Letters[0] }
+// Last returns the newest dead letter, which stands for all.
+func (d Item) Last() pubsub.DeadLetter { return d.Messages[0] }
 
-// Group puts letters of one name together, newest first.
-func Group(letters []pubsub.DeadLetter) []Item {
+// Group groups dead letters by name, newest first.
+func Group(messages []pubsub.DeadLetter) []Item {
 	newestFirst := func(a, b pubsub.DeadLetter) int { return b.At.Compare(a.At) }
 	byName := map[string]Item{}
-	for _, l := range letters {
+	for _, l := range messages {
 		name := l.Name()
-		byName[name] = Item{name, append(byName[name].Letters, l)}
+		byName[name] = Item{name, append(byName[name].Messages, l)}
 	}
 	all := slices.Collect(maps.Values(byName))
 	for _, d := range all {
-		slices.SortStableFunc(d.Letters, newestFirst)
+		slices.SortStableFunc(d.Messages, newestFirst)
 	}
 	slices.SortFunc(all, func(a, b Item) int {
 		return cmp.Or(newestFirst(a.Last(), b.Last()), strings.Compare(a.Name, b.Name))
@@ -39,16 +39,16 @@ func Group(letters []pubsub.DeadLetter) []Item {
 	return all
 }
 
-// Letters returns all letters of several.
-func Letters(all []Item) []pubsub.DeadLetter {
-	var letters []pubsub.DeadLetter
+// Messages returns the dead letters of all items.
+func Messages(all []Item) []pubsub.DeadLetter {
+	var messages []pubsub.DeadLetter
 	for _, d := range all {
-		letters = append(letters, d.Letters...)
+		messages = append(messages, d.Messages...)
 	}
-	return letters
+	return messages
 }
 
-// Named returns those with the given names, and the names that none has.
+// Named returns the items with the given names, and the names without an item.
 func Named(all []Item, names []string) (found []Item, missing []string) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		if i := slices.IndexFunc(all, func(d Item) bool { return d.Name == name }); i >= 0 {

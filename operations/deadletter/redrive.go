@@ -13,49 +13,49 @@ import (
 	"github.com/batchfleet/batchfleet/status"
 )
 
-// Redrive queues dead jobs again, one after the other. It is for one run.
+// Redrive queues the jobs of dead letters again, one after the other. It is for one run.
 type Redrive struct {
 	Reader  *pubsub.DeadLetterReader // holds what is to be redriven
 	Status  *status.Store
 	Publish *pubsub.Publisher
-	// Did hears of each what became of it. An error ends the run.
+	// Did is told what was done with each item. Its error ends the run.
 	Did func(d Item, what string) error
 
-	Dry       bool    // only say what would be done
+	Dry       bool    // only tell Did what would be done
 	Count     int     // how many at most; 0 for all
 	Rate      float64 // jobs a second at most, from 0.01
-	Reason    string  // only those whose reason has this in it; empty for any
-	StopAfter int     // stop once so many have failed again as before; 0 for never
+	Reason    string  // only those whose reason contains this; empty for any
+	StopAfter int     // stop once this many have failed again as before; 0 for never
 
 	Tally
 
-	sent   map[jobs.ID]string // those not known to have ended, and why they had failed
-	same   int                // those that have failed again for that reason
+	sent   map[jobs.ID]string // redriven, not known to have ended: why each had failed
+	same   int                // redriven, failed again for that reason
 	looked time.Time
 }
 
-// Tally counts what became of dead jobs.
+// Tally counts what was done with dead letters.
 type Tally struct {
 	Redriven int `json:"redriven"` // queued again
 	Dropped  int `json:"dropped"`  // had succeeded since
 	Left     int `json:"left"`     // run, were canceled since, or cannot be queued as they were
 }
 
-// SameError says that a run has stopped because too many jobs failed again as
+// SameError means that a run has stopped because too many jobs failed again as
 // before.
 type SameError struct {
 	Left, Of int // jobs
 	Failed   int // of the redriven ones, with the same error as before
 }
 
-// Error says how many are left.
+// Error tells how many are left.
 func (e *SameError) Error() string {
 	return fmt.Sprintf("stopped with %d of %d left: %d redriven jobs have failed again with the same error as before", e.Left, e.Of, e.Failed)
 }
 
-// Choose returns what of all to redrive, oldest first, and hands back the rest:
-// those named, or without names all that name a job. It also returns the names
-// that none has.
+// Choose returns the items to redrive, oldest first, and hands back the rest. It
+// chooses those named, or without names all that have a job. missing are the names
+// without an item.
 func (r *Redrive) Choose(ctx context.Context, all []Item, names []string) (chosen []Item, missing []string, err error) {
 	if len(names) > 0 {
 		chosen, missing = Named(all, names)
@@ -76,12 +76,12 @@ func (r *Redrive) Choose(ctx context.Context, all []Item, names []string) (chose
 		mine[d.Name] = true
 	}
 	rest := slices.DeleteFunc(slices.Clone(all), func(d Item) bool { return mine[d.Name] })
-	return chosen, missing, r.Reader.HandBack(ctx, Letters(rest)...)
+	return chosen, missing, r.Reader.HandBack(ctx, Messages(rest)...)
 }
 
 // Run redrives what Choose has returned. The error is a [SameError] when it has
-// stopped by itself. Whatever it returns, and also when it is killed, it can be
-// done again: a job's letters are dropped last.
+// stopped by itself. It may always be run again, also after a kill: a job's dead
+// letters are dropped last.
 func (r *Redrive) Run(ctx context.Context, chosen []Item) error {
 	r.sent = map[jobs.ID]string{}
 	pace := time.NewTicker(time.Duration(float64(time.Second) / r.Rate))
@@ -113,15 +113,15 @@ func (r *Redrive) Run(ctx context.Context, chosen []Item) error {
 	return nil
 }
 
-// Time for one call each.
+// Limits of one call.
 const (
 	redriveCall    = 5 * time.Second
 	redrivePublish = 30 * time.Second // a message of 10 MB
 )
 
-// one redrives one job and says what it did. Its letters are dropped last: until
-// then a redrive that is killed can be done again. An error is one that the next
-// job would meet as well.
+// one redrives one item and returns what it did. The dead letters are dropped last:
+// until then a redrive that is killed can be run again. It returns only errors that
+// the next item would meet as well.
 func (r *Redrive) one(ctx context.Context, d Item) (did string, err error) {
 	l := d.Last()
 	if l.Cut > 0 {
@@ -142,15 +142,15 @@ func (r *Redrive) one(ctx context.Context, d Item) (did string, err error) {
 		case state == jobs.Running, state == jobs.Canceled:
 			r.Left++
 			what := map[jobs.State]string{jobs.Running: "is running", jobs.Canceled: "was canceled since"}[state]
-			return "left: it " + what, r.Reader.HandBack(ctx, d.Letters...)
+			return "left: it " + what, r.Reader.HandBack(ctx, d.Messages...)
 		case state == jobs.Succeeded:
 			r.Dropped++
 			return "dropped: it has succeeded since", r.drop(ctx, d)
 		}
-		// Queued is also what a redrive leaves that ended before it published; a
+		// A job may be Queued because an earlier redrive ended before it published. A
 		// second message does no harm.
 	}
-	// From here on an interrupt comes too late: what is queued must be published.
+	// An interrupt must not stop it from here on: what is queued must be published.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), redrivePublish)
 	defer cancel()
 	if err := r.Publish.Resend(call, l); err != nil {
@@ -173,11 +173,11 @@ func (r *Redrive) requeue(ctx context.Context, job jobs.Job) (jobs.State, error)
 }
 
 func (r *Redrive) drop(ctx context.Context, d Item) error {
-	return r.Reader.Drop(context.WithoutCancel(ctx), d.Letters...)
+	return r.Reader.Drop(context.WithoutCancel(ctx), d.Messages...)
 }
 
-// again looks, now and then, at how the redriven jobs ended, and reports whether
-// too many have failed as before.
+// again checks at intervals how the redriven jobs ended. It reports whether too many
+// have failed again as before.
 func (r *Redrive) again(ctx context.Context) (bool, error) {
 	const every, most = time.Second / 2, 200
 	if r.StopAfter == 0 || len(r.sent) == 0 || time.Since(r.looked) < every {
@@ -195,7 +195,7 @@ func (r *Redrive) again(ctx context.Context) (bool, error) {
 		if !e.State().Terminal() {
 			continue
 		}
-		before, clipped := strings.CutSuffix(r.sent[e.ID], " …") // a letter has less room than a status
+		before, clipped := strings.CutSuffix(r.sent[e.ID], " …") // a dead letter has less room than a status
 		if e.State() == jobs.Failed && (e.ErrorMsg == before || clipped && strings.HasPrefix(e.ErrorMsg, before)) {
 			r.same++
 		}
