@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/metrics"
 	"github.com/batchfleet/batchfleet/operations/repair"
 	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
@@ -37,10 +37,8 @@ func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog
 		log.WarnContext(ctx, "repair cannot publish, it only records stored results", "repair_interval", e.Repair.D(), "err", err)
 	}
 	r.Status.Worker, r.Dir = settings.WorkerName(e.Name), e.WorkDir
-	repaired := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "batchfleet", Name: "jobs_repaired_total", Help: "Jobs that Redis had forgotten, by what was done: recorded as completed, or published again.",
-	}, []string{"done"})
-	w.Metrics.Registry.MustRegister(repaired)
+	repaired := metrics.In(w.Metrics.Registry, "batchfleet_").Counters("jobs_repaired_total",
+		"Jobs that Redis had forgotten, by what was done: recorded as completed, or published again.", "done")
 	r.Found = func(f redisdb.Finding) {
 		switch {
 		case f.Done == "":

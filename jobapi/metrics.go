@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/batchfleet/batchfleet/metrics"
 )
 
 // Metrics are what a [Server] counts. No label carries an id, a token or anything
@@ -18,22 +20,16 @@ type Metrics struct {
 
 // NewMetrics returns the metrics of a server, registered.
 func NewMetrics(r prometheus.Registerer) *Metrics {
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "batchfleet", Subsystem: "jobapi", Name: name, Help: help}, labels)
-		r.MustRegister(c)
-		return c
-	}
-	m := &Metrics{
-		requests: counters("http_requests_total", "Requests answered, by route and status; route none is no route of the API.", "method", "route", "status"),
-		rejected: counters("rejected_total", "Jobs not made: conflict is 409, rate_limited 429.", "scope", "reason"),
-		denials:  counters("auth_failures_total", "Requests that were not let in, by why.", "reason"),
-		dropped:  counters("listeners_dropped_total", "Listeners cut off because they were too slow for a log or took in nothing.", "scope"),
-		listeners: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "batchfleet", Subsystem: "jobapi", Name: "listeners", Help: "Requests that follow a job or wait for one.",
+	made := metrics.In(r, "batchfleet_jobapi_")
+	return &Metrics{
+		requests: made.Counters("http_requests_total", "Requests answered, by route and status; route none is no route of the API.", "method", "route", "status"),
+		rejected: made.Counters("rejected_total", "Jobs not made: conflict is 409, rate_limited 429.", "scope", "reason"),
+		denials:  made.Counters("auth_failures_total", "Requests that were not let in, by why.", "reason"),
+		dropped:  made.Counters("listeners_dropped_total", "Listeners cut off because they were too slow for a log or took in nothing.", "scope"),
+		listeners: made.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "listeners", Help: "Requests that follow a job or wait for one.",
 		}, []string{"scope"}),
 	}
-	r.MustRegister(m.listeners)
-	return m
 }
 
 // answered counts a request, once it is answered.

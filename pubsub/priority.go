@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/metrics"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -34,11 +35,7 @@ type PrioritySource struct {
 
 // PriorityLeases returns the counter for [PrioritySource.Leases], registered at r.
 func PriorityLeases(r prometheus.Registerer) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: "batchfleet", Name: "leases_urgent_total", Help: "Leases taken from the priority subscription.",
-	})
-	r.MustRegister(c)
-	return c
+	return metrics.In(r, "batchfleet_").Counter("leases_urgent_total", "Leases taken from the priority subscription.")
 }
 
 const (

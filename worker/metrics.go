@@ -41,50 +41,39 @@ type Metrics struct {
 // Go runtime, the process and the build, whose version is given.
 func NewMetrics(version string) *Metrics {
 	r := metrics.NewRegistry(version)
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "batchfleet", Name: name, Help: help})
-		r.MustRegister(c)
-		return c
-	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "batchfleet", Name: name, Help: help}, labels)
-		r.MustRegister(c)
-		return c
-	}
-	m := &Metrics{
+	made := metrics.In(r, "batchfleet_")
+	return &Metrics{
 		Registry:           r,
-		outcomes:           counters("jobs_total", "Jobs ended by this worker, by kind and outcome.", "kind", "outcome"),
-		pages:              counters("pages_total", "Pages of succeeded jobs, by kind.", "kind"),
-		extensions:         counters("lease_extensions_total", "Calls to extend leases, by whether they worked.", "result"),
-		leases:             counter("leases_total", "Leases taken."),
-		leasesLost:         counter("leases_lost_total", "Leases lost while their job ran."),
-		redeliveries:       counter("redeliveries_total", "Attempts at jobs that had been started before."),
-		duplicates:         counter("duplicates_total", "Leases on jobs that had ended or ran elsewhere."),
-		returned:           counter("leases_returned_total", "Leases of silent workers that this one has handed back."),
-		handedBack:         counters("jobs_handed_back_total", "Jobs given up without an outcome, by why.", "reason"),
-		malformed:          counter("messages_malformed_total", "Deliveries of messages without a usable job id."),
-		deadLetters:        counters("dead_letters_total", "Dead letters published, by whether a job had failed or a message named no job.", "cause"),
-		deadLetterRetries:  counter("dead_letter_retries_total", "Dead letters that could not be published and are tried again."),
-		leaseErrors:        counter("lease_errors_total", "Failed attempts to lease a job."),
-		ackErrors:          counter("ack_errors_total", "Acks and nacks that failed."),
-		statusRetries:      counter("status_retries_total", "Calls to the status store that failed and are tried again."),
-		progressWritten:    counter("progress_written_total", "Progress reports written."),
-		progressSuppressed: counter("progress_suppressed_total", "Progress reports overtaken by a newer one."),
-		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "batchfleet", Name: "job_run_seconds", Help: "Time from lease to outcome, by kind.",
+		outcomes:           made.Counters("jobs_total", "Jobs ended by this worker, by kind and outcome.", "kind", "outcome"),
+		pages:              made.Counters("pages_total", "Pages of succeeded jobs, by kind.", "kind"),
+		extensions:         made.Counters("lease_extensions_total", "Calls to extend leases, by whether they worked.", "result"),
+		leases:             made.Counter("leases_total", "Leases taken."),
+		leasesLost:         made.Counter("leases_lost_total", "Leases lost while their job ran."),
+		redeliveries:       made.Counter("redeliveries_total", "Attempts at jobs that had been started before."),
+		duplicates:         made.Counter("duplicates_total", "Leases on jobs that had ended or ran elsewhere."),
+		returned:           made.Counter("leases_returned_total", "Leases of silent workers that this one has handed back."),
+		handedBack:         made.Counters("jobs_handed_back_total", "Jobs given up without an outcome, by why.", "reason"),
+		malformed:          made.Counter("messages_malformed_total", "Deliveries of messages without a usable job id."),
+		deadLetters:        made.Counters("dead_letters_total", "Dead letters published, by whether a job had failed or a message named no job.", "cause"),
+		deadLetterRetries:  made.Counter("dead_letter_retries_total", "Dead letters that could not be published and are tried again."),
+		leaseErrors:        made.Counter("lease_errors_total", "Failed attempts to lease a job."),
+		ackErrors:          made.Counter("ack_errors_total", "Acks and nacks that failed."),
+		statusRetries:      made.Counter("status_retries_total", "Calls to the status store that failed and are tried again."),
+		progressWritten:    made.Counter("progress_written_total", "Progress reports written."),
+		progressSuppressed: made.Counter("progress_suppressed_total", "Progress reports overtaken by a newer one."),
+		runSeconds: made.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "job_run_seconds", Help: "Time from lease to outcome, by kind.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
 		}, []string{"kind"}),
-		waitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "batchfleet", Name: "job_wait_seconds", Help: "Time from submission to lease.",
+		waitSeconds: made.NewHistogram(prometheus.HistogramOpts{
+			Name: "job_wait_seconds", Help: "Time from submission to lease.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 12),
 		}),
-		ready: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "batchfleet", Name: "worker_ready", Help: "1 while the worker takes jobs."}),
-		draining: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "batchfleet", Name: "worker_draining", Help: "1 while the worker takes no jobs because an operator asks for it.",
+		ready: made.NewGauge(prometheus.GaugeOpts{Name: "worker_ready", Help: "1 while the worker takes jobs."}),
+		draining: made.NewGauge(prometheus.GaugeOpts{
+			Name: "worker_draining", Help: "1 while the worker takes no jobs because an operator asks for it.",
 		}),
 	}
-	r.MustRegister(m.runSeconds, m.waitSeconds, m.ready, m.draining)
-	return m
 }
 
 func (m *Metrics) leased(l jobs.Lease) {

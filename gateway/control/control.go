@@ -75,11 +75,12 @@ func (c *Control) init() {
 // Handler returns the handler of all routes.
 func (c *Control) Handler() http.Handler {
 	c.init()
-	api := &httpd.API{Log: c.Log, WriteError: c.writeError, Admit: c.Admit}
+	api := &httpd.API{Log: c.Log, WriteError: c.writeError, Admit: c.Admit, Done: c.Metrics.answered}
 	for _, rt := range c.routes() {
-		api.Handle(rt.method+" "+rt.path, c.Metrics.routed(rt.method, rt.path, rt.handle))
+		api.Handle(rt.method+" "+rt.path, rt.handle)
+		c.Metrics.routed(rt.method, rt.path)
 	}
-	return c.Metrics.observe(api)
+	return exchanges(api)
 }
 
 // Routes returns method and path of every route, such as "GET /calc/zpe/jobs/{id}".

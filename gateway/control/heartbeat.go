@@ -6,6 +6,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/httpd"
 )
 
 // heartbeatsOfJob is how many heartbeats of one job may wait: its worker needs one, and
@@ -50,8 +51,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 	if err != nil || e.Cancel || me == nil {
 		return c.heartbeatAnswer(from, e, e.Cancel, err)
 	}
-	held := beginWait(ctx)
-	defer held.end()
+	defer hold(ctx)()
 	over := time.NewTimer(h.wait)
 	defer over.Stop()
 	for {
@@ -63,7 +63,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 			}
 			continue
 		case <-ctx.Done():
-		case <-held.stopping():
+		case <-httpd.Stopping(ctx):
 		case <-over.C:
 		}
 		e.TTL = left(c.Queue, e)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -51,7 +52,6 @@ func leaseAnswer(g queue.Grant) *wire.LeaseResponse {
 // It is turned away, without waiting, when too many wait already.
 func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queue.LeaseAsk, longest time.Duration) (g queue.Grant, turned bool, err error) {
 	var (
-		held  wait
 		over  <-chan time.Time
 		woken bool
 	)
@@ -68,8 +68,7 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 			t := time.NewTimer(longest)
 			defer t.Stop()
 			over = t.C
-			held = beginWait(ctx)
-			defer held.end()
+			defer hold(ctx)()
 		}
 		me := c.waiting.joinAfter(seen, g.Worker)
 		if me == nil {
@@ -84,7 +83,7 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 			woken = true
 			continue
 		case <-ctx.Done():
-		case <-held.stopping():
+		case <-httpd.Stopping(ctx):
 		case <-over:
 		}
 		c.waiting.leave(me)

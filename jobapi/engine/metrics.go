@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/metrics"
 )
 
 // Metrics are what engines count. No label carries a job id. The zero value is
@@ -28,15 +29,11 @@ var (
 
 // NewMetrics registers the metrics of engines, which share them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "batchfleet", Subsystem: "engine", Name: name, Help: help}, labels)
-		r.MustRegister(c)
-		return c
-	}
+	made := metrics.In(r, "batchfleet_engine_")
 	m := &Metrics{
-		ended:   counters("jobs_ended_total", "Jobs that have ended, by scope, type and how.", "scope", "type", "status"),
-		refused: counters("jobs_refused_total", "Jobs that there was no room for, by scope and code.", "scope", "code"),
-		dropped: counters("log_lines_dropped_total", "Lines that logs have lost because they were too long, by scope; counted in batches.", "scope"),
+		ended:   made.Counters("jobs_ended_total", "Jobs that have ended, by scope, type and how.", "scope", "type", "status"),
+		refused: made.Counters("jobs_refused_total", "Jobs that there was no room for, by scope and code.", "scope", "code"),
+		dropped: made.Counters("log_lines_dropped_total", "Lines that logs have lost because they were too long, by scope; counted in batches.", "scope"),
 	}
 	r.MustRegister(m)
 	return m
