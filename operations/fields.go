@@ -33,16 +33,6 @@ func (p *pollInterval) every() time.Duration {
 	return time.Duration(*p.PollIntervalMs) * time.Millisecond
 }
 
-// firstOf returns the first error.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // notSetUp is the refusal of what this server has no configuration for.
 func notSetUp(why string) error {
 	return &jobapi.Refusal{Status: http.StatusConflict, Code: jobapi.CodePrecondition, Message: why}

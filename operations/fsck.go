@@ -34,14 +34,12 @@ type audits struct {
 	Findings []finding `json:"findings"` // the first of both
 }
 
-// audit is what a check of all jobs has seen.
+// audit is what a check of all jobs has seen, as the result shows it.
 type audit struct {
 	Jobs      map[string]int `json:"jobs"`      // by their status
 	Counts    map[string]int `json:"counts"`    // findings by their kind
 	Left      int            `json:"left"`      // findings that are neither harmless nor repaired
 	Unchecked int            `json:"unchecked"` // suspects left for another run
-	findings  []finding      // the first of them
-	harmless  int            // findings that may stay as they are
 }
 
 // finding is something that is not as it should be.
@@ -86,16 +84,7 @@ func (o *fsck) gateway(ctx context.Context, r engine.Run) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a := auditOf(report.Audit)
-	return o.tell(r, "gateway", &a, func(all *audits) { all.Gateway = &a }), nil
-}
-
-func auditOf(r redisdb.Audit) audit {
-	a := audit{Jobs: r.Jobs, Counts: r.Counts, Left: r.Left, Unchecked: r.Unchecked, harmless: r.Harmless}
-	for _, f := range r.Findings {
-		a.findings = append(a.findings, finding{Kind: f.Kind, JobID: string(f.Job), Detail: f.Detail, Done: f.Done})
-	}
-	return a
+	return o.tell(r, "gateway", report.Audit, &o.found.Gateway), nil
 }
 
 func (o *fsck) fleet(ctx context.Context, r engine.Run) (string, error) {
@@ -109,31 +98,29 @@ func (o *fsck) fleet(ctx context.Context, r engine.Run) (string, error) {
 		r := repair.Repair{Status: &st, Store: o.d.Storage, Publish: o.d.Publish.Publish, Log: slog.New(slog.DiscardHandler)}
 		report, err = r.Fsck(ctx, o.Repair)
 	}
-	a := auditOf(report)
-	return o.tell(r, "fleet", &a, func(all *audits) { all.Fleet = &a }), err
+	return o.tell(r, "fleet", report, &o.found.Fleet), err
 }
 
 // tell adds an audit to the result and says in a line what it has seen.
-func (o *fsck) tell(r engine.Run, where string, a *audit, set func(*audits)) string {
+func (o *fsck) tell(r engine.Run, where string, a redisdb.Audit, into **audit) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	set(&o.found)
+	*into = &audit{a.Jobs, a.Counts, a.Left, a.Unchecked}
 	if o.found.Findings == nil {
 		o.found.Findings = []finding{}
 	}
-	for _, f := range a.findings {
-		f.Where = where
-		r.Logf("%s: job %s: %s: %s: %s", where, f.JobID, f.Kind, f.Detail, f.Done)
+	for _, f := range a.Findings {
+		r.Logf("%s: job %s: %s: %s: %s", where, f.Job, f.Kind, f.Detail, f.Done)
 		if len(o.found.Findings) < maxFindings {
-			o.found.Findings = append(o.found.Findings, f)
+			o.found.Findings = append(o.found.Findings, finding{where, f.Kind, string(f.Job), f.Detail, f.Done})
 		}
 	}
 	r.Result(o.found)
-	return a.String()
+	return summary(a)
 }
 
-// String says in words how many there are.
-func (a *audit) String() string {
+// summary says in words how many there are.
+func summary(a redisdb.Audit) string {
 	total, all := 0, 0
 	for _, n := range a.Jobs {
 		total += n
@@ -149,8 +136,8 @@ func (a *audit) String() string {
 				parts = append(parts, fmt.Sprintf("%d %s", n, what))
 			}
 		}
-		part(all-a.harmless-a.Left, "repaired")
-		part(a.harmless, "harmless")
+		part(all-a.Harmless-a.Left, "repaired")
+		part(a.Harmless, "harmless")
 		part(a.Left, "left")
 		said = plural(total, "job") + ", " + plural(all, "finding") + ": " + strings.Join(parts, ", ")
 	}

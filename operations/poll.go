@@ -3,8 +3,9 @@ package operations
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/batchfleet/batchfleet/jobapi/engine"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -45,27 +46,19 @@ func poll(ctx context.Context, every time.Duration, r engine.Run, look func(cont
 // each calls do for the numbers from 0 to count-1, up to atOnce at once, and waits
 // for all that it has called. After an error it calls do no more, and ends the
 // context of those under way; the error is returned.
-func each(ctx context.Context, atOnce, count int, do func(ctx context.Context, i int) error) error {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	numbers := make(chan int)
-	var working sync.WaitGroup
-	for range min(atOnce, count) {
-		working.Go(func() {
-			for i := range numbers {
-				if err := do(ctx, i); err != nil {
-					end(err) // the first one counts
-				}
+func each(parent context.Context, atOnce, count int, do func(ctx context.Context, i int) error) error {
+	working, ctx := errgroup.WithContext(parent)
+	working.SetLimit(atOnce)
+	for i := range count {
+		working.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
 			}
+			return do(ctx, i)
 		})
 	}
-	for i := 0; i < count && ctx.Err() == nil; i++ {
-		select {
-		case numbers <- i:
-		case <-ctx.Done():
-		}
+	if working.Wait() != nil {
+		return context.Cause(ctx) // the first error, or that of parent if it came before
 	}
-	close(numbers)
-	working.Wait()
-	return context.Cause(ctx)
+	return context.Cause(parent)
 }

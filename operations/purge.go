@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -23,7 +24,7 @@ func (o *purge) Check() error {
 	if o.OlderThanDays == nil {
 		return &jobapi.FieldError{Field: "olderThanDays", Problem: "must be given: from 1 to 3650"}
 	}
-	err := firstOf(within("olderThanDays", &o.OlderThanDays, 0, 1, 3650), within("limit", &o.Limit, 100_000, 1, 1_000_000))
+	err := cmp.Or(within("olderThanDays", &o.OlderThanDays, 0, 1, 3650), within("limit", &o.Limit, 100_000, 1, 1_000_000))
 	switch {
 	case err != nil:
 		return err

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ const maxReason = 1024
 
 // Check implements [engine.Request].
 func (o *redrive) Check() error {
-	err := firstOf(
+	err := cmp.Or(
 		within("count", &o.Count, 0, 0, pubsub.MaxDeadLetters),
 		within("ratePerSecond", &o.Rate, 10, 0.01, 1000),
 		within("stopAfter", &o.StopAfter, 3, 0, pubsub.MaxDeadLetters),

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,7 +59,7 @@ func (o *submitBatch) Check() error {
 		return &jobapi.FieldError{Field: "kind", Problem: "must be lower-case letters, digits and -, such as pdf or mock"}
 	}
 	most := int64(limits.MaxConcurrency)
-	err := firstOf(within("ratePerSecond", &o.Rate, 10, 0.1, 1000), within("concurrency", &o.Concurrency, min(4, most), 1, most), o.checkPoll())
+	err := cmp.Or(within("ratePerSecond", &o.Rate, 10, 0.1, 1000), within("concurrency", &o.Concurrency, min(4, most), 1, most), o.checkPoll())
 	switch {
 	case err != nil:
 		return err
