@@ -2,11 +2,9 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/batchfleet/batchfleet/redisdb"
 )
@@ -25,24 +23,23 @@ func printAudit(out io.Writer, a redisdb.Audit, places []place, all any, asJSON 
 		enc.SetEscapeHTML(false) // people read it
 		return enc.Encode(all)
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	// A tabwriter keeps its errors for Flush.
+	t := newTable(out)
 	for _, state := range slices.Sorted(maps.Keys(a.Jobs)) {
-		_, _ = fmt.Fprintf(t, "%s\t%d\n", state, a.Jobs[state])
+		t.row(state, a.Jobs[state])
 	}
 	for _, p := range places {
-		_, _ = fmt.Fprintf(t, "%s\t%d\n", p.name, p.jobs)
+		t.row(p.name, p.jobs)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(a.Counts)) {
-		_, _ = fmt.Fprintf(t, "FOUND: %s\t%d\n", kind, a.Counts[kind])
+		t.row("FOUND: "+kind, a.Counts[kind])
 	}
 	for _, f := range a.Findings {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", oneLine(string(f.Job)), f.Kind, f.Detail, doneOf(f))
+		t.row(f.Job, f.Kind, f.Detail, doneOf(f))
 	}
 	if a.Unchecked > 0 {
-		_, _ = fmt.Fprintf(t, "not looked at\t%d\trun it again\n", a.Unchecked)
+		t.row("not looked at", a.Unchecked, "run it again")
 	}
-	return t.Flush()
+	return t.flush()
 }
 
 // doneOf says what was done about a finding.

@@ -2,11 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,7 +50,10 @@ func dlqListCommand() *cobra.Command {
 			slices.Reverse(d.all)
 		}
 		shown := d.all[:min(*count, len(d.all))]
-		if err := printDead(d.out, shown, *asJSON); err != nil {
+		err := printRows(d.out, *asJSON, each(shown, newDeadRow), []any{"TIME", "JOB", "KIND", "ATTEMPTS", "REASON"}, func(r deadRow) []any {
+			return []any{r.FailedAt.Format(time.RFC3339), r.Name, r.Kind, r.Attempts, r.Reason}
+		})
+		if err != nil {
 			return err
 		}
 		if more := len(d.all) - len(shown); more > 0 {
@@ -65,23 +65,4 @@ func dlqListCommand() *cobra.Command {
 		return nil
 	})
 	return cmd
-}
-
-func printDead(out io.Writer, all []deadletter.Item, asJSON bool) error {
-	if asJSON {
-		for _, d := range all {
-			if err := printJSON(out, newDeadRow(d)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, err := fmt.Fprintln(t, "TIME\tJOB\tKIND\tATTEMPTS\tREASON")
-	for _, d := range all {
-		l := d.Last()
-		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", l.At.UTC().Format(time.RFC3339), oneLine(d.Name), oneLine(string(l.Job.Kind)), l.Attempt, oneLine(l.Reason))
-		err = errors.Join(err, bad)
-	}
-	return errors.Join(err, t.Flush())
 }

@@ -3,12 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -54,34 +52,22 @@ func printLetterJSON(out io.Writer, d deadletter.Item) error {
 
 func printLetter(out io.Writer, d deadletter.Item) error {
 	r := newDeadRow(d)
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var err error
-	row := func(name string, v any) {
-		if s := oneLine(fmt.Sprint(v)); s != "" {
-			_, bad := fmt.Fprintf(t, "%s\t%s\n", name, s)
-			err = errors.Join(err, bad)
-		}
-	}
-	row("name", r.Name)
-	row("kind", r.Kind)
-	row("cause", r.Cause)
-	row("reason", r.Reason)
-	row("failed", moment(r.FailedAt))
-	row("attempts", r.Attempts)
-	row("letters", r.Letters)
-	row("subscription", r.Subscription)
-	row("message", r.MessageID)
+	t := newTable(out)
+	t.pairs(
+		"name", r.Name, "kind", r.Kind, "cause", r.Cause, "reason", r.Reason, "failed", moment(r.FailedAt),
+		"attempts", r.Attempts, "letters", r.Letters, "subscription", r.Subscription, "message", r.MessageID,
+	)
 	for _, name := range slices.Sorted(maps.Keys(d.Last().Message)) {
-		row("attribute "+oneLine(name), d.Last().Message[name])
+		t.pairs("attribute "+name, d.Last().Message[name])
 	}
-	row("bytes", r.Bytes)
+	t.pairs("bytes", r.Bytes)
 	if d.Last().Cut > 0 {
-		row("bytes kept", len(d.Last().Data))
+		t.pairs("bytes kept", len(d.Last().Data))
 	}
-	if err := errors.Join(err, t.Flush()); err != nil {
+	if err := t.flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\n%s\n", severalLines(d.Last().Data))
+	_, err := fmt.Fprintf(out, "\n%s\n", severalLines(d.Last().Data))
 	return err
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 
@@ -140,29 +139,9 @@ func (d *jobDesk) list(ctx context.Context, q jobapi.Query) (items []jobapi.Item
 }
 
 func printItems(out io.Writer, items []jobapi.Item, asJSON bool) error {
-	if asJSON {
-		for _, item := range items {
-			if err := printJSON(out, item); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, err := fmt.Fprintln(t, "JOB\tTYPE\tSTATUS\tCREATED\tSECONDS\tWORKER")
-	for _, i := range items {
-		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(i.ID), oneLine(i.Type), i.Status, moment(i.CreatedAt.Time), seconds(i.StartedAt, i.FinishedAt), oneLine(i.Worker))
-		err = errors.Join(err, bad)
-	}
-	return errors.Join(err, t.Flush())
-}
-
-// seconds returns how long something took, or nothing unless it has ended.
-func seconds(from, to jobapi.Time) string {
-	if from.IsZero() || to.IsZero() {
-		return ""
-	}
-	return fmt.Sprintf("%.2f", to.Sub(from.Time).Seconds())
+	return printRows(out, asJSON, items, []any{"JOB", "TYPE", "STATUS", "CREATED", "SECONDS", "WORKER"}, func(i jobapi.Item) []any {
+		return []any{i.ID, i.Type, i.Status, moment(i.CreatedAt.Time), seconds(i.StartedAt, i.FinishedAt), i.Worker}
+	})
 }
 
 func jobGetCommand(d *jobDesk) *cobra.Command {
@@ -185,47 +164,25 @@ func jobGetCommand(d *jobDesk) *cobra.Command {
 }
 
 func printJob(out io.Writer, j jobapi.Job) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var err error
-	row := func(cells ...string) {
-		for i, c := range cells {
-			cells[i] = oneLine(c)
-		}
-		_, bad := fmt.Fprintln(t, strings.Join(cells, "\t"))
-		err = errors.Join(err, bad)
-	}
 	failure := ""
 	if j.Error != nil {
 		failure = j.Error.Code + ": " + j.Error.Message
 	}
-	for _, f := range [][2]string{
-		{"job", j.ID},
-		{"type", j.Type},
-		{"status", j.Status.String()},
-		{"created", moment(j.CreatedAt.Time)},
-		{"started", moment(j.StartedAt.Time)},
-		{"finished", moment(j.FinishedAt.Time)},
-		{"attempt", number(j.Attempt)},
-		{"worker", j.Worker},
-		{"request", jsonObject(j.Request)},
-		{"result", jsonObject(j.Result)},
-		{"error", failure},
-	} {
-		if f[1] != "" {
-			row(f[0], f[1])
-		}
-	}
-	if err = errors.Join(err, t.Flush()); err != nil || len(j.Steps) == 0 {
+	t := newTable(out)
+	t.pairs(
+		"job", j.ID, "type", j.Type, "status", j.Status,
+		"created", moment(j.CreatedAt.Time), "started", moment(j.StartedAt.Time), "finished", moment(j.FinishedAt.Time),
+		"attempt", number(j.Attempt), "worker", j.Worker, "request", jsonObject(j.Request), "result", jsonObject(j.Result), "error", failure,
+	)
+	if err := t.flush(); err != nil || len(j.Steps) == 0 {
 		return err
 	}
-	if _, err = fmt.Fprintln(out); err != nil {
+	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
-	row("STEP", "STATUS", "SECONDS", "MESSAGE")
-	for _, s := range j.Steps {
-		row(s.Name, s.Status.String(), seconds(s.StartedAt, s.FinishedAt), s.Message)
-	}
-	return errors.Join(err, t.Flush())
+	return printRows(out, false, j.Steps, []any{"STEP", "STATUS", "SECONDS", "MESSAGE"}, func(s jobapi.Step) []any {
+		return []any{s.Name, s.Status, seconds(s.StartedAt, s.FinishedAt), s.Message}
+	})
 }
 
 // jsonObject returns an object as it is, and nothing for none or an empty one.

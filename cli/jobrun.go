@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,7 +75,7 @@ func jobRunCommand(d *jobDesk) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printPlan(out, plan, asJSON)
+				return printRows(out, asJSON, plan, []any{"STEP", "ACTION", "REASON"}, func(p jobapi.Planned) []any { return []any{p.Step, p.Action, p.Reason} })
 			}
 			made, err := d.Create(ctx, scope, operation, body)
 			if err != nil {
@@ -173,22 +172,4 @@ func readData(file string) ([]byte, error) {
 		err = fmt.Errorf("%s is longer than %d bytes", file, maxJobData)
 	}
 	return text, err
-}
-
-func printPlan(out io.Writer, plan []jobapi.Planned, asJSON bool) error {
-	if asJSON {
-		for _, p := range plan {
-			if err := printJSON(out, p); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, err := fmt.Fprintln(t, "STEP\tACTION\tREASON")
-	for _, p := range plan {
-		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\n", oneLine(p.Step), oneLine(p.Action), oneLine(p.Reason))
-		err = errors.Join(err, bad)
-	}
-	return errors.Join(err, t.Flush())
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,57 +63,18 @@ func statusCommand() *cobra.Command {
 }
 
 func printEntry(out io.Writer, e status.Entry) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, f := range []struct {
-		name string
-		v    any
-	}{
-		{"job", e.ID},
-		{"status", cmp.Or(silence(e), oneLine(e.Status))},
-		{"progress", fmt.Sprintf("%d%%", e.Progress)},
-		{"message", oneLine(e.Message)},
-		{"result", oneLine(e.ResultURL)},
-		{"error", oneLine(e.ErrorMsg)},
-		{"pages", printedPages(e)},
-		{"kind", e.Detail.Kind},
-		{"input", oneLine(e.Detail.Input)},
-		{"worker", oneLine(e.Detail.Worker)},
-		{"attempt", number(e.Detail.Attempt)},
-		{"crashes", number(e.Detail.Crashes)},
-		{"submitted", moment(e.Detail.Submitted)},
-		{"started", moment(e.Detail.Started)},
-		{"finished", moment(e.Detail.Finished)},
-		{"updated", oneLine(e.UpdatedAt)},
-	} {
-		if s := fmt.Sprint(f.v); s != "" {
-			if _, err := fmt.Fprintf(t, "%s\t%s\n", f.name, s); err != nil {
-				return err
-			}
-		}
+	r, t := newRow(e, ""), newTable(out)
+	pages := "" // of a job that has not succeeded, there are none yet
+	if e.State() == jobs.Succeeded {
+		pages = r.pages()
 	}
-	return t.Flush()
-}
-
-// printedPages says how many pages a job has made, and whether they are damaged.
-func printedPages(e status.Entry) string {
-	if e.State() != jobs.Succeeded {
-		return ""
-	}
-	return newRow(e, "").pages()
-}
-
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
-}
-
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.Format(time.RFC3339)
+	t.pairs(
+		"job", e.ID, "status", cmp.Or(r.silence(), e.Status), "progress", fmt.Sprintf("%d%%", e.Progress), "message", e.Message,
+		"result", e.ResultURL, "error", e.ErrorMsg, "pages", pages, "kind", r.Kind, "input", e.Detail.Input,
+		"worker", r.Worker, "attempt", number(r.Attempt), "crashes", number(e.Detail.Crashes),
+		"submitted", moment(e.Detail.Submitted), "started", moment(e.Detail.Started), "finished", moment(e.Detail.Finished), "updated", e.UpdatedAt,
+	)
+	return t.flush()
 }
 
 func watchCommand() *cobra.Command {
@@ -127,7 +87,7 @@ func watchCommand() *cobra.Command {
 			var last status.Entry
 			err := follow(ctx, st, []jobs.ID{id}, func(e status.Entry) {
 				last = e
-				what := cmp.Or(silence(e), e.Message)
+				what := cmp.Or(newRow(e, "").silence(), e.Message)
 				if e.ErrorMsg != "" {
 					what += ": " + e.ErrorMsg
 				}
@@ -232,11 +192,8 @@ func listCommand() *cobra.Command {
 			if err != nil {
 				return program.Coded(cmd.Context(), err)
 			}
-			files := map[jobs.ID]string{}
-			for _, e := range entries {
-				files[e.ID] = e.Detail.Input
-			}
-			if err := printResults(cmd.OutOrStdout(), entries, files, asJSON); err != nil {
+			rows := each(entries, func(e status.Entry) row { return newRow(e, e.Detail.Input) })
+			if err := printResults(cmd.OutOrStdout(), rows, asJSON); err != nil {
 				return program.Coded(cmd.Context(), err)
 			}
 			if next != "" {

@@ -50,7 +50,7 @@ func submitCommand() *cobra.Command {
 				defer closer.Close()
 				sent, err := s.submit(ctx, files, jobs.Kind(kind))
 				if !wait || err != nil {
-					return errors.Join(printSubmitted(out, sent, asJSON), err)
+					return errors.Join(printRows(out, asJSON, sent, nil, func(s submitted) []any { return []any{s.ID} }), err)
 				}
 				if timeout == 0 {
 					timeout = math.MaxInt64

@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobapi/access"
@@ -147,37 +147,29 @@ func tokenListCommand(file *string) *cobra.Command {
 	return cmd
 }
 
+// tokenRow is how a token is printed as JSON.
+type tokenRow struct {
+	Name    string `json:"name"`
+	Scope   string `json:"scope"`
+	Expires string `json:"expires,omitempty"`
+	Expired bool   `json:"expired"`
+}
+
 func printTokens(out io.Writer, tokens []access.Token, asJSON bool) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var err error
-	if !asJSON {
-		_, err = fmt.Fprintln(t, "NAME\tSCOPE\tEXPIRES")
-	}
-	for _, token := range tokens {
-		expires := moment(token.Expires.UTC())
-		if token.Expires.IsZero() {
-			expires = ""
+	rows := each(tokens, func(t access.Token) tokenRow {
+		r := tokenRow{Name: t.Name, Scope: t.Scope.String()}
+		if !t.Expires.IsZero() {
+			r.Expires, r.Expired = moment(t.Expires.UTC()), !time.Now().Before(t.Expires)
 		}
-		expired := expires != "" && !time.Now().Before(token.Expires)
-		if asJSON {
-			err = errors.Join(err, printJSON(out, struct {
-				Name    string `json:"name"`
-				Scope   string `json:"scope"`
-				Expires string `json:"expires,omitempty"`
-				Expired bool   `json:"expired"`
-			}{token.Name, token.Scope.String(), expires, expired}))
-			continue
-		}
-		switch {
-		case expires == "":
-			expires = "never"
-		case expired:
+		return r
+	})
+	return printRows(out, asJSON, rows, []any{"NAME", "SCOPE", "EXPIRES"}, func(r tokenRow) []any {
+		expires := cmp.Or(r.Expires, "never")
+		if r.Expired {
 			expires += " (expired)"
 		}
-		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\n", oneLine(token.Name), token.Scope, expires)
-		err = errors.Join(err, bad)
-	}
-	return errors.Join(err, t.Flush())
+		return []any{r.Name, r.Scope, expires}
+	})
 }
 
 func tokenRevokeCommand(file *string) *cobra.Command {

@@ -5,13 +5,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
-	"text/tabwriter"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -97,15 +95,14 @@ func waitFor(ctx context.Context, st *status.Store, sent []submitted, out io.Wri
 		show.update(e)
 	})
 	show.done()
-	rows := make([]status.Entry, 0, len(ids))
-	for _, id := range ids {
-		if e, ok := ended[id]; ok {
-			rows = append(rows, e)
-		} else {
-			rows = append(rows, status.Entry{ID: id, Document: status.Document{Status: "queued"}})
+	rows := each(sent, func(s submitted) row {
+		e, ok := ended[s.ID]
+		if !ok {
+			e = status.Entry{ID: s.ID, Document: status.Document{Status: "queued"}}
 		}
-	}
-	if printed := printResults(out, rows, files, asJSON); printed != nil {
+		return newRow(e, s.File)
+	})
+	if printed := printResults(out, rows, asJSON); printed != nil {
 		return printed
 	}
 	if err != nil {
@@ -161,6 +158,15 @@ func (r row) pages() string {
 	}
 }
 
+// silence says for how long nothing was heard of the worker of a job; nothing if
+// that is as it should be.
+func (r row) silence() string {
+	if r.Silent == 0 {
+		return ""
+	}
+	return fmt.Sprintf("worker silent for %d s", r.Silent)
+}
+
 func printJSON(out io.Writer, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -188,42 +194,10 @@ func escapeInvisible(text []byte) []byte {
 	return b
 }
 
-func printSubmitted(out io.Writer, sent []submitted, asJSON bool) error {
-	for _, s := range sent {
-		var err error
-		if asJSON {
-			err = printJSON(out, s)
-		} else {
-			_, err = fmt.Fprintln(out, s.ID)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func printResults(out io.Writer, rows []status.Entry, files map[jobs.ID]string, asJSON bool) error {
-	if asJSON {
-		for _, e := range rows {
-			if err := printJSON(out, newRow(e, files[e.ID])); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, err := fmt.Fprintln(t, "JOB\tFILE\tSTATUS\tPAGES\tSECONDS\tRESULT")
-	for _, e := range rows {
-		r := newRow(e, filepath.Base(files[e.ID]))
-		what := r.ResultURL
-		if r.ErrorMsg != "" {
-			what = r.ErrorMsg
-		}
-		_, bad := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.2f\t%s\n", r.ID, oneLine(r.File), cmp.Or(silence(e), oneLine(r.Status)), r.pages(), r.Seconds, oneLine(what))
-		err = errors.Join(err, bad)
-	}
-	return errors.Join(err, t.Flush())
+func printResults(out io.Writer, rows []row, asJSON bool) error {
+	return printRows(out, asJSON, rows, []any{"JOB", "FILE", "STATUS", "PAGES", "SECONDS", "RESULT"}, func(r row) []any {
+		return []any{r.ID, filepath.Base(r.File), cmp.Or(r.silence(), r.Status), r.pages(), fmt.Sprintf("%.2f", r.Seconds), cmp.Or(r.ErrorMsg, r.ResultURL)}
+	})
 }
 
 // oneLine keeps a table a table, and a terminal safe from what a document says.

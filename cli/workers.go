@@ -1,18 +1,15 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 )
 
@@ -31,15 +28,8 @@ func workersCommand() *cobra.Command {
 			if err != nil {
 				return program.Coded(cmd.Context(), err)
 			}
-			if asJSON {
-				for _, w := range workers {
-					if err := printJSON(cmd.OutOrStdout(), workerRow{w, w.State(), w.Seen}); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			return printWorkers(cmd.OutOrStdout(), workers)
+			rows := each(workers, func(w status.Worker) workerRow { return workerRow{w, w.State(), w.Seen} })
+			return printRows(cmd.OutOrStdout(), asJSON, rows, []any{"WORKER", "STATE", "JOBS", "SLOTS", "KINDS", "HOST", "PID", "VERSION", "STARTED"}, workerRow.cells)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
@@ -53,31 +43,11 @@ type workerRow struct {
 	Seen  time.Time `json:"seen"`
 }
 
-func printWorkers(out io.Writer, workers []status.Worker) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, err := fmt.Fprintln(t, "WORKER\tSTATE\tJOBS\tSLOTS\tKINDS\tHOST\tPID\tVERSION\tSTARTED")
-	for _, w := range workers {
-		state := w.State()
-		if w.Silent > status.SilentAfter {
-			state = "silent since " + moment(w.Seen)
-		}
-		kinds := make([]string, len(w.Kinds))
-		for i, k := range w.Kinds {
-			kinds[i] = string(k)
-		}
-		slices.Sort(kinds)
-		_, bad := fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%d\t%s\t%s\n", oneLine(w.Name), state, w.Jobs, w.Slots,
-			oneLine(strings.Join(kinds, ",")), oneLine(w.Host), w.PID, oneLine(w.Version), moment(w.Started))
-		err = errors.Join(err, bad)
+func (w workerRow) cells() []any {
+	if w.Silent > status.SilentAfter {
+		w.State = "silent since " + moment(w.Seen)
 	}
-	return errors.Join(err, t.Flush())
-}
-
-// silence says for people how long nothing was heard of the worker of a job; nothing
-// if that is as it should be.
-func silence(e status.Entry) string {
-	if e.Silent == 0 {
-		return ""
-	}
-	return fmt.Sprintf("worker silent for %d s", int(e.Silent.Seconds()))
+	kinds := each(w.Kinds, func(k jobs.Kind) string { return string(k) })
+	slices.Sort(kinds)
+	return []any{w.Name, w.State, w.Jobs, w.Slots, strings.Join(kinds, ","), w.Host, w.PID, w.Version, moment(w.Started)}
 }
