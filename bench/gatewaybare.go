@@ -28,7 +28,7 @@ func serveBareGateway(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+wire.PathLease, func(w http.ResponseWriter, r *http.Request) {
-		grant, err := q.Lease(r.Context(), caller(r), queue.LeaseAsk{Renews: true})
+		grant, err := q.Lease(r.Context(), caller(r), queue.LeaseRequest{Renews: true})
 		if err != nil || grant.Job == "" {
 			w.WriteHeader(http.StatusNoContent)
 			return

@@ -260,7 +260,7 @@ func TestJDrainWaitsForWhatIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent := queue.Caller{Worker: "w1"}
-	grant, err := r.Queue.Lease(t.Context(), agent, queue.LeaseAsk{Renews: true})
+	grant, err := r.Queue.Lease(t.Context(), agent, queue.LeaseRequest{Renews: true})
 	if err != nil || grant.Job != "z1" {
 		t.Fatalf("%+v, %v", grant, err)
 	}
@@ -270,7 +270,7 @@ func TestJDrainWaitsForWhatIsHeld(t *testing.T) {
 	if _, err := r.Queue.Submit(t.Context(), "z2", []byte(`{}`), ""); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.Queue.Lease(t.Context(), agent, queue.LeaseAsk{Renews: true}); err != nil || got.Job != "" {
+	if got, err := r.Queue.Lease(t.Context(), agent, queue.LeaseRequest{Renews: true}); err != nil || got.Job != "" {
 		t.Errorf("leased %q of a gateway that drains, %v", got.Job, err)
 	}
 	if since, err := r.Status.Draining(t.Context()); err != nil || since == "" {
@@ -294,7 +294,7 @@ func TestJDrainWaitsForWhatIsHeld(t *testing.T) {
 	if j = r.do("start", `{}`); j.lines[5] != "leasing succeeded: workers may lease jobs" || j.err != nil {
 		t.Errorf("%q, %v", j.lines, j.err)
 	}
-	if got, err := r.Queue.Lease(t.Context(), agent, queue.LeaseAsk{Renews: true}); err != nil || got.Job != "z2" {
+	if got, err := r.Queue.Lease(t.Context(), agent, queue.LeaseRequest{Renews: true}); err != nil || got.Job != "z2" {
 		t.Errorf("leased %q after a start, %v", got.Job, err)
 	}
 	if since, err := r.Status.Draining(t.Context()); err != nil || since != "" {

@@ -25,7 +25,7 @@ type Place struct {
 
 // Places reads the answer of PageScript, the highest first. One that is in two sets
 // counts once.
-func (a Answer) Places() []Place {
+func (a Reply) Places() []Place {
 	list := make([]Place, 0, len(a)/2)
 	for ; len(a) >= 2; a = a[2:] {
 		if score, _ := strconv.ParseFloat(a.Text(1), 64); score >= 0 {

@@ -33,7 +33,7 @@ func NewScript(lua fs.ReadFileFS, files ...string) Script {
 
 // Run calls the script by its hash; a server that does not have it (it was restarted or
 // flushed) is sent the text.
-func (s Script) Run(ctx context.Context, c redis.Scripter, keys []string, args ...any) (Answer, error) {
+func (s Script) Run(ctx context.Context, c redis.Scripter, keys []string, args ...any) (Reply, error) {
 	v, err := s.load().Run(ctx, c, keys, args...).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -41,15 +41,15 @@ func (s Script) Run(ctx context.Context, c redis.Scripter, keys []string, args .
 	if list, ok := v.([]any); ok || err != nil {
 		return list, err
 	}
-	return Answer{v}, nil
+	return Reply{v}, nil
 }
 
-// Answer is a script's list of strings and numbers; absent ones read as "" and 0. What
+// Reply is a script's list of strings and numbers; absent ones read as "" and 0. What
 // is no list is a list of one, and nothing an empty one.
-type Answer []any
+type Reply []any
 
 // Text returns the string at place i.
-func (a Answer) Text(i int) string {
+func (a Reply) Text(i int) string {
 	if i >= len(a) {
 		return ""
 	}
@@ -58,7 +58,7 @@ func (a Answer) Text(i int) string {
 }
 
 // Number returns the whole number at place i.
-func (a Answer) Number(i int) int64 {
+func (a Reply) Number(i int) int64 {
 	if i >= len(a) {
 		return 0
 	}
@@ -67,6 +67,6 @@ func (a Answer) Number(i int) int64 {
 }
 
 // Unexpected is the error of an answer that is none of its script's.
-func (a Answer) Unexpected() error {
+func (a Reply) Unexpected() error {
 	return fmt.Errorf("redis answered %.100q, which is no answer of the script", fmt.Sprint(a...))
 }

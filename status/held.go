@@ -39,7 +39,7 @@ func (s *Store) claims(ctx context.Context, members []string, beside func(pipe r
 		return nil, err
 	}
 	for i := range members {
-		f := redisdb.Answer(fields[i].Val())
+		f := redisdb.Reply(fields[i].Val())
 		c := claim{token: f.Text(0), ack: f.Text(3), queue: f.Text(4), now: clock.Val(), err: fields[i].Err()}
 		if until, err := strconv.ParseInt(f.Text(1), 10, 64); err == nil && c.token != "" {
 			c.left = time.UnixMilli(until).Sub(c.now)

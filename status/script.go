@@ -32,7 +32,7 @@ var (
 )
 
 // run runs a script in one round trip.
-func (s *Store) run(ctx context.Context, what string, sc redisdb.Script, keys []string, args ...any) (redisdb.Answer, error) {
+func (s *Store) run(ctx context.Context, what string, sc redisdb.Script, keys []string, args ...any) (redisdb.Reply, error) {
 	got, err := sc.Run(ctx, s.rdb, keys, args...)
 	if err != nil {
 		return nil, unavailable(what, err)

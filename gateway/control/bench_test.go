@@ -80,7 +80,7 @@ func BenchmarkBareHandler(b *testing.B) {
 			b.Error(err)
 		}
 		if req.URL.Path == wire.PathLease {
-			g, err := r.queue.Lease(req.Context(), caller, queue.LeaseAsk{Renews: true})
+			g, err := r.queue.Lease(req.Context(), caller, queue.LeaseRequest{Renews: true})
 			if err != nil {
 				b.Error(err)
 			}

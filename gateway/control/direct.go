@@ -42,19 +42,19 @@ func (d *Direct) caller(claimed string) queue.Caller {
 }
 
 // Lease implements [gateway.ControlPlane].
-func (d *Direct) Lease(ctx context.Context, ask wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	want, err := parseLease(&ask)
+func (d *Direct) Lease(ctx context.Context, req wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	want, err := parseLease(&req)
 	if err != nil {
 		return nil, err
 	}
 	over := time.Now().Add(want.wait)
 	for {
-		g, err := d.Queue.Lease(ctx, d.caller(ask.WorkerID), want.LeaseAsk)
+		g, err := d.Queue.Lease(ctx, d.caller(req.WorkerID), want.LeaseRequest)
 		if err != nil {
 			return nil, outward(err)
 		}
 		if g.Job != "" {
-			return leaseAnswer(g), nil
+			return leaseResponse(g), nil
 		}
 		pause := min(directPoll, time.Until(over))
 		if pause <= 0 {
@@ -69,18 +69,18 @@ func (d *Direct) Lease(ctx context.Context, ask wire.LeaseRequest) (*wire.LeaseR
 }
 
 // Heartbeat implements [gateway.ControlPlane].
-func (d *Direct) Heartbeat(ctx context.Context, job string, ask wire.HeartbeatRequest) (wire.HeartbeatResponse, error) {
-	id, err := parseReport(job, ask.LeaseID)
+func (d *Direct) Heartbeat(ctx context.Context, job string, req wire.HeartbeatRequest) (wire.HeartbeatResponse, error) {
+	id, err := parseReport(job, req.LeaseID)
 	if err != nil {
 		return wire.HeartbeatResponse{}, outward(err)
 	}
-	h, err := parseHeartbeat(&ask)
+	h, err := parseHeartbeat(&req)
 	if err != nil {
 		return wire.HeartbeatResponse{}, err
 	}
-	extended, err := d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, h.Beat)
+	extended, err := d.Queue.Extend(ctx, d.caller(req.WorkerID), id, req.LeaseID, h.Beat)
 	if err == nil && h.wait > 0 && !extended.Cancel && d.canceled(ctx, id, h.wait) {
-		extended, err = d.Queue.Extend(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, queue.Beat{})
+		extended, err = d.Queue.Extend(ctx, d.caller(req.WorkerID), id, req.LeaseID, queue.Beat{})
 	}
 	if err != nil {
 		return wire.HeartbeatResponse{}, outward(err)
@@ -88,7 +88,7 @@ func (d *Direct) Heartbeat(ctx context.Context, job string, ask wire.HeartbeatRe
 	if h.wait > 0 {
 		extended.TTL = left(d.Queue, extended)
 	}
-	return heartbeatAnswer(ask.LeaseID, extended, h.wait > 0), nil
+	return heartbeatResponse(req.LeaseID, extended, h.wait > 0), nil
 }
 
 // canceled waits until somebody has asked for the job to be stopped, or the time
@@ -108,24 +108,24 @@ func (d *Direct) canceled(ctx context.Context, id jobs.ID, wait time.Duration) b
 }
 
 // Result implements [gateway.ControlPlane].
-func (d *Direct) Result(ctx context.Context, job string, ask wire.ResultRequest) (wire.ReportResponse, error) {
-	id, err := parseReport(job, ask.LeaseID)
+func (d *Direct) Result(ctx context.Context, job string, req wire.ResultRequest) (wire.ReportResponse, error) {
+	id, err := parseReport(job, req.LeaseID)
 	if err != nil {
 		return wire.ReportResponse{}, outward(err)
 	}
-	if n := len(ask.Result) + len(ask.Meta) + length(ask.SummaryText) + length(ask.FreqsCSV); n > wire.MaxResultBody {
+	if n := len(req.Result) + len(req.Meta) + length(req.SummaryText) + length(req.FreqsCSV); n > wire.MaxResultBody {
 		return wire.ReportResponse{}, &gateway.Error{
 			Status: 413, Code: wire.PayloadTooLarge, Message: fmt.Sprintf("Result larger than %d bytes", wire.MaxResultBody),
 		}
 	}
-	r, err := parseResult(&ask)
+	r, err := parseResult(&req)
 	if err != nil {
 		return wire.ReportResponse{}, err
 	}
-	if _, err := httpd.CanonicalJSON(ask.Result); err != nil { // of a request ReadJSON has seen to it
+	if _, err := httpd.CanonicalJSON(req.Result); err != nil { // of a request ReadJSON has seen to it
 		return wire.ReportResponse{}, invalid("result", "%v", err)
 	}
-	rec, _, err := finish(ctx, d.Queue, d.caller(ask.WorkerID), id, ask.LeaseID, r)
+	rec, _, err := finish(ctx, d.Queue, d.caller(req.WorkerID), id, req.LeaseID, r)
 	if err != nil {
 		return wire.ReportResponse{}, outward(err)
 	}
@@ -133,20 +133,20 @@ func (d *Direct) Result(ctx context.Context, job string, ask wire.ResultRequest)
 }
 
 // Failed implements [gateway.ControlPlane].
-func (d *Direct) Failed(ctx context.Context, job string, ask wire.FailedRequest) (wire.FailedResponse, error) {
-	id, err := parseReport(job, ask.LeaseID)
+func (d *Direct) Failed(ctx context.Context, job string, req wire.FailedRequest) (wire.FailedResponse, error) {
+	id, err := parseReport(job, req.LeaseID)
 	if err != nil {
 		return wire.FailedResponse{}, outward(err)
 	}
-	f, err := parseFailed(&ask)
+	f, err := parseFailed(&req)
 	if err != nil {
 		return wire.FailedResponse{}, err
 	}
-	outcome, err := d.Queue.Fail(ctx, d.caller(ask.WorkerID), id, ask.LeaseID, f)
+	outcome, err := d.Queue.Fail(ctx, d.caller(req.WorkerID), id, req.LeaseID, f)
 	if err != nil {
 		return wire.FailedResponse{}, outward(err)
 	}
-	return failedAnswer(outcome), nil
+	return failedResponse(outcome), nil
 }
 
 func parseReport(job, lease string) (jobs.ID, error) {

@@ -54,10 +54,10 @@ func (c *Control) failed(ctx context.Context, from call, failure queue.Failure) 
 			c.waiting.wakeFirst(1)
 		}
 	}
-	return failedAnswer(outcome), nil
+	return failedResponse(outcome), nil
 }
 
-func failedAnswer(f queue.FailResult) wire.FailedResponse {
+func failedResponse(f queue.FailResult) wire.FailedResponse {
 	return wire.FailedResponse{OK: true, Requeued: f.Requeued, RetryCount: f.Retries}
 }
 

@@ -41,7 +41,7 @@ func parseHeartbeat(a *wire.HeartbeatRequest) (h heartbeat, err error) {
 func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, error) {
 	if h.wait <= 0 {
 		e, err := c.extend(ctx, from, h.Beat)
-		return c.heartbeatAnswer(from, e, false, err)
+		return c.heartbeatResponse(from, e, false, err)
 	}
 	me := c.heartbeats.join(string(from.job)) // before the first call: a cancel after it is heard of
 	if me != nil {
@@ -49,7 +49,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 	}
 	e, err := c.extend(ctx, from, h.Beat)
 	if err != nil || e.Cancel || me == nil {
-		return c.heartbeatAnswer(from, e, e.Cancel, err)
+		return c.heartbeatResponse(from, e, e.Cancel, err)
 	}
 	defer hold(ctx)()
 	over := time.NewTimer(h.wait)
@@ -59,7 +59,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 		case <-me.woken:
 			// What the lease says now counts; what woke this one may be old.
 			if e, err = c.extend(ctx, from, queue.Beat{}); err != nil || e.Cancel {
-				return c.heartbeatAnswer(from, e, true, err)
+				return c.heartbeatResponse(from, e, true, err)
 			}
 			continue
 		case <-ctx.Done():
@@ -67,7 +67,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 		case <-over.C:
 		}
 		e.TTL = left(c.Queue, e)
-		return c.heartbeatAnswer(from, e, true, nil)
+		return c.heartbeatResponse(from, e, true, nil)
 	}
 }
 
@@ -77,15 +77,15 @@ func (c *Control) extend(ctx context.Context, from call, b queue.Beat) (queue.Ex
 	return c.Queue.Extend(ctx, from.Caller, from.job, from.lease, b)
 }
 
-func (c *Control) heartbeatAnswer(from call, e queue.Extended, waited bool, err error) (any, error) {
+func (c *Control) heartbeatResponse(from call, e queue.Extended, waited bool, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
 	c.Metrics.heartbeats.Inc()
-	return heartbeatAnswer(from.lease, e, waited), nil
+	return heartbeatResponse(from.lease, e, waited), nil
 }
 
-func heartbeatAnswer(lease string, e queue.Extended, waited bool) wire.HeartbeatResponse {
+func heartbeatResponse(lease string, e queue.Extended, waited bool) wire.HeartbeatResponse {
 	return wire.HeartbeatResponse{
 		LeaseID: lease, LeaseTTLSeconds: e.TTL.Seconds(), ExpiresAt: float64(e.Until.UnixMilli()) / 1000, CancelRequested: e.Cancel, Waited: waited,
 	}

@@ -81,10 +81,10 @@ func (c *Control) job(ctx context.Context, w http.ResponseWriter, _ *http.Reques
 	if err != nil {
 		return err
 	}
-	return write(w, jobAnswer(j))
+	return write(w, jobResponse(j))
 }
 
-func jobAnswer(j queue.Job) wire.JobResponse {
+func jobResponse(j queue.Job) wire.JobResponse {
 	a := wire.JobResponse{
 		JobID: string(j.ID), Status: j.Status, Detail: j.Detail, UpdatedAt: j.UpdatedAt, CreatedAt: j.CreatedAt,
 		RetryCount: j.Retries, WorkerID: j.Worker, WorkerName: j.WorkerName, ErrorCode: j.ErrorCode, CancelRequested: j.CancelRequested && j.Status == "started",

@@ -15,7 +15,7 @@ import (
 
 // leaseRequest is what to ask the queue for, and how long to wait.
 type leaseRequest struct {
-	queue.LeaseAsk
+	queue.LeaseRequest
 	wait time.Duration
 }
 
@@ -29,7 +29,7 @@ func parseLease(a *wire.LeaseRequest) (req leaseRequest, err error) {
 }
 
 func (c *Control) lease(ctx context.Context, from call, req leaseRequest) (any, error) {
-	g, turnedAway, err := c.waitForJob(ctx, from.Caller, req.LeaseAsk, req.wait)
+	g, turnedAway, err := c.waitForJob(ctx, from.Caller, req.LeaseRequest, req.wait)
 	switch {
 	case err != nil:
 		return nil, err
@@ -38,10 +38,10 @@ func (c *Control) lease(ctx context.Context, from call, req leaseRequest) (any, 
 		return noJob{turnedAway}, nil
 	}
 	c.Metrics.leases.Inc()
-	return leaseAnswer(g), nil
+	return leaseResponse(g), nil
 }
 
-func leaseAnswer(g queue.Grant) *wire.LeaseResponse {
+func leaseResponse(g queue.Grant) *wire.LeaseResponse {
 	return &wire.LeaseResponse{
 		JobID: string(g.Job), Payload: json.RawMessage(g.Payload), LeaseID: g.LeaseID, LeaseTTLSeconds: g.TTL.Seconds(), RetryCount: g.Retries,
 	}
@@ -50,7 +50,7 @@ func leaseAnswer(g queue.Grant) *wire.LeaseResponse {
 // waitForJob leases a job, and waits for one if there is none: until the time is
 // over, the server stops or the caller goes away, with an empty Grant then.
 // It is turned away, without waiting, when too many wait already.
-func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queue.LeaseAsk, longest time.Duration) (g queue.Grant, turned bool, err error) {
+func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queue.LeaseRequest, longest time.Duration) (g queue.Grant, turned bool, err error) {
 	var (
 		over  <-chan time.Time
 		woken bool
@@ -92,7 +92,7 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 }
 
 // tryLease leases a job if there is one.
-func (c *Control) tryLease(ctx context.Context, caller queue.Caller, want queue.LeaseAsk) (queue.Grant, error) {
+func (c *Control) tryLease(ctx context.Context, caller queue.Caller, want queue.LeaseRequest) (queue.Grant, error) {
 	// A call that is broken off may have leased a job all the same, to nobody.
 	call, cancel := c.deadline(context.WithoutCancel(ctx))
 	defer cancel()

@@ -34,7 +34,7 @@ func (c *Control) deadLetters(w http.ResponseWriter, r *http.Request) error {
 	}
 	a := wire.DLQResponse{Total: total, Jobs: []wire.JobResponse{}}
 	for _, j := range list {
-		a.Jobs = append(a.Jobs, jobAnswer(j))
+		a.Jobs = append(a.Jobs, jobResponse(j))
 	}
 	return write(w, a)
 }
@@ -72,7 +72,7 @@ func (c *Control) deadLetter(ctx context.Context, w http.ResponseWriter, _ *http
 	if j.Status != "failed" {
 		return queue.ErrNotDead
 	}
-	a := jobAnswer(j)
+	a := jobResponse(j)
 	a.Traceback = j.Traceback
 	return write(w, a)
 }
@@ -132,13 +132,13 @@ func (c *Control) ops(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (c *Control) setOps(w http.ResponseWriter, r *http.Request) error {
-	var ask wire.OpsResponse
-	if err := httpd.ReadJSON(w, r, wire.MaxSmallBody, &ask, httpd.BodyOptions{}); err != nil {
+	var req wire.OpsResponse
+	if err := httpd.ReadJSON(w, r, wire.MaxSmallBody, &req, httpd.BodyOptions{}); err != nil {
 		return err
 	}
 	ctx, cancel := c.deadline(r.Context())
 	defer cancel()
-	ops, err := c.Queue.SetOps(ctx, ask.SubmissionEnabled, ask.DequeueEnabled)
+	ops, err := c.Queue.SetOps(ctx, req.SubmissionEnabled, req.DequeueEnabled)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func workerRoute[Body, Parsed any](c *Control, limit int64, parse func(*Body) (P
 		if err != nil {
 			return err
 		}
-		return writeAnswer(w, answer)
+		return writeResponse(w, answer)
 	}
 }
 

@@ -16,35 +16,35 @@ const (
 )
 
 func (c *Control) enroll(w http.ResponseWriter, r *http.Request) error {
-	var ask wire.EnrollRequest
-	if err := httpd.ReadJSON(w, r, wire.MaxSmallBody, &ask, httpd.BodyOptions{AllowEmpty: true}); err != nil {
+	var req wire.EnrollRequest
+	if err := httpd.ReadJSON(w, r, wire.MaxSmallBody, &req, httpd.BodyOptions{AllowEmpty: true}); err != nil {
 		return err
 	}
 	ttl := int64(enrollTTL)
-	if ask.TTLSeconds != nil {
-		ttl = *ask.TTLSeconds
+	if req.TTLSeconds != nil {
+		ttl = *req.TTLSeconds
 	}
 	if ttl < 1 || ttl > maxEnrollTTL {
 		return invalid("ttl_seconds", "want 1 to %d", maxEnrollTTL)
 	}
-	if err := name("label", ask.Label); err != nil {
+	if err := name("label", req.Label); err != nil {
 		return err
 	}
 	ctx, cancel := c.deadline(r.Context())
 	defer cancel()
-	token, expires, err := c.Queue.Enroll(ctx, ask.Label, time.Duration(ttl)*time.Second)
+	token, expires, err := c.Queue.Enroll(ctx, req.Label, time.Duration(ttl)*time.Second)
 	if err != nil {
 		return err
 	}
-	c.Log.InfoContext(ctx, "enroll token made", "label", ask.Label, "ttl_seconds", ttl, "remote", r.RemoteAddr)
-	return write(w, wire.EnrollResponse{Token: token, ExpiresAt: timestamp(expires), TTLSeconds: ttl, Label: ask.Label})
+	c.Log.InfoContext(ctx, "enroll token made", "label", req.Label, "ttl_seconds", ttl, "remote", r.RemoteAddr)
+	return write(w, wire.EnrollResponse{Token: token, ExpiresAt: timestamp(expires), TTLSeconds: ttl, Label: req.Label})
 }
 
 // register gives a worker its token. A caller with an Authorization is a worker
 // that wants a new one, and is treated as on the other routes of workers.
 func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 	var (
-		ask   wire.RegisterRequest
+		req   wire.RegisterRequest
 		own   string
 		owner = len(r.Header.Values("Authorization")) > 0
 		err   error
@@ -54,9 +54,9 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	err = httpd.ReadJSON(w, r, wire.MaxRegisterBody, &ask, httpd.BodyOptions{AllowEmpty: true, IgnoreUnknown: true})
+	err = httpd.ReadJSON(w, r, wire.MaxRegisterBody, &req, httpd.BodyOptions{AllowEmpty: true, IgnoreUnknown: true})
 	if err == nil {
-		err = checkRegister(&ask, owner)
+		err = checkRegister(&req, owner)
 	}
 	if err != nil {
 		if owner {
@@ -69,7 +69,7 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := c.deadline(r.Context())
 	defer cancel()
 	reg, err := c.Queue.Register(ctx, queue.Registration{
-		EnrollToken: ask.Token, Token: own, Name: ask.Name, Queue: ask.QueueName, Meta: string(ask.Meta),
+		EnrollToken: req.Token, Token: own, Name: req.Name, Queue: req.QueueName, Meta: string(req.Meta),
 	})
 	if err != nil {
 		return err
@@ -85,22 +85,22 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func checkRegister(ask *wire.RegisterRequest, owner bool) error {
-	if ask.Token == "" && !owner {
+func checkRegister(req *wire.RegisterRequest, owner bool) error {
+	if req.Token == "" && !owner {
 		return missing("token")
 	}
-	if len(ask.Token) > 512 {
+	if len(req.Token) > 512 {
 		return invalid("token", "it is too long for one")
 	}
-	if err := name("name", ask.Name); err != nil {
+	if err := name("name", req.Name); err != nil {
 		return err
 	}
-	if err := name("queue_name", ask.QueueName); err != nil {
+	if err := name("queue_name", req.QueueName); err != nil {
 		return err
 	}
-	switch m := string(ask.Meta); {
+	switch m := string(req.Meta); {
 	case m == "" || m == "null":
-		ask.Meta = []byte("{}")
+		req.Meta = []byte("{}")
 	case m[0] != '{':
 		return invalid("meta", "want an object")
 	case len(m) > wire.MaxMeta:

@@ -57,7 +57,7 @@ func (r *zpeRig) submit(ids ...jobs.ID) {
 
 func (r *zpeRig) lease(want jobs.ID) queue.Grant {
 	r.Helper()
-	g, err := r.q.Lease(r.Context(), lab, queue.LeaseAsk{Renews: true})
+	g, err := r.q.Lease(r.Context(), lab, queue.LeaseRequest{Renews: true})
 	if err != nil || g.Job != want {
 		r.Fatalf("leased %q, %v; want %q", g.Job, err, want)
 	}

@@ -37,7 +37,7 @@ func BenchmarkLeaseFinish(b *testing.B) {
 		b.Run(fmt.Sprintf("queued=%d", n), func(b *testing.B) {
 			fill(b, n)
 			for b.Loop() {
-				g, err := r.Lease(r.ctx(), w1, queue.LeaseAsk{Renews: true})
+				g, err := r.Lease(r.ctx(), w1, queue.LeaseRequest{Renews: true})
 				if err != nil || g.Job == "" {
 					b.Fatal(g, err)
 				}

@@ -170,7 +170,7 @@ func (r *rig) runAll() {
 		must(r.Reap(r.ctx()))(r)
 		r.clock.pass(time.Hour)
 		for {
-			g, err := r.Lease(r.ctx(), w2, queue.LeaseAsk{Renews: true})
+			g, err := r.Lease(r.ctx(), w2, queue.LeaseRequest{Renews: true})
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -387,7 +387,7 @@ func TestZ72FsckReportsNothingFalseUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				_, _ = r.Submit(ctx, jobs.ID(fmt.Sprintf("j-%d-%d", i, n)), []byte("{}"), "")
-				g, err := r.Lease(ctx, c, queue.LeaseAsk{Renews: true})
+				g, err := r.Lease(ctx, c, queue.LeaseRequest{Renews: true})
 				if err != nil || g.Job == "" {
 					continue
 				}

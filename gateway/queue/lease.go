@@ -12,8 +12,8 @@ import (
 	"github.com/batchfleet/batchfleet/redisdb"
 )
 
-// LeaseAsk asks for a job.
-type LeaseAsk struct {
+// LeaseRequest asks for a job.
+type LeaseRequest struct {
 	RequestID string // the same one again returns the lease it has got, if it is still held; may be empty
 	Renews    bool   // the worker extends its lease
 }
@@ -44,13 +44,13 @@ const (
 // Lease hands the oldest job to the caller, after moving to the queue what the
 // delay set holds for now. Without a job it returns a Grant without one. The error
 // is [ErrManyLeases] when the caller holds as many as one may.
-func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (Grant, error) {
+func (q *Queue) Lease(ctx context.Context, c Caller, req LeaseRequest) (Grant, error) {
 	ttl := q.LegacyTTL
-	if ask.Renews {
+	if req.Renews {
 		ttl = q.LeaseTTL
 	}
 	lease := newID()
-	request, known := ask.RequestID, requestTTL
+	request, known := req.RequestID, requestTTL
 	if request == "" {
 		request, known = lease, resendTTL
 	}
@@ -76,7 +76,7 @@ func (q *Queue) Lease(ctx context.Context, c Caller, ask LeaseAsk) (Grant, error
 	return Grant{}, nil
 }
 
-func grantOf(a redisdb.Answer) Grant {
+func grantOf(a redisdb.Reply) Grant {
 	retries, _ := strconv.Atoi(a.Text(6))
 	return Grant{
 		Job: jobs.ID(a.Text(1)), Payload: a.Text(2), LeaseID: a.Text(3),

@@ -30,7 +30,7 @@ func TestZ41EightWorkersShareJobsWithoutDoubleAndWithoutLoss(t *testing.T) {
 			c := queue.Caller{Worker: fmt.Sprintf("w%d", i)}
 			wg.Go(func() {
 				for {
-					g, err := r.Lease(r.ctx(), c, queue.LeaseAsk{Renews: true})
+					g, err := r.Lease(r.ctx(), c, queue.LeaseRequest{Renews: true})
 					if err != nil || g.Job == "" {
 						if err != nil {
 							r.Error(err)
@@ -69,7 +69,7 @@ func TestZ41EightWorkersShareJobsWithoutDoubleAndWithoutLoss(t *testing.T) {
 func TestZ42RepeatedRequestGetsItsLeaseAgain(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b", "c")
-		ask := queue.LeaseAsk{Renews: true, RequestID: "r1"}
+		ask := queue.LeaseRequest{Renews: true, RequestID: "r1"}
 		lease := func(c queue.Caller, want jobs.ID) queue.Grant {
 			r.Helper()
 			g, err := r.Lease(r.ctx(), c, ask)
@@ -264,7 +264,7 @@ func TestZ45ExtensionNeedsTheLease(t *testing.T) {
 }
 
 func TestZ45ExtensionIsNoShorterThanTheLeaseThatWasGivenOut(t *testing.T) {
-	for name, ask := range map[string]queue.LeaseAsk{"under the rules of before": {Renews: true}, "by a worker that did not say it would": {}} {
+	for name, ask := range map[string]queue.LeaseRequest{"under the rules of before": {Renews: true}, "by a worker that did not say it would": {}} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(r *rig) {
 				r.submit("a")
@@ -328,7 +328,7 @@ func TestZ47JobWhoseStatusWasLostTimesOut(t *testing.T) {
 func TestZ46WorkerThatDoesNotExtendGetsALongLease(t *testing.T) {
 	r := newRig(t)
 	r.submit("a", "b")
-	g, err := r.Lease(r.ctx(), w1, queue.LeaseAsk{})
+	g, err := r.Lease(r.ctx(), w1, queue.LeaseRequest{})
 	if err != nil || g.TTL != 24*time.Hour || !g.Until.Equal(r.clock.Now().Add(24*time.Hour)) {
 		r.Errorf("%+v, %v", g, err)
 	}
@@ -479,15 +479,15 @@ func TestWorkerHoldsNoMoreLeasesThanItsShare(t *testing.T) {
 		r.submit("a", "b", "c", "d", "e", "f", "g")
 		full := func(when string) {
 			r.Helper()
-			if g, err := r.Lease(r.ctx(), w1, queue.LeaseAsk{RequestID: "more", Renews: true}); !errors.Is(err, queue.ErrManyLeases) {
+			if g, err := r.Lease(r.ctx(), w1, queue.LeaseRequest{RequestID: "more", Renews: true}); !errors.Is(err, queue.ErrManyLeases) {
 				r.Errorf("%s it was given %q, %v", when, g.Job, err)
 			}
 		}
 		a := r.lease(w1, "a")
-		b := must(r.Lease(r.ctx(), w1, queue.LeaseAsk{RequestID: "b", Renews: true}))(r)
+		b := must(r.Lease(r.ctx(), w1, queue.LeaseRequest{RequestID: "b", Renews: true}))(r)
 		r.lease(w1, "c")
 		full("with three leases")
-		if again := must(r.Lease(r.ctx(), w1, queue.LeaseAsk{RequestID: "b", Renews: true}))(r); again.LeaseID != b.LeaseID {
+		if again := must(r.Lease(r.ctx(), w1, queue.LeaseRequest{RequestID: "b", Renews: true}))(r); again.LeaseID != b.LeaseID {
 			r.Errorf("the same request got %+v, want its lease again", again)
 		}
 		r.lease(w2, "d") // others are none of its concern
@@ -498,7 +498,7 @@ func TestWorkerHoldsNoMoreLeasesThanItsShare(t *testing.T) {
 		must(r.Reap(r.ctx()))(r)
 		r.clock.pass(time.Minute) // until they may run again
 		for range 3 {
-			if g := must(r.Lease(r.ctx(), w1, queue.LeaseAsk{Renews: true}))(r); g.Job == "" {
+			if g := must(r.Lease(r.ctx(), w1, queue.LeaseRequest{Renews: true}))(r); g.Job == "" {
 				r.Error("no lease once those before were taken back")
 			}
 		}

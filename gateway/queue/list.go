@@ -144,7 +144,7 @@ func (q *Queue) Unlist(ctx context.Context, at Place) (next Place, dropped int, 
 		at = Place{}
 	}
 	for seen := 0; seen < 10*unlistLimit && !at.End(); {
-		var a redisdb.Answer
+		var a redisdb.Reply
 		if at.list < letters {
 			a, err = q.run(ctx, "drop expired jobs", unlistScript, nil, listKey(States[at.list]), at.passed, unlistLimit, old)
 		} else {

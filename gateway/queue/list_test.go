@@ -119,7 +119,7 @@ func TestJ07PagesHoldStillWhileJobsComeAndMove(t *testing.T) {
 		}
 		r.clock.pass(time.Millisecond)
 		r.submit(jobs.ID(fmt.Sprintf("new%03d", n)))
-		g := must(r.Lease(r.ctx(), w1, queue.LeaseAsk{Renews: true}))(r)
+		g := must(r.Lease(r.ctx(), w1, queue.LeaseRequest{Renews: true}))(r)
 		switch n % 3 {
 		case 0:
 			r.fail(w1, g, queue.Final)

@@ -206,7 +206,7 @@ func (m *model) lease(t *rapid.T) {
 	q, now := m.gateway(t)
 	w := rapid.SampledFrom(m.workers).Draw(t, "worker")
 	request := rapid.SampledFrom([]string{"", "", "r1", "r2"}).Draw(t, "request")
-	g, err := q.Lease(m.r.ctx(), w.caller, queue.LeaseAsk{Renews: true, RequestID: request})
+	g, err := q.Lease(m.r.ctx(), w.caller, queue.LeaseRequest{Renews: true, RequestID: request})
 	if w.revoked {
 		m.want(t, "lease of a revoked worker", err, queue.ErrTokenRevoked)
 		return

@@ -60,7 +60,7 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 						mu.Unlock()
 					}
 				}
-				g, err := r.Lease(ctx, c, queue.LeaseAsk{Renews: true})
+				g, err := r.Lease(ctx, c, queue.LeaseRequest{Renews: true})
 				odd("lease", err)
 				if g.Job == "" {
 					continue

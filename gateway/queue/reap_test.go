@@ -184,7 +184,7 @@ func TestZ74ReplicaAheadStealsNoLiveLease(t *testing.T) {
 		on, ahead := rep[0], rep[1]
 		r.submit("a", "b")
 		leased := func(q *queue.Queue) queue.Grant {
-			g, err := q.Lease(r.ctx(), w1, queue.LeaseAsk{Renews: true})
+			g, err := q.Lease(r.ctx(), w1, queue.LeaseRequest{Renews: true})
 			if err != nil || g.Job == "" {
 				r.Fatal(g, err)
 			}

@@ -95,7 +95,7 @@ func (r *rig) submit(ids ...jobs.ID) {
 // lease leases a job, which must be want; "" is none.
 func (r *rig) lease(c queue.Caller, want jobs.ID) queue.Grant {
 	r.Helper()
-	g, err := r.Lease(r.ctx(), c, queue.LeaseAsk{Renews: true})
+	g, err := r.Lease(r.ctx(), c, queue.LeaseRequest{Renews: true})
 	if err != nil || g.Job != want {
 		r.Fatalf("leased %q, %v; want %q", g.Job, err, want)
 	}

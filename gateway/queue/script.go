@@ -65,7 +65,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // run runs a script in one round trip.
-func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, args ...any) (redisdb.Answer, error) {
+func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, args ...any) (redisdb.Reply, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	c := redis.Scripter(q.rdb)
@@ -80,7 +80,7 @@ func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, 
 }
 
 // runAs runs a script that begins with caller.lua.
-func (q *Queue) runAs(ctx context.Context, c Caller, what string, sc script, keys []string, args ...any) (redisdb.Answer, error) {
+func (q *Queue) runAs(ctx context.Context, c Caller, what string, sc script, keys []string, args ...any) (redisdb.Reply, error) {
 	if c.TokenHash == "" && c.Worker == "" {
 		return nil, ErrTokenUnknown // a caller that nobody has looked at
 	}
@@ -114,6 +114,6 @@ func refusal(word string) error {
 	}
 }
 
-func unexpected(what string, a redisdb.Answer) error {
+func unexpected(what string, a redisdb.Reply) error {
 	return fmt.Errorf("%s: %w", what, a.Unexpected())
 }

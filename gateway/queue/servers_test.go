@@ -79,7 +79,7 @@ func TestServersCountsMoreLeasesThanAPage(t *testing.T) {
 		r.submit(jobs.ID("j" + string(rune('a'+i%26)) + time.Duration(i).String()))
 	}
 	for range n {
-		if g, err := r.Lease(r.ctx(), c, queue.LeaseAsk{Renews: true}); err != nil || g.Job == "" {
+		if g, err := r.Lease(r.ctx(), c, queue.LeaseRequest{Renews: true}); err != nil || g.Job == "" {
 			t.Fatal(g, err)
 		}
 	}

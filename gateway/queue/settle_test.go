@@ -213,7 +213,7 @@ func TestZ57LateResultIsKeptAside(t *testing.T) {
 					r.Errorf("the late worker asks again: %+v, %v", rec, err)
 				}
 				r.clock.pass(time.Minute)
-				if g, err := r.Lease(r.ctx(), w2, queue.LeaseAsk{}); g.Job == "a" || err != nil {
+				if g, err := r.Lease(r.ctx(), w2, queue.LeaseRequest{}); g.Job == "a" || err != nil {
 					r.Errorf("leased %+v, %v: it has finished", g, err)
 				}
 				r.is("0", "EXISTS", "zpe:late:a", "zpe:payload:a", "zpe:lease:a", "zpe:retry_count:a")

@@ -97,7 +97,7 @@ func TestZ25KilledRedisKeepsEveryJobInOnePlace(t *testing.T) {
 					if _, err := r.Submit(r.ctx(), jobs.ID(fmt.Sprintf("j-%d-%d-%d", round, i, n)), []byte("{}"), ""); err != nil {
 						continue
 					}
-					g, err := r.Lease(r.ctx(), c, queue.LeaseAsk{Renews: true})
+					g, err := r.Lease(r.ctx(), c, queue.LeaseRequest{Renews: true})
 					if err != nil || g.Job == "" || n%5 == 0 {
 						continue
 					}

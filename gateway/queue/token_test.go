@@ -104,7 +104,7 @@ func TestZ34TokenHoldsSevenDays(t *testing.T) {
 
 // calls is every method that a worker causes, under a lease of nobody's.
 func (r *rig) calls(c queue.Caller) map[string]error {
-	_, lease := r.Lease(r.ctx(), c, queue.LeaseAsk{})
+	_, lease := r.Lease(r.ctx(), c, queue.LeaseRequest{})
 	_, extend := r.Extend(r.ctx(), c, "a", "l", queue.Beat{})
 	_, _, finish := r.Finish(r.ctx(), c, "a", "l", queue.Result{JSON: "{}"})
 	_, fail := r.Queue.Fail(r.ctx(), c, "a", "l", queue.Failure{RetryPolicy: queue.Retry})

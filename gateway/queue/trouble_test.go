@@ -21,7 +21,7 @@ func (r *rig) everyCall() map[string]func() error {
 	ctx := r.ctx()
 	return map[string]func() error{
 		"submit": func() error { _, err := r.Submit(ctx, "new", []byte("{}"), ""); return err },
-		"lease":  func() error { _, err := r.Lease(ctx, w1, queue.LeaseAsk{}); return err },
+		"lease":  func() error { _, err := r.Lease(ctx, w1, queue.LeaseRequest{}); return err },
 		"extend": func() error { _, err := r.Extend(ctx, w1, "a", "l", queue.Beat{}); return err },
 		"finish": func() error { _, _, err := r.Finish(ctx, w1, "a", "l", queue.Result{}); return err },
 		"fail": func() error {
@@ -130,7 +130,7 @@ func TestZ07FrozenRedisCostsNoMoreThanTheDeadline(t *testing.T) {
 	errs := make(chan error, 10)
 	for range cap(errs) {
 		go func() {
-			_, err := frozen.Lease(ctx, w1, queue.LeaseAsk{})
+			_, err := frozen.Lease(ctx, w1, queue.LeaseRequest{})
 			errs <- err
 		}()
 	}

@@ -1,8 +1,8 @@
 // Package client asks servers over HTTP: one address that a token may be sent to, a
-// client that sends it nowhere else, bounds on the time and the size of an answer, and
+// client that sends it nowhere else, bounds on the time and the size of a response, and
 // errors that show no secret.
 //
-// It knows no contract: what an answer means, and whether to ask again, is the
+// It knows no contract: what a response means, and whether to ask again, is the
 // caller's. See package retry for the latter.
 package client
 
@@ -70,7 +70,7 @@ type Request struct {
 	Body   []byte // JSON; none when empty
 	Token  string // sent as a bearer token; no error shows it
 	Secret string // something else that no error shows
-	// Patience is how long the answer may take, and Limit how many bytes it may have.
+	// Patience is how long the response may take, and Limit how many bytes it may have.
 	// Open has neither.
 	Patience time.Duration
 	Limit    int64
@@ -79,36 +79,36 @@ type Request struct {
 	Idempotent bool
 }
 
-// Answer is an answer that was read.
-type Answer struct {
+// Response is a response that was read.
+type Response struct {
 	Head *http.Response // its body is closed
 	Text []byte
 }
 
-// ErrTooLong says that an answer is longer than its limit.
+// ErrTooLong says that a response is longer than its limit.
 var ErrTooLong = errors.New("it is longer")
 
-// Do makes a call and returns the answer. When there is none,
+// Do makes a call and returns the response. When there is none,
 // the error is the cause of ctx, or it wraps [jobs.ErrUnavailable] or [ErrTooLong].
-func (c *Client) Do(ctx context.Context, r *Request) (Answer, error) {
+func (c *Client) Do(ctx context.Context, r *Request) (Response, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("no answer within %s", r.Patience.Round(time.Millisecond)))
 	defer cancel()
 	resp, err := c.Open(limited, r)
 	if err != nil {
-		return Answer{}, c.Unreachable(ctx, limited, r, err)
+		return Response{}, c.Unreachable(ctx, limited, r, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(resp.Body, r.Limit+1))
 	switch {
 	case err != nil:
-		return Answer{}, c.Unreachable(ctx, limited, r, fmt.Errorf("read the answer (status %d): %w", resp.StatusCode, err))
+		return Response{}, c.Unreachable(ctx, limited, r, fmt.Errorf("read the answer (status %d): %w", resp.StatusCode, err))
 	case int64(len(text)) > r.Limit:
-		return Answer{}, fmt.Errorf("%w than %d bytes", ErrTooLong, r.Limit)
+		return Response{}, fmt.Errorf("%w than %d bytes", ErrTooLong, r.Limit)
 	}
-	return Answer{resp, text}, nil
+	return Response{resp, text}, nil
 }
 
-// Open makes a call and returns the answer, its body unread: the caller reads and
+// Open makes a call and returns the response, its body unread: the caller reads and
 // closes it, and bounds its time and size. Errors are for [Client.Unreachable].
 func (c *Client) Open(ctx context.Context, r *Request) (*http.Response, error) {
 	var body io.Reader
@@ -134,7 +134,7 @@ func (c *Client) Open(ctx context.Context, r *Request) (*http.Response, error) {
 	return c.http.Do(req)
 }
 
-// Unreachable says why there is no answer to r: because the caller, whose context is
+// Unreachable says why there is no response to r: because the caller, whose context is
 // ctx, does not want it any more, or because of trouble on the way, such as the end of
 // limited. The error then wraps [jobs.ErrUnavailable].
 func (c *Client) Unreachable(ctx, limited context.Context, r *Request, err error) error {

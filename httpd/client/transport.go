@@ -30,7 +30,7 @@ func newTransport(proxy func(*http.Request) (*url.URL, error), roots *x509.CertP
 		MaxIdleConns:        connections,
 		MaxIdleConnsPerHost: connections,
 		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true, // an answer is then as long as it says
+		DisableCompression:  true, // a response is then as long as it says
 		// All calls may share one connection of HTTP/2. When a NAT on the way has
 		// forgotten it, calls must fail before a lease does.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},

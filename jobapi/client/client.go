@@ -59,8 +59,8 @@ type Config struct {
 
 // The most of an answer that is read, in bytes.
 const (
-	maxAnswer = 16 << 20 // a job with a large result, or a log
-	maxEvent  = 16 << 20
+	maxResponse = 16 << 20 // a job with a large result, or a log
+	maxEvent    = 16 << 20
 )
 
 // New returns a client. It makes no call.
@@ -292,7 +292,7 @@ func (c *Client) request(r *request) (*httpclient.Request, error) {
 	}
 	u.RawQuery = r.query.Encode()
 	return &httpclient.Request{
-		Method: r.method, URL: u, Header: r.header, Body: r.body, Token: c.token, Patience: c.timeout + r.wait, Limit: maxAnswer,
+		Method: r.method, URL: u, Header: r.header, Body: r.body, Token: c.token, Patience: c.timeout + r.wait, Limit: maxResponse,
 		Accept: cmp.Or(r.media, "application/json") + ", application/json;q=0.5", // errors are JSON
 	}, nil
 }

@@ -37,8 +37,8 @@ type Repair struct {
 	working func() // is told that a round goes on; may be nil
 }
 
-// Ask says what a round looks for.
-type Ask struct {
+// Options says what a round looks for.
+type Options struct {
 	// Lost is when Redis may have lost what it wrote last: jobs that have shown no life
 	// since then are looked at, jobs in no index and results of jobs that are not on
 	// record, too. Zero for a round without a loss.
@@ -56,7 +56,7 @@ type Ask struct {
 type Seen struct {
 	Recorded  int // jobs recorded as completed
 	Published int // jobs published again
-	Left      int // jobs that wait because more than Ask.Most were published
+	Left      int // jobs that wait because more than Options.Most were published
 	Failed    int // jobs that could not be repaired
 }
 
@@ -67,7 +67,7 @@ const unrecorded = "result without status"
 // round is a Repair at work.
 type round struct {
 	*Repair
-	Ask
+	Options
 	pages *processor.Pages
 	now   time.Time
 	seen  Seen
@@ -76,13 +76,13 @@ type round struct {
 
 // Round looks once at all jobs that may have been forgotten. An error says that it could
 // not go on; what it did until then holds.
-func (r *Repair) Round(ctx context.Context, ask Ask) (Seen, error) {
-	at := &round{Repair: r, Ask: ask, now: time.Now()}
+func (r *Repair) Round(ctx context.Context, o Options) (Seen, error) {
+	at := &round{Repair: r, Options: o, now: time.Now()}
 	at.pages = &processor.Pages{Store: r.Store, Log: r.Log, Dir: r.Dir}
 	if at.pages.Dir == "" {
 		at.pages.Dir = os.TempDir()
 	}
-	err := r.Status.Strays(ctx, !ask.Lost.IsZero(), func(page []status.Stray) error {
+	err := r.Status.Strays(ctx, !o.Lost.IsZero(), func(page []status.Stray) error {
 		at.tick()
 		for _, s := range page {
 			if err := at.next(ctx, s.ID, at.stray(ctx, s)); err != nil {
@@ -91,7 +91,7 @@ func (r *Repair) Round(ctx context.Context, ask Ask) (Seen, error) {
 		}
 		return nil
 	})
-	if err == nil && !ask.Lost.IsZero() {
+	if err == nil && !o.Lost.IsZero() {
 		err = at.results(ctx)
 	}
 	return at.seen, err

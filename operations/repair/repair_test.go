@@ -157,7 +157,7 @@ func (r *rig) result(ids ...jobs.ID) {
 
 // round makes a round after a loss.
 func (r *rig) round() (repair.Seen, error) {
-	return r.Round(r.Context(), repair.Ask{Lost: time.Now(), Age: time.Hour})
+	return r.Round(r.Context(), repair.Options{Lost: time.Now(), Age: time.Hour})
 }
 
 func (r *rig) want(id jobs.ID, word, message string) {
@@ -296,12 +296,12 @@ func TestF25JobThatCouldNotBePublishedKeepsItsTurn(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.refuse = fmt.Errorf("publish: %w", jobs.ErrUnavailable)
 		for range 3 {
-			if seen, err := r.Round(r.Context(), repair.Ask{Age: time.Minute}); err != nil || seen.Failed != 1 {
+			if seen, err := r.Round(r.Context(), repair.Options{Age: time.Minute}); err != nil || seen.Failed != 1 {
 				t.Errorf("%+v, %v, want the job to have failed", seen, err)
 			}
 		}
 		r.refuse = nil
-		if seen, err := r.Round(r.Context(), repair.Ask{Age: time.Minute}); err != nil || seen.Published != 1 {
+		if seen, err := r.Round(r.Context(), repair.Options{Age: time.Minute}); err != nil || seen.Published != 1 {
 			t.Errorf("%+v, %v, want the job to be published", seen, err)
 		}
 		if n := r.rdb.HGet(r.Context(), "{job:a}:detail", "sent_times").Val(); n != "1" || len(r.published) != 4 {

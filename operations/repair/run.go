@@ -55,7 +55,7 @@ func (r *Repair) round(ctx context.Context, every time.Duration, lost time.Time)
 		reserved = time.Now()
 		r.schedule(limited, silence, lost, false)
 	}
-	seen, err := with.Round(limited, Ask{Lost: lost, Age: every, Most: publishMost})
+	seen, err := with.Round(limited, Options{Lost: lost, Age: every, Most: publishMost})
 	if ctx.Err() != nil {
 		return
 	}
@@ -101,6 +101,6 @@ func (r *Repair) Fsck(ctx context.Context, repair bool) (redisdb.Audit, error) {
 	}
 	with := *r
 	with.Found = func(f redisdb.Finding) { report.Add(f) }
-	_, err = with.Round(ctx, Ask{Lost: time.Now().Add(-personWait), Dry: !repair})
+	_, err = with.Round(ctx, Options{Lost: time.Now().Add(-personWait), Dry: !repair})
 	return report, err
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/batchfleet/batchfleet/redact"
 )
 
-// HasMedia reports whether an answer is of a media type, such as application/json.
+// HasMedia reports whether a response is of a media type, such as application/json.
 func HasMedia(resp *http.Response, want string) bool {
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return err == nil && media == want
 }
 
-// Redirected says, of an answer with a redirect, which is not followed, where it leads.
+// Redirected says, of a response with a redirect, which is not followed, where it leads.
 func Redirected(resp *http.Response) string {
 	to := "somewhere else"
 	if l, err := resp.Location(); err == nil {
@@ -27,10 +27,10 @@ func Redirected(resp *http.Response) string {
 	return fmt.Sprintf("it redirects to %.200s, which is not followed", to)
 }
 
-// MaxRetryAfter bounds how long an answer can keep a caller from asking again.
+// MaxRetryAfter bounds how long a response can keep a caller from asking again.
 const MaxRetryAfter = 10 * time.Minute
 
-// RetryAfter reads the header Retry-After of an answer: seconds, or a date. It returns 0 for
+// RetryAfter reads the header Retry-After of a response: seconds, or a date. It returns 0 for
 // what it cannot read, and at most 10 minutes.
 func RetryAfter(resp *http.Response) time.Duration {
 	s := resp.Header.Get("Retry-After")
@@ -43,10 +43,10 @@ func RetryAfter(resp *http.Response) time.Duration {
 	return max(0, min(d, MaxRetryAfter))
 }
 
-// maxQuote is how many bytes of a strange answer an error quotes.
+// maxQuote is how many bytes of a strange response an error quotes.
 const maxQuote = 200
 
-// Quote returns the beginning of an answer for an error message, without secrets.
+// Quote returns the beginning of a response for an error message, without secrets.
 func Quote(text []byte) string {
 	s := redact.Reason(string(text)) // before the cut, which could take the end off one
 	if len(s) > maxQuote {

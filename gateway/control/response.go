@@ -20,8 +20,8 @@ func write(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// writeAnswer answers a worker's request.
-func writeAnswer(w http.ResponseWriter, answer any) error {
+// writeResponse answers a worker's request.
+func writeResponse(w http.ResponseWriter, answer any) error {
 	switch a := answer.(type) {
 	case noJob:
 		if a.turnedAway {
