@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/batchfleet/batchfleet/internal/testlog"
 )
 
 // devFleet is a running `batchfleet dev` and what it has said.
@@ -23,7 +25,7 @@ type devFleet struct {
 func startDev(t *testing.T, env ...string) *devFleet {
 	t.Helper()
 	env = append([]string{"PATH=" + os.Getenv("PATH"), "HTTP_ADDR=127.0.0.1:0"}, env...)
-	p := &process{Cmd: batchfleet(t, env, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"), t: t, log: &logBuffer{}, ended: make(chan struct{})}
+	p := &process{Cmd: batchfleet(t, env, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"), t: t, log: &testlog.Buffer{}, ended: make(chan struct{})}
 	d := &devFleet{t: t, dir: p.Dir}
 	p.Stdout, p.Stderr = p.log, p.log
 	if err := p.Start(); err != nil {

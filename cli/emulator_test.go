@@ -21,6 +21,7 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/pubsub"
 )
 
@@ -30,7 +31,7 @@ type emulatorProcess struct {
 	*exec.Cmd
 	t      *testing.T
 	addr   string
-	log    *logBuffer
+	log    *testlog.Buffer
 	topics *apiv1.TopicAdminClient
 	subs   *apiv1.SubscriptionAdminClient
 }
@@ -43,7 +44,7 @@ func startEmulator(t *testing.T, dir string) *emulatorProcess {
 // launchEmulator starts an emulator with the given environment and flags.
 func launchEmulator(t *testing.T, env []string, flags ...string) *emulatorProcess {
 	t.Helper()
-	p := &emulatorProcess{t: t, log: &logBuffer{}}
+	p := &emulatorProcess{t: t, log: &testlog.Buffer{}}
 	env = append(env, "HOME="+t.TempDir(), "GORACE=halt_on_error=1")
 	p.Cmd = batchfleet(t, env, append([]string{"emulator", "--addr", "127.0.0.1:0", "--ack-deadline", "60s"}, flags...)...)
 	p.Stderr = p.log

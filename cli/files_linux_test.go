@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/batchfleet/batchfleet/internal/testlog"
 )
 
 // Connections that somebody opens and leaves idle take no files from health checks,
@@ -16,7 +18,7 @@ import (
 func TestGatewayWithFewFilesStaysWell(t *testing.T) {
 	g := newTestGateway(t)
 	addr, metrics := freeAddr(t), freeAddr(t)
-	p := &process{Cmd: batchfleet(t, g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port))), t: t, log: &logBuffer{}}
+	p := &process{Cmd: batchfleet(t, g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port))), t: t, log: &testlog.Buffer{}}
 	p.Args = []string{
 		"sh", "-c", `ulimit -n 400 && exec "$0" "$@"`, p.Path,
 		"gateway", "--addr", addr, "--metrics-addr", metrics, "--admin-token-file", filepath.Join(g.dir, "admin.token"),

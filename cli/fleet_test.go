@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/emulator"
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/status"
@@ -88,25 +89,8 @@ func newTestFleetOn(t *testing.T, server *redistest.Server) *testFleet {
 type process struct {
 	*exec.Cmd
 	t     *testing.T
-	log   *logBuffer
+	log   *testlog.Buffer
 	ended chan struct{}
-}
-
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // environment of the fleet's processes; later entries win.
@@ -124,7 +108,7 @@ func (f *testFleet) environment(extra ...string) []string {
 // start starts a worker process, which is killed at the end of the test.
 func (f *testFleet) start(extra ...string) *process {
 	f.t.Helper()
-	p := &process{Cmd: batchfleet(f.t, f.environment(extra...), "worker"), t: f.t, log: &logBuffer{}, ended: make(chan struct{})}
+	p := &process{Cmd: batchfleet(f.t, f.environment(extra...), "worker"), t: f.t, log: &testlog.Buffer{}, ended: make(chan struct{})}
 	p.Stdout, p.Stderr = p.log, p.log
 	if err := p.Start(); err != nil {
 		f.t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testlog"
 
 	"github.com/redis/go-redis/v9"
 
@@ -99,7 +100,7 @@ func (g *testGateway) startAgent(name, url, tokenFile string, extra ...string) *
 
 func (g *testGateway) startProcess(env []string, args ...string) *process {
 	g.t.Helper()
-	p := &process{Cmd: batchfleet(g.t, env, args...), t: g.t, log: &logBuffer{}, ended: make(chan struct{})}
+	p := &process{Cmd: batchfleet(g.t, env, args...), t: g.t, log: &testlog.Buffer{}, ended: make(chan struct{})}
 	p.Stdout, p.Stderr = p.log, p.log
 	if err := p.Start(); err != nil {
 		g.t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
 )
@@ -60,7 +61,7 @@ func agentChild(url, dir string) {
 	if err != nil {
 		panic(err)
 	}
-	r := &rig{dir: filepath.Join(dir, "state"), token: filepath.Join(dir, "token"), store: store, log: &logged{}, slots: 2}
+	r := &rig{dir: filepath.Join(dir, "state"), token: filepath.Join(dir, "token"), store: store, log: &testlog.Buffer{}, slots: 2}
 	r.handler = func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
 		if job.ID == "endless" {
 			return untilStopped(ctx, job, report)

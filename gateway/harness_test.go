@@ -1,12 +1,9 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +15,8 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/pipenet"
+	"github.com/batchfleet/batchfleet/internal/testlog"
 
 	"go.uber.org/goleak"
 
@@ -36,57 +35,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// pipes is a listener whose connections are in memory, for fake time.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case p.conns <- theirs:
-		return ours, nil
-	case <-p.done:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// logged is a log that tests can read.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // rig is a control plane, the way to it, and what a worker has on its disk.
 type rig struct {
 	t       *testing.T
@@ -94,7 +42,7 @@ type rig struct {
 	dir     string
 	token   string // its file
 	store   *storage.Local
-	log     *logged
+	log     *testlog.Buffer
 	handler handler
 	slots   int
 	adjust  func(*worker.Worker)
@@ -122,7 +70,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	r := &rig{t: t, plane: newPlane(), dir: filepath.Join(dir, "state"), token: filepath.Join(dir, "token"), store: store, log: &logged{}, slots: 1}
+	r := &rig{t: t, plane: newPlane(), dir: filepath.Join(dir, "state"), token: filepath.Join(dir, "token"), store: store, log: &testlog.Buffer{}, slots: 1}
 	r.handler = func(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
 		return r.put(ctx, job)
 	}
@@ -179,7 +127,7 @@ func (r *rig) worker(a *gateway.Agent) *worker.Worker {
 // stopped as by a first SIGTERM. It returns what the worker's Run did.
 func (r *rig) work(during func()) error {
 	r.t.Helper()
-	l := newPipes()
+	l := pipenet.Listen()
 	srv := &http.Server{Handler: r.plane, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = srv.Serve(l) })
@@ -193,7 +141,7 @@ func (r *rig) work(during func()) error {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	client.DialWith(l.dial)
+	client.DialWith(l.Dial)
 	defer client.Close()
 	a := r.agent(client)
 	if err := a.Open(r.t.Context()); err != nil {

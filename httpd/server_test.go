@@ -14,39 +14,13 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/internal/pipenet"
 )
-
-// pipes is a listener whose connections live in memory, so that their deadlines
-// keep the time of a synctest bubble.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	select {
-	case <-p.done:
-	default:
-		close(p.done)
-	}
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
 
 // bubble is a server in a synctest bubble.
 type bubble struct {
 	t     *testing.T
-	pipes *pipes
+	pipes *pipenet.Listener
 	stop  func()
 	ended chan error
 }
@@ -55,7 +29,7 @@ func inBubble(t *testing.T, s *httpd.Server, f func(*bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		b := &bubble{t, &pipes{make(chan net.Conn), make(chan struct{})}, stop, make(chan error, 1)}
+		b := &bubble{t, pipenet.Listen(), stop, make(chan error, 1)}
 		s.Log = slog.New(slog.DiscardHandler)
 		go func() { b.ended <- s.Serve(ctx, b.pipes) }()
 		f(b)
@@ -69,9 +43,11 @@ func inBubble(t *testing.T, s *httpd.Server, f func(*bubble)) {
 // dial opens a connection and sends text on it.
 func (b *bubble) dial(text string) net.Conn {
 	b.t.Helper()
-	server, client := net.Pipe()
+	client, err := b.pipes.Dial(b.t.Context(), "", "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	b.t.Cleanup(func() { client.Close() })
-	b.pipes.conns <- server
 	if _, err := io.WriteString(client, text); err != nil {
 		b.t.Fatalf("send: %v", err)
 	}
@@ -284,14 +260,12 @@ func TestConnectionsAreBounded(t *testing.T) {
 	inBubble(t, &httpd.Server{Handler: polling(), MaxConns: 2}, func(b *bubble) {
 		first := b.dial(getPoll)
 		b.dial(getPoll)
-		server, client := net.Pipe()
-		defer client.Close()
-		select {
-		case b.pipes.conns <- server:
+		ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
+		defer cancel()
+		if _, err := b.pipes.Dial(ctx, "", ""); err == nil {
 			t.Fatal("a third connection was accepted")
-		case <-time.After(time.Second):
 		}
 		first.Close()
-		b.pipes.conns <- server
+		b.dial(getPoll)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/pipenet"
 	"github.com/batchfleet/batchfleet/jobapi/access"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -413,11 +414,11 @@ func serveHTTP2(t *testing.T, s *jobapi.Server) *rig {
 	g := &rig{Server: s, registry: prometheus.NewRegistry()}
 	s.Log, s.Metrics, s.Guard = slog.New(slog.DiscardHandler), jobapi.NewMetrics(g.registry), jobapi.Loopback
 	ctx, stop := context.WithCancel(t.Context())
-	l := newPipes()
+	l := pipenet.Listen()
 	only := &http.Protocols{}
 	only.SetUnencryptedHTTP2(true)
 	server := &http.Server{Handler: s.Handler(), Protocols: only}
-	transport := &http.Transport{DialContext: l.dial, Protocols: only}
+	transport := &http.Transport{DialContext: l.Dial, Protocols: only}
 	g.client = &http.Client{Transport: transport}
 	var all sync.WaitGroup
 	all.Go(func() { _ = s.Run(ctx) })

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
 )
@@ -17,7 +18,7 @@ func TestAFileOfTokensThatCannotBeOpenedForAMomentIsReadLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tokens")
 		token := addToken(t, file, "a", access.Read, time.Time{})
-		var logged safeBuffer
+		var logged testlog.Buffer
 		s, _ := polled()
 		var err error
 		if s.Guard, err = jobapi.OpenTokens(file, "", slog.New(slog.NewTextHandler(&logged, nil))); err != nil {

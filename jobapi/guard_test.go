@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobapi/access"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -89,7 +90,7 @@ func TestTokensExpireAndAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tokens")
 		first := addToken(t, file, "first", access.Read, time.Now().Add(time.Hour))
-		var logged safeBuffer
+		var logged testlog.Buffer
 		s, _, _ := twoScopes()
 		var err error
 		if s.Guard, err = jobapi.OpenTokens(file, "", slog.New(redact.Handler(slog.NewTextHandler(&logged, nil)))); err != nil {

@@ -1,16 +1,13 @@
 package jobapi_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,6 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/internal/pipenet"
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -267,20 +266,20 @@ type rig struct {
 	*jobapi.Server
 	registry *prometheus.Registry
 	client   *http.Client
-	logged   *safeBuffer
+	logged   *testlog.Buffer
 	stop     func() // stops the HTTP server and waits for it
 }
 
 // serve runs a server with these scopes until the test ends.
 func serve(t *testing.T, s *jobapi.Server) *rig {
 	t.Helper()
-	g := &rig{Server: s, registry: prometheus.NewRegistry(), logged: &safeBuffer{}}
+	g := &rig{Server: s, registry: prometheus.NewRegistry(), logged: &testlog.Buffer{}}
 	s.Log = slog.New(slog.NewTextHandler(g.logged, nil))
 	s.Metrics = jobapi.NewMetrics(g.registry)
 	if s.Guard == nil {
 		s.Guard = open()
 	}
-	l := newPipes()
+	l := pipenet.Listen()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	handler := s.Handler()
@@ -290,7 +289,7 @@ func serve(t *testing.T, s *jobapi.Server) *rig {
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	transport := &http.Transport{DialContext: l.dial}
+	transport := &http.Transport{DialContext: l.Dial}
 	g.client = &http.Client{Transport: transport}
 	g.stop = sync.OnceFunc(func() {
 		cancel()
@@ -354,63 +353,6 @@ func (g *rig) open(t *testing.T, what, body string, header ...string) *http.Resp
 		t.Fatalf("%s: %v", what, err)
 	}
 	return resp
-}
-
-// pipes is a listener whose connections are pipes.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	a, b := net.Pipe()
-	select {
-	case p.conns <- fromLoopback{b}:
-		return a, nil
-	case <-p.done:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
-
-// fromLoopback is a connection from this machine.
-type fromLoopback struct{ net.Conn }
-
-func (fromLoopback) RemoteAddr() net.Addr {
-	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711}
-}
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // askHost is ask with another Host, and no body.

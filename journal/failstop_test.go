@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/journal"
 )
 
@@ -116,7 +117,7 @@ func TestFailStopFailedLastSyncIsReportedByClose(t *testing.T) {
 }
 
 func TestFailStopIsLoggedOnce(t *testing.T) {
-	var log lockedBuilder
+	var log testlog.Buffer
 	j, err := journal.Open(t.TempDir(), journal.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -131,17 +132,6 @@ func TestFailStopIsLoggedOnce(t *testing.T) {
 	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "journal stopped") {
 		t.Errorf("%d errors are logged, want one:\n%s", n, log.String())
 	}
-}
-
-type lockedBuilder struct {
-	mu sync.Mutex
-	strings.Builder
-}
-
-func (b *lockedBuilder) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Builder.Write(p)
 }
 
 func TestFailStopAJournalThatRetriesNeverFails(t *testing.T) {

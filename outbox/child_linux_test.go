@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/batchfleet/batchfleet/internal/testlog"
 )
 
 // childEnv makes the test binary do the part of a test that is killed.
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // child is the process of a test: it works in the directory named by its argument.
 func child(what string) {
-	b := newBox(os.Args[1], &logged{})
+	b := newBox(os.Args[1], &testlog.Buffer{})
 	if err := b.Open(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -91,7 +93,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "delivering\n" {
 			t.Errorf("the child said %q, %v", line, err)
 		}
-		if err := newBox(dir, &logged{}).Open(); !errors.Is(err, ErrInUse) {
+		if err := newBox(dir, &testlog.Buffer{}).Open(); !errors.Is(err, ErrInUse) {
 			t.Errorf("while the child lives: %v", err)
 		}
 		_ = c.Process.Kill()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/batchfleet/batchfleet/internal/testlog"
 )
 
 // running runs a box in fake time until f returns, then stops it as a process is stopped. It returns how
@@ -26,7 +28,7 @@ func running(t *testing.T, b *Box, f func()) time.Duration {
 	return time.Since(stopped)
 }
 
-func test(t *testing.T, f func(t *testing.T, b *Box, log *logged)) {
+func test(t *testing.T, f func(t *testing.T, b *Box, log *testlog.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b, log := open(t, t.TempDir())
@@ -61,7 +63,7 @@ func (a *attempts) times() []time.Duration {
 var errAway = &RetryError{Err: errors.New("the receiver is away")}
 
 func TestEntryIsTriedUntilItIsDecided(t *testing.T) {
-	test(t, func(t *testing.T, b *Box, log *logged) {
+	test(t, func(t *testing.T, b *Box, log *testlog.Buffer) {
 		var a attempts
 		running(t, b, func() {
 			d := b.Deliver(a.item(b, errAway, fmt.Errorf("more words: %w", errAway), errAway, errAway, nil))
@@ -86,7 +88,7 @@ func TestEntryIsTriedUntilItIsDecided(t *testing.T) {
 }
 
 func TestPausesHaveABound(t *testing.T) {
-	test(t, func(t *testing.T, b *Box, _ *logged) {
+	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var a attempts
 		running(t, b, func() {
 			b.Deliver(a.item(b, errAway))
@@ -105,7 +107,7 @@ func TestPausesHaveABound(t *testing.T) {
 }
 
 func TestReceiverSaysWhenToComeBack(t *testing.T) {
-	test(t, func(t *testing.T, b *Box, _ *logged) {
+	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var a attempts
 		running(t, b, func() {
 			b.Deliver(a.item(b, &RetryError{Err: errors.New("later"), After: 77 * time.Second}, errAway, nil))
@@ -119,7 +121,7 @@ func TestReceiverSaysWhenToComeBack(t *testing.T) {
 
 func TestFirstAttemptIsWaitedFor(t *testing.T) {
 	errLost := errors.New("lost")
-	test(t, func(t *testing.T, b *Box, _ *logged) {
+	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		slow := Item{Log: b.Log, Try: func(ctx context.Context) error {
 			time.Sleep(3 * time.Second)
 			return errLost
@@ -142,7 +144,7 @@ func TestFirstAttemptIsWaitedFor(t *testing.T) {
 }
 
 func TestWhatWasGivenBeforeRunIsDelivered(t *testing.T) {
-	test(t, func(t *testing.T, b *Box, _ *logged) {
+	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var a attempts
 		b.Deliver(a.item(b, nil))
 		b.Deliver(a.item(b, nil))
@@ -154,7 +156,7 @@ func TestWhatWasGivenBeforeRunIsDelivered(t *testing.T) {
 }
 
 func TestUploadsWaitForTheirTurn(t *testing.T) {
-	test(t, func(t *testing.T, b *Box, _ *logged) {
+	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var mu sync.Mutex
 		now, most, done := 0, 0, 0
 		count := func(n int) {
@@ -191,7 +193,7 @@ func TestUploadsWaitForTheirTurn(t *testing.T) {
 
 func TestEndOfRun(t *testing.T) {
 	t.Run("what was given just before is tried once", func(t *testing.T) {
-		test(t, func(t *testing.T, b *Box, _ *logged) {
+		test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 			var a attempts
 			took := running(t, b, func() {
 				time.Sleep(time.Minute)
@@ -203,7 +205,7 @@ func TestEndOfRun(t *testing.T) {
 		})
 	})
 	t.Run("an attempt under way may end", func(t *testing.T) {
-		test(t, func(t *testing.T, b *Box, _ *logged) {
+		test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 			var ended error
 			took := running(t, b, func() {
 				b.Deliver(Item{Log: b.Log, Try: func(ctx context.Context) error {
@@ -219,7 +221,7 @@ func TestEndOfRun(t *testing.T) {
 		})
 	})
 	t.Run("but not for longer than the timeout, nor may one that waits for its turn", func(t *testing.T) {
-		test(t, func(t *testing.T, b *Box, _ *logged) {
+		test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 			var waited []error
 			var mu sync.Mutex
 			took := running(t, b, func() {
@@ -248,7 +250,7 @@ func TestEndOfRun(t *testing.T) {
 		})
 	})
 	t.Run("a pause ends at once", func(t *testing.T) {
-		test(t, func(t *testing.T, b *Box, _ *logged) {
+		test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 			var a attempts
 			took := running(t, b, func() {
 				b.Deliver(a.item(b, &RetryError{Err: errors.New("later"), After: time.Hour}))
@@ -262,7 +264,7 @@ func TestEndOfRun(t *testing.T) {
 }
 
 func TestBesideRunsAsLongAsTheDelivery(t *testing.T) {
-	test(t, func(t *testing.T, b *Box, _ *logged) {
+	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var a attempts
 		beats := 0
 		item := a.item(b, errAway, errAway, errAway, nil)
@@ -289,7 +291,7 @@ func TestBesideRunsAsLongAsTheDelivery(t *testing.T) {
 }
 
 func TestSweepGoesOnBesideTheDeliveries(t *testing.T) {
-	test(t, func(t *testing.T, b *Box, _ *logged) {
+	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		b.KeepFor = -100 * 365 * 24 * time.Hour // fake time is long before the disk's
 		running(t, b, func() {
 			time.Sleep(time.Minute)

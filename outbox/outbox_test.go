@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,29 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/retry"
 )
 
-// logged is a log that tests can read.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // newBox returns a box that is not open.
-func newBox(dir string, log *logged) *Box {
+func newBox(dir string, log *testlog.Buffer) *Box {
 	return &Box{
 		Dir: dir, Entries: "entries", Aside: []string{"dead"}, MaxEntry: 100, KeepFor: 7 * 24 * time.Hour,
 		Uploads: 2, Retry: retry.Policy{First: time.Second, Max: 90 * time.Second}, FinalTimeout: 5 * time.Second,
@@ -43,9 +25,9 @@ func newBox(dir string, log *logged) *Box {
 	}
 }
 
-func open(t *testing.T, dir string) (*Box, *logged) {
+func open(t *testing.T, dir string) (*Box, *testlog.Buffer) {
 	t.Helper()
-	log := &logged{}
+	log := &testlog.Buffer{}
 	b := newBox(dir, log)
 	if err := b.Open(); err != nil {
 		t.Fatal(err)
@@ -109,7 +91,7 @@ func TestEntriesAreReadBackByTheNextProcess(t *testing.T) {
 
 func TestOneProcessAtATime(t *testing.T) {
 	b, _ := open(t, t.TempDir())
-	second := newBox(b.Dir, &logged{})
+	second := newBox(b.Dir, &testlog.Buffer{})
 	if err := second.Open(); !errors.Is(err, ErrInUse) {
 		t.Errorf("a second box: %v", err)
 	}
@@ -136,7 +118,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 		if err := os.Chmod(path, 0o777); err != nil { //nolint:gosec // that is what is refused
 			t.Fatal(err)
 		}
-		if err := newBox(b.Dir, &logged{}).Open(); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+		if err := newBox(b.Dir, &testlog.Buffer{}).Open(); err == nil || !strings.Contains(err.Error(), "chmod 700") {
 			t.Errorf("%s that others may write: %v", sub, err)
 		}
 		if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory needs the x

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/worker/memory"
@@ -314,7 +314,7 @@ type rig struct {
 	worker *Worker
 	stop   context.CancelFunc
 	ended  chan error
-	log    *lines
+	log    *testlog.Buffer
 }
 
 // inBubble runs test in virtual time with a rig whose worker is not started yet.
@@ -327,7 +327,7 @@ func inBubble(t *testing.T, h Handler, test func(*testing.T, *rig), ids ...jobs.
 			Addr: "127.0.0.1:6379", DisableIdentity: true, MaxRetries: -1, // an address that needs no resolver; nothing dials it
 			Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
 		})
-		r := &rig{t: t, q: newQueue(ids...), status: &flaky{Store: status.New(rdb)}, redis: m, log: &lines{}}
+		r := &rig{t: t, q: newQueue(ids...), status: &flaky{Store: status.New(rdb)}, redis: m, log: &testlog.Buffer{}}
 		log := slog.New(slog.NewTextHandler(r.log, nil))
 		r.worker = &Worker{
 			Source: r.q, Status: r.status, Handlers: map[jobs.Kind]Handler{"test": h}, Log: log,
@@ -384,23 +384,4 @@ func (r *rig) wantStatus(id jobs.ID, want string) {
 	if got != want {
 		r.t.Errorf("at %s job %s is %q, want %q\n%s", time.Since(r.q.start), id, got, want, r.log)
 	}
-}
-
-// lines is a log that a failing test shows.
-type lines struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = append(l.text, b...)
-	return len(b), nil
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(slices.Clone(l.text))
 }

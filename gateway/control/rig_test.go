@@ -1,7 +1,6 @@
 package control_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testlog"
 
 	"github.com/redis/go-redis/v9"
 
@@ -45,7 +45,7 @@ type rig struct {
 	queue  *queue.Queue
 	plane  *control.Control
 	url    string
-	log    *safeBuffer
+	log    *testlog.Buffer
 	ahead  atomic.Int64                         // how far the queue's clock is ahead, in ns
 	came   atomic.Pointer[chan context.Context] // gets the context of each request that comes, while it is set
 	client *http.Client
@@ -70,7 +70,7 @@ func newRigOn(tb testing.TB, s *redistest.Server, change func(*rig)) *rig {
 		DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute, ContextTimeoutEnabled: true, PoolSize: 100,
 	})
 	tb.Cleanup(func() { _ = rdb.Close() })
-	r := &rig{t: tb, redis: s, rdb: rdb, queue: queue.New(rdb, queue.DefaultRules), log: &safeBuffer{}}
+	r := &rig{t: tb, redis: s, rdb: rdb, queue: queue.New(rdb, queue.DefaultRules), log: &testlog.Buffer{}}
 	r.queue.Now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	r.plane = &control.Control{
 		Queue: r.queue, Log: slog.New(slog.NewJSONHandler(r.log, nil)), AdminToken: adminToken, CallTimeout: time.Minute,
@@ -325,21 +325,4 @@ func until(tb testing.TB, what string, ok func() bool) {
 		}
 		<-time.After(2 * time.Millisecond)
 	}
-}
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

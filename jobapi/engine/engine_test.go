@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,6 +20,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -786,7 +786,7 @@ func TestJ25PanicInWhatAPlanAsksShowsOnlyInTheServersLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, Limits{})
-			var b lockedBuffer
+			var b testlog.Buffer
 			e.Logger = slog.New(slog.NewTextHandler(&b, nil))
 			_, planned := e.Plan(t.Context(), "go", r)
 			errs := []error{planned}
@@ -936,7 +936,7 @@ func TestJ25PanicFailsTheJobAndShowsOnlyInTheServersLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, Limits{Exclusive: true})
-			var b lockedBuffer
+			var b testlog.Buffer
 			e.Logger = slog.New(slog.NewTextHandler(&b, nil))
 			j := end(t, e, create(t, e, s, says("two", "")))
 			if statuses(j) != "failed failed pending" || j.Error.Code != "INTERNAL" {
@@ -958,23 +958,6 @@ func TestJ25PanicFailsTheJobAndShowsOnlyInTheServersLog(t *testing.T) {
 type mute func()
 
 func (m mute) Error() string { m(); return "" }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 func TestJ26EndedJobsAreForgottenInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
