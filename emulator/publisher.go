@@ -14,15 +14,11 @@ import (
 // publisher is google.pubsub.v1.Publisher.
 type publisher struct{ broker *broker }
 
-func (p publisher) CreateTopic(ctx context.Context, req *pubsubpb.Topic) (*pubsubpb.Topic, error) {
+func (p publisher) CreateTopic(_ context.Context, req *pubsubpb.Topic) (*pubsubpb.Topic, error) {
 	if err := setTopicDefaults(req); err != nil {
 		return nil, err
 	}
-	err := p.broker.schemas.attach(req.GetSchemaSettings(), func() error { return p.broker.createTopic(req) })
-	if err != nil {
-		return nil, err
-	}
-	return req, p.broker.commit(ctx)
+	return req, p.broker.schemas.attach(req.GetSchemaSettings(), func() error { return p.broker.createTopic(req) })
 }
 
 // setTopicDefaults checks the topic of a create request and sets its output
@@ -49,7 +45,7 @@ func checkTopic(pb *pubsubpb.Topic) error {
 	return checkLabels(pb.GetLabels())
 }
 
-func (p publisher) UpdateTopic(ctx context.Context, req *pubsubpb.UpdateTopicRequest) (*pubsubpb.Topic, error) {
+func (p publisher) UpdateTopic(_ context.Context, req *pubsubpb.UpdateTopicRequest) (*pubsubpb.Topic, error) {
 	if err := checkName(req.GetTopic().GetName(), "topics"); err != nil {
 		return nil, err
 	}
@@ -57,14 +53,10 @@ func (p publisher) UpdateTopic(ctx context.Context, req *pubsubpb.UpdateTopicReq
 	if err != nil {
 		return nil, err
 	}
-	pb, err := p.broker.updateTopicAndSchema(req.GetTopic().GetName(), func(pb *pubsubpb.Topic) error {
+	return p.broker.updateTopicAndSchema(req.GetTopic().GetName(), func(pb *pubsubpb.Topic) error {
 		copyFields(pb, req.GetTopic(), paths)
 		return checkTopic(pb)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return pb, p.broker.commit(ctx)
 }
 
 func (p publisher) GetTopic(_ context.Context, req *pubsubpb.GetTopicRequest) (*pubsubpb.Topic, error) {
@@ -110,27 +102,21 @@ func (p publisher) ListTopicSubscriptions(_ context.Context, req *pubsubpb.ListT
 	return &pubsubpb.ListTopicSubscriptionsResponse{Subscriptions: part, NextPageToken: next}, nil
 }
 
-func (p publisher) DeleteTopic(ctx context.Context, req *pubsubpb.DeleteTopicRequest) (*emptypb.Empty, error) {
+func (p publisher) DeleteTopic(_ context.Context, req *pubsubpb.DeleteTopicRequest) (*emptypb.Empty, error) {
 	if err := checkName(req.GetTopic(), "topics"); err != nil {
 		return nil, err
 	}
-	if err := p.broker.deleteTopic(req.GetTopic()); err != nil {
-		return nil, err
-	}
-	return &emptypb.Empty{}, p.broker.commit(ctx)
+	return &emptypb.Empty{}, p.broker.deleteTopic(req.GetTopic())
 }
 
-func (p publisher) DetachSubscription(ctx context.Context, req *pubsubpb.DetachSubscriptionRequest) (*pubsubpb.DetachSubscriptionResponse, error) {
+func (p publisher) DetachSubscription(_ context.Context, req *pubsubpb.DetachSubscriptionRequest) (*pubsubpb.DetachSubscriptionResponse, error) {
 	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
 		return nil, err
 	}
-	if err := p.broker.detachSubscription(req.GetSubscription()); err != nil {
-		return nil, err
-	}
-	return &pubsubpb.DetachSubscriptionResponse{}, p.broker.commit(ctx)
+	return &pubsubpb.DetachSubscriptionResponse{}, p.broker.detachSubscription(req.GetSubscription())
 }
 
-func (p publisher) Publish(ctx context.Context, req *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+func (p publisher) Publish(_ context.Context, req *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	if err := checkName(req.GetTopic(), "topics"); err != nil {
 		return nil, err
 	}
@@ -145,10 +131,7 @@ func (p publisher) Publish(ctx context.Context, req *pubsubpb.PublishRequest) (*
 		return nil, err
 	}
 	ids, err := p.broker.publish(t, req.GetMessages())
-	if err != nil {
-		return nil, err
-	}
-	return &pubsubpb.PublishResponse{MessageIds: ids}, p.broker.commit(ctx)
+	return &pubsubpb.PublishResponse{MessageIds: ids}, err
 }
 
 func checkMessages(msgs []*pubsubpb.PubsubMessage) error {

@@ -16,7 +16,7 @@ import (
 // schemas is google.pubsub.v1.SchemaService.
 type schemas struct{ broker *broker }
 
-func (s schemas) CreateSchema(ctx context.Context, req *pubsubpb.CreateSchemaRequest) (*pubsubpb.Schema, error) {
+func (s schemas) CreateSchema(_ context.Context, req *pubsubpb.CreateSchemaRequest) (*pubsubpb.Schema, error) {
 	if err := checkParent(req.GetParent()); err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (s schemas) CreateSchema(ctx context.Context, req *pubsubpb.CreateSchemaReq
 	if err != nil {
 		return nil, err
 	}
-	return committed(ctx, s.broker)(s.broker.schemas.create(r))
+	return s.broker.schemas.create(r)
 }
 
 func (s schemas) GetSchema(_ context.Context, req *pubsubpb.GetSchemaRequest) (*pubsubpb.Schema, error) {
@@ -69,7 +69,7 @@ func (s schemas) ListSchemaRevisions(_ context.Context, req *pubsubpb.ListSchema
 	return &pubsubpb.ListSchemaRevisionsResponse{Schemas: showAll(part, req.GetView()), NextPageToken: next}, nil
 }
 
-func (s schemas) CommitSchema(ctx context.Context, req *pubsubpb.CommitSchemaRequest) (*pubsubpb.Schema, error) {
+func (s schemas) CommitSchema(_ context.Context, req *pubsubpb.CommitSchemaRequest) (*pubsubpb.Schema, error) {
 	if err := checkName(req.GetName(), "schemas"); err != nil {
 		return nil, err
 	}
@@ -77,19 +77,19 @@ func (s schemas) CommitSchema(ctx context.Context, req *pubsubpb.CommitSchemaReq
 	if err != nil {
 		return nil, err
 	}
-	return committed(ctx, s.broker)(s.broker.schemas.commit(r))
+	return s.broker.schemas.commit(r)
 }
 
-func (s schemas) RollbackSchema(ctx context.Context, req *pubsubpb.RollbackSchemaRequest) (*pubsubpb.Schema, error) {
+func (s schemas) RollbackSchema(_ context.Context, req *pubsubpb.RollbackSchemaRequest) (*pubsubpb.Schema, error) {
 	if err := checkName(req.GetName(), "schemas"); err != nil {
 		return nil, err
 	}
-	return committed(ctx, s.broker)(s.broker.schemas.rollback(req.GetName(), req.GetRevisionId()))
+	return s.broker.schemas.rollback(req.GetName(), req.GetRevisionId())
 }
 
 // DeleteSchemaRevision takes the revision from the name, and from the field that
 // came before that only when the name has none.
-func (s schemas) DeleteSchemaRevision(ctx context.Context, req *pubsubpb.DeleteSchemaRevisionRequest) (*pubsubpb.Schema, error) {
+func (s schemas) DeleteSchemaRevision(_ context.Context, req *pubsubpb.DeleteSchemaRevisionRequest) (*pubsubpb.Schema, error) {
 	name, id, ok := strings.Cut(req.GetName(), "@")
 	if !ok {
 		id = req.GetRevisionId() //nolint:staticcheck // old clients send it
@@ -100,17 +100,14 @@ func (s schemas) DeleteSchemaRevision(ctx context.Context, req *pubsubpb.DeleteS
 	if id == "" {
 		return nil, status.Errorf(codes.InvalidArgument, "invalid resource name %s: want projects/{project}/schemas/{id}@{revision}", clip(req.GetName()))
 	}
-	return committed(ctx, s.broker)(s.broker.schemas.deleteRevision(name, id, s.broker.allTopics))
+	return s.broker.schemas.deleteRevision(name, id, s.broker.allTopics)
 }
 
-func (s schemas) DeleteSchema(ctx context.Context, req *pubsubpb.DeleteSchemaRequest) (*emptypb.Empty, error) {
+func (s schemas) DeleteSchema(_ context.Context, req *pubsubpb.DeleteSchemaRequest) (*emptypb.Empty, error) {
 	if err := checkName(req.GetName(), "schemas"); err != nil {
 		return nil, err
 	}
-	if err := s.broker.schemas.delete(req.GetName(), s.broker.markSchemaDeleted); err != nil {
-		return nil, err
-	}
-	return &emptypb.Empty{}, s.broker.commit(ctx)
+	return &emptypb.Empty{}, s.broker.schemas.delete(req.GetName(), s.broker.markSchemaDeleted)
 }
 
 func (s schemas) ValidateSchema(_ context.Context, req *pubsubpb.ValidateSchemaRequest) (*pubsubpb.ValidateSchemaResponse, error) {
@@ -151,19 +148,6 @@ func (s schemas) schemaOf(req *pubsubpb.ValidateMessageRequest) (*schema.Schema,
 		return compileSchema(spec.Schema)
 	default:
 		return nil, status.Error(codes.InvalidArgument, "The request must have a name or a schema.")
-	}
-}
-
-// committed returns the result of a change once the change is on disk.
-func committed(ctx context.Context, b *broker) func(*pubsubpb.Schema, error) (*pubsubpb.Schema, error) {
-	return func(pb *pubsubpb.Schema, err error) (*pubsubpb.Schema, error) {
-		if err == nil {
-			err = b.commit(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return pb, nil
 	}
 }
 

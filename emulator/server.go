@@ -121,16 +121,28 @@ func (s *Server) grpcServer(services []any) *grpc.Server {
 	return srv
 }
 
-// unary refuses calls that change something while nothing can be recorded, so that
-// the records that wait to be written stay bounded.
+// unary answers calls that change something once the change would survive the end
+// of the machine; pulls, acks and extensions wait for less, by themselves. While
+// nothing can be recorded it refuses them all, so that the records that wait to be
+// written stay bounded.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if err := s.broker.log.err(); err != nil {
-		method := path.Base(info.FullMethod)
-		if !strings.HasPrefix(method, "Get") && !strings.HasPrefix(method, "List") {
-			return nil, err
-		}
+	reads, lasts := false, true
+	switch method := path.Base(info.FullMethod); method {
+	case "Pull", "Acknowledge", "ModifyAckDeadline", "ModifyPushConfig", "ValidateSchema", "ValidateMessage":
+		lasts = false
+	default:
+		reads = strings.HasPrefix(method, "Get") || strings.HasPrefix(method, "List")
 	}
-	return s.faults.unary(ctx, req, info, handler)
+	if err := s.broker.log.err(); err != nil && !reads {
+		return nil, err
+	}
+	return s.faults.unary(ctx, req, info, func(ctx context.Context, req any) (any, error) {
+		resp, err := handler(ctx, req)
+		if err == nil && lasts && !reads {
+			err = s.broker.commit(ctx)
+		}
+		return resp, err
+	})
 }
 
 // ServerOptions are the options of the gRPC server, for programs that measure

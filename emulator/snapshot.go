@@ -214,7 +214,7 @@ func (s subscriber) GetSnapshot(_ context.Context, req *pubsubpb.GetSnapshotRequ
 }
 
 // CreateSnapshot generates a name when the request has none.
-func (s subscriber) CreateSnapshot(ctx context.Context, req *pubsubpb.CreateSnapshotRequest) (*pubsubpb.Snapshot, error) {
+func (s subscriber) CreateSnapshot(_ context.Context, req *pubsubpb.CreateSnapshotRequest) (*pubsubpb.Snapshot, error) {
 	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
 		return nil, err
 	}
@@ -229,13 +229,10 @@ func (s subscriber) CreateSnapshot(ctx context.Context, req *pubsubpb.CreateSnap
 	if err := checkLabels(pb.GetLabels()); err != nil {
 		return nil, err
 	}
-	if err := s.broker.createSnapshot(pb, req.GetSubscription()); err != nil {
-		return nil, err
-	}
-	return pb, s.broker.commit(ctx)
+	return pb, s.broker.createSnapshot(pb, req.GetSubscription())
 }
 
-func (s subscriber) UpdateSnapshot(ctx context.Context, req *pubsubpb.UpdateSnapshotRequest) (*pubsubpb.Snapshot, error) {
+func (s subscriber) UpdateSnapshot(_ context.Context, req *pubsubpb.UpdateSnapshotRequest) (*pubsubpb.Snapshot, error) {
 	from := req.GetSnapshot()
 	if err := checkName(from.GetName(), "snapshots"); err != nil {
 		return nil, err
@@ -244,7 +241,7 @@ func (s subscriber) UpdateSnapshot(ctx context.Context, req *pubsubpb.UpdateSnap
 	if err != nil {
 		return nil, err
 	}
-	pb, err := s.broker.updateSnapshot(from.GetName(), func(pb *pubsubpb.Snapshot) error {
+	return s.broker.updateSnapshot(from.GetName(), func(pb *pubsubpb.Snapshot) error {
 		copyFields(pb, from, paths)
 		if err := pb.GetExpireTime().CheckValid(); err != nil {
 			return status.Errorf(codes.InvalidArgument, "invalid expire_time: %v", err)
@@ -254,23 +251,16 @@ func (s subscriber) UpdateSnapshot(ctx context.Context, req *pubsubpb.UpdateSnap
 		}
 		return checkLabels(pb.GetLabels())
 	})
-	if err != nil {
-		return nil, err
-	}
-	return pb, s.broker.commit(ctx)
 }
 
-func (s subscriber) DeleteSnapshot(ctx context.Context, req *pubsubpb.DeleteSnapshotRequest) (*emptypb.Empty, error) {
+func (s subscriber) DeleteSnapshot(_ context.Context, req *pubsubpb.DeleteSnapshotRequest) (*emptypb.Empty, error) {
 	if err := checkName(req.GetSnapshot(), "snapshots"); err != nil {
 		return nil, err
 	}
-	if err := s.broker.deleteSnapshot(req.GetSnapshot()); err != nil {
-		return nil, err
-	}
-	return &emptypb.Empty{}, s.broker.commit(ctx)
+	return &emptypb.Empty{}, s.broker.deleteSnapshot(req.GetSnapshot())
 }
 
-func (s subscriber) Seek(ctx context.Context, req *pubsubpb.SeekRequest) (*pubsubpb.SeekResponse, error) {
+func (s subscriber) Seek(_ context.Context, req *pubsubpb.SeekRequest) (*pubsubpb.SeekResponse, error) {
 	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
 		return nil, err
 	}
@@ -286,8 +276,5 @@ func (s subscriber) Seek(ctx context.Context, req *pubsubpb.SeekRequest) (*pubsu
 	default:
 		return nil, status.Error(codes.InvalidArgument, "a seek needs a time or a snapshot")
 	}
-	if err := s.broker.seek(req); err != nil {
-		return nil, err
-	}
-	return &pubsubpb.SeekResponse{}, s.broker.commit(ctx)
+	return &pubsubpb.SeekResponse{}, s.broker.seek(req)
 }

@@ -21,14 +21,11 @@ type subscriber struct {
 	receivers *sync.WaitGroup
 }
 
-func (s subscriber) CreateSubscription(ctx context.Context, req *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
+func (s subscriber) CreateSubscription(_ context.Context, req *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	if err := setSubscriptionDefaults(req); err != nil {
 		return nil, err
 	}
-	if err := s.broker.createSubscription(req); err != nil {
-		return nil, err
-	}
-	return req, s.broker.commit(ctx)
+	return req, s.broker.createSubscription(req)
 }
 
 // setSubscriptionDefaults checks the subscription of a create request and sets its
@@ -138,7 +135,7 @@ func (s subscriber) GetSubscription(_ context.Context, req *pubsubpb.GetSubscrip
 	return sub.pb, err
 }
 
-func (s subscriber) UpdateSubscription(ctx context.Context, req *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription, error) {
+func (s subscriber) UpdateSubscription(_ context.Context, req *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription, error) {
 	if err := checkName(req.GetSubscription().GetName(), "subscriptions"); err != nil {
 		return nil, err
 	}
@@ -147,14 +144,10 @@ func (s subscriber) UpdateSubscription(ctx context.Context, req *pubsubpb.Update
 		return nil, err
 	}
 	from := req.GetSubscription()
-	pb, err := s.broker.updateSubscription(from.GetName(), func(pb *pubsubpb.Subscription) error {
+	return s.broker.updateSubscription(from.GetName(), func(pb *pubsubpb.Subscription) error {
 		copyFields(pb, from, paths)
 		return completeSubscription(pb)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return pb, s.broker.commit(ctx)
 }
 
 func (s subscriber) ListSubscriptions(_ context.Context, req *pubsubpb.ListSubscriptionsRequest) (*pubsubpb.ListSubscriptionsResponse, error) {
@@ -174,14 +167,11 @@ func (s subscriber) ListSubscriptions(_ context.Context, req *pubsubpb.ListSubsc
 	return &pubsubpb.ListSubscriptionsResponse{Subscriptions: slices.Clip(part), NextPageToken: next}, nil
 }
 
-func (s subscriber) DeleteSubscription(ctx context.Context, req *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty, error) {
+func (s subscriber) DeleteSubscription(_ context.Context, req *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty, error) {
 	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
 		return nil, err
 	}
-	if err := s.broker.deleteSubscription(req.GetSubscription()); err != nil {
-		return nil, err
-	}
-	return &emptypb.Empty{}, s.broker.commit(ctx)
+	return &emptypb.Empty{}, s.broker.deleteSubscription(req.GetSubscription())
 }
 
 // ModifyPushConfig accepts an empty configuration, which means pull.
@@ -189,10 +179,7 @@ func (s subscriber) ModifyPushConfig(_ context.Context, req *pubsubpb.ModifyPush
 	if _, err := s.find(req.GetSubscription()); err != nil {
 		return nil, err
 	}
-	if err := subscriptionFields.refuse(&pubsubpb.Subscription{PushConfig: req.GetPushConfig()}); err != nil {
-		return nil, err
-	}
-	return &emptypb.Empty{}, nil
+	return &emptypb.Empty{}, subscriptionFields.refuse(&pubsubpb.Subscription{PushConfig: req.GetPushConfig()})
 }
 
 // find returns a copy of the subscription of that name.
