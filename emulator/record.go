@@ -103,20 +103,13 @@ func topicRecord(pb *pubsubpb.Topic, until time.Duration) recordWriter {
 	return w
 }
 
-func (r recorder) topic(pb *pubsubpb.Topic, until time.Duration) {
-	if r.j != nil {
-		r.j.append(topicRecord(pb, until))
-	}
-}
+func (r recorder) topic(pb *pubsubpb.Topic, until time.Duration) { r.j.append(topicRecord(pb, until)) }
 
 func (r recorder) topicDeleted(name string)        { r.name(recTopicDeleted, name) }
 func (r recorder) subscriptionDeleted(name string) { r.name(recSubscriptionDeleted, name) }
 func (r recorder) snapshotDeleted(name string)     { r.name(recSnapshotDeleted, name) }
 
 func (r recorder) name(kind recordKind, name string) {
-	if r.j == nil {
-		return
-	}
 	w := newRecord(kind)
 	w.string(name)
 	r.j.append(w)
@@ -133,15 +126,10 @@ func subscriptionRecord(pb *pubsubpb.Subscription, instance uint64, until time.D
 }
 
 func (r recorder) subscription(pb *pubsubpb.Subscription, q *queue, until time.Duration) {
-	if r.j != nil {
-		r.j.append(subscriptionRecord(pb, q.instance, until))
-	}
+	r.j.append(subscriptionRecord(pb, q.instance, until))
 }
 
 func (r recorder) snapshot(pb *pubsubpb.Snapshot) {
-	if r.j == nil {
-		return
-	}
 	w := newRecord(recSnapshot)
 	w.proto(pb)
 	r.j.append(w)
@@ -158,9 +146,7 @@ func snapshotTakenRecord(pb *pubsubpb.Snapshot, instance uint64, msgs []*message
 }
 
 func (r recorder) snapshotTaken(pb *pubsubpb.Snapshot, q *queue, msgs []*message) {
-	if r.j != nil {
-		r.j.append(snapshotTakenRecord(pb, q.instance, msgs))
-	}
+	r.j.append(snapshotTakenRecord(pb, q.instance, msgs))
 }
 
 // schemaRecord holds all revisions of a schema; none mean that it is deleted.
@@ -219,52 +205,25 @@ func (l queueLog) leased(it *item) {
 	l.j.append(w)
 }
 
-func (l queueLog) undone(number uint64) {
-	if l.j != nil {
-		l.j.append(l.record(recUndone, number))
-	}
-}
+func (l queueLog) undone(number uint64)                      { l.number(recUndone, number) }
+func (l queueLog) acked(number uint64)                       { l.number(recAcked, number) }
+func (l queueLog) ackedEarly(number uint64)                  { l.number(recAckedEarly, number) }
+func (l queueLog) extended(number uint64, due time.Duration) { l.number(recExtended, number, due) }
+func (l queueLog) returned(number uint64, at time.Duration)  { l.number(recReturned, number, at) }
+func (l queueLog) deadLettered(id uint64)                    { l.number(recDeadLettered, id) }
 
-func (l queueLog) acked(number uint64) {
-	if l.j != nil {
-		l.j.append(l.record(recAcked, number))
-	}
-}
-
-func (l queueLog) ackedEarly(number uint64) {
-	if l.j != nil {
-		l.j.append(l.record(recAckedEarly, number))
-	}
-}
-
-func (l queueLog) extended(number uint64, due time.Duration) {
+func (l queueLog) number(kind recordKind, n uint64, times ...time.Duration) {
 	if l.j == nil {
 		return
 	}
-	w := l.record(recExtended, number)
-	w.time(due)
-	l.j.append(w)
-}
-
-func (l queueLog) returned(number uint64, at time.Duration) {
-	if l.j == nil {
-		return
+	w := l.record(kind, n)
+	for _, t := range times {
+		w.time(t)
 	}
-	w := l.record(recReturned, number)
-	w.time(at)
 	l.j.append(w)
-}
-
-func (l queueLog) deadLettered(id uint64) {
-	if l.j != nil {
-		l.j.append(l.record(recDeadLettered, id))
-	}
 }
 
 func (l queueLog) reset(at time.Duration, unacked, done []*message) {
-	if l.j == nil {
-		return
-	}
 	w := newRecord(recReset)
 	w.uint(l.instance)
 	w.time(at)

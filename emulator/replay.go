@@ -16,11 +16,11 @@ func (img *image) apply(record []byte) error {
 		return errShortRecord
 	}
 	kind, r := recordKind(record[0]), &recordReader{rest: record[1:]}
-	if do := img.configurations(kind); do != nil {
-		do(r)
-	} else if do := img.changes(kind); do != nil {
+	if do := configurations[kind]; do != nil {
+		do(img, r)
+	} else if do := changes[kind]; do != nil {
 		if s := img.queues[r.uint()]; s != nil {
-			do(s, r)
+			do(s, img, r)
 		}
 	} else {
 		return fmt.Errorf("record of unknown kind %d", kind)
@@ -31,39 +31,22 @@ func (img *image) apply(record []byte) error {
 	return nil
 }
 
-// configurations returns what a record of that kind does to topics,
-// subscriptions and snapshots as a whole, or nil.
-func (img *image) configurations(kind recordKind) func(*recordReader) {
-	switch kind {
-	case recEpoch:
-		return img.begin
-	case recTopic:
-		return img.topic
-	case recTopicDeleted:
-		return img.topicDeleted
-	case recSubscription:
-		return img.subscription
-	case recSubscriptionDeleted:
-		return img.subscriptionDeleted
-	case recSnapshot:
-		return img.snapshot
-	case recSnapshotTaken:
-		return img.snapshotTaken
-	case recSnapshotDeleted:
-		return img.snapshotDeleted
-	case recSchema:
-		return img.schema
-	case recPublished:
-		return img.published
-	case recBody:
-		return img.body
-	case recLogged:
-		return img.logged
-	case recLastID:
-		return img.lastMessageID
-	default:
-		return nil
-	}
+// configurations are what a record does to topics, subscriptions, snapshots and
+// schemas as a whole.
+var configurations = [1 << 8]func(*image, *recordReader){
+	recEpoch:               (*image).begin,
+	recTopic:               (*image).topic,
+	recTopicDeleted:        (*image).topicDeleted,
+	recSubscription:        (*image).subscription,
+	recSubscriptionDeleted: (*image).subscriptionDeleted,
+	recSnapshot:            (*image).snapshot,
+	recSnapshotTaken:       (*image).snapshotTaken,
+	recSnapshotDeleted:     (*image).snapshotDeleted,
+	recSchema:              (*image).schema,
+	recPublished:           (*image).published,
+	recBody:                (*image).body,
+	recLogged:              (*image).logged,
+	recLastID:              (*image).lastMessageID,
 }
 
 func (img *image) begin(r *recordReader) {

@@ -1,35 +1,21 @@
 package emulator
 
-// changes returns what a record of that kind does to one subscription, whose
-// instance is its first field, or nil.
-func (img *image) changes(kind recordKind) func(*subImage, *recordReader) {
-	switch kind {
-	case recLeased:
-		return (*subImage).leased
-	case recUndone:
-		return (*subImage).undone
-	case recAcked:
-		return (*subImage).acked
-	case recAckedEarly:
-		return (*subImage).ackedEarly
-	case recExtended:
-		return (*subImage).extended
-	case recReturned:
-		return (*subImage).returned
-	case recDeadLettered:
-		return (*subImage).deadLettered
-	case recReset:
-		return img.reset
-	case recQueue:
-		return (*subImage).numbers
-	case recItem:
-		return img.item
-	default:
-		return nil
-	}
+// changes are what a record does to one subscription, whose instance is its first
+// field.
+var changes = [1 << 8]func(*subImage, *image, *recordReader){
+	recLeased:       (*subImage).leased,
+	recUndone:       (*subImage).undone,
+	recAcked:        (*subImage).acked,
+	recAckedEarly:   (*subImage).ackedEarly,
+	recExtended:     (*subImage).extended,
+	recReturned:     (*subImage).returned,
+	recDeadLettered: (*subImage).deadLettered,
+	recReset:        (*subImage).reset,
+	recQueue:        (*subImage).numbers,
+	recItem:         (*subImage).item,
 }
 
-func (s *subImage) leased(r *recordReader) {
+func (s *subImage) leased(_ *image, r *recordReader) {
 	number := r.uint()
 	it := s.items[r.uint()]
 	due, deliveries := r.time(), r.uint()
@@ -49,14 +35,14 @@ func (s *subImage) take(number uint64) *item {
 	return it
 }
 
-func (s *subImage) undone(r *recordReader) {
+func (s *subImage) undone(_ *image, r *recordReader) {
 	if it := s.take(r.uint()); it != nil {
 		it.state = available
 		it.deliveries--
 	}
 }
 
-func (s *subImage) acked(r *recordReader) {
+func (s *subImage) acked(_ *image, r *recordReader) {
 	it := s.take(r.uint())
 	switch {
 	case it == nil:
@@ -67,20 +53,20 @@ func (s *subImage) acked(r *recordReader) {
 	}
 }
 
-func (s *subImage) ackedEarly(r *recordReader) {
+func (s *subImage) ackedEarly(_ *image, r *recordReader) {
 	if it := s.outstanding[r.uint()]; it != nil {
 		it.state = ackedEarly
 	}
 }
 
-func (s *subImage) extended(r *recordReader) {
+func (s *subImage) extended(_ *image, r *recordReader) {
 	it, due := s.outstanding[r.uint()], r.time()
 	if it != nil && r.err == nil {
 		it.due = due
 	}
 }
 
-func (s *subImage) returned(r *recordReader) {
+func (s *subImage) returned(_ *image, r *recordReader) {
 	it, at := s.take(r.uint()), r.time()
 	if it == nil {
 		return
@@ -95,11 +81,11 @@ func (s *subImage) returned(r *recordReader) {
 	}
 }
 
-func (s *subImage) deadLettered(r *recordReader) {
+func (s *subImage) deadLettered(_ *image, r *recordReader) {
 	delete(s.items, r.uint())
 }
 
-func (img *image) reset(s *subImage, r *recordReader) {
+func (s *subImage) reset(img *image, r *recordReader) {
 	since := r.time()
 	unacked, done := r.ids(), r.ids()
 	if r.err != nil {
@@ -117,11 +103,11 @@ func (img *image) reset(s *subImage, r *recordReader) {
 	}
 }
 
-func (s *subImage) numbers(r *recordReader) {
+func (s *subImage) numbers(_ *image, r *recordReader) {
 	s.lastSeek, s.last = r.time(), r.uint()
 }
 
-func (img *image) item(s *subImage, r *recordReader) {
+func (s *subImage) item(img *image, r *recordReader) {
 	m := img.bodies[r.uint()]
 	it := &item{msg: m, state: itemState(r.uint()), ack: r.uint(), due: r.time(), deliveries: int32(r.uint())}
 	if m == nil || r.err != nil {

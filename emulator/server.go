@@ -136,13 +136,16 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := s.broker.log.err(); err != nil && !reads {
 		return nil, err
 	}
-	return s.faults.unary(ctx, req, info, func(ctx context.Context, req any) (any, error) {
-		resp, err := handler(ctx, req)
-		if err == nil && lasts && !reads {
-			err = s.broker.commit(ctx)
+	if do := handler; lasts && !reads {
+		handler = func(ctx context.Context, req any) (any, error) {
+			resp, err := do(ctx, req)
+			if err == nil {
+				err = s.broker.commit(ctx)
+			}
+			return resp, err
 		}
-		return resp, err
-	})
+	}
+	return s.faults.unary(ctx, req, info, handler)
 }
 
 // ServerOptions are the options of the gRPC server, for programs that measure
