@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// EncodeJSON returns v as JSON and a newline, for terminals. What HTML would take
-// for its own is left as it is: people read <token> better than its escapes.
+// EncodeJSON returns v as JSON and a newline, for terminals. Characters special to
+// HTML are not escaped: people read <token> better.
 func EncodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -24,10 +24,10 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a caller that has gone needs no answer
+	_, _ = w.Write(body) // a caller that left needs no answer
 }
 
-// Sentence makes of an error's text one that begins with a capital letter.
+// Sentence returns an error's text, beginning with a capital letter.
 func Sentence(err error) string {
 	s := err.Error()
 	if s == "" {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// errInternal is what a caller learns of a panic.
+// errInternal is what a caller is told of a panic.
 var errInternal = errors.New("internal error")
 
 // Handler answers a request, or returns an error and leaves the answer to
-// [API.WriteError]. An error after the answer has begun cuts the connection, so
-// that the caller does not take a part for the whole.
+// [API.WriteError]. An error after the answer has begun closes the connection, so
+// that the caller notices that the answer is incomplete.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // API routes requests to handlers and is an [http.Handler] itself. Log and
@@ -33,12 +33,11 @@ type API struct {
 	Log *slog.Logger
 	// WriteError writes status and body of an answer that reports err, which
 	// always has a [StatusError] in it; its header is set already. The status is
-	// 400 for a [BodyError], 413 for an [http.MaxBytesError], and 500 for errors
-	// unknown here. WriteError may know better: it is the place where an API's
-	// own errors get their status. What is left with 500 must not be shown to
-	// the caller.
+	// 400 for a [BodyError], 413 for an [http.MaxBytesError], and 500 for any other
+	// error. WriteError gives an API's own errors their status. The text of an error
+	// that stays 500 must not be shown to the caller.
 	WriteError func(w http.ResponseWriter, r *http.Request, status int, err error)
-	// Admit, when set, judges each request before it is routed; see
+	// Admit, when set, may refuse a request before it is routed; see
 	// [SecureOnly].
 	Admit func(r *http.Request) error
 	// Done, when set, is told of each answer, also of one that was cut off.
@@ -69,10 +68,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.run(w, r, fail(&StatusError{Status: http.StatusNotFound, Err: errPath}))
 		return
 	}
-	v := &verdict{to: w}
-	a.mux.ServeHTTP(v, r) // which sets the path values and calls a route, or speaks for itself
-	if !v.routed {
-		a.run(w, r, v.handler(r.Method))
+	m := &muxWriter{to: w}
+	a.mux.ServeHTTP(m, r) // sets the path values and calls a route, or answers by itself
+	if !m.routed {
+		a.run(w, r, m.handler(r.Method))
 	}
 }
 
@@ -83,16 +82,15 @@ func standard(h http.Header, id string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// route is a registered handler; its type tells it from those that
-// [http.ServeMux] makes up.
+// route is a registered handler, as opposed to those that [http.ServeMux] makes.
 type route struct {
 	api *API
 	h   Handler
 }
 
 func (rt route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if v, ok := w.(*verdict); ok {
-		v.routed, w = true, v.to
+	if m, ok := w.(*muxWriter); ok {
+		m.routed, w = true, m.to
 	}
 	rt.api.run(w, r, rt.h)
 }
@@ -120,8 +118,8 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, h Handler) {
 	a.log(r, ans.status, began, nil)
 }
 
-// forget clears a header of what is about an answer that is not given. What is
-// about the connection stays: [Server] may have to close it.
+// forget deletes the header fields of an answer that is not given. Connection stays:
+// [Server] may have to close it.
 func forget(h http.Header) {
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return name != "Connection" })
 }

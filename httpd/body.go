@@ -11,11 +11,9 @@ import (
 	"os"
 	"reflect"
 	"strings"
-
-	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// presize bounds what is set aside for a body because its length was announced.
+// presize bounds what is allocated for a body before any of it has come.
 const presize = 64 << 10
 
 // BodyOptions loosen [ReadJSON].
@@ -23,32 +21,9 @@ type BodyOptions struct {
 	AllowEmpty    bool // no body at all leaves dst as it is
 	IgnoreUnknown bool // fields that dst does not have are skipped
 
-	// Clean, when set, takes out of a field's name what its sender should not be
-	// shown again. It is called before the name is shortened.
+	// Clean, when set, removes from a field's name what an error must not repeat. It
+	// is called before the name is shortened.
 	Clean func(name string) string
-}
-
-// BodyError is a body that cannot be used, and the caller's to mend. Field is
-// the path of the field at fault (meta.tags[2].name), empty when it is the body
-// as a whole. Its text is made to be shown.
-type BodyError struct {
-	Field, Problem string
-}
-
-// missing is the Problem of a required field that is not there, or null.
-const missing = "missing"
-
-// Error returns "Missing required field: NAME" or a sentence that names the
-// field and what is wrong with it.
-func (e *BodyError) Error() string {
-	switch {
-	case e.Problem == missing:
-		return "Missing required field: " + e.Field
-	case e.Field == "":
-		return "Invalid body: " + e.Problem
-	default:
-		return "Invalid field " + e.Field + ": " + e.Problem
-	}
 }
 
 // ReadJSON reads the request's body, one JSON value of at most limit bytes,
@@ -102,9 +77,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return raw, nil
 }
 
-// readAll reads all of r, of which so many bytes are announced; -1 is none. Once
-// presize have come it takes room for all of them at once: to grow by and by would
-// take twice as much in the end.
+// readAll reads all of r. announced is its length, or -1 if unknown. Once presize
+// bytes have come it allocates the announced length at once: growing in steps would
+// take twice the memory.
 func readAll(r io.Reader, announced int64) ([]byte, error) {
 	raw := make([]byte, 0, min(max(announced, 0), presize)+bytes.MinRead)
 	for {
@@ -142,8 +117,8 @@ func unsupported(header, value, text string) error {
 	return &StatusError{http.StatusUnsupportedMediaType, http.Header{header: {value}}, errors.New(text)}
 }
 
-// readError says what a body that broke off amounts to. The connection cannot
-// be used for another request.
+// readError returns the error for a body that could not be read to its end. The
+// connection cannot be used for another request.
 func readError(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, errValues) {
 		return err
@@ -176,45 +151,4 @@ func parse(raw []byte, dst any, o BodyOptions) error {
 		return err // a mistake of ours, not of the caller's
 	}
 	return &BodyError{Problem: clip(err.Error())}
-}
-
-// promoted returns a path of encoding/json without the embedded structs that it
-// begins with: they are nowhere in the text.
-func promoted(t reflect.Type, path string) string {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	first, rest, ok := strings.Cut(path, ".")
-	if !ok || t.Kind() != reflect.Struct {
-		return path
-	}
-	if f, has := t.FieldByName(first); has && f.Anonymous && f.Tag.Get("json") == "" {
-		return promoted(f.Type, rest)
-	}
-	return path
-}
-
-// wanted names a Go type in the words of JSON.
-func wanted(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
-		return "a string"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return fmt.Sprintf("a whole number of %d bits", t.Bits())
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return fmt.Sprintf("a whole number of %d bits, not negative", t.Bits())
-	case reflect.Float32, reflect.Float64:
-		return "a number in the range of a double"
-	case reflect.Slice, reflect.Array:
-		return "an array"
-	default:
-		return "an object"
-	}
-}
-
-// clip bounds what of a caller's own text goes back to it.
-func clip(s string) string {
-	return jobs.Clip(s, 64+len("…"), "…")
 }

@@ -15,8 +15,8 @@ const maxValues = 100_000
 var errValues = closing(http.StatusRequestEntityTooLarge, fmt.Errorf("body with more than %d keys and values", maxValues))
 
 // counter counts the keys and values of a JSON text that comes in pieces. It keeps
-// nothing of the text, so it may look at one before anything is built of it. Of what
-// is not JSON it counts something.
+// nothing of the text, so it can run before the text is decoded. What it counts in a
+// text that is not JSON has no meaning.
 type counter struct {
 	n       int
 	quoted  bool // inside a string
@@ -49,8 +49,7 @@ func (c *counter) add(text []byte) {
 	}
 }
 
-// countedReader yields what r does until more values have come than a document may
-// have.
+// countedReader reads from r and fails once there are more than maxValues.
 type countedReader struct {
 	r io.Reader
 	counter

@@ -1,11 +1,10 @@
 // Package httpd holds what the HTTP interfaces of the fleet share: a [Server]
-// that stops well, an [API] of handlers that return errors, strict JSON bodies,
+// that shuts down gracefully, an [API] of handlers that return errors, strict JSON bodies,
 // bearer tokens and request ids.
 //
-// It has no wire contract of its own. Each API has its own error body and
-// codes, and says how to write them in [API.WriteError]; every answer that
-// reports an error goes through that one function, those of unknown routes and
-// of panics too. What an API owes its callers is then in one place:
+// It has no wire contract of its own. Each API has its own error body and codes,
+// which [API.WriteError] writes. That function answers every error, also of unknown
+// routes and of panics:
 //
 //	api := &httpd.API{Log: log, WriteError: writeError}
 //	api.Handle("POST /things/{id}", s.create)

@@ -12,12 +12,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxClean bounds how much of a name is cleaned, of which clip shows the beginning.
+// maxClean bounds how much of a name is cleaned; clip keeps only its beginning.
 const maxClean = 4 << 10
 
-// fault says in our words, with the path, what the decoder refused. That the text
-// ended is returned as it is. Of strings and numbers only the decoder knows what is
-// wrong, and tells kinds of errors apart by their words alone.
+// fault turns an error of the decoder into one with our words and the path. The end
+// of the text is returned as it is. What is wrong with a string or a number can only
+// be told from the text of the decoder's error.
 func (s *scanner) fault(err error) error {
 	e, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -64,7 +64,7 @@ func (s *scanner) unexpected(path string, pos int, want string) error {
 	return s.bad(path, pos, fmt.Sprintf("found %q where %s should be", found, want))
 }
 
-// tooDeep is for when the decoder has read the bracket that is one too many.
+// tooDeep is the error once the decoder has read one bracket too many.
 func (s *scanner) tooDeep() error {
 	path := s.outer(maxDepth)
 	return s.bad(path, int(s.dec.InputOffset())-1, fmt.Sprintf("nested more than %d deep", maxDepth))
@@ -74,13 +74,13 @@ func (s *scanner) bad(path string, pos int, problem string) error {
 	return &BodyError{path, fmt.Sprintf("not JSON at byte %d: %s", pos+1, problem)}
 }
 
-// skip returns where the white space ends that may be at pos.
+// skip returns the first position from pos on that is not white space.
 func (s *scanner) skip(pos int) int {
 	return len(s.data) - len(bytes.TrimLeft(s.data[pos:], " \t\r\n"))
 }
 
-// path names the array or object that the decoder is in; with next, what it reads
-// there next, or the field of which it has the key.
+// path returns the path of the array or object that the decoder is in. With next it
+// is the path of the element to be read next, or of the field whose key was read.
 func (s *scanner) path(next bool) string {
 	depth := s.dec.StackDepth()
 	path := s.outer(depth - 1)
@@ -95,7 +95,8 @@ func (s *scanner) path(next bool) string {
 	return path
 }
 
-// outer names what the innermost of so many arrays and objects holds that is open.
+// outer returns the path of the element being read, in the first depth open arrays
+// and objects.
 func (s *scanner) outer(depth int) (path string) {
 	i := 0
 	for name := range s.dec.StackPointer().Tokens() {
@@ -118,8 +119,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// label is a key as part of a path: it came from outside, so it may be long and
-// hold anything.
+// label returns a key as part of a path. It is the caller's text, so it may be long
+// and contain anything.
 func (s *scanner) label(key string) string {
 	name := strings.ToValidUTF8(key[:min(len(key), maxClean)], "")
 	if s.clean != nil {

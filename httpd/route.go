@@ -22,9 +22,9 @@ func fail(err error) Handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }
 }
 
-// plainPath reports whether every segment of the path stands for itself.
-// [http.ServeMux] matches segments first and decodes them then, so a handler
-// would get the value "../x" for "..%2Fx" and might take it for a name.
+// plainPath reports whether the path has no segment with another meaning than its
+// text. [http.ServeMux] matches segments before it decodes them, so a handler would
+// get "../x" for "..%2Fx" and might use it as a name.
 func plainPath(u *url.URL) bool {
 	if u.Path == "" || u.Path[0] != '/' || !utf8.ValidString(u.Path) ||
 		strings.ContainsFunc(u.Path, unicode.IsControl) || strings.Contains(u.Path, `\`) {
@@ -42,31 +42,30 @@ func plainPath(u *url.URL) bool {
 	return true
 }
 
-// verdict is the writer that [http.ServeMux] gets. A route takes the writer
-// behind it; what the mux says itself, which is text and HTML, is kept from the
-// caller but for its meaning.
-type verdict struct {
+// muxWriter is the writer that [http.ServeMux] gets. A route unwraps it. What the mux
+// writes itself, text and HTML, is dropped; handler answers in its place.
+type muxWriter struct {
 	to     http.ResponseWriter
 	routed bool
 	header http.Header
 	status int
 }
 
-func (v *verdict) Header() http.Header {
-	if v.header == nil {
-		v.header = http.Header{}
+func (m *muxWriter) Header() http.Header {
+	if m.header == nil {
+		m.header = http.Header{}
 	}
-	return v.header
+	return m.header
 }
-func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
-func (v *verdict) WriteHeader(status int)      { v.status = status }
+func (m *muxWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (m *muxWriter) WriteHeader(status int)      { m.status = status }
 
-// handler returns what answers a request that is not for a route.
-func (v *verdict) handler(method string) Handler {
-	if v.status != http.StatusMethodNotAllowed { // 404, or a redirect
+// handler returns the handler for a request that no route has served.
+func (m *muxWriter) handler(method string) Handler {
+	if m.status != http.StatusMethodNotAllowed { // 404, or a redirect
 		return fail(&StatusError{Status: http.StatusNotFound, Err: ErrNoRoute})
 	}
-	allow := v.Header().Get("Allow")
+	allow := m.Header().Get("Allow")
 	if !strings.Contains(allow, http.MethodOptions) {
 		allow += ", " + http.MethodOptions
 	}

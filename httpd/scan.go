@@ -18,8 +18,8 @@ const (
 	noField = 0x7f
 )
 
-// scanner checks a JSON text against our own limits and a shape; the decoder sees
-// to RFC 8259, and that no key is there twice. It recurses no deeper than maxDepth.
+// scanner checks a JSON text against our own limits and a shape. The decoder checks
+// RFC 8259 and refuses duplicate keys. The scanner recurses no deeper than maxDepth.
 type scanner struct {
 	data          []byte
 	dec           *jsontext.Decoder // of data
@@ -36,7 +36,7 @@ func (s *scanner) document(sh *shape) error {
 	s.dec = jsontext.NewDecoder(bytes.NewBuffer(s.data))
 	err := s.value(sh, false)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		// Of a byte that is legal nowhere the decoder says what should be there instead.
+		// With an invalid byte at the end the decoder reports what should be there.
 		s.dec = jsontext.NewDecoder(io.MultiReader(bytes.NewReader(s.data), strings.NewReader("\x00")))
 		err = s.value(sh, false)
 	}
@@ -50,7 +50,7 @@ func (s *scanner) document(sh *shape) error {
 }
 
 // blank makes the ignored keys match nothing: encoding/json would take SUMMARY
-// for summary. It waits for the end because the decoder compares keys until then.
+// for summary. It is called last because the decoder compares keys until the end.
 func (s *scanner) blank() {
 	for _, key := range s.unknown {
 		for i := range key {
@@ -79,7 +79,7 @@ func (s *scanner) value(sh *shape, optional bool) error {
 	}
 }
 
-// anything checks a value of which only the form matters.
+// anything checks only the form of a value.
 func (s *scanner) anything() error {
 	for outside := s.dec.StackDepth(); ; {
 		if _, err := s.dec.ReadToken(); err != nil {
@@ -112,7 +112,7 @@ func (s *scanner) inside(sh *shape, kind jsontext.Kind) error {
 			if f, err = s.field(sh); err != nil {
 				return err
 			}
-			if f.bit >= 0 && s.dec.PeekKind() != 'n' { // null is as good as missing
+			if f.bit >= 0 && s.dec.PeekKind() != 'n' { // null counts as missing
 				has |= 1 << f.bit
 			}
 		}
@@ -173,8 +173,8 @@ func (s *scanner) field(sh *shape) (field, error) {
 	return field{}, &BodyError{s.path(true), "unknown"}
 }
 
-// trimZeros makes 60.0 a whole number for encoding/json too, as it is one for JSON
-// Schema: what comes after 60 becomes white space.
+// trimZeros makes 60.0 a whole number for encoding/json, as it is in JSON Schema, by
+// turning what follows 60 into white space.
 func trimZeros(number []byte) {
 	whole, rest, ok := bytes.Cut(number, []byte("."))
 	if ok && len(bytes.Trim(rest, "0")) == 0 {

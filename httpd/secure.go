@@ -9,11 +9,11 @@ import (
 
 var errInsecure = errors.New("HTTPS only: plain HTTP is for loopback and trusted proxies that say X-Forwarded-Proto: https")
 
-// SecureOnly returns an [API.Admit] that refuses with 403 what may have
-// travelled in the clear. A request is secure when it came by TLS, from a peer
-// on loopback, or from a trusted proxy that says X-Forwarded-Proto: https. A
-// proxy on loopback that says anything else is believed, too; the word of other
-// peers counts for nothing.
+// SecureOnly returns an [API.Admit] that refuses with 403 what may have been sent
+// unencrypted. A request is secure when it came by TLS, from a peer on loopback, or
+// from a trusted proxy with X-Forwarded-Proto: https. A request from loopback
+// whose header names anything else is refused, too. The header of other peers is
+// ignored.
 func SecureOnly(trusted []netip.Prefix) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if r.TLS != nil {
@@ -23,7 +23,7 @@ func SecureOnly(trusted []netip.Prefix) func(*http.Request) error {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		addr := peer.Addr().Unmap().WithZone("")
 		switch {
-		case err != nil: // no IP address: not a peer we can judge
+		case err != nil: // no IP address
 		case addr.IsLoopback() && (!said || https):
 			return nil
 		case https && contains(trusted, addr):

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// lastWords is how long handlers have, once their context has ended, to say so
-// before their connections are closed under them.
-const lastWords = time.Second
+// cancelGrace is how long handlers have to answer once their context was canceled.
+// Then their connections are closed.
+const cancelGrace = time.Second
 
 // errStopped is the cause of a request's context that ended because the server
 // stopped, not because the client went away.
@@ -87,13 +87,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// sparedFiles is how many of the files that a process may open are left to what is
-// no connection of a server: without them nothing that is asked can be done, and
-// the connections of health checks are not taken either.
+// sparedFiles is how many open files of the process's limit are not for connections
+// of this server. Without them handlers could do nothing, and health checks would be
+// refused.
 const sparedFiles = 256
 
 // conns returns how many connections may be open at a time in a process that may
-// have so many files open.
+// have files files open.
 func (s *Server) conns(files int) int {
 	most := cmp.Or(s.MaxConns, 4096)
 	if least := min(most, 64); files-sparedFiles < most {
@@ -121,7 +121,7 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, cut context.Can
 	err := srv.Shutdown(grace)
 	if errors.Is(err, context.DeadlineExceeded) {
 		cut(errStopped)
-		last, cancel := context.WithTimeout(ctx, lastWords)
+		last, cancel := context.WithTimeout(ctx, cancelGrace)
 		defer cancel()
 		err = srv.Shutdown(last)
 	}
@@ -131,10 +131,10 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, cut context.Can
 	return err
 }
 
-// serve hands a request on. net/http hides whether a body in chunks came with a
-// Content-Length, too, which a proxy before us may have gone by. RFC 9112, 6.1:
-// the connection must not be used again, or what is left on it becomes a
-// request the proxy never saw.
+// serve passes a request to the Handler. net/http hides whether a body in chunks also
+// had a Content-Length, by which a proxy before us may have read it. By RFC 9112, 6.1
+// the connection must then be closed: what is left on it would become a request that
+// the proxy never saw.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if len(r.TransferEncoding) > 0 {
 		w.Header().Set("Connection", "close")
@@ -145,7 +145,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 type stoppingKey struct{}
 
 // Stopping returns a channel that closes when the server of a request's context
-// begins to stop. A handler that waits for news selects on it and answers with
+// begins to stop. A handler that waits for a change selects on it and answers with
 // what it has; the context itself lasts for [Server.Grace] more. Elsewhere the
 // channel is nil, which never closes.
 func Stopping(ctx context.Context) <-chan struct{} {

@@ -17,7 +17,7 @@ type shape struct {
 	whole    bool             // of an integer
 }
 
-// field is a field of a struct; bit is its place among the required ones, or -1.
+// field is a field of a struct; bit is its index among the required ones, or -1.
 type field struct {
 	shape *shape
 	bit   int
@@ -38,8 +38,8 @@ func shapeOf(t reflect.Type) *shape {
 	return sh
 }
 
-// buildShape panics where a type asks for what cannot be kept: a mistake in the
-// program, seen by its first request.
+// buildShape panics where a type cannot be supported: a mistake in the program, which
+// its first request shows.
 func buildShape(t reflect.Type, open map[reflect.Type]*shape) *shape {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -99,7 +99,7 @@ func (sh *shape) addFields(t reflect.Type, open map[reflect.Type]*shape) {
 	}
 }
 
-// like returns the name of the field that key would be if case did not count.
+// like returns the name of the field that equals key but for case.
 func (sh *shape) like(key string) (string, bool) {
 	for name := range sh.fields {
 		if strings.EqualFold(name, key) {

@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// StatusError is an error that knows its HTTP status. Header, which may be nil,
-// is sent with it; Err says what happened and may be shown to the caller.
+// StatusError is an error with an HTTP status. Header, which may be nil, is sent with
+// it. Err may be shown to the caller.
 type StatusError struct {
 	Status int
 	Header http.Header
@@ -25,8 +25,8 @@ func closing(status int, err error) *StatusError {
 	return &StatusError{status, http.Header{"Connection": {"close"}}, err}
 }
 
-// known returns err as the [StatusError] it amounts to; errors of unknown kind
-// are 500, with their own text.
+// known returns the [StatusError] for err; errors of unknown kind are 500, with their
+// own text.
 func known(r *http.Request, err error) *StatusError {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return status
@@ -35,7 +35,7 @@ func known(r *http.Request, err error) *StatusError {
 		return &StatusError{Status: http.StatusBadRequest, Err: body}
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		// Closed, or the rest of the body would be read to reach the next request.
+		// Without closing, net/http would read the rest of the body first.
 		return closing(http.StatusRequestEntityTooLarge, fmt.Errorf("body larger than %d bytes", tooLarge.Limit))
 	}
 	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(r.Context()), errStopped) {

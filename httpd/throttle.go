@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// perSecond is how many lines a [Throttle] lets through in a second.
+// perSecond is how many lines a [Throttle] allows in a second.
 const perSecond = 10
 
-// Throttle bounds how often something is logged that strangers bring about: ten
-// lines a second. The zero value is ready. It may be used concurrently.
+// Throttle bounds how often something is logged that anyone can cause: ten lines a
+// second. The zero value is ready. It may be used concurrently.
 type Throttle struct {
 	mu     sync.Mutex
 	second int64
 	count  int
-	left   int // not let through since the last that was
+	left   int // dropped since the last line
 }
 
-// Allow reports whether to log, and how often it has not been allowed since it
-// last was.
+// Allow reports whether to log, and how many lines were dropped since the last one.
 func (t *Throttle) Allow(now time.Time) (ok bool, left int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -36,7 +35,7 @@ func (t *Throttle) Allow(now time.Time) (ok bool, left int) {
 	return true, left
 }
 
-// Warn logs that a request was not let in, and why, if it may.
+// Warn logs that a request was refused, and why, unless it is throttled.
 func (t *Throttle) Warn(log *slog.Logger, r *http.Request, msg, reason string, more ...slog.Attr) {
 	ok, left := t.Allow(time.Now())
 	if !ok {

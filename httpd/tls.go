@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
-// certCheck is how often a handshake looks whether the files have changed.
+// certCheck is how often a handshake checks whether the files have changed.
 const certCheck = 10 * time.Second
 
 // certFiles is a certificate and its key, read again when the files change.
@@ -26,13 +26,13 @@ type certFiles struct {
 	checked time.Time // when version was last compared
 }
 
-// load reads the files; the first call makes a mistake in them the caller's.
+// load reads the files.
 func (c *certFiles) load() error {
 	version, err := c.stat()
 	if err != nil {
 		return fmt.Errorf("read TLS certificate: %w", err)
 	}
-	c.version, c.checked = version, time.Now() // not tried again before it changes again
+	c.version, c.checked = version, time.Now() // a broken file is read again only after its next change
 	pair, err := LoadCertificate(c.cert, c.key)
 	if err != nil {
 		return err

@@ -130,7 +130,7 @@ func TestNewCertificatesAreReadWhileRunning(t *testing.T) {
 		writeCert(t, c.cert, c.key, 3)
 		time.Sleep(certCheck)
 		if got := serial(); got != 3 {
-			t.Errorf("certificate %d after the key was mended, want 3", got)
+			t.Errorf("certificate %d after the key was repaired, want 3", got)
 		}
 	})
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
-// ParseBase checks the address of a server that is asked with a token: https, or
-// http to this machine, with a path but nothing else. server and token are what
-// an error calls the two: "gateway", "the worker's token". It does not repeat what
-// may be a password.
+// ParseBase checks the address of a server that is sent a token: https, or http to
+// this machine, with a path but nothing else. server and token are what an error
+// calls the two: "gateway", "the worker's token". An error never repeats what may be
+// a password.
 func ParseBase(server, token, s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {

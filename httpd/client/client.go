@@ -1,9 +1,8 @@
-// Package client asks servers over HTTP: one address that a token may be sent to, a
-// client that sends it nowhere else, bounds on the time and the size of a response, and
-// errors that show no secret.
+// Package client is an HTTP client of one server. It sends its token to that server
+// only, bounds the time and the size of a response, and returns errors without secrets.
 //
-// It knows no contract: what a response means, and whether to ask again, is the
-// caller's. See package retry for the latter.
+// It knows no contract: callers decide what a response means and whether to retry, for
+// which there is package retry.
 package client
 
 import (
@@ -32,7 +31,7 @@ type Config struct {
 	Proxy func(*http.Request) (*url.URL, error)
 }
 
-// Client asks one server. Its methods may be called concurrently.
+// Client is a client of one server. Its methods may be called concurrently.
 type Client struct {
 	// Transport may be changed before the first call.
 	Transport *http.Transport
@@ -51,7 +50,7 @@ func New(cfg Config) (*Client, error) {
 	transport := newTransport(cfg.Proxy, roots, cfg.Connections)
 	return &Client{
 		Transport: transport, base: cfg.Base, name: cmp.Or(cfg.Name, cfg.Base.String()), agent: "batchfleet/" + cmp.Or(cfg.Version, "unknown"),
-		http: &http.Client{Transport: transport, CheckRedirect: stayHere},
+		http: &http.Client{Transport: transport, CheckRedirect: noRedirects},
 	}, nil
 }
 
@@ -71,7 +70,7 @@ type Request struct {
 	Token  string // sent as a bearer token; no error shows it
 	Secret string // something else that no error shows
 	// Patience is how long the response may take, and Limit how many bytes it may have.
-	// Open has neither.
+	// Open ignores both.
 	Patience time.Duration
 	Limit    int64
 	// Idempotent lets the transport repeat the call when a connection that was kept
@@ -85,7 +84,7 @@ type Response struct {
 	Text []byte
 }
 
-// ErrTooLong says that a response is longer than its limit.
+// ErrTooLong means that a response is longer than its limit.
 var ErrTooLong = errors.New("it is longer")
 
 // Do makes a call and returns the response. When there is none,
@@ -129,14 +128,14 @@ func (c *Client) Open(ctx context.Context, r *Request) (*http.Response, error) {
 		req.Header.Set("Authorization", "Bearer "+r.Token)
 	}
 	if r.Idempotent {
-		req.Header["X-Idempotency-Key"] = nil // not sent: package http looks whether it is there
+		req.Header["X-Idempotency-Key"] = nil // not sent: net/http only checks that it is set
 	}
 	return c.http.Do(req)
 }
 
-// Unreachable says why there is no response to r: because the caller, whose context is
-// ctx, does not want it any more, or because of trouble on the way, such as the end of
-// limited. The error then wraps [jobs.ErrUnavailable].
+// Unreachable returns why there is no response to r: the cause of ctx, the caller's
+// context, if it has ended. Otherwise the call has failed or limited has ended, and
+// the error wraps [jobs.ErrUnavailable].
 func (c *Client) Unreachable(ctx, limited context.Context, r *Request, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -145,7 +144,7 @@ func (c *Client) Unreachable(ctx, limited context.Context, r *Request, err error
 		err = context.Cause(limited)
 	}
 	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err // its URL says nothing new
+		err = u.Err // without its URL, which callers know
 	}
 	return fmt.Errorf("%w: %s cannot be reached: %w", jobs.ErrUnavailable, c.name, Hide(err, r.Token, r.Secret))
 }

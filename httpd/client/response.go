@@ -17,7 +17,7 @@ func HasMedia(resp *http.Response, want string) bool {
 	return err == nil && media == want
 }
 
-// Redirected says, of a response with a redirect, which is not followed, where it leads.
+// Redirected tells where a response redirects to. Redirects are not followed.
 func Redirected(resp *http.Response) string {
 	to := "somewhere else"
 	if l, err := resp.Location(); err == nil {
@@ -43,12 +43,12 @@ func RetryAfter(resp *http.Response) time.Duration {
 	return max(0, min(d, MaxRetryAfter))
 }
 
-// maxQuote is how many bytes of a strange response an error quotes.
+// maxQuote is how many bytes of an unexpected response an error quotes.
 const maxQuote = 200
 
 // Quote returns the beginning of a response for an error message, without secrets.
 func Quote(text []byte) string {
-	s := redact.Reason(string(text)) // before the cut, which could take the end off one
+	s := redact.Reason(string(text)) // before it is shortened, which could cut a secret in two
 	if len(s) > maxQuote {
 		return fmt.Sprintf("%q…", jobs.Clip(s, maxQuote, ""))
 	}

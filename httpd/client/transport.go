@@ -14,9 +14,9 @@ import (
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
-// newTransport returns a transport that keeps so many connections open. It trusts
-// the system's certificates when roots is nil, and asks the environment for a
-// proxy when proxy is.
+// newTransport returns a transport that keeps at most connections open. When roots is
+// nil it trusts the system's certificates; when proxy is nil the environment names
+// the proxy.
 func newTransport(proxy func(*http.Request) (*url.URL, error), roots *x509.CertPool, connections int) *http.Transport {
 	if proxy == nil {
 		proxy = http.ProxyFromEnvironment
@@ -30,16 +30,16 @@ func newTransport(proxy func(*http.Request) (*url.URL, error), roots *x509.CertP
 		MaxIdleConns:        connections,
 		MaxIdleConnsPerHost: connections,
 		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true, // a response is then as long as it says
+		DisableCompression:  true, // so that the length of a response is what its header says
 		// All calls may share one connection of HTTP/2. When a NAT on the way has
 		// forgotten it, calls must fail before a lease does.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 	}
 }
 
-// stayHere is a CheckRedirect that follows nothing: wherever a redirect leads, it
-// is not where the token belongs.
-func stayHere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// noRedirects is a CheckRedirect that follows nothing: the token must not go to
+// another address.
+func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // ErrCAFile marks what is wrong with a file of certificates.
 var ErrCAFile = errors.New("read CA file")
