@@ -7,8 +7,8 @@ import (
 
 // Clip returns s as valid UTF-8 of at most limit bytes: all of it, or its beginning up
 // to a whole rune and then mark, such as "…", which may be empty. Bytes that are no
-// UTF-8 become U+FFFD. What is secret must have been taken out before: the cut could
-// take the end off it, by which it is known.
+// UTF-8 become U+FFFD. Secrets must be removed before: a secret that was cut short may
+// not be recognized.
 func Clip(s string, limit int, mark string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {

@@ -9,22 +9,22 @@ var (
 	// a database cannot be reached or refuses to work. It is not the job's
 	// fault, so nothing is recorded and the job runs again later.
 	ErrUnavailable = errors.New("infrastructure unavailable")
-	// ErrLeaseLost says that the job now belongs to someone else, or will before
+	// ErrLeaseLost means that the job now belongs to another worker, or will before
 	// it could end. Its worker stops and writes nothing more.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrCanceled says that someone has asked for the job to be stopped.
+	// ErrCanceled means that the job was asked to stop.
 	ErrCanceled = errors.New("job canceled")
-	// ErrTimeout says that a job was stopped because it ran for too long, and
+	// ErrTimeout means that a job was stopped because it ran for too long, and
 	// ErrStalled because it showed no progress. Both are the job's own failure.
 	ErrTimeout = errors.New("job timeout")
 	ErrStalled = errors.New("no progress")
-	// ErrDrained says that the worker is shutting down and has no more time for
-	// the job. The job goes back to the queue.
+	// ErrDrained means that the worker is shutting down and has no more time for the
+	// job. The job goes back to the queue.
 	ErrDrained = errors.New("worker stopped")
 )
 
-// Failure is an error by which a handler tells programs what kind of failure it
-// was. Sources that run a failed job again look at it; Pub/Sub does not.
+// Failure is an error with which a handler tells programs what kind of failure it
+// was. Sources that run failed jobs again use it; Pub/Sub does not.
 type Failure struct { //nolint:errname // a failure is a job's, an error a function's: docs/words.md
 	Code   string // a word in capitals, such as QE_INPUT_ERROR
 	Final  bool   // running the job again cannot help

@@ -14,6 +14,6 @@ func Form(expr string) func() *regexp.Regexp {
 
 var codeForm = Form(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-// ValidCode reports whether s can say what kind of failure it was, as QE_INPUT_ERROR
-// does: capitals, digits and underscores, a capital first, at most 64 of them.
+// ValidCode reports whether s can be a failure's code, such as QE_INPUT_ERROR:
+// capitals, digits and underscores, a capital first, at most 64 of them.
 func ValidCode(s string) bool { return codeForm().MatchString(s) }

@@ -4,18 +4,17 @@ import "context"
 
 type holdKey struct{}
 
-// WithHold returns a context under which [Held] asks check. It is inherited, also by
-// contexts that ctx does not end.
+// WithHold returns a context under which [Held] calls check. Derived contexts inherit
+// it, also those of [context.WithoutCancel].
 func WithHold(ctx context.Context, check func(context.Context) error) context.Context {
 	return context.WithValue(ctx, holdKey{}, check)
 }
 
 // Held returns nil if the attempt that runs under ctx may still make what it has
-// written visible. It is asked at the last moment before a rename or an upload: a
-// process that was stopped and goes on does not know yet that its job is someone
-// else's, and ctx has not ended yet. An error wraps [ErrLeaseLost] when the job is
-// lost, and [ErrUnavailable] when that cannot be known now. Outside an attempt all
-// is held.
+// written visible. It is called right before a rename or an upload: after a stop, a
+// process may not know yet that it has lost its job. An error wraps [ErrLeaseLost]
+// when the job is lost, and [ErrUnavailable] when that cannot be known now. Outside
+// an attempt it returns nil.
 func Held(ctx context.Context) error {
 	if check, ok := ctx.Value(holdKey{}).(func(context.Context) error); ok {
 		return check(ctx)

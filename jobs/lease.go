@@ -20,12 +20,12 @@ type Lease struct {
 	Raw     Raw
 }
 
-// Raw is the message behind a lease as the queue carried it, for whoever must
-// pass it on unchanged. It must not be modified.
+// Raw is the message behind a lease as the queue carried it, so that it can be passed
+// on unchanged. It must not be modified.
 type Raw struct {
 	ID         string // the queue's own name for the message, the same in every delivery
 	Queue      string // where it was taken from
-	Ack        string // by which others than the worker may hand this delivery back; empty if they cannot
+	Ack        string // by which another worker may hand this delivery back; empty if it cannot
 	Data       []byte
 	Attributes map[string]string
 }
@@ -38,7 +38,7 @@ const (
 	Granted   Verdict = iota + 1 // run the job; Token fences its writes
 	Ended                        // the job has a recorded outcome already, in State
 	Busy                         // another worker runs it; ask again after Wait
-	CrashLoop                    // it has killed its worker Crashes times; record it as failed
+	CrashLoop                    // its worker has crashed Crashes times; record it as failed
 )
 
 // Claim is what a worker learns when it asks to be the only one to run a job.
@@ -50,10 +50,10 @@ type Claim struct {
 	Job     ID
 	Token   string        // the fence
 	Attempt int           // which start of the job this is, from 1; for Ended: how many there were
-	Crashes int           // earlier starts that ended without a word from their worker
+	Crashes int           // earlier starts whose worker never came back
 	State   State         // for Ended: the outcome on record
 	Reason  string        // for Ended as Failed: why, as it is on record
 	Wait    time.Duration // for Busy: how long the other worker's claim still holds
-	// How the living hand back the lease of a worker that is gone: see [Raw].
+	// How another worker hands back the lease of a lost worker: see [Raw].
 	Queue, Ack string
 }

@@ -1,7 +1,7 @@
 package jobs
 
-// Progress is how far a running job has come. Values may be skipped on their
-// way to whoever watches; the newest counts.
+// Progress is how far a running job has come. Some values may never be reported; the
+// newest counts.
 type Progress struct {
 	Done, Total int    // pages or steps; Total is 0 while it is not known
 	Step        string // which part of the work is under way: "fetch", "pages", "store"
@@ -34,7 +34,7 @@ type Result struct {
 	Pages  int    // pages processed
 
 	Damaged      bool // something of the input was repaired, is missing or was guessed
-	DamagedPages int  // pages of which that is so
+	DamagedPages int  // pages where that is so
 }
 
 // Outcome is how a job ended. State is Succeeded, Failed or Canceled.
@@ -42,7 +42,7 @@ type Outcome struct {
 	State  State
 	Result Result // only when Succeeded
 	Reason string // for people, why it failed; only when Failed
-	Code   string // what kind of failure it was, if its handler has said so; see [Failure]
-	Final  bool   // a failure that no further attempt can mend
+	Code   string // what kind of failure it was, if its handler has set one; see [Failure]
+	Final  bool   // another attempt would fail, too
 	Detail string // further text for people
 }

@@ -2,8 +2,8 @@ package jobs
 
 import "fmt"
 
-// State is where a job stands. The zero value is no state: it marks a job
-// nobody has recorded anything of.
+// State is the state of a job. The zero value is no state: it marks a job without a
+// record.
 type State uint8
 
 // The states of a job. Succeeded, Failed and Canceled are terminal.

@@ -7,11 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Visible returns s as it may be shown on a terminal or a page: what a terminal
-// obeys or a reader does not see is written out as Go writes it, \x1b or \u202e.
-// These are control characters, marks of direction and other format characters,
-// separators of lines and paragraphs, and bytes that are not UTF-8. Tabs and line
-// ends stay; one of CR LF becomes LF. What Visible returns it leaves as it is.
+// Visible returns s as it may be shown on a terminal or a page. It escapes, as Go does
+// (\x1b, \u202e), control and format characters, marks of direction, separators of
+// lines and paragraphs, and bytes that are not UTF-8. Tabs and line ends stay; CR LF
+// becomes LF. Applied again, it changes nothing.
 func Visible(s string) string {
 	if isPlain(s) {
 		return s

@@ -11,8 +11,7 @@
 // After a failed write or sync a journal stops: it leaves its files as they are
 // and refuses all that follows with [ErrFailStop]. The kernel may drop what it
 // could not sync and report success for the next sync of the same file, so a
-// retry could confirm records that are lost. The owner learns of it from
-// [Journal.Failed], ends, and opens the directory again. What was committed with
+// retry could confirm records that are lost. [Journal.Failed] tells the owner, who ends, and opens the directory again. What was committed with
 // sync is then replayed; records that were only written may be lost. Records of
 // the failed sync may be replayed although they are only in the memory of the
 // kernel: a checkpoint, which is a new file, makes all that was replayed durable.
@@ -27,9 +26,8 @@
 //	segment.….torn        what a crash left behind the last whole record
 //	LOCK                  locked by the process that has the journal open
 //
-// A damaged journal opens. What cannot be read is skipped, and its place is
-// logged; a torn end, which a crash leaves, is cut off and kept beside the
-// segment.
+// A damaged journal can be opened. What cannot be read is skipped, and its position
+// logged; a torn end, which a crash leaves, is cut off and kept beside the segment.
 //
 // A record is opaque to this package. When one in the middle is lost, apply is
 // called with those behind it, and the owner decides what that means.

@@ -23,8 +23,8 @@ const (
 	chunkSize = 1 << 20
 )
 
-// A Ticket names the place of a record in the journal: all records with lower
-// tickets are before it.
+// A Ticket is the position of a record in the journal: all records with lower tickets
+// are before it.
 type Ticket uint64
 
 // noTicket is the ticket of a record that is never written.

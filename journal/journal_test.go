@@ -411,7 +411,7 @@ func TestE06JournalCommitEndsWithItsContext(t *testing.T) {
 	hold := make(chan struct{})
 	j.SetDisk(journal.FailingDisk{OnSync: func() error { <-hold; return nil }})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cause := errors.New("the caller has gone")
+	cause := errors.New("the caller gave up")
 	time.AfterFunc(time.Millisecond, func() { cancel(cause) })
 	ticket := j.Append([]byte("a"))
 	if err := j.Commit(ctx, ticket, true); !errors.Is(err, cause) {

@@ -18,7 +18,7 @@ type scanner struct {
 	size int64 // of what is read
 	salt uint32
 
-	at     int64 // the place of store[lo] in what is read
+	at     int64 // the position of store[lo] in what is read
 	store  []byte
 	lo, hi int
 

@@ -1,5 +1,5 @@
-// Package outbox keeps on disk what somebody else must be told, and delivers it until they have decided
-// on it: a process that dies in between has lost nothing.
+// Package outbox keeps entries on disk and delivers each until its receiver has decided on it. A process
+// that dies in between loses nothing.
 //
 //	box.Open → box.Load            what an earlier process has left
 //	box.Put  → box.Deliver         on disk first, then on its way
@@ -7,7 +7,7 @@
 //	box.Remove, or box.KeepAside   by Try, which knows what was decided
 //
 // An entry is a named file, written whole or not at all. It may be delivered more than once: when the
-// process dies after the other side has decided and before the file is gone. Who receives it must know it again.
+// process dies after the receiver has decided and before the file is deleted. The receiver must recognize it.
 //
 // Entries are delivered independently of each other and in no order; what must arrive in order is one entry.
 // The package does not know what an entry says, who receives it, or which answers are a decision.
@@ -63,7 +63,7 @@ type Box struct {
 // corruptDir is the directory of entries that could not be read.
 const corruptDir = "corrupt"
 
-// ErrInUse says that another process uses the directory.
+// ErrInUse means that another process uses the directory.
 var ErrInUse = errors.New("another process uses the directory")
 
 // Open makes and locks the directory, and deletes files that were never finished. The error wraps

@@ -22,7 +22,7 @@ type Item struct {
 	Log    *slog.Logger // for attempts that are repeated
 }
 
-// RetryError says that a delivery is to be tried again.
+// RetryError means that a delivery is to be tried again.
 type RetryError struct {
 	Err   error
 	After time.Duration // not sooner, as the receiver has asked; 0 when it has not

@@ -43,7 +43,7 @@ type attempts struct {
 	from time.Time
 }
 
-// item returns an item whose attempts end with the given errors, the last of which is repeated.
+// item returns an item whose attempts end with the given errors. The last error is repeated.
 func (a *attempts) item(b *Box, errs ...error) Item {
 	a.from = time.Now()
 	return Item{Log: b.Log, Try: func(context.Context) error {

@@ -161,7 +161,7 @@ func TestTooManyEntriesAreNotRead(t *testing.T) {
 	}
 }
 
-// A directory that is gone is one that cannot be written, also for root, whom no mode stops.
+// A deleted directory cannot be written, also by root, whom no file mode stops.
 func TestUnwritableDirectoryIsNoticed(t *testing.T) {
 	b, _ := open(t, t.TempDir())
 	entries := filepath.Join(b.Dir, "entries")

@@ -218,7 +218,7 @@ func wholeLine(s string, sign int, name string) bool {
 	return (start == 0 || s[start-1] == '\n') && strings.Trim(s[start:sign], " \t-\"'") == name
 }
 
-// harmless reports whether a value is no secret though its name says so.
+// harmless reports whether a value is no secret although its name suggests one.
 func harmless(name, v string) bool {
 	switch v {
 	case "", Mark, "null", "true", "false", "nil", "none", "None", "~", "[]", "{}", "{", "[", "|", ">", "|-", ">-", "|+", ">+":

@@ -2,6 +2,6 @@
 
 package safefile
 
-// noFollow is nothing where there is no such flag: a link that replaces a file
-// between the look at it and the opening is followed.
+// noFollow is 0 where there is no such flag: if a link replaces the file between the
+// check and the opening, it is followed.
 const noFollow = 0

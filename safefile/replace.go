@@ -36,8 +36,8 @@ func Replace(path string, text []byte) (err error) {
 	return SyncDir(dir)
 }
 
-// SyncDir makes new names in a directory last: without it a power cut can bring an
-// old file back, and with it a token that was revoked.
+// SyncDir makes new names in a directory survive a power cut, which could otherwise
+// bring an old file back, and so a token that was revoked.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced there

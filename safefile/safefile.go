@@ -1,6 +1,6 @@
-// Package safefile reads and replaces files that somebody else may have put there to do harm:
-// a link to another file, a pipe that nobody writes to, a file without end, a
-// secret that others may change.
+// Package safefile reads and replaces files that another user may have planted: a link
+// to another file, a pipe without a writer, a file without end, a secret that others
+// may change.
 //
 // It guards against other users of the machine, and against programs that leave
 // files behind. It does not protect against a file that changes while it is read.
@@ -19,7 +19,7 @@ import (
 	"syscall"
 )
 
-// What [Secret] may refuse a file for: that others may write it, or read it, too.
+// The modes that [Secret] may refuse: others may write the file, or read it, too.
 const (
 	OthersWrite fs.FileMode = 0o022
 	OthersUse   fs.FileMode = 0o077
@@ -128,7 +128,7 @@ func atMost(f *os.File, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// Secret is [Read] for a file that holds a secret, or says who has one. It is
+// Secret is [Read] for a file that holds a secret, or names those who have one. It is
 // refused if its mode grants others anything of forbidden. Errors do not quote it.
 func Secret(path string, limit int64, forbidden fs.FileMode) ([]byte, error) {
 	f, err := Open(path)
@@ -166,8 +166,8 @@ func Dir(path string) error {
 	return nil
 }
 
-// CheckDir returns why others could change what is in the directory at path, of
-// which info is, or that it is none.
+// CheckDir returns why others could change what is in the directory at path, or that
+// it is no directory. info describes it.
 func CheckDir(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case !mode.IsDir():
@@ -178,8 +178,8 @@ func CheckDir(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// RemoveAll is [os.RemoveAll] for what a program has left that has taken from its
-// own directories the right to be changed.
+// RemoveAll is [os.RemoveAll] for the files of a program that may have made its own
+// directories read-only.
 func RemoveAll(path string) error {
 	if os.RemoveAll(path) == nil {
 		return nil

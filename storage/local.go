@@ -27,7 +27,7 @@ const (
 	fileMode = 0o666
 )
 
-// Local is a [Store] in a directory of the local file system. No name leaves
+// Local is a [Store] in a directory of the local file system. No name leads out of
 // the directory, not by symbolic links either.
 //
 // An object and a "directory" of objects cannot have the same name here: with
@@ -57,21 +57,21 @@ func NewLocal(dir string) (*Local, error) {
 	return l, nil
 }
 
-// current returns the directory that is there now: one that was made again or
-// mounted over since it was opened is opened again, which writes nothing. The old
-// root is left to the garbage collector: others may still be using it.
+// current returns the directory that exists now. If it was made again or mounted over
+// since it was opened, current opens it, which writes nothing. The garbage collector
+// closes the old root: others may still be using it.
 func (l *Local) current() (*os.Root, error) {
-	for l.gone() {
+	for l.replaced() {
 		old := l.root.Load()
 		root, err := os.OpenRoot(l.dir)
 		if err != nil {
-			// Not as it is: that nothing is there says nothing about an object.
+			// Without the error's type: fs.ErrNotExist would be about an object.
 			return nil, fmt.Errorf("storage directory is gone: %w: %s", jobs.ErrUnavailable, err.Error())
 		}
 		if l.root.CompareAndSwap(old, root) {
 			return root, nil
 		}
-		_ = root.Close() // somebody else was quicker, perhaps with a later one
+		_ = root.Close() // another call was faster, perhaps with a newer one
 	}
 	return l.root.Load(), nil
 }
@@ -87,11 +87,12 @@ func (l *Local) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	// Without O_NONBLOCK, opening a FIFO someone has left here would hang.
+	// Without O_NONBLOCK, opening a FIFO would hang.
 	root := l.root.Load()
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		// A socket, and a device without a driver, look as if they were out of order.
+		// The error of a socket, or of a device without a driver, looks like trouble
+		// with the disk.
 		if info, statErr := root.Stat(name); statErr == nil && !info.IsDir() && regular(info) != nil {
 			err = regular(info)
 		}
@@ -116,7 +117,7 @@ func (l *Local) Stat(ctx context.Context, name string) (Info, error) {
 	if ctx.Err() != nil {
 		return Info{}, context.Cause(ctx)
 	}
-	root, err := l.current() // whoever asks what is there means now
+	root, err := l.current() // what exists now counts
 	if err != nil {
 		return Info{}, fmt.Errorf("stat object %s: %w", name, err)
 	}
@@ -139,7 +140,7 @@ func (l *Local) Delete(ctx context.Context, name string) error {
 		return context.Cause(ctx)
 	}
 	root := l.root.Load()
-	// Lstat first: Remove takes an empty directory for a file.
+	// Lstat first: Remove would also delete an empty directory.
 	info, err := root.Lstat(name)
 	if err == nil && info.IsDir() {
 		return nil // no object
@@ -157,8 +158,8 @@ func (l *Local) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// removeEmpty removes dir and those above it as far as they are empty: Remove refuses
-// one that is not, which ends the climb.
+// removeEmpty removes dir and the directories above it, up to the first that is not
+// empty, which Remove refuses.
 func removeEmpty(root *os.Root, dir string) {
 	for dir != "." && root.Remove(dir) == nil {
 		dir = path.Dir(dir)
@@ -179,7 +180,7 @@ func (l *Local) Check(ctx context.Context) error {
 }
 
 func (l *Local) tryWrite() error {
-	if l.gone() {
+	if l.replaced() {
 		if err := os.MkdirAll(l.dir, dirMode); err != nil {
 			return err
 		}
@@ -198,9 +199,9 @@ func (l *Local) tryWrite() error {
 	return errors.Join(err, f.Close(), root.Remove(name))
 }
 
-// gone reports whether the directory is no longer the one that was opened:
+// replaced reports whether the directory is no longer the one that was opened:
 // deleted, or hidden by a mount.
-func (l *Local) gone() bool {
+func (l *Local) replaced() bool {
 	opened, err := l.root.Load().Stat(".")
 	if err != nil {
 		return true
@@ -224,14 +225,13 @@ func regular(info fs.FileInfo) error {
 	return nil
 }
 
-// fail says which kind of error err is, see the package comment.
+// fail returns err as one of the four kinds in the package comment.
 func (l *Local) fail(verb, name string, err error) error {
 	var errno syscall.Errno
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		// In a directory that has been deleted nothing exists, but that says
-		// nothing about the object.
-		if l.gone() {
+		// In a deleted directory nothing exists: that is not about the object.
+		if l.replaced() {
 			return fmt.Errorf("%s object %s: storage directory %s is gone: %w", verb, name, l.dir, jobs.ErrUnavailable)
 		}
 		return fmt.Errorf("%s object %s: %w", verb, name, fs.ErrNotExist)

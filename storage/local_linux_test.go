@@ -379,7 +379,7 @@ func TestF46DeleteLeavesNoEmptyDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Check(t.Context()); err != nil {
-		t.Errorf("the store itself has gone: %v", err)
+		t.Errorf("the store itself was removed: %v", err)
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 // renamed. Both syncs are needed. Without that of the file, a power cut can
 // leave the new name with no content. Without that of the directory it can undo
 // the rename, and by then the caller has acknowledged the job. They are most of
-// the cost of a small Put into a new directory: on ext4 0.64 ms, of which 0.26
-// for the file, 0.14 for its directory and 0.09 for the directory above. That
-// last one is shared with other Puts and runs beside the first.
+// the cost of a small Put into a new directory: of 0.64 ms on ext4, the file takes
+// 0.26, its directory 0.14 and the directory above 0.09. That last sync is shared
+// with other Puts and runs beside the first.
 func (l *Local) Put(ctx context.Context, name string, r io.Reader) error {
 	if err := localName(name); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (l *Local) Put(ctx context.Context, name string, r io.Reader) error {
 		return fmt.Errorf("put object %s: %w", name, src.Err)
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("put object %s: %w: a directory cannot be an object as well: %w", name, fs.ErrInvalid, err)
-	case errors.Is(err, fs.ErrNotExist): // the directory went away under us
+	case errors.Is(err, fs.ErrNotExist): // the directory was deleted meanwhile
 		return fmt.Errorf("put object %s: %w: %w", name, jobs.ErrUnavailable, err)
 	}
 	return l.fail("put", name, err)
@@ -66,15 +66,15 @@ func (l *Local) put(name string, src *transfer.Source) (err error) {
 	if err := errors.Join(t.file.Sync(), t.file.Close()); err != nil {
 		return err
 	}
-	if err := src.Held(); err != nil { // the last moment at which nothing has changed
+	if err := src.Held(); err != nil { // the last check before anything changes
 		return err
 	}
 	if err := t.parent.Rename(t.name, base); err != nil {
 		return err
 	}
 	stored = true
-	// A disk that fails now has the object under its name already; the caller
-	// learns that it may not last.
+	// If the disk fails now, the object is there already; the error tells the caller
+	// that it may not last.
 	return syncDir(t.parent, ".")
 }
 
@@ -86,8 +86,8 @@ type temp struct {
 	changed []string // directories in which new ones had to be made
 }
 
-// createTemp creates a file in dir, and dir if it is missing, which it finds out
-// by trying: the usual case costs one system call per segment.
+// createTemp creates a file in dir, and dir if it is missing. It tries without
+// checking first: the usual case costs one system call per segment.
 func createTemp(root *os.Root, dir string) (temp, error) {
 	t := temp{name: tempName()}
 	err := fs.ErrNotExist

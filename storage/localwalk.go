@@ -14,8 +14,8 @@ import (
 // million results is not held in memory.
 const walkBatch = 256
 
-// Walk implements [Store]. Links are not followed: one to a directory could lead
-// round in a circle, and what is below it has a name of its own.
+// Walk implements [Store]. Links are not followed: a link to a directory could make a
+// cycle, and what is below it has a name of its own.
 func (l *Local) Walk(ctx context.Context, prefix string, visit Visit) error {
 	if err := ValidPrefix(prefix); err != nil {
 		return err
@@ -46,8 +46,8 @@ type walk struct {
 	ctx    context.Context // lives for one Walk
 	visit  Visit
 	fail   func(verb, name string, err error) error
-	own    error // the caller's: of visit, or why ctx has ended
-	missed bool  // something was not there any more, perhaps the whole store
+	own    error // the caller's: of visit, or the cause of ctx
+	missed bool  // something has disappeared, perhaps the whole store
 }
 
 // below opens the directory that prefix names, one part after the other, so that
@@ -126,8 +126,8 @@ func (w *walk) entry(root *os.Root, e fs.DirEntry, name string) error {
 	return w.own
 }
 
-// past returns err unless it says that something is not there any more, or may
-// not be looked at: then the walk goes on.
+// past returns nil, so that the walk goes on, if err means that something has
+// disappeared or may not be read. Otherwise it returns err.
 func (w *walk) past(name string, err error) error {
 	switch {
 	case w.own != nil:

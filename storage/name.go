@@ -18,7 +18,7 @@ const (
 )
 
 // tempPrefix begins the names of files that are being written. [ValidName]
-// refuses it, so that nobody can read or replace an unfinished object.
+// refuses it, so that an unfinished object cannot be read or replaced.
 const tempPrefix = ".batchfleet-put-"
 
 // gsScheme begins the name of an object in a named bucket: gs://bucket/name.

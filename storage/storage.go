@@ -4,16 +4,16 @@
 // in storagetest.
 //
 // An object appears whole or not at all, so the presence of a result means that
-// it is complete. There is no locking: who may write which name is the business
-// of the caller's claim on the job. [Store.Walk] lists objects, one after the
+// it is complete. There is no locking: the caller's claim on the job decides who may
+// write which name. [Store.Walk] lists objects, one after the
 // other, for housekeeping; no job needs it.
 //
 // Errors come in four kinds. [fs.ErrNotExist]: there is no such object.
 // [fs.ErrInvalid]: the name can never name an object here. The caller's own: an
 // error of the reader given to Put, or the cause of a canceled context, returned
-// as it is. Everything else (disk full, no permission, network, bucket gone)
-// wraps [jobs.ErrUnavailable] and is worth trying again later; what may not be
-// read or changed, while the rest of the store may, wraps [fs.ErrPermission] too.
+// as it is. Everything else (disk full, no permission, network, missing bucket)
+// wraps [jobs.ErrUnavailable] and may be retried later. If only this object may not
+// be read or changed, the error wraps [fs.ErrPermission] too.
 // A store that is read-only as a whole is only unavailable.
 //
 // The package imports jobs and nothing else of the project.
@@ -44,24 +44,23 @@ type Store interface {
 	Stat(ctx context.Context, name string) (Info, error)
 	// Delete removes the object. That it is absent is no error.
 	Delete(ctx context.Context, name string) error
-	// Walk shows visit each object whose name begins with prefix, which is empty or
-	// ends with a slash: those below a directory, all the way down. Objects of one
-	// directory come one after the other, in no order that may be relied on, and are
-	// not gathered first. Visit may delete what it is shown, and what it has been
-	// shown. An object that is put or deleted meanwhile is shown or not; any other
-	// is shown once. A file that no name of [ValidName] leads to, an unfinished one
-	// and a link are no objects here. Where something below the prefix may not be
-	// looked at, visit gets an err that wraps [fs.ErrPermission], with its name, which
-	// ends with a slash for a directory, and the walk goes past it. An error of visit
-	// ends the walk and is returned as it is.
+	// Walk calls visit for each object whose name begins with prefix, which is empty
+	// or ends with a slash: for all objects below a directory. Objects of one
+	// directory come one after the other, in no particular order, and are not gathered
+	// first. Visit may delete this object and those before it. An object that is put or
+	// deleted meanwhile may be left out; any other comes once. Links, unfinished files
+	// and files with a name that [ValidName] refuses are left out. For what may not be
+	// read, visit gets an err that wraps [fs.ErrPermission] and its name, which ends
+	// with a slash for a directory; then the walk goes on. An error of visit ends the
+	// walk and is returned as it is.
 	Walk(ctx context.Context, prefix string, visit Visit) error
 	// Check reports whether the store can be reached, read and written, and if
 	// not, what to do about it. It is cheap enough to be asked every few seconds.
 	Check(ctx context.Context) error
 }
 
-// Visit is told of an object, or by err why one or a directory of them cannot be
-// shown.
+// Visit is called with an object, or with the err for an object or a directory that
+// cannot be read.
 type Visit func(name string, info Info, err error) error
 
 // Info describes an object.

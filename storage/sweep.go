@@ -19,8 +19,8 @@ import (
 const sweepAge = time.Hour
 
 // SweepTemp removes the unfinished files of processes that were killed in a Put,
-// if nothing has been written to them for an hour, and returns how many. It
-// walks the whole directory, so it is for once at the start, in the background.
+// if nothing has been written to them for an hour, and returns how many. It walks the
+// whole directory, so call it once, at the start, in the background.
 func (l *Local) SweepTemp(ctx context.Context) (removed int, err error) {
 	root := l.root.Load()
 	cutoff := time.Now().Add(-sweepAge)
@@ -53,9 +53,9 @@ func (l *Local) SweepTemp(ctx context.Context) (removed int, err error) {
 }
 
 // RemoveUnfinished removes the unfinished files in a directory, and then the directory
-// if it is empty. It is for who takes a job over: a process that was stopped just before
-// it renamed such a file cannot do so any more when it goes on, and its Put fails. That
-// there is no such directory is no error.
+// if it is empty. A worker calls it when it takes a job over: if the earlier process was
+// stopped just before it renamed such a file, its Put fails when it continues. A missing
+// directory is no error.
 func (l *Local) RemoveUnfinished(ctx context.Context, dir string) error {
 	if err := localName(dir); err != nil {
 		return err
@@ -77,8 +77,8 @@ func (l *Local) RemoveUnfinished(ctx context.Context, dir string) error {
 		if !d.Type().IsRegular() || !strings.HasPrefix(d.Name(), tempPrefix) {
 			continue
 		}
-		if gone := root.Remove(path.Join(dir, d.Name())); !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
+		if removed := root.Remove(path.Join(dir, d.Name())); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
 		}
 	}
 	if err != nil {

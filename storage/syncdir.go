@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// dirSyncs lets Puts that change the same directory share its fsync: eight
-// workers that each make a directory under results/ need not each wait for
-// results/ alone. The zero value is ready.
+// dirSyncs shares the fsync of a directory among the Puts that change it, such as
+// eight workers that each make a directory under results/. The zero value is ready.
 type dirSyncs struct {
 	mu   sync.Mutex
 	dirs map[dirKey]*dirSync
@@ -19,10 +18,10 @@ type dirKey struct {
 	dir  string
 }
 
-// dirSync is the state of one directory while somebody waits for it.
+// dirSync is the state of one directory while a Put waits for it.
 type dirSync struct {
 	running bool
-	next    *syncRound // those who came after the running fsync had begun
+	next    *syncRound // for Puts that came after the running fsync had begun
 }
 
 // syncRound is one fsync and those it serves.
@@ -73,7 +72,7 @@ func (s *dirSyncs) join(root *os.Root, dir string) *syncRound {
 	round := d.next
 	if !d.running {
 		d.running = true
-		go s.run(key, d) // ends when nobody waits any more; every Put waits for its round
+		go s.run(key, d) // ends when no Put waits any more; every Put waits for its round
 	}
 	return round
 }

@@ -44,8 +44,8 @@ func TestJWalkFollowsNoLinkThatHasComeMeanwhile(t *testing.T) {
 	}
 }
 
-// Of a store that was moved away and of which something is gone as well nobody
-// knows what was not seen.
+// If a store was moved away and part of it was removed, a walk cannot know what it has
+// missed.
 func TestJWalkOfAStoreThatIsMovedAwayIsUnavailable(t *testing.T) {
 	for _, goes := range []string{"what is shown", "what comes next"} {
 		s, dir := newLocal(t)

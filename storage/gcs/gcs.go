@@ -31,9 +31,8 @@ type Store struct {
 	client   *gcs.Client
 	bucket   string
 	readable []string
-	// timeout is for a call that transfers no content, and for the silence
-	// between two pieces of content. The client library itself retries without
-	// end.
+	// timeout bounds a call that transfers no content, and the time between two
+	// pieces of content. The client library itself retries without end.
 	timeout time.Duration
 }
 
@@ -50,8 +49,8 @@ func (g *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The context covers the transfer of the content, so it cannot have a
-	// deadline; it is canceled after a silence instead.
+	// The context covers the transfer of the content, so it has no deadline. It is
+	// canceled when no content comes for timeout.
 	readCtx, cancel := context.WithCancel(ctx)
 	silence := time.AfterFunc(g.timeout, cancel)
 	r, err := object.NewReader(readCtx)
@@ -59,8 +58,8 @@ func (g *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		cancel()
 		if errors.Is(err, gcs.ErrObjectNotExist) {
-			// Downloads lose what the error was about; a missing bucket must
-			// not be taken for a missing document.
+			// The error of a download does not tell a missing bucket from a missing
+			// document.
 			if _, statErr := g.Stat(ctx, name); statErr != nil {
 				return nil, statErr
 			}
@@ -184,8 +183,8 @@ func ownName(name string) error {
 	return storage.ValidName(name)
 }
 
-// fail says which kind of error err is, see the package comment. ctx is the
-// caller's: a timeout of ours is trouble with the store.
+// fail returns err as one of the four kinds of package storage. ctx is the caller's:
+// a timeout of this package means that the store is unavailable.
 func fail(ctx context.Context, verb, name string, err error) error {
 	switch {
 	case ctx.Err() != nil:

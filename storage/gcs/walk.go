@@ -21,7 +21,7 @@ func (g *Store) Walk(ctx context.Context, prefix string, visit storage.Visit) er
 	if err := query.SetAttrSelection([]string{"Name", "Size", "Updated"}); err != nil {
 		return err // a mistake in the names above
 	}
-	// The walk may take hours, so each call is canceled after a silence instead.
+	// The walk may take hours, so the timeout is for each call.
 	listing, cancel := context.WithCancel(ctx)
 	defer cancel()
 	silence := time.AfterFunc(g.timeout, cancel)

@@ -8,9 +8,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Body is the content of an open object. Its job is to tell an error of the
-// store from one of the content: a reader that fails in the middle is not a
-// broken document.
+// Body is the content of an open object. Its errors mark trouble with the store, so
+// that a failed read is not taken for a broken document.
 type Body struct {
 	ctx     context.Context // lives as long as the open object
 	name    string

@@ -15,8 +15,8 @@ import (
 	"github.com/batchfleet/batchfleet/storage/storagetest"
 )
 
-// anew puts an empty directory in the place of dir, as a mount does.
-func anew(t *testing.T, dir, hidden string) {
+// replaceDir renames dir to hidden and makes an empty one in its place, as a mount does.
+func replaceDir(t *testing.T, dir, hidden string) {
 	t.Helper()
 	if err := errors.Join(os.Rename(dir, hidden), os.Mkdir(dir, 0o700)); err != nil {
 		t.Fatal(err)
@@ -26,12 +26,12 @@ func anew(t *testing.T, dir, hidden string) {
 func TestJWhatIsThereIsAskedOfTheDirectoryAsItIsNow(t *testing.T) {
 	s, dir := newLocal(t)
 	storagetest.PutString(t, s, "hidden", "x")
-	anew(t, dir, dir+".1")
+	replaceDir(t, dir, dir+".1")
 	if _, err := s.Stat(t.Context(), "hidden"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Stat = %v, want fs.ErrNotExist", err)
 	}
 	storagetest.PutString(t, s, "hidden too", "x")
-	anew(t, dir, dir+".2")
+	replaceDir(t, dir, dir+".2")
 	if got := namesBelow(t, s, ""); got != nil {
 		t.Errorf("shown %q", got)
 	}
@@ -53,7 +53,7 @@ func TestJWhatIsThereIsAskedOfTheDirectoryAsItIsNow(t *testing.T) {
 	}
 }
 
-func TestJDirectoryMayBeMadeAnewUnderAnyCall(t *testing.T) {
+func TestJDirectoryMayBeReplacedDuringAnyCall(t *testing.T) {
 	s, dir := newLocal(t)
 	done := make(chan struct{})
 	var using sync.WaitGroup
@@ -94,7 +94,7 @@ func TestJDirectoryMayBeMadeAnewUnderAnyCall(t *testing.T) {
 	}
 	storagetest.PutString(t, s, "d/new", "x")
 	if _, err := os.Stat(dir + "/d/new"); err != nil {
-		t.Errorf("the directory that was looked at last is not the one that is there: %v", err)
+		t.Errorf("the directory that was used last is not the one that exists now: %v", err)
 	}
 }
 
