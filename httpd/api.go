@@ -15,23 +15,23 @@ import (
 // errInternal is what a caller is told of a panic.
 var errInternal = errors.New("internal error")
 
-// Handler answers a request, or returns an error and leaves the answer to
-// [API.WriteError]. An error after the answer has begun closes the connection, so
-// that the caller notices that the answer is incomplete.
+// Handler answers a request, or returns an error and leaves the response to
+// [API.WriteError]. An error after the response has begun closes the connection,
+// so that the caller notices that it is incomplete.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // API routes requests to handlers and is an [http.Handler] itself. Log and
 // WriteError are required. It may serve many requests at once, but all calls
 // of Handle come before the first.
 //
-// Every answer has an X-Request-Id, Cache-Control: no-store and
+// Every response has an X-Request-Id, Cache-Control: no-store and
 // X-Content-Type-Options: nosniff; a handler may set the first two again. A
 // writer handed to a handler has its optional methods (flush, deadlines) behind
 // [http.ResponseController].
 type API struct {
-	// Log gets one line for each answer of 500 and more, and nothing else.
+	// Log gets one line for each response of 500 and more, and nothing else.
 	Log *slog.Logger
-	// WriteError writes status and body of an answer that reports err, which
+	// WriteError writes status and body of a response that reports err, which
 	// always has a [StatusError] in it; its header is set already. The status is
 	// 400 for a [BodyError], 413 for an [http.MaxBytesError], and 500 for any other
 	// error. WriteError gives an API's own errors their status. The text of an error
@@ -40,7 +40,7 @@ type API struct {
 	// Admit, when set, may refuse a request before it is routed; see
 	// [SecureOnly].
 	Admit func(r *http.Request) error
-	// Done, when set, is told of each answer, also of one that was cut off.
+	// Done, when set, is told of each response, also of one that was cut off.
 	// r.Pattern is the route that it came from, empty for none.
 	Done func(r *http.Request, status int, took time.Duration)
 
@@ -75,7 +75,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// standard sets the header of every answer.
+// standard sets the header of every response.
 func standard(h http.Header, id string) {
 	h.Set("X-Request-Id", id)
 	h.Set("Cache-Control", "no-store")
@@ -95,47 +95,47 @@ func (rt route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.api.run(w, r, rt.h)
 }
 
-// run calls h and is the only place that turns errors into answers and logs
+// run calls h and is the only place that turns errors into responses and logs
 // them.
 func (a *API) run(w http.ResponseWriter, r *http.Request, h Handler) {
 	began := time.Now()
-	ans := &answer{ResponseWriter: w}
+	resp := &responseWriter{ResponseWriter: w}
 	if a.Done != nil {
-		defer func() { a.Done(r, cmp.Or(ans.status, http.StatusOK), time.Since(began)) }()
+		defer func() { a.Done(r, cmp.Or(resp.status, http.StatusOK), time.Since(began)) }()
 	}
-	err := call(h, ans, r)
-	if err != nil && ans.status == 0 {
+	err := call(h, resp, r)
+	if err != nil && resp.status == 0 {
 		forget(w.Header())
 		standard(w.Header(), RequestID(r.Context()))
-		a.writeError(ans, r, err)
-		a.log(r, ans.status, began, err)
+		a.writeError(resp, r, err)
+		a.log(r, resp.status, began, err)
 		return
 	}
 	if err != nil {
 		a.log(r, http.StatusInternalServerError, began, fmt.Errorf("after the answer had begun: %w", err))
 		panic(http.ErrAbortHandler)
 	}
-	a.log(r, ans.status, began, nil)
+	a.log(r, resp.status, began, nil)
 }
 
-// forget deletes the header fields of an answer that is not given. Connection stays:
+// forget deletes the header fields of a response that is not sent. Connection stays:
 // [Server] may have to close it.
 func forget(h http.Header) {
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return name != "Connection" })
 }
 
-func (a *API) writeError(ans *answer, r *http.Request, err error) {
+func (a *API) writeError(resp *responseWriter, r *http.Request, err error) {
 	if _, ok := errors.AsType[*panicError](err); ok {
 		err = errInternal
 	}
 	status := known(r, err)
-	maps.Copy(ans.Header(), status.Header)
+	maps.Copy(resp.Header(), status.Header)
 	if _, ok := errors.AsType[*StatusError](err); !ok {
 		err = status
 	}
-	a.WriteError(ans, r, status.Status, err)
-	if ans.status == 0 { // net/http would say 200
-		ans.WriteHeader(status.Status)
+	a.WriteError(resp, r, status.Status, err)
+	if resp.status == 0 { // net/http would say 200
+		resp.WriteHeader(status.Status)
 	}
 }
 
@@ -182,25 +182,25 @@ func call(h Handler, w http.ResponseWriter, r *http.Request) (err error) {
 	return h(w, r)
 }
 
-// answer remembers the status that went out; 0 means that nothing has.
-type answer struct {
+// responseWriter remembers the status that was sent; 0 means that none was.
+type responseWriter struct {
 	http.ResponseWriter
 	status int
 }
 
-func (a *answer) WriteHeader(status int) {
-	if a.status == 0 && status >= 200 { // 1xx only announces an answer
-		a.status = status
+func (w *responseWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 { // 1xx comes before the response
+		w.status = status
 	}
-	a.ResponseWriter.WriteHeader(status)
+	w.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
+func (w *responseWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
 	}
-	return a.ResponseWriter.Write(p)
+	return w.ResponseWriter.Write(p)
 }
 
 // Unwrap is for [http.ResponseController].
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -18,6 +18,6 @@
 // end the connection.
 //
 // A token, a query, a header and a body are never logged here. An error's text
-// is logged when the answer is 5xx, so errors must not carry them either; note
+// is logged when the response is 5xx, so errors must not carry them either; note
 // that a [net/url.Error] carries a query.
 package httpd

@@ -27,7 +27,7 @@ func writeError(w http.ResponseWriter, _ *http.Request, status int, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": text}) // a client that left needs no answer
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text}) // a client that left needs no response
 }
 
 func putBook(w http.ResponseWriter, r *http.Request) error {

@@ -24,5 +24,5 @@ func writeText(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = fmt.Fprintln(w, text) // a client that left needs no answer
+	_, _ = fmt.Fprintln(w, text) // a client that left needs no response
 }

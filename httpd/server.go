@@ -33,7 +33,7 @@ type Server struct {
 	// [http.ResponseController].
 	ReadTimeout time.Duration
 	// WriteTimeout bounds a request from the end of its header to the last byte
-	// of its answer: 2 min. It must be longer than the longest poll; a handler
+	// of its response: 2 min. It must be longer than the longest poll; a handler
 	// that sends a large file moves its own deadline as it goes.
 	WriteTimeout time.Duration
 	// Grace is how long requests in hand may take once the server stops: 8 s,

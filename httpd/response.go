@@ -24,7 +24,7 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a caller that left needs no answer
+	_, _ = w.Write(body) // a caller that left needs no response
 }
 
 // Sentence returns an error's text, beginning with a capital letter.
