@@ -41,6 +41,10 @@ const (
 	CrashLoop                    // its worker has crashed Crashes times; record it as failed
 )
 
+// ClaimHold is how long a claim outlives the last report on its job. Then its worker
+// counts as silent: others hand back the lease, and the job starts again elsewhere.
+const ClaimHold = 15 * time.Second
+
 // Claim is what a worker learns when it asks to be the only one to run a job.
 // A claim with verdict Granted or CrashLoop entitles its holder to record the
 // job's outcome; every write that carries its Token is refused once another

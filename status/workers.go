@@ -15,9 +15,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// SilentAfter is how long after its last word a worker counts as silent: as long as
-// a claim outlives the last report.
-const SilentAfter = 15 * time.Second
+// SilentAfter is how long after its last report a worker counts as silent.
+const SilentAfter = jobs.ClaimHold
 
 // forgetAfter is how long a silent worker is shown.
 const forgetAfter = time.Hour

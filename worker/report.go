@@ -17,10 +17,6 @@ import (
 // carries no progress gets no answer.
 const reportEvery = time.Second
 
-// claimHold is how long a claim outlives the last report. Then others hand back the
-// lease, see [Claims], and the job starts again elsewhere.
-const claimHold = 15 * time.Second
-
 // reporter writes the progress of one job. The newest value wins, one write is
 // in flight at a time, and the job never waits for it.
 type reporter struct {
@@ -189,5 +185,5 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 // outlive the lease: when the worker dies, the next one that is handed the job
 // would have to wait for the claim.
 func hold(left time.Duration) time.Duration {
-	return max(time.Millisecond, min(left, claimHold))
+	return max(time.Millisecond, min(left, jobs.ClaimHold))
 }

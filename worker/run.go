@@ -111,7 +111,7 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 		}
 		return jobs.Outcome{}, a.end(ctx, a.claim.State, a.claim.Reason)
 	case jobs.Busy:
-		delay := min(a.claim.Wait, claimHold)
+		delay := min(a.claim.Wait, jobs.ClaimHold)
 		log.InfoContext(ctx, "job is running elsewhere", "retry_in", delay)
 		a.Metrics.duplicates.Inc()
 		a.release()

@@ -37,7 +37,7 @@ const (
 	// its calls.
 	lookGap = 12 * time.Second
 	// watchTTL is how long the others wait for a looker that is gone or stands still:
-	// what that may add to claimHold.
+	// what that may add to jobs.ClaimHold.
 	watchTTL = 4500 * time.Millisecond
 	// calmFor is how long nothing is handed back after something has stood still: the
 	// claims of the living may be over then, too, and they renew them first.

@@ -27,7 +27,7 @@ func (r *rig) another() *other {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c, err := r.status.Store.Claim(r.t.Context(), lease.Job, claimHold, jobs.Claim{Queue: lease.Raw.Queue, Ack: lease.Raw.Ack})
+	c, err := r.status.Store.Claim(r.t.Context(), lease.Job, jobs.ClaimHold, jobs.Claim{Queue: lease.Raw.Queue, Ack: lease.Raw.Ack})
 	if err != nil || c.Verdict != jobs.Granted {
 		r.t.Fatalf("claim: %+v, %v", c, err)
 	}
@@ -35,7 +35,7 @@ func (r *rig) another() *other {
 }
 
 func (o *other) report() error {
-	return o.status.Store.Report(o.t.Context(), o.claim, claimHold, nil, jobs.Lines{})
+	return o.status.Store.Report(o.t.Context(), o.claim, jobs.ClaimHold, nil, jobs.Lines{})
 }
 
 // lives reports every so often for d.

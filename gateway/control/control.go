@@ -43,12 +43,16 @@ type Control struct {
 	// Admit, when set, judges each request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error
 
-	Period      time.Duration // between two rounds of the reaper, unless a lease is over before: 30 s
-	Watch       time.Duration // between two looks for jobs that came by another gateway, while somebody waits: 1 s
-	Listen      time.Duration // between two looks for jobs that were canceled by another gateway, while a heartbeat waits: 0.5 s
-	CheckEvery  time.Duration // between two checks of Redis (reachable, writable, noeviction); changes are logged: 10 s
-	MaxWaiting  int           // requests that wait for a job, and as many heartbeats, more are answered at once: 10 000
-	CallTimeout time.Duration // of one call of Redis: 5 s
+	Period time.Duration // between two rounds of the reaper, unless a lease is over before: 30 s
+	// JobPollEvery is the time between two looks for jobs that came by another gateway,
+	// while a request waits for one: 1 s.
+	JobPollEvery time.Duration
+	// CancelPollEvery is the time between two looks for jobs that were canceled by another
+	// gateway, while a heartbeat waits: 0.5 s.
+	CancelPollEvery time.Duration
+	CheckEvery      time.Duration // between two checks of Redis (reachable, writable, noeviction); changes are logged: 10 s
+	MaxWaiting      int           // requests that wait for a job, and as many heartbeats, more are answered at once: 10 000
+	CallTimeout     time.Duration // of one call of Redis: 5 s
 
 	once       sync.Once
 	waiting    waitlist // for a job, by worker

@@ -76,7 +76,7 @@ func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 
 func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 	// Only what is to meet the frozen Redis has little patience.
-	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.CallTimeout = 20*time.Millisecond, 5*time.Second })
+	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.CallTimeout = 20*time.Millisecond, 5*time.Second })
 	quick := newRigOn(t, r.redis, func(r *rig) { r.plane.CallTimeout = 300 * time.Millisecond })
 	w := r.worker()
 	waits := w.waits(t.Context())
@@ -132,7 +132,7 @@ func TestZ70ReaperWorksWithoutAnyWorker(t *testing.T) {
 }
 
 func TestZ41OneRoundTripForALeaseAndOneForAResult(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	w := r.worker()
 	r.submit()
 	r.submit()

@@ -181,7 +181,7 @@ func (r *rig) waiting() float64 { return r.metric("batchfleet_gateway_lease_requ
 
 func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
 	// Nothing but the submission itself can wake in this time.
-	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	w := r.worker()
 	first, second := w.waits(t.Context()), w.waits(t.Context())
 	id := r.submit()
@@ -203,7 +203,7 @@ func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
 }
 
 func TestZ48SubmitByAnotherGatewayAndDelayedJobsWake(t *testing.T) {
-	quick := func(r *rig) { r.plane.Watch = 20 * time.Millisecond }
+	quick := func(r *rig) { r.plane.JobPollEvery = 20 * time.Millisecond }
 	r := newRig(t, quick)
 	other := newRigOn(t, r.redis, quick)
 	w := r.worker()
@@ -241,7 +241,7 @@ func TestZ48WaitEndsWithItsTimeAndWithTheServer(t *testing.T) {
 }
 
 func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	w := r.worker()
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -308,7 +308,7 @@ func TestZ48TooManyWaitingAreAnsweredAtOnce(t *testing.T) {
 }
 
 func TestZ48RevokedWorkerThatWaitsDoesNotSwallowTheTurn(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	bad, good := r.worker(), r.worker()
 	first := bad.waits(t.Context())
 	second := good.waits(t.Context())
@@ -321,7 +321,7 @@ func TestZ48RevokedWorkerThatWaitsDoesNotSwallowTheTurn(t *testing.T) {
 }
 
 func TestZ48EveryJobFindsAWaiterUnderLoad(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	const workers, jobs = 8, 160
 	var done atomic.Int32
 	var all sync.WaitGroup
@@ -351,7 +351,7 @@ func TestZ48EveryJobFindsAWaiterUnderLoad(t *testing.T) {
 }
 
 func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Watch = 20 * time.Millisecond })
+	r := newRig(t, func(r *rig) { r.plane.JobPollEvery = 20 * time.Millisecond })
 	w := r.worker()
 	ops := func(body string) wire.OpsResponse {
 		t.Helper()

@@ -66,7 +66,9 @@ func (r *rig) leased() (worker, wire.LeaseResponse) {
 }
 
 // slow is a gateway that looks at nothing by itself.
-func slow(r *rig) { r.plane.Watch, r.plane.Period, r.plane.Listen = time.Hour, time.Hour, time.Hour }
+func slow(r *rig) {
+	r.plane.JobPollEvery, r.plane.Period, r.plane.CancelPollEvery = time.Hour, time.Hour, time.Hour
+}
 
 func TestJ14CancelHereWakesTheHeartbeatThatWaits(t *testing.T) {
 	r := newRig(t, slow)
@@ -145,7 +147,7 @@ func TestJ14HeartbeatWaitsForAsLongAsItSaysAndNoLonger(t *testing.T) {
 }
 
 func TestJ14CancelIsHeardOfAlthoughTheClockOfRedisWasSetBack(t *testing.T) {
-	r := newRig(t, func(r *rig) { slow(r); r.plane.Listen = 5 * time.Millisecond })
+	r := newRig(t, func(r *rig) { slow(r); r.plane.CancelPollEvery = 5 * time.Millisecond })
 	w, g := r.leased()
 	waits := w.listens(t.Context(), g)
 	for range 2 { // it has looked before
@@ -230,7 +232,7 @@ func (r *rig) looks() (n int) {
 }
 
 func TestJ14OldWordOfACancelEndsNoWait(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Listen = 10 * time.Millisecond })
+	r := newRig(t, func(r *rig) { r.plane.CancelPollEvery = 10 * time.Millisecond })
 	w, g := r.leased()
 	r.rdb.ZAdd(t.Context(), "zpe:cancels", redis.Z{Score: float64(time.Now().UnixMilli()), Member: g.JobID}) // of an earlier life of the job
 	began := time.Now()
@@ -269,7 +271,7 @@ func TestJ14TooManyListenersAreAnsweredAtOnceAndSuchAsHaveGoneMakeRoom(t *testin
 }
 
 func TestJ14NobodyLooksForCancelsWhileNobodyWaits(t *testing.T) {
-	r := newRig(t, func(r *rig) { slow(r); r.plane.Listen = 5 * time.Millisecond })
+	r := newRig(t, func(r *rig) { slow(r); r.plane.CancelPollEvery = 5 * time.Millisecond })
 	w, g := r.leased()
 	<-time.After(50 * time.Millisecond)
 	r.rdb.ConfigResetStat(t.Context())

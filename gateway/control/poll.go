@@ -41,7 +41,7 @@ func (c *Control) poll(ctx context.Context, list *waitlist, every time.Duration,
 // pollJobs wakes as many requests as there are jobs: other gateways take jobs in, too,
 // and delayed jobs come due.
 func (c *Control) pollJobs(ctx context.Context) {
-	c.poll(ctx, &c.waiting, cmp.Or(c.Watch, time.Second), "jobs", func(ctx context.Context) error {
+	c.poll(ctx, &c.waiting, cmp.Or(c.JobPollEvery, time.Second), "jobs", func(ctx context.Context) error {
 		n, err := c.Queue.Runnable(ctx)
 		c.waiting.wakeFirst(min(n, c.waiting.len()))
 		return err
@@ -55,7 +55,7 @@ const clockStep = time.Second
 // pollCancels wakes the heartbeats of jobs that were canceled by another gateway.
 func (c *Control) pollCancels(ctx context.Context) {
 	since := int64(0)
-	c.poll(ctx, &c.heartbeats, cmp.Or(c.Listen, time.Second/2), "canceled jobs", func(ctx context.Context) error {
+	c.poll(ctx, &c.heartbeats, cmp.Or(c.CancelPollEvery, time.Second/2), "canceled jobs", func(ctx context.Context) error {
 		ids, at, err := c.Queue.Cancels(ctx, since)
 		if err != nil {
 			return err

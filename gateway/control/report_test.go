@@ -360,7 +360,7 @@ func TestZ60Z61Z62Z75FailuresAreRetriedThenBuriedAndRedriven(t *testing.T) {
 }
 
 func TestZ81WorkerThatStopsHandsTheJobBackUncounted(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.plane.Watch, r.plane.Period = time.Hour, time.Hour })
+	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	w, other := r.worker(), r.worker()
 	id := r.submit()
 	g := w.lease()
