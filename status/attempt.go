@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"strconv"
+	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -32,7 +30,7 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	args := []any{
 		c.Token, hold.Milliseconds(), ttlSeconds, s.MaxCrashes,
 		head, tail, canceledHead, canceledTail,
-		"attempt %d started by " + plain(s.Worker), s.LogCap, created, s.ID, c.Queue, c.Ack,
+		"attempt %d started by " + strings.ReplaceAll(s.Worker, "%", "%%"), s.LogCap, created, s.ID, c.Queue, c.Ack,
 	}
 	args = append(args, s.jobFields(job)...)
 	what := fmt.Sprintf("claim job %s", job.ID)
@@ -58,58 +56,6 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	}
 	// Who looks for jobs that are held must find it before it begins.
 	return c, s.move(ctx, job.ID, jobs.Running, got.Number(1), jobs.Queued)
-}
-
-// jobFields returns what {job:ID}:detail says of a job from its claim on.
-func (s *Store) jobFields(job jobs.Job) []any {
-	f := append([]any{"kind", string(job.Kind), "worker", s.Worker}, inPieces("input", job.Input)...)
-	if !job.Submitted.IsZero() {
-		f = append(f, "submitted_at", job.Submitted.UnixMilli())
-	}
-	if job.Trace != "" {
-		f = append(f, "trace", job.Trace)
-	}
-	if job.Pages > 0 {
-		f = append(f, "asked_pages", job.Pages)
-	}
-	return f
-}
-
-// pieceBytes is the longest value that Redis keeps in a small hash
-// (hash-max-listpack-value). One longer value makes the whole hash three times as large.
-const pieceBytes = 64
-
-// inPieces returns a value as fields of at most pieceBytes: name, name2, and so on.
-// The last of them is shorter, so pieces of an older value do not count.
-func inPieces(name, value string) []any {
-	fields := []any{name, value[:min(len(value), pieceBytes)]}
-	for n := 2; len(value) >= pieceBytes; n++ {
-		value = value[pieceBytes:]
-		fields = append(fields, name+strconv.Itoa(n), value[:min(len(value), pieceBytes)])
-	}
-	return fields
-}
-
-// fromPieces puts a value together again.
-func fromPieces(fields map[string]string, name string) string {
-	value := fields[name]
-	for n, last := 2, value; len(last) == pieceBytes; n++ {
-		last = fields[name+strconv.Itoa(n)]
-		value += last
-	}
-	return value
-}
-
-// plain makes s safe inside a Lua format string.
-func plain(s string) string {
-	b := make([]byte, 0, len(s))
-	for i := range len(s) {
-		if s[i] == '%' {
-			b = append(b, '%')
-		}
-		b = append(b, s[i])
-	}
-	return string(b)
 }
 
 // Report prolongs a granted claim by hold, records the progress p unless it is
@@ -194,10 +140,9 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 			return state, nil
 		}
 		// Its claim has put it into the index, and taken it out of that of queued jobs.
-		_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			shift(ctx, pipe, c.Job, state, got.Number(1), []jobs.State{jobs.Running})
-			return nil
-		})
+		pipe := s.rdb.Pipeline()
+		shift(ctx, pipe, c.Job, state, got.Number(1), []jobs.State{jobs.Running})
+		_, _ = pipe.Exec(ctx)
 		return state, nil
 	case "lost":
 		return 0, fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)

@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,40 +21,26 @@ const DrainWithin = 15 * time.Second
 func (s *Store) SetDraining(ctx context.Context, on bool) (changed bool, err error) {
 	if !on {
 		n, err := s.rdb.Del(ctx, drainKey).Result()
-		if err != nil {
-			return false, unavailable("end draining", err)
-		}
-		return n > 0, nil
+		return n > 0, unavailable("end draining", err)
 	}
 	err = s.rdb.SetArgs(ctx, drainKey, time.Now().UTC().Format(time.RFC3339Nano), redis.SetArgs{Mode: "NX"}).Err()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return false, unavailable("set draining", err)
-	}
-	return err == nil, nil
+	return err == nil, unavailable("set draining", err)
 }
 
 // Draining returns since when workers are asked to take no more jobs, as the text
 // of a time that tells one drain from the next; an empty one if they are not.
 func (s *Store) Draining(ctx context.Context) (since string, err error) {
 	since, err = s.rdb.Get(ctx, drainKey).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", unavailable("read draining", err)
-	}
-	return since, nil
+	return since, unavailable("read draining", err)
 }
 
 // Ready is Check and Draining in one round trip, for workers.
 func (s *Store) Ready(ctx context.Context) (draining bool, err error) {
-	var asked *redis.IntCmd
-	_, err = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		check(ctx, pipe)
-		asked = pipe.Exists(ctx, drainKey)
-		return nil
-	})
-	if err != nil {
-		return false, unavailable("check redis", err)
-	}
-	return asked.Val() > 0, nil
+	pipe := s.rdb.Pipeline()
+	check(ctx, pipe)
+	asked := pipe.Exists(ctx, drainKey)
+	_, err = pipe.Exec(ctx)
+	return asked.Val() > 0, unavailable("check redis", err)
 }
 
 // Holder is a job that is held by a live claim.

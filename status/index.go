@@ -61,17 +61,13 @@ func (s *Store) move(ctx context.Context, id jobs.ID, state jobs.State, created 
 	if state == 0 || created == 0 {
 		return nil
 	}
-	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		enter(ctx, pipe, id, state, created, from)
-		if state == jobs.Running {
-			trim(ctx, pipe, indexKey) // also where nobody submits through this package
-		}
-		return nil
-	})
-	if err != nil {
-		return unavailable(fmt.Sprintf("list job %s", id), err)
+	pipe := s.rdb.Pipeline()
+	enter(ctx, pipe, id, state, created, from)
+	if state == jobs.Running {
+		trim(ctx, pipe, indexKey) // also where nobody submits through this package
 	}
-	return nil
+	_, err := pipe.Exec(ctx)
+	return unavailable(fmt.Sprintf("list job %s", id), err)
 }
 
 // forget takes a member out of all indexes.
@@ -98,22 +94,20 @@ func (s *Store) mend(ctx context.Context, members []string) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for i, m := range members {
-				switch r := seen[i]; r.found {
-				case nothing:
-					forget(ctx, pipe, m)
-				case readable:
-					if r.Created.IsZero() {
-						r.Created = time.Now() // nothing on record says when
-					}
-					enter(ctx, pipe, r.ID, r.State(), r.Created.UnixMilli(), states)
-				case foreign, unreadable: // nobody knows where it belongs
+		pipe := s.rdb.Pipeline()
+		for i, m := range members {
+			switch r := seen[i]; r.found {
+			case nothing:
+				forget(ctx, pipe, m)
+			case readable:
+				if r.Created.IsZero() {
+					r.Created = time.Now() // nothing on record says when
 				}
+				enter(ctx, pipe, r.ID, r.State(), r.Created.UnixMilli(), states)
+			case foreign, unreadable: // nobody knows where it belongs
 			}
-			return nil
-		})
-		if err != nil {
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
 			return unavailable("mend index", err)
 		}
 		again, err := s.read(ctx, members)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,28 +22,6 @@ type Entry struct {
 	// Silent is for how long nothing was heard of the worker of a running job, if that is
 	// longer than SilentAfter; 0 otherwise.
 	Silent time.Duration
-}
-
-// Detail is what {job:ID}:detail holds. Times are zero while they are unknown.
-type Detail struct {
-	Kind      jobs.Kind
-	Input     string
-	Worker    string // who runs it, or ran it last
-	Trace     string
-	Step      string               // the part of the work under way
-	Steps     map[string]time.Time // when each step was last begun
-	Attempt   int
-	Crashes   int
-	Pages     int
-	Damaged   *int      // pages with a warning, of a document that is damaged; nil of others
-	Asked     int       // how many pages it was asked for; 0 for the kind's own choice
-	Code      string    // what kind of failure it was, if its handler has said so
-	Created   time.Time // see Entry; zero for a job that an earlier version recorded
-	Submitted time.Time
-	Started   time.Time // of the last attempt
-	Finished  time.Time
-	Sent      time.Time // when its message was last published again, because there seemed to be none
-	Resent    int       // how often it was
 }
 
 // Get returns what is on record of a job. The error wraps [fs.ErrNotExist] when
@@ -135,45 +111,4 @@ func (s *Store) read(ctx context.Context, members []string) ([]record, error) {
 		seen[i] = r
 	}
 	return seen, nil
-}
-
-// created returns the first time known of a job.
-func (d Detail) created() time.Time {
-	for _, t := range []time.Time{d.Created, d.Submitted, d.Started, d.Finished} {
-		if !t.IsZero() {
-			return t
-		}
-	}
-	return time.Time{}
-}
-
-func parseDetail(f map[string]string) Detail {
-	number := func(name string) int {
-		n, _ := strconv.Atoi(f[name])
-		return n
-	}
-	moment := func(name string) time.Time {
-		ms, err := strconv.ParseInt(f[name], 10, 64)
-		if err != nil {
-			return time.Time{}
-		}
-		return time.UnixMilli(ms).UTC()
-	}
-	d := Detail{
-		Kind: jobs.Kind(f["kind"]), Input: fromPieces(f, "input"), Worker: f["worker"], Trace: f["trace"], Step: f["step"],
-		Attempt: number("attempt"), Crashes: number("crashes"), Pages: number("pages"), Asked: number("asked_pages"),
-		Code: f["code"], Created: moment("created_at"),
-		Submitted: moment("submitted_at"), Started: moment("started_at"), Finished: moment("finished_at"),
-		Sent: moment("sent_at"), Resent: number("sent_times"),
-		Steps: map[string]time.Time{},
-	}
-	if _, ok := f["damaged"]; ok {
-		d.Damaged = new(number("damaged"))
-	}
-	for name := range f {
-		if step, ok := strings.CutPrefix(name, "at_"); ok {
-			d.Steps[step] = d.Started.Add(time.Duration(number(name)) * time.Millisecond)
-		}
-	}
-	return d
 }

@@ -34,10 +34,7 @@ var (
 // run runs a script in one round trip.
 func (s *Store) run(ctx context.Context, what string, sc redisdb.Script, keys []string, args ...any) (redisdb.Reply, error) {
 	got, err := sc.Run(ctx, s.rdb, keys, args...)
-	if err != nil {
-		return nil, unavailable(what, err)
-	}
-	return got, nil
+	return got, unavailable(what, err)
 }
 
 // beside is a client that adds more to the round trip of a script. How that fares is

@@ -17,6 +17,7 @@ package status
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,10 +52,7 @@ func New(rdb redis.UniversalClient) *Store {
 
 // Check returns nil if Redis answers and accepts writes.
 func (s *Store) Check(ctx context.Context) error {
-	if err := check(ctx, s.rdb).Err(); err != nil {
-		return unavailable("check redis", err)
-	}
-	return nil
+	return unavailable("check redis", check(ctx, s.rdb).Err())
 }
 
 // check is a write. A PING is answered by a read-only replica too, and by a server
@@ -63,7 +61,10 @@ func check(ctx context.Context, rdb redis.Cmdable) *redis.StatusCmd {
 	return rdb.Set(ctx, "batchfleet:check", "1", time.Minute)
 }
 
-// unavailable wraps an error of the Redis client.
+// unavailable wraps an error of the Redis client. That there is nothing at a key is none.
 func unavailable(what string, err error) error {
+	if err == nil || errors.Is(err, redis.Nil) {
+		return nil
+	}
 	return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
 }

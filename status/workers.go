@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -86,27 +84,19 @@ func (m *Member) Pulse(ctx context.Context, inHand int, draining bool) error {
 
 // Leave says that the worker ends. One that does not is shown as silent for an hour.
 func (m *Member) Leave(ctx context.Context) error {
-	_, err := m.s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.Del(ctx, workerKey(m.self.ID))
-		pipe.HDel(ctx, workersKey, m.self.ID)
-		return nil
-	})
-	if err != nil {
-		return unavailable("remove the worker from the registry", err)
-	}
-	return nil
+	pipe := m.s.rdb.Pipeline()
+	pipe.Del(ctx, workerKey(m.self.ID))
+	pipe.HDel(ctx, workersKey, m.self.ID)
+	_, err := pipe.Exec(ctx)
+	return unavailable("remove the worker from the registry", err)
 }
 
 // Workers returns the workers of the fleet by name: those that live, and those that
 // fell silent within the last hour.
 func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
-	var clock *redis.TimeCmd
-	var all *redis.MapStringStringCmd
-	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		clock, all = pipe.Time(ctx), pipe.HGetAll(ctx, workersKey)
-		return nil
-	})
-	if err != nil {
+	pipe := s.rdb.Pipeline()
+	clock, all := pipe.Time(ctx), pipe.HGetAll(ctx, workersKey)
+	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, unavailable("list workers", err)
 	}
 	found := []Worker{}

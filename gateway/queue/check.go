@@ -67,10 +67,12 @@ var refused = []string{
 }
 
 // unavailable wraps an error of the Redis client: as [jobs.ErrUnavailable] unless
-// Redis itself says that the command is wrong.
+// Redis itself says that the command is wrong. That there is nothing at a key is none.
 func unavailable(what string, err error) error {
 	reply, ok := errors.AsType[redis.Error](err)
 	switch {
+	case err == nil, errors.Is(err, redis.Nil):
+		return nil
 	case !ok || says(reply, away):
 		return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
 	case says(reply, refused):

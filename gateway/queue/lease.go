@@ -2,8 +2,6 @@ package queue
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"strconv"
 	"time"
@@ -84,13 +82,6 @@ func grantOf(a redisdb.Reply) Grant {
 	}
 }
 
-// newID returns 128 random bits as 22 characters.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
 func parseUnix(s string) time.Time {
 	f, _ := strconv.ParseFloat(s, 64)
 	return fromUnix(f)
@@ -138,13 +129,4 @@ func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, 
 		return Extended{}, ErrJobTimeout
 	}
 	return Extended{}, unexpected("extend lease", a)
-}
-
-// Authorize returns who the caller's token belongs to.
-func (q *Queue) Authorize(ctx context.Context, c Caller) (worker string, err error) {
-	a, err := q.runAs(ctx, c, "check token", authScript, nil)
-	if err != nil {
-		return "", err
-	}
-	return a.Text(1), nil
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -68,17 +69,10 @@ func (q *Queue) DeadLetters(ctx context.Context, offset, limit int) (list []Job,
 func (q *Queue) Requeue(ctx context.Context, id jobs.ID) error {
 	a, err := q.run(ctx, "requeue dead letter", requeueScript,
 		[]string{dlqKey, queueKey, statusKey(id), payloadKey(id), retryKey(id)}, string(id), text(q.Now()), q.ResultTTL.Milliseconds())
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case a.Text(0) == "unknown":
-		return ErrNoJob
-	case a.Text(0) == "elsewhere":
-		return ErrNotDead
-	case a.Text(0) == "payload":
-		return ErrPayloadMissing
 	}
-	return nil
+	return map[string]error{"unknown": ErrNoJob, "elsewhere": ErrNotDead, "payload": ErrPayloadMissing}[a.Text(0)]
 }
 
 // Drop deletes a dead letter for good, or returns [ErrNoJob] or [ErrNotDead].
@@ -106,11 +100,8 @@ func (q *Queue) Late(ctx context.Context, id jobs.ID) (Late, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	f, err := q.rdb.HGetAll(ctx, lateKey(id)).Result()
-	if err != nil {
-		return Late{}, unavailable("read late result", err)
-	}
 	if len(f) == 0 {
-		return Late{}, ErrNoJob
+		return Late{}, cmp.Or(unavailable("read late result", err), ErrNoJob)
 	}
 	return Late{f["worker_id"], f["lease_id"], f["received_at"], f["result"], f["summary"], f["freqs"], f["meta"]}, nil
 }
@@ -123,13 +114,8 @@ func (q *Queue) AcceptLate(ctx context.Context, id jobs.ID) error {
 		lateKey(id), statusKey(id), leaseKey(id), indexKey, delayKey, dlqKey,
 		resultKey(id), summaryKey(id), freqsKey(id), payloadKey(id), retryKey(id), reapedKey(id),
 	}, string(id), text(q.Now()), q.ResultTTL.Milliseconds())
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case a.Text(0) == "unknown":
-		return ErrNoJob
-	case a.Text(0) == "finished":
-		return ErrAlreadyFinished
 	}
-	return nil
+	return map[string]error{"unknown": ErrNoJob, "finished": ErrAlreadyFinished}[a.Text(0)]
 }

@@ -158,15 +158,13 @@ func (q *Queue) nameWorkers(ctx context.Context, list []Job) error {
 	if len(names) == 0 {
 		return nil
 	}
-	if err := redisdb.Exec(ctx, pipe); err != nil {
-		return unavailable("read workers", err)
-	}
+	err := redisdb.Exec(ctx, pipe)
 	for i, j := range list {
 		if name := names[j.Worker]; name != nil && name.Err() == nil {
 			list[i].WorkerName = name.Val()
 		}
 	}
-	return nil
+	return unavailable("read workers", err)
 }
 
 // Result returns the result of a job that has finished. Otherwise the error is

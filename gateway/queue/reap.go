@@ -62,11 +62,8 @@ func (q *Queue) NextEnd(ctx context.Context) (time.Time, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	first, err := q.rdb.ZRangeWithScores(ctx, indexKey, 0, 0).Result()
-	if err != nil {
-		return time.Time{}, unavailable("read the next end of a lease", err)
-	}
 	if len(first) == 0 {
-		return time.Time{}, nil
+		return time.Time{}, unavailable("read the next end of a lease", err)
 	}
 	return fromUnix(first[0].Score), nil
 }

@@ -73,10 +73,7 @@ func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, 
 		c = keeper{q.rdb, q}
 	}
 	a, err := sc.Run(ctx, c, keys, args...)
-	if err != nil {
-		return nil, unavailable(what, err)
-	}
-	return a, nil
+	return a, unavailable(what, err)
 }
 
 // runAs runs a script that begins with caller.lua.

@@ -29,10 +29,8 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Queued: int(queued.Val()), Leased: int(leased.Val()), Delayed: int(delayed.Val()), Dead: int(dead.Val())}
 	if id := oldest.Val(); id != "" {
 		created, err := q.rdb.HGet(ctx, statusKey(jobs.ID(id)), "created_at").Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return Stats{}, unavailable("read the oldest job", err)
-		}
 		s.Oldest, _ = time.Parse(time.RFC3339Nano, created)
+		return s, unavailable("read the oldest job", err)
 	}
 	return s, nil
 }

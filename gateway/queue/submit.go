@@ -4,12 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -70,10 +67,7 @@ func (q *Queue) CancelRequested(ctx context.Context, id jobs.ID) (bool, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	v, err := q.rdb.HGet(ctx, statusKey(id), "cancel_requested").Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return false, unavailable("look whether job "+string(id)+" was canceled", err)
-	}
-	return v == "1", nil
+	return v == "1", unavailable("look whether job "+string(id)+" was canceled", err)
 }
 
 // digest is the SHA-256 of parts as hexadecimal digits; where one part ends and

@@ -22,10 +22,15 @@ func HashToken(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func newToken(prefix string) string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return prefix + base64.RawURLEncoding.EncodeToString(b[:])
+func newToken(prefix string) string { return prefix + random(32) }
+
+// newID returns 128 random bits as 22 characters.
+func newID() string { return random(16) }
+
+func random(size int) string {
+	b := make([]byte, size)
+	_, _ = rand.Read(b) // it never fails
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // keepToken is how long the record of a token outlives it, so that a request
@@ -94,6 +99,15 @@ func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error
 		return Registered{}, ErrEnrollToken
 	}
 	return Registered{}, unexpected("register worker", a)
+}
+
+// Authorize returns who the caller's token belongs to.
+func (q *Queue) Authorize(ctx context.Context, c Caller) (worker string, err error) {
+	a, err := q.runAs(ctx, c, "check token", authScript, nil)
+	if err != nil {
+		return "", err
+	}
+	return a.Text(1), nil
 }
 
 // Revoked counts what [Queue.Revoke] has ended that had not been ended before.

@@ -66,10 +66,7 @@ func (f *fsck) walkList(ctx context.Context, key string, page func(ids []string)
 func (f *fsck) call(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := do(ctx); err != nil {
-		return unavailable("read", err)
-	}
-	return nil
+	return unavailable("read", do(ctx))
 }
 
 // pipe reads many small things at once. What is absent, or of another type than
