@@ -24,8 +24,8 @@ func (s *Store) Watch(ctx context.Context, ttl time.Duration) (mine bool, clock 
 
 // The marks of the scripts on a token: see job.lua.
 const (
-	gone   = "!" // before a token: taken away from a silent worker
-	nobody = "-" // instead of one
+	lapsedMark = "!" // before a token: taken away from a silent worker
+	noToken    = "-" // instead of one
 )
 
 // Lapsed returns the claims that are over while nobody gave them back, as far as
@@ -44,11 +44,11 @@ func (s *Store) Lapsed(ctx context.Context) (lapsed []jobs.Claim, next time.Dura
 		}
 		for i, c := range claims {
 			switch {
-			case c.token == "", c.token == nobody, c.ack == "":
+			case c.token == "", c.token == noToken, c.ack == "":
 			case c.left > 0:
 				next = min(next, c.left)
 			default:
-				lapsed = append(lapsed, jobs.Claim{Job: jobs.ID(page[i]), Token: strings.TrimPrefix(c.token, gone), Ack: c.ack, Queue: c.queue})
+				lapsed = append(lapsed, jobs.Claim{Job: jobs.ID(page[i]), Token: strings.TrimPrefix(c.token, lapsedMark), Ack: c.ack, Queue: c.queue})
 			}
 		}
 	}

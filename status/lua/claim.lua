@@ -27,11 +27,11 @@ if redis.call('EXISTS', KEYS[3]) == 1 then
   return {'ended', created, 'canceled', '', attempts}
 end
 
-if token ~= ARGV[1] and token ~= gone .. ARGV[1] then
+if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
   attempts = attempts + 1
-  if token and token ~= nobody then
+  if token and token ~= noToken then
     crashes = crashes + 1
-    blame(KEYS[2], token)
+    countCrash(KEYS[2], token)
   end
   redis.call('HDEL', KEYS[2], 'lines')
   append(KEYS[4], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])

@@ -23,14 +23,14 @@ local function born(detail, at)
   return tonumber(t[1]) or tonumber(t[2]) or tonumber(t[3]) or tonumber(at)
 end
 
--- nobody is the token of a job that was queued again: no worker holds it, none
+-- noToken is the token of a job that was queued again: no worker holds it, none
 -- has died with it, and an attempt from before cannot take its claim back.
-local nobody = '-'
+local noToken = '-'
 
--- gone before a token marks a claim that was taken away from a silent worker: its
+-- lapsed before a token marks a claim that was taken away from a silent worker: its
 -- token is no longer good, and it still counts as a crash unless that worker gives
 -- the claim back.
-local gone = '!'
+local lapsed = '!'
 
 -- now is the server's clock in milliseconds: one clock for all workers.
 local function now()
@@ -57,14 +57,14 @@ local function keep(claim, worker, queue, ack)
   if ack ~= '' then redis.call('HSET', claim, 'ack', ack) end
 end
 
--- blame remembers the token of an attempt that counts as a crash.
-local function blame(claim, token)
+-- countCrash remembers the token of an attempt that counts as a crash.
+local function countCrash(claim, token)
   local crashed = redis.call('HGET', claim, 'crashed')
-  redis.call('HSET', claim, 'crashed', (crashed and crashed .. ' ' or '') .. token:gsub('^' .. gone, ''))
+  redis.call('HSET', claim, 'crashed', (crashed and crashed .. ' ' or '') .. token:gsub('^' .. lapsed, ''))
 end
 
--- forgive no longer counts an attempt as a crash and reports whether it was counted.
-local function forgive(claim, detail, token)
+-- uncountCrash no longer counts an attempt as a crash and reports whether it was counted.
+local function uncountCrash(claim, detail, token)
   local c = redis.call('HMGET', claim, 'crashed', 'crashes')
   local rest, found = {}, false
   for t in (c[1] or ''):gmatch('%S+') do

@@ -9,8 +9,8 @@
 local claim = redis.call('HMGET', KEYS[1], 'token', 'until')
 if claim[1] == ARGV[1] then
   if (tonumber(claim[2]) or 0) > now() then return 0 end
-  redis.call('HSET', KEYS[1], 'token', gone .. ARGV[1])
-elseif claim[1] ~= gone .. ARGV[1] then
+  redis.call('HSET', KEYS[1], 'token', lapsed .. ARGV[1])
+elseif claim[1] ~= lapsed .. ARGV[1] then
   return 0
 end
 if ARGV[2] == '1' then redis.call('HDEL', KEYS[1], 'ack') end

@@ -7,8 +7,8 @@
 --       the status as it is   5 log line   6 log cap in bytes   7 created_at
 -- Returns {'ok', created_at, status word} | {'late'}, if the count was corrected | {'lost'}
 local token = redis.call('HGET', KEYS[2], 'token')
-if token ~= ARGV[1] and token ~= gone .. ARGV[1] then
-  if not forgive(KEYS[2], KEYS[4], ARGV[1]) then return {'lost'} end
+if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
+  if not uncountCrash(KEYS[2], KEYS[4], ARGV[1]) then return {'lost'} end
   append(KEYS[3], {ARGV[5]}, tonumber(ARGV[6]), ARGV[2])
   return {'late'}
 end

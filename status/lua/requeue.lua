@@ -15,7 +15,7 @@ local created = born(KEYS[5], ARGV[5])
 
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
 redis.call('HDEL', KEYS[2], 'until', 'attempts', 'crashes', 'crashed')
-redis.call('HSET', KEYS[2], 'token', nobody)
+redis.call('HSET', KEYS[2], 'token', noToken)
 redis.call('EXPIRE', KEYS[2], ARGV[1])
 redis.call('DEL', KEYS[3], KEYS[5])
 redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 6))
