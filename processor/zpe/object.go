@@ -30,38 +30,37 @@ type object struct {
 // readObject reads text, which must be exactly one object.
 func readObject(path string, text []byte) *object {
 	o := &object{path: path, fields: map[string]json.RawMessage{}}
-	dec := json.NewDecoder(bytes.NewReader(text))
+	o.err = o.read(json.NewDecoder(bytes.NewReader(text)))
+	return o
+}
+
+func (o *object) read(dec *json.Decoder) error {
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		o.err = fmt.Errorf("%s must be a JSON object", o.self())
-		return o
+		return fmt.Errorf("%s must be a JSON object", o.self())
 	}
 	for dec.More() {
 		t, err := dec.Token()
 		name, ok := t.(string)
 		if err != nil || !ok {
-			o.err = fmt.Errorf("%s is not valid JSON", o.self())
-			return o
+			return fmt.Errorf("%s is not valid JSON", o.self())
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			o.err = fmt.Errorf("%s is not valid JSON", o.name(name))
-			return o
+			return fmt.Errorf("%s is not valid JSON", o.name(name))
 		}
 		if _, twice := o.fields[name]; twice {
-			o.err = fmt.Errorf("%s is given twice", o.name(name))
-			return o
+			return fmt.Errorf("%s is given twice", o.name(name))
 		}
 		o.fields[name] = value
 		o.order = append(o.order, name)
 	}
 	if _, err := dec.Token(); err != nil {
-		o.err = fmt.Errorf("%s is not valid JSON", o.self())
-		return o
+		return fmt.Errorf("%s is not valid JSON", o.self())
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		o.err = fmt.Errorf("%s is followed by something else", o.self())
+		return fmt.Errorf("%s is followed by something else", o.self())
 	}
-	return o
+	return nil
 }
 
 func (o *object) self() string {
@@ -126,77 +125,64 @@ func (o *object) end() error {
 	return o.err
 }
 
-// text returns a string field, or fallback if there is none.
-func (o *object) text(field, fallback string, most int) string {
-	v, ok := o.take(field)
+// field returns what parse makes of a field, or fallback if there is none.
+func field[T any](o *object, name string, fallback T, parse func(json.RawMessage) (T, error)) T {
+	v, ok := o.take(name)
 	if !ok {
 		return fallback
 	}
-	var s string
-	switch {
-	case v[0] != '"' || json.Unmarshal(v, &s) != nil:
-		o.fail(field, "must be a string")
-	case len(s) > most:
-		o.fail(field, "is %d bytes long, at most %d are allowed", len(s), most)
+	x, err := parse(v)
+	if err != nil {
+		o.fail(name, "%v", err)
 	}
-	return s
+	return x
+}
+
+// vital is field for one that must be there.
+func vital[T any](o *object, name string, parse func(json.RawMessage) (T, error)) (none T) {
+	if _, ok := o.fields[name]; !ok {
+		o.fail(name, "is missing")
+	}
+	return field(o, name, none, parse)
+}
+
+// text returns a string field, or fallback if there is none.
+func (o *object) text(name, fallback string, most int) string {
+	return field(o, name, fallback, func(v json.RawMessage) (s string, err error) {
+		if v[0] != '"' || json.Unmarshal(v, &s) != nil {
+			return s, errors.New("must be a string")
+		}
+		if len(s) > most {
+			return s, fmt.Errorf("is %d bytes long, at most %d are allowed", len(s), most)
+		}
+		return s, nil
+	})
 }
 
 // flag returns a boolean field, or fallback if there is none.
-func (o *object) flag(field string, fallback bool) bool {
-	v, ok := o.take(field)
-	switch {
-	case !ok:
-		return fallback
-	case string(v) == "true":
-		return true
-	case string(v) != "false":
-		o.fail(field, "must be true or false")
-	}
-	return false
+func (o *object) flag(name string, fallback bool) bool {
+	return field(o, name, fallback, func(v json.RawMessage) (bool, error) {
+		if s := string(v); s != "true" && s != "false" {
+			return false, errors.New("must be true or false")
+		}
+		return v[0] == 't', nil
+	})
 }
 
 // number returns a field from low to high, or fallback if there is none.
-func (o *object) number(field string, fallback, low, high float64) float64 {
-	v, ok := o.take(field)
-	if !ok {
-		return fallback
-	}
-	x, err := jsonNumber(v)
-	if err == nil {
-		err = within(x, low, high)
-	}
-	if err != nil {
-		o.fail(field, "%v", err)
-	}
-	return x
+func (o *object) number(name string, fallback, low, high float64) float64 {
+	return field(o, name, fallback, func(v json.RawMessage) (float64, error) { return jsonNumber(v, low, high) })
 }
 
 // whole returns an integer field from low to high, or fallback if there is none.
-func (o *object) whole(field string, fallback, low, high int) int {
-	v, ok := o.take(field)
-	if !ok {
-		return fallback
-	}
-	x, err := jsonWhole(v, low, high)
-	if err != nil {
-		o.fail(field, "%v", err)
-	}
-	return x
+func (o *object) whole(name string, fallback, low, high int) int {
+	return field(o, name, fallback, func(v json.RawMessage) (int, error) { return jsonWhole(v, low, high) })
 }
 
 // list returns the elements of an array field of at most most; nil if there is
 // none.
-func (o *object) list(field string, most int) []json.RawMessage {
-	v, ok := o.take(field)
-	if !ok {
-		return nil
-	}
-	l, err := jsonList(v, most)
-	if err != nil {
-		o.fail(field, "%v", err)
-	}
-	return l
+func (o *object) list(name string, most int) []json.RawMessage {
+	return field(o, name, nil, func(v json.RawMessage) ([]json.RawMessage, error) { return jsonList(v, most) })
 }
 
 func jsonList(v json.RawMessage, most int) ([]json.RawMessage, error) {
@@ -210,7 +196,7 @@ func jsonList(v json.RawMessage, most int) ([]json.RawMessage, error) {
 	return l, nil
 }
 
-func jsonNumber(v json.RawMessage) (float64, error) {
+func jsonNumber(v json.RawMessage, low, high float64) (float64, error) {
 	if c := v[0]; c != '-' && (c < '0' || c > '9') {
 		return 0, errors.New("must be a number")
 	}
@@ -218,38 +204,37 @@ func jsonNumber(v json.RawMessage) (float64, error) {
 	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
 		return 0, fmt.Errorf("is %s, which is no number that can be computed with", shorten(string(v)))
 	}
-	return x, nil
+	return x, within(x, low, high)
 }
 
 func jsonWhole(v json.RawMessage, low, high int) (int, error) {
-	x, err := jsonNumber(v)
-	if err == nil {
-		err = within(x, float64(low), float64(high))
-	}
-	if err == nil && x != math.Trunc(x) {
-		err = fmt.Errorf("is %v, but must be a whole number", x)
-	}
+	x, err := jsonNumber(v, float64(low), float64(high))
 	if err != nil {
 		return 0, err
+	}
+	if x != math.Trunc(x) {
+		return 0, fmt.Errorf("is %v, but must be a whole number", x)
 	}
 	return int(x), nil
 }
 
-// jsonVector reads an array of three numbers, none larger than most.
-func jsonVector(v json.RawMessage, most float64) (vec [3]float64, err error) {
+// jsonThree reads an array of three elements.
+func jsonThree[T any](v json.RawMessage, parse func(json.RawMessage) (T, error)) (three [3]T, err error) {
 	l, err := jsonList(v, 3)
 	if err == nil && len(l) != 3 {
 		err = fmt.Errorf("has %d elements, 3 are needed", len(l))
 	}
 	for i := range l {
 		if err == nil {
-			vec[i], err = jsonNumber(l[i])
-		}
-		if err == nil {
-			err = within(vec[i], -most, most)
+			three[i], err = parse(l[i])
 		}
 	}
-	return vec, err
+	return three, err
+}
+
+// jsonVector reads an array of three numbers, none larger than most.
+func jsonVector(v json.RawMessage, most float64) ([3]float64, error) {
+	return jsonThree(v, func(v json.RawMessage) (float64, error) { return jsonNumber(v, -most, most) })
 }
 
 func within(x, low, high float64) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -20,15 +21,8 @@ const (
 func parseStructure(text json.RawMessage) (System, error) {
 	o := readObject("structure", text)
 	s := System{Options: map[string][]Option{}}
-	if v, ok := o.take("cell_angstrom"); ok {
-		var err error
-		if s.Cell, err = parseCell(v); err != nil {
-			o.fail("cell_angstrom", "%v", err)
-		}
-	} else {
-		o.fail("cell_angstrom", "is missing")
-	}
-	s.KPoints = o.kpoints("kpoints")
+	s.Cell = vital(o, "cell_angstrom", parseCell)
+	s.KPoints = field(o, "kpoints", KPoints{}, parseKPoints)
 	_, cutoffs := o.fields["ecutwfc"]
 	_, density := o.fields["ecutrho"]
 	s.Ecutwfc = o.number("ecutwfc", defaultEcutwfc, minEcutwfc, maxEcutwfc)
@@ -72,45 +66,32 @@ func (s *System) set(namelist, name, value string) {
 
 // parseCell reads a length, three lengths or three vectors.
 func parseCell(v json.RawMessage) (cell [3][3]float64, err error) {
-	if v[0] != '[' {
-		a, err := jsonNumber(v)
-		return [3][3]float64{{a, 0, 0}, {0, a, 0}, {0, 0, a}}, err
+	if l, err := jsonList(v, 3); err == nil && len(l) == 3 && l[0][0] == '[' {
+		return jsonThree(v, func(v json.RawMessage) ([3]float64, error) { return jsonVector(v, maxCell) })
 	}
-	l, err := jsonList(v, 3)
-	if err != nil || len(l) != 3 || l[0][0] != '[' {
-		abc, err := jsonVector(v, maxCell)
-		return [3][3]float64{{abc[0], 0, 0}, {0, abc[1], 0}, {0, 0, abc[2]}}, err
+	var abc [3]float64
+	if v[0] == '[' {
+		abc, err = jsonVector(v, maxCell)
+	} else {
+		abc[0], err = jsonNumber(v, -math.MaxFloat64, math.MaxFloat64)
+		abc[1], abc[2] = abc[0], abc[0]
 	}
-	for i := range l {
-		if cell[i], err = jsonVector(l[i], maxCell); err != nil {
-			return cell, err
-		}
-	}
-	return cell, nil
+	return [3][3]float64{{abc[0], 0, 0}, {0, abc[1], 0}, {0, 0, abc[2]}}, err
 }
 
-// kpoints reads "gamma" or a mesh [4,4,1].
-func (o *object) kpoints(field string) (k KPoints) {
-	v, ok := o.take(field)
-	if !ok || string(v) == `"gamma"` {
-		return k
+// parseKPoints reads "gamma" or a mesh [4,4,1].
+func parseKPoints(v json.RawMessage) (k KPoints, err error) {
+	if string(v) == `"gamma"` {
+		return k, nil
 	}
-	l, err := jsonList(v, 3)
-	if err == nil && len(l) != 3 {
-		err = fmt.Errorf("has %d elements, 3 are needed", len(l))
-	}
-	for i := range l {
-		if err == nil {
-			k.Mesh[i], err = jsonWhole(l[i], 1, maxMesh)
-		}
-	}
+	k.Mesh, err = jsonThree(v, func(v json.RawMessage) (int, error) { return jsonWhole(v, 1, maxMesh) })
 	if err == nil {
 		err = k.check()
 	}
 	if err != nil {
-		o.fail(field, `%v; "gamma" or three whole numbers are allowed`, err)
+		err = fmt.Errorf(`%w; "gamma" or three whole numbers are allowed`, err)
 	}
-	return k
+	return k, err
 }
 
 // species reads an object of species by element, each with the fields pseudo and
@@ -152,14 +133,7 @@ func (s *System) addAtom(where string, v json.RawMessage, species map[string]Spe
 		o.fail("element", "is %q, which is not an element", shorten(element))
 	}
 	a := Atom{Fixed: o.flag("fixed", false)}
-	if p, ok := o.take("position"); ok {
-		var err error
-		if a.Position, err = jsonVector(p, 10*maxCell); err != nil {
-			o.fail("position", "%v", err)
-		}
-	} else {
-		o.fail("position", "is missing")
-	}
+	a.Position = vital(o, "position", func(v json.RawMessage) ([3]float64, error) { return jsonVector(v, 10*maxCell) })
 	if err := o.end(); err != nil {
 		return err
 	}
