@@ -27,16 +27,16 @@ func (s Stream) String() string {
 
 // outputLog makes lines for Command.Output. It is not for concurrent use.
 type outputLog struct {
-	line           func(stream Stream, line []byte, cut bool) error
-	limit          int64 // bytes of both streams; 0 for no limit
-	written        int64 // bytes of both streams
-	dropped        int64 // bytes that came after limit
-	stdout, stderr splitter
+	line    func(stream Stream, line []byte, cut bool) error
+	limit   int64 // bytes of both streams; 0 for no limit
+	written int64 // bytes of both streams
+	dropped int64 // bytes that came after limit
+	streams [Stderr + 1]splitter
 }
 
 func newOutputLog(c *Command) outputLog {
 	s := splitter{max: c.Limits.lineBytes(), lenient: true}
-	return outputLog{line: c.Output, limit: c.Limits.OutputBytes, stdout: s, stderr: s}
+	return outputLog{line: c.Output, limit: c.Limits.OutputBytes, streams: [...]splitter{Stdout: s, Stderr: s}}
 }
 
 // write passes the lines that p finishes.
@@ -65,11 +65,7 @@ func (o *outputLog) end(stream Stream) error {
 }
 
 func (o *outputLog) lines(stream Stream) (*splitter, func([]byte, bool) error) {
-	s := &o.stdout
-	if stream == Stderr {
-		s = &o.stderr
-	}
-	return s, func(line []byte, cut bool) error { return o.line(stream, line, cut) }
+	return &o.streams[stream], func(line []byte, cut bool) error { return o.line(stream, line, cut) }
 }
 
 // chunk is what was read from a stream at once; nil at its end.
