@@ -10,11 +10,10 @@ import (
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
-// call is what is learned of a request while it is answered, for the log. It is
-// in the request's context.
+// call is what the log needs to know of a request. It is in the request's context.
 type call struct {
 	who     string // the name of its token, or loopback; empty when it is not known
-	changes bool   // it was let in, to change something
+	changes bool   // it was allowed, and changes something
 	job     string // that it has made or found
 }
 
@@ -26,8 +25,8 @@ func withCall(ctx context.Context) context.Context {
 
 func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
 
-// answered counts a request, once it is answered, and logs who has changed what.
-// What a request brings itself is not logged: there may be a secret anywhere.
+// answered counts a request, once it is answered, and logs who has changed what. Fields
+// of the request are not logged: any may hold a secret.
 func (s *Server) answered(r *http.Request, status int, _ time.Duration) {
 	s.Metrics.answered(r, status)
 	c := callOf(r)

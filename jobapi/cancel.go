@@ -10,10 +10,10 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// maxCancelBody is the largest body of a cancel, which says nothing.
+// maxCancelBody is the largest body of a cancel, which has no content.
 const maxCancelBody = 64 << 10
 
-// cancel stops a job, and waits until its worker knows.
+// cancel stops a job, and waits until its worker has stopped it.
 func (c *scope) cancel(w http.ResponseWriter, r *http.Request) error {
 	id, err := jobID(r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *scope) cancel(w http.ResponseWriter, r *http.Request) error {
 		m, err := c.wait(r, id, cmp.Or(c.server.CancelWait, 5*time.Second), (*snapshot).ended)
 		if err == nil {
 			job = m.job
-		} // otherwise it is asked for all the same, and the answer is what was known then
+		} // otherwise the cancel is recorded all the same, and job is as of then
 	}
 	status := http.StatusOK
 	switch {
@@ -61,7 +61,7 @@ func (c *scope) stop(r *http.Request, id string) (*Job, error) {
 	defer cancel()
 	job, err := c.Jobs.Cancel(ctx, id)
 	if err == nil || errors.Is(err, ErrEnded) {
-		callOf(r).job = id // else it may be no job's, and anything
+		callOf(r).job = id // otherwise it may be anything
 	}
 	if errors.Is(err, ErrEnded) {
 		ended, err := c.get(r.Context(), id)

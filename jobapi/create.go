@@ -86,7 +86,7 @@ func readRequest(w http.ResponseWriter, r *http.Request, ask Request) (Request, 
 		return nil, err
 	}
 	common := ask.Common()
-	common.DryRun = dry // and stays so unless the body says otherwise
+	common.DryRun = dry // unless the body has another value
 	if err := httpd.ReadJSON(w, r, maxCreateBody, ask, httpd.BodyOptions{AllowEmpty: true, Clean: shown}); err != nil {
 		return nil, err
 	}

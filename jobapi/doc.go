@@ -3,7 +3,6 @@
 // each scope, whatever runs the jobs. SPEC.md has the contract.
 //
 // A scope's jobs come from a [Jobs]. Package engine runs operations of this
-// process and is one; what other parts of the fleet run is shown and canceled by
-// adapters, which are others. A [Server] answers HTTP over all of them, and
-// [Client] asks it.
+// process and is one; adapters for what other parts of the fleet run are others. A
+// [Server] serves all of them over HTTP, and package client is its client.
 package jobapi

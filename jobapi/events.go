@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// recheck is how often a stream asks whether its token is still good: with
-	// tokenCheck, 5 s pass at most.
+	// recheck is how often a stream checks its token: with tokenCheck, a revoked
+	// token ends it within 5 s.
 	recheck = 3 * time.Second
 	// heartbeat is how often a connection gets a comment, which keeps it open.
 	heartbeat = 15 * time.Second
 )
 
-// errSlow ends the stream of a listener that comes too late for lines of a log, or
-// takes in nothing.
+// errSlow ends the stream of a listener that reads nothing, or for which lines of the
+// log are no longer kept.
 var errSlow = errors.New("too slow to follow a job")
 
 // events follows a job with server-sent events.
@@ -58,7 +58,7 @@ func (c *scope) events(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // asks nginx to pass events on at once
 	if r.ProtoMajor == 1 {
-		h.Set("Connection", "close") // the deadlines of this stream are no other answer's
+		h.Set("Connection", "close") // the deadlines of this stream must not apply to another response
 	}
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
@@ -73,11 +73,11 @@ func (c *scope) events(w http.ResponseWriter, r *http.Request) error {
 	if errors.Is(err, errSlow) {
 		c.server.Metrics.dropped.WithLabelValues(c.Name).Inc()
 	}
-	return nil // whatever it was, the caller comes back with the id of the last event
+	return nil // whatever it was, the caller reconnects with the id of the last event
 }
 
-// follow sends a stream what is new from m on, until all is sent, the caller has
-// gone or the server stops.
+// follow sends a stream what is new from m on, until all is sent, the caller leaves or
+// the server stops.
 func (c *scope) follow(r *http.Request, st *stream, l *listener, m *snapshot) error {
 	ctx := r.Context()
 	beat, check := time.NewTicker(heartbeat), time.NewTicker(recheck)
@@ -107,14 +107,14 @@ func (c *scope) follow(r *http.Request, st *stream, l *listener, m *snapshot) er
 }
 
 // catchUp sends the lines between the last that the caller has seen and those that
-// the hub remembers. It asks for them itself: nobody else wants them.
+// the hub keeps. It reads them itself: no other listener needs them.
 func (c *scope) catchUp(r *http.Request, st *stream, id string, m *snapshot) error {
 	for pages := 0; ; pages++ {
 		l, err := c.hub.logOf(r.Context(), id, LogQuery{Tail: logPage, After: st.pos})
-		if isAway(err) || r.Context().Err() != nil {
+		if isUnavailable(err) || r.Context().Err() != nil {
 			return err
 		}
-		if err != nil { // there is no such place, or no such job any more
+		if err != nil { // there is no such position, or no such job any more
 			l = Log{}
 		}
 		lines, err := encodeLines(l.Lines)
@@ -122,14 +122,14 @@ func (c *scope) catchUp(r *http.Request, st *stream, id string, m *snapshot) err
 			return err
 		}
 		if len(lines) == 0 || lines[len(lines)-1].pos == st.pos { // nothing to catch up with
-			if pages > 0 { // what the hub remembers may be older than what was sent
+			if pages > 0 { // what the hub keeps may be older than what was sent
 				return errSlow
 			}
 			st.next = m.tail()
 			return nil
 		}
 		for i, line := range lines {
-			if i > 0 && line.pos != m.lines[0].pos { // nobody's first
+			if i > 0 && line.pos != m.lines[0].pos { // it cannot be where they meet
 				continue
 			}
 			if after, ok := m.after(line.pos); ok {
@@ -143,8 +143,8 @@ func (c *scope) catchUp(r *http.Request, st *stream, id string, m *snapshot) err
 	}
 }
 
-// eventID is the id of an event: the version of the job and the place in the log
-// that its receiver has seen then.
+// eventID is the id of an event: the version of the job and the position in the log
+// that its receiver has then seen.
 var eventID = jobs.Form(`^([A-Za-z0-9]{1,32})-([0-9-]{0,40})$`)
 
 // parseEventID reads a Last-Event-ID. One that is not ours counts as none.

@@ -189,7 +189,7 @@ func TestEventsBeginWithTheLast200LinesAndSpeakOfNoJobThatIsNone(t *testing.T) {
 			f.want(t, "end", "closed")
 		}
 		if a := g.ask(t, "GET "+fleetEvents, ""); a.status != 404 {
-			t.Errorf("a job that is gone: %d %s", a.status, a.body)
+			t.Errorf("a job that no longer exists: %d %s", a.status, a.body)
 		}
 		g.stop()
 	})
@@ -208,7 +208,7 @@ func TestEventsGoOnAfterTheLastThatWasSeen(t *testing.T) {
 			f := g.follow(t, fleetEvents+query, "Last-Event-ID", id)
 			f.want(t, want...)
 			f.close()
-			synctest.Wait() // until nobody follows the job: the next begins with what the hub asks for anew
+			synctest.Wait() // until the job has no listeners: the next begins with a new read of the hub
 		}
 		shelf.say("j", "c")
 		back(id, "?logs=true", "log c")
@@ -276,12 +276,12 @@ func TestNoLineIsLostOfALogThatWasEmptyAtFirst(t *testing.T) {
 		id := f.want(t, "job running")
 		shelf.say("j", numbers...)
 		all(t, f)
-		all(t, g.follow(t, fleetEvents+"?logs=true", "Last-Event-ID", id)) // it had gone before the first line
+		all(t, g.follow(t, fleetEvents+"?logs=true", "Last-Event-ID", id)) // it had left before the first line
 		g.stop()
 	})
 }
 
-// forgetful is a shelf that does not know the place of line 5001.
+// forgetful is a shelf that does not know the position of line 5001.
 type forgetful struct{ *shelf }
 
 func (f forgetful) Log(ctx context.Context, id string, q jobapi.LogQuery) (jobapi.Log, error) {
@@ -582,7 +582,7 @@ func TestNobodyListensNobodyAsks(t *testing.T) {
 		before := shelf.called("Get")
 		time.Sleep(time.Hour)
 		if n := shelf.called("Get") - before; n > 1 {
-			t.Errorf("%d calls in an hour for nobody", n)
+			t.Errorf("%d calls in an hour without listeners", n)
 		}
 		g.stop()
 	})
@@ -612,7 +612,7 @@ func TestMoreListenersThanMayAreRefused(t *testing.T) {
 
 func TestTenThousandMayListen(t *testing.T) {
 	s, shelf := polled()
-	shelf.put("j", "fleet.pdf", jobs.Succeeded) // nobody has to wait
+	shelf.put("j", "fleet.pdf", jobs.Succeeded) // no request has to wait
 	g := serve(t, s)
 	if err := jobapi.Listen(s, "j", 9_999); err != nil {
 		t.Fatal(err)
@@ -737,13 +737,13 @@ func TestAListenerThatTakesNothingInByHTTP2IsCut(t *testing.T) {
 		g := serveHTTP2(t, s)
 		stuck := g.follow(t, fleetEvents+"?logs=true")
 		stuck.want(t, "job running")
-		gone := g.follow(t, fleetEvents+"?logs=true")
-		gone.want(t, "job running")
+		left := g.follow(t, fleetEvents+"?logs=true")
+		left.want(t, "job running")
 		for i := range 400 { // the client's own buffers take in some 4 MiB
 			shelf.say("j", strings.Repeat("x", 32<<10))
 			time.Sleep(100 * time.Millisecond)
 			if i == 200 { // in the midst of a write, before its 10 s are over
-				gone.close()
+				left.close()
 			}
 		}
 		if _, err := io.Copy(io.Discard, stuck.resp.Body); err == nil {

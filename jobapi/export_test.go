@@ -21,8 +21,8 @@ func NewWindow() (add func(n, size int) (held int)) {
 	}
 }
 
-// Listen has so many listeners follow a job of a server's first scope, none of which
-// looks, and returns the error of the first that may not.
+// Listen makes n listeners of a job of a server's first scope, which never read, and
+// returns the first error.
 func Listen(s *Server, id string, n int) error {
 	s.once.Do(s.init)
 	for range n {

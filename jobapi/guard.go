@@ -18,14 +18,14 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi/access"
 )
 
-// tokenCheck is how often a request looks whether the file of tokens has changed.
+// tokenCheck is how often a request checks whether the file of tokens has changed.
 const tokenCheck = 2 * time.Second
 
-// Guard says who may do what: those who have a token ([OpenTokens]), those on the
-// same machine ([Loopback]), or nobody ([Closed]). It may be used concurrently.
+// Guard decides who may do what: callers with a token ([OpenTokens]), callers on the
+// same machine ([Loopback]), or none ([Closed]). It may be used concurrently.
 type Guard struct {
-	// judge returns whose request it is, also of one that is not let in, if that is
-	// known: the name of a token.
+	// judge returns the name of the request's token, if it is known, also when it
+	// refuses the request.
 	judge  func(r *http.Request, need access.Scope) (who string, err error)
 	tokens int
 }
@@ -33,13 +33,12 @@ type Guard struct {
 // Tokens returns how many tokens the file had that the guard was opened with.
 func (g *Guard) Tokens() int { return g.tokens }
 
-// Closed lets nobody in.
+// Closed refuses every request.
 var Closed = &Guard{judge: func(*http.Request, access.Scope) (string, error) {
 	return "", denied("closed", http.StatusUnauthorized, "The Job API is closed: this server has neither a file of tokens (--job-tokens-file) nor an admin token (--admin-token-file)")
 }}
 
-// denial is a request that is not let in. Why is one of a few words, good for the
-// label of a metric.
+// denial refuses a request. Why is one of a few words, for the label of a metric.
 type denial struct {
 	why string
 	*Refusal
@@ -55,8 +54,8 @@ func denied(why string, status int, message string) error {
 	return &denial{why, &Refusal{Status: status, Code: code, Message: message}}
 }
 
-// whyDenied returns in a word why a request was not let in, and nothing for other
-// errors.
+// whyDenied returns in one word why a request was refused by a guard, and nothing for
+// other errors.
 func whyDenied(err error) string {
 	if d, ok := errors.AsType[*denial](err); ok {
 		return d.why
@@ -67,11 +66,11 @@ func whyDenied(err error) string {
 	return ""
 }
 
-// OpenTokens returns a guard that asks for a bearer token: one of those in a file,
+// OpenTokens returns a guard that requires a bearer token: one of those in a file,
 // which is read again when it has changed, or the token admin, whose scope is
-// [access.Admin]. Either may be empty, not both. The error says what is wrong with the
-// file. Once it is open, a line that cannot be used lets nobody in, and neither does
-// any when the file is gone or cannot be read; both are logged once.
+// [access.Admin]. Either may be empty, not both. The error tells what is wrong with the
+// file. Later, tokens of invalid lines are rejected, and all tokens of the file while
+// it is missing or unreadable; both are logged once.
 func OpenTokens(file, admin string, log *slog.Logger) (*Guard, error) {
 	s := &tokenSet{file: file, log: log}
 	if admin != "" {
@@ -89,21 +88,21 @@ func OpenTokens(file, admin string, log *slog.Logger) (*Guard, error) {
 	return &Guard{s.judge, len(s.listed)}, nil
 }
 
-// tokenSet are the tokens that open a server.
+// tokenSet holds the tokens of a server.
 type tokenSet struct {
 	file  string // may be empty
 	log   *slog.Logger
-	admin []access.Token // none or one, with a name that none of a file has
+	admin []access.Token // none or one, with a name that the file cannot have
 
 	mu      sync.Mutex
-	listed  []access.Token // the file's good lines; none while it cannot be read
+	listed  []access.Token // the file's valid lines; none while it cannot be read
 	version os.FileInfo    // of the file when it was last read; nil when it could not be
 	checked time.Time      // when version was last compared
-	said    string         // what the last look at the file has logged; empty when it was good
+	logged  string         // by the last check of the file; empty when it was good
 }
 
 func (s *tokenSet) load() error {
-	info, err := os.Stat(s.file) // before the text: a change in between is seen next time
+	info, err := os.Stat(s.file) // before the text: the next check sees a change in between
 	s.version, s.checked = info, time.Now()
 	var text []byte
 	if err == nil {
@@ -112,7 +111,7 @@ func (s *tokenSet) load() error {
 		err = fmt.Errorf("read tokens: %w", err)
 	}
 	if err != nil {
-		s.version = nil // nothing of it was seen: look again, whether it changes or not
+		s.version = nil // it was not read: check again, whether it changes or not
 		if !lacksFiles(err) {
 			s.listed = nil
 		}
@@ -124,13 +123,13 @@ func (s *tokenSet) load() error {
 	return nil
 }
 
-// lacksFiles reports whether this process could open no file: that says nothing of
-// the one it wanted.
+// lacksFiles reports whether this process has too many open files, which tells nothing
+// about this file.
 func lacksFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// tokens returns the entries that count now. What it returns does not change.
+// tokens returns the entries that are valid now. The slice is never changed.
 func (s *tokenSet) tokens(ctx context.Context) []access.Token {
 	if s.file == "" {
 		return nil
@@ -146,24 +145,24 @@ func (s *tokenSet) tokens(ctx context.Context) []access.Token {
 		return s.listed
 	}
 	err = s.load()
-	said := ""
+	logged := ""
 	switch {
 	case err == nil:
 	case lacksFiles(err):
-		said = "cannot open the token file, too many open files; keeping the tokens read before"
+		logged = "cannot open the token file, too many open files; keeping the tokens read before"
 	case s.version == nil:
-		said = "token file is missing or unreadable; all its tokens are rejected"
+		logged = "token file is missing or unreadable; all its tokens are rejected"
 	default:
-		said = "token file has invalid lines; those tokens are rejected"
+		logged = "token file has invalid lines; those tokens are rejected"
 	}
-	if said != "" && (s.version != nil || said != s.said) { // once for each version, and once for none
+	if logged != "" && (s.version != nil || logged != s.logged) { // once for each version, and once without one
 		cause := err
 		if e, ok := errors.AsType[*fs.PathError](err); ok { // the log's filter takes "tokens: " for a secret's name
 			cause = e.Err
 		}
-		s.log.ErrorContext(ctx, said, "file", s.file, "err", cause)
+		s.log.ErrorContext(ctx, logged, "file", s.file, "err", cause)
 	}
-	s.said = said
+	s.logged = logged
 	return s.listed
 }
 
@@ -188,8 +187,8 @@ func (s *tokenSet) judge(r *http.Request, need access.Scope) (who string, err er
 	return has.Name, nil
 }
 
-// find returns the entry of a hash, or the zero Token. It compares with all of
-// them, so its time does not say which one it was.
+// find returns the entry of a hash, or the zero Token. It compares with all entries,
+// so its time does not tell which one it was.
 func (s *tokenSet) find(hash [sha256.Size]byte, listed []access.Token) (found access.Token) {
 	for _, tokens := range [][]access.Token{listed, s.admin} {
 		for _, t := range tokens {

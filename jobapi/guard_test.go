@@ -127,14 +127,14 @@ func TestTokensExpireAndAreReadAgain(t *testing.T) {
 				t.Errorf("said %d times that %s, want %d, and nothing quoted: %s", got, what, times, logged.String())
 			}
 		}
-		const line, gone = "token file has invalid lines", "token file is missing or unreadable"
+		const line, missing = "token file has invalid lines", "token file is missing or unreadable"
 		broken(200, line, 1, os.WriteFile(file, append([]byte("bft_pasted_by_mistake\n"), good...), 0o600))
 		broken(200, line, 2, os.WriteFile(file, append(bytes.Replace(good, []byte("first"), []byte("fi/rst"), 1), "bft_pasted_by_mistake again\n"...), 0o600))
 		try(first, 401) // its line alone
-		broken(401, gone, 1, os.Remove(file))
+		broken(401, missing, 1, os.Remove(file))
 		broken(200, line, 2, os.WriteFile(file, good, 0o600))
-		broken(401, gone, 2, errors.Join(os.Remove(file), os.Mkdir(file, 0o700)))
-		broken(401, gone, 2, os.Remove(file)) // it is still of no use
+		broken(401, missing, 2, errors.Join(os.Remove(file), os.Mkdir(file, 0o700)))
+		broken(401, missing, 2, os.Remove(file)) // it is still of no use
 		if got := logged.String(); !strings.Contains(got, "file="+file) || !strings.Contains(got, "line 1: want NAME") || strings.Contains(got, redact.Mark) {
 			t.Errorf("it does not say what is wrong, and where: %s", got)
 		}
@@ -154,8 +154,8 @@ func TestTokensExpireAndAreReadAgain(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		try(first, 401)
-		if got := logged.String(); strings.Count(got, gone) != 3 || strings.Contains(got, redact.Mark) {
-			t.Errorf("it does not say in the clear that the file is gone: %s", got)
+		if got := logged.String(); strings.Count(got, missing) != 3 || strings.Contains(got, redact.Mark) {
+			t.Errorf("it does not say in the clear that the file is missing: %s", got)
 		}
 		g.stop()
 	})

@@ -17,12 +17,12 @@ import (
 // that its listeners are sent.
 const pace = 100 * time.Millisecond
 
-// hub looks after the jobs of a scope that somebody follows, one round after the
-// other, at a cost that does not grow with how many follow one job.
+// hub polls the jobs of a scope that have listeners, one round after the other. Its
+// cost does not grow with the number of listeners of one job.
 type hub struct {
 	scope  Scope
 	server *Server
-	wake   chan struct{} // holds one when somebody waits for a round; see again
+	wake   chan struct{} // holds one while a round is wanted; see again
 
 	mu      sync.Mutex
 	watched map[string]*topic
@@ -30,11 +30,11 @@ type hub struct {
 	done    chan struct{} // closed and replaced when a round is over
 }
 
-// topic is a job that somebody follows.
+// topic is a job with listeners.
 type topic struct {
 	id  string
-	now atomic.Pointer[snapshot] // nil before the first answer
-	log *window                  // nil while nobody follows the log; belongs to the round
+	now atomic.Pointer[snapshot] // nil before the first round
+	log *window                  // nil while the log has no listeners; only the round uses it
 
 	// Guarded by the hub's mu.
 	listeners, readers int        // readers are listeners that follow the log, too
@@ -51,7 +51,7 @@ func newHub(sc Scope, s *Server) *hub {
 	return &hub{scope: sc, server: s, wake: make(chan struct{}, 1), watched: map[string]*topic{}, done: make(chan struct{})}
 }
 
-// run does rounds as long as somebody follows a job, until ctx ends.
+// run does rounds while jobs have listeners, until ctx ends.
 func (h *hub) run(ctx context.Context) {
 	notifier, notifies := h.scope.Jobs.(Notifier)
 	poll := cmp.Or(h.server.Poll, 250*time.Millisecond)
@@ -66,7 +66,7 @@ func (h *hub) run(ctx context.Context) {
 		}
 		var changed <-chan struct{}
 		if notifies {
-			changed = notifier.Changed() // before the round: nothing that comes during it is missed
+			changed = notifier.Changed() // before the round, so that no change during it is missed
 		}
 		began := time.Now()
 		err := h.round(ctx)
@@ -105,14 +105,14 @@ func (h *hub) busy() bool {
 	return len(h.watched) > 0
 }
 
-// asked is what a round asks of one topic.
+// asked is what a round reads for one topic.
 type asked struct {
 	*topic
 	log         bool
 	err, logErr error // of the job; of its log alone
 }
 
-// round looks at all jobs that are followed, once.
+// round reads all jobs that have listeners, once.
 func (h *hub) round(ctx context.Context) error {
 	h.mu.Lock()
 	h.rounds++
@@ -125,7 +125,7 @@ func (h *hub) round(ctx context.Context) error {
 
 	var failed error
 	for chunk := range slices.Chunk(all, MaxGet) {
-		if isAway(failed) {
+		if isUnavailable(failed) {
 			fail(chunk, failed)
 			continue
 		}
@@ -145,8 +145,8 @@ func (h *hub) round(ctx context.Context) error {
 	return failed
 }
 
-// look asks for the jobs of at most MaxGet topics and publishes what is new. It
-// returns the first error; those of one log are only that topic's.
+// look reads the jobs of at most MaxGet topics and publishes what is new. It returns
+// the first error. An error of one log concerns only its topic.
 func (h *hub) look(ctx context.Context, chunk []asked) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -160,7 +160,7 @@ func (h *hub) look(ctx context.Context, chunk []asked) (err error) {
 		fail(chunk, err)
 		return err
 	}
-	var away error // the log of any job fails for this
+	var away error // if the logs are unavailable: the same for every job
 	for i := range chunk {
 		a := &chunk[i]
 		m := &snapshot{job: found[a.id], next: make(chan struct{})}
@@ -170,10 +170,10 @@ func (h *hub) look(ctx context.Context, chunk []asked) (err error) {
 			var all bool
 			all, a.logErr = h.readLog(ctx, a.topic)
 			if !all && a.logErr == nil {
-				h.again() // nothing need change before the rest is wanted
+				h.again() // the rest must be read even if nothing changes
 			}
 			m.whole = all && m.job.Status.Terminal()
-			if isAway(a.logErr) {
+			if isUnavailable(a.logErr) {
 				away = a.logErr
 			}
 		}
@@ -210,8 +210,7 @@ func (h *hub) get(ctx context.Context, chunk []asked) (map[string]*Job, error) {
 	return found, nil
 }
 
-// readLog takes the lines that are new into a topic's window, and reports
-// whether those were all.
+// readLog adds the new lines to a topic's window, and reports whether those were all.
 func (h *hub) readLog(ctx context.Context, t *topic) (all bool, err error) {
 	w, fresh := t.log, t.log == nil
 	if fresh {
@@ -256,7 +255,7 @@ func (h *hub) logOf(ctx context.Context, id string, q LogQuery) (Log, error) {
 	return h.scope.Jobs.Log(ctx, id, q)
 }
 
-// publish makes m the newest snapshot of its topic, if it says anything new.
+// publish makes m the newest snapshot of its topic, if anything in it is new.
 func (t *topic) publish(m *snapshot) error {
 	old := t.now.Load()
 	switch {

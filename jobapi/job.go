@@ -3,14 +3,15 @@ package jobapi
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"strconv"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Job is a job on the wire, seed 002 §4.1. All keys but the last two are always
-// there; of those without a value the text is null, and steps is [].
+// Job is a job on the wire, seed 002 §4.1. All keys but the last two are always there;
+// a key without a value is null, and steps is [].
 type Job struct {
 	ID         string          `json:"jobId"`
 	Scope      string          `json:"scope"`
@@ -27,7 +28,7 @@ type Job struct {
 
 	// Of jobs that workers run.
 	Attempt int    `json:"attempt,omitempty"` // which start of the job this is, from 1
-	Worker  string `json:"worker,omitempty"`  // who runs it, or ran it last
+	Worker  string `json:"worker,omitempty"`  // that runs it, or ran it last
 
 	// Version differs between any two states of a job that differ on the wire.
 	// It matches [A-Za-z0-9]{1,32}.
@@ -43,6 +44,18 @@ func (j Job) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(j))
 }
 
+// SetVersion gives a complete job a version: a hash of all that is shown.
+func (j *Job) SetVersion() error {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return fmt.Errorf("show job %s: %w", j.ID, err)
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(text)
+	j.Version = strconv.FormatUint(sum.Sum64(), 16)
+	return nil
+}
+
 // Item is a job in a list.
 type Item struct {
 	ID         string     `json:"jobId"`
@@ -54,6 +67,14 @@ type Item struct {
 	FinishedAt Time       `json:"finishedAt"`
 	Attempt    int        `json:"attempt,omitempty"`
 	Worker     string     `json:"worker,omitempty"`
+}
+
+// Item returns what a list shows of the job.
+func (j *Job) Item() Item {
+	return Item{
+		ID: j.ID, Scope: j.Scope, Type: j.Type, Status: j.Status, CreatedAt: j.CreatedAt, StartedAt: j.StartedAt,
+		FinishedAt: j.FinishedAt, Attempt: j.Attempt, Worker: j.Worker,
+	}
 }
 
 // Progress counts steps. A skipped step counts as completed; one that was
@@ -109,7 +130,7 @@ func (e Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(e))
 }
 
-// StepStatus is where a step stands. The zero value is no status.
+// StepStatus is the status of a step. The zero value is no status.
 type StepStatus uint8
 
 // The statuses of a step.
@@ -157,8 +178,8 @@ type Time struct{ time.Time }
 
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// At returns t for the wire, to the millisecond. One that RFC 3339 cannot write, as
-// only a damaged record has it, is zero.
+// At returns t for the wire, to the millisecond. A time that RFC 3339 cannot express,
+// from a damaged record, becomes zero.
 func At(t time.Time) Time {
 	t = t.UTC().Truncate(time.Millisecond)
 	if t.IsZero() || t.Year() < 0 || t.Year() > 9999 {

@@ -3,6 +3,8 @@ package jobapi
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -10,24 +12,24 @@ import (
 
 // Jobs are the jobs of one scope, to be read and canceled. Its methods may be
 // called concurrently. What it returns is a copy as of one time. An error that
-// wraps [jobs.ErrUnavailable] means that the place where the jobs are kept cannot
-// be asked; a [Refusal] is passed on as it is.
+// wraps [jobs.ErrUnavailable] means that the store of the jobs cannot be reached; a
+// [Refusal] is passed on as it is.
 //
-// No text in what it returns holds a secret: an implementation passes through
-// package redact what others have written.
+// No text in what it returns holds a secret: an implementation shows what others have
+// written with [ShownText], [ShownCode] and [ShownLines].
 type Jobs interface {
 	// List returns jobs, the newest first: by createdAt, then by id, both
-	// descending. A page may be shorter than q.Limit, even empty, while there are
-	// more: Next says so.
+	// descending. A page may be shorter than q.Limit, even empty, although Next names
+	// another page.
 	List(ctx context.Context, q Query) (Page, error)
-	// Get returns the jobs that are known of those asked for, in their order, at
-	// the cost of one call. At most [MaxGet] are asked for.
+	// Get returns the jobs with these ids, at most [MaxGet], in their order, at the
+	// cost of one call. Unknown ids are left out.
 	Get(ctx context.Context, ids []string) ([]Job, error)
 	// Log returns the end of a job's log, oldest line first. The error wraps
 	// [fs.ErrNotExist] when there is no such job; a job without a log has no lines.
 	Log(ctx context.Context, id string, q LogQuery) (Log, error)
 	// Cancel asks for a job to be stopped and returns it as it is then: canceled,
-	// or still running when its worker has yet to hear of it. The error wraps
+	// or still running until its worker has stopped it. The error wraps
 	// [fs.ErrNotExist], or [ErrEnded] when the job has ended already.
 	Cancel(ctx context.Context, id string) (Job, error)
 }
@@ -35,8 +37,11 @@ type Jobs interface {
 // MaxGet is how many jobs one call of Get may ask for.
 const MaxGet = 200
 
-// ErrEnded says that a job cannot be canceled because it has ended.
+// ErrEnded means that a job cannot be canceled because it has ended.
 var ErrEnded = errors.New("job has ended")
+
+// NoJob returns the error for a job that does not exist; it wraps [fs.ErrNotExist].
+func NoJob(id string) error { return fmt.Errorf("job %.40q: %w", id, fs.ErrNotExist) }
 
 // Query says which jobs to list.
 type Query struct {
@@ -60,7 +65,7 @@ type LogQuery struct {
 	After string    // Pos of a line, or LogStart; empty for all. With it, the first Tail lines are returned, not the last.
 }
 
-// LogStart is the place before the first line of every log. No line has it.
+// LogStart is the position before the first line of every log. No line has it.
 const LogStart = "0"
 
 // Log is a part of a job's log.
@@ -71,13 +76,13 @@ type Log struct {
 
 // Line is one line of a log, without its line end.
 type Line struct {
-	Pos  string // its place in the log; it matches [0-9-]{1,40}, and later lines have other places
+	Pos  string // its position in the log, which no later line has; it matches [0-9-]{1,40}
 	Time time.Time
 	Text string
 }
 
-// Notifier is a Jobs that says when its jobs change, so that nobody has to ask
-// again and again.
+// Notifier is a Jobs that tells when its jobs change, so that they need not be
+// polled.
 type Notifier interface {
 	// Changed returns a channel that is closed at the next change of any job or log.
 	Changed() <-chan struct{}
@@ -94,7 +99,7 @@ type Runner interface {
 	// Create makes a job of a request that has been checked. The error is a
 	// [Refusal] when there is no room for it.
 	Create(ctx context.Context, operation string, r Request) (Job, error)
-	// Plan says what a job would do, without doing it.
+	// Plan returns what a job would do, without doing it.
 	Plan(ctx context.Context, operation string, r Request) ([]Planned, error)
 }
 

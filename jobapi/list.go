@@ -45,7 +45,7 @@ func query(r *http.Request) (Query, error) {
 	return q, err
 }
 
-// jobID returns the id in a request's path. What cannot be an id is no job's.
+// jobID returns the id in a request's path. For what cannot be an id there is no job.
 func jobID(r *http.Request) (string, error) {
 	id, err := jobs.ParseID(r.PathValue("jobId"))
 	if err != nil {

@@ -13,16 +13,16 @@ type listener struct {
 	hub   *hub
 	topic *topic
 	logs  bool
-	round uint64 // the last that had begun when it came
+	round uint64 // the last that had begun when it was made
 }
 
-// listen begins to follow a job, and its log, too, if logs is set. The error is a
-// [Refusal] when too many do already.
+// listen begins to follow a job, and with logs its log. The error is a [Refusal] when
+// there are too many listeners.
 func (h *hub) listen(id string, logs bool) (*listener, error) {
 	select {
 	case h.server.listenerSlots <- struct{}{}:
 	default:
-		return nil, errCrowded
+		return nil, errTooManyListeners
 	}
 	h.server.Metrics.listeners.WithLabelValues(h.scope.Name).Inc()
 	h.mu.Lock()
@@ -55,11 +55,11 @@ func (l *listener) leave() {
 	<-h.server.listenerSlots
 }
 
-// begin returns the job as a round has found it that began after the listener
-// came. What an earlier one has found may be older than what the caller has seen.
+// begin returns the job as of a round that began after the listener was made. An
+// earlier round may be older than what the caller has seen.
 func (l *listener) begin(ctx context.Context) (*snapshot, error) {
-	// A round before this one may hang for as long as a call may, and so may its own.
-	ctx, cancel := context.WithTimeoutCause(ctx, 3*cmp.Or(l.hub.server.CallTimeout, 5*time.Second), errAway)
+	// The running round and the next may each take as long as their calls may.
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*cmp.Or(l.hub.server.CallTimeout, 5*time.Second), errUnavailable)
 	defer cancel()
 	which := 0
 	if l.logs {
@@ -79,7 +79,7 @@ func (l *listener) begin(ctx context.Context) (*snapshot, error) {
 		select {
 		case <-done:
 		case <-httpd.Stopping(ctx):
-			return nil, errAway
+			return nil, errUnavailable
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/batchfleet/batchfleet/redact"
 )
 
 // The limits of tailLines and sinceSeconds.
@@ -29,7 +32,7 @@ func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q := LogQuery{Tail: tail + 1} // one more shows whether the answer begins where the log does
+	q := LogQuery{Tail: tail + 1} // one more tells whether the response begins where the log does
 	since, err := p.number("sinceSeconds", maxSince, 0)
 	if err != nil {
 		return err
@@ -54,7 +57,7 @@ func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // a caller that has gone needs no answer
+	_, _ = w.Write(body) // a caller that left needs no response
 	return nil
 }
 
@@ -70,4 +73,19 @@ func logText(lines []Line, dropped int) []byte {
 		b.WriteByte('\n')
 	}
 	return b.Bytes()
+}
+
+// maxLine is the longest line of a log that is shown, in bytes.
+const maxLine = 64 << 10
+
+// ShownLines returns the lines of a log, given in order, as they are shown. A secret
+// may span several lines, so it must also be given lines before the first one shown.
+// The zero value is ready.
+type ShownLines struct{ secrets redact.Lines }
+
+var lineEnds = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
+
+// Next returns what is shown of the next line.
+func (s *ShownLines) Next(text string) string {
+	return ShownText(s.secrets.Line(lineEnds.Replace(text)), maxLine)
 }

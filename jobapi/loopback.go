@@ -10,10 +10,10 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi/access"
 )
 
-// Loopback lets in everybody on the same machine, to do everything, and asks for
-// no token. A connection from loopback is not enough for that: a proxy on this
-// machine brings strangers, and a browser other people's pages. A name that leads
-// to loopback may be anybody's, too, which is why Host is looked at.
+// Loopback allows callers on the same machine everything, without a token. A
+// connection from loopback is not enough: a proxy on this machine may forward requests
+// of others, and a browser may show other people's pages. It also checks Host, because
+// anyone's DNS name may resolve to loopback.
 var Loopback = &Guard{judge: func(r *http.Request, _ access.Scope) (string, error) {
 	switch {
 	case !loopbackAddr(r.RemoteAddr):
@@ -46,8 +46,8 @@ func loopbackHost(host string) bool {
 	return httpd.IsLoopback(host)
 }
 
-// proxied reports whether a proxy has left its mark. One that leaves none cannot be
-// told from a caller here; nginx without settings leaves its HTTP/1.0, see above.
+// proxied reports whether a header shows a proxy. A proxy that sets none cannot be told
+// from a local caller; nginx without settings shows by HTTP/1.0, see above.
 func proxied(h http.Header) bool {
 	for name := range h {
 		switch {
@@ -61,9 +61,9 @@ func proxied(h http.Header) bool {
 
 var crossOrigin = http.NewCrossOriginProtection()
 
-// crossSite reports whether a page of another origin is behind the request. The
-// standard library's check lets reads pass, since a page cannot see what it gets;
-// but it can make a server work, and hold its connections.
+// crossSite reports whether a page of another origin has sent the request. The
+// standard library's check allows reads, since the page cannot see the response; but
+// they can keep a server busy, and hold its connections.
 func crossSite(r *http.Request) bool {
 	unsafe := *r
 	unsafe.Method = http.MethodPost

@@ -49,8 +49,8 @@ func known(names []string) string {
 	return "; there are " + strings.Join(names, ", ")
 }
 
-// number returns a whole number from 1 to most, or otherwise if the parameter
-// is not there.
+// number returns a whole number from 1 to most, or otherwise if the parameter is
+// missing.
 func (p params) number(name string, most, otherwise int) (int, error) {
 	text, ok := p[name]
 	if !ok {
@@ -74,7 +74,7 @@ func (p params) truth(name string) (value, given bool, err error) {
 	return false, true, &FieldError{name, "want true or false"}
 }
 
-// clip bounds what of a caller's own text goes back to it.
+// clip shortens a part of the caller's text that an error repeats.
 func clip(s string) string {
 	return jobs.Clip(s, 40+len("…"), "…")
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Refusal is a request that is not granted, as the caller is told.
+// Refusal is the error of a request as the caller is told.
 type Refusal struct { //nolint:errname // it is an answer first
 	Status     int    // of HTTP
 	Code       string // a word in capitals
@@ -34,8 +34,8 @@ const (
 	CodeUnavailable      = "UNAVAILABLE"            // 503
 )
 
-// FieldError is a field or a parameter of a request that cannot be used, and the
-// caller's to mend. Problem is shown, and quotes at most the beginning of a value.
+// FieldError is a field or a parameter of a request that cannot be used. Problem is
+// shown to the caller, and quotes at most the beginning of a value.
 type FieldError struct {
 	Field, Problem string
 }

@@ -16,24 +16,24 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// retryAfter is when to come again where nobody knows better.
+// retryAfter is when to retry if the error does not tell.
 const retryAfter = 5 * time.Second
 
 var (
-	errNoJob    = &Refusal{Status: http.StatusNotFound, Code: CodeNotFound, Message: "No such job, or not any more: jobs of system and utils are known to the server that runs them, until it restarts"}
-	errReadOnly = &Refusal{Status: http.StatusForbidden, Code: CodeReadOnly, Message: "This server is read-only"}
-	errCrowded  = &Refusal{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Message: "Too many follow jobs here; try again later"}
-	errAway     = &Refusal{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Message: "The place where these jobs are kept does not answer; try again later"}
+	errNoJob            = &Refusal{Status: http.StatusNotFound, Code: CodeNotFound, Message: "No such job, or not any more: jobs of system and utils are known to the server that runs them, until it restarts"}
+	errReadOnly         = &Refusal{Status: http.StatusForbidden, Code: CodeReadOnly, Message: "This server is read-only"}
+	errTooManyListeners = &Refusal{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Message: "Too many follow jobs here; try again later"}
+	errUnavailable      = &Refusal{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Message: "The place where these jobs are kept does not answer; try again later"}
 )
 
-// codes are those of the errors that package httpd finds.
+// codes are those of the errors of package httpd.
 var codes = map[int]string{
 	400: CodeInvalidArgument, 401: CodeUnauthorized, 403: CodeForbidden, 404: CodeNotFound, 405: CodeMethodNotAllowed,
 	408: CodeRequestTimeout, 413: CodeTooLarge, 415: CodeUnsupportedMedia, 503: CodeUnavailable,
 }
 
-// refusal returns what a caller is told of an error whose status package httpd
-// takes for status.
+// refusal returns what the caller is told of an error to which package httpd gives
+// status.
 func refusal(status int, err error) *Refusal {
 	if e, ok := errors.AsType[*Refusal](err); ok {
 		return e
@@ -48,8 +48,8 @@ func refusal(status int, err error) *Refusal {
 		}
 		return &Refusal{Status: status, Code: CodeInvalidArgument, Message: e.Error(), Details: map[string]any{"field": shown(field)}}
 	}
-	if isAway(err) || errors.Is(err, context.Canceled) { // canceled: the caller has gone, or the server stops
-		return errAway
+	if isUnavailable(err) || errors.Is(err, context.Canceled) { // canceled: the caller has left, or the server stops
+		return errUnavailable
 	}
 	if code, ok := codes[status]; ok {
 		return &Refusal{Status: status, Code: code, Message: httpd.Sentence(err)}
@@ -57,7 +57,7 @@ func refusal(status int, err error) *Refusal {
 	return &Refusal{Status: http.StatusInternalServerError, Code: CodeInternal, Message: "Internal error"}
 }
 
-// writeError is the only place that says what an error is on the wire.
+// writeError is the only place that writes errors to the wire.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, status int, err error) {
 	e := refusal(status, err)
 	if errors.Is(err, httpd.ErrNoRoute) {
@@ -74,8 +74,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, status int, 
 		h.Set("Retry-After", strconv.Itoa(seconds(e.RetryAfter)))
 	}
 	if r.ContentLength != 0 && e.Status != http.StatusConflict && e.Status != http.StatusTooManyRequests {
-		// To use the connection again, net/http would wait for a body that nobody
-		// has read.
+		// To use the connection again, net/http would wait for the rest of the body.
 		h.Set("Connection", "close")
 	}
 	body, err := errorBody(e)
@@ -85,7 +84,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, status int, 
 	httpd.WriteJSON(w, e.Status, body)
 }
 
-// noRoute says what there is instead of a path.
+// noRoute returns the message for an unknown path: what there is instead.
 func (s *Server) noRoute(path string) string {
 	names := make([]string, 0, len(s.Scopes))
 	offers := ""
@@ -114,8 +113,8 @@ func errorBody(e *Refusal) ([]byte, error) {
 	return httpd.EncodeJSON(map[string]Error{"error": {Code: e.Code, Message: shown(e.Message), Details: details}})
 }
 
-// denied records that a request was not let in. Strangers decide how often that
-// happens, so not every one is logged.
+// denied counts and logs a request that a guard refused. Anyone can cause it, so the
+// log is throttled.
 func (s *Server) denied(r *http.Request, why string) {
 	s.Metrics.denials.WithLabelValues(why).Inc()
 	var token []slog.Attr
@@ -125,7 +124,7 @@ func (s *Server) denied(r *http.Request, why string) {
 	s.throttle.Warn(s.Log, r, "request denied", why, token...)
 }
 
-// ofJob returns an error of a call about one job as its caller is told of it.
+// ofJob returns an error of a call about one job, for its caller.
 func ofJob(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoJob
@@ -133,8 +132,8 @@ func ofJob(err error) error {
 	return err
 }
 
-// isAway reports whether an error says that the place where jobs are kept does
-// not answer.
-func isAway(err error) bool {
+// isUnavailable reports whether an error means that the store of the jobs does not
+// answer.
+func isUnavailable(err error) bool {
 	return errors.Is(err, jobs.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }

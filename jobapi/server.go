@@ -21,16 +21,16 @@ type Server struct {
 	Metrics *Metrics
 	Guard   *Guard
 
-	// ReadOnly refuses whatever would change anything.
+	// ReadOnly refuses requests that change anything.
 	ReadOnly bool
-	// Admit, when set, judges each request first; see [httpd.SecureOnly].
+	// Admit, when set, may refuse a request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error
 	// Workers returns the workers of the fleet; nil makes it no route.
 	Workers func(context.Context) ([]Worker, error)
 	// OpenAPI is what /api/v1/openapi.json answers; nil makes it no route.
 	OpenAPI []byte
 
-	Poll         time.Duration // between two looks at the jobs that somebody follows, in scopes that are no [Notifier]: 250 ms
+	Poll         time.Duration // between two rounds, in scopes that are no [Notifier]: 250 ms
 	MaxListeners int           // requests that follow a job or wait for one: 10 000
 	CallTimeout  time.Duration // for one call of a [Jobs]: 5 s
 	CancelWait   time.Duration // how long a cancel waits for its worker: 5 s
@@ -73,8 +73,8 @@ func (s *Server) Routes() []string {
 	return names
 }
 
-// Run looks after the jobs that somebody follows, until ctx ends. Without it
-// nobody can wait for a job.
+// Run polls the jobs that have listeners, until ctx ends. Without it no request can
+// follow a job or wait for one.
 func (s *Server) Run(ctx context.Context) error {
 	s.once.Do(s.init)
 	var all sync.WaitGroup
@@ -129,7 +129,7 @@ func (s *Server) routes() []route {
 	return all
 }
 
-// guarded lets through who may do what h does.
+// guarded calls h for requests that the guard allows.
 func (s *Server) guarded(need access.Scope, h httpd.Handler) httpd.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c := callOf(r)

@@ -62,16 +62,16 @@ func (c *scope) get(ctx context.Context, id string) (*Job, error) {
 	return &found[0], nil
 }
 
-// wait returns a job as soon as it is as good says, and as it is then after d,
-// and when the server stops or the caller goes. The error is a [Refusal] when
-// there is no such job.
+// wait returns a job as soon as good is true of it, after d at the latest, or when the
+// server stops or the caller leaves. The error is a [Refusal] when there is no such
+// job.
 func (c *scope) wait(r *http.Request, id string, d time.Duration, good func(*snapshot) bool) (*snapshot, error) {
 	l, err := c.hub.listen(id, false)
 	if err != nil {
 		return nil, err
 	}
 	defer l.leave()
-	ctx, cancel := context.WithTimeoutCause(r.Context(), d, errAway)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), d, errUnavailable)
 	defer cancel()
 	m, err := l.begin(ctx)
 	for err == nil && m.job != nil && !good(m) {
@@ -90,8 +90,8 @@ func (c *scope) wait(r *http.Request, id string, d time.Duration, good func(*sna
 	return m, err
 }
 
-// answerJob answers with a job of which the caller knows the version, if it is
-// among those in known, an If-None-Match.
+// answerJob answers with a job, or with 304 if known, an If-None-Match, has its
+// version.
 func answerJob(w http.ResponseWriter, known, version string, data []byte) {
 	w.Header().Set("ETag", `"`+version+`"`)
 	if matches(known, version) {
@@ -102,8 +102,8 @@ func answerJob(w http.ResponseWriter, known, version string, data []byte) {
 	httpd.WriteJSON(w, http.StatusOK, append(append(body, data...), '\n'))
 }
 
-// matches reports whether an If-None-Match names a version, RFC 9110, 13.1.2. A
-// tag in it that is not one ends the list.
+// matches reports whether an If-None-Match names a version, RFC 9110, 13.1.2. An
+// invalid tag ends the list.
 func matches(list, version string) bool {
 	for {
 		list = strings.TrimLeft(list, " \t,")

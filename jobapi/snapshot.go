@@ -6,18 +6,18 @@ import (
 )
 
 // snapshot is a job, and the end of its log, as they were at one time. It does not
-// change, so that everybody who follows the job shares it.
+// change, so all listeners of the job share it.
 type snapshot struct {
 	job  *Job   // nil when there is no such job, or not any more
 	data []byte // the job as JSON, without a newline
 
-	// The end of the log, if somebody follows it: lines[i] is line first+i of those
-	// that were seen here. Whole says that the job has ended and these are its last.
+	// The end of the log, if it has listeners: lines[i] is line first+i, counted from
+	// the first that was read here. Whole: the job has ended and these are its last.
 	lines []logLine
 	first int
 	whole bool
 
-	next chan struct{} // closed when this is not the newest any more
+	next chan struct{} // closed when there is a newer one
 }
 
 // logLine is a line as a JSON object.
@@ -39,8 +39,8 @@ func (m *snapshot) version() string {
 	return m.job.Version
 }
 
-// after returns the number of the line that follows the one at pos, if that line
-// is among these.
+// after returns the number of the line that follows the one at position pos, if that
+// line is among these.
 func (m *snapshot) after(pos string) (int, bool) {
 	for i, line := range slices.Backward(m.lines) {
 		if line.pos == pos {
@@ -66,25 +66,24 @@ func encodeLines(lines []Line) ([]logLine, error) {
 	return encoded, nil
 }
 
-// The window of a log that is followed: how much of it is kept for those who are
-// slow. What comes in two rounds is always kept, and the lines that the log of a
-// new listener begins with.
+// The window of a log: how much of it is kept for slow listeners. The lines of the last
+// two rounds are always kept, and those that a new listener begins with.
 const (
 	windowBytes = 2 << 20
 	logPage     = maxTail // lines at most in one call
 	logPages    = 4       // calls at most in one round
 )
 
-// window is the end of a log while it grows. Only its hub's round touches it.
+// window is the end of a log while it grows. Only its hub's round uses it.
 type window struct {
-	lines       []logLine // whose first elements snapshots may share; never written to again
+	lines       []logLine // snapshots may share its first elements; never written to again
 	first       int
 	size        int    // bytes of data in lines
-	pos         string // of the last line that was read
+	pos         string // the position of the last line that was read
 	last, older int    // where the last round began to add lines, and the one before it
 }
 
-// add takes in the lines of a round.
+// add adds the lines of a round.
 func (w *window) add(lines []logLine) {
 	w.older, w.last = w.last, w.first+len(w.lines)
 	w.lines = append(w.lines, lines...)
@@ -100,6 +99,5 @@ func (w *window) add(lines []logLine) {
 	w.lines, w.first = w.lines[drop:], w.first+drop
 }
 
-// tail returns the number of the line that a log begins with for those who have
-// seen none of it.
+// tail returns the number of the first line for a listener that has seen none.
 func (m *snapshot) tail() int { return max(m.first, m.end()-defaultTail) }

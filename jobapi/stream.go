@@ -6,35 +6,35 @@ import (
 )
 
 const (
-	// writeTimeout is how long one write may take. A caller that takes in nothing
-	// for so long has gone, or might as well have.
+	// writeTimeout bounds one write. A caller that reads nothing for so long has left,
+	// or is too slow.
 	writeTimeout = 10 * time.Second
 	// eventBytes is about how much of a log one event holds: callers read events whole.
 	eventBytes = 64 << 10
 )
 
-// stream writes events. Only its head differs between those who follow a job; the
-// data of an event are shared.
+// stream writes events. Only head is made for each listener; the data of an event are
+// shared.
 type stream struct {
 	w    http.ResponseWriter
 	conn *http.ResponseController
 	head []byte
 
-	version, pos string // what the receiver has seen: the id of the next event
+	version, pos string // the version and log position it has seen: the next event's id
 	logs         bool
-	next         int  // the number of the line that it is to get next
-	resumed, gap bool // it said what it has seen; its next line is none that the hub remembers
+	next         int  // the number of the line to send next
+	resumed, gap bool // it came with a Last-Event-ID; lines after that are no longer kept by the hub
 	ended        bool // all was sent
 
-	until time.Time // when what is being written must have left; zero while nothing is
+	until time.Time // the deadline of the current write; zero while there is none
 }
 
-// resume begins where a caller was, at m.
+// resume sets where a stream begins: at m, or where the caller was.
 func (st *stream) resume(lastEventID []string, m *snapshot) {
 	st.next = m.tail()
 	st.version, st.pos, st.resumed = parseEventID(lastEventID)
 	if st.logs && st.pos == "" && len(m.lines) == 0 {
-		st.pos = LogStart // it will have seen all of a log that is empty now
+		st.pos = LogStart // the log is empty now
 	}
 	if !st.logs || st.pos == "" || len(m.lines) == 0 {
 		return
@@ -46,8 +46,7 @@ func (st *stream) resume(lastEventID []string, m *snapshot) {
 	st.gap = !ok
 }
 
-// over reports whether m has nothing that the receiver has not seen, and nothing
-// will come.
+// over reports whether the receiver has seen all of m, and nothing will follow.
 func (st *stream) over(m *snapshot) bool {
 	return m.ended() && st.version == m.version() && (!st.logs || m.whole && st.next == m.end())
 }
@@ -100,8 +99,8 @@ func (st *stream) lines(lines []logLine) error {
 	return nil
 }
 
-// event writes an event, whose data have no line ends. One without data has an
-// empty data field: browsers pass over an event that has none.
+// event writes an event, whose data have no line ends. An event without data gets an
+// empty data field: browsers ignore an event that has none.
 func (st *stream) event(name string, data ...[]byte) error {
 	st.begin()
 	st.head = append(st.head[:0], "id: "...)
@@ -131,14 +130,14 @@ func (st *stream) comment() error {
 	return st.flush()
 }
 
-// begin gives what is written next its time.
+// begin sets the deadline of the next write.
 func (st *stream) begin() {
 	st.until = time.Now().Add(writeTimeout)
-	_ = st.conn.SetWriteDeadline(st.until) // a server that cannot do this has its own times
+	_ = st.conn.SetWriteDeadline(st.until) // a server that cannot do this has its own deadlines
 }
 
-// flush sends what was written, and takes the deadline back: over HTTP/2 one that
-// passes ends the stream, also while nothing is written.
+// flush sends what was written and removes the deadline: over HTTP/2 a deadline that
+// passes ends the stream even if nothing is being written.
 func (st *stream) flush() error {
 	err := st.late(st.conn.Flush())
 	_ = st.conn.SetWriteDeadline(time.Time{})
@@ -151,8 +150,8 @@ func (st *stream) write(p []byte) error {
 	return st.late(err)
 }
 
-// late returns errSlow for the error of a write whose time was over. HTTP/2 does not
-// say that it was for this.
+// late returns errSlow for the error of a write after its deadline. The error of
+// HTTP/2 does not tell.
 func (st *stream) late(err error) error {
 	if err != nil && !st.until.IsZero() && !time.Now().Before(st.until) {
 		return errSlow

@@ -6,7 +6,7 @@ import (
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
-// Worker is one that runs jobs of the fleet, as it says itself every 5 s.
+// Worker is a worker of the fleet, as it reports itself every 5 s.
 type Worker struct {
 	ID      string   `json:"workerId"` // of the process
 	Name    string   `json:"name"`

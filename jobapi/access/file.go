@@ -12,8 +12,8 @@ import (
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
-// A file of tokens is the server's: many entries with hashes, which others may read. That of
-// package gateway is a worker's one secret with what belongs to it. They share no format.
+// A file of tokens belongs to the server: many entries with hashes, which others may
+// read. The token file of package gateway is another: it holds one worker's secret.
 
 // ReadTokens returns the entries of a file of tokens.
 func ReadTokens(file string) ([]Token, error) {

@@ -1,5 +1,5 @@
-// Package access keeps the tokens of the Job API in a file: who has one, and how far it
-// reaches. The file has hashes, never a token.
+// Package access keeps the tokens of the Job API in a file: their names and their
+// scopes. The file has hashes, never a token.
 package access
 
 import (

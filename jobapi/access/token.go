@@ -52,9 +52,8 @@ func NewToken() (token, hash string) {
 
 // ParseTokens reads the text of a file of tokens: a line each, NAME SCOPE SHA256HEX
 // [EXPIRES-RFC3339]. Empty lines and lines that begin with # count for nothing.
-// The error names the line and quotes nothing of it: somebody may have written
-// the token itself there. It is about the first line that cannot be used; the
-// entries of all others are returned with it.
+// The error names the first invalid line and quotes nothing of it: the token itself
+// may stand there by mistake. The entries of all other lines are returned with it.
 func ParseTokens(text []byte) (tokens []Token, wrong error) {
 	if len(text) > maxTokenFile {
 		return nil, fmt.Errorf("it is larger than %d bytes", maxTokenFile)

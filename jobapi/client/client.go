@@ -1,5 +1,4 @@
-// Package client asks a server of the Job API: the commands called job, and other
-// programs.
+// Package client is a client of the Job API, for the job commands and other programs.
 package client
 
 import (
@@ -25,12 +24,12 @@ import (
 	"github.com/batchfleet/batchfleet/retry"
 )
 
-// Client asks a server of the Job API. Its methods may be called concurrently.
+// Client is a client of one server. Its methods may be called concurrently.
 //
-// What a server refuses is a [*jobapi.Refusal]. When there is no answer, or one that is
-// no server's of this API, the error wraps [jobs.ErrUnavailable]. What only reads
-// is tried again for a while then, or once, after a second, if nothing listens at
-// the address; everything else is not.
+// A refusal of the server is a [*jobapi.Refusal]. When there is no response, or none of
+// this API, the error wraps [jobs.ErrUnavailable]. A call that only reads is then
+// retried for a while, or once, after a second, if nothing listens at the address.
+// Other calls are not retried.
 type Client struct {
 	http     *httpclient.Client
 	token    string
@@ -53,11 +52,11 @@ type Config struct {
 	RetryFor time.Duration // with a server that cannot be reached, when it is only to be read: 30 s
 	Silence  time.Duration // after which a stream of events counts as cut; a server speaks every 15 s: 60 s
 	// Retrying is told why a call has failed that is about to be made again; may be
-	// nil. It is not told of a stream that only goes on over another connection.
+	// nil. It is not called when a stream only continues over another connection.
 	Retrying func(error)
 }
 
-// The most of an answer that is read, in bytes.
+// The limits of a response, in bytes.
 const (
 	maxResponse = 16 << 20 // a job with a large result, or a log
 	maxEvent    = 16 << 20
@@ -148,7 +147,7 @@ func (c *Client) Log(ctx context.Context, scope, id string, tail int, since time
 }
 
 // Cancel stops a job and returns when that was; the time is zero when the job
-// still runs, because its worker has yet to hear of it.
+// still runs, until its worker has stopped it.
 func (c *Client) Cancel(ctx context.Context, scope, id string) (jobapi.Time, error) {
 	var a struct {
 		ID     string      `json:"jobId"`
@@ -201,18 +200,19 @@ type request struct {
 	query  url.Values
 	header http.Header
 	body   json.RawMessage
-	media  string        // of the answer; application/json when empty
-	status int           // of the answer; any below 300 when 0
-	wait   time.Duration // that the server may take of its own
+	media  string        // of the response; application/json when empty
+	status int           // of the response; any below 300 when 0
+	wait   time.Duration // how long the server may wait before it answers
 }
 
-// reply is an answer that is no refusal.
+// reply is a response that is no refusal.
 type reply struct {
 	status int
 	body   []byte
 }
 
-// json asks and reads one JSON value. Fields it does not know are a newer server's.
+// json makes a call and reads one JSON value. Unknown fields are ignored: the server
+// may be newer.
 func (c *Client) json(ctx context.Context, r *request, into any) error {
 	a, err := c.ask(ctx, r)
 	if err != nil {
@@ -228,16 +228,15 @@ func (c *Client) json(ctx context.Context, r *request, into any) error {
 	return nil
 }
 
-// ask makes a call and reads its answer, again and again for a while if that
-// changes nothing at the server.
+// ask makes a call and reads its response. A call that only reads is retried.
 func (c *Client) ask(ctx context.Context, r *request) (a reply, err error) {
 	if r.method != "" && r.method != http.MethodGet {
 		return c.once(ctx, r)
 	}
-	policy := reading
+	policy := readRetry
 	policy.For = c.retryFor
 	policy.Retrying = func(err error, _ time.Duration) { c.retrying(err) }
-	deaf := false // nothing has listened
+	refusedBefore := false // nothing listened at the address
 	err = policy.Do(ctx, func() (err error) {
 		a, err = c.once(ctx, r)
 		switch {
@@ -250,19 +249,19 @@ func (c *Client) ask(ctx context.Context, r *request) (a reply, err error) {
 				return retry.After(err, refused.RetryAfter)
 			}
 			return err
-		case deaf:
+		case refusedBefore:
 			return retry.Permanent(err)
 		}
-		deaf = true
+		refusedBefore = true
 		return retry.After(err, time.Second)
 	})
 	return a, err
 }
 
-// reading is how a server is asked again for what is only read.
-var reading = retry.Policy{First: 200 * time.Millisecond, Max: 7500 * time.Millisecond, Factor: 1.5}
+// readRetry is the policy of calls that only read.
+var readRetry = retry.Policy{First: 200 * time.Millisecond, Max: 7500 * time.Millisecond, Factor: 1.5}
 
-// once makes a call and reads its answer.
+// once makes a call and reads its response.
 func (c *Client) once(ctx context.Context, r *request) (reply, error) {
 	call, err := c.request(r)
 	if err != nil {
@@ -275,7 +274,7 @@ func (c *Client) once(ctx context.Context, r *request) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	if err := r.understand(a.Head, a.Text); err != nil {
+	if err := r.check(a.Head, a.Text); err != nil {
 		return reply{}, c.hide(err)
 	}
 	return reply{a.Head.StatusCode, a.Text}, nil

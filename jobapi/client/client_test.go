@@ -274,11 +274,11 @@ func TestClientEndsFollowing(t *testing.T) {
 		want   string
 	}{
 		{"when nothing is new", says(204, "", ""), nil, ""},
-		{"when there is no job", says(404, "application/json", `{"error":{"code":"NOT_FOUND","message":"gone","details":{}}}`), nil, "follow job a: NOT_FOUND: gone"},
+		{"when there is no job", says(404, "application/json", `{"error":{"code":"NOT_FOUND","message":"no such job","details":{}}}`), nil, "follow job a: NOT_FOUND: no such job"},
 		{"when the caller has seen enough", says(200, "text/event-stream", "event: job\ndata: "+jobText("a", "running")+"\n\n"), stop, "seen enough"},
 		{"when it is another job", says(200, "text/event-stream", "event: job\ndata: "+jobText("b", "running")+"\n\n"), nil, "an event that is no job"},
 		{"when it is no stream", says(200, "text/html", "<p>"), nil, `beginning "<p>"`},
-		{"when nobody answers", says(503, "application/json", `{"error":{"code":"UNAVAILABLE","message":"away","details":{}}}`, "Retry-After", "1"), nil, "UNAVAILABLE: away"},
+		{"when the server is unavailable", says(503, "application/json", `{"error":{"code":"UNAVAILABLE","message":"away","details":{}}}`, "Retry-After", "1"), nil, "UNAVAILABLE: away"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := clientOf(t, tt.answer, nil).Follow(t.Context(), "utils", "a", false, func(client.Event) error { return tt.seen })
@@ -332,8 +332,8 @@ func TestClientRetriesWhileAServerRestarts(t *testing.T) {
 	})
 }
 
-// TestClientSoonLeavesAnAddressWhereNothingListens: it is mistyped, as a rule, and
-// somebody waits for the answer.
+// TestClientSoonLeavesAnAddressWhereNothingListens: it is probably mistyped, and a
+// person waits for the error.
 func TestClientSoonLeavesAnAddressWhereNothingListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, told := 0, 0

@@ -18,8 +18,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Event is news of a job that is followed: the job as it is now, or lines of its
-// log, without Pos.
+// Event is a change of a job: the job as it is now, or new lines of its log, without
+// Pos.
 type Event struct {
 	Job   *jobapi.Job
 	Lines []jobapi.Line
@@ -27,15 +27,15 @@ type Event struct {
 
 const eventStream = "text/event-stream"
 
-// errEnded ends a stream of which all has been seen.
+// errEnded ends a stream that is complete.
 var errEnded = errors.New("the job has ended")
 
 // Follow passes each change of a job to seen, and with logs the lines of its log,
 // from the last 200 on, until the job has ended or ctx does. A stream that breaks
-// off is taken up where it was. An error of seen ends it, and is returned.
+// off is continued where it was. An error of seen ends it, and is returned.
 func (c *Client) Follow(ctx context.Context, scope, id string, logs bool, seen func(Event) error) error {
 	f := &following{client: c, logs: logs, path: []string{scope, "jobs", id, "events"}, seen: seen}
-	pace := reading.Delays()
+	pace := readRetry.Delays()
 	lost := time.Now() // since when there was no answer
 	for {
 		f.received = false
@@ -52,8 +52,8 @@ func (c *Client) Follow(ctx context.Context, scope, id string, logs bool, seen f
 		if f.received {
 			lost = time.Now()
 		}
-		if f.received && time.Since(began) > reading.Max {
-			pace.Reset() // else it is one that cuts every stream at once
+		if f.received && time.Since(began) > readRetry.Max {
+			pace.Reset() // otherwise the server may close every stream at once
 		}
 		next := pace.Next()
 		if refused, ok := errors.AsType[*jobapi.Refusal](err); ok {
@@ -71,7 +71,7 @@ func (c *Client) Follow(ctx context.Context, scope, id string, logs bool, seen f
 	}
 }
 
-// following is a job that is followed, over several connections if need be.
+// following is a job that is followed, over several connections if necessary.
 type following struct {
 	client   *Client
 	logs     bool
@@ -115,7 +115,7 @@ func (f *following) listen(ctx context.Context) error {
 		if resp.StatusCode == http.StatusNoContent {
 			return errEnded
 		}
-		return c.hide(r.understand(resp, text))
+		return c.hide(r.check(resp, text))
 	}
 	if !alarm.Stop() {
 		return c.http.Unreachable(ctx, limited, call, silent)
@@ -138,7 +138,7 @@ func (f *following) listen(ctx context.Context) error {
 	}
 }
 
-// take passes on what an event says.
+// take passes on an event.
 func (f *following) take(e sse) error {
 	switch e.name {
 	case "end":
@@ -168,7 +168,7 @@ func (f *following) take(e sse) error {
 	return nil // a newer server's
 }
 
-// watched tells of each read that brings something.
+// watched reports each read that returns data.
 type watched struct {
 	io.Reader
 	received func()
@@ -185,8 +185,8 @@ func (w *watched) Read(p []byte) (int, error) {
 // sse is one server-sent event.
 type sse struct{ name, data, id string }
 
-// sseReader reads a stream of events as browsers do, but for one thing: an event
-// without data is one, too, if it has a name.
+// sseReader reads a stream of events as browsers do, except that it also returns
+// events without data if they have a name.
 type sseReader struct {
 	in    *bufio.Reader
 	limit int    // bytes of an event
@@ -201,8 +201,8 @@ func newSSE(in io.Reader, limit int) *sseReader {
 	return &sseReader{in: bufio.NewReaderSize(in, 32<<10), limit: limit}
 }
 
-// next returns the next event. One that is not ended when the stream is does not
-// count.
+// next returns the next event. An incomplete event at the end of the stream is
+// dropped.
 func (s *sseReader) next() (sse, error) {
 	var e sse
 	var data []byte

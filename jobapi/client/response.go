@@ -11,9 +11,9 @@ import (
 	"github.com/batchfleet/batchfleet/redact"
 )
 
-// understand returns what is wrong with an answer: a [jobapi.Refusal], or that it is no
-// answer to this request.
-func (r *request) understand(resp *http.Response, text []byte) error {
+// check returns the error of a response: a [jobapi.Refusal], or that it is no response
+// to this request.
+func (r *request) check(resp *http.Response, text []byte) error {
 	switch status := resp.StatusCode; {
 	case status >= 400:
 		return refusalOf(resp, text)
@@ -38,8 +38,8 @@ func (r *request) checkMedia(resp *http.Response, text []byte) error {
 	return nil
 }
 
-// errBadResponse is the error for an answer that no server of this API gives, which may
-// be that of a proxy or may have been cut off.
+// errBadResponse is the error for a response that no server of this API sends: it may
+// come from a proxy, or be incomplete.
 func errBadResponse(problem string) error {
 	return fmt.Errorf("%w: the answer is not the Job API's: %s", jobs.ErrUnavailable, problem)
 }
@@ -47,8 +47,8 @@ func errBadResponse(problem string) error {
 // maxMessage is how many bytes of a refusal's message are kept.
 const maxMessage = 1000
 
-// refusalOf understands an answer from 400 on. A refusal that another try may
-// mend wraps [jobs.ErrUnavailable], too.
+// refusalOf returns the error of a response from 400 on. If a retry may succeed, it
+// wraps [jobs.ErrUnavailable], too.
 func refusalOf(resp *http.Response, text []byte) error {
 	var body struct {
 		Error struct {
@@ -72,5 +72,5 @@ func refusalOf(resp *http.Response, text []byte) error {
 	return e
 }
 
-// clean takes secrets out of what a server has said.
+// clean removes secrets from a text of the server.
 func clean(s string) string { return redact.Text(s) }
