@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/batchfleet/batchfleet/internal/testlog"
 )
 
 // devFleet is a running `batchfleet dev` and what it has said.
@@ -25,21 +23,9 @@ type devFleet struct {
 func startDev(t *testing.T, env ...string) *devFleet {
 	t.Helper()
 	env = append([]string{"PATH=" + os.Getenv("PATH"), "HTTP_ADDR=127.0.0.1:0"}, env...)
-	p := &process{Cmd: batchfleet(t, env, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"), t: t, log: &testlog.Buffer{}, ended: make(chan struct{})}
-	d := &devFleet{t: t, dir: p.Dir}
-	p.Stdout, p.Stderr = p.log, p.log
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = p.Wait(); close(p.ended) }()
-	t.Cleanup(p.kill)
-	d.process = p
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.log.String(), "job list --api"); {
-		if time.Now().After(deadline) {
-			t.Fatalf("dev did not come up:\n%s", p.log)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	p := launch(t, batchfleet(t, env, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"))
+	d := &devFleet{t: t, process: p, dir: p.Dir}
+	p.untilLogged("job list --api")
 	line := regexp.MustCompile(`PUBSUB_EMULATOR_HOST=.* batchfleet submit`).FindString(p.log.String())
 	d.env = append([]string{"PATH=" + os.Getenv("PATH")}, strings.Fields(strings.TrimSuffix(line, "batchfleet submit"))...)
 	d.api = strings.TrimPrefix(regexp.MustCompile(`--api http://\S+`).FindString(p.log.String()), "--api ")
@@ -48,19 +34,15 @@ func startDev(t *testing.T, env ...string) *devFleet {
 }
 
 // run runs a command against the fleet and returns its output and exit code.
-func (d *devFleet) run(args ...string) (stdout, stderr string, code int) {
+func (d *devFleet) run(args ...string) (code int, stdout, stderr string) {
 	d.t.Helper()
-	cmd := batchfleet(d.t, d.env, args...)
-	var out, errOut strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errOut
-	_ = cmd.Run() // the exit code tells
-	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+	return output(d.t, batchfleet(d.t, d.env, args...))
 }
 
 // want runs a command and compares its exit code and output.
 func (d *devFleet) want(code int, pattern string, args ...string) string {
 	d.t.Helper()
-	out, errOut, got := d.run(args...)
+	got, out, errOut := d.run(args...)
 	if got != code || !regexp.MustCompile(pattern).MatchString(out+errOut) {
 		d.t.Fatalf("batchfleet %s: exit code %d, want %d and %s\n%s%s", strings.Join(args, " "), got, code, pattern, out, errOut)
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,7 +50,7 @@ func (f *testFleet) deadStats() emulator.SubscriptionStats {
 // dead waits until so many letters lie there, none of them held.
 func (f *testFleet) dead(want int) {
 	f.t.Helper()
-	f.until(time.Minute, fmt.Sprintf("%d dead letters: %+v", want, f.deadStats()), func() bool {
+	until(f.t, time.Minute, fmt.Sprintf("%d dead letters: %+v", want, f.deadStats()), func() bool {
 		s := f.deadStats()
 		return s.Undelivered == want && s.Leased == 0
 	})
@@ -67,13 +66,8 @@ func (f *testFleet) command(args ...string) *exec.Cmd {
 func (f *testFleet) dlq(args ...string) (stdout, stderr string, code int) {
 	f.t.Helper()
 	cmd := f.command(append([]string{"dlq"}, append(args, letterWait)...)...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		f.t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	code, stdout, stderr = output(f.t, cmd)
+	return stdout, stderr, code
 }
 
 // wantDLQ runs a dlq command and compares its exit code and all that it prints.
@@ -199,7 +193,7 @@ func TestF13MissingDeadLetterTopicIsVisibleAndCostsNoJob(t *testing.T) {
 	f := newTestFleet(t)
 	f.send(jobs.Job{ID: "a", Kind: "bogus"})
 	w := f.start(keepsDead)
-	f.until(time.Minute, "the worker says what is missing", func() bool {
+	until(f.t, time.Minute, "the worker says what is missing", func() bool {
 		return strings.Contains(w.log.String(), "not ready") && strings.Contains(w.log.String(), "projects/local-dev/topics/"+deadName)
 	})
 	if got := f.state("a"); got != "" {
@@ -216,7 +210,7 @@ func TestF13PromiseWorkerKilledBetweenOutcomeAndLetter(t *testing.T) {
 	f := newTestFleet(t)
 	f.withDead()
 	w := f.start(keepsDead)
-	f.until(time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 1 })
+	until(f.t, time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 1 })
 	if err := w.Process.Signal(syscall.SIGSTOP); err != nil { // until letters are refused
 		t.Fatal(err)
 	}
@@ -232,7 +226,7 @@ func TestF13PromiseWorkerKilledBetweenOutcomeAndLetter(t *testing.T) {
 	}
 	// What is left of the faults is what the next worker has to get over.
 	f.start(keepsDead)
-	f.until(time.Minute, "the message is delivered again", func() bool { return f.emulator.Stats()[0].Redelivered > 0 })
+	until(f.t, time.Minute, "the message is delivered again", func() bool { return f.emulator.Stats()[0].Redelivered > 0 })
 	drainFaults(t, f)
 	f.dead(1)
 	f.account("failed", "a")

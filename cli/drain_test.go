@@ -30,7 +30,7 @@ func TestFleetDrainsWhenAskedAndGoesOn(t *testing.T) {
 	if changed, err := f.status.SetDraining(t.Context(), true); err != nil || !changed {
 		t.Fatalf("set draining: %v, %v", changed, err)
 	}
-	f.until(30*time.Second, "the worker sees it", func() bool { return strings.Contains(w.log.String(), "draining: asked by an operator") })
+	until(f.t, 30*time.Second, "the worker sees it", func() bool { return strings.Contains(w.log.String(), "draining: asked by an operator") })
 	f.submit("second", 0)
 	if state := f.state("first"); state != "processing" {
 		t.Errorf("first is %s: a drain stops no job", state)
@@ -38,7 +38,7 @@ func TestFleetDrainsWhenAskedAndGoesOn(t *testing.T) {
 	doctor("warn  redis ")
 	doctor("draining: asked by an operator\n      what to do: nothing, if that is wanted; `batchfleet job run start` takes it back")
 	f.untilState(60*time.Second, "first", "completed")
-	f.until(time.Minute, "no claim is held", func() bool {
+	until(f.t, time.Minute, "no claim is held", func() bool {
 		held, err := f.status.Held(t.Context())
 		return err == nil && len(held) == 0
 	})
@@ -85,7 +85,7 @@ func TestF27SecondSignalHandsTheJobBackAtOnceUncounted(t *testing.T) {
 	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	f.until(time.Minute, "the worker has heard the first signal", func() bool {
+	until(f.t, time.Minute, "the worker has heard the first signal", func() bool {
 		return strings.Contains(first.log.String(), "another signal hands them back at once")
 	})
 	if state := f.state("a"); state != "processing" {

@@ -38,17 +38,11 @@ func TestE06FullDiskIsRefusedAndRecoveredFrom(t *testing.T) {
 	}
 	limit(unix.RLIM_INFINITY)
 	after := ""
-	for deadline := time.Now().Add(time.Minute); ; {
+	until(t, time.Minute, "a publish is taken after there is room again", func() bool {
 		after += "after" // another text each time: a refused one may be there too
-		err := try(after)
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("publish after there was room again: %v", err)
-		}
-	}
-	p.stop(unix.SIGKILL)
+		return try(after) == nil
+	})
+	p.kill()
 
 	p = startEmulator(t, dir)
 	got := p.pull(100)

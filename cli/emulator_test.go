@@ -1,19 +1,16 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,17 +18,14 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
 	"github.com/batchfleet/batchfleet/cli/program"
-	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/pubsub"
 )
 
 // An emulatorProcess is a real `batchfleet emulator` with the fleet's topic and
 // subscription.
 type emulatorProcess struct {
-	*exec.Cmd
-	t      *testing.T
+	*process
 	addr   string
-	log    *testlog.Buffer
 	topics *apiv1.TopicAdminClient
 	subs   *apiv1.SubscriptionAdminClient
 }
@@ -44,28 +38,12 @@ func startEmulator(t *testing.T, dir string) *emulatorProcess {
 // launchEmulator starts an emulator with the given environment and flags.
 func launchEmulator(t *testing.T, env []string, flags ...string) *emulatorProcess {
 	t.Helper()
-	p := &emulatorProcess{t: t, log: &testlog.Buffer{}}
 	env = append(env, "HOME="+t.TempDir(), "GORACE=halt_on_error=1")
-	p.Cmd = batchfleet(t, env, append([]string{"emulator", "--addr", "127.0.0.1:0", "--ack-deadline", "60s"}, flags...)...)
-	p.Stderr = p.log
-	out, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.stop(syscall.SIGKILL)
-		if strings.Contains(p.log.String(), "DATA RACE") {
-			t.Error(p.log)
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("emulator said %q: %v\n%s", line, err, p.log)
-	}
-	p.addr = strings.TrimSpace(strings.TrimPrefix(line, "emulator listens on "))
+	p := &emulatorProcess{process: launch(t, batchfleet(t, env, append([]string{"emulator", "--addr", "127.0.0.1:0", "--ack-deadline", "60s"}, flags...)...))}
+	const said = "emulator listens on "
+	p.untilLogged(said)
+	_, addr, _ := strings.Cut(p.log.String(), said)
+	p.addr, _, _ = strings.Cut(addr, "\n")
 	opts, err := pubsub.Options(p.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -80,26 +58,8 @@ func launchEmulator(t *testing.T, env []string, flags ...string) *emulatorProces
 	return p
 }
 
-// stop ends the process by a signal and returns its exit code.
-func (p *emulatorProcess) stop(sig os.Signal) int {
-	_ = p.Process.Signal(sig) // it may have ended
-	_ = p.Wait()
-	return p.ProcessState.ExitCode()
-}
-
 func getSubscription(name string) *pubsubpb.GetSubscriptionRequest {
 	return &pubsubpb.GetSubscriptionRequest{Subscription: name}
-}
-
-// untilLogged waits for a log line that says text.
-func (p *emulatorProcess) untilLogged(text string) {
-	p.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(p.log.String(), text); {
-		if time.Now().After(deadline) {
-			p.t.Fatalf("the log does not say %q:\n%s", text, p.log)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
 }
 
 func (p *emulatorProcess) publish(ctx context.Context, texts ...string) error {
@@ -188,7 +148,7 @@ func TestE06AcknowledgedPublishesAndLeasesSurviveKill9(t *testing.T) {
 	for range 100 {
 		<-told
 	}
-	p.stop(syscall.SIGKILL)
+	p.kill()
 	giveUp()
 	publishing.Wait()
 
@@ -218,7 +178,7 @@ func TestE06AcknowledgedPublishesAndLeasesSurviveKill9(t *testing.T) {
 	for part := range slices.Chunk(slices.Concat(slices.Collect(maps.Values(leased)), slices.Collect(maps.Values(back))), 1000) {
 		p.ack(part...)
 	}
-	if code := p.stop(syscall.SIGTERM); code != 0 {
+	if code, _ := p.terminate(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM:\n%s", code, p.log)
 	}
 
@@ -242,7 +202,7 @@ func TestE06TornFileIsRepairedWithALineInTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.stop(syscall.SIGKILL)
+	p.kill()
 	segments, err := filepath.Glob(filepath.Join(dir, "segment.*.v1"))
 	if err != nil || len(segments) != 1 {
 		t.Fatalf("segments %v, %v; want one", segments, err)
@@ -279,7 +239,7 @@ func TestE06QueuesAndDirectoryFromTheEnvironment(t *testing.T) {
 	if err != nil || sub.GetTopic() != "projects/local-dev/topics/dead-letters" {
 		t.Errorf("the second subscription is %v, %v", sub, err)
 	}
-	p.stop(syscall.SIGKILL)
+	p.kill()
 	if got := launchEmulator(t, env).pull(10); len(got) != 1 || got["a"] == "" {
 		t.Errorf("after kill -9 got %v, want a", got)
 	}

@@ -73,7 +73,7 @@ func TestF28NoJobIsLostWhenRedisFailsOver(t *testing.T) {
 	stop()
 	load.Wait()
 	t.Logf("%d jobs, %d failovers", len(ids), times)
-	f.until(3*time.Minute, "every job has ended", func() bool {
+	until(f.t, 3*time.Minute, "every job has ended", func() bool {
 		for _, id := range ids {
 			if f.state(id) != "completed" {
 				return false

@@ -28,10 +28,10 @@ func TestPromiseDiskFull(t *testing.T) {
 		}
 	}
 	limit(0)
-	f.until(time.Minute, "the job is handed back", func() bool { return strings.Contains(w.log.String(), "job handed back") })
+	until(f.t, time.Minute, "the job is handed back", func() bool { return strings.Contains(w.log.String(), "job handed back") })
 	f.untilState(25*time.Second, "a", "queued") // before it comes back
 	f.submit("b", 1)                            // is not even leased
-	f.until(time.Minute, "the worker says that it is not ready", func() bool { return strings.Contains(w.log.String(), "not ready") })
+	until(f.t, time.Minute, "the worker says that it is not ready", func() bool { return strings.Contains(w.log.String(), "not ready") })
 	if got := f.state("b"); got != "queued" {
 		t.Errorf("job b is %s while nothing can be stored, want queued", got)
 	}
@@ -69,7 +69,7 @@ func TestF17PromiseSignalsToTheReaderAreTheWorkers(t *testing.T) {
 		ids = append(ids, id)
 		f.send(jobs.Job{ID: id, Kind: "pdf", Input: "uploads/long.pdf"})
 		reader := 0
-		f.until(time.Minute, "a document is read", func() bool {
+		until(f.t, time.Minute, "a document is read", func() bool {
 			reader = childOf(w)
 			e, err := f.status.Get(t.Context(), id)
 			return err == nil && (e.State().Terminal() || reader != 0 && e.Status == "processing" && e.Message != "Processing started...")

@@ -50,7 +50,7 @@ func TestF17PromiseWorkerStoppedWithAJobInHand(t *testing.T) {
 		f := newTestFleet(t)
 		f.submit("long", 400) // 400 pages of 0.2 s
 		first := f.start("MOCK_PAGE_SECONDS=0.2", "DRAIN_TIMEOUT=1s", "CHECKPOINT_INTERVAL=0.5", "LEASE_TTL=600s", "LEASE_EXTEND_EVERY=200s")
-		f.until(time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "long"); return err == nil && e.Progress >= 2 })
+		until(f.t, time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "long"); return err == nil && e.Progress >= 2 })
 		code, took := first.terminate()
 		// Its last word has a second and a half. A machine that stands still for so
 		// long proves nothing; the worker says so itself.
@@ -97,7 +97,7 @@ func TestF16PromiseRedisStoppedFor20Seconds(t *testing.T) {
 			f := newTestFleet(t)
 			f.submit("a", 300) // 30 s
 			w := f.start("MOCK_PAGE_SECONDS=0.1")
-			f.until(time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "a"); return err == nil && e.Progress > 5 })
+			until(f.t, time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "a"); return err == nil && e.Progress > 5 })
 			fault(f)
 			f.untilState(time.Minute, "a", "completed")
 			f.account("completed", "a")
@@ -110,7 +110,7 @@ func TestF16PromiseRedisStoppedFor20Seconds(t *testing.T) {
 			f := newTestFleet(t)
 			f.submit("a", 30) // 3 s
 			f.start("MOCK_PAGE_SECONDS=0.1")
-			f.until(time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "a"); return err == nil && e.Progress > 5 })
+			until(f.t, time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "a"); return err == nil && e.Progress > 5 })
 			fault(f) // the job ends while Redis is away
 			f.untilState(time.Minute, "a", "completed")
 			f.account("completed", "a")
@@ -127,9 +127,9 @@ func TestF07PromiseExtenderBlackHoled(t *testing.T) {
 	hole := newBlackHole(t, f.addr)
 	f.submit("a", 600) // a minute: more than a lease of 10 s
 	cut := f.start("MOCK_PAGE_SECONDS=0.1", "PUBSUB_EMULATOR_HOST="+hole.addr, "WORKER_NAME=cut")
-	f.until(time.Minute, "it runs", func() bool { return f.state("a") == "processing" })
+	until(f.t, time.Minute, "it runs", func() bool { return f.state("a") == "processing" })
 	hole.swallow.Store(true)
-	f.until(30*time.Second, "the cut worker has stopped the job", func() bool { return strings.Contains(cut.log.String(), "lease lost") })
+	until(f.t, 30*time.Second, "the cut worker has stopped the job", func() bool { return strings.Contains(cut.log.String(), "lease lost") })
 	f.start("MOCK_PAGE_SECONDS=0.01", "WORKER_NAME=whole")
 	f.untilState(2*time.Minute, "a", "completed")
 	f.account("completed", "a")
@@ -168,7 +168,7 @@ func TestF12PromiseJobThatKillsItsWorker(t *testing.T) {
 	f.submit("innocent", 3)
 	for crash := range 3 {
 		w := f.start("WORKER_SLOTS=2", fmt.Sprintf("WORKER_NAME=victim-%d", crash))
-		f.until(30*time.Second, "the job runs", func() bool {
+		until(f.t, 30*time.Second, "the job runs", func() bool {
 			e, err := f.status.Get(t.Context(), "killer")
 			return err == nil && e.Status == "processing" && e.Detail.Worker == fmt.Sprintf("victim-%d", crash)
 		})

@@ -6,11 +6,8 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/batchfleet/batchfleet/internal/testlog"
 )
 
 // Connections that somebody opens and leaves idle take no files from health checks,
@@ -18,20 +15,13 @@ import (
 func TestGatewayWithFewFilesStaysWell(t *testing.T) {
 	g := newTestGateway(t)
 	addr, metrics := freeAddr(t), freeAddr(t)
-	p := &process{Cmd: batchfleet(t, g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port))), t: t, log: &testlog.Buffer{}}
-	p.Args = []string{
-		"sh", "-c", `ulimit -n 400 && exec "$0" "$@"`, p.Path,
+	cmd := batchfleet(t, g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)))
+	cmd.Args = []string{
+		"sh", "-c", `ulimit -n 400 && exec "$0" "$@"`, cmd.Path,
 		"gateway", "--addr", addr, "--metrics-addr", metrics, "--admin-token-file", filepath.Join(g.dir, "admin.token"),
 	}
-	p.Path = "/bin/sh"
-	p.Stdout, p.Stderr = p.log, p.log
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.Process.Signal(syscall.SIGTERM)
-		_ = p.Wait()
-	})
+	cmd.Path = "/bin/sh"
+	p := launch(t, cmd)
 	g.untilReadyz(metrics, http.StatusOK)
 	idle := make([]net.Conn, 0, 450)
 	for range cap(idle) {

@@ -10,18 +10,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/emulator"
-	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/status"
@@ -85,14 +81,6 @@ func newTestFleetOn(t *testing.T, server *redistest.Server) *testFleet {
 	return f
 }
 
-// process is one worker process.
-type process struct {
-	*exec.Cmd
-	t     *testing.T
-	log   *testlog.Buffer
-	ended chan struct{}
-}
-
 // environment of the fleet's processes; later entries win.
 func (f *testFleet) environment(extra ...string) []string {
 	return append([]string{
@@ -108,43 +96,7 @@ func (f *testFleet) environment(extra ...string) []string {
 // start starts a worker process, which is killed at the end of the test.
 func (f *testFleet) start(extra ...string) *process {
 	f.t.Helper()
-	p := &process{Cmd: batchfleet(f.t, f.environment(extra...), "worker"), t: f.t, log: &testlog.Buffer{}, ended: make(chan struct{})}
-	p.Stdout, p.Stderr = p.log, p.log
-	if err := p.Start(); err != nil {
-		f.t.Fatal(err)
-	}
-	go func() {
-		_ = p.Wait() // the exit code is in ProcessState
-		close(p.ended)
-	}()
-	f.t.Cleanup(func() {
-		p.kill()
-		if strings.Contains(p.log.String(), "DATA RACE") || f.t.Failed() && testing.Verbose() {
-			f.t.Errorf("log of worker %d:\n%s", p.Process.Pid, p.log)
-		}
-	})
-	return p
-}
-
-// kill ends the process as the kernel would when memory is short.
-func (p *process) kill() {
-	_ = p.Process.Kill()
-	<-p.ended
-}
-
-// terminate sends SIGTERM and returns the exit code and how long it took.
-func (p *process) terminate() (code int, took time.Duration) {
-	p.t.Helper()
-	began := time.Now()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
-	select {
-	case <-p.ended:
-	case <-time.After(30 * time.Second):
-		p.t.Fatalf("worker does not end:\n%s", p.log)
-	}
-	return p.ProcessState.ExitCode(), time.Since(began)
+	return launch(f.t, batchfleet(f.t, f.environment(extra...), "worker"))
 }
 
 // submit records and queues a mock job as batchfleet submit does.
@@ -173,26 +125,15 @@ func (f *testFleet) state(id jobs.ID) string {
 	return e.Status
 }
 
-// until waits for something that other processes bring about.
-func (f *testFleet) until(limit time.Duration, what string, cond func() bool) {
-	f.t.Helper()
-	for deadline := time.Now().Add(limit); !cond(); {
-		if time.Now().After(deadline) {
-			f.t.Fatalf("not within %s: %s", limit, what)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
-
 func (f *testFleet) untilState(limit time.Duration, id jobs.ID, want string) {
 	f.t.Helper()
-	f.until(limit, fmt.Sprintf("job %s %s", id, want), func() bool { return f.state(id) == want })
+	until(f.t, limit, fmt.Sprintf("job %s %s", id, want), func() bool { return f.state(id) == want })
 }
 
 // untilEnded waits until all of the jobs have ended, one way or another.
 func (f *testFleet) untilEnded(limit time.Duration, ids []jobs.ID) {
 	f.t.Helper()
-	f.until(limit, "all jobs have ended", func() bool {
+	until(f.t, limit, "all jobs have ended", func() bool {
 		entries, err := f.status.Entries(f.t.Context(), ids)
 		if err != nil {
 			f.t.Fatal(err)
@@ -224,7 +165,7 @@ func (f *testFleet) account(want string, ids ...jobs.ID) {
 		}
 		f.checkResult(id, want == "completed")
 	}
-	f.until(time.Minute, "the queue is empty: "+f.queue(), func() bool {
+	until(f.t, time.Minute, "the queue is empty: "+f.queue(), func() bool {
 		s := f.emulator.Stats()[0]
 		return s.Undelivered == 0 && s.Leased == 0
 	})

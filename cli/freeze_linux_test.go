@@ -39,7 +39,7 @@ func TestF24NothingIsWrittenByAnAttemptThatLostItsJob(t *testing.T) {
 			ids[i] = jobs.ID(fmt.Sprintf("job-%d-%d", n, i))
 			f.submit(ids[i], 50+random.IntN(600))
 		}
-		f.until(time.Minute, "a job runs", func() bool {
+		until(f.t, time.Minute, "a job runs", func() bool {
 			parts, _ := filepath.Glob(filepath.Join(f.dir, "results", "*", "parts", "*.jsonl"))
 			return len(parts) > 0
 		})
@@ -56,7 +56,7 @@ func TestF24NothingIsWrittenByAnAttemptThatLostItsJob(t *testing.T) {
 		}
 		second := f.start(append(env, "MOCK_PAGE_SECONDS=0.001")...)
 		f.untilEnded(4*time.Minute, ids)
-		f.until(time.Minute, "the second worker has told the queue", func() bool { s := f.emulator.Stats()[0]; return s.Undelivered == 0 && s.Leased == 0 })
+		until(f.t, time.Minute, "the second worker has told the queue", func() bool { s := f.emulator.Stats()[0]; return s.Undelivered == 0 && s.Leased == 0 })
 		f.redis.Freeze() // the first worker does not learn at once that it was replaced
 		if err := frozen.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)

@@ -67,7 +67,7 @@ func TestZ77ZeroPointEnergyOfH2(t *testing.T) {
 	// Without its pseudopotential a job fails, says so, and waits for another worker.
 	const pseudo = "H.pbe-rrkjus.UPF"
 	id = g.submit(url, strings.Replace(string(payload), `"structure":{`, `"structure":{"species":{"H":{"pseudo":"`+pseudo+`"}},`, 1))
-	g.until(time.Minute, "the failure is reported", func() bool { return g.job(url, id).RetryCount == 1 })
+	until(g.t, time.Minute, "the failure is reported", func() bool { return g.job(url, id).RetryCount == 1 })
 	if a := g.job(url, id); a.Status != "queued" || a.ErrorCode != "PSEUDO_MISSING" || !strings.Contains(a.Detail, pseudo) {
 		t.Errorf("job %+v, want it queued again after PSEUDO_MISSING that names %s", a, pseudo)
 	}
@@ -95,11 +95,11 @@ func TestZ29RestartedDirectWorkerReportsWhatItWasKilledIn(t *testing.T) {
 	source := fmt.Sprintf("redis://%s:%d/0", g.redis.Host, g.redis.Port)
 	worker := g.startAgent("direct", source, "", "WORKER_NAME=inside", "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
 	id := g.submit(url, h2Payload)
-	g.until(time.Minute, "the job runs", func() bool { return g.job(url, id).Progress != nil })
+	until(g.t, time.Minute, "the job runs", func() bool { return g.job(url, id).Progress != nil })
 	worker.kill()
 	g.startAgent("direct", source, "", "WORKER_NAME=inside")
 	// Not when the lease of 600 s is over, but now.
-	g.until(time.Minute, "the failure is reported", func() bool { return g.job(url, id).RetryCount == 1 })
+	until(g.t, time.Minute, "the failure is reported", func() bool { return g.job(url, id).RetryCount == 1 })
 	if a := g.job(url, id); a.ErrorCode != "WORKER_RESTART" {
 		t.Errorf("job %+v, want error code WORKER_RESTART", a)
 	}
@@ -131,9 +131,9 @@ func TestZ79ResultOutlivesGatewayAndAgent(t *testing.T) {
 	token := g.register(url, "pc")
 	agent := g.startAgent("pc", url, token, "MOCK_PAGES=1", "MOCK_PAGE_SECONDS=10")
 	id := g.submit(url, h2Payload)
-	g.until(time.Minute, "the job runs", func() bool { return g.job(url, id).Progress != nil })
+	until(g.t, time.Minute, "the job runs", func() bool { return g.job(url, id).Progress != nil })
 	gw.kill()
-	g.until(time.Minute, "the result is on the agent's disk", func() bool {
+	until(g.t, time.Minute, "the result is on the agent's disk", func() bool {
 		return g.found(filepath.Join("agents", "pc", "store"), "result.json")
 	})
 	<-time.After(time.Second) // it is being sent to nobody
@@ -147,7 +147,7 @@ func TestZ79ResultOutlivesGatewayAndAgent(t *testing.T) {
 	if n := g.job(url, id).RetryCount; n != 0 {
 		t.Errorf("job was run again %d times", n)
 	}
-	g.until(time.Minute, "the agent has cleaned up", func() bool {
+	until(g.t, time.Minute, "the agent has cleaned up", func() bool {
 		return !g.found(filepath.Join("agents", "pc", "store"), "result.json")
 	})
 }
@@ -177,11 +177,11 @@ func TestZ80RestartedAgentReportsWhatItWasKilledIn(t *testing.T) {
 	agent := g.startAgent("pc", url, token, "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
 	id := g.submit(url, h2Payload)
 	g.untilStatus(time.Minute, url, id, "started")
-	g.until(time.Minute, "the job runs", func() bool { return g.job(url, id).Progress != nil })
+	until(g.t, time.Minute, "the job runs", func() bool { return g.job(url, id).Progress != nil })
 	agent.kill()
 	g.startAgent("pc", url, token)
 	// Not when the lease of 600 s is over, but now.
-	g.until(time.Minute, "the failure is reported", func() bool { return g.job(url, id).RetryCount == 1 })
+	until(g.t, time.Minute, "the failure is reported", func() bool { return g.job(url, id).RetryCount == 1 })
 	if a := g.job(url, id); a.ErrorCode != "WORKER_RESTART" {
 		t.Errorf("job %+v, want error code WORKER_RESTART", a)
 	}
@@ -200,12 +200,12 @@ func TestZ81StoppedAgentHandsItsJobBackUncounted(t *testing.T) {
 			}
 			agent := g.startAgent("pc", url, g.register(url, "pc"), "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1", drain)
 			id := g.submit(url, h2Payload)
-			g.until(time.Minute, "the job runs", func() bool { return g.job(url, id).Progress != nil })
+			until(g.t, time.Minute, "the job runs", func() bool { return g.job(url, id).Progress != nil })
 			if signals == 2 {
 				if err := agent.Process.Signal(syscall.SIGTERM); err != nil {
 					t.Fatal(err)
 				}
-				g.until(time.Minute, "the agent has heard the first signal", func() bool {
+				until(g.t, time.Minute, "the agent has heard the first signal", func() bool {
 					return strings.Contains(agent.log.String(), "another signal hands them back at once")
 				})
 				<-time.After(time.Second)
@@ -240,7 +240,7 @@ func TestZ38RevokedWorkerStopsAndItsJobGoesOn(t *testing.T) {
 	if revoked.RevokedCount != 1 {
 		t.Errorf("%d tokens were revoked, want 1", revoked.RevokedCount)
 	}
-	g.until(time.Minute, "the job is taken back", func() bool { return g.job(url, id).Status == "queued" })
+	until(g.t, time.Minute, "the job is taken back", func() bool { return g.job(url, id).Status == "queued" })
 	select {
 	case <-agent.ended:
 		if code := agent.ProcessState.ExitCode(); code != 3 {
@@ -260,7 +260,7 @@ func TestZ70ReaperNeedsNoWorker(t *testing.T) {
 	id := g.submit(url, h2Payload)
 	g.untilStatus(time.Minute, url, id, "started")
 	agent.kill()
-	g.until(time.Minute, "the job waits to be run again", func() bool {
+	until(g.t, time.Minute, "the job waits to be run again", func() bool {
 		a := g.job(url, id)
 		return a.Status == "queued" && a.RetryCount == 1
 	})
@@ -278,7 +278,7 @@ func TestZ19NoSecretIsLeftAnywhere(t *testing.T) {
 	url := "http://" + addr
 	gw := g.startProcess(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port), "LOG_LEVEL=DEBUG"),
 		"gateway", "--addr", addr, "--metrics-addr", metrics, "--admin-token-file", filepath.Join(g.dir, "admin.token"))
-	g.until(time.Minute, "the gateway is ready", func() bool {
+	until(g.t, time.Minute, "the gateway is ready", func() bool {
 		r, err := g.request(http.MethodGet, url+"/readyz", "", nil)
 		return err == nil && r.status == http.StatusOK
 	})
@@ -362,7 +362,7 @@ func TestZ76BoardShowsWhatThereIs(t *testing.T) {
 	url := "http://" + addr
 	g.startProcess(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port), "REAP_INTERVAL=1s"),
 		"gateway", "--addr", addr, "--metrics-addr", metrics, "--admin-token-file", filepath.Join(g.dir, "admin.token"))
-	g.until(time.Minute, "the gateway is ready", func() bool {
+	until(g.t, time.Minute, "the gateway is ready", func() bool {
 		r, err := g.request(http.MethodGet, url+"/readyz", "", nil)
 		return err == nil && r.status == http.StatusOK
 	})
@@ -381,7 +381,7 @@ func TestZ76BoardShowsWhatThereIs(t *testing.T) {
 		t.Errorf("a wrong token: %d %v", r.status, err)
 	}
 	var page string
-	g.until(time.Minute, "a lease has expired", func() bool {
+	until(g.t, time.Minute, "a lease has expired", func() bool {
 		r, err := g.request(http.MethodGet, "http://"+metrics+"/metrics", "", nil)
 		page = string(r.body)
 		return err == nil && strings.Contains(page, "batchfleet_gateway_lease_expiries_total{")

@@ -31,7 +31,7 @@ func TestZ22ReadyzSaysThatRedisIsACluster(t *testing.T) {
 	cluster := redistest.New(t, "--cluster-enabled", "yes")
 	addr := freeAddr(t)
 	g.startProcess(g.environment("REDIS_HOST="+cluster.Host, fmt.Sprintf("REDIS_PORT=%d", cluster.Port)), "gateway", "--addr", addr)
-	g.until(time.Minute, "/readyz says what is wrong", func() bool {
+	until(g.t, time.Minute, "/readyz says what is wrong", func() bool {
 		return strings.Contains(g.untilReadyz(addr, http.StatusServiceUnavailable), "needs one server")
 	})
 }
@@ -40,7 +40,7 @@ func TestZ22ReadyzSaysThatRedisIsACluster(t *testing.T) {
 // it says.
 func (g *testGateway) untilReadyz(addr string, status int) (text string) {
 	g.t.Helper()
-	g.until(time.Minute, fmt.Sprint("/readyz says ", status), func() bool {
+	until(g.t, time.Minute, fmt.Sprint("/readyz says ", status), func() bool {
 		r, err := g.request(http.MethodGet, "http://"+addr+"/readyz", "", nil)
 		text = string(r.body)
 		return err == nil && r.status == status

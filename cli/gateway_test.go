@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,12 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
-	"github.com/batchfleet/batchfleet/internal/testlog"
 
 	"github.com/redis/go-redis/v9"
 
@@ -81,7 +78,7 @@ func (g *testGateway) startGateway(addr string, extra ...string) *process {
 		"REDIS_HOST=" + g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port), "LEASE_TTL=" + gatewayLease.String(), "REAP_INTERVAL=1s", "LEASE_SKEW=500ms",
 	}, extra...)...)
 	p := g.startProcess(env, "gateway", "--addr", addr, "--admin-token-file", filepath.Join(g.dir, "admin.token"))
-	g.until(time.Minute, "the gateway is ready", func() bool {
+	until(g.t, time.Minute, "the gateway is ready", func() bool {
 		resp, err := g.request(http.MethodGet, "http://"+addr+"/readyz", "", nil)
 		return err == nil && resp.status == http.StatusOK
 	})
@@ -100,35 +97,13 @@ func (g *testGateway) startAgent(name, url, tokenFile string, extra ...string) *
 
 func (g *testGateway) startProcess(env []string, args ...string) *process {
 	g.t.Helper()
-	p := &process{Cmd: batchfleet(g.t, env, args...), t: g.t, log: &testlog.Buffer{}, ended: make(chan struct{})}
-	p.Stdout, p.Stderr = p.log, p.log
-	if err := p.Start(); err != nil {
-		g.t.Fatal(err)
-	}
-	go func() {
-		_ = p.Wait() // the exit code is in ProcessState
-		close(p.ended)
-	}()
-	g.t.Cleanup(func() {
-		_ = p.Process.Signal(syscall.SIGCONT) // one that a test has frozen
-		p.kill()
-		if strings.Contains(p.log.String(), "DATA RACE") || strings.Contains(p.log.String(), "panic:") || g.t.Failed() && testing.Verbose() {
-			g.t.Errorf("log of %v:\n%s", args, p.log)
-		}
-	})
-	return p
+	return launch(g.t, batchfleet(g.t, env, args...))
 }
 
 // runCommand runs batchfleet to its end and returns its exit code and output.
 func (g *testGateway) runCommand(env []string, args ...string) (code int, stdout, stderr string) {
 	g.t.Helper()
-	cmd := batchfleet(g.t, g.environment(env...), args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		g.t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	return output(g.t, batchfleet(g.t, g.environment(env...), args...))
 }
 
 // register makes a worker, as its owner does, and returns its token file.
@@ -220,20 +195,9 @@ func (g *testGateway) job(url, id string) (a wire.JobResponse) {
 	return a
 }
 
-// until waits for something that other processes bring about.
-func (g *testGateway) until(limit time.Duration, what string, cond func() bool) {
-	g.t.Helper()
-	for deadline := time.Now().Add(limit); !cond(); {
-		if time.Now().After(deadline) {
-			g.t.Fatalf("not within %s: %s", limit, what)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
-
 func (g *testGateway) untilStatus(limit time.Duration, url, id, want string) {
 	g.t.Helper()
-	g.until(limit, fmt.Sprintf("job %s %s", id, want), func() bool { return g.job(url, id).Status == want })
+	until(g.t, limit, fmt.Sprintf("job %s %s", id, want), func() bool { return g.job(url, id).Status == want })
 }
 
 // gatewayLease is how long a lease of a gateway lasts unless a test says more.

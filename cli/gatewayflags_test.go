@@ -68,7 +68,7 @@ func TestZ04Z09GatewayKeepsWhatItsFlagsPromise(t *testing.T) {
 	url := "https://" + addr
 	g.startProcess(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)),
 		"gateway", "--addr", addr, "--tls-cert", certFile, "--tls-key", keyFile, "--client-token-file", g.write("client.token", token+"\n"))
-	g.until(time.Minute, "the gateway is ready by HTTPS", func() bool {
+	until(g.t, time.Minute, "the gateway is ready by HTTPS", func() bool {
 		r, err := g.request(http.MethodGet, url+"/readyz", "", nil)
 		return err == nil && r.status == http.StatusOK
 	})

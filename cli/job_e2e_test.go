@@ -48,7 +48,7 @@ func TestJ07JobCommandsAgainstDev(t *testing.T) {
 	d.want(0, `attempt 1 completed\n$`, "job", "logs", "-f", fleetJob)
 	d.want(0, `succeeded 3/3`, "job", "watch", fleetJob)
 	out := d.want(0, `more: batchfleet job list --scope fleet --limit 1 --cursor`, "job", "list", "--scope", "fleet", "--limit", "1")
-	_, stderr, _ := d.run("job", "list", "--scope", "fleet", "--limit", "1")
+	_, _, stderr := d.run("job", "list", "--scope", "fleet", "--limit", "1")
 	cursor := stderr[strings.LastIndex(strings.TrimSpace(stderr), " ")+1:]
 	if next := d.want(0, "fleet.pdf", "job", "list", "--scope", "fleet", "--cursor", strings.TrimSpace(cursor)); next == out {
 		t.Errorf("the next page is the first one:\n%s", next)
@@ -59,7 +59,7 @@ func TestJ07JobCommandsAgainstDev(t *testing.T) {
 	batch := strings.TrimSpace(d.want(0, `^job_[0-9A-Z]{26}\n$`, "job", "run", "utils.submit-batch", "--data", `{"objects":["a.pdf"],"kind":"mock"}`))
 	slow := ""
 	for deadline := time.Now().Add(time.Minute); slow == ""; {
-		out, _, _ := d.run("job", "list", "--type", "fleet.mock", "--status", "running")
+		_, out, _ := d.run("job", "list", "--type", "fleet.mock", "--status", "running")
 		if m := regexp.MustCompile(`(?m)^(\S+) +fleet.mock`).FindStringSubmatch(out); m != nil {
 			slow = m[1]
 		}
@@ -94,7 +94,7 @@ func (g *testGateway) startOpenGateway(more []string, args ...string) (*process,
 	addr := freeAddr(g.t)
 	env := append(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)), more...)
 	p := g.startProcess(env, append([]string{"gateway", "--addr", addr}, args...)...)
-	g.until(time.Minute, "the gateway is ready", func() bool {
+	until(g.t, time.Minute, "the gateway is ready", func() bool {
 		r, err := g.request(http.MethodGet, "http://"+addr+"/readyz", "", nil)
 		return err == nil && r.status == http.StatusOK
 	})
@@ -233,7 +233,7 @@ func TestJ01GatewayKnowsItsTokens(t *testing.T) {
 		t.Errorf("without a token %d, with it %d, beyond its scope %d: want 401, 200, 403", a, b, c)
 	}
 	admin := give("root", "admin")
-	g.until(time.Minute, "the new token is known", func() bool { return status("POST", "/api/v1/system/fsck", admin) == 202 })
+	until(g.t, time.Minute, "the new token is known", func() bool { return status("POST", "/api/v1/system/fsck", admin) == 202 })
 	if code, _, stderr := g.runCommand([]string{"JOB_API=" + url, "JOB_TOKEN_FILE=" + g.write("reader", reader)}, "job", "list", "--scope", "system"); code != 0 {
 		t.Errorf("job list: exit code %d: %s", code, stderr)
 	}
@@ -244,7 +244,7 @@ func TestJ01GatewayKnowsItsTokens(t *testing.T) {
 	if code, out, _ := g.runCommand(nil, "token", "revoke", "--file", tokens, "reader"); code != 0 {
 		t.Errorf("token revoke: exit code %d: %s", code, out)
 	}
-	g.until(time.Minute, "the token is refused", func() bool { return status("GET", "/api/v1/fleet/jobs", reader) == 401 })
+	until(g.t, time.Minute, "the token is refused", func() bool { return status("GET", "/api/v1/fleet/jobs", reader) == 401 })
 	if strings.Contains(p.log.String(), reader) || strings.Contains(p.log.String(), admin) {
 		t.Errorf("the log shows a token:\n%s", p.log)
 	}
@@ -264,7 +264,7 @@ func TestJ30GatewayStopsItsOperations(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	watch := g.startProcess(g.environment("JOB_API="+url), "job", "watch", strings.TrimSpace(id))
-	g.until(time.Minute, "one job is redriven", func() bool { return strings.Contains(watch.log.String(), "1 of 3 jobs looked at") })
+	until(g.t, time.Minute, "one job is redriven", func() bool { return strings.Contains(watch.log.String(), "1 of 3 jobs looked at") })
 	code, took := p.terminate()
 	if code != 0 || took > 25*time.Second || strings.Contains(p.log.String(), "operations had not ended when the server stopped") {
 		t.Errorf("exit code %d after %s\n%s", code, took, p.log) // the next one's turn comes after 100 s

@@ -49,7 +49,7 @@ func TestZ41LedgerHoldsUnderFire(t *testing.T) {
 	submitting.Wait()
 	close(stop)
 	mischief.Wait()
-	g.until(240*time.Second, "all jobs have ended", func() bool {
+	until(g.t, 240*time.Second, "all jobs have ended", func() bool {
 		if err := g.hastenRetries(); err != nil {
 			return false
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"flag"
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -21,22 +20,4 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	testscript.Main(m, map[string]func(){"batchfleet": func() { os.Exit(Run(os.Args[1:], "")) }})
-}
-
-// asBatchfleet is the environment variable that makes a process of the test
-// binary run as batchfleet.
-const asBatchfleet = "BATCHFLEET_TEST_MAIN"
-
-// batchfleet returns a process of batchfleet, not yet started, with that
-// environment alone and in a directory of its own. It is killed when the test
-// ends.
-func batchfleet(t *testing.T, env []string, args ...string) *exec.Cmd {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env, cmd.Dir = append([]string{asBatchfleet + "=1"}, env...), t.TempDir()
-	return cmd
 }

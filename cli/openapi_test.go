@@ -90,7 +90,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	g.startProcess(env, "gateway", "--addr", addr, "--admin-token-file", admin, "--job-tokens-file", tokens)
 	g.startProcess(env, "gateway", "--addr", second, "--admin-token-file", admin, "--read-only")
 	for _, at := range []string{addr, second} {
-		g.until(time.Minute, "the gateway is ready", func() bool {
+		until(g.t, time.Minute, "the gateway is ready", func() bool {
 			r, err := g.request(http.MethodGet, "http://"+at+"/readyz", "", nil)
 			return err == nil && r.status == http.StatusOK
 		})
@@ -223,7 +223,7 @@ func (a *asker) askWorkers() {
 	// A late result: its lease was taken back.
 	l = lease()
 	a.endLease(l.JobID)
-	a.until(time.Minute, "the lease is taken back", func() bool { return a.job(a.url, l.JobID).Status == "queued" })
+	until(a.t, time.Minute, "the lease is taken back", func() bool { return a.job(a.url, l.JobID).Status == "queued" })
 	result["lease_id"] = l.LeaseID
 	a.ask(409, "POST", on(wire.PathResult, l.JobID), token, result)
 	a.ask(200, "GET", on(wire.PathLate, l.JobID), testAdmin, nil)
@@ -278,7 +278,7 @@ func (a *asker) askWithoutRedis() {
 	a.ask(503, "GET", wire.PathJobs+"/nobody", "", nil)
 	a.ask(503, "GET", wire.PathOps, testAdmin, nil)
 	a.ask(503, "POST", wire.PathLease, "zpw_"+strings.Repeat("a", 43), nil)
-	a.until(time.Minute, "the gateway is not ready", func() bool {
+	until(a.t, time.Minute, "the gateway is not ready", func() bool {
 		r, err := a.request(http.MethodGet, a.url+"/readyz", "", nil)
 		return err == nil && r.status == 503
 	})
@@ -349,7 +349,7 @@ func (a *asker) askOperations(f *testFleet, reader string) {
 	waiting := jobOf(a.ask(202, "POST", "/api/v1/utils/submit-batch", testAdmin, batch))
 	a.ask(429, "POST", "/api/v1/utils/purge", testAdmin, `{"olderThanDays":30}`)
 	a.ask(200, "POST", "/api/v1/utils/jobs/"+waiting+"/cancel", testAdmin, nil)
-	a.until(time.Minute, "there is room again", func() bool {
+	until(a.t, time.Minute, "there is room again", func() bool {
 		r, err := a.request("POST", a.url+"/api/v1/utils/purge", testAdmin, `{"olderThanDays":30}`)
 		return err == nil && r.status == 202
 	})
@@ -367,7 +367,7 @@ var eventID = regexp.MustCompile(`(?m)^id: ?(\S+)$`)
 func (a *asker) run(operation, body string) string {
 	a.t.Helper()
 	var id string
-	a.until(time.Minute, "there is room for "+operation, func() bool {
+	until(a.t, time.Minute, "there is room for "+operation, func() bool {
 		r, err := a.request("POST", a.url+"/api/v1/"+operation, testAdmin, body)
 		if err != nil {
 			a.t.Fatal(err)

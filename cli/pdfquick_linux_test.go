@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"bytes"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,19 +35,14 @@ func TestF77SmallDocumentIsPrintedAtOnceAndNoOtherwise(t *testing.T) {
 				t.Fatal(err)
 			}
 			said := func(args ...string) (stdout, stderr string, code int, inits bool) {
-				cmd := batchfleet(t, []string{"GODEBUG=inittrace=1", tt.env}, args...)
-				var out, errs bytes.Buffer
-				cmd.Stdout, cmd.Stderr = &out, &errs
-				if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-					t.Fatal(err)
-				}
+				code, stdout, stderr = output(t, batchfleet(t, []string{"GODEBUG=inittrace=1", tt.env}, args...))
 				var rest []string
-				for line := range strings.Lines(errs.String()) {
+				for line := range strings.Lines(stderr) {
 					if !strings.HasPrefix(line, "init ") {
 						rest = append(rest, line)
 					}
 				}
-				return out.String(), strings.Join(rest, ""), cmd.ProcessState.ExitCode(), strings.Contains(errs.String(), "init google.golang.org/grpc @")
+				return stdout, strings.Join(rest, ""), code, strings.Contains(stderr, "init google.golang.org/grpc @")
 			}
 			out, errs, code, slow := said("pdf", file)
 			wantOut, wantErrs, wantCode, _ := said("pdf", "--workers=1", file)

@@ -49,7 +49,7 @@ func TestF14PromiseUrgentAndNormalJobsUnderFaults(t *testing.T) {
 		}
 	}
 	fleet := []*process{f.start(asksUrgent, "WORKER_SLOTS=3"), f.start(asksUrgent, "MAX_CRASHES=100")}
-	f.until(time.Minute, "an urgent job is done", func() bool { return f.state("u-05") == "completed" })
+	until(f.t, time.Minute, "an urgent job is done", func() bool { return f.state("u-05") == "completed" })
 	if code, _ := fleet[0].terminate(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
@@ -59,7 +59,7 @@ func TestF14PromiseUrgentAndNormalJobsUnderFaults(t *testing.T) {
 		f.untilState(time.Minute, id, "completed")
 	}
 	f.account("completed", all...)
-	f.until(time.Minute, "no urgent message is left or held by nobody", func() bool {
+	until(f.t, time.Minute, "no urgent message is left or held by nobody", func() bool {
 		s := f.emulator.Stats()[1]
 		return s.Undelivered == 0 && s.Leased == 0
 	})

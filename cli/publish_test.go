@@ -42,7 +42,7 @@ func TestContractCommandsThatPublishByHand(t *testing.T) {
 			}
 			w := f.start()
 			for _, id := range tt.want {
-				f.until(time.Minute, id, func() bool { return f.state(jobs.ID(id)) == "completed" })
+				until(f.t, time.Minute, id, func() bool { return f.state(jobs.ID(id)) == "completed" })
 			}
 			if got := strings.Count(w.log.String(), `"Processing job"`); got != len(tt.want) {
 				t.Errorf("the log says %d times that a job is processed, want %d:\n%s", got, len(tt.want), w.log)

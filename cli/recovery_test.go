@@ -28,19 +28,19 @@ func TestF22JobOfAKilledWorkerStartsAgainAtItsCheckpoint(t *testing.T) {
 	}
 	f.submit("a", 450) // 45 s
 	killed := start("killed", "0.1")
-	f.until(time.Minute, "some pages", begun("killed"))
+	until(f.t, time.Minute, "some pages", begun("killed"))
 	frozen := start("frozen", "0.1")
 	killed.kill()
-	f.until(time.Minute, "the next attempt", begun("frozen")) // the lease has 600 s
+	until(f.t, time.Minute, "the next attempt", begun("frozen")) // the lease has 600 s
 	last := start("last", "0.01")
 	if err := frozen.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	f.until(time.Minute, "the attempt after that", begun("last"))
+	until(f.t, time.Minute, "the attempt after that", begun("last"))
 	if err := frozen.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	f.until(time.Minute, "the woken worker has given up", func() bool { return strings.Contains(frozen.log.String(), "job handed back") })
+	until(f.t, time.Minute, "the woken worker has given up", func() bool { return strings.Contains(frozen.log.String(), "job handed back") })
 	f.untilState(2*time.Minute, "a", "completed")
 	f.account("completed", "a")
 	if e, _ := f.status.Get(t.Context(), "a"); e.Detail.Worker != "last" || e.Detail.Attempt != 3 {
@@ -72,7 +72,7 @@ func TestF21SilentWorkersAreShown(t *testing.T) {
 	says := func(pattern string, args ...string) {
 		t.Helper()
 		var out []byte
-		f.until(time.Minute, fmt.Sprintf("%v says %q", args, pattern), func() bool {
+		until(f.t, time.Minute, fmt.Sprintf("%v says %q", args, pattern), func() bool {
 			var err error
 			out, err = f.command(args...).CombinedOutput()
 			return err == nil && regexp.MustCompile(pattern).Match(out)

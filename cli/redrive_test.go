@@ -63,7 +63,7 @@ func (f *testFleet) mend(ids ...jobs.ID) {
 // on the way, whose letters come back at the end of their lease.
 func (f *testFleet) redriveRest() {
 	f.t.Helper()
-	f.until(3*time.Minute, "no letter is left", func() bool {
+	until(f.t, 3*time.Minute, "no letter is left", func() bool {
 		if _, errs, code := f.dlq("redrive", "--rate", "1000"); code != 0 {
 			f.t.Errorf("code %d: %s", code, errs)
 		}
@@ -154,7 +154,7 @@ func TestF13PromiseRedriveKilledInTheMiddle(t *testing.T) {
 		cmd := f.begun(7, "redrive", "--rate", "5")
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		f.until(40*time.Second, "the letters are back, 30 s after the kill", func() bool { return f.deadStats().Leased == 0 })
+		until(f.t, 40*time.Second, "the letters are back, 30 s after the kill", func() bool { return f.deadStats().Leased == 0 })
 	}
 	left := f.deadStats().Undelivered
 	if left == 0 || left > len(ids)-14+2 {
@@ -260,7 +260,7 @@ func TestF13RedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 	ids := f.failing(20)
 	f.mend(ids[0], ids[1])
 	f.start(keepsDead, "WORKER_SLOTS=4")
-	f.until(time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 4 })
+	until(f.t, time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 4 })
 	out, errs, code := f.dlq("redrive", "--rate", "0.5", "--stop-after", "3")
 	n := strings.Count(out, "redriven")
 	if code != program.Failed || n < 5 || n > 12 || !strings.Contains(errs, fmt.Sprintf("stopped with %d of 20 left: ", 20-n)) {

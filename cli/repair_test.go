@@ -39,10 +39,10 @@ func TestF25WorkersRepairWhatRedisForgot(t *testing.T) {
 	f.submit("forgotten", 1)
 	f.untilState(time.Minute, "forgotten", "completed")
 	// The message of the last ack may be on its way.
-	f.until(time.Minute, "the queue is empty", func() bool { s := f.emulator.Stats()[0]; return s.Undelivered+s.Leased == 0 })
+	until(f.t, time.Minute, "the queue is empty", func() bool { s := f.emulator.Stats()[0]; return s.Undelivered+s.Leased == 0 })
 
 	f.redis.Rewind(snapshot)
-	f.until(time.Minute, "Redis is cut back", func() bool { return f.state("before") == "completed" })
+	until(f.t, time.Minute, "Redis is cut back", func() bool { return f.state("before") == "completed" })
 	// Two whose message never left: one was recorded as workers do, one by the web page.
 	if _, err := f.status.Submit(t.Context(), jobs.Job{ID: "unsent", Kind: "mock", Pages: 1, Submitted: time.Now()}); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestF25WorkersRepairWhatRedisForgot(t *testing.T) {
 	f.rdb.Set(t.Context(), "job:page", `{"status":"queued","progress":0,"message":"Waiting for a worker...","result_url":"","error_msg":"","updated_at":"2026-01-01T00:00:00Z"}`, status.TTL)
 
 	done := []jobs.ID{"before", "running", "waiting", "forgotten", "unsent", "page"}
-	f.until(time.Minute, "every job has ended", func() bool {
+	until(f.t, time.Minute, "every job has ended", func() bool {
 		for _, id := range done {
 			if f.state(id) != "completed" {
 				return false

@@ -34,7 +34,7 @@ func TestJ27ServersShowNoSecretsInLogsAndReadiness(t *testing.T) {
 			t.Errorf("%s: %d %s, %v", path, r.status, r.body, err)
 		}
 	}
-	g.until(time.Minute, "the reaper has met it, too", func() bool { return strings.Contains(p.log.String(), "cannot take back leases") })
+	until(g.t, time.Minute, "the reaper has met it, too", func() bool { return strings.Contains(p.log.String(), "cannot take back leases") })
 	log := p.log.String()
 	if strings.Contains(log, "CANARY") || strings.Contains(log, enroll.Token) {
 		t.Errorf("the log shows a secret:\n%s", log)
