@@ -65,7 +65,7 @@ func receiveAll(ctx context.Context, client *pubsub.Client, sub, key string) (ti
 		req.Messages = append(req.Messages, &pubsubpb.PubsubMessage{Data: make([]byte, messageBytes), OrderingKey: key})
 	}
 	// Until the server knows that the stream of the turn before is canceled it hands
-	// messages to it, which nobody gets until their leases end.
+	// messages to it, which stay leased until their leases end.
 	time.Sleep(100 * time.Millisecond)
 	if _, err := client.TopicAdminClient.Publish(ctx, req); err != nil {
 		return 0, err

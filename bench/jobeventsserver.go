@@ -20,7 +20,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// busyJob is a Jobs of one job that changes ten times a second, and says so.
+// busyJob is a Jobs of one job that changes ten times a second. It is a Notifier.
 type busyJob struct {
 	jobapi.Jobs // what is not asked for here
 

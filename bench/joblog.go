@@ -136,7 +136,7 @@ func startLogRig(ctx context.Context, lines int) (*logRig, error) {
 func (rig *logRig) stop(ctx context.Context) error { return rig.engine.Close(ctx) }
 
 // pacedLines writes n lines, logRate a second, in batches of 10 ms. One that is
-// late does not hurry, as a step that waits for the network would not.
+// late is slow, like a step that waits for the network.
 func pacedLines(n int, write func(i int)) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

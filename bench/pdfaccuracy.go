@@ -149,7 +149,7 @@ func (b *pdfBench) addReadings(scores []score) {
 }
 
 // addPages reports on how many documents the number of pages is right. It is
-// right if pdfinfo or mutool says so: where they differ, either may be.
+// right if pdfinfo or mutool gives it: where they differ, either may be right.
 func (b *pdfBench) addPages(scores []score) {
 	opened := slices.Collect(filter(scores, func(s score) bool { return s.poppler+s.mupdf > 0 }))
 	whole := slices.Collect(filter(opened, func(s score) bool { return s.group != "damaged" }))

@@ -30,8 +30,8 @@ func onlyAttachmentsEncrypted(t *testing.T, name, filters string) []byte {
 
 func TestF78EncryptedAttachmentsLeaveTheRestReadable(t *testing.T) {
 	for _, tt := range []struct{ name, file, filters string }{
-		{"by name, nobody knows the password", "aes-256-password.pdf", "/StmF /Identity /StrF /Identity /EFF /StdCF"},
-		{"by default, nobody knows the password", "aes-256-password.pdf", "/EFF /StdCF"},
+		{"by name, with an unknown password", "aes-256-password.pdf", "/StmF /Identity /StrF /Identity /EFF /StdCF"},
+		{"by default, with an unknown password", "aes-256-password.pdf", "/EFF /StdCF"},
 		{"by name, without a password", "aes-256.pdf", "/StmF /Identity /StrF /Identity /EFF /StdCF"},
 		{"by name, 128 bits", "aes-128.pdf", "/StmF /Identity /StrF /Identity /EFF /StdCF"},
 	} {

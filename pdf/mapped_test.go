@@ -81,10 +81,10 @@ func TestF70FileCutWhileItIsReadFailsItsPagesOnly(t *testing.T) {
 	}
 	for p, err := range d.Pages(1, 2) {
 		if err == nil || !strings.Contains(err.Error(), "panic") {
-			t.Errorf("page %d of a file that is gone: %q, %v", p.Number, p.Text, err)
+			t.Errorf("page %d of a deleted file: %q, %v", p.Number, p.Text, err)
 		}
 	}
 	if info, outline := d.Info(), d.Outline(); info.Title != "" || outline != nil {
-		t.Errorf("of a file that is gone: %+v, %v", info, outline)
+		t.Errorf("of a deleted file: %+v, %v", info, outline)
 	}
 }

@@ -77,8 +77,8 @@ func plainText(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// parseDate reads "D:YYYYMMDDHHmmSSOHH'mm'", of which everything after the
-// year may be missing. It returns the zero time for what is no date; a time
+// parseDate reads "D:YYYYMMDDHHmmSSOHH'mm'". Everything after the year may be
+// missing. It returns the zero time for what is no date; a time
 // without a zone is taken as UTC.
 func parseDate(s string) time.Time {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "D:")

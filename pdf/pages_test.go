@@ -93,7 +93,7 @@ func TestF72DocumentIsSafeForConcurrentUse(t *testing.T) {
 		for _, data := range [][]byte{data, bytes.ReplaceAll(data, []byte("/Length"), []byte("/Lengte"))} {
 			d, err := pdf.Open(bytes.NewReader(data), int64(len(data)), pdf.Options{})
 			if errors.Is(err, pdf.ErrPassword) {
-				continue // the length of the key is gone, too
+				continue // the length of the key is missing, too
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -13,7 +13,7 @@ func TestF72ReadingAheadWaitsForRoom(t *testing.T) {
 	}{
 		{"until text is taken", func(a *ahead) { a.held = maxAhead }, true},
 		{"until its batch is taken", func(a *ahead) { a.head = 9 }, true},
-		{"until nobody takes any more", func(a *ahead) { a.stopped = true }, false},
+		{"until no more are wanted", func(a *ahead) { a.stopped = true }, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -206,7 +206,7 @@ func (r *reader) page(n int) content.Page {
 		dict = r.tree.direct[p.direct]
 	}
 	page := content.Page{Dict: dict, Resources: dict["Resources"], MediaBox: dict["MediaBox"]}
-	if r.tree.lost { // nobody has come down from its parents: go up to them
+	if r.tree.lost { // its parents were not visited: go up to them
 		parent := r.file.Dict(dict["Parent"])
 		for depth := 0; parent != nil && depth < maxTreeDepth && (page.Resources == nil || page.MediaBox == nil); depth++ {
 			if page.Resources == nil {

@@ -105,8 +105,8 @@ func readXMP(packet []byte) map[string]string {
 	return properties
 }
 
-// parseXMPDate reads a date of ISO 8601, of which everything after the year may
-// be missing. It returns the zero time for what is no date.
+// parseXMPDate reads a date of ISO 8601. Everything after the year may be missing.
+// It returns the zero time for what is no date.
 func parseXMPDate(s string) time.Time {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly, "2006-01", "2006"} {
 		if t, err := time.Parse(layout, s); err == nil {

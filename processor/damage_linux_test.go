@@ -14,7 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
 
-// fontless is a document of two pages, of which the second shows text in a font
+// fontless is a document of two pages. The second shows text in a font
 // that is not there.
 func fontless() []byte {
 	b := pdftest.Pages("in order", "and not")

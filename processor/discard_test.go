@@ -82,7 +82,7 @@ func TestF24PagesGoOnWhileNothingIsKnownOfTheClaim(t *testing.T) {
 		const away, back = 60 * time.Second, 200 * time.Second // the pages end after 186 s
 		ctx := jobs.WithHold(t.Context(), func(context.Context) error {
 			if at := time.Since(began); at > away && at < back {
-				return fmt.Errorf("%w: redis is gone", jobs.ErrUnavailable)
+				return fmt.Errorf("%w: redis is away", jobs.ErrUnavailable)
 			}
 			return nil
 		})

@@ -231,7 +231,7 @@ func TestF74EnginesRefuseTheSame(t *testing.T) {
 			d.put(t, "in.pdf", string(whole))
 			d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, "document has 2 pages, at most 1 are allowed (MAX_PAGES)")
 		})
-		t.Run("the copy of the input is gone", func(t *testing.T) {
+		t.Run("the copy of the input is missing", func(t *testing.T) {
 			err := engine(asIs).Read(t.Context(), jobs.Job{}, t.TempDir()+"/gone", 1, Sink{})
 			if !errors.Is(err, jobs.ErrUnavailable) {
 				t.Errorf("read: %v, want ErrUnavailable", err)

@@ -141,7 +141,7 @@ func Sweep(dir string) (removed int, err error) {
 	for _, name := range files {
 		info, err := os.Lstat(name)
 		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < sweepAge {
-			continue // gone, not ours, or in use
+			continue // deleted, not ours, or in use
 		}
 		if os.Remove(name) == nil {
 			removed++

@@ -148,7 +148,7 @@ func TestF43EarlierResultTakesItsCheckpointsAlong(t *testing.T) {
 				d.store.refuse = nil
 				const first = "results/j/parts/2cf24dba5fb0a30e-00000001.jsonl"
 				if !d.has(t, first) {
-					t.Fatal("the first part is gone: nobody finds the others")
+					t.Fatal("without the first part the others cannot be found")
 				}
 				if _, found, err := d.Earlier(t.Context(), job); !found || err != nil {
 					t.Fatal(found, err)

@@ -58,14 +58,14 @@ const maxReply = 6*maxPageText + 1<<20
 const maxReplies = 2 << 30
 
 // Read implements [Engine]. An error wraps [jobs.ErrUnavailable] when no child
-// could be started or the file at path is gone. A child that fails is the document's
-// fault.
+// could be started or the file at path is missing. A child that fails is the
+// document's fault.
 func (p PDF) Read(ctx context.Context, _ jobs.Job, path string, from int, out Sink) error {
 	return p.readInChild(ctx, pdfRequest{Path: []byte(path), From: from}, out, path)
 }
 
 // readInChild has a child answer a request. needs are the files that the child
-// opens: if one is gone, that is not the document's fault.
+// opens: if one is missing, that is not the document's fault.
 func (p PDF) readInChild(ctx context.Context, req pdfRequest, out Sink, needs ...string) error {
 	req.Last, req.Workers, req.Password = p.Last, p.Workers, p.Password
 	c := childReplies{out: out, next: req.From, last: req.Last, maxPages: p.MaxPages, strict: p.Strict}
@@ -84,8 +84,8 @@ func (p PDF) readInChild(ctx context.Context, req pdfRequest, out Sink, needs ..
 		_, err = p.request(ctx, req, &c, left, true)
 	}
 	for _, name := range needs {
-		if _, gone := os.Stat(name); err != nil && gone != nil && ctx.Err() == nil {
-			return fmt.Errorf("look for what the pdf reader needs: %w", localError(gone))
+		if _, missing := os.Stat(name); err != nil && missing != nil && ctx.Err() == nil {
+			return fmt.Errorf("look for what the pdf reader needs: %w", localError(missing))
 		}
 	}
 	return c.childError(ctx, err, p)

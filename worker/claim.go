@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// claimPatience is how long a worker keeps a lease it cannot claim the job of.
+// claimPatience is how long a worker keeps a lease while it cannot claim the job.
 const claimPatience = 30 * time.Second
 
-// getClaim asks the status store for the job, patiently: a store that fails
-// over should not cost every job in hand a round through the queue.
+// getClaim claims the job at the status store, and retries for claimPatience, so that
+// a failover of the store does not send every leased job back to the queue.
 func (a *attempt) getClaim(ctx context.Context) error {
 	policy := callRetry
 	policy.For = claimPatience

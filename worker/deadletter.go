@@ -8,15 +8,15 @@ import (
 	"github.com/batchfleet/batchfleet/redact"
 )
 
-// DeadLetters keeps messages that will not be tried again, for people to look at, and
-// to queue again once the cause is mended.
+// DeadLetters keeps messages of jobs that have failed for good. People look at them, and
+// may queue the jobs again once the cause is fixed.
 type DeadLetters interface {
 	// Add keeps the message behind a lease. When it returns nil the dead letter is
 	// durable. A message may be added more than once.
 	Add(ctx context.Context, lease jobs.Lease, info DeadLetterInfo) error
 }
 
-// DeadLetterInfo is why and when a message was given up.
+// DeadLetterInfo is why and when a message became a dead letter.
 type DeadLetterInfo struct {
 	At      time.Time
 	Cause   string // CauseFailed or CauseMalformed
@@ -34,8 +34,8 @@ const (
 // 10 MB.
 const deadLetterTimeout = 30 * time.Second
 
-// deadLetter adds the message of the attempt to the dead letters, if the worker has
-// some. An error says that it is not there.
+// deadLetter adds the message of the attempt to the dead letters, if the worker keeps
+// them.
 func (a *attempt) deadLetter(ctx context.Context, info DeadLetterInfo) error {
 	if a.DeadLetters == nil {
 		return nil
@@ -50,8 +50,8 @@ func (a *attempt) deadLetter(ctx context.Context, info DeadLetterInfo) error {
 	return err
 }
 
-// malformed ends a message that names no job. No status can tell of it, so the
-// log does, and the dead letters.
+// malformed acks a message that names no job. It has no status, so the failure is only
+// in the log and among the dead letters.
 func (a *attempt) malformed(ctx context.Context) error {
 	raw := a.lease.Raw
 	a.Metrics.malformed.Inc()

@@ -16,42 +16,42 @@ import (
 	"github.com/batchfleet/batchfleet/worker/memory"
 )
 
-// graveyard takes dead letters, and tells the queue's story of it.
-type graveyard struct {
+// deadLetters keeps dead letters, and notes each in the queue's story.
+type deadLetters struct {
 	q       *queue
 	mu      sync.Mutex
 	refuses error
-	letters []DeadLetterInfo
+	added   []DeadLetterInfo
 	tries   int
 }
 
-func (g *graveyard) Add(_ context.Context, lease jobs.Lease, d DeadLetterInfo) error {
+func (g *deadLetters) Add(_ context.Context, lease jobs.Lease, d DeadLetterInfo) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.tries++
 	if g.refuses != nil {
 		return g.refuses
 	}
-	g.letters = append(g.letters, d)
+	g.added = append(g.added, d)
 	g.q.locked(func() { g.q.note("dead-letter %s", lease.Job.ID) })
 	return nil
 }
 
-func (g *graveyard) refuse(err error) {
+func (g *deadLetters) refuse(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.refuses = err
 }
 
-func (g *graveyard) check(context.Context) error {
+func (g *deadLetters) check(context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.refuses
 }
 
-// withGraveyard gives the rig's worker a place for dead letters.
-func (r *rig) withGraveyard() *graveyard {
-	g := &graveyard{q: r.q}
+// withDeadLetters makes the rig's worker keep dead letters.
+func (r *rig) withDeadLetters() *deadLetters {
+	g := &deadLetters{q: r.q}
 	r.worker.DeadLetters, r.worker.Checks["dead letters"] = g, g.check
 	return g
 }
@@ -93,7 +93,7 @@ func TestF13FailedJobIsBuriedBeforeItsAck(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, tt.h, func(t *testing.T, r *rig) {
-				g := r.withGraveyard()
+				g := r.withDeadLetters()
 				if tt.setup != nil {
 					tt.setup(t, r)
 				}
@@ -104,11 +104,11 @@ func TestF13FailedJobIsBuriedBeforeItsAck(t *testing.T) {
 				}
 				r.wantTold(tt.told)
 				if tt.reason == "" {
-					if len(g.letters) > 0 {
-						t.Errorf("letters %+v, want none", g.letters)
+					if len(g.added) > 0 {
+						t.Errorf("dead letters %+v, want none", g.added)
 					}
-				} else if len(g.letters) != 1 || g.letters[0].Reason != tt.reason || g.letters[0].Attempt == 0 {
-					t.Errorf("letters %+v, want one for %q", g.letters, tt.reason)
+				} else if len(g.added) != 1 || g.added[0].Reason != tt.reason || g.added[0].Attempt == 0 {
+					t.Errorf("dead letters %+v, want one for %q", g.added, tt.reason)
 				}
 			}, "j")
 		})
@@ -117,7 +117,7 @@ func TestF13FailedJobIsBuriedBeforeItsAck(t *testing.T) {
 
 func TestF13OutcomeIsRecordedBeforeTheLetter(t *testing.T) {
 	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-		g := r.withGraveyard()
+		g := r.withDeadLetters()
 		r.start()
 		r.after(time.Second) // ready
 		g.refuse(fmt.Errorf("%w: no topic", ErrRefused))
@@ -137,7 +137,7 @@ func TestF13LetterThatIsRefused(t *testing.T) {
 	}
 	t.Run("for a while is tried again under the lease", func(t *testing.T) {
 		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-			g := r.withGraveyard()
+			g := r.withDeadLetters()
 			r.start()
 			r.after(time.Second)
 			g.refuse(errors.New("unavailable"))
@@ -154,7 +154,7 @@ func TestF13LetterThatIsRefused(t *testing.T) {
 	})
 	t.Run("for longer than SETTLE_TIMEOUT is handed back, and published by who finds the job failed", func(t *testing.T) {
 		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-			g := r.withGraveyard()
+			g := r.withDeadLetters()
 			r.start()
 			r.after(time.Second)
 			g.refuse(errors.New("unavailable"))
@@ -165,14 +165,14 @@ func TestF13LetterThatIsRefused(t *testing.T) {
 			g.refuse(nil)
 			r.after(2 * time.Minute)
 			r.wantTold("nack j, dead-letter j, ack j")
-			if len(g.letters) != 1 || g.letters[0].Reason != "not a PDF" || g.letters[0].Attempt != 1 {
-				t.Errorf("letters %+v, want one that says what is on record", g.letters)
+			if len(g.added) != 1 || g.added[0].Reason != "not a PDF" || g.added[0].Attempt != 1 {
+				t.Errorf("dead letters %+v, want one that says what is on record", g.added)
 			}
 		})
 	})
 	t.Run("when the worker stops is left to the next", func(t *testing.T) {
 		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-			g := r.withGraveyard()
+			g := r.withDeadLetters()
 			r.start()
 			r.after(time.Second)
 			g.refuse(errors.New("unavailable"))
@@ -189,7 +189,7 @@ func TestF13LetterThatIsRefused(t *testing.T) {
 	})
 	t.Run("until the lease ends is neither acked nor handed back", func(t *testing.T) {
 		inBubble(t, fails(errors.New("not a PDF")), func(_ *testing.T, r *rig) {
-			g := r.withGraveyard()
+			g := r.withDeadLetters()
 			r.worker.SettleTimeout = time.Hour
 			r.start()
 			r.after(time.Second)
@@ -209,14 +209,14 @@ func TestF13LetterThatIsRefused(t *testing.T) {
 
 func TestF13RedeliveryOfAFailedJobIsBuriedAgain(t *testing.T) {
 	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-		g := r.withGraveyard()
+		g := r.withDeadLetters()
 		r.start()
 		r.after(5 * time.Second)
 		r.q.add("j")
 		r.after(5 * time.Second)
 		r.wantTold("dead-letter j, ack j, dead-letter j, ack j")
-		if len(g.letters) != 2 || g.letters[1].Reason != "not a PDF" {
-			t.Errorf("letters %+v, want the same twice", g.letters)
+		if len(g.added) != 2 || g.added[1].Reason != "not a PDF" {
+			t.Errorf("dead letters %+v, want the same twice", g.added)
 		}
 	}, "j")
 }
@@ -231,16 +231,16 @@ func TestF04MessageThatNamesNoJobIsLoggedBuriedAndAcked(t *testing.T) {
 			inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
 				noise(r)
 				want := "ack , ack j"
-				g := &graveyard{}
+				g := &deadLetters{}
 				if keeps {
-					g = r.withGraveyard()
+					g = r.withDeadLetters()
 					want = "dead-letter , ack , ack j"
 				}
 				r.start()
 				r.after(5 * time.Second)
 				r.wantTold(want)
-				if keeps && (len(g.letters) != 1 || g.letters[0].Reason != "malformed message: no job_id" || g.letters[0].At.IsZero()) {
-					t.Errorf("letters %+v, want one that says why", g.letters)
+				if keeps && (len(g.added) != 1 || g.added[0].Reason != "malformed message: no job_id" || g.added[0].At.IsZero()) {
+					t.Errorf("dead letters %+v, want one that says why", g.added)
 				}
 				if n := strings.Count(r.log.String(), `level=ERROR msg="message names no job" message_id=m1 bytes=5`); n != 1 {
 					t.Errorf("%d log lines of it, want 1:\n%s", n, r.log)
@@ -251,9 +251,9 @@ func TestF04MessageThatNamesNoJobIsLoggedBuriedAndAcked(t *testing.T) {
 			}, "j")
 		})
 	}
-	t.Run("is handed back while it cannot be buried", func(t *testing.T) {
+	t.Run("is handed back while it cannot be dead-lettered", func(t *testing.T) {
 		inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
-			g := r.withGraveyard()
+			g := r.withDeadLetters()
 			r.start()
 			r.after(time.Second)
 			g.refuse(errors.New("unavailable"))
@@ -269,7 +269,7 @@ func TestF04MessageThatNamesNoJobIsLoggedBuriedAndAcked(t *testing.T) {
 
 func TestF64DeadLettersAreCounted(t *testing.T) {
 	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-		g := r.withGraveyard()
+		g := r.withDeadLetters()
 		r.start()
 		r.after(time.Second)
 		g.refuse(errors.New("unavailable"))
@@ -279,7 +279,7 @@ func TestF64DeadLettersAreCounted(t *testing.T) {
 		r.after(time.Minute)
 		m := r.worker.Metrics
 		if got, retries := counted(t, m, "batchfleet_dead_letters_total"), counted(t, m, "batchfleet_dead_letter_retries_total"); got != 1 || int(retries) != g.tries-1 || retries == 0 {
-			t.Errorf("%v letters and %v retries counted, want 1 and %d", got, retries, g.tries-1)
+			t.Errorf("%v dead letters and %v retries counted, want 1 and %d", got, retries, g.tries-1)
 		}
 		if got := counted(t, m, "batchfleet_jobs_total"); got != 1 {
 			t.Errorf("%v jobs counted, want 1", got)

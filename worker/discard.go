@@ -7,11 +7,11 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// discardTime bounds the deleting of what dead attempts have left.
+// discardTime bounds deleting what ended attempts have left.
 const discardTime = 10 * time.Second
 
-// discard deletes what the attempts at a job have left that has ended, in the given
-// state, without success. What cannot be deleted now stays.
+// discard deletes what the attempts of a job have stored. The job has ended, in the
+// given state, without success. What cannot be deleted now stays.
 func (a *attempt) discard(ctx context.Context, state jobs.State) {
 	h, ok := a.Handlers[a.lease.Job.Kind].(Discarder)
 	if !ok || state == jobs.Succeeded {

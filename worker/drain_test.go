@@ -93,9 +93,9 @@ func TestDrainIsSeenBeforeTheFirstJobAndAfterTrouble(t *testing.T) {
 		r.start()
 		r.after(time.Minute)
 		r.wantTold("")
-		r.status.cut(true) // trouble counts for more: it must be mended
+		r.status.cut(true) // trouble counts for more: someone must fix it
 		r.after(time.Minute)
-		if err := r.worker.Ready(); err == nil || !strings.Contains(err.Error(), "redis is gone") {
+		if err := r.worker.Ready(); err == nil || !strings.Contains(err.Error(), "redis is away") {
 			t.Errorf("without Redis: %v", err)
 		}
 		r.wantGauges(0, 0)

@@ -237,7 +237,7 @@ func (f *flaky) err(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, ctx.Err())
 	}
 	if f.down {
-		return fmt.Errorf("%w: redis is gone", jobs.ErrUnavailable)
+		return fmt.Errorf("%w: redis is away", jobs.ErrUnavailable)
 	}
 	return nil
 }

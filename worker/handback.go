@@ -10,7 +10,7 @@ import (
 )
 
 // handBack hands a lease back unacked, because of err, so that the job is delivered
-// again. A lost lease is left alone: it is not ours to hand back.
+// again. A lost lease is not handed back: it is another worker's.
 func (a *attempt) handBack(ctx context.Context, err error) {
 	reason, message, delay := "unavailable", "Interrupted; waiting for another try...", handBackDelay()
 	switch {
@@ -24,7 +24,7 @@ func (a *attempt) handBack(ctx context.Context, err error) {
 	a.Log.WarnContext(ctx, "job handed back", "job", a.lease.Job.ID, "delivery", a.lease.Delivery, "err", err)
 	a.Metrics.handedBack.WithLabelValues(reason).Inc()
 	if a.claim.Token != "" {
-		// Also when the answer to the claim was lost: it may have been granted.
+		// Also when the reply to the claim was lost: it may have been granted.
 		a.releaseClaim(ctx, message)
 	}
 	a.release()
@@ -59,7 +59,7 @@ func (a *attempt) releaseClaim(ctx context.Context, message string) {
 // run it now: 30 to 60 s, at random so that a fleet's jobs spread out.
 func handBackDelay() time.Duration { return 30*time.Second + rand.N(30*time.Second) }
 
-// nack hands a lease back. A failed nack costs the rest of the lease's time.
+// nack hands a lease back. If that fails, the job waits until the lease ends.
 func (w *Worker) nack(ctx context.Context, lease jobs.Lease, delay time.Duration) {
 	err := w.callDetached(ctx, callTimeout, func(call context.Context) error { return w.Source.Nack(call, lease, delay) })
 	if err != nil {

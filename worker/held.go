@@ -93,8 +93,8 @@ func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) (x *holding, 
 	return x, func() { h.release(x) }
 }
 
-// release ends the extending of a lease, and waits a moment for an extension
-// that is on its way: it must not arrive after what is said next of the lease.
+// release stops extending a lease, and waits a moment for an extension that is under
+// way: it must not arrive after the ack or nack.
 func (h *held) release(x *holding) {
 	h.mu.Lock()
 	x.last.Stop()
@@ -180,7 +180,7 @@ func (h *held) due() (due []*holding, next time.Duration) {
 	var over []*holding
 	next = time.Hour
 	for _, x := range h.leases {
-		// A machine that slept shows it on the wall clock only: look now and then.
+		// A machine that slept shows it on the wall clock only, so check regularly.
 		next = min(next, x.margin())
 		switch left := remaining(x.due); {
 		case remaining(x.until) <= 0:

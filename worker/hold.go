@@ -9,9 +9,9 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// stillHeld is what [jobs.Held] asks of an attempt. A lease that is over by its
-// clock is lost. A claim that the store was silent about for too long may have been
-// given to someone else, so the store is asked; but not where no others can claim.
+// stillHeld is the check of [jobs.Held]. A lease whose time is over is lost. A claim
+// that the store has not confirmed for too long may be another worker's, so the store
+// is asked; but not where no others can claim.
 func (a *attempt) stillHeld(ctx context.Context) error {
 	if a.closed.Load() {
 		return fmt.Errorf("%w: the attempt is over", jobs.ErrLeaseLost)

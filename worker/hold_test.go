@@ -31,9 +31,9 @@ func TestF24AttemptKnowsAtTheLastMomentWhetherItHoldsItsJob(t *testing.T) {
 		}, jobs.ErrLeaseLost},
 		{"when the worker is out of time", func(r *rig) { at(20*time.Second, func() { r.stop() }) }, jobs.ErrLeaseLost},
 		{"when Redis was silent for a moment", func(r *rig) { at(5*time.Second, func() { r.status.cut(true) }) }, nil},
-		{"when Redis is gone", func(r *rig) { at(12*time.Second, func() { r.status.cut(true) }) }, jobs.ErrUnavailable},
+		{"when Redis is away", func(r *rig) { at(12*time.Second, func() { r.status.cut(true) }) }, jobs.ErrUnavailable},
 		{"when Redis does not answer", func(r *rig) { at(12*time.Second, func() { r.status.freeze(true) }) }, jobs.ErrUnavailable},
-		{"when somebody has claimed its job", func(r *rig) {
+		{"when another worker has claimed its job", func(r *rig) {
 			at(70*time.Second, func() { r.status.cut(true) })
 			at(time.Second, func() {
 				taken(r)
@@ -42,7 +42,7 @@ func TestF24AttemptKnowsAtTheLastMomentWhetherItHoldsItsJob(t *testing.T) {
 		}, jobs.ErrLeaseLost},
 		// Its lease is extended each 5 s, at 75 s as well. Its last report, at 74 s, claims
 		// the job until 80 s.
-		{"when somebody has claimed its job of a short lease while Redis is gone", func(r *rig) {
+		{"when another worker has claimed its job of a short lease while Redis is away", func(r *rig) {
 			r.worker.LeaseTTL, r.q.LeaseTTL = 10*time.Second, 10*time.Second
 			at(7500*time.Millisecond, func() { r.status.cut(true) })
 			at(time.Second, func() { taken(r) })

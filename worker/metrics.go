@@ -84,7 +84,7 @@ func (m *Metrics) leased(l jobs.Lease) {
 }
 
 // ended counts an outcome. The kind must be one that the worker knows: a label
-// taken from a message would let strangers fill the registry.
+// taken from a message would let any sender fill the registry.
 func (m *Metrics) ended(kind string, o jobs.Outcome, took time.Duration) {
 	m.outcomes.WithLabelValues(kind, o.State.String()).Inc()
 	m.pages.WithLabelValues(kind).Add(float64(o.Result.Pages))

@@ -23,7 +23,7 @@ type Pool struct {
 	GPUs []int
 }
 
-// Slot is the place of one job in a worker.
+// Slot is the room for one job in a worker.
 type Slot struct {
 	Pool string // the name of its pool
 	// GPUs are the indices of GPUs that no other job of this worker uses; empty in a
@@ -44,8 +44,8 @@ type SlotHandler interface {
 // out jobs of whatever kind, and those with no free slot are handed back.
 type KindSource interface {
 	Source
-	// LeaseKinds is Lease for jobs of the given kinds. A message that names no job is for
-	// whoever asks; jobs of kinds that are not asked for wait.
+	// LeaseKinds is Lease for jobs of the given kinds. It may also return a message that
+	// names no job; jobs of other kinds wait.
 	LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, error)
 }
 
@@ -63,8 +63,7 @@ type pool struct {
 	free  chan Slot // holds those that no job has
 }
 
-// newPools checks the pools of a worker and fills them with free slots. An error says
-// what is wrong with them.
+// newPools checks the pools of a worker and fills them with free slots.
 func newPools(w *Worker) (*pools, error) {
 	ps := &pools{byKind: map[jobs.Kind]*pool{}}
 	var errs []error
@@ -152,14 +151,14 @@ const fullPause = 50 * time.Millisecond
 func fullDelay() time.Duration { return 10*time.Second + rand.N(10*time.Second) }
 
 // serve takes leases, one after the other, and runs their jobs. There is one call for
-// each slot, so whoever leases knows that some slot is free. If the source chooses by
+// each slot, so a slot is free whenever it leases. If the source chooses by
 // kind, that is one of own; otherwise the job's kind may be a full one.
 func (w *Worker) serve(leasing, work context.Context, own *pool) error {
 	for {
 		lease, err := w.lease(leasing, own)
 		if leasing.Err() != nil {
 			if err == nil {
-				// The answer was on its way when the worker was told to stop.
+				// The lease was on its way when the worker was told to stop.
 				w.nack(work, lease, 0)
 			}
 			return nil

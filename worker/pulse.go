@@ -8,17 +8,17 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Registry is where a worker says that it lives, for people to see.
+// Registry is where a worker reports that it lives, for people to see.
 type Registry interface {
 	Pulse(ctx context.Context, inHand int, draining bool) error
 	Leave(ctx context.Context) error
 }
 
-// pulseEvery is how often. The words of the registry outlast two that are lost.
+// pulseEvery is how often. An entry of the registry outlasts two lost reports.
 const pulseEvery = 5 * time.Second
 
 // pulses tells the registry that the worker lives until work ends, and then that it
-// ends. It draws no conclusions from an error: nothing depends on it.
+// ends. Errors are ignored: nothing depends on it.
 func (w *Worker) pulses(leasing, work context.Context) {
 	for {
 		call, cancel := context.WithTimeout(work, callTimeout)

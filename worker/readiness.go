@@ -22,7 +22,7 @@ var errUnready = errors.New("worker is not ready")
 var errStarting = errors.New("starting")
 
 // ErrDraining is what a check returns while an operator asks that no jobs be taken.
-// The worker is well: it checks again as often as when all checks pass.
+// The worker is healthy: it checks again as often as when all checks pass.
 var ErrDraining = errors.New("draining: asked by an operator")
 
 // readiness keeps the worker from leasing while one of its checks fails. It starts
@@ -100,8 +100,8 @@ func (r *readiness) stop() {
 	r.stopped = true
 }
 
-// fail says that the infrastructure has let a job down: no further job is
-// leased until the checks pass again.
+// fail records that the infrastructure has failed a job: no further job is leased until
+// the checks pass again.
 func (r *readiness) fail(err error) {
 	r.mu.Lock()
 	r.fails++
@@ -147,7 +147,7 @@ func (r *readiness) watch(ctx context.Context) {
 			return
 		}
 		if after, trouble := r.seen(); err == nil && after != before {
-			err = trouble // the checks passed before a job was let down: check again
+			err = trouble // the checks passed before the infrastructure failed: check again
 		}
 		r.set(err)
 		if err == nil {
@@ -164,7 +164,7 @@ func (r *readiness) watch(ctx context.Context) {
 		} else {
 			delay = wait.Next()
 			if was == nil || was.Error() != err.Error() {
-				r.log.WarnContext(ctx, "not ready: no jobs are taken until this is mended", "err", err)
+				r.log.WarnContext(ctx, "not ready: no jobs are taken until this is fixed", "err", err)
 			}
 		}
 		pause := delay

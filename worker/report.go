@@ -12,9 +12,9 @@ import (
 )
 
 // reportEvery is the longest time between two reports of a running job. A report
-// prolongs the claim and brings the answer whether to go on, so a cancel is seen
-// within this time: promised are 2 s, also when one report is lost, or one that
-// carries no progress gets no answer.
+// prolongs the claim, and its reply tells whether to go on, so a cancel is seen within
+// this time. The promise is 2 s, also when one report is lost, or a report without
+// progress gets no reply.
 const reportEvery = time.Second
 
 // reporter writes the progress of one job. The newest value wins, one write is
@@ -36,18 +36,18 @@ type reporter struct {
 	last   jobs.Progress // newest ever, written or not
 	moved  time.Time     // when the job last reported
 	wake   chan struct{}
-	urgent bool // the newest value must not wait for the interval
+	now    bool // the newest value must not wait for the interval
 }
 
 func newReporter(a *attempt, stop context.CancelCauseFunc) *reporter {
 	return &reporter{
 		status: a.Status, claim: a.claim, confirmed: a.confirmed, left: a.left, stop: stop, lose: a.lose,
 		interval: a.ProgressInterval, log: a.Log, metrics: a.Metrics,
-		moved: time.Now(), wake: make(chan struct{}, 1), urgent: true,
+		moved: time.Now(), wake: make(chan struct{}, 1), now: true,
 	}
 }
 
-// report takes note of p and returns at once.
+// report records p and returns at once.
 func (r *reporter) report(p jobs.Progress) {
 	r.mu.Lock()
 	if r.newest != nil {
@@ -59,7 +59,7 @@ func (r *reporter) report(p jobs.Progress) {
 	if p.Message != "" && p.Message != r.last.Message {
 		r.lines.progress(p.Message, last)
 	}
-	r.urgent = r.urgent || last
+	r.now = r.now || last
 	r.last, r.moved = p, time.Now()
 	r.mu.Unlock()
 	select {
@@ -75,14 +75,14 @@ func (r *reporter) stalled() time.Duration {
 	return time.Since(r.moved)
 }
 
-// storageHangs is how long a step that moves data may report nothing before it is
-// the storage's fault. A fetch reports as its data comes.
+// storageHangs is how long a step that moves data may report nothing before the
+// storage counts as hanging. A fetch reports as its data comes.
 const storageHangs = time.Second
 
 // tooSlow returns the error for a job that is stopped because of err: it ran or was
-// silent for too long. In the steps that only move data it is the storage that hangs,
-// and without an answer about its claim a job waits: neither is the job's fault. A
-// fetch that is slow but moves is: it would end no sooner elsewhere.
+// silent for too long. It is not the job's fault if the storage hangs in a step that
+// only moves data, or if Redis does not confirm the claim. A fetch that is slow but
+// moves is the job's fault: it would be as slow elsewhere.
 func (r *reporter) tooSlow(err error) error {
 	r.mu.Lock()
 	step := r.last.Step
@@ -97,7 +97,7 @@ func (r *reporter) tooSlow(err error) error {
 	return fmt.Errorf("%w%s", err, r.where())
 }
 
-// where says how far the job had come, for an error message.
+// where tells how far the job had come, for an error message.
 func (r *reporter) where() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +140,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 func (r *reporter) isUrgent() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.urgent
+	return r.now
 }
 
 // take returns what is to be written now; at the end of the job that is everything.
@@ -148,14 +148,14 @@ func (r *reporter) take(end bool) (p *jobs.Progress, lines jobs.Lines) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p = r.newest
-	r.newest, r.urgent = nil, false
+	r.newest, r.now = nil, false
 	return p, r.lines.take(end)
 }
 
 func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines) {
 	limit := callTimeout
 	if p == nil && len(lines.Text) == 0 {
-		limit = reportEvery // nothing is lost with it: the next one asks again
+		limit = reportEvery // if it fails nothing is lost: the next one repeats it
 	}
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -26,7 +26,7 @@ type attempt struct {
 	running <-chan struct{} // of a handler that was abandoned: closed when it has returned
 }
 
-// run sees one lease through to its end: claim, handler, settle. It returns nil, or, if
+// run takes one lease to its end: claim, handler, settle. It returns nil, or, if
 // the handler was abandoned, a channel that is closed when it has returned.
 func (w *Worker) run(work context.Context, lease jobs.Lease, slot Slot) (running <-chan struct{}) {
 	began := time.Now()
@@ -47,15 +47,15 @@ func (w *Worker) run(work context.Context, lease jobs.Lease, slot Slot) (running
 	return a.running
 }
 
-// process takes the attempt from its claim to its ack. An error says that the lease
-// is still held.
+// process takes the attempt from its claim to its ack. On an error the lease is still
+// held.
 func (a *attempt) process(ctx context.Context, began time.Time) error {
 	if a.lease.Job.ID == "" {
 		return a.malformed(ctx)
 	}
 	outcome, err := a.outcome(ctx)
 	if err != nil || outcome.State == 0 {
-		return err // without either, somebody else's job
+		return err // without either, another worker's job
 	}
 	recorded, err := a.record(ctx, outcome)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *attempt) ended(ctx context.Context, outcome jobs.Outcome, took time.Dur
 }
 
 // outcome claims the job and runs it. It returns no outcome and no error when
-// the job is not ours to run and has been acked or handed back already.
+// the job was not granted and has been acked or handed back already.
 func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	if err := a.getClaim(ctx); err != nil {
 		return jobs.Outcome{}, err
@@ -126,8 +126,8 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 	return jobs.Outcome{}, fmt.Errorf("%w: claim of job %s has no verdict", jobs.ErrUnavailable, a.lease.Job.ID)
 }
 
-// crashed decides on a job that has killed its workers: if the last of them
-// died after it had stored the result, the job has succeeded all the same.
+// crashed decides on a job whose workers have crashed too often: if the last of them
+// had stored the result, the job has succeeded all the same.
 func (a *attempt) crashed(ctx context.Context) (jobs.Outcome, error) {
 	errNone := fmt.Errorf("worker crashed %d times", a.claim.Crashes)
 	h := a.Handlers[a.lease.Job.Kind]

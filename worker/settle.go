@@ -34,9 +34,9 @@ func (a *attempt) record(ctx context.Context, o jobs.Outcome) (recorded jobs.Sta
 	return recorded, err
 }
 
-// end acks a job whose outcome is on record; one that has failed, for the given
-// reason, goes to the dead letters first. The order is the promise: an ack says that nothing is
-// left to do. An error says that nothing was acked.
+// end acks a job whose outcome is on record. If the job has failed, for the given reason,
+// its dead letter is added first: an ack means that nothing is left to do. On an error
+// nothing was acked.
 func (a *attempt) end(ctx context.Context, state jobs.State, reason string) error {
 	if state == jobs.Failed {
 		if err := a.deadLetter(ctx, DeadLetterInfo{Cause: CauseFailed, Reason: reason, Attempt: a.claim.Attempt}); err != nil {
@@ -54,7 +54,7 @@ func (a *attempt) retry(ctx context.Context, what string, limit time.Duration, r
 	policy := retry.Policy{First: callRetry.First, Max: settleEvery, For: a.SettleTimeout, Retrying: func(err error, wait time.Duration) {
 		a.Log.WarnContext(ctx, "cannot "+what+", trying again", "job", a.lease.Job.ID, "retry_in", wait, "err", err)
 	}}
-	// When ctx ends, whoever gets the job next finds how far it came and goes on from there.
+	// When ctx ends, the next attempt of the job continues from what is on record.
 	return policy.Do(ctx, func() error {
 		if a.left() == 0 {
 			return retry.Permanent(fmt.Errorf("%s: %w: it ended before", what, jobs.ErrLeaseLost))

@@ -58,7 +58,7 @@ func TestF20IdleWorkerLeaves(t *testing.T) {
 			r.wantTold("ack j, ack late")
 		}, "j")
 	})
-	t.Run("not while it is not ready: nobody knows whether there are jobs", func(t *testing.T) {
+	t.Run("not while it is not ready: it cannot know whether there are jobs", func(t *testing.T) {
 		inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
 			r.worker.IdleExit = time.Minute
 			r.status.cut(true)
@@ -97,7 +97,7 @@ func TestF20JobThatComesInTheMomentOfLeavingIsNotLost(t *testing.T) {
 				}
 				r.after(2 * time.Second)
 				if _, leased := r.q.Len(); r.q.told() != "nack j" && r.q.told() != "ack j" && (r.q.told() != "" || leased > 0) {
-					t.Errorf("the source was told %q, and %d leases are held by nobody", r.q.told(), leased)
+					t.Errorf("the source was told %q, and %d leases are left", r.q.told(), leased)
 				}
 			})
 		})
@@ -138,7 +138,7 @@ func TestF20WorkerLeavesBeforeItsRuntimeIsOver(t *testing.T) {
 			r.wantStatus("j2", "failed 0%: job timeout: it did not end within 2m0s")
 		}, "j1", "j2", "j3")
 	})
-	t.Run("handing back what does not end in time, because it was promised to be gone", func(t *testing.T) {
+	t.Run("handing back what does not end in time, because its time was promised", func(t *testing.T) {
 		inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
 			limits(r)
 			r.worker.SettleTimeout = 5 * time.Hour

@@ -12,8 +12,8 @@ import (
 	"github.com/batchfleet/batchfleet/redact"
 )
 
-// handle runs f under the job's limits and translates what comes of it. An
-// error means that there is no outcome: the job goes back.
+// handle runs f under the job's limits and returns the outcome. An error means that
+// there is none: the job is handed back.
 func (a *attempt) handle(ctx context.Context, f handling) (jobs.Outcome, error) {
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -51,9 +51,9 @@ func failure(err error) jobs.Outcome {
 // handling is the part of an attempt that is supervised.
 type handling func(ctx context.Context, report func(jobs.Progress)) (jobs.Result, error)
 
-// How long a handler may go on after it was told to stop, before it is
-// abandoned: one that hangs in the kernel must not hold its slot and its job for
-// ever, and a worker that is out of time cannot wait at all.
+// How long a handler may go on after it was told to stop, before it is abandoned. A
+// handler that hangs in the kernel must not keep its slot and its job, and a worker
+// that is out of time cannot wait at all.
 const (
 	abandonAfter        = 30 * time.Second
 	abandonDrainedAfter = time.Second / 2

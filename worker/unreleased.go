@@ -18,9 +18,9 @@ const (
 	releaseFor = time.Hour
 )
 
-// unreleased are the claims of attempts that a worker has handed back while Redis could
-// not be told. They run out, and whoever claims such a job next takes the attempt for a
-// crash. Its methods may be called concurrently.
+// unreleased are the claims of attempts that a worker has handed back while Redis was
+// away. Such a claim ends by itself, and the next claim of the job counts the attempt
+// as a crash. Its methods may be called concurrently.
 type unreleased struct {
 	status Status
 	log    *slog.Logger

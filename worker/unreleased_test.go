@@ -192,7 +192,7 @@ func TestF23StoppingWorkerReleasesUntilTheDrainTimeEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		back time.Duration // after the stop, when Redis works again
-		left time.Duration // when the worker has gone
+		left time.Duration // when the worker has ended
 		want string
 	}{
 		{"Redis is back in time", 6 * time.Second, 7 * time.Second, "queued 0% Interrupted; waiting for another try..."},
@@ -216,7 +216,7 @@ func TestF23StoppingWorkerReleasesUntilTheDrainTimeEnds(t *testing.T) {
 					t.Error(err)
 				}
 				if took := time.Since(stopped); took > tt.left {
-					t.Errorf("the worker was gone after %s, want %s at most", took, tt.left)
+					t.Errorf("the worker had ended after %s, want %s at most", took, tt.left)
 				}
 				r.after(time.Until(stopped.Add(2 * time.Minute)))
 				r.wantStatus("j", tt.want)

@@ -10,9 +10,9 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Claims are those of all workers of a fleet. The living look there for claims whose
-// worker went silent, and hand back the leases of the dead, so that their jobs do not
-// wait for the lease to end. Its methods are those of [status.Store].
+// Claims are the claims of all workers of a fleet. Workers search them for silent
+// workers and hand back the leases of those, so that their jobs need not wait for the
+// end of the lease. Its methods are those of [status.Store].
 //
 // [status.Store]: https://pkg.go.dev/github.com/batchfleet/batchfleet/status#Store
 type Claims interface {
@@ -23,31 +23,30 @@ type Claims interface {
 
 // HandBacker is a [Source] that can end leases of other workers.
 type HandBacker interface {
-	// HandBack hands back deliveries of a queue: see [jobs.Raw]. One that is over
-	// already is no error. An error that wraps [ErrRefused] says that trying again
-	// will not help.
+	// HandBack hands back deliveries of a queue: see [jobs.Raw]. A delivery that has
+	// ended is no error. With an error that wraps [ErrRefused] a retry will not help.
 	HandBack(ctx context.Context, queue string, acks []string) error
 }
 
 const (
-	// lookEvery is the longest time between two looks.
+	// lookEvery is the longest time between two searches.
 	lookEvery = 3 * time.Second
-	// lookGap is the longest time between two looks after which the looker still
-	// knows that neither it nor Redis has stood still; a look has callTimeout for each of
-	// its calls.
+	// lookGap is the longest time between two searches with which neither this process
+	// nor Redis counts as having stood still; a search has callTimeout for each of its
+	// calls.
 	lookGap = 12 * time.Second
-	// watchTTL is how long the others wait for a looker that is gone or stands still:
-	// what that may add to jobs.ClaimHold.
+	// watchTTL is how long the lock for searching outlasts its worker, if that ended or
+	// stands still. It may add as much to jobs.ClaimHold.
 	watchTTL = 4500 * time.Millisecond
-	// calmFor is how long nothing is handed back after something has stood still: the
-	// claims of the living may be over then, too, and they renew them first.
+	// calmFor is how long nothing is handed back after something has stood still: claims
+	// of running workers may have ended too, and the workers must renew them first.
 	calmFor = 20 * time.Second
 	// maxHandBack bounds one call of HandBack: Google's client sends 2500 ack ids at most,
 	// from 512 KiB in a request.
 	maxHandBack = 1000
 )
 
-// watch looks for the claims of workers that went silent.
+// watch searches for the claims of silent workers.
 type watch struct {
 	claims  Claims
 	source  HandBacker
@@ -59,7 +58,7 @@ type watch struct {
 	calm   time.Time // since when nothing has stood still
 }
 
-// run looks until ctx ends. Every worker asks for the lock; who has it looks.
+// run searches until ctx ends. All workers try to take the lock; its holder searches.
 func (w *watch) run(ctx context.Context) {
 	for {
 		next, err := w.look(ctx)
@@ -72,7 +71,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// look looks once and returns how long to wait for the next time.
+// look searches once and returns how long to wait for the next time.
 func (w *watch) look(ctx context.Context) (next time.Duration, err error) {
 	next = lookEvery
 	mine, free, err := w.mine(ctx)
@@ -90,7 +89,7 @@ func (w *watch) look(ctx context.Context) (next time.Duration, err error) {
 		w.looked = time.Time{}
 		return next, err
 	}
-	// A worker that is dead shows by a claim that ends sooner than the others.
+	// The claim of a dead worker ends sooner than the others.
 	next = max(min(next, soonest+50*time.Millisecond), 250*time.Millisecond)
 	if between(began, time.Now()) > lookGap {
 		w.looked = time.Time{}
@@ -124,7 +123,7 @@ func (w *watch) mine(ctx context.Context) (mine bool, free time.Duration, err er
 }
 
 // between is the time from one moment to another by the clock, monotonic or wall,
-// that says more: the monotonic one stands still while a machine sleeps.
+// that gives more: the monotonic one stands still while a machine sleeps.
 func between(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }

@@ -6,7 +6,7 @@
 // Source, and what a job does is only a Handler; neither knows of the other.
 //
 // A job's own failure is final: recorded as failed, its message kept among the
-// dead letters if there is a place for them, and acked. A failure of the
+// dead letters if there are any, and acked. A failure of the
 // infrastructure is not the job's fault: nothing is recorded, the lease is
 // handed back, and the job runs again. See [jobs.ErrUnavailable].
 package worker
@@ -41,8 +41,8 @@ type Source interface {
 	Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error
 }
 
-// ErrRefused marks an error of a [Source] that a person must mend: no such
-// queue, no permission.
+// ErrRefused marks an error of a [Source] that a retry cannot fix: no such queue, no
+// permission.
 var ErrRefused = errors.New("refused by the source")
 
 // Status is where the life of a job is recorded, and where workers agree on who
@@ -82,15 +82,15 @@ type Worker struct {
 	Source   Source
 	Status   Status
 	Handlers map[jobs.Kind]Handler
-	// Claims are looked through for those of silent workers, if the Source is a
-	// [HandBacker]. Nil where somebody else looks after workers that are gone.
+	// Claims are searched for those of silent workers, if the Source is a [HandBacker].
+	// Nil where that is done elsewhere.
 	Claims Claims
-	// Registry is told that the worker lives. Nil for none.
+	// Registry is told regularly that the worker lives. Nil for none.
 	Registry Registry
 	Log      *slog.Logger
 	Metrics  *Metrics
 	// DeadLetters takes the messages of failed jobs, and those that name no job,
-	// before they are acked. Nil for nowhere.
+	// before they are acked. Nil to keep none.
 	DeadLetters DeadLetters
 
 	// Checks are asked before jobs are leased, and again after trouble, until

@@ -232,7 +232,7 @@ func TestF15TroubleOfTheSource(t *testing.T) {
 			r.wantTold("ack j")
 		}, "j")
 	})
-	t.Run("that a person must mend ends the worker after START_TIMEOUT", func(t *testing.T) {
+	t.Run("that a retry cannot fix ends the worker after START_TIMEOUT", func(t *testing.T) {
 		inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
 			r.q.down = fmt.Errorf("%w: subscription not found", ErrRefused)
 			r.start()
@@ -243,7 +243,7 @@ func TestF15TroubleOfTheSource(t *testing.T) {
 			}
 		}, "j")
 	})
-	t.Run("that is mended in time does not", func(t *testing.T) {
+	t.Run("that passes in time does not", func(t *testing.T) {
 		inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
 			r.q.down = fmt.Errorf("%w: subscription not found", ErrRefused)
 			r.start()
@@ -344,7 +344,7 @@ func TestF17StoppingWorker(t *testing.T) {
 			r.wantTold("nack j")
 		}, "j")
 	})
-	t.Run("ends within 2 s of its drain time though Redis is gone", func(t *testing.T) {
+	t.Run("ends within 2 s of its drain time though Redis is away", func(t *testing.T) {
 		inBubble(t, takes(3*time.Second), func(t *testing.T, r *rig) {
 			r.start()
 			r.after(2 * time.Second)

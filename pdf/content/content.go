@@ -5,7 +5,7 @@
 //
 // Lines come in the order in which the page draws them, which for nearly all
 // producers is the order of reading. Nothing is drawn, and operators without
-// effect on text cost little more than being skipped. Text that nobody sees is
+// effect on text cost little more than being skipped. Text that is not visible is
 // left out: outside the page, on a layer that is off, drawn a second time over
 // itself. What is clipped or covered is read all the same, and so is invisible
 // text over a scanned image: it is what the scan says.

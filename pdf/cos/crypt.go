@@ -225,7 +225,7 @@ func (c *crypt) objectKey(id Ref, salt []byte) []byte {
 func rc4Crypt(key, data []byte) []byte {
 	out := make([]byte, len(data))
 	r, err := rc4.NewCipher(key)
-	if err != nil { // keys here are 5 to 16 bytes long, all of which RC4 takes
+	if err != nil { // keys here are 5 to 16 bytes long, which RC4 takes
 		return nil
 	}
 	r.XORKeyStream(out, data)

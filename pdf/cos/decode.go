@@ -8,7 +8,7 @@ import (
 )
 
 // ErrFilter says that a stream is encoded in a way that this package does not
-// decode: as an image (DCT, JPX, CCITT, JBIG2), or in one that nobody knows.
+// decode: as an image (DCT, JPX, CCITT, JBIG2), or in an unknown way.
 var ErrFilter = errors.New("unsupported filter")
 
 // ErrTooLong says that a stream holds more bytes than [Options] allow.

@@ -76,7 +76,7 @@ type File struct {
 // entry says where an object is.
 type entry struct {
 	kind    uint8
-	section uint32 // which part of the cross-reference says so, the newest first
+	section uint32 // the part of the cross-reference that has the entry, the newest first
 	offset  int    // of the object in the file, or the number of its object stream
 }
 

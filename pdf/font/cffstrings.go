@@ -89,7 +89,7 @@ var (
 )
 
 // cffExpertCodes is the predefined expert encoding (appendix B): n codes from
-// code on, the first of which shows the string numbered first.
+// code on. The first of them shows the string numbered first.
 var cffExpertCodes = [...]struct{ code, first, n int }{
 	{32, 1, 1},
 	{33, 229, 2},

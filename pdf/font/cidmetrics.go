@@ -41,7 +41,7 @@ func verticalMetrics(file *cos.File, descendant cos.Dict) cidMetrics {
 }
 
 // read reads an array of "first [v …]" and "first last v" with n numbers for
-// each v, of which the first counts; unit makes 1.
+// each v, and uses the first of them; unit makes 1.
 func (m *cidMetrics) read(file *cos.File, list cos.Array, n int, unit float64) {
 	for len(list) >= 2 && file.Spend(32) {
 		first, ok := file.Int(list[0])

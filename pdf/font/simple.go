@@ -94,7 +94,7 @@ func (s *simple) loadWidths(d cos.Dict, flags int) {
 }
 
 // glyphScale returns the size of a unit of glyph space: a thousandth, but for
-// Type 3 fonts, which say so themselves.
+// Type 3 fonts, which declare it themselves.
 func glyphScale(file *cos.File, d cos.Dict) float64 {
 	if file.Name(d["Subtype"]) == "Type3" {
 		if m := file.Array(d["FontMatrix"]); len(m) == 6 {

@@ -30,7 +30,7 @@ func TestF71SymbolFontsReadAsGreek(t *testing.T) {
 		{"under its other name", "/Subtype /TrueType /BaseFont /SymbolMT", "a", "α"},
 		{"with names of its own", "/BaseFont /Symbol /Encoding <</Differences [65 /beta]>>", "Ab", "ββ"},
 		{"with an encoding that is named", "/BaseFont /Symbol /Encoding /WinAnsiEncoding", "a", "a"},
-		{"with an encoding nobody knows", "/BaseFont /Symbol /Encoding /SymbolEncoding", "a", "α"},
+		{"with an unknown encoding", "/BaseFont /Symbol /Encoding /SymbolEncoding", "a", "α"},
 		{"another font", "/BaseFont /SymbolicTimes", "a", "a"},
 		{"ZapfDingbats", "/BaseFont /ZapfDingbats", "!4l\xac", "✁✔●①"},
 		{"ZapfDingbats whatever its encoding", "/BaseFont /ZapfDingbats /Encoding /WinAnsiEncoding", "4", "✔"},
@@ -100,10 +100,10 @@ func TestF78GlyphsNamedAfterTheirNumberPrintNothing(t *testing.T) {
 func TestF71DamagedFontDictionaries(t *testing.T) {
 	for _, tt := range []struct{ name, dict, codes, want string }{
 		{"the name of the standard encoding", "<</Subtype /TrueType /Encoding /StandardEncoding>>", "'\x80", "'€"},
-		{"an encoding nobody knows", "<</Subtype /Type1 /Encoding /PDFDocEncoding>>", "A'", "A’"},
+		{"an unknown encoding", "<</Subtype /Type1 /Encoding /PDFDocEncoding>>", "A'", "A’"},
 		{"a TrueType font with one", "<</Subtype /TrueType /Encoding /Identity-H>>", "A'\x80", "A'€"},
 		{"no subtype", "<</Encoding /WinAnsiEncoding>>", "A\x80", "A€"},
-		{"a composite font that does not say so", "<</Encoding /UniJIS-UTF16-H /DescendantFonts [<<>>]>>", "\x65\xe5", "日"},
+		{"a composite font that is not declared as one", "<</Encoding /UniJIS-UTF16-H /DescendantFonts [<<>>]>>", "\x65\xe5", "日"},
 		{"entries of the wrong types", "<</Subtype 1 /Encoding [1] /Widths /x /FontDescriptor (x) /BaseFont 7 /ToUnicode 1>>", "A", "A"},
 		{"a program that is none", "<</Subtype /Type1 /FontDescriptor <</FontFile 4 0 R /FontFile3 5 0 R>>>>", "A", "A"},
 		{"a program behind the header of a PFB file", "<</Subtype /Type1 /FontDescriptor <</FontFile 5 0 R>>>>", "A", "α"},

@@ -232,8 +232,7 @@ func TestZpeStopIsNoFailure(t *testing.T) {
 	}
 }
 
-// wantGone checks that the runs of the fake pw.x, the last of which is number n,
-// have ended.
+// wantGone checks that the runs of the fake pw.x, up to number n, have ended.
 func wantGone(t *testing.T, h *zpe.Handler, n int) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(h.PseudoDir, "calls"))

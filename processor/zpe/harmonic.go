@@ -80,8 +80,8 @@ func motions(positions [][3]float64, mass []float64, rotations bool) [][]float64
 	if !rotations {
 		return all
 	}
-	// About the axes of inertia, of which that of a linear molecule must be told
-	// from the others: a rotation about it moves nothing.
+	// About the axes of inertia. The axis of a linear molecule must be told from the
+	// others: a rotation about it moves nothing.
 	var turns [][]float64
 	longest := 0.0
 	for _, axis := range principalAxes(positions, mass, center) {

@@ -148,8 +148,8 @@ func (in *input) card(line string) error {
 	return read(unit)
 }
 
-// row returns the fields of the next line of a card, of which there must be from
-// low to high.
+// row returns the fields of the next line of a card, which must have low to high
+// fields.
 func (in *input) row(card string, low, high int) ([]string, error) {
 	line, ok := in.line()
 	f := strings.Fields(line)

@@ -60,7 +60,8 @@ func rotate(a, vectors [][]float64, p, q int) {
 }
 
 // orthonormal returns an orthonormal basis of what the vectors span, in their
-// order. A vector of which less than tolerance of its length is new adds nothing.
+// order. A vector adds nothing if the part orthogonal to those before it is shorter than
+// tolerance of its length.
 func orthonormal(vectors [][]float64, tolerance float64) [][]float64 {
 	var basis [][]float64
 	for _, v := range vectors {
@@ -91,7 +92,7 @@ func orthonormal(vectors [][]float64, tolerance float64) [][]float64 {
 func complement(basis [][]float64, n int) [][]float64 {
 	all := append([][]float64(nil), basis...)
 	for len(all) < n {
-		// The unit vector of which most is new; at least 1/sqrt(n) of it is.
+		// The unit vector with the longest orthogonal part, which is at least 1/sqrt(n).
 		best, most := 0, -1.0
 		for i := range n {
 			isNew := 1.0

@@ -41,7 +41,7 @@ type pwRun struct {
 	progress func(*output)
 }
 
-// pwx runs pw.x once in a directory of its own below dir, which is gone
+// pwx runs pw.x once in a directory of its own below dir, which is deleted
 // afterwards. The error is a cause of ctx, a *[jobs.Failure], or wraps
 // [jobs.ErrUnavailable].
 func (h *Handler) pwx(ctx context.Context, dir string, r pwRun) (*output, time.Duration, error) {

@@ -33,7 +33,7 @@ type Queue struct {
 	leases   int // how many were ever given, for their ids
 	waiting  []*item
 	leased   map[string]*item // by lease id
-	arrived  chan struct{}    // closed when a message becomes available; nil while nobody waits
+	arrived  chan struct{}    // closed when a message becomes available; nil while no call waits
 }
 
 // item is a message on its way through the queue.

@@ -19,7 +19,7 @@ import (
 // must not be copied.
 type Status struct {
 	// Set before the first call.
-	MaxCrashes int           // attempts that may end without a word before a job is given up; 0 means 3
+	MaxCrashes int           // attempts that may crash before the job has failed; 0 means 3
 	Keep       time.Duration // how long a job is remembered after its last write; 0 means 24 h
 
 	mu   sync.Mutex
@@ -33,7 +33,7 @@ type Record struct {
 	Message  string        // why the job was handed back, while it is queued
 	Outcome  jobs.Outcome  // once State is terminal
 	Attempt  int           // how often it was started
-	Crashes  int           // attempts that ended without a word from their worker
+	Crashes  int           // attempts whose worker never came back
 	Lines    []string      // the newest lines of its log, at most [MaxLogLines]
 }
 
@@ -42,11 +42,11 @@ const MaxLogLines = 10_000
 
 type record struct {
 	Record
-	token    string // of the claim; empty while nobody has one
+	token    string // of the claim; empty while there is none
 	until    time.Time
-	blamed   []string // tokens of attempts that count as crashes
+	crashed  []string // tokens of attempts that count as crashes
 	lines    int      // how many lines of the attempt are in the log
-	canceled bool     // somebody has asked for the job to be stopped
+	canceled bool     // the job was asked to stop
 	forget   *time.Timer
 }
 
@@ -147,7 +147,7 @@ func (s *Status) Claim(_ context.Context, job jobs.Job, hold time.Duration, agai
 	if r.token != c.Token {
 		if r.token != "" {
 			r.Crashes++
-			r.blamed = append(r.blamed, r.token)
+			r.crashed = append(r.crashed, r.token)
 		}
 		r.Attempt++
 		r.lines = 0
@@ -170,7 +170,7 @@ func (s *Status) maxCrashes() int {
 }
 
 // Report implements worker.Status. It returns an error that wraps [jobs.ErrCanceled]
-// when somebody has asked for the job to be stopped, and [jobs.ErrLeaseLost] when the
+// when the job was asked to stop, and [jobs.ErrLeaseLost] when the
 // claim is not the one on record; then nothing is written.
 func (s *Status) Report(_ context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines jobs.Lines) error {
 	s.mu.Lock()
@@ -225,8 +225,8 @@ func (s *Status) Release(_ context.Context, c jobs.Claim, message string) error 
 		return nil
 	}
 	if r := s.jobs[c.Job]; r != nil {
-		if i := slices.Index(r.blamed, c.Token); i >= 0 {
-			r.blamed = slices.Delete(r.blamed, i, i+1)
+		if i := slices.Index(r.crashed, c.Token); i >= 0 {
+			r.crashed = slices.Delete(r.crashed, i, i+1)
 			r.Crashes--
 		}
 	}
@@ -244,7 +244,7 @@ func (s *Status) claimed(c jobs.Claim) *record {
 // finish records how a job ended. What only a job needs that has not ended is dropped.
 func (r *record) finish(o jobs.Outcome) {
 	r.State, r.Outcome, r.Message = o.State, o, ""
-	r.token, r.canceled, r.blamed = "", false, nil
+	r.token, r.canceled, r.crashed = "", false, nil
 }
 
 // log appends lines, but not those that an earlier report has brought whose answer was

@@ -37,7 +37,7 @@ func Status(t *testing.T, open func(t *testing.T) Store) {
 		{"a job is submitted once", submitOnce},
 		{"a queued job that is canceled never starts", cancelQueued},
 		{"a running job hears of a cancel by its report", cancelRunning},
-		{"a canceled job whose worker is gone has ended", cancelAbandoned},
+		{"a canceled job whose worker is lost has ended", cancelAbandoned},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, store{open(t)}) })
 	}
@@ -133,7 +133,7 @@ func staleAttempt(t *testing.T, s store) {
 
 func reportProlongs(t *testing.T, s store) {
 	c := s.claim(t, instant, jobs.Granted)
-	if err := s.report(t, c); err != nil { // a claim that nobody took is its worker's
+	if err := s.report(t, c); err != nil { // a claim that no other has taken is still held
 		t.Fatal(err)
 	}
 	s.claim(t, forever, jobs.Busy)
