@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -89,7 +90,7 @@ func parseUnix(s string) time.Time {
 
 func parseSeconds(s string) time.Duration {
 	f, _ := strconv.ParseFloat(s, 64)
-	return time.Duration(f * float64(time.Second))
+	return time.Duration(math.Round(f * float64(time.Second)))
 }
 
 // Beat is what a heartbeat tells.
