@@ -64,34 +64,27 @@ const (
 // pooled one may be a leftover from before a restart or a failover. All further
 // patience is the caller's, who knows what waiting costs.
 func Connect(o Options) redis.UniversalClient {
-	var conf *tls.Config
-	if o.TLS {
-		conf = &tls.Config{MinVersion: tls.VersionTLS12} // the client adds the name of the host
-	}
-	switch {
-	case o.Cluster():
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: o.Addrs, Username: o.Username, Password: o.Password, TLSConfig: conf, PoolSize: o.Pool,
-			MaxRetries: 1, MinRetryBackoff: -1, MaxRetryBackoff: -1, DialerRetries: 1,
-			DialTimeout: redisTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
-			ContextTimeoutEnabled: true, DisableIdentity: true,
-		})
-	case len(o.Addrs) > 0:
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			SentinelAddrs: o.Addrs, MasterName: o.Primary, DB: o.DB, Username: o.Username, Password: o.Password,
-			SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, Dialer: dialer(conf), OnConnect: isPrimary,
-			PoolSize: o.Pool, MaxRetries: 1, MinRetryBackoff: -1, MaxRetryBackoff: -1, DialerRetries: 1,
-			DialTimeout: findTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
-			ContextTimeoutEnabled: true, DisableIdentity: true,
-		})
-	}
-	return redis.NewClient(&redis.Options{
-		Addr: net.JoinHostPort(o.Host, strconv.Itoa(o.Port)), DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: conf,
-		PoolSize: o.Pool, MaxRetries: 1, MinRetryBackoff: -1, MaxRetryBackoff: -1, DialerRetries: 1,
+	u := &redis.UniversalOptions{
+		Addrs: o.Addrs, MasterName: o.Primary, DB: o.DB, Username: o.Username, Password: o.Password, PoolSize: o.Pool,
+		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
+		MaxRetries: 1, MinRetryBackoff: -1, MaxRetryBackoff: -1, DialerRetries: 1,
 		DialTimeout: redisTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
 		ContextTimeoutEnabled: true,
 		DisableIdentity:       true, // two commands per connection that old servers refuse
-	})
+	}
+	if o.TLS {
+		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} // the client adds the name of the host
+	}
+	switch {
+	case o.Cluster():
+		return redis.NewClusterClient(u.Cluster())
+	case len(o.Addrs) > 0:
+		u.Dialer, u.TLSConfig = dialer(u.TLSConfig), nil
+		u.OnConnect, u.DialTimeout = isPrimary, findTimeout
+		return redis.NewFailoverClient(u.Failover())
+	}
+	u.Addrs = []string{net.JoinHostPort(o.Host, strconv.Itoa(o.Port))}
+	return redis.NewClient(u.Simple())
 }
 
 // dialer returns what dials within redisTimeout, however long the context is.

@@ -77,35 +77,30 @@ type fsck struct {
 }
 
 func (f *fsck) walk(ctx context.Context, key string) error {
-	for page, err := range redisdb.Members(ctx, f.s.rdb, key) {
+	for members, err := range redisdb.Members(ctx, f.s.rdb, key) {
 		if err != nil {
 			return unavailable("read "+key, err)
 		}
-		if err := f.page(ctx, key, page); err != nil {
+		looks, err := f.s.looks(ctx, members)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (f *fsck) page(ctx context.Context, key string, members []string) error {
-	looks, err := f.s.looks(ctx, members)
-	if err != nil {
-		return err
-	}
-	for i, l := range looks {
-		if key != indexKey && l.listed {
-			continue // seen in the walk of the index itself
+		for i, l := range looks {
+			if key != indexKey && l.listed {
+				continue // seen in the walk of the index itself
+			}
+			if key == indexKey && l.found == readable {
+				f.report.Jobs[l.State().String()]++
+			}
+			if l.kind != "" {
+				f.suspects = append(f.suspects, members[i])
+			}
 		}
-		if key == indexKey && l.found == readable {
-			f.report.Jobs[l.State().String()]++
+		if len(f.suspects) >= maxSuspects {
+			if err := f.settle(ctx); err != nil {
+				return err
+			}
 		}
-		if l.kind != "" {
-			f.suspects = append(f.suspects, members[i])
-		}
-	}
-	if len(f.suspects) >= maxSuspects {
-		return f.settle(ctx)
 	}
 	return nil
 }

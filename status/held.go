@@ -51,3 +51,48 @@ func (s *Store) claims(ctx context.Context, members []string, beside func(pipe r
 	}
 	return found, nil
 }
+
+// Holder is a job that is held by a live claim.
+type Holder struct {
+	Job    jobs.ID
+	Worker string        // who holds it
+	Left   time.Duration // how long the claim still holds
+}
+
+// MaxHeld is how many holders one call of Held returns at most.
+const MaxHeld = 10_000
+
+// Held returns the running jobs whose claim is live, in no order: not those whose
+// worker ended without a word, once their claim is over. It reads the index of
+// running jobs in pages of 1000, and mends it where it is wrong; a job that begins
+// while it reads may be missed.
+func (s *Store) Held(ctx context.Context) ([]Holder, error) {
+	held, known := []Holder{}, map[string]bool{}
+	for page, err := range redisdb.Members(ctx, s.rdb, stateIndexKey(jobs.Running)) {
+		if err != nil {
+			return nil, unavailable("read running jobs", err)
+		}
+		seen, err := s.read(ctx, page)
+		if err != nil {
+			return nil, err
+		}
+		var wrong []string
+		for i, m := range page {
+			switch r := seen[i]; {
+			case r.err != nil:
+				return nil, unavailable("read claim of job "+m, r.err)
+			case r.left > 0 && !known[m] && len(held) < MaxHeld:
+				known[m] = true
+				held = append(held, Holder{jobs.ID(m), r.Detail.Worker, r.left})
+			case r.left > 0:
+			case r.found == nothing, r.found == readable && r.State() != jobs.Running:
+				wrong = append(wrong, m)
+			}
+		}
+		_ = s.mend(ctx, wrong)
+		if len(held) == MaxHeld {
+			break
+		}
+	}
+	return held, nil
+}

@@ -103,7 +103,7 @@ func (f *fsck) searchLists(ctx context.Context) error {
 func (f *fsck) suspect(ctx context.Context, id string, l look) error {
 	now := f.q.Now()
 	args := []any{
-		id, flag(f.repair), text(now), f.q.ResultTTL.Milliseconds(), l.queue, nearEnds, flag(l.dead), f.q.LateTTL.Milliseconds(),
+		id, f.repair, text(now), f.q.ResultTTL.Milliseconds(), l.queue, nearEnds, l.dead, f.q.LateTTL.Milliseconds(),
 	}
 	a, err := f.q.run(ctx, "look at job "+id, fsckScript, []string{queueKey, delayKey, indexKey, dlqKey}, append(args, f.q.runAts(now)...)...)
 	if err != nil {
@@ -147,22 +147,16 @@ func (f *fsck) statuses(ctx context.Context) error {
 
 // seen is what is read of a job first.
 type seen struct {
-	id              string
-	isLease         bool
-	state           *redis.SliceCmd // status and detail
-	list            *redis.FloatCmd
-	lease           *redis.SliceCmd
-	score           *redis.FloatCmd
-	payload, result *redis.IntCmd
+	id      string
+	isLease bool
+	state   *redis.SliceCmd // status and detail
+	list    *redis.FloatCmd
+	lease   *redis.SliceCmd
+	score   *redis.FloatCmd
+	stored  *redis.IntCmd // its payload or result
 }
 
-func (s *seen) status() string {
-	if v := s.state.Val(); len(v) > 0 {
-		text, _ := v[0].(string)
-		return text
-	}
-	return ""
-}
+func (s *seen) status() string { return redisdb.Reply(s.state.Val()).Text(0) }
 
 // look looks at a page of statuses and leases: at the status first, and then at
 // what must go with it.
@@ -194,9 +188,9 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 				page[i].lease = p.HMGet(ctx, leaseKey(id), "expires_at", "worker_id", "lease_id")
 				page[i].score = p.ZScore(ctx, indexKey, s.id)
 			case state == "queued":
-				page[i].payload = p.Exists(ctx, payloadKey(id))
+				page[i].stored = p.Exists(ctx, payloadKey(id))
 			case state == "finished":
-				page[i].result = p.Exists(ctx, resultKey(id))
+				page[i].stored = p.Exists(ctx, resultKey(id))
 			}
 		}
 	})
@@ -210,31 +204,23 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 		}
 		var wrong bool
 		switch {
-		case s.isLease:
+		case s.isLease, state == "started":
 			wrong = state != "started" || !indexed(s.lease, s.score)
-		case state == "started":
-			wrong = !indexed(s.lease, s.score)
-		case state == "queued":
-			wrong = s.payload.Val() == 0
-			if !wrong && !f.waits(s.id) {
-				f.misses(s.id)
-			}
-		case state == "finished":
-			wrong = s.result.Val() == 0
+		case state == "queued", state == "finished":
+			wrong = s.stored.Val() == 0
 		default:
 			wrong = state != "failed"
 		}
-		if !wrong {
-			if s.list != nil && s.list.Err() != nil {
-				if err := f.suspect(ctx, s.id, look{}); err != nil {
-					return err
-				}
-			}
-			continue
-		}
-		if state == "queued" && f.waits(s.id) {
+		switch {
+		case wrong && state == "queued" && f.waits(s.id):
 			f.later(s.id, look{queue: "all"}, "") // its entry must go with it
-		} else if err := f.suspect(ctx, s.id, look{}); err != nil {
+		case wrong, s.list != nil && s.list.Err() != nil:
+			err = f.suspect(ctx, s.id, look{})
+		}
+		if !wrong && state == "queued" && !f.waits(s.id) {
+			f.misses(s.id)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -253,12 +239,11 @@ func (f *fsck) misses(id string) {
 // indexed reports whether a lease has a holder and an id and ends when the index
 // says.
 func indexed(hash *redis.SliceCmd, index *redis.FloatCmd) bool {
-	lease := hash.Val()
+	lease := redisdb.Reply(hash.Val())
 	if index.Err() != nil || len(lease) != 3 || lease[1] == nil || lease[2] == nil {
 		return false
 	}
-	text, _ := lease[0].(string)
-	ends, err := strconv.ParseFloat(text, 64)
+	ends, err := strconv.ParseFloat(lease.Text(0), 64)
 	return err == nil && ends == index.Val()
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // index: each entry has its lease, which ends when the entry says.
@@ -113,25 +114,16 @@ func (f *fsck) states(ctx context.Context, ids []string) ([]*redis.SliceCmd, err
 
 // listState returns the state by which a job of this status and detail is listed.
 func listState(values []any) string {
-	var j Job
-	if len(values) == 2 {
-		j.Status, _ = values[0].(string)
-		j.Detail, _ = values[1].(string)
-	}
-	return j.State()
+	a := redisdb.Reply(values)
+	return (&Job{Status: a.Text(0), Detail: a.Text(1)}).State()
 }
 
 // whereNot calls suspect for those whose status is not want.
 func (f *fsck) whereNot(ctx context.Context, ids []string, want string, suspect func(id, state string) error) error {
-	states := make([]*redis.StringCmd, len(ids))
-	err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
-		for i, id := range ids {
-			states[i] = p.HGet(ctx, statusKey(jobs.ID(id)), "status")
-		}
-	})
+	seen, err := f.states(ctx, ids)
 	for i, id := range ids {
-		if err == nil && states[i].Val() != want {
-			err = suspect(id, states[i].Val())
+		if state := redisdb.Reply(seen[i].Val()).Text(0); err == nil && state != want {
+			err = suspect(id, state)
 		}
 	}
 	return err

@@ -31,7 +31,7 @@ func (q *Queue) SetOps(ctx context.Context, submission, dequeue *bool) (Ops, err
 	var fields []any
 	set := func(name string, on *bool) {
 		if on != nil {
-			fields = append(fields, name, flag(*on))
+			fields = append(fields, name, *on)
 		}
 	}
 	set("submission_enabled", submission)

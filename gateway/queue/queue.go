@@ -148,14 +148,6 @@ func unix(t time.Time) string {
 // fromUnix reads what unix wrote.
 func fromUnix(s float64) time.Time { return time.UnixMilli(int64(s*1000 + 0.5)) }
 
-// flag writes a yes or no as the scripts and keys have it.
-func flag(on bool) string {
-	if on {
-		return "1"
-	}
-	return "0"
-}
-
 func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 }

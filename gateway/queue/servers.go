@@ -55,12 +55,8 @@ func (q *Queue) Servers(ctx context.Context, offset, limit int) (list []Server, 
 		return nil, 0, err
 	}
 	for i, id := range ids.Val() {
-		s := Server{Worker: id, Tokens: good[i], Leases: leases[id]}
-		if f := records[i].Val(); len(f) == 2 {
-			s.Name, _ = f[0].(string)
-			s.RegisteredAt, _ = f[1].(string)
-		}
-		list = append(list, s)
+		f := redisdb.Reply(records[i].Val())
+		list = append(list, Server{Worker: id, Name: f.Text(0), RegisteredAt: f.Text(1), Tokens: good[i], Leases: leases[id]})
 	}
 	return list, int(count.Val()), nil
 }

@@ -85,7 +85,7 @@ func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error
 	}
 	expires := now.Add(q.TokenTTL)
 	a, err := q.run(ctx, "register worker", registerScript, keys,
-		flag(r.EnrollToken != ""), hash, own, "w-"+newID(), unix(now), unix(expires), unix(now.Add(q.RotationGrace)), r.Name, r.Meta, text(now),
+		r.EnrollToken != "", hash, own, "w-"+newID(), unix(now), unix(expires), unix(now.Add(q.RotationGrace)), r.Name, r.Meta, text(now),
 		(q.TokenTTL + keepToken).Milliseconds(), r.Queue, maxTokens)
 	if err != nil {
 		return Registered{}, err
