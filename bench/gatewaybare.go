@@ -9,11 +9,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/batchfleet/batchfleet/gateway/wire"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 

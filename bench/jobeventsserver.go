@@ -11,12 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfleet/batchfleet/jobapi/access"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 

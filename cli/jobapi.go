@@ -9,13 +9,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/batchfleet/batchfleet/jobapi/access"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/cli/openapi"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/pubsub/provider"

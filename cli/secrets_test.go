@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway/wire"
-
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // TestJ27ServersShowNoSecretsInLogsAndReadiness has one in the name of a worker, one

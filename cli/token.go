@@ -9,11 +9,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/batchfleet/batchfleet/jobapi/access"
-
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 )
 
 func tokenCommand() *cobra.Command {

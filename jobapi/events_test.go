@@ -16,14 +16,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/batchfleet/batchfleet/internal/pipenet"
-	"github.com/batchfleet/batchfleet/jobapi/access"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"github.com/batchfleet/batchfleet/internal/pipenet"
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 

@@ -16,12 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/batchfleet/batchfleet/internal/testlog"
-	"github.com/batchfleet/batchfleet/jobapi/access"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/redact"
 )
 

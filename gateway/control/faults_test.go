@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway/wire"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // everyRoute calls all routes that need Redis.

@@ -7,12 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/batchfleet/batchfleet/gateway/wire"
-
 	"github.com/oklog/ulid/v2"
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )

@@ -6,11 +6,10 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/batchfleet/batchfleet/gateway/wire"
-
 	"golang.org/x/sync/semaphore"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // A larger body takes largeCost times its size until it is stored: as it came, as

@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway/wire"
-
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // metric returns the sum of a metric over its labels, those given having to be

@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway/wire"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 func TestZ70ReaperLooksWhenALeaseIsOverAndNotOnlyEachPeriod(t *testing.T) {

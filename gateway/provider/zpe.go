@@ -11,11 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway/wire"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
