@@ -15,7 +15,7 @@ import (
 
 // pdfStart reports what a process costs that reads one page, over one that
 // reads nothing: the worker starts one for every document. What this program
-// initializes next to the reader is in both and says nothing about it; the
+// initializes next to the reader is in both and does not matter; the
 // packages of the reader are counted by themselves.
 func pdfStart(ctx context.Context, b *pdfBench) error {
 	page, err := b.write("page.pdf", pdftest.Pages("one page\nof two lines").Table(""))

@@ -106,7 +106,7 @@ func TestJ14ListenerIsPatientAndNeverFailsTheJob(t *testing.T) {
 					t.Errorf("%d calls in 20 minutes", n)
 				}
 				if n := r.plane.calls["listen"]; wrong == "503" && n > 20*60/77+1 {
-					t.Errorf("%d calls in 20 minutes, of which each was told to come back after 77 s", n)
+					t.Errorf("%d calls in 20 minutes, each told to come back after 77 s", n)
 				}
 			})
 		})

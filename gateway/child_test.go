@@ -54,8 +54,8 @@ func serveHandler(t *testing.T, h http.Handler) string {
 	return srv.URL
 }
 
-// agentChild is a whole worker on a real socket, until it is killed. Jobs whose
-// payload says so never end.
+// agentChild is a whole worker on a real socket, until it is killed. Jobs with
+// such a payload never end.
 func agentChild(url, dir string) {
 	store, err := storage.NewLocal(filepath.Join(dir, "store"))
 	if err != nil {

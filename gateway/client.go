@@ -25,7 +25,7 @@ type Client struct {
 	timeout time.Duration
 }
 
-// ClientConfig says where a control plane is and how to get there.
+// ClientConfig is where a control plane is and how to connect to it.
 type ClientConfig struct {
 	// URL is its address, which may have a path: https, or http to this machine.
 	URL string
@@ -197,7 +197,7 @@ func (c *Client) call(ctx context.Context, what call) (none bool, err error) {
 			return none, nil
 		}
 		// Only a token that was refused can have been replaced meanwhile, in
-		// memory or by somebody who has put another file there.
+		// memory or in the file.
 		if e := (*Error)(nil); tries == 1 && errors.As(err, &e) && e.unauthorized() && c.tokens != nil && c.tokens.other(token, c.http.Base()) {
 			continue
 		}

@@ -114,8 +114,8 @@ func TestClientJudgesAnswers(t *testing.T) {
 		{name: "good", h: says(200, js, good)},
 		{name: "a page with status 200", h: says(200, html, "<html>Welcome to the hotel"+strings.Repeat("!", 5000)), want: `beginning "<html>Welcome`, is: jobs.ErrUnavailable},
 		{name: "a page with status 403", h: says(403, html, "<html>Blocked"), want: `"<html>Blocked"`, is: jobs.ErrUnavailable},
-		{name: "JSON that is somebody else's", h: says(403, js, `{"message":"Forbidden"}`), want: "not a gateway's", is: jobs.ErrUnavailable},
-		{name: "an error of the gateway's", h: says(409, js, `{"error":{"code":"LEASE_LOST","message":"it is gone","details":{}}}`), want: "status 409 LEASE_LOST: it is gone", code: wire.LeaseLost, is: jobs.ErrLeaseLost},
+		{name: "JSON of another server", h: says(403, js, `{"message":"Forbidden"}`), want: "not a gateway's", is: jobs.ErrUnavailable},
+		{name: "an error of the gateway's", h: says(409, js, `{"error":{"code":"LEASE_LOST","message":"it is lost","details":{}}}`), want: "status 409 LEASE_LOST: it is lost", code: wire.LeaseLost, is: jobs.ErrLeaseLost},
 		{name: "trouble of the gateway's", h: says(503, js, `{"error":{"code":"UNAVAILABLE","message":"x","details":{}}}`, "Retry-After", "7"), want: "UNAVAILABLE", code: wire.Unavailable, is: jobs.ErrUnavailable, wait: 7 * time.Second},
 		{name: "a date to come back", h: says(503, html, "busy", "Retry-After", time.Now().Add(24*time.Hour).UTC().Format(http.TimeFormat)), want: "busy", is: jobs.ErrUnavailable, wait: 10 * time.Minute},
 		{name: "cut off", h: says(200, js, good[:30]), want: "cut off after 30 bytes", is: jobs.ErrUnavailable},
@@ -357,7 +357,7 @@ func TestClientGoesThroughAProxyAndShowsItNoToken(t *testing.T) {
 		t.Errorf("the proxy saw %q", got)
 	}
 
-	// The environment says so, too. Package http reads it once in a process.
+	// The environment may name it, too. Package http reads it once in a process.
 	out := runChild(t, "proxy", []string{"HTTPS_PROXY=" + strings.Replace(proxy.URL, "http://", "http://me:hunter2@", 1), "NO_PROXY=no.example"}, file)
 	for _, want := range []string{"example.com: <nil>", "no.example: ", "127.0.0.1: "} {
 		if !strings.Contains(out, want) {
@@ -457,7 +457,7 @@ func TestClientChecksAGateway(t *testing.T) {
 		{"one that does not", says(401, js, `{"error":{"code":"TOKEN_EXPIRED","message":"expired"}}`), "TOKEN_EXPIRED"},
 		{"another route", says(404, js, `{"error":{"code":"NOT_FOUND","message":"No such route"}}`), "No such route"},
 		{"a page", says(404, "text/plain", "404 page not found"), "not a gateway's"},
-		{"somebody who says yes to all", says(200, js, `{"lease_id":"none","lease_ttl_seconds":600}`), "cannot exist"},
+		{"a server that accepts everything", says(200, js, `{"lease_id":"none","lease_ttl_seconds":600}`), "cannot exist"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := serve(t, tt.h).Check(t.Context())
@@ -495,6 +495,6 @@ func TestClientRereadsARefusedToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Failed(t.Context(), "j1", wire.FailedRequest{}); err != nil || calls != 3 {
-		t.Errorf("after somebody has put a new one there: %v, %d calls", err, calls)
+		t.Errorf("after the file was replaced: %v, %d calls", err, calls)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/batchfleet/batchfleet/storage"
 )
 
-// step says how far a lease has come.
+// step is how far a lease has come.
 type step string
 
 // A lease is running, then has a result or a failure to deliver. Then its entry is

@@ -517,7 +517,7 @@ func TestZ79UndeliverableResultIsGivenUpAfterAWeek(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1")
 		r.patient()
-		r.plane.broken("result", "401", 30*24*time.Hour) // a token nobody replaces
+		r.plane.broken("result", "401", 30*24*time.Hour) // a token that is never replaced
 		r.plane.do(func() { r.plane.tokens[theToken] = time.Now().Add(365 * 24 * time.Hour) })
 		_ = r.work(func() { time.Sleep(8 * 24 * time.Hour) })
 		r.wantAside("rejected", "could not be delivered")

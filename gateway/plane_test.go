@@ -276,7 +276,7 @@ func (p *plane) fail(w http.ResponseWriter, r *http.Request, wrong string) {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, "<html>Sign in to the hotel's network "+strings.Repeat("x", 1000))
 	case "slow":
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server see that the caller has gone
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server see that the caller has left
 		select {
 		case <-r.Context().Done():
 		case <-time.After(time.Hour):

@@ -45,12 +45,12 @@ const (
 var rotations = retry.Policy{First: 30 * time.Second, Max: 90 * time.Second}
 
 // KeepToken gets a new token whenever three quarters of the life of the one in
-// the client's file have passed, until ctx ends. A token that does not say how
-// long it lives is left alone. [Agent.Run] calls it.
+// the client's file have passed, until ctx ends. A token without a known end is left
+// alone. [Agent.Run] calls it.
 //
 // The old token stays in use until the new one is on disk, or could not be written
-// for five minutes, so that a worker that is killed in between still has one that
-// holds: for 10 minutes, says the protocol.
+// for five minutes. So a worker that is killed in between still has a valid one, by the
+// protocol for 10 minutes.
 func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 	if c.tokens == nil {
 		return
@@ -91,9 +91,9 @@ func (c *Client) KeepToken(ctx context.Context, log *slog.Logger) {
 // rotate gets a new token and puts it into the file.
 func (c *Client) rotate(ctx context.Context, log *slog.Logger) error {
 	old := c.tokens.Token()
-	// One that is older than ours is what could not be overwritten.
+	// An older token in the file is one that could not be overwritten.
 	if t, err := LoadToken(c.tokens.path); err == nil && t.Token != old.Token && !t.olderThan(old) && t.mayGoTo(c.http.Base()) == nil {
-		c.tokens.use(t) // somebody was faster
+		c.tokens.use(t) // another process was faster
 		return nil
 	}
 	fresh, err := Register(ctx, c, "", old.Name)
@@ -111,7 +111,7 @@ func (c *Client) rotate(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// save writes a token, patiently: the disk may be full for a moment.
+// save writes a token, and retries for savePatience: the disk may be full for a moment.
 func (c *Client) save(ctx context.Context, t Token, log *slog.Logger) error {
 	deadline := time.Now().Add(savePatience)
 	for {

@@ -33,7 +33,7 @@ func (t Token) String() string { return "token of worker " + t.WorkerID }
 func (t Token) GoString() string { return t.String() }
 
 // rotateAt is when to get a new token: after three quarters of this one's life.
-// It is zero when the token does not say how long it lives.
+// It is zero when the life of the token is not known.
 func (t Token) rotateAt() time.Time {
 	life := t.ExpiresAt.Sub(t.IssuedAt)
 	if t.IssuedAt.IsZero() || t.ExpiresAt.IsZero() || life <= 0 {
@@ -42,12 +42,12 @@ func (t Token) rotateAt() time.Time {
 	return t.IssuedAt.Add(life / 4 * 3)
 }
 
-// olderThan reports whether both tokens say when they were given, and t was before.
+// olderThan reports whether t was issued before other, as far as both times are known.
 func (t Token) olderThan(other Token) bool {
 	return !t.IssuedAt.IsZero() && t.IssuedAt.Before(other.IssuedAt)
 }
 
-// ErrOtherGateway says that a token was given by another gateway than the one it
+// ErrOtherGateway means that a token was issued by another gateway than the one it
 // would be sent to.
 var ErrOtherGateway = errors.New("token of another gateway")
 
@@ -157,8 +157,8 @@ func (f *TokenFile) Token() Token {
 }
 
 // other reports whether there is another token for the gateway at base now than
-// the given one, which was refused. It looks into the file, where somebody may
-// have put a new one.
+// the given one, which was refused. It reads the file, which an operator may have
+// replaced.
 func (f *TokenFile) other(refused string, base *url.URL) bool {
 	if f.Token().Token != refused {
 		return true

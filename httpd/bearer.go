@@ -10,7 +10,7 @@ import (
 // maxToken is the longest token that is looked at.
 const maxToken = 512
 
-// TokenError says why a request has no bearer token. It is one of a few words,
+// TokenError is why a request has no bearer token. It is one of a few words,
 // good for the label of a metric, and its text never holds the token:
 // "missing", "several" Authorization headers, another "scheme", an "empty"
 // token, a "malformed" one.

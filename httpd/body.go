@@ -148,7 +148,7 @@ func parse(raw []byte, dst any, o BodyOptions) error {
 		return &BodyError{Field: promoted(reflect.TypeOf(dst), e.Field), Problem: fmt.Sprintf("want %s, got %s", wanted(e.Type), clip(e.Value))}
 	}
 	if _, ok := errors.AsType[*json.InvalidUnmarshalError](err); ok {
-		return err // a mistake of ours, not of the caller's
+		return err // a bug here, not a mistake of the caller
 	}
 	return &BodyError{Problem: clip(err.Error())}
 }

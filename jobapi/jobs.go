@@ -43,7 +43,7 @@ var ErrEnded = errors.New("job has ended")
 // NoJob returns the error for a job that does not exist; it wraps [fs.ErrNotExist].
 func NoJob(id string) error { return fmt.Errorf("job %.40q: %w", id, fs.ErrNotExist) }
 
-// Query says which jobs to list.
+// Query selects jobs to list.
 type Query struct {
 	Status jobs.State // 0 for any
 	Type   string     // empty for any; an unknown type has no jobs
@@ -57,8 +57,8 @@ type Page struct {
 	Next  string // empty when there are no more
 }
 
-// LogQuery says which lines of a log to return: of those after After and not
-// older than Since the last Tail.
+// LogQuery selects lines of a log: the last Tail of those after After and not older
+// than Since.
 type LogQuery struct {
 	Tail  int       // lines at most, positive
 	Since time.Time // when they were written; zero for any

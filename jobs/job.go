@@ -14,7 +14,7 @@ const MaxIDLength = 128
 // "..", so it is safe in object names, Redis keys, URLs and logs as it stands.
 type ID string
 
-// ParseID checks that s is a job id and returns it as one. The error says what
+// ParseID checks that s is a job id and returns it as one. The error tells what
 // is wrong with s and quotes at most the beginning of it.
 func ParseID(s string) (ID, error) {
 	switch {
@@ -42,7 +42,7 @@ func isAlphanumeric(c byte) bool {
 // MaxPages is the most pages that a job may be asked to simulate.
 const MaxPages = 100_000
 
-// Kind says what a job does, and so which handler runs it: "pdf", "mock".
+// Kind is what a job does, and so which handler runs it: "pdf", "mock".
 type Kind string
 
 // Job is a unit of work as it was submitted. It does not change afterwards.

@@ -14,7 +14,7 @@ type Lease struct {
 	// Delivery counts how often the queue has handed this job out, from 1;
 	// 0 when the queue does not count.
 	Delivery int
-	// Invalid says why the job cannot run, known from its message alone. The
+	// Invalid is why the job cannot run, known from its message alone. The
 	// failure can be recorded unless the job has no ID.
 	Invalid error
 	Raw     Raw

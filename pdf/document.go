@@ -9,8 +9,8 @@
 // are read as far as they make sense.
 //
 // Text comes in the order in which the page draws it, words a blank apart,
-// lines a line feed. Pages that are scans have no text, unless whoever scanned
-// them added it.
+// lines a line feed. Pages that are scans have no text, unless it was added
+// after scanning.
 //
 // The parts are packages of their own: cos for the objects of the file, filter
 // for the encodings of streams, font for what codes mean, content for what a
@@ -164,7 +164,7 @@ func recovered(what string, err *error) {
 
 const maxWarnings = 8 // of the document
 
-// Warnings says what of the document as a whole was repaired, is missing or
+// Warnings tells what of the document as a whole was repaired, is missing or
 // was guessed, for people: at most eight short texts. Those of the metadata and
 // of the outline are among them once [Document.Info] and [Document.Outline] have
 // read them. Those of a page are in [Page].

@@ -26,7 +26,7 @@ type Info struct {
 const maxMetadata = 4 << 10
 
 // Info returns the document's metadata, from its information dictionary and,
-// where that says nothing, its XMP metadata. What is damaged is left empty.
+// where that has none, its XMP metadata. What is damaged is left empty.
 func (d *Document) Info() Info {
 	info, _ := d.info() // after a panic, what was read before it
 	return info

@@ -18,7 +18,7 @@ type Page struct {
 	Characters int
 	Images     int // drawn, each time it is drawn
 	HasText    bool
-	// Warnings says what of the page was repaired, is missing or was guessed,
+	// Warnings tells what of the page was repaired, is missing or was guessed,
 	// for people: at most eight short texts. Of a page without warnings and
 	// without an error the text is whole.
 	Warnings []string

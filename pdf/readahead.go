@@ -22,7 +22,7 @@ type pageResult struct {
 	err  error
 }
 
-// ahead is what workers know of who takes their pages.
+// ahead tells workers how far the consumer of their pages is.
 type ahead struct {
 	mu      sync.Mutex
 	changed sync.Cond

@@ -30,8 +30,8 @@ var errTruncated = errors.New("output ended in the middle")
 // reports on stderr is added to damage.
 //
 // The program is in the process group of this process, has its limits and ends
-// with it, so whoever stops this process stops the program, too. That is why it is
-// not run by package command.
+// with it, so stopping this process stops the program, too. That is why it is not run
+// by package command.
 func runProgram(path string, args []string, limit int64, damage *damageLog, read func(io.Reader) error) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -31,7 +31,7 @@ type Record struct {
 	HasText    bool    `json:"has_text"`
 	Seconds    float64 `json:"seconds,omitempty"` // simulated time; mock only
 	Warning    string  `json:"warning,omitempty"` // what of the page was repaired, is missing or was guessed
-	Failed     bool    `json:"failed,omitempty"`  // the page could not be read in full; the warning says why
+	Failed     bool    `json:"failed,omitempty"`  // the page could not be read in full; the warning tells why
 }
 
 // Engine reads the documents of one kind.

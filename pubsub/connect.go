@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// reconnect says how a service that is away is looked for. gRPC would wait longer
-// each time, up to two minutes, and calls fail until it has looked again.
+// reconnect is how often gRPC tries to reconnect. By default it waits longer each time,
+// up to two minutes, and calls fail until it has tried again.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 	MinConnectTimeout: 10 * time.Second, // a SYN that is lost is sent again after 1, 3 and 7 s

@@ -36,7 +36,7 @@ var (
 // failure.
 var errMalformed = errors.New("malformed message")
 
-// Rules say how a worker reads messages.
+// Rules are how a worker reads messages.
 type Rules struct {
 	DefaultKind jobs.Kind
 	Bucket      string   // the store's own bucket; empty for a local store
@@ -44,8 +44,7 @@ type Rules struct {
 }
 
 // decode reads a message. An error that wraps errMalformed comes without a job;
-// any other comes with a job that has at least its id, and says why it cannot
-// run.
+// any other comes with a job that has at least its id, and tells why it cannot run.
 func (r Rules) decode(data []byte, attributes map[string]string) (jobs.Job, error) {
 	if !utf8.Valid(data) {
 		return jobs.Job{}, fmt.Errorf("%w: not UTF-8", errMalformed)

@@ -8,7 +8,7 @@ import (
 
 // JSON returns a JSON text without the secrets in its strings, at any depth. Under
 // a name such as password all strings are secrets. Numbers and the order of keys
-// stay. A text that is no JSON becomes a string that says nothing.
+// stay. A text that is no JSON is replaced as a whole.
 func JSON(text json.RawMessage) json.RawMessage {
 	if !json.Valid(text) {
 		return json.RawMessage(`"` + Mark + `"`)

@@ -17,8 +17,8 @@ const (
 // escape, and behind what sets a color.
 const edge = `\b|\\[nrt]|(?:\\x[0-9a-f]{2}|\x1b)(?:\[[0-9;]*[A-Za-z])?|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}`
 
-// shape matches tokens that say what they are. It is compiled when it is first needed:
-// an idle worker has no use for it.
+// shape matches tokens with a known form. It is compiled when it is first needed: an
+// idle worker does not need it.
 var shape = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(` + edge + `)(?:` + strings.Join([]string{
 		`(?:zpw|zpe|bft)_[A-Za-z0-9_-]{6,}`, // ours
@@ -84,8 +84,8 @@ func urls(s string) string {
 	return urlUnescaped().ReplaceAllString(s, "${1}"+Mark+"@")
 }
 
-// scheme matches how HTTP says who is calling. Prose has the same words before
-// others, so what follows must look like no word; see [random].
+// scheme matches credentials in HTTP's Authorization. Prose has the same words, so
+// what follows must not look like a word; see [random].
 var scheme = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(?:` + edge + `)(?:bearer|basic)\s+([a-z0-9._~+/=-]{8,})`)
 })

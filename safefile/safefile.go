@@ -51,8 +51,8 @@ var (
 )
 
 func (w way) open(path string) (*os.File, error) {
-	// Before it is opened, because that alone can move a device, and says nothing
-	// useful of a link or a socket.
+	// Before it is opened, because opening alone can act on a device, and its error is
+	// of no use for a link or a socket.
 	info, err := w.look(path)
 	if err == nil {
 		err = regular(path, info)

@@ -27,7 +27,7 @@ const gsScheme = "gs://"
 // ValidName checks that name can name an object in every store: a clean relative
 // path with slashes, valid UTF-8, without control characters and backslashes,
 // at most [MaxNameLength] bytes long with segments of at most
-// [MaxSegmentLength]. The error says what is wrong, quotes at most the beginning
+// [MaxSegmentLength]. The error tells what is wrong, quotes at most the beginning
 // of the name and wraps [fs.ErrInvalid].
 func ValidName(name string) error {
 	if problem := nameProblem(name); problem != "" {

@@ -54,7 +54,7 @@ func (h *held) count() int {
 }
 
 // margin is how long before the end of its lease a job is stopped, so that it
-// has ended when the source gives it to someone else: 30 s of a 600 s lease.
+// has ended when the source gives it to another worker: 30 s of a 600 s lease.
 func (x *holding) margin() time.Duration { return x.ttl / 20 }
 
 // attempt is how long one extension call may take: 10 s for a 600 s lease, less

@@ -30,7 +30,7 @@ func (a *attempt) stillHeld(ctx context.Context) error {
 	asked, hold := time.Now(), hold(left)
 	err := a.Status.Report(call, a.claim, hold, nil, jobs.Lines{})
 	switch {
-	case err == nil, errors.Is(err, jobs.ErrCanceled): // the reporter hears of a cancel as well
+	case err == nil, errors.Is(err, jobs.ErrCanceled): // the reporter gets the cancel as well
 		a.confirmed.at(asked, hold)
 		return nil
 	case errors.Is(err, jobs.ErrLeaseLost):

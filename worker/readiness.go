@@ -133,7 +133,7 @@ func (r *readiness) unready() <-chan struct{} {
 	return r.isUnready
 }
 
-// recheckPolicy says how soon checks that failed are run again.
+// recheckPolicy is how soon failed checks are run again.
 var recheckPolicy = retry.Policy{First: 500 * time.Millisecond, Max: 15 * time.Second}
 
 // watch runs the checks until ctx ends: rarely while they pass or the fleet drains,

@@ -46,7 +46,7 @@ type Source interface {
 var ErrRefused = errors.New("refused by the source")
 
 // Status is where the life of a job is recorded, and where workers agree on who
-// runs it. Its methods are those of [status.Store], which says what they do.
+// runs it. Its methods are those of [status.Store], where they are described.
 //
 // [status.Store]: https://pkg.go.dev/github.com/batchfleet/batchfleet/status#Store
 type Status interface {

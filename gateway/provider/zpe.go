@@ -205,7 +205,7 @@ func zpeJob(q *queue.Job) (jobapi.Job, bool, error) {
 	return j, true, nil
 }
 
-// zpeProgress says how far a running job has come, as its worker tells.
+// zpeProgress tells how far a running job has come, as its worker reports.
 func zpeProgress(q *queue.Job) string {
 	var parts []string
 	if done, total := max(0, q.Done), max(0, q.Total); total > 0 {
@@ -219,7 +219,7 @@ func zpeProgress(q *queue.Job) string {
 	return strings.Join(parts, " ")
 }
 
-// zpeError says why a job has failed. Its traceback is in the log.
+// zpeError returns why a job has failed. Its traceback is in the log.
 func zpeError(q *queue.Job) *jobapi.Error {
 	e := &jobapi.Error{Code: jobapi.ShownCode(q.ErrorCode), Message: jobapi.ShownText(q.ErrorMessage, wire.MaxErrorMessage)}
 	if e.Message == "" {

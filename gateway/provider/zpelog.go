@@ -152,8 +152,8 @@ func zpeLines(q *queue.Job) []zpeLine {
 		note(j.FinishedAt.Time, lineOutcome, "canceled")
 	}
 	// That of a run before the one that runs now has lost its time.
-	blamed := q.ErrorCode != "" && strings.Contains(q.Detail, q.ErrorCode+":")
-	if state := q.State(); blamed && q.Traceback != "" && (state == queue.Queued || state == queue.Failed) {
+	named := q.ErrorCode != "" && strings.Contains(q.Detail, q.ErrorCode+":")
+	if state := q.State(); named && q.Traceback != "" && (state == queue.Queued || state == queue.Failed) {
 		at := updated
 		if !j.FinishedAt.IsZero() {
 			at = j.FinishedAt.Time

@@ -7,7 +7,7 @@ type SubmitResponse struct {
 	JobID string `json:"job_id"`
 }
 
-// JobResponse says where a job stands.
+// JobResponse is the state of a job.
 type JobResponse struct {
 	JobID      string    `json:"job_id"`
 	Status     string    `json:"status"` // queued, started, finished, failed
@@ -80,7 +80,7 @@ type ServerInfo struct {
 	Leases       int    `json:"leases"`
 }
 
-// RevokeResponse says how many tokens of a worker were revoked.
+// RevokeResponse has how many tokens of a worker were revoked.
 type RevokeResponse struct {
 	RevokedCount int `json:"revoked_count"`
 }
@@ -88,7 +88,7 @@ type RevokeResponse struct {
 // The features a worker may name in a [LeaseRequest].
 const (
 	FeatureRenew  = "renew"  // it sends heartbeats, so its lease may be short
-	FeatureCancel = "cancel" // it heeds cancel_requested
+	FeatureCancel = "cancel" // it obeys cancel_requested
 )
 
 // LeaseRequest asks for a job. An empty body is legal.
@@ -167,7 +167,7 @@ type FailedRequest struct {
 	WorkerID     string `json:"worker_id,omitempty"`
 }
 
-// FailedResponse says what has become of the job.
+// FailedResponse tells whether the job runs again.
 type FailedResponse struct {
 	OK         bool `json:"ok"`
 	Requeued   bool `json:"requeued"`
@@ -180,7 +180,7 @@ type DLQResponse struct {
 	Jobs  []JobResponse `json:"jobs"`
 }
 
-// OpsResponse says what the operators have switched on; as a body of PUT, absent
+// OpsResponse is what the operators have switched on; as a body of PUT, absent
 // fields stay as they are.
 type OpsResponse struct {
 	SubmissionEnabled *bool `json:"submission_enabled,omitempty"`

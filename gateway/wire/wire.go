@@ -46,7 +46,7 @@ const (
 	MaxResultBody   = 32 << 20  // of a result with its texts
 	MaxFailedBody   = 512 << 10 // of a failure: its texts may be escaped
 	MaxSmallBody    = 256 << 10 // of any other body
-	MaxRegisterBody = 64 << 10  // of a registration, which strangers may send
+	MaxRegisterBody = 64 << 10  // of a registration, which anyone may send
 	MaxMeta         = 16 << 10  // of the meta of a worker that registers
 	MaxErrorCode    = 100
 	MaxErrorMessage = 1000

@@ -20,7 +20,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Config says where a server is and how to get there.
+// Config is where a server is and how to connect to it.
 type Config struct {
 	Base        *url.URL // see [ParseBase]
 	Name        string   // what errors call the server; Base when empty

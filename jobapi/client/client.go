@@ -39,7 +39,7 @@ type Client struct {
 	retrying func(error)
 }
 
-// Config says where a server is and how to get there. A zero duration
+// Config is where a server is and how to connect to it. A zero duration
 // stands for the default named beside it.
 type Config struct {
 	URL     string // its address, which may have a path: https, or http to this machine

@@ -128,7 +128,7 @@ func (in *interpreter) buttonState(o cos.Object, a cos.Dict) string {
 }
 
 // isFirst reports whether annotation a at o is the first of its field: where
-// buttons do not say which of them is on, the value comes out once.
+// buttons do not tell which of them is on, the value is read once.
 func (in *interpreter) isFirst(o cos.Object, a cos.Dict) bool {
 	if in.file.Name(a["V"]) != "" {
 		return true

@@ -16,7 +16,7 @@ const (
 	maxFaulty = 10_000 // objects whose damage is kept
 )
 
-// Note says what is damaged, for people. The same note counts once.
+// Note is what is damaged, for people. The same note counts once.
 func (f *File) Note(format string, args ...any) {
 	if len(f.notes) < maxNotes {
 		f.note(fmt.Sprintf(format, args...))

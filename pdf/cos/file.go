@@ -73,7 +73,7 @@ type File struct {
 	faults map[uint32]string // what is wrong with objects, by their numbers
 }
 
-// entry says where an object is.
+// entry is where an object is.
 type entry struct {
 	kind    uint8
 	section uint32 // the part of the cross-reference that has the entry, the newest first

@@ -12,7 +12,7 @@ type Object any
 type Name string
 
 // String holds the bytes of a string object, decrypted. They are text only
-// where the file says so, and then in one of several encodings.
+// where the file defines it, and then in one of several encodings.
 type String string
 
 // Array is an array object.

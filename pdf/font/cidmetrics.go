@@ -28,7 +28,7 @@ func horizontalMetrics(file *cos.File, descendant cos.Dict) cidMetrics {
 
 // verticalMetrics reads DW2 and W2 of a CIDFont. Of the three numbers for a
 // character the first moves the pen, in thousandths and downwards if negative;
-// the others say where the glyph hangs, which text does not depend on.
+// the others place the glyph, which does not matter for text.
 func verticalMetrics(file *cos.File, descendant cos.Dict) cidMetrics {
 	m := cidMetrics{other: 1}
 	if d := file.Array(descendant["DW2"]); len(d) >= 2 {

@@ -9,8 +9,8 @@ import (
 	"github.com/batchfleet/batchfleet/pdf/cos"
 )
 
-// program is what an embedded font program says of its codes and glyphs. A
-// program of an unknown kind says nothing.
+// program is what an embedded font program tells about its codes and glyphs. It is
+// empty for a program of an unknown kind.
 type program struct {
 	type1 *[256]string // names of the codes, of a Type 1 program with an encoding of its own
 	cff   *cffFont
@@ -135,8 +135,8 @@ func (p *program) glyphText(glyph int) string {
 	return ""
 }
 
-// namedText returns the text of a glyph by a name that says nothing, "" if the
-// program does not say.
+// namedText returns the text of a glyph whose name does not tell it, "" if the program
+// does not tell either.
 func (p *program) namedText(name string) string {
 	p.readGlyphs()
 	if glyph := slices.Index(p.names, name); glyph >= 0 {
@@ -172,7 +172,7 @@ func glyphNumber(name string) (glyph int, ok bool) {
 }
 
 // numbersGlyph reports whether name is no more than the number of a glyph,
-// which says nothing of its text. After a "g" it may be hexadecimal, as in
+// which does not tell its text. After a "g" it may be hexadecimal, as in
 // "G0A".
 func numbersGlyph(name string) bool {
 	if _, ok := glyphNumber(name); ok {

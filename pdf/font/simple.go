@@ -193,7 +193,7 @@ func (s *simple) nameText(name string, code byte) string {
 	if numbersGlyph(name) {
 		return ""
 	}
-	// Any other name that says nothing is likely one of a font whose codes are those of
+	// Any other name without a meaning is likely of a font whose codes are those of
 	// ASCII, as with most bitmap fonts of TeX.
 	return character(int(code))
 }

@@ -39,8 +39,8 @@ type checkpoint struct {
 	Seconds   float64      `json:"seconds"`            // wall time
 }
 
-// plan says how many runs a job may have checkpoints of, for [Handler.Forget]: a
-// store cannot be listed.
+// plan has the number of runs that may have checkpoints, for [Handler.Forget]: a store
+// cannot be listed.
 type plan struct {
 	Runs int `json:"runs"`
 }
@@ -84,8 +84,8 @@ func (h *Handler) keepPlan(ctx context.Context, id jobs.ID, runs int) error {
 }
 
 // Forget deletes all that was stored for a job: its checkpoints, then its result.
-// It is for whoever has delivered the result, or has recorded that the job ended
-// without one, and may be called again if it fails.
+// Call it once the result was delivered, or the job was recorded as ended without one;
+// it may be called again if it fails.
 func (h *Handler) Forget(ctx context.Context, id jobs.ID) error {
 	var p plan
 	if _, err := h.getJSON(ctx, planName(id), &p); err != nil {

@@ -4,7 +4,7 @@
 // takes the harmonic frequencies from their differences.
 //
 // [ParsePayload] reads what a job asks for; it needs neither pw.x nor a disk, so
-// whoever accepts jobs can refuse bad ones. [Handler] runs a job. The result of
+// a server that accepts jobs can refuse bad ones. [Handler] runs a job. The result of
 // every run of pw.x is kept in the store as soon as there is one, under the digest
 // of what it depends on, so an attempt goes on where an earlier one stopped, on
 // whichever machine with the same pw.x and the same pseudopotentials.

@@ -23,7 +23,7 @@ const (
 	maxBands               = 5000
 )
 
-// setting says what a setting of a namelist may be. Exactly one of its fields
+// setting is what a setting of a namelist may be. Exactly one of its fields
 // words, whole, real and flag is set, or none for a setting that is read elsewhere.
 type setting struct {
 	words   []string // one of these
@@ -89,7 +89,7 @@ var allowed = map[string]map[string]setting{
 	},
 }
 
-// why says what to do about settings that many inputs have.
+// why tells what to do about settings that many inputs have.
 var why = map[string]string{
 	"outdir": "the worker decides where files are; remove it", "wfcdir": "the worker decides where files are; remove it",
 	"pseudo_dir": "the worker decides where files are; remove it", "prefix": "the worker decides where files are; remove it",

@@ -11,8 +11,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// output is what pw.x has said on stdout, of what matters. Lines go in one by one
-// as they come.
+// output is what matters of what pw.x prints on stdout. Lines are added one by one, as
+// they come.
 //
 // That pw.x exits with 0 and prints "JOB DONE." does not mean that it has
 // computed anything; see missing.
@@ -38,7 +38,7 @@ type output struct {
 	final        [][3]float64 // positions after a relaxation, Å
 	done         bool
 
-	said    []string // the last lines that say something, maxSaid at most
+	said    []string // the last lines with content, maxSaid at most
 	message []string // of the block between the lines of %
 	bad     string   // the first line that should have had a number and had none
 
@@ -59,7 +59,7 @@ const (
 	inMessage
 )
 
-// maxSaid bounds the lines kept of what pw.x said last: of a failure, the traceback.
+// maxSaid bounds the last lines of pw.x that are kept: a failure's traceback.
 const maxSaid = 20
 
 // maxMessage bounds the lines kept of a message of pw.x.
@@ -115,7 +115,7 @@ func (o *output) note(trimmed string) {
 	o.said = append(o.said, shortLine(trimmed))
 }
 
-// last returns the last lines that say something.
+// last returns the last lines with content.
 func (o *output) last() string { return strings.Join(o.said, "\n") }
 
 func toggled(s outputState) outputState {
@@ -187,7 +187,7 @@ func (o *output) endIteration(trimmed string) bool {
 	return true
 }
 
-// progress says how far a run is.
+// progress tells how far a run is.
 func (o *output) progress() string {
 	shown := o.shown
 	if shown == "" {
@@ -272,8 +272,8 @@ func (o *output) fail(line string) {
 	}
 }
 
-// missing says what a run that has exited with 0 has not printed; nil if it is
-// all there.
+// missing returns an error for what a run that has exited with 0 did not print; nil if
+// nothing is missing.
 func (o *output) missing() error {
 	switch {
 	case o.bad != "":

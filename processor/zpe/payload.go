@@ -26,7 +26,7 @@ type Payload struct {
 	Timeout     time.Duration // for an attempt; 0 for none of its own
 }
 
-// Projection says which motions of the whole system are taken out before the
+// Projection is which motions of the whole system are taken out before the
 // modes are computed.
 type Projection string
 

@@ -26,12 +26,12 @@ type program struct {
 	version  string
 }
 
-// probeTime bounds a run of pw.x that only says its version.
+// probeTime bounds a run of pw.x that only prints its version.
 const probeTime = 30 * time.Second
 
 // Probe finds out whether jobs can run here: pw.x is there and starts, and the
 // directory of pseudopotentials can be read. The error is a *[jobs.Failure] that
-// says what is missing and what to do, wraps [jobs.ErrUnavailable] if the work
+// tells what is missing and what to do, wraps [jobs.ErrUnavailable] if the work
 // directory is at fault, or is the cause of ctx.
 func (h *Handler) Probe(ctx context.Context) (Found, error) {
 	files, err := os.ReadDir(h.PseudoDir)
@@ -86,8 +86,8 @@ func (h *Handler) forgetVersion() {
 	h.known = program{}
 }
 
-// askVersion runs pw.x with an empty input: it says its version, then that there
-// is nothing to compute, and exits with 1.
+// askVersion runs pw.x with an empty input: it prints its version and an error, and
+// exits with 1.
 func (h *Handler) askVersion(ctx context.Context, dir string) (string, error) {
 	own, err := os.MkdirTemp(dir, "probe-")
 	if err != nil {

@@ -119,13 +119,13 @@ func (h *Handler) workDir() (dir string, done func(), err error) {
 	return dir, func() { _ = safefile.RemoveAll(dir) }, nil // what is left, the owner of WorkDir deletes
 }
 
-// workTrouble is for what goes wrong with the files below WorkDir, or with pw.x
-// itself: it is not the job's.
+// workTrouble is the error for trouble with the files below WorkDir, or with pw.x
+// itself, which is not the job's fault.
 func workTrouble(what string, err error) error {
 	return fmt.Errorf("%w: %s: %w", jobs.ErrUnavailable, what, err)
 }
 
-// judge says what the end of a run means; see the table in SPEC.md.
+// judge returns the error for the end of a run; see the table in SPEC.md.
 func (h *Handler) judge(out *output, dir string, err error) error {
 	exit := (*command.ExitError)(nil)
 	switch {
@@ -196,11 +196,11 @@ func aboutFiles(line string) bool {
 	return len(f) > 3 && slices.Contains([]string{"check_tempdir", "davcio", "diropn", "seqopn"}, f[3])
 }
 
-// detail returns what pw.x has left to say about its end: the file CRASH, or else
+// detail returns what pw.x has written about its end: the file CRASH, or else
 // its last lines on stdout and what it wrote to stderr.
 func detail(out *output, dir string, exit *command.ExitError) string {
 	text := strings.TrimSpace(out.last() + "\n" + exit.Stderr)
-	// Whatever pw.x is, it has put there what it liked.
+	// pw.x may have put anything there.
 	f, err := safefile.Open(filepath.Join(dir, "CRASH"))
 	if err != nil {
 		return text
@@ -222,8 +222,7 @@ type pseudo struct {
 const maxPseudo = 64 << 20
 
 // pseudos finds the pseudopotentials of a system. It must be done before pw.x
-// runs, which takes those that are missing from a directory of its own without a
-// word.
+// runs, because pw.x silently takes missing ones from a directory of its own.
 func (h *Handler) pseudos(s *System) ([]pseudo, error) {
 	var all []pseudo
 	seen := map[string]bool{}

@@ -17,7 +17,7 @@ type Document struct {
 	Meta        Meta   `json:"meta"`
 }
 
-// Meta says where and when a result was made. It is not part of what makes two
+// Meta is where and when a result was made. It is not part of what makes two
 // results the same.
 type Meta struct {
 	WorkerHostname string  `json:"worker_hostname"`

@@ -237,7 +237,7 @@ func (a *attempt) one(ctx context.Context, s step) (checkpoint, error) {
 	return c, nil
 }
 
-// say reports what is going on; the last message stands if there is none.
+// say reports a message; if it is empty, the last one stays.
 func (a *attempt) say(step, message string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -255,7 +255,7 @@ func (a *attempt) finished(message string) {
 	a.say("displace", message)
 }
 
-// where says how far the job has come.
+// where tells how far the job has come.
 func (a *attempt) where() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

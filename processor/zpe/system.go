@@ -96,8 +96,8 @@ func (s *System) check(where string) error {
 
 // nearest returns the shortest of the vectors that differ from v by a vector of
 // the lattice. It looks at the neighbors of the cell that v is reduced to, which
-// is enough for cells that are not extremely oblique. images are those neighbors:
-// whoever asks for many vectors makes them once.
+// is enough for cells that are not extremely oblique. images are those neighbors, so
+// that a caller with many vectors makes them once.
 func (s *System) nearest(v [3]float64, images [][3]float64) [3]float64 {
 	f := s.fractional(v)
 	for i := range f {

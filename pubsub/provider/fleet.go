@@ -135,7 +135,7 @@ func fleetHead(e status.Entry) jobapi.Job {
 	if !kindPattern().MatchString(kind) || redact.Text(kind) != kind {
 		kind = string(status.UnknownKind)
 	}
-	updated, _ := time.Parse(time.RFC3339, e.UpdatedAt) // zero if somebody wrote something else
+	updated, _ := time.Parse(time.RFC3339, e.UpdatedAt) // zero if it is no time
 	j := jobapi.Job{
 		ID: string(e.ID), Scope: fleetScope, Type: fleetScope + "." + kind, Status: state,
 		CreatedAt: jobapi.At(cmp.Or(e.Created, updated)),

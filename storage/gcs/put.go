@@ -28,10 +28,10 @@ const (
 //
 // Every upload carries a precondition on the object's generation, so that a
 // request that arrives late or twice cannot undo a newer Put. A precondition
-// that fails although the generation was read during this call means that
-// someone else has replaced the object meanwhile: that is the same as if they
-// had done so just after this Put, so it counts as done. It is also what the
-// library sees when it repeats a request whose answer was lost.
+// that fails although the generation was read during this call means that another Put
+// has replaced the object meanwhile. That is the same as if it had come just after this
+// one, so this Put counts as done. The library also sees it when it repeats a request
+// whose response was lost.
 //
 // Objects that fit one buffer go in one request, in the hope that the name is
 // new, as that of a result usually is.

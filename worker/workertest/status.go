@@ -36,7 +36,7 @@ func Status(t *testing.T, open func(t *testing.T) Store) {
 		{"a late release takes the crash off again", lateRelease},
 		{"a job is submitted once", submitOnce},
 		{"a queued job that is canceled never starts", cancelQueued},
-		{"a running job hears of a cancel by its report", cancelRunning},
+		{"a running job gets a cancel by its report", cancelRunning},
 		{"a canceled job whose worker is lost has ended", cancelAbandoned},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, store{open(t)}) })
