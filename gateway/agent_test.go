@@ -412,34 +412,29 @@ func TestZ58FailuresKeepTheirWords(t *testing.T) {
 			})
 		})
 	}
-	t.Run("a timeout", func(t *testing.T) {
-		test(t, func(t *testing.T, r *rig) {
-			r.handler = untilStopped
-			r.adjust = func(w *worker.Worker) { w.JobTimeout = time.Minute }
-			r.plane.submit("j1")
-			_ = r.work(func() { time.Sleep(65 * time.Second) })
-			r.wantSaid("lease j1", "failed j1 JOB_TIMEOUT retry")
+	away := func(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
+		return jobs.Result{}, jobs.ErrUnavailable
+	}
+	for _, tt := range []struct {
+		name    string
+		handler handler
+		adjust  func(*worker.Worker)
+		lasts   time.Duration
+		said    string
+	}{
+		{"a timeout", untilStopped, func(w *worker.Worker) { w.JobTimeout = time.Minute }, 65 * time.Second, "JOB_TIMEOUT"},
+		{"silence", untilStopped, func(w *worker.Worker) { w.StallTimeout = time.Minute }, 65 * time.Second, "JOB_STALLED"},
+		{"trouble of the worker's", away, nil, 10 * time.Second, "WORKER_UNAVAILABLE"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.handler, r.adjust = tt.handler, tt.adjust
+				r.plane.submit("j1")
+				_ = r.work(func() { time.Sleep(tt.lasts) })
+				r.wantSaid("lease j1", "failed j1 "+tt.said+" retry")
+			})
 		})
-	})
-	t.Run("silence", func(t *testing.T) {
-		test(t, func(t *testing.T, r *rig) {
-			r.handler = untilStopped
-			r.adjust = func(w *worker.Worker) { w.StallTimeout = time.Minute }
-			r.plane.submit("j1")
-			_ = r.work(func() { time.Sleep(65 * time.Second) })
-			r.wantSaid("lease j1", "failed j1 JOB_STALLED retry")
-		})
-	})
-	t.Run("trouble of the worker's", func(t *testing.T) {
-		test(t, func(t *testing.T, r *rig) {
-			r.handler = func(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
-				return jobs.Result{}, jobs.ErrUnavailable
-			}
-			r.plane.submit("j1")
-			_ = r.work(func() { time.Sleep(10 * time.Second) })
-			r.wantSaid("lease j1", "failed j1 WORKER_UNAVAILABLE retry")
-		})
-	})
+	}
 }
 
 func TestZ81StoppingWorkerHandsItsJobBack(t *testing.T) {

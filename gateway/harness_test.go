@@ -73,11 +73,15 @@ func newRig(t *testing.T) *rig {
 	r.handler = func(ctx context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
 		return r.put(ctx, job)
 	}
-	now := time.Now().UTC()
-	if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(tokenLife)}); err != nil {
+	if err := r.saveToken(); err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+func (r *rig) saveToken() error {
+	now := time.Now().UTC()
+	return gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(tokenLife)})
 }
 
 const someResult = `{"result":{"zpe_ev":0.26640000000000003,"n":123456789012345678901234567890,"tiny":1e-17},"summary_text":"ZPE <0.27> eV & more","freqs_csv":"a,b\n1,2\n","meta":{"worker_hostname":"h"}}`

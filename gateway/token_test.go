@@ -176,18 +176,21 @@ func TestZ36KilledWhileItRenewsAWorkerStillHasAToken(t *testing.T) {
 	})
 }
 
+// moveToken keeps the worker's token in a directory of its own, and returns where that
+// can be put out of reach.
+func (r *rig) moveToken() (away string) {
+	r.t.Helper()
+	r.token = filepath.Join(filepath.Dir(r.dir), "tokens", "token")
+	if err := errors.Join(os.Mkdir(filepath.Dir(r.token), 0o700), r.saveToken()); err != nil {
+		r.t.Fatal(err)
+	}
+	return filepath.Join(filepath.Dir(r.dir), "away")
+}
+
 func TestZ36NewTokenIsUsedOnlyWhenItIsOnDisk(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.waits = true
-		away := filepath.Join(filepath.Dir(r.dir), "away")
-		r.token = filepath.Join(filepath.Dir(r.dir), "tokens", "token")
-		if err := os.Mkdir(filepath.Dir(r.token), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		now := time.Now().UTC()
-		if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(tokenLife)}); err != nil {
-			t.Fatal(err)
-		}
+		away := r.moveToken()
 		due := tokenLife / 4 * 3
 		_ = r.work(func() {
 			time.Sleep(due - time.Second)
@@ -222,15 +225,7 @@ func TestZ36TokenThatCannotBeWrittenIsUsedAndNotThrownAway(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.patient()
 		r.plane.waits = true
-		away := filepath.Join(filepath.Dir(r.dir), "away")
-		r.token = filepath.Join(filepath.Dir(r.dir), "tokens", "token")
-		if err := os.Mkdir(filepath.Dir(r.token), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		now := time.Now().UTC()
-		if err := gateway.SaveToken(r.token, gateway.Token{WorkerID: "w-1", Token: theToken, IssuedAt: now, ExpiresAt: now.Add(tokenLife)}); err != nil {
-			t.Fatal(err)
-		}
+		away := r.moveToken()
 		due := tokenLife / 4 * 3
 		r.handler = r.lasting(20 * time.Hour)
 		r.plane.submit("j1")

@@ -15,17 +15,23 @@ import (
 	"github.com/batchfleet/batchfleet/journal"
 )
 
+// onDiskThatFills puts j on a disk that has no space while full says so.
+func onDiskThatFills(j *journal.Journal) (full *atomic.Bool) {
+	full = new(atomic.Bool)
+	j.SetDisk(journal.FailingDisk{OnWrite: func([]byte, int64) error {
+		if full.Load() {
+			return syscall.ENOSPC
+		}
+		return nil
+	}})
+	return full
+}
+
 func TestE06JournalWritesAgainWhenThereIsSpace(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		j, _ := open(t, dir)
-		var full atomic.Bool
-		j.SetDisk(journal.FailingDisk{OnWrite: func([]byte, int64) error {
-			if full.Load() {
-				return syscall.ENOSPC
-			}
-			return nil
-		}})
+		full := onDiskThatFills(j)
 		appendAll(t, j, "before")
 		full.Store(true)
 		start := time.Now()
@@ -69,13 +75,7 @@ func TestE06JournalKilledOnAFullDiskIsOnlyTorn(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		j, _ := open(t, dir)
-		var full atomic.Bool
-		j.SetDisk(journal.FailingDisk{OnWrite: func([]byte, int64) error {
-			if full.Load() {
-				return syscall.ENOSPC
-			}
-			return nil
-		}})
+		full := onDiskThatFills(j)
 		appendAll(t, j, "before")
 		size := len(readFile(t, only(t, dir, "segment.*")))
 		full.Store(true)

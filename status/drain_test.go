@@ -7,11 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
@@ -145,32 +143,6 @@ func TestQueuesAreRecordedOnce(t *testing.T) {
 		}
 		set("q7", q, false)
 	})
-}
-
-func TestDrainWithoutRedisIsUnavailable(t *testing.T) {
-	m := miniredis.RunT(t)
-	rdb := redisdb.Connect(redisdb.Options{Host: m.Host(), Port: 1})
-	defer rdb.Close()
-	s := status.New(rdb)
-	ctx := t.Context()
-	for name, call := range map[string]func() error{
-		"set draining": func() error { _, err := s.SetDraining(ctx, true); return err },
-		"end draining": func() error { _, err := s.SetDraining(ctx, false); return err },
-		"draining":     func() error { _, err := s.Draining(ctx); return err },
-		"ready":        func() error { _, err := s.Ready(ctx); return err },
-		"held":         func() error { _, err := s.Held(ctx); return err },
-		"register": func() error {
-			_, err := s.RegisterQueue(ctx, "q", status.Queue{Topic: "t", Subscription: "s"})
-			return err
-		},
-		"queues": func() error { _, err := s.Queues(ctx); return err },
-		"fsck":   func() error { _, err := s.Fsck(ctx, true); return err },
-		"lines":  func() error { _, err := s.Lines(ctx, "a", status.LogQuery{Tail: 1}); return err },
-	} {
-		if err := call(); !errors.Is(err, jobs.ErrUnavailable) {
-			t.Errorf("%s without Redis: %v, want ErrUnavailable", name, err)
-		}
-	}
 }
 
 func TestJ14AJobThatIsCanceledBeforeItStartsHasAnEnd(t *testing.T) {

@@ -480,11 +480,22 @@ func TestF16RedisGoneIsUnavailable(t *testing.T) {
 			_, err := s.Finish(ctx, jobs.Claim{Job: "a"}, jobs.Outcome{State: jobs.Failed})
 			return err
 		},
-		"release": func() error { return s.Release(ctx, jobs.Claim{Job: "a"}, "") },
-		"cancel":  func() error { _, err := s.Cancel(ctx, "a"); return err },
-		"get":     func() error { _, err := s.Get(ctx, "a"); return err },
-		"list":    func() error { _, _, err := s.List(ctx, status.Query{Limit: 1, Cursor: ""}); return err },
-		"log":     func() error { _, err := s.Lines(ctx, "a", status.LogQuery{Tail: 1}); return err },
+		"release":      func() error { return s.Release(ctx, jobs.Claim{Job: "a"}, "") },
+		"cancel":       func() error { _, err := s.Cancel(ctx, "a"); return err },
+		"get":          func() error { _, err := s.Get(ctx, "a"); return err },
+		"list":         func() error { _, _, err := s.List(ctx, status.Query{Limit: 1, Cursor: ""}); return err },
+		"set draining": func() error { _, err := s.SetDraining(ctx, true); return err },
+		"end draining": func() error { _, err := s.SetDraining(ctx, false); return err },
+		"draining":     func() error { _, err := s.Draining(ctx); return err },
+		"ready":        func() error { _, err := s.Ready(ctx); return err },
+		"held":         func() error { _, err := s.Held(ctx); return err },
+		"register": func() error {
+			_, err := s.RegisterQueue(ctx, "q", status.Queue{Topic: "t", Subscription: "s"})
+			return err
+		},
+		"queues": func() error { _, err := s.Queues(ctx); return err },
+		"fsck":   func() error { _, err := s.Fsck(ctx, true); return err },
+		"log":    func() error { _, err := s.Lines(ctx, "a", status.LogQuery{Tail: 1}); return err },
 	} {
 		if err := call(); !errors.Is(err, jobs.ErrUnavailable) {
 			t.Errorf("%s without Redis: %v, want ErrUnavailable", name, err)

@@ -56,6 +56,15 @@ func (r *rig) withDeadLetters() *deadLetters {
 	return g
 }
 
+// refuseLetters starts the rig's worker, which then cannot keep dead letters.
+func (r *rig) refuseLetters() *deadLetters {
+	g := r.withDeadLetters()
+	r.start()
+	r.after(time.Second) // ready
+	g.refuse(errors.New("unavailable"))
+	return g
+}
+
 func TestF13FailedJobIsBuriedBeforeItsAck(t *testing.T) {
 	late := handler{run: func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
 		<-ctx.Done()
@@ -132,16 +141,10 @@ func TestF13OutcomeIsRecordedBeforeTheLetter(t *testing.T) {
 }
 
 func TestF13LetterThatIsRefused(t *testing.T) {
-	queueJob := func(r *rig) {
-		r.q.add("j")
-	}
 	t.Run("for a while is tried again under the lease", func(t *testing.T) {
 		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-			g := r.withDeadLetters()
-			r.start()
-			r.after(time.Second)
-			g.refuse(errors.New("unavailable"))
-			queueJob(r)
+			g := r.refuseLetters()
+			r.q.add("j")
 			r.after(6 * time.Minute) // longer than a lease is extended for at first
 			r.wantTold("")
 			if err := r.worker.Ready(); err == nil || !strings.Contains(err.Error(), "unavailable") {
@@ -154,11 +157,8 @@ func TestF13LetterThatIsRefused(t *testing.T) {
 	})
 	t.Run("for longer than SETTLE_TIMEOUT is handed back, and published by who finds the job failed", func(t *testing.T) {
 		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-			g := r.withDeadLetters()
-			r.start()
-			r.after(time.Second)
-			g.refuse(errors.New("unavailable"))
-			queueJob(r)
+			g := r.refuseLetters()
+			r.q.add("j")
 			r.after(11 * time.Minute)
 			r.wantTold("nack j")
 			r.wantStatus("j", "failed 0%: not a PDF")
@@ -172,11 +172,8 @@ func TestF13LetterThatIsRefused(t *testing.T) {
 	})
 	t.Run("when the worker stops is left to the next", func(t *testing.T) {
 		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-			g := r.withDeadLetters()
-			r.start()
-			r.after(time.Second)
-			g.refuse(errors.New("unavailable"))
-			queueJob(r)
+			r.refuseLetters()
+			r.q.add("j")
 			r.after(time.Second)
 			r.stop()
 			began := time.Now()
@@ -189,13 +186,10 @@ func TestF13LetterThatIsRefused(t *testing.T) {
 	})
 	t.Run("until the lease ends is neither acked nor handed back", func(t *testing.T) {
 		inBubble(t, fails(errors.New("not a PDF")), func(_ *testing.T, r *rig) {
-			g := r.withDeadLetters()
 			r.worker.SettleTimeout = time.Hour
-			r.start()
-			r.after(time.Second)
-			g.refuse(errors.New("unavailable"))
+			r.refuseLetters()
 			r.q.deaf = true
-			queueJob(r)
+			r.q.add("j")
 			r.after(9*time.Minute + 55*time.Second)
 			r.wantTold("")
 			r.after(time.Minute)
@@ -253,10 +247,7 @@ func TestF04MessageThatNamesNoJobIsLoggedBuriedAndAcked(t *testing.T) {
 	}
 	t.Run("is handed back while it cannot be dead-lettered", func(t *testing.T) {
 		inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
-			g := r.withDeadLetters()
-			r.start()
-			r.after(time.Second)
-			g.refuse(errors.New("unavailable"))
+			g := r.refuseLetters()
 			r.q.Add(memory.Message{Invalid: errors.New("malformed message")})
 			r.after(11 * time.Minute)
 			r.wantTold("nack ")
@@ -269,10 +260,7 @@ func TestF04MessageThatNamesNoJobIsLoggedBuriedAndAcked(t *testing.T) {
 
 func TestF64DeadLettersAreCounted(t *testing.T) {
 	inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
-		g := r.withDeadLetters()
-		r.start()
-		r.after(time.Second)
-		g.refuse(errors.New("unavailable"))
+		g := r.refuseLetters()
 		r.q.add("j")
 		r.after(3 * time.Second)
 		g.refuse(nil)

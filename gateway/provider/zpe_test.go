@@ -424,15 +424,7 @@ func TestZPEWithoutRedisIsUnavailable(t *testing.T) {
 	r.redis.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	_, err := r.zpe.List(ctx, jobapi.Query{Limit: 1})
-	_, err2 := r.zpe.Get(ctx, []string{"a"})
-	_, err3 := r.zpe.Log(ctx, "a", jobapi.LogQuery{Tail: 1})
-	_, err4 := r.zpe.Cancel(ctx, "a")
-	for i, err := range []error{err, err2, err3, err4} {
-		if !errors.Is(err, jobs.ErrUnavailable) {
-			t.Errorf("call %d: %v", i, err)
-		}
-	}
+	jobapitest.Unavailable(ctx, t, "without Redis", r.zpe)
 }
 
 func TestZPEWhenRedisRefusesIsUnavailable(t *testing.T) {

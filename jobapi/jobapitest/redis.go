@@ -2,6 +2,7 @@
 package jobapitest
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -22,14 +23,20 @@ func RedisRefuses(t *testing.T, open func(*redis.Client) jobapi.Jobs) {
 	all := open(rdb)
 	for _, answer := range []string{"ERR upstream refused", "LOADING Redis is loading", "READONLY no", "MASTERDOWN no", "OOM no", "NOAUTH no", "NOPERM no"} {
 		server.SetError(answer)
-		_, err := all.List(t.Context(), jobapi.Query{Limit: 1})
-		_, err2 := all.Get(t.Context(), []string{"a"})
-		_, err3 := all.Log(t.Context(), "a", jobapi.LogQuery{Tail: 1})
-		_, err4 := all.Cancel(t.Context(), "a")
-		for i, err := range []error{err, err2, err3, err4} {
-			if !errors.Is(err, jobs.ErrUnavailable) {
-				t.Errorf("call %d, when Redis answers %s: %v", i, answer, err)
-			}
+		Unavailable(t.Context(), t, "when Redis answers "+answer, all)
+	}
+}
+
+// Unavailable checks that no call of all is answered, and that each says why.
+func Unavailable(ctx context.Context, t *testing.T, when string, all jobapi.Jobs) {
+	t.Helper()
+	_, err := all.List(ctx, jobapi.Query{Limit: 1})
+	_, err2 := all.Get(ctx, []string{"a"})
+	_, err3 := all.Log(ctx, "a", jobapi.LogQuery{Tail: 1})
+	_, err4 := all.Cancel(ctx, "a")
+	for i, err := range []error{err, err2, err3, err4} {
+		if !errors.Is(err, jobs.ErrUnavailable) {
+			t.Errorf("call %d %s: %v, want ErrUnavailable", i, when, err)
 		}
 	}
 }

@@ -396,24 +396,10 @@ func TestJ30RedisGoneInTheMiddleIsUnavailable(t *testing.T) {
 	rdb := redisdb.Connect(redisdb.Options{Host: r.redis.Host, Port: r.redis.Port})
 	defer rdb.Close()
 	f := &provider.Fleet{Status: status.New(rdb)}
-	calls := map[string]func(ctx context.Context) error{
-		"list":   func(ctx context.Context) error { _, err := f.List(ctx, jobapi.Query{Limit: 1}); return err },
-		"get":    func(ctx context.Context) error { _, err := f.Get(ctx, []string{"a"}); return err },
-		"log":    func(ctx context.Context) error { _, err := f.Log(ctx, "a", jobapi.LogQuery{Tail: 1}); return err },
-		"cancel": func(ctx context.Context) error { _, err := f.Cancel(ctx, "a"); return err },
-	}
-	for name, call := range calls {
-		if err := call(ctx); !errors.Is(err, jobs.ErrUnavailable) {
-			t.Errorf("%s while Redis hangs: %v, want ErrUnavailable", name, err)
-		}
-	}
+	jobapitest.Unavailable(ctx, t, "while Redis hangs", f)
 	r.redis.Resume()
 	r.redis.Kill()
-	for name, call := range calls {
-		if err := call(t.Context()); !errors.Is(err, jobs.ErrUnavailable) {
-			t.Errorf("%s without Redis: %v, want ErrUnavailable", name, err)
-		}
-	}
+	jobapitest.Unavailable(t.Context(), t, "without Redis", f)
 	r.redis.Start()
 	if _, err := f.List(t.Context(), jobapi.Query{Limit: 1}); err != nil {
 		t.Errorf("list after Redis is back: %v", err)
