@@ -8,7 +8,7 @@ import (
 	"log/slog"
 )
 
-// Handler returns a handler that hands on to h what is logged without its secrets:
+// Handler returns a handler that passes on to h what is logged without its secrets:
 // the message and all values, those in groups too. Keys are ours and stay.
 func Handler(h slog.Handler) slog.Handler { return handler{h} }
 
@@ -39,9 +39,9 @@ func logged(attrs []slog.Attr) []slog.Attr {
 	return clean
 }
 
-// loggedValue returns a value without its secrets. One of a type that package slog
-// does not know is its text if there are any in it, and an error always: what is
-// looked at must be what is written.
+// loggedValue returns a value without its secrets. An error becomes its text, and so
+// does a value of a type unknown to slog if the text holds secrets: what is checked
+// must be what is written.
 func loggedValue(v slog.Value) slog.Value {
 	v = v.Resolve()
 	switch v.Kind() {

@@ -26,7 +26,7 @@ type walker struct {
 	list *list // the array that the value is in, or nil
 }
 
-// A list is what the strings of an array tell of those that follow.
+// A list is what the strings of an array tell about the next ones.
 type list struct {
 	lines Lines  // each may be a line
 	flag  string // of a secret, whose value is the next
@@ -121,7 +121,7 @@ func (w *walker) text(under string) (word bool) {
 	return onlyWords(clean) == 1
 }
 
-// put copies a string of n bytes, or writes what became of it.
+// put copies a string of n bytes, or writes it redacted.
 func (w *walker) put(s, clean string, n int) {
 	if clean == s {
 		w.copy(n)
@@ -131,7 +131,7 @@ func (w *walker) put(s, clean string, n int) {
 	w.out, w.in = append(w.out, quoted...), w.in[n:]
 }
 
-// inside has the walker know what it is in until the function it returns is called.
+// inside sets what the walker is in, until the function it returns is called.
 func (w *walker) inside(l *list) (leave func()) {
 	outer := w.list
 	w.list = l

@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// Lines takes secrets out of text that comes line by line, also those that have
-// several lines: it hides PEM from BEGIN to END, the lines of a YAML block under
+// Lines removes secrets from text that comes line by line, also secrets of several
+// lines: it hides PEM from BEGIN to END, the lines of a YAML block under
 // a secret's name, base64 from its second full line on, and a mnemonic written
 // down from its fourth word on. The zero value is ready; it belongs to one writer.
 type Lines struct {
@@ -89,7 +89,7 @@ func (l *Lines) inBlock(s string) bool {
 	return l.block > 0
 }
 
-// opens notes what of s hides lines below it.
+// opens records what of s hides lines below it.
 func (l *Lines) opens(s string) {
 	begins := pemBegin().FindAllStringIndex(s, -1)
 	if len(begins) > 0 && pemEnd().FindStringIndex(s[begins[len(begins)-1][1]:]) == nil {

@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// named hides values that stand behind a name such as password or api_key: as in
+// named hides values that follow a name such as password or api_key: as in
 // JSON, also inside of a quoted string, in YAML, in query strings, headers and
 // environments, and behind flags. Quotes stay, so that a string of JSON stays one.
 func named(s string) string {

@@ -26,7 +26,7 @@ var (
 	innocentStarts = []string{"invalid", "missing", "unknown", "expired", "unexpected"}
 )
 
-// secretName reports whether what is called so is a secret.
+// secretName reports whether a value of this name is a secret.
 func secretName(name string) bool {
 	if len(name) < 3 {
 		return false

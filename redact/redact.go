@@ -1,9 +1,9 @@
-// Package redact takes secrets out of text that people are shown: private keys,
+// Package redact removes secrets from text that is shown to people: private keys,
 // tokens, passwords, the words of a mnemonic, signed transactions.
 //
-// It knows secrets by their shape (PEM, JWT, tokens of well-known services and our
+// It recognizes secrets by their shape (PEM, JWT, tokens of well-known services and our
 // own, long base64 and hex), by the name before them (password=, "token": and the
-// like), and mnemonics by their words. In doubt it takes too much, but leaves
+// like), and mnemonics by their words. In doubt it removes too much, but leaves
 // names of files, ULIDs, digests of up to 64 bytes in hex, and prose. What has
 // neither a shape nor a name it cannot know.
 //

@@ -26,8 +26,8 @@ var classes = func() (t [256]uint8) {
 	return t
 }()
 
-// suspicious reports whether a rule might find something in s. It is what keeps
-// a plain line cheap: one pass, and nothing but looking.
+// suspicious reports whether a rule might find something in s. It makes plain lines
+// cheap: one pass without a copy.
 func suspicious(s string) bool {
 	run, word, words := 0, 0, 0 // lengths, and how many words in a row could be of a mnemonic
 	for i := range len(s) {

@@ -1,8 +1,8 @@
 package provider
 
-// ParsePlace reads the place of a line of a zpe job's log and writes it; "" is none.
-func ParsePlace(s string) string {
-	p := parsePlace(s)
+// ParsePosition reads the position of a line of a zpe job's log and writes it; "" is none.
+func ParsePosition(s string) string {
+	p := parsePosition(s)
 	if p.ms < 0 {
 		return ""
 	}

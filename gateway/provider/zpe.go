@@ -23,8 +23,8 @@ import (
 // in Redis cannot be read counts as none.
 type ZPE struct {
 	Queue *queue.Queue
-	// Stop asks for a job to be stopped, as [queue.Queue.Cancel] does, which is called
-	// when it is nil. A gateway's own tells a worker that waits there at once.
+	// Stop cancels a job; [queue.Queue.Cancel] when nil. That of a gateway also wakes a
+	// worker that waits there.
 	Stop func(ctx context.Context, id jobs.ID) (ended string, err error)
 }
 
@@ -123,14 +123,14 @@ func (z *ZPE) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 	return found[0], nil
 }
 
-// isNoJob reports whether an error of the queue says that there is no such job, or
-// that what has its name in Redis is something else.
+// isNoJob reports whether an error of the queue means that there is no such job, or
+// that its key in Redis is something else.
 func isNoJob(err error) bool {
 	return errors.Is(err, queue.ErrNoJob) || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
 
-// notDone returns an error of the queue as package status has it: a Redis that does
-// not do what it is asked, for whatever reason, is unavailable.
+// notDone returns an error of the queue as package status does: a Redis that refuses a
+// command is unavailable.
 func notDone(err error) error {
 	if _, ok := errors.AsType[redis.Error](err); ok && !errors.Is(err, jobs.ErrUnavailable) {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
@@ -149,7 +149,7 @@ func zpeHead(q *queue.Job) (j jobapi.Job, ok bool) {
 		ID: string(q.ID), Scope: zpeScope, Type: zpeType, Status: state, CreatedAt: jobapi.At(cmp.Or(created, q.FirstLeasedAt, q.LeasedAt, updated)),
 		Attempt: max(0, q.Attempt), Worker: jobapi.ShownText(q.Worker, 256),
 	}
-	if state != jobs.Queued { // then its last run has no say
+	if state != jobs.Queued { // a queued job is shown without its last run
 		j.StartedAt = jobapi.At(q.LeasedAt)
 	}
 	if state.Terminal() {
@@ -177,7 +177,7 @@ func zpeJob(q *queue.Job) (jobapi.Job, bool, error) {
 	if !j.StartedAt.IsZero() {
 		step.FinishedAt = j.FinishedAt
 	}
-	j.Request = json.RawMessage("{}") // all that a payload says is its author's
+	j.Request = json.RawMessage("{}") // any part of a payload may be secret
 	switch j.Status {
 	case jobs.Queued:
 		step.Message = jobapi.ShownText(q.Detail, 1<<10) // why it does not run yet, or any more

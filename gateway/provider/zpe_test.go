@@ -431,12 +431,12 @@ func TestZPEWhenRedisRefusesIsUnavailable(t *testing.T) {
 	jobapitest.RedisRefuses(t, func(rdb *redis.Client) jobapi.Jobs { return &provider.ZPE{Queue: queue.New(rdb, queue.DefaultRules)} })
 }
 
-func FuzzZPELogPlace(f *testing.F) {
+func FuzzZPELogPosition(f *testing.F) {
 	for _, s := range []string{"", "1-2-3", "1795300000123-3-4294967295", "-1-2-3", "1-2", "99999999999999999999-0-0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if again := provider.ParsePlace(s); again != "" && provider.ParsePlace(again) != again {
+		if again := provider.ParsePosition(s); again != "" && provider.ParsePosition(again) != again {
 			t.Errorf("%q reads as %q", s, again)
 		}
 	})

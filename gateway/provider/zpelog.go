@@ -14,12 +14,12 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi"
 )
 
-// A gateway keeps no log of a job, but what has happened to it last and when. Its
-// lines are told from that, so those of earlier runs are not there any more.
+// A gateway keeps no log of a job, only its last events and their times. The log is
+// made from these, so it has no lines of earlier runs.
 
-// place is where a line is: at a moment, in an order of what happens at one, and of
-// several lines of one kind.
-type place struct {
+// position is the position of a line: its time, its kind, and its number among lines of
+// one kind.
+type position struct {
 	ms   int64
 	kind int
 	n    uint64
@@ -36,12 +36,12 @@ const (
 	lineTraceback // n counts
 )
 
-// String writes a place as a [jobapi.Line] has it.
-func (p place) String() string { return fmt.Sprintf("%d-%d-%d", p.ms, p.kind, p.n) }
+// String writes a position as a [jobapi.Line] has it.
+func (p position) String() string { return fmt.Sprintf("%d-%d-%d", p.ms, p.kind, p.n) }
 
-// parsePlace reads what String writes. What it does not understand is before all lines.
-func parsePlace(s string) place {
-	before := place{ms: -1}
+// parsePosition reads what String writes. Anything else is a position before all lines.
+func parsePosition(s string) position {
+	before := position{ms: -1}
 	parts := strings.Split(s, "-")
 	if len(parts) != 3 {
 		return before
@@ -52,11 +52,11 @@ func parsePlace(s string) place {
 	if err != nil || err2 != nil || err3 != nil {
 		return before
 	}
-	return place{int64(ms), int(kind), n} //nolint:gosec // 62 and 8 bits
+	return position{int64(ms), int(kind), n} //nolint:gosec // 62 and 8 bits
 }
 
 // after reports whether a line at p comes after one at q.
-func (p place) after(q place) bool {
+func (p position) after(q position) bool {
 	switch {
 	case p.ms != q.ms:
 		return p.ms > q.ms
@@ -68,9 +68,9 @@ func (p place) after(q place) bool {
 	return p.n > q.n
 }
 
-// zpeLine is a line with its place.
+// zpeLine is a line with its position.
 type zpeLine struct {
-	place
+	position
 	at   time.Time
 	text string
 }
@@ -88,9 +88,9 @@ func (z *ZPE) Log(ctx context.Context, id string, q jobapi.LogQuery) (jobapi.Log
 	if err != nil {
 		return jobapi.Log{}, notDone(err)
 	}
-	after := place{ms: -1}
+	after := position{ms: -1}
 	if q.After != "" {
-		after = parsePlace(q.After)
+		after = parsePosition(q.After)
 	}
 	var log jobapi.Log
 	for _, l := range zpeLines(&record) {
@@ -115,7 +115,7 @@ func zpeLines(q *queue.Job) []zpeLine {
 	updated := cmp.Or(parseTime(q.UpdatedAt), j.CreatedAt.Time)
 	var lines []zpeLine
 	add := func(at, shown time.Time, kind int, n uint64, text string) {
-		lines = append(lines, zpeLine{place{max(0, at.UnixMilli()), kind, n}, shown, text})
+		lines = append(lines, zpeLine{position{max(0, at.UnixMilli()), kind, n}, shown, text})
 	}
 	note := func(at time.Time, kind int, format string, args ...any) {
 		if !at.IsZero() {
@@ -129,7 +129,7 @@ func zpeLines(q *queue.Job) []zpeLine {
 	note(q.LeasedAt, lineLeased, "%sleased by %s", attemptWord(q.Attempt), workerWord(q))
 	switch q.State() {
 	case queue.Started:
-		// Heartbeats come whether there is news or not, so its place is not their time.
+		// Heartbeats come also without news, so their time is not its position.
 		if text := zpeProgress(q); text != "" {
 			add(q.LeasedAt, updated, lineProgress, hash(text), text)
 		}
@@ -151,7 +151,7 @@ func zpeLines(q *queue.Job) []zpeLine {
 	case queue.Canceled:
 		note(j.FinishedAt.Time, lineOutcome, "canceled")
 	}
-	// That of a run before the one that runs now has lost its time.
+	// The time of an earlier run's traceback is not known any more.
 	named := q.ErrorCode != "" && strings.Contains(q.Detail, q.ErrorCode+":")
 	if state := q.State(); named && q.Traceback != "" && (state == queue.Queued || state == queue.Failed) {
 		at := updated

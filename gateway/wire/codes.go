@@ -1,6 +1,6 @@
 package wire
 
-// Code says in one word what went wrong with a request.
+// Code is in one word what went wrong with a request.
 type Code string
 
 // The codes of error bodies, with the status each comes with.
@@ -40,7 +40,7 @@ type ErrorBody struct {
 	Error ErrorInfo `json:"error"`
 }
 
-// ErrorInfo is what an [ErrorBody] says.
+// ErrorInfo is the content of an [ErrorBody].
 type ErrorInfo struct {
 	Code    Code           `json:"code"`
 	Message string         `json:"message"`

@@ -20,7 +20,7 @@ type JobResponse struct {
 	ErrorCode  string    `json:"error_code,omitempty"`  // of the last run that has failed
 	RunAfter   string    `json:"run_after,omitempty"`   // RFC 3339, UTC: of a job that is delayed
 	Progress   *Progress `json:"progress,omitempty"`
-	// CancelRequested says that a job that runs is to be stopped.
+	// CancelRequested is whether a running job is to be stopped.
 	CancelRequested bool   `json:"cancel_requested,omitempty"`
 	Traceback       string `json:"traceback,omitempty"` // of one dead letter only
 }
@@ -65,7 +65,7 @@ type RegisterResponse struct {
 	TokenTTLSeconds int64  `json:"token_ttl_seconds"`
 }
 
-// ServersResponse lists workers, those first that got a token last.
+// ServersResponse lists workers, the newest tokens first.
 type ServersResponse struct {
 	Total   int          `json:"total"`
 	Servers []ServerInfo `json:"servers"`
@@ -76,7 +76,7 @@ type ServerInfo struct {
 	ServerID     string `json:"server_id"`
 	Name         string `json:"name"`
 	RegisteredAt string `json:"registered_at"` // RFC 3339, UTC: when it got its newest token
-	Tokens       int    `json:"tokens"`        // good ones
+	Tokens       int    `json:"tokens"`        // valid ones
 	Leases       int    `json:"leases"`
 }
 
@@ -121,13 +121,13 @@ type HeartbeatRequest struct {
 	WorkerID    string  `json:"worker_id,omitempty"`
 }
 
-// HeartbeatResponse says that the lease holds for LeaseTTLSeconds from now.
+// HeartbeatResponse extends the lease to LeaseTTLSeconds from now.
 type HeartbeatResponse struct {
 	LeaseID         string  `json:"lease_id"`
 	LeaseTTLSeconds float64 `json:"lease_ttl_seconds"`
 	ExpiresAt       float64 `json:"expires_at"` // unix seconds by the gateway's clock
 	CancelRequested bool    `json:"cancel_requested"`
-	// Waited says that the response was held, or came because of CancelRequested. It
+	// Waited is whether the response was held, or came because of CancelRequested. It
 	// is absent from a control plane that does not know WaitSeconds, and from one
 	// that holds as many responses as it can.
 	Waited bool `json:"waited,omitempty"`
@@ -143,7 +143,7 @@ type ResultRequest struct {
 	WorkerID    string          `json:"worker_id,omitempty"`
 }
 
-// Meta is what a worker says of its run. It is kept and never trusted.
+// Meta is what a worker reports about its run. It is kept and never trusted.
 type Meta struct {
 	WorkerHostname         string      `json:"worker_hostname,omitempty"`
 	ComputationTimeSeconds json.Number `json:"computation_time_seconds,omitempty"`

@@ -1,4 +1,4 @@
-// Package wire is the protocol between a gateway and those who ask it: routes, codes,
+// Package wire is the protocol between a gateway and its clients: routes, codes,
 // limits and the bodies of requests and responses, as SPEC.md of package gateway has them.
 package wire
 
@@ -26,9 +26,8 @@ const (
 	PathMetrics      = "/metrics"
 )
 
-// The codes of failures that the control plane treats in a way of their own.
-// Any other code is a failure that is run again, unless the report says that it
-// is not retryable.
+// The codes of failures with a treatment of their own. A job with any other code runs
+// again, unless the report has retryable: false.
 const (
 	FailWorkerShutdown    = "WORKER_SHUTDOWN"    // its operator stops the worker: queued again, not counted
 	FailWorkerUnavailable = "WORKER_UNAVAILABLE" // the worker cannot run anything now: counted

@@ -18,7 +18,7 @@ import (
 
 // Fleet shows the jobs of Pub/Sub workers, scope "fleet", types fleet.KIND. A
 // document in Redis that cannot be read counts as no job, as it does for workers;
-// one whose status word is not the contract's is shown as running.
+// one with an unknown status is shown as running.
 type Fleet struct {
 	Status *status.Store
 }
@@ -141,7 +141,7 @@ func fleetHead(e status.Entry) jobapi.Job {
 		CreatedAt: jobapi.At(cmp.Or(e.Created, updated)),
 		Attempt:   max(0, d.Attempt), Worker: jobapi.ShownText(d.Worker, 256),
 	}
-	if state != jobs.Queued { // then an attempt from before has no say
+	if state != jobs.Queued { // a queued job is shown without its last attempt
 		j.StartedAt = jobapi.At(d.Started)
 	}
 	if state.Terminal() {
@@ -196,9 +196,9 @@ func failureCode(recorded string) string {
 // fleetStepNames are the steps of every job, in order. Workers report them.
 var fleetStepNames = [...]string{"fetch", "pages", "store"}
 
-// fleetSteps tells from what is on record of the last attempt how far each step
-// has come. A worker's reports are thinned out, so a step may have no time of its
-// own: then it was between its neighbors.
+// fleetSteps returns how far each step of the last attempt has come, by its record. A
+// worker does not report everything, so a step may have no time of its own: then it
+// was between its neighbors.
 func fleetSteps(e status.Entry, j jobapi.Job, message, failure string) []jobapi.Step {
 	const n = len(fleetStepNames)
 	steps := make([]jobapi.Step, n)
