@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -94,7 +95,7 @@ type fleet struct {
 func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redisAddr, httpAddr string, slots int, log *slog.Logger) (*fleet, error) {
 	f := &fleet{redis: miniredis.NewMiniRedis()}
 	f.redis.ClockTTL(true)
-	if err := startRedis(f.redis, redisAddr); err != nil {
+	if err := startNear("redis", redisAddr, f.redis.StartAddr); err != nil {
 		return nil, err
 	}
 	l, err := listenNear(ctx, "emulator", addr)
@@ -142,7 +143,7 @@ func (f *fleet) configure(slots int) error {
 	for name, value := range map[string]string{
 		"REDIS_HOST": f.redis.Host(), "REDIS_PORT": f.redis.Port(), "REDIS_DB": "0",
 		"REDIS_USERNAME": "", "REDIS_PASSWORD": "", "REDIS_TLS": "false", "REDIS_URL": "",
-		"PUBSUB_EMULATOR_HOST": f.addr, "GCP_PROJECT_ID": envOr("GCP_PROJECT_ID", "local-dev"),
+		"PUBSUB_EMULATOR_HOST": f.addr, "GCP_PROJECT_ID": cmp.Or(os.Getenv("GCP_PROJECT_ID"), "local-dev"),
 		"WORKER_SLOTS": strconv.Itoa(slots),
 	} {
 		if err := os.Setenv(name, value); err != nil {
@@ -214,30 +215,26 @@ func (f *fleet) welcome() string {
 	return b.String()
 }
 
-// startRedis starts m at addr, or at a free port if addr is in use.
-func startRedis(m *miniredis.Miniredis, addr string) error {
-	err := m.StartAddr(addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		host, _, _ := net.SplitHostPort(addr)
-		err = m.StartAddr(net.JoinHostPort(host, "0"))
-	}
-	if err != nil {
-		return program.Exit(program.Usage, fmt.Errorf("start redis: %w", err))
-	}
-	return nil
-}
-
 // listenNear listens for a part of the fleet at addr, or at a free port if addr is in use.
-func listenNear(ctx context.Context, what, addr string) (net.Listener, error) {
+func listenNear(ctx context.Context, what, addr string) (l net.Listener, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	err = startNear(what, addr, func(addr string) error {
+		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+		return err
+	})
+	return l, err
+}
+
+// startNear starts a part of the fleet at addr, or at a free port if addr is in use.
+func startNear(what, addr string, start func(addr string) error) error {
+	err := start(addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		host, _, _ := net.SplitHostPort(addr)
-		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+		err = start(net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
-		return nil, program.Exit(program.Usage, fmt.Errorf("start %s: %w", what, err))
+		return program.Exit(program.Usage, fmt.Errorf("start %s: %w", what, err))
 	}
-	return l, nil
+	return nil
 }

@@ -48,11 +48,8 @@ type desk struct {
 // atDesk makes the body of a dlq command: it takes all the letters, lets do look
 // at them, and hands back what do has not dropped, whatever happens.
 func atDesk(wait *time.Duration, do func(ctx context.Context, d *desk, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		d := &desk{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
-		if err := settings.Read(&d.env); err != nil {
-			return err
-		}
+	return settings.With(func(cmd *cobra.Command, env *ClientEnv, args []string) error {
+		d := &desk{env: *env, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
 		if *wait < 100*time.Millisecond || *wait > time.Minute {
 			return program.Exit(program.Usage, fmt.Errorf("--wait is %s: must be from 100ms to 1m", *wait))
 		}
@@ -65,23 +62,19 @@ func atDesk(wait *time.Duration, do func(ctx context.Context, d *desk, args []st
 			return program.Exit(program.Usage, err)
 		}
 		ctx := cmd.Context()
-		return program.Coded(ctx, d.open(ctx, *wait, func() error { return do(ctx, d, args) }))
-	}
+		return d.open(ctx, *wait, func() error { return do(ctx, d, args) })
+	})
 }
 
 func (d *desk) open(ctx context.Context, wait time.Duration, do func() error) (err error) {
-	name, err := d.env.deadSubscription()
-	if err == nil && name == "" {
-		err = errors.New("DEAD_LETTER_TOPIC is not set, nor DEAD_LETTER_SUBSCRIPTION: there are no dead letters to look at")
+	name := d.env.names().letters
+	if name == (queueName{}) {
+		name.err = errors.New("DEAD_LETTER_TOPIC is not set, nor DEAD_LETTER_SUBSCRIPTION: there are no dead letters to look at")
 	}
-	if err != nil {
-		return program.Exit(program.Usage, err)
+	if name.err != nil {
+		return program.Exit(program.Usage, name.err)
 	}
-	opts, err := pubsub.Options(d.env.Emulator)
-	if err != nil {
-		return program.Exit(program.Usage, err)
-	}
-	d.box, err = pubsub.OpenDeadLetterReader(ctx, name, d.env.rules(""), opts...)
+	d.box, err = pubsub.OpenDeadLetterReader(ctx, name.full, d.env.rules(""), d.env.connection()...)
 	if err != nil {
 		return err
 	}

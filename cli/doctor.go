@@ -80,57 +80,64 @@ func doctorChecks() ([]check, error) {
 	return env.checks(), nil
 }
 
+// checks returns what this worker needs; its settings have been found right.
 func (e *WorkerEnv) checks() []check {
-	// The names were checked when the environment was read.
-	subscription, _ := pubsub.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
-	urgent, _ := e.prioritySubscription()
-	letters, _ := e.deadSubscription()
-	all := []check{e.checkRedis(), e.checkStorage(), e.checkSubscription(subscription, "PUBSUB_SUBSCRIPTION"), e.checkTopic()}
-	if urgent != "" {
-		all = append(all, e.checkSubscription(urgent, "PUBSUB_PRIORITY_SUBSCRIPTION"))
+	n := e.names()
+	storage := e.Path
+	if e.Type == "GCP" {
+		storage = "gs://" + e.Bucket
 	}
-	if e.DeadTopic != "" {
-		all = append(all, e.checkDeadTopic())
+	all := []check{
+		{"redis", e.options().String(), e.lookAtRedis, e.redisHelp},
+		{"storage", storage, e.lookAtStorage, e.storageHelp},
+		{"pub/sub", n.subscription.full, e.lookAtSubscription(n.subscription.full), e.queueHelp("subscription", "PUBSUB_SUBSCRIPTION")},
+		{"pub/sub", cmp.Or(n.topic.full, e.Topic), e.lookAtTopic, e.queueHelp("topic", "PUBSUB_TOPIC")},
 	}
-	if letters != "" {
-		all = append(all, e.checkLetters(letters))
+	if n.priority.full != "" {
+		all = append(all, check{"pub/sub", n.priority.full, e.lookAtSubscription(n.priority.full), e.queueHelp("subscription", "PUBSUB_PRIORITY_SUBSCRIPTION")})
+	}
+	if n.dead.full != "" {
+		all = append(all, check{"pub/sub", n.dead.full, e.lookAtDeadTopic, e.queueHelp("topic", "DEAD_LETTER_TOPIC")})
+	}
+	if n.letters.full != "" {
+		all = append(all, check{"pub/sub", n.letters.full, e.lookAtLetters, e.lettersHelp})
 	}
 	return append(all, e.engineChecks()...)
 }
 
 func (e *WorkerEnv) engineChecks() []check {
-	return []check{e.checkBuiltin(), e.checkPoppler()}
+	return []check{
+		{"pdf", "built-in reader in a child process", e.lookAtBuiltin, always("make WORK_DIR writable, give PDF_MAX_MEMORY at least 256 MiB, and allow this process to start children")},
+		{"pdf", "poppler", e.lookAtPoppler, always("install poppler's programs (apt-get install poppler-utils), or set PDF_ENGINE=builtin")},
+	}
 }
 
 func always(text string) func(error) string { return func(error) string { return text } }
 
-func (e *WorkerEnv) checkRedis() check {
-	return check{
-		name: "redis", what: e.options().String(),
-		look: func(ctx context.Context) (string, error) {
-			st, redis := e.openStatus(1)
-			defer redis.Close()
-			if err := st.Check(ctx); err != nil {
-				return "", err
-			}
-			if since, err := st.Draining(ctx); since != "" || err != nil {
-				return "", cmp.Or(err, worker.ErrDraining)
-			}
-			return "answers and accepts writes", nil
-		},
-		help: func(err error) string {
-			if errors.Is(err, worker.ErrDraining) {
-				return "nothing, if that is wanted; `batchfleet job run start` takes it back"
-			}
-			if help := redisHelp(err, e.variable()); help != "" {
-				return help
-			}
-			if e.URL != "" {
-				return "start Redis and its Sentinels, or set REDIS_URL to where it is"
-			}
-			return "start Redis, or set REDIS_HOST and REDIS_PORT to where it is"
-		},
+func (e *WorkerEnv) lookAtRedis(ctx context.Context) (string, error) {
+	st, redis := e.openStatus(1)
+	defer redis.Close()
+	if err := st.Check(ctx); err != nil {
+		return "", err
 	}
+	since, err := st.Draining(ctx)
+	if since != "" {
+		err = cmp.Or(err, worker.ErrDraining)
+	}
+	return "answers and accepts writes", err
+}
+
+func (e *WorkerEnv) redisHelp(err error) string {
+	if errors.Is(err, worker.ErrDraining) {
+		return "nothing, if that is wanted; `batchfleet job run start` takes it back"
+	}
+	if help := redisHelp(err, e.variable()); help != "" {
+		return help
+	}
+	if e.URL != "" {
+		return "start Redis and its Sentinels, or set REDIS_URL to where it is"
+	}
+	return "start Redis, or set REDIS_HOST and REDIS_PORT to where it is"
 }
 
 // redisHelp says what to do about an answer of the Redis that variable names,
@@ -149,128 +156,85 @@ func redisHelp(err error, variable string) string {
 	return ""
 }
 
-func (e *WorkerEnv) checkStorage() check {
-	what := e.Path
+func (e *WorkerEnv) lookAtStorage(ctx context.Context) (string, error) {
+	store, err := e.openStorage(ctx)
+	if err != nil {
+		return "", err
+	}
+	return "can be read and written", store.Check(ctx)
+}
+
+func (e *WorkerEnv) storageHelp(error) string {
 	if e.Type == "GCP" {
-		what = "gs://" + e.Bucket
+		return "check that GCS_BUCKET_NAME exists, that credentials are there (GOOGLE_APPLICATION_CREDENTIALS) and that they may read and write objects"
 	}
-	return check{
-		name: "storage", what: what,
-		look: func(ctx context.Context) (string, error) {
-			store, err := e.openStorage(ctx)
-			if err != nil {
-				return "", err
-			}
-			return "can be read and written", store.Check(ctx)
-		},
-		help: func(error) string {
-			if e.Type == "GCP" {
-				return "check that GCS_BUCKET_NAME exists, that credentials are there (GOOGLE_APPLICATION_CREDENTIALS) and that they may read and write objects"
-			}
-			return "make LOCAL_STORAGE_PATH a directory this user may write to, with space left"
-		},
+	return "make LOCAL_STORAGE_PATH a directory this user may write to, with space left"
+}
+
+func (e *WorkerEnv) lookAtSubscription(name string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		source, err := pubsub.OpenSource(ctx, name, pubsub.Rules{}, nil, e.connection()...)
+		if err != nil {
+			return "", err
+		}
+		defer source.Close()
+		deadline, err := source.Check(ctx)
+		if err == nil && deadline == 0 {
+			return "may be pulled from, but not looked at", nil
+		}
+		return fmt.Sprintf("is there, ack deadline %s", deadline), err
 	}
 }
 
-func (e *WorkerEnv) checkSubscription(name, variable string) check {
-	return check{
-		name: "pub/sub", what: name,
-		look: func(ctx context.Context) (string, error) {
-			opts, err := pubsub.Options(e.Emulator)
-			if err != nil {
-				return "", err
-			}
-			source, err := pubsub.OpenSource(ctx, name, pubsub.Rules{}, nil, opts...)
-			if err != nil {
-				return "", err
-			}
-			defer source.Close()
-			deadline, err := source.Check(ctx)
-			if err != nil {
-				return "", err
-			}
-			if deadline == 0 {
-				return "may be pulled from, but not looked at", nil
-			}
-			return fmt.Sprintf("is there, ack deadline %s", deadline), nil
-		},
-		help: e.queueHelp("subscription", variable),
+// lookAtDeadTopic looks at the topic for dead letters as a worker does.
+func (e *WorkerEnv) lookAtDeadTopic(ctx context.Context) (string, error) {
+	dead, err := e.openDeadLetters(ctx)
+	if err != nil {
+		return "", err
 	}
+	defer dead.Close()
+	return "takes dead letters", dead.Check(ctx)
 }
 
-// checkDeadTopic looks at the topic for dead letters as a worker does.
-func (e *WorkerEnv) checkDeadTopic() check {
-	name, _ := e.deadTopic() // checked when the environment was read
-	return check{
-		name: "pub/sub", what: name,
-		look: func(ctx context.Context) (string, error) {
-			dead, err := e.openDeadLetters(ctx)
-			if err != nil {
-				return "", err
-			}
-			defer dead.Close()
-			return "takes dead letters", dead.Check(ctx)
-		},
-		help: e.queueHelp("topic", "DEAD_LETTER_TOPIC"),
-	}
-}
-
-// checkLetters looks at where dlq reads. A topic without its subscription takes
+// lookAtLetters looks at where dlq reads. A topic without its subscription takes
 // dead letters and keeps none.
-func (e *WorkerEnv) checkLetters(name string) check {
-	help := e.queueHelp("subscription", "DEAD_LETTER_SUBSCRIPTION")
-	return check{
-		name: "pub/sub", what: name,
-		look: func(ctx context.Context) (string, error) {
-			opts, err := pubsub.Options(e.Emulator)
-			if err != nil {
-				return "", err
-			}
-			box, err := pubsub.OpenDeadLetterReader(ctx, name, pubsub.Rules{}, opts...)
-			if err != nil {
-				return "", err
-			}
-			defer box.Close()
-			topic, err := box.Check(ctx)
-			if want, _ := e.deadTopic(); err == nil && want != "" && topic != "" && topic != want {
-				err = fmt.Errorf("%w: it gets the messages of %s, not of %s", errWrongTopic, topic, want)
-			}
-			if err == nil && topic == "" {
-				return "may be pulled from, but not looked at", nil
-			}
-			return "gets the dead letters", err
-		},
-		help: func(err error) string {
-			if errors.Is(err, errWrongTopic) {
-				return "create a subscription to DEAD_LETTER_TOPIC, and set DEAD_LETTER_SUBSCRIPTION to it; until then dead letters are lost"
-			}
-			return help(err)
-		},
+func (e *WorkerEnv) lookAtLetters(ctx context.Context) (string, error) {
+	n := e.names()
+	box, err := pubsub.OpenDeadLetterReader(ctx, n.letters.full, pubsub.Rules{}, e.connection()...)
+	if err != nil {
+		return "", err
 	}
+	defer box.Close()
+	topic, err := box.Check(ctx)
+	switch {
+	case err == nil && topic == "":
+		return "may be pulled from, but not looked at", nil
+	case err == nil && n.dead.full != "" && topic != n.dead.full:
+		err = fmt.Errorf("%w: it gets the messages of %s, not of %s", errWrongTopic, topic, n.dead.full)
+	}
+	return "gets the dead letters", err
+}
+
+func (e *WorkerEnv) lettersHelp(err error) string {
+	if errors.Is(err, errWrongTopic) {
+		return "create a subscription to DEAD_LETTER_TOPIC, and set DEAD_LETTER_SUBSCRIPTION to it; until then dead letters are lost"
+	}
+	return e.queueHelp("subscription", "DEAD_LETTER_SUBSCRIPTION")(err)
 }
 
 var errWrongTopic = errors.New("subscription of another topic")
 
-func (e *WorkerEnv) checkTopic() check {
-	name, err := pubsub.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
+// lookAtTopic does not fail where the topic has no full name: a worker starts without it.
+func (e *WorkerEnv) lookAtTopic(ctx context.Context) (string, error) {
+	if err := e.names().topic.err; err != nil {
+		return fmt.Sprintf("not checked (needed to submit and to repair): %v", err), nil
+	}
+	pub, err := e.openPublisher(ctx)
 	if err != nil {
-		name = e.Topic
+		return "", err
 	}
-	return check{
-		name: "pub/sub", what: name,
-		look: func(ctx context.Context) (string, error) {
-			if err != nil { // a worker starts without it
-				return fmt.Sprintf("not checked (needed to submit and to repair): %v", err), nil
-			}
-			pub, err := e.openPublisher(ctx)
-			if err != nil {
-				return "", err
-			}
-			defer pub.Close()
-			return "is there", pub.Check(ctx)
-		},
-		help: e.queueHelp("topic", "PUBSUB_TOPIC"),
-	}
+	defer pub.Close()
+	return "is there", pub.Check(ctx)
 }
 
 func (e *WorkerEnv) queueHelp(what, variable string) func(error) string {
@@ -296,33 +260,23 @@ const examplePDF = "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 ob
 	"5 0 obj<</Length 40>>stream\nBT /F 12 Tf 72 700 Td (batchfleet) Tj ET\nendstream endobj\n" +
 	"6 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\ntrailer<</Root 1 0 R>>\n"
 
-func (e *WorkerEnv) checkBuiltin() check {
-	return check{
-		name: "pdf", what: "built-in reader in a child process",
-		look: func(ctx context.Context) (string, error) { return e.readExample(ctx, e.child()) },
-		help: always("make WORK_DIR writable, give PDF_MAX_MEMORY at least 256 MiB, and allow this process to start children"),
-	}
+func (e *WorkerEnv) lookAtBuiltin(ctx context.Context) (string, error) {
+	return e.readExample(ctx, e.child())
 }
 
-// checkPoppler fails only where poppler is the engine.
-func (e *WorkerEnv) checkPoppler() check {
-	return check{
-		name: "pdf", what: "poppler",
-		look: func(ctx context.Context) (string, error) {
-			programs, err := processor.FindPoppler(ctx)
-			found := ""
-			if err == nil {
-				found, err = e.readExample(ctx, engineOf(e.child(), &programs))
-				// Its programs have no other way to be told.
-				found = fmt.Sprintf("version %s, %s; a document's password is in the arguments of its programs, for other users of this machine to see", programs.Version, found)
-			}
-			if err != nil && e.Engine != enginePoppler {
-				return fmt.Sprintf("not needed (PDF_ENGINE is %s); %v", e.Engine, err), nil
-			}
-			return found, err
-		},
-		help: always("install poppler's programs (apt-get install poppler-utils), or set PDF_ENGINE=builtin"),
+// lookAtPoppler fails only where poppler is the engine.
+func (e *WorkerEnv) lookAtPoppler(ctx context.Context) (string, error) {
+	programs, err := processor.FindPoppler(ctx)
+	found := ""
+	if err == nil {
+		found, err = e.readExample(ctx, engineOf(e.child(), &programs))
+		// Its programs have no other way to be told.
+		found = fmt.Sprintf("version %s, %s; a document's password is in the arguments of its programs, for other users of this machine to see", programs.Version, found)
 	}
+	if err != nil && e.Engine != enginePoppler {
+		return fmt.Sprintf("not needed (PDF_ENGINE is %s); %v", e.Engine, err), nil
+	}
+	return found, err
 }
 
 // readExample reads a small document as a worker would.

@@ -35,155 +35,139 @@ func sourceChecks() ([]check, error) {
 	if fromRedis() {
 		var env redisSource
 		misconfigured := settings.Read(&env)
-		return []check{env.checkQueue(), checkAgentDir(&env.Env), checkPwX(&env.Env)}, misconfigured
+		what := agent.Redacted(env.Source)
+		if o, err := redisdb.ParseURL(env.Source); err == nil && len(o.Addrs) > 0 {
+			what = o.String() // several hosts are no URL
+		}
+		return append([]check{{"redis", what, env.lookAtQueue, queueHelp}}, agentChecks(&env.Env)...), misconfigured
 	}
 	var env gatewaySource
 	misconfigured := settings.Read(&env)
-	return []check{env.checkGateway(), env.checkToken(), checkAgentDir(&env.Env), checkPwX(&env.Env)}, misconfigured
+	return append([]check{
+		{"gateway", agent.Redacted(env.Source), env.lookAtGateway, gatewayHelp},
+		{"token", env.TokenFile, env.lookAtToken, env.tokenHelp},
+	}, agentChecks(&env.Env)...), misconfigured
 }
 
-// checkGateway asks as somebody without a token: a gateway refuses that in words
-// of its own.
-func (e *gatewaySource) checkGateway() check {
-	return check{
-		name: "gateway", what: agent.Redacted(e.Source),
-		look: func(ctx context.Context) (string, error) {
-			c, err := gateway.NewClient(gateway.ClientConfig{URL: e.Source, CAFile: e.CAFile, Version: versionText()})
-			if err != nil {
-				return "", e.Explain(err, gateway.Token{})
-			}
-			defer c.Close()
-			err = c.Check(ctx)
-			if answer := (*gateway.Error)(nil); errors.As(err, &answer) && answer.TokenRefused() {
-				err = nil
-			}
-			return "answers", err
-		},
-		help: func(err error) string {
-			answer := (*gateway.Error)(nil)
-			switch {
-			case errors.As(err, &answer) && answer.Status == http.StatusNotFound:
-				return "set SOURCE to the gateway's own address, without a path"
-			case errors.As(err, &answer):
-				return "ask the gateway's operator; if a proxy has answered, see HTTPS_PROXY and NO_PROXY"
-			case errors.Is(err, gateway.ErrCAFile):
-				return "set GATEWAY_CA_FILE to a file with the gateway's certificate, or that of its authority, in PEM"
-			case strings.Contains(err.Error(), "certificate"):
-				return "set SOURCE to the name in the gateway's certificate, and GATEWAY_CA_FILE to a certificate that is your own"
-			case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-				return "check SOURCE, the network and HTTPS_PROXY, and ask the gateway's operator whether it runs"
-			}
-			return "set SOURCE to the gateway's address, https://HOST"
-		},
-	}
-}
-
-func (e *gatewaySource) checkToken() check {
-	return check{
-		name: "token", what: e.TokenFile,
-		look: func(ctx context.Context) (string, error) {
-			c, token, err := e.Client(versionText())
-			if err != nil {
-				return "", err
-			}
-			defer c.Close()
-			if err := settings.Writable(filepath.Dir(e.TokenFile)); err != nil {
-				return "", fmt.Errorf("it could not be renewed: %w", err)
-			}
-			found := "of worker " + token.WorkerID
-			if !token.ExpiresAt.IsZero() {
-				found += ", holds until " + token.ExpiresAt.Local().Format(time.DateTime)
-			}
-			err = c.Check(ctx)
-			switch answer := (*gateway.Error)(nil); {
-			case errors.As(err, &answer) && answer.TokenRefused():
-				return "", err
-			case err == nil:
-				return found + ", the gateway takes it", nil
-			case !token.ExpiresAt.IsZero() && time.Now().After(token.ExpiresAt):
-				return "", fmt.Errorf("it has expired at %s", token.ExpiresAt.Local().Format(time.DateTime))
-			}
-			return found + "; the gateway could not be asked", nil
-		},
-		help: func(err error) string {
-			switch text := err.Error(); {
-			case strings.Contains(text, "chmod 600"):
-				return "chmod 600 " + e.TokenFile
-			case strings.Contains(text, "regular file"):
-				return "set WORKER_TOKEN_FILE to the file itself, not to a link"
-			case strings.Contains(text, "renewed"):
-				return "make the directory of WORKER_TOKEN_FILE one this user may write to"
-			case strings.Contains(text, "SOURCE"), strings.Contains(text, "CA file"):
-				return "mend what is said there"
-			}
-			return "set WORKER_TOKEN_FILE to the file that register has written, or register this machine: batchfleet worker register"
-		},
-	}
-}
-
-// checkQueue looks at the Redis of a gateway, for a worker that leases from it.
-func (e *redisSource) checkQueue() check {
-	what := agent.Redacted(e.Source)
-	if o, err := redisdb.ParseURL(e.Source); err == nil && len(o.Addrs) > 0 {
-		what = o.String() // several hosts are no URL
-	}
-	return check{
-		name: "redis", what: what,
-		look: func(ctx context.Context) (string, error) {
-			q, closer, err := e.openQueue()
-			if err != nil {
-				return "", err
-			}
-			defer closer.Close()
-			return "answers and accepts writes", q.Check(ctx)
-		},
-		help: func(err error) string {
-			if help := redisHelp(err, "SOURCE"); help != "" {
-				return help
-			}
-			if !errors.Is(err, jobs.ErrUnavailable) {
-				return "mend what is said there"
-			}
-			return "start Redis, or set SOURCE to where the gateway's is"
-		},
-	}
-}
-
-// checkAgentDir makes the directory, as a worker does.
-func checkAgentDir(e *agent.Env) check {
-	return check{
-		name: "agent", what: e.Dir,
-		look: func(context.Context) (string, error) {
+// agentChecks returns what every agent needs.
+func agentChecks(e *agent.Env) []check {
+	return []check{
+		{"agent", e.Dir, func(context.Context) (string, error) { // as a worker does
 			if err := e.MakeDirs(); err != nil {
 				return "", err
 			}
 			return "can be written", settings.Writable(e.Dir)
-		},
-		help: func(err error) string {
-			if _, do, ok := strings.Cut(err.Error(), "chmod "); ok {
-				return "chmod " + do
-			}
-			return "make AGENT_DIR a directory this user may write to, with space left, and no links in it"
-		},
-	}
-}
-
-// checkPwX fails only where jobs are calculated.
-func checkPwX(e *agent.Env) check {
-	return check{
-		name: "pw.x", what: e.PwX,
-		look: func(ctx context.Context) (string, error) {
+		}, agentDirHelp},
+		{"pw.x", e.PwX, func(ctx context.Context) (string, error) {
 			if e.Kind != "zpe" {
 				return fmt.Sprintf("not needed (PROCESSOR is %s)", e.Kind), nil
 			}
 			found, err := e.Probe(ctx)
 			return fmt.Sprintf("version %s, with %d pseudopotentials in %s", found.Version, found.Pseudos, found.PseudoDir), err
-		},
-		help: func(err error) string {
-			if f := (*jobs.Failure)(nil); errors.As(err, &f) && f.Code == zpe.CodePseudo {
-				return "set QE_PSEUDO_DIR to a directory with pseudopotentials (Debian: apt-get install quantum-espresso-data)"
-			}
-			return "install Quantum ESPRESSO (Debian: apt-get install quantum-espresso quantum-espresso-data), or set QE_PW to where pw.x is"
-		},
+		}, pwxHelp},
 	}
+}
+
+// lookAtGateway asks as somebody without a token: a gateway refuses that in words
+// of its own.
+func (e *gatewaySource) lookAtGateway(ctx context.Context) (string, error) {
+	c, err := gateway.NewClient(gateway.ClientConfig{URL: e.Source, CAFile: e.CAFile, Version: versionText()})
+	if err != nil {
+		return "", e.Explain(err, gateway.Token{})
+	}
+	defer c.Close()
+	err = c.Check(ctx)
+	if answer := (*gateway.Error)(nil); errors.As(err, &answer) && answer.TokenRefused() {
+		err = nil
+	}
+	return "answers", err
+}
+
+func gatewayHelp(err error) string {
+	answer := (*gateway.Error)(nil)
+	switch {
+	case errors.As(err, &answer) && answer.Status == http.StatusNotFound:
+		return "set SOURCE to the gateway's own address, without a path"
+	case errors.As(err, &answer):
+		return "ask the gateway's operator; if a proxy has answered, see HTTPS_PROXY and NO_PROXY"
+	case errors.Is(err, gateway.ErrCAFile):
+		return "set GATEWAY_CA_FILE to a file with the gateway's certificate, or that of its authority, in PEM"
+	case strings.Contains(err.Error(), "certificate"):
+		return "set SOURCE to the name in the gateway's certificate, and GATEWAY_CA_FILE to a certificate that is your own"
+	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return "check SOURCE, the network and HTTPS_PROXY, and ask the gateway's operator whether it runs"
+	}
+	return "set SOURCE to the gateway's address, https://HOST"
+}
+
+func (e *gatewaySource) lookAtToken(ctx context.Context) (string, error) {
+	c, token, err := e.Client(versionText())
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := settings.Writable(filepath.Dir(e.TokenFile)); err != nil {
+		return "", fmt.Errorf("it could not be renewed: %w", err)
+	}
+	found := "of worker " + token.WorkerID
+	if !token.ExpiresAt.IsZero() {
+		found += ", holds until " + token.ExpiresAt.Local().Format(time.DateTime)
+	}
+	err = c.Check(ctx)
+	switch answer := (*gateway.Error)(nil); {
+	case errors.As(err, &answer) && answer.TokenRefused():
+		return "", err
+	case err == nil:
+		return found + ", the gateway takes it", nil
+	case !token.ExpiresAt.IsZero() && time.Now().After(token.ExpiresAt):
+		return "", fmt.Errorf("it has expired at %s", token.ExpiresAt.Local().Format(time.DateTime))
+	}
+	return found + "; the gateway could not be asked", nil
+}
+
+func (e *gatewaySource) tokenHelp(err error) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "chmod 600"):
+		return "chmod 600 " + e.TokenFile
+	case strings.Contains(text, "regular file"):
+		return "set WORKER_TOKEN_FILE to the file itself, not to a link"
+	case strings.Contains(text, "renewed"):
+		return "make the directory of WORKER_TOKEN_FILE one this user may write to"
+	case strings.Contains(text, "SOURCE"), strings.Contains(text, "CA file"):
+		return "mend what is said there"
+	}
+	return "set WORKER_TOKEN_FILE to the file that register has written, or register this machine: batchfleet worker register"
+}
+
+func (e *redisSource) lookAtQueue(ctx context.Context) (string, error) {
+	q, closer, err := e.openQueue()
+	if err != nil {
+		return "", err
+	}
+	defer closer.Close()
+	return "answers and accepts writes", q.Check(ctx)
+}
+
+func queueHelp(err error) string {
+	if help := redisHelp(err, "SOURCE"); help != "" {
+		return help
+	}
+	if !errors.Is(err, jobs.ErrUnavailable) {
+		return "mend what is said there"
+	}
+	return "start Redis, or set SOURCE to where the gateway's is"
+}
+
+func agentDirHelp(err error) string {
+	if _, do, ok := strings.Cut(err.Error(), "chmod "); ok {
+		return "chmod " + do
+	}
+	return "make AGENT_DIR a directory this user may write to, with space left, and no links in it"
+}
+
+func pwxHelp(err error) string {
+	if f := (*jobs.Failure)(nil); errors.As(err, &f) && f.Code == zpe.CodePseudo {
+		return "set QE_PSEUDO_DIR to a directory with pseudopotentials (Debian: apt-get install quantum-espresso-data)"
+	}
+	return "install Quantum ESPRESSO (Debian: apt-get install quantum-espresso quantum-espresso-data), or set QE_PW to where pw.x is"
 }

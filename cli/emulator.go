@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,8 +53,8 @@ func emulatorCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&addr, "addr", envOr("EMULATOR_ADDR", "127.0.0.1:8085"), "address to listen on, for gRPC and REST")
-	f.StringVar(&project, "project", envOr("GCP_PROJECT_ID", "local-dev"), "project of topics and subscriptions given by bare names")
+	f.StringVar(&addr, "addr", cmp.Or(os.Getenv("EMULATOR_ADDR"), "127.0.0.1:8085"), "address to listen on, for gRPC and REST")
+	f.StringVar(&project, "project", cmp.Or(os.Getenv("GCP_PROJECT_ID"), "local-dev"), "project of topics and subscriptions given by bare names")
 	f.StringVar(&dir, "data-dir", os.Getenv("EMULATOR_DATA_DIR"), "directory in which everything survives a restart; nothing does when empty")
 	f.StringSliceVar(&topics, "topic", envList("EMULATOR_TOPICS"), "topic to create at start; may be repeated")
 	f.StringSliceVar(&subscriptions, "subscription", envList("EMULATOR_SUBSCRIPTIONS"), "subscription to create at start, to the first topic, or SUBSCRIPTION:TOPIC; may be repeated")
@@ -120,11 +121,4 @@ func createQueues(srv *emulator.Server, project string, topics, subscriptions []
 		}
 	}
 	return nil
-}
-
-func envOr(name, otherwise string) string {
-	if v := os.Getenv(name); v != "" {
-		return v
-	}
-	return otherwise
 }

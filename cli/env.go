@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"time"
+
+	"google.golang.org/api/option"
 
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/pubsub"
@@ -12,7 +14,7 @@ import (
 
 // StorageEnv says where inputs and results are.
 type StorageEnv struct {
-	Type    string   `envconfig:"STORAGE_TYPE" default:"LOCAL"` // LOCAL or GCP
+	Type    string   `envconfig:"STORAGE_TYPE" default:"LOCAL" want:"LOCAL or GCP"`
 	Path    string   `envconfig:"LOCAL_STORAGE_PATH" default:"./local_storage"`
 	Bucket  string   `envconfig:"GCS_BUCKET_NAME"` // required for GCP
 	Allowed []string `envconfig:"ALLOWED_BUCKETS"` // further buckets to read inputs from, separated by commas
@@ -38,43 +40,44 @@ type ClientEnv struct {
 
 // PDFEnv says how documents are read.
 type PDFEnv struct {
-	Engine         string           `envconfig:"PDF_ENGINE" default:"builtin"` // builtin or poppler
-	MaxInputBytes  int64            `envconfig:"MAX_INPUT_BYTES" default:"1073741824"`
-	MaxPages       int              `envconfig:"MAX_PAGES" default:"100000"`
-	WorkDir        string           `envconfig:"WORK_DIR"`                            // the system's place for temporary files when empty
-	PDFMemory      int64            `envconfig:"PDF_MAX_MEMORY" default:"1073741824"` // bytes
-	PDFTimeout     settings.Seconds `envconfig:"PDF_TIMEOUT" default:"15m"`
-	PDFPageTimeout settings.Seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s"`
-	PDFOnDamage    string           `envconfig:"PDF_ON_DAMAGE" default:"warn"` // warn or fail
+	Engine         string           `envconfig:"PDF_ENGINE" default:"builtin" want:"builtin or poppler"`
+	MaxInputBytes  int64            `envconfig:"MAX_INPUT_BYTES" default:"1073741824" range:"1,1099511627776"`
+	MaxPages       int              `envconfig:"MAX_PAGES" default:"100000" range:"1,1000000"`
+	WorkDir        string           `envconfig:"WORK_DIR"`                                                           // the system's place for temporary files when empty
+	PDFMemory      int64            `envconfig:"PDF_MAX_MEMORY" default:"1073741824" range:"67108864,1099511627776"` // bytes
+	PDFTimeout     settings.Seconds `envconfig:"PDF_TIMEOUT" default:"15m" range:"1s,24h0m0s"`
+	PDFPageTimeout settings.Seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s" range:"100ms,24h0m0s"`
+	PDFOnDamage    string           `envconfig:"PDF_ON_DAMAGE" default:"warn" want:"warn or fail"`
 }
 
 // WorkerEnv is what a worker needs.
 type WorkerEnv struct {
 	ClientEnv
 	PDFEnv
-	Kind             string           `envconfig:"PROCESSOR" default:"pdf"` // kind of jobs whose message names none: pdf or mock
-	Slots            int              `envconfig:"WORKER_SLOTS" default:"1"`
+	Kind             string           `envconfig:"PROCESSOR" default:"pdf" want:"pdf or mock"` // kind of jobs whose message names none
+	Slots            int              `envconfig:"WORKER_SLOTS" default:"1" range:"1,256"`
 	Name             string           `envconfig:"WORKER_NAME"` // the host's name and the process id when empty
-	LeaseTTL         settings.Seconds `envconfig:"LEASE_TTL" default:"600s"`
+	LeaseTTL         settings.Seconds `envconfig:"LEASE_TTL" default:"600s" range:"10s,10m0s"`
 	ExtendEvery      settings.Seconds `envconfig:"LEASE_EXTEND_EVERY"` // half of LEASE_TTL when empty
-	Drain            settings.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s"`
-	JobTimeout       settings.Seconds `envconfig:"JOB_TIMEOUT" default:"30m"`
-	StallTimeout     settings.Seconds `envconfig:"STALL_TIMEOUT" default:"10m"`
-	SettleTimeout    settings.Seconds `envconfig:"SETTLE_TIMEOUT" default:"10m"`
-	StartTimeout     settings.Seconds `envconfig:"START_TIMEOUT" default:"2m"`
-	ProgressInterval settings.Seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms"`
-	Checkpoint       settings.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s"`
-	MaxCrashes       int              `envconfig:"MAX_CRASHES" default:"3"`
-	PriorityShare    int              `envconfig:"PRIORITY_SHARE" default:"5"`    // one lease in so many is asked of the normal subscription first
-	IdleExit         settings.Seconds `envconfig:"IDLE_EXIT"`                     // off when 0
-	MaxRuntime       settings.Seconds `envconfig:"MAX_RUNTIME"`                   // off when 0
-	Repair           settings.Seconds `envconfig:"REPAIR_INTERVAL" default:"10m"` // off when 0
+	Drain            settings.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s" range:"0s,24h0m0s"`
+	JobTimeout       settings.Seconds `envconfig:"JOB_TIMEOUT" default:"30m" range:"1s,168h0m0s"`
+	StallTimeout     settings.Seconds `envconfig:"STALL_TIMEOUT" default:"10m" range:"1s,168h0m0s"`
+	SettleTimeout    settings.Seconds `envconfig:"SETTLE_TIMEOUT" default:"10m" range:"1s,24h0m0s"`
+	StartTimeout     settings.Seconds `envconfig:"START_TIMEOUT" default:"2m" range:"0s,24h0m0s"`
+	ProgressInterval settings.Seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms" range:"1ms,1m0s"`
+	Checkpoint       settings.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s" range:"100ms,1h0m0s"`
+	MaxCrashes       int              `envconfig:"MAX_CRASHES" default:"3" range:"1,100"`
+	PriorityShare    int              `envconfig:"PRIORITY_SHARE" default:"5" range:"2,1000"`            // one lease in so many is asked of the normal subscription first
+	IdleExit         settings.Seconds `envconfig:"IDLE_EXIT" range:"off,1s,168h0m0s"`                    // off when 0
+	MaxRuntime       settings.Seconds `envconfig:"MAX_RUNTIME"`                                          // off when 0
+	Repair           settings.Seconds `envconfig:"REPAIR_INTERVAL" default:"10m" range:"off,1s,24h0m0s"` // off when 0
 	MockPages        settings.Numbers `envconfig:"MOCK_PAGES" default:"5-20"`
 	MockPageSeconds  settings.Numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
 	HTTPAddr         string           `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
 }
 
 func (e *StorageEnv) Check() (wrong []error) {
+	wrong = settings.Limits(e)
 	switch e.Type {
 	case "LOCAL":
 		if e.Path == "" {
@@ -84,8 +87,6 @@ func (e *StorageEnv) Check() (wrong []error) {
 		if e.Bucket == "" || strings.ContainsAny(e.Bucket, ":/ ") {
 			wrong = append(wrong, fmt.Errorf("GCS_BUCKET_NAME is %q: STORAGE_TYPE=GCP needs the bare name of a bucket", e.Bucket))
 		}
-	default:
-		wrong = append(wrong, fmt.Errorf("STORAGE_TYPE is %q: want LOCAL or GCP", e.Type))
 	}
 	return wrong
 }
@@ -100,48 +101,59 @@ func (e *PubSubEnv) Check() (wrong []error) {
 		some.Project = "unknown"
 		return some.Check()
 	}
-	subscription, err := pubsub.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
-	topic, err2 := pubsub.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
-	urgent, err3 := e.prioritySubscription()
-	dead, err4 := e.deadTopic()
-	letters, err5 := e.deadSubscription()
-	if e.DeadLetters == "" {
-		err5 = nil // the mistake is the topic's
-	}
-	if urgent != "" && urgent == subscription {
+	n := e.names()
+	if n.priority.full != "" && n.priority.full == n.subscription.full {
 		wrong = append(wrong, errors.New("PUBSUB_PRIORITY_SUBSCRIPTION is PUBSUB_SUBSCRIPTION: give urgent jobs a subscription of their own"))
 	}
-	if dead != "" && dead == topic {
+	if n.dead.full != "" && n.dead.full == n.topic.full {
 		wrong = append(wrong, errors.New("DEAD_LETTER_TOPIC is PUBSUB_TOPIC: what failed would come back at once, again and again; give dead letters a topic of their own"))
 	}
-	if letters != "" && (letters == subscription || letters == urgent) {
+	if n.letters.full != "" && (n.letters.full == n.subscription.full || n.letters.full == n.priority.full) {
 		wrong = append(wrong, errors.New("DEAD_LETTER_SUBSCRIPTION is one that workers take jobs from: give dead letters a subscription of their own"))
 	}
-	return append(wrong, err, err2, err3, err4, err5)
+	return append(wrong, n.subscription.err, n.topic.err, n.priority.err, n.dead.err, n.letters.err)
 }
 
 // checkWorker returns which of the names that a worker uses lack a project.
 func (e *PubSubEnv) checkWorker() []error {
-	_, err := pubsub.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
-	_, err2 := e.prioritySubscription()
-	_, err3 := e.deadTopic()
-	return []error{err, err2, err3}
+	n := e.names()
+	return []error{n.subscription.err, n.priority.err, n.dead.err}
 }
 
-// prioritySubscription returns the full name, or none when there is none.
-func (e *PubSubEnv) prioritySubscription() (string, error) {
-	if e.Priority == "" {
-		return "", nil
-	}
-	return pubsub.SubscriptionName("PUBSUB_PRIORITY_SUBSCRIPTION", e.Project, e.Priority)
+// queueName is the full name of a topic or a subscription, or why there is none. It is empty
+// for one that is not wanted.
+type queueName struct {
+	full string
+	err  error
 }
 
-// deadTopic returns the full name, or none when there is none.
-func (e *PubSubEnv) deadTopic() (string, error) {
-	if e.DeadTopic == "" {
-		return "", nil
+// queueNames are those of a fleet: where jobs are, urgent ones, and dead letters.
+type queueNames struct{ subscription, topic, priority, dead, letters queueName }
+
+// names returns the full names. Dead letters are read, by default, from the subscription that
+// is named as their topic.
+func (e *PubSubEnv) names() (n queueNames) {
+	full := func(of func(variable, project, name string) (string, error), variable, name string) (q queueName) {
+		if name != "" {
+			q.full, q.err = of(variable, e.Project, name)
+		}
+		return q
 	}
-	return pubsub.TopicName("DEAD_LETTER_TOPIC", e.Project, e.DeadTopic)
+	n.subscription = full(pubsub.SubscriptionName, "PUBSUB_SUBSCRIPTION", e.Subscription)
+	n.topic = full(pubsub.TopicName, "PUBSUB_TOPIC", e.Topic)
+	n.priority = full(pubsub.SubscriptionName, "PUBSUB_PRIORITY_SUBSCRIPTION", e.Priority)
+	n.dead = full(pubsub.TopicName, "DEAD_LETTER_TOPIC", e.DeadTopic)
+	n.letters = full(pubsub.SubscriptionName, "DEAD_LETTER_SUBSCRIPTION", e.DeadLetters)
+	if e.DeadLetters == "" {
+		n.letters = queueName{strings.Replace(n.dead.full, "/topics/", "/subscriptions/", 1), n.dead.err}
+	}
+	return n
+}
+
+// connection says how to reach the queues. That it can be told was checked when the environment was read.
+func (e *PubSubEnv) connection() []option.ClientOption {
+	options, _ := pubsub.Options(e.Emulator)
+	return options
 }
 
 // queues returns the topics and the subscriptions, each as SUBSCRIPTION:TOPIC, that
@@ -155,67 +167,23 @@ func (e *PubSubEnv) queues() (topics, subscriptions []string) {
 	if e.Priority != "" {
 		add(strings.Replace(e.Priority, "/subscriptions/", "/topics/", 1), e.Priority)
 	}
-	if letters, err := e.deadSubscription(); e.DeadTopic != "" && err == nil {
-		add(e.DeadTopic, letters)
+	if letters := e.names().letters; e.DeadTopic != "" && letters.err == nil {
+		add(e.DeadTopic, letters.full)
 	}
 	return topics, subscriptions
-}
-
-// deadSubscription returns the full name, by default that of the topic among the
-// subscriptions of its project, or none when there is neither.
-func (e *PubSubEnv) deadSubscription() (string, error) {
-	if e.DeadLetters != "" {
-		return pubsub.SubscriptionName("DEAD_LETTER_SUBSCRIPTION", e.Project, e.DeadLetters)
-	}
-	topic, err := e.deadTopic()
-	return strings.Replace(topic, "/topics/", "/subscriptions/", 1), err
 }
 
 func (e *ClientEnv) Check() []error {
 	return settings.Compact(e.RedisEnv.Check(), e.StorageEnv.Check(), e.PubSubEnv.Check())
 }
 
-func (e *PDFEnv) Check() []error {
-	wrong := []error{
-		settings.Within("MAX_INPUT_BYTES", e.MaxInputBytes, 1, 1<<40),
-		settings.Within("MAX_PAGES", int64(e.MaxPages), 1, 1_000_000),
-		settings.Within("PDF_MAX_MEMORY", e.PDFMemory, 64<<20, 1<<40),
-		settings.Span("PDF_TIMEOUT", e.PDFTimeout, settings.Second, settings.Day),
-		settings.Span("PDF_PAGE_TIMEOUT", e.PDFPageTimeout, settings.Second/10, settings.Day),
-	}
-	if !slices.Contains(engines, e.Engine) {
-		wrong = append(wrong, fmt.Errorf("PDF_ENGINE is %q: want builtin or poppler", e.Engine))
-	}
-	if e.PDFOnDamage != "warn" && e.PDFOnDamage != "fail" {
-		wrong = append(wrong, fmt.Errorf("PDF_ON_DAMAGE is %q: want warn or fail", e.PDFOnDamage))
-	}
-	return settings.Compact(wrong)
-}
+func (e *PDFEnv) Check() []error { return settings.Limits(e) }
 
 func (e *WorkerEnv) Check() []error {
-	wrong := []error{
-		settings.Within("WORKER_SLOTS", int64(e.Slots), 1, 256),
-		settings.Within("MAX_CRASHES", int64(e.MaxCrashes), 1, 100),
-		settings.Within("PRIORITY_SHARE", int64(e.PriorityShare), 2, 1000),
-		settings.Span("LEASE_TTL", e.LeaseTTL, 10*settings.Second, 600*settings.Second),
-		settings.Span("DRAIN_TIMEOUT", e.Drain, 0, settings.Day),
-		settings.Span("JOB_TIMEOUT", e.JobTimeout, settings.Second, 7*settings.Day),
-		settings.Span("STALL_TIMEOUT", e.StallTimeout, settings.Second, 7*settings.Day),
-		settings.Span("SETTLE_TIMEOUT", e.SettleTimeout, settings.Second, settings.Day),
-		settings.Span("START_TIMEOUT", e.StartTimeout, 0, settings.Day),
-		settings.Span("PROGRESS_INTERVAL", e.ProgressInterval, settings.Second/1000, 60*settings.Second),
-		settings.Span("CHECKPOINT_INTERVAL", e.Checkpoint, settings.Second/10, 3600*settings.Second),
-		settings.LogLevel(),
-		settings.CheckName("WORKER_NAME", e.Name),
-	}
-	if e.Repair != 0 {
-		wrong = append(wrong, settings.Span("REPAIR_INTERVAL", e.Repair, settings.Second, settings.Day))
-	}
+	wrong := append(settings.Limits(e), settings.LogLevel(), settings.CheckName("WORKER_NAME", e.Name))
 	if e.ExtendEvery != 0 {
-		wrong = append(wrong, settings.Span("LEASE_EXTEND_EVERY", e.ExtendEvery, settings.Second, int64(e.LeaseTTL)*8/10))
+		wrong = append(wrong, settings.Within("LEASE_EXTEND_EVERY", e.ExtendEvery.String(), fmt.Sprintf("1s,%s", e.LeaseTTL*8/10)))
 	}
-	if e.Kind != "pdf" && e.Kind != "mock" {
-		wrong = append(wrong, fmt.Errorf("PROCESSOR is %q: want pdf or mock", e.Kind))
-	}
-	return settings.Compact(e.ClientEnv.Check(), e.checkWorker(), e.PDFEnv.Check(), wrong, settings.Leaving(e.IdleExit, e.MaxRuntime, e.JobTimeout, 30*settings.Day))
+	wrong = append(wrong, settings.Leaving(e.MaxRuntime, e.JobTimeout, 30*24*time.Hour))
+	return settings.Compact(e.ClientEnv.Check(), e.checkWorker(), e.PDFEnv.Check(), wrong)
 }

@@ -2,41 +2,48 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/operations/repair"
+	"github.com/batchfleet/batchfleet/redisdb"
 )
 
-func fsckCommand() *cobra.Command {
+// fsckCommand makes a command that looks at all jobs, by audit, and repairs what it finds if it is told to.
+func fsckCommand[E any, P settings.Of[E]](short, long, repairs string, audit func(env P, ctx context.Context, repair, asJSON bool, out io.Writer) error) *cobra.Command {
 	var repair, asJSON bool
 	c := &cobra.Command{
-		Use:   "fsck",
-		Short: "Prove that every job of a gateway is in exactly one place, and repair what is not",
-		Long: "Looks at all jobs in the Redis of REDIS_URL or REDIS_HOST, also while gateways run on it. Exits 0 if all\n" +
-			"is well or was repaired, and 1 if not.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var env GatewayEnv
-			if err := settings.Read(&env); err != nil {
-				return err
-			}
-			return program.Coded(cmd.Context(), fsck(cmd.Context(), &env, repair, asJSON, cmd.OutOrStdout()))
-		},
+		Use: "fsck", Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: settings.With(func(cmd *cobra.Command, env P, _ []string) error {
+			return audit(env, cmd.Context(), repair, asJSON, cmd.OutOrStdout())
+		}),
 	}
-	c.Flags().BoolVar(&repair, "repair", false, "repair what is found; jobs are queued again rather than lost")
+	c.Flags().BoolVar(&repair, "repair", false, repairs)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return c
 }
 
-func fsck(ctx context.Context, env *GatewayEnv, repair, asJSON bool, out io.Writer) error {
-	rdb := env.openRedis(4)
+func gatewayFsckCommand() *cobra.Command {
+	return fsckCommand("Prove that every job of a gateway is in exactly one place, and repair what is not",
+		"Looks at all jobs in the Redis of REDIS_URL or REDIS_HOST, also while gateways run on it. Exits 0 if all\n"+
+			"is well or was repaired, and 1 if not.",
+		"repair what is found; jobs are queued again rather than lost", (*GatewayEnv).fsck)
+}
+
+func (e *GatewayEnv) fsck(ctx context.Context, repair, asJSON bool, out io.Writer) error {
+	rdb := e.openRedis(4)
 	defer rdb.Close()
-	r, err := queue.New(rdb, env.rules()).Fsck(ctx, repair)
+	r, err := queue.New(rdb, e.rules()).Fsck(ctx, repair)
 	if err != nil {
 		return err
 	}
@@ -55,9 +62,84 @@ func fsck(ctx context.Context, env *GatewayEnv, repair, asJSON bool, out io.Writ
 	return nil
 }
 
+func fleetFsckCommand() *cobra.Command {
+	return fsckCommand("Find the jobs that Redis has forgotten or lists wrongly, and repair them",
+		"Looks at all jobs of the fleet, also while workers run. With --repair, jobs whose result is stored are recorded as\n"+
+			"completed, those that nobody has run for a minute are published again (harmless where their message exists), and\n"+
+			"the lists are put right. Exits 0 if all is well or was repaired, and 1 if not. Workers do the same by themselves\n"+
+			"every REPAIR_INTERVAL, and soon after Redis was restarted or has failed over. A gateway's jobs: gateway fsck.",
+		"repair what is found", (*ClientEnv).fsck)
+}
+
+func (e *ClientEnv) fsck(ctx context.Context, mend, asJSON bool, out io.Writer) error {
+	store, err := e.openStorage(ctx)
+	if err != nil {
+		return err
+	}
+	publisher, err := e.openPublisher(ctx)
+	if err != nil {
+		return err
+	}
+	st, redis := e.openStatus(0)
+	defer closers{publisher, redis}.Close()
+	st.Worker = "fsck"
+	r := repair.Repair{Status: st, Store: store, Publish: publisher.Publish, Log: slog.New(slog.DiscardHandler)}
+	report, err := r.Fsck(ctx, mend)
+	printed := printAudit(out, report, nil, report, asJSON) // what was repaired counts also where it could not go on
+	err = errors.Join(err, printed)
+	if err == nil && report.Left > 0 {
+		err = program.Exit(program.Failed, fmt.Errorf("%d findings are not repaired; %s", report.Left, advice(mend)))
+	}
+	return err
+}
+
 func advice(repair bool) string {
 	if repair {
 		return "run it again, or look at what it could not repair"
 	}
 	return "--repair repairs what it can"
+}
+
+// place is where jobs are kept, and how many are there.
+type place struct {
+	name string
+	jobs int
+}
+
+// printAudit prints what was found as a table, with the places of the jobs, or all of it
+// as JSON.
+func printAudit(out io.Writer, a redisdb.Audit, places []place, all any, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false) // people read it
+		return enc.Encode(all)
+	}
+	t := newTable(out)
+	for _, state := range slices.Sorted(maps.Keys(a.Jobs)) {
+		t.row(state, a.Jobs[state])
+	}
+	for _, p := range places {
+		t.row(p.name, p.jobs)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(a.Counts)) {
+		t.row("FOUND: "+kind, a.Counts[kind])
+	}
+	for _, f := range a.Findings {
+		t.row(f.Job, f.Kind, f.Detail, doneOf(f))
+	}
+	if a.Unchecked > 0 {
+		t.row("not looked at", a.Unchecked, "run it again")
+	}
+	return t.flush()
+}
+
+// doneOf says what was done about a finding.
+func doneOf(f redisdb.Finding) string {
+	switch {
+	case f.Done != "":
+		return f.Done
+	case f.Harmless:
+		return "harmless"
+	}
+	return "NOT REPAIRED"
 }

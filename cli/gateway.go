@@ -44,13 +44,9 @@ func gatewayCommand() *cobra.Command {
 		Use:   "gateway",
 		Short: "Hand out jobs over HTTP to workers behind NAT, from Redis, until SIGTERM",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var env GatewayEnv
-			if err := settings.Read(&env); err != nil {
-				return err
-			}
-			return program.Coded(cmd.Context(), f.serve(cmd.Context(), &env, cmd.OutOrStdout()))
-		},
+		RunE: settings.With(func(cmd *cobra.Command, env *GatewayEnv, _ []string) error {
+			return f.serve(cmd.Context(), env, cmd.OutOrStdout())
+		}),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8080", "where to listen; port 0 for a free one, which is printed")
@@ -63,7 +59,7 @@ func gatewayCommand() *cobra.Command {
 	flags.StringVar(&f.certFile, "tls-cert", "", "certificate chain in PEM, with --tls-key")
 	flags.StringVar(&f.keyFile, "tls-key", "", "key of the certificate")
 	flags.StringSliceVar(&f.proxies, "trusted-proxy", nil, "networks, as 10.0.0.0/8, of proxies that end TLS and say X-Forwarded-Proto")
-	c.AddCommand(fsckCommand())
+	c.AddCommand(gatewayFsckCommand())
 	return c
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,27 +73,27 @@ func (d *jobDesk) asking(do func(ctx context.Context, cmd *cobra.Command, args [
 	}
 }
 
-// aboutJob is asking, for a command whose argument is the id of a job.
-func (d *jobDesk) aboutJob(do func(ctx context.Context, cmd *cobra.Command, id string) error) func(*cobra.Command, []string) error {
+// aboutJob is asking, for a command whose argument is the id of a job, which it finds. action
+// is what an error says that was to be done with it.
+func (d *jobDesk) aboutJob(action string, do func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if _, err := jobs.ParseID(args[0]); err != nil {
 			return program.Exit(program.Usage, err)
 		}
-		return d.asking(func(ctx context.Context, cmd *cobra.Command, args []string) error { return do(ctx, cmd, args[0]) })(cmd, args)
+		return d.asking(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			j, err := d.find(ctx, action, args[0])
+			if err != nil {
+				return err
+			}
+			return do(ctx, cmd, j)
+		})(cmd, args)
 	}
 }
 
 func (d *jobDesk) open(stderr io.Writer) error {
-	or := func(value *string, variable, otherwise string) {
-		for _, v := range []string{os.Getenv(variable), otherwise} {
-			if *value == "" {
-				*value = v
-			}
-		}
-	}
-	or(&d.api, "JOB_API", "http://127.0.0.1:8080")
-	or(&d.tokenFile, "JOB_TOKEN_FILE", "")
-	or(&d.caFile, "JOB_CA_FILE", "")
+	d.api = cmp.Or(d.api, os.Getenv("JOB_API"), "http://127.0.0.1:8080")
+	d.tokenFile = cmp.Or(d.tokenFile, os.Getenv("JOB_TOKEN_FILE"))
+	d.caFile = cmp.Or(d.caFile, os.Getenv("JOB_CA_FILE"))
 	if d.scope != "" && !slices.Contains(apiclient.Scopes(), d.scope) {
 		return fmt.Errorf("--scope is %.40q: want %s", d.scope, strings.Join(apiclient.Scopes(), ", "))
 	}

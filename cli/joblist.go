@@ -148,11 +148,7 @@ func jobGetCommand(d *jobDesk) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Show a job and its steps", Args: cobra.ExactArgs(1),
-		RunE: d.aboutJob(func(ctx context.Context, cmd *cobra.Command, id string) error {
-			j, err := d.find(ctx, "get", id)
-			if err != nil {
-				return err
-			}
+		RunE: d.aboutJob("get", func(_ context.Context, cmd *cobra.Command, j jobapi.Job) error {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), j)
 			}

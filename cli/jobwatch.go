@@ -21,11 +21,8 @@ func jobWatchCommand(d *jobDesk) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "watch ID", Short: "Print every change of a job until it ends; exit code 1 unless it succeeded", Args: cobra.ExactArgs(1),
-		RunE: d.aboutJob(func(ctx context.Context, cmd *cobra.Command, id string) error {
-			if _, err := d.find(ctx, "watch", id); err != nil {
-				return err
-			}
-			return d.watch(ctx, cmd.OutOrStdout(), id, asJSON)
+		RunE: d.aboutJob("watch", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
+			return d.watch(ctx, cmd.OutOrStdout(), j.ID, asJSON)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the whole job as JSON, one line a change")
@@ -84,14 +81,11 @@ func jobLogsCommand(d *jobDesk) *cobra.Command {
 	flags.IntVar(&tail, "tail", 200, "how many lines, at most 5000")
 	flags.Var(&since, "since", "only lines not older than this, such as 10m, 3d or 600, at most 7d")
 	flags.BoolVarP(&follow, "follow", "f", false, "begin with the last 200 lines and go on until the job has ended")
-	about := d.aboutJob(func(ctx context.Context, cmd *cobra.Command, id string) error {
-		if _, err := d.find(ctx, "read log of", id); err != nil {
-			return err
-		}
+	about := d.aboutJob("read log of", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 		if follow {
-			return d.Follow(ctx, d.scope, id, true, func(e apiclient.Event) error { return printLines(cmd.OutOrStdout(), e.Lines) })
+			return d.Follow(ctx, d.scope, j.ID, true, func(e apiclient.Event) error { return printLines(cmd.OutOrStdout(), e.Lines) })
 		}
-		text, err := d.Log(ctx, d.scope, id, tail, since.D())
+		text, err := d.Log(ctx, d.scope, j.ID, tail, since.D())
 		if err != nil {
 			return err
 		}
@@ -125,36 +119,23 @@ func jobCancelCommand(d *jobDesk) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use: "cancel ID", Short: "Stop a job; nothing of what it has done is undone", Args: cobra.ExactArgs(1),
-		RunE: d.aboutJob(func(ctx context.Context, cmd *cobra.Command, id string) error {
-			if _, err := d.find(ctx, "cancel", id); err != nil {
-				return err
-			}
-			at, err := d.Cancel(ctx, d.scope, id)
-			switch {
-			case err != nil:
-				return err
-			case !at.IsZero():
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is canceled\n", id)
-				return err
-			case !wait:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is running and has been asked to stop\n", id)
-				return err
-			}
-			var last jobapi.Job
-			err = d.Follow(ctx, d.scope, id, false, func(e apiclient.Event) error {
-				if e.Job != nil {
-					last = *e.Job
+		RunE: d.aboutJob("cancel", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
+			at, err := d.Cancel(ctx, d.scope, j.ID)
+			if err == nil && at.IsZero() && wait {
+				err = d.Follow(ctx, d.scope, j.ID, false, func(e apiclient.Event) error {
+					if e.Job != nil {
+						j = *e.Job
+					}
+					return nil
+				})
+				if err == nil && j.Status != jobs.Canceled {
+					err = program.Exit(program.Failed, fmt.Errorf("job %s was faster: it is %s", j.ID, j.Status))
 				}
-				return nil
-			})
+			}
 			if err != nil {
 				return err
 			}
-			if last.Status != jobs.Canceled {
-				return program.Exit(program.Failed, fmt.Errorf("job %s was faster: it is %s", id, last.Status))
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is canceled\n", id)
-			return err
+			return printCanceled(cmd.OutOrStdout(), j.ID, at.IsZero() && !wait)
 		}),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "until a worker that runs it has stopped")

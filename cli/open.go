@@ -61,15 +61,11 @@ func (e *ClientEnv) rules(kind jobs.Kind) pubsub.Rules {
 
 // openPublisher returns the topic of the environment.
 func (e *ClientEnv) openPublisher(ctx context.Context) (*pubsub.Publisher, error) {
-	topic, err := pubsub.TopicName("PUBSUB_TOPIC", e.Project, e.Topic)
-	if err != nil {
-		return nil, program.Exit(program.Usage, err)
+	topic := e.names().topic
+	if topic.err != nil {
+		return nil, program.Exit(program.Usage, topic.err)
 	}
-	opts, err := pubsub.Options(e.Emulator)
-	if err != nil {
-		return nil, program.Exit(program.Usage, err)
-	}
-	return pubsub.OpenPublisher(ctx, topic, e.rules(""), opts...)
+	return pubsub.OpenPublisher(ctx, topic.full, e.rules(""), e.connection()...)
 }
 
 // handlers returns what this binary can do, by kind; pdf is the engine of that

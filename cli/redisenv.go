@@ -15,9 +15,9 @@ import (
 // The password and its user may be beside the URL, because secrets are kept apart.
 type RedisEnv struct {
 	URL      string `envconfig:"REDIS_URL"`
-	Host     string `envconfig:"REDIS_HOST"` // localhost when neither this nor a URL is given
-	Port     *int   `envconfig:"REDIS_PORT"` // 6379
-	DB       *int   `envconfig:"REDIS_DB"`   // 0
+	Host     string `envconfig:"REDIS_HOST"`                 // localhost when neither this nor a URL is given
+	Port     *int   `envconfig:"REDIS_PORT" range:"1,65535"` // 6379
+	DB       *int   `envconfig:"REDIS_DB" range:"0,1048576"` // 0
 	Username string `envconfig:"REDIS_USERNAME"`
 	Password string `envconfig:"REDIS_PASSWORD"`
 	TLS      *bool  `envconfig:"REDIS_TLS"` // false
@@ -26,12 +26,7 @@ type RedisEnv struct {
 // Check returns what is wrong with the values. It quotes neither the URL nor the
 // host, which may be a URL with a password.
 func (e *RedisEnv) Check() (wrong []error) {
-	if e.Port != nil {
-		wrong = append(wrong, settings.Within("REDIS_PORT", int64(*e.Port), 1, 65535))
-	}
-	if e.DB != nil {
-		wrong = append(wrong, settings.Within("REDIS_DB", int64(*e.DB), 0, 1<<20))
-	}
+	wrong = settings.Limits(e)
 	if strings.ContainsAny(e.Host, "/@ ") {
 		wrong = append(wrong, errors.New("REDIS_HOST is not a host name or address alone; give a whole address as REDIS_URL, port and password have variables of their own"))
 	}

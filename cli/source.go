@@ -20,20 +20,15 @@ import (
 )
 
 // runAgent is a worker whose jobs come from a gateway, or from its Redis.
-func runAgent(cmd *cobra.Command) error {
-	ctx := cmd.Context()
+func runAgent(cmd *cobra.Command, args []string) error {
 	if fromRedis() {
-		var env DirectEnv
-		if err := settings.Read(&env); err != nil {
-			return err
-		}
-		return program.Coded(ctx, env.Run(ctx, versionText(), env.open))
+		return settings.With(func(cmd *cobra.Command, env *DirectEnv, _ []string) error {
+			return env.Run(cmd.Context(), versionText(), env.open)
+		})(cmd, args)
 	}
-	var env agent.Env
-	if err := settings.Read(&env); err != nil {
-		return err
-	}
-	return program.Coded(ctx, env.Run(ctx, versionText(), agent.OverHTTP(versionText())))
+	return settings.With(func(cmd *cobra.Command, env *agent.Env, _ []string) error {
+		return env.Run(cmd.Context(), versionText(), agent.OverHTTP(versionText()))
+	})(cmd, args)
 }
 
 // fromRedis reports whether SOURCE names the Redis of a gateway.

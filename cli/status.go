@@ -17,22 +17,24 @@ import (
 	"github.com/batchfleet/batchfleet/status"
 )
 
-// withJob makes the body of a command about one job: it reads the environment,
-// checks the id and opens the status store.
+// withStatus makes the body of a command that needs the status store alone.
+func withStatus(do func(cmd *cobra.Command, st *status.Store, args []string) error) func(*cobra.Command, []string) error {
+	return settings.With(func(cmd *cobra.Command, env *RedisEnv, args []string) error {
+		st, redis := env.openStatus(0)
+		defer redis.Close()
+		return do(cmd, st, args)
+	})
+}
+
+// withJob is withStatus, for a command about one job, whose id it checks.
 func withJob(do func(ctx context.Context, out io.Writer, st *status.Store, id jobs.ID) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		var env RedisEnv
-		if err := settings.Read(&env); err != nil {
-			return err
-		}
+	return withStatus(func(cmd *cobra.Command, st *status.Store, args []string) error {
 		id, err := jobs.ParseID(args[0])
 		if err != nil {
 			return program.Exit(program.Usage, err)
 		}
-		st, redis := env.openStatus(0)
-		defer redis.Close()
-		return program.Coded(cmd.Context(), unknownJob(id, do(cmd.Context(), cmd.OutOrStdout(), st, id)))
-	}
+		return unknownJob(id, do(cmd.Context(), cmd.OutOrStdout(), st, id))
+	})
 }
 
 // unknownJob explains what it means that nothing is on record.
@@ -111,14 +113,20 @@ func cancelCommand() *cobra.Command {
 				return program.Exit(program.Failed, fmt.Errorf("job %s has ended already: %s", id, state))
 			case err != nil:
 				return err
-			case state == jobs.Running:
-				_, err = fmt.Fprintf(out, "%s is running and has been asked to stop\n", id)
-			default:
-				_, err = fmt.Fprintf(out, "%s is canceled\n", id)
 			}
-			return err
+			return printCanceled(out, string(id), state == jobs.Running)
 		}),
 	}
+}
+
+// printCanceled says what a request to cancel a job has done.
+func printCanceled(out io.Writer, id string, running bool) error {
+	did := "is canceled"
+	if running {
+		did = "is running and has been asked to stop"
+	}
+	_, err := fmt.Fprintf(out, "%s %s\n", id, did)
+	return err
 }
 
 func logsCommand() *cobra.Command {
@@ -170,11 +178,7 @@ func listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs, newest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var env RedisEnv
-			if err := settings.Read(&env); err != nil {
-				return err
-			}
+		RunE: withStatus(func(cmd *cobra.Command, st *status.Store, _ []string) error {
 			if q.Limit < 1 || q.Limit > status.MaxList {
 				return program.Exit(program.Usage, fmt.Errorf("--limit is %d: must be from 1 to %d", q.Limit, status.MaxList))
 			}
@@ -183,18 +187,16 @@ func listCommand() *cobra.Command {
 					return program.Exit(program.Usage, fmt.Errorf("--status is %.20q: must be queued, running, succeeded, failed or canceled", state))
 				}
 			}
-			st, redis := env.openStatus(0)
-			defer redis.Close()
 			entries, next, err := st.List(cmd.Context(), q)
 			if errors.Is(err, status.ErrCursor) {
 				return program.Exit(program.Usage, fmt.Errorf("--%w", err))
 			}
 			if err != nil {
-				return program.Coded(cmd.Context(), err)
+				return err
 			}
 			rows := each(entries, func(e status.Entry) row { return newRow(e, e.Detail.Input) })
 			if err := printResults(cmd.OutOrStdout(), rows, asJSON); err != nil {
-				return program.Coded(cmd.Context(), err)
+				return err
 			}
 			if next != "" {
 				more := "more: batchfleet list --cursor " + next
@@ -207,7 +209,7 @@ func listCommand() *cobra.Command {
 				fmt.Fprintln(cmd.ErrOrStderr(), oneLine(more))
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&state, "status", "", "only jobs that are queued, running, succeeded, failed or canceled")
 	cmd.Flags().StringVar((*string)(&q.Kind), "kind", "", "only jobs of this kind")

@@ -29,11 +29,7 @@ func submitCommand() *cobra.Command {
 		Short: "Store files and queue a job for each",
 		Long:  "Store files and queue a job for each. Prints one job id a line; with --wait a table of results, with --json one object a line.",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error {
-			var env ClientEnv
-			if err := settings.Read(&env); err != nil {
-				return err
-			}
+		RunE: settings.With(func(cmd *cobra.Command, env *ClientEnv, files []string) error {
 			if kind != "" && !pubsub.ValidKind(kind) {
 				return program.Exit(program.Usage, fmt.Errorf("--kind is %q: want lower-case letters, digits and -, such as pdf or mock", kind))
 			}
@@ -42,29 +38,26 @@ func submitCommand() *cobra.Command {
 			}
 			ctx := cmd.Context()
 			out := cmd.OutOrStdout()
-			err := func() error {
-				s, closer, err := env.openSubmitter(ctx)
-				if err != nil {
-					return err
-				}
-				defer closer.Close()
-				sent, err := s.submit(ctx, files, jobs.Kind(kind))
-				if !wait || err != nil {
-					return errors.Join(printRows(out, asJSON, sent, nil, func(s submitted) []any { return []any{s.ID} }), err)
-				}
-				if timeout == 0 {
-					timeout = math.MaxInt64
-				}
-				waiting, cancel := context.WithTimeout(ctx, timeout)
-				defer cancel()
-				err = waitFor(waiting, s.status, sent, out, asJSON)
-				if waiting.Err() != nil && ctx.Err() == nil {
-					return program.Exit(program.Failed, fmt.Errorf("gave up waiting after %s; the jobs go on", timeout))
-				}
+			s, closer, err := env.openSubmitter(ctx)
+			if err != nil {
 				return err
-			}()
-			return program.Coded(cmd.Context(), err)
-		},
+			}
+			defer closer.Close()
+			sent, err := s.submit(ctx, files, jobs.Kind(kind))
+			if !wait || err != nil {
+				return errors.Join(printRows(out, asJSON, sent, nil, func(s submitted) []any { return []any{s.ID} }), err)
+			}
+			if timeout == 0 {
+				timeout = math.MaxInt64
+			}
+			waiting, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			err = waitFor(waiting, s.status, sent, out, asJSON)
+			if waiting.Err() != nil && ctx.Err() == nil {
+				return program.Exit(program.Failed, fmt.Errorf("gave up waiting after %s; the jobs go on", timeout))
+			}
+			return err
+		}),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all jobs have ended; exit code 1 unless all succeeded")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")

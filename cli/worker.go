@@ -31,46 +31,46 @@ func workerCommand() *cobra.Command {
 		Long: "Leases jobs and runs them, until SIGTERM: from the Pub/Sub of PUBSUB_SUBSCRIPTION, PUBSUB_EMULATOR_HOST and\n" +
 			"GCP_PROJECT_ID, with REDIS_... and STORAGE_TYPE, or from the gateway that SOURCE names. See README.md, Configuration.\n\n" + agent.Settings,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if os.Getenv("SOURCE") != "" {
-				return runAgent(cmd)
+				return runAgent(cmd, args)
 			}
-			var env WorkerEnv
-			if err := settings.Read(&env); err != nil {
-				return err
-			}
-			log := program.NewLog(os.Stderr, slog.LevelInfo)
-			ctx := cmd.Context()
-			if n := command.Sweep(); n > 0 {
-				log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
-			}
-			w, closer, err := env.openWorker(ctx, log)
-			if err != nil {
-				return program.Coded(ctx, err)
-			}
-			defer closer.Close()
-			w.ForceStop = program.SecondSignal()
-			stopHTTP, err := program.ServeWorker(ctx, env.HTTPAddr, w)
-			if err != nil {
-				return err
-			}
-			defer stopHTTP()
-			stopRepair, err := env.startRepair(ctx, w, log)
-			if err != nil {
-				return program.Coded(ctx, err)
-			}
-			defer stopRepair()
-			log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "priority_subscription", env.Priority, "dead_letter_topic", env.DeadTopic, "slots", env.Slots, "processor", env.Kind, "pdf_engine", env.Engine, "storage", env.Type)
-			err = w.Run(ctx)
-			log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)
-			if err != nil {
-				return program.Exit(program.Unavailable, err)
-			}
-			return nil
+			return settings.With(runWorker)(cmd, args)
 		},
 	}
 	c.AddCommand(agent.RegisterCommand(versionText()))
 	return c
+}
+
+func runWorker(cmd *cobra.Command, env *WorkerEnv, _ []string) error {
+	log := program.NewLog(os.Stderr, slog.LevelInfo)
+	ctx := cmd.Context()
+	if n := command.Sweep(); n > 0 {
+		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
+	}
+	w, closer, err := env.openWorker(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	w.ForceStop = program.SecondSignal()
+	stopHTTP, err := program.ServeWorker(ctx, env.HTTPAddr, w)
+	if err != nil {
+		return err
+	}
+	defer stopHTTP()
+	stopRepair, err := env.startRepair(ctx, w, log)
+	if err != nil {
+		return err
+	}
+	defer stopRepair()
+	log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "priority_subscription", env.Priority, "dead_letter_topic", env.DeadTopic, "slots", env.Slots, "processor", env.Kind, "pdf_engine", env.Engine, "storage", env.Type)
+	err = w.Run(ctx)
+	log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)
+	if err != nil {
+		return program.Exit(program.Unavailable, err)
+	}
+	return nil
 }
 
 // openWorker wires a worker as the environment says. Only the local storage
@@ -146,36 +146,18 @@ func readyFor(st *status.Store) func(context.Context) error {
 
 // openSource returns where jobs come from, and what to close afterwards.
 func (e *WorkerEnv) openSource(ctx context.Context, log *slog.Logger, metrics *worker.Metrics) (worker.Source, closers, error) {
-	subscription, err := pubsub.SubscriptionName("PUBSUB_SUBSCRIPTION", e.Project, e.Subscription)
-	if err != nil {
-		return nil, nil, err
-	}
-	opts, err := pubsub.Options(e.Emulator)
-	if err != nil {
-		return nil, nil, err
-	}
+	names := e.names() // checked when the environment was read
 	priorityLeases := pubsub.PriorityLeases(metrics.Registry)
-	normal, err := pubsub.OpenSource(ctx, subscription, e.rules(jobs.Kind(e.Kind)), log, opts...)
+	normal, err := pubsub.OpenSource(ctx, names.subscription.full, e.rules(jobs.Kind(e.Kind)), log, e.connection()...)
 	if err != nil || e.Priority == "" {
 		return normal, closers{normal}, err
 	}
-	if subscription, err = e.prioritySubscription(); err != nil {
-		return nil, nil, err
-	}
-	both := &pubsub.PrioritySource{Priority: normal.Beside(subscription), Normal: normal, Share: e.PriorityShare, Leases: priorityLeases}
+	both := &pubsub.PrioritySource{Priority: normal.Beside(names.priority.full), Normal: normal, Share: e.PriorityShare, Leases: priorityLeases}
 	return both, closers{both, normal}, nil
 }
 
 func (e *PubSubEnv) openDeadLetters(ctx context.Context) (*pubsub.DeadLetterTopic, error) {
-	topic, err := e.deadTopic()
-	if err != nil {
-		return nil, err
-	}
-	opts, err := pubsub.Options(e.Emulator)
-	if err != nil {
-		return nil, err
-	}
-	return pubsub.OpenDeadLetterTopic(ctx, topic, opts...)
+	return pubsub.OpenDeadLetterTopic(ctx, e.names().dead.full, e.connection()...) // checked when the environment was read
 }
 
 // closers closes several things in order.

@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/batchfleet/batchfleet/cli/program"
-	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 )
@@ -17,20 +15,14 @@ func workersCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "workers", Short: "List the workers: working, idle, draining, or silent since when", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var env RedisEnv
-			if err := settings.Read(&env); err != nil {
-				return err
-			}
-			st, redis := env.openStatus(0)
-			defer redis.Close()
+		RunE: withStatus(func(cmd *cobra.Command, st *status.Store, _ []string) error {
 			workers, err := st.Workers(cmd.Context())
 			if err != nil {
-				return program.Coded(cmd.Context(), err)
+				return err
 			}
 			rows := each(workers, func(w status.Worker) workerRow { return workerRow{w, w.State(), w.Seen} })
 			return printRows(cmd.OutOrStdout(), asJSON, rows, []any{"WORKER", "STATE", "JOBS", "SLOTS", "KINDS", "HOST", "PID", "VERSION", "STARTED"}, workerRow.cells)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
 	return cmd

@@ -3,7 +3,6 @@ package agent
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 )
 
@@ -30,13 +29,9 @@ func Command(name, version string) *cobra.Command {
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var env Env
-			if err := settings.Read(&env); err != nil {
-				return err
-			}
-			return program.Coded(cmd.Context(), env.Run(cmd.Context(), version, OverHTTP(version)))
-		},
+		RunE: settings.With(func(cmd *cobra.Command, env *Env, _ []string) error {
+			return env.Run(cmd.Context(), version, OverHTTP(version))
+		}),
 	}
 	c.AddCommand(RegisterCommand(version))
 	return c

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,9 @@ func RegisterCommand(version string) *cobra.Command {
 			"unless --force is given. Worker and register take WORKER_TOKEN_FILE, SOURCE and GATEWAY_CA_FILE alike.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r.address = fromEnv(r.address, "SOURCE", "")
-			r.tokenFile = fromEnv(r.tokenFile, "WORKER_TOKEN_FILE", "worker.token")
-			r.caFile = fromEnv(r.caFile, "GATEWAY_CA_FILE", "")
+			r.address = cmp.Or(r.address, os.Getenv("SOURCE"))
+			r.tokenFile = cmp.Or(r.tokenFile, os.Getenv("WORKER_TOKEN_FILE"), "worker.token")
+			r.caFile = cmp.Or(r.caFile, os.Getenv("GATEWAY_CA_FILE"))
 			if r.address == "" {
 				return program.Exit(program.Usage, errors.New("--gateway must be set: the gateway's address, https://HOST (or SOURCE)"))
 			}
@@ -67,17 +68,6 @@ func RegisterCommand(version string) *cobra.Command {
 	flags.StringVar(&r.name, "name", "", "name of this worker for people; the gateway chooses one when empty")
 	flags.BoolVar(&r.force, "force", false, "register a new worker, whatever is in the token file")
 	return c
-}
-
-// fromEnv returns value, or that of the variable, or otherwise.
-func fromEnv(value, variable, otherwise string) string {
-	if value == "" {
-		value = os.Getenv(variable)
-	}
-	if value == "" {
-		value = otherwise
-	}
-	return value
 }
 
 // run gets a token, puts it into its file, and says what it has done.

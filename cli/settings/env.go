@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"reflect"
 	"slices"
@@ -35,6 +36,9 @@ func (s *Seconds) Decode(value string) error {
 	*s = Seconds(d)
 	return nil
 }
+
+// String returns the duration as Go writes it.
+func (s Seconds) String() string { return s.D().String() }
 
 // D returns the duration.
 func (s Seconds) D() time.Duration { return time.Duration(s) }
@@ -88,26 +92,45 @@ func plainCause(e *envconfig.ParseError) error {
 	return e.Err
 }
 
-// The limits of spans in checks.
-const (
-	Second = int64(time.Second)
-	Day    = 24 * int64(time.Hour)
-)
+// Limits returns what is wrong with the fields of conf, a pointer to a struct, by their tags:
+// range, as [Within] reads it, or "off," and a range where 0 is allowed, too; want, for
+// "one or another" word. Structs in it see to their own.
+func Limits(conf any) (wrong []error) {
+	v := reflect.ValueOf(conf).Elem()
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		name, words := tag.Get("envconfig"), tag.Get("want")
+		limits, off := strings.CutPrefix(tag.Get("range"), "off,")
+		value := reflect.Indirect(v.Field(i))
+		switch {
+		case words != "" && !slices.Contains(strings.Split(words, " or "), value.String()):
+			wrong = append(wrong, fmt.Errorf("%s is %q: want %s", name, value.String(), words))
+		case limits != "" && value.IsValid() && !(off && value.IsZero()):
+			wrong = append(wrong, Within(name, fmt.Sprint(value.Interface()), limits))
+		}
+	}
+	return wrong
+}
 
-// Within returns an error unless value is from low to high.
-func Within(name string, value, low, high int64) error {
-	if value < low || value > high {
-		return fmt.Errorf("%s is %d: must be from %d to %d", name, value, low, high)
+// Within returns an error unless value is within limits, such as "1,256" or "100ms,1m",
+// which are shown as they are written.
+func Within(name, value, limits string) error {
+	low, high, _ := strings.Cut(limits, ",")
+	if n := number(value); !(number(low) <= n && n <= number(high)) {
+		return fmt.Errorf("%s is %s: must be from %s to %s", name, value, low, high)
 	}
 	return nil
 }
 
-// Span returns an error unless value is from low to high, in nanoseconds.
-func Span(name string, value Seconds, low, high int64) error {
-	if int64(value) < low || int64(value) > high {
-		return fmt.Errorf("%s is %s: must be from %s to %s", name, value.D(), time.Duration(low), time.Duration(high))
+// number returns a number, or a duration in nanoseconds. What is neither is within no limits.
+func number(text string) float64 {
+	if d, err := time.ParseDuration(text); err == nil {
+		return float64(d)
 	}
-	return nil
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		return n
+	}
+	return math.NaN()
 }
 
 // LogLevel returns an error unless LOG_LEVEL is a level or not set.

@@ -11,17 +11,13 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// Leaving returns what is wrong with IDLE_EXIT and MAX_RUNTIME, of a worker with
-// that JOB_TIMEOUT: 0 is off, and longest is in nanoseconds.
-func Leaving(idle, runtime, job Seconds, longest int64) (wrong []error) {
-	if idle != 0 {
-		wrong = append(wrong, Span("IDLE_EXIT", idle, Second, 7*Day))
+// Leaving returns what is wrong with MAX_RUNTIME, of a worker with that JOB_TIMEOUT: 0 is off.
+func Leaving(runtime, job Seconds, longest time.Duration) error {
+	if shortest := job.D() + 2*worker.RuntimeMargin; runtime != 0 && (runtime.D() < shortest || runtime.D() > longest) {
+		return fmt.Errorf("MAX_RUNTIME is %s: must be from %s to %s, because no job is taken in the last JOB_TIMEOUT (%s) and %s of it",
+			runtime, shortest, longest, job, worker.RuntimeMargin)
 	}
-	if shortest := int64(job) + 2*int64(worker.RuntimeMargin); runtime != 0 && (int64(runtime) < shortest || int64(runtime) > longest) {
-		wrong = append(wrong, fmt.Errorf("MAX_RUNTIME is %s: must be from %s to %s, because no job is taken in the last JOB_TIMEOUT (%s) and %s of it",
-			runtime.D(), time.Duration(shortest), time.Duration(longest), job.D(), worker.RuntimeMargin))
-	}
-	return wrong
+	return nil
 }
 
 // WorkerName is what people see of who runs a job: name, or the host's name and
