@@ -79,11 +79,11 @@ func (b *pdfBench) smallMemory(cmd *exec.Cmd) error {
 		pids := []string{strconv.Itoa(cmd.Process.Pid)}
 		children, _ := filepath.Glob("/proc/" + pids[0] + "/task/*/children")
 		for _, list := range children {
-			text, _ := os.ReadFile(list) // of a thread that may be gone
+			text, _ := os.ReadFile(list) // of a thread that may have ended
 			pids = append(pids, strings.Fields(string(text))...)
 		}
 		for i, pid := range pids {
-			status, _ := os.ReadFile("/proc/" + pid + "/status") // the process may be gone
+			status, _ := os.ReadFile("/proc/" + pid + "/status") // the process may have ended
 			most[i > 0] = max(most[i > 0], peakOf(status))
 		}
 	}

@@ -118,8 +118,8 @@ func (f *feed) want(t *testing.T, want ...string) (id string) {
 func (f *feed) close() { f.resp.Body.Close() }
 
 // polled is a server of scope fleet whose jobs do not say when they change.
-func polled() (*jobapi.Server, *shelf) {
-	s := newShelf()
+func polled() (*jobapi.Server, *fakeJobs) {
+	s := newFakeJobs()
 	s.put("j", "fleet.pdf", jobs.Running)
 	return &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: s, Cancel: access.Operate}}}, s
 }
@@ -133,26 +133,26 @@ func TestEventsFollowAJobToItsEnd(t *testing.T) {
 	for name, notifies := range map[string]bool{"polled": false, "told": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, shelf := polled()
+				s, fake := polled()
 				if notifies {
-					s.Scopes[0].Jobs = noisy{shelf}
+					s.Scopes[0].Jobs = notifying{fake}
 				}
 				g := serve(t, s)
-				shelf.say("j", "a", "b")
+				fake.say("j", "a", "b")
 				plain, logs := g.follow(t, fleetEvents), g.follow(t, fleetEvents+"?logs=true")
 				plain.want(t, "job running")
 				logs.want(t, "job running", "log a b")
-				shelf.say("j", "c")
+				fake.say("j", "c")
 				logs.want(t, "log c")
 				began := time.Now()
-				shelf.put("j", "fleet.pdf", jobs.Running)
+				fake.put("j", "fleet.pdf", jobs.Running)
 				plain.want(t, "job running")
 				logs.want(t, "job running")
 				if took := time.Since(began); took > 350*time.Millisecond {
 					t.Errorf("it took %s to hear of a change", took)
 				}
-				shelf.say("j", "d")
-				shelf.put("j", "fleet.pdf", jobs.Succeeded)
+				fake.say("j", "d")
+				fake.put("j", "fleet.pdf", jobs.Succeeded)
 				plain.want(t, "job succeeded", "end", "closed")
 				logs.want(t, "job succeeded", "log d", "end", "closed")
 				g.stop()
@@ -163,11 +163,11 @@ func TestEventsFollowAJobToItsEnd(t *testing.T) {
 
 func TestEventsBeginWithTheLast200LinesAndSpeakOfNoJobThatIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serve(t, s)
 		want := "log"
 		for i := range 300 {
-			shelf.say("j", fmt.Sprint(i))
+			fake.say("j", fmt.Sprint(i))
 			if i >= 100 {
 				want += fmt.Sprint(" ", i)
 			}
@@ -177,13 +177,13 @@ func TestEventsBeginWithTheLast200LinesAndSpeakOfNoJobThatIsNone(t *testing.T) {
 		second := g.follow(t, fleetEvents+"?logs=true")
 		second.want(t, "job running", want)
 		for _, text := range []string{"300", "301"} {
-			shelf.say("j", text)
+			fake.say("j", text)
 			first.want(t, "log "+text)
 			second.want(t, "log "+text)
 		}
 		third := g.follow(t, fleetEvents+"?logs=true") // when more are remembered
 		third.want(t, "job running", strings.Replace(want, " 100 101", "", 1)+" 300 301")
-		shelf.remove("j")
+		fake.remove("j")
 		for _, f := range []*feed{first, second, third} {
 			f.want(t, "end", "closed")
 		}
@@ -196,9 +196,9 @@ func TestEventsBeginWithTheLast200LinesAndSpeakOfNoJobThatIsNone(t *testing.T) {
 
 func TestEventsGoOnAfterTheLastThatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serve(t, s)
-		shelf.say("j", "a", "b")
+		fake.say("j", "a", "b")
 		f := g.follow(t, fleetEvents+"?logs=true")
 		id := f.want(t, "job running", "log a b")
 		f.close()
@@ -209,9 +209,9 @@ func TestEventsGoOnAfterTheLastThatWasSeen(t *testing.T) {
 			f.close()
 			synctest.Wait() // until the job has no listeners: the next begins with a new read of the hub
 		}
-		shelf.say("j", "c")
+		fake.say("j", "c")
 		back(id, "?logs=true", "log c")
-		shelf.put("j", "fleet.pdf", jobs.Running)
+		fake.put("j", "fleet.pdf", jobs.Running)
 		back(id, "?logs=true", "job running", "log c")
 		back(id, "", "job running")
 		for _, strange := range []string{"", "7", "-", "nine-99-x", "é-1", strings.Repeat("9", 33) + "-1", "1_1"} {
@@ -222,7 +222,7 @@ func TestEventsGoOnAfterTheLastThatWasSeen(t *testing.T) {
 		// More than the hub remembers for one that begins: it is asked for again.
 		want := " c"
 		for i := range 500 {
-			shelf.say("j", fmt.Sprint(i))
+			fake.say("j", fmt.Sprint(i))
 			want += fmt.Sprint(" ", i)
 		}
 		f = g.follow(t, fleetEvents+"?logs=true", "Last-Event-ID", id)
@@ -236,7 +236,7 @@ func TestEventsGoOnAfterTheLastThatWasSeen(t *testing.T) {
 		if said != want {
 			t.Errorf("after b came%s", said)
 		}
-		shelf.put("j", "fleet.pdf", jobs.Failed)
+		fake.put("j", "fleet.pdf", jobs.Failed)
 		id = f.want(t, "job failed", "end", "closed")
 		if a := g.ask(t, "GET "+fleetEvents+"?logs=true", "", "Last-Event-ID", id); a.status != 204 || a.body != "" {
 			t.Errorf("an ended job with nothing new: %d %q", a.status, a.body)
@@ -244,7 +244,7 @@ func TestEventsGoOnAfterTheLastThatWasSeen(t *testing.T) {
 		if a := g.ask(t, "GET "+fleetEvents, "", "Last-Event-ID", id); a.status != 204 {
 			t.Errorf("an ended job with nothing new: %d %q", a.status, a.body)
 		}
-		shelf.say("j", "late")
+		fake.say("j", "late")
 		back(id, "?logs=true", "log late", "end", "closed")
 		g.stop()
 	})
@@ -269,34 +269,34 @@ func TestNoLineIsLostOfALogThatWasEmptyAtFirst(t *testing.T) {
 		f.close()
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serve(t, s)
 		f := g.follow(t, fleetEvents+"?logs=true")
 		id := f.want(t, "job running")
-		shelf.say("j", numbers...)
+		fake.say("j", numbers...)
 		all(t, f)
 		all(t, g.follow(t, fleetEvents+"?logs=true", "Last-Event-ID", id)) // it had left before the first line
 		g.stop()
 	})
 }
 
-// forgetful is a shelf that does not know the position of line 5001.
-type forgetful struct{ *shelf }
+// forgetful is a fakeJobs that does not know the position of line 5001.
+type forgetful struct{ *fakeJobs }
 
 func (f forgetful) Log(ctx context.Context, id string, q jobapi.LogQuery) (jobapi.Log, error) {
 	if q.After == "5001" {
 		return jobapi.Log{}, &jobapi.FieldError{Field: "after", Problem: "no such place"}
 	}
-	return f.shelf.Log(ctx, id, q)
+	return f.fakeJobs.Log(ctx, id, q)
 }
 
 func TestALogThatIsLostWhileItIsSentIsNotGoneOnWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
-		s.Scopes[0].Jobs = forgetful{shelf}
+		s, fake := polled()
+		s.Scopes[0].Jobs = forgetful{fake}
 		g := serve(t, s)
 		for i := range 6000 {
-			shelf.say("j", fmt.Sprint(i+1))
+			fake.say("j", fmt.Sprint(i+1))
 		}
 		f := g.follow(t, fleetEvents+"?logs=true", "Last-Event-ID", "1-1")
 		last := ""
@@ -312,15 +312,15 @@ func TestALogThatIsLostWhileItIsSentIsNotGoneOnWith(t *testing.T) {
 
 func TestNoLineIsLostOrRepeatedAcrossConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serve(t, s)
 		const total = 3000
 		go func() {
 			for i := range total {
-				shelf.say("j", fmt.Sprint(i))
+				fake.say("j", fmt.Sprint(i))
 				time.Sleep(7 * time.Millisecond)
 			}
-			shelf.put("j", "fleet.pdf", jobs.Succeeded)
+			fake.put("j", "fleet.pdf", jobs.Succeeded)
 		}()
 		next, id, connections := 0, "", 0
 		for done := false; !done; connections++ {
@@ -364,17 +364,17 @@ func TestNoLineIsLostOrRepeatedAcrossConnections(t *testing.T) {
 
 func TestTheNewestStateCountsAtMostTenTimesASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
-		s.Scopes[0].Jobs = noisy{shelf}
+		s, fake := polled()
+		s.Scopes[0].Jobs = notifying{fake}
 		g := serve(t, s)
 		f := g.follow(t, fleetEvents)
 		f.want(t, "job running")
 		go func() {
 			for range 1000 {
-				shelf.put("j", "fleet.pdf", jobs.Running)
+				fake.put("j", "fleet.pdf", jobs.Running)
 				time.Sleep(time.Millisecond)
 			}
-			shelf.put("j", "fleet.pdf", jobs.Succeeded)
+			fake.put("j", "fleet.pdf", jobs.Succeeded)
 		}()
 		n := 0
 		for said := ""; said != "job succeeded"; n++ {
@@ -390,7 +390,7 @@ func TestTheNewestStateCountsAtMostTenTimesASecond(t *testing.T) {
 
 func TestAQuietConnectionIsKeptOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serve(t, s)
 		f := g.follow(t, fleetEvents)
 		f.want(t, "job running")
@@ -401,7 +401,7 @@ func TestAQuietConnectionIsKeptOpen(t *testing.T) {
 		if took := time.Since(began); took < 590*time.Second || took > 610*time.Second {
 			t.Errorf("40 comments in %s, want one every 15 s", took)
 		}
-		shelf.put("j", "fleet.pdf", jobs.Succeeded)
+		fake.put("j", "fleet.pdf", jobs.Succeeded)
 		f.want(t, "job succeeded", "end", "closed")
 		g.stop()
 	})
@@ -436,14 +436,14 @@ func serveHTTP2(t *testing.T, s *jobapi.Server) *rig {
 
 func TestAQuietStreamOfHTTP2IsKeptOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serveHTTP2(t, s)
 		f := g.follow(t, fleetEvents)
 		if f.resp.ProtoMajor != 2 {
 			t.Errorf("it is %s", f.resp.Proto)
 		}
 		f.want(t, "job running", ":", ":", ":")
-		shelf.put("j", "fleet.pdf", jobs.Succeeded)
+		fake.put("j", "fleet.pdf", jobs.Succeeded)
 		f.want(t, "job succeeded", "end", "closed")
 		g.stop()
 	})
@@ -452,22 +452,22 @@ func TestAQuietStreamOfHTTP2IsKeptOpen(t *testing.T) {
 func TestListenersOutlastAnOutageOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, notifies := range []bool{false, true} {
-			s, shelf := polled()
+			s, fake := polled()
 			if notifies {
-				s.Scopes[0].Jobs = noisy{shelf}
+				s.Scopes[0].Jobs = notifying{fake}
 			}
 			g := serve(t, s)
 			f := g.follow(t, fleetEvents+"?logs=true")
 			f.want(t, "job running")
-			shelf.fail(jobs.ErrUnavailable)
-			shelf.put("j", "fleet.pdf", jobs.Succeeded)
-			shelf.say("j", "last words")
+			fake.fail(jobs.ErrUnavailable)
+			fake.put("j", "fleet.pdf", jobs.Succeeded)
+			fake.say("j", "last words")
 			f.want(t, ":", ":", ":", ":")
 			if a := g.ask(t, "GET "+fleetEvents, ""); a.status != 503 || a.header.Get("Retry-After") == "" {
 				t.Errorf("a new listener: %d %s", a.status, a.body)
 			}
 			time.Sleep(time.Second)
-			shelf.fail(nil)
+			fake.fail(nil)
 			f.want(t, "job succeeded", "log last words", "end", "closed")
 			if n := strings.Count(g.logged.String(), "cannot look at jobs"); n != 1 {
 				t.Errorf("%d warnings of one outage", n)
@@ -480,12 +480,12 @@ func TestListenersOutlastAnOutageOfTheStore(t *testing.T) {
 func TestALogThatGrowsByMoreThanARoundReadsIsReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, notifies := range []bool{false, true} {
-			s, shelf := polled()
+			s, fake := polled()
 			if notifies {
-				s.Scopes[0].Jobs = noisy{shelf}
+				s.Scopes[0].Jobs = notifying{fake}
 			}
 			g := serve(t, s)
-			shelf.say("j", "0")
+			fake.say("j", "0")
 			f := g.follow(t, fleetEvents+"?logs=true")
 			f.want(t, "job running", "log 0")
 			const total = 50_000
@@ -493,7 +493,7 @@ func TestALogThatGrowsByMoreThanARoundReadsIsReadOn(t *testing.T) {
 			for i := range lines {
 				lines[i] = fmt.Sprint(i + 1)
 			}
-			shelf.say("j", lines...)
+			fake.say("j", lines...)
 			for next := 1; next <= total; {
 				said, _ := f.says(t)
 				words := strings.Fields(said)
@@ -510,7 +510,7 @@ func TestALogThatGrowsByMoreThanARoundReadsIsReadOn(t *testing.T) {
 
 func TestTroubleWithALogIsOnlyOfThoseWhoFollowIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serve(t, s)
 		f := g.follow(t, fleetEvents+"?logs=true")
 		f.want(t, "job running")
@@ -522,7 +522,7 @@ func TestTroubleWithALogIsOnlyOfThoseWhoFollowIt(t *testing.T) {
 			{io.ErrUnexpectedEOF, 500},
 			{fmt.Errorf("log of j: %w", fs.ErrNotExist), 404}, // it went away just now
 		} {
-			shelf.failLog(tt.err)
+			fake.failLog(tt.err)
 			time.Sleep(time.Second)
 			if a := g.ask(t, "GET "+fleetJob+"?wait=1", ""); a.status != 200 {
 				t.Errorf("%v: a wait: %d %s", tt.err, a.status, a.body)
@@ -540,7 +540,7 @@ func TestTroubleWithALogIsOnlyOfThoseWhoFollowIt(t *testing.T) {
 func TestStoreCallsDoNotGrowWithListeners(t *testing.T) {
 	calls := func(listeners int) (n int) {
 		synctest.Test(t, func(t *testing.T) {
-			s, shelf := polled()
+			s, fake := polled()
 			g := serve(t, s)
 			var all []*feed
 			for range listeners {
@@ -549,15 +549,15 @@ func TestStoreCallsDoNotGrowWithListeners(t *testing.T) {
 			for _, f := range all {
 				f.want(t, "job running")
 			}
-			before := shelf.called("Get") + shelf.called("Log")
+			before := fake.called("Get") + fake.called("Log")
 			for range 20 {
-				shelf.put("j", "fleet.pdf", jobs.Running)
-				shelf.say("j", "x")
+				fake.put("j", "fleet.pdf", jobs.Running)
+				fake.say("j", "x")
 				for _, f := range all {
 					f.want(t, "job running", "log x")
 				}
 			}
-			n = shelf.called("Get") + shelf.called("Log") - before
+			n = fake.called("Get") + fake.called("Log") - before
 			for _, f := range all {
 				f.close()
 			}
@@ -572,15 +572,15 @@ func TestStoreCallsDoNotGrowWithListeners(t *testing.T) {
 
 func TestNobodyListensNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serve(t, s)
 		f := g.follow(t, fleetEvents)
 		f.want(t, "job running")
 		f.close()
 		time.Sleep(16 * time.Second) // a pipe's other end is seen to be closed at the next write
-		before := shelf.called("Get")
+		before := fake.called("Get")
 		time.Sleep(time.Hour)
-		if n := shelf.called("Get") - before; n > 1 {
+		if n := fake.called("Get") - before; n > 1 {
 			t.Errorf("%d calls in an hour without listeners", n)
 		}
 		g.stop()
@@ -610,8 +610,8 @@ func TestMoreListenersThanMayAreRefused(t *testing.T) {
 }
 
 func TestTenThousandMayListen(t *testing.T) {
-	s, shelf := polled()
-	shelf.put("j", "fleet.pdf", jobs.Succeeded) // no request has to wait
+	s, fake := polled()
+	fake.put("j", "fleet.pdf", jobs.Succeeded) // no request has to wait
 	g := serve(t, s)
 	if err := jobapi.Listen(s, "j", 9_999); err != nil {
 		t.Fatal(err)
@@ -701,7 +701,7 @@ func TestATokenThatIsNoGoodAnyMoreEndsItsStreams(t *testing.T) {
 
 func TestAListenerThatTakesNothingInIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serve(t, s)
 		stuck := g.follow(t, fleetEvents+"?logs=true")
 		stuck.want(t, "job running")
@@ -715,14 +715,14 @@ func TestAListenerThatTakesNothingInIsCut(t *testing.T) {
 			}
 		}()
 		for range 300 {
-			shelf.say("j", strings.Repeat("x", 32<<10))
+			fake.say("j", strings.Repeat("x", 32<<10))
 			time.Sleep(100 * time.Millisecond)
 		}
 		// It is let go of after its 10 s, long before it would see the end.
 		if _, err := io.Copy(io.Discard, stuck.resp.Body); err == nil {
 			t.Error("the stream of a listener that took nothing in ended well")
 		}
-		shelf.put("j", "fleet.pdf", jobs.Succeeded)
+		fake.put("j", "fleet.pdf", jobs.Succeeded)
 		g.stop()
 		if n := dropped(t, g.registry); n != 1 {
 			t.Errorf("%v listeners were counted as cut off, want 1", n)
@@ -732,14 +732,14 @@ func TestAListenerThatTakesNothingInIsCut(t *testing.T) {
 
 func TestAListenerThatTakesNothingInByHTTP2IsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serveHTTP2(t, s)
 		stuck := g.follow(t, fleetEvents+"?logs=true")
 		stuck.want(t, "job running")
 		left := g.follow(t, fleetEvents+"?logs=true")
 		left.want(t, "job running")
 		for i := range 400 { // the client's own buffers take in some 4 MiB
-			shelf.say("j", strings.Repeat("x", 32<<10))
+			fake.say("j", strings.Repeat("x", 32<<10))
 			time.Sleep(100 * time.Millisecond)
 			if i == 200 { // in the midst of a write, before its 10 s are over
 				left.close()
@@ -775,14 +775,14 @@ func dropped(t *testing.T, r *prometheus.Registry) (n float64) {
 
 func TestAListenerTooSlowForTheLogIsCutAndComesBackForTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		g := serve(t, s)
 		slow := g.follow(t, fleetEvents+"?logs=true")
 		id := slow.want(t, "job running")
 		const total = 400
 		go func() { // 4 MiB a second
 			for i := range total {
-				shelf.say("j", fmt.Sprint(i, " ", strings.Repeat("x", 40<<10)))
+				fake.say("j", fmt.Sprint(i, " ", strings.Repeat("x", 40<<10)))
 				time.Sleep(10 * time.Millisecond)
 			}
 		}()

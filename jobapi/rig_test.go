@@ -25,9 +25,9 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// shelf is a Jobs in memory whose jobs are changed by the test. With a channel in
-// changed it is wrapped by a [noisy] and says when they do.
-type shelf struct {
+// fakeJobs is a Jobs in memory whose jobs are changed by the test. [notifying] tells
+// when they change.
+type fakeJobs struct {
 	mu      sync.Mutex
 	all     []jobapi.Job
 	logs    map[string][]jobapi.Line
@@ -40,14 +40,14 @@ type shelf struct {
 	panics  bool
 }
 
-func newShelf() *shelf {
-	return &shelf{logs: map[string][]jobapi.Line{}, calls: map[string]int{}, changed: make(chan struct{})}
+func newFakeJobs() *fakeJobs {
+	return &fakeJobs{logs: map[string][]jobapi.Line{}, calls: map[string]int{}, changed: make(chan struct{})}
 }
 
 var day = time.Date(2026, 1, 23, 9, 0, 0, 0, time.UTC)
 
 // put adds a job, or replaces the one with its id.
-func (s *shelf) put(id, kind string, state jobs.State) {
+func (s *fakeJobs) put(id, kind string, state jobs.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.all, func(j jobapi.Job) bool { return j.ID == id })
@@ -66,14 +66,14 @@ func (s *shelf) put(id, kind string, state jobs.State) {
 	s.tellLocked()
 }
 
-func (s *shelf) remove(id string) {
+func (s *fakeJobs) remove(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(j jobapi.Job) bool { return j.ID == id })
 	s.tellLocked()
 }
 
-func (s *shelf) say(id string, lines ...string) {
+func (s *fakeJobs) say(id string, lines ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, text := range lines {
@@ -82,38 +82,38 @@ func (s *shelf) say(id string, lines ...string) {
 	s.tellLocked()
 }
 
-func (s *shelf) fail(err error) {
+func (s *fakeJobs) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fails = err
 }
 
-func (s *shelf) failLog(err error) {
+func (s *fakeJobs) failLog(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.logFail = err
 }
 
-func (s *shelf) tellLocked() {
+func (s *fakeJobs) tellLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-func (s *shelf) called(method string) int {
+func (s *fakeJobs) called(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[method]
 }
 
-func (s *shelf) enter(method string) error {
+func (s *fakeJobs) enter(method string) error {
 	s.calls[method]++
 	if s.panics {
-		panic("the shelf fell over bft_canarycanarycanary")
+		panic("the fake panicked bft_canarycanarycanary")
 	}
 	return s.fails
 }
 
-func (s *shelf) List(_ context.Context, q jobapi.Query) (jobapi.Page, error) {
+func (s *fakeJobs) List(_ context.Context, q jobapi.Query) (jobapi.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.enter("List"); err != nil {
@@ -146,7 +146,7 @@ func (s *shelf) List(_ context.Context, q jobapi.Query) (jobapi.Page, error) {
 	return p, nil
 }
 
-func (s *shelf) Get(_ context.Context, ids []string) (found []jobapi.Job, err error) {
+func (s *fakeJobs) Get(_ context.Context, ids []string) (found []jobapi.Job, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.enter("Get"); err != nil {
@@ -162,7 +162,7 @@ func (s *shelf) Get(_ context.Context, ids []string) (found []jobapi.Job, err er
 	return found, nil
 }
 
-func (s *shelf) Log(_ context.Context, id string, q jobapi.LogQuery) (jobapi.Log, error) {
+func (s *fakeJobs) Log(_ context.Context, id string, q jobapi.LogQuery) (jobapi.Log, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := cmp.Or(s.enter("Log"), s.logFail); err != nil {
@@ -186,7 +186,7 @@ func (s *shelf) Log(_ context.Context, id string, q jobapi.LogQuery) (jobapi.Log
 	return jobapi.Log{Lines: slices.Clone(lines[max(0, len(lines)-q.Tail):]), Dropped: s.dropped}, nil
 }
 
-func (s *shelf) Cancel(_ context.Context, id string) (jobapi.Job, error) {
+func (s *fakeJobs) Cancel(_ context.Context, id string) (jobapi.Job, error) {
 	s.mu.Lock()
 	err := s.enter("Cancel")
 	i := slices.IndexFunc(s.all, func(j jobapi.Job) bool { return j.ID == id })
@@ -213,41 +213,41 @@ func (s *shelf) Cancel(_ context.Context, id string) (jobapi.Job, error) {
 	return s.all[i], nil
 }
 
-// noisy is a shelf that says when its jobs change.
-type noisy struct{ *shelf }
+// notifying is a fakeJobs that tells when its jobs change.
+type notifying struct{ *fakeJobs }
 
-func (n noisy) Changed() <-chan struct{} {
+func (n notifying) Changed() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.changed
 }
 
-// desk is a noisy shelf whose jobs are made through the API.
-type desk struct {
-	noisy
+// fakeRunner is a fakeJobs whose jobs are made through the API.
+type fakeRunner struct {
+	notifying
 	full error
 }
 
-type deskRequest struct {
+type fakeRequest struct {
 	jobapi.Options
 	Count   int      `json:"count"`
 	Objects []string `json:"objects"`
 }
 
-func (r *deskRequest) Check() error {
+func (r *fakeRequest) Check() error {
 	if r.Count < 0 || r.Count > 10 {
 		return &jobapi.FieldError{Field: "count", Problem: "want 0 to 10"}
 	}
 	return nil
 }
 
-func (d *desk) Operations() []string             { return []string{"start", "drain"} }
-func (d *desk) NewRequest(string) jobapi.Request { return &deskRequest{} }
-func (d *desk) Plan(context.Context, string, jobapi.Request) ([]jobapi.Planned, error) {
+func (d *fakeRunner) Operations() []string             { return []string{"start", "drain"} }
+func (d *fakeRunner) NewRequest(string) jobapi.Request { return &fakeRequest{} }
+func (d *fakeRunner) Plan(context.Context, string, jobapi.Request) ([]jobapi.Planned, error) {
 	return []jobapi.Planned{{Step: "redis", Action: "skip", Reason: "it answers"}, {Step: "topic", Action: "run", Reason: "makes it"}}, nil
 }
 
-func (d *desk) Create(_ context.Context, op string, _ jobapi.Request) (jobapi.Job, error) {
+func (d *fakeRunner) Create(_ context.Context, op string, _ jobapi.Request) (jobapi.Job, error) {
 	if d.full != nil {
 		return jobapi.Job{}, d.full
 	}

@@ -21,8 +21,8 @@ import (
 )
 
 // twoScopes returns a server of scopes system and utils, each with a job.
-func twoScopes() (*jobapi.Server, *desk, *desk) {
-	system, utils := &desk{noisy: noisy{newShelf()}}, &desk{noisy: noisy{newShelf()}}
+func twoScopes() (*jobapi.Server, *fakeRunner, *fakeRunner) {
+	system, utils := &fakeRunner{notifying: notifying{newFakeJobs()}}, &fakeRunner{notifying: notifying{newFakeJobs()}}
 	system.put("job_s", "system.start", jobs.Running)
 	utils.put("job_u", "utils.purge", jobs.Running)
 	return &jobapi.Server{Scopes: []jobapi.Scope{
@@ -208,7 +208,7 @@ func TestJ09UnknownJobsAre404InTheEnvelope(t *testing.T) {
 
 func TestUnknownRoutesAndMethodsSayWhatThereIs(t *testing.T) {
 	s, _, _ := twoScopes()
-	s.Scopes = append(s.Scopes, jobapi.Scope{Name: "fleet", Jobs: newShelf(), Cancel: access.Operate})
+	s.Scopes = append(s.Scopes, jobapi.Scope{Name: "fleet", Jobs: newFakeJobs(), Cancel: access.Operate})
 	g := serve(t, s)
 	for what, want := range map[string]string{
 		"GET /api/v1/sytem/jobs":           `"No such route; scopes: system, utils, fleet"`,
@@ -313,7 +313,7 @@ func TestJ14CancelWaitsForTheWorker(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				jobsOf := newShelf()
+				jobsOf := newFakeJobs()
 				jobsOf.worker = true
 				jobsOf.put("j", "fleet.pdf", jobs.Running)
 				g := serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: jobsOf, Cancel: access.Operate}}})
@@ -333,18 +333,18 @@ func TestJ14CancelWaitsForTheWorker(t *testing.T) {
 	}
 }
 
-// struck is a shelf that does not answer any more once it was asked to stop a job.
-type struck struct{ *shelf }
+// struck is a fake that does not answer any more once it was asked to stop a job.
+type struck struct{ *fakeJobs }
 
 func (s struck) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
-	job, err := s.shelf.Cancel(ctx, id)
+	job, err := s.fakeJobs.Cancel(ctx, id)
 	s.fail(jobs.ErrUnavailable)
 	return job, err
 }
 
 func TestJ14CancelThatCannotWaitForTheWorkerIsAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		jobsOf := struck{newShelf()}
+		jobsOf := struck{newFakeJobs()}
 		jobsOf.worker = true
 		jobsOf.put("j", "fleet.pdf", jobs.Running)
 		g := serve(t, &jobapi.Server{Scopes: []jobapi.Scope{{Name: "fleet", Jobs: jobsOf, Cancel: access.Operate}}})
@@ -410,8 +410,8 @@ func TestJ23DryRunMakesNoJob(t *testing.T) {
 	}
 }
 
-// thinking is a desk whose plans take until their time is over.
-type thinking struct{ *desk }
+// thinking is a fakeRunner whose plans take until their time is over.
+type thinking struct{ *fakeRunner }
 
 func (thinking) Plan(ctx context.Context, _ string, _ jobapi.Request) ([]jobapi.Planned, error) {
 	<-ctx.Done()
@@ -607,7 +607,7 @@ func TestTroubleIsToldWithoutInsides(t *testing.T) {
 	system.fail(nil)
 	system.panics = true
 	for _, what := range []string{"GET /api/v1/system/jobs", "GET /api/v1/system/jobs/job_s"} {
-		if a := g.ask(t, what, ""); a.status != 500 || a.code() != "INTERNAL" || strings.Contains(a.body, "shelf") {
+		if a := g.ask(t, what, ""); a.status != 500 || a.code() != "INTERNAL" || strings.Contains(a.body, "fake") {
 			t.Errorf("%s of jobs that panic: %d %s", what, a.status, a.body)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func TestIfNoneMatchSaysWhetherAJobIsAsItWas(t *testing.T) {
-	s, shelf := polled()
+	s, fake := polled()
 	g := serve(t, s)
 	first := g.ask(t, "GET "+fleetJob, "")
 	tag := first.header.Get("ETag")
@@ -34,7 +34,7 @@ func TestIfNoneMatchSaysWhetherAJobIsAsItWas(t *testing.T) {
 			t.Errorf("If-None-Match: %s: %d %q", header, a.status, a.body)
 		}
 	}
-	shelf.put("j", "fleet.pdf", jobs.Running)
+	fake.put("j", "fleet.pdf", jobs.Running)
 	if a := g.ask(t, "GET "+fleetJob, "", "If-None-Match", tag); a.status != 200 || a.header.Get("ETag") == tag {
 		t.Errorf("after a change: %d %v", a.status, a.header)
 	}
@@ -44,7 +44,7 @@ func TestWaitAnswersWhenTheJobHasChangedOrEnded(t *testing.T) {
 	tests := []struct {
 		name    string
 		match   string
-		do      func(*shelf) // after 3 s
+		do      func(*fakeJobs) // after 3 s
 		want    int
 		took    time.Duration
 		status  string
@@ -52,19 +52,19 @@ func TestWaitAnswersWhenTheJobHasChangedOrEnded(t *testing.T) {
 	}{
 		{"nothing happens", `"1"`, nil, 304, 60 * time.Second, "", false},
 		{"nothing happens, and nothing was known", "", nil, 200, 60 * time.Second, "running", false},
-		{"it changes", `"1"`, func(s *shelf) { s.put("j", "fleet.pdf", jobs.Running) }, 200, 3 * time.Second, "running", false},
-		{"it changes, but that is not asked for", "", func(s *shelf) { s.put("j", "fleet.pdf", jobs.Running) }, 200, 60 * time.Second, "running", false},
-		{"it ends", "", func(s *shelf) { s.put("j", "fleet.pdf", jobs.Failed) }, 200, 3 * time.Second, "failed", false},
+		{"it changes", `"1"`, func(s *fakeJobs) { s.put("j", "fleet.pdf", jobs.Running) }, 200, 3 * time.Second, "running", false},
+		{"it changes, but that is not asked for", "", func(s *fakeJobs) { s.put("j", "fleet.pdf", jobs.Running) }, 200, 60 * time.Second, "running", false},
+		{"it ends", "", func(s *fakeJobs) { s.put("j", "fleet.pdf", jobs.Failed) }, 200, 3 * time.Second, "failed", false},
 		{"it is not as the caller knows it", `"7"`, nil, 200, 0, "running", false},
-		{"it goes away", `"1"`, func(s *shelf) { s.remove("j") }, 404, 3 * time.Second, "", false},
-		{"a line is logged", `"1"`, func(s *shelf) { s.say("j", "x") }, 304, 60 * time.Second, "", false},
-		{"the store is away for a while", `"1"`, func(s *shelf) { s.fail(jobs.ErrUnavailable) }, 304, 60 * time.Second, "", false},
+		{"it goes away", `"1"`, func(s *fakeJobs) { s.remove("j") }, 404, 3 * time.Second, "", false},
+		{"a line is logged", `"1"`, func(s *fakeJobs) { s.say("j", "x") }, 304, 60 * time.Second, "", false},
+		{"the store is away for a while", `"1"`, func(s *fakeJobs) { s.fail(jobs.ErrUnavailable) }, 304, 60 * time.Second, "", false},
 		{"the server stops", `"1"`, nil, 304, 3 * time.Second, "", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, shelf := polled()
+				s, fake := polled()
 				g := serve(t, s)
 				var header []string
 				if tt.match != "" {
@@ -74,7 +74,7 @@ func TestWaitAnswersWhenTheJobHasChangedOrEnded(t *testing.T) {
 				other.Go(func() {
 					time.Sleep(3 * time.Second)
 					if tt.do != nil {
-						tt.do(shelf)
+						tt.do(fake)
 					}
 					if tt.stopped {
 						g.stop()
@@ -95,13 +95,13 @@ func TestWaitAnswersWhenTheJobHasChangedOrEnded(t *testing.T) {
 
 func TestWaitNeverGoesBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
+		s, fake := polled()
 		s.Poll = 10 * time.Second // what the hub remembers is old
 		g := serve(t, s)
 		f := g.follow(t, fleetEvents)
 		f.want(t, "job running")
 		time.Sleep(3 * time.Second)
-		shelf.put("j", "fleet.pdf", jobs.Running)
+		fake.put("j", "fleet.pdf", jobs.Running)
 		tag := g.ask(t, "GET "+fleetJob, "").header.Get("ETag")
 		if a := g.ask(t, "GET "+fleetJob+"?wait=5", "", "If-None-Match", tag); a.status != 304 {
 			t.Errorf("with the newest tag %s: %d, %s", tag, a.status, a.header.Get("ETag"))
@@ -111,8 +111,8 @@ func TestWaitNeverGoesBackInTime(t *testing.T) {
 	})
 }
 
-// hanging is a shelf whose Get does not answer before its time is over.
-type hanging struct{ *shelf }
+// hanging is a fake whose Get does not answer before its time is over.
+type hanging struct{ *fakeJobs }
 
 func (h hanging) Get(ctx context.Context, _ []string) ([]jobapi.Job, error) {
 	<-ctx.Done()
@@ -121,8 +121,8 @@ func (h hanging) Get(ctx context.Context, _ []string) ([]jobapi.Job, error) {
 
 func TestAStoreThatHangsHoldsNobodyForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
-		s.Scopes[0].Jobs = hanging{shelf}
+		s, fake := polled()
+		s.Scopes[0].Jobs = hanging{fake}
 		g := serve(t, s)
 		for path, want := range map[string]time.Duration{"": 5 * time.Second, "?wait=1": time.Second, "?wait=3": 3 * time.Second} {
 			time.Sleep(time.Minute) // for the round of the one before
@@ -138,8 +138,8 @@ func TestAStoreThatHangsHoldsNobodyForLong(t *testing.T) {
 
 func TestAServerThatStopsAnswersThoseItHasNotLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
-		s.Scopes[0].Jobs = hanging{shelf}
+		s, fake := polled()
+		s.Scopes[0].Jobs = hanging{fake}
 		g := serve(t, s)
 		var all sync.WaitGroup
 		for _, path := range []string{fleetJob + "?wait=60", fleetEvents} {
@@ -161,8 +161,8 @@ func TestAServerThatStopsAnswersThoseItHasNotLookedFor(t *testing.T) {
 
 func TestAWaitOfAnEndedJobIsNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, shelf := polled()
-		shelf.put("j", "fleet.pdf", jobs.Succeeded)
+		s, fake := polled()
+		fake.put("j", "fleet.pdf", jobs.Succeeded)
 		g := serve(t, s)
 		began := time.Now()
 		if a := g.ask(t, "GET "+fleetJob+"?wait=60", "", "If-None-Match", `"2"`); a.status != 304 || time.Since(began) > time.Second {

@@ -15,7 +15,7 @@ import (
 	"github.com/batchfleet/batchfleet/journal"
 )
 
-// onDiskThatFills puts j on a disk that has no space while full says so.
+// onDiskThatFills puts j on a disk that has no space while full returns true.
 func onDiskThatFills(j *journal.Journal) (full *atomic.Bool) {
 	full = new(atomic.Bool)
 	j.SetDisk(journal.FailingDisk{OnWrite: func([]byte, int64) error {

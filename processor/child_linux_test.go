@@ -167,7 +167,7 @@ func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
 			if tt.limit != nil {
 				tt.limit(&e)
 			}
-			d := newDesk(t, e)
+			d := newFixture(t, e)
 			d.put(t, "in.pdf", "a document")
 			job := jobs.Job{ID: "j", Input: "in.pdf"}
 			began := time.Now()
@@ -218,7 +218,7 @@ func TestF41RealDocuments(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDesk(t, child(t, "serve"))
+			d := newFixture(t, child(t, "serve"))
 			d.put(t, "in.pdf", string(tt.data))
 			result := d.mustRun(t, jobs.Job{ID: "j", Kind: "pdf", Input: "in.pdf"})
 			s := d.summary(t)
@@ -262,7 +262,7 @@ func TestF44DocumentsThatCannotBeReadSayWhy(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDesk(t, child(t, "serve"))
+			d := newFixture(t, child(t, "serve"))
 			d.put(t, "in.pdf", string(tt.data))
 			d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, tt.want)
 		})
@@ -270,7 +270,7 @@ func TestF44DocumentsThatCannotBeReadSayWhy(t *testing.T) {
 	t.Run("too many pages", func(t *testing.T) {
 		e := child(t, "serve")
 		e.MaxPages = 1
-		d := newDesk(t, e)
+		d := newFixture(t, e)
 		d.MaxPages = 1
 		d.put(t, "in.pdf", string(whole))
 		d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, "document has 2 pages, at most 1 are allowed (MAX_PAGES)")
@@ -278,7 +278,7 @@ func TestF44DocumentsThatCannotBeReadSayWhy(t *testing.T) {
 }
 
 func TestF45PDFResumesAtTheMissingPage(t *testing.T) {
-	d := newDesk(t, child(t, "serve"))
+	d := newFixture(t, child(t, "serve"))
 	pdf := string(pdftest.Pages("one", "two", "three", "four").Table(""))
 	d.put(t, "in.pdf", pdf)
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(pdf)))
@@ -303,7 +303,7 @@ func TestF45PDFResumesAtTheMissingPage(t *testing.T) {
 func TestF17ChildEndsWithTheCauseOfItsContext(t *testing.T) {
 	for _, name := range []string{"hang at once", "hang on page 3", "eat CPU"} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, child(t, name))
+			d := newFixture(t, child(t, name))
 			d.put(t, "in.pdf", "a document")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(300*time.Millisecond, func() { cancel(jobs.ErrDrained) })
@@ -327,7 +327,7 @@ func TestF16ChildThatCannotBeStartedIsNotTheJobsFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := child(t, "serve")
 			e.Executable = path
-			d := newDesk(t, e)
+			d := newFixture(t, e)
 			d.put(t, "in.pdf", "a document")
 			if _, err := d.run(t.Context(), jobs.Job{ID: "j", Input: "in.pdf"}); !errors.Is(err, jobs.ErrUnavailable) {
 				t.Errorf("run: %v, want ErrUnavailable", err)
@@ -344,7 +344,7 @@ func TestF16CopyOfTheInputThatVanishesIsNotTheJobsFault(t *testing.T) {
 }
 
 func TestF16StorageTroubleWhileTheChildRunsIsNotTheJobsFault(t *testing.T) {
-	d := newDesk(t, child(t, "hang on page 3"))
+	d := newFixture(t, child(t, "hang on page 3"))
 	d.Checkpoint = time.Nanosecond
 	d.put(t, "in.pdf", "a document")
 	d.store.refuseOn("put results/j/parts/")

@@ -36,7 +36,7 @@ func TestF76DamageIsInTheResult(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, engine func(func(*PDF)) Engine) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
-				d := newDesk(t, engine(asIs))
+				d := newFixture(t, engine(asIs))
 				d.put(t, "in.pdf", string(tt.data))
 				result := d.mustRun(t, jobs.Job{ID: "j", Input: "in.pdf"})
 				s := d.summary(t)
@@ -64,7 +64,7 @@ func TestF76StrictFailsADamagedDocument(t *testing.T) {
 		for name, data := range map[string][]byte{
 			"page": fontless(), "document": bytes.Replace(pdftest.Pages("still there").Table(""), []byte("startxref"), []byte("startxxxx"), 1),
 		} {
-			d := newDesk(t, engine(strict))
+			d := newFixture(t, engine(strict))
 			d.put(t, "in.pdf", string(data))
 			_, err := d.run(t.Context(), jobs.Job{ID: "j", Input: "in.pdf"})
 			if err == nil || errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "document is damaged: ") {
@@ -72,7 +72,7 @@ func TestF76StrictFailsADamagedDocument(t *testing.T) {
 			}
 			d.wantNothingLeft(t)
 		}
-		d := newDesk(t, engine(strict))
+		d := newFixture(t, engine(strict))
 		d.put(t, "in.pdf", string(testdata(t, "groff.pdf")))
 		if s := d.mustRun(t, jobs.Job{ID: "j", Input: "in.pdf"}); s.Damaged {
 			t.Errorf("a healthy document: %+v", s)
@@ -123,7 +123,7 @@ func TestF76PopplersReportsOfDamage(t *testing.T) {
 }
 
 func TestF76PopplersReportsBehindManyWarningsCount(t *testing.T) {
-	d := newDesk(t, fakePoppler(t, "warn, then report"))
+	d := newFixture(t, fakePoppler(t, "warn, then report"))
 	d.put(t, "in.pdf", "whatever")
 	if r := d.mustRun(t, jobs.Job{ID: "j", Input: "in.pdf"}); !r.Damaged {
 		t.Errorf("result %+v, want a damaged document", r)

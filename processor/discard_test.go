@@ -15,7 +15,7 @@ import (
 )
 
 func TestF24DiscardLeavesNothingOfAJob(t *testing.T) {
-	d := newDesk(t, &book{})
+	d := newFixture(t, &book{})
 	for _, name := range []string{
 		"results/j/result.json", "results/j/pages.jsonl", "results/j/parts/00000001.jsonl",
 		"results/j/parts/2cf24dba5fb0a30e-00000001.jsonl", "results/j2/result.json",
@@ -54,7 +54,7 @@ func TestF24TakingAJobOverTakesItsUnfinishedFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := newDesk(t, &book{pages: 1})
+			d := newFixture(t, &book{pages: 1})
 			d.Store = local
 			defer local.Close()
 			for _, object := range []string{"results/j/result.json", "results/j/parts/00000001.jsonl"} {
@@ -77,7 +77,7 @@ func TestF24TakingAJobOverTakesItsUnfinishedFiles(t *testing.T) {
 
 func TestF24PagesGoOnWhileNothingIsKnownOfTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, &book{pages: 6, took: 31 * time.Second})
+		d := newFixture(t, &book{pages: 6, took: 31 * time.Second})
 		began := time.Now()
 		const away, back = 60 * time.Second, 200 * time.Second // the pages end after 186 s
 		ctx := jobs.WithHold(t.Context(), func(context.Context) error {

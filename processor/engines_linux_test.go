@@ -117,7 +117,7 @@ func TestF74EnginesReadTheSame(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
-				d := newDesk(t, engine(asIs))
+				d := newFixture(t, engine(asIs))
 				d.put(t, "in.pdf", string(tt.data))
 				result := d.mustRun(t, jobs.Job{ID: "j", Kind: "pdf", Input: "in.pdf"})
 				s := d.summary(t)
@@ -182,7 +182,7 @@ func TestF74EnginesDescribeTheSame(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
-				d := newDesk(t, engine(asIs))
+				d := newFixture(t, engine(asIs))
 				d.put(t, "in.pdf", string(tt.data))
 				d.mustRun(t, jobs.Job{ID: "j", Kind: "pdf", Input: "in.pdf"})
 				var got pdfInfo
@@ -220,13 +220,13 @@ func TestF74EnginesRefuseTheSame(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
-				d := newDesk(t, engine(func(p *PDF) { p.Password = tt.password }))
+				d := newFixture(t, engine(func(p *PDF) { p.Password = tt.password }))
 				d.put(t, "in.pdf", string(tt.data))
 				d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, tt.want)
 			})
 		}
 		t.Run("too many pages", func(t *testing.T) {
-			d := newDesk(t, engine(func(p *PDF) { p.MaxPages = 1 }))
+			d := newFixture(t, engine(func(p *PDF) { p.MaxPages = 1 }))
 			d.MaxPages = 1
 			d.put(t, "in.pdf", string(whole))
 			d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, "document has 2 pages, at most 1 are allowed (MAX_PAGES)")
@@ -251,7 +251,7 @@ func TestF74EnginesTakeTheSamePasswords(t *testing.T) {
 		} {
 			t.Run(tt.file+" "+tt.password, func(t *testing.T) {
 				t.Parallel()
-				d := newDesk(t, engine(func(p *PDF) { p.Password = tt.password }))
+				d := newFixture(t, engine(func(p *PDF) { p.Password = tt.password }))
 				d.put(t, "in.pdf", string(testdata(t, tt.file)))
 				d.mustRun(t, jobs.Job{ID: "j", Input: "in.pdf"})
 				if recs := d.records(t); len(recs) != 1 || !strings.HasPrefix(recs[0].Text, "Attack at dawn") {

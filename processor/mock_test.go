@@ -85,7 +85,7 @@ func TestF40SameJobIsTheSameDocument(t *testing.T) {
 
 func TestF40MessagesAndLogAreThoseOfTheContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, nil)
+		d := newFixture(t, nil)
 		var log strings.Builder
 		d.Engine = contractMock(&log)
 		result := d.mustRun(t, jobs.Job{ID: "j", Kind: "mock", Input: "uploads/j/never-opened.pdf", Pages: 12})
@@ -116,7 +116,7 @@ func TestF40MessagesAndLogAreThoseOfTheContract(t *testing.T) {
 }
 
 func TestF40ZeroPages(t *testing.T) {
-	d := newDesk(t, Mock{Log: slog.New(slog.DiscardHandler)})
+	d := newFixture(t, Mock{Log: slog.New(slog.DiscardHandler)})
 	if result := d.mustRun(t, jobs.Job{ID: "j", Kind: "mock"}); result.Pages != 0 {
 		t.Errorf("result %+v", result)
 	}
@@ -127,7 +127,7 @@ func TestF40ZeroPages(t *testing.T) {
 
 func TestF40MockEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, contractMock(io.Discard))
+		d := newFixture(t, contractMock(io.Discard))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(10*time.Second, func() { cancel(jobs.ErrDrained) })
 		began := time.Now()
@@ -142,7 +142,7 @@ func TestF40MockEndsWithItsContext(t *testing.T) {
 
 func TestF42MockResultIsTheContractsExample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, contractMock(io.Discard))
+		d := newFixture(t, contractMock(io.Discard))
 		d.mustRun(t, jobs.Job{ID: "f47ac10b-58cc-4372-a567-0e02b2c3d479", Kind: "mock", Pages: 15})
 		want := regexp.MustCompile(`^\{
   "job_id": "f47ac10b-58cc-4372-a567-0e02b2c3d479",

@@ -20,7 +20,7 @@ import (
 )
 
 func TestF42ResultOfAnotherJobSaysSo(t *testing.T) {
-	d := newDesk(t, &book{})
+	d := newFixture(t, &book{})
 	d.put(t, resultName("j"), `{"job_id":"k"}`)
 	_, err := Stored(t.Context(), d.store, "j")
 	if want := `result of job j: invalid argument: it names job "k"`; !errors.Is(err, fs.ErrInvalid) || err.Error() != want {
@@ -30,7 +30,7 @@ func TestF42ResultOfAnotherJobSaysSo(t *testing.T) {
 
 func TestF42ResultBeginsWithTheFieldsOfTheContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, &book{pages: 3, input: true, took: 1237800 * time.Microsecond})
+		d := newFixture(t, &book{pages: 3, input: true, took: 1237800 * time.Microsecond})
 		d.put(t, "uploads/a.pdf", "hello")
 		d.mustRun(t, jobs.Job{ID: "j", Kind: "pdf", Input: "uploads/a.pdf"})
 		text := d.get(t, resultName("j"))
@@ -67,7 +67,7 @@ func TestF42ResultBeginsWithTheFieldsOfTheContract(t *testing.T) {
 }
 
 func TestF42PagesAreOneLineEach(t *testing.T) {
-	d := newDesk(t, &book{pages: 3, page: func(n int) (Record, error) {
+	d := newFixture(t, &book{pages: 3, page: func(n int) (Record, error) {
 		return Record{Page: n, Text: "a\nb\u2028\"c\"", Words: 2, HasText: true}, nil
 	}})
 	d.mustRun(t, jobs.Job{ID: "j"})
@@ -83,7 +83,7 @@ func TestF42PagesAreOneLineEach(t *testing.T) {
 
 func TestF43ResultIsWrittenLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, &book{pages: 5, took: 20 * time.Second})
+		d := newFixture(t, &book{pages: 5, took: 20 * time.Second})
 		d.mustRun(t, jobs.Job{ID: "j"})
 		want := "results/j/parts/00000001.jsonl, results/j/parts/00000003.jsonl, results/j/pages.jsonl, results/j/result.json"
 		if got := d.store.told("put"); got != want {
@@ -97,7 +97,7 @@ func TestF43ResultIsWrittenLast(t *testing.T) {
 
 func TestF43SameJobTwiceGivesTheSameBytesButForTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, &book{pages: 4, took: 40 * time.Second})
+		d := newFixture(t, &book{pages: 4, took: 40 * time.Second})
 		job := jobs.Job{ID: "j", Kind: "test"}
 		d.mustRun(t, job)
 		result, pages := d.get(t, resultName("j")), d.get(t, pagesName("j"))
@@ -115,7 +115,7 @@ func TestF43SameJobTwiceGivesTheSameBytesButForTimes(t *testing.T) {
 }
 
 func TestF43EarlierResultIsFound(t *testing.T) {
-	d := newDesk(t, &book{pages: 3})
+	d := newFixture(t, &book{pages: 3})
 	job := jobs.Job{ID: "j"}
 	if result, found, err := d.Earlier(t.Context(), job); found || err != nil {
 		t.Errorf("before the first attempt: %+v, %t, %v", result, found, err)
@@ -132,7 +132,7 @@ func TestF43EarlierResultTakesItsCheckpointsAlong(t *testing.T) {
 	for deleted := range 3 {
 		t.Run(fmt.Sprintf("killed after %d of 3 were deleted", deleted), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t, &book{pages: 4, input: true, took: 31 * time.Second})
+				d := newFixture(t, &book{pages: 4, input: true, took: 31 * time.Second})
 				d.put(t, "uploads/a.pdf", "hello")
 				job := jobs.Job{ID: "j", Input: "uploads/a.pdf"}
 				left := deleted
@@ -164,7 +164,7 @@ func TestF43EarlierResultTakesItsCheckpointsAlong(t *testing.T) {
 }
 
 func TestF43EarlierResultWithAStrangeHashIsFound(t *testing.T) {
-	d := newDesk(t, &book{pages: 3})
+	d := newFixture(t, &book{pages: 3})
 	d.put(t, resultName("j"), `{"job_id":"j","pages":3,"document":{"sha256":"../x"}}`)
 	if got, found, err := d.Earlier(t.Context(), jobs.Job{ID: "j"}); !found || err != nil || got.Pages != 3 {
 		t.Errorf("Earlier = %+v, %t, %v", got, found, err)
@@ -177,7 +177,7 @@ func TestF43UnreadableEarlierResultIsReplaced(t *testing.T) {
 		"array": "[]", "null": "null", "wrong type": `{"job_id":"j","pages":"3"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, &book{pages: 3})
+			d := newFixture(t, &book{pages: 3})
 			d.put(t, resultName("j"), text)
 			if result, found, err := d.Earlier(t.Context(), jobs.Job{ID: "j"}); found || err != nil {
 				t.Fatalf("Earlier = %+v, %t, %v; want nothing", result, found, err)
@@ -191,7 +191,7 @@ func TestF43UnreadableEarlierResultIsReplaced(t *testing.T) {
 }
 
 func TestF43EarlierResultThatCannotBeReadNowIsNoReasonToStartOver(t *testing.T) {
-	d := newDesk(t, &book{pages: 3})
+	d := newFixture(t, &book{pages: 3})
 	d.mustRun(t, jobs.Job{ID: "j"})
 	d.store.refuseOn("open results/j/result.json")
 	if _, found, err := d.Earlier(t.Context(), jobs.Job{ID: "j"}); found || !errors.Is(err, jobs.ErrUnavailable) {
@@ -205,7 +205,7 @@ func TestF43EarlierResultThatCannotBeReadNowIsNoReasonToStartOver(t *testing.T) 
 }
 
 func TestF44UnreadablePageIsAWarning(t *testing.T) {
-	d := newDesk(t, &book{pages: 4, page: func(n int) (Record, error) {
+	d := newFixture(t, &book{pages: 4, page: func(n int) (Record, error) {
 		switch n {
 		case 2:
 			return Record{Page: n, Warning: "page 2: bad stream", Failed: true}, nil
@@ -232,7 +232,7 @@ func TestF44UnreadablePageIsAWarning(t *testing.T) {
 }
 
 func TestF44WarningsAreBounded(t *testing.T) {
-	d := newDesk(t, &book{pages: 500, page: func(n int) (Record, error) {
+	d := newFixture(t, &book{pages: 500, page: func(n int) (Record, error) {
 		rec := textPage(n)
 		rec.Warning = fmt.Sprintf("page %d: odd", n)
 		return rec, nil
@@ -244,7 +244,7 @@ func TestF44WarningsAreBounded(t *testing.T) {
 }
 
 func TestF44NoReadablePageFailsTheJob(t *testing.T) {
-	d := newDesk(t, &book{pages: 3, page: func(n int) (Record, error) {
+	d := newFixture(t, &book{pages: 3, page: func(n int) (Record, error) {
 		return Record{Page: n, Warning: fmt.Sprintf("page %d: bad stream", n), Failed: true}, nil
 	}})
 	d.mustFail(t, jobs.Job{ID: "j"}, "no page could be read: page 1: bad stream")
@@ -263,7 +263,7 @@ func TestF44InputLimits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDesk(t, &book{pages: 1, input: true})
+			d := newFixture(t, &book{pages: 1, input: true})
 			d.MaxInputBytes = 1000
 			d.put(t, "in.pdf", strings.Repeat("x", tt.length))
 			job := jobs.Job{ID: "j", Input: "in.pdf"}
@@ -280,7 +280,7 @@ func TestF44InputLimits(t *testing.T) {
 }
 
 func TestF44PageLimit(t *testing.T) {
-	d := newDesk(t, &book{pages: 10})
+	d := newFixture(t, &book{pages: 10})
 	d.MaxPages = 10
 	d.mustRun(t, jobs.Job{ID: "a"})
 	d.MaxPages = 9
@@ -290,7 +290,7 @@ func TestF44PageLimit(t *testing.T) {
 }
 
 func TestF44InputThatIsNotThere(t *testing.T) {
-	d := newDesk(t, &book{pages: 1, input: true})
+	d := newFixture(t, &book{pages: 1, input: true})
 	d.mustFail(t, jobs.Job{ID: "j"}, "pdf_path is empty")
 	d.mustFail(t, jobs.Job{ID: "j", Input: "uploads/gone.pdf"}, "uploads/gone.pdf")
 	d.mustFail(t, jobs.Job{ID: "j", Input: "../secret"}, "../secret")
@@ -322,7 +322,7 @@ func TestF44EngineThatBreaksItsWordFailsTheJob(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDesk(t, &book{read: tt.read})
+			d := newFixture(t, &book{read: tt.read})
 			d.mustFail(t, jobs.Job{ID: "j"}, tt.want)
 		})
 	}
@@ -339,7 +339,7 @@ func TestF16StorageTroubleIsNotTheJobsFault(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t, &book{pages: 5, input: true, took: 20 * time.Second})
+				d := newFixture(t, &book{pages: 5, input: true, took: 20 * time.Second})
 				d.put(t, "in.pdf", "hello")
 				job := jobs.Job{ID: "j", Input: "in.pdf"}
 				d.store.refuseOn(tt.refused)
@@ -361,7 +361,7 @@ func TestF16StorageTroubleIsNotTheJobsFault(t *testing.T) {
 }
 
 func TestF16InputThatBreaksOffIsNotTheJobsFault(t *testing.T) {
-	d := newDesk(t, &book{pages: 1, input: true})
+	d := newFixture(t, &book{pages: 1, input: true})
 	d.put(t, "in.pdf", strings.Repeat("x", 1000))
 	d.Store = &tornStore{Store: d.store, after: 500}
 	if _, err := d.run(t.Context(), jobs.Job{ID: "j", Input: "in.pdf"}); !errors.Is(err, jobs.ErrUnavailable) {
@@ -372,7 +372,7 @@ func TestF16InputThatBreaksOffIsNotTheJobsFault(t *testing.T) {
 func TestF16FullOrMissingDiskOfTheWorkerIsNotTheJobsFault(t *testing.T) {
 	for name, e := range map[string]*book{"for the input": {pages: 1, input: true}, "for the pages": {pages: 1}} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, e)
+			d := newFixture(t, e)
 			d.put(t, "in.pdf", "x")
 			d.Dir += "/gone"
 			if _, err := d.run(t.Context(), jobs.Job{ID: "j", Input: "in.pdf"}); !errors.Is(err, jobs.ErrUnavailable) {
@@ -405,7 +405,7 @@ func TestF44CheckpointsOfAFailedJobAreDeleted(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t, &book{pages: 5, took: 31 * time.Second, page: func(n int) (Record, error) {
+				d := newFixture(t, &book{pages: 5, took: 31 * time.Second, page: func(n int) (Record, error) {
 					if n == 4 {
 						return Record{}, tt.end
 					}
@@ -431,7 +431,7 @@ func TestF17CheckpointsOutliveADrainedJobButNotOneThatWasStopped(t *testing.T) {
 	} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t, &book{pages: 5, took: 31 * time.Second})
+				d := newFixture(t, &book{pages: 5, took: 31 * time.Second})
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(70*time.Second, func() { cancel(cause) })
 				if _, err := d.run(ctx, jobs.Job{ID: "j"}); !errors.Is(err, cause) {
@@ -459,7 +459,7 @@ func TestNothingIsLeftOnTheWorkersDisk(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			d := newDesk(t, &book{pages: 2, input: true, page: func(n int) (Record, error) {
+			d := newFixture(t, &book{pages: 2, input: true, page: func(n int) (Record, error) {
 				if n == 2 {
 					return tt.page(cancel)
 				}
@@ -485,7 +485,7 @@ func TestF42LongDocumentTakesBoundedMemory(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before, most := heap(), uint64(0)
-	d := newDesk(t, &book{pages: pages, page: func(n int) (Record, error) {
+	d := newFixture(t, &book{pages: pages, page: func(n int) (Record, error) {
 		if n%1000 == 0 {
 			most = max(most, heap())
 		}

@@ -160,7 +160,7 @@ func TestF73HostileProgramFailsItsJobAndNoOther(t *testing.T) {
 			if tt.limit != nil {
 				tt.limit(&e.PDF)
 			}
-			d := newDesk(t, e)
+			d := newFixture(t, e)
 			d.MaxPages = 1000
 			d.put(t, "in.pdf", "a document")
 			result, err := d.run(t.Context(), jobs.Job{ID: "j", Input: "in.pdf"})
@@ -191,7 +191,7 @@ func TestF73GarbageBecomesValidText(t *testing.T) {
 }
 
 func TestF74ImagesOfPagesThatAreNotThereDoNotCount(t *testing.T) {
-	d := newDesk(t, fakePoppler(t, "images out of all"))
+	d := newFixture(t, fakePoppler(t, "images out of all"))
 	d.put(t, "in.pdf", "a document")
 	d.mustRun(t, jobs.Job{ID: "j", Input: "in.pdf"})
 	if n := d.summary(t).Document.Images; n != 0 {
@@ -241,7 +241,7 @@ func TestF17ProgramEndsWithTheCauseOfItsContext(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(300*time.Millisecond, func() { cancel(jobs.ErrDrained) })
-			d := newDesk(t, fakePoppler(t, name))
+			d := newFixture(t, fakePoppler(t, name))
 			d.put(t, "in.pdf", "a document")
 			if _, err := d.run(ctx, jobs.Job{ID: "j", Input: "in.pdf"}); !errors.Is(err, jobs.ErrDrained) {
 				t.Errorf("run: %v, want the cause", err)

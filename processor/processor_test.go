@@ -68,15 +68,15 @@ func textPage(n int) Record {
 	return Record{Page: n, Text: fmt.Sprintf("<page> & %d", n), Words: 3, Characters: 8, HasText: true}
 }
 
-// shop is a store that remembers what was done and can refuse it.
-type shop struct {
+// recordingStore is a store that records each call and can refuse it.
+type recordingStore struct {
 	storage.Store
 	mu     sync.Mutex
 	did    []string
 	refuse func(what string) error // what: "open name", "put name", "delete name"
 }
 
-func (s *shop) note(what string) error {
+func (s *recordingStore) note(what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.did = append(s.did, what)
@@ -86,21 +86,21 @@ func (s *shop) note(what string) error {
 	return nil
 }
 
-func (s *shop) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+func (s *recordingStore) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err := s.note("open " + name); err != nil {
 		return nil, err
 	}
 	return s.Store.Open(ctx, name)
 }
 
-func (s *shop) Put(ctx context.Context, name string, r io.Reader) error {
+func (s *recordingStore) Put(ctx context.Context, name string, r io.Reader) error {
 	if err := s.note("put " + name); err != nil {
 		return err
 	}
 	return s.Store.Put(ctx, name, r)
 }
 
-func (s *shop) Delete(ctx context.Context, name string) error {
+func (s *recordingStore) Delete(ctx context.Context, name string) error {
 	if err := s.note("delete " + name); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (s *shop) Delete(ctx context.Context, name string) error {
 }
 
 // told returns what was done of one kind, in order.
-func (s *shop) told(verb string) string {
+func (s *recordingStore) told(verb string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
@@ -121,7 +121,7 @@ func (s *shop) told(verb string) string {
 }
 
 // refuseOn makes the store unavailable for everything that contains part.
-func (s *shop) refuseOn(part string) {
+func (s *recordingStore) refuseOn(part string) {
 	s.refuse = func(what string) error {
 		if strings.Contains(what, part) {
 			return fmt.Errorf("%s: %w: cable cut", what, jobs.ErrUnavailable)
@@ -130,22 +130,22 @@ func (s *shop) refuseOn(part string) {
 	}
 }
 
-// desk is what the tests of [Pages] work with.
-type desk struct {
+// fixture is what the tests of [Pages] work with.
+type fixture struct {
 	*Pages
-	store   *shop
+	store   *recordingStore
 	reports []jobs.Progress
 	log     strings.Builder
 }
 
-func newDesk(t *testing.T, e Engine) *desk {
+func newFixture(t *testing.T, e Engine) *fixture {
 	t.Helper()
 	local, err := storage.NewLocal(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = local.Close() })
-	d := &desk{store: &shop{Store: local}}
+	d := &fixture{store: &recordingStore{Store: local}}
 	d.Pages = &Pages{
 		Engine: e, Store: d.store, Dir: t.TempDir(), MaxInputBytes: 1 << 30,
 		Log: slog.New(slog.NewTextHandler(&d.log, nil)),
@@ -154,13 +154,13 @@ func newDesk(t *testing.T, e Engine) *desk {
 	return d
 }
 
-func (d *desk) run(ctx context.Context, job jobs.Job) (jobs.Result, error) {
+func (d *fixture) run(ctx context.Context, job jobs.Job) (jobs.Result, error) {
 	d.reports = nil
 	return d.Run(ctx, job, func(p jobs.Progress) { d.reports = append(d.reports, p) })
 }
 
 // mustRun runs a job that has to succeed.
-func (d *desk) mustRun(t *testing.T, job jobs.Job) jobs.Result {
+func (d *fixture) mustRun(t *testing.T, job jobs.Job) jobs.Result {
 	t.Helper()
 	result, err := d.run(t.Context(), job)
 	if err != nil {
@@ -170,7 +170,7 @@ func (d *desk) mustRun(t *testing.T, job jobs.Job) jobs.Result {
 }
 
 // mustFail runs a job that has to fail for good, for a reason that contains want.
-func (d *desk) mustFail(t *testing.T, job jobs.Job, want string) {
+func (d *fixture) mustFail(t *testing.T, job jobs.Job, want string) {
 	t.Helper()
 	result, err := d.run(t.Context(), job)
 	if err == nil || errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), want) {
@@ -181,21 +181,21 @@ func (d *desk) mustFail(t *testing.T, job jobs.Job, want string) {
 	}
 }
 
-func (d *desk) put(t *testing.T, name, data string) {
+func (d *fixture) put(t *testing.T, name, data string) {
 	t.Helper()
 	if err := d.store.Store.Put(t.Context(), name, strings.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (d *desk) has(t *testing.T, name string) bool {
+func (d *fixture) has(t *testing.T, name string) bool {
 	t.Helper()
 	_, err := d.store.Stat(t.Context(), name)
 	return err == nil
 }
 
 // get returns the content of an object, which must be there.
-func (d *desk) get(t *testing.T, name string) string {
+func (d *fixture) get(t *testing.T, name string) string {
 	t.Helper()
 	f, err := d.store.Store.Open(t.Context(), name)
 	if err != nil {
@@ -210,7 +210,7 @@ func (d *desk) get(t *testing.T, name string) string {
 }
 
 // summary returns the result of job j.
-func (d *desk) summary(t *testing.T) Summary {
+func (d *fixture) summary(t *testing.T) Summary {
 	t.Helper()
 	var s Summary
 	if err := json.Unmarshal([]byte(d.get(t, resultName("j"))), &s); err != nil {
@@ -220,7 +220,7 @@ func (d *desk) summary(t *testing.T) Summary {
 }
 
 // records returns the pages of job j.
-func (d *desk) records(t *testing.T) []Record {
+func (d *fixture) records(t *testing.T) []Record {
 	t.Helper()
 	var recs []Record
 	for line := range strings.Lines(d.get(t, pagesName("j"))) {
@@ -234,7 +234,7 @@ func (d *desk) records(t *testing.T) []Record {
 }
 
 // wantNothingLeft checks that no file of a job is left on the worker's disk.
-func (d *desk) wantNothingLeft(t *testing.T) {
+func (d *fixture) wantNothingLeft(t *testing.T) {
 	t.Helper()
 	files, err := os.ReadDir(d.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

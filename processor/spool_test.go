@@ -47,7 +47,7 @@ func (b tornBody) Read(p []byte) (int, error) {
 
 func TestF45CheckpointEvery30SecondsOfWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, &book{pages: 30, took: 4 * time.Second})
+		d := newFixture(t, &book{pages: 30, took: 4 * time.Second})
 		began := time.Now()
 		var at []time.Duration
 		d.store.refuse = func(what string) error {
@@ -76,11 +76,11 @@ func TestF45NextAttemptResumesAtTheFirstMissingPage(t *testing.T) {
 	for _, dies := range []time.Duration{10 * time.Second, 33 * time.Second, 70 * time.Second, 119 * time.Second} {
 		t.Run(dies.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				whole := newDesk(t, &book{pages: 30, took: 4 * time.Second})
+				whole := newFixture(t, &book{pages: 30, took: 4 * time.Second})
 				whole.mustRun(t, jobs.Job{ID: "j"})
 
 				e := &book{pages: 30, took: 4 * time.Second}
-				d := newDesk(t, e)
+				d := newFixture(t, e)
 				ctx, kill := context.WithCancelCause(t.Context())
 				time.AfterFunc(dies, func() { kill(jobs.ErrLeaseLost) })
 				if _, err := d.run(ctx, jobs.Job{ID: "j"}); !errors.Is(err, jobs.ErrLeaseLost) {
@@ -112,7 +112,7 @@ func TestF45NextAttemptResumesAtTheFirstMissingPage(t *testing.T) {
 func TestF45SeveralDeathsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &book{pages: 30, took: 4 * time.Second}
-		d := newDesk(t, e)
+		d := newFixture(t, e)
 		for range 3 {
 			ctx, kill := context.WithCancelCause(t.Context())
 			time.AfterFunc(40*time.Second, func() { kill(jobs.ErrLeaseLost) })
@@ -134,7 +134,7 @@ func TestF45SeveralDeathsInARow(t *testing.T) {
 func TestF17DrainedJobGoesOnAtTheNextPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &book{pages: 30, took: 4 * time.Second}
-		d := newDesk(t, e)
+		d := newFixture(t, e)
 		for range 2 {
 			ctx, drain := context.WithCancelCause(t.Context())
 			time.AfterFunc(42*time.Second, func() { drain(jobs.ErrDrained) })
@@ -177,7 +177,7 @@ func TestF45DamagedPartsAreReadAsFarAsTheyGo(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := &book{pages: 5}
-			d := newDesk(t, e)
+			d := newFixture(t, e)
 			var names []string
 			for n, text := range tt.parts {
 				name := fmt.Sprintf("results/j/parts/%08d.jsonl", n)
@@ -208,7 +208,7 @@ func TestF45DamagedPartsAreReadAsFarAsTheyGo(t *testing.T) {
 
 func TestF45CheckpointOfALongerDocumentIsDropped(t *testing.T) {
 	e := &book{pages: 2}
-	d := newDesk(t, e)
+	d := newFixture(t, e)
 	d.put(t, "results/j/parts/00000001.jsonl", first3)
 	d.mustRun(t, jobs.Job{ID: "j"})
 	if want := []int{4, 1}; !slices.Equal(e.from, want) {
@@ -224,7 +224,7 @@ func TestF45CheckpointOfALongerDocumentIsDropped(t *testing.T) {
 
 func TestF45CompleteCheckpointNeedsNoPageMore(t *testing.T) {
 	e := &book{pages: 3}
-	d := newDesk(t, e)
+	d := newFixture(t, e)
 	d.put(t, "results/j/parts/00000001.jsonl", first3)
 	d.mustRun(t, jobs.Job{ID: "j"})
 	if want := []int{4}; !slices.Equal(e.from, want) || len(d.records(t)) != 3 {
@@ -233,7 +233,7 @@ func TestF45CompleteCheckpointNeedsNoPageMore(t *testing.T) {
 }
 
 func TestF45CheckpointThatCannotBeReadNowIsKept(t *testing.T) {
-	d := newDesk(t, &book{pages: 3})
+	d := newFixture(t, &book{pages: 3})
 	d.put(t, "results/j/parts/00000001.jsonl", first3)
 	d.Store = &tornStore{Store: d.store, after: 30}
 	if _, err := d.run(t.Context(), jobs.Job{ID: "j"}); !errors.Is(err, jobs.ErrUnavailable) {
@@ -248,11 +248,11 @@ func TestF45CheckpointThatCannotBeReadNowIsKept(t *testing.T) {
 // either; whatever is left must be read as the pages in order.
 func TestF45OverlappingAttemptsLeaveNoGap(t *testing.T) {
 	const pages = 40
-	whole := newDesk(t, &book{pages: pages})
+	whole := newFixture(t, &book{pages: pages})
 	whole.mustRun(t, jobs.Job{ID: "j"})
 	want := whole.get(t, pagesName("j"))
 	rapid.Check(t, func(rt *rapid.T) {
-		d := newDesk(t, &book{pages: pages})
+		d := newFixture(t, &book{pages: pages})
 		for range rapid.IntRange(0, 6).Draw(rt, "parts") {
 			begin := rapid.IntRange(1, pages).Draw(rt, "begin")
 			end := rapid.IntRange(begin-1, pages).Draw(rt, "end")

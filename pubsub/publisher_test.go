@@ -21,7 +21,7 @@ import (
 // library alone tries for a minute and then says that the time was over.
 func TestF63PublishToNobodySaysWhy(t *testing.T) {
 	t.Parallel()
-	opts, err := Options("127.0.0.1:1") // nobody listens there
+	opts, err := Options("127.0.0.1:1") // nothing listens there
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/batchfleet/batchfleet/worker/memory"
 )
 
-// shop is a worker with pools in virtual time, over a queue and a status in memory.
-type shop struct {
+// poolRig is a worker with pools in virtual time, over a queue and a status in memory.
+type poolRig struct {
 	queue  *memory.Queue
 	status *memory.Status
 	worker *Worker
@@ -34,7 +34,7 @@ type shop struct {
 }
 
 // in notes that a job runs, and returns what notes its end.
-func (s *shop) in(slot Slot, job jobs.Job) (out func()) {
+func (s *poolRig) in(slot Slot, job jobs.Job) (out func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now[job.Kind]++
@@ -59,7 +59,7 @@ func (s *shop) in(slot Slot, job jobs.Job) (out func()) {
 // inSlots is a handler whose jobs take so long. Those with a deaf id do not heed their
 // context.
 type inSlots struct {
-	*shop
+	*poolRig
 	takes time.Duration
 }
 
@@ -82,15 +82,15 @@ func (h inSlots) RunInSlot(ctx context.Context, slot Slot, job jobs.Job, _ func(
 // plain hides that a source can choose by kind.
 type plain struct{ Source }
 
-// inShop runs test with a worker that is not started yet, for jobs of kind slow (10
+// inPoolBubble runs test with a worker that is not started yet, for jobs of kind slow (10
 // minutes) and quick (a second), once with a source that chooses by kind and once with
 // one that does not.
-func inShop(t *testing.T, test func(*testing.T, *shop), pools ...Pool) {
+func inPoolBubble(t *testing.T, test func(*testing.T, *poolRig), pools ...Pool) {
 	t.Helper()
 	for _, chooses := range []bool{true, false} {
 		t.Run(fmt.Sprintf("source chooses by kind: %t", chooses), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &shop{queue: new(memory.Queue), status: new(memory.Status), now: map[jobs.Kind]int{}, most: map[jobs.Kind]int{}, gpus: map[int]jobs.ID{}}
+				s := &poolRig{queue: new(memory.Queue), status: new(memory.Status), now: map[jobs.Kind]int{}, most: map[jobs.Kind]int{}, gpus: map[int]jobs.ID{}}
 				s.worker = &Worker{
 					Source: s.queue, Status: s.status, Log: slog.New(slog.DiscardHandler), Pools: pools, StallTimeout: time.Hour,
 					Handlers: map[jobs.Kind]Handler{"slow": inSlots{s, 10 * time.Minute}, "quick": inSlots{s, time.Second}},
@@ -112,13 +112,13 @@ func inShop(t *testing.T, test func(*testing.T, *shop), pools ...Pool) {
 	}
 }
 
-func (s *shop) add(kind jobs.Kind, prefix string, n int) {
+func (s *poolRig) add(kind jobs.Kind, prefix string, n int) {
 	for i := range n {
 		s.queue.Add(memory.Message{Job: jobs.Job{ID: jobs.ID(fmt.Sprintf("%s%d", prefix, i)), Kind: kind}})
 	}
 }
 
-func (s *shop) start() {
+func (s *poolRig) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop, s.ended = cancel, make(chan error, 1)
 	go func() {
@@ -128,7 +128,7 @@ func (s *shop) start() {
 }
 
 // succeeded counts the jobs with this prefix that have.
-func (s *shop) succeeded(prefix string) (n int) {
+func (s *poolRig) succeeded(prefix string) (n int) {
 	for i := 0; ; i++ {
 		r, known := s.status.Get(jobs.ID(fmt.Sprintf("%s%d", prefix, i)))
 		if !known && i > 50 {
@@ -146,7 +146,7 @@ func after(d time.Duration) {
 }
 
 func TestFullKindDoesNotStopAnother(t *testing.T) {
-	inShop(t, func(t *testing.T, s *shop) {
+	inPoolBubble(t, func(t *testing.T, s *poolRig) {
 		s.add("slow", "s", 8)
 		s.add("quick", "q", 20)
 		s.start()
@@ -177,7 +177,7 @@ func TestFullKindDoesNotStopAnother(t *testing.T) {
 }
 
 func TestGPUIsUsedByOneJobAtATime(t *testing.T) {
-	inShop(t, func(t *testing.T, s *shop) {
+	inPoolBubble(t, func(t *testing.T, s *poolRig) {
 		s.worker.JobTimeout = 5 * time.Minute // so that deaf jobs are abandoned
 		s.add("slow", "deaf", 2)
 		s.add("quick", "q", 40)
@@ -200,7 +200,7 @@ func TestGPUIsUsedByOneJobAtATime(t *testing.T) {
 }
 
 func TestJobOfAKindThatNoPoolNamesFailsInTheFirst(t *testing.T) {
-	inShop(t, func(t *testing.T, s *shop) {
+	inPoolBubble(t, func(t *testing.T, s *poolRig) {
 		s.worker.Source = plain{s.queue} // who chooses by kind never sees it
 		s.add("odd", "o", 1)
 		s.start()
@@ -214,7 +214,7 @@ func TestJobOfAKindThatNoPoolNamesFailsInTheFirst(t *testing.T) {
 var twoPools = []Pool{{Name: "slow", Kinds: []jobs.Kind{"slow"}, GPUs: []int{0}}, {Name: "other", Slots: 2}}
 
 func TestWorkerWithPoolsLeavesWhenAllAreIdle(t *testing.T) {
-	inShop(t, func(t *testing.T, s *shop) {
+	inPoolBubble(t, func(t *testing.T, s *poolRig) {
 		s.worker.IdleExit = time.Minute
 		s.add("slow", "s", 1)
 		s.add("quick", "q", 1)
@@ -231,7 +231,7 @@ func TestWorkerWithPoolsLeavesWhenAllAreIdle(t *testing.T) {
 }
 
 func TestWorkerWithPoolsDrains(t *testing.T) {
-	inShop(t, func(t *testing.T, s *shop) {
+	inPoolBubble(t, func(t *testing.T, s *poolRig) {
 		s.add("slow", "s", 3)
 		s.start()
 		after(12 * time.Second)
@@ -266,7 +266,7 @@ func TestWorkerWithPoolsDrains(t *testing.T) {
 }
 
 func TestWorkerWithPoolsLeavesBeforeItsRuntimeIsOver(t *testing.T) {
-	inShop(t, func(t *testing.T, s *shop) {
+	inPoolBubble(t, func(t *testing.T, s *poolRig) {
 		s.worker.MaxRuntime, s.worker.JobTimeout = 30*time.Minute, 15*time.Minute
 		s.add("slow", "s", 3)
 		s.start()
