@@ -51,10 +51,10 @@ func each(parent context.Context, atOnce, count int, do func(ctx context.Context
 	working.SetLimit(atOnce)
 	for i := range count {
 		working.Go(func() error {
-			if ctx.Err() != nil {
-				return nil
+			if ctx.Err() == nil {
+				return do(ctx, i)
 			}
-			return do(ctx, i)
+			return context.Cause(ctx)
 		})
 	}
 	if working.Wait() != nil {

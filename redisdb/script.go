@@ -49,24 +49,24 @@ func (s Script) Run(ctx context.Context, c redis.Scripter, keys []string, args .
 type Reply []any
 
 // Text returns the string at place i.
-func (a Reply) Text(i int) string {
-	if i >= len(a) {
+func (r Reply) Text(i int) string {
+	if i >= len(r) {
 		return ""
 	}
-	s, _ := a[i].(string)
+	s, _ := r[i].(string)
 	return s
 }
 
 // Number returns the whole number at place i.
-func (a Reply) Number(i int) int64 {
-	if i >= len(a) {
+func (r Reply) Number(i int) int64 {
+	if i >= len(r) {
 		return 0
 	}
-	n, _ := a[i].(int64)
+	n, _ := r[i].(int64)
 	return n
 }
 
-// Unexpected is the error of an answer that is none of its script's.
-func (a Reply) Unexpected() error {
-	return fmt.Errorf("redis answered %.100q, which is no answer of the script", fmt.Sprint(a...))
+// Unexpected is the error of a reply that is none of its script's.
+func (r Reply) Unexpected() error {
+	return fmt.Errorf("redis answered %.100q, which is no answer of the script", fmt.Sprint(r...))
 }
