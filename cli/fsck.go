@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,8 +49,7 @@ func (e *GatewayEnv) fsck(ctx context.Context, repair, asJSON bool, out io.Write
 		return err
 	}
 	places := []place{{"in the queue", r.Queued}, {"under a lease", r.Leased}, {"delayed", r.Delayed}, {"dead letters", r.Dead}}
-	err = printAudit(out, r.Audit, places, r, asJSON)
-	if err != nil {
+	if err := printAudit(out, r.Audit, places, r, asJSON); err != nil {
 		return err
 	}
 	if left := r.Left + r.Unchecked; left > 0 {
@@ -125,21 +125,14 @@ func printAudit(out io.Writer, a redisdb.Audit, places []place, all any, asJSON 
 		t.row("FOUND: "+kind, a.Counts[kind])
 	}
 	for _, f := range a.Findings {
-		t.row(f.Job, f.Kind, f.Detail, doneOf(f))
+		left := "NOT REPAIRED"
+		if f.Harmless {
+			left = "harmless"
+		}
+		t.row(f.Job, f.Kind, f.Detail, cmp.Or(f.Done, left))
 	}
 	if a.Unchecked > 0 {
 		t.row("not looked at", a.Unchecked, "run it again")
 	}
 	return t.flush()
-}
-
-// doneOf says what was done about a finding.
-func doneOf(f redisdb.Finding) string {
-	switch {
-	case f.Done != "":
-		return f.Done
-	case f.Harmless:
-		return "harmless"
-	}
-	return "NOT REPAIRED"
 }

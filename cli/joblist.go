@@ -47,7 +47,10 @@ func jobListCommand(d *jobDesk) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := printItems(cmd.OutOrStdout(), items, asJSON); err != nil {
+				err = printRows(cmd.OutOrStdout(), asJSON, items, []any{"JOB", "TYPE", "STATUS", "CREATED", "SECONDS", "WORKER"}, func(i jobapi.Item) []any {
+					return []any{i.ID, i.Type, i.Status, moment(i.CreatedAt.Time), seconds(i.StartedAt, i.FinishedAt), i.Worker}
+				})
+				if err != nil {
 					return err
 				}
 				for _, m := range more {
@@ -136,12 +139,6 @@ func (d *jobDesk) list(ctx context.Context, q jobapi.Query) (items []jobapi.Item
 		}
 	}
 	return items[:min(q.Limit, len(items))], more, nil
-}
-
-func printItems(out io.Writer, items []jobapi.Item, asJSON bool) error {
-	return printRows(out, asJSON, items, []any{"JOB", "TYPE", "STATUS", "CREATED", "SECONDS", "WORKER"}, func(i jobapi.Item) []any {
-		return []any{i.ID, i.Type, i.Status, moment(i.CreatedAt.Time), seconds(i.StartedAt, i.FinishedAt), i.Worker}
-	})
 }
 
 func jobGetCommand(d *jobDesk) *cobra.Command {
