@@ -4,18 +4,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/batchfleet/batchfleet/emulator"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
 
@@ -33,19 +32,13 @@ func TestIdleWorkerIsSmall(t *testing.T) {
 		t.Fatalf("make build: %v\n%s", err, out)
 	}
 	redis := redistest.New(t)
-	pubsub := listen(t)
 	server := emulator.New(emulator.Config{Log: slog.New(slog.DiscardHandler)})
 	if err := server.EnsureSubscription("projects/idle/subscriptions/jobs-sub", "projects/idle/topics/jobs", 10*time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	running.Go(func() { _ = server.Serve(ctx, pubsub) })
-
+	addr, _ := testnet.Serve(t, testnet.AnyPort, server.Serve)
 	env := []string{
-		"GCP_PROJECT_ID=idle", "PUBSUB_SUBSCRIPTION=jobs-sub", "PUBSUB_EMULATOR_HOST=" + pubsub.Addr().String(),
+		"GCP_PROJECT_ID=idle", "PUBSUB_SUBSCRIPTION=jobs-sub", "PUBSUB_EMULATOR_HOST=" + addr,
 		"REDIS_HOST=" + redis.Host, "REDIS_PORT=" + strconv.Itoa(redis.Port), "STORAGE_TYPE=LOCAL", "LOCAL_STORAGE_PATH=" + dir,
 		"GOMAXPROCS=2", // each processor takes 150 KiB
 	}
@@ -76,15 +69,6 @@ func start(t *testing.T, binary string, env []string) *exec.Cmd {
 		}
 	})
 	return worker
-}
-
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 // eventually waits a minute until is returns true.

@@ -2,22 +2,20 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/emulator"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/status"
@@ -56,19 +54,7 @@ func newTestFleetOn(t *testing.T, server *redistest.Server) *testFleet {
 	if err := errors.Join(f.emulator.EnsureTopic(testTopic), f.emulator.EnsureSubscription(testSubscription, testTopic, testLease)); err != nil {
 		t.Fatal(err)
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.addr = l.Addr().String()
-	ctx, stop := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := f.emulator.Serve(ctx, l); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() { stop(); serving.Wait() })
+	f.addr, _ = testnet.Serve(t, testnet.AnyPort, f.emulator.Serve)
 	opts, err := pubsub.Options(f.addr)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/batchfleet/batchfleet/internal/testnet"
 )
 
 func TestMain(m *testing.M) {
@@ -32,29 +34,6 @@ const (
 	testSub   = "projects/test/subscriptions/jobs"
 )
 
-// serve runs s on a free port until the test ends, and returns the address and
-// a function that stops it earlier.
-func serve(t *testing.T, s *Server) (addr string, stop func()) {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := s.Serve(ctx, l); err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	stop = func() {
-		cancel()
-		running.Wait()
-	}
-	t.Cleanup(stop)
-	return l.Addr().String(), stop
-}
-
 // start returns a running server with testTopic and testSub, and its address.
 func start(t *testing.T) (*Server, string) {
 	t.Helper()
@@ -62,7 +41,7 @@ func start(t *testing.T) (*Server, string) {
 	if err := s.EnsureSubscription(testSub, testTopic, 600*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	addr, _ := serve(t, s)
+	addr, _ := testnet.Serve(t, testnet.AnyPort, s.Serve)
 	return s, addr
 }
 
@@ -254,7 +233,7 @@ func TestE06ServeStopsAtOnceAndKeepsItsState(t *testing.T) {
 	if err := s.EnsureSubscription(testSub, testTopic, 600*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	addr, stop := serve(t, s)
+	addr, stop := testnet.Serve(t, testnet.AnyPort, s.Serve)
 	_, subs := clients(t, addr)
 	silent, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr) // says nothing
 	if err != nil {
@@ -290,7 +269,7 @@ func TestE06ServeStopsAtOnceAndKeepsItsState(t *testing.T) {
 		t.Errorf("%d pulls still wait after the end", n)
 	}
 
-	addr, _ = serve(t, s)
+	addr, _ = testnet.Serve(t, testnet.AnyPort, s.Serve)
 	topics, subs := clients(t, addr)
 	publishOne(t, topics, "after")
 	pullOne(t, subs)

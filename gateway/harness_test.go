@@ -18,8 +18,8 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/wire"
-	"github.com/batchfleet/batchfleet/internal/pipenet"
 	"github.com/batchfleet/batchfleet/internal/testlog"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/storage"
@@ -130,7 +130,7 @@ func (r *rig) worker(a *gateway.Agent) *worker.Worker {
 // stopped as by a first SIGTERM. It returns what the worker's Run did.
 func (r *rig) work(during func()) error {
 	r.t.Helper()
-	l := pipenet.Listen()
+	l := testnet.NewPipes()
 	srv := &http.Server{Handler: r.plane, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = srv.Serve(l) })

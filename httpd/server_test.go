@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
-	"github.com/batchfleet/batchfleet/internal/pipenet"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 )
 
 // bubble is a server in a synctest bubble.
 type bubble struct {
 	t     *testing.T
-	pipes *pipenet.Listener
+	pipes *testnet.Pipes
 	stop  func()
 	ended chan error
 }
@@ -29,7 +29,7 @@ func inBubble(t *testing.T, s *httpd.Server, f func(*bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		b := &bubble{t, pipenet.Listen(), stop, make(chan error, 1)}
+		b := &bubble{t, testnet.NewPipes(), stop, make(chan error, 1)}
 		s.Log = slog.New(slog.DiscardHandler)
 		go func() { b.ended <- s.Serve(ctx, b.pipes) }()
 		f(b)

@@ -2,7 +2,6 @@ package httpd_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,26 +12,15 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 )
 
 // listening runs s on loopback until the test ends and returns its address.
 func listening(t *testing.T, s *httpd.Server) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.Log = slog.New(slog.DiscardHandler)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	return l.Addr().String()
+	addr, _ := testnet.Serve(t, testnet.AnyPort, s.Serve)
+	return addr
 }
 
 // wire sends text, byte for byte, and returns the answers until the server says

@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
-	"github.com/batchfleet/batchfleet/internal/pipenet"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -413,7 +413,7 @@ func serveHTTP2(t *testing.T, s *jobapi.Server) *rig {
 	g := &rig{Server: s, registry: prometheus.NewRegistry()}
 	s.Log, s.Metrics, s.Guard = slog.New(slog.DiscardHandler), jobapi.NewMetrics(g.registry), jobapi.Loopback
 	ctx, stop := context.WithCancel(t.Context())
-	l := pipenet.Listen()
+	l := testnet.NewPipes()
 	only := &http.Protocols{}
 	only.SetUnencryptedHTTP2(true)
 	server := &http.Server{Handler: s.Handler(), Protocols: only}

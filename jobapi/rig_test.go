@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/httpd"
-	"github.com/batchfleet/batchfleet/internal/pipenet"
 	"github.com/batchfleet/batchfleet/internal/testlog"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -279,7 +279,7 @@ func serve(t *testing.T, s *jobapi.Server) *rig {
 	if s.Guard == nil {
 		s.Guard = open()
 	}
-	l := pipenet.Listen()
+	l := testnet.NewPipes()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	handler := s.Handler()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/emulator"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
@@ -63,18 +63,9 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{T: t, redis: redistest.New(t), dir: t.TempDir(), emulator: emulator.New(emulator.Config{Log: slog.New(slog.DiscardHandler)})}
 	r.rdb = patient(redisdb.Connect(redisdb.Options{Host: r.redis.Host, Port: r.redis.Port}).(*redis.Client)) // as the commands do
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := r.emulator.Serve(ctx, l); err != nil {
-			t.Error(err)
-		}
-	})
-	if r.opts, err = pubsub.Options(l.Addr().String()); err != nil {
+	addr, _ := testnet.Serve(t, testnet.AnyPort, r.emulator.Serve)
+	var err error
+	if r.opts, err = pubsub.Options(addr); err != nil {
 		t.Fatal(err)
 	}
 	store, err := storage.NewLocal(r.dir)
@@ -86,8 +77,6 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(func() {
 		_ = errors.Join(admin.Close(), publish.Close(), letters.Close(), store.Close(), r.rdb.Close())
-		stop()
-		serving.Wait()
 	})
 	r.Deps = Deps{
 		Status: status.New(r.rdb), Queue: queue.New(r.rdb, queue.DefaultRules), PubSub: admin,

@@ -9,10 +9,8 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/batchfleet/batchfleet/emulator"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 )
 
 // A rig is a running server and the address it always has.
@@ -39,30 +38,13 @@ func start(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{Server: emulator.New(emulator.Config{Log: slog.New(slog.DiscardHandler)}), addr: "127.0.0.1:0"}
 	r.serve(t)
-	t.Cleanup(func() { r.stop() })
 	return r
 }
 
 // serve serves on r.addr, whose port is 0 the first time.
 func (r *rig) serve(t *testing.T) {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", r.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.addr = l.Addr().String()
-	// Not the test's context, which ends before its cleanups.
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := r.Serve(ctx, l); err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	r.stop = func() {
-		cancel()
-		running.Wait()
-	}
+	r.addr, r.stop = testnet.Serve(t, r.addr, r.Serve)
 }
 
 // restart ends all connections and serves again at the same address.

@@ -22,6 +22,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/internal/testlog"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
 
@@ -89,26 +90,19 @@ func newRigOn(tb testing.TB, s *redistest.Server, change func(*rig)) *rig {
 	if r.plane.Metrics == nil {
 		r.plane.Metrics = control.NewMetrics("test", r.queue)
 	}
-	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
 	srv := &r.server
 	srv.Handler, srv.Log = r.plane.Handler(), r.plane.Log
-	serving.Go(func() {
-		if err := srv.Serve(ctx, l); err != nil {
-			tb.Error(err)
-		}
+	addr, stop := testnet.Serve(tb, testnet.AnyPort, func(ctx context.Context, l net.Listener) error {
+		var running sync.WaitGroup
+		defer running.Wait()
+		running.Go(func() { _ = r.plane.Run(ctx) })
+		return srv.Serve(ctx, l)
 	})
-	serving.Go(func() { _ = r.plane.Run(ctx) })
 	transport := &http.Transport{MaxIdleConnsPerHost: 100, DisableCompression: true}
-	r.client, r.url = &http.Client{Transport: transport, Timeout: time.Minute}, "http://"+l.Addr().String()
+	r.client, r.url = &http.Client{Transport: transport, Timeout: time.Minute}, "http://"+addr
 	r.stop = func() {
 		transport.CloseIdleConnections()
-		cancel()
-		serving.Wait()
+		stop()
 	}
 	tb.Cleanup(r.stop)
 	return r
