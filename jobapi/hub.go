@@ -38,7 +38,7 @@ type topic struct {
 
 	// Guarded by the hub's mu.
 	listeners, readers int        // readers are listeners that follow the log, too
-	asOf               [2]outcome // of the last rounds that asked for the job, and with its log
+	asOf               [2]outcome // of the last rounds that read the job, and with its log
 }
 
 // outcome is how a round went.
@@ -91,7 +91,7 @@ func (h *hub) run(ctx context.Context) {
 	}
 }
 
-// again asks for another round.
+// again wakes run for another round.
 func (h *hub) again() {
 	select {
 	case h.wake <- struct{}{}:
@@ -105,8 +105,8 @@ func (h *hub) busy() bool {
 	return len(h.watched) > 0
 }
 
-// asked is what a round reads for one topic.
-type asked struct {
+// polled is one topic in a round.
+type polled struct {
 	*topic
 	log         bool
 	err, logErr error // of the job; of its log alone
@@ -117,9 +117,9 @@ func (h *hub) round(ctx context.Context) error {
 	h.mu.Lock()
 	h.rounds++
 	round := h.rounds
-	all := make([]asked, 0, len(h.watched))
+	all := make([]polled, 0, len(h.watched))
 	for _, t := range h.watched {
-		all = append(all, asked{topic: t, log: t.readers > 0})
+		all = append(all, polled{topic: t, log: t.readers > 0})
 	}
 	h.mu.Unlock()
 
@@ -129,7 +129,7 @@ func (h *hub) round(ctx context.Context) error {
 			fail(chunk, failed)
 			continue
 		}
-		failed = cmp.Or(h.look(ctx, chunk), failed)
+		failed = cmp.Or(h.read(ctx, chunk), failed)
 	}
 
 	h.mu.Lock()
@@ -145,9 +145,9 @@ func (h *hub) round(ctx context.Context) error {
 	return failed
 }
 
-// look reads the jobs of at most MaxGet topics and publishes what is new. It returns
+// read gets the jobs of at most MaxGet topics and publishes what is new. It returns
 // the first error. An error of one log concerns only its topic.
-func (h *hub) look(ctx context.Context, chunk []asked) (err error) {
+func (h *hub) read(ctx context.Context, chunk []polled) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			h.server.Log.ErrorContext(ctx, "panic", "scope", h.scope.Name, "err", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -186,13 +186,13 @@ func (h *hub) look(ctx context.Context, chunk []asked) (err error) {
 	return err
 }
 
-func fail(chunk []asked, err error) {
+func fail(chunk []polled, err error) {
 	for i := range chunk {
 		chunk[i].err = err
 	}
 }
 
-func (h *hub) get(ctx context.Context, chunk []asked) (map[string]*Job, error) {
+func (h *hub) get(ctx context.Context, chunk []polled) (map[string]*Job, error) {
 	ids := make([]string, len(chunk))
 	for i, a := range chunk {
 		ids[i] = a.id

@@ -21,8 +21,8 @@ const adminTimeout = 10 * time.Second
 
 var errNoAnswer = fmt.Errorf("no answer within %s: %w", adminTimeout, jobs.ErrUnavailable)
 
-// Admin makes topics and subscriptions, and looks at them. Its methods may be
-// called concurrently.
+// Admin creates and reads topics and subscriptions. Its methods may be called
+// concurrently.
 type Admin struct {
 	topics        *apiv1.TopicAdminClient
 	subscriptions *apiv1.SubscriptionAdminClient
@@ -40,8 +40,7 @@ func OpenAdmin(ctx context.Context, opts ...option.ClientOption) (*Admin, error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open pub/sub: %w", err), topics.Close())
 	}
-	// The library would try again in silence until the deadline, and then say only
-	// that it was over.
+	// The library would retry until the deadline and then report only a timeout.
 	topics.CallOptions, subscriptions.CallOptions = &apiv1.TopicAdminCallOptions{}, &apiv1.SubscriptionAdminCallOptions{}
 	return &Admin{topics, subscriptions}, nil
 }
@@ -52,16 +51,16 @@ func (p *Admin) Close() error { return errors.Join(p.topics.Close(), p.subscript
 // Found is what there is under a name.
 type Found uint8
 
-// What there may be.
+// What a Get call may find.
 const (
 	Absent Found = iota + 1
 	Present
-	Hidden // this account may not look
+	Hidden // this account may not read it
 )
 
-// look turns the error of a look at something into what was found.
-func look(what string, err error) (Found, error) {
-	switch status.Code(err) { //nolint:exhaustive // the others are trouble
+// foundBy turns the error of a Get call into what was found.
+func foundBy(what string, err error) (Found, error) {
+	switch status.Code(err) { //nolint:exhaustive // the others are errors
 	case codes.OK:
 		return Present, nil
 	case codes.NotFound:
@@ -77,7 +76,7 @@ func (p *Admin) Topic(ctx context.Context, name string) (Found, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, adminTimeout, errNoAnswer)
 	defer cancel()
 	_, err := p.topics.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: name})
-	return look("topic "+name, err)
+	return foundBy("topic "+name, err)
 }
 
 // Subscription returns whether a subscription is there, and of one that is its topic and
@@ -86,7 +85,7 @@ func (p *Admin) Subscription(ctx context.Context, name string) (f Found, topic s
 	ctx, cancel := context.WithTimeoutCause(ctx, adminTimeout, errNoAnswer)
 	defer cancel()
 	sub, err := p.subscriptions.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
-	f, err = look("subscription "+name, err)
+	f, err = foundBy("subscription "+name, err)
 	return f, sub.GetTopic(), time.Duration(sub.GetAckDeadlineSeconds()) * time.Second, err
 }
 

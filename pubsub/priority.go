@@ -43,7 +43,7 @@ const (
 	// asked too: a pull of a subscription with messages is answered by then.
 	headStart = 50 * time.Millisecond
 	// turnStart is what Normal gets when it is its turn. It is long, so that a slow
-	// answer does not cost Normal its share. If nothing came in that time, Normal
+	// reply does not cost Normal its share. If nothing came in that time, Normal
 	// gets only headStart until dryFor has passed.
 	turnStart = time.Second
 	dryFor    = 10 * time.Second
@@ -52,14 +52,14 @@ const (
 // errCalledOff is the cause with which the slower call is canceled.
 var errCalledOff = errors.New("the other source was faster")
 
-// inquiry is one call of Lease on one of the two.
-type inquiry struct {
+// leaseCall is one call of Lease on one of the two.
+type leaseCall struct {
 	side   side
 	cancel context.CancelCauseFunc
-	answer chan answer // of 1
+	reply  chan reply // of 1
 }
 
-type answer struct {
+type reply struct {
 	lease jobs.Lease
 	err   error
 }
@@ -102,27 +102,27 @@ func (p *PrioritySource) order() (first, second side, start time.Duration) {
 // only one of them does not look healthy.
 func (p *PrioritySource) Lease(ctx context.Context) (jobs.Lease, error) {
 	before, after, start := p.order()
-	first := p.ask(ctx, before)
+	first := p.startLease(ctx, before)
 	ahead := time.NewTimer(start)
 	defer ahead.Stop()
 	select {
-	case got := <-first.answer:
+	case got := <-first.reply:
 		return p.take(first.side, got)
 	case <-ahead.C:
 		if start == turnStart {
 			p.dryUntil.Store(time.Now().Add(dryFor).UnixNano())
 		}
 	}
-	second := p.ask(ctx, after)
+	second := p.startLease(ctx, after)
 	select {
-	case got := <-first.answer:
+	case got := <-first.reply:
 		p.callOff(ctx, second)
 		return p.take(first.side, got)
-	case got := <-second.answer:
+	case got := <-second.reply:
 		select {
-		case better := <-first.answer:
+		case better := <-first.reply:
 			if better.err == nil {
-				second.answer <- got
+				second.reply <- got
 				p.callOff(ctx, second)
 				return p.take(first.side, better)
 			}
@@ -133,21 +133,21 @@ func (p *PrioritySource) Lease(ctx context.Context) (jobs.Lease, error) {
 	}
 }
 
-// ask starts a call of Lease on one of the sources.
-func (p *PrioritySource) ask(ctx context.Context, s side) inquiry {
+// startLease starts a call of Lease on one of the sources.
+func (p *PrioritySource) startLease(ctx context.Context, s side) leaseCall {
 	ctx, cancel := context.WithCancelCause(ctx)
-	q := inquiry{side: s, cancel: cancel, answer: make(chan answer, 1)}
+	q := leaseCall{side: s, cancel: cancel, reply: make(chan reply, 1)}
 	p.calls.Go(func() {
 		lease, err := s.src.Lease(ctx)
 		s.failing.Store(err != nil && ctx.Err() == nil)
-		q.answer <- answer{lease, err}
+		q.reply <- reply{lease, err}
 		cancel(nil)
 	})
 	return q
 }
 
-// take returns an answer, with its lease id prefixed.
-func (p *PrioritySource) take(s side, got answer) (jobs.Lease, error) {
+// take returns a reply, with its lease id prefixed.
+func (p *PrioritySource) take(s side, got reply) (jobs.Lease, error) {
 	if got.err != nil {
 		return jobs.Lease{}, got.err
 	}
@@ -160,12 +160,12 @@ func (p *PrioritySource) take(s side, got answer) (jobs.Lease, error) {
 	return got.lease, nil
 }
 
-// callOff cancels an inquiry. Its answer may be on the way, so a lease that still
+// callOff cancels a call. Its reply may be on the way, so a lease that still
 // comes is handed back, while the caller goes on.
-func (p *PrioritySource) callOff(ctx context.Context, q inquiry) {
+func (p *PrioritySource) callOff(ctx context.Context, q leaseCall) {
 	q.cancel(errCalledOff)
 	p.calls.Go(func() {
-		got := <-q.answer
+		got := <-q.reply
 		if got.err != nil {
 			return
 		}

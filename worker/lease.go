@@ -21,7 +21,7 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 		if err := w.readiness.wait(ctx); err != nil {
 			return jobs.Lease{}, err
 		}
-		lease, err := w.ask(ctx, p)
+		lease, err := w.requestLease(ctx, p)
 		if err == nil {
 			return lease, nil
 		}
@@ -53,8 +53,9 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 	}
 }
 
-// ask asks the source for a lease, of a kind that the pool runs if it can choose, and stops asking when the worker becomes unready.
-func (w *Worker) ask(ctx context.Context, p *pool) (jobs.Lease, error) {
+// requestLease requests a lease of the source, of a kind that the pool runs if the source
+// can choose. It cancels the request when the worker becomes unready.
+func (w *Worker) requestLease(ctx context.Context, p *pool) (jobs.Lease, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	answered := make(chan struct{})
 	var watch sync.WaitGroup
@@ -68,8 +69,8 @@ func (w *Worker) ask(ctx context.Context, p *pool) (jobs.Lease, error) {
 	defer cancel(nil)
 	defer watch.Wait()
 	defer close(answered)
-	w.idle.asks()
-	defer w.idle.answered()
+	w.idle.begin()
+	defer w.idle.end()
 	if w.pools.source != nil {
 		return w.pools.source.LeaseKinds(ctx, p.kinds)
 	}

@@ -24,41 +24,40 @@ var (
 	errRuntime = errors.New("the rest of MAX_RUNTIME is kept for the jobs in hand")
 )
 
-// idle ends the leasing when all slots have waited for a job for long enough. A
-// slot that runs a job does not ask, nor does one that waits out an error or for
-// the worker to be ready, so a worker in trouble does not stop as if all were
-// done.
+// idle ends the leasing when all slots have waited for a job for long enough. A slot
+// that runs a job does not wait, nor one that waits for an error to pass or for the
+// worker to be ready, so a worker in trouble does not stop as if it were idle.
 type idle struct {
 	slots int
 	after time.Duration // never when 0
 	stop  context.CancelCauseFunc
 
-	mu     sync.Mutex
-	asking int
-	timer  *time.Timer // runs while all slots ask
+	mu      sync.Mutex
+	waiting int
+	timer   *time.Timer // runs while all slots wait
 }
 
 func newIdle(slots int, after time.Duration, stop context.CancelCauseFunc) *idle {
 	return &idle{slots: slots, after: after, stop: stop}
 }
 
-// asks says that a slot begins to wait for a job, answered that it has ended.
-func (i *idle) asks() {
+// begin records that a slot waits for a job, end that it no longer does.
+func (i *idle) begin() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.asking++
-	if i.asking == i.slots && i.after > 0 {
+	i.waiting++
+	if i.waiting == i.slots && i.after > 0 {
 		i.timer = time.AfterFunc(i.after, func() { i.stop(fmt.Errorf("%w for %s", errIdle, i.after)) })
 	}
 }
 
-func (i *idle) answered() {
+func (i *idle) end() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.asking--
+	i.waiting--
 	if i.timer != nil {
-		// One that has fired just now ends the leasing all the same; a job
-		// leased in this moment is handed back.
+		// If it has fired just now, leasing ends anyway; a job leased at that moment
+		// is handed back.
 		i.timer.Stop()
 		i.timer = nil
 	}

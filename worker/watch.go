@@ -29,12 +29,12 @@ type HandBacker interface {
 }
 
 const (
-	// lookEvery is the longest time between two searches.
-	lookEvery = 3 * time.Second
-	// lookGap is the longest time between two searches with which neither this process
+	// searchEvery is the longest time between two searches.
+	searchEvery = 3 * time.Second
+	// maxSearchGap is the longest time between two searches with which neither this process
 	// nor Redis counts as having stood still; a search has callTimeout for each of its
 	// calls.
-	lookGap = 12 * time.Second
+	maxSearchGap = 12 * time.Second
 	// watchTTL is how long the lock for searching outlasts its worker, if that ended or
 	// stands still. It may add as much to jobs.ClaimHold.
 	watchTTL = 4500 * time.Millisecond
@@ -53,15 +53,15 @@ type watch struct {
 	log     *slog.Logger
 	metrics *Metrics
 
-	looked time.Time // when Redis has last answered; zero if it did not
-	clock  time.Time // of Redis, then
-	calm   time.Time // since when nothing has stood still
+	replied time.Time // when Redis last replied; zero if it did not
+	clock   time.Time // of Redis, then
+	calm    time.Time // since when nothing has stood still
 }
 
 // run searches until ctx ends. All workers try to take the lock; its holder searches.
 func (w *watch) run(ctx context.Context) {
 	for {
-		next, err := w.look(ctx)
+		next, err := w.search(ctx)
 		if err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "cannot look for silent workers, trying again", "err", err)
 		}
@@ -71,9 +71,9 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// look searches once and returns how long to wait for the next time.
-func (w *watch) look(ctx context.Context) (next time.Duration, err error) {
-	next = lookEvery
+// search searches once and returns how long to wait for the next time.
+func (w *watch) search(ctx context.Context) (next time.Duration, err error) {
+	next = searchEvery
 	mine, free, err := w.mine(ctx)
 	if err != nil || !mine || !w.isCalm() {
 		if free > 0 {
@@ -86,19 +86,19 @@ func (w *watch) look(ctx context.Context) (next time.Duration, err error) {
 	lapsed, soonest, err := w.claims.Lapsed(call)
 	cancel()
 	if err != nil {
-		w.looked = time.Time{}
+		w.replied = time.Time{}
 		return next, err
 	}
 	// The claim of a dead worker ends sooner than the others.
 	next = max(min(next, soonest+50*time.Millisecond), 250*time.Millisecond)
-	if between(began, time.Now()) > lookGap {
-		w.looked = time.Time{}
+	if between(began, time.Now()) > maxSearchGap {
+		w.replied = time.Time{}
 		return next, nil
 	}
 	return next, w.handBack(ctx, lapsed)
 }
 
-func (w *watch) isCalm() bool { return !w.looked.IsZero() && time.Since(w.calm) >= calmFor }
+func (w *watch) isCalm() bool { return !w.replied.IsZero() && time.Since(w.calm) >= calmFor }
 
 // mine tries to take the lock, or gives it up while it is too early to hand anything
 // back. It also notes whether this process or Redis stood still since the last call.
@@ -111,14 +111,14 @@ func (w *watch) mine(ctx context.Context) (mine bool, free time.Duration, err er
 	}
 	mine, clock, free, err := w.claims.Watch(call, ttl)
 	if err != nil {
-		w.looked = time.Time{}
+		w.replied = time.Time{}
 		return false, 0, err
 	}
 	now := time.Now()
-	if w.looked.IsZero() || between(w.looked, now) > lookGap || clock.Sub(w.clock) > lookGap {
+	if w.replied.IsZero() || between(w.replied, now) > maxSearchGap || clock.Sub(w.clock) > maxSearchGap {
 		w.calm = now
 	}
-	w.looked, w.clock = now, clock
+	w.replied, w.clock = now, clock
 	return mine, free, nil
 }
 

@@ -196,10 +196,10 @@ func TestF22LookerThatStoodStillWaitsForTheLiving(t *testing.T) {
 				look := func(n, want int) {
 					t.Helper()
 					for range n {
-						if _, err := w.look(t.Context()); err != nil {
+						if _, err := w.search(t.Context()); err != nil {
 							t.Fatal(err)
 						}
-						time.Sleep(lookEvery)
+						time.Sleep(searchEvery)
 					}
 					if l.asked != want {
 						t.Fatalf("took %d claims, want %d", l.asked, want)

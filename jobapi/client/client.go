@@ -139,7 +139,7 @@ func (c *Client) Log(ctx context.Context, scope, id string, tail int, since time
 	if since != 0 {
 		query.Set("sinceSeconds", strconv.Itoa(int(since/time.Second)))
 	}
-	a, err := c.ask(ctx, &request{path: []string{scope, "jobs", id, "logs"}, query: query, media: "text/plain"})
+	a, err := c.do(ctx, &request{path: []string{scope, "jobs", id, "logs"}, query: query, media: "text/plain"})
 	if err != nil {
 		return "", fmt.Errorf("read log of job %s: %w", id, err)
 	}
@@ -214,7 +214,7 @@ type reply struct {
 // json makes a call and reads one JSON value. Unknown fields are ignored: the server
 // may be newer.
 func (c *Client) json(ctx context.Context, r *request, into any) error {
-	a, err := c.ask(ctx, r)
+	a, err := c.do(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -228,8 +228,8 @@ func (c *Client) json(ctx context.Context, r *request, into any) error {
 	return nil
 }
 
-// ask makes a call and reads its response. A call that only reads is retried.
-func (c *Client) ask(ctx context.Context, r *request) (a reply, err error) {
+// do makes a call and reads its response. A call that only reads is retried.
+func (c *Client) do(ctx context.Context, r *request) (a reply, err error) {
 	if r.method != "" && r.method != http.MethodGet {
 		return c.once(ctx, r)
 	}

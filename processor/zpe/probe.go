@@ -56,7 +56,7 @@ func (h *Handler) Probe(ctx context.Context) (Found, error) {
 	return found, err
 }
 
-// version asks pw.x for its version, once as long as the file stays the same.
+// version runs pw.x for its version, once as long as the file stays the same.
 func (h *Handler) version(ctx context.Context, dir string) (string, error) {
 	info, err := os.Stat(h.PwX)
 	if err != nil {
@@ -68,7 +68,7 @@ func (h *Handler) version(ctx context.Context, dir string) (string, error) {
 	if known.version != "" && known.size == info.Size() && known.modified.Equal(info.ModTime()) {
 		return known.version, nil
 	}
-	version, err := h.askVersion(ctx, dir)
+	version, err := h.readVersion(ctx, dir)
 	if err != nil {
 		return "", err
 	}
@@ -86,9 +86,9 @@ func (h *Handler) forgetVersion() {
 	h.known = program{}
 }
 
-// askVersion runs pw.x with an empty input: it prints its version and an error, and
+// readVersion runs pw.x with an empty input: it prints its version and an error, and
 // exits with 1.
-func (h *Handler) askVersion(ctx context.Context, dir string) (string, error) {
+func (h *Handler) readVersion(ctx context.Context, dir string) (string, error) {
 	own, err := os.MkdirTemp(dir, "probe-")
 	if err != nil {
 		return "", workTrouble("make a directory for pw.x", err)

@@ -86,7 +86,7 @@ func (a *attempt) all(ctx context.Context) (jobs.Result, error) {
 	if a.Relax {
 		a.runs++
 	}
-	a.say("check", "Checking pw.x and its pseudopotentials...")
+	a.reportStep("check", "Checking pw.x and its pseudopotentials...")
 	if err := a.check(ctx); err != nil {
 		return jobs.Result{}, err
 	}
@@ -105,7 +105,7 @@ func (a *attempt) all(ctx context.Context) (jobs.Result, error) {
 		return jobs.Result{}, err
 	}
 	d := a.document(rest, displaced)
-	a.say("store", "Storing the result...")
+	a.reportStep("store", "Storing the result...")
 	if err := a.putJSON(ctx, resultName(a.job.ID), d); err != nil {
 		return jobs.Result{}, fmt.Errorf("store result: %w", err)
 	}
@@ -203,7 +203,7 @@ func (a *attempt) steps(rest [][3]float64, mobile []int) []step {
 // it is run and its checkpoint stored.
 func (a *attempt) one(ctx context.Context, s step) (checkpoint, error) {
 	id, sum := a.job.ID, digest(s.input, a.qe, a.found)
-	a.say("fetch", "")
+	a.reportStep("fetch", "")
 	c, found, err := a.earlierRun(ctx, id, s.number, sum, len(a.System.Atoms))
 	if err != nil {
 		return checkpoint{}, err
@@ -217,10 +217,10 @@ func (a *attempt) one(ctx context.Context, s step) (checkpoint, error) {
 	if s.relax {
 		stepName = "relax"
 	}
-	a.say(stepName, title+": starting pw.x")
+	a.reportStep(stepName, title+": starting pw.x")
 	out, took, err := a.pwx(ctx, a.dir, pwRun{
 		input: s.input, relax: s.relax, atoms: len(a.System.Atoms), pseudos: a.found, version: a.qe,
-		progress: func(o *output) { a.say(stepName, title+": "+o.progress()) },
+		progress: func(o *output) { a.reportStep(stepName, title+": "+o.progress()) },
 	})
 	if err != nil {
 		return checkpoint{}, during(s.name, err)
@@ -229,7 +229,7 @@ func (a *attempt) one(ctx context.Context, s step) (checkpoint, error) {
 	if s.relax {
 		c.Positions = out.final
 	}
-	a.say("store", "")
+	a.reportStep("store", "")
 	if err := a.putJSON(ctx, runName(id, s.number), c); err != nil {
 		return checkpoint{}, fmt.Errorf("store checkpoint: %w", err)
 	}
@@ -237,8 +237,8 @@ func (a *attempt) one(ctx context.Context, s step) (checkpoint, error) {
 	return c, nil
 }
 
-// say reports a message; if it is empty, the last one stays.
-func (a *attempt) say(step, message string) {
+// reportStep reports a message; if it is empty, the last one stays.
+func (a *attempt) reportStep(step, message string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if message != "" {
@@ -252,7 +252,7 @@ func (a *attempt) finished(message string) {
 	a.mu.Lock()
 	a.done++
 	a.mu.Unlock()
-	a.say("displace", message)
+	a.reportStep("displace", message)
 }
 
 // where tells how far the job has come.
