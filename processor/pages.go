@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -155,15 +156,11 @@ var errOtherDocument = errors.New("checkpoint of another document")
 
 // read takes the pages that are not in a checkpoint from the engine.
 func (r *run) read(ctx context.Context) error {
-	from := r.tally.pages + 1
+	from := r.spool.last + 1
 	if from > 1 {
 		r.Log.InfoContext(ctx, "resuming at checkpoint", "job", r.job.ID, "page", from)
 	}
-	every := r.Checkpoint
-	if every == 0 {
-		every = 30 * time.Second
-	}
-	saved := time.Now()
+	every, saved := cmp.Or(r.Checkpoint, 30*time.Second), time.Now()
 	return r.Engine.Read(ctx, r.job, r.fetched.path, from, Sink{
 		Open: func(pages int, about json.RawMessage) error {
 			if err := checkPageCount(pages, r.MaxPages); err != nil {
@@ -172,8 +169,8 @@ func (r *run) read(ctx context.Context) error {
 			if pages < 0 || len(about) > maxSummary/2 {
 				return fmt.Errorf("engine %s described the document with %d pages and %d bytes", r.Engine.Name(), pages, len(about))
 			}
-			if r.tally.pages > pages {
-				return fmt.Errorf("%w: %d pages of %d", errOtherDocument, r.tally.pages, pages)
+			if r.spool.last > pages {
+				return fmt.Errorf("%w: %d pages of %d", errOtherDocument, r.spool.last, pages)
 			}
 			r.total, r.about = pages, about
 			return nil
@@ -216,11 +213,11 @@ func (r *run) pageMessage(page int) string {
 
 // store writes the pages and then the result.
 func (r *run) store(ctx context.Context) (jobs.Result, error) {
-	if r.tally.pages < r.total {
-		return jobs.Result{}, fmt.Errorf("engine %s ended after page %d of %d", r.Engine.Name(), r.tally.pages, r.total)
+	if r.spool.last < r.total {
+		return jobs.Result{}, fmt.Errorf("engine %s ended after page %d of %d", r.Engine.Name(), r.spool.last, r.total)
 	}
 	if r.total > 0 && r.tally.failed == r.total {
-		return jobs.Result{}, fmt.Errorf("no page could be read: %s", r.tally.firstWarning())
+		return jobs.Result{}, fmt.Errorf("no page could be read: %s", append(r.tally.warnings, "")[0])
 	}
 	s := r.summary()
 	if r.total > 0 {

@@ -64,19 +64,18 @@ func pagesName(id jobs.ID) string  { return resultsDir(id) + "/pages.jsonl" }
 
 // tally adds up pages as they pass.
 type tally struct {
-	pages, failed, words, characters, images int
-	withText, scanned, blank, damaged        int
-	warnings                                 []string // of pages
-	document                                 []string // warnings of the document as a whole
+	Document        // the sums alone
+	failed, damaged int
+	warnings        []string // of pages
+	document        []string // warnings of the document as a whole
 }
 
 const maxWarnings = 100
 
 func (t *tally) add(r Record) {
-	t.pages++
-	t.words += r.Words
-	t.characters += r.Characters
-	t.images += r.Images
+	t.Words += r.Words
+	t.Characters += r.Characters
+	t.Images += r.Images
 	if r.Warning != "" {
 		t.damaged++
 		if len(t.warnings) < maxWarnings {
@@ -85,13 +84,13 @@ func (t *tally) add(r Record) {
 	}
 	switch {
 	case r.HasText:
-		t.withText++
+		t.PagesWithText++
 	case r.Failed:
 		t.failed++
 	case r.Images > 0:
-		t.scanned++
+		t.ScannedPages++
 	default:
-		t.blank++
+		t.BlankPages++
 	}
 }
 
@@ -103,15 +102,10 @@ func (t *tally) warn(warning string) {
 	}
 }
 
-func (t *tally) firstWarning() string {
-	if len(t.warnings) == 0 {
-		return ""
-	}
-	return t.warnings[0]
-}
-
 func (r *run) summary() Summary {
 	t := r.tally
+	document := t.Document
+	document.Input, document.Bytes, document.SHA256, document.Info = r.job.Input, r.fetched.bytes, r.fetched.sha256, r.about
 	warnings := append(append([]string{}, t.document...), t.warnings...)
 	return Summary{
 		JobID:         r.job.ID,
@@ -121,15 +115,11 @@ func (r *run) summary() Summary {
 		SchemaVersion: schemaVersion,
 		Kind:          string(r.job.Kind),
 		Engine:        r.Engine.Name(),
-		Document: Document{
-			Input: r.job.Input, Bytes: r.fetched.bytes, SHA256: r.fetched.sha256,
-			Words: t.words, Characters: t.characters, Images: t.images,
-			PagesWithText: t.withText, ScannedPages: t.scanned, BlankPages: t.blank, Info: r.about,
-		},
-		Warnings:     warnings[:min(len(warnings), maxWarnings)],
-		FailedPages:  t.failed,
-		Damaged:      len(warnings) > 0,
-		DamagedPages: t.damaged,
+		Document:      document,
+		Warnings:      warnings[:min(len(warnings), maxWarnings)],
+		FailedPages:   t.failed,
+		Damaged:       len(warnings) > 0,
+		DamagedPages:  t.damaged,
 	}
 }
 

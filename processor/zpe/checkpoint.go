@@ -91,12 +91,11 @@ func (h *Handler) Forget(ctx context.Context, id jobs.ID) error {
 	if _, err := h.getJSON(ctx, planName(id), &p); err != nil {
 		return fmt.Errorf("forget job %s: %w", id, err)
 	}
+	var names []string
 	for n := range min(p.Runs, maxRuns) {
-		if err := h.Store.Delete(ctx, runName(id, n)); err != nil {
-			return fmt.Errorf("forget job %s: %w", id, err)
-		}
+		names = append(names, runName(id, n))
 	}
-	for _, name := range []string{planName(id), resultName(id)} {
+	for _, name := range append(names, planName(id), resultName(id)) {
 		if err := h.Store.Delete(ctx, name); err != nil {
 			return fmt.Errorf("forget job %s: %w", id, err)
 		}

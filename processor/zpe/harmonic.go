@@ -119,18 +119,10 @@ func principalAxes(positions [][3]float64, mass []float64, center [3]float64) []
 
 // modes returns the wavenumbers without those of the given motions.
 func modes(w, motions [][]float64) []float64 {
-	if len(motions) == 0 {
-		return wavenumbers(clone(w))
+	if len(motions) > 0 {
+		w = inBasis(w, complement(motions, len(w)))
 	}
-	return wavenumbers(inBasis(w, complement(motions, len(w))))
-}
-
-func clone(a [][]float64) [][]float64 {
-	c := make([][]float64, len(a))
-	for i := range a {
-		c[i] = slices.Clone(a[i])
-	}
-	return c
+	return wavenumbers(w)
 }
 
 // gather returns the positions of the atoms moved by vectors of the lattice so
@@ -198,18 +190,14 @@ func (s *System) projection(wish Projection, positions [][3]float64) (Projection
 			wish = ProjectTranslations
 		}
 	}
+	if wish == ProjectNone {
+		return wish, nil
+	}
 	mass := make([]float64, len(s.Atoms))
 	for i, a := range s.Atoms {
 		mass[i] = s.Species[a.Species].Mass
 	}
-	switch wish {
-	case ProjectMolecule:
-		return wish, motions(whole, mass, true)
-	case ProjectTranslations:
-		return wish, motions(whole, mass, false)
-	case ProjectNone, ProjectAuto:
-	}
-	return wish, nil
+	return wish, motions(whole, mass, wish == ProjectMolecule)
 }
 
 // entropy returns what a harmonic mode contributes to the entropy, J/(mol K).

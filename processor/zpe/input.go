@@ -190,8 +190,8 @@ func (in *input) readSpecies(string) error {
 		if err != nil {
 			return err
 		}
-		sp := Species{Label: f[0], Element: elementOf(f[0]), Pseudo: f[2]}
-		if sp.Element == "" || !labelName().MatchString(sp.Label) {
+		sp := Species{Label: f[0], Pseudo: f[2]}
+		if elementOf(sp.Label) == "" || !labelName().MatchString(sp.Label) {
 			return in.errorf("species %s: its name must be that of an element, with at most a digit, or _ or - and one letter or digit", shorten(sp.Label))
 		}
 		if in.species(sp.Label) >= 0 {

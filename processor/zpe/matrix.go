@@ -1,14 +1,18 @@
 package zpe
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // eigen returns the eigenvalues of a symmetric matrix in no order, and in the same
-// order the eigenvectors, orthonormal, by Jacobi's rotations: slow and exact. a is
-// destroyed.
-func eigen(a [][]float64) (values []float64, vectors [][]float64) {
-	n := len(a)
+// order the eigenvectors, orthonormal, by Jacobi's rotations: slow and exact.
+func eigen(matrix [][]float64) (values []float64, vectors [][]float64) {
+	n := len(matrix)
 	values, vectors = make([]float64, n), make([][]float64, n)
+	a := make([][]float64, n)
 	for i := range n {
+		a[i] = slices.Clone(matrix[i])
 		vectors[i] = make([]float64, n)
 		vectors[i][i] = 1
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,8 +72,10 @@ func (o *output) line(text []byte) bool {
 	trimmed := strings.TrimSpace(s)
 	o.note(trimmed)
 	if strings.HasPrefix(trimmed, "%%%%") {
-		if o.state = toggled(o.state); o.state == inMessage {
-			o.message = o.message[:0]
+		if o.state == inMessage {
+			o.state = anywhere
+		} else {
+			o.state, o.message = inMessage, o.message[:0]
 		}
 		return false
 	}
@@ -117,13 +120,6 @@ func (o *output) note(trimmed string) {
 
 // last returns the last lines with content.
 func (o *output) last() string { return strings.Join(o.said, "\n") }
-
-func toggled(s outputState) outputState {
-	if s == inMessage {
-		return anywhere
-	}
-	return inMessage
-}
 
 // shortLine bounds what is kept of a line.
 func shortLine(s string) string { return jobs.Clip(s, 300, "") }
@@ -282,7 +278,7 @@ func (o *output) missing() error {
 		return errors.New("pw.x exited with code 0 but printed no final energy")
 	case !o.converged:
 		return errors.New("pw.x exited with code 0 but did not say that convergence has been achieved")
-	case !o.allForces():
+	case len(o.hasForce) != o.atoms || slices.Contains(o.hasForce, false):
 		return fmt.Errorf("pw.x exited with code 0 but did not print the forces of all %d atoms", o.atoms)
 	case o.relax && !o.relaxed:
 		return errors.New("pw.x exited with code 0 but did not say that the relaxation has converged")
@@ -292,15 +288,6 @@ func (o *output) missing() error {
 		return errors.New("pw.x exited with code 0 but did not say JOB DONE")
 	}
 	return nil
-}
-
-func (o *output) allForces() bool {
-	for _, has := range o.hasForce {
-		if !has {
-			return false
-		}
-	}
-	return len(o.hasForce) == o.atoms
 }
 
 // errorText returns the message of the block between the lines of %, without the

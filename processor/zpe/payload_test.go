@@ -61,7 +61,7 @@ func TestZpeDefaults(t *testing.T) {
 	if s.Ecutwfc != 40 || s.Ecutrho != 200 || s.ConvThr != 1e-8 || s.KPoints.String() != "gamma" {
 		t.Errorf("defaults are %+v", s)
 	}
-	if len(s.Species) != 1 || s.Species[0] != (zpe.Species{Label: "H", Element: "H", Mass: 1.00794, Pseudo: "H.pbe-kjpaw.UPF"}) {
+	if len(s.Species) != 1 || s.Species[0] != (zpe.Species{Label: "H", Mass: 1.00794, Pseudo: "H.pbe-kjpaw.UPF"}) {
 		t.Errorf("species are %+v", s.Species)
 	}
 }

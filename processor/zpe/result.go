@@ -110,10 +110,11 @@ func (a *attempt) document(rest checkpoint, moved []displaced) Document {
 	r.LowCutApplied = project != ProjectMolecule
 	r.Freqs, r.UnprojectedFreqs = modes(hessian, whole), modes(hessian, nil)
 	r.sum()
+	hostname, _ := os.Hostname() // or nothing
 	return Document{
 		Result: r, SummaryText: r.summary(), FreqsCSV: r.csv(),
 		Meta: Meta{
-			WorkerHostname: hostname(), Seconds: round(time.Since(a.began).Seconds(), 3),
+			WorkerHostname: hostname, Seconds: round(time.Since(a.began).Seconds(), 3),
 			QEVersion: a.qe, Timestamp: time.Now().UTC().Format(time.RFC3339),
 		},
 	}
@@ -233,13 +234,4 @@ func (r *Result) summary() string {
 func round(x float64, digits int) float64 {
 	p := math.Pow10(digits)
 	return math.Round(x*p)/p + 0 // no minus zero
-}
-
-// hostname returns the name of this machine, or nothing.
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return name
 }

@@ -3,7 +3,6 @@ package zpe
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"sync"
 	"time"
@@ -74,10 +73,7 @@ func (h *Handler) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool,
 	return jobs.Result{Object: resultName(job.ID), Pages: d.Result.Runs}, true, nil
 }
 
-func payloadDigest(job jobs.Job) string {
-	sum := sha256.Sum256([]byte(job.Payload))
-	return hex.EncodeToString(sum[:])
-}
+func payloadDigest(job jobs.Job) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(job.Payload))) }
 
 // all does the job, step by step.
 func (a *attempt) all(ctx context.Context) (jobs.Result, error) {
@@ -87,16 +83,20 @@ func (a *attempt) all(ctx context.Context) (jobs.Result, error) {
 		a.runs++
 	}
 	a.reportStep("check", "Checking pw.x and its pseudopotentials...")
-	if err := a.check(ctx); err != nil {
+	var err error
+	if a.found, err = a.pseudos(&a.System); err != nil {
+		return jobs.Result{}, err
+	}
+	if a.qe, err = a.version(ctx, a.dir); err != nil {
 		return jobs.Result{}, err
 	}
 	if err := a.keepPlan(ctx, a.job.ID, a.runs); err != nil {
 		return jobs.Result{}, err
 	}
-	rest := checkpoint{Positions: a.System.positions()}
+	start := a.System.positions()
+	rest := checkpoint{Positions: start}
 	if a.Relax {
-		var err error
-		if rest, err = a.relax(ctx); err != nil {
+		if rest, err = a.one(ctx, step{name: "relaxation", input: a.System.write(start, true), relax: true, at: start}); err != nil {
 			return jobs.Result{}, err
 		}
 	}
@@ -112,27 +112,13 @@ func (a *attempt) all(ctx context.Context) (jobs.Result, error) {
 	return jobs.Result{Object: resultName(a.job.ID), Pages: a.runs}, nil
 }
 
-// check finds what pw.x needs before it is run.
-func (a *attempt) check(ctx context.Context) (err error) {
-	if a.found, err = a.pseudos(&a.System); err != nil {
-		return err
-	}
-	a.qe, err = a.version(ctx, a.dir)
-	return err
-}
-
 // step is one run of pw.x in an attempt.
 type step struct {
-	number int // from 0; names its checkpoint
+	number int // from 0, which a relaxation is; names its checkpoint
 	name   string
 	input  string
 	relax  bool
 	at     [][3]float64 // positions that it starts from
-}
-
-// relax returns the structure without forces. It is run 0.
-func (a *attempt) relax(ctx context.Context) (checkpoint, error) {
-	return a.one(ctx, step{name: "relaxation", input: a.System.write(a.System.positions(), true), relax: true, at: a.System.positions()})
 }
 
 // displaced is what was computed with one coordinate moved up and down.

@@ -53,8 +53,8 @@ func parseStructure(text json.RawMessage) (System, error) {
 		}
 	}
 	for _, sp := range s.Species {
-		if sp.Element != "H" && (!cutoffs || !density) {
-			return System{}, fmt.Errorf("structure.ecutwfc and structure.ecutrho are needed with %s: there are defaults for hydrogen only", sp.Element)
+		if sp.Label != "H" && (!cutoffs || !density) {
+			return System{}, fmt.Errorf("structure.ecutwfc and structure.ecutrho are needed with %s: there are defaults for hydrogen only", sp.Label)
 		}
 	}
 	return s, s.check("structure")
@@ -110,7 +110,7 @@ func (o *object) species(field string) map[string]Species {
 		}
 		text, _ := all.take(name)
 		one := readObject("structure.species."+name, text)
-		sp := Species{Label: name, Element: name, Pseudo: one.text("pseudo", "", 80), Mass: one.number("mass", masses[name], minMass, maxMass)}
+		sp := Species{Label: name, Pseudo: one.text("pseudo", "", 80), Mass: one.number("mass", masses[name], minMass, maxMass)}
 		if sp.Pseudo != "" && !pseudoName().MatchString(sp.Pseudo) {
 			one.fail("pseudo", "is %s, which is not the name of a file: letters, digits and . _ + - only", shorten(sp.Pseudo))
 		}
@@ -141,7 +141,7 @@ func (s *System) addAtom(where string, v json.RawMessage, species map[string]Spe
 	if a.Species < 0 {
 		sp, ok := species[element]
 		if !ok {
-			sp = Species{Label: element, Element: element, Mass: masses[element]}
+			sp = Species{Label: element, Mass: masses[element]}
 		}
 		if sp.Pseudo == "" && element == "H" {
 			sp.Pseudo = hydrogenPseudo

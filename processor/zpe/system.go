@@ -31,10 +31,9 @@ type System struct {
 
 // Species is a kind of atom.
 type Species struct {
-	Label   string
-	Element string
-	Mass    float64 // atomic mass units
-	Pseudo  string  // name of a file
+	Label  string
+	Mass   float64 // atomic mass units
+	Pseudo string  // name of a file
 }
 
 // Atom is one atom at a cartesian position.
