@@ -9,7 +9,7 @@ import (
 // otherwise.
 type Limits struct {
 	// Memory is the private writable memory of each process in bytes
-	// (RLIMIT_DATA). It is not the address space, of which Go and others reserve
+	// (RLIMIT_DATA). It is not the address space: Go and others reserve
 	// far more than they use; the smallest Go program begins with 75 MB. What
 	// happens at the limit is up to the process: a Go program ends with exit
 	// code 2 and "out of memory".

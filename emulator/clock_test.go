@@ -25,7 +25,7 @@ func lives(t *testing.T, each ...func(t *testing.T, b *broker)) {
 	}
 }
 
-// A machine may start with a clock that is wrong, and mend it later.
+// A machine may start with a clock that is wrong, and correct it later.
 func TestE06ClockThatWentBackHoldsNoMessageForLonger(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	lives(t, func(t *testing.T, b *broker) {

@@ -26,7 +26,7 @@ func readResponse(resp *http.Response, text []byte, what call) (none bool, err e
 		}
 		return false, decode(text, what.response)
 	case status >= 300 && status < 400:
-		return false, &Error{Status: status, Message: client.Redirected(resp) + ": mend the gateway's address"}
+		return false, &Error{Status: status, Message: client.Redirected(resp) + ": correct the gateway's address"}
 	case status >= 400:
 		return false, readError(resp, text)
 	default:

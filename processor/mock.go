@@ -12,8 +12,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Mock is the engine of kind "mock": a random number of pages, each of which
-// takes a random time. Both are drawn from the job's id, so an attempt that
+// Mock is the engine of kind "mock": a random number of pages, and
+// a random time for each. Both are drawn from the job's id, so an attempt that
 // resumes goes on with the same document.
 type Mock struct {
 	MinPages, MaxPages     int           // 5 to 20 in the contract

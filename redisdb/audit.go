@@ -50,7 +50,7 @@ func (a *Audit) Add(f Finding) {
 }
 
 // HasRoom reports whether one more may join a list of at most room, which holds so many
-// of which so many are harmless. Those take half of it at most: they must not hide damage.
+// with the number of harmless ones. Those take half of it at most: they must not hide damage.
 func HasRoom(n, harmlessOnes, room int, harmless bool) bool {
 	return n < room && (!harmless || harmlessOnes < room/2)
 }

@@ -81,7 +81,7 @@ func (o *Options) parseHosts(text, kind string) error {
 			port = defaultSentinelPort
 		}
 		if m[3] != "" {
-			port, _ = strconv.Atoi(m[3]) // digits, of which five fit
+			port, _ = strconv.Atoi(m[3]) // at most five digits
 		}
 		if port < 1 || port > 65535 {
 			return errors.New("a port in it is not from 1 to 65535")
@@ -115,7 +115,7 @@ func (o *Options) parsePath(path, kind string) error {
 		}
 		database = m[1]
 	}
-	o.DB, _ = strconv.Atoi(cmp.Or(database, "0")) // digits, of which seven fit
+	o.DB, _ = strconv.Atoi(cmp.Or(database, "0")) // at most seven digits
 	if o.DB > maxDB {
 		return errors.New("the database is not from 0 to 1048576")
 	}

@@ -27,7 +27,7 @@ func TestF23AttemptsGivenUpLateAreTakenOffTheAccount(t *testing.T) {
 		}
 		first := claimLease(t, s, "a", time.Millisecond, "ack")
 		lapsed, _ := wantLapsed(t, s, "ack")
-		lapse(t, s, lapsed[0], false, true) // one of which the claim was taken
+		lapse(t, s, lapsed[0], false, true) // one whose claim was taken
 		second := next("ack")
 		third := next("ack+")
 		account(2)

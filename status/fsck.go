@@ -23,9 +23,9 @@ const (
 	missing      = "not in its state"       // not in the index of its state
 	unlisted     = "not in the index"       // only in that of a state
 	misdated     = "out of order"           // in two indexes at different times
-	unreadableAt = "unreadable document"    // to be mended by whoever wrote it
+	unreadableAt = "unreadable document"    // its writer must repair it
 	orphaned     = "running without worker" // its claim is over for long
-	// Waiting: nobody runs it, and whether a message of it exists cannot be asked.
+	// Waiting: no worker runs it, and whether a message of it exists cannot be asked.
 	Waiting = "waits without a claim"
 	// Unrepaired: its result cannot be read, or its message cannot be published.
 	Unrepaired = "cannot be repaired"
@@ -39,7 +39,7 @@ func NewFinding(kind string, job jobs.ID, detail, done string) redisdb.Finding {
 }
 
 const (
-	// orphanAge is how long a claim must be over before Fsck says so: the lease ends
+	// orphanAge is how long a claim must be over before Fsck reports it: the lease ends
 	// and the queue delivers again within some 11 minutes.
 	orphanAge = 30 * time.Minute
 	// Suspects are looked at again after a moment, so many at once, because a
@@ -126,9 +126,9 @@ func (f *fsck) settle(ctx context.Context) error {
 				wrong = append(wrong, part[i])
 			}
 		}
-		mended := map[string]string{}
+		repaired := map[string]string{}
 		if f.repair && len(wrong) > 0 {
-			if err := f.s.mend(ctx, wrong); err != nil {
+			if err := f.s.repair(ctx, wrong); err != nil {
 				return err
 			}
 			after, err := f.s.looks(ctx, wrong)
@@ -137,16 +137,16 @@ func (f *fsck) settle(ctx context.Context) error {
 			}
 			for i, l := range after {
 				if l.gone {
-					mended[wrong[i]] = "dropped from the index"
+					repaired[wrong[i]] = "dropped from the index"
 				} else if l.kind == "" || l.kind == orphaned {
-					mended[wrong[i]] = "moved to " + l.State().String()
+					repaired[wrong[i]] = "moved to " + l.State().String()
 				}
 			}
 		}
 		for i, l := range looks {
 			if l.kind != "" && !counted[part[i]] {
 				counted[part[i]] = true
-				f.report.Add(NewFinding(l.kind, jobs.ID(jobs.Clip(part[i], jobs.MaxIDLength, " …")), l.detail, mended[part[i]]))
+				f.report.Add(NewFinding(l.kind, jobs.ID(jobs.Clip(part[i], jobs.MaxIDLength, " …")), l.detail, repaired[part[i]]))
 			}
 		}
 	}

@@ -64,7 +64,7 @@ const MaxHeld = 10_000
 
 // Held returns the running jobs whose claim is live, in no order: not those whose
 // worker ended without a word, once their claim is over. It reads the index of
-// running jobs in pages of 1000, and mends it where it is wrong; a job that begins
+// running jobs in pages of 1000, and repairs it where it is wrong; a job that begins
 // while it reads may be missed.
 func (s *Store) Held(ctx context.Context) ([]Holder, error) {
 	held, known := []Holder{}, map[string]bool{}
@@ -89,7 +89,7 @@ func (s *Store) Held(ctx context.Context) ([]Holder, error) {
 				wrong = append(wrong, m)
 			}
 		}
-		_ = s.mend(ctx, wrong)
+		_ = s.repair(ctx, wrong)
 		if len(held) == MaxHeld {
 			break
 		}

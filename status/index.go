@@ -31,7 +31,7 @@ func heard(job jobs.Job, now time.Time) int64 {
 // created at a time in milliseconds, and takes it out of those of other states. No
 // index can be part of a script, because each lives in a slot of its own, so a
 // state and its index differ for a moment, and for longer when a process ends in
-// between: who reads the index compares it with the documents, see mend.
+// between: who reads the index compares it with the documents, see repair.
 func enter(ctx context.Context, pipe redis.Pipeliner, id jobs.ID, state jobs.State, created int64, others []jobs.State) {
 	pipe.ZAdd(ctx, indexKey, redis.Z{Score: float64(created * 1000), Member: string(id)})
 	shift(ctx, pipe, id, state, created, others)
@@ -64,7 +64,7 @@ func (s *Store) move(ctx context.Context, id jobs.ID, state jobs.State, created 
 	pipe := s.rdb.Pipeline()
 	enter(ctx, pipe, id, state, created, from)
 	if state == jobs.Running {
-		trim(ctx, pipe, indexKey) // also where nobody submits through this package
+		trim(ctx, pipe, indexKey) // also where no job is submitted through this package
 	}
 	_, err := pipe.Exec(ctx)
 	return unavailable(fmt.Sprintf("list job %s", id), err)
@@ -78,15 +78,15 @@ func forget(ctx context.Context, pipe redis.Pipeliner, member string) {
 	}
 }
 
-// mendRounds is how often mend looks again after it has moved something.
-const mendRounds = 3
+// repairRounds is how often repair looks again after it has moved something.
+const repairRounds = 3
 
-// mend moves jobs to the index where their documents say that they belong, and
+// repair moves jobs to the index where their documents say that they belong, and
 // drops those that are forgotten. Whoever changes a document moves the job
 // afterwards; so that such a move is not undone by one that was decided on before
-// it, mend reads again after it has written, until nothing has changed.
-func (s *Store) mend(ctx context.Context, members []string) error {
-	for range mendRounds {
+// it, repair reads again after it has written, until nothing has changed.
+func (s *Store) repair(ctx context.Context, members []string) error {
+	for range repairRounds {
 		if len(members) == 0 {
 			return nil
 		}
@@ -104,11 +104,11 @@ func (s *Store) mend(ctx context.Context, members []string) error {
 					r.Created = time.Now() // nothing on record says when
 				}
 				enter(ctx, pipe, r.ID, r.State(), r.Created.UnixMilli(), states)
-			case foreign, unreadable: // nobody knows where it belongs
+			case foreign, unreadable: // where it belongs is unknown
 			}
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return unavailable("mend index", err)
+			return unavailable("repair index", err)
 		}
 		again, err := s.read(ctx, members)
 		if err != nil {

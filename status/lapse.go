@@ -28,7 +28,7 @@ const (
 	noToken    = "-" // instead of one
 )
 
-// Lapsed returns the claims that are over while nobody gave them back, as far as
+// Lapsed returns the claims that are over and were not given back, as far as
 // their lease can be handed back by others and was not yet; and how long the next
 // claim holds unless it is prolonged, an hour if there is none. It reads the index of
 // running jobs in pages of 1000, so it costs what runs, and not what there is.

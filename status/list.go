@@ -16,7 +16,7 @@ import (
 // Query says which jobs to list.
 type Query struct {
 	State  jobs.State // 0 for any
-	Kind   jobs.Kind  // empty for any; UnknownKind also for those of which nobody has said it
+	Kind   jobs.Kind  // empty for any; UnknownKind also for those whose kind is not on record
 	Limit  int        // 1 to MaxList
 	Cursor string     // where an earlier page ended; empty for the first
 }
@@ -44,7 +44,7 @@ var ErrCursor = errors.New("not a cursor that a list has returned")
 // part of the index, whose entries may be of another kind or of jobs that are
 // forgotten. Jobs that come in while pages are read disturb nothing. It takes two
 // round trips however many jobs there are, with and without a state, and three
-// more when it finds entries to mend.
+// more when it finds entries to repair.
 func (s *Store) List(ctx context.Context, q Query) (found []Entry, next string, err error) {
 	from, err := parseCursor(q.Cursor)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) List(ctx context.Context, q Query) (found []Entry, next string, 
 		}
 		found = append(found, r.Entry)
 	}
-	_ = s.mend(ctx, wrong) // the page is right without it
+	_ = s.repair(ctx, wrong) // the page is right without it
 	if more && from.ID == "" {
 		from = redisdb.Place{Score: redisdb.Beyond - 1, ID: "0"} // all were no ids, and are gone now
 	}

@@ -82,7 +82,7 @@ func TestJ07MendingUndoesNoMove(t *testing.T) {
 	defer reader.Close()
 	looks := 0
 	reader.AddHook(&meddler{command: "getrange", after: func() error {
-		if looks++; looks != 2 { // the first is that of the list, the second that of mend
+		if looks++; looks != 2 { // the first is that of the list, the second that of repair
 			return nil
 		}
 		_, err := s.Finish(t.Context(), c, jobs.Outcome{State: jobs.Succeeded})

@@ -37,9 +37,9 @@ func (s *Store) Get(ctx context.Context, id jobs.ID) (Entry, error) {
 	return found[0], nil
 }
 
-// Entries returns what is on record of several jobs, in their order, in one
-// round trip. Those of which nothing is known are left out; a document that
-// cannot be read has no status, and says so.
+// Entries returns what is on record of several jobs, in their order, in one round trip.
+// Unknown ones are left out; a document that cannot be read has no status, and its
+// Detail tells why.
 func (s *Store) Entries(ctx context.Context, ids []jobs.ID) ([]Entry, error) {
 	members := make([]string, len(ids))
 	for i, id := range ids {
@@ -93,7 +93,7 @@ func (s *Store) read(ctx context.Context, members []string) ([]record, error) {
 		_, noID := jobs.ParseID(m)
 		switch text, err := docs[i].Result(); {
 		case noID != nil:
-			r.found = nothing // nobody asks for such a job
+			r.found = nothing // no job has such an id
 		case err != nil:
 			r.found = foreign
 		case text == "":

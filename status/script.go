@@ -37,8 +37,8 @@ func (s *Store) run(ctx context.Context, what string, sc redisdb.Script, keys []
 	return got, unavailable(what, err)
 }
 
-// beside is a client that adds more to the round trip of a script. How that fares is
-// looked at by nobody.
+// beside is a client that adds more to the round trip of a script. What comes of that is
+// not looked at.
 type beside struct {
 	redis.UniversalClient
 	add func(redis.Pipeliner)

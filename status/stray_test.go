@@ -72,7 +72,7 @@ func TestF25OneLooksAtATimeAndAfterALoss(t *testing.T) {
 		t.Error("a look that did not get through has not moved the next one")
 	}
 	if _, again := look(0); !again.Equal(lost) {
-		t.Errorf("a loss that nobody has looked for is %v, want %v", again, lost)
+		t.Errorf("a loss that was not looked for is %v, want %v", again, lost)
 	}
 	done(lost, true)
 	if _, again := look(0); !again.IsZero() {

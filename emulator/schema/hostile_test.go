@@ -47,7 +47,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// maxCost is what one call may allocate in all, most of which is garbage at
+// maxCost is what one call may allocate in all, most of it garbage at
 // once, for a definition of 300 kB or a message of 2 MB.
 const maxCost = 256 << 20
 

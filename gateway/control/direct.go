@@ -23,7 +23,7 @@ const directPoll = time.Second
 // take back leases that are over.
 type Direct struct {
 	Queue  *queue.Queue
-	Worker string // its id, of the form [A-Za-z0-9._-]{1,64}, and nobody else's
+	Worker string // its id, of the form [A-Za-z0-9._-]{1,64}, and no other worker's
 }
 
 var _ gateway.ControlPlane = (*Direct)(nil)

@@ -268,7 +268,7 @@ func (h atRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // callOff sends a request while Redis is frozen and calls it off before it goes
-// on: the gateway's script runs when nobody waits for its answer any more.
+// on: the gateway's script runs when no caller waits for its reply any more.
 func (w worker) callOff(path string, body any) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())

@@ -93,7 +93,7 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 
 // tryLease leases a job if there is one.
 func (c *Control) tryLease(ctx context.Context, caller queue.Caller, want queue.LeaseRequest) (queue.Grant, error) {
-	// A call that is broken off may have leased a job all the same, to nobody.
+	// A call that is broken off may have leased a job all the same.
 	call, cancel := c.deadline(context.WithoutCancel(ctx))
 	defer cancel()
 	g, err := c.Queue.Lease(call, caller, want)

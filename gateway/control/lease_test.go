@@ -285,11 +285,11 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 			g := decode[wire.LeaseResponse](t, last)
 			w.report("result", g.JobID, done(g.LeaseID))
 		}
-		until(t, "nobody waits", func() bool { return r.waiting() == 0 })
+		until(t, "no request waits", func() bool { return r.waiting() == 0 })
 	}
 	// Not by the metric, which may be a second old.
 	if s, err := r.queue.Stats(t.Context()); err != nil || s.Leased != 0 {
-		t.Errorf("%d leases that nobody has, %v", s.Leased, err)
+		t.Errorf("%d leases that no worker has, %v", s.Leased, err)
 	}
 }
 

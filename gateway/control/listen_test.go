@@ -96,14 +96,14 @@ func TestJ14CancelHereWakesTheHeartbeatThatWaits(t *testing.T) {
 	}
 	r.cancel(og.JobID)
 	<-others
-	until(t, "nobody waits", func() bool { return r.listening() == 0 })
+	until(t, "no request waits", func() bool { return r.listening() == 0 })
 }
 
 func TestJ14CancelByAnotherGatewayWakesTheHeartbeatThatWaits(t *testing.T) {
 	r := newRig(t, nil)
 	other := newRigOn(t, r.redis, slow)
 	r.ahead.Store(int64(-3 * time.Minute)) // clocks of gateways differ, that of Redis counts
-	for range 3 {                          // and after a time in which nobody has waited
+	for range 3 {                          // and after a time in which no request has waited
 		w, g := r.leased()
 		waits := w.listens(t.Context(), g)
 		began := time.Now()
@@ -263,9 +263,9 @@ func TestJ14TooManyListenersAreAnsweredAtOnceAndSuchAsHaveGoneMakeRoom(t *testin
 	r.cancel(g.JobID)
 	<-second
 	<-third
-	until(t, "nobody waits", func() bool { return r.listening() == 0 })
+	until(t, "no request waits", func() bool { return r.listening() == 0 })
 	if n := control.ListenedFor(r.plane); n != 0 {
-		t.Errorf("%d jobs are remembered although nobody waits for them", n)
+		t.Errorf("%d jobs are remembered although no request waits for them", n)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestJ14NobodyLooksForCancelsWhileNobodyWaits(t *testing.T) {
 	r.rdb.ConfigResetStat(t.Context())
 	<-time.After(50 * time.Millisecond)
 	if r.looks() > 0 {
-		t.Error("it looks although nobody waits")
+		t.Error("it looks although no request waits")
 	}
 	waits := w.listens(t.Context(), g)
 	until(t, "it looks", func() bool { return r.looks() > 0 })

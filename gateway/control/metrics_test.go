@@ -125,7 +125,7 @@ func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
 	if n := r.metric("batchfleet_gateway_lease_expiries_total", "fate", "delayed"); n != 1 {
 		t.Errorf("counted %v leases taken back", n)
 	}
-	until(t, "a scrape counts anew", func() bool {
+	until(t, "a scrape counts again", func() bool {
 		return r.metric("batchfleet_gateway_active_leases") == 0 && r.metric("batchfleet_gateway_oldest_queued_seconds") > 600
 	})
 	families, err := r.plane.Metrics.Registry.Gather()

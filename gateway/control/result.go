@@ -69,7 +69,7 @@ func parseResult(a *wire.ResultRequest) (queue.Result, error) {
 
 // finish records a result. Nearly all results come once, so only one that seems
 // to differ from what is on record is compared by its value: its worker may have
-// written it anew. The record of a finished job does not change meanwhile.
+// written it again. The record of a finished job does not change meanwhile.
 func finish(ctx context.Context, q *queue.Queue, caller queue.Caller, id jobs.ID, lease string, r queue.Result) (queue.Recorded, bool, error) {
 	rec, late, err := q.Finish(ctx, caller, id, lease, r)
 	if !errors.Is(err, queue.ErrFinished) {
@@ -86,7 +86,7 @@ func finish(ctx context.Context, q *queue.Queue, caller queue.Caller, id jobs.ID
 }
 
 // comparing lets one result at a time be compared: that takes four times its size,
-// of which the room for large bodies knows nothing.
+// which the room for large bodies does not count.
 var comparing sync.Mutex
 
 // sameContent reports whether r says the same as what is on record.

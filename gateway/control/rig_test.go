@@ -314,7 +314,7 @@ func until(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); {
 		if time.Now().After(deadline) {
-			tb.Fatalf("waited 20 s in vain until %s", what)
+			tb.Fatalf("waited 20 s until %s", what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}

@@ -85,7 +85,7 @@ func TestZ07StartWithoutRedisIsLogged(t *testing.T) {
 		r.redis.Kill()
 		r.plane.CallTimeout = 300 * time.Millisecond
 	})
-	until(t, "the log says so", func() bool {
+	until(t, "it is logged", func() bool {
 		return strings.Contains(r.log.String(), `"level":"WARN","msg":"cannot reach Redis; answers 503 until it can"`)
 	})
 	refused(t, r.do("GET", "/calc/zpe/jobs/x", nil), 503, wire.Unavailable)

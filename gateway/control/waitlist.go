@@ -13,7 +13,7 @@ type waitlist struct {
 	most    int
 	share   int                             // of them, how many may have one key
 	of      map[string]map[*waiter]struct{} // those in the line, by key
-	missed  uint64                          // counts calls of wakeFirst while nobody waited
+	missed  uint64                          // counts calls of wakeFirst while none waited
 	arrived chan struct{}                   // holds one when somebody has begun to wait
 }
 

@@ -134,7 +134,7 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 }
 
 // claimed returns who a request says it is from, in its body or its query. When
-// both do and differ, the answer is nobody's id.
+// both do and differ, it is an id that no worker has.
 func claimed(r *http.Request, worker string) string {
 	if r.URL.RawQuery == "" {
 		return worker

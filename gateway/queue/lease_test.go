@@ -208,7 +208,7 @@ func TestZ44LeaseIDDecidesNotTheClock(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		a, b := r.lease(w1, "a"), r.lease(w1, "b")
-		r.clock.pass(r.LeaseTTL + time.Hour) // over, but nobody has reaped
+		r.clock.pass(r.LeaseTTL + time.Hour) // over, but not reaped
 		if _, err := r.finish(w1, a, `{}`); err != nil {
 			r.Errorf("a result between the end and the reaper: %v", err)
 		}
@@ -272,7 +272,7 @@ func TestZ45ExtensionIsNoShorterThanTheLeaseThatWasGivenOut(t *testing.T) {
 				if err != nil {
 					r.Fatal(err)
 				}
-				r.LeaseTTL = 30 * time.Second // the gateway is started anew
+				r.LeaseTTL = 30 * time.Second // the gateway was restarted
 				for range 3 {
 					r.clock.pass(g.TTL / 3)
 					e, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{})

@@ -72,8 +72,8 @@ func (q *Queue) Job(ctx context.Context, id jobs.ID) (Job, error) {
 }
 
 // jobs reads jobs in two round trips at most; those that are not on record have no
-// status. One whose key somebody else has written to has a Detail that says so,
-// and hides no other. Tracebacks, which may be large, are read if whole says so.
+// status. One whose key somebody else has written to has a Detail about it,
+// and hides no other. Tracebacks, which may be large, are read if whole is set.
 func (q *Queue) jobs(ctx context.Context, ids []string, whole bool) ([]Job, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

@@ -45,7 +45,7 @@ func TestF28AnswersWaitForAReplica(t *testing.T) {
 
 	replica := redistest.New(t, "--replicaof", fmt.Sprintf("127.0.0.1 %d", r.srv.Port))
 	copied := replica.Client()
-	eventually(t, "the replica has all and says so", func() bool {
+	eventually(t, "the replica has confirmed all", func() bool {
 		return copied.Exists(t.Context(), "zpe:status:a").Val() == 1 && r.rdb.Do(t.Context(), "WAIT", 1, 100).Val() == int64(1)
 	})
 	before := r.waits()

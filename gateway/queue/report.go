@@ -15,7 +15,7 @@ type Report struct {
 }
 
 // The kinds of findings that do no harm: an entry that a lease will pass over, a
-// dead letter that nobody has looked at until its job expired, and an expired job
+// dead letter that was not looked at until its job expired, and an expired job
 // that the reaper will take off the lists.
 const (
 	staleEntry    = "stale entry"

@@ -79,7 +79,7 @@ func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, 
 // runAs runs a script that begins with caller.lua.
 func (q *Queue) runAs(ctx context.Context, c Caller, what string, sc script, keys []string, args ...any) (redisdb.Reply, error) {
 	if c.TokenHash == "" && c.Worker == "" {
-		return nil, ErrTokenUnknown // a caller that nobody has looked at
+		return nil, ErrTokenUnknown // a caller that was not authorized
 	}
 	keys = append([]string{tokenKey(c.TokenHash), revokedKey}, keys...)
 	args = append([]any{c.TokenHash, c.Worker, unix(q.Now()), c.Claimed}, args...)

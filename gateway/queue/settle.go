@@ -26,7 +26,7 @@ type Recorded struct {
 // Finish records the result of a job. The error is [jobs.ErrLeaseLost] when the
 // lease is not the caller's (any more) and [ErrFinished] when the job has
 // finished under this lease with another result, byte by byte. A result whose
-// lease was taken back is kept for [Queue.AcceptLate]; late says so.
+// lease was taken back is kept for [Queue.AcceptLate]; then late is true.
 func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, r Result) (rec Recorded, late bool, err error) {
 	now := q.Now()
 	a, err := q.runAs(ctx, c, "record result", finishScript, []string{

@@ -110,7 +110,7 @@ func TestZ53NobodySeesFinishedWithoutResult(t *testing.T) {
 	<-stopped
 	r.is("0", "ZCARD", "zpe:lease:index")
 	if looked.Load() == 0 {
-		r.Error("nobody looked at a finished job")
+		r.Error("no script looked at a finished job")
 	}
 }
 
@@ -275,7 +275,7 @@ func TestZ59RepeatedFailureCountsOnce(t *testing.T) {
 			r.clock.pass(30 * time.Second)
 			must(r.Promote(r.ctx()))(r)
 		}
-		r.lease(w2, "a") // runs anew meanwhile
+		r.lease(w2, "a") // runs again meanwhile
 		if again := r.fail(w1, g, queue.Retry); again.Retries != 1 {
 			r.Errorf("%+v", again)
 		}

@@ -102,7 +102,7 @@ func TestZ34TokenHoldsSevenDays(t *testing.T) {
 	})
 }
 
-// calls is every method that a worker causes, under a lease of nobody's.
+// calls is every method that a worker causes, under a lease that no worker holds.
 func (r *rig) calls(c queue.Caller) map[string]error {
 	_, lease := r.Lease(r.ctx(), c, queue.LeaseRequest{})
 	_, extend := r.Extend(r.ctx(), c, "a", "l", queue.Beat{})

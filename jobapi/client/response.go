@@ -18,7 +18,7 @@ func (r *request) check(resp *http.Response, text []byte) error {
 	case status >= 400:
 		return refusalOf(resp, text)
 	case status >= 300:
-		return errBadResponse(httpclient.Redirected(resp) + ": mend the server's address")
+		return errBadResponse(httpclient.Redirected(resp) + ": correct the server's address")
 	case status == http.StatusNoContent && r.media == eventStream:
 		return nil
 	case status < 200 || r.status != 0 && status != r.status:

@@ -11,7 +11,7 @@ import (
 )
 
 // TestJ07J08J10J11J15J27J28EngineKeepsTheContract runs the suite on an engine
-// whose jobs start when the suite says so.
+// whose jobs start when the suite lets them.
 func TestJ07J08J10J11J15J27J28EngineKeepsTheContract(t *testing.T) {
 	jobapitest.Jobs(t, func(t *testing.T) jobapitest.Rig {
 		e := newEngine(t, Limits{MaxQueued: 1000})

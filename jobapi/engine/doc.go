@@ -7,5 +7,5 @@
 // but counts as running until its step has returned.
 //
 // Locks are taken in the order engine, budget of logs, log. Steps are never called
-// under one, and nobody who reads jobs waits for whoever writes a log.
+// under one, and readers of jobs do not wait for writers of logs.
 package engine

@@ -314,7 +314,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	defer e.mu.Unlock()
 	e.closed = true
 	for _, j := range slices.Concat(e.waiting, e.running) {
-		if e.stop(j, jobs.ErrDrained) { // nobody can read the job any more once the server has stopped
+		if e.stop(j, jobs.ErrDrained) { // no client can read the job once the server has stopped
 			e.Logger.InfoContext(ctx, "job canceled, for the server stops", "id", j.id, "type", j.typ, "reached", j.reached())
 		}
 	}

@@ -1081,7 +1081,7 @@ func TestResultsAreObjectsOfALimitedSize(t *testing.T) {
 		{"the last counts", []any{map[string]int{"a": 1}, map[string]int{"a": 2}}, `{"a":2}`},
 		{"no object", []any{[]int{1}}, "it is no object"},
 		{"null", []any{nil}, "it is no object"},
-		{"mended", []any{nil, struct{}{}}, "{}"},
+		{"repaired", []any{nil, struct{}{}}, "{}"},
 		{"too long", []any{map[string]string{"a": strings.Repeat("x y ", 1<<18)}}, "at most 1048576"},
 		{"no JSON", []any{map[string]any{"f": func() {}}}, "unsupported type"},
 	}

@@ -446,7 +446,7 @@ func TestBudgetTakesFromEndedJobsFirstThenFromTheLargest(t *testing.T) {
 		b.forget(l)
 	}
 	if b.Used() != 0 {
-		t.Errorf("%d bytes are used by nobody", b.Used())
+		t.Errorf("%d bytes are used by no log", b.Used())
 	}
 }
 

@@ -30,7 +30,7 @@ type Step struct {
 	// AlreadyDone reports whether the step has nothing to do, and why. If it has
 	// something to do, a reason adds to a plan what Description cannot know, such as
 	// how much there is to do. It changes nothing. A dry run asks all steps at once:
-	// an error that an earlier step would mend is only shown in the plan, one that
+	// an error that an earlier step would repair is only shown in the plan, one that
 	// wraps [jobs.ErrUnavailable] fails it. Nil means that the step always runs.
 	AlreadyDone func(ctx context.Context) (reason string, done bool, err error)
 	// Description says in a plan what the step would do.

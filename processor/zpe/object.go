@@ -112,7 +112,7 @@ func (o *object) take(field string) (json.RawMessage, bool) {
 	return v, ok && o.err == nil
 }
 
-// end returns the first error, or one for a field that nobody has asked for.
+// end returns the first error, or one for an unknown field.
 func (o *object) end() error {
 	for _, field := range o.order {
 		if _, left := o.fields[field]; left {

@@ -9,7 +9,7 @@
 local status, progress = current(KEYS[1])
 local created = born(KEYS[5], ARGV[10])
 if terminal(status) then return {status, created} end
-local mine, anew = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[8], ARGV[9])
+local mine, recreated = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[8], ARGV[9])
 if not mine then return {'lost'} end
 
 if tonumber(ARGV[3]) >= 0 then progress = tonumber(ARGV[3]) end
@@ -18,4 +18,4 @@ redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 11))
 close(KEYS[2], KEYS[3], KEYS[5], ARGV[2])
 append(KEYS[4], {ARGV[6]}, tonumber(ARGV[7]), ARGV[2])
 pack(KEYS[4], ARGV[2])
-return {'ok', created, anew and 1}
+return {'ok', created, recreated and 1}

@@ -93,7 +93,7 @@ local function put(job, head, progress, tail, ttl)
   redis.call('SET', job, head .. string.format('%d', progress) .. tail, 'EX', ttl)
 end
 
--- finish_canceled records the end of a job that nobody runs any more.
+-- finish_canceled records the end of a job that no worker runs any more.
 local function finish_canceled(job, claim, cancel, detail, head, progress, tail, ttl)
   put(job, head, progress, tail, ttl)
   close(claim, cancel, detail, ttl)

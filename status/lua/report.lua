@@ -9,10 +9,10 @@
 --       the lease   14… log lines
 -- Returns {'ok' | 'canceled', created_at if Redis had lost the claim or the status, so that
 -- the indexes are to be written again} | {'lost'}
-local mine, anew = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[4], ARGV[5])
+local mine, recreated = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[4], ARGV[5])
 if not mine then return {'lost'} end
-if anew then keep(KEYS[2], ARGV[11], ARGV[12], ARGV[13]) end
-anew = anew or ARGV[7] ~= '' and current(KEYS[1]) ~= 'processing'
+if recreated then keep(KEYS[2], ARGV[11], ARGV[12], ARGV[13]) end
+recreated = recreated or ARGV[7] ~= '' and current(KEYS[1]) ~= 'processing'
 
 redis.call('HSET', KEYS[2], 'until', now() + ARGV[2], 'seen', now())
 redis.call('EXPIRE', KEYS[2], ARGV[3])
@@ -26,7 +26,7 @@ if ARGV[8] ~= '' and redis.call('HGET', KEYS[5], 'step') ~= ARGV[8] then
   redis.call('HSET', KEYS[5], 'step', ARGV[8], 'at_' .. ARGV[8], now() - began, 'started_at', began)
 end
 local created
-if anew then
+if recreated then
   created = born(KEYS[5], ARGV[9])
   redis.call('HSET', KEYS[5], 'created_at', created)
 end

@@ -1,4 +1,4 @@
--- Makes a job that has failed, or of which nothing is known, as if it had just
+-- Makes a job that has failed, or that is unknown, as if it had just
 -- been submitted: no attempts, no crashes, no cancel. Its log goes on. Needs
 -- job.lua and log.lua before it.
 --

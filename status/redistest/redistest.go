@@ -127,9 +127,9 @@ func (s *Server) Rewind(snapshot string) {
 
 var asked atomic.Int64 // ports
 
-// FreePort returns a port of loopback that nobody listens on, for a process that
+// FreePort returns a port of loopback that no process listens on, for a process that
 // is to be started, and started again, on a port known beforehand. The kernel
-// gives it to nobody who asks for any port.
+// gives it to no process that asks for any port.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	// The kernel's own begin at 32768, also for the second port that a Redis of a

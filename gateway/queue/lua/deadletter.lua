@@ -44,7 +44,7 @@ local function finish_canceled(id, at, ttl)
   return 'canceled'
 end
 -- stop ends a job that must not run again, now that its run is over: one that was
--- to be canceled, or whose time is over: nobody could extend a lease on it any
+-- to be canceled, or whose time is over: no worker could extend a lease on it any
 -- more. It returns the word for what it did, or nothing if the job may run again.
 local function stop(id, timeout, at, ttl)
   local asked = call('HMGET', key('status', id), 'cancel_requested', 'timed_out')

@@ -1,18 +1,18 @@
 -- Looks at everything there is about one job at one moment, says what is not as it
--- should be, and mends it if told to.
+-- should be, and repairs it if told to.
 --
 -- KEYS  1 zpe:queue   2 zpe:delay   3 zpe:lease:index   4 zpe:dlq
--- ARGV  1 id   2 '1': mend   3 now, RFC 3339   4 ttl of results in ms
+-- ARGV  1 id   2 '1': repair   3 now, RFC 3339   4 ttl of results in ms
 --       5 how to look in the queue: 'all' of it, both 'ends', or '' not at all   6 how far to look from either end
 --       7 '1': look among the dead letters   8 ttl of what is kept of a lease in ms
 --       9… when to run again, in unix seconds, after the 1st, 2nd, … failure
 -- Returns {kind, detail, what was done or '', …}, three a finding
-local id, mend, at, ttl = ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4]
+local id, repair, at, ttl = ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4]
 local found = {}
 local function note(kind, detail, done)
   found[#found + 1] = kind
   found[#found + 1] = detail
-  found[#found + 1] = mend and done or ''
+  found[#found + 1] = repair and done or ''
 end
 
 local status = redis.pcall('HMGET', key('status', id), 'status', 'worker_id', 'detail', 'created_at')
@@ -36,35 +36,35 @@ end
 local letters = ARGV[7] == '1' and #call('LPOS', KEYS[4], id, 'COUNT', 2) or 0
 
 local function set(word, detail) become(known(id), id, word, detail, at, ttl) end
-local function no_entry() if mend then call('LREM', KEYS[1], 0, id) end end
-local function no_delay() if mend then call('ZREM', KEYS[2], id) end end
-local function no_letter() if mend then call('LREM', KEYS[4], 0, id) end end
+local function no_entry() if repair then call('LREM', KEYS[1], 0, id) end end
+local function no_delay() if repair then call('ZREM', KEYS[2], id) end end
+local function no_dead_letter() if repair then call('LREM', KEYS[4], 0, id) end end
 local function no_lease()
-  if not mend then return end
+  if not repair then return end
   if lease[1] and lease[2] then remember(id, lease[2], lease[1], ARGV[8]) end
   call('DEL', key('lease', id))
   call('ZREM', KEYS[3], id)
 end
 
--- places looks where the job is. What is found wrong with its status is mended by
+-- places looks where the job is. What is found wrong with its status is repaired by
 -- writing it again, which puts the job into the right lists, too.
 local changed = false
 local function places()
   -- Among the dead letters is what has failed, once.
   if letters > 0 and state and state ~= 'failed' then
-    no_letter()
+    no_dead_letter()
     note('dead letter of a job that has not failed', 'it is ' .. state, 'removed from the dead letters')
   elseif letters > 0 and not state and not payload then
-    no_letter()
+    no_dead_letter()
     note('dead letter without a job', 'its status and payload have expired', 'removed from the dead letters')
   elseif letters > 0 and not state then
     changed = true
-    if mend then set('failed', 'status was missing') end
+    if repair then set('failed', 'status was missing') end
     note('status missing', 'it is a dead letter', 'status is failed')
     state = 'failed'
   elseif letters > 1 then
-    if mend then
-      no_letter()
+    if repair then
+      no_dead_letter()
       call('LPUSH', KEYS[4], id)
     end
     note('dead letter twice', 'it is among the dead letters more than once', 'one is left')
@@ -76,7 +76,7 @@ local function places()
       no_lease()
       note('lease of an ended job', 'it is ' .. state .. '; worker ' .. (lease[1] or '?'), 'lease deleted')
     elseif score then
-      if mend then call('ZREM', KEYS[3], id) end
+      if repair then call('ZREM', KEYS[3], id) end
       note('index without lease', 'it is ' .. state, 'removed from the index')
     end
     if delayed then
@@ -89,7 +89,7 @@ local function places()
     end
     if state == 'finished' and call('EXISTS', key('result', id)) == 0 then
       changed = true
-      if mend then deadletter(id, 'result is missing', at, ttl) end
+      if repair then deadletter(id, 'result is missing', at, ttl) end
       note('finished without result', 'nothing is kept under ' .. key('result', id), 'buried')
     end
     return
@@ -103,7 +103,7 @@ local function places()
   if leased then
     if state ~= 'started' then
       changed = true
-      if mend then
+      if repair then
         set('started', 'status was ' .. (state or 'missing'))
         if lease[1] then call('HSET', key('status', id), 'worker_id', lease[1]) end
       end
@@ -112,13 +112,13 @@ local function places()
     local ends = tonumber(lease[3])
     if not lease[1] or not lease[2] or not ends then
       -- Nobody can report under it. The reaper takes it back.
-      if mend then
+      if repair then
         call('HSET', key('lease', id), 'worker_id', lease[1] or '?', 'lease_id', lease[2] or '?', 'expires_at', '0')
         call('ZADD', KEYS[3], '0', id)
       end
       note('lease without holder or end', 'worker ' .. (lease[1] or 'missing'), 'the reaper will take it back')
     elseif not score or tonumber(score) ~= ends then
-      if mend then call('ZADD', KEYS[3], lease[3], id) end
+      if repair then call('ZADD', KEYS[3], lease[3], id) end
       note(score and 'index differs from lease' or 'lease without index', 'it ends at ' .. lease[3] .. ', the index says ' .. (score or 'nothing'),
         'index follows the lease')
     end
@@ -133,14 +133,14 @@ local function places()
     return
   end
   if score then
-    if mend then call('ZREM', KEYS[3], id) end
+    if repair then call('ZREM', KEYS[3], id) end
     note('index without lease', 'it is ' .. (state or 'not on record'), 'removed from the index')
   end
 
   if state == 'started' then
     changed = true
     local became
-    if mend then
+    if repair then
       no_delay()
       if entries > 0 then no_entry() end
       became = stop(id, 'job timeout; its lease was lost by the gateway', at, ttl)
@@ -157,7 +157,7 @@ local function places()
   if not state and not delayed and entries == 0 then return end
   if not payload then
     changed = true
-    if mend then
+    if repair then
       no_delay()
       if entries > 0 then no_entry() end
       deadletter(id, 'payload missing', at, ttl)
@@ -167,17 +167,17 @@ local function places()
   end
   if not state then
     changed = true
-    if mend then set('queued', 'status was missing') end
+    if repair then set('queued', 'status was missing') end
     note('status missing', 'it waits', 'status is queued')
   end
   if delayed and entries > 0 then
     no_entry()
     note('in two places', 'in zpe:queue and zpe:delay', 'removed from zpe:queue')
   elseif entries > 1 then
-    if mend then call('LREM', KEYS[1], entries - 1, id) end
+    if repair then call('LREM', KEYS[1], entries - 1, id) end
     note('in the queue twice', 'it would run once', 'the oldest entry is left')
   elseif ARGV[5] ~= '' and not delayed and entries == 0 then
-    if mend then
+    if repair then
       call('LPUSH', KEYS[1], id)
       call('PEXPIRE', key('status', id), ttl)
       call('PEXPIRE', key('payload', id), ttl)
@@ -203,10 +203,10 @@ local function listed()
   table.sort(wrong)
   local where = table.concat(wrong, ', ')
   if own and not here then
-    if mend then enlist(id, nil, own, status[4], at) end
+    if repair then enlist(id, nil, own, status[4], at) end
     note('not listed', 'it is ' .. state .. ', and not in ' .. own, 'listed')
   elseif #wrong > 0 and (own or not payload) then
-    if mend then
+    if repair then
       for _, list in ipairs(wrong) do redis.pcall('ZREM', list, id) end
     end
     note(own and 'listed twice' or 'listed without a job', 'it is ' .. (state or 'not on record') .. ', and in ' .. where, 'removed from there')

@@ -2,7 +2,7 @@
 -- expired.
 --
 -- ARGV  1 'ids', and then ids
---       1 the list, of which to look at the oldest   2 how many entries to pass over   3 how many to look at
+--       1 the list; its oldest entries are looked at   2 how many entries to pass over   3 how many to look at
 --       4 those created up to here, in unix ms
 -- Returns {entries looked at, entries dropped}
 local ids = {}
