@@ -1,7 +1,7 @@
 package jobapi
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -10,8 +10,12 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// maxCancelBody is the largest body of a cancel, which has no content.
-const maxCancelBody = 64 << 10
+const (
+	// maxCancelBody is the largest body of a cancel, which has no content.
+	maxCancelBody = 64 << 10
+	// cancelWait is how long a cancel waits for its worker.
+	cancelWait = 5 * time.Second
+)
 
 // cancel stops a job, and waits until its worker has stopped it.
 func (c *scope) cancel(w http.ResponseWriter, r *http.Request) error {
@@ -30,7 +34,7 @@ func (c *scope) cancel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !job.Status.Terminal() {
-		m, err := c.wait(r, id, cmp.Or(c.server.CancelWait, 5*time.Second), (*snapshot).ended)
+		m, err := c.wait(r, id, cancelWait, (*snapshot).ended)
 		if err == nil {
 			job = m.job
 		} // otherwise the cancel is recorded all the same, and job is as of then
@@ -43,21 +47,16 @@ func (c *scope) cancel(w http.ResponseWriter, r *http.Request) error {
 	default:
 		status = http.StatusAccepted
 	}
-	body, err := httpd.EncodeJSON(struct {
+	return answer(w, status, struct {
 		ID         string     `json:"jobId"`
 		Status     jobs.State `json:"status"`
 		CanceledAt Time       `json:"canceledAt"`
 	}{id, job.Status, job.FinishedAt})
-	if err != nil {
-		return err
-	}
-	httpd.WriteJSON(w, status, body)
-	return nil
 }
 
 // stop asks for a job to be stopped.
 func (c *scope) stop(r *http.Request, id string) (*Job, error) {
-	ctx, cancel := c.server.deadline(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
 	job, err := c.Jobs.Cancel(ctx, id)
 	if err == nil || errors.Is(err, ErrEnded) {

@@ -28,7 +28,7 @@ func (c *scope) create(runner Runner, op string) httpd.Handler {
 			callOf(r).changes = false
 			return c.plan(w, r, runner, op, ask)
 		}
-		ctx, cancel := c.server.deadline(r.Context())
+		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 		defer cancel()
 		job, err := runner.Create(ctx, op, ask)
 		if err != nil {
@@ -62,17 +62,12 @@ func (c *scope) plan(w http.ResponseWriter, r *http.Request, runner Runner, op s
 	if steps == nil {
 		steps = []Planned{}
 	}
-	body, err := httpd.EncodeJSON(struct {
+	return answer(w, http.StatusOK, struct {
 		DryRun bool      `json:"dryRun"`
 		Scope  string    `json:"scope"`
 		Type   string    `json:"type"`
 		Steps  []Planned `json:"steps"`
 	}{true, c.Name, c.Name + "." + op, steps})
-	if err != nil {
-		return err
-	}
-	httpd.WriteJSON(w, http.StatusOK, body)
-	return nil
 }
 
 // readRequest fills a request from the query and the body, and checks it.

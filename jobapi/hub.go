@@ -197,7 +197,7 @@ func (h *hub) get(ctx context.Context, chunk []polled) (map[string]*Job, error) 
 	for i, a := range chunk {
 		ids[i] = a.id
 	}
-	ctx, cancel := h.server.deadline(ctx)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	list, err := h.scope.Jobs.Get(ctx, ids)
 	if err != nil {
@@ -250,7 +250,7 @@ func (h *hub) readLog(ctx context.Context, t *topic) (all bool, err error) {
 }
 
 func (h *hub) logOf(ctx context.Context, id string, q LogQuery) (Log, error) {
-	ctx, cancel := h.server.deadline(ctx)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return h.scope.Jobs.Log(ctx, id, q)
 }

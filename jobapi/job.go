@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"time"
 
@@ -163,13 +164,12 @@ func (s StepStatus) MarshalText() ([]byte, error) {
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *StepStatus) UnmarshalText(text []byte) error {
-	for i, word := range stepWords {
-		if word != "" && word == string(text) {
-			*s = StepStatus(i) //nolint:gosec // one of six
-			return nil
-		}
+	i := slices.Index(stepWords[:], string(text))
+	if i < int(Pending) {
+		return fmt.Errorf("%.40q is no status of a step", text)
 	}
-	return fmt.Errorf("%.40q is no status of a step", text)
+	*s = StepStatus(i) //nolint:gosec // one of six
+	return nil
 }
 
 // Time is a moment on the wire: RFC 3339 in UTC with milliseconds and a Z, or

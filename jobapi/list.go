@@ -1,6 +1,7 @@
 package jobapi
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/batchfleet/batchfleet/httpd"
@@ -12,7 +13,7 @@ func (c *scope) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.server.deadline(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
 	page, err := c.Jobs.List(ctx, q)
 	if err != nil {
@@ -21,15 +22,19 @@ func (c *scope) list(w http.ResponseWriter, r *http.Request) error {
 	if page.Items == nil {
 		page.Items = []Item{}
 	}
-	body, err := httpd.EncodeJSON(struct {
+	return answer(w, http.StatusOK, struct {
 		Items []Item `json:"items"`
 		Next  string `json:"nextCursor,omitempty"`
 	}{page.Items, page.Next})
-	if err != nil {
-		return err
+}
+
+// answer answers with v as JSON.
+func answer(w http.ResponseWriter, status int, v any) error {
+	body, err := httpd.EncodeJSON(v)
+	if err == nil {
+		httpd.WriteJSON(w, status, body)
 	}
-	httpd.WriteJSON(w, http.StatusOK, body)
-	return nil
+	return err
 }
 
 func query(r *http.Request) (Query, error) {

@@ -1,9 +1,7 @@
 package jobapi
 
 import (
-	"cmp"
 	"context"
-	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
 )
@@ -59,7 +57,7 @@ func (l *listener) leave() {
 // earlier round may be older than what the caller has seen.
 func (l *listener) begin(ctx context.Context) (*snapshot, error) {
 	// The running round and the next may each take as long as their calls may.
-	ctx, cancel := context.WithTimeoutCause(ctx, 3*cmp.Or(l.hub.server.CallTimeout, 5*time.Second), errUnavailable)
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*callTimeout, errUnavailable)
 	defer cancel()
 	which := 0
 	if l.logs {

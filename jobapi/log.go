@@ -2,6 +2,7 @@ package jobapi
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -40,7 +41,7 @@ func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
 	if since > 0 {
 		q.Since = time.Now().Add(-time.Duration(since) * time.Second)
 	}
-	ctx, cancel := c.server.deadline(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
 	l, err := c.Jobs.Log(ctx, id, q)
 	if err != nil {

@@ -1,11 +1,11 @@
 package jobapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -42,11 +42,7 @@ func refusal(status int, err error) *Refusal {
 		return &Refusal{Status: http.StatusBadRequest, Code: CodeInvalidArgument, Message: e.Error(), Details: map[string]any{"field": e.Field}}
 	}
 	if e, ok := errors.AsType[*httpd.BodyError](err); ok {
-		field := e.Field
-		if field == "" {
-			field = "body"
-		}
-		return &Refusal{Status: status, Code: CodeInvalidArgument, Message: e.Error(), Details: map[string]any{"field": shown(field)}}
+		return &Refusal{Status: status, Code: CodeInvalidArgument, Message: e.Error(), Details: map[string]any{"field": shown(cmp.Or(e.Field, "body"))}}
 	}
 	if isUnavailable(err) || errors.Is(err, context.Canceled) { // canceled: the caller has left, or the server stops
 		return errUnavailable
@@ -71,7 +67,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, status int, 
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		h.Set("Retry-After", strconv.Itoa(seconds(e.RetryAfter)))
+		h.Set("Retry-After", strconv.Itoa(int((cmp.Or(e.RetryAfter, retryAfter)+time.Second-1)/time.Second)))
 	}
 	if r.ContentLength != 0 && e.Status != http.StatusConflict && e.Status != http.StatusTooManyRequests {
 		// To use the connection again, net/http would wait for the rest of the body.
@@ -98,19 +94,9 @@ func (s *Server) noRoute(path string) string {
 	return "No such route; scopes: " + strings.Join(names, ", ") + offers
 }
 
-// seconds returns a time to wait in whole seconds, as Retry-After has it.
-func seconds(d time.Duration) int {
-	if d <= 0 {
-		d = retryAfter
-	}
-	return int((d + time.Second - 1) / time.Second)
-}
-
 // errorBody returns the envelope of an error, which looks like that of a job's.
 func errorBody(e *Refusal) ([]byte, error) {
-	details := map[string]any{}
-	maps.Copy(details, e.Details)
-	return httpd.EncodeJSON(map[string]Error{"error": {Code: e.Code, Message: shown(e.Message), Details: details}})
+	return httpd.EncodeJSON(map[string]Error{"error": {Code: e.Code, Message: shown(e.Message), Details: e.Details}})
 }
 
 // denied counts and logs a request that a guard refused. Anyone can cause it, so the

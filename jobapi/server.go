@@ -32,8 +32,6 @@ type Server struct {
 
 	Poll         time.Duration // between two rounds, in scopes that are no [Notifier]: 250 ms
 	MaxListeners int           // requests that follow a job or wait for one: 10 000
-	CallTimeout  time.Duration // for one call of a [Jobs]: 5 s
-	CancelWait   time.Duration // how long a cancel waits for its worker: 5 s
 
 	once          sync.Once
 	hubs          []*hub // of Scopes, in their order
@@ -161,7 +159,5 @@ type scope struct {
 	hub    *hub
 }
 
-// deadline bounds one call of the scope's Jobs.
-func (s *Server) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, cmp.Or(s.CallTimeout, 5*time.Second))
-}
+// callTimeout bounds one call of a [Jobs].
+const callTimeout = 5 * time.Second

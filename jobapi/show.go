@@ -50,7 +50,7 @@ func (c *scope) show(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (c *scope) get(ctx context.Context, id string) (*Job, error) {
-	ctx, cancel := c.server.deadline(ctx)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	found, err := c.Jobs.Get(ctx, []string{id})
 	if err != nil {

@@ -103,13 +103,10 @@ func (st *stream) lines(lines []logLine) error {
 // empty data field: browsers ignore an event that has none.
 func (st *stream) event(name string, data ...[]byte) error {
 	st.begin()
-	st.head = append(st.head[:0], "id: "...)
-	st.head = append(st.head, st.version...)
-	st.head = append(st.head, '-')
-	st.head = append(st.head, st.pos...)
-	st.head = append(st.head, "\nevent: "...)
-	st.head = append(st.head, name...)
-	st.head = append(st.head, "\ndata: "...)
+	st.head = st.head[:0]
+	for _, part := range [...]string{"id: ", st.version, "-", st.pos, "\nevent: ", name, "\ndata: "} {
+		st.head = append(st.head, part...)
+	}
 	if err := st.write(st.head); err != nil {
 		return err
 	}

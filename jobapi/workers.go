@@ -1,9 +1,8 @@
 package jobapi
 
 import (
+	"context"
 	"net/http"
-
-	"github.com/batchfleet/batchfleet/httpd"
 )
 
 // Worker is a worker of the fleet, as it reports itself every 5 s.
@@ -25,7 +24,7 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parameters(r); err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
 	all, err := s.Workers(ctx)
 	if err != nil {
@@ -34,12 +33,7 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
 	if all == nil {
 		all = []Worker{}
 	}
-	body, err := httpd.EncodeJSON(struct {
+	return answer(w, http.StatusOK, struct {
 		Items []Worker `json:"items"`
 	}{all})
-	if err != nil {
-		return err
-	}
-	httpd.WriteJSON(w, http.StatusOK, body)
-	return nil
 }

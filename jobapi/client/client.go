@@ -143,7 +143,7 @@ func (c *Client) Log(ctx context.Context, scope, id string, tail int, since time
 	if err != nil {
 		return "", fmt.Errorf("read log of job %s: %w", id, err)
 	}
-	return string(a.body), nil
+	return string(a), nil
 }
 
 // Cancel stops a job and returns when that was; the time is zero when the job
@@ -205,12 +205,6 @@ type request struct {
 	wait   time.Duration // how long the server may wait before it answers
 }
 
-// reply is a response that is no refusal.
-type reply struct {
-	status int
-	body   []byte
-}
-
 // json makes a call and reads one JSON value. Unknown fields are ignored: the server
 // may be newer.
 func (c *Client) json(ctx context.Context, r *request, into any) error {
@@ -218,18 +212,18 @@ func (c *Client) json(ctx context.Context, r *request, into any) error {
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(a.body))
+	d := json.NewDecoder(bytes.NewReader(a))
 	if err := d.Decode(into); err != nil {
-		return errBadResponse(fmt.Sprintf("%s, beginning %s", clean(err.Error()), httpclient.Quote(a.body)))
+		return errBadResponse(fmt.Sprintf("%s, beginning %s", redact.Text(err.Error()), httpclient.Quote(a)))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errBadResponse("there is more than one JSON value, beginning " + httpclient.Quote(a.body))
+		return errBadResponse("there is more than one JSON value, beginning " + httpclient.Quote(a))
 	}
 	return nil
 }
 
 // do makes a call and reads its response. A call that only reads is retried.
-func (c *Client) do(ctx context.Context, r *request) (a reply, err error) {
+func (c *Client) do(ctx context.Context, r *request) (body []byte, err error) {
 	if r.method != "" && r.method != http.MethodGet {
 		return c.once(ctx, r)
 	}
@@ -238,7 +232,7 @@ func (c *Client) do(ctx context.Context, r *request) (a reply, err error) {
 	policy.Retrying = func(err error, _ time.Duration) { c.retrying(err) }
 	refusedBefore := false // nothing listened at the address
 	err = policy.Do(ctx, func() (err error) {
-		a, err = c.once(ctx, r)
+		body, err = c.once(ctx, r)
 		switch {
 		case err == nil:
 			return nil
@@ -255,29 +249,29 @@ func (c *Client) do(ctx context.Context, r *request) (a reply, err error) {
 		refusedBefore = true
 		return retry.After(err, time.Second)
 	})
-	return a, err
+	return body, err
 }
 
 // readRetry is the policy of calls that only read.
 var readRetry = retry.Policy{First: 200 * time.Millisecond, Max: 7500 * time.Millisecond, Factor: 1.5}
 
 // once makes a call and reads its response.
-func (c *Client) once(ctx context.Context, r *request) (reply, error) {
+func (c *Client) once(ctx context.Context, r *request) ([]byte, error) {
 	call, err := c.request(r)
 	if err != nil {
-		return reply{}, err
+		return nil, err
 	}
 	a, err := c.http.Do(ctx, call)
 	switch {
 	case errors.Is(err, httpclient.ErrTooLong):
-		return reply{}, errBadResponse(err.Error())
+		return nil, errBadResponse(err.Error())
 	case err != nil:
-		return reply{}, err
+		return nil, err
 	}
 	if err := r.check(a.Head, a.Text); err != nil {
-		return reply{}, c.hide(err)
+		return nil, c.hide(err)
 	}
-	return reply{a.Head.StatusCode, a.Text}, nil
+	return a.Text, nil
 }
 
 // request returns what a call sends.

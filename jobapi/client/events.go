@@ -206,7 +206,6 @@ func newSSE(in io.Reader, limit int) *sseReader {
 func (s *sseReader) next() (sse, error) {
 	var e sse
 	var data []byte
-	has := false // data
 	for size := 0; ; {
 		line, err := s.line(s.limit - size)
 		if err != nil {
@@ -214,7 +213,7 @@ func (s *sseReader) next() (sse, error) {
 		}
 		size += len(line)
 		if len(line) == 0 {
-			if !has && e.name == "" {
+			if len(data) == 0 && e.name == "" {
 				size = 0
 				continue
 			}
@@ -227,7 +226,6 @@ func (s *sseReader) next() (sse, error) {
 		case "event":
 			e.name = value
 		case "data":
-			has = true
 			data = append(append(data, value...), '\n')
 		case "id":
 			// It goes back in a header.

@@ -33,7 +33,7 @@ func (r *request) checkMedia(resp *http.Response, text []byte) error {
 		want = "application/json"
 	}
 	if !httpclient.HasMedia(resp, want) {
-		return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, clean(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
+		return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, redact.Text(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
 	}
 	return nil
 }
@@ -59,10 +59,10 @@ func refusalOf(resp *http.Response, text []byte) error {
 	}
 	asJSON := &request{}
 	if asJSON.checkMedia(resp, text) != nil || json.Unmarshal(text, &body) != nil || !jobs.ValidCode(body.Error.Code) {
-		return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, clean(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
+		return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, redact.Text(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
 	}
 	e := &jobapi.Refusal{
-		Status: resp.StatusCode, Code: body.Error.Code, Message: jobs.Clip(clean(body.Error.Message), maxMessage, ""), Details: body.Error.Details,
+		Status: resp.StatusCode, Code: body.Error.Code, Message: jobs.Clip(redact.Text(body.Error.Message), maxMessage, ""), Details: body.Error.Details,
 		RetryAfter: httpclient.RetryAfter(resp),
 	}
 	switch e.Status {
@@ -71,6 +71,3 @@ func refusalOf(resp *http.Response, text []byte) error {
 	}
 	return e
 }
-
-// clean removes secrets from a text of the server.
-func clean(s string) string { return redact.Text(s) }

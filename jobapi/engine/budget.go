@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,12 +25,7 @@ type LogBudget struct {
 // Used returns how many bytes the logs hold now.
 func (b *LogBudget) Used() int64 { return b.used.Load() }
 
-func (b *LogBudget) limit() int64 {
-	if b.Bytes > 0 {
-		return b.Bytes
-	}
-	return DefaultLogBytes
-}
+func (b *LogBudget) limit() int64 { return cmp.Or(b.Bytes, DefaultLogBytes) }
 
 // find returns where in logs l is, or would be. Ids of jobs order by time.
 func (b *LogBudget) find(l *joblog) (int, bool) {

@@ -57,10 +57,7 @@ func details(d map[string]any) (clean map[string]any) {
 		return nil
 	}
 	encoded, err := json.Marshal(d)
-	if err != nil || len(encoded) > maxDetails {
-		return map[string]any{"omitted": true}
-	}
-	if json.Unmarshal(redact.JSON(encoded), &clean) != nil {
+	if err != nil || len(encoded) > maxDetails || json.Unmarshal(redact.JSON(encoded), &clean) != nil {
 		return map[string]any{"omitted": true}
 	}
 	return clean
