@@ -17,7 +17,7 @@ type settings struct {
 	retainAcked      bool          // acknowledged messages, until their retention ends
 	ordered          bool          // messages of one ordering key, in order and to one puller at a time
 	exact            bool          // an ack or extension that comes too late is an error
-	filter           *filter.Filter
+	filter           filter.Filter
 	deadLetterPolicy deadLetterPolicy
 	retry            retryPolicy
 	ttl              time.Duration // of the subscription, without any activity; 0 means no end
@@ -37,20 +37,18 @@ type retryPolicy struct{ shortest, longest time.Duration }
 // settingsOf reads a configuration that completeSubscription has completed. The
 // error is that of its filter.
 func settingsOf(pb *pubsubpb.Subscription) (settings, error) {
+	f, err := filter.Parse(pb.GetFilter())
+	if err != nil {
+		return settings{}, status.Errorf(codes.InvalidArgument, "invalid filter: %v", err)
+	}
 	s := settings{
+		filter:      f,
 		lease:       ackDeadline(pb),
 		retention:   pb.GetMessageRetentionDuration().AsDuration(),
 		retainAcked: pb.GetRetainAckedMessages(),
 		ordered:     pb.GetEnableMessageOrdering(),
 		exact:       pb.GetEnableExactlyOnceDelivery(),
 		ttl:         pb.GetExpirationPolicy().GetTtl().AsDuration(),
-	}
-	if text := pb.GetFilter(); text != "" {
-		f, err := filter.Parse(text)
-		if err != nil {
-			return s, status.Errorf(codes.InvalidArgument, "invalid filter: %v", err)
-		}
-		s.filter = f
 	}
 	if p := pb.GetDeadLetterPolicy(); p != nil {
 		s.deadLetterPolicy = deadLetterPolicy{p.GetDeadLetterTopic(), p.GetMaxDeliveryAttempts()}
@@ -67,7 +65,7 @@ func ackDeadline(pb *pubsubpb.Subscription) time.Duration {
 
 // matches reports whether m passes the subscription's filter.
 func (s *settings) matches(m *message) bool {
-	return s.filter == nil || s.filter.Match(m.pb.GetAttributes())
+	return s.filter.Match(m.pb.GetAttributes())
 }
 
 // wait returns how long a message waits after so many deliveries: twice as long

@@ -8,17 +8,17 @@ import (
 
 // Parse reads a filter. The error names the byte, counted from 0, at which
 // parsing stopped, what is there and what was expected.
-func Parse(s string) (*Filter, error) {
+func Parse(s string) (Filter, error) {
 	if len(s) > maxBytes {
-		return nil, fmt.Errorf("parse filter: %d bytes, at most %d", len(s), maxBytes)
+		return Filter{}, fmt.Errorf("parse filter: %d bytes, at most %d", len(s), maxBytes)
 	}
 	return parse(s)
 }
 
 // parse is Parse without a limit on the length.
-func parse(s string) (*Filter, error) {
+func parse(s string) (Filter, error) {
 	if s == "" {
-		return &Filter{}, nil
+		return Filter{}, nil
 	}
 	p := parser{s: s}
 	root, err := p.expression("the end")
@@ -26,9 +26,9 @@ func parse(s string) (*Filter, error) {
 		err = p.want("AND, OR or the end")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("parse filter: %w", err)
+		return Filter{}, fmt.Errorf("parse filter: %w", err)
 	}
-	return &Filter{root: root}, nil
+	return Filter{root}, nil
 }
 
 // A parser reads by recursive descent. at is the next byte, which is never white

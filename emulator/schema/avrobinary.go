@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -70,13 +71,6 @@ func (r *avroReader) value(n *avroNode, depth int) error {
 		return err
 	case "enum":
 		return r.position(len(n.index), "symbol of an enum")
-	default:
-		return r.composite(n, depth)
-	}
-}
-
-func (r *avroReader) composite(n *avroNode, depth int) error {
-	switch n.kind {
 	case "union":
 		i, err := r.long()
 		if err != nil {
@@ -144,22 +138,15 @@ func (r *avroReader) boolean() error {
 
 // long reads a zig-zag variable-length integer.
 func (r *avroReader) long() (int64, error) {
-	var u uint64
-	for i := range 10 {
-		if i >= len(r.data) {
-			return 0, errShort
-		}
-		c := r.data[i]
-		if i == 9 && c > 1 {
-			break
-		}
-		u |= uint64(c&0x7f) << (7 * i)
-		if c < 0x80 {
-			r.data = r.data[i+1:]
-			return int64(u>>1) ^ -int64(u&1), nil
-		}
+	v, n := binary.Varint(r.data)
+	if n == 0 && len(r.data) < binary.MaxVarintLen64 {
+		return 0, errShort
 	}
-	return 0, errors.New("a number is longer than 64 bits")
+	if n <= 0 {
+		return 0, errors.New("a number is longer than 64 bits")
+	}
+	r.data = r.data[n:]
+	return v, nil
 }
 
 func (r *avroReader) position(limit int, what string) error {

@@ -52,7 +52,7 @@ func setAside(v any) {
 // may leave out fields that have defaults themselves, which doubles the number at
 // each level.
 func (b *avroBuilder) checkDefaults() error {
-	c := defaultCounter{counts: make(map[*avroField]int)}
+	c := make(defaultCounter)
 	total := 0
 	for _, n := range b.named {
 		for i := range n.fields {
@@ -65,24 +65,21 @@ func (b *avroBuilder) checkDefaults() error {
 	return nil
 }
 
-// A defaultCounter counts the values of defaults. A default that contains itself
-// counts as too many.
-type defaultCounter struct {
-	counts map[*avroField]int
-}
+// A defaultCounter counts the values of defaults, and keeps how many each field has.
+// A default that contains itself counts as too many.
+type defaultCounter map[*avroField]int
 
 // field returns how many values the field's default expands to.
 func (c defaultCounter) field(f *avroField) int {
 	if !f.hasDefault {
 		return 1
 	}
-	if n, ok := c.counts[f]; ok {
+	if n, ok := c[f]; ok {
 		return n
 	}
-	c.counts[f] = maxDefaults + 1 // until it is known: a default that contains itself
-	n := c.value(f.defaultValue, f.node)
-	c.counts[f] = n
-	return n
+	c[f] = maxDefaults + 1 // until it is known: a default that contains itself
+	c[f] = c.value(f.defaultValue, f.node)
+	return c[f]
 }
 
 // value returns how many values v of type n expands to, at most one over the limit.

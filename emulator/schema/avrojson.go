@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -56,7 +57,10 @@ func (r avroJSON) value(n *avroNode, depth int) error {
 	case "record":
 		return r.record(n, t, depth)
 	case "map":
-		return r.mapping(n, t, depth)
+		if t != json.Delim('{') {
+			return errType("map", t)
+		}
+		return r.members(func(string) error { return r.value(n.items, depth+1) })
 	case "array":
 		return r.array(n, t, depth)
 	default:
@@ -95,8 +99,9 @@ func isScalar(n *avroNode, t json.Token) bool {
 			_, ok := n.index[v]
 			return ok
 		case "bytes", "fixed":
-			size, ok := byteString(v)
-			return ok && (n.kind == "bytes" || size == n.size)
+			// Each byte is written as the character of its number.
+			return !strings.ContainsFunc(v, func(r rune) bool { return r > 0xff }) &&
+				(n.kind == "bytes" || utf8.RuneCountInString(v) == n.size)
 		case "float", "double": // which JSON has no numbers for
 			return v == "NaN" || v == "Infinity" || v == "-Infinity"
 		}
@@ -117,19 +122,6 @@ func isNumber(kind, s string) bool {
 		return false
 	}
 	return err == nil
-}
-
-// byteString returns how many bytes a string stands for, each written as the
-// character of its number.
-func byteString(s string) (int, bool) {
-	size := 0
-	for _, r := range s {
-		if r > 0xff {
-			return 0, false
-		}
-		size++
-	}
-	return size, true
 }
 
 func (r avroJSON) union(n *avroNode, t json.Token, depth int) error {
@@ -192,25 +184,15 @@ func (r avroJSON) record(n *avroNode, t json.Token, depth int) error {
 	return err
 }
 
-func (r avroJSON) mapping(n *avroNode, t json.Token, depth int) error {
-	if t != json.Delim('{') {
-		return errType("map", t)
-	}
-	return r.members(func(string) error { return r.value(n.items, depth+1) })
-}
-
-// members reads an object behind its brace.
+// members reads an object behind its brace. There the decoder returns no token but
+// names, which are strings.
 func (r avroJSON) members(f func(name string) error) error {
 	for r.dec.More() {
 		key, err := r.token()
 		if err != nil {
 			return err
 		}
-		name, ok := key.(string)
-		if !ok {
-			return errType("object: want a name", key)
-		}
-		if err := f(name); err != nil {
+		if err := f(key.(string)); err != nil {
 			return err
 		}
 	}
