@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -81,11 +82,8 @@ func (l *Local) Close() error { return l.root.Load().Close() }
 
 // Open implements [Store].
 func (l *Local) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	if err := localName(name); err != nil {
+	if err := cmp.Or(localName(name), context.Cause(ctx)); err != nil {
 		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
 	}
 	// Without O_NONBLOCK, opening a FIFO would hang.
 	root := l.root.Load()
@@ -111,11 +109,8 @@ func (l *Local) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 
 // Stat implements [Store].
 func (l *Local) Stat(ctx context.Context, name string) (Info, error) {
-	if err := localName(name); err != nil {
+	if err := cmp.Or(localName(name), context.Cause(ctx)); err != nil {
 		return Info{}, err
-	}
-	if ctx.Err() != nil {
-		return Info{}, context.Cause(ctx)
 	}
 	root, err := l.current() // what exists now counts
 	if err != nil {
@@ -133,11 +128,8 @@ func (l *Local) Stat(ctx context.Context, name string) (Info, error) {
 
 // Delete implements [Store]. Directories it leaves empty are removed too.
 func (l *Local) Delete(ctx context.Context, name string) error {
-	if err := localName(name); err != nil {
+	if err := cmp.Or(localName(name), context.Cause(ctx)); err != nil {
 		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
 	root := l.root.Load()
 	// Lstat first: Remove would also delete an empty directory.

@@ -142,7 +142,8 @@ func (g *Store) putLarge(ctx context.Context, object *gcs.ObjectHandle, head []b
 		cancel()
 		_ = w.Close()
 		if isStatus(err, http.StatusPreconditionFailed) {
-			return drain(src)
+			// An upload that was overtaken counts as done only if it could have been.
+			return transfer.Copy(io.Discard, src)
 		}
 		return err
 	}
@@ -151,10 +152,6 @@ func (g *Store) putLarge(ctx context.Context, object *gcs.ObjectHandle, head []b
 	}
 	return err
 }
-
-// drain reads what is left of src: an upload that was overtaken counts as done
-// only if it could have been.
-func drain(src *transfer.Source) error { return transfer.Copy(io.Discard, src) }
 
 // conditions reads which generation of the object there is to be replaced.
 func (g *Store) conditions(ctx context.Context, object *gcs.ObjectHandle) (gcs.Conditions, error) {
