@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,17 +69,10 @@ func (g cgroup) kill() (pids []int) {
 			pids = append(pids, pid)
 		}
 	}
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for began := time.Now(); ; {
-		late := time.Since(began) > exitWait
+	until(func() bool {
 		_ = os.WriteFile(string(g)+"/cgroup.kill", []byte("1"), 0) // rmdir shows whether it has worked
-		if g.rmdir() == nil || late {
-			break
-		}
-		pause.Reset(time.Millisecond)
-		<-pause.C
-	}
+		return g.rmdir() == nil
+	})
 	reap(pids)
 	return pids
 }

@@ -23,23 +23,17 @@ const (
 	OverOutput                   // stopped: Limits.LineBytes or Limits.OutputBytes
 )
 
+var reasons = [...]string{
+	Exited: "exited", Signaled: "signaled", OverWall: "took too long", OverCPU: "used too much CPU time",
+	OverMemory: "used too much memory", OverOutput: "wrote too much",
+}
+
 // String returns what happened, for people.
 func (r Reason) String() string {
-	switch r {
-	case Exited:
-		return "exited"
-	case Signaled:
-		return "signaled"
-	case OverWall:
-		return "took too long"
-	case OverCPU:
-		return "used too much CPU time"
-	case OverMemory:
-		return "used too much memory"
-	case OverOutput:
-		return "wrote too much"
+	if r < Exited || r > OverOutput {
+		return fmt.Sprintf("reason(%d)", uint8(r))
 	}
-	return fmt.Sprintf("reason(%d)", uint8(r))
+	return reasons[r]
 }
 
 // ExitError describes how a process ended other than by exiting with 0.

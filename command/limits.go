@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -32,12 +33,7 @@ type Limits struct {
 // defaultLineBytes applies when Limits.LineBytes is 0.
 const defaultLineBytes = 1 << 20
 
-func (l Limits) lineBytes() int {
-	if l.LineBytes <= 0 {
-		return defaultLineBytes
-	}
-	return l.LineBytes
-}
+func (l Limits) lineBytes() int { return cmp.Or(l.LineBytes, defaultLineBytes) }
 
 // cpuSeconds is the limit on CPU time as the kernel counts it, in whole seconds.
 func (l Limits) cpuSeconds() time.Duration {

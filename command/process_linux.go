@@ -78,15 +78,24 @@ func signalGroup(p *os.Process, s syscall.Signal) { _ = unix.Kill(-p.Pid, s) }
 // may still be dying. Where the caller is process 1, as in a container, those
 // left by their parents are the caller's to reap.
 func awaitGroup(id int) {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for began := time.Now(); time.Since(began) < exitWait; {
+	until(func() bool {
 		for {
 			if pid, err := unix.Wait4(-id, nil, unix.WNOHANG, nil); pid <= 0 && !errors.Is(err, unix.EINTR) {
 				break
 			}
 		}
-		if errors.Is(unix.Kill(-id, 0), unix.ESRCH) {
+		return errors.Is(unix.Kill(-id, 0), unix.ESRCH)
+	})
+}
+
+// until calls gone every millisecond until it returns true, or exitWait was over
+// before the call.
+func until(gone func() bool) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for began := time.Now(); ; {
+		late := time.Since(began) > exitWait
+		if gone() || late {
 			return
 		}
 		pause.Reset(time.Millisecond)

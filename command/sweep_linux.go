@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -121,19 +120,13 @@ func (p Process) kill() bool {
 // is found or exitWait is over, and returns their ids.
 func sweepMarked(match func(marker string) bool) map[int]bool {
 	killed := map[int]bool{}
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for began := time.Now(); time.Since(began) < exitWait; {
+	until(func() bool {
 		found := killMarked(match)
 		for _, pid := range found {
 			killed[pid] = true
 		}
-		if len(found) == 0 {
-			break
-		}
-		pause.Reset(time.Millisecond)
-		<-pause.C
-	}
+		return len(found) == 0
+	})
 	reap(slices.Collect(maps.Keys(killed)))
 	return killed
 }
