@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 const (
@@ -125,7 +127,12 @@ func open(dir string, opts Options, apply func(record []byte) error) (_ *Journal
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	if err := checkMode(dir); err != nil {
+	info, err := os.Stat(dir) // which may be a link
+	if err != nil {
+		return nil, err
+	}
+	// Others who may write to it could replace its files, also by links to the user's.
+	if err := safefile.CheckDir(dir, info); err != nil {
 		return nil, err
 	}
 	lock, err := lockDir(dir)

@@ -32,16 +32,6 @@ func (j *Journal) checkDir() error {
 	return nil
 }
 
-// checkMode returns an error if others may write to dir: they could replace its
-// files, also by links to files of this process's user. dir may be a link.
-func checkMode(dir string) error {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	return safefile.CheckDir(dir, info)
-}
-
 const lockName = "LOCK"
 
 // lockDir keeps other processes, and other journals of this one, out of dir

@@ -24,8 +24,6 @@ type readResult struct {
 	unreadable error // of the disk, if a part of the file could not be read
 }
 
-func (r readResult) intact() bool { return !r.damaged && r.complete }
-
 // readFile calls visit for each record, which is valid until visit returns, and
 // gap for what was skipped between two. What is behind the last good frame is
 // left to the caller.
@@ -166,7 +164,7 @@ func (r *replayer) base(l listing) (file, error) {
 		if err != nil {
 			return file{}, err
 		}
-		if got.intact() {
+		if got.complete && !got.damaged {
 			return f, nil
 		}
 		r.log.Warn("checkpoint of the journal is damaged, older ones are tried", "file", f.name())

@@ -80,7 +80,11 @@ func (b *Box) Run(ctx context.Context) {
 	var sweeping, deliveries sync.WaitGroup
 	sweeping.Go(func() { b.sweepUntil(ctx) })
 	begin := func() {
-		for _, d := range b.take() {
+		b.mu.Lock()
+		pending := b.pending
+		b.pending = nil
+		b.mu.Unlock()
+		for _, d := range pending {
 			deliveries.Go(func() { d.run(ctx, work, b.Retry.Delays()) })
 		}
 	}
@@ -97,14 +101,6 @@ func (b *Box) Run(ctx context.Context) {
 	deliveries.Wait()
 	overdue.Stop()
 	sweeping.Wait()
-}
-
-func (b *Box) take() []*Delivery {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	pending := b.pending
-	b.pending = nil
-	return pending
 }
 
 // run tries until there is a decision, or ctx has ended and an attempt was made. Attempts end with work.
