@@ -40,18 +40,6 @@ func bindBody(m protoreflect.Message, field string, body []byte) error {
 	}
 }
 
-// bindQuery sets the fields the query names.
-func bindQuery(m protoreflect.Message, query url.Values) error {
-	for name, values := range query {
-		for i, value := range values {
-			if err := setField(m, name, value, i > 0); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // setField sets the field at a dotted path of m from text, or adds to it when
 // it is repeated. again means that the path was set before.
 func setField(m protoreflect.Message, path, value string, again bool) error {
@@ -152,8 +140,12 @@ func (r *route) bindRequest(m proto.Message, vars []string, query url.Values, bo
 	if r.body == wholeBody && len(query) > 0 {
 		return errors.New("this method takes its fields from the body, not from the query")
 	}
-	if err := bindQuery(msg, query); err != nil {
-		return err
+	for name, values := range query {
+		for i, value := range values {
+			if err := setField(msg, name, value, i > 0); err != nil {
+				return err
+			}
+		}
 	}
 	for i, v := range r.path.vars {
 		if err := setField(msg, v.field, vars[i], false); err != nil {

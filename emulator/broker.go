@@ -68,7 +68,7 @@ func (b *broker) topicFor(name string) (*topic, *pubsubpb.Topic, error) {
 	defer b.mu.RUnlock()
 	t := b.topics[name]
 	if t == nil {
-		return nil, nil, errNotFound(name)
+		return nil, nil, errMissing(name, "topics")
 	}
 	return t, t.pb, nil
 }
@@ -98,7 +98,7 @@ func (b *broker) deleteTopic(name string) error {
 	defer b.mu.Unlock()
 	t := b.topics[name]
 	if t == nil {
-		return errNotFound(name)
+		return errMissing(name, "topics")
 	}
 	delete(b.topics, name)
 	t.close()
@@ -206,7 +206,7 @@ func (b *broker) subscriptionFor(name string) (subscription, error) {
 	defer b.mu.RUnlock()
 	sub := b.subs[name]
 	if sub == nil {
-		return subscription{}, errNotFound(name)
+		return subscription{}, errMissing(name, "subscriptions")
 	}
 	return *sub, nil
 }
@@ -252,7 +252,7 @@ func (b *broker) deleteSubscription(name string) error {
 	defer b.mu.Unlock()
 	sub := b.subs[name]
 	if sub == nil {
-		return errNotFound(name)
+		return errMissing(name, "subscriptions")
 	}
 	b.removeSubscription(sub)
 	return nil
@@ -264,7 +264,7 @@ func (b *broker) removeSubscription(sub *subscription) {
 	delete(b.subs, name)
 	b.log.subscriptionDeleted(name)
 	b.detach(sub)
-	sub.queue.close(errSubscriptionDeleted)
+	sub.queue.close(errNotFound(name))
 	if sub.end != nil {
 		sub.end.Stop()
 	}
@@ -276,12 +276,12 @@ func (b *broker) detachSubscription(name string) error {
 	defer b.mu.Unlock()
 	sub := b.subs[name]
 	if sub == nil {
-		return errNotFound(name)
+		return errMissing(name, "subscriptions")
 	}
 	b.detach(sub)
 	sub.pb = proto.CloneOf(sub.pb)
 	sub.pb.Detached = true
-	sub.queue.close(errSubscriptionDetached)
+	sub.queue.close(errDetached(name))
 	b.log.subscription(sub.pb, sub.queue, 0)
 	return nil
 }
@@ -319,22 +319,21 @@ func (b *broker) watchIdle(sub *subscription) {
 
 // allTopics returns the configuration of every topic, in no order.
 func (b *broker) allTopics() []*pubsubpb.Topic {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	all := make([]*pubsubpb.Topic, 0, len(b.topics))
-	for _, t := range b.topics {
-		all = append(all, t.pb)
-	}
-	return all
+	return valuesOf(&b.mu, b.topics, func(t *topic) *pubsubpb.Topic { return t.pb })
 }
 
 // allSubscriptions returns a copy of every subscription, in no order.
 func (b *broker) allSubscriptions() []subscription {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	all := make([]subscription, 0, len(b.subs))
-	for _, sub := range b.subs {
-		all = append(all, *sub)
+	return valuesOf(&b.mu, b.subs, func(sub *subscription) subscription { return *sub })
+}
+
+// valuesOf returns, with mu locked, f of every value of m.
+func valuesOf[V, T any](mu *sync.RWMutex, m map[string]V, f func(V) T) []T {
+	mu.RLock()
+	defer mu.RUnlock()
+	all := make([]T, 0, len(m))
+	for _, v := range m {
+		all = append(all, f(v))
 	}
 	return all
 }

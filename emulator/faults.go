@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,25 +18,20 @@ type faults struct {
 	set atomic.Bool // while false, calls do not take the lock
 
 	mu   sync.Mutex
-	fail map[string][]codes.Code // the errors of the next calls of a method
-	drop map[string]int          // how many replies of a method are dropped
+	todo map[fault][]codes.Code
+}
+
+// A fault is what fails: the next calls of a method, or their replies alone.
+type fault struct {
+	method string
+	reply  bool
 }
 
 // Fail makes the next n calls of an RPC fail with code, without any effect:
 // Fail("Pull", 3, codes.Unavailable). It adds to what is already set, and holds
 // for gRPC and REST alike. It panics when there is no such RPC.
 func (s *Server) Fail(method string, n int, code codes.Code) {
-	mustBeMethod(method)
-	f := &s.faults
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.fail == nil {
-		f.fail = make(map[string][]codes.Code)
-	}
-	for range n {
-		f.fail[method] = append(f.fail[method], code)
-	}
-	f.set.Store(true)
+	s.faults.add(fault{method, false}, n, code)
 }
 
 // DropReplies makes the next n calls of an RPC take effect but lose their
@@ -43,60 +39,47 @@ func (s *Server) Fail(method string, n int, code codes.Code) {
 // StreamingPull it is the next n responses that are lost, and the stream goes
 // on. It panics when there is no such RPC.
 func (s *Server) DropReplies(method string, n int) {
-	mustBeMethod(method)
-	f := &s.faults
+	s.faults.add(fault{method, true}, n, codes.Unavailable)
+}
+
+func (f *faults) add(what fault, n int, code codes.Code) {
+	if !slices.ContainsFunc(serviceDescs, func(desc *grpc.ServiceDesc) bool {
+		return slices.ContainsFunc(desc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == what.method }) ||
+			slices.ContainsFunc(desc.Streams, func(m grpc.StreamDesc) bool { return m.StreamName == what.method })
+	}) {
+		panic(fmt.Sprintf("emulator: no RPC %q", what.method))
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.drop == nil {
-		f.drop = make(map[string]int)
+	if f.todo == nil {
+		f.todo = make(map[fault][]codes.Code)
 	}
-	f.drop[method] += n
+	f.todo[what] = append(f.todo[what], slices.Repeat([]codes.Code{code}, n)...)
 	f.set.Store(true)
 }
 
-func mustBeMethod(method string) {
-	for _, desc := range serviceDescs {
-		for _, m := range desc.Methods {
-			if m.MethodName == method {
-				return
-			}
-		}
-		for _, m := range desc.Streams {
-			if m.StreamName == method {
-				return
-			}
-		}
+// next returns how a call or its reply is to fail, or OK.
+func (f *faults) next(method string, reply bool) codes.Code {
+	if !f.set.Load() {
+		return codes.OK
 	}
-	panic(fmt.Sprintf("emulator: no RPC %q", method))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what := fault{method, reply}
+	todo := f.todo[what]
+	if len(todo) == 0 {
+		return codes.OK
+	}
+	f.todo[what] = todo[1:]
+	return todo[0]
 }
 
 // failNext returns the error the next call of method is to fail with, or nil.
 func (f *faults) failNext(method string) error {
-	if !f.set.Load() {
-		return nil
+	if code := f.next(method, false); code != codes.OK {
+		return status.Errorf(code, "%s failed on request of a test", method)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	todo := f.fail[method]
-	if len(todo) == 0 {
-		return nil
-	}
-	f.fail[method] = todo[1:]
-	return status.Errorf(todo[0], "%s failed on request of a test", method)
-}
-
-// dropNext reports whether the next reply of method is dropped.
-func (f *faults) dropNext(method string) bool {
-	if !f.set.Load() {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.drop[method] == 0 {
-		return false
-	}
-	f.drop[method]--
-	return true
+	return nil
 }
 
 func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -105,7 +88,7 @@ func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, err
 	}
 	resp, err := handler(ctx, req)
-	if f.dropNext(method) {
+	if f.next(method, true) != codes.OK {
 		return nil, status.Errorf(codes.Unavailable, "reply of %s dropped on request of a test", method)
 	}
 	return resp, err
@@ -127,7 +110,7 @@ type lossyStream struct {
 }
 
 func (s lossyStream) SendMsg(m any) error {
-	if s.faults.dropNext(s.method) {
+	if s.faults.next(s.method, true) != codes.OK {
 		return nil
 	}
 	return s.ServerStream.SendMsg(m)

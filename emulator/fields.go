@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -77,21 +76,19 @@ func (f fields) maskPaths(mask *fieldmaskpb.FieldMask, m proto.Message) ([]strin
 	if len(mask.GetPaths()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "The update_mask in the request must be set and not empty.")
 	}
-	paths := make(map[string]bool)
+	r := m.ProtoReflect()
 	for _, path := range mask.GetPaths() {
 		top, _, _ := strings.Cut(path, ".")
-		switch fd := m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(top)); {
+		switch fd := r.Descriptor().Fields().ByName(protoreflect.Name(top)); {
 		case fd == nil || !(&fieldmaskpb.FieldMask{Paths: []string{path}}).IsValid(m):
-			return nil, status.Errorf(codes.InvalidArgument, "update_mask: %s has no field %s",
-				m.ProtoReflect().Descriptor().Name(), clip(path))
+			return nil, status.Errorf(codes.InvalidArgument, "update_mask: %s has no field %s", r.Descriptor().Name(), clip(path))
 		case top == "name" || slices.Contains(f.fixed, top) || slices.Contains(f.output, top):
 			return nil, status.Errorf(codes.InvalidArgument, "update_mask: %s cannot be changed", clip(path))
-		case !slices.Contains(f.supported, top) && !isClear(fd, m):
+		case !slices.Contains(f.supported, top) && r.Has(fd) && !isNoop(fd, r.Get(fd)):
 			return nil, errUnimplemented(m, top)
 		}
-		paths[path] = true
 	}
-	return slices.Sorted(maps.Keys(paths)), nil
+	return slices.Compact(slices.Sorted(slices.Values(mask.GetPaths()))), nil
 }
 
 // copyFields makes the fields of to at the given paths what they are in from.
@@ -112,12 +109,6 @@ func copyField(to, from protoreflect.Message, path string) {
 	default:
 		to.Clear(fd)
 	}
-}
-
-// isClear reports whether m leaves fd at its default.
-func isClear(fd protoreflect.FieldDescriptor, m proto.Message) bool {
-	r := m.ProtoReflect()
-	return !r.Has(fd) || isNoop(fd, r.Get(fd))
 }
 
 func checkLabels(labels map[string]string) error {

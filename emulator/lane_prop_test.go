@@ -100,7 +100,7 @@ func TestE08KeysAreWhatASimpleModelSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) {
 			q := newQueue(time.Now(), settings{lease: 10 * time.Second, retention: defaultRetention, ordered: true})
-			defer q.close(errSubscriptionDeleted)
+			defer q.close(errStopped)
 			keys := map[string]laneModel{}
 			streams := []*waiter{newWaiter(1, here), newWaiter(3, here), newWaiter(100, here)}
 			published := 0
@@ -316,7 +316,7 @@ func TestE08KeysStayInOrderAmongPullersThatAckNackAndForget(t *testing.T) {
 				t.Fatalf("not done after a day: %+v", q.stats())
 			}
 		}
-		q.close(errSubscriptionDeleted)
+		q.close(errStopped)
 		running.Wait()
 
 		last := map[string]int{}

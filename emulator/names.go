@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -83,6 +84,18 @@ func clip(s string) string {
 
 func errNotFound(name string) error {
 	return status.Errorf(codes.NotFound, "Resource not found (resource=%s).", clip(name))
+}
+
+// errMissing is the error for a name that nothing has. A name that is only looked up
+// is checked here and not before: each pull and ack does that, and what exists has a
+// valid name.
+func errMissing(name, collection string) error {
+	return cmp.Or(checkName(name, collection), errNotFound(name))
+}
+
+// errDetached is the error of what needs the messages of a detached subscription.
+func errDetached(name string) error {
+	return status.Errorf(codes.FailedPrecondition, "Subscription is detached (resource=%s).", clip(name))
 }
 
 func errExists(name string) error {

@@ -82,7 +82,9 @@ func (b *broker) closeQueues() {
 		snap.end.Stop()
 	}
 	for _, t := range b.topics {
-		t.stop()
+		t.mu.Lock()
+		t.stopPruning()
+		t.mu.Unlock()
 	}
 }
 

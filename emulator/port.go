@@ -93,15 +93,11 @@ func (p *port) accept(ctx context.Context, l net.Listener) error {
 			return fmt.Errorf("accept connection: %w", err)
 		default: // too many open files, or a client that left already
 			p.log.WarnContext(ctx, "cannot accept connection", "err", err)
-			pause(ctx, 50*time.Millisecond)
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 
@@ -115,17 +111,13 @@ func (p *port) handle(conn net.Conn) {
 	}
 	p.unrecognized[conn] = struct{}{}
 	p.sniffers.Go(func() {
-		defer p.recognized(conn)
 		if !p.dispatch(conn) {
 			_ = conn.Close()
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.unrecognized, conn)
 	})
-}
-
-func (p *port) recognized(conn net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.unrecognized, conn)
 }
 
 // dispatch passes conn to its server and reports whether that took it. A

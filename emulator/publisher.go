@@ -2,8 +2,6 @@ package emulator
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
@@ -60,31 +58,16 @@ func (p publisher) UpdateTopic(_ context.Context, req *pubsubpb.UpdateTopicReque
 }
 
 func (p publisher) GetTopic(_ context.Context, req *pubsubpb.GetTopicRequest) (*pubsubpb.Topic, error) {
-	if err := checkName(req.GetTopic(), "topics"); err != nil {
-		return nil, err
-	}
 	_, pb, err := p.broker.topicFor(req.GetTopic())
 	return pb, err
 }
 
 func (p publisher) ListTopics(_ context.Context, req *pubsubpb.ListTopicsRequest) (*pubsubpb.ListTopicsResponse, error) {
-	if err := checkParent(req.GetProject()); err != nil {
-		return nil, err
-	}
-	all := slices.DeleteFunc(p.broker.allTopics(), func(t *pubsubpb.Topic) bool {
-		return !strings.HasPrefix(t.GetName(), req.GetProject()+"/")
-	})
-	part, next, err := page(all, (*pubsubpb.Topic).GetName, req.GetPageSize(), req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	return &pubsubpb.ListTopicsResponse{Topics: part, NextPageToken: next}, nil
+	part, next, err := pageOf(req.GetProject(), p.broker.allTopics(), (*pubsubpb.Topic).GetName, req)
+	return &pubsubpb.ListTopicsResponse{Topics: part, NextPageToken: next}, err
 }
 
 func (p publisher) ListTopicSubscriptions(_ context.Context, req *pubsubpb.ListTopicSubscriptionsRequest) (*pubsubpb.ListTopicSubscriptionsResponse, error) {
-	if err := checkName(req.GetTopic(), "topics"); err != nil {
-		return nil, err
-	}
 	t, _, err := p.broker.topicFor(req.GetTopic())
 	if err != nil {
 		return nil, err
@@ -95,31 +78,19 @@ func (p publisher) ListTopicSubscriptions(_ context.Context, req *pubsubpb.ListT
 			names = append(names, sub.pb.GetName())
 		}
 	}
-	part, next, err := page(names, func(s string) string { return s }, req.GetPageSize(), req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	return &pubsubpb.ListTopicSubscriptionsResponse{Subscriptions: part, NextPageToken: next}, nil
+	part, next, err := page(names, func(s string) string { return s }, req)
+	return &pubsubpb.ListTopicSubscriptionsResponse{Subscriptions: part, NextPageToken: next}, err
 }
 
 func (p publisher) DeleteTopic(_ context.Context, req *pubsubpb.DeleteTopicRequest) (*emptypb.Empty, error) {
-	if err := checkName(req.GetTopic(), "topics"); err != nil {
-		return nil, err
-	}
 	return &emptypb.Empty{}, p.broker.deleteTopic(req.GetTopic())
 }
 
 func (p publisher) DetachSubscription(_ context.Context, req *pubsubpb.DetachSubscriptionRequest) (*pubsubpb.DetachSubscriptionResponse, error) {
-	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
-		return nil, err
-	}
 	return &pubsubpb.DetachSubscriptionResponse{}, p.broker.detachSubscription(req.GetSubscription())
 }
 
 func (p publisher) Publish(_ context.Context, req *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
-	if err := checkName(req.GetTopic(), "topics"); err != nil {
-		return nil, err
-	}
 	t, pb, err := p.broker.topicFor(req.GetTopic())
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -13,9 +12,9 @@ import (
 
 // Pull answers as soon as there is a message. An answer without one means that
 // none came: at once when the client asked for that, shortly before its own
-// deadline, or after undatedPull where it has none.
+// deadline, or after noDeadlinePull where it has none.
 func (s subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
-	sub, err := s.find(req.GetSubscription())
+	sub, err := s.broker.subscriptionFor(req.GetSubscription())
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +30,7 @@ func (s subscriber) Pull(ctx context.Context, req *pubsubpb.PullRequest) (*pubsu
 		got, err = sub.queue.pull(ctx, w)
 	}
 	if err != nil {
-		return nil, pullError(req.GetSubscription(), err)
+		return nil, err
 	}
 	err = w.ctxErr() // the client may have left meanwhile
 	if err == nil {
@@ -111,19 +110,6 @@ func (q *queue) received(ds []delivery) []*pubsubpb.ReceivedMessage {
 	return msgs
 }
 
-// pullError returns the status for a closed queue; other errors are returned as
-// they are.
-func pullError(name string, err error) error {
-	switch {
-	case errors.Is(err, errSubscriptionDeleted):
-		return errNotFound(name)
-	case errors.Is(err, errSubscriptionDetached):
-		return status.Errorf(codes.FailedPrecondition, "Subscription is detached (resource=%s).", clip(name))
-	default:
-		return err
-	}
-}
-
 // Acknowledge ignores ids whose lease has ended, unless the subscription delivers
 // exactly once: then they are an error, as are those that come before their turn.
 // The others are acknowledged all the same.
@@ -157,7 +143,7 @@ func (s subscriber) ModifyAckDeadline(ctx context.Context, req *pubsubpb.ModifyA
 }
 
 func (s subscriber) resolveAckIDs(name string, ids []string) (*queue, []uint64, error) {
-	sub, err := s.find(name)
+	sub, err := s.broker.subscriptionFor(name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,17 +4,10 @@ import (
 	"cmp"
 	"container/heap"
 	"container/list"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
-)
-
-// Why a queue is closed: the error of a pull from it.
-var (
-	errSubscriptionDeleted  = errors.New("subscription deleted")
-	errSubscriptionDetached = errors.New("subscription detached")
 )
 
 // A queue is the state of one subscription. Each of its messages is at any time
@@ -39,7 +32,7 @@ type queue struct {
 
 	mu sync.Mutex
 	settings
-	closed   error         // why it is closed, or nil
+	closed   error         // why it is closed, the error of a pull from it; or nil
 	lastSeek time.Duration // retention counts from then on
 
 	order          itemList // every message not acknowledged, in the order published

@@ -141,7 +141,7 @@ func TestE04EveryMessageIsAvailableLeasedOrGone(t *testing.T) {
 				expiry:   map[string]time.Time{},
 				flows:    map[*flow]map[string]int{},
 			}
-			defer m.q.close(errSubscriptionDeleted)
+			defer m.q.close(errStopped)
 			for _, f := range []*flow{{maxCount: 3}, {maxBytes: 20}, {}} {
 				m.flows[f] = map[string]int{}
 			}

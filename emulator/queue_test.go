@@ -407,13 +407,13 @@ func TestClosedQueueEndsEveryWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q.close(errSubscriptionDeleted)
+	q.close(errStopped)
 	for _, w := range []*waiter{waiting, parked} {
 		if _, open := <-w.got; open {
 			t.Error("a waiter got something from a closed queue")
 		}
 	}
-	if _, err := q.pullOrWait(newWaiter(1, here)); !errors.Is(err, errSubscriptionDeleted) {
+	if _, err := q.pullOrWait(newWaiter(1, here)); !errors.Is(err, errStopped) {
 		t.Errorf("ask: %v", err)
 	}
 	put(q, "late")

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
 // serviceDescs are the services of google.pubsub.v1 as gRPC knows them.
@@ -32,9 +34,7 @@ var serviceDescs = []*grpc.ServiceDesc{
 
 // A rest serves the REST form of the services: it turns an HTTP request into
 // the message of a unary call and calls the same code as gRPC does.
-type rest struct {
-	routes []route
-}
+type rest []route
 
 // A route is one google.api.http binding.
 type route struct {
@@ -46,14 +46,14 @@ type route struct {
 
 // newRest reads the bindings of the services from the descriptors inside
 // pubsubpb. services holds the implementation of each of serviceDescs.
-func newRest(services []any, intercept grpc.UnaryServerInterceptor) *rest {
-	h := &rest{}
+func newRest(services []any, intercept grpc.UnaryServerInterceptor) rest {
+	var h rest
 	for i, desc := range serviceDescs {
 		for _, m := range desc.Methods {
 			call := func(ctx context.Context, decode func(any) error) (any, error) {
 				return m.Handler(services[i], ctx, decode, intercept)
 			}
-			h.routes = append(h.routes, bindings(desc.ServiceName, m.MethodName, call)...)
+			h = append(h, bindings(desc.ServiceName, m.MethodName, call)...)
 		}
 	}
 	return h
@@ -62,52 +62,25 @@ func newRest(services []any, intercept grpc.UnaryServerInterceptor) *rest {
 // bindings returns the routes of one method. It panics when the annotations,
 // which are compiled in, say something this package cannot read.
 func bindings(service, method string, call func(context.Context, func(any) error) (any, error)) []route {
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + method))
+	if err != nil {
+		panic(fmt.Sprintf("emulator: %s.%s: %v", service, method, err))
+	}
+	first := proto.GetExtension(d.Options(), annotations.E_Http).(*annotations.HttpRule)
 	var routes []route
-	for _, rule := range httpRules(service, method) {
-		verb, path := pattern(rule)
-		t, err := parseTemplate(path)
+	for _, rule := range append([]*annotations.HttpRule{first}, first.GetAdditionalBindings()...) {
+		m := rule.ProtoReflect()
+		verb := m.WhichOneof(m.Descriptor().Oneofs().ByName("pattern")) // get, put, post, delete or patch
+		t, err := parseTemplate(m.Get(verb).String())
 		if err != nil {
 			panic(fmt.Sprintf("emulator: http rule of %s.%s: %v", service, method, err))
 		}
-		routes = append(routes, route{method: verb, path: t, body: rule.GetBody(), call: call})
+		routes = append(routes, route{method: strings.ToUpper(string(verb.Name())), path: t, body: rule.GetBody(), call: call})
 	}
 	return routes
 }
 
-func httpRules(service, method string) []*annotations.HttpRule {
-	for _, file := range []protoreflect.FileDescriptor{
-		pubsubpb.File_google_pubsub_v1_pubsub_proto, pubsubpb.File_google_pubsub_v1_schema_proto,
-	} {
-		s := file.Services().ByName(protoreflect.FullName(service).Name())
-		if s == nil {
-			continue
-		}
-		options := s.Methods().ByName(protoreflect.Name(method)).Options()
-		if rule, ok := proto.GetExtension(options, annotations.E_Http).(*annotations.HttpRule); ok && rule != nil {
-			return append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...)
-		}
-	}
-	return nil
-}
-
-func pattern(rule *annotations.HttpRule) (method, path string) {
-	switch p := rule.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		return http.MethodGet, p.Get
-	case *annotations.HttpRule_Put:
-		return http.MethodPut, p.Put
-	case *annotations.HttpRule_Post:
-		return http.MethodPost, p.Post
-	case *annotations.HttpRule_Delete:
-		return http.MethodDelete, p.Delete
-	case *annotations.HttpRule_Patch:
-		return http.MethodPatch, p.Patch
-	default:
-		panic(fmt.Sprintf("emulator: http rule %v", rule))
-	}
-}
-
-func (h *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h rest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := h.serve(w, r)
 	if err != nil {
 		writeError(w, err)
@@ -118,7 +91,7 @@ func (h *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-func (h *rest) serve(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (h rest) serve(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	route, vars := h.route(r.Method, r.URL.EscapedPath())
 	if route == nil {
 		return nil, status.Errorf(codes.NotFound, "no method is bound to %s %s", r.Method, clip(r.URL.Path))
@@ -140,16 +113,16 @@ func (h *rest) serve(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return format.marshal(resp.(proto.Message))
+	return marshal(resp.(proto.Message), format)
 }
 
 // route returns the binding for a request and the values in its path. Where two
 // match, the one with a verb is meant: a resource name holds no colon.
-func (h *rest) route(method, path string) (*route, []string) {
+func (h rest) route(method, path string) (*route, []string) {
 	var found *route
 	var vars []string
-	for i := range h.routes {
-		r := &h.routes[i]
+	for i := range h {
+		r := &h[i]
 		if r.method != method {
 			continue
 		}
@@ -201,13 +174,10 @@ func readAll(r io.Reader) ([]byte, error) {
 	}
 }
 
-// A format is the form of an answer that a client asked for.
-type format struct{ enumNumbers bool }
-
 // readQuery parses a query and takes the parameters out that every Google API
-// has. Those that would change nothing here are dropped.
-func readQuery(raw string) (url.Values, format, error) {
-	var f format
+// has: the form of the answer, and those that would change nothing here.
+func readQuery(raw string) (url.Values, protojson.MarshalOptions, error) {
+	var f protojson.MarshalOptions
 	query, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, f, fmt.Errorf("invalid query: %w", err)
@@ -218,7 +188,7 @@ func readQuery(raw string) (url.Values, format, error) {
 			return nil, f, fmt.Errorf("%s=%s is not supported, only json", name, clip(kind))
 		}
 		// The REST transports of Google's own clients ask for this.
-		f.enumNumbers = f.enumNumbers || options == "enum-encoding=int"
+		f.UseEnumNumbers = f.UseEnumNumbers || options == "enum-encoding=int"
 		query.Del(name)
 	}
 	for _, name := range []string{"key", "access_token", "quotaUser", "prettyPrint", "$prettyPrint"} {
@@ -227,8 +197,8 @@ func readQuery(raw string) (url.Values, format, error) {
 	return query, f, nil
 }
 
-func (f format) marshal(m proto.Message) ([]byte, error) {
-	b, err := protojson.MarshalOptions{UseEnumNumbers: f.enumNumbers}.Marshal(m)
+func marshal(m proto.Message, format protojson.MarshalOptions) ([]byte, error) {
+	b, err := format.Marshal(m)
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "marshal answer: %v", err)
 	}
@@ -253,7 +223,7 @@ func writeError(w http.ResponseWriter, err error) {
 		Status  string            `json:"status"`
 		Details []json.RawMessage `json:"details,omitempty"`
 	}
-	httpCode := httpStatus(st.Code())
+	httpCode := cmp.Or(httpStatus[st.Code()], http.StatusInternalServerError)
 	p := problem{Code: httpCode, Message: st.Message(), Status: code.Code(st.Code()).String()}
 	for _, d := range st.Proto().GetDetails() {
 		if detail, err := protojson.Marshal(d); err == nil { // of a type that is compiled in
@@ -269,34 +239,20 @@ func writeError(w http.ResponseWriter, err error) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// httpStatus is the mapping in google/rpc/code.proto.
-func httpStatus(c codes.Code) int {
-	switch c {
-	case codes.OK:
-		return http.StatusOK
-	case codes.Canceled:
-		return 499 // client closed request
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
-		return http.StatusBadRequest
-	case codes.DeadlineExceeded:
-		return http.StatusGatewayTimeout
-	case codes.NotFound:
-		return http.StatusNotFound
-	case codes.AlreadyExists, codes.Aborted:
-		return http.StatusConflict
-	case codes.PermissionDenied:
-		return http.StatusForbidden
-	case codes.Unauthenticated:
-		return http.StatusUnauthorized
-	case codes.ResourceExhausted:
-		return http.StatusTooManyRequests
-	case codes.Unimplemented:
-		return http.StatusNotImplemented
-	case codes.Unavailable:
-		return http.StatusServiceUnavailable
-	case codes.Unknown, codes.Internal, codes.DataLoss:
-		return http.StatusInternalServerError
-	default:
-		return http.StatusInternalServerError
-	}
+// httpStatus is the mapping in google/rpc/code.proto, but for what is status 500.
+var httpStatus = map[codes.Code]int{
+	codes.OK:                 http.StatusOK,
+	codes.Canceled:           499, // client closed request
+	codes.InvalidArgument:    http.StatusBadRequest,
+	codes.FailedPrecondition: http.StatusBadRequest,
+	codes.OutOfRange:         http.StatusBadRequest,
+	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
+	codes.NotFound:           http.StatusNotFound,
+	codes.AlreadyExists:      http.StatusConflict,
+	codes.Aborted:            http.StatusConflict,
+	codes.PermissionDenied:   http.StatusForbidden,
+	codes.Unauthenticated:    http.StatusUnauthorized,
+	codes.ResourceExhausted:  http.StatusTooManyRequests,
+	codes.Unimplemented:      http.StatusNotImplemented,
+	codes.Unavailable:        http.StatusServiceUnavailable,
 }

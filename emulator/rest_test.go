@@ -77,7 +77,7 @@ done
 	if st.Subscription != "projects/local-dev/subscriptions/pdf-processing-subscription" || st.Undelivered != 5 {
 		t.Errorf("stats %+v, want 5 messages", st)
 	}
-	sub, err := subscriber{broker: s.broker}.find(st.Subscription)
+	sub, err := s.broker.subscriptionFor(st.Subscription)
 	if err != nil || sub.pb.GetAckDeadlineSeconds() != 600 {
 		t.Errorf("subscription %v, %v; want an ack deadline of 600 s", sub.pb, err)
 	}
@@ -179,10 +179,10 @@ func TestE03StaleAckIDsAreNamedOverREST(t *testing.T) {
 
 func TestE01All34BindingsAreServed(t *testing.T) {
 	h := newRest([]any{publisher{newBroker()}, subscriber{broker: newBroker()}, schemas{newBroker()}}, nil)
-	if len(h.routes) != 34 {
-		t.Errorf("%d bindings, want 34", len(h.routes))
+	if len(h) != 34 {
+		t.Errorf("%d bindings, want 34", len(h))
 	}
-	for _, r := range h.routes {
+	for _, r := range h {
 		path := "/" + strings.Join(r.path.segments, "/")
 		path = strings.ReplaceAll(path, "*", "x")
 		if r.path.verb != "" {

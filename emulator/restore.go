@@ -75,7 +75,7 @@ func (img *image) restoreSubscription(b *broker, s *subImage) *subscription {
 	q.lastActive = time.Since(b.epoch)
 	q.restore(slices.SortedFunc(maps.Values(s.items), func(a, b *item) int { return compareID(a.msg, b.msg.id) }))
 	if s.pb.GetDetached() {
-		q.close(errSubscriptionDetached)
+		q.close(errDetached(s.pb.GetName()))
 	} else if t := b.topics[s.pb.GetTopic()]; t != nil {
 		sub.topic = t
 		t.attach(q, func() {}) // that is on record already
@@ -171,10 +171,4 @@ func (q *queue) stop() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-}
-
-func (t *topic) stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stopPruning()
 }

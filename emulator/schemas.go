@@ -40,33 +40,20 @@ func (s schemas) GetSchema(_ context.Context, req *pubsubpb.GetSchemaRequest) (*
 }
 
 func (s schemas) ListSchemas(_ context.Context, req *pubsubpb.ListSchemasRequest) (*pubsubpb.ListSchemasResponse, error) {
-	if err := checkParent(req.GetParent()); err != nil {
-		return nil, err
-	}
-	latest := slices.DeleteFunc(s.broker.schemas.latest(), func(r *revision) bool {
-		return !strings.HasPrefix(r.pb.GetName(), req.GetParent()+"/")
-	})
-	part, next, err := page(latest, func(r *revision) string { return r.pb.GetName() }, req.GetPageSize(), req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	return &pubsubpb.ListSchemasResponse{Schemas: showAll(part, req.GetView()), NextPageToken: next}, nil
+	store := s.broker.schemas
+	latest := valuesOf(&store.mu, store.all, func(of []*revision) *revision { return of[len(of)-1] })
+	part, next, err := pageOf(req.GetParent(), latest, func(r *revision) string { return r.pb.GetName() }, req)
+	return &pubsubpb.ListSchemasResponse{Schemas: showAll(part, req.GetView()), NextPageToken: next}, err
 }
 
 // ListSchemaRevisions lists the oldest first, as Google's own emulator does.
 func (s schemas) ListSchemaRevisions(_ context.Context, req *pubsubpb.ListSchemaRevisionsRequest) (*pubsubpb.ListSchemaRevisionsResponse, error) {
-	if err := checkName(req.GetName(), "schemas"); err != nil {
-		return nil, err
-	}
 	revisions, err := s.broker.schemas.revisions(req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := page(slices.Clone(revisions), (*revision).order, req.GetPageSize(), req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	return &pubsubpb.ListSchemaRevisionsResponse{Schemas: showAll(part, req.GetView()), NextPageToken: next}, nil
+	part, next, err := page(slices.Clone(revisions), (*revision).order, req)
+	return &pubsubpb.ListSchemaRevisionsResponse{Schemas: showAll(part, req.GetView()), NextPageToken: next}, err
 }
 
 func (s schemas) CommitSchema(_ context.Context, req *pubsubpb.CommitSchemaRequest) (*pubsubpb.Schema, error) {
@@ -104,9 +91,6 @@ func (s schemas) DeleteSchemaRevision(_ context.Context, req *pubsubpb.DeleteSch
 }
 
 func (s schemas) DeleteSchema(_ context.Context, req *pubsubpb.DeleteSchemaRequest) (*emptypb.Empty, error) {
-	if err := checkName(req.GetName(), "schemas"); err != nil {
-		return nil, err
-	}
 	return &emptypb.Empty{}, s.broker.schemas.delete(req.GetName(), s.broker.markSchemaDeleted)
 }
 

@@ -99,7 +99,7 @@ func (s *schemaStore) revisions(name string) ([]*revision, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.all[name] == nil {
-		return nil, errNotFound(name)
+		return nil, errMissing(name, "schemas")
 	}
 	return s.all[name], nil
 }
@@ -107,9 +107,6 @@ func (s *schemaStore) revisions(name string) ([]*revision, error) {
 // find returns the latest revision of a schema, or the one named after an @.
 func (s *schemaStore) find(name string) (*revision, error) {
 	base, id, pinned := strings.Cut(name, "@")
-	if err := checkName(base, "schemas"); err != nil {
-		return nil, err
-	}
 	revisions, err := s.revisions(base)
 	if err != nil {
 		return nil, err
@@ -122,17 +119,6 @@ func (s *schemaStore) find(name string) (*revision, error) {
 		return nil, errNotFound(name)
 	}
 	return revisions[i], nil
-}
-
-// latest returns the latest revision of every schema, in no order.
-func (s *schemaStore) latest() []*revision {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	all := make([]*revision, 0, len(s.all))
-	for _, revisions := range s.all {
-		all = append(all, revisions[len(revisions)-1])
-	}
-	return all
 }
 
 // commit adds a revision that is compatible with the latest.
@@ -220,7 +206,7 @@ func (s *schemaStore) delete(name string, deleted func(name string)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all[name] == nil {
-		return errNotFound(name)
+		return errMissing(name, "schemas")
 	}
 	s.put(name, nil)
 	deleted(name)

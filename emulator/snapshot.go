@@ -95,7 +95,7 @@ func (b *broker) deleteSnapshot(name string) error {
 	defer b.mu.Unlock()
 	snap := b.snapshots[name]
 	if snap == nil {
-		return errNotFound(name)
+		return errMissing(name, "snapshots")
 	}
 	b.removeSnapshot(snap)
 	return nil
@@ -107,7 +107,7 @@ func (b *broker) snapshotFor(name string) (*pubsubpb.Snapshot, error) {
 	defer b.mu.RUnlock()
 	snap := b.snapshots[name]
 	if snap == nil {
-		return nil, errNotFound(name)
+		return nil, errMissing(name, "snapshots")
 	}
 	return snap.pb, nil
 }
@@ -131,18 +131,9 @@ func (b *broker) updateSnapshot(name string, change func(*pubsubpb.Snapshot) err
 	return pb, nil
 }
 
-// allSnapshots returns the configuration of every snapshot whose name begins
-// with prefix, of one topic unless that is empty, in no order.
-func (b *broker) allSnapshots(prefix, topic string) []*pubsubpb.Snapshot {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	var all []*pubsubpb.Snapshot
-	for name, snap := range b.snapshots {
-		if strings.HasPrefix(name, prefix) && (topic == "" || snap.pb.GetTopic() == topic) {
-			all = append(all, snap.pb)
-		}
-	}
-	return all
+// allSnapshots returns the configuration of every snapshot, in no order.
+func (b *broker) allSnapshots() []*pubsubpb.Snapshot {
+	return valuesOf(&b.mu, b.snapshots, func(snap *snapshot) *pubsubpb.Snapshot { return snap.pb })
 }
 
 // seek moves a subscription to a time or to a snapshot.
@@ -154,7 +145,7 @@ func (b *broker) seek(req *pubsubpb.SeekRequest) error {
 		return errNotFound(req.GetSubscription())
 	}
 	if why := sub.queue.whyClosed(); why != nil {
-		return pullError(req.GetSubscription(), why)
+		return why
 	}
 	if req.GetSnapshot() == "" {
 		to := req.GetTime().AsTime().Sub(b.epoch)
@@ -178,38 +169,25 @@ func (b *broker) seek(req *pubsubpb.SeekRequest) error {
 }
 
 func (p publisher) ListTopicSnapshots(_ context.Context, req *pubsubpb.ListTopicSnapshotsRequest) (*pubsubpb.ListTopicSnapshotsResponse, error) {
-	if err := checkName(req.GetTopic(), "topics"); err != nil {
-		return nil, err
-	}
 	if _, _, err := p.broker.topicFor(req.GetTopic()); err != nil {
 		return nil, err
 	}
-	part, next, err := page(p.broker.allSnapshots("", req.GetTopic()), (*pubsubpb.Snapshot).GetName, req.GetPageSize(), req.GetPageToken())
-	if err != nil {
-		return nil, err
+	var names []string
+	for _, snap := range p.broker.allSnapshots() {
+		if snap.GetTopic() == req.GetTopic() {
+			names = append(names, snap.GetName())
+		}
 	}
-	names := make([]string, len(part))
-	for i, snap := range part {
-		names[i] = snap.GetName()
-	}
-	return &pubsubpb.ListTopicSnapshotsResponse{Snapshots: names, NextPageToken: next}, nil
+	part, next, err := page(names, func(s string) string { return s }, req)
+	return &pubsubpb.ListTopicSnapshotsResponse{Snapshots: part, NextPageToken: next}, err
 }
 
 func (s subscriber) ListSnapshots(_ context.Context, req *pubsubpb.ListSnapshotsRequest) (*pubsubpb.ListSnapshotsResponse, error) {
-	if err := checkParent(req.GetProject()); err != nil {
-		return nil, err
-	}
-	part, next, err := page(s.broker.allSnapshots(req.GetProject()+"/", ""), (*pubsubpb.Snapshot).GetName, req.GetPageSize(), req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	return &pubsubpb.ListSnapshotsResponse{Snapshots: part, NextPageToken: next}, nil
+	part, next, err := pageOf(req.GetProject(), s.broker.allSnapshots(), (*pubsubpb.Snapshot).GetName, req)
+	return &pubsubpb.ListSnapshotsResponse{Snapshots: part, NextPageToken: next}, err
 }
 
 func (s subscriber) GetSnapshot(_ context.Context, req *pubsubpb.GetSnapshotRequest) (*pubsubpb.Snapshot, error) {
-	if err := checkName(req.GetSnapshot(), "snapshots"); err != nil {
-		return nil, err
-	}
 	return s.broker.snapshotFor(req.GetSnapshot())
 }
 
@@ -254,9 +232,6 @@ func (s subscriber) UpdateSnapshot(_ context.Context, req *pubsubpb.UpdateSnapsh
 }
 
 func (s subscriber) DeleteSnapshot(_ context.Context, req *pubsubpb.DeleteSnapshotRequest) (*emptypb.Empty, error) {
-	if err := checkName(req.GetSnapshot(), "snapshots"); err != nil {
-		return nil, err
-	}
 	return &emptypb.Empty{}, s.broker.deleteSnapshot(req.GetSnapshot())
 }
 

@@ -21,7 +21,6 @@ type stream struct {
 	call   pubsubpb.Subscriber_StreamingPullServer
 	broker *broker
 	queue  *queue
-	name   string // of the subscription
 	waiter *waiter
 	// ping receives when a keepalive is to be answered. It has room for one: one
 	// answer is enough for several.
@@ -52,7 +51,7 @@ func (s subscriber) StreamingPull(call pubsubpb.Subscriber_StreamingPullServer) 
 
 // open checks the first request of a stream.
 func (s subscriber) open(ctx context.Context, call pubsubpb.Subscriber_StreamingPullServer, first *pubsubpb.StreamingPullRequest) (*stream, error) {
-	sub, err := s.find(first.GetSubscription())
+	sub, err := s.broker.subscriptionFor(first.GetSubscription())
 	if err == nil {
 		err = s.broker.log.err()
 	}
@@ -71,7 +70,7 @@ func (s subscriber) open(ctx context.Context, call pubsubpb.Subscriber_Streaming
 		maxBytes: int(max(first.GetMaxOutstandingBytes(), 0)),
 	}
 	st := &stream{
-		call: call, queue: sub.queue, name: first.GetSubscription(), waiter: w, broker: s.broker,
+		call: call, queue: sub.queue, waiter: w, broker: s.broker,
 		confirm: make(chan *pubsubpb.StreamingPullResponse, 16),
 	}
 	if first.GetProtocolVersion() >= 1 { // the client waits for answers to its keepalives
@@ -91,7 +90,7 @@ func (st *stream) send(ctx context.Context) error {
 			got, err = st.next(ctx)
 		}
 		if err != nil {
-			return pullError(st.name, err)
+			return err
 		}
 		if got == nil {
 			return nil

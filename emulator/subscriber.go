@@ -1,10 +1,7 @@
 package emulator
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strings"
 	"sync"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -131,7 +128,7 @@ func completeExpirationPolicy(pb *pubsubpb.Subscription) error {
 }
 
 func (s subscriber) GetSubscription(_ context.Context, req *pubsubpb.GetSubscriptionRequest) (*pubsubpb.Subscription, error) {
-	sub, err := s.find(req.GetSubscription())
+	sub, err := s.broker.subscriptionFor(req.GetSubscription())
 	return sub.pb, err
 }
 
@@ -151,42 +148,19 @@ func (s subscriber) UpdateSubscription(_ context.Context, req *pubsubpb.UpdateSu
 }
 
 func (s subscriber) ListSubscriptions(_ context.Context, req *pubsubpb.ListSubscriptionsRequest) (*pubsubpb.ListSubscriptionsResponse, error) {
-	if err := checkParent(req.GetProject()); err != nil {
-		return nil, err
-	}
-	var all []*pubsubpb.Subscription
-	for _, sub := range s.broker.allSubscriptions() {
-		if strings.HasPrefix(sub.pb.GetName(), req.GetProject()+"/") {
-			all = append(all, sub.pb)
-		}
-	}
-	part, next, err := page(all, (*pubsubpb.Subscription).GetName, req.GetPageSize(), req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	return &pubsubpb.ListSubscriptionsResponse{Subscriptions: slices.Clip(part), NextPageToken: next}, nil
+	all := valuesOf(&s.broker.mu, s.broker.subs, func(sub *subscription) *pubsubpb.Subscription { return sub.pb })
+	part, next, err := pageOf(req.GetProject(), all, (*pubsubpb.Subscription).GetName, req)
+	return &pubsubpb.ListSubscriptionsResponse{Subscriptions: part, NextPageToken: next}, err
 }
 
 func (s subscriber) DeleteSubscription(_ context.Context, req *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty, error) {
-	if err := checkName(req.GetSubscription(), "subscriptions"); err != nil {
-		return nil, err
-	}
 	return &emptypb.Empty{}, s.broker.deleteSubscription(req.GetSubscription())
 }
 
 // ModifyPushConfig accepts an empty configuration, which means pull.
 func (s subscriber) ModifyPushConfig(_ context.Context, req *pubsubpb.ModifyPushConfigRequest) (*emptypb.Empty, error) {
-	if _, err := s.find(req.GetSubscription()); err != nil {
+	if _, err := s.broker.subscriptionFor(req.GetSubscription()); err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, subscriptionFields.refuse(&pubsubpb.Subscription{PushConfig: req.GetPushConfig()})
-}
-
-// find returns a copy of the subscription of that name.
-func (s subscriber) find(name string) (subscription, error) {
-	sub, err := s.broker.subscriptionFor(name)
-	if err != nil { // names are checked only here: each pull and ack calls this, and what exists has a valid name
-		return subscription{}, cmp.Or(checkName(name, "subscriptions"), err)
-	}
-	return sub, nil
 }
