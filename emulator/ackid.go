@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"strconv"
 
 	"google.golang.org/grpc/codes"
@@ -13,18 +15,12 @@ const ackIDLength = 32
 
 // ackID returns the name by which a client settles delivery number n.
 func (q *queue) ackID(n uint64) string {
-	b := make([]byte, 0, ackIDLength)
-	b = appendHex(b, q.instance)
-	b = appendHex(b, n)
-	return string(b)
-}
-
-func appendHex(b []byte, n uint64) []byte {
-	const digits = "0123456789abcdef"
-	for shift := 60; shift >= 0; shift -= 4 {
-		b = append(b, digits[n>>shift&15])
-	}
-	return b
+	var b [ackIDLength / 2]byte
+	binary.BigEndian.PutUint64(b[:8], q.instance)
+	binary.BigEndian.PutUint64(b[8:], n)
+	var id [ackIDLength]byte
+	hex.Encode(id[:], b[:])
+	return string(id[:])
 }
 
 // deliveries returns the number in each of ids: 0, which no delivery has, for

@@ -18,7 +18,7 @@ import (
 type broker struct {
 	epoch  time.Time     // where its clock starts
 	lastID atomic.Uint64 // of a message
-	log    recorder
+	log    *stableLog    // nil without a data directory
 	load   *load
 
 	schemas *schemaStore
@@ -58,7 +58,7 @@ func (b *broker) createTopic(pb *pubsubpb.Topic) error {
 		return errExists(pb.GetName())
 	}
 	b.topics[pb.GetName()] = newTopic(pb, b.epoch)
-	b.log.topic(pb, 0)
+	b.log.append(topicRecord(pb, 0))
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (b *broker) updateTopic(name string, change func(*pubsubpb.Topic) error) (*
 		return nil, err
 	}
 	t.pb = pb
-	t.retain(pb.GetMessageRetentionDuration().AsDuration(), func(now time.Duration) { b.log.topic(pb, now) })
+	t.retain(pb.GetMessageRetentionDuration().AsDuration(), func(now time.Duration) { b.log.append(topicRecord(pb, now)) })
 	return pb, nil
 }
 
@@ -102,7 +102,7 @@ func (b *broker) deleteTopic(name string) error {
 	}
 	delete(b.topics, name)
 	t.close()
-	b.log.topicDeleted(name)
+	b.log.name(recTopicDeleted, name)
 	for _, sub := range b.subs {
 		pb := proto.CloneOf(sub.pb)
 		if sub.topic == t {
@@ -176,7 +176,7 @@ func (b *broker) createSubscription(pb *pubsubpb.Subscription) error {
 	pb.TopicMessageRetentionDuration = t.pb.GetMessageRetentionDuration()
 	sub := &subscription{pb: pb, topic: t, queue: b.newQueue(s, pb.GetName())}
 	b.subs[pb.GetName()] = sub
-	t.attach(sub.queue, func() { b.log.subscription(pb, sub.queue, 0) })
+	t.attach(sub.queue, func() { b.log.append(subscriptionRecord(pb, sub.queue.instance, 0)) })
 	b.watchIdle(sub)
 	return nil
 }
@@ -195,7 +195,7 @@ func (b *broker) checkDeadLetterTopic(pb *pubsubpb.Subscription) error {
 func (b *broker) newQueue(s settings, name string) *queue {
 	q := newQueue(b.epoch, s)
 	q.load = b.load
-	q.log = b.log.of(q.instance)
+	q.log = b.log
 	q.publishDeadLetter = func(m *message, deliveries int32) error { return b.publishDeadLetter(q, name, m, deliveries) }
 	return q
 }
@@ -242,7 +242,7 @@ func (b *broker) configure(sub *subscription, pb *pubsubpb.Subscription) error {
 		return err
 	}
 	sub.pb = pb
-	sub.queue.configure(s, func(now time.Duration) { b.log.subscription(pb, sub.queue, now) })
+	sub.queue.configure(s, func(now time.Duration) { b.log.append(subscriptionRecord(pb, sub.queue.instance, now)) })
 	return nil
 }
 
@@ -262,7 +262,7 @@ func (b *broker) deleteSubscription(name string) error {
 func (b *broker) removeSubscription(sub *subscription) {
 	name := sub.pb.GetName()
 	delete(b.subs, name)
-	b.log.subscriptionDeleted(name)
+	b.log.name(recSubscriptionDeleted, name)
 	b.detach(sub)
 	sub.queue.close(errNotFound(name))
 	if sub.end != nil {
@@ -282,7 +282,7 @@ func (b *broker) detachSubscription(name string) error {
 	sub.pb = proto.CloneOf(sub.pb)
 	sub.pb.Detached = true
 	sub.queue.close(errDetached(name))
-	b.log.subscription(sub.pb, sub.queue, 0)
+	b.log.append(subscriptionRecord(sub.pb, sub.queue.instance, 0))
 	return nil
 }
 

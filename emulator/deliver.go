@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"container/heap"
+	"math"
 	"slices"
 	"time"
 )
@@ -166,7 +167,7 @@ func (q *queue) deliver(it *item, due time.Duration, w *waiter) delivery {
 	q.outstanding[it.ack] = it
 	q.maxOutstanding = max(q.maxOutstanding, len(q.outstanding))
 	heap.Push(&q.timed, it)
-	q.log.leased(it)
+	q.recordLease(it)
 	q.advanceLane(it, w)
 
 	q.count.Delivered++
@@ -282,8 +283,8 @@ func (q *queue) next(w *waiter) *item {
 // because a lease has ended meanwhile, is not set again: that would cost more for
 // every lease than one needless call.
 func (q *queue) arm(now time.Duration) {
-	due, any := q.nextDue(now)
-	if !any || q.closed != nil || q.armed != 0 && q.armed <= due {
+	due := q.nextDue(now)
+	if due == never || q.closed != nil || q.armed != 0 && q.armed <= due {
 		return
 	}
 	q.armed = due
@@ -294,26 +295,24 @@ func (q *queue) arm(now time.Duration) {
 	}
 }
 
-// nextDue returns the next due time of the queue, and whether there is one.
-func (q *queue) nextDue(now time.Duration) (due time.Duration, any bool) {
+const never = time.Duration(math.MaxInt64)
+
+// nextDue returns the next due time of the queue.
+func (q *queue) nextDue(now time.Duration) time.Duration {
 	if len(q.exhausted) > 0 {
-		return now, true
+		return now
 	}
-	sooner := func(d time.Duration) {
-		if !any || d < due {
-			due, any = d, true
-		}
-	}
+	due := never
 	if q.order.front != nil {
-		sooner(q.retentionEnd(q.order.front))
+		due = q.retentionEnd(q.order.front)
 	}
 	if q.ackedItems.front != nil {
-		sooner(q.retentionEnd(q.ackedItems.front))
+		due = min(due, q.retentionEnd(q.ackedItems.front))
 	}
 	if len(q.timed) > 0 {
-		sooner(q.timed[0].due)
+		due = min(due, q.timed[0].due)
 	}
-	return due, any
+	return due
 }
 
 // wake does what has fallen due. It runs on the timer's own goroutine, which holds
@@ -340,7 +339,7 @@ func (q *queue) finishDeadLetter(it *item, err error) {
 	case err != nil:
 		q.makeAvailable(it, &q.returned)
 	default:
-		q.log.deadLettered(it.msg.id)
+		q.record(recDeadLettered, it.msg.id)
 		q.drop(it)
 		q.count.DeadLettered++
 	}

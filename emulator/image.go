@@ -14,8 +14,7 @@ import (
 // what a journal is read into, and what a checkpoint is written from. One
 // goroutine uses it.
 type image struct {
-	begun  bool // there was a journal
-	epoch  time.Time
+	epoch  time.Time // zero until a record has it
 	lastID uint64
 	topics map[string]*topicImage
 	subs   map[string]*subImage
@@ -104,7 +103,11 @@ func (img *image) write(ctx context.Context, c *journal.Checkpoint) error {
 	}
 	for name, t := range img.topics {
 		if len(t.log) > 0 {
-			w.logged(name, t.log)
+			w.needs(t.log)
+			r := newRecord(recLogged)
+			r.string(name)
+			r.ids(t.log)
+			w.add(r)
 		}
 	}
 	for _, snap := range img.snaps {
@@ -153,21 +156,11 @@ func (w *checkpointWriter) queue(s *subImage) {
 	for i := range s.copies {
 		it := &s.copies[i]
 		w.needs([]*message{it.msg})
-		r := newRecord(recItem)
-		r.uint(s.instance)
-		r.uint(it.msg.id)
+		r := queueRecord(recItem, s.instance, it.msg.id)
 		r.uint(uint64(it.state))
 		r.uint(it.ack)
 		r.time(it.due)
 		r.uint(uint64(it.deliveries))
 		w.add(r)
 	}
-}
-
-func (w *checkpointWriter) logged(topic string, msgs []*message) {
-	w.needs(msgs)
-	r := newRecord(recLogged)
-	r.string(topic)
-	r.ids(msgs)
-	w.add(r)
 }

@@ -130,7 +130,7 @@ func (q *queue) returnFollowing(it *item, at time.Duration) {
 
 // undoDelivery ends a delivery, which then does not count, and blocks the item.
 func (q *queue) undoDelivery(it *item) {
-	q.log.undone(it.ack)
+	q.record(recUndone, it.ack)
 	if it.state == leased {
 		q.removeLease(it)
 	} else {
@@ -145,7 +145,7 @@ func (q *queue) undoDelivery(it *item) {
 func (q *queue) finishEarlyAcks(now time.Duration, l *lane) {
 	for l != nil && l.items.front != nil && l.items.front.state == ackedEarly {
 		it := l.items.front
-		q.log.acked(it.ack)
+		q.record(recAcked, it.ack)
 		q.finishAck(now, it)
 	}
 }

@@ -8,9 +8,7 @@ import (
 )
 
 // A statsCollector exports the statistics to Prometheus, read at each scrape.
-type statsCollector struct {
-	stats func() []SubscriptionStats
-}
+type statsCollector func() []SubscriptionStats
 
 // A statsMetric is one number of each subscription.
 type statsMetric struct {
@@ -54,7 +52,7 @@ func (c statsCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c statsCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, s := range c.stats() {
+	for _, s := range c() {
 		for _, m := range statsMetrics {
 			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&s), s.Subscription)
 		}
@@ -64,6 +62,6 @@ func (c statsCollector) Collect(ch chan<- prometheus.Metric) {
 // metricsHandler serves the statistics as Prometheus text.
 func metricsHandler(stats func() []SubscriptionStats) http.Handler {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(statsCollector{stats})
+	reg.MustRegister(statsCollector(stats))
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 }

@@ -15,13 +15,14 @@ import (
 )
 
 // A stableLog is the journal of a server with a data directory.
+// A nil one, of a server without a data directory, records nothing.
 type stableLog struct {
 	journal *journal.Journal
 	last    atomic.Uint64 // the highest ticket so far: all records appended before are up to it
 }
 
 func (l *stableLog) append(w recordWriter) {
-	if l == nil { // of a server without a data directory; frequent records are not even made then
+	if l == nil { // frequent records are not even made then
 		return
 	}
 	t := uint64(l.journal.Append(w))
@@ -50,9 +51,9 @@ func openJournal(cfg Config, dir string, opts journal.Options) (*Server, error) 
 	}
 	stable := &stableLog{journal: j}
 	s := New(cfg)
-	s.broker = img.restore(recorder{stable}, cfg.Log)
+	s.broker = img.restore(stable, cfg.Log)
 	s.broker.restoreSchemas(img, cfg.Log)
-	if !img.begun {
+	if img.epoch.IsZero() {
 		stable.append(epochRecord(s.broker.epoch))
 	}
 	return s, nil
@@ -62,10 +63,10 @@ func openJournal(cfg Config, dir string, opts journal.Options) (*Server, error) 
 // have returned.
 func (s *Server) Close() error {
 	s.broker.closeQueues()
-	if s.broker.log.j == nil {
+	if s.broker.log == nil {
 		return nil
 	}
-	return s.broker.log.j.journal.Close()
+	return s.broker.log.journal.Close()
 }
 
 // closeQueues stops all timers.
@@ -91,11 +92,11 @@ func (b *broker) closeQueues() {
 var errStopped = errors.New("server stopped")
 
 // err returns why nothing can be recorded at present, as a status, or nil.
-func (r recorder) err() error {
-	if r.j == nil {
+func (l *stableLog) err() error {
+	if l == nil {
 		return nil
 	}
-	return unavailable(r.j.journal.Err())
+	return unavailable(l.journal.Err())
 }
 
 func unavailable(err error) error {
@@ -109,11 +110,11 @@ func unavailable(err error) error {
 	}
 }
 
-func (r recorder) wait(ctx context.Context, sync bool) error {
-	if r.j == nil {
+func (l *stableLog) wait(ctx context.Context, sync bool) error {
+	if l == nil {
 		return nil
 	}
-	return unavailable(r.j.journal.Commit(ctx, journal.Ticket(r.j.last.Load()), sync))
+	return unavailable(l.journal.Commit(ctx, journal.Ticket(l.last.Load()), sync))
 }
 
 // commit waits until all changes would survive the end of the machine.
@@ -132,14 +133,14 @@ func (b *broker) commitAcks(ctx context.Context, q *queue) error {
 // checkpointLoop writes a checkpoint whenever the journal asks for one, until ctx
 // ends.
 func (s *Server) checkpointLoop(ctx context.Context) {
-	if s.broker.log.j == nil {
+	if s.broker.log == nil {
 		return
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.broker.log.j.journal.WantsCheckpoint():
+		case <-s.broker.log.journal.WantsCheckpoint():
 		}
 		start := time.Now()
 		if err := s.broker.checkpoint(ctx); ctx.Err() != nil {
@@ -181,7 +182,7 @@ func (b *broker) beginCheckpoint() (*journal.Checkpoint, *image, error) {
 		sub.queue.mu.Lock()
 		defer sub.queue.mu.Unlock()
 	}
-	c, err := b.log.j.journal.Checkpoint()
+	c, err := b.log.journal.Checkpoint()
 	if err != nil {
 		return nil, nil, err
 	}

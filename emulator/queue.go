@@ -22,10 +22,10 @@ import (
 // All methods may be called concurrently. None blocks, but for the lock, which
 // is taken after those of the broker and the topic.
 type queue struct {
-	epoch    time.Time // where its clock starts, the broker's
-	instance uint64    // in its ack ids: distinguishes them from those of any other queue
-	log      queueLog  // records what must survive the process
-	load     *load     // shared by all queues of a broker
+	epoch    time.Time  // where its clock starts, the broker's
+	instance uint64     // in its ack ids: distinguishes them from those of any other queue
+	log      *stableLog // records what must survive the process
+	load     *load      // shared by all queues of a broker
 	// publishDeadLetter publishes a message to the dead-letter topic, with the
 	// number of its deliveries. It is called without the lock.
 	publishDeadLetter func(m *message, deliveries int32) error
@@ -221,7 +221,7 @@ func (q *queue) acknowledge(numbers []uint64) (stale, early []int) {
 		case it == nil || it.state != leased:
 			stale = append(stale, i)
 		case it.lane == nil || it.lane.items.front == it:
-			q.log.acked(n)
+			q.record(recAcked, n)
 			q.count.Acked++
 			l := it.lane
 			q.finishAck(v.now, it)
@@ -229,7 +229,7 @@ func (q *queue) acknowledge(numbers []uint64) (stale, early []int) {
 		case q.exact:
 			early = append(early, i)
 		default:
-			q.log.ackedEarly(n)
+			q.record(recAckedEarly, n)
 			q.count.Acked++
 			q.removeLease(it)
 			q.outstanding[n], it.state = it, ackedEarly
@@ -286,12 +286,12 @@ func (q *queue) extend(numbers []uint64, d time.Duration) (stale []int) {
 		case it == nil || it.state != leased:
 			stale = append(stale, i)
 		case d == 0:
-			q.log.returned(n, v.now)
+			q.record(recReturned, n, v.now)
 			q.returnItem(it, v.now)
 			q.count.Nacked++
 		default:
 			it.due = v.now + d
-			q.log.extended(n, it.due)
+			q.record(recExtended, n, it.due)
 			heap.Fix(&q.timed, it.index)
 		}
 	}

@@ -75,12 +75,6 @@ func (w *recordWriter) message(m *message) {
 	w.proto(m.pb)
 }
 
-// A recorder appends changes to the journal. The zero value is of a server without
-// a data directory and records nothing.
-type recorder struct {
-	j *stableLog
-}
-
 // epochRecord holds the start of a broker's clock.
 func epochRecord(epoch time.Time) recordWriter {
 	w := newRecord(recEpoch)
@@ -103,16 +97,11 @@ func topicRecord(pb *pubsubpb.Topic, until time.Duration) recordWriter {
 	return w
 }
 
-func (r recorder) topic(pb *pubsubpb.Topic, until time.Duration) { r.j.append(topicRecord(pb, until)) }
-
-func (r recorder) topicDeleted(name string)        { r.name(recTopicDeleted, name) }
-func (r recorder) subscriptionDeleted(name string) { r.name(recSubscriptionDeleted, name) }
-func (r recorder) snapshotDeleted(name string)     { r.name(recSnapshotDeleted, name) }
-
-func (r recorder) name(kind recordKind, name string) {
+// name records that what has a name is deleted.
+func (l *stableLog) name(kind recordKind, name string) {
 	w := newRecord(kind)
 	w.string(name)
-	r.j.append(w)
+	l.append(w)
 }
 
 // subscriptionRecord holds the time until which the earlier configuration was
@@ -125,14 +114,10 @@ func subscriptionRecord(pb *pubsubpb.Subscription, instance uint64, until time.D
 	return w
 }
 
-func (r recorder) subscription(pb *pubsubpb.Subscription, q *queue, until time.Duration) {
-	r.j.append(subscriptionRecord(pb, q.instance, until))
-}
-
-func (r recorder) snapshot(pb *pubsubpb.Snapshot) {
+func (l *stableLog) snapshot(pb *pubsubpb.Snapshot) {
 	w := newRecord(recSnapshot)
 	w.proto(pb)
-	r.j.append(w)
+	l.append(w)
 }
 
 // snapshotTakenRecord names the queue the snapshot was taken of by its instance;
@@ -143,10 +128,6 @@ func snapshotTakenRecord(pb *pubsubpb.Snapshot, instance uint64, msgs []*message
 	w.uint(instance)
 	w.ids(msgs)
 	return w
-}
-
-func (r recorder) snapshotTaken(pb *pubsubpb.Snapshot, q *queue, msgs []*message) {
-	r.j.append(snapshotTakenRecord(pb, q.instance, msgs))
 }
 
 // schemaRecord holds all revisions of a schema; none mean that it is deleted.
@@ -160,12 +141,12 @@ func schemaRecord(name string, revisions []*pubsubpb.Schema) recordWriter {
 	return w
 }
 
-func (r recorder) schema(name string, revisions []*pubsubpb.Schema) {
-	r.j.append(schemaRecord(name, revisions))
+func (l *stableLog) schema(name string, revisions []*pubsubpb.Schema) {
+	l.append(schemaRecord(name, revisions))
 }
 
-func (r recorder) published(topic string, msgs []*message) {
-	if r.j == nil {
+func (l *stableLog) published(topic string, msgs []*message) {
+	if l == nil {
 		return
 	}
 	w := newRecord(recPublished)
@@ -174,60 +155,46 @@ func (r recorder) published(topic string, msgs []*message) {
 	for _, m := range msgs {
 		w.message(m)
 	}
-	r.j.append(w)
+	l.append(w)
 }
 
-// of returns the recorder of one queue.
-func (r recorder) of(instance uint64) queueLog { return queueLog{r.j, instance} }
-
-// A queueLog is the recorder of one queue. Its methods are called under the
-// queue's lock, so that records are in the order of the changes.
-type queueLog struct {
-	j        *stableLog
-	instance uint64
-}
-
-func (l queueLog) record(kind recordKind, n uint64) recordWriter {
+// queueRecord begins the record of a change in the queue of an instance.
+func queueRecord(kind recordKind, instance, n uint64) recordWriter {
 	w := newRecord(kind)
-	w.uint(l.instance)
+	w.uint(instance)
 	w.uint(n)
 	return w
 }
 
-func (l queueLog) leased(it *item) {
-	if l.j == nil {
+// record records a change in the queue. The caller holds q.mu, here and below, so
+// that records are in the order of the changes.
+func (q *queue) record(kind recordKind, n uint64, times ...time.Duration) {
+	if q.log == nil {
 		return
 	}
-	w := l.record(recLeased, it.ack)
-	w.uint(it.msg.id)
-	w.time(it.due)
-	w.uint(uint64(it.deliveries))
-	l.j.append(w)
-}
-
-func (l queueLog) undone(number uint64)                      { l.number(recUndone, number) }
-func (l queueLog) acked(number uint64)                       { l.number(recAcked, number) }
-func (l queueLog) ackedEarly(number uint64)                  { l.number(recAckedEarly, number) }
-func (l queueLog) extended(number uint64, due time.Duration) { l.number(recExtended, number, due) }
-func (l queueLog) returned(number uint64, at time.Duration)  { l.number(recReturned, number, at) }
-func (l queueLog) deadLettered(id uint64)                    { l.number(recDeadLettered, id) }
-
-func (l queueLog) number(kind recordKind, n uint64, times ...time.Duration) {
-	if l.j == nil {
-		return
-	}
-	w := l.record(kind, n)
+	w := queueRecord(kind, q.instance, n)
 	for _, t := range times {
 		w.time(t)
 	}
-	l.j.append(w)
+	q.log.append(w)
 }
 
-func (l queueLog) reset(at time.Duration, unacked, done []*message) {
+func (q *queue) recordLease(it *item) {
+	if q.log == nil {
+		return
+	}
+	w := queueRecord(recLeased, q.instance, it.ack)
+	w.uint(it.msg.id)
+	w.time(it.due)
+	w.uint(uint64(it.deliveries))
+	q.log.append(w)
+}
+
+func (q *queue) recordReset(at time.Duration, unacked, done []*message) {
 	w := newRecord(recReset)
-	w.uint(l.instance)
+	w.uint(q.instance)
 	w.time(at)
 	w.ids(unacked)
 	w.ids(done)
-	l.j.append(w)
+	q.log.append(w)
 }

@@ -33,13 +33,8 @@ func (r *recordReader) uint() uint64 {
 }
 
 func (r *recordReader) int() int64 {
-	n, size := binary.Varint(r.rest)
-	if size <= 0 {
-		r.fail()
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return n
+	n := r.uint()
+	return int64(n>>1) ^ -int64(n&1) // as binary.AppendVarint writes it
 }
 
 func (r *recordReader) time() time.Duration { return time.Duration(r.int()) }

@@ -54,7 +54,6 @@ func (img *image) begin(r *recordReader) {
 	if r.err != nil {
 		return
 	}
-	img.begun = true
 	// With a monotonic reading, which a time from a file does not have.
 	now := time.Now()
 	img.epoch = now.Add(time.Duration(at - now.UnixNano()))

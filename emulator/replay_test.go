@@ -23,12 +23,11 @@ func FuzzApply(f *testing.F) {
 	published.string(testTopic)
 	published.uint(1)
 	published.message(m)
-	queueRecord := queueLog{instance: 7}
-	leased := queueRecord.record(recLeased, 1)
+	leased := queueRecord(recLeased, 7, 1)
 	leased.uint(m.id)
 	leased.time(time.Second)
 	leased.uint(1)
-	returned := queueRecord.record(recReturned, 1)
+	returned := queueRecord(recReturned, 7, 1)
 	returned.time(0)
 	reset := newRecord(recReset)
 	reset.uint(7)
@@ -38,7 +37,7 @@ func FuzzApply(f *testing.F) {
 	sane := []recordWriter{
 		epochRecord(time.Now()), topicRecord(topic, 0), subscriptionRecord(sub, 7, 0), published, leased, returned, reset,
 		snapshotTakenRecord(&pubsubpb.Snapshot{Name: testSnapshot, Topic: testTopic}, 7, []*message{m}),
-		queueRecord.record(recAcked, 1), queueRecord.record(recAckedEarly, 1), queueRecord.record(recUndone, 1), queueRecord.record(recDeadLettered, 9),
+		queueRecord(recAcked, 7, 1), queueRecord(recAckedEarly, 7, 1), queueRecord(recUndone, 7, 1), queueRecord(recDeadLettered, 7, 9),
 	}
 	for _, r := range sane {
 		f.Add([]byte(r))
@@ -54,7 +53,7 @@ func FuzzApply(f *testing.F) {
 		}
 		_ = img.apply(record) // an error is fine
 		_ = img.apply(returned)
-		b := img.restore(recorder{}, slog.New(slog.DiscardHandler))
+		b := img.restore(nil, slog.New(slog.DiscardHandler))
 		for _, s := range b.allSubscriptions() {
 			s.queue.stats()
 		}
@@ -80,7 +79,7 @@ func TestE06DeadLetterIsNotLostByARestart(t *testing.T) {
 		for range 5 {
 			q.extend(numbersOf(want(t, q, "bad")), 0)
 		}
-		must(t, b.log.j.journal.Close())
+		must(t, b.log.journal.Close())
 
 		s = open(t, dir)
 		synctest.Wait()

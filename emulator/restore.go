@@ -10,10 +10,10 @@ import (
 
 // restore returns a broker in the state of the image, which records its changes
 // in to. The image is not used any more.
-func (img *image) restore(to recorder, log *slog.Logger) *broker {
+func (img *image) restore(to *stableLog, log *slog.Logger) *broker {
 	b := newBroker()
 	b.log = to
-	if img.begun {
+	if !img.epoch.IsZero() {
 		b.epoch = img.epoch
 	}
 	b.lastID.Store(max(b.lastID.Load(), img.lastID))
@@ -36,7 +36,7 @@ func (img *image) restore(to recorder, log *slog.Logger) *broker {
 		b.snapshots[name] = restored
 		b.watchExpiry(restored)
 	}
-	if img.begun {
+	if !img.epoch.IsZero() {
 		log.Info("state restored", "topics", len(b.topics), "subscriptions", len(b.subs), "snapshots", len(b.snapshots), "messages", img.count())
 	}
 	return b
@@ -70,8 +70,7 @@ func (img *image) restoreSubscription(b *broker, s *subImage) *subscription {
 	setEmptyPushConfig(s.pb) // older journals do not
 	sub := &subscription{pb: s.pb, queue: b.newQueue(s.settings, s.pb.GetName())}
 	q := sub.queue
-	q.instance, q.log.instance = s.instance, s.instance
-	q.lastSeek, q.lastDelivery = s.lastSeek, s.last
+	q.instance, q.lastSeek, q.lastDelivery = s.instance, s.lastSeek, s.last
 	q.lastActive = time.Since(b.epoch)
 	q.restore(slices.SortedFunc(maps.Values(s.items), func(a, b *item) int { return compareID(a.msg, b.msg.id) }))
 	if s.pb.GetDetached() {

@@ -1,13 +1,12 @@
 package emulator
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/batchfleet/batchfleet/emulator/schema"
 )
@@ -52,22 +51,12 @@ func (r *revision) show(definition bool) *pubsubpb.Schema {
 	if definition {
 		return r.pb
 	}
-	return &pubsubpb.Schema{
-		Name:               r.pb.GetName(),
-		Type:               r.pb.GetType(),
-		RevisionId:         r.pb.GetRevisionId(),
-		RevisionCreateTime: r.pb.GetRevisionCreateTime(),
-	}
+	pb := proto.CloneOf(r.pb)
+	pb.Definition = ""
+	return pb
 }
 
 // order is a string by which the revisions of one schema sort by age.
 func (r *revision) order() string {
 	return fmt.Sprintf("%020d", r.pb.GetRevisionCreateTime().AsTime().UnixNano())
-}
-
-// newRevisionID returns an id in Google's form, of 8 hexadecimal digits.
-func newRevisionID() string {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails: see crypto/rand
-	return hex.EncodeToString(b[:])
 }

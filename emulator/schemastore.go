@@ -3,6 +3,7 @@ package emulator
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/batchfleet/batchfleet/emulator/schema"
@@ -67,31 +69,28 @@ func (s *schemaStore) create(r *revision) (*pubsubpb.Schema, error) {
 	if len(s.all) >= maxSchemas {
 		return nil, status.Errorf(codes.ResourceExhausted, "Too many schemas: at most %d.", maxSchemas)
 	}
-	s.add(r)
-	return r.pb, nil
+	return r.pb, s.add(r)
 }
 
-// add sets the id and the time of a revision and makes it the latest. The caller
-// holds s.mu.
-func (s *schemaStore) add(r *revision) {
+// add sets the id and the time of a revision and makes it the latest, unless the
+// schema has as many as it may have. The caller holds s.mu.
+func (s *schemaStore) add(r *revision) error {
 	before := s.all[r.pb.GetName()]
-	r.pb.RevisionId = newRevisionID()
-	for revisionIndex(before, r.pb.GetRevisionId()) >= 0 {
-		r.pb.RevisionId = newRevisionID()
+	if len(before) >= maxRevisions {
+		return status.Errorf(codes.FailedPrecondition, "The schema has %d revisions, at most %d: delete one first.", len(before), maxRevisions)
+	}
+	for again := true; again; again = revisionIndex(before, r.pb.GetRevisionId()) >= 0 {
+		r.pb.RevisionId = fmt.Sprintf("%08x", rand.Uint32()) // Google's form
 	}
 	at := time.Now()
 	if n := len(before); n > 0 { // lists are in this order, so no two are alike
-		at = later(at, before[n-1].pb.GetRevisionCreateTime().AsTime().Add(1))
+		if next := before[n-1].pb.GetRevisionCreateTime().AsTime().Add(1); at.Before(next) {
+			at = next
+		}
 	}
 	r.pb.RevisionCreateTime = timestamppb.New(at)
 	s.put(r.pb.GetName(), append(slices.Clip(before), r))
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
+	return nil
 }
 
 // revisions returns the revisions of a schema, oldest first.
@@ -149,11 +148,7 @@ func (s *schemaStore) follow(latest, r *revision) (done bool, err error) {
 	if len(revisions) == 0 || revisions[len(revisions)-1] != latest {
 		return false, nil
 	}
-	if err := checkRoom(revisions); err != nil {
-		return false, err
-	}
-	s.add(r)
-	return true, nil
+	return true, s.add(r)
 }
 
 // rollback adds a copy of an earlier revision as the latest.
@@ -165,16 +160,8 @@ func (s *schemaStore) rollback(name, id string) (*pubsubpb.Schema, error) {
 	if i < 0 {
 		return nil, errNotFound(name + "@" + id)
 	}
-	if err := checkRoom(revisions); err != nil {
-		return nil, err
-	}
-	was := revisions[i]
-	r := &revision{
-		pb:       &pubsubpb.Schema{Name: name, Type: was.pb.GetType(), Definition: was.pb.GetDefinition()},
-		compiled: was.compiled,
-	}
-	s.add(r)
-	return r.pb, nil
+	r := &revision{proto.CloneOf(revisions[i].pb), revisions[i].compiled}
+	return r.pb, s.add(r)
 }
 
 // deleteRevision deletes a revision that is not the last one and that no topic
@@ -234,14 +221,6 @@ func (s *schemaStore) restore(all []*pubsubpb.Schema) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.Copy(s.all, restored)
-	return nil
-}
-
-// checkRoom returns an error if a schema has as many revisions as it may have.
-func checkRoom(revisions []*revision) error {
-	if len(revisions) >= maxRevisions {
-		return status.Errorf(codes.FailedPrecondition, "The schema has %d revisions, at most %d: delete one first.", len(revisions), maxRevisions)
-	}
 	return nil
 }
 

@@ -81,13 +81,12 @@ func (q *queue) reset(now time.Duration, unacked, done []*message) {
 	}
 	if q.retainAcked {
 		for _, m := range done {
-			it := &item{msg: m, state: acked}
-			q.ackedItems.pushBack(it)
+			q.ackedItems.pushBack(&item{msg: m, state: acked})
 		}
 	} else {
 		done = nil
 	}
-	q.log.reset(now, unacked, done)
+	q.recordReset(now, unacked, done)
 }
 
 // backlog calls f with the messages not acknowledged, in the order published,

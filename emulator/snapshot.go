@@ -56,7 +56,7 @@ func (b *broker) createSnapshot(pb *pubsubpb.Snapshot, subscription string) erro
 		snap := &snapshot{pb: pb, topic: t, msgs: msgs}
 		b.snapshots[pb.GetName()] = snap
 		t.snapshots = append(t.snapshots, snap)
-		b.log.snapshotTaken(pb, sub.queue, msgs)
+		b.log.append(snapshotTakenRecord(pb, sub.queue.instance, msgs))
 		b.watchExpiry(snap)
 		return nil
 	})
@@ -81,7 +81,7 @@ func (b *broker) watchExpiry(snap *snapshot) {
 func (b *broker) removeSnapshot(snap *snapshot) {
 	name := snap.pb.GetName()
 	delete(b.snapshots, name)
-	b.log.snapshotDeleted(name)
+	b.log.name(recSnapshotDeleted, name)
 	snap.end.Stop()
 	if t := snap.topic; t != nil {
 		t.mu.Lock()

@@ -17,10 +17,8 @@ type SubscriptionStats struct {
 	// Leased messages were delivered and are not yet acknowledged; or they are, but
 	// an earlier one of their ordering key is not.
 	Leased int `json:"leased"`
-	// OldestAge is how long ago the oldest message, undelivered or leased, was
-	// published; 0 when there is none. In JSON it is a number of seconds.
-	OldestAge time.Duration `json:"-"`
-	// OldestAgeSeconds is OldestAge for JSON.
+	// OldestAgeSeconds is how long ago the oldest message, undelivered or leased, was
+	// published; 0 when there is none.
 	OldestAgeSeconds float64 `json:"oldest_age_seconds"`
 	// WaitingPulls are the pulls and streams that wait for a message.
 	WaitingPulls int `json:"waiting_pulls"`
@@ -63,8 +61,7 @@ func (q *queue) stats() SubscriptionStats {
 		Counters:     q.count,
 	}
 	if q.order.front != nil {
-		s.OldestAge = v.now - q.order.front.msg.at
-		s.OldestAgeSeconds = s.OldestAge.Seconds()
+		s.OldestAgeSeconds = (v.now - q.order.front.msg.at).Seconds()
 	}
 	return s
 }

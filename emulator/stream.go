@@ -112,6 +112,7 @@ func (st *stream) send(ctx context.Context) error {
 // when the client has closed the stream.
 func (st *stream) next(ctx context.Context) ([]delivery, error) {
 	for {
+		var resp *pubsubpb.StreamingPullResponse
 		select {
 		case got, open := <-st.waiter.got:
 			if !open {
@@ -119,19 +120,17 @@ func (st *stream) next(ctx context.Context) ([]delivery, error) {
 			}
 			return got, nil
 		case <-st.ping:
-			if err := st.answer(&pubsubpb.StreamingPullResponse{}); err != nil {
-				return nil, err
-			}
-		case confirmation := <-st.confirm:
-			if err := st.answer(confirmation); err != nil {
-				return nil, err
-			}
+			resp = &pubsubpb.StreamingPullResponse{}
+		case resp = <-st.confirm:
 		case <-ctx.Done():
 			st.queue.cancelWait(st.waiter)
 			if err := context.Cause(ctx); !errors.Is(err, errStreamClosed) {
 				return nil, err
 			}
 			return nil, st.answerWaiting()
+		}
+		if err := st.answer(resp); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -38,7 +38,13 @@ func parseTemplate(s string) (template, error) {
 			if !ok {
 				return t, fmt.Errorf("parse template %q: unclosed brace", s)
 			}
-			t.addVar(part)
+			field, pattern, ok := strings.Cut(part, "=")
+			if !ok {
+				pattern = "*"
+			}
+			from := len(t.segments)
+			t.segments = append(t.segments, strings.Split(pattern, "/")...)
+			t.vars = append(t.vars, pathVar{field, from, len(t.segments)})
 		} else {
 			i := strings.IndexByte(rest+"/", '/')
 			part, rest = rest[:i], rest[i:]
@@ -52,16 +58,6 @@ func parseTemplate(s string) (template, error) {
 		}
 	}
 	return t, nil
-}
-
-func (t *template) addVar(s string) {
-	field, pattern, ok := strings.Cut(s, "=")
-	if !ok {
-		pattern = "*"
-	}
-	from := len(t.segments)
-	t.segments = append(t.segments, strings.Split(pattern, "/")...)
-	t.vars = append(t.vars, pathVar{field, from, len(t.segments)})
 }
 
 // match returns the values of t's variables in an escaped path, and whether the
