@@ -212,7 +212,7 @@ func (b *eventBench) memory(ctx context.Context, r *report, path string) error {
 	return err
 }
 
-// end ends the job and returns how many have heard of it within ten seconds.
+// end ends the job and returns how many were told of it within ten seconds.
 func (b *eventBench) end(ctx context.Context, c *crowd) (int64, error) {
 	if _, err := b.ask(ctx, "/end"); err != nil {
 		return 0, err

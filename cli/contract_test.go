@@ -155,7 +155,7 @@ func (c *contract) checkPlain(response string, r reply) {
 	}
 }
 
-// told are the headers that an answer has only if the document says so.
+// told are the headers that a response has only if the document names them.
 var told = []string{"Allow", "Content-Disposition", "Etag", "Location", "Retry-After", "Www-Authenticate"}
 
 func (c *contract) answer(response map[string]any, at string, r reply) (wrong []error) {

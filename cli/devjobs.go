@@ -16,8 +16,8 @@ import (
 	"github.com/batchfleet/batchfleet/status"
 )
 
-// checkHTTP returns what is wrong with the address of the fleet's Job API, which
-// asks nobody who they are.
+// checkHTTP returns what is wrong with the address of the fleet's Job API. The API
+// of dev authenticates no callers.
 func checkHTTP(addr string) error {
 	if addr != "" && !onLoopback(addr) {
 		return program.Exit(program.Usage, fmt.Errorf("--http-addr %s is not on loopback: dev has no tokens, and whoever came could use it; `batchfleet gateway` has them", addr))

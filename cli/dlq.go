@@ -36,20 +36,20 @@ func dlqCommand() *cobra.Command {
 	return cmd
 }
 
-// desk is where letters lie while a command looks at them.
-type desk struct {
-	env ClientEnv
-	box *pubsub.DeadLetterReader
-	all []deadletter.Item // newest first
-	out io.Writer
-	err io.Writer
+// dlqSession holds the dead letters that a dlq command works on.
+type dlqSession struct {
+	env    ClientEnv
+	reader *pubsub.DeadLetterReader
+	all    []deadletter.Item // newest first
+	out    io.Writer
+	err    io.Writer
 }
 
-// atDesk makes the body of a dlq command: it takes all the letters, lets do look
-// at them, and hands back what do has not dropped, whatever happens.
-func atDesk(wait *time.Duration, do func(ctx context.Context, d *desk, args []string) error) func(*cobra.Command, []string) error {
+// withDeadLetters makes the body of a dlq command. It leases all dead letters, calls
+// do, and hands back those that do has not dropped, even when do fails.
+func withDeadLetters(wait *time.Duration, do func(ctx context.Context, d *dlqSession, args []string) error) func(*cobra.Command, []string) error {
 	return settings.With(func(cmd *cobra.Command, env *ClientEnv, args []string) error {
-		d := &desk{env: *env, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
+		d := &dlqSession{env: *env, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
 		if *wait < 100*time.Millisecond || *wait > time.Minute {
 			return program.Exit(program.Usage, fmt.Errorf("--wait is %s: must be from 100ms to 1m", *wait))
 		}
@@ -66,38 +66,38 @@ func atDesk(wait *time.Duration, do func(ctx context.Context, d *desk, args []st
 	})
 }
 
-func (d *desk) open(ctx context.Context, wait time.Duration, do func() error) (err error) {
-	name := d.env.names().letters
+func (d *dlqSession) open(ctx context.Context, wait time.Duration, do func() error) (err error) {
+	name := d.env.names().deadSubscription
 	if name == (queueName{}) {
 		name.err = errors.New("DEAD_LETTER_TOPIC is not set, nor DEAD_LETTER_SUBSCRIPTION: there are no dead letters to look at")
 	}
 	if name.err != nil {
 		return program.Exit(program.Usage, name.err)
 	}
-	d.box, err = pubsub.OpenDeadLetterReader(ctx, name.full, d.env.rules(""), d.env.connection()...)
+	d.reader, err = pubsub.OpenDeadLetterReader(ctx, name.full, d.env.rules(""), d.env.connection()...)
 	if err != nil {
 		return err
 	}
-	defer d.box.Close()
+	defer d.reader.Close()
 	defer func() {
-		if back := deadletter.HandBack(ctx, d.box); back != nil {
+		if back := deadletter.HandBack(ctx, d.reader); back != nil {
 			fmt.Fprintf(d.err, "the letters come back within a minute, because they could not be handed back: %v\n", back)
 		}
 	}()
-	return deadletter.Keeping(ctx, d.box, func() error {
-		letters, full, err := d.box.Collect(ctx, wait)
+	return deadletter.Keeping(ctx, d.reader, func() error {
+		messages, full, err := d.reader.Collect(ctx, wait)
 		if err != nil {
 			return err
 		}
 		if full {
-			fmt.Fprintf(d.err, "there may be more: only %d letters are looked at at once\n", len(letters))
+			fmt.Fprintf(d.err, "there may be more: only %d letters are looked at at once\n", len(messages))
 		}
-		d.all = deadletter.Group(letters)
+		d.all = deadletter.Group(messages)
 		return do()
 	})
 }
 
-// lacking is the error for names that no letter has.
+// lacking is the error for names that no dead letter has.
 func lacking(missing []string) error {
 	if len(missing) == 0 {
 		return nil

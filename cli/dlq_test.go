@@ -21,12 +21,12 @@ import (
 
 const deadName = "pdf-processing-topic-dead"
 
-// Variables of processes that know of dead letters.
+// Variable of processes that keep dead letters.
 const keepsDead = "DEAD_LETTER_TOPIC=" + deadName
 
-// letterWait is what the tests wait for a further letter: longer than the default,
-// for a machine that is busy with other tests.
-const letterWait = "--wait=5s"
+// dlqWait is how long tests wait for one more dead letter. It is longer than the
+// default, because other tests may keep the machine busy.
+const dlqWait = "--wait=5s"
 
 // withDead creates the topic for dead letters and its subscription.
 func (f *testFleet) withDead() {
@@ -47,7 +47,7 @@ func (f *testFleet) deadStats() emulator.SubscriptionStats {
 	return emulator.SubscriptionStats{}
 }
 
-// dead waits until so many letters lie there, none of them held.
+// dead waits until there are want dead letters, none of them held.
 func (f *testFleet) dead(want int) {
 	f.t.Helper()
 	until(f.t, time.Minute, fmt.Sprintf("%d dead letters: %+v", want, f.deadStats()), func() bool {
@@ -65,7 +65,7 @@ func (f *testFleet) command(args ...string) *exec.Cmd {
 // dlq runs a dlq command to its end.
 func (f *testFleet) dlq(args ...string) (stdout, stderr string, code int) {
 	f.t.Helper()
-	cmd := f.command(append([]string{"dlq"}, append(args, letterWait)...)...)
+	cmd := f.command(append([]string{"dlq"}, append(args, dlqWait)...)...)
 	code, stdout, stderr = output(f.t, cmd)
 	return stdout, stderr, code
 }
@@ -157,7 +157,7 @@ func TestF13DeadLettersAndTheirSecondLife(t *testing.T) {
 	}
 	f.wantDLQ(1, "batchfleet: no dead letter of nobody (or somebody else holds it just now)", "show", "nobody")
 
-	f.mend("lost")
+	f.putInputs("lost")
 	f.wantDLQ(0, "lost  would be redriven\nodd  would be redriven", "redrive", "--dry-run")
 	f.dead(4)
 	if got := f.state("lost"); got != "failed" {
@@ -211,7 +211,7 @@ func TestF13PromiseWorkerKilledBetweenOutcomeAndLetter(t *testing.T) {
 	f.withDead()
 	w := f.start(keepsDead)
 	until(f.t, time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 1 })
-	if err := w.Process.Signal(syscall.SIGSTOP); err != nil { // until letters are refused
+	if err := w.Process.Signal(syscall.SIGSTOP); err != nil { // until dead letters are refused
 		t.Fatal(err)
 	}
 	f.send(jobs.Job{ID: "a", Kind: "bogus"})
@@ -222,7 +222,7 @@ func TestF13PromiseWorkerKilledBetweenOutcomeAndLetter(t *testing.T) {
 	f.untilState(time.Minute, "a", "failed")
 	w.kill()
 	if s := f.deadStats(); s.Published != 0 {
-		t.Fatalf("%d letters, want none yet", s.Published)
+		t.Fatalf("%d dead letters, want none yet", s.Published)
 	}
 	// What is left of the faults is what the next worker has to get over.
 	f.start(keepsDead)

@@ -42,7 +42,7 @@ func dlqListCommand() *cobra.Command {
 	count := cmd.Flags().Int("count", 100, "how many jobs, at most")
 	oldest := cmd.Flags().Bool("oldest", false, "oldest first")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON, one object a line")
-	cmd.RunE = atDesk(waitFlag(cmd), func(_ context.Context, d *desk, _ []string) error {
+	cmd.RunE = withDeadLetters(waitFlag(cmd), func(_ context.Context, d *dlqSession, _ []string) error {
 		if *count < 1 || *count > pubsub.MaxDeadLetters {
 			return program.Exit(program.Usage, fmt.Errorf("--count is %d: must be from 1 to %d", *count, pubsub.MaxDeadLetters))
 		}

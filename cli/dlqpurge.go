@@ -20,7 +20,7 @@ func dlqPurgeCommand() *cobra.Command {
 	all := cmd.Flags().Bool("all", false, "drop all of them")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	dry := cmd.Flags().Bool("dry-run", false, "only say what would be dropped")
-	run := atDesk(waitFlag(cmd), func(ctx context.Context, d *desk, args []string) error {
+	run := withDeadLetters(waitFlag(cmd), func(ctx context.Context, d *dlqSession, args []string) error {
 		chosen, missing := d.all, []string(nil)
 		if !*all {
 			chosen, missing = deadletter.Named(d.all, args)
@@ -36,7 +36,7 @@ func dlqPurgeCommand() *cobra.Command {
 		}
 		for _, one := range chosen {
 			if !*dry {
-				if err := d.box.Drop(ctx, one.Messages...); err != nil {
+				if err := d.reader.Drop(ctx, one.Messages...); err != nil {
 					return err
 				}
 			}
@@ -58,8 +58,8 @@ func dlqPurgeCommand() *cobra.Command {
 	return cmd
 }
 
-// confirm asks on the terminal. Letters are held meanwhile.
-func (d *desk) confirm(ctx context.Context, question string) error {
+// confirm asks on the terminal. The dead letters are held meanwhile.
+func (d *dlqSession) confirm(ctx context.Context, question string) error {
 	fmt.Fprintf(d.err, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() { // left behind by an interrupt: a read of a terminal cannot be ended

@@ -18,21 +18,21 @@ import (
 func dlqShowCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "show ID", Short: "Show everything of a dead letter, its data too", Args: cobra.ExactArgs(1)}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	cmd.RunE = atDesk(waitFlag(cmd), func(_ context.Context, d *desk, args []string) error {
+	cmd.RunE = withDeadLetters(waitFlag(cmd), func(_ context.Context, d *dlqSession, args []string) error {
 		found, missing := deadletter.Named(d.all, args)
 		if err := lacking(missing); err != nil {
 			return err
 		}
 		if *asJSON {
-			return printLetterJSON(d.out, found[0])
+			return printDeadLetterJSON(d.out, found[0])
 		}
-		return printLetter(d.out, found[0])
+		return printDeadLetter(d.out, found[0])
 	})
 	return cmd
 }
 
-// printLetterJSON prints the data as text where it is text.
-func printLetterJSON(out io.Writer, d deadletter.Item) error {
+// printDeadLetterJSON prints the data as text if it is valid UTF-8, else as base64.
+func printDeadLetterJSON(out io.Writer, d deadletter.Item) error {
 	l := d.Last()
 	v := struct {
 		deadRow
@@ -50,7 +50,7 @@ func printLetterJSON(out io.Writer, d deadletter.Item) error {
 	return printJSON(out, v)
 }
 
-func printLetter(out io.Writer, d deadletter.Item) error {
+func printDeadLetter(out io.Writer, d deadletter.Item) error {
 	r := newDeadRow(d)
 	t := newTable(out)
 	t.pairs(

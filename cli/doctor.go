@@ -38,7 +38,7 @@ func doctorCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, misconfigured := doctorChecks()
-			sick := 0
+			failures := 0
 			for _, c := range checks {
 				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 				found, err := c.look(ctx)
@@ -48,7 +48,7 @@ func doctorCommand() *cobra.Command {
 					verdict, found = "warn", err.Error()
 				} else if err != nil {
 					verdict, found = "FAIL", strings.ReplaceAll(err.Error(), "\n", "; ")
-					sick++
+					failures++
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s  %-8s %s: %s\n", verdict, c.name, c.what, found)
 				if err != nil {
@@ -58,8 +58,8 @@ func doctorCommand() *cobra.Command {
 			switch {
 			case misconfigured != nil:
 				return misconfigured
-			case sick > 0:
-				return program.Exit(program.Failed, fmt.Errorf("%d of %d checks failed", sick, len(checks)))
+			case failures > 0:
+				return program.Exit(program.Failed, fmt.Errorf("%d of %d checks failed", failures, len(checks)))
 			}
 			return nil
 		},
@@ -99,8 +99,8 @@ func (e *WorkerEnv) checks() []check {
 	if n.dead.full != "" {
 		all = append(all, check{"pub/sub", n.dead.full, e.lookAtDeadTopic, e.queueHelp("topic", "DEAD_LETTER_TOPIC")})
 	}
-	if n.letters.full != "" {
-		all = append(all, check{"pub/sub", n.letters.full, e.lookAtLetters, e.lettersHelp})
+	if n.deadSubscription.full != "" {
+		all = append(all, check{"pub/sub", n.deadSubscription.full, e.lookAtDeadSubscription, e.deadSubscriptionHelp})
 	}
 	return append(all, e.engineChecks()...)
 }
@@ -196,16 +196,16 @@ func (e *WorkerEnv) lookAtDeadTopic(ctx context.Context) (string, error) {
 	return "takes dead letters", dead.Check(ctx)
 }
 
-// lookAtLetters looks at where dlq reads. A topic without its subscription takes
-// dead letters and keeps none.
-func (e *WorkerEnv) lookAtLetters(ctx context.Context) (string, error) {
+// lookAtDeadSubscription checks the subscription that dlq reads. A topic without a
+// subscription accepts dead letters and keeps none.
+func (e *WorkerEnv) lookAtDeadSubscription(ctx context.Context) (string, error) {
 	n := e.names()
-	box, err := pubsub.OpenDeadLetterReader(ctx, n.letters.full, pubsub.Rules{}, e.connection()...)
+	reader, err := pubsub.OpenDeadLetterReader(ctx, n.deadSubscription.full, pubsub.Rules{}, e.connection()...)
 	if err != nil {
 		return "", err
 	}
-	defer box.Close()
-	topic, err := box.Check(ctx)
+	defer reader.Close()
+	topic, err := reader.Check(ctx)
 	switch {
 	case err == nil && topic == "":
 		return "may be pulled from, but not looked at", nil
@@ -215,7 +215,7 @@ func (e *WorkerEnv) lookAtLetters(ctx context.Context) (string, error) {
 	return "gets the dead letters", err
 }
 
-func (e *WorkerEnv) lettersHelp(err error) string {
+func (e *WorkerEnv) deadSubscriptionHelp(err error) string {
 	if errors.Is(err, errWrongTopic) {
 		return "create a subscription to DEAD_LETTER_TOPIC, and set DEAD_LETTER_SUBSCRIPTION to it; until then dead letters are lost"
 	}

@@ -85,7 +85,7 @@ func TestF27SecondSignalHandsTheJobBackAtOnceUncounted(t *testing.T) {
 	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	until(f.t, time.Minute, "the worker has heard the first signal", func() bool {
+	until(f.t, time.Minute, "the worker has received the first signal", func() bool {
 		return strings.Contains(first.log.String(), "another signal hands them back at once")
 	})
 	if state := f.state("a"); state != "processing" {

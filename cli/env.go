@@ -67,7 +67,7 @@ type WorkerEnv struct {
 	ProgressInterval settings.Seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms" range:"1ms,1m0s"`
 	Checkpoint       settings.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s" range:"100ms,1h0m0s"`
 	MaxCrashes       int              `envconfig:"MAX_CRASHES" default:"3" range:"1,100"`
-	PriorityShare    int              `envconfig:"PRIORITY_SHARE" default:"5" range:"2,1000"`            // one lease in so many is asked of the normal subscription first
+	PriorityShare    int              `envconfig:"PRIORITY_SHARE" default:"5" range:"2,1000"`            // every Nth lease is taken from the normal subscription first
 	IdleExit         settings.Seconds `envconfig:"IDLE_EXIT" range:"off,1s,168h0m0s"`                    // off when 0
 	MaxRuntime       settings.Seconds `envconfig:"MAX_RUNTIME"`                                          // off when 0
 	Repair           settings.Seconds `envconfig:"REPAIR_INTERVAL" default:"10m" range:"off,1s,24h0m0s"` // off when 0
@@ -96,7 +96,7 @@ func (e *PubSubEnv) Check() (wrong []error) {
 		wrong = append(wrong, err)
 	}
 	if e.Project == "" {
-		// A bare name needs the project only where it is used, and who uses it says so.
+		// A bare name needs the project only where it is used. Its user reports the error.
 		some := *e
 		some.Project = "unknown"
 		return some.Check()
@@ -108,10 +108,10 @@ func (e *PubSubEnv) Check() (wrong []error) {
 	if n.dead.full != "" && n.dead.full == n.topic.full {
 		wrong = append(wrong, errors.New("DEAD_LETTER_TOPIC is PUBSUB_TOPIC: what failed would come back at once, again and again; give dead letters a topic of their own"))
 	}
-	if n.letters.full != "" && (n.letters.full == n.subscription.full || n.letters.full == n.priority.full) {
+	if n.deadSubscription.full != "" && (n.deadSubscription.full == n.subscription.full || n.deadSubscription.full == n.priority.full) {
 		wrong = append(wrong, errors.New("DEAD_LETTER_SUBSCRIPTION is one that workers take jobs from: give dead letters a subscription of their own"))
 	}
-	return append(wrong, n.subscription.err, n.topic.err, n.priority.err, n.dead.err, n.letters.err)
+	return append(wrong, n.subscription.err, n.topic.err, n.priority.err, n.dead.err, n.deadSubscription.err)
 }
 
 // checkWorker returns which of the names that a worker uses lack a project.
@@ -127,8 +127,8 @@ type queueName struct {
 	err  error
 }
 
-// queueNames are those of a fleet: where jobs are, urgent ones, and dead letters.
-type queueNames struct{ subscription, topic, priority, dead, letters queueName }
+// queueNames are the names of a fleet's queues. dead is the topic for dead letters.
+type queueNames struct{ subscription, topic, priority, dead, deadSubscription queueName }
 
 // names returns the full names. Dead letters are read, by default, from the subscription that
 // is named as their topic.
@@ -143,9 +143,9 @@ func (e *PubSubEnv) names() (n queueNames) {
 	n.topic = full(pubsub.TopicName, "PUBSUB_TOPIC", e.Topic)
 	n.priority = full(pubsub.SubscriptionName, "PUBSUB_PRIORITY_SUBSCRIPTION", e.Priority)
 	n.dead = full(pubsub.TopicName, "DEAD_LETTER_TOPIC", e.DeadTopic)
-	n.letters = full(pubsub.SubscriptionName, "DEAD_LETTER_SUBSCRIPTION", e.DeadLetters)
+	n.deadSubscription = full(pubsub.SubscriptionName, "DEAD_LETTER_SUBSCRIPTION", e.DeadLetters)
 	if e.DeadLetters == "" {
-		n.letters = queueName{strings.Replace(n.dead.full, "/topics/", "/subscriptions/", 1), n.dead.err}
+		n.deadSubscription = queueName{strings.Replace(n.dead.full, "/topics/", "/subscriptions/", 1), n.dead.err}
 	}
 	return n
 }
@@ -167,8 +167,8 @@ func (e *PubSubEnv) queues() (topics, subscriptions []string) {
 	if e.Priority != "" {
 		add(strings.Replace(e.Priority, "/subscriptions/", "/topics/", 1), e.Priority)
 	}
-	if letters := e.names().letters; e.DeadTopic != "" && letters.err == nil {
-		add(e.DeadTopic, letters.full)
+	if dead := e.names().deadSubscription; e.DeadTopic != "" && dead.err == nil {
+		add(e.DeadTopic, dead.full)
 	}
 	return topics, subscriptions
 }

@@ -52,8 +52,8 @@ func TestF17PromiseWorkerStoppedWithAJobInHand(t *testing.T) {
 		first := f.start("MOCK_PAGE_SECONDS=0.2", "DRAIN_TIMEOUT=1s", "CHECKPOINT_INTERVAL=0.5", "LEASE_TTL=600s", "LEASE_EXTEND_EVERY=200s")
 		until(f.t, time.Minute, "some pages", func() bool { e, err := f.status.Get(t.Context(), "long"); return err == nil && e.Progress >= 2 })
 		code, took := first.terminate()
-		// Its last word has a second and a half. A machine that stands still for so
-		// long proves nothing; the worker says so itself.
+		// The worker's final call has 1.5 s. If the machine stands still for longer, the
+		// run proves nothing. The log then shows the failed call.
 		if log := first.log.String(); !strings.Contains(log, "cannot give the claim back") && !strings.Contains(log, "cannot hand the lease back") {
 			f.takenOver(code, took)
 			return
@@ -78,7 +78,7 @@ func (f *testFleet) takenOver(code int, took time.Duration) {
 	f.untilState(2*time.Minute, "long", "completed") // at once, not after the lease of 600 s
 	f.account("completed", "long")
 	if !strings.Contains(second.log.String(), "resuming at checkpoint") {
-		t.Errorf("the second worker began anew:\n%s", second.log)
+		t.Errorf("the second worker started over:\n%s", second.log)
 	}
 	if e, _ := f.status.Get(t.Context(), "long"); e.Detail.Crashes != 0 || e.Detail.Attempt != 2 {
 		t.Errorf("%d crashes in %d attempts, want none in 2", e.Detail.Crashes, e.Detail.Attempt)

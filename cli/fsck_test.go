@@ -61,7 +61,7 @@ func TestGatewayFsckFailsForWhatItDoesNotList(t *testing.T) {
 		ghosts[i] = redis.Z{Score: 1, Member: fmt.Sprint("ghost-", i)}
 	}
 	g.rdb.ZAdd(t.Context(), "zpe:lease:index", ghosts...)             // repaired, and the first to be looked at
-	g.rdb.HSet(t.Context(), "zpe:status:odd", "status", "by a ghost") // what nobody can repair
+	g.rdb.HSet(t.Context(), "zpe:status:odd", "status", "by a ghost") // cannot be repaired
 	code, stdout, stderr := g.runCommand(env, "gateway", "fsck", "--repair", "--json")
 	var report struct {
 		Counts   map[string]int    `json:"counts"`

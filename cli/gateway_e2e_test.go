@@ -64,7 +64,7 @@ func TestZ77ZeroPointEnergyOfH2(t *testing.T) {
 			t.Errorf("file %s: %d %s %v", kind, r.status, r.body, err)
 		}
 	}
-	// Without its pseudopotential a job fails, says so, and waits for another worker.
+	// A job without its pseudopotential fails, reports why, and waits for another worker.
 	const pseudo = "H.pbe-rrkjus.UPF"
 	id = g.submit(url, strings.Replace(string(payload), `"structure":{`, `"structure":{"species":{"H":{"pseudo":"`+pseudo+`"}},`, 1))
 	until(g.t, time.Minute, "the failure is reported", func() bool { return g.job(url, id).RetryCount == 1 })
@@ -136,7 +136,7 @@ func TestZ79ResultOutlivesGatewayAndAgent(t *testing.T) {
 	until(g.t, time.Minute, "the result is on the agent's disk", func() bool {
 		return g.found(filepath.Join("agents", "pc", "store"), "result.json")
 	})
-	<-time.After(time.Second) // it is being sent to nobody
+	<-time.After(time.Second) // the agent sends it, and no gateway answers
 	agent.kill()
 	g.startGateway(addr, ttl)
 	if s := g.job(url, id).Status; s != "started" {
@@ -205,7 +205,7 @@ func TestZ81StoppedAgentHandsItsJobBackUncounted(t *testing.T) {
 				if err := agent.Process.Signal(syscall.SIGTERM); err != nil {
 					t.Fatal(err)
 				}
-				until(g.t, time.Minute, "the agent has heard the first signal", func() bool {
+				until(g.t, time.Minute, "the agent has received the first signal", func() bool {
 					return strings.Contains(agent.log.String(), "another signal hands them back at once")
 				})
 				<-time.After(time.Second)

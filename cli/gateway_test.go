@@ -57,7 +57,7 @@ func (g *testGateway) write(name, text string) string {
 	return path
 }
 
-// freeAddr returns an address that nobody listens on.
+// freeAddr returns an address without a listener.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
@@ -252,8 +252,7 @@ func TestZ48WaitersLeaveRoomForOthers(t *testing.T) {
 	besideConnections(t, addr, 5000)
 }
 
-// besideConnections asks for /healthz on one more connection than n, all of which
-// stay open.
+// besideConnections asks for /healthz on n+1 connections. All of them stay open.
 func besideConnections(t *testing.T, addr string, n int) {
 	t.Helper()
 	const limit = time.Minute // less than an idle connection is kept for

@@ -21,8 +21,8 @@ func healthcheck(t *testing.T, env []string, args ...string) (code int, said str
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// nobodyThere is an address nobody listens on.
-const nobodyThere = "127.0.0.1:1"
+// noListener is an address without a listener.
+const noListener = "127.0.0.1:1"
 
 func TestF60HealthcheckNeedsNoShell(t *testing.T) {
 	mux := http.NewServeMux()
@@ -53,10 +53,10 @@ func TestF60HealthcheckNeedsNoShell(t *testing.T) {
 		{"URL is asked as it stands, and the reason is told", nil, []string{srv.URL + "/readyz"}, 1, "503 Service Unavailable: redis is away"},
 		{"redirect is not health", nil, []string{srv.URL + "/moved"}, 1, "302 Found"},
 		{"silence is not health", nil, []string{"--timeout", "200ms", srv.URL + "/slow"}, 1, "deadline exceeded"},
-		{"nobody listens", nil, []string{nobodyThere}, 1, "connection refused"},
+		{"no listener", nil, []string{noListener}, 1, "connection refused"},
 		{"worker of this container", []string{"HTTP_ADDR=:" + port}, nil, 0, "ok"},
-		{"emulator of this container", []string{"HTTP_ADDR=" + nobodyThere, "EMULATOR_ADDR=:" + port}, nil, 0, "ok"},
-		{"neither answers", []string{"HTTP_ADDR=" + nobodyThere, "EMULATOR_ADDR=" + nobodyThere}, nil, 1, "connection refused"},
+		{"emulator of this container", []string{"HTTP_ADDR=" + noListener, "EMULATOR_ADDR=:" + port}, nil, 0, "ok"},
+		{"neither answers", []string{"HTTP_ADDR=" + noListener, "EMULATOR_ADDR=" + noListener}, nil, 1, "connection refused"},
 		{"nothing to ask", nil, nil, 2, "set HTTP_ADDR or EMULATOR_ADDR"},
 		{"neither address nor URL", nil, []string{"localhost"}, 2, `not an address such as :8080 or 127.0.0.1:8080, nor a URL: "localhost"`},
 		{"mistake in the environment", []string{"HTTP_ADDR=8080"}, nil, 2, "HTTP_ADDR: not an address"},

@@ -22,15 +22,15 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// jobDesk is where a job command asks.
-type jobDesk struct {
+// jobClient is the Job API that a job command talks to.
+type jobClient struct {
 	*apiclient.Client
 	api, tokenFile, caFile string
 	scope                  string // empty: the one that has the job
 }
 
 func jobCommand() *cobra.Command {
-	d := &jobDesk{}
+	d := &jobClient{}
 	c := &cobra.Command{
 		Use:   "job",
 		Short: "List, follow, cancel and start jobs through the Job API",
@@ -63,7 +63,7 @@ func subcommand(cmd *cobra.Command, args []string) error {
 }
 
 // asking makes the body of a command that asks a server.
-func (d *jobDesk) asking(do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+func (d *jobClient) asking(do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := d.open(cmd.ErrOrStderr()); err != nil {
 			return program.Exit(program.Usage, err)
@@ -75,7 +75,7 @@ func (d *jobDesk) asking(do func(ctx context.Context, cmd *cobra.Command, args [
 
 // aboutJob is asking, for a command whose argument is the id of a job, which it finds. action
 // is what an error says that was to be done with it.
-func (d *jobDesk) aboutJob(action string, do func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error) func(*cobra.Command, []string) error {
+func (d *jobClient) aboutJob(action string, do func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if _, err := jobs.ParseID(args[0]); err != nil {
 			return program.Exit(program.Usage, err)
@@ -90,7 +90,7 @@ func (d *jobDesk) aboutJob(action string, do func(ctx context.Context, cmd *cobr
 	}
 }
 
-func (d *jobDesk) open(stderr io.Writer) error {
+func (d *jobClient) open(stderr io.Writer) error {
 	d.api = cmp.Or(d.api, os.Getenv("JOB_API"), "http://127.0.0.1:8080")
 	d.tokenFile = cmp.Or(d.tokenFile, os.Getenv("JOB_TOKEN_FILE"))
 	d.caFile = cmp.Or(d.caFile, os.Getenv("JOB_CA_FILE"))
@@ -113,7 +113,7 @@ func (d *jobDesk) open(stderr io.Writer) error {
 }
 
 // token reads the token, if there is a file for it.
-func (d *jobDesk) token(stderr io.Writer) (string, error) {
+func (d *jobClient) token(stderr io.Writer) (string, error) {
 	if d.tokenFile == "" {
 		return "", nil
 	}
@@ -132,7 +132,7 @@ func (d *jobDesk) token(stderr io.Writer) (string, error) {
 
 // find returns a job, and sets the scope to the one that has it. action is what an
 // error says that was to be done with it.
-func (d *jobDesk) find(ctx context.Context, action, id string) (j jobapi.Job, err error) {
+func (d *jobClient) find(ctx context.Context, action, id string) (j jobapi.Job, err error) {
 	if d.scope != "" {
 		return d.Find(ctx, action, id, d.scope)
 	}
@@ -146,8 +146,8 @@ func (d *jobDesk) find(ctx context.Context, action, id string) (j jobapi.Job, er
 	return j, nil
 }
 
-// jobCoded gives an error its exit code, and words to what only the operator of a
-// server can mend.
+// jobCoded gives an error its exit code. It explains what only the server's operator
+// can repair.
 func jobCoded(ctx context.Context, err error) error {
 	refused, ok := errors.AsType[*jobapi.Refusal](err)
 	if !ok && errors.Is(err, jobs.ErrUnavailable) && ctx.Err() == nil {

@@ -250,9 +250,9 @@ func TestJ01GatewayKnowsItsTokens(t *testing.T) {
 	}
 }
 
-// TestJ30GatewayStopsItsOperations ends it in the midst of a redrive. The letters
-// that it holds are free again at once, because the operation has ended in order: those
-// of a server that was killed come back after half a minute.
+// TestJ30GatewayStopsItsOperations stops a gateway in the middle of a redrive. The
+// operation ends in order and so hands back its dead letters at once. Those of a killed
+// server come back after half a minute.
 func TestJ30GatewayStopsItsOperations(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
@@ -270,7 +270,7 @@ func TestJ30GatewayStopsItsOperations(t *testing.T) {
 		t.Errorf("exit code %d after %s\n%s", code, took, p.log) // the next one's turn comes after 100 s
 	}
 	if left := f.rows(); len(left) != 2 {
-		t.Errorf("the letters are %+v, want two", left)
+		t.Errorf("the dead letters are %+v, want two", left)
 	}
 }
 

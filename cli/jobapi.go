@@ -112,9 +112,9 @@ func (s *jobServer) serve(ctx context.Context, server *httpd.Server, l net.Liste
 	return err
 }
 
-// guardJobs says who may use the Job API: those with a token of the file or the
-// admin token. Where there are none it is whoever is on this machine if the server
-// is for those alone, and otherwise nobody: a proxy need not leave a mark.
+// guardJobs says who may use the Job API: holders of a token of the file or of the
+// admin token. Without tokens it is open to this machine if alone is set, and else
+// closed, because a request through a proxy may look local.
 func guardJobs(file, admin string, alone bool, log *slog.Logger) (*jobapi.Guard, error) {
 	const do = "give --job-tokens-file or --admin-token-file"
 	switch {
@@ -128,6 +128,6 @@ func guardJobs(file, admin string, alone bool, log *slog.Logger) (*jobapi.Guard,
 		log.Warn("the Job API is open to everybody on this machine, and behind a proxy on it to others", "do", do)
 		return jobapi.Loopback, nil
 	}
-	log.Warn("the Job API is closed: nobody has a token", "do", do)
+	log.Warn("the Job API is closed: there are no tokens", "do", do)
 	return jobapi.Closed, nil
 }

@@ -45,8 +45,8 @@ func (e *FleetEnv) Check() []error {
 	return settings.Compact(e.StorageEnv.Check(), e.PubSubEnv.Check(), settings.Limits(e))
 }
 
-// openFleet fills in what operations act on beside Redis. What cannot be opened
-// is logged and left out: nobody needs it to hand out jobs. Nothing is sent yet.
+// openFleet fills in what operations act on beside Redis. It logs and leaves out what
+// it cannot open, because handing out jobs does not need it. Nothing is sent yet.
 func (e *FleetEnv) openFleet(ctx context.Context, d *operations.Deps, log *slog.Logger) (opened []io.Closer) {
 	if e.Project == "" {
 		return nil
@@ -72,8 +72,8 @@ func (e *FleetEnv) openFleet(ctx context.Context, d *operations.Deps, log *slog.
 		d.Publish, opened = publisher, append(opened, publisher)
 	}
 	if names.Dead.Subscription != "" {
-		if box, err := pubsub.OpenDeadLetterReader(ctx, names.Dead.Subscription, all.rules(""), e.connection()...); note(err) {
-			d.DeadLetters, opened = box, append(opened, box)
+		if reader, err := pubsub.OpenDeadLetterReader(ctx, names.Dead.Subscription, all.rules(""), e.connection()...); note(err) {
+			d.DeadLetters, opened = reader, append(opened, reader)
 		}
 	}
 	if err := errors.Join(mistakes...); err != nil {
@@ -88,6 +88,6 @@ func (e *FleetEnv) operationNames() (n operations.Names, err error) {
 	n.Kinds = []string{"pdf", "mock"}
 	n.Jobs.Topic, n.Jobs.Subscription = q.topic.full, q.subscription.full
 	n.Priority.Subscription, n.Priority.Topic = q.priority.full, strings.Replace(q.priority.full, "/subscriptions/", "/topics/", 1)
-	n.Dead.Topic, n.Dead.Subscription = q.dead.full, q.letters.full
-	return n, cmp.Or(q.topic.err, q.subscription.err, q.priority.err, q.dead.err, q.letters.err)
+	n.Dead.Topic, n.Dead.Subscription = q.dead.full, q.deadSubscription.full
+	return n, cmp.Or(q.topic.err, q.subscription.err, q.priority.err, q.dead.err, q.deadSubscription.err)
 }

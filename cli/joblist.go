@@ -22,7 +22,7 @@ import (
 
 const maxJobList = 200
 
-func jobListCommand(d *jobDesk) *cobra.Command {
+func jobListCommand(d *jobClient) *cobra.Command {
 	var status, kind, cursor string
 	var limit int
 	var asJSON bool
@@ -101,8 +101,8 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// list returns jobs of the desk's scope, or the newest of all that the server has.
-func (d *jobDesk) list(ctx context.Context, q jobapi.Query) (items []jobapi.Item, more []moreJobs, err error) {
+// list returns jobs of the client's scope, or the newest of all that the server has.
+func (d *jobClient) list(ctx context.Context, q jobapi.Query) (items []jobapi.Item, more []moreJobs, err error) {
 	if d.scope != "" {
 		page, err := d.List(ctx, d.scope, q)
 		if page.Next != "" {
@@ -141,7 +141,7 @@ func (d *jobDesk) list(ctx context.Context, q jobapi.Query) (items []jobapi.Item
 	return items[:min(q.Limit, len(items))], more, nil
 }
 
-func jobGetCommand(d *jobDesk) *cobra.Command {
+func jobGetCommand(d *jobClient) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Show a job and its steps", Args: cobra.ExactArgs(1),

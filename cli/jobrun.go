@@ -25,7 +25,7 @@ var jobOperations = map[string][]string{
 	"utils":  {"submit-batch", "redrive", "purge"},
 }
 
-func jobRunCommand(d *jobDesk) *cobra.Command {
+func jobRunCommand(d *jobClient) *cobra.Command {
 	var data string
 	var dryRun, watch, asJSON bool
 	var timeout span
@@ -96,7 +96,7 @@ func jobRunCommand(d *jobDesk) *cobra.Command {
 }
 
 // operation understands fsck, system.fsck and system/fsck.
-func (d *jobDesk) operation(name string) (scope, operation string, err error) {
+func (d *jobClient) operation(name string) (scope, operation string, err error) {
 	scope, operation, named := strings.Cut(strings.Replace(name, "/", ".", 1), ".")
 	if !named {
 		scope, operation = d.scope, name
@@ -149,7 +149,7 @@ func jobBody(data string, timeout time.Duration) (json.RawMessage, error) {
 		return nil, errors.New("it has dryRun: give --dry-run instead")
 	}
 	if timeout == 0 {
-		return text, nil // to the letter, whatever the server makes of it
+		return text, nil // unchanged: the server checks it
 	}
 	if _, ok := fields["timeoutMs"]; ok {
 		return nil, errors.New("it has timeoutMs already: leave out --timeout")

@@ -17,7 +17,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-func jobWatchCommand(d *jobDesk) *cobra.Command {
+func jobWatchCommand(d *jobClient) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "watch ID", Short: "Print every change of a job until it ends; exit code 1 unless it succeeded", Args: cobra.ExactArgs(1),
@@ -29,8 +29,8 @@ func jobWatchCommand(d *jobDesk) *cobra.Command {
 	return cmd
 }
 
-// watch prints every change of a job of the desk's scope until it ends.
-func (d *jobDesk) watch(ctx context.Context, out io.Writer, id string, asJSON bool) error {
+// watch prints every change of a job of the client's scope until it ends.
+func (d *jobClient) watch(ctx context.Context, out io.Writer, id string, asJSON bool) error {
 	var last jobapi.Job
 	printed := ""
 	err := d.Follow(ctx, d.scope, id, false, func(e apiclient.Event) error {
@@ -69,7 +69,7 @@ func changeLine(j jobapi.Job) string {
 	return oneLine(line)
 }
 
-func jobLogsCommand(d *jobDesk) *cobra.Command {
+func jobLogsCommand(d *jobClient) *cobra.Command {
 	var tail int
 	var since span
 	var follow bool
@@ -115,7 +115,7 @@ func printLines(out io.Writer, lines []jobapi.Line) error {
 	return nil
 }
 
-func jobCancelCommand(d *jobDesk) *cobra.Command {
+func jobCancelCommand(d *jobClient) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use: "cancel ID", Short: "Stop a job; nothing of what it has done is undone", Args: cobra.ExactArgs(1),

@@ -143,7 +143,7 @@ type pdfReader struct {
 	printer  *printer
 }
 
-// errSaid marks a failure of which all has been said on stderr.
+// errSaid marks a failure that stderr has explained already.
 var errSaid = errors.New("a document could not be read in full")
 
 // run prints the files to out. One that cannot be read does not stop the others.
@@ -283,8 +283,7 @@ func plainPathError(err error) error {
 }
 
 // interruptible returns what can be read from what open opens, until ctx ends.
-// An open or a read that never returns, of a pipe that nobody writes to, keeps a
-// goroutine.
+// An open or a read that never returns keeps a goroutine: a pipe may have no writer.
 func interruptible(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
 	read, write := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = read.CloseWithError(context.Cause(ctx)) })

@@ -59,7 +59,7 @@ func TestF14PromiseUrgentAndNormalJobsUnderFaults(t *testing.T) {
 		f.untilState(time.Minute, id, "completed")
 	}
 	f.account("completed", all...)
-	until(f.t, time.Minute, "no urgent message is left or held by nobody", func() bool {
+	until(f.t, time.Minute, "every urgent message is acknowledged", func() bool {
 		s := f.emulator.Stats()[1]
 		return s.Undelivered == 0 && s.Leased == 0
 	})

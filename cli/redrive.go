@@ -27,7 +27,7 @@ func dlqRedriveCommand() *cobra.Command {
 	f.Float64Var(&r.Rate, "rate", 10, "jobs a second, at most")
 	f.StringVar(&r.Reason, "reason", "", "only those whose reason contains this")
 	f.IntVar(&r.StopAfter, "stop-after", 3, "stop once so many of them have failed again with the same error as before; 0 for never")
-	run := atDesk(waitFlag(cmd), func(ctx context.Context, d *desk, args []string) error {
+	run := withDeadLetters(waitFlag(cmd), func(ctx context.Context, d *dlqSession, args []string) error {
 		st, redis := d.env.openStatus(0)
 		defer redis.Close()
 		pub, err := d.env.openPublisher(ctx)
@@ -35,7 +35,7 @@ func dlqRedriveCommand() *cobra.Command {
 			return err
 		}
 		defer pub.Close()
-		r.Reader, r.Status, r.Publish = d.box, st, pub
+		r.Reader, r.Status, r.Publish = d.reader, st, pub
 		r.Did = func(one deadletter.Item, what string) error {
 			_, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.Name), what)
 			return err
@@ -57,7 +57,7 @@ func dlqRedriveCommand() *cobra.Command {
 }
 
 // redrive redrives the jobs with the given names, or all.
-func (d *desk) redrive(ctx context.Context, r *deadletter.Redrive, names []string) error {
+func (d *dlqSession) redrive(ctx context.Context, r *deadletter.Redrive, names []string) error {
 	chosen, missing, err := r.Choose(ctx, d.all, names)
 	if err != nil {
 		return err

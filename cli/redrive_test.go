@@ -45,8 +45,8 @@ func (f *testFleet) failing(n int) (ids []jobs.ID) {
 	return ids
 }
 
-// mend puts the documents of failed jobs where they should have been.
-func (f *testFleet) mend(ids ...jobs.ID) {
+// putInputs stores the documents that the failed jobs did not find.
+func (f *testFleet) putInputs(ids ...jobs.ID) {
 	f.t.Helper()
 	if err := os.MkdirAll(filepath.Join(f.dir, "uploads"), 0o700); err != nil {
 		f.t.Fatal(err)
@@ -58,12 +58,12 @@ func (f *testFleet) mend(ids ...jobs.ID) {
 	}
 }
 
-// redriveRest redrives until no letter is left. One redrive sees only what
-// nobody holds: neither another one, nor a pull called off while its reply was
-// on the way, whose letters come back at the end of their lease.
+// redriveRest redrives until no dead letter is left. One redrive does not see those
+// that another holds, nor those of a pull that was canceled before its reply came:
+// they come back at the end of their lease.
 func (f *testFleet) redriveRest() {
 	f.t.Helper()
-	until(f.t, 3*time.Minute, "no letter is left", func() bool {
+	until(f.t, 3*time.Minute, "no dead letter is left", func() bool {
 		if _, errs, code := f.dlq("redrive", "--rate", "1000"); code != 0 {
 			f.t.Errorf("code %d: %s", code, errs)
 		}
@@ -73,7 +73,7 @@ func (f *testFleet) redriveRest() {
 }
 
 // finish starts a worker, and checks that each of the jobs is done once and that
-// no letter is left.
+// no dead letter is left.
 func (f *testFleet) finish(ids []jobs.ID) {
 	f.t.Helper()
 	f.start(keepsDead, "WORKER_SLOTS=4")
@@ -124,7 +124,7 @@ func TestF13JobsThatWentOnSinceAreNotRedriven(t *testing.T) {
 // begun starts a dlq command and returns once it has printed n lines.
 func (f *testFleet) begun(n int, args ...string) *exec.Cmd {
 	f.t.Helper()
-	cmd := f.command(append([]string{"dlq"}, append(args, letterWait)...)...)
+	cmd := f.command(append([]string{"dlq"}, append(args, dlqWait)...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		f.t.Fatal(err)
@@ -149,16 +149,16 @@ func TestF13PromiseRedriveKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	ids := f.failing(40)
-	f.mend(ids...)
+	f.putInputs(ids...)
 	for range 2 {
 		cmd := f.begun(7, "redrive", "--rate", "5")
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		until(f.t, 40*time.Second, "the letters are back, 30 s after the kill", func() bool { return f.deadStats().Leased == 0 })
+		until(f.t, 40*time.Second, "the dead letters are back, 30 s after the kill", func() bool { return f.deadStats().Leased == 0 })
 	}
 	left := f.deadStats().Undelivered
 	if left == 0 || left > len(ids)-14+2 {
-		t.Errorf("%d letters left, want what the two did not come to", left)
+		t.Errorf("%d dead letters left, want those that neither run redrove", left)
 	}
 	f.redriveRest()
 	f.finish(ids)
@@ -168,7 +168,7 @@ func TestF13PromiseRedriveInterrupted(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	ids := f.failing(10)
-	f.mend(ids...)
+	f.putInputs(ids...)
 	cmd := f.begun(1, "redrive", "--rate", "0.01")
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestF13PromiseRedriveInterrupted(t *testing.T) {
 		t.Errorf("exit code %d, %v; want 130", cmd.ProcessState.ExitCode(), err)
 	}
 	if s := f.deadStats(); s.Undelivered != 9 || s.Leased != 0 {
-		t.Errorf("%d letters, %d of them held; want 9 back at once", s.Undelivered, s.Leased)
+		t.Errorf("%d dead letters, %d of them held; want 9 back at once", s.Undelivered, s.Leased)
 	}
 	f.redriveRest()
 	f.finish(ids)
@@ -187,14 +187,14 @@ func TestF13PromiseRedisGoneInTheMiddleOfARedrive(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	ids := f.failing(20)
-	f.mend(ids...)
+	f.putInputs(ids...)
 	cmd := f.begun(5, "redrive", "--rate", "0.5")
 	f.redis.Kill()
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != program.Unavailable {
 		t.Errorf("exit code %d, %v; want 3", cmd.ProcessState.ExitCode(), err)
 	}
 	if s := f.deadStats(); s.Leased != 0 || s.Undelivered < 10 {
-		t.Errorf("%d letters, %d of them held; want all that were left handed back", s.Undelivered, s.Leased)
+		t.Errorf("%d dead letters, %d of them held; want all that were left handed back", s.Undelivered, s.Leased)
 	}
 	f.redis.Start() // with what it had saved
 	f.redriveRest()
@@ -205,7 +205,7 @@ func TestF13PromisePublishFailsInTheMiddleOfARedrive(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	ids := f.failing(5)
-	f.mend(ids...)
+	f.putInputs(ids...)
 	f.emulator.Fail("Publish", 1, codes.PermissionDenied)
 	out, errs, code := f.dlq("redrive", "--rate", "100")
 	if code != program.Unavailable || out != "" || !strings.Contains(errs, "5 of 5 left") || !strings.Contains(errs, "its dead letter is kept") {
@@ -221,11 +221,11 @@ func TestF13PromisePublishFailsInTheMiddleOfARedrive(t *testing.T) {
 	if queued != 1 {
 		t.Errorf("%d jobs are queued, want the one whose message did not leave", queued)
 	}
-	f.emulator.DropReplies("Publish", 1) // published, but nobody knows
+	f.emulator.DropReplies("Publish", 1) // published, but the reply is lost
 	f.emulator.DropReplies("Acknowledge", 1)
 	_, errs, code = f.dlq("redrive", "--rate", "100")
 	if code == 0 {
-		t.Errorf("code 0 though a letter may not have been dropped: %s", errs)
+		t.Errorf("code 0 though a dead letter may not have been dropped: %s", errs)
 	}
 	f.redriveRest()
 	f.finish(ids)
@@ -235,7 +235,7 @@ func TestF13PromiseTwoPeopleAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	ids := f.failing(40)
-	f.mend(ids...)
+	f.putInputs(ids...)
 	f.start(keepsDead)
 	var people sync.WaitGroup
 	for range 3 {
@@ -258,7 +258,7 @@ func TestF13RedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	ids := f.failing(20)
-	f.mend(ids[0], ids[1])
+	f.putInputs(ids[0], ids[1])
 	f.start(keepsDead, "WORKER_SLOTS=4")
 	until(f.t, time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 4 })
 	out, errs, code := f.dlq("redrive", "--rate", "0.5", "--stop-after", "3")
@@ -266,7 +266,7 @@ func TestF13RedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 	if code != program.Failed || n < 5 || n > 12 || !strings.Contains(errs, fmt.Sprintf("stopped with %d of 20 left: ", 20-n)) {
 		t.Errorf("code %d after %d jobs: %s", code, n, errs)
 	}
-	f.dead(18) // those that failed again lie there anew
+	f.dead(18) // those that failed again are dead letters once more
 	for _, id := range ids[:2] {
 		f.untilState(30*time.Second, id, "completed")
 	}

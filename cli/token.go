@@ -68,7 +68,7 @@ func tokenNewCommand(file *string) *cobra.Command {
 					return err
 				}
 				if _, err = fmt.Fprintln(to, token); err != nil {
-					return errors.Join(err, access.RevokeToken(*file, name)) // nobody has it
+					return errors.Join(err, access.RevokeToken(*file, name)) // it was not printed
 				}
 				return nil
 			}

@@ -26,7 +26,7 @@ const pollEvery = 200 * time.Millisecond
 const redisPatience = 30 * time.Second
 
 // follow looks at jobs until all of them have ended, and passes every change of
-// their status to seen. A job of which nothing is known counts as queued: its
+// their status to seen. A job without a record counts as queued: its
 // message may be on its way.
 func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(status.Entry)) error {
 	left := append([]jobs.ID(nil), ids...)

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// What a job or a letter says of itself must not reach a terminal as commands.
+// The text of a job or a dead letter must not reach a terminal as commands.
 func TestF63JSONHoldsNothingThatATerminalActsOn(t *testing.T) {
 	const evil = "\x1b[2J\u009b31m\x7f\u202e\u2028\U000e0001<&é\r\n\t"
 	if got, want := oneLine(evil), `\x1b[2J\u009b31m\x7f\u202e\u2028\U000e0001<&é  `; got != want {

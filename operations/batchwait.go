@@ -57,7 +57,7 @@ func (o *submitBatch) wait(ctx context.Context, r engine.Run) (string, error) {
 const entriesAtOnce = 200
 
 // ask notes the statuses of the jobs that have not ended, and reports whether one
-// has changed. It is zero of a job of which nothing is known.
+// has changed. The status of a job without a record is zero.
 func (o *submitBatch) ask(ctx context.Context) (changed bool, err error) {
 	var open []jobs.ID
 	for _, s := range o.sent {
@@ -84,7 +84,7 @@ func (o *submitBatch) ask(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// forgotten is the failure of a batch of which Redis has forgotten n jobs.
+// forgotten is the failure of a batch with n jobs that have no record in Redis.
 func (o *submitBatch) forgotten(r engine.Run, n int) error {
 	for i, s := range o.sent {
 		if s.Status == 0 {

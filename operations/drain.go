@@ -59,15 +59,15 @@ type drained struct {
 // staysOff is what whoever ends a drain early must know.
 const staysOff = "leasing stays off until system.start"
 
-// wait waits until nothing is held, but not less than the time in which a worker
-// that has not yet heard of it may lease one more. It fails when somebody lets
-// workers lease again meanwhile, as another server may or a Redis that has lost
-// its keys: then the end of what is held proves nothing.
+// wait waits until no job is held, and for at least o.notice: until then a worker may
+// not know of the drain and lease one more. It fails when leasing is on again, by
+// another server or because Redis has lost its keys. Then an empty fleet proves
+// nothing.
 func (o *drain) wait(ctx context.Context, r engine.Run) (string, error) {
 	r.Logf(staysOff + ", also when this job fails or is canceled")
 	begun, first := time.Now(), drained{}
-	var asked string      // since when the fleet is asked to drain; another time is another drain
-	var hearing time.Time // when that was first seen
+	var asked string     // since when the fleet is asked to drain; another time is another drain
+	var seenAt time.Time // when that was first seen
 	err := poll(ctx, o.every(), r, func(ctx context.Context) (bool, error) {
 		now, err := held(ctx, o.d)
 		if err != nil {
@@ -78,11 +78,11 @@ func (o *drain) wait(ctx context.Context, r engine.Run) (string, error) {
 		if err != nil {
 			return false, err
 		}
-		if hearing.IsZero() {
-			asked, hearing, first = since, time.Now(), now
+		if seenAt.IsZero() {
+			asked, seenAt, first = since, time.Now(), now
 		}
 		if !off || since != asked {
-			return false, &engine.Failure{Code: "LEASING_RESUMED", Err: errors.New("somebody has let workers lease again: drain anew")}
+			return false, &engine.Failure{Code: "LEASING_RESUMED", Err: errors.New("somebody has let workers lease again: drain again")}
 		}
 		left := number(now.Fleet) + number(now.Gateway)
 		if left > 0 {
@@ -90,7 +90,7 @@ func (o *drain) wait(ctx context.Context, r engine.Run) (string, error) {
 			return false, nil
 		}
 		r.Message("no job is left, waiting for workers that have not heard yet; " + staysOff)
-		return o.d.Status == nil || time.Since(hearing) >= o.notice, nil
+		return o.d.Status == nil || time.Since(seenAt) >= o.notice, nil
 	})
 	if err != nil {
 		return "", err

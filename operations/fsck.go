@@ -16,8 +16,8 @@ import (
 // maxFindings are shown in the result; the counts are of all.
 const maxFindings = 100
 
-// fsck proves that every job is where it should be. That some are not is what it
-// was asked for, and no failure: the result says so.
+// fsck proves that every job is where it should be. A job that is not there is
+// a finding in the result, and no failure.
 type fsck struct {
 	jobapi.Options
 	Repair bool `json:"repair"`

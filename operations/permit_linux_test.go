@@ -43,7 +43,7 @@ func TestJPurgeGoesPastWhatItMayNotTouch(t *testing.T) {
 	}
 	old()
 	t.Cleanup(func() {
-		if t.Failed() { // or else nobody could delete them
+		if t.Failed() { // so that they can be deleted
 			r.modes(open)
 		}
 	})

@@ -107,7 +107,7 @@ func TestJWhatIsNotSetUp(t *testing.T) {
 	}
 }
 
-// Whoever reads dead letters that others keep names a subscription alone.
+// A fleet that only reads the dead letters of another names no topic.
 func TestJStartMakesNoSubscriptionWithoutATopic(t *testing.T) {
 	r := newRig(t)
 	r.Names.Priority, r.Names.Dead.Topic = Queue{}, ""

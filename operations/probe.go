@@ -34,8 +34,8 @@ func (s *start) probeStorage(ctx context.Context, r engine.Run) (message string,
 	}
 	name := probes + r.ID()
 	defer func() {
-		// Also when the job was canceled, and when Put has failed: it may have
-		// stored the object and not have heard so.
+		// Also when the job was canceled, and when Put has failed: the object may
+		// be stored although the reply was lost.
 		last, cancel := bounded(context.WithoutCancel(ctx))
 		defer cancel()
 		err = errors.Join(err, s.d.Storage.Delete(last, name))
@@ -75,7 +75,7 @@ func (s *start) sweepProbes(ctx context.Context, r engine.Run) error {
 			r.Logf("delete %s, which an earlier start has left", name)
 			err = s.d.Storage.Delete(ctx, name)
 		}
-		if errors.Is(err, fs.ErrPermission) { // it is somebody else's, and in nobody's way
+		if errors.Is(err, fs.ErrPermission) { // another user's, and harmless
 			r.Logf("left alone %s: %v", name, err)
 			return nil
 		}

@@ -24,16 +24,16 @@ type redrive struct {
 	d         Deps
 	timeout   time.Duration // collectTimeout; tests have more
 
-	reader *pubsub.DeadLetterReader // holds the chosen letters between the steps
+	reader *pubsub.DeadLetterReader // holds the chosen dead letters between the steps
 	run    deadletter.Redrive
 	chosen []deadletter.Item
 }
 
-// collectTimeout is how long a further letter is waited for before it is taken
-// that this is all.
+// collectTimeout is how long collect waits for one more dead letter before it takes
+// those it has for all.
 const collectTimeout = 3 * time.Second
 
-// maxReason is the longest reason to look for, that of a letter.
+// maxReason is the longest reason that a dead letter has.
 const maxReason = 1024
 
 // Check implements [engine.Request].
@@ -75,8 +75,8 @@ func (o *redrive) Steps() []engine.Step {
 	}
 }
 
-// collect leaves the chosen letters in the reader: they stay there for half a minute
-// if the next step does not come, and then come back by themselves.
+// collect leaves the chosen dead letters in the reader. If the next step does not run,
+// they return to the subscription after half a minute.
 func (o *redrive) collect(ctx context.Context, r engine.Run) (message string, err error) {
 	o.reader = o.d.DeadLetters.Fresh()
 	o.run = deadletter.Redrive{
@@ -90,14 +90,14 @@ func (o *redrive) collect(ctx context.Context, r engine.Run) (message string, er
 	}()
 	total := 0
 	err = deadletter.Keeping(ctx, o.reader, func() error {
-		letters, full, err := o.reader.Collect(ctx, o.timeout)
+		messages, full, err := o.reader.Collect(ctx, o.timeout)
 		if err != nil {
 			return err
 		}
 		if full {
-			r.Logf("there may be more: only %d letters are looked at at once", len(letters))
+			r.Logf("there may be more: only %d letters are looked at at once", len(messages))
 		}
-		all := deadletter.Group(letters)
+		all := deadletter.Group(messages)
 		total = len(all)
 		o.chosen, _, err = o.run.Choose(ctx, all, nil)
 		return err

@@ -71,16 +71,16 @@ func newRig(t *testing.T) *rig {
 	store, err := storage.NewLocal(r.dir)
 	admin, err2 := pubsub.OpenAdmin(t.Context(), r.opts...)
 	publish, err3 := pubsub.OpenPublisher(t.Context(), testNames.Jobs.Topic, pubsub.Rules{}, r.opts...)
-	letters, err4 := pubsub.OpenDeadLetterReader(t.Context(), testNames.Dead.Subscription, pubsub.Rules{}, append(slices.Clone(r.opts), noneLeft(r.emulator))...)
+	reader, err4 := pubsub.OpenDeadLetterReader(t.Context(), testNames.Dead.Subscription, pubsub.Rules{}, append(slices.Clone(r.opts), noneLeft(r.emulator))...)
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = errors.Join(admin.Close(), publish.Close(), letters.Close(), store.Close(), r.rdb.Close())
+		_ = errors.Join(admin.Close(), publish.Close(), reader.Close(), store.Close(), r.rdb.Close())
 	})
 	r.Deps = Deps{
 		Status: status.New(r.rdb), Queue: queue.New(r.rdb, queue.DefaultRules), PubSub: admin,
-		Publish: publish, DeadLetters: letters, Storage: store, Names: testNames,
+		Publish: publish, DeadLetters: reader, Storage: store, Names: testNames,
 	}
 	return r
 }
@@ -97,8 +97,8 @@ func patient(c *redis.Client) *redis.Client {
 }
 
 // noneLeft answers a pull at once where nothing is to be had, as if the timeout had
-// ended. So the timeout may be long: one that ends while letters are on their way
-// sees fewer than there are.
+// ended. So the timeout may be long: a short one may end before all dead letters
+// have arrived.
 func noneLeft(s *emulator.Server) option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if pull, ok := req.(*pubsubpb.PullRequest); ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfleet/batchfleet/pubsub"
 )
 
-// start sees to it that a fleet can work: what it needs is there, and workers may
-// lease.
+// start makes a fleet ready: it checks or creates what the fleet needs, and lets
+// workers lease.
 type start struct {
 	jobapi.Options
 	d Deps

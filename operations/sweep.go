@@ -180,9 +180,9 @@ func (s *sweep) spare(e status.Entry) bool {
 	return true
 }
 
-// deleteResult deletes what there is of one job: first the object that says that
-// the rest is complete. So nobody ever finds a result that names pages that are
-// gone, and what a crash leaves is found by the next purge, being as old.
+// deleteResult deletes the objects of one job, first the one that marks the result as
+// complete. So no reader finds a result whose pages are deleted. The next purge finds
+// what a crash leaves, because it is as old.
 func (s *sweep) deleteResult(ctx context.Context, old result) error {
 	first := results + string(old.id) + "/" + resultObject
 	slices.SortStableFunc(old.objects, func(a, b string) int {

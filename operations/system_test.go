@@ -229,7 +229,7 @@ func TestJStartOfBrokenStorageFails(t *testing.T) {
 	if err := os.RemoveAll(r.dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(r.dir, nil, 0o600); err != nil { // nobody can make a directory there now
+	if err := os.WriteFile(r.dir, nil, 0o600); err != nil { // so that no directory can be made there
 		t.Fatal(err)
 	}
 	j := r.do("start", `{}`)

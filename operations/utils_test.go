@@ -194,8 +194,8 @@ func TestJSubmitBatchThatIsCanceledLeavesItsJobs(t *testing.T) {
 	finish(jobs.Outcome{State: jobs.Succeeded})
 }
 
-// A batch neither waits for jobs that nobody knows any more, nor gives up those
-// that workers come to again.
+// A batch does not wait for jobs that Redis has lost. It keeps waiting for those that
+// workers record again.
 func TestJSubmitBatchFailsWhenJobsAreForgotten(t *testing.T) {
 	r := newRig(t)
 	r.withQueues()
@@ -308,13 +308,13 @@ func (r *rig) dies(reason string, ids ...jobs.ID) {
 	}
 }
 
-// wantLetters compares the dead letters that are there, none of them held, and
-// the messages that were ever published to the jobs' topic.
-func (r *rig) wantLetters(letters int, published uint64) {
+// wantDeadLetters compares the number of dead letters, none of them held, and of the
+// messages that were ever published to the jobs' topic.
+func (r *rig) wantDeadLetters(count int, published uint64) {
 	r.Helper()
 	stats := r.emulator.Stats() // dead, jobs, urgent
-	if dead := stats[0]; dead.Undelivered != letters || dead.Leased != 0 || stats[1].Published != published {
-		r.Errorf("%d letters, %d held, %d jobs published; want %d, none, %d", dead.Undelivered, dead.Leased, stats[1].Published, letters, published)
+	if dead := stats[0]; dead.Undelivered != count || dead.Leased != 0 || stats[1].Published != published {
+		r.Errorf("%d dead letters, %d held, %d jobs published; want %d, none, %d", dead.Undelivered, dead.Leased, stats[1].Published, count, published)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestJRedriveQueuesDeadJobsAgain(t *testing.T) {
 	r.dies("no PDF", "c", "d", "e", "f")
 	j := r.do("redrive", `{"reason":"on fire","ratePerSecond":1000}`)
 	r.wantLines(j.lines, "collect succeeded: 2 of 6 dead letters chosen", "redrive succeeded: 2 redriven")
-	r.wantLetters(4, 2)
+	r.wantDeadLetters(4, 2)
 	r.wantStates("failed", "failed", "failed", "failed", "queued", "queued")
 
 	// One has succeeded since, one runs: somebody else has redriven them.
@@ -349,7 +349,7 @@ func TestJRedriveQueuesDeadJobsAgain(t *testing.T) {
 	if want := `{"redriven":1,"dropped":1,"left":1}`; j.text() != want || !strings.Contains(j.log.String(), "job d: left: it is running\n") {
 		t.Errorf("result %s, want %s; log %q", j.text(), want, j.log.String())
 	}
-	r.wantLetters(2, 3)
+	r.wantDeadLetters(2, 3)
 	job, finish := r.work()
 	if job.ID != "a" || job.Input != "uploads/x.pdf" {
 		t.Errorf("job %+v came, want a as it was", job)
@@ -360,9 +360,9 @@ func TestJRedriveQueuesDeadJobsAgain(t *testing.T) {
 func TestJRedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 	r := newRig(t)
 	r.withQueues()
-	const letters = 40 // at one a second, so that both failures are on record before the last
+	const failed = 40 // at one a second, so that both failures are on record before the last
 	var ids []jobs.ID
-	for i := range letters {
+	for i := range failed {
 		ids = append(ids, jobs.ID(fmt.Sprintf("j%d", i)))
 	}
 	r.dies("disk on fire", ids...)
@@ -377,10 +377,10 @@ func TestJRedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 		t.Fatalf("%v, want SAME_ERROR", j.err)
 	}
 	redriven, _ := failure.Details["redriven"].(int)
-	r.wantLetters(letters-redriven, uint64(redriven)) //nolint:gosec // a few
+	r.wantDeadLetters(failed-redriven, uint64(redriven)) //nolint:gosec // a few
 }
 
-func TestJRedriveThatEndsHandsTheLettersBack(t *testing.T) {
+func TestJRedriveThatEndsHandsTheDeadLettersBack(t *testing.T) {
 	r := newRig(t)
 	r.withQueues()
 	r.dies("disk on fire", "a", "b", "c")
@@ -392,23 +392,23 @@ func TestJRedriveThatEndsHandsTheLettersBack(t *testing.T) {
 	if wait(); !errors.Is(j.err, jobs.ErrCanceled) {
 		t.Error(j.err)
 	}
-	r.wantLetters(2, 1)
+	r.wantDeadLetters(2, 1)
 
 	r.redis.Kill()
 	if j = r.do("redrive", `{}`); !errors.Is(j.err, jobs.ErrUnavailable) {
 		t.Errorf("without Redis: %v", j.err)
 	}
 	r.redis.Start()
-	r.wantLetters(2, 1)
+	r.wantDeadLetters(2, 1)
 	r.emulator.Fail("ModifyAckDeadline", 1, codes.Unavailable)
 	if j = r.do("redrive", `{"ratePerSecond":1000}`); !errors.Is(j.err, jobs.ErrUnavailable) {
 		t.Errorf("without a lease: %v", j.err)
 	}
-	r.wantLetters(2, 1)
+	r.wantDeadLetters(2, 1)
 	if j = r.do("redrive", `{"ratePerSecond":1000}`); j.err != nil {
 		t.Error(j.err)
 	}
-	r.wantLetters(0, 3)
+	r.wantDeadLetters(0, 3)
 }
 
 func TestJ20LimitsOfABatchAreTheServers(t *testing.T) {

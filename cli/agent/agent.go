@@ -58,7 +58,7 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 		return program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
 	}
 	defer func() { _ = a.Close() }() // the process ends, and with it the lock
-	// What an agent that was killed has left unfinished, and nobody else uses.
+	// A killed agent leaves these unfinished. No other process uses them.
 	if n := command.Sweep(); n > 0 {
 		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
 	}
@@ -86,13 +86,13 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 	delivery.Wait()
 	log.InfoContext(context.WithoutCancel(ctx), "agent stopped", "err", err)
 	if err != nil {
-		return program.Exit(program.Unavailable, e.advise(err))
+		return program.Exit(program.Unavailable, e.withHint(err))
 	}
 	return nil
 }
 
-// advise says what to do when the gateway does not take the token any more.
-func (e *Env) advise(err error) error {
+// withHint adds what to do when the gateway does not take the token any more.
+func (e *Env) withHint(err error) error {
 	refused := (*gateway.Error)(nil)
 	if errors.As(err, &refused) && refused.TokenRefused() {
 		return fmt.Errorf("%w; the token is in %s: register again, then restart this worker", err, e.TokenFile)

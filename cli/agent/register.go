@@ -152,7 +152,7 @@ func (r *registration) ask(ctx context.Context, own *gateway.TokenFile, enroll s
 	if err := gateway.SaveToken(r.tokenFile, token); err != nil {
 		lost := "the enroll token is used up: ask for another"
 		if own != nil {
-			lost = "the one in it holds for 10 minutes at the most: mend this and try again by then"
+			lost = "the one in it holds for 10 minutes at the most: fix this and try again by then"
 		}
 		return gateway.Token{}, program.Exit(program.Failed, fmt.Errorf("--token-file: %w (%s)", err, lost))
 	}

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var update = flag.Bool("update", false, "write openapi.json anew")
+var update = flag.Bool("update", false, "write openapi.json")
 
 // TestDocumentIsWhatServersAnswer makes JSON of openapi.yaml.
 func TestDocumentIsWhatServersAnswer(t *testing.T) {

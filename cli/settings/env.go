@@ -50,7 +50,7 @@ func Duration(seconds float64) time.Duration { return time.Duration(seconds * fl
 // environment, to which [program.Run] has added the file .env, and reports all mistakes
 // at once.
 func Read(conf interface{ Check() []error }) error {
-	// Empty means not set: compose writes ${VAR:-} for what nobody has set.
+	// Empty means not set: compose writes ${VAR:-} for an unset variable.
 	for _, pair := range os.Environ() {
 		if name, value, _ := strings.Cut(pair, "="); value == "" {
 			if err := os.Unsetenv(name); err != nil {

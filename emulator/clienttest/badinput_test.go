@@ -102,7 +102,7 @@ var badInput = []struct {
 
 	// Cursors.
 	{"negative page size", "ListTopics", `{"project":"projects/test","pageSize":-1}`, codes.InvalidArgument, "page_size -1"},
-	{"page token of nobody", "ListTopics", `{"project":"projects/test","pageToken":"!"}`, codes.InvalidArgument, "page_token"},
+	{"page token that was never issued", "ListTopics", `{"project":"projects/test","pageToken":"!"}`, codes.InvalidArgument, "page_token"},
 	{"page token of subscriptions", "ListSubscriptions", `{"project":"projects/test","pageToken":"!"}`, codes.InvalidArgument, "page_token"},
 	{"page token of snapshots", "ListSnapshots", `{"project":"projects/test","pageToken":"%"}`, codes.InvalidArgument, "page_token"},
 	{"page token of schemas", "ListSchemas", `{"parent":"projects/test","pageToken":"%"}`, codes.InvalidArgument, "page_token"},
@@ -113,8 +113,8 @@ var badInput = []struct {
 	// Tokens: ack ids.
 	{"ack of nothing", "Acknowledge", `{"subscription":"projects/test/subscriptions/jobs"}`, codes.InvalidArgument, "ack ids"},
 	{"ack with an empty id", "Acknowledge", ackOf("jobs", ``), codes.InvalidArgument, "ack id"},
-	{"ack with an id of nobody", "Acknowledge", ackOf("jobs", `nonsense`), codes.InvalidArgument, "nonsense"},
-	{"ack with an id of nobody, exactly once", "Acknowledge", ackOf("exact", `nonsense`), codes.InvalidArgument, "nonsense"},
+	{"ack id that was never issued", "Acknowledge", ackOf("jobs", `nonsense`), codes.InvalidArgument, "nonsense"},
+	{"ack id that was never issued, exactly once", "Acknowledge", ackOf("exact", `nonsense`), codes.InvalidArgument, "nonsense"},
 	{"late ack", "Acknowledge", ackOf("jobs", strings.Repeat("0", 32)), codes.OK, ""},
 	{"late ack, exactly once", "Acknowledge", ackOf("exact", strings.Repeat("0", 32)), codes.FailedPrecondition, "acknowledgement ids"},
 	{"extension too long", "ModifyAckDeadline", extend("jobs", 601), codes.InvalidArgument, "0 to 600"},
@@ -276,7 +276,7 @@ func TestE07BadStreamsSayWhatIsWrong(t *testing.T) {
 		{"seconds without ids", []*pubsubpb.StreamingPullRequest{first, {ModifyDeadlineSeconds: []int32{10}}}, codes.InvalidArgument, "modify_deadline"},
 		{"ids without seconds", []*pubsubpb.StreamingPullRequest{first, {ModifyDeadlineAckIds: []string{"a"}}}, codes.InvalidArgument, "modify_deadline"},
 		{"extension too long", []*pubsubpb.StreamingPullRequest{first, {ModifyDeadlineAckIds: []string{strings.Repeat("0", 32)}, ModifyDeadlineSeconds: []int32{601}}}, codes.InvalidArgument, "600"},
-		{"ack id of nobody", []*pubsubpb.StreamingPullRequest{first, {AckIds: []string{"nonsense"}}}, codes.InvalidArgument, "nonsense"},
+		{"ack id that was never issued", []*pubsubpb.StreamingPullRequest{first, {AckIds: []string{"nonsense"}}}, codes.InvalidArgument, "nonsense"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

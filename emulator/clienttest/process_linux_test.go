@@ -136,7 +136,7 @@ func (p *process) connect(t *testing.T) net.Conn {
 	return conn
 }
 
-// A h2 is an HTTP/2 connection of which every frame is ours to write.
+// A h2 is an HTTP/2 connection. The test writes every frame of it.
 type h2 struct {
 	net.Conn
 	*http2.Framer

@@ -129,7 +129,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// wantError wants a code, and a text that holds says in any case of letters.
+// wantError wants a code, and a text that contains says, in upper or lower case.
 func wantError(t *testing.T, err error, code codes.Code, says string) {
 	t.Helper()
 	if status.Code(err) != code {

@@ -68,10 +68,10 @@ const unrecorded = "result without status"
 type round struct {
 	*Repair
 	Options
-	pages *processor.Pages
-	now   time.Time
-	seen  Seen
-	tried int // jobs that failed one after the other
+	pages    *processor.Pages
+	now      time.Time
+	seen     Seen
+	failures int // of jobs, one after the other
 }
 
 // Round looks once at all jobs that may have been forgotten. An error says that it could
@@ -104,24 +104,23 @@ func (r *round) tick() {
 	}
 }
 
-// maxTried is how many jobs may fail one after the other before a round ends: then it
+// maxFailures is how many jobs may fail one after the other before a round ends: then it
 // is not about the jobs.
-const maxTried = 10
+const maxFailures = 10
 
-// next takes note of what came of a job. One that cannot be repaired is left, and keeps
-// no other from it.
+// next records whether a job was repaired. A single failure does not end the round.
 func (r *round) next(ctx context.Context, id jobs.ID, err error) error {
 	r.tick()
 	switch {
 	case err == nil:
-		r.tried = 0
+		r.failures = 0
 		return nil
 	case ctx.Err() != nil:
 		return err
 	}
 	r.failed(ctx, id, err)
-	if r.tried++; r.tried == maxTried {
-		return fmt.Errorf("%d jobs in succession: %w", maxTried, err)
+	if r.failures++; r.failures == maxFailures {
+		return fmt.Errorf("%d jobs in succession: %w", maxFailures, err)
 	}
 	return nil
 }
@@ -240,7 +239,7 @@ func (r *round) publish(ctx context.Context, s status.Stray) error {
 	if err != nil && !errors.Is(err, worker.ErrRefused) {
 		return err // it keeps its turn
 	}
-	// A job that nobody can run is not published in each round.
+	// A job that no worker accepts is not published in each round.
 	marked := r.Status.MarkSent(ctx, job.ID)
 	if err != nil {
 		r.failed(ctx, job.ID, err)

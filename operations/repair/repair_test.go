@@ -208,7 +208,7 @@ func TestF25RoundThatHangsIsLeftToAnother(t *testing.T) {
 		defer stop()
 		r.Repair.Run(ctx, 10*time.Minute)
 		if r.walks != 2 {
-			t.Errorf("%d rounds in 10 minutes, the first of which hangs; want 2", r.walks)
+			t.Errorf("%d rounds in 10 minutes, with a first one that hangs; want 2", r.walks)
 		}
 		r.want("a", "completed", "")
 	})

@@ -19,8 +19,8 @@ const (
 	askAtOnce = 200
 )
 
-// results records the jobs as completed whose result is stored and of which Redis
-// knows nothing: they were submitted and done within what it has lost.
+// results records a job as completed if its result is stored and Redis has no record
+// of it, because Redis has lost all that the job wrote.
 func (r *round) results(ctx context.Context) error {
 	var ids []jobs.ID
 	err := r.Store.Walk(ctx, "results/", func(name string, info storage.Info, err error) error {
@@ -28,7 +28,7 @@ func (r *round) results(ctx context.Context) error {
 		dir, object := path.Split(name)
 		id, bad := jobs.ParseID(strings.TrimSuffix(strings.TrimPrefix(dir, "results/"), "/"))
 		if err != nil || object != "result.json" || bad != nil || r.now.Sub(info.Modified) > recent {
-			return nil //nolint:nilerr // what may not be looked at is past help
+			return nil //nolint:nilerr // what cannot be read cannot be repaired
 		}
 		if ids = append(ids, id); len(ids) < askAtOnce {
 			return nil

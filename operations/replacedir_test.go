@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// anew puts an empty directory in the place of the storage's, as a mount does.
-func (r *rig) anew() (hidden string) {
+// replaceDir puts an empty directory in the place of the storage's, as a mount does.
+func (r *rig) replaceDir() (hidden string) {
 	r.Helper()
 	hidden = r.dir + ".hidden"
 	if err := errors.Join(os.Rename(r.dir, hidden), os.Mkdir(r.dir, 0o700)); err != nil {
@@ -35,7 +35,7 @@ func TestJOperationsActOnTheDirectoryAsItIsNow(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		r.write("results/" + id + "/result.json")
 	}
-	hidden := r.anew()
+	hidden := r.replaceDir()
 	r.write("uploads/new.pdf")
 	r.write("results/d/result.json")
 	before := r.files()
