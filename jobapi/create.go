@@ -35,20 +35,15 @@ func (c *scope) create(runner Runner, op string) httpd.Handler {
 			c.server.Metrics.refused(c.Name, err)
 			return err
 		}
-		body, err := httpd.EncodeJSON(struct {
+		callOf(r).job = job.ID
+		w.Header().Set("Location", root+c.Name+"/jobs/"+job.ID)
+		return answer(w, http.StatusAccepted, struct {
 			ID        string     `json:"jobId"`
 			Scope     string     `json:"scope"`
 			Type      string     `json:"type"`
 			Status    jobs.State `json:"status"`
 			CreatedAt Time       `json:"createdAt"`
 		}{job.ID, job.Scope, job.Type, job.Status, job.CreatedAt})
-		if err != nil {
-			return err
-		}
-		callOf(r).job = job.ID
-		w.Header().Set("Location", root+c.Name+"/jobs/"+job.ID)
-		httpd.WriteJSON(w, http.StatusAccepted, body)
-		return nil
 	}
 }
 

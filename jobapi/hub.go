@@ -57,7 +57,10 @@ func (h *hub) run(ctx context.Context) {
 	poll := cmp.Or(h.server.Poll, 250*time.Millisecond)
 	well := true
 	for {
-		if !h.busy() {
+		h.mu.Lock()
+		idle := len(h.watched) == 0
+		h.mu.Unlock()
+		if idle {
 			select {
 			case <-ctx.Done():
 				return
@@ -97,12 +100,6 @@ func (h *hub) again() {
 	case h.wake <- struct{}{}:
 	default:
 	}
-}
-
-func (h *hub) busy() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.watched) > 0
 }
 
 // polled is one topic in a round.

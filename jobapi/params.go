@@ -29,7 +29,7 @@ func parameters(r *http.Request, names ...string) (params, error) {
 	for name, v := range values {
 		switch {
 		case !slices.Contains(names, name):
-			return nil, &FieldError{clip(shown(name)), "there is no such parameter" + known(names)}
+			return nil, &FieldError{jobs.Clip(shown(name), 40+len("…"), "…"), "there is no such parameter" + known(names)}
 		case len(v) > 1:
 			return nil, &FieldError{name, "it is there more than once"}
 		case v[0] == "":
@@ -72,9 +72,4 @@ func (p params) truth(name string) (value, given bool, err error) {
 		return text == "true", true, nil
 	}
 	return false, true, &FieldError{name, "want true or false"}
-}
-
-// clip shortens a part of the caller's text that an error repeats.
-func clip(s string) string {
-	return jobs.Clip(s, 40+len("…"), "…")
 }

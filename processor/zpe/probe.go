@@ -78,14 +78,6 @@ func (h *Handler) version(ctx context.Context, dir string) (string, error) {
 	return version, nil
 }
 
-// forgetVersion has version ask again: what pw.x names may be a script that stays
-// the same while the program it starts does not.
-func (h *Handler) forgetVersion() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.known = program{}
-}
-
 // readVersion runs pw.x with an empty input: it prints its version and an error, and
 // exits with 1.
 func (h *Handler) readVersion(ctx context.Context, dir string) (string, error) {

@@ -75,7 +75,9 @@ func (h *Handler) pwx(ctx context.Context, dir string, r pwRun) (*output, time.D
 		return nil, 0, err
 	}
 	if out.version != r.version {
-		h.forgetVersion()
+		h.mu.Lock()
+		h.known = program{} // PwX may be a script that stays the same while the program it starts does not
+		h.mu.Unlock()
 		return nil, 0, workTrouble("run pw.x", fmt.Errorf("it is version %s now, and was %s when the attempt began", out.version, r.version))
 	}
 	if err := samePseudos(out.pseudos, r.pseudos); err != nil {
