@@ -71,7 +71,7 @@ func fleetFsckCommand() *cobra.Command {
 		"repair what is found", (*ClientEnv).fsck)
 }
 
-func (e *ClientEnv) fsck(ctx context.Context, mend, asJSON bool, out io.Writer) error {
+func (e *ClientEnv) fsck(ctx context.Context, fix, asJSON bool, out io.Writer) error {
 	store, err := e.openStorage(ctx)
 	if err != nil {
 		return err
@@ -84,11 +84,11 @@ func (e *ClientEnv) fsck(ctx context.Context, mend, asJSON bool, out io.Writer) 
 	defer closers{publisher, redis}.Close()
 	st.Worker = "fsck"
 	r := repair.Repair{Status: st, Store: store, Publish: publisher.Publish, Log: slog.New(slog.DiscardHandler)}
-	report, err := r.Fsck(ctx, mend)
+	report, err := r.Fsck(ctx, fix)
 	printed := printAudit(out, report, nil, report, asJSON) // what was repaired counts also where it could not go on
 	err = errors.Join(err, printed)
 	if err == nil && report.Left > 0 {
-		err = program.Exit(program.Failed, fmt.Errorf("%d findings are not repaired; %s", report.Left, advice(mend)))
+		err = program.Exit(program.Failed, fmt.Errorf("%d findings are not repaired; %s", report.Left, advice(fix)))
 	}
 	return err
 }

@@ -105,7 +105,7 @@ func Limits(conf any) (wrong []error) {
 		switch {
 		case words != "" && !slices.Contains(strings.Split(words, " or "), value.String()):
 			wrong = append(wrong, fmt.Errorf("%s is %q: want %s", name, value.String(), words))
-		case limits != "" && value.IsValid() && !(off && value.IsZero()):
+		case limits != "" && value.IsValid() && (!off || !value.IsZero()):
 			wrong = append(wrong, Within(name, fmt.Sprint(value.Interface()), limits))
 		}
 	}
