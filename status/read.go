@@ -89,7 +89,8 @@ func (s *Store) read(ctx context.Context, members []string) ([]record, error) {
 	}
 	seen := make([]record, len(members))
 	for i, m := range members {
-		r := record{Entry: Entry{ID: jobs.ID(m), Detail: parseDetail(details[i].Val())}, claim: claims[i], found: readable}
+		seen[i] = record{Entry: Entry{ID: jobs.ID(m), Detail: parseDetail(details[i].Val())}, claim: claims[i], found: readable}
+		r := &seen[i]
 		_, noID := jobs.ParseID(m)
 		switch text, err := docs[i].Result(); {
 		case noID != nil:
@@ -108,7 +109,6 @@ func (s *Store) read(ctx context.Context, members []string) ([]record, error) {
 				r.Silent = r.silent
 			}
 		}
-		seen[i] = r
 	}
 	return seen, nil
 }

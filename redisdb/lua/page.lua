@@ -17,20 +17,26 @@ local function below(a, b)
   return #a < #b
 end
 
-local call, found = redis.call, {}
-local try = #KEYS > 1 and redis.pcall or call
+local call = redis.call
+local function read(set)
+  local high = call('ZCOUNT', set, ARGV[1], '+inf')
+  local low = ARGV[2] == '' and high or call('ZCOUNT', set, '(' .. ARGV[1], '+inf')
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if below(call('ZREVRANGE', set, middle, middle)[1], ARGV[2]) then high = middle else low = middle + 1 end
+  end
+  local page = call('ZREVRANGE', set, low, low + ARGV[3] - 1, 'WITHSCORES')
+  if #page > 0 and tonumber(page[#page]) < tonumber(ARGV[4]) then
+    page = call('ZREVRANGE', set, low, low + ARGV[5] - 1, 'WITHSCORES')
+  end
+  return page
+end
+
+if #KEYS == 1 then return read(KEYS[1]) end
+local found = {}
 for _, set in ipairs(KEYS) do
-  if type(try('ZCARD', set)) == 'number' then -- otherwise somebody else has written there, which hides no other set
-    local low, high = call('ZCOUNT', set, '(' .. ARGV[1], '+inf'), call('ZCOUNT', set, ARGV[1], '+inf')
-    while low < high do
-      local middle = math.floor((low + high) / 2)
-      if below(call('ZREVRANGE', set, middle, middle)[1], ARGV[2]) then high = middle else low = middle + 1 end
-    end
-    local page = call('ZREVRANGE', set, low, low + ARGV[3] - 1, 'WITHSCORES')
-    if #page > 0 and tonumber(page[#page]) < tonumber(ARGV[4]) then
-      page = call('ZREVRANGE', set, low, low + ARGV[5] - 1, 'WITHSCORES')
-    end
-    for _, entry in ipairs(page) do found[#found + 1] = entry end
+  if type(redis.pcall('ZCARD', set)) == 'number' then -- otherwise another program has written there, which hides no other set
+    for _, entry in ipairs(read(set)) do found[#found + 1] = entry end
   end
 end
 return found
