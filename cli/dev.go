@@ -54,7 +54,7 @@ func devCommand() *cobra.Command {
 			}
 			ctx, broken := context.WithCancelCause(cmd.Context())
 			defer broken(nil)
-			f, err := startFleet(ctx, broken, addr, redisAddr, httpAddr, slots, serverLog(level))
+			f, err := startFleet(ctx, broken, addr, redisAddr, httpAddr, slots, program.NewLog(os.Stderr, level))
 			if err != nil {
 				return program.Coded(cmd.Context(), err)
 			}

@@ -81,7 +81,7 @@ func (d *dlqSession) open(ctx context.Context, wait time.Duration, do func() err
 	defer d.reader.Close()
 	defer func() {
 		if back := deadletter.HandBack(ctx, d.reader); back != nil {
-			fmt.Fprintf(d.err, "the letters come back within a minute, because they could not be handed back: %v\n", back)
+			fmt.Fprintf(d.err, "the dead letters could not be handed back, and can be read again within a minute: %v\n", back)
 		}
 	}()
 	return deadletter.Keeping(ctx, d.reader, func() error {

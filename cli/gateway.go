@@ -77,7 +77,7 @@ const headroom = 16 << 20
 // serve runs a gateway until ctx ends.
 func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer) error {
 	defer runtime.KeepAlive(make([]byte, headroom))
-	log := serverLog(slog.LevelInfo)
+	log := program.NewLog(os.Stderr, slog.LevelInfo)
 	admin, client, proxies, err := f.check(log)
 	if err != nil {
 		return program.Exit(program.Usage, err)
@@ -252,9 +252,4 @@ func withoutSecrets(ready func() error) func() error {
 		}
 		return nil
 	}
-}
-
-// serverLog returns the log of a server that others send requests to.
-func serverLog(level slog.Level) *slog.Logger {
-	return slog.New(redact.Handler(program.NewLog(os.Stderr, level).Handler()))
 }

@@ -142,6 +142,6 @@ func (o *redrive) redrive(ctx context.Context, r engine.Run) (string, error) {
 
 func (o *redrive) handBack(ctx context.Context, r engine.Run) {
 	if err := deadletter.HandBack(ctx, o.reader); err != nil {
-		r.Logf("the letters come back within a minute, because they could not be handed back: %v", err)
+		r.Logf("the dead letters could not be handed back, and can be read again within a minute: %v", err)
 	}
 }
