@@ -18,14 +18,14 @@ var lua embed.FS
 // Each script says in its header what it takes and returns.
 var (
 	submitScript     = kept(newScript("list", "submit"))
-	leaseScript      = newScript("caller", "list", "deadletter", "promote", "lease")
+	leaseScript      = newScript("caller", "list", "retry", "promote", "lease")
 	heartbeatScript  = newScript("caller", "list", "heartbeat")
 	finishScript     = kept(newScript("caller", "list", "finish"))
-	failScript       = newScript("caller", "list", "deadletter", "fail")
+	failScript       = newScript("caller", "list", "retry", "fail")
 	authScript       = newScript("caller", "auth")
-	reapScript       = newScript("list", "deadletter", "reap")
+	reapScript       = newScript("list", "retry", "reap")
 	promoteScript    = newScript("promote", "promoteonly")
-	cancelScript     = newScript("list", "deadletter", "cancel")
+	cancelScript     = newScript("list", "retry", "cancel")
 	registerScript   = kept(newScript("register"))
 	revokeScript     = newScript("revoke")
 	forgetScript     = newScript("forget")
@@ -36,7 +36,7 @@ var (
 	unlistScript     = newScript("list", "unlist")
 	unlistDeadScript = newScript("unlistdead")
 	checkScript      = newScript("check")
-	fsckScript       = newScript("list", "deadletter", "fsck")
+	fsckScript       = newScript("list", "retry", "fsck")
 )
 
 type script struct {

@@ -1,5 +1,5 @@
--- Records that a run of a job has failed, ends its lease, and puts the job off,
--- back into the queue or among the dead letters. The answer is kept, so that a
+-- Records that an attempt has failed and ends its lease. The job is delayed, put back
+-- into the queue, or becomes a dead letter: see retry.lua. The answer is kept, so that a
 -- report whose answer was lost counts once.
 --
 -- KEYS  3 zpe:lease:ID   4 zpe:lease:index   5 zpe:status:ID   6 zpe:retry_count:ID   7 zpe:failed_ack:ID:LEASE

@@ -1,8 +1,8 @@
--- Takes back leases that are over. Each is looked at again here, so that an
--- extension or a result that came first has its way.
+-- Takes back leases that have ended. Each is read again here: an extension or a result
+-- that came first counts.
 --
 -- KEYS  1 zpe:lease:index   2 zpe:delay   3 zpe:dlq
--- ARGV  1 leases that end up to here are over, in unix seconds   2 how many at most
+-- ARGV  1 leases that end up to here have ended, in unix seconds   2 how many at most
 --       3 ttl of results in ms   4 now, RFC 3339   5 ttl of what is kept of a lease in ms
 --       6 job timeout in seconds   7 how often a job may come back uncounted
 --       8… when to run again, in unix seconds, after the 1st, 2nd, … failure
@@ -16,7 +16,7 @@ local function note(id, word, worker, code, retries)
   done[#done + 1] = code or ''
   done[#done + 1] = retries or 0
 end
--- foreign reports whether somebody else has written to a key of a job: a command
+-- foreign reports whether another program has written to a key of a job: a command
 -- that fails halfway would lose the job, and keep all others from being taken back.
 local function foreign(id)
   for _, name in ipairs({'lease', 'status', 'reaped'}) do
@@ -29,7 +29,7 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
   local odd = foreign(id)
   local lease = odd and {} or call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at', 'revoked')
   if odd then
-    -- People must look, and find it among the dead letters.
+    -- People must look at it, and find it among the dead letters.
     call('ZREM', KEYS[1], id)
     call('LPUSH', KEYS[3], id)
     note(id, 'foreign')

@@ -1,4 +1,6 @@
--- count counts a failed run. What is no number there counts as none before it.
+-- What becomes of a job whose attempt has ended without a result.
+--
+-- count counts a failed attempt. What is no number there counts as none before it.
 local function count(id)
   local n = redis.pcall('INCR', key('retry_count', id))
   if type(n) == 'number' then return n end
@@ -10,15 +12,16 @@ local function turn(id, word, detail, at, ttl)
   become(known(id), id, word, detail, at, ttl)
   for _, name in ipairs({'payload', 'retry_count'}) do call('PEXPIRE', key(name, id), ttl) end
 end
--- deadletter ends a job as failed and puts it among the dead letters; retry delays it,
--- to run again at the n-th of the times that follow argument base, or dead-letters
--- it when there are no more of them. It returns the word for what it did.
+-- deadletter ends a job as failed and puts it among the dead letters. It returns the word
+-- for what it did.
 local function deadletter(id, detail, at, ttl)
   turn(id, 'failed', detail, at, ttl)
   call('HINCRBY', key('status', id), 'outcomes', 1)
   call('LPUSH', 'zpe:dlq', id)
   return 'dead'
 end
+-- retry delays a job, or dead-letters it when it has had all its retries. The arguments
+-- after number base are when to run again after the 1st, 2nd, … failure.
 local function retry(id, detail, at, ttl, base)
   local n = count(id)
   local run_at = ARGV[base + n]
@@ -27,25 +30,24 @@ local function retry(id, detail, at, ttl, base)
   call('ZADD', 'zpe:delay', run_at, id)
   return 'delayed', n
 end
--- back puts a job at the front of the queue, its turn having come already, and
--- counts nothing. A job for which it has done so as often as it may is left as it
--- is, and false returned: it must not run without end.
+-- back puts a job at the front of the queue and counts nothing: its turn has come
+-- already. It returns false, and changes nothing, for a job that has come back as often
+-- as it may: that must not run without end.
 local function back(id, detail, at, ttl, most)
   if call('HINCRBY', key('status', id), 'came_back', 1) > tonumber(most) then return false end
   turn(id, 'queued', detail, at, ttl)
   call('RPUSH', 'zpe:queue', id)
   return true
 end
--- finish_canceled ends a job that was to be canceled.
+-- finish_canceled ends a job that is to be canceled.
 local function finish_canceled(id, at, ttl)
   become(known(id), id, 'failed', 'canceled', at, ttl, 'error_code', 'CANCELED')
   call('HINCRBY', key('status', id), 'outcomes', 1)
   call('DEL', key('payload', id), key('retry_count', id))
   return 'canceled'
 end
--- stop ends a job that must not run again, now that its run is over: one that was
--- to be canceled, or whose time is over: no worker could extend a lease on it any
--- more. It returns the word for what it did, or nothing if the job may run again.
+-- stop ends a job that must not run again, because it is to be canceled or its time is
+-- over. It returns the word for what it did, or nothing if the job may run again.
 local function stop(id, timeout, at, ttl)
   local asked = call('HMGET', key('status', id), 'cancel_requested', 'timed_out')
   if asked[1] == '1' then return finish_canceled(id, at, ttl) end
