@@ -37,15 +37,14 @@ type Agent struct {
 
 	outbox *outbox.Box
 	pace   *pace
-	wake   chan struct{} // unwatched is not empty
-	ready  chan struct{} // closed after the first attempt of each recovered delivery
+	ready  chan struct{}   // closed after the first attempt of each recovered delivery
+	watch  chan *heldLease // claimed, so that Run starts a goroutine that watches for a cancel
 
 	recovered []*outbox.Delivery // what an earlier process has left
 
-	mu        sync.Mutex
-	leases    map[string]*heldLease // by lease id: running, or to be delivered
-	retained  []entry               // ended leases whose handlers' files are kept for a while
-	unwatched []*heldLease          // claimed, without a goroutine that watches for a cancel
+	mu       sync.Mutex
+	leases   map[string]*heldLease // by lease id: running, or to be delivered
+	retained []entry               // ended leases whose handlers' files are kept for a while
 }
 
 // heldLease is a lease whose job runs, or whose end is not yet delivered.
@@ -79,7 +78,7 @@ func (a *Agent) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.pace, a.wake, a.ready = newPace(), make(chan struct{}, 1), make(chan struct{})
+	a.pace, a.ready, a.watch = newPace(), make(chan struct{}), make(chan *heldLease)
 	a.leases = map[string]*heldLease{}
 	if err := a.recover(ctx, entries); err != nil {
 		return errors.Join(err, a.outbox.Close())
@@ -141,13 +140,12 @@ func (a *Agent) Run(ctx context.Context) {
 	background.Go(func() { a.outbox.Run(ctx) })
 	background.Go(func() { a.dropOldEvery(ctx) })
 	background.Go(func() { a.allowLeasing(ctx) })
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
-		case <-a.wake:
-			for _, h := range a.takeUnwatched() {
-				background.Go(func() { a.watchCancel(ctx, h) })
-			}
+			return
+		case h := <-a.watch:
+			background.Go(func() { a.watchCancel(ctx, h) })
 		}
 	}
 }
@@ -160,22 +158,6 @@ func (a *Agent) allowLeasing(ctx context.Context) {
 		_ = d.Wait(limited) // its outcome is in the log
 	}
 	close(a.ready)
-}
-
-func (a *Agent) takeUnwatched() []*heldLease {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	leases := a.unwatched
-	a.unwatched = nil
-	return leases
-}
-
-// wakeRun tells Run that unwatched is not empty.
-func (a *Agent) wakeRun() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
 }
 
 // find returns the lease with the given id, nil if it is not held.

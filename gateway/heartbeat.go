@@ -40,11 +40,13 @@ func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again 
 	first := !h.claimed
 	h.claimed = true
 	canceled := h.canceled
-	if first && !canceled {
-		a.unwatched = append(a.unwatched, h)
-	}
 	a.mu.Unlock()
-	a.wakeRun()
+	if first && !canceled {
+		select {
+		case a.watch <- h:
+		case <-ctx.Done():
+		}
+	}
 	if canceled {
 		if _, err := a.Finish(ctx, claim, jobs.Outcome{State: jobs.Canceled}); err != nil {
 			return claim, err
