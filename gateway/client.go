@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/httpd/client"
 )
 
@@ -231,13 +231,8 @@ func (c *Client) try(ctx context.Context, what call, token string, body []byte) 
 	return readResponse(a.Head, a.Text, what)
 }
 
-// encode writes a body without the escapes that are for HTML.
+// encode is [httpd.EncodeJSON] without the newline.
 func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	text, err := httpd.EncodeJSON(v)
+	return bytes.TrimSuffix(text, []byte("\n")), err
 }

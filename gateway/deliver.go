@@ -115,7 +115,7 @@ func (a *Agent) deliverResult(ctx context.Context, h *heldLease) error {
 		// It may be the limit of a proxy on the way, which its owner can lift.
 		path, kept := a.keepAside(rejectedDir, h.entry, request, err.Error())
 		if kept != nil {
-			return retryLater(fmt.Errorf("keep a rejected result: %w", kept))
+			return kept
 		}
 		a.Log.ErrorContext(ctx, "the gateway or a proxy refuses a result because of its size; it is kept aside and its job reported as failed",
 			"job", h.JobID, "file", path, "err", err)
@@ -173,7 +173,7 @@ func (a *Agent) failInstead(h *heldLease, failed *wire.FailedRequest) error {
 func (a *Agent) keepLate(ctx context.Context, h *heldLease, request wire.ResultRequest, cause error) error {
 	path, err := a.keepAside(lateDir, h.entry, request, cause.Error())
 	if err != nil {
-		return retryLater(fmt.Errorf("keep a late result: %w", err))
+		return err
 	}
 	a.Log.WarnContext(ctx, "the result came after its lease was lost; the gateway may keep it for 24 h for an operator to accept, this worker keeps it for 7 days",
 		"job", h.JobID, "file", path, "err", cause)
@@ -186,7 +186,7 @@ func (a *Agent) keepLate(ctx context.Context, h *heldLease, request wire.ResultR
 func (a *Agent) keepRejected(ctx context.Context, h *heldLease, request wire.ResultRequest, e *Error) error {
 	path, err := a.keepAside(rejectedDir, h.entry, request, e.Error())
 	if err != nil {
-		return retryLater(fmt.Errorf("keep a rejected result: %w", err))
+		return err
 	}
 	a.Log.ErrorContext(ctx, "the gateway refuses a result, which is kept aside", "job", h.JobID, "file", path, "err", e)
 	if e.Status == http.StatusNotFound || e.Status == http.StatusForbidden {
@@ -207,7 +207,7 @@ func (a *Agent) giveUp(ctx context.Context, h *heldLease, why string) error {
 	default:
 		path, err := a.keepAside(rejectedDir, h.entry, request, why)
 		if err != nil {
-			return retryLater(fmt.Errorf("keep a result: %w", err))
+			return err
 		}
 		a.Log.ErrorContext(ctx, "a result is given up and kept aside", "job", h.JobID, "file", path, "why", why)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/outbox"
 )
 
@@ -56,7 +57,7 @@ func (a *Agent) openOutbox(ctx context.Context) ([]entry, error) {
 
 // putEntry writes the entry of a lease in place of the one before.
 func (a *Agent) putEntry(e entry) error {
-	text, err := e.encode()
+	text, err := httpd.EncodeJSON(e)
 	if err != nil {
 		return err
 	}
@@ -72,12 +73,16 @@ type aside struct {
 	Report  wire.ResultRequest `json:"report"` // as it was sent
 }
 
-// keepAside writes a result to late/ or rejected/ and returns the path of its file.
+// keepAside writes a result to late/ or rejected/ and returns the path of its file. After
+// an error the delivery is tried again.
 func (a *Agent) keepAside(dir string, e entry, request wire.ResultRequest, why string) (path string, err error) {
 	request.LeaseID = e.LeaseID
 	text, err := encode(aside{JobID: string(e.JobID), LeaseID: e.LeaseID, Why: why, At: time.Now().UTC(), Report: request})
-	if err != nil {
-		return "", err
+	if err == nil {
+		path, err = a.outbox.KeepAside(dir, string(e.JobID)+"-"+e.file(), text)
 	}
-	return a.outbox.KeepAside(dir, string(e.JobID)+"-"+e.file(), text)
+	if err != nil {
+		return "", retryLater(fmt.Errorf("keep a %s result: %w", dir, err))
+	}
+	return path, nil
 }

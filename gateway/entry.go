@@ -51,7 +51,7 @@ func (e *entry) file() string {
 	return hex.EncodeToString(sum[:16]) + ".json"
 }
 
-// parseEntry reads what encode has written.
+// parseEntry reads what [Agent.putEntry] has written.
 func parseEntry(text []byte) (entry, error) {
 	var e entry
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -85,15 +85,6 @@ func parseEntry(text []byte) (entry, error) {
 		return entry{}, fmt.Errorf("state %.40q is not known", e.State)
 	}
 	return e, nil
-}
-
-// encode is the inverse of parseEntry.
-func (e *entry) encode() ([]byte, error) {
-	text, err := encode(e)
-	if err != nil {
-		return nil, err
-	}
-	return append(text, '\n'), nil
 }
 
 func (e *entry) ttl() time.Duration { return time.Duration(e.TTLSeconds * float64(time.Second)) }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/httpd/client"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -43,7 +44,7 @@ func FuzzState(f *testing.F) {
 		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepResult, Object: "results/j1/result.json"},
 		{Version: 1, JobID: "j1", LeaseID: "L", TTLSeconds: 600, State: stepFailed, Failed: &wire.FailedRequest{LeaseID: "L", ErrorCode: "X", ErrorMessage: "x", Retryable: &yes}},
 	} {
-		text, err := e.encode()
+		text, err := httpd.EncodeJSON(e)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -57,7 +58,7 @@ func FuzzState(f *testing.F) {
 		if _, err := jobs.ParseID(string(e.JobID)); err != nil || strings.ContainsAny(e.file(), "/\\") || e.ttl() <= 0 {
 			t.Errorf("accepted %+v", e)
 		}
-		again, err := e.encode()
+		again, err := httpd.EncodeJSON(e)
 		if err != nil {
 			return // a year beyond 9999
 		}

@@ -117,15 +117,15 @@ func parseToken(text []byte) (Token, error) {
 // SaveToken writes a token to a file that only its owner may read. Readers see
 // the file of before or the new one, also after a power cut.
 func SaveToken(path string, t Token) error {
-	text, err := encode(t)
-	if err != nil {
-		return fmt.Errorf("write token file: %w", err)
-	}
 	var lines bytes.Buffer
-	if err := json.Indent(&lines, text, "", "  "); err != nil {
-		return fmt.Errorf("write token file: %w", err)
+	text, err := httpd.EncodeJSON(t)
+	if err == nil {
+		err = json.Indent(&lines, text, "", "  ")
 	}
-	if err := safefile.Replace(path, append(lines.Bytes(), '\n')); err != nil {
+	if err == nil {
+		err = safefile.Replace(path, lines.Bytes())
+	}
+	if err != nil {
 		return fmt.Errorf("write token file: %w", err)
 	}
 	return nil
