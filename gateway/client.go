@@ -22,7 +22,7 @@ import (
 type Client struct {
 	http    *client.Client
 	tokens  *TokenFile
-	timeout time.Duration
+	timeout time.Duration // beyond the time that a call asks the control plane to wait and that its body needs on the way
 }
 
 // ClientConfig is where a control plane is and how to connect to it.
@@ -39,11 +39,6 @@ type ClientConfig struct {
 	Connections int
 	// Version of the program, for the User-Agent.
 	Version string
-	// Proxy chooses a proxy for a request; [http.ProxyFromEnvironment] when nil.
-	Proxy func(*http.Request) (*url.URL, error)
-	// Timeout is what a call may take beyond the time that it asks the control
-	// plane to wait and that its body needs on the way; 15 s when 0.
-	Timeout time.Duration
 }
 
 // NewClient returns a client. It makes no call. The error wraps [ErrCAFile] when
@@ -59,12 +54,12 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		}
 	}
 	c, err := client.New(client.Config{
-		Base: base, Name: "the gateway", CAFile: cfg.CAFile, Version: cfg.Version, Connections: cmp.Or(cfg.Connections, 8), Proxy: cfg.Proxy,
+		Base: base, Name: "the gateway", CAFile: cfg.CAFile, Version: cfg.Version, Connections: cmp.Or(cfg.Connections, 8),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Client{http: c, tokens: cfg.Tokens, timeout: cmp.Or(cfg.Timeout, 15*time.Second)}, nil
+	return &Client{http: c, tokens: cfg.Tokens, timeout: 15 * time.Second}, nil
 }
 
 // Close closes the connections that are not in use.
@@ -82,7 +77,7 @@ var ErrCAFile = client.ErrCAFile
 func (c *Client) Lease(ctx context.Context, request wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	var a wire.LeaseResponse
 	wait := time.Duration(request.WaitSeconds * float64(time.Second))
-	none, err := c.call(ctx, call{path: wire.PathLease, request: request, response: &a, wait: wait, limit: wire.MaxPayload + wire.MaxSmallBody, again: true, empty: true})
+	none, err := c.call(ctx, call{path: wire.PathLease, request: request, response: &a, wait: wait, limit: wire.MaxPayload + wire.MaxSmallBody, empty: true})
 	if err == nil && !none {
 		err = checkLease(&a)
 	}
@@ -99,9 +94,9 @@ func (c *Client) Lease(ctx context.Context, request wire.LeaseRequest) (*wire.Le
 func (c *Client) Heartbeat(ctx context.Context, id string, request wire.HeartbeatRequest) (wire.HeartbeatResponse, error) {
 	var a wire.HeartbeatResponse
 	wait := time.Duration(request.WaitSeconds * float64(time.Second))
-	_, err := c.call(ctx, call{path: jobPath(wire.PathHeartbeat, id), request: request, response: &a, wait: wait, again: true})
-	if err == nil {
-		err = checkHeartbeat(&a, request.LeaseID)
+	_, err := c.call(ctx, call{path: jobPath(wire.PathHeartbeat, id), request: request, response: &a, wait: wait})
+	if err == nil && a.LeaseID != request.LeaseID {
+		err = errBadResponse("another lease_id")
 	}
 	if err != nil {
 		return wire.HeartbeatResponse{}, fmt.Errorf("extend the lease on job %s: %w", id, err)
@@ -112,7 +107,7 @@ func (c *Client) Heartbeat(ctx context.Context, id string, request wire.Heartbea
 // Result implements [ControlPlane].
 func (c *Client) Result(ctx context.Context, id string, request wire.ResultRequest) (wire.ReportResponse, error) {
 	var a wire.ReportResponse
-	_, err := c.call(ctx, call{path: jobPath(wire.PathResult, id), request: request, response: &a, again: true})
+	_, err := c.call(ctx, call{path: jobPath(wire.PathResult, id), request: request, response: &a})
 	if err == nil && !a.OK {
 		err = errBadResponse("missing ok=true")
 	}
@@ -125,7 +120,7 @@ func (c *Client) Result(ctx context.Context, id string, request wire.ResultReque
 // Failed implements [ControlPlane].
 func (c *Client) Failed(ctx context.Context, id string, request wire.FailedRequest) (wire.FailedResponse, error) {
 	var a wire.FailedResponse
-	_, err := c.call(ctx, call{path: jobPath(wire.PathFailed, id), request: request, response: &a, again: true})
+	_, err := c.call(ctx, call{path: jobPath(wire.PathFailed, id), request: request, response: &a})
 	if err == nil && !a.OK {
 		err = errBadResponse("missing ok=true")
 	}
@@ -141,7 +136,7 @@ const noJob = "00000000000000000000000000"
 // Check returns nil if there is a gateway which takes the client's token. It
 // changes nothing there. The error of a gateway wraps [*Error].
 func (c *Client) Check(ctx context.Context) error {
-	_, err := c.call(ctx, call{path: jobPath(wire.PathHeartbeat, noJob), request: wire.HeartbeatRequest{LeaseID: "none"}, response: &wire.HeartbeatResponse{}, again: true})
+	_, err := c.call(ctx, call{path: jobPath(wire.PathHeartbeat, noJob), request: wire.HeartbeatRequest{LeaseID: "none"}, response: &wire.HeartbeatResponse{}})
 	// A token is judged before the job it is used for.
 	if e := (*Error)(nil); errors.As(err, &e) && (e.Code == wire.JobNotFound || e.Code == wire.LeaseLost) {
 		return nil
@@ -156,7 +151,7 @@ func (c *Client) Check(ctx context.Context) error {
 // good once.
 func (c *Client) register(ctx context.Context, request wire.RegisterRequest) (wire.RegisterResponse, error) {
 	var a wire.RegisterResponse
-	_, err := c.call(ctx, call{path: wire.PathRegister, request: request, response: &a, secret: request.Token})
+	_, err := c.call(ctx, call{path: wire.PathRegister, request: request, response: &a, secret: request.Token, once: true})
 	if err == nil {
 		err = checkRegister(&a)
 	}
@@ -175,7 +170,7 @@ type call struct {
 	response any
 	wait     time.Duration // that the control plane may take of its own
 	limit    int64         // bytes of the response; MaxSmallBody when 0
-	again    bool          // the transport may repeat it
+	once     bool          // the transport must not repeat it
 	empty    bool          // the response may be 204
 	secret   string        // what no error may show, next to the token
 }
@@ -217,7 +212,7 @@ func (c *Client) try(ctx context.Context, what call, token string, body []byte) 
 	patience := c.timeout + what.wait + time.Duration(len(body))*time.Second/upload
 	a, err := c.http.Do(ctx, &client.Request{
 		Method: http.MethodPost, URL: c.http.Base().JoinPath(what.path), Accept: "application/json", Body: body,
-		Token: token, Secret: what.secret, Patience: patience, Limit: cmp.Or(what.limit, wire.MaxSmallBody), Idempotent: what.again,
+		Token: token, Secret: what.secret, Patience: patience, Limit: cmp.Or(what.limit, wire.MaxSmallBody), Idempotent: !what.once,
 	})
 	switch {
 	case errors.Is(err, client.ErrTooLong):

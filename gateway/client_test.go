@@ -252,7 +252,8 @@ func TestClientGivesUpOnASlowGateway(t *testing.T) {
 	}))
 	defer srv.Close()
 	defer close(stop)
-	c := clientOf(t, gateway.ClientConfig{URL: srv.URL, Timeout: 50 * time.Millisecond})
+	c := clientOf(t, gateway.ClientConfig{URL: srv.URL})
+	c.WaitFor(50 * time.Millisecond)
 	_, err := c.Heartbeat(t.Context(), "j1", wire.HeartbeatRequest{LeaseID: "L"})
 	if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "no answer within 50ms") {
 		t.Errorf("got %v", err)
@@ -349,7 +350,8 @@ func TestClientGoesThroughAProxyAndShowsItNoToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	// httptest's certificate is for example.com, which does not exist for us.
-	c := clientOf(t, gateway.ClientConfig{URL: "https://example.com", CAFile: file, Proxy: http.ProxyURL(to)})
+	c := clientOf(t, gateway.ClientConfig{URL: "https://example.com", CAFile: file})
+	c.ProxyBy(to)
 	if _, err := c.Failed(t.Context(), "j1", wire.FailedRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -378,8 +380,9 @@ func proxyChild(ca string) {
 		if host == "example.com" { // which answers, however slow the machine is
 			patience = time.Minute
 		}
-		c, err := gateway.NewClient(gateway.ClientConfig{URL: "https://" + host, CAFile: ca, Timeout: patience})
+		c, err := gateway.NewClient(gateway.ClientConfig{URL: "https://" + host, CAFile: ca})
 		if err == nil {
+			c.WaitFor(patience)
 			_, err = c.Failed(context.Background(), "j1", wire.FailedRequest{})
 		}
 		fmt.Printf("%s: %v\n", host, err)

@@ -109,13 +109,6 @@ func validLease(job, lease string) error {
 	return nil
 }
 
-func checkHeartbeat(a *wire.HeartbeatResponse, lease string) error {
-	if a.LeaseID != lease {
-		return errBadResponse("another lease_id")
-	}
-	return nil
-}
-
 func checkRegister(a *wire.RegisterResponse) error {
 	switch {
 	case a.WorkerID == "" || len(a.WorkerID) > wire.MaxName:

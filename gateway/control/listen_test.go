@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -374,9 +373,7 @@ func (r *rig) agent(t *testing.T, run func(context.Context, jobs.Job) error) (st
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := gateway.NewClient(gateway.ClientConfig{
-		URL: r.url, Tokens: tokens, Version: "test", Proxy: http.ProxyURL(nil),
-	})
+	client, err := gateway.NewClient(gateway.ClientConfig{URL: r.url, Tokens: tokens, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
