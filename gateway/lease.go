@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
@@ -64,9 +63,6 @@ func (a *Agent) requestJob(ctx context.Context) (*wire.LeaseResponse, error) {
 		return nil, a.leaseError(ctx, err)
 	case response == nil:
 		a.pace.noJob(asked)
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
 		return nil, nil //nolint:nilnil // no job
 	}
 	a.pace.answered()
@@ -96,15 +92,12 @@ func (a *Agent) leaseError(ctx context.Context, err error) error {
 // withGrace returns a context that ends some time after ctx does.
 func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	var timer atomic.Pointer[time.Timer]
 	stop := context.AfterFunc(ctx, func() {
-		timer.Store(time.AfterFunc(grace, func() { cancel(context.Cause(ctx)) }))
+		_ = jobs.Sleep(call, grace) // less when the call has ended
+		cancel(context.Cause(ctx))
 	})
 	return call, func() {
 		stop()
-		if t := timer.Load(); t != nil {
-			t.Stop()
-		}
 		cancel(nil)
 	}
 }

@@ -51,15 +51,12 @@ func (p *pace) begin(ctx context.Context) error {
 		if wait <= 0 && ctx.Err() == nil {
 			return nil
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			p.end()
 			return context.Cause(ctx)
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-jobEnded:
-			timer.Stop()
 		}
 	}
 }

@@ -35,7 +35,7 @@ const maxTokenTTL = 10 * 365 * 24 * 3600
 
 // How KeepToken goes about it.
 const (
-	saveRetry    = 5 * time.Second
+	saveRetry    = 5 * time.Second // at most
 	savePatience = 5 * time.Minute // half of the time that an old token outlives its successor's making
 	tokenLook    = time.Hour       // how often to look at the clock: timers stand still while a machine sleeps
 )
@@ -113,15 +113,8 @@ func (c *Client) rotate(ctx context.Context, log *slog.Logger) error {
 
 // save writes a token, and retries for savePatience: the disk may be full for a moment.
 func (c *Client) save(ctx context.Context, t Token, log *slog.Logger) error {
-	deadline := time.Now().Add(savePatience)
-	for {
-		err := SaveToken(c.tokens.path, t)
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		log.WarnContext(ctx, "cannot write the new token, trying again", "retry_in", saveRetry, "err", err)
-		if jobs.Sleep(ctx, saveRetry) != nil {
-			return err
-		}
-	}
+	policy := retry.Policy{First: saveRetry, Max: saveRetry, For: savePatience, Retrying: func(err error, wait time.Duration) {
+		log.WarnContext(ctx, "cannot write the new token, trying again", "retry_in", wait, "err", err)
+	}}
+	return policy.Do(ctx, func() error { return SaveToken(c.tokens.path, t) })
 }

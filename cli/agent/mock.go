@@ -32,12 +32,8 @@ func (m mock) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress))
 	steps := m.minSteps + random.IntN(m.maxSteps-m.minSteps+1)
 	for i := range steps {
 		report(jobs.Progress{Done: i, Total: steps, Step: "mock", Message: fmt.Sprintf("step %d of %d", i+1, steps)})
-		wait := time.NewTimer(m.minStep + time.Duration(random.Float64()*float64(m.maxStep-m.minStep)))
-		select {
-		case <-ctx.Done():
-			wait.Stop()
-			return jobs.Result{}, context.Cause(ctx)
-		case <-wait.C:
+		if err := jobs.Sleep(ctx, m.minStep+time.Duration(random.Float64()*float64(m.maxStep-m.minStep))); err != nil {
+			return jobs.Result{}, err
 		}
 	}
 	body := fmt.Sprintf(`{"result":{"simulated":true,"job_id":%q,"steps":%d},"summary_text":"Simulated in %d steps.\n","freqs_csv":"mode,frequency_cm1\n","meta":{"timestamp":%q}}`,
