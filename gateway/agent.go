@@ -173,19 +173,14 @@ func (a *Agent) Check(context.Context) error {
 	if err := a.outbox.Check(); err != nil {
 		return fmt.Errorf("check state directory %s: %w: %w", a.Dir, jobs.ErrUnavailable, err)
 	}
-	return a.checkBacklog()
-}
-
-// checkBacklog returns an error when too many outcomes wait for delivery.
-func (a *Agent) checkBacklog() error {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	n := 0
 	for _, h := range a.leases {
 		if h.State != stepRunning {
 			n++
 		}
 	}
-	a.mu.Unlock()
 	if n >= maxUndelivered {
 		return fmt.Errorf("%w: %d results and failures wait for delivery, no jobs are leased until the gateway accepts them", jobs.ErrUnavailable, n)
 	}

@@ -244,17 +244,17 @@ func (a *Agent) deliverFailure(ctx context.Context, h *heldLease) error {
 // the job is over, and kept for a while if it may come back.
 func (a *Agent) endLease(ctx context.Context, h *heldLease, over bool) {
 	e := a.entryOf(h)
-	if !over {
-		if err := a.retain(ctx, e); err != nil {
-			a.Log.WarnContext(ctx, "cannot write state directory, this outcome is delivered again after a restart", "job", e.JobID, "err", err)
-		}
-		return
+	var err error
+	if over {
+		err = a.outbox.Remove(e.file())
+		a.mu.Lock()
+		a.drop(e.LeaseID)
+		a.mu.Unlock()
+		a.forget(ctx, e.JobID)
+	} else {
+		err = a.retain(ctx, e)
 	}
-	if err := a.outbox.Remove(e.file()); err != nil {
+	if err != nil {
 		a.Log.WarnContext(ctx, "cannot write state directory, this outcome is delivered again after a restart", "job", e.JobID, "err", err)
 	}
-	a.mu.Lock()
-	a.drop(e.LeaseID)
-	a.mu.Unlock()
-	a.forget(ctx, e.JobID)
 }

@@ -65,7 +65,7 @@ func (a *Agent) requestJob(ctx context.Context) (*wire.LeaseResponse, error) {
 		a.pace.noJob(asked)
 		return nil, nil //nolint:nilnil // no job
 	}
-	a.pace.answered()
+	a.pace.gotJob()
 	a.pace.jobChanged()
 	return response, nil
 }
@@ -114,10 +114,7 @@ func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.
 	}
 	if err := a.putEntry(e); err != nil {
 		// After a restart this worker would not know that it had the lease.
-		failed := failedRequest(e.LeaseID, wire.FailWorkerUnavailable, "the worker cannot write its state directory", "", true)
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
-		defer cancel()
-		_, failErr := a.Gateway.Failed(call, response.JobID, *failed)
+		failErr := a.failNow(ctx, e, wire.FailWorkerUnavailable, "the worker cannot write its state directory")
 		return jobs.Lease{}, errors.Join(fmt.Errorf("keep the lease on job %s: %w: %w", e.JobID, jobs.ErrUnavailable, err), failErr)
 	}
 	h := &heldLease{entry: e, attempt: response.RetryCount + 1}

@@ -106,8 +106,8 @@ func (p *pace) request() string {
 	return p.requestID
 }
 
-// answered records that the request has brought a job.
-func (p *pace) answered() {
+// gotJob records that the request has brought a job.
+func (p *pace) gotJob() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requestID = ""

@@ -85,9 +85,10 @@ const (
 var leasePattern = regexp.MustCompile(`^[!-~]+$`) // no spaces, nothing beyond ASCII
 
 func checkLease(a *wire.LeaseResponse) error {
+	if err := validLease(a.JobID, a.LeaseID); err != nil {
+		return errBadResponse(err.Error())
+	}
 	switch {
-	case validLease(a.JobID, a.LeaseID) != nil:
-		return errBadResponse(validLease(a.JobID, a.LeaseID).Error())
 	case !(a.LeaseTTLSeconds >= minLeaseTTL && a.LeaseTTLSeconds <= maxLeaseTTL):
 		return errBadResponse(fmt.Sprintf("lease_ttl_seconds is %v, it must be from %d to %d", a.LeaseTTLSeconds, minLeaseTTL, maxLeaseTTL))
 	case a.RetryCount < 0 || a.RetryCount > 1e6:

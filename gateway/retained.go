@@ -60,44 +60,42 @@ const maxRetained = 1000
 
 // dropOld deletes the files of jobs that have not come back, and the notes about them.
 func (a *Agent) dropOld(ctx context.Context) {
-	a.mu.Lock()
-	var old []entry
-	excess := len(a.retained) - maxRetained
-	a.retained = slices.DeleteFunc(a.retained, func(e entry) bool {
-		if excess <= 0 && time.Since(e.EndedAt) <= keepFor {
-			return false
-		}
-		excess--
-		old = append(old, e)
-		return true
+	old := a.takeRetained(func(e entry, taken int) bool {
+		return len(a.retained)-taken > maxRetained || time.Since(e.EndedAt) > keepFor
 	})
-	a.mu.Unlock()
 	for _, e := range old {
 		a.Log.InfoContext(ctx, "deleting the files of a job that has not come back", "job", e.JobID)
 		a.forget(ctx, e.JobID)
-		if err := a.outbox.Remove(e.file()); err != nil {
-			a.Log.WarnContext(ctx, "cannot write state directory", "job", e.JobID, "err", err)
-		}
+		a.removeNote(ctx, e)
 	}
 }
 
 // dropRetained deletes the notes about a job that has come back: its files now belong to
 // the new lease.
 func (a *Agent) dropRetained(ctx context.Context, job jobs.ID) {
+	for _, e := range a.takeRetained(func(e entry, _ int) bool { return e.JobID == job }) {
+		a.removeNote(ctx, e)
+	}
+}
+
+// takeRetained takes the notes out of a.retained for which drop is true, which is told how
+// many were taken before, and called with a.mu held.
+func (a *Agent) takeRetained(drop func(e entry, taken int) bool) (taken []entry) {
 	a.mu.Lock()
-	var returned []entry
+	defer a.mu.Unlock()
 	a.retained = slices.DeleteFunc(a.retained, func(e entry) bool {
-		if e.JobID != job {
+		if !drop(e, len(taken)) {
 			return false
 		}
-		returned = append(returned, e)
+		taken = append(taken, e)
 		return true
 	})
-	a.mu.Unlock()
-	for _, e := range returned {
-		if err := a.outbox.Remove(e.file()); err != nil {
-			a.Log.WarnContext(ctx, "cannot write state directory", "job", e.JobID, "err", err)
-		}
+	return taken
+}
+
+func (a *Agent) removeNote(ctx context.Context, e entry) {
+	if err := a.outbox.Remove(e.file()); err != nil {
+		a.Log.WarnContext(ctx, "cannot write state directory", "job", e.JobID, "err", err)
 	}
 }
 

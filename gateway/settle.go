@@ -86,13 +86,19 @@ func (a *Agent) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration)
 // restart the entry would still be that of a running job and be reported as
 // WORKER_RESTART, which a control plane ignores then.
 func (a *Agent) handBackUnrecorded(ctx context.Context, h *heldLease, code, why string) error {
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
-	defer cancel()
-	if _, err := a.Gateway.Failed(call, string(h.JobID), *failedRequest(h.LeaseID, code, why, "", true)); err != nil {
+	if err := a.failNow(ctx, a.entryOf(h), code, why); err != nil {
 		return err
 	}
 	a.endLease(ctx, h, false)
 	return nil
+}
+
+// failNow reports a failure once, also after ctx has ended.
+func (a *Agent) failNow(ctx context.Context, e entry, code, why string) error {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
+	defer cancel()
+	_, err := a.Gateway.Failed(call, string(e.JobID), *failedRequest(e.LeaseID, code, why, "", true))
+	return err
 }
 
 // Ack implements worker.Source. The report has ended the lease already.
