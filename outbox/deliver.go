@@ -105,7 +105,13 @@ func (b *Box) Run(ctx context.Context) {
 
 // run tries until there is a decision, or ctx has ended and an attempt was made. Attempts end with work.
 func (d *Delivery) run(ctx, work context.Context, pauses *retry.Delays) {
-	defer d.beside(work)()
+	ctxBeside, stop := context.WithCancel(work)
+	var beside sync.WaitGroup
+	if d.item.Beside != nil {
+		beside.Go(func() { d.item.Beside(ctxBeside) })
+	}
+	defer beside.Wait()
+	defer stop()
 	for first := true; ; first = false {
 		err := d.item.Try(work)
 		again := (*RetryError)(nil)
@@ -125,20 +131,6 @@ func (d *Delivery) run(ctx, work context.Context, pauses *retry.Delays) {
 			return
 		}
 	}
-}
-
-// beside starts what runs beside a delivery. The caller calls stop, which waits for it.
-func (d *Delivery) beside(ctx context.Context) (stop func()) {
-	if d.item.Beside == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		d.item.Beside(ctx)
-	}()
-	return func() { cancel(); <-done }
 }
 
 // Upload calls f when fewer than [Box.Uploads] others run, and returns its error. It is for attempts that hold much
