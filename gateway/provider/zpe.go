@@ -23,8 +23,8 @@ import (
 // in Redis cannot be read counts as none.
 type ZPE struct {
 	Queue *queue.Queue
-	// Stop cancels a job; [queue.Queue.Cancel] when nil. That of a gateway also wakes a
-	// worker that waits there.
+	// Stop cancels a job as [queue.Queue.Cancel] does. That of a gateway also wakes a worker
+	// that waits there.
 	Stop func(ctx context.Context, id jobs.ID) (ended string, err error)
 }
 
@@ -100,11 +100,7 @@ func (z *ZPE) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 	if err != nil {
 		return jobapi.Job{}, jobapi.NoJob(id)
 	}
-	stop := z.Stop
-	if stop == nil {
-		stop = z.Queue.Cancel
-	}
-	ended, err := stop(ctx, job)
+	ended, err := z.Stop(ctx, job)
 	switch {
 	case isNoJob(err):
 		return jobapi.Job{}, jobapi.NoJob(id)

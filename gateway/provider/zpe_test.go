@@ -39,7 +39,7 @@ func newZPERig(t *testing.T) *zpeRig {
 	r.rdb = r.redis.Client()
 	r.q = queue.New(r.rdb, queue.DefaultRules)
 	r.q.Now = func() time.Time { return r.now }
-	r.zpe = &provider.ZPE{Queue: r.q}
+	r.zpe = &provider.ZPE{Queue: r.q, Stop: r.q.Cancel}
 	return r
 }
 
@@ -428,7 +428,10 @@ func TestZPEWithoutRedisIsUnavailable(t *testing.T) {
 }
 
 func TestZPEWhenRedisRefusesIsUnavailable(t *testing.T) {
-	jobapitest.RedisRefuses(t, func(rdb *redis.Client) jobapi.Jobs { return &provider.ZPE{Queue: queue.New(rdb, queue.DefaultRules)} })
+	jobapitest.RedisRefuses(t, func(rdb *redis.Client) jobapi.Jobs {
+		q := queue.New(rdb, queue.DefaultRules)
+		return &provider.ZPE{Queue: q, Stop: q.Cancel}
+	})
 }
 
 func FuzzZPELogPosition(f *testing.F) {

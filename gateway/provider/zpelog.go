@@ -55,17 +55,16 @@ func parsePosition(s string) position {
 	return position{int64(ms), int(kind), n} //nolint:gosec // 62 and 8 bits
 }
 
+func (p position) compare(q position) int {
+	return cmp.Or(cmp.Compare(p.ms, q.ms), cmp.Compare(p.kind, q.kind), cmp.Compare(p.n, q.n))
+}
+
 // after reports whether a line at p comes after one at q.
 func (p position) after(q position) bool {
-	switch {
-	case p.ms != q.ms:
-		return p.ms > q.ms
-	case p.kind != q.kind:
-		return p.kind > q.kind
-	case p.kind == lineProgress:
+	if p.ms == q.ms && p.kind == q.kind && p.kind == lineProgress {
 		return p.n != q.n
 	}
-	return p.n > q.n
+	return p.compare(q) > 0
 }
 
 // zpeLine is a line with its position.
@@ -88,10 +87,7 @@ func (z *ZPE) Log(ctx context.Context, id string, q jobapi.LogQuery) (jobapi.Log
 	if err != nil {
 		return jobapi.Log{}, notDone(err)
 	}
-	after := position{ms: -1}
-	if q.After != "" {
-		after = parsePosition(q.After)
-	}
+	after := parsePosition(q.After)
 	var log jobapi.Log
 	for _, l := range zpeLines(&record) {
 		if l.after(after) && !l.at.Before(q.Since) {
@@ -162,9 +158,7 @@ func zpeLines(q *queue.Job) []zpeLine {
 			add(at, at, lineTraceback, uint64(i), strings.TrimSuffix(text, "\r")) //nolint:gosec // a line's number
 		}
 	}
-	slices.SortFunc(lines, func(a, b zpeLine) int {
-		return cmp.Or(cmp.Compare(a.ms, b.ms), cmp.Compare(a.kind, b.kind), cmp.Compare(a.n, b.n))
-	})
+	slices.SortFunc(lines, func(a, b zpeLine) int { return a.compare(b.position) })
 	var shown jobapi.ShownLines
 	for i := range lines {
 		lines[i].text = shown.Next(lines[i].text)
