@@ -117,7 +117,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	if err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("--addr: %w", err))
 	}
-	ready := func() error { return c.Ready(context.WithoutCancel(ctx)) }
+	ready := func() error { return q.Check(context.WithoutCancel(ctx)) }
 	stopMetrics, err := program.ServeMetrics(ctx, f.metricsAddr, withoutSecrets(ready), c.Metrics.Registry, log)
 	if err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("--metrics-addr: %w", err))

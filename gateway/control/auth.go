@@ -1,10 +1,8 @@
 package control
 
 import (
-	"context"
 	"net/http"
 
-	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
@@ -41,12 +39,4 @@ func (c *Control) client(h httpd.Handler) httpd.Handler {
 		}
 		return h(w, r)
 	}
-}
-
-// authorize asks Redis whether the caller's token is good. Only requests that
-// do not come to the script that would check it need this.
-func (c *Control) authorize(ctx context.Context, caller queue.Caller) (worker string, err error) {
-	ctx, cancel := c.deadline(ctx)
-	defer cancel()
-	return c.Queue.Authorize(ctx, caller)
 }

@@ -52,7 +52,6 @@ type Control struct {
 	CancelPollEvery time.Duration
 	CheckEvery      time.Duration // between two checks of Redis (reachable, writable, noeviction); changes are logged: 10 s
 	MaxWaiting      int           // requests that wait for a job, and as many heartbeats, more are answered at once: 10 000
-	CallTimeout     time.Duration // of one call of Redis: 5 s
 
 	once       sync.Once
 	waiting    waitlist // for a job, by worker
@@ -130,13 +129,7 @@ func (c *Control) routes() []route {
 	}
 }
 
-// Ready returns nil if the gateway can do its work; see [queue.Queue.Check].
-func (c *Control) Ready(ctx context.Context) error {
-	ctx, cancel := c.deadline(ctx)
-	defer cancel()
-	return c.Queue.Check(ctx)
-}
-
+// deadline bounds several calls of Redis together; each alone has the same bound.
 func (c *Control) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, cmp.Or(c.CallTimeout, 5*time.Second))
+	return context.WithTimeout(ctx, c.Queue.CallTimeout)
 }

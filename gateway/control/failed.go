@@ -41,8 +41,7 @@ func parseFailed(a *wire.FailedRequest) (queue.Failure, error) {
 }
 
 func (c *Control) failed(ctx context.Context, from call, failure queue.Failure) (any, error) {
-	ctx, cancel := c.deadline(context.WithoutCancel(ctx))
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	outcome, err := c.Queue.Fail(ctx, from.Caller, from.job, from.lease, failure)
 	if err != nil {
 		return nil, err

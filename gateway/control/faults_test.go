@@ -62,11 +62,11 @@ func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 			}
 		}
 	}
-	if r.plane.Ready(t.Context()) == nil {
+	if r.queue.Check(t.Context()) == nil {
 		t.Error("ready without Redis")
 	}
 	r.redis.Start()
-	until(t, "Redis is back", func() bool { return r.plane.Ready(t.Context()) == nil })
+	until(t, "Redis is back", func() bool { return r.queue.Check(t.Context()) == nil })
 	until(t, "the result is taken", func() bool { return w.report("result", id, done(g.LeaseID)).status == 200 })
 	if j := r.job(id); j.Status != "finished" {
 		t.Errorf("job: %+v", j)
@@ -75,8 +75,8 @@ func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 
 func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 	// Only what is to meet the frozen Redis has little patience.
-	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.CallTimeout = 20*time.Millisecond, 5*time.Second })
-	quick := newRigOn(t, r.redis, func(r *rig) { r.plane.CallTimeout = 300 * time.Millisecond })
+	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.queue.CallTimeout = 20*time.Millisecond, 5*time.Second })
+	quick := newRigOn(t, r.redis, func(r *rig) { r.queue.CallTimeout = 300 * time.Millisecond })
 	w := r.worker()
 	waits := w.waits(t.Context())
 	r.redis.Freeze()
@@ -88,7 +88,7 @@ func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 	}
 	until(t, "the one that waits has met it, too", func() bool { return len(r.logged("cannot look for jobs")) > 0 })
 	r.redis.Resume()
-	until(t, "Redis is back", func() bool { return r.plane.Ready(t.Context()) == nil })
+	until(t, "Redis is back", func() bool { return r.queue.Check(t.Context()) == nil })
 	id := r.submit()
 	if g := decode[wire.LeaseResponse](t, <-waits); g.JobID == "" || id == "" {
 		t.Errorf("the one that waited got %+v", g)

@@ -40,14 +40,14 @@ func parseHeartbeat(a *wire.HeartbeatRequest) (h heartbeat, err error) {
 // is over, the server stops or the caller goes away. It does not wait when too many do.
 func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, error) {
 	if h.wait <= 0 {
-		e, err := c.extend(ctx, from, h.Beat)
+		e, err := c.Queue.Extend(ctx, from.Caller, from.job, from.lease, h.Beat)
 		return c.heartbeatResponse(from, e, false, err)
 	}
 	me := c.heartbeats.join(string(from.job)) // before the first call: a cancel after it is heard of
 	if me != nil {
 		defer c.heartbeats.leave(me)
 	}
-	e, err := c.extend(ctx, from, h.Beat)
+	e, err := c.Queue.Extend(ctx, from.Caller, from.job, from.lease, h.Beat)
 	if err != nil || e.Cancel || me == nil {
 		return c.heartbeatResponse(from, e, e.Cancel, err)
 	}
@@ -58,7 +58,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 		select {
 		case <-me.woken:
 			// What the lease says now counts; what woke this one may be old.
-			if e, err = c.extend(ctx, from, queue.Beat{}); err != nil || e.Cancel {
+			if e, err = c.Queue.Extend(ctx, from.Caller, from.job, from.lease, queue.Beat{}); err != nil || e.Cancel {
 				return c.heartbeatResponse(from, e, true, err)
 			}
 			continue
@@ -69,12 +69,6 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 		e.TTL = left(c.Queue, e)
 		return c.heartbeatResponse(from, e, true, nil)
 	}
-}
-
-func (c *Control) extend(ctx context.Context, from call, b queue.Beat) (queue.Extended, error) {
-	ctx, cancel := c.deadline(ctx)
-	defer cancel()
-	return c.Queue.Extend(ctx, from.Caller, from.job, from.lease, b)
 }
 
 func (c *Control) heartbeatResponse(from call, e queue.Extended, waited bool, err error) (any, error) {

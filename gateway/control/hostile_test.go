@@ -229,7 +229,7 @@ func TestZ79WaitForRoomForALargeBodyEnds(t *testing.T) {
 	id := r.submit()
 	body := done(w.lease().LeaseID)
 	body["summary_text"] = strings.Repeat("x", 100<<10)
-	full := newRigOn(t, r.redis, func(r *rig) { r.plane.CallTimeout = 5 * time.Second })
+	full := newRigOn(t, r.redis, func(r *rig) { r.queue.CallTimeout = 5 * time.Second })
 	giveBack, err := control.TakeRoom(t.Context(), full.plane)
 	if err != nil {
 		t.Fatal(err)

@@ -33,9 +33,7 @@ func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
 			return &gateway.Error{Status: 400, Code: wire.InvalidPayload, Message: err.Error()}
 		}
 	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	id, err := c.Queue.Submit(ctx, jobs.ID(ulid.Make().String()), payload, key)
+	id, err := c.Queue.Submit(r.Context(), jobs.ID(ulid.Make().String()), payload, key)
 	if err != nil {
 		return err
 	}

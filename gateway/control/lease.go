@@ -109,8 +109,6 @@ func (c *Control) tryLease(ctx context.Context, caller queue.Caller, want queue.
 }
 
 func (c *Control) handBack(ctx context.Context, caller queue.Caller, g queue.Grant) {
-	ctx, cancel := c.deadline(ctx)
-	defer cancel()
 	_, err := c.Queue.Fail(ctx, caller, g.Job, g.LeaseID, queue.Failure{
 		Code: wire.FailWorkerShutdown, Message: "the worker has gone before it got the job", RetryPolicy: queue.ReturnUncounted,
 	})

@@ -26,9 +26,7 @@ func (c *Control) deadLetters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	list, total, err := c.Queue.DeadLetters(ctx, offset, limit)
+	list, total, err := c.Queue.DeadLetters(r.Context(), offset, limit)
 	if err != nil {
 		return err
 	}
@@ -122,9 +120,7 @@ func noLate(err error) error {
 }
 
 func (c *Control) ops(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	ops, err := c.Queue.Ops(ctx)
+	ops, err := c.Queue.Ops(r.Context())
 	if err != nil {
 		return err
 	}
@@ -136,12 +132,10 @@ func (c *Control) setOps(w http.ResponseWriter, r *http.Request) error {
 	if err := httpd.ReadJSON(w, r, wire.MaxSmallBody, &req, httpd.BodyOptions{}); err != nil {
 		return err
 	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	ops, err := c.Queue.SetOps(ctx, req.SubmissionEnabled, req.DequeueEnabled)
+	ops, err := c.Queue.SetOps(r.Context(), req.SubmissionEnabled, req.DequeueEnabled)
 	if err != nil {
 		return err
 	}
-	c.Log.InfoContext(ctx, "switches set", "submission_enabled", ops.Submission, "dequeue_enabled", ops.Dequeue, "remote", r.RemoteAddr)
+	c.Log.InfoContext(r.Context(), "switches set", "submission_enabled", ops.Submission, "dequeue_enabled", ops.Dequeue, "remote", r.RemoteAddr)
 	return write(w, wire.OpsResponse{SubmissionEnabled: &ops.Submission, DequeueEnabled: &ops.Dequeue})
 }

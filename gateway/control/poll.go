@@ -27,9 +27,7 @@ func (c *Control) poll(ctx context.Context, list *waitlist, every time.Duration,
 				return
 			case <-tick.C:
 			}
-			call, cancel := c.deadline(ctx)
-			err := look(call)
-			cancel()
+			err := look(ctx)
 			if err != nil && well && ctx.Err() == nil {
 				c.Log.WarnContext(ctx, "cannot look for "+what, "err", err)
 			}

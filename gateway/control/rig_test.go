@@ -71,9 +71,10 @@ func newRigOn(tb testing.TB, s *redistest.Server, change func(*rig)) *rig {
 	})
 	tb.Cleanup(func() { _ = rdb.Close() })
 	r := &rig{t: tb, redis: s, rdb: rdb, queue: queue.New(rdb, queue.DefaultRules), log: &testlog.Buffer{}}
+	r.queue.CallTimeout = time.Minute
 	r.queue.Now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	r.plane = &control.Control{
-		Queue: r.queue, Log: slog.New(slog.NewJSONHandler(r.log, nil)), AdminToken: adminToken, CallTimeout: time.Minute,
+		Queue: r.queue, Log: slog.New(slog.NewJSONHandler(r.log, nil)), AdminToken: adminToken,
 	}
 	r.plane.Admit = func(q *http.Request) error {
 		if c := r.came.Load(); c != nil {

@@ -54,7 +54,7 @@ func (c *Control) watchRedis(ctx context.Context) {
 	defer tick.Stop()
 	was := ""
 	for {
-		err := c.Ready(ctx)
+		err := c.Queue.Check(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -122,8 +122,6 @@ func (c *Control) pause(ctx context.Context) time.Duration {
 		return soon
 	}
 	wait := min(c.period(), min(c.Queue.LeaseTTL, c.Queue.LegacyTTL)+c.Queue.Skew)
-	ctx, cancel := c.deadline(ctx)
-	defer cancel()
 	end, err := c.Queue.NextEnd(ctx)
 	if err == nil && !end.IsZero() { // otherwise the next round says what is wrong
 		wait = min(wait, end.Add(c.Queue.Skew).Sub(c.Queue.Now()))

@@ -83,7 +83,7 @@ func TestZ70PauseOfTheReaper(t *testing.T) {
 func TestZ07StartWithoutRedisIsLogged(t *testing.T) {
 	r := newRig(t, func(r *rig) {
 		r.redis.Kill()
-		r.plane.CallTimeout = 300 * time.Millisecond
+		r.queue.CallTimeout = 300 * time.Millisecond
 	})
 	until(t, "it is logged", func() bool {
 		return strings.Contains(r.log.String(), `"level":"WARN","msg":"cannot reach Redis; answers 503 until it can"`)

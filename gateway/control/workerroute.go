@@ -92,7 +92,7 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 	proven := "" // who the token belongs to, once that was asked
 	prove := func() (err error) {
 		if proven == "" {
-			proven, err = c.authorize(ctx, caller)
+			proven, err = c.Queue.Authorize(ctx, caller)
 		}
 		return err
 	}

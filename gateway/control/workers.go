@@ -30,13 +30,11 @@ func (c *Control) enroll(w http.ResponseWriter, r *http.Request) error {
 	if err := name("label", req.Label); err != nil {
 		return err
 	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	token, expires, err := c.Queue.Enroll(ctx, req.Label, time.Duration(ttl)*time.Second)
+	token, expires, err := c.Queue.Enroll(r.Context(), req.Label, time.Duration(ttl)*time.Second)
 	if err != nil {
 		return err
 	}
-	c.Log.InfoContext(ctx, "enroll token made", "label", req.Label, "ttl_seconds", ttl, "remote", r.RemoteAddr)
+	c.Log.InfoContext(r.Context(), "enroll token made", "label", req.Label, "ttl_seconds", ttl, "remote", r.RemoteAddr)
 	return write(w, wire.EnrollResponse{Token: token, ExpiresAt: timestamp(expires), TTLSeconds: ttl, Label: req.Label})
 }
 
@@ -60,15 +58,13 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		if owner {
-			if _, denied := c.authorize(r.Context(), queue.Caller{TokenHash: queue.HashToken(own)}); denied != nil {
+			if _, denied := c.Queue.Authorize(r.Context(), queue.Caller{TokenHash: queue.HashToken(own)}); denied != nil {
 				return denied
 			}
 		}
 		return err
 	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	reg, err := c.Queue.Register(ctx, queue.Registration{
+	reg, err := c.Queue.Register(r.Context(), queue.Registration{
 		EnrollToken: req.Token, Token: own, Name: req.Name, Queue: req.QueueName, Meta: string(req.Meta),
 	})
 	if err != nil {
@@ -78,7 +74,7 @@ func (c *Control) register(w http.ResponseWriter, r *http.Request) error {
 	if owner {
 		did = "worker token rotated"
 	}
-	c.Log.InfoContext(ctx, did, "worker", reg.Worker, "name", reg.Name, "remote", r.RemoteAddr, "expires", timestamp(reg.Expires))
+	c.Log.InfoContext(r.Context(), did, "worker", reg.Worker, "name", reg.Name, "remote", r.RemoteAddr, "expires", timestamp(reg.Expires))
 	return write(w, wire.RegisterResponse{
 		ServerID: reg.Worker, WorkerID: reg.Worker, RegisteredAt: timestamp(reg.At), Name: reg.Name, WorkerToken: reg.Token,
 		TokenExpiresAt: timestamp(reg.Expires), TokenTTLSeconds: int64(c.Queue.TokenTTL.Seconds()),
@@ -114,9 +110,7 @@ func (c *Control) servers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	list, total, err := c.Queue.Servers(ctx, offset, limit)
+	list, total, err := c.Queue.Servers(r.Context(), offset, limit)
 	if err != nil {
 		return err
 	}
@@ -134,13 +128,11 @@ func (c *Control) revoke(w http.ResponseWriter, r *http.Request) error {
 	if !isWord(worker) {
 		return queue.ErrNoWorker
 	}
-	ctx, cancel := c.deadline(r.Context())
-	defer cancel()
-	ended, err := c.Queue.Revoke(ctx, worker)
+	ended, err := c.Queue.Revoke(r.Context(), worker)
 	if err != nil {
 		return err
 	}
-	c.Log.InfoContext(ctx, "worker revoked", "worker", worker, "tokens", ended.Tokens, "leases", ended.Leases, "remote", r.RemoteAddr)
+	c.Log.InfoContext(r.Context(), "worker revoked", "worker", worker, "tokens", ended.Tokens, "leases", ended.Leases, "remote", r.RemoteAddr)
 	select {
 	case c.reapNow <- struct{}{}: // its jobs need not wait for the reaper's next round
 	default:

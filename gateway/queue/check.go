@@ -24,7 +24,7 @@ var (
 // when that is why; or it is [ErrCluster] or [ErrEvicts]; any other reply of Redis is
 // returned as it is. A server that refuses INFO or ROLE passes.
 func (q *Queue) Check(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	cluster, memory := pipe.Info(ctx, "cluster"), pipe.Info(ctx, "memory")

@@ -61,7 +61,7 @@ func (q *Queue) List(ctx context.Context, lq ListQuery) (page []Job, next string
 	if err != nil {
 		return nil, "", err
 	}
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	a, err := q.run(ctx, "list jobs", pageScript, keys, after, id, lq.Limit+1, 0, lq.Limit+1)
 	if err != nil {
@@ -176,7 +176,7 @@ const cancelsKept = time.Minute
 // ms: 0 returns all of the last minute. It is one round trip, whose cost does not
 // depend on how many jobs run.
 func (q *Queue) Cancels(ctx context.Context, since int64) (ids []jobs.ID, at int64, err error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.TxPipeline()
 	now := pipe.Time(ctx)

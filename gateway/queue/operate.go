@@ -15,7 +15,7 @@ type Ops struct {
 
 // Ops returns the switches.
 func (q *Queue) Ops(ctx context.Context) (Ops, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	v, err := q.rdb.HMGet(ctx, opsKey, "submission_enabled", "dequeue_enabled").Result()
 	if err != nil {
@@ -26,7 +26,7 @@ func (q *Queue) Ops(ctx context.Context) (Ops, error) {
 
 // SetOps sets the switches that are not nil, and returns them all.
 func (q *Queue) SetOps(ctx context.Context, submission, dequeue *bool) (Ops, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	var fields []any
 	set := func(name string, on *bool) {
@@ -50,7 +50,7 @@ func (q *Queue) DeadLetters(ctx context.Context, offset, limit int) (list []Job,
 	if limit < 1 {
 		return nil, 0, fmt.Errorf("list dead letters: limit %d is not positive", limit)
 	}
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.TxPipeline()
 	ids, length := pipe.LRange(ctx, dlqKey, int64(offset), int64(offset+limit-1)), pipe.LLen(ctx, dlqKey)
@@ -97,7 +97,7 @@ type Late struct {
 
 // Late returns the late result of a job, or [ErrNoJob].
 func (q *Queue) Late(ctx context.Context, id jobs.ID) (Late, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	f, err := q.rdb.HGetAll(ctx, lateKey(id)).Result()
 	if len(f) == 0 {

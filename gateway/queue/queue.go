@@ -39,6 +39,8 @@ type Queue struct {
 	// Hidden is called once when Redis refuses to say whether it has replicas (ROLE):
 	// nothing waits for one then. Nil to be told nothing.
 	Hidden func()
+	// CallTimeout bounds a call whose context has no deadline of its own; 5 s.
+	CallTimeout time.Duration
 	// ReplicaWait is how long those wait for a replica, if there is one; 1 s.
 	ReplicaWait time.Duration
 	Rules
@@ -76,10 +78,7 @@ func New(rdb redis.UniversalClient, rules Rules) *Queue {
 	if rules.LegacyTTL == 0 {
 		rules.LegacyTTL = rules.JobTimeout
 	}
-	if rules.MaxLeases == 0 {
-		rules.MaxLeases = DefaultRules.MaxLeases
-	}
-	return &Queue{rdb: rdb, Now: time.Now, ReplicaWait: time.Second, Rules: rules}
+	return &Queue{rdb: rdb, Now: time.Now, CallTimeout: 5 * time.Second, ReplicaWait: time.Second, Rules: rules}
 }
 
 // The errors a caller tells apart, beside [jobs.ErrUnavailable] and

@@ -75,7 +75,7 @@ func (q *Queue) Job(ctx context.Context, id jobs.ID) (Job, error) {
 // status. One whose key somebody else has written to has a Detail about it,
 // and hides no other. Tracebacks, which may be large, are read if whole is set.
 func (q *Queue) jobs(ctx context.Context, ids []string, whole bool) ([]Job, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	status, retries := make([]*redis.SliceCmd, len(ids)), make([]*redis.StringCmd, len(ids))
@@ -184,7 +184,7 @@ func (q *Queue) Freqs(ctx context.Context, id jobs.ID) (string, error) {
 }
 
 func (q *Queue) stored(ctx context.Context, id jobs.ID, key string) (string, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.TxPipeline() // both are of one moment
 	status, content := pipe.HGet(ctx, statusKey(id), "status"), pipe.Get(ctx, key)

@@ -59,7 +59,7 @@ func (q *Queue) Reap(ctx context.Context) (reaped []Reaped, err error) {
 // NextEnd returns when the lease that ends first does, by the index; zero if there
 // is none.
 func (q *Queue) NextEnd(ctx context.Context) (time.Time, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	first, err := q.rdb.ZRangeWithScores(ctx, indexKey, 0, 0).Result()
 	if len(first) == 0 {

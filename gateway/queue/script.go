@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,20 +52,17 @@ func kept(sc script) script {
 	return sc
 }
 
-// callTimeout bounds a call whose context has no deadline of its own.
-const callTimeout = 5 * time.Second
-
 // bounded returns ctx with a deadline.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (q *Queue) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, callTimeout)
+	return context.WithTimeout(ctx, q.CallTimeout)
 }
 
 // run runs a script in one round trip.
 func (q *Queue) run(ctx context.Context, what string, sc script, keys []string, args ...any) (redisdb.Reply, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	c := redis.Scripter(q.rdb)
 	if sc.kept {

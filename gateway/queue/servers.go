@@ -25,7 +25,7 @@ func (q *Queue) Servers(ctx context.Context, offset, limit int) (list []Server, 
 	if limit < 1 {
 		return nil, 0, fmt.Errorf("list workers: limit %d is not positive", limit)
 	}
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	now := unix(q.Now())
 	pipe := q.rdb.TxPipeline()

@@ -18,7 +18,7 @@ type Stats struct {
 
 // Stats counts, at a cost that does not grow with the queue.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	queued, leased, delayed, dead := pipe.LLen(ctx, queueKey), pipe.ZCard(ctx, indexKey), pipe.ZCard(ctx, delayKey), pipe.LLen(ctx, dlqKey)
@@ -40,7 +40,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 // operators have switched that off. It is one round trip that costs the same
 // however many there are.
 func (q *Queue) Runnable(ctx context.Context) (int, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	on := pipe.HMGet(ctx, opsKey, "dequeue_enabled")

@@ -64,7 +64,7 @@ func (q *Queue) Cancel(ctx context.Context, id jobs.ID) (ended string, err error
 
 // CancelRequested reports whether somebody has asked for a running job to be stopped.
 func (q *Queue) CancelRequested(ctx context.Context, id jobs.ID) (bool, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	v, err := q.rdb.HGet(ctx, statusKey(id), "cancel_requested").Result()
 	return v == "1", unavailable("look whether job "+string(id)+" was canceled", err)

@@ -44,7 +44,7 @@ const maxTokens = 64
 // Enroll makes a token that lets one worker register within ttl.
 func (q *Queue) Enroll(ctx context.Context, label string, ttl time.Duration) (token string, expires time.Time, err error) {
 	token, expires = newToken(enrollPrefix), q.Now().Add(ttl)
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	key := enrollKey(HashToken(token))
 	pipe := q.rdb.TxPipeline()

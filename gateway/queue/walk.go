@@ -64,7 +64,7 @@ func (f *fsck) walkList(ctx context.Context, key string, page func(ids []string)
 
 // call bounds one command.
 func (f *fsck) call(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, f.q.CallTimeout)
 	defer cancel()
 	return unavailable("read", do(ctx))
 }
