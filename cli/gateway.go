@@ -132,7 +132,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer stop() // also when the server ends by itself
-	background.Go(func() { _ = c.Run(running) })
+	background.Go(func() { c.Run(running) })
 	background.Go(func() { _ = api.Run(running) })
 
 	scheme := "http"

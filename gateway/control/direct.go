@@ -60,10 +60,8 @@ func (d *Direct) Lease(ctx context.Context, req wire.LeaseRequest) (*wire.LeaseR
 		if pause <= 0 {
 			return nil, nil //nolint:nilnil // there is no job
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(pause):
+		if err := jobs.Sleep(ctx, pause); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -52,8 +52,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 		return c.heartbeatResponse(from, e, e.Cancel, err)
 	}
 	defer hold(ctx)()
-	over := time.NewTimer(h.wait)
-	defer over.Stop()
+	over := time.After(h.wait)
 	for {
 		select {
 		case <-me.woken:
@@ -64,7 +63,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 			continue
 		case <-ctx.Done():
 		case <-httpd.Stopping(ctx):
-		case <-over.C:
+		case <-over:
 		}
 		e.TTL = left(c.Queue, e)
 		return c.heartbeatResponse(from, e, true, nil)

@@ -65,9 +65,7 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 			return g, false, err
 		}
 		if over == nil {
-			t := time.NewTimer(longest)
-			defer t.Stop()
-			over = t.C
+			over = time.After(longest)
 			defer hold(ctx)()
 		}
 		me := c.waiting.joinAfter(seen, g.Worker)

@@ -12,8 +12,6 @@ import (
 // another gateway is found in this way. It logs the first of several errors that look
 // returns, and returns when ctx ends.
 func (c *Control) poll(ctx context.Context, list *waitlist, every time.Duration, what string, look func(context.Context) error) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	well := true
 	for {
 		select {
@@ -22,10 +20,8 @@ func (c *Control) poll(ctx context.Context, list *waitlist, every time.Duration,
 		case <-list.arrived:
 		}
 		for list.len() > 0 {
-			select {
-			case <-ctx.Done():
+			if jobs.Sleep(ctx, every) != nil {
 				return
-			case <-tick.C:
 			}
 			err := look(ctx)
 			if err != nil && well && ctx.Err() == nil {

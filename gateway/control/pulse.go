@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // heartbeatEvery is how often a worker extends its lease.
@@ -13,18 +15,14 @@ func (c *Control) heartbeatEvery() time.Duration { return c.Queue.LeaseTTL / 3 }
 // reaper uses the time of the last success to tell whether workers could send
 // heartbeats.
 func (c *Control) pulse(ctx context.Context) {
-	tick := time.NewTicker(max(time.Millisecond, min(time.Second, c.heartbeatEvery()/2)))
-	defer tick.Stop()
 	for well := true; ; {
 		err := c.promote(ctx)
 		if err != nil && well && ctx.Err() == nil {
 			c.Log.ErrorContext(ctx, "cannot queue delayed jobs", "err", err)
 		}
 		well = err == nil
-		select {
-		case <-ctx.Done():
+		if jobs.Sleep(ctx, max(time.Millisecond, min(time.Second, c.heartbeatEvery()/2))) != nil {
 			return
-		case <-tick.C:
 		}
 	}
 }

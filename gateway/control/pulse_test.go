@@ -105,7 +105,7 @@ func TestRoutesAndReaperComeInAnyOrder(t *testing.T) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	all.Go(func() { _ = c.Run(ctx) })
+	all.Go(func() { c.Run(ctx) })
 	var made sync.WaitGroup
 	for range 2 {
 		made.Go(func() { c.Handler() })

@@ -96,7 +96,7 @@ func newRigOn(tb testing.TB, s *redistest.Server, change func(*rig)) *rig {
 	addr, stop := testnet.Serve(tb, testnet.AnyPort, func(ctx context.Context, l net.Listener) error {
 		var running sync.WaitGroup
 		defer running.Wait()
-		running.Go(func() { _ = r.plane.Run(ctx) })
+		running.Go(func() { r.plane.Run(ctx) })
 		return srv.Serve(ctx, l)
 	})
 	transport := &http.Transport{MaxIdleConnsPerHost: 100, DisableCompression: true}

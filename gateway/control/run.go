@@ -24,7 +24,7 @@ const soon = 100 * time.Millisecond
 // a gateway for a while get this long to extend their leases. The next ones come
 // when a lease is over, and every Period at least. After this process or Redis
 // has stood still, nothing is taken back for the time of a heartbeat.
-func (c *Control) Run(ctx context.Context) error {
+func (c *Control) Run(ctx context.Context) {
 	c.init()
 	c.still.answered(time.Now(), c.heartbeatEvery())
 	var watching sync.WaitGroup
@@ -34,24 +34,14 @@ func (c *Control) Run(ctx context.Context) error {
 	watching.Go(func() { c.pulse(ctx) })
 	watching.Go(func() { c.watchRedis(ctx) })
 
-	first := time.NewTimer(c.period())
-	defer first.Stop()
-	select {
-	case <-ctx.Done():
-	case <-first.C:
+	if jobs.Sleep(ctx, c.period()) == nil {
 		c.rounds(ctx)
 	}
-	return nil
 }
 
-// checkEvery is how often a gateway looks whether its Redis is one that it can work
-// with: what the server's operators change at run time shows nowhere else.
-const checkEvery = 10 * time.Second
-
-// watchRedis logs what is wrong with Redis, and when that has changed, until ctx ends.
+// watchRedis logs what is wrong with Redis, and when that has changed, until ctx ends:
+// what the server's operators change at run time shows nowhere else.
 func (c *Control) watchRedis(ctx context.Context) {
-	tick := time.NewTicker(cmp.Or(c.CheckEvery, checkEvery))
-	defer tick.Stop()
 	was := ""
 	for {
 		err := c.Queue.Check(ctx)
@@ -72,10 +62,8 @@ func (c *Control) watchRedis(ctx context.Context) {
 			c.Log.InfoContext(ctx, "can work with Redis again")
 		}
 		was = now
-		select {
-		case <-ctx.Done():
+		if jobs.Sleep(ctx, cmp.Or(c.CheckEvery, 10*time.Second)) != nil {
 			return
-		case <-tick.C:
 		}
 	}
 }
