@@ -11,12 +11,12 @@ import (
 const unproven = 64 << 10
 
 // A large body of a worker may take longer than the server lets requests take:
-// it must come at slowest bytes a second over all, the same that the worker's end
-// has patience for, and never stand still for silence.
+// it must come at minRate bytes a second over all, the same that the worker's end
+// waits for, and never stand still for maxSilence.
 const (
-	slowest = 32 << 10
-	silence = 30 * time.Second
-	answers = time.Minute // what is left then to store it and to answer
+	minRate    = 32 << 10
+	maxSilence = 30 * time.Second
+	answerTime = time.Minute // what is left then to store it and to answer
 )
 
 // body is a request's body that is read beyond unproven only after prove, and in
@@ -36,19 +36,15 @@ func (b *body) Read(p []byte) (int, error) {
 		b.err = b.prove()
 		b.prove = nil
 		if b.err == nil {
-			b.over = time.Now().Add(silence + time.Duration(b.size)*time.Second/slowest)
-			_ = b.conn.SetWriteDeadline(b.over.Add(answers)) // a server that cannot do this has its own times
+			b.over = time.Now().Add(maxSilence + time.Duration(b.size)*time.Second/minRate)
+			_ = b.conn.SetWriteDeadline(b.over.Add(answerTime)) // a server that cannot do this has its own times
 		}
 	}
 	if b.err != nil {
 		return 0, b.err
 	}
 	if !b.over.IsZero() {
-		until := time.Now().Add(silence)
-		if b.over.Before(until) {
-			until = b.over
-		}
-		_ = b.conn.SetReadDeadline(until)
+		_ = b.conn.SetReadDeadline(time.Now().Add(min(maxSilence, time.Until(b.over))))
 	}
 	if b.prove != nil && len(p) > b.left {
 		p = p[:b.left]

@@ -24,7 +24,7 @@ func TestZ79LargeBodyHasTimeForAsLongAsItComes(t *testing.T) {
 		var d deadlines
 		proven := false
 		b := &body{
-			ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 100))), size: 10 * slowest, left: 1,
+			ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 100))), size: 10 * minRate, left: 1,
 			conn: http.NewResponseController(&d), prove: func() error { proven = true; return nil },
 		}
 		one := make([]byte, 1)
@@ -42,7 +42,7 @@ func TestZ79LargeBodyHasTimeForAsLongAsItComes(t *testing.T) {
 		for _, at := range []time.Duration{0, 5 * time.Second, 20 * time.Second, 39 * time.Second} {
 			time.Sleep(time.Until(start.Add(at)))
 			read()
-			if want := min(at+silence, 40*time.Second); !d.read.Equal(start.Add(want)) || !d.write.Equal(start.Add(100*time.Second)) {
+			if want := min(at+maxSilence, 40*time.Second); !d.read.Equal(start.Add(want)) || !d.write.Equal(start.Add(100*time.Second)) {
 				t.Errorf("after %s it may be read until %s and answered until %s; want %s and 1m40s", at, d.read.Sub(start), d.write.Sub(start), want)
 			}
 		}

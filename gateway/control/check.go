@@ -1,6 +1,7 @@
 package control
 
 import (
+	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -58,15 +59,7 @@ func shown(s string, limit int) string {
 // isWord reports whether s is made of letters, digits, '.', '_' and '-', at
 // most 64 of them.
 func isWord(s string) bool {
-	if s == "" || len(s) > 64 {
-		return false
-	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= 64 && strings.Trim(s, wordLetters) == ""
 }
+
+const wordLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"

@@ -43,7 +43,7 @@ type Control struct {
 	// Admit, when set, judges each request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error
 
-	Period time.Duration // between two rounds of the reaper, unless a lease is over before: 30 s
+	Period time.Duration // between two rounds of the reaper, unless a lease ends before: 30 s
 	// JobPollEvery is the time between two looks for jobs that came by another gateway,
 	// while a request waits for one: 1 s.
 	JobPollEvery time.Duration
@@ -61,7 +61,7 @@ type Control struct {
 	reapNow    chan struct{} // holds one when the reaper is to look at once
 	still      standstill
 	listed     queue.Place // how far the reaper has looked through the lists for expired jobs
-	behind     bool        // it has found some there, and has not come to their end
+	unlistMore bool        // it has found some there, and has not come to their end
 }
 
 // init makes what is shared by Handler, Run and Cancel, which may come in any order

@@ -20,7 +20,7 @@ const directPoll = time.Second
 // Direct is the [gateway.ControlPlane] of a worker that may reach Redis itself.
 // It asks the same of requests as the gateway does and has no token: whoever can
 // write to Redis can do anything. Somewhere a gateway must run all the same, to
-// take back leases that are over.
+// take back leases that have ended.
 type Direct struct {
 	Queue  *queue.Queue
 	Worker string // its id, of the form [A-Za-z0-9._-]{1,64}, and no other worker's
@@ -84,7 +84,7 @@ func (d *Direct) Heartbeat(ctx context.Context, job string, req wire.HeartbeatRe
 		return wire.HeartbeatResponse{}, outward(err)
 	}
 	if h.wait > 0 {
-		extended.TTL = left(d.Queue, extended)
+		extended.TTL = remaining(d.Queue, extended)
 	}
 	return heartbeatResponse(req.LeaseID, extended, h.wait > 0), nil
 }
@@ -158,10 +158,7 @@ func parseReport(job, lease string) (jobs.ID, error) {
 // outward returns err as an answer of the gateway would say it. Trouble with
 // Redis stays what it is: the worker's own log may name it.
 func outward(err error) error {
-	if errors.Is(err, jobs.ErrUnavailable) {
-		return err
-	}
-	if e := refusal(err); e != nil {
+	if e := refusal(err); e != nil && !errors.Is(err, jobs.ErrUnavailable) {
 		return e
 	}
 	return err

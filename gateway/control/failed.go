@@ -48,7 +48,11 @@ func (c *Control) failed(ctx context.Context, from call, failure queue.Failure) 
 	}
 	if !outcome.Duplicate {
 		c.Metrics.failures.WithLabelValues(resultWord(outcome)).Inc()
-		c.logFailure(ctx, from.job, failure.Code, outcome)
+		if outcome.Dead {
+			c.logDeadLetter(ctx, from.job, failure.Code, outcome.Retries)
+		} else { // what the worker says of it is in the job's record
+			c.Log.InfoContext(ctx, "job failed", "job", from.job, "code", failure.Code, "outcome", resultWord(outcome), "retries", outcome.Retries)
+		}
 		if failure.RetryPolicy == queue.ReturnUncounted {
 			c.waiting.wakeFirst(1)
 		}
@@ -58,16 +62,6 @@ func (c *Control) failed(ctx context.Context, from call, failure queue.Failure) 
 
 func failedResponse(f queue.FailResult) wire.FailedResponse {
 	return wire.FailedResponse{OK: true, Requeued: f.Requeued, RetryCount: f.Retries}
-}
-
-// logFailure logs a line for each run that has failed. What the worker says of it
-// is in the job's record.
-func (c *Control) logFailure(ctx context.Context, id jobs.ID, code string, outcome queue.FailResult) {
-	if outcome.Dead {
-		c.logDeadLetter(ctx, id, code, outcome.Retries)
-		return
-	}
-	c.Log.InfoContext(ctx, "job failed", "job", id, "code", code, "outcome", resultWord(outcome), "retries", outcome.Retries)
 }
 
 // logDeadLetter logs that a job has become a dead letter.

@@ -43,7 +43,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 		e, err := c.Queue.Extend(ctx, from.Caller, from.job, from.lease, h.Beat)
 		return c.heartbeatResponse(from, e, false, err)
 	}
-	me := c.heartbeats.join(string(from.job)) // before the first call: a cancel after it is heard of
+	me := c.heartbeats.join(c.heartbeats.seen(), string(from.job)) // before the first call: a cancel after it is heard of
 	if me != nil {
 		defer c.heartbeats.leave(me)
 	}
@@ -65,7 +65,7 @@ func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, e
 		case <-httpd.Stopping(ctx):
 		case <-over:
 		}
-		e.TTL = left(c.Queue, e)
+		e.TTL = remaining(c.Queue, e)
 		return c.heartbeatResponse(from, e, true, nil)
 	}
 }
@@ -84,7 +84,7 @@ func heartbeatResponse(lease string, e queue.Extended, waited bool) wire.Heartbe
 	}
 }
 
-// left returns how long a lease lasts that was extended some time ago.
-func left(q *queue.Queue, e queue.Extended) time.Duration {
+// remaining returns how long a lease lasts that was extended some time ago.
+func remaining(q *queue.Queue, e queue.Extended) time.Duration {
 	return max(0, e.Until.Sub(q.Now())).Round(time.Millisecond)
 }

@@ -68,7 +68,7 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 			over = time.After(longest)
 			defer hold(ctx)()
 		}
-		me := c.waiting.joinAfter(seen, g.Worker)
+		me := c.waiting.join(seen, g.Worker)
 		if me == nil {
 			return g, true, nil
 		}

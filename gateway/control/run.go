@@ -17,12 +17,12 @@ const forgetEvery = time.Hour
 // soon is the shortest pause between two rounds of the reaper.
 const soon = 100 * time.Millisecond
 
-// Run takes back leases that are over, queues delayed jobs each second when they
+// Run takes back leases that have ended, queues delayed jobs each second when they
 // are due, drops expired jobs from the lists, and wakes waiting requests for jobs that came, and
 // for running ones that were canceled, by another gateway, until ctx ends.
 // Its first round comes one Period after it began: workers that could not reach
 // a gateway for a while get this long to extend their leases. The next ones come
-// when a lease is over, and every Period at least. After this process or Redis
+// when a lease has ended, and every Period at least. After this process or Redis
 // has stood still, nothing is taken back for the time of a heartbeat.
 func (c *Control) Run(ctx context.Context) {
 	c.init()
@@ -106,7 +106,7 @@ func (c *Control) period() time.Duration { return cmp.Or(c.Period, 30*time.Secon
 // the lists have more to drop it goes on soon: they must not grow faster than
 // they are looked through.
 func (c *Control) pause(ctx context.Context) time.Duration {
-	if c.behind {
+	if c.unlistMore {
 		return soon
 	}
 	wait := min(c.period(), min(c.Queue.LeaseTTL, c.Queue.LegacyTTL)+c.Queue.Skew)
@@ -139,7 +139,7 @@ func (c *Control) round(ctx context.Context) bool {
 	}
 	var dropped int
 	c.listed, dropped, err = c.Queue.Unlist(ctx, c.listed)
-	c.behind = err == nil && dropped > 0 && !c.listed.End()
+	c.unlistMore = err == nil && dropped > 0 && !c.listed.End()
 	if err != nil {
 		c.Log.WarnContext(ctx, "cannot drop expired jobs from the lists", "err", err)
 	}

@@ -28,39 +28,28 @@ func (l *waitlist) init(most, share int) {
 	l.most, l.share, l.of, l.arrived = most, share, map[string]map[*waiter]struct{}{}, make(chan struct{}, 1)
 }
 
-// seen is called before one looks for a job, and its value handed to joinAfter: a job
-// that comes in between is not missed.
+// seen is called before one looks for a job, and its value handed to join: a job that
+// comes in between is not missed.
 func (l *waitlist) seen() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.missed
 }
 
-// joinAfter is join, but for one that has missed a job since seen: it is woken at once.
-func (l *waitlist) joinAfter(seen uint64, key string) *waiter {
+// join begins to wait; one that has missed a job since seen is woken at once. It returns
+// nil when too many wait already, of all or with this key: one that waits with many
+// requests must not keep others from waiting.
+func (l *waitlist) join(seen uint64, key string) *waiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	me := &waiter{woken: make(chan struct{}, 1), key: key}
 	if l.missed != seen {
-		me := &waiter{woken: make(chan struct{}, 1), key: key}
 		me.woken <- struct{}{}
 		return me
 	}
-	return l.joinLocked(key)
-}
-
-// join begins to wait. It returns nil when too many do already, of all or with this key:
-// one that waits with many requests must not keep others from waiting.
-func (l *waitlist) join(key string) *waiter {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.joinLocked(key)
-}
-
-func (l *waitlist) joinLocked(key string) *waiter {
 	if l.line.Len() >= l.most || len(l.of[key]) >= l.share {
 		return nil
 	}
-	me := &waiter{woken: make(chan struct{}, 1), key: key}
 	me.place = l.line.PushBack(me)
 	if l.of[key] == nil {
 		l.of[key] = map[*waiter]struct{}{}
@@ -77,12 +66,14 @@ func (l *waitlist) joinLocked(key string) *waiter {
 // came meanwhile goes to the next.
 func (l *waitlist) leave(me *waiter) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if me.place != nil {
+	waits := me.place != nil
+	if waits {
 		l.drop(me)
-		return
 	}
-	l.wakeFirstLocked(1)
+	l.mu.Unlock()
+	if !waits {
+		l.wakeFirst(1)
+	}
 }
 
 // drop takes one out of the line.
@@ -100,10 +91,6 @@ func (l *waitlist) drop(me *waiter) {
 func (l *waitlist) wakeFirst(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wakeFirstLocked(n)
-}
-
-func (l *waitlist) wakeFirstLocked(n int) {
 	for ; n > 0; n-- {
 		first := l.line.Front()
 		if first == nil {

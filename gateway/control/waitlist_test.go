@@ -23,7 +23,7 @@ func TestZ48TurnsComeInOrderAndOneForEachJob(t *testing.T) {
 	ws := newWaiters(10)
 	var all []*waiter
 	for range 4 {
-		me := ws.joinAfter(ws.seen(), "w")
+		me := ws.join(ws.seen(), "w")
 		if me == nil {
 			t.Fatal("turned away")
 		}
@@ -42,9 +42,9 @@ func TestZ48TurnsComeInOrderAndOneForEachJob(t *testing.T) {
 
 func TestZ48TurnOfOneThatLeavesIsPassedOn(t *testing.T) {
 	ws := newWaiters(10)
-	first := ws.joinAfter(ws.seen(), "w")
-	second := ws.joinAfter(ws.seen(), "w")
-	third := ws.joinAfter(ws.seen(), "w")
+	first := ws.join(ws.seen(), "w")
+	second := ws.join(ws.seen(), "w")
+	third := ws.join(ws.seen(), "w")
 	ws.leave(second) // without a turn there is nothing to pass on
 	if first.wasWoken() || third.wasWoken() {
 		t.Error("a turn came out of nothing")
@@ -60,22 +60,22 @@ func TestZ48JobThatComesBeforeTheWaitBeginsIsNotMissed(t *testing.T) {
 	ws := newWaiters(10)
 	seen := ws.seen()
 	ws.wakeFirst(1)
-	if me := ws.joinAfter(seen, "w"); me == nil || !me.wasWoken() {
+	if me := ws.join(seen, "w"); me == nil || !me.wasWoken() {
 		t.Error("the job was missed")
 	}
-	if me := ws.joinAfter(ws.seen(), "w"); me == nil || me.wasWoken() {
+	if me := ws.join(ws.seen(), "w"); me == nil || me.wasWoken() {
 		t.Error("an old job wakes again")
 	}
 }
 
 func TestZ48LineHasABound(t *testing.T) {
 	ws := newWaiters(1)
-	first := ws.joinAfter(ws.seen(), "w")
-	if ws.joinAfter(ws.seen(), "w") != nil {
+	first := ws.join(ws.seen(), "w")
+	if ws.join(ws.seen(), "w") != nil {
 		t.Error("the line holds more than it may")
 	}
 	ws.leave(first)
-	if ws.joinAfter(ws.seen(), "w") == nil {
+	if ws.join(ws.seen(), "w") == nil {
 		t.Error("the place was not given back")
 	}
 }

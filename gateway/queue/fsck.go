@@ -138,55 +138,48 @@ func (f *fsck) statuses(ctx context.Context) error {
 		if err != nil {
 			return unavailable("read", err)
 		}
-		if err := f.look(ctx, page); err != nil {
+		if err := f.checkPage(ctx, page); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// seen is what is read of a job first.
+// seen is what is read of a job after its status.
 type seen struct {
-	id      string
 	isLease bool
-	state   *redis.SliceCmd // status and detail
 	list    *redis.FloatCmd
 	lease   *redis.SliceCmd
 	score   *redis.FloatCmd
 	stored  *redis.IntCmd // its payload or result
 }
 
-func (s *seen) status() string { return redisdb.Reply(s.state.Val()).Text(0) }
-
-// look looks at a page of statuses and leases: at the status first, and then at
-// what must go with it.
-func (f *fsck) look(ctx context.Context, keys []string) error {
-	page := make([]seen, 0, len(keys))
+// checkPage reads a page of statuses and leases: the status first, and then what must go
+// with it.
+func (f *fsck) checkPage(ctx context.Context, keys []string) error {
+	var ids []string
+	var page []seen
 	for _, k := range keys {
 		if id, ok := strings.CutPrefix(k, "zpe:status:"); ok {
-			page = append(page, seen{id: id})
+			ids, page = append(ids, id), append(page, seen{})
 		} else if id, ok := strings.CutPrefix(k, "zpe:lease:"); ok && k != indexKey {
-			page = append(page, seen{id: id, isLease: true})
+			ids, page = append(ids, id), append(page, seen{isLease: true})
 		}
 	}
-	err := f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
-		for i, s := range page {
-			page[i].state = p.HMGet(ctx, statusKey(jobs.ID(s.id)), "status", "detail")
-		}
-	})
+	states, err := f.states(ctx, ids)
 	if err != nil {
 		return err
 	}
 	err = f.pipe(ctx, func(ctx context.Context, p redis.Pipeliner) {
 		for i, s := range page {
-			id, state, list := jobs.ID(s.id), s.status(), listState(s.state.Val())
+			id, state, list := jobs.ID(ids[i]), statusOf(states[i]), listState(states[i].Val())
 			if !s.isLease && slices.Contains(States, list) {
-				page[i].list = p.ZScore(ctx, listKey(list), s.id)
+				page[i].list = p.ZScore(ctx, listKey(list), ids[i])
 			}
 			switch {
 			case s.isLease || state == "started":
 				page[i].lease = p.HMGet(ctx, leaseKey(id), "expires_at", "worker_id", "lease_id")
-				page[i].score = p.ZScore(ctx, indexKey, s.id)
+				page[i].score = p.ZScore(ctx, indexKey, ids[i])
 			case state == "queued":
 				page[i].stored = p.Exists(ctx, payloadKey(id))
 			case state == "finished":
@@ -197,8 +190,8 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range page {
-		state := s.status()
+	for i, s := range page {
+		id, state := ids[i], statusOf(states[i])
 		if !s.isLease {
 			f.report.Jobs[state]++
 		}
@@ -212,13 +205,13 @@ func (f *fsck) look(ctx context.Context, keys []string) error {
 			wrong = state != "failed"
 		}
 		switch {
-		case wrong && state == "queued" && f.waits(s.id):
-			f.later(s.id, look{queue: "all"}, "") // its entry must go with it
+		case wrong && state == "queued" && f.waits(id):
+			f.later(id, look{queue: "all"}, "") // its entry must go with it
 		case wrong, s.list != nil && s.list.Err() != nil:
-			err = f.suspect(ctx, s.id, look{})
+			err = f.suspect(ctx, id, look{})
 		}
-		if !wrong && state == "queued" && !f.waits(s.id) {
-			f.misses(s.id)
+		if !wrong && state == "queued" && !f.waits(id) {
+			f.misses(id)
 		}
 		if err != nil {
 			return err

@@ -112,6 +112,8 @@ func (f *fsck) states(ctx context.Context, ids []string) ([]*redis.SliceCmd, err
 	return states, err
 }
 
+func statusOf(state *redis.SliceCmd) string { return redisdb.Reply(state.Val()).Text(0) }
+
 // listState returns the state by which a job of this status and detail is listed.
 func listState(values []any) string {
 	a := redisdb.Reply(values)
@@ -122,7 +124,7 @@ func listState(values []any) string {
 func (f *fsck) whereNot(ctx context.Context, ids []string, want string, suspect func(id, state string) error) error {
 	seen, err := f.states(ctx, ids)
 	for i, id := range ids {
-		if state := redisdb.Reply(seen[i].Val()).Text(0); err == nil && state != want {
+		if state := statusOf(seen[i]); err == nil && state != want {
 			err = suspect(id, state)
 		}
 	}

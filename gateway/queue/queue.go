@@ -8,7 +8,7 @@
 //
 // A lease is the pair of a worker and a random lease id, the fence of all that
 // the worker reports; the clock does not decide. Its end matters only to
-// [Queue.Reap], which takes back what is over.
+// [Queue.Reap], which takes back what has ended.
 //
 // The keys are a contract, listed in gateway/SPEC.md. The scripts name keys that
 // they learn from the queue, so the server must not be a cluster.

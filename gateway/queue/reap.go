@@ -29,7 +29,7 @@ type Reaped struct {
 	Retries int    // runs that have been counted so far; 0 of a canceled job
 }
 
-// Reap takes back all leases that are over, and returns those. It may run in
+// Reap takes back all leases that have ended, and returns those. It may run in
 // several gateways at once.
 func (q *Queue) Reap(ctx context.Context) (reaped []Reaped, err error) {
 	// Read the clock once: if the process is frozen during the loop, that time must

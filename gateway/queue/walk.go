@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,27 +29,19 @@ func (f *fsck) walkSet(ctx context.Context, key string, page func(ids []string) 
 func (f *fsck) walkList(ctx context.Context, key string, page func(ids []string) error) error {
 	last := ""
 	for at := int64(0); ; {
+		first := max(0, at-1)
 		var ids []string
 		err := f.call(ctx, func(ctx context.Context) (err error) {
-			ids, err = f.q.rdb.LRange(ctx, key, max(0, at-1), at+redisdb.ScanCount-1).Result()
+			ids, err = f.q.rdb.LRange(ctx, key, first, at+redisdb.ScanCount-1).Result()
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-		if len(ids) == 0 {
-			return nil
-		}
-		first := max(0, at-1)
 		full := len(ids) == int(at+redisdb.ScanCount-first)
 		at = first + int64(len(ids))
 		if last != "" {
-			for i, id := range ids {
-				if id == last {
-					ids = ids[i+1:]
-					break
-				}
-			}
+			ids = ids[slices.Index(ids, last)+1:]
 		}
 		if len(ids) > 0 {
 			last = ids[len(ids)-1]
