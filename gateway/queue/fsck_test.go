@@ -24,14 +24,10 @@ func (r *rig) everywhere() {
 	r.submit("leased", "delayed", "finished", "dead", "canceled", "queued", "queued2")
 	r.lease(w1, "leased")
 	r.fail(w1, r.lease(w1, "delayed"), queue.Retry)
-	if _, err := r.finish(w1, r.lease(w1, "finished"), `{}`); err != nil {
-		r.Fatal(err)
-	}
+	must(r.finish(w1, r.lease(w1, "finished"), `{}`))(r)
 	r.fail(w1, r.lease(w1, "dead"), queue.Final)
 	g := r.lease(w1, "canceled")
-	if _, err := r.Cancel(r.ctx(), "canceled"); err != nil {
-		r.Fatal(err)
-	}
+	must(r.Cancel(r.ctx(), "canceled"))(r)
 	r.fail(w1, g, queue.Retry)
 }
 
@@ -170,16 +166,11 @@ func (r *rig) runAll() {
 		must(r.Reap(r.ctx()))(r)
 		r.clock.pass(time.Hour)
 		for {
-			g, err := r.Lease(r.ctx(), w2, queue.LeaseRequest{Renews: true})
-			if err != nil {
-				r.Fatal(err)
-			}
+			g := must(r.Lease(r.ctx(), w2, queue.LeaseRequest{Renews: true}))(r)
 			if g.Job == "" {
 				break
 			}
-			if _, err := r.finish(w2, g, `{}`); err != nil {
-				r.Fatal(err)
-			}
+			must(r.finish(w2, g, `{}`))(r)
 		}
 	}
 	if s := must(r.Stats(r.ctx()))(r); s.Queued+s.Leased+s.Delayed > 0 {
@@ -307,9 +298,7 @@ func TestZ72FsckSearchesLongListsForSoManyOnly(t *testing.T) {
 	}
 	r.submit(ids...)
 	for _, id := range ids {
-		if _, err := r.Cancel(r.ctx(), id); err != nil {
-			r.Fatal(err)
-		}
+		must(r.Cancel(r.ctx(), id))(r)
 	}
 	rep := must(r.Fsck(r.ctx(), false))(r)
 	if rep.Counts["stale entry"] != n || !clean(rep) {

@@ -46,9 +46,7 @@ func TestZ11PayloadKeepsItsTimeToLiveFreshWhileTheJobMoves(t *testing.T) {
 		fresh("submission")
 		g := r.lease(w1, "a")
 		fresh("lease")
-		if _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
-			r.Fatal(err)
-		}
+		must(r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}))(r)
 		fresh("extension")
 		r.fail(w1, g, queue.Retry)
 		r.keepsFor("zpe:retry_count:a", week)
@@ -100,9 +98,7 @@ func TestZ12StatusSaysWhereTheJobStands(t *testing.T) {
 		if at, err := time.Parse(time.RFC3339Nano, j.UpdatedAt); err != nil || !at.Equal(r.clock.Now()) || j.Worker != "w1" {
 			r.Errorf("%+v, %v", j, err)
 		}
-		if _, err := r.finish(w1, g, `{}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, g, `{}`))(r)
 		r.status("a", "finished")
 	})
 }
@@ -119,9 +115,7 @@ func TestZ13LeaseHashHasNoTTL(t *testing.T) {
 			r.is(g.LeaseID, "HGET", "zpe:lease:a", "lease_id")
 		}
 		check()
-		if _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
-			r.Fatal(err)
-		}
+		must(r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}))(r)
 		check()
 		r.clock.pass(time.Hour)
 		check()
@@ -158,9 +152,7 @@ func TestZ15RetryCountIsANumberAndGoesWithTheJob(t *testing.T) {
 		r.fail(w1, r.lease(w1, "b"), queue.Final)
 		r.keepsFor("zpe:retry_count:b", week)
 		r.clock.pass(time.Minute)
-		if _, err := r.finish(w1, r.lease(w1, "a"), `{}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, r.lease(w1, "a"), `{}`))(r)
 		r.is("0", "EXISTS", "zpe:retry_count:a", "zpe:payload:a", "zpe:lease:a")
 	})
 }
@@ -183,9 +175,7 @@ func TestZ17ResultsAreKeptForTheirTime(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.ResultTTL = 2 * time.Hour
 		r.submit("a")
-		if _, err := r.finish(w1, r.lease(w1, "a"), `{"zpe":1e-17}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, r.lease(w1, "a"), `{"zpe":1e-17}`))(r)
 		for key, want := range map[string]string{"zpe:result:a": `{"zpe":1e-17}`, "zpe:summary:a": "s", "zpe:freqs:a": "f"} {
 			r.is("string", "TYPE", key)
 			r.is(want, "GET", key)
@@ -213,10 +203,7 @@ func TestZ17ResultsAreKeptForTheirTime(t *testing.T) {
 
 func TestZ19NoKeyAndNoValueHoldsAToken(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		enroll, _, err := r.Enroll(r.ctx(), "bench", time.Hour)
-		if err != nil {
-			r.Fatal(err)
-		}
+		enroll := r.enroll()
 		holds := func(secret string) bool { return strings.Contains(r.dump(), secret) }
 		if holds(enroll) || holds(strings.TrimPrefix(enroll, "zpe_")) {
 			r.Error("the enroll token is in Redis")
@@ -224,9 +211,7 @@ func TestZ19NoKeyAndNoValueHoldsAToken(t *testing.T) {
 		reg := must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll, Name: "n", Meta: "{}"}))(r)
 		c := queue.Caller{TokenHash: queue.HashToken(reg.Token)}
 		r.submit("a", "b")
-		if _, err := r.finish(c, r.lease(c, "a"), `{}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(c, r.lease(c, "a"), `{}`))(r)
 		r.fail(c, r.lease(c, "b"), queue.Retry)
 		must(r.Revoke(r.ctx(), reg.Worker))(r)
 		for _, secret := range []string{enroll, reg.Token} {
@@ -296,15 +281,11 @@ func TestZ18Z20TokensAreHashedAndForgottenInTime(t *testing.T) {
 func TestZ21EveryOtherKeyHasATimeToLive(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		c := r.worker()
-		if _, _, err := r.Enroll(r.ctx(), "unused", time.Hour); err != nil {
-			r.Fatal(err)
-		}
+		r.enroll()
 		for _, id := range []jobs.ID{"a", "b", "c", "d", "e"} {
 			must(r.Submit(r.ctx(), id, []byte("{}"), "key "+string(id)))(r)
 		}
-		if _, err := r.finish(c, r.lease(c, "a"), `{}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(c, r.lease(c, "a"), `{}`))(r)
 		r.fail(c, r.lease(c, "b"), queue.Retry)
 		r.fail(c, r.lease(c, "c"), queue.Final)
 		silent := r.lease(c, "d")

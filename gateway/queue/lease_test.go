@@ -92,9 +92,7 @@ func TestZ42RepeatedRequestGetsItsLeaseAgain(t *testing.T) {
 		on := true
 		must(r.SetOps(r.ctx(), nil, &on))(r)
 		lease(w2, "b") // another worker's request of the same name
-		if _, err := r.finish(w1, again, `{}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, again, `{}`))(r)
 		lease(w1, "c") // the lease has ended, so it is a new request
 		r.clock.pass(r.LeaseTTL)
 		lease(w1, "") // over, though not reaped
@@ -105,10 +103,7 @@ func TestZ42RepeatedRequestGetsItsLeaseAgain(t *testing.T) {
 // answer. Nothing may happen twice then.
 func TestZ42CallWhoseAnswerWasLostCountsOnce(t *testing.T) {
 	r := newRig(t)
-	enroll, _, err := r.Enroll(r.ctx(), "l", time.Hour)
-	if err != nil {
-		r.Fatal(err)
-	}
+	enroll := r.enroll()
 	twice := &sendTwice{}
 	r.rdb.AddHook(twice)
 	r.submit("a", "b")
@@ -178,12 +173,8 @@ func TestZ43StaleEntriesArePassedOver(t *testing.T) {
 		r.do("LPUSH", "zpe:queue", "a", "a", "a") // while it waits
 		leased := r.lease(w1, "a")
 		r.lease(w1, "b")
-		if _, err := r.finish(w1, r.lease(w1, "done"), `{}`); err != nil {
-			r.Fatal(err)
-		}
-		if _, err := r.Cancel(r.ctx(), "canceled"); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, r.lease(w1, "done"), `{}`))(r)
+		must(r.Cancel(r.ctx(), "canceled"))(r)
 		r.fail(w1, r.lease(w1, "delayed"), queue.Retry)
 		r.fail(w1, r.lease(w1, "dead"), queue.Final)
 		for range 20 { // more than one script looks at
@@ -245,15 +236,11 @@ func TestZ45ExtensionNeedsTheLease(t *testing.T) {
 		if r.dump() != before {
 			r.Error("a refused extension wrote something")
 		}
-		if _, err := r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{Message: "scf 3", Done: 3, Total: 7}); err != nil {
-			r.Fatal(err)
-		}
+		must(r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{Message: "scf 3", Done: 3, Total: 7}))(r)
 		if j := r.status("a", "started"); j.Detail != "scf 3" || j.Done != 3 || j.Total != 7 {
 			r.Errorf("%+v", j)
 		}
-		if _, err := r.Cancel(r.ctx(), "a"); err != nil {
-			r.Fatal(err)
-		}
+		must(r.Cancel(r.ctx(), "a"))(r)
 		if e, err := r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{}); !e.Cancel || err != nil {
 			r.Errorf("%+v, %v", e, err)
 		}
@@ -268,10 +255,7 @@ func TestZ45ExtensionIsNoShorterThanTheLeaseThatWasGivenOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(r *rig) {
 				r.submit("a")
-				g, err := r.Lease(r.ctx(), w1, ask)
-				if err != nil {
-					r.Fatal(err)
-				}
+				g := must(r.Lease(r.ctx(), w1, ask))(r)
 				r.LeaseTTL = 30 * time.Second // the gateway was restarted
 				for range 3 {
 					r.clock.pass(g.TTL / 3)
@@ -299,9 +283,7 @@ func TestZ45ExtensionBringsALostStatusBack(t *testing.T) {
 		r.submit("a")
 		g := r.lease(w1, "a")
 		r.do("DEL", "zpe:status:a")
-		if _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
-			r.Fatal(err)
-		}
+		must(r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}))(r)
 		r.status("a", "started")
 		r.sound()
 	})
@@ -448,13 +430,9 @@ func TestScriptsAreSentAgainToAServerThatForgotThem(t *testing.T) {
 			forget()
 			g := r.lease(w1, "a")
 			forget()
-			if _, err := r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}); err != nil {
-				r.Fatal(err)
-			}
+			must(r.Extend(r.ctx(), w1, "a", g.LeaseID, queue.Beat{}))(r)
 			forget()
-			if _, err := r.finish(w1, g, `{}`); err != nil {
-				r.Fatal(err)
-			}
+			must(r.finish(w1, g, `{}`))(r)
 			r.do("DEL", "zpe:status:a")
 		}
 	})

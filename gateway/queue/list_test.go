@@ -52,9 +52,7 @@ func TestJ07JobsAreListedByStateNewestFirst(t *testing.T) {
 		}
 		r.lease(w1, "leased")
 		r.fail(w1, r.lease(w1, "delayed"), queue.Retry)
-		if _, err := r.finish(w1, r.lease(w1, "finished"), `{}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, r.lease(w1, "finished"), `{}`))(r)
 		r.fail(w1, r.lease(w1, "dead"), queue.Final)
 		g := r.lease(w1, "running-canceled")
 		must(r.Cancel(r.ctx(), g.Job))(r)
@@ -124,9 +122,7 @@ func TestJ07PagesHoldStillWhileJobsComeAndMove(t *testing.T) {
 		case 0:
 			r.fail(w1, g, queue.Final)
 		case 1:
-			if _, err := r.finish(w1, g, "{}"); err != nil {
-				t.Fatal(err)
-			}
+			must(r.finish(w1, g, "{}"))(r)
 		}
 		must(r.Cancel(r.ctx(), page[len(page)-1].ID))(r) // the cursor's own job
 	}
@@ -338,9 +334,7 @@ func TestJ07AttemptAndTimesOfRunsAreKept(t *testing.T) {
 		}
 		r.clock.pass(time.Minute)
 		g := r.lease(w1, "a")
-		if _, err := r.finish(w1, g, "{}"); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, g, "{}"))(r)
 		j := r.status("a", "finished")
 		if j.Attempt != 2 || !j.FirstLeasedAt.Equal(first) || !j.LeasedAt.Equal(first.Add(time.Minute)) {
 			r.Errorf("%+v", j)

@@ -149,12 +149,3 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 	}
 	t.Logf("%v, %+v, %d late results accepted", byState, s, lates)
 }
-
-func (r *rig) soundBut(harmless string) {
-	r.Helper()
-	rep, err := r.Fsck(r.ctx(), false)
-	delete(rep.Counts, harmless)
-	if err != nil || len(rep.Counts) > 0 || rep.Unchecked > 0 {
-		r.Errorf("fsck: %+v, %v", rep, err)
-	}
-}

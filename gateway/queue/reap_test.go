@@ -51,13 +51,9 @@ func TestZ71ExtensionOrResultBeforeTheReaperWins(t *testing.T) {
 		a, b := r.lease(w1, "a"), r.lease(w1, "b")
 		r.clock.pass(r.LeaseTTL + time.Hour)
 		// The reaper has seen both as over, and looks again.
-		if _, err := r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{}); err != nil {
-			r.Fatal(err)
-		}
+		must(r.Extend(r.ctx(), w1, "a", a.LeaseID, queue.Beat{}))(r)
 		r.do("ZADD", "zpe:lease:index", "1", "a")
-		if _, err := r.finish(w1, b, `{}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, b, `{}`))(r)
 		if reaped := must(r.Reap(r.ctx()))(r); len(reaped) != 0 {
 			r.Errorf("%+v", reaped)
 		}
@@ -204,9 +200,7 @@ func TestZ74ReplicaAheadStealsNoLiveLease(t *testing.T) {
 				continue
 			}
 			for k, g := range grants {
-				if _, err := rep[(i+k)%2].Extend(r.ctx(), w1, g.Job, g.LeaseID, queue.Beat{}); err != nil {
-					r.Fatal(err)
-				}
+				must(rep[(i+k)%2].Extend(r.ctx(), w1, g.Job, g.LeaseID, queue.Beat{}))(r)
 			}
 		}
 		r.sound()

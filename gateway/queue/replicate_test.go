@@ -66,18 +66,10 @@ func TestF28AnswersWaitForAReplica(t *testing.T) {
 		has("a submission", "zpe:status:"+string(id))
 	}
 	g := r.lease(w1, "a")
-	if _, err := r.finish(w1, g, `{"n":1}`); err != nil {
-		t.Fatal(err)
-	}
+	must(r.finish(w1, g, `{"n":1}`))(r)
 	has("a result", "zpe:result:a")
-	enroll, _, err := r.Enroll(t.Context(), "e", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reg, err := r.Register(t.Context(), queue.Registration{EnrollToken: enroll, Name: "n", Meta: "{}"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	enroll := r.enroll()
+	reg := must(r.Register(t.Context(), queue.Registration{EnrollToken: enroll, Name: "n", Meta: "{}"}))(r)
 	has("a registration", "zpe:token:"+queue.HashToken(reg.Token))
 	r.rdb.ScriptFlush(t.Context())
 	r.submit("flushed")

@@ -11,10 +11,7 @@ import (
 func TestServersListsWorkersWithTheirGoodTokensAndLeases(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		register := func(name, own string) queue.Registered {
-			enroll, _, err := r.Enroll(r.ctx(), "l", time.Hour)
-			if err != nil {
-				r.Fatal(err)
-			}
+			enroll := r.enroll()
 			r.clock.pass(time.Second)
 			return must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll, Token: own, Name: name}))(r)
 		}

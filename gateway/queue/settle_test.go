@@ -57,9 +57,7 @@ func TestZ52ReportNeedsWorkerAndLease(t *testing.T) {
 			}
 		}
 		refused("while it runs")
-		if _, err := r.finish(w1, a, `{"zpe":1}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, a, `{"zpe":1}`))(r)
 		refused("when it has finished")
 		r.fail(w1, b, queue.Retry)
 		if _, _, err := r.Finish(r.ctx(), w1, "b", b.LeaseID, queue.Result{JSON: "{}"}); !errors.Is(err, jobs.ErrLeaseLost) {
@@ -165,9 +163,7 @@ func TestZ57LateResultIsKeptAside(t *testing.T) {
 					r.clock.pass(time.Minute)
 					second = r.lease(w2, "a")
 				case "canceled":
-					if _, err := r.Cancel(r.ctx(), "a"); err != nil {
-						r.Fatal(err)
-					}
+					must(r.Cancel(r.ctx(), "a"))(r)
 				}
 				before := r.dump()
 				for name, report := range r.strangers(g, b) {
@@ -249,9 +245,7 @@ func TestZ57LateResultOfAFinishedJobIsRefused(t *testing.T) {
 			r.Fatal("not late")
 		}
 		r.clock.pass(time.Minute)
-		if _, err := r.finish(w2, r.lease(w2, "a"), `{"good":1}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w2, r.lease(w2, "a"), `{"good":1}`))(r)
 		if late, err := r.finish(w1, g, `{"late":1}`); late || !errors.Is(err, jobs.ErrLeaseLost) {
 			r.Errorf("late=%v, %v", late, err)
 		}
@@ -360,16 +354,12 @@ func TestZ63CanceledJobEndsAndIsNoDeadLetter(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.submit("runs", "waits", "delayed", "silent")
 		g := r.lease(w1, "runs")
-		if _, err := r.Cancel(r.ctx(), "waits"); err != nil {
-			r.Fatal(err)
-		}
+		must(r.Cancel(r.ctx(), "waits"))(r)
 		r.status("waits", "failed") // at once
 		r.fail(w1, r.lease(w1, "delayed"), queue.Retry)
 		r.lease(w2, "silent")
 		for _, id := range []jobs.ID{"runs", "delayed", "silent"} {
-			if _, err := r.Cancel(r.ctx(), id); err != nil {
-				r.Fatal(err)
-			}
+			must(r.Cancel(r.ctx(), id))(r)
 		}
 		if f := r.fail(w1, g, queue.Retry); f.Requeued || f.Dead {
 			r.Errorf("%+v", f)

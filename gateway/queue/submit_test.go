@@ -26,9 +26,7 @@ func TestZ25SubmissionIsOneScript(t *testing.T) {
 		g := r.lease(w1, "a")
 		r.submit("a")
 		r.status("a", "started")
-		if _, err := r.finish(w1, g, `{}`); err != nil {
-			r.Fatal(err)
-		}
+		must(r.finish(w1, g, `{}`))(r)
 		r.submit("a")
 		r.status("a", "finished")
 		r.is("0", "LLEN", "zpe:queue")

@@ -13,23 +13,26 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// worker registers a worker.
-func (r *rig) worker() queue.Caller {
+// enroll returns a token that lets one worker register.
+func (r *rig) enroll() string {
 	r.Helper()
-	enroll, _, err := r.Enroll(r.ctx(), "l", time.Hour)
+	token, _, err := r.Enroll(r.ctx(), "l", time.Hour)
 	if err != nil {
 		r.Fatal(err)
 	}
-	reg := must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll}))(r)
+	return token
+}
+
+// worker registers a worker.
+func (r *rig) worker() queue.Caller {
+	r.Helper()
+	reg := must(r.Register(r.ctx(), queue.Registration{EnrollToken: r.enroll()}))(r)
 	return queue.Caller{TokenHash: queue.HashToken(reg.Token)}
 }
 
 func TestZ32EnrollTokenRegistersOneOfFiftyAtOnce(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		enroll, _, err := r.Enroll(r.ctx(), "l", time.Hour)
-		if err != nil {
-			r.Fatal(err)
-		}
+		enroll := r.enroll()
 		var good atomic.Int32
 		var wg sync.WaitGroup
 		for range 50 {
@@ -72,10 +75,7 @@ func TestZ33TokensAreLongRandomAndPrefixed(t *testing.T) {
 	r := newRig(t)
 	seen := map[string]bool{}
 	for range 50 {
-		enroll, _, err := r.Enroll(r.ctx(), "", time.Hour)
-		if err != nil {
-			r.Fatal(err)
-		}
+		enroll := r.enroll()
 		reg := must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll}))(r)
 		if !strings.HasPrefix(reg.Token, "zpw_") || len(reg.Token) != 4+43 || !strings.HasPrefix(enroll, "zpe_") || len(enroll) != 4+43 {
 			r.Fatalf("token %q, enroll token %q: not 32 bytes in base64url behind a prefix", reg.Token, enroll)
@@ -149,11 +149,7 @@ func TestZ02Z35EveryWorkersCallChecksTheToken(t *testing.T) {
 
 func TestZ36RotationKeepsTheWorkerAndTheOldTokenForAMoment(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		enroll, _, err := r.Enroll(r.ctx(), "l", time.Hour)
-		if err != nil {
-			r.Fatal(err)
-		}
-		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll, Name: "bench 3"}))(r)
+		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: r.enroll(), Name: "bench 3"}))(r)
 		second := must(r.Register(r.ctx(), queue.Registration{Token: first.Token}))(r)
 		if second.Worker != first.Worker || second.Name != "bench 3" || second.Token == first.Token {
 			r.Fatalf("rotation made %+v of %+v", second, first)
@@ -176,8 +172,7 @@ func TestZ36RotationKeepsTheWorkerAndTheOldTokenForAMoment(t *testing.T) {
 
 func TestZ36RotationDoesNotMakeAnOldTokenLastLonger(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		enroll, _, _ := r.Enroll(r.ctx(), "l", time.Hour)
-		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll}))(r)
+		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: r.enroll()}))(r)
 		r.clock.pass(week - time.Minute)
 		must(r.Register(r.ctx(), queue.Registration{Token: first.Token}))(r)
 		r.clock.pass(time.Minute)
@@ -189,8 +184,7 @@ func TestZ36RotationDoesNotMakeAnOldTokenLastLonger(t *testing.T) {
 
 func TestZ36WorkerThatRenewsWithoutEndHasABoundedNumberOfTokens(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		enroll, _, _ := r.Enroll(r.ctx(), "l", time.Hour)
-		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll}))(r)
+		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: r.enroll()}))(r)
 		last := first
 		for range 200 {
 			r.clock.pass(10 * time.Millisecond)
@@ -213,8 +207,7 @@ func TestZ36WorkerThatRenewsWithoutEndHasABoundedNumberOfTokens(t *testing.T) {
 
 func TestZ37RevokeTakesAllTokensOfAWorker(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		enroll, _, _ := r.Enroll(r.ctx(), "l", time.Hour)
-		a := must(r.Register(r.ctx(), queue.Registration{EnrollToken: enroll}))(r)
+		a := must(r.Register(r.ctx(), queue.Registration{EnrollToken: r.enroll()}))(r)
 		b := must(r.Register(r.ctx(), queue.Registration{Token: a.Token}))(r)
 		bystander := r.worker()
 		if n := must(r.Revoke(r.ctx(), a.Worker))(r); n.Tokens != 2 {

@@ -202,9 +202,7 @@ func TestPayloadsAndResultsOfTheProtocolsSizePass(t *testing.T) {
 	if g.Payload != payload {
 		r.Errorf("payload of %d bytes", len(g.Payload))
 	}
-	if _, err := r.finish(w1, g, result); err != nil {
-		r.Fatal(err)
-	}
+	must(r.finish(w1, g, result))(r)
 	if got := must(r.Result(r.ctx(), "a"))(r); got != result {
 		r.Errorf("result of %d bytes", len(got))
 	}
