@@ -66,12 +66,7 @@ func TestZ42LostAnswerIsNotALostLease(t *testing.T) {
 		t.Run(wrong, func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
 				r.plane.submit("j1", "j2")
-				r.plane.fault = func(route string, n int) string {
-					if route == "lease" && n <= 2 {
-						return wrong
-					}
-					return ""
-				}
+				r.plane.brokenAt("lease", wrong, 1, 2)
 				_ = r.work(func() { time.Sleep(time.Minute) })
 				said := r.plane.said()
 				if said[0] != "lease j1" || said[1] != "lease j1 again" || r.plane.job("j1").status != "finished" || r.plane.job("j2").status != "finished" {
@@ -182,12 +177,7 @@ func TestZ48PollsAtItsPace(t *testing.T) {
 	})
 	t.Run("Retry-After is honoured", func(t *testing.T) {
 		test(t, func(t *testing.T, r *rig) {
-			r.plane.fault = func(route string, n int) string {
-				if route == "lease" && n == 1 {
-					return "503"
-				}
-				return ""
-			}
+			r.plane.brokenAt("lease", "503", 1)
 			r.plane.submit("j1")
 			_ = r.work(func() { time.Sleep(2 * time.Minute) })
 			if at := r.plane.times("lease j1"); len(at) != 1 || at[0] < 77*time.Second || at[0] > 80*time.Second {
@@ -224,12 +214,7 @@ func TestZ78JobThatIsLostBeforeItStartsDoesNotStart(t *testing.T) {
 					return jobs.Result{}, nil
 				}
 				r.plane.submit("j1")
-				r.plane.fault = func(route string, _ int) string {
-					if route == "heartbeat" {
-						return wrong
-					}
-					return ""
-				}
+				r.plane.broken("heartbeat", wrong, time.Hour)
 				_ = r.work(func() { time.Sleep(time.Minute) })
 				r.wantSaid("lease j1")
 				if len(r.plane.failures) != 0 {
@@ -253,12 +238,7 @@ func TestZ78HeartbeatThatIsRefusedStopsTheJob(t *testing.T) {
 					return jobs.Result{}, why
 				}
 				r.plane.submit("j1")
-				r.plane.fault = func(route string, n int) string {
-					if route == "heartbeat" && n == 4 {
-						return wrong
-					}
-					return ""
-				}
+				r.plane.brokenAt("heartbeat", wrong, 4)
 				_ = r.work(func() { time.Sleep(70 * time.Second) })
 				if stopped < 59*time.Second || stopped > 61*time.Second || !errors.Is(why, jobs.ErrLeaseLost) {
 					t.Errorf("stopped after %s: %v, want after the fourth heartbeat, at 60 s", stopped, why)
@@ -365,12 +345,7 @@ func TestZ45ProgressThatIsRefusedDoesNotCostTheLease(t *testing.T) {
 			return r.lasting(30*time.Minute)(ctx, job, report)
 		}
 		r.plane.submit("j1")
-		r.plane.fault = func(route string, n int) string {
-			if route == "heartbeat" && n == 2 { // the first with progress
-				return "400"
-			}
-			return ""
-		}
+		r.plane.brokenAt("heartbeat", "400", 2) // the first with progress
 		_ = r.work(func() { time.Sleep(40 * time.Minute) })
 		r.wantSaid("lease j1", "result j1")
 		if again := r.plane.times("beat j1 1/3"); len(again) != 0 {
@@ -478,7 +453,7 @@ func TestRefusedWorkerGivesUp(t *testing.T) {
 	for _, wrong := range []string{"401", "403"} {
 		t.Run(wrong, func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
-				r.plane.fault = func(string, int) string { return wrong }
+				r.plane.broken("", wrong, time.Hour)
 				err := r.work(func() { time.Sleep(5 * time.Minute) })
 				if !errors.Is(err, worker.ErrRefused) {
 					t.Errorf("Run returned %v, want %v", err, worker.ErrRefused)
@@ -492,12 +467,7 @@ func TestRefusedWorkerGivesUp(t *testing.T) {
 	t.Run("but not for what a proxy says", func(t *testing.T) {
 		test(t, func(t *testing.T, r *rig) {
 			r.plane.submit("j1")
-			r.plane.fault = func(string, int) string {
-				if time.Since(r.plane.start) < 10*time.Minute {
-					return "html"
-				}
-				return ""
-			}
+			r.plane.broken("", "html", 10*time.Minute)
 			if err := r.work(func() { time.Sleep(11 * time.Minute) }); err != nil {
 				t.Errorf("Run returned %v", err)
 			}
@@ -511,7 +481,7 @@ func TestWrongAddressIsRefused(t *testing.T) {
 	for _, wrong := range []string{"no route", "404 page"} {
 		t.Run(wrong, func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
-				r.plane.fault = func(string, int) string { return wrong }
+				r.plane.broken("", wrong, time.Hour)
 				err := r.work(func() { time.Sleep(5 * time.Minute) })
 				if !errors.Is(err, worker.ErrRefused) || !strings.Contains(err.Error(), "is SOURCE the gateway's own address, without a path?") {
 					t.Errorf("Run returned %v", err)

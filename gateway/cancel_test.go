@@ -99,7 +99,7 @@ func TestJ14ListenerIsPatientAndNeverFailsTheJob(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
 				r.plane.holds, r.handler = true, r.lasting(20*time.Minute)
 				r.plane.submit("j1")
-				r.plane.fault = onListen(wrong, nil)
+				r.plane.broken("listen", wrong, time.Hour)
 				_ = r.work(func() { time.Sleep(25 * time.Minute) })
 				r.wantSaid("lease j1", "result j1")
 				if n := r.plane.calls["listen"]; n > 120 {
@@ -138,7 +138,7 @@ func TestJ14ListenerIsPatientAndNeverFailsTheJob(t *testing.T) {
 // onListen is a fault of the calls that wait, until all is well.
 func onListen(wrong string, well *atomic.Bool) func(string, int) string {
 	return func(route string, _ int) string {
-		if route != "listen" || well != nil && well.Load() {
+		if route != "listen" || well.Load() {
 			return ""
 		}
 		return wrong
@@ -153,12 +153,7 @@ func TestJ14ListenerHearsThatTheLeaseIsLost(t *testing.T) {
 				var why error
 				r.plane.holds, r.handler = true, r.stopTime(&at, &why)
 				r.plane.submit("j1")
-				r.plane.fault = func(route string, n int) string {
-					if route == "listen" && n == 2 {
-						return wrong
-					}
-					return ""
-				}
+				r.plane.brokenAt("listen", wrong, 2)
 				_ = r.work(func() { time.Sleep(time.Minute) })
 				if !errors.Is(why, jobs.ErrLeaseLost) || at > 30*time.Second {
 					t.Errorf("stopped at %s: %v", at, why)

@@ -29,6 +29,16 @@ func (p *plane) broken(route, wrong string, until time.Duration) {
 	}
 }
 
+// brokenAt makes the calls of a route with these numbers go wrong.
+func (p *plane) brokenAt(route, wrong string, numbers ...int) {
+	p.fault = func(r string, n int) string {
+		if r == route && slices.Contains(numbers, n) {
+			return wrong
+		}
+		return ""
+	}
+}
+
 func TestZ79ResultWaitsForTheGatewayWhileOtherJobsRun(t *testing.T) {
 	for _, wrong := range []string{"500", "503", "cut", "slow", "html", "401", "truncated", "insecure", "no route"} {
 		t.Run(wrong, func(t *testing.T) {
@@ -56,12 +66,7 @@ func TestZ79ResultWaitsForTheGatewayWhileOtherJobsRun(t *testing.T) {
 func TestZ79LostAnswerToAResultIsAskedForAgain(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1")
-		r.plane.fault = func(route string, n int) string {
-			if route == "result" && n <= 2 {
-				return "lost"
-			}
-			return ""
-		}
+		r.plane.brokenAt("result", "lost", 1, 2)
 		_ = r.work(func() { time.Sleep(time.Minute) })
 		r.wantSaid("lease j1", "result j1", "result j1 again", "result j1 again")
 	})
@@ -73,12 +78,7 @@ func TestZ59LostAnswerToAFailureCountsOnce(t *testing.T) {
 			return jobs.Result{}, &jobs.Failure{Code: "X", Final: true, Err: errors.New("no")}
 		}
 		r.plane.submit("j1")
-		r.plane.fault = func(route string, n int) string {
-			if route == "failed" && n <= 2 {
-				return "lost"
-			}
-			return ""
-		}
+		r.plane.brokenAt("failed", "lost", 1, 2)
 		_ = r.work(func() { time.Sleep(time.Minute) })
 		r.wantSaid("lease j1", "failed j1 X final", "failed j1 X again", "failed j1 X again")
 	})
@@ -648,12 +648,7 @@ func TestZ79DeliveryWaitsAsLongAsTheGatewaySays(t *testing.T) {
 func TestZ57JobWhoseResultIsLateHasNotSucceeded(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1")
-		r.plane.fault = func(route string, n int) string {
-			if route == "result" && n == 1 {
-				return "409"
-			}
-			return ""
-		}
+		r.plane.brokenAt("result", "409", 1)
 		_ = r.work(func() { time.Sleep(time.Minute) })
 		r.wantLogged("came after its lease was lost")
 		if log := r.log.String(); strings.Contains(log, "job succeeded") {

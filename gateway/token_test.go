@@ -154,12 +154,7 @@ func TestZ36KilledWhileItRenewsAWorkerStillHasAToken(t *testing.T) {
 		// lost, or the process was killed before it could write. The old token holds
 		// for ten minutes more, and the next process uses it.
 		due := tokenLife / 4 * 3
-		r.plane.fault = func(route string, n int) string {
-			if route == "register" && n == 1 {
-				return "lost"
-			}
-			return ""
-		}
+		r.plane.brokenAt("register", "lost", 1)
 		_ = r.work(func() { time.Sleep(due + 10*time.Second) })
 		if tok := r.current(); tok.Token != theToken {
 			t.Fatalf("on disk: %+v", tok)
