@@ -297,9 +297,8 @@ func TestZ35TokenSpeaksForItsWorkerOnly(t *testing.T) {
 
 func TestZ36RotationKeepsTheWorkerItsLeaseAndForAWhileItsOldToken(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	reg := decode[wire.RegisterResponse](t, w.post(wire.PathRegister, nil))
 	if reg.WorkerID != w.id || reg.WorkerToken == w.token {
 		t.Fatalf("rotated to %+v", reg)

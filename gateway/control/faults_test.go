@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,9 +44,8 @@ func (w worker) everyRoute(job, lease string) map[string]answer {
 
 func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	r.redis.Kill()
 	for name, a := range w.everyRoute(id, g.LeaseID) {
 		refused(t, a, 503, wire.Unavailable)
@@ -162,10 +162,7 @@ func evals(info string) (n int64) {
 		if rest, ok := strings.CutPrefix(line, "cmdstat_eval"); ok {
 			_, v, _ := strings.Cut(rest, ":calls=")
 			v, _, _ = strings.Cut(v, ",")
-			c := int64(0)
-			for _, d := range v {
-				c = 10*c + int64(d-'0')
-			}
+			c, _ := strconv.ParseInt(v, 10, 64)
 			n += c
 		}
 	}
@@ -310,9 +307,8 @@ func TestZ42LeaseOfOneWhoHasHungUpGoesBackOrIsSentAgain(t *testing.T) {
 
 func TestZ50ResultOfOneWhoHasHungUpIsRecorded(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	w.callOff("/calc/zpe/compute/jobs/"+id+"/result", done(g.LeaseID))
 	until(t, "the job has finished", func() bool { return r.job(id).Status == "finished" })
 	if a := w.report("result", id, done(g.LeaseID)); a.body != `{"ok":true,"idempotent":true}` {

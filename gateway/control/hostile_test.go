@@ -179,9 +179,8 @@ func TestResultWithTooManyKeysIsRefusedWhileItComes(t *testing.T) {
 
 func TestLargeResultsAreTaken(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	body := done(g.LeaseID)
 	body["freqs_csv"] = strings.Repeat("1,4296.01\n", 400_000) // 4 MB
 	for range control.LargeOfOne + 1 {                         // each gives its place back
@@ -281,9 +280,8 @@ func TestZ79ResultComesAlsoOverASlowLine(t *testing.T) {
 
 func TestFieldsThatAlmostMatchDoNotCount(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	for _, body := range []string{
 		`{"LEASE_ID":"` + g.LeaseID + `","result":{},"summary_text":"","freqs_csv":""}`,
 		`{"lease_id":"` + g.LeaseID + `","Result":{},"summary_text":"","freqs_csv":""}`,

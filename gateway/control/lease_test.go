@@ -146,9 +146,8 @@ func TestZ45HeartbeatExtendsTellsAndHearsOfCancel(t *testing.T) {
 
 func TestZ47HeartbeatsAfterTheJobTimeoutAreRefused(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	for hour := range 24 { // every reaper but the first round sees a lease that holds
 		r.ahead.Store(int64(time.Duration(hour) * 9 * time.Minute))
 		decode[wire.HeartbeatResponse](t, w.report("heartbeat", id, map[string]any{"lease_id": g.LeaseID}))

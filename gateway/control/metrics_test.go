@@ -19,26 +19,18 @@ import (
 // as given, in pairs; of a histogram how many it has seen.
 func (r *rig) metric(name string, labels ...string) float64 {
 	r.t.Helper()
-	families, err := r.plane.Metrics.Registry.Gather()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	sum := 0.0
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if has(m, labels) {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			}
-		}
-	}
-	return sum
+	return r.sum(name, labels, func(m *dto.Metric) float64 {
+		return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	})
 }
 
 // seconds returns the sum of what a histogram has seen.
 func (r *rig) seconds(name string, labels ...string) float64 {
+	r.t.Helper()
+	return r.sum(name, labels, func(m *dto.Metric) float64 { return m.GetHistogram().GetSampleSum() })
+}
+
+func (r *rig) sum(name string, labels []string, value func(*dto.Metric) float64) float64 {
 	r.t.Helper()
 	families, err := r.plane.Metrics.Registry.Gather()
 	if err != nil {
@@ -48,7 +40,7 @@ func (r *rig) seconds(name string, labels ...string) float64 {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == name && has(m, labels) {
-				sum += m.GetHistogram().GetSampleSum()
+				sum += value(m)
 			}
 		}
 	}
@@ -159,9 +151,8 @@ func TestZ76HistogramsOfJobsReachAsFarAsJobsTake(t *testing.T) {
 
 func TestZ76ResultOfAJobWhoseStatusWasLostIsTimedByNobody(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	r.rdb.Del(t.Context(), "zpe:status:"+id)
 	if a := w.report("result", id, done(g.LeaseID)); a.status != 200 {
 		t.Fatalf("%+v", a)

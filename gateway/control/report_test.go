@@ -15,9 +15,8 @@ import (
 
 func TestZ04MissingFieldIsNamedInTheExactWords(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	for what, fields := range map[string][]string{
 		"result": {"result", "summary_text", "freqs_csv", "lease_id"},
 		"failed": {"error_code", "error_message", "lease_id"},
@@ -176,9 +175,8 @@ func TestZ54RepeatedResultIsKnownByItsContent(t *testing.T) {
 
 func TestZ55NumbersSurviveAndNaNDoesNot(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	report := func(result string) answer {
 		return w.report("result", id, `{"lease_id":"`+g.LeaseID+`","summary_text":"","freqs_csv":"","result":`+result+`}`)
 	}
@@ -197,9 +195,8 @@ func TestZ55NumbersSurviveAndNaNDoesNot(t *testing.T) {
 
 func TestZ56MetaIsCheckedCappedAndOptional(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	report := func(meta string) answer {
 		body := done(g.LeaseID)
 		body["meta"] = json.RawMessage(meta)
@@ -259,9 +256,8 @@ func TestZ57LateResultIsRefusedKeptAndAccepted(t *testing.T) {
 
 func TestZ58FailureIsClippedNotRefused(t *testing.T) {
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	for _, bad := range []string{"lower", "A B", "A-B", "É", "A\u0000", "<B>", ""} {
 		refused(t, w.report("failed", id, broken(g.LeaseID, bad)), 400, wire.InvalidPayload)
 	}
@@ -421,9 +417,8 @@ func TestResultAndFailureRaceForOneLeaseAndOneWins(t *testing.T) {
 func TestTextOfWorkersIsMadeVisible(t *testing.T) {
 	const evil, want = "\x1b[2J\x00\u009b\u202e\u2066ok", `\x1b[2J\x00\u009b\u202e\u2066ok`
 	r := newRig(t, nil)
-	w := r.worker()
-	id := r.submit()
-	g := w.lease()
+	w, g := r.leased()
+	id := g.JobID
 	decode[wire.HeartbeatResponse](t, w.report("heartbeat", id, wire.HeartbeatRequest{LeaseID: g.LeaseID, Message: evil}))
 	if j := r.job(id); j.Detail != want {
 		t.Errorf("the message of a heartbeat is %q, want %q", j.Detail, want)

@@ -15,15 +15,22 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
+// reaps has the reaper work at once, and not a Period after Run began.
+func (r *rig) reaps() {
+	var reaper sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	reaper.Go(func() { control.Rounds(r.plane, ctx) })
+	r.t.Cleanup(func() {
+		cancel()
+		reaper.Wait()
+	})
+}
+
 func TestZ70ReaperLooksWhenALeaseIsOverAndNotOnlyEachPeriod(t *testing.T) {
 	r := newRig(t, func(r *rig) {
 		r.plane.Period, r.queue.LeaseTTL, r.queue.Skew = time.Hour, 200*time.Millisecond, 0
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	var reaper sync.WaitGroup
-	reaper.Go(func() { control.Rounds(r.plane, ctx) })
-	defer reaper.Wait()
-	defer cancel()
+	r.reaps()
 	w := r.worker()
 	for range 3 { // also leases that did not exist when the reaper last looked
 		id := r.submit()
@@ -36,11 +43,7 @@ func TestZ70ReaperLooksWhenALeaseIsOverAndNotOnlyEachPeriod(t *testing.T) {
 
 func TestZ38ReaperLooksWhenAWorkerIsRevokedAndNotOnlyEachPeriod(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.plane.Period = time.Hour })
-	ctx, cancel := context.WithCancel(t.Context())
-	var reaper sync.WaitGroup
-	reaper.Go(func() { control.Rounds(r.plane, ctx) })
-	defer reaper.Wait()
-	defer cancel()
+	r.reaps()
 	id := r.submit()
 	for range 3 { // also when the reaper has looked already
 		w := r.worker()
@@ -179,11 +182,7 @@ func TestJ07ReaperDropsAsManyExpiredJobsAsThereAreAndNotSoManyAPeriod(t *testing
 		}
 		r.rdb.Del(t.Context(), keys...)
 	}
-	var reaper sync.WaitGroup
-	defer reaper.Wait()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	reaper.Go(func() { control.Rounds(r.plane, ctx) })
+	r.reaps()
 	until(t, "all have gone", func() bool { return r.rdb.ZCard(t.Context(), "zpe:jobs:queued").Val() == 0 })
 }
 
