@@ -68,12 +68,12 @@ func (x *holding) retry() time.Duration {
 	return base + rand.N(base+1)
 }
 
-// add takes charge of a lease until the returned release is called. stop is
-// called, with a cause that wraps jobs.ErrLeaseLost, when the lease is lost or
-// is about to end. A lease whose end is unknown or near is extended at once.
-func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) (x *holding, release func()) {
+// add takes charge of a lease until its release. stop is called, with a cause that
+// wraps jobs.ErrLeaseLost, when the lease is lost or is about to end. A lease whose
+// end is unknown or near is extended at once.
+func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) *holding {
 	now := time.Now()
-	x = &holding{lease: lease, ttl: h.ttl, every: h.every, stop: stop, until: lease.Until, due: now}
+	x := &holding{lease: lease, ttl: h.ttl, every: h.every, stop: stop, until: lease.Until, due: now}
 	if lease.TTL > 0 {
 		x.ttl, x.every = lease.TTL, lease.TTL/3 // one lost call is not yet a lost lease
 	}
@@ -90,7 +90,7 @@ func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) (x *holding, 
 	case h.wake <- struct{}{}:
 	default:
 	}
-	return x, func() { h.release(x) }
+	return x
 }
 
 // release stops extending a lease, and waits a moment for an extension that is under

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -16,8 +15,7 @@ func (a *attempt) stillHeld(ctx context.Context) error {
 	if a.closed.Load() {
 		return fmt.Errorf("%w: the attempt is over", jobs.ErrLeaseLost)
 	}
-	left := a.left()
-	if left == 0 {
+	if a.left() == 0 {
 		err := fmt.Errorf("%w: it ended while the machine was asleep or stopped", jobs.ErrLeaseLost)
 		a.lose(err)
 		return err
@@ -27,14 +25,8 @@ func (a *attempt) stillHeld(ctx context.Context) error {
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	asked, hold := time.Now(), hold(left)
-	err := a.Status.Report(call, a.claim, hold, nil, jobs.Lines{})
-	switch {
-	case err == nil, errors.Is(err, jobs.ErrCanceled): // the reporter gets the cancel as well
-		a.confirmed.at(asked, hold)
-		return nil
-	case errors.Is(err, jobs.ErrLeaseLost):
-		a.lose(err)
+	if err := a.report(call, nil, jobs.Lines{}); err != nil && !errors.Is(err, jobs.ErrCanceled) { // the reporter gets the cancel as well
+		return fmt.Errorf("confirm the claim of job %s: %w", a.claim.Job, err)
 	}
-	return fmt.Errorf("confirm the claim of job %s: %w", a.claim.Job, err)
+	return nil
 }

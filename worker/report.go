@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -20,15 +19,8 @@ const reportEvery = time.Second
 // reporter writes the progress of one job. The newest value wins, one write is
 // in flight at a time, and the job never waits for it.
 type reporter struct {
-	status    Status
-	claim     jobs.Claim
-	confirmed *confirmation
-	left      func() time.Duration    // how long the lease still holds
-	stop      context.CancelCauseFunc // ends the handler
-	lose      context.CancelCauseFunc // ends the attempt
-	interval  time.Duration
-	log       *slog.Logger
-	metrics   *Metrics
+	*attempt
+	stop context.CancelCauseFunc // ends the handler
 
 	mu     sync.Mutex
 	newest *jobs.Progress // not yet written
@@ -39,19 +31,11 @@ type reporter struct {
 	now    bool // the newest value must not wait for the interval
 }
 
-func newReporter(a *attempt, stop context.CancelCauseFunc) *reporter {
-	return &reporter{
-		status: a.Status, claim: a.claim, confirmed: a.confirmed, left: a.left, stop: stop, lose: a.lose,
-		interval: a.ProgressInterval, log: a.Log, metrics: a.Metrics,
-		moved: time.Now(), wake: make(chan struct{}, 1), now: true,
-	}
-}
-
-// report records p and returns at once.
-func (r *reporter) report(p jobs.Progress) {
+// add records p and returns at once.
+func (r *reporter) add(p jobs.Progress) {
 	r.mu.Lock()
 	if r.newest != nil {
-		r.metrics.progressSuppressed.Inc()
+		r.Metrics.progressSuppressed.Inc()
 	}
 	r.newest = &p
 	// The first value and the last page are always shown.
@@ -85,26 +69,18 @@ const storageHangs = time.Second
 // moves is the job's fault: it would be as slow elsewhere.
 func (r *reporter) tooSlow(err error) error {
 	r.mu.Lock()
-	step := r.last.Step
+	last := r.last
 	r.mu.Unlock()
 	switch {
-	case (step == "fetch" || step == "store") && r.stalled() >= storageHangs:
-		return fmt.Errorf("%w: in step %s: %s", jobs.ErrUnavailable, step, err.Error())
+	case (last.Step == "fetch" || last.Step == "store") && r.stalled() >= storageHangs:
+		return fmt.Errorf("%w: in step %s: %s", jobs.ErrUnavailable, last.Step, err.Error())
 	case r.confirmed.stale():
 		silent := r.confirmed.since().Round(time.Second)
 		return fmt.Errorf("%w: status store silent for %s: %s", jobs.ErrUnavailable, silent, err.Error())
+	case last.Message != "":
+		return fmt.Errorf("%w (last progress: %s)", err, last.Message)
 	}
-	return fmt.Errorf("%w%s", err, r.where())
-}
-
-// where tells how far the job had come, for an error message.
-func (r *reporter) where() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.last.Message == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (last progress: %s)", r.last.Message)
+	return err
 }
 
 // run writes reports until done is closed, and then what is still unwritten;
@@ -124,7 +100,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 			return
 		case <-timer.C:
 		case <-r.wake:
-			if wait := r.interval - time.Since(written); wait > 0 && !r.isUrgent() {
+			if wait := r.ProgressInterval - time.Since(written); wait > 0 && !r.isUrgent() {
 				timer.Reset(min(wait, reportEvery))
 				continue
 			}
@@ -159,26 +135,36 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 	}
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	asked, hold := time.Now(), hold(r.left())
-	err := r.status.Report(call, r.claim, hold, p, lines)
+	err := r.report(call, p, lines)
 	switch {
 	case err == nil:
-		r.confirmed.at(asked, hold)
 		r.mu.Lock()
 		r.lines.written(lines)
 		r.mu.Unlock()
 		if p != nil {
-			r.metrics.progressWritten.Inc()
+			r.Metrics.progressWritten.Inc()
 		}
 	case errors.Is(err, jobs.ErrCanceled):
-		r.confirmed.at(asked, hold)
 		r.stop(err)
-	case errors.Is(err, jobs.ErrLeaseLost):
-		r.lose(err)
+	case errors.Is(err, jobs.ErrLeaseLost): // the attempt ends
 	case ctx.Err() == nil:
-		r.metrics.statusRetries.Inc()
-		r.log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "silent_for", r.confirmed.since(), "err", err)
+		r.Metrics.statusRetries.Inc()
+		r.Log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "silent_for", r.confirmed.since(), "err", err)
 	}
+}
+
+// report writes to the status store, which prolongs the claim. It ends the attempt if
+// the claim is lost.
+func (a *attempt) report(ctx context.Context, p *jobs.Progress, lines jobs.Lines) error {
+	asked, hold := time.Now(), hold(a.left())
+	err := a.Status.Report(ctx, a.claim, hold, p, lines)
+	switch {
+	case err == nil, errors.Is(err, jobs.ErrCanceled):
+		a.confirmed.at(asked, hold)
+	case errors.Is(err, jobs.ErrLeaseLost):
+		a.lose(err)
+	}
+	return err
 }
 
 // hold is how long to claim a job whose lease lasts for left. A claim must not

@@ -13,18 +13,21 @@ import (
 type attempt struct {
 	*Worker
 	lease     jobs.Lease
+	slot      Slot
+	holding   *holding
 	claim     jobs.Claim
-	confirmed *confirmation
-	left      func() time.Duration // how long the lease still holds
-	// lose ends all work under the lease: it is lost.
-	lose context.CancelCauseFunc
-	// release ends the extending of the lease. It comes before an ack or nack:
-	// an extension that overtakes a nack would park the job for a whole lease.
-	release func()
-	closed  atomic.Bool // nothing may become visible any more
-	slot    Slot
-	running <-chan struct{} // of a handler that was abandoned: closed when it has returned
+	confirmed confirmation
+	lose      context.CancelCauseFunc // ends all work under the lease: it is lost
+	closed    atomic.Bool             // nothing may become visible any more
+	running   <-chan struct{}         // of a handler that was abandoned: closed when it has returned
 }
+
+// left returns how long the lease still holds.
+func (a *attempt) left() time.Duration { return a.held.left(a.holding) }
+
+// release ends the extending of the lease. It comes before an ack or nack:
+// an extension that overtakes a nack would delay the job by a whole lease.
+func (a *attempt) release() { a.held.release(a.holding) }
 
 // run takes one lease to its end: claim, handler, settle. It returns nil, or, if
 // the handler was abandoned, a channel that is closed when it has returned.
@@ -35,10 +38,9 @@ func (w *Worker) run(work context.Context, lease jobs.Lease, slot Slot) (running
 	// only the handler (a cancel, a timeout) has an outcome to record under it.
 	ctx, lose := context.WithCancelCause(work)
 	defer lose(nil)
-	holding, release := w.held.add(lease, lose)
-	defer release()
 	claim := jobs.Claim{Queue: lease.Raw.Queue, Ack: lease.Raw.Ack}
-	a := &attempt{Worker: w, lease: lease, slot: slot, claim: claim, confirmed: &confirmation{}, lose: lose, release: release, left: func() time.Duration { return w.held.left(holding) }}
+	a := &attempt{Worker: w, lease: lease, slot: slot, holding: w.held.add(lease, lose), claim: claim, lose: lose}
+	defer a.release()
 	defer a.closed.Store(true)
 
 	if err := a.process(jobs.WithHold(ctx, a.stillHeld), began); err != nil {

@@ -63,7 +63,7 @@ const (
 // silent for too long, and abandons one that does not stop. ctx is the
 // attempt's and running, its child, the handler's, which stop ends.
 func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCauseFunc, f handling) (jobs.Result, error) {
-	rep := newReporter(a, stop)
+	rep := &reporter{attempt: a, stop: stop, moved: time.Now(), wake: make(chan struct{}, 1), now: true}
 	var reporting sync.WaitGroup
 	ended := make(chan struct{})
 	reporting.Go(func() { rep.run(ctx, ended) })
@@ -76,7 +76,7 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 	go func() { // joined by the select below, unless abandoned there
 		defer close(done)
 		defer a.recoverInto(a.lease.Job, &err)
-		result, err = f(running, rep.report)
+		result, err = f(running, rep.add)
 	}()
 
 	timeout := time.NewTimer(a.JobTimeout)
