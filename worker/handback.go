@@ -36,10 +36,9 @@ func (a *attempt) handBack(ctx context.Context, err error) {
 // releaseClaim gives the claim back. One that cannot be given back runs out by itself;
 // the start then counts as a crash until Redis is told, later, that it was none.
 func (a *attempt) releaseClaim(ctx context.Context, message string) {
-	release := func(call context.Context) error { return a.Status.Release(call, a.claim, message) }
 	err := a.callDetached(ctx, callTimeout, func(call context.Context) error {
 		for {
-			err := release(call)
+			err := a.Status.Release(call, a.claim, message)
 			if ctx.Err() == nil || err == nil || errors.Is(err, jobs.ErrLeaseLost) || jobs.Sleep(call, releaseEvery/10) != nil {
 				return err
 			}

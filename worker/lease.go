@@ -57,18 +57,16 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 // can choose. It cancels the request when the worker becomes unready.
 func (w *Worker) requestLease(ctx context.Context, p *pool) (jobs.Lease, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	answered := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case <-w.readiness.unready():
 			cancel(errUnready)
-		case <-answered:
+		case <-ctx.Done():
 		}
 	})
-	defer cancel(nil)
 	defer watch.Wait()
-	defer close(answered)
+	defer cancel(nil)
 	w.idle.begin()
 	defer w.idle.end()
 	if w.pools.source != nil {

@@ -15,25 +15,24 @@ const progressEvery = 2 * time.Second
 // log. Those of a report that failed are kept for the next one, which carries them
 // with their number, so that none is there twice. The zero value is empty.
 type logLines struct {
-	done    int      // how many are known to be in the log
-	ready   []string // to be written, or being written
-	newest  string   // the newest line of progress; it waits for its turn
-	shown   time.Time
-	waiting bool // newest is set and not yet in ready
-	now     bool // write newest with the next report
+	done   int      // how many are known to be in the log
+	ready  []string // to be written, or being written
+	newest string   // the newest line of progress, which waits for its turn; empty for none
+	shown  time.Time
+	now    bool // write newest with the next report
 }
 
 // progress notes a line of progress, in place of one that still waits. One that is
 // the last is not to wait.
 func (l *logLines) progress(line string, last bool) {
-	l.newest, l.waiting, l.now = line, true, l.now || last
+	l.newest, l.now = line, l.now || last
 }
 
 // take returns the lines to write now; at the end of the job that is all of them.
 func (l *logLines) take(end bool) jobs.Lines {
-	if l.waiting && (end || l.now || time.Since(l.shown) >= progressEvery) && len(l.ready) < jobs.MaxLines {
+	if l.newest != "" && (end || l.now || time.Since(l.shown) >= progressEvery) && len(l.ready) < jobs.MaxLines {
 		l.ready = append(l.ready, l.newest)
-		l.newest, l.waiting, l.now, l.shown = "", false, false, time.Now()
+		l.newest, l.now, l.shown = "", false, time.Now()
 	}
 	return jobs.Lines{Before: l.done, Text: slices.Clip(l.ready)}
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,12 +126,7 @@ func (ps *pools) slots() (n int) {
 }
 
 // of returns the pool for jobs of a kind.
-func (ps *pools) of(kind jobs.Kind) *pool {
-	if p := ps.byKind[kind]; p != nil {
-		return p
-	}
-	return ps.rest
-}
+func (ps *pools) of(kind jobs.Kind) *pool { return cmp.Or(ps.byKind[kind], ps.rest) }
 
 // take returns a free slot, and false if there is none.
 func (p *pool) take() (Slot, bool) {

@@ -85,9 +85,10 @@ func (w *Worker) callDetached(ctx context.Context, limit time.Duration, call fun
 // ack ends a lease for good. A failed ack costs a redelivery, which finds the
 // outcome on record and acks again.
 func (w *Worker) ack(ctx context.Context, lease jobs.Lease) {
-	err := w.callDetached(ctx, callTimeout, func(call context.Context) error { return w.Source.Ack(call, lease) })
+	ack := func(call context.Context) error { return w.Source.Ack(call, lease) }
+	err := w.callDetached(ctx, callTimeout, ack)
 	if err != nil && ctx.Err() == nil {
-		err = w.callDetached(ctx, callTimeout, func(call context.Context) error { return w.Source.Ack(call, lease) })
+		err = w.callDetached(ctx, callTimeout, ack)
 	}
 	if err != nil {
 		w.Metrics.ackErrors.Inc()

@@ -37,10 +37,6 @@ type idle struct {
 	timer   *time.Timer // runs while all slots wait
 }
 
-func newIdle(slots int, after time.Duration, stop context.CancelCauseFunc) *idle {
-	return &idle{slots: slots, after: after, stop: stop}
-}
-
 // begin records that a slot waits for a job, end that it no longer does.
 func (i *idle) begin() {
 	i.mu.Lock()

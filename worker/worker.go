@@ -191,7 +191,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	leasing, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 
-	w.idle = newIdle(w.pools.slots(), w.IdleExit, stop)
+	w.idle = &idle{slots: w.pools.slots(), after: w.IdleExit, stop: stop}
 	if w.MaxRuntime > 0 {
 		defer time.AfterFunc(w.MaxRuntime-w.JobTimeout-RuntimeMargin, func() { stop(errRuntime) }).Stop()
 	}
