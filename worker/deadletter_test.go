@@ -66,26 +66,19 @@ func (r *rig) refuseLetters() *deadLetters {
 }
 
 func TestF13FailedJobIsBuriedBeforeItsAck(t *testing.T) {
-	late := handler{run: func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
-		<-ctx.Done()
-		return jobs.Result{}, ctx.Err()
-	}}
 	tests := []struct {
 		name, told, reason string
 		h                  handler
 		setup              func(*testing.T, *rig)
 	}{
 		{"a job failure", "dead-letter j, ack j", "not a PDF", fails(errors.New("not a PDF")), nil},
-		{"a timeout", "dead-letter j, ack j", "job timeout: it did not end within 3m0s", late, func(_ *testing.T, r *rig) { r.worker.JobTimeout = 3 * time.Minute }},
+		{"a timeout", "dead-letter j, ack j", "job timeout: it did not end within 3m0s", untilStopped, func(_ *testing.T, r *rig) { r.worker.JobTimeout = 3 * time.Minute }},
 		{"a message that asks for nonsense", "dead-letter j, ack j", "bad message: pages is -1", takes(time.Second), func(_ *testing.T, r *rig) {
 			r.q.replace(memory.Message{Job: jobs.Job{ID: "j", Kind: "test"}, Invalid: errors.New("bad message: pages is -1")})
 		}},
-		{"the crash limit", "dead-letter j, ack j", "worker crashed 3 times", takes(time.Second), func(t *testing.T, r *rig) {
+		{"the crash limit", "dead-letter j, ack j", "worker crashed 3 times", takes(time.Second), func(_ *testing.T, r *rig) {
 			for range 3 {
-				if c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j", Kind: "test"}, time.Second, jobs.Claim{}); err != nil || c.Verdict != jobs.Granted {
-					t.Fatal(c, err)
-				}
-				r.after(2 * time.Second)
+				r.died("j")
 			}
 		}},
 		{"not a success", "ack j", "", takes(time.Second), nil},
@@ -171,15 +164,11 @@ func TestF13LetterThatIsRefused(t *testing.T) {
 		})
 	})
 	t.Run("when the worker stops is left to the next", func(t *testing.T) {
-		inBubble(t, fails(errors.New("not a PDF")), func(t *testing.T, r *rig) {
+		inBubble(t, fails(errors.New("not a PDF")), func(_ *testing.T, r *rig) {
 			r.refuseLetters()
 			r.q.add("j")
 			r.after(time.Second)
-			r.stop()
-			began := time.Now()
-			if err := <-r.ended; err != nil || time.Since(began) > 10*time.Second {
-				t.Errorf("worker ended after %s with %v", time.Since(began), err)
-			}
+			r.stops(10 * time.Second)
 			r.wantTold("nack j")
 			r.wantStatus("j", "failed 0%: not a PDF")
 		})

@@ -192,6 +192,12 @@ func takes(d time.Duration) handler {
 	}}
 }
 
+// untilStopped is a handler whose jobs do not end by themselves.
+var untilStopped = handler{run: func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+	<-ctx.Done()
+	return jobs.Result{}, ctx.Err()
+}}
+
 // fails returns a handler whose jobs end with err at once.
 func fails(err error) handler {
 	return handler{run: func(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
@@ -304,16 +310,36 @@ func (f *flaky) Lapse(ctx context.Context, c jobs.Claim, handed bool) (bool, err
 	return f.Store.Lapse(ctx, c, handed)
 }
 
-// rig is a worker in virtual time: a queue, the real status scripts, and the
-// worker's end.
+// bubbled is a worker in virtual time.
+type bubbled struct {
+	worker *Worker
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// start starts the worker; the test ends it at the latest.
+func (b *bubbled) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.stop, b.ended = cancel, make(chan error, 1)
+	go func() {
+		b.ended <- b.worker.Run(ctx)
+		close(b.ended)
+	}()
+}
+
+// after lets d of virtual time pass.
+func (*bubbled) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// rig is a worker with a queue and the real status scripts.
 type rig struct {
+	bubbled
 	t      *testing.T
 	q      *queue
 	status *flaky
 	redis  *miniredis.Miniredis
-	worker *Worker
-	stop   context.CancelFunc
-	ended  chan error
 	log    *testlog.Buffer
 }
 
@@ -346,21 +372,24 @@ func inBubble(t *testing.T, h Handler, test func(*testing.T, *rig), ids ...jobs.
 	})
 }
 
-// start starts the worker; the test ends it at the latest.
-func (r *rig) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	r.stop, r.ended = cancel, make(chan error, 1)
-	go func() {
-		err := r.worker.Run(ctx)
-		r.ended <- err
-		close(r.ended)
-	}()
+// stops tells the worker to stop and waits for its end. The drain time is 8 s.
+func (r *rig) stops(within time.Duration) {
+	r.t.Helper()
+	r.stop()
+	began := time.Now()
+	if err := <-r.ended; err != nil || time.Since(began) > within {
+		r.t.Errorf("worker ended after %s with %v, want nil within %s", time.Since(began), err, within)
+	}
 }
 
-// after lets d of virtual time pass.
-func (r *rig) after(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
+// died claims a job as a worker that is never heard of again.
+func (r *rig) died(id jobs.ID) {
+	r.t.Helper()
+	c, err := r.status.Store.Claim(r.t.Context(), jobs.Job{ID: id, Kind: "test"}, time.Millisecond, jobs.Claim{})
+	if err != nil || c.Verdict != jobs.Granted {
+		r.t.Fatalf("claim: %+v, %v", c, err)
+	}
+	r.after(time.Second)
 }
 
 func (r *rig) wantTold(want string) {

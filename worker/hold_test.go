@@ -66,10 +66,7 @@ func TestF24AttemptKnowsAtTheLastMomentWhetherItHoldsItsJob(t *testing.T) {
 				if !errors.Is(said, tt.want) || (said == nil) != (tt.want == nil) {
 					t.Errorf("held: %v, want %v", said, tt.want)
 				}
-				r.stop()
-				if err := <-r.ended; err != nil {
-					t.Error(err)
-				}
+				r.stops(time.Minute)
 				r.after(2 * asked) // handlers that were abandoned
 			}, "j")
 		})
@@ -124,13 +121,7 @@ func (k *keeper) Discard(_ context.Context, job jobs.Job) error {
 
 func TestF24WhatDeadAttemptsHaveStoredIsDiscarded(t *testing.T) {
 	ctx := context.Background()
-	// died claims the job as a worker that is never heard of again.
-	died := func(r *rig) {
-		if c, err := r.status.Store.Claim(ctx, jobs.Job{ID: "j", Kind: "test"}, time.Millisecond, jobs.Claim{}); err != nil || c.Verdict != jobs.Granted {
-			r.t.Fatalf("claim: %+v, %v", c, err)
-		}
-		time.Sleep(time.Second)
-	}
+	died := func(r *rig) { r.died("j") }
 	own := errors.New("ink is out")
 	for _, tt := range []struct {
 		name    string

@@ -19,11 +19,9 @@ import (
 
 // poolRig is a worker with pools in virtual time, over a queue and a status in memory.
 type poolRig struct {
+	bubbled
 	queue  *memory.Queue
 	status *memory.Status
-	worker *Worker
-	stop   context.CancelFunc
-	ended  chan error
 
 	mu    sync.Mutex
 	now   map[jobs.Kind]int // jobs that run
@@ -118,15 +116,6 @@ func (s *poolRig) add(kind jobs.Kind, prefix string, n int) {
 	}
 }
 
-func (s *poolRig) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.stop, s.ended = cancel, make(chan error, 1)
-	go func() {
-		s.ended <- s.worker.Run(ctx)
-		close(s.ended)
-	}()
-}
-
 // succeeded counts the jobs with this prefix that have.
 func (s *poolRig) succeeded(prefix string) (n int) {
 	for i := 0; ; i++ {
@@ -140,21 +129,16 @@ func (s *poolRig) succeeded(prefix string) (n int) {
 	}
 }
 
-func after(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 func TestFullKindDoesNotStopAnother(t *testing.T) {
 	inPoolBubble(t, func(t *testing.T, s *poolRig) {
 		s.add("slow", "s", 8)
 		s.add("quick", "q", 20)
 		s.start()
-		after(time.Minute)
+		s.after(time.Minute)
 		if n := s.succeeded("q"); n != 20 {
 			t.Errorf("%d of 20 quick jobs have run beside slow ones", n)
 		}
-		after(42 * time.Minute)
+		s.after(42 * time.Minute)
 		if n := s.succeeded("s"); n != 8 {
 			t.Errorf("%d of 8 slow jobs have run in two slots", n)
 		}
@@ -182,14 +166,14 @@ func TestGPUIsUsedByOneJobAtATime(t *testing.T) {
 		s.add("slow", "deaf", 2)
 		s.add("quick", "q", 40)
 		s.start()
-		after(5*time.Minute + 40*time.Second)
+		s.after(5*time.Minute + 40*time.Second)
 		if r, _ := s.status.Get("deaf0"); r.State != jobs.Failed {
 			t.Errorf("a job that does not stop is %s, want failed", r.State)
 		}
 		if n := s.succeeded("q"); n != 0 {
 			t.Errorf("%d jobs have run on GPUs that were in use", n)
 		}
-		after(time.Hour)
+		s.after(time.Hour)
 		if n := s.succeeded("q"); n != 40 {
 			t.Errorf("%d of 40 jobs have run once the GPUs were free again", n)
 		}
@@ -204,7 +188,7 @@ func TestJobOfAKindThatNoPoolNamesFailsInTheFirst(t *testing.T) {
 		s.worker.Source = plain{s.queue} // who chooses by kind never sees it
 		s.add("odd", "o", 1)
 		s.start()
-		after(time.Minute)
+		s.after(time.Minute)
 		if r, _ := s.status.Get("o0"); r.State != jobs.Failed {
 			t.Errorf("the job is %s, want failed", r.State)
 		}
@@ -220,7 +204,7 @@ func TestWorkerWithPoolsLeavesWhenAllAreIdle(t *testing.T) {
 		s.add("quick", "q", 1)
 		s.start()
 		began := time.Now()
-		after(5 * time.Second)
+		s.after(5 * time.Second)
 		if err := s.worker.Ready(); err != nil {
 			t.Errorf("ready: %v", err)
 		}
@@ -234,9 +218,9 @@ func TestWorkerWithPoolsDrains(t *testing.T) {
 	inPoolBubble(t, func(t *testing.T, s *poolRig) {
 		s.add("slow", "s", 3)
 		s.start()
-		after(12 * time.Second)
+		s.after(12 * time.Second)
 		s.add("quick", "q", 1)
-		after(500 * time.Millisecond)
+		s.after(500 * time.Millisecond)
 		s.stop()
 		stopped := time.Now()
 		if err := <-s.ended; err != nil || time.Since(stopped) > 10*time.Second {
@@ -258,7 +242,7 @@ func TestWorkerWithPoolsDrains(t *testing.T) {
 		if started != 1 {
 			t.Errorf("%d slow jobs were started, want 1", started)
 		}
-		after(time.Minute) // those that were handed back come back
+		s.after(time.Minute) // those that were handed back come back
 		if waiting, leased := s.queue.Len(); waiting != 3 || leased != 0 {
 			t.Errorf("%d messages wait, %d are leased; want the three slow ones to wait", waiting, leased)
 		}

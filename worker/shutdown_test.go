@@ -1,14 +1,11 @@
 package worker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // wantLeft waits for the worker to end by itself.
@@ -106,10 +103,6 @@ func TestF20JobThatComesInTheMomentOfLeavingIsNotLost(t *testing.T) {
 
 func TestF20WorkerLeavesBeforeItsRuntimeIsOver(t *testing.T) {
 	const why = `why="the rest of MAX_RUNTIME is kept for the jobs in hand"`
-	stuck := handler{run: func(ctx context.Context, _ jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
-		<-ctx.Done()
-		return jobs.Result{}, ctx.Err()
-	}}
 	limits := func(r *rig) {
 		r.worker.MaxRuntime, r.worker.JobTimeout, r.worker.StallTimeout = 6*time.Minute, 2*time.Minute, 2*time.Minute+time.Second
 	}
@@ -130,7 +123,7 @@ func TestF20WorkerLeavesBeforeItsRuntimeIsOver(t *testing.T) {
 		}, "j1", "j2", "j3", "j4")
 	})
 	t.Run("with the last job failed by its timeout", func(t *testing.T) {
-		inBubble(t, stuck, func(_ *testing.T, r *rig) {
+		inBubble(t, untilStopped, func(_ *testing.T, r *rig) {
 			limits(r)
 			r.start()
 			r.wantLeft(time.Now(), 4*time.Minute, 4*time.Minute+time.Second, why)

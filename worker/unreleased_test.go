@@ -227,16 +227,13 @@ func TestF23StoppingWorkerReleasesUntilTheDrainTimeEnds(t *testing.T) {
 
 // TestF23FinalCallIsRepeatedWhileThereIsTime has a job in hand when the drain time ends.
 func TestF23FinalCallIsRepeatedWhileThereIsTime(t *testing.T) {
-	inBubble(t, takes(time.Hour), func(t *testing.T, r *rig) {
+	inBubble(t, takes(time.Hour), func(_ *testing.T, r *rig) {
 		r.worker.Claims = r.status
 		r.start()
 		r.after(time.Second)
 		r.status.cut(true)
 		time.AfterFunc(9*time.Second, func() { r.status.cut(false) }) // 1 s after the drain time
-		r.stop()
-		if err := <-r.ended; err != nil {
-			t.Error(err)
-		}
+		r.stops(10 * time.Second)
 		r.wantStatus("j", "queued 0% Worker stopped; waiting for another worker")
 	}, "j")
 }

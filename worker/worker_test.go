@@ -187,13 +187,9 @@ func TestF12CrashLoopIsFailedUnlessTheResultIsThere(t *testing.T) {
 		h.earlier = func(jobs.Job) (jobs.Result, bool, error) {
 			return jobs.Result{Object: "results/j/result.json", Pages: 7}, found, nil
 		}
-		inBubble(t, h, func(t *testing.T, r *rig) {
-			for range 3 { // three workers claim it and are never heard of again
-				c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j", Kind: "test"}, time.Second, jobs.Claim{})
-				if err != nil || c.Verdict != jobs.Granted {
-					t.Fatal(c, err)
-				}
-				r.after(2 * time.Second)
+		inBubble(t, h, func(_ *testing.T, r *rig) {
+			for range 3 {
+				r.died("j")
 			}
 			r.start()
 			r.after(time.Second)
@@ -295,14 +291,10 @@ func TestF16RedisGoneWhileIdleStopsTheLeasing(t *testing.T) {
 
 func TestF17StoppingWorker(t *testing.T) {
 	t.Run("lets a job finish that can", func(t *testing.T) {
-		inBubble(t, takes(10*time.Second), func(t *testing.T, r *rig) {
+		inBubble(t, takes(10*time.Second), func(_ *testing.T, r *rig) {
 			r.start()
 			r.after(5 * time.Second)
-			r.stop()
-			began := time.Now()
-			if err := <-r.ended; err != nil || time.Since(began) > 6*time.Second {
-				t.Errorf("worker ended after %s with %v, want nil once the job was done", time.Since(began), err)
-			}
+			r.stops(6 * time.Second)
 			r.wantTold("ack j")
 		}, "j", "k") // k is not begun
 	})
@@ -330,30 +322,20 @@ func TestF17StoppingWorker(t *testing.T) {
 		}, "j")
 	})
 	t.Run("ends within 2 s of its drain time though Redis is frozen", func(t *testing.T) {
-		inBubble(t, takes(time.Minute), func(t *testing.T, r *rig) {
+		inBubble(t, takes(time.Minute), func(_ *testing.T, r *rig) {
 			r.start()
 			r.after(2 * time.Second)
-			r.status.mu.Lock()
-			r.status.frozen = true
-			r.status.mu.Unlock()
-			r.stop()
-			began := time.Now()
-			if err := <-r.ended; err != nil || time.Since(began) > 10*time.Second {
-				t.Errorf("worker ended after %s with %v, want the drain time of 8 s and at most 2 more", time.Since(began), err)
-			}
+			r.status.freeze(true)
+			r.stops(10 * time.Second)
 			r.wantTold("nack j")
 		}, "j")
 	})
 	t.Run("ends within 2 s of its drain time though Redis is away", func(t *testing.T) {
-		inBubble(t, takes(3*time.Second), func(t *testing.T, r *rig) {
+		inBubble(t, takes(3*time.Second), func(_ *testing.T, r *rig) {
 			r.start()
 			r.after(2 * time.Second)
 			r.status.cut(true)
-			r.stop()
-			began := time.Now()
-			if err := <-r.ended; err != nil || time.Since(began) > 10*time.Second {
-				t.Errorf("worker ended after %s with %v", time.Since(began), err)
-			}
+			r.stops(10 * time.Second)
 			r.wantTold("nack j")
 		}, "j")
 	})
@@ -378,10 +360,7 @@ func TestF17StoppingWorkerSaysWhatItWaitsFor(t *testing.T) {
 				}
 				r.start()
 				r.after(5 * time.Second)
-				r.stop()
-				if err := <-r.ended; err != nil {
-					t.Error(err)
-				}
+				r.stops(10 * time.Second)
 				if log := r.log.String(); !strings.Contains(log, tt.want) || strings.Contains(log, tt.never) {
 					t.Errorf("want %q and not %q:\n%s", tt.want, tt.never, log)
 				}
@@ -395,14 +374,10 @@ func TestF17HandlerThatDoesNotStopIsNotWaitedForWhenTimeIsUp(t *testing.T) {
 		time.Sleep(time.Minute)
 		return jobs.Result{}, nil
 	}}
-	inBubble(t, h, func(t *testing.T, r *rig) {
+	inBubble(t, h, func(_ *testing.T, r *rig) {
 		r.start()
 		r.after(time.Second)
-		r.stop()
-		began := time.Now()
-		if err := <-r.ended; err != nil || time.Since(began) > 10*time.Second {
-			t.Errorf("worker ended after %s with %v, want the drain time of 8 s and at most 2 more", time.Since(began), err)
-		}
+		r.stops(10 * time.Second)
 		r.wantTold("nack j")
 		time.Sleep(time.Minute)
 	}, "j")
@@ -429,10 +404,7 @@ func TestF17ClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 		r.worker.Drain = time.Second
 		r.start()
 		r.after(time.Second)
-		r.stop()
-		if err := <-r.ended; err != nil {
-			t.Fatal(err)
-		}
+		r.stops(10 * time.Second)
 		r.wantTold("nack j")
 		c, err := r.status.Claim(t.Context(), jobs.Job{ID: "j"}, time.Minute, jobs.Claim{})
 		if err != nil || c.Verdict != jobs.Granted || c.Crashes != 0 {
@@ -486,14 +458,11 @@ func (l late) Lease(ctx context.Context) (jobs.Lease, error) {
 }
 
 func TestF17ReplyInFlightIsGivenBack(t *testing.T) {
-	inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
+	inBubble(t, takes(time.Second), func(_ *testing.T, r *rig) {
 		r.worker.Source = late{r.q, 100 * time.Millisecond}
 		r.start()
 		r.after(time.Second)
-		r.stop()
-		if err := <-r.ended; err != nil {
-			t.Errorf("worker ended with %v", err)
-		}
+		r.stops(10 * time.Second)
 		r.wantTold("nack j")
 		r.wantStatus("j", "nothing")
 	}, "j")
