@@ -47,20 +47,3 @@ func (s *State) UnmarshalText(text []byte) error {
 
 // Terminal reports whether a job in state s has ended for good.
 func (s State) Terminal() bool { return s == Succeeded || s == Failed || s == Canceled }
-
-// CanBecome reports whether a job in state s may move to state next. A running
-// job may be queued again, when its worker hands it back; a terminal job never
-// moves, so the first outcome recorded is the only one.
-func (s State) CanBecome(next State) bool {
-	switch s {
-	case 0:
-		return next >= Queued && next <= Canceled
-	case Queued:
-		return next == Running || next == Failed || next == Canceled
-	case Running:
-		return next >= Queued && next <= Canceled
-	case Succeeded, Failed, Canceled:
-		return false
-	}
-	return false
-}

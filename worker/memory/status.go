@@ -18,9 +18,9 @@ import (
 // them waits, so they do not look at their context. The zero value knows no job; it
 // must not be copied.
 type Status struct {
-	// Set before the first call.
-	MaxCrashes int           // attempts that may crash before the job has failed; 0 means 3
-	Keep       time.Duration // how long a job is remembered after its last write; 0 means 24 h
+	// Keep is how long a job is remembered after its last write; 0 means 24 h. Set it
+	// before the first call.
+	Keep time.Duration
 
 	mu   sync.Mutex
 	jobs map[jobs.ID]*record
@@ -39,6 +39,9 @@ type Record struct {
 
 // MaxLogLines is how many lines of a job's log are kept.
 const MaxLogLines = 10_000
+
+// maxCrashes is how many attempts may crash before the job has failed.
+const maxCrashes = 3
 
 type record struct {
 	Record
@@ -154,19 +157,12 @@ func (s *Status) Claim(_ context.Context, job jobs.Job, hold time.Duration, agai
 	}
 	r.token, r.until = c.Token, now.Add(hold)
 	c.Verdict, c.Attempt, c.Crashes = jobs.Granted, r.Attempt, r.Crashes
-	if r.Crashes >= s.maxCrashes() {
+	if r.Crashes >= maxCrashes {
 		c.Verdict = jobs.CrashLoop
 		return c, nil
 	}
 	r.State, r.Progress, r.Message = jobs.Running, jobs.Progress{}, ""
 	return c, nil
-}
-
-func (s *Status) maxCrashes() int {
-	if s.MaxCrashes == 0 {
-		return 3
-	}
-	return s.MaxCrashes
 }
 
 // Report implements worker.Status. It returns an error that wraps [jobs.ErrCanceled]
