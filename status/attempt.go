@@ -23,10 +23,9 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	if c.Token == "" {
 		c.Token = rand.Text()
 	}
-	started, created := Document{Status: words[jobs.Running], Message: messageStarted}, heard(job, time.Now())
+	started, created := Document{Status: words[jobs.Running], Message: messageStarted}, createdAt(job, time.Now())
 	head, tail := started.halves()
 	canceledHead, canceledTail := Document{Status: words[jobs.Canceled], Message: messageCanceled}.halves()
-	keys := []string{jobKey(job.ID), claimKey(job.ID), cancelKey(job.ID), logKey(job.ID), detailKey(job.ID)}
 	args := []any{
 		c.Token, hold.Milliseconds(), ttlSeconds, s.MaxCrashes,
 		head, tail, canceledHead, canceledTail,
@@ -34,7 +33,7 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	}
 	args = append(args, s.jobFields(job)...)
 	what := fmt.Sprintf("claim job %s", job.ID)
-	got, err := s.run(ctx, what, claimScript, keys, args...)
+	got, err := s.run(ctx, what, claimScript, jobKeys(job.ID), args...)
 	if err != nil {
 		return c, err
 	}
@@ -70,13 +69,12 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 		doc = Document{Status: words[jobs.Running], Progress: p.Percent(), Message: p.Message}.text()
 		step = p.Step
 	}
-	keys := []string{jobKey(c.Job), claimKey(c.Job), cancelKey(c.Job), logKey(c.Job), detailKey(c.Job)}
 	args := []any{c.Token, hold.Milliseconds(), ttlSeconds, c.Attempt, c.Crashes, s.LogCap, doc, step, time.Now().UnixMilli(), lines.Before, s.ID, c.Queue, c.Ack}
 	for _, line := range lines.Text[:min(len(lines.Text), jobs.MaxLines)] {
 		args = append(args, jobs.Visible(line))
 	}
 	what := fmt.Sprintf("report job %s", c.Job)
-	got, err := s.run(ctx, what, reportScript, keys, args...)
+	got, err := s.run(ctx, what, reportScript, jobKeys(c.Job), args...)
 	if err != nil {
 		return err
 	}
@@ -117,7 +115,6 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		panic(fmt.Sprintf("finish job %s as %s", c.Job, o.State))
 	}
 	head, tail := doc.halves()
-	keys := []string{jobKey(c.Job), claimKey(c.Job), cancelKey(c.Job), logKey(c.Job), detailKey(c.Job)}
 	args := []any{
 		c.Token, ttlSeconds, progress, head, tail, line, s.LogCap, c.Attempt, c.Crashes,
 		time.Now().UnixMilli(), "pages", o.Result.Pages,
@@ -129,7 +126,7 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		args = append(args, "damaged", o.Result.DamagedPages)
 	}
 	what, state := fmt.Sprintf("finish job %s", c.Job), o.State
-	got, err := s.run(ctx, what, finishScript, keys, args...)
+	got, err := s.run(ctx, what, finishScript, jobKeys(c.Job), args...)
 	if err != nil {
 		return 0, err
 	}

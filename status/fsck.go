@@ -54,11 +54,7 @@ const (
 // counts. It reads pages of 1000 and remembers 10 000 suspects at most.
 func (s *Store) Fsck(ctx context.Context, repair bool) (redisdb.Audit, error) {
 	f := &fsck{s: s, repair: repair, report: redisdb.NewAudit(maxFindings)}
-	keys := []string{indexKey}
-	for _, state := range states {
-		keys = append(keys, stateIndexKey(state))
-	}
-	for _, key := range keys {
+	for _, key := range indexKeys() {
 		if err := f.walk(ctx, key); err != nil {
 			return f.report, fmt.Errorf("check jobs: %w", err)
 		}
@@ -169,12 +165,11 @@ func (s *Store) looks(ctx context.Context, members []string) ([]look, error) {
 	}
 	// The places come first: a job that moves in between is found in the wrong place
 	// then, and in the right one at the second look.
-	scores := make([][]*redis.FloatCmd, len(members))
+	scores, keys := make([][]*redis.FloatCmd, len(members)), indexKeys()
 	pipe := s.rdb.Pipeline()
 	for i, m := range members {
-		scores[i] = append(scores[i], pipe.ZScore(ctx, indexKey, m))
-		for _, state := range states {
-			scores[i] = append(scores[i], pipe.ZScore(ctx, stateIndexKey(state), m))
+		for _, key := range keys {
+			scores[i] = append(scores[i], pipe.ZScore(ctx, key, m))
 		}
 	}
 	if err := redisdb.Exec(ctx, pipe); err != nil {

@@ -15,12 +15,12 @@ import (
 // a running job renews its keys but not its place in the index.
 const indexAge = 7 * 24 * time.Hour
 
-// heard returns when a job counts as created if nothing is on record of it, in
+// createdAt returns when a job counts as created if nothing is on record of it, in
 // milliseconds since 1970: when its sender says, if that can be, or else now. It
 // cannot be so long ago that the job would be dropped from the index while it is on
 // record. The scripts keep the first such time in {job:ID}:detail; what they answer
 // is the score of the job in all of the indexes.
-func heard(job jobs.Job, now time.Time) int64 {
+func createdAt(job jobs.Job, now time.Time) int64 {
 	if at := job.Submitted; at.After(now.Add(TTL-indexAge)) && !at.After(now) {
 		return at.UnixMilli()
 	}
@@ -72,9 +72,8 @@ func (s *Store) move(ctx context.Context, id jobs.ID, state jobs.State, created 
 
 // forget takes a member out of all indexes.
 func forget(ctx context.Context, pipe redis.Pipeliner, member string) {
-	pipe.ZRem(ctx, indexKey, member)
-	for _, state := range states {
-		pipe.ZRem(ctx, stateIndexKey(state), member)
+	for _, key := range indexKeys() {
+		pipe.ZRem(ctx, key, member)
 	}
 }
 

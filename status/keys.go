@@ -12,6 +12,15 @@ func stateIndexKey(s jobs.State) string { return indexKey + ":" + s.String() }
 // states are those that have an index of their own: all.
 var states = []jobs.State{jobs.Queued, jobs.Running, jobs.Succeeded, jobs.Failed, jobs.Canceled}
 
+// indexKeys are the index and then those of the states, in their order.
+func indexKeys() []string {
+	keys := []string{indexKey}
+	for _, state := range states {
+		keys = append(keys, stateIndexKey(state))
+	}
+	return keys
+}
+
 const (
 	drainKey  = "fleet:draining" // since when, while no worker shall take a job
 	queuesKey = "fleet:queues"   // hash of queues by name
@@ -32,3 +41,8 @@ func claimKey(id jobs.ID) string  { return "{job:" + string(id) + "}:claim" }
 func cancelKey(id jobs.ID) string { return "{job:" + string(id) + "}:cancel" }
 func logKey(id jobs.ID) string    { return "{job:" + string(id) + "}:log" }
 func detailKey(id jobs.ID) string { return "{job:" + string(id) + "}:detail" }
+
+// jobKeys are those keys in the order in which most scripts take them.
+func jobKeys(id jobs.ID) []string {
+	return []string{jobKey(id), claimKey(id), cancelKey(id), logKey(id), detailKey(id)}
+}

@@ -18,10 +18,9 @@ import (
 func (s *Store) Requeue(ctx context.Context, job jobs.Job) (jobs.State, error) {
 	now := time.Now().UnixMilli()
 	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
-	keys := []string{jobKey(job.ID), claimKey(job.ID), cancelKey(job.ID), logKey(job.ID), detailKey(job.ID)}
 	args := append([]any{ttlSeconds, doc, "queued again after a failure", s.LogCap, now}, s.jobFields(job)...)
 	what := fmt.Sprintf("requeue job %s", job.ID)
-	got, err := s.run(ctx, what, requeueScript, keys, args...)
+	got, err := s.run(ctx, what, requeueScript, jobKeys(job.ID), args...)
 	if err != nil {
 		return 0, err
 	}

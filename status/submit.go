@@ -18,7 +18,7 @@ var ErrEnded = errors.New("job has ended")
 // Submit records a job as queued. It reports false, and changes nothing, if the
 // job is known already, whatever its state.
 func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
-	created := heard(job, time.Now())
+	created := createdAt(job, time.Now())
 	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
 	args := append([]any{ttlSeconds, doc, created}, s.jobFields(job)...)
 	list := func(pipe redis.Pipeliner) {

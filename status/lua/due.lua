@@ -3,7 +3,7 @@
 -- may have lost what it wrote last: then the look comes soon. Needs job.lua before it.
 --
 -- KEYS  1 fleet:repair
--- ARGV  1 ms until the next look if this one does not end   2 ms to let the living write
+-- ARGV  1 ms until the next look if this one does not end   2 ms for running workers to write
 --       after a loss   3 ttl in seconds   4 the runs of all servers
 -- Returns {1 if the caller is to look, ms since 1970 of a loss that is still to be
 -- looked for, or 0}
