@@ -8,11 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
 )
 
 func TestF23AttemptsGivenUpLateAreTakenOffTheAccount(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		account := func(want int) {
 			t.Helper()
 			e, err := s.Get(t.Context(), "a")
@@ -50,8 +50,7 @@ func TestF23AttemptsGivenUpLateAreTakenOffTheAccount(t *testing.T) {
 }
 
 func TestF12ClaimAskedForAgainIsInTheLogOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		again, err := s.Claim(t.Context(), jobs.Job{ID: "a", Kind: "mock"}, time.Minute, c)
 		if err != nil || again.Verdict != jobs.Granted || again.Attempt != 1 {

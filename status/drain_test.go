@@ -15,8 +15,7 @@ import (
 )
 
 func TestDrainIsAskedForOnceAndHasNoEnd(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		for _, step := range []struct{ on, changed bool }{{false, false}, {true, true}, {true, false}, {false, true}, {false, false}, {true, true}} {
 			changed, err := s.SetDraining(ctx, step.on)
@@ -37,16 +36,13 @@ func TestDrainIsAskedForOnceAndHasNoEnd(t *testing.T) {
 }
 
 func TestDrainSeesLiveClaimsOnly(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		submit(t, s, jobs.Job{ID: "queued"})
 		live := claim(t, s, "live", time.Minute, jobs.Granted)
 		claim(t, s, "killed", time.Millisecond, jobs.Granted)
 		back := claim(t, s, "back", time.Minute, jobs.Granted)
-		if err := s.Release(ctx, back, "again"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, s, back, "again")
 		// Its index was not written before its worker died.
 		finish(t, s, claim(t, s, "ended", time.Minute, jobs.Granted), jobs.Outcome{State: jobs.Succeeded})
 		rdb.ZAdd(ctx, "jobs:index:running", redis.Z{Score: 1, Member: "ended"}, redis.Z{Score: 1, Member: "forgotten"})
@@ -113,8 +109,7 @@ func TestDrainIsNotReadyWhileRedisTakesNoWrites(t *testing.T) {
 }
 
 func TestQueuesAreRecordedOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		ctx := t.Context()
 		q := status.Queue{Topic: "projects/p/topics/t", Subscription: "projects/p/subscriptions/s"}
 		set := func(name string, q status.Queue, want bool) {
@@ -146,8 +141,7 @@ func TestQueuesAreRecordedOnce(t *testing.T) {
 }
 
 func TestJ14AJobThatIsCanceledBeforeItStartsHasAnEnd(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		before := time.Now().Add(-time.Minute)
 		submit(t, s, jobs.Job{ID: "queued"})
 		if state, err := s.Cancel(t.Context(), "queued"); err != nil || state != jobs.Canceled {

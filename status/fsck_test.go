@@ -26,8 +26,7 @@ func fsck(t *testing.T, s *status.Store, repair bool) redisdb.Audit {
 }
 
 func TestFsckFindsAndRepairs(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		for _, id := range []jobs.ID{"good", "gone", "moved", "twice", "none", "alone", "late", "bad", "list"} {
 			submit(t, s, jobs.Job{ID: id, Kind: "pdf"})

@@ -51,8 +51,8 @@ func lapse(t *testing.T, s *status.Store, c jobs.Claim, handed, want bool) {
 }
 
 func TestF22LapsedClaimIsTakenFromItsWorkerAndFreeAtOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		dead, s := newStore(rdb, "dead"), newStore(rdb, "living")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
+		dead := newStore(rdb, "dead")
 		c := claimLease(t, dead, "a", time.Millisecond, "ack1")
 		claimLease(t, dead, "living", time.Minute, "ack2")
 		claim(t, dead, "other source", time.Millisecond, jobs.Granted)
@@ -88,29 +88,24 @@ func TestF22LapsedClaimIsTakenFromItsWorkerAndFreeAtOnce(t *testing.T) {
 }
 
 func TestF22ClaimThatWasProlongedInTimeStays(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claimLease(t, s, "a", time.Millisecond, "ack1")
 		lapsed, _ := wantLapsed(t, s, "ack1")
-		if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, nil, jobs.Lines{})
 		lapse(t, s, lapsed[0], false, false)
 		if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{}); err != nil {
 			t.Error(err)
 		}
 		// A claim that Redis has lost comes back with its lease.
 		rdb.FlushDB(t.Context())
-		if err := s.Report(t.Context(), c, time.Millisecond, &jobs.Progress{}, jobs.Lines{Text: []string{"a line"}}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Millisecond, &jobs.Progress{}, jobs.Lines{Text: []string{"a line"}})
 		wantLapsed(t, s, "ack1")
 	})
 }
 
 func TestF22OneWorkerLooksAtATime(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		a, b := newStore(rdb, "a"), newStore(rdb, "b")
+	onBoth(t, func(t *testing.T, a *status.Store, rdb *redis.Client) {
+		b := newStore(rdb, "b")
 		watch := func(s *status.Store, ttl time.Duration, want bool) {
 			t.Helper()
 			mine, clock, free, err := s.Watch(t.Context(), ttl)

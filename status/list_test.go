@@ -89,9 +89,22 @@ func finish(t *testing.T, s *status.Store, c jobs.Claim, o jobs.Outcome) {
 	}
 }
 
+func report(t *testing.T, s *status.Store, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines jobs.Lines) {
+	t.Helper()
+	if err := s.Report(t.Context(), c, hold, p, lines); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func release(t *testing.T, s *status.Store, c jobs.Claim, message string) {
+	t.Helper()
+	if err := s.Release(t.Context(), c, message); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestJ07IndexFollowsEveryMoveOfAJob(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		at := time.Now().Add(-time.Hour)
 		in := func(state string) {
@@ -127,9 +140,7 @@ func TestJ07IndexFollowsEveryMoveOfAJob(t *testing.T) {
 		in("running")
 		submit(t, s, job) // known
 		in("running")
-		if err := s.Release(ctx, c, "again"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, s, c, "again")
 		in("queued")
 		finish(t, s, get(), jobs.Outcome{State: jobs.Failed, Reason: "r"})
 		in("failed")
@@ -149,8 +160,7 @@ func TestJ07IndexFollowsEveryMoveOfAJob(t *testing.T) {
 }
 
 func TestJ07CanceledAndLostJobsAreInTheirIndex(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		submit(t, s, jobs.Job{ID: "a"})
 		if _, err := s.Cancel(t.Context(), "a"); err != nil {
 			t.Fatal(err)
@@ -163,20 +173,15 @@ func TestJ07CanceledAndLostJobsAreInTheirIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Its worker has nothing to tell at first, and somebody reads the index meanwhile.
-		if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, nil, jobs.Lines{})
 		wantList(t, s, jobs.Running)
-		if err := s.Report(t.Context(), c, time.Minute, &jobs.Progress{Done: 1, Total: 2, Step: "pages"}, jobs.Lines{}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, &jobs.Progress{Done: 1, Total: 2, Step: "pages"}, jobs.Lines{})
 		wantList(t, s, jobs.Running, "b")
 	})
 }
 
 func TestJ07StaleEntriesAreLeftOutAndMended(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		for _, id := range []jobs.ID{"a", "b", "c"} {
 			submit(t, s, jobs.Job{ID: id})
@@ -198,8 +203,7 @@ func TestJ07StaleEntriesAreLeftOutAndMended(t *testing.T) {
 }
 
 func TestJ07CursorIsSoundWithinOneMoment(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		at := time.Now().Add(-time.Minute)
 		var want []string
 		for i := range 500 { // capitals and marks: Redis orders bytes, whatever its locale
@@ -264,8 +268,7 @@ func TestJ07CursorSurvivesConcurrentSubmits(t *testing.T) {
 }
 
 func TestJ08BadCursorIsToldFromTrouble(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		for _, bad := range []string{"x", "1", "/", "1/..", "-1/a", "1.5/a", "1e3/a", "+1/a", " 1/a", strings.Repeat("9", 40) + "/a", "1/" + strings.Repeat("a", 200), "\x00/\xff"} {
 			if _, _, err := s.List(t.Context(), status.Query{Limit: 1, Cursor: bad}); !errors.Is(err, status.ErrCursor) || errors.Is(err, jobs.ErrUnavailable) {
 				t.Errorf("cursor %q: %v, want ErrCursor", bad, err)
@@ -365,8 +368,7 @@ func fill(t *testing.T, rdb *redis.Client, n, rare int) {
 }
 
 func TestJ07HostileDocumentsBreakNoList(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		values := []string{
 			"null", "[]", "{", "\x00\xff", `"completed"`, `{"status":7}`, `{"status":""}`, strings.Repeat("x", 3<<20),
@@ -399,12 +401,9 @@ func TestJ07HostileDocumentsBreakNoList(t *testing.T) {
 }
 
 func TestJ10LinesBeforeOneAreNotThatOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
-		if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{Text: []string{"one", "two", "three"}}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, nil, jobs.Lines{Text: []string{"one", "two", "three"}})
 		all, err := s.Lines(t.Context(), "a", status.LogQuery{Tail: 10})
 		if err != nil {
 			t.Fatal(err)
@@ -419,8 +418,7 @@ func TestJ10LinesBeforeOneAreNotThatOne(t *testing.T) {
 }
 
 func TestJ07AJobWithoutATimeIsListedAtThatOfItsEntry(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 		submit(t, s, jobs.Job{ID: "a", Submitted: at})
 		rdb.Del(t.Context(), "{job:a}:detail")
@@ -432,8 +430,7 @@ func TestJ07AJobWithoutATimeIsListedAtThatOfItsEntry(t *testing.T) {
 }
 
 func TestJ10LogTailSinceAndAfter(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		if _, err := s.Lines(ctx, "a", status.LogQuery{Tail: 5}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("log of no job: %v, want ErrNotExist", err)
@@ -529,8 +526,7 @@ func TestJ07ClusterTakesEverything(t *testing.T) {
 }
 
 func TestJ07J08ListsPassOverWhatIsNoEntry(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		now := time.Now()
 		for i, id := range []jobs.ID{"old", "new"} {
@@ -565,8 +561,7 @@ func TestJ07J08ListsPassOverWhatIsNoEntry(t *testing.T) {
 }
 
 func TestJ10AKeyOfSomethingElseIsALogWithoutLines(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		submit(t, s, jobs.Job{ID: "a"})
 		rdb.LPush(t.Context(), "{job:a}:log", "x")
 		for _, q := range []status.LogQuery{{Tail: 5}, {Tail: 5, After: "1-1"}} {

@@ -73,9 +73,7 @@ func endWithLog(t *testing.T, s *status.Store, rdb *redis.Client, document strin
 	ctx := t.Context()
 	id := jobs.ID(ulid.Make().String())
 	job := jobs.Job{ID: id, Kind: "pdf", Input: "uploads/" + string(id) + "/" + document, Submitted: time.Now()}
-	if _, err := s.Submit(ctx, job); err != nil {
-		t.Fatal(err)
-	}
+	submit(t, s, job)
 	c, err := s.Claim(ctx, job, time.Minute, jobs.Claim{})
 	if err != nil {
 		t.Fatal(err)
@@ -98,14 +96,10 @@ func endWithLog(t *testing.T, s *status.Store, rdb *redis.Client, document strin
 	}
 	for i, step := range []string{"fetch", "pages", "store"} {
 		p := jobs.Progress{Done: 6*i + 6, Total: 18, Step: step, Message: "Page 18/18 analyzing..."}
-		if err := s.Report(ctx, c, time.Minute, &p, jobs.Lines{}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, &p, jobs.Lines{})
 	}
 	result := jobs.Result{Object: "results/" + string(id) + "/result.json", Pages: 18}
-	if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded, Result: result}); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, s, c, jobs.Outcome{State: jobs.Succeeded, Result: result})
 }
 
 func TestF26AnEndedJobKeepsItsWholeLog(t *testing.T) {
@@ -123,28 +117,23 @@ func TestF26AnEndedJobKeepsItsWholeLog(t *testing.T) {
 }
 
 func TestF26LinesSentTwiceAreInTheLogOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
-		report := func(before int, lines ...string) {
+		log := func(before int, lines ...string) {
 			t.Helper()
-			if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{Before: before, Text: lines}); err != nil {
-				t.Fatal(err)
-			}
+			report(t, s, c, time.Minute, nil, jobs.Lines{Before: before, Text: lines})
 		}
-		report(0, "one", "two")
-		report(0, "one", "two")          // the answer was lost
-		report(0, "one", "two", "three") // and more has come meanwhile
-		report(2, "three", "four")
-		report(1, "two")
+		log(0, "one", "two")
+		log(0, "one", "two")          // the answer was lost
+		log(0, "one", "two", "three") // and more has come meanwhile
+		log(2, "three", "four")
+		log(1, "two")
 		if got, want := texts(t, s, "a")[1:], []string{"one", "two", "three", "four"}; !slices.Equal(got, want) {
 			t.Errorf("the log has %q, want %q", got, want)
 		}
-		if err := s.Release(t.Context(), c, "again"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, s, c, "again")
 		c = claim(t, s, "a", time.Minute, jobs.Granted)
-		report(0, "one") // of another attempt
+		log(0, "one") // of another attempt
 		if got := texts(t, s, "a"); got[len(got)-1] != "one" {
 			t.Errorf("the log of the second attempt ends with %q", got)
 		}
@@ -154,8 +143,7 @@ func TestF26LinesSentTwiceAreInTheLogOnce(t *testing.T) {
 // TestF26PackedLogReadsAsBefore compares what is read of logs before and after
 // they are packed, in all ways there are to read.
 func TestF26PackedLogReadsAsBefore(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		words := []string{"", " ", "Page 1/9 analyzing...", "Page 2/9 analyzing...", "a", "aa", "aaa", "日本語", "日本", "1,2,3,4:", "0 5;", "two\nlines", "\x00\xff"}
 		for round := range 10 {
 			id := jobs.ID(fmt.Sprintf("a%d", round))
@@ -173,9 +161,7 @@ func TestF26PackedLogReadsAsBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := readings(t, s, id)
-			if _, err := s.Finish(t.Context(), c, jobs.Outcome{State: jobs.Succeeded}); err != nil {
-				t.Fatal(err)
-			}
+			finish(t, s, c, jobs.Outcome{State: jobs.Succeeded})
 			if kind := rdb.Type(t.Context(), key).Val(); kind != "string" {
 				t.Fatalf("the log is a %s, want it packed into a string", kind)
 			}
@@ -222,12 +208,9 @@ func readings(t *testing.T, s *status.Store, id jobs.ID) map[string][]status.Log
 }
 
 func TestF35LogOfAJobQueuedAgainGoesOn(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
-		if _, err := s.Finish(t.Context(), c, jobs.Outcome{State: jobs.Failed, Reason: "no PDF"}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, s, c, jobs.Outcome{State: jobs.Failed, Reason: "no PDF"})
 		if _, err := s.Requeue(t.Context(), jobs.Job{ID: "a", Kind: "mock"}); err != nil {
 			t.Fatal(err)
 		}
@@ -241,21 +224,16 @@ func TestF35LogOfAJobQueuedAgainGoesOn(t *testing.T) {
 // TestF35LogThatRedisHasLostIsFollowed shows that a follower whose place is of a log
 // that is gone sees the lines of the new one.
 func TestF35LogThatRedisHasLostIsFollowed(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
-		if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{Text: []string{"one", "two"}}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, nil, jobs.Lines{Text: []string{"one", "two"}})
 		all, err := s.Lines(t.Context(), "a", status.LogQuery{Tail: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		rdb.Del(t.Context(), "{job:a}:log")
 		time.Sleep(2 * time.Millisecond) // until the server's clock shows a later time
-		if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{Before: 2, Text: []string{"three"}}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, nil, jobs.Lines{Before: 2, Text: []string{"three"}})
 		lines, err := s.Lines(t.Context(), "a", status.LogQuery{Tail: 10, After: all[2].Pos})
 		if err != nil || len(lines) != 1 || lines[0].Text != "three" {
 			t.Errorf("after the last line of the old log: %+v, %v; want three", lines, err)
@@ -264,8 +242,7 @@ func TestF35LogThatRedisHasLostIsFollowed(t *testing.T) {
 }
 
 func TestDetailKeepsLongNamesInPieces(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		for _, n := range []int{200, 0, 1, 63, 64, 65, 127, 128, 129, 1024} {
 			name := strings.Repeat("x", n)
 			rdb.Del(t.Context(), "job:a")
@@ -279,22 +256,15 @@ func TestDetailKeepsLongNamesInPieces(t *testing.T) {
 
 func TestTextOfJobsIsMadeVisible(t *testing.T) {
 	const evil, want = "\x1b[2J\x00\u009b\u202e\u2066ok", `\x1b[2J\x00\u009b\u202e\u2066ok`
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
-		if err := s.Report(t.Context(), c, time.Minute, &jobs.Progress{Message: evil}, jobs.Lines{Text: []string{evil}}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, &jobs.Progress{Message: evil}, jobs.Lines{Text: []string{evil}})
 		if got := document(t, rdb, "a")["message"]; got != want {
 			t.Errorf("the message is %q, want %q", got, want)
 		}
-		if err := s.Release(t.Context(), c, evil); err != nil {
-			t.Fatal(err)
-		}
+		release(t, s, c, evil)
 		c = claim(t, s, "a", time.Minute, jobs.Granted)
-		if _, err := s.Finish(t.Context(), c, jobs.Outcome{State: jobs.Failed, Reason: evil}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, s, c, jobs.Outcome{State: jobs.Failed, Reason: evil})
 		if got := document(t, rdb, "a")["error_msg"]; got != want {
 			t.Errorf("the cause is %q, want %q", got, want)
 		}

@@ -103,7 +103,7 @@ func TestJ07MendingUndoesNoMove(t *testing.T) {
 }
 
 // bubble runs a test in virtual time against the embedded server.
-func bubble(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
+func bubble(t *testing.T, test func(t *testing.T, s *status.Store, rdb *redis.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := miniredis.NewMiniRedis()
@@ -111,13 +111,12 @@ func bubble(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 		defer m.Close()
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DisableIdentity: true, Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
 		defer rdb.Close()
-		test(t, rdb)
+		test(t, newStore(rdb, "w1"), rdb)
 	})
 }
 
 func TestFsckGivesAMoveASecond(t *testing.T) {
-	bubble(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	bubble(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		submit(t, s, jobs.Job{ID: "a"})
 		// A worker has begun it, and its move comes half a second after fsck looks.
 		rdb.ZRem(t.Context(), "jobs:index:queued", "a")
@@ -135,8 +134,7 @@ func TestFsckGivesAMoveASecond(t *testing.T) {
 }
 
 func TestJ07AJobThatNothingDatesIsMendedAsNew(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		rdb.Set(t.Context(), "job:a", `{"status":"processing"}`, time.Hour)
 		for _, index := range []string{"jobs:index", "jobs:index:queued"} {
 			rdb.ZAdd(t.Context(), index, redis.Z{Score: float64(time.Now().UnixMicro()), Member: "a"})
@@ -177,8 +175,7 @@ func TestF30ListsAndWorkersAgreeOnWhatIsNoStatus(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, rdb *redis.Client) {
-				s := newStore(rdb, "w1")
+			onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 				rdb.Set(t.Context(), "job:a", tt.value, time.Hour)
 				e, err := s.Get(t.Context(), "a")
 				if counts := e.State() != 0; err != nil || counts != tt.counts {
@@ -215,8 +212,7 @@ func TestJ07JobsStayInTheIndexForAWeek(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, rdb *redis.Client) {
-				s := newStore(rdb, "w1")
+			bubble(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 				now := time.Now()
 				job := jobs.Job{ID: "a", Submitted: now.Add(-tt.ago)}
 				want := now
@@ -238,8 +234,7 @@ func TestJ07JobsStayInTheIndexForAWeek(t *testing.T) {
 		})
 	}
 	t.Run("older entries are dropped", func(t *testing.T) {
-		bubble(t, func(t *testing.T, rdb *redis.Client) {
-			s := newStore(rdb, "w1")
+		bubble(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 			old := func(state string) {
 				at := redis.Z{Score: float64(time.Now().Add(-7*day - time.Second).UnixMicro()), Member: "old"}
 				rdb.ZAdd(t.Context(), "jobs:index", at)
@@ -269,8 +264,7 @@ func TestJ07JobsStayInTheIndexForAWeek(t *testing.T) {
 }
 
 func TestJ07PagesLookFurtherWhereJobsAreForgotten(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		now := time.Now()
 		var entries []redis.Z
 		for i := range 900 {
@@ -291,17 +285,14 @@ func TestJ07PagesLookFurtherWhereJobsAreForgotten(t *testing.T) {
 }
 
 func TestJ07TimeOfAJobSurvivesTheLossOfAllData(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		for _, how := range []string{"report", "finish"} {
 			c := claim(t, s, jobs.ID(how), time.Minute, jobs.Granted)
 			if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
 			if how == "report" {
-				if err := s.Report(t.Context(), c, time.Minute, &jobs.Progress{Done: 1, Total: 2}, jobs.Lines{}); err != nil {
-					t.Fatal(err)
-				}
+				report(t, s, c, time.Minute, &jobs.Progress{Done: 1, Total: 2}, jobs.Lines{})
 			}
 			created := rdb.HGet(t.Context(), "{job:"+how+"}:detail", "created_at").Val()
 			finish(t, s, c, jobs.Outcome{State: jobs.Succeeded})
@@ -318,8 +309,7 @@ func TestJ07TimeOfAJobSurvivesTheLossOfAllData(t *testing.T) {
 }
 
 func TestF36AnEarlierFailureLeavesNoCode(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		finish(t, s, claim(t, s, "a", time.Minute, jobs.Granted), jobs.Outcome{State: jobs.Failed, Reason: "r", Code: "PDF_BROKEN"})
 		rdb.Del(t.Context(), "job:a") // somebody wants it run again
 		finish(t, s, claim(t, s, "a", time.Minute, jobs.Granted), jobs.Outcome{State: jobs.Failed, Reason: "another"})

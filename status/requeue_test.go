@@ -29,17 +29,14 @@ func requeue(t *testing.T, s *status.Store, want jobs.State) {
 }
 
 func TestF13RequeuedJobStartsAnew(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		s.MaxCrashes = 2
 		for range 2 { // crashes
 			claim(t, s, "a", time.Minute, jobs.Granted)
 			rdb.HSet(t.Context(), "{job:a}:claim", "until", 0) // it falls silent
 		}
 		c := claim(t, s, "a", time.Minute, jobs.CrashLoop)
-		if _, err := s.Finish(t.Context(), c, jobs.Outcome{State: jobs.Failed, Reason: "worker crashed 2 times"}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, s, c, jobs.Outcome{State: jobs.Failed, Reason: "worker crashed 2 times"})
 		age(t, rdb)
 		requeue(t, s, jobs.Failed)
 		wantDocument(t, rdb, "a", "queued", 0, "Waiting for a worker...", "", "")
@@ -51,9 +48,7 @@ func TestF13RequeuedJobStartsAnew(t *testing.T) {
 		if again.Attempt != 1 || again.Crashes != 0 {
 			t.Errorf("attempt %d after %d crashes, want the first after none", again.Attempt, again.Crashes)
 		}
-		if _, err := s.Finish(t.Context(), again, jobs.Outcome{State: jobs.Succeeded}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, s, again, jobs.Outcome{State: jobs.Succeeded})
 		if n := rdb.HGet(t.Context(), "{job:a}:detail", "outcomes").Val(); n != "1" {
 			t.Errorf("%s outcomes on record, want 1", n)
 		}
@@ -79,9 +74,7 @@ func TestF13OnlyFailedAndUnknownJobsAreRequeued(t *testing.T) {
 			rdb.Set(t.Context(), "job:a", `{"status":"lost","progress":3}`, 0)
 		}, 0},
 		{"queued", func(t *testing.T, s *status.Store, _ *redis.Client) {
-			if _, err := s.Submit(t.Context(), jobs.Job{ID: "a"}); err != nil {
-				t.Fatal(err)
-			}
+			submit(t, s, jobs.Job{ID: "a"})
 		}, jobs.Queued},
 		{"running", func(t *testing.T, s *status.Store, _ *redis.Client) { claim(t, s, "a", time.Minute, jobs.Granted) }, jobs.Running},
 		{"running though its status is gone", func(t *testing.T, s *status.Store, rdb *redis.Client) {
@@ -97,12 +90,11 @@ func TestF13OnlyFailedAndUnknownJobsAreRequeued(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, rdb *redis.Client) {
-				s := newStore(rdb, "w1")
+			onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 				tt.setup(t, s, rdb)
 				before := rdb.Get(t.Context(), "job:a").Val()
 				requeue(t, s, tt.want)
-				if anew := tt.want == 0 || tt.want == jobs.Failed; anew {
+				if tt.want == 0 || tt.want == jobs.Failed {
 					wantDocument(t, rdb, "a", "queued", 0, "Waiting for a worker...", "", "")
 					claim(t, s, "a", time.Minute, jobs.Granted)
 				} else if after := rdb.Get(t.Context(), "job:a").Val(); after != before {
@@ -114,8 +106,7 @@ func TestF13OnlyFailedAndUnknownJobsAreRequeued(t *testing.T) {
 }
 
 func TestF13AttemptFromBeforeARequeueWritesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		stale := claim(t, s, "a", time.Minute, jobs.Granted)
 		rdb.HSet(t.Context(), "{job:a}:claim", "until", 0) // it falls silent
 		end(t, s, jobs.Outcome{State: jobs.Failed, Reason: "broken"})
@@ -134,8 +125,7 @@ func TestF13AttemptFromBeforeARequeueWritesNothing(t *testing.T) {
 }
 
 func TestF13ClaimOfAFailedJobSaysWhy(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		end(t, s, jobs.Outcome{State: jobs.Failed, Reason: "no page could be read"})
 		c := claim(t, s, "a", time.Minute, jobs.Ended)
 		if c.State != jobs.Failed || c.Reason != "no page could be read" || c.Attempt != 1 {

@@ -22,16 +22,19 @@ import (
 )
 
 // onBoth runs a test against the embedded server and against a real one.
-func onBoth(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
+func onBoth(t *testing.T, test func(t *testing.T, s *status.Store, rdb *redis.Client)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
 		m := miniredis.RunT(t)
 		m.ClockTTL(true)
 		rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), DisableIdentity: true})
 		t.Cleanup(func() { _ = rdb.Close() })
-		test(t, rdb)
+		test(t, newStore(rdb, "w1"), rdb)
 	})
-	t.Run("redis", func(t *testing.T) { test(t, redistest.New(t).Client()) })
+	t.Run("redis", func(t *testing.T) {
+		rdb := redistest.New(t).Client()
+		test(t, newStore(rdb, "w1"), rdb)
+	})
 }
 
 func newStore(rdb *redis.Client, worker string) *status.Store {
@@ -92,8 +95,7 @@ func age(t *testing.T, rdb *redis.Client) {
 }
 
 func TestF30F31F32F36TheLifeOfADocument(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		if fresh, err := s.Submit(ctx, jobs.Job{ID: "a", Kind: "pdf", Input: "uploads/a/x.pdf"}); err != nil || !fresh {
 			t.Fatalf("submit: %v, %v", fresh, err)
@@ -103,44 +105,31 @@ func TestF30F31F32F36TheLifeOfADocument(t *testing.T) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		wantDocument(t, rdb, "a", "processing", 0, "Processing started...", "", "")
 		age(t, rdb)
-		if err := s.Release(ctx, c, "Worker stopped; waiting for another worker"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, s, c, "Worker stopped; waiting for another worker")
 		wantDocument(t, rdb, "a", "queued", 0, "Worker stopped; waiting for another worker", "", "")
 		age(t, rdb)
 		c = claim(t, s, "a", time.Minute, jobs.Granted)
 		wantDocument(t, rdb, "a", "processing", 0, "Processing started...", "", "")
 		age(t, rdb)
 		p := jobs.Progress{Done: 5, Total: 12, Message: "Page 5/12 analyzing..."}
-		if err := s.Report(ctx, c, time.Minute, &p, jobs.Lines{Text: []string{"line"}}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, &p, jobs.Lines{Text: []string{"line"}})
 		wantDocument(t, rdb, "a", "processing", 41, "Page 5/12 analyzing...", "", "")
 		age(t, rdb)
-		if err := s.Report(ctx, c, time.Minute, nil, jobs.Lines{}); err != nil { // a pulse changes no word but renews
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, nil, jobs.Lines{}) // a pulse changes no word but renews
 		wantDocument(t, rdb, "a", "processing", 41, "Page 5/12 analyzing...", "", "")
 		age(t, rdb)
-		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json", Pages: 12}}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, s, c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json", Pages: 12}})
 		wantDocument(t, rdb, "a", "completed", 100, "Processing completed!", "results/a/result.json", "")
 	})
 }
 
 func TestF32FailureKeepsTheProgressAsItStood(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		p := jobs.Progress{Done: 1, Total: 2, Message: "Page 1/2 analyzing..."}
-		if err := s.Report(t.Context(), c, time.Minute, &p, jobs.Lines{}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, &p, jobs.Lines{})
 		reason := `broken "page" \ ` + strings.Repeat("é", 5000)
-		if _, err := s.Finish(t.Context(), c, jobs.Outcome{State: jobs.Failed, Reason: reason}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, s, c, jobs.Outcome{State: jobs.Failed, Reason: reason})
 		doc := document(t, rdb, "a")
 		got, _ := doc["error_msg"].(string)
 		if len(got) > status.MaxErrorMsg || !strings.HasPrefix(got, `broken "page" \ éé`) {
@@ -151,8 +140,7 @@ func TestF32FailureKeepsTheProgressAsItStood(t *testing.T) {
 }
 
 func TestF33SubmitLeavesWhatIsKnownAlone(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		claim(t, s, "a", time.Minute, jobs.Granted)
 		if fresh, err := s.Submit(t.Context(), jobs.Job{ID: "a"}); err != nil || fresh {
 			t.Fatalf("submit of a running job: %v, %v; want false", fresh, err)
@@ -162,8 +150,7 @@ func TestF33SubmitLeavesWhatIsKnownAlone(t *testing.T) {
 }
 
 func TestF11StaleAttemptWritesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		stale := claim(t, s, "a", time.Millisecond, jobs.Granted)
 		waitUntil(t, func() bool {
@@ -191,13 +178,10 @@ func TestF11StaleAttemptWritesNothing(t *testing.T) {
 }
 
 func TestF33TerminalStatusIsNeverOverwritten(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
-		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Failed, Reason: "first"}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, s, c, jobs.Outcome{State: jobs.Failed, Reason: "first"})
 		before := document(t, rdb, "a")
 		if _, err := s.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded}); err != nil {
 			t.Errorf("second finish: %v, want nil: the ack may go out", err)
@@ -219,12 +203,9 @@ func TestF33TerminalStatusIsNeverOverwritten(t *testing.T) {
 }
 
 func TestF19CancelIsShown(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
-		if _, err := s.Submit(ctx, jobs.Job{ID: "queued"}); err != nil {
-			t.Fatal(err)
-		}
+		submit(t, s, jobs.Job{ID: "queued"})
 		if _, err := s.Cancel(ctx, "queued"); err != nil {
 			t.Fatal(err)
 		}
@@ -246,8 +227,7 @@ func TestF19CancelIsShown(t *testing.T) {
 }
 
 func TestF16ScriptFlushAndLostDataAreSurvived(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		if err := rdb.ScriptFlush(ctx).Err(); err != nil {
@@ -280,13 +260,10 @@ func TestF16ScriptFlushAndLostDataAreSurvived(t *testing.T) {
 }
 
 func TestF16FailoverThatLosesTheLastClaimIsSurvived(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
-		if err := s.Release(ctx, c, "again"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, s, c, "again")
 		before := rdb.HGetAll(ctx, "{job:a}:claim").Val()
 		second := claim(t, s, "a", time.Minute, jobs.Granted)
 		// The replica had not seen the second claim.
@@ -308,20 +285,15 @@ func TestF16FailoverThatLosesTheLastClaimIsSurvived(t *testing.T) {
 }
 
 func TestF33AttemptThatOutlivedLostDataOverwritesNoOutcome(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
-		if err := s.Release(ctx, claim(t, s, "a", time.Minute, jobs.Granted), "again"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, s, claim(t, s, "a", time.Minute, jobs.Granted), "again")
 		old := claim(t, s, "a", time.Minute, jobs.Granted) // attempt 2
 		if err := rdb.FlushAll(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
 		// Another worker runs it, as attempt 1 of what Redis now knows, to its end.
-		if _, err := s.Finish(ctx, claim(t, s, "a", time.Minute, jobs.Granted), jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json"}}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, s, claim(t, s, "a", time.Minute, jobs.Granted), jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json"}})
 		p := jobs.Progress{Done: 1, Total: 2, Message: "Page 1/2 analyzing..."}
 		if err := s.Report(ctx, old, time.Minute, &p, jobs.Lines{}); !errors.Is(err, jobs.ErrLeaseLost) {
 			t.Errorf("report of the attempt from before: %v, want ErrLeaseLost", err)
@@ -331,8 +303,7 @@ func TestF33AttemptThatOutlivedLostDataOverwritesNoOutcome(t *testing.T) {
 }
 
 func TestForeignValuesInJobKeysAreReplaced(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		for i, value := range []string{"", "null", "[]", "{", `{"status":7,"progress":"x"}`, "\x00\xff", `"completed"`} {
 			id := jobs.ID(fmt.Sprintf("j%d", i))
@@ -354,8 +325,8 @@ func TestForeignValuesInJobKeysAreReplaced(t *testing.T) {
 }
 
 func TestF35LogKeepsTheNewestBytes(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w%s") // a name that is a format must do no harm
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
+		s.Worker = "w%s" // a name that is a format must do no harm
 		s.LogCap = 10_000
 		ctx := t.Context()
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
@@ -364,9 +335,7 @@ func TestF35LogKeepsTheNewestBytes(t *testing.T) {
 			for k := range lines {
 				lines[k] = fmt.Sprintf("line %03d %s", i*10+k, strings.Repeat("x", 90))
 			}
-			if err := s.Report(ctx, c, time.Minute, nil, jobs.Lines{Before: i * 10, Text: lines}); err != nil {
-				t.Fatal(err)
-			}
+			report(t, s, c, time.Minute, nil, jobs.Lines{Before: i * 10, Text: lines})
 		}
 		var kept []status.LogLine
 		for after := "0-0"; ; {
@@ -397,14 +366,11 @@ func TestF35LogKeepsTheNewestBytes(t *testing.T) {
 }
 
 func TestF35ListIsNewestFirstInPages(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		const n = 57
 		for i := range n {
-			if _, err := s.Submit(ctx, jobs.Job{ID: jobs.ID(fmt.Sprintf("j%02d", i)), Kind: "pdf"}); err != nil {
-				t.Fatal(err)
-			}
+			submit(t, s, jobs.Job{ID: jobs.ID(fmt.Sprintf("j%02d", i)), Kind: "pdf"})
 		}
 		var got []jobs.ID
 		cursor := ""
@@ -439,17 +405,14 @@ func TestF35ListIsNewestFirstInPages(t *testing.T) {
 }
 
 func TestF35DetailTellsOfTheAttempt(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		ctx := t.Context()
 		job := jobs.Job{ID: "a", Kind: "pdf", Input: "x.pdf", Submitted: time.Now().Add(-time.Minute)}
 		c, err := s.Claim(ctx, job, time.Minute, jobs.Claim{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Report(ctx, c, time.Minute, &jobs.Progress{Step: "pages", Done: 1, Total: 2}, jobs.Lines{}); err != nil {
-			t.Fatal(err)
-		}
+		report(t, s, c, time.Minute, &jobs.Progress{Step: "pages", Done: 1, Total: 2}, jobs.Lines{})
 		e, err := s.Get(ctx, "a")
 		if err != nil {
 			t.Fatal(err)
@@ -528,8 +491,7 @@ func TestF35KeysShareOneSlot(t *testing.T) {
 
 // TestConcurrentClaimsGrantOne races many claims on one job.
 func TestF11ConcurrentClaimsGrantOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		verdicts := make(chan jobs.Verdict)
 		for range 20 {
 			go func() {

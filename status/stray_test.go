@@ -81,8 +81,7 @@ func TestF25OneLooksAtATimeAndAfterALoss(t *testing.T) {
 }
 
 func TestF25StraysAreWhatNobodyRuns(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w1")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		for _, id := range []jobs.ID{"waits", "runs", "ended", "silent"} {
 			submit(t, s, jobs.Job{ID: id, Kind: "mock"})
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestF21WorkersAreShownWhileTheyLiveAndOnceTheyAreSilent(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, _ *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		count := &trips{}
 		rdb.AddHook(count)
@@ -74,8 +74,7 @@ func TestF21WorkersAreShownWhileTheyLiveAndOnceTheyAreSilent(t *testing.T) {
 }
 
 func TestF21JobSaysForHowLongItsWorkerIsSilent(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
-		s := newStore(rdb, "w")
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		silent := func() time.Duration {
 			t.Helper()

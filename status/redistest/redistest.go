@@ -34,12 +34,7 @@ type Server struct {
 // installed the test is skipped, but on CI it fails: there it must not be missing.
 func New(tb testing.TB, more ...string) *Server {
 	tb.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") != "" {
-			tb.Fatal("redis-server is not installed: CI must run every test")
-		}
-		tb.Skip("redis-server is not installed (Debian: apt-get install redis-server)")
-	}
+	needs(tb, "redis-server")
 	s := &Server{Host: "127.0.0.1", Port: FreePort(tb), t: tb, dir: tb.TempDir(), more: more}
 	s.Start()
 	tb.Cleanup(func() {
@@ -49,6 +44,18 @@ func New(tb testing.TB, more ...string) *Server {
 		}
 	})
 	return s
+}
+
+// needs skips the test, or fails it on CI, where a program is not installed.
+func needs(tb testing.TB, program string) {
+	tb.Helper()
+	if _, err := exec.LookPath(program); err == nil {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		tb.Fatalf("%s is not installed: CI must run every test", program)
+	}
+	tb.Skipf("%s is not installed (Debian: apt-get install %[1]s)", program)
 }
 
 // Addr returns host:port.

@@ -29,12 +29,7 @@ type Sentinels struct {
 // skipped, but on CI it fails.
 func NewSentinels(tb testing.TB) *Sentinels {
 	tb.Helper()
-	if _, err := exec.LookPath("redis-sentinel"); err != nil {
-		if os.Getenv("CI") != "" {
-			tb.Fatal("redis-sentinel is not installed: CI must run every test")
-		}
-		tb.Skip("redis-sentinel is not installed (Debian: apt-get install redis-sentinel)")
-	}
+	needs(tb, "redis-sentinel")
 	primary := New(tb)
 	s := &Sentinels{Servers: []*Server{primary}, t: tb}
 	for range 2 {
@@ -50,9 +45,7 @@ func NewSentinels(tb testing.TB) *Sentinels {
 	s.URL = "redis+sentinel://" + strings.Join(s.addrs, ",") + "/main"
 	s.until("the Sentinels know each other and the replicas", func() bool {
 		for _, addr := range s.addrs {
-			m, err := s.ask(addr, func(ctx context.Context, c *redis.SentinelClient) (map[string]string, error) {
-				return c.Master(ctx, "main").Result()
-			})
+			m, err := primaryOf(addr)
 			if err != nil || m["num-other-sentinels"] != "2" || m["num-slaves"] != "2" {
 				return false
 			}
@@ -79,22 +72,20 @@ func (s *Sentinels) sentinel(primary int) {
 	s.addrs = append(s.addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
-func (s *Sentinels) ask(addr string, f func(context.Context, *redis.SentinelClient) (map[string]string, error)) (map[string]string, error) {
+// primaryOf returns what a Sentinel knows of the primary.
+func primaryOf(addr string) (map[string]string, error) {
 	c := redis.NewSentinelClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1})
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return f(ctx, c)
+	return c.Master(ctx, "main").Result()
 }
 
 // Primary returns the server that most Sentinels name, nil if they do not agree.
 func (s *Sentinels) Primary() *Server {
 	named := map[string]int{}
 	for _, addr := range s.addrs {
-		m, err := s.ask(addr, func(ctx context.Context, c *redis.SentinelClient) (map[string]string, error) {
-			return c.Master(ctx, "main").Result()
-		})
-		if err == nil {
+		if m, err := primaryOf(addr); err == nil {
 			named[m["port"]]++
 		}
 	}
