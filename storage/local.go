@@ -239,7 +239,7 @@ func (l *Local) fail(verb, name string, err error) error {
 
 // localName is ValidName with a better word for names that belong to a bucket.
 func localName(name string) error {
-	if strings.HasPrefix(name, gsScheme) {
+	if strings.HasPrefix(name, BucketScheme) {
 		return BadName(name, "is in a bucket, but the storage type is LOCAL")
 	}
 	return ValidName(name)

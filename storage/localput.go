@@ -58,8 +58,8 @@ func (l *Local) put(name string, src *transfer.Source) (err error) {
 			removeEmpty(root, dir) // it may have been made for this object
 		}
 	}()
-	above := l.syncing.start(root, t.changed)
-	defer func() { err = errors.Join(err, above.wait()) }()
+	wait := l.syncing.start(root, t.changed)
+	defer func() { err = errors.Join(err, wait()) }()
 	if err := transfer.Copy(t.file, src); err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ const (
 // refuses it, so that an unfinished object cannot be read or replaced.
 const tempPrefix = ".batchfleet-put-"
 
-// gsScheme begins the name of an object in a named bucket: gs://bucket/name.
-const gsScheme = "gs://"
+// BucketScheme begins the name of an object in a named bucket: gs://bucket/name.
+const BucketScheme = "gs://"
 
 // ValidName checks that name can name an object in every store: a clean relative
 // path with slashes, valid UTF-8, without control characters and backslashes,
@@ -81,7 +81,7 @@ func ValidPrefix(prefix string) error {
 	switch {
 	case prefix == "":
 		return nil
-	case strings.HasPrefix(prefix, gsScheme):
+	case strings.HasPrefix(prefix, BucketScheme):
 		return BadName(prefix, "names a bucket, but only the own one is listed")
 	case !ok:
 		return BadName(prefix, "is no directory: it does not end with a slash")

@@ -30,26 +30,20 @@ type syncRound struct {
 	err  error
 }
 
-// pendingSync is what a Put has to wait for.
-type pendingSync []*syncRound
-
 // start begins to sync directories in the background. Whatever the caller has
 // changed in them before is on disk when wait has returned nil.
-func (s *dirSyncs) start(root *os.Root, dirs []string) pendingSync {
-	var p pendingSync
+func (s *dirSyncs) start(root *os.Root, dirs []string) (wait func() error) {
+	var rounds []*syncRound
 	for _, dir := range dirs {
-		p = append(p, s.join(root, dir))
+		rounds = append(rounds, s.join(root, dir))
 	}
-	return p
-}
-
-func (p pendingSync) wait() error {
-	var errs []error
-	for _, r := range p {
-		<-r.done
-		errs = append(errs, r.err)
+	return func() (err error) {
+		for _, r := range rounds {
+			<-r.done
+			err = errors.Join(err, r.err)
+		}
+		return err
 	}
-	return errors.Join(errs...)
 }
 
 // join returns the next round of dir's syncs to begin. One that runs already may

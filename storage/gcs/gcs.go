@@ -21,9 +21,6 @@ import (
 	"github.com/batchfleet/batchfleet/storage/internal/transfer"
 )
 
-// scheme begins the name of an object in a named bucket: gs://bucket/name.
-const scheme = "gs://"
-
 // Store is a [storage.Store] in a Cloud Storage bucket. Its account needs the role
 // roles/storage.objectUser on the bucket: with less, Cloud Storage answers
 // "forbidden" where it means "not found".
@@ -163,7 +160,7 @@ func (g *Store) Check(ctx context.Context) error {
 // object returns the object of a name that may begin with gs://bucket/.
 func (g *Store) object(name string) (*gcs.ObjectHandle, error) {
 	bucket, object := g.bucket, name
-	if rest, ok := strings.CutPrefix(name, scheme); ok {
+	if rest, ok := strings.CutPrefix(name, storage.BucketScheme); ok {
 		bucket, object, _ = strings.Cut(rest, "/")
 		if bucket != g.bucket && !slices.Contains(g.readable, bucket) {
 			return nil, storage.BadName(name, "is in a bucket that is not among the allowed ones")
@@ -177,7 +174,7 @@ func (g *Store) object(name string) (*gcs.ObjectHandle, error) {
 
 // ownName checks a name that is to be changed, so it must be in the own bucket.
 func ownName(name string) error {
-	if strings.HasPrefix(name, scheme) {
+	if strings.HasPrefix(name, storage.BucketScheme) {
 		return storage.BadName(name, "names a bucket, but objects are only put and deleted in the own one")
 	}
 	return storage.ValidName(name)

@@ -324,15 +324,10 @@ func TestF46GCSTransferThatStallsIsUnavailable(t *testing.T) {
 
 func TestJGCSWalkGoesThroughAllPages(t *testing.T) {
 	pages := 0
-	small := func(_ http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/o") && r.Method == http.MethodGet {
-			pages++
-			q := r.URL.Query()
-			q.Set("maxResults", "7")
-			r.URL.RawQuery = q.Encode()
-		}
+	small := pageSize("7", func(page int, _ *http.Request) bool {
+		pages = page
 		return false
-	}
+	})
 	s := gcs.New(newClient(t, inFront(t, newFake(t, "fleet"), small)), "fleet")
 	for i := range 30 {
 		storagetest.PutString(t, s, fmt.Sprintf("results/%02d", i), "x")
