@@ -228,6 +228,18 @@ func run(t *testing.T, c *command.Command) ([]string, error) {
 	return lines, err
 }
 
+// wantPanic checks that a panic of a callback leaves Run.
+func wantPanic(t *testing.T, c *command.Command, want any) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if p := recover(); p != want {
+			t.Errorf("recovered %v", p)
+		}
+	}()
+	_, _ = c.Run(t.Context())
+}
+
 // wantExit checks that err is an ExitError and returns it.
 func wantExit(t *testing.T, err error, reason command.Reason) *command.ExitError {
 	t.Helper()

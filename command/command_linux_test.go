@@ -152,14 +152,7 @@ func TestLineErrorStopsTheProcess(t *testing.T) {
 func TestLinePanicLeavesNothing(t *testing.T) {
 	c, pid := self("sleep"), 0
 	c.Line = func(line []byte) error { pid = number(string(line)); panic("ouch") }
-	func() {
-		defer func() {
-			if p := recover(); p != "ouch" {
-				t.Errorf("recovered %v", p)
-			}
-		}()
-		_, _ = c.Run(t.Context())
-	}()
+	wantPanic(t, c, "ouch")
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d is still there: %v", pid, err)
 	}

@@ -102,14 +102,7 @@ func TestOutputPanicLeavesNothing(t *testing.T) {
 		}
 		return nil
 	}
-	func() {
-		defer func() {
-			if p := recover(); p != "ouch" {
-				t.Errorf("recovered %v", p)
-			}
-		}()
-		_, _ = c.Run(t.Context())
-	}()
+	wantPanic(t, c, "ouch")
 	wantGone(t, pid)
 }
 

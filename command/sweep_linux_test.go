@@ -65,17 +65,25 @@ func TestEscapedGrandchildDoesNotHoldUpRun(t *testing.T) {
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 }
 
+// needCgroups skips a test where no cgroup can be made, and checks that it leaves none.
+func needCgroups(t *testing.T) {
+	t.Helper()
+	if command.OwnCgroup() == "" {
+		t.Skip("no cgroup can be made here")
+	}
+	t.Cleanup(func() {
+		if left := cgroups(t); left > 0 {
+			t.Errorf("%d cgroups are left", left)
+		}
+	})
+}
+
 // eachWay runs a test with the cgroups of runs, where there can be any, and with
 // markers only.
 func eachWay(t *testing.T, test func(t *testing.T, env []string)) {
 	t.Run("cgroup", func(t *testing.T) {
-		if command.OwnCgroup() == "" {
-			t.Skip("no cgroup can be made here")
-		}
+		needCgroups(t)
 		test(t, nil)
-		if left := cgroups(t); left > 0 {
-			t.Errorf("%d cgroups are left", left)
-		}
 	})
 	t.Run("marker", func(t *testing.T) {
 		defer command.WithoutCgroups()()
@@ -109,23 +117,16 @@ func TestF73GrandchildWithASessionOfItsOwnIsGone(t *testing.T) {
 }
 
 func TestK12GrandchildWithoutTheMarkerIsGoneWithItsCgroup(t *testing.T) {
-	if command.OwnCgroup() == "" {
-		t.Skip("no cgroup can be made here")
-	}
+	needCgroups(t)
 	got, err := run(t, self("parent", "escape"))
 	if err != nil || len(got) == 0 {
 		t.Fatalf("got %q, %v", got, err)
 	}
 	wantGone(t, number(got[0]))
-	if left := cgroups(t); left > 0 {
-		t.Errorf("%d cgroups are left", left)
-	}
 }
 
 func TestK12CgroupsThatAProcessMakesAreDeleted(t *testing.T) {
-	if command.OwnCgroup() == "" {
-		t.Skip("no cgroup can be made here")
-	}
+	needCgroups(t)
 	c := shell(`cd ` + command.OwnCgroup() + ` && cd "batchfleet-$BATCHFLEET_RUN" && mkdir -p a/b c && echo $$ >a/b/cgroup.procs &&
 		setsid sh -c 'sleep 1000 >/dev/null 2>&1 & echo $!'`)
 	got, err := run(t, c)
@@ -133,9 +134,6 @@ func TestK12CgroupsThatAProcessMakesAreDeleted(t *testing.T) {
 		t.Fatalf("got %q, %v", got, err)
 	}
 	wantGone(t, number(got[0]))
-	if left := cgroups(t); left > 0 {
-		t.Errorf("%d cgroups are left", left)
-	}
 }
 
 // What others run at the same time is left alone, by the end of a run and by Sweep.
@@ -168,9 +166,7 @@ func TestF73WhatAKilledRunnerLeavesIsSwept(t *testing.T) {
 }
 
 func TestK12WhatAKilledRunnerLeavesWithoutTheMarkerIsSwept(t *testing.T) {
-	if command.OwnCgroup() == "" {
-		t.Skip("no cgroup can be made here")
-	}
+	needCgroups(t)
 	sweepAfterKill(t, "escape-stay", nil)
 }
 
@@ -180,14 +176,7 @@ func sweepAfterKill(t *testing.T, child string, env []string) {
 	runner := self("runner", "parent", child)
 	c := exec.CommandContext(t.Context(), runner.Path, runner.Args...)
 	c.Env = append(runner.Env, env...)
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	in, pid := bufio.NewScanner(out), 0
+	in, pid := bufio.NewScanner(startOf(t, c)), 0
 	for range 2 { // from its parent and from itself: later it may not speak
 		if !in.Scan() {
 			t.Fatal(in.Err())
@@ -204,19 +193,23 @@ func sweepAfterKill(t *testing.T, child string, env []string) {
 	wantGone(t, pid)
 }
 
+// startOf starts c and returns its stdout.
+func startOf(t *testing.T, c *exec.Cmd) io.Reader {
+	t.Helper()
+	out, err := c.StdoutPipe()
+	if err := errors.Join(err, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // stray starts a process as an earlier life of an owner has left it.
 func stray(t *testing.T, marker string) command.Process {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "/bin/sh", "-c", "sleep 1000 & echo; wait")
 	c.Env = []string{"PATH=/usr/bin:/bin", command.Marker + "=" + marker}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := startOf(t, c)
 	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL); _ = c.Wait() })
 	if _, err := out.Read(make([]byte, 1)); err != nil { // it has its child
 		t.Fatal(err)
@@ -272,14 +265,7 @@ func TestF73KilledCallerTakesTheProcessAlong(t *testing.T) {
 	runner := self("runner")
 	c := exec.CommandContext(t.Context(), runner.Path)
 	c.Env = runner.Env
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, err := bufio.NewReader(startOf(t, c)).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
