@@ -69,7 +69,7 @@ func documentInfo(doc *pdf.Document) pdfInfo {
 		Title: jobs.Clip(i.Title, maxMetadata, ""), Author: jobs.Clip(i.Author, maxMetadata, ""),
 		Subject: jobs.Clip(i.Subject, maxMetadata, ""), Keywords: jobs.Clip(i.Keywords, maxMetadata, ""),
 		Creator: jobs.Clip(i.Creator, maxMetadata, ""), Producer: jobs.Clip(i.Producer, maxMetadata, ""),
-		Created: timeOrNil(i.Created), Modified: timeOrNil(i.Modified),
+		Created: i.Created, Modified: i.Modified,
 	}
 	for _, item := range doc.Outline() {
 		info.Outline = append(info.Outline, outlineItem{Title: jobs.Clip(item.Title, 300, ""), Level: item.Level, Page: item.Page})

@@ -169,7 +169,7 @@ func TestF74EnginesDescribeTheSame(t *testing.T) {
 	}{
 		{"all fields", described, pdfInfo{
 			Version: "1.7", Title: "A title Pages: 99 of three lines", Author: "Éq", Subject: "about it", Keywords: "a, b",
-			Creator: "vi", Producer: "hand", Created: &created, Modified: &modified,
+			Creator: "vi", Producer: "hand", Created: created, Modified: modified,
 		}},
 		{"none", pdftest.Pages("text").Table(""), pdfInfo{Version: "1.7"}},
 		{"no pages", pdftest.Pages().Table(""), pdfInfo{Version: "1.7"}},

@@ -53,8 +53,8 @@ type pdfInfo struct {
 	Keywords  string        `json:"keywords,omitempty"`
 	Creator   string        `json:"creator,omitempty"`
 	Producer  string        `json:"producer,omitempty"`
-	Created   *time.Time    `json:"created,omitempty"`
-	Modified  *time.Time    `json:"modified,omitempty"`
+	Created   time.Time     `json:"created,omitzero"`
+	Modified  time.Time     `json:"modified,omitzero"`
 	Outline   []outlineItem `json:"outline,omitempty"`
 }
 
@@ -172,11 +172,4 @@ func openFailure(err error, passwordGiven bool) string {
 	default:
 		return "document cannot be opened: " + jobs.Clip(err.Error(), 300, "")
 	}
-}
-
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }

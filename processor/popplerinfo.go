@@ -114,11 +114,11 @@ func cleanMetadata(s string) string {
 // parseISO reads a date as pdfinfo writes it, 2015-03-04T12:00:00+01:30, with
 // the minutes of the zone left out if there are none. It repeats a damaged date as
 // the file has it; then the date is unknown.
-func parseISO(s string) *time.Time {
+func parseISO(s string) time.Time {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z07"} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return timeOrNil(t.UTC())
+			return t.UTC()
 		}
 	}
-	return nil
+	return time.Time{}
 }

@@ -117,11 +117,14 @@ func (p poppler) text(first, last int, pass func(Record) error) error {
 	return err
 }
 
-// textRecord makes a page of what pdftotext wrote. Words and characters are
-// those of the text that is kept.
+// textRecord makes a page of what pdftotext wrote; whole is false if some of that is
+// left out already. Words and characters are those of the text that is kept.
 func textRecord(n int, text []byte, whole bool) Record {
 	rec := Record{Page: n, Text: strings.TrimRight(strings.ToValidUTF8(string(text), "\ufffd"), "\n")}
-	rec.cutText(whole)
+	if !whole || len(rec.Text) > maxPageText {
+		rec.Text = jobs.Clip(rec.Text, maxPageText, "")
+		rec.Warning, rec.Failed = fmt.Sprintf("page %d: text cut after %d bytes", n, maxPageText), true
+	}
 	for range strings.FieldsSeq(rec.Text) {
 		rec.Words++
 	}
@@ -178,13 +181,4 @@ func (c *imageCounts) count(first, last int) error {
 		}
 		return nil
 	})
-}
-
-// cutText shortens the text of a page to what is kept. whole is false if the
-// reader has left out some already.
-func (r *Record) cutText(whole bool) {
-	if !whole || len(r.Text) > maxPageText {
-		r.Text = jobs.Clip(r.Text, maxPageText, "")
-		r.Warning, r.Failed = fmt.Sprintf("page %d: text cut after %d bytes", r.Page, maxPageText), true
-	}
 }
