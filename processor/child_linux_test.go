@@ -243,40 +243,6 @@ func TestF41RealDocuments(t *testing.T) {
 	}
 }
 
-func TestF44DocumentsThatCannotBeReadSayWhy(t *testing.T) {
-	whole := pdftest.Pages("one", "two").Table("")
-	tests := []struct {
-		name string
-		data []byte
-		want string
-	}{
-		{"password", testdata(t, "aes-256-password.pdf"), "document is encrypted and needs a password"},
-		{"password, old", testdata(t, "rc4-40-password.pdf"), "document is encrypted and needs a password"},
-		{"empty", nil, "input is not a PDF"},
-		{"text", []byte("Dear Sir or Madam"), "input is not a PDF"},
-		{"zeros", make([]byte, 100_000), "input is not a PDF"},
-		{"PNG", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), "input is not a PDF"},
-		{"header alone", []byte("%PDF-1.7\n"), "document cannot be opened: "},
-		{"header and noise", []byte("%PDF-1.7\n" + strings.Repeat("1 0 obj << endobj ", 1000)), "document cannot be opened: "},
-		{"cut before the first page", whole[:60], "document cannot be opened: "},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			d := newFixture(t, child(t, "serve"))
-			d.put(t, "in.pdf", string(tt.data))
-			d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, tt.want)
-		})
-	}
-	t.Run("too many pages", func(t *testing.T) {
-		e := child(t, "serve")
-		e.MaxPages = 1
-		d := newFixture(t, e)
-		d.MaxPages = 1
-		d.put(t, "in.pdf", string(whole))
-		d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, "document has 2 pages, at most 1 are allowed (MAX_PAGES)")
-	})
-}
-
 func TestF45PDFResumesAtTheMissingPage(t *testing.T) {
 	d := newFixture(t, child(t, "serve"))
 	pdf := string(pdftest.Pages("one", "two", "three", "four").Table(""))

@@ -274,12 +274,8 @@ func TestF77DocumentsOfOneChildShareNothing(t *testing.T) {
 // everything returns all that an engine says of a document.
 func everything(t *testing.T, e PDF, data []byte) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "input")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	var said strings.Builder
-	err := e.Read(t.Context(), jobs.Job{}, path, 1, Sink{
+	err := e.Read(t.Context(), jobs.Job{}, onDisk(t, data), 1, Sink{
 		Open: func(pages int, about json.RawMessage) error {
 			fmt.Fprintf(&said, "%d pages, %s\n", pages, about)
 			return nil

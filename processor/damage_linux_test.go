@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,19 +130,13 @@ func TestF76PopplersReportsBehindManyWarningsCount(t *testing.T) {
 
 // TestF76DamageBeforeACheckpointIsNotForgotten: poppler's reports are in no checkpoint.
 func TestF76DamageBeforeACheckpointIsNotForgotten(t *testing.T) {
-	programs, err := FindPoppler(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
+	poppler := installed(t)
 	b := pdftest.Pages("one", "two", "three", "four")
 	b.Set(5, "<</Type /Page /Parent 2 0 R /Contents 6 0 R /Resources <</Font <</F 99 0 R>>>>>>") // page 1
-	path := filepath.Join(t.TempDir(), "in.pdf")
-	if err := os.WriteFile(path, b.Table(""), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := onDisk(t, b.Table(""))
 	for from, want := range map[int]string{1: "1234", 2: "234", 4: "4", 5: ""} {
 		pages, warnings := "", 0
-		err := Poppler{PDF: child(t, "serve"), Programs: programs}.Read(t.Context(), jobs.Job{}, path, from, Sink{
+		err := poppler.Read(t.Context(), jobs.Job{}, path, from, Sink{
 			Open: func(int, json.RawMessage) error { return nil },
 			Page: func(r Record) error { pages += strconv.Itoa(r.Page); return nil },
 			Warn: func(string) error { warnings++; return nil },

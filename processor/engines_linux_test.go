@@ -33,13 +33,7 @@ func installed(t *testing.T) Poppler {
 // onEachEngine runs one suite on every engine of kind pdf. limit changes the
 // settings that they share.
 func onEachEngine(t *testing.T, suite func(t *testing.T, engine func(limit func(*PDF)) Engine)) {
-	t.Run("builtin", func(t *testing.T) {
-		suite(t, func(limit func(*PDF)) Engine {
-			e := child(t, "serve")
-			limit(&e)
-			return e
-		})
-	})
+	t.Run("builtin", func(t *testing.T) { onBuiltin(t, suite) })
 	t.Run("poppler", func(t *testing.T) {
 		e := installed(t)
 		suite(t, func(limit func(*PDF)) Engine {
@@ -50,7 +44,25 @@ func onEachEngine(t *testing.T, suite func(t *testing.T, engine func(limit func(
 	})
 }
 
+func onBuiltin(t *testing.T, suite func(t *testing.T, engine func(limit func(*PDF)) Engine)) {
+	suite(t, func(limit func(*PDF)) Engine {
+		e := child(t, "serve")
+		limit(&e)
+		return e
+	})
+}
+
 func asIs(*PDF) {}
+
+// onDisk writes a document to a file and returns its path.
+func onDisk(t *testing.T, data []byte) string {
+	t.Helper()
+	path := t.TempDir() + "/-in.pdf" // no option, whatever it looks like
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // album is a document of six pages: text, a drawn image, nothing, text beside
 // an image with a mask, the same image twice, an inline image.
@@ -197,7 +209,11 @@ func TestF74EnginesDescribeTheSame(t *testing.T) {
 	})
 }
 
-func TestF74EnginesRefuseTheSame(t *testing.T) {
+func TestF74EnginesRefuseTheSame(t *testing.T) { onEachEngine(t, refuses) }
+
+func TestF44DocumentsThatCannotBeReadSayWhy(t *testing.T) { onBuiltin(t, refuses) }
+
+func refuses(t *testing.T, engine func(limit func(*PDF)) Engine) {
 	whole := pdftest.Pages("one", "two").Table("")
 	tests := []struct {
 		name     string
@@ -216,27 +232,25 @@ func TestF74EnginesRefuseTheSame(t *testing.T) {
 		{"header and noise", []byte("%PDF-1.7\n" + strings.Repeat("1 0 obj << endobj ", 1000)), "", "document cannot be opened: "},
 		{"cut before the first page", whole[:60], "", "document cannot be opened: "},
 	}
-	onEachEngine(t, func(t *testing.T, engine func(func(*PDF)) Engine) {
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				t.Parallel()
-				d := newFixture(t, engine(func(p *PDF) { p.Password = tt.password }))
-				d.put(t, "in.pdf", string(tt.data))
-				d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, tt.want)
-			})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t, engine(func(p *PDF) { p.Password = tt.password }))
+			d.put(t, "in.pdf", string(tt.data))
+			d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, tt.want)
+		})
+	}
+	t.Run("too many pages", func(t *testing.T) {
+		d := newFixture(t, engine(func(p *PDF) { p.MaxPages = 1 }))
+		d.MaxPages = 1
+		d.put(t, "in.pdf", string(whole))
+		d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, "document has 2 pages, at most 1 are allowed (MAX_PAGES)")
+	})
+	t.Run("the copy of the input is missing", func(t *testing.T) {
+		err := engine(asIs).Read(t.Context(), jobs.Job{}, t.TempDir()+"/gone", 1, Sink{})
+		if !errors.Is(err, jobs.ErrUnavailable) {
+			t.Errorf("read: %v, want ErrUnavailable", err)
 		}
-		t.Run("too many pages", func(t *testing.T) {
-			d := newFixture(t, engine(func(p *PDF) { p.MaxPages = 1 }))
-			d.MaxPages = 1
-			d.put(t, "in.pdf", string(whole))
-			d.mustFail(t, jobs.Job{ID: "j", Input: "in.pdf"}, "document has 2 pages, at most 1 are allowed (MAX_PAGES)")
-		})
-		t.Run("the copy of the input is missing", func(t *testing.T) {
-			err := engine(asIs).Read(t.Context(), jobs.Job{}, t.TempDir()+"/gone", 1, Sink{})
-			if !errors.Is(err, jobs.ErrUnavailable) {
-				t.Errorf("read: %v, want ErrUnavailable", err)
-			}
-		})
 	})
 }
 
@@ -295,11 +309,7 @@ func TestF74EnginesReadTheSamePages(t *testing.T) {
 // and the texts of those it passes.
 func readAll(t *testing.T, e Engine, data []byte, from int) (pages int, texts []string, err error) {
 	t.Helper()
-	path := t.TempDir() + "/-in.pdf" // no option, whatever it looks like
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	err = e.Read(t.Context(), jobs.Job{}, path, from, Sink{
+	err = e.Read(t.Context(), jobs.Job{}, onDisk(t, data), from, Sink{
 		Open: func(n int, _ json.RawMessage) error { pages = n; return nil },
 		Page: func(r Record) error { texts = append(texts, strings.TrimSpace(r.Text)); return nil },
 	})
@@ -310,12 +320,8 @@ func TestF74EnginesStopWhenNobodyListens(t *testing.T) {
 	data := pdftest.Pages(lettered(300)...).Table("")
 	onEachEngine(t, func(t *testing.T, engine func(func(*PDF)) Engine) {
 		enough := errors.New("enough")
-		path := t.TempDir() + "/in.pdf"
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
 		seen := 0
-		err := engine(asIs).Read(t.Context(), jobs.Job{}, path, 1, Sink{
+		err := engine(asIs).Read(t.Context(), jobs.Job{}, onDisk(t, data), 1, Sink{
 			Open: func(int, json.RawMessage) error { return nil },
 			Page: func(Record) error {
 				if seen++; seen == 3 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/storage/storagetest"
 )
 
 // book is an engine whose pages are as a test says.
@@ -183,9 +184,7 @@ func (d *fixture) mustFail(t *testing.T, job jobs.Job, want string) {
 
 func (d *fixture) put(t *testing.T, name, data string) {
 	t.Helper()
-	if err := d.store.Store.Put(t.Context(), name, strings.NewReader(data)); err != nil {
-		t.Fatal(err)
-	}
+	storagetest.PutString(t, d.store.Store, name, data)
 }
 
 func (d *fixture) has(t *testing.T, name string) bool {
@@ -197,16 +196,7 @@ func (d *fixture) has(t *testing.T, name string) bool {
 // get returns the content of an object, which must be there.
 func (d *fixture) get(t *testing.T, name string) string {
 	t.Helper()
-	f, err := d.store.Store.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return storagetest.GetString(t, d.store.Store, name)
 }
 
 // summary returns the result of job j.

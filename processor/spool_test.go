@@ -280,7 +280,7 @@ func FuzzResume(f *testing.F) {
 	f.Add([]byte(`{"page":1e0}`))
 	f.Add([]byte(`{"page":1,"seconds":1e308,"words":-1}`))
 	f.Fuzz(func(t *testing.T, part []byte) {
-		s := &spool{dir: t.TempDir(), store: fixedStore{part}, job: "j"}
+		s := &spool{dir: t.TempDir(), store: fixedStore{part: part}, job: "j"}
 		defer s.remove()
 		n := 0
 		if err := s.resume(t.Context(), func(r Record) {
@@ -298,22 +298,14 @@ func FuzzResume(f *testing.F) {
 }
 
 // fixedStore has one object, the first part of a job.
-type fixedStore struct{ part []byte }
+type fixedStore struct {
+	storage.Store
+	part []byte
+}
 
 func (s fixedStore) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	if name != "results/j/parts/00000001.jsonl" {
 		return nil, fmt.Errorf("open %s: %w", name, fs.ErrNotExist)
 	}
 	return io.NopCloser(strings.NewReader(string(s.part))), nil
-}
-
-func (fixedStore) Put(context.Context, string, io.Reader) error { return nil }
-func (fixedStore) Delete(context.Context, string) error         { return nil }
-func (fixedStore) Check(context.Context) error                  { return nil }
-func (fixedStore) Walk(context.Context, string, storage.Visit) error {
-	return nil
-}
-
-func (fixedStore) Stat(context.Context, string) (storage.Info, error) {
-	return storage.Info{}, fs.ErrNotExist
 }
