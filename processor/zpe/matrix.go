@@ -69,7 +69,7 @@ func rotate(a, vectors [][]float64, p, q int) {
 func orthonormal(vectors [][]float64, tolerance float64) [][]float64 {
 	var basis [][]float64
 	for _, v := range vectors {
-		w := append([]float64(nil), v...)
+		w := slices.Clone(v)
 		length := math.Sqrt(inner(w, w))
 		for range 2 { // once more for the rounding errors of the first time
 			for _, b := range basis {
@@ -94,7 +94,7 @@ func orthonormal(vectors [][]float64, tolerance float64) [][]float64 {
 // complement returns an orthonormal basis of what is orthogonal to the
 // orthonormal vectors given, in n dimensions.
 func complement(basis [][]float64, n int) [][]float64 {
-	all := append([][]float64(nil), basis...)
+	all := slices.Clone(basis)
 	for len(all) < n {
 		// The unit vector with the longest orthogonal part, which is at least 1/sqrt(n).
 		best, most := 0, -1.0

@@ -3,11 +3,11 @@ package zpe
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // The limits of the settings of pw.x.
@@ -113,9 +113,7 @@ func (a assignment) String() string {
 	return a.name
 }
 
-var assigned = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9_]{0,40})\s*(?:\(\s*([0-9]{1,3})\s*\)\s*)?=\s*('[^']*'|"[^"]*"|[^\s,'"!=/]+)\s*(,?)`)
-})
+var assigned = jobs.Form(`^\s*([A-Za-z][A-Za-z0-9_]{0,40})\s*(?:\(\s*([0-9]{1,3})\s*\)\s*)?=\s*('[^']*'|"[^"]*"|[^\s,'"!=/]+)\s*(,?)`)
 
 // readAssignments reads one line of a namelist and reports whether the namelist
 // ends on it.
@@ -214,9 +212,7 @@ func (s setting) checked(value string, quoted bool) (text string, x float64, err
 	}
 }
 
-var fortranNumber = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eEdD][+-]?[0-9]{1,3})?$`)
-})
+var fortranNumber = jobs.Form(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eEdD][+-]?[0-9]{1,3})?$`)
 
 // parseFortran reads a number as Fortran writes it, with e or d.
 func parseFortran(s string) (float64, error) {

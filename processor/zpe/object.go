@@ -70,7 +70,7 @@ func (o *object) self() string {
 	return o.path
 }
 
-// name returns the full name of a field for an error; a stranger's is cut.
+// name returns the full name of a field for an error; one that is not ours is cut.
 func (o *object) name(field string) string {
 	field = shorten(field)
 	if o.path == "" {
@@ -79,7 +79,7 @@ func (o *object) name(field string) string {
 	return o.path + "." + field
 }
 
-// shorten makes a stranger's text fit to be quoted in an error.
+// shorten makes text from outside fit to be quoted in an error.
 func shorten(s string) string {
 	const most = 40
 	if len(s) > most {
@@ -91,7 +91,7 @@ func shorten(s string) string {
 	return s
 }
 
-// quote returns a stranger's text in quotes, cut.
+// quote returns text from outside in quotes, cut.
 func quote(s string) string {
 	if s = shorten(s); strings.HasPrefix(s, `"`) {
 		return s // quotes were needed

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -127,42 +130,27 @@ type displaced struct{ plus, minus checkpoint }
 // displaceAll computes the forces with every coordinate of the mobile atoms
 // displaced, Parallel runs at once. The first error ends the others.
 func (a *attempt) displaceAll(ctx context.Context, rest [][3]float64, mobile []int) ([]displaced, error) {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	out := make([]displaced, 3*len(mobile))
-	steps := a.steps(rest, mobile)
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range min(max(1, a.Parallel), len(steps)) {
-		workers.Go(func() {
-			for i := range next {
-				c, err := a.one(ctx, steps[i])
-				if err != nil {
-					stop(err)
-					return
-				}
-				if i%2 == 0 {
-					out[i/2].plus = c
-				} else {
-					out[i/2].minus = c
-				}
+	runs, runCtx := errgroup.WithContext(ctx)
+	runs.SetLimit(max(1, a.Parallel))
+	for i, s := range a.steps(rest, mobile) {
+		if runCtx.Err() != nil {
+			break
+		}
+		runs.Go(func() error {
+			c, err := a.one(runCtx, s)
+			if i%2 == 0 {
+				out[i/2].plus = c
+			} else {
+				out[i/2].minus = c
 			}
+			return err
 		})
 	}
-	for i := range steps {
-		select {
-		case next <- i:
-			continue
-		case <-ctx.Done():
-		}
-		break
+	if err := runs.Wait(); err != nil {
+		return nil, err
 	}
-	close(next)
-	workers.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return out, nil
+	return out, context.Cause(ctx)
 }
 
 // steps lists the displaced runs: for each coordinate up, then down.
@@ -172,7 +160,7 @@ func (a *attempt) steps(rest [][3]float64, mobile []int) []step {
 	for _, atom := range mobile {
 		for axis := range 3 {
 			for _, sign := range []float64{1, -1} {
-				at := append([][3]float64(nil), rest...)
+				at := slices.Clone(rest)
 				at[atom][axis] += sign * a.Delta
 				all = append(all, step{
 					number: first + len(all),

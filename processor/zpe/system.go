@@ -3,8 +3,8 @@ package zpe
 import (
 	"fmt"
 	"math"
-	"regexp"
-	"sync"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // The limits of what is computed.
@@ -62,10 +62,10 @@ type Option struct{ Name, Value string }
 
 // pseudoName is what a file with a pseudopotential may be called. It names a file
 // in the directory of the worker, so it has no separators and no leading dot.
-var pseudoName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,79}$`) })
+var pseudoName = jobs.Form(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,79}$`)
 
 // labelName is what pw.x may be given as the name of a species.
-var labelName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]{1,2}([0-9]|[_-][A-Za-z0-9])?$`) })
+var labelName = jobs.Form(`^[A-Za-z]{1,2}([0-9]|[_-][A-Za-z0-9])?$`)
 
 // check finds what the parsers of single values cannot see. The error names the
 // field at fault below where, which is structure or qe_input.
