@@ -21,6 +21,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/storage/storagetest"
 )
 
 // The stretch of the fake's H2 as it follows from its potential, in cm-1: the
@@ -87,8 +88,7 @@ func checkProgress(t *testing.T, seen []jobs.Progress) {
 
 func TestZpeResumesAtCheckpoints(t *testing.T) {
 	h := fakeHandler(t, orders{At: 8, Do: "kill"})
-	_, err := run(t.Context(), h, h2)
-	wantFailure(t, err, zpe.CodeRuntimeError, false, "signal 9")
+	mustFail(t, h, h2, zpe.CodeRuntimeError, false, "signal 9")
 	if n := calls(t, h); n != 8 {
 		t.Fatalf("%d runs before the failure, want 8", n)
 	}
@@ -144,8 +144,7 @@ func TestZpeChangedInputIsComputedAnew(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.PseudoDir, "H.pbe-kjpaw.UPF"), []byte("changed"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := run(t.Context(), h, tests[4].payload)
-	wantFailure(t, err, zpe.CodePseudo, false, "another pseudopotential") // so it ran: the fake knows the old one only
+	mustFail(t, h, tests[4].payload, zpe.CodePseudo, false, "another pseudopotential") // so it ran: the fake knows the old one only
 }
 
 // A pw.x that is replaced during an attempt does not have its forces mixed with
@@ -176,9 +175,7 @@ func TestZpeDamagedCheckpointIsComputedAnew(t *testing.T) {
 		"results/job/zpe/0004.json": `{"digest":"00"}`,
 		"results/job/zpe/plan.json": "[]",
 	} {
-		if err := h.Store.Put(t.Context(), name, strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
+		storagetest.PutString(t, h.Store, name, text)
 	}
 	mustRun(t, h, h2)
 	if n := calls(t, h); n != 15 {
@@ -207,8 +204,7 @@ func TestZpeParallelRuns(t *testing.T) {
 	}
 	h = fakeHandler(t, orders{At: 5, Do: "kill"})
 	h.Parallel = 4
-	_, err = run(t.Context(), h, h2)
-	wantFailure(t, err, zpe.CodeRuntimeError, false, "pw.x was ended by signal 9 (killed)")
+	mustFail(t, h, h2, zpe.CodeRuntimeError, false, "pw.x was ended by signal 9 (killed)")
 	wantEmpty(t, h.WorkDir)
 }
 
@@ -254,13 +250,11 @@ func TestZpeTimeouts(t *testing.T) {
 	t.Run("of a run", func(t *testing.T) {
 		h := fakeHandler(t, orders{Do: "hang"})
 		h.Limits.Wall = 300 * time.Millisecond
-		_, err := run(t.Context(), h, h2)
-		wantFailure(t, err, zpe.CodeTimeout, false, "pw.x took longer than 300ms")
+		mustFail(t, h, h2, zpe.CodeTimeout, false, "pw.x took longer than 300ms")
 	})
 	t.Run("of the job", func(t *testing.T) {
 		h := fakeHandler(t, orders{At: 3, Do: "hang"})
-		_, err := run(t.Context(), h, strings.TrimSuffix(h2, "}")+`,"timeout_s":1}`)
-		wantFailure(t, err, zpe.CodeTimeout, false, "timeout_s of 1 s")
+		mustFail(t, h, strings.TrimSuffix(h2, "}")+`,"timeout_s":1}`, zpe.CodeTimeout, false, "timeout_s of 1 s")
 	})
 }
 
@@ -299,20 +293,17 @@ func TestZpeMissingPrograms(t *testing.T) {
 	if err := os.Remove(filepath.Join(h.PseudoDir, "H.pbe-kjpaw.UPF")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := run(t.Context(), h, h2)
-	wantFailure(t, err, zpe.CodePseudo, false, "H.pbe-kjpaw.UPF in "+h.PseudoDir)
+	mustFail(t, h, h2, zpe.CodePseudo, false, "H.pbe-kjpaw.UPF in "+h.PseudoDir)
 	if calls(t, h) != 0 {
 		t.Error("pw.x was started without a pseudopotential")
 	}
 
 	h = fakeHandler(t, orders{})
 	h.PwX = "/nonexistent/pw.x"
-	_, err = run(t.Context(), h, h2)
-	wantFailure(t, err, zpe.CodeMissing, false, "no pw.x at /nonexistent/pw.x")
+	mustFail(t, h, h2, zpe.CodeMissing, false, "no pw.x at /nonexistent/pw.x")
 
 	h = fakeHandler(t, orders{})
-	_, err = run(t.Context(), h, `{"structure":{}}`)
-	wantFailure(t, err, zpe.CodeInvalidInput, true, "structure.cell_angstrom is missing")
+	mustFail(t, h, `{"structure":{}}`, zpe.CodeInvalidInput, true, "structure.cell_angstrom is missing")
 }
 
 func TestZpeProbe(t *testing.T) {

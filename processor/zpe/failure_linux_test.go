@@ -50,8 +50,7 @@ func TestZpeRecordedEnds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := fakeHandler(t, tt.o)
-			_, err := run(t.Context(), h, h2)
-			message, detail := wantFailure(t, err, tt.code, tt.final, tt.text)
+			message, detail := mustFail(t, h, h2, tt.code, tt.final, tt.text)
 			if !strings.Contains(detail, tt.detail) || !strings.Contains(detail, "relaxation") {
 				t.Errorf("detail is %q, want the run and %q in it", detail, tt.detail)
 			}
@@ -68,8 +67,7 @@ func TestZ82CrashThatIsNoRegularFileIsNotRead(t *testing.T) {
 	for _, do := range []string{"crash-pipe", "crash-link"} {
 		t.Run(do, func(t *testing.T) {
 			h := fakeHandler(t, orders{Do: do, Replay: "empty.out", Crash: "nopseudo.crash", Exit: 1})
-			_, err := run(t.Context(), h, h2)
-			_, detail := wantFailure(t, err, "QE_INPUT_ERROR", true, "could not find namelist &control")
+			_, detail := mustFail(t, h, h2, "QE_INPUT_ERROR", true, "could not find namelist &control")
 			if strings.Contains(detail, "readpp") || !strings.Contains(detail, "namelist") {
 				t.Errorf("detail is %q, want the last lines of pw.x", detail)
 			}
@@ -90,14 +88,12 @@ func TestZ82ExitWithoutResultIsIncomplete(t *testing.T) {
 	} {
 		t.Run(do, func(t *testing.T) {
 			h := fakeHandler(t, orders{Do: do})
-			_, err := run(t.Context(), h, h2)
-			wantFailure(t, err, "QE_INCOMPLETE", false, text)
+			mustFail(t, h, h2, "QE_INCOMPLETE", false, text)
 		})
 	}
 }
 
 func TestZpeOtherPseudopotentialIsNoticed(t *testing.T) {
 	h := fakeHandler(t, orders{Do: "other-pseudo"})
-	_, err := run(t.Context(), h, h2)
-	wantFailure(t, err, "PSEUDO_MISSING", false, "another pseudopotential H.pbe-kjpaw.UPF")
+	mustFail(t, h, h2, "PSEUDO_MISSING", false, "another pseudopotential H.pbe-kjpaw.UPF")
 }

@@ -2,7 +2,6 @@ package zpe_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -84,17 +83,10 @@ func TestZ77RealH2(t *testing.T) {
 
 func checkpointEnergy(t *testing.T, h *zpe.Handler, n int) float64 {
 	t.Helper()
-	f, err := h.Store.Open(t.Context(), fmt.Sprintf("results/job/zpe/%04d.json", n))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	var c struct {
 		Energy float64 `json:"energy_ry"`
 	}
-	if err := json.NewDecoder(f).Decode(&c); err != nil {
-		t.Fatal(err)
-	}
+	readObject(t, h, fmt.Sprintf("results/job/zpe/%04d.json", n), &c)
 	return c.Energy
 }
 
@@ -169,20 +161,17 @@ func TestZpeRealFailures(t *testing.T) {
 	t.Run("no convergence", func(t *testing.T) {
 		h := realHandler(t)
 		text := fmt.Sprintf(small, "\n/\n&electrons\n electron_maxstep = 2", "HUSPBE.RRKJ3", "")
-		_, err := run(t.Context(), h, fromInput(text))
-		wantFailure(t, err, zpe.CodeNotConverged, true, "did not converge in 2 iterations")
+		mustFail(t, h, fromInput(text), zpe.CodeNotConverged, true, "did not converge in 2 iterations")
 		wantEmpty(t, h.WorkDir)
 	})
 	t.Run("missing pseudopotential", func(t *testing.T) {
 		h := realHandler(t)
-		_, err := run(t.Context(), h, fromInput(fmt.Sprintf(small, "", "H.pbe-rrkjus.UPF", "")))
-		wantFailure(t, err, zpe.CodePseudo, false, "H.pbe-rrkjus.UPF in "+espresso)
+		mustFail(t, h, fromInput(fmt.Sprintf(small, "", "H.pbe-rrkjus.UPF", "")), zpe.CodePseudo, false, "H.pbe-rrkjus.UPF in "+espresso)
 	})
 	t.Run("pseudopotential that pw.x would find elsewhere", func(t *testing.T) {
 		h := realHandler(t)
 		h.PseudoDir = t.TempDir()
-		_, err := run(t.Context(), h, fromInput(fmt.Sprintf(small, "", "HUSPBE.RRKJ3", "")))
-		wantFailure(t, err, zpe.CodePseudo, false, "HUSPBE.RRKJ3 in "+h.PseudoDir)
+		mustFail(t, h, fromInput(fmt.Sprintf(small, "", "HUSPBE.RRKJ3", "")), zpe.CodePseudo, false, "HUSPBE.RRKJ3 in "+h.PseudoDir)
 	})
 	t.Run("pseudopotential that is none", func(t *testing.T) {
 		h := realHandler(t)
@@ -190,8 +179,7 @@ func TestZpeRealFailures(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(h.PseudoDir, "H.UPF"), []byte("nothing\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := run(t.Context(), h, fromInput(fmt.Sprintf(small, "", "H.UPF", "")))
-		_, detail := wantFailure(t, err, zpe.CodeInputError, true, "pw.x refused the input: ")
+		_, detail := mustFail(t, h, fromInput(fmt.Sprintf(small, "", "H.UPF", "")), zpe.CodeInputError, true, "pw.x refused the input: ")
 		if !strings.Contains(detail, "%%%%") {
 			t.Errorf("detail is %q, want what CRASH says", detail)
 		}
@@ -200,8 +188,7 @@ func TestZpeRealFailures(t *testing.T) {
 		h := realHandler(t)
 		h.Limits.Memory = 300 << 20
 		text := strings.Replace(fmt.Sprintf(small, "", "HUSPBE.RRKJ3", ""), "A = 5.3", "A = 40", 1)
-		_, err := run(t.Context(), h, fromInput(text))
-		wantFailure(t, err, zpe.CodeOutOfMemory, false, "its limit of 300 MiB")
+		mustFail(t, h, fromInput(text), zpe.CodeOutOfMemory, false, "its limit of 300 MiB")
 	})
 }
 

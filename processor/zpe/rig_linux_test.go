@@ -13,6 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/storage/storagetest"
 )
 
 // The pseudopotential of the fake pw.x.
@@ -96,18 +97,24 @@ func mustRun(t *testing.T, h *zpe.Handler, payload string) zpe.Document {
 	return document(t, h, result)
 }
 
-func document(t *testing.T, h *zpe.Handler, result jobs.Result) zpe.Document {
+// mustFail runs a job that has to fail as wantFailure has it.
+func mustFail(t *testing.T, h *zpe.Handler, payload, code string, isFinal bool, text string) (message, detail string) {
 	t.Helper()
-	f, err := h.Store.Open(t.Context(), result.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var d zpe.Document
-	if err := json.NewDecoder(f).Decode(&d); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run(t.Context(), h, payload)
+	return wantFailure(t, err, code, isFinal, text)
+}
+
+func document(t *testing.T, h *zpe.Handler, result jobs.Result) (d zpe.Document) {
+	t.Helper()
+	readObject(t, h, result.Object, &d)
 	return d
+}
+
+func readObject(t *testing.T, h *zpe.Handler, name string, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(storagetest.GetString(t, h.Store, name)), v); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func wantEmpty(t *testing.T, dir string) {
