@@ -170,8 +170,8 @@ func (e *Env) espresso(store storage.Store, log *slog.Logger) (*zpe.Handler, err
 		return nil, fmt.Errorf("AGENT_DIR: %w", err)
 	}
 	return &zpe.Handler{
-		Store: store, PwX: dirs["QE_PW"], PseudoDir: dirs["QE_PSEUDO_DIR"], WorkDir: dirs["AGENT_DIR"], Parallel: e.Parallel, Log: log,
-		Limits: zpe.Limits{Memory: e.Memory, Wall: e.RunTime.D(), CPU: e.RunTime.D() * time.Duration(e.Threads), FileBytes: 1 << 40, Threads: e.Threads},
+		Store: store, PwX: dirs["QE_PW"], PseudoDir: dirs["QE_PSEUDO_DIR"], WorkDir: dirs["AGENT_DIR"], Parallel: e.Parallel, Threads: e.Threads, Log: log,
+		Limits: command.Limits{Memory: e.Memory, Wall: e.RunTime.D(), CPU: e.RunTime.D() * time.Duration(e.Threads), FileBytes: 1 << 40},
 	}, nil
 }
 

@@ -361,7 +361,7 @@ func TestZpeEarlierAndForget(t *testing.T) {
 func TestZpeEnvironmentIsExactly(t *testing.T) {
 	t.Setenv("SECRET_TOKEN", "must not leak")
 	h := fakeHandler(t, orders{})
-	h.Limits.Threads = 2
+	h.Threads = 2
 	mustRun(t, h, h2)
 	text, err := os.ReadFile(filepath.Join(h.PseudoDir, "environ"))
 	if err != nil {

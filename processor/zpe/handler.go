@@ -3,8 +3,8 @@ package zpe
 import (
 	"log/slog"
 	"sync"
-	"time"
 
+	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/storage"
 )
 
@@ -17,24 +17,16 @@ type Handler struct {
 	// WorkDir is where pw.x runs, each run in a directory of its own that is
 	// deleted after it; the system's place for temporary files when empty. What a
 	// worker that was killed has left there is for its owner to delete.
-	WorkDir  string
-	Limits   Limits
+	WorkDir string
+	// Limits are those of one run of pw.x, but for what it prints. Memory is at least
+	// MinMemory: with less, Open MPI tries without end to start.
+	Limits   command.Limits
+	Threads  int // of one run (OMP_NUM_THREADS); 1 when zero
 	Parallel int // runs of pw.x at once for a job; 1 when zero
 	Log      *slog.Logger
 
 	mu    sync.Mutex
 	known program
-}
-
-// Limits are what one run of pw.x may use; zero is no limit.
-type Limits struct {
-	// Memory is in bytes, as [command.Limits] counts it, at least MinMemory: with
-	// less, Open MPI tries without end to start.
-	Memory    int64
-	CPU       time.Duration
-	Wall      time.Duration
-	FileBytes int64 // of the largest file
-	Threads   int   // OMP_NUM_THREADS; 1 when zero
 }
 
 // MinMemory is the least that pw.x may be given. It was seen to spin at 100 MB

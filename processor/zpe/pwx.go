@@ -54,14 +54,12 @@ func (h *Handler) pwx(ctx context.Context, dir string, r pwRun) (*output, time.D
 		return nil, 0, workTrouble("prepare the directory of pw.x", err)
 	}
 	out := &output{atoms: r.atoms, relax: r.relax}
+	limits := h.Limits
+	limits.LineBytes, limits.OutputBytes = maxLine, maxOutput
 	c := command.Command{
-		Path: h.PwX, Args: []string{"-in", inputFile}, Dir: own, Env: h.env(own), Grace: grace,
-		Limits: command.Limits{
-			Memory: h.Limits.Memory, CPU: h.Limits.CPU, Wall: h.Limits.Wall, FileBytes: h.Limits.FileBytes,
-			LineBytes: maxLine, OutputBytes: maxOutput,
-		},
+		Path: h.PwX, Args: []string{"-in", inputFile}, Dir: own, Env: h.env(own), Grace: grace, Limits: limits,
 		Line: func(line []byte) error {
-			if out.line(line) && r.progress != nil {
+			if out.line(line) {
 				r.progress(out)
 			}
 			return nil
@@ -91,7 +89,7 @@ func (h *Handler) pwx(ctx context.Context, dir string, r pwRun) (*output, time.D
 // interface, and takes as long as a small run.
 func (h *Handler) env(dir string) []string {
 	return []string{
-		"PATH=/usr/bin:/bin", "TMPDIR=" + dir, fmt.Sprintf("OMP_NUM_THREADS=%d", max(1, h.Limits.Threads)),
+		"PATH=/usr/bin:/bin", "TMPDIR=" + dir, fmt.Sprintf("OMP_NUM_THREADS=%d", max(1, h.Threads)),
 		"OMPI_MCA_ess_singleton_isolated=1", "OMPI_MCA_btl=self", "OMPI_MCA_pml=ob1",
 	}
 }
