@@ -12,21 +12,16 @@ import (
 	"io/fs"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
 )
-
-// maxRuns is how many runs of pw.x a job may need: a relaxation, and six for each
-// mobile atom.
-const maxRuns = 1 + 6*maxMobile
 
 // maxObject bounds, in bytes, what is read back of an object. The largest that is
 // written, the result of 200 atoms, has less than 100 KB.
 const maxObject = 4 << 20
 
-func resultName(id jobs.ID) string { return "results/" + string(id) + "/result.json" }
-func planName(id jobs.ID) string   { return "results/" + string(id) + "/zpe/plan.json" }
-func runName(id jobs.ID, n int) string {
-	return fmt.Sprintf("results/%s/zpe/%04d.json", id, n)
-}
+func resultName(id jobs.ID) string     { return "results/" + string(id) + "/result.json" }
+func runsDir(id jobs.ID) string        { return "results/" + string(id) + "/zpe/" }
+func runName(id jobs.ID, n int) string { return fmt.Sprintf("%s%04d.json", runsDir(id), n) }
 
 // checkpoint is what is kept of a run of pw.x.
 type checkpoint struct {
@@ -37,12 +32,6 @@ type checkpoint struct {
 	Forces    [][3]float64 `json:"forces_ry_per_bohr"` // on all atoms
 	Positions [][3]float64 `json:"positions_angstrom"` // of all atoms; after it, in the case of a relaxation
 	Seconds   float64      `json:"seconds"`            // wall time
-}
-
-// plan has the number of runs that may have checkpoints, for [Handler.Forget]: a store
-// cannot be listed.
-type plan struct {
-	Runs int `json:"runs"`
 }
 
 // digest identifies what a run with the given input yields.
@@ -67,38 +56,21 @@ func (h *Handler) earlierRun(ctx context.Context, id jobs.ID, n int, digest stri
 	return c, ok, nil
 }
 
-// keepPlan stores how many runs there will be, unless the plan of an earlier
-// payload had more.
-func (h *Handler) keepPlan(ctx context.Context, id jobs.ID, runs int) error {
-	var old plan
-	if _, err := h.getJSON(ctx, planName(id), &old); err != nil {
-		return fmt.Errorf("read plan: %w", err)
-	}
-	if old.Runs >= runs {
-		return nil
-	}
-	if err := h.putJSON(ctx, planName(id), plan{runs}); err != nil {
-		return fmt.Errorf("store plan: %w", err)
-	}
-	return nil
-}
-
 // Forget deletes all that was stored for a job: its checkpoints, then its result.
 // Call it once the result was delivered, or the job was recorded as ended without one;
 // it may be called again if it fails.
 func (h *Handler) Forget(ctx context.Context, id jobs.ID) error {
-	var p plan
-	if _, err := h.getJSON(ctx, planName(id), &p); err != nil {
-		return fmt.Errorf("forget job %s: %w", id, err)
-	}
-	var names []string
-	for n := range min(p.Runs, maxRuns) {
-		names = append(names, runName(id, n))
-	}
-	for _, name := range append(names, planName(id), resultName(id)) {
-		if err := h.Store.Delete(ctx, name); err != nil {
-			return fmt.Errorf("forget job %s: %w", id, err)
+	err := h.Store.Walk(ctx, runsDir(id), func(name string, _ storage.Info, err error) error {
+		if err != nil {
+			return err
 		}
+		return h.Store.Delete(ctx, name)
+	})
+	if err == nil {
+		err = h.Store.Delete(ctx, resultName(id))
+	}
+	if err != nil {
+		return fmt.Errorf("forget job %s: %w", id, err)
 	}
 	return nil
 }

@@ -173,7 +173,6 @@ func TestZpeDamagedCheckpointIsComputedAnew(t *testing.T) {
 	for name, text := range map[string]string{
 		"results/job/zpe/0003.json": "{",
 		"results/job/zpe/0004.json": `{"digest":"00"}`,
-		"results/job/zpe/plan.json": "[]",
 	} {
 		storagetest.PutString(t, h.Store, name, text)
 	}
@@ -351,7 +350,7 @@ func TestZpeEarlierAndForget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"result.json", "zpe/plan.json", "zpe/0000.json", "zpe/0012.json"} {
+	for _, name := range []string{"result.json", "zpe/0000.json", "zpe/0012.json"} {
 		if _, err := h.Store.Stat(t.Context(), "results/job/"+name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is left: %v", name, err)
 		}

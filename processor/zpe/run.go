@@ -93,9 +93,6 @@ func (a *attempt) all(ctx context.Context) (jobs.Result, error) {
 	if a.qe, err = a.version(ctx, a.dir); err != nil {
 		return jobs.Result{}, err
 	}
-	if err := a.keepPlan(ctx, a.job.ID, a.runs); err != nil {
-		return jobs.Result{}, err
-	}
 	start := a.System.positions()
 	rest := checkpoint{Positions: start}
 	if a.Relax {
