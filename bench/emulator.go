@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -125,13 +126,8 @@ func emulatorSection(ctx context.Context, r *report) error {
 }
 
 // measureDepth takes all numbers of a server that holds queued messages.
-func measureDepth(ctx context.Context, r *report, queued int, ratios map[int]map[int]float64) (err error) {
-	server, err := startProcess(ctx, "serve-emulator", 2)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.stop()) }()
-	b, err := newEmulatorBench(server, 8)
+func measureDepth(ctx context.Context, r *report, queued int, ratios map[int]map[int]float64) error {
+	b, err := startEmulatorBench(ctx, "serve-emulator", 2, 8)
 	if err != nil {
 		return err
 	}
@@ -156,7 +152,7 @@ func measureDepth(ctx context.Context, r *report, queued int, ratios map[int]map
 		}
 		ratios[pullers][queued] = ratio
 	}
-	peak, err := server.memory("VmHWM")
+	peak, err := b.server.memory("VmHWM")
 	if err != nil {
 		return err
 	}
@@ -174,10 +170,15 @@ type emulatorBench struct {
 	echo   []*grpc.ClientConn
 }
 
-func newEmulatorBench(server *process, clients int) (*emulatorBench, error) {
+// startEmulatorBench starts one of servers, which has so many addresses.
+func startEmulatorBench(ctx context.Context, program string, addresses, clients int) (*emulatorBench, error) {
+	server, err := startProcess(ctx, program, addresses)
+	if err != nil {
+		return nil, err
+	}
 	b := &emulatorBench{server: server}
 	for range clients {
-		for i, conns := range []*[]*grpc.ClientConn{&b.pubsub, &b.echo}[:len(server.lines)] {
+		for i, conns := range []*[]*grpc.ClientConn{&b.pubsub, &b.echo}[:addresses] {
 			conn, err := grpc.NewClient(server.lines[i], grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				b.close()
@@ -193,6 +194,7 @@ func (b *emulatorBench) close() {
 	for _, conn := range append(b.pubsub, b.echo...) {
 		_ = conn.Close() // the server is about to end anyway
 	}
+	_ = b.server.stop() // all is measured
 }
 
 // fill publishes n messages and reports what one of them costs in memory. It
@@ -219,23 +221,26 @@ func (b *emulatorBench) fill(ctx context.Context, r *report, n int) (before, aft
 
 func (b *emulatorBench) publish(ctx context.Context, n int) error {
 	client := pubsubpb.NewPublisherClient(b.pubsub[0])
-	data := make([]byte, messageBytes)
-	for n > 0 {
-		req := &pubsubpb.PublishRequest{Topic: benchTopic}
-		for range min(n, roundSize) {
-			req.Messages = append(req.Messages, &pubsubpb.PubsubMessage{Data: data})
-		}
-		if _, err := client.Publish(ctx, req); err != nil {
+	for ; n > 0; n -= roundSize {
+		if _, err := client.Publish(ctx, publishRequest(min(n, roundSize), "")); err != nil {
 			return err
 		}
-		n -= len(req.GetMessages())
 	}
 	return nil
 }
 
+// publishRequest publishes n messages with an ordering key, which may be empty.
+func publishRequest(n int, key string) *pubsubpb.PublishRequest {
+	req, data := &pubsubpb.PublishRequest{Topic: benchTopic}, make([]byte, messageBytes)
+	for range n {
+		req.Messages = append(req.Messages, &pubsubpb.PubsubMessage{Data: data, OrderingKey: key})
+	}
+	return req
+}
+
 // rate measures pull and ack of single messages, in turns with two bare calls,
-// and returns the ratio of the two. The turns are short, so that both meet the
-// same moods of the machine.
+// and returns the ratio of the two. The turns are short, so that the machine is as
+// busy for one as for the other.
 // The queue is never below its nominal depth: every round is published before
 // it is pulled.
 func (b *emulatorBench) rate(ctx context.Context, r *report, pullers, queued int) (float64, error) {
@@ -248,24 +253,19 @@ func (b *emulatorBench) rate(ctx context.Context, r *report, pullers, queued int
 		var pulling, echoing time.Duration
 		for range turns {
 			ownBefore := ownCPU()
-			serverBefore, err := b.server.cpu()
-			if err != nil {
-				return 0, err
-			}
-			took, err := inParallel(pullers, func(i int) error { return b.pullAndAck(ctx, i) })
-			if err != nil {
-				return 0, err
-			}
-			pulling += took
-			serverAfter, err := b.server.cpu()
+			used, err := b.server.cpuDuring(func() error {
+				took, err := inParallel(pullers, func(i int) error { return b.pullAndAck(ctx, i) })
+				pulling += took
+				return err
+			})
 			if err != nil {
 				return 0, err
 			}
 			if round > 0 {
 				client += ownCPU() - ownBefore
-				server += serverAfter - serverBefore
+				server += used
 			}
-			took, err = inParallel(pullers, func(i int) error { return b.echoTwice(ctx, i) })
+			took, err := inParallel(pullers, func(i int) error { return b.echoTwice(ctx, i) })
 			if err != nil {
 				return 0, err
 			}
@@ -299,20 +299,20 @@ func plural(pullers int) string {
 // inParallel calls f roundSize/turns times, by as many goroutines, and returns
 // how long that took. f is told which goroutine it runs on.
 func inParallel(goroutines int, f func(i int) error) (time.Duration, error) {
-	errs := make([]error, goroutines)
-	var running sync.WaitGroup
+	var running errgroup.Group
 	start := time.Now()
 	for i := range goroutines {
-		running.Go(func() {
+		running.Go(func() error {
 			for range roundSize / turns / goroutines {
-				if errs[i] = f(i); errs[i] != nil {
-					return
+				if err := f(i); err != nil {
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	running.Wait()
-	return time.Since(start), errors.Join(errs...)
+	err := running.Wait()
+	return time.Since(start), err
 }
 
 func (b *emulatorBench) pullAndAck(ctx context.Context, i int) error {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
@@ -39,22 +39,12 @@ func serveEmulatorOnDisk(ctx context.Context) (err error) {
 // onDisk compares publishes that survive a power cut with the disk alone, in
 // turns: the same bytes written to one file and synced.
 func onDisk(ctx context.Context, r *report) (err error) {
-	server, err := startProcess(ctx, "serve-emulator-on-disk", 2)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.stop()) }()
-	b, err := newEmulatorBench(server, 8)
+	b, err := startEmulatorBench(ctx, "serve-emulator-on-disk", 2, 8)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	dir, err := os.MkdirTemp("", "batchfleet-bench-") // on the server's disk
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	f, err := os.Create(filepath.Join(dir, "file"))
+	f, err := os.Create(filepath.Join(r.dir, "file")) // on the server's disk
 	if err != nil {
 		return err
 	}
@@ -64,15 +54,11 @@ func onDisk(ctx context.Context, r *report) (err error) {
 		var rates, disk, ratios []float64
 		var cpu time.Duration
 		for turn := range publishTurns + 1 {
-			before, err := server.cpu()
-			if err != nil {
+			var rate float64
+			used, err := b.server.cpuDuring(func() (err error) {
+				rate, err = b.publishDurably(ctx, publishers)
 				return err
-			}
-			rate, err := b.publishDurably(ctx, publishers)
-			if err != nil {
-				return err
-			}
-			after, err := server.cpu()
+			})
 			if err != nil {
 				return err
 			}
@@ -84,7 +70,7 @@ func onDisk(ctx context.Context, r *report) (err error) {
 				continue // connections were opened, heaps grew
 			}
 			rates, disk, ratios = append(rates, rate), append(disk, raw), append(ratios, rate/raw)
-			cpu += after - before
+			cpu += used
 		}
 		what := fmt.Sprintf("data directory, %d publishing %d at a time: ", publishers, publishSize)
 		r.add(what+"on disk", median(rates), "messages/s", bar{})
@@ -92,7 +78,7 @@ func onDisk(ctx context.Context, r *report) (err error) {
 		r.add(what+"on disk against that", median(ratios), "ratio", atLeast(0.5))
 		r.add(what+"processor time of the server", microseconds(cpu)/(publishTurns*publishes*publishSize), "µs/message", bar{})
 	}
-	peak, err := server.memory("VmHWM")
+	peak, err := b.server.memory("VmHWM")
 	if err != nil {
 		return err
 	}
@@ -100,36 +86,28 @@ func onDisk(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-func durablePublish() *pubsubpb.PublishRequest {
-	req := &pubsubpb.PublishRequest{Topic: benchTopic}
-	for range publishSize {
-		req.Messages = append(req.Messages, &pubsubpb.PubsubMessage{Data: make([]byte, messageBytes)})
-	}
-	return req
-}
-
 // publishDurably returns the messages per second of one round.
 func (b *emulatorBench) publishDurably(ctx context.Context, publishers int) (float64, error) {
-	errs := make([]error, publishers)
-	var all sync.WaitGroup
+	var all errgroup.Group
 	start := time.Now()
 	for i := range publishers {
-		all.Go(func() {
-			client, req := pubsubpb.NewPublisherClient(b.pubsub[i]), durablePublish()
+		all.Go(func() error {
+			client, req := pubsubpb.NewPublisherClient(b.pubsub[i]), publishRequest(publishSize, "")
 			for range publishes / publishers {
-				if _, errs[i] = client.Publish(ctx, req); errs[i] != nil {
-					return
+				if _, err := client.Publish(ctx, req); err != nil {
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	all.Wait()
-	return publishes * publishSize / time.Since(start).Seconds(), errors.Join(errs...)
+	err := all.Wait()
+	return publishes * publishSize / time.Since(start).Seconds(), err
 }
 
 // syncedWrites returns the same for the disk alone.
 func syncedWrites(f *os.File) (float64, error) {
-	b := make([]byte, proto.Size(durablePublish()))
+	b := make([]byte, proto.Size(publishRequest(publishSize, "")))
 	start := time.Now()
 	for range publishes {
 		if _, err := f.Write(b); err != nil {

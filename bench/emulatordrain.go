@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -50,17 +49,12 @@ type rival struct {
 	drained int
 }
 
-func compareDrains(ctx context.Context, r *report, queued int, want bar) (err error) {
+func compareDrains(ctx context.Context, r *report, queued int, want bar) error {
 	rivals := []*rival{{name: "emulator"}, {name: "pstest"}}
 	for i, program := range []string{"serve-emulator", "serve-pstest"} {
-		server, err2 := startProcess(ctx, program, 2-i)
-		if err2 != nil {
-			return err2
-		}
-		defer func() { err = errors.Join(err, server.stop()) }()
-		b, err2 := newEmulatorBench(server, 1)
-		if err2 != nil {
-			return err2
+		b, err := startEmulatorBench(ctx, program, 2-i, 1)
+		if err != nil {
+			return err
 		}
 		defer b.close()
 		rivals[i].emulatorBench = b
@@ -112,24 +106,24 @@ func (b *emulatorBench) ensureSubscription(ctx context.Context) error {
 // drain takes as many messages as one round has, or as there is time for, and
 // then puts as many back.
 func (v *rival) drain(ctx context.Context, counts bool) error {
-	cpu, err := v.server.cpu()
-	if err != nil {
-		return err
-	}
-	n, start := 0, time.Now()
-	for ; n < roundSize && time.Since(start) < drainLimit; n++ {
-		if err := v.pullAndAck(ctx, 0); err != nil {
-			return err
+	n := 0
+	var took time.Duration
+	used, err := v.server.cpuDuring(func() error {
+		start := time.Now()
+		for ; n < roundSize && time.Since(start) < drainLimit; n++ {
+			if err := v.pullAndAck(ctx, 0); err != nil {
+				return err
+			}
 		}
-	}
-	took := time.Since(start)
-	after, err := v.server.cpu()
+		took = time.Since(start)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
 	if counts {
 		v.rates = append(v.rates, float64(n)/took.Seconds())
-		v.cpu += after - cpu
+		v.cpu += used
 		v.drained += n
 	}
 	return v.publish(ctx, n)

@@ -60,14 +60,10 @@ func ordering(ctx context.Context, r *report) (err error) {
 // receiveAll publishes messages of a key and returns how long it takes until the
 // client has received them and its acks have been sent.
 func receiveAll(ctx context.Context, client *pubsub.Client, sub, key string) (time.Duration, error) {
-	req := &pubsubpb.PublishRequest{Topic: benchTopic}
-	for range roundSize {
-		req.Messages = append(req.Messages, &pubsubpb.PubsubMessage{Data: make([]byte, messageBytes), OrderingKey: key})
-	}
 	// Until the server knows that the stream of the turn before is canceled it hands
 	// messages to it, which stay leased until their leases end.
 	time.Sleep(100 * time.Millisecond)
-	if _, err := client.TopicAdminClient.Publish(ctx, req); err != nil {
+	if _, err := client.TopicAdminClient.Publish(ctx, publishRequest(roundSize, key)); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithCancel(ctx)

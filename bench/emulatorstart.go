@@ -5,19 +5,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"time"
 )
 
 // starts measures the command from its start to the first answer over TCP.
-func starts(ctx context.Context, r *report) (err error) {
-	dir, err := os.MkdirTemp("", "batchfleet-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	binary, err := build(ctx, dir)
+func starts(ctx context.Context, r *report) error {
+	binary, err := build(ctx, r.dir)
 	if err != nil {
 		return err
 	}
@@ -50,25 +44,13 @@ func start(ctx context.Context, binary string) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		if err = healthy(ctx, "http://127.0.0.1:"+port+"/healthz"); err == nil || ctx.Err() != nil {
-			return time.Since(began), err
+		answer, err := get(ctx, http.DefaultClient, "http://127.0.0.1:"+port+"/healthz")
+		if err == nil {
+			return time.Since(began), answer.Close()
+		}
+		if ctx.Err() != nil {
+			return 0, err
 		}
 		pause(200 * time.Microsecond)
 	}
-}
-
-func healthy(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }() // only read
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(resp.Status)
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,12 +14,7 @@ import (
 // calls one after the other as the smallest script would (a pull, four status
 // writes, one file, an ack), without any of the promises.
 func fleetSection(ctx context.Context, r *report) error {
-	dir, err := os.MkdirTemp("", "batchfleet-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	binary, err := build(ctx, dir)
+	binary, err := build(ctx, r.dir)
 	if err != nil {
 		return err
 	}
@@ -30,12 +24,7 @@ func fleetSection(ctx context.Context, r *report) error {
 	}
 	r.add("binary, stripped", float64(info.Size())/1e6, "MB", atMost(45))
 	for _, step := range []func(context.Context, *report, string) error{overhead, backlog, idle, recovery} {
-		sub, err := os.MkdirTemp(dir, "")
-		if err != nil {
-			return err
-		}
-		// The binary lies one level up, whatever the step leaves in its directory.
-		if err := step(ctx, r, sub); err != nil {
+		if err := step(ctx, r, binary); err != nil {
 			return err
 		}
 	}
@@ -55,8 +44,8 @@ func build(ctx context.Context, dir string) (binary string, err error) {
 }
 
 // overhead compares one slot and eight with the bare loop, in turns.
-func overhead(ctx context.Context, r *report, dir string) error {
-	f, err := startBenchFleet(ctx, dir)
+func overhead(ctx context.Context, r *report, binary string) error {
+	f, err := startBenchFleet(ctx, binary)
 	if err != nil {
 		return err
 	}
@@ -82,7 +71,7 @@ func overhead(ctx context.Context, r *report, dir string) error {
 		}
 	}
 	for turn := range turns {
-		files, err := durableFiles(ctx, filepath.Join(dir, "files", strconv.Itoa(turn)), n)
+		files, err := durableFiles(ctx, filepath.Join(f.dir, "files", strconv.Itoa(turn)), n)
 		if err != nil {
 			return err
 		}
@@ -106,10 +95,10 @@ func overhead(ctx context.Context, r *report, dir string) error {
 }
 
 // backlog compares the cost of a job at a small and at a large backlog.
-func backlog(ctx context.Context, r *report, dir string) error {
+func backlog(ctx context.Context, r *report, binary string) error {
 	var rate, cpu [2]float64
 	for i, queued := range []int{1_000, 100_000} {
-		f, err := startBenchFleet(ctx, filepath.Join(dir, strconv.Itoa(queued)))
+		f, err := startBenchFleet(ctx, binary)
 		if err != nil {
 			return err
 		}
@@ -125,8 +114,8 @@ func backlog(ctx context.Context, r *report, dir string) error {
 }
 
 // idle measures a worker that has nothing to do.
-func idle(ctx context.Context, r *report, dir string) error {
-	f, err := startBenchFleet(ctx, dir)
+func idle(ctx context.Context, r *report, binary string) error {
+	f, err := startBenchFleet(ctx, binary)
 	if err != nil {
 		return err
 	}
@@ -155,13 +144,8 @@ func idle(ctx context.Context, r *report, dir string) error {
 		return err
 	}
 	pause(5 * time.Second)
-	before, err := w.cpu()
-	if err != nil {
-		return err
-	}
 	const watched = 20 * time.Second
-	pause(watched)
-	after, err := w.cpu()
+	used, err := w.cpuDuring(func() error { pause(watched); return nil })
 	if err != nil {
 		return err
 	}
@@ -169,14 +153,14 @@ func idle(ctx context.Context, r *report, dir string) error {
 	if err != nil {
 		return err
 	}
-	r.add("idle worker", float64(after-before)/float64(watched)*100, "% of a core", atMost(0.5))
+	r.add("idle worker", float64(used)/float64(watched)*100, "% of a core", atMost(0.5))
 	r.add("idle worker, memory", rss/1e6, "MB", atMost(30))
 	return w.stop()
 }
 
 // recovery kills a worker in mid-job and measures when the job starts again.
-func recovery(ctx context.Context, r *report, dir string) error {
-	f, err := startBenchFleet(ctx, dir, "LEASE_TTL=10s", "LEASE_EXTEND_EVERY=3s", "CHECKPOINT_INTERVAL=0.2", "MOCK_PAGE_SECONDS=0.05")
+func recovery(ctx context.Context, r *report, binary string) error {
+	f, err := startBenchFleet(ctx, binary, "LEASE_TTL=10s", "LEASE_EXTEND_EVERY=3s", "CHECKPOINT_INTERVAL=0.2", "MOCK_PAGE_SECONDS=0.05")
 	if err != nil {
 		return err
 	}
@@ -195,10 +179,9 @@ func recovery(ctx context.Context, r *report, dir string) error {
 		for f.progress(ctx, id) < 15 {
 			pause(5 * time.Millisecond)
 		}
-		kill := first.cmd.Process.Kill()
-		_ = first.cmd.Wait() // it was killed
+		first.kill()
 		second, err := f.worker(ctx, 1)
-		if err := errors.Join(kill, err); err != nil {
+		if err != nil {
 			return err
 		}
 		// The emulator knows when the lease ends: then the message is available. The second

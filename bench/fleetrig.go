@@ -7,18 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -27,35 +24,27 @@ import (
 
 // benchFleet is a queue and a Redis, and the worker's binary.
 type benchFleet struct {
+	*redisServer
 	binary, dir string
 	env         []string
-	redisProc   *process
 	emulator    *process
 	addr        string // of the emulator
-	rdb         *redis.Client
 	conn        *grpc.ClientConn
 	published   int
 }
 
-// startBenchFleet starts both; env is for the workers.
-func startBenchFleet(ctx context.Context, dir string, env ...string) (*benchFleet, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	binary := filepath.Join(dir, "batchfleet")
-	for errors.Is(exists(binary), os.ErrNotExist) {
-		binary = filepath.Join(filepath.Dir(filepath.Dir(binary)), "batchfleet")
-	}
-	f := &benchFleet{binary: binary, dir: dir}
-	port, err := freePort(ctx)
+// startBenchFleet starts both, in a new directory beside the binary; env is for the
+// workers.
+func startBenchFleet(ctx context.Context, binary string, env ...string) (*benchFleet, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(binary), "")
 	if err != nil {
 		return nil, err
 	}
-	f.redisProc, err = spawn(exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir), 1)
+	server, err := startRedis(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	f.rdb = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, DisableIdentity: true})
+	f := &benchFleet{redisServer: server, binary: binary, dir: dir}
 	emu := exec.CommandContext(ctx, binary, "emulator", "--addr", "127.0.0.1:0", "--project", "bench", "--topic", "jobs", "--subscription", "jobs")
 	if len(env) > 0 {
 		emu.Args = append(emu.Args, "--ack-deadline", "10s")
@@ -64,21 +53,13 @@ func startBenchFleet(ctx context.Context, dir string, env ...string) (*benchFlee
 	if f.emulator, err = spawn(emu, 1); err != nil {
 		return nil, err
 	}
-	f.addr = f.emulator.lines[0][strings.LastIndexByte(f.emulator.lines[0], ' ')+1:]
+	f.addr = f.emulator.address()
 	f.conn, err = grpc.NewClient(f.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	f.env = append([]string{
-		"PUBSUB_EMULATOR_HOST=" + f.addr, "PUBSUB_SUBSCRIPTION=" + benchSub, "GCP_PROJECT_ID=bench", "REDIS_PORT=" + port,
+		"PUBSUB_EMULATOR_HOST=" + f.addr, "PUBSUB_SUBSCRIPTION=" + benchSub, "GCP_PROJECT_ID=bench", "REDIS_PORT=" + f.port,
 		"LOCAL_STORAGE_PATH=" + filepath.Join(dir, "storage"), "TMPDIR=" + dir, "PROCESSOR=mock", "MOCK_PAGES=0", "LOG_LEVEL=WARN",
 	}, env...)
 	return f, err
-}
-
-func exists(path string) error {
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
-		return os.ErrNotExist
-	}
-	return err
 }
 
 func freePort(ctx context.Context) (string, error) {
@@ -92,16 +73,14 @@ func freePort(ctx context.Context) (string, error) {
 
 func (f *benchFleet) stop() {
 	_ = f.conn.Close()
-	_ = f.rdb.Close()
-	for _, p := range []*process{f.emulator, f.redisProc} {
-		_ = p.cmd.Process.Signal(syscall.SIGKILL)
-		_ = p.cmd.Wait() // it was killed
-	}
+	f.emulator.kill()
+	f.redisServer.stop()
 }
 
-func (f *benchFleet) worker(ctx context.Context, slots int) (*process, error) {
+// worker starts a worker, with more or other variables than the fleet's.
+func (f *benchFleet) worker(ctx context.Context, slots int, env ...string) (*process, error) {
 	cmd := exec.CommandContext(ctx, f.binary, "worker")
-	cmd.Env, cmd.Dir, cmd.Stderr = append(f.env, fmt.Sprintf("WORKER_SLOTS=%d", slots)), f.dir, os.Stderr
+	cmd.Env, cmd.Dir = slices.Concat(f.env, env, []string{fmt.Sprintf("WORKER_SLOTS=%d", slots)}), f.dir
 	return spawn(cmd, 0)
 }
 
@@ -131,27 +110,24 @@ func (f *benchFleet) queue(ctx context.Context, n int) error {
 	return f.publish(ctx, bodies)
 }
 
-// durableFiles returns how many results a second the storage alone takes, from
-// eight goroutines.
+// durableFiles returns how many results a second the storage alone takes, eight at
+// once.
 func durableFiles(ctx context.Context, dir string, n int) (rate float64, err error) {
 	store, err := storage.NewLocal(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer store.Close()
-	var all sync.WaitGroup
-	errs := make([]error, 8)
+	var all errgroup.Group
+	all.SetLimit(8)
 	began := time.Now()
-	for k := range errs {
-		all.Go(func() {
-			for i := range n / len(errs) {
-				name := fmt.Sprintf("results/%d-%d/result.json", k, i)
-				errs[k] = errors.Join(errs[k], store.Put(ctx, name, strings.NewReader(strings.Repeat("x", 500))))
-			}
+	for i := range n {
+		all.Go(func() error {
+			return store.Put(ctx, fmt.Sprintf("results/%d/result.json", i), strings.NewReader(strings.Repeat("x", 500)))
 		})
 	}
-	all.Wait()
-	return float64(n) / time.Since(began).Seconds(), errors.Join(errs...)
+	err = all.Wait()
+	return float64(n) / time.Since(began).Seconds(), err
 }
 
 // memoryDir is a directory in memory, where the system has one.
@@ -167,12 +143,12 @@ func memoryDir() string {
 // the worker's processor time per job in seconds. Results go to storageDir if it
 // is not empty, and are deleted.
 func (f *benchFleet) drain(ctx context.Context, n, slots int, storageDir string) (rate, cpu float64, err error) {
+	var env []string
 	if storageDir != "" {
 		defer os.RemoveAll(storageDir)
-		defer func(env []string) { f.env = env }(f.env)
-		f.env = append(slices.Clone(f.env), "LOCAL_STORAGE_PATH="+storageDir)
+		env = []string{"LOCAL_STORAGE_PATH=" + storageDir}
 	}
-	w, err := f.worker(ctx, slots)
+	w, err := f.worker(ctx, slots, env...)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -200,22 +176,21 @@ func (f *benchFleet) drainSome(ctx context.Context, queued, n int) (rate, cpu fl
 // to start is measured first and taken off.
 func (f *benchFleet) watch(ctx context.Context, w *process, n int, begin func() error) (rate, cpu float64, err error) {
 	first := f.stats(ctx).Acked
-	used, err := w.cpu()
-	if err != nil {
-		return 0, 0, err
-	}
-	began := time.Now()
-	if err := begin(); err != nil {
-		return 0, 0, err
-	}
 	var acked uint64
-	for acked < uint64(n) && ctx.Err() == nil {
-		pause(20 * time.Millisecond) // each look costs the emulator what a job costs it
-		acked = f.stats(ctx).Acked - first
-	}
-	took := time.Since(began)
-	after, err := w.cpu()
-	return float64(acked) / took.Seconds(), (after - used).Seconds() / float64(acked), err
+	var took time.Duration
+	used, err := w.cpuDuring(func() error {
+		began := time.Now()
+		if err := begin(); err != nil {
+			return err
+		}
+		for acked < uint64(n) && ctx.Err() == nil {
+			pause(20 * time.Millisecond) // each look costs the emulator what a job costs it
+			acked = f.stats(ctx).Acked - first
+		}
+		took = time.Since(began)
+		return nil
+	})
+	return float64(acked) / took.Seconds(), used.Seconds() / float64(acked), err
 }
 
 // bareLoop makes the calls of n jobs without a worker around them.
@@ -258,17 +233,8 @@ type benchStats struct {
 
 // stats asks the emulator; the zero value when it does not answer.
 func (f *benchFleet) stats(ctx context.Context) benchStats {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.addr+"/stats", nil)
-	if err != nil {
-		return benchStats{}
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return benchStats{}
-	}
-	defer resp.Body.Close()
 	var all []benchStats
-	if json.NewDecoder(resp.Body).Decode(&all) != nil || len(all) != 1 {
+	if err := getJSON(ctx, "http://"+f.addr+"/stats", &all); err != nil || len(all) != 1 {
 		return benchStats{}
 	}
 	return all[0]

@@ -19,21 +19,18 @@ import (
 // two calls to the same Redis and checks nothing, and beside asynq, which works
 // on Redis directly.
 func gatewaySection(ctx context.Context, r *report) error {
-	dir, err := os.MkdirTemp("", "batchfleet-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	binary, err := build(ctx, dir)
+	binary, err := build(ctx, r.dir)
 	if err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context, *report, *gatewayRig) error{gatewayRate, gatewayBacklog, gatewayMemory, gatewayRecovery} {
-		rig, err := startGatewayRig(ctx, binary, dir)
+		rig, err := startGatewayRig(ctx, binary, r.dir)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(step(ctx, r, rig), rig.stop()); err != nil {
+		err = step(ctx, r, rig)
+		rig.stop()
+		if err != nil {
 			return err
 		}
 	}
@@ -42,29 +39,19 @@ func gatewaySection(ctx context.Context, r *report) error {
 
 // gatewayRig is a Redis with a worker registered in it.
 type gatewayRig struct {
-	binary, dir, redisPort string
-	redisProc              *process
-	rdb                    *redis.Client
-	queue                  *queue.Queue
-	token                  string
-	filled                 int // jobs that were ever queued
+	*redisServer
+	binary, dir string
+	queue       *queue.Queue
+	token       string
+	filled      int // jobs that were ever queued
 }
 
 func startGatewayRig(ctx context.Context, binary, dir string) (*gatewayRig, error) {
-	port, err := freePort(ctx)
+	server, err := startRedis(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	g := &gatewayRig{binary: binary, dir: dir, redisPort: port}
-	g.redisProc, err = spawn(exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir), 1)
-	if err != nil {
-		return nil, err
-	}
-	g.rdb = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, DisableIdentity: true})
-	for g.rdb.Ping(ctx).Err() != nil && ctx.Err() == nil {
-		pause(5 * time.Millisecond)
-	}
-	g.queue = queue.New(g.rdb, queue.DefaultRules)
+	g := &gatewayRig{redisServer: server, binary: binary, dir: dir, queue: queue.New(server.rdb, queue.DefaultRules)}
 	enroll, _, err := g.queue.Enroll(ctx, "bench", time.Hour)
 	if err != nil {
 		return nil, err
@@ -74,39 +61,23 @@ func startGatewayRig(ctx context.Context, binary, dir string) (*gatewayRig, erro
 	return g, err
 }
 
-func (g *gatewayRig) stop() error {
-	err := errors.Join(g.rdb.Close(), g.redisProc.cmd.Process.Kill())
-	_ = g.redisProc.cmd.Wait() // it was killed
-	return err
-}
-
 // env is what a process needs to find the rig's Redis.
 func (g *gatewayRig) env(more ...string) []string {
-	return append([]string{"REDIS_HOST=127.0.0.1", "REDIS_PORT=" + g.redisPort, "LOG_LEVEL=ERROR", "TMPDIR=" + g.dir, "PATH=" + os.Getenv("PATH")}, more...)
+	return append([]string{"REDIS_HOST=127.0.0.1", "REDIS_PORT=" + g.port, "LOG_LEVEL=ERROR", "TMPDIR=" + g.dir, "PATH=" + os.Getenv("PATH")}, more...)
 }
 
-// gateway starts the real thing and returns its address.
-func (g *gatewayRig) gateway(ctx context.Context, env ...string) (p *process, url string, err error) {
+// gateway starts the real thing.
+func (g *gatewayRig) gateway(ctx context.Context, env ...string) (*process, error) {
 	cmd := exec.CommandContext(ctx, g.binary, "gateway", "--addr", "127.0.0.1:0")
 	cmd.Env, cmd.Dir = g.env(env...), g.dir
-	if p, err = spawn(cmd, 1); err != nil {
-		return nil, "", err
-	}
-	return p, p.lines[0][strings.LastIndexByte(p.lines[0], ' ')+1:], nil
+	return spawn(cmd, 1)
 }
 
 // bare starts the bare handler.
-func (g *gatewayRig) bare(ctx context.Context) (p *process, url string, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, "", err
-	}
-	cmd := exec.CommandContext(ctx, self, "serve-bare-gateway")
+func (g *gatewayRig) bare(ctx context.Context) (*process, error) {
+	cmd := ownCommand(ctx, "serve-bare-gateway")
 	cmd.Env = g.env()
-	if p, err = spawn(cmd, 1); err != nil {
-		return nil, "", err
-	}
-	return p, p.lines[0], nil
+	return spawn(cmd, 1)
 }
 
 // benchPayload is what a job asks for: H2, as submitters write it.
@@ -139,11 +110,11 @@ func (g *gatewayRig) fill(ctx context.Context, n int) error {
 
 // gatewayRate compares the gateway with the bare handler and asynq, in turns.
 func gatewayRate(ctx context.Context, r *report, g *gatewayRig) error {
-	real, realURL, err := g.gateway(ctx)
+	real, err := g.gateway(ctx)
 	if err != nil {
 		return err
 	}
-	bare, bareURL, err := g.bare(ctx)
+	bare, err := g.bare(ctx)
 	if err != nil {
 		return err
 	}
@@ -151,30 +122,26 @@ func gatewayRate(ctx context.Context, r *report, g *gatewayRig) error {
 	rates, costs := map[string][]float64{}, map[string][]float64{}
 	var ratios, toAsynq []float64
 	type contender struct {
-		name, url string
-		p         *process
+		name string
+		p    *process
 	}
-	both := []contender{{"bare", bareURL, bare}, {"gateway", realURL, real}}
+	both := []contender{{"bare", bare}, {"gateway", real}}
 	for range turns {
 		slices.Reverse(both) // neither is always the one that comes after asynq
 		for _, one := range both {
 			if err := g.fill(ctx, n); err != nil {
 				return err
 			}
-			before, err := one.p.cpu()
-			if err != nil {
+			var rate float64
+			used, err := one.p.cpuDuring(func() (err error) {
+				rate, err = runAgents(ctx, one.p.address(), g.token, n)
 				return err
-			}
-			rate, err := runAgents(ctx, one.url, g.token, n)
-			if err != nil {
-				return err
-			}
-			after, err := one.p.cpu()
+			})
 			if err != nil {
 				return err
 			}
 			rates[one.name] = append(rates[one.name], rate)
-			costs[one.name] = append(costs[one.name], (after-before).Seconds()/n*1e6)
+			costs[one.name] = append(costs[one.name], microseconds(used)/n)
 		}
 		direct, err := asynqRate(ctx, g, n)
 		if err != nil {
@@ -197,7 +164,7 @@ func gatewayRate(ctx context.Context, r *report, g *gatewayRig) error {
 		return err
 	}
 	r.add("memory of the gateway", memory/1e6, "MB", bar{})
-	if err := gatewayTrips(ctx, r, g, realURL); err != nil {
+	if err := gatewayTrips(ctx, r, g, real.address()); err != nil {
 		return err
 	}
 	return errors.Join(real.stop(), bare.stop())
@@ -247,13 +214,14 @@ func gatewayBacklog(ctx context.Context, r *report, shallow *gatewayRig) error {
 	if err != nil {
 		return err
 	}
+	defer deep.stop()
 	// Not a million: at 2²¹ keys, which are 1 048 576 jobs, Redis moves its table to
 	// one twice as large, and everything costs it twice as much until that is done.
 	// With so many it has been done while they were queued.
 	const few, many, n, turns = 10_000, 1_500_000, 2000, 31
 	depths := []*depth{{rig: shallow, queued: few}, {rig: deep, queued: many}}
 	for _, d := range depths {
-		if d.gateway, d.url, err = d.rig.gateway(ctx); err != nil {
+		if d.gateway, err = d.rig.gateway(ctx); err != nil {
 			return err
 		}
 		if err := d.rig.fill(ctx, d.queued); err != nil {
@@ -263,7 +231,7 @@ func gatewayBacklog(ctx context.Context, r *report, shallow *gatewayRig) error {
 	var ratios []float64
 	for range turns {
 		for _, d := range depths {
-			rate, err := runAgents(ctx, d.url, d.rig.token, n)
+			rate, err := runAgents(ctx, d.gateway.address(), d.rig.token, n)
 			if err != nil {
 				return err
 			}
@@ -278,7 +246,7 @@ func gatewayBacklog(ctx context.Context, r *report, shallow *gatewayRig) error {
 	r.add("with 10 000 queued", median(depths[0].rates), "jobs/s", bar{})
 	r.add("with 1 500 000 queued", median(depths[1].rates), "jobs/s", bar{})
 	r.add("1 500 000 / 10 000 queued", median(ratios), "", atLeast(0.9))
-	return errors.Join(depths[0].gateway.stop(), depths[1].gateway.stop(), deep.stop())
+	return errors.Join(depths[0].gateway.stop(), depths[1].gateway.stop())
 }
 
 // depth is a gateway with so many jobs queued.
@@ -286,7 +254,6 @@ type depth struct {
 	rig     *gatewayRig
 	queued  int
 	gateway *process
-	url     string
 	rates   []float64
 }
 

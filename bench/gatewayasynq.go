@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"golang.org/x/sync/errgroup"
 )
 
 // asynqTask is the type of the tasks that do nothing.
@@ -32,26 +31,20 @@ func (asynqQuiet) Fatal(v ...any) {
 
 // asynqRate queues n tasks and has a process of its own work them off.
 func asynqRate(ctx context.Context, g *gatewayRig, n int) (rate float64, err error) {
-	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:" + g.redisPort})
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:" + g.port})
 	defer client.Close()
-	var all sync.WaitGroup
-	errs := make([]error, 8)
-	for k := range errs {
-		all.Go(func() {
-			for i := k; i < n && errs[k] == nil; i += len(errs) {
-				_, errs[k] = client.EnqueueContext(ctx, asynq.NewTask(asynqTask, []byte(benchPayload)))
-			}
+	var enqueuing errgroup.Group
+	enqueuing.SetLimit(8)
+	for range n {
+		enqueuing.Go(func() error {
+			_, err := client.EnqueueContext(ctx, asynq.NewTask(asynqTask, []byte(benchPayload)))
+			return err
 		})
 	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := enqueuing.Wait(); err != nil {
 		return 0, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return 0, err
-	}
-	cmd := exec.CommandContext(ctx, self, "work-asynq")
+	cmd := ownCommand(ctx, "work-asynq")
 	cmd.Env, cmd.Stderr = g.env("BENCH_TASKS="+strconv.Itoa(n)), os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -60,14 +53,18 @@ func asynqRate(ctx context.Context, g *gatewayRig, n int) (rate float64, err err
 	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 }
 
+func newAsynqServer(concurrency int) *asynq.Server {
+	return asynq.NewServer(asynq.RedisClientOpt{Addr: os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")},
+		asynq.Config{Concurrency: concurrency, Logger: asynqQuiet{}})
+}
+
 // workAsynq works off BENCH_TASKS tasks, eight at once, and prints the rate.
 func workAsynq(ctx context.Context) error {
 	n, err := strconv.ParseInt(os.Getenv("BENCH_TASKS"), 10, 64)
 	if err != nil {
 		return err
 	}
-	srv := asynq.NewServer(asynq.RedisClientOpt{Addr: os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")},
-		asynq.Config{Concurrency: 8, Logger: asynqQuiet{}})
+	srv := newAsynqServer(8)
 	var done atomic.Int64
 	var began time.Time
 	var first sync.Once
@@ -94,8 +91,7 @@ func workAsynq(ctx context.Context) error {
 
 // hangAsynq takes one task and never ends it.
 func hangAsynq(ctx context.Context) error {
-	srv := asynq.NewServer(asynq.RedisClientOpt{Addr: os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")},
-		asynq.Config{Concurrency: 1, Logger: asynqQuiet{}})
+	srv := newAsynqServer(1)
 	if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 		fmt.Println("started")
 		<-ctx.Done()

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
 )
@@ -25,20 +26,22 @@ const benchResult = `"result":{"zpe_ev":0.26643711,"freqs_cm":[4297.5],"s_vib_jm
 func runAgents(ctx context.Context, url, token string, n int) (rate float64, err error) {
 	var left atomic.Int64
 	left.Store(int64(n))
-	var all sync.WaitGroup
-	errs := make([]error, 8)
+	var agents errgroup.Group
 	began := time.Now()
-	for i := range errs {
-		all.Go(func() {
+	for range 8 {
+		agents.Go(func() error {
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
 			defer client.CloseIdleConnections()
-			for left.Add(-1) >= 0 && errs[i] == nil {
-				errs[i] = runJob(ctx, client, url, token)
+			for left.Add(-1) >= 0 {
+				if err := runJob(ctx, client, url, token); err != nil {
+					return err
+				}
 			}
+			return nil
 		})
 	}
-	all.Wait()
-	return float64(n) / time.Since(began).Seconds(), errors.Join(errs...)
+	err = agents.Wait()
+	return float64(n) / time.Since(began).Seconds(), err
 }
 
 func runJob(ctx context.Context, client *http.Client, url, token string) error {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -18,7 +16,7 @@ import (
 // Its job runs again later: after the wait that follows any failure, 20 s.
 func gatewayRecovery(ctx context.Context, r *report, g *gatewayRig) error {
 	const lease, period = 5 * time.Second, 2 * time.Second
-	p, url, err := g.gateway(ctx, "LEASE_TTL=5s", "REAP_INTERVAL=2s", "LEASE_SKEW=500ms")
+	p, err := g.gateway(ctx, "LEASE_TTL=5s", "REAP_INTERVAL=2s", "LEASE_SKEW=500ms")
 	if err != nil {
 		return err
 	}
@@ -32,20 +30,18 @@ func gatewayRecovery(ctx context.Context, r *report, g *gatewayRig) error {
 			return err
 		}
 		agent := exec.CommandContext(ctx, g.binary, "worker")
-		agent.Env = g.env("SOURCE="+url, "WORKER_TOKEN_FILE="+token, fmt.Sprintf("AGENT_DIR=%s/agent%d", g.dir, turn), "PROCESSOR=mock", "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
-		agent.Dir, agent.Stdout, agent.Stderr = g.dir, io.Discard, os.Stderr
-		if err := agent.Start(); err != nil {
+		agent.Env = g.env("SOURCE="+p.address(), "WORKER_TOKEN_FILE="+token, fmt.Sprintf("AGENT_DIR=%s/agent%d", g.dir, turn), "PROCESSOR=mock", "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
+		agent.Dir = g.dir
+		started, err := spawn(agent, 0)
+		if err != nil {
 			return err
 		}
 		for g.rdb.ZCard(ctx, "zpe:lease:index").Val() == 0 && ctx.Err() == nil {
 			pause(5 * time.Millisecond)
 		}
 		pause(time.Duration(turn) * 700 * time.Millisecond) // at any moment between two heartbeats
-		if err := agent.Process.Kill(); err != nil {
-			return err
-		}
 		killed := time.Now()
-		_ = agent.Wait() // it was killed
+		started.kill()
 		for g.rdb.ZCard(ctx, "zpe:delay").Val() == 0 && ctx.Err() == nil {
 			pause(5 * time.Millisecond)
 		}
@@ -63,17 +59,13 @@ func gatewayRecovery(ctx context.Context, r *report, g *gatewayRig) error {
 
 // asynqRecovery measures the same with asynq's server, killed and started again.
 func asynqRecovery(ctx context.Context, g *gatewayRig) (time.Duration, error) {
-	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:" + g.redisPort})
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:" + g.port})
 	defer client.Close()
 	if _, err := client.EnqueueContext(ctx, asynq.NewTask(asynqTask, nil)); err != nil {
 		return 0, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return 0, err
-	}
 	start := func(lines int) (*process, error) {
-		cmd := exec.CommandContext(ctx, self, "hang-asynq")
+		cmd := ownCommand(ctx, "hang-asynq")
 		cmd.Env = g.env()
 		return spawn(cmd, lines)
 	}
@@ -81,23 +73,18 @@ func asynqRecovery(ctx context.Context, g *gatewayRig) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := first.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		return 0, err
-	}
 	killed := time.Now()
-	_ = first.cmd.Wait() // it was killed
+	first.kill()
 	second, err := start(0)
 	if err != nil {
 		return 0, err
 	}
+	defer second.kill()
 	for g.rdb.LLen(ctx, "asynq:{default}:active").Val() > 0 {
 		pause(20 * time.Millisecond)
 		if time.Since(killed) > 5*time.Minute || ctx.Err() != nil {
 			return 0, errors.New("asynq does not take the task back")
 		}
 	}
-	took := time.Since(killed)
-	_ = second.cmd.Process.Signal(syscall.SIGKILL)
-	_ = second.cmd.Wait() // it was killed
-	return took, nil
+	return time.Since(killed), nil
 }

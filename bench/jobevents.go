@@ -3,9 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -107,7 +105,7 @@ func (b *eventBench) crowd(ctx context.Context, n int, path string) (*crowd, err
 	for range n {
 		gate <- struct{}{}
 		c.readers.Go(func() {
-			in, err := follow(ctx, client, b.url+path)
+			in, err := get(ctx, client, b.url+path)
 			<-gate
 			first <- err
 			if err == nil {
@@ -131,21 +129,6 @@ func (b *eventBench) crowd(ctx context.Context, n int, path string) (*crowd, err
 		}
 	}
 	return c, nil
-}
-
-func follow(ctx context.Context, client *http.Client, url string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("GET %s: %s", url, resp.Status), resp.Body.Close())
-	}
-	return resp.Body, nil
 }
 
 // read counts the events of one listener until its stream ends.
@@ -174,22 +157,15 @@ func (b *eventBench) measure(ctx context.Context, c *crowd) (load, error) {
 	if err != nil {
 		return load{}, err
 	}
-	cpu, err := b.server.cpu()
-	if err != nil {
-		return load{}, err
-	}
 	events, began := c.events.Load(), time.Now()
-	if err := wait(ctx, eventWindow); err != nil {
+	cpu, err := b.server.cpuDuring(func() error { return wait(ctx, eventWindow) })
+	if err != nil {
 		return load{}, err
 	}
 	took := time.Since(began).Seconds()
-	cpuAfter, err := b.server.cpu()
-	if err != nil {
-		return load{}, err
-	}
 	callsAfter, err := b.ask(ctx, "/calls")
 	return load{
-		cores: (cpuAfter - cpu).Seconds() / took, events: float64(c.events.Load()-events) / took, calls: float64(callsAfter-calls) / took,
+		cores: cpu.Seconds() / took, events: float64(c.events.Load()-events) / took, calls: float64(callsAfter-calls) / took,
 	}, err
 }
 
@@ -230,12 +206,8 @@ func (b *eventBench) end(ctx context.Context, c *crowd) (int64, error) {
 
 // ask returns the number that the server answers.
 func (b *eventBench) ask(ctx context.Context, path string) (n int64, err error) {
-	in, err := follow(ctx, http.DefaultClient, b.url+path)
-	if err != nil {
-		return 0, err
-	}
-	defer in.Close()
-	return n, json.NewDecoder(in).Decode(&n)
+	err = getJSON(ctx, b.url+path, &n)
+	return n, err
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"sync/atomic"
 	"time"
 
@@ -54,28 +50,12 @@ const barePage = "bare ZREVRANGE and MGET of 50"
 // jobLists fills a Redis with n jobs, ten of them failed, and measures the lists
 // in turns. took gets the medians.
 func jobLists(ctx context.Context, r *report, n int, took map[string]float64) error {
-	dir, err := os.MkdirTemp("", "batchfleet-bench-")
+	server, err := startRedis(ctx, r.dir)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	port, err := freePort(ctx)
-	if err != nil {
-		return err
-	}
-	proc, err := spawn(exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir), 1)
-	if err != nil {
-		return err
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: net.JoinHostPort("127.0.0.1", port), DisableIdentity: true, ReadTimeout: time.Minute})
-	err = measureLists(ctx, r, rdb, n, took)
-	return errors.Join(err, rdb.Close(), proc.stop())
-}
-
-func measureLists(ctx context.Context, r *report, rdb *redis.Client, n int, took map[string]float64) error {
-	for rdb.Ping(ctx).Err() != nil && ctx.Err() == nil {
-		pause(10 * time.Millisecond)
-	}
+	defer server.stop()
+	rdb := server.rdb
 	if err := fillJobs(ctx, rdb, n); err != nil {
 		return err
 	}

@@ -50,17 +50,17 @@ func joblogSection(ctx context.Context, r *report) error {
 	r.add("processor time a line", used.Seconds()/lines*1e6, "µs", bar{})
 	r.add("the same into bare buffers", bare.cpu.Seconds()/lines*1e6, "µs", bar{})
 	r.add("ratio", float64(used)/float64(bare.cpu), "x", atMost(6))
-	r.add("List of 200, p99 meanwhile", calls.p99(calls.list), "ms", atMost(5))
-	r.add("Get of one, p99 meanwhile", calls.p99(calls.get), "ms", atMost(5))
-	r.add("a copy of 200 items, p99 meanwhile", calls.p99(calls.bare), "ms", bar{})
-	r.add("Log of 200 lines, p99 meanwhile", calls.p99(calls.log), "ms", bar{})
+	r.add("List of 200, p99 meanwhile", quantile(calls.list, 0.99), "ms", atMost(5))
+	r.add("Get of one, p99 meanwhile", quantile(calls.get, 0.99), "ms", atMost(5))
+	r.add("a copy of 200 items, p99 meanwhile", quantile(calls.bare, 0.99), "ms", bar{})
+	r.add("Log of 200 lines, p99 meanwhile", quantile(calls.log, 0.99), "ms", bar{})
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	r.add("memory of logs, of their budget", float64(rig.logs.Used())/engine.DefaultLogBytes, "x", atMost(1.05))
 	r.add("live heap, of the budget", float64(m.HeapAlloc)/engine.DefaultLogBytes, "x", atMost(1.15))
 	runtime.KeepAlive(rig)
-	return rig.stop(ctx)
+	return rig.engine.Close(ctx)
 }
 
 // belowCap counts lines that are lost though there was room for all.
@@ -84,8 +84,8 @@ func belowCap(ctx context.Context, r *report) error {
 		}
 		lost += l.Dropped + lines + 1 - last // one is the engine's
 	}
-	r.add("lines lost below the cap, of 2 million", float64(lost), "", bar{limit: 0, most: true})
-	return rig.stop(ctx)
+	r.add("lines lost below the cap, of 2 million", float64(lost), "", atMost(0))
+	return rig.engine.Close(ctx)
 }
 
 // A logRig is an engine whose jobs write their logs once begin is closed.
@@ -133,8 +133,6 @@ func startLogRig(ctx context.Context, lines int) (*logRig, error) {
 	return rig, nil
 }
 
-func (rig *logRig) stop(ctx context.Context) error { return rig.engine.Close(ctx) }
-
 // pacedLines writes n lines, logRate a second, in batches of 10 ms. One that is
 // late is slow, like a step that waits for the network.
 func pacedLines(n int, write func(i int)) {
@@ -148,10 +146,8 @@ func pacedLines(n int, write func(i int)) {
 	}
 }
 
-// logCalls is how long calls took.
+// logCalls is how long calls took, in milliseconds.
 type logCalls struct{ list, get, log, bare []float64 }
-
-func (*logCalls) p99(ms []float64) float64 { return quantile(ms, 0.99) }
 
 // read calls the engine until the function it returns is called.
 func (rig *logRig) read(ctx context.Context) (stop func() logCalls) {

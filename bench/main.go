@@ -68,14 +68,14 @@ func run(ctx context.Context, args []string) error {
 			return serve(ctx)
 		}
 	}
-	wanted, err := choose(args)
+	wanted, err := choose(sections, args, func(s section) string { return s.name })
 	if err != nil {
 		return err
 	}
 	var missed []string
 	for _, s := range wanted {
-		r := newReport(s.name, s.about)
-		if err := s.run(ctx, r); err != nil {
+		r := &report{name: s.name, about: s.about}
+		if err := s.measure(ctx, r); err != nil {
 			return fmt.Errorf("section %s: %w", s.name, err)
 		}
 		if err := r.print(os.Stdout); err != nil {
@@ -89,18 +89,28 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// choose returns the named sections, or all when none is named.
-func choose(names []string) ([]section, error) {
-	if len(names) == 0 {
-		return sections, nil
+// measure runs a section, which may leave files in the report's directory.
+func (s section) measure(ctx context.Context, r *report) (err error) {
+	if r.dir, err = os.MkdirTemp("", "batchfleet-bench-"); err != nil {
+		return err
 	}
-	var chosen []section
+	defer os.RemoveAll(r.dir)
+	return s.run(ctx, r)
+}
+
+// choose returns those of all, sections or parts of one, that are named, or all when
+// none is named.
+func choose[T any](all []T, names []string, nameOf func(T) string) ([]T, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []T
 	for _, name := range names {
-		i := slices.IndexFunc(sections, func(s section) bool { return s.name == name })
+		i := slices.IndexFunc(all, func(v T) bool { return nameOf(v) == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no section %q", name)
+			return nil, fmt.Errorf("no section or part %q", name)
 		}
-		chosen = append(chosen, sections[i])
+		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
 }

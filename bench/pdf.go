@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -30,7 +29,6 @@ type pdfPart struct {
 type pdfBench struct {
 	*report
 	documents []document
-	dir       string   // for files made on the way; removed at the end
 	null      *os.File // where output goes that is not looked at
 	chosen    bool     // BENCH_FILES chose the documents, which need not be of every kind
 	verbose   bool     // list the worst documents
@@ -60,15 +58,12 @@ func pdfSection(ctx context.Context, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.dir, err = os.MkdirTemp("", "bench-pdf"); err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(b.dir) }() // in the directory for temporary files
 	if b.null, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
 		return fmt.Errorf("open null device: %w", err)
 	}
 	defer func() { _ = b.null.Close() }() // it keeps nothing
-	wanted, err := chooseParts(parts)
+	names := strings.FieldsFunc(parts, func(r rune) bool { return r == ',' })
+	wanted, err := choose(pdfParts, names, func(p pdfPart) string { return p.name })
 	if err != nil {
 		return err
 	}
@@ -78,21 +73,4 @@ func pdfSection(ctx context.Context, r *report) (err error) {
 		}
 	}
 	return nil
-}
-
-// chooseParts returns the parts with the given names, between commas, or all
-// when none is named.
-func chooseParts(names string) ([]pdfPart, error) {
-	if names == "" {
-		return pdfParts, nil
-	}
-	var chosen []pdfPart
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(pdfParts, func(p pdfPart) bool { return p.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("BENCH_PARTS: no part %q", name)
-		}
-		chosen = append(chosen, pdfParts[i])
-	}
-	return chosen, nil
 }

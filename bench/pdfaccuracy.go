@@ -7,8 +7,9 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // readLimit is how long our reader may take for a document of the corpus
@@ -52,7 +53,7 @@ func pdfAccuracy(ctx context.Context, b *pdfBench) error {
 		{"encrypted", func(s score) bool { return s.group == "encrypted" }, bar{}, bar{}},
 		{"generated", func(s score) bool { return s.group == "generated" }, bar{}, bar{}},
 	} {
-		group := slices.Collect(filter(scores, g.in))
+		group := filter(scores, g.in)
 		b.addF1(g.name+", to pdftotext", group, g.poppler, func(s score) float64 { return s.toPoppler })
 		b.addF1(g.name+", to mutool", group, g.mupdf, func(s score) float64 { return s.toMupdf })
 		b.addF1(g.name+", pdftotext to mutool", group, bar{}, func(s score) float64 { return s.limit })
@@ -62,14 +63,8 @@ func pdfAccuracy(ctx context.Context, b *pdfBench) error {
 	return nil
 }
 
-func filter(scores []score, in func(score) bool) func(yield func(score) bool) {
-	return func(yield func(score) bool) {
-		for _, s := range scores {
-			if in(s) && !yield(s) {
-				return
-			}
-		}
-	}
+func filter(scores []score, in func(score) bool) []score {
+	return slices.DeleteFunc(slices.Clone(scores), func(s score) bool { return !in(s) })
 }
 
 // scoreAll scores the documents, two at a time.
@@ -78,26 +73,18 @@ func scoreAll(ctx context.Context, documents []document) ([]score, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	scores, next := make([]score, len(documents)), make(chan int)
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			for i := range next {
-				var err error
-				if scores[i], err = scoreDocument(ctx, refs, documents[i]); err != nil {
-					cancel(fmt.Errorf("score %s: %w", documents[i].path, err))
-				}
+	scores := make([]score, len(documents))
+	scoring, untilError := errgroup.WithContext(ctx)
+	scoring.SetLimit(2)
+	for i := 0; i < len(documents) && untilError.Err() == nil; i++ {
+		scoring.Go(func() (err error) {
+			if scores[i], err = scoreDocument(untilError, refs, documents[i]); err != nil {
+				return fmt.Errorf("score %s: %w", documents[i].path, err)
 			}
+			return nil
 		})
 	}
-	for i := 0; i < len(documents) && ctx.Err() == nil; i++ {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	return scores, context.Cause(ctx)
+	return scores, cmp.Or(scoring.Wait(), ctx.Err())
 }
 
 func scoreDocument(ctx context.Context, refs *references, d document) (score, error) {
@@ -151,8 +138,8 @@ func (b *pdfBench) addReadings(scores []score) {
 // addPages reports on how many documents the number of pages is right. It is
 // right if pdfinfo or mutool gives it: where they differ, either may be right.
 func (b *pdfBench) addPages(scores []score) {
-	opened := slices.Collect(filter(scores, func(s score) bool { return s.poppler+s.mupdf > 0 }))
-	whole := slices.Collect(filter(opened, func(s score) bool { return s.group != "damaged" }))
+	opened := filter(scores, func(s score) bool { return s.poppler+s.mupdf > 0 })
+	whole := filter(opened, func(s score) bool { return s.group != "damaged" })
 	b.add("page count right", percentRight(opened), "%", atLeast(98.5))
 	b.add("page count right, the damaged apart", percentRight(whole), "%", bar{})
 	b.worst("page count wrong", opened, func(s score) (float64, bool) { return 0, !s.pagesRight() })
@@ -240,7 +227,7 @@ func (b *pdfBench) worst(what string, scores []score, value func(score) (v float
 	if !b.verbose {
 		return
 	}
-	listed := slices.Collect(filter(scores, func(s score) bool { _, ok := value(s); return ok }))
+	listed := filter(scores, func(s score) bool { _, ok := value(s); return ok })
 	slices.SortStableFunc(listed, func(a, b score) int {
 		x, _ := value(a)
 		y, _ := value(b)

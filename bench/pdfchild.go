@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -46,7 +44,8 @@ func servePDF(context.Context) error {
 		return nil
 	}
 	s := readPDF(os.Args[2])
-	s.Memory = peakMemory()
+	peak, _ := memoryOf("self", "VmHWM") // 0 where it cannot be known
+	s.Memory = int64(peak)
 	return json.NewEncoder(os.Stderr).Encode(s)
 }
 
@@ -72,20 +71,4 @@ func readPDF(path string) (s summary) {
 		s.fail(err)
 	}
 	return s
-}
-
-// peakMemory returns the most bytes of this process that were ever resident,
-// 0 when that cannot be known. The maximum in rusage would not do: it begins
-// with what the parent had when it started this process.
-func peakMemory() int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := bytes.Cut(status, []byte("VmHWM:"))
-	var kb int64
-	if _, err := fmt.Sscan(string(rest), &kb); err != nil {
-		return 0
-	}
-	return kb * 1024
 }

@@ -9,8 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -28,30 +29,27 @@ func pdfMutants(ctx context.Context, b *pdfBench) error {
 	if err != nil {
 		return err
 	}
-	readings, next := make([]reading, mutants), make(chan int)
-	var errs [2]error
-	var wg sync.WaitGroup
-	for worker := range errs {
-		wg.Go(func() {
-			for i := range next {
-				d, err := b.write(fmt.Sprintf("mutant%d.pdf", worker), mutate(parents[i%len(parents)], uint64(i)))
-				errs[worker] = cmp.Or(errs[worker], err)
-				readings[i] = ours.read(ctx, d, mutantLimit, nil)
-				readings[i].text, readings[i].stderr = nil, nil
-				if r := readings[i]; ctx.Err() == nil && (r.summary == nil || r.summary.Panics > 0) {
-					kept := filepath.Join(os.TempDir(), fmt.Sprintf("bench-mutant-%d.pdf", i))
-					fmt.Fprintf(os.Stderr, "mutant %d breaks the reader, kept as %s: %v\n", i, kept, r.err)
-					errs[worker] = cmp.Or(errs[worker], os.Rename(d.path, kept))
-				}
+	readings := make([]reading, mutants)
+	var reads errgroup.Group
+	reads.SetLimit(2)
+	for i := 0; i < mutants && ctx.Err() == nil; i++ {
+		reads.Go(func() error {
+			d, err := b.write(fmt.Sprintf("mutant%d.pdf", i), mutate(parents[i%len(parents)], uint64(i)))
+			if err != nil {
+				return err
 			}
+			r := ours.read(ctx, d, mutantLimit, nil)
+			r.text, r.stderr = nil, nil
+			readings[i] = r
+			if ctx.Err() == nil && (r.summary == nil || r.summary.Panics > 0) {
+				kept := filepath.Join(os.TempDir(), fmt.Sprintf("bench-mutant-%d.pdf", i))
+				fmt.Fprintf(os.Stderr, "mutant %d breaks the reader, kept as %s: %v\n", i, kept, r.err)
+				return os.Rename(d.path, kept)
+			}
+			return os.Remove(d.path)
 		})
 	}
-	for i := 0; i < mutants && ctx.Err() == nil; i++ {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	if err := cmp.Or(errs[0], errs[1], ctx.Err()); err != nil {
+	if err := cmp.Or(reads.Wait(), ctx.Err()); err != nil {
 		return err
 	}
 	b.addMutants(readings)

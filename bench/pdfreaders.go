@@ -22,7 +22,7 @@ type reader struct {
 
 var (
 	ours = reader{"ours", func(ctx context.Context, d document) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "/proc/self/exe", "read-pdf", d.path)
+		cmd := ownCommand(ctx, "read-pdf", d.path)
 		cmd.Env = append(os.Environ(), passwordVar+"="+d.password)
 		return cmd
 	}}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // A reference is what another reader makes of a document.
@@ -72,28 +74,14 @@ func (r *references) cached(ctx context.Context, key string, d document, by read
 	if ctx.Err() != nil || got.hung {
 		return ref, ctx.Err()
 	}
-	if err := keep(path, ref); err != nil {
+	data, err := json.Marshal(ref)
+	if err == nil {
+		err = safefile.Replace(path, data) // two runs may keep the same
+	}
+	if err != nil {
 		return ref, fmt.Errorf("keep reference: %w", err)
 	}
 	return ref, nil
-}
-
-// keep writes a reference in one step: a run that is stopped leaves no half,
-// and two runs may keep the same.
-func keep(path string, ref reference) error {
-	data, err := json.Marshal(ref)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "new")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // popplerPages returns the number of pages that pdfinfo says, 0 for none.

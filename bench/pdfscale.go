@@ -24,7 +24,7 @@ func pdfStart(ctx context.Context, b *pdfBench) error {
 	}
 	without := func(variables ...string) reader {
 		return reader{"nothing", func(ctx context.Context, _ document) *exec.Cmd {
-			cmd := exec.CommandContext(ctx, "/proc/self/exe", "read-pdf")
+			cmd := ownCommand(ctx, "read-pdf")
 			cmd.Env = append(os.Environ(), variables...)
 			return cmd
 		}}

@@ -83,18 +83,10 @@ func (b *pdfBench) smallMemory(cmd *exec.Cmd) error {
 			pids = append(pids, strings.Fields(string(text))...)
 		}
 		for i, pid := range pids {
-			status, _ := os.ReadFile("/proc/" + pid + "/status") // the process may have ended
-			most[i > 0] = max(most[i > 0], peakOf(status))
+			peak, _ := memoryOf(pid, "VmHWM") // the process may have ended
+			most[i > 0] = max(most[i > 0], peak)
 		}
 	}
-}
-
-// peakOf returns the most memory that was ever resident, in bytes.
-func peakOf(status []byte) float64 {
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	var kb float64
-	_, _ = fmt.Sscan(rest, &kb) // 0 for a process that ends
-	return kb * 1024
 }
 
 // cost runs a command whose text goes nowhere, and returns its processor time in

@@ -23,11 +23,12 @@ type process struct {
 // startProcess runs one of servers and waits until it has written lines lines,
 // which are its addresses.
 func startProcess(ctx context.Context, server string, lines int) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find own program: %w", err)
-	}
-	return spawn(exec.CommandContext(ctx, self, server), lines)
+	return spawn(ownCommand(ctx, server), lines)
+}
+
+// ownCommand is this program once more.
+func ownCommand(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "/proc/self/exe", args...)
 }
 
 // spawn starts a command and waits until it has written lines lines.
@@ -54,6 +55,11 @@ func spawn(cmd *exec.Cmd, lines int) (*process, error) {
 	return p, nil
 }
 
+// address is the last word of what it said first.
+func (p *process) address() string {
+	return p.lines[0][strings.LastIndexByte(p.lines[0], ' ')+1:]
+}
+
 // stop ends the process and waits for it.
 func (p *process) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -63,6 +69,25 @@ func (p *process) stop() error {
 		return fmt.Errorf("stop server: %w", err)
 	}
 	return nil
+}
+
+// kill ends the process at once and waits for it.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // fails if it has ended
+	_ = p.cmd.Wait()         // it was killed
+}
+
+// cpuDuring returns the processor time the process uses while f runs, to 10 ms.
+func (p *process) cpuDuring(f func() error) (time.Duration, error) {
+	before, err := p.cpu()
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := p.cpu()
+	return after - before, err
 }
 
 // cpu returns the processor time the process has used, to 10 ms.
@@ -81,7 +106,13 @@ func (p *process) cpu() (time.Duration, error) {
 
 // memory returns a line of the process's status, VmRSS or VmHWM, in bytes.
 func (p *process) memory(name string) (float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	return memoryOf(strconv.Itoa(p.cmd.Process.Pid), name)
+}
+
+// memoryOf is [process.memory] of any process by its id, or "self". The maximum in
+// rusage would not do: it begins with what the parent had when it started the process.
+func memoryOf(pid, name string) (float64, error) {
+	status, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
 		return 0, fmt.Errorf("read memory: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -20,15 +19,11 @@ const (
 // measures when each job starts again, and whether a worker that is slow but lives
 // keeps its own.
 func recoverySection(ctx context.Context, r *report) error {
-	dir, err := os.MkdirTemp("", "batchfleet-bench-")
+	binary, err := build(ctx, r.dir)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if _, err := build(ctx, dir); err != nil {
-		return err
-	}
-	f, err := startBenchFleet(ctx, dir, "MOCK_PAGE_SECONDS=0.5", "CHECKPOINT_INTERVAL=1", "MAX_CRASHES=100")
+	f, err := startBenchFleet(ctx, binary, "MOCK_PAGE_SECONDS=0.5", "CHECKPOINT_INTERVAL=1", "MAX_CRASHES=100")
 	if err != nil {
 		return err
 	}
@@ -97,17 +92,13 @@ type recoveryBench struct {
 func (b *recoveryBench) start(ctx context.Context) (name string, err error) {
 	b.started++
 	name = fmt.Sprintf("worker-%d", b.started)
-	plain := b.env
-	b.env = append(append([]string{}, plain...), "WORKER_NAME="+name, "LOG_LEVEL=ERROR")
-	b.workers[name], err = b.worker(ctx, 1)
-	b.env = plain
+	b.workers[name], err = b.worker(ctx, 1, "WORKER_NAME="+name, "LOG_LEVEL=ERROR")
 	return name, err
 }
 
 func (b *recoveryBench) killAll() {
 	for _, p := range b.workers {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait() // it was killed
+		p.kill()
 	}
 }
 
@@ -154,11 +145,8 @@ func (b *recoveryBench) round(ctx context.Context) (took []float64, err error) {
 		if p == nil || !strings.HasPrefix(name, "worker-") {
 			return nil, fmt.Errorf("%s is run by %q", id, name)
 		}
-		if err := p.cmd.Process.Kill(); err != nil {
-			return nil, err
-		}
 		killed[i] = time.Now()
-		_ = p.cmd.Wait() // it was killed
+		p.kill()
 		delete(b.workers, name)
 	}
 	left := map[int]bool{}

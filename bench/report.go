@@ -12,6 +12,7 @@ import (
 // A report is the table of one section.
 type report struct {
 	name, about string
+	dir         string // for files made on the way; removed after the section
 	rows        []row
 }
 
@@ -51,10 +52,6 @@ func (b bar) String() string {
 	default:
 		return "at least " + number(b.limit)
 	}
-}
-
-func newReport(name, about string) *report {
-	return &report{name: name, about: about}
 }
 
 func (r *report) add(what string, value float64, unit string, b bar) {
