@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // WantsCheckpoint receives when the segments have outgrown CheckpointAfter and
@@ -159,7 +161,7 @@ func (c *Checkpoint) steps() []func() error {
 			}
 			return os.Rename(c.tmp(), filepath.Join(c.j.dir, c.file.name()))
 		},
-		func() error { return syncDir(c.j.dir) },
+		func() error { return safefile.SyncDir(c.j.dir) },
 	}
 }
 

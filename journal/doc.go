@@ -11,10 +11,11 @@
 // After a failed write or sync a journal stops: it leaves its files as they are
 // and refuses all that follows with [ErrFailStop]. The kernel may drop what it
 // could not sync and report success for the next sync of the same file, so a
-// retry could confirm records that are lost. [Journal.Failed] tells the owner, who ends, and opens the directory again. What was committed with
-// sync is then replayed; records that were only written may be lost. Records of
-// the failed sync may be replayed although they are only in the memory of the
-// kernel: a checkpoint, which is a new file, makes all that was replayed durable.
+// retry could confirm records that are lost. [Journal.Failed] tells the owner, who
+// ends, and opens the directory again. What was committed with sync is then
+// replayed; records that were only written may be lost. Records of the failed sync
+// may be replayed although they are only in the memory of the kernel: a
+// checkpoint, which is a new file, makes all that was replayed durable.
 // [Options].RetryAfterFailure asks for retries instead.
 //
 // The log is a sequence of segments. From time to time the owner writes a

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // Only this user may read the records.
@@ -137,7 +138,7 @@ func removeBefore(dir string, number uint64) error {
 	for _, f := range anchors {
 		err = errors.Join(err, os.Remove(filepath.Join(dir, f.name())))
 	}
-	if err = errors.Join(err, syncDir(dir)); err != nil {
+	if err = errors.Join(err, safefile.SyncDir(dir)); err != nil {
 		return err
 	}
 	for _, f := range rest {
@@ -160,18 +161,9 @@ func makeDir(dir string) error {
 		return err
 	}
 	for _, d := range missing {
-		if err := syncDir(filepath.Dir(d)); err != nil {
+		if err := safefile.SyncDir(filepath.Dir(d)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// syncDir makes the names in dir survive a power cut.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // A segment is a file of frames, written by one goroutine.
@@ -65,7 +67,7 @@ func (s *segment) open(dir string) error {
 	if s.named {
 		return nil
 	}
-	err := syncDir(dir)
+	err := safefile.SyncDir(dir)
 	s.named = err == nil
 	return err
 }
