@@ -40,10 +40,7 @@ func TestE06JournalWantsCheckpointsAsItGrows(t *testing.T) {
 		{"soon after it was not made", nil, 2, false},
 		{"a quarter later", nil, 1, true},
 		{"after one that was given up", func() {
-			c, err := j.Checkpoint()
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := begin(t, j)
 			if _, err := j.Checkpoint(); err == nil {
 				t.Error("two checkpoints at a time")
 			}
@@ -87,10 +84,7 @@ func TestE06JournalAbortedCheckpointLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := open(t, dir)
 	appendAll(t, j, "a")
-	c, err := j.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := begin(t, j)
 	if err := c.Add([]byte(strings.Repeat("x", 2<<20))); err != nil {
 		t.Fatal(err)
 	}
@@ -114,10 +108,7 @@ func TestE06JournalFailedCheckpointDeletesNothing(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := open(t, dir)
 	appendAll(t, j, "a")
-	c, err := j.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := begin(t, j)
 	if err := c.Add([]byte(strings.Repeat("x", 2<<20))); err != nil {
 		t.Fatal(err)
 	}
@@ -148,17 +139,10 @@ func twoCheckpoints(t *testing.T, first bool) string {
 	}
 	appendAll(t, j, "b")
 	for _, r := range []string{"c", "d"} {
-		c, err := j.Checkpoint()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Abort()
+		begin(t, j).Abort()
 		appendAll(t, j, r)
 	}
-	c, err := j.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := begin(t, j)
 	if err := c.Add([]byte("new")); err != nil {
 		t.Fatal(err)
 	}

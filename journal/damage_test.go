@@ -96,10 +96,7 @@ func lay(t *testing.T, rt *rapid.T, dir string) []place {
 		places = append(places, row...)
 	}
 	if rapid.Bool().Draw(rt, "checkpoint") {
-		c, err := j.Checkpoint()
-		if err != nil {
-			rt.Fatal(err)
-		}
+		c := begin(t, j)
 		row := put(c.Add)
 		if err := c.Done(); err != nil {
 			rt.Fatal(err)
@@ -113,11 +110,7 @@ func lay(t *testing.T, rt *rapid.T, dir string) []place {
 			after := slices.DeleteFunc(glob(t, dir, "segment.*.v1"), func(name string) bool { return slices.Contains(before, name) })
 			named(row, after[0])
 		}
-		c, err := j.Checkpoint()
-		if err != nil {
-			rt.Fatal(err)
-		}
-		c.Abort()
+		begin(t, j).Abort()
 	}
 	// So that the torn end of the last one is not the end of the journal.
 	appendAll(t, j, "last")

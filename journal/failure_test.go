@@ -188,11 +188,7 @@ func TestE06JournalSegmentIsSyncedBeforeTheNextIsWritten(t *testing.T) {
 	if err := j.Commit(t.Context(), j.Append([]byte("a")), false); err != nil {
 		t.Fatal(err)
 	}
-	c, err := j.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Abort()
+	begin(t, j).Abort()
 	if err := j.Commit(t.Context(), j.Append([]byte("b")), false); err != nil {
 		t.Fatal(err)
 	}
@@ -243,10 +239,7 @@ func TestE06JournalCheckpointWaitsForTheRecordsBeforeIt(t *testing.T) {
 			return err
 		}})
 		j.Append([]byte("a"))
-		c, err := j.Checkpoint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := begin(t, j)
 		if err := c.Done(); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("Done = %v", err)
 		}

@@ -77,12 +77,19 @@ func closed(tb testing.TB, j *journal.Journal) {
 	}
 }
 
-func checkpoint(tb testing.TB, j *journal.Journal, records ...string) {
+// begin begins a checkpoint.
+func begin(tb testing.TB, j *journal.Journal) *journal.Checkpoint {
 	tb.Helper()
 	c, err := j.Checkpoint()
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return c
+}
+
+func checkpoint(tb testing.TB, j *journal.Journal, records ...string) {
+	tb.Helper()
+	c := begin(tb, j)
 	for _, r := range records {
 		if err := c.Add([]byte(r)); err != nil {
 			tb.Fatal(err)
@@ -318,10 +325,7 @@ func TestE06JournalOpensTwiceOnlyAfterClose(t *testing.T) {
 func TestE06JournalClosedJournalSaysSo(t *testing.T) {
 	j, _ := open(t, t.TempDir())
 	before := j.Append([]byte("a"))
-	c, err := j.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := begin(t, j)
 	closed(t, j)
 	if err := j.Commit(t.Context(), before, true); err != nil {
 		t.Errorf("Commit of what Close has synced = %v", err)

@@ -47,10 +47,7 @@ func TestE06JournalLeavesTheNextOneInItsPlaceAlone(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	old, _ := open(t, dir)
 	appendAll(t, old, "old")
-	c, err := old.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := begin(t, old)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
