@@ -19,44 +19,46 @@ func (h handler) Enabled(ctx context.Context, l slog.Level) bool { return h.to.E
 func (h handler) WithGroup(name string) slog.Handler { return handler{h.to.WithGroup(name)} }
 
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return handler{h.to.WithAttrs(logged(attrs))}
+	return handler{h.to.WithAttrs(redactAttrs(attrs))}
 }
 
 func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	clean := slog.NewRecord(r.Time, r.Level, Text(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
-		clean.AddAttrs(slog.Attr{Key: a.Key, Value: loggedValue(a.Value)})
+		clean.AddAttrs(redactAttr(a))
 		return true
 	})
 	return h.to.Handle(ctx, clean)
 }
 
-func logged(attrs []slog.Attr) []slog.Attr {
+func redactAttrs(attrs []slog.Attr) []slog.Attr {
 	clean := make([]slog.Attr, 0, len(attrs))
 	for _, a := range attrs {
-		clean = append(clean, slog.Attr{Key: a.Key, Value: loggedValue(a.Value)})
+		clean = append(clean, redactAttr(a))
 	}
 	return clean
 }
 
-// loggedValue returns a value without its secrets. An error becomes its text, and so
+func redactAttr(a slog.Attr) slog.Attr { return slog.Attr{Key: a.Key, Value: redactValue(a.Value)} }
+
+// redactValue returns a value without its secrets. An error becomes its text, and so
 // does a value of a type unknown to slog if the text holds secrets: what is checked
 // must be what is written.
-func loggedValue(v slog.Value) slog.Value {
+func redactValue(v slog.Value) slog.Value {
 	v = v.Resolve()
 	switch v.Kind() {
 	case slog.KindString:
 		return slog.StringValue(Text(v.String()))
 	case slog.KindGroup:
-		return slog.GroupValue(logged(v.Group())...)
+		return slog.GroupValue(redactAttrs(v.Group())...)
 	case slog.KindAny:
-		return loggedAny(v)
+		return redactAny(v)
 	case slog.KindBool, slog.KindDuration, slog.KindFloat64, slog.KindInt64, slog.KindTime, slog.KindUint64, slog.KindLogValuer:
 	}
 	return v
 }
 
-func loggedAny(v slog.Value) slog.Value {
+func redactAny(v slog.Value) slog.Value {
 	switch x := v.Any().(type) {
 	case nil:
 		return v

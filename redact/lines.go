@@ -33,19 +33,19 @@ func (l *Lines) Line(s string) string {
 	}
 	odd := suspicious(s)
 	if odd {
-		l.opens(s) // whatever hides this line
+		l.noteBegins(s) // whatever hides this line
 	}
 	full := l.full
 	if l.full = isFull(s); full && isRest(s) {
 		return Mark
 	}
-	if l.written(s) {
+	if l.isMnemonicLine(s) {
 		return Mark
 	}
 	if !odd {
 		return s
 	}
-	return settled(s)
+	return applyRules(s)
 }
 
 // Text returns the next lines, which came as one text, without their secrets: those
@@ -89,8 +89,8 @@ func (l *Lines) inBlock(s string) bool {
 	return l.block > 0
 }
 
-// opens records what of s hides lines below it.
-func (l *Lines) opens(s string) {
+// noteBegins records what of s hides lines below it.
+func (l *Lines) noteBegins(s string) {
 	begins := pemBegin().FindAllStringIndex(s, -1)
 	if len(begins) > 0 && pemEnd().FindStringIndex(s[begins[len(begins)-1][1]:]) == nil {
 		l.pem = 1
@@ -132,9 +132,9 @@ const (
 	wordsAlone = 6
 )
 
-// written reports whether s is a line of a mnemonic that is written down, some
+// isMnemonicLine reports whether s is a line of a mnemonic that is written down, some
 // words or one a line, perhaps numbered.
-func (l *Lines) written(s string) bool {
+func (l *Lines) isMnemonicLine(s string) bool {
 	n := onlyWords(s)
 	before := l.words
 	if l.words = 0; n > 0 {

@@ -236,11 +236,4 @@ func harmless(name, v string) bool {
 	return false
 }
 
-func isNumber(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return len(s) <= 20
-}
+func isNumber(s string) bool { return len(s) <= 20 && strings.Trim(s, "0123456789") == "" }

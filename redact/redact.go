@@ -20,7 +20,7 @@ const Mark = "[redacted]"
 // itself. To redact again changes nothing, and valid UTF-8 stays valid.
 func Text(s string) string {
 	if suspicious(s) {
-		s = settled(s)
+		s = applyRules(s)
 	}
 	if strings.IndexByte(s, '\n') < 0 {
 		return s
@@ -29,11 +29,11 @@ func Text(s string) string {
 	return lines.each(s)
 }
 
-// settled applies the rules until they change nothing more: what one leaves may
+// applyRules applies the rules until they change nothing more: what one leaves may
 // look like a secret to another. Twice is the rule; the bound is for hostile text.
-func settled(s string) string {
+func applyRules(s string) string {
 	for range 8 {
-		next := pass(s)
+		next := applyOnce(s)
 		if next == s {
 			break
 		}
@@ -42,7 +42,7 @@ func settled(s string) string {
 	return s
 }
 
-func pass(s string) string {
+func applyOnce(s string) string {
 	s = pem(s)
 	s = named(s)
 	s = urls(s)

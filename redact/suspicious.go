@@ -1,11 +1,13 @@
 package redact
 
+import "strings"
+
 // What a byte may be the beginning, the end or a part of.
 const (
 	alnum   = 1 << iota // a letter or a digit
 	letter              // a letter
 	base64              // of either alphabet of base64
-	trigger             // ask may
+	trigger             // ask mayMatch
 )
 
 var classes = func() (t [256]uint8) {
@@ -49,16 +51,16 @@ func suspicious(s string) bool {
 				return true
 			}
 		}
-		if class&trigger != 0 && may(s, i) {
+		if class&trigger != 0 && mayMatch(s, i) {
 			return true
 		}
 	}
 	return isLength(word) && words+1 >= minWords
 }
 
-// may reports whether the byte at i, a trigger, is a part of something that a
+// mayMatch reports whether the byte at i, a trigger, is a part of something that a
 // rule looks for.
-func may(s string, i int) bool {
+func mayMatch(s string, i int) bool {
 	switch s[i] {
 	case '=', ':', '>':
 		if s[i] == ':' && i+2 < len(s) && s[i+1] == '/' && s[i+2] == '/' {
@@ -86,9 +88,7 @@ func may(s string, i int) bool {
 	return false
 }
 
-func before(s string, i int, text string) bool {
-	return i >= len(text) && s[i-len(text):i] == text
-}
+func before(s string, i int, text string) bool { return strings.HasSuffix(s[:i], text) }
 
 // afterEscape reports whether a character that is written as an escape ends before
 // i: a line break or a tab, or what [jobs.Visible] writes out.
