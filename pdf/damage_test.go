@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -110,13 +109,9 @@ func TestDamagedFilesAreHarmless(t *testing.T) {
 	for name, data := range originals(t) {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(4, uint64(len(data))))
-			var before, after runtime.MemStats
 			for i := range mutants {
 				mutant := mutate(random, data)
-				runtime.ReadMemStats(&before)
-				readAll(t, mutant, tight)
-				runtime.ReadMemStats(&after)
-				if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+				if used := pdftest.Allocated(func() { readAll(t, mutant, tight) }); used > 64<<20 {
 					t.Errorf("mutant %d of %d bytes took %d MiB", i, len(mutant), used>>20)
 				}
 			}
@@ -181,11 +176,7 @@ func TestHostileFilesAreHarmless(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			readAll(t, tt.data, tight)
-			runtime.ReadMemStats(&after)
-			if used := after.TotalAlloc - before.TotalAlloc; used > 256<<20 {
+			if used := pdftest.Allocated(func() { readAll(t, tt.data, tight) }); used > 256<<20 {
 				t.Errorf("%d bytes took %d MiB", len(tt.data), used>>20)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"compress/zlib"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"strings"
 )
 
@@ -43,6 +44,15 @@ func Deflate(data string) string {
 	_, _ = w.Write([]byte(data)) // a bytes.Buffer takes everything
 	_ = w.Close()
 	return out.String()
+}
+
+// Allocated returns how many bytes do allocates, and whatever runs beside it.
+func Allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // Pages returns a builder with one page for every text, whose lines are set
