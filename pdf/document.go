@@ -174,8 +174,8 @@ func (d *Document) Warnings() []string {
 	return slices.Clone(d.warnings)
 }
 
-// warned adds what r has noted to the warnings of the document.
-func (r *reader) warned() {
+// addWarnings adds what r has noted to the warnings of the document.
+func (r *reader) addWarnings() {
 	notes := r.file.TakeNotes()
 	r.mu.Lock()
 	defer r.mu.Unlock()

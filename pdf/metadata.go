@@ -37,7 +37,7 @@ func (d *Document) info() (info Info, err error) {
 	defer faultsPanic()()
 	r := d.reader()
 	defer r.done()
-	defer r.warned()
+	defer r.addWarnings()
 	r.file.SetBudget(d.opts.MaxPageBytes)
 	dict := r.file.Dict(r.file.Trailer["Info"])
 	text := func(key cos.Name) string { return plain(r.file.String(dict[key])) }

@@ -30,7 +30,7 @@ func (d *Document) outline() (items []OutlineItem, err error) {
 	defer faultsPanic()()
 	r := d.reader()
 	defer r.done()
-	defer r.warned()
+	defer r.addWarnings()
 	r.file.SetBudget(d.opts.MaxPageBytes)
 	o := outliner{reader: r, seen: map[uint32]bool{}, items: &items}
 	o.walk(r.file.Dict(r.catalog()["Outlines"])["First"], 1)

@@ -69,7 +69,7 @@ func (d *Document) readAhead(first, last int, yield func(Page, error) bool) {
 		})
 	}
 	next := first
-	hand := func() {
+	enqueue := func() {
 		for next <= last && len(pending) < cap(pending) {
 			b := batch{next, min(next+batchPages-1, last), make(chan pageResult, batchPages)}
 			work <- b
@@ -77,7 +77,7 @@ func (d *Document) readAhead(first, last int, yield func(Page, error) bool) {
 			next = b.last + 1
 		}
 	}
-	for hand(); len(pending) > 0; hand() {
+	for enqueue(); len(pending) > 0; enqueue() {
 		b := <-pending
 		a.change(func() { a.head = b.first })
 		for r := range b.read {

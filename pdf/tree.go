@@ -1,6 +1,7 @@
 package pdf
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/batchfleet/batchfleet/pdf/content"
@@ -33,6 +34,11 @@ type pageRef struct {
 
 // inherited is the part of a page that nodes above it may have.
 type inherited struct{ resources, mediaBox cos.Object }
+
+// or returns i with what it lacks taken from above.
+func (i inherited) or(above inherited) inherited {
+	return inherited{cmp.Or(i.resources, above.resources), cmp.Or(i.mediaBox, above.mediaBox)}
+}
 
 // findPages walks the page tree. If that leads to no page it rebuilds the
 // cross-reference and tries again, and then takes any page object there is.
@@ -153,15 +159,9 @@ func (w *walker) inherit(node cos.Dict, from int32) int32 {
 	if resources == nil && mediaBox == nil {
 		return from
 	}
-	var i inherited
+	i := inherited{resources, mediaBox}
 	if from >= 0 {
-		i = w.tree.inherited[from]
-	}
-	if resources != nil {
-		i.resources = resources
-	}
-	if mediaBox != nil {
-		i.mediaBox = mediaBox
+		i = i.or(w.tree.inherited[from])
 	}
 	w.tree.inherited = append(w.tree.inherited, i)
 	return int32(len(w.tree.inherited) - 1)
@@ -205,27 +205,16 @@ func (r *reader) page(n int) content.Page {
 	if p.direct >= 0 {
 		dict = r.tree.direct[p.direct]
 	}
-	page := content.Page{Dict: dict, Resources: dict["Resources"], MediaBox: dict["MediaBox"]}
+	i := inherited{dict["Resources"], dict["MediaBox"]}
 	if r.tree.lost { // its parents were not visited: go up to them
 		parent := r.file.Dict(dict["Parent"])
-		for depth := 0; parent != nil && depth < maxTreeDepth && (page.Resources == nil || page.MediaBox == nil); depth++ {
-			if page.Resources == nil {
-				page.Resources = parent["Resources"]
-			}
-			if page.MediaBox == nil {
-				page.MediaBox = parent["MediaBox"]
-			}
+		for depth := 0; parent != nil && depth < maxTreeDepth && (i.resources == nil || i.mediaBox == nil); depth++ {
+			i = i.or(inherited{parent["Resources"], parent["MediaBox"]})
 			parent = r.file.Dict(parent["Parent"])
 		}
 	}
 	if p.inherited >= 0 {
-		i := r.tree.inherited[p.inherited]
-		if page.Resources == nil {
-			page.Resources = i.resources
-		}
-		if page.MediaBox == nil {
-			page.MediaBox = i.mediaBox
-		}
+		i = i.or(r.tree.inherited[p.inherited])
 	}
-	return page
+	return content.Page{Dict: dict, Resources: i.resources, MediaBox: i.mediaBox}
 }

@@ -1,17 +1,28 @@
 package content
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
+// spacingAccents are the glyphs of two bytes that are accents by themselves, and
+// combiningAccents what they are over or under a letter.
+const spacingAccents = "´ˆ˜¯˘˙¨˚˝ˇ¸˛"
+
+var combiningAccents = [...]rune{
+	'\u0301', '\u0302', '\u0303', '\u0304', '\u0306', '\u0307',
+	'\u0308', '\u030a', '\u030b', '\u030c', '\u0327', '\u0328',
+}
+
 // accentOf returns the combining character for the text of a glyph that is an
 // accent by itself, 0 for any other. Old fonts have no accented letters: their
 // writers draw an accent, and the letter under it.
 func accentOf(text string) rune {
-	if len(text) == 1 {
+	switch len(text) {
+	case 1:
 		switch text[0] {
 		case '`':
 			return '\u0300'
@@ -20,36 +31,10 @@ func accentOf(text string) rune {
 		case '~':
 			return '\u0303'
 		}
-		return 0
-	}
-	if len(text) != 2 { // all the others have two bytes
-		return 0
-	}
-	switch text {
-	case "´":
-		return '\u0301'
-	case "ˆ":
-		return '\u0302'
-	case "˜":
-		return '\u0303'
-	case "¯":
-		return '\u0304'
-	case "˘":
-		return '\u0306'
-	case "˙":
-		return '\u0307'
-	case "¨":
-		return '\u0308'
-	case "˚":
-		return '\u030a'
-	case "˝":
-		return '\u030b'
-	case "ˇ":
-		return '\u030c'
-	case "¸":
-		return '\u0327'
-	case "˛":
-		return '\u0328'
+	case 2:
+		if i := strings.Index(spacingAccents, text); i >= 0 && i%2 == 0 {
+			return combiningAccents[i/2]
+		}
 	}
 	return 0
 }

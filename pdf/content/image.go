@@ -1,6 +1,10 @@
 package content
 
-import "github.com/batchfleet/batchfleet/pdf/cos"
+import (
+	"cmp"
+
+	"github.com/batchfleet/batchfleet/pdf/cos"
+)
 
 // image counts an image that is drawn.
 func (in *interpreter) image() {
@@ -49,12 +53,7 @@ func (s *stream) inlineImage(l *cos.Lexer) {
 // inlineEnd returns what the dictionary of an inline image says about the end
 // of its data.
 func inlineEnd(d cos.Dict) cos.InlineImage {
-	get := func(short, long cos.Name) cos.Object {
-		if o := d[short]; o != nil {
-			return o
-		}
-		return d[long]
-	}
+	get := func(short, long cos.Name) cos.Object { return cmp.Or(d[short], d[long]) }
 	switch get("F", "Filter") {
 	case nil:
 	case cos.Name("AHx"), cos.Name("ASCIIHexDecode"):

@@ -158,7 +158,7 @@ func (f *File) cryptFilters(d Dict, c *crypt) {
 func (c *crypt) decryptStrings(f *File, o Object, id Ref) Object {
 	switch v := o.(type) {
 	case String:
-		f.spend(128) // a key schedule each
+		f.Spend(128) // a key schedule each
 		if f.over {
 			return o
 		}

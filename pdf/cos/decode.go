@@ -35,13 +35,13 @@ func (f *File) DecodePrefix(s *Stream, limit int) ([]byte, error) {
 		if data, err = f.crypt.decryptStream(f, s); err != nil {
 			return nil, err
 		}
-		if !f.spend(len(data)) {
+		if !f.Spend(len(data)) {
 			return nil, ErrBudget
 		}
 	}
 	filters, parms := f.filters(s)
 	if len(filters) == 0 {
-		if !f.spend(len(data)) {
+		if !f.Spend(len(data)) {
 			return nil, ErrBudget
 		}
 		if len(data) > limit {
@@ -57,14 +57,14 @@ func (f *File) DecodePrefix(s *Stream, limit int) ([]byte, error) {
 			p = f.Dict(parms[i])
 		}
 		var err error
-		if !f.spend(len(data) + 64) { // input may be long and yield nothing
+		if !f.Spend(len(data) + 64) { // input may be long and yield nothing
 			return nil, ErrBudget
 		}
 		room := min(limit, f.maxStream-made)
 		allowed := min(room, max(f.budget, 0))
 		data, err = f.decodeOne(f.Name(name), p, data, allowed)
 		made += len(data)
-		f.spend(len(data))
+		f.Spend(len(data))
 		if errors.Is(err, ErrTooLong) && allowed < room {
 			f.over = true
 		}

@@ -57,7 +57,7 @@ type File struct {
 	xref      map[uint32]entry
 	section   uint32 // of the cross-reference being read
 	rebuilt   bool
-	marks     *marks // shared with clones
+	scanned   scan
 	crypt     *crypt
 	password  string
 	maxStream int
@@ -95,7 +95,6 @@ func Open(data []byte, opts Options) (*File, error) {
 		password:  opts.Password,
 		maxStream: opts.MaxStream,
 		loading:   map[uint32]bool{},
-		marks:     &marks{},
 	}
 	if f.maxStream <= 0 {
 		f.maxStream = 128 << 20
@@ -105,6 +104,7 @@ func Open(data []byte, opts Options) (*File, error) {
 		f.data = data[i:]
 		f.Version = version(f.data[len("%PDF-"):])
 	}
+	f.scanned = newScan(f.data)
 	f.forget()
 	if f.readXref() {
 		err := f.initCrypt()
@@ -176,12 +176,9 @@ func (f *File) BudgetErr() error {
 // run out.
 func (f *File) Budget() int { return f.budget }
 
-// Spend takes n bytes from the budget, for work on objects that are cached, and
-// reports whether it still holds.
-func (f *File) Spend(n int) bool { return f.spend(n) }
-
-// spend takes n bytes from the budget and reports whether it still holds.
-func (f *File) spend(n int) bool {
+// Spend takes n bytes from the budget and reports whether it still holds. Callers
+// spend for work on objects that are cached.
+func (f *File) Spend(n int) bool {
 	if f.budget -= n; f.budget < 0 {
 		f.over = true
 	}
@@ -246,7 +243,7 @@ func (f *File) find(n uint32) (o Object, elements int, wrong string) {
 		wrong = got.wrong
 		if (!found || got.num != n) && !f.rebuilt {
 			wrong = "is not where the cross-reference says"
-			if offset, ok := f.marks.objects(f.data)[n]; ok {
+			if offset, ok := f.scanned.objects()[n]; ok {
 				got, found = f.objectAt(offset, true)
 			}
 		}
@@ -325,8 +322,10 @@ func (f *File) String(o Object) String {
 
 // Int returns o, resolved, as an integer; ok is false if it is no number.
 // Reals lose their fraction.
-func (f *File) Int(o Object) (n int, ok bool) {
-	switch v := f.Resolve(o).(type) {
+func (f *File) Int(o Object) (n int, ok bool) { return asInt(f.Resolve(o)) }
+
+func asInt(o Object) (n int, ok bool) {
+	switch v := o.(type) {
 	case int:
 		return v, true
 	case float64:

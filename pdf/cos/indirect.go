@@ -3,6 +3,7 @@ package cos
 import (
 	"bytes"
 	"cmp"
+	"slices"
 )
 
 // indirect is an object as it stands in the file.
@@ -21,7 +22,7 @@ func (f *File) objectAt(offset int, follow bool) (indirect, bool) {
 		return indirect{}, false
 	}
 	p := Parser{Lexer: Lexer{src: f.data, pos: offset}}
-	defer func() { f.spend(p.pos - offset) }() // also when there is no object, and for what is skipped after it
+	defer func() { f.Spend(p.pos - offset) }() // also when there is no object, and for what is skipped after it
 	num, gen, word := p.Lexer.Next(), p.Lexer.Next(), p.Lexer.Next()
 	if num.Kind != Integer || gen.Kind != Integer || word.Kind != Keyword || num.Number < 0 || num.Number > maxObject {
 		return indirect{}, false
@@ -100,6 +101,10 @@ func (f *File) streamEnd(start int) int {
 	if i := bytes.Index(f.data[start:min(len(f.data), start+nearby)], []byte("endstream")); i >= 0 {
 		return start + i
 	}
-	f.spend(nearby) // or a file of streams without ends could be searched over and over
-	return f.marks.streamEnd(f.data, start)
+	f.Spend(nearby) // or a file of streams without ends could be searched over and over
+	ends := f.scanned.ends()
+	if i, _ := slices.BinarySearch(ends, start); i < len(ends) {
+		return ends[i]
+	}
+	return len(f.data)
 }

@@ -23,8 +23,7 @@ const (
 type Token struct {
 	Kind Kind
 	// Number is the value of an Integer or Real, and means nothing in others.
-	// Integers are exact: whole
-	// numbers beyond ±9e15 are returned as Real.
+	// Integers are exact: whole numbers beyond ±9e15 are returned as Real.
 	Number float64
 	// Bytes is the decoded content of a String, Name or Keyword. It may alias
 	// the source and is valid until [Lexer.Recycle].

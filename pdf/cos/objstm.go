@@ -68,7 +68,7 @@ func (f *File) objectStream(n uint32) *objectStream {
 		}
 		o.offsets[uint32(num.Number)] = first + offset.Int()
 	}
-	if f.spend(l.pos) { // else it may lack some
+	if f.Spend(l.pos) { // else it may lack some
 		f.packed.put(n, o)
 	}
 	return o
@@ -87,7 +87,7 @@ func (f *File) unpack(stream, n uint32) (o Object, elements int, wrong string) {
 	}
 	p := Parser{Lexer: Lexer{src: s.data, pos: offset}}
 	o, _, _ = p.Next()
-	f.spend(p.pos - offset)
+	f.Spend(p.pos - offset)
 	wrong = p.wrong()
 	if s.damaged {
 		wrong = fmt.Sprintf("is part of object %d, which is damaged", stream)

@@ -12,7 +12,7 @@ import (
 // when it is in order but leads to nothing useful. Errors as for [Open].
 func (f *File) Rebuild() error {
 	f.SetBudget(openBudget(f.maxStream, len(f.data)))
-	offsets := f.marks.objects(f.data)
+	offsets := f.scanned.objects()
 	if len(offsets) == 0 {
 		return fmt.Errorf("rebuild cross-reference: %w", ErrNoObjects)
 	}
@@ -60,7 +60,7 @@ func (f *File) collectTrailers() {
 		start := at + len("trailer")
 		p := Parser{Lexer: Lexer{src: f.data, pos: start}}
 		o, _, _ := p.Next()
-		f.spend(p.pos - start)
+		f.Spend(p.pos - start)
 		d, _ := o.(Dict)
 		for _, k := range trailerKeys {
 			if d[k] != nil {

@@ -26,22 +26,12 @@ func (f *File) readXref() bool {
 				return false
 			}
 		}
-		offset, ok = asOffset(section["Prev"])
+		offset, ok = asInt(section["Prev"])
 		if offset == 0 { // written by some producers for "there is none"
 			break
 		}
 	}
 	return f.Trailer["Root"] != nil
-}
-
-func asOffset(o Object) (int, bool) {
-	switch v := o.(type) {
-	case int:
-		return v, true
-	case float64:
-		return Token{Number: v}.Int(), true
-	}
-	return 0, false
 }
 
 // startXref returns the offset after the last "startxref".
@@ -71,7 +61,7 @@ func (f *File) xrefSection(offset int) (Dict, bool) {
 	switch {
 	case t.Kind == Keyword && string(t.Bytes) == "xref":
 		trailer, ok := f.xrefTable(&p)
-		f.spend(p.pos - offset)
+		f.Spend(p.pos - offset)
 		return trailer, ok
 	case t.Kind == Integer:
 		return f.xrefStream(offset)
@@ -127,7 +117,8 @@ func (f *File) xrefRows(p *Parser, first, count int) bool {
 }
 
 // addEntry keeps e for object n unless there is an entry already, of a newer
-// section or one that does not just call the object free. It returns false when no honest file has so many objects or such a number.
+// section or one that does not just call the object free. It returns false when no
+// honest file has so many objects or such a number.
 func (f *File) addEntry(n int, e entry) bool {
 	if n < 0 || n > maxObject {
 		return false
@@ -189,7 +180,7 @@ func (f *File) xrefStream(offset int) (Dict, bool) {
 // returns the rest of data.
 func (f *File) packedRows(data []byte, w [3]int, first, count int) ([]byte, bool) {
 	size := w[0] + w[1] + w[2]
-	if !f.spend(8 * max(0, min(count, len(data)/size))) {
+	if !f.Spend(8 * max(0, min(count, len(data)/size))) {
 		return nil, false
 	}
 	if count > len(data)/size {

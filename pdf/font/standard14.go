@@ -2,6 +2,7 @@ package font
 
 import (
 	_ "embed"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -144,12 +145,7 @@ func index(set bool, n int) int {
 }
 
 func contains(name string, words ...string) bool {
-	for _, word := range words {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(name, word) })
 }
 
 // plainName takes spaces and the tag of a subset, "ABCDEF+", from the name of

@@ -7,38 +7,26 @@ import (
 	"sync"
 )
 
-// marks are the places in a file that only a look at all of it finds. Each
-// kind is looked for once, at the first need. It is safe for concurrent use.
-type marks struct {
-	scan    sync.Once
-	offsets map[uint32]int // of all "n g obj"
-	look    sync.Once
-	ends    []int // offsets of all "endstream"
+// A scan has the places in a file that only a look at all of it finds. Each kind
+// is looked for once, at the first need, also for the clones of a file.
+type scan struct {
+	objects func() map[uint32]int // the offset of every "n g obj"; of several of a number, the last
+	ends    func() []int          // the offsets of all "endstream"
 }
 
-// objects returns the offset of every "n g obj" in data; of objects that are
-// there more than once, the last.
-func (m *marks) objects(data []byte) map[uint32]int {
-	m.scan.Do(func() {
-		m.offsets = map[uint32]int{}
-		for at := range occurrences(data, "obj") {
-			if n, offset, ok := objectHeader(data, at); ok {
-				m.offsets[n] = offset
+func newScan(data []byte) scan {
+	return scan{
+		objects: sync.OnceValue(func() map[uint32]int {
+			offsets := map[uint32]int{}
+			for at := range occurrences(data, "obj") {
+				if n, offset, ok := objectHeader(data, at); ok {
+					offsets[n] = offset
+				}
 			}
-		}
-	})
-	return m.offsets
-}
-
-// streamEnd returns the offset of the first "endstream" from start on, or the
-// end of data. All of them are found once, because a file of streams without
-// lengths would be searched over and over.
-func (m *marks) streamEnd(data []byte, start int) int {
-	m.look.Do(func() { m.ends = slices.Collect(occurrences(data, "endstream")) })
-	if i, _ := slices.BinarySearch(m.ends, start); i < len(m.ends) {
-		return m.ends[i]
+			return offsets
+		}),
+		ends: sync.OnceValue(func() []int { return slices.Collect(occurrences(data, "endstream")) }),
 	}
-	return len(data)
 }
 
 // occurrences yields the offsets of word in data, which do not overlap.
