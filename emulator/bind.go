@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -20,14 +21,15 @@ const wholeBody = "*"
 // "*", nothing for "". An empty body sets nothing. How deep a body nests needs no
 // limit: no request is recursive, and an unknown field is an error at once.
 func bindBody(m protoreflect.Message, field string, body []byte) error {
-	if len(strings.TrimSpace(string(body))) == 0 {
+	trimmed := bytes.TrimSpace(body)
+	if len(trimmed) == 0 {
 		return nil
 	}
 	switch field {
 	case wholeBody:
 		return protojson.Unmarshal(body, m.Interface())
 	case "":
-		if strings.TrimSpace(string(body)) != "{}" {
+		if string(trimmed) != "{}" {
 			return errors.New("this method takes no body")
 		}
 		return nil

@@ -102,7 +102,7 @@ func (b *broker) deleteTopic(name string) error {
 	}
 	delete(b.topics, name)
 	t.close()
-	b.log.name(recTopicDeleted, name)
+	b.log.deleted(recTopicDeleted, name)
 	for _, sub := range b.subs {
 		pb := proto.CloneOf(sub.pb)
 		if sub.topic == t {
@@ -262,7 +262,7 @@ func (b *broker) deleteSubscription(name string) error {
 func (b *broker) removeSubscription(sub *subscription) {
 	name := sub.pb.GetName()
 	delete(b.subs, name)
-	b.log.name(recSubscriptionDeleted, name)
+	b.log.deleted(recSubscriptionDeleted, name)
 	b.detach(sub)
 	sub.queue.close(errNotFound(name))
 	if sub.end != nil {

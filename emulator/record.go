@@ -97,8 +97,8 @@ func topicRecord(pb *pubsubpb.Topic, until time.Duration) recordWriter {
 	return w
 }
 
-// name records that what has a name is deleted.
-func (l *stableLog) name(kind recordKind, name string) {
+// deleted records that the resource of a name is deleted.
+func (l *stableLog) deleted(kind recordKind, name string) {
 	w := newRecord(kind)
 	w.string(name)
 	l.append(w)

@@ -81,7 +81,7 @@ func (b *broker) watchExpiry(snap *snapshot) {
 func (b *broker) removeSnapshot(snap *snapshot) {
 	name := snap.pb.GetName()
 	delete(b.snapshots, name)
-	b.log.name(recSnapshotDeleted, name)
+	b.log.deleted(recSnapshotDeleted, name)
 	snap.end.Stop()
 	if t := snap.topic; t != nil {
 		t.mu.Lock()
