@@ -22,9 +22,7 @@ import (
 func highLevel(t *testing.T, addr string) *pubsub.Client {
 	t.Helper()
 	client, err := pubsub.NewClient(t.Context(), "test", clientOptions(addr)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closeIt(t, client) })
 	return client
 }
@@ -60,9 +58,7 @@ func TestE03HighLevelClientReceivesEveryMessageOnce(t *testing.T) {
 			cancel()
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(seen) != count || !nacked {
 		t.Errorf("received %d different messages, want %d, one of them after a nack", len(seen), count)
 	}
@@ -80,21 +76,15 @@ func TestE03StreamTakesAcksExtensionsAndPings(t *testing.T) {
 	publishOne(t, topics, "a")
 	publishOne(t, topics, "b")
 	stream, err := subs.StreamingPull(soon(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	send := func(req *pubsubpb.StreamingPullRequest) {
 		t.Helper()
-		if err := stream.Send(req); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stream.Send(req))
 	}
 	receive := func() *pubsubpb.StreamingPullResponse {
 		t.Helper()
 		resp, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return resp
 	}
 	send(&pubsubpb.StreamingPullRequest{
@@ -122,15 +112,11 @@ func TestE03StreamTakesAcksExtensionsAndPings(t *testing.T) {
 	// credit back too.
 	publishOne(t, topics, "c")
 	err = subs.Acknowledge(soon(t), &pubsubpb.AcknowledgeRequest{Subscription: testSub, AckIds: []string{b[0].GetAckId()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c := receive().GetReceivedMessages(); string(c[0].GetMessage().GetData()) != "c" {
 		t.Fatalf("after a unary ack came %v, want c", c)
 	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stream.CloseSend())
 	if resp, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("closed stream: %v, %v; want a clean end", resp, err)
 	}
@@ -141,17 +127,11 @@ func TestE03StreamEndsWithItsSubscription(t *testing.T) {
 	s, addr := start(t)
 	_, subs := clients(t, addr)
 	stream, err := subs.StreamingPull(soon(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&pubsubpb.StreamingPullRequest{Subscription: testSub, StreamAckDeadlineSeconds: 10}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, stream.Send(&pubsubpb.StreamingPullRequest{Subscription: testSub, StreamAckDeadlineSeconds: 10}))
 	waitFor(t, func() bool { return s.Stats()[0].WaitingPulls == 1 })
 	err = subs.DeleteSubscription(soon(t), &pubsubpb.DeleteSubscriptionRequest{Subscription: testSub})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = stream.Recv()
 	wantCode(t, err, codes.NotFound)
 }
@@ -240,17 +220,13 @@ func TestListsComeInPages(t *testing.T) {
 	conn := dial(t, addr)
 	pub := pubsubpb.NewPublisherClient(conn)
 	for i := range 5 {
-		if err := s.EnsureTopic(fmt.Sprintf("projects/paged/topics/t-%d", i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.EnsureTopic(fmt.Sprintf("projects/paged/topics/t-%d", i)))
 	}
 	var names []string
 	req := &pubsubpb.ListTopicsRequest{Project: "projects/paged", PageSize: 2}
 	for pages := 1; ; pages++ {
 		resp, err := pub.ListTopics(soon(t), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, topic := range resp.GetTopics() {
 			names = append(names, topic.GetName()[len("projects/paged/topics/"):])
 		}

@@ -56,9 +56,7 @@ func TestE02KeptAliveHTTPAndGRPCShareThePort(t *testing.T) {
 	_, addr := start(t)
 	topics, subs := clients(t, addr)
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closeIt(t, conn)
 	in := bufio.NewReader(conn)
 	for range 3 {
@@ -68,9 +66,7 @@ func TestE02KeptAliveHTTPAndGRPCShareThePort(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 			t.Error(err)
 		}

@@ -83,9 +83,7 @@ func TestE07IncompleteMessagesAreCounted(t *testing.T) {
 func TestE07TheLargestHoldersGiveUpFirst(t *testing.T) {
 	var a inflightBytes
 	small, large := inflightShare{total: &a}, inflightShare{total: &a}
-	if err := small.set(1000); err != nil {
-		t.Fatal(err)
-	}
+	must(t, small.set(1000))
 	if err := large.set(maxInflight - 1000); err != nil {
 		t.Fatalf("%v, though the limit is not exceeded", err)
 	}

@@ -3,7 +3,6 @@ package emulator
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,10 +27,7 @@ func (d *departure) Err() error {
 // direct returns the services of a server with testTopic and testSub.
 func direct(t *testing.T) (*Server, publisher, subscriber) {
 	t.Helper()
-	s := New(Config{Log: slog.New(slog.DiscardHandler)})
-	if err := s.EnsureSubscription(testSub, testTopic, 600*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t)
 	return s, publisher{s.broker}, subscriber{broker: s.broker}
 }
 
@@ -67,9 +63,7 @@ func TestUpdatedAckDeadlineHoldsForLaterDeliveries(t *testing.T) {
 			Subscription: &pubsubpb.Subscription{Name: testSub, AckDeadlineSeconds: 20},
 			UpdateMask:   &fieldmaskpb.FieldMask{Paths: []string{"ack_deadline_seconds"}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := sub.Pull(t.Context(), pull); err != nil {
 			t.Fatal(err)
 		}

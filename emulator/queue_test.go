@@ -94,9 +94,7 @@ func TestE04BlockedPullGetsAnExpiredMessageAtTheDeadline(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		got, err := q.pull(ctx, newWaiter(1, here))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wantData(t, dataOf(got), "a")
 		if took := time.Since(start); took != 10*time.Second {
 			t.Errorf("redelivered after %v, want exactly 10s", took)
@@ -127,9 +125,7 @@ func TestE04ModackMovesTheEndOfTheLease(t *testing.T) {
 				defer cancel()
 				for {
 					got, err := q.pull(ctx, newWaiter(1, here))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if len(got) > 0 {
 						break
 					}
@@ -368,9 +364,7 @@ func TestE03FlowControlBoundsWhatIsOutstanding(t *testing.T) {
 			var outstanding []delivery
 			got, err := q.pullOrWait(w)
 			for i, want := range tt.want {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				wantData(t, dataOf(got), want...)
 				outstanding = append(outstanding, got...)
 				if i == len(tt.want)-1 {

@@ -47,9 +47,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, record []byte) {
 		img := newImage()
 		for _, r := range sane[:5] {
-			if err := img.apply(r); err != nil {
-				t.Fatal(err)
-			}
+			must(t, img.apply(r))
 		}
 		_ = img.apply(record) // an error is fine
 		_ = img.apply(returned)

@@ -45,9 +45,7 @@ func get(t *testing.T, method, url, body string) (answer, error) {
 func mustGet(t *testing.T, want int, method, url, body string) answer {
 	t.Helper()
 	a, err := get(t, method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a.code != want {
 		t.Fatalf("%s %s: %d %s, want %d", method, url, a.code, a.text, want)
 	}
@@ -204,9 +202,7 @@ func TestE06HealthStatsAndMetrics(t *testing.T) {
 		t.Errorf("healthz: %q", a.text)
 	}
 	var stats []map[string]any
-	if err := json.Unmarshal([]byte(mustGet(t, 200, "GET", base+"/stats", "").text), &stats); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(mustGet(t, 200, "GET", base+"/stats", "").text), &stats))
 	s := stats[0]
 	if s["subscription"] != testSub || s["topic"] != testTopic || s["undelivered"] != 1.0 || s["leased"] != 1.0 || s["oldest_age_seconds"].(float64) <= 0 {
 		t.Errorf("stats: %v", stats)
@@ -241,9 +237,7 @@ func TestParseTemplate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tmpl, err := parseTemplate(tt.template)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got, ok := tmpl.match(tt.path)
 			if ok != (tt.want != nil) || strings.Join(got, "|") != strings.Join(tt.want, "|") {
 				t.Errorf("match: %q, %v; want %q", got, ok, tt.want)

@@ -32,9 +32,7 @@ func avroSchema(definition string) *pubsubpb.Schema {
 func schemaClient(t *testing.T, addr string) *pubsubapi.SchemaClient {
 	t.Helper()
 	client, err := pubsubapi.NewSchemaClient(t.Context(), clientOptions(addr)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closeIt(t, client) })
 	return client
 }
@@ -48,9 +46,7 @@ func all(t *testing.T, it *pubsubapi.SchemaIterator) []*pubsubpb.Schema {
 		if errors.Is(err, iterator.Done) {
 			return schemas
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		schemas = append(schemas, s)
 	}
 }
@@ -59,9 +55,7 @@ func all(t *testing.T, it *pubsubapi.SchemaIterator) []*pubsubpb.Schema {
 func createSchema(t *testing.T, client *pubsubapi.SchemaClient, pb *pubsubpb.Schema) *pubsubpb.Schema {
 	t.Helper()
 	created, err := client.CreateSchema(soon(t), &pubsubpb.CreateSchemaRequest{Parent: testProject, SchemaId: "state", Schema: pb})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return created
 }
 
@@ -69,9 +63,7 @@ func createSchema(t *testing.T, client *pubsubapi.SchemaClient, pb *pubsubpb.Sch
 func commitTwo(t *testing.T, client *pubsubapi.SchemaClient) *pubsubpb.Schema {
 	t.Helper()
 	committed, err := client.CommitSchema(soon(t), &pubsubpb.CommitSchemaRequest{Name: testSchema, Schema: avroSchema(avroTwo)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return committed
 }
 
@@ -86,9 +78,7 @@ func TestE01SchemaLife(t *testing.T) {
 	}
 	two := commitTwo(t, client)
 	three, err := client.RollbackSchema(soon(t), &pubsubpb.RollbackSchemaRequest{Name: testSchema, RevisionId: one.GetRevisionId()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if three.GetDefinition() != avroOne || three.GetRevisionId() == one.GetRevisionId() || !isRevisionID(three.GetRevisionId()) {
 		t.Errorf("rolled back to %v", three)
 	}
@@ -96,9 +86,7 @@ func TestE01SchemaLife(t *testing.T) {
 	get := func(name string, view pubsubpb.SchemaView) *pubsubpb.Schema {
 		t.Helper()
 		s, err := client.GetSchema(soon(t), &pubsubpb.GetSchemaRequest{Name: name, View: view})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s
 	}
 	if s := get(testSchema, pubsubpb.SchemaView_SCHEMA_VIEW_UNSPECIFIED); s.GetRevisionId() != three.GetRevisionId() || s.GetDefinition() != avroOne {
@@ -127,9 +115,7 @@ func TestE01SchemaLife(t *testing.T) {
 	if s := get(testSchema, pubsubpb.SchemaView_FULL); s.GetRevisionId() != two.GetRevisionId() {
 		t.Errorf("the latest is %v, want %v", s, two)
 	}
-	if err := client.DeleteSchema(soon(t), &pubsubpb.DeleteSchemaRequest{Name: testSchema}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.DeleteSchema(soon(t), &pubsubpb.DeleteSchemaRequest{Name: testSchema}))
 	if _, err := client.GetSchema(soon(t), &pubsubpb.GetSchemaRequest{Name: testSchema}); status.Code(err) != codes.NotFound {
 		t.Errorf("after the delete: %v", err)
 	}

@@ -23,9 +23,7 @@ func TestE01SchemaIsEnforcedAtPublish(t *testing.T) {
 	two := commitTwo(t, client)
 	const topic, sub = testProject + "/topics/states", testProject + "/subscriptions/states"
 	_, err := topics.CreateTopic(soon(t), &pubsubpb.Topic{Name: topic, SchemaSettings: &pubsubpb.SchemaSettings{Schema: testSchema, Encoding: pubsubpb.Encoding_JSON}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := subs.CreateSubscription(soon(t), &pubsubpb.Subscription{Name: sub, Topic: topic}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +52,7 @@ func TestE01SchemaIsEnforcedAtPublish(t *testing.T) {
 	// Every message may follow a revision of its own, and says which.
 	want(publish(follows1, follows2), codes.OK, "")
 	pulled, err := subs.Pull(soon(t), &pubsubpb.PullRequest{Subscription: sub, MaxMessages: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, revision := range []*pubsubpb.Schema{one, two} {
 		got := fmt.Sprint(pulled.GetReceivedMessages()[i].GetMessage().GetAttributes())
 		if want := fmt.Sprint(map[string]string{
@@ -88,9 +84,7 @@ func TestE01SchemaIsEnforcedAtPublish(t *testing.T) {
 	want(publish("\x02x"), codes.OK, "")
 	want(publish(follows1), codes.InvalidArgument, "message 0: ")
 
-	if err := client.DeleteSchema(soon(t), &pubsubpb.DeleteSchemaRequest{Name: testSchema}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.DeleteSchema(soon(t), &pubsubpb.DeleteSchemaRequest{Name: testSchema}))
 	want(publish("\x02x"), codes.NotFound, "Schema associated with topic deleted.")
 	got, err := topics.GetTopic(soon(t), &pubsubpb.GetTopicRequest{Topic: topic})
 	if err != nil || got.GetSchemaSettings().GetSchema() != "_deleted-schema_" || got.GetSchemaSettings().GetEncoding() != pubsubpb.Encoding_BINARY {
@@ -110,9 +104,7 @@ func TestE01SchemaOfProtocolBuffersIsEnforced(t *testing.T) {
 	p, service := publisher{b}, schemas{b}
 	definition := `syntax = "proto3"; message StateProto { string name = 1; string post_abbr = 2; }`
 	_, err := service.CreateSchema(t.Context(), &pubsubpb.CreateSchemaRequest{Parent: testProject, SchemaId: "state", Schema: &pubsubpb.Schema{Type: pubsubpb.Schema_PROTOCOL_BUFFER, Definition: definition}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for encoding, data := range map[pubsubpb.Encoding]string{pubsubpb.Encoding_JSON: `{"name":"Alaska"}`, pubsubpb.Encoding_BINARY: "\x0a\x06Alaska"} {
 		topic := testProject + "/topics/" + encoding.String()
 		if _, err := p.CreateTopic(t.Context(), &pubsubpb.Topic{Name: topic, SchemaSettings: &pubsubpb.SchemaSettings{Schema: testSchema, Encoding: encoding}}); err != nil {
@@ -161,9 +153,7 @@ func TestE01SchemaStoreTellsWhatChanged(t *testing.T) {
 		}
 	}
 	one, err := service.CreateSchema(t.Context(), &pubsubpb.CreateSchemaRequest{Parent: testProject, SchemaId: "state", Schema: avroSchema(avroOne)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check(avroOne)
 	if _, err := service.CommitSchema(t.Context(), &pubsubpb.CommitSchemaRequest{Name: testSchema, Schema: avroSchema(avroTwo)}); err != nil {
 		t.Fatal(err)
@@ -213,18 +203,14 @@ func TestE01SchemaStoreIsRestored(t *testing.T) {
 		}
 	}
 	two, err := service.CommitSchema(t.Context(), &pubsubpb.CommitSchemaRequest{Name: testSchema, Schema: avroSchema(avroTwo)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	list := listSchemas(b.schemas)
 	if len(list) != 3 || list[2] != two {
 		t.Errorf("list %v, want three, the newest last", list)
 	}
 	restored := newBroker()
 	restored.schemas.changed = func(name string, _ []*pubsubpb.Schema) { t.Errorf("told of %s", name) }
-	if err := restored.schemas.restore(list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, restored.schemas.restore(list))
 	again := listSchemas(restored.schemas)
 	for i := range list {
 		if !proto.Equal(list[i], again[i]) {
@@ -257,9 +243,7 @@ func TestE01SchemaStoreIsRestored(t *testing.T) {
 func TestE01SchemaRevisionFollowsTheOneItWasComparedWith(t *testing.T) {
 	b := newBroker()
 	one, err := newRevision(testSchema, avroSchema(avroOne))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := b.schemas.create(one); err != nil {
 		t.Fatal(err)
 	}
@@ -286,9 +270,7 @@ func TestE01SchemaMessageFollowsTheNewestRevision(t *testing.T) {
 		var ids []string
 		for range 5 {
 			r, err := service.CommitSchema(t.Context(), &pubsubpb.CommitSchemaRequest{Name: testSchema, Schema: avroSchema(avroOne)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ids = append(ids, r.GetRevisionId())
 		}
 		enforce := func(first, last string) (string, error) {
@@ -311,9 +293,7 @@ func TestE01SchemaMessageFollowsTheNewestRevision(t *testing.T) {
 		seen, token := "", ""
 		for more := true; more; more = token != "" {
 			part, err := service.ListSchemaRevisions(t.Context(), &pubsubpb.ListSchemaRevisionsRequest{Name: testSchema, PageSize: 1, PageToken: token})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			seen += " " + revisionIDs(part.GetSchemas())
 			token = part.GetNextPageToken()
 		}
@@ -328,13 +308,9 @@ func TestE01SchemaMessageFollowsTheNewestRevision(t *testing.T) {
 func TestE01SchemaChangesAreAtomic(t *testing.T) {
 	b := newBroker()
 	p, service := publisher{b}, schemas{b}
-	if err := b.createTopic(&pubsubpb.Topic{Name: testTopic}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.createTopic(&pubsubpb.Topic{Name: testTopic}))
 	r, err := newRevision(testSchema, avroSchema(avroOne))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for round := range 20 {
 		if _, err := b.schemas.create(&revision{pb: proto.CloneOf(r.pb), compiled: r.compiled}); err != nil {
 			t.Fatal(err)

@@ -37,21 +37,24 @@ const (
 // start returns a running server with testTopic and testSub, and its address.
 func start(t *testing.T) (*Server, string) {
 	t.Helper()
-	s := New(Config{Log: slog.New(slog.DiscardHandler)})
-	if err := s.EnsureSubscription(testSub, testTopic, 600*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t)
 	addr, _ := testnet.Serve(t, testnet.AnyPort, s.Serve)
 	return s, addr
+}
+
+// newServer returns a server with testTopic and testSub that does not run.
+func newServer(t *testing.T) *Server {
+	t.Helper()
+	s := New(Config{Log: slog.New(slog.DiscardHandler)})
+	must(t, s.EnsureSubscription(testSub, testTopic, 600*time.Second))
+	return s
 }
 
 // dial returns a plain gRPC connection.
 func dial(t *testing.T, addr string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closeIt(t, conn) })
 	return conn
 }
@@ -70,20 +73,12 @@ func clientOptions(addr string) []option.ClientOption {
 func clients(t *testing.T, addr string) (*pubsubapi.TopicAdminClient, *pubsubapi.SubscriptionAdminClient) {
 	t.Helper()
 	topics, err := pubsubapi.NewTopicAdminClient(t.Context(), clientOptions(addr)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	subs, err := pubsubapi.NewSubscriptionAdminClient(t.Context(), clientOptions(addr)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
-		if err := topics.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := subs.Close(); err != nil {
-			t.Error(err)
-		}
+		closeIt(t, topics)
+		closeIt(t, subs)
 	})
 	return topics, subs
 }
@@ -102,18 +97,14 @@ func publishOne(t *testing.T, topics *pubsubapi.TopicAdminClient, data string) s
 		Topic:    testTopic,
 		Messages: []*pubsubpb.PubsubMessage{{Data: []byte(data), Attributes: map[string]string{"k": "v"}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.GetMessageIds()[0]
 }
 
 func pullOne(t *testing.T, subs *pubsubapi.SubscriptionAdminClient) *pubsubpb.ReceivedMessage {
 	t.Helper()
 	resp, err := subs.Pull(soon(t), &pubsubpb.PullRequest{Subscription: testSub, MaxMessages: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(resp.GetReceivedMessages()) != 1 {
 		t.Fatalf("pulled %d messages, want 1", len(resp.GetReceivedMessages()))
 	}
@@ -141,9 +132,7 @@ func TestPublishPullAcknowledgeWithGooglesClient(t *testing.T) {
 	}
 	for range 2 { // the second is stale, and silently accepted
 		err := subs.Acknowledge(soon(t), &pubsubpb.AcknowledgeRequest{Subscription: testSub, AckIds: []string{got.GetAckId()}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	if st := s.Stats()[0]; st.Undelivered+st.Leased != 0 || st.Acked != 1 {
 		t.Errorf("stats %+v, want nothing left and 1 ack", st)
@@ -156,9 +145,7 @@ func TestNackBringsTheMessageBackAtOnce(t *testing.T) {
 	publishOne(t, topics, "hello")
 	first := pullOne(t, subs)
 	err := subs.ModifyAckDeadline(soon(t), &pubsubpb.ModifyAckDeadlineRequest{Subscription: testSub, AckIds: []string{first.GetAckId()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if again := pullOne(t, subs); again.GetMessage().GetMessageId() != first.GetMessage().GetMessageId() || again.GetAckId() == first.GetAckId() {
 		t.Errorf("redelivered %v after %v, want the same message under a new ack id", again, first)
 	}
@@ -229,16 +216,11 @@ func TestReturnImmediatelyDoesNotWait(t *testing.T) {
 }
 
 func TestE06ServeStopsAtOnceAndKeepsItsState(t *testing.T) {
-	s := New(Config{Log: slog.New(slog.DiscardHandler)})
-	if err := s.EnsureSubscription(testSub, testTopic, 600*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t)
 	addr, stop := testnet.Serve(t, testnet.AnyPort, s.Serve)
 	_, subs := clients(t, addr)
 	silent, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr) // says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closeIt(t, silent)
 
 	var pulling sync.WaitGroup
@@ -254,12 +236,8 @@ func TestE06ServeStopsAtOnceAndKeepsItsState(t *testing.T) {
 		}
 	})
 	stream, err := subs.StreamingPull(soon(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&pubsubpb.StreamingPullRequest{Subscription: testSub, StreamAckDeadlineSeconds: 10}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, stream.Send(&pubsubpb.StreamingPullRequest{Subscription: testSub, StreamAckDeadlineSeconds: 10}))
 	waitFor(t, func() bool { return s.Stats()[0].WaitingPulls == 3 })
 	stop()
 	pulling.Wait()
@@ -309,9 +287,7 @@ func TestE07FailAndDropReplies(t *testing.T) {
 func TestEnsureIsIdempotentAndChecksItsArguments(t *testing.T) {
 	s := New(Config{Log: slog.New(slog.DiscardHandler)})
 	for range 2 {
-		if err := s.EnsureSubscription(testSub, testTopic, 20*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.EnsureSubscription(testSub, testTopic, 20*time.Second))
 	}
 	tests := []struct {
 		name       string
