@@ -55,8 +55,7 @@ func withDeadLetters(wait *time.Duration, do func(ctx context.Context, d *dlqSes
 		}
 		var mistakes []error
 		for _, name := range args {
-			_, err := pubsub.ParseDeadLetterName(name)
-			mistakes = append(mistakes, err)
+			mistakes = append(mistakes, pubsub.CheckDeadLetterName(name))
 		}
 		if err := errors.Join(mistakes...); err != nil {
 			return program.Exit(program.Usage, err)

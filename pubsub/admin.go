@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/worker"
 )
 
 // adminTimeout bounds one call: some of them make things.
@@ -28,9 +27,8 @@ type Admin struct {
 	subscriptions *apiv1.SubscriptionAdminClient
 }
 
-// OpenAdmin returns one for the service that the options of
-// [Options] name. It does not wait for the service. Close it after
-// use.
+// OpenAdmin returns one for the service that the options of [Options] name. It does not
+// wait for the service. Close it after use.
 func OpenAdmin(ctx context.Context, opts ...option.ClientOption) (*Admin, error) {
 	topics, err := apiv1.NewTopicAdminClient(ctx, opts...)
 	if err != nil {
@@ -68,7 +66,7 @@ func foundBy(what string, err error) (Found, error) {
 	case codes.PermissionDenied:
 		return Hidden, nil
 	}
-	return 0, trouble("look at "+what, err)
+	return 0, translate("look at "+what, err, codes.FailedPrecondition)
 }
 
 // Topic returns whether a topic is there.
@@ -117,14 +115,5 @@ func made(what string, err error) (created bool, _ error) {
 	if err == nil || status.Code(err) == codes.AlreadyExists {
 		return err == nil, nil
 	}
-	return false, trouble(what, err)
-}
-
-// trouble tells an error that needs a person from one that will pass.
-func trouble(what string, err error) error {
-	switch status.Code(err) { //nolint:exhaustive // the others pass
-	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.FailedPrecondition:
-		return fmt.Errorf("%s: %w: %w", what, worker.ErrRefused, err)
-	}
-	return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
+	return false, translate(what, err, codes.FailedPrecondition)
 }

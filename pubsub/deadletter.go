@@ -49,16 +49,16 @@ func (l DeadLetter) Name() string {
 	return messagePrefix + l.MessageID
 }
 
-// ParseDeadLetterName returns s if it can be the name of a dead letter.
-func ParseDeadLetterName(s string) (string, error) {
+// CheckDeadLetterName returns an error unless s can be the name of a dead letter.
+func CheckDeadLetterName(s string) error {
 	if id, ok := strings.CutPrefix(s, messagePrefix); ok {
 		if id == "" || len(id) > maxAttributeValue || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-			return "", fmt.Errorf("%.80q is not %s and the id of a message", s, messagePrefix)
+			return fmt.Errorf("%.80q is not %s and the id of a message", s, messagePrefix)
 		}
-		return s, nil
+		return nil
 	}
 	_, err := jobs.ParseID(s)
-	return s, err
+	return err
 }
 
 // The attributes of a dead letter, beside those of the message.
@@ -161,7 +161,7 @@ func (r Rules) decodeDeadLetter(m *pubsubpb.PubsubMessage) DeadLetter {
 	if l.Reason == "" && a[policyQueue] != "" {
 		l.Reason = "given up by the dead letter policy of the subscription"
 	}
-	if _, err := ParseDeadLetterName(messagePrefix + l.MessageID); err != nil {
+	if CheckDeadLetterName(messagePrefix+l.MessageID) != nil {
 		l.MessageID = m.GetMessageId() // people must be able to name it
 	}
 	// The data decides which job this is, not the attribute: what is queued again

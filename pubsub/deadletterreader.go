@@ -11,8 +11,6 @@ import (
 	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/api/option"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // DeadLetterReader leases dead letters from a Pub/Sub subscription, so that no other
@@ -70,14 +68,8 @@ func (r *DeadLetterReader) Close() error { return r.client.Close() }
 func (r *DeadLetterReader) Check(ctx context.Context) (topic string, err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	sub, err := r.client.GetSubscription(call, &pubsubpb.GetSubscriptionRequest{Subscription: r.subscription})
-	if status.Code(unwrapStatus(err)) == codes.PermissionDenied {
-		return "", nil // the subscriber role may pull but not look
-	}
-	if err != nil {
-		return "", translate("look at subscription "+r.subscription, err)
-	}
-	return sub.GetTopic(), nil
+	sub, err := lookAt(call, r.client, r.subscription)
+	return sub.GetTopic(), err
 }
 
 // Collect takes dead letters until none has come for patience. full reports that it

@@ -13,7 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// DeadLetterTopic is [DeadLetters] over a Pub/Sub topic. Its methods may be
+// DeadLetterTopic is [worker.DeadLetters] over a Pub/Sub topic. Its methods may be
 // called concurrently.
 type DeadLetterTopic struct {
 	pub *Publisher
@@ -54,7 +54,7 @@ func (t *DeadLetterTopic) Check(ctx context.Context) error {
 		return nil
 	}
 	err := t.pub.Check(ctx)
-	if status.Code(unwrapStatus(err)) == codes.PermissionDenied {
+	if status.Code(err) == codes.PermissionDenied {
 		err = nil // the publisher role may publish but not look
 	}
 	if err == nil {

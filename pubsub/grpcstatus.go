@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -24,7 +27,7 @@ func isDeadline(err error) bool {
 // with exactly-once delivery reports them: their leases are lost.
 func permanentFailures(err error) map[string]error {
 	lost := map[string]error{}
-	for _, d := range status.Convert(unwrapStatus(err)).Details() {
+	for _, d := range status.Convert(err).Details() {
 		info, ok := d.(*errdetails.ErrorInfo)
 		if !ok {
 			continue
@@ -38,23 +41,25 @@ func permanentFailures(err error) map[string]error {
 	return lost
 }
 
-// unwrapStatus finds the gRPC status inside the client library's own error.
-func unwrapStatus(err error) error {
-	if e := (interface {
-		error
-		GRPCStatus() *status.Status
-	})(nil); errors.As(err, &e) {
-		return e.GRPCStatus().Err()
+// translate adds what was done and whether it needs a person or only a retry. It needs a
+// person, too, after one of the codes in refused.
+func translate(what string, err error, refused ...codes.Code) error {
+	kind := jobs.ErrUnavailable
+	refused = append(refused, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument)
+	if slices.Contains(refused, status.Code(err)) {
+		kind = worker.ErrRefused
 	}
-	return err
+	return fmt.Errorf("%s: %w: %w", what, kind, err)
 }
 
-// translate adds what was done and whether it needs a person or only a retry.
-func translate(what string, err error) error {
-	switch status.Code(unwrapStatus(err)) {
-	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
-		return fmt.Errorf("%s: %w: %w", what, worker.ErrRefused, err)
-	default:
-		return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
+// lookAt returns a subscription: nil if this account may pull from it but not look.
+func lookAt(ctx context.Context, client *apiv1.SubscriptionAdminClient, name string) (*pubsubpb.Subscription, error) {
+	sub, err := client.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
+	if status.Code(err) == codes.PermissionDenied {
+		return nil, nil //nolint:nilnil // the subscriber role allows no more
 	}
+	if err != nil {
+		return nil, translate("look at subscription "+name, err)
+	}
+	return sub, nil
 }

@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/retry"
 )
 
 // Publisher puts jobs into a topic, as [Source] takes them out of a
@@ -67,23 +65,13 @@ const (
 	sendTimeout = 30 * time.Second
 )
 
-// sendRetry is how long to wait before each retry.
-var sendRetry = retry.Policy{First: time.Second / 2, Max: time.Second}
-
-// sendWithRetry calls send until it succeeds. While the topic cannot be reached it
-// retries; the last try begins when sendPatience ends, and its error is returned.
-func (p *Publisher) sendWithRetry(ctx context.Context, m *pubsubpb.PubsubMessage) (string, error) {
-	begun := time.Now()
-	for wait := sendRetry.Delays(); ; {
-		id, err := p.send(ctx, m)
-		left := sendPatience - time.Since(begun)
-		if err == nil || !errors.Is(err, jobs.ErrUnavailable) || left <= 0 {
-			return id, err
-		}
-		if jobs.Sleep(ctx, min(wait.Next(), left)) != nil {
-			return id, err
-		}
-	}
+// sendWithRetry calls send again while the topic cannot be reached.
+func (p *Publisher) sendWithRetry(ctx context.Context, m *pubsubpb.PubsubMessage) (id string, err error) {
+	err = retryFor(ctx, sendPatience, func() (err error) {
+		id, err = p.send(ctx, m)
+		return err
+	})
+	return id, err
 }
 
 // send publishes one message and returns its id.

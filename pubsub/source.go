@@ -11,8 +11,6 @@ import (
 	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/api/option"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -57,12 +55,9 @@ func (s *Source) Close() error { return s.client.Close() }
 // be pulled from but not looked at. While it is unknown, every lease is extended
 // as soon as it is taken.
 func (s *Source) Check(ctx context.Context) (ackDeadline time.Duration, err error) {
-	sub, err := s.client.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: s.subscription})
-	if status.Code(unwrapStatus(err)) == codes.PermissionDenied {
-		return 0, nil // the subscriber role may pull but not look
-	}
+	sub, err := lookAt(ctx, s.client, s.subscription)
 	if err != nil {
-		return 0, translate("look at subscription "+s.subscription, err)
+		return 0, err
 	}
 	ackDeadline = time.Duration(sub.GetAckDeadlineSeconds()) * time.Second
 	s.deadline.Store(int64(ackDeadline))

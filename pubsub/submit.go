@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/retry"
 	"github.com/batchfleet/batchfleet/status"
 )
 
@@ -16,10 +17,10 @@ import (
 const cancelTimeout = 5 * time.Second
 
 // Submit records a job as queued and publishes its message. While Redis is away it
-// retries for as long as retry. If the message cannot be published, the job is
+// retries for as long as patience. If the message cannot be published, the job is
 // canceled; the error tells when that fails, too.
-func Submit(ctx context.Context, st *status.Store, publish func(context.Context, jobs.Job) (string, error), job jobs.Job, retry time.Duration) error {
-	err := retryFor(ctx, retry, func() error { _, err := st.Submit(ctx, job); return err })
+func Submit(ctx context.Context, st *status.Store, publish func(context.Context, jobs.Job) (string, error), job jobs.Job, patience time.Duration) error {
+	err := retryFor(ctx, patience, func() error { _, err := st.Submit(ctx, job); return err })
 	if err == nil {
 		_, err = publish(ctx, job)
 	}
@@ -30,7 +31,7 @@ func Submit(ctx context.Context, st *status.Store, publish func(context.Context,
 	// may have recorded it even though no answer came.
 	last, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), cancelTimeout, fmt.Errorf("no answer within %s: %w", cancelTimeout, jobs.ErrUnavailable))
 	defer cancel()
-	canceled := retryFor(last, min(retry, cancelTimeout), func() error { _, err := st.Cancel(last, job.ID); return err })
+	canceled := retryFor(last, min(patience, cancelTimeout), func() error { _, err := st.Cancel(last, job.ID); return err })
 	if errors.Is(canceled, jobs.ErrUnavailable) && !neverReached(err) {
 		return fmt.Errorf("%w; it may stay queued without a message: %w", err, canceled)
 	}
@@ -44,13 +45,17 @@ func neverReached(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// retryFor calls Redis until it answers, but not again once retry is over. The error
-// is that of the last call.
-func retryFor(ctx context.Context, retry time.Duration, call func() error) error {
+// callRetry is how long to wait before each retry.
+var callRetry = retry.Policy{First: time.Second / 2, Max: time.Second}
+
+// retryFor calls a service until it answers. The last call begins when patience ends, and
+// its error is returned.
+func retryFor(ctx context.Context, patience time.Duration, call func() error) error {
 	begun := time.Now()
-	for {
+	for wait := callRetry.Delays(); ; {
 		err := call()
-		if !errors.Is(err, jobs.ErrUnavailable) || time.Since(begun) >= retry || jobs.Sleep(ctx, time.Second/2) != nil {
+		left := patience - time.Since(begun)
+		if !errors.Is(err, jobs.ErrUnavailable) || left <= 0 || jobs.Sleep(ctx, min(wait.Next(), left)) != nil {
 			return err
 		}
 	}
