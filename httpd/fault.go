@@ -126,13 +126,8 @@ func (s *scanner) label(key string) string {
 	if s.clean != nil {
 		name = s.clean(name)
 	}
-	for _, c := range []byte(key) {
-		if c <= ' ' || c == '.' || c == '[' || c == noField {
-			return strconv.Quote(clip(name))
-		}
-	}
-	if key == "" {
-		return `""`
+	if key == "" || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c == '.' || c == '[' || c == noField }) {
+		return strconv.Quote(clip(name))
 	}
 	return clip(name)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -26,7 +27,7 @@ func SecureOnly(trusted []netip.Prefix) func(*http.Request) error {
 		case err != nil: // no IP address
 		case addr.IsLoopback() && (!said || https):
 			return nil
-		case https && contains(trusted, addr):
+		case https && slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) }):
 			return nil
 		}
 		return closing(http.StatusForbidden, errInsecure)
@@ -45,13 +46,4 @@ func forwardedProto(h http.Header) (said, https bool) {
 		}
 	}
 	return len(values) > 0, len(values) > 0
-}
-
-func contains(prefixes []netip.Prefix, a netip.Addr) bool {
-	for _, p := range prefixes {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
 }

@@ -14,9 +14,14 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// cancelGrace is how long handlers have to answer once their context was canceled.
-// Then their connections are closed.
-const cancelGrace = time.Second
+const (
+	// grace is how long requests in hand may take once the server stops: less than the
+	// 10 s that Docker and Cloud Run give a process to end.
+	grace = 8 * time.Second
+	// cancelGrace is how long handlers have to answer once their context was canceled.
+	// Then their connections are closed.
+	cancelGrace = time.Second
+)
 
 // errStopped is the cause of a request's context that ended because the server
 // stopped, not because the client went away.
@@ -36,9 +41,6 @@ type Server struct {
 	// of its response: 2 min. It must be longer than the longest poll; a handler
 	// that sends a large file moves its own deadline as it goes.
 	WriteTimeout time.Duration
-	// Grace is how long requests in hand may take once the server stops: 8 s,
-	// which is less than the 10 s Docker and Cloud Run give a process to end.
-	Grace time.Duration
 	// MaxConns bounds the open connections, idle ones included: 4096, or fewer
 	// where the process may not open so many files. More wait in the system's
 	// queue until one closes.
@@ -56,8 +58,8 @@ type Server struct {
 // fails or the certificate cannot be used.
 //
 // A request's context does not end with ctx, so that work in hand is finished;
-// [Stopping] tells a handler that only waits. It ends with Grace, and the
-// connection is closed a second later.
+// [Stopping] tells a handler that only waits. It ends after 8 s, and the connection is
+// closed a second later.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
@@ -116,9 +118,9 @@ func (s *Server) listen(srv *http.Server, l net.Listener) error {
 }
 
 func (s *Server) shutdown(ctx context.Context, srv *http.Server, cut context.CancelCauseFunc) error {
-	grace, cancel := context.WithTimeout(ctx, cmp.Or(s.Grace, 8*time.Second))
+	first, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	err := srv.Shutdown(grace)
+	err := srv.Shutdown(first)
 	if errors.Is(err, context.DeadlineExceeded) {
 		cut(errStopped)
 		last, cancel := context.WithTimeout(ctx, cancelGrace)
@@ -146,8 +148,8 @@ type stoppingKey struct{}
 
 // Stopping returns a channel that closes when the server of a request's context
 // begins to stop. A handler that waits for a change selects on it and answers with
-// what it has; the context itself lasts for [Server.Grace] more. Elsewhere the
-// channel is nil, which never closes.
+// what it has; the context itself lasts for 8 s more. Elsewhere the channel is nil,
+// which never closes.
 func Stopping(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(stoppingKey{}).(<-chan struct{})
 	return c

@@ -148,13 +148,13 @@ func TestRequestsInHandAreFinished(t *testing.T) {
 func TestHandlersThatNeverEndDoNotKeepTheServer(t *testing.T) {
 	forever := make(chan struct{})
 	stuck := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-forever })
-	inBubble(t, &httpd.Server{Handler: stuck, Grace: time.Minute}, func(b *bubble) {
+	inBubble(t, &httpd.Server{Handler: stuck}, func(b *bubble) {
 		forever = make(chan struct{}) // of the bubble
 		b.dial(getPoll)
 		synctest.Wait()
 		began := time.Now()
 		b.stop()
-		if err := <-b.ended; err != nil || time.Since(began) != 61*time.Second {
+		if err := <-b.ended; err != nil || time.Since(began) != 9*time.Second {
 			t.Errorf("Serve returned %v after %v", err, time.Since(began))
 		}
 		b.ended <- nil

@@ -19,8 +19,8 @@ type Throttle struct {
 	left   int // dropped since the last line
 }
 
-// Allow reports whether to log, and how many lines were dropped since the last one.
-func (t *Throttle) Allow(now time.Time) (ok bool, left int) {
+// allow reports whether to log, and how many lines were dropped since the last one.
+func (t *Throttle) allow(now time.Time) (ok bool, left int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := now.Unix(); s != t.second {
@@ -37,7 +37,7 @@ func (t *Throttle) Allow(now time.Time) (ok bool, left int) {
 
 // Warn logs that a request was refused, and why, unless it is throttled.
 func (t *Throttle) Warn(log *slog.Logger, r *http.Request, msg, reason string, more ...slog.Attr) {
-	ok, left := t.Allow(time.Now())
+	ok, left := t.allow(time.Now())
 	if !ok {
 		return
 	}

@@ -143,7 +143,7 @@ func (c *Client) Unreachable(ctx, limited context.Context, r *Request, err error
 	if limited.Err() != nil {
 		err = context.Cause(limited)
 	}
-	if u := (*url.Error)(nil); errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // without its URL, which callers know
 	}
 	return fmt.Errorf("%w: %s cannot be reached: %w", jobs.ErrUnavailable, c.name, Hide(err, r.Token, r.Secret))
