@@ -20,17 +20,17 @@ const (
 // create returns the handler that makes a job of an operation, or a plan of one.
 func (c *scope) create(runner Runner, op string) httpd.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		ask, err := readRequest(w, r, runner.NewRequest(op))
+		req, err := readRequest(w, r, runner.NewRequest(op))
 		if err != nil {
 			return err
 		}
-		if ask.Common().DryRun {
+		if req.Common().DryRun {
 			callOf(r).changes = false
-			return c.plan(w, r, runner, op, ask)
+			return c.plan(w, r, runner, op, req)
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 		defer cancel()
-		job, err := runner.Create(ctx, op, ask)
+		job, err := runner.Create(ctx, op, req)
 		if err != nil {
 			c.server.Metrics.refused(c.Name, err)
 			return err
@@ -47,10 +47,10 @@ func (c *scope) create(runner Runner, op string) httpd.Handler {
 	}
 }
 
-func (c *scope) plan(w http.ResponseWriter, r *http.Request, runner Runner, op string, ask Request) error {
+func (c *scope) plan(w http.ResponseWriter, r *http.Request, runner Runner, op string, req Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), planTimeout)
 	defer cancel()
-	steps, err := runner.Plan(ctx, op, ask)
+	steps, err := runner.Plan(ctx, op, req)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *scope) plan(w http.ResponseWriter, r *http.Request, runner Runner, op s
 }
 
 // readRequest fills a request from the query and the body, and checks it.
-func readRequest(w http.ResponseWriter, r *http.Request, ask Request) (Request, error) {
+func readRequest(w http.ResponseWriter, r *http.Request, req Request) (Request, error) {
 	p, err := parameters(r, "dryRun")
 	if err != nil {
 		return nil, err
@@ -75,9 +75,9 @@ func readRequest(w http.ResponseWriter, r *http.Request, ask Request) (Request, 
 	if err != nil {
 		return nil, err
 	}
-	common := ask.Common()
+	common := req.Common()
 	common.DryRun = dry // unless the body has another value
-	if err := httpd.ReadJSON(w, r, maxCreateBody, ask, httpd.BodyOptions{AllowEmpty: true, Clean: shown}); err != nil {
+	if err := httpd.ReadJSON(w, r, maxCreateBody, req, httpd.BodyOptions{AllowEmpty: true, Clean: shown}); err != nil {
 		return nil, err
 	}
 	if given && common.DryRun != dry {
@@ -86,8 +86,8 @@ func readRequest(w http.ResponseWriter, r *http.Request, ask Request) (Request, 
 	if ms := common.TimeoutMs; ms != nil && (*ms < MinTimeout.Milliseconds() || *ms > MaxTimeout.Milliseconds()) {
 		return nil, &FieldError{"timeoutMs", "want 1000 to 86400000 (a day)"}
 	}
-	if err := ask.Check(); err != nil {
+	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	return ask, nil
+	return req, nil
 }

@@ -420,7 +420,7 @@ func serveHTTP2(t *testing.T, s *jobapi.Server) *rig {
 	transport := &http.Transport{DialContext: l.Dial, Protocols: only}
 	g.client = &http.Client{Transport: transport}
 	var all sync.WaitGroup
-	all.Go(func() { _ = s.Run(ctx) })
+	all.Go(func() { s.Run(ctx) })
 	all.Go(func() { _ = server.Serve(l) })
 	g.stop = sync.OnceFunc(func() {
 		stop()

@@ -11,7 +11,7 @@ type Refusal struct { //nolint:errname // it is an answer first
 	Code       string // a word in capitals
 	Message    string // for people
 	Details    map[string]any
-	RetryAfter time.Duration // 0 for none
+	RetryAfter time.Duration // 0 for the usual 5 s, where one is told when to come again
 }
 
 // Error returns the code and the message.

@@ -257,9 +257,6 @@ func (d *fakeRunner) Create(_ context.Context, op string, _ jobapi.Request) (job
 	return d.all[len(d.all)-1], nil
 }
 
-// open lets everybody in: what the guard does is tested on its own.
-func open() *jobapi.Guard { return jobapi.Loopback }
-
 // rig is a server behind a real HTTP server, over connections in memory, so that
 // it works in a bubble of synctest.
 type rig struct {
@@ -277,13 +274,13 @@ func serve(t *testing.T, s *jobapi.Server) *rig {
 	s.Log = slog.New(slog.NewTextHandler(g.logged, nil))
 	s.Metrics = jobapi.NewMetrics(g.registry)
 	if s.Guard == nil {
-		s.Guard = open()
+		s.Guard = jobapi.Loopback // what a guard does is tested on its own
 	}
 	l := testnet.NewPipes()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	handler := s.Handler()
-	all.Go(func() { _ = s.Run(ctx) })
+	all.Go(func() { s.Run(ctx) })
 	all.Go(func() {
 		if err := (&httpd.Server{Handler: handler, Log: s.Log}).Serve(ctx, l); err != nil {
 			t.Errorf("Serve: %v", err)
@@ -307,23 +304,18 @@ type reply struct {
 	body   string
 }
 
-func (a reply) code() string {
-	var e struct {
-		Error struct{ Code string }
-	}
+// failure returns the error of a reply.
+func (a reply) failure() jobapi.Error {
+	var e struct{ Error jobapi.Error }
 	_ = json.Unmarshal([]byte(a.body), &e)
-	return e.Error.Code
+	return e.Error
 }
 
-func (a reply) detail(name string) any {
-	var e struct {
-		Error struct{ Details map[string]any }
-	}
-	_ = json.Unmarshal([]byte(a.body), &e)
-	return e.Error.Details[name]
-}
+func (a reply) code() string           { return a.failure().Code }
+func (a reply) detail(name string) any { return a.failure().Details[name] }
 
-// ask sends "METHOD PATH" with a body and pairs of header names and values.
+// ask sends "METHOD PATH" with a body and pairs of header names and values, of which Host
+// is sent as such.
 func (g *rig) ask(t *testing.T, what, body string, header ...string) reply {
 	t.Helper()
 	resp := g.open(t, what, body, header...)
@@ -348,33 +340,10 @@ func (g *rig) open(t *testing.T, what, body string, header ...string) *http.Resp
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
+	req.Host = req.Header.Get("Host") // of the URL when empty
 	resp, err := g.client.Do(req)
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 	return resp
-}
-
-// askHost is ask with another Host, and no body.
-func (g *rig) askHost(t *testing.T, host, what string, header ...string) reply {
-	t.Helper()
-	method, path, _ := strings.Cut(what, " ")
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Host = host
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
-	resp, err := g.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply{resp.StatusCode, resp.Header, string(text)}
 }

@@ -53,20 +53,19 @@ func (s *Server) Handler() http.Handler {
 	s.once.Do(s.init)
 	api := &httpd.API{Log: s.Log, WriteError: s.writeError, Admit: s.Admit, Done: s.answered}
 	for _, rt := range s.routes() {
-		api.Handle(rt.method+" "+rt.path, s.guarded(rt.need, rt.handle))
+		api.Handle(rt.pattern, s.guarded(rt.need, rt.handle))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		api.ServeHTTP(w, r.WithContext(withCall(r.Context())))
 	})
 }
 
-// Routes returns method and path of every route, such as
-// "GET /api/v1/system/jobs/{jobId}".
+// Routes returns the pattern of every route, such as "GET /api/v1/system/jobs/{jobId}".
 func (s *Server) Routes() []string {
 	s.once.Do(s.init)
 	var names []string
 	for _, rt := range s.routes() {
-		names = append(names, rt.method+" "+rt.path)
+		names = append(names, rt.pattern)
 	}
 	return names
 }
@@ -91,9 +90,9 @@ func (s *Server) init() {
 }
 
 type route struct {
-	method, path string
-	need         access.Scope
-	handle       httpd.Handler
+	pattern string // of [http.ServeMux]
+	need    access.Scope
+	handle  httpd.Handler
 }
 
 // root is what all paths begin with.
@@ -106,23 +105,23 @@ func (s *Server) routes() []route {
 		jobs := root + sc.Name + "/jobs"
 		all = append(
 			all,
-			route{http.MethodGet, jobs, access.Read, c.list},
-			route{http.MethodGet, jobs + "/{jobId}", access.Read, c.show},
-			route{http.MethodGet, jobs + "/{jobId}/logs", access.Read, c.log},
-			route{http.MethodGet, jobs + "/{jobId}/events", access.Read, c.events},
-			route{http.MethodPost, jobs + "/{jobId}/cancel", sc.Cancel, c.cancel},
+			route{"GET " + jobs, access.Read, c.list},
+			route{"GET " + jobs + "/{jobId}", access.Read, c.show},
+			route{"GET " + jobs + "/{jobId}/logs", access.Read, c.log},
+			route{"GET " + jobs + "/{jobId}/events", access.Read, c.events},
+			route{"POST " + jobs + "/{jobId}/cancel", sc.Cancel, c.cancel},
 		)
 		if runner, ok := sc.Jobs.(Runner); ok {
 			for _, op := range slices.Sorted(slices.Values(runner.Operations())) {
-				all = append(all, route{http.MethodPost, root + sc.Name + "/" + op, sc.Create, c.create(runner, op)})
+				all = append(all, route{"POST " + root + sc.Name + "/" + op, sc.Create, c.create(runner, op)})
 			}
 		}
 	}
 	if s.Workers != nil {
-		all = append(all, route{http.MethodGet, root + "fleet/workers", access.Read, s.workers})
+		all = append(all, route{"GET " + root + "fleet/workers", access.Read, s.workers})
 	}
 	if s.OpenAPI != nil {
-		all = append(all, route{http.MethodGet, root + "openapi.json", access.Read, s.openAPI})
+		all = append(all, route{"GET " + root + "openapi.json", access.Read, s.openAPI})
 	}
 	return all
 }

@@ -193,6 +193,8 @@ func (c *Client) Plan(ctx context.Context, scope, operation string, body json.Ra
 	return a.Steps, nil
 }
 
+const asJSON = "application/json"
+
 // request is a call of the API.
 type request struct {
 	method string   // GET when empty
@@ -200,7 +202,7 @@ type request struct {
 	query  url.Values
 	header http.Header
 	body   json.RawMessage
-	media  string        // of the response; application/json when empty
+	media  string        // of the response; asJSON when empty
 	status int           // of the response; any below 300 when 0
 	wait   time.Duration // how long the server may wait before it answers
 }
@@ -286,7 +288,7 @@ func (c *Client) request(r *request) (*httpclient.Request, error) {
 	u.RawQuery = r.query.Encode()
 	return &httpclient.Request{
 		Method: r.method, URL: u, Header: r.header, Body: r.body, Token: c.token, Patience: c.timeout + r.wait, Limit: maxResponse,
-		Accept: cmp.Or(r.media, "application/json") + ", application/json;q=0.5", // errors are JSON
+		Accept: cmp.Or(r.media, asJSON) + ", " + asJSON + ";q=0.5", // errors are JSON
 	}, nil
 }
 

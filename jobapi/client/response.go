@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,14 +29,15 @@ func (r *request) check(resp *http.Response, text []byte) error {
 }
 
 func (r *request) checkMedia(resp *http.Response, text []byte) error {
-	want := r.media
-	if want == "" {
-		want = "application/json"
-	}
-	if !httpclient.HasMedia(resp, want) {
-		return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, redact.Text(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
+	if !httpclient.HasMedia(resp, cmp.Or(r.media, asJSON)) {
+		return errUnexpected(resp, text)
 	}
 	return nil
+}
+
+// errUnexpected is [errBadResponse] for a response of another form.
+func errUnexpected(resp *http.Response, text []byte) error {
+	return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, redact.Text(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
 }
 
 // errBadResponse is the error for a response that no server of this API sends: it may
@@ -57,9 +59,8 @@ func refusalOf(resp *http.Response, text []byte) error {
 			Details map[string]any `json:"details"`
 		} `json:"error"`
 	}
-	asJSON := &request{}
-	if asJSON.checkMedia(resp, text) != nil || json.Unmarshal(text, &body) != nil || !jobs.ValidCode(body.Error.Code) {
-		return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, redact.Text(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
+	if !httpclient.HasMedia(resp, asJSON) || json.Unmarshal(text, &body) != nil || !jobs.ValidCode(body.Error.Code) {
+		return errUnexpected(resp, text)
 	}
 	e := &jobapi.Refusal{
 		Status: resp.StatusCode, Code: body.Error.Code, Message: jobs.Clip(redact.Text(body.Error.Message), maxMessage, ""), Details: body.Error.Details,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -63,9 +62,6 @@ type Limits struct {
 // maxKept is how many bytes the requests, results and errors of ended jobs may have
 // together, whatever Retain says.
 const maxKept = 64 << 20
-
-// retryAfter is what a refused caller is told.
-const retryAfter = 5 * time.Second
 
 // stopTime is how long Close waits for steps that have been told to stop: a little
 // less than the 10 s that Docker gives a server.
@@ -151,15 +147,12 @@ func (e *Engine) Create(ctx context.Context, operation string, r jobapi.Request)
 
 // newJob returns a job that is not yet known to anybody.
 func (e *Engine) newJob(ctx context.Context, op *Operation, r jobapi.Request) (*job, error) {
-	request, ok := r.(Request)
-	if !ok {
-		return nil, fmt.Errorf("create job of %s: a %T is no request of it", op.Name, r)
-	}
 	j := &job{typ: e.Scope + "." + op.Name, op: op, status: jobs.Queued, timeout: e.Limits.Timeout}
 	if ms := r.Common().TimeoutMs; ms != nil {
 		j.timeout = time.Duration(*ms) * time.Millisecond
 	}
 	err := e.recoverPanics("create job of "+op.Name, func() error {
+		request := r.(Request) // as NewRequest has made it
 		echo, err := json.Marshal(request.Echo())
 		if err != nil {
 			return err
@@ -185,7 +178,7 @@ func (e *Engine) refuse(op *Operation) error {
 	case e.closed:
 		return &jobapi.Refusal{
 			Status: http.StatusServiceUnavailable, Code: jobapi.CodeUnavailable,
-			Message: "This server is stopping.", RetryAfter: retryAfter,
+			Message: "This server is stopping.",
 		}
 	case e.Limits.Exclusive && len(e.running) > 0:
 		return e.conflict(e.running[0])
@@ -197,10 +190,7 @@ func (e *Engine) refuse(op *Operation) error {
 	if len(e.running) < e.Limits.MaxRunning {
 		limit = fmt.Sprintf("%d jobs run already that put load on the fleet; no more are allowed at a time.", e.loads())
 	}
-	return &jobapi.Refusal{
-		Status: http.StatusTooManyRequests, Code: jobapi.CodeRateLimited,
-		Message: limit, RetryAfter: retryAfter,
-	}
+	return &jobapi.Refusal{Status: http.StatusTooManyRequests, Code: jobapi.CodeRateLimited, Message: limit}
 }
 
 func (e *Engine) conflict(j *job) error {
@@ -339,7 +329,7 @@ func (e *Engine) Cancel(_ context.Context, id string) (jobapi.Job, error) {
 	defer e.mu.Unlock()
 	j := e.byID[id]
 	if j == nil {
-		return jobapi.Job{}, fmt.Errorf("cancel job %.40q: %w", id, fs.ErrNotExist)
+		return jobapi.Job{}, jobapi.NoJob(id)
 	}
 	if !e.stop(j, jobs.ErrCanceled) {
 		return j.snapshot(e.Scope), fmt.Errorf("cancel job %s, which is %s: %w", j.id, j.status, jobapi.ErrEnded)

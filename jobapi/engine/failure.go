@@ -9,12 +9,6 @@ import (
 	"github.com/batchfleet/batchfleet/redact"
 )
 
-// The codes of errors that are no [Failure].
-const (
-	CodeFailed   = "FAILED"
-	CodeUpstream = "UPSTREAM_UNAVAILABLE"
-)
-
 var errPanic = errors.New("the program has made a mistake; the server's log says more")
 
 // maxDetails is how long the details of an error may be as JSON. The engine has
@@ -35,7 +29,7 @@ func (e *Engine) failure(err error) (shown *jobapi.Error) {
 
 // failure returns what a job shows of an error.
 func failure(err error) *jobapi.Error {
-	shown := &jobapi.Error{Code: CodeFailed, Message: text(err.Error())}
+	shown := &jobapi.Error{Code: "FAILED", Message: text(err.Error())}
 	var f *Failure
 	switch {
 	case errors.Is(err, errPanic):
@@ -46,7 +40,7 @@ func failure(err error) *jobapi.Error {
 		}
 		shown.Details = details(f.Details)
 	case errors.Is(err, jobs.ErrUnavailable):
-		shown.Code = CodeUpstream
+		shown.Code = "UPSTREAM_UNAVAILABLE"
 	}
 	return shown
 }
@@ -61,9 +55,4 @@ func details(d map[string]any) (clean map[string]any) {
 		return map[string]any{"omitted": true}
 	}
 	return clean
-}
-
-func detailsSize(d map[string]any) int {
-	encoded, _ := json.Marshal(d) // it was decoded from JSON
-	return len(encoded)
 }

@@ -65,7 +65,8 @@ func (j *job) bytes() int {
 		n += len(s.Name) + len(s.Message)
 	}
 	if j.failed != nil {
-		n += len(j.failed.Message) + detailsSize(j.failed.Details)
+		details, _ := json.Marshal(j.failed.Details) // they were decoded from JSON
+		n += len(j.failed.Message) + len(details)
 	}
 	return n
 }

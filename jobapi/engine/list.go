@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -60,7 +58,7 @@ func (e *Engine) Log(_ context.Context, id string, q jobapi.LogQuery) (jobapi.Lo
 	j := e.byID[id]
 	e.mu.Unlock()
 	if j == nil {
-		return jobapi.Log{}, fmt.Errorf("read log of job %.40q: %w", id, fs.ErrNotExist)
+		return jobapi.Log{}, jobapi.NoJob(id)
 	}
 	return j.log.read(q)
 }

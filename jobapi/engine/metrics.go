@@ -17,7 +17,7 @@ type Metrics struct {
 	dropped *prometheus.CounterVec
 
 	mu      sync.Mutex
-	engines []*Engine // whose jobs are counted when somebody asks
+	engines []*Engine // whose jobs are counted when metrics are gathered
 }
 
 var (

@@ -41,13 +41,9 @@ func (e *Engine) Plan(ctx context.Context, operation string, r jobapi.Request) (
 	if _, err := e.operation(operation); err != nil {
 		return nil, err
 	}
-	request, ok := r.(Request)
-	if !ok {
-		return nil, fmt.Errorf("plan %s: a %T is no request of it", operation, r)
-	}
 	plan := []jobapi.Planned{}
 	err := e.recoverPanics("plan "+operation, func() error {
-		for _, s := range request.Steps() {
+		for _, s := range r.(Request).Steps() { // as NewRequest has made it
 			planned := jobapi.Planned{Step: s.Name, Action: "run", Reason: text(s.Description)}
 			if s.AlreadyDone != nil {
 				reason, done, err := s.AlreadyDone(ctx)
