@@ -32,8 +32,8 @@ type deadRow struct {
 func newDeadRow(d deadletter.Item) deadRow {
 	l := d.Last()
 	return deadRow{
-		Name: d.Name, JobID: l.Job.ID, Kind: l.Job.Kind, Cause: l.Cause, Reason: l.Reason, FailedAt: l.At.UTC(), Attempts: l.Attempt,
-		Letters: len(d.Messages), Subscription: l.Queue, MessageID: l.MessageID, Bytes: max(l.Cut, len(l.Data)),
+		Name: d.Name(), JobID: l.Job.ID, Kind: l.Job.Kind, Cause: l.Cause, Reason: l.Reason, FailedAt: l.At.UTC(), Attempts: l.Attempt,
+		Letters: len(d), Subscription: l.Queue, MessageID: l.MessageID, Bytes: max(l.Cut, len(l.Data)),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,17 +31,17 @@ func dlqPurgeCommand() *cobra.Command {
 		case *dry:
 			verb = "would be purged"
 		case len(chosen) > 0 && !*yes:
-			if err := d.confirm(ctx, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(deadletter.Messages(chosen)), len(chosen))); err != nil {
+			if err := d.confirm(ctx, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(slices.Concat(chosen...)), len(chosen))); err != nil {
 				return err
 			}
 		}
 		for _, one := range chosen {
 			if !*dry {
-				if err := d.reader.Drop(ctx, one.Messages...); err != nil {
+				if err := d.reader.Drop(ctx, one...); err != nil {
 					return err
 				}
 			}
-			if _, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.Name), verb); err != nil {
+			if _, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.Name()), verb); err != nil {
 				return err
 			}
 		}

@@ -37,7 +37,7 @@ func dlqRedriveCommand() *cobra.Command {
 		defer pub.Close()
 		r.Reader, r.Status, r.Publish = d.reader, st, pub
 		r.Did = func(one deadletter.Item, what string) error {
-			_, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.Name), what)
+			_, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.Name()), what)
 			return err
 		}
 		return d.redrive(ctx, &r, args)
@@ -66,7 +66,7 @@ func (d *dlqSession) redrive(ctx context.Context, r *deadletter.Redrive, names [
 		fmt.Fprintln(d.err, "no dead letters to redrive, or somebody else holds them just now")
 	}
 	err = r.Run(ctx, chosen)
-	if same := (*deadletter.SameError)(nil); errors.As(err, &same) {
+	if _, same := errors.AsType[*deadletter.SameError](err); same {
 		return program.Exit(program.Failed, err)
 	}
 	if err != nil {

@@ -115,8 +115,8 @@ type Request interface {
 
 // Options are the fields that every request may have.
 type Options struct {
-	DryRun    bool   `json:"dryRun"`
-	TimeoutMs *int64 `json:"timeoutMs"` // from the job's start; MinTimeout to MaxTimeout
+	DryRun    bool   `json:"dryRun,omitempty"`
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"` // from the job's start; MinTimeout to MaxTimeout
 }
 
 // Common implements [Request].

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobapi/engine"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
 )
 
 // wait waits until all jobs have ended. How they have is the result, not this
@@ -53,9 +54,6 @@ func (o *submitBatch) wait(ctx context.Context, r engine.Run) (string, error) {
 	return fmt.Sprintf("%d succeeded, %d failed, %d canceled", res.Succeeded, res.Failed, res.Canceled), nil
 }
 
-// entriesAtOnce is how many jobs Redis is asked about in one round trip.
-const entriesAtOnce = 200
-
 // ask notes the statuses of the jobs that have not ended, and reports whether one
 // has changed. The status of a job without a record is zero.
 func (o *submitBatch) ask(ctx context.Context) (changed bool, err error) {
@@ -66,7 +64,7 @@ func (o *submitBatch) ask(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	now := map[jobs.ID]jobs.State{}
-	for ids := range slices.Chunk(open, entriesAtOnce) {
+	for ids := range slices.Chunk(open, status.MaxList) {
 		entries, err := o.d.Status.Entries(ctx, ids)
 		if err != nil {
 			return false, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobapi"
@@ -16,7 +17,7 @@ type drain struct {
 	jobapi.Options
 	pollInterval
 	d      Deps
-	notice time.Duration // how long a worker may take to hear of it; tests wait for less
+	notice time.Duration // how long a worker may take to learn of it; tests wait for less
 }
 
 // Check implements [engine.Request].
@@ -25,9 +26,9 @@ func (o *drain) Check() error { return o.checkPoll() }
 // Echo implements [engine.Request].
 func (o *drain) Echo() any {
 	return struct {
-		onlyTimeout
+		jobapi.Options
 		PollIntervalMs *int64 `json:"pollIntervalMs"`
-	}{timeoutOnly(o.Options), o.PollIntervalMs}
+	}{o.Options, o.PollIntervalMs}
 }
 
 // Steps implements [engine.Request].
@@ -119,8 +120,7 @@ func held(ctx context.Context, d Deps) (now drained, err error) {
 		if err != nil {
 			return now, err
 		}
-		n := len(holders)
-		now.Fleet = &n
+		now.Fleet = new(len(holders))
 	}
 	if d.Queue != nil {
 		stats, err := d.Queue.Stats(ctx)
@@ -145,4 +145,21 @@ func plural(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// count is how many there are of what.
+type count struct {
+	n    int
+	what string
+}
+
+// listed writes counts, without those of none.
+func listed(counts ...count) string {
+	var parts []string
+	for _, c := range counts {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"github.com/batchfleet/batchfleet/jobapi"
@@ -57,9 +56,9 @@ func (o *fsck) Check() error { return nil }
 // Echo implements [engine.Request].
 func (o *fsck) Echo() any {
 	return struct {
-		onlyTimeout
+		jobapi.Options
 		Repair bool `json:"repair"`
-	}{timeoutOnly(o.Options), o.Repair}
+	}{o.Options, o.Repair}
 }
 
 // Steps implements [engine.Request].
@@ -130,16 +129,8 @@ func summary(a redisdb.Audit) string {
 	}
 	said := plural(total, "job") + ", no findings"
 	if all > 0 {
-		var parts []string
-		part := func(n int, what string) {
-			if n > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s", n, what))
-			}
-		}
-		part(all-a.Harmless-a.Left, "repaired")
-		part(a.Harmless, "harmless")
-		part(a.Left, "left")
-		said = plural(total, "job") + ", " + plural(all, "finding") + ": " + strings.Join(parts, ", ")
+		said = fmt.Sprintf("%s, %s: %s", plural(total, "job"), plural(all, "finding"),
+			listed(count{all - a.Harmless - a.Left, "repaired"}, count{a.Harmless, "harmless"}, count{a.Left, "left"}))
 	}
 	if a.Unchecked > 0 {
 		said += fmt.Sprintf("; %s not looked at: run it again", plural(a.Unchecked, "suspect"))

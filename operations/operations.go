@@ -9,7 +9,6 @@
 package operations
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -36,15 +35,10 @@ type Deps struct {
 	Batch       Batch
 }
 
-// Batch are the limits of submit-batch. Zeros stand for the defaults, which are
-// the most there may be.
+// Batch are the limits of submit-batch.
 type Batch struct {
-	MaxSize        int // objects that one request may name; 1000
-	MaxConcurrency int // of its calls at once; 20
-}
-
-func (b Batch) withDefaults() Batch {
-	return Batch{cmp.Or(b.MaxSize, 1000), cmp.Or(b.MaxConcurrency, 20)}
+	MaxSize        int // objects that one request may name, at most 1000
+	MaxConcurrency int // of its calls at once, at most 20
 }
 
 // Names says which queues the fleet has.

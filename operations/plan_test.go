@@ -86,7 +86,7 @@ func TestJPlansSayWhatIsThere(t *testing.T) {
 
 func TestJWhatIsNotSetUp(t *testing.T) {
 	r := newRig(t)
-	r.Deps = Deps{Queue: r.Queue} // a gateway alone
+	r.Deps = Deps{Queue: r.Queue, Batch: r.Batch} // a gateway alone
 	if j := r.do("start", `{}`); j.err != nil {
 		t.Error(j.err)
 	} else {

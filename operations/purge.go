@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobapi"
@@ -39,10 +38,10 @@ func (o *purge) Check() error {
 // Echo implements [engine.Request].
 func (o *purge) Echo() any {
 	return struct {
-		onlyTimeout
+		jobapi.Options
 		OlderThanDays *int64 `json:"olderThanDays"`
 		Limit         *int64 `json:"limit"`
-	}{timeoutOnly(o.Options), o.OlderThanDays, o.Limit}
+	}{o.Options, o.OlderThanDays, o.Limit}
 }
 
 // Steps implements [engine.Request]. One step finds and deletes: what is found is
@@ -55,7 +54,7 @@ func (o *purge) Steps() []engine.Step {
 	return []engine.Step{step}
 }
 
-// countTime bounds the count of a dry run, which somebody waits for.
+// countTime bounds the count of a dry run, which a caller waits for.
 const countTime = 20 * time.Second
 
 // count is what a dry run says.
@@ -125,29 +124,17 @@ type spared struct {
 
 // String says it in words, to follow others; empty if there are none.
 func (l spared) String() string {
-	var parts []string
-	for _, part := range []struct {
-		n    int
-		what string
-	}{
-		{l.NotEnded, "not ended"},
-		{l.EndedSince, "ended since"},
-		{l.Unreadable, "unreadable"},
-		{l.NotPermitted, "not permitted"},
-		{l.Large, "too large"},
-		{l.NoJob, "of no job"},
-	} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
-		}
-	}
-	if parts == nil {
+	some := listed(
+		count{l.NotEnded, "not ended"}, count{l.EndedSince, "ended since"}, count{l.Unreadable, "unreadable"},
+		count{l.NotPermitted, "not permitted"}, count{l.Large, "too large"}, count{l.NoJob, "of no job"},
+	)
+	if some == "" {
 		return ""
 	}
-	return "; left alone: " + strings.Join(parts, ", ")
+	return "; left alone: " + some
 }
 
 // String says it in words.
 func (p purged) String() string {
-	return strings.Join([]string{plural(p.Jobs, "result"), plural(p.Objects, "object"), fmt.Sprintf("%d bytes", p.Bytes)}, ", ")
+	return fmt.Sprintf("%s, %s, %d bytes", plural(p.Jobs, "result"), plural(p.Objects, "object"), p.Bytes)
 }

@@ -59,12 +59,12 @@ func (o *redrive) Check() error {
 // Echo implements [engine.Request].
 func (o *redrive) Echo() any {
 	return struct {
-		onlyTimeout
+		jobapi.Options
 		Count         *int64   `json:"count"`
 		ReasonBytes   int      `json:"reasonBytes"`
 		RatePerSecond *float64 `json:"ratePerSecond"`
 		StopAfter     *int64   `json:"stopAfter"`
-	}{timeoutOnly(o.Options), o.Count, len(o.Reason), o.Rate, o.StopAfter}
+	}{o.Options, o.Count, len(o.Reason), o.Rate, o.StopAfter}
 }
 
 // Steps implements [engine.Request].
@@ -116,12 +116,12 @@ func (o *redrive) redrive(ctx context.Context, r engine.Run) (string, error) {
 	done := 0
 	o.run.Did = func(d deadletter.Item, what string) error {
 		done++
-		r.Logf("job %s: %s", d.Name, what)
+		r.Logf("job %s: %s", d.Name(), what)
 		r.Message(fmt.Sprintf("%d of %s looked at", done, plural(len(o.chosen), "job")))
 		return nil
 	}
 	err := deadletter.Keeping(ctx, o.reader, func() error { return o.run.Run(ctx, o.chosen) })
-	if same := (*deadletter.SameError)(nil); errors.As(err, &same) {
+	if same, ok := errors.AsType[*deadletter.SameError](err); ok {
 		return "", &engine.Failure{Code: "SAME_ERROR", Details: map[string]any{
 			"redriven": o.run.Redriven, "dropped": o.run.Dropped, "left": same.Left, "failedAgain": same.Failed,
 		}, Err: err}

@@ -80,7 +80,7 @@ func newRig(t *testing.T) *rig {
 	})
 	r.Deps = Deps{
 		Status: status.New(r.rdb), Queue: queue.New(r.rdb, queue.DefaultRules), PubSub: admin,
-		Publish: publish, DeadLetters: reader, Storage: store, Names: testNames,
+		Publish: publish, DeadLetters: reader, Storage: store, Names: testNames, Batch: Batch{MaxSize: 1000, MaxConcurrency: 20},
 	}
 	return r
 }

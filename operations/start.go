@@ -21,13 +21,7 @@ type start struct {
 func (s *start) Check() error { return nil }
 
 // Echo implements [engine.Request].
-func (s *start) Echo() any { return timeoutOnly(s.Options) }
-
-type onlyTimeout struct {
-	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
-}
-
-func timeoutOnly(o jobapi.Options) onlyTimeout { return onlyTimeout{o.TimeoutMs} }
+func (s *start) Echo() any { return s.Options }
 
 // Steps implements [engine.Request].
 func (s *start) Steps() []engine.Step {
@@ -97,13 +91,13 @@ func (s *start) createTopics(ctx context.Context, _ engine.Run) (string, error) 
 			made = append(made, q.Topic)
 		}
 	}
-	if len(made) == 0 { // somebody else was quicker, or this account may not look
+	if len(made) == 0 { // another server was quicker, or this account may not look
 		return "all topics are there", nil
 	}
 	return "created " + strings.Join(made, ", "), nil
 }
 
-// look says what there is of a subscription: absent, present, hidden, and in what
+// lookAt says what there is of a subscription: absent, present, hidden, and in what
 // it differs from what it should be. One of another topic is an error: jobs that
 // are submitted would not come to it.
 func (s *start) lookAt(ctx context.Context, q Queue) (f pubsub.Found, differs string, err error) {
@@ -156,7 +150,7 @@ func (s *start) createSubscriptions(ctx context.Context, r engine.Run) (string, 
 		if created {
 			made = append(made, q.Subscription)
 		}
-		// Also of what somebody else has created just now.
+		// Also of what another server has created just now.
 		_, differs, err := s.lookAt(ctx, q)
 		if err != nil {
 			return "", err

@@ -46,9 +46,8 @@ type submitted struct {
 
 // Check implements [engine.Request].
 func (o *submitBatch) Check() error {
-	limits := o.d.Batch.withDefaults()
-	if n := len(o.Objects); n < 1 || n > limits.MaxSize {
-		return &jobapi.FieldError{Field: "objects", Problem: fmt.Sprintf("must be 1 to %d names, not %d", limits.MaxSize, n)}
+	if n := len(o.Objects); n < 1 || n > o.d.Batch.MaxSize {
+		return &jobapi.FieldError{Field: "objects", Problem: fmt.Sprintf("must be 1 to %d names, not %d", o.d.Batch.MaxSize, n)}
 	}
 	for i, name := range o.Objects {
 		if err := storage.ValidName(name); err != nil {
@@ -58,7 +57,7 @@ func (o *submitBatch) Check() error {
 	if o.Kind != "" && !pubsub.ValidKind(o.Kind) {
 		return &jobapi.FieldError{Field: "kind", Problem: "must be lower-case letters, digits and -, such as pdf or mock"}
 	}
-	most := int64(limits.MaxConcurrency)
+	most := int64(o.d.Batch.MaxConcurrency)
 	err := cmp.Or(within("ratePerSecond", &o.Rate, 10, 0.1, 1000), within("concurrency", &o.Concurrency, min(4, most), 1, most), o.checkPoll())
 	switch {
 	case err != nil:
@@ -79,13 +78,13 @@ func (o *submitBatch) Echo() any {
 		kind = "other"
 	}
 	return struct {
-		onlyTimeout
+		jobapi.Options
 		ObjectCount    int      `json:"objectCount"`
 		Kind           string   `json:"kind"`
 		RatePerSecond  *float64 `json:"ratePerSecond"`
 		Concurrency    *int64   `json:"concurrency"`
 		PollIntervalMs *int64   `json:"pollIntervalMs"`
-	}{timeoutOnly(o.Options), len(o.Objects), kind, o.Rate, o.Concurrency, o.PollIntervalMs}
+	}{o.Options, len(o.Objects), kind, o.Rate, o.Concurrency, o.PollIntervalMs}
 }
 
 // Steps implements [engine.Request].

@@ -58,8 +58,6 @@ type result struct {
 	denied  bool // not all of it could be looked at; what is hidden may be new
 }
 
-var errLimit = errors.New("limit reached")
-
 func (s *sweep) run(ctx context.Context) error {
 	err := s.d.Storage.Walk(ctx, results, func(name string, info storage.Info, denied error) error {
 		dir, _, below := strings.Cut(strings.TrimPrefix(name, results), "/")
@@ -79,7 +77,7 @@ func (s *sweep) run(ctx context.Context) error {
 	if err == nil {
 		err = s.next(ctx)
 	}
-	if err == nil || errors.Is(err, errLimit) {
+	if err == nil || errors.Is(err, fs.SkipAll) {
 		err = s.flush(ctx)
 	}
 	return err
@@ -105,7 +103,8 @@ func (s *sweep) see(name string, info storage.Info, denied error) {
 	}
 }
 
-// next ends the directory that was walked.
+// next ends the directory that was walked, and the walk with [fs.SkipAll] when the limit
+// is reached.
 func (s *sweep) next(ctx context.Context) error {
 	old := s.now
 	s.now = result{}
@@ -129,7 +128,7 @@ func (s *sweep) next(ctx context.Context) error {
 		return err
 	}
 	if s.total().Jobs >= s.limit {
-		return errLimit
+		return fs.SkipAll
 	}
 	return nil
 }
@@ -184,16 +183,9 @@ func (s *sweep) spare(e status.Entry) bool {
 // complete. So no reader finds a result whose pages are deleted. The next purge finds
 // what a crash leaves, because it is as old.
 func (s *sweep) deleteResult(ctx context.Context, old result) error {
-	first := results + string(old.id) + "/" + resultObject
-	slices.SortStableFunc(old.objects, func(a, b string) int {
-		switch first {
-		case a:
-			return -1
-		case b:
-			return 1
-		}
-		return 0
-	})
+	if i := slices.Index(old.objects, results+string(old.id)+"/"+resultObject); i > 0 {
+		old.objects[0], old.objects[i] = old.objects[i], old.objects[0]
+	}
 	for _, name := range old.objects {
 		call, cancel := bounded(ctx)
 		err := s.d.Storage.Delete(call, name)

@@ -11,47 +11,37 @@ import (
 	"github.com/batchfleet/batchfleet/pubsub"
 )
 
-// Item holds the dead letters of one name: of one job, or of one message that names no
-// job, newest first.
-type Item struct {
-	Name     string
-	Messages []pubsub.DeadLetter // at least one
-}
+// Item holds the dead letters of one name, at least one: of one job, or of one message
+// that names no job, newest first.
+type Item []pubsub.DeadLetter
 
 // Last returns the newest dead letter, which stands for all.
-func (d Item) Last() pubsub.DeadLetter { return d.Messages[0] }
+func (d Item) Last() pubsub.DeadLetter { return d[0] }
+
+// Name is what people call all of them.
+func (d Item) Name() string { return d[0].Name() }
 
 // Group groups dead letters by name, newest first.
 func Group(messages []pubsub.DeadLetter) []Item {
 	newestFirst := func(a, b pubsub.DeadLetter) int { return b.At.Compare(a.At) }
 	byName := map[string]Item{}
 	for _, l := range messages {
-		name := l.Name()
-		byName[name] = Item{name, append(byName[name].Messages, l)}
+		byName[l.Name()] = append(byName[l.Name()], l)
 	}
 	all := slices.Collect(maps.Values(byName))
 	for _, d := range all {
-		slices.SortStableFunc(d.Messages, newestFirst)
+		slices.SortStableFunc(d, newestFirst)
 	}
 	slices.SortFunc(all, func(a, b Item) int {
-		return cmp.Or(newestFirst(a.Last(), b.Last()), strings.Compare(a.Name, b.Name))
+		return cmp.Or(newestFirst(a.Last(), b.Last()), strings.Compare(a.Name(), b.Name()))
 	})
 	return all
-}
-
-// Messages returns the dead letters of all items.
-func Messages(all []Item) []pubsub.DeadLetter {
-	var messages []pubsub.DeadLetter
-	for _, d := range all {
-		messages = append(messages, d.Messages...)
-	}
-	return messages
 }
 
 // Named returns the items with the given names, and the names without an item.
 func Named(all []Item, names []string) (found []Item, missing []string) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		if i := slices.IndexFunc(all, func(d Item) bool { return d.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(all, func(d Item) bool { return d.Name() == name }); i >= 0 {
 			found = append(found, all[i])
 		} else {
 			missing = append(missing, name)

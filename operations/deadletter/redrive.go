@@ -73,10 +73,10 @@ func (r *Redrive) Choose(ctx context.Context, all []Item, names []string) (chose
 	}
 	mine := map[string]bool{}
 	for _, d := range chosen {
-		mine[d.Name] = true
+		mine[d.Name()] = true
 	}
-	rest := slices.DeleteFunc(slices.Clone(all), func(d Item) bool { return mine[d.Name] })
-	return chosen, missing, r.Reader.HandBack(ctx, Messages(rest)...)
+	rest := slices.DeleteFunc(slices.Clone(all), func(d Item) bool { return mine[d.Name()] })
+	return chosen, missing, r.Reader.HandBack(ctx, slices.Concat(rest...)...)
 }
 
 // Run redrives what Choose has returned. The error is a [SameError] when it has
@@ -142,7 +142,7 @@ func (r *Redrive) one(ctx context.Context, d Item) (did string, err error) {
 		case state == jobs.Running, state == jobs.Canceled:
 			r.Left++
 			what := map[jobs.State]string{jobs.Running: "is running", jobs.Canceled: "was canceled since"}[state]
-			return "left: it " + what, r.Reader.HandBack(ctx, d.Messages...)
+			return "left: it " + what, r.Reader.HandBack(ctx, d...)
 		case state == jobs.Succeeded:
 			r.Dropped++
 			return "dropped: it has succeeded since", r.drop(ctx, d)
@@ -173,21 +173,20 @@ func (r *Redrive) requeue(ctx context.Context, job jobs.Job) (jobs.State, error)
 }
 
 func (r *Redrive) drop(ctx context.Context, d Item) error {
-	return r.Reader.Drop(context.WithoutCancel(ctx), d.Messages...)
+	return r.Reader.Drop(context.WithoutCancel(ctx), d...)
 }
 
 // again checks at intervals how the redriven jobs ended. It reports whether too many
 // have failed again as before.
 func (r *Redrive) again(ctx context.Context) (bool, error) {
-	const every, most = time.Second / 2, 200
-	if r.StopAfter == 0 || len(r.sent) == 0 || time.Since(r.looked) < every {
+	if r.StopAfter == 0 || len(r.sent) == 0 || time.Since(r.looked) < time.Second/2 {
 		return false, nil
 	}
 	r.looked = time.Now()
 	ids := slices.Collect(maps.Keys(r.sent))
 	call, cancel := context.WithTimeout(ctx, redriveCall)
 	defer cancel()
-	entries, err := r.Status.Entries(call, ids[:min(most, len(ids))])
+	entries, err := r.Status.Entries(call, ids[:min(status.MaxList, len(ids))])
 	if err != nil {
 		return false, err
 	}

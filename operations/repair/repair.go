@@ -190,7 +190,7 @@ func (r *round) record(ctx context.Context, job jobs.Job) (bool, error) {
 		return false, errors.Join(err, r.release(ctx, c)) // it may be granted all the same
 	}
 	if c.Verdict != jobs.Granted && c.Verdict != jobs.CrashLoop {
-		return true, nil // somebody runs it, or it has ended
+		return true, nil // a worker runs it, or it has ended
 	}
 	result, found, err := r.pages.Earlier(ctx, job)
 	if err == nil && found {
@@ -250,9 +250,6 @@ func (r *round) publish(ctx context.Context, s status.Stray) error {
 	return marked
 }
 
-// errFound ends a walk.
-var errFound = errors.New("found")
-
 // input returns the object that a job was submitted with where its status does not say:
 // one of the web page, which no worker has begun. Empty if there is none.
 func (r *round) input(ctx context.Context, id jobs.ID) (string, error) {
@@ -261,9 +258,9 @@ func (r *round) input(ctx context.Context, id jobs.ID) (string, error) {
 		if err == nil {
 			found = name
 		}
-		return errFound
+		return fs.SkipAll
 	})
-	if err != nil && !errors.Is(err, errFound) && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.SkipAll) && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("look for the input of job %s: %w", id, err)
 	}
 	return found, nil

@@ -11,13 +11,9 @@ import (
 	"github.com/batchfleet/batchfleet/storage"
 )
 
-const (
-	// recent is how young a result is that must be on record: an hour less than the
-	// status of a job is kept.
-	recent = status.TTL - time.Hour
-	// askAtOnce is how many jobs are asked for in one round trip.
-	askAtOnce = 200
-)
+// recent is how young a result is that must be on record: an hour less than the status of
+// a job is kept.
+const recent = status.TTL - time.Hour
 
 // results records a job as completed if its result is stored and Redis has no record
 // of it, because Redis has lost all that the job wrote.
@@ -30,7 +26,7 @@ func (r *round) results(ctx context.Context) error {
 		if err != nil || object != "result.json" || bad != nil || r.now.Sub(info.Modified) > recent {
 			return nil //nolint:nilerr // what cannot be read cannot be repaired
 		}
-		if ids = append(ids, id); len(ids) < askAtOnce {
+		if ids = append(ids, id); len(ids) < status.MaxList {
 			return nil
 		}
 		err = r.recordUnknown(ctx, ids)
