@@ -75,14 +75,6 @@ func TestJ07ListSaysHowToGoOn(t *testing.T) {
 	}
 }
 
-func TestShellWord(t *testing.T) {
-	for text, want := range map[string]string{"fleet.pdf": "fleet.pdf", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "a\nb": "'a b'"} {
-		if got := shellWord(text); got != want {
-			t.Errorf("%q: got %s, want %s", text, got, want)
-		}
-	}
-}
-
 func TestJ10FollowedLogLooksAsTheOther(t *testing.T) {
 	run := jobAnswers(t, map[string]string{
 		"fleet/jobs/a":        aJob,

@@ -82,23 +82,13 @@ func (m moreJobs) hint(cmd *cobra.Command) string {
 		case "json":
 			say += " --json"
 		default:
-			say += " --" + f.Name + " " + shellWord(f.Value.String())
+			say += " --" + f.Name + " " + program.ShellWord(oneLine(f.Value.String()))
 		}
 	})
 	if m.cursor == "" {
 		return strings.Replace(say, "more:", "more of "+m.scope+", from its newest on:", 1)
 	}
-	return say + " --cursor " + shellWord(m.cursor)
-}
-
-// shellWord quotes a word for a shell where that is needed.
-func shellWord(s string) string {
-	if s = oneLine(s); s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:=+,@%", r)
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return say + " --cursor " + program.ShellWord(oneLine(m.cursor))
 }
 
 // list returns jobs of the client's scope, or the newest of all that the server has.

@@ -49,16 +49,3 @@ func TestOnlyWhatIsWrongIsReported(t *testing.T) {
 		})
 	}
 }
-
-func TestQuotedIsOneWordOfAShell(t *testing.T) {
-	for s, want := range map[string]string{
-		"./bin/batchfleet": "./bin/batchfleet", "": "''", "my token": "'my token'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "~/x": "'~/x'", "A=1": "'A=1'",
-	} {
-		if got := quoted(s); got != want {
-			t.Errorf("quoted(%q) is %s, want %s", s, got, want)
-		}
-	}
-	if got := quoted(strings.Repeat("a", 10) + "\n"); !strings.HasPrefix(got, "'") {
-		t.Errorf("a line break is not quoted: %s", got)
-	}
-}

@@ -170,20 +170,12 @@ func called(t gateway.Token) string {
 // start is the line for a shell that starts the worker; words follow the name of
 // the program.
 func (r *registration) start(t gateway.Token, words []string) string {
-	line := []string{"SOURCE=" + quoted(t.Gateway), "WORKER_TOKEN_FILE=" + quoted(r.tokenFile)}
+	line := []string{"SOURCE=" + program.ShellWord(t.Gateway), "WORKER_TOKEN_FILE=" + program.ShellWord(r.tokenFile)}
 	if r.caFile != "" {
-		line = append(line, "GATEWAY_CA_FILE="+quoted(r.caFile))
+		line = append(line, "GATEWAY_CA_FILE="+program.ShellWord(r.caFile))
 	}
-	line = append(line, quoted(os.Args[0]))
+	line = append(line, program.ShellWord(os.Args[0]))
 	return strings.Join(append(line, words...), " ")
-}
-
-// quoted returns s as one word of a shell.
-func quoted(s string) string {
-	if s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+:,./-") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // replaceable returns why a file cannot be written again at path.
