@@ -10,10 +10,7 @@ import (
 )
 
 func TestF63DoctorLooksAtTheGateway(t *testing.T) {
-	g := newTestGateway(t)
-	addr := freeAddr(t)
-	url := "http://" + addr
-	g.startGateway(addr)
+	g, url := runningGateway(t)
 	file := g.register(url, "pc")
 	env := func(extra ...string) []string {
 		return append([]string{"SOURCE=" + url, "WORKER_TOKEN_FILE=" + file, "AGENT_DIR=" + filepath.Join(g.dir, "agent"), "PROCESSOR=mock"}, extra...)

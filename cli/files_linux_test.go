@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 func TestGatewayWithFewFilesStaysWell(t *testing.T) {
 	g := newTestGateway(t)
 	addr, metrics := freeAddr(t), freeAddr(t)
-	cmd := batchfleet(t, g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)))
+	cmd := batchfleet(t, g.environment(g.atRedis()...))
 	cmd.Args = []string{
 		"sh", "-c", `ulimit -n 400 && exec "$0" "$@"`, cmd.Path,
 		"gateway", "--addr", addr, "--metrics-addr", metrics, "--admin-token-file", filepath.Join(g.dir, "admin.token"),

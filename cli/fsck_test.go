@@ -11,10 +11,9 @@ import (
 
 func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 	g := newTestGateway(t)
-	env := []string{"REDIS_HOST=" + g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)}
 	fsck := func(wantCode int, args ...string) (stdout, stderr string) {
 		t.Helper()
-		code, stdout, stderr := g.runCommand(env, append([]string{"gateway", "fsck"}, args...)...)
+		code, stdout, stderr := g.runCommand(g.atRedis(), append([]string{"gateway", "fsck"}, args...)...)
 		if code != wantCode {
 			t.Errorf("fsck %v: exit code %d, want %d\n%s%s", args, code, wantCode, stdout, stderr)
 		}
@@ -54,7 +53,6 @@ func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 
 func TestGatewayFsckFailsForWhatItDoesNotList(t *testing.T) {
 	g := newTestGateway(t)
-	env := []string{"REDIS_HOST=" + g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)}
 	const listed = 10_000
 	ghosts := make([]redis.Z, listed)
 	for i := range ghosts {
@@ -62,7 +60,7 @@ func TestGatewayFsckFailsForWhatItDoesNotList(t *testing.T) {
 	}
 	g.rdb.ZAdd(t.Context(), "zpe:lease:index", ghosts...)             // repaired, and the first to be looked at
 	g.rdb.HSet(t.Context(), "zpe:status:odd", "status", "by a ghost") // cannot be repaired
-	code, stdout, stderr := g.runCommand(env, "gateway", "fsck", "--repair", "--json")
+	code, stdout, stderr := g.runCommand(g.atRedis(), "gateway", "fsck", "--repair", "--json")
 	var report struct {
 		Counts   map[string]int    `json:"counts"`
 		Findings []json.RawMessage `json:"findings"`

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
@@ -36,10 +35,7 @@ func needQE(t *testing.T) {
 // job over a gateway and an agent to pw.x and back.
 func TestZ77ZeroPointEnergyOfH2(t *testing.T) {
 	needQE(t)
-	g := newTestGateway(t)
-	addr := freeAddr(t)
-	url := "http://" + addr
-	g.startGateway(addr, "LEASE_TTL=30s")
+	g, url := runningGateway(t, "LEASE_TTL=30s")
 	g.startAgent("qe", url, g.register(url, "lab-pc"), "PROCESSOR=zpe")
 	payload, err := os.ReadFile("../processor/zpe/testdata/h2.json")
 	if err != nil {
@@ -74,10 +70,7 @@ func TestZ77ZeroPointEnergyOfH2(t *testing.T) {
 }
 
 func TestZ29DirectModeLeasesFromTheSameQueue(t *testing.T) {
-	g := newTestGateway(t)
-	addr := freeAddr(t)
-	url := "http://" + addr
-	g.startGateway(addr, "LEASE_TTL=600s")
+	g, url := runningGateway(t, "LEASE_TTL=600s")
 	source := fmt.Sprintf("redis://%s:%d/0", g.redis.Host, g.redis.Port)
 	g.startAgent("direct", source, "", "WORKER_NAME=inside", "LEASE_SKEW=500ms", "MOCK_PAGES=2")
 	id := g.submit(url, h2Payload)
@@ -88,10 +81,7 @@ func TestZ29DirectModeLeasesFromTheSameQueue(t *testing.T) {
 }
 
 func TestZ29RestartedDirectWorkerReportsWhatItWasKilledIn(t *testing.T) {
-	g := newTestGateway(t)
-	addr := freeAddr(t)
-	url := "http://" + addr
-	g.startGateway(addr, "LEASE_TTL=600s")
+	g, url := runningGateway(t, "LEASE_TTL=600s")
 	source := fmt.Sprintf("redis://%s:%d/0", g.redis.Host, g.redis.Port)
 	worker := g.startAgent("direct", source, "", "WORKER_NAME=inside", "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
 	id := g.submit(url, h2Payload)
@@ -169,10 +159,7 @@ func (g *testGateway) found(dir, name string) (found bool) {
 }
 
 func TestZ80RestartedAgentReportsWhatItWasKilledIn(t *testing.T) {
-	g := newTestGateway(t)
-	addr := freeAddr(t)
-	url := "http://" + addr
-	g.startGateway(addr, "LEASE_TTL=600s")
+	g, url := runningGateway(t, "LEASE_TTL=600s")
 	token := g.register(url, "pc")
 	agent := g.startAgent("pc", url, token, "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
 	id := g.submit(url, h2Payload)
@@ -190,10 +177,7 @@ func TestZ80RestartedAgentReportsWhatItWasKilledIn(t *testing.T) {
 func TestZ81StoppedAgentHandsItsJobBackUncounted(t *testing.T) {
 	for _, signals := range []int{1, 2} {
 		t.Run(fmt.Sprint(signals, " signals"), func(t *testing.T) {
-			g := newTestGateway(t)
-			addr := freeAddr(t)
-			url := "http://" + addr
-			g.startGateway(addr, "LEASE_TTL=600s")
+			g, url := runningGateway(t, "LEASE_TTL=600s")
 			drain := "DRAIN_TIMEOUT=1s"
 			if signals == 2 {
 				drain = "DRAIN_TIMEOUT=600s"
@@ -227,10 +211,7 @@ func TestZ81StoppedAgentHandsItsJobBackUncounted(t *testing.T) {
 }
 
 func TestZ38RevokedWorkerStopsAndItsJobGoesOn(t *testing.T) {
-	g := newTestGateway(t)
-	addr := freeAddr(t)
-	url := "http://" + addr
-	g.startGateway(addr, "LEASE_TTL=60s")
+	g, url := runningGateway(t, "LEASE_TTL=60s")
 	agent := g.startAgent("stolen", url, g.register(url, "stolen"), "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1", "START_TIMEOUT=1s")
 	id := g.submit(url, h2Payload)
 	g.untilStatus(time.Minute, url, id, "started")
@@ -241,21 +222,13 @@ func TestZ38RevokedWorkerStopsAndItsJobGoesOn(t *testing.T) {
 		t.Errorf("%d tokens were revoked, want 1", revoked.RevokedCount)
 	}
 	until(g.t, time.Minute, "the job is taken back", func() bool { return g.job(url, id).Status == "queued" })
-	select {
-	case <-agent.ended:
-		if code := agent.ProcessState.ExitCode(); code != 3 {
-			t.Errorf("the revoked agent ended with %d, want 3", code)
-		}
-	case <-time.After(60 * time.Second):
-		t.Errorf("the revoked agent goes on:\n%s", agent.log)
+	if code := agent.exitCode(time.Minute); code != 3 {
+		t.Errorf("the revoked agent ended with %d, want 3", code)
 	}
 }
 
 func TestZ70ReaperNeedsNoWorker(t *testing.T) {
-	g := newTestGateway(t)
-	addr := freeAddr(t)
-	url := "http://" + addr
-	g.startGateway(addr, "LEASE_TTL=2s")
+	g, url := runningGateway(t, "LEASE_TTL=2s")
 	agent := g.startAgent("pc", url, g.register(url, "pc"), "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
 	id := g.submit(url, h2Payload)
 	g.untilStatus(time.Minute, url, id, "started")
@@ -276,17 +249,11 @@ func TestZ19NoSecretIsLeftAnywhere(t *testing.T) {
 	g := newTestGateway(t)
 	addr, metrics := freeAddr(t), freeAddr(t)
 	url := "http://" + addr
-	gw := g.startProcess(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port), "LOG_LEVEL=DEBUG"),
+	gw := g.startProcess(g.environment(g.atRedis("LOG_LEVEL=DEBUG")...),
 		"gateway", "--addr", addr, "--metrics-addr", metrics, "--admin-token-file", filepath.Join(g.dir, "admin.token"))
-	until(g.t, time.Minute, "the gateway is ready", func() bool {
-		r, err := g.request(http.MethodGet, url+"/readyz", "", nil)
-		return err == nil && r.status == http.StatusOK
-	})
+	g.untilReadyz(addr, http.StatusOK)
 	file := g.register(url, "pc")
-	token, err := gateway.LoadToken(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := loadToken(t, file)
 	enroll := g.tokenOf(filepath.Join(g.dir, "pc.enroll"))
 	agent := g.startAgent("pc", url, file, "LOG_LEVEL=DEBUG", "MOCK_PAGES=1")
 	id := g.submit(url, h2Payload)
@@ -360,12 +327,9 @@ func TestZ76BoardShowsWhatThereIs(t *testing.T) {
 	g := newTestGateway(t)
 	addr, metrics := freeAddr(t), freeAddr(t)
 	url := "http://" + addr
-	g.startProcess(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port), "REAP_INTERVAL=1s"),
+	g.startProcess(g.environment(g.atRedis("REAP_INTERVAL=1s")...),
 		"gateway", "--addr", addr, "--metrics-addr", metrics, "--admin-token-file", filepath.Join(g.dir, "admin.token"))
-	until(g.t, time.Minute, "the gateway is ready", func() bool {
-		r, err := g.request(http.MethodGet, url+"/readyz", "", nil)
-		return err == nil && r.status == http.StatusOK
-	})
+	g.untilReadyz(addr, http.StatusOK)
 	token := g.tokenOf(g.enrolled("by-hand"))
 	for _, end := range []string{"/failed", ""} { // a failure, and a lease that runs out
 		id := g.submit(url, h2Payload)

@@ -14,7 +14,7 @@ import (
 func TestZ19ReadyzTellsStrangersNothingOfRedis(t *testing.T) {
 	g := newTestGateway(t)
 	addr, metrics := freeAddr(t), freeAddr(t)
-	g.startProcess(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)),
+	g.startProcess(g.environment(g.atRedis()...),
 		"gateway", "--addr", addr, "--metrics-addr", metrics, "--admin-token-file", filepath.Join(g.dir, "admin.token"))
 	g.untilReadyz(addr, http.StatusOK)
 	g.redis.Kill()

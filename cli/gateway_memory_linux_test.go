@@ -8,9 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/batchfleet/batchfleet/gateway/queue"
 )
 
 // TestHostileResultsTakeLittleMemory has sixteen workers send the largest results
@@ -45,7 +42,7 @@ func TestHostileResultsTakeLittleMemory(t *testing.T) {
 			statuses := make([]int, 16)
 			var sending sync.WaitGroup
 			for i := range statuses {
-				token := g.workerToken()
+				token := g.tokenOf(g.enrolled(fmt.Sprint("worker-", i)))
 				sending.Go(func() {
 					r, err := g.request(http.MethodPost, "http://"+addr+"/calc/zpe/compute/jobs/x/result", token, tt.body)
 					if err != nil && tt.want[0] != http.StatusRequestEntityTooLarge { // that one may hang up while we still send
@@ -67,20 +64,6 @@ func TestHostileResultsTakeLittleMemory(t *testing.T) {
 			}
 		})
 	}
-}
-
-// workerToken registers a worker past the gateway.
-func (g *testGateway) workerToken() string {
-	g.t.Helper()
-	enroll, _, err := g.queue.Enroll(g.t.Context(), "", time.Hour)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	reg, err := g.queue.Register(g.t.Context(), queue.Registration{EnrollToken: enroll, Meta: "{}"})
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return reg.Token
 }
 
 // peakMemory returns the most memory that a process has had at a time, in bytes.

@@ -69,18 +69,27 @@ func (g *testGateway) environment(extra ...string) []string {
 	}, extra...)
 }
 
+// atRedis returns settings that name the Redis of the gateway, and more.
+func (g *testGateway) atRedis(extra ...string) []string {
+	return append([]string{"REDIS_HOST=" + g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)}, extra...)
+}
+
+// runningGateway returns one with a process, and its URL.
+func runningGateway(t *testing.T, extra ...string) (g *testGateway, url string) {
+	t.Helper()
+	g = newTestGateway(t)
+	addr := freeAddr(t)
+	g.startGateway(addr, extra...)
+	return g, "http://" + addr
+}
+
 // startGateway starts a gateway on addr with short leases, and waits until it is
 // ready. Later settings win.
 func (g *testGateway) startGateway(addr string, extra ...string) *process {
 	g.t.Helper()
-	env := g.environment(append([]string{
-		"REDIS_HOST=" + g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port), "LEASE_TTL=" + gatewayLease.String(), "REAP_INTERVAL=1s", "LEASE_SKEW=500ms",
-	}, extra...)...)
+	env := g.environment(g.atRedis(append([]string{"LEASE_TTL=" + gatewayLease.String(), "REAP_INTERVAL=1s", "LEASE_SKEW=500ms"}, extra...)...)...)
 	p := g.startProcess(env, "gateway", "--addr", addr, "--admin-token-file", filepath.Join(g.dir, "admin.token"))
-	until(g.t, time.Minute, "the gateway is ready", func() bool {
-		resp, err := g.request(http.MethodGet, "http://"+addr+"/readyz", "", nil)
-		return err == nil && resp.status == http.StatusOK
-	})
+	g.untilReadyz(addr, http.StatusOK)
 	return p
 }
 
@@ -108,10 +117,8 @@ func (g *testGateway) runCommand(env []string, args ...string) (code int, stdout
 // register makes a worker, as its owner does, and returns its token file.
 func (g *testGateway) register(url, name string) (tokenFile string) {
 	g.t.Helper()
-	var enroll wire.EnrollResponse
-	g.call(http.MethodPost, url+wire.PathEnrollTokens, testAdmin, map[string]any{"label": name}, &enroll)
 	tokenFile = filepath.Join(g.dir, name+".token")
-	code, _, stderr := g.runCommand(nil, "worker", "register", "--gateway", url, "--enroll-token-file", g.write(name+".enroll", enroll.Token), "--token-file", tokenFile, "--name", name)
+	code, _, stderr := g.runCommand(nil, "worker", "register", "--gateway", url, "--enroll-token-file", g.enrollFile(url, name), "--token-file", tokenFile, "--name", name)
 	if code != 0 {
 		g.t.Fatalf("register: exit code %d: %s", code, stderr)
 	}
@@ -205,7 +212,7 @@ const gatewayLease = 6 * time.Second
 // endLease makes the lease of a job be over.
 func (g *testGateway) endLease(id string) {
 	g.t.Helper()
-	if n, err := g.rdb.ZAdd(g.t.Context(), "zpe:lease:index", redisZ(id)).Result(); err != nil || n != 0 {
+	if n, err := g.rdb.ZAdd(g.t.Context(), "zpe:lease:index", redis.Z{Score: 1, Member: id}).Result(); err != nil || n != 0 {
 		g.t.Fatal(n, err)
 	}
 	if err := g.rdb.HSet(g.t.Context(), "zpe:lease:"+id, "expires_at", "1").Err(); err != nil {
@@ -220,17 +227,6 @@ func (g *testGateway) hastenRetries() error {
 		err = errors.Join(err, g.rdb.ZAddXX(g.t.Context(), "zpe:delay", redis.Z{Score: 1, Member: id}).Err())
 	}
 	return err
-}
-
-// registerDirectly registers a worker without asking a gateway and returns its
-// token.
-func (g *testGateway) registerDirectly(enroll, name string) string {
-	g.t.Helper()
-	r, err := g.queue.Register(g.t.Context(), queue.Registration{EnrollToken: enroll, Name: name})
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return r.Token
 }
 
 // tokenOf reads a token file that holds nothing else.

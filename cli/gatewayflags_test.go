@@ -3,7 +3,6 @@ package cli
 import (
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -66,7 +65,7 @@ func TestZ04Z09GatewayKeepsWhatItsFlagsPromise(t *testing.T) {
 	certFile, keyFile := g.certificate()
 	addr, token := freeAddr(t), "client-token-of-the-tests-0123456789"
 	url := "https://" + addr
-	g.startProcess(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)),
+	g.startProcess(g.environment(g.atRedis()...),
 		"gateway", "--addr", addr, "--tls-cert", certFile, "--tls-key", keyFile, "--client-token-file", g.write("client.token", token+"\n"))
 	until(g.t, time.Minute, "the gateway is ready by HTTPS", func() bool {
 		r, err := g.request(http.MethodGet, url+"/readyz", "", nil)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -92,12 +91,8 @@ func TestJ07JobCommandsAgainstDev(t *testing.T) {
 func (g *testGateway) startOpenGateway(more []string, args ...string) (*process, string) {
 	g.t.Helper()
 	addr := freeAddr(g.t)
-	env := append(g.environment("REDIS_HOST="+g.redis.Host, fmt.Sprintf("REDIS_PORT=%d", g.redis.Port)), more...)
-	p := g.startProcess(env, append([]string{"gateway", "--addr", addr}, args...)...)
-	until(g.t, time.Minute, "the gateway is ready", func() bool {
-		r, err := g.request(http.MethodGet, "http://"+addr+"/readyz", "", nil)
-		return err == nil && r.status == http.StatusOK
-	})
+	p := g.startProcess(g.environment(g.atRedis(more...)...), append([]string{"gateway", "--addr", addr}, args...)...)
+	g.untilReadyz(addr, http.StatusOK)
 	return p, "http://" + addr
 }
 
@@ -156,9 +151,8 @@ func TestJ09GatewayWithoutTokensIsOpenToItsMachineAlone(t *testing.T) {
 		t.Errorf("it has made %v, %v", left, err)
 	}
 	// J-26: a restart forgets them.
-	id := strings.TrimSpace(firstOf(g.runCommandOut("JOB_API="+url, "job", "list", "--scope", "system", "--json")))
-	if !strings.Contains(id, "job_") {
-		t.Fatalf("no job is listed: %s", id)
+	if _, out, _ := g.runCommand([]string{"JOB_API=" + url}, "job", "list", "--scope", "system", "--json"); !strings.Contains(out, "job_") {
+		t.Fatalf("no job is listed: %s", out)
 	}
 	p.kill()
 	_, url = g.startOpenGateway(nil)
@@ -190,17 +184,6 @@ func TestJ09GatewayForOthersIsClosedWithoutTokens(t *testing.T) {
 			t.Errorf("with %s it does not warn:\n%s", name, p.log)
 		}
 	}
-}
-
-func (g *testGateway) runCommandOut(env string, args ...string) string {
-	g.t.Helper()
-	_, out, _ := g.runCommand([]string{env}, args...)
-	return out
-}
-
-func firstOf(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }
 
 // TestJ01GatewayKnowsItsTokens gives one out and takes it back while it runs.

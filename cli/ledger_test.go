@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
@@ -73,7 +74,11 @@ func (g *testGateway) enrolled(name string) string {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	return g.write(name+".token", g.registerDirectly(enroll, name)+"\n")
+	r, err := g.queue.Register(g.t.Context(), queue.Registration{EnrollToken: enroll, Name: name})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return g.write(name+".token", r.Token+"\n")
 }
 
 func (f *fire) agent(i int) *process {
@@ -248,7 +253,7 @@ func (f *fire) account(ids []string) {
 	if err != nil || s.Queued != 0 || s.Leased != 0 || s.Delayed != 0 || s.Dead != dead {
 		f.t.Errorf("left over: %+v, %v; %d jobs have failed", s, err, dead)
 	}
-	code, out, stderr := f.runCommand([]string{"REDIS_HOST=" + f.redis.Host, fmt.Sprintf("REDIS_PORT=%d", f.redis.Port)}, "gateway", "fsck")
+	code, out, stderr := f.runCommand(f.atRedis(), "gateway", "fsck")
 	if code != 0 {
 		f.t.Errorf("fsck: exit code %d\n%s%s", code, out, stderr)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/cli/openapi"
 	"github.com/batchfleet/batchfleet/gateway/control"
@@ -89,10 +88,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	g.startProcess(env, "gateway", "--addr", addr, "--admin-token-file", admin, "--job-tokens-file", tokens)
 	g.startProcess(env, "gateway", "--addr", second, "--admin-token-file", admin, "--read-only")
 	for _, at := range []string{addr, second} {
-		until(g.t, time.Minute, "the gateway is ready", func() bool {
-			r, err := g.request(http.MethodGet, "http://"+at+"/readyz", "", nil)
-			return err == nil && r.status == http.StatusOK
-		})
+		g.untilReadyz(at, http.StatusOK)
 	}
 	a := &asker{g, newContract(t, openapi.JSON), "http://" + addr}
 	a.askServer()
@@ -443,5 +439,3 @@ func jsonText(t *testing.T, body any) string {
 
 // readJSON reads what has been held against the document already.
 func readJSON(r reply, into any) { _ = json.Unmarshal(r.body, into) }
-
-func redisZ(member string) redis.Z { return redis.Z{Score: 1, Member: member} }

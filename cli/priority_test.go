@@ -69,12 +69,7 @@ func TestF14MissingPrioritySubscriptionEndsTheWorker(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	w := f.start(asksUrgent, "START_TIMEOUT=1s")
-	select {
-	case <-w.ended:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("the worker does not end:\n%s", w.log)
-	}
-	if code := w.ProcessState.ExitCode(); code != program.Unavailable || !strings.Contains(w.log.String(), "projects/local-dev/subscriptions/urgent") {
+	if code := w.exitCode(30 * time.Second); code != program.Unavailable || !strings.Contains(w.log.String(), "projects/local-dev/subscriptions/urgent") {
 		t.Errorf("exit code %d, want 3 and the name of what is missing:\n%s", code, w.log)
 	}
 }
@@ -85,12 +80,7 @@ func TestF20IdleWorkerProcessLeavesWithSuccess(t *testing.T) {
 	f.submit("a", 20)
 	began := time.Now()
 	w := f.start("IDLE_EXIT=8s", "MOCK_PAGE_SECONDS=0.5") // the job takes longer than that
-	select {
-	case <-w.ended:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("the worker does not leave:\n%s", w.log)
-	}
-	if code, took := w.ProcessState.ExitCode(), time.Since(began); code != 0 || took < 18*time.Second {
+	if code, took := w.exitCode(2*time.Minute), time.Since(began); code != 0 || took < 18*time.Second {
 		t.Errorf("exit code %d after %s, want 0 after the job of 10 s and 8 idle seconds", code, took)
 	}
 	if !strings.Contains(w.log.String(), "no job has come for 8s") {

@@ -84,12 +84,18 @@ func (p *process) terminate() (code int, took time.Duration) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		p.t.Fatal(err)
 	}
+	return p.exitCode(30 * time.Second), time.Since(began)
+}
+
+// exitCode waits until the process has ended.
+func (p *process) exitCode(limit time.Duration) int {
+	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(limit):
 		p.t.Fatalf("%v does not end:\n%s", p.Args[1:], p.log)
 	}
-	return p.ProcessState.ExitCode(), time.Since(began)
+	return p.ProcessState.ExitCode()
 }
 
 // untilLogged waits for the process to say text.

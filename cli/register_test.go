@@ -32,10 +32,7 @@ func loadToken(t *testing.T, file string) gateway.Token {
 }
 
 func TestZ36RegisterRenewsTheTokenThatIsThere(t *testing.T) {
-	g := newTestGateway(t)
-	addr := freeAddr(t)
-	url := "http://" + addr
-	g.startGateway(addr)
+	g, url := runningGateway(t)
 	file := filepath.Join(g.dir, "my worker's.token")
 	ca := g.write("ca.pem", "")
 	register := func(wantCode int, want string, args ...string) (stdout string) {
@@ -128,18 +125,11 @@ func TestWorkerSendsItsTokenToItsGatewayOnly(t *testing.T) {
 }
 
 func TestRefusedWorkerSaysWhatToDo(t *testing.T) {
-	g := newTestGateway(t)
-	addr := freeAddr(t)
-	url := "http://" + addr
-	g.startGateway(addr)
+	g, url := runningGateway(t)
 	file := g.register(url, "pc")
 	g.call(http.MethodDelete, url+"/calc/zpe/compute/servers/"+loadToken(t, file).WorkerID, testAdmin, nil, nil)
 	agent := g.startAgent("pc", url, file, "START_TIMEOUT=1s")
-	select {
-	case <-agent.ended:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("the worker goes on:\n%s", agent.log)
-	}
+	agent.exitCode(30 * time.Second)
 	for _, want := range []string{
 		"the token is in " + file + ": register again, then restart this worker",
 		`"level":"WARN","msg":"PROCESSOR is mock: this worker takes real jobs`,
