@@ -100,7 +100,7 @@ func serveJobEvents(ctx context.Context) error {
 	}
 	fmt.Printf("http://%s\n", l.Addr())
 	var all sync.WaitGroup
-	all.Go(func() { _ = api.Run(ctx) })
+	all.Go(func() { api.Run(ctx) })
 	all.Go(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()

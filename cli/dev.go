@@ -14,12 +14,12 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
@@ -46,15 +46,14 @@ func devCommand() *cobra.Command {
 			}
 			level := slog.LevelInfo
 			if len(files) > 0 {
-				// Nobody else needs to find this fleet, and its log would tear the bars.
+				// No other process needs to find this fleet, and its log would tear the bars.
 				addr, redisAddr, httpAddr, level = "127.0.0.1:0", "127.0.0.1:0", "", slog.LevelWarn
 			}
 			if err := checkHTTP(httpAddr); err != nil {
 				return err
 			}
-			ctx, broken := context.WithCancelCause(cmd.Context())
-			defer broken(nil)
-			f, err := startFleet(ctx, broken, addr, redisAddr, httpAddr, slots, program.NewLog(os.Stderr, level))
+			running, ctx := errgroup.WithContext(cmd.Context())
+			f, err := startFleet(ctx, running, addr, redisAddr, httpAddr, slots, program.NewLog(os.Stderr, level))
 			if err != nil {
 				return program.Coded(cmd.Context(), err)
 			}
@@ -83,17 +82,13 @@ type fleet struct {
 	addr  string // of the emulator
 	http  string // address of the Job API; empty for none
 
-	end     context.CancelFunc // of the emulator, which goes last
 	halt    context.CancelFunc // of the worker
-	running sync.WaitGroup
-	mu      sync.Mutex
-	err     error
+	running *errgroup.Group    // ends its context if a part fails
 }
 
 // startFleet starts all parts. The caller must call stop.
-// broken is called with the reason if one ends by itself.
-func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redisAddr, httpAddr string, slots int, log *slog.Logger) (*fleet, error) {
-	f := &fleet{redis: miniredis.NewMiniRedis()}
+func startFleet(ctx context.Context, running *errgroup.Group, addr, redisAddr, httpAddr string, slots int, log *slog.Logger) (*fleet, error) {
+	f := &fleet{redis: miniredis.NewMiniRedis(), running: running}
 	f.redis.ClockTTL(true)
 	if err := startNear("redis", redisAddr, f.redis.StartAddr); err != nil {
 		return nil, err
@@ -112,10 +107,10 @@ func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redis
 		return nil, program.Exit(program.Usage, err)
 	}
 	// The parts outlive the signal: jobs drain first.
-	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	serving, end := context.WithCancel(context.WithoutCancel(ctx)) // the emulator goes last
 	working, halt := context.WithCancel(serving)
-	f.end, f.halt = end, halt
-	f.running.Go(func() { f.note(broken, srv.Serve(serving, l)) })
+	f.halt = halt
+	running.Go(func() error { return srv.Serve(serving, l) })
 	w, _, err := f.env.openWorker(working, log)
 	if err != nil {
 		end()
@@ -123,16 +118,16 @@ func startFleet(ctx context.Context, broken context.CancelCauseFunc, addr, redis
 	}
 	stopHTTP, err := program.ServeWorker(working, f.env.HTTPAddr, w)
 	if err == nil {
-		err = f.serveJobs(working, broken, httpAddr, w.Metrics.Registry, log)
+		err = f.serveJobs(working, httpAddr, w.Metrics.Registry, log)
 	}
 	if err != nil {
 		end()
 		return nil, err
 	}
-	f.running.Go(func() {
+	running.Go(func() error {
 		defer end()
 		defer stopHTTP()
-		f.note(broken, w.Run(working))
+		return w.Run(working)
 	})
 	return f, nil
 }
@@ -167,21 +162,11 @@ func (f *fleet) process(ctx context.Context, files []string, kind jobs.Kind, out
 	return waitFor(ctx, s.status, sent, out, asJSON)
 }
 
-func (f *fleet) note(broken context.CancelCauseFunc, err error) {
-	if err != nil {
-		broken(err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.err = errors.Join(f.err, err)
-}
-
-// stop lets jobs in hand drain, stops all parts and returns what went wrong.
+// stop lets jobs in hand drain, stops all parts and returns what went wrong first.
 func (f *fleet) stop() error {
+	defer f.redis.Close()
 	f.halt()
-	f.running.Wait()
-	f.redis.Close()
-	return f.err
+	return f.running.Wait()
 }
 
 // welcome says where everything is and what to type.

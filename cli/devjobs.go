@@ -27,7 +27,7 @@ func checkHTTP(addr string) error {
 
 // serveJobs answers the Job API at addr, or near it, until ctx ends. An empty addr
 // is for none.
-func (f *fleet) serveJobs(ctx context.Context, broken context.CancelCauseFunc, addr string, metrics prometheus.Registerer, log *slog.Logger) error {
+func (f *fleet) serveJobs(ctx context.Context, addr string, metrics prometheus.Registerer, log *slog.Logger) error {
 	if addr == "" {
 		return nil
 	}
@@ -41,18 +41,21 @@ func (f *fleet) serveJobs(ctx context.Context, broken context.CancelCauseFunc, a
 	}
 	f.http = l.Addr().String()
 	rdb := f.env.openRedis(64)
-	api := openJobServer(ctx, jobServerAsk{
+	api := openJobServer(ctx, jobServerConfig{
 		env: limits, fleet: FleetEnv{StorageEnv: f.env.StorageEnv, PubSubEnv: f.env.PubSubEnv, LeaseTTL: f.env.LeaseTTL},
 		deps: operations.Deps{Status: status.New(rdb)}, guard: jobapi.Loopback, metrics: metrics, log: log,
 	})
-	f.running.Go(func() { _ = api.Run(ctx) })
-	f.running.Go(func() {
+	f.running.Go(func() error {
+		api.Run(ctx)
+		return nil
+	})
+	f.running.Go(func() error {
 		defer rdb.Close()
 		server := &httpd.Server{
 			Handler: api.beside(httpd.Health(func() error { return nil })), Log: log,
 			MaxConns: limits.MaxListeners + 1000, // those who follow jobs leave room for others
 		}
-		f.note(broken, api.serve(ctx, server, l))
+		return api.serve(ctx, server, l)
 	})
 	return nil
 }

@@ -42,8 +42,7 @@ func printDeadLetterJSON(out io.Writer, d deadletter.Item) error {
 		Kept       int               `json:"bytes_kept"`
 	}{deadRow: newDeadRow(d), Attributes: l.Message, Kept: len(l.Data)}
 	if utf8.Valid(l.Data) {
-		text := string(l.Data)
-		v.Data = &text
+		v.Data = new(string(l.Data))
 	} else {
 		v.Base64 = base64.StdEncoding.EncodeToString(l.Data)
 	}

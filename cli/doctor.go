@@ -43,14 +43,14 @@ func doctorCommand() *cobra.Command {
 				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 				found, err := c.look(ctx)
 				cancel()
-				verdict := "ok  "
-				if errors.Is(err, worker.ErrDraining) { // somebody wants it so
-					verdict, found = "warn", err.Error()
+				result := "ok  "
+				if errors.Is(err, worker.ErrDraining) { // an operator wants it
+					result, found = "warn", err.Error()
 				} else if err != nil {
-					verdict, found = "FAIL", strings.ReplaceAll(err.Error(), "\n", "; ")
+					result, found = "FAIL", strings.ReplaceAll(err.Error(), "\n", "; ")
 					failures++
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s  %-8s %s: %s\n", verdict, c.name, c.what, found)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %-8s %s: %s\n", result, c.name, c.what, found)
 				if err != nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "      what to do: %s\n", c.help(err))
 				}

@@ -68,8 +68,7 @@ func agentChecks(e *agent.Env) []check {
 	}
 }
 
-// lookAtGateway asks as somebody without a token: a gateway refuses that in words
-// of its own.
+// lookAtGateway asks without a token: a gateway refuses that in words of its own.
 func (e *gatewaySource) lookAtGateway(ctx context.Context) (string, error) {
 	c, err := gateway.NewClient(gateway.ClientConfig{URL: e.Source, CAFile: e.CAFile, Version: versionText()})
 	if err != nil {
@@ -77,18 +76,17 @@ func (e *gatewaySource) lookAtGateway(ctx context.Context) (string, error) {
 	}
 	defer c.Close()
 	err = c.Check(ctx)
-	if answer := (*gateway.Error)(nil); errors.As(err, &answer) && answer.TokenRefused() {
+	if answer, ok := errors.AsType[*gateway.Error](err); ok && answer.TokenRefused() {
 		err = nil
 	}
 	return "answers", err
 }
 
 func gatewayHelp(err error) string {
-	answer := (*gateway.Error)(nil)
-	switch {
-	case errors.As(err, &answer) && answer.Status == http.StatusNotFound:
+	switch answer, ok := errors.AsType[*gateway.Error](err); {
+	case ok && answer.Status == http.StatusNotFound:
 		return "set SOURCE to the gateway's own address, without a path"
-	case errors.As(err, &answer):
+	case ok:
 		return "ask the gateway's operator; if a proxy has answered, see HTTPS_PROXY and NO_PROXY"
 	case errors.Is(err, gateway.ErrCAFile):
 		return "set GATEWAY_CA_FILE to a file with the gateway's certificate, or that of its authority, in PEM"
@@ -114,8 +112,8 @@ func (e *gatewaySource) lookAtToken(ctx context.Context) (string, error) {
 		found += ", holds until " + token.ExpiresAt.Local().Format(time.DateTime)
 	}
 	err = c.Check(ctx)
-	switch answer := (*gateway.Error)(nil); {
-	case errors.As(err, &answer) && answer.TokenRefused():
+	switch answer, ok := errors.AsType[*gateway.Error](err); {
+	case ok && answer.TokenRefused():
 		return "", err
 	case err == nil:
 		return found + ", the gateway takes it", nil
@@ -166,7 +164,7 @@ func agentDirHelp(err error) string {
 }
 
 func pwxHelp(err error) string {
-	if f := (*jobs.Failure)(nil); errors.As(err, &f) && f.Code == zpe.CodePseudo {
+	if f, ok := errors.AsType[*jobs.Failure](err); ok && f.Code == zpe.CodePseudo {
 		return "set QE_PSEUDO_DIR to a directory with pseudopotentials (Debian: apt-get install quantum-espresso-data)"
 	}
 	return "install Quantum ESPRESSO (Debian: apt-get install quantum-espresso quantum-espresso-data), or set QE_PW to where pw.x is"

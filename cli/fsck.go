@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -110,9 +109,7 @@ type place struct {
 // as JSON.
 func printAudit(out io.Writer, a redisdb.Audit, places []place, all any, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false) // people read it
-		return enc.Encode(all)
+		return printJSON(out, all)
 	}
 	t := newTable(out)
 	for _, state := range slices.Sorted(maps.Keys(a.Jobs)) {

@@ -123,7 +123,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		return program.Exit(program.Usage, fmt.Errorf("--metrics-addr: %w", err))
 	}
 	defer stopMetrics()
-	api := openJobServer(ctx, jobServerAsk{
+	api := openJobServer(ctx, jobServerConfig{
 		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q},
 		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel}, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
 	})
@@ -133,7 +133,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	defer background.Wait()
 	defer stop() // also when the server ends by itself
 	background.Go(func() { c.Run(running) })
-	background.Go(func() { _ = api.Run(running) })
+	background.Go(func() { api.Run(running) })
 
 	scheme := "http"
 	if f.certFile != "" {

@@ -118,8 +118,8 @@ func (d *jobClient) token(stderr io.Writer) (string, error) {
 		return "", nil
 	}
 	token, err := settings.ReadToken(d.tokenFile)
-	switch named := (*fs.PathError)(nil); {
-	case errors.As(err, &named):
+	switch _, named := errors.AsType[*fs.PathError](err); {
+	case named:
 		return "", fmt.Errorf("--token-file: %w", err)
 	case err != nil:
 		return "", fmt.Errorf("--token-file %s: %w", d.tokenFile, err)
@@ -153,22 +153,21 @@ func jobCoded(ctx context.Context, err error) error {
 	if !ok && errors.Is(err, jobs.ErrUnavailable) && ctx.Err() == nil {
 		err = fmt.Errorf("%w; --api (or JOB_API) says where `batchfleet gateway` or `batchfleet dev` answers", err)
 	}
-	if !ok || errors.Is(err, jobs.ErrUnavailable) {
-		return tidy(program.Coded(ctx, err))
+	coded := program.Coded(ctx, err)
+	switch {
+	case !ok || errors.Is(err, jobs.ErrUnavailable):
+	case refused.Status == http.StatusBadRequest, refused.Status == http.StatusForbidden:
+		coded = program.Exit(program.Usage, err)
+	case refused.Status == http.StatusUnauthorized:
+		coded = program.Exit(program.Usage, fmt.Errorf("%w; --token-file (or JOB_TOKEN_FILE) names the file with the token, and on the server `batchfleet token new` makes one", err))
 	}
-	switch refused.Status {
-	case http.StatusBadRequest, http.StatusForbidden:
-		return tidy(program.Exit(program.Usage, err))
-	case http.StatusUnauthorized:
-		return tidy(program.Exit(program.Usage, fmt.Errorf("%w; --token-file (or JOB_TOKEN_FILE) names the file with the token, and on the server `batchfleet token new` makes one", err)))
-	}
-	return tidy(program.Coded(ctx, err))
+	return tidy(coded)
 }
 
 // tidy keeps the terminal safe from what a server has said.
 func tidy(err error) error {
-	coded := program.ExitError{}
-	if !errors.As(err, &coded) || coded.Err == nil {
+	coded, ok := errors.AsType[program.ExitError](err)
+	if !ok || coded.Err == nil {
 		return err
 	}
 	if text := oneLine(coded.Err.Error()); text != coded.Err.Error() {

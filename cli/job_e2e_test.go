@@ -295,7 +295,7 @@ func TestJ20GatewayRefusesBadLimits(t *testing.T) {
 
 // TestJ20LimitsReachTheEngines from the environment.
 func TestJ20LimitsReachTheEngines(t *testing.T) {
-	s := openJobServer(t.Context(), jobServerAsk{
+	s := openJobServer(t.Context(), jobServerConfig{
 		env: JobAPIEnv{MaxUtils: 2, MaxLoad: 2, MaxQueued: 3, Retain: 4}, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler),
 	})
 	want := engine.Limits{MaxRunning: 2, MaxLoad: 2, MaxQueued: 3, Retain: 4}

@@ -28,8 +28,8 @@ type jobServer struct {
 	opened  []io.Closer
 }
 
-// jobServerAsk says what a [jobServer] is to be.
-type jobServerAsk struct {
+// jobServerConfig says what a [jobServer] is to be.
+type jobServerConfig struct {
 	env      JobAPIEnv
 	fleet    FleetEnv
 	deps     operations.Deps // Status, to show jobs, and Queue where there is a gateway
@@ -42,7 +42,7 @@ type jobServerAsk struct {
 }
 
 // openJobServer returns the Job API. The caller must call serve.
-func openJobServer(ctx context.Context, a jobServerAsk) *jobServer {
+func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 	s := &jobServer{opened: a.fleet.openFleet(ctx, &a.deps, a.log)}
 	acts := a.deps // on what operations act: that Redis may know jobs does not make a fleet
 	acts.Batch = operations.Batch{MaxSize: a.env.MaxBatch, MaxConcurrency: a.env.MaxParallel}

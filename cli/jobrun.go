@@ -138,12 +138,9 @@ func jobBody(data string, timeout time.Duration) (json.RawMessage, error) {
 	if len(text) == 0 {
 		text = []byte("{}")
 	}
-	if !json.Valid(text) || text[0] != '{' {
-		return nil, errors.New(`want an object in JSON, such as {"olderThanDays":30}`)
-	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return nil, err
+	if text[0] != '{' || json.Unmarshal(text, &fields) != nil {
+		return nil, errors.New(`want an object in JSON, such as {"olderThanDays":30}`)
 	}
 	if _, ok := fields["dryRun"]; ok {
 		return nil, errors.New("it has dryRun: give --dry-run instead")

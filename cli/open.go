@@ -29,11 +29,6 @@ func (e *RedisEnv) openStatus(pool int) (*status.Store, io.Closer) {
 	return status.New(rdb), rdb
 }
 
-// silent is the log of the Redis client, which would write to stderr by itself.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
 // openStorage returns the store for inputs and results.
 func (e *StorageEnv) openStorage(ctx context.Context) (storage.Store, error) {
 	if e.Type == "LOCAL" {

@@ -39,7 +39,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 	}
 	add((&control.Control{Metrics: control.NewMetrics("test", &queue.Queue{})}).Routes())
 	add([]string{"GET /healthz", "GET /readyz"})
-	api := openJobServer(t.Context(), jobServerAsk{zpe: &provider.ZPE{}, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler)})
+	api := openJobServer(t.Context(), jobServerConfig{zpe: &provider.ZPE{}, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler)})
 	add(api.Routes())
 	slices.Sort(registered)
 	if d := cmp.Diff(newContract(t, openapi.JSON).operations(), registered); d != "" {

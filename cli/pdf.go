@@ -159,7 +159,7 @@ func (r *pdfReader) run(ctx context.Context, files []string, out *os.File) error
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, syscall.EPIPE):
-			return verdict(failed) // whoever reads has had enough, which is no failure
+			return exitError(failed) // whoever reads has had enough, which is no failure
 		case errors.Is(err, errPrint):
 			return err
 		case errors.Is(err, errSaid):
@@ -169,10 +169,10 @@ func (r *pdfReader) run(ctx context.Context, files []string, out *os.File) error
 			failed = true
 		}
 	}
-	return verdict(failed)
+	return exitError(failed)
 }
 
-func verdict(failed bool) error {
+func exitError(failed bool) error {
 	if failed {
 		return program.Exit(program.Failed, nil) // why has been said
 	}
@@ -276,7 +276,7 @@ func (r *pdfReader) open(ctx context.Context, name string) (path string, remove 
 
 // plainPathError drops the path, which is said anyway.
 func plainPathError(err error) error {
-	if p := (*os.PathError)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*os.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/redisdb"
@@ -54,32 +56,18 @@ func (e *RedisEnv) Check() (wrong []error) {
 
 // options returns which Redis it is; the values have been checked.
 func (e *RedisEnv) options() redisdb.Options {
-	o := redisdb.Options{Host: "localhost", Port: 6379}
 	if e.URL != "" {
-		o, _ = redisdb.ParseURL(e.URL)
-	} else {
-		if e.Host != "" {
-			o.Host = e.Host
-		}
-		if e.Port != nil {
-			o.Port = *e.Port
-		}
-		if e.DB != nil {
-			o.DB = *e.DB
-		}
-		o.TLS = e.TLS != nil && *e.TLS
+		o, _ := redisdb.ParseURL(e.URL)
+		return e.login(o)
 	}
-	return e.login(o)
+	return e.login(redisdb.Options{
+		Host: cmp.Or(e.Host, "localhost"), Port: *cmp.Or(e.Port, new(6379)), DB: *cmp.Or(e.DB, new(0)), TLS: *cmp.Or(e.TLS, new(false)),
+	})
 }
 
 // login adds user and password to an address that has none of its own.
 func (e *RedisEnv) login(o redisdb.Options) redisdb.Options {
-	if o.Username == "" {
-		o.Username = e.Username
-	}
-	if o.Password == "" {
-		o.Password = e.Password
-	}
+	o.Username, o.Password = cmp.Or(o.Username, e.Username), cmp.Or(o.Password, e.Password)
 	return o
 }
 
@@ -106,7 +94,7 @@ func (e *RedisEnv) checkOne() error {
 func (e *RedisEnv) openRedis(pool int) redis.UniversalClient { return openRedis(e.options(), pool) }
 
 func openRedis(o redisdb.Options, pool int) redis.UniversalClient {
-	redis.SetLogger(silent{}) // what goes wrong is in the errors of its calls
+	logging.Disable() // it would write to stderr; what goes wrong is in the errors of its calls
 	o.Pool = pool
 	return redisdb.Connect(o)
 }

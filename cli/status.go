@@ -156,10 +156,8 @@ func logsCommand() *cobra.Command {
 				if !followLog || ended {
 					return nil
 				}
-				select {
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				case <-time.After(pollEvery):
+				if err := jobs.Sleep(ctx, pollEvery); err != nil {
+					return err
 				}
 				if e, err = st.Get(ctx, id); err != nil {
 					return err

@@ -1,20 +1,20 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 )
@@ -29,7 +29,7 @@ const redisPatience = 30 * time.Second
 // their status to seen. A job without a record counts as queued: its
 // message may be on its way.
 func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(status.Entry)) error {
-	left := append([]jobs.ID(nil), ids...)
+	left := ids
 	type shown struct {
 		status.Document
 		silent time.Duration // to 10 s: said as it grows
@@ -40,9 +40,8 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 	defer tick.Stop()
 	for len(left) > 0 {
 		var running []jobs.ID
-		for len(left) > 0 {
-			n := min(len(left), status.MaxList)
-			entries, err := st.Entries(ctx, left[:n])
+		for some := range slices.Chunk(left, status.MaxList) {
+			entries, err := st.Entries(ctx, some)
 			if err != nil && (ctx.Err() != nil || time.Since(answered) > redisPatience) {
 				return err
 			}
@@ -57,7 +56,7 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 				}
 				ended[e.ID] = e.State().Terminal()
 			}
-			for _, id := range left[:n] {
+			for _, id := range some {
 				_, there := ended[id]
 				if _, before := last[id]; before && !there && err == nil {
 					return fmt.Errorf("job %s is no longer known: its status has expired or Redis has lost its data", id)
@@ -66,7 +65,6 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 					running = append(running, id)
 				}
 			}
-			left = left[n:]
 		}
 		if left = running; len(left) == 0 {
 			return nil
@@ -158,8 +156,8 @@ func (r row) pages() string {
 	}
 }
 
-// silence says for how long nothing was heard of the worker of a job; nothing if
-// that is as it should be.
+// silence says for how long the worker of a job has not reported; it is empty for one that
+// reports.
 func (r row) silence() string {
 	if r.Silent == 0 {
 		return ""
@@ -168,13 +166,10 @@ func (r row) silence() string {
 }
 
 func printJSON(out io.Writer, v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
+	text, err := httpd.EncodeJSON(v)
+	if err == nil {
+		_, err = out.Write(escapeInvisible(text))
 	}
-	_, err := out.Write(escapeInvisible(b.Bytes()))
 	return err
 }
 

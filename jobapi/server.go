@@ -72,14 +72,13 @@ func (s *Server) Routes() []string {
 
 // Run polls the jobs that have listeners, until ctx ends. Without it no request can
 // follow a job or wait for one.
-func (s *Server) Run(ctx context.Context) error {
+func (s *Server) Run(ctx context.Context) {
 	s.once.Do(s.init)
 	var all sync.WaitGroup
 	for _, h := range s.hubs {
 		all.Go(func() { h.run(ctx) })
 	}
 	all.Wait()
-	return nil
 }
 
 func (s *Server) init() {
