@@ -19,11 +19,8 @@ const (
 
 // cancel stops a job, and waits until its worker has stopped it.
 func (c *scope) cancel(w http.ResponseWriter, r *http.Request) error {
-	id, err := jobID(r)
+	id, _, err := target(r)
 	if err != nil {
-		return err
-	}
-	if _, err := parameters(r); err != nil {
 		return err
 	}
 	if err := httpd.ReadJSON(w, r, maxCancelBody, &struct{}{}, httpd.BodyOptions{AllowEmpty: true, Clean: shown}); err != nil {

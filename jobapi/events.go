@@ -24,11 +24,7 @@ var errSlow = errors.New("too slow to follow a job")
 
 // events follows a job with server-sent events.
 func (c *scope) events(w http.ResponseWriter, r *http.Request) error {
-	id, err := jobID(r)
-	if err != nil {
-		return err
-	}
-	p, err := parameters(r, "logs")
+	id, p, err := target(r, "logs")
 	if err != nil {
 		return err
 	}

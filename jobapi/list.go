@@ -50,11 +50,13 @@ func query(r *http.Request) (Query, error) {
 	return q, err
 }
 
-// jobID returns the id in a request's path. For what cannot be an id there is no job.
-func jobID(r *http.Request) (string, error) {
-	id, err := jobs.ParseID(r.PathValue("jobId"))
+// target returns the id of the job in a request's path, and the query, which may have these
+// parameters. For what cannot be an id there is no job.
+func target(r *http.Request, parameterNames ...string) (id string, p params, err error) {
+	job, err := jobs.ParseID(r.PathValue("jobId"))
 	if err != nil {
-		return "", errNoJob
+		return "", nil, errNoJob
 	}
-	return string(id), nil
+	p, err = parameters(r, parameterNames...)
+	return string(job), p, err
 }

@@ -2,7 +2,6 @@ package jobapi
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -21,11 +20,7 @@ const (
 
 // log answers with the end of a job's log.
 func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
-	id, err := jobID(r)
-	if err != nil {
-		return err
-	}
-	p, err := parameters(r, "tailLines", "sinceSeconds")
+	id, p, err := target(r, "tailLines", "sinceSeconds")
 	if err != nil {
 		return err
 	}
@@ -41,9 +36,7 @@ func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
 	if since > 0 {
 		q.Since = time.Now().Add(-time.Duration(since) * time.Second)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
-	defer cancel()
-	l, err := c.Jobs.Log(ctx, id, q)
+	l, err := c.hub.logOf(r.Context(), id, q)
 	if err != nil {
 		return ofJob(err)
 	}

@@ -14,11 +14,7 @@ const maxWait = 60
 
 // show answers with a job, at once or when it has changed.
 func (c *scope) show(w http.ResponseWriter, r *http.Request) error {
-	id, err := jobID(r)
-	if err != nil {
-		return err
-	}
-	p, err := parameters(r, "wait")
+	id, p, err := target(r, "wait")
 	if err != nil {
 		return err
 	}
