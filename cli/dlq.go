@@ -78,20 +78,12 @@ func (d *dlqSession) open(ctx context.Context, wait time.Duration, do func() err
 		return err
 	}
 	defer d.reader.Close()
-	defer func() {
-		if back := deadletter.HandBack(ctx, d.reader); back != nil {
-			fmt.Fprintf(d.err, "the dead letters could not be handed back, and can be read again within a minute: %v\n", back)
-		}
-	}()
+	warn := func(format string, args ...any) { fmt.Fprintf(d.err, format+"\n", args...) }
+	defer deadletter.HandBack(ctx, d.reader, warn)
 	return deadletter.Keeping(ctx, d.reader, func() error {
-		messages, full, err := d.reader.Collect(ctx, wait)
-		if err != nil {
+		if d.all, err = deadletter.Collect(ctx, d.reader, wait, warn); err != nil {
 			return err
 		}
-		if full {
-			fmt.Fprintf(d.err, "there may be more: only %d letters are looked at at once\n", len(messages))
-		}
-		d.all = deadletter.Group(messages)
 		return do()
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"slices"
 
@@ -81,8 +80,7 @@ func (e *ClientEnv) fsck(ctx context.Context, fix, asJSON bool, out io.Writer) e
 	}
 	st, redis := e.openStatus(0)
 	defer closers{publisher, redis}.Close()
-	st.Worker = "fsck"
-	r := repair.Repair{Status: st, Store: store, Publish: publisher.Publish, Log: slog.New(slog.DiscardHandler)}
+	r := repair.Repair{Status: st, Store: store, Publish: publisher.Publish}
 	report, err := r.Fsck(ctx, fix)
 	printed := printAudit(out, report, nil, report, asJSON) // what was repaired counts also where it could not go on
 	err = errors.Join(err, printed)

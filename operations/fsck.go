@@ -3,7 +3,6 @@ package operations
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	"github.com/batchfleet/batchfleet/jobapi"
@@ -92,9 +91,7 @@ func (o *fsck) fleet(ctx context.Context, r engine.Run) (string, error) {
 	if o.d.Storage == nil || o.d.Publish == nil {
 		report, err = o.d.Status.Fsck(ctx, o.Repair)
 	} else {
-		st := *o.d.Status
-		st.Worker = "fsck"
-		r := repair.Repair{Status: &st, Store: o.d.Storage, Publish: o.d.Publish.Publish, Log: slog.New(slog.DiscardHandler)}
+		r := repair.Repair{Status: o.d.Status, Store: o.d.Storage, Publish: o.d.Publish.Publish}
 		report, err = r.Fsck(ctx, o.Repair)
 	}
 	return o.tell(r, "fleet", report, &o.found.Fleet), err

@@ -85,19 +85,15 @@ func (o *redrive) collect(ctx context.Context, r engine.Run) (message string, er
 	}
 	defer func() {
 		if err != nil {
-			o.handBack(ctx, r)
+			deadletter.HandBack(ctx, o.reader, r.Logf)
 		}
 	}()
 	total := 0
 	err = deadletter.Keeping(ctx, o.reader, func() error {
-		messages, full, err := o.reader.Collect(ctx, o.timeout)
+		all, err := deadletter.Collect(ctx, o.reader, o.timeout, r.Logf)
 		if err != nil {
 			return err
 		}
-		if full {
-			r.Logf("there may be more: only %d letters are looked at at once", len(messages))
-		}
-		all := deadletter.Group(messages)
 		total = len(all)
 		o.chosen, _, err = o.run.Choose(ctx, all, nil)
 		return err
@@ -112,7 +108,7 @@ func (o *redrive) collect(ctx context.Context, r engine.Run) (message string, er
 }
 
 func (o *redrive) redrive(ctx context.Context, r engine.Run) (string, error) {
-	defer o.handBack(ctx, r)
+	defer deadletter.HandBack(ctx, o.reader, r.Logf)
 	done := 0
 	o.run.Did = func(d deadletter.Item, what string) error {
 		done++
@@ -138,10 +134,4 @@ func (o *redrive) redrive(ctx context.Context, r engine.Run) (string, error) {
 		said = append(said, fmt.Sprintf("%d left, for which the log says why", o.run.Left))
 	}
 	return strings.Join(said, ", "), nil
-}
-
-func (o *redrive) handBack(ctx context.Context, r engine.Run) {
-	if err := deadletter.HandBack(ctx, o.reader); err != nil {
-		r.Logf("the dead letters could not be handed back, and can be read again within a minute: %v", err)
-	}
 }

@@ -21,8 +21,8 @@ func (d Item) Last() pubsub.DeadLetter { return d[0] }
 // Name is what people call all of them.
 func (d Item) Name() string { return d[0].Name() }
 
-// Group groups dead letters by name, newest first.
-func Group(messages []pubsub.DeadLetter) []Item {
+// group groups dead letters by name, newest first.
+func group(messages []pubsub.DeadLetter) []Item {
 	newestFirst := func(a, b pubsub.DeadLetter) int { return b.At.Compare(a.At) }
 	byName := map[string]Item{}
 	for _, l := range messages {

@@ -3,6 +3,7 @@ package repair
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -95,11 +96,14 @@ const personWait = time.Minute
 // wrong: what waits for longer than a minute is published again. With repair unset
 // both only look.
 func (r *Repair) Fsck(ctx context.Context, repair bool) (redisdb.Audit, error) {
-	report, err := r.Status.Fsck(ctx, repair)
+	st := *r.Status
+	st.Worker = "fsck"
+	report, err := st.Fsck(ctx, repair)
 	if err != nil {
 		return report, err
 	}
 	with := *r
+	with.Status, with.Log = &st, slog.New(slog.DiscardHandler) // the report says it
 	with.Found = func(f redisdb.Finding) { report.Add(f) }
 	_, err = with.Round(ctx, Options{Lost: time.Now().Add(-personWait), Dry: !repair})
 	return report, err
