@@ -122,11 +122,9 @@ func parseEnum(fd protoreflect.FieldDescriptor, s string) (protoreflect.Value, e
 // parseMessage reads what JSON writes as one string: a time, a duration, a
 // field mask.
 func parseMessage(m protoreflect.Message, fd protoreflect.FieldDescriptor, s string) (protoreflect.Value, error) {
-	var v protoreflect.Value
+	v := m.NewField(fd)
 	if fd.IsList() {
-		v = m.NewField(fd).List().NewElement()
-	} else {
-		v = m.NewField(fd)
+		v = v.List().NewElement()
 	}
 	err := protojson.Unmarshal([]byte(strconv.Quote(s)), v.Message().Interface())
 	return v, err

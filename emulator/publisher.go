@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -22,10 +23,7 @@ func (p publisher) CreateTopic(_ context.Context, req *pubsubpb.Topic) (*pubsubp
 // setTopicDefaults checks the topic of a create request and sets its output
 // fields.
 func setTopicDefaults(pb *pubsubpb.Topic) error {
-	if err := checkName(pb.GetName(), "topics"); err != nil {
-		return err
-	}
-	if err := topicFields.refuse(pb); err != nil {
+	if err := cmp.Or(checkName(pb.GetName(), "topics"), topicFields.refuse(pb)); err != nil {
 		return err
 	}
 	pb.State = pubsubpb.Topic_ACTIVE

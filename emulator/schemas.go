@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -17,11 +18,8 @@ import (
 type schemas struct{ broker *broker }
 
 func (s schemas) CreateSchema(_ context.Context, req *pubsubpb.CreateSchemaRequest) (*pubsubpb.Schema, error) {
-	if err := checkParent(req.GetParent()); err != nil {
-		return nil, err
-	}
 	name := req.GetParent() + "/schemas/" + req.GetSchemaId()
-	if err := checkName(name, "schemas"); err != nil {
+	if err := cmp.Or(checkParent(req.GetParent()), checkName(name, "schemas")); err != nil {
 		return nil, err
 	}
 	r, err := newRevision(name, req.GetSchema())
@@ -103,10 +101,7 @@ func (s schemas) ValidateSchema(_ context.Context, req *pubsubpb.ValidateSchemaR
 }
 
 func (s schemas) ValidateMessage(_ context.Context, req *pubsubpb.ValidateMessageRequest) (*pubsubpb.ValidateMessageResponse, error) {
-	if err := checkParent(req.GetParent()); err != nil {
-		return nil, err
-	}
-	if err := checkEncoding(req.GetEncoding()); err != nil {
+	if err := cmp.Or(checkParent(req.GetParent()), checkEncoding(req.GetEncoding())); err != nil {
 		return nil, err
 	}
 	compiled, err := s.schemaOf(req)

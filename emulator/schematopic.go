@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"slices"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -53,10 +54,7 @@ func (s *schemaStore) checkSettings(set *pubsubpb.SchemaSettings) error {
 	if set == nil {
 		return nil
 	}
-	if err := checkName(set.GetSchema(), "schemas"); err != nil {
-		return err
-	}
-	if err := checkEncoding(set.GetEncoding()); err != nil {
+	if err := cmp.Or(checkName(set.GetSchema(), "schemas"), checkEncoding(set.GetEncoding())); err != nil {
 		return err
 	}
 	revisions := s.all[set.GetSchema()]

@@ -182,7 +182,7 @@ func (s *Server) handler(services []any) http.Handler {
 		case why != "":
 			writeError(w, status.Error(codes.PermissionDenied, why))
 		case path == "/stats":
-			s.serveStats(w, r)
+			s.serveStats(w)
 		case path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		default:

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"slices"
@@ -201,10 +202,7 @@ func (s subscriber) CreateSnapshot(_ context.Context, req *pubsubpb.CreateSnapsh
 		parts := strings.Split(req.GetSubscription(), "/")
 		pb.Name = parts[0] + "/" + parts[1] + "/snapshots/snapshot-" + strings.ToLower(rand.Text())
 	}
-	if err := checkName(pb.GetName(), "snapshots"); err != nil {
-		return nil, err
-	}
-	if err := checkLabels(pb.GetLabels()); err != nil {
+	if err := cmp.Or(checkName(pb.GetName(), "snapshots"), checkLabels(pb.GetLabels())); err != nil {
 		return nil, err
 	}
 	return pb, s.broker.createSnapshot(pb, req.GetSubscription())

@@ -82,7 +82,7 @@ func (s *Server) Stats() []SubscriptionStats {
 }
 
 // serveStats answers with the statistics as a JSON array.
-func (s *Server) serveStats(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) serveStats(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	// Fails only when the client has left.
 	_ = json.NewEncoder(w).Encode(s.Stats())

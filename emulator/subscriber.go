@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -28,13 +29,7 @@ func (s subscriber) CreateSubscription(_ context.Context, req *pubsubpb.Subscrip
 // setSubscriptionDefaults checks the subscription of a create request and sets its
 // output fields and defaults.
 func setSubscriptionDefaults(pb *pubsubpb.Subscription) error {
-	if err := checkName(pb.GetName(), "subscriptions"); err != nil {
-		return err
-	}
-	if err := checkName(pb.GetTopic(), "topics"); err != nil {
-		return err
-	}
-	if err := subscriptionFields.refuse(pb); err != nil {
+	if err := cmp.Or(checkName(pb.GetName(), "subscriptions"), checkName(pb.GetTopic(), "topics"), subscriptionFields.refuse(pb)); err != nil {
 		return err
 	}
 	pb.State = pubsubpb.Subscription_ACTIVE
@@ -64,16 +59,12 @@ func completeSubscription(pb *pubsubpb.Subscription) error {
 	if d := pb.MessageRetentionDuration.AsDuration(); d < minRetention || d > maxRetention {
 		return status.Errorf(codes.InvalidArgument, "invalid message_retention_duration %v: want %v to %v", d, minRetention, maxRetention)
 	}
-	if err := completeDeadLetterPolicy(pb.DeadLetterPolicy); err != nil {
-		return err
-	}
-	if err := completeRetryPolicy(pb.RetryPolicy); err != nil {
-		return err
-	}
-	if err := completeExpirationPolicy(pb); err != nil {
-		return err
-	}
-	return checkLabels(pb.GetLabels())
+	return cmp.Or(
+		completeDeadLetterPolicy(pb.DeadLetterPolicy),
+		completeRetryPolicy(pb.RetryPolicy),
+		completeExpirationPolicy(pb),
+		checkLabels(pb.GetLabels()),
+	)
 }
 
 // setEmptyPushConfig sets an empty push configuration, which means pull: Google's
