@@ -1,6 +1,7 @@
 package zpe
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -144,10 +145,8 @@ func (a *attempt) displaceAll(ctx context.Context, rest [][3]float64, mobile []i
 			return err
 		})
 	}
-	if err := runs.Wait(); err != nil {
-		return nil, err
-	}
-	return out, context.Cause(ctx)
+	err := runs.Wait()
+	return out, cmp.Or(context.Cause(ctx), err) // why the attempt was stopped says more than what came of it
 }
 
 // steps lists the displaced runs: for each coordinate up, then down.
