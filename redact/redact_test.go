@@ -295,3 +295,20 @@ func BenchmarkSecretLine(b *testing.B) {
 		Text(line)
 	}
 }
+
+// A token that has a form but no beginning in suspicious would be shown.
+func TestEveryFormOfTokenIsFound(t *testing.T) {
+	rest := "0123456789abcdefABCDEF0123456789abcdef"
+	examples := map[string]string{
+		"zp": "zpw_" + rest, "bft_": "bft_" + rest, "KIA": "AKIA" + "0123456789ABCDEF", "SIA": "ASIA" + "0123456789ABCDEF",
+		"AIza": "AIza" + rest, "ya29.": "ya29." + rest, "GOCSPX-": "GOCSPX-" + rest, "gh": "gho_" + rest,
+		"github_pat_": "github_pat_" + rest, "glpat-": "glpat-" + rest, "xox": "xoxp-" + rest, "xapp-": "xapp-1-" + rest,
+		"k_": "rk_test_" + rest, "sk-": "sk-" + rest, "npm_": "npm_" + rest, "hf_": "hf_" + rest, "SG.": "SG." + rest + "." + rest,
+	}
+	for _, token := range tokens {
+		example, ok := examples[token.part]
+		if got := Text("it is " + example); !ok || got != "it is "+Mark {
+			t.Errorf("%s: %q becomes %q", token.form, example, got)
+		}
+	}
+}

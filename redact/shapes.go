@@ -17,39 +17,50 @@ const (
 // escape, and behind what sets a color.
 const edge = `\b|\\[nrt]|(?:\\x[0-9a-f]{2}|\x1b)(?:\[[0-9;]*[A-Za-z])?|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}`
 
-// shape matches tokens with a known form. It is compiled when it is first needed: an
-// idle worker does not need it.
+// tokens are the forms of well-known tokens: a part that each has, and all of it. Their
+// beginnings are also in suspicious, which sees a text first: its function mayMatch, and
+// firstWords.
+var tokens = [...]struct{ part, form string }{
+	{"zp", `(?:zpw|zpe)_[A-Za-z0-9_-]{6,}`}, // ours
+	{"bft_", `bft_[A-Za-z0-9_-]{6,}`},
+	{"KIA", `AKIA[A-Z0-9]{16}\b`}, // AWS
+	{"SIA", `ASIA[A-Z0-9]{16}\b`},
+	{"AIza", `AIza[A-Za-z0-9_-]{30,}`}, // Google
+	{"ya29.", `ya29\.[A-Za-z0-9._-]{10,}`},
+	{"GOCSPX-", `GOCSPX-[A-Za-z0-9_-]{10,}`},
+	{"gh", `gh[pousr]_[A-Za-z0-9]{16,}`}, // GitHub
+	{"github_pat_", `github_pat_[A-Za-z0-9_]{16,}`},
+	{"glpat-", `glpat-[A-Za-z0-9_-]{16,}`}, // GitLab
+	{"xox", `xox[a-z]-[A-Za-z0-9-]{8,}`},   // Slack
+	{"xapp-", `xapp-[0-9]-[A-Za-z0-9-]{8,}`},
+	{"k_", `[srp]k_(?:live|test)_\w{10,}`}, // Stripe
+	{"sk-", `sk-[A-Za-z0-9_-]{20,}`},
+	{"npm_", `npm_[A-Za-z0-9]{30,}`},
+	{"hf_", `hf_[A-Za-z0-9]{30,}`},
+	{"SG.", `SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`},
+}
+
+// shape matches the forms of tokens, JWT and JWE. It is compiled when it is first needed:
+// an idle worker does not need it.
 var shape = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(` + edge + `)(?:` + strings.Join([]string{
-		`(?:zpw|zpe|bft)_[A-Za-z0-9_-]{6,}`, // ours
-		`(?:AKIA|ASIA)[A-Z0-9]{16}\b`,       // AWS
-		`AIza[A-Za-z0-9_-]{30,}`,            // Google
-		`ya29\.[A-Za-z0-9._-]{10,}`,
-		`GOCSPX-[A-Za-z0-9_-]{10,}`,
-		`gh[pousr]_[A-Za-z0-9]{16,}`, // GitHub
-		`github_pat_[A-Za-z0-9_]{16,}`,
-		`glpat-[A-Za-z0-9_-]{16,}`,  // GitLab
-		`xox[a-z]-[A-Za-z0-9-]{8,}`, // Slack
-		`xapp-[0-9]-[A-Za-z0-9-]{8,}`,
-		`[srp]k_(?:live|test)_\w{10,}`, // Stripe
-		`sk-[A-Za-z0-9_-]{20,}`,
-		`npm_[A-Za-z0-9]{30,}`,
-		`hf_[A-Za-z0-9]{30,}`,
-		`SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`,
-	}, "|") + `)|eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)*`) // JWT, JWE
+	var forms []string
+	for _, t := range tokens {
+		forms = append(forms, t.form)
+	}
+	return regexp.MustCompile(`(` + edge + `)(?:` + strings.Join(forms, "|") + `)|eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)*`)
 })
 
-// shapeParts is what all that shape matches contains one of, for a regular
-// expression with so many beginnings is slow.
-var shapeParts = [...]string{"eyJ", "zp", "bft_", "KIA", "SIA", "AIza", "ya29.", "GOCSPX-", "gh", "glpat-", "xox", "xapp-", "k_", "sk-", "npm_", "hf_", "SG."}
-
+// shapes hides tokens. It looks for their parts first, for a regular expression with so
+// many beginnings is slow.
 func shapes(s string) string {
-	for _, part := range shapeParts {
-		if strings.Contains(s, part) {
-			return shape().ReplaceAllString(s, "${1}"+Mark)
-		}
+	found := strings.Contains(s, "eyJ")
+	for i := 0; i < len(tokens) && !found; i++ {
+		found = strings.Contains(s, tokens[i].part)
 	}
-	return s
+	if !found {
+		return s
+	}
+	return shape().ReplaceAllString(s, "${1}"+Mark)
 }
 
 var (

@@ -7,7 +7,7 @@ const (
 	alnum   = 1 << iota // a letter or a digit
 	letter              // a letter
 	base64              // of either alphabet of base64
-	trigger             // ask mayMatch
+	trigger             // mayMatch looks closer
 )
 
 var classes = func() (t [256]uint8) {
@@ -22,7 +22,7 @@ var classes = func() (t [256]uint8) {
 			t[c] = base64
 		}
 	}
-	for _, c := range "=:>-_.JAIxBbY2" {
+	for _, c := range "=:>-_.JAIxBb" {
 		t[c] |= trigger
 	}
 	return t
