@@ -19,7 +19,7 @@ func (a *attempt) getClaim(ctx context.Context) error {
 	return policy.Do(ctx, func() error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		_ = a.unreleased.release(call, a.lease.Job.ID) // first: what this worker gave up is no crash of the job
-		asked, hold := time.Now(), hold(a.left())
+		asked, hold := time.Now(), claimHold(a.left())
 		var err error
 		a.claim, err = a.Status.Claim(call, a.lease.Job, hold, a.claim)
 		cancel()

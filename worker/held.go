@@ -22,11 +22,11 @@ type held struct {
 	wake    chan struct{} // a lease was added
 
 	mu     sync.Mutex
-	leases map[string]*holding
+	leases map[string]*heldLease
 }
 
-// holding is one lease with the job that runs under it.
-type holding struct {
+// heldLease is one lease with the job that runs under it.
+type heldLease struct {
 	lease jobs.Lease
 	ttl   time.Duration           // what an extension brings
 	every time.Duration           // between extensions
@@ -42,7 +42,7 @@ type holding struct {
 func newHeld(src Source, ttl, every time.Duration, log *slog.Logger, m *Metrics) *held {
 	return &held{
 		src: src, ttl: ttl, every: every, log: log, metrics: m,
-		wake: make(chan struct{}, 1), leases: map[string]*holding{},
+		wake: make(chan struct{}, 1), leases: map[string]*heldLease{},
 	}
 }
 
@@ -55,15 +55,16 @@ func (h *held) count() int {
 
 // margin is how long before the end of its lease a job is stopped, so that it
 // has ended when the source gives it to another worker: 30 s of a 600 s lease.
-func (x *holding) margin() time.Duration { return x.ttl / 20 }
+func (x *heldLease) margin() time.Duration { return x.ttl / 20 }
 
-// attempt is how long one extension call may take: 10 s for a 600 s lease, less
-// than the margin, so that a call in flight never outlives a lease.
-func (x *holding) attempt() time.Duration { return max(x.ttl/60, 250*time.Millisecond) }
+// extendTimeout is how long one extension call may take: 10 s for a 600 s lease. It is
+// less than the margin, so that a call does not outlive its lease, unless a lease lasts
+// less than 5 s: no call would succeed in so little time.
+func (x *heldLease) extendTimeout() time.Duration { return max(x.ttl/60, 250*time.Millisecond) }
 
 // retry is how long to wait after a failed extension: 5 to 10 s for a 600 s
 // lease, at random, so that a fleet does not retry in step.
-func (x *holding) retry() time.Duration {
+func (x *heldLease) retry() time.Duration {
 	base := x.ttl / 120
 	return base + rand.N(base+1)
 }
@@ -71,16 +72,16 @@ func (x *holding) retry() time.Duration {
 // add takes charge of a lease until its release. stop is called, with a cause that
 // wraps jobs.ErrLeaseLost, when the lease is lost or is about to end. A lease whose
 // end is unknown or near is extended at once.
-func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) *holding {
+func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) *heldLease {
 	now := time.Now()
-	x := &holding{lease: lease, ttl: h.ttl, every: h.every, stop: stop, until: lease.Until, due: now}
+	x := &heldLease{lease: lease, ttl: h.ttl, every: h.every, stop: stop, until: lease.Until, due: now}
 	if lease.TTL > 0 {
 		x.ttl, x.every = lease.TTL, lease.TTL/3 // one lost call is not yet a lost lease
 	}
 	if left := lease.Until.Sub(now); left > x.every {
 		x.due = now.Add(x.every)
 	} else if left <= x.margin() {
-		x.until = now.Add(x.margin() + x.attempt()) // time for the extension that is due now
+		x.until = now.Add(x.margin() + x.extendTimeout()) // time for the extension that is due now
 	}
 	h.mu.Lock()
 	x.last = time.AfterFunc(time.Until(x.until)-x.margin(), func() { h.expire(x) })
@@ -95,7 +96,7 @@ func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) *holding {
 
 // release stops extending a lease, and waits a moment for an extension that is under
 // way: it must not arrive after the ack or nack.
-func (h *held) release(x *holding) {
+func (h *held) release(x *heldLease) {
 	h.mu.Lock()
 	x.last.Stop()
 	delete(h.leases, x.lease.ID)
@@ -115,7 +116,7 @@ func (h *held) release(x *holding) {
 // left returns how long the lease still holds, 0 if it is over. Timers stand
 // still while a machine sleeps and the source's clock does not, so the wall
 // clock counts as well as the monotonic one.
-func (h *held) left(x *holding) time.Duration {
+func (h *held) left(x *heldLease) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(0, remaining(x.until))
@@ -128,7 +129,7 @@ func remaining(t time.Time) time.Duration {
 }
 
 // expire stops a job whose lease could not be extended in time.
-func (h *held) expire(x *holding) {
+func (h *held) expire(x *heldLease) {
 	if left := h.left(x) - x.margin(); left > 0 {
 		// The lease was extended while the timer fired.
 		h.mu.Lock()
@@ -139,7 +140,7 @@ func (h *held) expire(x *holding) {
 	h.lose(x, fmt.Errorf("%w: it could not be extended in time", jobs.ErrLeaseLost))
 }
 
-func (h *held) lose(x *holding, cause error) {
+func (h *held) lose(x *heldLease, cause error) {
 	h.mu.Lock()
 	_, mine := h.leases[x.lease.ID]
 	delete(h.leases, x.lease.ID)
@@ -175,9 +176,9 @@ func (h *held) extend(ctx context.Context) {
 
 // due returns the leases to extend now, or how long to wait for the next. It
 // stops the jobs whose leases have ended by the wall clock.
-func (h *held) due() (due []*holding, next time.Duration) {
+func (h *held) due() (due []*heldLease, next time.Duration) {
 	h.mu.Lock()
-	var over []*holding
+	var over []*heldLease
 	next = time.Hour
 	for _, x := range h.leases {
 		// A machine that slept shows it on the wall clock only, so check regularly.
@@ -204,15 +205,15 @@ func (h *held) due() (due []*holding, next time.Duration) {
 	return due, next
 }
 
-func (h *held) extendAll(ctx context.Context, due []*holding) {
+func (h *held) extendAll(ctx context.Context, due []*heldLease) {
 	leases := make([]jobs.Lease, len(due))
 	for i, x := range due {
 		leases[i] = x.lease
 	}
 	asked := time.Now() // before the call: a slow answer must not add time
-	patience := due[0].attempt()
+	patience := due[0].extendTimeout()
 	for _, x := range due {
-		patience = min(patience, x.attempt())
+		patience = min(patience, x.extendTimeout())
 	}
 	call, cancel := context.WithTimeout(ctx, patience)
 	lost, err := h.src.Extend(call, leases, h.ttl)

@@ -156,7 +156,7 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 // report writes to the status store, which prolongs the claim. It ends the attempt if
 // the claim is lost.
 func (a *attempt) report(ctx context.Context, p *jobs.Progress, lines jobs.Lines) error {
-	asked, hold := time.Now(), hold(a.left())
+	asked, hold := time.Now(), claimHold(a.left())
 	err := a.Status.Report(ctx, a.claim, hold, p, lines)
 	switch {
 	case err == nil, errors.Is(err, jobs.ErrCanceled):
@@ -167,9 +167,9 @@ func (a *attempt) report(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 	return err
 }
 
-// hold is how long to claim a job whose lease lasts for left. A claim must not
+// claimHold is how long to claim a job whose lease lasts for left. A claim must not
 // outlive the lease: when the worker dies, the next one that is handed the job
 // would have to wait for the claim.
-func hold(left time.Duration) time.Duration {
+func claimHold(left time.Duration) time.Duration {
 	return max(time.Millisecond, min(left, jobs.ClaimHold))
 }

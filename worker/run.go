@@ -14,7 +14,7 @@ type attempt struct {
 	*Worker
 	lease     jobs.Lease
 	slot      Slot
-	holding   *holding
+	heldLease *heldLease
 	claim     jobs.Claim
 	confirmed confirmation
 	lose      context.CancelCauseFunc // ends all work under the lease: it is lost
@@ -23,11 +23,11 @@ type attempt struct {
 }
 
 // left returns how long the lease still holds.
-func (a *attempt) left() time.Duration { return a.held.left(a.holding) }
+func (a *attempt) left() time.Duration { return a.held.left(a.heldLease) }
 
 // release ends the extending of the lease. It comes before an ack or nack:
 // an extension that overtakes a nack would delay the job by a whole lease.
-func (a *attempt) release() { a.held.release(a.holding) }
+func (a *attempt) release() { a.held.release(a.heldLease) }
 
 // run takes one lease to its end: claim, handler, settle. It returns nil, or, if
 // the handler was abandoned, a channel that is closed when it has returned.
@@ -39,7 +39,7 @@ func (w *Worker) run(work context.Context, lease jobs.Lease, slot Slot) (running
 	ctx, lose := context.WithCancelCause(work)
 	defer lose(nil)
 	claim := jobs.Claim{Queue: lease.Raw.Queue, Ack: lease.Raw.Ack}
-	a := &attempt{Worker: w, lease: lease, slot: slot, holding: w.held.add(lease, lose), claim: claim, lose: lose}
+	a := &attempt{Worker: w, lease: lease, slot: slot, heldLease: w.held.add(lease, lose), claim: claim, lose: lose}
 	defer a.release()
 	defer a.closed.Store(true)
 
@@ -64,7 +64,7 @@ func (a *attempt) process(ctx context.Context, began time.Time) error {
 		return err
 	}
 	if recorded == outcome.State {
-		a.ended(ctx, outcome, time.Since(began))
+		a.logOutcome(ctx, outcome, time.Since(began))
 		if a.claim.Attempt > 1 { // the handler has cleared up after this one
 			a.discard(ctx, recorded)
 		}
@@ -76,8 +76,8 @@ func (a *attempt) process(ctx context.Context, began time.Time) error {
 	return a.end(ctx, recorded, outcome.Reason)
 }
 
-// ended counts and logs an outcome on record.
-func (a *attempt) ended(ctx context.Context, outcome jobs.Outcome, took time.Duration) {
+// logOutcome counts and logs an outcome on record.
+func (a *attempt) logOutcome(ctx context.Context, outcome jobs.Outcome, took time.Duration) {
 	kind := "unknown"
 	if a.Handlers[a.lease.Job.Kind] != nil {
 		kind = string(a.lease.Job.Kind)
