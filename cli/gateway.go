@@ -101,11 +101,11 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 			return err
 		},
 	}
-	q.Alone = func() {
+	q.OnUnreplicated = func() {
 		c.Metrics.Unreplicated()
 		log.WarnContext(ctx, "no replica of Redis has answered in time; what was just taken is on the primary alone")
 	}
-	q.Hidden = func() {
+	q.OnReplicasUnknown = func() {
 		log.WarnContext(ctx, "Redis refuses ROLE; no answer waits for a replica", "do", "allow the user ROLE and WAIT")
 	}
 	if f.certFile != "" {

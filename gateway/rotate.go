@@ -36,12 +36,12 @@ const maxTokenTTL = 10 * 365 * 24 * 3600
 // How KeepToken goes about it.
 const (
 	saveRetry    = 5 * time.Second // at most
-	savePatience = 5 * time.Minute // half of the time that an old token outlives its successor's making
-	tokenLook    = time.Hour       // how often to look at the clock: timers stand still while a machine sleeps
+	savePatience = wire.RotationGrace / 2
+	tokenLook    = time.Hour // how often to look at the clock: timers stand still while a machine sleeps
 )
 
-// rotations is how a new token is asked for again: several times within the 10 minutes
-// that an old token holds when responses are lost.
+// rotations is how a new token is asked for again: several times within
+// [wire.RotationGrace], for responses may be lost.
 var rotations = retry.Policy{First: 30 * time.Second, Max: 90 * time.Second}
 
 // KeepToken gets a new token whenever three quarters of the life of the one in

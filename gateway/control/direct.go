@@ -120,7 +120,7 @@ func (d *Direct) Result(ctx context.Context, job string, req wire.ResultRequest)
 	if err != nil {
 		return wire.ReportResponse{}, err
 	}
-	if _, err := httpd.CanonicalJSON(req.Result); err != nil { // of a request ReadJSON has seen to it
+	if _, err := httpd.CanonicalJSON(req.Result); err != nil { // over HTTP, ReadJSON has checked it
 		return wire.ReportResponse{}, invalid("result", "%v", err)
 	}
 	rec, _, err := finish(ctx, d.Queue, d.caller(req.WorkerID), id, req.LeaseID, r)

@@ -61,7 +61,7 @@ func NewMetrics(version string, q *queue.Queue) *Metrics {
 	return m
 }
 
-// Unreplicated counts a call of [queue.Queue.Alone].
+// Unreplicated counts a call of [queue.Queue.OnUnreplicated].
 func (m *Metrics) Unreplicated() { m.unreplicated.Inc() }
 
 // serve returns the handler of a scrape.

@@ -89,27 +89,27 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 	}
 	ctx := r.Context()
 	caller.TokenHash = queue.HashToken(token)
-	proven := "" // who the token belongs to, once that was asked
-	prove := func() (err error) {
-		if proven == "" {
-			proven, err = c.Queue.Authorize(ctx, caller)
+	owner := "" // of the token, once that was asked
+	authorize := func() (err error) {
+		if owner == "" {
+			owner, err = c.Queue.Authorize(ctx, caller)
 		}
 		return err
 	}
 	var gated *body
-	if limit > unproven && (r.ContentLength < 0 || r.ContentLength > unproven) {
-		gated = &body{ReadCloser: r.Body, left: unproven, size: limit, conn: http.NewResponseController(w), prove: func() error {
-			if err := prove(); err != nil {
+	if limit > uncheckedBytes && (r.ContentLength < 0 || r.ContentLength > uncheckedBytes) {
+		gated = &body{ReadCloser: r.Body, left: uncheckedBytes, size: limit, conn: http.NewResponseController(w), authorize: func() error {
+			if err := authorize(); err != nil {
 				return err
 			}
 			// Nothing else ends the wait: net/http sees that a caller has gone only
 			// once its body is read.
 			wait, cancel := c.deadline(ctx)
 			defer cancel()
-			release, err = c.large.take(wait, proven, gated.size)
+			release, err = c.large.take(wait, owner, gated.size)
 			return err
 		}}
-		if r.ContentLength > unproven {
+		if r.ContentLength > uncheckedBytes {
 			gated.left, gated.size = 0, min(limit, r.ContentLength)
 		}
 		r.Body = gated
@@ -126,7 +126,7 @@ func (c *Control) read(w http.ResponseWriter, r *http.Request, limit int64, dst 
 		release = func() {}
 	}
 	if err != nil {
-		if denied := prove(); denied != nil {
+		if denied := authorize(); denied != nil {
 			return caller, release, denied
 		}
 	}

@@ -33,12 +33,12 @@ type Queue struct {
 	// Now is the clock; several gateways on one Redis need theirs to agree within
 	// Rules.Skew and a third of Rules.LeaseTTL.
 	Now func() time.Time
-	// Alone is called when a submission, a result or a registration was answered
-	// although no replica had it in time. Nil to be told nothing.
-	Alone func()
-	// Hidden is called once when Redis refuses to say whether it has replicas (ROLE):
-	// nothing waits for one then. Nil to be told nothing.
-	Hidden func()
+	// OnUnreplicated is called when a submission, a result or a registration was answered
+	// although no replica had it in time. It may be nil.
+	OnUnreplicated func()
+	// OnReplicasUnknown is called once when Redis refuses to say whether it has replicas
+	// (ROLE): nothing waits for one then. It may be nil.
+	OnReplicasUnknown func()
 	// CallTimeout bounds a call whose context has no deadline of its own; 5 s.
 	CallTimeout time.Duration
 	// ReplicaWait is how long those wait for a replica, if there is one; 1 s.
@@ -60,7 +60,6 @@ type Rules struct {
 	MaxQueued      int           // jobs in the queue, more are refused; 5 million
 	MaxLeases      int           // leases of one worker, which gets no more; 64
 	TokenTTL       time.Duration // of worker tokens; 7 days
-	RotationGrace  time.Duration // how long the old token of a worker holds that has a new one; 10 min
 	IdempotencyTTL time.Duration // of an Idempotency-Key; 24 h
 }
 
@@ -68,7 +67,7 @@ type Rules struct {
 var DefaultRules = Rules{
 	LeaseTTL: 600 * time.Second, JobTimeout: 24 * time.Hour, ResultTTL: 7 * 24 * time.Hour, LateTTL: 24 * time.Hour,
 	Skew: 5 * time.Second, MaxRetries: 3, MaxQueued: 5_000_000, MaxLeases: 64, TokenTTL: 7 * 24 * time.Hour,
-	RotationGrace: 10 * time.Minute, IdempotencyTTL: 24 * time.Hour,
+	IdempotencyTTL: 24 * time.Hour,
 }
 
 // New returns the queue in the server that rdb talks to. The caller closes rdb, and
@@ -120,22 +119,6 @@ func ParseID(s string) (jobs.ID, error) {
 		return "", errors.New(`job id must not be "index"`)
 	}
 	return id, err
-}
-
-// RetryDelay is how long a job waits after its n-th failure: min(300, 10·2ⁿ)
-// seconds, as the contract says.
-func RetryDelay(n int) time.Duration {
-	return min(300*time.Second, 10*time.Second<<max(0, min(n, 5))) // no shift overflows
-}
-
-// runAts are the script arguments that say when a job runs again after its
-// 1st, 2nd, … failure.
-func (q *Queue) runAts(now time.Time) []any {
-	at := make([]any, max(0, q.MaxRetries))
-	for i := range at {
-		at[i] = unix(now.Add(RetryDelay(i + 1)))
-	}
-	return at
 }
 
 // unix writes a moment as the scripts and keys have it: unix seconds to the

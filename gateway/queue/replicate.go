@@ -26,7 +26,7 @@ type replicas struct {
 	looked time.Time // when it was last asked
 	some   bool
 	late   time.Time // when one last did not answer in time
-	hidden bool      // Queue.Hidden was called
+	hidden bool      // Queue.OnReplicasUnknown was called
 }
 
 // plan says whether a call is to wait for a replica, as far as is known, and whether it
@@ -61,9 +61,9 @@ func (q *Queue) learn(role *redis.Cmd) error {
 		each, _ := list[2].([]any)
 		r.some = list[0] == "master" && len(each) > 0
 	}
-	if redis.HasErrorPrefix(err, "NOPERM") && !r.hidden && q.Hidden != nil {
+	if redis.HasErrorPrefix(err, "NOPERM") && !r.hidden && q.OnReplicasUnknown != nil {
 		r.hidden = true
-		q.Hidden()
+		q.OnReplicasUnknown()
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (r *replicas) missed(now time.Time) {
 // pipeline with a write between them.
 //
 // When no replica answers within ReplicaWait the call succeeds all the same, as it
-// does where there is none: a replica that hangs must not stop the gateway. Alone is
+// does where there is none: a replica that hangs must not stop the gateway. OnUnreplicated is
 // told. When the connection breaks meanwhile the call has failed; it may be repeated.
 func (q *Queue) keep(ctx context.Context, run func(redis.Scripter) *redis.Cmd) *redis.Cmd {
 	wait, look := q.replicas.plan(q.Now())
@@ -111,8 +111,8 @@ func (q *Queue) keep(ctx context.Context, run func(redis.Scripter) *redis.Cmd) *
 		script.SetErr(fmt.Errorf("wait for a replica: %w", err))
 	} else if waited.Val() == int64(0) {
 		q.replicas.missed(q.Now())
-		if q.Alone != nil {
-			q.Alone()
+		if q.OnUnreplicated != nil {
+			q.OnUnreplicated()
 		}
 	}
 	return script

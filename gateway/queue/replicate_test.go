@@ -37,7 +37,7 @@ func (r *rig) waits() int {
 func TestF28AnswersWaitForAReplica(t *testing.T) {
 	r := newRig(t)
 	alone := 0
-	r.Alone, r.ReplicaWait = func() { alone++ }, 30*time.Second
+	r.OnUnreplicated, r.ReplicaWait = func() { alone++ }, 30*time.Second
 	r.submit("a")
 	if n := r.waits(); n != 0 {
 		t.Fatalf("without a replica there were %d WAIT", n)
@@ -207,7 +207,7 @@ func TestF28ACLThatRefusesRoleOrWaitShows(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: r.srv.Addr(), Username: "u", Password: "p", DisableIdentity: true})
 		t.Cleanup(func() { _ = rdb.Close() })
 		o, hidden = rigOn(t, rdb), new(int)
-		o.Hidden = func() { *hidden++ }
+		o.OnReplicasUnknown = func() { *hidden++ }
 		return o, hidden
 	}
 	o, hidden := as("-role")

@@ -82,10 +82,6 @@ type FailResult struct {
 	Duplicate bool // the report was known already; nothing has changed
 }
 
-// maxUncounted is how often a job may come back uncounted: a worker that is always
-// stopping must not run it without end.
-const maxUncounted = 100
-
 // Fail records that a run of a job has failed. The error is [jobs.ErrLeaseLost]
 // when the lease is not the caller's (any more), and [ErrReported] when it was
 // ended by a report with other content.

@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"time"
+
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // The prefixes by which secret scanners know our tokens.
@@ -72,7 +74,7 @@ type Registered struct {
 }
 
 // Register gives a worker a token. With a token of its own the worker stays who
-// it is, and its old tokens hold for RotationGrace at most. The error is
+// it is, and its old tokens hold for [wire.RotationGrace] at most. The error is
 // [ErrEnrollToken] or one of those of the worker's own token.
 func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error) {
 	now := q.Now()
@@ -85,7 +87,7 @@ func (q *Queue) Register(ctx context.Context, r Registration) (Registered, error
 	}
 	expires := now.Add(q.TokenTTL)
 	a, err := q.run(ctx, "register worker", registerScript, keys,
-		r.EnrollToken != "", hash, own, "w-"+newID(), unix(now), unix(expires), unix(now.Add(q.RotationGrace)), r.Name, r.Meta, text(now),
+		r.EnrollToken != "", hash, own, "w-"+newID(), unix(now), unix(expires), unix(now.Add(wire.RotationGrace)), r.Name, r.Meta, text(now),
 		(q.TokenTTL + keepToken).Milliseconds(), r.Queue, maxTokens)
 	if err != nil {
 		return Registered{}, err

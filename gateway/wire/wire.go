@@ -2,6 +2,11 @@
 // limits and the bodies of requests and responses, as SPEC.md of package gateway has them.
 package wire
 
+import "time"
+
+// RotationGrace is how long the old token of a worker is accepted once it has a new one.
+const RotationGrace = 10 * time.Minute
+
 // The routes. {id} is a job's id, {worker} a worker's.
 const (
 	PathJobs         = "/calc/zpe/jobs"
@@ -42,7 +47,7 @@ const (
 // Limits of the protocol, in bytes.
 const (
 	MaxPayload      = 1 << 20   // of a submitted job
-	MaxResultBody   = 32 << 20  // of a result with its texts
+	MaxResultBody   = 32 << 20  // of a result with its texts; an agent and a gateway each refuse more
 	MaxFailedBody   = 512 << 10 // of a failure: its texts may be escaped
 	MaxSmallBody    = 256 << 10 // of any other body
 	MaxRegisterBody = 64 << 10  // of a registration, which anyone may send

@@ -48,9 +48,9 @@ type Engine struct {
 
 // Limits say how many jobs an engine takes. Zeros stand for the defaults.
 type Limits struct {
-	// Exclusive engines have one job, running or canceled with a step that has yet
-	// to return, and refuse others with 409 CONFLICT and the id of that one. Others
-	// refuse with 429 RATE_LIMITED.
+	// An exclusive engine runs one job at a time, and refuses others with 409 CONFLICT and
+	// the id of that one. A canceled job counts until its step has returned. Engines that
+	// are not exclusive refuse with 429 RATE_LIMITED.
 	Exclusive  bool
 	MaxRunning int           // 4, of an exclusive engine always 1
 	MaxLoad    int           // of them, those of operations with Load; 1
