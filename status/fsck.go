@@ -175,7 +175,7 @@ func (s *Store) looks(ctx context.Context, members []string) ([]look, error) {
 	if err := redisdb.Exec(ctx, pipe); err != nil {
 		return nil, unavailable("read index", err)
 	}
-	seen, err := s.read(ctx, members)
+	seen, err := s.read(ctx, members, heldFields...)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/batchfleet/batchfleet/redisdb"
 )
 
-// claim is what is on record of who runs a job.
+// claim is what is on record of who runs a job, as far as it was read.
 type claim struct {
 	token, ack, queue string
 	left              time.Duration // how long it holds; negative once it is over, 0 if there is none
@@ -20,17 +20,19 @@ type claim struct {
 	err               error         // why nothing could be read: there is something else at its key
 }
 
-// claims reads the claims of jobs and, in the same round trip and after each, what
-// beside adds; that may be nil.
-func (s *Store) claims(ctx context.Context, members []string, beside func(pipe redis.Pipeliner, i int, id jobs.ID)) ([]claim, error) {
-	fields, found := make([]*redis.SliceCmd, len(members)), make([]claim, len(members))
+// claims reads when the workers of jobs were last heard of, the named fields of their
+// claims and, in the same round trip and after each, what beside adds; that may be nil.
+// Each field costs a list of jobs time, so callers name those that they need; left needs
+// heldFields.
+func (s *Store) claims(ctx context.Context, members []string, beside func(pipe redis.Pipeliner, i int, id jobs.ID), fields ...string) ([]claim, error) {
+	values, found := make([]*redis.SliceCmd, len(members)), make([]claim, len(members))
 	if len(members) == 0 {
 		return found, nil
 	}
 	pipe := s.rdb.Pipeline()
-	clock := pipe.Time(ctx)
+	clock, fields := pipe.Time(ctx), append([]string{"seen"}, fields...)
 	for i, m := range members {
-		fields[i] = pipe.HMGet(ctx, claimKey(jobs.ID(m)), "token", "until", "seen", "ack", "queue")
+		values[i] = pipe.HMGet(ctx, claimKey(jobs.ID(m)), fields...)
 		if beside != nil {
 			beside(pipe, i, jobs.ID(m))
 		}
@@ -39,18 +41,30 @@ func (s *Store) claims(ctx context.Context, members []string, beside func(pipe r
 		return nil, err
 	}
 	for i := range members {
-		f := redisdb.Reply(fields[i].Val())
-		c := claim{token: f.Text(0), ack: f.Text(3), queue: f.Text(4), now: clock.Val(), err: fields[i].Err()}
-		if until, err := strconv.ParseInt(f.Text(1), 10, 64); err == nil && c.token != "" {
-			c.left = time.UnixMilli(until).Sub(c.now)
+		c := &found[i]
+		c.now, c.err = clock.Val(), values[i].Err()
+		for k, field := range fields {
+			text := redisdb.Reply(values[i].Val()).Text(k)
+			switch ms, err := strconv.ParseInt(text, 10, 64); {
+			case field == "token":
+				c.token = text
+			case field == "ack":
+				c.ack = text
+			case field == "queue":
+				c.queue = text
+			case err == nil && field == "seen":
+				c.silent = c.now.Sub(time.UnixMilli(ms))
+			case err == nil && field == "until" && c.token != "":
+				c.left = time.UnixMilli(ms).Sub(c.now)
+			}
 		}
-		if seen, err := strconv.ParseInt(f.Text(2), 10, 64); err == nil {
-			c.silent = c.now.Sub(time.UnixMilli(seen))
-		}
-		found[i] = c
 	}
 	return found, nil
 }
+
+// heldFields are those that tell whether a claim holds, in the order in which claims
+// needs them.
+var heldFields = []string{"token", "until"}
 
 // Holder is a job that is held by a live claim.
 type Holder struct {
@@ -72,7 +86,7 @@ func (s *Store) Held(ctx context.Context) ([]Holder, error) {
 		if err != nil {
 			return nil, unavailable("read running jobs", err)
 		}
-		seen, err := s.read(ctx, page)
+		seen, err := s.read(ctx, page, heldFields...)
 		if err != nil {
 			return nil, err
 		}

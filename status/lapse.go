@@ -38,7 +38,7 @@ func (s *Store) Lapsed(ctx context.Context) (lapsed []jobs.Claim, next time.Dura
 		if err != nil {
 			return nil, 0, unavailable("read running jobs", err)
 		}
-		claims, err := s.claims(ctx, page, nil)
+		claims, err := s.claims(ctx, page, nil, "token", "until", "ack", "queue")
 		if err != nil {
 			return nil, 0, unavailable("read claims", err)
 		}

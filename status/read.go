@@ -78,12 +78,12 @@ type record struct {
 // read returns what is on record of jobs, in one round trip and in their order.
 // Of each at most maxDocument bytes are read, because the key is public: there
 // may be anything.
-func (s *Store) read(ctx context.Context, members []string) ([]record, error) {
+func (s *Store) read(ctx context.Context, members []string, claimFields ...string) ([]record, error) {
 	docs := make([]*redis.StringCmd, len(members))
 	details := make([]*redis.MapStringStringCmd, len(members))
 	claims, err := s.claims(ctx, members, func(pipe redis.Pipeliner, i int, id jobs.ID) {
 		docs[i], details[i] = pipe.GetRange(ctx, jobKey(id), 0, maxDocument), pipe.HGetAll(ctx, detailKey(id))
-	})
+	}, claimFields...)
 	if err != nil {
 		return nil, unavailable("read job "+members[0], err)
 	}

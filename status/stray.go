@@ -61,7 +61,7 @@ func (s *Store) Strays(ctx context.Context, all bool, visit func([]Stray) error)
 
 // strays shows visit those jobs that are strays.
 func (s *Store) strays(ctx context.Context, members []string, visit func([]Stray) error) error {
-	seen, err := s.read(ctx, members)
+	seen, err := s.read(ctx, members, heldFields...)
 	if err != nil {
 		return err
 	}
