@@ -314,8 +314,8 @@ func (a reply) failure() jobapi.Error {
 func (a reply) code() string           { return a.failure().Code }
 func (a reply) detail(name string) any { return a.failure().Details[name] }
 
-// ask sends "METHOD PATH" with a body and pairs of header names and values, of which Host
-// is sent as such.
+// ask sends "METHOD PATH" with a body and pairs of header names and values. A header Host
+// becomes the host of the request.
 func (g *rig) ask(t *testing.T, what, body string, header ...string) reply {
 	t.Helper()
 	resp := g.open(t, what, body, header...)
