@@ -3,17 +3,14 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -37,9 +34,13 @@ func devCommand() *cobra.Command {
 		Long: "Run a whole fleet in this process: Pub/Sub emulator, Redis, workers, local storage.\n" +
 			"With files: process them, print a table of results, exit 0 only if all succeeded.\n" +
 			"Without: stay up and print the addresses.",
+		Example: "  batchfleet dev *.pdf\n  batchfleet dev",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if slots < 1 || slots > 256 {
 				return program.Exit(program.Usage, fmt.Errorf("--slots is %d: must be from 1 to 256", slots))
+			}
+			if kind != "" && kind != "pdf" && kind != "mock" {
+				return program.Exit(program.Usage, fmt.Errorf("--kind is %.40q: want pdf or mock", kind))
 			}
 			if err := checkFiles(files); err != nil {
 				return err
@@ -71,7 +72,8 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&httpAddr, "http-addr", "127.0.0.1:8080", "without files: where the Job API listens, on loopback only; another port is taken if this one is in use; none when empty")
 	cmd.Flags().StringVar(&kind, "kind", "", "what to do with the files: pdf or mock; PROCESSOR when empty")
 	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "jobs at once")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
+	jsonFlag(cmd, &asJSON)
+	complete(cmd, "kind", words("pdf", "mock"))
 	return cmd
 }
 
@@ -159,7 +161,7 @@ func (f *fleet) process(ctx context.Context, files []string, kind jobs.Kind, out
 	if err != nil {
 		return err
 	}
-	return waitFor(ctx, s.status, sent, out, asJSON)
+	return f.env.waitFor(ctx, s.status, sent, out, asJSON)
 }
 
 // stop lets jobs in hand drain, stops all parts and returns what went wrong first.
@@ -167,37 +169,6 @@ func (f *fleet) stop() error {
 	defer f.redis.Close()
 	f.halt()
 	return f.running.Wait()
-}
-
-// welcome says where everything is and what to type.
-func (f *fleet) welcome() string {
-	path, err := filepath.Abs(f.env.Path)
-	if err != nil {
-		path = f.env.Path
-	}
-	message := base64.StdEncoding.EncodeToString([]byte(`{"job_id":"demo-1","kind":"mock","pages":5}`))
-	var b strings.Builder
-	fmt.Fprintf(&b, "A fleet with %d slots is up. Stop it with Ctrl-C.\n\n", f.env.Slots)
-	fmt.Fprintf(&b, "  Pub/Sub  %s (gRPC and REST), project %s, topic %s\n", f.addr, f.env.Project, f.env.Topic)
-	fmt.Fprintf(&b, "  Redis    %s\n", f.redis.Addr())
-	if f.env.Type == "GCP" {
-		fmt.Fprintf(&b, "  Storage  gs://%s\n", f.env.Bucket)
-	} else {
-		fmt.Fprintf(&b, "  Storage  %s\n", path)
-	}
-	if f.env.HTTPAddr != "" {
-		fmt.Fprintf(&b, "  HTTP     %s (/healthz /readyz /metrics)\n", f.env.HTTPAddr)
-	}
-	fmt.Fprintf(&b, "\nQueue a simulated job and look at it:\n\n")
-	fmt.Fprintf(&b, "  curl -X POST http://%s/v1/projects/%s/topics/%s:publish -H 'Content-Type: application/json' -d '{\"messages\":[{\"data\":\"%s\"}]}'\n",
-		f.addr, f.env.Project, f.env.Topic, message)
-	fmt.Fprintf(&b, "  redis-cli -h %s -p %s GET job:demo-1\n", f.redis.Host(), f.redis.Port())
-	fmt.Fprintf(&b, "\nOr a real document:\n\n")
-	fmt.Fprintf(&b, "  PUBSUB_EMULATOR_HOST=%s GCP_PROJECT_ID=%s REDIS_HOST=%s REDIS_PORT=%s LOCAL_STORAGE_PATH=%s batchfleet submit --wait FILE.pdf\n",
-		f.addr, f.env.Project, f.redis.Host(), f.redis.Port(), path)
-	f.welcomeJobs(&b)
-	b.WriteString("\n")
-	return b.String()
 }
 
 // listenNear listens for a part of the fleet at addr, or at a free port if addr is in use.

@@ -25,10 +25,10 @@ func startDev(t *testing.T, env ...string) *devFleet {
 	env = append([]string{"PATH=" + os.Getenv("PATH"), "HTTP_ADDR=127.0.0.1:0"}, env...)
 	p := launch(t, batchfleet(t, env, "dev", "--addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"))
 	d := &devFleet{t: t, process: p, dir: p.Dir}
-	p.untilLogged("job list --api")
-	line := regexp.MustCompile(`PUBSUB_EMULATOR_HOST=.* batchfleet submit`).FindString(p.log.String())
-	d.env = append([]string{"PATH=" + os.Getenv("PATH")}, strings.Fields(strings.TrimSuffix(line, "batchfleet submit"))...)
-	d.api = strings.TrimPrefix(regexp.MustCompile(`--api http://\S+`).FindString(p.log.String()), "--api ")
+	p.untilLogged("/api/v1/fleet/jobs\n")
+	line := regexp.MustCompile(`(?m)^  export (.*)$`).FindStringSubmatch(p.log.String())[1]
+	d.env = append([]string{"PATH=" + os.Getenv("PATH")}, strings.Fields(line)...)
+	d.api = regexp.MustCompile(`curl (http://\S+)/api/v1/fleet/jobs`).FindStringSubmatch(p.log.String())[1]
 	d.env = append(d.env, "JOB_API="+d.api)
 	return d
 }
@@ -101,37 +101,37 @@ func TestF63CommandsAgainstAFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	// submit and wait
-	d.want(0, `groff\.pdf +completed +[1-9]`, "submit", "--wait", fixture)
+	d.want(0, `(?s)groff\.pdf +succeeded +2 .*\nresult: \S+/results/[0-9A-Z]{26}/result.json\n`, "submit", "--wait", fixture)
 	id := strings.TrimSpace(d.want(0, `^[0-9A-Z]{26}\n$`, "submit", fixture))
-	d.want(0, `completed +100%  Processing completed!`, "watch", id)
-	d.want(0, `(?s)status +completed\nprogress +100%.*kind +pdf.*attempt +1`, "status", id)
+	d.want(0, `succeeded 3/3`, "watch", id)
+	d.want(0, `(?s)kind +pdf\nstate +succeeded.*attempt +1`, "status", id)
 	var row struct {
-		ID     string `json:"job_id"`
-		Result string `json:"result_url"`
+		ID     string                  `json:"jobId"`
+		Result struct{ Object string } `json:"result"`
 	}
-	if err := json.Unmarshal([]byte(d.want(0, ``, "status", "--json", id)), &row); err != nil || row.ID != id {
-		t.Errorf("status --json: %+v, %v", row, err)
+	if err := json.Unmarshal([]byte(d.want(0, ``, "get", "--json", id)), &row); err != nil || row.ID != id {
+		t.Errorf("get --json: %+v, %v", row, err)
 	}
-	if _, err := os.Stat(filepath.Join(d.dir, "local_storage", row.Result)); err != nil {
+	if _, err := os.Stat(filepath.Join(d.dir, "local_storage", row.Result.Object)); err != nil {
 		t.Errorf("the result is not where the status says: %v", err)
 	}
 	d.want(0, `attempt 1 started by .*\n(.*\n)*.*attempt 1 completed\n`, "logs", id)
 	d.want(0, id, "list", "--limit", "5")
-	d.want(1, "has ended already: succeeded", "cancel", id)
+	d.want(1, "ended already: succeeded", "cancel", id)
 	// cancel a running job, and see it end
 	slow := strings.TrimSpace(d.want(0, `.`, "submit", "--kind", "mock", fixture))
 	d.want(0, "canceled|asked to stop", "cancel", slow)
 	d.want(1, "canceled", "watch", slow)
 	d.want(0, "canceled", "logs", "--follow", slow)
 	// what is not there
-	d.want(1, "nothing is known of job nobody", "status", "nobody")
-	d.want(1, "nothing is known of job nobody", "cancel", "nobody")
+	d.want(1, "no such job.*`batchfleet list`", "get", "nobody")
+	d.want(1, "cancel job nobody: no such job", "cancel", "nobody")
 	// a failing document
 	bad := filepath.Join(t.TempDir(), "bad name ü.pdf")
 	if err := os.WriteFile(bad, []byte("no PDF"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.want(1, `failed +0 +.*input is not a PDF`, "submit", "--wait", bad)
+	d.want(1, `(?s)failed .*\nbad name ü.pdf: input is not a PDF\n`, "submit", "--wait", bad)
 	d.want(0, "(?s)ok    redis.*ok    storage.*ok    pub/sub.*ok    pub/sub.*ok    pdf", "doctor")
 	// a service that is away has an exit code of its own
 	d.env = append(d.env, "REDIS_PORT=1")

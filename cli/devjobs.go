@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -58,14 +57,4 @@ func (f *fleet) serveJobs(ctx context.Context, addr string, metrics prometheus.R
 		return api.serve(ctx, server, l)
 	})
 	return nil
-}
-
-// welcomeJobs says what to type for the Job API.
-func (f *fleet) welcomeJobs(b *strings.Builder) {
-	if f.http == "" {
-		return
-	}
-	fmt.Fprintf(b, "\nThe Job API, for callers on this machine:\n\n")
-	fmt.Fprintf(b, "  curl http://%s/api/v1/fleet/jobs\n", f.http)
-	fmt.Fprintf(b, "  batchfleet job list --api http://%s\n", f.http)
 }

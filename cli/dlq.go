@@ -20,18 +20,13 @@ func dlqCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq",
 		Short: "Look at dead letters: jobs that failed and messages that name no job; queue them again or drop them",
-		Long: "Look at dead letters: the messages of jobs that failed, and messages that name no job (called message:ID).\n" +
-			"They are read from DEAD_LETTER_SUBSCRIPTION, by default the one named as DEAD_LETTER_TOPIC. While one dlq\n" +
+		Long: "Look at dead letters: the messages of jobs that failed, and messages that name no job (called message:ID); with\n" +
+			"--scope zpe, or --api, the jobs that a gateway has given up.\n\n" +
+			"The fleet's are read from DEAD_LETTER_SUBSCRIPTION, by default the one named as DEAD_LETTER_TOPIC. While one dlq\n" +
 			"command holds letters no other sees them; one that is killed gives them back after 30 seconds.",
 	}
-	// Without this a misspelt command would print help and succeed.
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return program.Exit(program.Usage, fmt.Errorf("unknown command %q: want list, show, redrive or purge", args[0]))
-		}
-		return cmd.Help()
-	}
-	cmd.Args = cobra.ArbitraryArgs
+	cmd.Args = subcommand
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(dlqListCommand(), dlqShowCommand(), dlqRedriveCommand(), dlqPurgeCommand())
 	return cmd
 }

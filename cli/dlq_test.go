@@ -185,7 +185,7 @@ func TestF13DeadLettersAndTheirSecondLife(t *testing.T) {
 		t.Errorf("purge: code %d\n%s", code, out)
 	}
 	f.dead(0)
-	f.wantDLQ(0, "TIME  JOB  KIND  ATTEMPTS  REASON\nno dead letters, or somebody else holds them just now", "list")
+	f.wantDLQ(0, "JOB  KIND  AGE  ATTEMPTS  REASON\nno dead letters, or somebody else holds them just now", "list")
 }
 
 func TestF13MissingDeadLetterTopicIsVisibleAndCostsNoJob(t *testing.T) {
@@ -273,8 +273,8 @@ func TestF13DoctorSeesWhereDeadLettersGo(t *testing.T) {
 		want  []string
 	}{
 		{"nothing there", func() {}, nil, []string{
-			"FAIL  pub/sub  projects/local-dev/topics/" + deadName, "create the topic, or set DEAD_LETTER_TOPIC",
-			"FAIL  pub/sub  projects/local-dev/subscriptions/" + deadName, "create the subscription, or set DEAD_LETTER_SUBSCRIPTION",
+			"FAIL  pub/sub  projects/local-dev/topics/" + deadName, "create the topic (`batchfleet run start` does), or set DEAD_LETTER_TOPIC",
+			"FAIL  pub/sub  projects/local-dev/subscriptions/" + deadName, "create the subscription (`batchfleet run start` does), or set DEAD_LETTER_SUBSCRIPTION",
 		}},
 		{"all there", f.withDead, nil, []string{
 			"ok    pub/sub  projects/local-dev/topics/" + deadName + ": takes dead letters",
@@ -284,7 +284,7 @@ func TestF13DoctorSeesWhereDeadLettersGo(t *testing.T) {
 			"FAIL  pub/sub  " + other + ": subscription of another topic: it gets the messages of projects/local-dev/topics/elsewhere", "until then dead letters are lost",
 		}},
 		{"no urgent subscription", func() {}, []string{asksUrgent}, []string{
-			"FAIL  pub/sub  projects/local-dev/subscriptions/urgent", "create the subscription, or set PUBSUB_PRIORITY_SUBSCRIPTION",
+			"FAIL  pub/sub  projects/local-dev/subscriptions/urgent", "create the subscription (`batchfleet run start` does), or set PUBSUB_PRIORITY_SUBSCRIPTION",
 		}},
 	}
 	for _, tt := range tests {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/operations/deadletter"
 	"github.com/batchfleet/batchfleet/pubsub"
@@ -38,31 +39,51 @@ func newDeadRow(d deadletter.Item) deadRow {
 }
 
 func dlqListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List dead letters, a row a job, newest first", Args: cobra.NoArgs}
+	s := &dlqScope{}
+	cmd := &cobra.Command{
+		Use: "list", Short: "List dead letters, a row a job, newest first", Args: cobra.NoArgs,
+		Example: "  batchfleet dlq list --count 10\n  batchfleet dlq list --scope zpe",
+	}
+	s.flags(cmd)
 	count := cmd.Flags().Int("count", 100, "how many jobs, at most")
-	oldest := cmd.Flags().Bool("oldest", false, "oldest first")
-	asJSON := cmd.Flags().Bool("json", false, "print JSON, one object a line")
-	cmd.RunE = withDeadLetters(waitFlag(cmd), func(_ context.Context, d *dlqSession, _ []string) error {
-		if *count < 1 || *count > pubsub.MaxDeadLetters {
-			return program.Exit(program.Usage, fmt.Errorf("--count is %d: must be from 1 to %d", *count, pubsub.MaxDeadLetters))
-		}
-		if *oldest {
-			slices.Reverse(d.all)
-		}
-		shown := d.all[:min(*count, len(d.all))]
-		err := printRows(d.out, *asJSON, each(shown, newDeadRow), []any{"TIME", "JOB", "KIND", "ATTEMPTS", "REASON"}, func(r deadRow) []any {
-			return []any{r.FailedAt.Format(time.RFC3339), r.Name, r.Kind, r.Attempts, r.Reason}
+	oldest := cmd.Flags().Bool("oldest", false, "oldest first; not with --scope zpe")
+	var asJSON bool
+	jsonFlag(cmd, &asJSON)
+	print := func(cmd *cobra.Command, rows []deadRow, more int, none string) error {
+		now := time.Now()
+		err := printRows(cmd.OutOrStdout(), asJSON, rows, []any{"JOB", "KIND", "AGE", "ATTEMPTS", "REASON"}, func(r deadRow) []any {
+			return []any{r.Name, r.Kind, age(now, jobapi.At(r.FailedAt)), r.Attempts, r.Reason}
 		})
 		if err != nil {
 			return err
 		}
-		if more := len(d.all) - len(shown); more > 0 {
-			fmt.Fprintf(d.err, "%d more: raise --count\n", more)
+		if more > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d more: raise --count\n", more)
 		}
-		if len(d.all) == 0 {
-			fmt.Fprintln(d.err, "no dead letters, or somebody else holds them just now")
+		if len(rows) == 0 {
+			fmt.Fprintln(cmd.ErrOrStderr(), none)
 		}
 		return nil
+	}
+	fleet := withDeadLetters(waitFlag(cmd), func(_ context.Context, d *dlqSession, _ []string) error {
+		if *oldest {
+			slices.Reverse(d.all)
+		}
+		shown := d.all[:min(*count, len(d.all))]
+		return print(cmd, each(shown, newDeadRow), len(d.all)-len(shown), "no dead letters, or somebody else holds them just now")
 	})
+	either := s.either(fleet, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		found, _, more, err := s.letters(ctx, nil, *count)
+		if err != nil {
+			return err
+		}
+		return print(cmd, each(found, deadRowOf), more, "no dead letters")
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *count < 1 || *count > pubsub.MaxDeadLetters {
+			return program.Exit(program.Usage, fmt.Errorf("--count is %d: must be from 1 to %d", *count, pubsub.MaxDeadLetters))
+		}
+		return either(cmd, args)
+	}
 	return cmd
 }

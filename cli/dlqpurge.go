@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,7 +18,12 @@ import (
 )
 
 func dlqPurgeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "purge [ID…]", Short: "Drop dead letters for good: those named, or --all"}
+	s := &dlqScope{}
+	cmd := &cobra.Command{
+		Use: "purge [ID…]", Short: "Drop dead letters for good: those named, or --all",
+		Example: "  batchfleet dlq purge --all --dry-run",
+	}
+	s.flags(cmd)
 	all := cmd.Flags().Bool("all", false, "drop all of them")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	dry := cmd.Flags().Bool("dry-run", false, "only say what would be dropped")
@@ -31,7 +37,7 @@ func dlqPurgeCommand() *cobra.Command {
 		case *dry:
 			verb = "would be purged"
 		case len(chosen) > 0 && !*yes:
-			if err := d.confirm(ctx, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(slices.Concat(chosen...)), len(chosen))); err != nil {
+			if err := confirm(ctx, d.err, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(slices.Concat(chosen...)), len(chosen))); err != nil {
 				return err
 			}
 		}
@@ -47,6 +53,9 @@ func dlqPurgeCommand() *cobra.Command {
 		}
 		return lacking(missing)
 	})
+	either := s.either(run, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		return s.purgeGateway(ctx, cmd, args, *dry, *yes)
+	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *all == (len(args) > 0):
@@ -54,14 +63,14 @@ func dlqPurgeCommand() *cobra.Command {
 		case !*yes && !*dry && !term.IsTerminal(int(os.Stdin.Fd())):
 			return program.Exit(program.Usage, errors.New("this drops dead letters for good: give --yes, or --dry-run to see which"))
 		}
-		return run(cmd, args)
+		return either(cmd, args)
 	}
 	return cmd
 }
 
 // confirm asks on the terminal. The dead letters are held meanwhile.
-func (d *dlqSession) confirm(ctx context.Context, question string) error {
-	fmt.Fprintf(d.err, "%s [y/N] ", question)
+func confirm(ctx context.Context, stderr io.Writer, question string) error {
+	fmt.Fprintf(stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() { // left behind by an interrupt: a read of a terminal cannot be ended
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')

@@ -16,17 +16,33 @@ import (
 )
 
 func dlqShowCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "show ID", Short: "Show everything of a dead letter, its data too", Args: cobra.ExactArgs(1)}
-	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	cmd.RunE = withDeadLetters(waitFlag(cmd), func(_ context.Context, d *dlqSession, args []string) error {
+	s := &dlqScope{}
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show everything of a dead letter, its data too", Args: cobra.ExactArgs(1),
+		Example: "  batchfleet dlq show 01KDZ3NDEKTSV4RRFFQ69G5FAV",
+	}
+	s.flags(cmd)
+	var asJSON bool
+	jsonFlag(cmd, &asJSON)
+	fleet := withDeadLetters(waitFlag(cmd), func(_ context.Context, d *dlqSession, args []string) error {
 		found, missing := deadletter.Named(d.all, args)
 		if err := lacking(missing); err != nil {
 			return err
 		}
-		if *asJSON {
+		if asJSON {
 			return printDeadLetterJSON(d.out, found[0])
 		}
 		return printDeadLetter(d.out, found[0])
+	})
+	cmd.RunE = s.either(fleet, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		j, err := s.find(ctx, "show dead letter of", args[0])
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), j)
+		}
+		return printJob(cmd.OutOrStdout(), j)
 	})
 	return cmd
 }

@@ -28,8 +28,35 @@ type check struct {
 	help func(error) string                    // what to do about it
 }
 
+// checked is what a check has found, as it is printed as JSON.
+type checked struct {
+	Check  string `json:"check"`
+	What   string `json:"what"`
+	Result string `json:"result"` // ok, warn or FAIL
+	Found  string `json:"found"`
+	Do     string `json:"do,omitempty"`
+}
+
+func (c check) run(ctx context.Context) checked {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	found, err := c.look(ctx)
+	r := checked{Check: c.name, What: c.what, Result: "ok", Found: found}
+	if err == nil {
+		return r
+	}
+	r.Do = c.help(err)
+	if errors.Is(err, worker.ErrDraining) { // an operator wants it
+		r.Result, r.Found = "warn", err.Error()
+		return r
+	}
+	r.Result, r.Found = "FAIL", strings.NewReplacer("\n", "; ", jobs.ErrUnavailable.Error()+": ", "").Replace(err.Error())
+	return r
+}
+
 func doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check everything a worker needs, and say what is wrong",
 		Long: "Checks the configuration, Pub/Sub, Redis, storage and the PDF engines; with SOURCE the gateway or its Redis, the\n" +
@@ -38,21 +65,21 @@ func doctorCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, misconfigured := doctorChecks()
-			failures := 0
+			out, failures := cmd.OutOrStdout(), 0
 			for _, c := range checks {
-				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
-				found, err := c.look(ctx)
-				cancel()
-				result := "ok  "
-				if errors.Is(err, worker.ErrDraining) { // an operator wants it
-					result, found = "warn", err.Error()
-				} else if err != nil {
-					result, found = "FAIL", strings.ReplaceAll(err.Error(), "\n", "; ")
+				r := c.run(cmd.Context())
+				if r.Result == "FAIL" {
 					failures++
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s  %-8s %s: %s\n", result, c.name, c.what, found)
-				if err != nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "      what to do: %s\n", c.help(err))
+				if asJSON {
+					if err := printJSON(out, r); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(out, "%-4s  %-8s %s: %s\n", r.Result, r.Check, oneLine(r.What), oneLine(r.Found))
+				if r.Do != "" {
+					fmt.Fprintf(out, "      what to do: %s\n", oneLine(r.Do))
 				}
 			}
 			switch {
@@ -64,6 +91,8 @@ func doctorCommand() *cobra.Command {
 			return nil
 		},
 	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 // doctorChecks returns what the worker of this environment needs, and what is
@@ -91,7 +120,7 @@ func (e *WorkerEnv) checks() []check {
 		{"redis", e.options().String(), e.lookAtRedis, e.redisHelp},
 		{"storage", storage, e.lookAtStorage, e.storageHelp},
 		{"pub/sub", n.subscription.full, e.lookAtSubscription(n.subscription.full), e.queueHelp("subscription", "PUBSUB_SUBSCRIPTION")},
-		{"pub/sub", cmp.Or(n.topic.full, e.Topic), e.lookAtTopic, e.queueHelp("topic", "PUBSUB_TOPIC")},
+		{"pub/sub", cmp.Or(n.topic.full, e.Topic), e.lookAtTopic, e.topicHelp},
 	}
 	if n.priority.full != "" {
 		all = append(all, check{"pub/sub", n.priority.full, e.lookAtSubscription(n.priority.full), e.queueHelp("subscription", "PUBSUB_PRIORITY_SUBSCRIPTION")})
@@ -129,7 +158,7 @@ func (e *WorkerEnv) lookAtRedis(ctx context.Context) (string, error) {
 
 func (e *WorkerEnv) redisHelp(err error) string {
 	if errors.Is(err, worker.ErrDraining) {
-		return "nothing, if that is wanted; `batchfleet job run start` takes it back"
+		return "nothing, if that is wanted; `batchfleet run start` takes it back"
 	}
 	if help := redisHelp(err, e.variable()); help != "" {
 		return help
@@ -234,16 +263,43 @@ func (e *WorkerEnv) lookAtTopic(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer pub.Close()
-	return "is there", pub.Check(ctx)
+	if err := pub.Check(ctx); err != nil {
+		return "", err
+	}
+	admin, err := pubsub.OpenAdmin(ctx, e.connection()...)
+	if err != nil {
+		return "", err
+	}
+	defer admin.Close()
+	switch found, err := admin.HasSubscription(ctx, e.names().topic.full); {
+	case err != nil:
+		return "", err
+	case found == pubsub.Absent:
+		return "", errNobodyHears
+	case found == pubsub.Hidden:
+		return "is there; its subscriptions may not be looked at", nil
+	}
+	return "is there, and has a subscription", nil
+}
+
+var errNobodyHears = errors.New("it has no subscription: its messages, and with them the jobs, are lost")
+
+func (e *WorkerEnv) topicHelp(err error) string {
+	if errors.Is(err, errNobodyHears) {
+		return "`batchfleet run start` makes the subscription PUBSUB_SUBSCRIPTION to it"
+	}
+	return e.queueHelp("topic", "PUBSUB_TOPIC")(err)
 }
 
 func (e *WorkerEnv) queueHelp(what, variable string) func(error) string {
 	return func(err error) string {
 		switch {
 		case errors.Is(err, worker.ErrRefused) && strings.Contains(err.Error(), "NotFound"):
-			return fmt.Sprintf("create the %s, or set %s and GCP_PROJECT_ID to one that exists", what, variable)
+			return fmt.Sprintf("create the %s (`batchfleet run start` does), or set %s and GCP_PROJECT_ID to one that exists", what, variable)
 		case errors.Is(err, worker.ErrRefused):
 			return "check the credentials (GOOGLE_APPLICATION_CREDENTIALS) and their role: pubsub.subscriber to work, pubsub.publisher to submit and to repair"
+		case strings.Contains(err.Error(), "there are no credentials"):
+			return "one of the two"
 		case e.Emulator != "":
 			return "start the emulator (batchfleet emulator), or set PUBSUB_EMULATOR_HOST to where it is"
 		default:

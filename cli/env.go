@@ -14,21 +14,21 @@ import (
 
 // StorageEnv says where inputs and results are.
 type StorageEnv struct {
-	Type    string   `envconfig:"STORAGE_TYPE" default:"LOCAL" want:"LOCAL or GCP"`
-	Path    string   `envconfig:"LOCAL_STORAGE_PATH" default:"./local_storage"`
-	Bucket  string   `envconfig:"GCS_BUCKET_NAME"` // required for GCP
-	Allowed []string `envconfig:"ALLOWED_BUCKETS"` // further buckets to read inputs from, separated by commas
+	Type    string   `envconfig:"STORAGE_TYPE" default:"LOCAL" want:"LOCAL or GCP" doc:"where inputs and results are: a directory, or Cloud Storage"`
+	Path    string   `envconfig:"LOCAL_STORAGE_PATH" default:"./local_storage" doc:"the directory"`
+	Bucket  string   `envconfig:"GCS_BUCKET_NAME" doc:"the bucket; required for GCP"`
+	Allowed []string `envconfig:"ALLOWED_BUCKETS" doc:"further buckets that inputs may be read from, separated by commas"`
 }
 
 // PubSubEnv says which queue to use.
 type PubSubEnv struct {
-	Emulator     string `envconfig:"PUBSUB_EMULATOR_HOST"` // host:port; Google's Pub/Sub when empty
-	Project      string `envconfig:"GCP_PROJECT_ID"`       // required unless the names below are full
-	Subscription string `envconfig:"PUBSUB_SUBSCRIPTION" default:"pdf-processing-subscription"`
-	Topic        string `envconfig:"PUBSUB_TOPIC" default:"pdf-processing-topic"` // where submit, redrive and repair publish
-	Priority     string `envconfig:"PUBSUB_PRIORITY_SUBSCRIPTION"`                // asked first; none when empty
-	DeadTopic    string `envconfig:"DEAD_LETTER_TOPIC"`                           // where what failed is kept; nowhere when empty
-	DeadLetters  string `envconfig:"DEAD_LETTER_SUBSCRIPTION"`                    // what dlq reads; the topic's name when empty
+	Emulator     string `envconfig:"PUBSUB_EMULATOR_HOST" doc:"host:port of an emulator; Google's Pub/Sub when empty"`
+	Project      string `envconfig:"GCP_PROJECT_ID" doc:"the project of topics and subscriptions; required unless the names that a command uses are full"`
+	Subscription string `envconfig:"PUBSUB_SUBSCRIPTION" default:"pdf-processing-subscription" doc:"where workers take jobs from, bare or projects/P/subscriptions/S; its ack deadline should be 600 s"`
+	Topic        string `envconfig:"PUBSUB_TOPIC" default:"pdf-processing-topic" doc:"where submit, retry, dlq redrive and repairs publish, bare or projects/P/topics/T"`
+	Priority     string `envconfig:"PUBSUB_PRIORITY_SUBSCRIPTION" doc:"asked first: where the urgent jobs are; none when empty"`
+	DeadTopic    string `envconfig:"DEAD_LETTER_TOPIC" doc:"where failed jobs and messages that name no job are kept; nowhere when empty"`
+	DeadLetters  string `envconfig:"DEAD_LETTER_SUBSCRIPTION" doc:"what dlq reads; named as the topic when empty. Without a subscription Pub/Sub keeps no letter"`
 }
 
 // ClientEnv is what the commands need that talk to a fleet from outside.
@@ -40,40 +40,40 @@ type ClientEnv struct {
 
 // PDFEnv says how documents are read.
 type PDFEnv struct {
-	Engine         string           `envconfig:"PDF_ENGINE" default:"builtin" want:"builtin or poppler"`
-	MaxInputBytes  int64            `envconfig:"MAX_INPUT_BYTES" default:"1073741824" range:"1,1099511627776"`
-	MaxPages       int              `envconfig:"MAX_PAGES" default:"100000" range:"1,1000000"`
-	WorkDir        string           `envconfig:"WORK_DIR"`                                                           // the system's place for temporary files when empty
-	PDFMemory      int64            `envconfig:"PDF_MAX_MEMORY" default:"1073741824" range:"67108864,1099511627776"` // bytes
-	PDFTimeout     settings.Seconds `envconfig:"PDF_TIMEOUT" default:"15m" range:"1s,24h0m0s"`
-	PDFPageTimeout settings.Seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s" range:"100ms,24h0m0s"`
-	PDFOnDamage    string           `envconfig:"PDF_ON_DAMAGE" default:"warn" want:"warn or fail"`
+	Engine         string           `envconfig:"PDF_ENGINE" default:"builtin" want:"builtin or poppler" doc:"what reads documents"`
+	MaxInputBytes  int64            `envconfig:"MAX_INPUT_BYTES" default:"1073741824" range:"1,1099511627776" doc:"larger documents fail"`
+	MaxPages       int              `envconfig:"MAX_PAGES" default:"100000" range:"1,1000000" doc:"longer documents fail"`
+	WorkDir        string           `envconfig:"WORK_DIR" doc:"for copies of inputs while a job runs; the system's directory for temporary files when empty"`
+	PDFMemory      int64            `envconfig:"PDF_MAX_MEMORY" default:"1073741824" range:"67108864,1099511627776" doc:"bytes, of the child process that reads a document"`
+	PDFTimeout     settings.Seconds `envconfig:"PDF_TIMEOUT" default:"15m" range:"1s,24h0m0s" doc:"for reading a document"`
+	PDFPageTimeout settings.Seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s" range:"100ms,24h0m0s" doc:"for reading a page"`
+	PDFOnDamage    string           `envconfig:"PDF_ON_DAMAGE" default:"warn" want:"warn or fail" doc:"fail: a damaged document fails its job, instead of a result that says so"`
 }
 
 // WorkerEnv is what a worker needs.
 type WorkerEnv struct {
 	ClientEnv
 	PDFEnv
-	Kind             string           `envconfig:"PROCESSOR" default:"pdf" want:"pdf or mock"` // kind of jobs whose message names none
-	Slots            int              `envconfig:"WORKER_SLOTS" default:"1" range:"1,256"`
-	Name             string           `envconfig:"WORKER_NAME"` // the host's name and the process id when empty
-	LeaseTTL         settings.Seconds `envconfig:"LEASE_TTL" default:"600s" range:"10s,10m0s"`
-	ExtendEvery      settings.Seconds `envconfig:"LEASE_EXTEND_EVERY"` // half of LEASE_TTL when empty
-	Drain            settings.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s" range:"0s,24h0m0s"`
-	JobTimeout       settings.Seconds `envconfig:"JOB_TIMEOUT" default:"30m" range:"1s,168h0m0s"`
-	StallTimeout     settings.Seconds `envconfig:"STALL_TIMEOUT" default:"10m" range:"1s,168h0m0s"`
-	SettleTimeout    settings.Seconds `envconfig:"SETTLE_TIMEOUT" default:"10m" range:"1s,24h0m0s"`
-	StartTimeout     settings.Seconds `envconfig:"START_TIMEOUT" default:"2m" range:"0s,24h0m0s"`
-	ProgressInterval settings.Seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms" range:"1ms,1m0s"`
-	Checkpoint       settings.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s" range:"100ms,1h0m0s"`
-	MaxCrashes       int              `envconfig:"MAX_CRASHES" default:"3" range:"1,100"`
-	PriorityShare    int              `envconfig:"PRIORITY_SHARE" default:"5" range:"2,1000"`            // every Nth lease is taken from the normal subscription first
-	IdleExit         settings.Seconds `envconfig:"IDLE_EXIT" range:"off,1s,168h0m0s"`                    // off when 0
-	MaxRuntime       settings.Seconds `envconfig:"MAX_RUNTIME"`                                          // off when 0
-	Repair           settings.Seconds `envconfig:"REPAIR_INTERVAL" default:"10m" range:"off,1s,24h0m0s"` // off when 0
-	MockPages        settings.Numbers `envconfig:"MOCK_PAGES" default:"5-20"`
-	MockPageSeconds  settings.Numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
-	HTTPAddr         string           `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
+	Kind             string           `envconfig:"PROCESSOR" default:"pdf" want:"pdf or mock" doc:"kind of jobs whose message names none"`
+	Slots            int              `envconfig:"WORKER_SLOTS" default:"1" range:"1,256" doc:"jobs at once, one lease each; a crash of the worker counts for all of them"`
+	Name             string           `envconfig:"WORKER_NAME" doc:"shown to people; the host's name and the process id when empty"`
+	LeaseTTL         settings.Seconds `envconfig:"LEASE_TTL" default:"600s" range:"10s,10m0s" doc:"what a lease is extended to; until its first extension it is the subscription's ack deadline"`
+	ExtendEvery      settings.Seconds `envconfig:"LEASE_EXTEND_EVERY" doc:"half of LEASE_TTL when empty"`
+	Drain            settings.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s" range:"0s,24h0m0s" doc:"what SIGTERM gives jobs to finish; then, or at a second signal, they go back to the queue, uncounted"`
+	JobTimeout       settings.Seconds `envconfig:"JOB_TIMEOUT" default:"30m" range:"1s,168h0m0s" doc:"for a job"`
+	StallTimeout     settings.Seconds `envconfig:"STALL_TIMEOUT" default:"10m" range:"1s,168h0m0s" doc:"for a job that reports nothing; one that storage or Redis keeps waiting runs again"`
+	SettleTimeout    settings.Seconds `envconfig:"SETTLE_TIMEOUT" default:"10m" range:"1s,24h0m0s" doc:"how long to try to record an outcome while Redis is away"`
+	StartTimeout     settings.Seconds `envconfig:"START_TIMEOUT" default:"2m" range:"0s,24h0m0s" doc:"how long a missing subscription or permission is tried again"`
+	ProgressInterval settings.Seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms" range:"1ms,1m0s" doc:"between progress writes of one job"`
+	Checkpoint       settings.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s" range:"100ms,1h0m0s" doc:"between checkpoints of finished pages"`
+	MaxCrashes       int              `envconfig:"MAX_CRASHES" default:"3" range:"1,100" doc:"a job that has killed its worker so often is given up"`
+	PriorityShare    int              `envconfig:"PRIORITY_SHARE" default:"5" range:"2,1000" doc:"one lease in so many is asked of the normal subscription first"`
+	IdleExit         settings.Seconds `envconfig:"IDLE_EXIT" range:"off,1s,168h0m0s" doc:"leave with exit code 0 after being idle this long; off when 0"`
+	MaxRuntime       settings.Seconds `envconfig:"MAX_RUNTIME" doc:"leave with exit code 0 by then: no job is taken in the last JOB_TIMEOUT and 1 minute of it; off when 0"`
+	Repair           settings.Seconds `envconfig:"REPAIR_INTERVAL" default:"10m" range:"off,1s,24h0m0s" doc:"how often one of the workers does what fsck --repair does, and soon after Redis was restarted or has failed over; off when 0"`
+	MockPages        settings.Numbers `envconfig:"MOCK_PAGES" default:"5-20" doc:"of kind mock: how many, a number or a range"`
+	MockPageSeconds  settings.Numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5" doc:"of kind mock: how long each takes, a number or a range"`
+	HTTPAddr         string           `envconfig:"HTTP_ADDR" doc:"serves /healthz, /readyz and /metrics; off when empty"`
 }
 
 func (e *StorageEnv) Check() (wrong []error) {

@@ -23,7 +23,6 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/operations"
-	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/redact"
 	"github.com/batchfleet/batchfleet/status"
 )
@@ -95,11 +94,8 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	c := &control.Control{
 		Queue: q, Log: log, Metrics: control.NewMetrics(versionText(), q),
 		AdminToken: admin, ClientToken: client, Period: env.Reap.D(),
-		Admit: httpd.SecureOnly(proxies),
-		CheckPayload: func(payload []byte) error {
-			_, err := zpe.ParsePayload(payload)
-			return err
-		},
+		Admit:        httpd.SecureOnly(proxies),
+		CheckPayload: checkPayload,
 	}
 	q.OnUnreplicated = func() {
 		c.Metrics.Unreplicated()
@@ -125,7 +121,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	defer stopMetrics()
 	api := openJobServer(ctx, jobServerConfig{
 		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q},
-		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel}, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
+		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel, Queued: c.Queued}, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
 	})
 	handler := withHealth(api.beside(c.Handler()), ready)
 	running, stop := context.WithCancel(ctx)

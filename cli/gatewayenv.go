@@ -15,16 +15,16 @@ type GatewayEnv struct {
 	RedisEnv
 	JobAPIEnv
 	FleetEnv
-	LeaseTTL   settings.Seconds `envconfig:"LEASE_TTL" default:"600s" range:"1s,24h0m0s"`
-	LegacyTTL  settings.Seconds `envconfig:"LEASE_TTL_LEGACY" range:"off,1s,720h0m0s"`      // for workers that send no heartbeats; JOB_TIMEOUT when empty
-	JobTimeout settings.Seconds `envconfig:"JOB_TIMEOUT" default:"24h" range:"1s,720h0m0s"` // from a job's first lease
-	ResultTTL  settings.Seconds `envconfig:"RESULT_TTL" default:"168h" range:"1m0s,8784h0m0s"`
-	TokenTTL   settings.Seconds `envconfig:"TOKEN_TTL" default:"168h" range:"1m0s,8784h0m0s"`
-	MaxRetries int              `envconfig:"MAX_RETRIES" default:"3" range:"0,100"` // how often a job runs again
-	MaxQueued  int              `envconfig:"MAX_QUEUED" default:"5000000" range:"1,100000000"`
-	MaxLeases  int              `envconfig:"MAX_LEASES_PER_WORKER" default:"64" range:"1,1000"`
-	Reap       settings.Seconds `envconfig:"REAP_INTERVAL" default:"30s" range:"100ms,1h0m0s"`
-	Skew       settings.Seconds `envconfig:"LEASE_SKEW" default:"5s" range:"0s,1h0m0s"` // how long after its end a lease is taken back
+	LeaseTTL   settings.Seconds `envconfig:"LEASE_TTL" default:"600s" range:"1s,24h0m0s" doc:"what a heartbeat extends a lease to; workers beat every third of it"`
+	LegacyTTL  settings.Seconds `envconfig:"LEASE_TTL_LEGACY" range:"off,1s,720h0m0s" doc:"the lease of a worker that sends no heartbeats; JOB_TIMEOUT when empty"`
+	JobTimeout settings.Seconds `envconfig:"JOB_TIMEOUT" default:"24h" range:"1s,720h0m0s" doc:"from a job's first lease, over all its runs"`
+	ResultTTL  settings.Seconds `envconfig:"RESULT_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"how long results, payloads and statuses are kept after the last change; no shorter than a lease or the wait before a re-run"`
+	TokenTTL   settings.Seconds `envconfig:"TOKEN_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"life of a worker's token"`
+	MaxRetries int              `envconfig:"MAX_RETRIES" default:"3" range:"0,100" doc:"how often a job runs again"`
+	MaxQueued  int              `envconfig:"MAX_QUEUED" default:"5000000" range:"1,100000000" doc:"more jobs are refused"`
+	MaxLeases  int              `envconfig:"MAX_LEASES_PER_WORKER" default:"64" range:"1,1000" doc:"leases, and requests that wait for one, of one worker; more get 429, or no wait"`
+	Reap       settings.Seconds `envconfig:"REAP_INTERVAL" default:"30s" range:"100ms,1h0m0s" doc:"how often lost leases are taken back"`
+	Skew       settings.Seconds `envconfig:"LEASE_SKEW" default:"5s" range:"0s,1h0m0s" doc:"how long after its end a lease is taken back"`
 }
 
 // Check returns what is wrong with the values.

@@ -39,9 +39,9 @@ func TestJ07JobCommandsAgainstDev(t *testing.T) {
 	d.want(0, `succeeded 3/3  wait: 2 succeeded, 0 failed, 0 canceled`,
 		"job", "run", "submit-batch", "--data", `{"objects":["a.pdf","b.pdf"],"pollIntervalMs":200}`, "--watch", "--timeout", "1m")
 	d.want(1, `OBJECTS_MISSING: 1 of 1 objects are not there`, "job", "run", "submit-batch", "--data", `{"objects":["nobody.pdf"]}`, "--watch")
-	list := d.want(0, `(?s)^JOB +TYPE.*utils.submit-batch +failed.*fleet.pdf +succeeded.*utils.submit-batch +succeeded.*system.start +succeeded`, "job", "list")
-	fleetJob := regexp.MustCompile(`(?m)^(\S+) +fleet.pdf`).FindStringSubmatch(list)[1]
-	d.want(0, `(?s)type +fleet.pdf\nstatus +succeeded.*STEP +STATUS.*fetch +succeeded.*pages +succeeded.*store +succeeded`, "job", "get", fleetJob)
+	list := d.want(0, `(?s)^JOB +KIND.*utils.submit-batch +failed.*pdf +succeeded.*utils.submit-batch +succeeded.*system.start +succeeded`, "job", "list")
+	fleetJob := regexp.MustCompile(`(?m)^(\S+) +pdf`).FindStringSubmatch(list)[1]
+	d.want(0, `(?s)kind +pdf\nstate +succeeded.*STEP +STATE.*fetch +succeeded.*pages +succeeded.*store +succeeded`, "job", "get", fleetJob)
 	d.want(0, `"jobId":"`+fleetJob+`"`, "job", "get", "--json", fleetJob)
 	d.want(0, `attempt 1 completed\n$`, "job", "logs", fleetJob)
 	d.want(0, `attempt 1 completed\n$`, "job", "logs", "-f", fleetJob)
@@ -49,7 +49,7 @@ func TestJ07JobCommandsAgainstDev(t *testing.T) {
 	out := d.want(0, `more: batchfleet job list --scope fleet --limit 1 --cursor`, "job", "list", "--scope", "fleet", "--limit", "1")
 	_, _, stderr := d.run("job", "list", "--scope", "fleet", "--limit", "1")
 	cursor := stderr[strings.LastIndex(strings.TrimSpace(stderr), " ")+1:]
-	if next := d.want(0, "fleet.pdf", "job", "list", "--scope", "fleet", "--cursor", strings.TrimSpace(cursor)); next == out {
+	if next := d.want(0, " pdf ", "job", "list", "--scope", "fleet", "--cursor", strings.TrimSpace(cursor)); next == out {
 		t.Errorf("the next page is the first one:\n%s", next)
 	}
 	d.want(0, `utils.submit-batch +failed`, "job", "list", "--status", "failed")
@@ -59,7 +59,7 @@ func TestJ07JobCommandsAgainstDev(t *testing.T) {
 	slow := ""
 	for deadline := time.Now().Add(time.Minute); slow == ""; {
 		_, out, _ := d.run("job", "list", "--type", "fleet.mock", "--status", "running")
-		if m := regexp.MustCompile(`(?m)^(\S+) +fleet.mock`).FindStringSubmatch(out); m != nil {
+		if m := regexp.MustCompile(`(?m)^(\S+) +mock`).FindStringSubmatch(out); m != nil {
 			slow = m[1]
 		}
 		if time.Now().After(deadline) {
@@ -73,11 +73,11 @@ func TestJ07JobCommandsAgainstDev(t *testing.T) {
 	d.want(0, "is canceled", "job", "cancel", "--wait", slow)
 	d.want(1, "is canceled", "job", "watch", slow)
 
-	d.want(1, "NOT_FOUND", "job", "get", "nobody")
+	d.want(1, "no such job", "job", "get", "nobody")
 	d.want(2, "INVALID_ARGUMENT: .*olderThanDays", "job", "run", "purge")
 	d.want(1, "(CONFLICT|FAILED_PRECONDITION).*", "job", "run", "redrive")
-	d.want(1, "cancel job nobody: NOT_FOUND", "job", "cancel", "nobody")
-	d.want(3, "(?s)cannot be reached.*--api .or JOB_API. says where", "job", "run", "start", "--api", "http://127.0.0.1:1")
+	d.want(1, "cancel job nobody: no such job", "job", "cancel", "nobody")
+	d.want(3, "(?s)cannot be reached.*--api .or BATCHFLEET_API. says where", "job", "run", "start", "--api", "http://127.0.0.1:1")
 
 	// It stops in time, whatever an operation waits for.
 	d.want(0, `.`, "job", "run", "submit-batch", "--data", `{"objects":["a.pdf"],"kind":"mock"}`)

@@ -98,14 +98,14 @@ func TestJ09JobCommandsSayWhatTheyWanted(t *testing.T) {
 		want  string
 		never string
 	}{
-		{"get a", 1, "get job a: NOT_FOUND", ""},
-		{"watch a", 1, "watch job a: NOT_FOUND", ""},
-		{"logs a", 1, "read log of job a: NOT_FOUND", ""},
-		{"cancel a", 1, "cancel job a: NOT_FOUND", ""},
-		{"cancel a --scope zpe", 1, "cancel job a: NOT_FOUND", ""},
+		{"get a", 1, "get job a: no such job", ""},
+		{"watch a", 1, "watch job a: no such job", ""},
+		{"logs a", 1, "read log of job a: no such job", ""},
+		{"cancel a", 1, "cancel job a: no such job", ""},
+		{"cancel a --scope zpe", 1, "cancel job a: scope zpe has no such job", ""},
 		{"run purge", 2, "run utils.purge: FORBIDDEN: so it is", "--api"},
 		{"run start", 3, "UNAVAILABLE: so it is", "--api"},
-		{"run redrive", 3, "--api (or JOB_API) says where", ""},
+		{"run redrive", 3, "--api (or BATCHFLEET_API) says where", ""},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			code, _, stderr := run(strings.Fields(tt.args)...)

@@ -18,6 +18,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi/engine"
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/pubsub/provider"
+	"github.com/batchfleet/batchfleet/storage"
 )
 
 // jobServer is the Job API of a process: the server, the engines that run its
@@ -32,8 +33,9 @@ type jobServer struct {
 type jobServerConfig struct {
 	env      JobAPIEnv
 	fleet    FleetEnv
-	deps     operations.Deps // Status, to show jobs, and Queue where there is a gateway
-	zpe      jobapi.Jobs     // of the gateway's agents; nil where there is no gateway
+	deps     operations.Deps                              // Status, to show jobs, and Queue where there is a gateway
+	storage  func(context.Context) (storage.Store, error) // where results are, if deps has no Storage; may be nil
+	zpe      jobapi.Jobs                                  // of the gateway's agents; nil where there is no gateway
 	guard    *jobapi.Guard
 	readOnly bool
 	admit    func(*http.Request) error
@@ -58,7 +60,13 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 	}
 	system := offer("system", operations.System(acts), engine.Limits{Exclusive: true})
 	utils := offer("utils", operations.Utils(acts), engine.Limits{MaxRunning: a.env.MaxUtils, MaxLoad: a.env.MaxLoad, MaxQueued: a.env.MaxQueued})
-	fleetJobs := &provider.Fleet{Status: a.deps.Status}
+	fleetJobs := &provider.Fleet{Status: a.deps.Status, Storage: a.storage}
+	if a.deps.Storage != nil {
+		fleetJobs.Storage = func(context.Context) (storage.Store, error) { return a.deps.Storage, nil }
+	}
+	if a.deps.Publish != nil {
+		fleetJobs.Publish = a.deps.Publish.Publish
+	}
 	s.Server = &jobapi.Server{
 		Scopes: []jobapi.Scope{
 			{Name: "system", Jobs: system, Cancel: access.Admin, Create: access.Admin},

@@ -15,15 +15,15 @@ import (
 
 // JobAPIEnv are the limits of the Job API.
 type JobAPIEnv struct {
-	MaxUtils     int              `envconfig:"JOB_API_MAX_RUNNING_UTILS" default:"4" range:"1,100"`
-	MaxLoad      int              `envconfig:"JOB_API_MAX_LOAD" default:"1" range:"1,2"`                           // of them, how many may be submit-batch
-	MaxQueued    int              `envconfig:"JOB_API_MAX_QUEUED" default:"0" range:"0,1000"`                      // of utils, that wait for a place
-	Retain       int              `envconfig:"JOB_API_RETAIN" default:"1000" range:"1,100000"`                     // ended jobs that are kept, of each scope
-	LogBudget    int64            `envconfig:"JOB_API_LOG_BUDGET" default:"268435456" range:"8388608,68719476736"` // bytes of all logs together
-	MaxListeners int              `envconfig:"JOB_API_MAX_LISTENERS" default:"10000" range:"1,100000"`             // requests that follow a job or wait for one
-	MaxBatch     int              `envconfig:"JOB_API_MAX_BATCH_SIZE" default:"1000" range:"1,1000"`               // objects of one submit-batch
-	MaxParallel  int              `envconfig:"JOB_API_MAX_CONCURRENCY" default:"20" range:"1,20"`                  // its calls at once
-	Timeout      settings.Seconds `envconfig:"JOB_API_TIMEOUT" default:"24h" range:"1s,24h0m0s"`                   // of jobs whose request does not say
+	MaxUtils     int              `envconfig:"JOB_API_MAX_RUNNING_UTILS" default:"4" range:"1,100" doc:"jobs of scope utils at once"`
+	MaxLoad      int              `envconfig:"JOB_API_MAX_LOAD" default:"1" range:"1,2" doc:"of them, how many may be submit-batch"`
+	MaxQueued    int              `envconfig:"JOB_API_MAX_QUEUED" default:"0" range:"0,1000" doc:"further jobs of utils that wait for their start; others are refused"`
+	Retain       int              `envconfig:"JOB_API_RETAIN" default:"1000" range:"1,100000" doc:"ended jobs that system and utils keep each"`
+	LogBudget    int64            `envconfig:"JOB_API_LOG_BUDGET" default:"268435456" range:"8388608,68719476736" doc:"bytes of all their logs together"`
+	MaxListeners int              `envconfig:"JOB_API_MAX_LISTENERS" default:"10000" range:"1,100000" doc:"requests that follow a job or wait for one"`
+	MaxBatch     int              `envconfig:"JOB_API_MAX_BATCH_SIZE" default:"1000" range:"1,1000" doc:"objects of one submit-batch"`
+	MaxParallel  int              `envconfig:"JOB_API_MAX_CONCURRENCY" default:"20" range:"1,20" doc:"calls at once of one submit-batch"`
+	Timeout      settings.Seconds `envconfig:"JOB_API_TIMEOUT" default:"24h" range:"1s,24h0m0s" doc:"of jobs whose request does not say timeoutMs"`
 }
 
 // Check returns what is wrong with the values.
@@ -34,7 +34,7 @@ func (e *JobAPIEnv) Check() []error { return settings.Limits(e) }
 type FleetEnv struct {
 	StorageEnv
 	PubSubEnv
-	LeaseTTL settings.Seconds `envconfig:"FLEET_LEASE_TTL" default:"600s" range:"10s,10m0s"` // LEASE_TTL of its workers; a gateway's own is another
+	LeaseTTL settings.Seconds `envconfig:"FLEET_LEASE_TTL" default:"600s" range:"10s,10m0s" doc:"LEASE_TTL of the fleet's workers: the ack deadline of subscriptions that run start makes"`
 }
 
 // Check returns what is wrong with the values, if there is a fleet.

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"runtime"
+	"strings"
 
 	cloud "cloud.google.com/go/storage"
 
@@ -39,6 +41,10 @@ func (e *StorageEnv) openStorage(ctx context.Context) (storage.Store, error) {
 		return local, nil
 	}
 	client, err := cloud.NewClient(ctx, cloud.WithJSONReads())
+	if err != nil && strings.Contains(err.Error(), "could not find default credentials") {
+		return nil, errors.New("open Cloud Storage: there are no credentials for Google Cloud: set GOOGLE_APPLICATION_CREDENTIALS to a file with a key or run `gcloud auth application-default login`; " +
+			"for an emulator set STORAGE_EMULATOR_HOST instead; STORAGE_TYPE=LOCAL needs neither")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open Cloud Storage: %w: %w", jobs.ErrUnavailable, err)
 	}

@@ -353,6 +353,7 @@ func (a *asker) askOperations(f *testFleet, reader string) {
 	a.run("utils/purge", `{"olderThanDays":30,"limit":5}`)
 	a.ask(200, "POST", "/api/v1/utils/redrive?dryRun=true", testAdmin, nil)
 	a.run("utils/redrive", `{"count":1,"ratePerSecond":0.5,"reason":"x","stopAfter":2}`)
+	a.ask(200, "GET", job+"/logs?times=true", reader, nil)
 	a.ask(200, "GET", "/api/v1/utils/jobs?limit=1&status=succeeded&type=utils.purge", reader, nil)
 }
 
@@ -423,6 +424,28 @@ func (a *asker) askFleetJobs(f *testFleet) {
 	if len(page.Items) < 3 {
 		a.t.Errorf("%d jobs of zpe are listed, want those of before", len(page.Items))
 	}
+	page.Items = nil
+	readJSON(a.ask(200, "GET", "/api/v1/zpe/jobs?status=succeeded", testAdmin, nil), &page)
+	made := "/api/v1/zpe/jobs/" + page.Items[0].ID
+	a.ask(200, "GET", made+"/artifacts", testAdmin, nil)
+	for name, media := range map[string]string{"result.json": "application/json", "summary.txt": "text/plain; charset=utf-8", "freqs.csv": "text/csv; charset=utf-8"} {
+		if r := a.ask(200, "GET", made+"/artifacts/"+name, testAdmin, nil); r.header.Get("Content-Type") != media {
+			a.t.Errorf("%s is %s, want %s", name, r.header.Get("Content-Type"), media)
+		}
+	}
+	a.ask(400, "GET", made+"/artifacts?x=1", testAdmin, nil)
+	a.ask(404, "GET", made+"/artifacts/other.txt", testAdmin, nil)
+	a.ask(404, "GET", made+"/artifacts/.hidden", testAdmin, nil)
+	a.ask(404, "GET", fleet+"/slow/artifacts/result.json", testAdmin, nil)
+	a.ask(200, "GET", fleet+"/slow/artifacts", testAdmin, nil)
+	a.run("system/start", `{}`) // it was drained
+	f.send(jobs.Job{ID: "odd", Kind: "bogus"})
+	f.untilState(time.Minute, "odd", "failed")
+	a.ask(202, "POST", fleet+"/odd/retry", testAdmin, nil)
+	a.ask(409, "POST", fleet+"/slow/retry", testAdmin, `{}`)
+	a.ask(409, "POST", made+"/retry", testAdmin, nil)
+	a.ask(404, "POST", fleet+"/nobody/retry", testAdmin, nil)
+	a.ask(400, "POST", fleet+"/odd/retry", testAdmin, `{"x":1}`)
 }
 
 func jsonText(t *testing.T, body any) string {

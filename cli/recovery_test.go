@@ -78,10 +78,10 @@ func TestF21SilentWorkersAreShown(t *testing.T) {
 			return err == nil && regexp.MustCompile(pattern).Match(out)
 		})
 	}
-	says(`(?m)^alive +idle +0 +1 +mock,pdf +\S+ +\d+ `, "workers")
-	says(`(?m)^dead +silent since \S+ +1 +1 +mock +somewhere `, "workers")
+	says(`(?m)^alive +idle +0 +1 +mock,pdf +\d+s +\S+ `, "workers")
+	says(`(?m)^dead +silent +1 +1 +mock +\d+[sm] +somewhere`, "workers")
 	says(`"name":"dead".*"state":"silent"`, "workers", "--json")
-	says(`(?m)^status +worker silent for \d\d+ s$`, "status", "a")
-	says(`(?m)^a +\S+ +worker silent for \d\d+ s `, "list")
-	says(`"worker_silent_seconds":\d\d`, "status", "a", "--json")
+	says(`(?m)^worker +silent for \d+0s: dead$`, "get", "a")
+	says(`(?m)^a +mock +running +\d+[smd] +silent for \d+0s: dead$`, "list")
+	says(`"workerSilentSeconds":\d+0\b`, "get", "a", "--json")
 }

@@ -16,13 +16,13 @@ import (
 // RedisEnv says which Redis to use: REDIS_URL alone, or the variables of one server.
 // The password and its user may be beside the URL, because secrets are kept apart.
 type RedisEnv struct {
-	URL      string `envconfig:"REDIS_URL"`
-	Host     string `envconfig:"REDIS_HOST"`                 // localhost when neither this nor a URL is given
-	Port     *int   `envconfig:"REDIS_PORT" range:"1,65535"` // 6379
-	DB       *int   `envconfig:"REDIS_DB" range:"0,1048576"` // 0
-	Username string `envconfig:"REDIS_USERNAME"`
+	URL      string `envconfig:"REDIS_URL" doc:"redis://, redis+sentinel:// or redis+cluster://, with rediss for TLS; see docs/deploy.md"`
+	Host     string `envconfig:"REDIS_HOST" doc:"without REDIS_URL: one server, Redis 6.2 or newer; localhost when empty"`
+	Port     *int   `envconfig:"REDIS_PORT" range:"1,65535" doc:"6379 when empty"`
+	DB       *int   `envconfig:"REDIS_DB" range:"0,1048576" doc:"0 when empty"`
+	Username string `envconfig:"REDIS_USERNAME" doc:"may be beside REDIS_URL, as may the password"`
 	Password string `envconfig:"REDIS_PASSWORD"`
-	TLS      *bool  `envconfig:"REDIS_TLS"` // false
+	TLS      *bool  `envconfig:"REDIS_TLS" doc:"false when empty"`
 }
 
 // Check returns what is wrong with the values. It quotes neither the URL nor the

@@ -11,8 +11,17 @@ import (
 	"github.com/batchfleet/batchfleet/operations/deadletter"
 )
 
+// redriveFlags are the flags of batchfleet dlq redrive.
+type redriveFlags struct {
+	dry              bool
+	count, stopAfter int
+	rate             float64
+	reason           string
+}
+
 func dlqRedriveCommand() *cobra.Command {
-	var r deadletter.Redrive
+	var f redriveFlags
+	s := &dlqScope{}
 	cmd := &cobra.Command{
 		Use:   "redrive [ID…]",
 		Short: "Queue dead jobs again: those named, or all",
@@ -20,13 +29,17 @@ func dlqRedriveCommand() *cobra.Command {
 			"message is published to PUBSUB_TOPIC as it was, and then its dead letters are dropped: whatever fails or is\n" +
 			"killed in between, run it again. A job that has succeeded since is only dropped; one that runs or was canceled\n" +
 			"is left. Messages that name no job are queued again only when they are named.",
+		Example: `  batchfleet dlq redrive --reason 'not found' --dry-run
+  batchfleet dlq redrive --reason 'not found' --count 10
+  batchfleet dlq redrive --scope zpe`,
 	}
-	f := cmd.Flags()
-	f.BoolVar(&r.Dry, "dry-run", false, "only say what would be queued")
-	f.IntVar(&r.Count, "count", 0, "how many jobs, at most; 0 for all")
-	f.Float64Var(&r.Rate, "rate", 10, "jobs a second, at most")
-	f.StringVar(&r.Reason, "reason", "", "only those whose reason contains this")
-	f.IntVar(&r.StopAfter, "stop-after", 3, "stop once so many of them have failed again with the same error as before; 0 for never")
+	flags := cmd.Flags()
+	s.flags(cmd)
+	flags.BoolVar(&f.dry, "dry-run", false, "only say what would be queued")
+	flags.IntVar(&f.count, "count", 0, "how many jobs, at most; 0 for all")
+	flags.Float64Var(&f.rate, "rate", 10, "jobs a second, at most")
+	flags.StringVar(&f.reason, "reason", "", "only those whose reason contains this")
+	flags.IntVar(&f.stopAfter, "stop-after", 3, "stop once so many of them have failed again with the same error as before; 0 for never; not with --scope zpe")
 	run := withDeadLetters(waitFlag(cmd), func(ctx context.Context, d *dlqSession, args []string) error {
 		st, redis := d.env.openStatus(0)
 		defer redis.Close()
@@ -35,23 +48,28 @@ func dlqRedriveCommand() *cobra.Command {
 			return err
 		}
 		defer pub.Close()
-		r.Reader, r.Status, r.Publish = d.reader, st, pub
-		r.Did = func(one deadletter.Item, what string) error {
-			_, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.Name()), what)
-			return err
+		r := &deadletter.Redrive{
+			Reader: d.reader, Status: st, Publish: pub, Dry: f.dry, Count: f.count, Rate: f.rate, Reason: f.reason, StopAfter: f.stopAfter,
+			Did: func(one deadletter.Item, what string) error {
+				_, err := fmt.Fprintf(d.out, "%s  %s\n", oneLine(one.Name()), what)
+				return err
+			},
 		}
-		return d.redrive(ctx, &r, args)
+		return d.redrive(ctx, r, args)
+	})
+	either := s.either(run, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		return s.redriveGateway(ctx, cmd, args, f)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case r.Count < 0:
-			return program.Exit(program.Usage, fmt.Errorf("--count is %d: must be 0 or more", r.Count))
-		case !(r.Rate >= 0.01 && r.Rate <= 1000):
-			return program.Exit(program.Usage, fmt.Errorf("--rate is %g: must be from 0.01 to 1000", r.Rate))
-		case r.StopAfter < 0:
-			return program.Exit(program.Usage, fmt.Errorf("--stop-after is %d: must be 0 or more", r.StopAfter))
+		case f.count < 0:
+			return program.Exit(program.Usage, fmt.Errorf("--count is %d: must be 0 or more", f.count))
+		case !(f.rate >= 0.01 && f.rate <= 1000):
+			return program.Exit(program.Usage, fmt.Errorf("--rate is %g: must be from 0.01 to 1000", f.rate))
+		case f.stopAfter < 0:
+			return program.Exit(program.Usage, fmt.Errorf("--stop-after is %d: must be 0 or more", f.stopAfter))
 		}
-		return run(cmd, args)
+		return either(cmd, args)
 	}
 	return cmd
 }

@@ -3,6 +3,9 @@
 package cli
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
@@ -15,10 +18,14 @@ func Run(args []string, programVersion string) int {
 	return program.Run(rootCommand(), args, hint)
 }
 
-// hint points to the doctor where that looks at what the command needs.
+// hint points to the doctor where that looks at what the command needs: not at a server
+// elsewhere, which has been said.
 func hint(cmd *cobra.Command) string {
-	if parent := cmd.Parent(); parent != nil && parent.Name() == "job" {
-		return "" // it has said what to do
+	if api := cmd.Flags().Lookup("api"); api != nil {
+		old := cmd.Parent() != nil && cmd.Parent().Name() == "job"
+		if (&connection{api: api.Value.String(), old: old}).address() != "" {
+			return ""
+		}
 	}
 	switch cmd.Name() {
 	case "register", "gateway", "fsck":
@@ -27,19 +34,52 @@ func hint(cmd *cobra.Command) string {
 	return "`batchfleet doctor` looks for what is wrong and says what to do"
 }
 
+// The groups of the help.
+const (
+	groupJobs  = "jobs"
+	groupFleet = "fleet"
+	groupTools = "tools"
+)
+
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "batchfleet",
-		Short:         "Run batch jobs on a fleet of workers",
-		Long:          "batchfleet runs batch jobs on a fleet of workers.\n\nTry it with nothing installed:  batchfleet dev FILE.pdf…",
+		Use:   "batchfleet",
+		Short: "Run batch jobs on a fleet of workers",
+		Long: "batchfleet runs batch jobs on a fleet of workers.\n\n" +
+			"Commands about jobs act on what the environment names (REDIS_URL, GCP_PROJECT_ID, …; `batchfleet config` shows it), or,\n" +
+			"with --api or BATCHFLEET_API, on what a server has.",
+		Example: `  batchfleet dev FILE.pdf…            process documents now, with nothing installed
+  batchfleet submit --wait FILE.pdf   give them to the fleet of the environment
+  batchfleet list --state failed      see what went wrong`,
+		Version:       versionText(),
+		Args:          subcommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(
-		devCommand(), workerCommand(), emulatorCommand(), gatewayCommand(),
-		submitCommand(), statusCommand(), watchCommand(), cancelCommand(), logsCommand(), listCommand(), workersCommand(), fleetFsckCommand(), dlqCommand(), jobCommand(), tokenCommand(),
-		pdfCommand(), doctorCommand(), healthcheckCommand(), versionCommand(),
+	root.SetVersionTemplate(versionLine())
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		for _, note := range misspelt(os.Environ()) {
+			fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet:", note)
+		}
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupJobs, Title: "Jobs:"},
+		&cobra.Group{ID: groupFleet, Title: "The fleet:"},
+		&cobra.Group{ID: groupTools, Title: "Tools:"},
 	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	on := func(make func(*connection) *cobra.Command) *cobra.Command { return make(&connection{}) }
+	add(groupJobs, on(submitCommand), on(listCommand), on(getCommand), on(watchCommand), on(logsCommand), on(resultCommand), on(cancelCommand), on(retryCommand), dlqCommand())
+	add(groupFleet, devCommand(), workerCommand(), gatewayCommand(), emulatorCommand(), on(workersCommand), on(runCommand), fleetFsckCommand(), doctorCommand(), configCommand(), tokenCommand())
+	add(groupTools, pdfCommand(), healthcheckCommand(), versionCommand())
+	root.AddCommand(oldJobCommand())
+	root.SetHelpCommandGroupID(groupTools)
+	root.SetCompletionCommandGroupID(groupTools)
 	return root
 }

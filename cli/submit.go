@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -14,56 +17,149 @@ import (
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/worker"
 )
 
-func submitCommand() *cobra.Command {
-	var wait, asJSON bool
-	var kind string
-	var timeout time.Duration
+// submitFlags are the flags of batchfleet submit.
+type submitFlags struct {
+	wait, asJSON bool
+	kind         string
+	timeout      span
+}
+
+func submitCommand(c *connection) *cobra.Command {
+	var f submitFlags
 	cmd := &cobra.Command{
 		Use:   "submit FILE…",
-		Short: "Store files and queue a job for each",
-		Long:  "Store files and queue a job for each. Prints one job id a line; with --wait a table of results, with --json one object a line.",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: settings.With(func(cmd *cobra.Command, env *ClientEnv, files []string) error {
-			if kind != "" && !pubsub.ValidKind(kind) {
-				return program.Exit(program.Usage, fmt.Errorf("--kind is %q: want lower-case letters, digits and -, such as pdf or mock", kind))
+		Short: "Queue a job for each file",
+		Long: "Queue a job for each file, and print its id. A document is put into the storage and its job into Pub/Sub, which the\n" +
+			"environment names. With --kind zpe each file holds what a calculation is asked for, in JSON, and its job goes to the\n" +
+			"gateway: through --api, or directly into its Redis.",
+		Example: `  batchfleet submit --wait *.pdf
+  batchfleet submit --kind zpe --api https://jobs.example.com --token-file client.token h2.json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if f.kind != "" && !pubsub.ValidKind(f.kind) {
+				return program.Exit(program.Usage, fmt.Errorf("--kind is %q: want lower-case letters, digits and -, such as pdf, mock or zpe", f.kind))
+			}
+			if cmd.Flags().Changed("timeout") && !f.wait {
+				return program.Exit(program.Usage, errors.New("--timeout is for how long to --wait"))
 			}
 			if err := checkFiles(files); err != nil {
 				return err
 			}
-			ctx := cmd.Context()
-			out := cmd.OutOrStdout()
-			s, closer, err := env.openSubmitter(ctx)
-			if err != nil {
-				return err
+			switch {
+			case f.kind == zpeKind:
+				return c.using(looks, func(ctx context.Context, cmd *cobra.Command, files []string) error {
+					return c.submitPayloads(ctx, files, f, cmd.OutOrStdout())
+				})(cmd, files)
+			case c.address() != "":
+				return program.Exit(program.Usage, errors.New("through a server only jobs of --kind zpe are submitted: leave out --api (or BATCHFLEET_API) to submit documents where their storage is, "+
+					"or name objects of the storage to `batchfleet run submit-batch`"))
 			}
-			defer closer.Close()
-			sent, err := s.submit(ctx, files, jobs.Kind(kind))
-			if !wait || err != nil {
-				return errors.Join(printRows(out, asJSON, sent, nil, func(s submitted) []any { return []any{s.ID} }), err)
-			}
-			if timeout == 0 {
-				timeout = math.MaxInt64
-			}
-			waiting, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			err = waitFor(waiting, s.status, sent, out, asJSON)
-			if waiting.Err() != nil && ctx.Err() == nil {
-				return program.Exit(program.Failed, fmt.Errorf("gave up waiting after %s; the jobs go on", timeout))
-			}
-			return err
-		}),
+			return settings.With(f.submitDocuments)(cmd, files)
+		},
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all jobs have ended; exit code 1 unless all succeeded")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
-	cmd.Flags().StringVar(&kind, "kind", "", "what to do with the files: pdf or mock; the workers' default when empty")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: give up after so long; the jobs go on")
+	c.flags(cmd)
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until all jobs have ended, and print how; exit code 1 unless all succeeded")
+	jsonFlag(cmd, &f.asJSON)
+	cmd.Flags().StringVar(&f.kind, "kind", "", "what to do with the files: pdf, mock or zpe; the workers' default when empty")
+	cmd.Flags().Var(&f.timeout, "timeout", "with --wait: give up after so long, such as 90s or 10m; the jobs go on")
+	complete(cmd, "kind", words(knownKinds...))
 	return cmd
+}
+
+// waiting returns a context for --wait, and what the error is if its time is over.
+func (f *submitFlags) waiting(ctx context.Context) (limited context.Context, cancel context.CancelFunc, over func(error) error) {
+	timeout := f.timeout.D()
+	if timeout == 0 {
+		timeout = math.MaxInt64
+	}
+	limited, cancel = context.WithTimeout(ctx, timeout)
+	return limited, cancel, func(err error) error {
+		if limited.Err() != nil && ctx.Err() == nil {
+			return program.Exit(program.Failed, fmt.Errorf("gave up waiting after %s; the jobs go on", timeout))
+		}
+		return err
+	}
+}
+
+func printSubmitted(out io.Writer, sent []submitted, asJSON bool) error {
+	return printRows(out, asJSON, sent, nil, func(s submitted) []any { return []any{s.ID} })
+}
+
+// submitDocuments stores files and queues a job for each.
+func (f *submitFlags) submitDocuments(cmd *cobra.Command, env *ClientEnv, files []string) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	s, closer, err := env.openSubmitter(ctx)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	if err := errors.Join(env.checkTopic(ctx), s.checkKind(ctx, f.kind)); err != nil {
+		return err
+	}
+	sent, err := s.submit(ctx, files, jobs.Kind(f.kind))
+	if !f.wait || err != nil {
+		return errors.Join(printSubmitted(out, sent, f.asJSON), err)
+	}
+	waiting, cancel, over := f.waiting(ctx)
+	defer cancel()
+	return over(env.waitFor(waiting, s.status, sent, out, f.asJSON))
+}
+
+// submitPayloads queues a job of the gateway for each file.
+func (c *connection) submitPayloads(ctx context.Context, files []string, f submitFlags, out io.Writer) error {
+	if err := c.needsGateway(); err != nil {
+		return err
+	}
+	var sent []submitted
+	var failed error
+	for _, file := range files {
+		payload, err := readPayload(file)
+		if err == nil {
+			var id string
+			if id, err = c.gateway().Submit(ctx, payload); err == nil {
+				sent = append(sent, submitted{jobs.ID(id), file})
+				continue
+			}
+		}
+		failed = fmt.Errorf("submit %s: %w", file, err)
+		break
+	}
+	if !f.wait || failed != nil {
+		return errors.Join(printSubmitted(out, sent, f.asJSON), failed)
+	}
+	waiting, cancel, over := f.waiting(ctx)
+	defer cancel()
+	var rows []endedJob
+	for _, s := range sent {
+		j, err := c.follow(waiting, "zpe", string(s.ID), func(jobapi.Job) error { return nil })
+		if err != nil {
+			return over(err)
+		}
+		rows = append(rows, endedJob{s.File, j})
+	}
+	return errors.Join((*StorageEnv)(nil).printEnded(out, rows, f.asJSON), unsuccessful(rows))
+}
+
+func readPayload(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	payload, err := io.ReadAll(io.LimitReader(f, wire.MaxPayload+1))
+	if err == nil && len(payload) > wire.MaxPayload {
+		err = program.Exit(program.Usage, fmt.Errorf("it is longer than %d bytes", wire.MaxPayload))
+	}
+	return payload, err
 }
 
 // checkFiles finds mistakes before anything is stored.
@@ -86,7 +182,7 @@ func checkFiles(files []string) error {
 
 // submitted is a job and the file it was made from.
 type submitted struct {
-	ID   jobs.ID `json:"job_id"`
+	ID   jobs.ID `json:"jobId"`
 	File string  `json:"file"`
 }
 
@@ -98,16 +194,60 @@ type submitter struct {
 }
 
 func (e *ClientEnv) openSubmitter(ctx context.Context) (*submitter, closers, error) {
-	store, err := e.openStorage(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	st, redis := e.openStatus(0)
 	pub, err := e.openPublisher(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	store, err := e.openStorage(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, pub.Close())
+	}
+	st, redis := e.openStatus(0)
 	return &submitter{store: store, status: st, publish: pub.Publish}, closers{pub, redis}, nil
+}
+
+// checkKind returns an error for a kind that neither this program nor a worker knows: its job
+// would fail.
+func (s *submitter) checkKind(ctx context.Context, kind string) error {
+	if kind == "" || slices.Contains(knownKinds, kind) {
+		return nil
+	}
+	workers, err := s.status.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	known := slices.Clone(knownKinds)
+	for _, w := range workers {
+		for _, k := range w.Kinds {
+			if string(k) == kind {
+				return nil
+			}
+			if !slices.Contains(known, string(k)) {
+				known = append(known, string(k))
+			}
+		}
+	}
+	return program.Exit(program.Usage, fmt.Errorf("--kind is %q, which no worker runs: want %s", kind, strings.Join(known, ", ")))
+}
+
+// checkTopic returns an error if nobody would get a message: a topic without a subscription
+// keeps none.
+func (e *PubSubEnv) checkTopic(ctx context.Context) error {
+	admin, err := pubsub.OpenAdmin(ctx, e.connection()...)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	topic := e.names().topic.full
+	const do = "`batchfleet run start` makes what a fleet needs"
+	found, err := admin.HasSubscription(ctx, topic) // Hidden: whoever submits need not be allowed to look
+	switch {
+	case errors.Is(err, worker.ErrRefused):
+		return program.Exit(program.Unavailable, fmt.Errorf("%w; %s", err, do))
+	case err == nil && found == pubsub.Absent:
+		return program.Exit(program.Usage, fmt.Errorf("%s has no subscription, so its messages, and with them the jobs, would be lost; %s", topic, do))
+	}
+	return err
 }
 
 // submit queues a job for each file and returns those it has queued, also when

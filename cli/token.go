@@ -142,7 +142,7 @@ func tokenListCommand(file *string) *cobra.Command {
 			return printTokens(cmd.OutOrStdout(), tokens, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

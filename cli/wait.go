@@ -1,21 +1,23 @@
 package cli
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/pubsub/provider"
 	"github.com/batchfleet/batchfleet/status"
 )
 
@@ -30,11 +32,7 @@ const redisPatience = 30 * time.Second
 // message may be on its way.
 func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(status.Entry)) error {
 	left := ids
-	type shown struct {
-		status.Document
-		silent time.Duration // to 10 s: said as it grows
-	}
-	last := map[jobs.ID]shown{}
+	last := map[jobs.ID]status.Document{}
 	answered := time.Now()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -50,8 +48,8 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 			}
 			ended := map[jobs.ID]bool{}
 			for _, e := range entries {
-				if now := (shown{e.Document, e.Silent.Truncate(10 * time.Second)}); last[e.ID] != now {
-					last[e.ID] = now
+				if last[e.ID] != e.Document {
+					last[e.ID] = e.Document
 					seen(e)
 				}
 				ended[e.ID] = e.State().Terminal()
@@ -80,35 +78,50 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 
 // waitFor shows the jobs' progress on stderr and prints how they ended. Its
 // error has exit code 1 unless all succeeded.
-func waitFor(ctx context.Context, st *status.Store, sent []submitted, out io.Writer, asJSON bool) error {
+func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submitted, out io.Writer, asJSON bool) error {
 	ids := make([]jobs.ID, len(sent))
 	files := map[jobs.ID]string{}
 	for i, s := range sent {
 		ids[i], files[s.ID] = s.ID, s.File
 	}
-	ended := map[jobs.ID]status.Entry{}
 	show := newBars(os.Stderr, files)
-	err := follow(ctx, st, ids, func(e status.Entry) {
-		ended[e.ID] = e
-		show.update(e)
-	})
+	err := follow(ctx, st, ids, show.update)
 	show.done()
-	rows := each(sent, func(s submitted) row {
-		e, ok := ended[s.ID]
-		if !ok {
-			e = status.Entry{ID: s.ID, Document: status.Document{Status: "queued"}}
+	// As they are now, also when somebody has lost patience.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), redisPatience)
+	defer cancel()
+	known := map[string]jobapi.Job{}
+	for some := range slices.Chunk(ids, jobapi.MaxGet) {
+		names := each(some, func(id jobs.ID) string { return string(id) })
+		found, failed := (&provider.Fleet{Status: st}).Get(last, names)
+		if failed != nil && err == nil {
+			err = failed
 		}
-		return newRow(e, s.File)
+		for _, j := range found {
+			known[j.ID] = j
+		}
+	}
+	rows := each(sent, func(s submitted) endedJob {
+		j, ok := known[string(s.ID)]
+		if !ok {
+			j = jobapi.Job{ID: string(s.ID), Scope: "fleet", Type: "fleet.unknown", Status: jobs.Queued, Request: json.RawMessage("{}"), Result: json.RawMessage("null")}
+		}
+		return endedJob{File: s.File, Job: j}
 	})
-	if printed := printResults(out, rows, asJSON); printed != nil {
+	if printed := e.printEnded(out, rows, asJSON); printed != nil {
 		return printed
 	}
 	if err != nil {
 		return err
 	}
+	return unsuccessful(rows)
+}
+
+// unsuccessful is an error with exit code 1 unless all jobs have succeeded.
+func unsuccessful(rows []endedJob) error {
 	failed := 0
-	for _, e := range rows {
-		if e.State() != jobs.Succeeded {
+	for _, r := range rows {
+		if r.Status != jobs.Succeeded {
 			failed++
 		}
 	}
@@ -118,51 +131,90 @@ func waitFor(ctx context.Context, st *status.Store, sent []submitted, out io.Wri
 	return nil
 }
 
-// row is how a job is printed as JSON.
-type row struct {
-	ID      jobs.ID `json:"job_id"`
-	File    string  `json:"file,omitempty"`
-	Kind    string  `json:"kind,omitempty"`
-	Worker  string  `json:"worker,omitempty"`
-	Attempt int     `json:"attempt,omitempty"`
-	Pages   int     `json:"pages"`
-	Damaged bool    `json:"damaged,omitempty"`
-	Touched *int    `json:"damaged_pages,omitempty"`
-	Seconds float64 `json:"seconds"` // of the last attempt
-	Silent  int     `json:"worker_silent_seconds,omitempty"`
-	status.Document
+// endedJob is a job that was waited for, with the file it was made from.
+type endedJob struct {
+	File string
+	jobapi.Job
 }
 
-func newRow(e status.Entry, file string) row {
-	r := row{
-		ID: e.ID, File: file, Kind: string(e.Detail.Kind), Worker: e.Detail.Worker, Attempt: e.Detail.Attempt,
-		Silent: int(e.Silent.Seconds()), Pages: e.Detail.Pages, Damaged: e.Detail.Damaged != nil, Touched: e.Detail.Damaged, Document: e.Document,
+// MarshalJSON returns the job as the Job API has it, with the file before it.
+func (e endedJob) MarshalJSON() ([]byte, error) {
+	file, err := json.Marshal(e.File)
+	if err != nil {
+		return nil, err
 	}
-	if d := e.Detail; !d.Started.IsZero() && !d.Finished.IsZero() {
-		r.Seconds = d.Finished.Sub(d.Started).Seconds()
+	job, err := json.Marshal(e.Job)
+	if err != nil {
+		return nil, err
 	}
-	return r
+	return slices.Concat([]byte(`{"file":`), file, []byte(","), job[1:]), nil
+}
+
+// made is what a job's result says of a document.
+type made struct {
+	Object       string `json:"object"`
+	Pages        int    `json:"pages"`
+	Damaged      bool   `json:"damaged"`
+	DamagedPages int    `json:"damagedPages"`
+}
+
+// made returns what the result says, and nothing for a job that has not succeeded.
+func (e endedJob) made() (m made) {
+	if e.Status == jobs.Succeeded {
+		_ = json.Unmarshal(e.Result, &m) // of another kind it says other things
+	}
+	return m
 }
 
 // pages says how many pages there are, and that the document is damaged.
-func (r row) pages() string {
+func (m made) pages() string {
 	switch {
-	case !r.Damaged:
-		return strconv.Itoa(r.Pages)
-	case *r.Touched == 0:
-		return fmt.Sprintf("%d (damaged)", r.Pages)
-	default:
-		return fmt.Sprintf("%d (%d damaged)", r.Pages, *r.Touched)
+	case m.Pages == 0:
+		return ""
+	case !m.Damaged:
+		return fmt.Sprint(m.Pages)
+	case m.DamagedPages == 0:
+		return fmt.Sprintf("%d (damaged)", m.Pages)
 	}
+	return fmt.Sprintf("%d (%d damaged)", m.Pages, m.DamagedPages)
 }
 
-// silence says for how long the worker of a job has not reported; it is empty for one that
-// reports.
-func (r row) silence() string {
-	if r.Silent == 0 {
-		return ""
+// printEnded prints how jobs ended: a table, then why some have failed, then where the results
+// are.
+func (e *StorageEnv) printEnded(out io.Writer, rows []endedJob, asJSON bool) error {
+	err := printRows(out, asJSON, rows, []any{"JOB", "FILE", "STATE", "PAGES", "TOOK"}, func(r endedJob) []any {
+		return []any{r.ID, filepath.Base(r.File), r.Status, r.made().pages(), seconds(r.StartedAt, r.FinishedAt)}
+	})
+	if err != nil || asJSON {
+		return err
 	}
-	return fmt.Sprintf("worker silent for %d s", r.Silent)
+	var b strings.Builder
+	objects := []string{}
+	for _, r := range rows {
+		if r.Error != nil {
+			fmt.Fprintf(&b, "%s: %s\n", oneLine(filepath.Base(r.File)), oneLine(r.Error.Message))
+		}
+		if object := r.made().Object; object != "" {
+			objects = append(objects, object)
+		}
+	}
+	if e != nil && len(objects) == 1 {
+		fmt.Fprintf(&b, "result: %s\n", oneLine(e.path(objects[0])))
+	} else if e != nil && len(objects) > 1 {
+		fmt.Fprintf(&b, "results: %s\n", oneLine(e.path("results")))
+	}
+	if b.Len() > 0 {
+		_, err = fmt.Fprint(out, "\n", b.String())
+	}
+	return err
+}
+
+// path returns where an object of the storage is, so that it can be opened.
+func (e *StorageEnv) path(object string) string {
+	if e.Type == "GCP" {
+		return "gs://" + e.Bucket + "/" + object
+	}
+	return filepath.Join(e.Path, filepath.FromSlash(object))
 }
 
 func printJSON(out io.Writer, v any) error {
@@ -187,12 +239,6 @@ func escapeInvisible(text []byte) []byte {
 		}
 	}
 	return b
-}
-
-func printResults(out io.Writer, rows []row, asJSON bool) error {
-	return printRows(out, asJSON, rows, []any{"JOB", "FILE", "STATUS", "PAGES", "SECONDS", "RESULT"}, func(r row) []any {
-		return []any{r.ID, filepath.Base(r.File), cmp.Or(r.silence(), r.Status), r.pages(), fmt.Sprintf("%.2f", r.Seconds), cmp.Or(r.ErrorMsg, r.ResultURL)}
-	})
 }
 
 // oneLine keeps a table a table, and a terminal safe from what a document says.

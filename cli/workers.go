@@ -1,45 +1,200 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/jobapi"
 )
 
-func workersCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use: "workers", Short: "List the workers: working, idle, draining, or silent since when", Args: cobra.NoArgs,
-		RunE: withStatus(func(cmd *cobra.Command, st *status.Store, _ []string) error {
-			workers, err := st.Workers(cmd.Context())
-			if err != nil {
-				return err
-			}
-			rows := each(workers, func(w status.Worker) workerRow { return workerRow{w, w.State(), w.Seen} })
-			return printRows(cmd.OutOrStdout(), asJSON, rows, []any{"WORKER", "STATE", "JOBS", "SLOTS", "KINDS", "HOST", "PID", "VERSION", "STARTED"}, workerRow.cells)
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
+func workersCommand(c *connection) *cobra.Command {
+	cmd := workersListCommand(c)
+	cmd.Use, cmd.Short = "workers", "List the workers; let a gateway's register, and revoke them"
+	cmd.Long = "List the workers: those of Pub/Sub as they report themselves (working, idle, draining, or silent), and those that have\n" +
+		"registered with a gateway (working, idle, or revoked). With --api the latter need the gateway's admin token."
+	cmd.Example = `  batchfleet workers
+  batchfleet workers enroll --out enroll.token
+  batchfleet workers revoke w_01KDZ3NDEKTSV4RRFFQ69G5FAV`
+	cmd.Args = subcommand
+	cmd.AddCommand(workersListCommand(&connection{}), workersEnrollCommand(&connection{}), workersRevokeCommand(&connection{}))
 	return cmd
 }
 
-// workerRow is how a worker is printed as JSON.
-type workerRow struct {
-	status.Worker
-	State string    `json:"state"`
-	Seen  time.Time `json:"seen"`
+func workersListCommand(c *connection) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the workers", Args: cobra.NoArgs,
+		RunE: c.using(looks, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			rows, err := c.workers(ctx, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			now := time.Now()
+			return printRows(cmd.OutOrStdout(), asJSON, rows, []any{"WORKER", "STATE", "JOBS", "SLOTS", "KINDS", "SEEN", "HOST", "VERSION"}, func(w workerRow) []any {
+				return []any{w.label(), w.State, w.Jobs, number(w.Slots), strings.Join(w.Kinds, ","), age(now, w.Seen), w.Host, w.Version}
+			})
+		}),
+	}
+	c.flags(cmd)
+	jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
-func (w workerRow) cells() []any {
-	if w.Silent > status.SilentAfter {
-		w.State = "silent since " + moment(w.Seen)
+// workerRow is how a worker is printed as JSON. Of a gateway's less is known.
+type workerRow struct {
+	Scope string `json:"scope"` // fleet or zpe
+	jobapi.Worker
+}
+
+// label is what people call a worker: a gateway's by its id, which is what is revoked.
+func (w workerRow) label() string {
+	if w.Scope == "zpe" && w.Name != "" {
+		return w.ID + " (" + w.Name + ")"
 	}
-	kinds := each(w.Kinds, func(k jobs.Kind) string { return string(k) })
-	slices.Sort(kinds)
-	return []any{w.Name, w.State, w.Jobs, w.Slots, strings.Join(kinds, ","), w.Host, w.PID, w.Version, moment(w.Started)}
+	if w.Scope == "zpe" {
+		return w.ID
+	}
+	return w.Name
+}
+
+// workers returns all workers, those of the fleet first. A server that does not let this
+// caller look at the gateway's is no error if it shows the others.
+func (c *connection) workers(ctx context.Context, stderr io.Writer) ([]workerRow, error) {
+	fleet, err := c.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := each(fleet, func(w jobapi.Worker) workerRow {
+		slices.Sort(w.Kinds)
+		return workerRow{"fleet", w}
+	})
+	if c.local != nil && !c.local.gateway {
+		return rows, nil
+	}
+	list, count, err := c.gateway().Workers(ctx)
+	if refused, ok := errors.AsType[*jobapi.Refusal](err); ok && refused.Status != http.StatusServiceUnavailable {
+		if refused.Status != http.StatusNotFound { // there is no gateway at all
+			fmt.Fprintf(stderr, "batchfleet: the gateway's workers are not shown: %s: its admin token is needed\n", oneLine(refused.Message))
+		}
+		return rows, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if count > len(list) {
+		fmt.Fprintf(stderr, "batchfleet: the newest %d of the gateway's %d workers are shown\n", len(list), count)
+	}
+	return append(rows, each(list, gatewayWorker)...), nil
+}
+
+func gatewayWorker(s wire.ServerInfo) workerRow {
+	w := jobapi.Worker{ID: s.ServerID, Name: s.Name, Kinds: []string{zpeKind}, Jobs: s.Leases, State: "idle"}
+	switch {
+	case s.Tokens == 0:
+		w.State = "revoked" // or its token has ended, which comes to the same
+	case s.Leases > 0:
+		w.State = "working"
+	}
+	return workerRow{"zpe", w}
+}
+
+// revokedRow is how it is printed as JSON that a worker was revoked.
+type revokedRow struct {
+	Worker string `json:"workerId"`
+	Tokens int    `json:"tokens"` // that were good until now
+}
+
+func workersRevokeCommand(c *connection) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "revoke WORKER…", Short: "End all tokens of a gateway's workers; their jobs run elsewhere", Args: cobra.MinimumNArgs(1),
+		RunE: c.using(looks, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			if err := c.needsGateway(); err != nil {
+				return err
+			}
+			for _, worker := range args {
+				n, err := c.gateway().Revoke(ctx, worker)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					if err := printJSON(cmd.OutOrStdout(), revokedRow{worker, n}); err != nil {
+						return err
+					}
+					continue
+				}
+				did := "is revoked"
+				if n == 0 {
+					did = "had no good token any more"
+				}
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", oneLine(worker), did); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	c.flags(cmd)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func workersEnrollCommand(c *connection) *cobra.Command {
+	var label, out string
+	var ttl span
+	cmd := &cobra.Command{
+		Use: "enroll", Short: "Make a token that lets one worker register with the gateway", Args: cobra.NoArgs,
+		Long: "Make a token that lets one worker register with the gateway, once: `batchfleet worker register` on the worker's machine\n" +
+			"uses it up.",
+		Example: "  batchfleet workers enroll --api http://127.0.0.1:8080 --token-file admin.token --out enroll.token",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if ttl.D() < time.Second || ttl.D() > 30*24*time.Hour {
+				return program.Exit(program.Usage, fmt.Errorf("--ttl is %s: must be from 1s to 30d", ttl.D()))
+			}
+			return c.using(looks, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+				if err := c.needsGateway(); err != nil {
+					return err
+				}
+				give := func(to io.Writer) error {
+					token, err := c.gateway().Enroll(ctx, label, ttl.D())
+					if err == nil {
+						_, err = fmt.Fprintln(to, oneLine(token))
+					}
+					return err
+				}
+				if out == "" {
+					return give(cmd.OutOrStdout())
+				}
+				if err := writeNew(out, give); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the token is in %s\n", oneLine(out))
+				return err
+			})(cmd, args)
+		},
+	}
+	c.flags(cmd)
+	ttl = span(time.Hour)
+	cmd.Flags().StringVar(&label, "label", "", "what to call the token in the gateway's log")
+	cmd.Flags().Var(&ttl, "ttl", "how long it is good, such as 10m or 7d")
+	cmd.Flags().StringVar(&out, "out", "", "a new file for the token, which its owner alone may read; standard output when empty")
+	return cmd
+}
+
+// needsGateway returns an error if the Redis of the environment cannot be a gateway's.
+func (c *connection) needsGateway() error {
+	if c.local != nil && !c.local.gateway {
+		return program.Exit(program.Usage, fmt.Errorf("REDIS_URL: %w", errClusterGateway))
+	}
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Job is a job on the wire, seed 002 §4.1. All keys but the last two are always there;
+// Job is a job on the wire, seed 002 §4.1. All keys but the last three are always there;
 // a key without a value is null, and steps is [].
 type Job struct {
 	ID         string          `json:"jobId"`
@@ -30,6 +30,9 @@ type Job struct {
 	// Of jobs that workers run.
 	Attempt int    `json:"attempt,omitempty"` // which start of the job this is, from 1
 	Worker  string `json:"worker,omitempty"`  // that runs it, or ran it last
+	// Silent is for how many seconds nothing was heard of the worker of a running job, in steps
+	// of ten, if it should have been.
+	Silent int `json:"workerSilentSeconds,omitempty"`
 
 	// Version differs between any two states of a job that differ on the wire.
 	// It matches [A-Za-z0-9]{1,32}.
@@ -68,13 +71,14 @@ type Item struct {
 	FinishedAt Time       `json:"finishedAt"`
 	Attempt    int        `json:"attempt,omitempty"`
 	Worker     string     `json:"worker,omitempty"`
+	Silent     int        `json:"workerSilentSeconds,omitempty"`
 }
 
 // Item returns what a list shows of the job.
 func (j *Job) Item() Item {
 	return Item{
 		ID: j.ID, Scope: j.Scope, Type: j.Type, Status: j.Status, CreatedAt: j.CreatedAt, StartedAt: j.StartedAt,
-		FinishedAt: j.FinishedAt, Attempt: j.Attempt, Worker: j.Worker,
+		FinishedAt: j.FinishedAt, Attempt: j.Attempt, Worker: j.Worker, Silent: j.Silent,
 	}
 }
 

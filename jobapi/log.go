@@ -20,7 +20,7 @@ const (
 
 // log answers with the end of a job's log.
 func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
-	id, p, err := target(r, "tailLines", "sinceSeconds")
+	id, p, err := target(r, "tailLines", "sinceSeconds", "times")
 	if err != nil {
 		return err
 	}
@@ -36,6 +36,10 @@ func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
 	if since > 0 {
 		q.Since = time.Now().Add(-time.Duration(since) * time.Second)
 	}
+	times, _, err := p.truth("times")
+	if err != nil {
+		return err
+	}
 	l, err := c.hub.logOf(r.Context(), id, q)
 	if err != nil {
 		return ofJob(err)
@@ -47,7 +51,7 @@ func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
 	if since > 0 {
 		dropped = 0
 	}
-	body := logText(l.Lines, dropped)
+	body := logText(l.Lines, dropped, times)
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -55,14 +59,21 @@ func (c *scope) log(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// logText returns lines as text, and first how many before them were dropped, if
-// any were.
-func logText(lines []Line, dropped int) []byte {
+// LineTime is how a line of a log begins where times are asked for: RFC 3339 in UTC, to the
+// millisecond, and two blanks.
+func LineTime(t time.Time) string { return t.UTC().Format(timeFormat) + "  " }
+
+// logText returns lines as text, each with its time if times are asked for, and first how
+// many before them were dropped, if any were.
+func logText(lines []Line, dropped int, times bool) []byte {
 	var b bytes.Buffer
 	if dropped > 0 {
 		fmt.Fprintf(&b, "[log truncated: %d lines dropped]\n", dropped)
 	}
 	for _, line := range lines {
+		if times {
+			b.WriteString(LineTime(line.Time))
+		}
 		b.WriteString(line.Text)
 		b.WriteByte('\n')
 	}

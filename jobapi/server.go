@@ -42,8 +42,8 @@ type Server struct {
 // Scope is a kind of jobs under a name, which is part of their paths.
 type Scope struct {
 	Name string // of a-z
-	Jobs Jobs   // when it is a [Runner], jobs can be made, too
-	// What a token needs to cancel and to make jobs. To look at them it needs [access.Read].
+	Jobs Jobs   // when it is a [Runner], jobs can be made, too; a [Keeper], a [Retrier]: what these say
+	// What a token needs to cancel jobs or run them again, and to make them. To look at them it needs [access.Read].
 	Cancel, Create access.Scope
 }
 
@@ -110,6 +110,16 @@ func (s *Server) routes() []route {
 			route{"GET " + jobs + "/{jobId}/events", access.Read, c.events},
 			route{"POST " + jobs + "/{jobId}/cancel", sc.Cancel, c.cancel},
 		)
+		if keeper, ok := sc.Jobs.(Keeper); ok {
+			all = append(
+				all,
+				route{"GET " + jobs + "/{jobId}/artifacts", access.Read, c.artifacts(keeper)},
+				route{"GET " + jobs + "/{jobId}/artifacts/{name}", access.Read, c.artifact(keeper)},
+			)
+		}
+		if retrier, ok := sc.Jobs.(Retrier); ok {
+			all = append(all, route{"POST " + jobs + "/{jobId}/retry", sc.Cancel, c.retry(retrier)})
+		}
 		if runner, ok := sc.Jobs.(Runner); ok {
 			for _, op := range slices.Sorted(slices.Values(runner.Operations())) {
 				all = append(all, route{"POST " + root + sc.Name + "/" + op, sc.Create, c.create(runner, op)})

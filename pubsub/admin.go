@@ -8,6 +8,7 @@ import (
 
 	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/iterator"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,11 +33,11 @@ type Admin struct {
 func OpenAdmin(ctx context.Context, opts ...option.ClientOption) (*Admin, error) {
 	topics, err := apiv1.NewTopicAdminClient(ctx, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("open pub/sub: %w", err)
+		return nil, cannotOpen(err)
 	}
 	subscriptions, err := apiv1.NewSubscriptionAdminClient(ctx, opts...)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open pub/sub: %w", err), topics.Close())
+		return nil, errors.Join(cannotOpen(err), topics.Close())
 	}
 	// The library would retry until the deadline and then report only a timeout.
 	topics.CallOptions, subscriptions.CallOptions = &apiv1.TopicAdminCallOptions{}, &apiv1.SubscriptionAdminCallOptions{}
@@ -116,4 +117,19 @@ func made(what string, err error) (created bool, _ error) {
 		return err == nil, nil
 	}
 	return false, translate(what, err, codes.FailedPrecondition)
+}
+
+// HasSubscription returns whether a topic has a subscription, without which it keeps no
+// message. It is an error if there is no such topic.
+func (p *Admin) HasSubscription(ctx context.Context, topic string) (Found, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, adminTimeout, errNoAnswer)
+	defer cancel()
+	_, err := p.topics.ListTopicSubscriptions(ctx, &pubsubpb.ListTopicSubscriptionsRequest{Topic: topic, PageSize: 1}).Next()
+	if errors.Is(err, iterator.Done) {
+		return Absent, nil
+	}
+	if status.Code(err) == codes.NotFound {
+		return 0, translate("look at topic "+topic, err)
+	}
+	return foundBy("subscriptions of topic "+topic, err)
 }

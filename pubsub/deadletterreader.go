@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -46,7 +45,7 @@ const (
 func OpenDeadLetterReader(ctx context.Context, subscription string, rules Rules, opts ...option.ClientOption) (*DeadLetterReader, error) {
 	client, err := apiv1.NewSubscriptionAdminClient(ctx, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("open pub/sub: %w", err)
+		return nil, cannotOpen(err)
 	}
 	// A retry would last until patience ends, which looks as if nothing were there.
 	client.CallOptions = &apiv1.SubscriptionAdminCallOptions{}

@@ -25,7 +25,7 @@ type Publisher struct {
 func OpenPublisher(ctx context.Context, topic string, rules Rules, opts ...option.ClientOption) (*Publisher, error) {
 	client, err := apiv1.NewTopicAdminClient(ctx, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("open pub/sub: %w", err)
+		return nil, cannotOpen(err)
 	}
 	// The library would retry for a minute and then report only a timeout, so
 	// sendWithRetry does it instead. Check must report at once what is wrong.

@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
@@ -35,7 +34,7 @@ const maxAckDeadline = 600 * time.Second
 func OpenSource(ctx context.Context, subscription string, rules Rules, log *slog.Logger, opts ...option.ClientOption) (*Source, error) {
 	client, err := apiv1.NewSubscriptionAdminClient(ctx, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("open pub/sub: %w", err)
+		return nil, cannotOpen(err)
 	}
 	// Retries are the worker's: it knows what it holds and for how long.
 	client.CallOptions = &apiv1.SubscriptionAdminCallOptions{}

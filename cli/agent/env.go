@@ -14,32 +14,32 @@ import (
 
 // Env is what a worker needs that leases from a gateway, or from its Redis.
 type Env struct {
-	Source    string `envconfig:"SOURCE"`                                   // required: https://…, http://… on loopback, or redis://… as in REDIS_URL
-	TokenFile string `envconfig:"WORKER_TOKEN_FILE" default:"worker.token"` // what `worker register` has written; not for redis
-	CAFile    string `envconfig:"GATEWAY_CA_FILE"`                          // certificates in PEM that are trusted beside the system's
-	Dir       string `envconfig:"AGENT_DIR" default:"./agent"`              // leases in hand, checkpoints and results not yet delivered
-	Name      string `envconfig:"WORKER_NAME"`                              // the worker's id with redis, where it is required; without use otherwise
-	Kind      string `envconfig:"PROCESSOR" default:"zpe" want:"zpe or mock"`
-	Slots     int    `envconfig:"WORKER_SLOTS" default:"1" range:"1,256"`
+	Source    string `envconfig:"SOURCE" doc:"where the worker leases from instead of Pub/Sub: https://GATEWAY, http://… on loopback, or redis://… as in REDIS_URL"`
+	TokenFile string `envconfig:"WORKER_TOKEN_FILE" default:"worker.token" doc:"what worker register has written; renewed at three quarters of its life; sent to the gateway that gave it and no other"` // what `worker register` has written; not for redis
+	CAFile    string `envconfig:"GATEWAY_CA_FILE" doc:"certificates in PEM to trust beside the system's; HTTPS_PROXY and NO_PROXY are heeded"`
+	Dir       string `envconfig:"AGENT_DIR" default:"./agent" doc:"leases in hand, checkpoints, and results not yet delivered; one process each"`
+	Name      string `envconfig:"WORKER_NAME" doc:"required with redis://…, the same after a restart: its id; a gateway gives one to those that register"`
+	Kind      string `envconfig:"PROCESSOR" default:"zpe" want:"zpe or mock" doc:"mock makes results up: for trials only"`
+	Slots     int    `envconfig:"WORKER_SLOTS" default:"1" range:"1,256" doc:"jobs at once, one lease each; a crash of the worker counts for all of them"`
 
-	Drain         settings.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s" range:"0s,24h0m0s"`
-	JobTimeout    settings.Seconds `envconfig:"JOB_TIMEOUT" default:"24h" range:"1s,720h0m0s"`
-	StallTimeout  settings.Seconds `envconfig:"STALL_TIMEOUT" default:"1h" range:"1s,720h0m0s"`
-	SettleTimeout settings.Seconds `envconfig:"SETTLE_TIMEOUT" default:"10m" range:"1s,24h0m0s"`
-	StartTimeout  settings.Seconds `envconfig:"START_TIMEOUT" default:"2m" range:"0s,24h0m0s"`
-	IdleExit      settings.Seconds `envconfig:"IDLE_EXIT" range:"off,1s,168h0m0s"` // off when 0
-	MaxRuntime    settings.Seconds `envconfig:"MAX_RUNTIME"`                       // off when 0
+	Drain         settings.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s" range:"0s,24h0m0s" doc:"what SIGTERM gives jobs to finish; then, or at a second signal, they go back to the queue, uncounted"`
+	JobTimeout    settings.Seconds `envconfig:"JOB_TIMEOUT" default:"24h" range:"1s,720h0m0s" doc:"of one run; with redis://… also over all of a job's runs"`
+	StallTimeout  settings.Seconds `envconfig:"STALL_TIMEOUT" default:"1h" range:"1s,720h0m0s" doc:"for a run that reports nothing"`
+	SettleTimeout settings.Seconds `envconfig:"SETTLE_TIMEOUT" default:"10m" range:"1s,24h0m0s" doc:"how long to try to record an outcome while Redis is away"`
+	StartTimeout  settings.Seconds `envconfig:"START_TIMEOUT" default:"2m" range:"0s,24h0m0s" doc:"how long a missing subscription or permission is tried again"`
+	IdleExit      settings.Seconds `envconfig:"IDLE_EXIT" range:"off,1s,168h0m0s" doc:"leave with exit code 0 after being idle this long; off when 0"`
+	MaxRuntime    settings.Seconds `envconfig:"MAX_RUNTIME" doc:"leave with exit code 0 by then: no job is taken in the last JOB_TIMEOUT and 1 minute of it; off when 0"`
 
-	PwX       string           `envconfig:"QE_PW" default:"pw.x"` // a path, or a name to look up in PATH
-	PseudoDir string           `envconfig:"QE_PSEUDO_DIR" default:"/usr/share/espresso/pseudo"`
-	Memory    int64            `envconfig:"QE_MAX_MEMORY" default:"4294967296"`           // bytes, of one run of pw.x
-	RunTime   settings.Seconds `envconfig:"QE_TIMEOUT" default:"12h" range:"1s,720h0m0s"` // of one run of pw.x
-	Threads   int              `envconfig:"QE_THREADS" default:"1" range:"1,256"`         // of one run of pw.x
-	Parallel  int              `envconfig:"QE_PARALLEL" default:"1" range:"1,256"`        // runs of pw.x at once, for each job
+	PwX       string           `envconfig:"QE_PW" default:"pw.x" doc:"the program pw.x: a path, or a name to look up in PATH"`
+	PseudoDir string           `envconfig:"QE_PSEUDO_DIR" default:"/usr/share/espresso/pseudo" doc:"its pseudopotentials"`
+	Memory    int64            `envconfig:"QE_MAX_MEMORY" default:"4294967296" doc:"bytes, of one run of pw.x; at least 256 MiB"`
+	RunTime   settings.Seconds `envconfig:"QE_TIMEOUT" default:"12h" range:"1s,720h0m0s" doc:"of one run of pw.x"`
+	Threads   int              `envconfig:"QE_THREADS" default:"1" range:"1,256" doc:"threads of a run of pw.x"`
+	Parallel  int              `envconfig:"QE_PARALLEL" default:"1" range:"1,256" doc:"runs of pw.x at once, for each job"`
 
-	MockPages       settings.Numbers `envconfig:"MOCK_PAGES" default:"5-20"`
-	MockPageSeconds settings.Numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5"`
-	HTTPAddr        string           `envconfig:"HTTP_ADDR"` // health and metrics; off when empty
+	MockPages       settings.Numbers `envconfig:"MOCK_PAGES" default:"5-20" doc:"of kind mock: how many, a number or a range"`
+	MockPageSeconds settings.Numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5" doc:"of kind mock: how long each takes, a number or a range"`
+	HTTPAddr        string           `envconfig:"HTTP_ADDR" doc:"serves /healthz, /readyz and /metrics; off when empty"`
 }
 
 // The kinds of jobs.

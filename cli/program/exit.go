@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/joho/godotenv"
@@ -70,7 +71,7 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) i
 	name := root.Name() + ":"
 	// Before signals are caught: it may be a pipe, which some keepers of passwords
 	// make of it, and wait for good.
-	if err := godotenv.Load(); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := loadFile(); err != nil {
 		fmt.Fprintln(os.Stderr, name, "read .env:", jobs.Visible(err.Error()))
 		return Usage
 	}
@@ -87,12 +88,41 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) i
 		coded = ExitError{Usage, err}
 	}
 	if coded.Err != nil {
-		fmt.Fprintln(os.Stderr, name, jobs.Visible(coded.Err.Error())) // of names of files, say
+		// What is unavailable is in the rest of the text. Names of files, say, may be odd.
+		text := strings.ReplaceAll(coded.Err.Error(), jobs.ErrUnavailable.Error()+": ", "")
+		fmt.Fprintln(os.Stderr, name, jobs.Visible(text))
 	}
 	if coded.Code == Unavailable && hint != nil && hint(cmd) != "" {
 		fmt.Fprintln(os.Stderr, name, hint(cmd))
 	}
 	return coded.Code
+}
+
+// fromFile are the variables that the file .env has set.
+var fromFile = map[string]bool{}
+
+// FromFile reports whether a variable was set by the file .env, and not by the environment.
+func FromFile(name string) bool { return fromFile[name] }
+
+// loadFile sets what the file .env says and the environment does not.
+func loadFile() error {
+	file, err := godotenv.Read()
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for name, value := range file {
+		if os.Getenv(name) != "" { // empty means not set, as for settings
+			continue
+		}
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+		fromFile[name] = true
+	}
+	return nil
 }
 
 // SecondSignal returns a channel that is closed when SIGINT or SIGTERM has come

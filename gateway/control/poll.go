@@ -70,3 +70,10 @@ func (c *Control) Cancel(ctx context.Context, id jobs.ID) (ended string, err err
 	c.heartbeats.wakeAll(string(id)) // after an error, too: it may have been done all the same
 	return ended, err
 }
+
+// Queued wakes the request that waits longest for a job: one was queued by other means than a
+// request to this Control.
+func (c *Control) Queued() {
+	c.init()
+	c.waiting.wakeFirst(1)
+}

@@ -26,6 +26,9 @@ type ZPE struct {
 	// Stop cancels a job as [queue.Queue.Cancel] does. That of a gateway also wakes a worker
 	// that waits there.
 	Stop func(ctx context.Context, id jobs.ID) (ended string, err error)
+	// Queued, when set, is called when a job was queued again: that of a gateway wakes a worker
+	// that waits for one.
+	Queued func()
 }
 
 var _ jobapi.Jobs = (*ZPE)(nil)

@@ -1,3 +1,4 @@
+// Package testnet listens for tests: in memory or on loopback.
 package testnet
 
 import (

@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -51,6 +53,8 @@ type Config struct {
 	Timeout  time.Duration // of one call: 15 s
 	RetryFor time.Duration // with a server that cannot be reached, when it is only to be read: 30 s
 	Silence  time.Duration // after which a stream of events counts as cut; a server speaks every 15 s: 60 s
+	// Dial connects to the server; by the system's network when nil. With it there is no proxy.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Retrying is told why a call has failed that is about to be made again; may be
 	// nil. It is not called when a stream only continues over another connection.
 	Retrying func(error)
@@ -71,6 +75,9 @@ func New(cfg Config) (*Client, error) {
 	c, err := httpclient.New(httpclient.Config{Base: base, CAFile: cfg.CAFile, Version: cfg.Version, Connections: 4, Proxy: cfg.Proxy})
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Dial != nil {
+		c.Transport.DialContext, c.Transport.Proxy = cfg.Dial, nil
 	}
 	if cfg.Retrying == nil {
 		cfg.Retrying = func(error) {}
@@ -129,15 +136,24 @@ func (c *Client) Get(ctx context.Context, scope, id string) (jobapi.Job, error) 
 	return c.Find(ctx, "get", id, scope)
 }
 
-// Log returns the end of a job's log, each line with its end: at most tail lines,
-// 200 when 0, of those written within since, to the second, if that is not 0.
-func (c *Client) Log(ctx context.Context, scope, id string, tail int, since time.Duration) (string, error) {
+// LogQuery says which lines of a log are asked for.
+type LogQuery struct {
+	Tail  int           // how many at most; 200 when 0
+	Since time.Duration // only those written within it, to the second; any when 0
+	Times bool          // each begins as [jobapi.LineTime] says
+}
+
+// Log returns the end of a job's log, each line with its end.
+func (c *Client) Log(ctx context.Context, scope, id string, q LogQuery) (string, error) {
 	query := url.Values{}
-	if tail != 0 {
-		query.Set("tailLines", strconv.Itoa(tail))
+	if q.Tail != 0 {
+		query.Set("tailLines", strconv.Itoa(q.Tail))
 	}
-	if since != 0 {
-		query.Set("sinceSeconds", strconv.Itoa(int(since/time.Second)))
+	if q.Since != 0 {
+		query.Set("sinceSeconds", strconv.Itoa(int(q.Since/time.Second)))
+	}
+	if q.Times {
+		query.Set("times", "true")
 	}
 	a, err := c.do(ctx, &request{path: []string{scope, "jobs", id, "logs"}, query: query, media: "text/plain"})
 	if err != nil {
@@ -199,12 +215,14 @@ const asJSON = "application/json"
 type request struct {
 	method string   // GET when empty
 	path   []string // below /api/v1; each part is escaped
-	query  url.Values
-	header http.Header
-	body   json.RawMessage
-	media  string        // of the response; asJSON when empty
-	status int           // of the response; any below 300 when 0
-	wait   time.Duration // how long the server may wait before it answers
+	// elsewhere is the path of another route, with its query, instead of path.
+	elsewhere string
+	query     url.Values
+	header    http.Header
+	body      json.RawMessage
+	media     string        // of the response; asJSON when empty
+	status    int           // of the response; any below 300 when 0
+	wait      time.Duration // how long the server may wait before it answers
 }
 
 // json makes a call and reads one JSON value. Unknown fields are ignored: the server
@@ -238,7 +256,7 @@ func (c *Client) do(ctx context.Context, r *request) (body []byte, err error) {
 		switch {
 		case err == nil:
 			return nil
-		case !errors.Is(err, jobs.ErrUnavailable):
+		case !errors.Is(err, jobs.ErrUnavailable), isFinal(err):
 			return retry.Permanent(err)
 		case !errors.Is(err, syscall.ECONNREFUSED):
 			if refused, ok := errors.AsType[*jobapi.Refusal](err); ok {
@@ -252,6 +270,21 @@ func (c *Client) do(ctx context.Context, r *request) (body []byte, err error) {
 		return retry.After(err, time.Second)
 	})
 	return body, err
+}
+
+// errFinal is wrapped by an error that stays as it is until somebody changes a setting.
+var errFinal = errors.New("a setting is wrong")
+
+// isFinal reports whether it would be in vain to make a call again, although no server has
+// decided on it.
+func isFinal(err error) bool {
+	if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
+		return true
+	}
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return certificate || record || alert || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errFinal)
 }
 
 // readRetry is the policy of calls that only read.
@@ -286,6 +319,11 @@ func (c *Client) request(r *request) (*httpclient.Request, error) {
 		u = u.JoinPath(url.PathEscape(part))
 	}
 	u.RawQuery = r.query.Encode()
+	if r.elsewhere != "" {
+		path, query, _ := strings.Cut(r.elsewhere, "?")
+		u = c.http.Base().JoinPath(path)
+		u.RawQuery = query
+	}
 	return &httpclient.Request{
 		Method: r.method, URL: u, Header: r.header, Body: r.body, Token: c.token, Patience: c.timeout + r.wait, Limit: maxResponse,
 		Accept: cmp.Or(r.media, asJSON) + ", " + asJSON + ";q=0.5", // errors are JSON

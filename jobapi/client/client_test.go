@@ -215,7 +215,10 @@ func TestClientAsksAsTheContractSays(t *testing.T) {
 			return err
 		}, "GET /api/v1/fleet/jobs?cursor=a+b&limit=3&status=failed&type=fleet.pdf  "},
 		{func() error { _, err := c.Get(ctx, "fleet", "a/../b"); return err }, "GET /api/v1/fleet/jobs/a%2F..%2Fb  "},
-		{func() error { _, err := c.Log(ctx, "fleet", "a", 7, time.Minute); return err }, "GET /api/v1/fleet/jobs/a/logs?sinceSeconds=60&tailLines=7  "},
+		{func() error {
+			_, err := c.Log(ctx, "fleet", "a", client.LogQuery{Tail: 7, Since: time.Minute, Times: true})
+			return err
+		}, "GET /api/v1/fleet/jobs/a/logs?sinceSeconds=60&tailLines=7&times=true  "},
 		{func() error { _, err := c.Cancel(ctx, "zpe", "a"); return err }, "POST /api/v1/zpe/jobs/a/cancel  "},
 		{func() error { _, err := c.Create(ctx, "utils", "purge", json.RawMessage(`{"x":1}`)); return err }, `POST /api/v1/utils/purge application/json {"x":1}`},
 		{func() error { _, err := c.Plan(ctx, "system", "start", nil); return err }, "POST /api/v1/system/start?dryRun=true  "},

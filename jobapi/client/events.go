@@ -46,7 +46,7 @@ func (c *Client) Follow(ctx context.Context, scope, id string, logs bool, seen f
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !errors.Is(err, jobs.ErrUnavailable):
+		case !errors.Is(err, jobs.ErrUnavailable), isFinal(err):
 			return fmt.Errorf("follow job %s: %w", id, err)
 		}
 		if f.received {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -16,11 +17,13 @@ import (
 // to this request.
 func (r *request) check(resp *http.Response, text []byte) error {
 	switch status := resp.StatusCode; {
+	case status == http.StatusNotFound && r.elsewhere != "" && !httpclient.HasMedia(resp, asJSON):
+		return &jobapi.Refusal{Status: status, Code: jobapi.CodeNotFound, Message: "the server has no such route: it is no gateway"}
 	case status >= 400:
 		return refusalOf(resp, text)
 	case status >= 300:
 		return errBadResponse(httpclient.Redirected(resp) + ": correct the server's address")
-	case status == http.StatusNoContent && r.media == eventStream:
+	case status == http.StatusNoContent && (r.media == eventStream || r.elsewhere != ""):
 		return nil
 	case status < 200 || r.status != 0 && status != r.status:
 		return errBadResponse(fmt.Sprintf("its status is %d", status))
@@ -46,6 +49,30 @@ func errBadResponse(problem string) error {
 	return fmt.Errorf("%w: the answer is not the Job API's: %s", jobs.ErrUnavailable, problem)
 }
 
+// speaksTLS is how servers written in Go, and nginx, answer a request without TLS.
+var speaksTLS = [][]byte{[]byte("HTTP request to an HTTPS server"), []byte("plain HTTP request was sent to HTTPS port")}
+
+// errNoRefusal is errUnexpected for a response from 400 on.
+func errNoRefusal(resp *http.Response, text []byte) error {
+	for _, says := range speaksTLS {
+		if resp.StatusCode == http.StatusBadRequest && bytes.Contains(text, says) {
+			return fmt.Errorf("%w: the server speaks TLS: write https:// instead of http://%w", jobs.ErrUnavailable, silent{errFinal})
+		}
+	}
+	err := errUnexpected(resp, text)
+	switch status := resp.StatusCode; {
+	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
+		return err
+	}
+	return fmt.Errorf("%w%w", err, silent{errFinal})
+}
+
+// silent is an error that is part of another, and not of its text.
+type silent struct{ error }
+
+func (silent) Error() string   { return "" }
+func (s silent) Unwrap() error { return s.error }
+
 // maxMessage is how many bytes of a refusal's message are kept.
 const maxMessage = 1000
 
@@ -60,7 +87,7 @@ func refusalOf(resp *http.Response, text []byte) error {
 		} `json:"error"`
 	}
 	if !httpclient.HasMedia(resp, asJSON) || json.Unmarshal(text, &body) != nil || !jobs.ValidCode(body.Error.Code) {
-		return errUnexpected(resp, text)
+		return errNoRefusal(resp, text)
 	}
 	e := &jobapi.Refusal{
 		Status: resp.StatusCode, Code: body.Error.Code, Message: jobs.Clip(redact.Text(body.Error.Message), maxMessage, ""), Details: body.Error.Details,

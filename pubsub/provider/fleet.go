@@ -14,6 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/redact"
 	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/storage"
 )
 
 // Fleet shows the jobs of Pub/Sub workers, scope "fleet", types fleet.KIND. A
@@ -21,6 +22,10 @@ import (
 // one with an unknown status is shown as running.
 type Fleet struct {
 	Status *status.Store
+	// Storage returns where the results are; nil where that is not known.
+	Storage func(context.Context) (storage.Store, error)
+	// Publish sends a job's message to the fleet's topic; nil where there is none.
+	Publish func(context.Context, jobs.Job) (string, error)
 }
 
 var _ jobapi.Jobs = (*Fleet)(nil)
@@ -140,6 +145,7 @@ func fleetHead(e status.Entry) jobapi.Job {
 		ID: string(e.ID), Scope: fleetScope, Type: fleetScope + "." + kind, Status: state,
 		CreatedAt: jobapi.At(cmp.Or(e.Created, updated)),
 		Attempt:   max(0, d.Attempt), Worker: jobapi.ShownText(d.Worker, 256),
+		Silent: int(e.Silent.Truncate(10 * time.Second).Seconds()), // not to the second: each is a change
 	}
 	if state != jobs.Queued { // a queued job is shown without its last attempt
 		j.StartedAt = jobapi.At(d.Started)

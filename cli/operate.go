@@ -25,35 +25,51 @@ var jobOperations = map[string][]string{
 	"utils":  {"submit-batch", "redrive", "purge"},
 }
 
-func jobRunCommand(d *jobClient) *cobra.Command {
+func operationNames() []string {
+	return slices.Concat(jobOperations["system"], jobOperations["utils"])
+}
+
+func runCommand(c *connection) *cobra.Command {
 	var data string
 	var dryRun, watch, asJSON bool
 	var timeout span
 	cmd := &cobra.Command{
 		Use:   "run OPERATION",
-		Short: "Start an operation as a job, and print its id",
-		Long: "Start an operation as a job, and print its id: start, drain or fsck of scope system, submit-batch, redrive or purge\n" +
-			"of scope utils. jobapi/SPEC.md lists the fields of their data.\n\n" +
-			"submit-batch succeeds when all its jobs have ended, however they did: its result says how many failed.",
-		Example: `  batchfleet job run start --watch
-  batchfleet job run drain --timeout 10m --watch
-  batchfleet job run purge --data '{"olderThanDays":30}' --dry-run
-  batchfleet job run submit-batch --data @batch.json`,
+		Short: "Run an operation on the fleet: start, drain, fsck, submit-batch, redrive or purge",
+		Long: "Run an operation as a job: start (makes what a fleet needs, and lets workers lease), drain (no more leases) or fsck\n" +
+			"of the fleet as a whole; submit-batch, redrive or purge of many jobs. docs/operations.md says what each does and which\n" +
+			"fields its --data has.\n\n" +
+			"With --api the server runs it, and its id is printed. Without, this command runs it, and prints every change until it\n" +
+			"has ended, as --watch does. submit-batch has succeeded when all its jobs have ended, however they did: its result says\n" +
+			"how many failed.",
+		Example: `  batchfleet run start
+  batchfleet run start --dry-run
+  batchfleet run drain --timeout 10m --api https://jobs.example.com --watch
+  batchfleet run purge --data '{"olderThanDays":30}' --dry-run
+  batchfleet run submit-batch --data @batch.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("want one operation: %s", operationsText())
 			}
 			return nil
 		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return operationNames(), cobra.ShellCompDirectiveNoFileComp
+		},
 	}
 	flags := cmd.Flags()
+	c.flags(cmd)
+	c.scopeFlag(cmd)
 	flags.StringVar(&data, "data", "", "the request, an object in JSON, or @FILE with it; @- for standard input")
 	flags.BoolVar(&dryRun, "dry-run", false, "only print what would be done")
 	flags.BoolVar(&watch, "watch", false, "print every change until it ends; exit code 1 unless it succeeded")
 	flags.Var(&timeout, "timeout", "how long the job may take, such as 10m or 600; the server's JOB_API_TIMEOUT when not given")
-	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		scope, operation, err := d.operation(args[0])
+		scope, operation, err := c.operation(args[0])
 		if err != nil {
 			return program.Exit(program.Usage, err)
 		}
@@ -67,23 +83,23 @@ func jobRunCommand(d *jobClient) *cobra.Command {
 		if err != nil {
 			return program.Exit(program.Usage, fmt.Errorf("--data: %w", err))
 		}
-		d.scope = scope
-		return d.asking(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		c.scope = scope
+		return c.using(acts, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			if dryRun {
-				plan, err := d.Plan(ctx, scope, operation, body)
+				plan, err := c.Plan(ctx, scope, operation, body)
 				if err != nil {
 					return err
 				}
 				return printRows(out, asJSON, plan, []any{"STEP", "ACTION", "REASON"}, func(p jobapi.Planned) []any { return []any{p.Step, p.Action, p.Reason} })
 			}
-			made, err := d.Create(ctx, scope, operation, body)
+			made, err := c.Create(ctx, scope, operation, body)
 			if err != nil {
 				return err
 			}
-			if watch {
+			if watch || c.local != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), oneLine(made.ID))
-				return d.watch(ctx, out, made.ID, asJSON)
+				return c.watch(ctx, out, scope, made.ID, asJSON)
 			}
 			if asJSON {
 				return printJSON(out, made)
@@ -96,10 +112,10 @@ func jobRunCommand(d *jobClient) *cobra.Command {
 }
 
 // operation understands fsck, system.fsck and system/fsck.
-func (d *jobClient) operation(name string) (scope, operation string, err error) {
+func (c *connection) operation(name string) (scope, operation string, err error) {
 	scope, operation, named := strings.Cut(strings.Replace(name, "/", ".", 1), ".")
 	if !named {
-		scope, operation = d.scope, name
+		scope, operation = c.scope, name
 		for s, operations := range jobOperations {
 			if slices.Contains(operations, name) {
 				scope = s
@@ -109,8 +125,8 @@ func (d *jobClient) operation(name string) (scope, operation string, err error) 
 	if _, ok := jobOperations[scope]; !ok || operation == "" || strings.Trim(operation, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return "", "", fmt.Errorf("%.60q is no operation: want %s", name, operationsText())
 	}
-	if d.scope != "" && d.scope != scope {
-		return "", "", fmt.Errorf("--scope is %s, but %s is of scope %s", d.scope, operation, scope)
+	if c.scope != "" && c.scope != scope {
+		return "", "", fmt.Errorf("--scope is %s, but %s is of scope %s", c.scope, operation, scope)
 	}
 	return scope, operation, nil
 }

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/agent"
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/redact"
+)
+
+// ServerEnv says which server the commands about jobs ask.
+type ServerEnv struct {
+	API       string `envconfig:"BATCHFLEET_API" doc:"address of the server that the commands about jobs ask, as their --api; without, what the other variables name"`
+	TokenFile string `envconfig:"BATCHFLEET_TOKEN_FILE" doc:"file with the token for it, as --token-file"`
+	CAFile    string `envconfig:"BATCHFLEET_CA_FILE" doc:"certificates in PEM to trust beside the system's, as --ca-file"`
+}
+
+// EmulatorEnv says how the emulator starts.
+type EmulatorEnv struct {
+	Addr          string   `envconfig:"EMULATOR_ADDR" default:"127.0.0.1:8085" doc:"where it listens, as --addr"`
+	Topics        []string `envconfig:"EMULATOR_TOPICS" doc:"what it makes at start, separated by commas, as --topic"`
+	Subscriptions []string `envconfig:"EMULATOR_SUBSCRIPTIONS" doc:"what it makes at start, separated by commas, as --subscription"`
+	Dir           string   `envconfig:"EMULATOR_DATA_DIR" doc:"directory in which everything survives a restart, as --data-dir"`
+}
+
+// ProgramEnv is for every command.
+type ProgramEnv struct {
+	LogLevel string `envconfig:"LOG_LEVEL" default:"INFO" want:"DEBUG, INFO, WARN or ERROR" doc:"what is logged"`
+	NoColor  string `envconfig:"NO_COLOR" doc:"no colors on a terminal, whatever its value"`
+	Password string `envconfig:"BATCHFLEET_PDF_PASSWORD" doc:"for documents that batchfleet pdf reads"`
+	Google   string `envconfig:"GOOGLE_APPLICATION_CREDENTIALS" doc:"as in Google's libraries: a file with credentials"`
+	Storage  string `envconfig:"STORAGE_EMULATOR_HOST" doc:"as in Google's libraries: an emulator of Cloud Storage"`
+}
+
+// section is some settings, with whom they are for.
+type section struct {
+	title    string
+	settings []settings.Setting
+}
+
+// sections returns all settings there are, each in the section of those that need it.
+func sections() []section {
+	return []section{
+		{"Redis, storage and Pub/Sub: worker, dev, doctor, and the commands about jobs", settings.Describe(&ClientEnv{})},
+		{"Commands about jobs", settings.Describe(&ServerEnv{})},
+		{"worker, dev", without(settings.Describe(&WorkerEnv{}), settings.Describe(&ClientEnv{}))},
+		{"worker of a gateway (with SOURCE)", settings.Describe(&agent.Env{})},
+		{"gateway, and a worker with SOURCE=redis://…; beside them REDIS_…", without(settings.Describe(&GatewayEnv{}), settings.Describe(&ClientEnv{}))},
+		{"emulator", settings.Describe(&EmulatorEnv{})},
+		{"Every command", settings.Describe(&ProgramEnv{})},
+	}
+}
+
+func without(all, some []settings.Setting) []settings.Setting {
+	return slices.DeleteFunc(all, func(s settings.Setting) bool {
+		return slices.ContainsFunc(some, func(o settings.Setting) bool { return o.Name == s.Name })
+	})
+}
+
+// secrets are the settings whose values are shown to nobody.
+var secretSettings = []string{"REDIS_PASSWORD", "BATCHFLEET_PDF_PASSWORD"}
+
+// configRow is how a setting is printed as JSON.
+type configRow struct {
+	Section string `json:"section"`
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	From    string `json:"from"` // environment, .env or default
+	Default string `json:"default,omitempty"`
+	Want    string `json:"want,omitempty"`
+	Doc     string `json:"doc,omitempty"`
+}
+
+func configCommand() *cobra.Command {
+	var set, asJSON bool
+	cmd := &cobra.Command{
+		Use: "config", Short: "Show every setting, its value, and where that comes from", Args: cobra.NoArgs,
+		Long: "Show every variable of the environment that batchfleet heeds, its value, and where that comes from: the environment, the\n" +
+			"file .env of this directory, or the default. docs/configuration.md says what each is for, and so does --json. Passwords\n" +
+			"are not shown.",
+		Example: "  batchfleet config --set",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			first := true
+			for _, s := range sections() {
+				rows := configRows(s, set)
+				if len(rows) == 0 {
+					continue
+				}
+				if !asJSON {
+					if !first {
+						fmt.Fprintln(out)
+					}
+					first = false
+					fmt.Fprintf(out, "# %s\n", s.title)
+				}
+				err := printRows(out, asJSON, rows, []any{"VARIABLE", "VALUE", "FROM"}, func(r configRow) []any { return []any{r.Name, r.Value, r.From} })
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&set, "set", false, "only what is set")
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func configRows(of section, set bool) (rows []configRow) {
+	for _, s := range of.settings {
+		r := configRow{Section: of.title, Name: s.Name, Value: s.Default, From: "default", Default: s.Default, Want: s.Want, Doc: s.Doc}
+		if value := os.Getenv(s.Name); value != "" {
+			r.Value, r.From = redact.Text(value), "environment"
+			if program.FromFile(s.Name) {
+				r.From = ".env"
+			}
+			if slices.Contains(secretSettings, s.Name) {
+				r.Value = redact.Mark
+			}
+		} else if set {
+			continue
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// misspelt returns what to say of variables of the environment that are probably meant to be
+// one of ours.
+func misspelt(environ []string) (notes []string) {
+	var known []string
+	for _, s := range sections() {
+		for _, one := range s.settings {
+			known = append(known, one.Name)
+		}
+	}
+	known = append(known, "JOB_API", "JOB_TOKEN_FILE", "JOB_CA_FILE") // of the commands `job …`
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if value == "" || slices.Contains(known, name) || !strings.Contains(name, "_") {
+			continue
+		}
+		near, best := "", 3
+		for _, k := range known {
+			if d := levenshtein.ComputeDistance(name, k); d < best && prefixOf(name) == prefixOf(k) {
+				near, best = k, d
+			}
+		}
+		switch {
+		case near != "":
+			notes = append(notes, fmt.Sprintf("%s is set, which nothing here heeds: do you mean %s?", oneLine(name), near))
+		case strings.HasPrefix(name, "BATCHFLEET_") && name != "BATCHFLEET_TEST_MAIN":
+			notes = append(notes, fmt.Sprintf("%s is set, which nothing here heeds; `batchfleet config` shows what there is", oneLine(name)))
+		}
+	}
+	return notes
+}
+
+// prefixOf returns the first word of a variable's name.
+func prefixOf(name string) string {
+	word, _, _ := strings.Cut(name, "_")
+	return word
+}

@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/gateway/operator"
+	"github.com/batchfleet/batchfleet/jobapi"
+	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// connection is where a command finds jobs: the server that --api names, or else the same
+// server in this process, over the Redis, the storage and the Pub/Sub of the environment.
+type connection struct {
+	*apiclient.Client // the Job API
+
+	// The flags, and what stands for them.
+	api, tokenFile, caFile, scope string
+	old                           bool // of the commands `batchfleet job …`, which always ask a server
+
+	local *localServer // nil for a server elsewhere
+}
+
+// gateway returns the routes of the gateway at the same address.
+func (c *connection) gateway() operator.Gateway { return operator.Gateway{Client: c.Client} }
+
+// flags adds the flags that say where the jobs are.
+func (c *connection) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&c.api, "api", "", "address of a server, such as https://jobs.example.com (default BATCHFLEET_API; without, what REDIS_URL and the like name)")
+	flags.StringVar(&c.tokenFile, "token-file", "", "with --api: file with the token; - for standard input (default BATCHFLEET_TOKEN_FILE)")
+	flags.StringVar(&c.caFile, "ca-file", "", "with --api: certificates in PEM to trust beside the system's (default BATCHFLEET_CA_FILE)")
+}
+
+// scopeFlag adds --scope.
+func (c *connection) scopeFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.scope, "scope", "", "fleet (Pub/Sub workers), zpe (a gateway's agents), system or utils (operations); all when empty")
+	complete(cmd, "scope", apiclient.Scopes)
+}
+
+// address returns which server is to be asked, empty for none.
+func (c *connection) address() string {
+	if c.old {
+		return cmp.Or(c.api, os.Getenv("JOB_API"), os.Getenv("BATCHFLEET_API"), "http://127.0.0.1:8080")
+	}
+	return cmp.Or(c.api, os.Getenv("BATCHFLEET_API"))
+}
+
+// need is what a command wants of a server in this process.
+type need int
+
+const (
+	looks need = iota // Redis alone
+	acts              // Pub/Sub and the storage, too
+)
+
+// using makes the body of a command that needs a connection, and codes its errors.
+func (c *connection) using(n need, do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if c.scope != "" && !slices.Contains(apiclient.Scopes(), c.scope) {
+			return program.Exit(program.Usage, fmt.Errorf("--scope is %.40q: want %s", c.scope, strings.Join(apiclient.Scopes(), ", ")))
+		}
+		if err := c.open(cmd.Context(), n, cmd.ErrOrStderr()); err != nil {
+			return program.Coded(cmd.Context(), err)
+		}
+		defer c.close()
+		return c.coded(cmd.Context(), do(cmd.Context(), cmd, args))
+	}
+}
+
+// ofJob is using, for a command whose argument is the id of a job, which it finds. action is
+// what an error says that was to be done with it.
+func (c *connection) ofJob(n need, action string, do func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := checkIDs(args); err != nil {
+			return err
+		}
+		return c.using(n, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			var failed []error
+			for _, id := range args {
+				j, err := c.find(ctx, action, id)
+				if err == nil {
+					err = do(ctx, cmd, j)
+				}
+				if err != nil {
+					failed = append(failed, err)
+				}
+				if ctx.Err() != nil || errors.Is(err, jobs.ErrUnavailable) {
+					break
+				}
+			}
+			if len(failed) == 1 {
+				return failed[0]
+			}
+			return errors.Join(failed...)
+		})(cmd, args)
+	}
+}
+
+func checkIDs(args []string) error {
+	var wrong []error
+	for _, arg := range args {
+		if _, err := jobs.ParseID(arg); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if len(wrong) > 0 {
+		return program.Exit(program.Usage, errors.Join(wrong...))
+	}
+	return nil
+}
+
+func (c *connection) open(ctx context.Context, n need, stderr io.Writer) error {
+	cfg := apiclient.Config{
+		URL: c.address(), Version: versionText(),
+		Retrying: func(err error) { fmt.Fprintf(stderr, "batchfleet: %s; retrying\n", oneLine(err.Error())) },
+	}
+	if cfg.URL == "" {
+		if c.tokenFile != "" || c.caFile != "" {
+			return program.Exit(program.Usage, errors.New("--token-file and --ca-file are for a server: give --api, too"))
+		}
+		local, err := openLocal(ctx, n)
+		if err != nil {
+			return err
+		}
+		c.local = local
+		cfg.URL, cfg.Token, cfg.Dial = localURL, local.token, local.listener.Dial
+	} else {
+		var err error
+		if cfg.Token, err = c.token(stderr); err != nil {
+			return program.Exit(program.Usage, err)
+		}
+		cfg.CAFile = c.trusted()
+	}
+	client, err := apiclient.New(cfg)
+	if err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("--api: %w", err))
+	}
+	c.Client = client
+	return nil
+}
+
+func (c *connection) close() {
+	c.Close()
+	if c.local != nil {
+		c.local.close()
+	}
+}
+
+func (c *connection) trusted() string {
+	file := cmp.Or(c.caFile, os.Getenv("BATCHFLEET_CA_FILE"))
+	if c.old {
+		file = cmp.Or(c.caFile, os.Getenv("JOB_CA_FILE"), file)
+	}
+	return file
+}
+
+// token reads the token, if there is a file for it.
+func (c *connection) token(stderr io.Writer) (string, error) {
+	file := cmp.Or(c.tokenFile, os.Getenv("BATCHFLEET_TOKEN_FILE"))
+	if c.old {
+		file = cmp.Or(c.tokenFile, os.Getenv("JOB_TOKEN_FILE"), file)
+	}
+	if file == "" {
+		return "", nil
+	}
+	token, err := settings.ReadToken(file)
+	switch _, named := errors.AsType[*fs.PathError](err); {
+	case named:
+		return "", fmt.Errorf("--token-file: %w", err)
+	case err != nil:
+		return "", fmt.Errorf("--token-file %s: %w", file, err)
+	}
+	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		fmt.Fprintf(stderr, "batchfleet: other users of this machine may read a token: %s has mode %s; chmod 600\n", file, info.Mode().Perm())
+	}
+	return token, nil
+}
+
+// find returns a job of the scope that was given, or of any. action is what an error says
+// that was to be done with it.
+func (c *connection) find(ctx context.Context, action, id string) (j jobapi.Job, err error) {
+	var scopes []string
+	if c.scope != "" {
+		scopes = []string{c.scope}
+	}
+	j, err = c.Find(ctx, action, id, scopes...)
+	refused, ok := errors.AsType[*jobapi.Refusal](err)
+	switch {
+	case ok && refused.Status == http.StatusNotFound:
+		return j, program.Exit(program.Failed, fmt.Errorf("%s job %s: %s", action, id, c.unknown()))
+	case err == nil && !slices.Contains(apiclient.Scopes(), j.Scope):
+		return j, fmt.Errorf("%s job %s: it says that its scope is %.40q: give --scope", action, id, j.Scope)
+	}
+	return j, err
+}
+
+// unknown says that there is no such job, and where others are.
+func (c *connection) unknown() string {
+	text := "no such job, or not any more (a fleet's are kept for 24 h after their last change)"
+	switch {
+	case c.scope != "":
+		text = "scope " + c.scope + " has no such job, or not any more"
+	case c.local != nil:
+		text += "; operations are known to the server that runs them: --api"
+	}
+	return text + "; `batchfleet list` shows what there is"
+}
+
+// coded gives an error its exit code. It explains what only a server's operator can repair.
+func (c *connection) coded(ctx context.Context, err error) error {
+	refused, ok := errors.AsType[*jobapi.Refusal](err)
+	if !ok && c.local == nil && errors.Is(err, jobs.ErrUnavailable) && ctx.Err() == nil {
+		err = fmt.Errorf("%w; --api (or BATCHFLEET_API) says where `batchfleet gateway` or `batchfleet dev` answers", err)
+	}
+	coded := program.Coded(ctx, err)
+	switch {
+	case !ok || errors.Is(err, jobs.ErrUnavailable):
+	case refused.Status == http.StatusBadRequest, refused.Status == http.StatusForbidden:
+		coded = program.Exit(program.Usage, err)
+	case refused.Status == http.StatusUnauthorized:
+		coded = program.Exit(program.Usage, fmt.Errorf("%w; --token-file (or BATCHFLEET_TOKEN_FILE) names the file with the token, and on the server `batchfleet token new` makes one", err))
+	}
+	return tidy(coded)
+}
+
+// tidy keeps the terminal safe from what a server has said.
+func tidy(err error) error {
+	coded, ok := errors.AsType[program.ExitError](err)
+	if !ok || coded.Err == nil {
+		return err
+	}
+	text := coded.Err.Error()
+	if one := jobs.Visible(text); one != text {
+		return program.Exit(coded.Code, errors.New(one))
+	}
+	return err
+}

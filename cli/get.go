@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+func getCommand(c *connection) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "get JOB…", Aliases: []string{"status", "show"}, Short: "Show how a job stands, and its steps", Args: cobra.MinimumNArgs(1),
+		Example: `  batchfleet get 01KDZ3NDEKTSV4RRFFQ69G5FAV
+  batchfleet get --json 01KDZ3NDEKTSV4RRFFQ69G5FAV | jq .result`,
+	}
+	shown := 0
+	cmd.RunE = c.ofJob(looks, "get", func(_ context.Context, cmd *cobra.Command, j jobapi.Job) error {
+		out := cmd.OutOrStdout()
+		if asJSON {
+			return printJSON(out, j)
+		}
+		if shown++; shown > 1 {
+			fmt.Fprintln(out)
+		}
+		return printJob(out, j)
+	})
+	c.flags(cmd)
+	c.scopeFlag(cmd)
+	jsonFlag(cmd, &asJSON)
+	cmd.ValidArgsFunction = c.completeJobs
+	return cmd
+}
+
+func printJob(out io.Writer, j jobapi.Job) error {
+	failure := ""
+	if j.Error != nil {
+		failure = j.Error.Code + ": " + j.Error.Message
+	}
+	result, files := jsonObject(j.Result), ""
+	if _, keeps := keepers[j.Scope]; keeps && j.Status == jobs.Succeeded {
+		files = "batchfleet result " + oneLine(j.ID)
+	}
+	t := newTable(out)
+	t.pairs(
+		"job", j.ID, "kind", kindOf(j.Type), "state", j.Status,
+		"created", moment(j.CreatedAt.Time), "started", moment(j.StartedAt.Time), "finished", moment(j.FinishedAt.Time),
+		"attempt", number(j.Attempt), "worker", workerOf(j.Worker, j.Silent), "request", jsonObject(j.Request), "result", result, "files", files, "error", failure,
+	)
+	if err := t.flush(); err != nil || len(j.Steps) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	return printRows(out, false, j.Steps, []any{"STEP", "STATE", "TOOK", "MESSAGE"}, func(s jobapi.Step) []any {
+		return []any{s.Name, s.Status, seconds(s.StartedAt, s.FinishedAt), s.Message}
+	})
+}
+
+// keepers are the scopes whose jobs leave files.
+var keepers = map[string]bool{"fleet": true, "zpe": true}
+
+// jsonObject returns an object as it is, and nothing for none or an empty one.
+func jsonObject(raw json.RawMessage) string {
+	if s := string(raw); s != "null" && s != "{}" {
+		return s
+	}
+	return ""
+}
+
+// ended is an error with exit code 1 unless the job has succeeded.
+func ended(j jobapi.Job) error {
+	switch {
+	case j.Status == jobs.Succeeded:
+		return nil
+	case j.Error != nil:
+		return program.Exit(program.Failed, fmt.Errorf("job %s %s: %s: %s", j.ID, j.Status, j.Error.Code, j.Error.Message))
+	}
+	return program.Exit(program.Failed, fmt.Errorf("job %s is %s", j.ID, j.Status))
+}

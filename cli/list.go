@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobapi"
+	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
+)
+
+const maxJobList = 200
+
+func listCommand(c *connection) *cobra.Command {
+	var state, kind, cursor string
+	var limit int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, newest first", Args: cobra.NoArgs,
+		Long: "List jobs, newest first: of the Pub/Sub workers, of the gateway's agents, and, with --api, the operations that this\n" +
+			"server has run.",
+		Example: `  batchfleet list
+  batchfleet list --state failed --kind pdf
+  batchfleet list --api https://jobs.example.com --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q := jobapi.Query{Limit: limit, Cursor: cursor}
+			if limit < 1 || limit > maxJobList {
+				return program.Exit(program.Usage, fmt.Errorf("--limit is %d: must be from 1 to %d", limit, maxJobList))
+			}
+			if state != "" {
+				var err error
+				if q.Status, err = parseState(state); err != nil {
+					return program.Exit(program.Usage, fmt.Errorf("--state: %w", err))
+				}
+			}
+			if kind != "" {
+				scope, jobType := typeOf(kind)
+				if q.Type = jobType; c.scope == "" {
+					c.scope = scope
+				}
+			}
+			if cursor != "" && c.scope == "" {
+				return program.Exit(program.Usage, errors.New("--cursor is a place in the list of one scope: give --scope, too"))
+			}
+			return c.using(looks, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+				items, more, err := c.list(ctx, q)
+				if err != nil {
+					return err
+				}
+				if err := printItems(cmd, items, asJSON); err != nil {
+					return err
+				}
+				for _, m := range more {
+					fmt.Fprintln(cmd.ErrOrStderr(), m.hint(cmd))
+				}
+				return nil
+			})(cmd, args)
+		},
+	}
+	flags := cmd.Flags()
+	c.flags(cmd)
+	c.scopeFlag(cmd)
+	flags.StringVar(&state, "state", "", "only jobs that are queued, running, succeeded, failed or canceled")
+	flags.StringVar(&state, "status", "", "the same as --state")
+	flags.StringVar(&kind, "kind", "", "only jobs of this kind, such as pdf, zpe or utils.redrive")
+	flags.StringVar(&kind, "type", "", "the same as --kind")
+	hide(cmd, "status", "type")
+	flags.IntVar(&limit, "limit", 50, "how many jobs, at most 200")
+	flags.StringVar(&cursor, "cursor", "", "where an earlier list of that scope ended")
+	jsonFlag(cmd, &asJSON)
+	complete(cmd, "state", stateNames)
+	complete(cmd, "kind", allKinds)
+	return cmd
+}
+
+func printItems(cmd *cobra.Command, items []jobapi.Item, asJSON bool) error {
+	now := time.Now()
+	return printRows(cmd.OutOrStdout(), asJSON, items, []any{"JOB", "KIND", "STATE", "AGE", "TOOK", "WORKER"}, func(i jobapi.Item) []any {
+		return []any{i.ID, kindOf(i.Type), i.Status, age(now, i.CreatedAt), seconds(i.StartedAt, i.FinishedAt), workerOf(i.Worker, i.Silent)}
+	})
+}
+
+// workerOf returns the name of a job's worker, and that it is silent.
+func workerOf(name string, silent int) string {
+	if silent > 0 {
+		return fmt.Sprintf("silent for %ds: %s", silent, name)
+	}
+	return name
+}
+
+// moreJobs says where the rest of a list is. Without a cursor the scope's own list
+// has it, from its beginning: a list of all scopes has no place in one of them.
+type moreJobs struct{ scope, cursor string }
+
+// hint says what to type, with the flags that were given to this command.
+func (m moreJobs) hint(cmd *cobra.Command) string {
+	say := "more: " + cmd.CommandPath() + " --scope " + m.scope
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "scope", "cursor":
+		case "json":
+			say += " --json"
+		default:
+			say += " --" + f.Name + " " + program.ShellWord(oneLine(f.Value.String()))
+		}
+	})
+	if m.cursor == "" {
+		return strings.Replace(say, "more:", "more of "+m.scope+", from its newest on:", 1)
+	}
+	return say + " --cursor " + program.ShellWord(oneLine(m.cursor))
+}
+
+// list returns jobs of the scope that was given, or the newest of all that there are.
+func (c *connection) list(ctx context.Context, q jobapi.Query) (items []jobapi.Item, more []moreJobs, err error) {
+	if c.scope != "" {
+		page, err := c.List(ctx, c.scope, q)
+		if page.Next != "" {
+			more = append(more, moreJobs{c.scope, page.Next})
+		}
+		return page.Items, more, err
+	}
+	var missing error
+	found := 0
+	for _, scope := range apiclient.Scopes() {
+		page, err := c.List(ctx, scope, q)
+		if refused, ok := errors.AsType[*jobapi.Refusal](err); ok && refused.Status == http.StatusNotFound {
+			missing = err // a server need not have all scopes
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		found++
+		items = append(items, page.Items...)
+		if page.Next != "" {
+			more = append(more, moreJobs{scope: scope})
+		}
+	}
+	if found == 0 {
+		return nil, nil, missing
+	}
+	slices.SortStableFunc(items, func(a, b jobapi.Item) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt.Time), cmp.Compare(b.ID, a.ID))
+	})
+	for _, cut := range items[min(q.Limit, len(items)):] {
+		if !slices.Contains(more, moreJobs{scope: cut.Scope}) && slices.Contains(apiclient.Scopes(), cut.Scope) {
+			more = append(more, moreJobs{scope: cut.Scope})
+		}
+	}
+	return items[:min(q.Limit, len(items))], more, nil
+}

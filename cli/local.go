@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/gateway/control"
+	"github.com/batchfleet/batchfleet/gateway/provider"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/internal/pipenet"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/operations"
+	"github.com/batchfleet/batchfleet/processor/zpe"
+	"github.com/batchfleet/batchfleet/status"
+)
+
+// LocalEnv is what a command needs that looks after jobs without a server: Redis, and what its
+// operations act on.
+type LocalEnv struct {
+	RedisEnv
+	JobAPIEnv
+	FleetEnv
+	ResultTTL settings.Seconds `envconfig:"RESULT_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"how long results, payloads and statuses are kept after the last change; no shorter than a lease or the wait before a re-run"`
+	MaxQueued int              `envconfig:"MAX_QUEUED" default:"5000000" range:"1,100000000" doc:"more jobs are refused"`
+}
+
+// Check returns what is wrong with the values.
+func (e *LocalEnv) Check() []error {
+	return settings.Compact(e.RedisEnv.Check(), e.StorageEnv.Check(), e.JobAPIEnv.Check(), e.FleetEnv.Check(), settings.Limits(e), []error{settings.LogLevel()})
+}
+
+// localURL is the address of a server in this process. Nothing listens there.
+const localURL = "http://127.0.0.1"
+
+// localServer is a gateway with its Job API in this process, for one command: it hands out
+// nothing, and only the command reaches it.
+type localServer struct {
+	listener *pipenet.Listener
+	token    string // of its operators
+	gateway  bool   // whether its Redis can be that of a gateway: a cluster cannot
+	stop     context.CancelFunc
+	serving  sync.WaitGroup
+}
+
+// openLocal starts a server over what the environment names, and checks that its Redis can be
+// reached. The caller must call close.
+func openLocal(ctx context.Context, n need) (*localServer, error) {
+	env := &LocalEnv{}
+	if err := settings.Read(env); err != nil {
+		return nil, err
+	}
+	log := program.NewLog(os.Stderr, slog.LevelWarn)
+	rdb := env.openRedis(16)
+	ping, cancel := context.WithTimeout(ctx, 10*time.Second)
+	err := rdb.Ping(ping).Err()
+	cancel()
+	if err != nil {
+		_ = rdb.Close()
+		return nil, fmt.Errorf("reach redis at %s: %w: %w", env.options(), jobs.ErrUnavailable, err)
+	}
+	fleet := env.FleetEnv
+	if topic, full := strings.CutPrefix(env.Topic, "projects/"); full && fleet.Project == "" {
+		fleet.Project, _, _ = strings.Cut(topic, "/")
+	}
+	if n == looks {
+		fleet = FleetEnv{} // to look at jobs needs no Pub/Sub
+	}
+	s := &localServer{listener: pipenet.Listen(), token: rand.Text()}
+	metrics := control.NewMetrics(versionText(), nil)
+	config := jobServerConfig{
+		env: env.JobAPIEnv, fleet: fleet, deps: operations.Deps{Status: status.New(rdb)}, storage: env.openStorage,
+		guard: jobapi.Loopback, metrics: metrics.Registry, log: log,
+	}
+	// Its answers wait for nothing else than this command: it stops after that.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	c := &control.Control{AdminToken: s.token, ClientToken: s.token, Log: log, Metrics: metrics, CheckPayload: checkPayload}
+	if s.gateway = env.checkOne() == nil; s.gateway {
+		rules := queue.DefaultRules
+		rules.ResultTTL, rules.MaxQueued = env.ResultTTL.D(), env.MaxQueued
+		c.Queue = queue.New(rdb, rules)
+		config.deps.Queue, config.zpe = c.Queue, &provider.ZPE{Queue: c.Queue, Stop: c.Cancel}
+	}
+	api := openJobServer(serving, config)
+	s.serving.Go(func() { api.Run(serving) })
+	s.serving.Go(func() {
+		defer rdb.Close()
+		_ = api.serve(serving, &httpd.Server{Handler: api.beside(c.Handler()), Log: log}, s.listener)
+	})
+	return s, nil
+}
+
+// close ends the server, and cancels its operations.
+func (s *localServer) close() {
+	s.stop()
+	s.serving.Wait()
+}
+
+// checkPayload returns what is wrong with what a job of the gateway is asked to do.
+func checkPayload(payload []byte) error {
+	_, err := zpe.ParsePayload(payload)
+	return err
+}

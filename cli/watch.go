@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/jobapi"
+	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
+)
+
+func watchCommand(c *connection) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "watch JOB", Short: "Print every change of a job until it ends", Args: cobra.ExactArgs(1),
+		Long:    "Print every change of a job until it ends. The exit code is 1 unless the job succeeded.",
+		Example: "  batchfleet watch 01KDZ3NDEKTSV4RRFFQ69G5FAV && echo done",
+		RunE: c.ofJob(looks, "watch", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
+			return c.watch(ctx, cmd.OutOrStdout(), j.Scope, j.ID, asJSON)
+		}),
+	}
+	c.flags(cmd)
+	c.scopeFlag(cmd)
+	jsonFlag(cmd, &asJSON)
+	cmd.ValidArgsFunction = c.completeJobs
+	return cmd
+}
+
+// watch prints every change of a job until it ends.
+func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string, asJSON bool) error {
+	printed := ""
+	last, err := c.follow(ctx, scope, id, func(j jobapi.Job) error {
+		if asJSON {
+			return printJSON(out, j)
+		}
+		line := changeLine(j)
+		if line == printed {
+			return nil
+		}
+		printed = line
+		_, err := fmt.Fprintf(out, "%s  %s\n", time.Now().UTC().Format(time.RFC3339), line)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return ended(last)
+}
+
+// follow passes each change of a job to seen until it ends, and returns it as it was then.
+func (c *connection) follow(ctx context.Context, scope, id string, seen func(jobapi.Job) error) (last jobapi.Job, err error) {
+	err = c.Follow(ctx, scope, id, false, func(e apiclient.Event) error {
+		if e.Job == nil {
+			return nil
+		}
+		last = *e.Job
+		return seen(last)
+	})
+	return last, err
+}
+
+// changeLine says in a line how a job stands.
+func changeLine(j jobapi.Job) string {
+	p := j.Progress
+	line := fmt.Sprintf("%-9s %d/%d", j.Status, p.Completed, p.Total)
+	switch {
+	case j.Silent > 0:
+		line += "  " + workerOf(j.Worker, j.Silent)
+	case j.Error != nil:
+		line += "  " + j.Error.Code + ": " + j.Error.Message
+	case p.Current >= 1 && p.Current <= len(j.Steps):
+		s := j.Steps[p.Current-1]
+		line += "  " + strings.TrimSuffix(s.Name+": "+s.Message, ": ")
+	}
+	return oneLine(line)
+}

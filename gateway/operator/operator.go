@@ -1,0 +1,85 @@
+// Package operator is what people ask of a gateway beside the Job API: to take a job, to list
+// and revoke its workers, to let one register, to drop a dead letter. It speaks the routes of
+// package gateway's SPEC.md for clients and operators.
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/jobapi/client"
+)
+
+// Gateway is a gateway, reached by a client with the token that it asks of operators, or of
+// those who submit jobs. Its methods may be called concurrently; errors are those of
+// [client.Client].
+type Gateway struct{ *client.Client }
+
+// Submit queues a job with this payload, an object in JSON, and returns its id.
+func (g Gateway) Submit(ctx context.Context, payload []byte) (id string, err error) {
+	var a wire.SubmitResponse
+	if err := g.Call(ctx, http.MethodPost, wire.PathJobs, payload, &a); err != nil {
+		return "", fmt.Errorf("submit job: %w", err)
+	}
+	return a.JobID, nil
+}
+
+// maxWorkers is how many workers are listed: as many as a gateway's page may have.
+const maxWorkers = 1000
+
+// Workers returns the workers that have registered, those first whose token is the newest, and
+// how many there are.
+func (g Gateway) Workers(ctx context.Context) (list []wire.ServerInfo, total int, err error) {
+	var a wire.ServersResponse
+	if err := g.Call(ctx, http.MethodGet, fmt.Sprintf("%s?limit=%d", wire.PathServers, maxWorkers), nil, &a); err != nil {
+		return nil, 0, fmt.Errorf("list the gateway's workers: %w", err)
+	}
+	return a.Servers, a.Total, nil
+}
+
+// Revoke ends all tokens of a worker and returns how many those were.
+func (g Gateway) Revoke(ctx context.Context, worker string) (int, error) {
+	var a wire.RevokeResponse
+	if err := g.Call(ctx, http.MethodDelete, strings.Replace(wire.PathServer, "{worker}", url.PathEscape(worker), 1), nil, &a); err != nil {
+		return 0, fmt.Errorf("revoke worker %s: %w", worker, err)
+	}
+	return a.RevokedCount, nil
+}
+
+// Enroll makes a token that lets one worker register, within ttl.
+func (g Gateway) Enroll(ctx context.Context, label string, ttl time.Duration) (token string, err error) {
+	seconds := int64(ttl.Seconds())
+	body, err := json.Marshal(wire.EnrollRequest{Label: label, TTLSeconds: &seconds})
+	if err != nil {
+		return "", err
+	}
+	var a wire.EnrollResponse
+	if err := g.Call(ctx, http.MethodPost, wire.PathEnrollTokens, body, &a); err != nil {
+		return "", fmt.Errorf("make enroll token: %w", err)
+	}
+	return a.Token, nil
+}
+
+// Drop deletes a dead letter for good.
+func (g Gateway) Drop(ctx context.Context, id string) error {
+	if err := g.Call(ctx, http.MethodDelete, strings.Replace(wire.PathDLQJob, "{id}", url.PathEscape(id), 1), nil, nil); err != nil {
+		return fmt.Errorf("drop dead letter %s: %w", id, err)
+	}
+	return nil
+}
+
+// DeadLetters returns the newest dead letters, at most limit, which is at most 1000, from
+// number offset on, and how many there are.
+func (g Gateway) DeadLetters(ctx context.Context, offset, limit int) (list []wire.JobResponse, total int, err error) {
+	var a wire.DLQResponse
+	if err := g.Call(ctx, http.MethodGet, fmt.Sprintf("%s?offset=%d&limit=%d", wire.PathDLQ, offset, limit), nil, &a); err != nil {
+		return nil, 0, fmt.Errorf("list the gateway's dead letters: %w", err)
+	}
+	return a.Jobs, a.Total, nil
+}

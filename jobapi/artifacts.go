@@ -1,0 +1,126 @@
+package jobapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Artifact is a file that a job has made.
+type Artifact struct {
+	Name      string `json:"name"` // unique in its job; see ValidArtifact
+	MediaType string `json:"mediaType"`
+	Bytes     int64  `json:"bytes"`
+}
+
+// Keeper is a Jobs whose jobs leave artifacts. Its methods may be called concurrently;
+// errors are those of [Jobs], and a [Refusal] if this server cannot read artifacts.
+type Keeper interface {
+	Jobs
+	// Artifacts returns what a job has made, by name: nothing unless it has succeeded. The
+	// error wraps [fs.ErrNotExist] when there is no such job.
+	Artifacts(ctx context.Context, id string) ([]Artifact, error)
+	// OpenArtifact returns the content of an artifact, which the caller closes. The error
+	// wraps [fs.ErrNotExist] when there is no such job or it has no such artifact.
+	OpenArtifact(ctx context.Context, id, name string) (io.ReadCloser, Artifact, error)
+}
+
+// ValidArtifact reports whether an artifact may have this name: a plain file name, so that
+// it can be saved as it is.
+var ValidArtifact = jobs.Form(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+
+// artifactTypes are the media types of artifacts by the ends of their names.
+var artifactTypes = map[string]string{
+	".json": "application/json", ".jsonl": "application/x-ndjson", ".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8",
+}
+
+// ArtifactOf returns what is told of an artifact with this name and size.
+func ArtifactOf(name string, bytes int64) Artifact {
+	a := Artifact{Name: name, MediaType: "application/octet-stream", Bytes: bytes}
+	for end, media := range artifactTypes {
+		if len(name) > len(end) && name[len(name)-len(end):] == end {
+			a.MediaType = media
+		}
+	}
+	return a
+}
+
+// artifacts answers with a list of what a job has made.
+func (c *scope) artifacts(keeper Keeper) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, _, err := target(r)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+		defer cancel()
+		list, err := keeper.Artifacts(ctx, id)
+		if err != nil {
+			return ofJob(err)
+		}
+		if list == nil {
+			list = []Artifact{}
+		}
+		return answer(w, http.StatusOK, struct {
+			Items []Artifact `json:"items"`
+		}{list})
+	}
+}
+
+var errNoArtifact = &Refusal{Status: http.StatusNotFound, Code: CodeNotFound, Message: "No such artifact; jobs/{jobId}/artifacts lists those there are"}
+
+// artifactPace is how long the next part of an artifact may take, to be read or to be sent.
+const artifactPace = time.Minute
+
+// artifact answers with the content of an artifact.
+func (c *scope) artifact(keeper Keeper) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, _, err := target(r)
+		if err != nil {
+			return err
+		}
+		name := r.PathValue("name")
+		if !ValidArtifact().MatchString(name) {
+			return errNoArtifact
+		}
+		content, a, err := keeper.OpenArtifact(r.Context(), id, name)
+		if err != nil {
+			if !errors.Is(ofJob(err), errNoJob) {
+				return err
+			}
+			return errNoArtifact
+		}
+		defer content.Close()
+		h := w.Header()
+		h.Set("Content-Type", a.MediaType)
+		h.Set("Content-Disposition", `attachment; filename="`+a.Name+`"`)
+		h.Set("Content-Length", strconv.FormatInt(a.Bytes, 10))
+		control := http.NewResponseController(w)
+		for part := make([]byte, 256<<10); ; {
+			n, err := content.Read(part)
+			if control.SetWriteDeadline(time.Now().Add(artifactPace)) != nil {
+				return fmt.Errorf("send artifact %s of job %s: the connection has no deadline", a.Name, id)
+			}
+			if n > 0 {
+				if _, err := w.Write(part[:n]); err != nil {
+					return nil // the caller has gone and needs no answer
+				}
+			}
+			switch {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				// The status is sent. A body that is shorter than it should be is what tells.
+				c.server.Log.WarnContext(r.Context(), "cannot send an artifact to its end", "job", id, "artifact", a.Name, "err", err)
+				panic(http.ErrAbortHandler)
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Artifacts returns what a job has made.
+func (c *Client) Artifacts(ctx context.Context, scope, id string) ([]jobapi.Artifact, error) {
+	var a struct {
+		Items []jobapi.Artifact `json:"items"`
+	}
+	err := c.json(ctx, &request{path: []string{scope, "jobs", id, "artifacts"}}, &a)
+	for _, one := range a.Items {
+		if err == nil && !jobapi.ValidArtifact().MatchString(one.Name) { // it becomes the name of a file
+			err = errBadResponse(fmt.Sprintf("an artifact is called %.40q", one.Name))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list artifacts of job %s: %w", id, err)
+	}
+	return a.Items, nil
+}
+
+// Artifact writes the content of an artifact to out. When it fails, a part may be written.
+func (c *Client) Artifact(ctx context.Context, scope, id, name string, out io.Writer) error {
+	if err := c.artifact(ctx, &request{path: []string{scope, "jobs", id, "artifacts", name}, media: "*/*"}, out); err != nil {
+		return fmt.Errorf("read artifact %s of job %s: %w", name, id, err)
+	}
+	return nil
+}
+
+func (c *Client) artifact(ctx context.Context, r *request, out io.Writer) error {
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	alarm := time.AfterFunc(c.timeout, func() { cancel(fmt.Errorf("no answer within %s", c.timeout)) })
+	defer alarm.Stop()
+	call, err := c.request(r)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Open(limited, call)
+	if err != nil {
+		return c.http.Unreachable(ctx, limited, call, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	if resp.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+		if err != nil {
+			return c.http.Unreachable(ctx, limited, call, err)
+		}
+		return c.hide(r.check(resp, text))
+	}
+	alarm.Reset(c.silence)
+	written := &failing{to: out}
+	_, err = io.Copy(written, &watched{resp.Body, func() { alarm.Reset(c.silence) }})
+	switch {
+	case written.err != nil:
+		return written.err
+	case err != nil:
+		return c.http.Unreachable(ctx, limited, call, fmt.Errorf("the content broke off: %w", err))
+	}
+	return nil
+}
+
+// failing remembers the error of a Writer, to tell it from one of what is copied.
+type failing struct {
+	to  io.Writer
+	err error
+}
+
+func (f *failing) Write(p []byte) (n int, err error) {
+	n, err = f.to.Write(p)
+	f.err = err
+	return n, err
+}
+
+// Retry queues a job that has failed again.
+func (c *Client) Retry(ctx context.Context, scope, id string) (jobs.State, error) {
+	var a struct {
+		ID     string     `json:"jobId"`
+		Status jobs.State `json:"status"`
+	}
+	err := c.json(ctx, &request{method: http.MethodPost, path: []string{scope, "jobs", id, "retry"}, wait: 30 * time.Second}, &a)
+	if err == nil && a.ID != id {
+		err = errBadResponse("it is about another job")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("retry job %s: %w", id, err)
+	}
+	return a.Status, nil
+}
+
+// Workers returns the workers of the fleet.
+func (c *Client) Workers(ctx context.Context) ([]jobapi.Worker, error) {
+	var a struct {
+		Items []jobapi.Worker `json:"items"`
+	}
+	if err := c.json(ctx, &request{path: []string{"fleet", "workers"}}, &a); err != nil {
+		return nil, fmt.Errorf("list workers: %w", err)
+	}
+	return a.Items, nil
+}
+
+// Call makes a call of another route of the same server, whose refusals look as those of
+// this API: into gets what it answers, and may be nil. path is below the server's address,
+// and may have a query. A call that is no GET is not retried.
+func (c *Client) Call(ctx context.Context, method, path string, body []byte, into any) error {
+	r := &request{method: method, elsewhere: path, body: body}
+	if into == nil {
+		_, err := c.do(ctx, r)
+		return err
+	}
+	return c.json(ctx, r, into)
+}
