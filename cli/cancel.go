@@ -61,8 +61,8 @@ func retryCommand(c *connection) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "retry JOB…", Short: "Run failed jobs again", Args: cobra.MinimumNArgs(1),
-		Long: "Run failed jobs again, from the beginning and under their ids. To run many dead letters again at a bearable pace there is\n" +
-			"`batchfleet dlq redrive`.",
+		Long: "Run failed jobs again, from the beginning and under their ids. To run many dead letters again at a bearable pace\n" +
+			"there is `batchfleet dlq redrive`.",
 		Example: "  batchfleet retry 01KDZ3NDEKTSV4RRFFQ69G5FAV",
 		RunE: c.ofJob(acts, "retry", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 			if !keepers[j.Scope] {

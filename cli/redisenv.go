@@ -21,7 +21,7 @@ type RedisEnv struct {
 	Port     *int   `envconfig:"REDIS_PORT" range:"1,65535" doc:"6379 when empty"`
 	DB       *int   `envconfig:"REDIS_DB" range:"0,1048576" doc:"0 when empty"`
 	Username string `envconfig:"REDIS_USERNAME" doc:"may be beside REDIS_URL, as may the password"`
-	Password string `envconfig:"REDIS_PASSWORD"`
+	Password string `envconfig:"REDIS_PASSWORD" doc:"for that user"`
 	TLS      *bool  `envconfig:"REDIS_TLS" doc:"false when empty"`
 }
 
