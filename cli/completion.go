@@ -24,6 +24,17 @@ func complete(cmd *cobra.Command, flag string, values func() []string) {
 // words returns values for [complete].
 func words(values ...string) func() []string { return func() []string { return values } }
 
+// completeNoFiles keeps shells from completing names of files where a command takes no
+// arguments.
+func completeNoFiles(c *cobra.Command) {
+	if c.ValidArgsFunction == nil && !strings.Contains(c.Use, " ") {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, sub := range c.Commands() {
+		completeNoFiles(sub)
+	}
+}
+
 // hide leaves flags out of the help: they are spelled in another way now.
 func hide(cmd *cobra.Command, flags ...string) {
 	for _, f := range flags {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -224,7 +225,7 @@ func (c *connection) unknown() string {
 func (c *connection) coded(ctx context.Context, err error) error {
 	refused, ok := errors.AsType[*jobapi.Refusal](err)
 	if !ok && c.local == nil && errors.Is(err, jobs.ErrUnavailable) && ctx.Err() == nil {
-		err = fmt.Errorf("%w; --api (or BATCHFLEET_API) says where `batchfleet gateway` or `batchfleet dev` answers", err)
+		err = fmt.Errorf("%w; %s", err, whatToDo(err))
 	}
 	coded := program.Coded(ctx, err)
 	switch {
@@ -235,6 +236,18 @@ func (c *connection) coded(ctx context.Context, err error) error {
 		coded = program.Exit(program.Usage, fmt.Errorf("%w; --token-file (or BATCHFLEET_TOKEN_FILE) names the file with the token, and on the server `batchfleet token new` makes one", err))
 	}
 	return tidy(coded)
+}
+
+// whatToDo says what to do about a server that cannot be reached.
+func whatToDo(err error) string {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case certificate:
+		return "if its certificate is your own, give it with --ca-file (or BATCHFLEET_CA_FILE)"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "it speaks no TLS: write http:// instead of https://"
+	}
+	return "--api (or BATCHFLEET_API) says where `batchfleet gateway` or `batchfleet dev` answers"
 }
 
 // tidy keeps the terminal safe from what a server has said.

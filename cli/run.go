@@ -71,6 +71,7 @@ func rootCommand() *cobra.Command {
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
+			completeNoFiles(c)
 			root.AddCommand(c)
 		}
 	}

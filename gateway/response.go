@@ -70,6 +70,10 @@ func readError(resp *http.Response, text []byte) error {
 		e.Code, e.Message = body.Error.Code, jobs.Clip(redact.Reason(body.Error.Message), wire.MaxErrorMessage, "")
 		return e
 	}
+	if client.WantsTLS(resp, text) {
+		e.Message = "the gateway speaks TLS: write https:// instead of http://"
+		return e
+	}
 	e.Message = fmt.Sprintf("the response is not a gateway's: content type %.100q, beginning %s", resp.Header.Get("Content-Type"), client.Quote(text))
 	return e
 }

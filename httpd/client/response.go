@@ -1,9 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +27,15 @@ func Redirected(resp *http.Response) string {
 		to = l.String()
 	}
 	return fmt.Sprintf("it redirects to %.200s, which is not followed", to)
+}
+
+// speaksTLS is how servers written in Go, and nginx, answer a request without TLS.
+var speaksTLS = [][]byte{[]byte("HTTP request to an HTTPS server"), []byte("plain HTTP request was sent to HTTPS port")}
+
+// WantsTLS reports whether a response says that the server speaks TLS, which the request did not.
+func WantsTLS(resp *http.Response, text []byte) bool {
+	return resp.StatusCode == http.StatusBadRequest &&
+		slices.ContainsFunc(speaksTLS, func(says []byte) bool { return bytes.Contains(text, says) })
 }
 
 // MaxRetryAfter bounds how long a response can keep a caller from asking again.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -358,3 +359,83 @@ func TestClientSoonLeavesAnAddressWhereNothingListens(t *testing.T) {
 		}
 	})
 }
+
+// TestClientEndsAtOnceWhereTryingAgainIsInVain until somebody changes a setting.
+func TestClientEndsAtOnceWhereTryingAgainIsInVain(t *testing.T) {
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	plain := httptest.NewServer(says(403, "text/html", "<h1>no</h1>"))
+	t.Cleanup(plain.Close)
+	for _, tt := range []struct{ name, url, want string }{
+		{"a certificate of nobody we know", secure.URL, "certificate"},
+		{"http to a port of https", strings.Replace(secure.URL, "https", "http", 1), "the server speaks TLS: write https://"},
+		{"https to a port of http", strings.Replace(plain.URL, "http", "https", 1), "HTTP response to HTTPS client"},
+		{"a proxy that refuses", plain.URL, "status 403"},
+		{"a host that nobody knows", "https://batchfleet.invalid", "batchfleet.invalid"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			told := 0
+			c, err := client.New(client.Config{URL: tt.url, Retrying: func(error) { told++ }, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Close)
+			_, err = c.Get(t.Context(), "utils", "a")
+			follow := c.Follow(t.Context(), "utils", "a", false, func(client.Event) error { return nil })
+			for _, err := range []error{err, follow} {
+				if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("got %v, want %q", err, tt.want)
+				}
+			}
+			if told != 0 && tt.name != "a host that nobody knows" { // where there is no resolver, that is all that is known
+				t.Errorf("tried again %d times", told)
+			}
+		})
+	}
+}
+
+// TestClientReadsArtifacts and tells when one is not whole.
+func TestClientReadsArtifacts(t *testing.T) {
+	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/v1/fleet/jobs/a/artifacts":
+			says(200, "application/json", `{"items":[{"name":"result.json","mediaType":"application/json","bytes":2}]}`)(w, r)
+		case "/api/v1/fleet/jobs/odd/artifacts":
+			says(200, "application/json", `{"items":[{"name":"../../etc/passwd","mediaType":"text/plain","bytes":2}]}`)(w, r)
+		case "/api/v1/fleet/jobs/a/artifacts/result.json":
+			says(200, "application/json", `{}`)(w, r)
+		case "/api/v1/fleet/jobs/a/artifacts/half":
+			w.Header().Set("Content-Length", "10")
+			_, _ = io.WriteString(w, "half")
+		default:
+			says(404, "application/json", `{"error":{"code":"NOT_FOUND","message":"m","details":{}}}`)(w, r)
+		}
+	}, nil)
+	ctx := t.Context()
+	if list, err := c.Artifacts(ctx, "fleet", "a"); err != nil || len(list) != 1 || list[0].Name != "result.json" {
+		t.Errorf("list: %+v, %v", list, err)
+	}
+	if _, err := c.Artifacts(ctx, "fleet", "odd"); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("a name that leads elsewhere: %v", err)
+	}
+	var b strings.Builder
+	if err := c.Artifact(ctx, "fleet", "a", "result.json", &b); err != nil || b.String() != "{}" {
+		t.Errorf("content %q, %v", b.String(), err)
+	}
+	if err := c.Artifact(ctx, "fleet", "a", "half", io.Discard); !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "broke off") {
+		t.Errorf("a half: %v", err)
+	}
+	if err := c.Artifact(ctx, "fleet", "a", "none", io.Discard); err == nil || errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("none: %v", err)
+	}
+	full := errors.New("disk full")
+	if err := c.Artifact(ctx, "fleet", "a", "result.json", writerFunc(func([]byte) (int, error) { return 0, full })); !errors.Is(err, full) {
+		t.Errorf("where nothing can be written: %v", err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

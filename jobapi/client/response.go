@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -49,15 +48,10 @@ func errBadResponse(problem string) error {
 	return fmt.Errorf("%w: the answer is not the Job API's: %s", jobs.ErrUnavailable, problem)
 }
 
-// speaksTLS is how servers written in Go, and nginx, answer a request without TLS.
-var speaksTLS = [][]byte{[]byte("HTTP request to an HTTPS server"), []byte("plain HTTP request was sent to HTTPS port")}
-
 // errNoRefusal is errUnexpected for a response from 400 on.
 func errNoRefusal(resp *http.Response, text []byte) error {
-	for _, says := range speaksTLS {
-		if resp.StatusCode == http.StatusBadRequest && bytes.Contains(text, says) {
-			return fmt.Errorf("%w: the server speaks TLS: write https:// instead of http://%w", jobs.ErrUnavailable, silent{errFinal})
-		}
+	if httpclient.WantsTLS(resp, text) {
+		return fmt.Errorf("%w: the server speaks TLS: write https:// instead of http://%w", jobs.ErrUnavailable, silent{errFinal})
 	}
 	err := errUnexpected(resp, text)
 	switch status := resp.StatusCode; {
