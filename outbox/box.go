@@ -133,5 +133,5 @@ func (b *Box) Check() error {
 	return errors.Join(err, f.Close(), os.Remove(path))
 }
 
-// Close lets another process have the directory.
+// Close unlocks the directory, for the next process. Call it after [Box.Run] has ended.
 func (b *Box) Close() error { return b.lock.Close() }

@@ -4,6 +4,8 @@
 //
 // The loop exists once. A transport (Pub/Sub here; others elsewhere) is only a
 // Source, and what a job does is only a Handler; neither knows of the other.
+// Package memory has a Source and a Status for one process, and package workertest
+// checks what is written for another.
 //
 // A job's own failure is final: recorded as failed, its message kept among the
 // dead letters if there are any, and acked. A failure of the
