@@ -72,6 +72,10 @@ apicheck: ## send a real gateway what schemathesis makes of the OpenAPI document
 image: ## build the image of batchfleet with docker
 	docker build --build-arg VERSION=$(VERSION) -t batchfleet .
 
+.PHONY: release
+release: ## make archives, checksums and lists of modules of a tagged commit in dist, and the image
+	deploy/release.sh
+
 .PHONY: deploycheck
 deploycheck: ## check images, compose file and manifests, without an engine; needs root for an empty root
 	@set -e; venv=$$(mktemp -d); trap 'rm -rf "$$venv"' EXIT; \

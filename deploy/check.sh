@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks images, compose file and manifests as far as that goes without a
-# container engine, a cluster or an account. It installs nothing: it needs Go, Debian's
-# packages file, util-linux and coreutils, and deploy/requirements.txt in the Python
+# container engine, a cluster or an account. It installs nothing: it needs Go, git, Debian's
+# packages file, tar, util-linux and coreutils, and deploy/requirements.txt in the Python
 # that PYTHON names. Root, or sudo, is needed for the empty root.
 #
 #   python3 -m venv VENV && VENV/bin/pip install -r deploy/requirements.txt
@@ -31,11 +31,13 @@ hadolint=$("$python" -c 'import sysconfig; print(sysconfig.get_path("scripts"))'
 
 step "F-60: Dockerfiles"
 "$hadolint" Dockerfile frontend/Dockerfile
-# What make build says must hold for the image, too.
+# What make build says must hold for the image and for releases, too.
 build=$(make -n build)
 for flag in CGO_ENABLED=0 '-tags disable_grpc_modules,grpcnotrace' -trimpath '-s -w -X main.version='; do
-  grep -qFe "$flag" <<<"$build" || fail "make build has no $flag; Dockerfile has"
-  grep -qFe "$flag" Dockerfile || fail "Dockerfile has no $flag; make build has"
+  grep -qFe "$flag" <<<"$build" || fail "make build has no $flag; Dockerfile and deploy/release.sh have"
+  for file in Dockerfile deploy/release.sh; do
+    grep -qFe "$flag" "$file" || fail "$file has no $flag; make build has"
+  done
 done
 go=$(awk '$1 == "go" {split($2, v, "."); print v[1] "." v[2]}' go.mod)
 grep -q "golang:$go-" Dockerfile || fail "Dockerfile builds with another Go than $go of go.mod"
@@ -49,8 +51,29 @@ step "F-60: compose file"
 go run github.com/compose-spec/compose-go/v2/cmd@v2.16.2 docker-compose.yml >"$work/compose.yml"
 echo "docker-compose.yml: $(grep -c . "$work/compose.yml") lines when resolved"
 
+step "release archive"
+# Made twice: the second time from a copy of the tree elsewhere, under other settings.
+platform=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
+archive=batchfleet_v0.0.0-check_${platform/\//_}
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+mkdir "$work/tree"
+git ls-files -z --cached --others --exclude-standard --deduplicate | tar -c --null --ignore-failed-read -T - | tar -x -C "$work/tree"
+release() { VERSION=v0.0.0-check PLATFORMS=$platform SBOM=no IMAGE=no OUT=$work/$1 deploy/release.sh; }
+release first
+(cd "$work/tree" && umask 077 && TZ=Asia/Tokyo release second)
+cmp "$work/first/$archive.tar.gz" "$work/second/$archive.tar.gz" || fail "two archives of one tree differ"
+(cd "$work/first" && sha256sum -c checksums.txt)
+tar -xzf "$work/first/$archive.tar.gz" -C "$work"
+version=$("$work/$archive/batchfleet" version)
+[[ $version = *v0.0.0-check* ]] || fail "the released binary says $version"
+for shell in bash zsh fish; do
+  [ -s "$work/$archive/completions/batchfleet.$shell" ] || fail "no completion for $shell"
+done
+
 step "F-60: binary"
-CGO_ENABLED=0 go build -tags disable_grpc_modules,grpcnotrace -trimpath -ldflags '-s -w -X main.version=check' -o "$work/root/batchfleet" ./cmd/batchfleet
+mkdir "$work/root"
+cp "$work/$archive/batchfleet" "$work/root/"
 file "$work/root/batchfleet"
 file "$work/root/batchfleet" | grep -q 'statically linked' || fail "the binary is not static"
 
