@@ -1,5 +1,6 @@
 # make help lists what there is.
 GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Cloud Storage over gRPC is not used, nor gRPC's own traces: without them the binary is
@@ -50,6 +51,7 @@ lint: ## vet and lint
 	go run $(GOLANGCI) run ./...
 	go -C bench vet ./...
 	go -C bench run $(GOLANGCI) run ./...
+	go run $(ACTIONLINT)
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what is called
