@@ -50,7 +50,7 @@ func TestRequirementsAndTestsKnowEachOther(t *testing.T) {
 		if len(tested[cells[1]]) == 0 {
 			t.Errorf("%s has no test: write one, or list it under Not yet built", cells[1])
 		}
-		for _, dir := range strings.Split(strings.TrimSpace(cells[3]), ", ") {
+		for dir := range strings.SplitSeq(strings.TrimSpace(cells[3]), ", ") {
 			if !tested[cells[1]][dir] && !*update {
 				t.Errorf("%s: no test in %q has the id: go test . -run Requirements -update", cells[1], dir)
 			}
