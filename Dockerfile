@@ -22,12 +22,12 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -buildvcs=false -tags disable_grpc_modules,grpcnotrace -trimpath \
       -ldflags "-s -w -X main.version=$VERSION" -o /rootfs/batchfleet ./cmd/batchfleet
+RUN --mount=type=cache,target=/go/pkg/mod deploy/licenses.sh "$TARGETOS" /rootfs/licenses
 # What a process expects to find besides itself: certificates of Google's
 # services, a name for the user, and places to write to. All users may write
 # there, because compose and clusters choose their own; new volumes at /data and
 # /work start with this owner and mode.
-RUN mkdir -p /rootfs/etc/ssl/certs /rootfs/data /rootfs/licenses /rootfs/tmp /rootfs/work \
- && cp LICENSE pdf/font/LICENSE-* /rootfs/licenses/ \
+RUN mkdir -p /rootfs/etc/ssl/certs /rootfs/data /rootfs/tmp /rootfs/work \
  && cp /etc/ssl/certs/ca-certificates.crt /rootfs/etc/ssl/certs/ \
  && echo 'batchfleet:x:65532:65532::/tmp:/batchfleet' > /rootfs/etc/passwd \
  && echo 'batchfleet:x:65532:' > /rootfs/etc/group \

@@ -24,25 +24,12 @@ fi
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-rm -rf "$out"
 mkdir -p "$out"
+rm -f "$out"/batchfleet_* "$out/checksums.txt"
 
 build() { # OS ARCH FILE
   CGO_ENABLED=0 GOFLAGS= GOOS=$1 GOARCH=$2 GOAMD64=v1 GOARM64=v8.0 go build -buildvcs=false -tags disable_grpc_modules,grpcnotrace -trimpath \
     -ldflags "-s -w -X main.version=$VERSION" -o "$3" ./cmd/batchfleet
-}
-
-# licenses copies what the licenses of all that is linked want to come with a binary.
-licenses() { # OS DIRECTORY
-  cp pdf/font/LICENSE-* "$2/"
-  cp "$(go env GOROOT)/LICENSE" "$2/LICENSE-go"
-  GOOS=$1 go list -deps -tags disable_grpc_modules,grpcnotrace -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}' ./cmd/batchfleet | sort -u |
-    while read -r module dir; do
-      mkdir -p "$2/$module"
-      find "$dir" -maxdepth 1 -type f \( -iname '*LICEN[CS]E*' -o -iname 'COPYING*' -o -iname 'NOTICE*' \) -exec cp {} "$2/$module/" \;
-      [ -n "$(ls -A "$2/$module")" ] || fail "module $module has no license"
-    done
-  chmod -R u+w "$2" # in the module cache they are read-only
 }
 
 # Completions are written by the program itself, so one must run here.
@@ -56,11 +43,11 @@ done
 for platform in $platforms; do
   os=${platform%/*} arch=${platform#*/}
   name=batchfleet_${VERSION}_${os}_$arch
-  mkdir -p "$work/$name/licenses"
+  mkdir -p "$work/$name"
   if [ "$platform" = "$host" ]; then cp "$work/batchfleet" "$work/$name/"; else build "$os" "$arch" "$work/$name/batchfleet"; fi
-  cp LICENSE README.md "$work/$name/"
+  cp LICENSE README.md CHANGELOG.md "$work/$name/"
   cp -r "$work/completions" "$work/$name/"
-  licenses "$os" "$work/$name/licenses"
+  GOFLAGS= deploy/licenses.sh "$os" "$work/$name/licenses"
   chmod -R u=rwX,go=rX "$work/$name"
   # Times, owners and order are those of the commit, not of this machine.
   tar --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --format=gnu -C "$work" -c "$name" | gzip -9n >"$out/$name.tar.gz"
