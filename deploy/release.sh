@@ -28,7 +28,7 @@ mkdir -p "$out"
 rm -f "$out"/batchfleet_* "$out/checksums.txt"
 
 build() { # OS ARCH FILE
-  CGO_ENABLED=0 GOFLAGS= GOOS=$1 GOARCH=$2 GOAMD64=v1 GOARM64=v8.0 go build -buildvcs=false -tags disable_grpc_modules,grpcnotrace -trimpath \
+  CGO_ENABLED=0 GOFLAGS='' GOOS=$1 GOARCH=$2 GOAMD64=v1 GOARM64=v8.0 go build -buildvcs=false -tags disable_grpc_modules,grpcnotrace -trimpath \
     -ldflags "-s -w -X main.version=$VERSION" -o "$3" ./cmd/batchfleet
 }
 
@@ -47,12 +47,12 @@ for platform in $platforms; do
   if [ "$platform" = "$host" ]; then cp "$work/batchfleet" "$work/$name/"; else build "$os" "$arch" "$work/$name/batchfleet"; fi
   cp LICENSE README.md CHANGELOG.md "$work/$name/"
   cp -r "$work/completions" "$work/$name/"
-  GOFLAGS= deploy/licenses.sh "$os" "$work/$name/licenses"
+  GOFLAGS='' deploy/licenses.sh "$os" "$work/$name/licenses"
   chmod -R u=rwX,go=rX "$work/$name"
   # Times, owners and order are those of the commit, not of this machine.
   tar --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --format=gnu -C "$work" -c "$name" | gzip -9n >"$out/$name.tar.gz"
   if [ "${SBOM:-yes}" != no ]; then
-    GOFLAGS= go run "$CYCLONEDX" bin -json -std -noserial -notimestamp -version "$VERSION" -output "$out/$name.cdx.json" "$work/$name/batchfleet"
+    GOFLAGS='' go run "$CYCLONEDX" bin -json -std -noserial -notimestamp -version "$VERSION" -output "$out/$name.cdx.json" "$work/$name/batchfleet"
   fi
 done
 (cd "$out" && sha256sum batchfleet_* >checksums.txt)
