@@ -96,7 +96,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	a.askWorkers()
 	a.askOperators()
 	a.askOperations(f, strings.TrimSpace(reader))
-	a.askFleetJobs(f)
+	a.askFleetJobs(f, strings.TrimSpace(reader))
 	readOnly := *a
 	readOnly.url = "http://" + second
 	readOnly.ask(200, "GET", "/api/v1/system/jobs", testAdmin, nil)
@@ -382,7 +382,7 @@ func (a *asker) run(operation, body string) string {
 }
 
 // askFleetJobs asks for jobs that workers run.
-func (a *asker) askFleetJobs(f *testFleet) {
+func (a *asker) askFleetJobs(f *testFleet, reader string) {
 	const fleet = "/api/v1/fleet/jobs"
 	worker := f.start("MOCK_PAGE_SECONDS=60", "WORKER_SLOTS=4")
 	f.submit("slow", 2)
@@ -435,6 +435,8 @@ func (a *asker) askFleetJobs(f *testFleet) {
 	}
 	a.ask(400, "GET", made+"/artifacts?x=1", testAdmin, nil)
 	a.ask(404, "GET", made+"/artifacts/other.txt", testAdmin, nil)
+	a.ask(403, "GET", made+"/artifacts/result.json", reader, nil)
+	a.ask(200, "GET", made+"/artifacts", reader, nil)
 	a.ask(404, "GET", made+"/artifacts/.hidden", testAdmin, nil)
 	a.ask(404, "GET", fleet+"/slow/artifacts/result.json", testAdmin, nil)
 	a.ask(200, "GET", fleet+"/slow/artifacts", testAdmin, nil)

@@ -114,7 +114,8 @@ func (s *Server) routes() []route {
 			all = append(
 				all,
 				route{"GET " + jobs + "/{jobId}/artifacts", access.Read, c.artifacts(keeper)},
-				route{"GET " + jobs + "/{jobId}/artifacts/{name}", access.Read, c.artifact(keeper)},
+				// What a job has made may hold what its readers must not see: of that, nothing was taken out.
+				route{"GET " + jobs + "/{jobId}/artifacts/{name}", access.Operate, c.artifact(keeper)},
 			)
 		}
 		if retrier, ok := sc.Jobs.(Retrier); ok {
