@@ -84,7 +84,10 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) i
 		return 0
 	}
 	coded := ExitError{}
-	if !errors.As(err, &coded) {
+	if !errors.As(err, &coded) { // the command line itself is wrong
+		if text := err.Error(); !strings.Contains(text, "--help") && !strings.Contains(text, "do you mean") {
+			err = fmt.Errorf("%w; `%s --help` says how", err, cmd.CommandPath())
+		}
 		coded = ExitError{Usage, err}
 	}
 	if coded.Err != nil {

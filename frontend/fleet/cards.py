@@ -16,9 +16,9 @@ from fleet.results import Result
 from fleet.watch import Watched
 
 LABELS = {
-    "queued": "Waiting",
-    "processing": "Processing",
-    "completed": "Completed",
+    "queued": "Queued",
+    "processing": "Running",
+    "completed": "Succeeded",
     "failed": "Failed",
     "canceled": "Canceled",
 }

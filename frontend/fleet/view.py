@@ -158,7 +158,7 @@ def _failure(failure: NotSubmitted, sent: int, left: int) -> None:
     lines.append(f"{cards.count(left, 'document')} {'is' if left == 1 else 'are'} not sent and still selected:")
     lines.append("press Start again when it works.")
     if failure.stranded:
-        lines.append("One of them may be listed as waiting; it will be withdrawn when Redis is back.")
+        lines.append("One of them may be listed as queued; it will be withdrawn when Redis is back.")
     headline = f"Sending has stopped: {failure.cause.service} did not take a document."
     st.html(cards.notice(headline, " ".join(lines), failure.cause.cause))
 

@@ -104,7 +104,7 @@ def test_f61_two_documents_in_a_browser_from_upload_to_download(fleet, visitor, 
     expect(visitor.locator('.bf-job[data-state="completed"]')).to_have_count(2)
     expect(visitor.locator(".bf-job").first).to_contain_text("groff.pdf")
     expect(visitor.locator(".bf-job").first).to_contain_text("2 pages · 104 words")
-    expect(visitor.get_by_text("2 completed", exact=True)).to_be_visible()
+    expect(visitor.get_by_text("2 succeeded", exact=True)).to_be_visible()
     with visitor.expect_download() as started:
         visitor.locator(".bf-job").first.get_by_role("link", name="Download result.json").click()
     result = json.loads(Path(started.value.path()).read_text())
@@ -153,11 +153,11 @@ def test_f61_the_history_follows_the_states_of_ones_own_jobs(fleet, visitor):
     cells = visitor.locator("td[role=gridcell]")
     fleet.mock_worker("30", "0.5")
     send(visitor, DOCUMENTS / "groff.pdf", DOCUMENTS / "cairo.pdf")
-    for state in ("Processing (yours)", "Waiting (yours)"):
+    for state in ("Running (yours)", "Queued (yours)"):
         expect(cells.filter(has_text=state)).to_have_count(1)
     fleet.mock_worker("30", "0.5")
     expect(visitor.locator('.bf-job[data-state="processing"]')).to_have_count(2)
-    expect(cells.filter(has_text="Processing (yours)")).to_have_count(2)
+    expect(cells.filter(has_text="Running (yours)")).to_have_count(2)
 
 
 def test_f61_a_reload_and_a_history_row_show_the_same_job(fleet, visitor):
@@ -182,7 +182,7 @@ def test_f61_a_visitor_who_clicks_while_documents_are_sent_loses_none(fleet, vis
         expect(visitor.get_by_text(re.compile(r"Sending \d+ of 40"))).to_be_visible()
         # Not click, which first waits until the page stands still.
         visitor.get_by_role("button", name="Refresh").dispatch_event("click")
-        expect(visitor.get_by_text("40 waiting", exact=True)).to_be_visible()
+        expect(visitor.get_by_text("40 queued", exact=True)).to_be_visible()
     assert [len(fleet.db.keys("job:*")), len(fleet.messages())] == [40, 40]
     expect(visitor.get_by_role("button", name="Start processing", exact=True)).to_be_disabled()
 

@@ -65,7 +65,7 @@ def test_f61_documents_are_sent_and_their_jobs_shown(fleet, page):
     assert start(at).label == "Start processing 3 documents"
     start(at).click().run()
     assert [("one.pdf" in c, "zwei ü.pdf" in c) for c in cards(at)] == [(True, False), (False, True), (True, False)]
-    assert "3 waiting" in texts(at)
+    assert "3 queued" in texts(at)
     assert len(at.query_params["job"]) == 3
     assert len(fleet.messages()) == 3
     assert len(list(fleet.store.rglob("*.pdf"))) == 3
@@ -260,7 +260,7 @@ def test_f61_the_history_shows_everybodys_jobs_own_ones_first(fleet, page):
     rows = page("mine").dataframe[0].value
     assert list(rows["Job"]) == ["mine", "new", "old"]
     assert list(rows["File"]) == ["Job mine", "Neu.pdf", "Job old"]
-    assert list(rows["State"]) == ["Completed (yours)", "Processing", "Failed"]
+    assert list(rows["State"]) == ["Succeeded (yours)", "Running", "Failed"]
     assert list(rows["Message"])[2] == "broken"
 
 
