@@ -45,7 +45,7 @@ def test_f61_names_are_those_that_submit_chooses(fleet, tmp_path):
         path.write_bytes(b"%PDF-1.4")
         done = fleet.submit("--json", path)
         assert done.returncode == 0, done.stderr
-        job_id = json.loads(done.stdout)["job_id"]
+        job_id = json.loads(done.stdout)["jobId"]
         assert (fleet.store / upload_name(job_id, file)).is_file(), file
 
 

@@ -79,7 +79,7 @@ def test_f61_a_hundred_documents_at_once(fleet, page):
     start(at).click().run()
     assert len(cards(at)) == 20
     assert "document 000.pdf" in cards(at)[0]
-    eventually(lambda: "100 completed" in texts(at.run()), "all are complete", 60)
+    eventually(lambda: "100 succeeded" in texts(at.run()), "all are complete", 60)
     at.pagination[0].set_value(5).run()
     assert "document 099.pdf" in cards(at)[-1]
     assert "Download result.json" in cards(at)[-1]
@@ -267,7 +267,7 @@ def test_f61_the_history_shows_everybodys_jobs_own_ones_first(fleet, page):
 def test_f61_the_history_leaves_running_jobs_of_ones_own_to_their_cards(fleet, page):
     fleet.put_status("mine", status="processing", progress=5, message="Page 1/20 analyzing...")
     rows = page("mine").dataframe[0].value
-    assert list(rows["State"]) == ["Processing (yours)"]
+    assert list(rows["State"]) == ["Running (yours)"]
     assert rows[["Progress", "Changed"]].isna().all(axis=None)
     assert list(rows["Message"]) == ["See above"]
 
@@ -293,5 +293,5 @@ def test_f61_a_real_document_from_end_to_end(fleet, page):
     fleet.worker()
     at = select(page(), pdf("groff.pdf", (DOCUMENTS / "groff.pdf").read_bytes()))
     start(at).click().run()
-    eventually(lambda: "1 completed" in texts(at.run()), "the job is complete")
+    eventually(lambda: "1 succeeded" in texts(at.run()), "the job is complete")
     assert "2 pages · 104 words" in cards(at)[0]
