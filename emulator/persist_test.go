@@ -52,28 +52,30 @@ func dump(b *broker) string {
 	}
 	for _, pb := range b.allTopics() {
 		t, _, _ := b.topicFor(pb.GetName())
-		line := fmt.Sprintf("%v retains", pb)
+		lines = append(lines, fmt.Sprintf("%v retains", pb))
 		t.retained(func(log []*message) {
-			for _, m := range log {
-				line += fmt.Sprintf(" %s", m.pb.GetData())
-			}
+			lines[len(lines)-1] += joined(log)
 		})
-		lines = append(lines, line)
 	}
 	for _, pb := range listSchemas(b.schemas) {
 		lines = append(lines, fmt.Sprint(pb))
 	}
 	for _, snap := range b.snapshots {
-		line := fmt.Sprintf("%v holds", snap.pb)
-		for _, m := range snap.msgs {
-			line += fmt.Sprintf(" %s", m.pb.GetData())
-		}
-		lines = append(lines, line)
+		lines = append(lines, fmt.Sprintf("%v holds%s", snap.pb, joined(snap.msgs)))
 	}
 	// The text form of a message of the API varies its white space on purpose.
 	text := strings.ReplaceAll(strings.Join(lines, "\n"), "  ", " ")
 	all := strings.Split(text, "\n")
 	return strings.Join(all, "\n")
+}
+
+// joined lists the data of messages. A test may have a hundred thousand.
+func joined(msgs []*message) string {
+	var all strings.Builder
+	for _, m := range msgs {
+		fmt.Fprintf(&all, " %s", m.pb.GetData())
+	}
+	return all.String()
 }
 
 func open(t rapid.TB, dir string) *Server {
