@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,6 +32,11 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	beFakeProgram()
+	// The tests that run in parallel wait for limits of several seconds, and need
+	// little CPU meanwhile. A value on the command line goes before this one.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -95,7 +101,9 @@ func eatMemory() {
 	}
 }
 
+// eatCPU takes what CPU the tests beside it leave.
 func eatCPU() {
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19)
 	for n := 0; ; n++ {
 		_ = n
 	}
@@ -127,6 +135,7 @@ func child(t *testing.T, name string) PDF {
 }
 
 func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
+	t.Parallel()
 	const word = "before it had answered"
 	tests := []struct {
 		name  string // of the child
@@ -267,6 +276,7 @@ func TestF45PDFResumesAtTheMissingPage(t *testing.T) {
 }
 
 func TestF17ChildEndsWithTheCauseOfItsContext(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"hang at once", "hang on page 3", "eat CPU"} {
 		t.Run(name, func(t *testing.T) {
 			d := newFixture(t, child(t, name))

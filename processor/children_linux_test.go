@@ -166,6 +166,7 @@ func TestF77ManyDocumentsTakeFewProcesses(t *testing.T) {
 }
 
 func TestF77HostileDocumentHarmsNoOther(t *testing.T) {
+	t.Parallel()
 	say := func(text string) []byte { return pdftest.Pages(text).Table("") }
 	tests := []struct {
 		name string
@@ -207,6 +208,7 @@ func TestF77HostileDocumentHarmsNoOther(t *testing.T) {
 }
 
 func TestF77ChildBrokenByADocumentIsNotTheNextOnesFault(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"die", "panic", "starve", "hang", "babble", "leave", "die on 2", "quit on 3"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,7 @@ var fakes = map[string]map[string]string{
 		"endless stderr":       `printf 'one\n\f'; exec yes >&2`,
 		"exit with 3":          `printf 'one\n\ftwo\n\f'; echo noise >&2; echo ink is out >&2; exit 3`,
 		"long last words":      `printf 'one\n\ftwo\n\f'; head -c 1000000 /dev/zero | tr '\0' '\377' >&2; exit 3`,
-		"eat CPU":              `printf 'one\n\ftwo\n\f'; while :; do :; done`,
+		"eat CPU":              `printf 'one\n\ftwo\n\f'; renice -n 19 $$ >/dev/null; while :; do :; done`,
 		"eat memory":           `printf 'one\n\ftwo\n\f'; exec tail /dev/zero`,
 		"write a file":         `printf 'one\n\ftwo\n\f'; exec head -c 100 /dev/zero >"$0.leak"`,
 		"garbage":              `printf 'one \377\376\200\n\f\300\257\n\f\f\f\355\240\200 \000 five\n\f'`,
@@ -114,6 +114,7 @@ func fakePoppler(t *testing.T, name string) Poppler {
 }
 
 func TestF73HostileProgramFailsItsJobAndNoOther(t *testing.T) {
+	t.Parallel()
 	// Before the first page two processes start and then two more, and the last
 	// limit is for all of them.
 	second, more := func(p *PDF) { p.PageTimeout = time.Second }, func(p *PDF) { p.PageTimeout = 10 * time.Second }
@@ -200,6 +201,7 @@ func TestF74ImagesOfPagesThatAreNotThereDoNotCount(t *testing.T) {
 }
 
 func TestF73NothingIsLeftOfAStoppedProgram(t *testing.T) {
+	t.Parallel()
 	e := fakePoppler(t, "its own number")
 	e.PageTimeout = 10 * time.Second
 	_, texts, err := readAll(t, e, nil, 1)
@@ -236,6 +238,7 @@ func TestF73EndlessOutputCostsTheParentNoMemory(t *testing.T) {
 }
 
 func TestF17ProgramEndsWithTheCauseOfItsContext(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"hang at once", "hang on page 3", "info hangs", "images hang"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
