@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"flag"
 	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // TestMain lets the test binary stand in for the real one: as a child that
@@ -15,9 +16,7 @@ func TestMain(m *testing.M) {
 		os.Exit(Run(os.Args[1:], ""))
 	}
 	// Most of these tests wait for leases of at least 10 s to end, and need no
-	// CPU meanwhile. A value on the command line goes before this one.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
+	// CPU meanwhile.
+	testrun.Parallel(8)
 	testscript.Main(m, map[string]func(){"batchfleet": func() { os.Exit(Run(os.Args[1:], "")) }})
 }

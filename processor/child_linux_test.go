@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
@@ -33,10 +33,8 @@ func TestMain(m *testing.M) {
 	}
 	beFakeProgram()
 	// The tests that run in parallel wait for limits of several seconds, and need
-	// little CPU meanwhile. A value on the command line goes before this one.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
+	// little CPU meanwhile.
+	testrun.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

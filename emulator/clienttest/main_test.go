@@ -1,9 +1,10 @@
 package clienttest
 
 import (
-	"flag"
 	"os"
 	"testing"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // scratch is a directory for what the tests build.
@@ -11,10 +12,8 @@ var scratch string
 
 func TestMain(m *testing.M) {
 	// Most of these tests wait for leases of at least 10 s to end, and need no
-	// CPU meanwhile. A value on the command line goes before this one.
-	if err := flag.Set("test.parallel", "12"); err != nil {
-		panic(err)
-	}
+	// CPU meanwhile.
+	testrun.Parallel(12)
 	os.Exit(run(m))
 }
 
