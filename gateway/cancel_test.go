@@ -94,6 +94,7 @@ func TestJ14OldGatewayIsAskedRarelyAndShortJobsListenToNobody(t *testing.T) {
 }
 
 func TestJ14ListenerIsPatientAndNeverFailsTheJob(t *testing.T) {
+	t.Parallel()
 	for _, wrong := range []string{"500", "503", "cut", "slow", "html", "truncated", "400", "insecure", "no route", "404 page", "lost"} {
 		t.Run(wrong, func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {

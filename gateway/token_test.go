@@ -183,6 +183,7 @@ func (r *rig) moveToken() (away string) {
 }
 
 func TestZ36NewTokenIsUsedOnlyWhenItIsOnDisk(t *testing.T) {
+	t.Parallel()
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.waits = true
 		away := r.moveToken()
