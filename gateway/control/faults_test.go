@@ -74,6 +74,7 @@ func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 }
 
 func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
+	t.Parallel()
 	// Only what is to meet the frozen Redis has little patience.
 	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.queue.CallTimeout = 20*time.Millisecond, 5*time.Second })
 	quick := newRigOn(t, r.redis, func(r *rig) { r.queue.CallTimeout = 300 * time.Millisecond })
@@ -117,6 +118,7 @@ func TestScriptFlushGoesUnnoticed(t *testing.T) {
 }
 
 func TestZ70ReaperWorksWithoutAnyWorker(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.Period = 3 * time.Second }) // which a round may take, too
 	w := r.worker()
 	id := r.submit()

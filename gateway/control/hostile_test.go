@@ -41,6 +41,7 @@ func (r *rig) raw(text string) answer {
 }
 
 func TestZ03EveryErrorHasTheOneForm(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.CheckPayload = func([]byte) error { panic("secret inside") } })
 	for _, tt := range []struct {
 		method, path string
@@ -138,6 +139,7 @@ func TestZ28SubmissionWithAKeyHappensOnce(t *testing.T) {
 }
 
 func TestStrangersAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	head := func(token, length string) string {
@@ -167,6 +169,7 @@ func TestStrangersAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
 }
 
 func TestResultWithTooManyKeysIsRefusedWhileItComes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	id := r.submit()
@@ -178,6 +181,7 @@ func TestResultWithTooManyKeysIsRefusedWhileItComes(t *testing.T) {
 }
 
 func TestLargeResultsAreTaken(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID
@@ -223,6 +227,7 @@ func TestZ79EveryLargeBodyGivesItsPlaceBack(t *testing.T) {
 }
 
 func TestZ79WaitForRoomForALargeBodyEnds(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	id := r.submit()
@@ -243,6 +248,7 @@ func TestZ79WaitForRoomForALargeBodyEnds(t *testing.T) {
 }
 
 func TestZ79ResultComesAlsoOverASlowLine(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	id := r.submit()

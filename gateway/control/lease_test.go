@@ -221,6 +221,7 @@ func TestZ48SubmitByAnotherGatewayAndDelayedJobsWake(t *testing.T) {
 }
 
 func TestZ48WaitEndsWithItsTimeAndWithTheServer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	began := time.Now()
@@ -240,6 +241,7 @@ func TestZ48WaitEndsWithItsTimeAndWithTheServer(t *testing.T) {
 }
 
 func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	w := r.worker()
 	for range 20 {

@@ -68,6 +68,7 @@ func (r *rig) scrape() string {
 }
 
 func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.Period = time.Hour })
 	w := r.worker()
 	for range 6 {
@@ -165,6 +166,7 @@ func TestZ76ResultOfAJobWhoseStatusWasLostIsTimedByNobody(t *testing.T) {
 }
 
 func TestZ76ScrapeEndsAndSaysSoWhileRedisIsFrozen(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.redis.Freeze()
 	text := r.scrape()

@@ -84,6 +84,7 @@ func TestZ70LeasesAreKeptForAHeartbeatAfterRedisWasAway(t *testing.T) {
 }
 
 func TestDelayedJobsAreQueuedWhenTheyAreDueAndNotWithTheReaper(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, slow)
 	w := r.worker()
 	id := r.submit()

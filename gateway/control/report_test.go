@@ -370,6 +370,7 @@ func TestZ81WorkerThatStopsHandsTheJobBackUncounted(t *testing.T) {
 }
 
 func TestResultAndFailureRaceForOneLeaseAndOneWins(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	results, failures := 0, 0

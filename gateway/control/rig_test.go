@@ -23,6 +23,7 @@ import (
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/internal/testnet"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
 
@@ -30,6 +31,7 @@ const adminToken = "admin-canary-7f1c"
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{}) // its pool reports to stderr what its callers report anyway
+	testrun.Parallel(8) // those that run in parallel mostly wait
 	m.Run()
 }
 

@@ -27,6 +27,7 @@ func (r *rig) reaps() {
 }
 
 func TestZ70ReaperLooksWhenALeaseIsOverAndNotOnlyEachPeriod(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) {
 		r.plane.Period, r.queue.LeaseTTL, r.queue.Skew = time.Hour, 200*time.Millisecond, 0
 	})
@@ -174,6 +175,7 @@ func TestJ07ReaperDropsExpiredJobsFromTheLists(t *testing.T) {
 }
 
 func TestJ07ReaperDropsAsManyExpiredJobsAsThereAreAndNotSoManyAPeriod(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, slow)
 	ids := r.listed(3500)
 	for keys := range slices.Chunk(ids, 500) {
