@@ -32,6 +32,7 @@ func (r *rig) everywhere() {
 }
 
 func TestZ72FsckFindsAndRepairsEveryDamage(t *testing.T) {
+	t.Parallel()
 	type command = []any
 	tests := []struct {
 		name   string
@@ -258,6 +259,7 @@ func TestZ72FsckReportsForeignKeysAndLeavesThem(t *testing.T) {
 }
 
 func TestZ72FsckRepairsMuchDamageOverManyPages(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const n = 3500
 	pipe := r.rdb.Pipeline()
@@ -290,6 +292,7 @@ func TestZ72FsckRepairsMuchDamageOverManyPages(t *testing.T) {
 }
 
 func TestZ72FsckSearchesLongListsForSoManyOnly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const n = 1300
 	ids := make([]jobs.ID, n)
@@ -317,6 +320,7 @@ func TestZ72FsckSearchesLongListsForSoManyOnly(t *testing.T) {
 }
 
 func TestZ72FsckHidesNoDamageBehindWhatIsHarmless(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const n = 10_500
 	var ids []jobs.ID
@@ -361,6 +365,7 @@ func TestZ72FsckHidesNoDamageBehindWhatIsHarmless(t *testing.T) {
 }
 
 func TestZ72FsckReportsNothingFalseUnderLoad(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.Now = time.Now
 	r.LeaseTTL, r.Skew = 30*time.Millisecond, 0

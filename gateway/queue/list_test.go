@@ -158,6 +158,7 @@ func TestJ07CursorThatNoPageHadIsAnError(t *testing.T) {
 }
 
 func TestJ07ExpiredJobsLeaveTheListsAndOldOnesThatWaitStay(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		const n = 1500
 		var ids []jobs.ID

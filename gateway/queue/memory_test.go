@@ -15,6 +15,7 @@ import (
 const maxBytesPerJob = 700
 
 func TestZ11QueuedJobTakesLittleMemory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const n = 20_000
 	payload := []byte(strings.Repeat("x", 256))

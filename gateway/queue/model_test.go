@@ -74,6 +74,7 @@ type model struct {
 // TestScriptsDoWhatTheModelDoes plays random histories to both and compares what
 // is where after each step.
 func TestScriptsDoWhatTheModelDoes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.LeaseTTL, r.JobTimeout, r.TokenTTL, r.MaxRetries = 10*time.Minute, 30*time.Minute, 10*365*24*time.Hour, 1
 	// A job that is timed out, dead-lettered, requeued and extended again takes many steps.

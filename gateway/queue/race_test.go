@@ -16,6 +16,7 @@ import (
 // Everybody does everything at once; then the books must balance: every job has
 // finished once, or is a dead letter, or waits, and is nowhere else.
 func TestManyAtOnceKeepTheBooks(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.Now = time.Now
 	r.LeaseTTL, r.Skew, r.MaxRetries = 15*time.Millisecond, time.Millisecond, 2

@@ -110,6 +110,7 @@ func TestZ72ReaperCopesWithADamagedLease(t *testing.T) {
 }
 
 func TestZ71ForeignKeyKeepsNoOtherLeaseFromBeingTakenBack(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"lease", "status", "reaped", "payload", "retry_count"} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(r *rig) {
@@ -146,6 +147,7 @@ func (r *rig) replicas(ahead ...time.Duration) []*queue.Queue {
 }
 
 func TestZ73TwoReplicasPromoteEachJobOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		const n = 250
 		for i := range n {

@@ -35,6 +35,7 @@ func (r *rig) waits() int {
 // replica when they are answered, where there is one, and a replica that hangs costs
 // one call a second and no answer.
 func TestF28AnswersWaitForAReplica(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	alone := 0
 	r.OnUnreplicated, r.ReplicaWait = func() { alone++ }, 30*time.Second
@@ -142,6 +143,7 @@ func replicated(t *testing.T) *rig {
 // TestF28ARepeatedCallWaitsForAReplica: its script writes nothing, and from Redis 7.2 on
 // WAIT covers only what comes before the last write of its own connection.
 func TestF28ARepeatedCallWaitsForAReplica(t *testing.T) {
+	t.Parallel()
 	r := replicated(t)
 	r.submit("a")
 	p := &pipelines{}
@@ -155,6 +157,7 @@ func TestF28ARepeatedCallWaitsForAReplica(t *testing.T) {
 // TestF28NoAnswerWithoutAReplicaThatIsNotKnownYet: nothing is taken for "no replicas"
 // but the server's word.
 func TestF28NoAnswerWithoutAReplicaThatIsNotKnownYet(t *testing.T) {
+	t.Parallel()
 	r := replicated(t)
 	before := r.waits()
 	asked, answer := make(chan bool), make(chan bool)
@@ -182,6 +185,7 @@ func TestF28NoAnswerWithoutAReplicaThatIsNotKnownYet(t *testing.T) {
 }
 
 func TestF28LostAnswerOfRoleIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	r := replicated(t)
 	p := &pipelines{ask: func() error { return io.EOF }}
 	r.rdb.AddHook(p)
@@ -200,6 +204,7 @@ func TestF28LostAnswerOfRoleIsNoAnswer(t *testing.T) {
 }
 
 func TestF28ACLThatRefusesRoleOrWaitShows(t *testing.T) {
+	t.Parallel()
 	r := replicated(t)
 	as := func(rules ...any) (o *rig, hidden *int) {
 		t.Helper()

@@ -68,6 +68,7 @@ func TestServersListsWorkersWithTheirGoodTokensAndLeases(t *testing.T) {
 }
 
 func TestServersCountsMoreLeasesThanAPage(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.worker()
 	const n = 2100

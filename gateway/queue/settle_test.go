@@ -144,6 +144,7 @@ func TestZ54SameResultAgainIsFineAnotherIsNot(t *testing.T) {
 }
 
 func TestZ57LateResultIsKeptAside(t *testing.T) {
+	t.Parallel()
 	for _, now := range []string{"delayed", "queued", "leased", "dead", "canceled"} {
 		t.Run(now, func(t *testing.T) {
 			onBoth(t, func(r *rig) {

@@ -73,6 +73,7 @@ func TestZ25SubmitterThatIsCutOffLeavesNoPartOfAJob(t *testing.T) {
 }
 
 func TestZ25KilledRedisKeepsEveryJobInOnePlace(t *testing.T) {
+	t.Parallel()
 	srv := redistest.New(t)
 	for round := range 3 {
 		// A pool that has met a dead server does not try at once.

@@ -71,6 +71,7 @@ func (r *rig) unavailable(when string, names ...string) {
 }
 
 func TestZ07RedisThatCannotServeIsUnavailable(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.submit("a")
 	r.is("OK", "CONFIG", "SET", "maxmemory", "1")
