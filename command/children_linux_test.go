@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/batchfleet/batchfleet/command"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // childEnv makes the test binary run as one of children instead of the tests.
@@ -45,6 +46,7 @@ func TestMain(m *testing.M) {
 		children[name](os.Args[1:])
 		os.Exit(0)
 	}
+	testrun.Parallel(8) // those that run in parallel mostly wait
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		command.Sweep() // the cgroups of runners that were killed
 		os.Exit(code)

@@ -193,6 +193,7 @@ func TestCanceledContextStopsTheProcess(t *testing.T) {
 }
 
 func TestSlowReaderMissesNothing(t *testing.T) {
+	t.Parallel()
 	// The process is gone for longer than Run has patience when the first line
 	// has been handled; the rest is still in the pipe.
 	c, got := self("say", "x", strings.Repeat("y", 40<<10), "z", ""), ""

@@ -83,6 +83,7 @@ func TestR43ProgramThatWritesTooMuchDoesNotBlock(t *testing.T) {
 }
 
 func TestOutputErrorStopsTheProcess(t *testing.T) {
+	t.Parallel()
 	for _, script := range []string{"yes", "yes >&2", "echo once >&2; sleep 1000", "printf unfinished; exec >&-; sleep 1000"} {
 		enough := errors.New("enough")
 		c, calls := shell(script), 0
@@ -94,6 +95,7 @@ func TestOutputErrorStopsTheProcess(t *testing.T) {
 }
 
 func TestOutputPanicLeavesNothing(t *testing.T) {
+	t.Parallel()
 	c, pid := shell("echo pain >&2; yes; sleep 1000"), 0
 	c.Started = func(p command.Process) error { pid = p.PID; return nil }
 	c.Output = func(s command.Stream, _ []byte, _ bool) error {
@@ -107,6 +109,7 @@ func TestOutputPanicLeavesNothing(t *testing.T) {
 }
 
 func TestStopEndsAProcessThatWritesToBothStreams(t *testing.T) {
+	t.Parallel()
 	stopped := errors.New("canceled")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c, seen := shell("yes & yes >&2"), map[command.Stream]bool{}

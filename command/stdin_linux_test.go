@@ -26,6 +26,7 @@ func TestStdinNobodyReadsIsNoError(t *testing.T) {
 }
 
 func TestStdinThatHangsDoesNotHoldUpRun(t *testing.T) {
+	t.Parallel()
 	r, w := io.Pipe()
 	defer func() { _ = w.Close() }()
 	c := self("nothing")

@@ -20,6 +20,7 @@ import (
 )
 
 func TestGroupIsSwept(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"leave", "stay"} {
 		t.Run(how, func(t *testing.T) {
 			c, pid := self("parent", how), 0

@@ -144,6 +144,7 @@ func TestJPurgeLeavesWhatIsTooLarge(t *testing.T) {
 }
 
 func TestJPurgeKeepsToItsLimit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const n = 2*sweepBatch + 30
 	for i := range n {
@@ -167,6 +168,7 @@ func TestJPurgeKeepsToItsLimit(t *testing.T) {
 // A purge that is killed leaves no result that names what is gone, and the next
 // one finds the rest.
 func TestJPurgeEndedAnywhereLeavesNoHalfResult(t *testing.T) {
+	t.Parallel()
 	objects := []string{"pages.jsonl", "parts/00000001.jsonl", "result.json", "zz"}
 	for after := range len(objects) {
 		r := newRig(t)
@@ -225,6 +227,7 @@ func TestJTwoPurgesAtOnceDoNoHarm(t *testing.T) {
 }
 
 func TestJPurgeThatIsCanceledStops(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for i := range 2 * sweepBatch {
 		r.put(fmt.Sprintf("results/job-%d/result.json", i), 9*day)

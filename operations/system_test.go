@@ -50,6 +50,7 @@ func TestJStartMakesWhatIsMissingOnce(t *testing.T) {
 }
 
 func TestJStartEndedAnywhereIsDoneByTheNext(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"CreateTopic", "CreateSubscription", "GetTopic", "GetSubscription"} {
 		for _, lost := range []bool{false, true} { // the request, or only its answer
 			r := newRig(t)
@@ -248,6 +249,7 @@ func TestJStartWithoutRedisFails(t *testing.T) {
 }
 
 func TestJDrainWaitsForWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	for _, id := range []jobs.ID{"f1", "f2"} {
@@ -328,6 +330,7 @@ func TestJDrainThatIsCanceledLeavesLeasingOff(t *testing.T) {
 
 // Another server that shares the Redis knows nothing of this one's drain.
 func TestJDrainFailsWhenSomebodyResumes(t *testing.T) {
+	t.Parallel()
 	for _, who := range []string{"fleet", "gateway", "fleet, and drained again"} {
 		r := newRig(t)
 		r.withQueues()
@@ -361,6 +364,7 @@ func TestJDrainFailsWhenSomebodyResumes(t *testing.T) {
 // A worker that has not heard yet may lease one more job, so nothing being held is
 // not the end at once.
 func TestJDrainGivesWorkersTimeToHear(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	req := r.good("drain", `{"pollIntervalMs":200}`).(*drain)
@@ -378,6 +382,7 @@ func TestJDrainGivesWorkersTimeToHear(t *testing.T) {
 }
 
 func TestJFsckFindsAndRepairs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	for _, id := range []jobs.ID{"z1", "z2"} {

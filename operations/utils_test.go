@@ -162,6 +162,7 @@ func TestJSubmitBatchCancelsWhatItCannotPublish(t *testing.T) {
 }
 
 func TestJSubmitBatchOutlastsARestartOfRedis(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	_, list := r.objects(3)
@@ -197,6 +198,7 @@ func TestJSubmitBatchThatIsCanceledLeavesItsJobs(t *testing.T) {
 // A batch does not wait for jobs that Redis has lost. It keeps waiting for those that
 // workers record again.
 func TestJSubmitBatchFailsWhenJobsAreForgotten(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	_, list := r.objects(3)
@@ -358,6 +360,7 @@ func TestJRedriveQueuesDeadJobsAgain(t *testing.T) {
 }
 
 func TestJRedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	const failed = 40 // at one a second, so that both failures are on record before the last

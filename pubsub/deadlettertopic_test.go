@@ -143,6 +143,7 @@ func TestF13LetterBoxHoldsAndHandsBack(t *testing.T) {
 }
 
 func TestF13LetterBoxThatCannotSeeIsNotEmpty(t *testing.T) {
+	t.Parallel()
 	s, l := startEmulator(t)
 	if _, _, err := deadLetterReader(t, l.Addr()).Collect(within(t), 200*time.Millisecond); !errors.Is(err, worker.ErrRefused) || !strings.Contains(err.Error(), deadSubName) {
 		t.Errorf("without its subscription: %v, want a refusal that names it", err)

@@ -33,6 +33,7 @@ func startBoth(t *testing.T) (s *emulator.Server, p *PrioritySource, normal, pri
 }
 
 func TestF14NothingIsHeldByNobodyAfterCallsWereCalledOff(t *testing.T) {
+	t.Parallel()
 	s, p, normal, priority := startBoth(t)
 	const n = 150
 	var publishing, slots sync.WaitGroup
@@ -114,6 +115,7 @@ func TestF01F14BothSubscriptionsShareOneConnection(t *testing.T) {
 }
 
 func TestF14F17StoppedWhileBothAreAskedHoldsNothing(t *testing.T) {
+	t.Parallel()
 	s, p, normal, priority := startBoth(t)
 	for i := range 8 {
 		ctx, stop := context.WithCancelCause(within(t))

@@ -837,6 +837,7 @@ func TestF15ErrorsTellWhetherAPersonMustMendThem(t *testing.T) {
 }
 
 func TestPublishWithoutAnAnswerIsNoSuccess(t *testing.T) {
+	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestSourceIsASource(t *testing.T) {
+	t.Parallel()
 	workertest.Source(t, func(t *testing.T) workertest.Queue {
 		_, l := startEmulator(t)
 		p := publisher(t, l.Addr())
@@ -17,6 +18,7 @@ func TestSourceIsASource(t *testing.T) {
 }
 
 func TestPriorityIsASource(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"normal", "priority"} {
 		t.Run(name, func(t *testing.T) {
 			workertest.Source(t, func(t *testing.T) workertest.Queue {

@@ -26,6 +26,7 @@ func fsck(t *testing.T, s *status.Store, repair bool) redisdb.Audit {
 }
 
 func TestFsckFindsAndRepairs(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		for _, id := range []jobs.ID{"good", "gone", "moved", "twice", "none", "alone", "late", "bad", "list"} {
@@ -73,6 +74,7 @@ func TestFsckFindsAndRepairs(t *testing.T) {
 }
 
 func TestFsckGivesTheQueueHalfAnHourToDeliverAgain(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	for id, over := range map[jobs.ID]time.Duration{"recent": 29 * time.Minute, "orphan": 31 * time.Minute} {
@@ -85,6 +87,7 @@ func TestFsckGivesTheQueueHalfAnHourToDeliverAgain(t *testing.T) {
 }
 
 func TestFsckFindsNothingWhileAFleetRuns(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	stop := make(chan struct{})
@@ -119,6 +122,7 @@ func TestFsckFindsNothingWhileAFleetRuns(t *testing.T) {
 }
 
 func TestFsckBoundsItsReport(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	var entries []redis.Z

@@ -203,6 +203,7 @@ func TestJ07StaleEntriesAreLeftOutAndMended(t *testing.T) {
 }
 
 func TestJ07CursorIsSoundWithinOneMoment(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		at := time.Now().Add(-time.Minute)
 		var want []string
@@ -280,6 +281,7 @@ func TestJ08BadCursorIsToldFromTrouble(t *testing.T) {
 // TestJ07PagesAreTwoRoundTrips has the round trips and what a page looks at; bench
 // joblist has the times, with a million jobs.
 func TestJ07PagesAreTwoRoundTrips(t *testing.T) {
+	t.Parallel()
 	srv := redistest.New(t, "--appendonly", "no")
 	rdb := srv.Client()
 	const n = 100_000
@@ -485,6 +487,7 @@ func TestJ10LogTailSinceAndAfter(t *testing.T) {
 // TestJ07ClusterTakesEverything runs all of it on a cluster, where a script may
 // touch one slot only.
 func TestJ07ClusterTakesEverything(t *testing.T) {
+	t.Parallel()
 	srv := redistest.New(t, "--cluster-enabled", "yes")
 	slots := []any{"CLUSTER", "ADDSLOTS"}
 	for i := range 16384 {

@@ -34,6 +34,7 @@ func texts(t *testing.T, s *status.Store, id jobs.ID) []string {
 // TestF26RedisBytesAJob runs jobs as the fleet does, each with a log of 20 lines,
 // and asks a real server how much memory they take.
 func TestF26RedisBytesAJob(t *testing.T) {
+	t.Parallel()
 	for name, document := range map[string]string{
 		"a short name": "document.pdf",
 		"a long name":  strings.Repeat("quarterly-report-", 5) + "final.pdf",
@@ -143,6 +144,7 @@ func TestF26LinesSentTwiceAreInTheLogOnce(t *testing.T) {
 // TestF26PackedLogReadsAsBefore compares what is read of logs before and after
 // they are packed, in all ways there are to read.
 func TestF26PackedLogReadsAsBefore(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		words := []string{"", " ", "Page 1/9 analyzing...", "Page 2/9 analyzing...", "a", "aa", "aaa", "日本語", "日本", "1,2,3,4:", "0 5;", "two\nlines", "\x00\xff"}
 		for round := range 10 {

@@ -149,6 +149,7 @@ func TestJ07AJobThatNothingDatesIsMendedAsNew(t *testing.T) {
 
 // TestF30ListsAndWorkersAgreeOnWhatIsNoStatus has, for each value, whether it counts.
 func TestF30ListsAndWorkersAgreeOnWhatIsNoStatus(t *testing.T) {
+	t.Parallel()
 	long := func(n int) string {
 		const head, tail = `{"status":"completed","message":"`, `"}`
 		return head + strings.Repeat("x", n-len(head)-len(tail)) + tail

@@ -60,6 +60,7 @@ func TestF13RequeuedJobStartsAnew(t *testing.T) {
 }
 
 func TestF13OnlyFailedAndUnknownJobsAreRequeued(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		setup func(*testing.T, *status.Store, *redis.Client)

@@ -155,6 +155,7 @@ func TestF25StraysThatMoveHideNoOther(t *testing.T) {
 // TestF25AnyNodeOfAClusterMayHaveLostSomething: only one of them has the key that says
 // when to look.
 func TestF25AnyNodeOfAClusterMayHaveLostSomething(t *testing.T) {
+	t.Parallel()
 	var nodes []*redistest.Server
 	for i, slots := range [][2]int{{0, 8191}, {8192, 16383}} {
 		srv := redistest.New(t, "--cluster-enabled", "yes")

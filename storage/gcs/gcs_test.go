@@ -70,6 +70,7 @@ func newClient(t *testing.T, url string) *cloud.Client {
 }
 
 func TestF46GCSKeepsThePromises(t *testing.T) {
+	t.Parallel()
 	storagetest.Run(t, func(t *testing.T) storage.Store {
 		t.Helper()
 		return gcs.New(newClient(t, newFake(t, "fleet")), "fleet")
@@ -214,6 +215,7 @@ func TestF46GCSEveryUploadIsConditional(t *testing.T) {
 }
 
 func TestF46GCSRepeatsFailedRequests(t *testing.T) {
+	t.Parallel()
 	var requests atomic.Int32
 	fail := func(w http.ResponseWriter, _ *http.Request) bool {
 		if requests.Add(1)%2 == 1 {
@@ -395,6 +397,7 @@ func pageSize(size string, before func(page int, r *http.Request) bool) func(htt
 }
 
 func TestJGCSWalkEndsWhenALaterPageIsSilent(t *testing.T) {
+	t.Parallel()
 	silent := pageSize("7", func(page int, r *http.Request) bool {
 		if page > 1 {
 			<-r.Context().Done()
@@ -420,6 +423,7 @@ func TestJGCSWalkEndsWhenALaterPageIsSilent(t *testing.T) {
 }
 
 func TestJGCSWalkWaitsForItsVisitor(t *testing.T) {
+	t.Parallel()
 	pages := pageSize("1", func(int, *http.Request) bool { return false })
 	s := gcs.New(newClient(t, inFront(t, newFake(t, "fleet"), pages)), "fleet")
 	for i := range 3 {
