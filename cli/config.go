@@ -150,7 +150,10 @@ func misspelt(environ []string) (notes []string) {
 		}
 		near, best := "", 3
 		for _, k := range known {
-			if d := levenshtein.ComputeDistance(name, k); d < best && prefixOf(name) == prefixOf(k) {
+			if prefixOf(name) != prefixOf(k) || max(len(name), len(k))-min(len(name), len(k)) >= best {
+				continue
+			}
+			if d := levenshtein.ComputeDistance(name, k); d < best {
 				near, best = k, d
 			}
 		}

@@ -36,7 +36,7 @@ func TestFleetDrainsWhenAskedAndGoesOn(t *testing.T) {
 		t.Errorf("first is %s: a drain stops no job", state)
 	}
 	doctor("warn  redis ")
-	doctor("draining: asked by an operator\n      what to do: nothing, if that is wanted; `batchfleet job run start` takes it back")
+	doctor("draining: asked by an operator\n      what to do: nothing, if that is wanted; `batchfleet run start` takes it back")
 	f.untilState(60*time.Second, "first", "completed")
 	until(f.t, time.Minute, "no claim is held", func() bool {
 		held, err := f.status.Held(t.Context())
