@@ -79,18 +79,15 @@ func (z *ZPE) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 	if err != nil {
 		return jobapi.Job{}, jobapi.NoJob(id)
 	}
-	found, err := z.Get(ctx, []string{id})
-	if err == nil && len(found) == 0 {
-		err = jobapi.NoJob(id)
-	}
+	before, err := z.one(ctx, id)
 	if err != nil {
 		return jobapi.Job{}, err
 	}
 	err = z.Queue.Requeue(ctx, job)
-	dropped := errors.Is(err, queue.ErrNotDead) && found[0].Status == jobs.Failed // from the dead letters, with its payload
+	dropped := errors.Is(err, queue.ErrNotDead) && before.Status == jobs.Failed // from the dead letters, with its payload
 	switch {
 	case errors.Is(err, queue.ErrNotDead) && !dropped:
-		return jobapi.Job{}, fmt.Errorf("retry job %s: %w: it is %s", id, jobapi.ErrNotFailed, found[0].Status)
+		return jobapi.Job{}, fmt.Errorf("retry job %s: %w: it is %s", id, jobapi.ErrNotFailed, before.Status)
 	case errors.Is(err, queue.ErrPayloadMissing), dropped:
 		return jobapi.Job{}, &jobapi.Refusal{Status: 409, Code: jobapi.CodeConflict, Message: "What the job was submitted with is no longer kept: submit it again"}
 	case isNoJob(err):
@@ -101,12 +98,5 @@ func (z *ZPE) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 	if z.Queued != nil {
 		z.Queued()
 	}
-	found, err = z.Get(ctx, []string{id})
-	if err == nil && len(found) == 0 {
-		err = jobapi.NoJob(id)
-	}
-	if err != nil {
-		return jobapi.Job{}, err
-	}
-	return found[0], nil
+	return z.one(ctx, id)
 }

@@ -112,6 +112,11 @@ func (z *ZPE) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 	case ended != "":
 		return jobapi.Job{}, fmt.Errorf("cancel job %s: %w: it is %s", job, jobapi.ErrEnded, ended)
 	}
+	return z.one(ctx, id)
+}
+
+// one returns a job.
+func (z *ZPE) one(ctx context.Context, id string) (jobapi.Job, error) {
 	found, err := z.Get(ctx, []string{id})
 	if err == nil && len(found) == 0 {
 		err = jobapi.NoJob(id)

@@ -123,14 +123,7 @@ func (f *Fleet) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 	} else if err != nil {
 		return jobapi.Job{}, err
 	}
-	found, err := f.Get(ctx, []string{id})
-	if err == nil && len(found) == 0 {
-		err = jobapi.NoJob(id)
-	}
-	if err != nil {
-		return jobapi.Job{}, err
-	}
-	return found[0], nil
+	return f.one(ctx, id)
 }
 
 // fleetHead returns what a list shows of a job.
