@@ -31,7 +31,7 @@ const adminToken = "admin-canary-7f1c"
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{}) // its pool reports to stderr what its callers report anyway
-	testrun.Parallel(8) // those that run in parallel mostly wait
+	testrun.Parallel(8)       // those that run in parallel mostly wait
 	m.Run()
 }
 
