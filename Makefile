@@ -36,6 +36,10 @@ race: ## run all tests with the race detector
 	go test -race ./...
 	go -C bench test -race ./...
 
+.PHONY: sim
+sim: ## run 10000 seeds of the simulation (SIMSEEDS), or one and its story (SIMSEED)
+	SIMSEEDS=$${SIMSEEDS:-10000} go test ./sim -count=1 -timeout 0 -run KeepsItsPromises $${SIMSEED:+-v}
+
 .PHONY: fmt
 fmt: ## format the code
 	go run $(GOLANGCI) fmt ./...

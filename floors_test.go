@@ -25,7 +25,7 @@ var floors = [][]string{
 	},
 	4: {"pubsub", "gateway/wire", "gateway", "gateway/queue", "gateway/control", "gateway/provider", "gateway/operator", "pubsub/provider"}, // doors
 	5: {"operations/deadletter", "operations/repair", "operations"},
-	6: {"cli/program", "cli/openapi", "cli/pdfchild", "cli/pdfquick", "cli/settings", "cli/agent", "cli"},
+	6: {"cli/program", "cli/openapi", "cli/pdfchild", "cli/pdfquick", "cli/settings", "cli/agent", "cli", "sim"},
 	7: {"cmd/batchfleet", "cmd/zpe-worker"},
 }
 

@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor"
+)
+
+// job is one that a run submits.
+type job struct {
+	id       jobs.ID
+	does     behavior
+	pages    int
+	pageTime time.Duration
+	at       int           // at which page it does it
+	submit   time.Duration // when it is submitted
+	cancel   time.Duration // when it is canceled; 0 for never
+	again    time.Duration // when its message is published once more; 0 for never
+}
+
+// behavior is what is special about a job.
+type behavior uint8
+
+const (
+	ends  behavior = iota + 1 // with a result
+	fails                     // always, by its own fault
+	kills                     // the worker that runs it
+)
+
+// ownFault is why a job fails that always does.
+const ownFault = "the document is about nothing"
+
+// drawJobs returns the jobs of a seed.
+func drawJobs(seed uint64, over time.Duration) []job {
+	r := random(seed, "jobs")
+	list := make([]job, 5+r.IntN(6))
+	for i := range list {
+		j := job{
+			id: jobs.ID(fmt.Sprintf("job-%d", i)), does: ends, pages: 1 + r.IntN(12),
+			pageTime: between(r, time.Second/2, 4*time.Second), submit: between(r, 0, over*2/3),
+		}
+		switch r.IntN(8) {
+		case 0:
+			j.does = fails
+		case 1:
+			j.does = kills
+		}
+		j.at = 1 + r.IntN(j.pages)
+		j.cancel, j.again = maybe(r, 6, j.submit, over), maybe(r, 5, j.submit, over)
+		list[i] = j
+	}
+	return list
+}
+
+// maybe returns a time from low to high in one of so many cases, and 0 in the others.
+func maybe(r *rand.Rand, one int, low, high time.Duration) time.Duration {
+	hit, t := r.IntN(one) == 0, between(r, low, high)
+	if !hit {
+		return 0
+	}
+	return t
+}
+
+// engine reads simulated documents.
+type engine struct {
+	jobs map[jobs.ID]job
+	kill func()
+}
+
+// Name implements [processor.Engine].
+func (engine) Name() string { return "sim" }
+
+// NeedsInput implements [processor.Engine].
+func (engine) NeedsInput() bool { return false }
+
+// Read implements [processor.Engine].
+func (e engine) Read(ctx context.Context, j jobs.Job, _ string, from int, out processor.Sink) error {
+	does := e.jobs[j.ID]
+	if err := out.Open(does.pages, json.RawMessage(`{}`)); err != nil {
+		return err
+	}
+	for n := from; n <= does.pages; n++ {
+		if err := jobs.Sleep(ctx, does.pageTime); err != nil {
+			return err
+		}
+		switch {
+		case does.does == fails && n >= does.at:
+			return errors.New(ownFault)
+		case does.does == kills && n >= does.at:
+			e.kill()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		if err := out.Page(processor.Record{Page: n, Words: 1, HasText: true}); err != nil {
+			return err
+		}
+	}
+	if does.does == kills { // all its pages are in a checkpoint
+		e.kill()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	if does.does == fails {
+		return errors.New(ownFault)
+	}
+	return nil
+}

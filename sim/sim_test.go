@@ -1,0 +1,123 @@
+package sim_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"testing"
+	"testing/synctest"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/batchfleet/batchfleet/sim"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable() // the client writes to stderr what its callers get as errors
+	m.Run()
+}
+
+// number returns an environment variable, or what to take where it is not set.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// seeds returns the seeds to run: those from 1 on, or one that is to be looked at.
+func seeds(t *testing.T) (list []uint64) {
+	t.Helper()
+	if seed := number(t, "SIMSEED", 0); seed > 0 {
+		return []uint64{seed}
+	}
+	most := uint64(50)
+	if testing.Short() {
+		most = 8
+	}
+	for seed := range number(t, "SIMSEEDS", most) {
+		list = append(list, seed+1)
+	}
+	return list
+}
+
+// runner is a simulation.
+type runner func(seed uint64, dir string, log io.Writer, bug sim.Bug) sim.Report
+
+// run runs a seed in a bubble of its own.
+func (f runner) run(t *testing.T, seed uint64, bug sim.Bug) (r sim.Report) {
+	t.Helper()
+	var log io.Writer
+	if os.Getenv("SIMLOG") != "" {
+		log = os.Stderr
+	}
+	dir := t.TempDir()
+	synctest.Test(t, func(*testing.T) { r = f(seed, dir, log, bug) })
+	return r
+}
+
+// keepsItsPromises runs all seeds.
+func (f runner) keepsItsPromises(t *testing.T) {
+	for _, seed := range seeds(t) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			r := f.run(t, seed, sim.Bug{})
+			for _, broken := range r.Broken {
+				t.Errorf("seed %d: %s", seed, broken)
+			}
+			if t.Failed() || os.Getenv("SIMSEED") != "" {
+				r.Print(t.Output())
+			}
+		})
+	}
+}
+
+func TestFleetKeepsItsPromises(t *testing.T) { runner(sim.Fleet).keepsItsPromises(t) }
+
+// A simulation that finds nothing proves nothing: with each of these bugs some of the same
+// seeds must fail.
+func TestPlantedBugsAreFound(t *testing.T) {
+	tests := []struct {
+		bug   sim.Bug
+		seeds []uint64 // that have found it, to begin with
+	}{
+		{sim.AckBeforeRecord, nil},
+		{sim.NoFence, []uint64{30, 32, 36}},
+		{sim.UncountedCrash, nil},
+		{sim.LostNack, []uint64{4, 6, 26}},
+		{sim.LateResult, []uint64{32, 36}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.bug.Name, func(t *testing.T) {
+			t.Parallel()
+			runner(sim.Fleet).finds(t, tt.bug, tt.seeds)
+		})
+	}
+}
+
+// finds runs seeds until one finds the bug. That seed must pass without it.
+func (f runner) finds(t *testing.T, bug sim.Bug, first []uint64) {
+	t.Helper()
+	for seed := range uint64(50) {
+		first = append(first, seed+1)
+	}
+	for _, seed := range first {
+		with := f.run(t, seed, bug)
+		if len(with.Broken) == 0 {
+			continue
+		}
+		t.Logf("seed %d: %s", seed, with.Broken[0])
+		if without := f.run(t, seed, sim.Bug{}); len(without.Broken) > 0 {
+			t.Errorf("seed %d without the bug: %q", seed, without.Broken)
+		}
+		return
+	}
+	t.Error("no seed has found it")
+}
