@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -39,6 +40,8 @@ type ClientConfig struct {
 	Connections int
 	// Version of the program, for the User-Agent.
 	Version string
+	// Dial opens a connection, as [http.Transport] has it; nil for one over the network.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // NewClient returns a client. It makes no call. The error wraps [ErrCAFile] when
@@ -58,6 +61,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Dial != nil {
+		c.Transport.DialContext = cfg.Dial
 	}
 	return &Client{http: c, tokens: cfg.Tokens, timeout: 15 * time.Second}, nil
 }

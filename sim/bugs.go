@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
 )
@@ -19,6 +21,9 @@ type Bug struct {
 	source func(fleetSource) fleetSource
 	status func(*fleet, *process, fleetStatus) fleetStatus
 	store  func(storage.Store) storage.Store
+
+	plane     func(gateway.ControlPlane) gateway.ControlPlane
+	noReplica bool // a failover loses what was waited for
 }
 
 // The planted bugs. Each breaks one promise that the ledger must miss.
@@ -39,6 +44,11 @@ var (
 	LostNack = Bug{Name: "a lost nack", source: func(s fleetSource) fleetSource { return forgetfulSource{s} }}
 	// LateResult makes objects visible without a look at the lease and the claim.
 	LateResult = Bug{Name: "the result of a stale attempt becomes visible", store: func(s storage.Store) storage.Store { return blindStore{s} }}
+
+	// LostResult drops what an agent delivers, as if the gateway had it.
+	LostResult = Bug{Name: "a result is dropped on its way", plane: func(p gateway.ControlPlane) gateway.ControlPlane { return lossyPlane{p} }}
+	// NoReplica answers before a replica has what was submitted.
+	NoReplica = Bug{Name: "an answer that no replica knows of", noReplica: true}
 )
 
 type eagerStatus struct {
@@ -108,4 +118,10 @@ type blindStore struct{ storage.Store }
 func (s blindStore) Put(ctx context.Context, name string, r io.Reader) error {
 	ctx = jobs.WithHold(context.WithoutCancel(ctx), func(context.Context) error { return nil })
 	return s.Store.Put(ctx, name, r)
+}
+
+type lossyPlane struct{ gateway.ControlPlane }
+
+func (lossyPlane) Result(context.Context, string, wire.ResultRequest) (wire.ReportResponse, error) {
+	return wire.ReportResponse{OK: true}, nil
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -48,8 +49,14 @@ var fleetFaults = []choice{
 	{what: "pubsub down", weight: 2, low: time.Second, high: 50 * time.Second, all: true},
 }
 
+// target is a place that faults may hit, and the services that it needs.
+type target struct {
+	name     string
+	services []string
+}
+
 // drawPlan returns the faults of a seed, in order.
-func drawPlan(seed uint64, choices []choice, places int, services []string, over time.Duration) []event {
+func drawPlan(seed uint64, choices []choice, targets []target, over time.Duration) []event {
 	r := random(seed, "plan")
 	sum := 0
 	for _, c := range choices {
@@ -62,66 +69,78 @@ func drawPlan(seed uint64, choices []choice, places int, services []string, over
 			n -= choices[at].weight
 			at++
 		}
-		plan[i] = choices[at].event(r, places, services, over)
+		plan[i] = choices[at].event(r, targets, over)
 	}
-	slices.SortStableFunc(plan, func(a, b event) int { return int(a.at - b.at) })
+	slices.SortStableFunc(plan, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	return plan
 }
 
-func (c choice) event(r *rand.Rand, places int, services []string, over time.Duration) event {
+func (c choice) event(r *rand.Rand, targets []target, over time.Duration) event {
 	e := event{at: between(r, 0, over), what: c.what}
-	who, to := r.IntN(places), r.IntN(len(services))
+	who := targets[r.IntN(len(targets))]
+	to := who.services[r.IntN(len(who.services))]
 	if c.high > 0 {
 		e.d = between(r, c.low, c.high)
 	}
 	if !c.all {
-		e.who = placeName(who)
+		e.who = who.name
 	}
 	if c.network {
-		e.to = services[to]
+		e.to = to
 	}
 	return e
 }
 
-func placeName(n int) string { return fmt.Sprintf("worker-%d", n) }
-
 // apply makes an event happen.
 func (f *fleet) apply(e event) {
 	f.note("fault: %s %s %s %s", e.what, e.who, e.to, e.d)
-	var p *process
-	stop := func() {}
-	for _, s := range f.places {
-		if s.name == e.who {
-			p, stop = s.current()
-		}
-	}
+	p, stop := find(f.places, e.who)
 	switch e.what {
 	case "kill", "power":
 		f.kill(p, e.what == "kill")
 	case "stop":
 		stop()
+	case "redeliver":
+		f.redeliver(p)
+	case "pubsub down":
+		for _, s := range f.places {
+			p, _ := s.current()
+			p.link(toPubSub).fault(event{what: "cut", d: e.d})
+		}
+	default:
+		f.world.apply(p, e)
+	}
+}
+
+// find returns the process that runs at a place, and what stops it.
+func find(places []*place, name string) (*process, context.CancelFunc) {
+	for _, s := range places {
+		if s.name == name {
+			return s.current()
+		}
+	}
+	return nil, nil
+}
+
+// apply makes an event happen that is the same in all runs.
+func (w *world) apply(p *process, e event) {
+	switch e.what {
 	case "freeze":
 		p.fault(func(on bool) { p.frozen = on }, e.d)
 	case "cut", "silent", "slow":
 		p.link(e.to).fault(e)
-	case "redeliver":
-		f.redeliver(p)
 	case "redis down":
-		f.trouble(f.redis.setDown, e.d)
+		w.trouble(w.redis.setDown, e.d)
 	case "failover":
-		f.lose(func() { f.redis.failover(e.d) })
+		w.lose(func() { w.redis.failover(e.d) })
 	case "leap":
-		f.lose(func() { f.redis.leap(e.d) })
+		w.lose(func() { w.redis.leap(e.d) })
 	case "leap back":
-		f.lose(func() { f.redis.leap(-e.d) })
+		w.lose(func() { w.redis.leap(-e.d) })
 	case "disk full":
-		f.trouble(func(on bool) { f.setFull(on) }, e.d)
-	case "pubsub down":
-		for _, s := range f.places {
-			if p, _ := s.current(); p != nil {
-				p.link(toPubSub).fault(event{what: "cut", d: e.d})
-			}
-		}
+		w.trouble(w.setFull, e.d)
+	default:
+		panic("no such fault: " + e.what)
 	}
 }
 

@@ -96,6 +96,9 @@ type place struct {
 	mu   sync.Mutex
 	now  *process
 	stop context.CancelFunc // as SIGTERM does
+
+	dir     string   // of an agent
+	objects *objects // of an agent
 }
 
 func (s *place) current() (*process, context.CancelFunc) {
@@ -139,25 +142,43 @@ func (f *fleet) status(p *process) (*status.Store, io.Closer) {
 	return st, rdb
 }
 
-// link returns a link that meets faults by dice.
-func (f *fleet) roll(p *process) {
-	for _, to := range []string{toRedis, toPubSub, toStore} {
+// roll lets one in so many calls of a process fail.
+func (p *process) roll(per int, services ...string) {
+	for _, to := range services {
 		d := p.link(to).dice
-		d.per, d.off = f.callsPerFault, f.isCalm
-		if to == toPubSub {
-			d.per *= 4 // it breaks the connection
+		d.per, d.off = per, p.w.isCalm
+		if to == toPubSub || to == toGateway {
+			d.per *= 4 // it breaks a connection
 		}
 	}
 }
 
-// serve runs workers at a place, one after the other, until the fleet stops.
-func (f *fleet) serve(s *place) {
-	r := random(f.seed, s.name)
+// serve runs processes at a place, one after the other, until stopping is closed.
+func (w *world) serve(ctx context.Context, s *place, stopping <-chan struct{}, run func(context.Context, *place, *process)) {
+	r := random(w.seed, s.name)
 	for n := 1; ; n++ {
-		f.run(s, fmt.Sprintf("%s.%d", s.name, n))
+		p := w.add(fmt.Sprintf("%s.%d", s.name, n))
+		ctx, stop := context.WithCancel(ctx)
+		s.mu.Lock()
+		s.now, s.stop = p, stop
+		s.mu.Unlock()
+		var beside sync.WaitGroup
+		beside.Go(func() {
+			select {
+			case <-stopping:
+			case <-ctx.Done():
+			case <-p.died:
+			}
+			stop()
+		})
+		w.note("%s: starts", p.name)
+		run(ctx, s, p)
+		w.note("%s: ends", p.name)
+		stop()
+		beside.Wait()
 		pause := time.NewTimer(between(r, 0, 20*time.Second))
 		select {
-		case <-f.stopping:
+		case <-stopping:
 			pause.Stop()
 			return
 		case <-pause.C:
@@ -166,41 +187,18 @@ func (f *fleet) serve(s *place) {
 }
 
 // run is the life of one worker.
-func (f *fleet) run(s *place, name string) {
-	p := f.add(name)
-	f.roll(p)
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	s.mu.Lock()
-	s.now, s.stop = p, stop
-	s.mu.Unlock()
-	select {
-	case <-f.stopping:
-		return
-	default:
-	}
+func (f *fleet) run(ctx context.Context, _ *place, p *process) {
+	p.roll(f.callsPerFault, toRedis, toPubSub, toStore)
 	w, r, closers, err := f.worker(ctx, p)
 	if err != nil {
 		panic(err) // nothing is reached for yet
 	}
-	force := make(chan struct{})
-	w.ForceStop = force
+	w.ForceStop = p.died
 	var beside sync.WaitGroup
 	beside.Go(func() { r.Run(ctx, f.repairEvery) })
-	beside.Go(func() {
-		select {
-		case <-f.stopping:
-			stop()
-		case <-ctx.Done():
-		case <-p.died:
-			stop()
-			close(force)
-		}
-	})
-	f.note("%s: starts", name)
-	err = w.Run(ctx)
-	f.note("%s: ends (%v)", name, err)
-	stop()
+	if err := w.Run(ctx); err != nil {
+		f.note("%s: ends: %v", p.name, err)
+	}
 	beside.Wait()
 	for _, c := range closers {
 		_ = c.Close()

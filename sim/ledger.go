@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -281,8 +280,8 @@ func (l *ledger) killed(name string) {
 	}
 }
 
-// moved is told that Redis is another one, which has lost what came after at.
-func (l *ledger) moved(time.Time) {
+// moved is told that Redis is another one, which has lost what was last written.
+func (l *ledger) moved() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.accounts {

@@ -157,13 +157,18 @@ func (l *link) dial(ctx context.Context, to func(ctx context.Context, network, a
 	if err != nil {
 		return nil, err
 	}
+	return l.adopt(inner), nil
+}
+
+// adopt makes a connection one over the link.
+func (l *link) adopt(inner net.Conn) *conn {
 	c := &conn{Conn: inner, l: l, done: make(chan struct{})}
 	c.close = sync.OnceFunc(func() { close(c.done) })
 	w := l.p.w
 	w.mu.Lock()
 	l.conns[c] = true
 	w.mu.Unlock()
-	return c, nil
+	return c
 }
 
 // Read gets what has come, unless a fault is in the way.
@@ -254,7 +259,7 @@ func (p *process) kill(power bool) {
 		w.mu.Unlock()
 		return
 	}
-	p.dead = true
+	p.dead, p.bad = true, time.Now()
 	close(p.died)
 	var open []io.Closer
 	for _, l := range p.links {

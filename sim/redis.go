@@ -26,15 +26,18 @@ type redisServer struct {
 	w *world
 	// wrote is told, still under mu, that a command of a process may have changed keys.
 	wrote func(from string, keys []string)
-	// moved is told that a replica has taken over, whose data are those of the moment at.
-	moved func(at time.Time)
+	// moved is told that a replica has taken over.
+	moved func()
 
-	mu    sync.Mutex
-	db    *miniredis.Miniredis
-	run   int           // counts the servers there have been
-	ahead time.Duration // of its clock
-	down  bool
-	done  []command // since the world began
+	mu     sync.Mutex
+	db     *miniredis.Miniredis
+	run    int           // counts the servers there have been
+	ahead  time.Duration // of its clock
+	down   bool
+	done   []command // since the world began
+	waited int       // how many of them somebody has waited for a replica with
+
+	forgetful bool // a planted bug: nothing is on the replica when somebody has waited for it
 
 	clients []redis.UniversalClient // to be closed at the end
 }
@@ -97,6 +100,7 @@ func (s *redisServer) failover(lag time.Duration) {
 	defer s.mu.Unlock()
 	since := time.Now().Add(-lag)
 	kept, _ := slices.BinarySearchFunc(s.done, since, func(c command, t time.Time) int { return c.at.Compare(t) })
+	kept = max(kept, s.waited)
 	old := s.db
 	s.db, s.done = s.open(), s.done[:kept:kept]
 	s.run++
@@ -114,7 +118,7 @@ func (s *redisServer) failover(lag time.Duration) {
 	s.db.SetTime(s.clock())
 	old.Close()
 	if s.moved != nil {
-		s.moved(since)
+		s.moved()
 	}
 }
 
@@ -278,10 +282,7 @@ func (s *redisServer) do(c *redisConn, args []string) error {
 		return os.NewSyscallError("write", errCut)
 	}
 	name := strings.ToUpper(args[0])
-	if name == "INFO" {
-		text := fmt.Sprintf("# Server\r\nrun_id:%d\r\n", s.run)
-		c.peer.WriteBulk(text)
-		c.peer.Flush()
+	if s.about(c.peer, name) {
 		return nil
 	}
 	s.done = append(s.done, command{time.Now(), s.clock(), c.id, args})
@@ -292,6 +293,32 @@ func (s *redisServer) do(c *redisConn, args []string) error {
 		s.wrote(c.l.p.name, keys)
 	}
 	return nil
+}
+
+// about replies to what miniredis cannot say of itself: it has one replica, which gets all
+// as soon as somebody waits for it.
+func (s *redisServer) about(p *server.Peer, name string) bool {
+	switch name {
+	case "INFO":
+		p.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%d\r\n", s.run))
+	case "ROLE":
+		p.Block(func(w *server.Writer) {
+			w.WriteLen(3)
+			w.WriteBulk("master")
+			w.WriteInt(0)
+			w.WriteLen(1)
+			w.WriteStrings([]string{"replica", "6379", "0"})
+		})
+	case "WAIT":
+		if !s.forgetful {
+			s.waited = len(s.done)
+		}
+		p.WriteInt(1)
+	default:
+		return false
+	}
+	p.Flush()
+	return true
 }
 
 // keysOf returns the keys of a script.

@@ -41,17 +41,17 @@ func Fleet(seed uint64, dir string, log io.Writer, bug Bug) Report {
 	ctx, cancel := context.WithCancel(context.Background())
 	var around sync.WaitGroup
 	around.Go(func() { _ = f.emulator.Serve(ctx, f.pipes) })
-	plan := drawPlan(seed, fleetFaults, f.workers, []string{toRedis, toPubSub, toStore}, f.faultsFor)
 	w.note("seed %d: %d workers with %d slots, leases of %s, repair each %s, one call in %d fails, faults for %s", seed, f.workers, f.slots, f.lease, f.repairEvery, f.callsPerFault, f.faultsFor)
 	for _, j := range f.jobs {
 		w.note("%+v", j)
 	}
+	var targets []target
 	for n := range f.workers {
-		s := &place{name: placeName(n)}
-		f.places = append(f.places, s)
-		f.running.Go(func() { f.serve(s) })
+		s := &place{name: fmt.Sprintf("worker-%d", n)}
+		f.places, targets = append(f.places, s), append(targets, target{s.name, []string{toRedis, toPubSub, toStore}})
+		f.running.Go(func() { f.serve(ctx, s, f.stopping, f.run) })
 	}
-	for _, e := range plan {
+	for _, e := range drawPlan(seed, fleetFaults, targets, f.faultsFor) {
 		w.trace.add(e.String())
 		w.after(e.at, func() { f.apply(e) })
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -191,6 +192,18 @@ func (w *world) excused(name string) bool {
 	defer w.mu.Unlock()
 	p := w.processes[name]
 	return p == nil || p.dead || p.faults > 0 || w.troubles > 0 || recent(p.bad) || recent(w.bad)
+}
+
+// anyExcused is excused for any process whose name begins so.
+func (w *world) anyExcused(prefix string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, p := range w.processes {
+		if strings.HasPrefix(name, prefix) && (p.faults > 0 || recent(p.bad)) {
+			return true
+		}
+	}
+	return false
 }
 
 // isLossy reports whether Redis has lost writes, or its clock has leapt, at any time.
