@@ -16,6 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/batchfleet/batchfleet/redisdb"
 )
@@ -135,6 +136,11 @@ func (s *redisServer) view(f func(db *miniredis.Miniredis)) {
 // all bubbles share, and that ends the test.
 func (s *redisServer) client(l *link) redis.UniversalClient {
 	c := redisdb.Connect(redisdb.Options{Host: "127.0.0.1", Port: 6379, Pool: 1000})
+	if one, ok := c.(*redis.Client); ok {
+		// To ask for these, connections wait for each other on a lock, and virtual time
+		// stands still while a goroutine waits for a lock.
+		one.Options().MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	}
 	c.AddHook(dialHook{func(ctx context.Context) (net.Conn, error) { return s.dial(ctx, l) }})
 	s.mu.Lock()
 	defer s.mu.Unlock()
