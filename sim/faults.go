@@ -76,7 +76,7 @@ func drawPlan(seed uint64, choices []choice, targets []target, over time.Duratio
 }
 
 func (c choice) event(r *rand.Rand, targets []target, over time.Duration) event {
-	e := event{at: between(r, 0, over), what: c.what}
+	e := event{at: between(r, time.Second, over), what: c.what}
 	who := targets[r.IntN(len(targets))]
 	to := who.services[r.IntN(len(who.services))]
 	if c.high > 0 {

@@ -156,6 +156,7 @@ func (p *process) roll(per int, services ...string) {
 // serve runs processes at a place, one after the other, until stopping is closed.
 func (w *world) serve(ctx context.Context, s *place, stopping <-chan struct{}, run func(context.Context, *place, *process)) {
 	r := random(w.seed, s.name)
+	time.Sleep(between(r, 0, time.Second)) // not all at one moment: who would be first is not the seed's choice
 	for n := 1; ; n++ {
 		p := w.add(fmt.Sprintf("%s.%d", s.name, n))
 		ctx, stop := context.WithCancel(ctx)

@@ -199,24 +199,19 @@ func (c *redisConn) Write(b []byte) (int, error) {
 	if err := c.l.pass(c.done, c.until()); err != nil {
 		return 0, err
 	}
-	fate := c.l.dice.roll()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	commands, err := c.commands(b)
+	if err != nil || len(commands) == 0 {
+		return len(b), err
+	}
+	fate := c.l.dice.roll(kindOf(commands[0]))
 	if fate == lostRequest {
 		c.l.p.hiccup("a request to redis is lost")
 		c.close()
 		return 0, errCut
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.request = append(c.request, b...)
-	for {
-		args, rest, err := parseCommand(c.request)
-		if err != nil {
-			return 0, err
-		}
-		if args == nil {
-			break
-		}
-		c.request = rest
+	for _, args := range commands {
 		if err := c.s.do(c, args); err != nil {
 			c.close()
 			return 0, err
@@ -227,6 +222,27 @@ func (c *redisConn) Write(b []byte) (int, error) {
 		c.broken = true
 	}
 	return len(b), nil
+}
+
+// commands returns those that are whole with b. c.mu is held.
+func (c *redisConn) commands(b []byte) (list [][]string, err error) {
+	c.request = append(c.request, b...)
+	for {
+		args, rest, err := parseCommand(c.request)
+		if err != nil || args == nil {
+			return list, err
+		}
+		list, c.request = append(list, args), rest
+	}
+}
+
+// kindOf tells a command from others: by its name, and a script by its first key.
+func kindOf(args []string) string {
+	name := strings.ToUpper(args[0])
+	if keys := keysOf(name, args); len(keys) > 0 {
+		return "script " + keys[0]
+	}
+	return name
 }
 
 // Read returns what was replied. A process that was frozen or cut off after its request

@@ -64,7 +64,7 @@ func (s store) call(ctx context.Context, what string) (lost bool, err error) {
 		}
 		return false, unavailable(what, err)
 	}
-	fate := s.l.dice.roll()
+	fate := s.l.dice.roll(what)
 	if fate == lostRequest {
 		s.l.p.hiccup("%s fails", what)
 		return false, unavailable(what, errCut)
