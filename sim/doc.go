@@ -13,11 +13,10 @@
 // ledger watches from outside: it looks at Redis after each script, at the store when
 // an object appears, at each ack as it is sent, and at the end at what is left.
 //
-// A replay is not exact to the last step: the plan is the same, but which goroutine goes
-// first at one virtual moment is Go's choice, tokens are random, and the loop draws
-// the lengths of its pauses itself. Most failures come again with their seed, some only in one of
-// several runs of it.
+// A replay is not exact to the last step: the plan and the fate of calls are the same, but
+// which goroutine goes first at one virtual moment is Go's choice, tokens are random, and the
+// loop draws the lengths of its pauses itself. Two runs of a seed tell the same story for a
+// while and then differ in details: a failure comes again with its seed in one of some runs.
 //
-// A run must not wait for another one's timers: see [redisServer.client]. It is for tests alone;
-// no program links it.
+// What is allowed where Redis has lost writes is in docs/architecture.md.
 package sim

@@ -36,7 +36,7 @@ var fleetFaults = []choice{
 	{what: "kill", weight: 4},
 	{what: "power", weight: 3},
 	{what: "stop", weight: 4},
-	{what: "freeze", weight: 8, low: 5 * time.Second, high: 70 * time.Second},
+	{what: "freeze", weight: 14, low: 5 * time.Second, high: 70 * time.Second},
 	{what: "cut", weight: 5, low: time.Second, high: time.Minute, network: true},
 	{what: "silent", weight: 5, low: time.Second, high: time.Minute, network: true},
 	{what: "slow", weight: 3, low: 5 * time.Second, high: time.Minute, network: true},
@@ -62,7 +62,7 @@ func drawPlan(seed uint64, choices []choice, targets []target, over time.Duratio
 	for _, c := range choices {
 		sum += c.weight
 	}
-	plan := make([]event, 3+r.IntN(14))
+	plan := make([]event, 4+r.IntN(16))
 	for i := range plan {
 		n, at := r.IntN(sum), 0
 		for n >= choices[at].weight {
@@ -126,7 +126,12 @@ func find(places []*place, name string) (*process, context.CancelFunc) {
 func (w *world) apply(p *process, e event) {
 	switch e.what {
 	case "freeze":
-		p.fault(func(on bool) { p.frozen = on }, e.d)
+		p.fault(func(on bool) {
+			if p.freezes--; on {
+				p.freezes += 2
+			}
+			p.frozen = p.freezes > 0
+		}, e.d)
 	case "cut", "silent", "slow":
 		p.link(e.to).fault(e)
 	case "redis down":

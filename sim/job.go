@@ -39,13 +39,13 @@ const ownFault = "the document is about nothing"
 // drawJobs returns the jobs of a seed.
 func drawJobs(seed uint64, over time.Duration) []job {
 	r := random(seed, "jobs")
-	list := make([]job, 5+r.IntN(6))
+	list := make([]job, 6+r.IntN(8))
 	for i := range list {
 		j := job{
-			id: jobs.ID(fmt.Sprintf("job-%d", i)), does: ends, pages: 1 + r.IntN(12),
-			pageTime: between(r, time.Second/2, 4*time.Second), submit: between(r, 0, over*2/3),
+			id: jobs.ID(fmt.Sprintf("job-%d", i)), does: ends, pages: 1 + r.IntN(40),
+			pageTime: between(r, time.Second/2, 4*time.Second), submit: between(r, time.Second, over/2),
 		}
-		switch r.IntN(8) {
+		switch r.IntN(10) {
 		case 0:
 			j.does = fails
 		case 1:

@@ -24,12 +24,13 @@ type process struct {
 	name string
 
 	// Guarded by w.mu.
-	dead   bool
-	died   chan struct{} // closed when it is killed
-	frozen bool
-	links  map[string]*link
-	bad    time.Time // when a fault of it or of one of its links ended last
-	faults int       // that it has now
+	dead    bool
+	died    chan struct{} // closed when it is killed
+	frozen  bool
+	freezes int // that hold it
+	links   map[string]*link
+	bad     time.Time // when a fault of it or of one of its links ended last
+	faults  int       // that it has now
 }
 
 func (w *world) newProcess(name string) *process {

@@ -96,34 +96,35 @@ func TestFleetKeepsItsPromises(t *testing.T) { runner(sim.Fleet).keepsItsPromise
 // A simulation that finds nothing proves nothing: with each of these bugs some of the same
 // seeds must fail.
 func TestPlantedBugsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("searches through many seeds")
+	}
 	tests := []struct {
-		bug   sim.Bug
-		in    runner
-		seeds []uint64 // that have found it, to begin with
+		bug sim.Bug
+		in  runner
 	}{
-		{sim.AckBeforeRecord, sim.Fleet, nil},
-		{sim.NoFence, sim.Fleet, nil},
-		{sim.UncountedCrash, sim.Fleet, nil},
-		{sim.LostNack, sim.Fleet, nil},
-		{sim.LateResult, sim.Fleet, nil},
-		{sim.LostResult, sim.Gateway, nil},
-		{sim.NoReplica, sim.Gateway, nil},
+		{sim.AckBeforeRecord, sim.Fleet},
+		{sim.NoFence, sim.Fleet},
+		{sim.UncountedCrash, sim.Fleet},
+		{sim.LostNack, sim.Fleet},
+		{sim.LateResult, sim.Fleet},
+		{sim.LostResult, sim.Gateway},
+		{sim.NoReplica, sim.Gateway},
 	}
 	for _, tt := range tests {
 		t.Run(tt.bug.Name, func(t *testing.T) {
 			t.Parallel()
-			tt.in.finds(t, tt.bug, tt.seeds)
+			tt.in.finds(t, tt.bug)
 		})
 	}
 }
 
-// finds runs seeds until one finds the bug. That seed must pass without it.
-func (f runner) finds(t *testing.T, bug sim.Bug, first []uint64) {
+// finds runs seeds until one finds the bug; they must all pass without it. A replay is not
+// exact, so each seed has three tries.
+func (f runner) finds(t *testing.T, bug sim.Bug) {
 	t.Helper()
-	for seed := range uint64(50) {
-		first = append(first, seed+1)
-	}
-	for _, seed := range first {
+	for n := range uint64(150) {
+		seed := n%50 + 1
 		with := f.run(t, seed, bug)
 		if len(with.Broken) == 0 {
 			continue
