@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub/provider"
@@ -13,6 +14,7 @@ import (
 
 func TestFleetDrainsWhenAskedAndGoesOn(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	f.submit("first", 0)
 	doctor := func(want string) {

@@ -6,11 +6,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // While nothing can be written nothing is promised; what was promised before is
 // there, and all goes on when there is room again.
 func TestE06FullDiskIsRefusedAndRecoveredFrom(t *testing.T) {
+	t.Parallel()
+	testrun.Once(t, kills)
 	dir := t.TempDir()
 	p := startEmulator(t, dir)
 	limit := func(bytes uint64) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
@@ -23,6 +24,7 @@ import (
 // submitted ends on record, once, with its result, without a person.
 func TestF28NoJobIsLostWhenRedisFailsOver(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	times := 2
 	if n, err := strconv.Atoi(os.Getenv("FAILOVERS")); err == nil {
 		times = n

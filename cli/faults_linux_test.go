@@ -10,12 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
 
 func TestPromiseDiskFull(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	f.submit("a", 400) // 20 s
 	w := f.start("MOCK_PAGE_SECONDS=0.05")
@@ -48,6 +50,7 @@ func TestPromiseDiskFull(t *testing.T) {
 // must leave the decision to its worker, or a stop would fail the job.
 func TestF17PromiseSignalsToTheReaderAreTheWorkers(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	texts := make([]string, 15_000)
 	for i := range texts {

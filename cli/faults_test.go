@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -123,6 +124,7 @@ func TestF16PromiseRedisStoppedFor20Seconds(t *testing.T) {
 
 func TestF07PromiseExtenderBlackHoled(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	hole := newBlackHole(t, f.addr)
 	f.submit("a", 600) // a minute: more than a lease of 10 s
@@ -163,6 +165,7 @@ func TestF11PromiseSameMessageTwiceAtOnce(t *testing.T) {
 
 func TestF12PromiseJobThatKillsItsWorker(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	f.submit("killer", 10_000)
 	f.submit("innocent", 3)

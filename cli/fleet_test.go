@@ -16,6 +16,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/emulator"
 	"github.com/batchfleet/batchfleet/internal/testnet"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/status"
@@ -42,6 +43,7 @@ const (
 
 func newTestFleet(t *testing.T) *testFleet {
 	t.Helper()
+	testrun.Long(t, "it starts processes")
 	return newTestFleetOn(t, redistest.New(t))
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -20,6 +21,7 @@ import (
 // round; FREEZES=21 makes 504.
 func TestF24NothingIsWrittenByAnAttemptThatLostItsJob(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	const slots = 24
 	freezes := 1
 	if n, err := strconv.Atoi(os.Getenv("FREEZES")); err == nil {

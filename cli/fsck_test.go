@@ -52,6 +52,7 @@ func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 }
 
 func TestGatewayFsckFailsForWhatItDoesNotList(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	const listed = 10_000
 	ghosts := make([]redis.Z, listed)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // needQE skips the test where Quantum ESPRESSO is not installed; on CI it fails.
@@ -34,6 +35,8 @@ func needQE(t *testing.T) {
 // TestZ77ZeroPointEnergyOfH2 is the acceptance of the contract: from a submitted
 // job over a gateway and an agent to pw.x and back.
 func TestZ77ZeroPointEnergyOfH2(t *testing.T) {
+	t.Parallel()
+	testrun.Once(t, "the work is done by pw.x")
 	needQE(t)
 	g, url := runningGateway(t, "LEASE_TTL=30s")
 	g.startAgent("qe", url, g.register(url, "lab-pc"), "PROCESSOR=zpe")
@@ -114,6 +117,8 @@ func TestZ29AgentHasNoRedisClient(t *testing.T) {
 // TestZ79ResultOutlivesGatewayAndAgent has both die between the end of a job and
 // the delivery of its result.
 func TestZ79ResultOutlivesGatewayAndAgent(t *testing.T) {
+	t.Parallel()
+	testrun.Once(t, kills)
 	g := newTestGateway(t)
 	addr := freeAddr(t)
 	url, ttl := "http://"+addr, "LEASE_TTL=300s"
@@ -159,6 +164,7 @@ func (g *testGateway) found(dir, name string) (found bool) {
 }
 
 func TestZ80RestartedAgentReportsWhatItWasKilledIn(t *testing.T) {
+	t.Parallel()
 	g, url := runningGateway(t, "LEASE_TTL=600s")
 	token := g.register(url, "pc")
 	agent := g.startAgent("pc", url, token, "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
@@ -175,6 +181,7 @@ func TestZ80RestartedAgentReportsWhatItWasKilledIn(t *testing.T) {
 }
 
 func TestZ81StoppedAgentHandsItsJobBackUncounted(t *testing.T) {
+	t.Parallel()
 	for _, signals := range []int{1, 2} {
 		t.Run(fmt.Sprint(signals, " signals"), func(t *testing.T) {
 			g, url := runningGateway(t, "LEASE_TTL=600s")
@@ -211,6 +218,7 @@ func TestZ81StoppedAgentHandsItsJobBackUncounted(t *testing.T) {
 }
 
 func TestZ38RevokedWorkerStopsAndItsJobGoesOn(t *testing.T) {
+	t.Parallel()
 	g, url := runningGateway(t, "LEASE_TTL=60s")
 	agent := g.startAgent("stolen", url, g.register(url, "stolen"), "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1", "START_TIMEOUT=1s")
 	id := g.submit(url, h2Payload)
@@ -228,6 +236,7 @@ func TestZ38RevokedWorkerStopsAndItsJobGoesOn(t *testing.T) {
 }
 
 func TestZ70ReaperNeedsNoWorker(t *testing.T) {
+	t.Parallel()
 	g, url := runningGateway(t, "LEASE_TTL=2s")
 	agent := g.startAgent("pc", url, g.register(url, "pc"), "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
 	id := g.submit(url, h2Payload)
@@ -246,6 +255,7 @@ func TestZ70ReaperNeedsNoWorker(t *testing.T) {
 // must not be: in Redis, in logs, in metrics, and in what other users of the
 // machine can see of the processes.
 func TestZ19NoSecretIsLeftAnywhere(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	addr, metrics := freeAddr(t), freeAddr(t)
 	url := "http://" + addr
@@ -317,6 +327,7 @@ func (g *testGateway) dump() string {
 // TestZ76BoardShowsWhatThereIs holds the Grafana board against the metrics of a
 // gateway that has had something to do.
 func TestZ76BoardShowsWhatThereIs(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../deploy/grafana-gateway.json")
 	if err != nil {
 		t.Fatal(err)

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // TestHostileResultsTakeLittleMemory has sixteen workers send the largest results
 // there can be, all at once: of millions of keys, and of one text.
 func TestHostileResultsTakeLittleMemory(t *testing.T) {
-	if underRace {
-		t.Skip("the race detector takes several times the memory")
-	}
+	t.Parallel()
+	testrun.Once(t, "it takes several times the memory")
 	const most = 300 << 20
 	var keys strings.Builder
 	keys.WriteString(`{"lease_id":"x","summary_text":"","freqs_csv":"","result":{`)

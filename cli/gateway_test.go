@@ -19,6 +19,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
 
@@ -40,6 +41,7 @@ const h2Payload = `{"structure":{"cell_angstrom":6.5,"atoms":[{"element":"H","po
 
 func newTestGateway(t *testing.T) *testGateway {
 	t.Helper()
+	testrun.Long(t, "it starts processes")
 	g := &testGateway{t: t, redis: redistest.New(t), dir: t.TempDir()}
 	g.rdb = g.redis.Client()
 	g.queue = queue.New(g.rdb, queue.DefaultRules)
@@ -242,6 +244,7 @@ func (g *testGateway) tokenOf(file string) string {
 // TestZ48WaitersLeaveRoomForOthers holds half as many connections as requests may
 // wait for a job, which is more than a server of package httpd takes as a rule.
 func TestZ48WaitersLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	addr := freeAddr(t)
 	g.startGateway(addr)

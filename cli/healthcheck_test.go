@@ -25,6 +25,7 @@ func healthcheck(t *testing.T, env []string, args ...string) (code int, said str
 const noListener = "127.0.0.1:1"
 
 func TestF60HealthcheckNeedsNoShell(t *testing.T) {
+	t.Parallel()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
 )
@@ -34,6 +35,7 @@ func (f *testFleet) withUrgent() *pubsub.Publisher {
 
 func TestF14PromiseUrgentAndNormalJobsUnderFaults(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	urgent := f.withUrgent()
 	var all []jobs.ID
@@ -76,6 +78,7 @@ func TestF14MissingPrioritySubscriptionEndsTheWorker(t *testing.T) {
 
 func TestF20IdleWorkerProcessLeavesWithSuccess(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	f.submit("a", 20)
 	began := time.Now()

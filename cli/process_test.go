@@ -11,7 +11,13 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/internal/testlog"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
+
+// kills is why tests of what becomes of a job when a process or a disk fails are run
+// once: it is told by records and exit codes. That the processes have no races shows
+// where they run undisturbed, and in TestPromiseWorkersKilledAtRandom and TestZ41LedgerHoldsUnderFire.
+const kills = "records and exit codes tell it, and other tests look for races in these processes"
 
 // asBatchfleet is the environment variable that makes a process of the test
 // binary run as batchfleet.
@@ -53,6 +59,7 @@ type process struct {
 // launch starts a process, which is killed when the test ends.
 func launch(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
+	testrun.Long(t, "it starts processes")
 	p := &process{Cmd: cmd, t: t, log: &testlog.Buffer{}, ended: make(chan struct{})}
 	p.Stdout, p.Stderr = p.log, p.log
 	if err := p.Start(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 )
@@ -16,6 +17,7 @@ import (
 // last for ten minutes, and wakes another one up whose claim was taken meanwhile.
 func TestF22JobOfAKilledWorkerStartsAgainAtItsCheckpoint(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	start := func(name, page string) *process {
 		return f.start("WORKER_NAME="+name, "LEASE_TTL=600s", "LEASE_EXTEND_EVERY=300s", "MOCK_PAGE_SECONDS="+page, "CHECKPOINT_INTERVAL=0.2")

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
@@ -147,6 +148,7 @@ func (f *testFleet) begun(n int, args ...string) *exec.Cmd {
 
 func TestF13PromiseRedriveKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	ids := f.failing(40)
 	f.putInputs(ids...)
@@ -185,6 +187,7 @@ func TestF13PromiseRedriveInterrupted(t *testing.T) {
 
 func TestF13PromiseRedisGoneInTheMiddleOfARedrive(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	ids := f.failing(20)
 	f.putInputs(ids...)
@@ -203,6 +206,7 @@ func TestF13PromiseRedisGoneInTheMiddleOfARedrive(t *testing.T) {
 
 func TestF13PromisePublishFailsInTheMiddleOfARedrive(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	ids := f.failing(5)
 	f.putInputs(ids...)
@@ -233,6 +237,7 @@ func TestF13PromisePublishFailsInTheMiddleOfARedrive(t *testing.T) {
 
 func TestF13PromiseTwoPeopleAtOnce(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, kills)
 	f := newTestFleet(t)
 	ids := f.failing(40)
 	f.putInputs(ids...)

@@ -32,6 +32,7 @@ func loadToken(t *testing.T, file string) gateway.Token {
 }
 
 func TestZ36RegisterRenewsTheTokenThatIsThere(t *testing.T) {
+	t.Parallel()
 	g, url := runningGateway(t)
 	file := filepath.Join(g.dir, "my worker's.token")
 	ca := g.write("ca.pem", "")
@@ -125,6 +126,7 @@ func TestWorkerSendsItsTokenToItsGatewayOnly(t *testing.T) {
 }
 
 func TestRefusedWorkerSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	g, url := runningGateway(t)
 	file := g.register(url, "pc")
 	g.call(http.MethodDelete, url+"/calc/zpe/compute/servers/"+loadToken(t, file).WorkerID, testAdmin, nil, nil)
