@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -534,6 +535,8 @@ func TestZ83NoSecretInTheLog(t *testing.T) {
 }
 
 func TestZ45HeartbeatsGoOnWhileAJobTakesAllCPU(t *testing.T) {
+	testrun.Once(t, "what takes the CPU is no code of ours")
+	testrun.Long(t, "it takes much CPU")
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // all the CPU there is for it, and some for others
 	r := newRig(t)
 	r.plane.ttl = 12 * time.Second // heartbeats come every 4 s and have 1 s each

@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -41,6 +42,7 @@ func (p *plane) brokenAt(route, wrong string, numbers ...int) {
 
 func TestZ79ResultWaitsForTheGatewayWhileOtherJobsRun(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	for _, wrong := range []string{"500", "503", "cut", "slow", "html", "401", "truncated", "insecure", "no route"} {
 		t.Run(wrong, func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
@@ -516,6 +518,7 @@ func TestZ79ChecksOfTheDiskDoNotDisturbEachOther(t *testing.T) {
 
 func TestZ79UndeliverableResultIsGivenUpAfterAWeek(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1")
 		r.patient()
@@ -551,6 +554,7 @@ func TestZ79WhatIsKeptAsideIsSwept(t *testing.T) {
 
 func TestFilesOfAFailedJobAreKeptWhileItMayComeBack(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	test(t, func(t *testing.T, r *rig) {
 		r.patient()
 		runs := 0
@@ -588,6 +592,7 @@ func TestFilesOfAFailedJobAreKeptWhileItMayComeBack(t *testing.T) {
 
 func TestTooManyUndeliveredResultsStopTheLeasing(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	test(t, func(t *testing.T, r *rig) {
 		for i := range 150 {
 			r.plane.submit("j" + string(rune('a'+i/26)) + string(rune('a'+i%26)))
@@ -664,6 +669,7 @@ func TestZ57JobWhoseResultIsLateHasNotSucceeded(t *testing.T) {
 
 func TestZ79ResultThatIsGivenUpIsNotSaidToBeKeptWhenItIsGone(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1")
 		r.patient()

@@ -19,6 +19,7 @@ func workerRoutes(job string) []string {
 }
 
 func TestZ01RequestWithoutGoodTokenIs401(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	job := r.submit()
@@ -58,6 +59,7 @@ func TestZ01RequestWithoutGoodTokenIs401(t *testing.T) {
 }
 
 func TestZ02RevokedTokenIs403OnEveryRouteOfWorkers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	job := r.submit()
@@ -76,6 +78,7 @@ func TestZ02RevokedTokenIs403OnEveryRouteOfWorkers(t *testing.T) {
 }
 
 func TestZ05ExistenceIsJudgedAfterTheToken(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	for _, job := range []string{"01J00000000000000000000000", "index", "x:y", "..x", "%00", "é", strings.Repeat("a", 4000), "*"} {
@@ -115,6 +118,7 @@ func adminRoutes() [][2]string {
 }
 
 func TestZ08OperatorsRoutesNeedTheAdminTokenAndAreShutWithoutOne(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	for _, route := range adminRoutes() {
@@ -131,6 +135,7 @@ func TestZ08OperatorsRoutesNeedTheAdminTokenAndAreShutWithoutOne(t *testing.T) {
 }
 
 func TestClientTokenGuardsSubmitReadAndCancel(t *testing.T) {
+	t.Parallel()
 	const clientToken = "client-canary-11"
 	r := newRig(t, func(r *rig) { r.plane.ClientToken = clientToken })
 	w := r.worker()
@@ -156,6 +161,7 @@ func TestClientTokenGuardsSubmitReadAndCancel(t *testing.T) {
 }
 
 func TestZ09RequestIDsComeBackAndNothingIsCached(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.submit()
 	w := r.worker()
@@ -174,6 +180,7 @@ func TestZ09RequestIDsComeBackAndNothingIsCached(t *testing.T) {
 }
 
 func TestZ09PlainHTTPFromAfarIsRefusedBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.Admit = httpd.SecureOnly(nil) })
 	w := r.worker() // loopback
 	for _, path := range []string{wire.PathLease, wire.PathJobs, "/nowhere"} {
@@ -185,6 +192,7 @@ func TestZ09PlainHTTPFromAfarIsRefusedBeforeAnythingElse(t *testing.T) {
 }
 
 func TestZ30EnrollTokensHaveALifeAndALabel(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	ask := func(body any) answer { return r.do("POST", wire.PathEnrollTokens, body, bearer(adminToken)...) }
 	a := decode[wire.EnrollResponse](t, ask(nil))
@@ -207,6 +215,7 @@ func TestZ30EnrollTokensHaveALifeAndALabel(t *testing.T) {
 }
 
 func TestZ31RegisterAnswersBothNamesAndRefusesBadEnrollTokens(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	enroll := r.enroll()
 	a := r.do("POST", wire.PathRegister, map[string]any{"token": enroll, "name": "lab-1", "queue_name": "zpe", "meta": map[string]any{"os": "linux"}, "later": 1})
@@ -235,6 +244,7 @@ func TestZ31RegisterAnswersBothNamesAndRefusesBadEnrollTokens(t *testing.T) {
 }
 
 func TestZ32EnrollTokenRegistersOneOf50(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	token := r.enroll()
 	var won atomic.Int32
@@ -259,6 +269,7 @@ func TestZ32EnrollTokenRegistersOneOf50(t *testing.T) {
 }
 
 func TestZ34TokenIsGoodForSevenDays(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	r.ahead.Store(int64(7*24*time.Hour - time.Minute))
@@ -272,6 +283,7 @@ func TestZ34TokenIsGoodForSevenDays(t *testing.T) {
 }
 
 func TestZ35TokenSpeaksForItsWorkerOnly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, other := r.worker(), r.worker()
 	id := r.submit()
@@ -296,6 +308,7 @@ func TestZ35TokenSpeaksForItsWorkerOnly(t *testing.T) {
 }
 
 func TestZ36RotationKeepsTheWorkerItsLeaseAndForAWhileItsOldToken(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID
@@ -316,6 +329,7 @@ func TestZ36RotationKeepsTheWorkerItsLeaseAndForAWhileItsOldToken(t *testing.T) 
 }
 
 func TestZ37Z38RevokeEndsAllTokensAndTheLeases(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
 	w, other := r.worker(), r.worker()
 	second := decode[wire.RegisterResponse](t, w.post(wire.PathRegister, nil)).WorkerToken
@@ -345,6 +359,7 @@ func TestZ37Z38RevokeEndsAllTokensAndTheLeases(t *testing.T) {
 }
 
 func TestDeniedRequestsAreLoggedWithReasonAndRemoteAndBounded(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	secret := "zpw_canary_of_a_stranger"
 	began := time.Now()

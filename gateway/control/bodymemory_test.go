@@ -13,6 +13,7 @@ import (
 // TestZ50OneWorkersLargeBodiesLeaveRoomForOthers takes all the room that one
 // worker gets, as the holder of a stolen token would who sends them slowly.
 func TestZ50OneWorkersLargeBodiesLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
 	l := newLarge()
 	var taken []func()
 	take := func(worker string) error {
@@ -57,6 +58,7 @@ func TestZ50OneWorkersLargeBodiesLeaveRoomForOthers(t *testing.T) {
 // TestZ50LargestBodiesTakeTheRoomOfMany has one worker take its share with a single
 // body, and two workers all there is.
 func TestZ50LargestBodiesTakeTheRoomOfMany(t *testing.T) {
+	t.Parallel()
 	l := newLarge()
 	if _, err := l.take(t.Context(), "a", wire.MaxResultBody); err != nil {
 		t.Fatalf("the largest body there may be: %v", err)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestZ29DirectIsTheSameControlPlaneWithoutHTTP(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	ctx := t.Context()
 	direct, err := control.NewDirect(r.queue, "lab-1")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // everyRoute calls all routes that need Redis.
@@ -43,6 +44,7 @@ func (w worker) everyRoute(job, lease string) map[string]answer {
 }
 
 func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID
@@ -75,6 +77,7 @@ func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 
 func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	// Only what is to meet the frozen Redis has little patience.
 	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.queue.CallTimeout = 20*time.Millisecond, 5*time.Second })
 	quick := newRigOn(t, r.redis, func(r *rig) { r.queue.CallTimeout = 300 * time.Millisecond })
@@ -97,6 +100,7 @@ func TestZ07FrozenRedisIs503InTimeAndWaitersGoOnAfterwards(t *testing.T) {
 }
 
 func TestScriptFlushGoesUnnoticed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	flush := func() {
@@ -119,6 +123,7 @@ func TestScriptFlushGoesUnnoticed(t *testing.T) {
 
 func TestZ70ReaperWorksWithoutAnyWorker(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t, func(r *rig) { r.plane.Period = 3 * time.Second }) // which a round may take, too
 	w := r.worker()
 	id := r.submit()
@@ -133,6 +138,7 @@ func TestZ70ReaperWorksWithoutAnyWorker(t *testing.T) {
 }
 
 func TestZ41OneRoundTripForALeaseAndOneForAResult(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	w := r.worker()
 	r.submit()
@@ -172,6 +178,7 @@ func evals(info string) (n int64) {
 }
 
 func TestZ19Z83NoTokenAndNoAddressLeaksAnywhere(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) {
 		r.plane.ClientToken = "client-canary-99"
 		r.plane.Period = 50 * time.Millisecond
@@ -290,6 +297,7 @@ func (w worker) callOff(path string, body any) {
 }
 
 func TestZ42LeaseOfOneWhoHasHungUpGoesBackOrIsSentAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	w.post(wire.PathLease, nil) // Redis knows the script now
@@ -308,6 +316,7 @@ func TestZ42LeaseOfOneWhoHasHungUpGoesBackOrIsSentAgain(t *testing.T) {
 }
 
 func TestZ50ResultOfOneWhoHasHungUpIsRecorded(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID

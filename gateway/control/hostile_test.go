@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // raw sends bytes on a connection of its own and reads one answer; nothing more
@@ -98,6 +99,7 @@ func TestZ03EveryErrorHasTheOneForm(t *testing.T) {
 }
 
 func TestZ04PayloadThatIsNoGoodIsRefusedInItsCheckersWords(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) {
 		r.plane.CheckPayload = func(b []byte) error {
 			if strings.Contains(string(b), "bad") {
@@ -116,6 +118,7 @@ func TestZ04PayloadThatIsNoGoodIsRefusedInItsCheckersWords(t *testing.T) {
 }
 
 func TestZ28SubmissionWithAKeyHappensOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	submit := func(body string, keys ...string) answer {
 		var headers []string
@@ -202,6 +205,7 @@ func TestLargeResultsAreTaken(t *testing.T) {
 }
 
 func TestZ79EveryLargeBodyGivesItsPlaceBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.submit()
 	w := r.worker()
@@ -228,6 +232,7 @@ func TestZ79EveryLargeBodyGivesItsPlaceBack(t *testing.T) {
 
 func TestZ79WaitForRoomForALargeBodyEnds(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t, nil)
 	w := r.worker()
 	id := r.submit()
@@ -249,6 +254,7 @@ func TestZ79WaitForRoomForALargeBodyEnds(t *testing.T) {
 
 func TestZ79ResultComesAlsoOverASlowLine(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t, nil)
 	w := r.worker()
 	id := r.submit()
@@ -285,6 +291,7 @@ func TestZ79ResultComesAlsoOverASlowLine(t *testing.T) {
 }
 
 func TestFieldsThatAlmostMatchDoNotCount(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID

@@ -10,6 +10,7 @@ import (
 )
 
 func TestZ25SubmittedJobIsQueuedWithItsPayloadAndResultComesBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	payload := `{ "structure": {"a":[1e-17, 123456789012345678901234567890]}, "t":"<&> é \u00e9" }`
@@ -40,6 +41,7 @@ func TestZ25SubmittedJobIsQueuedWithItsPayloadAndResultComesBack(t *testing.T) {
 }
 
 func TestZ26ResultOfJobThatHasNoneIs409WithItsState(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	refused(t, r.do("GET", "/calc/zpe/jobs/01J00000000000000000000000/result", nil), 404, wire.JobNotFound)
@@ -60,6 +62,7 @@ func TestZ26ResultOfJobThatHasNoneIs409WithItsState(t *testing.T) {
 }
 
 func TestZ27FilesAreTextToBeSaved(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	id := r.submit()
@@ -81,6 +84,7 @@ func TestZ27FilesAreTextToBeSaved(t *testing.T) {
 }
 
 func TestJobThatIsPutOffSaysWhenItRunsAndWhoRanIt(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	enroll := r.enroll()
 	reg := decode[wire.RegisterResponse](t, r.do("POST", wire.PathRegister, wire.RegisterRequest{Token: enroll, Name: "lab 7"}))
@@ -106,6 +110,7 @@ func TestJobThatIsPutOffSaysWhenItRunsAndWhoRanIt(t *testing.T) {
 }
 
 func TestZ75DeadLetterThatIsNoneIsNamedSo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, admin := r.worker(), bearer(adminToken)
 	id := r.submit()
@@ -127,6 +132,7 @@ func TestZ75DeadLetterThatIsNoneIsNamedSo(t *testing.T) {
 }
 
 func TestZ50ResultIsAnsweredOKAndKeptWhole(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	id := r.submit()

@@ -14,6 +14,7 @@ import (
 )
 
 func TestZ40LeaseWithoutJobIs204WithoutBody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	for _, body := range []any{nil, `{}`, ``, `{"later":{"x":[1]}}`} {
@@ -31,6 +32,7 @@ func TestZ40LeaseWithoutJobIs204WithoutBody(t *testing.T) {
 }
 
 func TestZ42RepeatedRequestGetsTheSameLease(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, other := r.worker(), r.worker()
 	r.submit()
@@ -51,6 +53,7 @@ func TestZ42RepeatedRequestGetsTheSameLease(t *testing.T) {
 }
 
 func TestZ45HeartbeatSaysHowLongTheLeaseLasts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	r.submit()
@@ -78,6 +81,7 @@ func TestZ45HeartbeatSaysHowLongTheLeaseLasts(t *testing.T) {
 }
 
 func TestZ45HeartbeatExtendsTellsAndHearsOfCancel(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, other := r.worker(), r.worker()
 	id := r.submit()
@@ -145,6 +149,7 @@ func TestZ45HeartbeatExtendsTellsAndHearsOfCancel(t *testing.T) {
 }
 
 func TestZ47HeartbeatsAfterTheJobTimeoutAreRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
 	w, g := r.leased()
 	id := g.JobID
@@ -179,6 +184,7 @@ func (w worker) waits(ctx context.Context) <-chan answer {
 func (r *rig) waiting() float64 { return r.metric("batchfleet_gateway_lease_requests_waiting") }
 
 func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
+	t.Parallel()
 	// Nothing but the submission itself can wake in this time.
 	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	w := r.worker()
@@ -202,6 +208,7 @@ func TestZ48SubmitWakesOneWaitingRequest(t *testing.T) {
 }
 
 func TestZ48SubmitByAnotherGatewayAndDelayedJobsWake(t *testing.T) {
+	t.Parallel()
 	quick := func(r *rig) { r.plane.JobPollEvery = 20 * time.Millisecond }
 	r := newRig(t, quick)
 	other := newRigOn(t, r.redis, quick)
@@ -295,6 +302,7 @@ func TestZ48CallerThatHasGoneGetsNoLeaseAndItsTurnIsAnothers(t *testing.T) {
 }
 
 func TestZ48TooManyWaitingAreAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.MaxWaiting = 2 })
 	w := r.worker()
 	first, second := w.waits(t.Context()), w.waits(t.Context())
@@ -309,6 +317,7 @@ func TestZ48TooManyWaitingAreAnsweredAtOnce(t *testing.T) {
 }
 
 func TestZ48RevokedWorkerThatWaitsDoesNotSwallowTheTurn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	bad, good := r.worker(), r.worker()
 	first := bad.waits(t.Context())
@@ -322,6 +331,7 @@ func TestZ48RevokedWorkerThatWaitsDoesNotSwallowTheTurn(t *testing.T) {
 }
 
 func TestZ48EveryJobFindsAWaiterUnderLoad(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	const workers, jobs = 8, 160
 	var done atomic.Int32
@@ -352,6 +362,7 @@ func TestZ48EveryJobFindsAWaiterUnderLoad(t *testing.T) {
 }
 
 func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.JobPollEvery = 20 * time.Millisecond })
 	w := r.worker()
 	ops := func(body string) wire.OpsResponse {
@@ -382,6 +393,7 @@ func TestZ49SwitchesStopLeasesAndSubmissionsButNotReports(t *testing.T) {
 }
 
 func TestWorkerHasAShareOfLeasesAndOfRequestsThatWait(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.queue.MaxLeases = 2; slow(r) })
 	greedy, other := r.worker(), r.worker()
 	first, second := greedy.waits(t.Context()), greedy.waits(t.Context())

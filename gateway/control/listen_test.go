@@ -16,6 +16,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
 	batch "github.com/batchfleet/batchfleet/worker"
@@ -69,6 +70,7 @@ func slow(r *rig) {
 }
 
 func TestJ14CancelHereWakesTheHeartbeatThatWaits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, slow)
 	w, g := r.leased()
 	waits, twice := w.listens(t.Context(), g), w.listens(t.Context(), g)
@@ -147,6 +149,7 @@ func TestJ14HeartbeatWaitsForAsLongAsItSaysAndNoLonger(t *testing.T) {
 }
 
 func TestJ14CancelIsHeardOfAlthoughTheClockOfRedisWasSetBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { slow(r); r.plane.CancelPollEvery = 5 * time.Millisecond })
 	w, g := r.leased()
 	waits := w.listens(t.Context(), g)
@@ -162,6 +165,7 @@ func TestJ14CancelIsHeardOfAlthoughTheClockOfRedisWasSetBack(t *testing.T) {
 }
 
 func TestJ14CancelWhoseAnswerIsLostWakesTheHeartbeatAllTheSame(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, slow)
 	w, g := r.leased()
 	waits := w.listens(t.Context(), g)
@@ -177,6 +181,7 @@ func TestJ14CancelWhoseAnswerIsLostWakesTheHeartbeatAllTheSame(t *testing.T) {
 }
 
 func TestJ14AHeartbeatThatWaitsTellsNothingTwice(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, slow)
 	w, g := r.leased()
 	waits := w.listens(t.Context(), g, "page 1")
@@ -211,6 +216,7 @@ func (h justAfter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func TestJ14CancelRightAfterAHeartbeatHasAskedIsHeardOf(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, slow)
 	w, g := r.leased()
 	canceled := errors.New("it was not asked for")
@@ -249,6 +255,7 @@ func TestJ14OldWordOfACancelEndsNoWait(t *testing.T) {
 }
 
 func TestJ14TooManyListenersAreAnsweredAtOnceAndSuchAsHaveGoneMakeRoom(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.MaxWaiting = 2; slow(r) })
 	w, g := r.leased()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -272,6 +279,7 @@ func TestJ14TooManyListenersAreAnsweredAtOnceAndSuchAsHaveGoneMakeRoom(t *testin
 }
 
 func TestJ14NobodyLooksForCancelsWhileNobodyWaits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { slow(r); r.plane.CancelPollEvery = 5 * time.Millisecond })
 	w, g := r.leased()
 	<-time.After(50 * time.Millisecond)
@@ -322,6 +330,7 @@ func TestJ14DirectHearsOfACancelWhileItWaits(t *testing.T) {
 // agent over HTTP, its worker, and the handler's context.
 func TestJ14CancelReachesAHandlerWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t, nil)
 	other := newRigOn(t, r.redis, nil)
 	for name, at := range map[string]*rig{"by its own gateway": r, "by another gateway": other} {
@@ -421,6 +430,7 @@ func (handler) Earlier(context.Context, jobs.Job) (jobs.Result, bool, error) {
 }
 
 func TestJobHasAShareOfHeartbeatsThatWait(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, slow)
 	w, g := r.leased()
 	var waits []<-chan answer

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // metric returns the sum of a metric over its labels, those given having to be
@@ -131,6 +132,7 @@ func TestZ76MetricsCountWhatHappensAndWhatThereIs(t *testing.T) {
 }
 
 func TestZ76HistogramsOfJobsReachAsFarAsJobsTake(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	families, err := r.plane.Metrics.Registry.Gather()
 	if err != nil {
@@ -151,6 +153,7 @@ func TestZ76HistogramsOfJobsReachAsFarAsJobsTake(t *testing.T) {
 }
 
 func TestZ76ResultOfAJobWhoseStatusWasLostIsTimedByNobody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID
@@ -167,6 +170,7 @@ func TestZ76ResultOfAJobWhoseStatusWasLostIsTimedByNobody(t *testing.T) {
 
 func TestZ76ScrapeEndsAndSaysSoWhileRedisIsFrozen(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t, nil)
 	r.redis.Freeze()
 	text := r.scrape()
@@ -178,6 +182,7 @@ func TestZ76ScrapeEndsAndSaysSoWhileRedisIsFrozen(t *testing.T) {
 }
 
 func TestZ76MetricsAreServedToTheAdminTokenOnly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.submit()
 	a := r.do("GET", wire.PathMetrics, nil, bearer(adminToken)...)
@@ -193,6 +198,7 @@ func TestZ76MetricsAreServedToTheAdminTokenOnly(t *testing.T) {
 }
 
 func TestServersAreListedForTheOperators(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, admin := r.worker(), bearer(adminToken)
 	r.submit()

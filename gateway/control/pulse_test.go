@@ -14,6 +14,7 @@ import (
 // The lease of these tests lasts 10 minutes, so a heartbeat has 200 s to come.
 
 func TestZ70FrozenGatewayWaitsForHeartbeatsBeforeItTakesLeases(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, slow)
 	w := r.worker()
 	r.submit()
@@ -61,6 +62,7 @@ func TestZ70FrozenGatewayWaitsForHeartbeatsBeforeItTakesLeases(t *testing.T) {
 }
 
 func TestZ70LeasesAreKeptForAHeartbeatAfterRedisWasAway(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, slow)
 	w := r.worker()
 	id := r.submit()
@@ -100,6 +102,7 @@ func TestDelayedJobsAreQueuedWhenTheyAreDueAndNotWithTheReaper(t *testing.T) {
 // TestRoutesAndReaperComeInAnyOrder tells something only under the race detector,
 // and when a part is made twice.
 func TestRoutesAndReaperComeInAnyOrder(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := &control.Control{Queue: r.queue, Log: slog.New(slog.DiscardHandler), Metrics: control.NewMetrics("test", r.queue)}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -14,6 +14,7 @@ import (
 )
 
 func TestZ04MissingFieldIsNamedInTheExactWords(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID
@@ -48,6 +49,7 @@ func TestZ04MissingFieldIsNamedInTheExactWords(t *testing.T) {
 }
 
 func TestZ51LeaseIDComesInBodyOrHeader(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	without := func(lease string) map[string]any { b := done(lease); delete(b, "lease_id"); return b }
@@ -75,6 +77,7 @@ func TestZ51LeaseIDComesInBodyOrHeader(t *testing.T) {
 }
 
 func TestZ06Z52OnlyTheLeaseDecides(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, thief := r.worker(), r.worker()
 	first, second := r.submit(), r.submit()
@@ -101,6 +104,7 @@ func TestZ06Z52OnlyTheLeaseDecides(t *testing.T) {
 }
 
 func TestZ53ReaderNeverSeesFinishedWithoutResult(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	for range 30 {
@@ -138,6 +142,7 @@ func TestZ53ReaderNeverSeesFinishedWithoutResult(t *testing.T) {
 }
 
 func TestZ54RepeatedResultIsKnownByItsContent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, other := r.worker(), r.worker()
 	id := r.submit()
@@ -174,6 +179,7 @@ func TestZ54RepeatedResultIsKnownByItsContent(t *testing.T) {
 }
 
 func TestZ55NumbersSurviveAndNaNDoesNot(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID
@@ -194,6 +200,7 @@ func TestZ55NumbersSurviveAndNaNDoesNot(t *testing.T) {
 }
 
 func TestZ56MetaIsCheckedCappedAndOptional(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID
@@ -224,6 +231,7 @@ func TestZ56MetaIsCheckedCappedAndOptional(t *testing.T) {
 }
 
 func TestZ57LateResultIsRefusedKeptAndAccepted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.Period = 50 * time.Millisecond })
 	w, thief := r.worker(), r.worker()
 	id := r.submit()
@@ -255,6 +263,7 @@ func TestZ57LateResultIsRefusedKeptAndAccepted(t *testing.T) {
 }
 
 func TestZ58FailureIsClippedNotRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, g := r.leased()
 	id := g.JobID
@@ -277,6 +286,7 @@ func TestZ58FailureIsClippedNotRefused(t *testing.T) {
 }
 
 func TestZ59RepeatedFailureCountsOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, other := r.worker(), r.worker()
 	id := r.submit()
@@ -294,6 +304,7 @@ func TestZ59RepeatedFailureCountsOnce(t *testing.T) {
 }
 
 func TestZ60Z61Z62Z75FailuresAreRetriedThenBuriedAndRedriven(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) {
 		now := time.Now() // and stays: only the test puts the clock forward
 		r.queue.Now = func() time.Time { return now.Add(time.Duration(r.ahead.Load())) }
@@ -356,6 +367,7 @@ func TestZ60Z61Z62Z75FailuresAreRetriedThenBuriedAndRedriven(t *testing.T) {
 }
 
 func TestZ81WorkerThatStopsHandsTheJobBackUncounted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.JobPollEvery, r.plane.Period = time.Hour, time.Hour })
 	w, other := r.worker(), r.worker()
 	id := r.submit()
@@ -416,6 +428,7 @@ func TestResultAndFailureRaceForOneLeaseAndOneWins(t *testing.T) {
 }
 
 func TestTextOfWorkersIsMadeVisible(t *testing.T) {
+	t.Parallel()
 	const evil, want = "\x1b[2J\x00\u009b\u202e\u2066ok", `\x1b[2J\x00\u009b\u202e\u2066ok`
 	r := newRig(t, nil)
 	w, g := r.leased()

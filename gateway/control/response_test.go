@@ -9,6 +9,7 @@ import (
 
 // That every answer ends with a newline is checked by the rig.
 func TestAnswersAreWrittenForPeople(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	if a := r.do("POST", wire.PathLease, nil); !strings.Contains(a.body, "Authorization: Bearer <token>") {
 		t.Errorf("answered %s", a.body)

@@ -43,6 +43,7 @@ func TestZ70ReaperLooksWhenALeaseIsOverAndNotOnlyEachPeriod(t *testing.T) {
 }
 
 func TestZ38ReaperLooksWhenAWorkerIsRevokedAndNotOnlyEachPeriod(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.Period = time.Hour })
 	r.reaps()
 	id := r.submit()
@@ -57,6 +58,7 @@ func TestZ38ReaperLooksWhenAWorkerIsRevokedAndNotOnlyEachPeriod(t *testing.T) {
 }
 
 func TestZ70PauseOfTheReaper(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	r := newRig(t, func(r *rig) {
 		r.plane.Period = time.Hour
@@ -85,6 +87,7 @@ func TestZ70PauseOfTheReaper(t *testing.T) {
 }
 
 func TestZ07StartWithoutRedisIsLogged(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) {
 		r.redis.Kill()
 		r.queue.CallTimeout = 300 * time.Millisecond
@@ -120,6 +123,7 @@ func wantLine(t *testing.T, lines []string, parts ...string) {
 }
 
 func TestFailuresAndDeadLettersAreLogged(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w := r.worker()
 	again, final := r.submit(), r.submit()
@@ -133,6 +137,7 @@ func TestFailuresAndDeadLettersAreLogged(t *testing.T) {
 }
 
 func TestDeadLettersOfTheReaperAreLogged(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.Period, r.queue.MaxRetries = time.Hour, 0 })
 	w := r.worker()
 	id := r.submit()
@@ -143,6 +148,7 @@ func TestDeadLettersOfTheReaperAreLogged(t *testing.T) {
 }
 
 func TestOperatorsDoingsAreLogged(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	w, admin := r.worker(), bearer(adminToken)
 	a := r.submit()
@@ -159,6 +165,7 @@ func TestOperatorsDoingsAreLogged(t *testing.T) {
 }
 
 func TestJ07ReaperDropsExpiredJobsFromTheLists(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.Period = 20 * time.Millisecond })
 	r.listed(1000) // which have moved since, and stay
 	gone, stays := r.submit(), r.submit()
@@ -205,6 +212,7 @@ func (r *rig) listed(n int) (ids []string) {
 }
 
 func TestZ07WhatIsWrongWithRedisIsLoggedWhenItChanges(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.plane.CheckEvery = 10 * time.Millisecond })
 	says := func(message string, n int) {
 		t.Helper()

@@ -20,6 +20,7 @@ func (me *waiter) wasWoken() bool {
 }
 
 func TestZ48TurnsComeInOrderAndOneForEachJob(t *testing.T) {
+	t.Parallel()
 	ws := newWaiters(10)
 	var all []*waiter
 	for range 4 {
@@ -41,6 +42,7 @@ func TestZ48TurnsComeInOrderAndOneForEachJob(t *testing.T) {
 }
 
 func TestZ48TurnOfOneThatLeavesIsPassedOn(t *testing.T) {
+	t.Parallel()
 	ws := newWaiters(10)
 	first := ws.join(ws.seen(), "w")
 	second := ws.join(ws.seen(), "w")
@@ -57,6 +59,7 @@ func TestZ48TurnOfOneThatLeavesIsPassedOn(t *testing.T) {
 }
 
 func TestZ48JobThatComesBeforeTheWaitBeginsIsNotMissed(t *testing.T) {
+	t.Parallel()
 	ws := newWaiters(10)
 	seen := ws.seen()
 	ws.wakeFirst(1)
@@ -69,6 +72,7 @@ func TestZ48JobThatComesBeforeTheWaitBeginsIsNotMissed(t *testing.T) {
 }
 
 func TestZ48LineHasABound(t *testing.T) {
+	t.Parallel()
 	ws := newWaiters(1)
 	first := ws.join(ws.seen(), "w")
 	if ws.join(ws.seen(), "w") != nil {

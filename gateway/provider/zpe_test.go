@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/provider"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/jobapitest"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -419,6 +420,7 @@ func TestJ27ZPEShowsNoSecretInAnyState(t *testing.T) {
 }
 
 func TestZPEWithoutRedisIsUnavailable(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	r := newZPERig(t)
 	r.submit("a")
 	r.redis.Kill()

@@ -14,6 +14,7 @@ func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
 func TestZ07AnswersOfRedisThatMeanItIsAway(t *testing.T) {
+	t.Parallel()
 	tests := map[string]bool{
 		"LOADING Redis is loading the dataset in memory":                                                                            true,
 		"READONLY You can't write against a read only replica. script: 1a2b, on @user_script:3.":                                    true,

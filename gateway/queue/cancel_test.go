@@ -8,6 +8,7 @@ import (
 )
 
 func TestCancelAskedForAgainChangesNothing(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		r.lease(w1, "a")
@@ -30,6 +31,7 @@ func TestCancelAskedForAgainChangesNothing(t *testing.T) {
 
 // Whoever ends a canceled job, its code is the same, and not that of a run before.
 func TestCanceledJobHasTheCodeCanceled(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(r *rig){
 		"while it is put off": func(r *rig) {},
 		"by the reaper": func(r *rig) {
@@ -64,6 +66,7 @@ func TestCanceledJobHasTheCodeCanceled(t *testing.T) {
 }
 
 func TestJ14RequestsToCancelAreListedForAMinute(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "old")
 		g := r.lease(w1, "a")

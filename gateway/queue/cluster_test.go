@@ -16,6 +16,7 @@ import (
 // Scripts touch keys in any slot, also such as they learn from the queue and so
 // cannot declare. One server runs them.
 func TestZ22ScriptsTouchKeysThatAreNotDeclared(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		r.lease(w1, "a")
@@ -44,6 +45,7 @@ func TestZ22ScriptsTouchKeysThatAreNotDeclared(t *testing.T) {
 }
 
 func TestZ22ClusterIsRefusedInPlainWords(t *testing.T) {
+	t.Parallel()
 	srv := redistest.New(t, "--cluster-enabled", "yes")
 	q := queue.New(srv.Client(), queue.DefaultRules)
 	err := q.Check(t.Context())
@@ -56,6 +58,7 @@ func TestZ22ClusterIsRefusedInPlainWords(t *testing.T) {
 }
 
 func TestNextEndIsThatOfTheLeaseThatEndsFirst(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		if end := must(r.NextEnd(r.ctx()))(r); !end.IsZero() {
 			r.Errorf("without a lease it is %v", end)
@@ -71,6 +74,7 @@ func TestNextEndIsThatOfTheLeaseThatEndsFirst(t *testing.T) {
 }
 
 func TestZ07ConnectionThatRedisRefusesIsNoGoodOne(t *testing.T) {
+	t.Parallel()
 	srv := redistest.New(t)
 	check := func(o redis.Options) error {
 		o.Addr = srv.Addr()

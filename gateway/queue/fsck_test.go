@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -33,6 +34,7 @@ func (r *rig) everywhere() {
 
 func TestZ72FsckFindsAndRepairsEveryDamage(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	type command = []any
 	tests := []struct {
 		name   string
@@ -180,6 +182,7 @@ func (r *rig) runAll() {
 }
 
 func TestZ72FsckCountsARepairedLeaseAsARun(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.everywhere()
 	r.do("DEL", "zpe:lease:leased")
@@ -191,6 +194,7 @@ func TestZ72FsckCountsARepairedLeaseAsARun(t *testing.T) {
 }
 
 func TestZ72FsckRunsNoJobAgainThatWasCanceledOrTimedOut(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		for _, tt := range []struct{ name, mark, detail, code, retries, letters, done string }{
 			{"canceled", "cancel_requested", "canceled", "CANCELED", "<nil>", "0", "canceled, as somebody had asked"},
@@ -223,6 +227,7 @@ func TestZ72FsckRunsNoJobAgainThatWasCanceledOrTimedOut(t *testing.T) {
 }
 
 func TestZ72FsckKeepsWhatItRepairs(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.everywhere()
 		r.do("HSET", "zpe:lease:finished", "worker_id", "w1", "lease_id", "l", "expires_at", "9e9")
@@ -241,6 +246,7 @@ func TestZ72FsckKeepsWhatItRepairs(t *testing.T) {
 }
 
 func TestZ72FsckReportsForeignKeysAndLeavesThem(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.everywhere()
 		r.do("SET", "zpe:status:foreign", "x")
@@ -321,6 +327,7 @@ func TestZ72FsckSearchesLongListsForSoManyOnly(t *testing.T) {
 
 func TestZ72FsckHidesNoDamageBehindWhatIsHarmless(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	r := newRig(t)
 	const n = 10_500
 	var ids []jobs.ID
@@ -366,6 +373,7 @@ func TestZ72FsckHidesNoDamageBehindWhatIsHarmless(t *testing.T) {
 
 func TestZ72FsckReportsNothingFalseUnderLoad(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	r := newRig(t)
 	r.Now = time.Now
 	r.LeaseTTL, r.Skew = 30*time.Millisecond, 0
@@ -427,6 +435,7 @@ func TestZ72FsckReportsNothingFalseUnderLoad(t *testing.T) {
 }
 
 func TestFsckStopsWithItsContext(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(r.ctx())
 	cancel()

@@ -15,6 +15,7 @@ import (
 const week = 7 * 24 * time.Hour
 
 func TestZ10QueueIsAListInOrder(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b", "c")
 		r.is("list", "TYPE", "zpe:queue")
@@ -28,6 +29,7 @@ func TestZ10QueueIsAListInOrder(t *testing.T) {
 }
 
 func TestZ11PayloadKeepsItsTimeToLiveFreshWhileTheJobMoves(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		fresh := func(after string) {
@@ -73,6 +75,7 @@ func TestZ11PayloadKeepsItsTimeToLiveFreshWhileTheJobMoves(t *testing.T) {
 }
 
 func TestZ11MissingPayloadBuriesTheJobAndTheNextIsTried(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b", "gone", "c")
 		r.do("DEL", "zpe:payload:a", "zpe:payload:b", "zpe:payload:gone", "zpe:status:gone")
@@ -89,6 +92,7 @@ func TestZ11MissingPayloadBuriesTheJobAndTheNextIsTried(t *testing.T) {
 }
 
 func TestZ12StatusSaysWhereTheJobStands(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		r.is("hash", "TYPE", "zpe:status:a")
@@ -104,6 +108,7 @@ func TestZ12StatusSaysWhereTheJobStands(t *testing.T) {
 }
 
 func TestZ13LeaseHashHasNoTTL(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")
@@ -123,6 +128,7 @@ func TestZ13LeaseHashHasNoTTL(t *testing.T) {
 }
 
 func TestZ14IndexEqualsTheLease(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")
@@ -144,6 +150,7 @@ func TestZ14IndexEqualsTheLease(t *testing.T) {
 }
 
 func TestZ15RetryCountIsANumberAndGoesWithTheJob(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		r.fail(w1, r.lease(w1, "a"), queue.Retry)
@@ -158,6 +165,7 @@ func TestZ15RetryCountIsANumberAndGoesWithTheJob(t *testing.T) {
 }
 
 func TestZ16DelayAndDeadLetters(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		r.fail(w1, r.lease(w1, "a"), queue.Retry)
@@ -172,6 +180,7 @@ func TestZ16DelayAndDeadLetters(t *testing.T) {
 }
 
 func TestZ17ResultsAreKeptForTheirTime(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.ResultTTL = 2 * time.Hour
 		r.submit("a")
@@ -202,6 +211,7 @@ func TestZ17ResultsAreKeptForTheirTime(t *testing.T) {
 }
 
 func TestZ19NoKeyAndNoValueHoldsAToken(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		enroll := r.enroll()
 		holds := func(secret string) bool { return strings.Contains(r.dump(), secret) }
@@ -245,6 +255,7 @@ func (r *rig) dump() string {
 }
 
 func TestZ18Z20TokensAreHashedAndForgottenInTime(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		w := r.worker()
 		token := "zpe:token:" + w.TokenHash
@@ -279,6 +290,7 @@ func TestZ18Z20TokensAreHashedAndForgottenInTime(t *testing.T) {
 }
 
 func TestZ21EveryOtherKeyHasATimeToLive(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		c := r.worker()
 		r.enroll()

@@ -17,6 +17,7 @@ import (
 )
 
 func TestZ41EightWorkersShareJobsWithoutDoubleAndWithoutLoss(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		const n = 200
 		for i := range n {
@@ -67,6 +68,7 @@ func TestZ41EightWorkersShareJobsWithoutDoubleAndWithoutLoss(t *testing.T) {
 }
 
 func TestZ42RepeatedRequestGetsItsLeaseAgain(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b", "c")
 		ask := queue.LeaseRequest{Renews: true, RequestID: "r1"}
@@ -102,6 +104,7 @@ func TestZ42RepeatedRequestGetsItsLeaseAgain(t *testing.T) {
 // A client of Redis sends a command again when the connection breaks before the
 // answer. Nothing may happen twice then.
 func TestZ42CallWhoseAnswerWasLostCountsOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	enroll := r.enroll()
 	twice := &sendTwice{}
@@ -168,6 +171,7 @@ func (c *countCommands) ProcessPipelineHook(next redis.ProcessPipelineHook) redi
 }
 
 func TestZ43StaleEntriesArePassedOver(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b", "done", "canceled", "delayed", "dead")
 		r.do("LPUSH", "zpe:queue", "a", "a", "a") // while it waits
@@ -196,6 +200,7 @@ func TestZ43StaleEntriesArePassedOver(t *testing.T) {
 }
 
 func TestZ44LeaseIDDecidesNotTheClock(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		a, b := r.lease(w1, "a"), r.lease(w1, "b")
@@ -213,6 +218,7 @@ func TestZ44LeaseIDDecidesNotTheClock(t *testing.T) {
 }
 
 func TestZ45ExtensionNeedsTheLease(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		a, b := r.lease(w1, "a"), r.lease(w1, "b")
@@ -251,6 +257,7 @@ func TestZ45ExtensionNeedsTheLease(t *testing.T) {
 }
 
 func TestZ45ExtensionIsNoShorterThanTheLeaseThatWasGivenOut(t *testing.T) {
+	t.Parallel()
 	for name, ask := range map[string]queue.LeaseRequest{"under the rules of before": {Renews: true}, "by a worker that did not say it would": {}} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(r *rig) {
@@ -279,6 +286,7 @@ func TestZ45ExtensionIsNoShorterThanTheLeaseThatWasGivenOut(t *testing.T) {
 }
 
 func TestZ45ExtensionBringsALostStatusBack(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")
@@ -290,6 +298,7 @@ func TestZ45ExtensionBringsALostStatusBack(t *testing.T) {
 }
 
 func TestZ47JobWhoseStatusWasLostTimesOut(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")
@@ -308,6 +317,7 @@ func TestZ47JobWhoseStatusWasLostTimesOut(t *testing.T) {
 }
 
 func TestZ46WorkerThatDoesNotExtendGetsALongLease(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.submit("a", "b")
 	g, err := r.Lease(r.ctx(), w1, queue.LeaseRequest{})
@@ -320,6 +330,7 @@ func TestZ46WorkerThatDoesNotExtendGetsALongLease(t *testing.T) {
 }
 
 func TestZ47JobTimeoutCountsFromTheFirstLease(t *testing.T) {
+	t.Parallel()
 	for _, then := range []string{"reaped", "reported"} {
 		t.Run(then, func(t *testing.T) {
 			onBoth(t, func(r *rig) {
@@ -365,6 +376,7 @@ func TestZ47JobTimeoutCountsFromTheFirstLease(t *testing.T) {
 }
 
 func TestZ49SwitchesStopSubmissionAndLeases(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		g := r.lease(w1, "a")
@@ -387,6 +399,7 @@ func TestZ49SwitchesStopSubmissionAndLeases(t *testing.T) {
 }
 
 func TestZ48EveryCallOfAWorkerIsOneCommand(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.worker()
 	var a, b queue.Grant
@@ -422,6 +435,7 @@ func TestZ48EveryCallOfAWorkerIsOneCommand(t *testing.T) {
 }
 
 func TestScriptsAreSentAgainToAServerThatForgotThem(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		forget := func() { r.is("OK", "SCRIPT", "FLUSH") }
 		for range 2 {
@@ -439,6 +453,7 @@ func TestScriptsAreSentAgainToAServerThatForgotThem(t *testing.T) {
 }
 
 func TestZ43LeasedJobWithoutStatusIsNotRunTwice(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")
@@ -452,6 +467,7 @@ func TestZ43LeasedJobWithoutStatusIsNotRunTwice(t *testing.T) {
 }
 
 func TestWorkerHoldsNoMoreLeasesThanItsShare(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.MaxLeases = 3
 		r.submit("a", "b", "c", "d", "e", "f", "g")

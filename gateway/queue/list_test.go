@@ -44,6 +44,7 @@ func (r *rig) lists(state, want string) {
 }
 
 func TestJ07JobsAreListedByStateNewestFirst(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.lists("", "")
 		for _, id := range []jobs.ID{"leased", "delayed", "finished", "dead", "running-canceled", "queued", "waiting-canceled"} {
@@ -76,6 +77,7 @@ func TestJ07JobsAreListedByStateNewestFirst(t *testing.T) {
 }
 
 func TestJ07JobsOfOneMomentAreOrderedByTheirBytes(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		ids := []string{"a", "A", "b", "Z", "a.b", "a-b", "a_b", "0", "aa", "B9"}
 		for _, id := range ids {
@@ -92,6 +94,7 @@ func TestJ07JobsOfOneMomentAreOrderedByTheirBytes(t *testing.T) {
 }
 
 func TestJ07PagesHoldStillWhileJobsComeAndMove(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for i := range 300 { // in groups that came at one moment
 		r.submit(jobs.ID(fmt.Sprintf("j%03d", i)))
@@ -132,6 +135,7 @@ func TestJ07PagesHoldStillWhileJobsComeAndMove(t *testing.T) {
 }
 
 func TestJ07CursorThatNoPageHadIsAnError(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.submit("a", "b", "c")
 	_, next, err := r.List(r.ctx(), queue.ListQuery{Limit: 1})
@@ -206,6 +210,7 @@ func TestJ07ExpiredJobsLeaveTheListsAndOldOnesThatWaitStay(t *testing.T) {
 }
 
 func TestJ07ForeignKeysKeepNoJobFromMovingAndHideNoOther(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b", "c")
 		r.do("DEL", "zpe:status:b")
@@ -247,6 +252,7 @@ func TestJ07ForeignKeysKeepNoJobFromMovingAndHideNoOther(t *testing.T) {
 }
 
 func TestJ07JobFromBeforeTheListsIsListedByItsOwnTime(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		for range 200 {
 			at := time.UnixMicro(rand.Int64N(4e15)).UTC()
@@ -271,6 +277,7 @@ func TestJ07JobFromBeforeTheListsIsListedByItsOwnTime(t *testing.T) {
 }
 
 func TestJ07JobThatAGatewayWithoutListsHasMovedIsListedOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		leased := func(id string) queue.Grant {
 			r.do("RPOP", "zpe:queue")
@@ -323,6 +330,7 @@ func TestJ07JobThatAGatewayWithoutListsHasMovedIsListedOnce(t *testing.T) {
 }
 
 func TestJ07AttemptAndTimesOfRunsAreKept(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		if j := r.status("a", "queued"); j.Attempt != 0 || !j.LeasedAt.IsZero() {
@@ -360,6 +368,7 @@ func TestJ07AttemptAndTimesOfRunsAreKept(t *testing.T) {
 }
 
 func TestJ07ListsReadNoTracebacks(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.submit("a")
 	g := r.lease(w1, "a")
@@ -374,6 +383,7 @@ func TestJ07ListsReadNoTracebacks(t *testing.T) {
 }
 
 func TestJ07J08ListsPassOverWhatIsNoEntry(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("old")
 		r.clock.pass(time.Second)
@@ -394,6 +404,7 @@ func TestJ07J08ListsPassOverWhatIsNoEntry(t *testing.T) {
 }
 
 func TestDeadLettersOfExpiredJobsAreSwept(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		const n = 1500
 		args := []any{"LPUSH", "zpe:dlq"}

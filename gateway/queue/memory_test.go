@@ -8,6 +8,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -16,6 +17,8 @@ const maxBytesPerJob = 700
 
 func TestZ11QueuedJobTakesLittleMemory(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "it is about the memory of Redis")
+	testrun.Long(t, "it takes much CPU")
 	r := newRig(t)
 	const n = 20_000
 	payload := []byte(strings.Repeat("x", 256))

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -75,6 +76,7 @@ type model struct {
 // is where after each step.
 func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	r := newRig(t)
 	r.LeaseTTL, r.JobTimeout, r.TokenTTL, r.MaxRetries = 10*time.Minute, 30*time.Minute, 10*365*24*time.Hour, 1
 	// A job that is timed out, dead-lettered, requeued and extended again takes many steps.

@@ -13,6 +13,7 @@ import (
 )
 
 func TestZ71ReaperTakesWhatIsOverByMoreThanTheSkew(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		r.lease(w1, "a")
@@ -33,6 +34,7 @@ func TestZ71ReaperTakesWhatIsOverByMoreThanTheSkew(t *testing.T) {
 }
 
 func TestZ71ExpiryDoesNotKeepTheWordsOfAnEarlierFailure(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.submit("a")
 	r.fail(w1, r.lease(w1, "a"), queue.Retry)
@@ -46,6 +48,7 @@ func TestZ71ExpiryDoesNotKeepTheWordsOfAnEarlierFailure(t *testing.T) {
 }
 
 func TestZ71ExtensionOrResultBeforeTheReaperWins(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		a, b := r.lease(w1, "a"), r.lease(w1, "b")
@@ -62,6 +65,7 @@ func TestZ71ExtensionOrResultBeforeTheReaperWins(t *testing.T) {
 }
 
 func TestZ71ReaperTakesAnyNumber(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const n = 350
 	r.MaxLeases = n
@@ -84,6 +88,7 @@ func TestZ71ReaperTakesAnyNumber(t *testing.T) {
 }
 
 func TestZ72IndexEntryWithoutLeaseGoes(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.do("ZADD", "zpe:lease:index", "1", "ghost")
 		reaped := must(r.Reap(r.ctx()))(r)
@@ -95,6 +100,7 @@ func TestZ72IndexEntryWithoutLeaseGoes(t *testing.T) {
 }
 
 func TestZ72ReaperCopesWithADamagedLease(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		r.lease(w1, "a")
@@ -177,6 +183,7 @@ func TestZ73TwoReplicasPromoteEachJobOnce(t *testing.T) {
 }
 
 func TestZ74ReplicaAheadStealsNoLiveLease(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		rep := r.replicas(0, 20*time.Second)
 		on, ahead := rep[0], rep[1]
@@ -223,6 +230,7 @@ func TestZ74ReplicaAheadStealsNoLiveLease(t *testing.T) {
 }
 
 func TestZ75DeadLettersAreListedRequeuedAndDropped(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		ids := []jobs.ID{"a", "b", "c", "d"}
 		r.submit(ids...)
@@ -268,6 +276,7 @@ func TestZ75DeadLettersAreListedRequeuedAndDropped(t *testing.T) {
 }
 
 func TestZ75ForeignKeyHidesNoOtherDeadLetter(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		for _, id := range []jobs.ID{"a", "b"} {
 			r.submit(id)
@@ -284,6 +293,7 @@ func TestZ75ForeignKeyHidesNoOtherDeadLetter(t *testing.T) {
 }
 
 func TestZ75DeadLetterOfALivingJobIsOnlyAnEntry(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")

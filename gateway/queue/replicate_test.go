@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
@@ -36,6 +37,7 @@ func (r *rig) waits() int {
 // one call a second and no answer.
 func TestF28AnswersWaitForAReplica(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t)
 	alone := 0
 	r.OnUnreplicated, r.ReplicaWait = func() { alone++ }, 30*time.Second
@@ -144,6 +146,7 @@ func replicated(t *testing.T) *rig {
 // WAIT covers only what comes before the last write of its own connection.
 func TestF28ARepeatedCallWaitsForAReplica(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := replicated(t)
 	r.submit("a")
 	p := &pipelines{}
@@ -158,6 +161,7 @@ func TestF28ARepeatedCallWaitsForAReplica(t *testing.T) {
 // but the server's word.
 func TestF28NoAnswerWithoutAReplicaThatIsNotKnownYet(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := replicated(t)
 	before := r.waits()
 	asked, answer := make(chan bool), make(chan bool)
@@ -186,6 +190,7 @@ func TestF28NoAnswerWithoutAReplicaThatIsNotKnownYet(t *testing.T) {
 
 func TestF28LostAnswerOfRoleIsNoAnswer(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := replicated(t)
 	p := &pipelines{ask: func() error { return io.EOF }}
 	r.rdb.AddHook(p)
@@ -205,6 +210,7 @@ func TestF28LostAnswerOfRoleIsNoAnswer(t *testing.T) {
 
 func TestF28ACLThatRefusesRoleOrWaitShows(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := replicated(t)
 	as := func(rules ...any) (o *rig, hidden *int) {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 )
 
 func TestServersListsWorkersWithTheirGoodTokensAndLeases(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		register := func(name, own string) queue.Registered {
 			enroll := r.enroll()

@@ -41,6 +41,7 @@ func (r *rig) strangers(a, b queue.Grant) map[string]func() error {
 }
 
 func TestZ52ReportNeedsWorkerAndLease(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		a, b := r.lease(w1, "a"), r.lease(w1, "b")
@@ -70,6 +71,7 @@ func TestZ52ReportNeedsWorkerAndLease(t *testing.T) {
 }
 
 func TestZ53NobodySeesFinishedWithoutResult(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	const n = 150
@@ -113,6 +115,7 @@ func TestZ53NobodySeesFinishedWithoutResult(t *testing.T) {
 }
 
 func TestZ54SameResultAgainIsFineAnotherIsNot(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")
@@ -223,6 +226,7 @@ func TestZ57LateResultIsKeptAside(t *testing.T) {
 }
 
 func TestResultOfAJobWhoseStatusWasLostTookNoKnownTime(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")
@@ -237,6 +241,7 @@ func TestResultOfAJobWhoseStatusWasLostTookNoKnownTime(t *testing.T) {
 }
 
 func TestZ57LateResultOfAFinishedJobIsRefused(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")
@@ -258,6 +263,7 @@ func TestZ57LateResultOfAFinishedJobIsRefused(t *testing.T) {
 }
 
 func TestZ59RepeatedFailureCountsOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		g := r.lease(w1, "a")
@@ -284,6 +290,7 @@ func TestZ59RepeatedFailureCountsOnce(t *testing.T) {
 }
 
 func TestZ60Z61FailuresRunAgainThreeTimesThenDie(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"failure", "expiry"} {
 		t.Run(how, func(t *testing.T) {
 			onBoth(t, func(r *rig) {
@@ -331,6 +338,7 @@ func TestZ60Z61FailuresRunAgainThreeTimesThenDie(t *testing.T) {
 }
 
 func TestZ61RetryDelay(t *testing.T) {
+	t.Parallel()
 	for n, want := range map[int]int{-1: 10, 0: 10, 1: 20, 2: 40, 3: 80, 4: 160, 5: 300, 6: 300, 60: 300, 1 << 40: 300} {
 		if got := queue.RetryDelay(n); got != time.Duration(want)*time.Second {
 			t.Errorf("after failure %d: %v, want %d s", n, got, want)
@@ -339,6 +347,7 @@ func TestZ61RetryDelay(t *testing.T) {
 }
 
 func TestZ62FinalFailureIsDeadAtOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		if f := r.fail(w1, r.lease(w1, "a"), queue.Final); f.Requeued || !f.Dead {
@@ -352,6 +361,7 @@ func TestZ62FinalFailureIsDeadAtOnce(t *testing.T) {
 }
 
 func TestZ63CanceledJobEndsAndIsNoDeadLetter(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("runs", "waits", "delayed", "silent")
 		g := r.lease(w1, "runs")
@@ -384,6 +394,7 @@ func TestZ63CanceledJobEndsAndIsNoDeadLetter(t *testing.T) {
 }
 
 func TestZ81StoppingWorkerGivesTheJobBackUncounted(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		for range 100 {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestZ25SubmissionIsOneScript(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		r.is("1", "LLEN", "zpe:queue")
@@ -40,6 +41,7 @@ func TestZ25SubmissionIsOneScript(t *testing.T) {
 }
 
 func TestZ25SubmitterThatIsCutOffLeavesNoPartOfAJob(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var wg sync.WaitGroup
 	// Each submitter is cut off in the middle of its calls, again and again.
@@ -135,6 +137,7 @@ func TestZ25KilledRedisKeepsEveryJobInOnePlace(t *testing.T) {
 }
 
 func TestZ28IdempotencyKeyNamesOneJob(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		submit := func(id jobs.ID, payload, key string) (jobs.ID, error) {
 			return r.Submit(r.ctx(), id, []byte(payload), key)
@@ -164,6 +167,7 @@ func TestZ28IdempotencyKeyNamesOneJob(t *testing.T) {
 }
 
 func TestZ28IdempotencyKeyUsedAtOnceMakesOneJob(t *testing.T) {
+	t.Parallel()
 	r := rigOn(t, redistest.New(t).Client())
 	var wg sync.WaitGroup
 	ids := make([]jobs.ID, 30)

@@ -31,6 +31,7 @@ func (r *rig) worker() queue.Caller {
 }
 
 func TestZ32EnrollTokenRegistersOneOfFiftyAtOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		enroll := r.enroll()
 		var good atomic.Int32
@@ -57,6 +58,7 @@ func TestZ32EnrollTokenRegistersOneOfFiftyAtOnce(t *testing.T) {
 }
 
 func TestZ32EnrollTokenExpires(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		enroll, until, err := r.Enroll(r.ctx(), "l", time.Hour)
 		if err != nil || !until.Equal(r.clock.Now().Add(time.Hour)) {
@@ -72,6 +74,7 @@ func TestZ32EnrollTokenExpires(t *testing.T) {
 }
 
 func TestZ33TokensAreLongRandomAndPrefixed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	seen := map[string]bool{}
 	for range 50 {
@@ -88,6 +91,7 @@ func TestZ33TokensAreLongRandomAndPrefixed(t *testing.T) {
 }
 
 func TestZ34TokenHoldsSevenDays(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		c := r.worker()
 		r.clock.pass(week - time.Second)
@@ -113,6 +117,7 @@ func (r *rig) calls(c queue.Caller) map[string]error {
 }
 
 func TestZ02Z35EveryWorkersCallChecksTheToken(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		revoked, expired := r.worker(), r.worker()
@@ -148,6 +153,7 @@ func TestZ02Z35EveryWorkersCallChecksTheToken(t *testing.T) {
 }
 
 func TestZ36RotationKeepsTheWorkerAndTheOldTokenForAMoment(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: r.enroll(), Name: "bench 3"}))(r)
 		second := must(r.Register(r.ctx(), queue.Registration{Token: first.Token}))(r)
@@ -171,6 +177,7 @@ func TestZ36RotationKeepsTheWorkerAndTheOldTokenForAMoment(t *testing.T) {
 }
 
 func TestZ36RotationDoesNotMakeAnOldTokenLastLonger(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: r.enroll()}))(r)
 		r.clock.pass(week - time.Minute)
@@ -183,6 +190,7 @@ func TestZ36RotationDoesNotMakeAnOldTokenLastLonger(t *testing.T) {
 }
 
 func TestZ36WorkerThatRenewsWithoutEndHasABoundedNumberOfTokens(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		first := must(r.Register(r.ctx(), queue.Registration{EnrollToken: r.enroll()}))(r)
 		last := first
@@ -206,6 +214,7 @@ func TestZ36WorkerThatRenewsWithoutEndHasABoundedNumberOfTokens(t *testing.T) {
 }
 
 func TestZ37RevokeTakesAllTokensOfAWorker(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		a := must(r.Register(r.ctx(), queue.Registration{EnrollToken: r.enroll()}))(r)
 		b := must(r.Register(r.ctx(), queue.Registration{Token: a.Token}))(r)
@@ -235,6 +244,7 @@ func TestZ37RevokeTakesAllTokensOfAWorker(t *testing.T) {
 }
 
 func TestZ38RevokeEndsLeasesAndTheReaperRequeues(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		bad, good := r.worker(), r.worker()
@@ -267,6 +277,7 @@ func TestZ38RevokeEndsLeasesAndTheReaperRequeues(t *testing.T) {
 }
 
 func TestZ38RevokeEndsAllLeasesBesideAForeignKey(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b", "c")
 		bad := r.worker()
@@ -283,6 +294,7 @@ func TestZ38RevokeEndsAllLeasesBesideAForeignKey(t *testing.T) {
 }
 
 func TestZ38RevokedJobIsNextAndComesBackUncountedAHundredTimes(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a", "b")
 		revoked := func() {
@@ -305,6 +317,7 @@ func TestZ38RevokedJobIsNextAndComesBackUncountedAHundredTimes(t *testing.T) {
 }
 
 func TestZ38CanceledJobOfARevokedWorkerEnds(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.submit("a")
 		c := r.worker()

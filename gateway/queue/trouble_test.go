@@ -110,6 +110,7 @@ func TestZ07RedisThatCannotServeIsUnavailable(t *testing.T) {
 }
 
 func TestZ07AbsentRedisIsUnavailable(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	gone := rigOn(t, redisdb.Connect(redisdb.Options{Host: r.srv.Host, Port: r.srv.Port}).(*redis.Client))
 	defer gone.rdb.Close()
@@ -119,6 +120,7 @@ func TestZ07AbsentRedisIsUnavailable(t *testing.T) {
 }
 
 func TestZ07FrozenRedisCostsNoMoreThanTheDeadline(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	frozen := rigOn(t, redisdb.Connect(redisdb.Options{Host: r.srv.Host, Port: r.srv.Port, Pool: 1}).(*redis.Client))
 	defer frozen.rdb.Close()
@@ -143,6 +145,7 @@ func TestZ07FrozenRedisCostsNoMoreThanTheDeadline(t *testing.T) {
 }
 
 func TestForeignKeyIsAMistakeAndNotAnAbsence(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.do("SET", "zpe:status:a", "x")
 	r.do("SET", "zpe:ops", "x")
@@ -155,6 +158,7 @@ func TestForeignKeyIsAMistakeAndNotAnAbsence(t *testing.T) {
 }
 
 func TestIDsAndTextsOfAnyLegalShapeComeBackAsTheyWere(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(r *rig) {
 		odd := "\x00 \xff\xfe \r\n $5\r\n 'x' \"y\" ]] %d %s ü 漢"
 		for _, s := range []string{"1", "0", "1e5", "0x10", "9007199254740993", "-", "a-b_c.d", "index2", "nil", "false", strings.Repeat("z", 128)} {
@@ -196,6 +200,7 @@ func TestIDsAndTextsOfAnyLegalShapeComeBackAsTheyWere(t *testing.T) {
 }
 
 func TestPayloadsAndResultsOfTheProtocolsSizePass(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	payload, result := strings.Repeat("p", 1<<20), strings.Repeat("r", 32<<20)
 	must(r.Submit(r.ctx(), "a", []byte(payload), ""))(r)
@@ -210,6 +215,7 @@ func TestPayloadsAndResultsOfTheProtocolsSizePass(t *testing.T) {
 }
 
 func TestZ07RedisThatRefusesUsIsUnavailable(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.submit("a")
 	as := func(user string) *rig {
@@ -250,6 +256,7 @@ func TestZ07RedisThatRefusesUsIsUnavailable(t *testing.T) {
 }
 
 func TestZ07RedisThatMayEvictIsNotReady(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl", "noeviction"} {
 		r.is("OK", "CONFIG", "SET", "maxmemory-policy", policy)
