@@ -32,6 +32,7 @@ func (l limits) word() string {
 // TestJ22LimitsOfTheDescription sends what each field may just be, and what it may
 // just not be.
 func TestJ22LimitsOfTheDescription(t *testing.T) {
+	t.Parallel()
 	var doc struct {
 		Components struct {
 			Schemas map[string]json.RawMessage `json:"schemas"` // only requests are as the next one

@@ -21,6 +21,7 @@ func (r *rig) modes(of map[string]fs.FileMode) {
 }
 
 func TestJPurgeGoesPastWhatItMayNotTouch(t *testing.T) {
+	t.Parallel()
 	if !asStranger(t) {
 		return
 	}
@@ -79,6 +80,7 @@ func TestJPurgeGoesPastWhatItMayNotTouch(t *testing.T) {
 }
 
 func TestJPurgeNamesOnlySomeOfWhatItMayNotTouch(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for i := range 3 * maxDenied {
 		r.put(fmt.Sprintf("results/job-%d/result.json", i), 9*day)

@@ -18,6 +18,7 @@ import (
 )
 
 func TestJ23DryRunHasNoSideEffects(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	all := map[string]string{
 		"start": `{"dryRun":true}`, "drain": `{"dryRun":true}`, "fsck": `{"dryRun":true,"repair":true}`,
@@ -60,6 +61,7 @@ func TestJ23DryRunHasNoSideEffects(t *testing.T) {
 }
 
 func TestJPlansSayWhatIsThere(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.wantLines(r.plan("start", `{"dryRun":true}`),
 		"redis run: see that Redis answers and takes writes", "topic run: create the topics that are missing",
@@ -85,6 +87,7 @@ func TestJPlansSayWhatIsThere(t *testing.T) {
 }
 
 func TestJWhatIsNotSetUp(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.Deps = Deps{Queue: r.Queue, Batch: r.Batch} // a gateway alone
 	if j := r.do("start", `{}`); j.err != nil {
@@ -109,6 +112,7 @@ func TestJWhatIsNotSetUp(t *testing.T) {
 
 // A fleet that only reads the dead letters of another names no topic.
 func TestJStartMakesNoSubscriptionWithoutATopic(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.Names.Priority, r.Names.Dead.Topic = Queue{}, ""
 	j := r.do("start", `{}`)
@@ -118,6 +122,7 @@ func TestJStartMakesNoSubscriptionWithoutATopic(t *testing.T) {
 }
 
 func TestJ22LimitsOfFields(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	many := func(n int) string { return `["` + strings.Repeat(`a","`, n-1) + `a"]` }
 	tests := []struct{ op, body, field string }{
@@ -179,6 +184,7 @@ func TestJ22LimitsOfFields(t *testing.T) {
 }
 
 func TestJ27EchoShowsNoNames(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const canary = "canary-s3cret"
 	for op, body := range map[string]string{
@@ -205,6 +211,7 @@ func TestJ27EchoShowsNoNames(t *testing.T) {
 }
 
 func TestJOperationsAreThoseOfTheContract(t *testing.T) {
+	t.Parallel()
 	var got []string
 	for _, o := range append(System(Deps{}), Utils(Deps{})...) {
 		got = append(got, fmt.Sprint(o.Name, o.Load))
@@ -219,6 +226,7 @@ func TestJOperationsAreThoseOfTheContract(t *testing.T) {
 
 // TestJOperationsInTheEngine runs and plans each operation as a server does.
 func TestJOperationsInTheEngine(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.put("uploads/canary-token=s3cretvalue.pdf", 0)
 	r.put("results/a/result.json", 48*time.Hour)

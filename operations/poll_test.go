@@ -55,6 +55,7 @@ func TestJ22PollOutlastsARestartOfWhatItAsks(t *testing.T) {
 }
 
 func TestJEachStopsAfterAnErrorAndWaitsForAll(t *testing.T) {
+	t.Parallel()
 	var called, running atomic.Int32
 	broken := errors.New("broken")
 	err := each(t.Context(), 3, 1000, func(ctx context.Context, i int) error {
@@ -81,6 +82,7 @@ func TestJEachStopsAfterAnErrorAndWaitsForAll(t *testing.T) {
 }
 
 func TestJ22PollIntervalIsInMilliseconds(t *testing.T) {
+	t.Parallel()
 	for ms, want := range map[int64]time.Duration{0: time.Second, 200: 200 * time.Millisecond, 60_000: time.Minute} {
 		var p pollInterval
 		if ms > 0 {

@@ -42,6 +42,7 @@ func (r *rig) stored() (names []string) {
 }
 
 func TestJPurgeDeletesOldResultsAndNothingElse(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.put("uploads/old/document.pdf", 9*day)
 	r.put("results.old/a/result.json", 9*day)
@@ -76,6 +77,7 @@ func TestJPurgeDeletesOldResultsAndNothingElse(t *testing.T) {
 }
 
 func TestJPurgeLeavesWhatJobsStillNeed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, id := range []jobs.ID{"queued", "running", "failed", "finished", "unreadable", "unknown"} {
 		r.put("results/"+string(id)+"/parts/00000001.jsonl", 9*day)
@@ -136,6 +138,7 @@ func (m many) Walk(_ context.Context, _ string, see storage.Visit) error {
 }
 
 func TestJPurgeLeavesWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.Storage = many{r.Storage, maxOfResult}
 	r.wantLines(r.plan("purge", `{"dryRun":true,"olderThanDays":2}`), "delete run: would delete 1 result, 10000 objects, 0 bytes")
@@ -202,6 +205,7 @@ func TestJPurgeEndedAnywhereLeavesNoHalfResult(t *testing.T) {
 
 // Another server may purge at the same moment: both count what either deletes.
 func TestJTwoPurgesAtOnceDoNoHarm(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.put("results/a/pages.jsonl", 9*day)
 	r.put("results/a/result.json", 9*day)
@@ -245,6 +249,7 @@ func TestJPurgeThatIsCanceledStops(t *testing.T) {
 }
 
 func TestJPurgeInCloudStorage(t *testing.T) {
+	t.Parallel()
 	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{Scheme: "http", Host: "127.0.0.1", Writer: io.Discard})
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ func (r *rig) write(name string) {
 }
 
 func TestJOperationsActOnTheDirectoryAsItIsNow(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	r.write("uploads/hidden.pdf")

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
@@ -21,6 +22,7 @@ import (
 )
 
 func TestJStartMakesWhatIsMissingOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	j := r.do("start", `{}`)
 	topics := []string{testNames.Jobs.Topic, testNames.Priority.Topic, testNames.Dead.Topic}
@@ -93,6 +95,7 @@ func TestJStartEndedAnywhereIsDoneByTheNext(t *testing.T) {
 
 // An account that may not look finds out by trying to create.
 func TestJStartSaysWhatItHasCreated(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	r.emulator.Fail("GetTopic", 4, codes.PermissionDenied) // asked of each by the look and by the step
@@ -104,6 +107,7 @@ func TestJStartSaysWhatItHasCreated(t *testing.T) {
 }
 
 func TestJStartSaysWhatDiffers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	if err := r.emulator.EnsureSubscription(testNames.Jobs.Subscription, testNames.Jobs.Topic, 77*time.Second); err != nil {
 		t.Fatal(err)
@@ -165,6 +169,7 @@ func (b *brokenStore) Delete(ctx context.Context, name string) error {
 
 // Without a storage nothing that is leased could be done.
 func TestJStartWithoutStorageLeavesLeasingOff(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	if j := r.do("drain", `{}`); j.err != nil {
@@ -186,6 +191,7 @@ func TestJStartWithoutStorageLeavesLeasingOff(t *testing.T) {
 }
 
 func TestJStartLeavesNoProbeBehind(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	local := r.Storage
@@ -225,6 +231,7 @@ func TestJStartLeavesNoProbeBehind(t *testing.T) {
 }
 
 func TestJStartOfBrokenStorageFails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	if err := os.RemoveAll(r.dir); err != nil {
@@ -240,6 +247,7 @@ func TestJStartOfBrokenStorageFails(t *testing.T) {
 }
 
 func TestJStartWithoutRedisFails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.redis.Kill()
 	if j := r.do("start", `{}`); !errors.Is(j.err, jobs.ErrUnavailable) || len(j.lines) != 1 {
@@ -305,6 +313,7 @@ func TestJDrainWaitsForWhatIsHeld(t *testing.T) {
 }
 
 func TestJDrainThatIsCanceledLeavesLeasingOff(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	if err := pubsub.Submit(t.Context(), r.Status, r.Publish.Publish, jobs.Job{ID: "f1", Kind: "pdf"}, 0); err != nil {
@@ -383,6 +392,7 @@ func TestJDrainGivesWorkersTimeToHear(t *testing.T) {
 
 func TestJFsckFindsAndRepairs(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t)
 	r.withQueues()
 	for _, id := range []jobs.ID{"z1", "z2"} {
@@ -430,6 +440,7 @@ func TestJFsckFindsAndRepairs(t *testing.T) {
 }
 
 func TestJFsckSaysWhatItHasSeen(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		audit redisdb.Audit
 		want  string

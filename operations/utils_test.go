@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -40,6 +41,7 @@ func (r *rig) objects(n int) (names []string, text string) {
 }
 
 func TestJSubmitBatchRunsAJobForEachObject(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	names, list := r.objects(7)
@@ -81,6 +83,7 @@ func TestJSubmitBatchRunsAJobForEachObject(t *testing.T) {
 }
 
 func TestJSubmitBatchQueuesNothingWhenObjectsAreMissing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	_, list := r.objects(3)
@@ -121,6 +124,7 @@ func (r *rig) publisher(refuse func(n int) error) *pubsub.Publisher {
 
 // What was recorded and not published is canceled, what was published goes on.
 func TestJSubmitBatchCancelsWhatItCannotPublish(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	_, list := r.objects(3)
@@ -163,6 +167,7 @@ func TestJSubmitBatchCancelsWhatItCannotPublish(t *testing.T) {
 
 func TestJSubmitBatchOutlastsARestartOfRedis(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t)
 	r.withQueues()
 	_, list := r.objects(3)
@@ -179,6 +184,7 @@ func TestJSubmitBatchOutlastsARestartOfRedis(t *testing.T) {
 }
 
 func TestJSubmitBatchThatIsCanceledLeavesItsJobs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	_, list := r.objects(2)
@@ -199,6 +205,7 @@ func TestJSubmitBatchThatIsCanceledLeavesItsJobs(t *testing.T) {
 // workers record again.
 func TestJSubmitBatchFailsWhenJobsAreForgotten(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t)
 	r.withQueues()
 	_, list := r.objects(3)
@@ -240,6 +247,7 @@ func TestJSubmitBatchFailsWhenJobsAreForgotten(t *testing.T) {
 }
 
 func TestJSubmitBatchKeepsToItsRate(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	_, list := r.objects(5)
@@ -256,6 +264,7 @@ func TestJSubmitBatchKeepsToItsRate(t *testing.T) {
 }
 
 func TestJResultOfABatchIsBounded(t *testing.T) {
+	t.Parallel()
 	const most = 1000
 	for _, letter := range []string{"x", "&", "\U0001f4c4"} {
 		var all []submitted
@@ -321,6 +330,7 @@ func (r *rig) wantDeadLetters(count int, published uint64) {
 }
 
 func TestJRedriveQueuesDeadJobsAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	r.wantLines(r.do("redrive", `{}`).lines, "collect succeeded: there are no dead letters, or somebody else holds them just now", "redrive succeeded: 0 redriven")
@@ -361,6 +371,7 @@ func TestJRedriveQueuesDeadJobsAgain(t *testing.T) {
 
 func TestJRedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	r := newRig(t)
 	r.withQueues()
 	const failed = 40 // at one a second, so that both failures are on record before the last
@@ -384,6 +395,7 @@ func TestJRedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 }
 
 func TestJRedriveThatEndsHandsTheDeadLettersBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	r.dies("disk on fire", "a", "b", "c")
@@ -415,6 +427,7 @@ func TestJRedriveThatEndsHandsTheDeadLettersBack(t *testing.T) {
 }
 
 func TestJ20LimitsOfABatchAreTheServers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.Batch = Batch{MaxSize: 2, MaxConcurrency: 3}
 	for body, field := range map[string]string{
@@ -435,6 +448,7 @@ func TestJ20LimitsOfABatchAreTheServers(t *testing.T) {
 }
 
 func TestJ27MissingObjectsAreNamedWithoutSecretsThatAreCut(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withQueues()
 	const words = "1. legal 2. winner 3. thank 4. year 5. wave 6. sausage 7. worth 8. useful 9. legal 10. winner 11. thank 12. yellow"

@@ -12,6 +12,7 @@ import (
 )
 
 func TestF23AttemptsGivenUpLateAreTakenOffTheAccount(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		account := func(want int) {
 			t.Helper()
@@ -50,6 +51,7 @@ func TestF23AttemptsGivenUpLateAreTakenOffTheAccount(t *testing.T) {
 }
 
 func TestF12ClaimAskedForAgainIsInTheLogOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		again, err := s.Claim(t.Context(), jobs.Job{ID: "a", Kind: "mock"}, time.Minute, c)

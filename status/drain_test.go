@@ -15,6 +15,7 @@ import (
 )
 
 func TestDrainIsAskedForOnceAndHasNoEnd(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		for _, step := range []struct{ on, changed bool }{{false, false}, {true, true}, {true, false}, {false, true}, {false, false}, {true, true}} {
@@ -36,6 +37,7 @@ func TestDrainIsAskedForOnceAndHasNoEnd(t *testing.T) {
 }
 
 func TestDrainSeesLiveClaimsOnly(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		submit(t, s, jobs.Job{ID: "queued"})
@@ -70,6 +72,7 @@ func TestDrainSeesLiveClaimsOnly(t *testing.T) {
 }
 
 func TestDrainCountsHoldersOfAllPagesUpToItsLimit(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	ctx := t.Context()
@@ -91,6 +94,7 @@ func TestDrainCountsHoldersOfAllPagesUpToItsLimit(t *testing.T) {
 }
 
 func TestDrainIsNotReadyWhileRedisTakesNoWrites(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	ctx := t.Context()
@@ -109,6 +113,7 @@ func TestDrainIsNotReadyWhileRedisTakesNoWrites(t *testing.T) {
 }
 
 func TestQueuesAreRecordedOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		ctx := t.Context()
 		q := status.Queue{Topic: "projects/p/topics/t", Subscription: "projects/p/subscriptions/s"}
@@ -141,6 +146,7 @@ func TestQueuesAreRecordedOnce(t *testing.T) {
 }
 
 func TestJ14AJobThatIsCanceledBeforeItStartsHasAnEnd(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		before := time.Now().Add(-time.Minute)
 		submit(t, s, jobs.Job{ID: "queued"})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
@@ -27,6 +28,7 @@ func fsck(t *testing.T, s *status.Store, repair bool) redisdb.Audit {
 
 func TestFsckFindsAndRepairs(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		for _, id := range []jobs.ID{"good", "gone", "moved", "twice", "none", "alone", "late", "bad", "list"} {
@@ -88,6 +90,7 @@ func TestFsckGivesTheQueueHalfAnHourToDeliverAgain(t *testing.T) {
 
 func TestFsckFindsNothingWhileAFleetRuns(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	stop := make(chan struct{})
@@ -123,6 +126,7 @@ func TestFsckFindsNothingWhileAFleetRuns(t *testing.T) {
 
 func TestFsckBoundsItsReport(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	var entries []redis.Z

@@ -51,6 +51,7 @@ func lapse(t *testing.T, s *status.Store, c jobs.Claim, handed, want bool) {
 }
 
 func TestF22LapsedClaimIsTakenFromItsWorkerAndFreeAtOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		dead := newStore(rdb, "dead")
 		c := claimLease(t, dead, "a", time.Millisecond, "ack1")
@@ -88,6 +89,7 @@ func TestF22LapsedClaimIsTakenFromItsWorkerAndFreeAtOnce(t *testing.T) {
 }
 
 func TestF22ClaimThatWasProlongedInTimeStays(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claimLease(t, s, "a", time.Millisecond, "ack1")
 		lapsed, _ := wantLapsed(t, s, "ack1")
@@ -104,6 +106,7 @@ func TestF22ClaimThatWasProlongedInTimeStays(t *testing.T) {
 }
 
 func TestF22OneWorkerLooksAtATime(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, a *status.Store, rdb *redis.Client) {
 		b := newStore(rdb, "b")
 		watch := func(s *status.Store, ttl time.Duration, want bool) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/status/redistest"
@@ -104,6 +105,7 @@ func release(t *testing.T, s *status.Store, c jobs.Claim, message string) {
 }
 
 func TestJ07IndexFollowsEveryMoveOfAJob(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		at := time.Now().Add(-time.Hour)
@@ -160,6 +162,7 @@ func TestJ07IndexFollowsEveryMoveOfAJob(t *testing.T) {
 }
 
 func TestJ07CanceledAndLostJobsAreInTheirIndex(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		submit(t, s, jobs.Job{ID: "a"})
 		if _, err := s.Cancel(t.Context(), "a"); err != nil {
@@ -181,6 +184,7 @@ func TestJ07CanceledAndLostJobsAreInTheirIndex(t *testing.T) {
 }
 
 func TestJ07StaleEntriesAreLeftOutAndMended(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		for _, id := range []jobs.ID{"a", "b", "c"} {
@@ -204,6 +208,7 @@ func TestJ07StaleEntriesAreLeftOutAndMended(t *testing.T) {
 
 func TestJ07CursorIsSoundWithinOneMoment(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		at := time.Now().Add(-time.Minute)
 		var want []string
@@ -232,6 +237,7 @@ func TestJ07CursorIsSoundWithinOneMoment(t *testing.T) {
 }
 
 func TestJ07CursorSurvivesConcurrentSubmits(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	const n = 400
@@ -269,6 +275,7 @@ func TestJ07CursorSurvivesConcurrentSubmits(t *testing.T) {
 }
 
 func TestJ08BadCursorIsToldFromTrouble(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		for _, bad := range []string{"x", "1", "/", "1/..", "-1/a", "1.5/a", "1e3/a", "+1/a", " 1/a", strings.Repeat("9", 40) + "/a", "1/" + strings.Repeat("a", 200), "\x00/\xff"} {
 			if _, _, err := s.List(t.Context(), status.Query{Limit: 1, Cursor: bad}); !errors.Is(err, status.ErrCursor) || errors.Is(err, jobs.ErrUnavailable) {
@@ -282,6 +289,7 @@ func TestJ08BadCursorIsToldFromTrouble(t *testing.T) {
 // joblist has the times, with a million jobs.
 func TestJ07PagesAreTwoRoundTrips(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	srv := redistest.New(t, "--appendonly", "no")
 	rdb := srv.Client()
 	const n = 100_000
@@ -370,6 +378,7 @@ func fill(t *testing.T, rdb *redis.Client, n, rare int) {
 }
 
 func TestJ07HostileDocumentsBreakNoList(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		values := []string{
@@ -403,6 +412,7 @@ func TestJ07HostileDocumentsBreakNoList(t *testing.T) {
 }
 
 func TestJ10LinesBeforeOneAreNotThatOne(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		report(t, s, c, time.Minute, nil, jobs.Lines{Text: []string{"one", "two", "three"}})
@@ -420,6 +430,7 @@ func TestJ10LinesBeforeOneAreNotThatOne(t *testing.T) {
 }
 
 func TestJ07AJobWithoutATimeIsListedAtThatOfItsEntry(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 		submit(t, s, jobs.Job{ID: "a", Submitted: at})
@@ -432,6 +443,7 @@ func TestJ07AJobWithoutATimeIsListedAtThatOfItsEntry(t *testing.T) {
 }
 
 func TestJ10LogTailSinceAndAfter(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		if _, err := s.Lines(ctx, "a", status.LogQuery{Tail: 5}); !errors.Is(err, fs.ErrNotExist) {
@@ -488,6 +500,7 @@ func TestJ10LogTailSinceAndAfter(t *testing.T) {
 // touch one slot only.
 func TestJ07ClusterTakesEverything(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts a cluster")
 	srv := redistest.New(t, "--cluster-enabled", "yes")
 	slots := []any{"CLUSTER", "ADDSLOTS"}
 	for i := range 16384 {
@@ -529,6 +542,7 @@ func TestJ07ClusterTakesEverything(t *testing.T) {
 }
 
 func TestJ07J08ListsPassOverWhatIsNoEntry(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		now := time.Now()
@@ -564,6 +578,7 @@ func TestJ07J08ListsPassOverWhatIsNoEntry(t *testing.T) {
 }
 
 func TestJ10AKeyOfSomethingElseIsALogWithoutLines(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		submit(t, s, jobs.Job{ID: "a"})
 		rdb.LPush(t.Context(), "{job:a}:log", "x")

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/status/redistest"
@@ -35,6 +36,8 @@ func texts(t *testing.T, s *status.Store, id jobs.ID) []string {
 // and asks a real server how much memory they take.
 func TestF26RedisBytesAJob(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "it is about the memory of Redis")
+	testrun.Long(t, "it takes much CPU")
 	for name, document := range map[string]string{
 		"a short name": "document.pdf",
 		"a long name":  strings.Repeat("quarterly-report-", 5) + "final.pdf",
@@ -104,6 +107,7 @@ func endWithLog(t *testing.T, s *status.Store, rdb *redis.Client, document strin
 }
 
 func TestF26AnEndedJobKeepsItsWholeLog(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	endWithLog(t, s, rdb, "x.pdf")
@@ -118,6 +122,7 @@ func TestF26AnEndedJobKeepsItsWholeLog(t *testing.T) {
 }
 
 func TestF26LinesSentTwiceAreInTheLogOnce(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		log := func(before int, lines ...string) {
@@ -145,6 +150,7 @@ func TestF26LinesSentTwiceAreInTheLogOnce(t *testing.T) {
 // they are packed, in all ways there are to read.
 func TestF26PackedLogReadsAsBefore(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		words := []string{"", " ", "Page 1/9 analyzing...", "Page 2/9 analyzing...", "a", "aa", "aaa", "日本語", "日本", "1,2,3,4:", "0 5;", "two\nlines", "\x00\xff"}
 		for round := range 10 {
@@ -210,6 +216,7 @@ func readings(t *testing.T, s *status.Store, id jobs.ID) map[string][]status.Log
 }
 
 func TestF35LogOfAJobQueuedAgainGoesOn(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		finish(t, s, c, jobs.Outcome{State: jobs.Failed, Reason: "no PDF"})
@@ -226,6 +233,7 @@ func TestF35LogOfAJobQueuedAgainGoesOn(t *testing.T) {
 // TestF35LogThatRedisHasLostIsFollowed shows that a follower whose place is of a log
 // that is gone sees the lines of the new one.
 func TestF35LogThatRedisHasLostIsFollowed(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		report(t, s, c, time.Minute, nil, jobs.Lines{Text: []string{"one", "two"}})
@@ -244,6 +252,7 @@ func TestF35LogThatRedisHasLostIsFollowed(t *testing.T) {
 }
 
 func TestDetailKeepsLongNamesInPieces(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		for _, n := range []int{200, 0, 1, 63, 64, 65, 127, 128, 129, 1024} {
 			name := strings.Repeat("x", n)
@@ -257,6 +266,7 @@ func TestDetailKeepsLongNamesInPieces(t *testing.T) {
 }
 
 func TestTextOfJobsIsMadeVisible(t *testing.T) {
+	t.Parallel()
 	const evil, want = "\x1b[2J\x00\u009b\u202e\u2066ok", `\x1b[2J\x00\u009b\u202e\u2066ok`
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)

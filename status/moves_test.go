@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/status/redistest"
@@ -46,6 +47,7 @@ func (m *meddler) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 }
 
 func TestJ07AJobThatIsHeldIsFoundThoughAWriteWasLost(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	job := jobs.Job{ID: "a", Kind: "mock"}
@@ -74,6 +76,7 @@ func TestJ07AJobThatIsHeldIsFoundThoughAWriteWasLost(t *testing.T) {
 // TestJ07MendingUndoesNoMove ends a job between the look at it and the move
 // that was decided on by that look.
 func TestJ07MendingUndoesNoMove(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client()
 	s := newStore(rdb, "w1")
 	c := claim(t, s, "a", time.Minute, jobs.Granted)
@@ -116,6 +119,7 @@ func bubble(t *testing.T, test func(t *testing.T, s *status.Store, rdb *redis.Cl
 }
 
 func TestFsckGivesAMoveASecond(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		submit(t, s, jobs.Job{ID: "a"})
 		// A worker has begun it, and its move comes half a second after fsck looks.
@@ -134,6 +138,7 @@ func TestFsckGivesAMoveASecond(t *testing.T) {
 }
 
 func TestJ07AJobThatNothingDatesIsMendedAsNew(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		rdb.Set(t.Context(), "job:a", `{"status":"processing"}`, time.Hour)
 		for _, index := range []string{"jobs:index", "jobs:index:queued"} {
@@ -150,6 +155,7 @@ func TestJ07AJobThatNothingDatesIsMendedAsNew(t *testing.T) {
 // TestF30ListsAndWorkersAgreeOnWhatIsNoStatus has, for each value, whether it counts.
 func TestF30ListsAndWorkersAgreeOnWhatIsNoStatus(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	long := func(n int) string {
 		const head, tail = `{"status":"completed","message":"`, `"}`
 		return head + strings.Repeat("x", n-len(head)-len(tail)) + tail
@@ -199,6 +205,7 @@ func TestF30ListsAndWorkersAgreeOnWhatIsNoStatus(t *testing.T) {
 // TestJ07JobsStayInTheIndexForAWeek has when a job counts as created, by when its
 // sender says that it was submitted, and what is dropped.
 func TestJ07JobsStayInTheIndexForAWeek(t *testing.T) {
+	t.Parallel()
 	const day = 24 * time.Hour
 	tests := []struct {
 		name string
@@ -265,6 +272,7 @@ func TestJ07JobsStayInTheIndexForAWeek(t *testing.T) {
 }
 
 func TestJ07PagesLookFurtherWhereJobsAreForgotten(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		now := time.Now()
 		var entries []redis.Z
@@ -286,6 +294,7 @@ func TestJ07PagesLookFurtherWhereJobsAreForgotten(t *testing.T) {
 }
 
 func TestJ07TimeOfAJobSurvivesTheLossOfAllData(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		for _, how := range []string{"report", "finish"} {
 			c := claim(t, s, jobs.ID(how), time.Minute, jobs.Granted)
@@ -310,6 +319,7 @@ func TestJ07TimeOfAJobSurvivesTheLossOfAllData(t *testing.T) {
 }
 
 func TestF36AnEarlierFailureLeavesNoCode(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		finish(t, s, claim(t, s, "a", time.Minute, jobs.Granted), jobs.Outcome{State: jobs.Failed, Reason: "r", Code: "PDF_BROKEN"})
 		rdb.Del(t.Context(), "job:a") // somebody wants it run again

@@ -29,6 +29,7 @@ func requeue(t *testing.T, s *status.Store, want jobs.State) {
 }
 
 func TestF13RequeuedJobStartsAnew(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		s.MaxCrashes = 2
 		for range 2 { // crashes
@@ -107,6 +108,7 @@ func TestF13OnlyFailedAndUnknownJobsAreRequeued(t *testing.T) {
 }
 
 func TestF13AttemptFromBeforeARequeueWritesNothing(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		stale := claim(t, s, "a", time.Minute, jobs.Granted)
 		rdb.HSet(t.Context(), "{job:a}:claim", "until", 0) // it falls silent
@@ -126,6 +128,7 @@ func TestF13AttemptFromBeforeARequeueWritesNothing(t *testing.T) {
 }
 
 func TestF13ClaimOfAFailedJobSaysWhy(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		end(t, s, jobs.Outcome{State: jobs.Failed, Reason: "no page could be read"})
 		c := claim(t, s, "a", time.Minute, jobs.Ended)

@@ -95,6 +95,7 @@ func age(t *testing.T, rdb *redis.Client) {
 }
 
 func TestF30F31F32F36TheLifeOfADocument(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		if fresh, err := s.Submit(ctx, jobs.Job{ID: "a", Kind: "pdf", Input: "uploads/a/x.pdf"}); err != nil || !fresh {
@@ -124,6 +125,7 @@ func TestF30F31F32F36TheLifeOfADocument(t *testing.T) {
 }
 
 func TestF32FailureKeepsTheProgressAsItStood(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		p := jobs.Progress{Done: 1, Total: 2, Message: "Page 1/2 analyzing..."}
@@ -140,6 +142,7 @@ func TestF32FailureKeepsTheProgressAsItStood(t *testing.T) {
 }
 
 func TestF33SubmitLeavesWhatIsKnownAlone(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		claim(t, s, "a", time.Minute, jobs.Granted)
 		if fresh, err := s.Submit(t.Context(), jobs.Job{ID: "a"}); err != nil || fresh {
@@ -150,6 +153,7 @@ func TestF33SubmitLeavesWhatIsKnownAlone(t *testing.T) {
 }
 
 func TestF11StaleAttemptWritesNothing(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		stale := claim(t, s, "a", time.Millisecond, jobs.Granted)
@@ -178,6 +182,7 @@ func TestF11StaleAttemptWritesNothing(t *testing.T) {
 }
 
 func TestF33TerminalStatusIsNeverOverwritten(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
@@ -203,6 +208,7 @@ func TestF33TerminalStatusIsNeverOverwritten(t *testing.T) {
 }
 
 func TestF19CancelIsShown(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		submit(t, s, jobs.Job{ID: "queued"})
@@ -227,6 +233,7 @@ func TestF19CancelIsShown(t *testing.T) {
 }
 
 func TestF16ScriptFlushAndLostDataAreSurvived(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
@@ -260,6 +267,7 @@ func TestF16ScriptFlushAndLostDataAreSurvived(t *testing.T) {
 }
 
 func TestF16FailoverThatLosesTheLastClaimIsSurvived(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
@@ -285,6 +293,7 @@ func TestF16FailoverThatLosesTheLastClaimIsSurvived(t *testing.T) {
 }
 
 func TestF33AttemptThatOutlivedLostDataOverwritesNoOutcome(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		release(t, s, claim(t, s, "a", time.Minute, jobs.Granted), "again")
@@ -303,6 +312,7 @@ func TestF33AttemptThatOutlivedLostDataOverwritesNoOutcome(t *testing.T) {
 }
 
 func TestForeignValuesInJobKeysAreReplaced(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		for i, value := range []string{"", "null", "[]", "{", `{"status":7,"progress":"x"}`, "\x00\xff", `"completed"`} {
@@ -325,6 +335,7 @@ func TestForeignValuesInJobKeysAreReplaced(t *testing.T) {
 }
 
 func TestF35LogKeepsTheNewestBytes(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		s.Worker = "w%s" // a name that is a format must do no harm
 		s.LogCap = 10_000
@@ -366,6 +377,7 @@ func TestF35LogKeepsTheNewestBytes(t *testing.T) {
 }
 
 func TestF35ListIsNewestFirstInPages(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		const n = 57
@@ -405,6 +417,7 @@ func TestF35ListIsNewestFirstInPages(t *testing.T) {
 }
 
 func TestF35DetailTellsOfTheAttempt(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		ctx := t.Context()
 		job := jobs.Job{ID: "a", Kind: "pdf", Input: "x.pdf", Submitted: time.Now().Add(-time.Minute)}
@@ -429,6 +442,7 @@ func TestF35DetailTellsOfTheAttempt(t *testing.T) {
 }
 
 func TestF16RedisGoneIsUnavailable(t *testing.T) {
+	t.Parallel()
 	m := miniredis.RunT(t)
 	rdb := redisdb.Connect(redisdb.Options{Host: m.Host(), Port: 1})
 	defer rdb.Close()
@@ -468,6 +482,7 @@ func TestF16RedisGoneIsUnavailable(t *testing.T) {
 
 // TestF35KeysShareOneSlot guards clusters: a script may touch one slot only.
 func TestF35KeysShareOneSlot(t *testing.T) {
+	t.Parallel()
 	m := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), DisableIdentity: true})
 	defer rdb.Close()
@@ -491,6 +506,7 @@ func TestF35KeysShareOneSlot(t *testing.T) {
 
 // TestConcurrentClaimsGrantOne races many claims on one job.
 func TestF11ConcurrentClaimsGrantOne(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		verdicts := make(chan jobs.Verdict)
 		for range 20 {

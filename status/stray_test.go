@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/status/redistest"
@@ -17,6 +18,7 @@ import (
 // TestF25OneLooksAtATimeAndAfterALoss: a look is one caller's, and comes before its
 // time when Redis was restarted, until somebody has looked for what was lost then.
 func TestF25OneLooksAtATimeAndAfterALoss(t *testing.T) {
+	t.Parallel()
 	srv := redistest.New(t)
 	s := status.New(srv.Client())
 	look := func(settle time.Duration) (bool, time.Time) {
@@ -81,6 +83,7 @@ func TestF25OneLooksAtATimeAndAfterALoss(t *testing.T) {
 }
 
 func TestF25StraysAreWhatNobodyRuns(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		for _, id := range []jobs.ID{"waits", "runs", "ended", "silent"} {
 			submit(t, s, jobs.Job{ID: id, Kind: "mock"})
@@ -125,6 +128,7 @@ func TestF25StraysAreWhatNobodyRuns(t *testing.T) {
 // TestF25StraysThatMoveHideNoOther: what a repair does to a job takes it out of the
 // index that is being read.
 func TestF25StraysThatMoveHideNoOther(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.New(t).Client() // a long pipeline takes miniredis too long
 	s := newStore(rdb, "w1")
 	const n = 2500
@@ -156,6 +160,7 @@ func TestF25StraysThatMoveHideNoOther(t *testing.T) {
 // when to look.
 func TestF25AnyNodeOfAClusterMayHaveLostSomething(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts a cluster")
 	var nodes []*redistest.Server
 	for i, slots := range [][2]int{{0, 8191}, {8192, 16383}} {
 		srv := redistest.New(t, "--cluster-enabled", "yes")

@@ -12,6 +12,7 @@ import (
 // Claims (F11), crashes (F12) and cancels (F19) as a worker meets them; what others are
 // shown of them stands beside it.
 func TestF11F12F19StoreIsAStatus(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, _ *status.Store, rdb *redis.Client) {
 		workertest.Status(t, func(t *testing.T) workertest.Store {
 			if err := rdb.FlushAll(t.Context()).Err(); err != nil {

@@ -13,6 +13,7 @@ import (
 )
 
 func TestF21WorkersAreShownWhileTheyLiveAndOnceTheyAreSilent(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, _ *status.Store, rdb *redis.Client) {
 		ctx := t.Context()
 		count := &trips{}
@@ -74,6 +75,7 @@ func TestF21WorkersAreShownWhileTheyLiveAndOnceTheyAreSilent(t *testing.T) {
 }
 
 func TestF21JobSaysForHowLongItsWorkerIsSilent(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
 		c := claim(t, s, "a", time.Minute, jobs.Granted)
 		silent := func() time.Duration {
