@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/emulator"
 	"github.com/batchfleet/batchfleet/internal/testnet"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
 
@@ -26,6 +27,7 @@ const maxIdle = 20 << 10
 
 // TestIdleWorkerIsSmall measures the program as it is released.
 func TestIdleWorkerIsSmall(t *testing.T) {
+	testrun.Long(t, "it starts processes")
 	binary, dir := filepath.Join(t.TempDir(), "batchfleet"), t.TempDir()
 	build := exec.CommandContext(t.Context(), "make", "build", "VERSION=test", "BATCHFLEET="+binary)
 	if out, err := build.CombinedOutput(); err != nil {

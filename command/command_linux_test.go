@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/command"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 func TestF73LinesArriveInOrder(t *testing.T) {
@@ -51,6 +52,7 @@ func TestF73NothingIsInherited(t *testing.T) {
 }
 
 func TestF73ExitErrorsSayHowItEnded(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	tests := []struct {
 		name   string
 		c      *command.Command
@@ -110,6 +112,7 @@ func TestF73ProcessDiesBeforeTheCallerAndLeavesNoCore(t *testing.T) {
 }
 
 func TestUsageIsReported(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	// It ends by the account that is reported. The kernel's limit goes by ticks,
 	// which run ahead of that when others want the CPU.
 	usage, err := self("spin").Run(t.Context())
@@ -194,6 +197,7 @@ func TestCanceledContextStopsTheProcess(t *testing.T) {
 
 func TestSlowReaderMissesNothing(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	// The process is gone for longer than Run has patience when the first line
 	// has been handled; the rest is still in the pipe.
 	c, got := self("say", "x", strings.Repeat("y", 40<<10), "z", ""), ""
@@ -219,6 +223,7 @@ func TestStartErrors(t *testing.T) {
 }
 
 func TestManyRunsLeakNothing(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	runs := func(n int) {
 		for i := range n {
 			c := self([]string{"echo", "huge-line", "sleep", "exit"}[i%4], "3", "x")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/command"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // shell is a command that runs a script.
@@ -84,6 +85,7 @@ func TestR43ProgramThatWritesTooMuchDoesNotBlock(t *testing.T) {
 
 func TestOutputErrorStopsTheProcess(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	for _, script := range []string{"yes", "yes >&2", "echo once >&2; sleep 1000", "printf unfinished; exec >&-; sleep 1000"} {
 		enough := errors.New("enough")
 		c, calls := shell(script), 0

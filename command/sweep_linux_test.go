@@ -17,10 +17,12 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/command"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 func TestGroupIsSwept(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	for _, how := range []string{"leave", "stay"} {
 		t.Run(how, func(t *testing.T) {
 			c, pid := self("parent", how), 0
@@ -47,6 +49,7 @@ func TestGroupIsSwept(t *testing.T) {
 }
 
 func TestEscapedGrandchildDoesNotHoldUpRun(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	defer command.WithoutCgroups()() // in which it would be found
 	c, pid := self("parent", "escape"), 0
 	var began time.Time // when both processes are there

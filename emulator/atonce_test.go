@@ -16,12 +16,14 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/journal"
 )
 
 // Whatever is done at the same time, with checkpoints in between, the state on
 // disk is the state in memory.
 func TestE06StateSurvivesARestartWhenEverythingHappensAtOnce(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	dir := t.TempDir()
 	log := slog.New(slog.DiscardHandler)
 	s, err := openJournal(Config{Log: log}, dir, journal.Options{Log: log, CheckpointAfter: 10_000})

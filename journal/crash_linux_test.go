@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/journal"
 )
 
@@ -126,6 +127,7 @@ func count(dir string) error {
 }
 
 func TestE06JournalKilledAnywhereKeepsWhatWasCommitted(t *testing.T) {
+	testrun.Long(t, "it starts processes")
 	dir := t.TempDir()
 	last, seed := 0, rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -223,6 +225,7 @@ func crashInCheckpoint(dir, arg string) error {
 }
 
 func TestE06JournalKilledInACheckpoint(t *testing.T) {
+	testrun.Long(t, "it starts processes")
 	dir := t.TempDir()
 	for n := range 20 { // the steps, and over again on what that leaves
 		steps := n % 8
@@ -357,6 +360,7 @@ func fill(dir string, want error, makeSpace func() error) error {
 }
 
 func TestE06JournalFullDisk(t *testing.T) {
+	testrun.Long(t, "it starts processes")
 	t.Run("a file system of 1 MiB", func(t *testing.T) {
 		c := child(t, "fill a disk", t.TempDir(), "")
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}

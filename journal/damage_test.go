@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/journal"
 )
 
@@ -26,6 +27,7 @@ type place struct {
 // TestE06JournalDamageCostsOnlyWhatItHits damages files anywhere and expects
 // exactly those records that were not hit.
 func TestE06JournalDamageCostsOnlyWhatItHits(t *testing.T) {
+	testrun.Long(t, "it takes much CPU")
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "") //nolint:usetesting // one for each check
 		if err != nil {

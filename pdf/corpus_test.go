@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/pdf"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
@@ -21,6 +22,7 @@ import (
 const minF1 = 0.95
 
 func TestF75AgreesWithOtherReaders(t *testing.T) {
+	testrun.Long(t, "it takes much CPU")
 	needTool(t, "pdfinfo", "poppler-utils")
 	needTool(t, "pdftotext", "poppler-utils")
 	needTool(t, "mutool", "mupdf-tools")

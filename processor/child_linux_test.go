@@ -134,6 +134,7 @@ func child(t *testing.T, name string) PDF {
 
 func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts processes")
 	const word = "before it had answered"
 	tests := []struct {
 		name  string // of the child

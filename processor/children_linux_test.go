@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
@@ -132,6 +133,7 @@ func mustRead(t *testing.T, e PDF, texts ...string) (pid int) {
 }
 
 func TestF77ManyDocumentsTakeFewProcesses(t *testing.T) {
+	testrun.Long(t, "it starts processes")
 	e := shared(t)
 	var mu sync.Mutex
 	pids := map[int]int{}
@@ -167,6 +169,7 @@ func TestF77ManyDocumentsTakeFewProcesses(t *testing.T) {
 
 func TestF77HostileDocumentHarmsNoOther(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts processes")
 	say := func(text string) []byte { return pdftest.Pages(text).Table("") }
 	tests := []struct {
 		name string
@@ -209,6 +212,7 @@ func TestF77HostileDocumentHarmsNoOther(t *testing.T) {
 
 func TestF77ChildBrokenByADocumentIsNotTheNextOnesFault(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts processes")
 	for _, how := range []string{"die", "panic", "starve", "hang", "babble", "leave", "die on 2", "quit on 3"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
@@ -100,6 +101,7 @@ func lettered(n int) (texts []string) {
 }
 
 func TestF74EnginesReadTheSame(t *testing.T) {
+	testrun.Long(t, "it starts processes")
 	plain := []string{"Attack at dawn and not a minute later."}
 	tests := []struct {
 		name                 string
@@ -169,6 +171,7 @@ func wantTexts(t *testing.T, recs []Record, want []string) {
 }
 
 func TestF74EnginesDescribeTheSame(t *testing.T) {
+	testrun.Long(t, "it starts processes")
 	b := pdftest.Pages("text")
 	info := b.Add(`<</Title (A title\nPages: 99\nof three lines) /Author <FEFF00C90071> /Subject (about\tit) /Keywords (a, b) /Creator (vi) /Producer (hand) ` +
 		`/CreationDate (D:20150304120000+01'30') /ModDate (D:20150304)>>`)
@@ -255,6 +258,7 @@ func refuses(t *testing.T, engine func(limit func(*PDF)) Engine) {
 }
 
 func TestF74EnginesTakeTheSamePasswords(t *testing.T) {
+	testrun.Long(t, "it starts processes")
 	onEachEngine(t, func(t *testing.T, engine func(func(*PDF)) Engine) {
 		for _, tt := range []struct{ file, password string }{
 			{"aes-256-password.pdf", "user"},
@@ -277,6 +281,7 @@ func TestF74EnginesTakeTheSamePasswords(t *testing.T) {
 }
 
 func TestF74EnginesReadTheSamePages(t *testing.T) {
+	testrun.Long(t, "it starts processes")
 	data := pdftest.Pages("one", "two", "three", "four", "five").Table("")
 	tests := []struct {
 		name       string

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -115,6 +116,7 @@ func fakePoppler(t *testing.T, name string) Poppler {
 
 func TestF73HostileProgramFailsItsJobAndNoOther(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts processes")
 	// Before the first page two processes start and then two more, and the last
 	// limit is for all of them.
 	second, more := func(p *PDF) { p.PageTimeout = time.Second }, func(p *PDF) { p.PageTimeout = 10 * time.Second }
@@ -202,6 +204,7 @@ func TestF74ImagesOfPagesThatAreNotThereDoNotCount(t *testing.T) {
 
 func TestF73NothingIsLeftOfAStoppedProgram(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts processes")
 	e := fakePoppler(t, "its own number")
 	e.PageTimeout = 10 * time.Second
 	_, texts, err := readAll(t, e, nil, 1)
@@ -239,6 +242,7 @@ func TestF73EndlessOutputCostsTheParentNoMemory(t *testing.T) {
 
 func TestF17ProgramEndsWithTheCauseOfItsContext(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts processes")
 	for _, name := range []string{"hang at once", "hang on page 3", "info hangs", "images hang"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

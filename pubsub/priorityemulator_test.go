@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/emulator"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -34,6 +35,7 @@ func startBoth(t *testing.T) (s *emulator.Server, p *PrioritySource, normal, pri
 
 func TestF14NothingIsHeldByNobodyAfterCallsWereCalledOff(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	s, p, normal, priority := startBoth(t)
 	const n = 150
 	var publishing, slots sync.WaitGroup

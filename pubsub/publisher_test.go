@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -21,6 +22,7 @@ import (
 // library alone tries for a minute and then says that the time was over.
 func TestF63PublishToNobodySaysWhy(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	opts, err := Options("127.0.0.1:1") // nothing listens there
 	if err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/batchfleet/batchfleet/emulator"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 )
@@ -838,6 +839,7 @@ func TestF15ErrorsTellWhetherAPersonMustMendThem(t *testing.T) {
 
 func TestPublishWithoutAnAnswerIsNoSuccess(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

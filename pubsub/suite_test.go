@@ -3,6 +3,7 @@ package pubsub
 import (
 	"testing"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker"
 	"github.com/batchfleet/batchfleet/worker/workertest"
@@ -19,6 +20,7 @@ func TestSourceIsASource(t *testing.T) {
 
 func TestPriorityIsASource(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	for _, name := range []string{"normal", "priority"} {
 		t.Run(name, func(t *testing.T) {
 			workertest.Source(t, func(t *testing.T) workertest.Queue {

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 const (
@@ -102,6 +104,7 @@ func TestE04GoDeadLetterAfterFiveAttempts(t *testing.T) {
 }
 
 func TestE04GoRetryPolicyHoldsBackWhatWasNacked(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	const backoff = 2 * time.Second
 	g := startGo(t, &pubsubpb.Subscription{RetryPolicy: &pubsubpb.RetryPolicy{
 		MinimumBackoff: durationpb.New(backoff), MaximumBackoff: durationpb.New(backoff),

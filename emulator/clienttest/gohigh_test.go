@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 const (
@@ -255,6 +257,7 @@ func TestE03GoHighLevelRoomForOne(t *testing.T) {
 }
 
 func TestE04GoExtensionKeepsAMessageAndAnEndedLeaseBringsItBack(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	g := startGo(t, &pubsubpb.Subscription{})
 	g.send(t, &pubsub.Message{Data: []byte("kept")})
 	g.send(t, &pubsub.Message{Data: []byte("lost")})
@@ -279,6 +282,7 @@ func TestE04GoExtensionKeepsAMessageAndAnEndedLeaseBringsItBack(t *testing.T) {
 }
 
 func TestE03GoHighLevelExtendsWhileTheHandlerRuns(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	g := startGo(t, &pubsubpb.Subscription{})
 	g.send(t, &pubsub.Message{Data: []byte("slow")})
 	release := make(chan struct{})

@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // A process is `batchfleet emulator` as users run it.
@@ -42,6 +44,8 @@ var build = sync.OnceValues(func() (string, error) {
 // startProcess runs the emulator with topicName and subName until the test ends.
 func startProcess(t *testing.T) *process {
 	t.Helper()
+	testrun.Long(t, "it starts a process")
+	testrun.Once(t, "the process is built without it")
 	binary := must(build())(t)
 	// Not the test's context: goroutines asks the process at the end.
 	cmd := exec.CommandContext(context.Background(), binary, "emulator", "--addr", "127.0.0.1:0",

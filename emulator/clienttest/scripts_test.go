@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // scenarios are what every client must be able to do. clients.py and
@@ -80,6 +82,7 @@ func pins(t *testing.T) []byte {
 // beside each other on one server; the one that restarts it has another.
 func runScenarios(t *testing.T, interpreter, script string, env ...string) {
 	t.Helper()
+	testrun.Long(t, "it starts processes")
 	shared := start(t)
 	for _, scenario := range scenarios {
 		t.Run(scenario, func(t *testing.T) {
@@ -132,6 +135,7 @@ func (r *rig) talk(t *testing.T, cmd *exec.Cmd) error {
 
 func TestE03Celery(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts processes")
 	python := installed(t, "CLIENTTEST_PYTHON", "venv/bin/python")
 	r := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 )
 
@@ -45,6 +46,8 @@ func tool(t *testing.T, name string) string {
 // The acceptance of the method: H2, computed for real, and held against two other
 // ways to the same number.
 func TestZ77RealH2(t *testing.T) {
+	testrun.Once(t, "the work is done by pw.x")
+	testrun.Long(t, "it takes much CPU")
 	h := realHandler(t)
 	h.Parallel = 2
 	payload, err := os.ReadFile("testdata/h2.json")
@@ -146,6 +149,8 @@ K_POINTS gamma
 `
 
 func TestZ77RealH2WithOneAtomFixed(t *testing.T) {
+	testrun.Once(t, "the work is done by pw.x")
+	testrun.Long(t, "it takes much CPU")
 	h := realHandler(t)
 	r := mustRun(t, h, fromInput(fmt.Sprintf(small, "", "HUSPBE.RRKJ3", "0 0 0"))).Result
 	// All of the stretch is one atom's: its mass counts instead of half of it.

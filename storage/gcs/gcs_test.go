@@ -20,6 +20,7 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 	"google.golang.org/api/option"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/storage/gcs"
@@ -216,6 +217,7 @@ func TestF46GCSEveryUploadIsConditional(t *testing.T) {
 
 func TestF46GCSRepeatsFailedRequests(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	var requests atomic.Int32
 	fail := func(w http.ResponseWriter, _ *http.Request) bool {
 		if requests.Add(1)%2 == 1 {
@@ -424,6 +426,7 @@ func TestJGCSWalkEndsWhenALaterPageIsSilent(t *testing.T) {
 
 func TestJGCSWalkWaitsForItsVisitor(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
 	pages := pageSize("1", func(int, *http.Request) bool { return false })
 	s := gcs.New(newClient(t, inFront(t, newFake(t, "fleet"), pages)), "fleet")
 	for i := range 3 {

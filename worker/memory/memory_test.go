@@ -7,12 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/worker/memory"
 	"github.com/batchfleet/batchfleet/worker/workertest"
 )
 
 func TestQueueIsASource(t *testing.T) {
+	testrun.Long(t, "it waits for seconds")
 	workertest.Source(t, func(*testing.T) workertest.Queue {
 		q := new(memory.Queue)
 		return workertest.Queue{Source: q, Submit: func(_ *testing.T, job jobs.Job) { q.Add(memory.Message{Job: job}) }}
