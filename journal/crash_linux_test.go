@@ -127,6 +127,7 @@ func count(dir string) error {
 }
 
 func TestE06JournalKilledAnywhereKeepsWhatWasCommitted(t *testing.T) {
+	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	dir := t.TempDir()
 	last, seed := 0, rand.Uint64()
@@ -225,6 +226,7 @@ func crashInCheckpoint(dir, arg string) error {
 }
 
 func TestE06JournalKilledInACheckpoint(t *testing.T) {
+	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	dir := t.TempDir()
 	for n := range 20 { // the steps, and over again on what that leaves
@@ -360,6 +362,7 @@ func fill(dir string, want error, makeSpace func() error) error {
 }
 
 func TestE06JournalFullDisk(t *testing.T) {
+	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	t.Run("a file system of 1 MiB", func(t *testing.T) {
 		c := child(t, "fill a disk", t.TempDir(), "")

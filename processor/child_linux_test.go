@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	beFakeProgram()
 	// The tests that run in parallel wait for limits of several seconds, and need
 	// little CPU meanwhile.
-	testrun.Parallel(8)
+	testrun.Parallel(16)
 	goleak.VerifyTestMain(m)
 }
 
@@ -209,6 +209,7 @@ func TestF73HostileChildFailsItsJobAndNoOther(t *testing.T) {
 }
 
 func TestF41RealDocuments(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		data []byte
@@ -252,6 +253,7 @@ func TestF41RealDocuments(t *testing.T) {
 }
 
 func TestF45PDFResumesAtTheMissingPage(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, child(t, "serve"))
 	pdf := string(pdftest.Pages("one", "two", "three", "four").Table(""))
 	d.put(t, "in.pdf", pdf)
@@ -294,6 +296,7 @@ func TestF17ChildEndsWithTheCauseOfItsContext(t *testing.T) {
 }
 
 func TestF16ChildThatCannotBeStartedIsNotTheJobsFault(t *testing.T) {
+	t.Parallel()
 	plain := t.TempDir() + "/plain"
 	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
 		t.Fatal(err)
@@ -312,6 +315,7 @@ func TestF16ChildThatCannotBeStartedIsNotTheJobsFault(t *testing.T) {
 }
 
 func TestF16CopyOfTheInputThatVanishesIsNotTheJobsFault(t *testing.T) {
+	t.Parallel()
 	err := child(t, "serve").Read(t.Context(), jobs.Job{}, t.TempDir()+"/gone", 1, Sink{})
 	if !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("read: %v, want ErrUnavailable", err)
@@ -319,6 +323,7 @@ func TestF16CopyOfTheInputThatVanishesIsNotTheJobsFault(t *testing.T) {
 }
 
 func TestF16StorageTroubleWhileTheChildRunsIsNotTheJobsFault(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, child(t, "hang on page 3"))
 	d.Checkpoint = time.Nanosecond
 	d.put(t, "in.pdf", "a document")
@@ -329,6 +334,7 @@ func TestF16StorageTroubleWhileTheChildRunsIsNotTheJobsFault(t *testing.T) {
 }
 
 func TestF73DocumentMayBeLargerThanItsMemory(t *testing.T) {
+	t.Parallel()
 	const image = 2 << 30 // bytes, a hole in the file
 	path := filepath.Join(t.TempDir(), "input")
 	head := "%PDF-1.7\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Count 1/Kids[3 0 R]>>endobj\n" +

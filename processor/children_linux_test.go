@@ -133,6 +133,7 @@ func mustRead(t *testing.T, e PDF, texts ...string) (pid int) {
 }
 
 func TestF77ManyDocumentsTakeFewProcesses(t *testing.T) {
+	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	e := shared(t)
 	var mu sync.Mutex
@@ -234,6 +235,7 @@ func TestF77ChildBrokenByADocumentIsNotTheNextOnesFault(t *testing.T) {
 }
 
 func TestF77ChildKilledBetweenDocumentsIsReplaced(t *testing.T) {
+	t.Parallel()
 	e := shared(t)
 	for range 5 {
 		pid := mustRead(t, e, "one")
@@ -247,6 +249,7 @@ func TestF77ChildKilledBetweenDocumentsIsReplaced(t *testing.T) {
 }
 
 func TestF77DocumentsOfOneChildShareNothing(t *testing.T) {
+	t.Parallel()
 	kept := child(t, "serve")
 	kept.Children = new(Children)
 	defer kept.Children.Close()

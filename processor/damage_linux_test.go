@@ -21,6 +21,7 @@ func fontless() []byte {
 }
 
 func TestF76DamageIsInTheResult(t *testing.T) {
+	t.Parallel()
 	whole := testdata(t, "groff.pdf")
 	tests := []struct {
 		name    string
@@ -57,6 +58,7 @@ func TestF76DamageIsInTheResult(t *testing.T) {
 }
 
 func TestF76StrictFailsADamagedDocument(t *testing.T) {
+	t.Parallel()
 	strict := func(p *PDF) { p.Strict = true }
 	onEachEngine(t, func(t *testing.T, engine func(func(*PDF)) Engine) {
 		for name, data := range map[string][]byte{
@@ -79,6 +81,7 @@ func TestF76StrictFailsADamagedDocument(t *testing.T) {
 }
 
 func TestF76WarningsOfAChildAreBounded(t *testing.T) {
+	t.Parallel()
 	var got []string
 	c := childReplies{next: 1, out: Sink{
 		Open: func(int, json.RawMessage) error { return nil },
@@ -103,6 +106,7 @@ func TestF76WarningsOfAChildAreBounded(t *testing.T) {
 }
 
 func TestF76PopplersReportsOfDamage(t *testing.T) {
+	t.Parallel()
 	var d damageLog
 	for _, b := range []byte(strings.Repeat("Syntax Warning: Could not parse ligature component\n", 1000) +
 		"Syntax Error (12): No font\nSyntax Error (12): No font\nInternal Error: \x00odd\xff\nSyntax Error: cut") {
@@ -121,6 +125,7 @@ func TestF76PopplersReportsOfDamage(t *testing.T) {
 }
 
 func TestF76PopplersReportsBehindManyWarningsCount(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, fakePoppler(t, "warn, then report"))
 	d.put(t, "in.pdf", "whatever")
 	if r := d.mustRun(t, jobs.Job{ID: "j", Input: "in.pdf"}); !r.Damaged {
@@ -130,6 +135,7 @@ func TestF76PopplersReportsBehindManyWarningsCount(t *testing.T) {
 
 // TestF76DamageBeforeACheckpointIsNotForgotten: poppler's reports are in no checkpoint.
 func TestF76DamageBeforeACheckpointIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	poppler := installed(t)
 	b := pdftest.Pages("one", "two", "three", "four")
 	b.Set(5, "<</Type /Page /Parent 2 0 R /Contents 6 0 R /Resources <</Font <</F 99 0 R>>>>>>") // page 1

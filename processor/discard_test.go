@@ -15,6 +15,7 @@ import (
 )
 
 func TestF24DiscardLeavesNothingOfAJob(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{})
 	for _, name := range []string{
 		"results/j/result.json", "results/j/pages.jsonl", "results/j/parts/00000001.jsonl",
@@ -41,6 +42,7 @@ func TestF24DiscardLeavesNothingOfAJob(t *testing.T) {
 // An attempt that was stopped between its last look at its lease and the rename cannot
 // rename any more when it goes on.
 func TestF24TakingAJobOverTakesItsUnfinishedFiles(t *testing.T) {
+	t.Parallel()
 	for name, takeOver := range map[string]func(*Pages) error{
 		"by running it": func(p *Pages) error {
 			_, err := p.Run(context.Background(), jobs.Job{ID: "j"}, func(jobs.Progress) {})

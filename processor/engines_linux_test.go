@@ -101,6 +101,7 @@ func lettered(n int) (texts []string) {
 }
 
 func TestF74EnginesReadTheSame(t *testing.T) {
+	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	plain := []string{"Attack at dawn and not a minute later."}
 	tests := []struct {
@@ -171,6 +172,7 @@ func wantTexts(t *testing.T, recs []Record, want []string) {
 }
 
 func TestF74EnginesDescribeTheSame(t *testing.T) {
+	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	b := pdftest.Pages("text")
 	info := b.Add(`<</Title (A title\nPages: 99\nof three lines) /Author <FEFF00C90071> /Subject (about\tit) /Keywords (a, b) /Creator (vi) /Producer (hand) ` +
@@ -258,6 +260,7 @@ func refuses(t *testing.T, engine func(limit func(*PDF)) Engine) {
 }
 
 func TestF74EnginesTakeTheSamePasswords(t *testing.T) {
+	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	onEachEngine(t, func(t *testing.T, engine func(func(*PDF)) Engine) {
 		for _, tt := range []struct{ file, password string }{
@@ -281,6 +284,7 @@ func TestF74EnginesTakeTheSamePasswords(t *testing.T) {
 }
 
 func TestF74EnginesReadTheSamePages(t *testing.T) {
+	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	data := pdftest.Pages("one", "two", "three", "four", "five").Table("")
 	tests := []struct {
@@ -322,6 +326,7 @@ func readAll(t *testing.T, e Engine, data []byte, from int) (pages int, texts []
 }
 
 func TestF74EnginesStopWhenNobodyListens(t *testing.T) {
+	t.Parallel()
 	data := pdftest.Pages(lettered(300)...).Table("")
 	onEachEngine(t, func(t *testing.T, engine func(func(*PDF)) Engine) {
 		enough := errors.New("enough")
@@ -342,6 +347,7 @@ func TestF74EnginesStopWhenNobodyListens(t *testing.T) {
 }
 
 func TestF74FormFeedsOfTheTextDoNotEndAPage(t *testing.T) {
+	t.Parallel()
 	pages, got, err := readAll(t, installed(t), feeds(), 1)
 	if err != nil || pages != 2 || len(got) != 2 || got[1] != "second" {
 		t.Errorf("read %d pages, %q, %v; want 2", pages, got, err)

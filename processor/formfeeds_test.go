@@ -22,6 +22,7 @@ func split(r io.Reader) (pages []string, cut int, err error) {
 }
 
 func TestF74PagesEndAtFormFeedsWhereALineWouldBegin(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, in  string
 		want      []string
@@ -49,6 +50,7 @@ func TestF74PagesEndAtFormFeedsWhereALineWouldBegin(t *testing.T) {
 }
 
 func TestF74LongPageIsCutAndTheNextIsNot(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("0123456789abcde\n", maxPageText/16+10)
 	got, cut, err := split(strings.NewReader(long + "\fnext\n\f"))
 	if err != nil || len(got) != 2 || cut != 1 || got[0] != long[:maxPageText] || got[1] != "next\n" {
@@ -61,6 +63,7 @@ func TestF74LongPageIsCutAndTheNextIsNot(t *testing.T) {
 }
 
 func TestF74ReadErrorsAreNotTheEnd(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken pipe")
 	if _, _, err := split(io.MultiReader(strings.NewReader("a\n\fb"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the reader's error", err)

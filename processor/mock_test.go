@@ -116,6 +116,7 @@ func TestF40MessagesAndLogAreThoseOfTheContract(t *testing.T) {
 }
 
 func TestF40ZeroPages(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, Mock{Log: slog.New(slog.DiscardHandler)})
 	if result := d.mustRun(t, jobs.Job{ID: "j", Kind: "mock"}); result.Pages != 0 {
 		t.Errorf("result %+v", result)

@@ -20,6 +20,7 @@ import (
 )
 
 func TestF42ResultOfAnotherJobSaysSo(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{})
 	d.put(t, resultName("j"), `{"job_id":"k"}`)
 	_, err := Stored(t.Context(), d.store, "j")
@@ -67,6 +68,7 @@ func TestF42ResultBeginsWithTheFieldsOfTheContract(t *testing.T) {
 }
 
 func TestF42PagesAreOneLineEach(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 3, page: func(n int) (Record, error) {
 		return Record{Page: n, Text: "a\nb\u2028\"c\"", Words: 2, HasText: true}, nil
 	}})
@@ -115,6 +117,7 @@ func TestF43SameJobTwiceGivesTheSameBytesButForTimes(t *testing.T) {
 }
 
 func TestF43EarlierResultIsFound(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 3})
 	job := jobs.Job{ID: "j"}
 	if result, found, err := d.Earlier(t.Context(), job); found || err != nil {
@@ -164,6 +167,7 @@ func TestF43EarlierResultTakesItsCheckpointsAlong(t *testing.T) {
 }
 
 func TestF43EarlierResultWithAStrangeHashIsFound(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 3})
 	d.put(t, resultName("j"), `{"job_id":"j","pages":3,"document":{"sha256":"../x"}}`)
 	if got, found, err := d.Earlier(t.Context(), jobs.Job{ID: "j"}); !found || err != nil || got.Pages != 3 {
@@ -172,6 +176,7 @@ func TestF43EarlierResultWithAStrangeHashIsFound(t *testing.T) {
 }
 
 func TestF43UnreadableEarlierResultIsReplaced(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"empty": "", "torn": `{"job_id":"j","pa`, "noise": "\x00\x00", "of another job": `{"job_id":"k","pages":3}`,
 		"array": "[]", "null": "null", "wrong type": `{"job_id":"j","pages":"3"}`,
@@ -191,6 +196,7 @@ func TestF43UnreadableEarlierResultIsReplaced(t *testing.T) {
 }
 
 func TestF43EarlierResultThatCannotBeReadNowIsNoReasonToStartOver(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 3})
 	d.mustRun(t, jobs.Job{ID: "j"})
 	d.store.refuseOn("open results/j/result.json")
@@ -205,6 +211,7 @@ func TestF43EarlierResultThatCannotBeReadNowIsNoReasonToStartOver(t *testing.T) 
 }
 
 func TestF44UnreadablePageIsAWarning(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 4, page: func(n int) (Record, error) {
 		switch n {
 		case 2:
@@ -232,6 +239,7 @@ func TestF44UnreadablePageIsAWarning(t *testing.T) {
 }
 
 func TestF44WarningsAreBounded(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 500, page: func(n int) (Record, error) {
 		rec := textPage(n)
 		rec.Warning = fmt.Sprintf("page %d: odd", n)
@@ -244,6 +252,7 @@ func TestF44WarningsAreBounded(t *testing.T) {
 }
 
 func TestF44NoReadablePageFailsTheJob(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 3, page: func(n int) (Record, error) {
 		return Record{Page: n, Warning: fmt.Sprintf("page %d: bad stream", n), Failed: true}, nil
 	}})
@@ -251,6 +260,7 @@ func TestF44NoReadablePageFailsTheJob(t *testing.T) {
 }
 
 func TestF44InputLimits(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		length int
@@ -280,6 +290,7 @@ func TestF44InputLimits(t *testing.T) {
 }
 
 func TestF44PageLimit(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 10})
 	d.MaxPages = 10
 	d.mustRun(t, jobs.Job{ID: "a"})
@@ -290,6 +301,7 @@ func TestF44PageLimit(t *testing.T) {
 }
 
 func TestF44InputThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 1, input: true})
 	d.mustFail(t, jobs.Job{ID: "j"}, "pdf_path is empty")
 	d.mustFail(t, jobs.Job{ID: "j", Input: "uploads/gone.pdf"}, "uploads/gone.pdf")
@@ -297,6 +309,7 @@ func TestF44InputThatIsNotThere(t *testing.T) {
 }
 
 func TestF44EngineThatBreaksItsWordFailsTheJob(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		read func(ctx context.Context, out Sink) error
@@ -361,6 +374,7 @@ func TestF16StorageTroubleIsNotTheJobsFault(t *testing.T) {
 }
 
 func TestF16InputThatBreaksOffIsNotTheJobsFault(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 1, input: true})
 	d.put(t, "in.pdf", strings.Repeat("x", 1000))
 	d.Store = &tornStore{Store: d.store, after: 500}
@@ -370,6 +384,7 @@ func TestF16InputThatBreaksOffIsNotTheJobsFault(t *testing.T) {
 }
 
 func TestF16FullOrMissingDiskOfTheWorkerIsNotTheJobsFault(t *testing.T) {
+	t.Parallel()
 	for name, e := range map[string]*book{"for the input": {pages: 1, input: true}, "for the pages": {pages: 1}} {
 		t.Run(name, func(t *testing.T) {
 			d := newFixture(t, e)
@@ -383,6 +398,7 @@ func TestF16FullOrMissingDiskOfTheWorkerIsNotTheJobsFault(t *testing.T) {
 }
 
 func TestF16ErrorsOfTheWorkersDiskAreMarked(t *testing.T) {
+	t.Parallel()
 	if _, err := (&localWriter{full{}}).Write([]byte("x")); !errors.Is(err, jobs.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("write: %v, want ErrUnavailable for a full disk", err)
 	}
@@ -446,6 +462,7 @@ func TestF17CheckpointsOutliveADrainedJobButNotOneThatWasStopped(t *testing.T) {
 }
 
 func TestNothingIsLeftOnTheWorkersDisk(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		page func(cancel func()) (Record, error)

@@ -75,6 +75,7 @@ func told(replies []pdfReply) string {
 }
 
 func TestF73ChildAnswersPageByPage(t *testing.T) {
+	t.Parallel()
 	five := pdftest.Pages("one", "two", "three", "four", "five").Table("")
 	tests := []struct {
 		name string
@@ -101,6 +102,7 @@ func TestF73ChildAnswersPageByPage(t *testing.T) {
 }
 
 func TestF41ChildSaysWhatTheReaderSays(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"plain.pdf", "groff.pdf", "ghostscript.pdf", "cairo.pdf", "aes-128.pdf", "rc4-40.pdf"} {
 		t.Run(name, func(t *testing.T) {
 			data := testdata(t, name)
@@ -127,6 +129,7 @@ func TestF41ChildSaysWhatTheReaderSays(t *testing.T) {
 }
 
 func TestF41HugeTextOfAPageIsCut(t *testing.T) {
+	t.Parallel()
 	line := strings.Repeat("word ", 20)
 	data := pdftest.Pages(strings.TrimSuffix(strings.Repeat(line+"\n", (5<<20)/len(line)), "\n"), "small").Table("")
 	replies := serve(t, data, pdfRequest{From: 1})
@@ -142,6 +145,7 @@ func TestF41HugeTextOfAPageIsCut(t *testing.T) {
 }
 
 func TestF73ChildThatCannotTalkFails(t *testing.T) {
+	t.Parallel()
 	if err := ServePDF(strings.NewReader(""), io.Discard); err != nil {
 		t.Errorf("no request: %v, want an end in peace", err)
 	}
@@ -194,6 +198,7 @@ func FuzzReply(f *testing.F) {
 }
 
 func TestF73CrashIsToldWithoutItsStack(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ words, want string }{
 		{"fatal error: runtime: out of memory\n\nruntime stack:\nruntime.throw({0x1, 0x2})\n", "fatal error: runtime: out of memory"},
 		{"panic: oops\n\ngoroutine 1 [running]:\nmain.main()\n", "panic: oops"},

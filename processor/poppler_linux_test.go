@@ -187,6 +187,7 @@ func TestF73HostileProgramFailsItsJobAndNoOther(t *testing.T) {
 }
 
 func TestF73GarbageBecomesValidText(t *testing.T) {
+	t.Parallel()
 	_, got, err := readAll(t, fakePoppler(t, "garbage"), nil, 1)
 	if want := []string{"one \ufffd", "\ufffd", "", "", "\ufffd \x00 five"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("read %q, %v; want %q", got, err, want)
@@ -194,6 +195,7 @@ func TestF73GarbageBecomesValidText(t *testing.T) {
 }
 
 func TestF74ImagesOfPagesThatAreNotThereDoNotCount(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, fakePoppler(t, "images out of all"))
 	d.put(t, "in.pdf", "a document")
 	d.mustRun(t, jobs.Job{ID: "j", Input: "in.pdf"})
@@ -258,6 +260,7 @@ func TestF17ProgramEndsWithTheCauseOfItsContext(t *testing.T) {
 }
 
 func TestF16ProgramThatIsRemovedIsNotTheJobsFault(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"pdftotext", "pdfinfo", "pdfimages"} {
 		t.Run(program, func(t *testing.T) {
 			e := fakePoppler(t, "info is garbage")
@@ -291,12 +294,14 @@ func TestF74MissingProgramsAreNamedWithTheirPackage(t *testing.T) {
 }
 
 func TestF74VersionOfPopplerIsFound(t *testing.T) {
+	t.Parallel()
 	if v := installed(t).Programs.Version; v == "" || strings.Trim(v, "0123456789.") != "" {
 		t.Errorf("version %q", v)
 	}
 }
 
 func TestF74ParseInfo(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, in, want string
 	}{

@@ -155,6 +155,7 @@ func TestF17DrainedJobGoesOnAtTheNextPage(t *testing.T) {
 const first3 = `{"page":1,"words":0}` + "\n" + `{"page":2,"words":0}` + "\n" + `{"page":3,"words":0}` + "\n"
 
 func TestF45DamagedPartsAreReadAsFarAsTheyGo(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		parts map[int]string // first page to content
@@ -207,6 +208,7 @@ func TestF45DamagedPartsAreReadAsFarAsTheyGo(t *testing.T) {
 }
 
 func TestF45CheckpointOfALongerDocumentIsDropped(t *testing.T) {
+	t.Parallel()
 	e := &book{pages: 2}
 	d := newFixture(t, e)
 	d.put(t, "results/j/parts/00000001.jsonl", first3)
@@ -223,6 +225,7 @@ func TestF45CheckpointOfALongerDocumentIsDropped(t *testing.T) {
 }
 
 func TestF45CompleteCheckpointNeedsNoPageMore(t *testing.T) {
+	t.Parallel()
 	e := &book{pages: 3}
 	d := newFixture(t, e)
 	d.put(t, "results/j/parts/00000001.jsonl", first3)
@@ -233,6 +236,7 @@ func TestF45CompleteCheckpointNeedsNoPageMore(t *testing.T) {
 }
 
 func TestF45CheckpointThatCannotBeReadNowIsKept(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, &book{pages: 3})
 	d.put(t, "results/j/parts/00000001.jsonl", first3)
 	d.Store = &tornStore{Store: d.store, after: 30}
@@ -247,6 +251,7 @@ func TestF45CheckpointThatCannotBeReadNowIsKept(t *testing.T) {
 // Two attempts that overlap write parts of different lengths under names of
 // either; whatever is left must be read as the pages in order.
 func TestF45OverlappingAttemptsLeaveNoGap(t *testing.T) {
+	t.Parallel()
 	const pages = 40
 	whole := newFixture(t, &book{pages: pages})
 	whole.mustRun(t, jobs.Job{ID: "j"})

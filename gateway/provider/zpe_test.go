@@ -420,6 +420,7 @@ func TestJ27ZPEShowsNoSecretInAnyState(t *testing.T) {
 }
 
 func TestZPEWithoutRedisIsUnavailable(t *testing.T) {
+	t.Parallel()
 	testrun.Long(t, "it waits for seconds")
 	r := newZPERig(t)
 	r.submit("a")

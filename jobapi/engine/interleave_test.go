@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -273,6 +274,8 @@ func TestJ28EveryInterleavingKeepsThePromises(t *testing.T) {
 	plays := 100_000
 	if testing.Short() {
 		plays = 2000
+	} else if testrun.Race {
+		plays = 10_000 // each takes ten times as long
 	}
 	metrics := NewMetrics(prometheus.NewRegistry())
 	budget := &LogBudget{}

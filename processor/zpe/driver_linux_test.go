@@ -32,6 +32,7 @@ func fakeStretch() float64 {
 }
 
 func TestZ77FakeH2(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{})
 	var seen []jobs.Progress
 	result, err := h.Run(t.Context(), jobs.Job{ID: "job", Payload: h2}, func(p jobs.Progress) {
@@ -87,6 +88,7 @@ func checkProgress(t *testing.T, seen []jobs.Progress) {
 }
 
 func TestZpeResumesAtCheckpoints(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{At: 8, Do: "kill"})
 	mustFail(t, h, h2, zpe.CodeRuntimeError, false, "signal 9")
 	if n := calls(t, h); n != 8 {
@@ -120,6 +122,7 @@ func lasting(d zpe.Document) string {
 }
 
 func TestZpeChangedInputIsComputedAnew(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{})
 	mustRun(t, h, h2)
 	tests := []struct {
@@ -150,6 +153,7 @@ func TestZpeChangedInputIsComputedAnew(t *testing.T) {
 // A pw.x that is replaced during an attempt does not have its forces mixed with
 // those of the one before.
 func TestZpeUpgradedProgramComputesAnew(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{At: 8, Do: "upgraded"})
 	_, err := run(t.Context(), h, h2)
 	if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "it is version 7.2 now, and was 6.7MaX when the attempt began") {
@@ -168,6 +172,7 @@ func TestZpeUpgradedProgramComputesAnew(t *testing.T) {
 }
 
 func TestZpeDamagedCheckpointIsComputedAnew(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{})
 	mustRun(t, h, h2)
 	for name, text := range map[string]string{
@@ -183,6 +188,7 @@ func TestZpeDamagedCheckpointIsComputedAnew(t *testing.T) {
 }
 
 func TestZpeParallelRuns(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{})
 	want := mustRun(t, h, h2).Result.Freqs
 	h = fakeHandler(t, orders{})
@@ -209,6 +215,7 @@ func TestZpeParallelRuns(t *testing.T) {
 
 // The end of a context is returned as its cause, and leaves no process.
 func TestZpeStopIsNoFailure(t *testing.T) {
+	t.Parallel()
 	for _, cause := range []error{jobs.ErrCanceled, jobs.ErrLeaseLost, jobs.ErrDrained} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			h := fakeHandler(t, orders{At: 3, Do: "hang"})
@@ -246,6 +253,7 @@ func wantGone(t *testing.T, h *zpe.Handler, n int) {
 }
 
 func TestZpeTimeouts(t *testing.T) {
+	t.Parallel()
 	t.Run("of a run", func(t *testing.T) {
 		h := fakeHandler(t, orders{Do: "hang"})
 		h.Limits.Wall = 300 * time.Millisecond
@@ -258,6 +266,7 @@ func TestZpeTimeouts(t *testing.T) {
 }
 
 func TestZpeTroubleOfTheMachineIsNotTheJobs(t *testing.T) {
+	t.Parallel()
 	t.Run("store", func(t *testing.T) {
 		h := fakeHandler(t, orders{})
 		h.Store = brokenStore{h.Store}
@@ -288,6 +297,7 @@ func (brokenStore) Put(_ context.Context, name string, _ io.Reader) error {
 }
 
 func TestZpeMissingPrograms(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{})
 	if err := os.Remove(filepath.Join(h.PseudoDir, "H.pbe-kjpaw.UPF")); err != nil {
 		t.Fatal(err)
@@ -306,6 +316,7 @@ func TestZpeMissingPrograms(t *testing.T) {
 }
 
 func TestZpeProbe(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{})
 	found, err := h.Probe(t.Context())
 	if err != nil || found.Version != "6.7MaX" || found.PwX != h.PwX || found.Pseudos == 0 {
@@ -330,6 +341,7 @@ func TestZpeProbe(t *testing.T) {
 }
 
 func TestZpeEarlierAndForget(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{})
 	job := jobs.Job{ID: "job", Payload: h2}
 	if _, found, err := h.Earlier(t.Context(), job); found || err != nil {
@@ -378,6 +390,7 @@ func TestZpeEnvironmentIsExactly(t *testing.T) {
 }
 
 func TestZpeFixedAtoms(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{})
 	r := mustRun(t, h, strings.Replace(h2, `2.875]`, `2.875],"fixed":true`, 1)).Result
 	if r.Project != zpe.ProjectNone || r.Projected != 0 || !r.LowCutApplied || len(r.Freqs) != 3 || r.Runs != 7 {
@@ -393,6 +406,7 @@ func TestZpeFixedAtoms(t *testing.T) {
 }
 
 func TestZpeImaginaryModesAreNotCounted(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{Do: "saddle"})
 	d := mustRun(t, h, strings.TrimSuffix(h2, "}")+`,"relax":false}`)
 	r := d.Result
@@ -409,6 +423,7 @@ func TestZpeImaginaryModesAreNotCounted(t *testing.T) {
 
 // A worker that is killed leaves no pw.x, and its runs are kept.
 func TestZpeSurvivesKill(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{At: 6, Do: "hang"})
 	storeDir := t.TempDir()
 	store, err := storage.NewLocal(storeDir)
@@ -461,6 +476,7 @@ func testWorker(dirs string) {
 
 // Jobs that begin and end beside one another leave the others' directories alone.
 func TestZpeJobsShareAWorkDirectory(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{})
 	var all sync.WaitGroup
 	for i := range 8 {

@@ -7,6 +7,7 @@ import (
 
 // Every row of the table of ends in SPEC.md, as Debian's pw.x 6.7 has printed it.
 func TestZpeRecordedEnds(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		o      orders
@@ -64,6 +65,7 @@ func TestZpeRecordedEnds(t *testing.T) {
 
 // Whatever pw.x has left as CRASH, the slot goes on and no other file is sent.
 func TestZ82CrashThatIsNoRegularFileIsNotRead(t *testing.T) {
+	t.Parallel()
 	for _, do := range []string{"crash-pipe", "crash-link"} {
 		t.Run(do, func(t *testing.T) {
 			h := fakeHandler(t, orders{Do: do, Replay: "empty.out", Crash: "nopseudo.crash", Exit: 1})
@@ -77,6 +79,7 @@ func TestZ82CrashThatIsNoRegularFileIsNotRead(t *testing.T) {
 
 // Exit code 0 is not success, and neither is JOB DONE.
 func TestZ82ExitWithoutResultIsIncomplete(t *testing.T) {
+	t.Parallel()
 	for do, text := range map[string]string{
 		"no-done":        "did not say JOB DONE",
 		"no-energy":      "no final energy",
@@ -94,6 +97,7 @@ func TestZ82ExitWithoutResultIsIncomplete(t *testing.T) {
 }
 
 func TestZpeOtherPseudopotentialIsNoticed(t *testing.T) {
+	t.Parallel()
 	h := fakeHandler(t, orders{Do: "other-pseudo"})
 	mustFail(t, h, h2, "PSEUDO_MISSING", false, "another pseudopotential H.pbe-kjpaw.UPF")
 }

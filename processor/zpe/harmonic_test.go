@@ -43,6 +43,7 @@ func springs(at [][3]float64, mass []float64) [][]float64 {
 }
 
 func TestZpeMotionsOfTheWhole(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		at   [][3]float64
@@ -76,6 +77,7 @@ func TestZpeMotionsOfTheWhole(t *testing.T) {
 // Projection takes nothing from the vibrations, and all from what the motions of
 // the whole are charged with, as they are by images and grids.
 func TestZpeProjectionLeavesTheVibrations(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 6).Draw(t, "atoms")
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -107,6 +109,7 @@ func TestZpeProjectionLeavesTheVibrations(t *testing.T) {
 }
 
 func TestZpeEigenvalues(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "n")
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -155,6 +158,7 @@ func TestZpeEigenvalues(t *testing.T) {
 }
 
 func TestZpeProjectionIsChosenByTheSurroundings(t *testing.T) {
+	t.Parallel()
 	atoms := func(fixed bool, at ...[3]float64) []Atom {
 		var all []Atom
 		for i, p := range at {
@@ -212,6 +216,7 @@ func TestZpeCheckOfManyAtomsAllocatesLittle(t *testing.T) {
 }
 
 func TestZpeEntropy(t *testing.T) {
+	t.Parallel()
 	// 1000 cm-1 at 1438.7769 K is x = 1: R (1/(e-1) - ln(1-1/e)).
 	want := 8.314462618 * (1/(math.E-1) - math.Log(1-1/math.E))
 	if got := entropy(1000, 1438.776877); math.Abs(got-want) > 1e-5 {
@@ -227,6 +232,7 @@ func TestZpeEntropy(t *testing.T) {
 // What is written of a system is read as the same system: the two ends agree on
 // every unit and form.
 func TestZpeWrittenInputIsReadAgain(t *testing.T) {
+	t.Parallel()
 	for _, k := range []KPoints{{}, {Mesh: [3]int{4, 3, 1}, Shift: [3]int{1, 0, 0}}} {
 		s := System{
 			Cell:    [3][3]float64{{5, 0.1, 0}, {0, 6, 0.2}, {0.3, 0, 7}},

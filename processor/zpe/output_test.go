@@ -23,6 +23,7 @@ func readOutput(t *testing.T, name string, o *output) (shown []string) {
 }
 
 func TestZpeReadsRecordedSCF(t *testing.T) {
+	t.Parallel()
 	o := &output{atoms: 2}
 	shown := readOutput(t, "scf.out", o)
 	if err := o.missing(); err != nil {
@@ -40,6 +41,7 @@ func TestZpeReadsRecordedSCF(t *testing.T) {
 }
 
 func TestZpeReadsRecordedRelaxation(t *testing.T) {
+	t.Parallel()
 	o := &output{atoms: 2, relax: true}
 	readOutput(t, "relax.out", o)
 	if err := o.missing(); err != nil {
@@ -55,6 +57,7 @@ func TestZpeReadsRecordedRelaxation(t *testing.T) {
 }
 
 func TestZ82RecordedFailuresAreNotComplete(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"noconv.out", "nstep.out", "maxsec.out", "exit.out", "nopseudo.out", "badkey.out", "empty.out", "memory.out"} {
 		o := &output{atoms: 2, relax: name == "nstep.out"}
 		readOutput(t, name, o)
@@ -66,6 +69,7 @@ func TestZ82RecordedFailuresAreNotComplete(t *testing.T) {
 
 // What a cycle has yielded does not count for the next one.
 func TestZ82LaterCycleMustBeCompleteToo(t *testing.T) {
+	t.Parallel()
 	cycle := "iteration #  1     ecut=    40.00 Ry\n!    total energy              =      -2.3 Ry\nconvergence has been achieved in   7 iterations\n" +
 		"Forces acting on atoms\n     atom    1 type  1   force =     0.1  0.2  0.3\n"
 	end := "bfgs converged in   1 scf cycles\nBegin final coordinates\nATOMIC_POSITIONS (angstrom)\nH 1 2 3\nEnd final coordinates\nJOB DONE.\n"
@@ -87,6 +91,7 @@ func TestZ82LaterCycleMustBeCompleteToo(t *testing.T) {
 }
 
 func TestZpeKeepsTheLastLinesThatSaySomething(t *testing.T) {
+	t.Parallel()
 	o := &output{atoms: 2}
 	readOutput(t, "noconv.out", o)
 	last := o.last()

@@ -46,6 +46,7 @@ K_POINTS automatic
 func fromInput(text string) string { return fmt.Sprintf(`{"qe_input":%q}`, text) }
 
 func TestZpeDefaults(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("testdata/h2.json")
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +68,7 @@ func TestZpeDefaults(t *testing.T) {
 }
 
 func TestZpeEcutrhoGrowsWithEcutwfc(t *testing.T) {
+	t.Parallel()
 	for given, want := range map[string]float64{"30": 200, "60": 300} {
 		p, err := zpe.ParsePayload([]byte(strings.Replace(h2, `"cell`, `"ecutwfc":`+given+`,"cell`, 1)))
 		if err != nil {
@@ -79,6 +81,7 @@ func TestZpeEcutrhoGrowsWithEcutwfc(t *testing.T) {
 }
 
 func TestZpeInputIsRead(t *testing.T) {
+	t.Parallel()
 	p, err := zpe.ParsePayload([]byte(strings.TrimSuffix(fromInput(input), "}") + `,"delta":0.02,"relax":false,"project":"none","low_cut_cm":0,"temperature":0,"timeout_s":60}`))
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +102,7 @@ func TestZpeInputIsRead(t *testing.T) {
 }
 
 func TestZpeLattices(t *testing.T) {
+	t.Parallel()
 	positions := map[string]string{"angstrom": "H 0 0 0\nH 0 0 0.75", "bohr": "H 0 0 0\nH 0 0 1.417294598", "crystal": "H 0 0 0\nH 0 0 0.1", "alat": "H 0 0 0\nH 0 0 0.1"}
 	for _, tt := range []struct {
 		system, card, unit string
@@ -131,6 +135,7 @@ func TestZpeLattices(t *testing.T) {
 }
 
 func TestZpeBadPayloads(t *testing.T) {
+	t.Parallel()
 	with := func(extra string) string { return strings.TrimSuffix(h2, "}") + "," + extra + "}" }
 	in := func(old, replacement string) string {
 		if !strings.Contains(h2, old) {
@@ -206,6 +211,7 @@ func manyAtoms(n int) string {
 }
 
 func TestZpeHostileInputs(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ old, replacement, want string }{
 		{"tprnfor = .true.", "outdir = '/etc'", "line 2: &control outdir is not allowed: the worker decides where files are"},
 		{"tprnfor = .true.", "pseudo_dir='/'", "pseudo_dir is not allowed"},

@@ -46,6 +46,7 @@ func tool(t *testing.T, name string) string {
 // The acceptance of the method: H2, computed for real, and held against two other
 // ways to the same number.
 func TestZ77RealH2(t *testing.T) {
+	t.Parallel()
 	testrun.Once(t, "the work is done by pw.x")
 	testrun.Long(t, "it takes much CPU")
 	h := realHandler(t)
@@ -149,6 +150,7 @@ K_POINTS gamma
 `
 
 func TestZ77RealH2WithOneAtomFixed(t *testing.T) {
+	t.Parallel()
 	testrun.Once(t, "the work is done by pw.x")
 	testrun.Long(t, "it takes much CPU")
 	h := realHandler(t)
@@ -163,6 +165,7 @@ func TestZ77RealH2WithOneAtomFixed(t *testing.T) {
 }
 
 func TestZpeRealFailures(t *testing.T) {
+	t.Parallel()
 	t.Run("no convergence", func(t *testing.T) {
 		h := realHandler(t)
 		text := fmt.Sprintf(small, "\n/\n&electrons\n electron_maxstep = 2", "HUSPBE.RRKJ3", "")
@@ -198,6 +201,7 @@ func TestZpeRealFailures(t *testing.T) {
 }
 
 func TestZpeRealProbe(t *testing.T) {
+	t.Parallel()
 	found, err := realHandler(t).Probe(t.Context())
 	if err != nil || !regexp.MustCompile(`^\d+\.\d`).MatchString(found.Version) || found.Pseudos < 5 {
 		t.Errorf("found %+v, %v", found, err)

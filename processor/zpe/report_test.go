@@ -7,6 +7,7 @@ import (
 )
 
 func TestReportKeepsEveryByteOfAResult(t *testing.T) {
+	t.Parallel()
 	const result = `{"zpe_ev":0.26640000000000003,"n":123456789012345678901234567890,  "tiny":1e-17}`
 	r, err := ParseReport([]byte(`{"result":` + result + `,"summary_text":"ZPE <0.27> eV","freqs_csv":"","more":1}`))
 	if err != nil || string(r.Result) != result || *r.SummaryText != "ZPE <0.27> eV" || *r.FreqsCSV != "" || string(r.Meta) != "{}" {
@@ -15,6 +16,7 @@ func TestReportKeepsEveryByteOfAResult(t *testing.T) {
 }
 
 func TestReportThatLacksAPartIsRefused(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		`hello`: "invalid character", `{"result":{},"summary_text":"`: "unexpected end",
 		`{}`: `"result" is no object`, `{"result":[1],"summary_text":"","freqs_csv":""}`: `"result" is no object`,

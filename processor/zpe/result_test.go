@@ -9,6 +9,7 @@ import (
 // The sums and the texts agree on every mode, also where rounding moves one across
 // a bound.
 func TestZpeModesCountAsTheyAreShown(t *testing.T) {
+	t.Parallel()
 	modes := func() []float64 { return []float64{-0.00003, 0.00003, 50.00003, 100} }
 	r := Result{LowCut: 50, LowCutApplied: true, Freqs: modes(), UnprojectedFreqs: modes()}
 	r.sum()
@@ -25,6 +26,7 @@ func TestZpeModesCountAsTheyAreShown(t *testing.T) {
 }
 
 func TestZpeLowCutHasASayWhereItApplies(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		applied bool
 		counted int
