@@ -26,13 +26,17 @@ agent: ## build bin/zpe-worker, which is only an agent of a gateway
 dev: ## run a whole fleet in one process
 	go run ./cmd/batchfleet dev
 
+.PHONY: short
+short: ## run the tests that take little time and start no processes, within a minute
+	go test -short ./...
+
 .PHONY: test
 test: ## run all tests
 	go test ./...
 	go -C bench test ./...
 
 .PHONY: race
-race: ## run all tests with the race detector
+race: ## run the tests with the race detector, but for those that it adds nothing to
 	go test -race ./...
 	go -C bench test -race ./...
 
