@@ -24,6 +24,7 @@ import (
 // submitted ends on record, once, with its result, without a person.
 func TestF28NoJobIsLostWhenRedisFailsOver(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it starts processes")
 	testrun.Once(t, kills)
 	times := 2
 	if n, err := strconv.Atoi(os.Getenv("FAILOVERS")); err == nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/pdf"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
@@ -212,6 +213,7 @@ func TestF72LargeValuesOfFieldsTakeLittleMemory(t *testing.T) {
 }
 
 func TestF72LargeStringsDoNotStayInMemory(t *testing.T) {
+	testrun.Long(t, "it takes much CPU")
 	const pages, size = 20, 5 << 20
 	b := &pdftest.Builder{}
 	b.Add("<</Type /Catalog /Pages 2 0 R>>")
