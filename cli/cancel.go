@@ -17,7 +17,7 @@ func cancelCommand(c *connection) *cobra.Command {
 		Use: "cancel JOB…", Short: "Stop jobs: queued ones at once, running ones within seconds", Args: cobra.MinimumNArgs(1),
 		Long:    "Stop jobs: queued ones at once, running ones within seconds. Nothing of what a job has done is undone.",
 		Example: "  batchfleet cancel --wait 01KDZ3NDEKTSV4RRFFQ69G5FAV",
-		RunE: c.ofJob(looks, "cancel", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
+		RunE: c.ofJob(needRedis, "cancel", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 			at, err := c.Cancel(ctx, j.Scope, j.ID)
 			if err == nil && at.IsZero() && wait {
 				j, err = c.follow(ctx, j.Scope, j.ID, func(jobapi.Job) error { return nil })
@@ -64,7 +64,7 @@ func retryCommand(c *connection) *cobra.Command {
 		Long: "Run failed jobs again, from the beginning and under their ids. To run many dead letters again at a bearable pace\n" +
 			"there is `batchfleet dlq redrive`.",
 		Example: "  batchfleet retry 01KDZ3NDEKTSV4RRFFQ69G5FAV",
-		RunE: c.ofJob(acts, "retry", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
+		RunE: c.ofJob(needFleet, "retry", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 			if !keepers[j.Scope] {
 				return program.Exit(program.Usage, fmt.Errorf("job %s is an operation: start another with `batchfleet run %s`", j.ID, kindOf(j.Type)))
 			}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -56,7 +57,10 @@ func (c *connection) completeJobs(cmd *cobra.Command, args []string, begun strin
 	const none = cobra.ShellCompDirectiveNoFileComp
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
-	if c.open(ctx, looks, io.Discard) != nil {
+	if c.tokenFile == "-" || os.Getenv("BATCHFLEET_TOKEN_FILE") == "-" { // it would wait for standard input
+		return nil, none
+	}
+	if len(args) > 0 && !strings.HasSuffix(cmd.Use, "…") || c.open(ctx, needRedis, io.Discard) != nil {
 		return nil, none
 	}
 	defer c.close()

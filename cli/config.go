@@ -49,7 +49,7 @@ type section struct {
 func sections() []section {
 	return []section{
 		{"Redis, storage and Pub/Sub: worker, dev, doctor, and the commands about jobs", settings.Describe(&ClientEnv{})},
-		{"Commands about jobs", settings.Describe(&ServerEnv{})},
+		{"Commands about jobs", append(settings.Describe(&ServerEnv{}), without(settings.Describe(&LocalEnv{}), settings.Describe(&ClientEnv{}))...)},
 		{"worker, dev", without(settings.Describe(&WorkerEnv{}), settings.Describe(&ClientEnv{}))},
 		{"worker of a gateway (with SOURCE)", settings.Describe(&agent.Env{})},
 		{"gateway, and a worker with SOURCE=redis://…; beside them REDIS_…", without(settings.Describe(&GatewayEnv{}), settings.Describe(&ClientEnv{}))},
@@ -64,7 +64,7 @@ func without(all, some []settings.Setting) []settings.Setting {
 	})
 }
 
-// secrets are the settings whose values are shown to nobody.
+// secretSettings are those whose values are shown to nobody.
 var secretSettings = []string{"REDIS_PASSWORD", "BATCHFLEET_PDF_PASSWORD"}
 
 // configRow is how a setting is printed as JSON.
@@ -159,9 +159,9 @@ func misspelt(environ []string) (notes []string) {
 		}
 		switch {
 		case near != "":
-			notes = append(notes, fmt.Sprintf("%s is set, which nothing here heeds: do you mean %s?", oneLine(name), near))
+			notes = append(notes, fmt.Sprintf("%s is set, which batchfleet does not know: do you mean %s?", oneLine(name), near))
 		case strings.HasPrefix(name, "BATCHFLEET_") && name != "BATCHFLEET_TEST_MAIN":
-			notes = append(notes, fmt.Sprintf("%s is set, which nothing here heeds; `batchfleet config` shows what there is", oneLine(name)))
+			notes = append(notes, fmt.Sprintf("%s is set, which batchfleet does not know; `batchfleet config` shows what there is", oneLine(name)))
 		}
 	}
 	return notes

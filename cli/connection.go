@@ -64,12 +64,12 @@ func (c *connection) address() string {
 type need int
 
 const (
-	looks need = iota // Redis alone
-	acts              // Pub/Sub and the storage, too
+	needRedis need = iota // to look at jobs
+	needFleet             // Pub/Sub and the storage, too
 )
 
-// using makes the body of a command that needs a connection, and codes its errors.
-func (c *connection) using(n need, do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+// connected makes the body of a command that needs a connection, and codes its errors.
+func (c *connection) connected(n need, do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if c.scope != "" && !slices.Contains(apiclient.Scopes(), c.scope) {
 			return program.Exit(program.Usage, fmt.Errorf("--scope is %.40q: want %s", c.scope, strings.Join(apiclient.Scopes(), ", ")))
@@ -82,14 +82,14 @@ func (c *connection) using(n need, do func(ctx context.Context, cmd *cobra.Comma
 	}
 }
 
-// ofJob is using, for a command whose argument is the id of a job, which it finds. action is
+// ofJob is connected, for a command whose argument is the id of a job, which it finds. action is
 // what an error says that was to be done with it.
 func (c *connection) ofJob(n need, action string, do func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := checkIDs(args); err != nil {
 			return err
 		}
-		return c.using(n, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		return c.connected(n, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			var failed []error
 			for _, id := range args {
 				j, err := c.find(ctx, action, id)
@@ -111,6 +111,8 @@ func (c *connection) ofJob(n need, action string, do func(ctx context.Context, c
 	}
 }
 
+var errNoServer = errors.New("--token-file and --ca-file are for a server: give --api, too")
+
 func checkIDs(args []string) error {
 	var wrong []error
 	for _, arg := range args {
@@ -127,11 +129,13 @@ func checkIDs(args []string) error {
 func (c *connection) open(ctx context.Context, n need, stderr io.Writer) error {
 	cfg := apiclient.Config{
 		URL: c.address(), Version: versionText(),
-		Retrying: func(err error) { fmt.Fprintf(stderr, "batchfleet: %s; retrying\n", oneLine(err.Error())) },
+		Retrying: func(err error) {
+			fmt.Fprintf(stderr, "batchfleet: %s; retrying\n", oneLine(strings.ReplaceAll(err.Error(), jobs.ErrUnavailable.Error()+": ", "")))
+		},
 	}
 	if cfg.URL == "" {
 		if c.tokenFile != "" || c.caFile != "" {
-			return program.Exit(program.Usage, errors.New("--token-file and --ca-file are for a server: give --api, too"))
+			return program.Exit(program.Usage, errNoServer)
 		}
 		local, err := openLocal(ctx, n)
 		if err != nil {
@@ -202,7 +206,7 @@ func (c *connection) find(ctx context.Context, action, id string) (j jobapi.Job,
 	refused, ok := errors.AsType[*jobapi.Refusal](err)
 	switch {
 	case ok && refused.Status == http.StatusNotFound:
-		return j, program.Exit(program.Failed, fmt.Errorf("%s job %s: %s", action, id, c.unknown()))
+		return j, program.Exit(program.Failed, fmt.Errorf("%s job %s: %s", action, id, c.unknown(id)))
 	case err == nil && !slices.Contains(apiclient.Scopes(), j.Scope):
 		return j, fmt.Errorf("%s job %s: it says that its scope is %.40q: give --scope", action, id, j.Scope)
 	}
@@ -210,12 +214,12 @@ func (c *connection) find(ctx context.Context, action, id string) (j jobapi.Job,
 }
 
 // unknown says that there is no such job, and where others are.
-func (c *connection) unknown() string {
+func (c *connection) unknown(id string) string {
 	text := "no such job, or not any more (a fleet's are kept for 24 h after their last change)"
 	switch {
 	case c.scope != "":
 		text = "scope " + c.scope + " has no such job, or not any more"
-	case c.local != nil:
+	case c.local != nil && strings.HasPrefix(id, "job_"):
 		text += "; operations are known to the server that runs them: --api"
 	}
 	return text + "; `batchfleet list` shows what there is"
@@ -233,7 +237,7 @@ func (c *connection) coded(ctx context.Context, err error) error {
 	case refused.Status == http.StatusBadRequest, refused.Status == http.StatusForbidden:
 		coded = program.Exit(program.Usage, err)
 	case refused.Status == http.StatusUnauthorized:
-		coded = program.Exit(program.Usage, fmt.Errorf("%w; --token-file (or BATCHFLEET_TOKEN_FILE) names the file with the token, and on the server `batchfleet token new` makes one", err))
+		coded = program.Exit(program.Usage, fmt.Errorf("%w; --token-file (or BATCHFLEET_TOKEN_FILE) names the file with the token: one that `batchfleet token new` has made on the server, or for a gateway's own routes its admin token", err))
 	}
 	return tidy(coded)
 }
@@ -256,9 +260,8 @@ func tidy(err error) error {
 	if !ok || coded.Err == nil {
 		return err
 	}
-	text := coded.Err.Error()
-	if one := jobs.Visible(text); one != text {
-		return program.Exit(coded.Code, errors.New(one))
+	if text := err.Error(); jobs.Visible(text) != text {
+		return program.Exit(coded.Code, errors.New(jobs.Visible(text)))
 	}
 	return err
 }

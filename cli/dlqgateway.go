@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -43,7 +45,7 @@ func (s *dlqScope) either(fleet func(cmd *cobra.Command, args []string) error, g
 		if err := checkIDs(args); err != nil {
 			return err
 		}
-		return s.using(looks, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		return s.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if err := s.needsGateway(); err != nil {
 				return err
 			}
@@ -52,35 +54,47 @@ func (s *dlqScope) either(fleet func(cmd *cobra.Command, args []string) error, g
 	}
 }
 
-// pageOfLetters is how many dead letters of a gateway are asked for at once.
-const pageOfLetters = 500
+// deadLetterPage is how many dead letters of a gateway are asked for at once.
+const deadLetterPage = 500
 
-// letters returns the gateway's dead letters, newest first: those with the names, if there are
-// any, and the names without one. At most most are returned, and more says that there are more.
-func (s *dlqScope) letters(ctx context.Context, names []string, most int) (found []wire.JobResponse, missing []string, more int, err error) {
-	for total := 1; len(found) < min(total, most); {
-		page, count, err := s.gateway().DeadLetters(ctx, len(found), min(pageOfLetters, most-len(found)))
+// deadLetters returns the gateway's dead letters, newest first: those with the names, if there
+// are any, and the names without one. At most most are looked at, and more says that there are
+// more.
+func (s *dlqScope) deadLetters(ctx context.Context, names []string, most int) (found []wire.JobResponse, missing []string, more int, err error) {
+	seen := map[string]bool{} // the list may move meanwhile, so that a page repeats a job
+	for offset, total := 0, 1; offset < min(total, most); {
+		page, count, err := s.gateway().DeadLetters(ctx, offset, min(deadLetterPage, most-offset))
 		if err != nil {
 			return nil, nil, 0, err
 		}
-		if found, total = append(found, page...), count; len(page) == 0 {
+		if len(page) == 0 {
 			break
 		}
-		more = max(0, total-len(found))
-	}
-	if len(names) == 0 {
-		return found, nil, more, nil
-	}
-	has := func(id string) bool {
-		return slices.ContainsFunc(found, func(j wire.JobResponse) bool { return j.JobID == id })
+		for _, j := range page {
+			if !seen[j.JobID] && (len(names) == 0 || slices.Contains(names, j.JobID)) {
+				found = append(found, j)
+			}
+			seen[j.JobID] = true
+		}
+		offset, total = offset+len(page), count
+		more = max(0, total-offset)
 	}
 	for _, name := range names {
-		if !has(name) {
+		if !seen[name] {
 			missing = append(missing, name)
 		}
 	}
-	found = slices.DeleteFunc(found, func(j wire.JobResponse) bool { return !slices.Contains(names, j.JobID) })
-	return found, missing, 0, nil
+	return found, missing, more, nil
+}
+
+// unlessRefused returns what to say of a job that a server does not let be done to as asked, and
+// any other error.
+func unlessRefused(did string, err error) (string, error) {
+	refused, ok := errors.AsType[*jobapi.Refusal](err)
+	if ok && (refused.Status == http.StatusConflict || refused.Status == http.StatusNotFound) {
+		return "left: " + refused.Message, nil
+	}
+	return did, err
 }
 
 func deadRowOf(j wire.JobResponse) deadRow {
@@ -91,7 +105,7 @@ func deadRowOf(j wire.JobResponse) deadRow {
 
 // redriveGateway queues dead letters of a gateway again, oldest first.
 func (s *dlqScope) redriveGateway(ctx context.Context, cmd *cobra.Command, names []string, f redriveFlags) error {
-	found, missing, _, err := s.letters(ctx, names, maxGatewayLetters)
+	found, missing, _, err := s.deadLetters(ctx, names, maxDeadLetters)
 	if err != nil {
 		return err
 	}
@@ -115,24 +129,24 @@ func (s *dlqScope) redriveGateway(ctx context.Context, cmd *cobra.Command, names
 				case <-pace.C:
 				}
 			}
-			if _, err := s.Retry(ctx, "zpe", j.JobID); err != nil {
+			_, err := s.Retry(ctx, "zpe", j.JobID)
+			if did, err = unlessRefused("redriven", err); err != nil {
 				return fmt.Errorf("%d of %d left: %w", len(found)-i, len(found), err)
 			}
-			did = "redriven"
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", oneLine(j.JobID), did); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", oneLine(j.JobID), oneLine(did)); err != nil {
 			return err
 		}
 	}
-	return lacking(missing)
+	return noDeadLetter(missing)
 }
 
-// maxGatewayLetters is how many dead letters of a gateway one command looks through.
-const maxGatewayLetters = 100_000
+// maxDeadLetters is how many dead letters of a gateway one command looks through.
+const maxDeadLetters = 100_000
 
 // purgeGateway drops dead letters of a gateway.
 func (s *dlqScope) purgeGateway(ctx context.Context, cmd *cobra.Command, names []string, dry, yes bool) error {
-	found, missing, _, err := s.letters(ctx, names, maxGatewayLetters)
+	found, missing, _, err := s.deadLetters(ctx, names, maxDeadLetters)
 	if err != nil {
 		return err
 	}
@@ -144,14 +158,21 @@ func (s *dlqScope) purgeGateway(ctx context.Context, cmd *cobra.Command, names [
 	for _, j := range found {
 		did := "would be purged"
 		if !dry {
-			if err := s.gateway().Drop(ctx, j.JobID); err != nil {
+			if did, err = unlessRefused("purged", s.gateway().Drop(ctx, j.JobID)); err != nil {
 				return err
 			}
-			did = "purged"
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", oneLine(j.JobID), did); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", oneLine(j.JobID), oneLine(did)); err != nil {
 			return err
 		}
 	}
-	return lacking(missing)
+	return noDeadLetter(missing)
+}
+
+// noDeadLetter is the error for names that no dead letter of a gateway has.
+func noDeadLetter(missing []string) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	return program.Exit(program.Failed, fmt.Errorf("no dead letter of %s", strings.Join(missing, ", ")))
 }

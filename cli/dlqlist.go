@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -73,7 +74,10 @@ func dlqListCommand() *cobra.Command {
 		return print(cmd, each(shown, newDeadRow), len(d.all)-len(shown), "no dead letters, or somebody else holds them just now")
 	})
 	either := s.either(fleet, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-		found, _, more, err := s.letters(ctx, nil, *count)
+		if *oldest {
+			return program.Exit(program.Usage, errors.New("--oldest is for dead letters of Pub/Sub: a gateway's are listed newest first"))
+		}
+		found, _, more, err := s.deadLetters(ctx, nil, *count)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func getCommand(c *connection) *cobra.Command {
   batchfleet get --json 01KDZ3NDEKTSV4RRFFQ69G5FAV | jq .result`,
 	}
 	shown := 0
-	cmd.RunE = c.ofJob(looks, "get", func(_ context.Context, cmd *cobra.Command, j jobapi.Job) error {
+	cmd.RunE = c.ofJob(needRedis, "get", func(_ context.Context, cmd *cobra.Command, j jobapi.Job) error {
 		out := cmd.OutOrStdout()
 		if asJSON {
 			return printJSON(out, j)

@@ -65,7 +65,7 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 		fleetJobs.Storage = func(context.Context) (storage.Store, error) { return a.deps.Storage, nil }
 	}
 	if a.deps.Publish != nil {
-		fleetJobs.Publish = a.deps.Publish.Publish
+		fleetJobs.Publish = a.deps.Publish.ForOwnStore().Publish
 	}
 	s.Server = &jobapi.Server{
 		Scopes: []jobapi.Scope{

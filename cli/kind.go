@@ -15,7 +15,7 @@ import (
 // zpeKind is the kind of the gateway's jobs, whose type is zpe.calc.
 const zpeKind = "zpe"
 
-// submitted kinds are those that this program knows how to run.
+// knownKinds are those that this program knows how to run.
 var knownKinds = []string{"pdf", "mock", zpeKind}
 
 // kindOf returns the kind of a type.

@@ -16,6 +16,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
+	"github.com/batchfleet/batchfleet/pubsub"
 )
 
 const maxJobList = 200
@@ -43,6 +44,9 @@ func listCommand(c *connection) *cobra.Command {
 				}
 			}
 			if kind != "" {
+				if plain := strings.ReplaceAll(kind, ".", ""); !pubsub.ValidKind(plain) {
+					return program.Exit(program.Usage, fmt.Errorf("--kind is %.40q: want a kind, such as pdf, zpe or utils.redrive", kind))
+				}
 				scope, jobType := typeOf(kind)
 				if q.Type = jobType; c.scope == "" {
 					c.scope = scope
@@ -51,7 +55,7 @@ func listCommand(c *connection) *cobra.Command {
 			if cursor != "" && c.scope == "" {
 				return program.Exit(program.Usage, errors.New("--cursor is a place in the list of one scope: give --scope, too"))
 			}
-			return c.using(looks, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			return c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 				items, more, err := c.list(ctx, q)
 				if err != nil {
 					return err

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/storage"
 )
 
 // LocalEnv is what a command needs that looks after jobs without a server: Redis, and what its
@@ -59,6 +61,13 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 	if err := settings.Read(env); err != nil {
 		return nil, err
 	}
+	if n == needFleet && env.Project != "" { // what is wrong with it is said here, and not by a server's log
+		publisher, err := (&ClientEnv{StorageEnv: env.StorageEnv, PubSubEnv: env.PubSubEnv}).openPublisher(ctx)
+		if err != nil {
+			return nil, program.Exit(program.Usage, err)
+		}
+		_ = publisher.Close()
+	}
 	log := program.NewLog(os.Stderr, slog.LevelWarn)
 	rdb := env.openRedis(16)
 	ping, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -72,13 +81,23 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 	if topic, full := strings.CutPrefix(env.Topic, "projects/"); full && fleet.Project == "" {
 		fleet.Project, _, _ = strings.Cut(topic, "/")
 	}
-	if n == looks {
+	if n == needRedis {
 		fleet = FleetEnv{} // to look at jobs needs no Pub/Sub
 	}
+	open := sync.OnceValues(func() (storage.Store, error) {
+		if _, err := os.Stat(env.Path); env.Type == "LOCAL" && err != nil { // to look at results makes no directory
+			return nil, &jobapi.Refusal{Status: http.StatusConflict, Code: jobapi.CodePrecondition, Message: fmt.Sprintf("LOCAL_STORAGE_PATH is %q, which cannot be read here: set it to where the workers store results", oneLine(env.Path))}
+		}
+		store, err := env.openStorage(context.WithoutCancel(ctx))
+		if err != nil {
+			return nil, &jobapi.Refusal{Status: http.StatusConflict, Code: jobapi.CodePrecondition, Message: oneLine(err.Error())}
+		}
+		return store, nil
+	})
 	s := &localServer{listener: pipenet.Listen(), token: rand.Text()}
 	metrics := control.NewMetrics(versionText(), nil)
 	config := jobServerConfig{
-		env: env.JobAPIEnv, fleet: fleet, deps: operations.Deps{Status: status.New(rdb)}, storage: env.openStorage,
+		env: env.JobAPIEnv, fleet: fleet, deps: operations.Deps{Status: status.New(rdb)}, storage: func(context.Context) (storage.Store, error) { return open() },
 		guard: jobapi.Loopback, metrics: metrics.Registry, log: log,
 	}
 	// Its answers wait for nothing else than this command: it stops after that.
@@ -95,7 +114,7 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 	s.serving.Go(func() { api.Run(serving) })
 	s.serving.Go(func() {
 		defer rdb.Close()
-		_ = api.serve(serving, &httpd.Server{Handler: api.beside(c.Handler()), Log: log}, s.listener)
+		_ = api.serve(serving, &httpd.Server{Handler: api.beside(c.Handler()), Log: log, MaxConns: 16}, s.listener)
 	})
 	return s, nil
 }

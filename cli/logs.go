@@ -33,7 +33,7 @@ func logsCommand(c *connection) *cobra.Command {
 	flags.BoolVarP(&follow, "follow", "f", false, "begin with the last 200 lines and go on until the job has ended")
 	jsonFlag(cmd, &asJSON)
 	cmd.ValidArgsFunction = c.completeJobs
-	about := c.ofJob(looks, "read log of", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
+	about := c.ofJob(needRedis, "read log of", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 		out := cmd.OutOrStdout()
 		if follow {
 			return c.Follow(ctx, j.Scope, j.ID, true, func(e apiclient.Event) error { return printLines(out, e.Lines, q.Times, asJSON) })

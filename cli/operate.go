@@ -84,7 +84,7 @@ func runCommand(c *connection) *cobra.Command {
 			return program.Exit(program.Usage, fmt.Errorf("--data: %w", err))
 		}
 		c.scope = scope
-		return c.using(acts, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		return c.connected(needFleet, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			if dryRun {
 				plan, err := c.Plan(ctx, scope, operation, body)
@@ -99,7 +99,7 @@ func runCommand(c *connection) *cobra.Command {
 			}
 			if watch || c.local != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), oneLine(made.ID))
-				return c.watch(ctx, out, scope, made.ID, asJSON)
+				return c.watchOperation(ctx, out, scope, made.ID, asJSON)
 			}
 			if asJSON {
 				return printJSON(out, made)
@@ -109,6 +109,16 @@ func runCommand(c *connection) *cobra.Command {
 		})(cmd, args)
 	}
 	return cmd
+}
+
+// watchOperation watches an operation, and prints its result: one that this process runs is
+// forgotten when it ends.
+func (c *connection) watchOperation(ctx context.Context, out io.Writer, scope, id string, asJSON bool) error {
+	last, err := c.watch(ctx, out, scope, id, asJSON)
+	if result := jsonObject(last.Result); result != "" && !asJSON {
+		fmt.Fprintf(out, "result  %s\n", oneLine(result))
+	}
+	return err
 }
 
 // operation understands fsck, system.fsck and system/fsck.

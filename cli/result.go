@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func resultCommand(c *connection) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("output", "text", "list")
 	cmd.MarkFlagsMutuallyExclusive("text", "json")
 	cmd.ValidArgsFunction = c.completeJobs
-	cmd.RunE = c.ofJob(looks, "fetch result of", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
+	cmd.RunE = c.ofJob(needRedis, "fetch result of", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 		out := cmd.OutOrStdout()
 		switch {
 		case !keepers[j.Scope]:
@@ -81,8 +82,10 @@ func (c *connection) print(ctx context.Context, j jobapi.Job, files []jobapi.Art
 		return err
 	}
 	safe := &safeWriter{to: out, raw: !isTerminal(out)}
-	err := c.Artifact(ctx, j.Scope, j.ID, name, safe)
-	return errors.Join(err, safe.end())
+	if err := c.Artifact(ctx, j.Scope, j.ID, name, safe); err != nil {
+		return err
+	}
+	return safe.end()
 }
 
 // printText writes the text of a document, a form feed after each page as `batchfleet pdf`
@@ -102,6 +105,9 @@ func (c *connection) printText(ctx context.Context, j jobapi.Job, files []jobapi
 	return err
 }
 
+// maxLine bounds a line of text or of pages.jsonl, in bytes: far above what a page may have.
+const maxLine = 64 << 20
+
 // safeWriter makes text safe for a terminal, line by line, unless it is to stay as it is.
 type safeWriter struct {
 	to   io.Writer
@@ -113,10 +119,16 @@ func (s *safeWriter) Write(p []byte) (int, error) {
 	if s.raw {
 		return s.to.Write(p)
 	}
-	s.rest = append(s.rest, p...)
-	i := bytes.LastIndexByte(s.rest, '\n') + 1
-	_, err := io.WriteString(s.to, severalLines(s.rest[:i]))
-	s.rest = s.rest[i:]
+	i := bytes.LastIndexByte(p, '\n') + 1
+	if i == 0 && len(s.rest) < 1<<16 {
+		s.rest = append(s.rest, p...)
+		return len(p), nil
+	}
+	if i == 0 {
+		i = len(p)
+	}
+	_, err := io.WriteString(s.to, severalLines(append(s.rest, p[:i]...)))
+	s.rest = append(s.rest[:0], p[i:]...)
 	return len(p), err
 }
 
@@ -129,31 +141,39 @@ func (s *safeWriter) end() error {
 type pageWriter struct {
 	to   io.Writer
 	raw  bool
-	rest []byte
+	rest []byte // a line whose end has not come
 }
 
 func (w *pageWriter) Write(p []byte) (int, error) {
-	w.rest = append(w.rest, p...)
-	for {
-		line, rest, whole := bytes.Cut(w.rest, []byte("\n"))
-		if !whole {
+	for left := p; ; {
+		line, rest, whole := bytes.Cut(left, []byte("\n"))
+		w.rest = append(w.rest, line...)
+		switch {
+		case len(w.rest) > maxLine:
+			return 0, fmt.Errorf("read pages.jsonl: a line is longer than %d bytes", maxLine)
+		case !whole:
 			return len(p), nil
 		}
-		w.rest = rest
-		var page struct {
-			Text string `json:"text"`
-		}
-		if err := json.Unmarshal(line, &page); err != nil {
-			return 0, fmt.Errorf("read pages.jsonl: %w", err)
-		}
-		text := strings.TrimSuffix(page.Text, "\n")
-		if !w.raw {
-			text = severalLines([]byte(text))
-		}
-		if _, err := fmt.Fprintf(w.to, "%s\n\f", text); err != nil {
+		if err := w.page(w.rest); err != nil {
 			return 0, err
 		}
+		w.rest, left = w.rest[:0], rest
 	}
+}
+
+func (w *pageWriter) page(line []byte) error {
+	var page struct {
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(line, &page); err != nil {
+		return fmt.Errorf("read pages.jsonl: %w", err)
+	}
+	text := strings.TrimSuffix(page.Text, "\n")
+	if !w.raw {
+		text = severalLines([]byte(text))
+	}
+	_, err := fmt.Fprintf(w.to, "%s\n\f", text)
+	return err
 }
 
 // save puts the files of a job into a directory. A file appears whole or not at all.
@@ -182,7 +202,8 @@ type savedFile struct {
 }
 
 func (c *connection) saveOne(ctx context.Context, j jobapi.Job, name, path string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".batchfleet-*")
+	// With the mode that the user's umask leaves, as of any file that a command makes.
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), ".batchfleet-"+rand.Text()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666) //nolint:gosec // so it is meant
 	if err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("-o: %w", err))
 	}

@@ -48,15 +48,20 @@ func submitCommand(c *connection) *cobra.Command {
 			if f.kind != "" && !pubsub.ValidKind(f.kind) {
 				return program.Exit(program.Usage, fmt.Errorf("--kind is %q: want lower-case letters, digits and -, such as pdf, mock or zpe", f.kind))
 			}
-			if cmd.Flags().Changed("timeout") && !f.wait {
+			if changed := cmd.Flags().Changed("timeout"); changed && !f.wait {
 				return program.Exit(program.Usage, errors.New("--timeout is for how long to --wait"))
+			} else if changed && f.timeout.D() < time.Second {
+				return program.Exit(program.Usage, fmt.Errorf("--timeout is %s: must be 1s or more", f.timeout.D()))
 			}
 			if err := checkFiles(files); err != nil {
 				return err
 			}
+			if c.address() == "" && (c.tokenFile != "" || c.caFile != "") {
+				return program.Exit(program.Usage, errNoServer)
+			}
 			switch {
 			case f.kind == zpeKind:
-				return c.using(looks, func(ctx context.Context, cmd *cobra.Command, files []string) error {
+				return c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, files []string) error {
 					return c.submitPayloads(ctx, files, f, cmd.OutOrStdout())
 				})(cmd, files)
 			case c.address() != "":
@@ -83,7 +88,7 @@ func (f *submitFlags) waiting(ctx context.Context) (limited context.Context, can
 	}
 	limited, cancel = context.WithTimeout(ctx, timeout)
 	return limited, cancel, func(err error) error {
-		if limited.Err() != nil && ctx.Err() == nil {
+		if errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil {
 			return program.Exit(program.Failed, fmt.Errorf("gave up waiting after %s; the jobs go on", timeout))
 		}
 		return err
@@ -139,14 +144,24 @@ func (c *connection) submitPayloads(ctx context.Context, files []string, f submi
 	waiting, cancel, over := f.waiting(ctx)
 	defer cancel()
 	var rows []endedJob
+	var lost error
 	for _, s := range sent {
-		j, err := c.follow(waiting, "zpe", string(s.ID), func(jobapi.Job) error { return nil })
-		if err != nil {
-			return over(err)
+		j := unknownJob("zpe", "zpe.calc", s.ID) // what is said of one that could not be followed
+		if lost == nil {
+			var last jobapi.Job
+			if last, lost = c.follow(waiting, "zpe", string(s.ID), func(jobapi.Job) error { return nil }); last.ID != "" {
+				j = last
+			}
 		}
 		rows = append(rows, endedJob{s.File, j})
 	}
-	return errors.Join((*StorageEnv)(nil).printEnded(out, rows, f.asJSON), unsuccessful(rows))
+	if err := (*StorageEnv)(nil).printEnded(out, rows, f.asJSON); err != nil {
+		return err
+	}
+	if lost != nil {
+		return over(lost)
+	}
+	return unsuccessful(rows)
 }
 
 func readPayload(file string) ([]byte, error) {

@@ -104,7 +104,7 @@ func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submi
 	rows := each(sent, func(s submitted) endedJob {
 		j, ok := known[string(s.ID)]
 		if !ok {
-			j = jobapi.Job{ID: string(s.ID), Scope: "fleet", Type: "fleet.unknown", Status: jobs.Queued, Request: json.RawMessage("{}"), Result: json.RawMessage("null")}
+			j = unknownJob("fleet", "fleet.unknown", s.ID)
 		}
 		return endedJob{File: s.File, Job: j}
 	})
@@ -115,6 +115,11 @@ func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submi
 		return err
 	}
 	return unsuccessful(rows)
+}
+
+// unknownJob is shown of a job that was submitted, and of which nothing more is known.
+func unknownJob(scope, jobType string, id jobs.ID) jobapi.Job {
+	return jobapi.Job{ID: string(id), Scope: scope, Type: jobType, Status: jobs.Queued, Request: json.RawMessage("{}"), Result: json.RawMessage("null")}
 }
 
 // unsuccessful is an error with exit code 1 unless all jobs have succeeded.

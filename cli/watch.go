@@ -19,8 +19,9 @@ func watchCommand(c *connection) *cobra.Command {
 		Use: "watch JOB", Short: "Print every change of a job until it ends", Args: cobra.ExactArgs(1),
 		Long:    "Print every change of a job until it ends. The exit code is 1 unless the job succeeded.",
 		Example: "  batchfleet watch 01KDZ3NDEKTSV4RRFFQ69G5FAV && echo done",
-		RunE: c.ofJob(looks, "watch", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
-			return c.watch(ctx, cmd.OutOrStdout(), j.Scope, j.ID, asJSON)
+		RunE: c.ofJob(needRedis, "watch", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
+			_, err := c.watch(ctx, cmd.OutOrStdout(), j.Scope, j.ID, asJSON)
+			return err
 		}),
 	}
 	c.flags(cmd)
@@ -30,8 +31,9 @@ func watchCommand(c *connection) *cobra.Command {
 	return cmd
 }
 
-// watch prints every change of a job until it ends.
-func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string, asJSON bool) error {
+// watch prints every change of a job until it ends, and returns it as it was then. The error
+// has exit code 1 unless the job has succeeded.
+func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string, asJSON bool) (jobapi.Job, error) {
 	printed := ""
 	last, err := c.follow(ctx, scope, id, func(j jobapi.Job) error {
 		if asJSON {
@@ -45,10 +47,13 @@ func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string,
 		_, err := fmt.Fprintf(out, "%s  %s\n", time.Now().UTC().Format(time.RFC3339), line)
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil && last.ID == "" { // it had ended before the first event
+		last, err = c.Get(ctx, scope, id)
 	}
-	return ended(last)
+	if err != nil {
+		return last, err
+	}
+	return last, ended(last)
 }
 
 // follow passes each change of a job to seen until it ends, and returns it as it was then.

@@ -34,7 +34,7 @@ func workersListCommand(c *connection) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the workers", Args: cobra.NoArgs,
-		RunE: c.using(looks, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		RunE: c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			rows, err := c.workers(ctx, cmd.ErrOrStderr())
 			if err != nil {
 				return err
@@ -82,11 +82,14 @@ func (c *connection) workers(ctx context.Context, stderr io.Writer) ([]workerRow
 		return rows, nil
 	}
 	list, count, err := c.gateway().Workers(ctx)
-	if refused, ok := errors.AsType[*jobapi.Refusal](err); ok && refused.Status != http.StatusServiceUnavailable {
-		if refused.Status != http.StatusNotFound { // there is no gateway at all
+	if refused, ok := errors.AsType[*jobapi.Refusal](err); ok {
+		switch refused.Status {
+		case http.StatusNotFound: // there is no gateway at all
+			return rows, nil
+		case http.StatusUnauthorized, http.StatusForbidden:
 			fmt.Fprintf(stderr, "batchfleet: the gateway's workers are not shown: %s: its admin token is needed\n", oneLine(refused.Message))
+			return rows, nil
 		}
-		return rows, nil
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +121,7 @@ func workersRevokeCommand(c *connection) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "revoke WORKER…", Short: "End all tokens of a gateway's workers; their jobs run elsewhere", Args: cobra.MinimumNArgs(1),
-		RunE: c.using(looks, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		RunE: c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if err := c.needsGateway(); err != nil {
 				return err
 			}
@@ -161,7 +164,7 @@ func workersEnrollCommand(c *connection) *cobra.Command {
 			if ttl.D() < time.Second || ttl.D() > 30*24*time.Hour {
 				return program.Exit(program.Usage, fmt.Errorf("--ttl is %s: must be from 1s to 30d", ttl.D()))
 			}
-			return c.using(looks, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			return c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 				if err := c.needsGateway(); err != nil {
 					return err
 				}

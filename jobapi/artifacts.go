@@ -76,7 +76,7 @@ func (c *scope) artifacts(keeper Keeper) httpd.Handler {
 
 var errNoArtifact = &Refusal{Status: http.StatusNotFound, Code: CodeNotFound, Message: "No such artifact; jobs/{jobId}/artifacts lists those there are"}
 
-// artifactPace is how long the next part of an artifact may take, to be read or to be sent.
+// artifactPace is how long the next part of an artifact may take to be sent.
 const artifactPace = time.Minute
 
 // artifact answers with the content of an artifact.
@@ -109,7 +109,11 @@ func (c *scope) artifact(keeper Keeper) httpd.Handler {
 				return fmt.Errorf("send artifact %s of job %s: the connection has no deadline", a.Name, id)
 			}
 			if n > 0 {
-				if _, err := w.Write(part[:n]); err != nil {
+				_, err := w.Write(part[:n])
+				if errors.Is(err, http.ErrContentLength) {
+					panic(http.ErrAbortHandler) // it has grown since it was looked at: the caller must not take a part for the whole
+				}
+				if err != nil {
 					return nil // the caller has gone and needs no answer
 				}
 			}

@@ -33,6 +33,10 @@ func OpenPublisher(ctx context.Context, topic string, rules Rules, opts ...optio
 	return &Publisher{client: client, topic: topic, rules: rules}, nil
 }
 
+// ForOwnStore returns a publisher over the same connection for jobs whose input is in the
+// workers' own store: its messages name no bucket, whatever the caller's own store is.
+func (p *Publisher) ForOwnStore() *Publisher { return &Publisher{client: p.client, topic: p.topic} }
+
 // Close closes the connection.
 func (p *Publisher) Close() error { return p.client.Close() }
 

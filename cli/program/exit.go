@@ -90,15 +90,21 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) i
 		}
 		coded = ExitError{Usage, err}
 	}
-	if coded.Err != nil {
+	if said(err) {
 		// What is unavailable is in the rest of the text. Names of files, say, may be odd.
-		text := strings.ReplaceAll(coded.Err.Error(), jobs.ErrUnavailable.Error()+": ", "")
+		text := strings.ReplaceAll(err.Error(), jobs.ErrUnavailable.Error()+": ", "")
 		fmt.Fprintln(os.Stderr, name, jobs.Visible(text))
 	}
 	if coded.Code == Unavailable && hint != nil && hint(cmd) != "" {
 		fmt.Fprintln(os.Stderr, name, hint(cmd))
 	}
 	return coded.Code
+}
+
+// said reports whether an error has anything to say: not if it is an exit code alone.
+func said(err error) bool {
+	coded, bare := err.(ExitError) //nolint:errorlint // one that is wrapped has a text
+	return !bare || coded.Err != nil
 }
 
 // fromFile are the variables that the file .env has set.

@@ -5,6 +5,7 @@ package operator
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobapi/client"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // Gateway is a gateway, reached by a client with the token that it asks of operators, or of
@@ -21,11 +23,15 @@ import (
 // [client.Client].
 type Gateway struct{ *client.Client }
 
-// Submit queues a job with this payload, an object in JSON, and returns its id.
+// Submit queues a job with this payload, an object in JSON, and returns its id. It is retried
+// under one key, so that a lost answer makes no second job.
 func (g Gateway) Submit(ctx context.Context, payload []byte) (id string, err error) {
 	var a wire.SubmitResponse
-	if err := g.Call(ctx, http.MethodPost, wire.PathJobs, payload, &a); err != nil {
+	if err := g.CallOnce(ctx, http.MethodPost, wire.PathJobs, payload, http.Header{wire.HeaderIdempotencyKey: {rand.Text()}}, &a); err != nil {
 		return "", fmt.Errorf("submit job: %w", err)
+	}
+	if _, err := jobs.ParseID(a.JobID); err != nil {
+		return "", fmt.Errorf("submit job: %w: the gateway's answer names no job", jobs.ErrUnavailable)
 	}
 	return a.JobID, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -79,17 +80,23 @@ func (z *ZPE) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 	if err != nil {
 		return jobapi.Job{}, jobapi.NoJob(id)
 	}
-	before, err := z.one(ctx, id)
-	if err != nil {
+	if _, err := z.one(ctx, id); err != nil {
 		return jobapi.Job{}, err
 	}
 	err = z.Queue.Requeue(ctx, job)
-	dropped := errors.Is(err, queue.ErrNotDead) && before.Status == jobs.Failed // from the dead letters, with its payload
+	dropped := false // from the dead letters, with its payload
+	if errors.Is(err, queue.ErrNotDead) {
+		now, err := z.one(ctx, id) // after it: somebody else may have been faster
+		if err != nil {
+			return jobapi.Job{}, err
+		}
+		if dropped = now.Status == jobs.Failed; !dropped {
+			return jobapi.Job{}, fmt.Errorf("retry job %s: %w: it is %s", id, jobapi.ErrNotFailed, now.Status)
+		}
+	}
 	switch {
-	case errors.Is(err, queue.ErrNotDead) && !dropped:
-		return jobapi.Job{}, fmt.Errorf("retry job %s: %w: it is %s", id, jobapi.ErrNotFailed, before.Status)
 	case errors.Is(err, queue.ErrPayloadMissing), dropped:
-		return jobapi.Job{}, &jobapi.Refusal{Status: 409, Code: jobapi.CodeConflict, Message: "What the job was submitted with is no longer kept: submit it again"}
+		return jobapi.Job{}, &jobapi.Refusal{Status: http.StatusConflict, Code: jobapi.CodeConflict, Message: "What the job was submitted with is no longer kept: submit it again"}
 	case isNoJob(err):
 		return jobapi.Job{}, jobapi.NoJob(id)
 	case err != nil:

@@ -57,7 +57,11 @@ func (c *Client) artifact(ctx context.Context, r *request, out io.Writer) error 
 		}
 		return c.hide(r.check(resp, text))
 	}
-	alarm.Reset(c.silence)
+	if !alarm.Stop() {
+		return c.http.Unreachable(ctx, limited, call, fmt.Errorf("no answer within %s", c.timeout))
+	}
+	alarm = time.AfterFunc(c.silence, func() { cancel(fmt.Errorf("nothing was heard for %s", c.silence)) })
+	defer alarm.Stop()
 	written := &failing{to: out}
 	_, err = io.Copy(written, &watched{resp.Body, func() { alarm.Reset(c.silence) }})
 	switch {
@@ -112,7 +116,16 @@ func (c *Client) Workers(ctx context.Context) ([]jobapi.Worker, error) {
 // this API: into gets what it answers, and may be nil. path is below the server's address,
 // and may have a query. A call that is no GET is not retried.
 func (c *Client) Call(ctx context.Context, method, path string, body []byte, into any) error {
-	r := &request{method: method, elsewhere: path, body: body}
+	return c.elsewhere(ctx, &request{method: method, elsewhere: path, body: body}, into)
+}
+
+// CallOnce is Call for what may be retried, because header has a key under which the server
+// does it once.
+func (c *Client) CallOnce(ctx context.Context, method, path string, body []byte, header http.Header, into any) error {
+	return c.elsewhere(ctx, &request{method: method, elsewhere: path, body: body, header: header, repeatable: true}, into)
+}
+
+func (c *Client) elsewhere(ctx context.Context, r *request, into any) error {
 	if into == nil {
 		_, err := c.do(ctx, r)
 		return err

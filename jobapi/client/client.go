@@ -216,13 +216,14 @@ type request struct {
 	method string   // GET when empty
 	path   []string // below /api/v1; each part is escaped
 	// elsewhere is the path of another route, with its query, instead of path.
-	elsewhere string
-	query     url.Values
-	header    http.Header
-	body      json.RawMessage
-	media     string        // of the response; asJSON when empty
-	status    int           // of the response; any below 300 when 0
-	wait      time.Duration // how long the server may wait before it answers
+	elsewhere  string
+	repeatable bool // although it changes something
+	query      url.Values
+	header     http.Header
+	body       json.RawMessage
+	media      string        // of the response; asJSON when empty
+	status     int           // of the response; any below 300 when 0
+	wait       time.Duration // how long the server may wait before it answers
 }
 
 // json makes a call and reads one JSON value. Unknown fields are ignored: the server
@@ -244,7 +245,7 @@ func (c *Client) json(ctx context.Context, r *request, into any) error {
 
 // do makes a call and reads its response. A call that only reads is retried.
 func (c *Client) do(ctx context.Context, r *request) (body []byte, err error) {
-	if r.method != "" && r.method != http.MethodGet {
+	if r.method != "" && r.method != http.MethodGet && !r.repeatable {
 		return c.once(ctx, r)
 	}
 	policy := readRetry
@@ -275,7 +276,7 @@ func (c *Client) do(ctx context.Context, r *request) (body []byte, err error) {
 // errFinal is wrapped by an error that stays as it is until somebody changes a setting.
 var errFinal = errors.New("a setting is wrong")
 
-// isFinal reports whether it would be in vain to make a call again, although no server has
+// isFinal reports whether a call would fail again in the same way, although no server has
 // decided on it.
 func isFinal(err error) bool {
 	if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {

@@ -84,7 +84,7 @@ func refusalOf(resp *http.Response, text []byte) error {
 		return errNoRefusal(resp, text)
 	}
 	e := &jobapi.Refusal{
-		Status: resp.StatusCode, Code: body.Error.Code, Message: jobs.Clip(redact.Text(body.Error.Message), maxMessage, ""), Details: body.Error.Details,
+		Status: resp.StatusCode, Code: body.Error.Code, Message: jobs.Clip(jobs.VisibleLine(redact.Text(body.Error.Message)), maxMessage, ""), Details: body.Error.Details,
 		RetryAfter: httpclient.RetryAfter(resp),
 	}
 	switch e.Status {

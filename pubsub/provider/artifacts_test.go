@@ -97,25 +97,30 @@ func TestRetryPublishesWhatIsOnRecord(t *testing.T) {
 	if len(sent) != 1 || sent[0].ID != "a" || sent[0].Kind != "pdf" || sent[0].Input != "uploads/a/x.pdf" {
 		t.Errorf("published %+v, want the job as it was", sent)
 	}
-	if _, err := r.fleet.Retry(t.Context(), "a"); !errors.Is(err, jobapi.ErrNotFailed) {
-		t.Errorf("of a queued job: %v, want ErrNotFailed", err)
+	// Its message may be one that could not be published.
+	if j, err := r.fleet.Retry(t.Context(), "a"); err != nil || j.Status != jobs.Queued || len(sent) != 2 {
+		t.Errorf("of a queued job: %+v, %v, published %d", j, err, len(sent))
 	}
 	c := r.claim(sent[0])
 	if _, err := r.fleet.Retry(t.Context(), "a"); !errors.Is(err, jobapi.ErrNotFailed) {
 		t.Errorf("of a running job: %v, want ErrNotFailed", err)
 	}
 	r.finish(c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json"}})
-	if _, err := r.fleet.Retry(t.Context(), "a"); !errors.Is(err, jobapi.ErrNotFailed) || len(sent) != 1 {
+	if _, err := r.fleet.Retry(t.Context(), "a"); !errors.Is(err, jobapi.ErrNotFailed) || len(sent) != 2 {
 		t.Errorf("of a job that has succeeded: %v, want ErrNotFailed; published %d", err, len(sent))
 	}
 	// A message that cannot be published leaves a job that is recorded as queued, for the
 	// workers' repair.
 	r.finish(r.claim(r.submit("b")), jobs.Outcome{State: jobs.Failed, Reason: "no luck"})
 	fails = jobs.ErrUnavailable
-	if _, err := r.fleet.Retry(t.Context(), "b"); !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "recorded as queued") {
+	if _, err := r.fleet.Retry(t.Context(), "b"); !isRefused(err, jobapi.CodeUnavailable) || !strings.Contains(err.Error(), "recorded as queued") {
 		t.Errorf("without a queue: %v", err)
 	}
 	r.want("b", r.summaryOfQueued())
+	fails = nil
+	if _, err := r.fleet.Retry(t.Context(), "b"); err != nil || sent[len(sent)-1].ID != "b" {
+		t.Errorf("again: %v, published %+v", err, sent)
+	}
 }
 
 // summaryOfQueued is how a job is shown that was just submitted.

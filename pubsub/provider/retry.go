@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobapi"
@@ -11,7 +12,7 @@ import (
 
 var _ jobapi.Retrier = (*Fleet)(nil)
 
-// Retry implements [jobapi.Retrier]: it publishes a message for the job to the fleet's topic,
+// Retry implements [jobapi.Retrier], also for a queued job: it publishes a message for the job to the fleet's topic,
 // made from what is on record. A dead letter of the job stays where it is, and is dropped by
 // a later redrive if the job has succeeded by then.
 func (f *Fleet) Retry(ctx context.Context, id string) (jobapi.Job, error) {
@@ -29,21 +30,30 @@ func (f *Fleet) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 	if len(entries) == 0 || entries[0].State() == 0 {
 		return jobapi.Job{}, jobapi.NoJob(id)
 	}
-	if state := entries[0].State(); state != jobs.Failed {
-		return jobapi.Job{}, fmt.Errorf("retry job %s: %w: it is %s", id, jobapi.ErrNotFailed, state)
+	// One that is queued may be one whose message could not be published, by us before. A second
+	// message does no harm.
+	if state := entries[0].State(); state != jobs.Failed && state != jobs.Queued {
+		return jobapi.Job{}, notFailed(id, state)
 	}
-	d := entries[0].Detail
-	job := jobs.Job{ID: name, Kind: d.Kind, Input: d.Input, Pages: d.Asked, Trace: d.Trace, Submitted: time.Now()}
+	job := entries[0].Job()
+	job.Submitted = time.Now()
 	state, err := f.Status.Requeue(ctx, job)
 	switch {
 	case err != nil:
 		return jobapi.Job{}, err
-	case state != jobs.Failed && state != jobs.Queued: // somebody else was faster, or it was forgotten
-		return jobapi.Job{}, fmt.Errorf("retry job %s: %w: it is %s", id, jobapi.ErrNotFailed, state)
+	case state != jobs.Failed && state != jobs.Queued && state != 0: // somebody else was faster
+		return jobapi.Job{}, notFailed(id, state)
 	}
 	// What is recorded as queued must be published, also if the caller leaves.
 	if _, err := f.Publish(context.WithoutCancel(ctx), job); err != nil {
-		return jobapi.Job{}, fmt.Errorf("retry job %s: it is recorded as queued, and the workers' repair will publish its message, which now failed: %w", id, err)
+		return jobapi.Job{}, &jobapi.Refusal{
+			Status: http.StatusServiceUnavailable, Code: jobapi.CodeUnavailable,
+			Message: "The job is recorded as queued, but its message could not be published: retry it again. " + jobapi.ShownText(err.Error(), 300),
+		}
 	}
 	return f.one(ctx, id)
+}
+
+func notFailed(id string, state jobs.State) error {
+	return fmt.Errorf("retry job %s: %w: it is %s", id, jobapi.ErrNotFailed, state)
 }
