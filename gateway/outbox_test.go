@@ -518,6 +518,7 @@ func TestZ79ChecksOfTheDiskDoNotDisturbEachOther(t *testing.T) {
 
 func TestZ79UndeliverableResultIsGivenUpAfterAWeek(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "a week of waiting shows no race that the other tests do not")
 	testrun.Long(t, "it takes much CPU")
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1")
@@ -669,6 +670,7 @@ func TestZ57JobWhoseResultIsLateHasNotSucceeded(t *testing.T) {
 
 func TestZ79ResultThatIsGivenUpIsNotSaidToBeKeptWhenItIsGone(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "a week of waiting shows no race that the other tests do not")
 	testrun.Long(t, "it takes much CPU")
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1")

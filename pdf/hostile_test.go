@@ -20,6 +20,7 @@ import (
 // to the budget that it is about, it would cost many minutes: then the test
 // runs into its time limit.
 func TestF70SmallFilesCannotCostMuch(t *testing.T) {
+	testrun.Once(t, "it is about the use of CPU and memory")
 	opts := pdf.Options{MaxStreamBytes: 8 << 20, MaxPageBytes: 8 << 20, MaxTextBytes: 1 << 20}
 	for _, tt := range []struct {
 		name string
@@ -184,6 +185,7 @@ func segmentsWithoutEnd() []byte {
 
 // Each code of PDFDocEncoding in these values becomes three bytes of UTF-8.
 func TestF72LargeValuesOfFieldsTakeLittleMemory(t *testing.T) {
+	testrun.Once(t, "it runs in one goroutine")
 	long := func(n int) string { return strings.Repeat("\x84", n) }
 	for _, tt := range []struct {
 		name, widget string
@@ -213,6 +215,7 @@ func TestF72LargeValuesOfFieldsTakeLittleMemory(t *testing.T) {
 }
 
 func TestF72LargeStringsDoNotStayInMemory(t *testing.T) {
+	testrun.Once(t, "it runs in one goroutine")
 	testrun.Long(t, "it takes much CPU")
 	const pages, size = 20, 5 << 20
 	b := &pdftest.Builder{}

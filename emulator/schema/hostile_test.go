@@ -9,6 +9,8 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // repeat joins f(0) to f(n-1).
@@ -52,6 +54,7 @@ func allocated(f func()) uint64 {
 const maxCost = 256 << 20
 
 func TestE01SchemaHostileDefinitionsAreBounded(t *testing.T) {
+	testrun.Once(t, "it runs in one goroutine")
 	tests := []struct {
 		name       string
 		kind       pubsubpb.Schema_Type
@@ -102,6 +105,7 @@ func TestE01SchemaHostileDefinitionsAreBounded(t *testing.T) {
 }
 
 func TestE01SchemaHostileMessagesAreBounded(t *testing.T) {
+	testrun.Once(t, "it runs in one goroutine")
 	const mega = 2_000_000 // bytes
 	tests := []struct {
 		name       string
