@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/storage/storagetest"
@@ -76,6 +77,7 @@ func TestJWalkOfADirectoryThatIsGoneIsUnavailable(t *testing.T) {
 
 // A directory of very many results is not read into memory first.
 func TestJWalkHoldsFewEntries(t *testing.T) {
+	testrun.Long(t, "it takes much CPU")
 	s, dir := newLocal(t)
 	const n = 50_000
 	if err := os.Mkdir(dir+"/results", 0o700); err != nil {

@@ -266,6 +266,7 @@ func TestZ72FsckReportsForeignKeysAndLeavesThem(t *testing.T) {
 
 func TestZ72FsckRepairsMuchDamageOverManyPages(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	r := newRig(t)
 	const n = 3500
 	pipe := r.rdb.Pipeline()
@@ -299,6 +300,7 @@ func TestZ72FsckRepairsMuchDamageOverManyPages(t *testing.T) {
 
 func TestZ72FsckSearchesLongListsForSoManyOnly(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	r := newRig(t)
 	const n = 1300
 	ids := make([]jobs.ID, n)

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -163,6 +164,7 @@ func TestJ07CursorThatNoPageHadIsAnError(t *testing.T) {
 
 func TestJ07ExpiredJobsLeaveTheListsAndOldOnesThatWaitStay(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	onBoth(t, func(r *rig) {
 		const n = 1500
 		var ids []jobs.ID

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -70,6 +71,7 @@ func TestServersListsWorkersWithTheirGoodTokensAndLeases(t *testing.T) {
 
 func TestServersCountsMoreLeasesThanAPage(t *testing.T) {
 	t.Parallel()
+	testrun.Long(t, "it takes much CPU")
 	r := newRig(t)
 	c := r.worker()
 	const n = 2100
