@@ -29,7 +29,7 @@ func workerCommand() *cobra.Command {
 		Use:   "worker",
 		Short: "Lease jobs and run them, until SIGTERM: from Pub/Sub, or from where SOURCE says",
 		Long: "Leases jobs and runs them, until SIGTERM: from the Pub/Sub of PUBSUB_SUBSCRIPTION, PUBSUB_EMULATOR_HOST and\n" +
-			"GCP_PROJECT_ID, with REDIS_... and STORAGE_TYPE, or from the gateway that SOURCE names. See README.md, Configuration.\n\n" + agent.Settings,
+			"GCP_PROJECT_ID, with REDIS_... and STORAGE_TYPE, or from the gateway that SOURCE names. Settings: docs/configuration.md.\n\n" + agent.Settings,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if os.Getenv("SOURCE") != "" {

@@ -17,7 +17,7 @@ const Settings = `Settings of a gateway's worker, from the environment or a file
   WORKER_SLOTS       jobs at once (1)
   DRAIN_TIMEOUT      what SIGTERM gives jobs to finish (8s)
   QE_PW, QE_PSEUDO_DIR, QE_MAX_MEMORY, QE_THREADS, ...  for pw.x
-All of them are in README.md, Configuration.`
+All of them are in docs/configuration.md.`
 
 // Command is a program that is an agent of a gateway and nothing else.
 func Command(name, version string) *cobra.Command {

@@ -18,7 +18,7 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// The exit codes beside 0, as README.md lists them.
+// The exit codes beside 0, as docs/cli.md lists them.
 const (
 	Failed      = 1 // a job failed, or a check found something wrong
 	Usage       = 2 // wrong arguments or configuration

@@ -1,6 +1,6 @@
 // Command zpe-worker is the worker of a gateway without the rest of batchfleet:
 // it speaks HTTPS and runs pw.x. It takes the settings of `batchfleet worker`
-// with SOURCE; see README.md.
+// with SOURCE; see docs/gateway.md.
 package main
 
 import (

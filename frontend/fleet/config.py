@@ -1,6 +1,6 @@
 """Settings, from the same environment variables as the rest of the fleet.
 
-The table in the project's README is the reference. As there, an empty variable
+docs/configuration.md of the project is the reference. As there, an empty variable
 is one that is not set, and all mistakes are reported at once.
 """
 
