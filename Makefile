@@ -44,6 +44,10 @@ race: ## run the tests with the race detector, but for those that it adds nothin
 sim: ## run 10000 seeds of the simulation (SIMSEEDS), or one and its story (SIMSEED)
 	SIMSEEDS=$${SIMSEEDS:-10000} go test ./sim -count=1 -timeout 0 -run KeepsItsPromises $${SIMSEED:+-v}
 
+.PHONY: snippets
+snippets: ## run the commands of README.md and docs; needs redis-server
+	go test ./cli -run TestSnippets -count 1 -v
+
 .PHONY: fmt
 fmt: ## format the code
 	go run $(GOLANGCI) fmt ./...
