@@ -34,6 +34,7 @@ var runnable = []string{"README.md", "pdf", "processor"}
 const prelude = `
 set -euo pipefail
 unset BASH_ENV
+trap 'echo "line $LINENO of the page: exit code $?: $BASH_COMMAND"' ERR
 go() { test "$1 $2" = "run ./cmd/batchfleet" && shift 2 && bin/batchfleet "$@"; }
 make() { test "$*" = build; }
 `
