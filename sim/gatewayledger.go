@@ -113,7 +113,7 @@ func (l *gatewayLedger) changed(a *gatewayAccount, from string, before, now queu
 		a.grants++
 		a.owner = l.nameOf(now.worker)
 		place, _, _ := strings.Cut(a.owner, ".")
-		a.astray = l.w.anyExcused(place + ".")
+		a.astray = l.w.anyExcused(place+".") || l.w.excused(from) // it may answer a request of long ago
 	}
 	expired := before.lease != "" && now.lease == "" && now.code == "LEASE_EXPIRED" && before.code != now.code
 	if expired && !a.astray && !l.w.excused(a.owner) && !l.w.anyExcused("gateway") {
