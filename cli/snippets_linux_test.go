@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // asReader makes the test binary run the terminals that are in its directory.
@@ -58,12 +60,8 @@ func TestSnippetsRun(t *testing.T) {
 			continue
 		}
 		t.Run(file, func(t *testing.T) {
-			switch {
-			case testing.Short():
-				t.Skip("it starts servers")
-			case underRace:
-				t.Skip("what the commands start has race tests of its own")
-			}
+			testrun.Long(t, "it starts servers")
+			testrun.Once(t, "what the commands start has race tests of its own")
 			t.Parallel()
 			read(t, file, terminals)
 		})
