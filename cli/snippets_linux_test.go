@@ -311,7 +311,7 @@ func loopbackUp() error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	defer unix.Close(fd)
 	lo, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err
