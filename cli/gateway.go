@@ -111,7 +111,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.addr)
 	if err != nil {
-		return program.Exit(program.Usage, fmt.Errorf("--addr: %w", err))
+		return program.Exit(program.Usage, fmt.Errorf("--addr: %w (is another gateway or `batchfleet dev` running?)", err))
 	}
 	ready := func() error { return q.Check(context.WithoutCancel(ctx)) }
 	stopMetrics, err := program.ServeMetrics(ctx, f.metricsAddr, withoutSecrets(ready), c.Metrics.Registry, log)

@@ -42,8 +42,8 @@ func (e *StorageEnv) openStorage(ctx context.Context) (storage.Store, error) {
 	}
 	client, err := cloud.NewClient(ctx, cloud.WithJSONReads())
 	if err != nil && strings.Contains(err.Error(), "could not find default credentials") {
-		return nil, errors.New("open Cloud Storage: there are no credentials for Google Cloud: set GOOGLE_APPLICATION_CREDENTIALS to a file with a key or run `gcloud auth application-default login`; " +
-			"for an emulator set STORAGE_EMULATOR_HOST instead; STORAGE_TYPE=LOCAL needs neither")
+		return nil, program.Exit(program.Usage, errors.New("open Cloud Storage: there are no credentials for Google Cloud: set GOOGLE_APPLICATION_CREDENTIALS to a file with a key or run `gcloud auth application-default login`; "+
+			"for an emulator set STORAGE_EMULATOR_HOST instead; STORAGE_TYPE=LOCAL needs neither"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open Cloud Storage: %w: %w", jobs.ErrUnavailable, err)
@@ -66,7 +66,11 @@ func (e *ClientEnv) openPublisher(ctx context.Context) (*pubsub.Publisher, error
 	if topic.err != nil {
 		return nil, program.Exit(program.Usage, topic.err)
 	}
-	return pubsub.OpenPublisher(ctx, topic.full, e.rules(""), e.connection()...)
+	publisher, err := pubsub.OpenPublisher(ctx, topic.full, e.rules(""), e.connection()...)
+	if errors.Is(err, pubsub.ErrNoCredentials) {
+		return nil, program.Exit(program.Usage, err)
+	}
+	return publisher, err
 }
 
 // handlers returns what this binary can do, by kind; pdf is the engine of that

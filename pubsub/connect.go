@@ -49,12 +49,15 @@ func Options(host string) ([]option.ClientOption, error) {
 // callTimeout bounds one call that carries no message.
 const callTimeout = 5 * time.Second
 
+// ErrNoCredentials means that there are no credentials for Google Cloud, and no emulator.
+var ErrNoCredentials = errors.New("there are no credentials for Google Cloud: set GOOGLE_APPLICATION_CREDENTIALS to a file with a key or run `gcloud auth application-default login`; " +
+	"for an emulator set PUBSUB_EMULATOR_HOST instead, as 127.0.0.1:8085")
+
 // cannotOpen is the error for a client that could not be made, which is for lack of
 // credentials as a rule.
 func cannotOpen(err error) error {
 	if strings.Contains(err.Error(), "could not find default credentials") {
-		return errors.New("open pub/sub: there are no credentials for Google Cloud: set GOOGLE_APPLICATION_CREDENTIALS to a file with a key or run `gcloud auth application-default login`; " +
-			"for an emulator set PUBSUB_EMULATOR_HOST instead, as 127.0.0.1:8085")
+		return fmt.Errorf("open pub/sub: %w", ErrNoCredentials)
 	}
 	return fmt.Errorf("open pub/sub: %w", err)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Options says which Redis to use: one server, the primary that Sentinels name, or
@@ -71,6 +72,9 @@ func Connect(o Options) redis.UniversalClient {
 		DialTimeout: redisTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
 		ContextTimeoutEnabled: true,
 		DisableIdentity:       true, // two commands per connection that old servers refuse
+		// A slow handshake for them, which nobody needs, keeps all other new connections waiting,
+		// whatever their contexts say.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if o.TLS {
 		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} // the client adds the name of the host
