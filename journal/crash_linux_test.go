@@ -28,6 +28,8 @@ import (
 // childEnv makes the test binary run as one of children instead of the tests.
 const childEnv = "JOURNAL_TEST_CHILD"
 
+// No test of this package runs in parallel to others: a process that is being started
+// holds, for a moment, the locks of the journals that are open in this one.
 func TestMain(m *testing.M) {
 	if name := os.Getenv(childEnv); name != "" {
 		if err := children[name](os.Args[1], os.Args[2]); err != nil {
@@ -127,7 +129,6 @@ func count(dir string) error {
 }
 
 func TestE06JournalKilledAnywhereKeepsWhatWasCommitted(t *testing.T) {
-	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	dir := t.TempDir()
 	last, seed := 0, rand.Uint64()
@@ -226,7 +227,6 @@ func crashInCheckpoint(dir, arg string) error {
 }
 
 func TestE06JournalKilledInACheckpoint(t *testing.T) {
-	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	dir := t.TempDir()
 	for n := range 20 { // the steps, and over again on what that leaves
@@ -362,7 +362,6 @@ func fill(dir string, want error, makeSpace func() error) error {
 }
 
 func TestE06JournalFullDisk(t *testing.T) {
-	t.Parallel()
 	testrun.Long(t, "it starts processes")
 	t.Run("a file system of 1 MiB", func(t *testing.T) {
 		c := child(t, "fill a disk", t.TempDir(), "")

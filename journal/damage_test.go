@@ -27,7 +27,6 @@ type place struct {
 // TestE06JournalDamageCostsOnlyWhatItHits damages files anywhere and expects
 // exactly those records that were not hit.
 func TestE06JournalDamageCostsOnlyWhatItHits(t *testing.T) {
-	t.Parallel()
 	testrun.Long(t, "it takes much CPU")
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "") //nolint:usetesting // one for each check
