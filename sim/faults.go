@@ -193,7 +193,11 @@ func (f *fleet) redeliver(p *process) {
 		}
 	}
 	f.ledger.mu.Unlock()
-	if err := f.outsider.HandBack(context.Background(), queueName, acks); err != nil {
+	outsider := f.outsider.Load()
+	if outsider == nil {
+		return // nothing is submitted yet
+	}
+	if err := outsider.HandBack(context.Background(), queueName, acks); err != nil {
 		f.note("cannot redeliver: %v", err)
 	}
 }

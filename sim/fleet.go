@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/api/option"
@@ -50,7 +51,7 @@ type fleet struct {
 	pipes    *testnet.Pipes
 	jobs     []job
 	byID     map[jobs.ID]job
-	outsider *pubsub.Source // hands back what workers have
+	outsider atomic.Pointer[pubsub.Source] // hands back what workers have
 	bug      Bug
 
 	places   []*place
@@ -264,11 +265,12 @@ func (f *fleet) submit(ctx context.Context) error {
 		return err
 	}
 	defer pub.Close()
-	f.outsider, err = pubsub.OpenSource(ctx, queueName, pubsub.Rules{}, f.logger(client), f.pubsub(p.link(toPubSub))...)
+	outsider, err := pubsub.OpenSource(ctx, queueName, pubsub.Rules{}, f.logger(client), f.pubsub(p.link(toPubSub))...)
 	if err != nil {
 		return err
 	}
-	defer f.outsider.Close()
+	defer outsider.Close()
+	f.outsider.Store(outsider)
 	var sending sync.WaitGroup
 	defer func() {
 		sending.Wait()

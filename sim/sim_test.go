@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/sim"
 )
 
@@ -39,7 +40,7 @@ func seeds(t *testing.T) (list []uint64) {
 		return []uint64{seed}
 	}
 	most := uint64(50)
-	if testing.Short() {
+	if testing.Short() || testrun.Race {
 		most = 8
 	}
 	for seed := range number(t, "SIMSEEDS", most) {
@@ -96,9 +97,8 @@ func TestFleetKeepsItsPromises(t *testing.T) { runner(sim.Fleet).keepsItsPromise
 // A simulation that finds nothing proves nothing: with each of these bugs some of the same
 // seeds must fail.
 func TestPlantedBugsAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("searches through many seeds")
-	}
+	testrun.Long(t, "it searches through many seeds")
+	testrun.Once(t, "it proves that the ledgers see what is wrong")
 	tests := []struct {
 		bug sim.Bug
 		in  runner
