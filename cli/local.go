@@ -50,6 +50,7 @@ type localServer struct {
 	listener *pipenet.Listener
 	token    string // of its operators
 	gateway  bool   // whether its Redis can be that of a gateway: a cluster cannot
+	fleet    bool   // whether it knows the Pub/Sub of a fleet
 	stop     context.CancelFunc
 	serving  sync.WaitGroup
 }
@@ -94,7 +95,7 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 		}
 		return store, nil
 	})
-	s := &localServer{listener: pipenet.Listen(), token: rand.Text()}
+	s := &localServer{listener: pipenet.Listen(), token: rand.Text(), fleet: fleet.Project != ""}
 	metrics := control.NewMetrics(versionText(), nil)
 	config := jobServerConfig{
 		env: env.JobAPIEnv, fleet: fleet, deps: operations.Deps{Status: status.New(rdb)}, storage: func(context.Context) (storage.Store, error) { return open() },

@@ -37,8 +37,8 @@ func runCommand(c *connection) *cobra.Command {
 		Use:   "run OPERATION",
 		Short: "Run an operation on the fleet: start, drain, fsck, submit-batch, redrive or purge",
 		Long: "Run an operation as a job: start (makes what a fleet needs, and lets workers lease), drain (no more leases) or fsck\n" +
-			"of the fleet as a whole; submit-batch, redrive or purge of many jobs. docs/operations.md says what each does and which\n" +
-			"fields its --data has.\n\n" +
+			"of the fleet as a whole; submit-batch, redrive or purge of many jobs. docs/operations.md says what each does, and\n" +
+			"jobapi/SPEC.md which fields its --data has.\n\n" +
 			"With --api the server runs it, and its id is printed. Without, this command runs it, and prints every change until it\n" +
 			"has ended, as --watch does. submit-batch has succeeded when all its jobs have ended, however they did: its result says\n" +
 			"how many failed.",
@@ -86,6 +86,12 @@ func runCommand(c *connection) *cobra.Command {
 		c.scope = scope
 		return c.connected(needFleet, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
+			if c.local != nil && !c.local.fleet { // the operation would leave out all that it is for, and succeed
+				if operation == "start" || operation == "drain" {
+					return program.Exit(program.Usage, fmt.Errorf("GCP_PROJECT_ID is not set, so there is no fleet to %s: set it (local-dev with the emulator), or name a server with --api", operation))
+				}
+				fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet: GCP_PROJECT_ID is not set: Pub/Sub and its jobs are left out")
+			}
 			if dryRun {
 				plan, err := c.Plan(ctx, scope, operation, body)
 				if err != nil {

@@ -26,7 +26,7 @@ func resultCommand(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "result JOB", Short: "Fetch what a job has made", Args: cobra.ExactArgs(1),
 		Long: "Fetch what a job has made: print its result.json; with --text only the text of the document, or the summary of a\n" +
-			"calculation; with -o put all its files into a directory.",
+			"calculation; with -o put all its files into a directory, in the place of files with their names.",
 		Example: `  batchfleet result 01KDZ3NDEKTSV4RRFFQ69G5FAV
   batchfleet result --text 01KDZ3NDEKTSV4RRFFQ69G5FAV | less
   batchfleet result -o results 01KDZ3NDEKTSV4RRFFQ69G5FAV`,

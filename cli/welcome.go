@@ -33,6 +33,9 @@ func (f *fleet) welcome() string {
 		fmt.Fprintf(&b, "  HTTP     %s (/healthz /readyz /metrics)\n", f.env.HTTPAddr)
 	}
 	variables := []string{"PUBSUB_EMULATOR_HOST=" + f.addr, "GCP_PROJECT_ID=" + f.env.Project, "REDIS_HOST=" + f.redis.Host(), "REDIS_PORT=" + f.redis.Port()}
+	if f.env.DeadTopic != "" {
+		variables = append(variables, "DEAD_LETTER_TOPIC="+program.ShellWord(f.env.DeadTopic))
+	}
 	if f.env.Type == "LOCAL" {
 		variables = append(variables, "LOCAL_STORAGE_PATH="+program.ShellWord(path))
 	}

@@ -24,7 +24,7 @@ func workersCommand(c *connection) *cobra.Command {
 		"registered with a gateway (working, idle, or revoked). With --api the latter need the gateway's admin token."
 	cmd.Example = `  batchfleet workers
   batchfleet workers enroll --out enroll.token
-  batchfleet workers revoke w_01KDZ3NDEKTSV4RRFFQ69G5FAV`
+  batchfleet workers revoke w-A5OZPR5riAUdH75QzXKPuw`
 	cmd.Args = subcommand
 	cmd.AddCommand(workersListCommand(&connection{}), workersEnrollCommand(&connection{}), workersRevokeCommand(&connection{}))
 	return cmd
