@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
 )
@@ -211,6 +212,7 @@ func TestF04FirstBadFieldIsAlwaysTheSame(t *testing.T) {
 }
 
 func TestF04TenMegabytesOfNoiseTakeBoundedTime(t *testing.T) {
+	testrun.Long(t, "it reads many megabytes")
 	const size = 10_000_000 // the longest message Pub/Sub takes
 	tests := map[string]string{
 		"letters":       strings.Repeat("x", size),

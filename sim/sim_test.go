@@ -41,7 +41,7 @@ func seeds(t *testing.T) (list []uint64) {
 	}
 	most := uint64(50)
 	if testing.Short() || testrun.Race {
-		most = 8
+		most = 5
 	}
 	for seed := range number(t, "SIMSEEDS", most) {
 		list = append(list, seed+1)
