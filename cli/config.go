@@ -64,7 +64,7 @@ func without(all, some []settings.Setting) []settings.Setting {
 	})
 }
 
-// secretSettings are those whose values are shown to nobody.
+// secretSettings are those whose values are never shown.
 var secretSettings = []string{"REDIS_PASSWORD", "BATCHFLEET_PDF_PASSWORD"}
 
 // configRow is how a setting is printed as JSON.

@@ -18,7 +18,7 @@ import (
 )
 
 // The dead letters of a gateway are jobs that have failed for good. They are in its Redis, not
-// in Pub/Sub, so nobody holds them while they are looked at.
+// in Pub/Sub, so they are not held while they are looked at.
 
 // dlqScope says whose dead letters a command is about.
 type dlqScope struct{ connection }

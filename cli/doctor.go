@@ -275,17 +275,17 @@ func (e *WorkerEnv) lookAtTopic(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case found == pubsub.Absent:
-		return "", errNobodyHears
+		return "", errNoSubscription
 	case found == pubsub.Hidden:
 		return "is there; its subscriptions may not be looked at", nil
 	}
 	return "is there, and has a subscription", nil
 }
 
-var errNobodyHears = errors.New("it has no subscription: its messages, and with them the jobs, are lost")
+var errNoSubscription = errors.New("it has no subscription: its messages, and with them the jobs, are lost")
 
 func (e *WorkerEnv) topicHelp(err error) string {
-	if errors.Is(err, errNobodyHears) {
+	if errors.Is(err, errNoSubscription) {
 		return "`batchfleet run start` makes the subscription PUBSUB_SUBSCRIPTION to it"
 	}
 	return e.queueHelp("topic", "PUBSUB_TOPIC")(err)

@@ -18,14 +18,14 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
-// TestZ41LedgerHoldsUnderFire has agents run a thousand jobs, or LEDGER_JOBS, from two
+// TestZ41LedgerHoldsUnderFire has agents run 1600 jobs, 200 for each of eight, or LEDGER_JOBS, from two
 // gateways while agents are killed and frozen, gateways killed, Redis killed and
 // its scripts flushed, and bad agents drop leases, report twice, race a result
 // with a failure and report under leases they do not have. In the end every job
 // has ended once, as finished or as a dead letter, and is in one place.
 func TestZ41LedgerHoldsUnderFire(t *testing.T) {
 	t.Parallel()
-	count := 1000
+	count := 1600
 	if n, err := strconv.Atoi(os.Getenv("LEDGER_JOBS")); err == nil {
 		count = n
 	}

@@ -134,7 +134,7 @@ func TestF63OneCommandLine(t *testing.T) {
 	both(0, `(?s)stop-leasing +run`, "run", "drain", "--dry-run")
 	run(direct, 0, `succeeded 6/6`, "run", "start")
 
-	// Kinds that nobody runs, and topics that nobody hears, are said before anything is stored.
+	// Kinds without a worker and topics without a subscription are said before anything is stored.
 	run(direct, 2, `--kind is "pfd", which no worker runs: want pdf, mock, zpe`, "submit", "--kind", "pfd", pdf)
 	run(append(direct, "PUBSUB_TOPIC=deaf"), 3, `run start`, "submit", pdf)
 	if err := f.emulator.EnsureTopic("projects/local-dev/topics/deaf"); err != nil {
