@@ -58,7 +58,7 @@ type drained struct {
 }
 
 // staysOff is what whoever ends a drain early must know.
-const staysOff = "leasing stays off until system.start"
+const staysOff = "leasing stays off until system/start (batchfleet run start)"
 
 // wait waits until no job is held, and for at least o.notice: until then a worker may
 // not know of the drain and lease one more. It fails when leasing is on again, by

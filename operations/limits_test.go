@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ type limits struct {
 	Maximum   *float64 `json:"maximum"`
 	MaxLength int      `json:"maxLength"`
 	MaxItems  int      `json:"maxItems"`
+	Default   any      `json:"default"`
 }
 
 // word is the type of a value that is not null.
@@ -27,6 +29,22 @@ func (l limits) word() string {
 		return fmt.Sprint(several[0])
 	}
 	return fmt.Sprint(l.Type)
+}
+
+// row is how the row of a field begins in docs/operations.md, as far as it is known from the
+// description.
+func (l limits) row(op, field string) string {
+	row := fmt.Sprintf("| `%s` | `%s` | ", op, field)
+	if op == "each" {
+		row = fmt.Sprintf("| each | `%s` | ", field)
+	}
+	if l.Minimum != nil && l.Maximum != nil {
+		row += fmt.Sprintf("%v to %.0f | ", *l.Minimum, *l.Maximum)
+		if l.Default != nil {
+			row += fmt.Sprintf("%v | ", l.Default)
+		}
+	}
+	return row
 }
 
 // TestJ22LimitsOfTheDescription sends what each field may just be, and what it may
@@ -39,6 +57,10 @@ func TestJ22LimitsOfTheDescription(t *testing.T) {
 		} `json:"components"`
 	}
 	if err := json.Unmarshal(openapi.JSON, &doc); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
 		t.Fatal(err)
 	}
 	r, sent := newRig(t), 0
@@ -70,6 +92,13 @@ func TestJ22LimitsOfTheDescription(t *testing.T) {
 			t.Errorf("request of %s: %d fields, %v", op, len(request.Properties), err)
 		}
 		for field, l := range request.Properties {
+			of := op
+			if field == "timeoutMs" || field == "dryRun" {
+				of = "each"
+			}
+			if row := l.row(of, field); !strings.Contains(string(page), row) {
+				t.Errorf("docs/operations.md has no row that begins with %q", row)
+			}
 			if field == "timeoutMs" { // package jobapi looks at it
 				continue
 			}

@@ -328,7 +328,7 @@ func TestJDrainThatIsCanceledLeavesLeasingOff(t *testing.T) {
 	if wait(); !errors.Is(j.err, jobs.ErrCanceled) || j.result != nil {
 		t.Errorf("%v, result %s", j.err, j.text())
 	}
-	if !strings.Contains(j.now, "1 job left; leasing stays off until system.start") || !strings.Contains(j.log.String(), "leasing stays off") {
+	if !strings.Contains(j.now, "1 job left; leasing stays off until system/start (batchfleet run start)") || !strings.Contains(j.log.String(), "leasing stays off") {
 		t.Errorf("it does not say what it leaves: %q, log %q", j.now, j.log.String())
 	}
 	if since, err := r.Status.Draining(t.Context()); err != nil || since == "" {
