@@ -23,7 +23,7 @@ func dlqCommand() *cobra.Command {
 		Long: "Look at dead letters: the messages of jobs that failed, and messages that name no job (called message:ID); with\n" +
 			"--scope zpe, or --api, the jobs that a gateway has given up.\n\n" +
 			"The fleet's are read from DEAD_LETTER_SUBSCRIPTION, by default the one named as DEAD_LETTER_TOPIC. While one dlq\n" +
-			"command holds letters no other sees them; one that is killed gives them back after 30 seconds.",
+			"command holds dead letters no other sees them; one that is killed gives them back after 30 seconds.",
 	}
 	cmd.Args = subcommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -92,5 +92,5 @@ func lacking(missing []string) error {
 }
 
 func waitFlag(cmd *cobra.Command) *time.Duration {
-	return cmd.Flags().Duration("wait", 3*time.Second, "for how long to wait for a further letter before taking it that this is all")
+	return cmd.Flags().Duration("wait", 3*time.Second, "for how long to wait for a further dead letter before taking it that this is all")
 }

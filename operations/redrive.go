@@ -71,7 +71,7 @@ func (o *redrive) Echo() any {
 func (o *redrive) Steps() []engine.Step {
 	return []engine.Step{
 		{Name: "collect", Description: "take the dead letters and choose the jobs", Run: o.collect},
-		{Name: "redrive", Description: "queue the jobs again, oldest first, and drop their letters", Run: o.redrive},
+		{Name: "redrive", Description: "queue the jobs again, oldest first, and drop their dead letters", Run: o.redrive},
 	}
 }
 

@@ -18,59 +18,46 @@ var (
 	_ jobapi.Retrier = (*ZPE)(nil)
 )
 
-// artifacts are what a finished job has, in order: as its worker sent it.
-var artifacts = []struct {
-	name string
-	read func(*queue.Queue, context.Context, jobs.ID) (string, error)
-}{
-	{"freqs.csv", (*queue.Queue).Freqs},
-	{"result.json", (*queue.Queue).Result},
-	{"summary.txt", (*queue.Queue).Summary},
+// artifacts read what a finished job has, as its worker sent it.
+var artifacts = map[string]func(*queue.Queue, context.Context, jobs.ID) (string, error){
+	"freqs.csv":   (*queue.Queue).Freqs,
+	"result.json": (*queue.Queue).Result,
+	"summary.txt": (*queue.Queue).Summary,
 }
 
 // Artifacts implements [jobapi.Keeper].
-func (z *ZPE) Artifacts(ctx context.Context, id string) (list []jobapi.Artifact, err error) {
-	for _, a := range artifacts {
-		text, err := z.artifact(ctx, id, a.read)
-		if errors.Is(err, queue.ErrNotEnded) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, jobapi.ArtifactOf(a.name, int64(len(text))))
+func (z *ZPE) Artifacts(ctx context.Context, id string) ([]jobapi.Artifact, error) {
+	job, err := queue.ParseID(id)
+	if err != nil {
+		return nil, jobapi.NoJob(id)
 	}
-	return list, nil
+	result, summary, freqs, err := z.Queue.Sizes(ctx, job)
+	switch {
+	case errors.Is(err, queue.ErrNotEnded):
+		return nil, nil
+	case isNoJob(err):
+		return nil, jobapi.NoJob(id)
+	case err != nil:
+		return nil, notDone(err)
+	}
+	return []jobapi.Artifact{jobapi.ArtifactOf("freqs.csv", freqs), jobapi.ArtifactOf("result.json", result), jobapi.ArtifactOf("summary.txt", summary)}, nil
 }
 
 // OpenArtifact implements [jobapi.Keeper].
 func (z *ZPE) OpenArtifact(ctx context.Context, id, name string) (io.ReadCloser, jobapi.Artifact, error) {
-	for _, a := range artifacts {
-		if a.name != name {
-			continue
-		}
-		text, err := z.artifact(ctx, id, a.read)
-		if errors.Is(err, queue.ErrNotEnded) {
-			err = jobapi.NoJob(id)
-		}
-		return io.NopCloser(strings.NewReader(text)), jobapi.ArtifactOf(name, int64(len(text))), err
-	}
-	return nil, jobapi.Artifact{}, jobapi.NoJob(id)
-}
-
-func (z *ZPE) artifact(ctx context.Context, id string, read func(*queue.Queue, context.Context, jobs.ID) (string, error)) (string, error) {
+	read := artifacts[name]
 	job, err := queue.ParseID(id)
-	if err != nil {
-		return "", jobapi.NoJob(id)
+	if read == nil || err != nil {
+		return nil, jobapi.Artifact{}, jobapi.NoJob(id)
 	}
 	text, err := read(z.Queue, ctx, job)
 	switch {
-	case isNoJob(err):
-		return "", jobapi.NoJob(id)
-	case err != nil && !errors.Is(err, queue.ErrNotEnded):
-		return "", notDone(err)
+	case errors.Is(err, queue.ErrNotEnded), isNoJob(err):
+		return nil, jobapi.Artifact{}, jobapi.NoJob(id)
+	case err != nil:
+		return nil, jobapi.Artifact{}, notDone(err)
 	}
-	return text, err
+	return io.NopCloser(strings.NewReader(text)), jobapi.ArtifactOf(name, int64(len(text))), nil
 }
 
 // Retry implements [jobapi.Retrier]: the job of a dead letter is queued again, with all its

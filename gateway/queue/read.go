@@ -183,21 +183,42 @@ func (q *Queue) Freqs(ctx context.Context, id jobs.ID) (string, error) {
 	return q.stored(ctx, id, freqsKey(id))
 }
 
+// Sizes returns how many bytes they have, without reading them; errors are those of Result.
+func (q *Queue) Sizes(ctx context.Context, id jobs.ID) (result, summary, freqs int64, err error) {
+	var sizes [3]*redis.IntCmd
+	err = q.finished(ctx, id, func(pipe redis.Pipeliner) {
+		for i, key := range []string{resultKey(id), summaryKey(id), freqsKey(id)} {
+			sizes[i] = pipe.StrLen(ctx, key)
+		}
+	})
+	return sizes[0].Val(), sizes[1].Val(), sizes[2].Val(), err
+}
+
 func (q *Queue) stored(ctx context.Context, id jobs.ID, key string) (string, error) {
+	var content *redis.StringCmd
+	if err := q.finished(ctx, id, func(pipe redis.Pipeliner) { content = pipe.Get(ctx, key) }); err != nil {
+		return "", err
+	}
+	return content.Val(), nil
+}
+
+// finished reads what a job that has finished left, at one moment.
+func (q *Queue) finished(ctx context.Context, id jobs.ID, read func(redis.Pipeliner)) error {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
-	pipe := q.rdb.TxPipeline() // both are of one moment
-	status, content := pipe.HGet(ctx, statusKey(id), "status"), pipe.Get(ctx, key)
+	pipe := q.rdb.TxPipeline()
+	status, kept := pipe.HGet(ctx, statusKey(id), "status"), pipe.Exists(ctx, resultKey(id))
+	read(pipe)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return "", unavailable("read result", err)
+		return unavailable("read result", err)
 	}
 	switch {
 	case status.Val() == "":
-		return "", ErrNoJob
-	case status.Val() == "finished" && content.Err() != nil:
-		return "", ErrNoJob // its time is over
+		return ErrNoJob
+	case status.Val() == "finished" && kept.Val() == 0:
+		return ErrNoJob // its time is over
 	case status.Val() != "finished":
-		return "", fmt.Errorf("%w: it is %s", ErrNotEnded, status.Val())
+		return fmt.Errorf("%w: it is %s", ErrNotEnded, status.Val())
 	}
-	return content.Val(), nil
+	return nil
 }

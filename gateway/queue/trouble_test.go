@@ -50,6 +50,7 @@ func (r *rig) everyCall() map[string]func() error {
 		"servers":       func() error { _, _, err := r.Servers(ctx, 0, 9); return err },
 		"summary":       func() error { _, err := r.Summary(ctx, "a"); return err },
 		"freqs":         func() error { _, err := r.Freqs(ctx, "a"); return err },
+		"sizes":         func() error { _, _, _, err := r.Sizes(ctx, "a"); return err },
 		"stats":         func() error { _, err := r.Stats(ctx); return err },
 		"check":         func() error { return r.Check(ctx) },
 		"fsck":          func() error { _, err := r.Fsck(ctx, false); return err },
