@@ -31,6 +31,7 @@ type process struct {
 	links   map[string]*link
 	bad     time.Time // when a fault of it or of one of its links ended last
 	faults  int       // that it has now
+	cutOff  bool      // it ended in the time of a fault, so it may not have told anybody
 }
 
 func (w *world) newProcess(name string) *process {

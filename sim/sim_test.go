@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -33,8 +34,9 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// seeds returns the seeds to run: those from 1 on, or one that is to be looked at.
-func seeds(t *testing.T) (list []uint64) {
+// seeds returns the seeds to run: those from 1 on and those that have found something before,
+// or one that is to be looked at.
+func seeds(t *testing.T, found []uint64) (list []uint64) {
 	t.Helper()
 	if seed := number(t, "SIMSEED", 0); seed > 0 {
 		return []uint64{seed}
@@ -45,6 +47,11 @@ func seeds(t *testing.T) (list []uint64) {
 	}
 	for seed := range number(t, "SIMSEEDS", most) {
 		list = append(list, seed+1)
+	}
+	for _, seed := range found {
+		if !slices.Contains(list, seed) {
+			list = append(list, seed)
+		}
 	}
 	return list
 }
@@ -77,8 +84,8 @@ func tempDir(t *testing.T) string {
 }
 
 // keepsItsPromises runs all seeds.
-func (f runner) keepsItsPromises(t *testing.T) {
-	for _, seed := range seeds(t) {
+func (f runner) keepsItsPromises(t *testing.T, found ...uint64) {
+	for _, seed := range seeds(t, found) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := f.run(t, seed, sim.Bug{})
@@ -92,7 +99,8 @@ func (f runner) keepsItsPromises(t *testing.T) {
 	}
 }
 
-func TestFleetKeepsItsPromises(t *testing.T) { runner(sim.Fleet).keepsItsPromises(t) }
+// Seed 9812 lost how a job ended, but not that its worker entered it as ended: it stayed running.
+func TestFleetKeepsItsPromises(t *testing.T) { runner(sim.Fleet).keepsItsPromises(t, 9812) }
 
 // A simulation that finds nothing proves nothing: with each of these bugs some of the same
 // seeds must fail.

@@ -106,4 +106,5 @@ func (l *ledger) left(p *process) {
 			l.broken("%s has ended and has neither acked nor handed back job %s", p.name, h.job)
 		}
 	}
+	l.w.ended(p)
 }

@@ -191,7 +191,19 @@ func (w *world) excused(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.processes[name]
-	return p == nil || p.dead || p.faults > 0 || w.troubles > 0 || recent(p.bad) || recent(w.bad)
+	return p == nil || w.troubled(p)
+}
+
+// troubled reports whether a process may be silent. w.mu is held.
+func (w *world) troubled(p *process) bool {
+	return p.dead || p.cutOff || p.faults > 0 || w.troubles > 0 || recent(p.bad) || recent(w.bad)
+}
+
+// ended is told that a process has ended by itself.
+func (w *world) ended(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.cutOff = w.troubled(p)
 }
 
 // anyExcused is excused for any process whose name begins so.

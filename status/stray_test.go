@@ -122,6 +122,36 @@ func TestF25StraysAreWhatNobodyRuns(t *testing.T) {
 		if got := strays(true); !slices.Equal(got, []string{"page", "silent", "stateless", "waits"}) {
 			t.Errorf("strays, with those in no index: %v", got)
 		}
+		if got := strays(false); !slices.Equal(got, []string{"page", "silent", "stateless", "waits"}) {
+			t.Errorf("strays once those in no index were entered: %v", got)
+		}
+	})
+}
+
+// TestF25RunningJobThatIsListedAsEnded: Redis has lost that the job has ended, but its worker
+// entered it as ended after that. Its claim is not over when somebody looks for what was lost.
+func TestF25RunningJobThatIsListedAsEnded(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *status.Store, rdb *redis.Client) {
+		submit(t, s, jobs.Job{ID: "a", Kind: "mock"})
+		claim(t, s, "a", time.Hour, jobs.Granted)
+		rdb.ZRem(t.Context(), "jobs:index:running", "a")
+		rdb.ZAdd(t.Context(), "jobs:index:succeeded", redis.Z{Score: 1, Member: "a"})
+		for _, all := range []bool{true, false} {
+			if err := s.Strays(t.Context(), all, func(page []status.Stray) error {
+				if len(page) > 0 {
+					t.Errorf("its claim is not over, and it is a stray: %+v", page)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for state, want := range map[string]int64{"running": 1, "succeeded": 0} {
+			if n := rdb.ZCard(t.Context(), "jobs:index:"+state).Val(); n != want {
+				t.Errorf("%d jobs are listed as %s, want %d", n, state, want)
+			}
+		}
 	})
 }
 
