@@ -26,7 +26,7 @@ type PubSubEnv struct {
 	Project      string `envconfig:"GCP_PROJECT_ID" doc:"the project of topics and subscriptions; required unless the names that a command uses are full"`
 	Subscription string `envconfig:"PUBSUB_SUBSCRIPTION" default:"pdf-processing-subscription" doc:"where workers take jobs from, bare or projects/P/subscriptions/S; its ack deadline should be 600 s"`
 	Topic        string `envconfig:"PUBSUB_TOPIC" default:"pdf-processing-topic" doc:"where submit, retry, dlq redrive and repairs publish, bare or projects/P/topics/T"`
-	Priority     string `envconfig:"PUBSUB_PRIORITY_SUBSCRIPTION" doc:"asked first: where the urgent jobs are; none when empty"`
+	Priority     string `envconfig:"PUBSUB_PRIORITY_SUBSCRIPTION" doc:"asked first: where the priority jobs are; none when empty"`
 	DeadTopic    string `envconfig:"DEAD_LETTER_TOPIC" doc:"where failed jobs and messages that name no job are kept; nowhere when empty"`
 	DeadLetters  string `envconfig:"DEAD_LETTER_SUBSCRIPTION" doc:"what dlq reads; named as the topic when empty. Without a subscription Pub/Sub keeps no letter"`
 }
@@ -103,7 +103,7 @@ func (e *PubSubEnv) Check() (wrong []error) {
 	}
 	n := e.names()
 	if n.priority.full != "" && n.priority.full == n.subscription.full {
-		wrong = append(wrong, errors.New("PUBSUB_PRIORITY_SUBSCRIPTION is PUBSUB_SUBSCRIPTION: give urgent jobs a subscription of their own"))
+		wrong = append(wrong, errors.New("PUBSUB_PRIORITY_SUBSCRIPTION is PUBSUB_SUBSCRIPTION: give priority jobs a subscription of their own"))
 	}
 	if n.dead.full != "" && n.dead.full == n.topic.full {
 		wrong = append(wrong, errors.New("DEAD_LETTER_TOPIC is PUBSUB_TOPIC: what failed would come back at once, again and again; give dead letters a topic of their own"))
@@ -157,7 +157,7 @@ func (e *PubSubEnv) connection() []option.ClientOption {
 }
 
 // queues returns the topics and the subscriptions, each as SUBSCRIPTION:TOPIC, that
-// the names call for where there are none yet. Urgent jobs get a topic named as
+// the names call for where there are none yet. Priority jobs get a topic named as
 // their subscription.
 func (e *PubSubEnv) queues() (topics, subscriptions []string) {
 	topics, subscriptions = []string{e.Topic}, []string{e.Subscription + ":" + e.Topic}

@@ -44,7 +44,7 @@ type Batch struct {
 // Names says which queues the fleet has.
 type Names struct {
 	Jobs        Queue         // what jobs are submitted to
-	Priority    Queue         // zero where urgent jobs have none of their own
+	Priority    Queue         // zero where priority jobs have none of their own
 	Dead        Queue         // zero where dead letters are not kept
 	AckDeadline time.Duration // of the subscriptions, 10 s to 600 s
 	Kinds       []string      // the kinds of jobs that this binary knows; only these are shown

@@ -35,7 +35,7 @@ type PrioritySource struct {
 
 // PriorityLeases returns the counter for [PrioritySource.Leases], registered at r.
 func PriorityLeases(r prometheus.Registerer) prometheus.Counter {
-	return metrics.In(r, "batchfleet_").Counter("leases_urgent_total", "Leases taken from the priority subscription.")
+	return metrics.In(r, "batchfleet_").Counter("leases_priority_total", "Leases taken from the priority subscription.")
 }
 
 const (
