@@ -16,12 +16,16 @@ import (
 )
 
 // jobAnswers runs job commands against a server that answers so, by the path below
-// /api/v1. An answer {"error":503, is a refusal, and what is no JSON a stream.
+// /api/v1, or that with its query. An answer {"error":503, is a refusal, and what is no JSON a stream.
 func jobAnswers(t *testing.T, answers map[string]string) (run func(args ...string) (code int, stdout, stderr string)) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, media := http.StatusOK, "application/json"
-		text, ok := answers[strings.TrimPrefix(r.URL.Path, "/api/v1/")]
+		path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
+		text, ok := answers[path+"?"+r.URL.RawQuery]
+		if !ok {
+			text, ok = answers[path]
+		}
 		if !ok {
 			status, text = http.StatusNotFound, `{"error":{"code":"NOT_FOUND","message":"No such job","details":{}}}`
 		} else if n, err := fmt.Sscanf(text, `{"error":%d,`, &status); n == 1 && err == nil {
@@ -64,7 +68,7 @@ func TestJ07ListSaysHowToGoOn(t *testing.T) {
 	}{
 		{"with the flags that were given", "list --scope fleet --status running --limit 7 --json", "more: batchfleet job list --scope fleet --api URL --json --limit 7 --status running --cursor 'c1$'\n"},
 		{"in the scope of a type", "list --type fleet.pdf", "more: batchfleet job list --scope fleet --api URL --type fleet.pdf --cursor 'c1$'\n"},
-		{"from the newest on, of all scopes", "list --status running", "more of fleet, from its newest on: batchfleet job list --scope fleet --api URL --status running\n"},
+		{"of all scopes", "list --status running", "more: batchfleet job list --scope fleet --api URL --status running --cursor 'c1$'\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, _, stderr := run(strings.Fields(tt.args)...)
@@ -72,6 +76,31 @@ func TestJ07ListSaysHowToGoOn(t *testing.T) {
 				t.Errorf("exit code %d, stderr %q, want %q", code, stderr, tt.want)
 			}
 		})
+	}
+}
+
+// TestJ07ListOfAllScopesGoesOnWhereEachWasCut gives the next page of each scope, with none of its jobs
+// left out.
+func TestJ07ListOfAllScopesGoesOnWhereEachWasCut(t *testing.T) {
+	item := func(scope, id, created string) string {
+		return fmt.Sprintf(`{"jobId":%q,"scope":%q,"type":"x.y","status":"queued","createdAt":"2026-01-23T09:00:%s.000Z"}`, id, scope, created)
+	}
+	run := jobAnswers(t, map[string]string{
+		"fleet/jobs?limit=3":  `{"items":[` + item("fleet", "f1", "09") + "," + item("fleet", "f2", "04") + "," + item("fleet", "f3", "03") + `],"nextCursor":"f3"}`,
+		"fleet/jobs?limit=1":  `{"items":[` + item("fleet", "f1", "09") + `],"nextCursor":"f1"}`,
+		"zpe/jobs?limit=3":    `{"items":[` + item("zpe", "z1", "08") + "," + item("zpe", "z2", "07") + `],"nextCursor":"z2"}`,
+		"utils/jobs?limit=3":  `{"items":[` + item("utils", "u1", "01") + `]}`,
+		"system/jobs?limit=3": `{"items":[]}`,
+	})
+	code, stdout, stderr := run("list", "--limit", "3", "--json")
+	if n := strings.Count(stdout, "\n"); code != 0 || n != 3 {
+		t.Errorf("exit code %d, %d jobs, want 3\n%s", code, n, stdout)
+	}
+	const want = "more: batchfleet job list --scope utils --api URL --json --limit 3\n" +
+		"more: batchfleet job list --scope fleet --api URL --json --limit 3 --cursor f1\n" +
+		"more: batchfleet job list --scope zpe --api URL --json --limit 3 --cursor z2\n"
+	if stderr != want {
+		t.Errorf("it says\n%swant\n%s", stderr, want)
 	}
 }
 

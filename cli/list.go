@@ -101,8 +101,8 @@ func workerOf(name string, silent int) string {
 	return name
 }
 
-// moreJobs says where the rest of a list is. Without a cursor the scope's own list
-// has it, from its beginning: a list of all scopes has no place in one of them.
+// moreJobs is where the list of a scope goes on: behind the last of its jobs that was shown, or at
+// its beginning where none was.
 type moreJobs struct{ scope, cursor string }
 
 // hint says what to type, with the flags that were given to this command.
@@ -117,10 +117,10 @@ func (m moreJobs) hint(cmd *cobra.Command) string {
 			say += " --" + f.Name + " " + program.ShellWord(oneLine(f.Value.String()))
 		}
 	})
-	if m.cursor == "" {
-		return strings.Replace(say, "more:", "more of "+m.scope+", from its newest on:", 1)
+	if m.cursor != "" {
+		say += " --cursor " + program.ShellWord(oneLine(m.cursor))
 	}
-	return say + " --cursor " + program.ShellWord(oneLine(m.cursor))
+	return say
 }
 
 // list returns jobs of the scope that was given, or the newest of all that there are.
@@ -133,7 +133,7 @@ func (c *connection) list(ctx context.Context, q jobapi.Query) (items []jobapi.I
 		return page.Items, more, err
 	}
 	var missing error
-	found := 0
+	pages := map[string]jobapi.Page{}
 	for _, scope := range apiclient.Scopes() {
 		page, err := c.List(ctx, scope, q)
 		if refused, ok := errors.AsType[*jobapi.Refusal](err); ok && refused.Status == http.StatusNotFound {
@@ -143,22 +143,44 @@ func (c *connection) list(ctx context.Context, q jobapi.Query) (items []jobapi.I
 		if err != nil {
 			return nil, nil, err
 		}
-		found++
+		pages[scope] = page
 		items = append(items, page.Items...)
-		if page.Next != "" {
-			more = append(more, moreJobs{scope: scope})
-		}
 	}
-	if found == 0 {
+	if len(pages) == 0 {
 		return nil, nil, missing
 	}
 	slices.SortStableFunc(items, func(a, b jobapi.Item) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt.Time), cmp.Compare(b.ID, a.ID))
 	})
-	for _, cut := range items[min(q.Limit, len(items)):] {
-		if !slices.Contains(more, moreJobs{scope: cut.Scope}) && slices.Contains(apiclient.Scopes(), cut.Scope) {
-			more = append(more, moreJobs{scope: cut.Scope})
+	items = items[:min(q.Limit, len(items))]
+	for _, scope := range apiclient.Scopes() {
+		m, ok, err := c.rest(ctx, scope, q, pages[scope], items)
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok {
+			more = append(more, m)
 		}
 	}
-	return items[:min(q.Limit, len(items))], more, nil
+	return items, more, nil
+}
+
+// rest returns where the list of a scope goes on, of whose page only what is among shown was shown,
+// and whether it does. Where the page was cut the server is asked once more, for a page that ends
+// there: only the server makes cursors. A job that has come meanwhile makes a job appear twice, and
+// none is left out.
+func (c *connection) rest(ctx context.Context, scope string, q jobapi.Query, page jobapi.Page, shown []jobapi.Item) (m moreJobs, ok bool, err error) {
+	isCut := func(i jobapi.Item) bool {
+		return !slices.ContainsFunc(shown, func(s jobapi.Item) bool { return s.Scope == i.Scope && s.ID == i.ID })
+	}
+	switch cut := slices.IndexFunc(page.Items, isCut); cut {
+	case -1:
+		return moreJobs{scope, page.Next}, page.Next != "", nil
+	case 0:
+		return moreJobs{scope: scope}, true, nil
+	default:
+		q.Limit = cut
+		page, err = c.List(ctx, scope, q)
+		return moreJobs{scope, page.Next}, page.Next != "", err
+	}
 }
