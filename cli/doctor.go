@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,22 +104,35 @@ func doctorChecks() ([]check, error) {
 	}
 	var env WorkerEnv
 	misconfigured := settings.Read(&env)
-	if misconfigured != nil { // the engines work without a fleet, too
-		return env.engineChecks(), misconfigured
-	}
-	return env.checks(), nil
+	return env.checks(misconfigured), misconfigured
 }
 
-// checks returns what this worker needs; its settings have been found right.
-func (e *WorkerEnv) checks() []check {
-	n := e.names()
-	storage := e.Path
-	if e.Type == "GCP" {
-		storage = "gs://" + e.Bucket
+// checks returns what this worker needs, without the parts whose settings are wrong.
+func (e *WorkerEnv) checks(misconfigured error) (all []check) {
+	if !names(misconfigured, &e.RedisEnv) {
+		all = append(all, check{"redis", e.options().String(), e.lookAtRedis, e.redisHelp})
 	}
+	if !names(misconfigured, &e.StorageEnv) {
+		storage := e.Path
+		if e.Type == "GCP" {
+			storage = "gs://" + e.Bucket
+		}
+		all = append(all, check{"storage", storage, e.lookAtStorage, e.storageHelp})
+	}
+	if !names(misconfigured, &e.PubSubEnv) {
+		all = append(all, e.pubsubChecks()...)
+	}
+	return append(all, e.engineChecks()...) // the engines work without a fleet, too
+}
+
+// names reports whether an error names one of the variables of a part of the settings.
+func names(err error, part any) bool {
+	return err != nil && slices.ContainsFunc(settings.Describe(part), func(s settings.Setting) bool { return strings.Contains(err.Error(), s.Name) })
+}
+
+func (e *WorkerEnv) pubsubChecks() []check {
+	n := e.names()
 	all := []check{
-		{"redis", e.options().String(), e.lookAtRedis, e.redisHelp},
-		{"storage", storage, e.lookAtStorage, e.storageHelp},
 		{"pub/sub", n.subscription.full, e.lookAtSubscription(n.subscription.full), e.queueHelp("subscription", "PUBSUB_SUBSCRIPTION")},
 		{"pub/sub", cmp.Or(n.topic.full, e.Topic), e.lookAtTopic, e.topicHelp},
 	}
@@ -131,7 +145,7 @@ func (e *WorkerEnv) checks() []check {
 	if n.deadSubscription.full != "" {
 		all = append(all, check{"pub/sub", n.deadSubscription.full, e.lookAtDeadSubscription, e.deadSubscriptionHelp})
 	}
-	return append(all, e.engineChecks()...)
+	return all
 }
 
 func (e *WorkerEnv) engineChecks() []check {
