@@ -7,6 +7,7 @@ import (
 
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
 )
 
 // People speak of kinds; the Job API has a type, which is a scope and a kind. The gateway's
@@ -18,10 +19,17 @@ const zpeKind = "zpe"
 // knownKinds are those that this program knows how to run.
 var knownKinds = []string{"pdf", "mock", zpeKind}
 
-// kindOf returns the kind of a type.
+// unknownType is the type of a fleet's job that was submitted without a kind, until a worker takes it,
+// whose PROCESSOR it then is.
+const unknownType = "fleet." + string(status.UnknownKind)
+
+// kindOf returns the kind of a type, and - where there is none yet.
 func kindOf(jobType string) string {
-	if jobType == "zpe.calc" {
+	switch jobType {
+	case "zpe.calc":
 		return zpeKind
+	case unknownType:
+		return "-"
 	}
 	return strings.TrimPrefix(jobType, "fleet.")
 }

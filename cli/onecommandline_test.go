@@ -101,12 +101,18 @@ func TestF63OneCommandLine(t *testing.T) {
 	run(remote, 0, third+`  purged`, "dlq", "purge", "--yes", third)
 	both(0, `no dead letters`, "dlq", "list", "--scope", "zpe")
 
-	// A fleet's jobs.
-	f.start("PROCESSOR=pdf")
+	// A fleet's jobs. Until a worker has one that was submitted without a kind, it has none.
 	pdf, err := filepath.Abs("../pdf/testdata/groff.pdf")
 	if err != nil {
 		t.Fatal(err)
 	}
+	early := strings.TrimSpace(run(direct, 0, `.`, "submit", pdf))
+	kept := strings.TrimSpace(run(direct, 0, `.`, "submit", "--kind", "pdf", pdf))
+	both(0, `(?s)`+kept+` +pdf +queued.*`+early+` +- +queued`, "list", "--scope", "fleet")
+	both(0, `(?m)^kind +-$`, "get", early)
+	f.start("PROCESSOR=pdf")
+	run(direct, 0, "succeeded 3/3", "watch", early)
+	both(0, `(?m)^`+early+` +pdf +succeeded`, "list", "--scope", "fleet")
 	id := strings.TrimSpace(run(direct, 0, `^[0-9A-Z]{26}\n$`, "submit", pdf))
 	run(direct, 0, "succeeded 3/3", "watch", id)
 	both(0, `(?s)kind +pdf\nstate +succeeded`, "get", id)

@@ -104,7 +104,7 @@ func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submi
 	rows := each(sent, func(s submitted) endedJob {
 		j, ok := known[string(s.ID)]
 		if !ok {
-			j = unknownJob("fleet", "fleet.unknown", s.ID)
+			j = unknownJob("fleet", unknownType, s.ID)
 		}
 		return endedJob{File: s.File, Job: j}
 	})
