@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -57,6 +59,18 @@ func (b *bars) update(e status.Entry) {
 	if bar != nil {
 		bar.SetCurrent(int64(e.Progress))
 	}
+}
+
+// note says something on stderr, above the bars if there are any; nothing if it is empty.
+func (b *bars) note(text string) {
+	if text == "" {
+		return
+	}
+	var out io.Writer = os.Stderr
+	if b.all != nil {
+		out = b.all
+	}
+	fmt.Fprintln(out, "batchfleet:", text)
 }
 
 // done leaves the terminal to others.

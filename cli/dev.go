@@ -161,7 +161,7 @@ func (f *fleet) process(ctx context.Context, files []string, kind jobs.Kind, out
 	if err != nil {
 		return err
 	}
-	return f.env.waitFor(ctx, s.status, sent, out, asJSON)
+	return f.env.waitFor(ctx, s.status, sent, kind, out, asJSON)
 }
 
 // stop lets jobs in hand drain, stops all parts and returns what went wrong first.

@@ -50,6 +50,11 @@ func TestF63OneCommandLine(t *testing.T) {
 	run(direct, 2, `submit .*broken.json: .*INVALID_PAYLOAD`, "submit", "--kind", "zpe", broken)
 	both(0, `(?m)^`+two+` +zpe +queued`, "list", "--kind", "zpe")
 	run(remote, 1, `(?s)[0-9A-Z]{26} +h2.json +queued.*gave up waiting after 1s`, "submit", "--kind", "zpe", "--wait", "--timeout", "1s", payload)
+	waiting := launch(t, batchfleet(t, direct, "submit", "--kind", "zpe", "--wait", payload))
+	waiting.untilLogged("no worker is registered with the gateway: `batchfleet workers enroll`")
+	if code, _ := waiting.terminate(); code != 130 {
+		t.Errorf("interrupted, it ends with exit code %d, want 130", code)
+	}
 	both(1, `(?s)get job nope1: no such job.*get job nope2: no such job`, "get", "nope1", "nope2")
 	both(0, `(?m)^`+two+`\tzpe, queued`, "__complete", "get", "")
 	enroll, token := filepath.Join(g.dir, "enroll.token"), filepath.Join(g.dir, "worker.token")

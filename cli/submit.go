@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -62,7 +63,7 @@ func submitCommand(c *connection) *cobra.Command {
 			switch {
 			case f.kind == zpeKind:
 				return c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, files []string) error {
-					return c.submitPayloads(ctx, files, f, cmd.OutOrStdout())
+					return c.submitPayloads(ctx, files, f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 				})(cmd, files)
 			case c.address() != "":
 				return program.Exit(program.Usage, errors.New("through a server only jobs of --kind zpe are submitted: leave out --api (or BATCHFLEET_API) to submit documents where their storage is, "+
@@ -116,11 +117,11 @@ func (f *submitFlags) submitDocuments(cmd *cobra.Command, env *ClientEnv, files 
 	}
 	waiting, cancel, over := f.waiting(ctx)
 	defer cancel()
-	return over(env.waitFor(waiting, s.status, sent, out, f.asJSON))
+	return over(env.waitFor(waiting, s.status, sent, jobs.Kind(f.kind), out, f.asJSON))
 }
 
 // submitPayloads queues a job of the gateway for each file.
-func (c *connection) submitPayloads(ctx context.Context, files []string, f submitFlags, out io.Writer) error {
+func (c *connection) submitPayloads(ctx context.Context, files []string, f submitFlags, out, stderr io.Writer) error {
 	if err := c.needsGateway(); err != nil {
 		return err
 	}
@@ -145,16 +146,27 @@ func (c *connection) submitPayloads(ctx context.Context, files []string, f submi
 	defer cancel()
 	var rows []endedJob
 	var lost error
+	var begun atomic.Bool // a job has been seen that is not queued
+	noted := afterwards(waiting, queuedPatience, func(ctx context.Context) {
+		if note := c.whyQueued(ctx); note != "" && !begun.Load() {
+			fmt.Fprintln(stderr, "batchfleet:", note)
+		}
+	})
 	for _, s := range sent {
 		j := unknownJob("zpe", "zpe.calc", s.ID) // what is said of one that could not be followed
 		if lost == nil {
 			var last jobapi.Job
-			if last, lost = c.follow(waiting, "zpe", string(s.ID), func(jobapi.Job) error { return nil }); last.ID != "" {
+			last, lost = c.follow(waiting, "zpe", string(s.ID), func(j jobapi.Job) error {
+				begun.CompareAndSwap(false, j.Status != jobs.Queued)
+				return nil
+			})
+			if last.ID != "" {
 				j = last
 			}
 		}
 		rows = append(rows, endedJob{s.File, j})
 	}
+	noted()
 	if err := (*StorageEnv)(nil).printEnded(out, rows, f.asJSON); err != nil {
 		return err
 	}

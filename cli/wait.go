@@ -29,9 +29,9 @@ const redisPatience = 30 * time.Second
 
 // follow looks at jobs until all of them have ended, and passes every change of
 // their status to seen. A job without a record counts as queued: its
-// message may be on its way.
-func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(status.Entry)) error {
-	left := ids
+// message may be on its way. If one is queued after queuedPatience, stuck is called, once.
+func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(status.Entry), stuck func()) error {
+	left, began := ids, time.Now()
 	last := map[jobs.ID]status.Document{}
 	answered := time.Now()
 	tick := time.NewTicker(pollEvery)
@@ -67,6 +67,11 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 		if left = running; len(left) == 0 {
 			return nil
 		}
+		queued := func(id jobs.ID) bool { d, there := last[id]; return !there || d.State() == jobs.Queued }
+		if stuck != nil && time.Since(began) >= queuedPatience && slices.ContainsFunc(left, queued) {
+			stuck()
+			stuck = nil
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d jobs have not ended: %w", len(left), len(ids), context.Cause(ctx))
@@ -76,16 +81,16 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 	return nil
 }
 
-// waitFor shows the jobs' progress on stderr and prints how they ended. Its
-// error has exit code 1 unless all succeeded.
-func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submitted, out io.Writer, asJSON bool) error {
+// waitFor shows the jobs' progress on stderr and prints how they ended. kind is what was asked of
+// them. Its error has exit code 1 unless all succeeded.
+func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submitted, kind jobs.Kind, out io.Writer, asJSON bool) error {
 	ids := make([]jobs.ID, len(sent))
 	files := map[jobs.ID]string{}
 	for i, s := range sent {
 		ids[i], files[s.ID] = s.ID, s.File
 	}
 	show := newBars(os.Stderr, files)
-	err := follow(ctx, st, ids, show.update)
+	err := follow(ctx, st, ids, show.update, func() { show.note(whyQueued(ctx, st, kind)) })
 	show.done()
 	// As they are now, also when somebody has lost patience.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), redisPatience)

@@ -3,9 +3,15 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/status"
 )
 
 // The text of a job or a dead letter must not reach a terminal as commands.
@@ -29,5 +35,53 @@ func TestF63JSONHoldsNothingThatATerminalActsOn(t *testing.T) {
 	var got map[string]string
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got[evil] != evil {
 		t.Errorf("%q is read as %q, %v", out.String(), got, err)
+	}
+}
+
+// TestF63WhoWaitsIsToldThatNothingRunsTheJob in each case with the command that helps, and nothing
+// where a worker takes such jobs.
+func TestF63WhoWaitsIsToldThatNothingRunsTheJob(t *testing.T) {
+	f := newTestFleet(t)
+	want := func(kind jobs.Kind, want string) {
+		t.Helper()
+		if got := whyQueued(t.Context(), f.status, kind); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("of kind %q it says %q, want %q", kind, got, want)
+		}
+	}
+	want("", "no worker takes jobs: `batchfleet worker` starts one")
+	want("pdf", "no worker takes jobs of kind pdf: `batchfleet worker` starts one")
+	w := f.status.Member(status.Worker{Kinds: []jobs.Kind{"mock"}, Slots: 1})
+	pulse := func(draining bool) {
+		t.Helper()
+		if err := w.Pulse(t.Context(), 1, draining); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pulse(true)
+	want("", "no worker takes jobs")
+	pulse(false)
+	want("", "")
+	want("mock", "")
+	want("pdf", "no worker takes jobs of kind pdf")
+	if _, err := f.status.SetDraining(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	want("mock", "the fleet is drained, so its workers take no jobs: `batchfleet run start` lets them")
+}
+
+// TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns until there is one.
+func TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	file := filepath.Join(t.TempDir(), "x.pdf")
+	if err := os.WriteFile(file, []byte("%PDF-"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, batchfleet(t, f.environment(), "submit", "--wait", "--kind", "mock", file))
+	const note = "batchfleet: no worker takes jobs of kind mock: `batchfleet worker` starts one"
+	p.untilLogged(note)
+	f.start()
+	if code := p.exitCode(time.Minute); code != 0 || strings.Count(p.log.String(), note) != 1 {
+		t.Errorf("exit code %d, want 0 and the note once:\n%s", code, p.log)
 	}
 }
