@@ -84,7 +84,8 @@ func TestZ36RegisterRenewsTheTokenThatIsThere(t *testing.T) {
 	// A token that the gateway does not take is replaced if it can be.
 	worker := loadToken(t, file).WorkerID
 	g.call(http.MethodDelete, url+"/calc/zpe/compute/servers/"+worker, testAdmin, nil, nil)
-	register(3, "is not good any more: ask for an enroll token")
+	register(2, "is not good any more: ask for an enroll token")
+	register(2, "INVALID_ENROLL_TOKEN: The enroll token is unknown, used up or expired; each is good for one worker, once", "--enroll-token-file", enroll)
 	register(0, "a new worker because the gateway does not take the token that was in the file (TOKEN_REVOKED)", "--enroll-token-file", g.enrollFile(url, "d"))
 	if fresh := loadToken(t, file); fresh.WorkerID == worker {
 		t.Error("a revoked worker has its id back")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // registration is what `worker register` is asked for.
@@ -52,7 +54,7 @@ func RegisterCommand(version string) *cobra.Command {
 			}
 			token, did, err := r.run(cmd.Context())
 			if err != nil {
-				return program.Coded(cmd.Context(), err)
+				return program.Coded(cmd.Context(), refusal(err))
 			}
 			_, program, _ := strings.Cut(cmd.Parent().CommandPath(), " ")
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; its token is in %s, holds until %s and is renewed by the worker\nstart it with: %s\n",
@@ -100,7 +102,7 @@ func (r *registration) run(ctx context.Context) (token gateway.Token, did string
 		case !errors.As(err, &refused) || !refused.TokenRefused():
 			return gateway.Token{}, "", err
 		case enroll == "":
-			return gateway.Token{}, "", program.Exit(program.Unavailable, fmt.Errorf("%w; the token in %s is not good any more: ask for an enroll token, and give it with --enroll-token-file", err, r.tokenFile))
+			return gateway.Token{}, "", program.Exit(program.Usage, fmt.Errorf("%w; the token in %s is not good any more: ask for an enroll token, and give it with --enroll-token-file", err, r.tokenFile))
 		}
 		why = fmt.Sprintf(", a new worker because the gateway does not take the token that was in the file (%s)", refused.Code)
 	}
@@ -114,6 +116,25 @@ func (r *registration) run(ctx context.Context) (token gateway.Token, did string
 		return gateway.Token{}, "", err
 	}
 	return token, "registered as " + called(token) + why, nil
+}
+
+// refusal gives what a gateway has refused the exit code of wrong arguments, as the commands about
+// jobs do: another token or name is needed, and not another try.
+func refusal(err error) error {
+	answer, ok := errors.AsType[*gateway.Error](err)
+	if !ok || answer.Code == "" { // a proxy's page is no refusal
+		return err
+	}
+	switch answer.Status {
+	case http.StatusUnauthorized:
+		if answer.Code == wire.InvalidEnrollToken {
+			err = fmt.Errorf("%w; each is good for one worker, once and for a time: the operator of the gateway makes another with `batchfleet workers enroll`", err)
+		}
+		return program.Exit(program.Usage, err)
+	case http.StatusBadRequest, http.StatusForbidden:
+		return program.Exit(program.Usage, err)
+	}
+	return err
 }
 
 // own returns the token that is there to be renewed, nil for none.
