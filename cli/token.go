@@ -77,10 +77,7 @@ func tokenNewCommand(file *string) *cobra.Command {
 			} else if err = writeNew(out, add); err == nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "the token is in %s\n", oneLine(out))
 			}
-			if err != nil {
-				return program.Exit(program.Failed, err)
-			}
-			return nil
+			return program.Coded(cmd.Context(), err)
 		},
 	}
 	flags := cmd.Flags()
@@ -96,8 +93,11 @@ func tokenNewCommand(file *string) *cobra.Command {
 // and keeps it if write succeeds.
 func writeNew(file string, write func(io.Writer) error) (err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return program.Exit(program.Usage, fmt.Errorf("--out: %w: a token replaces no file", err))
+	}
 	if err != nil {
-		return fmt.Errorf("--out: %w", err)
+		return program.Exit(program.Usage, fmt.Errorf("--out: %w", err))
 	}
 	if err = errors.Join(write(f), f.Close()); err != nil {
 		_ = os.Remove(file)
