@@ -77,7 +77,7 @@ func (d *dlqSession) open(ctx context.Context, wait time.Duration, do func() err
 	defer deadletter.HandBack(ctx, d.reader, warn)
 	return deadletter.Keeping(ctx, d.reader, func() error {
 		if d.all, err = deadletter.Collect(ctx, d.reader, wait, warn); err != nil {
-			return err
+			return d.env.refused(err, "subscription", "DEAD_LETTER_SUBSCRIPTION")
 		}
 		return do()
 	})

@@ -305,7 +305,9 @@ func (e *WorkerEnv) topicHelp(err error) string {
 	return e.queueHelp("topic", "PUBSUB_TOPIC")(err)
 }
 
-func (e *WorkerEnv) queueHelp(what, variable string) func(error) string {
+// queueHelp says what to do about an error of Pub/Sub that has to do with a topic or a
+// subscription, which variable names.
+func (e *PubSubEnv) queueHelp(what, variable string) func(error) string {
 	return func(err error) string {
 		switch {
 		case errors.Is(err, worker.ErrRefused) && strings.Contains(err.Error(), "NotFound"):
@@ -320,6 +322,15 @@ func (e *WorkerEnv) queueHelp(what, variable string) func(error) string {
 			return "check the network and the credentials, or set PUBSUB_EMULATOR_HOST to use an emulator"
 		}
 	}
+}
+
+// refused gives an error of Pub/Sub that no retry helps against the exit code of a wrong setting,
+// and says what to do about it.
+func (e *PubSubEnv) refused(err error, what, variable string) error {
+	if !errors.Is(err, worker.ErrRefused) {
+		return err
+	}
+	return program.Exit(program.Usage, fmt.Errorf("%w; %s", err, e.queueHelp(what, variable)(err)))
 }
 
 // examplePDF is the smallest document that goes through every part of the

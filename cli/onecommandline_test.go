@@ -147,7 +147,11 @@ func TestF63OneCommandLine(t *testing.T) {
 
 	// Kinds without a worker and topics without a subscription are said before anything is stored.
 	run(direct, 2, `--kind is "pfd", which no worker runs: want pdf, mock, zpe`, "submit", "--kind", "pfd", pdf)
-	run(append(direct, "PUBSUB_TOPIC=deaf"), 3, `run start`, "submit", pdf)
+	run(append(direct, "PUBSUB_TOPIC=deaf"), 2, `look at topic .*; create the topic \(.batchfleet run start. does\), or set PUBSUB_TOPIC`, "submit", pdf)
+	for _, command := range []string{"list", "show=x", "redrive=x", "purge=--yes=x"} {
+		run(append(direct, "DEAD_LETTER_TOPIC=nowhere"), 2, `look at subscription .*/nowhere: .*; create the subscription \(.batchfleet run start. does\), or set DEAD_LETTER_SUBSCRIPTION`,
+			append([]string{"dlq"}, strings.Split(command, "=")...)...)
+	}
 	if err := f.emulator.EnsureTopic("projects/local-dev/topics/deaf"); err != nil {
 		t.Fatal(err)
 	}

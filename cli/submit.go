@@ -24,7 +24,6 @@ import (
 	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
-	"github.com/batchfleet/batchfleet/worker"
 )
 
 // submitFlags are the flags of batchfleet submit.
@@ -266,15 +265,11 @@ func (e *PubSubEnv) checkTopic(ctx context.Context) error {
 	}
 	defer admin.Close()
 	topic := e.names().topic.full
-	const do = "`batchfleet run start` makes what a fleet needs"
 	found, err := admin.HasSubscription(ctx, topic) // Hidden: whoever submits need not be allowed to look
-	switch {
-	case errors.Is(err, worker.ErrRefused):
-		return program.Exit(program.Unavailable, fmt.Errorf("%w; %s", err, do))
-	case err == nil && found == pubsub.Absent:
-		return program.Exit(program.Usage, fmt.Errorf("%s has no subscription, so its messages, and with them the jobs, would be lost; %s", topic, do))
+	if err == nil && found == pubsub.Absent {
+		return program.Exit(program.Usage, fmt.Errorf("%s has no subscription, so its messages, and with them the jobs, would be lost; `batchfleet run start` makes what a fleet needs", topic))
 	}
-	return err
+	return e.refused(err, "topic", "PUBSUB_TOPIC")
 }
 
 // submit queues a job for each file and returns those it has queued, also when
