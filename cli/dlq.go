@@ -25,7 +25,7 @@ func dlqCommand() *cobra.Command {
 			"The fleet's are read from DEAD_LETTER_SUBSCRIPTION, by default the one named as DEAD_LETTER_TOPIC. While one dlq\n" +
 			"command holds dead letters no other sees them; one that is killed gives them back after 30 seconds.",
 	}
-	cmd.Args = subcommand
+	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(dlqListCommand(), dlqShowCommand(), dlqRedriveCommand(), dlqPurgeCommand())
 	return cmd

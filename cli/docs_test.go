@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,32 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		for line := range strings.Lines(c.Long) {
 			if n := len([]rune(strings.TrimSpace(line))); n > 120 {
 				t.Errorf("%s: a line of its help has %d characters", c.CommandPath(), n)
+			}
+		}
+	}
+}
+
+// TestEveryCommandWantsWhatItsUsageLineSays: what is wrong with arguments is said in the words of
+// that line.
+func TestEveryCommandWantsWhatItsUsageLineSays(t *testing.T) {
+	for _, c := range shown(rootCommand()) {
+		names := strings.Fields(c.Use)[1:]
+		least, most := 0, len(names)
+		for i, name := range names {
+			if !strings.HasPrefix(name, "[") {
+				least = i + 1
+			}
+			if strings.HasSuffix(strings.TrimSuffix(name, "]"), "…") {
+				most = 99
+			}
+		}
+		for n := range 100 {
+			if n == 0 && c.HasSubCommands() {
+				continue
+			}
+			refuses := c.Args != nil && c.Args(c, slices.Repeat([]string{"x"}, n)) != nil
+			if want := n < least || n > most; refuses != want && c.Name() != "run" { // of an operation that is not there more is said
+				t.Errorf("`%s` refuses %d arguments: %t", c.UseLine(), n, refuses)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func rootCommand() *cobra.Command {
 		// Without a template of its own: with text/template the linker keeps every method there
 		// is, and the program is a third larger.
 		Version:       strings.TrimSpace(strings.TrimPrefix(versionLine(), "batchfleet ")),
-		Args:          subcommand,
+		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,

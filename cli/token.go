@@ -22,7 +22,7 @@ func tokenCommand() *cobra.Command {
 		Short: "Make, list and revoke the tokens of the Job API",
 		Long: "Make, list and revoke the tokens of the Job API, in the file that `batchfleet gateway --job-tokens-file` reads. It holds\n" +
 			"no token, only what recognises one, and a gateway reads it again within seconds of a change.",
-		Args: subcommand,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(tokenNewCommand(&file), tokenListCommand(&file), tokenRevokeCommand(&file))

@@ -25,7 +25,7 @@ func workersCommand(c *connection) *cobra.Command {
 	cmd.Example = `  batchfleet workers
   batchfleet workers enroll --out enroll.token
   batchfleet workers revoke w-A5OZPR5riAUdH75QzXKPuw`
-	cmd.Args = subcommand
+	cmd.Args = cobra.NoArgs
 	cmd.AddCommand(workersListCommand(&connection{}), workersEnrollCommand(&connection{}), workersRevokeCommand(&connection{}))
 	return cmd
 }

@@ -79,6 +79,8 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) i
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	root.SetArgs(args)
+	root.InitDefaultCompletionCmd(args...)
+	explainArgs(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
