@@ -26,7 +26,7 @@ func listCommand(c *connection) *cobra.Command {
 	var limit int
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, newest first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, SuggestFor: []string{"jobs"}, Short: "List jobs, newest first", Args: cobra.NoArgs,
 		Long: "List jobs, newest first: of the Pub/Sub workers, of the gateway's agents, and, with --api, the operations that this\n" +
 			"server has run.",
 		Example: `  batchfleet list

@@ -23,7 +23,7 @@ func dlqRedriveCommand() *cobra.Command {
 	var f redriveFlags
 	s := &dlqScope{}
 	cmd := &cobra.Command{
-		Use:   "redrive [ID…]",
+		Use: "redrive [ID…]", SuggestFor: []string{"retry", "requeue", "replay"},
 		Short: "Queue dead jobs again: those named, or all",
 		Long: "Queue dead jobs again, oldest first: those named, or all. Each keeps its id; its status becomes queued, its\n" +
 			"message is published to PUBSUB_TOPIC as it was, and then its dead letters are dropped: whatever fails or is\n" +

@@ -47,9 +47,13 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	return fmt.Errorf("%.40q is one argument too many: want `%s`", args[len(names)], cmd.UseLine())
 }
 
-// noCommand says that there is no such command below cmd, and which of them may be meant.
+// noCommand says that there is no such command below cmd, and which may be meant: one that is
+// called so elsewhere, or one below cmd that is spelled nearly so.
 func noCommand(cmd *cobra.Command, name string) error {
 	err := fmt.Errorf("%.40q is no command of `%s`", name, cmd.CommandPath())
+	if other := elsewhere(cmd, name); other != nil {
+		return fmt.Errorf("%w: do you mean `%s`?", err, other.CommandPath())
+	}
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		distance := func(other string) int { return levenshtein.ComputeDistance(name, other) }
@@ -57,4 +61,33 @@ func noCommand(cmd *cobra.Command, name string) error {
 		return fmt.Errorf("%w: do you mean %s?", err, strings.Join(near, " or "))
 	}
 	return fmt.Errorf("%w; --help lists them", err)
+}
+
+// elsewhere returns the command that people look for as name below cmd: one that says that it is
+// looked for so; one of that name below the plural or the singular of cmd, as `workers list` is
+// for `worker list`; or one of that name beside cmd. It is nil if there is none.
+func elsewhere(cmd *cobra.Command, name string) *cobra.Command {
+	if i := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return slices.Contains(c.SuggestFor, name) }); i >= 0 {
+		return cmd.Commands()[i]
+	}
+	if !cmd.HasParent() {
+		return nil
+	}
+	if other := called(cmd.Parent(), strings.TrimSuffix(cmd.Name(), "s")); other != nil && other != cmd && called(other, name) != nil {
+		return called(other, name)
+	}
+	if other := called(cmd.Parent(), cmd.Name()+"s"); other != nil && called(other, name) != nil {
+		return called(other, name)
+	}
+	return called(cmd.Parent(), name)
+}
+
+// called returns the command of that name right below cmd that people see, nil for none.
+func called(cmd *cobra.Command, name string) *cobra.Command {
+	for _, c := range cmd.Commands() {
+		if (c.Name() == name || c.HasAlias(name)) && c.IsAvailableCommand() {
+			return c
+		}
+	}
+	return nil
 }

@@ -14,8 +14,10 @@ func TestF63WrongArgumentsAreSaidInTheWordsOfTheUsageLine(t *testing.T) {
 	worker := &cobra.Command{Use: "worker", Args: cobra.NoArgs, RunE: nothing}
 	worker.AddCommand(&cobra.Command{Use: "get", Args: cobra.NoArgs, RunE: nothing}, &cobra.Command{Use: "list", Args: cobra.NoArgs, RunE: nothing},
 		&cobra.Command{Use: "register", Args: cobra.NoArgs, RunE: nothing})
-	root.AddCommand(worker,
-		&cobra.Command{Use: "get JOB…", Args: cobra.MinimumNArgs(1), RunE: nothing},
+	workers := &cobra.Command{Use: "workers", Args: cobra.NoArgs, RunE: nothing}
+	workers.AddCommand(&cobra.Command{Use: "revoke", Args: cobra.NoArgs, RunE: nothing})
+	root.AddCommand(worker, workers,
+		&cobra.Command{Use: "get JOB…", SuggestFor: []string{"acquire"}, Args: cobra.MinimumNArgs(1), RunE: nothing},
 		&cobra.Command{Use: "copy FROM TO", Args: cobra.ExactArgs(2), RunE: nothing},
 		&cobra.Command{Use: "check [ADDRESS]", Args: cobra.MaximumNArgs(1), RunE: nothing},
 		&cobra.Command{Use: "other FILE", RunE: nothing, Args: func(*cobra.Command, []string) error { return errors.New("name one") }},
@@ -35,6 +37,10 @@ func TestF63WrongArgumentsAreSaidInTheWordsOfTheUsageLine(t *testing.T) {
 		{"worker xyzzy", "\"xyzzy\" is no command of `p worker`; --help lists them"},
 		{"worker register now", "\"now\" is one argument too many: want `p worker register [flags]`"},
 		{"gte", "\"gte\" is no command of `p`: do you mean get?"},
+		{"worker copy", "\"copy\" is no command of `p worker`: do you mean `p copy`?"},
+		{"worker revoke", "\"revoke\" is no command of `p worker`: do you mean `p workers revoke`?"},
+		{"workers register", "\"register\" is no command of `p workers`: do you mean `p worker register`?"},
+		{"acquire", "\"acquire\" is no command of `p`: do you mean `p get`?"},
 		{"other", "name one"}, // a check of the command's own has words of its own
 	}
 	for _, tt := range tests {
