@@ -143,19 +143,19 @@ func misspelt(environ []string) (notes []string) {
 		}
 	}
 	known = append(known, "JOB_API", "JOB_TOKEN_FILE", "JOB_CA_FILE") // of the commands `job …`
+	set := map[string]bool{}
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
-		if value == "" || slices.Contains(known, name) || !strings.Contains(name, "_") {
+		set[name] = value != ""
+	}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if value == "" || slices.Contains(known, name) {
 			continue
 		}
-		near, best := "", 3
-		for _, k := range known {
-			if prefixOf(name) != prefixOf(k) || max(len(name), len(k))-min(len(name), len(k)) >= best {
-				continue
-			}
-			if d := levenshtein.ComputeDistance(name, k); d < best {
-				near, best = k, d
-			}
+		near := nearest(name, known)
+		if i := slices.IndexFunc(known, func(k string) bool { return !set[k] && incomplete(name, k) || slipped(name, k) }); near == "" && i >= 0 {
+			near = known[i]
 		}
 		switch {
 		case near != "":
@@ -167,8 +167,47 @@ func misspelt(environ []string) (notes []string) {
 	return notes
 }
 
-// prefixOf returns the first word of a variable's name.
-func prefixOf(name string) string {
-	word, _, _ := strings.Cut(name, "_")
-	return word
+// nearest returns which of the known variables with the same first word is at most two letters
+// away, empty for none.
+func nearest(name string, known []string) (near string) {
+	first, _, more := strings.Cut(name, "_")
+	best := 3
+	for _, k := range known {
+		if !more || !strings.HasPrefix(k, first+"_") || max(len(name), len(k))-min(len(name), len(k)) >= best {
+			continue
+		}
+		if d := levenshtein.ComputeDistance(name, k); d < best {
+			near, best = k, d
+		}
+	}
+	return near
+}
+
+// incomplete reports whether a variable is one of ours without its last word: PUBSUB_EMULATOR.
+// It is no mistake beside ours: other programs have it. One word alone says too little.
+func incomplete(name, ours string) bool {
+	rest, ok := strings.CutPrefix(ours, name+"_")
+	return ok && strings.Contains(name, "_") && !strings.Contains(rest, "_")
+}
+
+// slipped reports whether the first word of a variable is that of one of ours but for one slip of
+// the fingers: REDSI_HOST. Short words are too near to those of others, and few misspell a first
+// letter.
+func slipped(name, ours string) bool {
+	word, rest, more := strings.Cut(name, "_")
+	own, ownRest, ownMore := strings.Cut(ours, "_")
+	least := 5
+	if !more {
+		least = 8 // there is nothing more to know it by: PROCESSORR, but not SOURCES
+	}
+	return more == ownMore && rest == ownRest && len(own) >= least && (swapped(word, own) || word != "" && word[0] == own[0] && levenshtein.ComputeDistance(word, own) == 1)
+}
+
+// swapped reports whether two words differ in the order of two neighbours.
+func swapped(a, b string) bool {
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	return len(a) == len(b) && i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
 }
