@@ -88,23 +88,26 @@ func configCommand() *cobra.Command {
 		Example: "  batchfleet config --set",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
-			first := true
+			none := true
 			for _, s := range sections() {
 				rows := configRows(s, set)
 				if len(rows) == 0 {
 					continue
 				}
 				if !asJSON {
-					if !first {
+					if !none {
 						fmt.Fprintln(out)
 					}
-					first = false
 					fmt.Fprintf(out, "# %s\n", s.title)
 				}
 				err := printRows(out, asJSON, rows, []any{"VARIABLE", "VALUE", "FROM"}, func(r configRow) []any { return []any{r.Name, r.Value, r.From} })
 				if err != nil {
 					return err
 				}
+				none = false
+			}
+			if none {
+				fmt.Fprintln(cmd.ErrOrStderr(), "nothing is set: every setting has its default")
 			}
 			return nil
 		},
