@@ -22,7 +22,7 @@ func named(s string) string {
 			continue
 		}
 		start, end := value(s, after, i, name)
-		if start < from || harmless(name, s[start:end]) {
+		if start < from || harmless(name, s[start:end]) || says(name, s[i:start], s[start:end]) {
 			continue
 		}
 		b = append(append(b, s[from:start]...), Mark...)
@@ -234,6 +234,19 @@ func harmless(name, v string) bool {
 		return strings.IndexAny(v, "/~.") == 0
 	}
 	return false
+}
+
+// says reports whether text goes on behind a name, as in "x509: invalid signature: parent
+// certificate cannot sign": a signature is no word of small letters. between is what stands
+// between name and value: of a quoted value or one behind = that is not enough to tell.
+func says(name, between, v string) bool {
+	const maxWord = 16
+	if normal(name) != "signature" || between != ": " {
+		return false
+	}
+	word := strings.TrimRight(v, ":.)")
+	small := strings.Trim(word, "abcdefghijklmnopqrstuvwxyz-/") == "" // crypto/rsa is a word, too
+	return small && len(word) <= maxWord && strings.Trim(word, "abcdef-/") != "" // which hex is not
 }
 
 func isNumber(s string) bool { return len(s) <= 20 && strings.Trim(s, "0123456789") == "" }

@@ -84,6 +84,10 @@ func TestJ27SecretsAreTakenOutOfText(t *testing.T) {
 		{"name of two words", "Private key: 0x4c0883a6, api key=abc", "Private key: [redacted], api key=[redacted]"},
 		{"words behind a name of two", "Seed phrase: legal winner thank\nPass phrase: hun ter\nRecovery phrase: legal winner", "Seed phrase: [redacted]\nPass phrase: [redacted]\nRecovery phrase: [redacted]"},
 		{"signed transaction behind two words", "raw tx: 02f8", "raw tx: [redacted]"},
+		{"signature", "Signature: 3045022100ab, signature: Zk7CaNaRyxQ", "Signature: [redacted], signature: [redacted]"},
+		{"signature of few letters", "signature: deadbeef signature=parent signature:parent", "signature: [redacted] signature=[redacted] signature:[redacted]"},
+		{"signature in quotes", `{"signature": "parent"} x_signature: parent`, `{"signature": "[redacted]"} x_signature: [redacted]`},
+		{"signature longer than a word", "signature: " + strings.Repeat("qwertz", 3), "signature: [redacted]"},
 		{"signed transaction by its name", `"rawTx":"02f8"`, `"rawTx":"[redacted]"`},
 	}
 	for _, tt := range tests {
@@ -128,6 +132,9 @@ var harmlessTexts = []string{
 	"get https://host/a/b?c=d and gs://bucket/a@b.pdf",
 	"日本語のログ: ページ 3 を処理しました",
 	"object key: in/a.pdf, primary key: 7, the key: a, public key: b",
+	"x509: invalid signature: parent certificate cannot sign this kind of certificate",
+	`verify: bad signature: crypto/rsa: verification error`,
+	`{"err":"invalid signature: mismatch"}`,
 	"author: x, keyboard: y, monkey=z, compass=n",
 	strings.Repeat("=", 400),
 	"start\nstop",
@@ -241,11 +248,13 @@ func FuzzText(f *testing.F) {
 		"token=" + canary, `"password": "` + canary + `"`, "http://u:" + canary + "@h", "Authorization: Bearer " + canary, "client-key-data: " + canary,
 		"-----BEGIN PRIVATE KEY-----\n" + canary + "\n-----END PRIVATE KEY-----", "eyJhbGciOi." + canary + "." + canary, "bft_" + canary, "zpw_" + canary,
 		"0x" + strings.Repeat("0123456789abcdef", 9) + "0123456789", "--secret " + canary, `\"api_key\":\"` + canary + `\"`,
+		"signature: " + canary, `"signature": "` + canary + `"`,
 	}
 	for _, s := range harmlessTexts {
 		f.Add(s, "", uint8(0))
 	}
 	f.Add("a\n", "\n  b: |\n", uint8(5))
+	f.Add("invalid signature: ", " signature: parent", uint8(12))
 	f.Add(`x="`, `'\`, uint8(1))
 	f.Fuzz(func(t *testing.T, before, after string, form uint8) {
 		secret := forms[int(form)%len(forms)]
