@@ -52,8 +52,8 @@ func TestF63OneCommandLine(t *testing.T) {
 	run(remote, 1, `(?s)[0-9A-Z]{26} +h2.json +queued.*gave up waiting after 1s`, "submit", "--kind", "zpe", "--wait", "--timeout", "1s", payload)
 	waiting := launch(t, batchfleet(t, direct, "submit", "--kind", "zpe", "--wait", payload))
 	waiting.untilLogged("no worker is registered with the gateway: `batchfleet workers enroll`")
-	if code, _ := waiting.terminate(); code != 130 {
-		t.Errorf("interrupted, it ends with exit code %d, want 130", code)
+	if code, _ := waiting.terminate(); code != 130 || !strings.Contains(waiting.log.String(), "interrupted; the job goes on: ") {
+		t.Errorf("interrupted, it ends with exit code %d, want 130 and that the job goes on\n%s", code, waiting.log)
 	}
 	both(1, `(?s)get job nope1: no such job.*get job nope2: no such job`, "get", "nope1", "nope2")
 	both(0, `(?m)^`+two+`\tzpe, queued`, "__complete", "get", "")

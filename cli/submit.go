@@ -80,18 +80,20 @@ func submitCommand(c *connection) *cobra.Command {
 	return cmd
 }
 
-// waiting returns a context for --wait, and what the error is if its time is over.
-func (f *submitFlags) waiting(ctx context.Context) (limited context.Context, cancel context.CancelFunc, over func(error) error) {
+// waiting returns a context for --wait, and what the error is if its time is over, or the command was
+// interrupted. flags are those that name the server of the jobs.
+func (f *submitFlags) waiting(ctx context.Context, sent []submitted, flags string) (limited context.Context, cancel context.CancelFunc, over func(error) error) {
 	timeout := f.timeout.D()
 	if timeout == 0 {
 		timeout = math.MaxInt64
 	}
 	limited, cancel = context.WithTimeout(ctx, timeout)
+	ids := each(sent, func(s submitted) string { return string(s.ID) })
 	return limited, cancel, func(err error) error {
 		if errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil {
-			return program.Exit(program.Failed, fmt.Errorf("gave up waiting after %s; the jobs go on", timeout))
+			return program.Exit(program.Failed, fmt.Errorf("gave up waiting after %s; %s", timeout, goingOn(flags, ids...)))
 		}
-		return err
+		return interrupted(ctx, err, flags, ids...)
 	}
 }
 
@@ -114,7 +116,7 @@ func (f *submitFlags) submitDocuments(cmd *cobra.Command, env *ClientEnv, files 
 	if !f.wait || err != nil {
 		return errors.Join(printSubmitted(out, sent, f.asJSON), err)
 	}
-	waiting, cancel, over := f.waiting(ctx)
+	waiting, cancel, over := f.waiting(ctx, sent, "")
 	defer cancel()
 	return over(env.waitFor(waiting, s.status, sent, jobs.Kind(f.kind), out, f.asJSON))
 }
@@ -141,7 +143,7 @@ func (c *connection) submitPayloads(ctx context.Context, files []string, f submi
 	if !f.wait || failed != nil {
 		return errors.Join(printSubmitted(out, sent, f.asJSON), failed)
 	}
-	waiting, cancel, over := f.waiting(ctx)
+	waiting, cancel, over := f.waiting(ctx, sent, c.given())
 	defer cancel()
 	var rows []endedJob
 	var lost error

@@ -78,8 +78,21 @@ func TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := launch(t, batchfleet(t, f.environment(), "submit", "--wait", "--kind", "mock", file))
+	two := launch(t, batchfleet(t, f.environment(), "submit", "--wait", "--kind", "mock", file, file))
 	const note = "batchfleet: no worker takes jobs of kind mock: `batchfleet worker` starts one"
 	p.untilLogged(note)
+	two.untilLogged(note)
+
+	// Whoever is interrupted is told that the jobs go on.
+	if code, _ := two.terminate(); code != 130 || !strings.Contains(two.log.String(), "interrupted; the jobs that have not ended go on: `batchfleet list` shows them, `batchfleet cancel JOB…` stops them") {
+		t.Errorf("exit code %d, want 130 and what to do:\n%s", code, two.log)
+	}
+	id := strings.Fields(two.log.String()[strings.Index(two.log.String(), "TOOK"):])[1]
+	watch := launch(t, batchfleet(t, f.environment(), "watch", id))
+	watch.untilLogged("queued")
+	if code, _ := watch.terminate(); code != 130 || !strings.Contains(watch.log.String(), "interrupted; the job goes on: `batchfleet get "+id+"` shows it, `batchfleet cancel "+id+"` stops it") {
+		t.Errorf("exit code %d, want 130 and what to do:\n%s", code, watch.log)
+	}
 	f.start()
 	if code := p.exitCode(time.Minute); code != 0 || strings.Count(p.log.String(), note) != 1 {
 		t.Errorf("exit code %d, want 0 and the note once:\n%s", code, p.log)

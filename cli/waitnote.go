@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 )
@@ -50,6 +52,34 @@ func (c *connection) whyQueued(ctx context.Context) string {
 		}
 	}
 	return "no worker is registered with the gateway: `batchfleet workers enroll` makes a token that lets one register; waiting"
+}
+
+// interrupted is err, or, where the command that waits for these jobs was interrupted, that the
+// jobs go on, and how to look at them and to stop them. flags are those that name their server.
+func interrupted(ctx context.Context, err error, flags string, ids ...string) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return program.Exit(program.Interrupted, errors.New("interrupted; "+goingOn(flags, ids...)))
+}
+
+// goingOn says that jobs which are no longer waited for go on, how to look at them and to stop them.
+func goingOn(flags string, ids ...string) string {
+	if len(ids) == 1 {
+		id := oneLine(ids[0]) + flags
+		return fmt.Sprintf("the job goes on: `batchfleet get %s` shows it, `batchfleet cancel %s` stops it", id, id)
+	}
+	return fmt.Sprintf("the jobs that have not ended go on: `batchfleet list%s` shows them, `batchfleet cancel JOB…%s` stops them", flags, flags)
+}
+
+// given returns the flags by which the server was given to this command, as they are typed.
+func (c *connection) given() (flags string) {
+	for _, f := range []struct{ name, value string }{{"api", c.api}, {"token-file", c.tokenFile}, {"ca-file", c.caFile}} {
+		if f.value != "" {
+			flags += " --" + f.name + " " + program.ShellWord(oneLine(f.value))
+		}
+	}
+	return flags
 }
 
 // afterwards calls do in a goroutine after a time, unless the function that it returns is called

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 )
@@ -50,8 +52,11 @@ func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string,
 	if err == nil && last.ID == "" { // it had ended before the first event
 		last, err = c.Get(ctx, scope, id)
 	}
-	if err != nil {
-		return last, err
+	switch {
+	case err != nil && ctx.Err() != nil && c.local != nil && !keepers[scope]:
+		return last, program.Exit(program.Interrupted, errors.New("interrupted; the operation ran in this command, and is canceled"))
+	case err != nil:
+		return last, interrupted(ctx, err, c.given(), id)
 	}
 	return last, ended(last)
 }
