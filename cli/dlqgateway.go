@@ -151,7 +151,7 @@ func (s *dlqScope) purgeGateway(ctx context.Context, cmd *cobra.Command, names [
 		return err
 	}
 	if len(found) > 0 && !dry && !yes {
-		if err := confirm(ctx, cmd.ErrOrStderr(), fmt.Sprintf("Drop %d dead letters for good?", len(found))); err != nil {
+		if err := confirm(ctx, cmd.ErrOrStderr(), fmt.Sprintf("Drop %s for good?", jobs.Count(len(found), "dead letter"))); err != nil {
 			return err
 		}
 	}

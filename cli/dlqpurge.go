@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/operations/deadletter"
 )
 
@@ -37,7 +38,7 @@ func dlqPurgeCommand() *cobra.Command {
 		case *dry:
 			verb = "would be purged"
 		case len(chosen) > 0 && !*yes:
-			if err := confirm(ctx, d.err, fmt.Sprintf("Drop %d dead letters under %d names for good?", len(slices.Concat(chosen...)), len(chosen))); err != nil {
+			if err := confirm(ctx, d.err, fmt.Sprintf("Drop %s under %s for good?", jobs.Count(len(slices.Concat(chosen...)), "dead letter"), jobs.Count(len(chosen), "name"))); err != nil {
 				return err
 			}
 		}

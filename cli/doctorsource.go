@@ -63,7 +63,7 @@ func agentChecks(e *agent.Env) []check {
 				return fmt.Sprintf("not needed (PROCESSOR is %s)", e.Kind), nil
 			}
 			found, err := e.Probe(ctx)
-			return fmt.Sprintf("version %s, with %d pseudopotentials in %s", found.Version, found.Pseudos, found.PseudoDir), err
+			return fmt.Sprintf("version %s, with %s in %s", found.Version, jobs.Count(found.Pseudos, "pseudopotential"), found.PseudoDir), err
 		}, pwxHelp},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/operations/repair"
 	"github.com/batchfleet/batchfleet/redisdb"
 )
@@ -51,11 +52,7 @@ func (e *GatewayEnv) fsck(ctx context.Context, repair, asJSON bool, out io.Write
 		return err
 	}
 	if left := r.Left + r.Unchecked; left > 0 {
-		what := "1 thing is wrong or was not looked at"
-		if left > 1 {
-			what = fmt.Sprintf("%d things are wrong or were not looked at", left)
-		}
-		return program.Exit(program.Failed, fmt.Errorf("%s; %s", what, advice(repair)))
+		return program.Exit(program.Failed, fmt.Errorf("%s %s wrong or not looked at; %s", jobs.Count(left, "thing"), jobs.Are(left), advice(repair)))
 	}
 	return nil
 }
@@ -85,7 +82,7 @@ func (e *ClientEnv) fsck(ctx context.Context, fix, asJSON bool, out io.Writer) e
 	printed := printAudit(out, report, nil, report, asJSON) // what was repaired counts also where it could not go on
 	err = errors.Join(err, printed)
 	if err == nil && report.Left > 0 {
-		err = program.Exit(program.Failed, fmt.Errorf("%d findings are not repaired; %s", report.Left, advice(fix)))
+		err = program.Exit(program.Failed, fmt.Errorf("%s %s not repaired; %s", jobs.Count(report.Left, "finding"), jobs.Are(report.Left), advice(fix)))
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 	if _, err := g.queue.Cancel(t.Context(), "a"); err != nil { // so that its entry is stale
 		t.Fatal(err)
 	}
-	if out, stderr := fsck(1); !strings.Contains(stderr, "1 thing is wrong or was not looked at; --repair") || !strings.Contains(out, "harmless") {
+	if out, stderr := fsck(1); !strings.Contains(stderr, "1 thing is wrong or not looked at; --repair") || !strings.Contains(out, "harmless") {
 		t.Errorf("found %s%s", out, stderr)
 	}
 	out, _ = fsck(1, "--json")
@@ -73,7 +73,7 @@ func TestGatewayFsckFailsForWhatItDoesNotList(t *testing.T) {
 	if len(report.Findings) != listed || report.Counts["index without lease"] != listed || strings.Contains(stdout, `"odd"`) {
 		t.Errorf("%d listed of %v: the test does not test it", len(report.Findings), report.Counts)
 	}
-	if code != 1 || report.Left != 1 || !strings.Contains(stderr, "1 thing is wrong or was not looked at; run it again") {
+	if code != 1 || report.Left != 1 || !strings.Contains(stderr, "1 thing is wrong or not looked at; run it again") {
 		t.Errorf("exit code %d, %d left: %s", code, report.Left, stderr)
 	}
 }

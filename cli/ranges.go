@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // pageRange is some pages of a document.
@@ -80,7 +82,11 @@ func (r pageRange) String() string {
 func (r pageRanges) within(pages int) error {
 	for _, one := range r {
 		if max(one.first, one.last) > pages {
-			return fmt.Errorf("pages %s are out of range: the document has %d", one, pages)
+			what := "pages %s are"
+			if one.first == one.last {
+				what = "page %s is"
+			}
+			return fmt.Errorf(what+" out of range: the document has %s", one, jobs.Count(pages, "page"))
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ func TestF25FsckSaysWhatIsRefused(t *testing.T) {
 	f.rdb.Set(t.Context(), "job:unsent", `{"status":"queued","updated_at":"2026-01-01T00:00:00Z"}`, status.TTL)
 	cmd := batchfleet(t, f.environment("PUBSUB_TOPIC=nowhere"), "fsck", "--repair")
 	out, err := cmd.CombinedOutput()
-	for _, want := range []string{"cannot be repaired", "topics/nowhere", "NOT REPAIRED", "1 findings are not repaired"} {
+	for _, want := range []string{"cannot be repaired", "topics/nowhere", "NOT REPAIRED", "1 finding is not repaired"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("fsck --repair does not say %q:\n%s", want, out)
 		}

@@ -74,7 +74,7 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d jobs have not ended: %w", len(left), len(ids), context.Cause(ctx))
+			return fmt.Errorf("%d of %s not ended: %w", len(left), jobs.Count(len(ids), "job"), context.Cause(ctx))
 		case <-tick.C:
 		}
 	}
@@ -136,7 +136,7 @@ func unsuccessful(rows []endedJob) error {
 		}
 	}
 	if failed > 0 {
-		return program.Exit(program.Failed, fmt.Errorf("%d of %d jobs did not succeed", failed, len(rows)))
+		return program.Exit(program.Failed, fmt.Errorf("%d of %s did not succeed", failed, jobs.Count(len(rows), "job")))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // welcome says where everything is, and what to type: commands that work as they stand.
@@ -22,7 +23,7 @@ func (f *fleet) welcome() string {
 		storage = "gs://" + f.env.Bucket
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "A fleet with %d slots is up. Stop it with Ctrl-C.\n\n", f.env.Slots)
+	fmt.Fprintf(&b, "A fleet with %s is up. Stop it with Ctrl-C.\n\n", jobs.Count(f.env.Slots, "slot"))
 	fmt.Fprintf(&b, "  Pub/Sub  %s (gRPC and REST), project %s, topic %s\n", f.addr, f.env.Project, f.env.Topic)
 	fmt.Fprintf(&b, "  Redis    %s\n", f.redis.Addr())
 	fmt.Fprintf(&b, "  Storage  %s\n", storage)

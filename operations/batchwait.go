@@ -35,7 +35,7 @@ func (o *submitBatch) wait(ctx context.Context, r engine.Run) (string, error) {
 		// A worker that gets the message records the job again; while others change
 		// workers may still come to it.
 		forgotten := time.Since(changed) > o.retryFor
-		said := fmt.Sprintf("%d of %s ended", ended, plural(len(o.sent), "job"))
+		said := fmt.Sprintf("%d of %s ended", ended, jobs.Count(len(o.sent), "job"))
 		if unknown > 0 {
 			word := map[bool]string{false: "unknown", true: "forgotten"}[forgotten]
 			said += fmt.Sprintf(", %d %s", unknown, word)
@@ -95,6 +95,6 @@ func (o *submitBatch) forgotten(r engine.Run, n int) error {
 		Details: map[string]any{
 			"submitted": res.Submitted, "succeeded": res.Succeeded, "failed": res.Failed, "canceled": res.Canceled, "forgotten": n,
 		},
-		Err: fmt.Errorf("%d of %s are forgotten, as when Redis has lost its keys: the log names them; once the queue is empty, submit those again that have no results/JOB/result.json", n, plural(len(o.sent), "job")),
+		Err: fmt.Errorf("%d of %s are forgotten, as when Redis has lost its keys: the log names them; once the queue is empty, submit those again that have no results/JOB/result.json", n, jobs.Count(len(o.sent), "job")),
 	}
 }

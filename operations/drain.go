@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // drain lets the jobs in hand finish and leases no more. Leasing stays off until
@@ -87,7 +88,7 @@ func (o *drain) wait(ctx context.Context, r engine.Run) (string, error) {
 		}
 		left := number(now.Fleet) + number(now.Gateway)
 		if left > 0 {
-			r.Message(plural(left, "job") + " left; " + staysOff)
+			r.Message(jobs.Count(left, "job") + " left; " + staysOff)
 			return false, nil
 		}
 		r.Message("no job is left, waiting for workers that have not heard yet; " + staysOff)
@@ -137,14 +138,6 @@ func number(n *int) int {
 		return 0
 	}
 	return *n
-}
-
-// plural writes a count of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // count is how many there are of what.

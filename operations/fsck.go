@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/operations/repair"
 	"github.com/batchfleet/batchfleet/redisdb"
 )
@@ -124,13 +125,13 @@ func summary(a redisdb.Audit) string {
 	for _, n := range a.Counts {
 		all += n
 	}
-	said := plural(total, "job") + ", no findings"
+	said := jobs.Count(total, "job") + ", no findings"
 	if all > 0 {
-		said = fmt.Sprintf("%s, %s: %s", plural(total, "job"), plural(all, "finding"),
+		said = fmt.Sprintf("%s, %s: %s", jobs.Count(total, "job"), jobs.Count(all, "finding"),
 			listed(count{all - a.Harmless - a.Left, "repaired"}, count{a.Harmless, "harmless"}, count{a.Left, "left"}))
 	}
 	if a.Unchecked > 0 {
-		said += fmt.Sprintf("; %s not looked at: run it again", plural(a.Unchecked, "suspect"))
+		said += fmt.Sprintf("; %s not looked at: run it again", jobs.Count(a.Unchecked, "suspect"))
 	}
 	return said
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // purge deletes the results of old jobs.
@@ -75,7 +76,7 @@ func (o *purge) count(ctx context.Context) (string, bool, error) {
 	case err != nil:
 		return "", false, err
 	case s.purged.Jobs == 0 && atLeast == "":
-		return fmt.Sprintf("no results to delete are older than %s%s", plural(int(*o.OlderThanDays), "day"), s.left), true, nil
+		return fmt.Sprintf("no results to delete are older than %s%s", jobs.Count(int(*o.OlderThanDays), "day"), s.left), true, nil
 	}
 	return "would delete " + atLeast + s.purged.String() + s.left.String(), false, nil
 }
@@ -136,5 +137,5 @@ func (l spared) String() string {
 
 // String says it in words.
 func (p purged) String() string {
-	return fmt.Sprintf("%s, %s, %d bytes", plural(p.Jobs, "result"), plural(p.Objects, "object"), p.Bytes)
+	return fmt.Sprintf("%s, %s, %d bytes", jobs.Count(p.Jobs, "result"), jobs.Count(p.Objects, "object"), p.Bytes)
 }

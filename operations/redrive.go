@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/operations/deadletter"
 	"github.com/batchfleet/batchfleet/pubsub"
 )
@@ -104,7 +105,7 @@ func (o *redrive) collect(ctx context.Context, r engine.Run) (message string, er
 	if total == 0 {
 		return "there are no dead letters, or somebody else holds them just now", nil
 	}
-	return fmt.Sprintf("%d of %s chosen", len(o.chosen), plural(total, "dead letter")), nil
+	return fmt.Sprintf("%d of %s chosen", len(o.chosen), jobs.Count(total, "dead letter")), nil
 }
 
 func (o *redrive) redrive(ctx context.Context, r engine.Run) (string, error) {
@@ -113,7 +114,7 @@ func (o *redrive) redrive(ctx context.Context, r engine.Run) (string, error) {
 	o.run.Did = func(d deadletter.Item, what string) error {
 		done++
 		r.Logf("job %s: %s", d.Name(), what)
-		r.Message(fmt.Sprintf("%d of %s looked at", done, plural(len(o.chosen), "job")))
+		r.Message(fmt.Sprintf("%d of %s looked at", done, jobs.Count(len(o.chosen), "job")))
 		return nil
 	}
 	err := deadletter.Keeping(ctx, o.reader, func() error { return o.run.Run(ctx, o.chosen) })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
 )
 
@@ -195,7 +196,7 @@ func (s *start) register(ctx context.Context, r engine.Run) (string, error) {
 			r.Logf("queue %s: subscription %s of topic %s", name, q.Subscription, q.Topic)
 		}
 	}
-	return plural(len(s.d.Names.records()), "queue") + " on record", nil
+	return jobs.Count(len(s.d.Names.records()), "queue") + " on record", nil
 }
 
 func (s *start) leasing(ctx context.Context) (string, bool, error) {

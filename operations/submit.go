@@ -95,16 +95,13 @@ func (o *submitBatch) Steps() []engine.Step {
 	}
 	return []engine.Step{
 		check,
-		{Name: "publish", Description: "queue a job for each of " + plural(len(o.Objects), "object"), Run: o.publish},
+		{Name: "publish", Description: "queue a job for each of " + jobs.Count(len(o.Objects), "object"), Run: o.publish},
 		{Name: "wait", Description: "wait until all jobs have ended", Run: o.wait},
 	}
 }
 
 func there(n int) string {
-	if n == 1 {
-		return "1 object is there"
-	}
-	return plural(n, "object") + " are there"
+	return jobs.Count(n, "object") + " " + jobs.Are(n) + " there"
 }
 
 // look is what a dry run says. It is no error that objects are missing now.
@@ -200,7 +197,7 @@ func (o *submitBatch) publish(ctx context.Context, r engine.Run) (string, error)
 		defer o.mu.Unlock()
 		o.sent[i] = submitted{job.ID, o.Objects[i], jobs.Queued}
 		done++
-		r.Message(fmt.Sprintf("%d of %s queued", done, plural(len(o.Objects), "job")))
+		r.Message(fmt.Sprintf("%d of %s queued", done, jobs.Count(len(o.Objects), "job")))
 		return nil
 	})
 	if err != nil {
@@ -208,7 +205,7 @@ func (o *submitBatch) publish(ctx context.Context, r engine.Run) (string, error)
 		defer o.mu.Unlock()
 		return "", fmt.Errorf("%d of %d jobs are queued and go on: %w", done, len(o.Objects), err)
 	}
-	return plural(done, "job") + " queued", nil
+	return jobs.Count(done, "job") + " queued", nil
 }
 
 // publishTimeout bounds the queueing of one job: a record that is tried again for

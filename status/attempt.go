@@ -103,7 +103,7 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		progress, doc.Message, doc.ResultURL = 100, messageCompleted, o.Result.Object
 		line = fmt.Sprintf("attempt %d completed", c.Attempt)
 		if o.Result.Damaged {
-			line += fmt.Sprintf("; the document is damaged: warnings of %d of its %d pages", o.Result.DamagedPages, o.Result.Pages)
+			line += fmt.Sprintf("; the document is damaged: warnings of %d of its %s", o.Result.DamagedPages, jobs.Count(o.Result.Pages, "page"))
 		}
 	case jobs.Failed:
 		doc.Message, doc.ErrorMsg = messageFailed, jobs.Clip(jobs.Visible(o.Reason), MaxErrorMsg, " …")

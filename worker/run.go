@@ -131,7 +131,7 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 // crashed decides on a job whose workers have crashed too often: if the last of them
 // had stored the result, the job has succeeded all the same.
 func (a *attempt) crashed(ctx context.Context) (jobs.Outcome, error) {
-	errNone := fmt.Errorf("worker crashed %d times", a.claim.Crashes)
+	errNone := fmt.Errorf("worker crashed %s", jobs.Count(a.claim.Crashes, "time"))
 	h := a.Handlers[a.lease.Job.Kind]
 	if h == nil || a.lease.Invalid != nil {
 		return failure(errNone), nil //nolint:nilerr // a failure is an outcome

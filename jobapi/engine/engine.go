@@ -186,9 +186,9 @@ func (e *Engine) refuse(op *Operation) error {
 		return nil
 	}
 	e.Metrics.refused.WithLabelValues(e.Scope, jobapi.CodeRateLimited).Inc()
-	limit := fmt.Sprintf("%d jobs of scope %s run already; no more are allowed at a time.", len(e.running), e.Scope)
+	limit := fmt.Sprintf("%s of scope %s %s in hand already; no more are allowed at a time.", jobs.Count(len(e.running), "job"), e.Scope, jobs.Are(len(e.running)))
 	if len(e.running) < e.Limits.MaxRunning {
-		limit = fmt.Sprintf("%d jobs run already that put load on the fleet; no more are allowed at a time.", e.loads())
+		limit = fmt.Sprintf("%s that put load on the fleet %s in hand already; no more are allowed at a time.", jobs.Count(e.loads(), "job"), jobs.Are(e.loads()))
 	}
 	return &jobapi.Refusal{Status: http.StatusTooManyRequests, Code: jobapi.CodeRateLimited, Message: limit}
 }

@@ -50,7 +50,7 @@ type SameError struct {
 
 // Error tells how many are left.
 func (e *SameError) Error() string {
-	return fmt.Sprintf("stopped with %d of %d left: %d redriven jobs have failed again with the same error as before", e.Left, e.Of, e.Failed)
+	return fmt.Sprintf("stopped with %d of %d left: %s failed again with the same error as before", e.Left, e.Of, jobs.Count(e.Failed, "redriven job"))
 }
 
 // Choose returns the items to redrive, oldest first, and hands back the rest. It

@@ -191,7 +191,7 @@ func jsonList(v json.RawMessage, most int) ([]json.RawMessage, error) {
 		return nil, errors.New("must be an array")
 	}
 	if len(l) > most {
-		return nil, fmt.Errorf("has %d elements, at most %d are allowed", len(l), most)
+		return nil, fmt.Errorf("has %s, at most %d are allowed", jobs.Count(len(l), "element"), most)
 	}
 	return l, nil
 }
@@ -222,7 +222,7 @@ func jsonWhole(v json.RawMessage, low, high int) (int, error) {
 func jsonThree[T any](v json.RawMessage, parse func(json.RawMessage) (T, error)) (three [3]T, err error) {
 	l, err := jsonList(v, 3)
 	if err == nil && len(l) != 3 {
-		err = fmt.Errorf("has %d elements, 3 are needed", len(l))
+		err = fmt.Errorf("has %s, 3 are needed", jobs.Count(len(l), "element"))
 	}
 	for i := range l {
 		if err == nil {

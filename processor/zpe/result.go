@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // Document is the content of result.json. Its JSON, in full, is what an agent
@@ -188,7 +190,7 @@ func (r *Result) sum() {
 	}
 	r.ZPE, r.UnprojectedZPE, r.Entropy = round(r.ZPE, 7), round(r.UnprojectedZPE, 7), round(r.Entropy, 5)
 	if n := len(r.Imaginary); n > 0 && r.Imaginary[0] < -r.LowCut {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d modes are imaginary and not counted: the structure is not at a minimum", n))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s %s imaginary and not counted: the structure is not at a minimum", jobs.Count(n, "mode"), jobs.Are(n)))
 	}
 	if r.MaxForce > largeForce {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("a force of %.2g Ry/bohr is left on the structure: the frequencies are not those of one at rest", r.MaxForce))
@@ -215,8 +217,8 @@ func (r *Result) summary() string {
 	fmt.Fprintf(&b, "Zero-point energy: %.4f eV, from %d of %d modes\n", r.ZPE, r.Counted, len(r.Freqs))
 	fmt.Fprintf(&b, "Vibrational entropy at %g K: %.3f J/(mol K)\n", r.Temperature, r.Entropy)
 	fmt.Fprintf(&b, "Without projection, modes above %g cm-1: %.4f eV\n", r.LowCut, r.UnprojectedZPE)
-	fmt.Fprintf(&b, "Projection: %s, %d motions taken out\n", r.Project, r.Projected)
-	fmt.Fprintf(&b, "Atoms: %d mobile, %d fixed, displaced by %g Angstrom in %d runs of pw.x\n", len(r.Mobile), len(r.Fixed), r.Delta, r.Runs)
+	fmt.Fprintf(&b, "Projection: %s, %s taken out\n", r.Project, jobs.Count(r.Projected, "motion"))
+	fmt.Fprintf(&b, "Atoms: %d mobile, %d fixed, displaced by %g Angstrom in %s of pw.x\n", len(r.Mobile), len(r.Fixed), r.Delta, jobs.Count(r.Runs, "run"))
 	b.WriteString("Frequencies (cm-1):\n")
 	for i, cm := range r.Freqs {
 		note := ""
