@@ -48,7 +48,7 @@ func (e *GatewayEnv) fsck(ctx context.Context, repair, asJSON bool, out io.Write
 		return err
 	}
 	places := []place{{"in the queue", r.Queued}, {"under a lease", r.Leased}, {"delayed", r.Delayed}, {"dead letters", r.Dead}}
-	if err := printAudit(out, r.Audit, places, r, asJSON); err != nil {
+	if err := errors.Join(printAudit(out, r.Audit, places, r, asJSON), printNone(out, r.Audit, asJSON)); err != nil {
 		return err
 	}
 	if left := r.Left + r.Unchecked; left > 0 {
@@ -80,6 +80,9 @@ func (e *ClientEnv) fsck(ctx context.Context, fix, asJSON bool, out io.Writer) e
 	r := repair.Repair{Status: st, Store: store, Publish: publisher.Publish}
 	report, err := r.Fsck(ctx, fix)
 	printed := printAudit(out, report, nil, report, asJSON) // what was repaired counts also where it could not go on
+	if err == nil {
+		err = printNone(out, report, asJSON)
+	}
 	err = errors.Join(err, printed)
 	if err == nil && report.Left > 0 {
 		err = program.Exit(program.Failed, fmt.Errorf("%s %s not repaired; %s", jobs.Count(report.Left, "finding"), jobs.Are(report.Left), advice(fix)))
@@ -127,4 +130,17 @@ func printAudit(out io.Writer, a redisdb.Audit, places []place, all any, asJSON 
 		t.row("not looked at", a.Unchecked, "run it again")
 	}
 	return t.flush()
+}
+
+// printNone says that an audit that went through has found nothing.
+func printNone(out io.Writer, a redisdb.Audit, asJSON bool) error {
+	if asJSON || len(a.Counts) > 0 {
+		return nil
+	}
+	looked := 0
+	for _, n := range a.Jobs {
+		looked += n
+	}
+	_, err := fmt.Fprintf(out, "no findings: %s looked at\n", jobs.Count(looked, "job"))
+	return err
 }

@@ -23,8 +23,14 @@ func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 	if !strings.Contains(out, `"findings":[]`) || !strings.Contains(out, `"queued":0`) {
 		t.Errorf("nothing is found as %s", out)
 	}
+	if out, _ := fsck(0); !strings.HasSuffix(out, "\nno findings: 0 jobs looked at\n") {
+		t.Errorf("nothing is found as %s", out)
+	}
 	if _, err := g.queue.Submit(t.Context(), "a", []byte("{}"), ""); err != nil {
 		t.Fatal(err)
+	}
+	if out, _ := fsck(0); !strings.HasSuffix(out, "\nno findings: 1 job looked at\n") {
+		t.Errorf("in one job nothing is found as %s", out)
 	}
 	if _, err := g.queue.Submit(t.Context(), "b<c", []byte("{}"), ""); err != nil {
 		t.Fatal(err)
@@ -33,7 +39,7 @@ func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 	if _, err := g.queue.Cancel(t.Context(), "a"); err != nil { // so that its entry is stale
 		t.Fatal(err)
 	}
-	if out, stderr := fsck(1); !strings.Contains(stderr, "1 thing is wrong or not looked at; --repair") || !strings.Contains(out, "harmless") {
+	if out, stderr := fsck(1); !strings.Contains(stderr, "1 thing is wrong or not looked at; --repair") || !strings.Contains(out, "harmless") || strings.Contains(out, "no findings") {
 		t.Errorf("found %s%s", out, stderr)
 	}
 	out, _ = fsck(1, "--json")

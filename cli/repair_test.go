@@ -141,6 +141,9 @@ func TestF25FsckRepairsTheFleet(t *testing.T) {
 	if err := json.Unmarshal([]byte(fsck(0, "--json")), &report); err != nil || report.Left != 0 || fmt.Sprint(report.Counts) != "map[]" {
 		t.Errorf("after it: %+v, %v", report, err)
 	}
+	if out := fsck(0); !strings.HasSuffix(out, "\nno findings: 4 jobs looked at\n") {
+		t.Errorf("after it fsck says\n%s", out)
+	}
 	w.terminate()
 }
 
