@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
@@ -215,14 +216,17 @@ func (c *connection) find(ctx context.Context, action, id string) (j jobapi.Job,
 
 // unknown says that there is no such job, and where others are.
 func (c *connection) unknown(id string) string {
-	text := "no such job, or not any more (a fleet's are kept for 24 h after their last change)"
-	switch {
+	// As the Job API makes ids of operations; people may choose those of a fleet's jobs.
+	switch operation := strings.HasPrefix(id, "job_") && len(id) == len("job_")+ulid.EncodedSize && !keepers[c.scope]; {
+	case operation && c.local != nil:
+		return "operations are known only to what runs them. `batchfleet run` without --api has printed what there was to know, and forgotten it; " +
+			"of one that a server runs, ask the server: --api"
+	case operation:
+		return "this server knows no such operation: it forgets the oldest, and all when it restarts; `batchfleet list" + c.given() + "` shows what there is"
 	case c.scope != "":
-		text = "scope " + c.scope + " has no such job, or not any more"
-	case c.local != nil && strings.HasPrefix(id, "job_"):
-		text += "; operations are known to the server that runs them: --api"
+		return "scope " + c.scope + " has no such job, or not any more; `batchfleet list" + c.given() + "` shows what there is"
 	}
-	return text + "; `batchfleet list` shows what there is"
+	return "no such job, or not any more (a fleet's are kept for 24 h after their last change); `batchfleet list" + c.given() + "` shows what there is"
 }
 
 // coded gives an error its exit code. It explains what only a server's operator can repair.

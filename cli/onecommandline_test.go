@@ -144,6 +144,9 @@ func TestF63OneCommandLine(t *testing.T) {
 	run(append(direct, "LOCAL_STORAGE_PATH=/nowhere"), 1, `LOCAL_STORAGE_PATH is "/nowhere", which cannot be read here`, "result", id)
 	both(0, `(?s)stop-leasing +run`, "run", "drain", "--dry-run")
 	run(direct, 0, `succeeded 6/6`, "run", "start")
+	const operation = "job_01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	run(direct, 1, `get job `+operation+": operations are known only to what runs them. `batchfleet run` without --api has printed what there was to know", "get", operation)
+	run(remote, 1, `get job `+operation+": this server knows no such operation", "get", operation)
 
 	// Kinds without a worker and topics without a subscription are said before anything is stored.
 	run(direct, 2, `--kind is "pfd", which no worker runs: want pdf, mock, zpe`, "submit", "--kind", "pfd", pdf)
