@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,7 @@ func getCommand(c *connection) *cobra.Command {
 func printJob(out io.Writer, j jobapi.Job) error {
 	failure := ""
 	if j.Error != nil {
-		failure = j.Error.Code + ": " + j.Error.Message
+		failure = reasonOf(j.Error)
 	}
 	result, files := jsonObject(j.Result), ""
 	if _, keeps := keepers[j.Scope]; keeps && j.Status == jobs.Succeeded {
@@ -75,13 +76,25 @@ func jsonObject(raw json.RawMessage) string {
 	return ""
 }
 
+// reasonOf says why a job has failed: its message behind its code, unless that only says that it has
+// failed, or the message begins with it already.
+func reasonOf(e *jobapi.Error) string {
+	switch {
+	case e.Message == "":
+		return e.Code
+	case e.Code == jobapi.CodeFailed, strings.HasPrefix(e.Message, e.Code+": "):
+		return e.Message
+	}
+	return e.Code + ": " + e.Message
+}
+
 // ended is an error with exit code 1 unless the job has succeeded.
 func ended(j jobapi.Job) error {
 	switch {
 	case j.Status == jobs.Succeeded:
 		return nil
 	case j.Error != nil:
-		return program.Exit(program.Failed, fmt.Errorf("job %s %s: %s: %s", j.ID, j.Status, j.Error.Code, j.Error.Message))
+		return program.Exit(program.Failed, fmt.Errorf("job %s %s: %s", j.ID, j.Status, reasonOf(j.Error)))
 	}
 	return program.Exit(program.Failed, fmt.Errorf("job %s is %s", j.ID, j.Status))
 }

@@ -114,6 +114,19 @@ func TestJ10FollowedLogLooksAsTheOther(t *testing.T) {
 	}
 }
 
+func TestF63WatchSaysOnceWhyAJobHasFailed(t *testing.T) {
+	failed := strings.Replace(aJob, `"running"`, `"failed","error":{"code":"FAILED","message":"no PDF","details":{}}`, 1)
+	run := jobAnswers(t, map[string]string{"fleet/jobs/a": failed, "fleet/jobs/a/events": "event: job\ndata: " + failed + "\nid: 1\n\nevent: end\n\n"})
+	code, stdout, stderr := run("watch", "a")
+	if code != 1 || !strings.HasSuffix(stdout, "failed    0/0  no PDF\n") || stderr != "job a failed\n" {
+		t.Errorf("exit code %d: %q, and then %q", code, stdout, stderr)
+	}
+	code, stdout, stderr = run("watch", "--json", "a")
+	if code != 1 || !strings.Contains(stdout, `"code":"FAILED","message":"no PDF"`) || stderr != "job a failed: no PDF\n" {
+		t.Errorf("as JSON: exit code %d: %q, and then %q", code, stdout, stderr)
+	}
+}
+
 func TestJ09JobCommandsSayWhatTheyWanted(t *testing.T) {
 	run := jobAnswers(t, map[string]string{
 		"utils/purge":        `{"error":403,`,

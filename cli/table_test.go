@@ -67,3 +67,18 @@ func TestTimesAreShort(t *testing.T) {
 		t.Error("what is not known is not empty")
 	}
 }
+
+// TestF63AFailureIsSaidOnce: a code that says no more than the state is left out, and so is one that the
+// message begins with.
+func TestF63AFailureIsSaidOnce(t *testing.T) {
+	for _, tt := range []struct{ code, message, want string }{
+		{"FAILED", "input is not a PDF", "input is not a PDF"},
+		{"FAILED", "", "FAILED"},
+		{"NOT_CONVERGED", "NOT_CONVERGED: ", "NOT_CONVERGED: "},
+		{"NOT_CONVERGED", "the SCF cycle", "NOT_CONVERGED: the SCF cycle"},
+	} {
+		if got := reasonOf(&jobapi.Error{Code: tt.code, Message: tt.message}); got != tt.want {
+			t.Errorf("%s and %q: %q, want %q", tt.code, tt.message, got, tt.want)
+		}
+	}
+}

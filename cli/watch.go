@@ -58,6 +58,9 @@ func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string,
 	case err != nil:
 		return last, interrupted(ctx, err, c.given(), id)
 	}
+	if !asJSON && last.Error != nil && printed == changeLine(last) { // why is said
+		return last, program.Exit(program.Failed, fmt.Errorf("job %s %s", last.ID, last.Status))
+	}
 	return last, ended(last)
 }
 
@@ -81,7 +84,7 @@ func changeLine(j jobapi.Job) string {
 	case j.Silent > 0:
 		line += "  " + workerOf(j.Worker, j.Silent)
 	case j.Error != nil:
-		line += "  " + j.Error.Code + ": " + j.Error.Message
+		line += "  " + reasonOf(j.Error)
 	case p.Current >= 1 && p.Current <= len(j.Steps):
 		s := j.Steps[p.Current-1]
 		line += "  " + strings.TrimSuffix(s.Name+": "+s.Message, ": ")

@@ -123,6 +123,7 @@ type Error struct {
 // The codes of failed jobs that the API itself gives.
 const (
 	CodeTimeout  = "TIMEOUT"  // it took longer than its timeoutMs
+	CodeFailed   = "FAILED"   // it has no code of its own
 	CodeInternal = "INTERNAL" // a mistake in the program; its log says more
 )
 

@@ -21,5 +21,5 @@ func ShownCode(reported string) string {
 	if jobs.ValidCode(reported) && redact.Text(reported) == reported {
 		return reported
 	}
-	return "FAILED"
+	return CodeFailed
 }

@@ -284,6 +284,7 @@ func TestErrorsOfStepsBecomeErrorsOfTheJob(t *testing.T) {
 		want jobapi.Error
 	}{
 		{"plain", errors.New("no"), jobapi.Error{Code: "FAILED", Message: "no"}},
+		{"refused", fmt.Errorf("look at dead letters: %w", &jobapi.Refusal{Status: 409, Code: jobapi.CodePrecondition, Message: "they are not kept"}), jobapi.Error{Code: "FAILED_PRECONDITION", Message: "look at dead letters: they are not kept"}},
 		{"unavailable", fmt.Errorf("ask Redis: %w", jobs.ErrUnavailable), jobapi.Error{Code: "UPSTREAM_UNAVAILABLE", Message: "ask Redis: infrastructure unavailable"}},
 		{"failure", &Failure{Code: "NOT_CONFIRMED", Details: map[string]any{"id": "a", "token": "x"}, Err: errors.New("no")}, jobapi.Error{Code: "NOT_CONFIRMED", Message: "no", Details: map[string]any{"id": "a", "token": "[redacted]"}}},
 		{"failure with a bad code", &Failure{Code: "not a code", Err: errors.New("no")}, jobapi.Error{Code: "FAILED", Message: "no"}},

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -29,8 +30,9 @@ func (e *Engine) failure(err error) (shown *jobapi.Error) {
 
 // failure returns what a job shows of an error.
 func failure(err error) *jobapi.Error {
-	shown := &jobapi.Error{Code: "FAILED", Message: text(err.Error())}
+	shown := &jobapi.Error{Code: jobapi.CodeFailed, Message: text(err.Error())}
 	var f *Failure
+	var refused *jobapi.Refusal
 	switch {
 	case errors.Is(err, errPanic):
 		shown.Code = jobapi.CodeInternal
@@ -39,6 +41,8 @@ func failure(err error) *jobapi.Error {
 			shown.Code = f.Code
 		}
 		shown.Details = details(f.Details)
+	case errors.As(err, &refused): // its code is not said again in the text
+		shown.Code, shown.Message = refused.Code, text(strings.Replace(err.Error(), refused.Error(), refused.Message, 1))
 	case errors.Is(err, jobs.ErrUnavailable):
 		shown.Code = "UPSTREAM_UNAVAILABLE"
 	}

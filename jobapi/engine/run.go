@@ -17,7 +17,7 @@ type Run interface {
 
 // Failure is an error by which a step says what the job's error shall be. Other
 // errors have the code FAILED and their text as the message, those that wrap
-// [jobs.ErrUnavailable] the code UPSTREAM_UNAVAILABLE.
+// [jobs.ErrUnavailable] the code UPSTREAM_UNAVAILABLE, and a [jobapi.Refusal] its own.
 type Failure struct { //nolint:errname // a failure is a job's, an error a function's: docs/words.md
 	Code    string // a word in capitals
 	Details map[string]any
