@@ -19,15 +19,15 @@ import (
 // deadRow is how dead letters of one name are printed as JSON.
 type deadRow struct {
 	Name         string    `json:"name"` // what to call it in other dlq commands
-	JobID        jobs.ID   `json:"job_id,omitempty"`
+	JobID        jobs.ID   `json:"jobId,omitempty"`
 	Kind         jobs.Kind `json:"kind,omitempty"`
 	Cause        string    `json:"cause"`
 	Reason       string    `json:"reason"`
-	FailedAt     time.Time `json:"failed_at"`
+	FailedAt     time.Time `json:"failedAt"`
 	Attempts     int       `json:"attempts"`
 	Letters      int       `json:"letters"`
 	Subscription string    `json:"subscription,omitempty"`
-	MessageID    string    `json:"message_id,omitempty"`
+	MessageID    string    `json:"messageId,omitempty"`
 	Bytes        int       `json:"bytes"` // of the message's data
 }
 

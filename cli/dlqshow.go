@@ -47,16 +47,19 @@ func dlqShowCommand() *cobra.Command {
 	return cmd
 }
 
+// wholeDeadRow is how a dead letter is printed as JSON with all that its message has.
+type wholeDeadRow struct {
+	deadRow
+	Attributes map[string]string `json:"attributes"`
+	Data       *string           `json:"data,omitempty"`
+	Base64     string            `json:"dataBase64,omitempty"`
+	Kept       int               `json:"bytesKept"`
+}
+
 // printDeadLetterJSON prints the data as text if it is valid UTF-8, else as base64.
 func printDeadLetterJSON(out io.Writer, d deadletter.Item) error {
 	l := d.Last()
-	v := struct {
-		deadRow
-		Attributes map[string]string `json:"attributes"`
-		Data       *string           `json:"data,omitempty"`
-		Base64     string            `json:"data_base64,omitempty"`
-		Kept       int               `json:"bytes_kept"`
-	}{deadRow: newDeadRow(d), Attributes: l.Message, Kept: len(l.Data)}
+	v := wholeDeadRow{deadRow: newDeadRow(d), Attributes: l.Message, Kept: len(l.Data)}
 	if utf8.Valid(l.Data) {
 		v.Data = new(string(l.Data))
 	} else {

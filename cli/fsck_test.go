@@ -46,7 +46,7 @@ func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 	var report struct {
 		Findings []struct {
 			Kind  string `json:"kind"`
-			JobID string `json:"job_id"`
+			JobID string `json:"jobId"`
 		} `json:"findings"`
 	}
 	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Findings) != 2 || !strings.Contains(out, "b<c") {

@@ -150,7 +150,7 @@ func tokenListCommand(file *string) *cobra.Command {
 type tokenRow struct {
 	Name    string `json:"name"`
 	Scope   string `json:"scope"`
-	Expires string `json:"expires,omitempty"`
+	Expires string `json:"expiresAt,omitempty"`
 	Expired bool   `json:"expired"`
 }
 

@@ -5,12 +5,17 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
 )
 
@@ -96,5 +101,34 @@ func TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns(t *testing.T) {
 	f.start()
 	if code := p.exitCode(time.Minute); code != 0 || strings.Count(p.log.String(), note) != 1 {
 		t.Errorf("exit code %d, want 0 and the note once:\n%s", code, p.log)
+	}
+}
+
+// TestF63JSONNamesAreOfOneStyle in all that --json prints: jobId and failedAt. What a message or a result
+// says keeps the names of its contract.
+func TestF63JSONNamesAreOfOneStyle(t *testing.T) {
+	pattern := regexp.MustCompile(`^[a-z]+([A-Z][a-z0-9]+)*$`)
+	var look func(reflect.Type)
+	look = func(of reflect.Type) {
+		switch of.Kind() {
+		case reflect.Slice, reflect.Pointer:
+			if of.Elem().PkgPath() != "" {
+				look(of.Elem())
+			}
+		case reflect.Struct:
+			for f := range of.Fields() {
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				if name != "" && name != "-" && !pattern.MatchString(name) {
+					t.Errorf("%s.%s is %q in JSON", of, f.Name, name)
+				}
+				look(f.Type)
+			}
+		}
+	}
+	for _, row := range []any{
+		jobapi.Job{}, jobapi.Item{}, jobapi.Artifact{}, jobapi.Planned{}, workerRow{}, revokedRow{}, deadRow{}, wholeDeadRow{}, submitted{}, endedJob{}, doneRow{},
+		savedFile{}, logRow{}, checked{}, configRow{}, tokenRow{}, documentLine{}, redisdb.Audit{}, queue.Report{},
+	} {
+		look(reflect.TypeOf(row))
 	}
 }

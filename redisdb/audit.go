@@ -18,7 +18,7 @@ type Audit struct {
 // kinds.
 type Finding struct {
 	Kind   string  `json:"kind"`
-	Job    jobs.ID `json:"job_id"`
+	Job    jobs.ID `json:"jobId"`
 	Detail string  `json:"detail"`
 	Done   string  `json:"done"` // how it was repaired; empty if it was not
 
