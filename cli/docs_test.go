@@ -96,6 +96,9 @@ func commandsPage(root *cobra.Command) string {
 	fmt.Fprintf(&b, "%s\n# Commands\n\n%s\n\n", generated, paragraph(root.Long))
 	b.WriteString("Data goes to stdout; progress bars and notes go to stderr, bars only to a terminal. `--json` prints one object a line, jobs as the [Job API](../jobapi/SPEC.md) has\n" +
 		"them. On a terminal tables are cut to its width and states are colored, not with `NO_COLOR`; in a pipe nothing is cut. Settings: [configuration.md](configuration.md).\n\n" +
+		"A job in JSON has the names of that API: how it stands, in tables its state, is `status`, and `type` is its scope and its kind, such as `fleet.pdf`. Nothing else has these two:\n" +
+		"a worker has `state` and `kinds`, a dead letter `kind`. Flags have our words, `--state` and `--kind`. What `result` prints, and the pages of `pdf --json`, are\n" +
+		"[results](../processor/SPEC.md), whose names are written `has_text`.\n\n" +
 		"| exit code | means |\n|---|---|\n| 0 | done |\n| 1 | a job or a document has failed, there is no such job or its state does not allow it, a check has found something, or the time to wait was over |\n" +
 		"| 2 | wrong arguments or configuration, or a server refuses the request or the token |\n| 3 | a service cannot be reached |\n| 130 | interrupted |\n\n")
 	for _, g := range root.Groups() {
