@@ -81,7 +81,7 @@ func TestF21SilentWorkersAreShown(t *testing.T) {
 		})
 	}
 	says(`(?m)^alive +idle +0 +1 +mock,pdf +\d+s +\S+ `, "workers")
-	says(`(?m)^dead +silent +1 +1 +mock +\d+[sm] +somewhere`, "workers")
+	says(`(?m)^dead +silent for \d+[sm] +had 1 +1 +mock +\d+[sm] +somewhere(?s:.*)batchfleet: a silent worker was killed or cannot reach Redis: other workers take over`, "workers")
 	says(`"name":"dead".*"state":"silent"`, "workers", "--json")
 	says(`(?m)^worker +silent for \d+0s: dead$`, "get", "a")
 	says(`(?m)^a +mock +running +\d+[smd] +silent for \d+0s: dead$`, "list")

@@ -21,7 +21,8 @@ func workersCommand(c *connection) *cobra.Command {
 	cmd := workersListCommand(c)
 	cmd.Use, cmd.Short = "workers", "List the workers; let a gateway's register, and revoke them"
 	cmd.Long = "List the workers: those of Pub/Sub as they report themselves (working, idle, draining, or silent), and those that have\n" +
-		"registered with a gateway (working, idle, or revoked). With --api the latter need the gateway's admin token."
+		"registered with a gateway (working, idle, or revoked). With --api the latter need the gateway's admin token. A worker\n" +
+		"that was killed is silent after 15 s and shown for an hour; other workers take over its jobs."
 	cmd.Example = `  batchfleet workers
   batchfleet workers enroll --out enroll.token
   batchfleet workers revoke w-A5OZPR5riAUdH75QzXKPuw`
@@ -40,9 +41,17 @@ func workersListCommand(c *connection) *cobra.Command {
 				return err
 			}
 			now := time.Now()
-			return printRows(cmd.OutOrStdout(), asJSON, rows, []any{"WORKER", "STATE", "JOBS", "SLOTS", "KINDS", "SEEN", "HOST", "VERSION"}, func(w workerRow) []any {
-				return []any{w.label(), w.State, w.Jobs, number(w.Slots), strings.Join(w.Kinds, ","), age(now, w.Seen), w.Host, w.Version}
+			err = printRows(cmd.OutOrStdout(), asJSON, rows, []any{"WORKER", "STATE", "JOBS", "SLOTS", "KINDS", "SEEN", "HOST", "VERSION"}, func(w workerRow) []any {
+				state, inHand := w.State, fmt.Sprint(w.Jobs)
+				if w.silent() {
+					state, inHand = "silent for "+age(now, w.Seen), "had "+inHand // they are not its jobs any more
+				}
+				return []any{w.label(), state, inHand, number(w.Slots), strings.Join(w.Kinds, ","), age(now, w.Seen), w.Host, w.Version}
 			})
+			if err == nil && !asJSON && slices.ContainsFunc(rows, workerRow.silent) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet: a silent worker was killed or cannot reach Redis: other workers take over the jobs it had, within 20 s; it is shown until it has been silent for an hour")
+			}
+			return err
 		}),
 	}
 	c.flags(cmd)
@@ -55,6 +64,9 @@ type workerRow struct {
 	Scope string `json:"scope"` // fleet or zpe
 	jobapi.Worker
 }
+
+// silent reports whether it has not been heard of for as long as its claims last.
+func (w workerRow) silent() bool { return w.State == "silent" }
 
 // label is what people call a worker: a gateway's by its id, which is what is revoked.
 func (w workerRow) label() string {
