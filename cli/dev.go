@@ -31,7 +31,8 @@ func devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev [FILE…]",
 		Short: "Run a whole fleet in this process, with nothing installed",
-		Long: "Run a whole fleet in this process: Pub/Sub emulator, Redis, workers, local storage.\n" +
+		Long: "Run a whole fleet in this process: Pub/Sub emulator, Redis, workers, storage (LOCAL_STORAGE_PATH, or else\n" +
+			"./dev_storage, so that no other fleet finds its results).\n" +
 			"With files: process them, print a table of results, exit 0 only if all succeeded.\n" +
 			"Without: stay up and print the addresses.",
 		Example: "  batchfleet dev *.pdf\n  batchfleet dev",
@@ -134,6 +135,10 @@ func startFleet(ctx context.Context, running *errgroup.Group, addr, redisAddr, h
 	return f, nil
 }
 
+// devStorage is where dev keeps inputs and results if no setting says where. Its Redis is gone when it
+// ends: a fleet with the same storage would take what is there for jobs that Redis has lost.
+const devStorage = "./dev_storage"
+
 // configure reads the environment as a worker would, after pointing it at the
 // parts in this process.
 func (f *fleet) configure(slots int) error {
@@ -141,6 +146,7 @@ func (f *fleet) configure(slots int) error {
 		"REDIS_HOST": f.redis.Host(), "REDIS_PORT": f.redis.Port(), "REDIS_DB": "0",
 		"REDIS_USERNAME": "", "REDIS_PASSWORD": "", "REDIS_TLS": "false", "REDIS_URL": "",
 		"PUBSUB_EMULATOR_HOST": f.addr, "GCP_PROJECT_ID": cmp.Or(os.Getenv("GCP_PROJECT_ID"), "local-dev"),
+		"LOCAL_STORAGE_PATH": cmp.Or(os.Getenv("LOCAL_STORAGE_PATH"), devStorage),
 		"WORKER_SLOTS": strconv.Itoa(slots),
 	} {
 		if err := os.Setenv(name, value); err != nil {

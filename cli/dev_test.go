@@ -112,7 +112,7 @@ func TestF63CommandsAgainstAFleet(t *testing.T) {
 	if err := json.Unmarshal([]byte(d.want(0, ``, "get", "--json", id)), &row); err != nil || row.ID != id {
 		t.Errorf("get --json: %+v, %v", row, err)
 	}
-	if _, err := os.Stat(filepath.Join(d.dir, "local_storage", row.Result.Object)); err != nil {
+	if _, err := os.Stat(filepath.Join(d.dir, "dev_storage", row.Result.Object)); err != nil {
 		t.Errorf("the result is not where the status says: %v", err)
 	}
 	d.want(0, `attempt 1 started by .*\n(.*\n)*.*attempt 1 completed\n`, "logs", id)

@@ -15,7 +15,7 @@ import (
 // StorageEnv says where inputs and results are.
 type StorageEnv struct {
 	Type    string   `envconfig:"STORAGE_TYPE" default:"LOCAL" want:"LOCAL or GCP" doc:"where inputs and results are: a directory, or Cloud Storage"`
-	Path    string   `envconfig:"LOCAL_STORAGE_PATH" default:"./local_storage" doc:"the directory"`
+	Path    string   `envconfig:"LOCAL_STORAGE_PATH" default:"./local_storage" doc:"the directory; ./dev_storage of batchfleet dev when empty"`
 	Bucket  string   `envconfig:"GCS_BUCKET_NAME" doc:"the bucket; required for GCP"`
 	Allowed []string `envconfig:"ALLOWED_BUCKETS" doc:"further buckets that inputs may be read from, separated by commas"`
 }

@@ -20,7 +20,7 @@ func (d *devFleet) put(name, fixture string) {
 	d.t.Helper()
 	text, err := os.ReadFile(filepath.Join("../pdf/testdata", fixture))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(d.dir, "local_storage", name), text, 0o600)
+		err = os.WriteFile(filepath.Join(d.dir, "dev_storage", name), text, 0o600)
 	}
 	if err != nil {
 		d.t.Fatal(err)
