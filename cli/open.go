@@ -134,10 +134,14 @@ func engineOf(child processor.PDF, programs *processor.Programs) processor.Engin
 // child returns the built-in engine, which is also what poppler's programs run
 // under.
 func (e *PDFEnv) child() processor.PDF {
+	strict := ""
+	if e.PDFOnDamage == "fail" {
+		strict = "PDF_ON_DAMAGE=fail"
+	}
 	return processor.PDF{
 		Executable: ownPath(), Args: []string{pdfchild.Argument},
 		MaxPages: e.MaxPages, Memory: e.PDFMemory, Timeout: e.PDFTimeout.D(), PageTimeout: e.PDFPageTimeout.D(),
-		Strict: e.PDFOnDamage == "fail",
+		Strict: strict,
 	}
 }
 

@@ -99,7 +99,9 @@ func pdfCommand() *cobra.Command {
 			r.child.Password, r.child.Workers = env.Password, workers
 			r.child.Children = new(processor.Children)
 			defer r.child.Children.Close()
-			r.child.Strict = r.child.Strict || strict
+			if strict {
+				r.child.Strict = "--strict"
+			}
 			return program.Coded(ctx, r.run(ctx, files, os.Stdout))
 		},
 	}

@@ -21,10 +21,10 @@ type childReplies struct {
 	announced bool // out.Open was called
 	opened    bool // by the present child
 	done      bool
-	damaged   bool // there were warnings
-	isInvalid bool // the child has sent an invalid reply
-	strict    bool // fail damaged documents
-	warnings  int  // of the document as a whole
+	damaged   bool   // there were warnings
+	isInvalid bool   // the child has sent an invalid reply
+	strict    string // what asks that damaged documents fail; empty for nothing
+	warnings  int    // of the document as a whole
 	// replyErr is why the replies were not read to their end: the document cannot be
 	// read, a reply was invalid, or out has failed.
 	replyErr error
@@ -131,10 +131,10 @@ func (c *childReplies) warn(warnings []string) error {
 
 // checkStrict returns an error for a warning if damaged documents are to fail.
 func (c *childReplies) checkStrict(warning string) error {
-	if !c.strict || warning == "" {
+	if c.strict == "" || warning == "" {
 		return nil
 	}
-	return fmt.Errorf("document is damaged: %s (PDF_ON_DAMAGE=fail)", warning)
+	return fmt.Errorf("document is damaged: %s (%s)", warning, c.strict)
 }
 
 // maxFailure is how many bytes of a child's message about a failure are kept.

@@ -59,7 +59,7 @@ func TestF76DamageIsInTheResult(t *testing.T) {
 
 func TestF76StrictFailsADamagedDocument(t *testing.T) {
 	t.Parallel()
-	strict := func(p *PDF) { p.Strict = true }
+	strict := func(p *PDF) { p.Strict = "PDF_ON_DAMAGE=fail" }
 	onEachEngine(t, func(t *testing.T, engine func(func(*PDF)) Engine) {
 		for name, data := range map[string][]byte{
 			"page": fontless(), "document": bytes.Replace(pdftest.Pages("still there").Table(""), []byte("startxref"), []byte("startxxxx"), 1),

@@ -35,8 +35,9 @@ type PDF struct {
 	Last     int    // the last page wanted; 0 for all
 	Password string // of the user or of the owner, for documents that do not open without
 
-	// Strict fails a document with the first warning of damage.
-	Strict bool
+	// Strict fails a document with the first warning of damage. It is what has asked for
+	// that, such as --strict, for the error; empty when nothing has.
+	Strict string
 }
 
 // Name implements [Engine].
