@@ -22,6 +22,10 @@ func TestGatewayWithFewFilesStaysWell(t *testing.T) {
 	cmd.Path = "/bin/sh"
 	p := launch(t, cmd)
 	g.untilReadyz(metrics, http.StatusOK)
+	const warning = "raise the limit of open files"
+	if s := p.log.String(); strings.Contains(s, warning) {
+		t.Errorf("it warns before anybody waits:\n%s", s)
+	}
 	idle := make([]net.Conn, 0, 450)
 	for range cap(idle) {
 		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(t.Context(), "tcp", addr)
@@ -39,7 +43,7 @@ func TestGatewayWithFewFilesStaysWell(t *testing.T) {
 		c.Close()
 	}
 	g.untilReadyz(addr, http.StatusOK)
-	if s := p.log.String(); strings.Contains(s, "too many open files") || !strings.Contains(s, "raise the limit of open files") {
+	if s := p.log.String(); strings.Contains(s, "too many open files") || !strings.Contains(s, warning) {
 		t.Errorf("log:\n%s", s)
 	}
 }

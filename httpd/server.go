@@ -42,8 +42,8 @@ type Server struct {
 	// that sends a large file moves its own deadline as it goes.
 	WriteTimeout time.Duration
 	// MaxConns bounds the open connections, idle ones included: 4096, or fewer
-	// where the process may not open so many files. More wait in the system's
-	// queue until one closes.
+	// where the process may not open so many files, with a warning when those are all
+	// open. More wait in the system's queue until one closes.
 	MaxConns int
 
 	// CertFile and KeyFile hold a certificate chain and its key in PEM; with
@@ -79,7 +79,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() { stopped <- s.shutdown(context.WithoutCancel(ctx), srv, cut) })
-	err := s.listen(srv, netutil.LimitListener(l, s.conns(openFiles())))
+	err := s.listen(srv, s.limit(l, openFiles()))
 	if stop() {
 		return errors.Join(fmt.Errorf("serve http on %s: %w", l.Addr(), err), srv.Close())
 	}
@@ -94,15 +94,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // refused.
 const sparedFiles = 256
 
-// conns returns how many connections may be open at a time in a process that may
-// have files files open.
-func (s *Server) conns(files int) int {
+// limit bounds the connections of l, in a process that may have files files open. That those
+// are few is said when it keeps somebody waiting: most servers need not serve so many.
+func (s *Server) limit(l net.Listener, files int) net.Listener {
 	most := cmp.Or(s.MaxConns, 4096)
-	if least := min(most, 64); files-sparedFiles < most {
-		most = max(files-sparedFiles, least)
-		s.Log.Warn("few files may be open: fewer connections are taken", "files", files, "connections", most, "do", "raise the limit of open files (ulimit -n)")
+	allowed := max(files-sparedFiles, min(most, 64))
+	if allowed >= most {
+		return netutil.LimitListener(l, most)
 	}
-	return most
+	full := func() {
+		s.Log.Warn("as many connections are open as files allow: more wait until one closes", "connections", allowed, "files", files,
+			"do", fmt.Sprintf("raise the limit of open files (ulimit -n, LimitNOFILE of systemd, --ulimit nofile of docker), to %d at the most", most+sparedFiles))
+	}
+	return netutil.LimitListener(&fullListener{Listener: l, most: int64(allowed), full: full}, allowed)
 }
 
 func (s *Server) listen(srv *http.Server, l net.Listener) error {
