@@ -16,7 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	logging.Disable() // the client writes to stderr what its callers get as errors
+	logging.Disable()       // the client writes to stderr what its callers get as errors
+	testrun.CollectSeldom() // each script that runs in Redis makes a Lua state
 	m.Run()
 }
 

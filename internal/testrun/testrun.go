@@ -1,9 +1,11 @@
 // Package testrun says how tests are run: how many of a package at the same
-// time, and which are left out of a short run and of one with the race detector.
+// time, how often their garbage is collected, and which are left out of a short run and of one with the race detector.
 package testrun
 
 import (
 	"flag"
+	"os"
+	"runtime/debug"
 	"strconv"
 	"testing"
 )
@@ -15,6 +17,14 @@ func Parallel(n int) {
 	// The command line is read later, by testing.M.Run.
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)
+	}
+}
+
+// CollectSeldom makes the garbage collector wait longer: it is for packages whose tests
+// allocate much and keep little. It is called in TestMain; GOGC goes before it.
+func CollectSeldom() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
 	}
 }
 
