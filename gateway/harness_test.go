@@ -20,6 +20,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/internal/testnet"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/storage"
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 		child()
 		return
 	}
+	testrun.CollectSeldom() // weeks of virtual time are many calls
 	goleak.VerifyTestMain(m)
 }
 
