@@ -76,6 +76,7 @@ func TestF73ExitErrorsSayHowItEnded(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			tt.c.Limits = tt.limits
 			tt.c.Limits.Wall = cmp.Or(tt.limits.Wall, time.Minute)
 			_, err := run(t, tt.c)

@@ -120,7 +120,7 @@ func TestF73HostileProgramFailsItsJobAndNoOther(t *testing.T) {
 	// Before the first page two processes start and then two more, and the last
 	// limit is for all of them.
 	second, more := func(p *PDF) { p.PageTimeout = time.Second }, func(p *PDF) { p.PageTimeout = 10 * time.Second }
-	whole := func(p *PDF) { p.Timeout = 20 * time.Second }
+	whole := func(p *PDF) { p.Timeout = 15 * time.Second }
 	const silence, longer = ": nothing came for 1s (PDF_PAGE_TIMEOUT)", ": nothing came for 10s (PDF_PAGE_TIMEOUT)"
 	tests := []struct {
 		name  string // of the fake
@@ -130,7 +130,7 @@ func TestF73HostileProgramFailsItsJobAndNoOther(t *testing.T) {
 	}{
 		{"hang at once", more, "pdf reader was stopped at page 1 of 5" + longer, 0},
 		{"hang on page 3", more, "pdf reader was stopped at page 3 of 5" + longer, 2},
-		{"hang on page 3", whole, "at page 3 of 5: run processor.test: took too long (limit: 20s, PDF_TIMEOUT)", 2},
+		{"hang on page 3", whole, "at page 3 of 5: run processor.test: took too long (limit: 15s, PDF_TIMEOUT)", 2},
 		{"hang after all", more, "pdf reader was stopped after the last page" + longer, 5},
 		{"leave a child behind", more, "pdf reader was stopped after the last page" + longer, 5},
 		{"crash on page 3", nil, "pdf reader gave up at page 3 of 5: pdftotext ended: signal: segmentation fault", 2},

@@ -23,6 +23,7 @@ func TestPriorityIsASource(t *testing.T) {
 	testrun.Long(t, "it waits for seconds")
 	for _, name := range []string{"normal", "priority"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			workertest.Source(t, func(t *testing.T) workertest.Queue {
 				_, p, to, priority := startBoth(t)
 				for _, src := range []worker.Source{p.Priority, p.Normal} {
