@@ -250,7 +250,7 @@ func TestF13PromiseTwoPeopleAtOnce(t *testing.T) {
 				if code != 0 {
 					t.Errorf("code %d: %s%s", code, out, errs)
 				}
-				f.dlq("list")
+				f.dlq("list", dlqBrief)
 			}
 		})
 	}

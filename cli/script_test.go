@@ -12,6 +12,7 @@ import (
 
 // TestScripts runs the command as people type it; see testdata/script.
 func TestScripts(t *testing.T) {
+	t.Parallel() // some wait for limits, while other tests use the CPU
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Condition: func(name string) (bool, error) {

@@ -51,6 +51,7 @@ func init() {
 // in order, with bash, in a directory with the program and the documents of the checkout, and on
 // the ports that the page names, because each page has a network and processes of its own.
 func TestSnippetsRun(t *testing.T) {
+	t.Parallel()
 	for file, text := range pages(t) {
 		terminals, mistakes := snippets(text)
 		for _, mistake := range mistakes {
