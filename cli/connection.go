@@ -146,8 +146,8 @@ func (c *connection) open(ctx context.Context, n need, stderr io.Writer) error {
 		cfg.URL, cfg.Token, cfg.Dial = localURL, local.token, local.listener.Dial
 	} else {
 		var err error
-		if cfg.Token, err = c.token(stderr); err != nil {
-			return program.Exit(program.Usage, err)
+		if cfg.Token, err = c.token(ctx, stderr); err != nil {
+			return program.Mistake(ctx, err)
 		}
 		cfg.CAFile = c.trusted()
 	}
@@ -175,7 +175,7 @@ func (c *connection) trusted() string {
 }
 
 // token reads the token, if there is a file for it.
-func (c *connection) token(stderr io.Writer) (string, error) {
+func (c *connection) token(ctx context.Context, stderr io.Writer) (string, error) {
 	file := cmp.Or(c.tokenFile, os.Getenv("BATCHFLEET_TOKEN_FILE"))
 	if c.old {
 		file = cmp.Or(c.tokenFile, os.Getenv("JOB_TOKEN_FILE"), file)
@@ -183,7 +183,7 @@ func (c *connection) token(stderr io.Writer) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	token, err := settings.ReadToken(file)
+	token, err := settings.ReadToken(ctx, file)
 	switch _, named := errors.AsType[*fs.PathError](err); {
 	case named:
 		return "", fmt.Errorf("--token-file: %w", err)

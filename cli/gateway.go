@@ -77,9 +77,9 @@ const headroom = 16 << 20
 func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer) error {
 	defer runtime.KeepAlive(make([]byte, headroom))
 	log := program.NewLog(os.Stderr, slog.LevelInfo)
-	admin, client, proxies, err := f.check(log)
+	admin, client, proxies, err := f.check(ctx, log)
 	if err != nil {
-		return program.Exit(program.Usage, err)
+		return program.Mistake(ctx, err)
 	}
 	guard, err := guardJobs(f.jobTokens, admin, f.alone(), log)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -150,13 +150,13 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 }
 
 // check reads the files of the flags and returns all that is wrong with them.
-func (f *gatewayFlags) check(log *slog.Logger) (admin, client string, proxies []netip.Prefix, err error) {
+func (f *gatewayFlags) check(ctx context.Context, log *slog.Logger) (admin, client string, proxies []netip.Prefix, err error) {
 	var wrong []error
 	secret := func(flag, file string) string {
 		if file == "" {
 			return ""
 		}
-		token, err := readSecret(file)
+		token, err := readSecret(ctx, file)
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %w", flag, err))
 		}
@@ -206,8 +206,8 @@ func onLoopback(addr string) bool {
 const minSecret = 20
 
 // readSecret returns the token in a file, if it is long enough.
-func readSecret(file string) (string, error) {
-	token, err := settings.ReadToken(file)
+func readSecret(ctx context.Context, file string) (string, error) {
+	token, err := settings.ReadToken(ctx, file)
 	if err == nil && len(token) < minSecret {
 		return "", fmt.Errorf("the token in %s has %d characters: want %d or more, as from: openssl rand -hex 32", file, len(token), minSecret)
 	}

@@ -79,9 +79,9 @@ func runCommand(c *connection) *cobra.Command {
 		if watch && dryRun {
 			return program.Exit(program.Usage, errors.New("--dry-run makes no job to --watch"))
 		}
-		body, err := jobBody(data, timeout.D())
+		body, err := jobBody(cmd.Context(), data, timeout.D())
 		if err != nil {
-			return program.Exit(program.Usage, fmt.Errorf("--data: %w", err))
+			return program.Mistake(cmd.Context(), fmt.Errorf("--data: %w", err))
 		}
 		c.scope = scope
 		return c.connected(needFleet, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -155,11 +155,11 @@ func operationsText() string {
 const maxJobData = 8 << 20
 
 // jobBody returns the body of a request.
-func jobBody(data string, timeout time.Duration) (json.RawMessage, error) {
+func jobBody(ctx context.Context, data string, timeout time.Duration) (json.RawMessage, error) {
 	text := []byte(data)
 	if file, ok := strings.CutPrefix(data, "@"); ok {
 		var err error
-		if text, err = readData(file); err != nil {
+		if text, err = readData(ctx, file); err != nil {
 			return nil, err
 		}
 	}
@@ -187,15 +187,17 @@ func jobBody(data string, timeout time.Duration) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-func readData(file string) ([]byte, error) {
-	f := os.Stdin
-	if file != "-" {
+func readData(ctx context.Context, file string) ([]byte, error) {
+	var f io.ReadCloser
+	if file == "-" {
+		f = program.Stdin(ctx)
+	} else {
 		var err error
 		if f, err = os.Open(file); err != nil {
 			return nil, err
 		}
-		defer f.Close()
 	}
+	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxJobData+1))
 	if err == nil && len(text) > maxJobData {
 		err = fmt.Errorf("%s is longer than %d bytes", file, maxJobData)

@@ -86,7 +86,7 @@ func pdfCommand() *cobra.Command {
 			if passwordFile != "" {
 				password, err := readPassword(cmd.Context(), passwordFile)
 				if err != nil {
-					return program.Exit(program.Usage, err)
+					return program.Mistake(cmd.Context(), err)
 				}
 				env.Password = password
 			}
@@ -125,7 +125,7 @@ func pdfCommand() *cobra.Command {
 
 // readPassword returns the first line of a file.
 func readPassword(ctx context.Context, name string) (string, error) {
-	f := interruptible(ctx, func() (io.ReadCloser, error) { return os.Open(name) })
+	f := program.Interruptible(ctx, func() (io.ReadCloser, error) { return os.Open(name) })
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, 4<<10))
 	if err != nil {
@@ -251,7 +251,7 @@ func (r *pdfReader) open(ctx context.Context, name string) (path string, remove 
 		info, err := os.Stat(name)
 		switch {
 		case err != nil:
-			return "", nil, plainPathError(err)
+			return "", nil, program.WithoutPath(err)
 		case info.IsDir():
 			return "", nil, errors.New("is a directory")
 		case info.Mode().IsRegular() && info.Size() > r.env.MaxInputBytes:
@@ -261,43 +261,19 @@ func (r *pdfReader) open(ctx context.Context, name string) (path string, remove 
 		if info.Mode().IsRegular() {
 			f, err := in() // says whether it may be read
 			if err != nil {
-				return "", nil, plainPathError(err)
+				return "", nil, program.WithoutPath(err)
 			}
 			path, err := filepath.Abs(name)
 			return path, func() {}, errors.Join(err, f.Close())
 		}
 	}
-	src := interruptible(ctx, in)
+	src := program.Interruptible(ctx, in)
 	defer src.Close()
 	path, remove, err = processor.CopyInput(ctx, r.env.WorkDir, src, r.env.MaxInputBytes)
 	if errors.Is(err, jobs.ErrUnavailable) {
-		err = fmt.Errorf("keep a copy in WORK_DIR: %w", plainPathError(err))
+		err = fmt.Errorf("keep a copy in WORK_DIR: %w", program.WithoutPath(err))
 	}
 	return path, remove, err
-}
-
-// plainPathError drops the path, which is said anyway.
-func plainPathError(err error) error {
-	if p, ok := errors.AsType[*os.PathError](err); ok {
-		return p.Err
-	}
-	return err
-}
-
-// interruptible returns what can be read from what open opens, until ctx ends.
-// An open or a read that never returns keeps a goroutine: a pipe may have no writer.
-func interruptible(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
-	read, write := io.Pipe()
-	context.AfterFunc(ctx, func() { _ = read.CloseWithError(context.Cause(ctx)) })
-	go func() {
-		r, err := open()
-		if err == nil {
-			_, err = io.Copy(write, r)
-			err = errors.Join(err, r.Close())
-		}
-		_ = write.CloseWithError(plainPathError(err))
-	}()
-	return read
 }
 
 // printer writes documents to stdout.

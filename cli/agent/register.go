@@ -80,8 +80,8 @@ func (r *registration) run(ctx context.Context) (token gateway.Token, did string
 	}
 	enroll := ""
 	if r.enrollFile != "" {
-		if enroll, err = settings.ReadToken(r.enrollFile); err != nil {
-			return gateway.Token{}, "", program.Exit(program.Usage, fmt.Errorf("--enroll-token-file: %w", err))
+		if enroll, err = settings.ReadToken(ctx, r.enrollFile); err != nil {
+			return gateway.Token{}, "", program.Mistake(ctx, fmt.Errorf("--enroll-token-file: %w", err))
 		}
 	}
 	// Before the gateway gives a token, and an enroll token is used up.

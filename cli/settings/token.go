@@ -1,22 +1,23 @@
 package settings
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
+	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // maxToken bounds the file of a token, in bytes.
 const maxToken = 4096
 
-// ReadToken returns the token that is alone in a file; - is standard input. Its
-// errors do not quote what is there.
-func ReadToken(file string) (string, error) {
-	text, err := readToken(file)
+// ReadToken returns the token that is alone in a file; - is standard input, until ctx
+// ends. Its errors do not quote what is there.
+func ReadToken(ctx context.Context, file string) (string, error) {
+	text, err := readToken(ctx, file)
 	if err != nil {
 		return "", err
 	}
@@ -33,9 +34,11 @@ func ReadToken(file string) (string, error) {
 	return token, nil
 }
 
-func readToken(file string) ([]byte, error) {
+func readToken(ctx context.Context, file string) ([]byte, error) {
 	if file == "-" {
-		return io.ReadAll(io.LimitReader(os.Stdin, maxToken+1))
+		in := program.Stdin(ctx)
+		defer in.Close()
+		return io.ReadAll(io.LimitReader(in, maxToken+1))
 	}
 	return safefile.Secret(file, maxToken, safefile.OthersWrite)
 }

@@ -23,7 +23,7 @@ func TestReadToken(t *testing.T) {
 			if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			token, err := ReadToken(file)
+			token, err := ReadToken(t.Context(), file)
 			switch {
 			case tt.want == "" && (err != nil || token != "secret-token"):
 				t.Errorf("got %q, %v", token, err)

@@ -24,7 +24,7 @@ func TestTokenFileThatOthersCouldHavePutThereIsRefused(t *testing.T) {
 	}
 	refused := func(file, want string) {
 		t.Helper()
-		if token, err := ReadToken(file); err == nil || token != "" || !strings.Contains(err.Error(), want) {
+		if token, err := ReadToken(t.Context(), file); err == nil || token != "" || !strings.Contains(err.Error(), want) {
 			t.Errorf("of %s: %q, %v, want %q", file, token, err, want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestTokenFileThatOthersCouldHavePutThereIsRefused(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadToken(file); err != nil {
+	if _, err := ReadToken(t.Context(), file); err != nil {
 		t.Error(err)
 	}
 }
