@@ -147,7 +147,7 @@ func (f *fleet) configure(slots int) error {
 		"REDIS_USERNAME": "", "REDIS_PASSWORD": "", "REDIS_TLS": "false", "REDIS_URL": "",
 		"PUBSUB_EMULATOR_HOST": f.addr, "GCP_PROJECT_ID": cmp.Or(os.Getenv("GCP_PROJECT_ID"), "local-dev"),
 		"LOCAL_STORAGE_PATH": cmp.Or(os.Getenv("LOCAL_STORAGE_PATH"), devStorage),
-		"WORKER_SLOTS": strconv.Itoa(slots),
+		"WORKER_SLOTS":       strconv.Itoa(slots),
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return err

@@ -110,24 +110,40 @@ func TestF63JSONNamesAreOfOneStyle(t *testing.T) {
 	pattern := regexp.MustCompile(`^[a-z]+([A-Z][a-z0-9]+)*$`)
 	var look func(reflect.Type)
 	look = func(of reflect.Type) {
-		switch of.Kind() {
-		case reflect.Slice, reflect.Pointer:
-			if of.Elem().PkgPath() != "" {
-				look(of.Elem())
+		if k := of.Kind(); (k == reflect.Slice || k == reflect.Pointer) && of.Elem().PkgPath() != "" {
+			of = of.Elem()
+		}
+		if of.Kind() != reflect.Struct {
+			return
+		}
+		for f := range of.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "" && name != "-" && !pattern.MatchString(name) {
+				t.Errorf("%s.%s is %q in JSON", of, f.Name, name)
 			}
-		case reflect.Struct:
-			for f := range of.Fields() {
-				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				if name != "" && name != "-" && !pattern.MatchString(name) {
-					t.Errorf("%s.%s is %q in JSON", of, f.Name, name)
-				}
-				look(f.Type)
-			}
+			look(f.Type)
 		}
 	}
 	for _, row := range []any{
-		jobapi.Job{}, jobapi.Item{}, jobapi.Artifact{}, jobapi.Planned{}, workerRow{}, revokedRow{}, deadRow{}, wholeDeadRow{}, submitted{}, endedJob{}, doneRow{},
-		savedFile{}, logRow{}, checked{}, configRow{}, tokenRow{}, documentLine{}, redisdb.Audit{}, queue.Report{},
+		jobapi.Job{},
+		jobapi.Item{},
+		jobapi.Artifact{},
+		jobapi.Planned{},
+		workerRow{},
+		revokedRow{},
+		deadRow{},
+		wholeDeadRow{},
+		submitted{},
+		endedJob{},
+		doneRow{},
+		savedFile{},
+		logRow{},
+		checked{},
+		configRow{},
+		tokenRow{},
+		documentLine{},
+		redisdb.Audit{},
+		queue.Report{},
 	} {
 		look(reflect.TypeOf(row))
 	}
