@@ -49,6 +49,12 @@ func TestF24NothingIsWrittenByAnAttemptThatLostItsJob(t *testing.T) {
 		if err := frozen.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+		recorded := 0 // of one of them it may not have told the queue
+		for _, id := range ids {
+			if f.state(id) == "completed" {
+				recorded++
+			}
+		}
 		for i := range ids {
 			if i%2 == 0 {
 				if _, err := f.status.Cancel(t.Context(), ids[i]); err != nil && f.state(ids[i]) != "completed" {
@@ -58,7 +64,7 @@ func TestF24NothingIsWrittenByAnAttemptThatLostItsJob(t *testing.T) {
 		}
 		second := f.start(append(env, "MOCK_PAGE_SECONDS=0.001")...)
 		f.untilEnded(4*time.Minute, ids)
-		until(f.t, time.Minute, "the second worker has told the queue", func() bool { s := f.emulator.Stats()[0]; return s.Undelivered == 0 && s.Leased == 0 })
+		until(f.t, time.Minute, "the second worker has told the queue", func() bool { s := f.emulator.Stats()[0]; return s.Undelivered == 0 && s.Leased <= recorded })
 		f.redis.Freeze() // the first worker does not learn at once that it was replaced
 		if err := frozen.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
