@@ -243,7 +243,7 @@ func (c *connection) coded(ctx context.Context, err error) error {
 	case refused.Status == http.StatusUnauthorized:
 		coded = program.Exit(program.Usage, fmt.Errorf("%w; --token-file (or BATCHFLEET_TOKEN_FILE) names the file with the token: one that `batchfleet token new` has made on the server, or for a gateway's own routes its admin token", err))
 	}
-	return tidy(coded)
+	return printable(coded)
 }
 
 // whatToDo says what to do about a server that cannot be reached.
@@ -258,8 +258,8 @@ func whatToDo(err error) string {
 	return "--api (or BATCHFLEET_API) says where `batchfleet gateway` or `batchfleet dev` answers"
 }
 
-// tidy keeps the terminal safe from what a server has said.
-func tidy(err error) error {
+// printable keeps the terminal safe from what a server has said.
+func printable(err error) error {
 	coded, ok := errors.AsType[program.ExitError](err)
 	if !ok || coded.Err == nil {
 		return err

@@ -29,9 +29,9 @@ func (s *dlqScope) flags(cmd *cobra.Command) {
 	complete(cmd, "scope", words("fleet", "zpe"))
 }
 
-// either makes the body of a dlq command: what to do with the fleet's dead letters, and with a
+// ofScope makes the body of a dlq command: what to do with the fleet's dead letters, and with a
 // gateway's.
-func (s *dlqScope) either(fleet func(cmd *cobra.Command, args []string) error, gateway func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+func (s *dlqScope) ofScope(fleet func(cmd *cobra.Command, args []string) error, gateway func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		switch remote := s.address() != ""; {
 		case s.scope != "" && s.scope != "fleet" && s.scope != "zpe":

@@ -73,7 +73,7 @@ func dlqListCommand() *cobra.Command {
 		shown := d.all[:min(*count, len(d.all))]
 		return print(cmd, each(shown, newDeadRow), len(d.all)-len(shown), "no dead letters, or somebody else holds them just now")
 	})
-	either := s.either(fleet, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+	inScope := s.ofScope(fleet, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 		if *oldest {
 			return program.Exit(program.Usage, errors.New("--oldest is for dead letters of Pub/Sub: a gateway's are listed newest first"))
 		}
@@ -87,7 +87,7 @@ func dlqListCommand() *cobra.Command {
 		if *count < 1 || *count > pubsub.MaxDeadLetters {
 			return program.Exit(program.Usage, fmt.Errorf("--count is %d: must be from 1 to %d", *count, pubsub.MaxDeadLetters))
 		}
-		return either(cmd, args)
+		return inScope(cmd, args)
 	}
 	return cmd
 }

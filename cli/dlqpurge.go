@@ -54,7 +54,7 @@ func dlqPurgeCommand() *cobra.Command {
 		}
 		return lacking(missing)
 	})
-	either := s.either(run, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+	inScope := s.ofScope(run, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		return s.purgeGateway(ctx, cmd, args, *dry, *yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ func dlqPurgeCommand() *cobra.Command {
 		case !*yes && !*dry && !term.IsTerminal(int(os.Stdin.Fd())):
 			return program.Exit(program.Usage, errors.New("this drops dead letters for good: give --yes, or --dry-run to see which"))
 		}
-		return either(cmd, args)
+		return inScope(cmd, args)
 	}
 	return cmd
 }

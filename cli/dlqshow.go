@@ -34,7 +34,7 @@ func dlqShowCommand() *cobra.Command {
 		}
 		return printDeadLetter(d.out, found[0])
 	})
-	cmd.RunE = s.either(fleet, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+	cmd.RunE = s.ofScope(fleet, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		j, err := s.find(ctx, "show dead letter of", args[0])
 		if err != nil {
 			return err

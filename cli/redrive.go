@@ -57,7 +57,7 @@ func dlqRedriveCommand() *cobra.Command {
 		}
 		return d.redrive(ctx, r, args)
 	})
-	either := s.either(run, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+	inScope := s.ofScope(run, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		return s.redriveGateway(ctx, cmd, args, f)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ func dlqRedriveCommand() *cobra.Command {
 		case f.stopAfter < 0:
 			return program.Exit(program.Usage, fmt.Errorf("--stop-after is %d: must be 0 or more", f.stopAfter))
 		}
-		return either(cmd, args)
+		return inScope(cmd, args)
 	}
 	return cmd
 }
