@@ -142,6 +142,8 @@ func TestF63OneCommandLine(t *testing.T) {
 	run(direct, 0, `is queued again`, "retry", bad)
 	run(direct, 1, "input is not a PDF", "watch", bad)
 	run(append(direct, "LOCAL_STORAGE_PATH=/nowhere"), 1, `LOCAL_STORAGE_PATH is "/nowhere", which cannot be read here`, "result", id)
+	both(2, `Invalid field olderThanDay: unknown; the fields are .*olderThanDays`, "run", "purge", "--data", `{"olderThanDay":30}`)
+	both(2, `"Delta" is not a field of payload: it may have delta, relax, `, "submit", "--kind", "zpe", g.write("field.json", `{"Delta":0.02}`))
 	both(0, `(?s)stop-leasing +run`, "run", "drain", "--dry-run")
 	run(direct, 0, `succeeded 6/6`, "run", "start")
 	const operation = "job_01ARZ3NDEKTSV4RRFFQ69G5FAV"

@@ -54,7 +54,7 @@ func TestZ04BadBodiesAreNamedInWordsForPeople(t *testing.T) {
 		{"null for a value of a map", `{` + ok + `,"By":{"x":null}}`, "Invalid field By.x: want an object, got null"},
 		{"null for the body", `null`, "Invalid body: want an object, got null"},
 		{"optional null is left out", `{` + ok + `,"seconds":null,"meta":null,"tags":null}`, ""},
-		{"unknown field", `{` + ok + `,"meta":{"hots":"x"}}`, "Invalid field meta.hots: unknown"},
+		{"unknown field", `{` + ok + `,"meta":{"hots":"x"}}`, "Invalid field meta.hots: unknown; the fields are When, host"},
 		{"name in other case", `{"result":{},"Summary_Text":"s"}`, "Invalid field Summary_Text: unknown; names are case-sensitive: summary_text"},
 		{"key twice", `{` + ok + `,"count":1,"count":2}`, "Invalid field count: it is there twice"},
 		{"key twice, once in disguise", `{` + ok + `,"count":1,"c\u006funt":2}`, "Invalid field count: it is there twice"},
@@ -94,7 +94,7 @@ func TestZ04BadBodiesAreNamedInWordsForPeople(t *testing.T) {
 		{"raw control character", "{\"result\":\"\n\"}", "Invalid field result: not JSON at byte 12: control characters in a string must be escaped"},
 		{"NUL byte", "{\x00}", `Invalid body: not JSON at byte 2: found '\x00' where a field name in quotes should be`},
 		{"byte order mark", "\ufeff{}", `Invalid body: not JSON at byte 1: found '\ufeff' where a value should be`},
-		{"hostile name", `{"a\n` + strings.Repeat("x", 99) + `":1}`, `Invalid field "a\n` + strings.Repeat("x", 62) + `…": unknown`},
+		{"hostile name", `{"a\n` + strings.Repeat("x", 99) + `":1}`, `Invalid field "a\n` + strings.Repeat("x", 62) + `…": unknown; the fields are By, count, meta, result, seconds, summary_text, tags`},
 		{"empty", ``, "Invalid body: it is empty; send JSON"},
 	}
 	for _, tt := range tests {
@@ -310,8 +310,8 @@ func TestNamesAreCleanedBeforeTheyAreShortened(t *testing.T) {
 	long := strings.Repeat("a", 100) + " secret"
 	clean := func(name string) string { return strings.ReplaceAll(name, long, "none") }
 	for body, want := range map[string]string{
-		`{"` + long + `":1}`:                                                `Invalid field "none": unknown`,
-		`{"` + strings.Repeat("é", 2000) + `":1}`:                           "Invalid field " + strings.Repeat("é", 32) + "…: unknown",
+		`{"` + long + `":1}`:                                                `Invalid field "none": unknown; the fields are By, count, meta, result, seconds, summary_text, tags`,
+		`{"` + strings.Repeat("é", 2000) + `":1}`:                           "Invalid field " + strings.Repeat("é", 32) + "…: unknown; the fields are By, count, meta, result, seconds, summary_text, tags",
 		`{"summary_text":"s","result":{"` + long + `":1,"` + long + `":2}}`: `Invalid field result."none": it is there twice`,
 	} {
 		if err := read(t, &result{}, BodyOptions{Clean: clean}, "application/json", body); err == nil || err.Error() != want {

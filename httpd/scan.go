@@ -170,7 +170,7 @@ func (s *scanner) field(sh *shape) (field, error) {
 	if name, ok := sh.like(string(key)); ok {
 		return field{}, &BodyError{s.path(true), "unknown; names are case-sensitive: " + name}
 	}
-	return field{}, &BodyError{s.path(true), "unknown"}
+	return field{}, &BodyError{s.path(true), "unknown; " + sh.names()}
 }
 
 // trimZeros makes 60.0 a whole number for encoding/json, as it is in JSON Schema, by

@@ -4,7 +4,9 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -107,4 +109,19 @@ func (sh *shape) like(key string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// maxNames is how many fields an error names.
+const maxNames = 20
+
+// names says which fields there are.
+func (sh *shape) names() string {
+	names := slices.Sorted(maps.Keys(sh.fields))
+	if len(names) == 0 {
+		return "there are no fields"
+	}
+	if len(names) > maxNames {
+		names = append(names[:maxNames], "…")
+	}
+	return "the fields are " + strings.Join(names, ", ")
 }

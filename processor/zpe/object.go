@@ -24,6 +24,7 @@ type object struct {
 	path   string // of the object itself, "" for the outermost
 	fields map[string]json.RawMessage
 	order  []string
+	known  []string // fields that were asked for
 	err    error
 }
 
@@ -107,17 +108,18 @@ func (o *object) fail(field, format string, args ...any) {
 
 // take returns a field's value and strikes it off the list of those not read.
 func (o *object) take(field string) (json.RawMessage, bool) {
+	o.known = append(o.known, field)
 	v, ok := o.fields[field]
 	delete(o.fields, field)
 	return v, ok && o.err == nil
 }
 
-// end returns the first error, or one for an unknown field.
+// end returns the first error, or one for an unknown field, with those that there are.
 func (o *object) end() error {
 	for _, field := range o.order {
 		if _, left := o.fields[field]; left {
 			if o.err == nil {
-				o.err = fmt.Errorf("%s is not a field of %s", quote(field), o.self())
+				o.err = fmt.Errorf("%s is not a field of %s: it may have %s", quote(field), o.self(), strings.Join(o.known, ", "))
 			}
 			break
 		}

@@ -156,7 +156,7 @@ func TestZpeBadPayloads(t *testing.T) {
 		{`{"structure":` + strings.Repeat("[", zpe.MaxPayload-20), "structure is not valid JSON"},
 		{with(`"delta":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000)), "delta must be a number"},
 		{with(`"qe_input":""`), "qe_input and structure are both given"},
-		{with(`"Delta":0.02`), `"Delta" is not a field of payload`},
+		{with(`"Delta":0.02`), `"Delta" is not a field of payload: it may have delta, relax, project, low_cut_cm, temperature, timeout_s, mobile_indices, structure, qe_input`},
 		{with(`"delta":0.02,"delta":0.03`), "delta is given twice"},
 		{with(`"delta":"0.02"`), "delta must be a number"},
 		{with(`"delta":null`), "delta must be a number"},
