@@ -245,7 +245,7 @@ func says(name, between, v string) bool {
 		return false
 	}
 	word := strings.TrimRight(v, ":.)")
-	small := strings.Trim(word, "abcdefghijklmnopqrstuvwxyz-/") == "" // crypto/rsa is a word, too
+	small := strings.Trim(word, "abcdefghijklmnopqrstuvwxyz-/") == ""            // crypto/rsa is a word, too
 	return small && len(word) <= maxWord && strings.Trim(word, "abcdef-/") != "" // which hex is not
 }
 
