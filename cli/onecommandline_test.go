@@ -43,6 +43,12 @@ func TestF63OneCommandLine(t *testing.T) {
 	payload := g.write("h2.json", h2Payload)
 	broken := g.write("broken.json", `{"structure":7}`)
 
+	// Nothing is queued that could not be waited for: submission is open here, the Job API is not.
+	run(nil, 2, `--wait looks at jobs through the Job API, which refuses this caller .*, so nothing was queued`, "submit", "--kind", "zpe", "--wait", "--api", url, payload)
+	if found := run(direct, 0, ``, "list", "--kind", "zpe", "--json"); found != "" {
+		t.Errorf("queued: %s", found)
+	}
+
 	// A gateway's jobs, submitted both ways, run by a worker that was let in by these commands.
 	one := strings.TrimSpace(run(remote, 0, `^[0-9A-Z]{26}\n$`, "submit", "--kind", "zpe", payload))
 	two := strings.TrimSpace(run(direct, 0, `^[0-9A-Z]{26}\n$`, "submit", "--kind", "zpe", payload))

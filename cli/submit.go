@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,11 @@ func (c *connection) submitPayloads(ctx context.Context, files []string, f submi
 	if err := c.needsGateway(); err != nil {
 		return err
 	}
+	if f.wait {
+		if err := c.mayFollow(ctx); err != nil {
+			return err
+		}
+	}
 	var sent []submitted
 	var failed error
 	for _, file := range files {
@@ -175,6 +181,18 @@ func (c *connection) submitPayloads(ctx context.Context, files []string, f submi
 		return over(lost)
 	}
 	return unsuccessful(rows)
+}
+
+// mayFollow returns an error if the server lets this caller submit jobs, perhaps, but not follow
+// them: a gateway's client token is none of its Job API.
+func (c *connection) mayFollow(ctx context.Context) error {
+	_, err := c.List(ctx, zpeKind, jobapi.Query{Limit: 1})
+	refused, ok := errors.AsType[*jobapi.Refusal](err)
+	if ok && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
+		return program.Exit(program.Usage, fmt.Errorf("--wait looks at jobs through the Job API, which refuses this caller (%s), so nothing was queued: leave out --wait, "+
+			"or give with --token-file the gateway's admin token, or where submission is open a token of scope read", refused.Message))
+	}
+	return err
 }
 
 func readPayload(file string) ([]byte, error) {
