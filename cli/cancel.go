@@ -15,7 +15,8 @@ func cancelCommand(c *connection) *cobra.Command {
 	var wait, asJSON bool
 	cmd := &cobra.Command{
 		Use: "cancel JOB…", Short: "Stop jobs: queued ones at once, running ones within seconds", Args: cobra.MinimumNArgs(1),
-		Long:    "Stop jobs: queued ones at once, running ones within seconds. Nothing of what a job has done is undone.",
+		Long: "Stop jobs: queued ones at once, running ones within seconds, those of a worker that was killed when another takes them\n" +
+			"over. Nothing of what a job has done is undone.",
 		Example: "  batchfleet cancel --wait 01KDZ3NDEKTSV4RRFFQ69G5FAV",
 		RunE: c.ofJob(needRedis, "cancel", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 			at, err := c.Cancel(ctx, j.Scope, j.ID)

@@ -75,7 +75,7 @@ func listCommand(c *connection) *cobra.Command {
 	c.scopeFlag(cmd)
 	flags.StringVar(&state, "state", "", "only jobs that are queued, running, succeeded, failed or canceled")
 	flags.StringVar(&state, "status", "", "the same as --state")
-	flags.StringVar(&kind, "kind", "", "only jobs of this kind, such as pdf, zpe or utils.redrive")
+	flags.StringVar(&kind, "kind", "", "only jobs of this kind, such as pdf, zpe or utils.redrive; a document that was submitted without one has none until a worker takes it")
 	flags.StringVar(&kind, "type", "", "the same as --kind")
 	hide(cmd, "status", "type")
 	flags.IntVar(&limit, "limit", 50, "how many jobs, at most 200")
