@@ -171,7 +171,7 @@ func TestF12PromiseJobThatKillsItsWorker(t *testing.T) {
 	f.submit("innocent", 3)
 	for crash := range 3 {
 		w := f.start("WORKER_SLOTS=2", fmt.Sprintf("WORKER_NAME=victim-%d", crash))
-		until(f.t, 30*time.Second, "the job runs", func() bool {
+		until(f.t, time.Minute, "the job runs", func() bool {
 			e, err := f.status.Get(t.Context(), "killer")
 			return err == nil && e.Status == "processing" && e.Detail.Worker == fmt.Sprintf("victim-%d", crash)
 		})

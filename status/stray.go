@@ -29,9 +29,7 @@ func (e Entry) Job() jobs.Job {
 const MaxStrays = 50_000
 
 // Strays shows visit the strays of the index, those that were created first at the
-// front. With all it also shows those that are in no index or in that of another state,
-// as when Redis has lost how a job ended and its worker entered it as ended later, and
-// enters them where they belong: the next calls find them. For them it reads the names of
+// front, and with all those that are in no index, too: for them it reads the names of
 // all keys, which keeps Redis busy for a millisecond a thousand, in pieces. It looks at
 // MaxStrays of each state in the index. Visit gets those of a page of 1000 jobs at a
 // time, often none.
@@ -44,7 +42,7 @@ func (s *Store) Strays(ctx context.Context, all bool, visit func([]Stray) error)
 			return unavailable("look for strays", err)
 		}
 		for page := range slices.Chunk(members, redisdb.ScanCount) {
-			if _, err := s.strays(ctx, page, visit); err != nil {
+			if err := s.strays(ctx, page, visit); err != nil {
 				return err
 			}
 			for _, m := range page {
@@ -57,43 +55,19 @@ func (s *Store) Strays(ctx context.Context, all bool, visit func([]Stray) error)
 	}
 	return s.everyJob(ctx, func(members []string) error {
 		members = slices.DeleteFunc(members, func(m string) bool { return seen[m] })
-		open, err := s.strays(ctx, members, visit)
-		if err != nil {
-			return err
-		}
-		return s.enterAgain(ctx, open)
+		return s.strays(ctx, members, visit)
 	})
 }
 
-// enterAgain enters those jobs where they belong that are in none of the indexes of their
-// states, or in a wrong one.
-func (s *Store) enterAgain(ctx context.Context, members []string) error {
-	looks, err := s.looks(ctx, members)
+// strays shows visit those jobs that are strays.
+func (s *Store) strays(ctx context.Context, members []string, visit func([]Stray) error) error {
+	seen, err := s.read(ctx, members, heldFields...)
 	if err != nil {
 		return err
 	}
-	var wrong []string
-	for i, l := range looks {
-		if l.found == readable && (l.gone || l.kind == misplaced || l.kind == missing) {
-			wrong = append(wrong, members[i])
-		}
-	}
-	return s.repair(ctx, wrong)
-}
-
-// strays shows visit those jobs that are strays. It returns all that have not ended.
-func (s *Store) strays(ctx context.Context, members []string, visit func([]Stray) error) (open []string, err error) {
-	seen, err := s.read(ctx, members, heldFields...)
-	if err != nil {
-		return nil, err
-	}
 	var found []Stray
-	for i, r := range seen {
-		if r.found != readable || r.State().Terminal() {
-			continue
-		}
-		open = append(open, members[i])
-		if r.left > 0 {
+	for _, r := range seen {
+		if r.found != readable || r.State().Terminal() || r.left > 0 {
 			continue
 		}
 		stray := Stray{Entry: r.Entry}
@@ -103,7 +77,27 @@ func (s *Store) strays(ctx context.Context, members []string, visit func([]Stray
 		}
 		found = append(found, stray)
 	}
-	return open, visit(found)
+	return visit(found)
+}
+
+// EnterAgain enters those jobs where they belong that have not ended and are not in the index
+// of their state, as when Redis has lost how a job ended and its worker entered it as ended
+// after that: then Strays finds them. It reads the names of all keys, as Strays does.
+func (s *Store) EnterAgain(ctx context.Context) error {
+	return s.everyJob(ctx, func(members []string) error {
+		looks, err := s.looks(ctx, members)
+		if err != nil {
+			return err
+		}
+		var wrong []string
+		for i, l := range looks {
+			submitted := !l.Created.IsZero() // otherwise somebody else has written the document
+			if l.found == readable && !l.State().Terminal() && (l.gone && submitted || l.kind == misplaced || l.kind == missing) {
+				wrong = append(wrong, members[i])
+			}
+		}
+		return s.repair(ctx, wrong)
+	})
 }
 
 // MarkSent records that a job's message was published again, or refused.

@@ -82,6 +82,11 @@ func (r *Repair) Round(ctx context.Context, o Options) (Seen, error) {
 	if at.pages.Dir == "" {
 		at.pages.Dir = os.TempDir()
 	}
+	if !o.Lost.IsZero() && !o.Dry {
+		if err := r.Status.EnterAgain(ctx); err != nil {
+			return at.seen, err
+		}
+	}
 	err := r.Status.Strays(ctx, !o.Lost.IsZero(), func(page []status.Stray) error {
 		at.tick()
 		for _, s := range page {
