@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -34,8 +35,9 @@ type gatewayAccount struct {
 	last      queued
 	owner     string // the process that holds the lease
 	astray    bool   // the lease may be nobody's: given to a process that had died, or ended and lost
-	grants    int    // leases there have been
-	forgiven  bool   // Redis has lost writes since
+	extended  time.Time
+	grants    int  // leases there have been
+	forgiven  bool // Redis has lost writes since
 }
 
 // queued is what Redis has of a job.
@@ -43,6 +45,7 @@ type queued struct {
 	status, detail, code, result string
 	worker, lease                string // of its lease
 	indexed, delayed             bool
+	end                          float64 // of its lease
 	retries                      int
 }
 
@@ -79,7 +82,7 @@ func readQueued(db *miniredis.Miniredis, id jobs.ID) (q queued) {
 	q.retries, _ = strconv.Atoi(count)
 	index, _ := db.SortedSet("zpe:lease:index")
 	delay, _ := db.SortedSet("zpe:delay")
-	_, q.indexed = index[string(id)]
+	q.end, q.indexed = index[string(id)]
 	_, q.delayed = delay[string(id)]
 	return q
 }
@@ -103,6 +106,9 @@ func (l *gatewayLedger) changed(a *gatewayAccount, from string, before, now queu
 		l.w.note("%s: job %s is %s %s %s, %d retries, lease of %s", from, a.id, now.status, now.detail, now.code, now.retries, l.nameOf(now.worker))
 	}
 	l.onePlace(a, now)
+	// A fault of long ago may have kept the agent from hearing of its lease, and a gateway that goes on
+	// extends leases that their agents have given up: it has their requests from before.
+	since := a.extended.Add(-10 * time.Second)
 	if before.ended() && before.status != now.status {
 		l.broken("job %s was %s and is %s", a.id, before.status, now.status)
 	}
@@ -115,8 +121,11 @@ func (l *gatewayLedger) changed(a *gatewayAccount, from string, before, now queu
 		place, _, _ := strings.Cut(a.owner, ".")
 		a.astray = l.w.anyExcused(place+".") || l.w.excused(from) // it may answer a request of long ago
 	}
+	if now.end != before.end {
+		a.extended = time.Now()
+	}
 	expired := before.lease != "" && now.lease == "" && now.code == "LEASE_EXPIRED" && before.code != now.code
-	if expired && !a.astray && !l.w.excused(a.owner) && !l.w.anyExcused("gateway") {
+	if expired && !a.astray && !l.w.excused(a.owner) && !l.w.hadFault(a.owner, since) && !l.w.hadFault("gateway", since) {
 		l.broken("the lease of job %s was taken from %s, which had no fault", a.id, a.owner)
 	}
 	if !before.ended() && now.ended() {

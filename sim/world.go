@@ -218,6 +218,18 @@ func (w *world) anyExcused(prefix string) bool {
 	return false
 }
 
+// hadFault reports whether a process whose name begins so, or all, had a fault since a moment.
+func (w *world) hadFault(prefix string, since time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, p := range w.processes {
+		if strings.HasPrefix(name, prefix) && (p.faults > 0 || p.bad.After(since)) {
+			return true
+		}
+	}
+	return w.troubles > 0 || w.bad.After(since)
+}
+
 // isLossy reports whether Redis has lost writes, or its clock has leapt, at any time.
 func (w *world) isLossy() bool {
 	w.mu.Lock()
