@@ -21,8 +21,9 @@ func workersCommand(c *connection) *cobra.Command {
 	cmd := workersListCommand(c)
 	cmd.Use, cmd.Short = "workers", "List the workers; let a gateway's register, and revoke them"
 	cmd.Long = "List the workers: those of Pub/Sub as they report themselves (working, idle, draining, or silent), and those that have\n" +
-		"registered with a gateway (working, idle, or revoked). With --api the latter need the gateway's admin token. A worker\n" +
-		"that was killed is silent after 15 s and shown for an hour; other workers take over its jobs."
+		"registered with a gateway (working, registered, or revoked). Of the latter only working shows that one lives; with --api\n" +
+		"they need the gateway's admin token. A worker of Pub/Sub that was killed is silent after 15 s and shown for an hour; other\n" +
+		"workers take over its jobs."
 	cmd.Example = `  batchfleet workers
   batchfleet workers enroll --out enroll.token
   batchfleet workers revoke w-A5OZPR5riAUdH75QzXKPuw`
@@ -112,8 +113,10 @@ func (c *connection) workers(ctx context.Context, stderr io.Writer) ([]workerRow
 	return append(rows, each(list, gatewayWorker)...), nil
 }
 
+// gatewayWorker is a worker of the gateway. One without a lease is registered, not idle: whether
+// it lives is not known.
 func gatewayWorker(s wire.ServerInfo) workerRow {
-	w := jobapi.Worker{ID: s.ServerID, Name: s.Name, Kinds: []string{zpeKind}, Jobs: s.Leases, State: "idle"}
+	w := jobapi.Worker{ID: s.ServerID, Name: s.Name, Kinds: []string{zpeKind}, Jobs: s.Leases, State: "registered"}
 	switch {
 	case s.Tokens == 0:
 		w.State = "revoked" // or its token has ended, which comes to the same
