@@ -19,6 +19,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway/operator"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -238,6 +239,8 @@ func (c *connection) coded(ctx context.Context, err error) error {
 	coded := program.Coded(ctx, err)
 	switch {
 	case !ok || errors.Is(err, jobs.ErrUnavailable):
+	case refused.Code == string(wire.AdminDisabled):
+		coded = program.Exit(program.Usage, fmt.Errorf("%w; it was started without --admin-token-file", err))
 	case refused.Status == http.StatusBadRequest, refused.Status == http.StatusForbidden:
 		coded = program.Exit(program.Usage, err)
 	case refused.Status == http.StatusUnauthorized:

@@ -96,11 +96,11 @@ func (c *connection) workers(ctx context.Context, stderr io.Writer) ([]workerRow
 	}
 	list, count, err := c.gateway().Workers(ctx)
 	if refused, ok := errors.AsType[*jobapi.Refusal](err); ok {
-		switch refused.Status {
-		case http.StatusNotFound: // there is no gateway at all
+		switch {
+		case refused.Status == http.StatusNotFound: // there is no gateway at all
 			return rows, nil
-		case http.StatusUnauthorized, http.StatusForbidden:
-			fmt.Fprintf(stderr, "batchfleet: the gateway's workers are not shown: %s: its admin token is needed\n", oneLine(refused.Message))
+		case refused.Status == http.StatusUnauthorized, refused.Status == http.StatusForbidden, refused.Code == string(wire.AdminDisabled):
+			fmt.Fprintln(stderr, "batchfleet: the gateway's own workers are not shown: that needs its admin token")
 			return rows, nil
 		}
 	}

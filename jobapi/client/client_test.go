@@ -119,6 +119,7 @@ func TestClientUnderstandsAnswers(t *testing.T) {
 		{"an unknown status", says(200, "application/json", `{"jobId":"a","status":"lost"}`), "", true, "not a job state"},
 		{"a refusal", says(409, "application/json", envelope), "CONFLICT", false, "it runs"},
 		{"a refusal for now", says(503, "application/json", strings.Replace(envelope, "CONFLICT", "UNAVAILABLE", 1), "Retry-After", "7"), "UNAVAILABLE", true, "it runs"},
+		{"a gateway without an admin token", says(503, "application/json", strings.Replace(envelope, "CONFLICT", "ADMIN_DISABLED", 1)), "ADMIN_DISABLED", false, "it runs"},
 		{"a proxy's refusal", says(403, "text/html", "<h1>no</h1>"), "", true, "status 403"},
 		{"a refusal without a code", says(400, "application/json", `{"error":"bad"}`), "", true, "status 400"},
 		{"a token that comes back", says(403, "application/json", `{"error":{"code":"FORBIDDEN","message":"not `+canary+`","details":{}}}`), "FORBIDDEN", false, "[redacted]"},

@@ -70,6 +70,10 @@ func (s silent) Unwrap() error { return s.error }
 // maxMessage is how many bytes of a refusal's message are kept.
 const maxMessage = 1000
 
+// codeAdminDisabled is what a gateway without an admin token answers, with status 503. It stays so
+// until the gateway is started again, so that a retry is of no use.
+const codeAdminDisabled = "ADMIN_DISABLED"
+
 // refusalOf returns the error of a response from 400 on. If a retry may succeed, it
 // wraps [jobs.ErrUnavailable], too.
 func refusalOf(resp *http.Response, text []byte) error {
@@ -86,6 +90,9 @@ func refusalOf(resp *http.Response, text []byte) error {
 	e := &jobapi.Refusal{
 		Status: resp.StatusCode, Code: body.Error.Code, Message: jobs.Clip(jobs.VisibleLine(redact.Text(body.Error.Message)), maxMessage, ""), Details: body.Error.Details,
 		RetryAfter: httpclient.RetryAfter(resp),
+	}
+	if e.Code == codeAdminDisabled {
+		return e
 	}
 	switch e.Status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
