@@ -50,7 +50,7 @@ func workersListCommand(c *connection) *cobra.Command {
 				return []any{w.label(), state, inHand, number(w.Slots), strings.Join(w.Kinds, ","), age(now, w.Seen), w.Host, w.Version}
 			})
 			if err == nil && !asJSON && slices.ContainsFunc(rows, workerRow.silent) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet: a silent worker was killed or cannot reach Redis: other workers take over the jobs it had, within 20 s; it is shown until it has been silent for an hour")
+				fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet: a silent worker was killed or cannot reach Redis: other workers take over the jobs it had after 15 to 20 s, as soon as they have a free slot; it is shown until it has been silent for an hour")
 			}
 			return err
 		}),

@@ -19,7 +19,8 @@ const SilentAfter = jobs.ClaimHold
 // forgetAfter is how long a silent worker is shown.
 const forgetAfter = time.Hour
 
-// Worker is one of a fleet, as it says itself every 5 s.
+// Worker is one of a fleet, as it says itself every 5 s, and within a second after the number
+// of its jobs has changed.
 type Worker struct {
 	ID       string      `json:"id"` // of the process
 	Name     string      `json:"name"`

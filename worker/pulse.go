@@ -14,8 +14,14 @@ type Registry interface {
 	Leave(ctx context.Context) error
 }
 
-// pulseEvery is how often. An entry of the registry outlasts two lost reports.
-const pulseEvery = 5 * time.Second
+const (
+	// pulseEvery is how often. An entry of the registry outlasts two lost reports.
+	pulseEvery = 5 * time.Second
+	// countEvery is how often the jobs in hand are counted: when there are more or fewer than
+	// the last report has said, the next one is sent at once. Jobs themselves report nothing
+	// here, so that short ones cost no more than a report a second.
+	countEvery = time.Second
+)
 
 // pulses tells the registry that the worker lives until work ends, and then that it
 // ends. Errors are ignored: nothing depends on it.
@@ -23,11 +29,12 @@ func (w *Worker) pulses(leasing, work context.Context) {
 	for {
 		call, cancel := context.WithTimeout(work, callTimeout)
 		draining := leasing.Err() != nil || errors.Is(w.readiness.state(), ErrDraining)
-		if err := w.Registry.Pulse(call, w.held.count(), draining); err != nil && work.Err() == nil {
+		inHand := w.held.count()
+		if err := w.Registry.Pulse(call, inHand, draining); err != nil && work.Err() == nil {
 			w.Log.DebugContext(work, "cannot write the worker's heartbeat", "err", err)
 		}
 		cancel()
-		if jobs.Sleep(work, pulseEvery) != nil {
+		if w.untilPulse(work, inHand) != nil {
 			break
 		}
 	}
@@ -36,4 +43,18 @@ func (w *Worker) pulses(leasing, work context.Context) {
 	if err := w.Registry.Leave(call); err != nil {
 		w.Log.DebugContext(work, "cannot remove the worker from the registry", "err", err)
 	}
+}
+
+// untilPulse waits until the next report is due: for pulseEvery, or until a count of the jobs in
+// hand is no longer what the last report has said. The error is that work has ended.
+func (w *Worker) untilPulse(work context.Context, reported int) error {
+	for range pulseEvery / countEvery {
+		if err := jobs.Sleep(work, countEvery); err != nil {
+			return err
+		}
+		if w.held.count() != reported {
+			break
+		}
+	}
+	return nil
 }
