@@ -49,8 +49,9 @@ const localURL = "http://127.0.0.1"
 type localServer struct {
 	listener *pipenet.Listener
 	token    string // of its operators
-	gateway  bool   // whether its Redis can be that of a gateway: a cluster cannot
-	fleet    bool   // whether it knows the Pub/Sub of a fleet
+	status   *status.Store
+	gateway  bool // whether its Redis can be that of a gateway: a cluster cannot
+	fleet    bool // whether it knows the Pub/Sub of a fleet
 	stop     context.CancelFunc
 	serving  sync.WaitGroup
 }
@@ -95,10 +96,10 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 		}
 		return store, nil
 	})
-	s := &localServer{listener: pipenet.Listen(), token: rand.Text(), fleet: fleet.Project != ""}
+	s := &localServer{listener: pipenet.Listen(), token: rand.Text(), status: status.New(rdb), fleet: fleet.Project != ""}
 	metrics := control.NewMetrics(versionText(), nil)
 	config := jobServerConfig{
-		env: env.JobAPIEnv, fleet: fleet, deps: operations.Deps{Status: status.New(rdb)}, storage: func(context.Context) (storage.Store, error) { return open() },
+		env: env.JobAPIEnv, fleet: fleet, deps: operations.Deps{Status: s.status}, storage: func(context.Context) (storage.Store, error) { return open() },
 		guard: jobapi.Loopback, metrics: metrics.Registry, log: log,
 	}
 	// Its answers wait for nothing else than this command: it stops after that.

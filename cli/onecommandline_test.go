@@ -57,7 +57,11 @@ func TestF63OneCommandLine(t *testing.T) {
 	both(0, `(?m)^`+two+` +zpe +queued`, "list", "--kind", "zpe")
 	run(remote, 1, `(?s)[0-9A-Z]{26} +h2.json +queued.*gave up waiting after 1s`, "submit", "--kind", "zpe", "--wait", "--timeout", "1s", payload)
 	waiting := launch(t, batchfleet(t, direct, "submit", "--kind", "zpe", "--wait", payload))
-	waiting.untilLogged("no worker is registered with the gateway: `batchfleet workers enroll`")
+	watching := launch(t, batchfleet(t, remote, "watch", two))
+	for _, p := range []*process{waiting, watching} {
+		p.untilLogged("no worker is registered with the gateway: `batchfleet workers enroll`")
+	}
+	watching.kill()
 	if code, _ := waiting.terminate(); code != 130 || !strings.Contains(waiting.log.String(), "interrupted; the job goes on: ") {
 		t.Errorf("interrupted, it ends with exit code %d, want 130 and that the job goes on\n%s", code, waiting.log)
 	}

@@ -120,7 +120,7 @@ func runCommand(c *connection) *cobra.Command {
 // watchOperation watches an operation, and prints its result: one that this process runs is
 // forgotten when it ends.
 func (c *connection) watchOperation(ctx context.Context, out io.Writer, scope, id string, asJSON bool) error {
-	last, err := c.watch(ctx, out, scope, id, asJSON)
+	last, err := c.watch(ctx, out, scope, id, asJSON, func(jobapi.Job) {})
 	if result := jsonObject(last.Result); result != "" && !asJSON {
 		fmt.Fprintf(out, "result  %s\n", oneLine(result))
 	}

@@ -154,11 +154,7 @@ func (c *connection) submitPayloads(ctx context.Context, files []string, f submi
 	var rows []endedJob
 	var lost error
 	var begun atomic.Bool // a job has been seen that is not queued
-	noted := afterwards(waiting, queuedPatience, func(ctx context.Context) {
-		if note := c.whyQueued(ctx); note != "" && !begun.Load() {
-			fmt.Fprintln(stderr, "batchfleet:", note)
-		}
-	})
+	noted := c.noteQueued(waiting, stderr, "zpe", zpeKind, func() bool { return !begun.Load() })
 	for _, s := range sent {
 		j := unknownJob("zpe", "zpe.calc", s.ID) // what is said of one that could not be followed
 		if lost == nil {

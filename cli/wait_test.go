@@ -74,6 +74,48 @@ func TestF63WhoWaitsIsToldThatNothingRunsTheJob(t *testing.T) {
 	want("mock", "the fleet is drained, so its workers take no jobs: `batchfleet run start` lets them")
 }
 
+// TestF63WhoWaitsForAServersJobIsToldThatNothingRunsIt as far as the server knows, and what to do there.
+func TestF63WhoWaitsForAServersJobIsToldThatNothingRunsIt(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	g := &testGateway{t: t, redis: f.redis, rdb: f.rdb, queue: queue.New(f.rdb, queue.DefaultRules), dir: t.TempDir()}
+	addr := freeAddr(t)
+	c := &connection{api: "http://" + addr, tokenFile: g.write("admin.token", testAdmin+"\n")}
+	g.startGateway(addr)
+	if err := c.open(t.Context(), needRedis, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	want := func(got, want string) {
+		t.Helper()
+		if !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+	member := f.status.Member(status.Worker{Kinds: []jobs.Kind{"mock"}, Slots: 1})
+	pulse := func(draining bool) {
+		t.Helper()
+		if err := member.Pulse(t.Context(), 1, draining); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(c.whyFleetQueued(t.Context(), "mock"), "no worker takes jobs of kind mock: `batchfleet worker` starts one, `batchfleet workers"+c.given()+"` lists them")
+	pulse(true)
+	want(c.whyFleetQueued(t.Context(), "mock"), "no worker takes jobs of kind mock: they are draining; if `run drain` has stopped them, `batchfleet run start"+c.given()+"` lets them")
+	want(c.whyFleetQueued(t.Context(), "pdf"), "no worker takes jobs of kind pdf: `batchfleet worker` starts one")
+	pulse(false)
+	want(c.whyFleetQueued(t.Context(), "mock"), "")
+	want(c.whyFleetQueued(t.Context(), ""), "")
+
+	want(c.whyGatewayQueued(t.Context()), "no worker is registered with the gateway: `batchfleet workers enroll"+c.given()+"` makes a token")
+	g.register(c.api, "lab-1")
+	want(c.whyGatewayQueued(t.Context()), "")
+	if _, err := g.queue.SetOps(t.Context(), nil, new(false)); err != nil {
+		t.Fatal(err)
+	}
+	want(c.whyGatewayQueued(t.Context()), "the gateway is drained, so its workers get no jobs: `batchfleet run start"+c.given()+"` lets them")
+}
+
 // TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns until there is one.
 func TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns(t *testing.T) {
 	t.Parallel()
@@ -94,6 +136,7 @@ func TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns(t *testing.T) {
 	}
 	id := strings.Fields(two.log.String()[strings.Index(two.log.String(), "TOOK"):])[1]
 	watch := launch(t, batchfleet(t, f.environment(), "watch", id))
+	watch.untilLogged(note)
 	watch.untilLogged("queued")
 	if code, _ := watch.terminate(); code != 130 || !strings.Contains(watch.log.String(), "interrupted; the job goes on: `batchfleet get "+id+"` shows it, `batchfleet cancel "+id+"` stops it") {
 		t.Errorf("exit code %d, want 130 and what to do:\n%s", code, watch.log)

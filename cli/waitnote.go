@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/pubsub/provider"
 	"github.com/batchfleet/batchfleet/status"
 )
 
@@ -24,24 +27,52 @@ func whyQueued(ctx context.Context, st *status.Store, kind jobs.Kind) string {
 	if err == nil && since != "" {
 		return "the fleet is drained, so its workers take no jobs: `batchfleet run start` lets them; waiting"
 	}
-	workers, err := st.Workers(ctx)
+	workers, err := (&provider.Fleet{Status: st}).Workers(ctx)
 	if err != nil {
 		return ""
 	}
-	for _, w := range workers {
-		if state := w.State(); (state == "idle" || state == "working") && (kind == "" || slices.Contains(w.Kinds, kind)) {
-			return ""
-		}
+	if takers(workers, kind, "idle", "working") {
+		return ""
 	}
-	of := ""
-	if kind != "" {
-		of = fmt.Sprintf(" of kind %s", kind)
-	}
-	return "no worker takes jobs" + of + ": `batchfleet worker` starts one, `batchfleet workers` lists them; waiting"
+	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers` lists them; waiting"
 }
 
-// whyQueued says that no worker may lease from the gateway, if it lets this caller know.
-func (c *connection) whyQueued(ctx context.Context) string {
+// whyFleetQueued is whyQueued for a command that may ask a server, which says of its workers
+// that they are draining, and not why.
+func (c *connection) whyFleetQueued(ctx context.Context, kind jobs.Kind) string {
+	if c.local != nil {
+		return whyQueued(ctx, c.local.status, kind)
+	}
+	workers, err := c.Workers(ctx)
+	switch {
+	case err != nil || takers(workers, kind, "idle", "working"):
+		return ""
+	case takers(workers, kind, "draining"):
+		return noTaker(kind) + "they are draining; if `run drain` has stopped them, `batchfleet run start" + c.given() + "` lets them; waiting"
+	}
+	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers" + c.given() + "` lists them; waiting"
+}
+
+// takers reports whether a worker in one of these states runs jobs of a kind, or of any if it is empty.
+func takers(workers []jobapi.Worker, kind jobs.Kind, states ...string) bool {
+	return slices.ContainsFunc(workers, func(w jobapi.Worker) bool {
+		return slices.Contains(states, w.State) && (kind == "" || slices.Contains(w.Kinds, string(kind)))
+	})
+}
+
+func noTaker(kind jobs.Kind) string {
+	if kind == "" {
+		return "no worker takes jobs: "
+	}
+	return fmt.Sprintf("no worker takes jobs of kind %s: ", kind)
+}
+
+// whyGatewayQueued says that the gateway hands out no jobs, or that no worker may lease from it,
+// if it lets this caller know.
+func (c *connection) whyGatewayQueued(ctx context.Context) string {
+	if leasing, err := c.gateway().Leasing(ctx); err == nil && !leasing {
+		return "the gateway is drained, so its workers get no jobs: `batchfleet run start" + c.given() + "` lets them; waiting"
+	}
 	workers, _, err := c.gateway().Workers(ctx)
 	if err != nil {
 		return ""
@@ -51,7 +82,25 @@ func (c *connection) whyQueued(ctx context.Context) string {
 			return ""
 		}
 	}
-	return "no worker is registered with the gateway: `batchfleet workers enroll` makes a token that lets one register; waiting"
+	return "no worker is registered with the gateway: `batchfleet workers enroll" + c.given() + "` makes a token that lets one register; waiting"
+}
+
+// noteQueued says on stderr, once, why nothing runs a job of a scope and a kind, if queued is true
+// after queuedPatience. stop ends that, and waits for it.
+func (c *connection) noteQueued(ctx context.Context, stderr io.Writer, scope string, kind jobs.Kind, queued func() bool) (stop func()) {
+	return afterwards(ctx, queuedPatience, func(ctx context.Context) {
+		note := ""
+		switch {
+		case !queued():
+		case scope == "fleet":
+			note = c.whyFleetQueued(ctx, kind)
+		case scope == "zpe":
+			note = c.whyGatewayQueued(ctx)
+		}
+		if note != "" && queued() {
+			fmt.Fprintln(stderr, "batchfleet:", oneLine(note))
+		}
+	})
 }
 
 // interrupted is err, or, where the command that waits for these jobs was interrupted, that the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,16 +14,26 @@ import (
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 func watchCommand(c *connection) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "watch JOB", Short: "Print every change of a job until it ends", Args: cobra.ExactArgs(1),
-		Long:    "Print every change of a job until it ends. The exit code is 1 unless the job succeeded.",
+		Long: "Print every change of a job until it ends. The exit code is 1 unless the job succeeded. If it is still queued after 5 s,\n" +
+			"and nothing runs such jobs, standard error says why, once.",
 		Example: "  batchfleet watch 01KDZ3NDEKTSV4RRFFQ69G5FAV && echo done",
 		RunE: c.ofJob(needRedis, "watch", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
-			_, err := c.watch(ctx, cmd.OutOrStdout(), j.Scope, j.ID, asJSON)
+			var queued atomic.Bool
+			queued.Store(j.Status == jobs.Queued)
+			kind := jobs.Kind(kindOf(j.Type))
+			if j.Type == unknownType {
+				kind = ""
+			}
+			noted := c.noteQueued(ctx, cmd.ErrOrStderr(), j.Scope, kind, queued.Load)
+			defer noted()
+			_, err := c.watch(ctx, cmd.OutOrStdout(), j.Scope, j.ID, asJSON, func(j jobapi.Job) { queued.Store(j.Status == jobs.Queued) })
 			return err
 		}),
 	}
@@ -34,10 +45,11 @@ func watchCommand(c *connection) *cobra.Command {
 }
 
 // watch prints every change of a job until it ends, and returns it as it was then. The error
-// has exit code 1 unless the job has succeeded.
-func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string, asJSON bool) (jobapi.Job, error) {
+// has exit code 1 unless the job has succeeded. Each change is passed to seen, too.
+func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string, asJSON bool, seen func(jobapi.Job)) (jobapi.Job, error) {
 	printed := ""
 	last, err := c.follow(ctx, scope, id, func(j jobapi.Job) error {
+		seen(j)
 		if asJSON {
 			return printJSON(out, j)
 		}

@@ -49,6 +49,15 @@ func (g Gateway) Workers(ctx context.Context) (list []wire.ServerInfo, total int
 	return a.Servers, a.Total, nil
 }
 
+// Leasing reports whether the gateway hands out jobs: not while it is drained.
+func (g Gateway) Leasing(ctx context.Context) (bool, error) {
+	var a wire.OpsResponse
+	if err := g.Call(ctx, http.MethodGet, wire.PathOps, nil, &a); err != nil {
+		return false, fmt.Errorf("ask whether the gateway is drained: %w", err)
+	}
+	return a.DequeueEnabled == nil || *a.DequeueEnabled, nil
+}
+
 // Revoke ends all tokens of a worker and returns how many those were.
 func (g Gateway) Revoke(ctx context.Context, worker string) (int, error) {
 	var a wire.RevokeResponse
