@@ -21,9 +21,9 @@ func workersCommand(c *connection) *cobra.Command {
 	cmd := workersListCommand(c)
 	cmd.Use, cmd.Short = "workers", "List the workers; let a gateway's register, and revoke them"
 	cmd.Long = "List the workers: those of Pub/Sub as they report themselves (working, idle, draining, or silent), and those that have\n" +
-		"registered with a gateway (working, registered, or revoked). Of the latter only working shows that one lives; with --api\n" +
-		"they need the gateway's admin token. A worker of Pub/Sub that was killed is silent after 15 s and shown for an hour; other\n" +
-		"workers take over its jobs."
+		"registered with a gateway (working, registered, or revoked). Of the latter only working shows that one lives; with\n" +
+		"--api they need the gateway's admin token. A worker of Pub/Sub that was killed is silent after 15 s and shown for an\n" +
+		"hour; other workers take over its jobs."
 	cmd.Example = `  batchfleet workers
   batchfleet workers enroll --out enroll.token
   batchfleet workers revoke w-A5OZPR5riAUdH75QzXKPuw`
