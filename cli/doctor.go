@@ -316,12 +316,18 @@ func (e *PubSubEnv) queueHelp(what, variable string) func(error) string {
 			return "check the credentials (GOOGLE_APPLICATION_CREDENTIALS) and their role: pubsub.subscriber to work, pubsub.publisher to submit and to repair"
 		case strings.Contains(err.Error(), "there are no credentials"):
 			return "one of the two"
-		case e.Emulator != "":
-			return "start the emulator (batchfleet emulator), or set PUBSUB_EMULATOR_HOST to where it is"
 		default:
-			return "check the network and the credentials, or set PUBSUB_EMULATOR_HOST to use an emulator"
+			return e.unreachableHelp()
 		}
 	}
+}
+
+// unreachableHelp says what to do when there is no connection to Pub/Sub.
+func (e *PubSubEnv) unreachableHelp() string {
+	if e.Emulator != "" {
+		return "start the emulator (batchfleet emulator), or set PUBSUB_EMULATOR_HOST to where it is"
+	}
+	return "check the network and the credentials, or set PUBSUB_EMULATOR_HOST to use an emulator"
 }
 
 // refused gives an error of Pub/Sub that no retry helps against the exit code of a wrong setting,

@@ -16,6 +16,8 @@ import (
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/pubsub"
 )
 
 // jobOperations are the operations of each scope. A newer server may have more:
@@ -123,6 +125,12 @@ func (c *connection) watchOperation(ctx context.Context, out io.Writer, scope, i
 	last, err := c.watch(ctx, out, scope, id, asJSON, func(jobapi.Job) {})
 	if result := jsonObject(last.Result); result != "" && !asJSON {
 		fmt.Fprintf(out, "result  %s\n", oneLine(result))
+	}
+	if c.local != nil && last.Error != nil && last.Error.Code == engine.CodeUpstream { // this command could not reach it
+		if away := pubsub.ErrUnreachable.Error(); strings.Contains(last.Error.Message, away) && !strings.Contains(err.Error(), away) {
+			err = fmt.Errorf("%w: %w", err, pubsub.ErrUnreachable)
+		}
+		return program.Exit(program.Unavailable, err)
 	}
 	return err
 }

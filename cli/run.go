@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/pubsub"
 )
 
 // Run executes one command line and returns its exit code. The version is that of
@@ -19,14 +20,17 @@ func Run(args []string, programVersion string) int {
 	return program.Run(rootCommand(), args, hint)
 }
 
-// hint points to the doctor where that looks at what the command needs: not at a server
-// elsewhere, which has been said.
-func hint(cmd *cobra.Command) string {
+// hint says what to do about Pub/Sub, or points to the doctor where that looks at what the
+// command needs: not at a server elsewhere, of which that has been said.
+func hint(cmd *cobra.Command, err error) string {
 	if api := cmd.Flags().Lookup("api"); api != nil {
 		old := cmd.Parent() != nil && cmd.Parent().Name() == "job"
 		if (&connection{api: api.Value.String(), old: old}).address() != "" {
 			return ""
 		}
+	}
+	if strings.Contains(err.Error(), pubsub.ErrUnreachable.Error()) { // an operation that has failed is but a text
+		return (&PubSubEnv{Emulator: os.Getenv("PUBSUB_EMULATOR_HOST")}).unreachableHelp()
 	}
 	switch cmd.Name() {
 	case "register", "gateway", "fsck":

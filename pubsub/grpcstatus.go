@@ -49,7 +49,7 @@ func translate(what string, err error, refused ...codes.Code) error {
 	if slices.Contains(refused, status.Code(err)) {
 		kind = worker.ErrRefused
 	}
-	return fmt.Errorf("%s: %w: %w", what, kind, err)
+	return fmt.Errorf("%s: %w: %w", what, kind, shorten(err))
 }
 
 // lookAt returns a subscription: nil if this account may pull from it but not look.

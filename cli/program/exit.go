@@ -65,9 +65,9 @@ func Coded(ctx context.Context, err error) error {
 
 // Run executes one command line and returns its exit code. The first SIGINT or
 // SIGTERM asks the command to end, the second ends the process. hint returns what
-// to say when a service that a command needs cannot be reached, empty for nothing;
-// it may be nil.
-func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) int {
+// to say when a service that a command needs cannot be reached, as its error tells, empty
+// for nothing; it may be nil.
+func Run(root *cobra.Command, args []string, hint func(*cobra.Command, error) string) int {
 	name := root.Name() + ":"
 	// Before signals are caught: it may be a pipe, which some keepers of passwords
 	// make of it, and wait for good.
@@ -97,8 +97,10 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command) string) i
 		text := strings.ReplaceAll(err.Error(), jobs.ErrUnavailable.Error()+": ", "")
 		fmt.Fprintln(os.Stderr, name, jobs.Visible(text))
 	}
-	if coded.Code == Unavailable && hint != nil && hint(cmd) != "" {
-		fmt.Fprintln(os.Stderr, name, hint(cmd))
+	if coded.Code == Unavailable && hint != nil {
+		if do := hint(cmd, err); do != "" {
+			fmt.Fprintln(os.Stderr, name, do)
+		}
 	}
 	return coded.Code
 }

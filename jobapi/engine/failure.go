@@ -12,6 +12,10 @@ import (
 
 var errPanic = errors.New("the program has made a mistake; the server's log says more")
 
+// CodeUpstream is the code of a job that has failed because something outside could not
+// be reached.
+const CodeUpstream = "UPSTREAM_UNAVAILABLE"
+
 // maxDetails is how long the details of an error may be as JSON. The engine has
 // no place for whole documents.
 const maxDetails = 64 << 10
@@ -44,7 +48,8 @@ func failure(err error) *jobapi.Error {
 	case errors.As(err, &refused): // its code is not said again in the text
 		shown.Code, shown.Message = refused.Code, text(strings.Replace(err.Error(), refused.Error(), refused.Message, 1))
 	case errors.Is(err, jobs.ErrUnavailable):
-		shown.Code = "UPSTREAM_UNAVAILABLE"
+		shown.Code = CodeUpstream
+		shown.Message = strings.ReplaceAll(shown.Message, jobs.ErrUnavailable.Error()+": ", "") // the code says it
 	}
 	return shown
 }

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
+)
+
+// TestF63WithoutPubSubACommandSaysWhatToDo and ends with exit code 3, also if it is an operation that
+// the command runs itself.
+func TestF63WithoutPubSubACommandSaysWhatToDo(t *testing.T) {
+	testrun.Long(t, "it starts processes")
+	t.Parallel()
+	rds := miniredis.RunT(t)
+	env := []string{
+		"REDIS_HOST=" + rds.Host(), "REDIS_PORT=" + rds.Port(), "LOCAL_STORAGE_PATH=" + t.TempDir(), "GCP_PROJECT_ID=p",
+		"PUBSUB_EMULATOR_HOST=127.0.0.1:1", "DEAD_LETTER_TOPIC=dead",
+	}
+	file := filepath.Join(t.TempDir(), "in.pdf")
+	if err := os.WriteFile(file, []byte("%PDF-1.4"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const do = "batchfleet: start the emulator (batchfleet emulator), or set PUBSUB_EMULATOR_HOST to where it is\n"
+	for _, args := range []string{"run start", "run start --json", "run start --dry-run", "run redrive", "submit " + file, "dlq list", "dlq redrive"} {
+		code, stdout, stderr := output(t, batchfleet(t, env, strings.Fields(args)...))
+		if all := stdout + stderr; code != 3 || !strings.HasSuffix(stderr, do) || !strings.Contains(all, "cannot reach Pub/Sub at 127.0.0.1:1: connection refused") || strings.Contains(all, "rpc error") {
+			t.Errorf("batchfleet %s: exit code %d\n%s%s", args, code, stdout, stderr)
+		}
+	}
+}
