@@ -48,7 +48,7 @@ func (e *GatewayEnv) fsck(ctx context.Context, repair, asJSON bool, out io.Write
 		return err
 	}
 	places := []place{{"in the queue", r.Queued}, {"under a lease", r.Leased}, {"delayed", r.Delayed}, {"dead letters", r.Dead}}
-	if err := errors.Join(printAudit(out, r.Audit, places, r, asJSON), printNone(out, r.Audit, asJSON)); err != nil {
+	if err := errors.Join(printAudit(out, r.Audit, r.ByState, places, r, asJSON), printNone(out, r.Audit, asJSON)); err != nil {
 		return err
 	}
 	if left := r.Left + r.Unchecked; left > 0 {
@@ -79,7 +79,7 @@ func (e *ClientEnv) fsck(ctx context.Context, fix, asJSON bool, out io.Writer) e
 	defer closers{publisher, redis}.Close()
 	r := repair.Repair{Status: st, Store: store, Publish: publisher.Publish}
 	report, err := r.Fsck(ctx, fix)
-	printed := printAudit(out, report, nil, report, asJSON) // what was repaired counts also where it could not go on
+	printed := printAudit(out, report, report.Jobs, nil, report, asJSON) // what was repaired counts also where it could not go on
 	if err == nil {
 		err = printNone(out, report, asJSON)
 	}
@@ -103,15 +103,15 @@ type place struct {
 	jobs int
 }
 
-// printAudit prints what was found as a table, with the places of the jobs, or all of it
-// as JSON.
-func printAudit(out io.Writer, a redisdb.Audit, places []place, all any, asJSON bool) error {
+// printAudit prints what was found as a table, with the states and places of the jobs, or all
+// of it as JSON.
+func printAudit(out io.Writer, a redisdb.Audit, states map[string]int, places []place, all any, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, all)
 	}
 	t := newTable(out)
-	for _, state := range slices.Sorted(maps.Keys(a.Jobs)) {
-		t.row(state, a.Jobs[state])
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		t.row(state, states[state])
 	}
 	for _, p := range places {
 		t.row(p.name, p.jobs)

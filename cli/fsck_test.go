@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,6 +39,9 @@ func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
 	g.rdb.LRem(t.Context(), "zpe:queue", 0, "b<c")              // queued without entry
 	if _, err := g.queue.Cancel(t.Context(), "a"); err != nil { // so that its entry is stale
 		t.Fatal(err)
+	}
+	if out, _ := fsck(1); !regexp.MustCompile(`(?m)^canceled +1\nqueued +1\n(?s:.*)^a +stale entry +in zpe:queue; it is canceled `).MatchString(out) {
+		t.Errorf("the canceled job is shown as %s", out)
 	}
 	if out, stderr := fsck(1); !strings.Contains(stderr, "1 thing is wrong or not looked at; --repair") || !strings.Contains(out, "harmless") || strings.Contains(out, "no findings") {
 		t.Errorf("found %s%s", out, stderr)

@@ -40,7 +40,7 @@ const (
 func (q *Queue) Fsck(ctx context.Context, repair bool) (Report, error) {
 	f := &fsck{
 		q: q, repair: repair, seed: maphash.MakeSeed(), waiting: map[uint64]struct{}{}, lost: map[jobs.ID]struct{}{},
-		counted: map[uint64]struct{}{}, deep: map[string]look{}, report: Report{Audit: redisdb.NewAudit(maxFindings)},
+		counted: map[uint64]struct{}{}, deep: map[string]look{}, report: Report{Audit: redisdb.NewAudit(maxFindings), ByState: map[string]int{}},
 	}
 	// The places come before the statuses: a job that is queued then and in no
 	// place has either moved or is lost.
@@ -194,6 +194,7 @@ func (f *fsck) checkPage(ctx context.Context, keys []string) error {
 		id, state := ids[i], statusOf(states[i])
 		if !s.isLease {
 			f.report.Jobs[state]++
+			f.report.ByState[people(listState(states[i].Val()))]++
 		}
 		var wrong bool
 		switch {

@@ -120,6 +120,17 @@ func listState(values []any) string {
 	return (&Job{Status: a.Text(0), Detail: a.Text(1)}).State()
 }
 
+// people returns the word of people for a state, and one that is unknown as it is.
+func people(state string) string {
+	switch state {
+	case Started:
+		return jobs.Running.String()
+	case Finished:
+		return jobs.Succeeded.String()
+	}
+	return state
+}
+
 // whereNot calls suspect for those whose status is not want.
 func (f *fsck) whereNot(ctx context.Context, ids []string, want string, suspect func(id, state string) error) error {
 	seen, err := f.states(ctx, ids)

@@ -12,6 +12,9 @@ type Report struct {
 	Leased  int `json:"leased"`  // leases in the index
 	Delayed int `json:"delayed"` // entries of the delay set
 	Dead    int `json:"dead"`    // dead letters
+
+	// ByState has the jobs by where they stand, where Jobs has them by their status on the wire.
+	ByState map[string]int `json:"-"`
 }
 
 // The kinds of findings that do no harm: an entry that a lease will pass over, a

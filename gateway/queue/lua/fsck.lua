@@ -21,6 +21,9 @@ local lease = redis.pcall('HMGET', key('lease', id), 'worker_id', 'lease_id', 'e
 if status.err or lease.err then
   return {'wrong type', status.err or lease.err, ''}
 end
+-- what a person reads of its state, where status has a word of its own
+local shown = ({started = 'running', finished = 'succeeded'})[status[1]] or status[1]
+if status[1] == 'failed' and status[3] == 'canceled' then shown = 'canceled' end
 local state, leased = status[1], call('EXISTS', key('lease', id)) == 1
 local score, delayed = call('ZSCORE', KEYS[3], id), call('ZSCORE', KEYS[2], id)
 
@@ -53,7 +56,7 @@ local function places()
   -- Among the dead letters is what has failed, once.
   if letters > 0 and state and state ~= 'failed' then
     no_dead_letter()
-    note('dead letter of a job that has not failed', 'it is ' .. state, 'removed from the dead letters')
+    note('dead letter of a job that has not failed', 'it is ' .. shown, 'removed from the dead letters')
   elseif letters > 0 and not state and not payload then
     no_dead_letter()
     note('dead letter without a job', 'its status and payload have expired', 'removed from the dead letters')
@@ -74,18 +77,18 @@ local function places()
   if state == 'finished' or state == 'failed' then
     if leased then
       no_lease()
-      note('lease of an ended job', 'it is ' .. state .. '; worker ' .. (lease[1] or '?'), 'lease deleted')
+      note('lease of an ended job', 'it is ' .. shown .. '; worker ' .. (lease[1] or '?'), 'lease deleted')
     elseif score then
       if repair then call('ZREM', KEYS[3], id) end
-      note('index without lease', 'it is ' .. state, 'removed from the index')
+      note('index without lease', 'it is ' .. shown, 'removed from the index')
     end
     if delayed then
       no_delay()
-      note('stale entry', 'in zpe:delay; it is ' .. state, 'removed')
+      note('stale entry', 'in zpe:delay; it is ' .. shown, 'removed')
     end
     if entries > 0 then
       no_entry()
-      note('stale entry', 'in zpe:queue; it is ' .. state, 'removed')
+      note('stale entry', 'in zpe:queue; it is ' .. shown, 'removed')
     end
     if state == 'finished' and call('EXISTS', key('result', id)) == 0 then
       changed = true
@@ -134,7 +137,7 @@ local function places()
   end
   if score then
     if repair then call('ZREM', KEYS[3], id) end
-    note('index without lease', 'it is ' .. (state or 'not on record'), 'removed from the index')
+    note('index without lease', 'it is ' .. (shown or 'not on record'), 'removed from the index')
   end
 
   if state == 'started' then
@@ -204,12 +207,12 @@ local function listed()
   local where = table.concat(wrong, ', ')
   if own and not here then
     if repair then enlist(id, nil, own, status[4], at) end
-    note('not listed', 'it is ' .. state .. ', and not in ' .. own, 'listed')
+    note('not listed', 'it is ' .. shown .. ', and not in ' .. own, 'listed')
   elseif #wrong > 0 and (own or not payload) then
     if repair then
       for _, list in ipairs(wrong) do redis.pcall('ZREM', list, id) end
     end
-    note(own and 'listed twice' or 'listed without a job', 'it is ' .. (state or 'not on record') .. ', and in ' .. where, 'removed from there')
+    note(own and 'listed twice' or 'listed without a job', 'it is ' .. (shown or 'not on record') .. ', and in ' .. where, 'removed from there')
   end
 end
 
