@@ -33,3 +33,16 @@ func TestF63WithoutPubSubACommandSaysWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// TestF63AnInterruptedDrainSaysThatWorkersStillTakeNoJobs because that outlives the command.
+func TestF63AnInterruptedDrainSaysThatWorkersStillTakeNoJobs(t *testing.T) {
+	t.Parallel()
+	rds := miniredis.RunT(t)
+	drain := launch(t, batchfleet(t, []string{"REDIS_HOST=" + rds.Host(), "REDIS_PORT=" + rds.Port(), "LOCAL_STORAGE_PATH=" + t.TempDir(), "GCP_PROJECT_ID=p", "PUBSUB_EMULATOR_HOST=127.0.0.1:1"}, "run", "drain"))
+	drain.untilLogged("wait: ") // for 15 s at least, until all workers must know
+	code, _ := drain.terminate()
+	const want = "batchfleet: interrupted; the operation ran in this command, and is canceled; workers still take no jobs: `batchfleet run start` lets them\n"
+	if log := drain.log.String(); code != 130 || !strings.HasSuffix(log, want) {
+		t.Errorf("exit code %d\n%s", code, log)
+	}
+}

@@ -66,7 +66,11 @@ func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string,
 	}
 	switch {
 	case err != nil && ctx.Err() != nil && c.local != nil && !keepers[scope]:
-		return last, program.Exit(program.Interrupted, errors.New("interrupted; the operation ran in this command, and is canceled"))
+		note := "interrupted; the operation ran in this command, and is canceled"
+		if last.Type == "system.drain" {
+			note += "; workers still take no jobs: `batchfleet run start` lets them"
+		}
+		return last, program.Exit(program.Interrupted, errors.New(note))
 	case err != nil:
 		return last, interrupted(ctx, err, c.given(), id)
 	}
