@@ -12,6 +12,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
@@ -130,10 +132,7 @@ func checkIDs(args []string) error {
 
 func (c *connection) open(ctx context.Context, n need, stderr io.Writer) error {
 	cfg := apiclient.Config{
-		URL: c.address(), Version: versionText(),
-		Retrying: func(err error) {
-			fmt.Fprintf(stderr, "batchfleet: %s; retrying\n", oneLine(strings.ReplaceAll(err.Error(), jobs.ErrUnavailable.Error()+": ", "")))
-		},
+		URL: c.address(), Version: versionText(), Retrying: sayRetrying(stderr),
 	}
 	if cfg.URL == "" {
 		if c.tokenFile != "" || c.caFile != "" {
@@ -158,6 +157,24 @@ func (c *connection) open(ctx context.Context, n need, stderr io.Writer) error {
 	}
 	c.Client = client
 	return nil
+}
+
+// sayRetrying returns what tells people why a call is retried: once, and again when the reason is
+// another, or comes back after quiet.
+func sayRetrying(stderr io.Writer) func(error) {
+	const quiet = time.Minute // retries are seconds apart
+	var mu sync.Mutex
+	var said string
+	var last time.Time
+	return func(err error) {
+		text := oneLine(strings.ReplaceAll(err.Error(), jobs.ErrUnavailable.Error()+": ", ""))
+		mu.Lock()
+		defer mu.Unlock()
+		if text != said || time.Since(last) > quiet {
+			fmt.Fprintf(stderr, "batchfleet: %s; retrying\n", text)
+		}
+		said, last = text, time.Now()
+	}
 }
 
 func (c *connection) close() {
@@ -241,6 +258,8 @@ func (c *connection) coded(ctx context.Context, err error) error {
 	case !ok || errors.Is(err, jobs.ErrUnavailable):
 	case refused.Code == string(wire.AdminDisabled):
 		coded = program.Exit(program.Usage, fmt.Errorf("%w; it was started without --admin-token-file", err))
+	case errors.Is(err, apiclient.ErrNoGateway):
+		coded = program.Exit(program.Usage, err)
 	case refused.Status == http.StatusBadRequest, refused.Status == http.StatusForbidden:
 		coded = program.Exit(program.Usage, err)
 	case refused.Status == http.StatusUnauthorized:

@@ -14,11 +14,14 @@ import (
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobapi"
+	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // The dead letters of a gateway are jobs that have failed for good. They are in its Redis, not
 // in Pub/Sub, so they are not held while they are looked at.
+
+var errReadDirectly = errors.New("dead letters of Pub/Sub are read directly: leave out --api (or BATCHFLEET_API), or have the server redrive them: `batchfleet run redrive`")
 
 // dlqScope says whose dead letters a command is about.
 type dlqScope struct{ connection }
@@ -37,10 +40,11 @@ func (s *dlqScope) ofScope(fleet func(cmd *cobra.Command, args []string) error, 
 		case s.scope != "" && s.scope != "fleet" && s.scope != "zpe":
 			return program.Exit(program.Usage, fmt.Errorf("--scope is %.40q: want fleet or zpe", s.scope))
 		case s.scope == "fleet" && remote:
-			return program.Exit(program.Usage, errors.New("dead letters of Pub/Sub are read directly: leave out --api (or BATCHFLEET_API), or have the server redrive them: `batchfleet run redrive`"))
+			return program.Exit(program.Usage, errReadDirectly)
 		case s.scope != "zpe" && !remote:
 			return fleet(cmd, args)
 		}
+		byDefault := s.scope == ""
 		s.scope = "zpe"
 		if err := checkIDs(args); err != nil {
 			return err
@@ -49,7 +53,11 @@ func (s *dlqScope) ofScope(fleet func(cmd *cobra.Command, args []string) error, 
 			if err := s.needsGateway(); err != nil {
 				return err
 			}
-			return gateway(ctx, cmd, args)
+			err := gateway(ctx, cmd, args)
+			if byDefault && errors.Is(err, apiclient.ErrNoGateway) {
+				return program.Exit(program.Usage, errReadDirectly)
+			}
+			return err
 		})(cmd, args)
 	}
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -17,7 +18,7 @@ import (
 func (r *request) check(resp *http.Response, text []byte) error {
 	switch status := resp.StatusCode; {
 	case status == http.StatusNotFound && r.elsewhere != "" && !httpclient.HasMedia(resp, asJSON):
-		return &jobapi.Refusal{Status: status, Code: jobapi.CodeNotFound, Message: "the server has no such route: it is no gateway"}
+		return fmt.Errorf("%w%w", &jobapi.Refusal{Status: status, Code: jobapi.CodeNotFound, Message: "the server has no such route: it is no gateway"}, silent{ErrNoGateway})
 	case status >= 400:
 		return refusalOf(resp, text)
 	case status >= 300:
@@ -41,6 +42,9 @@ func (r *request) checkMedia(resp *http.Response, text []byte) error {
 func errUnexpected(resp *http.Response, text []byte) error {
 	return errBadResponse(fmt.Sprintf("status %d, content type %.100q, beginning %s", resp.StatusCode, redact.Text(resp.Header.Get("Content-Type")), httpclient.Quote(text)))
 }
+
+// ErrNoGateway is wrapped by the refusal of a server that has none of a gateway's routes.
+var ErrNoGateway = errors.New("no gateway")
 
 // errBadResponse is the error for a response that no server of this API sends: it may
 // come from a proxy, or be incomplete.
