@@ -43,7 +43,7 @@ func TestOnlyWhatIsWrongIsReported(t *testing.T) {
 			}
 			var e Env
 			err := settings.Read(&e)
-			if err == nil || err.Error() != "configuration:\n"+tt.want {
+			if err == nil || err.Error() != tt.want {
 				t.Errorf("got %v\nwant %s", err, tt.want)
 			}
 		})

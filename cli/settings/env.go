@@ -74,10 +74,13 @@ func Read(conf interface{ Check() []error }) error {
 			return err
 		}
 	}
-	if mistakes = Compact(mistakes, conf.Check()); len(mistakes) > 0 {
-		return program.Exit(program.Usage, fmt.Errorf("configuration:\n%w", errors.Join(mistakes...)))
+	switch mistakes = Compact(mistakes, conf.Check()); len(mistakes) {
+	case 0:
+		return nil
+	case 1:
+		return program.Exit(program.Usage, mistakes[0])
 	}
-	return nil
+	return program.Exit(program.Usage, fmt.Errorf("configuration:\n%w", errors.Join(mistakes...)))
 }
 
 // plainCause drops what strconv says of its own functions.
