@@ -12,7 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -52,6 +55,24 @@ func TestF63DeadLettersOfAServerThatIsNoGateway(t *testing.T) {
 		err := root.ExecuteContext(t.Context())
 		if coded, _ := errors.AsType[program.ExitError](err); coded.Code != program.Usage || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("batchfleet %s: exit code %d, %v; want %s", args, coded.Code, err, want)
+		}
+	}
+}
+
+// TestF63ListOfOperationsSaysWhereTheyAreKnown if it is empty because no server was asked.
+func TestF63ListOfOperationsSaysWhereTheyAreKnown(t *testing.T) {
+	t.Parallel()
+	testrun.Long(t, "it starts processes")
+	rds := miniredis.RunT(t)
+	for args, want := range map[string]string{
+		"list --scope system": "batchfleet: operations are known only to the server that runs them: --api\n",
+		"list --scope utils":  "batchfleet: operations are known only to the server that runs them: --api\n",
+		"list --scope fleet":  "",
+		"list":                "",
+	} {
+		code, stdout, stderr := output(t, batchfleet(t, []string{"REDIS_HOST=" + rds.Host(), "REDIS_PORT=" + rds.Port()}, strings.Fields(args)...))
+		if code != 0 || stderr != want {
+			t.Errorf("batchfleet %s: exit code %d, want 0 and %q\n%s%s", args, code, want, stdout, stderr)
 		}
 	}
 }

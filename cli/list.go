@@ -63,6 +63,9 @@ func listCommand(c *connection) *cobra.Command {
 				if err := printItems(cmd, items, asJSON); err != nil {
 					return err
 				}
+				if len(items) == 0 && c.local != nil && c.scope != "" && !keepers[c.scope] {
+					fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet: operations are known only to the server that runs them: --api")
+				}
 				for _, m := range more {
 					fmt.Fprintln(cmd.ErrOrStderr(), m.hint(cmd))
 				}
