@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -200,11 +201,16 @@ func redisHelp(err error, variable string) string {
 }
 
 func (e *WorkerEnv) lookAtStorage(ctx context.Context) (string, error) {
-	store, err := e.openStorage(ctx)
+	_, missing := os.Stat(e.Path)
+	store, err := e.openStorage(ctx) // which makes the directory
 	if err != nil {
 		return "", err
 	}
-	return "can be read and written", store.Check(ctx)
+	found := "can be read and written"
+	if e.Type == "LOCAL" && errors.Is(missing, fs.ErrNotExist) {
+		found = "did not exist, has been made; " + found
+	}
+	return found, store.Check(ctx)
 }
 
 func (e *WorkerEnv) storageHelp(error) string {
