@@ -23,7 +23,7 @@ func cancelCommand(c *connection) *cobra.Command {
 			if err == nil && at.IsZero() && wait {
 				j, err = c.follow(ctx, j.Scope, j.ID, func(jobapi.Job) error { return nil })
 				if err == nil && j.Status != jobs.Canceled {
-					err = program.Exit(program.Failed, fmt.Errorf("job %s was faster: it is %s", j.ID, j.Status))
+					err = program.Exit(program.Failed, fmt.Errorf("job %s was faster: it %s %s", j.ID, j.Status.Verb(), j.Status))
 				}
 			}
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,8 +44,14 @@ func emulatorCommand() *cobra.Command {
 					return program.Exit(program.Usage, err)
 				}
 				l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+				if errors.Is(err, syscall.EADDRINUSE) {
+					err = fmt.Errorf("%w (is another emulator running? --addr or EMULATOR_ADDR choose another address)", err)
+				}
+				if _, _, bad := net.SplitHostPort(addr); bad != nil {
+					err = fmt.Errorf("--addr (or EMULATOR_ADDR) is %.60q: want HOST:PORT, such as 127.0.0.1:8085", addr)
+				}
 				if err != nil {
-					return program.Exit(program.Usage, fmt.Errorf("%w (is another emulator running? --addr or EMULATOR_ADDR choose another address)", err))
+					return program.Exit(program.Usage, err)
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "emulator listens on %s\n", l.Addr())
 				return srv.Serve(ctx, l)

@@ -17,6 +17,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/operations/repair"
 	"github.com/batchfleet/batchfleet/redisdb"
+	"github.com/batchfleet/batchfleet/status"
 )
 
 // fsckCommand makes a command that looks at all jobs, by audit, and repairs what it finds if it is told to.
@@ -43,6 +44,9 @@ func gatewayFsckCommand() *cobra.Command {
 func (e *GatewayEnv) fsck(ctx context.Context, repair, asJSON bool, out io.Writer) error {
 	rdb := e.openRedis(4)
 	defer rdb.Close()
+	if err := e.reach(ctx, rdb); err != nil {
+		return err
+	}
 	r, err := queue.New(rdb, e.rules()).Fsck(ctx, repair)
 	if err != nil {
 		return err
@@ -75,9 +79,12 @@ func (e *ClientEnv) fsck(ctx context.Context, fix, asJSON bool, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	st, redis := e.openStatus(0)
-	defer closers{publisher, redis}.Close()
-	r := repair.Repair{Status: st, Store: store, Publish: publisher.Publish}
+	rdb := e.openRedis(0)
+	defer closers{publisher, rdb}.Close()
+	if err := e.reach(ctx, rdb); err != nil {
+		return err
+	}
+	r := repair.Repair{Status: status.New(rdb), Store: store, Publish: publisher.Publish}
 	report, err := r.Fsck(ctx, fix)
 	printed := printAudit(out, report, report.Jobs, nil, report, asJSON) // what was repaired counts also where it could not go on
 	if err == nil {

@@ -96,5 +96,5 @@ func ended(j jobapi.Job) error {
 	case j.Error != nil:
 		return program.Exit(program.Failed, fmt.Errorf("job %s %s: %s", j.ID, j.Status, reasonOf(j.Error)))
 	}
-	return program.Exit(program.Failed, fmt.Errorf("job %s is %s", j.ID, j.Status))
+	return program.Exit(program.Failed, fmt.Errorf("job %s %s %s", j.ID, j.Status.Verb(), j.Status))
 }

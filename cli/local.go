@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
@@ -19,7 +18,6 @@ import (
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/internal/pipenet"
 	"github.com/batchfleet/batchfleet/jobapi"
-	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/status"
@@ -72,12 +70,9 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 	}
 	log := program.NewLog(os.Stderr, slog.LevelWarn)
 	rdb := env.openRedis(16)
-	ping, cancel := context.WithTimeout(ctx, 10*time.Second)
-	err := rdb.Ping(ping).Err()
-	cancel()
-	if err != nil {
+	if err := env.reach(ctx, rdb); err != nil {
 		_ = rdb.Close()
-		return nil, fmt.Errorf("reach redis at %s: %w: %w", env.options(), jobs.ErrUnavailable, err)
+		return nil, err
 	}
 	fleet := env.FleetEnv
 	if topic, full := strings.CutPrefix(env.Topic, "projects/"); full && fleet.Project == "" {

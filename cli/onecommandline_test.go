@@ -90,7 +90,7 @@ func TestF63OneCommandLine(t *testing.T) {
 			t.Errorf("%s is not saved: %v", name, err)
 		}
 	}
-	both(1, `CONFLICT: Only a job that has failed`, "retry", one)
+	both(1, `CONFLICT: Only a job that has failed can run again; this one has succeeded`, "retry", one)
 	both(1, `CONFLICT: The job has ended already: succeeded`, "cancel", one)
 
 	// Dead letters of the gateway.

@@ -2,14 +2,17 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/redisdb"
 )
 
@@ -92,6 +95,16 @@ func (e *RedisEnv) checkOne() error {
 
 // openRedis returns a client of the environment's Redis. Nothing is sent yet.
 func (e *RedisEnv) openRedis(pool int) redis.UniversalClient { return openRedis(e.options(), pool) }
+
+// reach returns an error if the environment's Redis, which rdb is a client of, does not answer.
+func (e *RedisEnv) reach(ctx context.Context, rdb redis.UniversalClient) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("reach redis at %s: %w: %w", e.options(), jobs.ErrUnavailable, err)
+	}
+	return nil
+}
 
 func openRedis(o redisdb.Options, pool int) redis.UniversalClient {
 	logging.Disable() // it would write to stderr; what goes wrong is in the errors of its calls

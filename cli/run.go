@@ -33,7 +33,7 @@ func hint(cmd *cobra.Command, err error) string {
 		return (&PubSubEnv{Emulator: os.Getenv("PUBSUB_EMULATOR_HOST")}).unreachableHelp()
 	}
 	switch cmd.Name() {
-	case "register", "gateway", "fsck":
+	case "register", "gateway":
 		return ""
 	}
 	return "`batchfleet doctor` looks for what is wrong and says what to do"

@@ -133,6 +133,9 @@ func tokenListCommand(file *string) *cobra.Command {
 		Use: "list", Short: "List the tokens of the file by name", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tokens, err := access.ReadTokens(*file)
+			if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
+				return program.Exit(program.Usage, fmt.Errorf("--file: %w", err))
+			}
 			if err != nil {
 				return program.Exit(program.Failed, err)
 			}
@@ -180,7 +183,7 @@ func tokenRevokeCommand(file *string) *cobra.Command {
 			}
 			if err := access.RevokeToken(*file, args[0]); err != nil {
 				if errors.Is(err, fs.ErrNotExist) {
-					err = fmt.Errorf("%w; `batchfleet token list` shows the names", err)
+					err = fmt.Errorf("%s has no token %q; `batchfleet token list --file %s` shows the names", *file, args[0], program.ShellWord(*file))
 				}
 				return program.Exit(program.Failed, err)
 			}

@@ -135,7 +135,13 @@ type revokedRow struct {
 func workersRevokeCommand(c *connection) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "revoke WORKER…", Short: "End all tokens of a gateway's workers; their jobs run elsewhere", Args: cobra.MinimumNArgs(1),
+		Use: "revoke WORKER…", Short: "End all tokens of a gateway's workers; their jobs run elsewhere",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if slices.Contains(args, "") {
+				return program.Exit(program.Usage, errors.New("worker id is empty"))
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
 		RunE: c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if err := c.needsGateway(); err != nil {
 				return err

@@ -43,7 +43,7 @@ func (c *scope) retry(retrier Retrier) httpd.Handler {
 				return err
 			}
 			return &Refusal{
-				Status: http.StatusConflict, Code: CodeConflict, Message: "Only a job that has failed can run again; this one is " + now.Status.String(),
+				Status: http.StatusConflict, Code: CodeConflict, Message: "Only a job that has failed can run again; this one " + now.Status.Verb() + " " + now.Status.String(),
 				Details: map[string]any{"status": now.Status.String()},
 			}
 		}

@@ -26,6 +26,14 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
+// Verb is the verb before a state in a sentence: it has succeeded, it is running.
+func (s State) Verb() string {
+	if s == Succeeded || s == Failed {
+		return "has"
+	}
+	return "is"
+}
+
 // MarshalText implements [encoding.TextMarshaler].
 func (s State) MarshalText() ([]byte, error) {
 	if s < Queued || s > Canceled {

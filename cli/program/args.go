@@ -27,6 +27,28 @@ func explainArgs(cmd *cobra.Command) {
 	}
 }
 
+// refuseUnknown adds the commands that every program has, completion and help, which explain
+// themselves if they are asked about what there is not, and has them say so.
+func refuseUnknown(root *cobra.Command, args []string) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // without, its Args are not asked
+		case "help":
+			show := cmd.Run
+			cmd.Run, cmd.RunE = nil, func(cmd *cobra.Command, names []string) error {
+				if found, rest, err := root.Find(names); err == nil && len(rest) > 0 {
+					return noCommand(found, rest[0])
+				}
+				show(cmd, names)
+				return nil
+			}
+		}
+	}
+}
+
 // countsArgs reports whether an error is one of cobra's own checks, and not of a command.
 func countsArgs(err error) bool {
 	return slices.ContainsFunc([]string{"requires ", "accepts ", "unknown command "}, func(begin string) bool { return strings.HasPrefix(err.Error(), begin) })

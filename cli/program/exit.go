@@ -79,7 +79,7 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command, error) st
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	root.SetArgs(args)
-	root.InitDefaultCompletionCmd(args...)
+	refuseUnknown(root, args)
 	explainArgs(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {

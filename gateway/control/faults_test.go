@@ -50,7 +50,9 @@ func TestZ07Z83RedisDownIs503OnEveryRouteAndNamesNothing(t *testing.T) {
 	id := g.JobID
 	r.redis.Kill()
 	for name, a := range w.everyRoute(id, g.LeaseID) {
-		refused(t, a, 503, wire.Unavailable)
+		if m := refused(t, a, 503, wire.Unavailable); m != "The gateway cannot reach its database; try again later" {
+			t.Errorf("%s says %q", name, m)
+		}
 		if a.header.Get("Retry-After") != "5" {
 			t.Errorf("%s: Retry-After is %q", name, a.header.Get("Retry-After"))
 		}

@@ -30,7 +30,7 @@ var refusals = []struct {
 	code    wire.Code
 	message string // the error's own text when empty
 }{
-	{jobs.ErrUnavailable, 503, wire.Unavailable, "The gateway cannot use its storage; try again later"},
+	{jobs.ErrUnavailable, 503, wire.Unavailable, "The gateway cannot reach its database; try again later"},
 	{queue.ErrJobTimeout, 409, wire.LeaseLost, "The job has had its time: its lease is not extended any more"},
 	{jobs.ErrLeaseLost, 409, wire.LeaseLost, "The lease is not yours, or not any more"},
 	{queue.ErrTokenUnknown, 401, wire.Unauthorized, "Unknown worker token"},
