@@ -33,7 +33,7 @@ func TestF63PublishToNobodySaysWhy(t *testing.T) {
 	}
 	defer p.Close()
 	_, err = p.Publish(t.Context(), jobs.Job{ID: "a"})
-	if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "127.0.0.1:1: connect: connection refused") {
+	if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), "cannot reach Pub/Sub at 127.0.0.1:1: connection refused") {
 		t.Errorf("publish: %v", err)
 	}
 }
