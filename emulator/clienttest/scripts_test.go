@@ -83,6 +83,7 @@ func pins(t *testing.T) []byte {
 func runScenarios(t *testing.T, interpreter, script string, env ...string) {
 	t.Helper()
 	testrun.Long(t, "it starts processes")
+	testrun.Once(t, "the tests of the Go client make the same calls at the same time")
 	shared := start(t)
 	for _, scenario := range scenarios {
 		t.Run(scenario, func(t *testing.T) {
@@ -136,6 +137,7 @@ func (r *rig) talk(t *testing.T, cmd *exec.Cmd) error {
 func TestE03Celery(t *testing.T) {
 	t.Parallel()
 	testrun.Long(t, "it starts processes")
+	testrun.Once(t, "the tests of the Go client make the same calls at the same time")
 	python := installed(t, "CLIENTTEST_PYTHON", "venv/bin/python")
 	r := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)
