@@ -30,10 +30,7 @@ func TestF24NothingIsWrittenByAnAttemptThatLostItsJob(t *testing.T) {
 	random := rand.New(rand.NewPCG(24, uint64(freezes)))
 	for n := range freezes {
 		f := newTestFleet(t)
-		if dir, err := os.MkdirTemp("/dev/shm", "batchfleet-test-"); err == nil { //nolint:usetesting // in memory, where a write takes the least time
-			f.dir = dir
-			t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		}
+		f.dir = testrun.MemoryDir(t) // where a write takes the least time
 		env := []string{fmt.Sprint("WORKER_SLOTS=", slots), "CHECKPOINT_INTERVAL=0.1", "MAX_CRASHES=10", "LEASE_TTL=600s", "LEASE_EXTEND_EVERY=300s", "DRAIN_TIMEOUT=600s"}
 		frozen := f.start(append(env, "MOCK_PAGE_SECONDS=0.001-0.02")...)
 		ids := make([]jobs.ID, slots)

@@ -65,7 +65,7 @@ func (handler) Earlier(context.Context, jobs.Job) (jobs.Result, bool, error) {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testrun.MemoryDir(t)
 	store, err := storage.NewLocal(filepath.Join(dir, "store"))
 	if err != nil {
 		t.Fatal(err)

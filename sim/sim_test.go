@@ -67,21 +67,9 @@ func (f runner) run(t *testing.T, seed uint64, bug sim.Bug) (r sim.Report) {
 	if os.Getenv("SIMLOG") != "" {
 		log = os.Stderr
 	}
-	dir := tempDir(t)
+	dir := testrun.MemoryDir(t)
 	synctest.Test(t, func(*testing.T) { r = f(seed, dir, log, bug) })
 	return r
-}
-
-// tempDir returns a directory in memory where there is one: agents wait for each file to be
-// on disk.
-func tempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "batchfleet-sim-") //nolint:usetesting // t.TempDir is on the disk
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 // keepsItsPromises runs all seeds.

@@ -1,5 +1,5 @@
 // Package testrun says how tests are run: how many of a package at the same
-// time, how often their garbage is collected, and which are left out of a short run and of one with the race detector.
+// time, where they write, how often their garbage is collected, and which are left out of a short run and of one with the race detector.
 package testrun
 
 import (
@@ -26,6 +26,18 @@ func CollectSeldom() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
+}
+
+// MemoryDir returns a temporary directory in memory where there is one, for tests of what waits
+// for each of its files to be on disk.
+func MemoryDir(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "batchfleet-test-") //nolint:usetesting // TempDir is on the disk
+	if err != nil {
+		return tb.TempDir()
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // Long leaves a test out of a short run: one of processes, or one that takes long.
