@@ -17,6 +17,10 @@ func TestMain(m *testing.M) {
 	}
 	// Most of these tests wait for leases of at least 10 s to end, and need no
 	// CPU meanwhile.
-	testrun.Parallel(32)
+	if testrun.Race {
+		testrun.Parallel(24)
+	} else {
+		testrun.Parallel(32)
+	}
 	testscript.Main(m, map[string]func(){"batchfleet": func() { os.Exit(Run(os.Args[1:], "")) }})
 }

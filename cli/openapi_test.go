@@ -391,6 +391,7 @@ func (a *asker) askFleetJobs(f *testFleet, reader string) {
 	drain := jobOf(a.ask(202, "POST", "/api/v1/system/drain", testAdmin, `{"pollIntervalMs":200}`))
 	a.ask(409, "POST", "/api/v1/system/start", testAdmin, nil)
 	a.ask(200, "POST", "/api/v1/system/jobs/"+drain+"/cancel", testAdmin, `{}`)
+	a.run("system/start", `{}`) // or nobody would take over the job if this machine stands still
 
 	if r := a.ask(200, "GET", "/api/v1/fleet/workers", testAdmin, nil); !strings.Contains(string(r.body), `"slots":4`) {
 		a.t.Errorf("F-21: the worker is not shown: %s", r.body)
@@ -440,7 +441,6 @@ func (a *asker) askFleetJobs(f *testFleet, reader string) {
 	a.ask(404, "GET", made+"/artifacts/.hidden", testAdmin, nil)
 	a.ask(404, "GET", fleet+"/slow/artifacts/result.json", testAdmin, nil)
 	a.ask(200, "GET", fleet+"/slow/artifacts", testAdmin, nil)
-	a.run("system/start", `{}`) // it was drained
 	f.send(jobs.Job{ID: "odd", Kind: "bogus"})
 	f.untilState(time.Minute, "odd", "failed")
 	a.ask(202, "POST", fleet+"/odd/retry", testAdmin, nil)
