@@ -391,7 +391,7 @@ func (a *asker) askFleetJobs(f *testFleet, reader string) {
 	drain := jobOf(a.ask(202, "POST", "/api/v1/system/drain", testAdmin, `{"pollIntervalMs":200}`))
 	a.ask(409, "POST", "/api/v1/system/start", testAdmin, nil)
 	a.ask(200, "POST", "/api/v1/system/jobs/"+drain+"/cancel", testAdmin, `{}`)
-	a.run("system/start", `{}`) // or nobody would take over the job if this machine stands still
+	a.run("system/start", `{}`) // or no worker could take over the job where the machine stands still
 
 	if r := a.ask(200, "GET", "/api/v1/fleet/workers", testAdmin, nil); !strings.Contains(string(r.body), `"slots":4`) {
 		a.t.Errorf("F-21: the worker is not shown: %s", r.body)

@@ -82,9 +82,11 @@ func (s *Store) strays(ctx context.Context, members []string, visit func([]Stray
 
 // EnterAgain enters those jobs where they belong that have not ended and are not in the index
 // of their state, as when Redis has lost how a job ended and its worker entered it as ended
-// after that: then Strays finds them. It reads the names of all keys, as Strays does.
-func (s *Store) EnterAgain(ctx context.Context) error {
+// after that: then Strays finds them. It reads the names of all keys, as Strays does, and
+// calls looking with each page of them.
+func (s *Store) EnterAgain(ctx context.Context, looking func()) error {
 	return s.everyJob(ctx, func(members []string) error {
+		looking()
 		looks, err := s.looks(ctx, members)
 		if err != nil {
 			return err

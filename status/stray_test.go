@@ -122,7 +122,7 @@ func TestF25StraysAreWhatNobodyRuns(t *testing.T) {
 		if got := strays(true); !slices.Equal(got, []string{"page", "silent", "stateless", "waits"}) {
 			t.Errorf("strays, with those in no index: %v", got)
 		}
-		if err := s.EnterAgain(t.Context()); err != nil {
+		if err := s.EnterAgain(t.Context(), func() {}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strays(false); !slices.Equal(got, []string{"silent", "stateless", "waits"}) {
@@ -140,7 +140,7 @@ func TestF25RunningJobThatIsListedAsEnded(t *testing.T) {
 		claim(t, s, "a", time.Hour, jobs.Granted)
 		rdb.ZRem(t.Context(), "jobs:index:running", "a")
 		rdb.ZAdd(t.Context(), "jobs:index:succeeded", redis.Z{Score: 1, Member: "a"})
-		if err := s.EnterAgain(t.Context()); err != nil {
+		if err := s.EnterAgain(t.Context(), func() {}); err != nil {
 			t.Fatal(err)
 		}
 		for state, want := range map[string]int64{"running": 1, "succeeded": 0} {

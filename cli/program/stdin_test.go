@@ -9,7 +9,7 @@ import (
 )
 
 func TestF63StandardInputEndsWithTheContext(t *testing.T) {
-	read, write, err := os.Pipe() // of which nobody closes the other end
+	read, write, err := os.Pipe() // whose other end stays open
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestF63StandardInputEndsWithTheContext(t *testing.T) {
 	cancel()
 	_, err = io.ReadAll(in)
 	if err == nil {
-		t.Error("what nobody ends was read to its end")
+		t.Error("what never ends was read to its end")
 	}
 	for code, want := range map[int]struct {
 		ctx context.Context

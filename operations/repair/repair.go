@@ -83,7 +83,7 @@ func (r *Repair) Round(ctx context.Context, o Options) (Seen, error) {
 		at.pages.Dir = os.TempDir()
 	}
 	if !o.Lost.IsZero() && !o.Dry {
-		if err := r.Status.EnterAgain(ctx); err != nil {
+		if err := r.Status.EnterAgain(ctx, at.tick); err != nil {
 			return at.seen, err
 		}
 	}
