@@ -111,8 +111,8 @@ func TestZ04PayloadThatIsNoGoodIsRefusedInItsCheckersWords(t *testing.T) {
 	if m := refused(t, r.do("POST", wire.PathJobs, `{"bad":1}`), 400, wire.InvalidPayload); m != "structure.atoms[3].element: no such element: Xx" {
 		t.Error(m)
 	}
-	if n := r.keys(); n != 0 {
-		t.Errorf("%d keys were written", n)
+	if keys := r.keys(); len(keys) != 0 {
+		t.Errorf("these keys were written: %q", keys)
 	}
 	r.submit()
 }

@@ -269,27 +269,23 @@ func (r *rig) job(id string) wire.JobResponse {
 	return decode[wire.JobResponse](r.t, r.do("GET", "/calc/zpe/jobs/"+id, nil))
 }
 
-// keys returns how many keys there are in Redis, but for that of the check at start.
-func (r *rig) keys() int64 {
+// keys returns the keys in Redis in order, but for that of the check at the start, which a gateway writes when it comes to it.
+func (r *rig) keys() []string {
 	r.t.Helper()
 	all, err := r.rdb.Keys(r.t.Context(), "*").Result()
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return int64(len(slices.DeleteFunc(all, func(k string) bool { return k == "zpe:check" })))
+	slices.Sort(all)
+	return slices.DeleteFunc(all, func(k string) bool { return k == "zpe:check" })
 }
 
-// dump returns all of Redis as text.
+// dump returns all of Redis as text, but for the key of the check.
 func (r *rig) dump() string {
 	r.t.Helper()
-	var keys []string
 	ctx := r.t.Context()
-	for it := r.rdb.Scan(ctx, 0, "*", 1000).Iterator(); it.Next(ctx); {
-		keys = append(keys, it.Val())
-	}
-	slices.Sort(keys)
 	var b strings.Builder
-	for _, k := range keys {
+	for _, k := range r.keys() {
 		b.WriteString(k + "=")
 		switch r.rdb.Type(ctx, k).Val() {
 		case "string":
