@@ -134,6 +134,7 @@ func (r *rig) work(during func()) error {
 	r.t.Helper()
 	l := testnet.NewPipes()
 	srv := &http.Server{Handler: r.plane, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	defer synctest.Wait() // the last calls are answered, so tests may look at what the plane saw
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = srv.Serve(l) })
 	defer serving.Wait()
