@@ -26,6 +26,9 @@ func cancelCommand(c *connection) *cobra.Command {
 					err = program.Exit(program.Failed, fmt.Errorf("job %s was faster: it %s %s", j.ID, j.Status.Verb(), j.Status))
 				}
 			}
+			if err != nil && at.IsZero() && wait && ctx.Err() != nil {
+				err = program.Exit(program.Interrupted, fmt.Errorf("interrupted; the job has been asked to stop: `batchfleet get %s%s` shows whether it has", oneLine(j.ID), c.given()))
+			}
 			if err != nil {
 				return err
 			}

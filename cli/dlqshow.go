@@ -42,7 +42,7 @@ func dlqShowCommand() *cobra.Command {
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), j)
 		}
-		return printJob(cmd.OutOrStdout(), j)
+		return printJob(cmd.OutOrStdout(), j, "")
 	})
 	return cmd
 }

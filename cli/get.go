@@ -22,7 +22,7 @@ func getCommand(c *connection) *cobra.Command {
   batchfleet get --json 01KDZ3NDEKTSV4RRFFQ69G5FAV | jq .result`,
 	}
 	shown := 0
-	cmd.RunE = c.ofJob(needRedis, "get", func(_ context.Context, cmd *cobra.Command, j jobapi.Job) error {
+	cmd.RunE = c.ofJob(needRedis, "get", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 		out := cmd.OutOrStdout()
 		if asJSON {
 			return printJSON(out, j)
@@ -30,7 +30,11 @@ func getCommand(c *connection) *cobra.Command {
 		if shown++; shown > 1 {
 			fmt.Fprintln(out)
 		}
-		return printJob(out, j)
+		why := ""
+		if j.Status == jobs.Queued {
+			why = c.whyQueued(ctx, j.Scope, knownKind(j))
+		}
+		return printJob(out, j, why)
 	})
 	c.flags(cmd)
 	c.scopeFlag(cmd)
@@ -39,7 +43,16 @@ func getCommand(c *connection) *cobra.Command {
 	return cmd
 }
 
-func printJob(out io.Writer, j jobapi.Job) error {
+// knownKind returns a job's kind, empty where that is not known.
+func knownKind(j jobapi.Job) jobs.Kind {
+	if j.Type == unknownType {
+		return ""
+	}
+	return jobs.Kind(kindOf(j.Type))
+}
+
+// printJob prints a job, with why it is queued, if that is known.
+func printJob(out io.Writer, j jobapi.Job, why string) error {
 	failure := ""
 	if j.Error != nil {
 		failure = reasonOf(j.Error)
@@ -50,7 +63,7 @@ func printJob(out io.Writer, j jobapi.Job) error {
 	}
 	t := newTable(out)
 	t.pairs(
-		"job", j.ID, "kind", kindOf(j.Type), "state", j.Status,
+		"job", j.ID, "kind", kindOf(j.Type), "state", j.Status, "why queued", why,
 		"created", moment(j.CreatedAt.Time), "started", moment(j.StartedAt.Time), "finished", moment(j.FinishedAt.Time),
 		"attempt", number(j.Attempt), "worker", workerOf(j.Worker, j.Silent), "request", jsonObject(j.Request), "result", result, "files", files, "error", failure,
 	)

@@ -36,7 +36,8 @@ func logsCommand(c *connection) *cobra.Command {
 	about := c.ofJob(needRedis, "read log of", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 		out := cmd.OutOrStdout()
 		if follow {
-			return c.Follow(ctx, j.Scope, j.ID, true, func(e apiclient.Event) error { return printLines(out, e.Lines, q.Times, asJSON) })
+			err := c.Follow(ctx, j.Scope, j.ID, true, func(e apiclient.Event) error { return printLines(out, e.Lines, q.Times, asJSON) })
+			return interrupted(ctx, err, c.given(), j.ID)
 		}
 		q.Since, q.Times = since.D(), q.Times || asJSON
 		text, err := c.Log(ctx, j.Scope, j.ID, q)

@@ -90,7 +90,7 @@ func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submi
 		ids[i], files[s.ID] = s.ID, s.File
 	}
 	show := newBars(os.Stderr, files)
-	err := follow(ctx, st, ids, show.update, func() { show.note(whyQueued(ctx, st, kind)) })
+	err := follow(ctx, st, ids, show.update, func() { show.note(stillWaiting(noWorker(ctx, st, kind))) })
 	show.done()
 	// As they are now, also when somebody has lost patience.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), redisPatience)

@@ -49,7 +49,7 @@ func TestF63WhoWaitsIsToldThatNothingRunsTheJob(t *testing.T) {
 	f := newTestFleet(t)
 	want := func(kind jobs.Kind, want string) {
 		t.Helper()
-		if got := whyQueued(t.Context(), f.status, kind); !strings.Contains(got, want) || (want == "") != (got == "") {
+		if got := noWorker(t.Context(), f.status, kind); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("of kind %q it says %q, want %q", kind, got, want)
 		}
 	}
@@ -141,9 +141,34 @@ func TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns(t *testing.T) {
 	if code, _ := watch.terminate(); code != 130 || !strings.Contains(watch.log.String(), "interrupted; the job goes on: `batchfleet get "+id+"` shows it, `batchfleet cancel "+id+"` stops it") {
 		t.Errorf("exit code %d, want 130 and what to do:\n%s", code, watch.log)
 	}
+	if got, err := f.command("get", id).Output(); err != nil || !strings.Contains(string(got), "why queued  no worker takes jobs of kind mock: `batchfleet worker` starts one") {
+		t.Errorf("get: %v\n%s", err, got)
+	}
 	f.start()
 	if code := p.exitCode(time.Minute); code != 0 || strings.Count(p.log.String(), note) != 1 {
 		t.Errorf("exit code %d, want 0 and the note once:\n%s", code, p.log)
+	}
+}
+
+func TestF63WhoStopsWaitingForARunningJobIsToldWhatItDoes(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	a, err := f.status.Claim(t.Context(), jobs.Job{ID: "a", Kind: "mock"}, time.Hour, jobs.Claim{})
+	if err == nil {
+		err = f.status.Report(t.Context(), a, time.Hour, nil, jobs.Lines{Text: []string{"it began"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := launch(t, f.command("logs", "-f", "a"))
+	logs.untilLogged("it began")
+	if code, _ := logs.terminate(); code != 130 || !strings.Contains(logs.log.String(), "interrupted; the job goes on: `batchfleet get a` shows it, `batchfleet cancel a` stops it") {
+		t.Errorf("logs: exit code %d, want 130 and that the job goes on:\n%s", code, logs.log)
+	}
+	stop := launch(t, f.command("cancel", "--wait", "a"))
+	until(t, time.Minute, "it has asked", func() bool { return f.rdb.Exists(t.Context(), "{job:a}:cancel").Val() == 1 })
+	if code, _ := stop.terminate(); code != 130 || !strings.Contains(stop.log.String(), "interrupted; the job has been asked to stop: `batchfleet get a` shows whether it has") {
+		t.Errorf("cancel: exit code %d, want 130 and that it has asked:\n%s", code, stop.log)
 	}
 }
 

@@ -20,12 +20,12 @@ import (
 // there is anything that would run it.
 const queuedPatience = 5 * time.Second
 
-// whyQueued says why no worker of the fleet takes jobs of a kind, which may be empty, and what to do
+// noWorker says why no worker of the fleet takes jobs of a kind, which may be empty, and what to do
 // about it. It says nothing if one does, and if that cannot be found out.
-func whyQueued(ctx context.Context, st *status.Store, kind jobs.Kind) string {
+func noWorker(ctx context.Context, st *status.Store, kind jobs.Kind) string {
 	since, err := st.Draining(ctx)
 	if err == nil && since != "" {
-		return "the fleet is drained, so its workers take no jobs: `batchfleet run start` lets them; waiting"
+		return "the fleet is drained, so its workers take no jobs: `batchfleet run start` lets them"
 	}
 	workers, err := (&provider.Fleet{Status: st}).Workers(ctx)
 	if err != nil {
@@ -34,23 +34,23 @@ func whyQueued(ctx context.Context, st *status.Store, kind jobs.Kind) string {
 	if takers(workers, kind, "idle", "working") {
 		return ""
 	}
-	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers` lists them; waiting"
+	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers` lists them"
 }
 
-// whyFleetQueued is whyQueued for a command that may ask a server, which says of its workers
+// whyFleetQueued is noWorker for a command that may ask a server, which says of its workers
 // that they are draining, and not why.
 func (c *connection) whyFleetQueued(ctx context.Context, kind jobs.Kind) string {
 	if c.local != nil {
-		return whyQueued(ctx, c.local.status, kind)
+		return noWorker(ctx, c.local.status, kind)
 	}
 	workers, err := c.Workers(ctx)
 	switch {
 	case err != nil || takers(workers, kind, "idle", "working"):
 		return ""
 	case takers(workers, kind, "draining"):
-		return noTaker(kind) + "they are draining; if `run drain` has stopped them, `batchfleet run start" + c.given() + "` lets them; waiting"
+		return noTaker(kind) + "they are draining; if `run drain` has stopped them, `batchfleet run start" + c.given() + "` lets them"
 	}
-	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers" + c.given() + "` lists them; waiting"
+	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers" + c.given() + "` lists them"
 }
 
 // takers reports whether a worker in one of these states runs jobs of a kind, or of any if it is empty.
@@ -71,7 +71,7 @@ func noTaker(kind jobs.Kind) string {
 // if it lets this caller know.
 func (c *connection) whyGatewayQueued(ctx context.Context) string {
 	if leasing, err := c.gateway().Leasing(ctx); err == nil && !leasing {
-		return "the gateway is drained, so its workers get no jobs: `batchfleet run start" + c.given() + "` lets them; waiting"
+		return "the gateway is drained, so its workers get no jobs: `batchfleet run start" + c.given() + "` lets them"
 	}
 	workers, _, err := c.gateway().Workers(ctx)
 	if err != nil {
@@ -82,25 +82,40 @@ func (c *connection) whyGatewayQueued(ctx context.Context) string {
 			return ""
 		}
 	}
-	return "no worker is registered with the gateway: `batchfleet workers enroll" + c.given() + "` makes a token that lets one register; waiting"
+	return "no worker is registered with the gateway: `batchfleet workers enroll" + c.given() + "` makes a token that lets one register"
 }
 
 // noteQueued says on stderr, once, why nothing runs a job of a scope and a kind, if queued is true
 // after queuedPatience. stop ends that, and waits for it.
 func (c *connection) noteQueued(ctx context.Context, stderr io.Writer, scope string, kind jobs.Kind, queued func() bool) (stop func()) {
 	return afterwards(ctx, queuedPatience, func(ctx context.Context) {
-		note := ""
-		switch {
-		case !queued():
-		case scope == "fleet":
-			note = c.whyFleetQueued(ctx, kind)
-		case scope == "zpe":
-			note = c.whyGatewayQueued(ctx)
+		if !queued() {
+			return
 		}
-		if note != "" && queued() {
-			fmt.Fprintln(stderr, "batchfleet:", oneLine(note))
+		if why := c.whyQueued(ctx, scope, kind); why != "" && queued() {
+			fmt.Fprintln(stderr, "batchfleet:", oneLine(stillWaiting(why)))
 		}
 	})
+}
+
+// whyQueued says why nothing runs a job of a scope and a kind, which may be empty, and what to do about
+// it. It says nothing if something does, and if that cannot be found out.
+func (c *connection) whyQueued(ctx context.Context, scope string, kind jobs.Kind) string {
+	switch scope {
+	case "fleet":
+		return c.whyFleetQueued(ctx, kind)
+	case "zpe":
+		return c.whyGatewayQueued(ctx)
+	}
+	return ""
+}
+
+// stillWaiting is what a command says that knows why nothing runs its job, and waits for it.
+func stillWaiting(why string) string {
+	if why == "" {
+		return ""
+	}
+	return why + "; waiting"
 }
 
 // interrupted is err, or, where the command that waits for these jobs was interrupted, that the

@@ -27,11 +27,7 @@ func watchCommand(c *connection) *cobra.Command {
 		RunE: c.ofJob(needRedis, "watch", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 			var queued atomic.Bool
 			queued.Store(j.Status == jobs.Queued)
-			kind := jobs.Kind(kindOf(j.Type))
-			if j.Type == unknownType {
-				kind = ""
-			}
-			noted := c.noteQueued(ctx, cmd.ErrOrStderr(), j.Scope, kind, queued.Load)
+			noted := c.noteQueued(ctx, cmd.ErrOrStderr(), j.Scope, knownKind(j), queued.Load)
 			defer noted()
 			_, err := c.watch(ctx, cmd.OutOrStdout(), j.Scope, j.ID, asJSON, func(j jobapi.Job) { queued.Store(j.Status == jobs.Queued) })
 			return err

@@ -81,12 +81,14 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command, error) st
 	root.SetArgs(args)
 	refuseUnknown(root, args)
 	explainArgs(root)
+	root.SetFlagErrorFunc(wrongFlag)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
 	coded := ExitError{}
 	if !errors.As(err, &coded) { // the command line itself is wrong
+		err = missingFlags(err)
 		if text := err.Error(); !strings.Contains(text, "--help") && !strings.Contains(text, "do you mean") {
 			err = fmt.Errorf("%w; `%s --help` says how", err, cmd.CommandPath())
 		}
