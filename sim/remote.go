@@ -68,7 +68,7 @@ func Gateway(seed uint64, dir string, log io.Writer, bug Bug) Report {
 	close(r.stopping)
 	r.running.Wait()
 	submitting.Wait()
-	r.audit(ctx, q)
+	r.audit(ctx)
 	cancel()
 	_ = rdb.Close()
 	w.end()
@@ -183,8 +183,10 @@ func (r *remote) undelivered() (left []string) {
 }
 
 // audit looks at what is left once all processes have ended.
-func (r *remote) audit(ctx context.Context, q *queue.Queue) {
-	report, err := q.Fsck(ctx, false)
+func (r *remote) audit(ctx context.Context) {
+	rdb := r.redis.client(r.add("audit").link(toRedis)) // those that submitted have connections that were cut
+	defer rdb.Close()
+	report, err := queue.New(rdb, r.rules()).Fsck(ctx, false)
 	l := r.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
