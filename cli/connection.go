@@ -70,6 +70,7 @@ type need int
 const (
 	needRedis need = iota // to look at jobs
 	needFleet             // Pub/Sub and the storage, too
+	needResults           // the same, and results are to be looked for in that storage
 )
 
 // connected makes the body of a command that needs a connection, and codes its errors.

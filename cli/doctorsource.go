@@ -109,7 +109,7 @@ func (e *gatewaySource) lookAtToken(ctx context.Context) (string, error) {
 	}
 	found := "of worker " + token.WorkerID
 	if !token.ExpiresAt.IsZero() {
-		found += ", holds until " + token.ExpiresAt.Local().Format(time.DateTime)
+		found += ", holds until " + moment(token.ExpiresAt.UTC())
 	}
 	err = c.Check(ctx)
 	switch answer, ok := errors.AsType[*gateway.Error](err); {
@@ -118,7 +118,7 @@ func (e *gatewaySource) lookAtToken(ctx context.Context) (string, error) {
 	case err == nil:
 		return found + ", the gateway takes it", nil
 	case !token.ExpiresAt.IsZero() && time.Now().After(token.ExpiresAt):
-		return "", fmt.Errorf("it has expired at %s", token.ExpiresAt.Local().Format(time.DateTime))
+		return "", fmt.Errorf("it has expired at %s", moment(token.ExpiresAt.UTC()))
 	}
 	return found + "; the gateway could not be asked", nil
 }

@@ -71,6 +71,9 @@ func fleetFsckCommand() *cobra.Command {
 }
 
 func (e *ClientEnv) fsck(ctx context.Context, fix, asJSON bool, out io.Writer) error {
+	if err := e.there(); err != nil {
+		return program.Exit(program.Usage, err)
+	}
 	store, err := e.openStorage(ctx)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -61,7 +60,12 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 	if err := settings.Read(env); err != nil {
 		return nil, err
 	}
-	if n == needFleet && env.Project != "" { // what is wrong with it is said here, and not by a server's log
+	if n == needResults && env.Project != "" {
+		if err := env.there(); err != nil {
+			return nil, program.Exit(program.Usage, err)
+		}
+	}
+	if n != needRedis && env.Project != "" { // what is wrong with it is said here, and not by a server's log
 		publisher, err := (&ClientEnv{StorageEnv: env.StorageEnv, PubSubEnv: env.PubSubEnv}).openPublisher(ctx)
 		if err != nil {
 			return nil, program.Exit(program.Usage, err)
@@ -82,12 +86,15 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 		fleet = FleetEnv{} // to look at jobs needs no Pub/Sub
 	}
 	open := sync.OnceValues(func() (storage.Store, error) {
-		if _, err := os.Stat(env.Path); env.Type == "LOCAL" && err != nil { // to look at results makes no directory
-			return nil, &jobapi.Refusal{Status: http.StatusConflict, Code: jobapi.CodePrecondition, Message: fmt.Sprintf("LOCAL_STORAGE_PATH is %q, which cannot be read here: set it to where the workers store results", oneLine(env.Path))}
+		refused := func(err error) error {
+			return &jobapi.Refusal{Status: http.StatusConflict, Code: jobapi.CodePrecondition, Message: oneLine(err.Error())}
+		}
+		if err := env.there(); err != nil {
+			return nil, refused(err)
 		}
 		store, err := env.openStorage(context.WithoutCancel(ctx))
 		if err != nil {
-			return nil, &jobapi.Refusal{Status: http.StatusConflict, Code: jobapi.CodePrecondition, Message: oneLine(err.Error())}
+			return nil, refused(err)
 		}
 		return store, nil
 	})
@@ -108,6 +115,7 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 		config.deps.Queue, config.zpe = c.Queue, &provider.ZPE{Queue: c.Queue, Stop: c.Cancel}
 	}
 	api := openJobServer(serving, config)
+	api.Log = program.NewLog(os.Stderr, slog.LevelError) // that a service is away is said by the command
 	s.serving.Go(func() { api.Run(serving) })
 	s.serving.Go(func() {
 		defer rdb.Close()

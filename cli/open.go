@@ -31,6 +31,18 @@ func (e *RedisEnv) openStatus(pool int) (*status.Store, io.Closer) {
 	return status.New(rdb), rdb
 }
 
+// there returns an error if there is no directory to find results in, for commands that look for them:
+// to open a store makes its directory.
+func (e *StorageEnv) there() error {
+	if e.Type != "LOCAL" {
+		return nil
+	}
+	if _, err := os.Stat(e.Path); err != nil {
+		return fmt.Errorf("LOCAL_STORAGE_PATH is %q, which cannot be read here: set it to where the workers store results", oneLine(e.Path))
+	}
+	return nil
+}
+
 // openStorage returns the store for inputs and results.
 func (e *StorageEnv) openStorage(ctx context.Context) (storage.Store, error) {
 	if e.Type == "LOCAL" {

@@ -86,7 +86,11 @@ func runCommand(c *connection) *cobra.Command {
 			return program.Mistake(cmd.Context(), fmt.Errorf("--data: %w", err))
 		}
 		c.scope = scope
-		return c.connected(needFleet, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		n := needFleet
+		if operation == "fsck" || operation == "purge" {
+			n = needResults
+		}
+		return c.connected(n, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			if c.local != nil && !c.local.fleet { // the operation would leave out all that it is for, and succeed
 				if operation == "start" || operation == "drain" {

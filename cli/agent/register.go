@@ -58,7 +58,7 @@ func RegisterCommand(version string) *cobra.Command {
 			}
 			_, program, _ := strings.Cut(cmd.Parent().CommandPath(), " ")
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; its token is in %s, holds until %s and is renewed by the worker\nstart it with: %s\n",
-				did, r.tokenFile, token.ExpiresAt.Local().Format(time.DateTime), r.start(token, strings.Fields(program)))
+				did, r.tokenFile, token.ExpiresAt.UTC().Format(time.RFC3339), r.start(token, strings.Fields(program)))
 			return err
 		},
 	}
