@@ -229,6 +229,10 @@ func TestF19CancelIsShown(t *testing.T) {
 			return err == nil && got.Verdict == jobs.Ended && got.State == jobs.Canceled
 		})
 		wantDocument(t, rdb, "died", "canceled", 0, "Canceled", "", "")
+		lines, err := s.Lines(ctx, "died", status.LogQuery{Tail: 9})
+		if last := len(lines) - 1; err != nil || last < 0 || lines[last].Text != "attempt 1 canceled" {
+			t.Errorf("its log is %+v, %v, want one that ends with the cancel", lines, err)
+		}
 	})
 }
 

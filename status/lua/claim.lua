@@ -23,6 +23,7 @@ local left = (tonumber(claim[2]) or 0) - now()
 if token and token ~= ARGV[1] and left > 0 then return {'busy', created, left} end
 
 if redis.call('EXISTS', KEYS[3]) == 1 then
+  append(KEYS[4], {attempts > 0 and string.format('attempt %d canceled', attempts) or 'canceled'}, tonumber(ARGV[10]), ARGV[3])
   finish_canceled(KEYS[1], KEYS[2], KEYS[3], KEYS[5], ARGV[7], progress, ARGV[8], ARGV[3])
   return {'ended', created, 'canceled', '', attempts}
 end
