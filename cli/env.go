@@ -58,7 +58,7 @@ type WorkerEnv struct {
 	Slots            int              `envconfig:"WORKER_SLOTS" default:"1" range:"1,256" doc:"jobs at once, one lease each; a crash of the worker counts for all of them"`
 	Name             string           `envconfig:"WORKER_NAME" doc:"shown to people; the host's name and the process id when empty"`
 	LeaseTTL         settings.Seconds `envconfig:"LEASE_TTL" default:"600s" range:"10s,10m0s" doc:"what a lease is extended to; until its first extension it is the subscription's ack deadline"`
-	ExtendEvery      settings.Seconds `envconfig:"LEASE_EXTEND_EVERY" doc:"half of LEASE_TTL when empty"`
+	ExtendEvery      settings.Seconds `envconfig:"LEASE_EXTEND_EVERY" doc:"from 1s to 80 % of LEASE_TTL; half of it when empty"`
 	Drain            settings.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s" range:"0s,24h0m0s" doc:"what SIGTERM gives jobs to finish; then, or at a second signal, they go back to the queue, uncounted"`
 	JobTimeout       settings.Seconds `envconfig:"JOB_TIMEOUT" default:"30m" range:"1s,168h0m0s" doc:"for a job"`
 	StallTimeout     settings.Seconds `envconfig:"STALL_TIMEOUT" default:"10m" range:"1s,168h0m0s" doc:"for a job that reports nothing; one that storage or Redis keeps waiting runs again"`

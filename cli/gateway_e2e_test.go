@@ -235,8 +235,8 @@ func TestZ38RevokedWorkerStopsAndItsJobGoesOn(t *testing.T) {
 		t.Errorf("%d tokens were revoked, want 1", revoked.RevokedCount)
 	}
 	until(g.t, time.Minute, "the job is taken back", func() bool { return g.job(url, id).Status == "queued" })
-	if code := agent.exitCode(time.Minute); code != 3 {
-		t.Errorf("the revoked agent ended with %d, want 3", code)
+	if code := agent.exitCode(time.Minute); code != 2 {
+		t.Errorf("the revoked agent ended with %d, want 2", code)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,7 +87,7 @@ func healthURL(target string) (string, error) {
 		return target, nil
 	}
 	host, port, err := net.SplitHostPort(target)
-	if err != nil || port == "" {
+	if number, odd := strconv.ParseUint(port, 10, 16); err != nil || odd != nil || number == 0 {
 		return "", fmt.Errorf("not an address such as :8080 or 127.0.0.1:8080, nor a URL: %q", target)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {

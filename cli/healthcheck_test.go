@@ -60,6 +60,8 @@ func TestF60HealthcheckNeedsNoShell(t *testing.T) {
 		{"neither answers", []string{"HTTP_ADDR=" + noListener, "EMULATOR_ADDR=" + noListener}, nil, 1, "connection refused"},
 		{"nothing to ask", nil, nil, 2, "set HTTP_ADDR or EMULATOR_ADDR"},
 		{"neither address nor URL", nil, []string{"localhost"}, 2, `not an address such as :8080 or 127.0.0.1:8080, nor a URL: "localhost"`},
+		{"no port", nil, []string{":x"}, 2, "not an address"},
+		{"no port there is", nil, []string{"127.0.0.1:65536"}, 2, "not an address"},
 		{"mistake in the environment", []string{"HTTP_ADDR=8080"}, nil, 2, "HTTP_ADDR: not an address"},
 		{"other schemes", nil, []string{"file:///etc/passwd"}, 2, "not an http URL"},
 		{"timeout without a limit", nil, []string{"--timeout", "1h", addr}, 2, "must be from 100ms to 1m"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,21 @@ func required(cmd *cobra.Command, flags ...string) {
 	}
 }
 
+// checkTokensFile returns what is wrong with a file of tokens, which need not be there yet, before a
+// lock is made beside it.
+func checkTokensFile(file string) error {
+	_, err := access.ReadTokens(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err = os.Stat(filepath.Dir(file)); err == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("--file: %w", err))
+	}
+	return nil
+}
+
 func tokenNewCommand(file *string) *cobra.Command {
 	var name, scope, ttl, out string
 	cmd := &cobra.Command{
@@ -57,6 +73,9 @@ func tokenNewCommand(file *string) *cobra.Command {
 			life, err := parseLife(ttl)
 			if err != nil {
 				return program.Exit(program.Usage, fmt.Errorf("--ttl is %.40q: %w", ttl, err))
+			}
+			if err := checkTokensFile(*file); err != nil {
+				return err
 			}
 			var expires time.Time
 			if life > 0 {
@@ -133,11 +152,8 @@ func tokenListCommand(file *string) *cobra.Command {
 		Use: "list", Short: "List the tokens of the file by name", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tokens, err := access.ReadTokens(*file)
-			if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
-				return program.Exit(program.Usage, fmt.Errorf("--file: %w", err))
-			}
 			if err != nil {
-				return program.Exit(program.Failed, err)
+				return program.Exit(program.Usage, fmt.Errorf("--file: %w", err))
 			}
 			if len(tokens) == 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s holds no token; `batchfleet token new` makes one\n", oneLine(*file))
@@ -180,6 +196,9 @@ func tokenRevokeCommand(file *string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := access.CheckTokenName(args[0]); err != nil {
 				return program.Exit(program.Usage, err)
+			}
+			if err := checkTokensFile(*file); err != nil {
+				return err
 			}
 			if err := access.RevokeToken(*file, args[0]); err != nil {
 				if errors.Is(err, fs.ErrNotExist) {

@@ -67,10 +67,7 @@ func runWorker(cmd *cobra.Command, env *WorkerEnv, _ []string) error {
 	log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "priority_subscription", env.Priority, "dead_letter_topic", env.DeadTopic, "slots", env.Slots, "processor", env.Kind, "pdf_engine", env.Engine, "storage", env.Type)
 	err = w.Run(ctx)
 	log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)
-	if err != nil {
-		return program.Exit(program.Unavailable, err)
-	}
-	return nil
+	return program.WorkerEnded(err)
 }
 
 // openWorker wires a worker as the environment says. Only the local storage

@@ -86,9 +86,9 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 	delivery.Wait()
 	log.InfoContext(context.WithoutCancel(ctx), "agent stopped", "err", err)
 	if err != nil {
-		return program.Exit(program.Unavailable, e.withHint(err))
+		err = e.withHint(err)
 	}
-	return nil
+	return program.WorkerEnded(err)
 }
 
 // withHint adds what to do when the gateway does not take the token any more.

@@ -56,7 +56,9 @@ func Coded(ctx context.Context, err error) error {
 		return err
 	case ctx.Err() != nil:
 		return Exit(Interrupted, errors.New("interrupted"))
-	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, worker.ErrRefused):
+	case errors.Is(err, worker.ErrRefused): // what it asks for is not there, or not for it
+		return Exit(Usage, err)
+	case errors.Is(err, jobs.ErrUnavailable):
 		return Exit(Unavailable, err)
 	default:
 		return Exit(Failed, err)
@@ -65,8 +67,8 @@ func Coded(ctx context.Context, err error) error {
 
 // Run executes one command line and returns its exit code. The first SIGINT or
 // SIGTERM asks the command to end, the second ends the process. hint returns what
-// to say when a service that a command needs cannot be reached, as its error tells, empty
-// for nothing; it may be nil.
+// to say when a service that a command needs cannot be reached or refuses it, as its error
+// tells, empty for nothing; it may be nil.
 func Run(root *cobra.Command, args []string, hint func(*cobra.Command, error) string) int {
 	name := root.Name() + ":"
 	// Before signals are caught: it may be a pipe, which some keepers of passwords
@@ -99,7 +101,7 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command, error) st
 		text := strings.ReplaceAll(err.Error(), jobs.ErrUnavailable.Error()+": ", "")
 		fmt.Fprintln(os.Stderr, name, jobs.Visible(text))
 	}
-	if coded.Code == Unavailable && hint != nil {
+	if hint != nil && (coded.Code == Unavailable || errors.Is(err, worker.ErrRefused)) {
 		if do := hint(cmd, err); do != "" {
 			fmt.Fprintln(os.Stderr, name, do)
 		}

@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -19,6 +20,17 @@ func ServeWorker(ctx context.Context, addr string, w *worker.Worker) (stop func(
 		return nil, Exit(Usage, fmt.Errorf("HTTP_ADDR: %w", err))
 	}
 	return stop, nil
+}
+
+// WorkerEnded gives what ended a worker, nil for a signal, its exit code.
+func WorkerEnded(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, worker.ErrRefused): // what it asks for is not there, or not for it
+		return Exit(Usage, err)
+	}
+	return Exit(Unavailable, err)
 }
 
 // ServeMetrics answers /healthz, /readyz and /metrics on addr until the returned

@@ -86,11 +86,13 @@ func Read(conf interface{ Check() []error }) error {
 // plainCause drops what strconv says of its own functions.
 func plainCause(e *envconfig.ParseError) error {
 	if n := (*strconv.NumError)(nil); errors.As(e.Err, &n) {
-		kind := "whole number"
-		if strings.TrimPrefix(e.TypeName, "*") == reflect.Bool.String() {
-			kind = "true or false"
+		switch {
+		case strings.TrimPrefix(e.TypeName, "*") == reflect.Bool.String():
+			return errors.New("want true or false")
+		case strings.HasSuffix(e.KeyName, "_BYTES"):
+			return errors.New("want a whole number, of bytes")
 		}
-		return fmt.Errorf("want a %s", kind)
+		return errors.New("want a whole number")
 	}
 	return e.Err
 }

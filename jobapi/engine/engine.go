@@ -186,11 +186,15 @@ func (e *Engine) refuse(op *Operation) error {
 		return nil
 	}
 	e.Metrics.refused.WithLabelValues(e.Scope, jobapi.CodeRateLimited).Inc()
-	limit := fmt.Sprintf("%s of scope %s %s in hand already; no more are allowed at a time.", jobs.Count(len(e.running), "job"), e.Scope, jobs.Are(len(e.running)))
-	if len(e.running) < e.Limits.MaxRunning {
-		limit = fmt.Sprintf("%s that put load on the fleet %s in hand already; no more are allowed at a time.", jobs.Count(e.loads(), "job"), jobs.Are(e.loads()))
+	r := &jobapi.Refusal{
+		Status: http.StatusTooManyRequests, Code: jobapi.CodeRateLimited,
+		Message: fmt.Sprintf("%s of scope %s %s in hand already; no more are allowed at a time.", jobs.Count(len(e.running), "job"), e.Scope, jobs.Are(len(e.running))),
 	}
-	return &jobapi.Refusal{Status: http.StatusTooManyRequests, Code: jobapi.CodeRateLimited, Message: limit}
+	if load := e.loads(); len(e.running) < e.Limits.MaxRunning {
+		r.Message = fmt.Sprintf("Job %s puts load on the fleet already; no more than %s may do so at a time.", load[0].id, jobs.Count(e.Limits.MaxLoad, "job"))
+		r.Details = map[string]any{"jobId": load[0].id}
+	}
+	return r
 }
 
 func (e *Engine) conflict(j *job) error {
@@ -209,16 +213,17 @@ func (e *Engine) conflict(j *job) error {
 
 // fits reports whether a job of op could start now.
 func (e *Engine) fits(op *Operation) bool {
-	return len(e.running) < e.Limits.MaxRunning && (!op.Load || e.loads() < e.Limits.MaxLoad)
+	return len(e.running) < e.Limits.MaxRunning && (!op.Load || len(e.loads()) < e.Limits.MaxLoad)
 }
 
-func (e *Engine) loads() (n int) {
+// loads returns the running jobs that put load on the fleet, the oldest first.
+func (e *Engine) loads() (load []*job) {
 	for _, j := range e.running {
 		if j.op.Load {
-			n++
+			load = append(load, j)
 		}
 	}
-	return n
+	return load
 }
 
 // dispatch starts the waiting jobs that fit, the oldest first.

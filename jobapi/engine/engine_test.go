@@ -472,6 +472,28 @@ func TestJ20FourRunAtATimeAndOneThatPutsLoad(t *testing.T) {
 	}
 }
 
+func TestJ20RefusalNamesTheJobThatPutsLoadOnTheFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, Limits{MaxRunning: 2, MaxLoad: 1})
+		work := &script{steps: []Step{step("one", func(ctx context.Context, _ Run) (string, error) {
+			<-ctx.Done()
+			return "", nil
+		})}}
+		running, err := e.Create(t.Context(), "load", work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.Create(t.Context(), "load", work)
+		var refusal *jobapi.Refusal
+		if !errors.As(err, &refusal) || refusal.Details["jobId"] != running.ID || !strings.Contains(refusal.Message, "Job "+running.ID+" puts load on the fleet already; no more than 1 job may") {
+			t.Errorf("create: %+v", err)
+		}
+		if _, err := e.Cancel(t.Context(), running.ID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestJ20LimitsRefuseAndQueueInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
