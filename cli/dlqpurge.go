@@ -59,7 +59,9 @@ func dlqPurgeCommand() *cobra.Command {
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case *all == (len(args) > 0):
+		case *all && len(args) > 0:
+			return program.Exit(program.Usage, errors.New("--all drops all dead letters, names drop those named: give one or the other"))
+		case !*all && len(args) == 0:
 			return program.Exit(program.Usage, errors.New("name what to drop, or give --all"))
 		case !*yes && !*dry && !term.IsTerminal(int(os.Stdin.Fd())):
 			return program.Exit(program.Usage, errors.New("this drops dead letters for good: give --yes, or --dry-run to see which"))

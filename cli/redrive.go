@@ -58,6 +58,9 @@ func dlqRedriveCommand() *cobra.Command {
 		return d.redrive(ctx, r, args)
 	})
 	inScope := s.ofScope(run, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		if flags.Changed("stop-after") {
+			return program.Exit(program.Usage, errors.New("--stop-after is for dead letters of Pub/Sub: for a gateway's give --count"))
+		}
 		return s.redriveGateway(ctx, cmd, args, f)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
