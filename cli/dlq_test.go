@@ -172,10 +172,10 @@ func testDLQList(f *testFleet, id string) {
 func testDLQShow(f *testFleet, id string) {
 	t := f.t
 	out, _, code := f.dlq("show", "lost")
-	if code != 0 || !strings.Contains(out, `{"job_id":"lost","pdf_path":"uploads/lost.pdf"`) || !strings.Contains(out, "reason        ") {
+	if code != 0 || !strings.Contains(out, `{"job_id":"lost","pdf_path":"uploads/lost.pdf"`) || !strings.Contains(out, "reason        ") || !strings.HasPrefix(out, "job  ") {
 		t.Errorf("show: code %d\n%s", code, out)
 	}
-	if out, _, code = f.dlq("show", "message:"+id); code != 0 || !strings.Contains(out, "malformed message: not a JSON object") || strings.Contains(out, "\x1b") {
+	if out, _, code = f.dlq("show", "message:"+id); code != 0 || !strings.Contains(out, "malformed message: not a JSON object") || strings.Contains(out, "\x1b") || !strings.HasPrefix(out, "name  ") {
 		t.Errorf("show: code %d\n%q", code, out)
 	}
 	f.wantDLQ(1, "batchfleet: no dead letter of nobody (or somebody else holds it just now)", "show", "nobody", dlqBrief)

@@ -3,14 +3,19 @@ package cli
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/operations/deadletter"
 )
@@ -35,14 +40,17 @@ func dlqShowCommand() *cobra.Command {
 		return printDeadLetter(d.out, found[0])
 	})
 	cmd.RunE = s.ofScope(fleet, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-		j, err := s.find(ctx, "show dead letter of", args[0])
-		if err != nil {
+		j, err := s.gateway().DeadLetter(ctx, args[0])
+		refused, ok := errors.AsType[*jobapi.Refusal](err)
+		switch {
+		case ok && refused.Code == string(wire.JobNotFound), err == nil && j.Detail == queue.Canceled:
+			return noDeadLetter(args)
+		case err != nil:
 			return err
+		case asJSON:
+			return printJSON(cmd.OutOrStdout(), newWholeDeadJob(j))
 		}
-		if asJSON {
-			return printJSON(cmd.OutOrStdout(), j)
-		}
-		return printJob(cmd.OutOrStdout(), j, "")
+		return printDeadJob(cmd.OutOrStdout(), newWholeDeadJob(j))
 	})
 	return cmd
 }
@@ -70,9 +78,13 @@ func printDeadLetterJSON(out io.Writer, d deadletter.Item) error {
 
 func printDeadLetter(out io.Writer, d deadletter.Item) error {
 	r := newDeadRow(d)
+	name := "name" // of a message that names no job
+	if r.Name == string(r.JobID) {
+		name = "job"
+	}
 	t := newTable(out)
 	t.pairs(
-		"name", r.Name, "kind", r.Kind, "cause", r.Cause, "reason", r.Reason, "failed", moment(r.FailedAt),
+		name, r.Name, "kind", r.Kind, "cause", r.Cause, "reason", r.Reason, "failed", moment(r.FailedAt),
 		"attempts", r.Attempts, "letters", r.Letters, "subscription", r.Subscription, "message", r.MessageID,
 	)
 	for _, name := range slices.Sorted(maps.Keys(d.Last().Message)) {
@@ -86,6 +98,48 @@ func printDeadLetter(out io.Writer, d deadletter.Item) error {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "\n%s\n", severalLines(d.Last().Data))
+	return err
+}
+
+// wholeDeadJob is how a dead letter of a gateway is printed as JSON: its data is the job's payload.
+type wholeDeadJob struct {
+	deadRow
+	WorkerID   string  `json:"workerId,omitempty"`
+	WorkerName string  `json:"workerName,omitempty"`
+	ErrorCode  string  `json:"errorCode,omitempty"`
+	Data       *string `json:"data,omitempty"`
+	Traceback  string  `json:"traceback,omitempty"`
+}
+
+func newWholeDeadJob(j wire.JobResponse) wholeDeadJob {
+	w := wholeDeadJob{deadRow: deadRowOf(j), WorkerID: j.WorkerID, WorkerName: j.WorkerName, ErrorCode: j.ErrorCode, Traceback: j.Traceback}
+	if w.Bytes = len(j.Payload); w.Bytes > 0 {
+		w.Data = new(string(j.Payload))
+	}
+	return w
+}
+
+func printDeadJob(out io.Writer, w wholeDeadJob) error {
+	worker := w.WorkerID
+	if w.WorkerName != "" && worker != "" {
+		worker += " (" + w.WorkerName + ")"
+	}
+	t := newTable(out)
+	t.pairs(
+		"job", w.Name, "kind", w.Kind, "cause", w.Cause, "reason", w.Reason, "failed", moment(w.FailedAt),
+		"attempts", w.Attempts, "worker", worker, "bytes", number(w.Bytes),
+	)
+	if err := t.flush(); err != nil {
+		return err
+	}
+	payload := "its payload is not kept any more"
+	if w.Data != nil {
+		payload = severalLines([]byte(*w.Data))
+	}
+	if _, err := fmt.Fprintf(out, "\n%s\n", payload); err != nil || w.Traceback == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\ntraceback\n%s\n", severalLines([]byte(strings.TrimRight(w.Traceback, "\r\n"))))
 	return err
 }
 

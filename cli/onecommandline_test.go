@@ -106,7 +106,10 @@ func TestF63OneCommandLine(t *testing.T) {
 	g.fail(lost)
 	both(0, `(?m)^`+lost+` +zpe +\d+s +1 +INVALID_INPUT`, "dlq", "list", "--scope", "zpe")
 	both(0, `"name":"`+lost+`"`, "dlq", "list", "--scope", "zpe", "--json")
-	both(0, `(?s)state +failed.*INVALID_INPUT`, "dlq", "show", "--scope", "zpe", lost)
+	both(0, `(?s)^job +`+lost+`\n.*reason +INVALID_INPUT.*\n\n\{.*"structure".*\n\ntraceback\nline 1\nline 2\n$`, "dlq", "show", "--scope", "zpe", lost)
+	both(0, `"jobId":"`+lost+`".*"data":"\{.*"traceback":"line 1\\nline 2\\n"`, "dlq", "show", "--scope", "zpe", "--json", lost)
+	both(1, `no dead letter of `+one, "dlq", "show", "--scope", "zpe", one)
+	both(2, `--stop-after is for dead letters of Pub/Sub`, "dlq", "redrive", "--scope", "zpe", "--stop-after", "5")
 	both(0, lost+`  would be redriven`, "dlq", "redrive", "--scope", "zpe", "--dry-run")
 	run(remote, 0, lost+`  redriven`, "dlq", "redrive", lost)
 	both(0, `(?m)^`+lost+` +zpe +queued`, "list", "--scope", "zpe", "--state", "queued")
@@ -195,7 +198,7 @@ func (g *testGateway) fail(id string) {
 		if err != nil || string(got.Job) != id {
 			return false
 		}
-		_, err = g.queue.Fail(g.t.Context(), ghost, got.Job, got.LeaseID, queue.Failure{Code: "INVALID_INPUT", Message: "no such atom", RetryPolicy: queue.Final})
+		_, err = g.queue.Fail(g.t.Context(), ghost, got.Job, got.LeaseID, queue.Failure{Code: "INVALID_INPUT", Message: "no such atom", Traceback: "line 1\nline 2\n", RetryPolicy: queue.Final})
 		return err == nil
 	})
 }

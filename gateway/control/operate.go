@@ -70,8 +70,15 @@ func (c *Control) deadLetter(ctx context.Context, w http.ResponseWriter, _ *http
 	if j.Status != "failed" {
 		return queue.ErrNotDead
 	}
+	payload, err := c.Queue.Payload(ctx, id)
+	if err != nil {
+		return err
+	}
 	a := jobResponse(j)
 	a.Traceback = j.Traceback
+	if json.Valid([]byte(payload)) { // another program may have written there
+		a.Payload = json.RawMessage(payload)
+	}
 	return write(w, a)
 }
 

@@ -335,7 +335,7 @@ func TestZ60Z61Z62Z75FailuresAreRetriedThenBuriedAndRedriven(t *testing.T) {
 		if f := decode[wire.FailedResponse](t, w.report("failed", job, ask)); f.Requeued {
 			t.Errorf("%s is run again: %+v", code, f)
 		}
-		if j := decode[wire.JobResponse](t, r.do("GET", wire.PathDLQ+"/"+job, nil, admin...)); j.Traceback != "line 1\nline 2" || j.ErrorCode != code {
+		if j := decode[wire.JobResponse](t, r.do("GET", wire.PathDLQ+"/"+job, nil, admin...)); j.Traceback != "line 1\nline 2" || j.ErrorCode != code || string(j.Payload) != `{"x":1}` {
 			t.Errorf("dead letter: %+v", j)
 		}
 	}

@@ -89,6 +89,15 @@ func (g Gateway) Drop(ctx context.Context, id string) error {
 	return nil
 }
 
+// DeadLetter returns all that there is of a dead letter, its traceback and its payload too. Of a
+// job that has not failed the error is a refusal with status 404.
+func (g Gateway) DeadLetter(ctx context.Context, id string) (j wire.JobResponse, err error) {
+	if err := g.Call(ctx, http.MethodGet, strings.Replace(wire.PathDLQJob, "{id}", url.PathEscape(id), 1), nil, &j); err != nil {
+		return wire.JobResponse{}, fmt.Errorf("show dead letter %s: %w", id, err)
+	}
+	return j, nil
+}
+
 // DeadLetters returns the newest dead letters, at most limit, which is at most 1000, from
 // number offset on, and how many there are.
 func (g Gateway) DeadLetters(ctx context.Context, offset, limit int) (list []wire.JobResponse, total int, err error) {

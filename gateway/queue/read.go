@@ -167,6 +167,18 @@ func (q *Queue) nameWorkers(ctx context.Context, list []Job) error {
 	return unavailable("read workers", err)
 }
 
+// Payload returns what a job is asked to do, as it was sent. It is empty once the job has
+// finished, was canceled or dropped, or has expired.
+func (q *Queue) Payload(ctx context.Context, id jobs.ID) (string, error) {
+	ctx, cancel := q.bounded(ctx)
+	defer cancel()
+	payload, err := q.rdb.Get(ctx, payloadKey(id)).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	return payload, unavailable("read payload", err)
+}
+
 // Result returns the result of a job that has finished. Otherwise the error is
 // [ErrNoJob], or wraps [ErrNotEnded] and names the state.
 func (q *Queue) Result(ctx context.Context, id jobs.ID) (string, error) {

@@ -21,8 +21,10 @@ type JobResponse struct {
 	RunAfter   string    `json:"run_after,omitempty"`   // RFC 3339, UTC: of a job that is delayed
 	Progress   *Progress `json:"progress,omitempty"`
 	// CancelRequested is whether a running job is to be stopped.
-	CancelRequested bool   `json:"cancel_requested,omitempty"`
-	Traceback       string `json:"traceback,omitempty"` // of one dead letter only
+	CancelRequested bool `json:"cancel_requested,omitempty"`
+	// Of one dead letter only: what its last run left, and what the job is asked to do, unless that has expired.
+	Traceback string          `json:"traceback,omitempty"`
+	Payload   json.RawMessage `json:"payload,omitempty"`
 }
 
 // Progress counts steps.
