@@ -153,7 +153,9 @@ func zpeHead(q *queue.Job) (j jobapi.Job, ok bool) {
 		ID: string(q.ID), Scope: zpeScope, Type: zpeType, Status: state, CreatedAt: jobapi.At(cmp.Or(created, q.FirstLeasedAt, q.LeasedAt, updated)),
 		Attempt: max(0, q.Attempt), Worker: jobapi.ShownText(q.Worker, 256),
 	}
-	if state != jobs.Queued { // a queued job is shown without its last run
+	// A job that waits, or was canceled while it waited, is shown without its last run: when that
+	// ended is not on record.
+	if waited := state == jobs.Canceled && !q.CancelRequested; state != jobs.Queued && !waited {
 		j.StartedAt = jobapi.At(q.LeasedAt)
 	}
 	if state.Terminal() {
@@ -185,6 +187,10 @@ func zpeJob(q *queue.Job) (jobapi.Job, bool, error) {
 	switch j.Status {
 	case jobs.Queued:
 		step.Message = jobapi.ShownText(q.Detail, 1<<10) // why it does not run yet, or any more
+		if !q.RunAfter.IsZero() {
+			until := q.RunAfter.Add(time.Second - 1).UTC().Format(time.RFC3339) // no sooner
+			step.Message = "waits until " + until + before(": ", step.Message)
+		}
 	case jobs.Running:
 		step.Status, step.Message = jobapi.Running, zpeProgress(q)
 		if q.CancelRequested {

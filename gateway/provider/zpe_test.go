@@ -205,7 +205,7 @@ func TestJ02J03ZPEJobThroughItsLife(t *testing.T) {
 		t.Error("the version has changed, the job has not")
 	}
 	r.fail(g, queue.Retry)
-	j = seen(r.want("a", "queued run:pending(QE_RUNTIME_ERROR: pw.x exited with code 1) 0/0/1"))
+	j = seen(r.want("a", "queued run:pending(waits until 2026-11-22T09:00:25Z: QE_RUNTIME_ERROR: pw.x exited with code 1) 0/0/1"))
 	if !j.StartedAt.IsZero() || j.Attempt != 1 {
 		t.Errorf("put off: %+v", j)
 	}
@@ -244,7 +244,19 @@ func TestJ14J16ZPEJobsThatEndOtherwise(t *testing.T) {
 	if _, err := r.q.Reap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.want("lost", "queued run:pending(lease expired: worker lab-1 went silent) 0/0/1")
+	r.want("lost", "queued run:pending(waits until 2026-11-22T10:00:30Z: lease expired: worker lab-1 went silent) 0/0/1")
+
+	// Canceled while it waits, it does not show as the time of its run how long it has waited.
+	r.submit("later")
+	r.fail(r.lease("later"), queue.Retry)
+	r.pass(8 * time.Second)
+	if j, err := r.zpe.Cancel(t.Context(), "later"); err != nil || !j.StartedAt.IsZero() || j.Attempt != 1 || j.FinishedAt.IsZero() {
+		t.Errorf("cancel of a job that waits for its next run: %+v, %v", j, err)
+	}
+	r.want("later", "canceled run:canceled 0/0/1")
+	if log := r.log("later", jobapi.LogQuery{}); !strings.Contains(log, "attempt 1: leased by lab-1\n") || !strings.HasSuffix(log, " canceled\n") {
+		t.Errorf("its log is\n%s", log)
+	}
 
 	asked := jobs.ID("")
 	r.zpe.Stop = func(ctx context.Context, id jobs.ID) (string, error) {
