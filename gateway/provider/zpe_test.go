@@ -345,6 +345,16 @@ func TestJ10J11ZPELogTellsWhatHasHappened(t *testing.T) {
 			t.Errorf("%+v:\n%s", tt.q, got)
 		}
 	}
+	// A job that was queued again counts its runs from 1; until then its last run has no number.
+	r.submit("b")
+	r.fail(r.lease("b"), queue.Final)
+	if err := r.q.Requeue(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	r.cancel("b")
+	if got, want := r.log("b", jobapi.LogQuery{}), "01:09 submitted\n01:10 leased by lab-1\n01:12 canceled\n"; got != want {
+		t.Errorf("queued again and canceled:\n%s", got)
+	}
 }
 
 func TestJ27ZPEShowsNoSecretsAndSurvivesWhatSomebodyHasWritten(t *testing.T) {
