@@ -20,7 +20,7 @@ var (
 	reportScript  = redisdb.NewScript(lua, "job", "log", "report")
 	finishScript  = redisdb.NewScript(lua, "job", "log", "finish")
 	releaseScript = redisdb.NewScript(lua, "job", "log", "release")
-	cancelScript  = redisdb.NewScript(lua, "job", "cancel")
+	cancelScript  = redisdb.NewScript(lua, "job", "log", "cancel")
 	lapseScript   = redisdb.NewScript(lua, "job", "lapse")
 	watchScript   = redisdb.NewScript(lua, "job", "watch")
 	pulseScript   = redisdb.NewScript(lua, "job", "pulse")

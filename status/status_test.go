@@ -216,6 +216,20 @@ func TestF19CancelIsShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantDocument(t, rdb, "queued", "canceled", 0, "Canceled", "", "")
+		if log, err := s.Lines(ctx, "queued", status.LogQuery{Tail: 9}); err != nil || len(log) != 1 || log[0].Text != "canceled" {
+			t.Errorf("the log of a job canceled while it was queued is %+v, %v, want one line, canceled", log, err)
+		}
+		// One that was handed back keeps the lines of its earlier attempt.
+		back := claim(t, s, "back", time.Minute, jobs.Granted)
+		if err := s.Release(ctx, back, "attempt 1 handed back"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Cancel(ctx, "back"); err != nil {
+			t.Fatal(err)
+		}
+		if log, err := s.Lines(ctx, "back", status.LogQuery{Tail: 9}); err != nil || len(log) != 3 || log[2].Text != "canceled" {
+			t.Errorf("the log of a job canceled after it was handed back is %+v, %v, want three lines, the last canceled", log, err)
+		}
 		if _, err := s.Cancel(ctx, "queued"); !errors.Is(err, status.ErrEnded) {
 			t.Errorf("cancel of an ended job: %v, want ErrEnded", err)
 		}

@@ -43,9 +43,8 @@ func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
 // known of the job and [ErrEnded] when it has ended already.
 func (s *Store) Cancel(ctx context.Context, id jobs.ID) (jobs.State, error) {
 	head, tail := Document{Status: words[jobs.Canceled], Message: messageCanceled}.halves()
-	keys := []string{jobKey(id), claimKey(id), cancelKey(id), detailKey(id)}
 	what := fmt.Sprintf("cancel job %s", id)
-	got, err := s.run(ctx, what, cancelScript, keys, ttlSeconds, head, tail, time.Now().UnixMilli()) // created, if nothing says when
+	got, err := s.run(ctx, what, cancelScript, jobKeys(id), ttlSeconds, head, tail, time.Now().UnixMilli(), s.LogCap) // created at that time, if nothing says when
 	if err != nil {
 		return 0, err
 	}

@@ -1,15 +1,17 @@
 -- Asks for a job to be stopped. A queued job is canceled on the spot; a running
--- one is told by the answer to its next report. Needs job.lua before it.
+-- one is told by the answer to its next report. Needs job.lua and log.lua before it.
 --
--- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:detail
--- ARGV  1 ttl in seconds   2 head and 3 tail of the "canceled" document   4 created_at
+-- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
+-- ARGV  1 ttl in seconds   2 head and 3 tail of the "canceled" document   4 created_at   5 log cap in bytes
 -- Returns {'absent'} | {'asked'} | {'canceled', created_at} | {'ended', created_at, status word}
 local status, progress = current(KEYS[1])
 if not status then return {'absent'} end
-if terminal(status) then return {'ended', born(KEYS[4], ARGV[4]), status} end
+if terminal(status) then return {'ended', born(KEYS[5], ARGV[4]), status} end
 if status ~= 'queued' then
   redis.call('SET', KEYS[3], '1', 'EX', ARGV[1])
   return {'asked'}
 end
-finish_canceled(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[2], progress, ARGV[3], ARGV[1])
-return {'canceled', born(KEYS[4], ARGV[4])}
+append(KEYS[4], {'canceled'}, tonumber(ARGV[5]), ARGV[1])
+pack(KEYS[4], ARGV[1])
+finish_canceled(KEYS[1], KEYS[2], KEYS[3], KEYS[5], ARGV[2], progress, ARGV[3], ARGV[1])
+return {'canceled', born(KEYS[5], ARGV[4])}
