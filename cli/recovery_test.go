@@ -60,13 +60,25 @@ func TestF21SilentWorkersAreShown(t *testing.T) {
 	f := newTestFleet(t)
 	f.start("WORKER_NAME=alive")
 	f.status.Worker = "dead"
-	if err := f.status.Member(status.Worker{Host: "somewhere", Slots: 1, Kinds: []jobs.Kind{"mock"}}).Pulse(t.Context(), 1, false); err != nil {
+	if err := f.status.Member(status.Worker{Host: "somewhere", Slots: 1, Kinds: []jobs.Kind{"mock"}}).Pulse(t.Context(), 1, false, ""); err != nil {
 		t.Fatal(err)
 	}
 	at := time.Now().Add(-40 * time.Second).UnixMilli()
 	text := f.rdb.HGet(t.Context(), "{fleet}:workers", f.status.ID).Val()
 	_, said, _ := strings.Cut(text, " ")
 	f.rdb.HSet(t.Context(), "{fleet}:workers", f.status.ID, fmt.Sprintf("%d %s", at, said))
+	full := status.New(f.rdb)
+	full.Worker = "full"
+	if err := full.Member(status.Worker{Slots: 1}).Pulse(t.Context(), 0, false, "storage: no space left on device"); err != nil {
+		t.Fatal(err)
+	}
+	quick := status.New(f.rdb)
+	quick.Worker = "quick" // killed before it could report that it had a job
+	if err := quick.Member(status.Worker{Slots: 1}).Pulse(t.Context(), 0, false, ""); err != nil {
+		t.Fatal(err)
+	}
+	_, said, _ = strings.Cut(f.rdb.HGet(t.Context(), "{fleet}:workers", quick.ID).Val(), " ")
+	f.rdb.HSet(t.Context(), "{fleet}:workers", quick.ID, fmt.Sprintf("%d %s", at, said))
 	if _, err := f.status.Claim(t.Context(), jobs.Job{ID: "a", Kind: "mock"}, time.Hour, jobs.Claim{}); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +94,10 @@ func TestF21SilentWorkersAreShown(t *testing.T) {
 	}
 	says(`(?m)^alive +idle +0 +1 +mock,pdf +\d+s +\S+ `, "workers")
 	says(`(?m)^dead +silent for \d+[sm] +had 1 +1 +mock +\d+[sm] +somewhere(?s:.*)batchfleet: a silent worker was killed or cannot reach Redis: other workers take over`, "workers")
+	says(`(?m)^quick +silent for \d+[sm] +1 +`, "workers")
+	says(`(?m)^full +not ready +0 +1 +(?s:.*)^batchfleet: full is not ready: storage: no space left on device$`, "workers")
 	says(`"name":"dead".*"state":"silent"`, "workers", "--json")
+	says(`"name":"full".*"state":"unready","reason":"storage: no space left on device"`, "workers", "--json")
 	says(`(?m)^worker +silent for \d+0s: dead$`, "get", "a")
 	says(`(?m)^a +mock +running +\d+[smd] +silent for \d+0s: dead$`, "list")
 	says(`"workerSilentSeconds":\d+0\b`, "get", "a", "--json")

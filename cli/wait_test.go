@@ -55,16 +55,20 @@ func TestF63WhoWaitsIsToldThatNothingRunsTheJob(t *testing.T) {
 	}
 	want("", "no worker takes jobs: `batchfleet worker` starts one")
 	want("pdf", "no worker takes jobs of kind pdf: `batchfleet worker` starts one")
+	f.status.Worker = "w1"
 	w := f.status.Member(status.Worker{Kinds: []jobs.Kind{"mock"}, Slots: 1})
-	pulse := func(draining bool) {
+	pulse := func(draining bool, unready string) {
 		t.Helper()
-		if err := w.Pulse(t.Context(), 1, draining); err != nil {
+		if err := w.Pulse(t.Context(), 1, draining, unready); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pulse(true)
+	pulse(true, "")
 	want("", "no worker takes jobs")
-	pulse(false)
+	pulse(false, "storage: no space left on device")
+	want("mock", "no worker takes jobs of kind mock: w1 is not ready: storage: no space left on device")
+	want("pdf", "no worker takes jobs of kind pdf: `batchfleet worker` starts one")
+	pulse(false, "")
 	want("", "")
 	want("mock", "")
 	want("pdf", "no worker takes jobs of kind pdf")
@@ -92,18 +96,22 @@ func TestF63WhoWaitsForAServersJobIsToldThatNothingRunsIt(t *testing.T) {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
+	f.status.Worker = "w1"
 	member := f.status.Member(status.Worker{Kinds: []jobs.Kind{"mock"}, Slots: 1})
-	pulse := func(draining bool) {
+	pulse := func(draining bool, unready string) {
 		t.Helper()
-		if err := member.Pulse(t.Context(), 1, draining); err != nil {
+		if err := member.Pulse(t.Context(), 1, draining, unready); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want(c.whyFleetQueued(t.Context(), "mock"), "no worker takes jobs of kind mock: `batchfleet worker` starts one, `batchfleet workers"+c.given()+"` lists them")
-	pulse(true)
+	pulse(false, "storage: no space left on device")
+	want(c.whyFleetQueued(t.Context(), "mock"), "no worker takes jobs of kind mock: w1 is not ready: storage: no space left on device")
+	want(c.whyFleetQueued(t.Context(), "pdf"), "no worker takes jobs of kind pdf: `batchfleet worker` starts one")
+	pulse(true, "")
 	want(c.whyFleetQueued(t.Context(), "mock"), "no worker takes jobs of kind mock: they are draining; if `run drain` has stopped them, `batchfleet run start"+c.given()+"` lets them")
 	want(c.whyFleetQueued(t.Context(), "pdf"), "no worker takes jobs of kind pdf: `batchfleet worker` starts one")
-	pulse(false)
+	pulse(false, "")
 	want(c.whyFleetQueued(t.Context(), "mock"), "")
 	want(c.whyFleetQueued(t.Context(), ""), "")
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,9 @@ func noWorker(ctx context.Context, st *status.Store, kind jobs.Kind) string {
 	if takers(workers, kind, "idle", "working") {
 		return ""
 	}
+	if why := notReady(workers, kind); why != "" {
+		return noTaker(kind) + why
+	}
 	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers` lists them"
 }
 
@@ -44,9 +48,12 @@ func (c *connection) whyFleetQueued(ctx context.Context, kind jobs.Kind) string 
 		return noWorker(ctx, c.local.status, kind)
 	}
 	workers, err := c.Workers(ctx)
+	why := notReady(workers, kind)
 	switch {
 	case err != nil || takers(workers, kind, "idle", "working"):
 		return ""
+	case why != "":
+		return noTaker(kind) + why
 	case takers(workers, kind, "draining"):
 		return noTaker(kind) + "they are draining; if `run drain` has stopped them, `batchfleet run start" + c.given() + "` lets them"
 	}
@@ -58,6 +65,41 @@ func takers(workers []jobapi.Worker, kind jobs.Kind, states ...string) bool {
 	return slices.ContainsFunc(workers, func(w jobapi.Worker) bool {
 		return slices.Contains(states, w.State) && (kind == "" || slices.Contains(w.Kinds, string(kind)))
 	})
+}
+
+// maxReasons is how many reasons are given why workers are not ready: they are the same as a rule.
+const maxReasons = 2
+
+// notReady says which workers that run jobs of a kind, or of any if it is empty, take none now, and
+// why. It says nothing if there are none.
+func notReady(workers []jobapi.Worker, kind jobs.Kind) string {
+	var reasons []string
+	names := map[string][]string{} // by reason
+	for _, w := range workers {
+		if !takers([]jobapi.Worker{w}, kind, "unready") {
+			continue
+		}
+		if names[w.Reason] == nil {
+			reasons = append(reasons, w.Reason)
+		}
+		names[w.Reason] = append(names[w.Reason], w.Name)
+	}
+	var said []string
+	for i, reason := range reasons {
+		if i == maxReasons {
+			said = append(said, "others for other reasons")
+			break
+		}
+		who := names[reason][0] + " is"
+		switch others := len(names[reason]) - 1; {
+		case others == 1:
+			who = strings.Join(names[reason], " and ") + " are"
+		case others > 1:
+			who = fmt.Sprintf("%s and %d others are", names[reason][0], others)
+		}
+		said = append(said, who+" not ready: "+reason)
+	}
+	return strings.Join(said, "; ")
 }
 
 func noTaker(kind jobs.Kind) string {

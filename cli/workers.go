@@ -20,10 +20,10 @@ import (
 func workersCommand(c *connection) *cobra.Command {
 	cmd := workersListCommand(c)
 	cmd.Use, cmd.Short = "workers", "List the workers; let a gateway's register, and revoke them"
-	cmd.Long = "List the workers: those of Pub/Sub as they report themselves (working, idle, draining, or silent), and those that have\n" +
-		"registered with a gateway (working, registered, or revoked). Of the latter only working shows that one lives; with\n" +
-		"--api they need the gateway's admin token. A worker of Pub/Sub that was killed is silent after 15 s and shown for an\n" +
-		"hour; other workers take over its jobs."
+	cmd.Long = "List the workers: those of Pub/Sub as they report themselves (working, idle, draining, not ready and why, or\n" +
+		"silent), and those that have registered with a gateway (working, registered, or revoked). Of the latter only working\n" +
+		"shows that one lives; with --api they need the gateway's admin token. A worker of Pub/Sub that is not ready takes no\n" +
+		"jobs. One that was killed is silent after 15 s and shown for an hour; other workers take over its jobs."
 	cmd.Example = `  batchfleet workers
   batchfleet workers enroll --out enroll.token
   batchfleet workers revoke w-A5OZPR5riAUdH75QzXKPuw`
@@ -44,13 +44,21 @@ func workersListCommand(c *connection) *cobra.Command {
 			now := time.Now()
 			err = printRows(cmd.OutOrStdout(), asJSON, rows, []any{"WORKER", "STATE", "JOBS", "SLOTS", "KINDS", "SEEN", "HOST", "VERSION"}, func(w workerRow) []any {
 				state, inHand := w.State, fmt.Sprint(w.Jobs)
-				if w.silent() {
+				switch {
+				case w.unready():
+					state = "not ready"
+				case w.silent() && w.Jobs == 0: // it may have had one: that is reported within a second
+					state, inHand = "silent for "+age(now, w.Seen), ""
+				case w.silent():
 					state, inHand = "silent for "+age(now, w.Seen), "had "+inHand // they are not its jobs any more
 				}
 				return []any{w.label(), state, inHand, number(w.Slots), strings.Join(w.Kinds, ","), age(now, w.Seen), w.Host, w.Version}
 			})
 			if err == nil && !asJSON && slices.ContainsFunc(rows, workerRow.silent) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet: a silent worker was killed or cannot reach Redis: other workers take over the jobs it had after 15 to 20 s, as soon as they have a free slot; it is shown until it has been silent for an hour")
+			}
+			if why := notReady(each(rows, func(w workerRow) jobapi.Worker { return w.Worker }), ""); err == nil && !asJSON && why != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet:", oneLine(why))
 			}
 			return err
 		}),
@@ -68,6 +76,9 @@ type workerRow struct {
 
 // silent reports whether it has not been heard of for as long as its claims last.
 func (w workerRow) silent() bool { return w.State == "silent" }
+
+// unready reports whether it lives and takes no jobs, because one of its checks fails.
+func (w workerRow) unready() bool { return w.State == "unready" }
 
 // label is what people call a worker: a gateway's by its id, which is what is revoked.
 func (w workerRow) label() string {

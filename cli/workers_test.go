@@ -35,7 +35,7 @@ func TestF63GatewayWithoutAnAdminTokenRefusesAtOnce(t *testing.T) {
 	g.startProcess(g.environment(g.atRedis()...), "gateway", "--addr", addr)
 	g.untilReadyz(addr, 200)
 	member := status.New(g.rdb).Member(status.Worker{Slots: 1})
-	if err := member.Pulse(t.Context(), 0, false); err != nil {
+	if err := member.Pulse(t.Context(), 0, false, ""); err != nil {
 		t.Fatal(err)
 	}
 	api := []string{"BATCHFLEET_API=http://" + addr}

@@ -15,9 +15,11 @@ type Worker struct {
 	Kinds   []string `json:"kinds"` // never nil
 	Slots   int      `json:"slots"`
 	Jobs    int      `json:"jobs"`  // in hand
-	State   string   `json:"state"` // working, idle, draining or silent
-	Started Time     `json:"startedAt"`
-	Seen    Time     `json:"seenAt"` // silent since, if it is silent
+	State   string   `json:"state"` // working, idle, draining, unready or silent
+	// Reason is why it takes no jobs, if it is unready.
+	Reason  string `json:"reason,omitempty"`
+	Started Time   `json:"startedAt"`
+	Seen    Time   `json:"seenAt"` // silent since, if it is silent
 }
 
 func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {

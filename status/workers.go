@@ -20,7 +20,7 @@ const SilentAfter = jobs.ClaimHold
 const forgetAfter = time.Hour
 
 // Worker is one of a fleet, as it says itself every 5 s, and within a second after the number
-// of its jobs has changed.
+// of its jobs or whether it takes jobs has changed.
 type Worker struct {
 	ID       string      `json:"id"` // of the process
 	Name     string      `json:"name"`
@@ -32,6 +32,9 @@ type Worker struct {
 	Jobs     int         `json:"jobs"` // in hand
 	Started  time.Time   `json:"started"`
 	Draining bool        `json:"draining"` // takes no more jobs
+	// Unready is why the worker takes no jobs now: one of its checks fails. Empty while they
+	// pass, and from an older worker, which does not say.
+	Unready string `json:"unready,omitempty"`
 
 	// Seen is when it last said so and Silent how long ago that is, both by Redis's
 	// clock.
@@ -39,13 +42,15 @@ type Worker struct {
 	Silent time.Duration `json:"-"`
 }
 
-// State is what a worker does, in a word: silent, draining, working or idle.
+// State is what a worker does, in a word: silent, draining, unready, working or idle.
 func (w Worker) State() string {
 	switch {
 	case w.Silent > SilentAfter:
 		return "silent"
 	case w.Draining:
 		return "draining"
+	case w.Unready != "":
+		return "unready"
 	case w.Jobs > 0:
 		return "working"
 	default:
@@ -66,9 +71,10 @@ func (s *Store) Member(self Worker) *Member {
 	return &Member{s: s, self: self, first: true}
 }
 
-// Pulse says that the worker lives, in one command. It is not called concurrently.
-func (m *Member) Pulse(ctx context.Context, inHand int, draining bool) error {
-	m.self.Jobs, m.self.Draining = inHand, draining
+// Pulse says that the worker lives, in one command, and why it takes no jobs; unready is empty
+// if it does. It is not called concurrently.
+func (m *Member) Pulse(ctx context.Context, inHand int, draining bool, unready string) error {
+	m.self.Jobs, m.self.Draining, m.self.Unready = inHand, draining, unready
 	text, err := json.Marshal(m.self)
 	if err != nil {
 		return fmt.Errorf("describe worker: %w", err)

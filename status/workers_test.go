@@ -18,13 +18,13 @@ func TestF21WorkersAreShownWhileTheyLiveAndOnceTheyAreSilent(t *testing.T) {
 		ctx := t.Context()
 		count := &trips{}
 		rdb.AddHook(count)
-		join := func(name string, inHand int, draining bool) (*status.Store, *status.Member) {
+		join := func(name string, inHand int, draining bool, unready string) (*status.Store, *status.Member) {
 			t.Helper()
 			s := newStore(rdb, name)
 			m := s.Member(status.Worker{Host: "h", PID: 7, Version: "v1", Kinds: []jobs.Kind{"mock", "pdf"}, Slots: 2})
 			for n := range 2 { // the server learns the script first
 				before := count.n.Load()
-				if err := m.Pulse(ctx, inHand, draining); err != nil {
+				if err := m.Pulse(ctx, inHand, draining, unready); err != nil {
 					t.Fatal(err)
 				}
 				if got := count.n.Load() - before; n > 0 && got != 1 {
@@ -33,12 +33,13 @@ func TestF21WorkersAreShownWhileTheyLiveAndOnceTheyAreSilent(t *testing.T) {
 			}
 			return s, m
 		}
-		s, _ := join("a idle", 0, false)
-		join("b working", 1, false)
-		join("c draining", 1, true)
-		_, left := join("d left", 0, false)
-		dead, _ := join("e silent", 1, false)
-		old, _ := join("f forgotten", 1, false)
+		s, _ := join("a idle", 0, false, "")
+		join("b working", 1, false, "")
+		join("c draining", 1, true, "")
+		_, left := join("d left", 0, false, "")
+		dead, _ := join("e silent", 1, false, "storage: full")
+		old, _ := join("f forgotten", 1, false, "")
+		join("g unready", 1, false, "storage: full")
 		if err := left.Leave(ctx); err != nil {
 			t.Error(err)
 		}
@@ -55,7 +56,7 @@ func TestF21WorkersAreShownWhileTheyLiveAndOnceTheyAreSilent(t *testing.T) {
 			t.Errorf("the key of a worker ends in %s, want 15 s", ttl)
 		}
 		workers, err := s.Workers(ctx)
-		want := []string{"a idle", "b working", "c draining", "e silent"}
+		want := []string{"a idle", "b working", "c draining", "e silent", "g unready"}
 		if err != nil || len(workers) != len(want) {
 			t.Fatalf("workers: %+v, %v", workers, err)
 		}
@@ -64,10 +65,13 @@ func TestF21WorkersAreShownWhileTheyLiveAndOnceTheyAreSilent(t *testing.T) {
 				t.Errorf("worker %d: %+v is %s, want %s", i, w, w.State(), want[i])
 			}
 		}
+		if got := workers[4].Unready; got != "storage: full" || workers[0].Unready != "" {
+			t.Errorf("unready because of %q, and an idle one of %q", got, workers[0].Unready)
+		}
 		if d := workers[3].Silent; d < 40*time.Second || d > 2*time.Minute {
 			t.Errorf("silent for %s, want 40 s", d)
 		}
-		join("g new", 0, false) // forgets the old one
+		join("h new", 0, false, "") // forgets the old one
 		if rdb.HExists(ctx, "{fleet}:workers", old.ID).Val() {
 			t.Error("a worker that was silent for two hours is kept")
 		}

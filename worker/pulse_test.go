@@ -3,7 +3,9 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,14 +19,15 @@ type registry struct {
 }
 
 type pulse struct {
-	at     time.Time
-	inHand int
+	at      time.Time
+	inHand  int
+	unready string
 }
 
-func (r *registry) Pulse(_ context.Context, inHand int, _ bool) error {
+func (r *registry) Pulse(_ context.Context, inHand int, _ bool, unready string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.said = append(r.said, pulse{time.Now(), inHand})
+	r.said = append(r.said, pulse{time.Now(), inHand, unready})
 	return nil
 }
 
@@ -81,4 +84,39 @@ func TestF21WorkerReportsItselfAtMostOnceASecond(t *testing.T) {
 			t.Errorf("%d reports in a minute, want 12 to 61", len(all))
 		}
 	}, ids...)
+}
+
+func TestF21WorkerReportsWithinASecondThatItIsNotReadyAndWhy(t *testing.T) {
+	inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
+		said := &registry{}
+		r.worker.Registry = said
+		var full atomic.Value
+		full.Store("")
+		r.worker.Checks["storage"] = func(context.Context) error {
+			if why := full.Load().(string); why != "" {
+				return fmt.Errorf("%w: %s", jobs.ErrUnavailable, why)
+			}
+			return nil
+		}
+		want := func(want string) {
+			t.Helper()
+			if all, last := said.all(); last.unready != want || all[0].unready != "" {
+				t.Errorf("at %s it has reported %q, and %q first, want %q", time.Since(r.q.start), last.unready, all[0].unready, want)
+			}
+		}
+		r.start()
+		r.after(2500 * time.Millisecond)
+		want("")
+		full.Store("no space left on device\nBearer abcdefghijkl \x1b[2J")
+		r.after(6 * time.Second) // the checks are run every 5 s
+		want(`storage: no space left on device Bearer [redacted] \x1b[2J`)
+		full.Store(strings.Repeat("full ", 100))
+		r.after(20 * time.Second) // they are run again after 15 s at most
+		if _, last := said.all(); len(last.unready) > maxUnready || !strings.HasSuffix(last.unready, "…") {
+			t.Errorf("it has reported %d bytes: %s", len(last.unready), last.unready)
+		}
+		full.Store("")
+		r.after(20 * time.Second)
+		want("")
+	})
 }

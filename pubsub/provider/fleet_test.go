@@ -293,12 +293,16 @@ func TestJ27FleetShowsNoSecrets(t *testing.T) {
 	_, _ = rand.Read(key) // it never fails
 	body := base64.StdEncoding.EncodeToString(key)
 	r.st.Worker = "w1 token=" + secret
+	if err := r.st.Member(status.Worker{}).Pulse(ctx, 0, false, "storage: password="+secret); err != nil {
+		t.Fatal(err)
+	}
 	check := func(id string) {
 		t.Helper()
 		head, err := r.fleet.List(ctx, jobapi.Query{Limit: 50})
 		log, err2 := r.fleet.Log(ctx, id, jobapi.LogQuery{Tail: 200})
-		text, err3 := json.Marshal([]any{r.get(id), head, log}) //nolint:contextcheck // it takes the test's
-		if err := errors.Join(err, err2, err3); err != nil {
+		workers, err3 := r.fleet.Workers(ctx)
+		text, err4 := json.Marshal([]any{r.get(id), head, log, workers}) //nolint:contextcheck // it takes the test's
+		if err := errors.Join(err, err2, err3, err4); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(text), secret) {
