@@ -124,6 +124,9 @@ func (e *gatewaySource) lookAtToken(ctx context.Context) (string, error) {
 }
 
 func (e *gatewaySource) tokenHelp(err error) string {
+	if answer, ok := errors.AsType[*gateway.Error](err); ok && answer.TokenRefused() {
+		return "ask the gateway's operator for an enroll token (`batchfleet workers enroll` makes one), and register this machine with it: batchfleet worker register"
+	}
 	switch text := err.Error(); {
 	case strings.Contains(text, "chmod 600"):
 		return "chmod 600 " + e.TokenFile

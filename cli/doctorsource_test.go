@@ -33,7 +33,7 @@ func TestF63DoctorLooksAtTheGateway(t *testing.T) {
 		{"the token of another gateway", []string{"SOURCE=http://localhost:" + strings.TrimPrefix(url, "http://127.0.0.1:")}, 1, []string{"ok    gateway", "FAIL  token", "is for " + url, "mend what is said there"}, ""},
 		{"no token", []string{"WORKER_TOKEN_FILE=" + filepath.Join(g.dir, "none")}, 1, []string{"ok    gateway", "FAIL  token", "or register this machine: batchfleet worker register"}, ""},
 		{"a token that others may read", []string{"WORKER_TOKEN_FILE=" + loose}, 1, []string{"FAIL  token", "what to do: chmod 600 " + loose}, ""},
-		{"a token that the gateway does not know", []string{"WORKER_TOKEN_FILE=" + g.write("unknown.token", "zpw_token-nobody-knows")}, 1, []string{"ok    gateway", "FAIL  token", "UNAUTHORIZED", "register this machine"}, ""},
+		{"a token that the gateway does not know", []string{"WORKER_TOKEN_FILE=" + g.write("unknown.token", "zpw_token-nobody-knows")}, 1, []string{"ok    gateway", "FAIL  token", "UNAUTHORIZED", "ask the gateway's operator for an enroll token (`batchfleet workers enroll` makes one)", "batchfleet worker register"}, ""},
 		{"no place for leases", []string{"AGENT_DIR=" + loose}, 1, []string{"FAIL  agent", "make AGENT_DIR a directory"}, ""},
 		{"no pw.x", []string{"PROCESSOR=zpe", "QE_PW=nopw.x"}, 1, []string{"ok    token", "FAIL  pw.x     nopw.x: QE_PW: exec:", "1 of 4 checks failed"}, "configuration:"},
 		{"no CA file", []string{"GATEWAY_CA_FILE=nope"}, 1, []string{"FAIL  gateway", "GATEWAY_CA_FILE: read CA file: open nope", "set GATEWAY_CA_FILE to a file"}, ""},

@@ -134,7 +134,7 @@ func TestRefusedWorkerSaysWhatToDo(t *testing.T) {
 	agent := g.startAgent("pc", url, file, "START_TIMEOUT=1s")
 	agent.exitCode(30 * time.Second)
 	for _, want := range []string{
-		"the token is in " + file + ": register again, then restart this worker",
+		"the token is in " + file + ": register again with an enroll token of the gateway's operator, then restart this worker",
 		`"level":"WARN","msg":"PROCESSOR is mock: this worker takes real jobs`,
 		"`batchfleet doctor` looks for what is wrong",
 	} {

@@ -95,7 +95,7 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 func (e *Env) withHint(err error) error {
 	refused := (*gateway.Error)(nil)
 	if errors.As(err, &refused) && refused.TokenRefused() {
-		return fmt.Errorf("%w; the token is in %s: register again, then restart this worker", err, e.TokenFile)
+		return fmt.Errorf("%w; the token is in %s: register again with an enroll token of the gateway's operator, then restart this worker", err, e.TokenFile)
 	}
 	return err
 }
