@@ -68,9 +68,9 @@ func (c *connection) address() string {
 type need int
 
 const (
-	needRedis need = iota // to look at jobs
-	needFleet             // Pub/Sub and the storage, too
-	needResults           // the same, and results are to be looked for in that storage
+	needRedis   need = iota // to look at jobs
+	needFleet               // Pub/Sub and the storage, too
+	needResults             // the same, and results are to be looked for in that storage
 )
 
 // connected makes the body of a command that needs a connection, and codes its errors.
@@ -233,6 +233,9 @@ func (c *connection) find(ctx context.Context, action, id string) (j jobapi.Job,
 	return j, err
 }
 
+// forgotten is why a job may be unknown that is not lost.
+const forgotten = "if Redis has lost its data, a job that still waits in Pub/Sub is unknown until a worker gets it"
+
 // unknown says that there is no such job, and where others are.
 func (c *connection) unknown(id string) string {
 	// As the Job API makes ids of operations; people may choose those of a fleet's jobs.
@@ -242,10 +245,13 @@ func (c *connection) unknown(id string) string {
 			"of one that a server runs, ask the server: --api"
 	case operation:
 		return "this server knows no such operation: it forgets the oldest, and all when it restarts; `batchfleet list" + c.given() + "` shows what there is"
+	case c.scope == "fleet":
+		return "scope fleet has no such job, or not any more: they are kept for 24 h after their last change; " + forgotten + "; `batchfleet list" + c.given() + "` shows what there is"
 	case c.scope != "":
 		return "scope " + c.scope + " has no such job, or not any more; `batchfleet list" + c.given() + "` shows what there is"
 	}
-	return "no such job, or not any more (a fleet's are kept for 24 h after their last change); `batchfleet list" + c.given() + "` shows what there is"
+	return "no such job, or not any more: a fleet's are kept for 24 h after their last change, a gateway's for 7 days as a rule; " + forgotten +
+		"; `batchfleet list" + c.given() + "` shows what there is"
 }
 
 // coded gives an error its exit code. It explains what only a server's operator can repair.

@@ -147,6 +147,27 @@ func TestF25FsckRepairsTheFleet(t *testing.T) {
 	w.terminate()
 }
 
+// TestF25QueuedJobsOutliveRedis: Redis without its data knows no job that waits in the queue,
+// which get says, so that it is not submitted again; a worker runs it all the same.
+func TestF25QueuedJobsOutliveRedis(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	f.submit("waits", 1)
+	f.rdb.FlushAll(t.Context())
+	for _, scope := range []string{"", "--scope=fleet"} {
+		code, out, said := output(t, f.command(append([]string{"get", "waits"}, strings.Fields(scope)...)...))
+		if code != 1 || !strings.Contains(said, "a job that still waits in Pub/Sub is unknown until a worker gets it") {
+			t.Errorf("get %s: exit code %d\n%s%s", scope, code, out, said)
+		}
+	}
+	if code, out, said := output(t, f.command("get", "waits", "--scope=zpe")); code != 1 || strings.Contains(said, "Pub/Sub") {
+		t.Errorf("get of a gateway's: exit code %d\n%s%s", code, out, said)
+	}
+	f.start()
+	f.untilState(time.Minute, "waits", "completed")
+	f.account("completed", "waits")
+}
+
 // TestF25FsckSaysWhatIsRefused: that a job cannot be published again is not harmless.
 func TestF25FsckSaysWhatIsRefused(t *testing.T) {
 	t.Parallel()
