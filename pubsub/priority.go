@@ -133,6 +133,17 @@ func (p *PrioritySource) Lease(ctx context.Context) (jobs.Lease, error) {
 	}
 }
 
+// Probe implements [worker.Prober], as far as the two sources do.
+func (p *PrioritySource) Probe(ctx context.Context) error {
+	var errs []error
+	for _, s := range []side{p.priority(), p.normal()} {
+		if prober, ok := s.src.(worker.Prober); ok {
+			errs = append(errs, prober.Probe(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // startLease starts a call of Lease on one of the sources.
 func (p *PrioritySource) startLease(ctx context.Context, s side) leaseCall {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -63,6 +63,12 @@ func (s *Source) Check(ctx context.Context) (ackDeadline time.Duration, err erro
 	return ackDeadline, nil
 }
 
+// Probe implements [worker.Prober].
+func (s *Source) Probe(ctx context.Context) error {
+	_, err := s.Check(ctx)
+	return err
+}
+
 // replyGrace is how long a pull may still be answered after it was called off.
 // If it ended at once, a message whose reply is on its way would stay leased, and
 // unused, until its ack deadline.

@@ -415,6 +415,33 @@ func TestF15MissingQueueIsRefused(t *testing.T) {
 	}
 }
 
+func TestF15ProbeSaysWhetherPubSubAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		code codes.Code
+		want error
+	}{
+		{"it answers", codes.OK, nil},
+		{"it answers that the subscription may not be looked at", codes.PermissionDenied, nil},
+		{"it cannot be reached", codes.Unavailable, jobs.ErrUnavailable},
+		{"the subscription is not there", codes.NotFound, worker.ErrRefused},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := &answers{look: func() (*pubsubpb.Subscription, error) {
+				return &pubsubpb.Subscription{AckDeadlineSeconds: 10}, status.Error(tt.code, "so it is")
+			}}
+			inMemory(t, a, func(t *testing.T, src *Source) {
+				both := &PrioritySource{Priority: src.Beside(subName + "-priority"), Normal: src}
+				for _, prober := range []worker.Prober{src, both} {
+					if err := prober.Probe(t.Context()); !errors.Is(err, tt.want) {
+						t.Errorf("probe of %T: %v, want %v", prober, err, tt.want)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestF05EmulatorHost(t *testing.T) {
 	tests := []struct{ host, want string }{ // want is part of the error
 		{"", ""},

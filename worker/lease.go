@@ -17,12 +17,14 @@ import (
 func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 	wait := callRetry.Delays()
 	var refused time.Time
+	failed := 0 // calls in a row
 	for {
 		if err := w.readiness.wait(ctx); err != nil {
 			return jobs.Lease{}, err
 		}
 		lease, err := w.requestLease(ctx, p)
 		if err == nil {
+			w.outage.ends(ctx)
 			return lease, nil
 		}
 		if ctx.Err() != nil {
@@ -47,7 +49,9 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 			w.Log.ErrorContext(ctx, "the source refuses this worker", "retry_in", delay, "gives_up_after", w.StartTimeout, "err", err)
 		}
 		w.Metrics.leaseErrors.Inc()
-		if err := jobs.Sleep(ctx, delay); err != nil {
+		failed++
+		w.outage.fails(ctx, err, failed)
+		if err := w.outage.pause(ctx, delay); err != nil {
 			return jobs.Lease{}, err
 		}
 	}

@@ -26,7 +26,8 @@ var errStarting = errors.New("starting")
 var ErrDraining = errors.New("draining: asked by an operator")
 
 // readiness keeps the worker from leasing while one of its checks fails. It starts
-// unready: the first round of checks changes that.
+// unready: the first round of checks changes that. That the source does not answer makes
+// the worker unready too, and does not keep it from asking.
 type readiness struct {
 	checks  map[string]func(context.Context) error
 	every   time.Duration
@@ -37,9 +38,10 @@ type readiness struct {
 	mu        sync.Mutex
 	stopped   bool          // it does not become ready again
 	fails     int           // how often fail was called
-	why       error         // nil while ready
-	isReady   chan struct{} // closed while ready
-	isUnready chan struct{} // closed while unready
+	why       error         // nil while jobs are asked for
+	source    error         // why none come, though they are asked for; nil while the source answers
+	isReady   chan struct{} // closed while jobs are asked for
+	isUnready chan struct{} // closed while they are not
 }
 
 func newReadiness(checks map[string]func(context.Context) error, every time.Duration, log *slog.Logger, m *Metrics) *readiness {
@@ -52,13 +54,43 @@ func newReadiness(checks map[string]func(context.Context) error, every time.Dura
 	return r
 }
 
+// state returns nil while the worker is ready, or why it is not: because of its checks, or because
+// its source does not answer.
 func (r *readiness) state() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.why
+	return r.stateLocked()
 }
 
-// seen returns how often fail was called, and the state.
+func (r *readiness) stateLocked() error { // r.mu is held
+	switch {
+	case r.why == nil:
+		return r.source
+	case r.source == nil || r.stopped || errors.Is(r.why, ErrDraining):
+		return r.why
+	}
+	return fmt.Errorf("%w; %w", r.why, r.source)
+}
+
+// setSource sets why the source cannot be asked for jobs, nil if it can, and reports whether
+// it is one and was not the other. Unlike a failed check it does not stop the leasing.
+func (r *readiness) setSource(why error) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed = (r.source == nil) != (why == nil)
+	r.source = why
+	r.showLocked()
+	return changed
+}
+
+// hasOutage reports whether the source cannot be asked for jobs.
+func (r *readiness) hasOutage() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.source != nil
+}
+
+// seen returns how often fail was called, and what the checks say.
 func (r *readiness) seen() (fails int, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,17 +111,24 @@ func (r *readiness) put(why error) { // r.mu is held
 	case was != nil && why == nil:
 		close(r.isReady)
 		r.isUnready = make(chan struct{})
-		r.metrics.ready.Set(1)
 	case was == nil && why != nil:
 		close(r.isUnready)
 		r.isReady = make(chan struct{})
-		r.metrics.ready.Set(0)
 	}
 	r.why = why
-	r.metrics.draining.Set(0)
-	if errors.Is(why, ErrDraining) {
-		r.metrics.draining.Set(1)
+	r.showLocked()
+}
+
+func (r *readiness) showLocked() { // r.mu is held
+	ready, draining := 0.0, 0.0
+	switch state := r.stateLocked(); {
+	case state == nil:
+		ready = 1
+	case errors.Is(state, ErrDraining):
+		draining = 1
 	}
+	r.metrics.ready.Set(ready)
+	r.metrics.draining.Set(draining)
 }
 
 // stop makes the worker unready for good.
@@ -113,7 +152,7 @@ func (r *readiness) fail(err error) {
 	}
 }
 
-// wait returns when the worker is ready, or the cause of ctx when ctx ends first.
+// wait returns when the checks pass, or the cause of ctx when ctx ends first.
 func (r *readiness) wait(ctx context.Context) error {
 	r.mu.Lock()
 	ready := r.isReady
@@ -126,7 +165,7 @@ func (r *readiness) wait(ctx context.Context) error {
 	}
 }
 
-// unready returns a channel that is closed while the worker is unready.
+// unready returns a channel that is closed while the checks do not pass.
 func (r *readiness) unready() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -127,6 +127,7 @@ type Worker struct {
 	unreleased *unreleased
 	pools      *pools
 	readiness  *readiness
+	outage     *outage
 	idle       *idle
 	shown      atomic.Pointer[readiness] // readiness once it is there: Ready may be called before Init
 }
@@ -162,10 +163,12 @@ func (w *Worker) Init() {
 	w.held = newHeld(w.Source, w.LeaseTTL, w.ExtendEvery, w.Log, w.Metrics)
 	w.unreleased = newUnreleased(w.Status, w.Log)
 	w.readiness = newReadiness(w.Checks, w.IdleCheck, w.Log, w.Metrics)
+	w.outage = newOutage(w.Source, w.readiness, w.Log)
 	w.shown.Store(w.readiness)
 }
 
-// Ready reports nil when the worker takes jobs, or why it does not. It may be
+// Ready reports nil when the worker takes jobs, or why it does not: what its checks say, or that a
+// [Prober] does not answer. It may be
 // called at any time, also before Run and beside it.
 func (w *Worker) Ready() error {
 	if r := w.shown.Load(); r != nil {
@@ -201,6 +204,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var background, slots sync.WaitGroup
 	background.Go(func() { w.held.extend(work) })
 	background.Go(func() { w.readiness.watch(leasing) })
+	background.Go(func() { w.outage.watch(leasing) })
 	if source, ok := w.Source.(HandBacker); ok && w.Claims != nil {
 		look := &watch{claims: w.Claims, source: source, log: w.Log, metrics: w.Metrics}
 		background.Go(func() { look.run(work) })
