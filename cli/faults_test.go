@@ -75,6 +75,9 @@ func (f *testFleet) takenOver(code int, took time.Duration) {
 	if err != nil || e.Status != "queued" || e.Message != "Worker stopped; waiting for another worker" {
 		t.Errorf("job is %s %q, %v; want it queued again", e.Status, e.Message, err)
 	}
+	if got, err := f.command("get", "long").Output(); err != nil || !strings.Contains(string(got), "Worker stopped; waiting for another worker") {
+		t.Errorf("get does not say why it waits: %v\n%s", err, got)
+	}
 	second := f.start("MOCK_PAGE_SECONDS=0.01")
 	f.untilState(2*time.Minute, "long", "completed") // at once, not after the lease of 600 s
 	f.account("completed", "long")

@@ -96,7 +96,7 @@ type Step struct {
 	Status     StepStatus `json:"status"`
 	StartedAt  Time       `json:"startedAt"`
 	FinishedAt Time       `json:"finishedAt"`
-	Message    string     `json:"message"` // what it does, has done, why it was skipped or has failed
+	Message    string     `json:"message"` // what it does, has done, why it was skipped, has failed or waits again
 }
 
 // ProgressOf returns the progress of a job with these steps.

@@ -258,7 +258,11 @@ func fleetSteps(e status.Entry, j jobapi.Job, message, failure string) []jobapi.
 				steps[i].FinishedAt, steps[i].Message = j.FinishedAt, message
 			}
 		}
-	case jobs.Queued, jobs.Succeeded:
+	case jobs.Queued:
+		if e.Message != status.MessageQueued { // an attempt was given up: this says why it waits again
+			steps[0].Message = message
+		}
+	case jobs.Succeeded:
 	}
 	return steps
 }

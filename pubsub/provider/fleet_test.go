@@ -156,7 +156,7 @@ func TestJ02J03J05FleetJobThroughItsLife(t *testing.T) {
 	if err := r.st.Release(t.Context(), first, "Worker stopped; waiting for another worker"); err != nil {
 		t.Fatal(err)
 	}
-	j = seen(r.want("a", "queued fetch:pending pages:pending store:pending 0/0/3"))
+	j = seen(r.want("a", "queued fetch:pending(Worker stopped; waiting for another worker) pages:pending store:pending 0/0/3"))
 	if !j.StartedAt.IsZero() || j.Attempt != 1 {
 		t.Errorf("handed back: started %v, attempt %d", j.StartedAt, j.Attempt)
 	}
