@@ -51,10 +51,10 @@ func gatewayCommand() *cobra.Command {
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8080", "where to listen; port 0 for a free one, which is printed")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
 	flags.StringVar(&f.adminFile, "admin-token-file", "", "file with the token of the operators' routes, which are closed without it; - for standard input")
-	flags.StringVar(&f.clientFile, "client-token-file", "", "file with the token of those who submit and read jobs; - for standard input")
+	flags.StringVar(&f.clientFile, "client-token-file", "", "file with the token of those who submit, read and cancel jobs; - for standard input")
 	flags.StringVar(&f.jobTokens, "job-tokens-file", "", "file with the tokens of the Job API, which batchfleet token new makes; the admin token is good for it, too")
 	flags.BoolVar(&f.readOnly, "read-only", false, "let the Job API show jobs, and neither cancel nor start any")
-	flags.BoolVar(&f.open, "open-submission", false, "let everybody who reaches this gateway submit and read jobs")
+	flags.BoolVar(&f.open, "open-submission", false, "let everybody who reaches this gateway submit, read and cancel jobs, but no web page of others")
 	flags.StringVar(&f.certFile, "tls-cert", "", "certificate chain in PEM, with --tls-key")
 	flags.StringVar(&f.keyFile, "tls-key", "", "key of the certificate")
 	flags.StringSliceVar(&f.proxies, "trusted-proxy", nil, "networks, as 10.0.0.0/8, of proxies that end TLS and say X-Forwarded-Proto")
@@ -88,12 +88,15 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	if err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("--job-tokens-file: %w", err))
 	}
+	if client == "" && !f.open {
+		log.Warn("everybody on this machine may submit, read and cancel jobs", "do", "give --client-token-file")
+	}
 	rdb := env.openRedis(256)
 	defer rdb.Close()
 	q := queue.New(rdb, env.rules())
 	c := &control.Control{
 		Queue: q, Log: log, Metrics: control.NewMetrics(versionText(), q),
-		AdminToken: admin, ClientToken: client, Period: env.Reap.D(),
+		AdminToken: admin, ClientToken: client, OpenSubmission: f.open, Period: env.Reap.D(),
 		Admit:        httpd.SecureOnly(proxies),
 		CheckPayload: checkPayload,
 	}

@@ -124,12 +124,48 @@ func (g *testGateway) certificate() (certFile, keyFile string) {
 		g.write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 }
 
+// TestZ09GatewayWithoutAClientTokenIsForItsMachineAlone is as an operator starts one
+// who thinks of the Job API alone.
+func TestZ09GatewayWithoutAClientTokenIsForItsMachineAlone(t *testing.T) {
+	t.Parallel()
+	g := newTestGateway(t)
+	const warning = "everybody on this machine may submit, read and cancel jobs"
+	admin := []string{"--admin-token-file", g.write("operator.token", testAdmin+"\n")}
+	closed, url := g.startOpenGateway(nil, admin...)
+	open, openURL := g.startOpenGateway(nil, append(admin, "--open-submission")...)
+	for _, tt := range []struct {
+		name, url string
+		header    []string
+		status    int
+	}{
+		{"a program", url, nil, http.StatusOK},
+		{"another site's page", url, []string{"Origin", "https://evil.example"}, http.StatusForbidden},
+		{"a proxy", url, []string{"X-Forwarded-For", "192.0.2.1"}, http.StatusForbidden},
+		{"a proxy, open", openURL, []string{"X-Forwarded-For", "192.0.2.1"}, http.StatusOK},
+		{"another site's page, open", openURL, []string{"Origin", "https://evil.example"}, http.StatusForbidden},
+	} {
+		r, err := g.request(http.MethodPost, tt.url+wire.PathJobs, "", h2Payload, tt.header...)
+		if err != nil || r.status != tt.status {
+			t.Errorf("%s: %d %s %v, want %d", tt.name, r.status, r.body, err, tt.status)
+		}
+	}
+	if n := strings.Count(closed.log.String(), warning); n != 1 || !strings.Contains(closed.log.String(), "--client-token-file") {
+		t.Errorf("it warns %d times, want 1:\n%s", n, closed.log)
+	}
+	if strings.Contains(open.log.String(), warning) {
+		t.Errorf("it warns of what was asked for:\n%s", open.log)
+	}
+	if code, out, stderr := g.runCommand([]string{"BATCHFLEET_API=" + url}, "submit", "--kind", "zpe", g.write("h2.json", h2Payload)); code != 0 || out == "" {
+		t.Errorf("our own client: exit code %d, %s", code, stderr)
+	}
+}
+
 func TestZ09GatewayRefusesWhatAProxyTookInTheClear(t *testing.T) {
 	g := newTestGateway(t)
-	addr := freeAddr(t)
-	g.startGateway(addr)
+	const token = "client-token-of-the-tests-0123456789"
+	_, url := g.startOpenGateway(nil, "--client-token-file", g.write("client.token", token+"\n"))
 	for said, want := range map[string]int{"http": http.StatusForbidden, "https": http.StatusOK} {
-		r, err := g.request(http.MethodPost, "http://"+addr+wire.PathJobs, "", h2Payload, "X-Forwarded-Proto", said)
+		r, err := g.request(http.MethodPost, url+wire.PathJobs, token, h2Payload, "X-Forwarded-Proto", said)
 		if err != nil || r.status != want {
 			t.Errorf("X-Forwarded-Proto: %s: %d %s %v, want %d", said, r.status, r.body, err, want)
 		}

@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,13 +140,7 @@ func TestClientTokenGuardsSubmitReadAndCancel(t *testing.T) {
 	const clientToken = "client-canary-11"
 	r := newRig(t, func(r *rig) { r.plane.ClientToken = clientToken })
 	w := r.worker()
-	for _, route := range [][2]string{
-		{"POST", wire.PathJobs},
-		{"GET", "/calc/zpe/jobs/x"},
-		{"GET", "/calc/zpe/jobs/x/result"},
-		{"GET", "/calc/zpe/jobs/x/files"},
-		{"POST", "/calc/zpe/jobs/x/cancel"},
-	} {
+	for _, route := range clientRoutes("x") {
 		for _, headers := range [][]string{nil, bearer(w.token), bearer("x")} {
 			refused(t, r.do(route[0], route[1], `{}`, headers...), 401, wire.Unauthorized)
 		}
@@ -158,6 +153,79 @@ func TestClientTokenGuardsSubmitReadAndCancel(t *testing.T) {
 	// Without an admin token an empty one must not open anything.
 	r = newRigOn(t, r.redis, func(r *rig) { r.plane.AdminToken, r.plane.ClientToken = "", clientToken })
 	refused(t, r.do("POST", wire.PathJobs, `{}`, "Authorization", "Bearer "), 401, wire.Unauthorized)
+}
+
+// clientRoutes are all routes of those who submit, read and cancel jobs.
+func clientRoutes(job string) [][2]string {
+	at := "/calc/zpe/jobs/" + job
+	return [][2]string{
+		{"POST", wire.PathJobs},
+		{"GET", at},
+		{"GET", at + "/result"},
+		{"GET", at + "/files"},
+		{"POST", at + "/cancel"},
+	}
+}
+
+// TestZ09WithoutAClientTokenJobsAreForTheMachineAlone asks a gateway on loopback as
+// programs, web pages and proxies do.
+func TestZ09WithoutAClientTokenJobsAreForTheMachineAlone(t *testing.T) {
+	t.Parallel()
+	const clientToken = "client-canary-11"
+	closed := newRig(t, nil)
+	open := newRigOn(t, closed.redis, func(r *rig) { r.plane.OpenSubmission = true })
+	locked := newRigOn(t, closed.redis, func(r *rig) { r.plane.ClientToken = clientToken })
+	job := closed.submit()
+	for _, tt := range []struct {
+		name         string
+		header       []string
+		closed, open string // why it is refused, empty when it is not
+	}{
+		{"a program", nil, "", ""},
+		{"by name", []string{"Host", "localhost:8080"}, "", ""},
+		{"by IPv6 address", []string{"Host", "[::1]:8080"}, "", ""},
+		{"a token of others", bearer("x"), "", ""},
+		{"another name for loopback", []string{"Host", "evil.example"}, "host", ""},
+		{"a proxy", []string{"X-Forwarded-For", "203.0.113.9"}, "proxy", ""},
+		{"a proxy that ends TLS", []string{"X-Forwarded-Proto", "https"}, "proxy", ""},
+		{"another site's page", []string{"Origin", "https://evil.example"}, "cross_site", "cross_site"},
+		{"another site's page in a new browser", []string{"Sec-Fetch-Site", "cross-site"}, "cross_site", "cross_site"},
+		{"another site's form", []string{"Origin", "null", "Content-Type", "text/plain"}, "cross_site", "cross_site"},
+		{"a rebound page", []string{"Host", "evil.example", "Origin", "http://evil.example", "Sec-Fetch-Site", "same-origin"}, "host", ""},
+		{"an operator behind a proxy", append(bearer(adminToken), "X-Forwarded-For", "203.0.113.9"), "", ""},
+	} {
+		for _, route := range clientRoutes(job) {
+			for _, g := range []struct {
+				*rig
+				why string
+			}{{closed, tt.closed}, {open, tt.open}} {
+				a := g.do(route[0], route[1], `{"x":1}`, tt.header...)
+				if g.why == "" {
+					if a.status == 401 || a.status == 403 {
+						t.Errorf("%s: %s %s: %d %s", tt.name, route[0], route[1], a.status, a.body)
+					}
+					continue
+				}
+				why := strings.TrimPrefix(httpd.OriginError(g.why).Error(), "it ")
+				if msg := refused(t, a, 403, wire.Forbidden); !strings.Contains(msg, "--client-token-file") || !strings.Contains(msg, why) {
+					t.Errorf("%s: %s %s does not say why and what to do: %s", tt.name, route[0], route[1], msg)
+				}
+			}
+			good := append(slices.Clone(tt.header), bearer(clientToken)...)
+			if a := locked.do(route[0], route[1], `{"x":1}`, good...); len(tt.header) > 0 && tt.header[0] != "Authorization" && (a.status == 401 || a.status == 403) {
+				t.Errorf("%s with the client token: %s %s: %d %s", tt.name, route[0], route[1], a.status, a.body)
+			}
+		}
+	}
+	for g, reason := range map[*rig]string{closed: "host", open: "cross_site"} { // the first; the log is throttled
+		if !strings.Contains(g.log.String(), `"msg":"request denied","reason":"`+reason+`"`) {
+			t.Errorf("the log does not say %q:\n%.1000s", reason, g.log)
+		}
+	}
+	// Those with tokens of their own are not concerned.
+	if a := closed.worker().post(wire.PathLease, nil, "Host", "gateway.example", "X-Forwarded-Proto", "https"); a.status >= 400 {
+		t.Errorf("a worker through a proxy: %d %s", a.status, a.body)
+	}
 }
 
 func TestZ09RequestIDsComeBackAndNothingIsCached(t *testing.T) {

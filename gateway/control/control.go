@@ -34,8 +34,12 @@ type Control struct {
 	// AdminToken opens the operators' routes; while it is empty nothing does.
 	AdminToken string
 	// ClientToken, when set, is asked of those who submit, read and cancel jobs.
-	// The admin token opens those routes, too.
+	// The admin token opens those routes, too. Without a client token they are open to
+	// programs on the same machine alone ([httpd.SameMachine]).
 	ClientToken string
+	// OpenSubmission, without a client token, opens those routes to everybody but the
+	// pages of other sites ([httpd.SameSite]).
+	OpenSubmission bool
 
 	// CheckPayload returns what is wrong with a payload, in words for its author,
 	// who is told them as they are; nil takes any JSON object.

@@ -46,7 +46,7 @@ func NewMetrics(version string, q *queue.Queue) *Metrics {
 		unreplicated: made.Counter("unreplicated_total", "Submissions, results and registrations answered although no replica of Redis had them within a second."),
 		failures:     made.Counters("failures_total", "Failures reported, by what became of the job: requeued, dead or canceled.", "fate"),
 		expiries:     made.Counters("lease_expiries_total", "Leases taken back by this gateway, by what became of the job: delayed, queued, dead or canceled; orphan is a lease without a job, foreign one with a key of somebody else's.", "fate"),
-		denials:      made.Counters("auth_failures_total", "Requests refused for their token, by why.", "reason"),
+		denials:      made.Counters("auth_failures_total", "Requests that were not let in, by why.", "reason"),
 		runSeconds:   made.NewHistogram(prometheus.HistogramOpts{Name: "job_run_seconds", Help: "Time from the last lease of a job to its result.", Buckets: prometheus.ExponentialBuckets(0.25, 4, 11)}),
 		waitSeconds:  made.NewHistogram(prometheus.HistogramOpts{Name: "job_wait_seconds", Help: "Time from the submission of a job to its last lease.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 14)}),
 		requests:     made.Counters("http_requests_total", "Requests answered, by route and class of status; route none is no route of the gateway.", "method", "route", "code"),

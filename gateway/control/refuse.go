@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
@@ -58,6 +59,9 @@ func refusal(err error) *gateway.Error {
 	if e, ok := errors.AsType[*gateway.Error](err); ok {
 		return e
 	}
+	if e, ok := errors.AsType[httpd.OriginError](err); ok {
+		return &gateway.Error{Status: 403, Code: wire.Forbidden, Message: forbidden(e)}
+	}
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {
 			e := &gateway.Error{Status: r.status, Code: r.code, Message: r.message}
@@ -71,6 +75,15 @@ func refusal(err error) *gateway.Error {
 		}
 	}
 	return nil
+}
+
+// forbidden returns the message for a request without a token that may not be from
+// where it has to be from.
+func forbidden(e httpd.OriginError) string {
+	if e == "cross_site" { // also with OpenSubmission
+		return "Without a client token (--client-token-file) no page of another site may use this route, and this request " + strings.TrimPrefix(e.Error(), "it ")
+	}
+	return "Without a client token (--client-token-file) this route is open only to programs on the gateway's own machine, and of this request one cannot say so: " + e.Error()
 }
 
 // codes are those of the errors that package httpd finds.
@@ -91,7 +104,9 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 		}
 	}
 	if why := denial(err); why != "" {
-		c.denied(r, why)
+		c.denied(r, "token refused", why)
+	} else if e, ok := errors.AsType[httpd.OriginError](err); ok {
+		c.denied(r, "request denied", string(e))
 	}
 	h := w.Header()
 	if e.Status == http.StatusUnauthorized {
@@ -139,9 +154,9 @@ func denial(err error) string {
 
 // denied records that a request was not let in. Strangers decide how often that
 // happens, so not every one is logged.
-func (c *Control) denied(r *http.Request, why string) {
+func (c *Control) denied(r *http.Request, msg, why string) {
 	c.Metrics.denials.WithLabelValues(why).Inc()
-	c.refused.Warn(c.Log, r, "token refused", why)
+	c.refused.Warn(c.Log, r, msg, why)
 }
 
 // keptError is a result that came too late and is kept for the operators.

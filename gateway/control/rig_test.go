@@ -158,6 +158,10 @@ func (r *rig) try(ctx context.Context, method, path string, body any, headers ..
 			req.Header.Set(headers[i], headers[i+1])
 			continue
 		}
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+			continue
+		}
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	resp, err := r.client.Do(req)

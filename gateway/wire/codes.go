@@ -12,6 +12,7 @@ const (
 	TokenRevoked       Code = "TOKEN_REVOKED"          // 403
 	WorkerMismatch     Code = "WORKER_MISMATCH"        // 403
 	InsecureTransport  Code = "INSECURE_TRANSPORT"     // 403
+	Forbidden          Code = "FORBIDDEN"              // 403: without a client token, from elsewhere than a program on the same machine
 	NotFound           Code = "NOT_FOUND"              // 404: no such route
 	LateNotFound       Code = "LATE_RESULT_NOT_FOUND"  // 404
 	JobNotFound        Code = "JOB_NOT_FOUND"          // 404
