@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"slices"
@@ -203,11 +202,8 @@ func (c *connection) token(ctx context.Context, stderr io.Writer) (string, error
 		return "", nil
 	}
 	token, err := settings.ReadToken(ctx, file)
-	switch _, named := errors.AsType[*fs.PathError](err); {
-	case named:
+	if err != nil {
 		return "", fmt.Errorf("--token-file: %w", err)
-	case err != nil:
-		return "", fmt.Errorf("--token-file %s: %w", file, err)
 	}
 	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
 		fmt.Fprintf(stderr, "batchfleet: other users of this machine may read a token: %s has mode %s; chmod 600\n", file, info.Mode().Perm())

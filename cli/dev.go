@@ -51,7 +51,7 @@ func devCommand() *cobra.Command {
 				// No other process needs to find this fleet, and its log would tear the bars.
 				addr, redisAddr, httpAddr, level = "127.0.0.1:0", "127.0.0.1:0", "", slog.LevelWarn
 			}
-			if err := checkHTTP(httpAddr); err != nil {
+			if err := checkAddresses(addr, redisAddr, httpAddr); err != nil {
 				return err
 			}
 			running, ctx := errgroup.WithContext(cmd.Context())

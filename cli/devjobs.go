@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -14,6 +15,18 @@ import (
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/status"
 )
+
+// checkAddresses returns what is wrong with the addresses that dev listens at.
+func checkAddresses(addr, redisAddr, httpAddr string) error {
+	wrong := errors.Join(settings.CheckListen("--addr", addr, "127.0.0.1:8085"), settings.CheckListen("--redis-addr", redisAddr, "127.0.0.1:6379"))
+	if httpAddr != "" {
+		wrong = errors.Join(wrong, settings.CheckListen("--http-addr", httpAddr, "127.0.0.1:8080"))
+	}
+	if wrong != nil {
+		return program.Exit(program.Usage, wrong)
+	}
+	return checkHTTP(httpAddr)
+}
 
 // checkHTTP returns what is wrong with the address of the fleet's Job API. The API
 // of dev authenticates no callers.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/emulator"
 	"github.com/batchfleet/batchfleet/pubsub"
 )
@@ -35,6 +36,9 @@ func emulatorCommand() *cobra.Command {
 			if deadline < 10*time.Second || deadline > 600*time.Second {
 				return program.Exit(program.Usage, fmt.Errorf("--ack-deadline is %s: must be from 10s to 600s", deadline))
 			}
+			if err := settings.CheckListen("--addr (or EMULATOR_ADDR)", addr, "127.0.0.1:8085"); err != nil {
+				return program.Exit(program.Usage, err)
+			}
 			srv, err := openEmulator(emulator.Config{Log: program.NewLog(os.Stderr, slog.LevelInfo)}, dir)
 			if err != nil {
 				return program.Exit(program.Usage, err)
@@ -46,9 +50,6 @@ func emulatorCommand() *cobra.Command {
 				l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 				if errors.Is(err, syscall.EADDRINUSE) {
 					err = fmt.Errorf("%w (is another emulator running? --addr or EMULATOR_ADDR choose another address)", err)
-				}
-				if _, _, bad := net.SplitHostPort(addr); bad != nil {
-					err = fmt.Errorf("--addr (or EMULATOR_ADDR) is %.60q: want HOST:PORT, such as 127.0.0.1:8085", addr)
 				}
 				if err != nil {
 					return program.Exit(program.Usage, err)

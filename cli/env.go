@@ -181,9 +181,14 @@ func (e *PDFEnv) Check() []error { return settings.Limits(e) }
 
 func (e *WorkerEnv) Check() []error {
 	wrong := append(settings.Limits(e), settings.LogLevel(), settings.CheckName("WORKER_NAME", e.Name))
-	if e.ExtendEvery != 0 {
+	if e.ExtendEvery != 0 && settings.Good(e, "LEASE_TTL") {
 		wrong = append(wrong, settings.Within("LEASE_EXTEND_EVERY", e.ExtendEvery.String(), fmt.Sprintf("1s,%s", e.LeaseTTL*8/10)))
 	}
-	wrong = append(wrong, settings.Leaving(e.MaxRuntime, e.JobTimeout, 30*24*time.Hour))
+	if settings.Good(e, "JOB_TIMEOUT") {
+		wrong = append(wrong, settings.Leaving(e.MaxRuntime, e.JobTimeout, 30*24*time.Hour))
+	}
+	if e.HTTPAddr != "" {
+		wrong = append(wrong, settings.CheckListen("HTTP_ADDR", e.HTTPAddr, "127.0.0.1:9090"))
+	}
 	return settings.Compact(e.ClientEnv.Check(), e.checkWorker(), e.PDFEnv.Check(), wrong)
 }

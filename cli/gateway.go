@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,10 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +26,10 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/provider"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/redact"
+	"github.com/batchfleet/batchfleet/safefile"
 	"github.com/batchfleet/batchfleet/status"
 )
 
@@ -107,14 +113,12 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	q.OnReplicasUnknown = func() {
 		log.WarnContext(ctx, "Redis refuses ROLE; no answer waits for a replica", "do", "allow the user ROLE and WAIT")
 	}
-	if f.certFile != "" {
-		if _, err := httpd.LoadCertificate(f.certFile, f.keyFile); err != nil {
-			return program.Exit(program.Usage, fmt.Errorf("--tls-cert, --tls-key: %w", err))
-		}
-	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w (is another gateway or `batchfleet dev` running?)", err)
+	}
 	if err != nil {
-		return program.Exit(program.Usage, fmt.Errorf("--addr: %w (is another gateway or `batchfleet dev` running?)", err))
+		return program.Exit(program.Usage, fmt.Errorf("--addr: %w", err))
 	}
 	ready := func() error { return q.Check(context.WithoutCancel(ctx)) }
 	stopMetrics, err := program.ServeMetrics(ctx, f.metricsAddr, withoutSecrets(ready), c.Metrics.Registry, log)
@@ -152,9 +156,14 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	return nil
 }
 
-// check reads the files of the flags and returns all that is wrong with them.
+// check reads the files of the flags and returns all that is wrong with them. It logs
+// nothing if anything is.
 func (f *gatewayFlags) check(ctx context.Context, log *slog.Logger) (admin, client string, proxies []netip.Prefix, err error) {
-	var wrong []error
+	wrong := []error{settings.CheckListen("--addr", f.addr, "127.0.0.1:8080")}
+	if f.metricsAddr != "" {
+		wrong = append(wrong, settings.CheckListen("--metrics-addr", f.metricsAddr, "127.0.0.1:9090"))
+	}
+	readable := map[string]string{} // files that others may read, with their mode
 	secret := func(flag, file string) string {
 		if file == "" {
 			return ""
@@ -164,11 +173,12 @@ func (f *gatewayFlags) check(ctx context.Context, log *slog.Logger) (admin, clie
 			wrong = append(wrong, fmt.Errorf("%s: %w", flag, err))
 		}
 		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-			log.Warn("other users of this machine may read a token", "file", file, "mode", info.Mode().Perm().String(), "do", "chmod 600")
+			readable[file] = info.Mode().Perm().String()
 		}
 		return token
 	}
 	admin, client = secret("--admin-token-file", f.adminFile), secret("--client-token-file", f.clientFile)
+	wrong = append(wrong, f.checkTokens(admin, client)...)
 	for _, p := range f.proxies {
 		prefix, err := netip.ParsePrefix(p)
 		if err != nil {
@@ -179,6 +189,8 @@ func (f *gatewayFlags) check(ctx context.Context, log *slog.Logger) (admin, clie
 	}
 	if (f.certFile == "") != (f.keyFile == "") {
 		wrong = append(wrong, errors.New("--tls-cert and --tls-key come together"))
+	} else if f.certFile != "" {
+		wrong = append(wrong, checkCertificate(f.certFile, f.keyFile))
 	}
 	if !onLoopback(f.addr) {
 		if f.certFile == "" && len(proxies) == 0 {
@@ -188,7 +200,50 @@ func (f *gatewayFlags) check(ctx context.Context, log *slog.Logger) (admin, clie
 			wrong = append(wrong, fmt.Errorf("--addr %s is not on loopback: give --client-token-file, or --open-submission to let everybody submit and read jobs", f.addr))
 		}
 	}
-	return admin, client, proxies, errors.Join(wrong...)
+	if err = errors.Join(wrong...); err == nil {
+		for file, mode := range readable {
+			log.Warn("other users of this machine may read a token", "file", file, "mode", mode, "do", "chmod 600")
+		}
+	}
+	return admin, client, proxies, err
+}
+
+// checkTokens returns how the tokens contradict each other.
+func (f *gatewayFlags) checkTokens(admin, client string) (wrong []error) {
+	if f.clientFile != "" && f.open {
+		wrong = append(wrong, errors.New("--client-token-file and --open-submission contradict each other: give one of them"))
+	}
+	if admin == "" {
+		return wrong
+	}
+	if httpd.SameToken(admin, client) {
+		wrong = append(wrong, errors.New("--admin-token-file and --client-token-file hold the same token, so all who submit would be operators: make another, as with: openssl rand -hex 32"))
+	}
+	if f.jobTokens != "" {
+		hash := sha256.Sum256([]byte(admin))
+		tokens, _ := access.ReadTokens(f.jobTokens) // what is wrong with the file is said when it is opened
+		if i := slices.IndexFunc(tokens, func(t access.Token) bool { return t.Hash == hash }); i >= 0 {
+			wrong = append(wrong, fmt.Errorf("the token in --admin-token-file is that of %s in --job-tokens-file, which would have all rights of an operator: make another, as with: openssl rand -hex 32", oneLine(tokens[i].Name)))
+		}
+	}
+	return wrong
+}
+
+// checkCertificate returns, in one line, what is wrong with the files of a certificate.
+func checkCertificate(cert, key string) error {
+	var unread []string
+	for _, f := range []struct{ flag, file string }{{"--tls-cert", cert}, {"--tls-key", key}} {
+		if _, err := safefile.ReadLinked(f.file, httpd.MaxPEM); err != nil {
+			unread = append(unread, f.flag+": "+err.Error())
+		}
+	}
+	if len(unread) > 0 {
+		return errors.New(strings.Join(unread, "; "))
+	}
+	if _, err := httpd.LoadCertificate(cert, key); err != nil {
+		return fmt.Errorf("--tls-cert, --tls-key: %w", err)
+	}
+	return nil
 }
 
 // alone reports whether nothing says that others than callers on this machine come.
@@ -199,7 +254,7 @@ func (f *gatewayFlags) alone() bool {
 func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return true // the mistake shows when it listens
+		return true // which settings.CheckListen refuses
 	}
 	return httpd.IsLoopback(host)
 }

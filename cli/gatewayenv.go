@@ -31,10 +31,10 @@ type GatewayEnv struct {
 func (e *GatewayEnv) Check() []error {
 	wrong := append(settings.Limits(e), settings.LogLevel(), e.checkOne())
 	longest := max(e.LeaseTTL.D(), cmp.Or(e.LegacyTTL, e.JobTimeout).D(), queue.RetryDelay(e.MaxRetries))
-	if e.ResultTTL.D() < longest {
+	if e.ResultTTL.D() < longest && settings.Good(e, "RESULT_TTL", "LEASE_TTL", "LEASE_TTL_LEGACY", "JOB_TIMEOUT", "MAX_RETRIES") {
 		wrong = append(wrong, fmt.Errorf("RESULT_TTL is %s: must not be shorter than a lease or the wait before a re-run, which are up to %s, or a job would be forgotten meanwhile", e.ResultTTL.D(), longest))
 	}
-	if e.Skew*3 > e.LeaseTTL*2 {
+	if e.Skew*3 > e.LeaseTTL*2 && settings.Good(e, "LEASE_SKEW", "LEASE_TTL") {
 		wrong = append(wrong, errors.New("LEASE_SKEW must not be longer than two thirds of LEASE_TTL"))
 	}
 	return settings.Compact(e.RedisEnv.Check(), e.JobAPIEnv.Check(), e.FleetEnv.Check(), wrong)

@@ -20,7 +20,14 @@ func TestZ09GatewayIsNeverOpenByAccident(t *testing.T) {
 	short := g.write("short", "1234567890\n")
 	good := g.write("good", testAdmin+"\n")
 	words := g.write("words", testAdmin+"\nand more\n")
-	missing := filepath.Join(g.dir, "missing")
+	missing, empty, same := filepath.Join(g.dir, "missing"), g.write("empty", ""), g.write("same", testAdmin)
+	listed, reader := filepath.Join(g.dir, "job.tokens"), filepath.Join(g.dir, "reader")
+	if code, _, stderr := g.runCommand(nil, "token", "new", "--file", listed, "--name", "reader", "--scope", "read", "--out", reader); code != 0 {
+		t.Fatal(stderr)
+	}
+	if err := os.Chmod(good, 0o644); err != nil { // which is worth a warning, but not beside a mistake
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name string
 		args []string
@@ -34,6 +41,15 @@ func TestZ09GatewayIsNeverOpenByAccident(t *testing.T) {
 		{"more than a token", []string{"--client-token-file", words}, nil, []string{"more than one word"}},
 		{"certificate without a key", []string{"--tls-cert", good}, nil, []string{"come together"}},
 		{"no certificate", []string{"--tls-cert", missing, "--tls-key", good}, nil, []string{"--tls-cert", "no such file"}},
+		{"no files of a certificate", []string{"--tls-cert", missing, "--tls-key", missing + ".key"}, nil, []string{"--tls-cert: open " + missing + ": no such file or directory; --tls-key: open " + missing + ".key: no such file or directory\n"}},
+		{"one file for the admin and the client token", []string{"--admin-token-file", good, "--client-token-file", good}, nil, []string{"--admin-token-file and --client-token-file hold the same token"}},
+		{"one token in two files", []string{"--admin-token-file", good, "--client-token-file", same}, nil, []string{"--admin-token-file and --client-token-file hold the same token"}},
+		{"a token of the Job API that is the admin token", []string{"--admin-token-file", reader, "--job-tokens-file", listed}, nil, []string{"the token in --admin-token-file is that of reader in --job-tokens-file"}},
+		{"a client token and none needed", []string{"--client-token-file", good, "--open-submission"}, nil, []string{"--client-token-file and --open-submission contradict each other"}},
+		{"an empty file", []string{"--admin-token-file", empty}, nil, []string{"--admin-token-file: " + empty + " is empty"}},
+		{"a port alone", []string{"--addr", "8080", "--client-token-file", good}, nil, []string{`batchfleet: --addr is "8080": want HOST:PORT, such as 127.0.0.1:8080` + "\n"}},
+		{"a port that is none", []string{"--addr", "127.0.0.1:99999"}, nil, []string{`--addr is "127.0.0.1:99999": want HOST:PORT, such as 127.0.0.1:8080`}},
+		{"a port alone for metrics", []string{"--metrics-addr", "9090"}, nil, []string{`--metrics-addr is "9090": want HOST:PORT`}},
 		{"no proxy's network", []string{"--trusted-proxy", "proxy"}, nil, []string{"--trusted-proxy", "10.0.0.0/8"}},
 		{"results kept shorter than a lease", nil, []string{"RESULT_TTL=5m", "LEASE_TTL=60s"}, []string{"RESULT_TTL is 5m0s: must not be shorter than a lease or the wait before a re-run, which are up to 24h0m0s"}},
 		{"results kept shorter than a lease without heartbeats", nil, []string{"RESULT_TTL=2h", "LEASE_TTL_LEGACY=3h"}, []string{"which are up to 3h0m0s"}},
@@ -50,6 +66,11 @@ func TestZ09GatewayIsNeverOpenByAccident(t *testing.T) {
 			for _, word := range tt.says {
 				if !strings.Contains(stderr, word) {
 					t.Errorf("stderr does not say %q:\n%s", word, stderr)
+				}
+			}
+			for _, word := range []string{`"level"`, "is another gateway", "LEASE_SKEW"} {
+				if strings.Contains(stderr, word) {
+					t.Errorf("stderr says %q, too:\n%s", word, stderr)
 				}
 			}
 			if text, err := os.ReadFile(good); err != nil || strings.Contains(stderr, strings.TrimSpace(string(text))) {

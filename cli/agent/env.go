@@ -72,8 +72,14 @@ func (e *Env) pwx() (string, error) {
 func (e *Env) CheckValues() []error {
 	wrong := append(
 		settings.Limits(e), settings.Within("QE_MAX_MEMORY", fmt.Sprint(e.Memory), fmt.Sprintf("%d,%d", zpe.MinMemory, 1<<44)),
-		settings.LogLevel(), settings.CheckName("WORKER_NAME", e.Name), settings.Leaving(e.MaxRuntime, e.JobTimeout, 60*24*time.Hour),
+		settings.LogLevel(), settings.CheckName("WORKER_NAME", e.Name),
 	)
+	if settings.Good(e, "JOB_TIMEOUT") {
+		wrong = append(wrong, settings.Leaving(e.MaxRuntime, e.JobTimeout, 60*24*time.Hour))
+	}
+	if e.HTTPAddr != "" {
+		wrong = append(wrong, settings.CheckListen("HTTP_ADDR", e.HTTPAddr, "127.0.0.1:9090"))
+	}
 	if e.Source == "" {
 		wrong = append(wrong, errors.New("SOURCE must be set: the gateway's address, https://HOST"))
 	} else if scheme, _, ok := strings.Cut(e.Source, "://"); !ok || scheme != "https" && scheme != "http" && !strings.HasPrefix(scheme, "redis") {

@@ -5,6 +5,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
 	"os"
@@ -101,20 +102,44 @@ func plainCause(e *envconfig.ParseError) error {
 // range, as [Within] reads it, or "off," and a range where 0 is allowed, too; want, for
 // "one or another" word. Structs in it see to their own.
 func Limits(conf any) (wrong []error) {
-	v := reflect.ValueOf(conf).Elem()
-	for i := range v.NumField() {
-		tag := v.Type().Field(i).Tag
-		name, words := tag.Get("envconfig"), tag.Get("want")
-		limits, off := strings.CutPrefix(tag.Get("range"), "off,")
-		value := reflect.Indirect(v.Field(i))
-		switch {
-		case words != "" && !slices.Contains(strings.Split(words, " or "), value.String()):
-			wrong = append(wrong, fmt.Errorf("%s is %q: want %s", name, value.String(), words))
-		case limits != "" && value.IsValid() && (!off || !value.IsZero()):
-			wrong = append(wrong, Within(name, fmt.Sprint(value.Interface()), limits))
-		}
+	for _, err := range limits(conf) {
+		wrong = append(wrong, err)
 	}
 	return wrong
+}
+
+// Good reports whether [Limits] finds nothing wrong with the fields of these names. What
+// would follow from a wrong one is no mistake of its own.
+func Good(conf any, names ...string) bool {
+	for name, err := range limits(conf) {
+		if err != nil && slices.Contains(names, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// limits yields each field of conf that has limits, by its name, and what is wrong with it.
+func limits(conf any) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		v := reflect.ValueOf(conf).Elem()
+		for i := range v.NumField() {
+			tag := v.Type().Field(i).Tag
+			name, words := tag.Get("envconfig"), tag.Get("want")
+			limits, off := strings.CutPrefix(tag.Get("range"), "off,")
+			value := reflect.Indirect(v.Field(i))
+			var err error
+			switch {
+			case words != "" && !slices.Contains(strings.Split(words, " or "), value.String()):
+				err = fmt.Errorf("%s is %q: want %s", name, value.String(), words)
+			case limits != "" && value.IsValid() && (!off || !value.IsZero()):
+				err = Within(name, fmt.Sprint(value.Interface()), limits)
+			}
+			if !yield(name, err) {
+				return
+			}
+		}
+	}
 }
 
 // Within returns an error unless value is within limits, such as "1,256" or "100ms,1m",

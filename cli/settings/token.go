@@ -2,7 +2,6 @@ package settings
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -15,7 +14,7 @@ import (
 const maxToken = 4096
 
 // ReadToken returns the token that is alone in a file; - is standard input, until ctx
-// ends. Its errors do not quote what is there.
+// ends. Its errors name the file and do not quote what is there.
 func ReadToken(ctx context.Context, file string) (string, error) {
 	text, err := readToken(ctx, file)
 	if err != nil {
@@ -23,13 +22,16 @@ func ReadToken(ctx context.Context, file string) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	const want = "want one line with a token and nothing else"
+	if file == "-" {
+		file = "standard input"
+	}
 	switch {
 	case len(text) > maxToken:
-		return "", fmt.Errorf("it is longer than %d bytes: %s", maxToken, want)
+		return "", fmt.Errorf("%s is longer than %d bytes: %s", file, maxToken, want)
 	case token == "":
-		return "", errors.New("it is empty")
+		return "", fmt.Errorf("%s is empty: %s", file, want)
 	case strings.ContainsAny(token, " \t\r\n"):
-		return "", fmt.Errorf("it has more than one word: %s", want)
+		return "", fmt.Errorf("%s has more than one word: %s", file, want)
 	}
 	return token, nil
 }

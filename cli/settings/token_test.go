@@ -12,11 +12,11 @@ func TestReadToken(t *testing.T) {
 		{"a line", "secret-token\n", ""},
 		{"without an end of line", "secret-token", ""},
 		{"with blanks around it", "\n secret-token \r\n", ""},
-		{"nothing", "", "it is empty"},
-		{"blanks only", " \n", "it is empty"},
-		{"two words", "secret-token and", "more than one word"},
-		{"two lines", "secret-token\nand\n", "more than one word"},
-		{"too much", "secret-token" + strings.Repeat("\n", maxToken), "longer than 4096 bytes"},
+		{"nothing", "", "token is empty: want one line"},
+		{"blanks only", " \n", "token is empty: want one line"},
+		{"two words", "secret-token and", "token has more than one word"},
+		{"two lines", "secret-token\nand\n", "token has more than one word"},
+		{"too much", "secret-token" + strings.Repeat("\n", maxToken), "token is longer than 4096 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "token")
