@@ -186,6 +186,31 @@ func TestJ09GatewayForOthersIsClosedWithoutTokens(t *testing.T) {
 	}
 }
 
+// TestJ01TokensOfTheJobAPIOpenNoOtherRoutes asks a gateway's own routes with the
+// best token that the Job API has.
+func TestJ01TokensOfTheJobAPIOpenNoOtherRoutes(t *testing.T) {
+	t.Parallel()
+	g := newTestGateway(t)
+	listed, token := filepath.Join(g.dir, "tokens"), filepath.Join(g.dir, "job-admin")
+	if code, _, stderr := g.runCommand(nil, "token", "new", "--file", listed, "--name", "x", "--scope", "admin", "--out", token); code != 0 {
+		t.Fatal(stderr)
+	}
+	_, url := g.startOpenGateway(nil, "--job-tokens-file", listed, "--admin-token-file", g.write("operator.token", testAdmin+"\n"))
+	env := []string{"BATCHFLEET_API=" + url, "BATCHFLEET_TOKEN_FILE=" + token}
+	for _, command := range []string{"dlq list --scope zpe", "workers enroll", "workers revoke w-1"} {
+		if code, out, stderr := g.runCommand(env, strings.Fields(command)...); code == 0 || out != "" || !strings.Contains(stderr, "Not the admin token") {
+			t.Errorf("%s: exit code %d, %s%s", command, code, out, stderr)
+		}
+	}
+	if code, _, stderr := g.runCommand(env, "run", "fsck", "--dry-run"); code != 0 {
+		t.Errorf("the Job API itself: exit code %d, %s", code, stderr)
+	}
+	// Nothing has asked for a client token.
+	if r, err := g.request(http.MethodPost, url+"/calc/zpe/jobs", "", h2Payload); err != nil || r.status != http.StatusOK {
+		t.Errorf("submit without a token: %d %s %v", r.status, r.body, err)
+	}
+}
+
 // TestJ01GatewayKnowsItsTokens gives one out and takes it back while it runs.
 func TestJ01GatewayKnowsItsTokens(t *testing.T) {
 	t.Parallel()

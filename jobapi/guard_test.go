@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -312,6 +313,40 @@ func TestWithoutTokensOtherMachinesStayOutsideWhateverTheySay(t *testing.T) {
 			t.Errorf("from %q: %d %s", remote, w.Code, w.Body)
 		}
 	}
+}
+
+func TestModeOfTheTokenFileIsJudgedWhenItIsRead(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes say nothing")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "tokens")
+		token := addToken(t, file, "reader", access.Read, time.Time{})
+		s, _, _ := twoScopes()
+		var err error
+		if s.Guard, err = jobapi.OpenTokens(file, "", slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		g := serve(t, s)
+		for _, tt := range []struct {
+			name   string
+			change func() error
+			want   int
+		}{
+			{"mode", func() error { return os.Chmod(file, 0o666) }, 200}, //nolint:gosec // what is refused
+			{"time", func() error { return os.Chtimes(file, time.Time{}, time.Now()) }, 401},
+			{"mode again", func() error { return os.Chmod(file, 0o600) }, 200}, // what was not read is tried each time
+		} {
+			if err := tt.change(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			if a := g.ask(t, "GET /api/v1/utils/jobs", "", "Authorization", "Bearer "+token); a.status != tt.want {
+				t.Errorf("after a change of its %s: %d %s, want %d", tt.name, a.status, a.body, tt.want)
+			}
+		}
+		g.stop()
+	})
 }
 
 func TestChangesAreLoggedWithTheNameOfTheToken(t *testing.T) {
