@@ -184,11 +184,20 @@ func (l *Local) tryWrite() error {
 	name := tempName()
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
-		return err
+		return withoutPath(err)
 	}
 	// An empty file can be created on a full disk: fill a block.
 	_, err = f.Write(make([]byte, 4096))
-	return errors.Join(err, f.Close(), root.Remove(name))
+	return errors.Join(withoutPath(err), withoutPath(f.Close()), withoutPath(root.Remove(name)))
+}
+
+// withoutPath returns what a call on a file of a random name says, without that name: the same trouble
+// has the same text each time.
+func withoutPath(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
 }
 
 // replaced reports whether the directory is no longer the one that was opened:

@@ -265,6 +265,18 @@ func TestF46FullDiskIsUnavailableAndChangesNothing(t *testing.T) {
 	}
 }
 
+// TestF46CheckSaysTheSameOfTheSameTrouble so that the log says it once, and workers can be told of
+// together.
+func TestF46CheckSaysTheSameOfTheSameTrouble(t *testing.T) {
+	_, dir := newLocal(t)
+	want := fmt.Sprintf("unavailable=true: check storage directory %s: %v: file too large; it must exist, have free space and be writable for user id %d\n", dir, jobs.ErrUnavailable, os.Getuid())
+	for range 2 {
+		if out, err := childCommand(t, "check on a full disk", dir).CombinedOutput(); err == nil || string(out) != want {
+			t.Errorf("it says %q, want %q", out, want)
+		}
+	}
+}
+
 func TestF46KilledPutIsSwept(t *testing.T) {
 	s, dir := newLocal(t)
 	storagetest.PutString(t, s, "dir/object", "old")
