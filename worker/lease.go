@@ -45,7 +45,7 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 			if waited := time.Since(refused); waited >= w.StartTimeout {
 				return jobs.Lease{}, fmt.Errorf("lease a job, tried for %s: %w", waited.Round(time.Second), err)
 			}
-			delay = max(delay, 5*time.Second)
+			delay = min(max(delay, 5*time.Second), w.StartTimeout-time.Since(refused))
 			w.Log.ErrorContext(ctx, "the source refuses this worker", "retry_in", delay, "gives_up_after", w.StartTimeout, "err", err)
 		}
 		w.Metrics.leaseErrors.Inc()
