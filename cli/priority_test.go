@@ -71,8 +71,8 @@ func TestF14MissingPrioritySubscriptionEndsTheWorker(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	w := f.start(asksUrgent, "START_TIMEOUT=1s")
-	if code := w.exitCode(30 * time.Second); code != program.Unavailable || !strings.Contains(w.log.String(), "projects/local-dev/subscriptions/urgent") {
-		t.Errorf("exit code %d, want 3 and the name of what is missing:\n%s", code, w.log)
+	if code := w.exitCode(30 * time.Second); code != program.Usage || !strings.Contains(w.log.String(), "projects/local-dev/subscriptions/urgent") {
+		t.Errorf("exit code %d, want 2 and the name of what is missing:\n%s", code, w.log)
 	}
 }
 

@@ -212,7 +212,7 @@ func TestF13PromisePublishFailsInTheMiddleOfARedrive(t *testing.T) {
 	f.putInputs(ids...)
 	f.emulator.Fail("Publish", 1, codes.PermissionDenied)
 	out, errs, code := f.dlq("redrive", "--rate", "100")
-	if code != program.Unavailable || out != "" || !strings.Contains(errs, "5 of 5 left") || !strings.Contains(errs, "its dead letter is kept") {
+	if code != program.Usage || out != "" || !strings.Contains(errs, "5 of 5 left") || !strings.Contains(errs, "its dead letter is kept") {
 		t.Errorf("code %d, printed %q and %q", code, out, errs)
 	}
 	f.dead(5)
