@@ -8,7 +8,7 @@ import (
 	"github.com/batchfleet/batchfleet/internal/testnet"
 )
 
-// TestF15WorkerWithoutPubSubIsNotReadyAndReadyAgainOnceItAnswers though no job comes, and says so where
+// TestF15WorkerWithoutPubSubIsNotReadyAndReadyAgainOnceItAnswers though no job comes, and shows both where
 // people look: /readyz, workers and who waits for a job.
 func TestF15WorkerWithoutPubSubIsNotReadyAndReadyAgainOnceItAnswers(t *testing.T) {
 	t.Parallel()
