@@ -1,6 +1,9 @@
 package jobs
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // The errors a worker tells apart. Whatever else a handler returns is the
 // job's own failure, which is final: it is recorded and never retried.
@@ -30,6 +33,11 @@ type Failure struct { //nolint:errname // a failure is a job's, an error a funct
 	Final  bool   // running the job again cannot help
 	Detail string // text for people that is too long for an error, such as the last lines of a log
 	Err    error
+
+	// Retry asks for another attempt after RetryAfter, by the policy of the job's kind. A
+	// failure that does not ask for one is recorded.
+	Retry      bool
+	RetryAfter time.Duration
 }
 
 // Error returns the text of Err.

@@ -52,12 +52,14 @@ const ClaimHold = 15 * time.Second
 type Claim struct {
 	Verdict Verdict
 	Job     ID
-	Token   string        // the fence
-	Attempt int           // which start of the job this is, from 1; for Ended: how many there were
-	Crashes int           // earlier starts whose worker never came back
-	State   State         // for Ended: the outcome on record
-	Reason  string        // for Ended as Failed: why, as it is on record
-	Wait    time.Duration // for Busy: how long the other worker's claim still holds
+	Token   string // the fence
+	Attempt int    // which start of the job this is, from 1; for Ended: how many there were
+	Crashes int    // earlier starts whose worker never came back
+	// Failures counts earlier attempts that failed and were to be made again: see Failure.Retry.
+	Failures int
+	State    State         // for Ended: the outcome on record
+	Reason   string        // for Ended as Failed: why, as it is on record
+	Wait     time.Duration // for Busy: how long the other worker's claim still holds
 	// How another worker hands back the lease of a lost worker: see [Raw].
 	Queue, Ack string
 }

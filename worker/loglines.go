@@ -28,6 +28,13 @@ func (l *logLines) progress(line string, last bool) {
 	l.newest, l.now = line, l.now || last
 }
 
+// add notes a line of the job's own. One that finds no room is left out.
+func (l *logLines) add(line string) {
+	if len(l.ready) < jobs.MaxLines {
+		l.ready = append(l.ready, line)
+	}
+}
+
 // take returns the lines to write now; at the end of the job that is all of them.
 func (l *logLines) take(end bool) jobs.Lines {
 	if l.newest != "" && (end || l.now || time.Since(l.shown) >= progressEvery) && len(l.ready) < jobs.MaxLines {

@@ -32,14 +32,6 @@ type Slot struct {
 	GPUs []int
 }
 
-// SlotHandler is a [Handler] that must know its slot, such as one whose jobs use GPUs.
-type SlotHandler interface {
-	Handler
-	// RunInSlot is called instead of Run. The slot is free for the next job when it has
-	// returned; one with GPUs also stays taken if the worker no longer waits for that.
-	RunInSlot(ctx context.Context, slot Slot, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error)
-}
-
 // KindSource is a [Source] that can be asked for jobs of some kinds. A worker with
 // several pools asks it for the kinds that it has a free slot for; other sources hand
 // out jobs of whatever kind, and those with no free slot are handed back.

@@ -66,12 +66,12 @@ func (inSlots) Earlier(context.Context, jobs.Job) (jobs.Result, bool, error) {
 }
 
 func (inSlots) Run(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
-	panic("a SlotHandler is run in its slot")
+	panic("an AttemptHandler is told of its attempt")
 }
 
-func (h inSlots) RunInSlot(ctx context.Context, slot Slot, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
-	defer h.in(slot, job)()
-	if strings.HasPrefix(string(job.ID), "deaf") {
+func (h inSlots) RunAttempt(ctx context.Context, a Attempt) (jobs.Result, error) {
+	defer h.in(a.Slot, a.Job)()
+	if strings.HasPrefix(string(a.Job.ID), "deaf") {
 		ctx = context.WithoutCancel(ctx)
 	}
 	return jobs.Result{}, jobs.Sleep(ctx, h.takes)

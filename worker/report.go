@@ -20,7 +20,8 @@ const reportEvery = time.Second
 // in flight at a time, and the job never waits for it.
 type reporter struct {
 	*attempt
-	stop context.CancelCauseFunc // ends the handler
+	stop  context.CancelCauseFunc // ends the handler
+	began time.Time
 
 	mu     sync.Mutex
 	newest *jobs.Progress // not yet written
@@ -50,6 +51,14 @@ func (r *reporter) add(p jobs.Progress) {
 	case r.wake <- struct{}{}:
 	default:
 	}
+}
+
+// log adds a line to the job's log and returns at once. It is written with the next report.
+func (r *reporter) log(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines.add(line)
+	r.moved = time.Now()
 }
 
 // stalled returns for how long the job has reported nothing.

@@ -136,7 +136,7 @@ func (a *attempt) crashed(ctx context.Context) (jobs.Outcome, error) {
 	if h == nil || a.lease.Invalid != nil {
 		return failure(errNone), nil //nolint:nilerr // a failure is an outcome
 	}
-	return a.handle(ctx, func(ctx context.Context, _ func(jobs.Progress)) (jobs.Result, error) {
+	return a.handle(ctx, func(ctx context.Context, _ *reporter) (jobs.Result, error) {
 		result, found, err := h.Earlier(ctx, a.lease.Job)
 		if err == nil && !found {
 			err = errNone
@@ -155,14 +155,17 @@ func (a *attempt) work(ctx context.Context) (jobs.Outcome, error) {
 	case h == nil:
 		return failure(fmt.Errorf("this fleet does not run jobs of kind %q", job.Kind)), nil
 	}
-	return a.handle(ctx, func(ctx context.Context, report func(jobs.Progress)) (jobs.Result, error) {
+	return a.handle(ctx, func(ctx context.Context, rep *reporter) (jobs.Result, error) {
 		result, found, err := h.Earlier(ctx, job)
 		if err != nil || found {
 			return result, err
 		}
-		if h, ok := h.(SlotHandler); ok {
-			return h.RunInSlot(ctx, a.slot, job, report)
+		if h, ok := h.(AttemptHandler); ok {
+			return h.RunAttempt(ctx, Attempt{
+				Job: job, Slot: a.slot, Number: a.claim.Attempt, Failures: a.claim.Failures, Deadline: rep.began.Add(a.timeLimit()),
+				Report: rep.add, Log: rep.log,
+			})
 		}
-		return h.Run(ctx, job, report)
+		return h.Run(ctx, job, rep.add)
 	})
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// RuntimeMargin is what a job may need beyond its JobTimeout: 30 s until a
+// RuntimeMargin is what a job may need beyond its time limit: 30 s until a
 // handler that does not stop is abandoned, and the time to record the outcome. A
-// worker takes no job when less than JobTimeout and RuntimeMargin is left of its
+// worker takes no job when less than LongestJob and RuntimeMargin is left of its
 // MaxRuntime.
 const RuntimeMargin = time.Minute
 

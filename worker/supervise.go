@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func failure(err error) jobs.Outcome {
 }
 
 // handling is the part of an attempt that is supervised.
-type handling func(ctx context.Context, report func(jobs.Progress)) (jobs.Result, error)
+type handling func(ctx context.Context, rep *reporter) (jobs.Result, error)
 
 // How long a handler may go on after it was told to stop, before it is abandoned. A
 // handler that hangs in the kernel must not keep its slot and its job, and a worker
@@ -63,7 +64,7 @@ const (
 // silent for too long, and abandons one that does not stop. ctx is the
 // attempt's and running, its child, the handler's, which stop ends.
 func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCauseFunc, f handling) (jobs.Result, error) {
-	rep := &reporter{attempt: a, stop: stop, moved: time.Now(), wake: make(chan struct{}, 1), now: true}
+	rep := &reporter{attempt: a, stop: stop, began: time.Now(), moved: time.Now(), wake: make(chan struct{}, 1), now: true}
 	var reporting sync.WaitGroup
 	ended := make(chan struct{})
 	reporting.Go(func() { rep.run(ctx, ended) })
@@ -76,10 +77,11 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 	go func() { // joined by the select below, unless abandoned there
 		defer close(done)
 		defer a.recoverInto(a.lease.Job, &err)
-		result, err = f(running, rep.add)
+		result, err = f(running, rep)
 	}()
 
-	timeout := time.NewTimer(a.JobTimeout)
+	limit := a.timeLimit()
+	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
 	silence := time.NewTimer(a.StallTimeout)
 	defer silence.Stop()
@@ -91,7 +93,7 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 		case <-done:
 			return result, err
 		case <-timeout.C:
-			stop(rep.tooSlow(fmt.Errorf("%w: it did not end within %s", jobs.ErrTimeout, a.JobTimeout)))
+			stop(rep.tooSlow(fmt.Errorf("%w: it did not end within %s", jobs.ErrTimeout, limit)))
 		case <-silence.C:
 			if left := a.StallTimeout - rep.stalled(); left > 0 {
 				silence.Reset(left)
@@ -114,6 +116,14 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 			return jobs.Result{}, context.Cause(running)
 		}
 	}
+}
+
+// timeLimit is how long one attempt at the job may take.
+func (a *attempt) timeLimit() time.Duration {
+	if h, ok := a.Handlers[a.lease.Job.Kind].(TimeLimiter); ok {
+		return cmp.Or(h.TimeLimit(), a.JobTimeout)
+	}
+	return a.JobTimeout
 }
 
 // recoverInto turns a panic of a handler into the job's failure.

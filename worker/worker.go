@@ -117,7 +117,7 @@ type Worker struct {
 	// have waited for a job for IdleExit and none has come, and when what is left of
 	// MaxRuntime is no more than a job may need; see [RuntimeMargin]. Never when 0.
 	IdleExit   time.Duration
-	MaxRuntime time.Duration // more than JobTimeout and RuntimeMargin
+	MaxRuntime time.Duration // more than LongestJob and RuntimeMargin
 
 	// ForceStop, when closed, ends the drain time of a worker that is stopping. Nil
 	// for never.
@@ -167,6 +167,17 @@ func (w *Worker) Init() {
 	w.shown.Store(w.readiness)
 }
 
+// LongestJob returns the longest time that an attempt at a job may take.
+func (w *Worker) LongestJob() time.Duration {
+	longest := w.JobTimeout
+	for _, h := range w.Handlers {
+		if h, ok := h.(TimeLimiter); ok {
+			longest = max(longest, h.TimeLimit())
+		}
+	}
+	return longest
+}
+
 // Ready reports nil when the worker takes jobs, or why it does not: what its checks say, or that a
 // [Prober] does not answer. It may be
 // called at any time, also before Run and beside it.
@@ -198,7 +209,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	w.idle = &idle{slots: w.pools.slots(), after: w.IdleExit, stop: stop}
 	if w.MaxRuntime > 0 {
-		defer time.AfterFunc(w.MaxRuntime-w.JobTimeout-RuntimeMargin, func() { stop(errRuntime) }).Stop()
+		defer time.AfterFunc(w.MaxRuntime-w.LongestJob()-RuntimeMargin, func() { stop(errRuntime) }).Stop()
 	}
 
 	var background, slots sync.WaitGroup
