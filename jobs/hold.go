@@ -1,6 +1,10 @@
 package jobs
 
-import "context"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
 type holdKey struct{}
 
@@ -20,4 +24,19 @@ func Held(ctx context.Context) error {
 		return check(ctx)
 	}
 	return nil
+}
+
+// AwaitHeld waits until [Held] knows whether this attempt still has its job, as long as
+// ctx lasts, and returns its error. It is for the last write of an attempt, whose work would
+// otherwise be lost because Redis was away for a moment.
+func AwaitHeld(ctx context.Context) error {
+	for {
+		err := Held(ctx)
+		if !errors.Is(err, ErrUnavailable) {
+			return err
+		}
+		if err := Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
 }

@@ -222,7 +222,7 @@ func (r *run) store(ctx context.Context) (jobs.Result, error) {
 	s := r.summary()
 	if r.total > 0 {
 		r.report(jobs.Progress{Done: r.total, Total: r.total, Step: "store", Message: r.pageMessage(r.total)})
-		if err := awaitClaim(ctx); err != nil {
+		if err := jobs.AwaitHeld(ctx); err != nil {
 			return jobs.Result{}, err
 		}
 		if err := r.spool.put(ctx, pagesName(r.job.ID)); err != nil {
@@ -230,27 +230,13 @@ func (r *run) store(ctx context.Context) (jobs.Result, error) {
 		}
 		s.TextObject = pagesName(r.job.ID)
 	}
-	if err := awaitClaim(ctx); err != nil {
+	if err := jobs.AwaitHeld(ctx); err != nil {
 		return jobs.Result{}, err
 	}
 	if err := putJSON(ctx, r.Store, resultName(r.job.ID), s); err != nil {
 		return jobs.Result{}, fmt.Errorf("store result: %w", err)
 	}
 	return s.result(), nil
-}
-
-// awaitClaim waits until it is known whether this attempt still has the job's claim,
-// as long as the attempt lasts.
-func awaitClaim(ctx context.Context) error {
-	for {
-		err := jobs.Held(ctx)
-		if !errors.Is(err, jobs.ErrUnavailable) {
-			return err
-		}
-		if err := jobs.Sleep(ctx, time.Second); err != nil {
-			return err
-		}
-	}
 }
 
 // checkPageCount returns an error if a document has more pages than most; 0 is no
