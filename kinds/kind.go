@@ -3,7 +3,7 @@
 // parameters a job may have. Command lines, servers and workers read the same file: the
 // first two check the parameters of a job with it, a worker runs the program.
 //
-// The package starts no program. It imports jobs and nothing else of the project.
+// The package starts no program. Of the project it imports jobs and safefile.
 package kinds
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Kind is a kind of jobs. It does not change once it is read.
+// Kind is a kind of jobs. It does not change once it is read and its program looked for.
 type Kind struct {
 	Name        jobs.Kind
 	Description string   // for people; may be empty
@@ -45,17 +45,24 @@ type Kind struct {
 	Checkpoints int64    // bytes of checkpoints that travel through the storage; 0 for none
 
 	Params []Param // in the order of the file
+
+	// Path is the absolute path of the program. It is empty until [Set.Executables] has
+	// found it.
+	Path string
+
+	at int // where the file has the program; of the kind if it has none
 }
 
 // Param is a parameter that a job of a kind may have.
 type Param struct {
 	Name        string
-	Type        string // string, integer, number, boolean or enum
+	Type        string // [String], [Integer], [Number], [Boolean] or [Enum]
 	Description string
 	Required    bool
-	Default     any      // nil for none; of the Type: string, int64, float64, bool
-	Min, Max    *float64 // of integers and numbers
-	Pattern     *regexp.Regexp
-	MaxLength   int      // bytes of a string
-	Values      []string // of an enum
+	Default     any            // nil for none; of the Type: string, int64, float64, bool
+	Min, Max    *float64       // of integers and numbers
+	Pattern     *regexp.Regexp // matches a whole string or nothing
+	PatternText string         // as the file has it
+	MaxLength   int            // bytes of a string; 0 for [DefaultMaxLength]
+	Values      []string       // of an enum
 }
