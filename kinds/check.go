@@ -56,6 +56,9 @@ func (e *ParamsError) add(name, format string, args ...any) {
 // returns them with the defaults of those that are missing, in the order of the file and in one
 // form, or a [*ParamsError]. What it returns it would return again.
 func (k *Kind) CheckParams(raw json.RawMessage) (json.RawMessage, error) {
+	if k.free {
+		return freeParams(raw)
+	}
 	wrong := &ParamsError{}
 	values := k.readParams(raw, wrong)
 	var normalized []byte
@@ -242,6 +245,9 @@ func jsonValue(v any) []byte {
 // parameter's type; whether it is within its limits is for [Kind.CheckParams] to say. The error
 // is a [*ParamError].
 func (k *Kind) ParseParam(name, text string) (json.RawMessage, error) {
+	if k.free {
+		return freeParam(text), nil
+	}
 	p := k.param(name)
 	if p == nil {
 		wrong := &ParamsError{}

@@ -50,7 +50,8 @@ type Kind struct {
 	// found it.
 	Path string
 
-	at int // where the file has the program; of the kind if it has none
+	free bool // it takes any params
+	at   int  // where the file has the program; of the kind if it has none
 }
 
 // Param is a parameter that a job of a kind may have.

@@ -88,6 +88,11 @@ func Parse(name string, data []byte) (*Set, error) {
 
 var nameForm = jobs.Form(`^[a-z][a-z0-9-]{0,31}$`)
 
+// withDefaults returns a kind for which nothing is set.
+func withDefaults(name jobs.Kind) *Kind {
+	return &Kind{Name: name, Disk: 10 << 30, MaxInput: 1 << 30, MaxFiles: 1000, Backoff: defaultBackoff, BackoffMax: defaultBackoffMax}
+}
+
 // kind reads one kind, and returns nil for what can be none.
 func (s *source) kind(e *entry) *Kind {
 	name := bareOrQuoted(e.name)
@@ -103,10 +108,8 @@ func (s *source) kind(e *entry) *Kind {
 	case reserved[e.name] != "":
 		s.wrong(e.at, name, "is %s: choose another name", reserved[e.name])
 	}
-	k := &Kind{
-		Name: jobs.Kind(e.name), Disk: 10 << 30, MaxInput: 1 << 30, MaxFiles: 1000,
-		Backoff: defaultBackoff, BackoffMax: defaultBackoffMax, at: e.at,
-	}
+	k := withDefaults(jobs.Kind(e.name))
+	k.at = e.at
 	misspelt := false // the command, which is not missing then
 	for _, f := range e.entries {
 		key := name + "." + bareOrQuoted(f.name)
