@@ -66,6 +66,11 @@ type Command struct {
 	// process and is returned by Run. At most one of Line and Output may be set.
 	Output func(stream Stream, line []byte, cut bool) error
 
+	// Overwritten is called in place of Output for a line that ends in "\r" alone: the
+	// process is about to write over it, as a progress bar does. Nil to pass these lines to
+	// Output, too. A line whose "\r\n" is read in two parts counts as one of them.
+	Overwritten func(stream Stream, line []byte) error
+
 	// Alone means that the process starts no others. Then Run makes no cgroup and
 	// sets no Marker, and does not search for children when the process has ended.
 	Alone bool

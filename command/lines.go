@@ -19,6 +19,7 @@ type splitter struct {
 	rest     []byte // an unfinished line; never longer than max
 	skipping bool   // the line was cut: its bytes are dropped up to its end
 	afterCR  bool   // the last byte was "\r": "\n" belongs to the same line end
+	bareCR   bool   // the line that is being passed ends in "\r", and no "\n" has come with it
 }
 
 // write calls line for every line that p finishes or makes too long, and keeps
@@ -36,6 +37,7 @@ func (s *splitter) write(p []byte, line func(line []byte, cut bool) error) error
 		part := p
 		if end >= 0 {
 			part = p[:end]
+			s.bareCR = p[end] == '\r' && (end+1 == len(p) || p[end+1] != '\n')
 		}
 		if !s.skipping {
 			if err := s.add(part, end >= 0, line); err != nil {
@@ -89,7 +91,7 @@ func (s *splitter) flush(cut bool, line func(line []byte, cut bool) error) error
 	if len(s.rest) == 0 {
 		return nil
 	}
-	s.skipping = cut
+	s.skipping, s.bareCR = cut, false
 	err := line(s.rest, cut)
 	s.rest = s.rest[:0]
 	return err

@@ -89,13 +89,17 @@ func FuzzOutputLog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream string, limit, most, size int) {
 		limit, most, size = max(0, limit)%100+1, max(0, most)%300, max(0, size)%50+1
 		var lines [Stderr + 1][]string
-		o := newOutputLog(&Command{
+		c := &Command{
 			Limits: Limits{LineBytes: limit, OutputBytes: int64(2 * most)},
 			Output: func(s Stream, line []byte, cut bool) error {
 				lines[s] = logged(lines[s], line, cut)
 				return nil
 			},
-		})
+		}
+		if limit%2 == 0 { // it takes some of the same lines
+			c.Overwritten = func(s Stream, line []byte) error { return c.Output(s, line, false) }
+		}
+		o := newOutputLog(c)
 		for rest := []byte(stream); len(rest) > 0; {
 			// One byte of each in turn, or the limit would cut one of them sooner.
 			n := min(size, len(rest))

@@ -27,16 +27,20 @@ func (s Stream) String() string {
 
 // outputLog makes lines for Command.Output. It is not for concurrent use.
 type outputLog struct {
-	line    func(stream Stream, line []byte, cut bool) error
-	limit   int64 // bytes of both streams; 0 for no limit
-	written int64 // bytes of both streams
-	dropped int64 // bytes that came after limit
-	streams [Stderr + 1]splitter
+	line        func(stream Stream, line []byte, cut bool) error
+	overwritten func(stream Stream, line []byte) error
+	limit       int64 // bytes of both streams; 0 for no limit
+	written     int64 // bytes of both streams
+	dropped     int64 // bytes that came after limit
+	streams     [Stderr + 1]splitter
 }
 
 func newOutputLog(c *Command) outputLog {
 	s := splitter{max: c.Limits.lineBytes(), lenient: true}
-	return outputLog{line: c.Output, limit: c.Limits.OutputBytes, streams: [...]splitter{Stdout: s, Stderr: s}}
+	return outputLog{
+		line: c.Output, overwritten: c.Overwritten, limit: c.Limits.OutputBytes,
+		streams: [...]splitter{Stdout: s, Stderr: s},
+	}
 }
 
 // write passes the lines that p finishes.
@@ -65,7 +69,13 @@ func (o *outputLog) end(stream Stream) error {
 }
 
 func (o *outputLog) lines(stream Stream) (*splitter, func([]byte, bool) error) {
-	return &o.streams[stream], func(line []byte, cut bool) error { return o.line(stream, line, cut) }
+	lines := &o.streams[stream]
+	return lines, func(line []byte, cut bool) error {
+		if o.overwritten != nil && lines.bareCR && !cut {
+			return o.overwritten(stream, line)
+		}
+		return o.line(stream, line, cut)
+	}
 }
 
 // chunk is what was read from a stream at once; nil at its end.

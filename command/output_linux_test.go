@@ -51,6 +51,22 @@ func TestK06OutputPassesTheLinesOfBothStreams(t *testing.T) {
 	}
 }
 
+func TestK06LinesThatAreWrittenOverAreToldApart(t *testing.T) {
+	c := shell(`printf 'one\r\n 10%%\r 20%%\r\n\rtwo\nlast\r'`)
+	var over []string
+	c.Overwritten = func(s command.Stream, line []byte) error {
+		over = append(over, s.String()+" "+string(line))
+		return nil
+	}
+	log, _, err := runLog(t, c)
+	if got, want := log[command.Stdout], []string{"one", " 20%", "two"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("lines %q, %v; want %q", got, err, want)
+	}
+	if want := []string{"stdout  10%", "stdout ", "stdout last"}; !slices.Equal(over, want) {
+		t.Errorf("overwritten %q, want %q", over, want)
+	}
+}
+
 func TestK06LongLineIsCutAndTheProgramGoesOn(t *testing.T) {
 	c := shell(`head -c 1000000 /dev/zero | tr '\0' x; echo; echo after`)
 	c.Limits.LineBytes = 64 << 10
