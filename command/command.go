@@ -77,6 +77,8 @@ type Command struct {
 
 	Limits Limits
 	Grace  time.Duration // between SIGTERM and SIGKILL; 0 for SIGKILL at once
+	// GraceOf is asked instead of Grace, unless it is nil, with the cause of the stop.
+	GraceOf func(cause error) time.Duration
 }
 
 // Run starts the process and waits until it and its group are gone. It returns

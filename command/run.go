@@ -160,9 +160,13 @@ func (r *run) supervise() {
 // terminate asks the process to end, then kills it, and returns when it has
 // exited.
 func (r *run) terminate() {
-	if r.Grace > 0 {
+	wait := r.Grace
+	if r.GraceOf != nil {
+		wait = r.GraceOf(r.stopped)
+	}
+	if wait > 0 {
 		signalGroup(r.proc, syscall.SIGTERM)
-		grace := time.NewTimer(r.Grace)
+		grace := time.NewTimer(wait)
 		defer grace.Stop()
 		select {
 		case <-r.exited:
