@@ -24,14 +24,6 @@ type Pool struct {
 	GPUs []int
 }
 
-// Slot is the room for one job in a worker.
-type Slot struct {
-	Pool string // the name of its pool
-	// GPUs are the indices of GPUs that no other job of this worker uses; empty in a
-	// pool without.
-	GPUs []int
-}
-
 // KindSource is a [Source] that can be asked for jobs of some kinds. A worker with
 // several pools asks it for the kinds that it has a free slot for; other sources hand
 // out jobs of whatever kind, and those with no free slot are handed back.
@@ -53,7 +45,7 @@ type pools struct {
 type pool struct {
 	kinds []jobs.Kind // to ask for
 	slots int
-	free  chan Slot // holds those that no job has
+	free  chan jobs.Slot // holds those that no job has
 }
 
 // newPools checks the pools of a worker and fills them with free slots.
@@ -71,9 +63,9 @@ func newPools(w *Worker) (*pools, error) {
 			errs = append(errs, fmt.Errorf("pool %q: %d GPUs cannot be shared out to %d slots", c.Name, len(c.GPUs), c.Slots))
 			continue
 		}
-		p.free = make(chan Slot, p.slots)
+		p.free = make(chan jobs.Slot, p.slots)
 		for n := range p.slots {
-			p.free <- Slot{Pool: c.Name, GPUs: c.GPUs[n*share : (n+1)*share : (n+1)*share]}
+			p.free <- jobs.Slot{Pool: c.Name, GPUs: c.GPUs[n*share : (n+1)*share : (n+1)*share]}
 		}
 		for _, gpu := range c.GPUs {
 			if gpus[gpu] {
@@ -121,12 +113,12 @@ func (ps *pools) slots() (n int) {
 func (ps *pools) of(kind jobs.Kind) *pool { return cmp.Or(ps.byKind[kind], ps.rest) }
 
 // take returns a free slot, and false if there is none.
-func (p *pool) take() (Slot, bool) {
+func (p *pool) take() (jobs.Slot, bool) {
 	select {
 	case s := <-p.free:
 		return s, true
 	default:
-		return Slot{}, false
+		return jobs.Slot{}, false
 	}
 }
 

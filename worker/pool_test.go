@@ -32,7 +32,7 @@ type poolRig struct {
 }
 
 // in notes that a job runs, and returns what notes its end.
-func (s *poolRig) in(slot Slot, job jobs.Job) (out func()) {
+func (s *poolRig) in(slot jobs.Slot, job jobs.Job) (out func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now[job.Kind]++
@@ -69,7 +69,7 @@ func (inSlots) Run(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result,
 	panic("an AttemptHandler is told of its attempt")
 }
 
-func (h inSlots) RunAttempt(ctx context.Context, a Attempt) (jobs.Result, error) {
+func (h inSlots) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, error) {
 	defer h.in(a.Slot, a.Job)()
 	if strings.HasPrefix(string(a.Job.ID), "deaf") {
 		ctx = context.WithoutCancel(ctx)

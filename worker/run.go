@@ -13,7 +13,7 @@ import (
 type attempt struct {
 	*Worker
 	lease     jobs.Lease
-	slot      Slot
+	slot      jobs.Slot
 	heldLease *heldLease
 	claim     jobs.Claim
 	confirmed confirmation
@@ -31,7 +31,7 @@ func (a *attempt) release() { a.held.release(a.heldLease) }
 
 // run takes one lease to its end: claim, handler, settle. It returns nil, or, if
 // the handler was abandoned, a channel that is closed when it has returned.
-func (w *Worker) run(work context.Context, lease jobs.Lease, slot Slot) (running <-chan struct{}) {
+func (w *Worker) run(work context.Context, lease jobs.Lease, slot jobs.Slot) (running <-chan struct{}) {
 	began := time.Now()
 	w.Metrics.leased(lease)
 	// ctx ends when the lease is lost or the worker has no more time; what ends
@@ -161,7 +161,7 @@ func (a *attempt) work(ctx context.Context) (jobs.Outcome, error) {
 			return result, err
 		}
 		if h, ok := h.(AttemptHandler); ok {
-			return h.RunAttempt(ctx, Attempt{
+			return h.RunAttempt(ctx, jobs.Attempt{
 				Job: job, Slot: a.slot, Number: a.claim.Attempt, Failures: a.claim.Failures, Deadline: rep.began.Add(a.timeLimit()),
 				Report: rep.add, Log: rep.log,
 			})
