@@ -355,7 +355,7 @@ func TestZ45ProgressThatIsRefusedDoesNotCostTheLease(t *testing.T) {
 	})
 }
 
-func TestZ58FailuresKeepTheirWords(t *testing.T) {
+func TestZ58K10FailuresKeepTheirWords(t *testing.T) {
 	tests := []struct {
 		name      string
 		err       error
@@ -365,6 +365,7 @@ func TestZ58FailuresKeepTheirWords(t *testing.T) {
 	}{
 		{"plain", errors.New("pw.x exited with code 1"), "JOB_FAILED", "pw.x exited with code 1", true},
 		{"coded", &jobs.Failure{Code: "QE_INPUT_ERROR", Final: true, Detail: "%%%%", Err: errors.New("bad namelist")}, "QE_INPUT_ERROR", "bad namelist", false},
+		{"one after which the job is to run again", &jobs.Failure{Code: "EXIT_75", Retry: true, RetryAfter: time.Minute, Err: errors.New("exit 75")}, "EXIT_75", "exit 75", true},
 		{"a strange code", &jobs.Failure{Code: "qe error: ü", Err: errors.New("x")}, "QE_ERROR", "x", true},
 		{"words of the worker's own", errors.New("no progress in the SCF cycle"), "JOB_FAILED", "no progress in the SCF cycle", true},
 		{"no text", errors.New(""), "JOB_FAILED", "JOB_FAILED", true},

@@ -42,6 +42,15 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 
 var notCode = regexp.MustCompile(`[^A-Z0-9_]+`)
 
+// Retry implements worker.Status. The gateway decides when the job runs again, and how often, so
+// it is told of the failure as of any other that is not final.
+func (a *Agent) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
+	if _, err := a.Finish(ctx, c, o); err != nil {
+		return 0, err
+	}
+	return jobs.Queued, nil
+}
+
 // failedRequest returns the report of a failure, cut to the limits of the protocol.
 func failedRequest(lease, code, message, traceback string, retryable bool) *wire.FailedRequest {
 	code = jobs.Clip(strings.Trim(notCode.ReplaceAllString(strings.ToUpper(code), "_"), "_"), wire.MaxErrorCode, "")

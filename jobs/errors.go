@@ -6,7 +6,7 @@ import (
 )
 
 // The errors a worker tells apart. Whatever else a handler returns is the
-// job's own failure, which is final: it is recorded and never retried.
+// job's own failure, which is final unless it is a [Failure] that asks for another attempt.
 var (
 	// ErrUnavailable marks trouble with the infrastructure: a store, a queue or
 	// a database cannot be reached or refuses to work. It is not the job's
@@ -34,11 +34,15 @@ type Failure struct { //nolint:errname // a failure is a job's, an error a funct
 	Detail string // text for people that is too long for an error, such as the last lines of a log
 	Err    error
 
-	// Retry asks for another attempt after RetryAfter, by the policy of the job's kind. A
-	// failure that does not ask for one is recorded.
+	// Retry asks for another attempt after RetryAfter, which counts up to MaxRetryAfter, by the
+	// policy of the job's kind. A failure that does not ask for one is recorded.
 	Retry      bool
 	RetryAfter time.Duration
 }
+
+// MaxRetryAfter is the longest time between two attempts: what is known of a job is kept for
+// a day.
+const MaxRetryAfter = 12 * time.Hour
 
 // Error returns the text of Err.
 func (f *Failure) Error() string { return f.Err.Error() }

@@ -39,6 +39,7 @@ const (
 	Ended                        // the job has a recorded outcome already, in State
 	Busy                         // another worker runs it; ask again after Wait
 	CrashLoop                    // its worker has crashed Crashes times; record it as failed
+	Waiting                      // its last attempt has failed; the next one begins after Wait
 )
 
 // ClaimHold is how long a claim outlives the last report on its job. Then its worker
@@ -59,7 +60,7 @@ type Claim struct {
 	Failures int
 	State    State         // for Ended: the outcome on record
 	Reason   string        // for Ended as Failed: why, as it is on record
-	Wait     time.Duration // for Busy: how long the other worker's claim still holds
+	Wait     time.Duration // for Busy: how long the other worker's claim still holds; for Waiting: see there
 	// How another worker hands back the lease of a lost worker: see [Raw].
 	Queue, Ack string
 }

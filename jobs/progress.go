@@ -1,5 +1,7 @@
 package jobs
 
+import "time"
+
 // Progress is how far a running job has come. Some values may never be reported; the
 // newest counts.
 type Progress struct {
@@ -37,7 +39,8 @@ type Result struct {
 	DamagedPages int  // pages where that is so
 }
 
-// Outcome is how a job ended. State is Succeeded, Failed or Canceled.
+// Outcome is how a job ended, or an attempt that is to be made again. State is Succeeded,
+// Failed or Canceled.
 type Outcome struct {
 	State  State
 	Result Result // only when Succeeded
@@ -45,4 +48,8 @@ type Outcome struct {
 	Code   string // what kind of failure it was, if its handler has set one; see [Failure]
 	Final  bool   // another attempt would fail, too
 	Detail string // further text for people
+
+	// Retry and RetryAfter are those of the [Failure]; only when Failed. The job has not ended.
+	Retry      bool
+	RetryAfter time.Duration
 }

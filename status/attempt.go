@@ -42,10 +42,13 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, stateOf(got.Text(2)), got.Text(3), int(got.Number(4))
 	case "busy":
 		c.Verdict, c.Wait = jobs.Busy, time.Duration(got.Number(2))*time.Millisecond
-	case "granted":
-		c.Verdict, c.Attempt, c.Crashes = jobs.Granted, int(got.Number(2)), int(got.Number(3))
-	case "crashloop":
-		c.Verdict, c.Attempt, c.Crashes = jobs.CrashLoop, int(got.Number(2)), int(got.Number(3))
+	case "waiting":
+		c.Verdict, c.Wait = jobs.Waiting, time.Duration(got.Number(2))*time.Millisecond
+	case "granted", "crashloop":
+		c.Verdict, c.Attempt, c.Crashes, c.Failures = jobs.Granted, int(got.Number(2)), int(got.Number(3)), int(got.Number(4))
+		if got.Text(0) == "crashloop" {
+			c.Verdict = jobs.CrashLoop
+		}
 	default:
 		return c, unavailable(what, got.Unexpected())
 	}
@@ -69,7 +72,7 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 		doc = Document{Status: words[jobs.Running], Progress: p.Percent(), Message: p.Message}.text()
 		step = p.Step
 	}
-	args := []any{c.Token, hold.Milliseconds(), ttlSeconds, c.Attempt, c.Crashes, s.LogCap, doc, step, time.Now().UnixMilli(), lines.Before, s.ID, c.Queue, c.Ack}
+	args := []any{c.Token, hold.Milliseconds(), ttlSeconds, c.Attempt, c.Crashes, s.LogCap, doc, step, time.Now().UnixMilli(), lines.Before, s.ID, c.Queue, c.Ack, c.Failures}
 	for _, line := range lines.Text[:min(len(lines.Text), jobs.MaxLines)] {
 		args = append(args, jobs.Visible(line))
 	}
@@ -116,7 +119,7 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 	}
 	head, tail := doc.halves()
 	args := []any{
-		c.Token, ttlSeconds, progress, head, tail, line, s.LogCap, c.Attempt, c.Crashes,
+		c.Token, ttlSeconds, progress, head, tail, line, s.LogCap, c.Attempt, c.Crashes, c.Failures,
 		time.Now().UnixMilli(), "pages", o.Result.Pages,
 	}
 	if o.Code != "" {
@@ -148,6 +151,36 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		_ = s.move(ctx, c.Job, state, got.Number(1), states...)
 		return state, nil
 	}
+}
+
+// maxRetryReason is how much of its reason the message of a job holds that waits for its
+// next attempt, in bytes.
+const maxRetryReason = 500
+
+// Retry records that an attempt has failed and is to be made again after o.RetryAfter: the
+// failure counts, the claim is given back, and the status is queued. Until that time a claim
+// gets the verdict Waiting. It returns the state on record: Queued, Canceled if somebody has
+// asked for the job to stop meanwhile, or how it had ended before. A call that is made again, as
+// its answer was lost, counts nothing. It returns [jobs.ErrLeaseLost], and writes nothing, if the
+// claim is not the one on record.
+func (s *Store) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
+	head, tail := Document{Status: words[jobs.Queued], Message: o.RetryMessage(c.Attempt, maxRetryReason)}.halves()
+	canceledHead, canceledTail := Document{Status: words[jobs.Canceled], Message: messageCanceled}.halves()
+	what := fmt.Sprintf("retry job %s", c.Job)
+	got, err := s.run(ctx, what, retryScript, jobKeys(c.Job), c.Token, ttlSeconds, o.RetryAfter.Milliseconds(), head, tail, canceledHead, canceledTail,
+		o.RetryMessage(c.Attempt, MaxErrorMsg), s.LogCap, c.Attempt, c.Crashes, c.Failures, time.Now().UnixMilli(), o.Code)
+	if err != nil {
+		return 0, err
+	}
+	if got.Text(0) == "lost" {
+		return 0, fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
+	}
+	state := stateOf(got.Text(0))
+	if state == 0 {
+		return 0, unavailable(what, got.Unexpected())
+	}
+	_ = s.move(ctx, c.Job, state, got.Number(1), states...) // the index may be lost as well
+	return state, nil
 }
 
 // Release gives a claim back without an outcome, so that the job can be claimed

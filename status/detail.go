@@ -26,6 +26,7 @@ type Detail struct {
 	Submitted time.Time
 	Started   time.Time // of the last attempt
 	Finished  time.Time
+	Next      time.Time // when the next attempt begins, of a job whose last one has failed and that waits for it
 	Sent      time.Time // when its message was last published again, because there seemed to be none
 	Resent    int       // how often it was
 }
@@ -57,7 +58,7 @@ func parseDetail(f map[string]string) Detail {
 		Attempt: number("attempt"), Crashes: number("crashes"), Pages: number("pages"), Asked: number("asked_pages"),
 		Code: f["code"], Created: moment("created_at"),
 		Submitted: moment("submitted_at"), Started: moment("started_at"), Finished: moment("finished_at"),
-		Sent: moment("sent_at"), Resent: number("sent_times"),
+		Next: moment("next_at"), Sent: moment("sent_at"), Resent: number("sent_times"),
 		Steps: map[string]time.Time{},
 	}
 	if _, ok := f["damaged"]; ok {

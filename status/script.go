@@ -20,6 +20,7 @@ var (
 	reportScript  = redisdb.NewScript(lua, "job", "log", "report")
 	finishScript  = redisdb.NewScript(lua, "job", "log", "finish")
 	releaseScript = redisdb.NewScript(lua, "job", "log", "release")
+	retryScript   = redisdb.NewScript(lua, "job", "log", "retry")
 	cancelScript  = redisdb.NewScript(lua, "job", "log", "cancel")
 	lapseScript   = redisdb.NewScript(lua, "job", "lapse")
 	watchScript   = redisdb.NewScript(lua, "job", "watch")

@@ -16,7 +16,7 @@ import (
 // message to be delivered, or there is none and it waits for nothing.
 type Stray struct {
 	Entry
-	Since time.Time // its last sign of life: a change of its status, or the end of its claim
+	Since time.Time // its last sign of life: a change of its status, the end of its claim, or when its next attempt is due
 }
 
 // Job returns what a message says of the job, as far as it is on record.
@@ -72,6 +72,9 @@ func (s *Store) strays(ctx context.Context, members []string, visit func([]Stray
 		}
 		stray := Stray{Entry: r.Entry}
 		stray.Since, _ = time.Parse(time.RFC3339, r.UpdatedAt) // long ago if it says nothing
+		if next := r.Detail.Next; next.After(stray.Since) {
+			stray.Since = next // until then it waits for its next attempt
+		}
 		if over := r.now.Add(r.left); r.left < 0 && over.After(stray.Since) {
 			stray.Since = over
 		}

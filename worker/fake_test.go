@@ -27,9 +27,10 @@ type queue struct {
 	open     map[string]*open // by lease id: neither acked nor handed back
 	said     []string         // what the worker told
 	start    time.Time
-	leases   int   // how many were given
-	down     error // what Lease says instead of a job
-	deaf     bool  // Extend gets no answer
+	leases   int           // how many were given
+	down     error         // what Lease says instead of a job
+	deaf     bool          // Extend gets no answer
+	longest  time.Duration // for which Nack delays a job; 0 for any time
 	extends  []time.Duration
 	onAck    func(jobs.ID)
 	onReturn func() error // what Return says
@@ -128,6 +129,9 @@ func (q *queue) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ends(lease.ID, "nack")
+	if q.longest > 0 {
+		delay = min(delay, q.longest)
+	}
 	return q.Queue.Nack(ctx, lease, delay)
 }
 
@@ -211,7 +215,7 @@ type flaky struct {
 	mu      sync.Mutex
 	down    bool
 	frozen  bool // calls hang until their context ends
-	deaf    bool // reports are written, but their answers are lost
+	deaf    bool // reports and failed attempts are written, but the answers are lost
 	reports int
 }
 
@@ -280,6 +284,19 @@ func (f *flaky) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		return 0, err
 	}
 	return f.Store.Finish(ctx, c, o)
+}
+
+func (f *flaky) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
+	if err := f.err(ctx); err != nil {
+		return 0, err
+	}
+	state, err := f.Store.Retry(ctx, c, o)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil && f.deaf {
+		return 0, fmt.Errorf("%w: the answer was lost", jobs.ErrUnavailable)
+	}
+	return state, err
 }
 
 func (f *flaky) Release(ctx context.Context, c jobs.Claim, message string) error {

@@ -25,6 +25,7 @@ type Metrics struct {
 	duplicates         prometheus.Counter
 	returned           prometheus.Counter
 	handedBack         *prometheus.CounterVec
+	retries            *prometheus.CounterVec
 	malformed          prometheus.Counter
 	deadLetters        *prometheus.CounterVec
 	deadLetterRetries  prometheus.Counter
@@ -53,6 +54,7 @@ func NewMetrics(version string) *Metrics {
 		duplicates:         made.Counter("duplicates_total", "Leases on jobs that had ended or ran elsewhere."),
 		returned:           made.Counter("leases_returned_total", "Leases of silent workers that this one has handed back."),
 		handedBack:         made.Counters("jobs_handed_back_total", "Jobs given up without an outcome, by why.", "reason"),
+		retries:            made.Counters("attempts_failed_total", "Attempts that failed and are to be made again, by kind.", "kind"),
 		malformed:          made.Counter("messages_malformed_total", "Deliveries of messages without a usable job id."),
 		deadLetters:        made.Counters("dead_letters_total", "Dead letters published, by whether a job had failed or a message named no job.", "cause"),
 		deadLetterRetries:  made.Counter("dead_letter_retries_total", "Dead letters that could not be published and are tried again."),

@@ -63,6 +63,14 @@ func (a *attempt) process(ctx context.Context, began time.Time) error {
 	if err != nil {
 		return err
 	}
+	if recorded == jobs.Queued {
+		a.retryLater(ctx, outcome)
+		return nil
+	}
+	if outcome.Retry && recorded == jobs.Canceled { // somebody has asked for it meanwhile
+		a.discard(ctx, recorded)
+		outcome = jobs.Outcome{State: recorded}
+	}
 	if recorded == outcome.State {
 		a.logOutcome(ctx, outcome, time.Since(began))
 		if a.claim.Attempt > 1 { // the handler has cleared up after this one
@@ -118,6 +126,12 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 		a.Metrics.duplicates.Inc()
 		a.release()
 		a.nack(ctx, a.lease, delay)
+		return jobs.Outcome{}, nil
+	case jobs.Waiting:
+		log.InfoContext(ctx, "job waits for its next attempt", "retry_in", a.claim.Wait)
+		a.Metrics.handedBack.WithLabelValues("waiting").Inc()
+		a.release()
+		a.nack(ctx, a.lease, a.claim.Wait)
 		return jobs.Outcome{}, nil
 	case jobs.CrashLoop:
 		return a.crashed(ctx)

@@ -24,14 +24,29 @@ const (
 	settleEvery = 5 * time.Second
 )
 
-// record puts the outcome on record. It returns the state that is there, which
-// is another one if the job had ended before.
+// record puts the outcome on record. It returns the state that is there: another one if the
+// job had ended before, and Queued if the attempt has failed and is to be made again.
 func (a *attempt) record(ctx context.Context, o jobs.Outcome) (recorded jobs.State, err error) {
+	write := a.Status.Finish
+	if o.Retry {
+		write = a.Status.Retry
+	}
 	err = a.retry(ctx, "record the outcome", callTimeout, a.Metrics.statusRetries, func(call context.Context) (err error) {
-		recorded, err = a.Status.Finish(call, a.claim, o)
+		recorded, err = write(call, a.claim, o)
 		return err
 	})
 	return recorded, err
+}
+
+// retryLater hands back the lease of a job whose attempt has failed and is to be made again.
+// That is on record, so whoever gets the job too early learns how long it has to wait.
+func (a *attempt) retryLater(ctx context.Context, o jobs.Outcome) {
+	job := a.lease.Job
+	a.Metrics.retries.WithLabelValues(string(job.Kind)).Inc()
+	a.Log.InfoContext(ctx, "attempt failed, the job runs again", "job", job.ID, "kind", job.Kind, "attempt", a.claim.Attempt,
+		"failures", a.claim.Failures+1, "retry_in", o.RetryAfter, "code", o.Code, "reason", o.Reason)
+	a.release()
+	a.nack(ctx, a.lease, o.RetryAfter)
 }
 
 // end acks a job whose outcome is on record. If the job has failed, for the given reason,

@@ -31,6 +31,9 @@ func (a *attempt) handle(ctx context.Context, f handling) (jobs.Outcome, error) 
 		return jobs.Outcome{State: jobs.Canceled}, nil
 	case errors.Is(cause, jobs.ErrTimeout), errors.Is(cause, jobs.ErrStalled):
 		o := failure(cause)
+		if f, ok := errors.AsType[*jobs.Failure](err); ok { // its kind may run it again
+			retryAsAsked(&o, f)
+		}
 		o.Code = "JOB_STALLED"
 		if errors.Is(cause, jobs.ErrTimeout) {
 			o.Code = "JOB_TIMEOUT"
@@ -45,8 +48,16 @@ func failure(err error) jobs.Outcome {
 	o := jobs.Outcome{State: jobs.Failed, Reason: redact.Reason(err.Error())}
 	if f := (*jobs.Failure)(nil); errors.As(err, &f) {
 		o.Code, o.Final, o.Detail = f.Code, f.Final, redact.Reason(f.Detail)
+		retryAsAsked(&o, f)
 	}
 	return o
+}
+
+// retryAsAsked makes an outcome one after which the job runs again, if f asks for that.
+func retryAsAsked(o *jobs.Outcome, f *jobs.Failure) {
+	if f.Retry && !f.Final {
+		o.Retry, o.RetryAfter = true, max(0, min(f.RetryAfter, jobs.MaxRetryAfter))
+	}
 }
 
 // handling is the part of an attempt that is supervised.

@@ -8,7 +8,8 @@
 // checks what is written for another.
 //
 // A job's own failure is final: recorded as failed, its message kept among the
-// dead letters if there are any, and acked. A failure of the
+// dead letters if there are any, and acked; unless the handler asks for another attempt, see
+// [jobs.Failure]: then the job waits in the queue. A failure of the
 // infrastructure is not the job's fault: nothing is recorded, the lease is
 // handed back, and the job runs again. See [jobs.ErrUnavailable].
 package worker
@@ -39,7 +40,8 @@ type Source interface {
 	// Ack ends a lease: its job is never handed out again. A lease that is
 	// lost is no error.
 	Ack(ctx context.Context, lease jobs.Lease) error
-	// Nack ends a lease: its job may be handed out again after delay.
+	// Nack ends a lease: its job may be handed out again after delay, or sooner where the
+	// source cannot keep it for so long.
 	Nack(ctx context.Context, lease jobs.Lease, delay time.Duration) error
 }
 
@@ -55,6 +57,7 @@ type Status interface {
 	Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error)
 	Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines jobs.Lines) error
 	Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error)
+	Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error)
 	Release(ctx context.Context, c jobs.Claim, message string) error
 }
 
@@ -64,7 +67,8 @@ type Handler interface {
 	// Run does the job and returns its result, which must be stored durably
 	// by then. It calls report as often as it likes: report never blocks. It
 	// stops soon after ctx ends. An error that wraps [jobs.ErrUnavailable] means
-	// the job should run again; any other is the job's own and final.
+	// the job should run again; any other is the job's own, and final unless it is a
+	// [jobs.Failure] that says otherwise.
 	Run(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error)
 	// Earlier returns the result of an earlier attempt that stored its result
 	// but could not record its outcome; false if there is none.

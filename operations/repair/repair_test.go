@@ -351,3 +351,35 @@ func TestF46RepairWithoutATopicRecordsResults(t *testing.T) {
 		r.want("waits", "queued", "")
 	})
 }
+
+// A job that waits for its next attempt has a message, which Pub/Sub keeps back.
+func TestK10JobThatWaitsForItsNextAttemptIsNotLost(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.submit("a")
+		c, err := r.Status.Claim(r.Context(), jobs.Job{ID: "a", Kind: "mock"}, time.Minute, jobs.Claim{})
+		if err != nil {
+			r.Fatal(err)
+		}
+		if _, err := r.Status.Retry(r.Context(), c, jobs.Outcome{State: jobs.Failed, Retry: true, RetryAfter: 2 * time.Hour}); err != nil {
+			r.Fatal(err)
+		}
+		look := func(want int) {
+			r.Helper()
+			if _, err := r.Fsck(r.Context(), true); err != nil { // as a person does
+				r.Fatal(err)
+			}
+			if _, err := r.Round(r.Context(), repair.Options{Age: 10 * time.Minute}); err != nil { // as a worker does
+				r.Fatal(err)
+			}
+			if len(r.published) != want {
+				r.Errorf("%s later %d messages were published, want %d", time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), len(r.published), want)
+			}
+		}
+		for range 11 {
+			time.Sleep(10 * time.Minute)
+			look(0)
+		}
+		time.Sleep(20 * time.Minute) // it should have run
+		look(1)
+	})
+}

@@ -262,6 +262,9 @@ func fleetSteps(e status.Entry, j jobapi.Job, message, failure string) []jobapi.
 		if e.Message != status.MessageQueued { // an attempt was given up: this says why it waits again
 			steps[0].Message = message
 		}
+		if next := e.Detail.Next; !next.IsZero() {
+			steps[0].Message = "waits until " + next.Add(time.Second-1).UTC().Format(time.RFC3339) + ": " + message // no sooner
+		}
 	case jobs.Succeeded:
 	}
 	return steps

@@ -175,6 +175,29 @@ func TestJ02J03J05FleetJobThroughItsLife(t *testing.T) {
 	}
 }
 
+func TestK10FleetShowsWhyAJobWaitsAndUntilWhen(t *testing.T) {
+	r := newFleetRig(t)
+	c := r.claim(r.submit("a"))
+	r.report(c, 1, "pages", "Page 1/4 analyzing...")
+	o := jobs.Outcome{State: jobs.Failed, Reason: "exit 3: no space", Retry: true, RetryAfter: 10 * time.Minute}
+	if _, err := r.st.Retry(t.Context(), c, o); err != nil {
+		t.Fatal(err)
+	}
+	e, err := r.st.Get(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := e.Detail.Next.Add(time.Second - 1).UTC().Format(time.RFC3339)
+	j := r.want("a", "queued fetch:pending(waits until "+until+": attempt 1 failed: exit 3: no space; next in 10 min) pages:pending store:pending 0/0/3")
+	if j.Attempt != 1 || j.Error != nil || !j.StartedAt.IsZero() {
+		t.Errorf("%+v", j)
+	}
+	if _, err := r.fleet.Cancel(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	r.want("a", "canceled fetch:succeeded pages:canceled(Canceled) store:canceled 2/1/3")
+}
+
 func TestF76ResultSaysThatTheDocumentIsDamaged(t *testing.T) {
 	r := newFleetRig(t)
 	r.finish(r.claim(r.submit("a")), jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json", Pages: 4, Damaged: true}})

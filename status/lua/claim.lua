@@ -12,11 +12,12 @@
 --       9 log line   10 log cap in bytes   11 created_at   12 worker's id   13 queue and 14 ack
 --       of the lease, '' if others cannot hand it back   15… detail field, value, …
 -- Returns {'ended', created_at, status, error, attempts} | {'busy', created_at, ms left}
---       | {'granted', created_at, attempt, crashes} | {'crashloop', created_at, attempt, crashes}
+--       | {'waiting', created_at, ms until the next attempt}
+--       | {'granted', created_at, attempt, crashes, failures} | {'crashloop', the same}
 local status, progress, reason = current(KEYS[1])
-local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts', 'crashes')
+local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts', 'crashes', 'failures', 'next')
 local token, attempts, crashes = claim[1], tonumber(claim[3]) or 0, tonumber(claim[4]) or 0
-local created = born(KEYS[5], ARGV[11])
+local failures, created = tonumber(claim[5]) or 0, born(KEYS[5], ARGV[11])
 if terminal(status) then return {'ended', created, status, reason, tonumber(redis.call('HGET', KEYS[5], 'attempt')) or 0} end
 
 local left = (tonumber(claim[2]) or 0) - now()
@@ -28,13 +29,16 @@ if redis.call('EXISTS', KEYS[3]) == 1 then
   return {'ended', created, 'canceled', '', attempts}
 end
 
+local wait = (tonumber(claim[6]) or 0) - now()
+if wait > 0 then return {'waiting', created, wait} end
+
 if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
   attempts = attempts + 1
   if token and token ~= noToken then
     crashes = crashes + 1
     countCrash(KEYS[2], token)
   end
-  redis.call('HDEL', KEYS[2], 'lines')
+  redis.call('HDEL', KEYS[2], 'lines', 'next')
   append(KEYS[4], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])
   if attempts > 1 then -- the times of steps count from the start of the attempt
     for _, field in ipairs(redis.call('HKEYS', KEYS[5])) do
@@ -45,10 +49,10 @@ end
 redis.call('HSET', KEYS[2], 'token', ARGV[1], 'until', now() + ARGV[2], 'seen', now(), 'attempts', attempts, 'crashes', crashes)
 keep(KEYS[2], ARGV[12], ARGV[13], ARGV[14])
 redis.call('HSET', KEYS[5], 'attempt', attempts, 'started_at', now(), 'created_at', created, unpack(ARGV, 15))
-redis.call('HDEL', KEYS[5], 'step', 'code', 'crashes')
+redis.call('HDEL', KEYS[5], 'step', 'code', 'crashes', 'next_at')
 if crashes > 0 then redis.call('HSET', KEYS[5], 'crashes', crashes) end
 redis.call('EXPIRE', KEYS[2], ARGV[3])
 redis.call('EXPIRE', KEYS[5], ARGV[3])
-if crashes >= tonumber(ARGV[4]) then return {'crashloop', created, attempts, crashes} end
+if crashes >= tonumber(ARGV[4]) then return {'crashloop', created, attempts, crashes, failures} end
 put(KEYS[1], ARGV[5], 0, ARGV[6], ARGV[3])
-return {'granted', created, attempts, crashes}
+return {'granted', created, attempts, crashes, failures}

@@ -42,12 +42,17 @@ end
 -- last (all of its data, or a failover's worth), the claim on record knows
 -- nothing of this attempt: the attempt then takes its claim back, unless the job
 -- has ended in the meantime. The second result is then true as well.
-local function owns(job, claim, token, attempt, crashes)
+local function owns(job, claim, token, attempt, crashes, failures)
   local c = redis.call('HMGET', claim, 'token', 'attempts')
   if c[1] then return c[1] == token end
   if (tonumber(c[2]) or 0) >= tonumber(attempt) or terminal((current(job))) then return false end
-  redis.call('HSET', claim, 'token', token, 'attempts', attempt, 'crashes', crashes)
+  redis.call('HSET', claim, 'token', token, 'attempts', attempt, 'crashes', crashes, 'failures', failures)
   return true, true
+end
+
+-- unclaim gives a claim back: what there is to say of an attempt goes, the counts stay.
+local function unclaim(claim)
+  redis.call('HDEL', claim, 'token', 'until', 'seen', 'worker', 'queue', 'ack')
 end
 
 -- keep records whose a claim is, and how others can hand back its lease.
@@ -83,7 +88,7 @@ local function close(claim, cancel, detail, ttl)
   redis.call('DEL', claim, cancel)
   redis.call('HINCRBY', detail, 'outcomes', 1)
   redis.call('HSET', detail, 'finished_at', now())
-  redis.call('HDEL', detail, 'step')
+  redis.call('HDEL', detail, 'step', 'next_at')
   redis.call('EXPIRE', detail, ttl)
 end
 

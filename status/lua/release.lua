@@ -12,7 +12,7 @@ if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
   append(KEYS[3], {ARGV[5]}, tonumber(ARGV[6]), ARGV[2])
   return {'late'}
 end
-redis.call('HDEL', KEYS[2], 'token', 'until', 'seen', 'worker', 'queue', 'ack')
+unclaim(KEYS[2])
 redis.call('EXPIRE', KEYS[2], ARGV[2])
 local status, progress = current(KEYS[1])
 if ARGV[3] ~= '' and not terminal(status) then

@@ -6,10 +6,10 @@
 -- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 attempt   5 crashes   6 log cap in bytes
 --       7 status document, '' to leave it as it is   8 step, '' for none   9 created_at
 --       10 how many lines the attempt had before   11 worker's id   12 queue and 13 ack of
---       the lease   14… log lines
+--       the lease   14 failures before   15… log lines
 -- Returns {'ok' | 'canceled', created_at if Redis had lost the claim or the status, so that
 -- the indexes are to be written again} | {'lost'}
-local mine, recreated = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[4], ARGV[5])
+local mine, recreated = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[4], ARGV[5], ARGV[14])
 if not mine then return {'lost'} end
 if recreated then keep(KEYS[2], ARGV[11], ARGV[12], ARGV[13]) end
 recreated = recreated or ARGV[7] ~= '' and current(KEYS[1]) ~= 'processing'
@@ -31,12 +31,12 @@ if recreated then
   redis.call('HSET', KEYS[5], 'created_at', created)
 end
 redis.call('EXPIRE', KEYS[5], ARGV[3])
-if #ARGV > 13 then
+if #ARGV > 14 then
   -- The answer to an earlier report may be lost, and its lines here again.
   local known = tonumber(redis.call('HGET', KEYS[2], 'lines')) or 0
   local before = tonumber(ARGV[10])
-  append(KEYS[4], {unpack(ARGV, 14 + math.max(0, known - before))}, tonumber(ARGV[6]), ARGV[3])
-  redis.call('HSET', KEYS[2], 'lines', math.max(known, before + #ARGV - 13))
+  append(KEYS[4], {unpack(ARGV, 15 + math.max(0, known - before))}, tonumber(ARGV[6]), ARGV[3])
+  redis.call('HSET', KEYS[2], 'lines', math.max(known, before + #ARGV - 14))
 end
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'canceled', created} end
 return {'ok', created}

@@ -1,5 +1,5 @@
 -- Makes a job that has failed, or that is unknown, as if it had just
--- been submitted: no attempts, no crashes, no cancel. Its log goes on. Needs
+-- been submitted: no attempts, no crashes, no failures, no cancel. Its log goes on. Needs
 -- job.lua and log.lua before it.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
@@ -14,7 +14,7 @@ if status == 'queued' or status == 'processing' or status == 'completed' or stat
 local created = born(KEYS[5], ARGV[5])
 
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
-redis.call('HDEL', KEYS[2], 'until', 'attempts', 'crashes', 'crashed')
+redis.call('HDEL', KEYS[2], 'until', 'attempts', 'crashes', 'crashed', 'failures', 'failed', 'next')
 redis.call('HSET', KEYS[2], 'token', noToken)
 redis.call('EXPIRE', KEYS[2], ARGV[1])
 redis.call('DEL', KEYS[3], KEYS[5])

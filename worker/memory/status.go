@@ -30,22 +30,29 @@ type Status struct {
 type Record struct {
 	State    jobs.State
 	Progress jobs.Progress // the newest
-	Message  string        // why the job was handed back, while it is queued
+	Message  string        // why the job was handed back or waits, while it is queued
 	Outcome  jobs.Outcome  // once State is terminal
 	Attempt  int           // how often it was started
 	Crashes  int           // attempts whose worker never came back
+	Failures int           // attempts that failed and were to be made again
 	Lines    []string      // the newest lines of its log, at most [MaxLogLines]
 }
 
 // MaxLogLines is how many lines of a job's log are kept.
 const MaxLogLines = 10_000
 
+// maxReason is how much of its reason the message of a job holds that waits for its next attempt,
+// in bytes.
+const maxReason = 500
+
 // maxCrashes is how many attempts may crash before the job has failed.
 const maxCrashes = 3
 
 type record struct {
 	Record
-	token    string // of the claim; empty while there is none
+	token    string    // of the claim; empty while there is none
+	failed   string    // token of the last attempt that counts as a failure
+	next     time.Time // when the next attempt may begin
 	until    time.Time
 	crashed  []string // tokens of attempts that count as crashes
 	lines    int      // how many lines of the attempt are in the log
@@ -147,6 +154,10 @@ func (s *Status) Claim(_ context.Context, job jobs.Job, hold time.Duration, agai
 		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, r.State, r.Outcome.Reason, r.Attempt
 		return c, nil
 	}
+	if wait := r.next.Sub(now); wait > 0 {
+		c.Verdict, c.Wait = jobs.Waiting, wait
+		return c, nil
+	}
 	if r.token != c.Token {
 		if r.token != "" {
 			r.Crashes++
@@ -156,7 +167,7 @@ func (s *Status) Claim(_ context.Context, job jobs.Job, hold time.Duration, agai
 		r.lines = 0
 	}
 	r.token, r.until = c.Token, now.Add(hold)
-	c.Verdict, c.Attempt, c.Crashes = jobs.Granted, r.Attempt, r.Crashes
+	c.Verdict, c.Attempt, c.Crashes, c.Failures = jobs.Granted, r.Attempt, r.Crashes, r.Failures
 	if r.Crashes >= maxCrashes {
 		c.Verdict = jobs.CrashLoop
 		return c, nil
@@ -203,6 +214,33 @@ func (s *Status) Finish(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.S
 	s.touch(c.Job)
 	r.finish(o)
 	return r.State, nil
+}
+
+// Retry implements worker.Status: the attempt has failed and is to be made again. It returns
+// Queued, Canceled if the job was asked to stop, or how it had ended before, and an error that
+// wraps [jobs.ErrLeaseLost] if the claim is not the one on record. A call that is made again
+// counts nothing.
+func (s *Status) Retry(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.jobs[c.Job]
+	switch {
+	case r != nil && r.State.Terminal():
+		return r.State, nil
+	case r != nil && c.Token != "" && r.failed == c.Token:
+		return jobs.Queued, nil
+	case s.claimed(c) == nil:
+		return 0, fmt.Errorf("retry job %s: %w", c.Job, jobs.ErrLeaseLost)
+	}
+	s.touch(c.Job)
+	if r.canceled {
+		r.finish(jobs.Outcome{State: jobs.Canceled})
+		return r.State, nil
+	}
+	r.Failures++
+	r.token, r.failed, r.next = "", c.Token, time.Now().Add(o.RetryAfter)
+	r.State, r.Message = jobs.Queued, o.RetryMessage(c.Attempt, maxReason)
+	return jobs.Queued, nil
 }
 
 // Release implements worker.Status: it gives a claim back without an outcome. The job

@@ -34,6 +34,11 @@ func Status(t *testing.T, open func(t *testing.T) Store) {
 		{"crashes are counted before the start", countsCrashes},
 		{"a release is no crash", releaseIsNoCrash},
 		{"a late release takes the crash off again", lateRelease},
+		{"a failed attempt is counted once", retryOnce},
+		{"a job waits for its next attempt", retryWaits},
+		{"failures and crashes are counted apart", retryIsNoCrash},
+		{"a waiting job that is canceled never starts", cancelWaiting},
+		{"a job that is canceled while its attempt fails has ended", cancelFailing},
 		{"a job is submitted once", submitOnce},
 		{"a queued job that is canceled never starts", cancelQueued},
 		{"a running job gets a cancel by its report", cancelRunning},
@@ -90,6 +95,15 @@ func (s store) cancel(t *testing.T, want jobs.State) {
 	}
 }
 
+// retry reports a failed attempt that is to be made again.
+func (s store) retry(t *testing.T, c jobs.Claim, after time.Duration, want jobs.State) {
+	t.Helper()
+	o := jobs.Outcome{State: jobs.Failed, Reason: "exit 3", Retry: true, RetryAfter: after}
+	if state, err := s.Retry(within(t), c, o); err != nil || state != want {
+		t.Errorf("retry: %s, %v; want %s on record", state, err, want)
+	}
+}
+
 func wantLost(t *testing.T, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, jobs.ErrLeaseLost) {
@@ -124,6 +138,8 @@ func staleAttempt(t *testing.T, s store) {
 	wantLost(t, "stale report", s.report(t, stale))
 	_, err := s.Finish(within(t), stale, jobs.Outcome{State: jobs.Failed, Reason: "stale"})
 	wantLost(t, "stale finish", err)
+	_, err = s.Retry(within(t), stale, jobs.Outcome{State: jobs.Failed, Reason: "stale", Retry: true})
+	wantLost(t, "stale retry", err)
 	wantLost(t, "stale release", s.Release(within(t), stale, "stale"))
 	if err := s.report(t, owner); err != nil {
 		t.Errorf("report of the owner: %v", err)
@@ -143,6 +159,7 @@ func finishOnce(t *testing.T, s store) {
 	c := s.claim(t, forever, jobs.Granted)
 	s.finish(t, c, jobs.Outcome{State: jobs.Failed, Reason: "first"}, jobs.Failed)
 	s.finish(t, c, jobs.Outcome{State: jobs.Succeeded}, jobs.Failed) // no error: the ack may go out
+	s.retry(t, c, 0, jobs.Failed)
 	wantLost(t, "report after the end", s.report(t, c))
 	wantLost(t, "release after the end", s.Release(within(t), c, "again"))
 	if ended := s.claim(t, forever, jobs.Ended); ended.State != jobs.Failed || ended.Reason != "first" || ended.Attempt != 1 {
@@ -190,6 +207,73 @@ func lateRelease(t *testing.T, s store) {
 	}
 	if third := s.claim(t, forever, jobs.Granted); third.Attempt != 3 || third.Crashes != 0 {
 		t.Errorf("claim %+v, want attempt 3 without crashes", third)
+	}
+}
+
+func retryOnce(t *testing.T, s store) {
+	first := s.claim(t, forever, jobs.Granted)
+	for range 2 { // the answer to the first call may be lost
+		s.retry(t, first, 0, jobs.Queued)
+	}
+	second := s.claim(t, forever, jobs.Granted)
+	if second.Attempt != 2 || second.Failures != 1 || second.Crashes != 0 {
+		t.Errorf("claim %+v, want attempt 2 after a failure and no crash", second)
+	}
+	s.retry(t, first, forever, jobs.Queued) // also when the job runs again
+	if err := s.report(t, second); err != nil {
+		t.Errorf("report of the owner: %v", err)
+	}
+	s.retry(t, second, 0, jobs.Queued)
+	if third := s.claim(t, forever, jobs.Granted); third.Attempt != 3 || third.Failures != 2 {
+		t.Errorf("claim %+v, want attempt 3 after 2 failures", third)
+	}
+}
+
+func retryWaits(t *testing.T, s store) {
+	c := s.claim(t, forever, jobs.Granted)
+	s.retry(t, c, forever, jobs.Queued)
+	for range 2 {
+		if w := s.claim(t, forever, jobs.Waiting); w.Wait <= forever-time.Minute || w.Wait > forever {
+			t.Errorf("it waits for %s, want what is left of its hour", w.Wait)
+		}
+	}
+	wantLost(t, "report after the failure", s.report(t, c))
+	_, err := s.Finish(within(t), c, jobs.Outcome{State: jobs.Succeeded})
+	wantLost(t, "finish after the failure", err)
+	wantLost(t, "release after the failure", s.Release(within(t), c, "Worker stopped"))
+	s.claim(t, forever, jobs.Waiting)
+}
+
+func retryIsNoCrash(t *testing.T, s store) {
+	for n := range 5 {
+		c := s.claim(t, forever, jobs.Granted)
+		if c.Attempt != n+1 || c.Failures != n || c.Crashes != 0 {
+			t.Fatalf("claim %+v, want attempt %d after %d failures and no crash", c, n+1, n)
+		}
+		s.retry(t, c, 0, jobs.Queued)
+	}
+	s.claim(t, instant, jobs.Granted)
+	if c := s.claim(t, forever, jobs.Granted); c.Attempt != 7 || c.Failures != 5 || c.Crashes != 1 {
+		t.Errorf("claim %+v, want attempt 7 after 5 failures and a crash", c)
+	}
+}
+
+func cancelWaiting(t *testing.T, s store) {
+	s.retry(t, s.claim(t, forever, jobs.Granted), forever, jobs.Queued)
+	s.cancel(t, jobs.Canceled)
+	if ended := s.claim(t, forever, jobs.Ended); ended.State != jobs.Canceled || ended.Attempt != 1 {
+		t.Errorf("claim %+v, want it canceled after attempt 1", ended)
+	}
+}
+
+func cancelFailing(t *testing.T, s store) {
+	c := s.claim(t, forever, jobs.Granted)
+	s.cancel(t, jobs.Running)
+	for range 2 {
+		s.retry(t, c, forever, jobs.Canceled)
+	}
+	if ended := s.claim(t, forever, jobs.Ended); ended.State != jobs.Canceled {
+		t.Errorf("claim %+v, want it canceled", ended)
 	}
 }
 
