@@ -20,7 +20,7 @@ var floors = [][]string{
 		"pdf/filter", "pdf/cos", "pdf/font", "pdf/content", "pdf", "pdf/pdftest",
 	},
 	3: {
-		"worker/memory", "worker", "worker/workertest", "processor/artifact", "processor", "processor/zpe", "jobapi/access", "jobapi", "jobapi/engine", "jobapi/client", "jobapi/jobapitest",
+		"worker/memory", "worker", "worker/workertest", "processor/artifact", "processor/output", "processor", "processor/zpe", "jobapi/access", "jobapi", "jobapi/engine", "jobapi/client", "jobapi/jobapitest",
 		"emulator/filter", "emulator/schema", "emulator", "emulator/clienttest",
 	},
 	4: {"pubsub", "gateway/wire", "gateway", "gateway/queue", "gateway/control", "gateway/provider", "gateway/operator", "pubsub/provider"}, // doors

@@ -8,6 +8,7 @@ type Progress struct {
 	Done, Total int    // pages or steps; Total is 0 while it is not known
 	Step        string // which part of the work is under way: "fetch", "pages", "store"
 	Message     string // for people: "Page 3/12 analyzing..."
+	Logged      bool   // the job's log has Message already
 }
 
 // Percent returns Done of Total as a whole number from 0 to 100; 0 while Total
