@@ -90,9 +90,9 @@ func (k *Kind) stringSchema(p *Param, o *object) {
 	if p.Pattern != nil && isPortable(p.patternText()) {
 		o.put("pattern", jsonValue(wholeStart+p.patternText()+wholeEnd))
 	}
-	forbidden := `\u0000`
+	forbidden := `\x00`
 	if !k.AllowDash {
-		forbidden = `^-|\u0000`
+		forbidden = `^-|\x00`
 	}
 	not := &object{}
 	not.put("pattern", jsonValue(forbidden))

@@ -50,11 +50,23 @@ func nearest(word string, known []string) (near string) {
 		if otherWords[strings.ToLower(word)] == k || fold(k) == folded {
 			return k
 		}
+		if best > 1 && swapped(folded, fold(k)) {
+			near, best = k, 1
+		}
 		if d := levenshtein.ComputeDistance(folded, fold(k)); d < best {
 			near, best = k, d
 		}
 	}
 	return near
+}
+
+// swapped reports whether two words differ in the order of two neighbours.
+func swapped(a, b string) bool {
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	return len(a) == len(b) && i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
 }
 
 var folding = strings.NewReplacer("_", "", "-", "")

@@ -1,0 +1,84 @@
+package kinds
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+func TestK01MissingProgramsAreReportedWithTheirPlace(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("programs have other names there")
+	}
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"bin/tool": 0o700, "bin/data": 0o600, "beside.sh": 0o700} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "kinds.toml")
+	text := `[found]
+command = ["tool"]
+[beside]
+command = ["./beside.sh"]
+[absolute]
+command = ["` + bin + `/tool"]
+[missing]
+command = ["no-such-program", "x"]
+[missing-beside]
+command = [
+  "./no-such.sh",
+]
+[not-executable]
+command = ["bin/data"]
+[not-executable-in-path]
+command = ["data"]
+[directory]
+command = ["./bin"]
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := Read(file)
+	if err != nil {
+		t.Fatal(err) // reading looks for nothing
+	}
+	search := "relative" + string(os.PathListSeparator) + bin
+	want := strings.NewReplacer("FILE", file, "DIR", dir, "SEARCH", search).Replace(`FILE:8:12: missing.command has "no-such-program", which is not in PATH (SEARCH): install it or give its full path
+FILE:11:3: missing-beside.command has "DIR/no-such.sh", which is not there: install it or correct the path
+FILE:14:12: not-executable.command has "DIR/bin/data", which is not executable: chmod +x it, and make its directories readable for this user
+FILE:16:12: not-executable-in-path.command has "data", which is not in PATH (SEARCH): install it or give its full path
+FILE:18:12: directory.command has "DIR/bin": is a directory`)
+	for range 2 { // what was missing is not reported from before
+		if err = set.Executables(search); err == nil || err.Error() != want {
+			t.Errorf("got\n%v\nwant\n%s", err, want)
+		}
+	}
+	for name, path := range map[string]string{"found": bin + "/tool", "beside": dir + "/beside.sh", "absolute": bin + "/tool", "missing": ""} {
+		if got := set.Get(jobs.Kind(name)).Path; got != path {
+			t.Errorf("%s is %q, want %q", name, got, path)
+		}
+	}
+}
+
+func TestK01ProgramsOfTheCurrentDirectoryAreNotMeant(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	set := parse(t, "[k]\ncommand = [\"tool\"]\n")
+	for _, search := range []string{"", ".", string(os.PathListSeparator)} {
+		if err := set.Executables(search); err == nil {
+			t.Errorf("PATH %q finds %s", search, set.Get("k").Path)
+		}
+	}
+}
