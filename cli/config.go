@@ -12,6 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/agent"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/redact"
 )
 
@@ -146,6 +147,8 @@ func misspelt(environ []string) (notes []string) {
 		}
 	}
 	known = append(known, "JOB_API", "JOB_TOKEN_FILE", "JOB_CA_FILE") // of the commands `job …`
+	known = append(known, "BATCHFLEET_JOB_ID", "BATCHFLEET_KIND", "BATCHFLEET_ATTEMPT", "BATCHFLEET_INPUT", "BATCHFLEET_OUTPUT", "BATCHFLEET_CHECKPOINT",
+		"BATCHFLEET_PARAMS", "BATCHFLEET_DEADLINE", command.Marker) // of a program of the kinds file that calls us
 	set := map[string]bool{}
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")

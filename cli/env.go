@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/pubsub"
 )
@@ -54,6 +55,8 @@ type PDFEnv struct {
 type WorkerEnv struct {
 	ClientEnv
 	PDFEnv
+	own.Env
+	own.GPUEnv
 	Kind             string           `envconfig:"PROCESSOR" default:"pdf" want:"pdf or mock" doc:"kind of jobs whose message names none"`
 	Slots            int              `envconfig:"WORKER_SLOTS" default:"1" range:"1,256" doc:"jobs at once, one lease each; a crash of the worker counts for all of them"`
 	Name             string           `envconfig:"WORKER_NAME" doc:"shown to people; the host's name and the process id when empty"`
@@ -190,5 +193,5 @@ func (e *WorkerEnv) Check() []error {
 	if e.HTTPAddr != "" {
 		wrong = append(wrong, settings.CheckListen("HTTP_ADDR", e.HTTPAddr, "127.0.0.1:9090"))
 	}
-	return settings.Compact(e.ClientEnv.Check(), e.checkWorker(), e.PDFEnv.Check(), wrong)
+	return settings.Compact(e.ClientEnv.Check(), e.checkWorker(), e.PDFEnv.Check(), e.GPUEnv.Check(), wrong)
 }

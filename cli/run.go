@@ -9,14 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/pubsub"
 )
 
 // Run executes one command line and returns its exit code. The version is that of
-// the program, empty for a build from a checkout.
-func Run(args []string, programVersion string) int {
-	version = programVersion
+// the program, empty for a build from a checkout; built are kinds that it was built with.
+func Run(args []string, programVersion string, built ...own.Kind) int {
+	version, own.Built = programVersion, built
 	return program.Run(rootCommand(), args, hint)
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/agent"
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
 	"github.com/batchfleet/batchfleet/pubsub"
+	"github.com/batchfleet/batchfleet/scratch"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
@@ -93,23 +96,45 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 	if n, err := processor.Sweep(e.WorkDir); err != nil || n > 0 {
 		log.InfoContext(ctx, "swept copies of inputs of killed workers", "files", n, "err", err)
 	}
-	st, redis := e.openStatus(e.Slots*2 + 4)
+	kinds, err := e.Open()
+	if err != nil {
+		return nil, nil, program.Exit(program.Usage, err)
+	}
+	kinds = e.Runnable(kinds, log)
+	pools, err := e.Pools(kinds, e.Slots)
+	if err != nil {
+		return nil, nil, program.Exit(program.Usage, err)
+	}
+	slots := 0
+	for _, p := range pools {
+		slots += p.Slots
+	}
+	st, redis := e.openStatus(slots*2 + 4)
 	st.MaxCrashes, st.Worker = e.MaxCrashes, settings.WorkerName(e.Name)
 	metrics := worker.NewMetrics(versionText())
 	source, queues, err := e.openSource(ctx, log, metrics)
 	if err != nil {
 		return nil, nil, err
 	}
+	closing := append(queues, redis, children)
+	handlers := e.handlers(pdf, store, log)
+	if len(kinds) > 0 {
+		root, err := scratch.Open(cmp.Or(e.WorkDir, os.TempDir()), log)
+		if err != nil {
+			return nil, nil, program.Exit(program.Usage, fmt.Errorf("WORK_DIR: %w", err))
+		}
+		maps.Copy(handlers, own.Handlers(kinds, store, root, e.Checkpoint.D(), log))
+		closing = append(closing, root)
+	}
 	w := &worker.Worker{
-		Source: source, Status: st, Claims: st, Handlers: e.handlers(pdf, store, log), Log: log, Metrics: metrics,
+		Source: source, Status: st, Claims: st, Handlers: handlers, Log: log, Metrics: metrics,
 		Checks: map[string]func(context.Context) error{"redis": readyFor(st), "storage": store.Check},
-		Pools:  []worker.Pool{{Slots: e.Slots}}, LeaseTTL: e.LeaseTTL.D(), ExtendEvery: e.ExtendEvery.D(), Drain: max(e.Drain.D(), 1), // 0 would mean the default
+		Pools:  pools, LeaseTTL: e.LeaseTTL.D(), ExtendEvery: e.ExtendEvery.D(), Drain: max(e.Drain.D(), 1), // 0 would mean the default
 
 		JobTimeout: e.JobTimeout.D(), StallTimeout: e.StallTimeout.D(), SettleTimeout: e.SettleTimeout.D(),
 		StartTimeout: max(e.StartTimeout.D(), 1), ProgressInterval: e.ProgressInterval.D(),
 		IdleExit: e.IdleExit.D(), MaxRuntime: e.MaxRuntime.D(),
 	}
-	closing := append(queues, redis, children)
 	if e.DeadTopic != "" {
 		dead, err := e.openDeadLetters(ctx)
 		if err != nil {
@@ -122,7 +147,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 	}
 	host, _ := os.Hostname() // shown to people; empty if it is not to be had
 	w.Registry = st.Member(status.Worker{
-		Host: host, PID: os.Getpid(), Version: versionText(), Slots: e.Slots,
+		Host: host, PID: os.Getpid(), Version: versionText(), Slots: slots,
 		Kinds: slices.Sorted(maps.Keys(w.Handlers)),
 	})
 	w.Init()

@@ -34,8 +34,8 @@ func (k *Kind) Check() error {
 	say(k.GPUs < 0 || k.GPUs > maxGPUs, "GPUs is %d: must be from 0 to %d", k.GPUs, maxGPUs)
 	say(k.Retries < 0 || k.Retries > maxRetries, "Retries is %d: must be from 0 to %d", k.Retries, maxRetries)
 	say(k.Backoff < 0 || k.BackoffMax < 0 || k.Backoff > maxTimeout || k.BackoffMax > maxTimeout, "Backoff is %s and MaxBackoff %s: must be from 0 to %s", k.Backoff, k.BackoffMax, maxTimeout)
-	say(k.MaxInput < 1 || k.MaxInput > maxSize, "MaxInput is %d: must be from 1 to %d", k.MaxInput, int64(maxSize))
-	say(k.Checkpoints < 0 || k.Checkpoints > maxSize, "MaxCheckpoint is %d: must be from 0 to %d", k.Checkpoints, int64(maxSize))
+	say(k.MaxInput < 1 || k.MaxInput > maxSize, "MaxInput is %d: must be from 1 to %d", k.MaxInput, maxSize)
+	say(k.Checkpoints < 0 || k.Checkpoints > maxSize, "MaxCheckpoint is %d: must be from 0 to %d", k.Checkpoints, maxSize)
 	return errors.Join(wrong...)
 }
 
