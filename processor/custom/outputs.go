@@ -23,6 +23,9 @@ import (
 func (a *Attempt) store(ctx context.Context) (jobs.Result, error) {
 	names, err := a.outputs()
 	if err != nil {
+		if errors.Is(err, jobs.ErrUnavailable) {
+			return jobs.Result{}, err
+		}
 		return jobs.Result{}, &Failure{Code: "OUTPUT_INVALID", Err: err}
 	}
 	r := artifact.Result{JobID: a.Job.ID, Kind: string(a.Kind.Name), Attempt: a.Number, Inputs: a.inputs}
@@ -52,9 +55,12 @@ func (a *Attempt) storeOne(ctx context.Context, name, file string) (artifact.Art
 // outputs returns the names of the files that the program has left and that are kept, in order. The
 // program has ended, so they do not change any more.
 func (a *Attempt) outputs() ([]string, error) {
+	if info, err := os.Lstat(a.Dir.Output); err != nil || !info.IsDir() {
+		return nil, errors.New("{output} is no directory any more: the program has deleted or replaced it")
+	}
 	dir, err := os.Open(a.Dir.Output)
 	if err != nil {
-		return nil, fmt.Errorf("the program has deleted its directory {output}: %w", err)
+		return nil, unavailable(err)
 	}
 	defer dir.Close()
 	var names []string
