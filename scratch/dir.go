@@ -1,6 +1,7 @@
 package scratch
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,15 +13,18 @@ import (
 )
 
 // Dir has the directories of one attempt. They are empty when it is made, and only their owner may
-// use them. Its methods may be called concurrently.
+// use them. Its methods may be called concurrently, but for Remove.
 type Dir struct {
 	Work   string // where the program runs
 	Input  string // for what the job is given
 	Output string // for what the program makes
-	Params string // for the parameters: no file is there yet
+	Params string // the file that WriteParams writes
 
 	path string // what holds all of it
 	root *Root
+	made [3]fileID // of the directories, in the order of dirs
+	// spare is a file that WriteParams uses again; empty for none.
+	spare string
 }
 
 // Attempt makes the directories of an attempt. If those of an attempt with the same number are
@@ -29,31 +33,50 @@ func (r *Root) Attempt(id jobs.ID, n int) (*Dir, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(r.own, string(id)+"-"+strconv.Itoa(n))
-	err := os.Mkdir(path, 0o700)
+	name := string(id) + "-" + strconv.Itoa(n)
+	if d := r.takeIdle(name); d != nil {
+		return d, nil
+	}
+	d, err := r.makeDir(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		r.keepOwn()
-		err = os.Mkdir(path, 0o700)
-	}
-	for i := 2; errors.Is(err, fs.ErrExist); i++ {
-		path = filepath.Join(r.own, fmt.Sprintf("%s-%d.%d", id, n, i))
-		err = os.Mkdir(path, 0o700)
+		d, err = r.makeDir(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make scratch directory: %w", err)
 	}
-	at := func(name string) string { return filepath.Join(path, name) }
-	d := &Dir{Work: at("work"), Input: at("input"), Output: at("output"), Params: at("params"), path: path, root: r}
-	for _, dir := range d.dirs() {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			d.Remove()
-			return nil, fmt.Errorf("make scratch directory: %w", err)
-		}
+	return d, nil
+}
+
+func (r *Root) makeDir(name string) (*Dir, error) {
+	d := &Dir{root: r}
+	d.at(filepath.Join(r.own, name))
+	err := os.Mkdir(d.path, 0o700)
+	for i := 2; errors.Is(err, fs.ErrExist); i++ {
+		d.at(filepath.Join(r.own, fmt.Sprintf("%s.%d", name, i)))
+		err = os.Mkdir(d.path, 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, dir := range d.dirs() {
+		err = errors.Join(err, os.Mkdir(dir, 0o700))
+		d.made[i], _, _ = inspect(dir)
+	}
+	if err != nil {
+		r.discard(d.path)
+		return nil, err
 	}
 	return d, nil
 }
 
-func (d *Dir) dirs() []string { return []string{d.Work, d.Input, d.Output} }
+// at sets the paths.
+func (d *Dir) at(path string) {
+	in := func(name string) string { return filepath.Join(path, name) }
+	d.path, d.Work, d.Input, d.Output, d.Params = path, in("work"), in("input"), in("output"), in("params")
+}
+
+func (d *Dir) dirs() [3]string { return [...]string{d.Work, d.Input, d.Output} }
 
 // Usage returns what the attempt has on the disk. See [Measure].
 func (d *Dir) Usage() (Usage, error) { return Measure(d.path) }
@@ -61,21 +84,102 @@ func (d *Dir) Usage() (Usage, error) { return Measure(d.path) }
 // Remove deletes the directories with all that is in them, whatever their modes. What cannot be deleted is
 // moved out of the way, logged, and deleted by a later sweep. Nothing should run in them any more.
 func (d *Dir) Remove() {
-	if !d.removeEmpty() {
-		d.root.discard(d.path)
+	if !d.root.keepIdle(d) {
+		d.discard()
 	}
 }
 
-// removeEmpty deletes the directories if the program has left nothing in them, which is much quicker
-// than to look.
-func (d *Dir) removeEmpty() bool {
-	if err := os.Remove(d.Params); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// maxIdle is how many directories of attempts are kept for others. To make and delete directories is slow, on ext4
+// several milliseconds an attempt: it looks for inodes that were not in use for 5 s.
+const maxIdle = 64
+
+// keepIdle keeps what another attempt may have because the program has left nothing in it.
+func (r *Root) keepIdle(d *Dir) bool {
+	path := filepath.Join(r.own, "idle-"+rand.Text()[:10])
+	r.mu.Lock()
+	full := len(r.idle) >= maxIdle
+	r.mu.Unlock()
+	if full || !d.moveParams(path+".params") || !d.asMade() || os.Rename(d.path, path) != nil {
 		return false
 	}
-	for _, dir := range d.dirs() {
-		if os.Remove(dir) != nil {
+	kept := *d // others may use d still
+	kept.at(path)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle = append(r.idle, &kept)
+	return true
+}
+
+// takeIdle returns directories that an earlier attempt has left empty, nil if there are none.
+func (r *Root) takeIdle(name string) *Dir {
+	r.mu.Lock()
+	n := len(r.idle) - 1
+	if n < 0 {
+		r.mu.Unlock()
+		return nil
+	}
+	d := r.idle[n]
+	r.idle = r.idle[:n]
+	r.mu.Unlock()
+	path := filepath.Join(r.own, name)
+	// A process that was not found may have written to them since. A rename replaces empty directories,
+	// which those of attempts are not.
+	if !d.asMade() || os.Rename(d.path, path) != nil {
+		d.discard()
+		return nil
+	}
+	d.at(path)
+	return d
+}
+
+func (d *Dir) discard() {
+	if d.spare != "" {
+		d.root.discard(d.spare)
+	}
+	d.root.discard(d.path)
+}
+
+// WriteParams makes the file Params.
+func (d *Dir) WriteParams(text []byte) error {
+	if d.spare == "" {
+		return os.WriteFile(d.Params, text, 0o600)
+	}
+	// It is not cut to nothing before: ext4 then writes it to the disk when it is closed.
+	f, err := os.OpenFile(d.spare, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Truncate(int64(len(text))), f.Close(), os.Rename(d.spare, d.Params))
+	d.spare = ""
+	return err
+}
+
+// moveParams moves the file of the parameters out of the directories, for WriteParams of another attempt. It reports
+// whether there is nothing of it left.
+func (d *Dir) moveParams(to string) bool {
+	info, err := os.Lstat(d.Params)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	if d.spare != "" { // it was not written by WriteParams
+		return os.Remove(d.Params) == nil
+	}
+	if err != nil || info.Mode() != 0o600 || links(info) != 1 || os.Rename(d.Params, to) != nil {
+		return false
+	}
+	d.spare = to
+	return true
+}
+
+// asMade reports whether the directories are as they were made: the same ones, empty, with their modes and
+// without further attributes.
+func (d *Dir) asMade() bool {
+	for i, dir := range d.dirs() {
+		if id, names, ok := inspect(dir); !ok || id != d.made[i] || names > 0 {
 			return false
 		}
 	}
-	return os.Remove(d.path) == nil
+	_, names, ok := inspect(d.path)
+	return ok && names == len(d.made)
 }

@@ -9,6 +9,7 @@
 //	WORK_DIR/batchfleet-scratch/
 //	  workers/NAME/lock          locked while that worker process lives
 //	  workers/NAME/JOB-ATTEMPT/  work, input, output, params
+//	  workers/NAME/idle-NAME/    the same, empty, for the next attempt
 //	  checkpoints/JOB/lock       locked while an attempt uses it; its time is that of the last use
 //	  checkpoints/JOB/data       the checkpoint
 //	  trash/NAME                 what could not be deleted, to be tried again
@@ -53,6 +54,7 @@ type Root struct {
 
 	mu   sync.Mutex
 	lock *os.File // in own
+	idle []*Dir   // that attempts have left empty
 }
 
 // Open makes what is missing in dir, which may be a link, and deletes what dead workers have left
@@ -122,7 +124,7 @@ func (r *Root) keepOwn() {
 		return
 	}
 	closeFile(r.lock)
-	r.lock = lock
+	r.lock, r.idle = lock, nil
 }
 
 // Close deletes the directory of this process. Nothing may run in it any more.

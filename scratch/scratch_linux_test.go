@@ -48,6 +48,75 @@ func TestK12AttemptHasEmptyDirectoriesOfItsOwn(t *testing.T) {
 	wantGone(t, second.path)
 }
 
+func TestK12EmptyDirectoriesAreUsedAgainOnlyIfTheyAreAsTheyWereMade(t *testing.T) {
+	at := func(d *Dir, name string) string { return filepath.Join(d.path, name) }
+	for _, tt := range []struct {
+		name  string
+		spoil func(d *Dir) error
+		again bool
+	}{
+		{"untouched", func(*Dir) error { return nil }, true},
+		{"with its parameters", func(d *Dir) error { return d.WriteParams([]byte(`{"much": "longer"}`)) }, true},
+		{"a file in one", func(d *Dir) error { return os.WriteFile(at(d, "output/.f"), nil, 0o600) }, false},
+		{"a file beside them", func(d *Dir) error { return os.WriteFile(at(d, "x"), nil, 0o600) }, false},
+		{"a file beside them, in place of one", func(d *Dir) error { return os.Rename(d.Work, at(d, "x")) }, false},
+		{"another mode", func(d *Dir) error { return os.Chmod(d.Work, 0o500) }, false},
+		{"a sticky one", func(d *Dir) error { return os.Chmod(d.Work, fs.ModeSticky|0o700) }, false},
+		{"another mode of what holds them", func(d *Dir) error { return os.Chmod(d.path, 0o777) }, false},
+		{"one that was made by the program", func(d *Dir) error {
+			return errors.Join(os.Rename(d.Work, at(d, "x")), os.Mkdir(d.Work, 0o700), os.Remove(at(d, "x")))
+		}, false},
+		{"a link", func(d *Dir) error { return errors.Join(os.Remove(d.Work), os.Symlink(".", d.Work)) }, false},
+		{"parameters with another name", func(d *Dir) error {
+			return errors.Join(os.WriteFile(d.Params, nil, 0o600), os.Link(d.Params, filepath.Join(d.root.dir, "trash", "x")))
+		}, false},
+		{"parameters that are a link", func(d *Dir) error { return os.Symlink("/etc/passwd", d.Params) }, false},
+		{"an attribute", func(d *Dir) error {
+			err := unix.Setxattr(d.Work, "user.x", []byte("y"), 0)
+			if errors.Is(err, unix.ENOTSUP) {
+				return os.Remove(d.Work)
+			}
+			return err
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := open(t, t.TempDir())
+			first := attempt(t, r, 1)
+			first.path = strings.Clone(first.path)
+			if err := tt.spoil(first); err != nil {
+				t.Fatal(err)
+			}
+			first.Remove()
+			wantGone(t, first.path)
+			if again := len(r.idle) == 1; again != tt.again {
+				t.Errorf("used again: %v, want %v", again, tt.again)
+			}
+			second := attempt(t, r, 2)
+			wantGone(t, second.Params)
+			if !second.asMade() {
+				t.Error("the directories of the next attempt are not as they are made")
+			}
+			if err := second.WriteParams([]byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := os.ReadFile(second.Params); err != nil || string(text) != "{}" {
+				t.Errorf("the parameters are %s, %v", text, err)
+			}
+			if !tt.again {
+				return
+			}
+			// A process that was not found writes to them while nobody has them.
+			second.Remove()
+			if err := os.WriteFile(filepath.Join(r.idle[0].Output, "late"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if third := attempt(t, r, 3); !third.asMade() {
+				t.Error("the next attempt has what was written late")
+			}
+		})
+	}
+}
+
 func TestK12JobIDThatIsNoNameIsRefused(t *testing.T) {
 	r := open(t, t.TempDir())
 	if _, err := r.Attempt("../x", 1); err == nil {

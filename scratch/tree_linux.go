@@ -1,6 +1,7 @@
 package scratch
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +39,46 @@ func checkOwner(path string) error {
 		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("it belongs to user %d and not to this one (%d): take another WORK_DIR", st.Uid, os.Geteuid())}
 	}
 	return nil
+}
+
+// inspect looks at a directory that should be as it was made: it returns its identity and how many names are in it. It is
+// not ok if that is no directory, has another mode, or has extended attributes that are not of the system's own security
+// module, such as an access control list.
+func inspect(path string) (id fileID, names int, ok bool) {
+	fd, err := unix.Open(path, openDirFlags, 0)
+	if err != nil {
+		return id, 0, false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode != unix.S_IFDIR|0o700 {
+		return id, 0, false
+	}
+	buf := make([]byte, 512)
+	n, err := unix.Flistxattr(fd, buf)
+	if err != nil && !errors.Is(err, unix.ENOTSUP) {
+		return id, 0, false
+	}
+	for name := range bytes.FieldsFuncSeq(buf[:max(n, 0)], func(c rune) bool { return c == 0 }) {
+		if !bytes.HasPrefix(name, []byte("security.")) {
+			return id, 0, false
+		}
+	}
+	// One call returns all that may be here, or enough to see that there is more.
+	n, err = unix.Getdents(fd, buf)
+	if err != nil {
+		return id, 0, false
+	}
+	_, names, _ = unix.ParseDirent(buf[:n], -1, nil)
+	return fileID{st.Dev, st.Ino}, names, true
+}
+
+// links returns how many names a file has.
+func links(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Nlink)
+	}
+	return 0
 }
 
 // holdDir takes a shared lock on a directory until the file is closed. systemd-tmpfiles, which
