@@ -11,8 +11,10 @@ type Attempt struct {
 	Deadline time.Time // when the attempt will be told to stop
 	// Report records progress. It never blocks and may be called concurrently.
 	Report func(Progress)
-	// Log adds a line to the job's log. It never blocks and may be called concurrently. Of
-	// lines that come faster than they can be written, some are left out.
+	// Log adds a line to the job's log, cut and made visible as [LogLine] does. It never
+	// blocks and may be called concurrently, as often as it likes: the first 200 lines or
+	// 64 KiB of an attempt are written, then on average 100 lines or 16 KiB a second, the
+	// newest of them, and the last. In place of others a line says how many were left out.
 	Log func(line string)
 }
 

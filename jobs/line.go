@@ -1,6 +1,11 @@
 package jobs
 
-import "strings"
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
 
 // MaxLine is the longest line of a job's log, in bytes.
 const MaxLine = 64 << 10
@@ -40,4 +45,22 @@ func wholeWords(s string) string {
 		s = s[:blank]
 	}
 	return s
+}
+
+// LeftOut returns the line that stands in a log for n lines which were left out.
+func LeftOut(n int) string { return "… " + Count(n, "line") + " left out" }
+
+var leftOut = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^… (\d{1,15}) lines? left out$`) })
+
+// LinesIn returns how many lines a line of a log stands for: see [LeftOut].
+func LinesIn(line string) int {
+	if !strings.HasPrefix(line, "… ") {
+		return 1
+	}
+	m := leftOut().FindStringSubmatch(line)
+	if m == nil {
+		return 1
+	}
+	n, _ := strconv.Atoi(m[1]) // of 15 digits
+	return n
 }

@@ -35,6 +35,17 @@ func TestK06LinesOfALogAreCutAndMarked(t *testing.T) {
 
 func end(s string) string { return s[max(0, len(s)-60):] }
 
+func TestK06LinesThatWereLeftOutAreCounted(t *testing.T) {
+	for line, want := range map[string]int{
+		jobs.LeftOut(1): 1, jobs.LeftOut(9900): 9900, "… 7 lines left out": 7,
+		"": 1, "x": 1, "… 7 lines": 1, "… 7 lines left out!": 1, "… 9999999999999999 lines left out": 1,
+	} {
+		if got := jobs.LinesIn(line); got != want {
+			t.Errorf("%q stands for %d lines, want %d", line, got, want)
+		}
+	}
+}
+
 func FuzzLogLine(f *testing.F) {
 	f.Add("x \xff", 1, true)
 	f.Add("日本\u202e ", 20_000, false)

@@ -21,8 +21,7 @@ func (p Progress) Percent() int {
 	return max(0, min(100, int(float64(p.Done)/float64(p.Total)*100)))
 }
 
-// MaxLines is how many lines of a job's log one report may carry. A worker keeps no
-// more of them while they cannot be written, and leaves out further ones.
+// MaxLines is how many lines of a job's log one report may carry.
 const MaxLines = 500
 
 // Lines are lines for the log of a job.

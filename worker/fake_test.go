@@ -216,7 +216,9 @@ type flaky struct {
 	down    bool
 	frozen  bool // calls hang until their context ends
 	deaf    bool // reports and failed attempts are written, but the answers are lost
-	reports int
+	reports int  // with progress
+	calls   int  // all reports
+	most    int  // lines that one had
 }
 
 func (f *flaky) cut(down bool) {
@@ -265,11 +267,13 @@ func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	if err := f.err(ctx); err != nil {
 		return err
 	}
+	f.mu.Lock()
 	if p != nil {
-		f.mu.Lock()
 		f.reports++
-		f.mu.Unlock()
 	}
+	f.calls++
+	f.most = max(f.most, len(lines.Text))
+	f.mu.Unlock()
 	err := f.Store.Report(ctx, c, hold, p, lines)
 	f.mu.Lock()
 	defer f.mu.Unlock()

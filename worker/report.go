@@ -41,7 +41,7 @@ func (r *reporter) add(p jobs.Progress) {
 	r.newest = &p
 	// The first value and the last page are always shown.
 	last := p.Total > 0 && p.Done >= p.Total
-	if p.Message != "" && p.Message != r.last.Message {
+	if p.Message != "" && p.Message != r.last.Message && !p.Logged {
 		r.lines.progress(p.Message, last)
 	}
 	r.now = r.now || last
@@ -53,8 +53,10 @@ func (r *reporter) add(p jobs.Progress) {
 	}
 }
 
-// log adds a line to the job's log and returns at once. It is written with the next report.
+// log adds a line to the job's log and returns at once. It is written with the next
+// report, for which it wakes nobody: lines cost Redis no more than their job does.
 func (r *reporter) log(line string) {
+	line = jobs.LogLine(line, false)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines.add(line)
@@ -92,10 +94,9 @@ func (r *reporter) tooSlow(err error) error {
 	return err
 }
 
-// run writes reports until done is closed, and then what is still unwritten;
-// the writes themselves end with ctx, which outlives done unless the lease is lost or
-// the worker has no more time: then the last line is lost. Trouble with the status
-// store does not stop the job: only the final outcome must be recorded.
+// run writes reports until done is closed, and then what is still unwritten. Before
+// that, the writes end with ctx. Trouble with the status store does not stop the job:
+// only the final outcome must be recorded.
 func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	timer := time.NewTimer(reportEvery)
 	defer timer.Stop()
@@ -103,9 +104,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	for {
 		select {
 		case <-done:
-			if p, lines := r.take(true); p != nil || len(lines.Text) > 0 {
-				r.write(ctx, p, lines)
-			}
+			r.end(ctx)
 			return
 		case <-timer.C:
 		case <-r.wake:
@@ -119,6 +118,27 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 		r.write(ctx, p, lines)
 		written = time.Now()
 		timer.Reset(max(0, reportEvery-time.Since(began))) // a slow one delays the next no further
+	}
+}
+
+// endTimeout bounds a last report of a worker that has run out of time. It is short: the
+// job must still be handed back.
+const endTimeout = time.Second / 2
+
+// end writes what is still unwritten, also when the worker has no more time, but not when
+// the lease is lost: then this log is no longer the attempt's. That is one report, and
+// another before it if one has failed.
+func (r *reporter) end(ctx context.Context) {
+	if errors.Is(context.Cause(ctx), jobs.ErrDrained) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+	}
+	for range 2 {
+		p, lines := r.take(true)
+		if p == nil && len(lines.Text) == 0 || !r.write(ctx, p, lines) {
+			return
+		}
 	}
 }
 
@@ -137,7 +157,8 @@ func (r *reporter) take(end bool) (p *jobs.Progress, lines jobs.Lines) {
 	return p, r.lines.take(end)
 }
 
-func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines) {
+// write reports whether that was written.
+func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines) bool {
 	limit := callTimeout
 	if p == nil && len(lines.Text) == 0 {
 		limit = reportEvery // if it fails nothing is lost: the next one repeats it
@@ -145,21 +166,26 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := r.report(call, p, lines)
-	switch {
-	case err == nil:
+	if err == nil || errors.Is(err, jobs.ErrCanceled) {
 		r.mu.Lock()
-		r.lines.written(lines)
+		r.lines.written()
 		r.mu.Unlock()
 		if p != nil {
 			r.Metrics.progressWritten.Inc()
 		}
+	}
+	switch {
+	case err == nil:
+		return true
 	case errors.Is(err, jobs.ErrCanceled):
 		r.stop(err)
+		return true
 	case errors.Is(err, jobs.ErrLeaseLost): // the attempt ends
 	case ctx.Err() == nil:
 		r.Metrics.statusRetries.Inc()
 		r.Log.WarnContext(ctx, "cannot report progress, the job goes on", "job", r.claim.Job, "silent_for", r.confirmed.since(), "err", err)
 	}
+	return false
 }
 
 // report writes to the status store, which prolongs the claim. It ends the attempt if
