@@ -54,6 +54,7 @@ func sections() []section {
 		{"worker, dev", without(settings.Describe(&WorkerEnv{}), settings.Describe(&ClientEnv{}))},
 		{"worker of a gateway (with SOURCE)", settings.Describe(&agent.Env{})},
 		{"gateway, and a worker with SOURCE=redis://…; beside them REDIS_…", without(settings.Describe(&GatewayEnv{}), settings.Describe(&ClientEnv{}))},
+		{"Kinds of your own: kinds, doctor", settings.Describe(&KindsEnv{})},
 		{"emulator", settings.Describe(&EmulatorEnv{})},
 		{"Every command", settings.Describe(&ProgramEnv{})},
 	}

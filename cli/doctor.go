@@ -62,8 +62,8 @@ func doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check everything a worker needs, and say what is wrong",
 		Long: "Checks the configuration, Pub/Sub, Redis, storage and the PDF engines; with SOURCE the gateway or its Redis, the\n" +
-			"worker's token, AGENT_DIR and pw.x. Says what is wrong and what to do. That somebody has drained the fleet is a\n" +
-			"warning, and leaves the exit code at 0.",
+			"worker's token, AGENT_DIR and pw.x; with KINDS_FILE that file and the programs of its kinds. Says what is wrong and what\n" +
+			"to do. That somebody has drained the fleet is a warning, and leaves the exit code at 0.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, misconfigured := doctorChecks()
@@ -101,11 +101,12 @@ func doctorCommand() *cobra.Command {
 // wrong with the environment itself.
 func doctorChecks() ([]check, error) {
 	if os.Getenv("SOURCE") != "" {
-		return sourceChecks()
+		all, misconfigured := sourceChecks()
+		return append(all, kindsChecks()...), misconfigured
 	}
 	var env WorkerEnv
 	misconfigured := settings.Read(&env)
-	return env.checks(misconfigured), misconfigured
+	return append(env.checks(misconfigured), kindsChecks()...), misconfigured
 }
 
 // checks returns what this worker needs, without the parts whose settings are wrong.

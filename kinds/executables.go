@@ -62,5 +62,5 @@ func because(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("has %q, which is not executable: chmod +x it, and make its directories readable for this user", path)
 	}
-	return fmt.Errorf("has %q: %w", path, errors.Unwrap(err))
+	return fmt.Errorf("has %q, which cannot be run (%w): give the path of a program", path, errors.Unwrap(err))
 }

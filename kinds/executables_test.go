@@ -56,7 +56,7 @@ command = ["./bin"]
 FILE:11:3: missing-beside.command has "DIR/no-such.sh", which is not there: install it or correct the path
 FILE:14:12: not-executable.command has "DIR/bin/data", which is not executable: chmod +x it, and make its directories readable for this user
 FILE:16:12: not-executable-in-path.command has "data", which is not in PATH (SEARCH): install it or give its full path
-FILE:18:12: directory.command has "DIR/bin": is a directory`)
+FILE:18:12: directory.command has "DIR/bin", which cannot be run (is a directory): give the path of a program`)
 	for range 2 { // what was missing is not reported from before
 		if err = set.Executables(search); err == nil || err.Error() != want {
 			t.Errorf("got\n%v\nwant\n%s", err, want)

@@ -311,6 +311,30 @@ func (p *Param) patternText() string {
 	return p.Pattern.String()
 }
 
+// Limits says for people which values there are, beside what the type says: "10 to 600". It is
+// empty for any.
+func (p *Param) Limits() string {
+	var all []string
+	switch {
+	case p.Min != nil && p.Max != nil:
+		all = append(all, numberText(*p.Min)+" to "+numberText(*p.Max))
+	case p.Min != nil:
+		all = append(all, "at least "+numberText(*p.Min))
+	case p.Max != nil:
+		all = append(all, "at most "+numberText(*p.Max))
+	}
+	if p.Type == String && p.MaxLength != 0 && p.MaxLength != DefaultMaxLength {
+		all = append(all, fmt.Sprintf("at most %d bytes", p.MaxLength))
+	}
+	if p.Pattern != nil {
+		all = append(all, "matches "+p.patternText())
+	}
+	if p.Type == Enum {
+		all = append(all, oneOf(p.Values))
+	}
+	return strings.Join(all, ", ")
+}
+
 // numberText writes a number as JSON does, without an exponent where it is short enough.
 func numberText(f float64) string {
 	format := byte('f')

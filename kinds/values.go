@@ -149,7 +149,7 @@ func withCode(codes []int, code int) []int {
 func (s *source) duration(key string, v value, low, high time.Duration) time.Duration {
 	d, ok := parseDuration(v)
 	if !ok || d < low || d > high {
-		s.want(key, v, fmt.Sprintf(`a duration from %s to %s, such as "90s", "2m" or "1h30m"`, plain(low), plain(high)))
+		s.want(key, v, fmt.Sprintf(`a duration from %s to %s, such as "90s", "2m" or "1h30m"`, FormatDuration(low), FormatDuration(high)))
 		return low
 	}
 	return d
@@ -167,8 +167,8 @@ func parseDuration(v value) (time.Duration, bool) {
 	return d, err == nil
 }
 
-// plain writes a duration without the parts that are zero: 2m, 1h30m.
-func plain(d time.Duration) string {
+// FormatDuration writes a duration without the parts that are zero: 2m, 1h30m.
+func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -188,7 +188,7 @@ func (s *source) backoff(k *Kind, key string, v value) {
 		high, ok2 = parseDuration(value{kind: v.kind, text: last})
 	}
 	if !ok || !ok2 || low < minBackoff || high > maxBackoff || low > high {
-		s.want(key, v, fmt.Sprintf(`a duration or a range such as "10s..10m", from %s to %s`, plain(minBackoff), plain(maxBackoff)))
+		s.want(key, v, fmt.Sprintf(`a duration or a range such as "10s..10m", from %s to %s`, FormatDuration(minBackoff), FormatDuration(maxBackoff)))
 		return
 	}
 	k.Backoff, k.BackoffMax = low, high
@@ -204,7 +204,7 @@ var units = map[string]int64{
 func (s *source) size(key string, v value, low int64) int64 {
 	n, ok := parseSize(v)
 	if !ok || n < low || n > maxSize {
-		s.want(key, v, fmt.Sprintf(`a size from %s to %s, such as "500MB" or "1GiB", or a number of bytes`, sizeName(low), sizeName(maxSize)))
+		s.want(key, v, fmt.Sprintf(`a size from %s to %s, such as "500MB" or "1GiB", or a number of bytes`, FormatSize(low), FormatSize(maxSize)))
 		return low
 	}
 	return n
@@ -228,11 +228,12 @@ func parseSize(v value) (int64, bool) {
 	return int64(f), err == nil && f < 1<<62
 }
 
-func sizeName(n int64) string {
+// FormatSize writes a number of bytes with the largest unit of which it is a whole number: 10GiB.
+func FormatSize(n int64) string {
 	for _, u := range []struct {
 		is   int64
 		name string
-	}{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}} {
+	}{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
 		if n >= u.is && n%u.is == 0 {
 			return fmt.Sprintf("%d%s", n/u.is, u.name)
 		}
