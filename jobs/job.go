@@ -50,10 +50,11 @@ type Job struct {
 	ID        ID
 	Kind      Kind
 	Input     string    // object name of the document in the store; empty for kinds without one
+	Inputs    []string  // the same where there are several; then Input is empty
 	Pages     int       // how many pages to simulate, at most MaxPages; 0 for the kind's own choice; mock only
 	Submitted time.Time // when the sender says it was; zero if it does not say
 	Trace     string    // W3C traceparent of the submitting request; empty if there was none
 	// Payload is what the job is asked to do, a JSON text that its kind knows how to
-	// read; empty for kinds that need nothing but the fields above.
+	// read: its parameters. Empty for kinds that need nothing but the fields above.
 	Payload string
 }

@@ -16,16 +16,31 @@ import (
 // Message is the JSON body of a queued job: the fleet's wire contract. A reader
 // ignores fields it does not know.
 type Message struct {
-	JobID      string `json:"job_id"`
-	PDFPath    string `json:"pdf_path"`            // object name, or gs://bucket/name
-	BucketName string `json:"bucket_name"`         // "local" or a bucket
-	Timestamp  string `json:"timestamp,omitempty"` // RFC 3339
-	Kind       string `json:"kind,omitempty"`      // the worker's default when empty
-	Pages      int    `json:"pages,omitempty"`     // mock only
+	JobID      string   `json:"job_id"`
+	PDFPath    string   `json:"pdf_path"`            // object name, or gs://bucket/name; input is another name of it
+	Inputs     []string `json:"inputs,omitempty"`    // the same, where there are several
+	BucketName string   `json:"bucket_name"`         // "local" or a bucket
+	Timestamp  string   `json:"timestamp,omitempty"` // RFC 3339
+	Kind       string   `json:"kind,omitempty"`      // the worker's default when empty
+	Pages      int      `json:"pages,omitempty"`     // mock only
+	// params, an object, follows; its bytes are those that its sender has written.
 }
 
-// traceAttribute is the attribute of a message that carries [jobs.Job.Trace].
-const traceAttribute = "traceparent"
+const (
+	// traceAttribute is the attribute of a message that carries [jobs.Job.Trace].
+	traceAttribute = "traceparent"
+	// kindAttribute has the kind, for the filters of subscriptions. Who reads the message goes by
+	// its field.
+	kindAttribute = "kind"
+)
+
+// Limits of a job, which Redis keeps too.
+const (
+	MaxParams = 256 << 10 // bytes of the parameters
+	MaxInputs = 1000
+	// maxInputNames bounds the names of several inputs together, in bytes.
+	maxInputNames = 256 << 10
+)
 
 var (
 	kindPattern  = jobs.Form(`^[a-z][a-z0-9-]{0,31}$`)
@@ -73,6 +88,7 @@ func (r Rules) decode(data []byte, attributes map[string]string) (jobs.Job, erro
 // fill reads the rest of a message whose job id is known.
 func (r Rules) fill(job *jobs.Job, fields map[string]json.RawMessage) error {
 	var m Message
+	var input string // another name of pdf_path
 	for _, f := range []struct {
 		name string
 		into any
@@ -82,6 +98,8 @@ func (r Rules) fill(job *jobs.Job, fields map[string]json.RawMessage) error {
 		{"bucket_name", &m.BucketName, "a string"},
 		{"kind", &m.Kind, "a string"},
 		{"pages", &m.Pages, "a whole number"},
+		{"input", &input, "a string"},
+		{"inputs", &m.Inputs, "a list of strings"},
 	} {
 		if raw, ok := fields[f.name]; ok && json.Unmarshal(raw, f.into) != nil {
 			return fmt.Errorf("bad message: %s is %.40s, want %s", f.name, raw, f.want)
@@ -103,14 +121,85 @@ func (r Rules) fill(job *jobs.Job, fields map[string]json.RawMessage) error {
 		return fmt.Errorf("bad message: pages is %d, must be from 0 to %d", m.Pages, jobs.MaxPages)
 	}
 	job.Pages = m.Pages
+	if params := string(fields["params"]); params != "" && params != "null" {
+		if err := checkParams(params); err != nil {
+			return fmt.Errorf("bad message: params %w", err)
+		}
+		job.Payload = params
+	}
+	name := "pdf_path"
+	switch {
+	case input == "":
+	case m.PDFPath == "":
+		name, m.PDFPath = "input", input
+	case m.PDFPath != input:
+		return fmt.Errorf("bad message: pdf_path is %.80q and input %.80q: they are one field", m.PDFPath, input)
+	}
+	if len(m.Inputs) > 0 {
+		if m.PDFPath != "" {
+			return fmt.Errorf("bad message: it has both %s and inputs", name)
+		}
+		return r.inputs(job, m)
+	}
 	if m.PDFPath == "" {
 		return nil // whether that is a mistake depends on the kind
 	}
-	input, err := r.input(m.PDFPath, m.BucketName)
-	if err != nil {
-		return fmt.Errorf("bad message: pdf_path: %w", err)
+	var err error
+	if job.Input, err = r.input(m.PDFPath, m.BucketName); err != nil {
+		return fmt.Errorf("bad message: %s: %w", name, err)
 	}
-	job.Input = input
+	return nil
+}
+
+// inputs reads several inputs.
+func (r Rules) inputs(job *jobs.Job, m Message) error {
+	if len(m.Inputs) > MaxInputs {
+		return fmt.Errorf("bad message: %d inputs, at most %d are allowed", len(m.Inputs), MaxInputs)
+	}
+	all := make([]string, len(m.Inputs))
+	size := 0
+	for i, path := range m.Inputs {
+		var err error
+		if all[i], err = r.input(path, m.BucketName); err != nil {
+			return fmt.Errorf("bad message: inputs[%d]: %w", i, err)
+		}
+		size += len(all[i])
+	}
+	if size > maxInputNames {
+		return fmt.Errorf("bad message: the names of the inputs are %d bytes long, at most %d are allowed", size, maxInputNames)
+	}
+	job.Inputs = all
+	return nil
+}
+
+// checkParams returns what is wrong with the parameters of a job: "is 5, want an object".
+func checkParams(params string) error {
+	if len(params) > MaxParams {
+		return fmt.Errorf("is %d bytes long, at most %d are allowed", len(params), MaxParams)
+	}
+	if !strings.HasPrefix(params, "{") || !utf8.ValidString(params) || !json.Valid([]byte(params)) {
+		return fmt.Errorf("is %.40q, want a JSON object", params)
+	}
+	return nil
+}
+
+// checkJob returns an error for a job that no message can carry.
+func checkJob(job jobs.Job) error {
+	switch {
+	case job.Payload != "" && checkParams(job.Payload) != nil:
+		return fmt.Errorf("job %s: params %w", job.ID, checkParams(job.Payload))
+	case len(job.Inputs) > 0 && job.Input != "":
+		return fmt.Errorf("job %s: it has one input and several", job.ID)
+	case len(job.Inputs) > MaxInputs:
+		return fmt.Errorf("job %s: %d inputs, at most %d are allowed", job.ID, len(job.Inputs), MaxInputs)
+	}
+	size := 0
+	for _, name := range job.Inputs {
+		size += len(name)
+	}
+	if size > maxInputNames {
+		return fmt.Errorf("job %s: the names of its inputs are %d bytes long, at most %d are allowed", job.ID, size, maxInputNames)
+	}
 	return nil
 }
 
@@ -151,13 +240,20 @@ func (r Rules) encode(job jobs.Job) (data []byte, attributes map[string]string) 
 	if bucket == "" {
 		bucket = "local"
 	}
-	m := Message{JobID: string(job.ID), PDFPath: job.Input, BucketName: bucket, Kind: string(job.Kind), Pages: job.Pages}
+	m := Message{JobID: string(job.ID), PDFPath: job.Input, Inputs: job.Inputs, BucketName: bucket, Kind: string(job.Kind), Pages: job.Pages}
 	if !job.Submitted.IsZero() {
 		m.Timestamp = job.Submitted.UTC().Format(time.RFC3339)
 	}
 	data, _ = json.Marshal(m) // strings and numbers only
+	if job.Payload != "" {
+		data = slices.Concat(data[:len(data)-1], []byte(`,"params":`), []byte(job.Payload), []byte("}")) // Marshal would change its bytes
+	}
+	attributes = map[string]string{}
+	if job.Kind != "" {
+		attributes[kindAttribute] = string(job.Kind)
+	}
 	if job.Trace != "" {
-		attributes = map[string]string{traceAttribute: job.Trace}
+		attributes[traceAttribute] = job.Trace
 	}
 	return data, attributes
 }

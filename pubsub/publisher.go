@@ -3,6 +3,7 @@ package pubsub
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
 )
 
 // Publisher puts jobs into a topic, as [Source] takes them out of a
@@ -40,8 +42,12 @@ func (p *Publisher) ForOwnStore() *Publisher { return &Publisher{client: p.clien
 // Close closes the connection.
 func (p *Publisher) Close() error { return p.client.Close() }
 
-// Publish queues a job and returns the message's id.
+// Publish queues a job and returns the message's id. The error wraps [worker.ErrRefused] for one
+// that no message can carry.
 func (p *Publisher) Publish(ctx context.Context, job jobs.Job) (string, error) {
+	if err := checkJob(job); err != nil {
+		return "", fmt.Errorf("publish %w: %w", err, worker.ErrRefused)
+	}
 	data, attributes := p.rules.encode(job)
 	id, err := p.sendWithRetry(ctx, &pubsubpb.PubsubMessage{Data: data, Attributes: attributes})
 	if err != nil {
@@ -50,12 +56,17 @@ func (p *Publisher) Publish(ctx context.Context, job jobs.Job) (string, error) {
 	return id, nil
 }
 
-// Resend queues the message of a dead letter as it was first published.
+// Resend queues the message of a dead letter as it was first published, and with its kind as an
+// attribute, for the filters of subscriptions.
 func (p *Publisher) Resend(ctx context.Context, l DeadLetter) error {
 	if l.Cut > 0 {
 		return fmt.Errorf("resend %s: only the first %d of its %d bytes were kept", l.Name(), len(l.Data), l.Cut)
 	}
-	if _, err := p.sendWithRetry(ctx, &pubsubpb.PubsubMessage{Data: l.Data, Attributes: l.Message}); err != nil {
+	attributes := maps.Clone(l.Message)
+	if _, there := attributes[kindAttribute]; !there && l.Job.Kind != "" && len(attributes) < maxAttributes {
+		attributes[kindAttribute] = string(l.Job.Kind)
+	}
+	if _, err := p.sendWithRetry(ctx, &pubsubpb.PubsubMessage{Data: l.Data, Attributes: attributes}); err != nil {
 		return fmt.Errorf("resend %s: %w", l.Name(), err)
 	}
 	return nil

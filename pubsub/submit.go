@@ -17,9 +17,12 @@ import (
 const cancelTimeout = 5 * time.Second
 
 // Submit records a job as queued and publishes its message. While Redis is away it
-// retries for as long as patience. If the message cannot be published, the job is
+// retries for as long as patience. A job that no message can carry is not recorded. If the message cannot be published, the job is
 // canceled; the error tells when that fails, too.
 func Submit(ctx context.Context, st *status.Store, publish func(context.Context, jobs.Job) (string, error), job jobs.Job, patience time.Duration) error {
+	if err := checkJob(job); err != nil {
+		return fmt.Errorf("submit %w", err)
+	}
 	err := retryFor(ctx, patience, func() error { _, err := st.Submit(ctx, job); return err })
 	if err == nil {
 		_, err = publish(ctx, job)

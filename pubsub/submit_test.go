@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,7 @@ import (
 	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/status/redistest"
+	"github.com/batchfleet/batchfleet/worker"
 )
 
 const recordRetry = 10 * time.Second
@@ -94,6 +97,34 @@ func TestSubmitWithoutPatienceSaysAtOnceThatRedisIsNotThere(t *testing.T) {
 	err := Submit(t.Context(), status.New(rdb), nil, jobs.Job{ID: "j"}, 0)
 	if !errors.Is(err, jobs.ErrUnavailable) || strings.Contains(err.Error(), "may stay queued") || calls > 2 {
 		t.Errorf("%v, after %d calls", err, calls)
+	}
+}
+
+func TestK14JobThatNoMessageCanCarryIsNeitherRecordedNorPublished(t *testing.T) {
+	rdb := redistest.New(t).Client()
+	st := status.New(rdb)
+	for name, job := range map[string]jobs.Job{
+		"params that are no object":   {Payload: `[1]`},
+		"params that are no JSON":     {Payload: `{"a":`},
+		"params that are too long":    {Payload: `{"a":"` + strings.Repeat("x", MaxParams) + `"}`},
+		"one input and several":       {Input: "x", Inputs: []string{"y"}},
+		"too many inputs":             {Inputs: make([]string, MaxInputs+1)},
+		"inputs whose names are long": {Inputs: slices.Repeat([]string{strings.Repeat("x", 1000)}, 300)},
+	} {
+		job.ID, job.Kind = "j", "thumbnail"
+		published := func(context.Context, jobs.Job) (string, error) {
+			t.Errorf("%s: published", name)
+			return "", nil
+		}
+		if err := Submit(t.Context(), st, published, job, 0); err == nil || errors.Is(err, jobs.ErrUnavailable) {
+			t.Errorf("%s: submitted, %v", name, err)
+		}
+		if _, err := st.Get(t.Context(), "j"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: recorded, %v", name, err)
+		}
+		if _, err := new(Publisher).Publish(t.Context(), job); !errors.Is(err, worker.ErrRefused) {
+			t.Errorf("%s: publish: %v, want ErrRefused", name, err)
+		}
 	}
 }
 

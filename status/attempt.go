@@ -29,7 +29,7 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	args := []any{
 		c.Token, hold.Milliseconds(), ttlSeconds, s.MaxCrashes,
 		head, tail, canceledHead, canceledTail,
-		"attempt %d started by " + strings.ReplaceAll(s.Worker, "%", "%%"), s.LogCap, created, s.ID, c.Queue, c.Ack,
+		"attempt %d started by " + strings.ReplaceAll(s.Worker, "%", "%%"), s.LogCap, created, s.ID, c.Queue, c.Ack, paramsText(job),
 	}
 	args = append(args, s.jobFields(job)...)
 	what := fmt.Sprintf("claim job %s", job.ID)

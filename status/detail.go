@@ -20,6 +20,7 @@ type Detail struct {
 	Crashes   int
 	Pages     int
 	Damaged   *int      // pages with a warning, of a document that is damaged; nil of others
+	Params    int       // bytes of its parameters and several inputs, see Store.Job; 0 for none
 	Asked     int       // how many pages it was asked for; 0 for the kind's own choice
 	Code      string    // what kind of failure it was, if its handler has said so
 	Created   time.Time // see Entry; zero for a job that an earlier version recorded
@@ -55,7 +56,7 @@ func parseDetail(f map[string]string) Detail {
 	}
 	d := Detail{
 		Kind: jobs.Kind(f["kind"]), Input: fromPieces(f, "input"), Worker: f["worker"], Trace: f["trace"], Step: f["step"],
-		Attempt: number("attempt"), Crashes: number("crashes"), Pages: number("pages"), Asked: number("asked_pages"),
+		Attempt: number("attempt"), Crashes: number("crashes"), Pages: number("pages"), Asked: number("asked_pages"), Params: number("params"),
 		Code: f["code"], Created: moment("created_at"),
 		Submitted: moment("submitted_at"), Started: moment("started_at"), Finished: moment("finished_at"),
 		Next: moment("next_at"), Sent: moment("sent_at"), Resent: number("sent_times"),
@@ -80,6 +81,9 @@ func (s *Store) jobFields(job jobs.Job) []any {
 	}
 	if job.Trace != "" {
 		f = append(f, "trace", job.Trace)
+	}
+	if n := len(paramsText(job)); n > 0 {
+		f = append(f, "params", n)
 	}
 	if job.Pages > 0 {
 		f = append(f, "asked_pages", job.Pages)

@@ -41,8 +41,9 @@ func claimKey(id jobs.ID) string  { return "{job:" + string(id) + "}:claim" }
 func cancelKey(id jobs.ID) string { return "{job:" + string(id) + "}:cancel" }
 func logKey(id jobs.ID) string    { return "{job:" + string(id) + "}:log" }
 func detailKey(id jobs.ID) string { return "{job:" + string(id) + "}:detail" }
+func paramsKey(id jobs.ID) string { return "{job:" + string(id) + "}:params" }
 
 // jobKeys are those keys in the order in which most scripts take them.
 func jobKeys(id jobs.ID) []string {
-	return []string{jobKey(id), claimKey(id), cancelKey(id), logKey(id), detailKey(id)}
+	return []string{jobKey(id), claimKey(id), cancelKey(id), logKey(id), detailKey(id), paramsKey(id)}
 }

@@ -18,7 +18,7 @@ import (
 func (s *Store) Requeue(ctx context.Context, job jobs.Job) (jobs.State, error) {
 	now := time.Now().UnixMilli()
 	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
-	args := append([]any{ttlSeconds, doc, "queued again after a failure", s.LogCap, now}, s.jobFields(job)...)
+	args := append([]any{ttlSeconds, doc, "queued again after a failure", s.LogCap, now, paramsText(job)}, s.jobFields(job)...)
 	what := fmt.Sprintf("requeue job %s", job.ID)
 	got, err := s.run(ctx, what, requeueScript, jobKeys(job.ID), args...)
 	if err != nil {

@@ -19,12 +19,6 @@ type Stray struct {
 	Since time.Time // its last sign of life: a change of its status, the end of its claim, or when its next attempt is due
 }
 
-// Job returns what a message says of the job, as far as it is on record.
-func (e Entry) Job() jobs.Job {
-	d := e.Detail
-	return jobs.Job{ID: e.ID, Kind: d.Kind, Input: d.Input, Pages: d.Asked, Submitted: d.Submitted, Trace: d.Trace}
-}
-
 // MaxStrays is how many jobs of an index one call of Strays looks at.
 const MaxStrays = 50_000
 

@@ -103,7 +103,7 @@ func TestF25StraysAreWhatNobodyRuns(t *testing.T) {
 			err := s.Strays(t.Context(), all, func(page []status.Stray) error {
 				for _, x := range page {
 					ids = append(ids, string(x.ID))
-					if x.ID == "waits" && (x.Detail.Resent != 1 || x.Detail.Sent.IsZero() || x.Job().Kind != "mock") {
+					if x.ID == "waits" && (x.Detail.Resent != 1 || x.Detail.Sent.IsZero() || x.Detail.Kind != "mock") {
 						t.Errorf("%+v does not say that it was sent again", x)
 					}
 					if x.ID == "page" && x.Since.Unix() != 1767323045 {

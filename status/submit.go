@@ -20,14 +20,14 @@ var ErrEnded = errors.New("job has ended")
 func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
 	created := createdAt(job, time.Now())
 	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
-	args := append([]any{ttlSeconds, doc, created}, s.jobFields(job)...)
+	args := append([]any{ttlSeconds, doc, created, paramsText(job)}, s.jobFields(job)...)
 	list := func(pipe redis.Pipeliner) {
 		for _, key := range []string{indexKey, stateIndexKey(jobs.Queued)} {
 			pipe.ZAddNX(ctx, key, redis.Z{Score: float64(created * 1000), Member: string(job.ID)})
 			trim(ctx, pipe, key)
 		}
 	}
-	got, err := submitScript.Run(ctx, beside{s.rdb, list}, []string{jobKey(job.ID), detailKey(job.ID)}, args...)
+	got, err := submitScript.Run(ctx, beside{s.rdb, list}, []string{jobKey(job.ID), detailKey(job.ID), paramsKey(job.ID)}, args...)
 	if err != nil {
 		return false, unavailable(fmt.Sprintf("submit job %s", job.ID), err)
 	}

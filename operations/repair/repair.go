@@ -154,11 +154,15 @@ func (r *round) stray(ctx context.Context, s status.Stray) error {
 	if !r.due(s) {
 		return nil
 	}
-	done, err := r.record(ctx, s.Job())
+	job, lost := r.Status.Job(ctx, s.Entry)
+	done, err := r.record(ctx, job)
 	if done || err != nil {
 		return err
 	}
-	return r.publish(ctx, s)
+	if lost != nil {
+		return lost // its result would have told
+	}
+	return r.publish(ctx, job)
 }
 
 // hold is how long a repair claims a job: it reads a result and writes an outcome.
@@ -220,13 +224,12 @@ func (r *round) release(ctx context.Context, c jobs.Claim) error {
 }
 
 // publish publishes the message of a job again.
-func (r *round) publish(ctx context.Context, s status.Stray) error {
+func (r *round) publish(ctx context.Context, job jobs.Job) error {
 	if r.Publish == nil {
 		return nil
 	}
 	const detail = "nobody runs it, and its message may be lost"
-	job := s.Job()
-	if job.Input == "" && job.Kind != "mock" {
+	if job.Input == "" && len(job.Inputs) == 0 && (job.Kind == "" || job.Kind == "pdf") { // others may have none
 		var err error
 		if job.Input, err = r.input(ctx, job.ID); err != nil {
 			return err

@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -32,7 +34,8 @@ type rig struct {
 	walk      func(ctx context.Context, name string) error // before each result is shown
 	walks     int                                          // through all results
 	published []jobs.ID
-	refuse    error // what publishing says
+	last      jobs.Job // that was published
+	refuse    error    // what publishing says
 	found     []redisdb.Finding
 }
 
@@ -126,7 +129,7 @@ func bubble(t *testing.T, test func(r *rig)) {
 			Status: st, Store: store{local, r}, Log: slog.New(slog.DiscardHandler), Dir: dir,
 			Found: func(f redisdb.Finding) { r.found = append(r.found, f) },
 			Publish: func(_ context.Context, job jobs.Job) (string, error) {
-				r.published = append(r.published, job.ID)
+				r.published, r.last = append(r.published, job.ID), job
 				return "m", r.refuse
 			},
 		}
@@ -381,5 +384,36 @@ func TestK10JobThatWaitsForItsNextAttemptIsNotLost(t *testing.T) {
 		}
 		time.Sleep(20 * time.Minute) // it should have run
 		look(1)
+	})
+}
+
+func TestK14JobIsPublishedAgainWithItsParameters(t *testing.T) {
+	bubble(t, func(r *rig) {
+		whole := jobs.Job{ID: "a", Kind: "thumbnail", Inputs: []string{"x", "y"}, Payload: `{"dpi": 60}`, Submitted: time.Now().UTC()}
+		bare := jobs.Job{ID: "b", Kind: "thumbnail", Submitted: time.Now().UTC()} // of a kind that needs nothing
+		for _, job := range []jobs.Job{whole, bare} {
+			if _, err := r.Status.Submit(r.Context(), job); err != nil {
+				r.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute)
+			if _, err := r.Fsck(r.Context(), true); err != nil {
+				r.Fatal(err)
+			}
+			if d := cmp.Diff(job, r.last); d != "" {
+				r.Errorf("published another job (-want +got):\n%s", d)
+			}
+		}
+		r.rdb.Del(r.Context(), "{job:a}:params")
+		r.published = nil
+		time.Sleep(time.Hour)
+		audit, err := r.Fsck(r.Context(), true)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if fmt.Sprint(r.published) != "[b]" || !slices.ContainsFunc(audit.Findings, func(f redisdb.Finding) bool {
+			return f.Job == "a" && f.Kind == status.Unrepaired && strings.Contains(f.Detail, "Redis has lost them")
+		}) {
+			r.Errorf("published %v, found %+v; want b published, and a, which has lost its parameters, to be named and left alone", r.published, audit.Findings)
+		}
 	})
 }

@@ -3,10 +3,12 @@ package provider_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -120,6 +122,31 @@ func TestRetryPublishesWhatIsOnRecord(t *testing.T) {
 	fails = nil
 	if _, err := r.fleet.Retry(t.Context(), "b"); err != nil || sent[len(sent)-1].ID != "b" {
 		t.Errorf("again: %v, published %+v", err, sent)
+	}
+}
+
+func TestK14RetryPublishesTheParameters(t *testing.T) {
+	r := newFleetRig(t)
+	var sent jobs.Job
+	r.fleet.Publish = func(_ context.Context, job jobs.Job) (string, error) {
+		sent = job
+		return "1", nil
+	}
+	job := jobs.Job{ID: "a", Kind: "thumbnail", Inputs: []string{"x", "y"}, Payload: `{"dpi": 60}`, Submitted: time.Now()}
+	if _, err := r.st.Submit(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // what is queued again keeps them
+		r.finish(r.claim(jobs.Job{ID: "a", Kind: "thumbnail"}), jobs.Outcome{State: jobs.Failed, Reason: "no luck"})
+		if _, err := r.fleet.Retry(t.Context(), "a"); err != nil || sent.Payload != job.Payload || fmt.Sprint(sent.Inputs) != "[x y]" {
+			t.Errorf("published %+v, %v; want it with its parameters", sent, err)
+		}
+	}
+	r.finish(r.claim(sent), jobs.Outcome{State: jobs.Failed, Reason: "no luck"})
+	r.rdb.Del(t.Context(), "{job:a}:params")
+	sent = jobs.Job{}
+	if _, err := r.fleet.Retry(t.Context(), "a"); !isRefused(err, jobapi.CodePrecondition) || sent.ID != "" {
+		t.Errorf("without its parameters: %v, published %+v; want a refusal", err, sent)
 	}
 }
 

@@ -2,7 +2,9 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"time"
 
@@ -35,7 +37,16 @@ func (f *Fleet) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 	if state := entries[0].State(); state != jobs.Failed && state != jobs.Queued {
 		return jobapi.Job{}, notFailed(id, state)
 	}
-	job := entries[0].Job()
+	job, err := f.Status.Job(ctx, entries[0])
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return jobapi.Job{}, &jobapi.Refusal{
+			Status: http.StatusConflict, Code: jobapi.CodePrecondition,
+			Message: "Redis has lost the parameters of the job: submit it again, or redrive its dead letter",
+		}
+	case err != nil:
+		return jobapi.Job{}, err
+	}
 	job.Submitted = time.Now()
 	state, err := f.Status.Requeue(ctx, job)
 	switch {

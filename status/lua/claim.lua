@@ -6,11 +6,13 @@
 -- the same token (a lost answer) only prolongs the hold.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
+--       6 {job:ID}:params
 -- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 crashes allowed
 --       5 head and 6 tail of the "processing" document
 --       7 head and 8 tail of the "canceled" document
 --       9 log line   10 log cap in bytes   11 created_at   12 worker's id   13 queue and 14 ack
---       of the lease, '' if others cannot hand it back   15… detail field, value, …
+--       of the lease, '' if others cannot hand it back   15 parameters, '' for none
+--       16… detail field, value, …
 -- Returns {'ended', created_at, status, error, attempts} | {'busy', created_at, ms left}
 --       | {'waiting', created_at, ms until the next attempt}
 --       | {'granted', created_at, attempt, crashes, failures} | {'crashloop', the same}
@@ -48,11 +50,12 @@ if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
 end
 redis.call('HSET', KEYS[2], 'token', ARGV[1], 'until', now() + ARGV[2], 'seen', now(), 'attempts', attempts, 'crashes', crashes)
 keep(KEYS[2], ARGV[12], ARGV[13], ARGV[14])
-redis.call('HSET', KEYS[5], 'attempt', attempts, 'started_at', now(), 'created_at', created, unpack(ARGV, 15))
+redis.call('HSET', KEYS[5], 'attempt', attempts, 'started_at', now(), 'created_at', created, unpack(ARGV, 16))
 redis.call('HDEL', KEYS[5], 'step', 'code', 'crashes', 'next_at')
 if crashes > 0 then redis.call('HSET', KEYS[5], 'crashes', crashes) end
 redis.call('EXPIRE', KEYS[2], ARGV[3])
 redis.call('EXPIRE', KEYS[5], ARGV[3])
+keepParams(KEYS[6], ARGV[15], ARGV[3])
 if crashes >= tonumber(ARGV[4]) then return {'crashloop', created, attempts, crashes, failures} end
 put(KEYS[1], ARGV[5], 0, ARGV[6], ARGV[3])
 return {'granted', created, attempts, crashes, failures}

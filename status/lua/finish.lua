@@ -1,6 +1,7 @@
 -- Records how a job ended: once. Needs job.lua and log.lua before it.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
+--       6 {job:ID}:params
 -- ARGV  1 token   2 ttl in seconds   3 progress, -1 to keep the one on record
 --       4 head and 5 tail of the status document   6 log line   7 log cap in bytes
 --       8 attempt   9 crashes   10 failures before   11 created_at   12… detail field, value, …
@@ -16,6 +17,7 @@ if tonumber(ARGV[3]) >= 0 then progress = tonumber(ARGV[3]) end
 put(KEYS[1], ARGV[4], progress, ARGV[5], ARGV[2])
 redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 12))
 close(KEYS[2], KEYS[3], KEYS[5], ARGV[2])
+keepParams(KEYS[6], '', ARGV[2])
 append(KEYS[4], {ARGV[6]}, tonumber(ARGV[7]), ARGV[2])
 pack(KEYS[4], ARGV[2])
 return {'ok', created, recreated and 1}

@@ -50,6 +50,11 @@ local function owns(job, claim, token, attempt, crashes, failures)
   return true, true
 end
 
+-- keepParams records what a job is asked to do, and keeps what is on record where text is ''.
+local function keepParams(params, text, ttl)
+  if text ~= '' then redis.call('SET', params, text, 'EX', ttl) else redis.call('EXPIRE', params, ttl) end
+end
+
 -- unclaim gives a claim back: what there is to say of an attempt goes, the counts stay.
 local function unclaim(claim)
   redis.call('HDEL', claim, 'token', 'until', 'seen', 'worker', 'queue', 'ack')

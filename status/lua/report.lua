@@ -3,6 +3,7 @@
 -- is lost too. Needs job.lua and log.lua before it.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
+--       6 {job:ID}:params
 -- ARGV  1 token   2 hold in ms   3 ttl in seconds   4 attempt   5 crashes   6 log cap in bytes
 --       7 status document, '' to leave it as it is   8 step, '' for none   9 created_at
 --       10 how many lines the attempt had before   11 worker's id   12 queue and 13 ack of
@@ -31,6 +32,7 @@ if recreated then
   redis.call('HSET', KEYS[5], 'created_at', created)
 end
 redis.call('EXPIRE', KEYS[5], ARGV[3])
+keepParams(KEYS[6], '', ARGV[3])
 if #ARGV > 14 then
   -- The answer to an earlier report may be lost, and its lines here again.
   local known = tonumber(redis.call('HGET', KEYS[2], 'lines')) or 0

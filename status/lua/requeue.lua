@@ -3,8 +3,9 @@
 -- job.lua and log.lua before it.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
+--       6 {job:ID}:params
 -- ARGV  1 ttl in seconds   2 status document   3 log line   4 log cap in bytes
---       5 created_at   6… detail field, value, …
+--       5 created_at   6 parameters, '' for none   7… detail field, value, …
 -- Returns {the status word found, created_at}: 'failed', or '' for none, means that it
 -- was queued again; any other that nothing was changed
 local status = current(KEYS[1])
@@ -17,8 +18,9 @@ redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
 redis.call('HDEL', KEYS[2], 'until', 'attempts', 'crashes', 'crashed', 'failures', 'failed', 'next')
 redis.call('HSET', KEYS[2], 'token', noToken)
 redis.call('EXPIRE', KEYS[2], ARGV[1])
-redis.call('DEL', KEYS[3], KEYS[5])
-redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 6))
+redis.call('DEL', KEYS[3], KEYS[5], KEYS[6])
+redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 7))
 redis.call('EXPIRE', KEYS[5], ARGV[1])
+keepParams(KEYS[6], ARGV[6], ARGV[1])
 append(KEYS[4], {ARGV[3]}, tonumber(ARGV[4]), ARGV[1])
 return {status == 'failed' and 'failed' or '', created}

@@ -3,6 +3,7 @@
 -- its time has come. Needs job.lua and log.lua before it.
 --
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:cancel   4 {job:ID}:log   5 {job:ID}:detail
+--       6 {job:ID}:params
 -- ARGV  1 token   2 ttl in seconds   3 ms until the next attempt   4 head and 5 tail of the
 --       "queued" document   6 head and 7 tail of the "canceled" document   8 log line   9 log
 --       cap in bytes   10 attempt   11 crashes   12 failures before   13 created_at   14 code of
@@ -31,5 +32,6 @@ unclaim(KEYS[2])
 redis.call('EXPIRE', KEYS[2], ARGV[2])
 redis.call('HSET', KEYS[5], 'next_at', due)
 redis.call('EXPIRE', KEYS[5], ARGV[2])
+keepParams(KEYS[6], '', ARGV[2])
 put(KEYS[1], ARGV[4], progress, ARGV[5], ARGV[2])
 return {'queued', created}

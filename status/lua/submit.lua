@@ -1,11 +1,13 @@
 -- Records a job as queued, unless anything is known of it already. Needs job.lua
 -- before it.
 --
--- KEYS  1 job:ID   2 {job:ID}:detail
--- ARGV  1 ttl in seconds   2 status document   3 created_at   4… detail field, value, …
+-- KEYS  1 job:ID   2 {job:ID}:detail   3 {job:ID}:params
+-- ARGV  1 ttl in seconds   2 status document   3 created_at   4 parameters, '' for none
+--       5… detail field, value, …
 -- Returns {'new' | 'known', status word, created_at}
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'known', current(KEYS[1]) or '', born(KEYS[2], ARGV[3])} end
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
-redis.call('HSET', KEYS[2], 'created_at', ARGV[3], unpack(ARGV, 4))
+redis.call('HSET', KEYS[2], 'created_at', ARGV[3], unpack(ARGV, 5))
 redis.call('EXPIRE', KEYS[2], ARGV[1])
+keepParams(KEYS[3], ARGV[4], ARGV[1])
 return {'new', 'queued', tonumber(ARGV[3])}
