@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/agent"
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/command"
@@ -54,7 +55,7 @@ func sections() []section {
 		{"worker, dev", without(settings.Describe(&WorkerEnv{}), settings.Describe(&ClientEnv{}))},
 		{"worker of a gateway (with SOURCE)", settings.Describe(&agent.Env{})},
 		{"gateway, and a worker with SOURCE=redis://…; beside them REDIS_…", without(settings.Describe(&GatewayEnv{}), settings.Describe(&ClientEnv{}))},
-		{"Kinds of your own: kinds, doctor", settings.Describe(&KindsEnv{})},
+		{"Kinds of your own: kinds, doctor", settings.Describe(&own.Env{})},
 		{"emulator", settings.Describe(&EmulatorEnv{})},
 		{"Every command", settings.Describe(&ProgramEnv{})},
 	}

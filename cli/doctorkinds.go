@@ -7,13 +7,14 @@ import (
 	"os"
 	"strings"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/kinds"
 )
 
 // kindsChecks returns what KINDS_FILE needs: a file without mistakes, and each program once.
 func kindsChecks() []check {
-	env := &KindsEnv{File: os.Getenv("KINDS_FILE")}
+	env := &own.Env{File: os.Getenv("KINDS_FILE")}
 	if env.File == "" {
 		return nil
 	}

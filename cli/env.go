@@ -39,14 +39,6 @@ type ClientEnv struct {
 	PubSubEnv
 }
 
-// KindsEnv says which kinds there are beside the built-in ones.
-type KindsEnv struct {
-	File string `envconfig:"KINDS_FILE" doc:"the kinds file, which describes programs that run as jobs, as --kinds; without, there are only the built-in kinds"`
-}
-
-// Check has nothing to look at: the file is checked when it is read.
-func (*KindsEnv) Check() []error { return nil }
-
 // PDFEnv says how documents are read.
 type PDFEnv struct {
 	Engine         string           `envconfig:"PDF_ENGINE" default:"builtin" want:"builtin or poppler" doc:"what reads documents"`

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -36,9 +37,9 @@ func kindsCommand() *cobra.Command {
 	}
 	file := kindsFlag(cmd)
 	jsonFlag(cmd, &asJSON)
-	cmd.RunE = settings.With(func(cmd *cobra.Command, env *KindsEnv, _ []string) error {
+	cmd.RunE = settings.With(func(cmd *cobra.Command, env *own.Env, _ []string) error {
 		env.File = cmp.Or(*file, env.File)
-		set, err := env.read()
+		set, err := readKinds(env)
 		if err != nil {
 			return err
 		}
@@ -65,13 +66,10 @@ func kindsFlag(cmd *cobra.Command) *string {
 	return file
 }
 
-// read returns the kinds of the file, none without one. What is wrong in the file is a mistake of
+// readKinds returns the kinds of the file and those that the program was built with. What is wrong in the file is a mistake of
 // the settings.
-func (e *KindsEnv) read() (*kinds.Set, error) {
-	if e.File == "" {
-		return &kinds.Set{}, nil
-	}
-	set, err := kinds.Read(e.File)
+func readKinds(e *own.Env) (*kinds.Set, error) {
+	set, err := e.Set()
 	if wrong := (*kinds.FileError)(nil); errors.As(err, &wrong) {
 		return nil, program.Exit(program.Usage, fmt.Errorf("%s:\n%w", mistakes(len(wrong.Mistakes)+wrong.More), err))
 	}
@@ -161,9 +159,9 @@ func kindsShowCommand() *cobra.Command {
 	}
 	file := kindsFlag(cmd)
 	jsonFlag(cmd, &asJSON)
-	cmd.RunE = settings.With(func(cmd *cobra.Command, env *KindsEnv, args []string) error {
+	cmd.RunE = settings.With(func(cmd *cobra.Command, env *own.Env, args []string) error {
 		env.File = cmp.Or(*file, env.File)
-		set, err := env.read()
+		set, err := readKinds(env)
 		if err != nil {
 			return err
 		}
@@ -190,7 +188,7 @@ func kindsShowCommand() *cobra.Command {
 // kindNames returns the kinds of KINDS_FILE and the built-in ones, for completion.
 func kindNames() []string {
 	names := slices.Clone(knownKinds)
-	if set, err := (&KindsEnv{File: os.Getenv("KINDS_FILE")}).read(); err == nil {
+	if set, err := readKinds(&own.Env{File: os.Getenv("KINDS_FILE")}); err == nil {
 		for _, k := range set.Kinds {
 			names = append(names, string(k.Name))
 		}
@@ -295,6 +293,8 @@ func (r kindRow) program() string {
 	switch {
 	case r.BuiltIn:
 		return "built in"
+	case r.kind.IsOwn():
+		return "in this program"
 	case r.Path == "":
 		return r.Command[0] + " (missing)"
 	}

@@ -18,6 +18,9 @@ func (s *Set) Executables(searchPath string) error {
 		return nil // there is no kind
 	}
 	for _, k := range s.Kinds {
+		if k.IsOwn() {
+			continue
+		}
 		path, err := s.find(k.Command[0], searchPath)
 		if err != nil {
 			s.source.wrong(k.at, string(k.Name)+".command", "%v", err)

@@ -19,6 +19,21 @@ func Own(name jobs.Kind) *Kind {
 	return k
 }
 
+// IsOwn reports whether a kind is one that [Own] has made.
+func (k *Kind) IsOwn() bool { return k.free }
+
+// Add adds a kind that [Own] has made. A kind of the file may not have its name.
+func (s *Set) Add(k *Kind) error {
+	if other := s.Get(k.Name); other != nil && !other.IsOwn() {
+		return fmt.Errorf("%s: kind %q is one that this program was built with: give it another name", s.File, k.Name)
+	}
+	if s.byName == nil {
+		s.byName = map[jobs.Kind]*Kind{}
+	}
+	s.Kinds, s.byName[k.Name] = append(s.Kinds, k), k
+	return nil
+}
+
 // Check returns what is wrong with the fields of a kind that [Own] has made.
 func (k *Kind) Check() error {
 	var wrong []error

@@ -14,6 +14,9 @@ import (
 // that does not match a pattern which only Go can read, and an object that is too long as a
 // whole.
 func (k *Kind) Schema() json.RawMessage {
+	if k.free {
+		return json.RawMessage(`{"type":"object"}`)
+	}
 	properties, required := &object{}, &object{}
 	for i := range k.Params {
 		p := &k.Params[i]

@@ -5,10 +5,8 @@ package own
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -29,46 +27,57 @@ type Kind struct {
 // Built are the kinds that this program was built with. They are set before a command runs.
 var Built []Kind
 
-// Env says which kinds there are, and what their jobs may use.
+// Env says which kinds there are beside the built-in ones.
 type Env struct {
-	File string `envconfig:"KINDS_FILE" doc:"people's own kinds of jobs, see kinds.md; none when empty"`
+	File string `envconfig:"KINDS_FILE" doc:"the kinds file, which describes programs that run as jobs, as --kinds; without, there are only the built-in kinds"`
 }
+
+// Check has nothing to look at: the file is checked when it is read.
+func (*Env) Check() []error { return nil }
 
 // GPUEnv says which GPUs a worker has.
 type GPUEnv struct {
 	GPUs string `envconfig:"WORKER_GPUS" doc:"indices of the GPUs that jobs of kinds with gpus may use, such as 0,1; none when empty"`
 }
 
-// Read returns the kinds of the file and those that the program was built with. All mistakes in the
-// file are one error.
-func (e *Env) Read() ([]Kind, error) { return e.read(func(*kinds.Set) error { return nil }) }
-
-// Open is Read for a worker, which needs the programs of the kinds. Those that are missing are mistakes,
-// too.
-func (e *Env) Open() ([]Kind, error) {
-	return e.read(func(set *kinds.Set) error { return set.Executables(os.Getenv("PATH")) })
+// Set returns the kinds of the file and those that the program was built with. All mistakes in the file
+// are one error.
+func (e *Env) Set() (*kinds.Set, error) {
+	set := &kinds.Set{}
+	if e.File != "" {
+		var err error
+		if set, err = kinds.Read(e.File); err != nil {
+			return nil, err
+		}
+	}
+	var wrong []error
+	for _, b := range Built {
+		wrong = append(wrong, set.Add(b.Kind))
+	}
+	return set, errors.Join(wrong...)
 }
 
-func (e *Env) read(check func(*kinds.Set) error) ([]Kind, error) {
-	all := slices.Clone(Built)
-	if e.File == "" {
-		return all, nil
-	}
-	set, err := kinds.Read(e.File)
+// Open returns the kinds for a worker, which needs their programs. Those that are missing are mistakes,
+// too.
+func (e *Env) Open() ([]Kind, error) {
+	set, err := e.Set()
 	if err == nil {
-		err = check(set)
+		err = set.Executables(os.Getenv("PATH"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	var wrong []error
+	var all []Kind
 	for _, k := range set.Kinds {
-		if slices.ContainsFunc(Built, func(b Kind) bool { return b.Name == k.Name }) {
-			wrong = append(wrong, fmt.Errorf("%s: kind %q is one that this program was built with: give it another name", e.File, k.Name))
+		one := Kind{Kind: k}
+		for _, b := range Built {
+			if b.Kind == k {
+				one.Do = b.Do
+			}
 		}
-		all = append(all, Kind{Kind: k})
+		all = append(all, one)
 	}
-	return all, errors.Join(wrong...)
+	return all, nil
 }
 
 // What a worker knows of a handler beside its methods.

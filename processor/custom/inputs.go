@@ -20,10 +20,10 @@ import (
 
 // inputsOf returns the objects that a job reads.
 func inputsOf(job jobs.Job) []string {
-	if job.Input == "" {
-		return nil
+	if job.Input != "" {
+		return []string{job.Input}
 	}
-	return []string{job.Input}
+	return job.Inputs
 }
 
 // fetch copies the inputs of the job into a directory that the program can only read.
