@@ -61,10 +61,12 @@ func (s *Store) lines(ctx context.Context, id jobs.ID, limit int, how string, p 
 	}
 	got, err := s.run(ctx, fmt.Sprintf("read log of job %s", id), linesScript, []string{jobKey(id), logKey(id)}, limit, how, p.ms, p.n, from)
 	var lines []LogLine
-	for i := 1; i < len(got); i++ {
+	const before = 3 // what the script returns before the lines
+	for i := before; i < len(got); i++ {
 		ms, text, _ := strings.Cut(got.Text(i), " ")
 		at, _ := strconv.ParseInt(ms, 10, 64)
-		place := pos{at, got.Number(0) + int64(i) - 1}
+		place := placeOf(got.Number(0)+int64(i-before), got.Number(1), got.Number(2))
+		place.ms = at
 		lines = append(lines, LogLine{Pos: place.String(), Time: time.UnixMilli(at).UTC(), Text: text})
 	}
 	return lines, len(got) > 0, err
@@ -72,10 +74,35 @@ func (s *Store) lines(ctx context.Context, id jobs.ID, limit int, how string, p 
 
 // pos is the place of a line: its time in milliseconds and its number, from 1, among
 // all lines there were. Two numbers, because Redis may lose a log, and another
-// line has the number then.
-type pos struct{ ms, n int64 }
+// line has the number then. The mark for lines that were dropped has the time and the
+// number of the last of them.
+type pos struct {
+	ms, n int64
+	mark  bool
+}
 
-func (p pos) String() string { return fmt.Sprintf("%d-%d", p.ms, p.n) }
+// placeOf returns the number of line i of those that a log has kept, of which head stand
+// before those that were dropped.
+func placeOf(i, dropped, head int64) pos {
+	switch {
+	case head == 0:
+		return pos{n: i + dropped}
+	case i <= head:
+		return pos{n: i}
+	default:
+		return pos{n: i - 1 + dropped, mark: i == head+1}
+	}
+}
+
+const markSuffix = "-0"
+
+func (p pos) String() string {
+	s := fmt.Sprintf("%d-%d", p.ms, p.n)
+	if p.mark {
+		s += markSuffix // no line has the same
+	}
+	return s
+}
 
 func parsePos(s string) (p pos, ok bool) {
 	if s == "0" {
@@ -85,10 +112,11 @@ func parsePos(s string) (p pos, ok bool) {
 	if !cut || len(s) > 40 {
 		return pos{}, false
 	}
+	seq, mark := strings.CutSuffix(seq, markSuffix)
 	a, err := strconv.ParseUint(ms, 10, 63)
 	b, err2 := strconv.ParseUint(seq, 10, 63)
 	if err != nil || err2 != nil {
 		return pos{}, false
 	}
-	return pos{int64(a), int64(b)}, true //nolint:gosec // 63 bits
+	return pos{int64(a), int64(b), mark}, true //nolint:gosec // 63 bits
 }

@@ -352,7 +352,7 @@ func TestForeignValuesInJobKeysAreReplaced(t *testing.T) {
 	})
 }
 
-func TestF35LogKeepsTheNewestBytes(t *testing.T) {
+func TestF35K06LogKeepsItsHeadAndItsNewestLines(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *status.Store, _ *redis.Client) {
 		s.Worker = "w%s" // a name that is a format must do no harm
@@ -378,18 +378,36 @@ func TestF35LogKeepsTheNewestBytes(t *testing.T) {
 			kept = append(kept, lines...)
 			after = lines[len(lines)-1].Pos
 		}
-		bytes := 0
+		bytes, mark := 0, 0
+		for i, l := range kept {
+			bytes += len(l.Text) + 16 // with its time
+			if strings.HasPrefix(l.Text, "…") {
+				mark = i
+			}
+		}
+		if bytes > 10_000 || bytes < 8_600 {
+			t.Errorf("%d bytes of log kept, want 10 000 at most, and little less than 7/8 of that", bytes)
+		}
+		// The head is a sixteenth: the line of the start and five of 115 bytes.
+		var want []string
+		for i := range mark {
+			want = append(want, fmt.Sprintf("line %03d", i-1))
+		}
+		out := 501 - (len(kept) - 1)
+		want = append(want, jobs.LeftOut(out))
+		for i := range len(kept) - mark - 1 {
+			want = append(want, fmt.Sprintf("line %03d", out+mark-1+i))
+		}
+		var got []string
 		for _, l := range kept {
-			bytes += len(l.Text)
+			if strings.HasPrefix(l.Text, "line") {
+				l.Text = l.Text[:8]
+			}
+			got = append(got, l.Text)
 		}
-		if bytes > 10_000 || bytes < 9_800 {
-			t.Errorf("%d bytes of log kept, want just under 10 000", bytes)
-		}
-		if last := kept[len(kept)-1].Text; !strings.HasPrefix(last, "line 499") {
-			t.Errorf("last line is %q, want the newest", last)
-		}
-		if !slices.IsSortedFunc(kept, func(a, b status.LogLine) int { return strings.Compare(a.Text, b.Text) }) {
-			t.Error("lines are out of order")
+		want[0] = "attempt 1 started by w%s"
+		if mark != 6 || !slices.Equal(got, want) || got[len(got)-1] != "line 499" {
+			t.Errorf("the log is %q, want %q", got, want)
 		}
 	})
 }

@@ -30,7 +30,8 @@ import (
 // contract says.
 const TTL = 24 * time.Hour
 
-// DefaultLogCap is how many bytes of a job's log are kept: the newest 5 MB.
+// DefaultLogCap is how many bytes of a job's log are kept, 16 of each line for its time:
+// the first of them, and then the newest.
 const DefaultLogCap = 5_000_000
 
 // Store reads and writes the state of jobs. Its methods may be called
@@ -40,7 +41,7 @@ type Store struct {
 	rdb redis.UniversalClient
 
 	MaxCrashes int    // starts of a job that may end without a word before it is given up; at least 1
-	LogCap     int    // bytes of log kept per job
+	LogCap     int    // bytes of log kept per job; see DefaultLogCap
 	Worker     string // who claims jobs through this store, for people to read
 	ID         string // the same for programs: no two processes have one
 }

@@ -1,15 +1,24 @@
--- The log of a job is a list. Its first element is "DROPPED BYTES": how many lines
--- were dropped, and how long the texts of the others are together. Then each line
--- is "MS TEXT", MS being its time. When the job ends, a short log is packed into a
+-- The log of a job is a list. Its first element is "DROPPED BYTES" or "DROPPED BYTES HEAD":
+-- how many lines were dropped, how long the texts of the others are together, and how
+-- many of them stand before those that were dropped; see trim. Then each line is
+-- "MS TEXT", MS being its time. When the job ends, a short log is packed into a
 -- string, see pack: a list costs twice as much. Needs job.lua before it.
 local packed_at_most = 16384 -- bytes of text
+local packed_lines = 1000
 
--- header returns how many lines a list has dropped and its bytes, or nil when the
--- key is not a log in the form of a list.
+-- line_bytes is what a line takes beside its text: its time, and what a list needs.
+local line_bytes = 16
+
+-- header returns how many lines a list has dropped, its bytes and its head, or nil when
+-- the key is not a log in the form of a list.
 local function header(log)
   if redis.call('TYPE', log).ok ~= 'list' then return nil end
-  local dropped, bytes = string.match(redis.call('LINDEX', log, 0), '^(%d+) (%d+)$')
-  return tonumber(dropped), tonumber(bytes)
+  local dropped, bytes, head = string.match(redis.call('LINDEX', log, 0), '^(%d+) (%d+) ?(%d*)$')
+  return tonumber(dropped), tonumber(bytes), tonumber(head) or 0
+end
+
+local function heading(dropped, bytes, head)
+  return string.format(head > 0 and '%d %d %d' or '%d %d', dropped, bytes, head)
 end
 
 local function split(line)
@@ -37,14 +46,14 @@ local function base36(n)
   return digits
 end
 
--- pack turns a short log into one string: its header and a semicolon, and for each
+-- pack turns a short log into one string: its first element and a semicolon, and for each
 -- line "MS,HEAD,TAIL,N:TEXT". MS is the time since the line before, in base 36, HEAD and
 -- TAIL are how many bytes the line has in common with that one, TEXT is the N bytes
 -- between. "MS:TEXT" is a line with the same numbers as the one before.
 local function pack(log, ttl)
-  local dropped, bytes = header(log)
-  if not dropped or bytes > packed_at_most then return end
-  local parts, ms, text, shape = {string.format('%d %d;', dropped, bytes)}, 0, '', ''
+  local dropped, bytes, head = header(log)
+  if not dropped or bytes > packed_at_most or redis.call('LLEN', log) > packed_lines then return end
+  local parts, ms, text, shape = {heading(dropped, bytes, head) .. ';'}, 0, '', ''
   for _, line in ipairs(redis.call('LRANGE', log, 1, -1)) do
     local at, new = split(line)
     local head, tail = common(text, new)
@@ -55,12 +64,12 @@ local function pack(log, ttl)
   redis.call('SET', log, table.concat(parts), 'EX', ttl)
 end
 
--- unpacked returns how many lines a packed log has dropped, its bytes and its lines
--- as a list has them, or nil when the key is no packed log.
+-- unpacked returns how many lines a packed log has dropped, its bytes, its head and its
+-- lines as a list has them, or nil when the key is no packed log.
 local function unpacked(log)
   if redis.call('TYPE', log).ok ~= 'string' then return nil end
   local raw = redis.call('GETRANGE', log, 0, 8 * packed_at_most)
-  local dropped, bytes, pos = string.match(raw, '^(%d+) (%d+);()')
+  local dropped, bytes, before, pos = string.match(raw, '^(%d+) (%d+) ?(%d*);()')
   if not dropped then return nil end
   local lines, ms, text, head, tail, n = {}, 0, '', 0, 0, 0
   while pos <= #raw do
@@ -75,45 +84,105 @@ local function unpacked(log)
     lines[#lines + 1] = string.format('%d ', ms) .. text
     pos = start + n
   end
-  return tonumber(dropped), tonumber(bytes), lines
+  return tonumber(dropped), tonumber(bytes), tonumber(before) or 0, lines
 end
 
--- trim drops the oldest lines of a list until the others have cap bytes at most, and
--- writes its header.
-local function trim(log, dropped, bytes, cap)
-  while bytes > cap do
-    local oldest = redis.call('LRANGE', log, 1, 100)
-    if #oldest == 0 then break end
-    local n = 0
-    while n < #oldest and bytes > cap do
-      n = n + 1
-      local _, text = split(oldest[n])
-      bytes = bytes - #text
-    end
-    dropped = dropped + n
-    redis.call('LTRIM', log, n, -1) -- the last line dropped leaves its place to the header
+-- push adds elements to a list with RPUSH, or, the last of them first, with LPUSH.
+local function push(command, log, elements)
+  for i = 1, #elements, 1000 do -- more do not fit on Lua's stack
+    redis.call(command, log, unpack(elements, i, math.min(#elements, i + 999)))
   end
-  redis.call('LSET', log, 0, string.format('%d %d', dropped, bytes))
 end
 
--- append adds lines to a job's log, and drops the oldest lines once the texts of all
--- exceed cap bytes.
+-- stands_for returns how many lines a text stands for: one, unless it is a mark for lines
+-- that were left out. jobs.LinesIn does the same.
+local function stands_for(text)
+  local n = string.match(text, '^… (%d+) lines? left out$')
+  return n and #n <= 15 and tonumber(n) or 1
+end
+
+local function left_out(n)
+  return string.format('… %.0f line%s left out', n, n == 1 and '' or 's')
+end
+
+-- fits returns how many of the first lines of a list take room bytes, at least one.
+local function fits(log, room)
+  local n = 0
+  while true do
+    local lines = redis.call('LRANGE', log, n + 1, n + 200)
+    for _, line in ipairs(lines) do
+      local _, text = split(line)
+      room = room - #text - line_bytes
+      if room < 0 then return math.max(1, n) end
+      n = n + 1
+    end
+    if #lines == 0 then return n end
+  end
+end
+
+-- trim drops lines of a list that takes more than cap bytes, and some more, so that this
+-- is done seldom. What goes is in the middle: the head, a sixteenth of cap, stays, and
+-- so do the newest lines. Between them is a mark for those that were dropped. It has the
+-- time and the number of the last of them. Of a list that has lost its first lines
+-- already, to an earlier version, the oldest lines go, and no mark tells that.
+local function trim(log, dropped, bytes, head, cap)
+  local count = redis.call('LLEN', log) - 1
+  local size = bytes + line_bytes * count
+  if size <= cap then
+    redis.call('LSET', log, 0, heading(dropped, bytes, head))
+    return
+  end
+  local out, first = 0, 1 -- how many lines the mark stands for; the first line that may go
+  if head > 0 then
+    local _, mark = split(redis.call('LINDEX', log, head + 1))
+    out, first = stands_for(mark), head + 2
+  elseif dropped == 0 then
+    head = fits(log, cap / 16)
+    first = head + 1
+  end
+  local n, ms = 0, 0
+  while size > cap - cap / 8 and first + n < count do -- the newest line stays
+    for _, line in ipairs(redis.call('LRANGE', log, first + n, math.min(first + n + 199, count - 1))) do
+      local at, text = split(line)
+      n, ms, out = n + 1, at, out + stands_for(text)
+      bytes, size = bytes - #text, size - #text - line_bytes
+      if size <= cap - cap / 8 then break end
+    end
+  end
+  if n == 0 then
+    redis.call('LSET', log, 0, heading(dropped, bytes, dropped > 0 and head or 0))
+    return
+  end
+  local kept = {} -- what comes before the lines that stay, from its end
+  if head > 0 then
+    kept[1] = string.format('%d ', ms) .. left_out(out)
+    local lines = redis.call('LRANGE', log, 1, head)
+    for i = head, 1, -1 do kept[#kept + 1] = lines[i] end
+  end
+  kept[#kept + 1] = heading(dropped + n, bytes, head)
+  redis.call('LTRIM', log, first + n, -1)
+  push('LPUSH', log, kept)
+end
+
+-- append adds lines to a job's log, and drops others once all take more than cap bytes.
 local function append(log, lines, cap, ttl)
   if #lines == 0 then return end
-  local dropped, bytes = header(log)
+  local dropped, bytes, head = header(log)
   if not dropped then
     local old
-    dropped, bytes, old = unpacked(log)
-    dropped, bytes = dropped or 0, bytes or 0
+    dropped, bytes, head, old = unpacked(log)
+    dropped, bytes, head = dropped or 0, bytes or 0, head or 0
     redis.call('DEL', log)
-    redis.call('RPUSH', log, string.format('%d %d', dropped, bytes))
-    for _, line in ipairs(old or {}) do redis.call('RPUSH', log, line) end
+    redis.call('RPUSH', log, heading(dropped, bytes, head))
+    push('RPUSH', log, old or {})
   end
   local ms = math.max(now(), (split(redis.call('LINDEX', log, -1)))) -- lines are in order also when the clock is set back
-  for _, line in ipairs(lines) do
-    redis.call('RPUSH', log, string.format('%d ', ms) .. line)
+  local new = {}
+  for i, line in ipairs(lines) do
+    new[i] = string.format('%d ', ms) .. line
     bytes = bytes + #line
   end
-  trim(log, dropped, bytes, cap)
+  push('RPUSH', log, new)
+  trim(log, dropped, bytes, head, cap)
   redis.call('EXPIRE', log, ttl)
 end
