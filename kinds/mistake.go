@@ -77,15 +77,21 @@ func (s *source) err() error {
 	}
 	slices.SortStableFunc(s.found, func(a, b found) int { return cmp.Compare(a.at, b.at) })
 	e := &FileError{More: s.more}
+	line, column, counted := 0, 0, 0 // of the mistake before: its line may be as long as the file
 	for _, f := range s.found {
-		line, column := s.place(f.at)
+		at := min(f.at, len(s.data))
+		if now := s.line(at); now != line {
+			line, column, counted = now, 1, s.lines[now-1]
+		}
+		column += utf8.RuneCount(s.data[counted:at])
+		counted = at
 		e.Mistakes = append(e.Mistakes, Mistake{File: s.file, Line: line, Column: column, Key: f.key, Text: f.say})
 	}
 	return e
 }
 
-// place returns the line and the column of an offset.
-func (s *source) place(at int) (line, column int) {
+// line returns the number of the line with an offset.
+func (s *source) line(at int) int {
 	if s.lines == nil {
 		s.lines = []int{0}
 		for i, c := range s.data {
@@ -94,7 +100,5 @@ func (s *source) place(at int) (line, column int) {
 			}
 		}
 	}
-	at = min(at, len(s.data))
-	line = sort.SearchInts(s.lines, at+1)
-	return line, utf8.RuneCount(s.data[s.lines[line-1]:at]) + 1
+	return sort.SearchInts(s.lines, at+1)
 }

@@ -189,6 +189,30 @@ func TestK01MistakesAreBounded(t *testing.T) {
 	}
 }
 
+func TestK01HostileFilesAreRefused(t *testing.T) {
+	repeated := func(begin, text, end string) string { return begin + strings.Repeat(text, (1<<20)/len(text)) + end }
+	many := strings.Builder{}
+	many.WriteString("[k]\ncommand = ['x']\n")
+	for i := range 50_000 {
+		fmt.Fprintf(&many, "retris%d=1\n", i)
+	}
+	for _, tt := range []struct{ name, text, want string }{
+		{"a key over and over in one line", repeated("k = {command = ['x'], slots = 1", ", slots = 1", "}"), "kinds.toml:1:34: k.slots is given twice: first in line 1\n"},
+		{"unknown keys", many.String(), "kinds.toml:3:1: k.retris0 is no key of a kind: do you mean retries?\n"},
+		{"a key of many names", repeated("", "a.", "a = 1"), "kinds.toml:1:1: a.a.a.a.… has too many names"},
+		{"lists in lists", repeated("k = ", "[", ""), "kinds.toml:1:10005: the file is not TOML: "},
+		{"tables in tables", repeated("k = ", "{a = ", ""), "kinds.toml:1:50005: the file is not TOML: "},
+		{"arguments", repeated("[k]\ncommand = [", "'x', ", "]"), "kinds.toml:2:1: k.command has 209715 arguments: at most 1000 are allowed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Parse("kinds.toml", []byte(tt.text))
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Count(err.Error(), "\n") > maxMistakes {
+				t.Errorf("got %.300v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
 func TestK01AFileThatCannotBeReadIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large.toml")

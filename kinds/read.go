@@ -117,10 +117,12 @@ func (s *source) kind(e *entry) *Kind {
 			field.read(s, k, key, f.value)
 			continue
 		}
-		s.wrong(f.at, key, "is no key of a kind%s", meant(f.name, fieldNames))
-		if nearest(f.name, fieldNames) == "command" {
-			misspelt = true
+		if len(s.found) == maxMistakes {
+			s.more++ // what is meant is not looked for without need
+			continue
 		}
+		s.wrong(f.at, key, "is no key of a kind%s", meant(f.name, fieldNames))
+		misspelt = misspelt || nearest(f.name, fieldNames) == "command"
 	}
 	s.exitCodes(k, name, e)
 	if e.get("command") == nil && !misspelt {

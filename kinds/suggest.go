@@ -53,6 +53,9 @@ func nearest(word string, known []string) (near string) {
 		if best > 1 && swapped(folded, fold(k)) {
 			near, best = k, 1
 		}
+		if len(known) > 100 || len(fold(k)) >= len(folded)+best || len(folded) >= len(fold(k))+best {
+			continue // far apart, or too many to compare for whoever sends us words
+		}
 		if d := levenshtein.ComputeDistance(folded, fold(k)); d < best {
 			near, best = k, d
 		}

@@ -183,8 +183,7 @@ func (s *source) scalar(at int, n *unstable.Node) value {
 }
 
 func (s *source) twice(at int, names []string, first *entry) {
-	line, _ := s.place(first.at)
-	s.wrong(at, keyName(names), "is given twice: first in line %d", line)
+	s.wrong(at, keyName(names), "is given twice: first in line %d", s.line(first.at))
 }
 
 func (s *source) tooDeep(at int, names []string) {
