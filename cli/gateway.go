@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -39,6 +40,7 @@ type gatewayFlags struct {
 	adminFile, clientFile string
 	certFile, keyFile     string
 	jobTokens             string
+	kinds                 string
 	proxies               []string
 	open, readOnly        bool
 }
@@ -50,6 +52,7 @@ func gatewayCommand() *cobra.Command {
 		Short: "Hand out jobs over HTTP to workers behind NAT, from Redis, until SIGTERM",
 		Args:  cobra.NoArgs,
 		RunE: settings.With(func(cmd *cobra.Command, env *GatewayEnv, _ []string) error {
+			env.KindsFile = cmp.Or(f.kinds, env.KindsFile)
 			return f.serve(cmd.Context(), env, cmd.OutOrStdout())
 		}),
 	}
@@ -59,6 +62,7 @@ func gatewayCommand() *cobra.Command {
 	flags.StringVar(&f.adminFile, "admin-token-file", "", "file with the token of the operators' routes, which are closed without it; - for standard input")
 	flags.StringVar(&f.clientFile, "client-token-file", "", "file with the token of those who submit, read and cancel jobs; - for standard input")
 	flags.StringVar(&f.jobTokens, "job-tokens-file", "", "file with the tokens of the Job API, which batchfleet token new makes; the admin token is good for it, too")
+	flags.StringVar(&f.kinds, "kinds", "", "kinds file: the kinds of jobs that are handed out beside zpe; KINDS_FILE when empty")
 	flags.BoolVar(&f.readOnly, "read-only", false, "let the Job API show jobs, and neither cancel nor start any")
 	flags.BoolVar(&f.open, "open-submission", false, "let everybody who reaches this gateway submit, read and cancel jobs, but no web page of others")
 	flags.StringVar(&f.certFile, "tls-cert", "", "certificate chain in PEM, with --tls-key")
@@ -87,6 +91,10 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	if err != nil {
 		return program.Mistake(ctx, err)
 	}
+	kinds, err := env.kinds()
+	if err != nil {
+		return program.Exit(program.Usage, err)
+	}
 	guard, err := guardJobs(f.jobTokens, admin, f.alone(), log)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; batchfleet token new makes it", err)
@@ -104,7 +112,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		Queue: q, Log: log, Metrics: control.NewMetrics(versionText(), q),
 		AdminToken: admin, ClientToken: client, OpenSubmission: f.open, Period: env.Reap.D(),
 		Admit:        httpd.SecureOnly(proxies),
-		CheckPayload: checkPayload,
+		CheckPayload: checkPayload, Kinds: kinds,
 	}
 	q.OnUnreplicated = func() {
 		c.Metrics.Unreplicated()
@@ -145,7 +153,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	fmt.Fprintf(out, "gateway listens on %s://%s\n", scheme, l.Addr())
 	log.InfoContext(
 		ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "",
-		"job_tokens", guard.Tokens(), "read_only", f.readOnly, "tls", f.certFile != "",
+		"job_tokens", guard.Tokens(), "kinds", len(kinds), "read_only", f.readOnly, "tls", f.certFile != "",
 	)
 	server := &httpd.Server{Handler: handler, Log: log, CertFile: f.certFile, KeyFile: f.keyFile, MaxConns: maxConns + env.MaxListeners}
 	if err := api.serve(ctx, server, l); err != nil {

@@ -15,6 +15,7 @@ type GatewayEnv struct {
 	RedisEnv
 	JobAPIEnv
 	FleetEnv
+	KindsFile  string           `envconfig:"KINDS_FILE" doc:"describes the kinds of jobs that a gateway hands out beside zpe; none when empty"`
 	LeaseTTL   settings.Seconds `envconfig:"LEASE_TTL" default:"600s" range:"1s,24h0m0s" doc:"what a heartbeat extends a lease to; workers beat every third of it"`
 	LegacyTTL  settings.Seconds `envconfig:"LEASE_TTL_LEGACY" range:"off,1s,720h0m0s" doc:"the lease of a worker that sends no heartbeats; JOB_TIMEOUT when empty"`
 	JobTimeout settings.Seconds `envconfig:"JOB_TIMEOUT" default:"24h" range:"1s,720h0m0s" doc:"from a job's first lease, over all its runs"`

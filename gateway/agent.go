@@ -23,7 +23,8 @@ import (
 // those may be called concurrently.
 type Agent struct {
 	Gateway ControlPlane
-	Kind    jobs.Kind     // of all jobs from there
+	Kind    jobs.Kind     // that runs the gateway's jobs of kind zpe; empty for a worker that runs none
+	Kinds   []jobs.Kind   // what else it runs, as the gateway calls it
 	Store   storage.Store // where the handler puts its results
 	Dir     string        // for held leases and undelivered results; one process at a time
 	Log     *slog.Logger
@@ -31,18 +32,20 @@ type Agent struct {
 	// without the lease id. Only the kind knows the fields; the agent sends what it
 	// gets. An error is final: the job fails with RESULT_INVALID.
 	Encode func(result []byte) (wire.ResultRequest, error)
+	// EncodeKind is Encode for the jobs of Kinds.
+	EncodeKind func(kind jobs.Kind, result []byte) (wire.ResultRequest, error)
 	// Forget deletes the files that a handler keeps of a job, when they are no longer
 	// needed. Nil when there are none.
 	Forget func(context.Context, jobs.ID) error
 
 	outbox *outbox.Box
-	pace   *pace
 	ready  chan struct{}   // closed after the first attempt of each recovered delivery
 	watch  chan *heldLease // claimed, so that Run starts a goroutine that watches for a cancel
 
 	recovered []*outbox.Delivery // what an earlier process has left
 
 	mu       sync.Mutex
+	paces    map[string]*pace      // of requests for jobs, by the kinds that they are for
 	leases   map[string]*heldLease // by lease id: running, or to be delivered
 	retained []entry               // ended leases whose handlers' files are kept for a while
 }
@@ -54,6 +57,7 @@ type heldLease struct {
 	// Guarded by Agent.mu.
 	entry
 	attempt       int // of the job, from 1; 0 for a lease of an earlier process
+	failures      int // of the job, in earlier attempts
 	claimed       bool
 	lost          bool           // the control plane has decided so
 	canceled      bool           // a cancel was requested
@@ -78,8 +82,8 @@ func (a *Agent) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.pace, a.ready, a.watch = newPace(), make(chan struct{}), make(chan *heldLease)
-	a.leases = map[string]*heldLease{}
+	a.ready, a.watch = make(chan struct{}), make(chan *heldLease)
+	a.leases, a.paces = map[string]*heldLease{}, map[string]*pace{}
 	if err := a.recover(ctx, entries); err != nil {
 		return errors.Join(err, a.outbox.Close())
 	}

@@ -589,3 +589,29 @@ func lastBeat(p *plane, id string) (at time.Duration) {
 	}
 	return at
 }
+
+func TestK17AnAgentOfOtherKindsAtAGatewayThatHasNone(t *testing.T) {
+	tests := []struct {
+		name string
+		kind jobs.Kind // of zpe
+		want []string
+	}{
+		{"one that runs zpe, too, runs that", "zpe", []string{"lease j1", "result j1"}},
+		{"one that does not gets no job of zpe", "", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.plane.submit("j1")
+				r.kinds = []jobs.Kind{"thumbnail"}
+				r.kind = &tt.kind
+				r.adjust = func(w *worker.Worker) { w.StartTimeout = time.Minute }
+				err := r.work(func() { time.Sleep(2 * time.Minute) })
+				if (err != nil) != (tt.want == nil) || err != nil && !strings.Contains(err.Error(), "KINDS_FILE") {
+					t.Errorf("the worker ended with %v", err)
+				}
+				r.wantSaid(tt.want...)
+			})
+		})
+	}
+}

@@ -62,7 +62,7 @@ func (a *Agent) watchCancel(ctx context.Context, h *heldLease) {
 // pollCancel polls once. held is whether the control plane has held its response, more
 // whether to poll again.
 func (a *Agent) pollCancel(ctx context.Context, h *heldLease) (held, more bool, err error) {
-	response, err := a.Gateway.Heartbeat(ctx, string(h.JobID), wire.HeartbeatRequest{LeaseID: h.LeaseID, WaitSeconds: longPollSeconds})
+	response, err := a.Gateway.Heartbeat(ctx, string(h.JobID), wire.HeartbeatRequest{LeaseID: h.LeaseID, Kind: string(h.Kind), WaitSeconds: longPollSeconds})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h.State != stepRunning || a.leases[h.LeaseID] != h {

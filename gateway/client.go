@@ -83,7 +83,7 @@ var ErrCAFile = client.ErrCAFile
 func (c *Client) Lease(ctx context.Context, request wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	var a wire.LeaseResponse
 	wait := time.Duration(request.WaitSeconds * float64(time.Second))
-	none, err := c.call(ctx, call{path: wire.PathLease, request: request, response: &a, wait: wait, limit: wire.MaxPayload + wire.MaxSmallBody, empty: true})
+	none, err := c.call(ctx, call{path: kindPath(request.Kind, wire.PathLease), request: request, response: &a, wait: wait, limit: wire.MaxPayload + wire.MaxSmallBody, empty: true})
 	if err == nil && !none {
 		err = checkLease(&a)
 	}
@@ -100,7 +100,7 @@ func (c *Client) Lease(ctx context.Context, request wire.LeaseRequest) (*wire.Le
 func (c *Client) Heartbeat(ctx context.Context, id string, request wire.HeartbeatRequest) (wire.HeartbeatResponse, error) {
 	var a wire.HeartbeatResponse
 	wait := time.Duration(request.WaitSeconds * float64(time.Second))
-	_, err := c.call(ctx, call{path: jobPath(wire.PathHeartbeat, id), request: request, response: &a, wait: wait})
+	_, err := c.call(ctx, call{path: jobPath(kindPath(request.Kind, wire.PathHeartbeat), id), request: request, response: &a, wait: wait})
 	if err == nil && a.LeaseID != request.LeaseID {
 		err = errBadResponse("another lease_id")
 	}
@@ -113,7 +113,7 @@ func (c *Client) Heartbeat(ctx context.Context, id string, request wire.Heartbea
 // Result implements [ControlPlane].
 func (c *Client) Result(ctx context.Context, id string, request wire.ResultRequest) (wire.ReportResponse, error) {
 	var a wire.ReportResponse
-	_, err := c.call(ctx, call{path: jobPath(wire.PathResult, id), request: request, response: &a})
+	_, err := c.call(ctx, call{path: jobPath(kindPath(request.Kind, wire.PathResult), id), request: request, response: &a})
 	if err == nil && !a.OK {
 		err = errBadResponse("missing ok=true")
 	}
@@ -126,7 +126,7 @@ func (c *Client) Result(ctx context.Context, id string, request wire.ResultReque
 // Failed implements [ControlPlane].
 func (c *Client) Failed(ctx context.Context, id string, request wire.FailedRequest) (wire.FailedResponse, error) {
 	var a wire.FailedResponse
-	_, err := c.call(ctx, call{path: jobPath(wire.PathFailed, id), request: request, response: &a})
+	_, err := c.call(ctx, call{path: jobPath(kindPath(request.Kind, wire.PathFailed), id), request: request, response: &a})
 	if err == nil && !a.OK {
 		err = errBadResponse("missing ok=true")
 	}
@@ -165,6 +165,14 @@ func (c *Client) register(ctx context.Context, request wire.RegisterRequest) (wi
 		return wire.RegisterResponse{}, fmt.Errorf("register worker: %w", err)
 	}
 	return a, nil
+}
+
+// kindPath returns the path of a route of kind zpe for another kind.
+func kindPath(kind, route string) string {
+	if kind == "" {
+		return route
+	}
+	return wire.PathOf(url.PathEscape(kind), route)
 }
 
 func jobPath(route, id string) string { return strings.Replace(route, "{id}", url.PathEscape(id), 1) }

@@ -20,7 +20,6 @@ const resultOverhead = 4 << 10
 
 // The codes of results that cannot be delivered.
 const (
-	failResultMissing  = "RESULT_MISSING"
 	failResultInvalid  = "RESULT_INVALID"
 	failResultRejected = "RESULT_REJECTED"
 )
@@ -92,15 +91,15 @@ func (a *Agent) deliverResult(ctx context.Context, h *heldLease) error {
 	if age := time.Since(h.EndedAt); age > keepFor {
 		return a.giveUp(ctx, h, fmt.Sprintf("it could not be delivered for %s", age.Round(time.Hour)))
 	}
-	request, code, err := a.result(ctx, h.Object)
+	request, code, err := a.result(ctx, h)
 	switch {
 	case code != "":
 		a.Log.ErrorContext(ctx, "cannot deliver a result, reporting its job as failed", "job", h.JobID, "object", h.Object, "err", err)
-		return a.failInstead(h, failedRequest(h.LeaseID, code, err.Error(), "", code == failResultMissing))
+		return a.failInstead(h, failedRequest(h.LeaseID, code, err.Error(), "", code == wire.FailResultMissing))
 	case err != nil:
 		return retryLater(err)
 	}
-	request.LeaseID = h.LeaseID
+	request.LeaseID, request.Kind = h.LeaseID, string(h.Kind)
 	response, err := a.Gateway.Result(ctx, string(h.JobID), request)
 	e := (*Error)(nil)
 	switch {
@@ -132,11 +131,11 @@ func (a *Agent) deliverResult(ctx context.Context, h *heldLease) error {
 
 // result reads a result from the store. A code is that of the failure to report
 // instead: another attempt would not help.
-func (a *Agent) result(ctx context.Context, object string) (request wire.ResultRequest, code string, err error) {
+func (a *Agent) result(ctx context.Context, h *heldLease) (request wire.ResultRequest, code string, err error) {
 	const limit = wire.MaxResultBody - resultOverhead
-	r, err := a.Store.Open(ctx, object)
+	r, err := a.Store.Open(ctx, h.Object)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return wire.ResultRequest{}, failResultMissing, fmt.Errorf("the result is not in the worker's store any more: %w", err)
+		return wire.ResultRequest{}, wire.FailResultMissing, fmt.Errorf("the result is not in the worker's store any more: %w", err)
 	}
 	if err != nil {
 		return wire.ResultRequest{}, "", err
@@ -149,7 +148,11 @@ func (a *Agent) result(ctx context.Context, object string) (request wire.ResultR
 	case len(text) > limit:
 		return wire.ResultRequest{}, wire.FailResultTooLarge, fmt.Errorf("the result is larger than %d bytes", limit)
 	}
-	request, err = a.Encode(text)
+	if h.Kind == "" {
+		request, err = a.Encode(text)
+	} else {
+		request, err = a.EncodeKind(h.Kind, text)
+	}
 	if err != nil {
 		return wire.ResultRequest{}, failResultInvalid, fmt.Errorf("the result is not one of this protocol: %w", err)
 	}
@@ -198,7 +201,7 @@ func (a *Agent) keepRejected(ctx context.Context, h *heldLease, request wire.Res
 
 // giveUp keeps a result aside that could not be delivered for keepFor.
 func (a *Agent) giveUp(ctx context.Context, h *heldLease, why string) error {
-	request, code, err := a.result(ctx, h.Object)
+	request, code, err := a.result(ctx, h)
 	switch {
 	case code != "": // no result to keep
 		a.Log.ErrorContext(ctx, "a result is given up and lost", "job", h.JobID, "why", why, "err", err)
@@ -222,7 +225,9 @@ func (a *Agent) deliverFailure(ctx context.Context, h *heldLease) error {
 		a.endLease(ctx, h, false)
 		return nil
 	}
-	response, err := a.Gateway.Failed(ctx, string(h.JobID), *h.Failed)
+	request := *h.Failed
+	request.Kind = string(h.Kind)
+	response, err := a.Gateway.Failed(ctx, string(h.JobID), request)
 	e := (*Error)(nil)
 	switch {
 	case err == nil:

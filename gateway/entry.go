@@ -33,6 +33,7 @@ type entry struct {
 	Version    int                 `json:"version"` // 1
 	JobID      jobs.ID             `json:"job_id"`
 	LeaseID    string              `json:"lease_id"`
+	Kind       jobs.Kind           `json:"kind,omitempty"` // as the gateway calls it; empty for zpe
 	TTLSeconds float64             `json:"lease_ttl_seconds"`
 	State      step                `json:"state"`
 	LeasedAt   time.Time           `json:"leased_at"`

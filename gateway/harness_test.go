@@ -48,6 +48,9 @@ type rig struct {
 	slots   int
 	adjust  func(*worker.Worker)
 
+	kinds []jobs.Kind
+	kind  *jobs.Kind // of zpe, when it is another
+
 	forgotten []jobs.ID
 	mu        sync.Mutex
 }
@@ -99,8 +102,12 @@ func (r *rig) logger() *slog.Logger {
 }
 
 func (r *rig) agent(cp gateway.ControlPlane) *gateway.Agent {
+	kind := jobs.Kind("zpe")
+	if r.kind != nil {
+		kind = *r.kind
+	}
 	return &gateway.Agent{
-		Gateway: cp, Kind: "zpe", Store: r.store, Dir: r.dir, Log: r.logger(), Encode: encodeReport,
+		Gateway: cp, Kind: kind, Kinds: r.kinds, Store: r.store, Dir: r.dir, Log: r.logger(), Encode: encodeReport,
 		Forget: func(ctx context.Context, id jobs.ID) error {
 			r.mu.Lock()
 			r.forgotten = append(r.forgotten, id)

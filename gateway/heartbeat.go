@@ -26,7 +26,7 @@ func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again 
 	if h == nil {
 		return jobs.Claim{Verdict: jobs.Busy, Job: job.ID}, nil
 	}
-	claim := jobs.Claim{Job: job.ID, Token: h.LeaseID, Attempt: h.attempt}
+	claim := jobs.Claim{Job: job.ID, Token: h.LeaseID, Attempt: h.attempt, Failures: h.failures}
 	err := a.heartbeat(ctx, h)
 	switch {
 	case errors.Is(err, jobs.ErrLeaseLost):
@@ -156,7 +156,7 @@ func progressOf(p jobs.Progress) *wire.Progress {
 // lease; after any other error the lease is as it was.
 func (a *Agent) heartbeat(ctx context.Context, h *heldLease) error {
 	a.mu.Lock()
-	request := wire.HeartbeatRequest{LeaseID: h.LeaseID}
+	request := wire.HeartbeatRequest{LeaseID: h.LeaseID, Kind: string(h.Kind)}
 	if h.unsent {
 		request.Progress, request.Message, h.unsent, h.progressAt = h.progress, h.message, false, time.Now()
 	}

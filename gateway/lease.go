@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
@@ -13,8 +15,8 @@ import (
 )
 
 var (
-	_ worker.Source = (*Agent)(nil)
-	_ worker.Status = (*Agent)(nil)
+	_ worker.KindSource = (*Agent)(nil)
+	_ worker.Status     = (*Agent)(nil)
 )
 
 // cancelGrace is how long a request for a job may go on after it was canceled. The
@@ -25,22 +27,33 @@ const cancelGrace = time.Second / 2
 // Lease implements worker.Source. It waits until [Agent.Run] has tried to deliver the
 // outcomes of an earlier process.
 func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
+	kinds := a.Kinds
+	if a.Kind != "" {
+		kinds = append([]jobs.Kind{a.Kind}, kinds...)
+	}
+	return a.LeaseKinds(ctx, kinds)
+}
+
+// LeaseKinds implements worker.KindSource. Requests for other kinds do not wait for each other.
+func (a *Agent) LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, error) {
+	request := a.leaseRequest(kinds)
+	pace := a.paceOf(request)
 	select {
 	case <-a.ready:
 	case <-ctx.Done():
 		return jobs.Lease{}, context.Cause(ctx)
 	}
 	for {
-		if err := a.pace.begin(ctx); err != nil {
+		if err := pace.begin(ctx); err != nil {
 			return jobs.Lease{}, err
 		}
 		// A lease that cannot be written to disk would cost the job one of its attempts.
 		if err := a.Check(ctx); err != nil {
-			a.pace.end()
+			pace.end()
 			return jobs.Lease{}, err
 		}
-		response, err := a.requestJob(ctx)
-		a.pace.end()
+		response, err := a.requestJob(ctx, pace, request)
+		pace.end()
 		switch {
 		case err != nil:
 			return jobs.Lease{}, err
@@ -51,27 +64,29 @@ func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
 }
 
 // requestJob requests a job once. It returns nil when there is none.
-func (a *Agent) requestJob(ctx context.Context) (*wire.LeaseResponse, error) {
+func (a *Agent) requestJob(ctx context.Context, pace *pace, request wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	asked := time.Now()
+	request.RequestID = pace.request()
 	call, cancel := withGrace(ctx, cancelGrace)
 	defer cancel()
-	response, err := a.Gateway.Lease(call, wire.LeaseRequest{
-		Features: []string{wire.FeatureRenew, wire.FeatureCancel}, WaitSeconds: wire.MaxWait, RequestID: a.pace.request(),
-	})
+	response, err := a.Gateway.Lease(call, request)
+	if err == nil && response != nil && !asksFor(request, response.Kind) {
+		err = fmt.Errorf("lease a job: %w", errBadResponse(fmt.Sprintf("a job of kind %.80q, which was not asked for", response.Kind)))
+	}
 	switch {
 	case err != nil:
-		return nil, a.leaseError(ctx, err)
+		return nil, a.leaseError(ctx, pace, err)
 	case response == nil:
-		a.pace.noJob(asked)
+		pace.noJob(asked)
 		return nil, nil //nolint:nilnil // no job
 	}
-	a.pace.gotJob()
-	a.pace.jobChanged()
+	pace.gotJob()
+	a.jobChanged()
 	return response, nil
 }
 
 // leaseError translates an error of the control plane's Lease for the loop.
-func (a *Agent) leaseError(ctx context.Context, err error) error {
+func (a *Agent) leaseError(ctx context.Context, pace *pace, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -79,14 +94,81 @@ func (a *Agent) leaseError(ctx context.Context, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	a.pace.delay(e.RetryAfter)
+	pace.delay(e.RetryAfter)
 	switch {
+	case e.Status == http.StatusNotFound && e.Code == wire.NotFound && len(a.Kinds) > 0:
+		return fmt.Errorf("%w: %w; does the gateway have this worker's kinds (its KINDS_FILE), and is SOURCE its own address, without a path?", worker.ErrRefused, err)
 	case e.Status == http.StatusNotFound:
 		return fmt.Errorf("%w: %w; is SOURCE the gateway's own address, without a path?", worker.ErrRefused, err)
 	case e.decided() && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden):
 		return fmt.Errorf("%w: %w", worker.ErrRefused, err)
 	}
 	return err
+}
+
+// leaseRequest returns the request for jobs of these kinds.
+func (a *Agent) leaseRequest(kinds []jobs.Kind) wire.LeaseRequest {
+	request := wire.LeaseRequest{Features: []string{wire.FeatureRenew, wire.FeatureCancel}, WaitSeconds: wire.MaxWait}
+	var others []string
+	zpe := false
+	for _, kind := range kinds {
+		switch {
+		case a.Kind != "" && kind == a.Kind:
+			zpe = true
+		case slices.Contains(a.Kinds, kind):
+			others = append(others, string(kind))
+		}
+	}
+	// A gateway that knows no kinds but zpe has no paths of others, and so gives a worker
+	// of those no job of zpe.
+	switch {
+	case zpe && len(others) > 0:
+		request.Kinds = append([]string{kindZPE}, others...)
+	case len(others) > 0:
+		request.Kind = others[0]
+		request.Kinds = others
+	}
+	return request
+}
+
+const kindZPE = "zpe"
+
+// asksFor reports whether a request asks for jobs of a kind.
+func asksFor(request wire.LeaseRequest, kind string) bool {
+	if kind == "" || kind == kindZPE {
+		return request.Kind == ""
+	}
+	return slices.Contains(request.Kinds, kind)
+}
+
+// paceOf returns the pace of such requests.
+func (a *Agent) paceOf(request wire.LeaseRequest) *pace {
+	key := strings.Join(request.Kinds, " ")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.paces[key]
+	if p == nil {
+		p = newPace()
+		a.paces[key] = p
+	}
+	return p
+}
+
+// jobChanged records that a job was leased or has ended.
+func (a *Agent) jobChanged() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.paces {
+		p.jobChanged()
+	}
+}
+
+// localKind returns what this worker calls a kind of the gateway.
+func (a *Agent) localKind(kind jobs.Kind) jobs.Kind {
+	if kind == "" {
+		return a.Kind
+	}
+	return kind
 }
 
 // withGrace returns a context that ends some time after ctx does.
@@ -109,6 +191,9 @@ func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.
 		Version: 1, JobID: jobs.ID(response.JobID), LeaseID: response.LeaseID, TTLSeconds: response.LeaseTTLSeconds,
 		State: stepRunning, LeasedAt: now.UTC(),
 	}
+	if response.Kind != kindZPE {
+		e.Kind = jobs.Kind(response.Kind)
+	}
 	if a.find(e.LeaseID) != nil {
 		return jobs.Lease{}, fmt.Errorf("lease a job: %w", errBadResponse("a lease that this worker holds already"))
 	}
@@ -117,14 +202,14 @@ func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.
 		failErr := a.failNow(ctx, e, wire.FailWorkerUnavailable, "the worker cannot write its state directory")
 		return jobs.Lease{}, errors.Join(fmt.Errorf("keep the lease on job %s: %w: %w", e.JobID, jobs.ErrUnavailable, err), failErr)
 	}
-	h := &heldLease{entry: e, attempt: response.RetryCount + 1}
+	h := &heldLease{entry: e, attempt: response.RetryCount + 1, failures: response.Failures}
 	a.mu.Lock()
 	a.leases[e.LeaseID] = h
 	a.mu.Unlock()
 	a.dropRetained(ctx, e.JobID)
 	return jobs.Lease{
 		ID:  e.LeaseID,
-		Job: jobs.Job{ID: e.JobID, Kind: a.Kind, Payload: string(response.Payload)},
+		Job: jobs.Job{ID: e.JobID, Kind: a.localKind(e.Kind), Payload: string(response.Payload)},
 		// From now and not from when it was asked for, which may have been long ago:
 		// the heartbeat before the job starts makes it true.
 		Until: now.Add(e.ttl()), TTL: e.ttl(),

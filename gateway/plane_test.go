@@ -313,6 +313,9 @@ func (p *plane) answer(r *http.Request, route string, body []byte) answer {
 	if !time.Now().Before(end) {
 		return refuse(401, wire.TokenExpired, "expired token")
 	}
+	if parts := strings.Split(r.URL.Path, "/"); parts[2] != "zpe" {
+		return refuse(404, wire.NotFound, "no such route")
+	}
 	id := strings.Split(r.URL.Path, "/")[5]
 	switch route {
 	case "lease":

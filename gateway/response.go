@@ -99,6 +99,8 @@ func checkLease(a *wire.LeaseResponse) error {
 		return errBadResponse(fmt.Sprintf("retry_count is %d", a.RetryCount))
 	case len(a.Payload) == 0:
 		return errBadResponse("missing payload")
+	case len(a.Kind) > wire.MaxName || a.Failures < 0 || a.Failures > a.RetryCount:
+		return errBadResponse("a kind or a number of failures that cannot be")
 	}
 	return nil
 }

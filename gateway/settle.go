@@ -32,6 +32,10 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 			e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, wire.FailCanceled, "the job was canceled", "", false)
 		default:
 			e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, o.Code, o.Reason, o.Detail, !o.Final)
+			if o.Retry && e.Kind != "" {
+				after := min(o.RetryAfter.Seconds(), wire.MaxRetryAfter)
+				e.Failed.RetryAfterSeconds = &after
+			}
 		}
 	})
 	if err != nil {
@@ -42,8 +46,8 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 
 var notCode = regexp.MustCompile(`[^A-Z0-9_]+`)
 
-// Retry implements worker.Status. The gateway decides when the job runs again, and how often, so
-// it is told of the failure as of any other that is not final.
+// Retry implements worker.Status. The gateway decides whether the job runs again; it is told of
+// the failure as of any other, and, unless the job is of kind zpe, after which time.
 func (a *Agent) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
 	if _, err := a.Finish(ctx, c, o); err != nil {
 		return 0, err
@@ -106,13 +110,15 @@ func (a *Agent) handBackUnrecorded(ctx context.Context, h *heldLease, code, why 
 func (a *Agent) failNow(ctx context.Context, e entry, code, why string) error {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
 	defer cancel()
-	_, err := a.Gateway.Failed(call, string(e.JobID), *failedRequest(e.LeaseID, code, why, "", true))
+	request := failedRequest(e.LeaseID, code, why, "", true)
+	request.Kind = string(e.Kind)
+	_, err := a.Gateway.Failed(call, string(e.JobID), *request)
 	return err
 }
 
 // Ack implements worker.Source. The report has ended the lease already.
 func (a *Agent) Ack(context.Context, jobs.Lease) error {
-	a.pace.jobChanged()
+	a.jobChanged()
 	return nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // Control answers for one gateway. Queue, Log and Metrics are required; a zero
@@ -44,6 +45,8 @@ type Control struct {
 	// CheckPayload returns what is wrong with a payload, in words for its author,
 	// who is told them as they are; nil takes any JSON object.
 	CheckPayload func(payload []byte) error
+	// Kinds are the kinds beside zpe, by their names; see [ValidKind].
+	Kinds map[jobs.Kind]Kind
 	// Admit, when set, judges each request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error
 
@@ -105,7 +108,7 @@ type route struct {
 }
 
 func (c *Control) routes() []route {
-	return []route{
+	list := []route{
 		{http.MethodPost, wire.PathJobs, c.client(c.submit)},
 		{http.MethodGet, wire.PathJob, c.client(c.ofJob(c.job))},
 		{http.MethodGet, wire.PathJobResult, c.client(c.ofJob(c.jobResult))},
@@ -131,6 +134,10 @@ func (c *Control) routes() []route {
 		{http.MethodPut, wire.PathOps, c.admin(c.setOps)},
 		{http.MethodGet, wire.PathMetrics, c.admin(c.Metrics.serve())},
 	}
+	if len(c.Kinds) > 0 {
+		list = append(list, c.kindRoutes(list)...)
+	}
+	return list
 }
 
 // deadline bounds several calls of Redis together; each alone has the same bound.

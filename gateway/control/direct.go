@@ -37,8 +37,8 @@ func NewDirect(q *queue.Queue, worker string) (*Direct, error) {
 	return &Direct{q, worker}, nil
 }
 
-func (d *Direct) caller(claimed string) queue.Caller {
-	return queue.Caller{Worker: d.Worker, Claimed: claimed}
+func (d *Direct) caller(claimed, kind string) queue.Caller {
+	return queue.Caller{Worker: d.Worker, Claimed: claimed, Kind: jobs.Kind(kind)}
 }
 
 // Lease implements [gateway.ControlPlane].
@@ -47,9 +47,12 @@ func (d *Direct) Lease(ctx context.Context, req wire.LeaseRequest) (*wire.LeaseR
 	if err != nil {
 		return nil, err
 	}
+	if len(want.Kinds) == 0 {
+		want.Kinds = []jobs.Kind{jobs.Kind(req.Kind)}
+	}
 	over := time.Now().Add(want.wait)
 	for {
-		g, err := d.Queue.Lease(ctx, d.caller(req.WorkerID), want.LeaseRequest)
+		g, err := d.Queue.Lease(ctx, d.caller(req.WorkerID, req.Kind), want.LeaseRequest)
 		if err != nil {
 			return nil, outward(err)
 		}
@@ -76,9 +79,9 @@ func (d *Direct) Heartbeat(ctx context.Context, job string, req wire.HeartbeatRe
 	if err != nil {
 		return wire.HeartbeatResponse{}, err
 	}
-	extended, err := d.Queue.Extend(ctx, d.caller(req.WorkerID), id, req.LeaseID, h.Beat)
+	extended, err := d.Queue.Extend(ctx, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, h.Beat)
 	if err == nil && h.wait > 0 && !extended.Cancel && d.canceled(ctx, id, h.wait) {
-		extended, err = d.Queue.Extend(ctx, d.caller(req.WorkerID), id, req.LeaseID, queue.Beat{})
+		extended, err = d.Queue.Extend(ctx, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, queue.Beat{})
 	}
 	if err != nil {
 		return wire.HeartbeatResponse{}, outward(err)
@@ -123,7 +126,7 @@ func (d *Direct) Result(ctx context.Context, job string, req wire.ResultRequest)
 	if _, err := httpd.CanonicalJSON(req.Result); err != nil { // over HTTP, ReadJSON has checked it
 		return wire.ReportResponse{}, invalid("result", "%v", err)
 	}
-	rec, _, err := finish(ctx, d.Queue, d.caller(req.WorkerID), id, req.LeaseID, r)
+	rec, _, err := finish(ctx, d.Queue, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, r)
 	if err != nil {
 		return wire.ReportResponse{}, outward(err)
 	}
@@ -140,7 +143,7 @@ func (d *Direct) Failed(ctx context.Context, job string, req wire.FailedRequest)
 	if err != nil {
 		return wire.FailedResponse{}, err
 	}
-	outcome, err := d.Queue.Fail(ctx, d.caller(req.WorkerID), id, req.LeaseID, f)
+	outcome, err := d.Queue.Fail(ctx, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, f)
 	if err != nil {
 		return wire.FailedResponse{}, outward(err)
 	}

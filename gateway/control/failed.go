@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
@@ -12,6 +13,9 @@ import (
 
 // final are the codes of failures that would come again.
 var final = []string{wire.FailResultTooLarge, wire.FailInvalidInput, wire.FailQEInput, wire.FailQENotConverged}
+
+// askedRetries is how often a job runs again whose worker asks for that.
+const askedRetries = 10
 
 const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
@@ -36,12 +40,19 @@ func parseFailed(a *wire.FailedRequest) (queue.Failure, error) {
 		f.RetryPolicy = queue.Final
 	case f.Code == wire.FailWorkerShutdown:
 		f.RetryPolicy = queue.ReturnUncounted
+	case a.Kind != "" && a.RetryAfterSeconds != nil:
+		s := *a.RetryAfterSeconds
+		if !(s >= 0 && s <= wire.MaxRetryAfter) {
+			return queue.Failure{}, invalid("retry_after_seconds", "want 0 to %d", wire.MaxRetryAfter)
+		}
+		f.RetryPolicy, f.Waits = queue.RetryByKind, slices.Repeat([]time.Duration{time.Duration(s * float64(time.Second))}, askedRetries)
 	}
 	return f, nil
 }
 
 func (c *Control) failed(ctx context.Context, from call, failure queue.Failure) (any, error) {
 	ctx = context.WithoutCancel(ctx)
+	c.retryByKind(from.Kind, &failure)
 	outcome, err := c.Queue.Fail(ctx, from.Caller, from.job, from.lease, failure)
 	if err != nil {
 		return nil, err
@@ -54,7 +65,7 @@ func (c *Control) failed(ctx context.Context, from call, failure queue.Failure) 
 			c.Log.InfoContext(ctx, "job failed", "job", from.job, "code", failure.Code, "outcome", resultWord(outcome), "retries", outcome.Retries)
 		}
 		if failure.RetryPolicy == queue.ReturnUncounted {
-			c.waiting.wakeFirst(1)
+			c.waiting.wake(plainKind(from.Kind), 1)
 		}
 	}
 	return failedResponse(outcome), nil

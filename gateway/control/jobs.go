@@ -21,6 +21,9 @@ func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if kind := kindOf(r); kind != queue.KindZPE {
+		return c.submitKind(w, r, kind, key)
+	}
 	var payload json.RawMessage
 	if err := httpd.ReadJSON(w, r, wire.MaxPayload, &payload, httpd.BodyOptions{}); err != nil {
 		return err
@@ -33,12 +36,18 @@ func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
 			return &gateway.Error{Status: 400, Code: wire.InvalidPayload, Message: err.Error()}
 		}
 	}
-	id, err := c.Queue.Submit(r.Context(), jobs.ID(ulid.Make().String()), payload, key)
+	return c.queueJob(w, r, queue.Submission{Payload: payload, Idempotency: key})
+}
+
+// queueJob queues a job that was found good, and answers with its id.
+func (c *Control) queueJob(w http.ResponseWriter, r *http.Request, s queue.Submission) error {
+	s.ID = jobs.ID(ulid.Make().String())
+	id, err := c.Queue.SubmitJob(r.Context(), s)
 	if err != nil {
 		return err
 	}
 	c.Metrics.submitted.Inc()
-	c.waiting.wakeFirst(1)
+	c.waiting.wake(plainKind(s.Kind), 1)
 	return write(w, wire.SubmitResponse{JobID: string(id)})
 }
 
@@ -69,6 +78,9 @@ func (c *Control) ofJob(h func(ctx context.Context, w http.ResponseWriter, r *ht
 		}
 		ctx, cancel := c.deadline(r.Context())
 		defer cancel()
+		if err := c.isOfKind(ctx, r, id); err != nil {
+			return err
+		}
 		return h(ctx, w, r, id)
 	}
 }
@@ -84,7 +96,7 @@ func (c *Control) job(ctx context.Context, w http.ResponseWriter, _ *http.Reques
 func jobResponse(j queue.Job) wire.JobResponse {
 	a := wire.JobResponse{
 		JobID: string(j.ID), Status: j.Status, Detail: j.Detail, UpdatedAt: j.UpdatedAt, CreatedAt: j.CreatedAt,
-		RetryCount: j.Retries, WorkerID: j.Worker, WorkerName: j.WorkerName, ErrorCode: j.ErrorCode, CancelRequested: j.CancelRequested && j.Status == "started",
+		RetryCount: j.Retries, WorkerID: j.Worker, WorkerName: j.WorkerName, ErrorCode: j.ErrorCode, Kind: string(j.Kind), CancelRequested: j.CancelRequested && j.Status == "started",
 	}
 	if !j.RunAfter.IsZero() {
 		a.RunAfter = timestamp(j.RunAfter)
@@ -140,6 +152,9 @@ func (c *Control) cancel(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := c.deadline(r.Context())
 	defer cancel()
+	if err := c.isOfKind(ctx, r, id); err != nil {
+		return err
+	}
 	ended, err := c.Cancel(ctx, id)
 	switch {
 	case err != nil:

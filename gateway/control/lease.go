@@ -24,11 +24,36 @@ func parseLease(a *wire.LeaseRequest) (req leaseRequest, err error) {
 		return req, invalid("request_id", "want 1 to 64 of A-Z a-z 0-9 . _ -")
 	}
 	req.RequestID, req.Renews = a.RequestID, slices.Contains(a.Features, wire.FeatureRenew)
+	if req.Kinds, err = parseKinds(a.Kinds); err != nil {
+		return req, err
+	}
 	req.wait, err = waitOf(a.WaitSeconds)
 	return req, err
 }
 
+// parseKinds returns the kinds that a worker asks for, each once.
+func parseKinds(names []string) ([]jobs.Kind, error) {
+	if len(names) > wire.MaxKinds {
+		return nil, invalid("kinds", "want at most %d", wire.MaxKinds)
+	}
+	var kinds []jobs.Kind
+	for _, name := range names {
+		if !ValidKind(jobs.Kind(name)) {
+			return nil, invalid("kinds", "%.80q is no name of a kind", name)
+		}
+		if kind := plainKind(jobs.Kind(name)); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds, nil
+}
+
 func (c *Control) lease(ctx context.Context, from call, req leaseRequest) (any, error) {
+	if len(req.Kinds) == 0 {
+		req.Kinds = []jobs.Kind{plainKind(from.Kind)}
+	} else if req.Kinds = slices.DeleteFunc(req.Kinds, func(kind jobs.Kind) bool { return !c.knows(kind) }); len(req.Kinds) == 0 {
+		return nil, errNoKind
+	}
 	g, turnedAway, err := c.waitForJob(ctx, from.Caller, req.LeaseRequest, req.wait)
 	switch {
 	case err != nil:
@@ -44,6 +69,7 @@ func (c *Control) lease(ctx context.Context, from call, req leaseRequest) (any, 
 func leaseResponse(g queue.Grant) *wire.LeaseResponse {
 	return &wire.LeaseResponse{
 		JobID: string(g.Job), Payload: json.RawMessage(g.Payload), LeaseID: g.LeaseID, LeaseTTLSeconds: g.TTL.Seconds(), RetryCount: g.Retries,
+		Kind: string(g.Kind), Failures: g.Failures,
 	}
 }
 
@@ -54,12 +80,13 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 	var (
 		over  <-chan time.Time
 		woken bool
+		by    jobs.Kind // of the job that has woken it
 	)
 	for {
 		seen := c.waiting.seen()
 		g, err = c.tryLease(ctx, caller, want)
-		if err != nil && woken && !errors.Is(err, jobs.ErrUnavailable) {
-			c.waiting.wakeFirst(1) // the job is still there, for another
+		if woken && (err != nil && !errors.Is(err, jobs.ErrUnavailable) || err == nil && g.Job != "" && g.Kind != by) {
+			c.waiting.wake(by, 1) // the job is still there, for another
 		}
 		if err != nil || g.Job != "" || longest <= 0 {
 			return g, false, err
@@ -68,17 +95,17 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 			over = time.After(longest)
 			defer hold(ctx)()
 		}
-		me := c.waiting.join(seen, g.Worker)
+		me := c.waiting.join(seen, g.Worker, want.Kinds...)
 		if me == nil {
 			return g, true, nil
 		}
 		select {
 		case <-me.woken:
 			if ctx.Err() != nil {
-				c.waiting.wakeFirst(1) // it is somebody else's turn
+				c.waiting.wake(me.by, 1) // it is somebody else's turn
 				return g, false, nil
 			}
-			woken = true
+			woken, by = true, me.by
 			continue
 		case <-ctx.Done():
 		case <-httpd.Stopping(ctx):
@@ -107,6 +134,7 @@ func (c *Control) tryLease(ctx context.Context, caller queue.Caller, want queue.
 }
 
 func (c *Control) handBack(ctx context.Context, caller queue.Caller, g queue.Grant) {
+	caller.Kind = g.Kind
 	_, err := c.Queue.Fail(ctx, caller, g.Job, g.LeaseID, queue.Failure{
 		Code: wire.FailWorkerShutdown, Message: "the worker has gone before it got the job", RetryPolicy: queue.ReturnUncounted,
 	})
@@ -114,5 +142,5 @@ func (c *Control) handBack(ctx context.Context, caller queue.Caller, g queue.Gra
 		c.Log.WarnContext(ctx, "cannot hand back a lease that no worker got", "job", g.Job, "err", err)
 		return
 	}
-	c.waiting.wakeFirst(1)
+	c.waiting.wake(g.Kind, 1)
 }

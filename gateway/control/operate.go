@@ -26,7 +26,7 @@ func (c *Control) deadLetters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list, total, err := c.Queue.DeadLetters(r.Context(), offset, limit)
+	list, total, err := c.Queue.DeadLettersOf(r.Context(), kindOf(r), offset, limit)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (c *Control) requeue(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if err := c.Queue.Requeue(ctx, id); err != nil {
 		return err
 	}
-	c.waiting.wakeFirst(1)
+	c.waiting.wake(plainKind(kindOf(r)), 1)
 	c.Log.InfoContext(ctx, "dead letter queued again", "job", id, "remote", r.RemoteAddr)
 	return c.job(ctx, w, r, id)
 }

@@ -32,12 +32,15 @@ func (c *Control) poll(ctx context.Context, list *waitlist, every time.Duration,
 	}
 }
 
-// pollJobs wakes as many requests as there are jobs: other gateways take jobs in, too,
-// and delayed jobs come due.
+// pollJobs wakes as many requests as there are jobs of their kinds: other gateways take jobs
+// in, too, and queue delayed ones that are due.
 func (c *Control) pollJobs(ctx context.Context) {
 	c.poll(ctx, &c.waiting, cmp.Or(c.JobPollEvery, time.Second), "jobs", func(ctx context.Context) error {
-		n, err := c.Queue.Runnable(ctx)
-		c.waiting.wakeFirst(min(n, c.waiting.len()))
+		kinds, err := c.Queue.Runnable(ctx)
+		most := c.waiting.len()
+		for kind, n := range kinds {
+			c.waiting.wake(kind, min(n, most))
+		}
 		return err
 	})
 }
@@ -71,9 +74,12 @@ func (c *Control) Cancel(ctx context.Context, id jobs.ID) (ended string, err err
 	return ended, err
 }
 
-// Queued wakes the request that waits longest for a job: one was queued by other means than a
-// request to this Control.
-func (c *Control) Queued() {
+// Queued wakes the request that waits longest for a job of kind zpe: one was queued by other
+// means than a request to this Control.
+func (c *Control) Queued() { c.QueuedKind("") }
+
+// QueuedKind is Queued for any kind.
+func (c *Control) QueuedKind(kind jobs.Kind) {
 	c.init()
-	c.waiting.wakeFirst(1)
+	c.waiting.wake(plainKind(kind), 1)
 }

@@ -30,8 +30,10 @@ func (c *Control) pulse(ctx context.Context) {
 func (c *Control) promote(ctx context.Context) error {
 	call, cancel := c.deadline(ctx)
 	defer cancel()
-	moved, err := c.Queue.Promote(call)
-	c.waiting.wakeFirst(moved)
+	moved, err := c.Queue.PromoteKinds(call)
+	for kind, n := range moved {
+		c.waiting.wake(kind, n)
+	}
 	if err != nil {
 		return err
 	}

@@ -123,6 +123,9 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 	if kept, ok := errors.AsType[*keptError](err); ok {
 		details["kept_for_seconds"] = int(kept.ttl.Seconds())
 	}
+	if wrong, ok := errors.AsType[*fieldError](err); ok {
+		details["field"] = wrong.field
+	}
 	body, _ := httpd.EncodeJSON(wire.ErrorBody{Error: wire.ErrorInfo{Code: e.Code, Message: e.Message, Details: details}})
 	httpd.WriteJSON(w, e.Status, body)
 }

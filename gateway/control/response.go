@@ -53,6 +53,12 @@ func writeLease(w http.ResponseWriter, a *wire.LeaseResponse) {
 	b = strconv.AppendFloat(b, a.LeaseTTLSeconds, 'f', -1, 64)
 	b = append(b, `,"retry_count":`...)
 	b = strconv.AppendInt(b, int64(a.RetryCount), 10)
+	if a.Kind != "" {
+		b = append(b, `,"kind":"`...)
+		b = append(b, a.Kind...)
+		b = append(b, `","failures":`...)
+		b = strconv.AppendInt(b, int64(a.Failures), 10)
+	}
 	b = append(b, '}', '\n')
 	httpd.WriteJSON(w, http.StatusOK, b)
 }

@@ -53,6 +53,8 @@ func parseResult(a *wire.ResultRequest) (queue.Result, error) {
 		return queue.Result{}, missing("result")
 	case object[0] != '{':
 		return queue.Result{}, invalid("result", "want an object")
+	case a.Kind != "":
+		a.SummaryText, a.FreqsCSV = new(string), new(string) // it has no such texts
 	case a.SummaryText == nil:
 		return queue.Result{}, missing("summary_text")
 	case a.FreqsCSV == nil:

@@ -130,7 +130,7 @@ func (c *Control) round(ctx context.Context) bool {
 		case "dead":
 			c.logDeadLetter(ctx, r.Job, r.Code, r.Retries)
 		case "queued":
-			c.waiting.wakeFirst(1)
+			c.waiting.wake(r.Kind, 1)
 		}
 	}
 	if err != nil {

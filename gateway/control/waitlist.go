@@ -3,29 +3,34 @@ package control
 import (
 	"container/list"
 	"sync"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// waitlist holds requests that wait, the longest first: for a job, by their worker, or
-// for their job to be canceled, by that. Its methods may be called concurrently.
+// waitlist holds requests that wait, the longest first: for a job of some kinds, by their
+// worker, or for their job to be canceled, by that. Its methods may be called concurrently.
 type waitlist struct {
 	mu      sync.Mutex
-	line    list.List // of *waiter
+	lines   map[jobs.Kind]*list.List // of *waiter: a line for each kind that somebody waits for
+	waiting int
 	most    int
 	share   int                             // of them, how many may have one key
-	of      map[string]map[*waiter]struct{} // those in the line, by key
-	missed  uint64                          // counts calls of wakeFirst while none waited
+	of      map[string]map[*waiter]struct{} // those that wait, by key
+	missed  uint64                          // counts calls of wake while none waited
 	arrived chan struct{}                   // holds one when somebody has begun to wait
 }
 
 // waiter is one of them.
 type waiter struct {
-	woken chan struct{} // holds one when it was woken
-	key   string
-	place *list.Element // nil once it is out of the line
+	woken  chan struct{} // holds one when it was woken
+	by     jobs.Kind     // of the job for which wake has woken it
+	key    string
+	places map[jobs.Kind]*list.Element // in the lines; nil once it is out of them
 }
 
 func (l *waitlist) init(most, share int) {
 	l.most, l.share, l.of, l.arrived = most, share, map[string]map[*waiter]struct{}{}, make(chan struct{}, 1)
+	l.lines = map[jobs.Kind]*list.List{}
 }
 
 // seen is called before one looks for a job, and its value handed to join: a job that
@@ -36,21 +41,32 @@ func (l *waitlist) seen() uint64 {
 	return l.missed
 }
 
-// join begins to wait; one that has missed a job since seen is woken at once. It returns
-// nil when too many wait already, of all or with this key: one that waits with many
-// requests must not keep others from waiting.
-func (l *waitlist) join(seen uint64, key string) *waiter {
+// join begins to wait for jobs of the kinds, of zpe if there are none; one that has missed a
+// job since seen is woken at once. It returns nil when too many wait already, of all or with
+// this key: one that waits with many requests must not keep others from waiting.
+func (l *waitlist) join(seen uint64, key string, kinds ...jobs.Kind) *waiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	me := &waiter{woken: make(chan struct{}, 1), key: key}
+	if len(kinds) == 0 {
+		kinds = []jobs.Kind{""}
+	}
 	if l.missed != seen {
+		me.by = kinds[0]
 		me.woken <- struct{}{}
 		return me
 	}
-	if l.line.Len() >= l.most || len(l.of[key]) >= l.share {
+	if l.waiting >= l.most || len(l.of[key]) >= l.share {
 		return nil
 	}
-	me.place = l.line.PushBack(me)
+	me.places = make(map[jobs.Kind]*list.Element, len(kinds))
+	for _, kind := range kinds {
+		if l.lines[kind] == nil {
+			l.lines[kind] = list.New()
+		}
+		me.places[kind] = l.lines[kind].PushBack(me)
+	}
+	l.waiting++
 	if l.of[key] == nil {
 		l.of[key] = map[*waiter]struct{}{}
 	}
@@ -62,43 +78,52 @@ func (l *waitlist) join(seen uint64, key string) *waiter {
 	return me
 }
 
-// leave ends a wait that ends for another reason than wakeFirst. A call of that which
-// came meanwhile goes to the next.
+// leave ends a wait that ends for another reason than wake. A call of that which came
+// meanwhile goes to the next.
 func (l *waitlist) leave(me *waiter) {
 	l.mu.Lock()
-	waits := me.place != nil
+	waits := me.places != nil
 	if waits {
 		l.drop(me)
 	}
 	l.mu.Unlock()
 	if !waits {
-		l.wakeFirst(1)
+		l.wake(me.by, 1)
 	}
 }
 
-// drop takes one out of the line.
+// drop takes one out of the lines.
 func (l *waitlist) drop(me *waiter) {
-	l.line.Remove(me.place)
-	me.place = nil
+	for kind, place := range me.places {
+		if l.lines[kind].Remove(place); l.lines[kind].Len() == 0 {
+			delete(l.lines, kind)
+		}
+	}
+	me.places = nil
+	l.waiting--
 	delete(l.of[me.key], me)
 	if len(l.of[me.key]) == 0 {
 		delete(l.of, me.key)
 	}
 }
 
-// wakeFirst wakes the n that have waited longest and takes them out of the line: so many
-// jobs have come.
-func (l *waitlist) wakeFirst(n int) {
+// wakeFirst is wake for jobs of kind zpe.
+func (l *waitlist) wakeFirst(n int) { l.wake("", n) }
+
+// wake wakes the n that have waited longest for jobs of a kind and takes them out of the
+// lines: so many jobs have come.
+func (l *waitlist) wake(kind jobs.Kind, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for ; n > 0; n-- {
-		first := l.line.Front()
-		if first == nil {
+		line := l.lines[kind]
+		if line == nil {
 			l.missed++
 			return
 		}
-		me := first.Value.(*waiter)
+		me := line.Front().Value.(*waiter)
 		l.drop(me)
+		me.by = kind
 		me.woken <- struct{}{}
 	}
 }
@@ -118,5 +143,5 @@ func (l *waitlist) wakeAll(key string) {
 func (l *waitlist) len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.line.Len()
+	return l.waiting
 }

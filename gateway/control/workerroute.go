@@ -31,13 +31,16 @@ type noJob struct{ turnedAway bool }
 // here, because the script that does the work checks the token.
 func workerRoute[Body, Parsed any](c *Control, limit int64, parse func(*Body) (Parsed, error), do func(context.Context, call, Parsed) (any, error)) httpd.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := c.hasKind(r); err != nil {
+			return err
+		}
 		var (
 			body   Body
 			parsed Parsed
 			from   call
 		)
 		caller, release, err := c.read(w, r, limit, &body, func() (err error) {
-			worker, lease, reports := namesOf(&body)
+			worker, lease, reports := namesOf(&body, string(plainKind(kindOf(r))))
 			from.Claimed = claimed(r, worker)
 			if reports {
 				if from.job, err = parseID(r.PathValue("id")); err != nil {
@@ -54,7 +57,7 @@ func workerRoute[Body, Parsed any](c *Control, limit int64, parse func(*Body) (P
 			return err
 		}
 		defer release()
-		from.TokenHash = caller.TokenHash
+		from.TokenHash, from.Kind = caller.TokenHash, plainKind(kindOf(r))
 		answer, err := do(r.Context(), from, parsed)
 		if err != nil {
 			return err
@@ -64,16 +67,20 @@ func workerRoute[Body, Parsed any](c *Control, limit int64, parse func(*Body) (P
 }
 
 // namesOf returns what a body says of its worker and of its lease, and whether it is a
-// report on a lease.
-func namesOf(body any) (worker, lease string, reports bool) {
+// report on a lease. It writes down of which kind its path is.
+func namesOf(body any, kind string) (worker, lease string, reports bool) {
 	switch b := body.(type) {
 	case *wire.LeaseRequest:
+		b.Kind = kind
 		return b.WorkerID, "", false
 	case *wire.HeartbeatRequest:
+		b.Kind = kind
 		return b.WorkerID, b.LeaseID, true
 	case *wire.ResultRequest:
+		b.Kind = kind
 		return b.WorkerID, b.LeaseID, true
 	case *wire.FailedRequest:
+		b.Kind = kind
 		return b.WorkerID, b.LeaseID, true
 	}
 	panic("no body of a worker")

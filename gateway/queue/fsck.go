@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -39,12 +40,12 @@ const (
 // eight round trips per thousand queued jobs and four small reads per job.
 func (q *Queue) Fsck(ctx context.Context, repair bool) (Report, error) {
 	f := &fsck{
-		q: q, repair: repair, seed: maphash.MakeSeed(), waiting: map[uint64]struct{}{}, lost: map[jobs.ID]struct{}{},
+		q: q, repair: repair, seed: maphash.MakeSeed(), waiting: map[uint64]struct{}{}, lost: map[jobs.ID]jobs.Kind{},
 		counted: map[uint64]struct{}{}, deep: map[string]look{}, report: Report{Audit: redisdb.NewAudit(maxFindings), ByState: map[string]int{}},
 	}
 	// The places come before the statuses: a job that is queued then and in no
 	// place has either moved or is lost.
-	for _, step := range []func(context.Context) error{f.index, f.delay, f.queue, f.dead, f.lists, f.statuses, f.searchLists, f.findLost} {
+	for _, step := range []func(context.Context) error{f.index, f.delay, f.queue, f.dead, f.lists, f.statuses, f.strayEntries, f.searchLists, f.findLost} {
 		if err := step(ctx); err != nil {
 			return f.report, fmt.Errorf("check jobs: %w", err)
 		}
@@ -58,17 +59,19 @@ type fsck struct {
 	seed    maphash.Seed
 	waiting map[uint64]struct{} // the entries of queue and delay set
 	counted map[uint64]struct{} // what is in the report already, by job and kind
-	lost    map[jobs.ID]struct{}
+	lost    map[jobs.ID]jobs.Kind
 	deep    map[string]look // suspects for whom a list must be searched
 	report  Report
 
 	harmlessDeep int // how many of deep are harmless
+	strays       []stray
 }
 
 // look is where to look for a suspect.
 type look struct {
 	queue string // "all", "ends" or not at all
 	dead  bool
+	kind  jobs.Kind // in whose list it was found; empty if in none of a kind's own
 }
 
 // later suspects an entry of a list. The lists are searched after the walks,
@@ -78,7 +81,7 @@ func (f *fsck) later(id string, l look, kind string) {
 	old, known := f.deep[id]
 	switch {
 	case known || redisdb.HasRoom(len(f.deep), f.harmlessDeep, maxDeep, Harmless(kind)):
-		f.deep[id] = look{queue: max(old.queue, l.queue), dead: old.dead || l.dead}
+		f.deep[id] = look{queue: max(old.queue, l.queue), dead: old.dead || l.dead, kind: cmp.Or(l.kind, old.kind)}
 		if !known && Harmless(kind) {
 			f.harmlessDeep++
 		}
@@ -103,7 +106,7 @@ func (f *fsck) searchLists(ctx context.Context) error {
 func (f *fsck) suspect(ctx context.Context, id string, l look) error {
 	now := f.q.Now()
 	args := []any{
-		id, f.repair, text(now), f.q.ResultTTL.Milliseconds(), l.queue, nearEnds, l.dead, f.q.LateTTL.Milliseconds(),
+		id, f.repair, text(now), f.q.ResultTTL.Milliseconds(), l.queue, nearEnds, l.dead, f.q.LateTTL.Milliseconds(), string(l.kind),
 	}
 	a, err := f.q.run(ctx, "look at job "+id, fsckScript, []string{queueKey, delayKey, indexKey, dlqKey}, append(args, f.q.runAts(now)...)...)
 	if err != nil {
@@ -174,7 +177,7 @@ func (f *fsck) checkPage(ctx context.Context, keys []string) error {
 		for i, s := range page {
 			id, state, list := jobs.ID(ids[i]), statusOf(states[i]), listState(states[i].Val())
 			if !s.isLease && slices.Contains(States, list) {
-				page[i].list = p.ZScore(ctx, listKey(list), ids[i])
+				page[i].list = p.ZScore(ctx, listKey(list, kindOf(states[i]) != ""), ids[i])
 			}
 			switch {
 			case s.isLease || state == "started":
@@ -212,7 +215,7 @@ func (f *fsck) checkPage(ctx context.Context, keys []string) error {
 			err = f.suspect(ctx, id, look{})
 		}
 		if !wrong && state == "queued" && !f.waits(id) {
-			f.misses(id)
+			f.misses(id, kindOf(states[i]))
 		}
 		if err != nil {
 			return err
@@ -222,9 +225,9 @@ func (f *fsck) checkPage(ctx context.Context, keys []string) error {
 }
 
 // misses notes that a queued job was in no place.
-func (f *fsck) misses(id string) {
+func (f *fsck) misses(id string, kind jobs.Kind) {
 	if len(f.lost) < maxLost {
-		f.lost[jobs.ID(id)] = struct{}{}
+		f.lost[jobs.ID(id)] = kind
 	} else {
 		f.report.Unchecked++
 	}
@@ -241,6 +244,29 @@ func indexed(hash *redis.SliceCmd, index *redis.FloatCmd) bool {
 	return err == nil && ends == index.Val()
 }
 
+// register looks whether a kind that has a queue is among those that have one. No job is
+// lost if it is not, but gateways count them too low and do not wake their workers.
+func (f *fsck) register(ctx context.Context, kind jobs.Kind) error {
+	return f.call(ctx, func(ctx context.Context) error {
+		listed, err := f.q.rdb.SIsMember(ctx, queueKindsKey, string(kind)).Result()
+		if err != nil || listed {
+			return err
+		}
+		if n, err := f.q.rdb.Exists(ctx, queueOf(kind)).Result(); err != nil || n == 0 {
+			return err // it is empty meanwhile
+		}
+		done := ""
+		if f.repair {
+			if err := f.q.rdb.SAdd(ctx, queueKindsKey, string(kind)).Err(); err != nil {
+				return err
+			}
+			done = "added to " + queueKindsKey
+		}
+		f.report.Add(newFinding("queue not registered", "", "kind "+string(kind)+" is not in "+queueKindsKey, done))
+		return nil
+	})
+}
+
 // findLost looks for the jobs that had no place when their status was read. Most
 // were queued or moved meanwhile, so the queue is walked again. What is not in it
 // then is either lost or was put near one of its ends since.
@@ -248,14 +274,27 @@ func (f *fsck) findLost(ctx context.Context) error {
 	if len(f.lost) == 0 {
 		return nil
 	}
-	err := f.walkList(ctx, queueKey, func(ids []string) error {
-		for _, id := range ids {
-			delete(f.lost, jobs.ID(id))
+	kinds := map[jobs.Kind]bool{}
+	for _, kind := range f.lost {
+		kinds[kind] = true
+	}
+	for kind := range kinds {
+		found := 0
+		err := f.walkList(ctx, queueOf(kind), func(ids []string) error {
+			for _, id := range ids {
+				if k, ok := f.lost[jobs.ID(id)]; ok && k == kind {
+					delete(f.lost, jobs.ID(id))
+					found++
+				}
+			}
+			return nil
+		})
+		if err == nil && found > 0 && kind != "" {
+			err = f.register(ctx, kind)
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+		if err != nil {
+			return err
+		}
 	}
 	for id := range f.lost {
 		if err := f.suspect(ctx, string(id), look{queue: "ends"}); err != nil {

@@ -12,12 +12,47 @@ const (
 	workersKey = "zpe:workers"        // ZSET of worker ids by when their records expire
 	opsKey     = "zpe:ops"            // HASH of switches
 	checkKey   = "zpe:check"          // STRING, written to see that Redis takes writes, and before WAIT
+	turnsKey   = "zpe:turns"          // ZSET of kinds by when one was last chosen among several
 	cancelsKey = "zpe:cancels"        // ZSET of ids of running jobs by when somebody has asked for them to be stopped, in unix ms
 )
 
+// KindZPE is the kind that every gateway has. In this package the empty kind means it, too,
+// and what a method returns has that.
+const KindZPE jobs.Kind = "zpe"
+
+// A kind other than zpe has a queue and dead letters of its own, under the keys of zpe with
+// its name behind a colon. These are SETs of the kinds that have any.
+const (
+	queueKindsKey = "zpe:queue_kinds"
+	dlqKindsKey   = "zpe:dlq_kinds"
+)
+
+func queueOf(kind jobs.Kind) string { return ofKind(queueKey, kind) }
+func dlqOf(kind jobs.Kind) string   { return ofKind(dlqKey, kind) }
+
+func ofKind(key string, kind jobs.Kind) string {
+	if kind == "" || kind == KindZPE {
+		return key
+	}
+	return key + ":" + string(kind)
+}
+
+// plain returns the empty kind for zpe.
+func plain(kind string) jobs.Kind {
+	if jobs.Kind(kind) == KindZPE {
+		return ""
+	}
+	return jobs.Kind(kind)
+}
+
 // listKey is a ZSET of the ids of all jobs of one of States, by when they were
-// created, in unix ms.
-func listKey(state string) string { return "zpe:jobs:" + state }
+// created, in unix ms: of kind zpe, or of all other kinds.
+func listKey(state string, others bool) string {
+	if others {
+		return "zpe:other_jobs:" + state
+	}
+	return "zpe:jobs:" + state
+}
 
 func payloadKey(id jobs.ID) string     { return "zpe:payload:" + string(id) }
 func statusKey(id jobs.ID) string      { return "zpe:status:" + string(id) }

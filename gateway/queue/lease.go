@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,16 +16,22 @@ import (
 type LeaseRequest struct {
 	RequestID string // the same one again returns the lease it has got, if it is still held; may be empty
 	Renews    bool   // the worker extends its lease
+	// Kinds are those that the worker runs, each once; empty for zpe alone. Of several that
+	// have a job it gets one of each in turn.
+	Kinds []jobs.Kind
 }
 
 // Grant is a lease on a job.
 type Grant struct {
 	Job     jobs.ID
+	Kind    jobs.Kind
 	Payload string
 	LeaseID string
 	TTL     time.Duration
 	Until   time.Time
 	Retries int // earlier runs that failed or whose lease was lost
+	// Failures are those of them that were failures which the kind allows: see [Failure].
+	Failures int
 	// Worker is who asked, when there is no job.
 	Worker string
 }
@@ -40,7 +47,7 @@ const (
 	resendTTL  = 30 * time.Second
 )
 
-// Lease hands the oldest job to the caller, after moving to the queue what the
+// Lease hands the oldest job of a kind to the caller, after moving to the queue what the
 // delay set holds for now. Without a job it returns a Grant without one. The error
 // is [ErrManyLeases] when the caller holds as many as one may.
 func (q *Queue) Lease(ctx context.Context, c Caller, req LeaseRequest) (Grant, error) {
@@ -53,10 +60,19 @@ func (q *Queue) Lease(ctx context.Context, c Caller, req LeaseRequest) (Grant, e
 	if request == "" {
 		request, known = lease, resendTTL
 	}
+	kinds := []any{string(KindZPE)}
+	if len(req.Kinds) > 0 {
+		kinds = make([]any, len(req.Kinds))
+		for i, kind := range req.Kinds {
+			kinds[i] = cmp.Or(string(kind), string(KindZPE))
+		}
+	}
 	for range maxStale {
 		now := q.Now()
-		a, err := q.runAs(ctx, c, "lease job", leaseScript, []string{queueKey, delayKey, indexKey, opsKey},
-			lease, request, seconds(ttl), unix(now.Add(ttl)), q.ResultTTL.Milliseconds(), text(now), promoteLimit, known.Milliseconds(), q.MaxLeases)
+		args := []any{
+			lease, request, seconds(ttl), unix(now.Add(ttl)), q.ResultTTL.Milliseconds(), text(now), promoteLimit, known.Milliseconds(), q.MaxLeases,
+		}
+		a, err := q.runAs(ctx, c, "lease job", leaseScript, []string{queueKey, delayKey, indexKey, opsKey}, append(args, kinds...)...)
 		if err != nil {
 			return Grant{}, err
 		}
@@ -76,10 +92,11 @@ func (q *Queue) Lease(ctx context.Context, c Caller, req LeaseRequest) (Grant, e
 }
 
 func grantOf(a redisdb.Reply) Grant {
-	retries, _ := strconv.Atoi(a.Text(6))
+	crashes, _ := strconv.Atoi(a.Text(6))
+	failures, _ := strconv.Atoi(a.Text(8))
 	return Grant{
-		Job: jobs.ID(a.Text(1)), Payload: a.Text(2), LeaseID: a.Text(3),
-		TTL: parseSeconds(a.Text(4)), Until: parseUnix(a.Text(5)), Retries: retries,
+		Job: jobs.ID(a.Text(1)), Kind: plain(a.Text(7)), Payload: a.Text(2), LeaseID: a.Text(3),
+		TTL: parseSeconds(a.Text(4)), Until: parseUnix(a.Text(5)), Retries: crashes + failures, Failures: failures,
 	}
 }
 
@@ -118,7 +135,7 @@ func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, 
 	a, err := q.runAs(ctx, c, "extend lease", heartbeatScript,
 		[]string{leaseKey(id), indexKey, statusKey(id), payloadKey(id), retryKey(id)},
 		string(id), lease, seconds(q.LeaseTTL), unix(now.Add(q.LeaseTTL)), q.ResultTTL.Milliseconds(), text(now), seconds(q.JobTimeout),
-		unix(now.Add(-q.Skew)), b.Message, done, strconv.Itoa(b.Total))
+		unix(now.Add(-q.Skew)), b.Message, done, strconv.Itoa(b.Total), string(c.Kind))
 	if err != nil {
 		return Extended{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ var ErrCursor = errors.New("no page of the list has such a cursor")
 // ListQuery says which jobs to list.
 type ListQuery struct {
 	State  string // one of States; empty for all jobs
+	Others bool   // the jobs of all kinds but zpe, instead of those of zpe
 	Limit  int    // 1 to MaxList
 	Cursor string // the next of an earlier page, of any State; empty for the first
 }
@@ -54,7 +56,7 @@ func (q *Queue) List(ctx context.Context, lq ListQuery) (page []Job, next string
 	var keys []string
 	for _, state := range States {
 		if lq.State == "" || lq.State == state {
-			keys = append(keys, listKey(state))
+			keys = append(keys, listKey(state, lq.Others))
 		}
 	}
 	after, id, err := parseCursor(lq.Cursor)
@@ -126,13 +128,43 @@ func parseCursor(s string) (ms, id string, err error) {
 const unlistLimit = 100
 
 // Place is how far [Queue.Unlist] has come. The zero value is the beginning.
-type Place struct{ list, passed int }
+type Place struct {
+	list, passed int
+	kind         jobs.Kind // whose dead letters
+}
 
-// The lists of the states come first, and then that of dead letters.
-var letters = len(States)
+// The lists of the states come first, of zpe and of other kinds, and then dead letters.
+var letters = 2 * len(States)
 
 // End reports whether all lists have been looked through.
 func (p Place) End() bool { return p.list > letters }
+
+// afterLetters returns the place behind the dead letters of a kind: those of the next kind
+// that has any.
+func (q *Queue) afterLetters(ctx context.Context, kind jobs.Kind) (Place, error) {
+	kinds, err := q.kindsIn(ctx, dlqKindsKey)
+	for _, k := range kinds {
+		if k > kind {
+			return Place{list: letters, kind: k}, err
+		}
+	}
+	return Place{list: letters + 1}, err
+}
+
+// kindsIn returns the kinds in a set, in order.
+func (q *Queue) kindsIn(ctx context.Context, key string) ([]jobs.Kind, error) {
+	names, err := q.rdb.SMembers(ctx, key).Result()
+	slices.Sort(names)
+	kinds := make([]jobs.Kind, len(names))
+	for i, name := range names {
+		kinds[i] = jobs.Kind(name)
+	}
+	return kinds, unavailable("read kinds", err)
+}
+
+// kindCost is for how many entries a look at a kind's dead letters counts, so that one
+// round is short also with many kinds.
+const kindCost = 50
 
 // Unlist drops the entries of jobs that have expired from the lists, also from that of
 // dead letters. It looks at a
@@ -146,9 +178,10 @@ func (q *Queue) Unlist(ctx context.Context, at Place) (next Place, dropped int, 
 	for seen := 0; seen < 10*unlistLimit && !at.End(); {
 		var a redisdb.Reply
 		if at.list < letters {
-			a, err = q.run(ctx, "drop expired jobs", unlistScript, nil, listKey(States[at.list]), at.passed, unlistLimit, old)
+			list := listKey(States[at.list%len(States)], at.list >= len(States))
+			a, err = q.run(ctx, "drop expired jobs", unlistScript, nil, list, at.passed, unlistLimit, old)
 		} else {
-			a, err = q.run(ctx, "drop expired dead letters", unlistDeadScript, []string{dlqKey}, at.passed, unlistLimit)
+			a, err = q.run(ctx, "drop expired dead letters", unlistDeadScript, []string{dlqOf(at.kind)}, at.passed, unlistLimit, string(at.kind))
 		}
 		if err != nil {
 			return at, dropped, err
@@ -160,8 +193,15 @@ func (q *Queue) Unlist(ctx context.Context, at Place) (next Place, dropped int, 
 		seen += n
 		dropped += gone
 		at.passed += n - gone // what has gone has moved the others up
-		if n < unlistLimit {
+		switch {
+		case n >= unlistLimit:
+		case at.list < letters:
 			at = Place{list: at.list + 1}
+		default:
+			seen += kindCost
+			if at, err = q.afterLetters(ctx, at.kind); err != nil {
+				return at, dropped, err
+			}
 		}
 	}
 	return at, dropped, nil

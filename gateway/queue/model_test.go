@@ -38,6 +38,8 @@ var listedAs = map[place][]place{
 
 // modelJob is what the rules say of a job.
 type modelJob struct {
+	kind           jobs.Kind // empty for zpe
+	failures       int       // that its kind allows, beside retries
 	place          place
 	retries, backs int
 	worker, lease  string // who holds it, or has finished it
@@ -63,9 +65,11 @@ type modelWorker struct {
 // model does in plain Go what the scripts do, one operation at a time.
 type model struct {
 	r       *rig
-	q       []*queue.Queue // gateways whose clocks differ
-	order   []jobs.ID      // the queue, from its head; jobs that are elsewhere are passed over
-	letters []jobs.ID
+	q       []*queue.Queue          // gateways whose clocks differ
+	order   map[jobs.Kind][]jobs.ID // the queues, from the head; jobs that are elsewhere are passed over
+	letters map[jobs.Kind][]jobs.ID
+	turns   map[jobs.Kind]int // when a kind was last chosen among several
+	turn    int
 	jobs    map[jobs.ID]*modelJob
 	workers []*modelWorker
 	grants  []queue.Grant
@@ -86,6 +90,7 @@ func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r.rdb.FlushAll(r.ctx())
 		m := &model{r: r, q: r.replicas(0, 20*time.Second), jobs: map[jobs.ID]*modelJob{}, ended: map[jobs.ID]int{}}
+		m.order, m.letters, m.turns = map[jobs.Kind][]jobs.ID{}, map[jobs.Kind][]jobs.ID{}, map[jobs.Kind]int{}
 		for range 3 {
 			m.workers = append(m.workers, m.hire())
 		}
@@ -163,20 +168,45 @@ func (m *model) pass(t *rapid.T) {
 
 func (m *model) submit(t *rapid.T) {
 	q, now := m.gateway(t)
-	id := jobs.ID(fmt.Sprintf("j%d", rapid.IntRange(0, 4).Draw(t, "id")))
-	_, err := q.Submit(m.r.ctx(), id, []byte("{}"), "")
+	id := jobs.ID(fmt.Sprintf("j%d", rapid.IntRange(0, 6).Draw(t, "id")))
+	var kind jobs.Kind
+	if id > "j3" {
+		kind = "thumbnail"
+	}
+	_, err := q.SubmitJob(m.r.ctx(), queue.Submission{ID: id, Kind: kind, Payload: []byte("{}")})
 	m.want(t, "submit", err, nil)
 	if m.jobs[id] == nil {
-		m.jobs[id] = &modelJob{place: queued, created: now, reaped: map[string]string{}, failed: map[string][2]string{}}
-		m.order = slices.Insert(m.order, 0, id)
+		m.jobs[id] = &modelJob{kind: kind, place: queued, created: now, reaped: map[string]string{}, failed: map[string][2]string{}}
+		m.enqueue(id)
 	}
+}
+
+func (m *model) enqueue(id jobs.ID) {
+	kind := m.jobs[id].kind
+	m.order[kind] = slices.Insert(m.order[kind], 0, id)
+}
+
+func (m *model) enqueueNext(id jobs.ID) {
+	kind := m.jobs[id].kind
+	m.order[kind] = append(m.order[kind], id)
+}
+
+// keyOf is a key that each kind has one of.
+func keyOf(name string, kind jobs.Kind) string {
+	if kind == "" {
+		return "zpe:" + name
+	}
+	return "zpe:" + name + ":" + string(kind)
 }
 
 // double is damage: an entry too many.
 func (m *model) double(t *rapid.T) {
-	id, _ := m.job(t)
-	m.r.do("LPUSH", "zpe:queue", string(id))
-	m.order = slices.Insert(m.order, 0, id)
+	id, j := m.job(t)
+	m.r.do("LPUSH", keyOf("queue", j.kind), string(id))
+	if j.kind != "" {
+		m.r.do("SADD", "zpe:queue_kinds", string(j.kind))
+	}
+	m.enqueue(id)
 }
 
 func (m *model) promoted(now time.Time) (n int) {
@@ -191,7 +221,7 @@ func (m *model) promoted(now time.Time) (n int) {
 	})
 	for _, id := range due {
 		m.jobs[id].place = queued
-		m.order = slices.Insert(m.order, 0, id)
+		m.enqueue(id)
 	}
 	return len(due)
 }
@@ -209,7 +239,8 @@ func (m *model) lease(t *rapid.T) {
 	q, now := m.gateway(t)
 	w := rapid.SampledFrom(m.workers).Draw(t, "worker")
 	request := rapid.SampledFrom([]string{"", "", "r1", "r2"}).Draw(t, "request")
-	g, err := q.Lease(m.r.ctx(), w.caller, queue.LeaseRequest{Renews: true, RequestID: request})
+	kinds := rapid.SampledFrom([][]jobs.Kind{nil, {"thumbnail"}, {"zpe", "thumbnail"}, {"other", "thumbnail", "zpe"}}).Draw(t, "kinds")
+	g, err := q.Lease(m.r.ctx(), w.caller, queue.LeaseRequest{Renews: true, RequestID: request, Kinds: kinds})
 	if w.revoked {
 		m.want(t, "lease of a revoked worker", err, queue.ErrTokenRevoked)
 		return
@@ -225,10 +256,14 @@ func (m *model) lease(t *rapid.T) {
 	}
 	m.promoted(now)
 	var want jobs.ID
-	for want == "" && len(m.order) > 0 {
-		last := len(m.order) - 1
-		id := m.order[last]
-		m.order = m.order[:last]
+	for want == "" {
+		kind, ok := m.next(kinds)
+		if !ok {
+			break
+		}
+		last := len(m.order[kind]) - 1
+		id := m.order[kind][last]
+		m.order[kind] = m.order[kind][:last]
 		if m.jobs[id].place == queued {
 			want = id
 		}
@@ -240,8 +275,12 @@ func (m *model) lease(t *rapid.T) {
 		return
 	}
 	j := m.jobs[want]
-	if g.Retries != j.retries {
-		t.Fatalf("%+v, want %d retries", g, j.retries)
+	if g.Retries != j.retries+j.failures || g.Failures != j.failures || g.Kind != j.kind {
+		t.Fatalf("%+v, want %+v", g, j)
+	}
+	if len(kinds) > 1 {
+		m.turn++
+		m.turns[j.kind] = m.turn
 	}
 	j.place, j.worker, j.lease, j.ends, j.revoked = leased, w.id, g.LeaseID, now.Add(q.LeaseTTL), false
 	if j.first.IsZero() {
@@ -251,10 +290,39 @@ func (m *model) lease(t *rapid.T) {
 	m.grants = append(m.grants, g)
 }
 
+// next returns the kind whose turn it is.
+func (m *model) next(kinds []jobs.Kind) (jobs.Kind, bool) {
+	if len(kinds) == 0 {
+		kinds = []jobs.Kind{"zpe"}
+	}
+	var with []jobs.Kind
+	for _, kind := range kinds {
+		if kind == "zpe" {
+			kind = ""
+		}
+		if len(m.order[kind]) > 0 {
+			with = append(with, kind)
+		}
+	}
+	if len(with) == 0 {
+		return "", false
+	}
+	return slices.MinFunc(with, func(a, b jobs.Kind) int {
+		return cmp.Or(cmp.Compare(m.turns[a], m.turns[b]), cmp.Compare(cmp.Or(a, "zpe"), cmp.Or(b, "zpe")))
+	}), true
+}
+
+// callerOf is a worker that speaks of a job on the path of its kind.
+func callerOf(w *modelWorker, j *modelJob) queue.Caller {
+	c := w.caller
+	c.Kind = j.kind
+	return c
+}
+
 func (m *model) extend(t *rapid.T) {
 	q, now := m.gateway(t)
 	g, j, w := m.grant(t)
-	e, err := q.Extend(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Beat{})
+	e, err := q.Extend(m.r.ctx(), callerOf(w, j), g.Job, g.LeaseID, queue.Beat{})
 	switch {
 	case w.revoked:
 		m.want(t, "extend", err, queue.ErrTokenRevoked)
@@ -276,7 +344,7 @@ func (m *model) finish(t *rapid.T) {
 	q, _ := m.gateway(t)
 	g, j, w := m.grant(t)
 	result := rapid.SampledFrom([]string{"1", "2"}).Draw(t, "result")
-	rec, late, err := q.Finish(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Result{JSON: result})
+	rec, late, err := q.Finish(m.r.ctx(), callerOf(w, j), g.Job, g.LeaseID, queue.Result{JSON: result})
 	switch {
 	case w.revoked:
 		m.want(t, "finish", err, queue.ErrTokenRevoked)
@@ -305,8 +373,9 @@ func (m *model) finish(t *rapid.T) {
 }
 
 func (m *model) deadLetter(id jobs.ID) {
-	m.jobs[id].place = dead
-	m.letters = slices.Insert(m.letters, 0, id)
+	j := m.jobs[id]
+	j.place = dead
+	m.letters[j.kind] = slices.Insert(m.letters[j.kind], 0, id)
 }
 
 func (m *model) retry(q *queue.Queue, id jobs.ID, now time.Time) {
@@ -324,7 +393,11 @@ func (m *model) fail(t *rapid.T) {
 	q, now := m.gateway(t)
 	g, j, w := m.grant(t)
 	how := rapid.SampledFrom([]queue.RetryPolicy{queue.Retry, queue.Retry, queue.Final, queue.ReturnUncounted}).Draw(t, "how")
-	outcome, err := q.Fail(m.r.ctx(), w.caller, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: how})
+	if j.kind != "" && rapid.Bool().Draw(t, "by its kind") {
+		how = queue.RetryByKind
+	}
+	waits := []time.Duration{time.Second, time.Minute} // of kind thumbnail
+	outcome, err := q.Fail(m.r.ctx(), callerOf(w, j), g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: how, Waits: waits})
 	ack, known := j.failed[g.LeaseID]
 	switch {
 	case w.revoked:
@@ -347,16 +420,25 @@ func (m *model) fail(t *rapid.T) {
 	switch {
 	case j.cancel && how != queue.Final:
 		j.end(canceled)
+	case how == queue.Final && j.kind != "":
+		j.failures++
+		m.deadLetter(g.Job)
 	case j.timedOut || how == queue.Final:
 		j.retries++
 		m.deadLetter(g.Job)
+	case how == queue.RetryByKind:
+		if j.failures++; j.failures > len(waits) {
+			m.deadLetter(g.Job)
+		} else {
+			j.place, j.runs = delayed, now.Add(waits[j.failures-1])
+		}
 	case how == queue.ReturnUncounted: // far from the hundredth
 		j.place = queued
-		m.order = append(m.order, g.Job)
+		m.enqueueNext(g.Job)
 	default:
 		m.retry(q, g.Job, now)
 	}
-	if outcome.Dead != (j.place == dead) || outcome.Requeued != (j.place == delayed || j.place == queued) || j.place != canceled && outcome.Retries != j.retries {
+	if outcome.Dead != (j.place == dead) || outcome.Requeued != (j.place == delayed || j.place == queued) || j.place != canceled && outcome.Retries != j.retries+j.failures {
 		t.Fatalf("%+v, but the job is %+v", outcome, j)
 	}
 }
@@ -391,11 +473,15 @@ func (m *model) reap(t *rapid.T) {
 			code = "JOB_TIMEOUT"
 		case j.revoked: // far from the hundredth
 			j.place, code = queued, "WORKER_REVOKED"
-			m.order = append(m.order, id)
+			m.enqueueNext(id)
 		default:
 			m.retry(q, id, now)
 		}
-		if want := (queue.Reaped{Job: id, Worker: j.worker, Became: string(j.place), Code: code, Retries: j.retries}); reaped[i] != want {
+		retries := j.retries + j.failures
+		if j.cancel {
+			retries = 0
+		}
+		if want := (queue.Reaped{Job: id, Worker: j.worker, Became: string(j.place), Code: code, Retries: retries, Kind: j.kind}); reaped[i] != want {
 			t.Fatalf("reaped %+v, want %+v", reaped[i], want)
 		}
 	}
@@ -434,14 +520,15 @@ func (m *model) onDead(t *rapid.T, do func(q *queue.Queue, id jobs.ID) error) (j
 		t.Skip("no dead letter")
 	}
 	m.want(t, "on a dead letter", err, nil)
-	m.letters = slices.DeleteFunc(m.letters, func(l jobs.ID) bool { return l == id })
+	m.letters[j.kind] = slices.DeleteFunc(m.letters[j.kind], func(l jobs.ID) bool { return l == id })
 	return id, j
 }
 
 func (m *model) requeue(t *rapid.T) {
 	id, j := m.onDead(t, func(q *queue.Queue, id jobs.ID) error { return q.Requeue(m.r.ctx(), id) })
 	j.place, j.retries, j.backs, j.timedOut, j.cancel, j.first = queued, 0, 0, false, false, time.Time{}
-	m.order = slices.Insert(m.order, 0, id)
+	j.failures = 0
+	m.enqueue(id)
 }
 
 func (m *model) drop(t *rapid.T) {
@@ -459,7 +546,7 @@ func (m *model) accept(t *rapid.T) {
 	}
 	m.want(t, "accept", err, nil)
 	m.ended[id]++
-	m.letters = slices.DeleteFunc(m.letters, func(l jobs.ID) bool { return l == id })
+	m.letters[j.kind] = slices.DeleteFunc(m.letters[j.kind], func(l jobs.ID) bool { return l == id })
 	j.end(finished)
 	j.worker, j.lease, j.result, j.late, j.reaped = j.lateBy[0], j.lateBy[1], j.lateBy[2], false, map[string]string{}
 }
@@ -504,11 +591,22 @@ func (m *model) check(t *rapid.T) {
 		}
 		return list
 	}
-	if got := rdb.LRange(ctx, "zpe:queue", 0, -1).Val(); !slices.Equal(got, strs(m.order)) {
-		t.Fatalf("queue %v, want %v", got, m.order)
-	}
-	if got := rdb.LRange(ctx, "zpe:dlq", 0, -1).Val(); !slices.Equal(got, strs(m.letters)) {
-		t.Fatalf("dead letters %v, want %v", got, m.letters)
+	for _, kind := range []jobs.Kind{"", "thumbnail"} {
+		if got := rdb.LRange(ctx, keyOf("queue", kind), 0, -1).Val(); !slices.Equal(got, strs(m.order[kind])) {
+			t.Fatalf("queue of kind %q %v, want %v", kind, got, m.order[kind])
+		}
+		if got := rdb.LRange(ctx, keyOf("dlq", kind), 0, -1).Val(); !slices.Equal(got, strs(m.letters[kind])) {
+			t.Fatalf("dead letters of kind %q %v, want %v", kind, got, m.letters[kind])
+		}
+		if kind == "" {
+			continue
+		}
+		if got, want := rdb.SIsMember(ctx, "zpe:queue_kinds", string(kind)).Val(), len(m.order[kind]) > 0; got != want {
+			t.Fatalf("kind %s is registered as one with a queue: %v, want %v", kind, got, want)
+		}
+		if got, want := rdb.SIsMember(ctx, "zpe:dlq_kinds", string(kind)).Val(), len(m.letters[kind]) > 0; got != want {
+			t.Fatalf("kind %s is registered as one with dead letters: %v, want %v", kind, got, want)
+		}
 	}
 	scores := func(key string) map[string]float64 {
 		all := map[string]float64{}
@@ -522,6 +620,12 @@ func (m *model) check(t *rapid.T) {
 	listed := map[place]map[string]float64{}
 	for list, places := range listedAs {
 		listed[list] = scores("zpe:jobs:" + string(list))
+		for id, score := range scores("zpe:other_jobs:" + string(list)) {
+			if m.jobs[jobs.ID(id)].kind == "" {
+				t.Fatalf("%s is of kind zpe, and listed as another", id)
+			}
+			listed[list][id] = score
+		}
 		want := 0
 		for _, j := range m.jobs {
 			if slices.Contains(places, j.place) {

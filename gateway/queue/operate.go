@@ -44,16 +44,21 @@ func (q *Queue) SetOps(ctx context.Context, submission, dequeue *bool) (Ops, err
 	return q.Ops(ctx)
 }
 
-// DeadLetters returns dead letters from number offset on, the newest first, and
-// how many there are. The limit must be positive.
+// DeadLetters is [Queue.DeadLettersOf] kind zpe.
 func (q *Queue) DeadLetters(ctx context.Context, offset, limit int) (list []Job, total int, err error) {
+	return q.DeadLettersOf(ctx, KindZPE, offset, limit)
+}
+
+// DeadLettersOf returns dead letters of a kind from number offset on, the newest first, and
+// how many there are. The limit must be positive.
+func (q *Queue) DeadLettersOf(ctx context.Context, kind jobs.Kind, offset, limit int) (list []Job, total int, err error) {
 	if limit < 1 {
 		return nil, 0, fmt.Errorf("list dead letters: limit %d is not positive", limit)
 	}
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.TxPipeline()
-	ids, length := pipe.LRange(ctx, dlqKey, int64(offset), int64(offset+limit-1)), pipe.LLen(ctx, dlqKey)
+	ids, length := pipe.LRange(ctx, dlqOf(kind), int64(offset), int64(offset+limit-1)), pipe.LLen(ctx, dlqOf(kind))
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, 0, unavailable("list dead letters", err)
 	}

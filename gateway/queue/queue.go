@@ -109,6 +109,8 @@ type Caller struct {
 	TokenHash string // see HashToken; empty for a worker that needs no token
 	Worker    string // then who it is
 	Claimed   string // who the request says it is from; empty if it does not
+	// Kind is that of the job which the request is about: one of another kind is unknown.
+	Kind jobs.Kind
 }
 
 // ParseID checks that s can be a job's id: [jobs.ParseID], and not the last part

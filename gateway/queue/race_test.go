@@ -48,7 +48,7 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 		producers.Go(func() {
 			for n := range each {
 				id := jobs.ID(fmt.Sprintf("j-%d-%d", i, n))
-				_, err := r.Submit(ctx, id, []byte("{}"), "")
+				_, err := r.SubmitJob(ctx, queue.Submission{ID: id, Kind: []jobs.Kind{"", "thumbnail", "wordcount"}[rng.IntN(3)], Payload: []byte("{}")})
 				odd("submit", err)
 				if rng.IntN(10) == 0 {
 					_, err := r.Cancel(ctx, id)
@@ -61,17 +61,22 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 						mu.Unlock()
 					}
 				}
-				g, err := r.Lease(ctx, c, queue.LeaseRequest{Renews: true})
+				g, err := r.Lease(ctx, c, queue.LeaseRequest{Renews: true, Kinds: []jobs.Kind{"wordcount", "zpe", "thumbnail"}})
 				odd("lease", err)
 				if g.Job == "" {
 					continue
+				}
+				c.Kind = g.Kind
+				how := queue.Failure{Code: "X", RetryPolicy: queue.Retry}
+				if g.Kind == "thumbnail" {
+					how = queue.Failure{Code: "X", RetryPolicy: queue.RetryByKind, Waits: []time.Duration{time.Millisecond}}
 				}
 				if rng.IntN(3) == 0 {
 					<-time.After(time.Duration(rng.IntN(30)) * time.Millisecond) // some leases are over then
 				}
 				switch rng.IntN(6) {
 				case 0:
-					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.Retry})
+					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, how)
 					odd("fail", err, jobs.ErrLeaseLost)
 				case 1:
 					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.ReturnUncounted})
@@ -110,11 +115,11 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 				odd("reap", err)
 				_, err = q.Promote(ctx)
 				odd("promote", err)
-				dead, _, err := q.DeadLetters(ctx, 0, 3)
-				odd("dead letters", err)
-				for i, j := range dead {
-					if i == 0 {
-						odd("requeue", q.Requeue(ctx, j.ID), queue.ErrNoJob)
+				for _, kind := range []jobs.Kind{"zpe", "thumbnail", "wordcount"} {
+					dead, _, err := q.DeadLettersOf(ctx, kind, 0, 3)
+					odd("dead letters", err)
+					if len(dead) > 0 {
+						odd("requeue", q.Requeue(ctx, dead[0].ID), queue.ErrNoJob)
 					}
 				}
 				rep, err := q.Fsck(ctx, true) // repairs nothing, because nothing is damaged

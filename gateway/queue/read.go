@@ -17,6 +17,7 @@ import (
 // Job is where a job stands.
 type Job struct {
 	ID                                 jobs.ID
+	Kind                               jobs.Kind
 	Status                             string // queued, started, finished, failed
 	Detail                             string
 	CreatedAt, UpdatedAt               string // RFC 3339
@@ -106,10 +107,12 @@ func (q *Queue) jobs(ctx context.Context, ids []string, whole bool) ([]Job, erro
 			}
 		}
 		n, _ := strconv.Atoi(retries[i].Val())
+		failures, _ := strconv.Atoi(f["failures"])
+		n += failures
 		done, _ := strconv.Atoi(f["done"])
 		total, _ := strconv.Atoi(f["total"])
 		list[i] = Job{
-			ID: jobs.ID(id), Status: f["status"], Detail: f["detail"], CreatedAt: f["created_at"], UpdatedAt: f["updated_at"],
+			ID: jobs.ID(id), Kind: plain(f["kind"]), Status: f["status"], Detail: f["detail"], CreatedAt: f["created_at"], UpdatedAt: f["updated_at"],
 			Worker: f["worker_id"], ErrorCode: f["error_code"], ErrorMessage: f["error_message"], Traceback: f["traceback"],
 			Retries: n, Done: done, Total: total, CancelRequested: f["cancel_requested"] == "1",
 			LeasedAt: leasedAt(f["leased_at"]), FirstLeasedAt: leasedAt(f["first_leased_at"]), Attempt: attemptOf(f, n),
@@ -124,7 +127,7 @@ func (q *Queue) jobs(ctx context.Context, ids []string, whole bool) ([]Job, erro
 // jobFields are the fields of a status that a Job shows, but for the traceback.
 var jobFields = []string{
 	"status", "detail", "created_at", "updated_at", "worker_id", "error_code", "error_message", "done", "total", "cancel_requested",
-	"leased_at", "first_leased_at", "attempt",
+	"leased_at", "first_leased_at", "attempt", "kind", "failures",
 }
 
 func leasedAt(s string) time.Time {
@@ -231,6 +234,21 @@ func (q *Queue) finished(ctx context.Context, id jobs.ID, read func(redis.Pipeli
 		return ErrNoJob // its time is over
 	case status.Val() != "finished":
 		return fmt.Errorf("%w: it is %s", ErrNotEnded, status.Val())
+	}
+	return nil
+}
+
+// IsOfKind returns nil if a job is of a kind, and otherwise [ErrNoJob]: also if it is not on
+// record.
+func (q *Queue) IsOfKind(ctx context.Context, id jobs.ID, kind jobs.Kind) error {
+	ctx, cancel := q.bounded(ctx)
+	defer cancel()
+	v, err := q.rdb.HMGet(ctx, statusKey(id), "status", "kind").Result()
+	if err != nil {
+		return unavailable("read kind of job "+string(id), err)
+	}
+	if a := redisdb.Reply(v); plain(a.Text(1)) != plain(string(kind)) {
+		return ErrNoJob
 	}
 	return nil
 }

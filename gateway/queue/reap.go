@@ -27,6 +27,7 @@ type Reaped struct {
 	Became  string
 	Code    string // why: LEASE_EXPIRED, WORKER_REVOKED, JOB_TIMEOUT or CANCELED; empty for an orphan
 	Retries int    // runs that have been counted so far; 0 of a canceled job
+	Kind    jobs.Kind
 }
 
 // Reap takes back all leases that have ended, and returns those. It may run in
@@ -44,13 +45,16 @@ func (q *Queue) Reap(ctx context.Context) (reaped []Reaped, err error) {
 		if err != nil {
 			return reaped, err
 		}
-		for i := 0; i+4 < len(a); i += 5 {
-			r := Reaped{Job: jobs.ID(a.Text(i)), Became: a.Text(i + 1), Worker: a.Text(i + 2), Code: a.Text(i + 3), Retries: int(a.Number(i + 4))}
+		for i := 0; i+5 < len(a); i += 6 {
+			r := Reaped{
+				Job: jobs.ID(a.Text(i)), Became: a.Text(i + 1), Worker: a.Text(i + 2), Code: a.Text(i + 3), Retries: int(a.Number(i + 4)),
+				Kind: plain(a.Text(i + 5)),
+			}
 			if r.Became != "extended" {
 				reaped = append(reaped, r)
 			}
 		}
-		if len(a) < 5*reapLimit {
+		if len(a) < 6*reapLimit {
 			return reaped, nil
 		}
 	}
@@ -68,16 +72,30 @@ func (q *Queue) NextEnd(ctx context.Context) (time.Time, error) {
 	return fromUnix(first[0].Score), nil
 }
 
-// Promote moves to the queue what the delay set holds for now, and returns how
-// many jobs that were.
+// Promote is [Queue.PromoteKinds], and returns how many jobs were moved.
 func (q *Queue) Promote(ctx context.Context) (moved int, err error) {
+	kinds, err := q.PromoteKinds(ctx)
+	for _, n := range kinds {
+		moved += n
+	}
+	return moved, err
+}
+
+// PromoteKinds moves to the queues what the delay set holds for now, and returns how
+// many jobs of each kind that were.
+func (q *Queue) PromoteKinds(ctx context.Context) (moved map[jobs.Kind]int, err error) {
+	moved = map[jobs.Kind]int{}
 	for {
 		a, err := q.run(ctx, "promote jobs", promoteScript, []string{queueKey, delayKey}, unix(q.Now()), promoteLimit)
 		if err != nil {
 			return moved, err
 		}
-		moved += int(a.Number(0))
-		if a.Number(0) < promoteLimit {
+		now := 0
+		for i := 0; i+1 < len(a); i += 2 {
+			now += int(a.Number(i + 1))
+			moved[plain(a.Text(i))] += int(a.Number(i + 1))
+		}
+		if now < promoteLimit {
 			return moved, nil
 		}
 	}

@@ -33,7 +33,7 @@ func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, 
 		leaseKey(id), indexKey, statusKey(id), payloadKey(id), retryKey(id),
 		resultKey(id), summaryKey(id), freqsKey(id), reapedKey(id), lateKey(id),
 	}, string(id), lease, digest(r.JSON, r.Summary, r.Freqs), r.JSON, r.Summary, r.Freqs, r.Meta,
-		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds())
+		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(), string(c.Kind))
 	if err != nil {
 		return Recorded{}, false, err
 	}
@@ -64,6 +64,7 @@ type RetryPolicy string
 // The ways to treat a failure.
 const (
 	Retry           RetryPolicy = "retry" // run it again as often as the rules allow
+	RetryByKind     RetryPolicy = "kind"  // run it again after Failure.Waits; not of zpe
 	Final           RetryPolicy = "final" // it would fail again
 	ReturnUncounted RetryPolicy = "back"  // the worker is stopping: run it again at once, and do not count
 )
@@ -72,6 +73,9 @@ const (
 type Failure struct {
 	Code, Message, Traceback string
 	RetryPolicy              RetryPolicy
+	// Waits are the times before a job runs again after its 1st, 2nd, … failure, and so say how
+	// often it does, with RetryByKind. These failures are counted apart from lost leases.
+	Waits []time.Duration
 }
 
 // FailResult says what has become of a failed job.
@@ -89,11 +93,18 @@ func (q *Queue) Fail(ctx context.Context, c Caller, id jobs.ID, lease string, f 
 	now := q.Now()
 	args := []any{
 		string(id), lease, digest(f.Code, f.Message, f.Traceback, string(f.RetryPolicy)), f.Code, f.Message, f.Traceback, string(f.RetryPolicy),
-		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(), strconv.Itoa(maxUncounted),
+		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(), strconv.Itoa(maxUncounted), string(c.Kind),
+	}
+	again := q.runAts(now)
+	if f.RetryPolicy == RetryByKind {
+		again = nil
+		for _, wait := range f.Waits {
+			again = append(again, unix(now.Add(wait)))
+		}
 	}
 	a, err := q.runAs(ctx, c, "record failure", failScript, []string{
 		leaseKey(id), indexKey, statusKey(id), retryKey(id), failedAckKey(id, lease), queueKey, delayKey, dlqKey,
-	}, append(args, q.runAts(now)...)...)
+	}, append(args, again...)...)
 	if err != nil {
 		return FailResult{}, err
 	}

@@ -10,46 +10,106 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Stats says how much there is of everything.
+// Stats says how much there is of everything, of all kinds together.
 type Stats struct {
 	Queued, Leased, Delayed, Dead int
-	Oldest                        time.Time // when the job that is next was submitted; zero without one
+	Oldest                        time.Time // when the job that waits longest in its queue was submitted; zero without one
 }
 
-// Stats counts, at a cost that does not grow with the queue.
+// Stats counts, at a cost that does not grow with the queues, but with the number of kinds
+// that have jobs waiting or dead letters.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	queued, leased, delayed, dead := pipe.LLen(ctx, queueKey), pipe.ZCard(ctx, indexKey), pipe.ZCard(ctx, delayKey), pipe.LLen(ctx, dlqKey)
-	oldest := pipe.LIndex(ctx, queueKey, -1)
+	oldest := []*redis.StringCmd{pipe.LIndex(ctx, queueKey, -1)}
+	waiting, lettered := pipe.SMembers(ctx, queueKindsKey), pipe.SMembers(ctx, dlqKindsKey)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return Stats{}, unavailable("count jobs", err)
 	}
 	s := Stats{Queued: int(queued.Val()), Leased: int(leased.Val()), Delayed: int(delayed.Val()), Dead: int(dead.Val())}
-	if id := oldest.Val(); id != "" {
-		created, err := q.rdb.HGet(ctx, statusKey(jobs.ID(id)), "created_at").Result()
-		s.Oldest, _ = time.Parse(time.RFC3339Nano, created)
-		return s, unavailable("read the oldest job", err)
+	if len(waiting.Val())+len(lettered.Val()) > 0 {
+		var queues, letters []*redis.IntCmd
+		pipe = q.rdb.Pipeline()
+		for _, kind := range waiting.Val() {
+			queues = append(queues, pipe.LLen(ctx, queueOf(jobs.Kind(kind))))
+			oldest = append(oldest, pipe.LIndex(ctx, queueOf(jobs.Kind(kind)), -1))
+		}
+		for _, kind := range lettered.Val() {
+			letters = append(letters, pipe.LLen(ctx, dlqOf(jobs.Kind(kind))))
+		}
+		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			return Stats{}, unavailable("count jobs", err)
+		}
+		s.Queued += sum(queues)
+		s.Dead += sum(letters)
 	}
-	return s, nil
+	var err error
+	s.Oldest, err = q.oldest(ctx, oldest)
+	return s, err
 }
 
-// Runnable returns how many jobs a worker could be handed now: those in the
-// queue and those of the delay set whose time has come, or none while the
-// operators have switched that off. It is one round trip that costs the same
-// however many there are.
-func (q *Queue) Runnable(ctx context.Context) (int, error) {
+func sum(counts []*redis.IntCmd) (n int) {
+	for _, c := range counts {
+		n += int(c.Val())
+	}
+	return n
+}
+
+// oldest returns when the first of these jobs was submitted.
+func (q *Queue) oldest(ctx context.Context, ids []*redis.StringCmd) (time.Time, error) {
+	pipe := q.rdb.Pipeline()
+	var created []*redis.StringCmd
+	for _, id := range ids {
+		if id.Val() != "" {
+			created = append(created, pipe.HGet(ctx, statusKey(jobs.ID(id.Val())), "created_at"))
+		}
+	}
+	if len(created) == 0 {
+		return time.Time{}, nil
+	}
+	var first time.Time
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return first, unavailable("read the oldest job", err)
+	}
+	for _, c := range created {
+		if t, err := time.Parse(time.RFC3339Nano, c.Val()); err == nil && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first, nil
+}
+
+// Runnable returns how many jobs of each kind a worker could be handed now: those in the
+// queues, or none while the operators have switched that off. Kinds that have none are not
+// looked at. Delayed jobs are not counted: see [Queue.PromoteKinds].
+func (q *Queue) Runnable(ctx context.Context) (map[jobs.Kind]int, error) {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	pipe := q.rdb.Pipeline()
 	on := pipe.HMGet(ctx, opsKey, "dequeue_enabled")
-	queued, due := pipe.LLen(ctx, queueKey), pipe.ZCount(ctx, delayKey, "-inf", unix(q.Now()))
+	queued, kinds := pipe.LLen(ctx, queueKey), pipe.SMembers(ctx, queueKindsKey)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return 0, unavailable("count runnable jobs", err)
+		return nil, unavailable("count runnable jobs", err)
 	}
 	if v := on.Val(); len(v) == 1 && v[0] == "0" {
-		return 0, nil
+		return nil, nil
 	}
-	return int(queued.Val() + due.Val()), nil
+	counts := map[jobs.Kind]int{"": int(queued.Val())}
+	if len(kinds.Val()) == 0 {
+		return counts, nil
+	}
+	pipe = q.rdb.Pipeline()
+	var queues []*redis.IntCmd
+	for _, kind := range kinds.Val() {
+		queues = append(queues, pipe.LLen(ctx, queueOf(jobs.Kind(kind))))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, unavailable("count runnable jobs", err)
+	}
+	for i, kind := range kinds.Val() {
+		counts[jobs.Kind(kind)] = int(queues[i].Val())
+	}
+	return counts, nil
 }

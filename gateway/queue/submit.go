@@ -11,19 +11,36 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Submit queues a job under id, which must be a new one: an id that is on record
+// Submission is a job to be queued.
+type Submission struct {
+	ID          jobs.ID
+	Kind        jobs.Kind
+	Payload     []byte
+	Idempotency string // a key, for [Queue.Submit]
+}
+
+// Submit is [Queue.SubmitJob] for a job of kind zpe.
+func (q *Queue) Submit(ctx context.Context, id jobs.ID, payload []byte, idempotency string) (jobs.ID, error) {
+	return q.SubmitJob(ctx, Submission{ID: id, Payload: payload, Idempotency: idempotency})
+}
+
+// SubmitJob queues a job under its id, which must be a new one: an id that is on record
 // is taken for the same call made again, and nothing changes. With an idempotency
 // key, not empty, that was used before it queues nothing and returns the earlier
 // job's id, or [ErrKeyReused] if the payload is not the same. It returns
 // [ErrSubmissionOff] and [ErrFull] when nothing is taken.
-func (q *Queue) Submit(ctx context.Context, id jobs.ID, payload []byte, idempotency string) (jobs.ID, error) {
-	now := q.Now()
-	keys := []string{queueKey, payloadKey(id), statusKey(id), opsKey}
-	if idempotency != "" {
-		keys = append(keys, idempotentKey(digest(idempotency)))
+func (q *Queue) SubmitJob(ctx context.Context, s Submission) (jobs.ID, error) {
+	now, id := q.Now(), s.ID
+	keys := []string{queueOf(s.Kind), payloadKey(id), statusKey(id), opsKey}
+	switch {
+	case s.Idempotency == "":
+	case plain(string(s.Kind)) == "":
+		keys = append(keys, idempotentKey(digest(s.Idempotency)))
+	default: // clients of several kinds need not know each other's keys
+		keys = append(keys, idempotentKey(digest(string(s.Kind), s.Idempotency)))
 	}
 	a, err := q.run(ctx, "submit job", submitScript, keys,
-		string(id), payload, text(now), q.ResultTTL.Milliseconds(), q.MaxQueued, digest(string(payload)), q.IdempotencyTTL.Milliseconds())
+		string(id), s.Payload, text(now), q.ResultTTL.Milliseconds(), q.MaxQueued, digest(string(s.Payload)), q.IdempotencyTTL.Milliseconds(), string(s.Kind))
 	if err != nil {
 		return "", err
 	}

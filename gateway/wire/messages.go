@@ -2,6 +2,13 @@ package wire
 
 import "encoding/json"
 
+// SubmitRequest submits a job of a kind beside zpe, and is the payload that its worker gets.
+type SubmitRequest struct {
+	Params json.RawMessage `json:"params"` // an object; {} when absent
+	// Input is a name that an upload to PathInputs was answered with; empty for none.
+	Input string `json:"input,omitempty"`
+}
+
 // SubmitResponse answers a submitted job.
 type SubmitResponse struct {
 	JobID string `json:"job_id"`
@@ -10,7 +17,8 @@ type SubmitResponse struct {
 // JobResponse is the state of a job.
 type JobResponse struct {
 	JobID      string    `json:"job_id"`
-	Status     string    `json:"status"` // queued, started, finished, failed
+	Kind       string    `json:"kind,omitempty"` // absent of zpe
+	Status     string    `json:"status"`         // queued, started, finished, failed
 	Detail     string    `json:"detail"`
 	UpdatedAt  string    `json:"updated_at"` // RFC 3339, UTC
 	CreatedAt  string    `json:"created_at,omitempty"`
@@ -101,6 +109,9 @@ type LeaseRequest struct {
 	// RequestID makes a repeated call return the lease that the first one got.
 	RequestID string `json:"request_id,omitempty"`
 	WorkerID  string `json:"worker_id,omitempty"` // must be the token's
+	// Kinds are those that the worker runs, at most MaxKinds; that of the path when absent.
+	Kinds []string `json:"kinds,omitempty"`
+	Kind  string   `json:"-"` // a part of the path; empty for zpe
 }
 
 // LeaseResponse hands out a job.
@@ -110,6 +121,10 @@ type LeaseResponse struct {
 	LeaseID         string          `json:"lease_id"`
 	LeaseTTLSeconds float64         `json:"lease_ttl_seconds"`
 	RetryCount      int             `json:"retry_count"` // earlier runs that failed or expired
+	// Kind is absent of zpe. Reports on the job go to the path of its kind.
+	Kind string `json:"kind,omitempty"`
+	// Failures are how many of the earlier runs have failed by themselves; not of zpe.
+	Failures int `json:"failures,omitempty"`
 }
 
 // HeartbeatRequest extends a lease.
@@ -121,6 +136,7 @@ type HeartbeatRequest struct {
 	// most MaxWait. The lease is extended before.
 	WaitSeconds float64 `json:"wait_seconds,omitempty"`
 	WorkerID    string  `json:"worker_id,omitempty"`
+	Kind        string  `json:"-"` // of the job, a part of the path; empty for zpe
 }
 
 // HeartbeatResponse extends the lease to LeaseTTLSeconds from now.
@@ -139,10 +155,11 @@ type HeartbeatResponse struct {
 type ResultRequest struct {
 	LeaseID     string          `json:"lease_id"`               // or the header X-Lease-Id
 	Result      json.RawMessage `json:"result" required:"true"` // an object
-	SummaryText *string         `json:"summary_text" required:"true"`
-	FreqsCSV    *string         `json:"freqs_csv" required:"true"`
-	Meta        json.RawMessage `json:"meta,omitempty"` // a Meta
+	SummaryText *string         `json:"summary_text"`           // required of zpe; others have none
+	FreqsCSV    *string         `json:"freqs_csv"`              // likewise
+	Meta        json.RawMessage `json:"meta,omitempty"`         // a Meta
 	WorkerID    string          `json:"worker_id,omitempty"`
+	Kind        string          `json:"-"` // of the job, a part of the path; empty for zpe
 }
 
 // Meta is what a worker reports about its run. It is kept and never trusted.
@@ -166,7 +183,11 @@ type FailedRequest struct {
 	ErrorMessage string `json:"error_message" required:"true"`
 	Traceback    string `json:"traceback,omitempty"`
 	Retryable    *bool  `json:"retryable,omitempty"`
-	WorkerID     string `json:"worker_id,omitempty"`
+	// RetryAfterSeconds asks for the job to be run again after so long, even if its kind has no
+	// retries; at most 10 times. Not of zpe.
+	RetryAfterSeconds *float64 `json:"retry_after_seconds,omitempty"`
+	WorkerID          string   `json:"worker_id,omitempty"`
+	Kind              string   `json:"-"` // of the job, a part of the path; empty for zpe
 }
 
 // FailedResponse tells whether the job runs again.

@@ -2,7 +2,10 @@
 // limits and the bodies of requests and responses, as SPEC.md of package gateway has them.
 package wire
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // RotationGrace is how long the old token of a worker is accepted once it has a new one.
 const RotationGrace = 10 * time.Minute
@@ -31,12 +34,18 @@ const (
 	PathMetrics      = "/metrics"
 )
 
+// PathOf returns a path of kind zpe for another kind.
+func PathOf(kind, path string) string {
+	return strings.Replace(path, "/calc/zpe/", "/calc/"+kind+"/", 1)
+}
+
 // The codes of failures with a treatment of their own. A job with any other code runs
 // again, unless the report has retryable: false.
 const (
 	FailWorkerShutdown    = "WORKER_SHUTDOWN"    // its operator stops the worker: queued again, not counted
 	FailWorkerUnavailable = "WORKER_UNAVAILABLE" // the worker cannot run anything now: counted
 	FailWorkerRestart     = "WORKER_RESTART"     // the worker died while it ran the job
+	FailResultMissing     = "RESULT_MISSING"     // the worker has lost the result
 	FailResultTooLarge    = "RESULT_TOO_LARGE"   // final
 	FailInvalidInput      = "INVALID_INPUT"      // final
 	FailQEInput           = "QE_INPUT_ERROR"     // final
@@ -55,8 +64,10 @@ const (
 	MaxErrorCode    = 100
 	MaxErrorMessage = 1000
 	MaxTraceback    = 64 << 10
-	MaxName         = 200 // of labels, names and the strings in meta
-	MaxWait         = 30  // seconds a lease call or a heartbeat may wait
+	MaxName         = 200       // of labels, names and the strings in meta
+	MaxKinds        = 64        // that a lease call may name
+	MaxRetryAfter   = 12 * 3600 // seconds until a job runs again, if its worker decides that
+	MaxWait         = 30        // seconds a lease call or a heartbeat may wait
 )
 
 // HeaderLeaseID may carry the lease id of a result or a failure.

@@ -5,7 +5,8 @@
 -- ARGV  1 id   2 '1': repair   3 now, RFC 3339   4 ttl of results in ms
 --       5 how to look in the queue: 'all' of it, both 'ends', or '' not at all   6 how far to look from either end
 --       7 '1': look among the dead letters   8 ttl of what is kept of a lease in ms
---       9… when to run again, in unix seconds, after the 1st, 2nd, … failure
+--       9 the kind of the queue or the dead letters that the job was found in, may be empty
+--      10… when to run again, in unix seconds, after the 1st, 2nd, … failure
 -- Returns {kind, detail, what was done or '', …}, three a finding
 local id, repair, at, ttl = ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4]
 local found = {}
@@ -15,33 +16,50 @@ local function note(kind, detail, done)
   found[#found + 1] = repair and done or ''
 end
 
-local status = redis.pcall('HMGET', key('status', id), 'status', 'worker_id', 'detail', 'created_at')
+local status = redis.pcall('HMGET', key('status', id), 'status', 'worker_id', 'detail', 'created_at', 'kind')
 local payload = call('EXISTS', key('payload', id)) == 1
-local lease = redis.pcall('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at')
+local lease = redis.pcall('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at', 'kind')
 if status.err or lease.err then
   return {'wrong type', status.err or lease.err, ''}
 end
 -- what a person reads of its state, where status has a word of its own
 local shown = ({started = 'running', finished = 'succeeded'})[status[1]] or status[1]
 if status[1] == 'failed' and status[3] == 'canceled' then shown = 'canceled' end
+local kind = status[5] or lease[4] or (not status[1] and ARGV[9])
+local queue, dlq = of('queue', kind), of('dlq', kind)
 local state, leased = status[1], call('EXISTS', key('lease', id)) == 1
 local score, delayed = call('ZSCORE', KEYS[3], id), call('ZSCORE', KEYS[2], id)
 
 -- How often it is in the queue. Entries move only towards the ends.
 local entries = 0
 if ARGV[5] == 'all' then
-  entries = #call('LPOS', KEYS[1], id, 'COUNT', 0)
+  entries = #call('LPOS', queue, id, 'COUNT', 0)
 elseif ARGV[5] == 'ends' then
-  if call('LPOS', KEYS[1], id, 'MAXLEN', ARGV[6]) or call('LPOS', KEYS[1], id, 'RANK', -1, 'MAXLEN', ARGV[6]) then
+  if call('LPOS', queue, id, 'MAXLEN', ARGV[6]) or call('LPOS', queue, id, 'RANK', -1, 'MAXLEN', ARGV[6]) then
     entries = 1
   end
 end
-local letters = ARGV[7] == '1' and #call('LPOS', KEYS[4], id, 'COUNT', 2) or 0
+local letters = ARGV[7] == '1' and #call('LPOS', dlq, id, 'COUNT', 2) or 0
 
-local function set(word, detail) become(known(id), id, word, detail, at, ttl) end
-local function no_entry() if repair then call('LREM', KEYS[1], 0, id) end end
+-- with_kind writes the kind again, which a lost status has taken with it.
+local function with_kind()
+  if not builtin(kind) and not status[5] then call('HSET', key('status', id), 'kind', kind) end
+end
+local function set(word, detail)
+  with_kind()
+  become(known(id), id, word, detail, at, ttl)
+end
+local function no_entry()
+  if not repair then return end
+  call('LREM', queue, 0, id)
+  took('queue', kind)
+end
 local function no_delay() if repair then call('ZREM', KEYS[2], id) end end
-local function no_dead_letter() if repair then call('LREM', KEYS[4], 0, id) end end
+local function no_dead_letter()
+  if not repair then return end
+  call('LREM', dlq, 0, id)
+  took('dlq', kind)
+end
 local function no_lease()
   if not repair then return end
   if lease[1] and lease[2] then remember(id, lease[2], lease[1], ARGV[8]) end
@@ -68,7 +86,7 @@ local function places()
   elseif letters > 1 then
     if repair then
       no_dead_letter()
-      call('LPUSH', KEYS[4], id)
+      put('LPUSH', 'dlq', kind, id)
     end
     note('dead letter twice', 'it is among the dead letters more than once', 'one is left')
   end
@@ -88,7 +106,7 @@ local function places()
     end
     if entries > 0 then
       no_entry()
-      note('stale entry', 'in zpe:queue; it is ' .. shown, 'removed')
+      note('stale entry', 'in ' .. queue .. '; it is ' .. shown, 'removed')
     end
     if state == 'finished' and call('EXISTS', key('result', id)) == 0 then
       changed = true
@@ -131,7 +149,7 @@ local function places()
     end
     if entries > 0 then
       no_entry()
-      note('stale entry', 'in zpe:queue; it is under a lease', 'removed')
+      note('stale entry', 'in ' .. queue .. '; it is under a lease', 'removed')
     end
     return
   end
@@ -149,7 +167,7 @@ local function places()
       became = stop(id, 'job timeout; its lease was lost by the gateway', at, ttl)
       if became then call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback') end -- of an earlier run
       if became == 'dead' then call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT') end
-      became = became or retry(id, 'its lease was lost by the gateway', at, ttl, 8)
+      became = became or retry(id, 'its lease was lost by the gateway', at, ttl, 9)
     end
     note('started without lease', 'worker ' .. (status[2] or '?'),
       became == 'canceled' and 'canceled, as somebody had asked' or 'counted as a failed run, it is ' .. (became or ''))
@@ -163,6 +181,7 @@ local function places()
     if repair then
       no_delay()
       if entries > 0 then no_entry() end
+      with_kind()
       deadletter(id, 'payload missing', at, ttl)
     end
     note('payload missing', 'there is nothing to run', 'buried')
@@ -175,17 +194,17 @@ local function places()
   end
   if delayed and entries > 0 then
     no_entry()
-    note('in two places', 'in zpe:queue and zpe:delay', 'removed from zpe:queue')
+    note('in two places', 'in ' .. queue .. ' and zpe:delay', 'removed from ' .. queue)
   elseif entries > 1 then
-    if repair then call('LREM', KEYS[1], entries - 1, id) end
+    if repair then call('LREM', queue, entries - 1, id) end
     note('in the queue twice', 'it would run once', 'the oldest entry is left')
   elseif ARGV[5] ~= '' and not delayed and entries == 0 then
     if repair then
-      call('LPUSH', KEYS[1], id)
+      put('LPUSH', 'queue', kind, id)
       call('PEXPIRE', key('status', id), ttl)
       call('PEXPIRE', key('payload', id), ttl)
     end
-    note('queued without entry', 'neither in zpe:queue nor in zpe:delay', 'put into the queue')
+    note('queued without entry', 'neither in ' .. queue .. ' nor in zpe:delay', 'put into the queue')
   end
   return
 end
@@ -193,8 +212,8 @@ end
 -- listed looks at the lists. An entry of a job that has expired is left over; one
 -- that has lost its status only is found by where it is.
 local function listed()
-  local own, here, wrong = list_of(state, status[3]), false, {}
-  for _, list in pairs(lists) do
+  local own, here, wrong = list_of(state, status[3], kind), false, {}
+  for _, list in ipairs(all_lists) do
     if type(redis.pcall('ZSCORE', list, id)) ~= 'string' then
       -- it is not in there
     elseif list == own then

@@ -1,10 +1,16 @@
 -- The lists of jobs, each in that of its state, by when they were created, in unix
--- ms. A canceled job has a state of its own here.
+-- ms. A canceled job has a state of its own here. All kinds but zpe share their lists.
 local lists = {queued = 'zpe:jobs:queued', started = 'zpe:jobs:started', finished = 'zpe:jobs:finished',
   failed = 'zpe:jobs:failed', canceled = 'zpe:jobs:canceled'}
-local function list_of(status, detail)
+local others = {queued = 'zpe:other_jobs:queued', started = 'zpe:other_jobs:started', finished = 'zpe:other_jobs:finished',
+  failed = 'zpe:other_jobs:failed', canceled = 'zpe:other_jobs:canceled'}
+local all_lists = {}
+for _, group in ipairs({lists, others}) do
+  for _, list in pairs(group) do all_lists[#all_lists + 1] = list end
+end
+local function list_of(status, detail, kind)
   if status == 'failed' and detail == 'canceled' then status = 'canceled' end
-  return lists[status or '']
+  return (builtin(kind) and lists or others)[status or '']
 end
 -- born reads a moment in RFC 3339 and UTC as unix ms. It returns nothing for what is none.
 local function born(text)
@@ -31,19 +37,19 @@ end
 local function enlist(id, from, to, created, at)
   local score = from and leave(from, id, to)
   if not score and from ~= to then
-    for _, list in pairs(lists) do score = leave(list, id, to) or score end
+    for _, list in ipairs(all_lists) do score = leave(list, id, to) or score end
   end
   redis.pcall('ZADD', to, score or born(created) or born(at), id)
 end
 -- known reads what become must know of a job, for those that have not read it yet.
-local function known(id) return call('HMGET', key('status', id), 'status', 'detail', 'created_at') end
+local function known(id) return call('HMGET', key('status', id), 'status', 'detail', 'created_at', 'kind') end
 -- become makes a job something else: its status, its place in the lists and how
 -- long it is kept. Every script that changes a status does it by this. was has the
--- status, the detail and the time of creation until now. More fields of the status
--- may follow.
+-- status, the detail, the time of creation and the kind until now. More fields of the
+-- status may follow.
 local function become(was, id, word, detail, at, ttl, ...)
   local hash = key('status', id)
   call('HSET', hash, 'status', word, 'detail', detail, 'updated_at', at, ...)
   call('PEXPIRE', hash, ttl)
-  enlist(id, list_of(was[1], was[2]), list_of(word, detail), was[3], at)
+  enlist(id, list_of(was[1], was[2], was[4]), list_of(word, detail, was[4]), was[3], at)
 end

@@ -6,15 +6,16 @@
 --       3 ttl of results in ms   4 now, RFC 3339   5 ttl of what is kept of a lease in ms
 --       6 job timeout in seconds   7 how often a job may come back uncounted
 --       8… when to run again, in unix seconds, after the 1st, 2nd, … failure
--- Returns {id, 'orphan' | 'extended' | 'delayed' | 'queued' | 'dead' | 'canceled' | 'foreign', worker, error code, retries, …},
--- five a lease
+-- Returns {id, 'orphan' | 'extended' | 'delayed' | 'queued' | 'dead' | 'canceled' | 'foreign', worker, error code, retries, kind, …},
+-- six a lease
 local done = {}
-local function note(id, word, worker, code, retries)
+local function note(id, word, worker, code, retries, kind)
   done[#done + 1] = id
   done[#done + 1] = word
   done[#done + 1] = worker or ''
   done[#done + 1] = code or ''
   done[#done + 1] = retries or 0
+  done[#done + 1] = kind or ''
 end
 -- foreign reports whether another program has written to a key of a job: a command
 -- that fails halfway would lose the job, and keep all others from being taken back.
@@ -27,7 +28,7 @@ local function foreign(id)
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])) do
   local odd = foreign(id)
-  local lease = odd and {} or call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at', 'revoked')
+  local lease = odd and {} or call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'expires_at', 'revoked', 'kind')
   if odd then
     -- People must look at it, and find it among the dead letters.
     call('ZREM', KEYS[1], id)
@@ -43,24 +44,25 @@ for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 
     call('ZREM', KEYS[1], id)
     call('DEL', key('lease', id))
     call('HDEL', key('status', id), 'done', 'total', 'error_message', 'traceback')
+    if lease[5] then call('HSET', key('status', id), 'kind', lease[5]) end -- which may have been lost
     local holder = lease[1] or '?'
     if lease[1] and lease[2] then remember(id, lease[2], holder, ARGV[5]) end
-    local became, n = stop(id, 'job timeout: it did not end within ' .. ARGV[6] .. ' s of its first lease', ARGV[4], ARGV[3])
+    local became = stop(id, 'job timeout: it did not end within ' .. ARGV[6] .. ' s of its first lease', ARGV[4], ARGV[3])
     if became == 'canceled' then
-      note(id, became, holder, 'CANCELED')
+      note(id, became, holder, 'CANCELED', 0, lease[5])
     elseif became then
       call('HSET', key('status', id), 'error_code', 'JOB_TIMEOUT')
-      note(id, became, holder, 'JOB_TIMEOUT', n)
+      note(id, became, holder, 'JOB_TIMEOUT', counted(id), lease[5])
     else
       -- That its worker was revoked is not the job's fault.
       local code, detail = 'LEASE_EXPIRED', 'lease expired: worker ' .. holder .. ' went silent'
       if lease[4] then code, detail = 'WORKER_REVOKED', 'worker ' .. holder .. ' was revoked' end
       call('HSET', key('status', id), 'error_code', code)
       if lease[4] and back(id, detail, ARGV[4], ARGV[3], ARGV[7]) then
-        note(id, 'queued', holder, code, tonumber(call('GET', key('retry_count', id)) or 0))
+        note(id, 'queued', holder, code, counted(id), lease[5])
       else
-        became, n = retry(id, detail, ARGV[4], ARGV[3], 7)
-        note(id, became, holder, code, n)
+        became = retry(id, detail, ARGV[4], ARGV[3], 7)
+        note(id, became, holder, code, counted(id), lease[5])
       end
     end
   end

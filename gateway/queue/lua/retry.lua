@@ -1,29 +1,43 @@
 -- What becomes of a job whose attempt has ended without a result.
 --
--- count counts a failed attempt. What is no number there counts as none before it.
-local function count(id)
+-- count counts a failed attempt: among those that its kind allows if own is set. What is
+-- no number there counts as none before it.
+local function count(id, own)
+  if own then
+    local n = redis.pcall('HINCRBY', key('status', id), 'failures', 1)
+    if type(n) == 'number' then return n end
+    call('HSET', key('status', id), 'failures', 1)
+    return 1
+  end
   local n = redis.pcall('INCR', key('retry_count', id))
   if type(n) == 'number' then return n end
   call('SET', key('retry_count', id), 1)
   return 1
 end
--- turn writes what a job is now, and keeps all that it needs for another ttl.
+-- counted returns how many attempts of a job were counted.
+local function counted(id)
+  return (tonumber(call('GET', key('retry_count', id)) or nil) or 0) + (tonumber(call('HGET', key('status', id), 'failures') or nil) or 0)
+end
+-- turn writes what a job is now, and keeps all that it needs for another ttl. It returns
+-- the job's kind.
 local function turn(id, word, detail, at, ttl)
-  become(known(id), id, word, detail, at, ttl)
+  local was = known(id)
+  become(was, id, word, detail, at, ttl)
   for _, name in ipairs({'payload', 'retry_count'}) do call('PEXPIRE', key(name, id), ttl) end
+  return was[4]
 end
 -- deadletter ends a job as failed and puts it among the dead letters. It returns the word
 -- for what it did.
 local function deadletter(id, detail, at, ttl)
-  turn(id, 'failed', detail, at, ttl)
+  local kind = turn(id, 'failed', detail, at, ttl)
   call('HINCRBY', key('status', id), 'outcomes', 1)
-  call('LPUSH', 'zpe:dlq', id)
+  put('LPUSH', 'dlq', kind, id)
   return 'dead'
 end
 -- retry delays a job, or dead-letters it when it has had all its retries. The arguments
 -- after number base are when to run again after the 1st, 2nd, … failure.
-local function retry(id, detail, at, ttl, base)
-  local n = count(id)
+local function retry(id, detail, at, ttl, base, own)
+  local n = count(id, own)
   local run_at = ARGV[base + n]
   if not run_at then return deadletter(id, detail, at, ttl), n end
   turn(id, 'queued', detail, at, ttl)
@@ -35,8 +49,7 @@ end
 -- as it may: that must not run without end.
 local function back(id, detail, at, ttl, most)
   if call('HINCRBY', key('status', id), 'came_back', 1) > tonumber(most) then return false end
-  turn(id, 'queued', detail, at, ttl)
-  call('RPUSH', 'zpe:queue', id)
+  put('RPUSH', 'queue', turn(id, 'queued', detail, at, ttl), id)
   return true
 end
 -- finish_canceled ends a job that is to be canceled.

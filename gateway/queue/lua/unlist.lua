@@ -21,6 +21,6 @@ for _, id in ipairs(ids) do
   if call('EXISTS', key('status', id)) == 0 then gone[#gone + 1] = id end
 end
 if #gone > 0 then
-  for _, list in pairs(lists) do redis.pcall('ZREM', list, unpack(gone)) end
+  for _, list in ipairs(all_lists) do redis.pcall('ZREM', list, unpack(gone)) end
 end
 return {#ids, #gone}
