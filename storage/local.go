@@ -80,8 +80,15 @@ func (l *Local) current() (*os.Root, error) {
 // Close releases the directory. Objects that are open stay readable.
 func (l *Local) Close() error { return l.root.Load().Close() }
 
+var _ Ranger = (*Local)(nil)
+
 // Open implements [Store].
 func (l *Local) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	return l.OpenAt(ctx, name, 0)
+}
+
+// OpenAt implements [Ranger].
+func (l *Local) OpenAt(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
 	if err := cmp.Or(localName(name), context.Cause(ctx)); err != nil {
 		return nil, err
 	}
@@ -99,6 +106,9 @@ func (l *Local) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	info, err := f.Stat()
 	if err == nil {
 		err = regular(info)
+	}
+	if err == nil && offset > 0 {
+		_, err = f.Seek(offset, io.SeekStart)
 	}
 	if err != nil {
 		_ = f.Close() // nothing was written

@@ -59,6 +59,13 @@ type Store interface {
 	Check(ctx context.Context) error
 }
 
+// Ranger is a [Store] that can open an object at an offset, for downloads that go on where they were cut off.
+type Ranger interface {
+	Store
+	// OpenAt is Open without the first offset bytes of the content, of which there must be more.
+	OpenAt(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
+}
+
 // Visit is called with an object, or with the err for an object or a directory that
 // cannot be read.
 type Visit func(name string, info Info, err error) error

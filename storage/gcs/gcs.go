@@ -40,8 +40,15 @@ func New(client *gcs.Client, bucket string, readable ...string) *Store {
 	return &Store{client: client, bucket: bucket, readable: readable, timeout: 30 * time.Second}
 }
 
+var _ storage.Ranger = (*Store)(nil)
+
 // Open implements [storage.Store]. Names may begin with gs://bucket/, see [New].
 func (g *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	return g.OpenAt(ctx, name, 0)
+}
+
+// OpenAt implements [storage.Ranger].
+func (g *Store) OpenAt(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
 	object, err := g.object(name)
 	if err != nil {
 		return nil, err
@@ -50,7 +57,7 @@ func (g *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	// canceled when no content comes for timeout.
 	readCtx, cancel := context.WithCancel(ctx)
 	silence := time.AfterFunc(g.timeout, cancel)
-	r, err := object.NewReader(readCtx)
+	r, err := object.NewRangeReader(readCtx, offset, -1)
 	silence.Stop()
 	if err != nil {
 		cancel()

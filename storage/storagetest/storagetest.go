@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Store) {
 		run  func(*testing.T, storage.Store)
 	}{
 		{"what is put can be opened", roundTrip},
+		{"K-19: content can be read from an offset on", fromOffset},
 		{"unusual names are kept apart", unusualNames},
 		{"bad names are refused by every method", badNames},
 		{"an absent object is fs.ErrNotExist", absent},
@@ -77,6 +78,35 @@ func roundTrip(t *testing.T, s storage.Store) {
 	put(t, s, "slow", iotest.OneByteReader(strings.NewReader("one by one")))
 	if got := read(t, s, "slow"); string(got) != "one by one" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// fromOffset is for stores that promise it.
+func fromOffset(t *testing.T, s storage.Store) {
+	t.Helper()
+	r, ok := s.(storage.Ranger)
+	if !ok {
+		t.Skip("this store opens objects at their beginning alone")
+	}
+	content := noise(300_000)
+	if err := s.Put(t.Context(), "results/a/artifacts/x.bin", bytes.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+	for _, offset := range []int{0, 1, 262_144, len(content) - 1} {
+		body, err := r.OpenAt(t.Context(), "results/a/artifacts/x.bin", int64(offset))
+		if err != nil {
+			t.Fatalf("offset %d: %v", offset, err)
+		}
+		got, err := io.ReadAll(body)
+		if err := errors.Join(err, body.Close()); err != nil || !bytes.Equal(got, content[offset:]) {
+			t.Errorf("offset %d: %d bytes, %v; want the last %d", offset, len(got), err, len(content)-offset)
+		}
+	}
+	if _, err := r.OpenAt(t.Context(), "results/a/artifacts/none", 7); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no object: %v, want ErrNotExist", err)
+	}
+	if _, err := r.OpenAt(t.Context(), "../x", 7); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("of a bad name: %v, want ErrInvalid", err)
 	}
 }
 
