@@ -71,12 +71,17 @@ FILE:18:12: directory.command has "DIR/bin", which cannot be run (is a directory
 
 func TestK01ProgramsOfTheCurrentDirectoryAreNotMeant(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range []string{"tool", "bin/tool"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Chdir(dir)
 	set := parse(t, "[k]\ncommand = [\"tool\"]\n")
-	for _, search := range []string{"", ".", string(os.PathListSeparator)} {
+	for _, search := range []string{"", ".", "bin", "./bin", string(os.PathListSeparator)} {
 		if err := set.Executables(search); err == nil {
 			t.Errorf("PATH %q finds %s", search, set.Get("k").Path)
 		}

@@ -235,24 +235,31 @@ func TestK03TheSchemaAcceptsWhatIsAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := randomKind(t, names)
 		schema := compileSchema(t, k)
-		given := rapid.SliceOfNDistinct(rapid.SampledFrom(append(names, "z")), 0, 4, rapid.ID[string]).Draw(t, "given")
-		members := make([]string, len(given))
-		for i, name := range given {
-			members[i] = fmt.Sprintf("%q:%s", name, scalar.Draw(t, name))
-		}
-		raw := []byte("{" + strings.Join(members, ",") + "}")
-		normalized, err := k.CheckParams(raw)
-		if valid := validates(t, schema, raw); valid != (err == nil) {
-			t.Fatalf("%s\nof %s: valid %t, %v", raw, k.Schema(), valid, err)
-		}
-		if err != nil {
-			return
-		}
-		again, err := k.CheckParams(normalized)
-		if err != nil || !bytes.Equal(again, normalized) || !validates(t, schema, normalized) {
-			t.Fatalf("%s becomes %s and then %s, %v", raw, normalized, again, err)
+		for range 10 {
+			sameVerdict(t, k, schema, names, scalar)
 		}
 	})
+}
+
+// sameVerdict makes a random object and compares what the kind and its schema say of it.
+func sameVerdict(t *rapid.T, k *Kind, schema *jsonschema.Schema, names []string, scalar *rapid.Generator[string]) {
+	given := rapid.SliceOfNDistinct(rapid.SampledFrom(append(names, "z")), 0, 4, rapid.ID[string]).Draw(t, "given")
+	members := make([]string, len(given))
+	for i, name := range given {
+		members[i] = fmt.Sprintf("%q:%s", name, scalar.Draw(t, name))
+	}
+	raw := []byte("{" + strings.Join(members, ",") + "}")
+	normalized, err := k.CheckParams(raw)
+	if valid := validates(t, schema, raw); valid != (err == nil) {
+		t.Fatalf("%s\nof %s: valid %t, %v", raw, k.Schema(), valid, err)
+	}
+	if err != nil {
+		return
+	}
+	again, err := k.CheckParams(normalized)
+	if err != nil || !bytes.Equal(again, normalized) || !validates(t, schema, normalized) {
+		t.Fatalf("%s becomes %s and then %s, %v", raw, normalized, again, err)
+	}
 }
 
 // randomKind returns a kind of a file with up to three params.
