@@ -191,7 +191,7 @@ func (p *Param) number(text string) (v any, problem string) {
 	if f != math.Trunc(f) {
 		return nil, fmt.Sprintf("is %s: want a whole number", text)
 	}
-	if math.Abs(f) > maxInteger {
+	if math.Abs(f) > float64(maxInteger) {
 		return nil, fmt.Sprintf("is %s: must be from -%d to %d", text, maxInteger, maxInteger)
 	}
 	return int64(f), ""

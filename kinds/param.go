@@ -34,7 +34,7 @@ const (
 	maxMaxLength     = 64 << 10
 	// maxInteger is the largest whole number, in either direction, that every reader of
 	// JSON keeps as it is.
-	maxInteger = 1<<53 - 1
+	maxInteger int64 = 1<<53 - 1
 )
 
 var paramForm = jobs.Form(`^[a-z][a-z0-9_]{0,63}$`)
@@ -145,7 +145,7 @@ func (s *source) paramKey(p *Param, key string, f *entry) {
 
 func (s *source) bound(typ, key string, v value) *float64 {
 	n, ok := v.float()
-	whole := typ != Integer || math.Abs(n) <= maxInteger && n == math.Trunc(n)
+	whole := typ != Integer || math.Abs(n) <= float64(maxInteger) && n == math.Trunc(n)
 	if ok && whole {
 		return &n
 	}
