@@ -38,6 +38,9 @@ var (
 // noCgroupEnv makes a child use markers only.
 const noCgroupEnv = "COMMAND_TEST_NO_CGROUP"
 
+// sweepEnv makes a runner sweep before it runs its command, as a worker does.
+const sweepEnv = "COMMAND_TEST_SWEEP"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(noCgroupEnv) != "" {
 		command.WithoutCgroups()
@@ -155,10 +158,23 @@ var children = map[string]func(args []string){
 		if len(args) == 0 {
 			args = []string{"sleep"}
 		}
+		if os.Getenv(sweepEnv) != "" {
+			command.Sweep()
+		}
 		c := self(args[0], args[1:]...)
 		c.Line = func(line []byte) error { fmt.Println(string(line)); return nil }
 		_, err := c.Run(context.Background())
 		panic(err)
+	},
+	"nobody": func([]string) { // whose programs leave children; prints their ids
+		for _, script := range []string{`sleep 1000 & echo $!`, `setsid sleep 1000 & echo $!`, `setsid sh -c "sleep 1000 & echo \$!" & wait`} {
+			c := shell(script)
+			c.Limits.Processes, c.Limits.TotalMemory = 100, 1<<30
+			c.Line = func(line []byte) error { fmt.Println(string(line)); return nil }
+			if _, err := c.Run(context.Background()); err != nil {
+				panic(err)
+			}
+		}
 	},
 	"files": func([]string) {
 		await()

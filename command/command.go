@@ -71,6 +71,11 @@ type Command struct {
 	// Output, too. A line whose "\r\n" is read in two parts counts as one of them.
 	Overwritten func(stream Stream, line []byte) error
 
+	// DiskUsage returns what the files of the process take, in bytes. It is called by a goroutine of
+	// its own if Limits.Disk is set. If it has returned nothing but errors for 10 s, the
+	// process is stopped: it may hide what it uses.
+	DiskUsage func() (int64, error)
+
 	// Alone means that the process starts no others. Then Run makes no cgroup and
 	// sets no Marker, and does not search for children when the process has ended.
 	Alone bool

@@ -10,19 +10,41 @@ import (
 // The zero value finds nothing.
 type descendants struct {
 	marker string // value of Marker
-	cgroup cgroup // empty where there can be none: then the marker has to do
+	cgroup cgroup // without a directory where there can be none: then the marker has to do
 }
 
-func newDescendants() descendants {
+func newDescendants(l Limits) descendants {
 	marker := newMarker()
-	return descendants{marker, newCgroup(marker)}
+	return descendants{marker, newCgroup(marker, l)}
+}
+
+// controlled reports whether the cgroup has the limits of the run.
+func (d *descendants) controlled() bool { return d.cgroup.limited }
+
+// oomKilled reports whether the kernel has killed the run because it had too much memory.
+func (d *descendants) oomKilled() bool {
+	return d.controlled() && d.cgroup.event("memory.events", "oom") > 0 && d.cgroup.event("memory.events", "oom_kill") > 0
+}
+
+// count returns how many processes and threads there are; refused says that there would be more,
+// had the kernel not refused to make them. pid is the process that Run has started.
+func (d *descendants) count(pid int) (n int, refused bool) {
+	switch {
+	case d.controlled():
+		return 0, d.cgroup.event("pids.events", "max") > 0
+	case d.cgroup.dir != "":
+		return d.cgroup.threads(), false
+	case d.marker != "":
+		return countMarked(d.marker, pid), false
+	}
+	return 0, false
 }
 
 // start calls startProcess with a process that starts in the cgroup, or outside
 // where the kernel does not allow that.
 func (d *descendants) start(attr *syscall.SysProcAttr, startProcess func() error) error {
-	if d.cgroup != "" {
-		dir, err := unix.Open(string(d.cgroup), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if d.cgroup.dir != "" {
+		dir, err := unix.Open(d.cgroup.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err == nil {
 			defer func() { _ = unix.Close(dir) }() // never fails
 			attr.UseCgroupFD, attr.CgroupFD = true, dir
@@ -32,7 +54,7 @@ func (d *descendants) start(attr *syscall.SysProcAttr, startProcess func() error
 		}
 		attr.UseCgroupFD = false
 		_ = d.cgroup.rmdir() // it is empty
-		d.cgroup = ""
+		d.cgroup = cgroup{}
 	}
 	return startProcess()
 }
@@ -40,7 +62,7 @@ func (d *descendants) start(attr *syscall.SysProcAttr, startProcess func() error
 // kill kills what is left when the process and its group are gone.
 func (d *descendants) kill() {
 	switch {
-	case d.cgroup != "":
+	case d.cgroup.dir != "":
 		d.cgroup.kill()
 	case d.marker != "":
 		sweepMarked(func(marker string) bool { return marker == d.marker })

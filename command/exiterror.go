@@ -12,25 +12,29 @@ import (
 // Reason is why a process ended other than by exiting with 0.
 type Reason uint8
 
-// The reasons. OverMemory is what the end of stderr suggests: a process that is
-// refused memory ends as it likes.
+// The reasons. OverMemory is what the kernel reports of the cgroup of Limits.TotalMemory.
+// Without one it is what the end of stderr suggests: a process that is refused memory
+// ends as it likes.
 const (
-	Exited     Reason = iota + 1 // by itself, with a code other than 0
-	Signaled                     // by a signal that Run has not sent
-	OverWall                     // stopped: Limits.Wall
-	OverCPU                      // killed: Limits.CPU
-	OverMemory                   // failed: Limits.Memory
-	OverOutput                   // stopped: Limits.LineBytes or Limits.OutputBytes
+	Exited        Reason = iota + 1 // by itself, with a code other than 0
+	Signaled                        // by a signal that Run has not sent
+	OverWall                        // stopped: Limits.Wall
+	OverCPU                         // killed: Limits.CPU
+	OverMemory                      // failed: Limits.Memory or Limits.TotalMemory
+	OverOutput                      // stopped: Limits.LineBytes or Limits.OutputBytes
+	OverProcesses                   // stopped: Limits.Processes
+	OverDisk                        // stopped: Limits.Disk
 )
 
 var reasons = [...]string{
 	Exited: "exited", Signaled: "signaled", OverWall: "took too long", OverCPU: "used too much CPU time",
 	OverMemory: "used too much memory", OverOutput: "wrote too much",
+	OverProcesses: "started too many processes", OverDisk: "used too much disk",
 }
 
 // String returns what happened, for people.
 func (r Reason) String() string {
-	if r < Exited || r > OverOutput {
+	if r < Exited || r > OverDisk {
 		return fmt.Sprintf("reason(%d)", uint8(r))
 	}
 	return reasons[r]
@@ -85,8 +89,11 @@ func (r *run) exitReason() (Reason, string) {
 	if limit > 0 && signal == syscall.SIGKILL && cpuTime(r.state) > limit-slack {
 		return OverCPU, fmt.Sprintf("%s of CPU time", limit)
 	}
-	if r.Limits.Memory > 0 && reportsNoMemory(r.tail.String()) {
-		return OverMemory, fmt.Sprintf("%d bytes of memory", r.Limits.Memory)
+	if r.oomKilled {
+		return OverMemory, size(r.Limits.TotalMemory) + " of memory"
+	}
+	if limit := r.Limits.processMemory(r.descendants.controlled()); limit > 0 && reportsNoMemory(r.tail.String()) {
+		return OverMemory, fmt.Sprintf("%d bytes of memory", limit)
 	}
 	if signal != 0 {
 		return Signaled, ""

@@ -1,5 +1,10 @@
 package command
 
+import (
+	"context"
+	"time"
+)
+
 // WithoutCgroups makes Run use markers only, until restore is called.
 func WithoutCgroups() (restore func()) {
 	was := ownCgroup
@@ -13,3 +18,14 @@ func OwnCgroup() string { return ownCgroup() }
 
 // StartTime returns Process.Start of a process.
 func StartTime(pid int) (uint64, error) { return startTime(pid) }
+
+// DiskCheck returns the check of a run of c that has just begun.
+func DiskCheck(c *Command) func() error { return (&run{Command: c}).measureDisk() }
+
+// CheckFor makes checks for a while.
+func CheckFor(d, every time.Duration, check func() error) {
+	ctx, stop := context.WithTimeout(context.Background(), d)
+	defer stop()
+	r := &run{exited: make(chan struct{}), stopping: ctx}
+	r.check(every, check)
+}

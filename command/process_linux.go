@@ -76,25 +76,39 @@ func signalGroup(p *os.Process, s syscall.Signal) { _ = unix.Kill(-p.Pid, s) }
 
 // awaitGroup waits until the group, which has been killed, is gone: its members
 // may still be dying. Where the caller is process 1, as in a container, those
-// left by their parents are the caller's to reap.
+// left by their parents are the caller's to reap. Where another process 1 does not reap
+// them, they stay as zombies, which is as good as gone.
 func awaitGroup(id int) {
-	until(func() bool {
+	calls := 0
+	until(exitWait, func() bool {
 		for {
 			if pid, err := unix.Wait4(-id, nil, unix.WNOHANG, nil); pid <= 0 && !errors.Is(err, unix.EINTR) {
 				break
 			}
 		}
-		return errors.Is(unix.Kill(-id, 0), unix.ESRCH)
+		calls++
+		return errors.Is(unix.Kill(-id, 0), unix.ESRCH) || calls%16 == 0 && onlyZombies(id)
 	})
 }
 
-// until calls gone every millisecond until it returns true, or exitWait was over
+// onlyZombies reports whether all processes of a group are dead and wait to be reaped.
+func onlyZombies(group int) bool {
+	id := strconv.Itoa(group)
+	for name := range processes() {
+		if fields, err := statFields(name); err == nil && fields[2] == id && fields[0] != "Z" && fields[0] != "X" {
+			return false
+		}
+	}
+	return true
+}
+
+// until calls gone every millisecond until it returns true, or patience was over
 // before the call.
-func until(gone func() bool) {
+func until(patience time.Duration, gone func() bool) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for began := time.Now(); ; {
-		late := time.Since(began) > exitWait
+		late := time.Since(began) > patience
 		if gone() || late {
 			return
 		}

@@ -25,13 +25,22 @@ func startTime(int) (uint64, error) { return 0, nil }
 // descendants finds nothing: there is no way to.
 type descendants struct{ marker string }
 
-func newDescendants() descendants { return descendants{} }
+func newDescendants(Limits) descendants { return descendants{} }
 
 func (descendants) start(_ *syscall.SysProcAttr, startProcess func() error) error {
 	return startProcess()
 }
 
 func (descendants) kill() {}
+
+func (descendants) controlled() bool { return false }
+
+func (descendants) oomKilled() bool { return false }
+
+func (descendants) count(int) (n int, refused bool) { return 0, false }
+
+// ControlCgroup returns false: there are cgroups on Linux only.
+func ControlCgroup() bool { return false }
 
 // Sweep does nothing: what is left of runs is found on Linux only.
 func Sweep(...Process) (killed int) { return 0 }

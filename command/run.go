@@ -54,6 +54,8 @@ type run struct {
 	state    *os.ProcessState
 	waitErr  error
 	finished time.Time
+	// oomKilled says that the kernel killed the run because of Limits.TotalMemory.
+	oomKilled bool
 }
 
 // start starts the process under its limits and everything that watches it. With
@@ -82,6 +84,7 @@ func (c *Command) start(ctx context.Context, session bool) (*run, error) {
 		r.stop(err)
 	}
 	r.helpers.Go(r.supervise)
+	r.watch()
 	if r.Output == nil {
 		r.helpers.Go(r.readStderr)
 		return r, nil
@@ -94,7 +97,9 @@ func (c *Command) start(ctx context.Context, session bool) (*run, error) {
 
 // prepare puts the limits in force.
 func (r *run) prepare() error {
-	if err := limit(r.proc.Pid, r.Limits); err != nil {
+	l := r.Limits
+	l.Memory = l.processMemory(r.descendants.controlled())
+	if err := limit(r.proc.Pid, l); err != nil {
 		return fmt.Errorf("limit %s: %w", r.Path, err)
 	}
 	if r.Started == nil {
@@ -140,7 +145,7 @@ func (r *run) supervise() {
 		case <-r.exited: // by itself, at the same moment
 		default:
 			r.stopped = context.Cause(r.stopping)
-			r.terminate()
+			r.terminate(r.grace())
 		}
 	}
 	signalGroup(r.proc, syscall.SIGKILL) // what it has left behind
@@ -149,6 +154,7 @@ func (r *run) supervise() {
 	}
 	r.finished = time.Now()
 	awaitGroup(r.proc.Pid)
+	r.oomKilled = r.descendants.oomKilled()
 	r.descendants.kill()
 	if r.stdin != nil {
 		_ = r.stdin.Close() // writeStdin may have closed it
@@ -157,21 +163,30 @@ func (r *run) supervise() {
 	r.stderr.processEnded()
 }
 
-// terminate asks the process to end, then kills it, and returns when it has
-// exited.
-func (r *run) terminate() {
-	wait := r.Grace
-	if r.GraceOf != nil {
-		wait = r.GraceOf(r.stopped)
+// grace is how long the process has to end when it is asked to. One that starts processes or
+// fills the disk without end would go on with it meanwhile.
+func (r *run) grace() time.Duration {
+	over := new(limitError)
+	if errors.As(r.stopped, &over) && (over.reason == OverProcesses || over.reason == OverDisk) {
+		return 0
 	}
-	if wait > 0 {
+	if r.GraceOf != nil {
+		return r.GraceOf(r.stopped)
+	}
+	return r.Grace
+}
+
+// terminate asks the process to end, kills it after grace, and returns when it has
+// exited.
+func (r *run) terminate(grace time.Duration) {
+	if grace > 0 {
 		signalGroup(r.proc, syscall.SIGTERM)
-		grace := time.NewTimer(wait)
-		defer grace.Stop()
+		over := time.NewTimer(grace)
+		defer over.Stop()
 		select {
 		case <-r.exited:
 			return
-		case <-grace.C:
+		case <-over.C:
 		}
 	}
 	signalGroup(r.proc, syscall.SIGKILL)

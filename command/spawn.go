@@ -27,7 +27,7 @@ func (r *run) spawn(session bool) error {
 		*p = &pipeReader{f: read}
 	}
 	if !r.Alone {
-		r.descendants = newDescendants()
+		r.descendants = newDescendants(r.Limits)
 	}
 	if err := r.spawnLocked(theirs); err != nil {
 		closeAll(ours)

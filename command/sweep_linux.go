@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,16 +60,25 @@ func callerIsDead(marker string) bool {
 
 // startTime returns when a process started, in clock ticks since the machine booted.
 func startTime(pid int) (uint64, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := statFields(strconv.Itoa(pid))
 	if err != nil {
 		return 0, err
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// statFields returns the fields of /proc/PID/stat from the third on, at least 20.
+func statFields(pid string) ([]string, error) {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return nil, err
 	}
 	// The name, in parentheses, may hold anything; see proc_pid_stat(5).
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 20 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+		return nil, fmt.Errorf("/proc/%s/stat has %d fields", pid, len(fields))
 	}
-	return strconv.ParseUint(fields[19], 10, 64)
+	return fields, nil
 }
 
 // Sweep kills what is left of the runs of callers that are dead, and what is left
@@ -116,11 +127,15 @@ func (p Process) kill() bool {
 	return err == nil || errors.Is(err, os.ErrProcessDone) // it was of its group
 }
 
+// sweepWait is for the processes of a run to be gone once they are killed. It is long where there
+// are thousands of them; if one cannot be killed yet, because the kernel is busy with it, it is left.
+const sweepWait = 10 * time.Second
+
 // sweepMarked kills the processes with a value of Marker that matches, until none
-// is found or exitWait is over, and returns their ids.
+// is found or sweepWait is over, and returns their ids.
 func sweepMarked(match func(marker string) bool) map[int]bool {
 	killed := map[int]bool{}
-	until(func() bool {
+	until(sweepWait, func() bool {
 		found := killMarked(match)
 		for _, pid := range found {
 			killed[pid] = true
@@ -144,15 +159,9 @@ func reap(pids []int) {
 
 // killMarked kills those that are there now and returns their ids.
 func killMarked(match func(marker string) bool) (found []int) {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = proc.Close() }() // it was only read
-	names, _ := proc.Readdirnames(-1)   // those it has returned are there
-	self, env := strconv.Itoa(os.Getpid()), make([]byte, 0, 64<<10)
-	for _, name := range names {
-		if name[0] < '1' || name[0] > '9' || name == self || !hasMarker(environ(name, env), match) {
+	env := make([]byte, 0, 64<<10)
+	for name := range processes() {
+		if !hasMarker(environ(name, env), match) {
 			continue
 		}
 		pid, err := strconv.Atoi(name)
@@ -170,6 +179,41 @@ func killMarked(match func(marker string) bool) (found []int) {
 		_ = p.Release()
 	}
 	return found
+}
+
+// countMarked returns how many threads the processes have that have a marker, or are in a
+// process group.
+func countMarked(marker string, group int) (n int) {
+	env := make([]byte, 0, 64<<10)
+	for name := range processes() {
+		fields, err := statFields(name)
+		if err != nil {
+			continue // gone
+		}
+		if fields[2] == strconv.Itoa(group) || hasMarker(environ(name, env), func(m string) bool { return m == marker }) {
+			threads, _ := strconv.Atoi(fields[17]) // 0 if it is none
+			n += threads
+		}
+	}
+	return n
+}
+
+// processes yields the ids of all processes but this one, as names in /proc.
+func processes() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		proc, err := os.Open("/proc")
+		if err != nil {
+			return
+		}
+		defer func() { _ = proc.Close() }() // it was only read
+		names, _ := proc.Readdirnames(-1)   // those it has returned are there
+		self := strconv.Itoa(os.Getpid())
+		for _, name := range names {
+			if name[0] >= '1' && name[0] <= '9' && name != self && !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // environ reads the environment of a process into buf; that of one that is dying,

@@ -103,7 +103,7 @@ func cgroups(t *testing.T) (n int) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if strings.Contains(e.Name(), fmt.Sprintf("].%d.", os.Getpid())) {
+		if strings.Contains(e.Name(), fmt.Sprintf("].%d.", os.Getpid())) && !strings.HasSuffix(e.Name(), ".worker") {
 			n++
 		}
 	}
@@ -177,16 +177,7 @@ func TestK12WhatAKilledRunnerLeavesWithoutTheMarkerIsSwept(t *testing.T) {
 // sweepAfterKill kills a runner with env whose process has a child, and sweeps.
 func sweepAfterKill(t *testing.T, child string, env []string) {
 	t.Helper()
-	runner := self("runner", "parent", child)
-	c := exec.CommandContext(t.Context(), runner.Path, runner.Args...)
-	c.Env = append(runner.Env, env...)
-	in, pid := bufio.NewScanner(startOf(t, c)), 0
-	for range 2 { // from its parent and from itself: later it may not speak
-		if !in.Scan() {
-			t.Fatal(in.Err())
-		}
-		pid = number(in.Text())
-	}
+	c, pid := startRunner(t, child, env)
 	command.Sweep() // which leaves those whose runner lives
 	wantAlive(t, pid)
 	if err := syscall.Kill(c.Process.Pid, syscall.SIGKILL); err != nil {
@@ -195,6 +186,22 @@ func sweepAfterKill(t *testing.T, child string, env []string) {
 	_ = c.Wait()    // killed
 	command.Sweep() // or that of another test's worker, which has started just now
 	wantGone(t, pid)
+}
+
+// startRunner starts a runner with env whose process has a child, and returns the id of that.
+func startRunner(t *testing.T, child string, env []string) (c *exec.Cmd, pid int) {
+	t.Helper()
+	runner := self("runner", "parent", child)
+	c = exec.CommandContext(t.Context(), runner.Path, runner.Args...)
+	c.Env = append(runner.Env, env...)
+	in := bufio.NewScanner(startOf(t, c))
+	for range 2 { // from its parent and from itself: later it may not speak
+		if !in.Scan() {
+			t.Fatal(in.Err())
+		}
+		pid = number(in.Text())
+	}
+	return c, pid
 }
 
 // startOf starts c and returns its stdout.
