@@ -144,11 +144,22 @@ func makeCgroup(in, marker string) cgroup {
 	if os.Mkdir(g.dir, 0o755) != nil {
 		return cgroup{}
 	}
-	if unix.Access(g.dir+"/cgroup.kill", unix.W_OK) != nil { // before Linux 5.14
+	if !canKill(g.dir) {
 		_ = g.rmdir()
 		return cgroup{}
 	}
 	return g
+}
+
+// canKill reports whether the kernel kills what is in a cgroup: from Linux 5.14. It is asked once.
+func canKill(dir string) bool {
+	killable.Do(func() { killable.is = unix.Access(dir+"/cgroup.kill", unix.W_OK) == nil })
+	return killable.is
+}
+
+var killable struct {
+	sync.Once
+	is bool
 }
 
 // limit sets the limits of a run, or deletes the cgroup.

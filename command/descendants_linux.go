@@ -1,7 +1,10 @@
 package command
 
 import (
+	"bytes"
+	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,12 +62,44 @@ func (d *descendants) start(attr *syscall.SysProcAttr, startProcess func() error
 	return startProcess()
 }
 
-// kill kills what is left when the process and its group are gone.
-func (d *descendants) kill() {
+// quick is how long a run takes during which the kernel cannot have used all process ids, and so
+// begun again with the lowest: 32768 or more.
+const quick = 200 * time.Millisecond
+
+// kill kills what is left when the process and its group are gone. ran is for how long there
+// can have been descendants.
+func (d *descendants) kill(pid int, ran time.Duration) {
 	switch {
 	case d.cgroup.dir != "":
 		d.cgroup.kill()
 	case d.marker != "":
-		sweepMarked(func(marker string) bool { return marker == d.marker })
+		among := everyProcess
+		if last := lastPID(); ran < quick && last > 0 {
+			if last == pid {
+				return // no process was started since
+			}
+			among = func(id int) bool { return startedAfter(id, pid, last) }
+		}
+		sweepMarked(func(marker string) bool { return marker == d.marker }, among)
 	}
+}
+
+// startedAfter reports whether the process with an id may have been started after another one. The ids grow,
+// until the highest was used: last is that of the latest process.
+func startedAfter(id, other, last int) bool {
+	if last < other {
+		return id > other || id <= last
+	}
+	return id > other && id <= last
+}
+
+// lastPID returns the id of the process or thread that was started last, 0 if it is not known.
+func lastPID() int {
+	buf := make([]byte, 128)
+	fields := bytes.Fields(readFile("/proc/loadavg", buf[:0]))
+	if len(fields) == 0 {
+		return 0
+	}
+	last, _ := strconv.Atoi(string(fields[len(fields)-1])) // 0 if it is none
+	return last
 }

@@ -29,3 +29,9 @@ func CheckFor(d, every time.Duration, check func() error) {
 	r := &run{exited: make(chan struct{}), stopping: ctx}
 	r.check(every, check)
 }
+
+// StartedAfter reports whether a process may have been started after another one.
+func StartedAfter(id, other, last int) bool { return startedAfter(id, other, last) }
+
+// LastPID returns the id of the process that was started last.
+func LastPID() int { return lastPID() }

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"sync"
 )
 
 // Stream is one of the two outputs of a process.
@@ -118,11 +119,18 @@ func (r *run) discardOutput() {
 	}
 }
 
+const chunkBytes = 16 << 10
+
+// chunkBuffers are used again: a program that says little ends sooner than they are made.
+var chunkBuffers = sync.Pool{New: func() any { return new([2][chunkBytes]byte) }}
+
 // sendChunks reads a stream to its end for Output. While one buffer is being
 // handled, the other is filled: the receiver takes a chunk when it has done with
 // the one before.
 func (r *run) sendChunks(stream Stream, p *pipeReader) {
-	buf, next := make([]byte, 16<<10), make([]byte, 16<<10)
+	b := chunkBuffers.Get().(*[2][chunkBytes]byte) // see New
+	defer chunkBuffers.Put(b)                      // who takes the end of the stream has done with the chunks before
+	buf, next := b[0][:], b[1][:]
 	for {
 		n, err := p.Read(buf)
 		if stream == Stderr {

@@ -42,8 +42,19 @@ func limit(pid int, l Limits) error {
 	}
 	// When memory runs out, the kernel should kill the process and not the worker.
 	// This may be forbidden, and is not worth failing for.
-	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
+	_ = writeFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", "1000")
 	return nil
+}
+
+// writeFile writes to a file that is there. It takes half as long as [os.WriteFile].
+func writeFile(path, text string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte(text))
+	_ = unix.Close(fd) // in /proc it has no more to say
+	return err
 }
 
 func prlimit(pid, resource int, value uint64) error {

@@ -31,7 +31,7 @@ func (descendants) start(_ *syscall.SysProcAttr, startProcess func() error) erro
 	return startProcess()
 }
 
-func (descendants) kill() {}
+func (descendants) kill(int, time.Duration) {}
 
 func (descendants) controlled() bool { return false }
 

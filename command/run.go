@@ -155,7 +155,7 @@ func (r *run) supervise() {
 	r.finished = time.Now()
 	awaitGroup(r.proc.Pid)
 	r.oomKilled = r.descendants.oomKilled()
-	r.descendants.kill()
+	r.descendants.kill(r.proc.Pid, time.Since(r.began))
 	if r.stdin != nil {
 		_ = r.stdin.Close() // writeStdin may have closed it
 	}

@@ -10,7 +10,10 @@ import (
 func (r *run) writeStdin() {
 	defer close(r.stdinDone)
 	stdin := &stdinReader{r: r.Stdin}
-	_, _ = io.Copy(r.stdin, stdin)
+	b := chunkBuffers.Get().(*[2][chunkBytes]byte) // see New
+	// The file without its other methods: it would have a buffer made for itself.
+	_, _ = io.CopyBuffer(struct{ io.Writer }{r.stdin}, stdin, b[0][:])
+	chunkBuffers.Put(b)
 	if stdin.err != nil {
 		// The process must not take the end of a truncated request for the end of
 		// the request.

@@ -103,7 +103,7 @@ func Sweep(earlier ...Process) (killed int) {
 	for _, pid := range sweepCgroups(match) {
 		found[pid] = true
 	}
-	maps.Copy(found, sweepMarked(match))
+	maps.Copy(found, sweepMarked(match, everyProcess))
 	return len(found)
 }
 
@@ -131,20 +131,46 @@ func (p Process) kill() bool {
 // are thousands of them; if one cannot be killed yet, because the kernel is busy with it, it is left.
 const sweepWait = 10 * time.Second
 
-// sweepMarked kills the processes with a value of Marker that matches, until none
+// everyProcess is for sweepMarked to look at all processes.
+func everyProcess(int) bool { return true }
+
+// sweepMarked kills the processes of those among which it looks with a value of Marker that matches, until none
 // is found or sweepWait is over, and returns their ids.
-func sweepMarked(match func(marker string) bool) map[int]bool {
+func sweepMarked(match func(marker string) bool, among func(pid int) bool) map[int]bool {
 	killed := map[int]bool{}
+	passes := 0
 	until(sweepWait, func() bool {
-		found := killMarked(match)
-		for _, pid := range found {
-			killed[pid] = true
+		for {
+			before := lastPID()
+			found, unsure := killMarked(match, among)
+			for _, pid := range found {
+				killed[pid] = true
+			}
+			if len(found) > 0 {
+				among, passes = everyProcess, 0 // those that were killed may have started others
+				return false
+			}
+			if unsure {
+				return false
+			}
+			// One that has ended may have started another since the list was made.
+			passes++
+			after := lastPID()
+			if after == before || passes == maxPasses {
+				return true
+			}
+			among = everyProcess
+			if after > before {
+				among = func(pid int) bool { return pid > before }
+			}
 		}
-		return len(found) == 0
 	})
 	reap(slices.Collect(maps.Keys(killed)))
 	return killed
 }
+
+// maxPasses is how often the processes are looked at that others start meanwhile.
+const maxPasses = 3
 
 // reap reaps processes that were killed where the caller is process 1, to which
 // the kernel gives those whose parents are dead.
@@ -157,15 +183,18 @@ func reap(pids []int) {
 	}
 }
 
-// killMarked kills those that are there now and returns their ids.
-func killMarked(match func(marker string) bool) (found []int) {
-	env := make([]byte, 0, 64<<10)
+// killMarked kills those that are there now and returns their ids. It is unsure if there is one whose environment
+// cannot be told at this moment.
+func killMarked(match func(marker string) bool, among func(pid int) bool) (found []int, unsure bool) {
+	buf := make([]byte, 0, 64<<10)
 	for name := range processes() {
-		if !hasMarker(environ(name, env), match) {
+		pid, err := strconv.Atoi(name)
+		if err != nil || !among(pid) {
 			continue
 		}
-		pid, err := strconv.Atoi(name)
-		if err != nil {
+		env := environ(name, buf)
+		unsure = unsure || env != nil && len(env) == 0 && becoming(name)
+		if !hasMarker(env, match) {
 			continue
 		}
 		// Holds on to the process, so that no other is killed that has got its id.
@@ -173,12 +202,20 @@ func killMarked(match func(marker string) bool) (found []int) {
 		if err != nil {
 			continue
 		}
-		if hasMarker(environ(name, env), match) && p.Kill() == nil {
+		if hasMarker(environ(name, buf), match) && p.Kill() == nil {
 			found = append(found, pid)
 		}
 		_ = p.Release()
 	}
-	return found
+	return found, unsure
+}
+
+// becoming reports whether a process is about to become another program (execve): then it has memory, but
+// no environment yet. A thread of the kernel and a process that has ended have no memory.
+func becoming(pid string) bool {
+	const size, envStart = 20, 47 // of the fields from the third on
+	fields, err := statFields(pid)
+	return err == nil && len(fields) > envStart && fields[size] != "0" && fields[envStart] == "0"
 }
 
 // countMarked returns how many threads the processes have that have a marker, or are in a
@@ -216,11 +253,13 @@ func processes() iter.Seq[string] {
 	}
 }
 
-// environ reads the environment of a process into buf; that of one that is dying,
-// or another user's, cannot be read. It is called for every process of the machine,
-// after every run: [os.ReadFile] takes twice as long.
-func environ(pid string, buf []byte) []byte {
-	fd, err := unix.Open("/proc/"+pid+"/environ", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// environ reads the environment of a process into buf. It returns nil if it cannot be read, as another
+// user's. It is called for every process of the machine: [os.ReadFile] takes twice as long.
+func environ(pid string, buf []byte) []byte { return readFile("/proc/"+pid+"/environ", buf) }
+
+// readFile reads a file into buf; it returns nil if it cannot be opened.
+func readFile(path string, buf []byte) []byte {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,33 @@
+package command_test
+
+import (
+	"testing"
+
+	"github.com/batchfleet/batchfleet/command"
+)
+
+func TestK12ProcessesOfAShortRunAreThoseWithLaterIDs(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		id, other, last int
+		want            bool
+	}{
+		{"later", 101, 100, 105, true},
+		{"the last", 105, 100, 105, true},
+		{"itself", 100, 100, 105, false},
+		{"earlier", 99, 100, 105, false},
+		{"higher than the last, from the round before", 106, 100, 105, false},
+		{"later, before the ids began again", 32767, 32760, 310, true},
+		{"later, after the ids began again", 301, 32760, 310, true},
+		{"the last, after the ids began again", 310, 32760, 310, true},
+		{"of the round before", 311, 32760, 310, false},
+		{"of the round before, right before it", 32759, 32760, 310, false},
+	} {
+		if got := command.StartedAfter(tt.id, tt.other, tt.last); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	if last := command.LastPID(); last <= 0 {
+		t.Errorf("the id of the last process is %d", last)
+	}
+}
