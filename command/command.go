@@ -11,13 +11,23 @@
 // write without end and leave children behind. None of that harms the caller. The
 // error is an [*ExitError] with the [Reason].
 //
-// It is not a sandbox: the process has the rights of the caller's user. A child
-// that leaves the group, as one with a session of its own does, is found by its
-// cgroup (version 2) where the caller can make one, else by [Marker] in its
-// environment. Without a cgroup, one that has removed that variable, or has become
-// another user, is not found.
+// It is not a sandbox: the process has the rights of the caller's user. What holds
+// depends on where the caller runs, as root or not.
 //
-// On systems other than Linux there are no limits but those on time and output,
+//   - Everywhere on Linux: limits of each process (rlimits), and on time, output and disk; the
+//     process and its group are killed when the run ends, and the process when the caller is killed.
+//   - Without a cgroup, as in a container whose /sys/fs/cgroup is read-only, and for an ordinary user: a child
+//     that has left the group, as one with a session of its own does, is found by [Marker] in its
+//     environment. One that has removed that variable, or has become another user, is not found. Processes
+//     are counted, and Limits.TotalMemory holds for each of them. A program that forks into sessions of its own
+//     faster than it is counted and killed is not stopped.
+//   - With a cgroup (version 2, Linux 5.14), which the caller can make where it may write to its own: nothing leaves it,
+//     and the kernel kills all that is in it at once.
+//   - With a cgroup that has limits ([ControlCgroup]): the kernel makes no more processes than
+//     Limits.Processes, and Limits.TotalMemory holds for all of them together. So it is in the root cgroup, in a
+//     container of its own with a writable /sys/fs/cgroup, and in a service of systemd with Delegate=yes.
+//
+// On systems other than Linux there are no limits but those on time, output and disk,
 // and only the process itself is stopped, not its children.
 //
 // The package imports nothing else of the project; every other package above it
@@ -95,8 +105,8 @@ type Command struct {
 // has exited, what is left of its group and its descendants gets SIGKILL. If the
 // caller is killed, the kernel kills the process, but not its children: see [Sweep].
 //
-// Run holds one thread and, while the process runs, up to five goroutines, which
-// it waits for.
+// Run holds one thread and, while the process runs, up to seven goroutines, which
+// it waits for. A call of DiskUsage that has begun is waited for, too.
 func (c *Command) Run(ctx context.Context) (Usage, error) {
 	r, err := c.start(ctx, false)
 	if err != nil {
