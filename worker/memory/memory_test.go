@@ -1,8 +1,7 @@
 package memory_test
 
 import (
-	"fmt"
-	"slices"
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +21,15 @@ func TestQueueIsASource(t *testing.T) {
 }
 
 func TestStatusIsAStatus(t *testing.T) {
-	workertest.Status(t, func(*testing.T) workertest.Store { return new(memory.Status) })
+	workertest.Status(t, func(*testing.T) workertest.Store { return logged{new(memory.Status)} })
+}
+
+// logged is a Status whose logs the suite can read.
+type logged struct{ *memory.Status }
+
+func (l logged) Log(_ context.Context, id jobs.ID) ([]string, error) {
+	r, _ := l.Get(id)
+	return r.Lines, nil
 }
 
 func TestLostLeasesAreNamed(t *testing.T) {
@@ -72,32 +79,4 @@ func TestJobsAreForgottenAfterTheirLastWrite(t *testing.T) {
 			t.Errorf("%+v is still known", r)
 		}
 	})
-}
-
-func TestLinesOfAReportWhoseAnswerWasLostAreThereOnce(t *testing.T) {
-	s := new(memory.Status)
-	c, err := s.Claim(t.Context(), jobs.Job{ID: "a"}, time.Minute, jobs.Claim{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, lines := range []jobs.Lines{
-		{Text: []string{"1", "2"}},
-		{Text: []string{"1", "2", "3"}}, // its answer was lost
-		{Before: 3, Text: []string{"4"}},
-	} {
-		if err := s.Report(t.Context(), c, time.Minute, nil, lines); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if r, _ := s.Get("a"); !slices.Equal(r.Lines, []string{"1", "2", "3", "4"}) {
-		t.Errorf("the log is %q", r.Lines)
-	}
-	for n := range memory.MaxLogLines {
-		if err := s.Report(t.Context(), c, time.Minute, nil, jobs.Lines{Before: 4 + n, Text: []string{fmt.Sprint(n)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if r, _ := s.Get("a"); len(r.Lines) != memory.MaxLogLines || r.Lines[0] != "0" {
-		t.Errorf("%d lines from %q on, want the newest", len(r.Lines), r.Lines[0])
-	}
 }

@@ -35,11 +35,8 @@ type Record struct {
 	Attempt  int           // how often it was started
 	Crashes  int           // attempts whose worker never came back
 	Failures int           // attempts that failed and were to be made again
-	Lines    []string      // the newest lines of its log, at most [MaxLogLines]
+	Lines    []string      // its log, see [MaxLog]
 }
-
-// MaxLogLines is how many lines of a job's log are kept.
-const MaxLogLines = 10_000
 
 // maxReason is how much of its reason the message of a job holds that waits for its next attempt,
 // in bytes.
@@ -55,8 +52,9 @@ type record struct {
 	next     time.Time // when the next attempt may begin
 	until    time.Time
 	crashed  []string // tokens of attempts that count as crashes
-	lines    int      // how many lines of the attempt are in the log
-	canceled bool     // the job was asked to stop
+	log      joblog
+	lines    int  // how many lines of the attempt are in the log
+	canceled bool // the job was asked to stop
 	forget   *time.Timer
 }
 
@@ -108,7 +106,7 @@ func (s *Status) Get(id jobs.ID) (Record, bool) {
 		return Record{}, false
 	}
 	known := r.Record
-	known.Lines = slices.Clone(r.Lines)
+	known.Lines = r.log.lines()
 	return known, true
 }
 
@@ -191,7 +189,7 @@ func (s *Status) Report(_ context.Context, c jobs.Claim, hold time.Duration, p *
 	if p != nil {
 		r.Progress = *p
 	}
-	r.log(lines)
+	r.report(lines)
 	if r.canceled {
 		return fmt.Errorf("report job %s: %w", c.Job, jobs.ErrCanceled)
 	}
@@ -281,11 +279,10 @@ func (r *record) finish(o jobs.Outcome) {
 	r.token, r.canceled, r.crashed = "", false, nil
 }
 
-// log appends lines, but not those that an earlier report has brought whose answer was
+// report appends lines, but not those that an earlier report has brought whose answer was
 // lost.
-func (r *record) log(lines jobs.Lines) {
+func (r *record) report(lines jobs.Lines) {
 	known := min(max(0, r.lines-lines.Before), len(lines.Text))
-	r.Lines = append(r.Lines, lines.Text[known:]...)
-	r.Lines = r.Lines[max(0, len(r.Lines)-MaxLogLines):]
+	r.log.add(lines.Text[known:]...)
 	r.lines = max(r.lines, lines.Before+len(lines.Text))
 }

@@ -19,7 +19,15 @@ type Store interface {
 	Cancel(ctx context.Context, id jobs.ID) (jobs.State, error)
 }
 
-// Status runs the suite. Every test calls open for an empty store of its own.
+// Logger is a Store whose logs can be read. It keeps at most some 5 MB of the log of a job, by
+// bytes, and may have lines of its own there.
+type Logger interface {
+	Store
+	Log(ctx context.Context, id jobs.ID) ([]string, error)
+}
+
+// Status runs the suite. Every test calls open for an empty store of its own. What a
+// [Logger] must keep is tested if it is one.
 func Status(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for _, test := range []struct {
@@ -45,6 +53,11 @@ func Status(t *testing.T, open func(t *testing.T) Store) {
 		{"a canceled job whose worker is lost has ended", cancelAbandoned},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, store{open(t)}) })
+	}
+	if _, ok := open(t).(Logger); ok {
+		for name, run := range logTests {
+			t.Run(name, func(t *testing.T) { run(t, store{open(t)}) })
+		}
 	}
 }
 
