@@ -24,6 +24,9 @@ const deadName = "pdf-processing-topic-dead"
 // Variable of processes that keep dead letters.
 const keepsDead = "DEAD_LETTER_TOPIC=" + deadName
 
+// failsOtherKinds makes jobs of a kind that nobody runs fail at once.
+const failsOtherKinds = "KIND_TIMEOUT=0"
+
 // dlqWait is how long tests wait for one more dead letter. It is longer than the
 // default, because other tests may keep the machine busy.
 const dlqWait = "--wait=5s"
@@ -129,7 +132,7 @@ func TestF13DeadLettersAndTheirSecondLife(t *testing.T) {
 			t.Parallel()
 			f := newTestFleet(t)
 			f.withDead()
-			f.start(keepsDead)
+			f.start(keepsDead, failsOtherKinds)
 			id := f.sendRaw("\x1b[31mnoise")
 			f.send(jobs.Job{ID: "lost", Kind: "pdf", Input: "uploads/lost.pdf"})
 			f.send(jobs.Job{ID: "odd", Kind: "bogus"})
@@ -221,7 +224,7 @@ func TestF13MissingDeadLetterTopicIsVisibleAndCostsNoJob(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	f.send(jobs.Job{ID: "a", Kind: "bogus"})
-	w := f.start(keepsDead)
+	w := f.start(keepsDead, failsOtherKinds)
 	until(f.t, time.Minute, "the worker says what is missing", func() bool {
 		return strings.Contains(w.log.String(), "not ready") && strings.Contains(w.log.String(), "projects/local-dev/topics/"+deadName)
 	})
@@ -238,7 +241,7 @@ func TestF13PromiseWorkerKilledBetweenOutcomeAndLetter(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t)
 	f.withDead()
-	w := f.start(keepsDead)
+	w := f.start(keepsDead, failsOtherKinds)
 	until(f.t, time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 1 })
 	if err := w.Process.Signal(syscall.SIGSTOP); err != nil { // until dead letters are refused
 		t.Fatal(err)
@@ -254,7 +257,7 @@ func TestF13PromiseWorkerKilledBetweenOutcomeAndLetter(t *testing.T) {
 		t.Fatalf("%d dead letters, want none yet", s.Published)
 	}
 	// What is left of the faults is what the next worker has to get over.
-	f.start(keepsDead)
+	f.start(keepsDead, failsOtherKinds)
 	until(f.t, time.Minute, "the message is delivered again", func() bool { return f.emulator.Stats()[0].Redelivered > 0 })
 	drainFaults(t, f)
 	f.dead(1)

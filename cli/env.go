@@ -67,6 +67,7 @@ type WorkerEnv struct {
 	StallTimeout     settings.Seconds `envconfig:"STALL_TIMEOUT" default:"10m" range:"1s,168h0m0s" doc:"for a job that reports nothing; one that storage or Redis keeps waiting runs again"`
 	SettleTimeout    settings.Seconds `envconfig:"SETTLE_TIMEOUT" default:"10m" range:"1s,24h0m0s" doc:"how long to try to record an outcome while Redis is away"`
 	StartTimeout     settings.Seconds `envconfig:"START_TIMEOUT" default:"2m" range:"0s,24h0m0s" doc:"how long a missing subscription or permission is tried again"`
+	KindTimeout      settings.Seconds `envconfig:"KIND_TIMEOUT" default:"24h" range:"0s,144h0m0s" doc:"how long a job waits for a worker that has its kind, from when it was submitted; 0: it fails at once"`
 	ProgressInterval settings.Seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms" range:"1ms,1m0s" doc:"between progress writes of one job"`
 	Checkpoint       settings.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s" range:"100ms,1h0m0s" doc:"between checkpoints of finished pages"`
 	MaxCrashes       int              `envconfig:"MAX_CRASHES" default:"3" range:"1,100" doc:"a job that has killed its worker so often is given up"`

@@ -384,7 +384,7 @@ func (a *asker) run(operation, body string) string {
 // askFleetJobs asks for jobs that workers run.
 func (a *asker) askFleetJobs(f *testFleet, reader string) {
 	const fleet = "/api/v1/fleet/jobs"
-	worker := f.start("MOCK_PAGE_SECONDS=60", "WORKER_SLOTS=4")
+	worker := f.start("MOCK_PAGE_SECONDS=60", "WORKER_SLOTS=4", failsOtherKinds)
 	f.submit("slow", 2)
 	f.untilState(time.Minute, "slow", "processing")
 	// Not drained while it runs: there is one system job at a time.

@@ -114,6 +114,9 @@ func (f *submitFlags) submitDocuments(cmd *cobra.Command, env *ClientEnv, files 
 		return err
 	}
 	sent, err := s.submit(ctx, files, jobs.Kind(f.kind))
+	if err == nil {
+		noteNoKind(ctx, cmd.ErrOrStderr(), s.status, jobs.Kind(f.kind))
+	}
 	if !f.wait || err != nil {
 		return errors.Join(printSubmitted(out, sent, f.asJSON), err)
 	}
@@ -248,8 +251,8 @@ func (e *ClientEnv) openSubmitter(ctx context.Context) (*submitter, closers, err
 	return &submitter{store: store, status: st, publish: pub.Publish}, closers{pub, redis}, nil
 }
 
-// checkKind returns an error for a kind that neither this program nor a worker knows: its job
-// would fail.
+// checkKind returns an error for a kind that neither this program nor a worker of the last hour
+// knows: its job would wait, and fail after KIND_TIMEOUT.
 func (s *submitter) checkKind(ctx context.Context, kind string) error {
 	if kind == "" || slices.Contains(knownKinds, kind) {
 		return nil

@@ -41,6 +41,17 @@ func noWorker(ctx context.Context, st *status.Store, kind jobs.Kind) string {
 	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers` lists them"
 }
 
+// noteNoKind says on stderr if no live worker of the fleet has a kind, whether it takes jobs now
+// or not. It says nothing of an empty kind, and if that cannot be found out.
+func noteNoKind(ctx context.Context, stderr io.Writer, st *status.Store, kind jobs.Kind) {
+	if kind == "" {
+		return
+	}
+	if runs, err := st.Runs(ctx, kind); err == nil && !runs {
+		fmt.Fprintf(stderr, "batchfleet: no worker of the fleet has kind %s yet: the job waits for one, `batchfleet worker` starts one\n", kind)
+	}
+}
+
 // whyFleetQueued is noWorker for a command that may ask a server, which says of its workers
 // that they are draining, and not why.
 func (c *connection) whyFleetQueued(ctx context.Context, kind jobs.Kind) string {

@@ -132,7 +132,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 		Pools:  pools, LeaseTTL: e.LeaseTTL.D(), ExtendEvery: e.ExtendEvery.D(), Drain: max(e.Drain.D(), 1), // 0 would mean the default
 
 		JobTimeout: e.JobTimeout.D(), StallTimeout: e.StallTimeout.D(), SettleTimeout: e.SettleTimeout.D(),
-		StartTimeout: max(e.StartTimeout.D(), 1), ProgressInterval: e.ProgressInterval.D(),
+		StartTimeout: max(e.StartTimeout.D(), 1), KindTimeout: max(e.KindTimeout.D(), 1), ProgressInterval: e.ProgressInterval.D(),
 		IdleExit: e.IdleExit.D(), MaxRuntime: e.MaxRuntime.D(),
 	}
 	if e.DeadTopic != "" {

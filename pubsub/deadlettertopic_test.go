@@ -201,7 +201,7 @@ func TestF13LetterBoxStoppedWhileItCollectsHoldsNothingUnknown(t *testing.T) {
 	}
 }
 
-func TestF13RedrivenMessageIsTheOneThatDied(t *testing.T) {
+func TestF13K13RedrivenMessageIsTheOneThatDied(t *testing.T) {
 	s, l := startEmulator(t)
 	ensureDead(t, s)
 	src := source(t, l.Addr())

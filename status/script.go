@@ -21,6 +21,7 @@ var (
 	finishScript  = redisdb.NewScript(lua, "job", "log", "finish")
 	releaseScript = redisdb.NewScript(lua, "job", "log", "release")
 	retryScript   = redisdb.NewScript(lua, "job", "log", "retry")
+	leaveScript   = redisdb.NewScript(lua, "job", "leave")
 	cancelScript  = redisdb.NewScript(lua, "job", "log", "cancel")
 	lapseScript   = redisdb.NewScript(lua, "job", "lapse")
 	watchScript   = redisdb.NewScript(lua, "job", "watch")

@@ -11,9 +11,9 @@ import (
 	"github.com/batchfleet/batchfleet/worker/workertest"
 )
 
-// Claims (F11), crashes (F12), cancels (F19), retries (K-10) and logs (F26, K-06) as a worker meets
-// them; what others are shown of them stands beside it.
-func TestF11F12F19F26K06K10StoreIsAStatus(t *testing.T) {
+// Claims (F11), crashes (F12), cancels (F19), retries (K-10), logs (F26, K-06) and other kinds (K-13) as
+// a worker meets them; what others are shown of them stands beside it.
+func TestF11F12F19F26K06K10K13StoreIsAStatus(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, _ *status.Store, rdb *redis.Client) {
 		workertest.Status(t, func(t *testing.T) workertest.Store {

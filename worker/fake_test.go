@@ -303,6 +303,13 @@ func (f *flaky) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.S
 	return state, err
 }
 
+func (f *flaky) Leave(ctx context.Context, job jobs.Job, message string) (time.Duration, jobs.State, error) {
+	if err := f.err(ctx); err != nil {
+		return 0, 0, err
+	}
+	return f.Store.Leave(ctx, job, message)
+}
+
 func (f *flaky) Release(ctx context.Context, c jobs.Claim, message string) error {
 	if err := f.err(ctx); err != nil {
 		return err
@@ -361,6 +368,7 @@ type rig struct {
 	q      *queue
 	status *flaky
 	redis  *miniredis.Miniredis
+	rdb    *redis.Client
 	log    *testlog.Buffer
 }
 
@@ -374,7 +382,7 @@ func inBubble(t *testing.T, h Handler, test func(*testing.T, *rig), ids ...jobs.
 			Addr: "127.0.0.1:6379", DisableIdentity: true, MaxRetries: -1, // an address that needs no resolver; nothing dials it
 			Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
 		})
-		r := &rig{t: t, q: newQueue(ids...), status: &flaky{Store: status.New(rdb)}, redis: m, log: &testlog.Buffer{}}
+		r := &rig{t: t, q: newQueue(ids...), status: &flaky{Store: status.New(rdb)}, redis: m, rdb: rdb, log: &testlog.Buffer{}}
 		log := slog.New(slog.NewTextHandler(r.log, nil))
 		r.worker = &Worker{
 			Source: r.q, Status: r.status, Handlers: map[jobs.Kind]Handler{"test": h}, Log: log,

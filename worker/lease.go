@@ -27,6 +27,7 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 			w.outage.ends(ctx)
 			return lease, nil
 		}
+		w.idle.busy()
 		if ctx.Err() != nil {
 			return jobs.Lease{}, context.Cause(ctx)
 		}

@@ -122,8 +122,8 @@ func (p *pool) take() (jobs.Slot, bool) {
 	}
 }
 
-// fullPause is the pause after a job whose kind has no free slot. It bounds how fast a
-// slot goes through a queue of such jobs.
+// fullPause is the pause after a job whose kind has no free slot, or no handler. It bounds how
+// fast a slot goes through a queue of such jobs.
 const fullPause = 50 * time.Millisecond
 
 // fullDelay is for how long such a job is handed back: 10 to 20 s, at random so that
@@ -146,6 +146,11 @@ func (w *Worker) serve(leasing, work context.Context, own *pool) error {
 		if err != nil {
 			return err
 		}
+		if w.leave(work, lease) {
+			_ = jobs.Sleep(leasing, fullPause)
+			continue
+		}
+		w.idle.busy()
 		p := own
 		if w.pools.source == nil {
 			p = w.pools.of(lease.Job.Kind)

@@ -183,14 +183,18 @@ func TestGPUIsUsedByOneJobAtATime(t *testing.T) {
 	}, Pool{Name: "gpu", Slots: 2, GPUs: []int{0, 1, 4, 5}})
 }
 
-func TestJobOfAKindThatNoPoolNamesFailsInTheFirst(t *testing.T) {
+func TestK13JobOfAKindThatNoPoolNamesIsLeftAndFailsInTheFirst(t *testing.T) {
 	inPoolBubble(t, func(t *testing.T, s *poolRig) {
 		s.worker.Source = plain{s.queue} // who chooses by kind never sees it
 		s.add("odd", "o", 1)
 		s.start()
 		s.after(time.Minute)
-		if r, _ := s.status.Get("o0"); r.State != jobs.Failed {
-			t.Errorf("the job is %s, want failed", r.State)
+		if r, _ := s.status.Get("o0"); r.State != jobs.Queued || r.Attempt != 0 {
+			t.Errorf("the job is %s after %d attempts, want it queued and never started", r.State, r.Attempt)
+		}
+		s.after(24 * time.Hour)
+		if r, _ := s.status.Get("o0"); r.State != jobs.Failed || r.Outcome.Code != "NO_WORKER_FOR_KIND" {
+			t.Errorf("the job is %s, %+v; want it failed for want of its kind", r.State, r.Outcome)
 		}
 	}, Pool{Name: "slow", Kinds: []jobs.Kind{"slow"}}, Pool{Name: "quick", Kinds: []jobs.Kind{"quick"}})
 }

@@ -167,7 +167,7 @@ func (a *attempt) work(ctx context.Context) (jobs.Outcome, error) {
 	case a.lease.Invalid != nil:
 		return failure(a.lease.Invalid), nil //nolint:nilerr // a failure is an outcome
 	case h == nil:
-		return failure(fmt.Errorf("this fleet does not run jobs of kind %q", job.Kind)), nil
+		return failure(noWorker(job.Kind)), nil
 	}
 	return a.handle(ctx, func(ctx context.Context, rep *reporter) (jobs.Result, error) {
 		result, found, err := h.Earlier(ctx, job)

@@ -34,6 +34,7 @@ type idle struct {
 
 	mu      sync.Mutex
 	waiting int
+	ends    time.Time   // when the worker has been idle for long enough; zero for not yet idle
 	timer   *time.Timer // runs while all slots wait
 }
 
@@ -42,9 +43,21 @@ func (i *idle) begin() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.waiting++
-	if i.waiting == i.slots && i.after > 0 {
-		i.timer = time.AfterFunc(i.after, func() { i.stop(fmt.Errorf("%w for %s", errIdle, i.after)) })
+	if i.waiting < i.slots || i.after == 0 {
+		return
 	}
+	if i.ends.IsZero() {
+		i.ends = time.Now().Add(i.after)
+	}
+	i.timer = time.AfterFunc(time.Until(i.ends), func() { i.stop(fmt.Errorf("%w for %s", errIdle, i.after)) })
+}
+
+// busy records that a slot has a job, or is in trouble: the idle time begins again. It does not
+// for a job that was left to other workers.
+func (i *idle) busy() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ends = time.Time{}
 }
 
 func (i *idle) end() {

@@ -114,6 +114,7 @@ type Worker struct {
 	StallTimeout     time.Duration // a job that reports nothing for so long is failed; 10 min
 	SettleTimeout    time.Duration // how long to try to record an outcome; 10 min
 	StartTimeout     time.Duration // how long a refusal by the source is tried again; 2 min
+	KindTimeout      time.Duration // how long a job waits for a worker that has its kind, since it was first heard of; 24 h
 	ProgressInterval time.Duration // between progress writes of one job; 100 ms
 	IdleCheck        time.Duration // between checks while all is well; 5 s
 
@@ -151,6 +152,7 @@ func (w *Worker) Init() {
 		{&w.StallTimeout, 10 * time.Minute},
 		{&w.SettleTimeout, 10 * time.Minute},
 		{&w.StartTimeout, 2 * time.Minute},
+		{&w.KindTimeout, 24 * time.Hour},
 		{&w.ProgressInterval, 100 * time.Millisecond},
 		{&w.IdleCheck, 5 * time.Second},
 	} {

@@ -211,9 +211,9 @@ func TestF04InvalidJobIsFailedAndAcked(t *testing.T) {
 		)
 		r.start()
 		r.after(time.Second)
-		r.wantTold("ack j, ack k")
+		r.wantTold("ack j, nack k")
 		r.wantStatus("j", "failed 0%: bad message: pages is -1, must be from 0 to 100000")
-		r.wantStatus("k", `failed 0%: this fleet does not run jobs of kind "bogus"`)
+		r.wantStatus("k", `queued 0% no worker for kind "bogus" has taken it yet`) // see TestK13…
 	}, "j")
 }
 
@@ -766,7 +766,7 @@ func TestF64MetricsCountAndNameNoJob(t *testing.T) {
 		return jobs.Result{Pages: 4}, nil
 	}}
 	inBubble(t, h, func(t *testing.T, r *rig) {
-		r.worker.Metrics = NewMetrics("test")
+		r.worker.Metrics, r.worker.KindTimeout = NewMetrics("test"), 1
 		r.q.Add(memory.Message{Job: jobs.Job{ID: "secret-odd", Kind: "secret-kind", Submitted: time.Now().Add(-time.Minute)}})
 		r.start()
 		r.after(time.Minute)

@@ -47,6 +47,7 @@ const maxCrashes = 3
 
 type record struct {
 	Record
+	created  time.Time // when it was first heard of
 	token    string    // of the claim; empty while there is none
 	failed   string    // token of the last attempt that counts as a failure
 	next     time.Time // when the next attempt may begin
@@ -72,7 +73,7 @@ func (s *Status) touch(id jobs.ID) *record {
 	if s.jobs == nil {
 		s.jobs = map[jobs.ID]*record{}
 	}
-	r := &record{}
+	r := &record{created: time.Now()}
 	r.forget = time.AfterFunc(keep, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -130,6 +131,22 @@ func (s *Status) Cancel(_ context.Context, id jobs.ID) (jobs.State, error) {
 	}
 	return r.State, nil
 }
+
+// Leave implements worker.KindStatus: a job of which nothing is known becomes queued with message,
+// and so does one that is queued and was never started. It returns how long ago the job
+// was first heard of, and its state.
+func (s *Status) Leave(_ context.Context, job jobs.Job, message string) (age time.Duration, state jobs.State, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.touch(job.ID)
+	if r.State == 0 || r.State == jobs.Queued && r.Attempt == 0 {
+		r.State, r.Message = jobs.Queued, message
+	}
+	return time.Since(r.created), r.State, nil
+}
+
+// Runs implements worker.KindStatus. It knows no workers.
+func (*Status) Runs(context.Context, jobs.Kind) (bool, error) { return false, nil }
 
 // Claim implements worker.Status. Pass the claim of an earlier call whose answer got
 // lost as again, so that the attempt is not counted twice.

@@ -47,6 +47,8 @@ func Status(t *testing.T, open func(t *testing.T) Store) {
 		{"failures and crashes are counted apart", retryIsNoCrash},
 		{"a waiting job that is canceled never starts", cancelWaiting},
 		{"a job that is canceled while its attempt fails has ended", cancelFailing},
+		{"a job that is left to others is queued", leaveQueues},
+		{"a job that is left to others keeps what it has", leaveChangesNothing},
 		{"a job is submitted once", submitOnce},
 		{"a queued job that is canceled never starts", cancelQueued},
 		{"a running job gets a cancel by its report", cancelRunning},
@@ -288,6 +290,45 @@ func cancelFailing(t *testing.T, s store) {
 	if ended := s.claim(t, forever, jobs.Ended); ended.State != jobs.Canceled {
 		t.Errorf("claim %+v, want it canceled", ended)
 	}
+}
+
+// leave leaves job "a" to others, if the store can.
+func (s store) leave(t *testing.T, want jobs.State) {
+	t.Helper()
+	l, ok := s.Store.(worker.KindStatus)
+	if !ok {
+		t.Skip("it is no worker.KindStatus")
+	}
+	age, state, err := l.Leave(within(t), jobs.Job{ID: "a", Kind: "mock"}, "no worker has taken it yet")
+	if err != nil || state != want || age < 0 || age > time.Minute {
+		t.Errorf("leave: it is %s and %s old, %v; want %s and a moment", state, age, err, want)
+	}
+}
+
+func leaveQueues(t *testing.T, s store) {
+	for range 2 {
+		s.leave(t, jobs.Queued)
+	}
+	if fresh, err := s.Submit(within(t), jobs.Job{ID: "a", Kind: "mock"}); err != nil || fresh {
+		t.Errorf("submit: %t, %v; want it known", fresh, err)
+	}
+	if c := s.claim(t, forever, jobs.Granted); c.Attempt != 1 {
+		t.Errorf("claim %+v, want attempt 1", c)
+	}
+}
+
+func leaveChangesNothing(t *testing.T, s store) {
+	c := s.claim(t, forever, jobs.Granted)
+	s.leave(t, jobs.Running)
+	if err := s.report(t, c); err != nil {
+		t.Errorf("report of the owner: %v", err)
+	}
+	s.retry(t, c, forever, jobs.Queued)
+	s.leave(t, jobs.Queued)
+	s.claim(t, forever, jobs.Waiting)
+	s.cancel(t, jobs.Canceled)
+	s.leave(t, jobs.Canceled)
+	s.claim(t, forever, jobs.Ended)
 }
 
 func submitOnce(t *testing.T, s store) {
