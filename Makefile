@@ -71,8 +71,9 @@ vuln: ## look for known vulnerabilities in what is called
 	go -C bench run $(GOVULNCHECK) ./...
 
 .PHONY: clients
-clients: ## install Google's Python and Node clients for the tests of the emulator
+clients: ## install Google's Python and Node clients for the tests of the emulator, and a server of S3
 	emulator/clienttest/setup.sh
+	storage/s3/s3test/setup.sh
 
 .PHONY: webcheck
 webcheck: ## lint and test the web page; needs redis-server and chromium

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -258,7 +257,7 @@ func (l *Local) fail(verb, name string, err error) error {
 
 // localName is ValidName with a better word for names that belong to a bucket.
 func localName(name string) error {
-	if strings.HasPrefix(name, BucketScheme) {
+	if namesBucket(name) {
 		return BadName(name, "is in a bucket, but the storage type is LOCAL")
 	}
 	return ValidName(name)

@@ -21,8 +21,17 @@ const (
 // refuses it, so that an unfinished object cannot be read or replaced.
 const tempPrefix = ".batchfleet-put-"
 
-// BucketScheme begins the name of an object in a named bucket: gs://bucket/name.
-const BucketScheme = "gs://"
+// BucketScheme and S3Scheme begin the name of an object in a named bucket of Cloud Storage
+// and of S3: gs://bucket/name, s3://bucket/name.
+const (
+	BucketScheme = "gs://"
+	S3Scheme     = "s3://"
+)
+
+// namesBucket reports whether name begins as that of an object in a named bucket.
+func namesBucket(name string) bool {
+	return strings.HasPrefix(name, BucketScheme) || strings.HasPrefix(name, S3Scheme)
+}
 
 // ValidName checks that name can name an object in every store: a clean relative
 // path with slashes, valid UTF-8, without control characters and backslashes,
@@ -81,7 +90,7 @@ func ValidPrefix(prefix string) error {
 	switch {
 	case prefix == "":
 		return nil
-	case strings.HasPrefix(prefix, BucketScheme):
+	case namesBucket(prefix):
 		return BadName(prefix, "names a bucket, but only the own one is listed")
 	case !ok:
 		return BadName(prefix, "is no directory: it does not end with a slash")
