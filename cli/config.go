@@ -39,6 +39,8 @@ type ProgramEnv struct {
 	Password string `envconfig:"BATCHFLEET_PDF_PASSWORD" doc:"for documents that batchfleet pdf reads"`
 	Google   string `envconfig:"GOOGLE_APPLICATION_CREDENTIALS" doc:"as in Google's libraries: a file with credentials"`
 	Storage  string `envconfig:"STORAGE_EMULATOR_HOST" doc:"as in Google's libraries: an emulator of Cloud Storage"`
+	Profile  string `envconfig:"AWS_PROFILE" doc:"as in AWS's programs: who asks, of those in the credentials file"`
+	AWSFile  string `envconfig:"AWS_SHARED_CREDENTIALS_FILE" doc:"as in AWS's programs: the credentials file; ~/.aws/credentials when empty"`
 }
 
 // section is some settings, with whom they are for.
@@ -68,7 +70,7 @@ func without(all, some []settings.Setting) []settings.Setting {
 }
 
 // secretSettings are those whose values are never shown.
-var secretSettings = []string{"REDIS_PASSWORD", "BATCHFLEET_PDF_PASSWORD"}
+var secretSettings = []string{"REDIS_PASSWORD", "BATCHFLEET_PDF_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
 
 // configRow is how a setting is printed as JSON.
 type configRow struct {

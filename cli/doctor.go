@@ -115,11 +115,7 @@ func (e *WorkerEnv) checks(misconfigured error) (all []check) {
 		all = append(all, check{"redis", e.options().String(), e.lookAtRedis, e.redisHelp})
 	}
 	if !names(misconfigured, &e.StorageEnv) {
-		storage := e.Path
-		if e.Type == "GCP" {
-			storage = "gs://" + e.Bucket
-		}
-		all = append(all, check{"storage", storage, e.lookAtStorage, e.storageHelp})
+		all = append(all, check{"storage", cmp.Or(e.bucketURL(), e.Path), e.lookAtStorage, e.storageHelp})
 	}
 	if !names(misconfigured, &e.PubSubEnv) {
 		all = append(all, e.pubsubChecks()...)
@@ -215,8 +211,11 @@ func (e *WorkerEnv) lookAtStorage(ctx context.Context) (string, error) {
 }
 
 func (e *WorkerEnv) storageHelp(error) string {
-	if e.Type == "GCP" {
+	switch e.Type {
+	case "GCP":
 		return "check that GCS_BUCKET_NAME exists, that credentials are there (GOOGLE_APPLICATION_CREDENTIALS) and that they may read and write objects"
+	case "S3":
+		return "check S3_ENDPOINT and S3_REGION, that S3_BUCKET_NAME exists, and that the account may read and write objects (AWS_ACCESS_KEY_ID, AWS_PROFILE, or the role of the machine)"
 	}
 	return "make LOCAL_STORAGE_PATH a directory this user may write to, with space left"
 }

@@ -6,19 +6,36 @@ import (
 	"strings"
 	"time"
 
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"google.golang.org/api/option"
 
 	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/pubsub"
+	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/storage/s3"
 )
 
 // StorageEnv says where inputs and results are.
 type StorageEnv struct {
-	Type    string   `envconfig:"STORAGE_TYPE" default:"LOCAL" want:"LOCAL or GCP" doc:"where inputs and results are: a directory, or Cloud Storage"`
+	Type    string   `envconfig:"STORAGE_TYPE" default:"LOCAL" want:"LOCAL or GCP or S3" doc:"where inputs and results are: a directory, Cloud Storage, or S3 and whatever speaks its protocol"`
 	Path    string   `envconfig:"LOCAL_STORAGE_PATH" default:"./local_storage" doc:"the directory; ./dev_storage of batchfleet dev when empty"`
 	Bucket  string   `envconfig:"GCS_BUCKET_NAME" doc:"the bucket; required for GCP"`
 	Allowed []string `envconfig:"ALLOWED_BUCKETS" doc:"further buckets that inputs may be read from, separated by commas"`
+	S3Env
+}
+
+// S3Env says where the bucket of S3 is, and who asks.
+type S3Env struct {
+	S3Bucket      string `envconfig:"S3_BUCKET_NAME" doc:"the bucket; required for S3"`
+	S3Endpoint    string `envconfig:"S3_ENDPOINT" doc:"host, host:port or URL of the store, with http:// for one without TLS; AWS when empty"`
+	S3Region      string `envconfig:"S3_REGION" doc:"the bucket's; asked of the store when empty"`
+	S3PathStyle   string `envconfig:"S3_PATH_STYLE" default:"auto" want:"auto or true or false" doc:"whether the bucket is in the path of a URL or in the name of its host; auto: in the name for AWS, Google and Aliyun, else in the path"`
+	S3Conditional string `envconfig:"S3_CONDITIONAL_PUTS" default:"true" want:"true or false" doc:"false for a store that does not know conditional writes: a request that comes late can then undo a newer one"`
+	S3CAFile      string `envconfig:"S3_CA_FILE" doc:"certificates in PEM to trust beside the system's"`
+	AccessKey     string `envconfig:"AWS_ACCESS_KEY_ID" doc:"of the account that asks; when empty, what AWS_PROFILE names in the credentials file of AWS, or what the machine is given by its cloud"`
+	SecretKey     string `envconfig:"AWS_SECRET_ACCESS_KEY" doc:"of the same account"`
+	SessionToken  string `envconfig:"AWS_SESSION_TOKEN" doc:"where the two are those of a session"`
 }
 
 // PubSubEnv says which queue to use.
@@ -91,8 +108,42 @@ func (e *StorageEnv) Check() (wrong []error) {
 		if e.Bucket == "" || strings.ContainsAny(e.Bucket, ":/ ") {
 			wrong = append(wrong, fmt.Errorf("GCS_BUCKET_NAME is %q: STORAGE_TYPE=GCP needs the bare name of a bucket", e.Bucket))
 		}
+	case "S3":
+		wrong = append(wrong, e.checkS3()...)
 	}
 	return wrong
+}
+
+// checkS3 is for a store that is in S3: of another one nothing here is heeded.
+func (e *S3Env) checkS3() (wrong []error) {
+	wrong = settings.Limits(e)
+	if e.S3Bucket == "" || strings.ContainsAny(e.S3Bucket, ":/ ") {
+		wrong = append(wrong, fmt.Errorf("S3_BUCKET_NAME is %q: STORAGE_TYPE=S3 needs the bare name of a bucket", e.S3Bucket))
+	} else if err := s3utils.CheckValidBucketName(e.S3Bucket); err != nil {
+		wrong = append(wrong, fmt.Errorf("S3_BUCKET_NAME is %.80q, which is no name of a bucket: %w", e.S3Bucket, err))
+	}
+	if _, _, err := s3.ParseEndpoint(e.S3Endpoint); err != nil {
+		// Not quoted: it may be a URL with a password.
+		wrong = append(wrong, fmt.Errorf("S3_ENDPOINT: %w", err))
+	}
+	if strings.ContainsAny(e.S3Region, ":/. ") {
+		wrong = append(wrong, fmt.Errorf("S3_REGION is %.80q: give a name such as eu-central-1", e.S3Region))
+	}
+	if (e.AccessKey == "") != (e.SecretKey == "") {
+		wrong = append(wrong, errors.New("of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY one is set: set both, or none to have them found in the usual places"))
+	}
+	return wrong
+}
+
+// bucketURL returns where the bucket is, as people write it; nothing for a directory.
+func (e *StorageEnv) bucketURL() string {
+	switch e.Type {
+	case "GCP":
+		return storage.BucketScheme + e.Bucket
+	case "S3":
+		return storage.S3Scheme + e.S3Bucket
+	}
+	return ""
 }
 
 func (e *PubSubEnv) Check() (wrong []error) {

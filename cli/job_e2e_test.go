@@ -297,7 +297,7 @@ func TestJ20GatewayRefusesBadLimits(t *testing.T) {
 			nil,
 			[]string{"JOB_API_MAX_RUNNING_UTILS", "JOB_API_MAX_LOAD", "JOB_API_MAX_QUEUED", "JOB_API_RETAIN", "JOB_API_LOG_BUDGET", "JOB_API_TIMEOUT", "JOB_API_MAX_BATCH_SIZE", "JOB_API_MAX_CONCURRENCY"},
 		},
-		{"a fleet", []string{"GCP_PROJECT_ID=p", "STORAGE_TYPE=S3", "PUBSUB_EMULATOR_HOST=http://x"}, nil, []string{"STORAGE_TYPE", "PUBSUB_EMULATOR_HOST"}},
+		{"a fleet", []string{"GCP_PROJECT_ID=p", "STORAGE_TYPE=AZURE", "PUBSUB_EMULATOR_HOST=http://x"}, nil, []string{"STORAGE_TYPE", "PUBSUB_EMULATOR_HOST"}},
 		{"tokens", nil, []string{"--job-tokens-file", broken}, []string{"--job-tokens-file", "line 1"}},
 		{"no tokens", nil, []string{"--job-tokens-file", filepath.Join(g.dir, "missing")}, []string{"--job-tokens-file", "no such file", "batchfleet token new"}},
 	} {

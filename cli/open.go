@@ -22,6 +22,7 @@ import (
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/storage/gcs"
+	"github.com/batchfleet/batchfleet/storage/s3"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -52,6 +53,9 @@ func (e *StorageEnv) openStorage(ctx context.Context) (storage.Store, error) {
 		}
 		return local, nil
 	}
+	if e.Type == "S3" {
+		return e.openS3(ctx)
+	}
 	client, err := cloud.NewClient(ctx, cloud.WithJSONReads())
 	if err != nil && strings.Contains(err.Error(), "could not find default credentials") {
 		return nil, program.Exit(program.Usage, errors.New("open Cloud Storage: there are no credentials for Google Cloud: set GOOGLE_APPLICATION_CREDENTIALS to a file with a key or run `gcloud auth application-default login`; "+
@@ -63,11 +67,35 @@ func (e *StorageEnv) openStorage(ctx context.Context) (storage.Store, error) {
 	return gcs.New(client, e.Bucket, e.Allowed...), nil
 }
 
+// openS3 returns the store in a bucket of S3. The store itself is not asked yet.
+func (e *StorageEnv) openS3(ctx context.Context) (storage.Store, error) {
+	server := s3.Server{
+		Endpoint: e.S3Endpoint, Region: e.S3Region, PathStyle: e.S3PathStyle, CAFile: e.S3CAFile,
+		AccessKey: e.AccessKey, SecretKey: e.SecretKey, Token: e.SessionToken,
+	}
+	client, err := server.Client(ctx)
+	switch {
+	case errors.Is(err, s3.ErrNoCredentials):
+		return nil, program.Exit(program.Usage, fmt.Errorf("open S3: %w: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to what ~/.aws/credentials has, "+
+			"or give this machine or container a role; STORAGE_TYPE=LOCAL needs none of them", err))
+	case errors.Is(err, s3.ErrCAFile):
+		return nil, program.Exit(program.Usage, fmt.Errorf("S3_CA_FILE: %w", err))
+	case err != nil:
+		return nil, program.Exit(program.Usage, fmt.Errorf("open S3: %w", err))
+	}
+	store := s3.New(client, e.S3Bucket, e.Allowed...)
+	store.Unconditional = e.S3Conditional == "false"
+	return store, nil
+}
+
 // rules says how messages of this fleet are written and read.
 func (e *ClientEnv) rules(kind jobs.Kind) pubsub.Rules {
 	r := pubsub.Rules{DefaultKind: kind, Allowed: e.Allowed}
-	if e.Type == "GCP" {
-		r.Bucket = e.Bucket
+	switch e.Type {
+	case "GCP":
+		r.Bucket, r.Scheme = e.Bucket, storage.BucketScheme
+	case "S3":
+		r.Bucket, r.Scheme = e.S3Bucket, storage.S3Scheme
 	}
 	return r
 }

@@ -221,8 +221,8 @@ func (e *StorageEnv) printEnded(out io.Writer, rows []endedJob, asJSON bool) err
 
 // path returns where an object of the storage is, so that it can be opened.
 func (e *StorageEnv) path(object string) string {
-	if e.Type == "GCP" {
-		return "gs://" + e.Bucket + "/" + object
+	if bucket := e.bucketURL(); bucket != "" {
+		return bucket + "/" + object
 	}
 	return filepath.Join(e.Path, filepath.FromSlash(object))
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -18,10 +19,7 @@ func (f *fleet) welcome() string {
 	if err != nil {
 		path = f.env.Path
 	}
-	storage := path
-	if f.env.Type == "GCP" {
-		storage = "gs://" + f.env.Bucket
-	}
+	storage := cmp.Or(f.env.bucketURL(), path)
 	var b strings.Builder
 	fmt.Fprintf(&b, "A fleet with %s is up. Stop it with Ctrl-C.\n\n", jobs.Count(f.env.Slots, "slot"))
 	fmt.Fprintf(&b, "  Pub/Sub  %s (gRPC and REST), project %s, topic %s\n", f.addr, f.env.Project, f.env.Topic)

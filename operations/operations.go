@@ -113,7 +113,7 @@ func atMost(ctx context.Context, d time.Duration) (context.Context, context.Canc
 const (
 	noPubSub  = "this server has no Pub/Sub: set GCP_PROJECT_ID, and PUBSUB_EMULATOR_HOST for an emulator"
 	noFleet   = "this server has no fleet: set GCP_PROJECT_ID"
-	noStorage = "this server has no storage: set GCP_PROJECT_ID, STORAGE_TYPE, and LOCAL_STORAGE_PATH or GCS_BUCKET_NAME"
+	noStorage = "this server has no storage: set GCP_PROJECT_ID, STORAGE_TYPE, and LOCAL_STORAGE_PATH, GCS_BUCKET_NAME or S3_BUCKET_NAME"
 	noGateway = "this server is no gateway"
 	noDead    = "dead letters are not kept: set DEAD_LETTER_TOPIC or DEAD_LETTER_SUBSCRIPTION"
 )

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 // ignores fields it does not know.
 type Message struct {
 	JobID      string   `json:"job_id"`
-	PDFPath    string   `json:"pdf_path"`            // object name, or gs://bucket/name; input is another name of it
+	PDFPath    string   `json:"pdf_path"`            // object name, or gs://bucket/name, or s3://bucket/name; input is another name of it
 	Inputs     []string `json:"inputs,omitempty"`    // the same, where there are several
 	BucketName string   `json:"bucket_name"`         // "local" or a bucket
 	Timestamp  string   `json:"timestamp,omitempty"` // RFC 3339
@@ -55,6 +56,7 @@ var errMalformed = errors.New("malformed message")
 type Rules struct {
 	DefaultKind jobs.Kind
 	Bucket      string   // the store's own bucket; empty for a local store
+	Scheme      string   // what begins a name with a bucket: that of storage, for Cloud Storage when empty
 	Allowed     []string // further buckets that inputs may come from
 }
 
@@ -204,19 +206,25 @@ func checkJob(job jobs.Job) error {
 }
 
 // input returns the store's name for a document: a plain object name in the
-// store's own bucket, gs://bucket/name in another one that is allowed.
+// store's own bucket, gs://bucket/name or s3://bucket/name in another one that is allowed.
 func (r Rules) input(path, bucket string) (string, error) {
 	name := path
 	if bucket == "local" { // what senders say that know of no buckets
 		bucket = ""
 	}
-	if rest, ok := strings.CutPrefix(path, "gs://"); ok {
-		bucket, name, ok = strings.Cut(rest, "/")
-		if !ok || bucket == "" {
-			return "", fmt.Errorf("%.80q is not of the form gs://bucket/name", path)
-		}
-		if r.Bucket == "" {
+	own := cmp.Or(r.Scheme, storage.BucketScheme)
+	for _, scheme := range []string{storage.BucketScheme, storage.S3Scheme} {
+		rest, ok := strings.CutPrefix(path, scheme)
+		switch {
+		case !ok:
+			continue
+		case r.Bucket == "":
 			return "", fmt.Errorf("%.80q is in a bucket, but this fleet stores on local disk (STORAGE_TYPE)", path)
+		case scheme != own:
+			return "", fmt.Errorf("%.80q is not where this fleet stores: its buckets are named %sbucket/name (STORAGE_TYPE)", path, own)
+		}
+		if bucket, name, ok = strings.Cut(rest, "/"); !ok || bucket == "" {
+			return "", fmt.Errorf("%.80q is not of the form %sbucket/name", path, scheme)
 		}
 	}
 	if err := storage.ValidName(name); err != nil {
@@ -229,9 +237,9 @@ func (r Rules) input(path, bucket string) (string, error) {
 		return "", fmt.Errorf("it is said to be in bucket %.80q, but this fleet stores on local disk (STORAGE_TYPE)", bucket)
 	}
 	if !slices.Contains(r.Allowed, bucket) {
-		return "", fmt.Errorf("bucket %.80q is neither GCS_BUCKET_NAME nor in ALLOWED_BUCKETS", bucket)
+		return "", fmt.Errorf("bucket %.80q is neither the fleet's own (GCS_BUCKET_NAME, S3_BUCKET_NAME) nor in ALLOWED_BUCKETS", bucket)
 	}
-	return "gs://" + bucket + "/" + name, nil
+	return own + bucket + "/" + name, nil
 }
 
 // encode returns the message and its attributes for a job.

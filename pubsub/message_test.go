@@ -22,6 +22,7 @@ const goodTrace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 var (
 	localRules = Rules{DefaultKind: "pdf"}
 	cloudRules = Rules{DefaultKind: "pdf", Bucket: "own", Allowed: []string{"friend"}}
+	s3Rules    = Rules{DefaultKind: "pdf", Bucket: "own", Scheme: "s3://", Allowed: []string{"friend"}}
 )
 
 func TestF03K14MessageBecomesAJob(t *testing.T) {
@@ -72,6 +73,9 @@ func TestF03K14MessageBecomesAJob(t *testing.T) {
 		{"parameters, to the byte", localRules, `{"job_id":"a","params": {"b":"<\u00e9>", "a":1.50, "a":2} }`, nil, jobs.Job{ID: "a", Kind: "pdf", Payload: `{"b":"<\u00e9>", "a":1.50, "a":2}`}},
 		{"new fields that are null", localRules, `{"job_id":"a","params":null,"input":null,"inputs":null}`, nil, jobs.Job{ID: "a", Kind: "pdf"}},
 		{"the attribute is no kind", localRules, `{"job_id":"a"}`, map[string]string{"kind": "mock"}, jobs.Job{ID: "a", Kind: "pdf"}},
+		{"s3 in the own bucket", s3Rules, `{"job_id":"a","pdf_path":"s3://own/x/y"}`, nil, jobs.Job{ID: "a", Kind: "pdf", Input: "x/y"}},
+		{"s3 in an allowed bucket", s3Rules, `{"job_id":"a","pdf_path":"s3://friend/x/y"}`, nil, jobs.Job{ID: "a", Kind: "pdf", Input: "s3://friend/x/y"}},
+		{"an allowed bucket of s3", s3Rules, `{"job_id":"a","pdf_path":"x","bucket_name":"friend"}`, nil, jobs.Job{ID: "a", Kind: "pdf", Input: "s3://friend/x"}},
 		{"gs wins over bucket_name", cloudRules, `{"job_id":"a","pdf_path":"gs://friend/x","bucket_name":"foreign"}`, nil, jobs.Job{ID: "a", Kind: "pdf", Input: "gs://friend/x"}},
 	}
 	for _, tt := range tests {
@@ -176,6 +180,12 @@ func TestF04K14MessageThatNamesABadJobIsTheJobsFailure(t *testing.T) {
 		{"pages below none", localRules, `"pages":-1`, "from 0 to 100000"},
 		{"too many pages", localRules, `"pages":100001`, "from 0 to 100000"},
 		{"bucket on local disk", localRules, `"pdf_path":"gs://own/x"`, "STORAGE_TYPE"},
+		{"s3 on local disk", localRules, `"pdf_path":"s3://own/x"`, "STORAGE_TYPE"},
+		{"s3 of a fleet in Cloud Storage", cloudRules, `"pdf_path":"s3://friend/x"`, "are named gs://bucket/name"},
+		{"gs of a fleet in S3", s3Rules, `"pdf_path":"gs://friend/x"`, "are named s3://bucket/name"},
+		{"s3 in a foreign bucket", s3Rules, `"pdf_path":"s3://foreign/x"`, `bucket "foreign" is neither`},
+		{"s3 without a name", s3Rules, `"pdf_path":"s3://own"`, "not of the form s3://bucket/name"},
+		{"s3 that climbs", s3Rules, `"pdf_path":"s3://friend/../own/x"`, `segment ".."`},
 		{"foreign bucket on local disk", localRules, `"pdf_path":"x","bucket_name":"foreign"`, `bucket "foreign", but this fleet stores on local disk (STORAGE_TYPE)`},
 		{"foreign bucket", cloudRules, `"pdf_path":"x","bucket_name":"foreign"`, `bucket "foreign" is neither`},
 		{"gs in a foreign bucket", cloudRules, `"pdf_path":"gs://foreign/x"`, `bucket "foreign" is neither`},

@@ -67,7 +67,7 @@ func resultsOf(id string) string { return "results/" + id + "/" }
 
 func (f *Fleet) store(ctx context.Context) (storage.Store, error) {
 	if f.Storage == nil {
-		return nil, notSetUp("This server has no storage: set GCP_PROJECT_ID, STORAGE_TYPE, and LOCAL_STORAGE_PATH or GCS_BUCKET_NAME")
+		return nil, notSetUp("This server has no storage: set GCP_PROJECT_ID, STORAGE_TYPE, and LOCAL_STORAGE_PATH, GCS_BUCKET_NAME or S3_BUCKET_NAME")
 	}
 	return f.Storage(ctx)
 }
