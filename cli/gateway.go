@@ -91,7 +91,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	if err != nil {
 		return program.Mistake(ctx, err)
 	}
-	kinds, err := env.kinds()
+	kinds, files, err := env.kinds(ctx)
 	if err != nil {
 		return program.Exit(program.Usage, err)
 	}
@@ -112,7 +112,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		Queue: q, Log: log, Metrics: control.NewMetrics(versionText(), q),
 		AdminToken: admin, ClientToken: client, OpenSubmission: f.open, Period: env.Reap.D(),
 		Admit:        httpd.SecureOnly(proxies),
-		CheckPayload: checkPayload, Kinds: kinds,
+		CheckPayload: checkPayload, Kinds: kinds, Files: files,
 	}
 	q.OnUnreplicated = func() {
 		c.Metrics.Unreplicated()

@@ -15,17 +15,20 @@ type GatewayEnv struct {
 	RedisEnv
 	JobAPIEnv
 	FleetEnv
-	KindsFile  string           `envconfig:"KINDS_FILE" doc:"describes the kinds of jobs that a gateway hands out beside zpe; none when empty"`
-	LeaseTTL   settings.Seconds `envconfig:"LEASE_TTL" default:"600s" range:"1s,24h0m0s" doc:"what a heartbeat extends a lease to; workers beat every third of it"`
-	LegacyTTL  settings.Seconds `envconfig:"LEASE_TTL_LEGACY" range:"off,1s,720h0m0s" doc:"the lease of a worker that sends no heartbeats; JOB_TIMEOUT when empty"`
-	JobTimeout settings.Seconds `envconfig:"JOB_TIMEOUT" default:"24h" range:"1s,720h0m0s" doc:"from a job's first lease, over all its runs"`
-	ResultTTL  settings.Seconds `envconfig:"RESULT_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"how long results, payloads and statuses are kept after the last change; no shorter than a lease or the wait before a re-run"`
-	TokenTTL   settings.Seconds `envconfig:"TOKEN_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"life of a worker's token"`
-	MaxRetries int              `envconfig:"MAX_RETRIES" default:"3" range:"0,100" doc:"how often a job runs again"`
-	MaxQueued  int              `envconfig:"MAX_QUEUED" default:"5000000" range:"1,100000000" doc:"more jobs are refused"`
-	MaxLeases  int              `envconfig:"MAX_LEASES_PER_WORKER" default:"64" range:"1,1000" doc:"leases, and requests that wait for one, of one worker; more get 429, or no wait"`
-	Reap       settings.Seconds `envconfig:"REAP_INTERVAL" default:"30s" range:"100ms,1h0m0s" doc:"how often lost leases are taken back"`
-	Skew       settings.Seconds `envconfig:"LEASE_SKEW" default:"5s" range:"0s,1h0m0s" doc:"how long after its end a lease is taken back"`
+	KindsFile   string           `envconfig:"KINDS_FILE" doc:"describes the kinds of jobs that a gateway hands out beside zpe; none when empty"`
+	SpoolDir    string           `envconfig:"SPOOL_DIR" default:"./gateway-spool" doc:"for parts of the artifacts of those kinds, until they have arrived whole"`
+	MaxArtifact int64            `envconfig:"MAX_ARTIFACT_BYTES" default:"5368709120" range:"1,1099511627776" doc:"larger artifacts of those kinds are refused"`
+	MaxInput    int64            `envconfig:"MAX_INPUT_BYTES" default:"1073741824" range:"1,1099511627776" doc:"larger inputs of those kinds are refused"`
+	LeaseTTL    settings.Seconds `envconfig:"LEASE_TTL" default:"600s" range:"1s,24h0m0s" doc:"what a heartbeat extends a lease to; workers beat every third of it"`
+	LegacyTTL   settings.Seconds `envconfig:"LEASE_TTL_LEGACY" range:"off,1s,720h0m0s" doc:"the lease of a worker that sends no heartbeats; JOB_TIMEOUT when empty"`
+	JobTimeout  settings.Seconds `envconfig:"JOB_TIMEOUT" default:"24h" range:"1s,720h0m0s" doc:"from a job's first lease, over all its runs"`
+	ResultTTL   settings.Seconds `envconfig:"RESULT_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"how long results, payloads and statuses are kept after the last change; no shorter than a lease or the wait before a re-run"`
+	TokenTTL    settings.Seconds `envconfig:"TOKEN_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"life of a worker's token"`
+	MaxRetries  int              `envconfig:"MAX_RETRIES" default:"3" range:"0,100" doc:"how often a job runs again"`
+	MaxQueued   int              `envconfig:"MAX_QUEUED" default:"5000000" range:"1,100000000" doc:"more jobs are refused"`
+	MaxLeases   int              `envconfig:"MAX_LEASES_PER_WORKER" default:"64" range:"1,1000" doc:"leases, and requests that wait for one, of one worker; more get 429, or no wait"`
+	Reap        settings.Seconds `envconfig:"REAP_INTERVAL" default:"30s" range:"100ms,1h0m0s" doc:"how often lost leases are taken back"`
+	Skew        settings.Seconds `envconfig:"LEASE_SKEW" default:"5s" range:"0s,1h0m0s" doc:"how long after its end a lease is taken back"`
 }
 
 // Check returns what is wrong with the values.
@@ -37,6 +40,9 @@ func (e *GatewayEnv) Check() []error {
 	}
 	if e.Skew*3 > e.LeaseTTL*2 && settings.Good(e, "LEASE_SKEW", "LEASE_TTL") {
 		wrong = append(wrong, errors.New("LEASE_SKEW must not be longer than two thirds of LEASE_TTL"))
+	}
+	if e.KindsFile != "" && e.Project == "" { // else the fleet's settings have been checked
+		wrong = append(wrong, e.StorageEnv.Check()...)
 	}
 	return settings.Compact(e.RedisEnv.Check(), e.JobAPIEnv.Check(), e.FleetEnv.Check(), wrong)
 }

@@ -13,6 +13,9 @@ import (
 // reads a document, and as the command of scripts and of real processes.
 func TestMain(m *testing.M) {
 	if os.Getenv(asBatchfleet) != "" {
+		if os.Getenv(testKindsEnv) != "" {
+			agentKinds = testKinds
+		}
 		os.Exit(Run(os.Args[1:], ""))
 	}
 	// Most of these tests wait for leases of at least 10 s to end, and need no

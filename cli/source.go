@@ -27,9 +27,13 @@ func runAgent(cmd *cobra.Command, args []string) error {
 		})(cmd, args)
 	}
 	return settings.With(func(cmd *cobra.Command, env *agent.Env, _ []string) error {
-		return env.Run(cmd.Context(), versionText(), agent.OverHTTP(versionText()))
+		return env.RunKinds(cmd.Context(), versionText(), agent.OverHTTP(versionText()), agentKinds)
 	})(cmd, args)
 }
+
+// agentKinds returns what runs the jobs of kinds beside zpe that come from a gateway; nil for a
+// worker that has none.
+var agentKinds agent.Kinds
 
 // fromRedis reports whether SOURCE names the Redis of a gateway.
 func fromRedis() bool { return strings.HasPrefix(os.Getenv("SOURCE"), "redis") }

@@ -58,6 +58,7 @@ type heldLease struct {
 	entry
 	attempt       int // of the job, from 1; 0 for a lease of an earlier process
 	failures      int // of the job, in earlier attempts
+	mismatches    int // how often an artifact has arrived as something else
 	claimed       bool
 	lost          bool           // the control plane has decided so
 	canceled      bool           // a cancel was requested

@@ -180,7 +180,11 @@ func jobPath(route, id string) string { return strings.Replace(route, "{id}", ur
 // call is one call of the protocol.
 type call struct {
 	path     string
-	request  any
+	query    url.Values
+	method   string // POST when empty
+	header   http.Header
+	raw      []byte // the body, when it is not JSON
+	request  any    // the body, if there is one
 	response any
 	wait     time.Duration // that the control plane may take of its own
 	limit    int64         // bytes of the response; MaxSmallBody when 0
@@ -195,9 +199,11 @@ const upload = 32 << 10
 
 // call makes a call. It reports whether the response was 204.
 func (c *Client) call(ctx context.Context, what call) (none bool, err error) {
-	body, err := encode(what.request)
-	if err != nil {
-		return false, err
+	body := what.raw
+	if what.request != nil {
+		if body, err = encode(what.request); err != nil {
+			return false, err
+		}
 	}
 	for tries := 1; ; tries++ {
 		token := c.token()
@@ -225,7 +231,7 @@ func (c *Client) token() string {
 func (c *Client) try(ctx context.Context, what call, token string, body []byte) (none bool, err error) {
 	patience := c.timeout + what.wait + time.Duration(len(body))*time.Second/upload
 	a, err := c.http.Do(ctx, &client.Request{
-		Method: http.MethodPost, URL: c.http.Base().JoinPath(what.path), Accept: "application/json", Body: body,
+		Method: cmp.Or(what.method, http.MethodPost), URL: c.url(what), Header: what.header, Accept: "application/json", Body: body,
 		Token: token, Secret: what.secret, Patience: patience, Limit: cmp.Or(what.limit, wire.MaxSmallBody), Idempotent: !what.once,
 	})
 	switch {
@@ -238,6 +244,12 @@ func (c *Client) try(ctx context.Context, what call, token string, body []byte) 
 		return false, err
 	}
 	return readResponse(a.Head, a.Text, what)
+}
+
+func (c *Client) url(what call) *url.URL {
+	u := c.http.Base().JoinPath(what.path)
+	u.RawQuery = what.query.Encode()
+	return u
 }
 
 // encode is [httpd.EncodeJSON] without the newline.

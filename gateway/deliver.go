@@ -100,14 +100,22 @@ func (a *Agent) deliverResult(ctx context.Context, h *heldLease) error {
 		return retryLater(err)
 	}
 	request.LeaseID, request.Kind = h.LeaseID, string(h.Kind)
-	response, err := a.Gateway.Result(ctx, string(h.JobID), request)
+	code, err = a.uploadArtifacts(ctx, h, request.Artifacts)
+	if code != "" {
+		a.Log.ErrorContext(ctx, "cannot deliver an artifact, reporting its job as failed", "job", h.JobID, "err", err)
+		return a.failInstead(h, failedRequest(h.LeaseID, code, err.Error(), "", code == wire.FailResultMissing))
+	}
+	var response wire.ReportResponse
+	if err == nil {
+		response, err = a.Gateway.Result(ctx, string(h.JobID), request)
+	}
 	e := (*Error)(nil)
 	switch {
 	case err == nil:
 		a.Log.DebugContext(ctx, "result delivered", "job", h.JobID, "idempotent", response.Idempotent)
 		a.endLease(ctx, h, true)
 		return nil
-	case !errors.As(err, &e) || !e.decided() || e.unauthorized():
+	case !errors.As(err, &e) || !e.decided() || e.unauthorized() || e.again():
 		// The result is still good without a valid token: an operator may install one.
 		return retryLater(err)
 	case e.Status == http.StatusRequestEntityTooLarge:

@@ -202,6 +202,13 @@ func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.
 		failErr := a.failNow(ctx, e, wire.FailWorkerUnavailable, "the worker cannot write its state directory")
 		return jobs.Lease{}, errors.Join(fmt.Errorf("keep the lease on job %s: %w: %w", e.JobID, jobs.ErrUnavailable, err), failErr)
 	}
+	job := jobs.Job{ID: e.JobID, Kind: a.localKind(e.Kind), Payload: string(response.Payload)}
+	if e.Kind != "" {
+		var err error
+		if job.Payload, job.Input, err = jobOf(response.Payload); err != nil {
+			return jobs.Lease{}, fmt.Errorf("lease a job: %w", err)
+		}
+	}
 	h := &heldLease{entry: e, attempt: response.RetryCount + 1, failures: response.Failures}
 	a.mu.Lock()
 	a.leases[e.LeaseID] = h
@@ -209,7 +216,7 @@ func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.
 	a.dropRetained(ctx, e.JobID)
 	return jobs.Lease{
 		ID:  e.LeaseID,
-		Job: jobs.Job{ID: e.JobID, Kind: a.localKind(e.Kind), Payload: string(response.Payload)},
+		Job: job,
 		// From now and not from when it was asked for, which may have been long ago:
 		// the heartbeat before the job starts makes it true.
 		Until: now.Add(e.ttl()), TTL: e.ttl(),

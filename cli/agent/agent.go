@@ -4,13 +4,16 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,8 +33,19 @@ import (
 // An Open opens the control plane that a SOURCE names; close ends it.
 type Open func(ctx context.Context, e *Env) (plane gateway.ControlPlane, close func(), err error)
 
-// Run is the life of an agent, until ctx ends. version is that of the program.
+// Kinds returns what runs the jobs of kinds beside zpe, by the gateway's names of these. Each
+// handler leaves its artifacts and its result in the store, as [gateway.ArtifactObject] says and
+// in results/JOB/result.json, where artifacts lists the former.
+type Kinds func(ctx context.Context, store storage.Store, log *slog.Logger) (map[jobs.Kind]worker.Handler, error)
+
+// Run is [Env.RunKinds] of a worker that has no other kinds.
 func (e *Env) Run(ctx context.Context, version string, open Open) error {
+	return e.RunKinds(ctx, version, open, nil)
+}
+
+// RunKinds is the life of an agent, until ctx ends. version is that of the program; kinds may be
+// nil.
+func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds Kinds) error {
 	log := program.NewLog(os.Stderr, slog.LevelInfo)
 	plane, closePlane, err := open(ctx, e)
 	if err != nil {
@@ -46,14 +60,22 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 		return program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
 	}
 	defer store.Close()
-	handler, forget, err := e.handler(ctx, store, log)
+	handlers, forget, err := e.handlers(ctx, store, kinds, log)
 	if err != nil {
 		return err
 	}
 	a := &gateway.Agent{
-		Gateway: plane, Kind: jobs.Kind(e.Kind), Store: store, Dir: filepath.Join(e.Dir, "leases"), Log: log,
-		Encode: encodeReport, Forget: forget,
+		Gateway: plane, Store: store, Dir: filepath.Join(e.Dir, "leases"), Log: log, Encode: encodeReport, EncodeKind: encodeKind, Forget: forget,
 	}
+	for kind, h := range handlers {
+		if kind == jobs.Kind(e.Kind) {
+			a.Kind = kind
+			continue
+		}
+		a.Kinds = append(a.Kinds, kind)
+		handlers[kind] = a.Handler(h)
+	}
+	slices.Sort(a.Kinds)
 	if err := a.Open(ctx); err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
 	}
@@ -68,7 +90,7 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 	if err := empty(e.workDir()); err != nil {
 		log.WarnContext(ctx, "cannot empty the work directory", "dir", e.workDir(), "err", err)
 	}
-	w := e.worker(a, handler, store, version, log)
+	w := e.worker(a, handlers, store, version, log)
 	w.ForceStop = program.SecondSignal()
 	stopHTTP, err := program.ServeWorker(ctx, e.HTTPAddr, w)
 	if err != nil {
@@ -80,7 +102,7 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var delivery sync.WaitGroup
 	delivery.Go(func() { a.Run(delivering) })
-	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "slots", e.Slots, "dir", e.Dir)
+	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "kinds", a.Kinds, "slots", e.Slots, "dir", e.Dir)
 	err = w.Run(ctx)
 	stop()
 	delivery.Wait()
@@ -100,9 +122,9 @@ func (e *Env) withHint(err error) error {
 	return err
 }
 
-func (e *Env) worker(a *gateway.Agent, handler worker.Handler, store storage.Store, version string, log *slog.Logger) *worker.Worker {
+func (e *Env) worker(a *gateway.Agent, handlers map[jobs.Kind]worker.Handler, store storage.Store, version string, log *slog.Logger) *worker.Worker {
 	w := &worker.Worker{
-		Source: a, Status: a, Handlers: map[jobs.Kind]worker.Handler{jobs.Kind(e.Kind): handler}, Log: log, Metrics: worker.NewMetrics(version),
+		Source: a, Status: a, Handlers: handlers, Log: log, Metrics: worker.NewMetrics(version),
 		Checks: map[string]func(context.Context) error{"agent directory": a.Check, "storage": store.Check},
 		Pools:  []worker.Pool{{Slots: e.Slots}}, Drain: max(e.Drain.D(), 1), // 0 would mean the default
 
@@ -113,7 +135,48 @@ func (e *Env) worker(a *gateway.Agent, handler worker.Handler, store storage.Sto
 	return w
 }
 
-// handler returns what runs the jobs, and what deletes its traces.
+// handlers returns what runs the jobs of each kind, and what deletes their traces.
+func (e *Env) handlers(ctx context.Context, store *storage.Local, kinds Kinds, log *slog.Logger) (map[jobs.Kind]worker.Handler, func(context.Context, jobs.ID) error, error) {
+	handlers := map[jobs.Kind]worker.Handler{}
+	forget := func(context.Context, jobs.ID) error { return nil }
+	if kinds != nil {
+		more, err := kinds(ctx, store, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		maps.Copy(handlers, more)
+	}
+	if jobs.Kind(e.Kind) != kindNone {
+		handler, forgetZPE, err := e.handler(ctx, store, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		handlers[jobs.Kind(e.Kind)], forget = handler, forgetZPE
+	}
+	if len(handlers) == 0 {
+		return nil, nil, program.Exit(program.Usage, errors.New("PROCESSOR is none, and there are no other kinds of jobs to run"))
+	}
+	return handlers, func(ctx context.Context, id jobs.ID) error {
+		return errors.Join(forget(ctx, id), forgetFiles(ctx, store, id))
+	}, nil
+}
+
+// forgetFiles deletes what a job of a kind beside zpe has in the store.
+func forgetFiles(ctx context.Context, store storage.Store, id jobs.ID) error {
+	err := store.Delete(ctx, gateway.InputObject(id))
+	walked := store.Walk(ctx, "results/"+string(id)+"/", func(name string, _ storage.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		return store.Delete(ctx, name)
+	})
+	if errors.Is(walked, fs.ErrNotExist) {
+		walked = nil
+	}
+	return errors.Join(err, walked)
+}
+
+// handler returns what runs the jobs of kind zpe, and what deletes its traces.
 func (e *Env) handler(ctx context.Context, store storage.Store, log *slog.Logger) (worker.Handler, func(context.Context, jobs.ID) error, error) {
 	if jobs.Kind(e.Kind) == kindMock {
 		log.WarnContext(ctx, "PROCESSOR is mock: this worker takes real jobs, calculates nothing, and finishes them with made-up results")
@@ -143,6 +206,18 @@ func encodeReport(result []byte) (wire.ResultRequest, error) {
 		return wire.ResultRequest{}, err
 	}
 	return wire.ResultRequest{Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Meta: r.Meta}, nil
+}
+
+// encodeKind makes what a gateway is sent out of the result of a job of a kind beside zpe: all
+// of it, and apart from that the artifacts that it lists.
+func encodeKind(_ jobs.Kind, result []byte) (wire.ResultRequest, error) {
+	var r struct {
+		Artifacts []wire.Artifact `json:"artifacts"`
+	}
+	if err := json.Unmarshal(result, &r); err != nil {
+		return wire.ResultRequest{}, err
+	}
+	return wire.ResultRequest{Result: result, Artifacts: r.Artifacts}, nil
 }
 
 // Probe looks for Quantum ESPRESSO as a worker does when it starts.

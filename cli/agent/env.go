@@ -19,7 +19,7 @@ type Env struct {
 	CAFile    string `envconfig:"GATEWAY_CA_FILE" doc:"certificates in PEM to trust beside the system's; HTTPS_PROXY and NO_PROXY are heeded"`
 	Dir       string `envconfig:"AGENT_DIR" default:"./agent" doc:"leases in hand, checkpoints, and results not yet delivered; one process each"`
 	Name      string `envconfig:"WORKER_NAME" doc:"required with redis://…, the same after a restart: its id; a gateway gives one to those that register"`
-	Kind      string `envconfig:"PROCESSOR" default:"zpe" want:"zpe or mock" doc:"mock makes results up: for trials only"`
+	Kind      string `envconfig:"PROCESSOR" default:"zpe" want:"zpe or mock or none" doc:"what runs jobs of kind zpe; mock makes results up: for trials only; none leaves them to others"`
 	Slots     int    `envconfig:"WORKER_SLOTS" default:"1" range:"1,256" doc:"jobs at once, one lease each; a crash of the worker counts for all of them"`
 
 	Drain         settings.Seconds `envconfig:"DRAIN_TIMEOUT" default:"8s" range:"0s,24h0m0s" doc:"what SIGTERM gives jobs to finish; then, or at a second signal, they go back to the queue, uncounted"`
@@ -46,6 +46,7 @@ type Env struct {
 const (
 	kindZPE  jobs.Kind = "zpe"
 	kindMock jobs.Kind = "mock"
+	kindNone jobs.Kind = "none"
 )
 
 // Check returns what is wrong with the values, and whether pw.x is missing.

@@ -47,6 +47,8 @@ type Control struct {
 	CheckPayload func(payload []byte) error
 	// Kinds are the kinds beside zpe, by their names; see [ValidKind].
 	Kinds map[jobs.Kind]Kind
+	// Files keeps the inputs and artifacts of jobs of those kinds; nil when they have none.
+	Files *Files
 	// Admit, when set, judges each request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error
 

@@ -51,3 +51,18 @@ func TakeRoom(ctx context.Context, c *Control) (giveBack func(), err error) {
 		}
 	}, nil
 }
+
+// Clean deletes the files that no job needs any more, however new they are.
+func Clean(ctx context.Context, c *Control) (deleted int, err error) {
+	for _, prefix := range []string{uploadsPrefix, artifactsPrefix} {
+		n, err := c.cleanObjects(ctx, prefix, time.Now().Add(time.Hour))
+		if err != nil {
+			return deleted, err
+		}
+		deleted += n
+	}
+	return deleted, nil
+}
+
+// Sweep deletes parts of artifacts to which nothing was added for a while.
+func (s *Spool) Sweep(older time.Duration) (int, error) { return s.sweep(older) }

@@ -108,6 +108,25 @@ func (c *Control) kindRoutes(zpe []route) []route {
 			return handle(w, r)
 		}})
 	}
+	for _, rt := range []route{
+		{http.MethodPost, wire.PathInputs, c.client(c.addInput)},
+		{http.MethodGet, wire.PathArtifacts, c.client(c.ofJob(c.artifacts))},
+		{http.MethodGet, wire.PathArtifact, c.client(c.artifact)},
+		{http.MethodGet, wire.PathInput, c.leased(c.input)},
+		{http.MethodGet, wire.PathUpload, c.leased(c.uploaded)},
+		{http.MethodPut, wire.PathUpload, c.leased(c.putArtifact)},
+	} {
+		handle := rt.handle
+		list = append(list, route{rt.method, wire.PathOf("{kind}", rt.path), func(w http.ResponseWriter, r *http.Request) error {
+			if kindOf(r) == queue.KindZPE {
+				return errNoKind
+			}
+			if err := c.hasKind(r); err != nil {
+				return err
+			}
+			return handle(w, r)
+		}})
+	}
 	return list
 }
 

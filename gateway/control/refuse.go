@@ -39,6 +39,8 @@ var refusals = []struct {
 	{queue.ErrTokenRevoked, 403, wire.TokenRevoked, "The worker token was revoked"},
 	{queue.ErrOtherWorker, 403, wire.WorkerMismatch, "The token belongs to another worker than worker_id"},
 	{queue.ErrEnrollToken, 401, wire.InvalidEnrollToken, "The enroll token is unknown, used up or expired"},
+	{queue.ErrIncomplete, 409, wire.Incomplete, ""},
+	{queue.ErrManyArtifacts, 413, wire.PayloadTooLarge, "The job has as many artifacts as one may"},
 	{queue.ErrNotDead, 404, wire.JobNotFound, "The job is no dead letter"},
 	{queue.ErrNoJob, 404, wire.JobNotFound, "No such job"},
 	{queue.ErrNoWorker, 404, wire.WorkerNotFound, "No such worker"},
@@ -122,6 +124,9 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 	details := map[string]any{}
 	if kept, ok := errors.AsType[*keptError](err); ok {
 		details["kept_for_seconds"] = int(kept.ttl.Seconds())
+	}
+	if wrong, ok := errors.AsType[*offsetError](err); ok {
+		details["offset"] = wrong.have
 	}
 	if wrong, ok := errors.AsType[*fieldError](err); ok {
 		details["field"] = wrong.field

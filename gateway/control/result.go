@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -54,6 +55,9 @@ func parseResult(a *wire.ResultRequest) (queue.Result, error) {
 	case object[0] != '{':
 		return queue.Result{}, invalid("result", "want an object")
 	case a.Kind != "":
+		if err := checkArtifacts(a.Artifacts); err != nil {
+			return queue.Result{}, err
+		}
 		a.SummaryText, a.FreqsCSV = new(string), new(string) // it has no such texts
 	case a.SummaryText == nil:
 		return queue.Result{}, missing("summary_text")
@@ -66,7 +70,33 @@ func parseResult(a *wire.ResultRequest) (queue.Result, error) {
 	}
 	// The object may be large, and is not changed any more: a copy would be as large.
 	text := unsafe.String(&object[0], len(object)) //nolint:gosec // see above
-	return queue.Result{JSON: text, Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}, nil
+	r := queue.Result{JSON: text, Summary: *a.SummaryText, Freqs: *a.FreqsCSV, Meta: meta}
+	if a.Kind != "" {
+		for _, one := range a.Artifacts {
+			r.Artifacts = append(r.Artifacts, queue.Artifact(one))
+		}
+	}
+	return r, nil
+}
+
+// checkArtifacts returns what is wrong with the artifacts of a result.
+func checkArtifacts(list []wire.Artifact) error {
+	if len(list) > queue.MaxArtifacts {
+		return invalid("artifacts", "want at most %d", queue.MaxArtifacts)
+	}
+	names := map[string]bool{}
+	for _, a := range list {
+		switch {
+		case !artifactName().MatchString(a.Name) || names[a.Name]:
+			return invalid("artifacts", "%.140q is no name of an artifact, or is there twice", a.Name)
+		case a.Size < 0 || !validSum(a.SHA256):
+			return invalid("artifacts", "want size and sha256 of %s", a.Name)
+		case len(a.Type) > wire.MaxName || strings.ContainsFunc(a.Type, func(r rune) bool { return r < ' ' || r > '~' }):
+			return invalid("artifacts", "the type of %s is no media type", a.Name)
+		}
+		names[a.Name] = true
+	}
+	return nil
 }
 
 // finish records a result. Nearly all results come once, so only one that seems
@@ -100,6 +130,9 @@ func sameContent(ctx context.Context, q *queue.Queue, id jobs.ID, r queue.Result
 		if got, err := text.read(ctx, id); err != nil || got != text.want {
 			return false, err
 		}
+	}
+	if len(r.Artifacts) > 0 {
+		return false, nil // a result with artifacts is the same if its bytes are
 	}
 	comparing.Lock()
 	defer comparing.Unlock()

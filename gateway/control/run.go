@@ -81,6 +81,7 @@ func (c *Control) rounds(ctx context.Context) {
 		case <-c.reapNow:
 		case <-forget.C:
 			c.forget(ctx)
+			c.clean(ctx)
 			continue
 		}
 		next.Reset(c.reap(ctx))

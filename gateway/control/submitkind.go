@@ -33,14 +33,19 @@ func (c *Control) submitKind(w http.ResponseWriter, r *http.Request, kind jobs.K
 		}
 		req.Params = params
 	}
-	if req.Input != "" {
-		return &fieldError{"input", invalid("input", "there is no such upload")}
+	upload, err := uploadOf(req.Input)
+	if err != nil {
+		return err
 	}
 	payload, err := httpd.EncodeJSON(req)
 	if err != nil {
 		return err
 	}
-	return c.queueJob(w, r, queue.Submission{Kind: kind, Payload: payload[:len(payload)-1], Idempotency: key})
+	err = c.queueJob(w, r, queue.Submission{Kind: kind, Payload: payload[:len(payload)-1], Idempotency: key, Upload: upload})
+	if errors.Is(err, queue.ErrNoUpload) {
+		return errNoUpload
+	}
+	return err
 }
 
 // fieldError is a refusal because of one field, which is told apart from the message, too.

@@ -68,6 +68,12 @@ func enrollKey(hash string) string     { return "zpe:enroll:" + hash }
 func idempotentKey(hash string) string { return "zpe:idempotency:" + hash }
 func workerKey(id string) string       { return "zpe:worker:" + id }
 func workerTokensKey(id string) string { return "zpe:worker_tokens:" + id }
+func artifactsKey(id jobs.ID) string   { return "zpe:artifacts:" + string(id) }
+func uploadKey(name string) string     { return "zpe:upload:" + name }
+func uploadsKey(id jobs.ID, lease string) string {
+	return "zpe:uploads:" + string(id) + ":" + lease
+}
+
 func failedAckKey(id jobs.ID, lease string) string {
 	return "zpe:failed_ack:" + string(id) + ":" + lease
 }

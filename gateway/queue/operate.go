@@ -117,7 +117,7 @@ func (q *Queue) Late(ctx context.Context, id jobs.ID) (Late, error) {
 func (q *Queue) AcceptLate(ctx context.Context, id jobs.ID) error {
 	a, err := q.run(ctx, "accept late result", acceptScript, []string{
 		lateKey(id), statusKey(id), leaseKey(id), indexKey, delayKey, dlqKey,
-		resultKey(id), summaryKey(id), freqsKey(id), payloadKey(id), retryKey(id), reapedKey(id),
+		resultKey(id), summaryKey(id), freqsKey(id), payloadKey(id), retryKey(id), reapedKey(id), artifactsKey(id),
 	}, string(id), text(q.Now()), q.ResultTTL.Milliseconds())
 	if err != nil {
 		return err

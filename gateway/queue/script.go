@@ -21,6 +21,7 @@ var (
 	heartbeatScript  = newScript("caller", "list", "heartbeat")
 	finishScript     = kept(newScript("caller", "list", "finish"))
 	failScript       = newScript("caller", "list", "retry", "fail")
+	artifactScript   = newScript("caller", "artifact")
 	authScript       = newScript("caller", "auth")
 	reapScript       = newScript("list", "retry", "reap")
 	promoteScript    = newScript("promote", "promoteonly")

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -13,7 +14,9 @@ type Result struct {
 	JSON    string // the object, as it was received
 	Summary string
 	Freqs   string
-	Meta    string // JSON; does not count when a report is compared with what is on record
+	// Artifacts are those that must have arrived whole: see [Queue.AddArtifact].
+	Artifacts []Artifact
+	Meta      string // JSON; does not count when a report is compared with what is on record
 }
 
 // Recorded says how a result was taken.
@@ -29,11 +32,21 @@ type Recorded struct {
 // lease was taken back is kept for [Queue.AcceptLate]; then late is true.
 func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, r Result) (rec Recorded, late bool, err error) {
 	now := q.Now()
+	list, sums, err := listed(r.Artifacts)
+	if err != nil {
+		return Recorded{}, false, err
+	}
+	content := digest(r.JSON, r.Summary, r.Freqs)
+	if list != "" {
+		content = digest(r.JSON, list)
+	}
+	args := []any{
+		string(id), lease, content, r.JSON, r.Summary, r.Freqs, r.Meta, q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(), string(c.Kind), list,
+	}
 	a, err := q.runAs(ctx, c, "record result", finishScript, []string{
 		leaseKey(id), indexKey, statusKey(id), payloadKey(id), retryKey(id),
-		resultKey(id), summaryKey(id), freqsKey(id), reapedKey(id), lateKey(id),
-	}, string(id), lease, digest(r.JSON, r.Summary, r.Freqs), r.JSON, r.Summary, r.Freqs, r.Meta,
-		q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(), string(c.Kind))
+		resultKey(id), summaryKey(id), freqsKey(id), reapedKey(id), lateKey(id), artifactsKey(id), uploadsKey(id, lease),
+	}, append(args, sums...)...)
 	if err != nil {
 		return Recorded{}, false, err
 	}
@@ -52,6 +65,8 @@ func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, 
 		return Recorded{Duplicate: true}, false, nil
 	case "differs":
 		return Recorded{}, false, ErrFinished
+	case "incomplete":
+		return Recorded{}, false, fmt.Errorf("%w: %s", ErrIncomplete, a.Text(1))
 	case "late":
 		return Recorded{}, true, jobs.ErrLeaseLost
 	}

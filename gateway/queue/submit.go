@@ -16,7 +16,8 @@ type Submission struct {
 	ID          jobs.ID
 	Kind        jobs.Kind
 	Payload     []byte
-	Idempotency string // a key, for [Queue.Submit]
+	Idempotency string // a key; empty for none
+	Upload      string // see [Queue.AddUpload]; empty for none
 }
 
 // Submit is [Queue.SubmitJob] for a job of kind zpe.
@@ -40,7 +41,7 @@ func (q *Queue) SubmitJob(ctx context.Context, s Submission) (jobs.ID, error) {
 		keys = append(keys, idempotentKey(digest(string(s.Kind), s.Idempotency)))
 	}
 	a, err := q.run(ctx, "submit job", submitScript, keys,
-		string(id), s.Payload, text(now), q.ResultTTL.Milliseconds(), q.MaxQueued, digest(string(s.Payload)), q.IdempotencyTTL.Milliseconds(), string(s.Kind))
+		string(id), s.Payload, text(now), q.ResultTTL.Milliseconds(), q.MaxQueued, digest(string(s.Payload)), q.IdempotencyTTL.Milliseconds(), string(s.Kind), s.Upload)
 	if err != nil {
 		return "", err
 	}
@@ -51,6 +52,8 @@ func (q *Queue) SubmitJob(ctx context.Context, s Submission) (jobs.ID, error) {
 		return jobs.ID(a.Text(1)), nil
 	case "differs":
 		return "", ErrKeyReused
+	case "input":
+		return "", ErrNoUpload
 	case "off":
 		return "", ErrSubmissionOff
 	case "full":

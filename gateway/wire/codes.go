@@ -24,6 +24,13 @@ const (
 	NotFinished        Code = "JOB_NOT_FINISHED"       // 409: there is no result, in this state
 	AlreadyReported    Code = "ALREADY_REPORTED"       // 409: a failure with other content
 	PayloadExpired     Code = "PAYLOAD_EXPIRED"        // 409: a dead letter that has nothing left to run
+	OffsetMismatch     Code = "OFFSET_MISMATCH"        // 409: of an artifact, another part is wanted
+	Incomplete         Code = "ARTIFACT_INCOMPLETE"    // 409: an artifact of the result has not arrived whole
+	DigestMismatch     Code = "DIGEST_MISMATCH"        // 422: what has arrived is something else
+	ArtifactNotFound   Code = "ARTIFACT_NOT_FOUND"     // 404
+	InputNotFound      Code = "INPUT_NOT_FOUND"        // 404: the job has none
+	RangeNotSatisfied  Code = "RANGE_NOT_SATISFIABLE"  // 416
+	StorageDisabled    Code = "STORAGE_DISABLED"       // 503: the gateway has no storage for inputs and artifacts
 	RequestTimeout     Code = "REQUEST_TIMEOUT"        // 408: the body did not arrive in time
 	PayloadTooLarge    Code = "PAYLOAD_TOO_LARGE"      // 413
 	UnsupportedMedia   Code = "UNSUPPORTED_MEDIA_TYPE" // 415

@@ -157,9 +157,37 @@ type ResultRequest struct {
 	Result      json.RawMessage `json:"result" required:"true"` // an object
 	SummaryText *string         `json:"summary_text"`           // required of zpe; others have none
 	FreqsCSV    *string         `json:"freqs_csv"`              // likewise
-	Meta        json.RawMessage `json:"meta,omitempty"`         // a Meta
-	WorkerID    string          `json:"worker_id,omitempty"`
-	Kind        string          `json:"-"` // of the job, a part of the path; empty for zpe
+	// Artifacts must have been uploaded under the same lease; not of zpe.
+	Artifacts []Artifact      `json:"artifacts,omitempty"`
+	Meta      json.RawMessage `json:"meta,omitempty"` // a Meta
+	WorkerID  string          `json:"worker_id,omitempty"`
+	Kind      string          `json:"-"` // of the job, a part of the path; empty for zpe
+}
+
+// Artifact is a file that a job has made.
+type Artifact struct {
+	Name   string `json:"name"` // ^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`         // in hex
+	Type   string `json:"type,omitempty"` // its media type
+}
+
+// ArtifactsResponse lists the artifacts of a finished job by name.
+type ArtifactsResponse struct {
+	Artifacts []Artifact `json:"artifacts"`
+}
+
+// UploadResponse says how much of an artifact has arrived.
+type UploadResponse struct {
+	Offset   int64 `json:"offset"`
+	Complete bool  `json:"complete"`
+}
+
+// InputResponse names an upload, for SubmitRequest.
+type InputResponse struct {
+	Input  string `json:"input"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
 }
 
 // Meta is what a worker reports about its run. It is kept and never trusted.

@@ -31,6 +31,11 @@ const (
 	PathLate         = "/calc/zpe/admin/jobs/{id}/late"
 	PathLateAccept   = "/calc/zpe/admin/jobs/{id}/late/accept"
 	PathOps          = "/calc/zpe/admin/ops"
+	PathInputs       = "/calc/zpe/inputs" // this and those below: of other kinds only, see PathOf
+	PathInput        = "/calc/zpe/compute/jobs/{id}/input"
+	PathUpload       = "/calc/zpe/compute/jobs/{id}/artifacts/{name}"
+	PathArtifacts    = "/calc/zpe/jobs/{id}/artifacts"
+	PathArtifact     = "/calc/zpe/jobs/{id}/artifacts/{name}"
 	PathMetrics      = "/metrics"
 )
 
@@ -62,6 +67,7 @@ const (
 	MaxRegisterBody = 64 << 10  // of a registration, which anyone may send
 	MaxMeta         = 16 << 10  // of the meta of a worker that registers
 	MaxErrorCode    = 100
+	ChunkSize       = 8 << 20 // of an artifact, which agents send in one request
 	MaxErrorMessage = 1000
 	MaxTraceback    = 64 << 10
 	MaxName         = 200       // of labels, names and the strings in meta
@@ -72,6 +78,9 @@ const (
 
 // HeaderLeaseID may carry the lease id of a result or a failure.
 const HeaderLeaseID = "X-Lease-Id"
+
+// HeaderSHA256 has the SHA-256 of an artifact or an input as a whole, in hex.
+const HeaderSHA256 = "X-Content-SHA256"
 
 // HeaderIdempotencyKey may come with a submitted job.
 const HeaderIdempotencyKey = "Idempotency-Key"

@@ -66,7 +66,7 @@ type Request struct {
 	URL    *url.URL
 	Header http.Header // in addition to those that follow from the fields below
 	Accept string
-	Body   []byte // JSON; none when empty
+	Body   []byte // none when empty; JSON unless Header has another Content-Type
 	Token  string // sent as a bearer token; no error shows it
 	Secret string // something else that no error shows
 	// Patience is how long the response may take, and Limit how many bytes it may have.
@@ -119,7 +119,7 @@ func (c *Client) Open(ctx context.Context, r *Request) (*http.Response, error) {
 		return nil, err
 	}
 	maps.Copy(req.Header, r.Header)
-	if body != nil {
+	if body != nil && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", r.Accept)

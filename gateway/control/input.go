@@ -1,0 +1,89 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
+)
+
+// inputPrefix begins the names of uploads on the wire.
+const inputPrefix = "uploads/"
+
+// addInput stores an upload, and names it for a submission.
+func (c *Control) addInput(w http.ResponseWriter, r *http.Request) error {
+	if c.Files == nil {
+		return errNoFiles
+	}
+	want := strings.ToLower(r.Header.Get(wire.HeaderSHA256))
+	if want != "" && !validSum(want) {
+		return badHeader(wire.HeaderSHA256, "want 64 hexadecimal digits")
+	}
+	most := c.Files.MaxInput
+	tooLarge := &gateway.Error{Status: http.StatusRequestEntityTooLarge, Code: wire.PayloadTooLarge, Message: "Input larger than " + strconv.FormatInt(most, 10) + " bytes"}
+	if r.ContentLength > most {
+		return tooLarge
+	}
+	name := ulid.Make().String()
+	content := newSummed(stream(w, r, most), want)
+	err := c.Files.Store.Put(r.Context(), uploadsPrefix+name, content)
+	if large := (*http.MaxBytesError)(nil); errors.As(content.failed, &large) {
+		return tooLarge
+	}
+	if content.failed != nil {
+		return broken(content.failed)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(r.Context())
+	defer cancel()
+	u := queue.Upload{Name: name, Size: content.n, SHA256: content.sum()}
+	if err := c.Queue.AddUpload(ctx, u); err != nil {
+		return err
+	}
+	return write(w, wire.InputResponse{Input: inputPrefix + name, Size: u.Size, SHA256: u.SHA256})
+}
+
+var errNoInput = &gateway.Error{Status: 404, Code: wire.InputNotFound, Message: "The job has no input, or it is not kept any more"}
+
+// input sends a worker the input of its job.
+func (c *Control) input(w http.ResponseWriter, r *http.Request, from call) error {
+	payload, err := c.Queue.Payload(r.Context(), from.job)
+	if err != nil {
+		return err
+	}
+	var req wire.SubmitRequest
+	if json.Unmarshal([]byte(payload), &req) != nil || req.Input == "" {
+		return errNoInput
+	}
+	u, err := c.Queue.Upload(r.Context(), strings.TrimPrefix(req.Input, inputPrefix))
+	if errors.Is(err, queue.ErrNoUpload) {
+		return errNoInput
+	}
+	if err != nil {
+		return err
+	}
+	return c.send(w, r, file{object: uploadsPrefix + u.Name, sum: u.SHA256, media: "application/octet-stream", size: u.Size, missing: errNoInput})
+}
+
+// uploadOf returns the name of the upload that a submission names.
+func uploadOf(input string) (string, error) {
+	if input == "" {
+		return "", nil
+	}
+	name, ok := strings.CutPrefix(input, inputPrefix)
+	if _, err := ulid.ParseStrict(name); !ok || err != nil {
+		return "", errNoUpload
+	}
+	return name, nil
+}
+
+var errNoUpload = &fieldError{"input", invalid("input", "there is no such upload, or it is not kept any more")}
