@@ -29,6 +29,8 @@ const (
 	drainedGrace = 300 * time.Millisecond
 	// openFiles is how many files each process may have open.
 	openFiles = 4096
+	// processes is how many processes and threads a run may have at once.
+	processes = 4096
 )
 
 // Runner runs programs. Environ is what they are given beside their own variables, as NAME=value: PATH,
@@ -64,7 +66,12 @@ func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
 		Path: a.Kind.Path, Args: argv[1:], Dir: a.Dir.Work, Env: append(a.env(), p.Environ...),
 		Stdin: bytes.NewReader(a.Params), Output: reader.Line, Overwritten: reader.Overwritten,
 		Limits: command.Limits{
-			Memory: a.Kind.Memory, CPU: a.Kind.CPU, FileBytes: a.Kind.Disk, OpenFiles: openFiles, LineBytes: lineBytes,
+			TotalMemory: a.Kind.Memory, CPU: a.Kind.CPU, FileBytes: a.Kind.Disk, OpenFiles: openFiles, LineBytes: lineBytes,
+			Disk: a.Kind.Disk, Processes: processes,
+		},
+		DiskUsage: func() (int64, error) {
+			used, err := a.Dir.Usage()
+			return used.Bytes, err
 		},
 		GraceOf: func(cause error) time.Duration {
 			if errors.Is(cause, jobs.ErrDrained) {
@@ -152,7 +159,9 @@ func (a run) ended(err error, last string) error {
 		what = fmt.Sprintf("signal %d (%s)", exit.Signal, exit.Signal)
 	case command.OverMemory:
 		f.Code = "OUT_OF_MEMORY"
-	case command.OverCPU, command.OverWall, command.OverOutput:
+	case command.OverDisk:
+		f.Code = "DISK_LIMIT"
+	case command.OverCPU, command.OverWall, command.OverOutput, command.OverProcesses:
 		f.Code = "LIMIT_EXCEEDED"
 	}
 	if exit.Limit != "" {

@@ -155,6 +155,7 @@ func TestK08ExitCodesDecide(t *testing.T) {
 		{"a signal", "kill -SEGV $$", "", 0, "PROGRAM_FAILED", "signal 11", false, false, 0},
 		{"a program that cannot be started by its interpreter", "exit 126", "", 0, "PROGRAM_FAILED", "exit 126", false, false, 0},
 		{"the processor's time", "while :; do :; done", "cpu = \"1s\"", 0, "LIMIT_EXCEEDED", "", false, false, 0},
+		{"too much on disk", "i=0; while :; do i=$((i + 1)); head -c 1000000 /dev/zero >$i; done", "disk = \"8MiB\"", 0, "DISK_LIMIT", "8 MiB", false, false, 0},
 		{"an output that is missing", "exit 0", "outputs = [\"*.png\"]", 0, "OUTPUT_INVALID", "*.png", false, false, 0},
 		{"an output that is missing, with retries", "exit 0", "outputs = [\"*.png\"]\nretries = 1", 0, "OUTPUT_INVALID", "*.png", false, true, 10 * time.Second},
 	} {
