@@ -19,6 +19,7 @@ func BenchmarkTrue(b *testing.B) {
 	const program = "/bin/true"
 	run := func(alone bool) func(b *testing.B, dir string) {
 		return func(b *testing.B, dir string) {
+			b.Helper()
 			c := &command.Command{
 				Path: program, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: strings.NewReader("{}"), Alone: alone,
 				Output: func(command.Stream, []byte, bool) error { return nil },
@@ -34,6 +35,7 @@ func BenchmarkTrue(b *testing.B) {
 		mark bool // markers only
 	}{
 		{"bare", func(b *testing.B, dir string) {
+			b.Helper()
 			var out, err bytes.Buffer
 			c := exec.CommandContext(context.Background(), program)
 			c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr = dir, []string{"PATH=/usr/bin:/bin"}, strings.NewReader("{}"), &out, &err
@@ -53,7 +55,7 @@ func BenchmarkTrue(b *testing.B) {
 			before := cpuUsed(b)
 			defer func() { b.ReportMetric(float64((cpuUsed(b)-before).Microseconds())/float64(b.N), "µs-cpu/op") }()
 			for b.Loop() {
-				dir, err := os.MkdirTemp(root, "")
+				dir, err := os.MkdirTemp(root, "") //nolint:usetesting // it is what is measured
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -145,7 +145,7 @@ func TestK12DiskUseIsLimited(t *testing.T) {
 
 func TestK12DiskUseThatCannotBeMeasuredStopsAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		denied := error(fs.ErrPermission)
+		denied := fs.ErrPermission
 		used := int64(0)
 		check := command.DiskCheck(&command.Command{
 			Limits: command.Limits{Disk: 10 << 30}, DiskUsage: func() (int64, error) { return used, denied },
@@ -201,7 +201,7 @@ func TestK12MemoryOfAllProcessesIsThatOfEachWithoutControllers(t *testing.T) {
 	c := self("memory")
 	c.Limits.TotalMemory = 256<<20 + raceMemory
 	_, err := run(t, c)
-	wantExit(t, err, command.OverMemory)
+	_ = wantExit(t, err, command.OverMemory)
 }
 
 // needControllers skips a test where cgroups cannot have limits.
@@ -229,7 +229,7 @@ func TestK12MemoryOfAllProcessesIsLimitedByTheCgroup(t *testing.T) {
 	c, wantNothingLeft = hostile(t, `$SLEEP & kill -9 $$`)
 	c.Limits.TotalMemory = 64 << 20
 	_, err = c.Run(t.Context())
-	wantExit(t, err, command.Signaled)
+	_ = wantExit(t, err, command.Signaled)
 	wantNothingLeft()
 }
 
@@ -243,7 +243,7 @@ func TestK12ForksOverTheLimitAreRefusedByTheCgroup(t *testing.T) {
 		c, wantNothingLeft := hostile(t, script)
 		c.Limits.Processes = 50
 		_, err := c.Run(t.Context())
-		wantExit(t, err, command.OverProcesses)
+		_ = wantExit(t, err, command.OverProcesses)
 		wantNothingLeft()
 	}
 	c, wantNothingLeft := hostile(t, `for i in {1..40}; do $SLEEP & done; sleep 1; exit 0`)
