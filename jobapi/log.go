@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/redact"
 )
 
@@ -92,5 +93,8 @@ var lineEnds = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
 // Next returns what is shown of the next line.
 func (s *ShownLines) Next(text string) string {
+	if jobs.IsLeftOut(text) {
+		defer s.secrets.Gap()
+	}
 	return ShownText(s.secrets.Line(lineEnds.Replace(text)), maxLine)
 }

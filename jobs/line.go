@@ -1,10 +1,8 @@
 package jobs
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // MaxLine is the longest line of a job's log, in bytes.
@@ -50,17 +48,18 @@ func wholeWords(s string) string {
 // LeftOut returns the line that stands in a log for n lines which were left out.
 func LeftOut(n int) string { return "… " + Count(n, "line") + " left out" }
 
-var leftOut = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^… (\d{1,15}) lines? left out$`) })
+var leftOut = Form(`^… (\d{1,15}) lines? left out$`)
+
+// IsLeftOut reports whether a line stands for lines which were left out.
+func IsLeftOut(line string) bool {
+	return strings.HasPrefix(line, "… ") && leftOut().MatchString(line)
+}
 
 // LinesIn returns how many lines a line of a log stands for: see [LeftOut].
 func LinesIn(line string) int {
-	if !strings.HasPrefix(line, "… ") {
+	if !IsLeftOut(line) {
 		return 1
 	}
-	m := leftOut().FindStringSubmatch(line)
-	if m == nil {
-		return 1
-	}
-	n, _ := strconv.Atoi(m[1]) // of 15 digits
+	n, _ := strconv.Atoi(leftOut().FindStringSubmatch(line)[1]) // of 15 digits
 	return n
 }

@@ -11,6 +11,7 @@ type Lines struct {
 	block  int  // lines since a name of a secret whose value is in the lines below
 	indent int  // how far that name is indented
 	full   bool // the last line was a full line of base64 and nothing else
+	gap    bool // lines are missing before this one
 	words  int  // words of the last lines, which had only words of mnemonics
 }
 
@@ -35,8 +36,9 @@ func (l *Lines) Line(s string) string {
 	if odd {
 		l.noteBegins(s) // whatever hides this line
 	}
-	full := l.full
-	if l.full = isFull(s); full && isRest(s) {
+	full, gap := l.full, l.gap
+	l.full, l.gap = isFull(s), false
+	if full && isRest(s) || gap && l.full {
 		return Mark
 	}
 	if l.isMnemonicLine(s) {
@@ -47,6 +49,10 @@ func (l *Lines) Line(s string) string {
 	}
 	return applyRules(s)
 }
+
+// Gap says that lines are missing before the next one, which may be in the middle of a
+// key.
+func (l *Lines) Gap() { l.gap = true }
 
 // Text returns the next lines, which came as one text, without their secrets: those
 // that begin in a line of an earlier call, and those that only the whole shows.

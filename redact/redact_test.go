@@ -229,6 +229,25 @@ func TestJ27JSONKeepsItsForm(t *testing.T) {
 	}
 }
 
+func TestJ27KeyAfterMissingLinesIsHidden(t *testing.T) {
+	var l Lines
+	full := strings.Repeat("x9/A", 16)
+	if got := l.Line(full); got != full {
+		t.Errorf("a line that may be a name is %q", got)
+	}
+	l.Line("x")
+	l.Gap()
+	for _, want := range []string{Mark, Mark, "other text", full} {
+		line := full
+		if want == "other text" {
+			line = want
+		}
+		if got := l.Line(line); got != want {
+			t.Errorf("after a gap %q is shown as %q, want %q", line, got, want)
+		}
+	}
+}
+
 func TestPlainLinesCostNoMemory(t *testing.T) {
 	var lines Lines
 	line := "page 17 of 240: 3 tables, 1204 words, took 12.5ms, next: 18"

@@ -479,6 +479,61 @@ func TestJ27PartsOfALogHideWhatBeganBeforeThem(t *testing.T) {
 	}
 }
 
+// TestK06J27SecretWhoseBeginningWasDroppedIsHidden has a log of which the middle is gone,
+// and with it where a key begins.
+func TestK06J27SecretWhoseBeginningWasDroppedIsHidden(t *testing.T) {
+	r := newFleetRig(t)
+	ctx := t.Context()
+	r.st.LogCap = 12_000
+	c := r.claim(r.submit("a"))
+	key := make([]byte, 48*150)
+	_, _ = rand.Read(key) // it never fails
+	body := base64.StdEncoding.EncodeToString(key)
+	lines := []string{"before", "-----BEGIN PRIVATE KEY-----"}
+	for part := range slices.Chunk([]byte(body), 64) {
+		lines = append(lines, string(part))
+	}
+	lines = append(lines, "-----END PRIVATE KEY-----", "after", "password=hunter2hunter2")
+	if err := r.st.Report(ctx, c, time.Minute, nil, jobs.Lines{Text: append(slices.Repeat([]string{"a line"}, 100), lines...)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tail := range []int{1, 5, 50, 500} {
+		for after := jobapi.LogStart; ; {
+			log, err := r.fleet.Log(ctx, "a", jobapi.LogQuery{Tail: tail, After: after})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(log.Lines) == 0 {
+				break
+			}
+			for _, l := range log.Lines {
+				after = l.Pos
+				for part := range slices.Chunk([]byte(body), 16) {
+					if strings.Contains(l.Text, string(part)) {
+						t.Fatalf("%d lines a page: %+v shows a part of the key", tail, l)
+					}
+				}
+				if strings.Contains(l.Text, "hunter2") || l.Text == "before" {
+					t.Errorf("%d lines a page: %+v", tail, l)
+				}
+			}
+		}
+	}
+	log, err := r.fleet.Log(ctx, "a", jobapi.LogQuery{Tail: 500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks := 0
+	for _, l := range log.Lines {
+		if jobs.LinesIn(l.Text) > 1 {
+			marks++
+		}
+	}
+	if marks != 1 {
+		t.Errorf("%d marks in %+v", marks, log.Lines)
+	}
+}
+
 func TestFleetWhenRedisRefusesIsUnavailable(t *testing.T) {
 	jobapitest.RedisRefuses(t, func(rdb *redis.Client) jobapi.Jobs { return &provider.Fleet{Status: status.New(rdb)} })
 }
