@@ -40,6 +40,14 @@ var (
 	UncountedCrash = Bug{Name: "a crash is not counted", status: func(f *fleet, p *process, s fleetStatus) fleetStatus {
 		return forgivingStatus{s, f.redis.client(p.link(toRedis))}
 	}}
+	// FailureTwice counts a failed attempt twice.
+	FailureTwice = Bug{Name: "a failure is counted twice", status: func(f *fleet, p *process, s fleetStatus) fleetStatus {
+		return doublingStatus{s, f.redis.client(p.link(toRedis))}
+	}}
+	// NoWait lets a job run again at once whose attempt has failed.
+	NoWait = Bug{Name: "the next attempt does not wait", status: func(f *fleet, p *process, s fleetStatus) fleetStatus {
+		return hastyStatus{s, f.redis.client(p.link(toRedis))}
+	}}
 	// LostNack forgets to hand leases back.
 	LostNack = Bug{Name: "a lost nack", source: func(s fleetSource) fleetSource { return forgetfulSource{s} }}
 	// LateResult makes objects visible without a look at the lease and the claim.
@@ -107,6 +115,35 @@ func (s forgivingStatus) Claim(ctx context.Context, job jobs.Job, hold time.Dura
 		}
 	}
 	return s.fleetStatus.Claim(ctx, job, hold, again)
+}
+
+type doublingStatus struct {
+	fleetStatus
+	rdb redis.UniversalClient
+}
+
+func (s doublingStatus) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
+	s.rdb.HIncrBy(ctx, "{job:"+string(c.Job)+"}:claim", "failures", 1)
+	return s.fleetStatus.Retry(ctx, c, o)
+}
+
+type hastyStatus struct {
+	fleetStatus
+	rdb redis.UniversalClient
+}
+
+// Claim claims a job that waits as if its time had come.
+func (s hastyStatus) Claim(ctx context.Context, job jobs.Job, hold time.Duration, again jobs.Claim) (jobs.Claim, error) {
+	c, err := s.fleetStatus.Claim(ctx, job, hold, again)
+	if err != nil || c.Verdict != jobs.Waiting {
+		return c, err
+	}
+	key := "{job:" + string(job.ID) + "}:claim"
+	next, _ := s.rdb.HGet(ctx, key, "next").Result()
+	s.rdb.HDel(ctx, key, "next")
+	c, err = s.fleetStatus.Claim(ctx, job, hold, again)
+	s.rdb.HSet(ctx, key, "next", next)
+	return c, err
 }
 
 type forgetfulSource struct{ fleetSource }

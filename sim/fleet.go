@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,7 +87,7 @@ type (
 		worker.HandBacker
 	}
 	fleetStatus interface {
-		worker.Status
+		worker.KindStatus
 		worker.Claims
 	}
 )
@@ -98,8 +99,9 @@ type place struct {
 	now  *process
 	stop context.CancelFunc // as SIGTERM does
 
-	dir     string   // of an agent
-	objects *objects // of an agent
+	kinds   []jobs.Kind // of a worker of the fleet
+	dir     string      // of an agent
+	objects *objects    // of an agent
 }
 
 func (s *place) current() (*process, context.CancelFunc) {
@@ -189,9 +191,9 @@ func (w *world) serve(ctx context.Context, s *place, stopping <-chan struct{}, r
 }
 
 // run is the life of one worker.
-func (f *fleet) run(ctx context.Context, _ *place, p *process) {
+func (f *fleet) run(ctx context.Context, at *place, p *process) {
 	p.roll(f.callsPerFault, toRedis, toPubSub, toStore)
-	w, r, closers, err := f.worker(ctx, p)
+	w, r, closers, err := f.worker(ctx, at, p)
 	if err != nil {
 		panic(err) // nothing is reached for yet
 	}
@@ -209,7 +211,7 @@ func (f *fleet) run(ctx context.Context, _ *place, p *process) {
 }
 
 // worker wires a worker as the program does.
-func (f *fleet) worker(ctx context.Context, p *process) (*worker.Worker, *repair.Repair, []io.Closer, error) {
+func (f *fleet) worker(ctx context.Context, at *place, p *process) (*worker.Worker, *repair.Repair, []io.Closer, error) {
 	log := f.logger(p.name)
 	options := f.pubsub(p.link(toPubSub))
 	src, err := pubsub.OpenSource(ctx, queueName, pubsub.Rules{DefaultKind: "mock"}, log, options...)
@@ -234,8 +236,12 @@ func (f *fleet) worker(ctx context.Context, p *process) (*worker.Worker, *repair
 	if f.bug.store != nil {
 		pages.Store = f.bug.store(view)
 	}
+	handlers := map[jobs.Kind]worker.Handler{}
+	for _, kind := range at.kinds {
+		handlers[kind] = again{pages, f}
+	}
 	w := &worker.Worker{
-		Source: source, Status: claims, Claims: claims, Handlers: map[jobs.Kind]worker.Handler{"mock": pages}, Log: log, DeadLetters: dead,
+		Source: source, Status: claims, Claims: claims, Handlers: handlers, Log: log, DeadLetters: dead,
 		Checks: map[string]func(context.Context) error{"redis": st.Check, "storage": view.Check, "dead letters": dead.Check},
 		Pools:  []worker.Pool{{Slots: f.slots}}, LeaseTTL: f.lease,
 	}
@@ -277,7 +283,7 @@ func (f *fleet) submit(ctx context.Context) error {
 		<-ctx.Done()
 	}()
 	for _, j := range f.jobs {
-		it := jobs.Job{ID: j.id, Kind: "mock", Pages: j.pages, Submitted: f.began.Add(j.submit)}
+		it := jobs.Job{ID: j.id, Kind: j.kind, Payload: `{"seed": "` + string(j.id) + `"}`, Pages: j.pages, Submitted: f.began.Add(j.submit)}
 		sending.Go(func() {
 			_ = jobs.Sleep(ctx, j.submit)
 			for pubsub.Submit(ctx, st, pub.Publish, it, time.Minute) != nil && ctx.Err() == nil {
@@ -301,4 +307,19 @@ func (f *fleet) submit(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// kindsOf returns the kinds of the nth place. The first has all.
+func (f *fleet) kindsOf(n int) []jobs.Kind {
+	switch random(f.seed, "kinds of", strconv.Itoa(n)).IntN(4) {
+	case 0:
+		if n > 0 {
+			return []jobs.Kind{common}
+		}
+	case 1:
+		if n > 0 {
+			return []jobs.Kind{rare}
+		}
+	}
+	return []jobs.Kind{common, rare}
 }

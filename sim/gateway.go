@@ -245,7 +245,7 @@ func (c calculator) Run(ctx context.Context, j jobs.Job, report func(jobs.Progre
 		}
 		switch does.does {
 		case fails:
-			return jobs.Result{}, &jobs.Failure{Code: faultCode, Final: does.pages%2 == 0, Err: errors.New(ownFault)}
+			return jobs.Result{}, &jobs.Failure{Code: faultCode, Final: does.pages%2 == 0, Retry: does.pages%3 == 0, RetryAfter: does.backoff, Err: errors.New(ownFault)}
 		case kills:
 			c.kill()
 			<-ctx.Done()

@@ -22,7 +22,17 @@ type job struct {
 	submit   time.Duration // when it is submitted
 	cancel   time.Duration // when it is canceled; 0 for never
 	again    time.Duration // when its message is published once more; 0 for never
+
+	kind     jobs.Kind
+	failures int           // attempts that fail and are made again, before it does what it does
+	backoff  time.Duration // until the next of them
 }
+
+// The kinds of jobs. Of the places, some do not have one of them.
+const (
+	common jobs.Kind = "mock"
+	rare   jobs.Kind = "rare"
+)
 
 // behavior is what is special about a job.
 type behavior uint8
@@ -38,7 +48,7 @@ const ownFault = "the document is about nothing"
 
 // drawJobs returns the jobs of a seed.
 func drawJobs(seed uint64, over time.Duration) []job {
-	r := random(seed, "jobs")
+	r, more := random(seed, "jobs"), random(seed, "kinds and retries")
 	list := make([]job, 6+r.IntN(8))
 	for i := range list {
 		j := job{
@@ -53,6 +63,16 @@ func drawJobs(seed uint64, over time.Duration) []job {
 		}
 		j.at = 1 + r.IntN(j.pages)
 		j.cancel, j.again = maybe(r, 6, j.submit, over), maybe(r, 5, j.submit, over)
+		j.kind = common
+		if more.IntN(4) == 0 {
+			j.kind = rare
+		}
+		if j.does != kills && more.IntN(3) == 0 {
+			j.failures, j.backoff = 1+more.IntN(3), between(more, 0, 2*time.Minute)
+			if more.IntN(3) == 0 { // for longer than Pub/Sub keeps a message back
+				j.failures, j.backoff = 1, between(more, 10*time.Minute, 15*time.Minute)
+			}
+		}
 		list[i] = j
 	}
 	return list
@@ -82,6 +102,8 @@ func (engine) NeedsInput() bool { return false }
 // Read implements [processor.Engine].
 func (e engine) Read(ctx context.Context, j jobs.Job, _ string, from int, out processor.Sink) error {
 	does := e.jobs[j.ID]
+	fault, _ := ctx.Value(failing{}).(bool)
+	fault = fault || does.does == fails
 	if err := out.Open(does.pages, json.RawMessage(`{}`)); err != nil {
 		return err
 	}
@@ -90,7 +112,7 @@ func (e engine) Read(ctx context.Context, j jobs.Job, _ string, from int, out pr
 			return err
 		}
 		switch {
-		case does.does == fails && n >= does.at:
+		case fault && n >= does.at:
 			return errors.New(ownFault)
 		case does.does == kills && n >= does.at:
 			e.kill()
@@ -106,7 +128,7 @@ func (e engine) Read(ctx context.Context, j jobs.Job, _ string, from int, out pr
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
-	if does.does == fails {
+	if fault {
 		return errors.New(ownFault)
 	}
 	return nil

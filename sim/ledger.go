@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -36,6 +37,7 @@ type account struct {
 	outcomes []string          // as they were recorded
 	deaths   int               // workers that were killed with its claim
 	silent   int               // attempts whose claim was taken from them
+	failed   int               // attempts that failed and were to be made again
 	forgiven bool              // Redis has lost writes since: its counts do not count
 }
 
@@ -45,6 +47,8 @@ type record struct {
 	progress                int
 	token                   string // of the claim, "!" before it when it was taken away
 	until                   string // when the claim ends
+	failures                int    // attempts that count as failed
+	next                    int64  // ms since 1970, before which no attempt may begin; 0 for none
 }
 
 func (r record) ended() bool {
@@ -56,6 +60,7 @@ func (r record) plain() string { return strings.TrimPrefix(strings.Trim(r.token,
 
 func (r record) sameDocument(o record) bool {
 	r.token, o.token, r.until, o.until = "", "", "", ""
+	r.failures, o.failures, r.next, o.next = 0, 0, 0, 0
 	return r == o
 }
 
@@ -95,7 +100,9 @@ func read(db *miniredis.Miniredis, id jobs.ID) record {
 		_ = json.Unmarshal([]byte(text), &doc)
 	}
 	claim := "{job:" + string(id) + "}:claim"
-	return record{doc.Status, doc.Message, doc.Error, doc.Progress, db.HGet(claim, "token"), db.HGet(claim, "until")}
+	failures, _ := strconv.Atoi(db.HGet(claim, "failures"))
+	next, _ := strconv.ParseInt(db.HGet(claim, "next"), 10, 64)
+	return record{doc.Status, doc.Message, doc.Error, doc.Progress, db.HGet(claim, "token"), db.HGet(claim, "until"), failures, next}
 }
 
 // wrote looks at what a script of a process has changed of a job.
@@ -115,6 +122,9 @@ func (l *ledger) wrote(from string, keys []string) {
 	a.last = now
 	if before == now {
 		return
+	}
+	if now.failures > a.failed {
+		l.broken("%d failures of job %s are counted, and there were %d", now.failures, a.id, a.failed)
 	}
 	l.claimed(a, from, before, now)
 	if before.sameDocument(now) {
@@ -145,6 +155,9 @@ func (l *ledger) fenced(a *account, from string, before, now record) {
 	if a.owners[before.plain()] == from || a.owners[now.plain()] == from {
 		return
 	}
+	if before.token == "" && (before.status == "" || before.status == "queued") && strings.HasPrefix(now.message, "no worker for kind") {
+		return // it leaves the job to others
+	}
 	if before.token == "" && l.w.isLossy() {
 		return // an attempt that Redis had forgotten ends
 	}
@@ -168,6 +181,9 @@ func (l *ledger) claimed(a *account, from string, before, now record) {
 	}
 	if had != "" {
 		a.silent++
+	}
+	if clock := l.w.redis.clock().UnixMilli(); before.next > clock {
+		l.broken("%s began with job %s %d ms before its next attempt", from, a.id, before.next-clock)
 	}
 	a.owners[has] = from
 	l.w.note("%s: claims job %s", from, a.id)
@@ -210,6 +226,9 @@ func (l *ledger) failed(a *account, reason string) {
 			l.broken("job %s was given up after %d crashes: %s", a.id, a.silent, reason)
 		}
 	case a.does == fails && reason == ownFault:
+		if a.failed < a.failures {
+			l.broken("job %s was recorded as failed after %d failures, and was to be tried %d times more", a.id, a.failed, a.failures-a.failed)
+		}
 	default:
 		l.broken("job %s was recorded as failed, and that was not its fault: %s", a.id, reason)
 	}

@@ -47,7 +47,8 @@ func Fleet(seed uint64, dir string, log io.Writer, bug Bug) Report {
 	}
 	var targets []target
 	for n := range f.workers {
-		s := &place{name: fmt.Sprintf("worker-%d", n)}
+		s := &place{name: fmt.Sprintf("worker-%d", n), kinds: f.kindsOf(n)}
+		w.note("%s has %v", s.name, s.kinds)
 		f.places, targets = append(f.places, s), append(targets, target{s.name, []string{toRedis, toPubSub, toStore}})
 		f.running.Go(func() { f.serve(ctx, s, f.stopping, f.run) })
 	}

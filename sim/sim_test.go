@@ -89,7 +89,7 @@ func (f runner) keepsItsPromises(t *testing.T, found ...uint64) {
 }
 
 // Seed 9812 lost how a job ended, but not that its worker entered it as ended: it stayed running.
-func TestFleetKeepsItsPromises(t *testing.T) { runner(sim.Fleet).keepsItsPromises(t, 9812) }
+func TestK10K13FleetKeepsItsPromises(t *testing.T) { runner(sim.Fleet).keepsItsPromises(t, 9812) }
 
 // A simulation that finds nothing proves nothing: with each of these bugs some of the same
 // seeds must fail.
@@ -103,6 +103,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		{sim.AckBeforeRecord, sim.Fleet},
 		{sim.NoFence, sim.Fleet},
 		{sim.UncountedCrash, sim.Fleet},
+		{sim.FailureTwice, sim.Fleet},
+		{sim.NoWait, sim.Fleet},
 		{sim.LostNack, sim.Fleet},
 		{sim.LateResult, sim.Fleet},
 		{sim.LostResult, sim.Gateway},
