@@ -124,6 +124,32 @@ func TestF63WhoWaitsForAServersJobIsToldThatNothingRunsIt(t *testing.T) {
 	want(c.whyGatewayQueued(t.Context()), "the gateway is drained, so its workers get no jobs: `batchfleet run start"+c.given()+"` lets them")
 }
 
+func TestK13SubmitSaysAtOnceThatNoWorkerHasTheKind(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	file := filepath.Join(t.TempDir(), "x.pdf")
+	if err := os.WriteFile(file, []byte("%PDF-"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const note = "batchfleet: no worker of the fleet has kind pdf yet: `batchfleet worker` starts one\n"
+	says := func(args ...string) bool {
+		t.Helper()
+		out, err := batchfleet(t, f.environment(), append(append([]string{"submit"}, args...), file)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return strings.Contains(string(out), note)
+	}
+	if !says("--kind", "pdf") {
+		t.Error("nothing is said of a kind that no worker has")
+	}
+	if says() {
+		t.Error("something is said of a job without a kind")
+	}
+	f.start()
+	until(t, time.Minute, "a worker has it", func() bool { return !says("--kind", "pdf") })
+}
+
 // TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns until there is one.
 func TestF63SubmitWaitGoesOnAfterItHasSaidThatNoWorkerRuns(t *testing.T) {
 	t.Parallel()

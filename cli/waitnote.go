@@ -48,7 +48,7 @@ func noteNoKind(ctx context.Context, stderr io.Writer, st *status.Store, kind jo
 		return
 	}
 	if runs, err := st.Runs(ctx, kind); err == nil && !runs {
-		fmt.Fprintf(stderr, "batchfleet: no worker of the fleet has kind %s yet: the job waits for one, `batchfleet worker` starts one\n", kind)
+		fmt.Fprintf(stderr, "batchfleet: no worker of the fleet has kind %s yet: `batchfleet worker` starts one\n", kind)
 	}
 }
 
