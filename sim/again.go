@@ -20,7 +20,7 @@ type again struct {
 type failing struct{}
 
 // RunAttempt implements [worker.AttemptHandler].
-func (h again) RunAttempt(ctx context.Context, a worker.Attempt) (jobs.Result, error) {
+func (h again) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, error) {
 	does := h.f.byID[a.Job.ID]
 	more := a.Failures < does.failures
 	result, err := h.Run(context.WithValue(ctx, failing{}, more), a.Job, a.Report)
