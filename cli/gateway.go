@@ -27,6 +27,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/provider"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/redact"
@@ -134,9 +135,13 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		return program.Exit(program.Usage, fmt.Errorf("--metrics-addr: %w", err))
 	}
 	defer stopMetrics()
+	var others jobapi.Jobs
+	if len(kinds) > 0 {
+		others = &provider.ZPE{Queue: q, Others: true, Stop: c.Cancel, QueuedKind: c.QueuedKind, OpenFile: files.OpenArtifact}
+	}
 	api := openJobServer(ctx, jobServerConfig{
 		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q},
-		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel, Queued: c.Queued}, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
+		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel, Queued: c.Queued}, others: others, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
 	})
 	handler := withHealth(api.beside(c.Handler()), ready)
 	running, stop := context.WithCancel(ctx)

@@ -212,6 +212,35 @@ func TestK17WorkersOfAGatewayRunJobsOfAnyKind(t *testing.T) {
 	if r := result.Result; r.Kind != "upper" || r.Attempt != 3 || len(r.Artifacts) != 1 {
 		t.Errorf("the result is %+v, want that of the third attempt", result)
 	}
+	// People see them as jobs of the gateway.
+	command := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := g.runCommand(g.environment("BATCHFLEET_API="+url, "BATCHFLEET_TOKEN_FILE="+filepath.Join(g.dir, "admin.token")), args...)
+		if code != 0 {
+			t.Errorf("%v: code %d: %s", args, code, stderr)
+		}
+		return stdout
+	}
+	if got := command("list", "--scope", "gateway"); !strings.Contains(got, plain) || !strings.Contains(got, again) || strings.Contains(got, zpe) {
+		t.Errorf("list of scope gateway: %s", got)
+	}
+	if got := command("list"); !strings.Contains(got, plain) || !strings.Contains(got, zpe) {
+		t.Errorf("list: %s", got)
+	}
+	if got := command("get", plain); !strings.Contains(got, "upper") || !strings.Contains(got, "succeeded") {
+		t.Errorf("get: %s", got)
+	}
+	if got := command("list", "--kind", "gateway.upper"); !strings.Contains(got, plain) {
+		t.Errorf("list of its kind: %s", got)
+	}
+	dir := t.TempDir()
+	command("result", "-o", dir, plain)
+	if text, err := os.ReadFile(filepath.Join(dir, "upper.txt")); err != nil || string(text) != "SOME TEXT!" {
+		t.Errorf("result: %q, %v", text, err)
+	}
+	if got := command("logs", again); !strings.Contains(got, "attempt 3") {
+		t.Errorf("logs: %s", got)
+	}
 	// Nothing of these jobs is left with the worker.
 	until(t, time.Minute, "the worker has forgotten its jobs", func() bool {
 		var left []string

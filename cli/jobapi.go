@@ -36,6 +36,7 @@ type jobServerConfig struct {
 	deps     operations.Deps                              // Status, to show jobs, and Queue where there is a gateway
 	storage  func(context.Context) (storage.Store, error) // where results are, if deps has no Storage; may be nil
 	zpe      jobapi.Jobs                                  // of the gateway's agents; nil where there is no gateway
+	others   jobapi.Jobs                                  // the same, of all other kinds; nil where there are none
 	guard    *jobapi.Guard
 	readOnly bool
 	admit    func(*http.Request) error
@@ -78,6 +79,9 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 	}
 	if a.zpe != nil {
 		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: access.Operate})
+	}
+	if a.others != nil {
+		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "gateway", Jobs: a.others, Cancel: access.Operate})
 	}
 	return s
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfleet/batchfleet/status"
 )
 
-// People speak of kinds; the Job API has a type, which is a scope and a kind. The gateway's
-// agents run one kind, and operations keep their scope's name, because they are few.
+// People speak of kinds; the Job API has a type, which is a scope and a kind. Jobs of kind zpe have
+// a scope of their own, those of a gateway's other kinds are of scope gateway, and operations keep their scope's name, because they are few.
 
 // zpeKind is the kind of the gateway's jobs, whose type is zpe.calc.
 const zpeKind = "zpe"
@@ -31,7 +31,7 @@ func kindOf(jobType string) string {
 	case unknownType:
 		return "-"
 	}
-	return strings.TrimPrefix(jobType, "fleet.")
+	return strings.TrimPrefix(strings.TrimPrefix(jobType, "fleet."), "gateway.")
 }
 
 // typeOf returns the scope and the type of a kind, which may be given as a type, too.

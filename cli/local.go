@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/rand"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/internal/pipenet"
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/status"
@@ -31,6 +33,7 @@ type LocalEnv struct {
 	FleetEnv
 	ResultTTL settings.Seconds `envconfig:"RESULT_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"how long results, payloads and statuses are kept after the last change; no shorter than a lease or the wait before a re-run"`
 	MaxQueued int              `envconfig:"MAX_QUEUED" default:"5000000" range:"1,100000000" doc:"more jobs are refused"`
+	KindsFile string           `envconfig:"KINDS_FILE" doc:"the gateway's: with it, jobs of its other kinds are shown"`
 }
 
 // Check returns what is wrong with the values.
@@ -113,6 +116,15 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 		rules.ResultTTL, rules.MaxQueued = env.ResultTTL.D(), env.MaxQueued
 		c.Queue = queue.New(rdb, rules)
 		config.deps.Queue, config.zpe = c.Queue, &provider.ZPE{Queue: c.Queue, Stop: c.Cancel}
+		if env.KindsFile != "" {
+			config.others = &provider.ZPE{Queue: c.Queue, Others: true, Stop: c.Cancel, OpenFile: func(ctx context.Context, id jobs.ID, lease, name string) (io.ReadCloser, error) {
+				store, err := open()
+				if err != nil {
+					return nil, err
+				}
+				return (&control.Files{Store: store}).OpenArtifact(ctx, id, lease, name)
+			}}
+		}
 	}
 	api := openJobServer(serving, config)
 	api.Log = program.NewLog(os.Stderr, slog.LevelError) // that a service is away is said by the command

@@ -53,6 +53,9 @@ var errNoFiles = &gateway.Error{Status: 503, Code: wire.StorageDisabled, Message
 // artifactName is the form of an artifact's name: one that can be saved as it stands.
 var artifactName = jobs.Form(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 
+// resultName is what people's programs see the result as, beside the artifacts.
+const resultName = "result.json"
+
 // validSum reports whether s is a SHA-256 in hex.
 func validSum(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
 
@@ -108,6 +111,12 @@ type file struct {
 	size               int64
 	name               string // to be saved under; empty for none
 	missing            error  // if it is not in the store
+}
+
+// OpenArtifact opens an artifact that was made under a lease. The error wraps [fs.ErrNotExist]
+// when there is none.
+func (f *Files) OpenArtifact(ctx context.Context, id jobs.ID, lease, name string) (io.ReadCloser, error) {
+	return f.Store.Open(ctx, artifactObject(id, lease, name))
 }
 
 // send sends a file, or the part of it that the request asks for.

@@ -87,7 +87,7 @@ func checkArtifacts(list []wire.Artifact) error {
 	names := map[string]bool{}
 	for _, a := range list {
 		switch {
-		case !artifactName().MatchString(a.Name) || names[a.Name]:
+		case !artifactName().MatchString(a.Name) || a.Name == resultName || names[a.Name]:
 			return invalid("artifacts", "%.140q is no name of an artifact, or is there twice", a.Name)
 		case a.Size < 0 || !validSum(a.SHA256):
 			return invalid("artifacts", "want size and sha256 of %s", a.Name)

@@ -57,8 +57,8 @@ type upload struct {
 // nameUpload reads which artifact a request is about.
 func nameUpload(r *http.Request) (u upload, err error) {
 	u.Name, u.SHA256 = r.PathValue("name"), strings.ToLower(r.Header.Get(wire.HeaderSHA256))
-	if !artifactName().MatchString(u.Name) {
-		return u, invalid("name", "an artifact's name has letters, digits, '.', '_' and '-', no '.' or '-' first, and at most 128 bytes")
+	if !artifactName().MatchString(u.Name) || u.Name == resultName {
+		return u, invalid("name", "an artifact's name has letters, digits, '.', '_' and '-', no '.' or '-' first, at most 128 bytes, and is not result.json")
 	}
 	if !validSum(u.SHA256) {
 		return u, badHeader(wire.HeaderSHA256, "want the SHA-256 of the whole artifact, 64 hexadecimal digits")

@@ -1,11 +1,13 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -31,6 +33,12 @@ func (z *ZPE) Artifacts(ctx context.Context, id string) ([]jobapi.Artifact, erro
 	if err != nil {
 		return nil, jobapi.NoJob(id)
 	}
+	if z.Others {
+		return z.artifactsOfKind(ctx, job)
+	}
+	if err := z.has(ctx, job); err != nil {
+		return nil, err
+	}
 	result, summary, freqs, err := z.Queue.Sizes(ctx, job)
 	switch {
 	case errors.Is(err, queue.ErrNotEnded):
@@ -47,8 +55,14 @@ func (z *ZPE) Artifacts(ctx context.Context, id string) ([]jobapi.Artifact, erro
 func (z *ZPE) OpenArtifact(ctx context.Context, id, name string) (io.ReadCloser, jobapi.Artifact, error) {
 	read := artifacts[name]
 	job, err := queue.ParseID(id)
-	if read == nil || err != nil {
+	if err != nil || read == nil && !z.Others {
 		return nil, jobapi.Artifact{}, jobapi.NoJob(id)
+	}
+	if err := z.has(ctx, job); err != nil {
+		return nil, jobapi.Artifact{}, err
+	}
+	if z.Others && name != resultName {
+		return z.openArtifactOfKind(ctx, job, name)
 	}
 	text, err := read(z.Queue, ctx, job)
 	switch {
@@ -58,6 +72,66 @@ func (z *ZPE) OpenArtifact(ctx context.Context, id, name string) (io.ReadCloser,
 		return nil, jobapi.Artifact{}, notDone(err)
 	}
 	return io.NopCloser(strings.NewReader(text)), jobapi.ArtifactOf(name, int64(len(text))), nil
+}
+
+const resultName = "result.json"
+
+// artifactsOfKind returns what a job of another kind than zpe has: its result, and its artifacts.
+func (z *ZPE) artifactsOfKind(ctx context.Context, id jobs.ID) ([]jobapi.Artifact, error) {
+	if err := z.has(ctx, id); err != nil {
+		return nil, err
+	}
+	size, _, _, err := z.Queue.Sizes(ctx, id)
+	if err == nil {
+		var list []queue.Artifact
+		if list, _, err = z.Queue.Artifacts(ctx, id); err == nil {
+			all := []jobapi.Artifact{jobapi.ArtifactOf(resultName, size)}
+			for _, a := range list {
+				all = append(all, artifactOf(a))
+			}
+			slices.SortFunc(all, func(a, b jobapi.Artifact) int { return cmp.Compare(a.Name, b.Name) })
+			return all, nil
+		}
+	}
+	switch {
+	case errors.Is(err, queue.ErrNotEnded):
+		return nil, nil
+	case isNoJob(err):
+		return nil, jobapi.NoJob(string(id))
+	}
+	return nil, notDone(err)
+}
+
+func artifactOf(a queue.Artifact) jobapi.Artifact {
+	shown := jobapi.ArtifactOf(a.Name, a.Size)
+	if a.Type != "" {
+		shown.MediaType = a.Type
+	}
+	return shown
+}
+
+func (z *ZPE) openArtifactOfKind(ctx context.Context, id jobs.ID, name string) (io.ReadCloser, jobapi.Artifact, error) {
+	list, lease, err := z.Queue.Artifacts(ctx, id)
+	switch {
+	case errors.Is(err, queue.ErrNotEnded), isNoJob(err):
+		return nil, jobapi.Artifact{}, jobapi.NoJob(string(id))
+	case err != nil:
+		return nil, jobapi.Artifact{}, notDone(err)
+	}
+	i := slices.IndexFunc(list, func(a queue.Artifact) bool { return a.Name == name })
+	switch {
+	case i < 0:
+		return nil, jobapi.Artifact{}, jobapi.NoJob(string(id))
+	case z.OpenFile == nil:
+		return nil, jobapi.Artifact{}, &jobapi.Refusal{
+			Status: http.StatusServiceUnavailable, Code: jobapi.CodeUnavailable, Message: "This server cannot read the gateway's storage: ask the gateway",
+		}
+	}
+	content, err := z.OpenFile(ctx, id, lease, name)
+	if err != nil { // one that is gone is none
+		return nil, jobapi.Artifact{}, err
+	}
+	return content, artifactOf(list[i]), nil
 }
 
 // Retry implements [jobapi.Retrier]: the job of a dead letter is queued again, with all its
@@ -92,5 +166,9 @@ func (z *ZPE) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 	if z.Queued != nil {
 		z.Queued()
 	}
-	return z.one(ctx, id)
+	now, err := z.one(ctx, id)
+	if err == nil && z.QueuedKind != nil {
+		z.QueuedKind(jobs.Kind(strings.TrimPrefix(now.Type, othersType)))
+	}
+	return now, err
 }

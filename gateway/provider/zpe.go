@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -19,16 +20,23 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// ZPE shows the jobs of a gateway, scope "zpe", type zpe.calc. A job whose record
-// in Redis cannot be read counts as none.
+// ZPE shows the jobs of a gateway: those of kind zpe, scope "zpe", type zpe.calc; or, with
+// Others, those of all other kinds, scope "gateway", type gateway.KIND. A job whose
+// record in Redis cannot be read counts as none.
 type ZPE struct {
-	Queue *queue.Queue
+	Queue  *queue.Queue
+	Others bool
 	// Stop cancels a job as [queue.Queue.Cancel] does. That of a gateway also wakes a worker
 	// that waits there.
 	Stop func(ctx context.Context, id jobs.ID) (ended string, err error)
 	// Queued, when set, is called when a job was queued again: that of a gateway wakes a worker
 	// that waits for one.
 	Queued func()
+	// QueuedKind is Queued for the jobs of other kinds.
+	QueuedKind func(jobs.Kind)
+	// OpenFile opens an artifact of a job of those, made under a lease; nil if this server
+	// cannot. The error wraps [fs.ErrNotExist] when there is none.
+	OpenFile func(ctx context.Context, id jobs.ID, lease, name string) (io.ReadCloser, error)
 }
 
 var _ jobapi.Jobs = (*ZPE)(nil)
@@ -36,6 +44,9 @@ var _ jobapi.Jobs = (*ZPE)(nil)
 const (
 	zpeScope = "zpe"
 	zpeType  = "zpe.calc"
+
+	othersScope = "gateway"
+	othersType  = "gateway."
 )
 
 // zpeStates are the states of the API by those of the gateway.
@@ -45,10 +56,10 @@ var zpeStates = map[string]jobs.State{
 
 // List implements [jobapi.Jobs].
 func (z *ZPE) List(ctx context.Context, q jobapi.Query) (jobapi.Page, error) {
-	if q.Type != "" && q.Type != zpeType {
+	if q.Type != "" && q.Type != zpeType && !z.Others {
 		return jobapi.Page{}, nil
 	}
-	ask := queue.ListQuery{Limit: q.Limit, Cursor: q.Cursor}
+	ask := queue.ListQuery{Limit: q.Limit, Cursor: q.Cursor, Others: z.Others}
 	for word, state := range zpeStates {
 		if state == q.Status {
 			ask.State = word
@@ -64,7 +75,7 @@ func (z *ZPE) List(ctx context.Context, q jobapi.Query) (jobapi.Page, error) {
 	page := jobapi.Page{Next: next}
 	for i := range list {
 		j, ok := zpeHead(&list[i])
-		if !ok {
+		if !ok || q.Type != "" && j.Type != q.Type {
 			continue
 		}
 		page.Items = append(page.Items, j.Item())
@@ -86,6 +97,9 @@ func (z *ZPE) Get(ctx context.Context, ids []string) ([]jobapi.Job, error) {
 	}
 	var found []jobapi.Job
 	for i := range list {
+		if !z.shows(&list[i]) {
+			continue
+		}
 		j, ok, err := zpeJob(&list[i])
 		if err != nil {
 			return nil, err
@@ -103,6 +117,9 @@ func (z *ZPE) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 	if err != nil {
 		return jobapi.Job{}, jobapi.NoJob(id)
 	}
+	if err := z.has(ctx, job); err != nil {
+		return jobapi.Job{}, err
+	}
 	ended, err := z.Stop(ctx, job)
 	switch {
 	case isNoJob(err):
@@ -113,6 +130,21 @@ func (z *ZPE) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 		return jobapi.Job{}, fmt.Errorf("cancel job %s: %w: it is %s", job, jobapi.ErrEnded, ended)
 	}
 	return z.one(ctx, id)
+}
+
+// shows reports whether a job is of this scope.
+func (z *ZPE) shows(j *queue.Job) bool { return (j.Kind != "") == z.Others }
+
+// has returns an error unless a job is of this scope.
+func (z *ZPE) has(ctx context.Context, id jobs.ID) error {
+	kind, err := z.Queue.KindOf(ctx, id)
+	switch {
+	case isNoJob(err), err == nil && (kind != "") != z.Others:
+		return jobapi.NoJob(string(id))
+	case err != nil:
+		return notDone(err)
+	}
+	return nil
 }
 
 // one returns a job.
@@ -152,6 +184,9 @@ func zpeHead(q *queue.Job) (j jobapi.Job, ok bool) {
 	j = jobapi.Job{
 		ID: string(q.ID), Scope: zpeScope, Type: zpeType, Status: state, CreatedAt: jobapi.At(cmp.Or(created, q.FirstLeasedAt, q.LeasedAt, updated)),
 		Attempt: max(0, q.Attempt), Worker: jobapi.ShownText(q.Worker, 256),
+	}
+	if q.Kind != "" {
+		j.Scope, j.Type = othersScope, othersType+string(q.Kind)
 	}
 	// A job that waits, or was canceled while it waited, is shown without its last run: when that
 	// ended is not on record.
@@ -198,6 +233,11 @@ func zpeJob(q *queue.Job) (jobapi.Job, bool, error) {
 		}
 	case jobs.Succeeded:
 		step.Status, step.Message = jobapi.Succeeded, jobapi.ShownText(q.Detail, 1<<10)
+		if q.Kind != "" {
+			of := func(path string) string { return strings.Replace(wire.PathOf(string(q.Kind), path), "{id}", j.ID, 1) }
+			j.Result, _ = json.Marshal(map[string]string{"result": of(wire.PathJobResult), "artifacts": of(wire.PathArtifacts)})
+			break
+		}
 		path := strings.Replace(wire.PathJobResult, "{id}", j.ID, 1)
 		files := strings.Replace(wire.PathJobFiles, "{id}", j.ID, 1)
 		j.Result, _ = json.Marshal(map[string]string{"result": path, "summary": files + "?kind=summary", "freqs": files + "?kind=freqs"})

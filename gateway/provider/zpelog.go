@@ -81,7 +81,7 @@ func (z *ZPE) Log(ctx context.Context, id string, q jobapi.LogQuery) (jobapi.Log
 		return jobapi.Log{}, jobapi.NoJob(id)
 	}
 	record, err := z.Queue.Job(ctx, job)
-	if isNoJob(err) {
+	if isNoJob(err) || err == nil && !z.shows(&record) {
 		return jobapi.Log{}, jobapi.NoJob(id)
 	}
 	if err != nil {

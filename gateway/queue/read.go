@@ -238,17 +238,20 @@ func (q *Queue) finished(ctx context.Context, id jobs.ID, read func(redis.Pipeli
 	return nil
 }
 
-// IsOfKind returns nil if a job is of a kind, and otherwise [ErrNoJob]: also if it is not on
-// record.
+// IsOfKind returns nil if a job is of a kind, and otherwise [ErrNoJob]. One that is not on
+// record counts as of kind zpe.
 func (q *Queue) IsOfKind(ctx context.Context, id jobs.ID, kind jobs.Kind) error {
+	is, err := q.KindOf(ctx, id)
+	if err == nil && is != plain(string(kind)) {
+		err = ErrNoJob
+	}
+	return err
+}
+
+// KindOf returns the kind of a job; that of one that is not on record is empty.
+func (q *Queue) KindOf(ctx context.Context, id jobs.ID) (jobs.Kind, error) {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
-	v, err := q.rdb.HMGet(ctx, statusKey(id), "status", "kind").Result()
-	if err != nil {
-		return unavailable("read kind of job "+string(id), err)
-	}
-	if a := redisdb.Reply(v); plain(a.Text(1)) != plain(string(kind)) {
-		return ErrNoJob
-	}
-	return nil
+	kind, err := q.rdb.HGet(ctx, statusKey(id), "kind").Result()
+	return plain(kind), unavailable("read kind of job "+string(id), err)
 }

@@ -344,7 +344,7 @@ func (c *Client) hide(err error) error {
 }
 
 // Scopes returns the scopes that a server may have, those of its own jobs first.
-func Scopes() []string { return []string{"system", "utils", "fleet", "zpe"} }
+func Scopes() []string { return []string{"system", "utils", "fleet", "zpe", "gateway"} }
 
 // scopesOf returns the scopes that a job with this id may be in, the likelier first.
 func scopesOf(id string) []string {
