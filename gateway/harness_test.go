@@ -234,3 +234,21 @@ func (r *rig) lasting(d time.Duration) handler {
 		}
 	}
 }
+
+// workWith runs a worker of one other kind with an agent, until during returns.
+func (r *rig) workWith(a *gateway.Agent, kind jobs.Kind, during func()) {
+	r.t.Helper()
+	if err := a.Open(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	ctx, stop := context.WithCancel(context.Background())
+	var background sync.WaitGroup
+	background.Go(func() { a.Run(ctx) })
+	w := r.worker(a)
+	w.Handlers = map[jobs.Kind]worker.Handler{kind: a.Handler(r.handler)}
+	background.Go(func() { _ = w.Run(ctx) })
+	during()
+	stop()
+	background.Wait()
+}

@@ -89,7 +89,7 @@ func (a *Agent) mismatch(h *heldLease, u Upload, err error) (string, error) {
 	if h.mismatches++; h.mismatches >= maxMismatches {
 		return failResultInvalid, fmt.Errorf("artifact %s is not what the result says: %w", u.Name, err)
 	}
-	return "", retryLater(err)
+	return "", err
 }
 
 // changed is an error of reading an artifact, which may be shorter than the result says.
@@ -101,4 +101,6 @@ func changed(u Upload, err error) (string, error) {
 }
 
 // again reports whether an answer to an upload says nothing of the result: it is sent again.
-func (e *Error) again() bool { return e.Code == wire.OffsetMismatch || e.Code == wire.Incomplete }
+func (e *Error) again() bool {
+	return e.Code == wire.OffsetMismatch || e.Code == wire.Incomplete || e.Code == wire.DigestMismatch
+}
