@@ -385,8 +385,8 @@ func TestF35K06LogKeepsItsHeadAndItsNewestLines(t *testing.T) {
 				mark = i
 			}
 		}
-		if bytes > 10_000 || bytes < 8_600 {
-			t.Errorf("%d bytes of log kept, want 10 000 at most, and little less than 7/8 of that", bytes)
+		if bytes > 10_000 || bytes < 9_200 {
+			t.Errorf("%d bytes of log kept, want 10 000 at most, and little less than 15/16 of that", bytes)
 		}
 		// The head is a sixteenth: the line of the start and five of 115 bytes.
 		var want []string

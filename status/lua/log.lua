@@ -101,6 +101,8 @@ local function stands_for(text)
   return n and #n <= 15 and tonumber(n) or 1
 end
 
+local mark_byte = string.byte('…')
+
 local function left_out(n)
   return string.format('… %.0f line%s left out', n, n == 1 and '' or 's')
 end
@@ -127,7 +129,7 @@ end
 -- already, to an earlier version, the oldest lines go, and no mark tells that.
 local function trim(log, dropped, bytes, head, cap)
   local count = redis.call('LLEN', log) - 1
-  local size = bytes + line_bytes * count
+  local size, spare = bytes + line_bytes * count, cap / 16
   if size <= cap then
     redis.call('LSET', log, 0, heading(dropped, bytes, head))
     return
@@ -140,13 +142,13 @@ local function trim(log, dropped, bytes, head, cap)
     head = fits(log, cap / 16)
     first = head + 1
   end
-  local n, ms = 0, 0
-  while size > cap - cap / 8 and first + n < count do -- the newest line stays
+  local n, last = 0, ''
+  while size > cap - spare and first + n < count do -- the newest line stays
     for _, line in ipairs(redis.call('LRANGE', log, first + n, math.min(first + n + 199, count - 1))) do
-      local at, text = split(line)
-      n, ms, out = n + 1, at, out + stands_for(text)
-      bytes, size = bytes - #text, size - #text - line_bytes
-      if size <= cap - cap / 8 then break end
+      local blank = line:find(' ', 1, true) or 0 -- as split; here it is called for thousands of lines
+      n, last, out = n + 1, line, out + (line:byte(blank + 1) == mark_byte and stands_for(line:sub(blank + 1)) or 1)
+      bytes, size = bytes - (#line - blank), size - (#line - blank) - line_bytes
+      if size <= cap - spare then break end
     end
   end
   if n == 0 then
@@ -155,7 +157,7 @@ local function trim(log, dropped, bytes, head, cap)
   end
   local kept = {} -- what comes before the lines that stay, from its end
   if head > 0 then
-    kept[1] = string.format('%d ', ms) .. left_out(out)
+    kept[1] = string.format('%d ', (split(last))) .. left_out(out)
     local lines = redis.call('LRANGE', log, 1, head)
     for i = head, 1, -1 do kept[#kept + 1] = lines[i] end
   end
