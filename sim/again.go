@@ -7,7 +7,6 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
-	"github.com/batchfleet/batchfleet/worker"
 )
 
 // again runs jobs of which some attempts fail and are to be made again.
