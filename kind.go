@@ -67,6 +67,7 @@ func (k Kind) describe() *kinds.Kind {
 	set(&d.Backoff, k.Backoff)
 	set(&d.BackoffMax, k.MaxBackoff)
 	set(&d.MaxInput, k.MaxInput)
+	set(&d.Checkpoints, k.MaxCheckpoint)
 	return d
 }
 

@@ -107,7 +107,7 @@ func walk(t *testing.T, visit func(file string)) {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && (name == "node_modules" || name == "bin" || name == "dist" || strings.HasPrefix(name, ".") && name != "." && name != ".github") {
+		if d.IsDir() && (name == "node_modules" || name == "bin" || name == "dist" || name == "dev_storage" || name == "local_storage" || strings.HasPrefix(name, ".") && name != "." && name != ".github") {
 			return fs.SkipDir
 		}
 		if d.Type().IsRegular() {
