@@ -53,9 +53,10 @@ fmt: ## format the code
 	go run $(GOLANGCI) fmt ./...
 
 .PHONY: tidy
-tidy: ## tidy go.mod here and in bench, in this order
+tidy: ## tidy go.mod here, in bench and in examples/wordcount, in this order
 	go mod tidy
 	go -C bench mod tidy
+	go -C examples/wordcount mod tidy
 
 .PHONY: lint
 lint: ## vet and lint

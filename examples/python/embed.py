@@ -25,8 +25,12 @@ def model(text):
     return [round(x / length, 6) for x in vector]
 
 
-with open(os.environ["BATCHFLEET_INPUT"], encoding="utf-8") as text:
-    lines = [line.strip() for line in text if line.strip()]
+try:
+    with open(os.environ["BATCHFLEET_INPUT"], encoding="utf-8") as text:
+        lines = [line.strip() for line in text if line.strip()]
+except (FileNotFoundError, UnicodeDecodeError) as err:
+    print("the input is no text:", err, file=sys.stderr)
+    sys.exit(65)  # EX_DATAERR: no other attempt would end better
 with open(os.path.join(os.environ["BATCHFLEET_OUTPUT"], "vectors.jsonl"), "w", encoding="utf-8") as out:
     for done, line in enumerate(lines, 1):
         out.write(json.dumps({"text": line, "vector": model(line)}) + "\n")
