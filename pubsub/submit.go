@@ -16,6 +16,10 @@ import (
 // is under way may take 3 s of them.
 const cancelTimeout = 5 * time.Second
 
+// ErrMayBeQueued is wrapped by the error for a job that may be recorded as queued although it has no message: its
+// input must stay, because workers publish such jobs after a while.
+var ErrMayBeQueued = errors.New("it may stay queued without a message")
+
 // Submit records a job as queued and publishes its message. While Redis is away it
 // retries for as long as patience. A job that no message can carry is not recorded. If the message cannot be published, the job is
 // canceled; the error tells when that fails, too.
@@ -30,13 +34,18 @@ func Submit(ctx context.Context, st *status.Store, publish func(context.Context,
 	if err == nil {
 		return nil
 	}
+	return withdraw(ctx, st, job, patience, err)
+}
+
+// withdraw cancels a job that has no message, because of err, and returns that.
+func withdraw(ctx context.Context, st *status.Store, job jobs.Job, patience time.Duration, err error) error {
 	// Without a message the job never runs, so it must not be shown as queued. Redis
 	// may have recorded it even though no answer came.
 	last, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), cancelTimeout, fmt.Errorf("no answer within %s: %w", cancelTimeout, jobs.ErrUnavailable))
 	defer cancel()
 	canceled := retryFor(last, min(patience, cancelTimeout), func() error { _, err := st.Cancel(last, job.ID); return err })
 	if errors.Is(canceled, jobs.ErrUnavailable) && !neverReached(err) {
-		return fmt.Errorf("%w; it may stay queued without a message: %w", err, canceled)
+		return fmt.Errorf("%w; %w: %w", err, ErrMayBeQueued, canceled)
 	}
 	return err
 }

@@ -18,9 +18,57 @@ var ErrEnded = errors.New("job has ended")
 // Submit records a job as queued. It reports false, and changes nothing, if the
 // job is known already, whatever its state.
 func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
+	known, err := s.submit(ctx, job)
+	return known.New, err
+}
+
+// Submitted is what is on record of a job that was submitted.
+type Submitted struct {
+	New   bool       // it was recorded just now
+	State jobs.State // 0 if nothing is known of the job, or its document cannot be read
+	Known bool       // there is a job
+	// Request is what [Store.SubmitAs] was told that it was submitted as; empty if it was submitted otherwise.
+	Request   string
+	Published bool // its message was: [Store.MarkPublished] was called, or an attempt has begun
+}
+
+// SubmitAs is Submit of a job whose id its sender has chosen, so that it may be known already: request, a
+// short text, stands for what is asked for, by which the same submission made again is told from another.
+func (s *Store) SubmitAs(ctx context.Context, job jobs.Job, request string) (Submitted, error) {
+	return s.submit(ctx, job, "request", request)
+}
+
+// MarkPublished records that the message of a job was published that was submitted with [Store.SubmitAs].
+func (s *Store) MarkPublished(ctx context.Context, id jobs.ID) error {
+	pipe := s.rdb.TxPipeline()
+	pipe.HSet(ctx, detailKey(id), "published", 1)
+	pipe.Expire(ctx, detailKey(id), TTL)
+	_, err := pipe.Exec(ctx)
+	return unavailable(fmt.Sprintf("mark job %s", id), err)
+}
+
+// Submitted returns what SubmitAs would find of a job, and changes nothing.
+func (s *Store) Submitted(ctx context.Context, id jobs.ID) (Submitted, error) {
+	pipe := s.rdb.Pipeline()
+	doc, detail := pipe.GetRange(ctx, jobKey(id), 0, maxDocument), pipe.HMGet(ctx, detailKey(id), "request", "published", "attempt")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Submitted{}, unavailable(fmt.Sprintf("read job %s", id), err)
+	}
+	got := Submitted{Known: doc.Val() != ""}
+	if d, ok := parseDocument(doc.Val()); ok {
+		got.State = d.State()
+	}
+	fields := detail.Val()
+	got.Request, _ = fields[0].(string)
+	got.Published = fields[1] != nil || fields[2] != nil
+	return got, nil
+}
+
+// submit records a job with these fields of its detail beside its own.
+func (s *Store) submit(ctx context.Context, job jobs.Job, fields ...any) (Submitted, error) {
 	created := createdAt(job, time.Now())
 	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
-	args := append([]any{ttlSeconds, doc, created, paramsText(job)}, s.jobFields(job)...)
+	args := append(append([]any{ttlSeconds, doc, created, paramsText(job)}, s.jobFields(job)...), fields...)
 	list := func(pipe redis.Pipeliner) {
 		for _, key := range []string{indexKey, stateIndexKey(jobs.Queued)} {
 			pipe.ZAddNX(ctx, key, redis.Z{Score: float64(created * 1000), Member: string(job.ID)})
@@ -29,12 +77,13 @@ func (s *Store) Submit(ctx context.Context, job jobs.Job) (bool, error) {
 	}
 	got, err := submitScript.Run(ctx, beside{s.rdb, list}, []string{jobKey(job.ID), detailKey(job.ID), paramsKey(job.ID)}, args...)
 	if err != nil {
-		return false, unavailable(fmt.Sprintf("submit job %s", job.ID), err)
+		return Submitted{}, unavailable(fmt.Sprintf("submit job %s", job.ID), err)
 	}
-	if got.Text(0) != "new" {
-		_ = s.move(ctx, job.ID, stateOf(got.Text(1)), got.Number(2), jobs.Queued)
+	if got.Text(0) == "new" {
+		return Submitted{New: true, Known: true, State: jobs.Queued}, nil
 	}
-	return got.Text(0) == "new", nil
+	_ = s.move(ctx, job.ID, stateOf(got.Text(1)), got.Number(2), jobs.Queued)
+	return Submitted{Known: true, State: stateOf(got.Text(1)), Request: got.Text(3), Published: got.Text(4) != ""}, nil
 }
 
 // Cancel asks for a job to be stopped. A queued job is canceled at once and

@@ -13,6 +13,7 @@ local claim = redis.call('HMGET', KEYS[2], 'token', 'until')
 if claim[1] and (tonumber(claim[2]) or 0) > now() then return {'processing'} end
 if status == 'queued' or status == 'processing' or status == 'completed' or status == 'canceled' then return {status} end
 local created = born(KEYS[5], ARGV[5])
+local request = redis.call('HGET', KEYS[5], 'request')
 
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
 redis.call('HDEL', KEYS[2], 'until', 'attempts', 'crashes', 'crashed', 'failures', 'failed', 'next')
@@ -20,6 +21,7 @@ redis.call('HSET', KEYS[2], 'token', noToken)
 redis.call('EXPIRE', KEYS[2], ARGV[1])
 redis.call('DEL', KEYS[3], KEYS[5], KEYS[6])
 redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 7))
+if request then redis.call('HSET', KEYS[5], 'request', request) end
 redis.call('EXPIRE', KEYS[5], ARGV[1])
 keepParams(KEYS[6], ARGV[6], ARGV[1])
 append(KEYS[4], {ARGV[3]}, tonumber(ARGV[4]), ARGV[1])

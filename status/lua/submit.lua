@@ -4,8 +4,11 @@
 -- KEYS  1 job:ID   2 {job:ID}:detail   3 {job:ID}:params
 -- ARGV  1 ttl in seconds   2 status document   3 created_at   4 parameters, '' for none
 --       5… detail field, value, …
--- Returns {'new' | 'known', status word, created_at}
-if redis.call('EXISTS', KEYS[1]) == 1 then return {'known', current(KEYS[1]) or '', born(KEYS[2], ARGV[3])} end
+-- Returns {'new' | 'known', status word, created_at, what it was submitted as, '1' if its message was published}
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local d = redis.call('HMGET', KEYS[2], 'request', 'published', 'attempt')
+  return {'known', current(KEYS[1]) or '', born(KEYS[2], ARGV[3]), d[1] or '', (d[2] or d[3]) and '1' or ''}
+end
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
 redis.call('HSET', KEYS[2], 'created_at', ARGV[3], unpack(ARGV, 5))
 redis.call('EXPIRE', KEYS[2], ARGV[1])
