@@ -200,7 +200,8 @@ func (f *fleet) process(ctx context.Context, files []string, kind jobs.Kind, out
 	if err != nil {
 		return err
 	}
-	return f.env.waitFor(ctx, s.status, sent, kind, out, asJSON)
+	_, err = f.env.waitFor(ctx, s.fleet.Status, sent, kind, out, asJSON)
+	return err
 }
 
 // stop lets jobs in hand drain, stops all parts and returns what went wrong first.

@@ -97,6 +97,24 @@ func (f *testFleet) submit(id jobs.ID, pages int) {
 	f.send(job)
 }
 
+// succeed records a job that has succeeded, with a result, and that no worker has run.
+func (f *testFleet) succeed(id jobs.ID) {
+	f.t.Helper()
+	job := jobs.Job{ID: id, Kind: "mock", Submitted: time.Now()}
+	result := "results/" + string(id) + "/result.json"
+	file := filepath.Join(f.dir, filepath.FromSlash(result))
+	c, err := f.status.Claim(f.t.Context(), job, time.Minute, jobs.Claim{})
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, []byte(`{"job_id":"`+string(id)+`"}`), 0o666))
+	}
+	if err == nil {
+		_, err = f.status.Finish(f.t.Context(), c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: result}})
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 func (f *testFleet) send(job jobs.Job) {
 	f.t.Helper()
 	if _, err := f.publish.Publish(f.t.Context(), job); err != nil {

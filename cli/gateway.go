@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway/control"
@@ -106,6 +107,10 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	if client == "" && !f.open {
 		log.Warn("everybody on this machine may submit, read and cancel jobs", "do", "give --client-token-file")
 	}
+	set, err := readKinds(&own.Env{File: env.KindsFile})
+	if err != nil {
+		return err
+	}
 	rdb := env.openRedis(256)
 	defer rdb.Close()
 	q := queue.New(rdb, env.rules())
@@ -140,7 +145,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		others = &provider.ZPE{Queue: q, Others: true, Stop: c.Cancel, QueuedKind: c.QueuedKind, OpenFile: files.OpenArtifact}
 	}
 	api := openJobServer(ctx, jobServerConfig{
-		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q},
+		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q}, kinds: set,
 		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel, Queued: c.Queued}, others: others, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
 	})
 	handler := withHealth(api.beside(c.Handler()), ready)

@@ -16,6 +16,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/pubsub/provider"
 	"github.com/batchfleet/batchfleet/storage"
@@ -35,6 +36,7 @@ type jobServerConfig struct {
 	fleet    FleetEnv
 	deps     operations.Deps                              // Status, to show jobs, and Queue where there is a gateway
 	storage  func(context.Context) (storage.Store, error) // where results are, if deps has no Storage; may be nil
+	kinds    *kinds.Set                                   // by which jobs are checked that are submitted; may be nil
 	zpe      jobapi.Jobs                                  // of the gateway's agents; nil where there is no gateway
 	others   jobapi.Jobs                                  // the same, of all other kinds; nil where there are none
 	guard    *jobapi.Guard
@@ -61,21 +63,26 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 	}
 	system := offer("system", operations.System(acts), engine.Limits{Exclusive: true})
 	utils := offer("utils", operations.Utils(acts), engine.Limits{MaxRunning: a.env.MaxUtils, MaxLoad: a.env.MaxLoad, MaxQueued: a.env.MaxQueued})
-	fleetJobs := &provider.Fleet{Status: a.deps.Status, Storage: a.storage}
+	fleetJobs := &provider.Fleet{Status: a.deps.Status, Storage: a.storage, Kinds: a.kinds}
 	if a.deps.Storage != nil {
 		fleetJobs.Storage = func(context.Context) (storage.Store, error) { return a.deps.Storage, nil }
 	}
 	if a.deps.Publish != nil {
 		fleetJobs.Publish = a.deps.Publish.ForOwnStore().Publish
 	}
+	described, err := openapi.Of(a.kinds)
+	if err != nil {
+		a.log.ErrorContext(ctx, "the description of the API lacks the kinds", "err", err)
+		described = openapi.JSON
+	}
 	s.Server = &jobapi.Server{
 		Scopes: []jobapi.Scope{
 			{Name: "system", Jobs: system, Cancel: access.Admin, Create: access.Admin},
 			{Name: "utils", Jobs: utils, Cancel: access.Operate, Create: access.Operate},
-			{Name: "fleet", Jobs: fleetJobs, Cancel: access.Operate},
+			{Name: "fleet", Jobs: fleetJobs, Cancel: access.Operate, Create: access.Operate},
 		},
 		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
-		Workers: fleetJobs.Workers, OpenAPI: openapi.JSON, MaxListeners: a.env.MaxListeners,
+		Workers: fleetJobs.Workers, OpenAPI: described, MaxListeners: a.env.MaxListeners,
 	}
 	if a.zpe != nil {
 		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: access.Operate})

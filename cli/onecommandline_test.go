@@ -175,7 +175,7 @@ func TestF63OneCommandLine(t *testing.T) {
 	run(remote, 1, `get job `+operation+": this server knows no such operation", "get", operation)
 
 	// Kinds without a worker and topics without a subscription are said before anything is stored.
-	run(direct, 2, `--kind is "pfd", which no worker runs: want pdf, mock, zpe`, "submit", "--kind", "pfd", pdf)
+	run(direct, 2, `--kind: "pfd" is in no kinds file here, and no worker runs it: want one of mock, pdf`, "submit", "--kind", "pfd", pdf)
 	run(append(direct, "PUBSUB_TOPIC=deaf"), 2, `look at topic .*; create the topic \(.batchfleet run start. does\), or set PUBSUB_TOPIC`, "submit", pdf)
 	for _, command := range []string{"list", "show=x", "redrive=x", "purge=--yes=x"} {
 		run(append(direct, "DEAD_LETTER_TOPIC=nowhere"), 2, `look at subscription .*/nowhere: .*; create the subscription \(.batchfleet run start. does\), or set DEAD_LETTER_SUBSCRIPTION`,

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,25 +23,28 @@ import (
 )
 
 func resultCommand(c *connection) *cobra.Command {
-	var dir string
+	var dir, name string
 	var text, list, asJSON bool
 	cmd := &cobra.Command{
 		Use: "result JOB", Short: "Fetch what a job has made", Args: cobra.ExactArgs(1),
-		Long: "Fetch what a job has made: print its result.json; with --text only the text of the document, or the summary of a\n" +
-			"calculation; with -o put all its files into a directory, in the place of files with their names.",
+		Long: "Fetch what a job has made: print its result.json; with --text only the text of the document, the summary of a\n" +
+			"calculation, or the one text file that another kind has left; with --artifact one file; with -o put all its files\n" +
+			"into a directory, in the place of files with their names. A download that breaks off goes on where it was.",
 		Example: `  batchfleet result 01KDZ3NDEKTSV4RRFFQ69G5FAV
   batchfleet result --text 01KDZ3NDEKTSV4RRFFQ69G5FAV | less
-  batchfleet result -o results 01KDZ3NDEKTSV4RRFFQ69G5FAV`,
+  batchfleet result -o results 01KDZ3NDEKTSV4RRFFQ69G5FAV
+  batchfleet result --artifact page-1.png 01KDZ3NDEKTSV4RRFFQ69G5FAV > page.png`,
 	}
 	flags := cmd.Flags()
 	c.flags(cmd)
 	c.scopeFlag(cmd)
 	flags.StringVarP(&dir, "output", "o", "", "put all files into this directory, which is made if it is not there, and print their paths")
 	flags.BoolVar(&text, "text", false, "print the text alone")
+	flags.StringVar(&name, "artifact", "", "print this file alone, one of those that --list shows; not to a terminal unless it is text")
 	flags.BoolVar(&list, "list", false, "list the files, and fetch none")
 	jsonFlag(cmd, &asJSON)
-	cmd.MarkFlagsMutuallyExclusive("output", "text", "list")
-	cmd.MarkFlagsMutuallyExclusive("text", "json")
+	cmd.MarkFlagsMutuallyExclusive("output", "text", "artifact", "list")
+	cmd.MarkFlagsMutuallyExclusive("text", "artifact", "json")
 	cmd.ValidArgsFunction = c.completeJobs
 	cmd.RunE = c.ofJob(needRedis, "fetch result of", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 		out := cmd.OutOrStdout()
@@ -62,26 +67,32 @@ func resultCommand(c *connection) *cobra.Command {
 			return c.save(ctx, j, files, dir, out, asJSON)
 		case text:
 			return c.printText(ctx, j, files, out)
+		case name != "":
+			return c.print(ctx, j, files, name, out)
 		}
 		return c.print(ctx, j, files, "result.json", out)
 	})
 	return cmd
 }
 
-// lacksFile returns an error unless a job has a file.
-func lacksFile(j jobapi.Job, files []jobapi.Artifact, name string) error {
-	if slices.ContainsFunc(files, func(a jobapi.Artifact) bool { return a.Name == name }) {
-		return nil
+// fileOf returns a file of a job, or an error if it has none of that name.
+func fileOf(j jobapi.Job, files []jobapi.Artifact, name string) (jobapi.Artifact, error) {
+	if i := slices.IndexFunc(files, func(a jobapi.Artifact) bool { return a.Name == name }); i >= 0 {
+		return files[i], nil
 	}
-	return program.Exit(program.Failed, fmt.Errorf("job %s has no %s; `batchfleet result --list %s` shows what it has", j.ID, name, j.ID))
+	return jobapi.Artifact{}, program.Exit(program.Failed, fmt.Errorf("job %s has no %.128s; `batchfleet result --list %s` shows what it has", j.ID, oneLine(name), j.ID))
 }
 
 // print writes a file of a job to out, safe for a terminal if it is one.
 func (c *connection) print(ctx context.Context, j jobapi.Job, files []jobapi.Artifact, name string, out io.Writer) error {
-	if err := lacksFile(j, files, name); err != nil {
+	file, err := fileOf(j, files, name)
+	if err != nil {
 		return err
 	}
 	safe := &safeWriter{to: out, raw: !isTerminal(out)}
+	if !safe.raw && !isText(file) {
+		return program.Exit(program.Usage, fmt.Errorf("%s is %s, which is not for a terminal: write it to a file, as with > %s, or give -o", name, oneLine(file.MediaType), name))
+	}
 	if err := c.Artifact(ctx, j.Scope, j.ID, name, safe); err != nil {
 		return err
 	}
@@ -89,13 +100,17 @@ func (c *connection) print(ctx context.Context, j jobapi.Job, files []jobapi.Art
 }
 
 // printText writes the text of a document, a form feed after each page as `batchfleet pdf`
-// does, or the summary of a calculation.
+// does, the summary of a calculation, or the one text file of another kind.
 func (c *connection) printText(ctx context.Context, j jobapi.Job, files []jobapi.Artifact, out io.Writer) error {
 	if j.Scope == "zpe" {
 		return c.print(ctx, j, files, "summary.txt", out)
 	}
-	if err := lacksFile(j, files, "pages.jsonl"); err != nil {
-		return err
+	if _, err := fileOf(j, files, "pages.jsonl"); err != nil {
+		name, err := onlyText(j, files)
+		if err != nil {
+			return err
+		}
+		return c.print(ctx, j, files, name, out)
 	}
 	pages := &pageWriter{to: out, raw: !isTerminal(out)}
 	err := c.Artifact(ctx, j.Scope, j.ID, "pages.jsonl", pages)
@@ -103,6 +118,33 @@ func (c *connection) printText(ctx context.Context, j jobapi.Job, files []jobapi
 		err = fmt.Errorf("read pages.jsonl of job %s: its last line is not whole", j.ID)
 	}
 	return err
+}
+
+// logFile is where a kind keeps its whole log, if its keep_log says so.
+const logFile = "log.txt"
+
+// onlyText returns the one file of a job that is text, its log aside.
+func onlyText(j jobapi.Job, files []jobapi.Artifact) (string, error) {
+	var texts []string
+	for _, a := range files {
+		if strings.HasPrefix(a.MediaType, "text/") && a.Name != logFile {
+			texts = append(texts, a.Name)
+		}
+	}
+	if len(texts) == 1 {
+		return texts[0], nil
+	}
+	what := "no text"
+	if len(texts) > 1 {
+		what = fmt.Sprintf("%d files of text", len(texts))
+	}
+	return "", program.Exit(program.Failed, fmt.Errorf("job %s has %s; `batchfleet result --list %s` shows what it has, --artifact prints one", j.ID, what, j.ID))
+}
+
+// isText reports whether a file is made of lines that people can read.
+func isText(a jobapi.Artifact) bool {
+	media, _, _ := strings.Cut(a.MediaType, ";")
+	return strings.HasPrefix(media, "text/") || media == "application/json" || media == "application/x-ndjson" || media == "application/xml"
 }
 
 // maxLine bounds a line of text or of pages.jsonl, in bytes: far above what a page may have.
@@ -184,7 +226,7 @@ func (c *connection) save(ctx context.Context, j jobapi.Job, files []jobapi.Arti
 	var saved []savedFile
 	for _, a := range files {
 		path := filepath.Join(dir, a.Name)
-		if err := c.saveOne(ctx, j, a.Name, path); err != nil {
+		if err := c.saveOne(ctx, j, a, path); err != nil {
 			return err
 		}
 		saved = append(saved, savedFile{path, a.Bytes})
@@ -201,7 +243,7 @@ type savedFile struct {
 	Bytes int64  `json:"bytes"`
 }
 
-func (c *connection) saveOne(ctx context.Context, j jobapi.Job, name, path string) (err error) {
+func (c *connection) saveOne(ctx context.Context, j jobapi.Job, a jobapi.Artifact, path string) (err error) {
 	// With the mode that the user's umask leaves, as of any file that a command makes.
 	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), ".batchfleet-"+rand.Text()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666) //nolint:gosec // so it is meant
 	if err != nil {
@@ -212,8 +254,12 @@ func (c *connection) saveOne(ctx context.Context, j jobapi.Job, name, path strin
 			_ = os.Remove(f.Name())
 		}
 	}()
-	if err := errors.Join(c.Artifact(ctx, j.Scope, j.ID, name, f), f.Close()); err != nil {
+	sum := sha256.New()
+	if err := errors.Join(c.Artifact(ctx, j.Scope, j.ID, a.Name, io.MultiWriter(f, sum)), f.Close()); err != nil {
 		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); a.SHA256 != "" && got != a.SHA256 {
+		return program.Exit(program.Failed, fmt.Errorf("%s of job %s has the SHA-256 %s, and not %.64s, which its job has recorded: it was changed since", a.Name, j.ID, got, oneLine(a.SHA256)))
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
 		return program.Exit(program.Failed, fmt.Errorf("-o: %w", err))

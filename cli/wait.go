@@ -82,8 +82,8 @@ func follow(ctx context.Context, st *status.Store, ids []jobs.ID, seen func(stat
 }
 
 // waitFor shows the jobs' progress on stderr and prints how they ended. kind is what was asked of
-// them. Its error has exit code 1 unless all succeeded.
-func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submitted, kind jobs.Kind, out io.Writer, asJSON bool) error {
+// them, and returns them. Its error has exit code 1 unless all succeeded.
+func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submitted, kind jobs.Kind, out io.Writer, asJSON bool) ([]endedJob, error) {
 	ids := make([]jobs.ID, len(sent))
 	files := map[jobs.ID]string{}
 	for i, s := range sent {
@@ -114,12 +114,12 @@ func (e *StorageEnv) waitFor(ctx context.Context, st *status.Store, sent []submi
 		return endedJob{File: s.File, Job: j}
 	})
 	if printed := e.printEnded(out, rows, asJSON); printed != nil {
-		return printed
+		return nil, printed
 	}
 	if err != nil {
-		return err
+		return rows, err
 	}
-	return unsuccessful(rows)
+	return rows, unsuccessful(rows)
 }
 
 // unknownJob is shown of a job that was submitted, and of which nothing more is known.

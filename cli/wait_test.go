@@ -209,7 +209,7 @@ func TestF63WhoStopsWaitingForARunningJobIsToldWhatItDoes(t *testing.T) {
 // TestF63JSONNamesAreOfOneStyle in all that --json prints: jobId and failedAt. What a message or a result
 // says keeps the names of its contract.
 func TestF63JSONNamesAreOfOneStyle(t *testing.T) {
-	pattern := regexp.MustCompile(`^[a-z]+([A-Z][a-z0-9]+)*$`)
+	pattern := regexp.MustCompile(`^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$`)
 	var look func(reflect.Type)
 	look = func(of reflect.Type) {
 		if k := of.Kind(); (k == reflect.Slice || k == reflect.Pointer) && of.Elem().PkgPath() != "" {

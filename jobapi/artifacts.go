@@ -18,6 +18,10 @@ type Artifact struct {
 	Name      string `json:"name"` // unique in its job; see ValidArtifact
 	MediaType string `json:"mediaType"`
 	Bytes     int64  `json:"bytes"`
+	SHA256    string `json:"sha256,omitempty"` // of its content, in hex, if that is known
+	// Tag differs between any two contents that the artifact ever has, and matches [A-Za-z0-9-]{1,64}. It may be
+	// empty: then a download that was cut off begins again.
+	Tag string `json:"-"`
 }
 
 // Keeper is a Jobs whose jobs leave artifacts. Its methods may be called concurrently;
@@ -28,7 +32,8 @@ type Keeper interface {
 	// error wraps [fs.ErrNotExist] when there is no such job.
 	Artifacts(ctx context.Context, id string) ([]Artifact, error)
 	// OpenArtifact returns the content of an artifact, which the caller closes. The error
-	// wraps [fs.ErrNotExist] when there is no such job or it has no such artifact.
+	// wraps [fs.ErrNotExist] when there is no such job or it has no such artifact. Parts of the content can be asked
+	// for if it is an [io.Seeker], which is only used before it is read, with an offset within the content.
 	OpenArtifact(ctx context.Context, id, name string) (io.ReadCloser, Artifact, error)
 }
 
@@ -99,32 +104,49 @@ func (c *scope) artifact(keeper Keeper) httpd.Handler {
 		}
 		defer content.Close()
 		h := w.Header()
+		left, status, err := part(r, h, content, a)
+		if err != nil {
+			return err
+		}
 		h.Set("Content-Type", a.MediaType)
 		h.Set("Content-Disposition", `attachment; filename="`+a.Name+`"`)
-		h.Set("Content-Length", strconv.FormatInt(a.Bytes, 10))
-		control := http.NewResponseController(w)
-		for part := make([]byte, 256<<10); ; {
-			n, err := content.Read(part)
-			if control.SetWriteDeadline(time.Now().Add(artifactPace)) != nil {
-				return fmt.Errorf("send artifact %s of job %s: the connection has no deadline", a.Name, id)
+		h.Set("Content-Length", strconv.FormatInt(left, 10))
+		w.WriteHeader(status)
+		if r.Method == http.MethodHead {
+			return nil
+		}
+		return c.send(w, r, id, a, content, left, status == http.StatusPartialContent)
+	}
+}
+
+// send writes the content of an artifact: as many bytes as the header says. What comes after a part is left out.
+func (c *scope) send(w http.ResponseWriter, r *http.Request, id string, a Artifact, content io.Reader, left int64, partial bool) error {
+	control := http.NewResponseController(w)
+	for buf := make([]byte, 256<<10); ; {
+		n, err := content.Read(buf)
+		if partial && int64(n) >= left {
+			n, err = int(left), io.EOF
+		}
+		left -= int64(n)
+		if control.SetWriteDeadline(time.Now().Add(artifactPace)) != nil {
+			return fmt.Errorf("send artifact %s of job %s: the connection has no deadline", a.Name, id)
+		}
+		if n > 0 {
+			_, err := w.Write(buf[:n])
+			if errors.Is(err, http.ErrContentLength) {
+				panic(http.ErrAbortHandler) // it has grown since it was looked at: the caller must not take a part for the whole
 			}
-			if n > 0 {
-				_, err := w.Write(part[:n])
-				if errors.Is(err, http.ErrContentLength) {
-					panic(http.ErrAbortHandler) // it has grown since it was looked at: the caller must not take a part for the whole
-				}
-				if err != nil {
-					return nil // the caller has gone and needs no answer
-				}
+			if err != nil {
+				return nil //nolint:nilerr // the caller has gone and needs no answer
 			}
-			switch {
-			case errors.Is(err, io.EOF):
-				return nil
-			case err != nil:
-				// The status is sent. A body that is shorter than it should be is what tells.
-				c.server.Log.WarnContext(r.Context(), "cannot send an artifact to its end", "job", id, "artifact", a.Name, "err", err)
-				panic(http.ErrAbortHandler)
-			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			// The status is sent. A body that is shorter than it should be is what tells.
+			c.server.Log.WarnContext(r.Context(), "cannot send an artifact to its end", "job", id, "artifact", a.Name, "err", err)
+			panic(http.ErrAbortHandler)
 		}
 	}
 }

@@ -33,9 +33,13 @@ func (s *Server) answered(r *http.Request, status int, _ time.Duration) {
 	if !c.changes {
 		return
 	}
-	path := strings.Split(r.Pattern, "/") // POST /api/v1/SCOPE/OPERATION or …/jobs/{jobId}/cancel
+	path := strings.Split(r.Pattern, "/") // POST /api/v1/SCOPE/OPERATION, …/jobs/{jobId}/cancel or …/jobs
+	operation := path[len(path)-1]
+	if operation == "jobs" {
+		operation = "submit"
+	}
 	attrs := []slog.Attr{
-		slog.String("route", r.Pattern), slog.String("scope", path[3]), slog.String("operation", path[len(path)-1]),
+		slog.String("route", r.Pattern), slog.String("scope", path[3]), slog.String("operation", operation),
 		slog.String("token", c.who), slog.String("request_id", httpd.RequestID(r.Context())), slog.Int("status", status),
 	}
 	if c.job != "" {

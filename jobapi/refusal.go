@@ -30,6 +30,7 @@ const (
 	CodePrecondition     = "FAILED_PRECONDITION"    // 409: this server is not set up for it
 	CodeTooLarge         = "PAYLOAD_TOO_LARGE"      // 413
 	CodeUnsupportedMedia = "UNSUPPORTED_MEDIA_TYPE" // 415
+	CodeRange            = "RANGE_NOT_SATISFIABLE"  // 416: an artifact is shorter
 	CodeRateLimited      = "RATE_LIMITED"           // 429
 	CodeUnavailable      = "UNAVAILABLE"            // 503
 )

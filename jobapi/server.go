@@ -42,7 +42,7 @@ type Server struct {
 // Scope is a kind of jobs under a name, which is part of their paths.
 type Scope struct {
 	Name string // of a-z
-	Jobs Jobs   // when it is a [Runner], jobs can be made, too; a [Keeper], a [Retrier]: what these say
+	Jobs Jobs   // when it is a [Runner], jobs can be made, too; a [Keeper], a [Submitter], a [Retrier]: what these say
 	// What a token needs to cancel jobs or run them again, and to make them. To look at them it needs [access.Read].
 	Cancel, Create access.Scope
 }
@@ -116,7 +116,11 @@ func (s *Server) routes() []route {
 				route{"GET " + jobs + "/{jobId}/artifacts", access.Read, c.artifacts(keeper)},
 				// What a job has made may hold what its readers must not see: of that, nothing was taken out.
 				route{"GET " + jobs + "/{jobId}/artifacts/{name}", access.Operate, c.artifact(keeper)},
+				route{"GET " + jobs + "/{jobId}/result", access.Operate, c.result(keeper)},
 			)
+		}
+		if submitter, ok := sc.Jobs.(Submitter); ok {
+			all = append(all, route{"POST " + jobs, sc.Create, c.submit(submitter)})
 		}
 		if retrier, ok := sc.Jobs.(Retrier); ok {
 			all = append(all, route{"POST " + jobs + "/{jobId}/retry", sc.Cancel, c.retry(retrier)})

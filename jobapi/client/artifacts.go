@@ -2,13 +2,16 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/retry"
 )
 
 // Artifacts returns what a job has made.
@@ -28,15 +31,73 @@ func (c *Client) Artifacts(ctx context.Context, scope, id string) ([]jobapi.Arti
 	return a.Items, nil
 }
 
-// Artifact writes the content of an artifact to out. When it fails, a part may be written.
+// Artifact writes the content of an artifact to out. One that breaks off goes on where it was, as long as the server
+// has the same content and each connection brings some of it. When it fails, a part may be written.
 func (c *Client) Artifact(ctx context.Context, scope, id, name string, out io.Writer) error {
-	if err := c.artifact(ctx, &request{path: []string{scope, "jobs", id, "artifacts", name}, media: "*/*"}, out); err != nil {
+	d := &download{to: out}
+	r := &request{path: []string{scope, "jobs", id, "artifacts", name}, media: "*/*"}
+	err := c.artifact(ctx, r, d)
+	for err != nil && d.resumable(err) {
+		had := d.written
+		policy := readRetry
+		policy.For = c.retryFor
+		policy.Retrying = func(err error, _ time.Duration) { c.retrying(err) }
+		c.retrying(err)
+		err = policy.Do(ctx, func() error {
+			r.header = http.Header{"Range": {fmt.Sprintf("bytes=%d-", d.written)}, "If-Range": {d.tag}}
+			err := c.artifact(ctx, r, d)
+			if err == nil || d.written > had || !d.resumable(err) {
+				return retry.Permanent(err)
+			}
+			return err
+		})
+		if d.written == had {
+			break
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("read artifact %s of job %s: %w", name, id, err)
 	}
 	return nil
 }
 
-func (c *Client) artifact(ctx context.Context, r *request, out io.Writer) error {
+// download is where an artifact is written, and how far that has come.
+type download struct {
+	to      io.Writer
+	err     error // of to
+	written int64
+	tag     string // of the content; empty if parts of it cannot be asked for
+}
+
+func (d *download) Write(p []byte) (n int, err error) {
+	n, d.err = d.to.Write(p)
+	d.written += int64(n)
+	return n, d.err
+}
+
+// resumable reports whether a download that has ended with err may go on where it was.
+func (d *download) resumable(err error) bool {
+	return d.tag != "" && d.err == nil && errors.Is(err, jobs.ErrUnavailable) && !isFinal(err)
+}
+
+// begin looks at the header of a response: whether it goes on where the download is.
+func (d *download) begin(resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK && d.written == 0 {
+		if tag := resp.Header.Get("ETag"); strings.HasPrefix(tag, `"`) && resp.Header.Get("Accept-Ranges") == "bytes" {
+			d.tag = tag
+		}
+		return nil
+	}
+	if resp.StatusCode == http.StatusOK {
+		return errors.New("it has changed since it was begun: read it again")
+	}
+	if at := fmt.Sprintf("bytes %d-", d.written); !strings.HasPrefix(resp.Header.Get("Content-Range"), at) || resp.Header.Get("ETag") != d.tag {
+		return errBadResponse("it is another part than was asked for")
+	}
+	return nil
+}
+
+func (c *Client) artifact(ctx context.Context, r *request, d *download) error {
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	alarm := time.AfterFunc(c.timeout, func() { cancel(fmt.Errorf("no answer within %s", c.timeout)) })
@@ -50,7 +111,7 @@ func (c *Client) artifact(ctx context.Context, r *request, out io.Writer) error 
 		return c.http.Unreachable(ctx, limited, call, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && (resp.StatusCode != http.StatusPartialContent || r.header == nil) {
 		text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 		if err != nil {
 			return c.http.Unreachable(ctx, limited, call, err)
@@ -60,29 +121,19 @@ func (c *Client) artifact(ctx context.Context, r *request, out io.Writer) error 
 	if !alarm.Stop() {
 		return c.http.Unreachable(ctx, limited, call, fmt.Errorf("no answer within %s", c.timeout))
 	}
+	if err := d.begin(resp); err != nil {
+		return err
+	}
 	alarm = time.AfterFunc(c.silence, func() { cancel(fmt.Errorf("nothing was heard for %s", c.silence)) })
 	defer alarm.Stop()
-	written := &failing{to: out}
-	_, err = io.Copy(written, &watched{resp.Body, func() { alarm.Reset(c.silence) }})
+	_, err = io.Copy(d, &watched{resp.Body, func() { alarm.Reset(c.silence) }})
 	switch {
-	case written.err != nil:
-		return written.err
+	case d.err != nil:
+		return d.err
 	case err != nil:
 		return c.http.Unreachable(ctx, limited, call, fmt.Errorf("the content broke off: %w", err))
 	}
 	return nil
-}
-
-// failing remembers the error of a Writer, to tell it from one of what is copied.
-type failing struct {
-	to  io.Writer
-	err error
-}
-
-func (f *failing) Write(p []byte) (n int, err error) {
-	n, err = f.to.Write(p)
-	f.err = err
-	return n, err
 }
 
 // Retry queues a job that has failed again.

@@ -193,6 +193,33 @@ func (c *Client) Create(ctx context.Context, scope, operation string, body json.
 	return a, nil
 }
 
+// Submit queues a job and returns it as it is then. One with a key is retried while the server cannot be reached, and if
+// it was submitted before, that job is returned.
+func (c *Client) Submit(ctx context.Context, scope string, s jobapi.Submission) (jobapi.Job, error) {
+	body, err := json.Marshal(struct {
+		Kind   string          `json:"kind"`
+		Params json.RawMessage `json:"params,omitempty"`
+		Input  string          `json:"input,omitempty"`
+		ID     string          `json:"id,omitempty"`
+	}{s.Kind, s.Params, s.Input, s.ID})
+	if err != nil {
+		return jobapi.Job{}, fmt.Errorf("submit a job of kind %s: %w", s.Kind, err)
+	}
+	r := &request{method: http.MethodPost, path: []string{scope, "jobs"}, body: body, wait: 15 * time.Second}
+	if s.Key != "" {
+		r.repeatable, r.header = true, http.Header{jobapi.HeaderIdempotencyKey: {s.Key}}
+	}
+	var j jobapi.Job
+	err = c.json(ctx, r, &j)
+	if err == nil && j.ID == "" {
+		err = errBadResponse("it names no job")
+	}
+	if err != nil {
+		return jobapi.Job{}, fmt.Errorf("submit a job of kind %s: %w", s.Kind, err)
+	}
+	return j, nil
+}
+
 // Plan returns what a job of an operation would do.
 func (c *Client) Plan(ctx context.Context, scope, operation string, body json.RawMessage) ([]jobapi.Planned, error) {
 	var a struct {

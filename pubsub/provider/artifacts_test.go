@@ -45,6 +45,11 @@ func TestArtifactsAreWhatAJobHasMade(t *testing.T) {
 		{Name: "result.json", MediaType: "application/json", Bytes: 35},
 	}
 	got, err := r.fleet.Artifacts(t.Context(), "good")
+	for i, a := range got { // made from when it was stored
+		if want[i].Tag = a.Tag; a.Tag == "" {
+			t.Errorf("%s has no tag", a.Name)
+		}
+	}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("%v; want (-) and got (+):\n%s", err, d)
 	}

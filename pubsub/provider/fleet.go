@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/redact"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
@@ -26,6 +27,8 @@ type Fleet struct {
 	Storage func(context.Context) (storage.Store, error)
 	// Publish sends a job's message to the fleet's topic; nil where there is none.
 	Publish func(context.Context, jobs.Job) (string, error)
+	// Kinds are those of the kinds file, by which jobs are checked that are submitted; nil where there is none.
+	Kinds *kinds.Set
 }
 
 var _ jobapi.Jobs = (*Fleet)(nil)

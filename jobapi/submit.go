@@ -1,0 +1,135 @@
+package jobapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"strconv"
+
+	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Submitter is a Jobs to which jobs can be given.
+type Submitter interface {
+	Jobs
+	// Submit queues a job and returns it as it is then. If it was submitted before with the same key, it returns that
+	// job, and repeated is true. What is wrong with the submission is a [FieldError], or a [Refusal] with details.field
+	// or, if there is a job with that id already, details.status.
+	Submit(ctx context.Context, s Submission) (job Job, repeated bool, err error)
+}
+
+// Submission is what a job is asked to do.
+type Submission struct {
+	Kind   string          `json:"kind" required:"true"`
+	Params json.RawMessage `json:"params"` // an object; empty for none
+	Input  string          `json:"input"`  // an object of the storage; empty for none
+	ID     string          `json:"id"`     // of the job; made when empty
+	Key    string          `json:"-"`      // Idempotency-Key: the same submission made again is the same job; empty for none
+
+	// InputAs stands for the input where two submissions are compared; its name when empty. It is for callers that store
+	// the input themselves.
+	InputAs string `json:"-"`
+}
+
+const (
+	// maxSubmission has room for parameters of 256 KiB, and for blanks in them.
+	maxSubmission = 1 << 20
+	// submitTimeout is for a job that is recorded, and its message published.
+	submitTimeout = 3 * callTimeout
+	// HeaderIdempotencyKey names a submission, so that it can be made again.
+	HeaderIdempotencyKey = "Idempotency-Key"
+)
+
+// submit queues a job.
+func (c *scope) submit(submitter Submitter) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := parameters(r); err != nil {
+			return err
+		}
+		var s Submission
+		if err := httpd.ReadJSON(w, r, maxSubmission, &s, httpd.BodyOptions{Clean: shown}); err != nil {
+			return err
+		}
+		if s.Kind == "" {
+			return &FieldError{"kind", "it is empty"}
+		}
+		if raw := bytes.TrimSpace(s.Params); len(raw) > 0 && raw[0] != '{' {
+			return &FieldError{"params", "want an object"}
+		}
+		switch keys := r.Header.Values(HeaderIdempotencyKey); {
+		case len(keys) > 1 || len(keys) == 1 && keys[0] == "":
+			return &FieldError{HeaderIdempotencyKey, "want one key"}
+		case len(keys) == 1 && s.ID != "":
+			return &FieldError{"id", "leave it out: Idempotency-Key stands for the id"}
+		case len(keys) == 1:
+			s.Key = keys[0]
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
+		defer cancel()
+		job, repeated, err := submitter.Submit(ctx, s)
+		if err != nil {
+			c.server.Metrics.refused(c.Name, err)
+			return err
+		}
+		callOf(r).job = job.ID
+		w.Header().Set("Location", root+c.Name+"/jobs/"+job.ID)
+		status := http.StatusCreated
+		if repeated {
+			status = http.StatusOK
+		}
+		return answer(w, status, job)
+	}
+}
+
+// maxResult bounds a result.json: it lists 10 000 files of 128 bytes a name at most.
+const maxResult = 8 << 20
+
+// result answers with the result.json of a job.
+func (c *scope) result(keeper Keeper) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, _, err := target(r)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
+		defer cancel()
+		content, a, err := keeper.OpenArtifact(ctx, id, "result.json")
+		if errors.Is(err, fs.ErrNotExist) {
+			return c.noResult(r, id)
+		}
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		if a.Bytes > maxResult {
+			return &Refusal{Status: http.StatusConflict, Code: CodeConflict, Message: "The result has " + strconv.FormatInt(a.Bytes, 10) + " bytes: read it as artifacts/result.json"}
+		}
+		text, err := io.ReadAll(io.LimitReader(content, maxResult))
+		if err != nil {
+			return err
+		}
+		httpd.WriteJSON(w, http.StatusOK, text)
+		return nil
+	}
+}
+
+// noResult says why a job has no result.
+func (c *scope) noResult(r *http.Request, id string) error {
+	job, err := c.get(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	e := &Refusal{
+		Status: http.StatusConflict, Code: CodeConflict, Message: "The job has no result: it " + job.Status.Verb() + " " + job.Status.String(),
+		Details: map[string]any{"status": job.Status.String()},
+	}
+	if job.Status == jobs.Succeeded {
+		e.Message = "The result of the job is no longer in the storage"
+	}
+	return e
+}
