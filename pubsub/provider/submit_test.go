@@ -233,6 +233,9 @@ func TestK19TheSameKeyIsTheSameJob(t *testing.T) {
 	if _, err := r.fleet.Retry(t.Context(), made.ID); err != nil {
 		t.Fatal(err)
 	}
+	if j, repeated := r.give(same); j.ID != made.ID || !repeated || j.Status != jobs.Queued {
+		t.Errorf("after a retry: %+v, repeated %t", j, repeated)
+	}
 	other := first
 	other.Params = json.RawMessage(`{"dpi":301}`)
 	if _, _, err := r.fleet.Submit(t.Context(), other); field(err) != "Idempotency-Key" {
