@@ -119,11 +119,11 @@ func TestK12NothingIsLeftOfAnyProgram(t *testing.T) {
 func TestK12DiskUseIsLimited(t *testing.T) {
 	testrun.Long(t, "it waits for seconds")
 	for _, script := range []string{
-		`trap '' TERM; head -c 3M /dev/zero >a; head -c 3M /dev/zero >b; $SLEEP`,
-		`truncate -s 100G sparse; $SLEEP`,
+		`trap 'touch asked' TERM; head -c 3M /dev/zero >a; head -c 3M /dev/zero >b; while :; do $SLEEP; done`,
+		`trap 'touch asked' TERM; truncate -s 100G sparse; while :; do $SLEEP; done`,
 	} {
 		c, wantNothingLeft := hostile(t, script)
-		c.Grace = time.Minute
+		c.Grace = 5 * time.Second
 		c.Limits.Disk = 5 << 20
 		c.DiskUsage = func() (sum int64, err error) {
 			err = filepath.WalkDir(c.Dir, func(_ string, d fs.DirEntry, err error) error {
@@ -138,6 +138,9 @@ func TestK12DiskUseIsLimited(t *testing.T) {
 		exit := wantExit(t, err, command.OverDisk)
 		if want := "used too much disk (limit: 5 MiB of disk)"; !strings.Contains(exit.Error(), want) {
 			t.Errorf("Run = %v, want %q", err, want)
+		}
+		if _, err := os.Lstat(filepath.Join(c.Dir, "asked")); err == nil {
+			t.Error("it was asked to end, and could go on meanwhile")
 		}
 		wantNothingLeft()
 	}
