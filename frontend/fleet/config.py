@@ -6,7 +6,8 @@ is one that is not set, and all mistakes are reported at once.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 from fleet import redis_url
 
@@ -25,16 +26,31 @@ class ConfigError(Exception):
 
 
 @dataclass(frozen=True)
+class S3:
+    """Where a bucket of S3 is, and who asks."""
+
+    bucket: str
+    endpoint: str  # a URL; that of AWS when empty
+    region: str  # found out when empty
+    style: str  # of addresses: auto, path or virtual
+    ca_file: str
+    access_key: str
+    secret_key: str = field(repr=False)
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Settings:
     """What the frontend needs to know of the fleet."""
 
     redis: redis_url.Address
-    storage_type: str  # LOCAL or GCP
+    storage_type: str  # LOCAL, GCP or S3
     local_path: str
-    bucket: str  # empty for LOCAL
+    bucket: str  # of Cloud Storage
     emulator: str  # host:port; Google's Pub/Sub when empty
     topic: str  # projects/P/topics/T
     max_input_bytes: int  # what the workers accept
+    s3: S3 | None = None  # where the storage type is S3
 
 
 def read(env: Mapping[str, str]) -> Settings:
@@ -50,8 +66,10 @@ def read(env: Mapping[str, str]) -> Settings:
         max_input_bytes=reader.number("MAX_INPUT_BYTES", 1 << 30, 1, 1 << 40),
     )
     mistakes = reader.mistakes
-    if settings.storage_type not in ("LOCAL", "GCP"):
-        mistakes.append(f"STORAGE_TYPE is {settings.storage_type!r}: want LOCAL or GCP")
+    if settings.storage_type == "S3":
+        settings = replace(settings, s3=reader.s3())
+    if settings.storage_type not in ("LOCAL", "GCP", "S3"):
+        mistakes.append(f"STORAGE_TYPE is {settings.storage_type!r}: want LOCAL, GCP or S3")
     if settings.storage_type == "GCP" and (not settings.bucket or re.search("[:/ ]", settings.bucket)):
         mistakes.append(f"GCS_BUCKET_NAME is {settings.bucket!r}: STORAGE_TYPE=GCP needs the bare name of a bucket")
     if mistakes:
@@ -128,6 +146,43 @@ class _Reader:
             username=address.username or server.username,
             password=address.password or server.password,
         )
+
+    def s3(self) -> S3:
+        bucket, style = self.text("S3_BUCKET_NAME"), self.text("S3_PATH_STYLE", "auto")
+        if not bucket or re.search("[:/ ]", bucket):
+            self.mistakes.append(f"S3_BUCKET_NAME is {bucket!r}: STORAGE_TYPE=S3 needs the bare name of a bucket")
+        if style not in ("auto", "true", "false"):
+            self.mistakes.append(f"S3_PATH_STYLE is {style!r}: want auto, true or false")
+        if ("AWS_ACCESS_KEY_ID" in self.env) != ("AWS_SECRET_ACCESS_KEY" in self.env):
+            self.mistakes.append(
+                "of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY one is set: set both,"
+                " or none to have them found in the usual places"
+            )
+        endpoint = self.s3_endpoint()
+        # The library's own auto asks for names of hosts that other stores do not have.
+        ways = {"true": "path", "false": "virtual", "auto": "path" if endpoint else "auto"}
+        return S3(
+            bucket=bucket,
+            endpoint=endpoint,
+            region=self.text("S3_REGION"),
+            style=ways.get(style, "auto"),
+            ca_file=self.text("S3_CA_FILE"),
+            access_key=self.text("AWS_ACCESS_KEY_ID"),
+            secret_key=self.text("AWS_SECRET_ACCESS_KEY"),
+            token=self.text("AWS_SESSION_TOKEN"),
+        )
+
+    def s3_endpoint(self) -> str:
+        """The address of the store as a URL."""
+        value = self.text("S3_ENDPOINT")
+        if not value:
+            return ""
+        url = urlsplit(value if "://" in value else f"https://{value}")
+        whole = url.hostname and url.scheme in ("http", "https") and url.path in ("", "/")
+        if not whole or url.query or url.fragment or url.username is not None:
+            # Not quoted: it may be a URL with a password.
+            self.mistakes.append("S3_ENDPOINT: give a host, host:port or URL alone, without credentials and path")
+        return f"{url.scheme}://{url.netloc}"
 
     def emulator(self, name: str) -> str:
         value = self.text(name)

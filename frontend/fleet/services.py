@@ -86,6 +86,10 @@ def open_store(settings: Settings) -> Store:
         from fleet.gcs import Bucket
 
         return Bucket(settings.bucket)
+    if settings.s3:
+        from fleet.s3 import Bucket as S3Bucket
+
+        return S3Bucket(settings.s3)
     return Directory(settings.local_path)
 
 

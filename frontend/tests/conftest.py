@@ -93,6 +93,14 @@ def fake_gcs(tmp_path_factory) -> Path:
     return go_build("github.com/fsouza/fake-gcs-server", tmp_path_factory.mktemp("bin") / "fake-gcs-server")
 
 
+@pytest.fixture(scope="session")
+def versitygw(tmp_path_factory) -> Path:
+    """A server of S3, which the Go tests use, too."""
+    folder = tmp_path_factory.mktemp("s3test")
+    subprocess.run([REPOSITORY / "storage" / "s3" / "s3test" / "setup.sh", folder], check=True)
+    return folder / "versitygw"
+
+
 class Fleet:
     """A Redis, an emulator and a directory, and workers on request."""
 

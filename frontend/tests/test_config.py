@@ -27,7 +27,7 @@ def test_f61_all_mistakes_are_reported_at_once():
         "REDIS_PORT": "70000",
         "REDIS_DB": "one",
         "REDIS_TLS": "perhaps",
-        "STORAGE_TYPE": "S3",
+        "STORAGE_TYPE": "AZURE",
         "PUBSUB_EMULATOR_HOST": "http://localhost:8085",
         "PUBSUB_TOPIC": "bare",
         "MAX_INPUT_BYTES": "0",
@@ -54,3 +54,34 @@ def test_f61_an_emulator_is_host_and_port(host):
 
 def test_f61_the_password_is_not_in_what_a_log_would_show():
     assert "secret" not in repr(read({**PROJECT, "REDIS_PASSWORD": "secret"}))
+
+
+S3 = {**PROJECT, "STORAGE_TYPE": "S3", "S3_BUCKET_NAME": "b"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("S3_BUCKET_NAME", ""),
+        ("S3_BUCKET_NAME", "s3://b"),
+        ("S3_ENDPOINT", "http://key:secret@host"),
+        ("S3_ENDPOINT", "http://host/b"),
+        ("S3_ENDPOINT", "s3://b"),
+        ("S3_ENDPOINT", "http://"),
+        ("S3_PATH_STYLE", "perhaps"),
+        ("AWS_ACCESS_KEY_ID", "only"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ],
+)
+def test_f47_mistakes_about_s3_are_named(variable, value):
+    with pytest.raises(ConfigError, match=variable) as caught:
+        read({**S3, variable: value})
+    assert "secret" not in str(caught.value).replace("AWS_SECRET", "")
+
+
+def test_f47_an_address_of_s3_is_a_url_and_secrets_are_not_shown():
+    s = read({**S3, "S3_ENDPOINT": "minio:9000", "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "hidden"})
+    assert (s.s3.endpoint, s.s3.style, s.s3.secret_key) == ("https://minio:9000", "path", "hidden")
+    assert "hidden" not in repr(s)
+    assert read({**S3, "S3_ENDPOINT": "http://minio:9000/"}).s3.endpoint == "http://minio:9000"
+    assert read(S3).s3.style == "auto"

@@ -54,9 +54,9 @@ def test_f61_an_empty_page_says_what_it_is_for(page):
 
 def test_f61_wrong_settings_are_shown_instead_of_the_page(page, monkeypatch):
     monkeypatch.setenv("REDIS_PORT", "many")
-    monkeypatch.setenv("STORAGE_TYPE", "S3")
+    monkeypatch.setenv("STORAGE_TYPE", "AZURE")
     at = page()
-    assert "REDIS_PORT is 'many'" in texts(at) and "STORAGE_TYPE is 'S3'" in texts(at)
+    assert "REDIS_PORT is 'many'" in texts(at) and "STORAGE_TYPE is 'AZURE'" in texts(at)
     assert len(at.file_uploader) == 0
 
 

@@ -6,10 +6,12 @@ import time
 import pytest
 import requests
 
+from fleet.config import read
 from fleet.errors import NotFound, Unavailable
 from fleet.gcs import Bucket
 from fleet.local import Directory
 from fleet.names import TEMP_PREFIX
+from fleet.services import open_store
 from fleet.storage import CHUNK, read_all
 
 from .conftest import Process, free_port
@@ -28,10 +30,39 @@ def gcs(fake_gcs, tmp_path, monkeypatch):
     process.kill()
 
 
-@pytest.fixture(params=["directory", "bucket"])
+S3_KEYS = {"AWS_ACCESS_KEY_ID": "access", "AWS_SECRET_ACCESS_KEY": "secret-of-tests", "S3_REGION": "eu-central-1"}
+
+
+@pytest.fixture
+def s3(versitygw, tmp_path):
+    """A server of S3 with one bucket, and what tells of it."""
+    port = free_port()
+    for folder in ("root/docs", "meta"):
+        (tmp_path / "s3" / folder).mkdir(parents=True)
+    args = ["--port", f"127.0.0.1:{port}", "--region", S3_KEYS["S3_REGION"], "--quiet"]
+    places = ["posix", "--sidecar", str(tmp_path / "s3" / "meta"), str(tmp_path / "s3" / "root")]
+    keys = {"ROOT_ACCESS_KEY": S3_KEYS["AWS_ACCESS_KEY_ID"], "ROOT_SECRET_KEY": S3_KEYS["AWS_SECRET_ACCESS_KEY"]}
+    process = Process([str(versitygw), *args, *places], {**os.environ, **keys}, tmp_path / "s3.log", port)
+    process.settings = {
+        **S3_KEYS,
+        "STORAGE_TYPE": "S3",
+        "S3_BUCKET_NAME": "docs",
+        "S3_ENDPOINT": f"http://127.0.0.1:{port}",
+    }
+    yield process
+    process.kill()
+
+
+def s3_bucket(server: Process, **other: str):
+    return open_store(read({"GCP_PROJECT_ID": "p", **server.settings, **other}))
+
+
+@pytest.fixture(params=["directory", "bucket", "s3"])
 def store(request, tmp_path):
     if request.param == "directory":
         return Directory(str(tmp_path / "store"))
+    if request.param == "s3":
+        return s3_bucket(request.getfixturevalue("s3"))
     request.getfixturevalue("gcs")
     return Bucket("docs")
 
@@ -91,6 +122,31 @@ def test_f61_cloud_storage_may_hang_go_and_come_back(gcs):
     with pytest.raises(Unavailable):
         store.check()
     gcs.start()
+
+
+def test_f47_a_bucket_of_s3_that_cannot_be_used_is_told_with_advice(s3):
+    none = s3_bucket(s3, S3_BUCKET_NAME="none")
+    wrong = s3_bucket(s3, AWS_SECRET_ACCESS_KEY="another")
+    for store, advice in ((none, "create it"), (wrong, "check AWS_ACCESS_KEY_ID")):
+        for call in (store.check, lambda store=store: store.put("a", io.BytesIO(b"x"))):
+            with pytest.raises(Unavailable, match=advice):
+                call()
+
+
+def test_f47_s3_may_hang_go_and_come_back(s3):
+    store = s3_bucket(s3)
+    store.check()
+    s3.freeze()
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match="bucket docs"):
+        store.check()
+    assert time.monotonic() - began < 20
+    s3.thaw()
+    store.check()
+    s3.kill()
+    with pytest.raises(Unavailable):
+        store.check()
+    s3.start()
 
 
 def test_f61_missing_credentials_are_told(monkeypatch, tmp_path):
@@ -162,6 +218,24 @@ def test_f61_workers_read_documents_from_a_bucket(gcs, fleet):
 
     fleet.worker(STORAGE_TYPE="GCP", GCS_BUCKET_NAME="docs", STORAGE_EMULATOR_HOST=os.environ["STORAGE_EMULATOR_HOST"])
     s = open_services(replace(fleet.settings, storage_type="GCP", bucket="docs"))
+    assert s.problems() == []
+    with (DOCUMENTS / "groff.pdf").open("rb") as f:
+        job_id = submit(s.store, s.board, s.topic, "groff.pdf", f)
+    eventually(lambda: fleet.status(job_id)["status"] == "completed", "the job is complete")
+    result = json.loads(read_all(s.store, f"results/{job_id}/result.json", 1 << 20))
+    assert result["document"]["input"] == f"uploads/{job_id}/groff.pdf"
+    assert s.file_names([job_id]) == {job_id: "groff.pdf"}
+
+
+def test_f47_workers_read_documents_from_a_bucket_of_s3(s3, fleet):
+    """The whole way with S3: our upload, their result."""
+    from fleet.services import open_services
+    from fleet.submit import submit
+
+    from .conftest import DOCUMENTS, eventually
+
+    fleet.worker(**s3.settings)
+    s = open_services(read({**fleet.env, **s3.settings}))
     assert s.problems() == []
     with (DOCUMENTS / "groff.pdf").open("rb") as f:
         job_id = submit(s.store, s.board, s.topic, "groff.pdf", f)
