@@ -281,8 +281,8 @@ func TestK15CheckpointIsThereInTheNextAttempt(t *testing.T) {
 	t.Run("on the same machine", func(t *testing.T) {
 		r := newKindRig(t, Kind{Retries: 5, Run: count})
 		job := jobs.Job{ID: "j", Kind: "mine"}
-		r.fails(job, 0)
-		r.fails(job, 1)
+		_ = r.fails(job, 0)
+		_ = r.fails(job, 1)
 		if err := r.run(job, 2); err != nil {
 			t.Error(err)
 		}
@@ -292,8 +292,8 @@ func TestK15CheckpointIsThereInTheNextAttempt(t *testing.T) {
 		other := newKindRig(t, Kind{Retries: 5, MaxCheckpoint: 1 << 20, Run: count})
 		other.handler.Store = r.store
 		job := jobs.Job{ID: "j", Kind: "mine"}
-		r.fails(job, 0)
-		r.fails(job, 1)
+		_ = r.fails(job, 0)
+		_ = r.fails(job, 1)
 		if err := other.run(job, 2); err != nil {
 			t.Errorf("the checkpoint has not travelled: %v", err)
 		}
