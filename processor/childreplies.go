@@ -159,7 +159,7 @@ func (c *childReplies) childError(ctx context.Context, err error, p PDF) error {
 			exit.Limit = p.Timeout.String() + " of CPU time, PDF_TIMEOUT"
 		case command.OverMemory:
 			exit.Limit += ", PDF_MAX_MEMORY"
-		case command.Exited, command.Signaled, command.OverOutput:
+		case command.Exited, command.Signaled, command.OverOutput, command.OverProcesses, command.OverDisk: // the last two have no limit here
 		}
 		return fmt.Errorf("pdf reader ended %s: %w", c.position(), exit)
 	case c.replyErr != nil:

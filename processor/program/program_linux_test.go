@@ -218,7 +218,9 @@ echo $((n + 1)) >"$1/.count" && mv "$1/.count" "$1/count"
 [ "$n" -ge 2 ] || exit 75
 echo "$n" >"$BATCHFLEET_OUTPUT/out"`, "", "{checkpoint}")
 	for attempt := 1; attempt < 3; attempt++ {
-		r.fails(jobs.Job{ID: "j"}, attempt, attempt-1)
+		if f := r.fails(jobs.Job{ID: "j"}, attempt, attempt-1); !f.Retry {
+			t.Fatalf("attempt %d: %v", attempt, f)
+		}
 	}
 	if _, err := r.run(t.Context(), jobs.Job{ID: "j"}, 3, 2); err != nil {
 		t.Fatal(err)
@@ -226,8 +228,12 @@ echo "$n" >"$BATCHFLEET_OUTPUT/out"`, "", "{checkpoint}")
 	if got := r.read("j", "out"); got != "2\n" {
 		t.Errorf("the third attempt has seen %q of those before, want 2", got)
 	}
-	r.fails(jobs.Job{ID: "j"}, 1, 0) // the job had ended: its checkpoint is gone
-	r.fails(jobs.Job{ID: "other"}, 1, 0)
+	// The job had ended, so its checkpoint is gone, and another job never had it.
+	for _, id := range []jobs.ID{"j", "other"} {
+		if f := r.fails(jobs.Job{ID: id}, 1, 0); !f.Retry {
+			t.Errorf("%s: %v", id, f)
+		}
+	}
 }
 
 func TestK11CheckpointTravels(t *testing.T) {

@@ -163,7 +163,7 @@ func (h *Handler) judgeExit(out *output, exit *command.ExitError) *jobs.Failure 
 		return failure(CodeOutOfMemory, "pw.x needed more memory than its limit of %d MiB", h.Limits.Memory>>20)
 	case command.OverOutput:
 		return failure(CodeRuntimeError, "pw.x wrote more than %s", exit.Limit)
-	case command.Exited, command.Signaled:
+	case command.Exited, command.Signaled, command.OverProcesses, command.OverDisk: // the last two have no limit here
 	}
 	switch message := out.errorText(); {
 	case exit.Signal != 0 || exit.Code == 128+int(syscall.SIGKILL) || exit.Code == 128+int(syscall.SIGTERM) || exit.Code == 128+int(syscall.SIGHUP):
