@@ -243,7 +243,9 @@ mkdir -p "$1/sub"
 echo half >"$1/.new" && mv "$1/.new" "$1/sub/done"; echo unfinished >"$1/.half"
 exit 75`
 	r := open(t, script, "checkpoint_max = \"1MiB\"", "{checkpoint}")
-	r.fails(jobs.Job{ID: "j"}, 1, 0)
+	if f := r.fails(jobs.Job{ID: "j"}, 1, 0); !f.Retry {
+		t.Fatal(f)
+	}
 	if diff := cmp.Diff([]string{"results/j/checkpoint.tar"}, r.objects()); diff != "" {
 		t.Fatal(diff)
 	}
@@ -287,7 +289,9 @@ func TestK11CheckpointIsStoredWhileTheProgramRuns(t *testing.T) {
 
 func TestK11CheckpointThatIsTooLargeStays(t *testing.T) {
 	r := open(t, `head -c 2000000 /dev/zero >"$1/big"; [ "$2" = 2 ] || exit 75; ls "$1" >"$BATCHFLEET_OUTPUT/out"`, "checkpoint_max = \"1MiB\"", "{checkpoint}", "{attempt}")
-	r.fails(jobs.Job{ID: "j"}, 1, 0)
+	if f := r.fails(jobs.Job{ID: "j"}, 1, 0); !f.Retry {
+		t.Fatal(f)
+	}
 	if names := r.objects(); names != nil {
 		t.Errorf("it has stored %q", names)
 	}
