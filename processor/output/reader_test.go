@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,22 +19,30 @@ import (
 // rig is a Reader and what it has passed on, in virtual time.
 type rig struct {
 	output.Reader
-	t        *testing.T
+	t     *testing.T
+	began time.Time
+
+	mu       sync.Mutex // the Reader has timers
 	log      []string
 	progress []string // "3/10 text", after the time in ms; "+" if the log has it
-	began    time.Time
 }
 
 func inBubble(t *testing.T, test func(*testing.T, *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, began: time.Now()}
-		r.Log = func(line string) { r.log = append(r.log, line) }
+		r.Log = func(line string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.log = append(r.log, line)
+		}
 		r.Progress = func(p jobs.Progress) {
 			line := fmt.Sprintf("%d: %d/%d %s", time.Since(r.began).Milliseconds(), p.Done, p.Total, p.Message)
 			if p.Logged {
 				line += " +"
 			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			r.progress = append(r.progress, line)
 		}
 		test(t, r)
@@ -61,17 +70,30 @@ func (r *rig) to(stream command.Stream, lines ...string) {
 	}
 }
 
+// seen returns the log and the progress so far.
+func (r *rig) seen() (log, progress []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.log), slices.Clone(r.progress)
+}
+
+// newest returns the newest progress.
+func (r *rig) newest() string {
+	_, progress := r.seen()
+	return progress[len(progress)-1]
+}
+
 func (r *rig) wantLog(want ...string) {
 	r.t.Helper()
-	if !slices.Equal(r.log, want) {
-		r.t.Errorf("the log is %q, want %q", r.log, want)
+	if log, _ := r.seen(); !slices.Equal(log, want) {
+		r.t.Errorf("the log is %q, want %q", log, want)
 	}
 }
 
 func (r *rig) wantProgress(want ...string) {
 	r.t.Helper()
-	if !slices.Equal(r.progress, want) {
-		r.t.Errorf("progress %q, want %q", r.progress, want)
+	if _, progress := r.seen(); !slices.Equal(progress, want) {
+		r.t.Errorf("progress %q, want %q", progress, want)
 	}
 }
 
@@ -93,9 +115,11 @@ func TestK06ProgressBarIsALineASecond(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		r.to(command.Stderr, "1000 downloaded\r", "  \r", "done")
-		n := len(r.log)
-		if n < 12 || n > 13 || !slices.Equal(r.log[n-2:], []string{"1000 downloaded", "done"}) {
-			t.Errorf("the log is %q, want a line a second, the last and done", r.log)
+		synctest.Wait()
+		log, _ := r.seen()
+		n := len(log)
+		if n < 12 || n > 13 || !slices.Equal(log[n-2:], []string{"1000 downloaded", "done"}) {
+			t.Errorf("the log is %q, want a line a second, the last and done", log)
 		}
 	})
 }
@@ -246,10 +270,11 @@ func TestK07ProgressIsThinnedOutAndTheLastValueIsShown(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := len(r.progress); n < 95 || n > 105 {
+		_, progress := r.seen()
+		if n := len(progress); n < 95 || n > 105 {
 			t.Errorf("%d values in 10 s, want ten a second", n)
 		}
-		if last := r.progress[len(r.progress)-1]; !strings.HasSuffix(last, " 10000/10000 10000/10000") {
+		if last := progress[len(progress)-1]; !strings.HasSuffix(last, " 10000/10000 10000/10000") {
 			t.Errorf("the last value is %q", last)
 		}
 	})
@@ -261,20 +286,21 @@ func TestK07TextAloneIsShownOnceASecond(t *testing.T) {
 			r.out(fmt.Sprintf("::progress 3/10 file %d", i))
 			time.Sleep(10 * time.Millisecond)
 		}
-		if n := len(r.progress); n < 10 || n > 12 {
-			t.Errorf("%d texts in 10 s, want one a second: %q", n, r.progress)
+		synctest.Wait()
+		if _, progress := r.seen(); len(progress) < 10 || len(progress) > 12 {
+			t.Errorf("%d texts in 10 s, want one a second: %q", len(progress), progress)
 		}
 		r.out("::progress 4/10 file", "::progress 4/10 file") // a value does not wait for that second
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		if last := r.progress[len(r.progress)-1]; !strings.HasSuffix(last, "4/10 file") {
+		if last := r.newest(); !strings.HasSuffix(last, "4/10 file") {
 			t.Errorf("the last is %q", last)
 		}
 		r.out("::progress 4/10 done")
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		if last := r.progress[len(r.progress)-1]; !strings.HasSuffix(last, "4/10 done") {
+		if last := r.newest(); !strings.HasSuffix(last, "4/10 done") {
 			t.Errorf("after the end the last is %q", last)
 		}
 	})
