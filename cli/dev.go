@@ -106,7 +106,7 @@ func devKind(file, kind string) (string, error) {
 	case kind == "" && file != "" && len(all) == 1:
 		return string(all[0].Name), nil
 	case kind != "" && !slices.Contains(names, kind):
-		return "", fmt.Errorf("--kind is %.40q: want %s", kind, strings.Join(names, ", "))
+		return "", fmt.Errorf("--kind is %.40q: want %s or %s", kind, strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 	}
 	return kind, nil
 }
@@ -196,6 +196,9 @@ func (f *fleet) process(ctx context.Context, files []string, kind jobs.Kind, out
 		return err
 	}
 	defer closer.Close()
+	if s.fleet.Kinds, err = readKinds(&f.env.Env); err != nil {
+		return err
+	}
 	sent, err := s.submit(ctx, files, kind)
 	if err != nil {
 		return err

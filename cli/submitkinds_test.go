@@ -145,7 +145,7 @@ func TestK19SubmitTakesInputFromWhereItIs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.testFleet.dir, "uploads", "there.pdf"), []byte("there"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const no = "no worker takes jobs of kind" // a note: a worker may come later
+	const no = "no worker of the fleet has kind" // a note: a worker may come later
 	for _, tt := range []struct {
 		name, stdin string
 		args        []string
