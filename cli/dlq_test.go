@@ -24,7 +24,7 @@ const deadName = "pdf-processing-topic-dead"
 // Variable of processes that keep dead letters.
 const keepsDead = "DEAD_LETTER_TOPIC=" + deadName
 
-// failsOtherKinds makes jobs of a kind that nobody runs fail at once.
+// failsOtherKinds makes jobs of a kind that no worker runs fail at once.
 const failsOtherKinds = "KIND_TIMEOUT=0"
 
 // dlqWait is how long tests wait for one more dead letter. It is longer than the

@@ -73,7 +73,7 @@ func TestK17ALargeArtifactIsResumedInLittleMemory(t *testing.T) {
 		}
 	}
 	if n := strings.Count(a.log.String(), "going on with an artifact where it was left"); n < 1 {
-		t.Error("the worker began anew")
+		t.Error("the worker began again from the start")
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "spool", "*")); len(left) > 0 {
 		t.Errorf("the spool still has %v", left)

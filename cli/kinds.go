@@ -124,7 +124,7 @@ func kindsCheckCommand() *cobra.Command {
 func found(code int, wrong *kinds.FileError) string {
 	n := len(wrong.Mistakes) + wrong.More
 	if wrong.More > 0 {
-		return fmt.Sprintf("%s, of which the first %d are shown", mistakes(n), len(wrong.Mistakes))
+		return fmt.Sprintf("%s, the first %d are shown", mistakes(n), len(wrong.Mistakes))
 	}
 	if code == program.Failed {
 		return jobs.Count(n, "program") + " missing on this machine; the file has no mistakes"

@@ -330,7 +330,7 @@ func inputName(dir, file string) string {
 	return name
 }
 
-// checkTopic returns an error if nobody would get a message: a topic without a subscription
+// checkTopic returns an error if no worker would get a message: a topic without a subscription
 // keeps none.
 func (e *PubSubEnv) checkTopic(ctx context.Context) error {
 	admin, err := pubsub.OpenAdmin(ctx, e.connection()...)

@@ -224,7 +224,7 @@ func RemoveUnfinished(ctx context.Context, store storage.Store, id jobs.ID, dirs
 		RemoveUnfinished(ctx context.Context, dir string) error
 	})
 	if !ok {
-		return nil // a bucket has no such files
+		return nil // Cloud Storage has no such files
 	}
 	for _, sub := range dirs {
 		err = errors.Join(err, s.RemoveUnfinished(ctx, path.Join(strings.TrimSuffix(dir(id), "/"), sub)))
