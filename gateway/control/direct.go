@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway"
@@ -24,6 +25,11 @@ const directPoll = time.Second
 type Direct struct {
 	Queue  *queue.Queue
 	Worker string // its id, of the form [A-Za-z0-9._-]{1,64}, and no other worker's
+	// Kinds and Files are those of the gateway, which the worker reaches itself. It needs
+	// neither for jobs of kind zpe alone. The spool is its own.
+	Kinds map[jobs.Kind]Kind
+	Files *Files
+	Log   *slog.Logger
 }
 
 var _ gateway.ControlPlane = (*Direct)(nil)
@@ -34,7 +40,7 @@ func NewDirect(q *queue.Queue, worker string) (*Direct, error) {
 	if !isWord(worker) {
 		return nil, fmt.Errorf("worker id %.80q: want 1 to 64 of A-Z a-z 0-9 . _ -", worker)
 	}
-	return &Direct{q, worker}, nil
+	return &Direct{Queue: q, Worker: worker, Log: slog.New(slog.DiscardHandler)}, nil
 }
 
 func (d *Direct) caller(claimed, kind string) queue.Caller {
@@ -143,6 +149,7 @@ func (d *Direct) Failed(ctx context.Context, job string, req wire.FailedRequest)
 	if err != nil {
 		return wire.FailedResponse{}, err
 	}
+	retryByKind(d.Kinds, d.Queue, jobs.Kind(req.Kind), &f)
 	outcome, err := d.Queue.Fail(ctx, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, f)
 	if err != nil {
 		return wire.FailedResponse{}, outward(err)

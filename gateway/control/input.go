@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // inputPrefix begins the names of uploads on the wire.
@@ -56,22 +58,28 @@ var errNoInput = &gateway.Error{Status: 404, Code: wire.InputNotFound, Message: 
 
 // input sends a worker the input of its job.
 func (c *Control) input(w http.ResponseWriter, r *http.Request, from call) error {
-	payload, err := c.Queue.Payload(r.Context(), from.job)
-	if err != nil {
-		return err
-	}
-	var req wire.SubmitRequest
-	if json.Unmarshal([]byte(payload), &req) != nil || req.Input == "" {
-		return errNoInput
-	}
-	u, err := c.Queue.Upload(r.Context(), strings.TrimPrefix(req.Input, inputPrefix))
-	if errors.Is(err, queue.ErrNoUpload) {
-		return errNoInput
-	}
+	u, err := inputOf(r.Context(), c.Queue, from.job)
 	if err != nil {
 		return err
 	}
 	return c.send(w, r, file{object: uploadsPrefix + u.Name, sum: u.SHA256, media: "application/octet-stream", size: u.Size, missing: errNoInput})
+}
+
+// inputOf returns the upload that is the input of a job, or errNoInput.
+func inputOf(ctx context.Context, q *queue.Queue, id jobs.ID) (queue.Upload, error) {
+	payload, err := q.Payload(ctx, id)
+	if err != nil {
+		return queue.Upload{}, err
+	}
+	var req wire.SubmitRequest
+	if json.Unmarshal([]byte(payload), &req) != nil || req.Input == "" {
+		return queue.Upload{}, errNoInput
+	}
+	u, err := q.Upload(ctx, strings.TrimPrefix(req.Input, inputPrefix))
+	if errors.Is(err, queue.ErrNoUpload) {
+		err = errNoInput
+	}
+	return u, err
 }
 
 // uploadOf returns the name of the upload that a submission names.

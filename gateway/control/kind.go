@@ -136,8 +136,8 @@ var notTheJobs = map[string]bool{wire.FailWorkerUnavailable: true, wire.FailWork
 
 // retryByKind has a job run again as its kind says, after a failure of its own. A worker that
 // asks for another attempt gets it, also if the kind has none.
-func (c *Control) retryByKind(kind jobs.Kind, f *queue.Failure) {
-	k, ok := c.Kinds[kind]
+func retryByKind(all map[jobs.Kind]Kind, q *queue.Queue, kind jobs.Kind, f *queue.Failure) {
+	k, ok := all[kind]
 	switch {
 	case !ok:
 		return
@@ -149,6 +149,6 @@ func (c *Control) retryByKind(kind jobs.Kind, f *queue.Failure) {
 		f.RetryPolicy, f.Waits = queue.RetryByKind, slices.Clone(k.Waits)
 	}
 	for i, wait := range f.Waits {
-		f.Waits[i] = min(wait, c.Queue.ResultTTL) // or the job would be forgotten meanwhile
+		f.Waits[i] = min(wait, q.ResultTTL) // or the job would be forgotten meanwhile
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/safefile"
 )
@@ -48,7 +50,9 @@ type part struct {
 }
 
 // errBusy means that another request has the same part.
-var errBusy = errors.New("another request is sending the same artifact, or it is being stored")
+var errBusy = &gateway.Error{
+	Status: 503, Code: wire.Unavailable, Message: "Another request is sending the same artifact, or it is being stored; try again later", RetryAfter: retryAfter,
+}
 
 // path returns the file of an artifact. Another content has another file.
 func (s *Spool) path(id jobs.ID, lease, name, sum string) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -57,13 +58,18 @@ type upload struct {
 // nameUpload reads which artifact a request is about.
 func nameUpload(r *http.Request) (u upload, err error) {
 	u.Name, u.SHA256 = r.PathValue("name"), strings.ToLower(r.Header.Get(wire.HeaderSHA256))
-	if !artifactName().MatchString(u.Name) || u.Name == resultName {
-		return u, invalid("name", "an artifact's name has letters, digits, '.', '_' and '-', no '.' or '-' first, at most 128 bytes, and is not result.json")
+	return u, checkUpload(u.Artifact)
+}
+
+// checkUpload returns what is wrong with name and SHA-256 of an artifact.
+func checkUpload(a queue.Artifact) error {
+	if !artifactName().MatchString(a.Name) || a.Name == resultName {
+		return invalid("name", "an artifact's name has letters, digits, '.', '_' and '-', no '.' or '-' first, at most 128 bytes, and is not result.json")
 	}
-	if !validSum(u.SHA256) {
-		return u, badHeader(wire.HeaderSHA256, "want the SHA-256 of the whole artifact, 64 hexadecimal digits")
+	if !validSum(a.SHA256) {
+		return badHeader(wire.HeaderSHA256, "want the SHA-256 of the whole artifact, 64 hexadecimal digits")
 	}
-	return u, nil
+	return nil
 }
 
 // parseUpload reads which part of an artifact a request brings.
@@ -84,12 +90,17 @@ func (c *Control) parseUpload(r *http.Request) (u upload, err error) {
 			return u, badHeader("Content-Range", "it does not go with Content-Length")
 		}
 	}
-	if most := c.Files.MaxArtifact; u.Size > most {
-		return u, &gateway.Error{
-			Status: http.StatusRequestEntityTooLarge, Code: wire.PayloadTooLarge, Message: "Artifact larger than " + strconv.FormatInt(most, 10) + " bytes",
+	return u, c.Files.checkSize(u.Size)
+}
+
+// checkSize refuses artifacts that are too large.
+func (f *Files) checkSize(size int64) error {
+	if size > f.MaxArtifact {
+		return &gateway.Error{
+			Status: http.StatusRequestEntityTooLarge, Code: wire.PayloadTooLarge, Message: "Artifact larger than " + strconv.FormatInt(f.MaxArtifact, 10) + " bytes",
 		}
 	}
-	return u, nil
+	return nil
 }
 
 func badHeader(name, problem string) error {
@@ -140,14 +151,11 @@ func (c *Control) putArtifact(w http.ResponseWriter, r *http.Request, from call)
 		return write(w, wire.UploadResponse{Offset: u.Size, Complete: true})
 	}
 	p, err := c.Files.Spool.open(from.job, from.lease, u.Name, u.SHA256)
-	if errors.Is(err, errBusy) {
-		return &gateway.Error{Status: 503, Code: wire.Unavailable, Message: httpd.Sentence(err) + "; try again later", RetryAfter: retryAfter}
-	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = p.release() }() // what was written counts, and its sum is checked
-	if err := p.take(w, r, u); err != nil {
+	if err := p.take(stream(w, r, r.ContentLength), u.from); err != nil {
 		return err
 	}
 	if p.have < u.Size {
@@ -155,23 +163,23 @@ func (c *Control) putArtifact(w http.ResponseWriter, r *http.Request, from call)
 	}
 	// What has arrived whole is stored even if the worker does not wait for the answer.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(storeTime(u.Size) + answerTime))
-	if err := c.store(context.WithoutCancel(r.Context()), from, u.Artifact, p); err != nil {
+	if err := c.Files.keep(context.WithoutCancel(r.Context()), c.Queue, c.Log, from, u.Artifact, p); err != nil {
 		return err
 	}
 	return write(w, wire.UploadResponse{Offset: u.Size, Complete: true})
 }
 
-// take adds what a request brings.
-func (p *part) take(w http.ResponseWriter, r *http.Request, u upload) error {
+// take adds content that begins at a byte, or replaces all there is if that is -1.
+func (p *part) take(content io.Reader, at int64) error {
 	switch {
-	case u.from < 0:
+	case at < 0:
 		if err := p.restart(); err != nil {
 			return err
 		}
-	case u.from != p.have:
+	case at != p.have:
 		return &offsetError{p.have}
 	}
-	from := &summed{Reader: stream(w, r, r.ContentLength), hash: noHash{}}
+	from := &summed{Reader: content, hash: noHash{}}
 	n, err := io.Copy(p.File, from)
 	p.have += n
 	switch {
@@ -183,27 +191,25 @@ func (p *part) take(w http.ResponseWriter, r *http.Request, u upload) error {
 	return nil
 }
 
-// store puts an artifact that has arrived whole into the storage, and records it.
-func (c *Control) store(ctx context.Context, from call, a queue.Artifact, p *part) error {
+// keep puts an artifact that has arrived whole into the storage, and records it.
+func (f *Files) keep(ctx context.Context, q *queue.Queue, log *slog.Logger, from call, a queue.Artifact, p *part) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime(a.Size))
 	defer cancel()
 	if _, err := p.Seek(0, io.SeekStart); err != nil {
 		return unwritable(err)
 	}
-	err := c.Files.Store.Put(ctx, artifactObject(from.job, from.lease, a.Name), newSummed(p.File, a.SHA256))
+	err := f.Store.Put(ctx, artifactObject(from.job, from.lease, a.Name), newSummed(p.File, a.SHA256))
 	if errors.Is(err, errDigest) {
 		return errors.Join(errDigest, p.restart())
 	}
 	if err != nil {
 		return fmt.Errorf("store artifact %s of job %s: %w", a.Name, from.job, err)
 	}
-	call, cancelCall := c.deadline(ctx)
-	defer cancelCall()
-	if err := c.Queue.AddArtifact(call, from.Caller, from.job, from.lease, a); err != nil {
+	if err := q.AddArtifact(ctx, from.Caller, from.job, from.lease, a); err != nil {
 		return err
 	}
 	if err := p.remove(); err != nil { // the sweep will
-		c.Log.WarnContext(ctx, "cannot delete a part of an artifact that is stored", "job", from.job, "err", err)
+		log.WarnContext(ctx, "cannot delete a part of an artifact that is stored", "job", from.job, "err", err)
 	}
 	return nil
 }
