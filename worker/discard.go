@@ -13,7 +13,7 @@ const discardTime = 10 * time.Second
 // discard deletes what the attempts of a job have stored. The job has ended, in the
 // given state, without success. What cannot be deleted now stays.
 func (a *attempt) discard(ctx context.Context, state jobs.State) {
-	h, ok := a.Handlers[a.lease.Job.Kind].(Discarder)
+	h, ok := a.handler.(Discarder)
 	if !ok || state == jobs.Succeeded {
 		return
 	}

@@ -31,7 +31,7 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 		if ctx.Err() != nil {
 			return jobs.Lease{}, context.Cause(ctx)
 		}
-		if errors.Is(err, errUnready) {
+		if errors.Is(err, errUnready) || errors.Is(err, errReplaced) {
 			continue
 		}
 		delay := wait.Next()
@@ -59,14 +59,20 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 }
 
 // requestLease requests a lease of the source, of a kind that the pool runs if the source
-// can choose. It cancels the request when the worker becomes unready.
+// can choose. It cancels the request when the worker becomes unready, or the kinds may be others.
 func (w *Worker) requestLease(ctx context.Context, p *pool) (jobs.Lease, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	now, replaced := w.current(), (<-chan struct{})(nil)
+	if w.pools.source != nil {
+		replaced = now.replaced
+	}
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case <-w.readiness.unready():
 			cancel(errUnready)
+		case <-replaced:
+			cancel(errReplaced)
 		case <-ctx.Done():
 		}
 	})
@@ -75,7 +81,11 @@ func (w *Worker) requestLease(ctx context.Context, p *pool) (jobs.Lease, error) 
 	w.idle.begin()
 	defer w.idle.end()
 	if w.pools.source != nil {
-		return w.pools.source.LeaseKinds(ctx, p.kinds)
+		if kinds := w.pools.kinds(p, now); len(kinds) > 0 {
+			return w.pools.source.LeaseKinds(ctx, kinds)
+		}
+		<-ctx.Done() // there may be some again
+		return jobs.Lease{}, context.Cause(ctx)
 	}
 	return w.Source.Lease(ctx)
 }

@@ -28,7 +28,7 @@ func leaveDelay() time.Duration { return 10*time.Second + rand.N(50*time.Second)
 // KindTimeout without a live worker for it, is not left: its claim tells what is to be done.
 func (w *Worker) leave(ctx context.Context, lease jobs.Lease) bool {
 	job := lease.Job
-	if job.ID == "" || lease.Invalid != nil || w.Handlers[job.Kind] != nil || !w.mayWait(ctx, job) {
+	if job.ID == "" || lease.Invalid != nil || !w.mayWait(ctx, job) {
 		return false
 	}
 	delay := leaveDelay()

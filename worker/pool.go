@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -43,7 +41,6 @@ type pools struct {
 }
 
 type pool struct {
-	kinds []jobs.Kind // to ask for
 	slots int
 	free  chan jobs.Slot // holds those that no job has
 }
@@ -54,7 +51,7 @@ func newPools(w *Worker) (*pools, error) {
 	var errs []error
 	gpus := map[int]bool{}
 	for _, c := range w.Pools {
-		p := &pool{kinds: c.Kinds, slots: c.Slots}
+		p := &pool{slots: c.Slots}
 		if p.slots == 0 {
 			p.slots = max(1, len(c.GPUs))
 		}
@@ -92,8 +89,6 @@ func newPools(w *Worker) (*pools, error) {
 	}
 	if ps.rest == nil {
 		ps.rest = ps.all[0]
-	} else {
-		ps.rest.kinds = slices.DeleteFunc(slices.Sorted(maps.Keys(w.Handlers)), func(k jobs.Kind) bool { return ps.byKind[k] != nil })
 	}
 	if len(ps.all) > 1 {
 		ps.source, _ = w.Source.(KindSource)
@@ -146,7 +141,8 @@ func (w *Worker) serve(leasing, work context.Context, own *pool) error {
 		if err != nil {
 			return err
 		}
-		if w.leave(work, lease) {
+		h := w.current().byKind[lease.Job.Kind] // asked for once: it may be replaced
+		if h == nil && w.leave(work, lease) {
 			_ = jobs.Sleep(leasing, fullPause)
 			continue
 		}
@@ -161,7 +157,7 @@ func (w *Worker) serve(leasing, work context.Context, own *pool) error {
 			_ = jobs.Sleep(leasing, fullPause)
 			continue
 		}
-		running := w.run(work, lease, slot)
+		running := w.run(work, lease, h, slot)
 		if running != nil && len(slot.GPUs) > 0 {
 			select {
 			case <-running:

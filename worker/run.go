@@ -13,6 +13,7 @@ import (
 type attempt struct {
 	*Worker
 	lease     jobs.Lease
+	handler   Handler // of the job's kind; nil if there is none
 	slot      jobs.Slot
 	heldLease *heldLease
 	claim     jobs.Claim
@@ -30,8 +31,8 @@ func (a *attempt) left() time.Duration { return a.held.left(a.heldLease) }
 func (a *attempt) release() { a.held.release(a.heldLease) }
 
 // run takes one lease to its end: claim, handler, settle. It returns nil, or, if
-// the handler was abandoned, a channel that is closed when it has returned.
-func (w *Worker) run(work context.Context, lease jobs.Lease, slot jobs.Slot) (running <-chan struct{}) {
+// the handler, which may be nil, was abandoned, a channel that is closed when it has returned.
+func (w *Worker) run(work context.Context, lease jobs.Lease, h Handler, slot jobs.Slot) (running <-chan struct{}) {
 	began := time.Now()
 	w.Metrics.leased(lease)
 	// ctx ends when the lease is lost or the worker has no more time; what ends
@@ -39,7 +40,7 @@ func (w *Worker) run(work context.Context, lease jobs.Lease, slot jobs.Slot) (ru
 	ctx, lose := context.WithCancelCause(work)
 	defer lose(nil)
 	claim := jobs.Claim{Queue: lease.Raw.Queue, Ack: lease.Raw.Ack}
-	a := &attempt{Worker: w, lease: lease, slot: slot, heldLease: w.held.add(lease, lose), claim: claim, lose: lose}
+	a := &attempt{Worker: w, lease: lease, handler: h, slot: slot, heldLease: w.held.add(lease, lose), claim: claim, lose: lose}
 	defer a.release()
 	defer a.closed.Store(true)
 
@@ -87,7 +88,7 @@ func (a *attempt) process(ctx context.Context, began time.Time) error {
 // logOutcome counts and logs an outcome on record.
 func (a *attempt) logOutcome(ctx context.Context, outcome jobs.Outcome, took time.Duration) {
 	kind := "unknown"
-	if a.Handlers[a.lease.Job.Kind] != nil {
+	if a.handler != nil {
 		kind = string(a.lease.Job.Kind)
 	}
 	a.Metrics.ended(kind, outcome, took)
@@ -146,7 +147,7 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 // had stored the result, the job has succeeded all the same.
 func (a *attempt) crashed(ctx context.Context) (jobs.Outcome, error) {
 	errNone := fmt.Errorf("worker crashed %s", jobs.Count(a.claim.Crashes, "time"))
-	h := a.Handlers[a.lease.Job.Kind]
+	h := a.handler
 	if h == nil || a.lease.Invalid != nil {
 		return failure(errNone), nil //nolint:nilerr // a failure is an outcome
 	}
@@ -162,7 +163,7 @@ func (a *attempt) crashed(ctx context.Context) (jobs.Outcome, error) {
 // work runs the job's handler, unless an earlier attempt has left a result.
 func (a *attempt) work(ctx context.Context) (jobs.Outcome, error) {
 	job := a.lease.Job
-	h := a.Handlers[job.Kind]
+	h := a.handler
 	switch {
 	case a.lease.Invalid != nil:
 		return failure(a.lease.Invalid), nil //nolint:nilerr // a failure is an outcome

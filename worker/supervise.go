@@ -131,7 +131,7 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 
 // timeLimit is how long one attempt at the job may take.
 func (a *attempt) timeLimit() time.Duration {
-	if h, ok := a.Handlers[a.lease.Job.Kind].(TimeLimiter); ok {
+	if h, ok := a.handler.(TimeLimiter); ok {
 		return cmp.Or(h.TimeLimit(), a.JobTimeout)
 	}
 	return a.JobTimeout

@@ -87,7 +87,7 @@ type Discarder interface {
 type Worker struct {
 	Source   Source
 	Status   Status
-	Handlers map[jobs.Kind]Handler
+	Handlers map[jobs.Kind]Handler // until Replace
 	// Claims are searched for those of silent workers, if the Source is a [HandBacker].
 	// Nil where that is done elsewhere.
 	Claims Claims
@@ -128,6 +128,7 @@ type Worker struct {
 	// for never.
 	ForceStop <-chan struct{}
 
+	handlers   atomic.Pointer[handlers]
 	held       *held
 	unreleased *unreleased
 	pools      *pools
@@ -173,17 +174,6 @@ func (w *Worker) Init() {
 	w.shown.Store(w.readiness)
 }
 
-// LongestJob returns the longest time that an attempt at a job may take.
-func (w *Worker) LongestJob() time.Duration {
-	longest := w.JobTimeout
-	for _, h := range w.Handlers {
-		if h, ok := h.(TimeLimiter); ok {
-			longest = max(longest, h.TimeLimit())
-		}
-	}
-	return longest
-}
-
 // Ready reports nil when the worker takes jobs, or why it does not: what its checks say, or that a
 // [Prober] does not answer. It may be
 // called at any time, also before Run and beside it.
@@ -214,11 +204,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stop(nil)
 
 	w.idle = &idle{slots: w.pools.slots(), after: w.IdleExit, stop: stop}
-	if w.MaxRuntime > 0 {
-		defer time.AfterFunc(w.MaxRuntime-w.LongestJob()-RuntimeMargin, func() { stop(errRuntime) }).Stop()
-	}
-
 	var background, slots sync.WaitGroup
+	if w.MaxRuntime > 0 {
+		background.Go(func() { w.leaveInTime(leasing, began, stop) })
+	}
 	background.Go(func() { w.held.extend(work) })
 	background.Go(func() { w.readiness.watch(leasing) })
 	background.Go(func() { w.outage.watch(leasing) })
