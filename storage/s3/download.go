@@ -3,7 +3,9 @@ package s3
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -24,17 +26,25 @@ type download struct {
 	silence *time.Timer
 	cancel  context.CancelFunc
 	etag    string
-	offset  int64 // what was read
+	offset  int64 // of what comes next
 	broken  int   // how often in a row
 }
 
-var errReplaced = errors.New("the object was replaced while it was being read")
+var (
+	errReplaced = errors.New("the object was replaced while it was being read")
+	errNoRange  = errors.New("the store was asked for a part of the object and sent something else")
+)
 
-// open asks for the content from offset on.
+// open asks for the content from offset on: of the object that was being read, if there is one.
 func (d *download) open(ctx context.Context) error {
 	var options minio.GetObjectOptions
 	if d.offset > 0 {
-		if err := errors.Join(options.SetRange(d.offset, 0), options.SetMatchETag(d.etag)); err != nil {
+		if err := options.SetRange(d.offset, 0); err != nil {
+			return err
+		}
+	}
+	if d.etag != "" {
+		if err := options.SetMatchETag(d.etag); err != nil {
 			return err
 		}
 	}
@@ -42,10 +52,14 @@ func (d *download) open(ctx context.Context) error {
 	// canceled when no content comes for timeout.
 	ctx, cancel := context.WithCancel(ctx)
 	silence := time.AfterFunc(d.timeout, cancel)
-	body, info, _, err := d.store.core.GetObject(ctx, d.bucket, d.object, options)
+	body, info, header, err := d.store.core.GetObject(ctx, d.bucket, d.object, options)
 	silence.Stop()
-	if err == nil && d.offset > 0 && info.ETag != d.etag { // a store that does not heed the condition
+	switch {
+	case err != nil:
+	case d.etag != "" && info.ETag != d.etag: // a store that does not heed the condition
 		err = errors.Join(errReplaced, body.Close())
+	case d.offset > 0 && !strings.HasPrefix(header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.offset)):
+		err = errors.Join(errNoRange, body.Close())
 	}
 	if err != nil {
 		cancel()

@@ -141,13 +141,20 @@ func code(err error) string {
 	return e.Code
 }
 
+var _ storage.Ranger = (*Store)(nil)
+
 // Open implements [storage.Store]. Names may begin with s3://bucket/, see [New].
 func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	return s.OpenAt(ctx, name, 0)
+}
+
+// OpenAt implements [storage.Ranger].
+func (s *Store) OpenAt(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
 	bucket, object, err := s.object(name)
 	if err != nil {
 		return nil, err
 	}
-	d := &download{store: s, ctx: ctx, bucket: bucket, object: object, timeout: s.timeout}
+	d := &download{store: s, ctx: ctx, bucket: bucket, object: object, timeout: s.timeout, offset: offset}
 	if err := d.open(ctx); err != nil {
 		return nil, fail(ctx, "open", name, err)
 	}
