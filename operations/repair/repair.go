@@ -181,14 +181,23 @@ func (r *round) record(ctx context.Context, job jobs.Job) (bool, error) {
 	if job.Kind == "" {
 		job.Kind = jobs.Kind(stored.Kind)
 	}
-	if job.Input == "" {
-		job.Input = stored.Document.Input
-	}
-	if job.Input != stored.Document.Input {
-		return false, nil // of an earlier job with this id
-	}
 	if job.Submitted.IsZero() {
 		job.Submitted, _ = time.Parse(time.RFC3339, stored.ProcessedAt)
+	}
+	earlier := r.pages.Earlier
+	if stored.OfDocument() {
+		if job.Input == "" {
+			job.Input = stored.Document.Input
+		}
+		if job.Input != stored.Document.Input {
+			return false, nil // of an earlier job with this id
+		}
+	} else {
+		earlier = r.earlierOfOwn
+		found := false
+		if job, found, err = r.ofOwn(ctx, job); err != nil || !found {
+			return false, err
+		}
 	}
 	if r.Dry {
 		r.found(unrecorded, job.ID, "its result is stored", "")
@@ -201,7 +210,7 @@ func (r *round) record(ctx context.Context, job jobs.Job) (bool, error) {
 	if c.Verdict != jobs.Granted && c.Verdict != jobs.CrashLoop {
 		return true, nil // a worker runs it, or it has ended
 	}
-	result, found, err := r.pages.Earlier(ctx, job)
+	result, found, err := earlier(ctx, job)
 	if err == nil && found {
 		if _, err = r.Status.Finish(ctx, c, jobs.Outcome{State: jobs.Succeeded, Result: result}); err == nil {
 			r.seen.Recorded++

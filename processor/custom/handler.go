@@ -45,18 +45,29 @@ func (h *Handler) TimeLimit() time.Duration { return h.Kind.Timeout }
 // Earlier implements the worker's handler: it finds the result of an attempt that ended before
 // its outcome could be recorded.
 func (h *Handler) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, error) {
-	earlier, err := artifact.Stored(ctx, h.Store, job.ID)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return jobs.Result{}, false, nil
-	case err != nil && !errors.Is(err, fs.ErrInvalid):
-		return jobs.Result{}, false, fmt.Errorf("look for an earlier result: %w", err)
-	case err != nil || earlier.Kind != string(h.Kind.Name) || !sameInputs(earlier.Inputs, inputsOf(job)):
-		h.Log.WarnContext(ctx, "earlier result is unreadable or of another job with this id, and will be replaced", "job", job.ID, "err", err)
-		return jobs.Result{}, false, nil
+	job.Kind = h.Kind.Name
+	earlier, found, err := Earlier(ctx, h.Store, job, h.Log)
+	if err != nil || !found {
+		return jobs.Result{}, false, err
 	}
 	h.forget(ctx, job.ID)
 	return earlier.Outcome(), true, nil
+}
+
+// Earlier returns the stored result of a job of any kind of people's own, and reports whether there is one of this
+// kind and these inputs.
+func Earlier(ctx context.Context, store storage.Store, job jobs.Job, log *slog.Logger) (artifact.Result, bool, error) {
+	earlier, err := artifact.Stored(ctx, store, job.ID)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return artifact.Result{}, false, nil
+	case err != nil && !errors.Is(err, fs.ErrInvalid):
+		return artifact.Result{}, false, fmt.Errorf("look for an earlier result: %w", err)
+	case err != nil || earlier.Kind != string(job.Kind) || !sameInputs(earlier.Inputs, inputsOf(job)):
+		log.WarnContext(ctx, "earlier result is unreadable or of another job with this id, and will be replaced", "job", job.ID, "err", err)
+		return artifact.Result{}, false, nil
+	}
+	return earlier, true, nil
 }
 
 func sameInputs(earlier []artifact.Input, names []string) bool {
@@ -153,11 +164,16 @@ func (h *Handler) forget(ctx context.Context, id jobs.ID) {
 	if h.Kind.Checkpoints == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-	defer cancel()
-	if err := h.Store.Delete(ctx, checkpointName(id)); err != nil {
+	if err := DeleteCheckpoint(ctx, h.Store, id); err != nil {
 		h.Log.WarnContext(ctx, "cannot delete the checkpoint of a job that has ended", "job", id, "err", err)
 	}
+}
+
+// DeleteCheckpoint deletes what the storage has of a checkpoint, if it has any.
+func DeleteCheckpoint(ctx context.Context, store storage.Store, id jobs.ID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	return store.Delete(ctx, checkpointName(id))
 }
 
 // forgetLocal deletes what this machine has of a checkpoint.
