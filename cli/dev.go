@@ -10,9 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -20,15 +18,16 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/emulator"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
 func devCommand() *cobra.Command {
-	var addr, redisAddr, httpAddr, kind, kindsFile string
+	var addr, redisAddr, httpAddr string
+	var asked devJobs
 	var slots int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -38,16 +37,13 @@ func devCommand() *cobra.Command {
 			"./dev_storage, so that no other fleet finds its results).\n" +
 			"With files: process them, print a table of results, exit 0 only if all succeeded.\n" +
 			"Without: stay up and print the addresses.",
-		Example: "  batchfleet dev *.pdf\n  batchfleet dev --kinds kinds.toml --kind thumbnail *.pdf\n  batchfleet dev",
+		Example: "  batchfleet dev *.pdf\n  batchfleet dev --kinds kinds.toml --kind thumbnail --param dpi=120 *.pdf\n  batchfleet dev",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if slots < 1 || slots > 256 {
 				return program.Exit(program.Usage, fmt.Errorf("--slots is %d: must be from 1 to 256", slots))
 			}
-			var err error
-			if kind, err = devKind(kindsFile, kind); err != nil {
-				return program.Exit(program.Usage, err)
-			}
-			if err := checkFiles(files); err != nil {
+			job, err := asked.check(cmd.Context(), files)
+			if err != nil {
 				return err
 			}
 			level := slog.LevelInfo
@@ -68,47 +64,20 @@ func devCommand() *cobra.Command {
 				<-ctx.Done()
 				return f.stop()
 			}
-			err = f.process(ctx, files, jobs.Kind(kind), cmd.OutOrStdout(), asJSON)
+			err = f.process(ctx, files, job, cmd.OutOrStdout(), asJSON)
 			return program.Coded(cmd.Context(), errors.Join(err, f.stop()))
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8085", "without files: where the emulator listens; another port is taken if this one is in use")
 	cmd.Flags().StringVar(&redisAddr, "redis-addr", "127.0.0.1:6379", "without files: where Redis listens; another port is taken if this one is in use")
 	cmd.Flags().StringVar(&httpAddr, "http-addr", "127.0.0.1:8080", "without files: where the Job API listens, on loopback only; another port is taken if this one is in use; none when empty")
-	cmd.Flags().StringVar(&kindsFile, "kinds", "", "kinds of your own, see docs/kinds.md; KINDS_FILE when empty")
-	cmd.Flags().StringVar(&kind, "kind", "", "what to do with the files: pdf, mock or a kind of your own; the only one of --kinds, or PROCESSOR, when empty")
+	cmd.Flags().StringVar(&asked.kindsFile, "kinds", "", "kinds of your own, see docs/kinds.md; KINDS_FILE when empty")
+	cmd.Flags().StringVar(&asked.kind, "kind", "", "what to do with the files: pdf, mock or a kind of your own; the only one of --kinds, or PROCESSOR, when empty")
+	asked.paramFlags(cmd.Flags())
 	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "jobs at once")
 	jsonFlag(cmd, &asJSON)
 	complete(cmd, "kind", words("pdf", "mock"))
 	return cmd
-}
-
-// devKind points the fleet to the kinds file and returns the kind of its jobs, empty for the workers'
-// default.
-func devKind(file, kind string) (string, error) {
-	if file != "" {
-		if err := os.Setenv("KINDS_FILE", file); err != nil {
-			return "", err
-		}
-	}
-	all, err := (&own.Env{File: os.Getenv("KINDS_FILE")}).Open()
-	if err != nil {
-		return "", err
-	}
-	names := []string{"pdf", "mock"}
-	for _, k := range all {
-		names = append(names, string(k.Name))
-		if string(k.Name) == kind && k.GPUs > 0 && os.Getenv("WORKER_GPUS") == "" {
-			return "", fmt.Errorf("jobs of kind %s hold GPUs: set WORKER_GPUS to those of this machine, such as 0,1", kind)
-		}
-	}
-	switch {
-	case kind == "" && file != "" && len(all) == 1:
-		return string(all[0].Name), nil
-	case kind != "" && !slices.Contains(names, kind):
-		return "", fmt.Errorf("--kind is %.40q: want %s or %s", kind, strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
-	}
-	return kind, nil
 }
 
 // fleet is a whole fleet in one process.
@@ -189,8 +158,8 @@ func (f *fleet) configure(slots int) error {
 	return settings.Read(&f.env)
 }
 
-// process submits the files and waits for their jobs.
-func (f *fleet) process(ctx context.Context, files []string, kind jobs.Kind, out io.Writer, asJSON bool) error {
+// process submits a job for each of the files and waits for them.
+func (f *fleet) process(ctx context.Context, files []string, job jobapi.Submission, out io.Writer, asJSON bool) error {
 	s, closer, err := f.env.openSubmitter(ctx)
 	if err != nil {
 		return err
@@ -199,11 +168,15 @@ func (f *fleet) process(ctx context.Context, files []string, kind jobs.Kind, out
 	if s.fleet.Kinds, err = readKinds(&f.env.Env); err != nil {
 		return err
 	}
-	sent, err := s.submit(ctx, files, kind)
+	inputs, err := (&asked{}).inputs(files)
 	if err != nil {
 		return err
 	}
-	_, err = f.env.waitFor(ctx, s.fleet.Status, sent, kind, out, asJSON)
+	sent, err := s.all(ctx, inputs, job)
+	if err != nil {
+		return flagged(err)
+	}
+	_, err = f.env.waitFor(ctx, s.fleet.Status, sent, jobs.Kind(job.Kind), out, asJSON)
 	return err
 }
 

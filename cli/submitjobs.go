@@ -212,17 +212,7 @@ func (e *ClientEnv) openSubmitter(ctx context.Context) (*submitter, closers, err
 	return &submitter{store: store, fleet: fleet}, closers{pub, redis}, nil
 }
 
-// submit queues a job for each file and returns those it has queued, also when
-// it fails halfway.
-func (s *submitter) submit(ctx context.Context, files []string, kind jobs.Kind) (sent []submitted, err error) {
-	inputs, err := (&asked{}).inputs(files)
-	if err != nil {
-		return nil, err
-	}
-	return s.all(ctx, inputs, jobapi.Submission{Kind: string(kind)})
-}
-
-// all is submit of what a submission says, with these inputs.
+// all queues a job for each input and returns those it has queued, also when it fails halfway.
 func (s *submitter) all(ctx context.Context, inputs []jobInput, job jobapi.Submission) (sent []submitted, err error) {
 	for _, in := range inputs {
 		id, err := s.one(ctx, in, job)

@@ -32,11 +32,16 @@ type asked struct {
 
 func (a *asked) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&a.kindsFile, "kinds", "", "kinds file by which parameters are checked (default KINDS_FILE)")
-	flags.StringArrayVar(&a.params, "param", nil, "parameter, as NAME=VALUE, in place of one of --params; several times for several. Without a kinds file, numbers, true and false are these, and all else is text")
-	flags.StringVar(&a.paramsFile, "params", "", "file with the parameters, an object in JSON; - for standard input")
+	a.paramFlags(flags)
 	flags.StringVar(&a.input, "input", "", "instead of FILE: a file, - for standard input, or what is no file here: an object of the storage, such as uploads/a.pdf or gs://bucket/a.pdf")
 	flags.StringVar(&a.id, "id", "", "id of the job, which must be new")
 	flags.StringVar(&a.idempotency, "idempotency-key", "", "1 to 255 visible ASCII characters: the same command with the same key is the same job, and is queued once")
+}
+
+// paramFlags are the flags of parameters alone.
+func (a *asked) paramFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&a.params, "param", nil, "parameter, as NAME=VALUE, in place of one of --params; several times for several. Without a kinds file, numbers, true and false are these, and all else is text")
+	flags.StringVar(&a.paramsFile, "params", "", "file with the parameters, an object in JSON; - for standard input")
 }
 
 // any reports whether anything is asked for.
