@@ -41,7 +41,7 @@ func (a *Attempt) failure(err error) error {
 	}
 	f := &Failure{Code: "JOB_FAILED", Err: err}
 	errors.As(err, &f)
-	told := &jobs.Failure{Code: f.Code, Final: f.Final, Detail: f.Detail, Err: err}
+	told := &jobs.Failure{Code: f.Code, Final: f.Final, Detail: a.placeholders(f.Detail), Err: a.withoutPaths(err)}
 	retries := a.Kind.Retries
 	if f.Again {
 		retries = max(retries, mostAgain)

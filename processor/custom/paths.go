@@ -1,0 +1,44 @@
+package custom
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// pathError is a failure whose text names the directories of its attempt as the kind's command does.
+type pathError struct {
+	error
+	text string
+}
+
+func (e *pathError) Error() string { return e.text }
+
+func (e *pathError) Unwrap() error { return e.error }
+
+// withoutPaths returns err with a text that has no path of this attempt in it: it is read where
+// these directories are not, and when they are gone.
+func (a *Attempt) withoutPaths(err error) error {
+	before := err.Error()
+	if text := a.placeholders(before); text != before {
+		return &pathError{err, text}
+	}
+	return err
+}
+
+// placeholders puts {input}, {output}, {work}, {checkpoint} and {params} in the place of what they stand for in
+// this attempt.
+func (a *Attempt) placeholders(text string) string {
+	if a.Dir == nil {
+		return text
+	}
+	// Where two fit, the first one is taken.
+	var pairs []string
+	if len(a.Inputs) == 1 {
+		pairs = append(pairs, a.Inputs[0], "{input}")
+	}
+	pairs = append(pairs, a.Dir.Input, "{input}", a.Dir.Output, "{output}", a.Dir.Work, "{work}", a.Dir.Params, "{params}")
+	if a.Checkpoint != "" {
+		pairs = append(pairs, a.Checkpoint, "{checkpoint}")
+	}
+	return strings.NewReplacer(append(pairs, filepath.Dir(a.Dir.Work)+string(filepath.Separator), "")...).Replace(text)
+}
