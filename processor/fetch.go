@@ -2,8 +2,6 @@ package processor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/scratch"
 )
 
 // input is a job's document on local disk.
@@ -76,16 +75,14 @@ func copyInput(ctx context.Context, dir string, src io.Reader, limit int64, prog
 			in.remove()
 		}
 	}()
-	hash := sha256.New()
-	in.bytes, err = io.Copy(&localWriter{io.MultiWriter(dst, hash)}, &ctxReader{ctx, progressed, time.Now(), io.LimitReader(src, limit+1)})
-	err = errors.Join(err, localError(dst.Close()))
+	in.bytes, in.sha256, err = scratch.Fetch(ctx, dst, src, limit, progressed)
+	if errors.Is(err, scratch.ErrTooLarge) {
+		return input{}, tooLargeError(limit)
+	}
 	if err != nil {
 		return input{}, err
 	}
-	if in.bytes > limit {
-		return input{}, tooLargeError(limit)
-	}
-	in.sha256, complete = hex.EncodeToString(hash.Sum(nil)), true
+	complete = true
 	return in, nil
 }
 
@@ -95,33 +92,6 @@ func localError(err error) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
-}
-
-// localWriter marks the errors of a writer to the worker's own disk.
-type localWriter struct{ io.Writer }
-
-func (w *localWriter) Write(b []byte) (int, error) {
-	n, err := w.Writer.Write(b)
-	return n, localError(err)
-}
-
-// ctxReader ends a long copy when ctx does, and reports that data comes.
-type ctxReader struct {
-	ctx        context.Context //nolint:containedctx // lives as long as one copy
-	progressed func()
-	reported   time.Time
-	io.Reader
-}
-
-func (r *ctxReader) Read(b []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
-	if time.Since(r.reported) > 5*time.Second {
-		r.reported = time.Now()
-		r.progressed()
-	}
-	return r.Reader.Read(b)
 }
 
 // sweepAge is how old a copy of an input must be to be taken for a leftover. Its

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -396,18 +395,6 @@ func TestF16FullOrMissingDiskOfTheWorkerIsNotTheJobsFault(t *testing.T) {
 		})
 	}
 }
-
-func TestF16ErrorsOfTheWorkersDiskAreMarked(t *testing.T) {
-	t.Parallel()
-	if _, err := (&localWriter{full{}}).Write([]byte("x")); !errors.Is(err, jobs.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("write: %v, want ErrUnavailable for a full disk", err)
-	}
-}
-
-// full is a file on a full disk.
-type full struct{}
-
-func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestF44CheckpointsOfAFailedJobAreDeleted(t *testing.T) {
 	tests := []struct {

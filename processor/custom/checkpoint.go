@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/safefile"
+	"github.com/batchfleet/batchfleet/scratch"
 )
 
 // checkpoint is the directory in which a program keeps what its next attempt goes on from. It
@@ -125,7 +126,7 @@ func (c *checkpoint) unpack(from *tar.Reader) error {
 		if err != nil {
 			return unavailable(err)
 		}
-		_, err = io.Copy(&localWriter{f}, from)
+		_, err = io.Copy(scratch.Writer(f), from)
 		if closed := f.Close(); err == nil && closed != nil {
 			err = unavailable(closed)
 		}

@@ -2,20 +2,17 @@ package custom
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor/artifact"
+	"github.com/batchfleet/batchfleet/scratch"
 )
 
 // inputsOf returns the objects that a job reads.
@@ -63,48 +60,13 @@ func (a *Attempt) fetchOne(ctx context.Context, object, file string, limit int64
 	if err != nil {
 		return artifact.Input{}, unavailable(err)
 	}
-	hash := sha256.New()
-	from := &fetching{ctx: ctx, Reader: io.LimitReader(src, limit+1), progressed: func() { a.Progress(jobs.Progress{Step: "fetch", Message: "Processing started..."}) }}
-	to := &localWriter{dst}
-	n, err := io.Copy(io.MultiWriter(to, hash), from)
-	if closed := dst.Close(); err == nil && closed != nil {
-		err = unavailable(closed)
-	}
+	progressed := func() { a.Progress(jobs.Progress{Step: "fetch", Message: "Processing started..."}) }
+	n, sum, err := scratch.Fetch(ctx, dst, src, limit, progressed)
 	switch {
+	case errors.Is(err, scratch.ErrTooLarge):
+		return artifact.Input{}, &Failure{Code: "INPUT_TOO_LARGE", Final: true, Err: fmt.Errorf("input %s: all inputs together are larger than %d bytes (max_input of kind %s)", object, a.Kind.MaxInput, a.Kind.Name)}
 	case err != nil:
 		return artifact.Input{}, fmt.Errorf("copy input %s: %w", object, err)
-	case n > limit:
-		return artifact.Input{}, &Failure{Code: "INPUT_TOO_LARGE", Final: true, Err: fmt.Errorf("input %s: all inputs together are larger than %d bytes (max_input of kind %s)", object, a.Kind.MaxInput, a.Kind.Name)}
 	}
-	return artifact.Input{Name: object, Size: n, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
-}
-
-// localWriter marks the errors of a writer to the worker's own disk.
-type localWriter struct{ io.Writer }
-
-func (w *localWriter) Write(b []byte) (int, error) {
-	n, err := w.Writer.Write(b)
-	if err != nil {
-		err = unavailable(err)
-	}
-	return n, err
-}
-
-// fetching ends a long copy when ctx does, and reports that data comes.
-type fetching struct {
-	ctx context.Context //nolint:containedctx // lives as long as one copy
-	io.Reader
-	progressed func()
-	reported   time.Time
-}
-
-func (f *fetching) Read(b []byte) (int, error) {
-	if f.ctx.Err() != nil {
-		return 0, context.Cause(f.ctx)
-	}
-	if time.Since(f.reported) > 5*time.Second {
-		f.reported = time.Now()
-		f.progressed()
-	}
-	return f.Reader.Read(b)
+	return artifact.Input{Name: object, Size: n, SHA256: sum}, nil
 }
