@@ -9,7 +9,6 @@ import (
 	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 
-	"github.com/batchfleet/batchfleet/cli/agent"
 	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
@@ -55,7 +54,7 @@ func sections() []section {
 		{"Redis, storage and Pub/Sub: worker, dev, doctor, and the commands about jobs", settings.Describe(&ClientEnv{})},
 		{"Commands about jobs", append(settings.Describe(&ServerEnv{}), without(settings.Describe(&LocalEnv{}), settings.Describe(&ClientEnv{}))...)},
 		{"worker, dev", without(settings.Describe(&WorkerEnv{}), settings.Describe(&ClientEnv{}))},
-		{"worker of a gateway (with SOURCE)", settings.Describe(&agent.Env{})},
+		{"worker of a gateway (with SOURCE)", settings.Describe(&AgentEnv{})},
 		{"gateway, and a worker with SOURCE=redis://…; beside them REDIS_…", without(settings.Describe(&GatewayEnv{}), settings.Describe(&ClientEnv{}))},
 		{"Kinds of your own: kinds, doctor", settings.Describe(&own.Env{})},
 		{"emulator", settings.Describe(&EmulatorEnv{})},

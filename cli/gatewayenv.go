@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 )
@@ -41,7 +42,7 @@ func (e *GatewayEnv) Check() []error {
 	if e.Skew*3 > e.LeaseTTL*2 && settings.Good(e, "LEASE_SKEW", "LEASE_TTL") {
 		wrong = append(wrong, errors.New("LEASE_SKEW must not be longer than two thirds of LEASE_TTL"))
 	}
-	if e.KindsFile != "" && e.Project == "" { // else the fleet's settings have been checked
+	if (e.KindsFile != "" || len(own.Built) > 0) && e.Project == "" { // else the fleet's settings have been checked
 		wrong = append(wrong, e.StorageEnv.Check()...)
 	}
 	return settings.Compact(e.RedisEnv.Check(), e.JobAPIEnv.Check(), e.FleetEnv.Check(), wrong)

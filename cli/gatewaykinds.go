@@ -4,19 +4,16 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/kinds"
 )
 
-// kinds returns the kinds of the gateway's kinds file, and where their inputs and artifacts
-// are; nothing without one.
+// kinds returns the kinds of the gateway's kinds file and those that the program was built with, and
+// where their inputs and artifacts are; nothing if there are none.
 func (e *GatewayEnv) kinds(ctx context.Context) (map[jobs.Kind]control.Kind, *control.Files, error) {
-	if e.KindsFile == "" {
-		return nil, nil, nil
-	}
-	set, err := kinds.Read(e.KindsFile)
-	if err != nil {
+	set, err := (&own.Env{File: e.KindsFile}).Set()
+	if err != nil || e.KindsFile == "" && len(set.Kinds) == 0 {
 		return nil, nil, err
 	}
 	store, err := e.openStorage(ctx)

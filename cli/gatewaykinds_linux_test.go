@@ -18,18 +18,18 @@ import (
 func TestK17ALargeArtifactIsResumedInLittleMemory(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, "it sends 2 GiB")
-	const size, most = 2 << 30, 128 << 20
+	const size, most = blobBytes, 128 << 20
 	g := newTestGateway(t)
 	dir := testrun.MemoryDir(t)
 	addr := freeAddr(t)
 	url := "http://" + addr
-	p := g.startGateway(addr, g.withKinds(dir)...)
+	p := g.startGateway(addr, append(g.withKinds("", dir), withBlob+"=1")...)
 	token := g.enrolled("a")
 	start := func() *process {
-		return g.startAgent("a", url, token, testKindsEnv+"=1", "AGENT_DIR="+filepath.Join(dir, "agent"))
+		return g.startAgent("a", url, token, withBlob+"=1", "AGENT_DIR="+filepath.Join(dir, "agent"))
 	}
 	a := start()
-	id := g.submitKind(url, "blob", map[string]any{"params": map[string]any{"bytes": size}})
+	id := g.submitKind(url, "blob", map[string]any{})
 	untilSpooled := func(least int64) {
 		t.Helper()
 		until(t, 5*time.Minute, fmt.Sprintf("%d MiB have arrived", least>>20), func() bool {
@@ -51,7 +51,7 @@ func TestK17ALargeArtifactIsResumedInLittleMemory(t *testing.T) {
 	untilSpooled(size / 2)
 	killedGateway := peakMemory(t, p.Process.Pid)
 	p.kill()
-	p = g.startGateway(addr, g.withKinds(dir)...)
+	p = g.startGateway(addr, append(g.withKinds("", dir), withBlob+"=1")...)
 	g.untilKind(url, "blob", id, "finished")
 
 	var list wire.ArtifactsResponse

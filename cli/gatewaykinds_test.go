@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,19 +15,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/gateway"
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/gateway/wire"
-	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/storage"
-	"github.com/batchfleet/batchfleet/worker"
+	"github.com/batchfleet/batchfleet/kinds"
+	"github.com/batchfleet/batchfleet/processor/custom"
 )
 
-// testKindsEnv lets the worker of a test run the kinds of testKindsFile.
-const testKindsEnv = "TEST_KINDS_OF_GATEWAY"
+// withBlob has the kind blob built into the processes of a test.
+const withBlob = "TEST_KIND_BLOB"
 
-const testKindsFile = `
+// upperKind makes capitals of its input.
+const upperKind = `
 [upper]
-command = ["upper"]
+command = ["./upper.sh", "{params.suffix}", "{params.fail}"]
 retries = 1
 backoff = "1s"
 [upper.params.suffix]
@@ -40,109 +36,34 @@ default = "!"
 [upper.params.fail]
 type = "integer"
 default = 0
-[blob]
-command = ["blob"]
-[blob.params.bytes]
-type = "integer"
-required = true
 `
 
-func testKinds(_ context.Context, store storage.Store, _ *slog.Logger) (map[jobs.Kind]worker.Handler, error) {
-	return map[jobs.Kind]worker.Handler{
-		"upper": testKind{store, "upper", upper}, "blob": testKind{store, "blob", blob},
-	}, nil
-}
+const upperScript = `#!/bin/sh
+echo "attempt $BATCHFLEET_ATTEMPT of upper"
+if [ "$BATCHFLEET_ATTEMPT" -le "$2" ]; then echo "not now" >&2; exit 75; fi
+[ -z "$BATCHFLEET_INPUT" ] || tr a-z A-Z <"$BATCHFLEET_INPUT" >"$BATCHFLEET_OUTPUT/upper.txt"
+printf %s "$1" >>"$BATCHFLEET_OUTPUT/upper.txt"
+`
 
-// testKind runs jobs as a function that returns the artifacts it has stored.
-type testKind struct {
-	store storage.Store
-	kind  jobs.Kind
-	run   func(ctx context.Context, store storage.Store, a jobs.Attempt) ([]wire.Artifact, error)
-}
-
-func (k testKind) Run(context.Context, jobs.Job, func(jobs.Progress)) (jobs.Result, error) {
-	return jobs.Result{}, errors.New("it must be run as an attempt")
-}
-
-func (k testKind) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, error) {
-	artifacts, err := k.run(ctx, k.store, a)
-	if err != nil {
-		return jobs.Result{}, err
-	}
-	text, err := json.Marshal(map[string]any{
-		"job_id": a.Job.ID, "kind": k.kind, "pages": 1, "processed_at": "2026-11-24T00:00:00Z", "processing_time_seconds": 0.5,
-		"schema_version": 1, "attempt": a.Number, "artifacts": artifacts,
-	})
-	if err != nil {
-		return jobs.Result{}, err
-	}
-	name := "results/" + string(a.Job.ID) + "/result.json"
-	return jobs.Result{Object: name, Pages: 1}, k.store.Put(ctx, name, bytes.NewReader(text))
-}
-
-func (testKind) Earlier(context.Context, jobs.Job) (jobs.Result, bool, error) {
-	return jobs.Result{}, false, nil
-}
-
-// upper makes capitals of its input.
-func upper(ctx context.Context, store storage.Store, a jobs.Attempt) ([]wire.Artifact, error) {
-	var params struct {
-		Suffix string
-		Fail   int
-	}
-	if err := json.Unmarshal([]byte(a.Job.Payload), &params); err != nil {
-		return nil, &jobs.Failure{Code: "INVALID_PARAMS", Final: true, Err: err}
-	}
-	if a.Failures < params.Fail {
-		return nil, &jobs.Failure{Code: "EXIT_75", Retry: true, RetryAfter: time.Second, Err: errors.New("exit 75: not now")}
-	}
-	var text []byte
-	if a.Job.Input != "" {
-		in, err := store.Open(ctx, a.Job.Input)
+// blobKind makes a large file, most of it holes.
+func blobKind() own.Kind {
+	k := kinds.Own("blob")
+	return own.Kind{Kind: k, Do: func(_ context.Context, a *custom.Attempt) error {
+		f, err := os.Create(filepath.Join(a.Dir.Output, "blob.bin"))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		defer in.Close()
-		if text, err = io.ReadAll(in); err != nil {
-			return nil, err
+		defer f.Close()
+		for at := int64(0); at+8 < blobBytes; at += 10_000_019 {
+			if _, err := f.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(at)), at); err != nil { //nolint:gosec // not negative
+				return err
+			}
 		}
-	}
-	text = append(bytes.ToUpper(text), params.Suffix...)
-	artifact := wire.Artifact{Name: "upper.txt", Size: int64(len(text)), SHA256: sumOf(bytes.NewReader(text)), Type: "text/plain; charset=utf-8"}
-	return []wire.Artifact{artifact}, store.Put(ctx, gateway.ArtifactObject(a.Job.ID, artifact.Name), bytes.NewReader(text))
+		return f.Truncate(blobBytes)
+	}}
 }
 
-// blob makes a large artifact, most of it holes in the file.
-func blob(ctx context.Context, store storage.Store, a jobs.Attempt) ([]wire.Artifact, error) {
-	var params struct{ Bytes int64 }
-	if err := json.Unmarshal([]byte(a.Job.Payload), &params); err != nil {
-		return nil, err
-	}
-	object := gateway.ArtifactObject(a.Job.ID, "blob.bin")
-	path := filepath.Join(os.Getenv("AGENT_DIR"), "store", filepath.FromSlash(object))
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	for at := int64(0); at+8 < params.Bytes; at += 10_000_019 {
-		if _, err := f.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(at)), at); err != nil { //nolint:gosec // not negative
-			return nil, err
-		}
-	}
-	if err := f.Truncate(params.Bytes); err != nil {
-		return nil, err
-	}
-	in, err := store.Open(ctx, object)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return []wire.Artifact{{Name: "blob.bin", Size: params.Bytes, SHA256: sumOf(in)}}, nil
-}
+const blobBytes = 2 << 30
 
 func sumOf(r io.Reader) string {
 	hash := sha256.New()
@@ -152,11 +73,20 @@ func sumOf(r io.Reader) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// withKinds returns settings of a gateway that has the test's kinds, with its files in a
+// upperFile writes a kinds file with the kind upper, and its program beside it.
+func (g *testGateway) upperFile() string {
+	g.t.Helper()
+	if err := os.WriteFile(filepath.Join(g.dir, "upper.sh"), []byte(upperScript), 0o700); err != nil { //nolint:gosec // a program
+		g.t.Fatal(err)
+	}
+	return g.write("kinds.toml", upperKind)
+}
+
+// withKinds returns settings of a gateway that has the kinds of a file, with its own files in a
 // directory.
-func (g *testGateway) withKinds(dir string) []string {
+func (g *testGateway) withKinds(file, dir string) []string {
 	return []string{
-		"KINDS_FILE=" + g.write("kinds.toml", testKindsFile), "LOCAL_STORAGE_PATH=" + filepath.Join(dir, "storage"), "SPOOL_DIR=" + filepath.Join(dir, "spool"),
+		"KINDS_FILE=" + file, "LOCAL_STORAGE_PATH=" + filepath.Join(dir, "storage"), "SPOOL_DIR=" + filepath.Join(dir, "spool"),
 		"LEASE_TTL=600s",
 	}
 }
@@ -183,9 +113,10 @@ func TestK17WorkersOfAGatewayRunJobsOfAnyKind(t *testing.T) {
 	t.Parallel()
 	g := newTestGateway(t)
 	addr := freeAddr(t)
-	g.startGateway(addr, g.withKinds(t.TempDir())...)
+	file := g.upperFile()
+	g.startGateway(addr, g.withKinds(file, t.TempDir())...)
 	url := "http://" + addr
-	g.startAgent("a", url, g.enrolled("a"), testKindsEnv+"=1")
+	g.startAgent("a", url, g.enrolled("a"), "KINDS_FILE="+file)
 
 	var in wire.InputResponse
 	g.call(http.MethodPost, url+"/calc/upper/inputs", "", "some text", &in)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
@@ -13,10 +14,11 @@ import (
 // reads a document, and as the command of scripts and of real processes.
 func TestMain(m *testing.M) {
 	if os.Getenv(asBatchfleet) != "" {
-		if os.Getenv(testKindsEnv) != "" {
-			agentKinds = testKinds
+		var built []own.Kind
+		if os.Getenv(withBlob) != "" {
+			built = append(built, blobKind())
 		}
-		os.Exit(Run(os.Args[1:], ""))
+		os.Exit(Run(os.Args[1:], "", built...))
 	}
 	// Most of these tests wait for leases of at least 10 s to end, and need no
 	// CPU meanwhile.

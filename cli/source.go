@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/agent"
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway"
@@ -23,17 +25,16 @@ import (
 func runAgent(cmd *cobra.Command, args []string) error {
 	if fromRedis() {
 		return settings.With(func(cmd *cobra.Command, env *DirectEnv, _ []string) error {
+			if env.KindsFile != "" || len(own.Built) > 0 {
+				program.NewLog(os.Stderr, slog.LevelInfo).WarnContext(cmd.Context(), "a worker that leases from Redis runs kind zpe only, others run with SOURCE=https://GATEWAY")
+			}
 			return env.Run(cmd.Context(), versionText(), env.open)
 		})(cmd, args)
 	}
-	return settings.With(func(cmd *cobra.Command, env *agent.Env, _ []string) error {
-		return env.RunKinds(cmd.Context(), versionText(), agent.OverHTTP(versionText()), agentKinds)
+	return settings.With(func(cmd *cobra.Command, env *AgentEnv, _ []string) error {
+		return env.RunKinds(cmd.Context(), versionText(), agent.OverHTTP(versionText()), env.kinds)
 	})(cmd, args)
 }
-
-// agentKinds returns what runs the jobs of kinds beside zpe that come from a gateway; nil for a
-// worker that has none.
-var agentKinds agent.Kinds
 
 // fromRedis reports whether SOURCE names the Redis of a gateway.
 func fromRedis() bool { return strings.HasPrefix(os.Getenv("SOURCE"), "redis") }

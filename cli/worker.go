@@ -28,6 +28,7 @@ import (
 )
 
 func workerCommand() *cobra.Command {
+	kindsFile := ""
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "Lease jobs and run them, until SIGTERM: from Pub/Sub, or from where SOURCE says",
@@ -35,12 +36,18 @@ func workerCommand() *cobra.Command {
 			"GCP_PROJECT_ID, with REDIS_... and STORAGE_TYPE, or from the gateway that SOURCE names. Settings: docs/configuration.md.\n\n" + agent.Settings,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if kindsFile != "" {
+				if err := os.Setenv("KINDS_FILE", kindsFile); err != nil {
+					return err
+				}
+			}
 			if os.Getenv("SOURCE") != "" {
 				return runAgent(cmd, args)
 			}
 			return settings.With(runWorker)(cmd, args)
 		},
 	}
+	c.Flags().StringVar(&kindsFile, "kinds", "", "kinds of your own, see docs/kinds.md; KINDS_FILE when empty")
 	c.AddCommand(agent.RegisterCommand(versionText()))
 	return c
 }

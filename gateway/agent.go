@@ -45,9 +45,10 @@ type Agent struct {
 	recovered []*outbox.Delivery // what an earlier process has left
 
 	mu       sync.Mutex
-	paces    map[string]*pace      // of requests for jobs, by the kinds that they are for
-	leases   map[string]*heldLease // by lease id: running, or to be delivered
-	retained []entry               // ended leases whose handlers' files are kept for a while
+	paces    map[string]*pace        // of requests for jobs, by the kinds that they are for
+	known    map[jobs.Kind]knowledge // which of Kinds the control plane has
+	leases   map[string]*heldLease   // by lease id: running, or to be delivered
+	retained []entry                 // ended leases whose handlers' files are kept for a while
 }
 
 // heldLease is a lease whose job runs, or whose end is not yet delivered.
@@ -84,7 +85,7 @@ func (a *Agent) Open(ctx context.Context) error {
 		return err
 	}
 	a.ready, a.watch = make(chan struct{}), make(chan *heldLease)
-	a.leases, a.paces = map[string]*heldLease{}, map[string]*pace{}
+	a.leases, a.paces, a.known = map[string]*heldLease{}, map[string]*pace{}, map[jobs.Kind]knowledge{}
 	if err := a.recover(ctx, entries); err != nil {
 		return errors.Join(err, a.outbox.Close())
 	}
@@ -144,7 +145,10 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 	background.Go(func() { a.outbox.Run(ctx) })
 	background.Go(func() { a.dropOldEvery(ctx) })
-	background.Go(func() { a.allowLeasing(ctx) })
+	background.Go(func() {
+		a.allowLeasing(ctx)
+		a.keepLooking(ctx)
+	})
 	for {
 		select {
 		case <-ctx.Done():
@@ -155,13 +159,15 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
-// allowLeasing lets Lease begin after the first attempt of each recovered delivery.
+// allowLeasing lets Lease begin after the first attempt of each recovered delivery, and of asking
+// for the worker's kinds.
 func (a *Agent) allowLeasing(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, recoveryWait)
 	defer cancel()
 	for _, d := range a.recovered {
 		_ = d.Wait(limited) // its outcome is in the log
 	}
+	a.lookForKinds(limited)
 	close(a.ready)
 }
 

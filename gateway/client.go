@@ -141,8 +141,11 @@ const noJob = "00000000000000000000000000"
 
 // Check returns nil if there is a gateway which takes the client's token. It
 // changes nothing there. The error of a gateway wraps [*Error].
-func (c *Client) Check(ctx context.Context) error {
-	_, err := c.call(ctx, call{path: jobPath(wire.PathHeartbeat, noJob), request: wire.HeartbeatRequest{LeaseID: "none"}, response: &wire.HeartbeatResponse{}})
+func (c *Client) Check(ctx context.Context) error { return c.check(ctx, wire.PathHeartbeat) }
+
+// check makes the call of Check to the heartbeats of a kind.
+func (c *Client) check(ctx context.Context, path string) error {
+	_, err := c.call(ctx, call{path: jobPath(path, noJob), request: wire.HeartbeatRequest{LeaseID: "none"}, response: &wire.HeartbeatResponse{}})
 	// A token is judged before the job it is used for.
 	if e := (*Error)(nil); errors.As(err, &e) && (e.Code == wire.JobNotFound || e.Code == wire.LeaseLost) {
 		return nil

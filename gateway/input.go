@@ -57,9 +57,20 @@ func (w *withInput) RunAttempt(ctx context.Context, a jobs.Attempt) (result jobs
 	return w.Handler.Run(ctx, a.Job, a.Report)
 }
 
-// Earlier implements [worker.Handler].
+// Earlier implements [worker.Handler]. A result in the worker's store names the input as it is there.
 func (w *withInput) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, error) {
+	if job.Input != "" {
+		job.Input = InputObject(job.ID)
+	}
 	return w.Handler.Earlier(ctx, job)
+}
+
+// Discard implements [worker.Discarder].
+func (w *withInput) Discard(ctx context.Context, job jobs.Job) error {
+	if h, ok := w.Handler.(worker.Discarder); ok {
+		return h.Discard(ctx, job)
+	}
+	return nil
 }
 
 // jobOf takes apart the payload of a kind beside zpe: the job has its parameters as payload,

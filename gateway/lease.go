@@ -36,14 +36,24 @@ func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
 
 // LeaseKinds implements worker.KindSource. Requests for other kinds do not wait for each other.
 func (a *Agent) LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, error) {
-	request := a.leaseRequest(kinds)
-	pace := a.paceOf(request)
 	select {
 	case <-a.ready:
 	case <-ctx.Done():
 		return jobs.Lease{}, context.Cause(ctx)
 	}
 	for {
+		some, none := a.leasable(kinds)
+		switch {
+		case none:
+			return jobs.Lease{}, fmt.Errorf("%w: the gateway has none of this worker's kinds: %s; add them to its KINDS_FILE; and is SOURCE its own address, without a path?", worker.ErrRefused, wordsOf(a.Kinds))
+		case len(some) == 0:
+			if err := jobs.Sleep(ctx, lookForKindsEvery); err != nil {
+				return jobs.Lease{}, err
+			}
+			continue
+		}
+		request := a.leaseRequest(some)
+		pace := a.paceOf(request)
 		if err := pace.begin(ctx); err != nil {
 			return jobs.Lease{}, err
 		}
@@ -55,6 +65,7 @@ func (a *Agent) LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, 
 		response, err := a.requestJob(ctx, pace, request)
 		pace.end()
 		switch {
+		case errors.Is(err, errKindAbsent):
 		case err != nil:
 			return jobs.Lease{}, err
 		case response != nil:
@@ -75,7 +86,7 @@ func (a *Agent) requestJob(ctx context.Context, pace *pace, request wire.LeaseRe
 	}
 	switch {
 	case err != nil:
-		return nil, a.leaseError(ctx, pace, err)
+		return nil, a.leaseError(ctx, pace, request, err)
 	case response == nil:
 		pace.noJob(asked)
 		return nil, nil //nolint:nilnil // no job
@@ -85,8 +96,11 @@ func (a *Agent) requestJob(ctx context.Context, pace *pace, request wire.LeaseRe
 	return response, nil
 }
 
+// errKindAbsent is for a request to the path of a kind that the control plane does not have.
+var errKindAbsent = errors.New("the gateway does not have the kind")
+
 // leaseError translates an error of the control plane's Lease for the loop.
-func (a *Agent) leaseError(ctx context.Context, pace *pace, err error) error {
+func (a *Agent) leaseError(ctx context.Context, pace *pace, request wire.LeaseRequest, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -96,8 +110,9 @@ func (a *Agent) leaseError(ctx context.Context, pace *pace, err error) error {
 	}
 	pace.delay(e.RetryAfter)
 	switch {
-	case e.Status == http.StatusNotFound && e.Code == wire.NotFound && len(a.Kinds) > 0:
-		return fmt.Errorf("%w: %w; does the gateway have this worker's kinds (its KINDS_FILE), and is SOURCE its own address, without a path?", worker.ErrRefused, err)
+	case e.Status == http.StatusNotFound && e.Code == wire.NotFound && request.Kind != "":
+		a.learn(ctx, jobs.Kind(request.Kind), absent)
+		return errKindAbsent
 	case e.Status == http.StatusNotFound:
 		return fmt.Errorf("%w: %w; is SOURCE the gateway's own address, without a path?", worker.ErrRefused, err)
 	case e.decided() && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden):
@@ -132,6 +147,15 @@ func (a *Agent) leaseRequest(kinds []jobs.Kind) wire.LeaseRequest {
 }
 
 const kindZPE = "zpe"
+
+// wordsOf returns names of kinds for people.
+func wordsOf(kinds []jobs.Kind) string {
+	var names []string
+	for _, kind := range kinds {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ", ")
+}
 
 // asksFor reports whether a request asks for jobs of a kind.
 func asksFor(request wire.LeaseRequest, kind string) bool {

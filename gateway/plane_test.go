@@ -27,6 +27,7 @@ type plane struct {
 	rests    bool // without jobs it says to come back in ten minutes
 	maxBody  int64
 	queue    []string
+	kinds    []string // that it has beside zpe
 	jobs     map[string]*planeJob
 	requests map[string][2]string // request id: job, lease
 	tokens   map[string]time.Time // token: its end
@@ -313,7 +314,11 @@ func (p *plane) answer(r *http.Request, route string, body []byte) answer {
 	if !time.Now().Before(end) {
 		return refuse(401, wire.TokenExpired, "expired token")
 	}
-	if parts := strings.Split(r.URL.Path, "/"); parts[2] != "zpe" {
+	p.mu.Lock()
+	kind := strings.Split(r.URL.Path, "/")[2]
+	has := kind == "zpe" || slices.Contains(p.kinds, kind)
+	p.mu.Unlock()
+	if !has {
 		return refuse(404, wire.NotFound, "no such route")
 	}
 	id := strings.Split(r.URL.Path, "/")[5]

@@ -4,12 +4,10 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -33,20 +31,20 @@ import (
 // An Open opens the control plane that a SOURCE names; close ends it.
 type Open func(ctx context.Context, e *Env) (plane gateway.ControlPlane, close func(), err error)
 
-// Kinds returns what runs the jobs of kinds beside zpe, by the gateway's names of these. Each
-// handler leaves its artifacts and its result in the store, as [gateway.ArtifactObject] says and
-// in results/JOB/result.json, where artifacts lists the former.
-type Kinds func(ctx context.Context, store storage.Store, log *slog.Logger) (map[jobs.Kind]worker.Handler, error)
-
 // Run is [Env.RunKinds] of a worker that has no other kinds.
 func (e *Env) Run(ctx context.Context, version string, open Open) error {
-	return e.RunKinds(ctx, version, open, nil)
+	return e.RunKinds(ctx, version, open, func(*slog.Logger) (Kinds, error) { return Kinds{}, nil })
 }
 
-// RunKinds is the life of an agent, until ctx ends. version is that of the program; kinds may be
-// nil.
-func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds Kinds) error {
+// RunKinds is the life of an agent, until ctx ends. version is that of the program; kinds returns the
+// kinds beside zpe.
+func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds func(*slog.Logger) (Kinds, error)) error {
 	log := program.NewLog(os.Stderr, slog.LevelInfo)
+	others, err := kinds(log)
+	if err != nil {
+		return err
+	}
+	e.kinds = others
 	plane, closePlane, err := open(ctx, e)
 	if err != nil {
 		return err
@@ -60,10 +58,15 @@ func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds Kin
 		return program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
 	}
 	defer store.Close()
-	handlers, forget, err := e.handlers(ctx, store, kinds, log)
+	// A killed agent leaves processes. They end before their directories are deleted.
+	if n := command.Sweep(); n > 0 {
+		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
+	}
+	handlers, forget, closeHandlers, err := e.handlers(ctx, store, log)
 	if err != nil {
 		return err
 	}
+	defer closeHandlers()
 	a := &gateway.Agent{
 		Gateway: plane, Store: store, Dir: filepath.Join(e.Dir, "leases"), Log: log, Encode: encodeReport, EncodeKind: encodeKind, Forget: forget,
 	}
@@ -81,9 +84,6 @@ func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds Kin
 	}
 	defer func() { _ = a.Close() }() // the process ends, and with it the lock
 	// A killed agent leaves these unfinished. No other process uses them.
-	if n := command.Sweep(); n > 0 {
-		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
-	}
 	if n, err := store.SweepTemp(ctx); err != nil || n > 0 {
 		log.InfoContext(ctx, "swept unfinished files", "files", n, "err", err)
 	}
@@ -102,7 +102,7 @@ func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds Kin
 	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var delivery sync.WaitGroup
 	delivery.Go(func() { a.Run(delivering) })
-	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "kinds", a.Kinds, "slots", e.Slots, "dir", e.Dir)
+	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "kinds", a.Kinds, "slots", e.slots(), "dir", e.Dir)
 	err = w.Run(ctx)
 	stop()
 	delivery.Wait()
@@ -126,54 +126,13 @@ func (e *Env) worker(a *gateway.Agent, handlers map[jobs.Kind]worker.Handler, st
 	w := &worker.Worker{
 		Source: a, Status: a, Handlers: handlers, Log: log, Metrics: worker.NewMetrics(version),
 		Checks: map[string]func(context.Context) error{"agent directory": a.Check, "storage": store.Check},
-		Pools:  []worker.Pool{{Slots: e.Slots}}, Drain: max(e.Drain.D(), 1), // 0 would mean the default
+		Pools:  e.pools(handlers), Drain: max(e.Drain.D(), 1), // 0 would mean the default
 
 		JobTimeout: e.JobTimeout.D(), StallTimeout: e.StallTimeout.D(), SettleTimeout: e.SettleTimeout.D(),
 		StartTimeout: max(e.StartTimeout.D(), 1), IdleExit: e.IdleExit.D(), MaxRuntime: e.MaxRuntime.D(),
 	}
 	w.Init()
 	return w
-}
-
-// handlers returns what runs the jobs of each kind, and what deletes their traces.
-func (e *Env) handlers(ctx context.Context, store *storage.Local, kinds Kinds, log *slog.Logger) (map[jobs.Kind]worker.Handler, func(context.Context, jobs.ID) error, error) {
-	handlers := map[jobs.Kind]worker.Handler{}
-	forget := func(context.Context, jobs.ID) error { return nil }
-	if kinds != nil {
-		more, err := kinds(ctx, store, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		maps.Copy(handlers, more)
-	}
-	if jobs.Kind(e.Kind) != kindNone {
-		handler, forgetZPE, err := e.handler(ctx, store, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		handlers[jobs.Kind(e.Kind)], forget = handler, forgetZPE
-	}
-	if len(handlers) == 0 {
-		return nil, nil, program.Exit(program.Usage, errors.New("PROCESSOR is none, and there are no other kinds of jobs to run"))
-	}
-	return handlers, func(ctx context.Context, id jobs.ID) error {
-		return errors.Join(forget(ctx, id), forgetFiles(ctx, store, id))
-	}, nil
-}
-
-// forgetFiles deletes what a job of a kind beside zpe has in the store.
-func forgetFiles(ctx context.Context, store storage.Store, id jobs.ID) error {
-	err := store.Delete(ctx, gateway.InputObject(id))
-	walked := store.Walk(ctx, "results/"+string(id)+"/", func(name string, _ storage.Info, err error) error {
-		if err != nil {
-			return err
-		}
-		return store.Delete(ctx, name)
-	})
-	if errors.Is(walked, fs.ErrNotExist) {
-		walked = nil
-	}
-	return errors.Join(err, walked)
 }
 
 // handler returns what runs the jobs of kind zpe, and what deletes its traces.
@@ -206,18 +165,6 @@ func encodeReport(result []byte) (wire.ResultRequest, error) {
 		return wire.ResultRequest{}, err
 	}
 	return wire.ResultRequest{Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Meta: r.Meta}, nil
-}
-
-// encodeKind makes what a gateway is sent out of the result of a job of a kind beside zpe: all
-// of it, and apart from that the artifacts that it lists.
-func encodeKind(_ jobs.Kind, result []byte) (wire.ResultRequest, error) {
-	var r struct {
-		Artifacts []wire.Artifact `json:"artifacts"`
-	}
-	if err := json.Unmarshal(result, &r); err != nil {
-		return wire.ResultRequest{}, err
-	}
-	return wire.ResultRequest{Result: result, Artifacts: r.Artifacts}, nil
 }
 
 // Probe looks for Quantum ESPRESSO as a worker does when it starts.
@@ -303,7 +250,7 @@ func (e *Env) Client(version string) (*gateway.Client, gateway.Token, error) {
 		return nil, gateway.Token{}, fmt.Errorf("WORKER_TOKEN_FILE: %w", err)
 	}
 	c, err := gateway.NewClient(gateway.ClientConfig{
-		URL: e.Source, CAFile: e.CAFile, Tokens: tokens, Connections: 2*e.Slots + 4, Version: version,
+		URL: e.Source, CAFile: e.CAFile, Tokens: tokens, Connections: 2*e.slots() + 4, Version: version,
 	})
 	if err != nil {
 		return nil, gateway.Token{}, e.Explain(err, tokens.Token())

@@ -40,6 +40,8 @@ type Env struct {
 	MockPages       settings.Numbers `envconfig:"MOCK_PAGES" default:"5-20" doc:"of kind mock: how many, a number or a range"`
 	MockPageSeconds settings.Numbers `envconfig:"MOCK_PAGE_SECONDS" default:"3-5" doc:"of kind mock: how long each takes, a number or a range"`
 	HTTPAddr        string           `envconfig:"HTTP_ADDR" doc:"serves /healthz, /readyz and /metrics; off when empty"`
+
+	kinds Kinds // beside zpe
 }
 
 // The kinds of jobs.
