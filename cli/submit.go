@@ -41,10 +41,11 @@ func submitCommand(c *connection) *cobra.Command {
 			"its job into Pub/Sub, which the environment names. With --kind zpe each file holds what a calculation is asked for, in\n" +
 			"JSON, and its job goes to the gateway: through --api, or directly into its Redis.\n\n" +
 			"The parameters of a job are checked by the kinds file, if that has its kind. Through --api jobs of the fleet have no\n" +
-			"input, or an object of its storage. With --idempotency-key the same command can be run again: it prints the id of the\n" +
+			"input, or objects of its storage. With --idempotency-key the same command can be run again: it prints the id of the\n" +
 			"same job, and queues it once. The key is good until 24 h after the last change of its job.",
 		Example: `  batchfleet submit --wait *.pdf
   batchfleet submit --kind thumbnail --param dpi=300 --wait -o thumbnails report.pdf
+  batchfleet submit --kind merge --input a.pdf --input b.pdf
   batchfleet submit --kind report --params month.json --idempotency-key report-2026-11
   batchfleet submit --kind zpe --api https://jobs.example.com --token-file client.token h2.json`,
 		Args: cobra.ArbitraryArgs,

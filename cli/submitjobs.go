@@ -2,20 +2,13 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
@@ -35,7 +28,7 @@ func (f *submitFlags) submitJobs(c *connection, cmd *cobra.Command, files []stri
 		return program.Exit(program.Usage, errors.New("through a server jobs of the fleet get no files: leave out --api (or BATCHFLEET_API) to submit them where their storage is, "+
 			"or name with --kind and --input an object of that storage, or many objects to `batchfleet run submit-batch`"))
 	}
-	if c.address() != "" && (f.kind == "" || f.asked.input == "-") {
+	if c.address() != "" && (f.kind == "" || slices.Contains(f.asked.input, "-")) {
 		return program.Exit(program.Usage, errors.New("through a server a job of the fleet needs --kind, and its --input is an object of the server's storage"))
 	}
 	set, err := f.asked.readKinds()
@@ -53,15 +46,15 @@ func (f *submitFlags) submitJobs(c *connection, cmd *cobra.Command, files []stri
 	s := jobapi.Submission{Kind: f.kind, Params: params, ID: f.asked.id, Key: f.asked.idempotency}
 	if kind != nil { // what is wrong is said before anything is stored, or sent
 		checked := s
-		if len(files) > 0 || f.asked.input != "" {
-			checked.Input = "uploads/x"
+		if checked.Inputs = f.asked.input; len(files) > 0 {
+			checked.Inputs = files[:1]
 		}
 		if _, err := provider.CheckKind(kind, checked); err != nil {
 			return flagged(err)
 		}
 	}
 	if c.address() != "" {
-		s.Input = f.asked.input
+		s.Inputs = f.asked.input
 		return c.connected(needFleet, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			return c.submitThrough(ctx, s, *f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})(cmd, nil)
@@ -82,7 +75,7 @@ func (c *connection) submitThrough(ctx context.Context, s jobapi.Submission, f s
 	if err != nil {
 		return flagged(err)
 	}
-	sent := []submitted{{jobs.ID(j.ID), s.Input}}
+	sent := []submitted{{jobs.ID(j.ID), label(s.Inputs)}}
 	if !f.wait {
 		return printSubmitted(out, sent, f.asJSON)
 	}
@@ -105,7 +98,7 @@ func (f *submitFlags) submitHere(c *connection, cmd *cobra.Command, env *ClientE
 	defer closer.Close()
 	sub.fleet.Kinds = set
 	check := s
-	check.Input, check.InputAs = inputs[0].object, inputs[0].file
+	check.Inputs = inputs[0].expected()
 	if err := errors.Join(env.checkTopic(ctx), sub.fleet.Check(ctx, check)); err != nil {
 		return err
 	}
@@ -138,7 +131,7 @@ func (f *submitFlags) saveHere(ctx context.Context, c *connection, rows []endedJ
 
 // flagged says what a submission lacks in the words of the flags.
 func flagged(err error) error {
-	names := map[string]string{"kind": "--kind", "input": "--input", "id": "--id", "params": "--params", jobapi.HeaderIdempotencyKey: "--idempotency-key"}
+	names := map[string]string{"kind": "--kind", "input": "--input", "inputs": "--input", "id": "--id", "params": "--params", jobapi.HeaderIdempotencyKey: "--idempotency-key"}
 	if field, ok := errors.AsType[*jobapi.FieldError](err); ok && names[field.Field] != "" {
 		return program.Exit(program.Usage, fmt.Errorf("%s: %s", names[field.Field], field.Problem))
 	}
@@ -162,35 +155,6 @@ func flagged(err error) error {
 }
 
 func lower(s string) string { return strings.ToLower(s[:min(1, len(s))]) + s[min(1, len(s)):] }
-
-// jobInput is what one job is to work on.
-type jobInput struct {
-	label  string // as it was given
-	file   string // here, or - for standard input; empty for none
-	object string // of the storage, empty for none
-}
-
-// inputs returns the input of each job: one, without a file or with what --input names, if there are no files.
-func (a *asked) inputs(files []string) ([]jobInput, error) {
-	if len(files) > 0 {
-		return each(files, func(file string) jobInput { return jobInput{label: file, file: file} }), nil
-	}
-	in := jobInput{label: a.input}
-	if a.input == "" {
-		return []jobInput{in}, nil
-	}
-	switch info, err := os.Stat(a.input); {
-	case a.input == "-":
-		in.file = a.input
-	case err == nil && !info.Mode().IsRegular():
-		return nil, program.Exit(program.Usage, fmt.Errorf("--input: %s is not a regular file", a.input))
-	case err == nil:
-		in.file = a.input
-	default:
-		in.object = a.input
-	}
-	return []jobInput{in}, nil
-}
 
 // submitter does what a frontend does: store, record, publish.
 type submitter struct {
@@ -216,8 +180,8 @@ func (e *ClientEnv) openSubmitter(ctx context.Context) (*submitter, closers, err
 func (s *submitter) all(ctx context.Context, inputs []jobInput, job jobapi.Submission) (sent []submitted, err error) {
 	for _, in := range inputs {
 		id, err := s.one(ctx, in, job)
-		if err != nil && in.file != "" && len(inputs) > 1 {
-			return sent, fmt.Errorf("submit %s: %w", in.file, err)
+		if err != nil && len(inputs) > 1 {
+			return sent, fmt.Errorf("submit %s: %w", in.label, err)
 		}
 		if err != nil {
 			return sent, err
@@ -225,99 +189,6 @@ func (s *submitter) all(ctx context.Context, inputs []jobInput, job jobapi.Submi
 		sent = append(sent, submitted{id, in.label})
 	}
 	return sent, nil
-}
-
-// one queues a job. What it has stored is deleted again if there is no job then that needs it.
-func (s *submitter) one(ctx context.Context, in jobInput, job jobapi.Submission) (jobs.ID, error) {
-	id := jobs.ID(ulid.Make().String())
-	if job.Key != "" {
-		var err error
-		if id, err = pubsub.KeyID(job.Key); err != nil {
-			return "", &jobapi.FieldError{Field: jobapi.HeaderIdempotencyKey, Problem: err.Error()}
-		}
-	}
-	job.Input = in.object
-	if in.file != "" {
-		known, err := s.known(ctx, id, job)
-		if err != nil {
-			return "", err
-		}
-		if job.Input, job.InputAs, err = s.upload(ctx, id, in.file, job, known); err != nil {
-			return "", err
-		}
-	}
-	j, repeated, err := s.fleet.SubmitAs(ctx, id, job)
-	mayNeed := errors.Is(err, pubsub.ErrMayBeQueued) || errors.Is(err, pubsub.ErrNotPublished)
-	if in.file != "" && job.Input != "" && (err != nil && !mayNeed || repeated) {
-		err = errors.Join(err, s.remove(ctx, job.Input))
-	}
-	return jobs.ID(j.ID), err
-}
-
-// removeTimeout is for deleting what was stored for a job that there is none of.
-const removeTimeout = 10 * time.Second
-
-func (s *submitter) remove(ctx context.Context, object string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
-	defer cancel()
-	if err := s.store.Delete(ctx, object); err != nil {
-		return fmt.Errorf("what was stored for it is left over: %w", err)
-	}
-	return nil
-}
-
-// known reports whether a job that is named by its sender is known, so that nothing need be stored for it.
-func (s *submitter) known(ctx context.Context, id jobs.ID, job jobapi.Submission) (bool, error) {
-	if job.ID != "" {
-		return false, s.fleet.New(ctx, jobs.ID(job.ID))
-	}
-	if job.Key == "" {
-		return false, nil
-	}
-	found, err := s.fleet.Status.Submitted(ctx, id)
-	return found.Known, err
-}
-
-// upload stores a file, and returns its object and what stands for it where two submissions are compared: of one with
-// an idempotency key its name and its SHA-256. If such a job is known already, nothing is stored.
-func (s *submitter) upload(ctx context.Context, id jobs.ID, file string, job jobapi.Submission, known bool) (object, as string, err error) {
-	var f io.ReadCloser
-	name := filepath.Base(file)
-	if file == "-" {
-		f, name = program.Stdin(ctx), "input"
-	} else if f, err = os.Open(file); err != nil {
-		return "", "", err
-	}
-	defer f.Close()
-	dir := string(id)
-	if job.ID != "" {
-		dir = job.ID
-	}
-	if job.ID != "" || job.Key != "" {
-		dir += "/" + rand.Text() // another command may store for the same job now, and its input is not ours
-	}
-	object = inputName(dir, name)
-	if job.Key == "" {
-		return object, file, s.store.Put(ctx, object, f)
-	}
-	sum := sha256.New()
-	if known {
-		object = ""
-		_, err = io.Copy(sum, f)
-	} else {
-		err = s.store.Put(ctx, object, io.TeeReader(f, sum))
-	}
-	text, _ := json.Marshal([]string{name, hex.EncodeToString(sum.Sum(nil))}) // strings always have a form
-	return object, string(text), err
-}
-
-// inputName is where the fleet keeps the input of a job.
-func inputName(dir, file string) string {
-	name := "uploads/" + dir + "/" + file
-	if storage.ValidName(name) != nil {
-		return "uploads/" + dir + "/document" + filepath.Ext(file)
-	}
-	return name
 }
 
 // checkTopic returns an error if no worker would get a message: a topic without a subscription

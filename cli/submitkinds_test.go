@@ -272,6 +272,8 @@ func TestK19SubmitThroughAServer(t *testing.T) {
 	c.run(2, "--idempotency-key: this idempotency key was used", "submit", "--kind", "report", "--param", "month=2026-12", "--idempotency-key", "k")
 	c.run(2, "params.dpi is 7: must be from 10 to 600", "submit", "--kind", "thumbnail", "--param", "dpi=7", "--input", "uploads/a.pdf")
 	c.run(2, "--input: ", "submit", "--kind", "thumbnail", "--input", "uploads/a.pdf")
+	c.run(2, "--input: a document has one, and not 2", "submit", "--kind", "mock", "--input", "uploads/a.pdf", "--input", "uploads/b.pdf")
+	c.run(2, "its --input is an object of the server's storage", "submit", "--kind", "thumbnail", "--input", "uploads/a.pdf", "--input", "-")
 	c.run(0, "mine", "submit", "--kind", "mock", "--id", "mine")
 	c.run(1, "there is a job mine already", "submit", "--kind", "mock", "--id", "mine")
 	c.run(2, "a job of the fleet needs --kind", "submit", "--input", "uploads/a.pdf")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ type asked struct {
 	kindsFile   string
 	params      []string // NAME=VALUE
 	paramsFile  string
-	input       string
+	input       []string // of one job
 	id          string
 	idempotency string
 }
@@ -33,7 +34,7 @@ type asked struct {
 func (a *asked) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&a.kindsFile, "kinds", "", "kinds file by which parameters are checked (default KINDS_FILE)")
 	a.paramFlags(flags)
-	flags.StringVar(&a.input, "input", "", "instead of FILE: a file, - for standard input, or what is no file here: an object of the storage, such as uploads/a.pdf or gs://bucket/a.pdf")
+	flags.StringArrayVar(&a.input, "input", nil, "instead of FILE: a file, - for standard input, or what is no file here: an object of the storage, such as uploads/a.pdf or gs://bucket/a.pdf; several times for a job with several")
 	flags.StringVar(&a.id, "id", "", "id of the job, which must be new")
 	flags.StringVar(&a.idempotency, "idempotency-key", "", "1 to 255 visible ASCII characters: the same command with the same key is the same job, and is queued once")
 }
@@ -46,22 +47,26 @@ func (a *asked) paramFlags(flags *pflag.FlagSet) {
 
 // any reports whether anything is asked for.
 func (a *asked) any() bool {
-	return len(a.params) > 0 || a.paramsFile != "" || a.input != "" || a.id != "" || a.idempotency != "" || a.kindsFile != ""
+	return len(a.params) > 0 || a.paramsFile != "" || len(a.input) > 0 || a.id != "" || a.idempotency != "" || a.kindsFile != ""
 }
 
 // check finds mistakes in the flags.
 func (a *asked) check(cmd *cobra.Command, kind string, files []string) error {
 	switch {
-	case len(files) > 0 && a.input != "":
+	case len(files) > 0 && len(a.input) > 0:
 		return errors.New("--input is for one job without a FILE: leave out one of them")
-	case len(files) == 0 && kind == "" && a.input == "":
+	case len(files) == 0 && kind == "" && len(a.input) == 0:
 		return errors.New("FILE is missing: name one, or give --kind for a job that needs none, or --input")
 	case a.id != "" && a.idempotency != "":
 		return errors.New("--id and --idempotency-key are two ways to name a job: leave out one of them")
 	case len(files) > 1 && (a.id != "" || a.idempotency != ""):
 		return errors.New("--id and --idempotency-key are for one job, and there are several files")
-	case a.paramsFile == "-" && a.input == "-":
+	case slices.Contains(a.input, ""):
+		return errors.New("--input is empty: want a file, - for standard input, or an object of the storage")
+	case a.paramsFile == "-" && slices.Contains(a.input, "-"):
 		return errors.New("--params and --input cannot both be standard input")
+	case len(slices.DeleteFunc(slices.Clone(a.input), func(name string) bool { return name != "-" })) > 1:
+		return errors.New("--input - is given twice: there is one standard input")
 	case cmd.Flags().Changed("idempotency-key") && a.idempotency == "":
 		return errors.New("--idempotency-key is empty")
 	}

@@ -28,12 +28,29 @@ type Submission struct {
 	Kind   string          `json:"kind" required:"true"`
 	Params json.RawMessage `json:"params"` // an object; empty for none
 	Input  string          `json:"input"`  // an object of the storage; empty for none
+	Inputs []string        `json:"inputs"` // the same, where there are several; then Input is empty
 	ID     string          `json:"id"`     // of the job; made when empty
 	Key    string          `json:"-"`      // Idempotency-Key: the same submission made again is the same job; empty for none
 
-	// InputAs stands for the input where two submissions are compared; its name when empty. It is for callers that store
-	// the input themselves.
-	InputAs string `json:"-"`
+	// InputsAs stand for the inputs where two submissions are compared; the name of one for which it is missing or empty.
+	// It is for callers that store inputs themselves: such an input is not looked for.
+	InputsAs []string `json:"-"`
+}
+
+// Names returns the inputs of either field.
+func (s Submission) Names() []string {
+	if s.Input != "" {
+		return []string{s.Input}
+	}
+	return s.Inputs
+}
+
+// As returns what stands for an input, one of Names, where two submissions are compared, and whether the caller has stored it.
+func (s Submission) As(i int) (text string, stored bool) {
+	if i < len(s.InputsAs) && s.InputsAs[i] != "" {
+		return s.InputsAs[i], true
+	}
+	return s.Names()[i], false
 }
 
 const (

@@ -234,6 +234,14 @@ func (k *Kind) NeedsInput() bool {
 	})
 }
 
+// OneInput reports whether a job must not have several inputs: the command has {input} within an argument.
+func (k *Kind) OneInput() bool {
+	return slices.ContainsFunc(k.Command, func(arg string) bool {
+		all, _ := pieces(arg)
+		return arg != "{input}" && slices.ContainsFunc(all, func(p piece) bool { return p.place == "input" })
+	})
+}
+
 // Values are what the placeholders of a command stand for.
 type Values struct {
 	Input      []string // absolute paths, in the order of the job; empty for a job without input

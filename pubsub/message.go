@@ -156,19 +156,17 @@ func (r Rules) fill(job *jobs.Job, fields map[string]json.RawMessage) error {
 // inputs reads several inputs.
 func (r Rules) inputs(job *jobs.Job, m Message) error {
 	if len(m.Inputs) > MaxInputs {
-		return fmt.Errorf("bad message: %d inputs, at most %d are allowed", len(m.Inputs), MaxInputs)
+		return fmt.Errorf("bad message: %w", CheckInputs(m.Inputs))
 	}
 	all := make([]string, len(m.Inputs))
-	size := 0
 	for i, path := range m.Inputs {
 		var err error
 		if all[i], err = r.input(path, m.BucketName); err != nil {
 			return fmt.Errorf("bad message: inputs[%d]: %w", i, err)
 		}
-		size += len(all[i])
 	}
-	if size > maxInputNames {
-		return fmt.Errorf("bad message: the names of the inputs are %d bytes long, at most %d are allowed", size, maxInputNames)
+	if err := CheckInputs(all); err != nil {
+		return fmt.Errorf("bad message: %w", err)
 	}
 	job.Inputs = all
 	return nil
@@ -192,15 +190,24 @@ func checkJob(job jobs.Job) error {
 		return fmt.Errorf("job %s: params %w", job.ID, checkParams(job.Payload))
 	case len(job.Inputs) > 0 && job.Input != "":
 		return fmt.Errorf("job %s: it has one input and several", job.ID)
-	case len(job.Inputs) > MaxInputs:
-		return fmt.Errorf("job %s: %d inputs, at most %d are allowed", job.ID, len(job.Inputs), MaxInputs)
+	}
+	if err := CheckInputs(job.Inputs); err != nil {
+		return fmt.Errorf("job %s: %w", job.ID, err)
+	}
+	return nil
+}
+
+// CheckInputs returns an error for more inputs than a job may have, or names of them that are too long together.
+func CheckInputs(names []string) error {
+	if len(names) > MaxInputs {
+		return fmt.Errorf("%d inputs, at most %d are allowed", len(names), MaxInputs)
 	}
 	size := 0
-	for _, name := range job.Inputs {
+	for _, name := range names {
 		size += len(name)
 	}
 	if size > maxInputNames {
-		return fmt.Errorf("job %s: the names of its inputs are %d bytes long, at most %d are allowed", job.ID, size, maxInputNames)
+		return fmt.Errorf("the names of the inputs are %d bytes long, at most %d are allowed", size, maxInputNames)
 	}
 	return nil
 }

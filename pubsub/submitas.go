@@ -53,8 +53,8 @@ func KeyID(key string) (jobs.ID, error) {
 }
 
 // RequestOf returns a text that stands for what is asked for: two submissions with the same one are the same. The
-// order of the parameters, blanks and how characters are escaped do not count.
-func RequestOf(kind jobs.Kind, params json.RawMessage, input string) (string, error) {
+// order of the parameters, blanks and how characters are escaped do not count; that of the inputs does.
+func RequestOf(kind jobs.Kind, params json.RawMessage, inputs ...string) (string, error) {
 	var value any
 	if len(bytes.TrimSpace(params)) > 0 {
 		d := json.NewDecoder(bytes.NewReader(params))
@@ -62,6 +62,13 @@ func RequestOf(kind jobs.Kind, params json.RawMessage, input string) (string, er
 		if err := d.Decode(&value); err != nil {
 			return "", err
 		}
+	}
+	var input any = inputs
+	switch len(inputs) {
+	case 0:
+		input = ""
+	case 1:
+		input = inputs[0]
 	}
 	text, err := json.Marshal([]any{kind, value, input})
 	return digest(string(text)), err

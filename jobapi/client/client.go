@@ -200,8 +200,9 @@ func (c *Client) Submit(ctx context.Context, scope string, s jobapi.Submission) 
 		Kind   string          `json:"kind"`
 		Params json.RawMessage `json:"params,omitempty"`
 		Input  string          `json:"input,omitempty"`
+		Inputs []string        `json:"inputs,omitempty"`
 		ID     string          `json:"id,omitempty"`
-	}{s.Kind, s.Params, s.Input, s.ID})
+	}{s.Kind, s.Params, s.Input, s.Inputs, s.ID})
 	if err != nil {
 		return jobapi.Job{}, fmt.Errorf("submit a job of kind %s: %w", s.Kind, err)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/processor/artifact"
 	"github.com/batchfleet/batchfleet/pubsub"
-	"github.com/batchfleet/batchfleet/storage"
 )
 
 var _ jobapi.Submitter = (*Fleet)(nil)
@@ -37,7 +36,7 @@ func (f *Fleet) Submit(ctx context.Context, s jobapi.Submission) (jobapi.Job, bo
 }
 
 // SubmitAs is Submit of a job that gets this id, which no other job has, unless the submission names it. An input for
-// which InputAs stands is not looked for.
+// which one of InputsAs stands is not looked for.
 func (f *Fleet) SubmitAs(ctx context.Context, id jobs.ID, s jobapi.Submission) (jobapi.Job, bool, error) {
 	if f.Publish == nil {
 		return jobapi.Job{}, false, notSetUp("This server has no Pub/Sub: set GCP_PROJECT_ID, and PUBSUB_EMULATOR_HOST for an emulator")
@@ -53,7 +52,7 @@ func (f *Fleet) SubmitAs(ctx context.Context, id jobs.ID, s jobapi.Submission) (
 		}
 	}
 	if !known {
-		if err := f.checkInput(ctx, s, job); err != nil {
+		if err := f.checkInputs(ctx, s, job.ID); err != nil {
 			return jobapi.Job{}, false, err
 		}
 	}
@@ -90,40 +89,36 @@ func (f *Fleet) New(ctx context.Context, id jobs.ID) error {
 
 // jobOf makes a job of a submission, and what it is compared by.
 func (f *Fleet) jobOf(ctx context.Context, id jobs.ID, s jobapi.Submission) (job jobs.Job, request string, err error) {
-	job = jobs.Job{ID: id, Kind: jobs.Kind(s.Kind), Input: s.Input, Submitted: time.Now()}
+	job = jobs.Job{ID: id, Kind: jobs.Kind(s.Kind), Submitted: time.Now()}
 	if s.ID != "" {
 		if job.ID, err = jobs.ParseID(s.ID); err != nil {
 			return job, "", &jobapi.FieldError{Field: "id", Problem: jobapi.ShownText(err.Error(), 300)}
 		}
 	}
+	names := s.Names()
+	if err := validInputs(s); err != nil {
+		return job, "", err
+	}
+	if len(names) == 1 {
+		job.Input = names[0]
+	} else {
+		job.Inputs = names
+	}
 	if s.Key != "" {
 		if job.ID, err = pubsub.KeyID(s.Key); err != nil {
 			return job, "", &jobapi.FieldError{Field: jobapi.HeaderIdempotencyKey, Problem: err.Error()}
 		}
-		if request, err = pubsub.RequestOf(job.Kind, s.Params, cmp.Or(s.InputAs, s.Input)); err != nil {
-			return job, "", &jobapi.FieldError{Field: "params", Problem: "want an object in JSON"}
+		as := make([]string, len(names))
+		for i := range names {
+			as[i], _ = s.As(i)
 		}
-	}
-	if s.Input != "" {
-		if err := validInput(s.Input); err != nil {
-			return job, "", &jobapi.FieldError{Field: "input", Problem: jobapi.ShownText(err.Error(), 300)}
+		if request, err = pubsub.RequestOf(job.Kind, s.Params, as...); err != nil {
+			return job, "", &jobapi.FieldError{Field: "params", Problem: "want an object in JSON"}
 		}
 	}
 	params, err := f.checkKind(ctx, s)
 	job.Payload = string(params)
 	return job, request, err
-}
-
-// validInput returns what is wrong with the name of an object, in the fleet's own storage or in another bucket.
-func validInput(name string) error {
-	if scheme, rest, ok := strings.Cut(name, "://"); ok && scheme != "" {
-		bucket, object, _ := strings.Cut(rest, "/")
-		if bucket == "" {
-			return fmt.Errorf("%.80q names no bucket", name)
-		}
-		name = object
-	}
-	return storage.ValidName(name)
 }
 
 // checkKind checks what is asked of a kind, and returns the parameters as its worker gets them.
@@ -134,10 +129,7 @@ func (f *Fleet) checkKind(ctx context.Context, s jobapi.Submission) (json.RawMes
 		if has {
 			return nil, &jobapi.FieldError{Field: "params", Problem: "documents have none: name the kind that has"}
 		}
-		if s.Kind == "pdf" && s.Input == "" && s.InputAs == "" {
-			return nil, &jobapi.FieldError{Field: "input", Problem: "a job of kind pdf needs the name of an object"}
-		}
-		return nil, nil
+		return nil, checkDocument(s)
 	case !pubsub.ValidKind(s.Kind):
 		return nil, &jobapi.FieldError{Field: "kind", Problem: "must be lower-case letters, digits and -, such as pdf or mock, a letter first"}
 	}
@@ -170,8 +162,11 @@ func CheckKind(k *kinds.Kind, s jobapi.Submission) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.NeedsInput() && s.Input == "" && s.InputAs == "" {
+	switch n := len(s.Names()); {
+	case n == 0 && k.NeedsInput():
 		return nil, &jobapi.FieldError{Field: "input", Problem: fmt.Sprintf("the command of kind %s names its input, so a job needs one", k.Name)}
+	case n > 1 && k.OneInput():
+		return nil, &jobapi.FieldError{Field: "inputs", Problem: fmt.Sprintf("the command of kind %s has {input} within an argument, so a job has one, and not %d", k.Name, n)}
 	}
 	return params, nil
 }
@@ -241,25 +236,6 @@ func (f *Fleet) known(ctx context.Context, id jobs.ID, fresh bool) (bool, error)
 		Status: http.StatusConflict, Code: jobapi.CodeConflict, Message: fmt.Sprintf(kept, id),
 		Details: map[string]any{"status": jobs.Succeeded.String(), "jobId": string(id)},
 	}
-}
-
-// checkInput returns an error unless the input is there. One that the caller has stored is.
-func (f *Fleet) checkInput(ctx context.Context, s jobapi.Submission, job jobs.Job) error {
-	switch {
-	case job.Input == "" && s.InputAs != "":
-		return fmt.Errorf("submit job %s: %w: it was known a moment ago, so its input was not stored: try again", job.ID, jobs.ErrUnavailable)
-	case job.Input == "" || s.InputAs != "":
-		return nil
-	}
-	store, err := f.store(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = store.Stat(ctx, job.Input)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return &jobapi.FieldError{Field: "input", Problem: jobapi.ShownText(err.Error(), 300)}
-	}
-	return err
 }
 
 // submitError is an error of package pubsub for the caller of the Job API.

@@ -30,6 +30,12 @@ default = 60
 min = 10
 max = 600
 
+[merge]
+command = ["merge", "{input}", "{output}/all.pdf"]
+
+[label]
+command = ["label", "--file={input}"]
+
 [report]
 command = ["report", "{params.month}"]
 [report.params.month]
@@ -333,7 +339,9 @@ func TestK19JobsAreSubmittedOverHTTP(t *testing.T) {
 		{"params that are no object", `{"kind":"thumbnail","params":[7],"input":"uploads/a.pdf"}`, nil, 400, `"field":"params"`},
 		{"no kind", `{"params":{}}`, nil, 400, `"field":"kind"`},
 		{"an empty kind", `{"kind":""}`, nil, 400, `"field":"kind"`},
-		{"a field that there is none of", `{"kind":"mock","inputs":["a"]}`, nil, 400, `"field":"inputs"`},
+		{"a field that there is none of", `{"kind":"mock","files":["a"]}`, nil, 400, `"field":"files"`},
+		{"inputs that are no list", `{"kind":"merge","inputs":"uploads/a.pdf"}`, nil, 400, `"field":"inputs"`},
+		{"an input that is no name", `{"kind":"merge","inputs":["uploads/a.pdf",null]}`, nil, 400, `"field":"inputs"`},
 		{"a key twice in an object", `{"kind":"mock","params":{"a":1,"a":2}}`, nil, 400, `INVALID_ARGUMENT`},
 		{"two keys", `{"kind":"mock"}`, []string{"Idempotency-Key", "a", "Idempotency-Key", "b"}, 400, `"field":"Idempotency-Key"`},
 		{"an id and a key", `{"kind":"mock","id":"x"}`, []string{"Idempotency-Key", "a"}, 400, `"field":"id"`},
@@ -345,6 +353,12 @@ func TestK19JobsAreSubmittedOverHTTP(t *testing.T) {
 				t.Errorf("%d %s, want %d with %s", status, text, tt.status, tt.says)
 			}
 		})
+	}
+	if status, _, text := post(`{"kind":"merge","inputs":["uploads/a.pdf","uploads/b.pdf"]}`); status != 201 || fmt.Sprint(r.sent[len(r.sent)-1].Inputs) != "[uploads/a.pdf uploads/b.pdf]" {
+		t.Errorf("several inputs: %d %s, published %+v", status, text, r.sent)
+	}
+	if _, err := c.Submit(t.Context(), "fleet", jobapi.Submission{Kind: "merge", Inputs: []string{"uploads/b.pdf", "uploads/a.pdf"}}); err != nil || fmt.Sprint(r.sent[len(r.sent)-1].Inputs) != "[uploads/b.pdf uploads/a.pdf]" {
+		t.Errorf("several inputs, by the client: %v, published %+v", err, r.sent)
 	}
 	if status, _, text := post(`{"kind":"mock","id":"mine"}`); status != 201 {
 		t.Errorf("%d %s", status, text)
