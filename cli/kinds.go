@@ -170,7 +170,7 @@ func kindsShowCommand() *cobra.Command {
 		k := set.Get(jobs.Kind(name))
 		switch {
 		case k == nil && !slices.Contains(knownKinds, name):
-			return program.Exit(program.Usage, fmt.Errorf("%.40q is no kind; `batchfleet kinds` lists them", name))
+			return program.Exit(program.Usage, unknownKind(name, env.File))
 		case k == nil && asJSON:
 			return printJSON(out, builtInRow(name))
 		case k == nil:
@@ -183,6 +183,14 @@ func kindsShowCommand() *cobra.Command {
 		return showKind(out, k)
 	})
 	return cmd
+}
+
+// unknownKind says that there is no kind of that name, and where kinds come from.
+func unknownKind(name, file string) error {
+	if file == "" {
+		return fmt.Errorf("%.40q is no built-in kind, and neither --kinds nor KINDS_FILE names a file with others", name)
+	}
+	return fmt.Errorf("%.40q is no kind; `batchfleet kinds --kinds %s` lists them", name, program.ShellWord(oneLine(file)))
 }
 
 // kindNames returns the kinds of KINDS_FILE and the built-in ones, for completion.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -53,7 +54,18 @@ func (s *Set) find(program, searchPath string) (string, error) {
 			return found, nil
 		}
 	}
-	return "", fmt.Errorf("has %q, which is not in PATH (%.200s): install it or give its full path", program, searchPath)
+	return "", fmt.Errorf("has %q, which is not in PATH (%.200s): %s", program, searchPath, s.advice(program))
+}
+
+// advice says what to do about a program that is not in PATH.
+func (s *Set) advice(program string) string {
+	if first, _, several := strings.Cut(program, " "); several {
+		return fmt.Sprintf("write the program alone, as in [%q, …], and each argument as a text of its own", first)
+	}
+	if info, err := os.Stat(filepath.Join(filepath.Dir(s.File), program)); err == nil && info.Mode().IsRegular() {
+		return fmt.Sprintf("write %q for the one beside the kinds file", "./"+program)
+	}
+	return "install it or give its full path"
 }
 
 func because(path string, err error) error {

@@ -43,6 +43,10 @@ command = ["bin/data"]
 command = ["data"]
 [directory]
 command = ["./bin"]
+[beside-by-name]
+command = ["beside.sh"]
+[with-arguments]
+command = ["tool -v"]
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -56,7 +60,9 @@ command = ["./bin"]
 FILE:11:3: missing-beside.command has "DIR/no-such.sh", which is not there: install it or correct the path
 FILE:14:12: not-executable.command has "DIR/bin/data", which is not executable: chmod +x it, and make its directories readable for this user
 FILE:16:12: not-executable-in-path.command has "data", which is not in PATH (SEARCH): install it or give its full path
-FILE:18:12: directory.command has "DIR/bin", which cannot be run (is a directory): give the path of a program`)
+FILE:18:12: directory.command has "DIR/bin", which cannot be run (is a directory): give the path of a program
+FILE:20:12: beside-by-name.command has "beside.sh", which is not in PATH (SEARCH): write "./beside.sh" for the one beside the kinds file
+FILE:22:12: with-arguments.command has "tool -v", which is not in PATH (SEARCH): write the program alone, as in ["tool", …], and each argument as a text of its own`)
 	for range 2 { // what was missing is not reported from before
 		if err = set.Executables(search); err == nil || err.Error() != want {
 			t.Errorf("got\n%v\nwant\n%s", err, want)

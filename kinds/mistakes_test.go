@@ -68,7 +68,7 @@ var wrongFiles = []struct {
 	{"a command line with quotes", "[k]\ncommand = 'sh -c \"true\"'\n", []string{`2:11: k.command is one string: want a list of the program and its arguments, such as ["program", "argument"]`}},
 	{"a number in the command", "[k]\ncommand = [\"true\", 60]\n", []string{"2:20: k.command has 60: want only strings in the list"}},
 	{"a program that is empty", "[k]\ncommand = [\"\"]\n", []string{"2:12: k.command has an empty program: want its name or its path"}},
-	{"a program that is a parameter", "[k]\ncommand = [\"{params.p}\"]\n[k.params.p]\ntype = \"string\"\n", []string{`2:12: k.command begins with "{params.p}": the program itself cannot hold placeholders or braces`}},
+	{"a program that is a parameter", "[k]\ncommand = [\"{params.p}\"]\n[k.params.p]\ntype = \"string\"\n", []string{`2:12: k.command begins with "{params.p}": the program itself cannot hold placeholders or braces; each argument is a text of its own, as in ["wc", "{input}"]`}},
 	{"an argument with a NUL byte", "[k]\ncommand = [\"true\", \"a\\u0000\"]\n", []string{"2:20: k.command has a string with a NUL byte"}},
 	{"an argument that is too long", "[k]\ncommand = [\"true\", \"" + strings.Repeat("x", maxArgument+1) + "\"]\n", []string{"2:20: k.command has a string of 16385 bytes: at most 16384 are allowed"}},
 	{"too many arguments", "[k]\ncommand = [" + strings.Repeat(`"x", `, 1001) + "]\n", []string{"2:1: k.command has 1001 arguments: at most 1000 are allowed"}},

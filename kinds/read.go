@@ -195,7 +195,7 @@ func (s *source) command(k *Kind, key string, v value) {
 	case program == "":
 		s.wrong(v.list[0].at, key, "has an empty program: want its name or its path")
 	case strings.ContainsAny(program, "{}"):
-		s.wrong(v.list[0].at, key, "begins with %.60q: the program itself cannot hold placeholders or braces", program)
+		s.wrong(v.list[0].at, key, "begins with %.60q: the program itself cannot hold placeholders or braces; each argument is a text of its own, as in [\"wc\", \"{input}\"]", program)
 	}
 }
 
