@@ -16,8 +16,7 @@ import (
 	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
-// examplePrograms are what the kinds of examples/kinds.toml need. All must be there: a worker looks
-// for the programs of the whole file.
+// examplePrograms are what the kinds of examples/kinds.toml need.
 var examplePrograms = map[string]string{
 	"pdftoppm": "poppler-utils", "ffmpeg": "ffmpeg", "ffprobe": "ffmpeg", "povray": "povray", "tesseract": "tesseract-ocr tesseract-ocr-eng", "python3": "python3",
 }
@@ -121,7 +120,7 @@ func TestK20ExamplesSayWhatIsWrongWithTheirInput(t *testing.T) {
 		{"a text is no document with pages to show", "thumbnail", text, "exit 1: Syntax Error: Couldn't read xref table"},
 		{"nor one to read", "ocr", text, "exit 65: Syntax Error: Couldn't read xref table"},
 		{"a text is no video", "transcode", text, "Invalid data found when processing input"},
-		{"a scene has a mistake", "panorama", file("scene.pov", "sphere { <0, 0, 0>, 1 pigment { rgb 1\n"), "Parse Error: No matching }"},
+		{"a scene has a mistake", "panorama", file("scene.pov", "sphere { <0, 0, 0>, 1 pigment { rgb 1\n"), "exit 65: File 'scene.pov' line 1: Parse Error: No matching }"},
 		{"bytes are no text", "embed", binary, "exit 65: the input is no text: 'utf-8' codec can't decode byte 0xff"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -134,6 +133,24 @@ func TestK20ExamplesSayWhatIsWrongWithTheirInput(t *testing.T) {
 				t.Errorf("it has artifacts: %v", err)
 			}
 		})
+	}
+}
+
+// TestK20PanoramaSaysHowPOVRayEnded, also if it has said nothing.
+func TestK20PanoramaSaysHowPOVRayEnded(t *testing.T) {
+	script, err := filepath.Abs("../examples/panorama/render.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "povray"), []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), script, "in.pov", "out.png", "40", "20")
+	c.Dir, c.Env = t.TempDir(), []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
+	code, out, errs := output(t, c)
+	if code != 1 || errs != "povray has ended with exit code 7\n" {
+		t.Errorf("exit code %d, want 1 and how it ended:\n%s%s", code, out, errs)
 	}
 }
 
