@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -160,10 +161,19 @@ func (e endedJob) MarshalJSON() ([]byte, error) {
 	return slices.Concat([]byte(`{"file":`), file, []byte(","), job[1:]), nil
 }
 
-// made is what a job's result says of a document.
+// name is what the job was made from as it is shown: a file without its directory, or else the job's id.
+func (e endedJob) name() string {
+	if e.File == "" {
+		return e.ID
+	}
+	return filepath.Base(e.File)
+}
+
+// made is what a job's result says of what there is.
 type made struct {
 	Object       string `json:"object"`
 	Pages        int    `json:"pages"`
+	Files        *int   `json:"files"` // of somebody's own kind
 	Damaged      bool   `json:"damaged"`
 	DamagedPages int    `json:"damagedPages"`
 }
@@ -176,24 +186,42 @@ func (e endedJob) made() (m made) {
 	return m
 }
 
-// pages says how many pages there are, and that the document is damaged.
-func (m made) pages() string {
+func (m made) hasNoFiles() bool { return m.Files != nil && *m.Files == 0 }
+
+// String says how many pages there are, and that the document is damaged; or how many files.
+func (m made) String() string {
 	switch {
+	case m.hasNoFiles():
+		return "no files"
+	case m.Files != nil:
+		return jobs.Count(*m.Files, "file")
 	case m.Pages == 0:
 		return ""
 	case !m.Damaged:
-		return fmt.Sprint(m.Pages)
+		return jobs.Count(m.Pages, "page")
 	case m.DamagedPages == 0:
-		return fmt.Sprintf("%d (damaged)", m.Pages)
+		return jobs.Count(m.Pages, "page") + " (damaged)"
 	}
-	return fmt.Sprintf("%d (%d damaged)", m.Pages, m.DamagedPages)
+	return fmt.Sprintf("%s (%d damaged)", jobs.Count(m.Pages, "page"), m.DamagedPages)
+}
+
+// where returns the object, or the directory of objects, that a person looks for.
+func (m made) where() string {
+	if m.Files != nil && *m.Files > 0 {
+		return path.Join(path.Dir(m.Object), "artifacts")
+	}
+	return m.Object
 }
 
 // printEnded prints how jobs ended: a table, then why some have failed, then where the results
 // are.
 func (e *StorageEnv) printEnded(out io.Writer, rows []endedJob, asJSON bool) error {
-	err := printRows(out, asJSON, rows, []any{"JOB", "FILE", "STATE", "PAGES", "TOOK"}, func(r endedJob) []any {
-		return []any{r.ID, filepath.Base(r.File), r.Status, r.made().pages(), seconds(r.StartedAt, r.FinishedAt)}
+	err := printRows(out, asJSON, rows, []any{"JOB", "FILE", "STATE", "RESULT", "TOOK"}, func(r endedJob) []any {
+		file := ""
+		if r.File != "" {
+			file = r.name()
+		}
+		return []any{r.ID, file, r.Status, r.made(), seconds(r.StartedAt, r.FinishedAt)}
 	})
 	if err != nil || asJSON {
 		return err
@@ -202,9 +230,9 @@ func (e *StorageEnv) printEnded(out io.Writer, rows []endedJob, asJSON bool) err
 	objects := []string{}
 	for _, r := range rows {
 		if r.Error != nil {
-			fmt.Fprintf(&b, "%s: %s\n", oneLine(filepath.Base(r.File)), oneLine(r.Error.Message))
+			fmt.Fprintf(&b, "%s: %s\n", oneLine(r.name()), oneLine(r.Error.Message))
 		}
-		if object := r.made().Object; object != "" {
+		if object := r.made().where(); object != "" {
 			objects = append(objects, object)
 		}
 	}

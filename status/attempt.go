@@ -125,6 +125,9 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 	if o.Code != "" {
 		args = append(args, "code", o.Code)
 	}
+	if o.Result.Files > 0 {
+		args = append(args, "files", o.Result.Files)
+	}
 	if o.Result.Damaged {
 		args = append(args, "damaged", o.Result.DamagedPages)
 	}

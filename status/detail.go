@@ -19,6 +19,7 @@ type Detail struct {
 	Attempt   int
 	Crashes   int
 	Pages     int
+	Files     int       // that a job of somebody's own kind has made
 	Damaged   *int      // pages with a warning, of a document that is damaged; nil of others
 	Params    int       // bytes of its parameters and several inputs, see Store.Job; 0 for none
 	Asked     int       // how many pages it was asked for; 0 for the kind's own choice
@@ -56,7 +57,7 @@ func parseDetail(f map[string]string) Detail {
 	}
 	d := Detail{
 		Kind: jobs.Kind(f["kind"]), Input: fromPieces(f, "input"), Worker: f["worker"], Trace: f["trace"], Step: f["step"],
-		Attempt: number("attempt"), Crashes: number("crashes"), Pages: number("pages"), Asked: number("asked_pages"), Params: number("params"),
+		Attempt: number("attempt"), Crashes: number("crashes"), Pages: number("pages"), Files: number("files"), Asked: number("asked_pages"), Params: number("params"),
 		Code: f["code"], Created: moment("created_at"),
 		Submitted: moment("submitted_at"), Started: moment("started_at"), Finished: moment("finished_at"),
 		Next: moment("next_at"), Sent: moment("sent_at"), Resent: number("sent_times"),

@@ -63,7 +63,7 @@ const maxResult = 16 << 20
 
 // Outcome returns what a worker records of the result.
 func (r Result) Outcome() jobs.Result {
-	return jobs.Result{Object: ResultName(r.JobID), Pages: r.Pages}
+	return jobs.Result{Object: ResultName(r.JobID), Pages: r.Pages, Files: len(r.Artifacts)}
 }
 
 func dir(id jobs.ID) string          { return "results/" + string(id) + "/" }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,6 +167,9 @@ func fleetJob(e status.Entry) (jobapi.Job, error) {
 	switch j.Status {
 	case jobs.Succeeded:
 		result = map[string]any{"object": jobapi.ShownText(e.ResultURL, 1<<10), "pages": max(0, e.Detail.Pages)}
+		if isOwn(e.Detail.Kind) {
+			result["files"] = max(0, e.Detail.Files)
+		}
 		if touched := e.Detail.Damaged; touched != nil {
 			result["damaged"], result["damagedPages"] = true, max(0, *touched)
 		}
@@ -195,17 +199,29 @@ func failureCode(recorded string) string {
 	return jobapi.ShownCode(recorded)
 }
 
-// fleetStepNames are the steps of every job, in order. Workers report them.
-var fleetStepNames = [...]string{"fetch", "pages", "store"}
+// stepNames returns the steps of a job, in order. Workers report them.
+func stepNames(kind jobs.Kind) []string {
+	if isOwn(kind) {
+		return []string{"fetch", "run", "store"}
+	}
+	return []string{"fetch", "pages", "store"}
+}
+
+// isOwn reports whether a kind is somebody's own. One that is not known yet is none: messages without a kind are for
+// documents.
+func isOwn(kind jobs.Kind) bool {
+	return kind != "" && kind != status.UnknownKind && !slices.Contains(builtIn, string(kind))
+}
 
 // fleetSteps returns how far each step of the last attempt has come, by its record. A
 // worker does not report everything, so a step may have no time of its own: then it
 // was between its neighbors.
 func fleetSteps(e status.Entry, j jobapi.Job, message, failure string) []jobapi.Step {
-	const n = len(fleetStepNames)
+	names := stepNames(e.Detail.Kind)
+	n := len(names)
 	steps := make([]jobapi.Step, n)
 	last := -1
-	for i, name := range fleetStepNames {
+	for i, name := range names {
 		steps[i] = jobapi.Step{Name: name, Status: jobapi.Pending}
 		if at := e.Detail.Steps[name]; j.Status != jobs.Queued && !j.StartedAt.IsZero() && !jobapi.At(at).Before(j.StartedAt.Time) {
 			steps[i].StartedAt, last = jobapi.At(at), i

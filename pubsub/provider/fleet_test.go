@@ -198,6 +198,23 @@ func TestK10FleetShowsWhyAJobWaitsAndUntilWhen(t *testing.T) {
 	r.want("a", "canceled fetch:succeeded pages:canceled(Canceled) store:canceled 2/1/3")
 }
 
+func TestK07StepsAndResultOfSomebodysOwnKindSpeakOfNoPages(t *testing.T) {
+	r := newFleetRig(t)
+	job := jobs.Job{ID: "a", Kind: "thumbnail", Input: "uploads/a/x.pdf", Submitted: time.Now()}
+	c := r.claim(job)
+	r.report(c, 3, "run", "3/4 tiles")
+	r.want("a", "running fetch:succeeded run:running(3/4 tiles) store:pending 2/1/3")
+	r.finish(c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json", Files: 2}})
+	if j := r.want("a", "succeeded fetch:succeeded run:succeeded store:succeeded 3/3/3"); string(j.Result) != `{"files":2,"object":"results/a/result.json","pages":0}` {
+		t.Errorf("result %s", j.Result)
+	}
+	job.ID = "none"
+	r.finish(r.claim(job), jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "o"}})
+	if j := r.get("none"); string(j.Result) != `{"files":0,"object":"o","pages":0}` {
+		t.Errorf("result without files %s", j.Result)
+	}
+}
+
 func TestF76ResultSaysThatTheDocumentIsDamaged(t *testing.T) {
 	r := newFleetRig(t)
 	r.finish(r.claim(r.submit("a")), jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json", Pages: 4, Damaged: true}})
