@@ -117,7 +117,7 @@ func (k Kind) do(ctx context.Context, a *custom.Attempt) (err error) {
 		}
 		err = errors.Join(err, j.close())
 	}()
-	a.Progress(jobs.Progress{Step: "run", Message: "Running " + k.Name})
+	a.Progress(jobs.Progress{Step: "run", Message: "Running " + k.Name, Logged: true}) // it would come behind the first lines
 	return k.Run(ctx, j)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
 )
@@ -19,16 +20,18 @@ import (
 // all jobs.
 const maxBars = 10
 
-// bars shows the progress of jobs on a terminal. Elsewhere it shows nothing.
+// bars shows the progress of jobs on a terminal, and everywhere notes that a job waits for its next attempt.
 type bars struct {
-	all   *mpb.Progress // nil when there is no terminal
+	out   *os.File
+	waits map[jobs.ID]string // why a job waits for its next attempt, as it was noted
+	all   *mpb.Progress      // nil when there is no terminal
 	total *mpb.Bar
 	files map[jobs.ID]string
 	one   map[jobs.ID]*mpb.Bar
 }
 
 func newBars(w *os.File, files map[jobs.ID]string) *bars {
-	b := &bars{files: files, one: map[jobs.ID]*mpb.Bar{}}
+	b := &bars{out: w, waits: map[jobs.ID]string{}, files: files, one: map[jobs.ID]*mpb.Bar{}}
 	if !term.IsTerminal(int(w.Fd())) {
 		return b
 	}
@@ -39,6 +42,10 @@ func newBars(w *os.File, files map[jobs.ID]string) *bars {
 }
 
 func (b *bars) update(e status.Entry) {
+	if e.State() == jobs.Queued && !e.Detail.Next.IsZero() && b.waits[e.ID] != e.Message {
+		b.waits[e.ID] = e.Message
+		b.note(oneLine(endedJob{File: b.files[e.ID], Job: jobapi.Job{ID: string(e.ID)}}.name() + ": " + e.Message))
+	}
 	if b.all == nil {
 		return
 	}
@@ -61,12 +68,12 @@ func (b *bars) update(e status.Entry) {
 	}
 }
 
-// note says something on stderr, above the bars if there are any; nothing if it is empty.
+// note says something, above the bars if there are any; nothing if it is empty.
 func (b *bars) note(text string) {
 	if text == "" {
 		return
 	}
-	var out io.Writer = os.Stderr
+	var out io.Writer = b.out
 	if b.all != nil {
 		out = b.all
 	}

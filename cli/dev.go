@@ -27,7 +27,8 @@ import (
 
 func devCommand() *cobra.Command {
 	var addr, redisAddr, httpAddr string
-	var asked devJobs
+	var asked asked
+	var kind string
 	var slots int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -42,9 +43,16 @@ func devCommand() *cobra.Command {
 			if slots < 1 || slots > 256 {
 				return program.Exit(program.Usage, fmt.Errorf("--slots is %d: must be from 1 to 256", slots))
 			}
-			job, err := asked.check(cmd.Context(), files)
+			chosen, err := chooseKinds(asked.kindsFile, kind, len(files) > 0)
+			if err != nil {
+				return program.Exit(program.Usage, err)
+			}
+			job, err := chosen.job(cmd.Context(), &asked, files)
 			if err != nil {
 				return err
+			}
+			if note := chosen.note(); note != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet:", note)
 			}
 			level := slog.LevelInfo
 			if len(files) > 0 {
@@ -55,7 +63,7 @@ func devCommand() *cobra.Command {
 				return err
 			}
 			running, ctx := errgroup.WithContext(cmd.Context())
-			f, err := startFleet(ctx, running, addr, redisAddr, httpAddr, slots, program.NewLog(os.Stderr, level))
+			f, err := startFleet(ctx, running, addr, redisAddr, httpAddr, slots, chosen.leftOut, program.NewLog(os.Stderr, level))
 			if err != nil {
 				return program.Coded(cmd.Context(), err)
 			}
@@ -72,7 +80,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&redisAddr, "redis-addr", "127.0.0.1:6379", "without files: where Redis listens; another port is taken if this one is in use")
 	cmd.Flags().StringVar(&httpAddr, "http-addr", "127.0.0.1:8080", "without files: where the Job API listens, on loopback only; another port is taken if this one is in use; none when empty")
 	cmd.Flags().StringVar(&asked.kindsFile, "kinds", "", "kinds of your own, see docs/kinds.md; KINDS_FILE when empty")
-	cmd.Flags().StringVar(&asked.kind, "kind", "", "what to do with the files: pdf, mock or a kind of your own; the only one of --kinds, or PROCESSOR, when empty")
+	cmd.Flags().StringVar(&kind, "kind", "", "what to do with the files: pdf, mock or a kind of your own; the only one of --kinds, or PROCESSOR, when empty")
 	asked.paramFlags(cmd.Flags())
 	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "jobs at once")
 	jsonFlag(cmd, &asJSON)
@@ -91,9 +99,10 @@ type fleet struct {
 	running *errgroup.Group    // ends its context if a part fails
 }
 
-// startFleet starts all parts. The caller must call stop.
-func startFleet(ctx context.Context, running *errgroup.Group, addr, redisAddr, httpAddr string, slots int, log *slog.Logger) (*fleet, error) {
+// startFleet starts all parts, without some of the kinds. The caller must call stop.
+func startFleet(ctx context.Context, running *errgroup.Group, addr, redisAddr, httpAddr string, slots int, without []jobs.Kind, log *slog.Logger) (*fleet, error) {
 	f := &fleet{redis: miniredis.NewMiniRedis(), running: running}
+	f.env.LeaveOut(without)
 	f.redis.ClockTTL(true)
 	if err := startNear("redis", redisAddr, f.redis.StartAddr); err != nil {
 		return nil, err
@@ -176,8 +185,11 @@ func (f *fleet) process(ctx context.Context, files []string, job jobapi.Submissi
 	if err != nil {
 		return flagged(err)
 	}
-	_, err = f.env.waitFor(ctx, s.fleet.Status, sent, jobs.Kind(job.Kind), out, asJSON)
-	return err
+	ended, err := f.env.waitFor(ctx, s.fleet.Status, sent, jobs.Kind(job.Kind), out, asJSON)
+	if asJSON {
+		return err
+	}
+	return errors.Join(err, printLogEnds(context.WithoutCancel(ctx), out, s.fleet, ended))
 }
 
 // stop lets jobs in hand drain, stops all parts and returns what went wrong first.

@@ -16,67 +16,108 @@ import (
 	"github.com/batchfleet/batchfleet/pubsub/provider"
 )
 
-// devJobs are what dev is to do with files.
-type devJobs struct {
-	asked
-
-	kind string
+// devKinds is which kinds dev runs.
+type devKinds struct {
+	set     *kinds.Set
+	kind    jobs.Kind   // of the jobs that it makes; empty for the workers' default
+	leftOut []jobs.Kind // of the kinds file: it does not need them, or their programs are not installed
+	missing []jobs.Kind // those whose programs are not installed
 }
 
-// check points the fleet to the kinds file, and returns the job that is made of each file, without its
-// input. It finds all mistakes that can be found before anything is started.
-func (d *devJobs) check(ctx context.Context, files []string) (jobapi.Submission, error) {
-	kind, set, err := devKind(d.kindsFile, d.kind)
-	if err != nil {
-		return jobapi.Submission{}, program.Exit(program.Usage, err)
+// chooseKinds points the fleet to the kinds file, and returns what dev runs: with files only kinds of that
+// kind. Its error is a mistake of the one who calls.
+func chooseKinds(file, kind string, withFiles bool) (devKinds, error) {
+	chosen := devKinds{kind: jobs.Kind(kind)}
+	if file != "" {
+		if err := os.Setenv("KINDS_FILE", file); err != nil {
+			return chosen, err
+		}
 	}
-	if len(files) == 0 && (len(d.params) > 0 || d.paramsFile != "") {
+	var err error
+	chosen.set, err = readKinds(&own.Env{File: os.Getenv("KINDS_FILE")})
+	if err != nil {
+		return chosen, err
+	}
+	set := chosen.set
+	wrong := set.Executables(os.Getenv("PATH"))
+	names := each(set.Kinds, func(k *kinds.Kind) string { return string(k.Name) })
+	known := append([]string{"pdf", "mock"}, names...)
+	switch {
+	case kind == "" && file != "" && len(names) == 1:
+		chosen.kind = set.Kinds[0].Name
+	case kind == "" && file != "" && withFiles && len(names) > 1 && os.Getenv("PROCESSOR") == "":
+		return chosen, fmt.Errorf("%s has %d kinds: name with --kind the one for these files, such as --kind %s", file, len(names), names[0])
+	case kind != "" && !slices.Contains(known, kind):
+		return chosen, fmt.Errorf("--kind is %.40q: want %s", kind, someNames(known, " or "))
+	}
+	for _, k := range set.Kinds {
+		isMissing := k.Path == "" && !k.IsOwn()
+		switch {
+		case k.Name == chosen.kind && isMissing:
+			return chosen, programOf(k, wrong)
+		case k.Name == chosen.kind && k.GPUs > 0 && os.Getenv("WORKER_GPUS") == "":
+			return chosen, fmt.Errorf("jobs of kind %s hold GPUs: set WORKER_GPUS to those of this machine, such as 0,1", k.Name)
+		case isMissing:
+			chosen.missing = append(chosen.missing, k.Name)
+		}
+		if isMissing || withFiles && k.Name != chosen.kind {
+			chosen.leftOut = append(chosen.leftOut, k.Name)
+		}
+	}
+	return chosen, nil
+}
+
+// programOf returns why there is no program of a kind, by what Executables has found.
+func programOf(k *kinds.Kind, found error) error {
+	if all, ok := errors.AsType[*kinds.FileError](found); ok {
+		for _, m := range all.Mistakes {
+			if m.Key == string(k.Name)+".command" {
+				return errors.New(m.String())
+			}
+		}
+	}
+	return found
+}
+
+// note says which kinds do not run because their programs are missing, and is empty if there are none.
+func (d *devKinds) note() string {
+	if len(d.missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("without %s: programs are not installed, `batchfleet kinds check %s` tells which",
+		someNames(each(d.missing, func(k jobs.Kind) string { return string(k) }), " and "), os.Getenv("KINDS_FILE"))
+}
+
+// someNames lists names, with last before the last of them, and at most 12.
+func someNames(names []string, last string) string {
+	const most = 12
+	if len(names) > most {
+		names = append(names[:most:most], fmt.Sprintf("%d others", len(names)-most))
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + last + names[len(names)-1]
+}
+
+// job returns the job that is made of each file, without its input. It finds all mistakes that can be
+// found before anything is started.
+func (d *devKinds) job(ctx context.Context, a *asked, files []string) (jobapi.Submission, error) {
+	if len(files) == 0 && (len(a.params) > 0 || a.paramsFile != "") {
 		return jobapi.Submission{}, program.Exit(program.Usage, errors.New("--param and --params are for jobs of a FILE: name one, or give the job to a fleet that runs with `batchfleet submit`"))
 	}
 	if err := checkFiles(files); err != nil {
 		return jobapi.Submission{}, err
 	}
-	job := jobapi.Submission{Kind: kind}
-	if job.Params, err = d.paramsOf(ctx, set.Get(jobs.Kind(kind))); err != nil {
+	job := jobapi.Submission{Kind: string(d.kind)}
+	var err error
+	if job.Params, err = a.paramsOf(ctx, d.set.Get(d.kind)); err != nil {
 		return jobapi.Submission{}, err
 	}
 	if len(files) > 0 {
 		checked := job
 		checked.Input = "uploads/x"
-		err = (&provider.Fleet{Kinds: set}).Check(ctx, checked)
+		err = (&provider.Fleet{Kinds: d.set}).Check(ctx, checked)
 	}
 	return job, flagged(err)
-}
-
-// devKind points the fleet to the kinds file and returns the kind of its jobs, empty for the workers'
-// default, and all kinds that there are beside the built-in ones.
-func devKind(file, kind string) (string, *kinds.Set, error) {
-	if file != "" {
-		if err := os.Setenv("KINDS_FILE", file); err != nil {
-			return "", nil, err
-		}
-	}
-	env := &own.Env{File: os.Getenv("KINDS_FILE")}
-	all, err := env.Open()
-	if err != nil {
-		return "", nil, err
-	}
-	set, err := readKinds(env)
-	if err != nil {
-		return "", nil, err
-	}
-	names := []string{"pdf", "mock"}
-	for _, k := range all {
-		names = append(names, string(k.Name))
-		if string(k.Name) == kind && k.GPUs > 0 && os.Getenv("WORKER_GPUS") == "" {
-			return "", nil, fmt.Errorf("jobs of kind %s hold GPUs: set WORKER_GPUS to those of this machine, such as 0,1", kind)
-		}
-	}
-	switch {
-	case kind == "" && file != "" && len(all) == 1:
-		return string(all[0].Name), set, nil
-	case kind != "" && !slices.Contains(names, kind):
-		return "", nil, fmt.Errorf("--kind is %.40q: want %s or %s", kind, strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
-	}
-	return kind, set, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -32,6 +33,14 @@ func (s *Set) Add(k *Kind) error {
 	}
 	s.Kinds, s.byName[k.Name] = append(s.Kinds, k), k
 	return nil
+}
+
+// Remove takes kinds out of the set. It is not for concurrent use.
+func (s *Set) Remove(names []jobs.Kind) {
+	for _, name := range names {
+		delete(s.byName, name)
+	}
+	s.Kinds = slices.DeleteFunc(s.Kinds, func(k *Kind) bool { return s.byName[k.Name] == nil })
 }
 
 // Check returns what is wrong with the fields of a kind that [Own] has made.

@@ -30,7 +30,12 @@ var Built []Kind
 // Env says which kinds there are beside the built-in ones.
 type Env struct {
 	File string `envconfig:"KINDS_FILE" doc:"the kinds file, which describes programs that run as jobs, as --kinds; without, there are only the built-in kinds"`
+
+	without []jobs.Kind
 }
+
+// LeaveOut makes e as if there were none of these kinds.
+func (e *Env) LeaveOut(names []jobs.Kind) { e.without = names }
 
 // Check has nothing to look at: the file is checked when it is read.
 func (*Env) Check() []error { return nil }
@@ -54,6 +59,7 @@ func (e *Env) Set() (*kinds.Set, error) {
 	for _, b := range Built {
 		wrong = append(wrong, set.Add(b.Kind))
 	}
+	set.Remove(e.without)
 	return set, errors.Join(wrong...)
 }
 

@@ -61,7 +61,7 @@ func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
 		reader.Text, reader.TextLimit = log, a.Kind.Disk
 		a.Artifacts = map[string]string{logName: log.Name()}
 	}
-	a.Progress(jobs.Progress{Step: "run", Message: "Running " + string(a.Kind.Name)})
+	a.Progress(jobs.Progress{Step: "run", Message: "Running " + string(a.Kind.Name), Logged: true}) // it would come behind the first lines
 	c := command.Command{
 		Path: a.Kind.Path, Args: argv[1:], Dir: a.Dir.Work, Env: append(a.env(), p.Environ...),
 		Stdin: bytes.NewReader(a.Params), Output: reader.Line, Overwritten: reader.Overwritten,
