@@ -59,7 +59,7 @@ type modelWorker struct {
 	caller   queue.Caller
 	id       string
 	revoked  bool
-	requests map[string][2]string // request: job, lease
+	requests map[string][][2]string // request: jobs and leases
 }
 
 // model does in plain Go what the scripts do, one operation at a time.
@@ -135,8 +135,8 @@ func (m *model) grant(t *rapid.T) (queue.Grant, *modelJob, *modelWorker) {
 	w := rapid.SampledFrom(m.workers).Draw(t, "worker")
 	if rapid.IntRange(0, 4).Draw(t, "honest") > 0 {
 		for _, h := range m.workers {
-			for _, req := range h.requests {
-				if req[1] == g.LeaseID {
+			for _, got := range h.requests {
+				if slices.ContainsFunc(got, func(one [2]string) bool { return one[1] == g.LeaseID }) {
 					w = h
 				}
 			}
@@ -153,7 +153,7 @@ func (m *model) want(t *rapid.T, what string, got, want error) {
 
 func (m *model) hire() *modelWorker {
 	c := m.r.worker()
-	return &modelWorker{caller: c, id: must(m.r.Authorize(m.r.ctx(), c))(m.r), requests: map[string][2]string{}}
+	return &modelWorker{caller: c, id: must(m.r.Authorize(m.r.ctx(), c))(m.r), requests: map[string][][2]string{}}
 }
 
 func (m *model) holds(j *modelJob, w *modelWorker, lease string) bool {
@@ -240,23 +240,27 @@ func (m *model) lease(t *rapid.T) {
 	w := rapid.SampledFrom(m.workers).Draw(t, "worker")
 	request := rapid.SampledFrom([]string{"", "", "r1", "r2"}).Draw(t, "request")
 	kinds := rapid.SampledFrom([][]jobs.Kind{nil, {"thumbnail"}, {"zpe", "thumbnail"}, {"other", "thumbnail", "zpe"}}).Draw(t, "kinds")
-	g, err := q.Lease(m.r.ctx(), w.caller, queue.LeaseRequest{Renews: true, RequestID: request, Kinds: kinds})
+	most := rapid.SampledFrom([]int{1, 1, 2, queue.MaxTogether}).Draw(t, "most")
+	grants, _, err := q.LeaseJobs(m.r.ctx(), w.caller, queue.LeaseRequest{Renews: true, RequestID: request, Kinds: kinds}, most)
 	if w.revoked {
 		m.want(t, "lease of a revoked worker", err, queue.ErrTokenRevoked)
 		return
 	}
 	m.want(t, "lease", err, nil)
-	if old, ok := w.requests[request]; ok && request != "" {
-		if j := m.jobs[jobs.ID(old[0])]; m.holds(j, w, old[1]) && j.ends.After(now) {
-			if g.Job != jobs.ID(old[0]) || g.LeaseID != old[1] || g.TTL != j.ends.Sub(now) {
-				t.Fatalf("request %s got %+v, want job %s lease %s again", request, g, old[0], old[1])
-			}
-			return
+	if again := m.stillHeld(w, request, now); len(again) > 0 {
+		if len(grants) != len(again) {
+			t.Fatalf("request %s got %+v, want %v again", request, grants, again)
 		}
+		for i, g := range grants {
+			if j := m.jobs[g.Job]; again[i] != [2]string{string(g.Job), g.LeaseID} || g.TTL != j.ends.Sub(now) {
+				t.Fatalf("request %s got %+v, want %v again", request, grants, again)
+			}
+		}
+		return
 	}
 	m.promoted(now)
-	var want jobs.ID
-	for want == "" {
+	var got [][2]string
+	for len(got) < most {
 		kind, ok := m.next(kinds)
 		if !ok {
 			break
@@ -265,18 +269,36 @@ func (m *model) lease(t *rapid.T) {
 		id := m.order[kind][last]
 		m.order[kind] = m.order[kind][:last]
 		if m.jobs[id].place == queued {
-			want = id
+			if len(got) == len(grants) {
+				t.Fatalf("leased %+v, and %s is next", grants, id)
+			}
+			m.granted(t, q, w, kinds, id, grants[len(got)], now)
+			got = append(got, [2]string{string(id), grants[len(got)].LeaseID})
 		}
 	}
-	if g.Job != want {
-		t.Fatalf("leased %q, want %q", g.Job, want)
+	if len(got) != len(grants) {
+		t.Fatalf("leased %+v, want %v", grants, got)
 	}
-	if want == "" {
-		return
+	if len(got) > 0 {
+		w.requests[cmp.Or(request, got[0][1])] = got
 	}
+}
+
+// stillHeld returns what an earlier request of the same id has got, as far as the worker holds it.
+func (m *model) stillHeld(w *modelWorker, request string, now time.Time) (again [][2]string) {
+	for _, old := range w.requests[request] { // none has an empty id
+		if j := m.jobs[jobs.ID(old[0])]; m.holds(j, w, old[1]) && j.ends.After(now) {
+			again = append(again, old)
+		}
+	}
+	return again
+}
+
+// granted is what a lease changes.
+func (m *model) granted(t *rapid.T, q *queue.Queue, w *modelWorker, kinds []jobs.Kind, want jobs.ID, g queue.Grant, now time.Time) {
 	j := m.jobs[want]
-	if g.Retries != j.retries+j.failures || g.Failures != j.failures || g.Kind != j.kind {
-		t.Fatalf("%+v, want %+v", g, j)
+	if g.Job != want || g.Retries != j.retries+j.failures || g.Failures != j.failures || g.Kind != j.kind {
+		t.Fatalf("%+v, want %s: %+v", g, want, j)
 	}
 	if len(kinds) > 1 {
 		m.turn++
@@ -286,7 +308,6 @@ func (m *model) lease(t *rapid.T) {
 	if j.first.IsZero() {
 		j.first = now
 	}
-	w.requests[cmp.Or(request, g.LeaseID)] = [2]string{string(want), g.LeaseID}
 	m.grants = append(m.grants, g)
 }
 
@@ -319,54 +340,87 @@ func callerOf(w *modelWorker, j *modelJob) queue.Caller {
 	return c
 }
 
+// several draws leases of one worker and kind, which it reports on together.
+func (m *model) several(t *rapid.T) (some []queue.Grant, w *modelWorker) {
+	first, j, w := m.grant(t)
+	some = []queue.Grant{first}
+	for range rapid.IntRange(0, 3).Draw(t, "more") {
+		if g, other, _ := m.grant(t); other.kind == j.kind {
+			some = append(some, g)
+		}
+	}
+	return some, w
+}
+
 func (m *model) extend(t *rapid.T) {
 	q, now := m.gateway(t)
-	g, j, w := m.grant(t)
-	e, err := q.Extend(m.r.ctx(), callerOf(w, j), g.Job, g.LeaseID, queue.Beat{})
-	switch {
-	case w.revoked:
-		m.want(t, "extend", err, queue.ErrTokenRevoked)
-	case !m.holds(j, w, g.LeaseID):
-		m.want(t, "extend", err, jobs.ErrLeaseLost)
-	case !now.Before(j.first.Add(q.JobTimeout)):
-		m.want(t, "extend", err, queue.ErrJobTimeout)
-		j.ends, j.timedOut = now.Add(-q.Skew), true
-	default:
-		m.want(t, "extend", err, nil)
-		j.ends = now.Add(q.LeaseTTL)
-		if e.Cancel != j.cancel {
-			t.Fatalf("cancel=%v, want %v", e.Cancel, j.cancel)
+	some, w := m.several(t)
+	beats := make([]queue.Heartbeat, len(some))
+	for i, g := range some {
+		beats[i] = queue.Heartbeat{Job: g.Job, Lease: g.LeaseID}
+	}
+	extended, errs := q.ExtendAll(m.r.ctx(), callerOf(w, m.jobs[some[0].Job]), beats)
+	for i, g := range some {
+		j, e, err := m.jobs[g.Job], extended[i], errs[i]
+		switch {
+		case w.revoked:
+			m.want(t, "extend", err, queue.ErrTokenRevoked)
+		case !m.holds(j, w, g.LeaseID):
+			m.want(t, "extend", err, jobs.ErrLeaseLost)
+		case !now.Before(j.first.Add(q.JobTimeout)):
+			m.want(t, "extend", err, queue.ErrJobTimeout)
+			j.ends, j.timedOut = now.Add(-q.Skew), true
+		default:
+			m.want(t, "extend", err, nil)
+			j.ends = now.Add(q.LeaseTTL)
+			if e.Cancel != j.cancel {
+				t.Fatalf("cancel=%v, want %v", e.Cancel, j.cancel)
+			}
 		}
 	}
 }
 
 func (m *model) finish(t *rapid.T) {
 	q, _ := m.gateway(t)
-	g, j, w := m.grant(t)
-	result := rapid.SampledFrom([]string{"1", "2"}).Draw(t, "result")
-	rec, late, err := q.Finish(m.r.ctx(), callerOf(w, j), g.Job, g.LeaseID, queue.Result{JSON: result})
+	some, w := m.several(t)
+	results := make([]queue.ResultOf, len(some))
+	for i, g := range some {
+		results[i] = queue.ResultOf{Job: g.Job, Lease: g.LeaseID, Result: queue.Result{JSON: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "result")}}
+	}
+	verdicts := q.FinishAll(m.r.ctx(), callerOf(w, m.jobs[some[0].Job]), results)
+	for i, r := range results {
+		m.finished(t, w, r, verdicts[i])
+	}
+}
+
+// finished checks the verdict on one result, the earlier ones of its batch before it.
+func (m *model) finished(t *rapid.T, w *modelWorker, r queue.ResultOf, v queue.Verdict) {
+	j := m.jobs[r.Job]
 	switch {
 	case w.revoked:
-		m.want(t, "finish", err, queue.ErrTokenRevoked)
-	case m.holds(j, w, g.LeaseID):
-		m.want(t, "finish", err, nil)
-		m.ended[g.Job]++
-		j.place, j.result, j.late, j.reaped, j.retries = finished, result, false, map[string]string{}, 0
-	case j.place == finished && j.worker == w.id && j.lease == g.LeaseID:
-		if j.result != result {
-			m.want(t, "finish", err, queue.ErrFinished)
-		} else if m.want(t, "finish", err, nil); !rec.Duplicate {
+		m.want(t, "finish", v.Err, queue.ErrTokenRevoked)
+	case m.holds(j, w, r.Lease):
+		m.want(t, "finish", v.Err, nil)
+		if v.Duplicate {
+			t.Fatal("a new result counts as one on record")
+		}
+		m.ended[r.Job]++
+		j.place, j.result, j.late, j.reaped, j.retries = finished, r.JSON, false, map[string]string{}, 0
+	case j.place == finished && j.worker == w.id && j.lease == r.Lease:
+		if j.result != r.JSON {
+			m.want(t, "finish", v.Err, queue.ErrFinished)
+		} else if m.want(t, "finish", v.Err, nil); !v.Duplicate {
 			t.Fatal("recorded twice")
 		}
-	case j.place != finished && j.reaped[g.LeaseID] == w.id:
-		m.want(t, "finish", err, jobs.ErrLeaseLost)
-		if !late {
+	case j.place != finished && j.reaped[r.Lease] == w.id:
+		m.want(t, "finish", v.Err, jobs.ErrLeaseLost)
+		if !v.Late {
 			t.Fatal("a late result was thrown away")
 		}
-		j.late, j.lateBy = true, [3]string{w.id, g.LeaseID, result}
+		j.late, j.lateBy = true, [3]string{w.id, r.Lease, r.JSON}
 	default:
-		m.want(t, "finish", err, jobs.ErrLeaseLost)
-		if late {
+		m.want(t, "finish", v.Err, jobs.ErrLeaseLost)
+		if v.Late {
 			t.Fatal("a stranger's result was kept")
 		}
 	}

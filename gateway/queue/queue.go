@@ -22,6 +22,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/batch"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -45,7 +46,8 @@ type Queue struct {
 	ReplicaWait time.Duration
 	Rules
 
-	replicas replicas
+	replicas               replicas
+	leases, beats, results *batch.Group[workerCall, scriptReply] // calls for one job that come at the same time
 }
 
 // Rules are the numbers of a queue.
@@ -77,7 +79,11 @@ func New(rdb redis.UniversalClient, rules Rules) *Queue {
 	if rules.LegacyTTL == 0 {
 		rules.LegacyTTL = rules.JobTimeout
 	}
-	return &Queue{rdb: rdb, Now: time.Now, CallTimeout: 5 * time.Second, ReplicaWait: time.Second, Rules: rules}
+	q := &Queue{rdb: rdb, Now: time.Now, CallTimeout: 5 * time.Second, ReplicaWait: time.Second, Rules: rules}
+	q.leases = q.grouped("lease jobs", leaseScript, q.leaseRules)
+	q.beats = q.grouped("extend leases", heartbeatScript, q.beatRules)
+	q.results = q.grouped("record results", finishScript, q.finishRules)
+	return q
 }
 
 // The errors a caller tells apart, beside [jobs.ErrUnavailable] and

@@ -41,6 +41,47 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 		r.Errorf("%s: %v", what, err)
 	}
 
+	// run does with a job what a worker may.
+	run := func(rng *rand.Rand, c queue.Caller, g queue.Grant) {
+		c.Kind = g.Kind
+		how := queue.Failure{Code: "X", RetryPolicy: queue.Retry}
+		if g.Kind == "thumbnail" {
+			how = queue.Failure{Code: "X", RetryPolicy: queue.RetryByKind, Waits: []time.Duration{time.Millisecond}}
+		}
+		if rng.IntN(3) == 0 {
+			<-time.After(time.Duration(rng.IntN(30)) * time.Millisecond) // some leases are over then
+		}
+		switch rng.IntN(6) {
+		case 0:
+			_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, how)
+			odd("fail", err, jobs.ErrLeaseLost)
+		case 1:
+			_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.ReturnUncounted})
+			odd("back", err, jobs.ErrLeaseLost)
+		case 2:
+			_, err := r.Extend(ctx, c, g.Job, g.LeaseID, queue.Beat{})
+			odd("extend", err, jobs.ErrLeaseLost)
+		default:
+			for range 2 { // the second is the repetition of a lost answer
+				rec, late, err := r.Finish(ctx, c, g.Job, g.LeaseID, queue.Result{JSON: `{}`})
+				odd("finish", err, jobs.ErrLeaseLost)
+				if err == nil && !rec.Duplicate {
+					finishedOnce(g.Job)
+				}
+				if late && rng.IntN(2) == 0 {
+					err := r.AcceptLate(ctx, g.Job)
+					odd("accept", err, queue.ErrNoJob, queue.ErrAlreadyFinished)
+					if err == nil {
+						finishedOnce(g.Job)
+						mu.Lock()
+						lates++
+						mu.Unlock()
+					}
+				}
+			}
+		}
+	}
+
 	var producers, rest sync.WaitGroup
 	for i := range workers {
 		rng := rand.New(rand.NewPCG(7, uint64(i)))
@@ -61,47 +102,10 @@ func TestManyAtOnceKeepTheBooks(t *testing.T) {
 						mu.Unlock()
 					}
 				}
-				g, err := r.Lease(ctx, c, queue.LeaseRequest{Renews: true, Kinds: []jobs.Kind{"wordcount", "zpe", "thumbnail"}})
+				grants, _, err := r.LeaseJobs(ctx, c, queue.LeaseRequest{Renews: true, Kinds: []jobs.Kind{"wordcount", "zpe", "thumbnail"}}, 1+rng.IntN(3))
 				odd("lease", err)
-				if g.Job == "" {
-					continue
-				}
-				c.Kind = g.Kind
-				how := queue.Failure{Code: "X", RetryPolicy: queue.Retry}
-				if g.Kind == "thumbnail" {
-					how = queue.Failure{Code: "X", RetryPolicy: queue.RetryByKind, Waits: []time.Duration{time.Millisecond}}
-				}
-				if rng.IntN(3) == 0 {
-					<-time.After(time.Duration(rng.IntN(30)) * time.Millisecond) // some leases are over then
-				}
-				switch rng.IntN(6) {
-				case 0:
-					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, how)
-					odd("fail", err, jobs.ErrLeaseLost)
-				case 1:
-					_, err := r.Queue.Fail(ctx, c, g.Job, g.LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.ReturnUncounted})
-					odd("back", err, jobs.ErrLeaseLost)
-				case 2:
-					_, err := r.Extend(ctx, c, g.Job, g.LeaseID, queue.Beat{})
-					odd("extend", err, jobs.ErrLeaseLost)
-				default:
-					for range 2 { // the second is the repetition of a lost answer
-						rec, late, err := r.Finish(ctx, c, g.Job, g.LeaseID, queue.Result{JSON: `{}`})
-						odd("finish", err, jobs.ErrLeaseLost)
-						if err == nil && !rec.Duplicate {
-							finishedOnce(g.Job)
-						}
-						if late && rng.IntN(2) == 0 {
-							err := r.AcceptLate(ctx, g.Job)
-							odd("accept", err, queue.ErrNoJob, queue.ErrAlreadyFinished)
-							if err == nil {
-								finishedOnce(g.Job)
-								mu.Lock()
-								lates++
-								mu.Unlock()
-							}
-						}
-					}
+				for _, g := range grants {
+					run(rng, c, g)
 				}
 			}
 		})

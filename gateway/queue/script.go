@@ -17,12 +17,12 @@ var lua embed.FS
 // Each script says in its header what it takes and returns.
 var (
 	submitScript     = kept(newScript("list", "submit"))
-	leaseScript      = newScript("caller", "list", "retry", "promote", "lease")
-	heartbeatScript  = newScript("caller", "list", "heartbeat")
-	finishScript     = kept(newScript("caller", "list", "finish"))
-	failScript       = newScript("caller", "list", "retry", "fail")
-	artifactScript   = newScript("caller", "artifact")
-	authScript       = newScript("caller", "auth")
+	leaseScript      = newScript("who", "list", "each", "retry", "promote", "lease")
+	heartbeatScript  = newScript("who", "list", "each", "heartbeat")
+	finishScript     = kept(newScript("who", "list", "each", "finish"))
+	failScript       = newScript("who", "caller", "list", "retry", "fail")
+	artifactScript   = newScript("who", "caller", "artifact")
+	authScript       = newScript("who", "caller", "auth")
 	reapScript       = newScript("list", "retry", "reap")
 	promoteScript    = newScript("promote", "promoteonly")
 	cancelScript     = newScript("list", "retry", "cancel")
@@ -84,15 +84,21 @@ func (q *Queue) runAs(ctx context.Context, c Caller, what string, sc script, key
 	if err != nil {
 		return nil, err
 	}
+	return a, answered(what, a)
+}
+
+// answered returns the error that a script's answer to a call of a worker means, if it is one
+// that any such script may give.
+func answered(what string, a redisdb.Reply) error {
 	switch a.Text(0) {
 	case "refused":
-		return nil, refusal(a.Text(1))
+		return refusal(a.Text(1))
 	case "unknown":
-		return nil, ErrNoJob
+		return ErrNoJob
 	case "lost":
-		return nil, fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
+		return fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
 	}
-	return a, nil
+	return nil
 }
 
 func refusal(word string) error {

@@ -31,46 +31,107 @@ type Recorded struct {
 // finished under this lease with another result, byte by byte. A result whose
 // lease was taken back is kept for [Queue.AcceptLate]; then late is true.
 func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, r Result) (rec Recorded, late bool, err error) {
-	now := q.Now()
-	list, sums, err := listed(r.Artifacts)
+	one := ResultOf{Job: id, Lease: lease, Result: r}
+	if one.size() > maxGrouped {
+		v := q.FinishAll(ctx, c, []ResultOf{one})[0]
+		return v.Recorded, v.Late, v.Err
+	}
+	call, err := finishCall(c, one)
 	if err != nil {
 		return Recorded{}, false, err
+	}
+	now := q.Now()
+	v := recordedOf(now, q.do(ctx, "record result", q.results, call))
+	return v.Recorded, v.Late, v.Err
+}
+
+// maxGrouped is how large a result may be that goes to Redis together with those of others.
+const maxGrouped = 64 << 10
+
+// ResultOf is the result of one job.
+type ResultOf struct {
+	Job   jobs.ID
+	Lease string
+	Result
+}
+
+func (r *Result) size() int {
+	n := len(r.JSON) + len(r.Summary) + len(r.Freqs) + len(r.Meta)
+	return n + len(r.Artifacts)*128
+}
+
+// Verdict is what [Queue.Finish] returns of one result.
+type Verdict struct {
+	Recorded
+	Late bool
+	Err  error
+}
+
+// FinishAll is Finish for several results, [MaxTogether] at most. Each has its own verdict.
+func (q *Queue) FinishAll(ctx context.Context, c Caller, results []ResultOf) []Verdict {
+	verdicts := make([]Verdict, len(results))
+	var calls []workerCall
+	var asked []int
+	for i, r := range results {
+		call, err := finishCall(c, r)
+		if err != nil {
+			verdicts[i].Err = err
+			continue
+		}
+		calls, asked = append(calls, call), append(asked, i)
+	}
+	now := q.Now()
+	for n, a := range q.runEach(ctx, "record results", finishScript, q.finishRules(), calls) {
+		verdicts[asked[n]] = recordedOf(now, a)
+	}
+	return verdicts
+}
+
+// finishRules are the arguments of the script that all calls share.
+func (q *Queue) finishRules() []any {
+	return []any{text(q.Now()), q.ResultTTL.Milliseconds(), q.LateTTL.Milliseconds()}
+}
+
+func finishCall(c Caller, r ResultOf) (workerCall, error) {
+	list, sums, err := listed(r.Artifacts)
+	if err != nil {
+		return workerCall{}, err
 	}
 	content := digest(r.JSON, r.Summary, r.Freqs)
 	if list != "" {
 		content = digest(r.JSON, list)
 	}
-	args := []any{
-		string(id), lease, content, r.JSON, r.Summary, r.Freqs, r.Meta, q.ResultTTL.Milliseconds(), text(now), q.LateTTL.Milliseconds(), string(c.Kind), list,
-	}
-	a, err := q.runAs(ctx, c, "record result", finishScript, []string{
-		leaseKey(id), indexKey, statusKey(id), payloadKey(id), retryKey(id),
-		resultKey(id), summaryKey(id), freqsKey(id), reapedKey(id), lateKey(id), artifactsKey(id), uploadsKey(id, lease),
-	}, append(args, sums...)...)
-	if err != nil {
-		return Recorded{}, false, err
+	args := []any{string(r.Job), r.Lease, content, r.JSON, r.Summary, r.Freqs, r.Meta, string(c.Kind), list, len(r.Artifacts)}
+	return workerCall{c, append(args, sums...)}, nil
+}
+
+func recordedOf(now time.Time, a scriptReply) (v Verdict) {
+	if a.err != nil {
+		v.Err = a.err
+		return v
 	}
 	switch a.Text(0) {
 	case "ok":
 		if a.Text(1) == "" {
-			return rec, false, nil // the status was lost meanwhile, and with it when the job was leased
+			return v // the status was lost meanwhile, and with it when the job was leased
 		}
 		leased := parseUnix(a.Text(1))
-		rec.Took = max(0, now.Sub(leased))
+		v.Took = max(0, now.Sub(leased))
 		if created, err := time.Parse(time.RFC3339Nano, a.Text(2)); err == nil {
-			rec.Waited = max(0, leased.Sub(created))
+			v.Waited = max(0, leased.Sub(created))
 		}
-		return rec, false, nil
 	case "again":
-		return Recorded{Duplicate: true}, false, nil
+		v.Duplicate = true
 	case "differs":
-		return Recorded{}, false, ErrFinished
+		v.Err = ErrFinished
 	case "incomplete":
-		return Recorded{}, false, fmt.Errorf("%w: %s", ErrIncomplete, a.Text(1))
+		v.Err = fmt.Errorf("%w: %s", ErrIncomplete, a.Text(1))
 	case "late":
-		return Recorded{}, true, jobs.ErrLeaseLost
+		v.Late, v.Err = true, jobs.ErrLeaseLost
+	default:
+		v.Err = unexpected("record result", a.Reply)
 	}
-	return Recorded{}, false, unexpected("record result", a)
+	return v
 }
 
 // RetryPolicy is what a [Failure] asks for.

@@ -1,54 +1,72 @@
--- Records the result of a job and ends its lease. What is on record stays: the
+-- Records results of jobs and ends their leases. What is on record stays: the
 -- same content again from the lease that has won is no error, anything else is.
 -- The result of a lease that was reaped is kept aside.
 --
--- KEYS  3 zpe:lease:ID   4 zpe:lease:index   5 zpe:status:ID   6 zpe:payload:ID   7 zpe:retry_count:ID
---       8 zpe:result:ID   9 zpe:summary:ID   10 zpe:freqs:ID   11 zpe:reaped:ID   12 zpe:late:ID
---       13 zpe:artifacts:ID   14 zpe:uploads:ID:LEASE
--- ARGV  5 id   6 lease id   7 digest   8 result   9 summary   10 freqs   11 meta
---      12 ttl of results in ms   13 now, RFC 3339   14 ttl of late results in ms   15 kind
---      16 list of the artifacts, may be empty   17… of each its name, and size and SHA-256 as in artifact.lua
--- Returns {'ok', when leased, when created} | {'again'} | {'differs'} | {'late'} | {'lost'} | {'unknown'} | {'incomplete', name}
-local status = call('HMGET', KEYS[5], 'status', 'detail', 'created_at', 'kind', 'worker_id', 'lease_id', 'digest', 'leased_at')
-local lease = call('HMGET', KEYS[3], 'worker_id', 'lease_id', 'kind')
-local other = not builtin(ARGV[15])
+-- ARGV  1 now in unix seconds   2 now, RFC 3339   3 ttl of results in ms   4 ttl of late results in ms
+--       and of each call, after those of each.lua:
+--       3 id   4 lease id   5 digest   6 result   7 summary   8 freqs   9 meta   10 kind
+--       11 list of the artifacts, may be empty   12 how many there are
+--       then of each its name, and size and SHA-256 as in artifact.lua
+-- Returns for each {'ok', when leased, when created} | {'again'} | {'differs'} | {'late'} | {'lost'} | {'unknown'}
+-- | {'incomplete', name} | {'refused', why}
+local at, kept = ARGV[2], ARGV[3]
+local ended, finished = {}, {} -- ids of the jobs that have ended, those of each worker and all
+
 -- missing returns the first artifact that has not arrived whole.
-local function missing()
-  for i = 17, #ARGV, 2 do
-    if call('HGET', KEYS[14], ARGV[i]) ~= ARGV[i + 1] then return ARGV[i] end
+local function missing(e, id)
+  for i = e + 13, e + 11 + 2 * ARGV[e + 12], 2 do
+    if call('HGET', key('uploads', id .. ':' .. ARGV[e + 4]), ARGV[i]) ~= ARGV[i + 1] then return ARGV[i] end
   end
 end
-if lease[1] == worker and lease[2] == ARGV[6] then
-  if kind_of(lease[3]) ~= kind_of(ARGV[15]) then return {'unknown'} end
-  local lacks = missing()
-  if lacks then return {'incomplete', lacks} end
-  if ARGV[16] ~= '' then call('SET', KEYS[13], ARGV[16], 'PX', ARGV[12]) end
-  if other then
-    status[4] = lease[3]
-    call('HSET', KEYS[5], 'kind', lease[3]) -- which may have been lost
+
+local function record(e, worker, id, status, kind)
+  if ARGV[e + 11] ~= '' then call('SET', key('artifacts', id), ARGV[e + 11], 'PX', kept) end
+  call('SET', key('result', id), ARGV[e + 6], 'PX', kept)
+  if builtin(ARGV[e + 10]) then
+    call('SET', key('summary', id), ARGV[e + 7], 'PX', kept)
+    call('SET', key('freqs', id), ARGV[e + 8], 'PX', kept)
   end
-  call('SET', KEYS[8], ARGV[8], 'PX', ARGV[12])
-  if not other then
-    call('SET', KEYS[9], ARGV[9], 'PX', ARGV[12])
-    call('SET', KEYS[10], ARGV[10], 'PX', ARGV[12])
+  local fields = {'worker_id', worker, 'lease_id', ARGV[e + 4], 'digest', ARGV[e + 5], 'meta', ARGV[e + 9],
+    'outcomes', (tonumber(status[9] or nil) or 0) + 1}
+  if not builtin(ARGV[e + 10]) then
+    status[4] = kind
+    fields[11], fields[12] = 'kind', kind -- which may have been lost
   end
-  become(status, ARGV[5], 'finished', '', ARGV[13], ARGV[12],
-    'worker_id', worker, 'lease_id', ARGV[6], 'digest', ARGV[7], 'meta', ARGV[11])
-  call('HINCRBY', KEYS[5], 'outcomes', 1)
-  call('HDEL', KEYS[5], 'error_code', 'error_message', 'traceback', 'done', 'total')
-  call('ZREM', KEYS[4], ARGV[5])
-  call('DEL', KEYS[3], KEYS[6], KEYS[7], KEYS[11], KEYS[12], KEYS[14])
-  return {'ok', status[8] or '', status[3] or ''}
+  become(status, id, 'finished', '', at, kept, unpack(fields))
+  if status[10] or status[11] then call('HDEL', key('status', id), 'error_code', 'error_message', 'traceback', 'done', 'total') end
+  call('DEL', key('lease', id), key('payload', id), key('retry_count', id), key('reaped', id), key('late', id), key('uploads', id .. ':' .. ARGV[e + 4]))
+  ended[worker] = ended[worker] or {}
+  table.insert(ended[worker], id)
+  table.insert(finished, id)
 end
-if not status[1] or kind_of(status[4]) ~= kind_of(ARGV[15]) then return {'unknown'} end
-if status[1] == 'finished' and status[5] == worker and status[6] == ARGV[6] then
-  return {status[7] == ARGV[7] and 'again' or 'differs'}
+
+local function finish(e, worker)
+  local id = ARGV[e + 3]
+  local status = call('HMGET', key('status', id), 'status', 'detail', 'created_at', 'kind', 'worker_id', 'lease_id', 'digest', 'leased_at',
+    'outcomes', 'error_code', 'done')
+  local lease = call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'kind')
+  if lease[1] == worker and lease[2] == ARGV[e + 4] then
+    if kind_of(lease[3]) ~= kind_of(ARGV[e + 10]) then return {'unknown'} end
+    local lacks = missing(e, id)
+    if lacks then return {'incomplete', lacks} end
+    record(e, worker, id, status, lease[3])
+    return {'ok', status[8] or '', status[3] or ''}
+  end
+  if not status[1] or kind_of(status[4]) ~= kind_of(ARGV[e + 10]) then return {'unknown'} end
+  if status[1] == 'finished' and status[5] == worker and status[6] == ARGV[e + 4] then
+    return {status[7] == ARGV[e + 5] and 'again' or 'differs'}
+  end
+  if status[1] ~= 'finished' and call('HGET', key('reaped', id), ARGV[e + 4]) == worker and not missing(e, id) then
+    call('HSET', key('late', id), 'worker_id', worker, 'lease_id', ARGV[e + 4], 'digest', ARGV[e + 5], 'result', ARGV[e + 6],
+      'summary', ARGV[e + 7], 'freqs', ARGV[e + 8], 'meta', ARGV[e + 9], 'received_at', at, 'artifacts', ARGV[e + 11])
+    call('PEXPIRE', key('uploads', id .. ':' .. ARGV[e + 4]), ARGV[4])
+    call('PEXPIRE', key('late', id), ARGV[4])
+    return {'late'}
+  end
+  return {'lost'}
 end
-if status[1] ~= 'finished' and call('HGET', KEYS[11], ARGV[6]) == worker and not missing() then
-  call('HSET', KEYS[12], 'worker_id', worker, 'lease_id', ARGV[6], 'digest', ARGV[7], 'result', ARGV[8],
-    'summary', ARGV[9], 'freqs', ARGV[10], 'meta', ARGV[11], 'received_at', ARGV[13], 'artifacts', ARGV[16])
-  call('PEXPIRE', KEYS[14], ARGV[14])
-  call('PEXPIRE', KEYS[12], ARGV[14])
-  return {'late'}
-end
-return {'lost'}
+
+local answers = each(5, function(e) return 13 + 2 * ARGV[e + 12] end, finish)
+if #finished > 0 then call('ZREM', 'zpe:lease:index', unpack(finished)) end
+for worker, ids in pairs(ended) do redis.pcall('SREM', key('worker_leases', worker), unpack(ids)) end
+return answers

@@ -31,15 +31,56 @@ local function leave(list, id, to)
   if list ~= to then redis.pcall('ZREM', list, id) end
   return score
 end
--- enlist puts a job where it belongs in the lists: out of from, into to. If it is not
+-- enlist_now puts a job where it belongs in the lists: out of from, into to. If it is not
 -- in from (its status had been lost, or a gateway from before there were lists has
 -- moved it), it is looked for in all. One that was in none is as old as created says.
-local function enlist(id, from, to, created, at)
+local function enlist_now(id, from, to, created, at)
   local score = from and leave(from, id, to)
   if not score and from ~= to then
     for _, list in ipairs(all_lists) do score = leave(list, id, to) or score end
   end
   redis.pcall('ZADD', to, score or born(created) or born(at), id)
+end
+-- enlist is enlist_now, or has move_all do it after together was called. A script about
+-- several jobs moves them with fewer commands in this way.
+local moves
+local function together() moves = {} end
+local function enlist(id, from, to, created, at)
+  if not moves then return enlist_now(id, from, to, created, at) end
+  moves[#moves + 1] = {id = id, from = from, to = to, created = created, at = at}
+end
+local function move_all()
+  local pairs_of, order = {}, {}
+  for _, m in ipairs(moves) do
+    local way = (m.from or '') .. '>' .. m.to
+    if not pairs_of[way] then
+      pairs_of[way] = {}
+      order[#order + 1] = way
+    end
+    table.insert(pairs_of[way], m)
+  end
+  moves = nil
+  for _, way in ipairs(order) do
+    local some = pairs_of[way]
+    local from, to, ids = some[1].from, some[1].to, {}
+    for i, m in ipairs(some) do ids[i] = m.id end
+    local scores = from and from ~= to and #ids > 1 and redis.pcall('ZMSCORE', from, unpack(ids))
+    local moved, add = {}, {}
+    for i, m in ipairs(some) do
+      local score = scores and not scores.err and scores[i]
+      if score then
+        moved[#moved + 1] = m.id
+        add[#add + 1] = score
+        add[#add + 1] = m.id
+      else
+        enlist_now(m.id, m.from, m.to, m.created, m.at)
+      end
+    end
+    if #moved > 0 then
+      redis.pcall('ZREM', from, unpack(moved))
+      redis.pcall('ZADD', to, unpack(add))
+    end
+  end
 end
 -- known reads what become must know of a job, for those that have not read it yet.
 local function known(id) return call('HMGET', key('status', id), 'status', 'detail', 'created_at', 'kind') end

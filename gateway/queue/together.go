@@ -1,0 +1,95 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/batchfleet/batchfleet/batch"
+	"github.com/batchfleet/batchfleet/redisdb"
+)
+
+// MaxTogether is how many calls of workers, and how many jobs of one call, a script does at
+// most: it bounds for how long Redis does nothing else.
+const MaxTogether = 64
+
+// scriptsAtOnce is how many scripts of one sort a Queue has on their way. Redis runs them one after
+// the other; with two it has the next while the answer of one is on its way.
+const scriptsAtOnce = 2
+
+// workerCall is one call of a worker, and args what the script is to know of it.
+type workerCall struct {
+	caller Caller
+	args   []any
+}
+
+// scriptReply is the answer of a script to one call.
+type scriptReply struct {
+	redisdb.Reply
+	err error
+}
+
+// grouped returns a group of calls that come at the same time and go to Redis in one script.
+func (q *Queue) grouped(what string, sc script, shared func() []any) *batch.Group[workerCall, scriptReply] {
+	return &batch.Group[workerCall, scriptReply]{Max: MaxTogether, Calls: scriptsAtOnce, Send: func(ctx context.Context, calls []workerCall) []batch.Answer[scriptReply] {
+		answers := make([]batch.Answer[scriptReply], len(calls))
+		for i, a := range q.runEach(ctx, what, sc, shared(), calls) {
+			answers[i].Value = a
+		}
+		return answers
+	}}
+}
+
+// runEach runs a script that begins with each.lua once, for several calls of workers, and returns as
+// many answers. Each has its own error.
+func (q *Queue) runEach(ctx context.Context, what string, sc script, shared []any, calls []workerCall) []scriptReply {
+	answers := make([]scriptReply, len(calls))
+	args := append([]any{unix(q.Now())}, shared...)
+	var asked []int // the calls that the script gets
+	for i, c := range calls {
+		if c.caller.TokenHash == "" && c.caller.Worker == "" {
+			answers[i].err = ErrTokenUnknown // a caller that was not authorized
+			continue
+		}
+		asked = append(asked, i)
+		args = append(append(args, c.caller.TokenHash, c.caller.Worker, c.caller.Claimed), c.args...)
+	}
+	if len(asked) == 0 {
+		return answers
+	}
+	// The scripts know their keys. These say to whom they belong, so that Redis refuses a user who may not.
+	all, err := q.run(ctx, what, sc, []string{revokedKey, indexKey}, args...)
+	if err == nil && len(all) != len(asked) {
+		err = unexpected(what, all)
+	}
+	for n, i := range asked {
+		if err != nil {
+			answers[i].err = err
+			continue
+		}
+		answers[i] = replyOf(what, all[n])
+	}
+	return answers
+}
+
+func replyOf(what string, v any) scriptReply {
+	switch v := v.(type) {
+	case []any:
+		return scriptReply{v, answered(what, v)}
+	case redis.Error:
+		return scriptReply{err: unavailable(what, v)}
+	}
+	return scriptReply{err: unexpected(what, redisdb.Reply{v})}
+}
+
+// do has a group make a call. A call that ctx ends may have been made all the same.
+func (q *Queue) do(ctx context.Context, what string, g *batch.Group[workerCall, scriptReply], c workerCall) scriptReply {
+	ctx, cancel := q.bounded(ctx)
+	defer cancel()
+	a, err := g.Do(ctx, c)
+	if err != nil {
+		return scriptReply{err: unavailable(what, fmt.Errorf("wait for Redis: %w", err))}
+	}
+	return a
+}
