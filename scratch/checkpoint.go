@@ -15,9 +15,10 @@ import (
 type Checkpoint struct {
 	Dir string
 
-	path string // what holds Dir and the lock
-	lock *os.File
+	path string   // what holds Dir and the lock
+	lock *os.File // nil once it is closed or deleted
 	root *Root
+	made dirState // of Dir
 }
 
 // Checkpoint opens the checkpoint of a job, which is empty if there was none. It returns [ErrInUse] at
@@ -27,18 +28,50 @@ func (r *Root) Checkpoint(id jobs.ID) (*Checkpoint, error) {
 		return nil, err
 	}
 	path := filepath.Join(r.dir, "checkpoints", string(id))
+	if c := r.takeIdleCheckpoint(path); c != nil {
+		return c, nil
+	}
 	lock, err := lockDir(path, true)
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint: %w", err)
 	}
-	c := &Checkpoint{Dir: filepath.Join(path, "data"), path: path, lock: lock, root: r}
+	c := &Checkpoint{lock: lock, root: r}
+	c.at(path)
 	if err := c.makeDir(); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("open checkpoint: %w", err)
 	}
-	touch(lock)
+	c.made, _, _ = inspect(c.Dir)
+	touch(path)
 	return c, nil
 }
+
+// takeIdleCheckpoint makes one that an earlier job has left empty that of path. It returns nil if there is none, and
+// if path has one already.
+func (r *Root) takeIdleCheckpoint(path string) *Checkpoint {
+	c, ok := r.idleCheckpoints.take()
+	if !ok {
+		return nil
+	}
+	touch(c.path) // before a sweep sees it
+	switch err := renameNew(c.path, path); {
+	case errors.Is(err, fs.ErrExist):
+		r.idleCheckpoints.add(c)
+		return nil
+	case err != nil:
+		_ = c.discard() // with the directory of this worker
+		return nil
+	}
+	c.at(path)
+	if !c.made.isEmpty(c.Dir) { // a process that was not found has written to it
+		_ = c.discard() // the caller meets what is left
+		return nil
+	}
+	return c
+}
+
+// at sets the paths.
+func (c *Checkpoint) at(path string) { c.path, c.Dir = path, filepath.Join(path, "data") }
 
 // makeDir makes the directory if it is missing, and again if a program has put something else there.
 func (c *Checkpoint) makeDir() error {
@@ -60,11 +93,45 @@ func (c *Checkpoint) makeDir() error {
 // Usage returns what the checkpoint has on the disk. See [Measure].
 func (c *Checkpoint) Usage() (Usage, error) { return Measure(c.Dir) }
 
-// Close leaves the checkpoint for the next attempt. It is deleted after a week without one.
+// Close leaves the checkpoint for the next attempt. It is deleted after a week without one. Close
+// does nothing after Delete.
 func (c *Checkpoint) Close() {
-	touch(c.lock)
-	closeFile(c.lock)
+	if c.lock != nil {
+		touch(c.path)
+		closeFile(c.lock)
+		c.lock = nil
+	}
 }
 
 // Delete deletes the checkpoint, in place of Close: the job has ended.
-func (c *Checkpoint) Delete() error { return c.root.deleteLocked(c.path, c.lock) }
+func (c *Checkpoint) Delete() error {
+	if c.keepIdle() {
+		return nil
+	}
+	return c.discard()
+}
+
+func (c *Checkpoint) discard() error {
+	lock := c.lock
+	c.lock = nil
+	return c.root.deleteLocked(c.path, lock)
+}
+
+// keepIdle keeps what another job may have because this one has left nothing in it. It stays locked.
+func (c *Checkpoint) keepIdle() bool {
+	path := c.root.idlePath()
+	if c.root.idleCheckpoints.full() || !c.made.isEmpty(c.Dir) || !c.isAlone() || rename(c.path, path) != nil {
+		return false
+	}
+	kept := *c
+	kept.at(path)
+	c.lock = nil
+	c.root.idleCheckpoints.add(&kept)
+	return true
+}
+
+// isAlone reports whether nothing else is beside the directory and its lock.
+func (c *Checkpoint) isAlone() bool {
+	_, names, ok := inspect(c.path)
+	return ok && names == 2 && stillThere(c.lock, filepath.Join(c.path, lockName)) == nil
+}

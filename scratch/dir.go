@@ -1,7 +1,6 @@
 package scratch
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +21,7 @@ type Dir struct {
 
 	path string // what holds all of it
 	root *Root
-	made [3]fileID // of the directories, in the order of dirs
+	made [3]dirState // the directories, in the order of dirs
 	// spare is a file that WriteParams uses again; empty for none.
 	spare string
 }
@@ -89,42 +88,28 @@ func (d *Dir) Remove() {
 	}
 }
 
-// maxIdle is how many directories of attempts are kept for others. To make and delete directories is slow, on ext4
-// several milliseconds an attempt: it looks for inodes that were not in use for 5 s.
-const maxIdle = 64
-
 // keepIdle keeps what another attempt may have because the program has left nothing in it.
 func (r *Root) keepIdle(d *Dir) bool {
-	path := filepath.Join(r.own, "idle-"+rand.Text()[:10])
-	r.mu.Lock()
-	full := len(r.idle) >= maxIdle
-	r.mu.Unlock()
-	if full || !d.moveParams(path+".params") || !d.asMade() || os.Rename(d.path, path) != nil {
+	path := r.idlePath()
+	if r.idleDirs.full() || !d.moveParams(path+".params") || !d.asMade() || !d.isAlone() || rename(d.path, path) != nil {
 		return false
 	}
 	kept := *d // others may use d still
 	kept.at(path)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.idle = append(r.idle, &kept)
+	r.idleDirs.add(&kept)
 	return true
 }
 
 // takeIdle returns directories that an earlier attempt has left empty, nil if there are none.
 func (r *Root) takeIdle(name string) *Dir {
-	r.mu.Lock()
-	n := len(r.idle) - 1
-	if n < 0 {
-		r.mu.Unlock()
+	d, ok := r.idleDirs.take()
+	if !ok {
 		return nil
 	}
-	d := r.idle[n]
-	r.idle = r.idle[:n]
-	r.mu.Unlock()
 	path := filepath.Join(r.own, name)
 	// A process that was not found may have written to them since. A rename replaces empty directories,
 	// which those of attempts are not.
-	if !d.asMade() || os.Rename(d.path, path) != nil {
+	if !d.asMade() || rename(d.path, path) != nil {
 		d.discard()
 		return nil
 	}
@@ -144,13 +129,13 @@ func (d *Dir) WriteParams(text []byte) error {
 	if d.spare == "" {
 		return os.WriteFile(d.Params, text, 0o600)
 	}
-	// It is not cut to nothing before: ext4 then writes it to the disk when it is closed.
+	// It was cut to one byte, not to nothing: after that ext4 writes it to the disk when it is closed.
 	f, err := os.OpenFile(d.spare, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Truncate(int64(len(text))), f.Close(), os.Rename(d.spare, d.Params))
+	err = errors.Join(err, f.Truncate(int64(len(text))), f.Close(), rename(d.spare, d.Params))
 	d.spare = ""
 	return err
 }
@@ -165,7 +150,7 @@ func (d *Dir) moveParams(to string) bool {
 	if d.spare != "" { // it was not written by WriteParams
 		return os.Remove(d.Params) == nil
 	}
-	if err != nil || info.Mode() != 0o600 || links(info) != 1 || os.Rename(d.Params, to) != nil {
+	if err != nil || info.Mode() != 0o600 || links(info) != 1 || os.Truncate(d.Params, 1) != nil || rename(d.Params, to) != nil {
 		return false
 	}
 	d.spare = to
@@ -176,10 +161,15 @@ func (d *Dir) moveParams(to string) bool {
 // without further attributes.
 func (d *Dir) asMade() bool {
 	for i, dir := range d.dirs() {
-		if id, names, ok := inspect(dir); !ok || id != d.made[i] || names > 0 {
+		if !d.made[i].isEmpty(dir) {
 			return false
 		}
 	}
+	return true
+}
+
+// isAlone reports whether nothing else is beside the directories.
+func (d *Dir) isAlone() bool {
 	_, names, ok := inspect(d.path)
 	return ok && names == len(d.made)
 }

@@ -45,16 +45,17 @@ func lockIn(path string) (*os.File, error) {
 	if !info.IsDir() { // whatever its mode: nobody else comes below batchfleet-scratch
 		return nil, &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
 	}
-	lock, err := safefile.OpenOrMake(filepath.Join(path, lockName))
+	name := filepath.Join(path, lockName)
+	lock, err := safefile.OpenOrMake(name)
 	if err != nil {
 		return nil, err
 	}
 	err = flock.Lock(lock)
-	if errors.Is(err, flock.ErrLocked) {
-		err = ErrInUse
-	}
-	if err == nil {
-		err = stillThere(lock)
+	if locked := errors.Is(err, flock.ErrLocked); locked || err == nil {
+		// One that was deleted may be locked as well, for another job: see Checkpoint.Delete.
+		if err = stillThere(lock, name); locked && err == nil {
+			err = ErrInUse
+		}
 	}
 	if err != nil {
 		closeFile(lock)
@@ -63,24 +64,24 @@ func lockIn(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// stillThere returns an error that is [fs.ErrNotExist] if the file was deleted after it was opened, which
-// who held its lock may have done.
-func stillThere(lock *os.File) error {
+// stillThere returns an error that is [fs.ErrNotExist] if path is no longer the file that was opened, which
+// who held its lock may have deleted.
+func stillThere(lock *os.File, path string) error {
 	opened, err := lock.Stat()
 	if err != nil {
 		return err
 	}
-	now, err := os.Lstat(lock.Name())
+	now, err := os.Lstat(path)
 	if err == nil && !os.SameFile(opened, now) {
-		err = &fs.PathError{Op: "lock", Path: lock.Name(), Err: fs.ErrNotExist}
+		err = &fs.PathError{Op: "lock", Path: path, Err: fs.ErrNotExist}
 	}
 	return err
 }
 
-// touch sets the time of a file to now: it is that of the last use.
-func touch(f *os.File) {
+// touch sets the time of a directory's lock to now: it is that of the last use.
+func touch(dir string) {
 	now := time.Now()
-	_ = os.Chtimes(f.Name(), now, now) // an old time makes the directory end sooner
+	_ = os.Chtimes(filepath.Join(dir, lockName), now, now) // an old time makes the directory end sooner
 }
 
 // deleteLocked deletes a directory that lockDir has locked, and gives the lock back.
@@ -92,7 +93,7 @@ func (r *Root) deleteLocked(path string, lock *os.File) error {
 			r.discard(filepath.Join(path, e.Name()))
 		}
 	}
-	err = errors.Join(err, os.Remove(lock.Name()))
+	err = errors.Join(err, os.Remove(filepath.Join(path, lockName)))
 	// The next attempt may have come already, and even have deleted it.
 	if e := os.Remove(path); !errors.Is(e, fs.ErrExist) && !errors.Is(e, fs.ErrNotExist) {
 		err = errors.Join(err, e)

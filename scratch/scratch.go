@@ -9,7 +9,7 @@
 //	WORK_DIR/batchfleet-scratch/
 //	  workers/NAME/lock          locked while that worker process lives
 //	  workers/NAME/JOB-ATTEMPT/  work, input, output, params
-//	  workers/NAME/idle-NAME/    the same, empty, for the next attempt
+//	  workers/NAME/idle-NAME/    the same, or a checkpoint, empty, for the next attempt
 //	  checkpoints/JOB/lock       locked while an attempt uses it; its time is that of the last use
 //	  checkpoints/JOB/data       the checkpoint
 //	  trash/NAME                 what could not be deleted, to be tried again
@@ -54,7 +54,9 @@ type Root struct {
 
 	mu   sync.Mutex
 	lock *os.File // in own
-	idle []*Dir   // that attempts have left empty
+
+	idleDirs        idle[*Dir]
+	idleCheckpoints idle[*Checkpoint]
 }
 
 // Open makes what is missing in dir, which may be a link, and deletes what dead workers have left
@@ -102,9 +104,13 @@ func ownDir(path string) error {
 // takeOwn makes the directory of this process.
 func (r *Root) takeOwn() (err error) {
 	// Short, because programs make sockets below it, whose paths have at most 107 bytes.
-	r.own = filepath.Join(r.dir, "workers", rand.Text()[:10])
-	r.lock, err = lockDir(r.own, true)
-	return err
+	for {
+		r.own = filepath.Join(r.dir, "workers", rand.Text()[:10])
+		r.lock, err = lockDir(r.own, true)
+		if !errors.Is(err, ErrInUse) { // by the sweep of another worker, which came before the lock
+			return err
+		}
+	}
 }
 
 // keepOwn makes the directory of this process and its lock again if something else has deleted them, as
@@ -112,9 +118,9 @@ func (r *Root) takeOwn() (err error) {
 func (r *Root) keepOwn() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := stillThere(r.lock)
+	err := stillThere(r.lock, filepath.Join(r.own, lockName))
 	if err == nil {
-		touch(r.lock) // such programs go by the time
+		touch(r.own) // such programs go by the time
 		return
 	}
 	r.log.Warn("something else deletes files of this worker; give it a WORK_DIR of its own", "dir", r.own, "err", err)
@@ -124,12 +130,15 @@ func (r *Root) keepOwn() {
 		return
 	}
 	closeFile(r.lock)
-	r.lock, r.idle = lock, nil
+	r.lock = lock
 }
 
 // Close deletes the directory of this process. Nothing may run in it any more.
 func (r *Root) Close() error {
 	closeFile(r.held)
+	for c, ok := r.idleCheckpoints.take(); ok; c, ok = r.idleCheckpoints.take() {
+		closeFile(c.lock)
+	}
 	return r.deleteLocked(r.own, r.lock)
 }
 
@@ -146,12 +155,12 @@ func (r *Root) Sweep() {
 	r.keepOwn()
 	for _, path := range r.entries("workers") {
 		if path != r.own {
-			r.sweepLocked(path, func(*os.File) bool { return true })
+			r.sweepLocked(path, func() bool { return true })
 		}
 	}
 	for _, path := range r.entries("checkpoints") {
 		if old(filepath.Join(path, lockName)) {
-			r.sweepLocked(path, func(lock *os.File) bool { return old(lock.Name()) })
+			r.sweepLocked(path, func() bool { return old(filepath.Join(path, lockName)) })
 		}
 	}
 	for _, path := range r.entries("trash") {
@@ -168,7 +177,7 @@ func old(path string) bool {
 }
 
 // sweepLocked deletes a directory if nobody uses it and due, asked under its lock, reports true.
-func (r *Root) sweepLocked(path string, due func(lock *os.File) bool) {
+func (r *Root) sweepLocked(path string, due func() bool) {
 	lock, err := lockDir(path, false)
 	if errors.Is(err, ErrInUse) || errors.Is(err, os.ErrNotExist) {
 		return
@@ -181,7 +190,7 @@ func (r *Root) sweepLocked(path string, due func(lock *os.File) bool) {
 		r.log.Warn("cannot lock a scratch directory", "path", path, "err", err)
 		return
 	}
-	if !due(lock) {
+	if !due() {
 		closeFile(lock)
 		return
 	}

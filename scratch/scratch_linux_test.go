@@ -88,7 +88,7 @@ func TestK12EmptyDirectoriesAreUsedAgainOnlyIfTheyAreAsTheyWereMade(t *testing.T
 			}
 			first.Remove()
 			wantGone(t, first.path)
-			if again := len(r.idle) == 1; again != tt.again {
+			if again := len(r.idleDirs.all) == 1; again != tt.again {
 				t.Errorf("used again: %v, want %v", again, tt.again)
 			}
 			second := attempt(t, r, 2)
@@ -107,7 +107,7 @@ func TestK12EmptyDirectoriesAreUsedAgainOnlyIfTheyAreAsTheyWereMade(t *testing.T
 			}
 			// A process that was not found writes to them while nobody has them.
 			second.Remove()
-			if err := os.WriteFile(filepath.Join(r.idle[0].Output, "late"), nil, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(r.idleDirs.all[0].Output, "late"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if third := attempt(t, r, 3); !third.asMade() {
@@ -486,7 +486,7 @@ func TestK11CheckpointIsDeletedAfterAWeekWithoutUse(t *testing.T) {
 			c.Close()
 		}
 		then := time.Now().Add(-tt.age)
-		if err := os.Chtimes(c.lock.Name(), then, then); err != nil {
+		if err := os.Chtimes(filepath.Join(c.path, lockName), then, then); err != nil {
 			t.Fatal(err)
 		}
 		r.Sweep()
@@ -524,7 +524,7 @@ func TestK11CheckpointHasOneAttemptAtATime(t *testing.T) {
 				taken.Add(1)
 				if i++; i%3 == 0 {
 					then := time.Now().Add(-8 * 24 * time.Hour)
-					_ = os.Chtimes(c.lock.Name(), then, then)
+					_ = os.Chtimes(filepath.Join(c.path, lockName), then, then)
 				}
 				inside.Add(-1)
 				switch i % 3 {

@@ -41,36 +41,67 @@ func checkOwner(path string) error {
 	return nil
 }
 
-// inspect looks at a directory that should be as it was made: it returns its identity and how many names are in it. It is
+// tick is longer than the clock stands still by which a file system notes changes: that is 10 ms at most.
+const tick = 50 * time.Millisecond
+
+// isEmpty reports whether the directory at path is still this one, empty and as it was made. One that has not
+// changed since it was found empty costs one call.
+func (s *dirState) isEmpty(path string) bool {
+	var st unix.Stat_t
+	if s.changed != 0 && unix.Lstat(path, &st) == nil && s.id == (fileID{st.Dev, st.Ino}) && st.Ctim.Nano() == s.changed {
+		return true
+	}
+	now, names, ok := inspect(path)
+	if !ok || now.id != s.id || names > 0 {
+		return false
+	}
+	*s = now
+	return true
+}
+
+// inspect looks at a directory that should be as it was made: it returns its state and how many names are in it. It is
 // not ok if that is no directory, has another mode, or has extended attributes that are not of the system's own security
 // module, such as an access control list.
-func inspect(path string) (id fileID, names int, ok bool) {
+func inspect(path string) (now dirState, names int, ok bool) {
+	began := time.Now()
 	fd, err := unix.Open(path, openDirFlags, 0)
 	if err != nil {
-		return id, 0, false
+		return now, 0, false
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || st.Mode != unix.S_IFDIR|0o700 {
-		return id, 0, false
+		return now, 0, false
 	}
 	buf := make([]byte, 512)
 	n, err := unix.Flistxattr(fd, buf)
 	if err != nil && !errors.Is(err, unix.ENOTSUP) {
-		return id, 0, false
+		return now, 0, false
 	}
 	for name := range bytes.FieldsFuncSeq(buf[:max(n, 0)], func(c rune) bool { return c == 0 }) {
 		if !bytes.HasPrefix(name, []byte("security.")) {
-			return id, 0, false
+			return now, 0, false
 		}
 	}
 	// One call returns all that may be here, or enough to see that there is more.
 	n, err = unix.Getdents(fd, buf)
 	if err != nil {
-		return id, 0, false
+		return now, 0, false
 	}
 	_, names, _ = unix.ParseDirent(buf[:n], -1, nil)
-	return fileID{st.Dev, st.Ino}, names, true
+	now.id = fileID{st.Dev, st.Ino}
+	if changed := st.Ctim.Nano(); began.UnixNano()-changed > int64(tick) {
+		now.changed = changed
+	}
+	return now, names, true
+}
+
+// rename is [os.Rename] without the look at what is there already.
+func rename(from, to string) error { return unix.Rename(from, to) }
+
+// renameNew renames a file, unless the new name is taken: then the error is [fs.ErrExist].
+func renameNew(from, to string) error {
+	return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 }
 
 // links returns how many names a file has.

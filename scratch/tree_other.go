@@ -17,8 +17,15 @@ func checkOwner(string) error { return nil }
 
 func holdDir(string) (*os.File, error) { return nil, nil }
 
-// inspect says no, so that no directory is used twice.
-func inspect(string) (id fileID, names int, ok bool) { return fileID{}, 0, false }
+// inspect and isEmpty say no, so that no directory is used twice.
+func inspect(string) (now dirState, names int, ok bool) { return dirState{}, 0, false }
+
+func (*dirState) isEmpty(string) bool { return false }
+
+func rename(from, to string) error { return os.Rename(from, to) }
+
+// renameNew is not called: nothing is used twice.
+func renameNew(string, string) error { return errors.ErrUnsupported }
 
 func links(fs.FileInfo) int { return 0 }
 

@@ -28,9 +28,9 @@ import (
 type checkpoint struct {
 	*Attempt
 	path   string
-	close  func()
-	ticker *time.Ticker
-	saved  string // what was last stored, as the state of its files
+	local  *scratch.Checkpoint
+	ticker *time.Ticker // nil if it does not travel
+	saved  string       // what was last stored, as the state of its files
 }
 
 func checkpointName(id jobs.ID) string { return "results/" + string(id) + "/checkpoint.tar" }
@@ -42,17 +42,32 @@ func (a *Attempt) openCheckpoint(ctx context.Context) (*checkpoint, error) {
 		return nil, unavailable(err)
 	}
 	a.Checkpoint = local.Dir
-	c := &checkpoint{Attempt: a, path: local.Dir, close: local.Close}
+	c := &checkpoint{Attempt: a, path: local.Dir, local: local}
 	if a.Kind.Checkpoints == 0 {
 		return c, nil
 	}
 	c.ticker = time.NewTicker(cmp.Or(a.handler.CheckpointEvery, 30*time.Second))
-	c.close = func() { c.ticker.Stop(); local.Close() }
 	if err := c.restore(ctx); err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// close leaves the checkpoint for the next attempt, unless it was deleted.
+func (c *checkpoint) close() {
+	if c.ticker != nil {
+		c.ticker.Stop()
+	}
+	c.local.Close()
+}
+
+// delete deletes the checkpoint of a job that has a result.
+func (c *checkpoint) delete(ctx context.Context) {
+	if err := c.local.Delete(); err != nil {
+		c.handler.Log.WarnContext(ctx, "cannot delete a checkpoint", "job", c.Job.ID, "err", err)
+	}
+	c.handler.forgetStored(ctx, c.Job.ID)
 }
 
 // due is when the checkpoint is to be stored; never if it does not travel.

@@ -50,7 +50,8 @@ func (h *Handler) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool,
 	if err != nil || !found {
 		return jobs.Result{}, false, err
 	}
-	h.forget(ctx, job.ID)
+	h.forgetLocal(ctx, job.ID)
+	h.forgetStored(ctx, job.ID)
 	return earlier.Outcome(), true, nil
 }
 
@@ -133,7 +134,6 @@ func (h *Handler) RunAttempt(ctx context.Context, wa jobs.Attempt) (jobs.Result,
 	a := &Attempt{Attempt: wa, Kind: h.Kind, handler: h, began: time.Now()}
 	result, err := a.run(ctx)
 	if err == nil {
-		h.forget(ctx, a.Job.ID)
 		return result, nil
 	}
 	cause := context.Cause(ctx)
@@ -158,9 +158,8 @@ func isFinal(err error) bool {
 	return ok && !f.Retry || errors.Is(err, jobs.ErrCanceled)
 }
 
-// forget deletes the checkpoint of a job that has a result.
-func (h *Handler) forget(ctx context.Context, id jobs.ID) {
-	h.forgetLocal(ctx, id)
+// forgetStored deletes what the storage has of the checkpoint of a job that has a result.
+func (h *Handler) forgetStored(ctx context.Context, id jobs.ID) {
 	if h.Kind.Checkpoints == 0 {
 		return
 	}
@@ -213,7 +212,10 @@ func (a *Attempt) run(ctx context.Context) (result jobs.Result, err error) {
 	if err := a.do(ctx, c); err != nil {
 		return jobs.Result{}, err
 	}
-	return a.store(ctx)
+	if result, err = a.store(ctx); err == nil {
+		c.delete(ctx)
+	}
+	return result, err
 }
 
 // do does the work. Beside it, it reports that the job is alive, and stores checkpoints.

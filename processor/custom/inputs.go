@@ -41,6 +41,9 @@ func (a *Attempt) fetch(ctx context.Context) error {
 		left -= in.Size
 		a.inputs, a.Inputs = append(a.inputs, in), append(a.Inputs, file)
 	}
+	if len(taken) == 0 {
+		return nil
+	}
 	if err := os.Chmod(a.Dir.Input, 0o500); err != nil {
 		return unavailable(err)
 	}

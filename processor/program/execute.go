@@ -43,7 +43,7 @@ type run struct{ *custom.Attempt }
 // Do runs the kind's program to its end. It is the work of a [custom.Handler].
 func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
 	a := run{attempt}
-	if err := os.WriteFile(a.Dir.Params, a.Params, 0o400); err != nil {
+	if err := a.Dir.WriteParams(a.Params); err != nil {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
 	}
 	argv, err := a.Kind.Argv(a.values())
