@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/emulator"
@@ -82,7 +83,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&asked.kindsFile, "kinds", "", "kinds of your own, see docs/kinds.md; KINDS_FILE when empty")
 	cmd.Flags().StringVar(&kind, "kind", "", "what to do with the files: pdf, mock or a kind of your own; the only one of --kinds, or PROCESSOR, when empty")
 	asked.paramFlags(cmd.Flags())
-	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "jobs at once")
+	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "how many jobs run at once, beside those of kinds with slots or gpus of their own")
 	jsonFlag(cmd, &asJSON)
 	complete(cmd, "kind", words("pdf", "mock"))
 	return cmd
@@ -91,6 +92,7 @@ func devCommand() *cobra.Command {
 // fleet is a whole fleet in one process.
 type fleet struct {
 	env   WorkerEnv
+	kinds *own.File
 	redis *miniredis.Miniredis
 	addr  string // of the emulator
 	http  string // address of the Job API; empty for none
@@ -115,6 +117,9 @@ func startFleet(ctx context.Context, running *errgroup.Group, addr, redisAddr, h
 	if err := f.configure(slots); err != nil {
 		return nil, err
 	}
+	if f.kinds, err = own.OpenFile(&f.env.Env, true, log); err != nil {
+		return nil, program.Exit(program.Usage, err)
+	}
 	srv := emulator.New(emulator.Config{Log: log})
 	topics, subscriptions := f.env.queues()
 	if err := createQueues(srv, f.env.Project, topics, subscriptions, f.env.LeaseTTL.D()); err != nil {
@@ -125,7 +130,7 @@ func startFleet(ctx context.Context, running *errgroup.Group, addr, redisAddr, h
 	working, halt := context.WithCancel(serving)
 	f.halt = halt
 	running.Go(func() error { return srv.Serve(serving, l) })
-	w, _, err := f.env.openWorker(working, log)
+	w, closer, err := f.env.openWorker(working, f.kinds, log)
 	if err != nil {
 		end()
 		return nil, err
@@ -140,6 +145,7 @@ func startFleet(ctx context.Context, running *errgroup.Group, addr, redisAddr, h
 	}
 	running.Go(func() error {
 		defer end()
+		defer closer.Close()
 		defer stopHTTP()
 		return w.Run(working)
 	})
@@ -174,9 +180,7 @@ func (f *fleet) process(ctx context.Context, files []string, job jobapi.Submissi
 		return err
 	}
 	defer closer.Close()
-	if s.fleet.Kinds, err = readKinds(&f.env.Env); err != nil {
-		return err
-	}
+	s.fleet.Kinds = f.kinds.Set
 	inputs, err := (&asked{}).inputs(files)
 	if err != nil {
 		return err

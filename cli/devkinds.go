@@ -117,7 +117,7 @@ func (d *devKinds) job(ctx context.Context, a *asked, files []string) (jobapi.Su
 	if len(files) > 0 {
 		checked := job
 		checked.Input = "uploads/x"
-		err = (&provider.Fleet{Kinds: d.set}).Check(ctx, checked)
+		err = (&provider.Fleet{Kinds: func() *kinds.Set { return d.set }}).Check(ctx, checked)
 	}
 	return job, flagged(err)
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
+	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/redact"
 	"github.com/batchfleet/batchfleet/safefile"
@@ -93,7 +94,11 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	if err != nil {
 		return program.Mistake(ctx, err)
 	}
-	kinds, files, err := env.kinds(ctx)
+	file, err := own.OpenFile(&own.Env{File: env.KindsFile}, false, log)
+	if err != nil {
+		return program.Exit(program.Usage, err)
+	}
+	files, err := env.files(ctx, file.Set())
 	if err != nil {
 		return program.Exit(program.Usage, err)
 	}
@@ -107,10 +112,6 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	if client == "" && !f.open {
 		log.Warn("everybody on this machine may submit, read and cancel jobs", "do", "give --client-token-file")
 	}
-	set, err := readKinds(&own.Env{File: env.KindsFile})
-	if err != nil {
-		return err
-	}
 	rdb := env.openRedis(256)
 	defer rdb.Close()
 	q := queue.New(rdb, env.rules())
@@ -118,7 +119,10 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		Queue: q, Log: log, Metrics: control.NewMetrics(versionText(), q),
 		AdminToken: admin, ClientToken: client, OpenSubmission: f.open, Period: env.Reap.D(),
 		Admit:        httpd.SecureOnly(proxies),
-		CheckPayload: checkPayload, Kinds: kinds, Files: files,
+		CheckPayload: checkPayload, Files: files,
+	}
+	if files != nil {
+		file.Use(func(set *kinds.Set) { c.ReplaceKinds(control.KindsOf(set)) })
 	}
 	q.OnUnreplicated = func() {
 		c.Metrics.Unreplicated()
@@ -141,11 +145,11 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	}
 	defer stopMetrics()
 	var others jobapi.Jobs
-	if len(kinds) > 0 {
+	if files != nil {
 		others = &provider.ZPE{Queue: q, Others: true, Stop: c.Cancel, QueuedKind: c.QueuedKind, OpenFile: files.OpenArtifact}
 	}
 	api := openJobServer(ctx, jobServerConfig{
-		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q}, kinds: set,
+		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q}, kinds: file,
 		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel, Queued: c.Queued}, others: others, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
 	})
 	handler := withHealth(api.beside(c.Handler()), ready)
@@ -155,6 +159,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	defer stop() // also when the server ends by itself
 	background.Go(func() { c.Run(running) })
 	background.Go(func() { api.Run(running) })
+	background.Go(func() { file.Run(running, c.Metrics.Registry) })
 
 	scheme := "http"
 	if f.certFile != "" {
@@ -163,7 +168,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	fmt.Fprintf(out, "gateway listens on %s://%s\n", scheme, l.Addr())
 	log.InfoContext(
 		ctx, "gateway started", "addr", l.Addr().String(), "admin", admin != "", "client_token", client != "",
-		"job_tokens", guard.Tokens(), "kinds", len(kinds), "read_only", f.readOnly, "tls", f.certFile != "",
+		"job_tokens", guard.Tokens(), "kinds", len(file.Set().Kinds), "read_only", f.readOnly, "tls", f.certFile != "",
 	)
 	server := &httpd.Server{Handler: handler, Log: log, CertFile: f.certFile, KeyFile: f.keyFile, MaxConns: maxConns + env.MaxListeners}
 	if err := api.serve(ctx, server, l); err != nil {

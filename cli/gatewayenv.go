@@ -16,7 +16,7 @@ type GatewayEnv struct {
 	RedisEnv
 	JobAPIEnv
 	FleetEnv
-	KindsFile   string           `envconfig:"KINDS_FILE" doc:"describes the kinds of jobs that a gateway hands out beside zpe; none when empty"`
+	KindsFile   string           `envconfig:"KINDS_FILE" doc:"describes the kinds of jobs that a gateway hands out beside zpe; read again at SIGHUP; none when empty"`
 	SpoolDir    string           `envconfig:"SPOOL_DIR" default:"./gateway-spool" doc:"for parts of the artifacts of those kinds, until they have arrived whole"`
 	MaxArtifact int64            `envconfig:"MAX_ARTIFACT_BYTES" default:"5368709120" range:"1,1099511627776" doc:"larger artifacts of those kinds are refused"`
 	MaxInput    int64            `envconfig:"MAX_INPUT_BYTES" default:"1073741824" range:"1,1099511627776" doc:"larger inputs of those kinds are refused"`

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/cli/openapi"
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
@@ -36,7 +38,7 @@ type jobServerConfig struct {
 	fleet    FleetEnv
 	deps     operations.Deps                              // Status, to show jobs, and Queue where there is a gateway
 	storage  func(context.Context) (storage.Store, error) // where results are, if deps has no Storage; may be nil
-	kinds    *kinds.Set                                   // by which jobs are checked that are submitted; may be nil
+	kinds    *own.File                                    // by which jobs are checked that are submitted; may be nil
 	zpe      jobapi.Jobs                                  // of the gateway's agents; nil where there is no gateway
 	others   jobapi.Jobs                                  // the same, of all other kinds; nil where there are none
 	guard    *jobapi.Guard
@@ -63,17 +65,15 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 	}
 	system := offer("system", operations.System(acts), engine.Limits{Exclusive: true})
 	utils := offer("utils", operations.Utils(acts), engine.Limits{MaxRunning: a.env.MaxUtils, MaxLoad: a.env.MaxLoad, MaxQueued: a.env.MaxQueued})
-	fleetJobs := &provider.Fleet{Status: a.deps.Status, Storage: a.storage, Kinds: a.kinds}
+	fleetJobs := &provider.Fleet{Status: a.deps.Status, Storage: a.storage}
+	if a.kinds != nil {
+		fleetJobs.Kinds = a.kinds.Set
+	}
 	if a.deps.Storage != nil {
 		fleetJobs.Storage = func(context.Context) (storage.Store, error) { return a.deps.Storage, nil }
 	}
 	if a.deps.Publish != nil {
 		fleetJobs.Publish = a.deps.Publish.ForOwnStore().Publish
-	}
-	described, err := openapi.Of(a.kinds)
-	if err != nil {
-		a.log.ErrorContext(ctx, "the description of the API lacks the kinds", "err", err)
-		described = openapi.JSON
 	}
 	s.Server = &jobapi.Server{
 		Scopes: []jobapi.Scope{
@@ -82,7 +82,7 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 			{Name: "fleet", Jobs: fleetJobs, Cancel: access.Operate, Create: access.Operate},
 		},
 		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
-		Workers: fleetJobs.Workers, OpenAPI: described, MaxListeners: a.env.MaxListeners,
+		Workers: fleetJobs.Workers, OpenAPI: describe(ctx, a.kinds, a.log), MaxListeners: a.env.MaxListeners,
 	}
 	if a.zpe != nil {
 		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: access.Operate})
@@ -91,6 +91,25 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "gateway", Jobs: a.others, Cancel: access.Operate})
 	}
 	return s
+}
+
+// describe returns what tells the description of the API with the kinds as they are.
+func describe(ctx context.Context, file *own.File, log *slog.Logger) func() []byte {
+	var described atomic.Pointer[[]byte]
+	update := func(set *kinds.Set) {
+		text, err := openapi.Of(set)
+		if err != nil {
+			log.ErrorContext(ctx, "the description of the API lacks the kinds", "err", err)
+			text = openapi.JSON
+		}
+		described.Store(&text)
+	}
+	if file == nil {
+		update(nil)
+	} else {
+		file.Use(update)
+	}
+	return func() []byte { return *described.Load() }
 }
 
 // beside returns a handler of the Job API's routes, and rest for all others.

@@ -96,7 +96,7 @@ func (f *submitFlags) submitHere(c *connection, cmd *cobra.Command, env *ClientE
 		return err
 	}
 	defer closer.Close()
-	sub.fleet.Kinds = set
+	sub.fleet.Kinds = func() *kinds.Set { return set }
 	check := s
 	check.Inputs = inputs[0].expected()
 	if err := errors.Join(env.checkTopic(ctx), sub.fleet.Check(ctx, check)); err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor"
 	"github.com/batchfleet/batchfleet/pubsub"
-	"github.com/batchfleet/batchfleet/scratch"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
@@ -55,10 +53,11 @@ func workerCommand() *cobra.Command {
 func runWorker(cmd *cobra.Command, env *WorkerEnv, _ []string) error {
 	log := program.NewLog(os.Stderr, slog.LevelInfo)
 	ctx := cmd.Context()
-	if n := command.Sweep(); n > 0 {
-		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
+	file, err := own.OpenFile(&env.Env, true, log)
+	if err != nil {
+		return program.Exit(program.Usage, err)
 	}
-	w, closer, err := env.openWorker(ctx, log)
+	w, closer, err := env.openWorker(ctx, file, log)
 	if err != nil {
 		return err
 	}
@@ -80,9 +79,12 @@ func runWorker(cmd *cobra.Command, env *WorkerEnv, _ []string) error {
 	return program.WorkerEnded(err)
 }
 
-// openWorker wires a worker as the environment says. Only the local storage
+// openWorker wires a worker as the environment says, with the kinds of a file. Only the local storage
 // directory is touched; services are reached for when the worker runs.
-func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.Worker, io.Closer, error) {
+func (e *WorkerEnv) openWorker(ctx context.Context, file *own.File, log *slog.Logger) (*worker.Worker, io.Closer, error) {
+	if n := command.Sweep(); n > 0 {
+		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
+	}
 	children := new(processor.Children)
 	pdf, err := e.openEngine(ctx, children)
 	if err != nil {
@@ -103,12 +105,8 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 	if n, err := processor.Sweep(e.WorkDir); err != nil || n > 0 {
 		log.InfoContext(ctx, "swept copies of inputs of killed workers", "files", n, "err", err)
 	}
-	kinds, err := e.Open()
-	if err != nil {
-		return nil, nil, program.Exit(program.Usage, err)
-	}
-	kinds = e.Runnable(kinds, log)
-	pools, err := e.Pools(kinds, e.Slots)
+	work := &own.Work{File: file, GPUs: e.GPUEnv, Store: store, WorkDir: e.WorkDir, Checkpoint: e.Checkpoint.D(), Log: log}
+	pools, err := work.Pools(e.Slots)
 	if err != nil {
 		return nil, nil, program.Exit(program.Usage, err)
 	}
@@ -124,17 +122,8 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 		return nil, nil, err
 	}
 	closing := append(queues, redis, children)
-	handlers := e.handlers(pdf, store, log)
-	if len(kinds) > 0 {
-		root, err := scratch.Open(cmp.Or(e.WorkDir, os.TempDir()), log)
-		if err != nil {
-			return nil, nil, program.Exit(program.Usage, fmt.Errorf("WORK_DIR: %w", err))
-		}
-		maps.Copy(handlers, own.Handlers(kinds, store, root, e.Checkpoint.D(), log))
-		closing = append(closing, root)
-	}
 	w := &worker.Worker{
-		Source: source, Status: st, Claims: st, Handlers: handlers, Log: log, Metrics: metrics,
+		Source: source, Status: st, Claims: st, Log: log, Metrics: metrics,
 		Checks: map[string]func(context.Context) error{"redis": readyFor(st), "storage": store.Check},
 		Pools:  pools, LeaseTTL: e.LeaseTTL.D(), ExtendEvery: e.ExtendEvery.D(), Drain: max(e.Drain.D(), 1), // 0 would mean the default
 
@@ -153,12 +142,20 @@ func (e *WorkerEnv) openWorker(ctx context.Context, log *slog.Logger) (*worker.W
 		closing = append(closing, dead)
 	}
 	host, _ := os.Hostname() // shown to people; empty if it is not to be had
-	w.Registry = st.Member(status.Worker{
-		Host: host, PID: os.Getpid(), Version: versionText(), Slots: slots,
-		Kinds: slices.Sorted(maps.Keys(w.Handlers)),
+	member := st.Member(status.Worker{Host: host, PID: os.Getpid(), Version: versionText(), Slots: slots})
+	w.Registry = member
+	builtIn := e.handlers(pdf, store, log)
+	err = work.Start(metrics.Registry, func(more map[jobs.Kind]worker.Handler) {
+		all := maps.Clone(builtIn)
+		maps.Copy(all, more)
+		w.Replace(all)
+		member.SetKinds(slices.Sorted(maps.Keys(all)))
 	})
+	if err != nil {
+		return nil, nil, program.Exit(program.Usage, err)
+	}
 	w.Init()
-	return w, closing, nil
+	return w, append(closing, work), nil
 }
 
 // readyFor returns the check of Redis, which asks as well whether the worker shall

@@ -27,8 +27,8 @@ type Server struct {
 	Admit func(*http.Request) error
 	// Workers returns the workers of the fleet; nil makes it no route.
 	Workers func(context.Context) ([]Worker, error)
-	// OpenAPI is what /api/v1/openapi.json answers; nil makes it no route.
-	OpenAPI []byte
+	// OpenAPI returns what /api/v1/openapi.json answers; nil makes it no route.
+	OpenAPI func() []byte
 
 	Poll         time.Duration // between two rounds, in scopes that are no [Notifier]: 250 ms
 	MaxListeners int           // requests that follow a job or wait for one: 10 000
@@ -161,7 +161,7 @@ func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parameters(r); err != nil {
 		return err
 	}
-	httpd.WriteJSON(w, http.StatusOK, s.OpenAPI)
+	httpd.WriteJSON(w, http.StatusOK, s.OpenAPI())
 	return nil
 }
 

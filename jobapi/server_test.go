@@ -28,7 +28,7 @@ func twoScopes() (*jobapi.Server, *fakeRunner, *fakeRunner) {
 	return &jobapi.Server{Scopes: []jobapi.Scope{
 		{Name: "system", Jobs: system, Cancel: access.Admin, Create: access.Admin},
 		{Name: "utils", Jobs: utils, Cancel: access.Operate, Create: access.Operate},
-	}, OpenAPI: []byte("{}\n")}, system, utils
+	}, OpenAPI: func() []byte { return []byte("{}\n") }}, system, utils
 }
 
 func TestJ01ScopesHaveTheSameRoutesAndOnlyTheirOwnJobs(t *testing.T) {

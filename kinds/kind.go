@@ -26,7 +26,7 @@ type Kind struct {
 	Timeout  time.Duration // of one attempt; 0 for the worker's own limit
 	Memory   int64         // bytes of all processes together, or of each: see command.Limits.TotalMemory; 0 for no limit
 	CPU      time.Duration // that each process may compute; 0 for no limit
-	Disk     int64         // bytes of all files that an attempt has on the worker's disk
+	Disk     int64         // bytes of all files that an attempt has on the worker's disk, with its checkpoint
 	MaxInput int64         // bytes of all inputs together
 	MaxFiles int           // how many artifacts there may be
 

@@ -98,6 +98,8 @@ var wrongFiles = []struct {
 	{"a size that is too small", kind("memory = 512"), []string{"3:10: k.memory is 512: want a size from 1MiB to 100TiB"}},
 	{"a size that is too large", kind(`disk = "101TiB"`), []string{`3:8: k.disk is "101TiB": want a size from 1MiB to 100TiB`}},
 	{"a negative size", kind(`max_input = "-1GiB"`, "checkpoint_max = -1"), []string{`3:13: k.max_input is "-1GiB": want a size from 1 byte to 100TiB`, "4:18: k.checkpoint_max is -1: want a size from 0 bytes to 100TiB"}},
+	{"a checkpoint that the disk has no room for", kind(`checkpoint_max = "11GiB"`), []string{"3:18: k.checkpoint_max is more than disk, 10GiB, which is for the checkpoint, too"}},
+	{"the same, with a disk of its own", kind(`checkpoint_max = "2MiB"`, `disk = "1MiB"`), []string{"3:18: k.checkpoint_max is more than disk, 1MiB"}},
 	{"a backoff that shrinks", kind(`backoff = "10m..10s"`), []string{`3:11: k.backoff is "10m..10s": want a duration or a range such as "10s..10m", from 100ms to 24h`}},
 	{"a backoff that is a list", kind(`backoff = ["10s", "10m"]`), []string{"3:1: k.backoff is a list: want a duration or a range"}},
 	{"an exit code of success", kind("retry_exit = [0, 256]"), []string{"3:15: k.retry_exit has 0: want exit codes from 1 to 255", "3:18: k.retry_exit has 256: want exit codes from 1 to 255"}},

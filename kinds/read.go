@@ -125,6 +125,7 @@ func (s *source) kind(e *entry) *Kind {
 		misspelt = misspelt || nearest(f.name, fieldNames) == "command"
 	}
 	s.exitCodes(k, name, e)
+	s.checkpoints(k, name, e)
 	if e.get("command") == nil && !misspelt {
 		s.wrong(e.at, name, `has no command: want command = ["program", "argument"]`)
 	}
@@ -265,6 +266,19 @@ func (s *source) exitCodes(k *Kind, name string, e *entry) {
 	if !contains(k.RetryExit, exitDataErr) {
 		k.FinalExit = withCode(k.FinalExit, exitDataErr)
 	}
+}
+
+// checkpoints refuses checkpoints that the disk of the kind has no room for.
+func (s *source) checkpoints(k *Kind, name string, e *entry) {
+	if k.Checkpoints <= k.Disk {
+		return
+	}
+	if disk := e.get("disk"); disk != nil {
+		if n, ok := parseSize(disk.value); !ok || n != k.Disk {
+			return // which has been said
+		}
+	}
+	s.wrong(e.get("checkpoint_max").value.at, name+".checkpoint_max", "is more than disk, %s, which is for the checkpoint, too", FormatSize(k.Disk))
 }
 
 const (

@@ -77,8 +77,8 @@ func (d *Dir) at(path string) {
 
 func (d *Dir) dirs() [3]string { return [...]string{d.Work, d.Input, d.Output} }
 
-// Usage returns what the attempt has on the disk. See [Measure].
-func (d *Dir) Usage() (Usage, error) { return Measure(d.path) }
+// Usage returns what the attempt has on the disk, and other directories beside it. See [Measure].
+func (d *Dir) Usage(beside ...string) (Usage, error) { return Measure(append(beside, d.path)...) }
 
 // Remove deletes the directories with all that is in them, whatever their modes. What cannot be deleted is
 // moved out of the way, logged, and deleted by a later sweep. Nothing should run in them any more.

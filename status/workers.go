@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -58,11 +59,13 @@ func (w Worker) State() string {
 	}
 }
 
-// Member is a worker of this process, which Worker says in all that does not change.
+// Member is a worker of this process, which Worker says in all that seldom changes.
 type Member struct {
 	s     *Store
-	self  Worker
 	first bool // forgets others
+
+	mu   sync.Mutex
+	self Worker
 }
 
 // Member returns the worker that claims jobs through this store.
@@ -71,11 +74,20 @@ func (s *Store) Member(self Worker) *Member {
 	return &Member{s: s, self: self, first: true}
 }
 
+// SetKinds says which kinds the worker runs from now on. The next Pulse tells it.
+func (m *Member) SetKinds(kinds []jobs.Kind) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.self.Kinds = kinds
+}
+
 // Pulse says that the worker lives, in one command, and why it takes no jobs; unready is empty
 // if it does. It is not called concurrently.
 func (m *Member) Pulse(ctx context.Context, inHand int, draining bool, unready string) error {
+	m.mu.Lock()
 	m.self.Jobs, m.self.Draining, m.self.Unready = inHand, draining, unready
 	text, err := json.Marshal(m.self)
+	m.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("describe worker: %w", err)
 	}

@@ -29,7 +29,7 @@ var Built []Kind
 
 // Env says which kinds there are beside the built-in ones.
 type Env struct {
-	File string `envconfig:"KINDS_FILE" doc:"the kinds file, which describes programs that run as jobs, as --kinds; without, there are only the built-in kinds"`
+	File string `envconfig:"KINDS_FILE" doc:"the kinds file, which describes programs that run as jobs, as --kinds; read again at SIGHUP; without, there are only the built-in kinds"`
 
 	without []jobs.Kind
 }
@@ -73,6 +73,11 @@ func (e *Env) Open() ([]Kind, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Of(set), nil
+}
+
+// Of returns the kinds of a set with what runs them.
+func Of(set *kinds.Set) []Kind {
 	var all []Kind
 	for _, k := range set.Kinds {
 		one := Kind{Kind: k}
@@ -83,7 +88,7 @@ func (e *Env) Open() ([]Kind, error) {
 		}
 		all = append(all, one)
 	}
-	return all, nil
+	return all
 }
 
 // What a worker knows of a handler beside its methods.

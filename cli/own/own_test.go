@@ -73,9 +73,9 @@ func TestGPUsThatDoNotSufficeAreNamed(t *testing.T) {
 		kinds      []own.Kind
 		want       string
 	}{
-		{"a kind needs more than there are", "0", []own.Kind{kind("a", 2, 1)}, "kind a needs 2 GPUs, and of the 1 in WORKER_GPUS only 1 are left"},
-		{"no job fits", "0", []own.Kind{kind("a", 0, 2)}, "kind a needs 2 GPUs"},
-		{"another kind has taken them", "0,1", []own.Kind{kind("a", 2, 1), kind("b", 0, 1)}, "kind b needs 1 GPU, and of the 2 in WORKER_GPUS only 0 are left"},
+		{"a kind needs more than there are", "0", []own.Kind{kind("a", 2, 1)}, "kind a needs 2 GPUs, 1 for each of its 2 slots, but WORKER_GPUS names 1: name more"},
+		{"no job fits", "0", []own.Kind{kind("a", 0, 2)}, "kind a needs 2 GPUs, but WORKER_GPUS names 1: name more"},
+		{"another kind has taken them", "0,1", []own.Kind{kind("a", 2, 1), kind("b", 0, 1)}, "kind b needs 1 GPU, but WORKER_GPUS names 2, and other kinds have 2 (a): name more"},
 		{"kinds that share hold different numbers", "0,1", []own.Kind{kind("a", 0, 1), kind("b", 0, 2)}, "kinds a and b need 1 and 2 GPUs a job: say with slots"},
 		{"all mistakes are told at once", "0", []own.Kind{kind("a", 2, 1), kind("b", 3, 1)}, "kind b needs 3 GPUs"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -51,6 +52,31 @@ func (e *GPUEnv) Runnable(all []Kind, log *slog.Logger) []Kind {
 	})
 }
 
+// Fitting returns the kinds of next that a worker can run which was started with the kinds of start and
+// runs those of now: its pools stay as they are. So a kind with other slots or GPUs than at the start
+// stays as it is now, and a new one with slots or GPUs of its own is left to others.
+func Fitting(start, now, next []Kind, log *slog.Logger) (fit []Kind) {
+	find := func(all []Kind, k Kind) Kind {
+		if i := slices.IndexFunc(all, func(other Kind) bool { return other.Name == k.Name }); i >= 0 {
+			return all[i]
+		}
+		return Kind{Kind: &kinds.Kind{}}
+	}
+	for _, k := range next {
+		pool, before := find(start, k), find(now, k)
+		switch {
+		case k.Slots == pool.Slots && k.GPUs == pool.GPUs:
+			fit = append(fit, k)
+		case before.Name == "":
+			log.Warn("a kind has slots or gpus of its own: its jobs are left to other workers until this one is started again", "kind", k.Name, "slots", k.Slots, "gpus", k.GPUs)
+		default:
+			log.Warn("slots or gpus of a kind have changed: it stays as it was until this worker is started again", "kind", k.Name, "slots", pool.Slots, "gpus", pool.GPUs)
+			fit = append(fit, before)
+		}
+	}
+	return fit
+}
+
 // Pools returns the pools of a worker with that many slots. A kind with slots of its own has a pool of
 // its own, and so has one with GPUs; all others share the worker's slots. Of kinds with as many GPUs a job,
 // those that do not say how many slots they have share what GPUs are left.
@@ -62,10 +88,14 @@ func (e *GPUEnv) Pools(all []Kind, slots int) ([]worker.Pool, error) {
 	pools := []worker.Pool{{Slots: slots}}
 	var wrong []error
 	have := len(gpus)
+	var holders []string // kinds with GPUs of their own
 	take := func(k Kind, n int) []int {
 		if n > len(gpus) {
-			wrong = append(wrong, fmt.Errorf("kind %s needs %s, and of the %d in WORKER_GPUS only %d are left", k.Name, jobs.Count(n, "GPU"), have, len(gpus)))
+			wrong = append(wrong, tooFew(k, n, have, have-len(gpus), holders))
 			return nil
+		}
+		if n > 0 {
+			holders = append(holders, string(k.Name))
 		}
 		taken := gpus[:n:n]
 		gpus = gpus[n:]
@@ -94,4 +124,17 @@ func (e *GPUEnv) Pools(all []Kind, slots int) ([]worker.Pool, error) {
 		pools = append(pools, p)
 	}
 	return pools, errors.Join(wrong...)
+}
+
+// tooFew says that there are no n GPUs for a kind: WORKER_GPUS names have, and other kinds hold taken of them.
+func tooFew(k Kind, n, have, taken int, holders []string) error {
+	needs := jobs.Count(n, "GPU")
+	if k.Slots > 1 {
+		needs += fmt.Sprintf(", %d for each of its %d slots", k.GPUs, k.Slots)
+	}
+	there := fmt.Sprintf("WORKER_GPUS names %d", have)
+	if taken > 0 {
+		there += fmt.Sprintf(", and other kinds have %d (%s)", taken, strings.Join(holders, ", "))
+	}
+	return fmt.Errorf("kind %s needs %s, but %s: name more, or change slots and gpus in the kinds file", k.Name, needs, there)
 }

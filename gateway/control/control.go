@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
@@ -45,7 +46,8 @@ type Control struct {
 	// CheckPayload returns what is wrong with a payload, in words for its author,
 	// who is told them as they are; nil takes any JSON object.
 	CheckPayload func(payload []byte) error
-	// Kinds are the kinds beside zpe, by their names; see [ValidKind].
+	// Kinds are the kinds beside zpe, by their names, until ReplaceKinds; see [ValidKind]. Nil for a gateway that
+	// has none and will have none.
 	Kinds map[jobs.Kind]Kind
 	// Files keeps the inputs and artifacts of jobs of those kinds; nil when they have none.
 	Files *Files
@@ -62,6 +64,7 @@ type Control struct {
 	CheckEvery      time.Duration // between two checks of Redis (reachable, writable, noeviction); changes are logged: 10 s
 	MaxWaiting      int           // requests that wait for a job, and as many heartbeats, more are answered at once: 10 000
 
+	replaced   atomic.Pointer[kindSet] // nil while they are Kinds
 	once       sync.Once
 	waiting    waitlist // for a job, by worker
 	heartbeats waitlist // for their job to be canceled, by that
@@ -136,7 +139,7 @@ func (c *Control) routes() []route {
 		{http.MethodPut, wire.PathOps, c.admin(c.setOps)},
 		{http.MethodGet, wire.PathMetrics, c.admin(c.Metrics.serve())},
 	}
-	if len(c.Kinds) > 0 {
+	if c.kinds().now != nil {
 		list = append(list, c.kindRoutes(list)...)
 	}
 	return list

@@ -149,7 +149,7 @@ func (d *Direct) Failed(ctx context.Context, job string, req wire.FailedRequest)
 	if err != nil {
 		return wire.FailedResponse{}, err
 	}
-	retryByKind(d.Kinds, d.Queue, jobs.Kind(req.Kind), &f)
+	kindSet{now: d.Kinds}.retryByKind(d.Queue, jobs.Kind(req.Kind), &f)
 	outcome, err := d.Queue.Fail(ctx, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, f)
 	if err != nil {
 		return wire.FailedResponse{}, outward(err)

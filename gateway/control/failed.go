@@ -52,7 +52,7 @@ func parseFailed(a *wire.FailedRequest) (queue.Failure, error) {
 
 func (c *Control) failed(ctx context.Context, from call, failure queue.Failure) (any, error) {
 	ctx = context.WithoutCancel(ctx)
-	retryByKind(c.Kinds, c.Queue, from.Kind, &failure)
+	c.kinds().retryByKind(c.Queue, from.Kind, &failure)
 	outcome, err := c.Queue.Fail(ctx, from.Caller, from.job, from.lease, failure)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -31,6 +32,38 @@ func KindsOf(set *kinds.Set) map[jobs.Kind]Kind {
 		all[k.Name] = Kind{CheckParams: k.CheckParams, Waits: waits(k)}
 	}
 	return all
+}
+
+// kindSet are the kinds beside zpe at one time.
+type kindSet struct {
+	now  map[jobs.Kind]Kind
+	gone map[jobs.Kind]Kind // that there were before: their jobs that run go on
+}
+
+// ReplaceKinds has the gateway know these kinds instead of Kinds, also while it serves, but not concurrently. Of a kind
+// that is gone no job is taken or handed out; those that run go on, and the others stay in the queue.
+func (c *Control) ReplaceKinds(kinds map[jobs.Kind]Kind) {
+	before := c.kinds()
+	next := kindSet{kinds, map[jobs.Kind]Kind{}}
+	maps.Copy(next.gone, before.gone)
+	maps.Copy(next.gone, before.now)
+	c.replaced.Store(&next)
+}
+
+func (c *Control) kinds() kindSet {
+	if s := c.replaced.Load(); s != nil {
+		return *s
+	}
+	return kindSet{now: c.Kinds}
+}
+
+// of returns a kind, also one that is gone.
+func (s kindSet) of(kind jobs.Kind) (Kind, bool) {
+	k, ok := s.now[kind]
+	if !ok {
+		k, ok = s.gone[kind]
+	}
+	return k, ok
 }
 
 // waits returns the times before the further attempts of a kind: its backoff, doubled each time.
@@ -70,13 +103,14 @@ func kindOf(r *http.Request) jobs.Kind {
 
 // knows reports whether this gateway has a kind.
 func (c *Control) knows(kind jobs.Kind) bool {
-	_, ok := c.Kinds[kind]
+	_, ok := c.kinds().now[kind]
 	return ok || plainKind(kind) == ""
 }
 
-// hasKind returns an error if the path is of a kind that this gateway does not have.
+// hasKind returns an error if the path is of a kind that this gateway does not have and did not have.
 func (c *Control) hasKind(r *http.Request) error {
-	if r.PathValue("kind") != "" && !c.knows(kindOf(r)) {
+	kind := kindOf(r)
+	if _, ok := c.kinds().of(kind); !ok && plainKind(kind) != "" {
 		return errNoKind
 	}
 	return nil
@@ -84,7 +118,7 @@ func (c *Control) hasKind(r *http.Request) error {
 
 // isOfKind returns [queue.ErrNoJob] if a job is of another kind than the path.
 func (c *Control) isOfKind(ctx context.Context, r *http.Request, id jobs.ID) error {
-	if len(c.Kinds) == 0 {
+	if c.kinds().now == nil {
 		return nil
 	}
 	return c.Queue.IsOfKind(ctx, id, plainKind(kindOf(r)))
@@ -136,8 +170,8 @@ var notTheJobs = map[string]bool{wire.FailWorkerUnavailable: true, wire.FailWork
 
 // retryByKind has a job run again as its kind says, after a failure of its own. A worker that
 // asks for another attempt gets it, also if the kind has none.
-func retryByKind(all map[jobs.Kind]Kind, q *queue.Queue, kind jobs.Kind, f *queue.Failure) {
-	k, ok := all[kind]
+func (s kindSet) retryByKind(q *queue.Queue, kind jobs.Kind, f *queue.Failure) {
+	k, ok := s.of(kind)
 	switch {
 	case !ok:
 		return

@@ -187,3 +187,35 @@ func TestK17ADeadLetterIsRedrivenOnThePathOfItsKind(t *testing.T) {
 		t.Errorf("leased %+v", g)
 	}
 }
+
+func TestK01KindsAreReplacedWhileTheGatewayServes(t *testing.T) {
+	r := newKindRig(t, nil)
+	w := r.worker()
+	running, waiting := r.submitKind("thumbnail"), r.submitKind("thumbnail")
+	g := w.leaseOf(wire.PathLease, "thumbnail")
+	if g.JobID != running {
+		t.Fatalf("leased %+v, want %s", g, running)
+	}
+	r.plane.ReplaceKinds(map[jobs.Kind]control.Kind{"wordcount": {}, "new": {}})
+
+	// What is gone is neither taken nor handed out, and what is new is both.
+	refused(t, r.do("POST", "/calc/thumbnail/jobs", `{}`), 404, wire.NotFound)
+	refused(t, w.post(wire.PathLease, wire.LeaseRequest{Kinds: []string{"thumbnail"}}), 404, wire.NotFound)
+	fresh := r.submitKind("new")
+	if got := w.leaseOf(wire.PathLease, "thumbnail", "new"); got.JobID != fresh {
+		t.Errorf("leased %+v, want the job of the new kind", got)
+	}
+	// The job that runs goes on, and fails as its kind said: it is made again after a second.
+	decode[wire.HeartbeatResponse](t, w.reportOf("thumbnail", "heartbeat", running, map[string]any{"lease_id": g.LeaseID}))
+	decode[wire.ReportResponse](t, w.reportOf("thumbnail", "failed", running, broken(g.LeaseID, "PROGRAM_FAILED")))
+	for _, id := range []string{running, waiting} {
+		if j := decode[wire.JobResponse](t, r.do("GET", "/calc/thumbnail/jobs/"+id, nil)); j.Status != "queued" {
+			t.Errorf("job %s is %+v, want it queued", id, j)
+		}
+	}
+	r.plane.ReplaceKinds(map[jobs.Kind]control.Kind{"thumbnail": {}})
+	if got := w.leaseOf(wire.PathLease, "thumbnail"); got.JobID != waiting {
+		t.Errorf("leased %+v once the kind is back, want %s", got, waiting)
+	}
+	refused(t, r.do("POST", "/calc/unknown/jobs", `{}`), 404, wire.NotFound)
+}

@@ -26,7 +26,11 @@ func (c *Control) submitKind(w http.ResponseWriter, r *http.Request, kind jobs.K
 	if req.Params[0] != '{' {
 		return &fieldError{"params", invalid("params", "want an object")}
 	}
-	if check := c.Kinds[kind].CheckParams; check != nil {
+	k, known := c.kinds().now[kind]
+	if !known {
+		return errNoKind
+	}
+	if check := k.CheckParams; check != nil {
 		params, err := check(req.Params)
 		if err != nil {
 			return badParams(err)

@@ -70,7 +70,7 @@ func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
 			Disk: a.Kind.Disk, Processes: processes,
 		},
 		DiskUsage: func() (int64, error) {
-			used, err := a.Dir.Usage()
+			used, err := a.Dir.Usage(a.Checkpoint)
 			return used.Bytes, err
 		},
 		GraceOf: func(cause error) time.Duration {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -301,6 +302,28 @@ func TestK11CheckpointThatIsTooLargeStays(t *testing.T) {
 	if got := r.read("j", "out"); got != "big\n" {
 		t.Errorf("this machine had %q", got)
 	}
+}
+
+func TestK12CheckpointCountsForTheDisk(t *testing.T) {
+	const fill = `i=0; while :; do i=$((i + 1)); head -c 1000000 /dev/zero >"$1/$i"; sleep 0.01; done`
+	for name, script := range map[string]string{
+		"a checkpoint alone":          fill,
+		"a checkpoint with the files": `head -c 5000000 /dev/zero >big; head -c 5000000 /dev/zero >"$1/big"; while :; do sleep 0.1; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := open(t, script, "disk = \"8MiB\"", "{checkpoint}")
+			f := r.fails(jobs.Job{ID: "j"}, 1, 0)
+			if f.Code != "DISK_LIMIT" || !strings.Contains(f.Error(), "8 MiB") {
+				t.Errorf("it failed with %s %q", f.Code, f)
+			}
+			if left, _ := filepath.Glob(filepath.Join(r.dir, "batchfleet-scratch", "checkpoints", "*")); left != nil {
+				t.Errorf("the job has ended, and %q is left", left)
+			}
+		})
+	}
+	// A file that has a name in both counts once.
+	r := open(t, `head -c 5000000 /dev/zero >"$1/big"; ln "$1/big" same; sleep 1.5; echo x >"$BATCHFLEET_OUTPUT/out"`, "disk = \"8MiB\"", "{checkpoint}")
+	r.must(jobs.Job{ID: "linked"})
 }
 
 func TestCanceledProgramLeavesNothing(t *testing.T) {

@@ -28,8 +28,8 @@ type Fleet struct {
 	Storage func(context.Context) (storage.Store, error)
 	// Publish sends a job's message to the fleet's topic; nil where there is none.
 	Publish func(context.Context, jobs.Job) (string, error)
-	// Kinds are those of the kinds file, by which jobs are checked that are submitted; nil where there is none.
-	Kinds *kinds.Set
+	// Kinds returns those of the kinds file, by which jobs are checked that are submitted; nil where there is none.
+	Kinds func() *kinds.Set
 }
 
 var _ jobapi.Jobs = (*Fleet)(nil)

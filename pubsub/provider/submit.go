@@ -175,7 +175,7 @@ func (f *Fleet) kind(name jobs.Kind) *kinds.Kind {
 	if f.Kinds == nil {
 		return nil
 	}
-	return f.Kinds.Get(name)
+	return f.Kinds().Get(name)
 }
 
 // checkWorkers returns an error for a kind that is neither ours nor in the kinds file, if no live worker runs it.
@@ -186,7 +186,7 @@ func (f *Fleet) checkWorkers(ctx context.Context, kind string) error {
 	}
 	known := slices.Clone(builtIn)
 	if f.Kinds != nil {
-		for _, k := range f.Kinds.Kinds {
+		for _, k := range f.Kinds().Kinds {
 			known = append(known, string(k.Name))
 		}
 	}

@@ -59,9 +59,11 @@ func newSubmitRig(t *testing.T) *submitRig {
 	if r.store, err = storage.NewLocal(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	if r.fleet.Kinds, err = kinds.Parse("kinds.toml", []byte(kindsFile)); err != nil {
+	set, err := kinds.Parse("kinds.toml", []byte(kindsFile))
+	if err != nil {
 		t.Fatal(err)
 	}
+	r.fleet.Kinds = func() *kinds.Set { return set }
 	r.fleet.Storage = func(context.Context) (storage.Store, error) { return r.store, nil }
 	r.fleet.Publish = func(_ context.Context, job jobs.Job) (string, error) {
 		r.mu.Lock()
