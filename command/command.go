@@ -50,8 +50,9 @@ type Command struct {
 	Env  []string // exactly its environment but for [Marker] (unless Alone), as NAME=value; nothing is inherited
 
 	// Stdin is what the process reads, nothing if nil. The process gets its
-	// first byte when the limits are in force and Started has returned, so a
-	// process that waits for its request is never without them. A Read that never
+	// first byte when the limits are in force and Started has returned. On Linux it is held before its first
+	// instruction until the limits are in force, where the kernel allows to trace it (ptrace) and its file
+	// gives it no rights of its own (setuid). A Read that never
 	// returns does not hold up Run, but keeps a goroutine.
 	Stdin io.Reader
 

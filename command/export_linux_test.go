@@ -2,6 +2,9 @@ package command
 
 import (
 	"context"
+	"os"
+	"runtime"
+	"testing"
 	"time"
 )
 
@@ -35,3 +38,22 @@ func StartedAfter(id, other, last int) bool { return startedAfter(id, other, las
 
 // LastPID returns the id of the process that was started last.
 func LastPID() int { return lastPID() }
+
+// CanHold reports whether processes can be held before their first instruction.
+func CanHold(t *testing.T) bool {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	p, held, err := startHeld("/bin/true", []string{"true"}, &os.ProcAttr{Sys: sysProcAttr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held {
+		awaitHeld(p)
+		letGo(p)
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return held
+}

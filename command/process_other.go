@@ -12,6 +12,15 @@ func sysProcAttr() *syscall.SysProcAttr { return nil }
 
 func limit(int, Limits) error { return nil }
 
+func startHeld(path string, argv []string, attr *os.ProcAttr) (p *os.Process, held bool, err error) {
+	p, err = os.StartProcess(path, argv, attr)
+	return p, false, err
+}
+
+func awaitHeld(*os.Process) {}
+
+func letGo(*os.Process) {}
+
 // waitExit waits until p has exited and reaps it: without groups there is
 // nothing to do in between.
 func waitExit(p *os.Process) (*os.ProcessState, error) { return p.Wait() }

@@ -23,6 +23,7 @@ type run struct {
 	began       time.Time
 	proc        *os.Process
 	startTime   uint64 // see Process.Start; 0 if Started is nil
+	unlimited   error  // why the limits could not be put in force
 
 	// stopping ends with the cause for which the process has to be stopped.
 	stopping context.Context // lives for one run
@@ -79,9 +80,8 @@ func (c *Command) start(ctx context.Context, session bool) (*run, error) {
 	if c.Limits.Wall > 0 {
 		r.wall = time.AfterFunc(c.Limits.Wall, func() { r.stop(&limitError{OverWall, c.Limits.Wall.String()}) })
 	}
-	// Before supervise may reap the process: then its id could be another's.
-	if err := r.prepare(); err != nil {
-		r.stop(err)
+	if r.unlimited != nil {
+		r.stop(r.unlimited)
 	}
 	r.helpers.Go(r.supervise)
 	r.watch()

@@ -29,7 +29,7 @@ func (r *run) spawn(session bool) error {
 	if !r.Alone {
 		r.descendants = newDescendants(r.Limits)
 	}
-	if err := r.spawnLocked(theirs); err != nil {
+	if err := r.spawnLocked(theirs, session); err != nil {
 		closeAll(ours)
 		return err
 	}
@@ -46,10 +46,11 @@ func (r *run) stdinPipe(session bool) (*os.File, error) {
 	return read, err
 }
 
-// spawnLocked starts the process on a thread that lives until the process has
+// spawnLocked starts the process under its limits, on a thread that lives until the process has
 // exited: the kernel takes the end of the thread that made a process for the
-// death of its parent, and Go may end any thread it has not been told to keep.
-func (r *run) spawnLocked(files []*os.File) error {
+// death of its parent, and Go may end any thread it has not been told to keep. A session's
+// process waits for its first request, and another one is held until the limits are in force.
+func (r *run) spawnLocked(files []*os.File, session bool) error {
 	env := append([]string{}, r.Env...) // nil would mean ours
 	if r.descendants.marker != "" {
 		env = append(env, Marker+"="+r.descendants.marker)
@@ -59,10 +60,25 @@ func (r *run) spawnLocked(files []*os.File) error {
 	r.helpers.Go(func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
+		held := false
 		err := r.descendants.start(attr.Sys, func() (err error) {
-			r.proc, err = os.StartProcess(r.Path, append([]string{r.Path}, r.Args...), attr)
+			argv := append([]string{r.Path}, r.Args...)
+			if session {
+				r.proc, err = os.StartProcess(r.Path, argv, attr)
+			} else {
+				r.proc, held, err = startHeld(r.Path, argv, attr)
+			}
 			return err
 		})
+		if held {
+			awaitHeld(r.proc)
+		}
+		if err == nil {
+			r.unlimited = r.prepare()
+		}
+		if held {
+			letGo(r.proc)
+		}
 		started <- err
 		if err == nil {
 			r.state, r.waitErr = waitExit(r.proc)
