@@ -169,8 +169,17 @@ func TestK17WorkersOfAGatewayRunJobsOfAnyKind(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "upper.txt")); err != nil || string(text) != "SOME TEXT!" {
 		t.Errorf("result: %q, %v", text, err)
 	}
-	if got := command("logs", again); !strings.Contains(got, "attempt 3") {
-		t.Errorf("logs: %s", got)
+	// What the program has written in each attempt is in the log, and why the first two have failed.
+	logged := command("logs", again)
+	for _, want := range []string{
+		"attempt 1 of upper", "not now", "attempt 1 failed: exit 75: not now", "attempt 2 of upper", "attempt 2 failed: exit 75: not now",
+		"attempt 3: leased by a", "attempt 3 of upper", "finished",
+	} {
+		_, after, found := strings.Cut(logged, want)
+		if !found {
+			t.Errorf("%q is not where it should be in the logs:\n%s", want, command("logs", again))
+		}
+		logged = after
 	}
 	// Nothing of these jobs is left with the worker.
 	until(t, time.Minute, "the worker has forgotten its jobs", func() bool {

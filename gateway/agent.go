@@ -66,6 +66,7 @@ type heldLease struct {
 	releaseReason string         // why it is being handed back
 	progress      *wire.Progress // the newest
 	message       string
+	lines         waitingLines       // of the job's log
 	unsent        bool               // progress or message are newer than the last heartbeat
 	extendedAt    time.Time          // by the last heartbeat
 	progressAt    time.Time          // when progress was last sent

@@ -76,6 +76,7 @@ func (a *Agent) extendResult(ctx context.Context, h *heldLease) {
 // [*outbox.RetryError] when there is none yet, and an error that wraps
 // jobs.ErrLeaseLost when the outcome came too late.
 func (a *Agent) deliverOnce(ctx context.Context, h *heldLease) error {
+	a.sendLines(ctx, h)
 	if a.step(h) == stepResult {
 		err := a.outbox.Upload(ctx, func() error { return a.deliverResult(ctx, h) })
 		if err != nil || a.step(h) == stepResult {

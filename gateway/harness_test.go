@@ -108,6 +108,9 @@ func (r *rig) agent(cp gateway.ControlPlane) *gateway.Agent {
 	}
 	return &gateway.Agent{
 		Gateway: cp, Kind: kind, Kinds: r.kinds, Store: r.store, Dir: r.dir, Log: r.logger(), Encode: encodeReport,
+		EncodeKind: func(_ jobs.Kind, result []byte) (wire.ResultRequest, error) {
+			return wire.ResultRequest{Result: result}, nil
+		},
 		Forget: func(ctx context.Context, id jobs.ID) error {
 			r.mu.Lock()
 			r.forgotten = append(r.forgotten, id)

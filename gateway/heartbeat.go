@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// progressEvery is the shortest time between two heartbeats that only carry progress.
+// progressEvery is the shortest time between two heartbeats that only carry progress or lines.
 // Each costs the control plane a call of its store.
 const progressEvery = 10 * time.Second
 
@@ -106,9 +106,9 @@ func (a *Agent) Extend(ctx context.Context, leases []jobs.Lease, _ time.Duration
 }
 
 // Report implements worker.Status. It keeps the newest progress for the next heartbeat,
-// and sends one itself when the last with progress is progressEvery ago. Lines of the
-// job's log are not sent.
-func (a *Agent) Report(ctx context.Context, c jobs.Claim, _ time.Duration, p *jobs.Progress, _ jobs.Lines) error {
+// and sends one itself when the last with progress is progressEvery ago. So it does with lines of
+// the job's log; kind zpe has none.
+func (a *Agent) Report(ctx context.Context, c jobs.Claim, _ time.Duration, p *jobs.Progress, lines jobs.Lines) error {
 	a.mu.Lock()
 	h := a.leases[c.Token]
 	if h == nil {
@@ -121,7 +121,10 @@ func (a *Agent) Report(ctx context.Context, c jobs.Claim, _ time.Duration, p *jo
 			h.message = jobs.Clip(p.Message, maxMessage, "")
 		}
 	}
-	due := h.unsent && time.Since(h.progressAt) >= progressEvery
+	if h.Kind != "" {
+		h.lines.add(lines)
+	}
+	due := (h.unsent || !h.lines.empty()) && time.Since(h.progressAt) >= progressEvery
 	lost, canceled := h.lost, h.canceled
 	a.mu.Unlock()
 	if due && !lost && !canceled {
@@ -160,19 +163,26 @@ func (a *Agent) heartbeat(ctx context.Context, h *heldLease) error {
 	if h.unsent {
 		request.Progress, request.Message, h.unsent, h.progressAt = h.progress, h.message, false, time.Now()
 	}
+	if request.Log = h.lines.take(); request.Log != nil {
+		h.progressAt = time.Now()
+	}
 	a.mu.Unlock()
 	response, err := a.Gateway.Heartbeat(ctx, string(h.JobID), request)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	e := (*Error)(nil)
+	decided := errors.As(err, &e) && e.decided()
+	if request.Log != nil {
+		h.lines.settled(err == nil || decided) // lines that are refused are lost
+	}
 	if err == nil {
 		h.extendedAt = time.Now()
 		h.canceled = h.canceled || response.CancelRequested
 		return nil
 	}
 	h.unsent = h.unsent || request.Progress != nil
-	e := (*Error)(nil)
 	switch {
-	case !errors.As(err, &e) || !e.decided():
+	case !decided:
 	case e.endsLease():
 		h.lost = true
 		return fmt.Errorf("%w: %w", jobs.ErrLeaseLost, err)

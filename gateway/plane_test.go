@@ -55,6 +55,7 @@ type event struct {
 }
 
 type planeJob struct {
+	kind     string // empty for zpe
 	payload  string
 	status   string
 	lease    string
@@ -68,6 +69,8 @@ type planeJob struct {
 	reaped   map[string]bool
 	late     *wire.ResultRequest
 	progress *wire.Progress
+	log      []string
+	logged   int // lines under the lease
 	message  string
 	code     string
 }
@@ -94,6 +97,12 @@ func (p *plane) submit(ids ...string) {
 		p.queue = append(p.queue, id)
 	}
 	p.wake()
+}
+
+// submitKind queues a job of a kind beside zpe.
+func (p *plane) submitKind(kind, id string) {
+	p.submit(id)
+	p.do(func() { p.jobs[id].kind, p.jobs[id].payload = kind, `{"params":{}}` })
 }
 
 func (p *plane) wake() { // p.mu is held
@@ -383,6 +392,7 @@ func (p *plane) tryLease(ask wire.LeaseRequest) answer { // p.mu is held
 	j := p.jobs[id]
 	p.n++
 	j.status, j.lease, j.until = "started", fmt.Sprintf("lease-%d-of-%s", p.n, id), time.Now().Add(p.ttl)
+	j.logged = 0
 	p.requests[ask.RequestID] = [2]string{id, j.lease}
 	p.note("lease %s", id)
 	return p.granted(id, j)
@@ -390,7 +400,7 @@ func (p *plane) tryLease(ask wire.LeaseRequest) answer { // p.mu is held
 
 func (p *plane) granted(id string, j *planeJob) answer {
 	return answer{status: 200, body: wire.LeaseResponse{
-		JobID: id, Payload: json.RawMessage(j.payload), LeaseID: j.lease, LeaseTTLSeconds: p.ttl.Seconds(), RetryCount: j.retries,
+		JobID: id, Payload: json.RawMessage(j.payload), LeaseID: j.lease, LeaseTTLSeconds: p.ttl.Seconds(), RetryCount: j.retries, Kind: j.kind,
 	}}
 }
 
@@ -436,6 +446,11 @@ func (p *plane) beat(ctx context.Context, id string, body []byte) answer {
 	if ask.Progress != nil {
 		j.progress, j.message = ask.Progress, ask.Message
 		what += fmt.Sprintf(" %d/%d %s", ask.Progress.Done, ask.Progress.Total, ask.Message)
+	}
+	if ask.Log != nil && len(ask.Log.Lines) <= wire.MaxLogLines {
+		j.log = append(j.log, ask.Log.Lines[min(len(ask.Log.Lines), max(0, j.logged-ask.Log.Before)):]...)
+		j.logged = ask.Log.Before + len(ask.Log.Lines)
+		what += fmt.Sprintf(" with %d lines", len(ask.Log.Lines))
 	}
 	p.note("%s", what)
 	return answer{status: 200, body: wire.HeartbeatResponse{

@@ -24,6 +24,9 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 	if h == nil {
 		return 0, fmt.Errorf("finish job %s: %w: this worker does not hold it any more", c.Job, jobs.ErrLeaseLost)
 	}
+	if o.State == jobs.Failed {
+		a.log(h, fmt.Sprintf("attempt %d failed: %s", h.attempt, o.Reason))
+	}
 	err := a.settle(ctx, h, func(e *entry) {
 		switch o.State {
 		case jobs.Succeeded:
@@ -83,6 +86,7 @@ func (a *Agent) Nack(ctx context.Context, lease jobs.Lease, delay time.Duration)
 		code, fallback = wire.FailWorkerShutdown, "the worker is stopping"
 	}
 	reason = cmp.Or(reason, fallback)
+	a.log(h, fmt.Sprintf("attempt %d ended: %s", h.attempt, reason))
 	err := a.settle(ctx, h, func(e *entry) {
 		e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, code, reason, "", true)
 	})

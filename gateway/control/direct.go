@@ -85,7 +85,7 @@ func (d *Direct) Heartbeat(ctx context.Context, job string, req wire.HeartbeatRe
 	if err != nil {
 		return wire.HeartbeatResponse{}, err
 	}
-	extended, err := d.Queue.Extend(ctx, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, h.Beat)
+	extended, err := beat(ctx, d.Queue, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, h)
 	if err == nil && h.wait > 0 && !extended.Cancel && d.canceled(ctx, id, h.wait) {
 		extended, err = d.Queue.Extend(ctx, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, queue.Beat{})
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // heartbeatsOfJob is how many heartbeats of one job may wait: its worker needs one, and
@@ -20,6 +21,7 @@ const maxSteps = 1 << 53
 // heartbeat is what a heartbeat tells, and how long to hold its answer.
 type heartbeat struct {
 	queue.Beat
+	log  wire.Log // for the job's log
 	wait time.Duration
 }
 
@@ -32,22 +34,50 @@ func parseHeartbeat(a *wire.HeartbeatRequest) (h heartbeat, err error) {
 		}
 		h.Done, h.Total = p.Done, p.Total
 	}
+	if a.Log != nil {
+		if h.log, err = parseLog(*a.Log); err != nil {
+			return h, err
+		}
+	}
 	h.wait, err = waitOf(a.WaitSeconds)
 	return h, err
+}
+
+// parseLog cuts lines that are too long, and leaves out the first ones of too many.
+func parseLog(l wire.Log) (wire.Log, error) {
+	if l.Before < 0 || l.Before > maxSteps {
+		return wire.Log{}, invalid("log.before", "want 0 to 2^53")
+	}
+	over := max(0, len(l.Lines)-wire.MaxLogLines)
+	cut := wire.Log{Before: l.Before + over}
+	for _, line := range l.Lines[over:] {
+		cut.Lines = append(cut.Lines, shown(line, wire.MaxLogLine))
+	}
+	return cut, nil
+}
+
+// beat extends a lease, and adds the lines of a heartbeat to the job's log. After an error both may have been done:
+// a heartbeat can be repeated.
+func beat(ctx context.Context, q *queue.Queue, c queue.Caller, id jobs.ID, lease string, h heartbeat) (queue.Extended, error) {
+	e, err := q.Extend(ctx, c, id, lease, h.Beat)
+	if err == nil && len(h.log.Lines) > 0 {
+		err = q.Write(ctx, c, id, lease, h.log.Before, h.log.Lines)
+	}
+	return e, err
 }
 
 // heartbeat extends a lease, and then waits for its job to be canceled: until the time
 // is over, the server stops or the caller goes away. It does not wait when too many do.
 func (c *Control) heartbeat(ctx context.Context, from call, h heartbeat) (any, error) {
 	if h.wait <= 0 {
-		e, err := c.Queue.Extend(ctx, from.Caller, from.job, from.lease, h.Beat)
+		e, err := beat(ctx, c.Queue, from.Caller, from.job, from.lease, h)
 		return c.heartbeatResponse(from, e, false, err)
 	}
 	me := c.heartbeats.join(c.heartbeats.seen(), string(from.job)) // before the first call: a cancel after it is heard of
 	if me != nil {
 		defer c.heartbeats.leave(me)
 	}
-	e, err := c.Queue.Extend(ctx, from.Caller, from.job, from.lease, h.Beat)
+	e, err := beat(ctx, c.Queue, from.Caller, from.job, from.lease, h)
 	if err != nil || e.Cancel || me == nil {
 		return c.heartbeatResponse(from, e, e.Cancel, err)
 	}

@@ -206,3 +206,64 @@ func TestK17J07J08J10J11J14J15J27J28OtherKindsKeepTheContract(t *testing.T) {
 		}
 	})
 }
+
+func TestK17TheLogHasWhatAJobHasWritten(t *testing.T) {
+	r := newZPERig(t)
+	others := &provider.ZPE{Queue: r.q, Others: true, Stop: r.q.Cancel}
+	r.submitKind("thumbnail", "t1")
+	caller, g := r.leaseKind("thumbnail")
+	n := 0
+	write := func(lines ...string) {
+		t.Helper()
+		r.pass(time.Second)
+		_, err := r.q.Extend(t.Context(), caller, g.Job, g.LeaseID, queue.Beat{Message: "at work", Done: 1, Total: 2})
+		if err := errors.Join(err, r.q.Write(t.Context(), caller, g.Job, g.LeaseID, n, lines)); err != nil {
+			t.Fatal(err)
+		}
+		n += len(lines)
+	}
+	read := func(q jobapi.LogQuery) (lines []string, last string) {
+		t.Helper()
+		log, err := others.Log(t.Context(), "t1", q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range log.Lines {
+			lines, last = append(lines, l.Text), l.Pos
+		}
+		return lines, last
+	}
+	write("first", "password=hunter2hunter2")
+	before := []string{"submitted", "attempt 1: leased by lab-1", "first", "password=[redacted]"}
+	got, last := read(jobapi.LogQuery{Tail: 10})
+	if !slices.Equal(got, before) {
+		t.Errorf("the log is %q, want %q", got, before)
+	}
+	write("second")
+	if got, _ := read(jobapi.LogQuery{Tail: 10, After: last}); !slices.Equal(got, []string{"second"}) {
+		t.Errorf("what has come since is %q", got)
+	}
+	if _, err := r.q.Fail(t.Context(), caller, g.Job, g.LeaseID, queue.Failure{Code: "EXIT_3", Message: "exit 3: no", RetryPolicy: queue.Final}); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := read(jobapi.LogQuery{Tail: 3}); !slices.Equal(got, []string{"password=[redacted]", "second", "failed EXIT_3: exit 3: no"}) {
+		t.Errorf("the log ends with %q", got)
+	}
+}
+
+func TestK17TheLogSaysHowManyLinesItLacks(t *testing.T) {
+	r := newZPERig(t)
+	others := &provider.ZPE{Queue: r.q, Others: true, Stop: r.q.Cancel}
+	r.submitKind("thumbnail", "t1")
+	caller, g := r.leaseKind("thumbnail")
+	for i := range 10 {
+		lines := slices.Repeat([]string{fmt.Sprint(i)}, 100)
+		if err := r.q.Write(t.Context(), caller, g.Job, g.LeaseID, 100*i, lines); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := others.Log(t.Context(), "t1", jobapi.LogQuery{Tail: 1000})
+	if err != nil || len(log.Lines) != 303 || log.Lines[2].Text != "… 700 lines left out" || log.Lines[3].Text != "7" {
+		t.Errorf("the log has %d lines (%v): %+v", len(log.Lines), err, log.Lines[:min(5, len(log.Lines))])
+	}
+}

@@ -12,10 +12,11 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// A gateway keeps no log of a job, only its last events and their times. The log is
-// made from these, so it has no lines of earlier runs.
+// A gateway keeps the last events of a job and their times, and the newest lines that jobs of other kinds
+// than zpe have written. The log is made from these, so of earlier runs it has only such lines.
 
 // position is the position of a line: its time, its kind, and its number among lines of
 // one kind.
@@ -30,6 +31,7 @@ const (
 	lineSubmitted = iota
 	lineFirstRun
 	lineLeased
+	lineWritten  // n is its number
 	lineProgress // n is a hash of it: another text is a new line
 	lineCancel
 	lineOutcome
@@ -87,9 +89,15 @@ func (z *ZPE) Log(ctx context.Context, id string, q jobapi.LogQuery) (jobapi.Log
 	if err != nil {
 		return jobapi.Log{}, notDone(err)
 	}
+	var written []queue.LogLine
+	if z.Others {
+		if written, err = z.Queue.Lines(ctx, job); err != nil {
+			return jobapi.Log{}, notDone(err)
+		}
+	}
 	after := parsePosition(q.After)
 	var log jobapi.Log
-	for _, l := range zpeLines(&record) {
+	for _, l := range zpeLines(&record, written) {
 		if l.after(after) && !l.at.Before(q.Since) {
 			log.Lines = append(log.Lines, jobapi.Line{Pos: l.String(), Time: l.at, Text: l.text})
 		}
@@ -102,8 +110,8 @@ func (z *ZPE) Log(ctx context.Context, id string, q jobapi.LogQuery) (jobapi.Log
 	return log, nil
 }
 
-// zpeLines tells the life of a job by its record, oldest line first, without secrets.
-func zpeLines(q *queue.Job) []zpeLine {
+// zpeLines tells the life of a job by its record and what it has written, oldest line first, without secrets.
+func zpeLines(q *queue.Job, written []queue.LogLine) []zpeLine {
 	j, ok := zpeHead(q)
 	if !ok {
 		return nil
@@ -123,10 +131,16 @@ func zpeLines(q *queue.Job) []zpeLine {
 		note(q.FirstLeasedAt, lineFirstRun, "first run began")
 	}
 	note(q.LeasedAt, lineLeased, "%sleased by %s", attemptWord(q.Attempt), workerWord(q))
+	for i, l := range written {
+		if i == 0 && l.N > 1 {
+			add(l.At, l.At, lineWritten, l.N-1, jobs.LeftOut(int(l.N-1))) //nolint:gosec // of 32 bits
+		}
+		add(l.At, l.At, lineWritten, l.N, l.Text)
+	}
 	switch q.State() {
 	case queue.Started:
 		// Heartbeats come also without news, so their time is not its position.
-		if text := zpeProgress(q); text != "" {
+		if text := zpeProgress(q); text != "" && len(written) == 0 { // which has the messages
 			add(q.LeasedAt, updated, lineProgress, hash(text), text)
 		}
 		if q.CancelRequested {

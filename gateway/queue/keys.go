@@ -68,6 +68,7 @@ func enrollKey(hash string) string     { return "zpe:enroll:" + hash }
 func idempotentKey(hash string) string { return "zpe:idempotency:" + hash }
 func workerKey(id string) string       { return "zpe:worker:" + id }
 func workerTokensKey(id string) string { return "zpe:worker_tokens:" + id }
+func logKey(id jobs.ID) string         { return "zpe:log:" + string(id) }
 func artifactsKey(id jobs.ID) string   { return "zpe:artifacts:" + string(id) }
 func uploadKey(name string) string     { return "zpe:upload:" + name }
 func uploadsKey(id jobs.ID, lease string) string {

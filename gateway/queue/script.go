@@ -22,6 +22,7 @@ var (
 	finishScript     = kept(newScript("who", "list", "each", "finish"))
 	failScript       = newScript("who", "caller", "list", "retry", "fail")
 	artifactScript   = newScript("who", "caller", "artifact")
+	logScript        = newScript("who", "caller", "log")
 	authScript       = newScript("who", "caller", "auth")
 	reapScript       = newScript("list", "retry", "reap")
 	promoteScript    = newScript("promote", "promoteonly")

@@ -135,8 +135,17 @@ type HeartbeatRequest struct {
 	// WaitSeconds is how long to hold the response unless the job is to be canceled, at
 	// most MaxWait. The lease is extended before.
 	WaitSeconds float64 `json:"wait_seconds,omitempty"`
-	WorkerID    string  `json:"worker_id,omitempty"`
-	Kind        string  `json:"-"` // of the job, a part of the path; empty for zpe
+	// Log has lines for the job's log; not of zpe.
+	Log      *Log   `json:"log,omitempty"`
+	WorkerID string `json:"worker_id,omitempty"`
+	Kind     string `json:"-"` // of the job, a part of the path; empty for zpe
+}
+
+// Log are lines that a job has written. The number of those before them keeps a line of a
+// repeated call from being there twice.
+type Log struct {
+	Before int      `json:"before"` // how many lines came before them under this lease
+	Lines  []string `json:"lines"`  // at most MaxLogLines, of MaxLogLine bytes
 }
 
 // HeartbeatResponse extends the lease to LeaseTTLSeconds from now.

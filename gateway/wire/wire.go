@@ -72,6 +72,8 @@ const (
 	MaxTraceback    = 64 << 10
 	MaxName         = 200       // of labels, names and the strings in meta
 	MaxKinds        = 64        // that a lease call may name
+	MaxLogLines     = 200       // of a job's log, in one heartbeat
+	MaxLogLine      = 1000      // of a line of a job's log; the rest is cut off
 	MaxRetryAfter   = 12 * 3600 // seconds until a job runs again, if its worker decides that
 	MaxWait         = 30        // seconds a lease call or a heartbeat may wait
 )
