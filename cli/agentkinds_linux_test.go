@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,6 +98,30 @@ func TestK17AgentsOfDifferentKindsRunTheExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.check(t, dir)
+	}
+}
+
+// TestK15K17AProgramWithKindsIsAGatewayAndAnAgent without a kinds file.
+func TestK15K17AProgramWithKindsIsAGatewayAndAnAgent(t *testing.T) {
+	t.Parallel()
+	binary := wordcount(t)
+	g := newTestGateway(t)
+	addr := freeAddr(t)
+	url := "http://" + addr
+	start := func(env []string, args ...string) {
+		c := exec.CommandContext(t.Context(), binary, args...)
+		c.Dir, c.Env = t.TempDir(), g.environment(env...)
+		launch(t, c)
+	}
+	start(g.atRedis("LOCAL_STORAGE_PATH="+t.TempDir()), "gateway", "--addr", addr, "--admin-token-file", filepath.Join(g.dir, "admin.token"))
+	g.untilReadyz(addr, http.StatusOK)
+	start([]string{"SOURCE=" + url, "WORKER_TOKEN_FILE=" + g.enrolled("a"), "PROCESSOR=none"}, "worker")
+	id := g.submitKind(url, "wordcount", map[string]any{"input": g.upload(url, "wordcount", "testdata/lines.txt")})
+	g.untilKind(url, "wordcount", id, "finished")
+	var counts map[string]int
+	g.call(http.MethodGet, url+"/calc/wordcount/jobs/"+id+"/artifacts/words.json", "", nil, &counts)
+	if counts["line"] != 3 || counts["the"] != 2 {
+		t.Errorf("the words are %v", counts)
 	}
 }
 

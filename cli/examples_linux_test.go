@@ -154,18 +154,25 @@ func TestK20PanoramaSaysHowPOVRayEnded(t *testing.T) {
 	}
 }
 
-// TestK15WordcountIsBuiltAndRuns: a module of its own is a program with our commands and its kind.
-func TestK15WordcountIsBuiltAndRuns(t *testing.T) {
+// wordcount builds the program of examples/wordcount.
+func wordcount(t *testing.T) (binary string) {
+	t.Helper()
 	testrun.Long(t, "it builds a program")
 	testrun.Once(t, "it is a program of its own")
-	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "wordcount")
+	binary = filepath.Join(t.TempDir(), "wordcount")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
 	build.Dir = "../examples/wordcount"
 	build.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off") // go.sum has all of it
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+	return binary
+}
+
+// TestK15WordcountIsBuiltAndRuns: a module of its own is a program with our commands and its kind.
+func TestK15WordcountIsBuiltAndRuns(t *testing.T) {
+	t.Parallel()
+	binary := wordcount(t)
 	run := func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), binary, args...)
 		c.Dir = t.TempDir()
