@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Answer is what came of one value.
@@ -22,12 +23,15 @@ type Answer[A any] struct {
 // the first call of Do, which may be called concurrently.
 type Group[V, A any] struct {
 	// Send sends values, in the order in which they came, and returns as many answers, in that
-	// order. ctx ends when no caller waits any longer, and has the values of the
-	// first caller's. It must end in bounded time.
+	// order. ctx ends when no caller waits any longer, has the latest of their deadlines if
+	// all have one, and has the values of the first caller's. It must end in bounded time.
 	Send func(ctx context.Context, values []V) []Answer[A]
 	Max  int // values a call; more go with the next one. 0 is no limit
 	// Calls is how many calls may be under way at once; 0 is 1.
 	Calls int
+	// Slow is after what time a call no longer counts as one of Calls, so that values wait no
+	// longer for one that hangs; 0 is never.
+	Slow time.Duration
 
 	mu      sync.Mutex
 	waiting []*entry[V, A]
@@ -39,6 +43,14 @@ type entry[V, A any] struct {
 	ctx    context.Context // of the caller who waits for the answer
 	value  V
 	answer chan Answer[A] // takes one without blocking
+	call   *call          // nil while it waits
+}
+
+// call is one call of Send. The mutex of its group guards it.
+type call struct {
+	cancel  context.CancelFunc // ends it; set before left can be 0
+	callers int                // who wait for an answer
+	slow    bool               // it counts no longer
 }
 
 // Do sends v, perhaps with other values, and returns its answer. If ctx ends first it returns
@@ -48,64 +60,94 @@ func (g *Group[V, A]) Do(ctx context.Context, v V) (A, error) {
 	g.mu.Lock()
 	g.waiting = append(g.waiting, e)
 	if g.calls < max(g.Calls, 1) {
-		g.calls++
-		go g.run()
+		g.start()
 	}
 	g.mu.Unlock()
 	select {
 	case a := <-e.answer:
 		return a.Value, a.Err
 	case <-ctx.Done():
+		g.leave(e)
 		var none A
 		return none, context.Cause(ctx)
 	}
 }
 
-// run makes calls until nothing waits.
-func (g *Group[V, A]) run() {
-	for {
-		together := g.next()
-		if len(together) == 0 {
-			return
+// start begins a call, and others after it while values wait.
+func (g *Group[V, A]) start() {
+	g.calls++
+	go func() {
+		for {
+			ctx, c, together := g.next()
+			if len(together) == 0 || !g.send(ctx, c, together) {
+				return
+			}
 		}
-		g.call(together)
+	}()
+}
+
+// leave ends the call of a caller who has gone, if it was the last.
+func (g *Group[V, A]) leave(e *entry[V, A]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e.call == nil {
+		return
+	}
+	if e.call.callers--; e.call.callers == 0 {
+		e.call.cancel()
 	}
 }
 
-// next takes the values of the next call. If there are none, this run is over.
-func (g *Group[V, A]) next() []*entry[V, A] {
+// next takes the values of the next call. If there are none, there are no more calls.
+func (g *Group[V, A]) next() (context.Context, *call, []*entry[V, A]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	c := &call{}
 	var together []*entry[V, A]
 	for len(g.waiting) > 0 && (g.Max == 0 || len(together) < g.Max) {
 		e := g.waiting[0]
 		g.waiting[0] = nil
 		g.waiting = g.waiting[1:]
-		if e.ctx.Err() == nil { // its caller has gone
+		if e.ctx.Err() == nil { // otherwise its caller has gone
+			e.call = c
 			together = append(together, e)
 		}
 	}
 	if len(together) == 0 {
 		g.calls--
+		return nil, nil, nil
 	}
-	return together
+	ctx := context.WithoutCancel(together[0].ctx)
+	if end, ok := latest(together); ok {
+		ctx, c.cancel = context.WithDeadline(ctx, end)
+	} else {
+		ctx, c.cancel = context.WithCancel(ctx)
+	}
+	c.callers = len(together)
+	return ctx, c, together
 }
 
-// call sends values and hands out their answers.
-func (g *Group[V, A]) call(together []*entry[V, A]) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(together[0].ctx))
-	defer cancel()
-	var mu sync.Mutex
-	left := len(together)
+// latest returns the last of the deadlines of callers, and false if one has none.
+func latest[V, A any](together []*entry[V, A]) (end time.Time, ok bool) {
 	for _, e := range together {
-		stop := context.AfterFunc(e.ctx, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			if left--; left == 0 {
-				cancel()
-			}
-		})
-		defer stop()
+		d, ok := e.ctx.Deadline()
+		if !ok {
+			return time.Time{}, false
+		}
+		if d.After(end) {
+			end = d
+		}
+	}
+	return end, true
+}
+
+// send makes a call and hands out the answers. It reports whether the next call is to follow it:
+// after a slow one that has begun already.
+func (g *Group[V, A]) send(ctx context.Context, c *call, together []*entry[V, A]) bool {
+	defer c.cancel()
+	if g.Slow > 0 {
+		slow := time.AfterFunc(g.Slow, func() { g.isSlow(c) })
+		defer slow.Stop()
 	}
 	values := make([]V, len(together))
 	for i, e := range together {
@@ -118,5 +160,26 @@ func (g *Group[V, A]) call(together []*entry[V, A]) {
 		} else {
 			e.answer <- Answer[A]{Err: fmt.Errorf("%d values were sent together, and %d answered", len(values), len(answers))}
 		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.slow {
+		return false
+	}
+	c.slow = true // the timer comes too late now
+	return true
+}
+
+// isSlow lets the next call begin beside one that hangs.
+func (g *Group[V, A]) isSlow(c *call) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.slow {
+		return
+	}
+	c.slow = true
+	g.calls--
+	if len(g.waiting) > 0 {
+		g.start()
 	}
 }

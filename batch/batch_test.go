@@ -146,9 +146,9 @@ func TestACallEndsWhenAllItsCallersHaveLeft(t *testing.T) {
 			close(ended)
 			return make([]batch.Answer[string], len(values))
 		}}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if _, err := g.Do(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		if _, err := g.Do(ctx, 1); !errors.Is(err, context.Canceled) {
 			t.Errorf("Do: %v", err)
 		}
 		<-ended
@@ -190,5 +190,80 @@ func TestManyGoroutinesAreAllAnswered(t *testing.T) {
 	wg.Wait()
 	if sent != 6400 {
 		t.Errorf("sent %d values, want 6400", sent)
+	}
+}
+
+func TestValuesDoNotWaitLongForACallThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &batch.Group[int, int]{Slow: time.Second, Send: func(ctx context.Context, values []int) []batch.Answer[int] {
+			if values[0] == 0 {
+				<-ctx.Done()
+			}
+			return make([]batch.Answer[int], len(values))
+		}}
+		began := time.Now()
+		hanging, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = g.Do(hanging, 0) })
+		synctest.Wait()
+		for i := 1; i < 4; i++ { // the first waits, the others find a free call
+			if _, err := g.Do(t.Context(), i); err != nil {
+				t.Errorf("Do(%d): %v", i, err)
+			}
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("they took %s, want a second", took)
+		}
+		wg.Wait()
+		if _, err := g.Do(t.Context(), 4); err != nil { // once that has ended, too
+			t.Error(err)
+		}
+	})
+}
+
+func TestACallHasTheLatestOfItsDeadlines(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		limits []time.Duration // of callers, 0 for none; a second has passed when they are sent
+		want   time.Duration
+	}{
+		{"all have one", []time.Duration{5 * time.Second, 7 * time.Second, 3 * time.Second}, 6 * time.Second},
+		{"one has none", []time.Duration{5 * time.Second, 0, 3 * time.Second}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var got []time.Duration
+				g := &batch.Group[int, int]{Send: func(ctx context.Context, values []int) []batch.Answer[int] {
+					left := time.Duration(0)
+					if end, ok := ctx.Deadline(); ok {
+						left = time.Until(end)
+					}
+					got = append(got, left)
+					time.Sleep(time.Second)
+					return make([]batch.Answer[int], len(values))
+				}}
+				var wg sync.WaitGroup
+				for _, limit := range append([]time.Duration{0}, c.limits...) { // the first keeps the others waiting
+					wg.Go(func() {
+						ctx := t.Context()
+						if limit > 0 {
+							var cancel context.CancelFunc
+							ctx, cancel = context.WithTimeout(ctx, limit)
+							defer cancel()
+						}
+						_, _ = g.Do(ctx, 0)
+					})
+					synctest.Wait()
+				}
+				wg.Wait()
+				if want := []time.Duration{0, c.want}; !slices.Equal(got, want) {
+					t.Errorf("calls had %v left, want %v", got, want)
+				}
+			})
+		})
 	}
 }

@@ -99,6 +99,14 @@ func (r *DeadLetterReader) Collect(ctx context.Context, patience time.Duration) 
 	}
 }
 
+// pulling returns a context for a pull of at most limit. It outlives ctx by
+// grace.
+func pulling(ctx context.Context, limit, grace time.Duration) (context.Context, context.CancelFunc) {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return call, func() { stop(); cancel() }
+}
+
 // pull returns up to one batch of messages, or none when none has come for patience.
 func (r *DeadLetterReader) pull(ctx context.Context, patience time.Duration) ([]*pubsubpb.ReceivedMessage, error) {
 	call, cancel := pulling(ctx, patience, r.grace)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,19 +24,24 @@ func isDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
+// failures returns why a subscription with exactly-once delivery did not settle leases, by ack id.
+func failures(err error) map[string]string {
+	reasons := map[string]string{}
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			maps.Copy(reasons, info.GetMetadata())
+		}
+	}
+	return reasons
+}
+
 // permanentFailures returns the ack ids that are no longer valid, as a subscription
 // with exactly-once delivery reports them: their leases are lost.
 func permanentFailures(err error) map[string]error {
 	lost := map[string]error{}
-	for _, d := range status.Convert(err).Details() {
-		info, ok := d.(*errdetails.ErrorInfo)
-		if !ok {
-			continue
-		}
-		for id, reason := range info.GetMetadata() {
-			if strings.HasPrefix(reason, "PERMANENT_FAILURE") {
-				lost[id] = errors.New(reason)
-			}
+	for id, reason := range failures(err) {
+		if strings.HasPrefix(reason, "PERMANENT_FAILURE") {
+			lost[id] = errors.New(reason)
 		}
 	}
 	return lost
@@ -45,11 +51,15 @@ func permanentFailures(err error) map[string]error {
 // person, too, after one of the codes in refused.
 func translate(what string, err error, refused ...codes.Code) error {
 	kind := jobs.ErrUnavailable
-	refused = append(refused, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument)
-	if slices.Contains(refused, status.Code(err)) {
+	if isRefused(err) || slices.Contains(refused, status.Code(err)) {
 		kind = worker.ErrRefused
 	}
 	return fmt.Errorf("%s: %w: %w", what, kind, shorten(err))
+}
+
+// isRefused reports whether a call would fail again.
+func isRefused(err error) bool {
+	return slices.Contains([]codes.Code{codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument}, status.Code(err))
 }
 
 // lookAt returns a subscription: nil if this account may pull from it but not look.

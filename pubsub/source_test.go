@@ -501,6 +501,7 @@ type answers struct {
 	pull   func(context.Context, *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error)
 	modify func(*pubsubpb.ModifyAckDeadlineRequest) error
 	ack    error
+	ackAll func(ids []string) error
 	acked  atomic.Int32
 	look   func() (*pubsubpb.Subscription, error)
 }
@@ -513,8 +514,11 @@ func (a *answers) ModifyAckDeadline(_ context.Context, r *pubsubpb.ModifyAckDead
 	return &emptypb.Empty{}, a.modify(r)
 }
 
-func (a *answers) Acknowledge(context.Context, *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
+func (a *answers) Acknowledge(_ context.Context, r *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
 	a.acked.Add(1)
+	if a.ackAll != nil {
+		return &emptypb.Empty{}, a.ackAll(r.GetAckIds())
+	}
 	return &emptypb.Empty{}, a.ack
 }
 

@@ -34,7 +34,12 @@ func NewScript(lua fs.ReadFileFS, files ...string) Script {
 // Run calls the script by its hash; a server that does not have it (it was restarted or
 // flushed) is sent the text.
 func (s Script) Run(ctx context.Context, c redis.Scripter, keys []string, args ...any) (Reply, error) {
-	v, err := s.load().Run(ctx, c, keys, args...).Result()
+	return reply(s.load().Run(ctx, c, keys, args...))
+}
+
+// reply reads the answer of a script.
+func reply(cmd *redis.Cmd) (Reply, error) {
+	v, err := cmd.Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}

@@ -33,7 +33,7 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	}
 	args = append(args, s.jobFields(job)...)
 	what := fmt.Sprintf("claim job %s", job.ID)
-	got, err := s.run(ctx, what, claimScript, jobKeys(job.ID), args...)
+	got, err := s.runTogether(ctx, what, claimScript, jobKeys(job.ID), args...)
 	if err != nil {
 		return c, err
 	}
@@ -77,7 +77,7 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 		args = append(args, jobs.Visible(line))
 	}
 	what := fmt.Sprintf("report job %s", c.Job)
-	got, err := s.run(ctx, what, reportScript, jobKeys(c.Job), args...)
+	got, err := s.runTogether(ctx, what, reportScript, jobKeys(c.Job), args...)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 		args = append(args, "damaged", o.Result.DamagedPages)
 	}
 	what, state := fmt.Sprintf("finish job %s", c.Job), o.State
-	got, err := s.run(ctx, what, finishScript, jobKeys(c.Job), args...)
+	got, err := s.runTogether(ctx, what, finishScript, jobKeys(c.Job), args...)
 	if err != nil {
 		return 0, err
 	}
@@ -143,9 +143,7 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 			return state, nil
 		}
 		// Its claim has put it into the index, and taken it out of that of queued jobs.
-		pipe := s.rdb.Pipeline()
-		shift(ctx, pipe, c.Job, state, got.Number(1), []jobs.State{jobs.Running})
-		_, _ = pipe.Exec(ctx)
+		_ = s.moveTogether(ctx, move{id: c.Job, state: state, created: got.Number(1), others: []jobs.State{jobs.Running}, listed: true})
 		return state, nil
 	case "lost":
 		return 0, fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
@@ -170,7 +168,7 @@ func (s *Store) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.S
 	head, tail := Document{Status: words[jobs.Queued], Message: o.RetryMessage(c.Attempt, maxRetryReason)}.halves()
 	canceledHead, canceledTail := Document{Status: words[jobs.Canceled], Message: messageCanceled}.halves()
 	what := fmt.Sprintf("retry job %s", c.Job)
-	got, err := s.run(ctx, what, retryScript, jobKeys(c.Job), c.Token, ttlSeconds, o.RetryAfter.Milliseconds(), head, tail, canceledHead, canceledTail,
+	got, err := s.runTogether(ctx, what, retryScript, jobKeys(c.Job), c.Token, ttlSeconds, o.RetryAfter.Milliseconds(), head, tail, canceledHead, canceledTail,
 		o.RetryMessage(c.Attempt, MaxErrorMsg), s.LogCap, c.Attempt, c.Crashes, c.Failures, time.Now().UnixMilli(), o.Code)
 	if err != nil {
 		return 0, err

@@ -27,30 +27,57 @@ func createdAt(job jobs.Job, now time.Time) int64 {
 	return now.UnixMilli()
 }
 
-// enter puts a job into the index, and into that of a state, as one that was
-// created at a time in milliseconds, and takes it out of those of other states. No
-// index can be part of a script, because each lives in a slot of its own, so a
-// state and its index differ for a moment, and for longer when a process ends in
-// between: who reads the index compares it with the documents, see repair.
-func enter(ctx context.Context, pipe redis.Pipeliner, id jobs.ID, state jobs.State, created int64, others []jobs.State) {
-	pipe.ZAdd(ctx, indexKey, redis.Z{Score: float64(created * 1000), Member: string(id)})
-	shift(ctx, pipe, id, state, created, others)
+// move is a change of state of a job, for the indexes.
+type move struct {
+	id      jobs.ID
+	state   jobs.State
+	created int64        // in milliseconds since 1970, as the scripts answer
+	others  []jobs.State // where it can have been
+	listed  bool         // it is in the index already, and need only be put into that of its state
 }
 
-// shift is enter for a job that is in the index already.
-func shift(ctx context.Context, pipe redis.Pipeliner, id jobs.ID, state jobs.State, created int64, others []jobs.State) {
-	pipe.ZAdd(ctx, stateIndexKey(state), redis.Z{Score: float64(created * 1000), Member: string(id)})
-	for _, other := range others {
-		if other != state {
-			pipe.ZRem(ctx, stateIndexKey(other), string(id))
+// enter puts jobs into the index, and into those of their states, and then takes them out of those of
+// other states. No index can be part of a script, because each lives in a slot of its own, so a
+// state and its index differ for a moment, and for longer when a process ends in
+// between: who reads the index compares it with the documents, see repair. It returns its commands,
+// which are few however many jobs there are.
+func enter(ctx context.Context, pipe redis.Pipeliner, moves ...move) (cmds []redis.Cmder) {
+	added, removed := map[string][]redis.Z{}, map[string][]any{}
+	send := func() {
+		for key, members := range added {
+			cmds = append(cmds, pipe.ZAdd(ctx, key, members...), trim(ctx, pipe, key))
+		}
+		for key, members := range removed {
+			cmds = append(cmds, pipe.ZRem(ctx, key, members...))
+		}
+		clear(added)
+		clear(removed)
+	}
+	seen := map[jobs.ID]bool{}
+	for _, m := range moves {
+		if seen[m.id] { // one move after the other
+			send()
+			clear(seen)
+		}
+		seen[m.id] = true
+		place := redis.Z{Score: float64(m.created * 1000), Member: string(m.id)}
+		if !m.listed {
+			added[indexKey] = append(added[indexKey], place)
+		}
+		added[stateIndexKey(m.state)] = append(added[stateIndexKey(m.state)], place)
+		for _, other := range m.others {
+			if other != m.state {
+				removed[stateIndexKey(other)] = append(removed[stateIndexKey(other)], string(m.id))
+			}
 		}
 	}
-	trim(ctx, pipe, stateIndexKey(state))
+	send()
+	return cmds
 }
 
 // trim drops what is too old from an index.
-func trim(ctx context.Context, pipe redis.Pipeliner, key string) {
-	pipe.ZRemRangeByScore(ctx, key, "-inf", strconv.FormatInt(time.Now().Add(-indexAge).UnixMicro(), 10))
+func trim(ctx context.Context, pipe redis.Pipeliner, key string) redis.Cmder {
+	return pipe.ZRemRangeByScore(ctx, key, "-inf", strconv.FormatInt(time.Now().Add(-indexAge).UnixMicro(), 10))
 }
 
 // move enters a job where a script's answer says that it belongs; from is where it
@@ -58,16 +85,15 @@ func trim(ctx context.Context, pipe redis.Pipeliner, key string) {
 // its error is left out, it costs nothing but that who next reads the index finds
 // the job in a wrong place.
 func (s *Store) move(ctx context.Context, id jobs.ID, state jobs.State, created int64, from ...jobs.State) error {
-	if state == 0 || created == 0 {
+	return s.moveTogether(ctx, move{id: id, state: state, created: created, others: from})
+}
+
+func (s *Store) moveTogether(ctx context.Context, m move) error {
+	if m.state == 0 || m.created == 0 {
 		return nil
 	}
-	pipe := s.rdb.Pipeline()
-	enter(ctx, pipe, id, state, created, from)
-	if state == jobs.Running {
-		trim(ctx, pipe, indexKey) // also where no job is submitted through this package
-	}
-	_, err := pipe.Exec(ctx)
-	return unavailable(fmt.Sprintf("list job %s", id), err)
+	_, err := s.together.of(ctx, s.rdb, indexKey).Do(ctx, request{move: &m})
+	return unavailable(fmt.Sprintf("list job %s", m.id), own(ctx, err))
 }
 
 // forget takes a member out of all indexes.
@@ -94,6 +120,7 @@ func (s *Store) repair(ctx context.Context, members []string) error {
 			return err
 		}
 		pipe := s.rdb.Pipeline()
+		var moves []move
 		for i, m := range members {
 			switch r := seen[i]; r.found {
 			case nothing:
@@ -102,10 +129,11 @@ func (s *Store) repair(ctx context.Context, members []string) error {
 				if r.Created.IsZero() {
 					r.Created = time.Now() // nothing on record says when
 				}
-				enter(ctx, pipe, r.ID, r.State(), r.Created.UnixMilli(), states)
+				moves = append(moves, move{id: r.ID, state: r.State(), created: r.Created.UnixMilli(), others: states})
 			case foreign, unreadable: // where it belongs is unknown
 			}
 		}
+		enter(ctx, pipe, moves...)
 		if _, err := pipe.Exec(ctx); err != nil {
 			return unavailable("repair index", err)
 		}

@@ -38,7 +38,8 @@ const DefaultLogCap = 5_000_000
 // concurrently. An error that wraps [jobs.ErrUnavailable] means that Redis
 // could not be asked; nothing is known then about what was written.
 type Store struct {
-	rdb redis.UniversalClient
+	rdb      redis.UniversalClient
+	together together
 
 	MaxCrashes int    // starts of a job that may end without a word before it is given up; at least 1
 	LogCap     int    // bytes of log kept per job; see DefaultLogCap
