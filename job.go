@@ -56,7 +56,11 @@ func (j *Job) Create(name string) (*os.File, error) {
 	if err := artifact.CheckName(name); err != nil {
 		return nil, Final(err)
 	}
-	f, err := os.OpenFile(filepath.Join(j.attempt.Dir.Output, name), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	dir, err := j.attempt.Dir()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir.Output, name), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +86,26 @@ func (j *Job) Log(format string, args ...any) { j.attempt.Log(fmt.Sprintf(format
 // Checkpoint returns a directory whose files are there again in the next attempt at the job: on the
 // same machine, and with MaxCheckpoint on any. Write a file under a name that begins with "." and
 // rename it, so that no attempt finds half of it.
-func (j *Job) Checkpoint() string { return j.attempt.Checkpoint }
+func (j *Job) Checkpoint() string {
+	path, err := j.attempt.Checkpoint()
+	if err != nil {
+		return missing
+	}
+	return path
+}
 
 // Dir returns an empty directory for temporary files. It is deleted after Run.
-func (j *Job) Dir() string { return j.attempt.Dir.Work }
+func (j *Job) Dir() string {
+	dir, err := j.attempt.Dir()
+	if err != nil {
+		return missing
+	}
+	return dir.Work
+}
+
+// missing is the path of a directory that could not be made. Nothing can be there; the context of Run has
+// ended, and the job runs again.
+var missing = filepath.Join(os.DevNull, "missing")
 
 // GPUs returns the indices of the GPUs that the job holds, as many as its kind says.
 func (j *Job) GPUs() []int { return append([]int{}, j.attempt.Slot.GPUs...) }

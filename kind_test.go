@@ -24,6 +24,7 @@ import (
 
 // kindRig runs jobs of one kind as a worker does.
 type kindRig struct {
+	work    string // WORK_DIR
 	t       *testing.T
 	handler *custom.Handler
 	store   *storage.Local
@@ -41,7 +42,8 @@ func newKindRig(t *testing.T, k Kind) *kindRig {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	root, err := scratch.Open(t.TempDir(), log)
+	work := t.TempDir()
+	root, err := scratch.Open(work, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,7 @@ func newKindRig(t *testing.T, k Kind) *kindRig {
 	if err := described.Check(); err != nil {
 		t.Fatal(err)
 	}
-	return &kindRig{t: t, store: store, handler: &custom.Handler{Kind: described, Store: store, Scratch: root, Do: k.do, Log: log}}
+	return &kindRig{t: t, work: work, store: store, handler: &custom.Handler{Kind: described, Store: store, Scratch: root, Do: k.do, Log: log}}
 }
 
 // run makes an attempt at a job; failures came before it.
@@ -358,5 +360,66 @@ func TestK15MainHasOurCommandsAndItsKinds(t *testing.T) {
 	}
 	if code, out = run("good", "nonsense"); code != 2 {
 		t.Errorf("an unknown command: exit code %d, want 2\n%s", code, out)
+	}
+}
+
+func TestK15DirectoriesAreMadeWhenAFunctionAsksForThem(t *testing.T) {
+	var r *kindRig
+	entries := func(pattern string) int {
+		found, err := filepath.Glob(filepath.Join(r.work, "batchfleet-scratch", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	for _, tt := range []struct {
+		name                 string
+		ask                  func(*Job)
+		attempts, checkpoint int
+	}{
+		{"for none", func(*Job) {}, 0, 0},
+		{"for a directory", func(j *Job) { _ = j.Dir() }, 1, 0},
+		{"for a file", func(j *Job) { _, _ = j.Create("a") }, 1, 0},
+		{"for a checkpoint", func(j *Job) { _ = j.Checkpoint() }, 0, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r = newKindRig(t, Kind{Run: func(_ context.Context, job *Job) error {
+				tt.ask(job)
+				if attempts, checkpoints := entries("workers/*/j-1"), entries("checkpoints/j"); attempts != tt.attempts || checkpoints != tt.checkpoint {
+					return fmt.Errorf("there are %d directories of attempts and %d checkpoints", attempts, checkpoints)
+				}
+				return nil
+			}})
+			if err := r.run(jobs.Job{ID: "j", Kind: "mine"}, 0); err != nil {
+				t.Error(err)
+			}
+			if attempts, checkpoints := entries("workers/*/j-1"), entries("checkpoints/j"); attempts+checkpoints > 0 {
+				t.Errorf("after the job there are %d directories of attempts and %d checkpoints", attempts, checkpoints)
+			}
+		})
+	}
+}
+
+func TestK15JobWhoseDirectoriesCannotBeMadeIsHandedBack(t *testing.T) {
+	for name, path := range map[string]func(*Job) string{"directory": (*Job).Dir, "checkpoint": (*Job).Checkpoint} {
+		t.Run(name, func(t *testing.T) {
+			var r *kindRig
+			r = newKindRig(t, Kind{Run: func(ctx context.Context, job *Job) error {
+				if err := os.RemoveAll(filepath.Join(r.work, "batchfleet-scratch")); err != nil {
+					return err
+				}
+				if err := os.WriteFile(filepath.Join(r.work, "batchfleet-scratch"), nil, 0o600); err != nil {
+					return err
+				}
+				if err := os.WriteFile(filepath.Join(path(job), "file"), nil, 0o600); err == nil {
+					return Final(errors.New("a file could be written"))
+				}
+				<-ctx.Done()
+				return Final(errors.New("the job had no directory"))
+			}})
+			if err := r.run(jobs.Job{ID: "j", Kind: "mine"}, 0); !errors.Is(err, jobs.ErrUnavailable) {
+				t.Errorf("the attempt ended with %v, want that the worker is at fault", err)
+			}
+		})
 	}
 }

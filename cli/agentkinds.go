@@ -81,10 +81,7 @@ func (e *AgentEnv) openKinds(all []own.Kind, store storage.Store, log *slog.Logg
 // forgetCheckpoint deletes the checkpoint of a job, unless an attempt has it that was given up and has not
 // yet ended.
 func forgetCheckpoint(root *scratch.Root, id jobs.ID) error {
-	c, err := root.Checkpoint(id)
-	if err == nil {
-		err = c.Delete()
-	}
+	err := root.DeleteCheckpoint(id)
 	if errors.Is(err, scratch.ErrInUse) {
 		return nil
 	}

@@ -27,7 +27,7 @@ func (r *Root) Checkpoint(id jobs.ID) (*Checkpoint, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(r.dir, "checkpoints", string(id))
+	path := r.checkpointPath(id)
 	if c := r.takeIdleCheckpoint(path); c != nil {
 		return c, nil
 	}
@@ -134,4 +134,25 @@ func (c *Checkpoint) keepIdle() bool {
 func (c *Checkpoint) isAlone() bool {
 	_, names, ok := inspect(c.path)
 	return ok && names == 2 && stillThere(c.lock, filepath.Join(c.path, lockName)) == nil
+}
+
+// DeleteCheckpoint deletes the checkpoint of a job that has ended, if there is one. It returns [ErrInUse]
+// as Checkpoint does.
+func (r *Root) DeleteCheckpoint(id jobs.ID) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(r.checkpointPath(id)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	c, err := r.Checkpoint(id)
+	if err != nil {
+		return err
+	}
+	return c.Delete()
+}
+
+// checkpointPath is what holds the checkpoint of a job and its lock.
+func (r *Root) checkpointPath(id jobs.ID) string {
+	return filepath.Join(r.dir, "checkpoints", string(id))
 }

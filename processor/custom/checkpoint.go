@@ -35,23 +35,14 @@ type checkpoint struct {
 
 func checkpointName(id jobs.ID) string { return "results/" + string(id) + "/checkpoint.tar" }
 
-// openCheckpoint returns the checkpoint of the job, with what earlier attempts have left.
-func (a *Attempt) openCheckpoint(ctx context.Context) (*checkpoint, error) {
-	local, err := a.handler.Scratch.Checkpoint(a.Job.ID)
-	if err != nil {
-		return nil, unavailable(err)
+// restoreCheckpoint opens the checkpoint of a job whose checkpoints travel, and begins to store it.
+func (a *Attempt) restoreCheckpoint(ctx context.Context) error {
+	if _, err := a.Checkpoint(); err != nil {
+		return err
 	}
-	a.Checkpoint = local.Dir
-	c := &checkpoint{Attempt: a, path: local.Dir, local: local}
-	if a.Kind.Checkpoints == 0 {
-		return c, nil
-	}
+	c := a.places.checkpoint
 	c.ticker = time.NewTicker(cmp.Or(a.handler.CheckpointEvery, 30*time.Second))
-	if err := c.restore(ctx); err != nil {
-		c.close()
-		return nil, err
-	}
-	return c, nil
+	return c.restore(ctx)
 }
 
 // close leaves the checkpoint for the next attempt, unless it was deleted.
@@ -62,17 +53,9 @@ func (c *checkpoint) close() {
 	c.local.Close()
 }
 
-// delete deletes the checkpoint of a job that has a result.
-func (c *checkpoint) delete(ctx context.Context) {
-	if err := c.local.Delete(); err != nil {
-		c.handler.Log.WarnContext(ctx, "cannot delete a checkpoint", "job", c.Job.ID, "err", err)
-	}
-	c.handler.forgetStored(ctx, c.Job.ID)
-}
-
-// due is when the checkpoint is to be stored; never if it does not travel.
+// due is when the checkpoint is to be stored; never if there is none that travels.
 func (c *checkpoint) due() <-chan time.Time {
-	if c.ticker == nil {
+	if c == nil {
 		return nil
 	}
 	return c.ticker.C
@@ -154,7 +137,7 @@ func (c *checkpoint) unpack(from *tar.Reader) error {
 // saveLast stores the checkpoint of a program that has ended without a result. Little time is left
 // when the worker stops.
 func (c *checkpoint) saveLast(ctx context.Context) {
-	if c.ticker == nil || errors.Is(context.Cause(ctx), jobs.ErrLeaseLost) || errors.Is(context.Cause(ctx), jobs.ErrCanceled) {
+	if errors.Is(context.Cause(ctx), jobs.ErrLeaseLost) || errors.Is(context.Cause(ctx), jobs.ErrCanceled) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)

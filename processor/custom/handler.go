@@ -29,7 +29,7 @@ type Handler struct {
 	Kind    *kinds.Kind
 	Store   storage.Store
 	Scratch *scratch.Root
-	// Do does the work of an attempt: it leaves files in Dir.Output. An error that wraps
+	// Do does the work of an attempt: it leaves files in the output of its Dir. An error that wraps
 	// [jobs.ErrUnavailable] is the worker's fault, and the cause of ctx is not the job's
 	// either; any other is a failure of the job, and a [Failure] says more of it.
 	Do func(ctx context.Context, a *Attempt) error
@@ -97,11 +97,9 @@ func (h *Handler) Run(ctx context.Context, job jobs.Job, report func(jobs.Progre
 // Attempt is one attempt at a job.
 type Attempt struct {
 	jobs.Attempt
-	Kind       *kinds.Kind
-	Params     json.RawMessage // checked, with defaults; an object
-	Dir        *scratch.Dir
-	Checkpoint string   // the directory of the checkpoint
-	Inputs     []string // the files of the inputs, in the order of the job
+	Kind   *kinds.Kind
+	Params json.RawMessage // checked, with defaults; an object
+	Inputs []string        // the files of the inputs, in the order of the job
 	// Artifacts are further files to store as outputs, by name.
 	Artifacts map[string]string
 
@@ -109,8 +107,9 @@ type Attempt struct {
 	began   time.Time
 	inputs  []artifact.Input
 
-	mu   sync.Mutex
-	last jobs.Progress
+	mu     sync.Mutex
+	last   jobs.Progress
+	places places
 }
 
 // Progress reports progress. It never blocks and may be called concurrently.
@@ -177,11 +176,7 @@ func DeleteCheckpoint(ctx context.Context, store storage.Store, id jobs.ID) erro
 
 // forgetLocal deletes what this machine has of a checkpoint.
 func (h *Handler) forgetLocal(ctx context.Context, id jobs.ID) {
-	c, err := h.Scratch.Checkpoint(id)
-	if err == nil {
-		err = c.Delete()
-	}
-	if err != nil && !errors.Is(err, scratch.ErrInUse) {
+	if err := h.Scratch.DeleteCheckpoint(id); err != nil && !errors.Is(err, scratch.ErrInUse) {
 		h.Log.WarnContext(ctx, "cannot delete a checkpoint", "job", id, "err", err)
 	}
 }
@@ -197,30 +192,31 @@ func (a *Attempt) run(ctx context.Context) (result jobs.Result, err error) {
 	if err := artifact.RemoveUnfinished(ctx, a.handler.Store, a.Job.ID, "", "artifacts"); err != nil {
 		return jobs.Result{}, err
 	}
-	if a.Dir, err = a.handler.Scratch.Attempt(a.Job.ID, a.Number); err != nil {
-		return jobs.Result{}, unavailable(err)
-	}
-	defer a.Dir.Remove()
+	defer a.leave()
 	if err := a.fetch(ctx); err != nil {
 		return jobs.Result{}, err
 	}
-	c, err := a.openCheckpoint(ctx)
-	if err != nil {
-		return jobs.Result{}, err
+	if a.Kind.Checkpoints > 0 {
+		if err := a.restoreCheckpoint(ctx); err != nil {
+			return jobs.Result{}, err
+		}
 	}
-	defer c.close()
-	if err := a.do(ctx, c); err != nil {
+	if err := a.do(ctx); err != nil {
 		return jobs.Result{}, err
 	}
 	if result, err = a.store(ctx); err == nil {
-		c.delete(ctx)
+		a.forget(ctx)
 	}
 	return result, err
 }
 
-// do does the work. Beside it, it reports that the job is alive, and stores checkpoints.
-func (a *Attempt) do(ctx context.Context, c *checkpoint) error {
-	beside, stop := context.WithCancel(ctx)
+// do does the work. Beside it, it reports that the job is alive, and stores checkpoints that travel.
+func (a *Attempt) do(ctx context.Context) error {
+	travels := a.places.checkpoint // nil if it does not
+	work, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	a.places.stop = stop
+	beside, end := context.WithCancel(work)
 	var running sync.WaitGroup
 	running.Go(func() {
 		alive := time.NewTicker(aliveEvery)
@@ -231,18 +227,19 @@ func (a *Attempt) do(ctx context.Context, c *checkpoint) error {
 				return
 			case <-alive.C:
 				a.alive()
-			case <-c.due():
-				c.save(beside)
+			case <-travels.due():
+				travels.save(beside)
 			}
 		}
 	})
 	err := func() error {
 		defer running.Wait()
-		defer stop()
-		return a.handler.Do(ctx, a)
+		defer end()
+		return a.handler.Do(work, a)
 	}()
-	if err != nil {
-		c.saveLast(ctx)
+	err = cmp.Or(a.broken(), err)
+	if err != nil && travels != nil {
+		travels.saveLast(ctx)
 	}
 	return err
 }

@@ -25,15 +25,23 @@ func inputsOf(job jobs.Job) []string {
 
 // fetch copies the inputs of the job into a directory that the program can only read.
 func (a *Attempt) fetch(ctx context.Context) error {
+	objects := inputsOf(a.Job)
+	if len(objects) == 0 {
+		return nil
+	}
+	dir, err := a.Dir()
+	if err != nil {
+		return err
+	}
 	left := a.Kind.MaxInput
 	taken := map[string]bool{}
-	for n, object := range inputsOf(a.Job) {
+	for n, object := range objects {
 		name := path.Base(object)
 		if taken[name] {
 			name = strconv.Itoa(n+1) + "-" + name
 		}
 		taken[name] = true
-		file := filepath.Join(a.Dir.Input, name)
+		file := filepath.Join(dir.Input, name)
 		in, err := a.fetchOne(ctx, object, file, left)
 		if err != nil {
 			return err
@@ -41,10 +49,7 @@ func (a *Attempt) fetch(ctx context.Context) error {
 		left -= in.Size
 		a.inputs, a.Inputs = append(a.inputs, in), append(a.Inputs, file)
 	}
-	if len(taken) == 0 {
-		return nil
-	}
-	if err := os.Chmod(a.Dir.Input, 0o500); err != nil {
+	if err := os.Chmod(dir.Input, 0o500); err != nil {
 		return unavailable(err)
 	}
 	return nil

@@ -30,7 +30,7 @@ func (a *Attempt) store(ctx context.Context) (jobs.Result, error) {
 	}
 	r := artifact.Result{JobID: a.Job.ID, Kind: string(a.Kind.Name), Attempt: a.Number, Inputs: a.inputs}
 	for _, name := range names {
-		file := cmp.Or(a.Artifacts[name], filepath.Join(a.Dir.Output, name))
+		file := cmp.Or(a.Artifacts[name], a.output(name))
 		stored, err := a.storeOne(ctx, name, file)
 		if err != nil {
 			return jobs.Result{}, err
@@ -52,20 +52,41 @@ func (a *Attempt) storeOne(ctx context.Context, name, file string) (artifact.Art
 	return artifact.Put(ctx, a.handler.Store, a.Job.ID, name, f, report)
 }
 
+// output is the file of an output.
+func (a *Attempt) output(name string) string { return filepath.Join(a.places.dir.Output, name) }
+
 // outputs returns the names of the files that the program has left and that are kept, in order. The
 // program has ended, so they do not change any more.
 func (a *Attempt) outputs() ([]string, error) {
-	if info, err := os.Lstat(a.Dir.Output); err != nil || !info.IsDir() {
+	found := make([]bool, len(a.Kind.Outputs))
+	names, err := a.listOutputs(found)
+	if err != nil {
+		return nil, err
+	}
+	for i, there := range found {
+		if !there {
+			return nil, fmt.Errorf("there is no output %s: the program has left no such file in {output}", a.Kind.Outputs[i])
+		}
+	}
+	names = slices.AppendSeq(names, maps.Keys(a.Artifacts))
+	slices.Sort(names)
+	return names, nil
+}
+
+// listOutputs is outputs, of those in the directory. It notes which patterns they match.
+func (a *Attempt) listOutputs(found []bool) (names []string, err error) {
+	if a.places.dir == nil {
+		return nil, nil
+	}
+	if info, err := os.Lstat(a.places.dir.Output); err != nil || !info.IsDir() {
 		return nil, errors.New("{output} is no directory any more: the program has deleted or replaced it")
 	}
-	dir, err := os.Open(a.Dir.Output)
+	dir, err := os.Open(a.places.dir.Output)
 	if err != nil {
 		return nil, unavailable(err)
 	}
 	defer dir.Close()
-	var names []string
 	var size int64
-	found := make([]bool, len(a.Kind.Outputs))
 	for {
 		entries, err := dir.ReadDir(100)
 		for _, entry := range entries {
@@ -87,20 +108,12 @@ func (a *Attempt) outputs() ([]string, error) {
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			break
+			return names, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list outputs: %w", err)
 		}
 	}
-	for i, there := range found {
-		if !there {
-			return nil, fmt.Errorf("there is no output %s: the program has left no such file in {output}", a.Kind.Outputs[i])
-		}
-	}
-	names = slices.AppendSeq(names, maps.Keys(a.Artifacts))
-	slices.Sort(names)
-	return names, nil
 }
 
 // isOutput reports whether a file is to be kept, and notes the patterns that it matches.
@@ -122,7 +135,7 @@ func (a *Attempt) checkOutput(name string) (int64, error) {
 	if a.Artifacts[name] != "" {
 		return 0, fmt.Errorf("output %s: this name is kept for the log (keep_log of kind %s)", name, a.Kind.Name)
 	}
-	f, err := safefile.Open(filepath.Join(a.Dir.Output, name))
+	f, err := safefile.Open(a.output(name))
 	if err != nil {
 		return 0, fmt.Errorf("output %s: %w", name, errors.Unwrap(err)) // without the path on this worker
 	}

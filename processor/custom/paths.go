@@ -26,19 +26,18 @@ func (a *Attempt) withoutPaths(err error) error {
 }
 
 // placeholders puts {input}, {output}, {work}, {checkpoint} and {params} in the place of what they stand for in
-// this attempt.
+// this attempt, whose work has ended.
 func (a *Attempt) placeholders(text string) string {
-	if a.Dir == nil {
-		return text
-	}
 	// Where two fit, the first one is taken.
 	var pairs []string
 	if len(a.Inputs) == 1 {
 		pairs = append(pairs, a.Inputs[0], "{input}")
 	}
-	pairs = append(pairs, a.Dir.Input, "{input}", a.Dir.Output, "{output}", a.Dir.Work, "{work}", a.Dir.Params, "{params}")
-	if a.Checkpoint != "" {
-		pairs = append(pairs, a.Checkpoint, "{checkpoint}")
+	if c := a.places.checkpoint; c != nil {
+		pairs = append(pairs, c.path, "{checkpoint}")
 	}
-	return strings.NewReplacer(append(pairs, filepath.Dir(a.Dir.Work)+string(filepath.Separator), "")...).Replace(text)
+	if d := a.places.dir; d != nil {
+		pairs = append(pairs, d.Input, "{input}", d.Output, "{output}", d.Work, "{work}", d.Params, "{params}", filepath.Dir(d.Work)+string(filepath.Separator), "")
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }

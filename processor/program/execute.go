@@ -16,6 +16,7 @@ import (
 	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/processor/custom"
 	"github.com/batchfleet/batchfleet/processor/output"
+	"github.com/batchfleet/batchfleet/scratch"
 )
 
 const (
@@ -38,12 +39,23 @@ const (
 type Runner struct{ Environ []string }
 
 // run is one run of a program.
-type run struct{ *custom.Attempt }
+type run struct {
+	*custom.Attempt
+	dir        *scratch.Dir
+	checkpoint string // its directory
+}
 
 // Do runs the kind's program to its end. It is the work of a [custom.Handler].
 func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
-	a := run{attempt}
-	if err := a.Dir.WriteParams(a.Params); err != nil {
+	a := run{Attempt: attempt}
+	var err error
+	if a.dir, err = attempt.Dir(); err != nil {
+		return err
+	}
+	if a.checkpoint, err = attempt.Checkpoint(); err != nil {
+		return err
+	}
+	if err := a.dir.WriteParams(a.Params); err != nil {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
 	}
 	argv, err := a.Kind.Argv(a.values())
@@ -53,7 +65,7 @@ func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
 	reader := &output.Reader{Log: a.Log, Progress: a.progress, Pattern: a.Kind.Progress}
 	if a.Kind.KeepLog {
 		// Beside the directory of outputs, where the program does not look.
-		log, err := os.OpenFile(filepath.Join(filepath.Dir(a.Dir.Params), logName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		log, err := os.OpenFile(filepath.Join(filepath.Dir(a.dir.Params), logName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
 		}
@@ -63,14 +75,14 @@ func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
 	}
 	a.Progress(jobs.Progress{Step: "run", Message: "Running " + string(a.Kind.Name), Logged: true}) // it would come behind the first lines
 	c := command.Command{
-		Path: a.Kind.Path, Args: argv[1:], Dir: a.Dir.Work, Env: append(a.env(), p.Environ...),
+		Path: a.Kind.Path, Args: argv[1:], Dir: a.dir.Work, Env: append(a.env(), p.Environ...),
 		Stdin: bytes.NewReader(a.Params), Output: reader.Line, Overwritten: reader.Overwritten,
 		Limits: command.Limits{
 			TotalMemory: a.Kind.Memory, CPU: a.Kind.CPU, FileBytes: a.Kind.Disk, OpenFiles: openFiles, LineBytes: lineBytes,
 			Disk: a.Kind.Disk, Processes: processes,
 		},
 		DiskUsage: func() (int64, error) {
-			used, err := a.Dir.Usage(a.Checkpoint)
+			used, err := a.dir.Usage(a.checkpoint)
 			return used.Bytes, err
 		},
 		GraceOf: func(cause error) time.Duration {
@@ -94,7 +106,7 @@ func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
 func (a run) values() kinds.Values {
 	return kinds.Values{
 		Input:  a.Inputs,
-		Output: a.Dir.Output, Work: a.Dir.Work, Checkpoint: a.Checkpoint, Params: a.Dir.Params,
+		Output: a.dir.Output, Work: a.dir.Work, Checkpoint: a.checkpoint, Params: a.dir.Params,
 		Param: a.Params, JobID: a.Job.ID, Attempt: a.Number,
 	}
 }
@@ -107,12 +119,12 @@ func (a run) env() []string {
 	case 1:
 		in = a.Inputs[0]
 	default:
-		in = a.Dir.Input
+		in = a.dir.Input
 	}
 	env := append([]string{},
-		"HOME="+a.Dir.Work, "TMPDIR="+a.Dir.Work, "LANG=C.UTF-8",
+		"HOME="+a.dir.Work, "TMPDIR="+a.dir.Work, "LANG=C.UTF-8",
 		"BATCHFLEET_JOB_ID="+string(a.Job.ID), "BATCHFLEET_KIND="+string(a.Kind.Name), "BATCHFLEET_ATTEMPT="+strconv.Itoa(a.Number),
-		"BATCHFLEET_INPUT="+in, "BATCHFLEET_OUTPUT="+a.Dir.Output, "BATCHFLEET_CHECKPOINT="+a.Checkpoint, "BATCHFLEET_PARAMS="+a.Dir.Params,
+		"BATCHFLEET_INPUT="+in, "BATCHFLEET_OUTPUT="+a.dir.Output, "BATCHFLEET_CHECKPOINT="+a.checkpoint, "BATCHFLEET_PARAMS="+a.dir.Params,
 		"CUDA_VISIBLE_DEVICES="+gpuList(a.Slot.GPUs),
 	)
 	if !a.Deadline.IsZero() {
