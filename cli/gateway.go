@@ -146,7 +146,10 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 	defer stopMetrics()
 	var others jobapi.Jobs
 	if files != nil {
-		others = &provider.ZPE{Queue: q, Others: true, Stop: c.Cancel, QueuedKind: c.QueuedKind, OpenFile: files.OpenArtifact}
+		others = &provider.Kinds{
+			ZPE:  &provider.ZPE{Queue: q, Others: true, Stop: c.Cancel, QueuedKind: c.QueuedKind, OpenFile: files.OpenArtifact},
+			Give: c.SubmitKind,
+		}
 	}
 	api := openJobServer(ctx, jobServerConfig{
 		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q}, kinds: file,

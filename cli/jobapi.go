@@ -88,7 +88,7 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: access.Operate})
 	}
 	if a.others != nil {
-		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "gateway", Jobs: a.others, Cancel: access.Operate})
+		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "gateway", Jobs: a.others, Cancel: access.Operate, Create: access.Operate})
 	}
 	return s
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/oklog/ulid/v2"
@@ -28,8 +28,10 @@ func (c *Control) addInput(w http.ResponseWriter, r *http.Request) error {
 	if want != "" && !validSum(want) {
 		return badHeader(wire.HeaderSHA256, "want 64 hexadecimal digits")
 	}
-	most := c.Files.MaxInput
-	tooLarge := &gateway.Error{Status: http.StatusRequestEntityTooLarge, Code: wire.PayloadTooLarge, Message: "Input larger than " + strconv.FormatInt(most, 10) + " bytes"}
+	most, whose := c.maxInput(kindOf(r))
+	tooLarge := &gateway.Error{
+		Status: http.StatusRequestEntityTooLarge, Code: wire.PayloadTooLarge, Message: fmt.Sprintf("Input larger than %d bytes (%s)", most, whose),
+	}
 	if r.ContentLength > most {
 		return tooLarge
 	}
@@ -82,16 +84,31 @@ func inputOf(ctx context.Context, q *queue.Queue, id jobs.ID) (queue.Upload, err
 	return u, err
 }
 
-// uploadOf returns the name of the upload that a submission names.
-func uploadOf(input string) (string, error) {
-	if input == "" {
-		return "", nil
+// maxInput returns how large the input of a job may be, and which setting says so.
+func (c *Control) maxInput(kind jobs.Kind) (most int64, whose string) {
+	if own := c.kinds().now[kind].MaxInput; own > 0 && own < c.Files.MaxInput {
+		return own, "max_input of kind " + string(kind)
 	}
+	return c.Files.MaxInput, "MAX_INPUT_BYTES of the gateway"
+}
+
+// upload returns the upload that a submission names. It may have been sent for another kind, which takes larger ones.
+func (c *Control) upload(ctx context.Context, kind jobs.Kind, input string) (queue.Upload, error) {
 	name, ok := strings.CutPrefix(input, inputPrefix)
 	if _, err := ulid.ParseStrict(name); !ok || err != nil {
-		return "", errNoUpload
+		return queue.Upload{}, errNoUpload
 	}
-	return name, nil
+	if c.Files == nil {
+		return queue.Upload{}, errNoFiles
+	}
+	u, err := c.Queue.Upload(ctx, name)
+	if errors.Is(err, queue.ErrNoUpload) {
+		return queue.Upload{}, errNoUpload
+	}
+	if most, whose := c.maxInput(kind); err == nil && u.Size > most {
+		err = &fieldError{"input", invalid("input", "it has %d bytes, and at most %d are allowed (%s)", u.Size, most, whose)}
+	}
+	return u, err
 }
 
 var errNoUpload = &fieldError{"input", invalid("input", "there is no such upload, or it is not kept any more")}

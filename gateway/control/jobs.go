@@ -36,19 +36,23 @@ func (c *Control) submit(w http.ResponseWriter, r *http.Request) error {
 			return &gateway.Error{Status: 400, Code: wire.InvalidPayload, Message: err.Error()}
 		}
 	}
-	return c.queueJob(w, r, queue.Submission{Payload: payload, Idempotency: key})
-}
-
-// queueJob queues a job that was found good, and answers with its id.
-func (c *Control) queueJob(w http.ResponseWriter, r *http.Request, s queue.Submission) error {
-	s.ID = jobs.ID(ulid.Make().String())
-	id, err := c.Queue.SubmitJob(r.Context(), s)
+	id, _, err := c.queueJob(r.Context(), queue.Submission{Payload: payload, Idempotency: key})
 	if err != nil {
 		return err
 	}
+	return write(w, wire.SubmitResponse{JobID: string(id)})
+}
+
+// queueJob queues a job that was found good. It reports whether that was done before, under the same key.
+func (c *Control) queueJob(ctx context.Context, s queue.Submission) (id jobs.ID, again bool, err error) {
+	s.ID = jobs.ID(ulid.Make().String())
+	id, err = c.Queue.SubmitJob(ctx, s)
+	if err != nil {
+		return "", false, err
+	}
 	c.Metrics.submitted.Inc()
 	c.waiting.wake(plainKind(s.Kind), 1)
-	return write(w, wire.SubmitResponse{JobID: string(id)})
+	return id, id != s.ID, nil
 }
 
 // idempotencyKey returns the request's key, empty if it has none.
@@ -57,15 +61,19 @@ func idempotencyKey(r *http.Request) (string, error) {
 	if len(values) == 0 {
 		return "", nil
 	}
-	key := values[0]
-	outside := strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' })
-	if len(values) > 1 || key == "" || len(key) > 255 || outside {
-		return "", &gateway.Error{
-			Status: 400, Code: wire.InvalidPayload,
-			Message: "Invalid header Idempotency-Key: want one, of 1 to 255 visible ASCII characters without spaces",
-		}
+	if len(values) > 1 || !validKey(values[0]) {
+		return "", errKey
 	}
-	return key, nil
+	return values[0], nil
+}
+
+var errKey = &gateway.Error{
+	Status: 400, Code: wire.InvalidPayload,
+	Message: "Invalid header Idempotency-Key: want one, of 1 to 255 visible ASCII characters without spaces",
+}
+
+func validKey(key string) bool {
+	return key != "" && len(key) <= 255 && !strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' })
 }
 
 // ofJob makes a handler of one that is about the job in the path. Its context

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -13,43 +14,81 @@ import (
 	"github.com/batchfleet/batchfleet/kinds"
 )
 
-// submitKind queues a job of a kind beside zpe. What is queued has its parameters as it runs
-// with them, also those that have their defaults.
+// submitKind queues a job of a kind beside zpe.
 func (c *Control) submitKind(w http.ResponseWriter, r *http.Request, kind jobs.Kind, key string) error {
 	var req wire.SubmitRequest
 	if err := httpd.ReadJSON(w, r, wire.MaxPayload, &req, httpd.BodyOptions{}); err != nil {
 		return err
 	}
+	id, _, err := c.SubmitKind(r.Context(), kind, req, key)
+	if err != nil {
+		return err
+	}
+	return write(w, wire.SubmitResponse{JobID: string(id)})
+}
+
+// SubmitKind queues a job of a kind beside zpe. What is queued has its parameters as it runs with them, also those that
+// have their defaults. With a key, not empty, again reports that the job was queued before under that key. What is wrong
+// with the request, [Refused] says.
+func (c *Control) SubmitKind(ctx context.Context, kind jobs.Kind, req wire.SubmitRequest, key string) (id jobs.ID, again bool, err error) {
+	c.init()
+	k, known := c.kinds().now[kind]
+	switch {
+	case !known:
+		return "", false, errNoKind
+	case key != "" && !validKey(key):
+		return "", false, &fieldError{wire.HeaderIdempotencyKey, errKey}
+	}
 	if len(req.Params) == 0 || string(req.Params) == "null" {
 		req.Params = json.RawMessage("{}")
 	}
 	if req.Params[0] != '{' {
-		return &fieldError{"params", invalid("params", "want an object")}
-	}
-	k, known := c.kinds().now[kind]
-	if !known {
-		return errNoKind
+		return "", false, &fieldError{"params", invalid("params", "want an object")}
 	}
 	if check := k.CheckParams; check != nil {
 		params, err := check(req.Params)
 		if err != nil {
-			return badParams(err)
+			return "", false, badParams(err)
 		}
 		req.Params = params
 	}
-	upload, err := uploadOf(req.Input)
-	if err != nil {
-		return err
+	s := queue.Submission{Kind: kind, Idempotency: key}
+	if req.Input != "" {
+		u, err := c.upload(ctx, kind, req.Input)
+		if err != nil {
+			return "", false, err
+		}
+		// The same content that was uploaded twice is the same request.
+		if s.Request, err = payloadOf(wire.SubmitRequest{Params: req.Params, Input: "sha256:" + u.SHA256}); err != nil {
+			return "", false, err
+		}
+		s.Upload = u.Name
 	}
-	payload, err := httpd.EncodeJSON(req)
-	if err != nil {
-		return err
+	if s.Payload, err = payloadOf(req); err != nil {
+		return "", false, err
 	}
-	err = c.queueJob(w, r, queue.Submission{Kind: kind, Payload: payload[:len(payload)-1], Idempotency: key, Upload: upload})
+	id, again, err = c.queueJob(ctx, s)
 	if errors.Is(err, queue.ErrNoUpload) {
-		return errNoUpload
+		err = errNoUpload
 	}
-	return err
+	return id, again, err
+}
+
+func payloadOf(req wire.SubmitRequest) ([]byte, error) {
+	text, err := httpd.EncodeJSON(req)
+	if err != nil {
+		return nil, err
+	}
+	return text[:len(text)-1], nil
+}
+
+// Refused returns what a caller is told of an error of a Control, and the field that it is about, if it is about one; nil
+// for an error that is no caller's business.
+func Refused(err error) (refused *gateway.Error, field string) {
+	if wrong, ok := errors.AsType[*fieldError](err); ok {
+		field = wrong.field
+	}
+	return refusal(err), field
 }
 
 // fieldError is a refusal because of one field, which is told apart from the message, too.

@@ -104,6 +104,7 @@ func (z *ZPE) artifactsOfKind(ctx context.Context, id jobs.ID) ([]jobapi.Artifac
 
 func artifactOf(a queue.Artifact) jobapi.Artifact {
 	shown := jobapi.ArtifactOf(a.Name, a.Size)
+	shown.SHA256 = a.SHA256
 	if a.Type != "" {
 		shown.MediaType = a.Type
 	}

@@ -123,7 +123,7 @@ func TestK17JobsOfOtherKindsAreAScopeOfTheirOwn(t *testing.T) {
 		t.Errorf("it is %s %s %s", j.Status, j.Result, j.Request)
 	}
 	list, err := others.Artifacts(t.Context(), "t1")
-	want := []jobapi.Artifact{{Name: "page.png", MediaType: "image/png", Bytes: 11}, {Name: "result.json", MediaType: "application/json", Bytes: 7}}
+	want := []jobapi.Artifact{{Name: "page.png", MediaType: "image/png", Bytes: 11, SHA256: page.SHA256}, {Name: "result.json", MediaType: "application/json", Bytes: 7}}
 	if err != nil || !slices.Equal(list, want) {
 		t.Errorf("artifacts %+v, %v; want %+v", list, err, want)
 	}

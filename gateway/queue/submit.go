@@ -17,6 +17,7 @@ type Submission struct {
 	Kind        jobs.Kind
 	Payload     []byte
 	Idempotency string // a key; empty for none
+	Request     []byte // what two submissions with the same key must have in common; their payload when empty
 	Upload      string // see [Queue.AddUpload]; empty for none
 }
 
@@ -28,10 +29,13 @@ func (q *Queue) Submit(ctx context.Context, id jobs.ID, payload []byte, idempote
 // SubmitJob queues a job under its id, which must be a new one: an id that is on record
 // is taken for the same call made again, and nothing changes. With an idempotency
 // key, not empty, that was used before it queues nothing and returns the earlier
-// job's id, or [ErrKeyReused] if the payload is not the same. It returns
+// job's id, or [ErrKeyReused] if the request is not the same. It returns
 // [ErrSubmissionOff] and [ErrFull] when nothing is taken.
 func (q *Queue) SubmitJob(ctx context.Context, s Submission) (jobs.ID, error) {
 	now, id := q.Now(), s.ID
+	if len(s.Request) == 0 {
+		s.Request = s.Payload
+	}
 	keys := []string{queueOf(s.Kind), payloadKey(id), statusKey(id), opsKey}
 	switch {
 	case s.Idempotency == "":
@@ -41,7 +45,7 @@ func (q *Queue) SubmitJob(ctx context.Context, s Submission) (jobs.ID, error) {
 		keys = append(keys, idempotentKey(digest(string(s.Kind), s.Idempotency)))
 	}
 	a, err := q.run(ctx, "submit job", submitScript, keys,
-		string(id), s.Payload, text(now), q.ResultTTL.Milliseconds(), q.MaxQueued, digest(string(s.Payload)), q.IdempotencyTTL.Milliseconds(), string(s.Kind), s.Upload)
+		string(id), s.Payload, text(now), q.ResultTTL.Milliseconds(), q.MaxQueued, digest(string(s.Request)), q.IdempotencyTTL.Milliseconds(), string(s.Kind), s.Upload)
 	if err != nil {
 		return "", err
 	}
