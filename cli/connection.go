@@ -51,7 +51,7 @@ func (c *connection) flags(cmd *cobra.Command) {
 
 // scopeFlag adds --scope.
 func (c *connection) scopeFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.scope, "scope", "", "fleet (Pub/Sub workers), zpe (a gateway's agents), system or utils (operations); all when empty")
+	cmd.Flags().StringVar(&c.scope, "scope", "", "fleet (Pub/Sub workers), gateway (a gateway's agents), zpe (their calculations), system or utils (operations); all when empty")
 	complete(cmd, "scope", apiclient.Scopes)
 }
 
@@ -70,6 +70,8 @@ const (
 	needRedis   need = iota // to look at jobs
 	needFleet               // Pub/Sub and the storage, too
 	needResults             // the same, and results are to be looked for in that storage
+	needKinds               // the kinds of a gateway, to submit jobs of them
+	needUploads             // the same, and its storage, for their inputs
 )
 
 // connected makes the body of a command that needs a connection, and codes its errors.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway/control"
@@ -34,6 +35,7 @@ type LocalEnv struct {
 	ResultTTL settings.Seconds `envconfig:"RESULT_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"how long results, payloads and statuses are kept after the last change; no shorter than a lease or the wait before a re-run"`
 	MaxQueued int              `envconfig:"MAX_QUEUED" default:"5000000" range:"1,100000000" doc:"more jobs are refused"`
 	KindsFile string           `envconfig:"KINDS_FILE" doc:"the gateway's: with it, jobs of its other kinds are shown"`
+	MaxInput  int64            `envconfig:"MAX_INPUT_BYTES" default:"1073741824" range:"1,1099511627776" doc:"larger inputs of those kinds are refused"`
 }
 
 // Check returns what is wrong with the values.
@@ -68,7 +70,8 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 			return nil, program.Exit(program.Usage, err)
 		}
 	}
-	if n != needRedis && env.Project != "" { // what is wrong with it is said here, and not by a server's log
+	ofFleet := n == needFleet || n == needResults
+	if ofFleet && env.Project != "" { // what is wrong with it is said here, and not by a server's log
 		publisher, err := (&ClientEnv{StorageEnv: env.StorageEnv, PubSubEnv: env.PubSubEnv}).openPublisher(ctx)
 		if err != nil {
 			return nil, program.Exit(program.Usage, err)
@@ -85,7 +88,7 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 	if topic, full := strings.CutPrefix(env.Topic, "projects/"); full && fleet.Project == "" {
 		fleet.Project, _, _ = strings.Cut(topic, "/")
 	}
-	if n == needRedis {
+	if !ofFleet {
 		fleet = FleetEnv{} // to look at jobs needs no Pub/Sub
 	}
 	open := sync.OnceValues(func() (storage.Store, error) {
@@ -125,6 +128,11 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 				return (&control.Files{Store: store}).OpenArtifact(ctx, id, lease, name)
 			}}
 		}
+		if err := env.openKinds(c, n, open); err != nil {
+			_ = rdb.Close()
+			stop()
+			return nil, err
+		}
 	}
 	api := openJobServer(serving, config)
 	api.Log = program.NewLog(os.Stderr, slog.LevelError) // that a service is away is said by the command
@@ -134,6 +142,27 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 		_ = api.serve(serving, &httpd.Server{Handler: api.beside(c.Handler()), Log: log, MaxConns: 16}, s.listener)
 	})
 	return s, nil
+}
+
+// openKinds lets a gateway take jobs of the kinds of its file, if they are needed.
+func (e *LocalEnv) openKinds(c *control.Control, n need, open func() (storage.Store, error)) error {
+	if n != needKinds && n != needUploads {
+		return nil
+	}
+	set, err := readKinds(&own.Env{File: e.KindsFile})
+	if err != nil {
+		return err
+	}
+	c.Kinds = control.KindsOf(set)
+	if n == needKinds {
+		return nil
+	}
+	store, err := open()
+	if err != nil {
+		return program.Exit(program.Usage, err)
+	}
+	c.Files = &control.Files{Store: store, MaxInput: e.MaxInput}
+	return nil
 }
 
 // close ends the server, and cancels its operations.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,7 @@ import (
 // submitFlags are the flags of batchfleet submit.
 type submitFlags struct {
 	wait, asJSON bool
-	kind         string
+	kind, scope  string
 	timeout      span
 	dir          string // where results are put
 	asked        asked
@@ -39,7 +40,8 @@ func submitCommand(c *connection) *cobra.Command {
 		Short: "Queue a job for each file, or one with other input or none",
 		Long: "Queue a job for each file, or one with --input or without input, and print its id. A file is put into the storage and\n" +
 			"its job into Pub/Sub, which the environment names. With --kind zpe each file holds what a calculation is asked for, in\n" +
-			"JSON, and its job goes to the gateway: through --api, or directly into its Redis.\n\n" +
+			"JSON, and its job goes to the gateway: through --api, or directly into its Redis. With --scope gateway so do jobs of\n" +
+			"the kinds of its kinds file, and files are uploaded to it.\n\n" +
 			"The parameters of a job are checked by the kinds file, if that has its kind. Through --api jobs of the fleet have no\n" +
 			"input, or objects of its storage. With --idempotency-key the same command can be run again: it prints the id of the\n" +
 			"same job, and queues it once. The key is good until 24 h after the last change of its job.",
@@ -47,9 +49,11 @@ func submitCommand(c *connection) *cobra.Command {
   batchfleet submit --kind thumbnail --param dpi=300 --wait -o thumbnails report.pdf
   batchfleet submit --kind merge --input a.pdf --input b.pdf
   batchfleet submit --kind report --params month.json --idempotency-key report-2026-11
+  batchfleet submit --scope gateway --kind thumbnail --param dpi=300 --wait -o thumbnails report.pdf
   batchfleet submit --kind zpe --api https://jobs.example.com --token-file client.token h2.json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
+			f.scope = c.scope
 			if err := f.check(cmd, files); err != nil {
 				return program.Exit(program.Usage, err)
 			}
@@ -59,7 +63,10 @@ func submitCommand(c *connection) *cobra.Command {
 			if c.address() == "" && (c.tokenFile != "" || c.caFile != "") {
 				return program.Exit(program.Usage, errNoServer)
 			}
-			if f.kind == zpeKind {
+			switch f.scope {
+			case gatewayScope:
+				return f.submitToGateway(c, cmd, files)
+			case zpeScope:
 				return c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, files []string) error {
 					return c.submitPayloads(ctx, files, f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 				})(cmd, files)
@@ -69,6 +76,8 @@ func submitCommand(c *connection) *cobra.Command {
 	}
 	c.flags(cmd)
 	flags := cmd.Flags()
+	flags.StringVar(&c.scope, "scope", "", "whose jobs: fleet (Pub/Sub workers), gateway (a gateway's agents: kinds of its kinds file, to which FILE or --input is uploaded) or zpe; fleet when empty, zpe for --kind zpe")
+	complete(cmd, "scope", words(fleetScope, gatewayScope, zpeScope))
 	flags.BoolVar(&f.wait, "wait", false, "wait until all jobs have ended, and print how; exit code 1 unless all succeeded")
 	jsonFlag(cmd, &f.asJSON)
 	flags.StringVar(&f.kind, "kind", "", "what to do: pdf, mock, zpe, or a kind of the kinds file; the workers' default when empty")
@@ -91,10 +100,38 @@ func (f *submitFlags) check(cmd *cobra.Command, files []string) error {
 		return fmt.Errorf("--timeout is %s: must be 1s or more", f.timeout.D())
 	case f.dir != "" && !f.wait:
 		return errors.New("-o is for what jobs have made, when they have ended: give --wait, too; later `batchfleet result -o` fetches it")
-	case f.kind == zpeKind && (f.asked.any() || len(files) == 0):
+	}
+	if err := f.checkScope(); err != nil {
+		return err
+	}
+	if f.scope == zpeScope && (f.asked.any() || len(files) == 0) {
 		return errors.New("what a job of kind zpe is asked for is in its FILE: it has no other input, no parameters and no id of yours")
 	}
 	return f.asked.check(cmd, f.kind, files)
+}
+
+// checkScope finds out whose jobs they are.
+func (f *submitFlags) checkScope() error {
+	builtIn := f.kind == "" || f.kind == zpeKind || slices.Contains(knownKinds, f.kind)
+	switch {
+	case f.scope == "" && f.kind == zpeKind:
+		f.scope = zpeScope
+	case f.scope == "":
+		f.scope = fleetScope
+	case f.scope != fleetScope && f.scope != gatewayScope && f.scope != zpeScope:
+		return fmt.Errorf("--scope is %.40q: want fleet, gateway or zpe", f.scope)
+	case f.scope == gatewayScope && builtIn:
+		return fmt.Errorf("--kind is %q: jobs of scope gateway are of a kind of its kinds file", f.kind)
+	case f.scope == zpeScope && f.kind == "":
+		f.kind = zpeKind
+	case (f.scope == zpeScope) != (f.kind == zpeKind):
+		return fmt.Errorf("--kind is %q, and --scope %s: kind zpe is scope zpe", f.kind, f.scope)
+	case f.scope == gatewayScope && f.asked.id != "":
+		return errors.New("--id is for jobs of the fleet: a gateway makes the ids of its jobs")
+	case f.scope == gatewayScope && len(f.asked.input) > 1:
+		return errors.New("--input is given twice: a job of a gateway has one input: pack several into one file")
+	}
+	return nil
 }
 
 // waiting returns a context for --wait, and what the error is if its time is over, or the command was
@@ -145,7 +182,7 @@ func (c *connection) submitPayloads(ctx context.Context, files []string, f submi
 	if !f.wait || failed != nil {
 		return errors.Join(printSubmitted(out, sent, f.asJSON), failed)
 	}
-	return c.waitForAll(ctx, sent, "zpe", zpeKind, f, out, stderr)
+	return c.waitForAll(ctx, sent, zpeScope, zpeKind, f, out, stderr)
 }
 
 // waitForAll waits for jobs of a scope, prints how they ended, and fetches what they have made if that is asked for.
@@ -153,6 +190,9 @@ func (c *connection) waitForAll(ctx context.Context, sent []submitted, scope, ki
 	waiting, cancel, over := f.waiting(ctx, sent, c.given())
 	defer cancel()
 	_, jobType := typeOf(cmp.Or(kind, string(status.UnknownKind)))
+	if scope == gatewayScope {
+		jobType = scope + "." + kind
+	}
 	var rows []endedJob
 	var lost error
 	var begun atomic.Bool // a job has been seen that is not queued

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +53,11 @@ func (in jobInput) expected() []string {
 		}
 		return s.object
 	})
+}
+
+// hasFile reports whether any of it is a file that is to be stored.
+func (in jobInput) hasFile() bool {
+	return slices.ContainsFunc(in.sources, func(s source) bool { return s.file != "" })
 }
 
 // label names inputs to people.
@@ -101,14 +107,13 @@ func (s *submitter) one(ctx context.Context, in jobInput, job jobapi.Submission)
 // when it fails. Nothing is stored for a job that is known already.
 func (s *submitter) storeAll(ctx context.Context, id jobs.ID, in jobInput, job *jobapi.Submission) (stored []string, err error) {
 	job.Inputs, job.InputsAs = make([]string, len(in.sources)), make([]string, len(in.sources))
-	hasFile := false
 	for i, from := range in.sources {
 		job.Inputs[i] = from.object
 		if from.file != "" {
-			job.Inputs[i], hasFile = inputName(dirOf(id, i, len(in.sources), *job), from.name()), true
+			job.Inputs[i] = inputName(dirOf(id, i, len(in.sources), *job), from.name())
 		}
 	}
-	if !hasFile {
+	if !in.hasFile() {
 		return nil, nil
 	}
 	known, err := s.known(ctx, id, *job)

@@ -82,7 +82,11 @@ func (c *connection) submitThrough(ctx context.Context, s jobapi.Submission, f s
 	return c.waitForAll(ctx, sent, fleetScope, s.Kind, f, out, stderr)
 }
 
-const fleetScope = "fleet"
+const (
+	fleetScope   = "fleet"
+	gatewayScope = "gateway"
+	zpeScope     = "zpe"
+)
 
 // submitHere stores the input of jobs and queues them.
 func (f *submitFlags) submitHere(c *connection, cmd *cobra.Command, env *ClientEnv, set *kinds.Set, s jobapi.Submission, files []string) error {
@@ -141,7 +145,11 @@ func flagged(err error) error {
 	}
 	field, _ := refused.Details["field"].(string)
 	text := strings.TrimSuffix(refused.Message, ".")
-	switch problem, same := strings.CutPrefix(text, "Invalid "+field+": "); {
+	problem, same := strings.CutPrefix(text, "Invalid "+field+": ")
+	if !same { // as a gateway says it
+		problem, same = strings.CutPrefix(text, "Invalid field "+field+": ")
+	}
+	switch {
 	case same && names[field] != "":
 		return program.Exit(program.Usage, fmt.Errorf("%s: %s", names[field], problem))
 	case refused.Status == http.StatusConflict && field == jobapi.HeaderIdempotencyKey:

@@ -157,7 +157,7 @@ func (c *connection) whyQueued(ctx context.Context, scope string, kind jobs.Kind
 	switch scope {
 	case "fleet":
 		return c.whyFleetQueued(ctx, kind)
-	case "zpe":
+	case "zpe", gatewayScope:
 		return c.whyGatewayQueued(ctx)
 	}
 	return ""

@@ -4,10 +4,12 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -26,14 +28,40 @@ type Gateway struct{ *client.Client }
 // Submit queues a job with this payload, an object in JSON, and returns its id. It is retried
 // under one key, so that a lost answer makes no second job.
 func (g Gateway) Submit(ctx context.Context, payload []byte) (id string, err error) {
+	return g.submit(ctx, wire.PathJobs, payload, rand.Text())
+}
+
+// SubmitKind is Submit of a job of a kind beside zpe. The same request with the same key, not empty, is the same job.
+func (g Gateway) SubmitKind(ctx context.Context, kind string, req wire.SubmitRequest, key string) (id string, err error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return "", err
+	}
+	return g.submit(ctx, wire.PathOf(kind, wire.PathJobs), body, cmp.Or(key, rand.Text()))
+}
+
+func (g Gateway) submit(ctx context.Context, path string, payload []byte, key string) (id string, err error) {
 	var a wire.SubmitResponse
-	if err := g.CallOnce(ctx, http.MethodPost, wire.PathJobs, payload, http.Header{wire.HeaderIdempotencyKey: {rand.Text()}}, &a); err != nil {
+	if err := g.CallOnce(ctx, http.MethodPost, path, payload, http.Header{wire.HeaderIdempotencyKey: {key}}, &a); err != nil {
 		return "", fmt.Errorf("submit job: %w", err)
 	}
 	if _, err := jobs.ParseID(a.JobID); err != nil {
 		return "", fmt.Errorf("submit job: %w: the gateway's answer names no job", jobs.ErrUnavailable)
 	}
 	return a.JobID, nil
+}
+
+// AddInput uploads an input for jobs of a kind beside zpe, and returns its name for SubmitKind. size is -1 if it is not
+// known.
+func (g Gateway) AddInput(ctx context.Context, kind string, content io.Reader, size int64) (input string, err error) {
+	var a wire.InputResponse
+	if err := g.Upload(ctx, wire.PathOf(kind, wire.PathInputs), content, size, &a); err != nil {
+		return "", fmt.Errorf("upload input: %w", err)
+	}
+	if a.Input == "" {
+		return "", fmt.Errorf("upload input: %w: the gateway's answer names no input", jobs.ErrUnavailable)
+	}
+	return a.Input, nil
 }
 
 // maxWorkers is how many workers are listed: as many as a gateway's page may have.

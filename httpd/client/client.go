@@ -67,8 +67,12 @@ type Request struct {
 	Header http.Header // in addition to those that follow from the fields below
 	Accept string
 	Body   []byte // none when empty; JSON unless Header has another Content-Type
-	Token  string // sent as a bearer token; no error shows it
-	Secret string // something else that no error shows
+	// Content is sent in place of Body, once, as it is read: Size bytes, or until its end if that is -1. The server may
+	// refuse it before it is sent.
+	Content io.Reader
+	Size    int64
+	Token   string // sent as a bearer token; no error shows it
+	Secret  string // something else that no error shows
 	// Patience is how long the response may take, and Limit how many bytes it may have.
 	// Open ignores both.
 	Patience time.Duration
@@ -110,8 +114,8 @@ func (c *Client) Do(ctx context.Context, r *Request) (Response, error) {
 // Open makes a call and returns the response, its body unread: the caller reads and
 // closes it, and bounds its time and size. Errors are for [Client.Unreachable].
 func (c *Client) Open(ctx context.Context, r *Request) (*http.Response, error) {
-	var body io.Reader
-	if len(r.Body) > 0 {
+	body := r.Content
+	if body == nil && len(r.Body) > 0 {
 		body = bytes.NewReader(r.Body)
 	}
 	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodGet), r.URL.String(), body)
@@ -119,6 +123,13 @@ func (c *Client) Open(ctx context.Context, r *Request) (*http.Response, error) {
 		return nil, err
 	}
 	maps.Copy(req.Header, r.Header)
+	if r.Content != nil {
+		req.ContentLength = r.Size
+		if r.Size == 0 {
+			req.Body = http.NoBody
+		}
+		req.Header.Set("Expect", "100-continue")
+	}
 	if body != nil && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}

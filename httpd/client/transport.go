@@ -26,11 +26,13 @@ func newTransport(proxy func(*http.Request) (*url.URL, error), roots *x509.CertP
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: 10 * time.Second,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConns:        connections,
-		MaxIdleConnsPerHost: connections,
-		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true, // so that the length of a response is what its header says
+		// A server that does not know of it gets the content after this time.
+		ExpectContinueTimeout: 2 * time.Second,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          connections,
+		MaxIdleConnsPerHost:   connections,
+		IdleConnTimeout:       90 * time.Second,
+		DisableCompression:    true, // so that the length of a response is what its header says
 		// All calls may share one connection of HTTP/2. When a NAT on the way has
 		// forgotten it, calls must fail before a lease does.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
