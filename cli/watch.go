@@ -100,6 +100,8 @@ func changeLine(j jobapi.Job) string {
 	case p.Current >= 1 && p.Current <= len(j.Steps):
 		s := j.Steps[p.Current-1]
 		line += "  " + strings.TrimSuffix(s.Name+": "+s.Message, ": ")
+	case j.Status == jobs.Queued && len(j.Steps) > 0 && j.Steps[0].Message != "":
+		line += "  " + j.Steps[0].Message // why it waits
 	}
 	return oneLine(line)
 }

@@ -265,6 +265,9 @@ func fleetSteps(e status.Entry, j jobapi.Job, message, failure string) []jobapi.
 	case jobs.Running:
 		if current >= 0 {
 			steps[current].Status, steps[current].Message = jobapi.Running, message
+			if names[current] == "run" && e.Progress > 0 && !strings.Contains(message, "%") { // a program counts in units of its own
+				steps[current].Message = strings.TrimSuffix(fmt.Sprintf("%d%%: %s", min(100, e.Progress), message), ": ")
+			}
 		}
 	case jobs.Failed:
 		if current >= 0 {

@@ -203,7 +203,9 @@ func TestK07StepsAndResultOfSomebodysOwnKindSpeakOfNoPages(t *testing.T) {
 	job := jobs.Job{ID: "a", Kind: "thumbnail", Input: "uploads/a/x.pdf", Submitted: time.Now()}
 	c := r.claim(job)
 	r.report(c, 3, "run", "3/4 tiles")
-	r.want("a", "running fetch:succeeded run:running(3/4 tiles) store:pending 2/1/3")
+	r.want("a", "running fetch:succeeded run:running(75%: 3/4 tiles) store:pending 2/1/3")
+	r.report(c, 4, "run", "100% of the tiles")
+	r.want("a", "running fetch:succeeded run:running(100% of the tiles) store:pending 2/1/3")
 	r.finish(c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "results/a/result.json", Files: 2}})
 	if j := r.want("a", "succeeded fetch:succeeded run:succeeded store:succeeded 3/3/3"); string(j.Result) != `{"files":2,"object":"results/a/result.json","pages":0}` {
 		t.Errorf("result %s", j.Result)
