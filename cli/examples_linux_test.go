@@ -190,7 +190,7 @@ func TestK15WordcountIsBuiltAndRuns(t *testing.T) {
 	if decode(t, filepath.Join(dir, "words.json"), &counts); counts["line"] != 3 || counts["the"] != 2 {
 		t.Errorf("the words are %v", counts)
 	}
-	if code, out, errs := output(t, run("kinds")); code != 0 || !strings.Contains(out, "wordcount") {
+	if code, out, errs := output(t, run("kinds")); code != 0 || !strings.Contains(out, "wordcount") || errs != "" {
 		t.Errorf("kinds: exit code %d\n%s%s", code, out, errs)
 	}
 }

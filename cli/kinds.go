@@ -49,7 +49,7 @@ func kindsCommand() *cobra.Command {
 		err = printRows(cmd.OutOrStdout(), asJSON, rows, head, func(r kindRow) []any {
 			return []any{r.Kind, r.program(), number(r.Slots), number(r.Retries), r.paramNames(), r.Description}
 		})
-		if err == nil && env.File == "" {
+		if err == nil && len(set.Kinds) == 0 {
 			fmt.Fprintln(cmd.ErrOrStderr(), "only built-in kinds: --kinds or KINDS_FILE names a file with others")
 		}
 		return err
@@ -170,7 +170,7 @@ func kindsShowCommand() *cobra.Command {
 		k := set.Get(jobs.Kind(name))
 		switch {
 		case k == nil && !slices.Contains(knownKinds, name):
-			return program.Exit(program.Usage, unknownKind(name, env.File))
+			return program.Exit(program.Usage, unknownKind(name, env.File, set))
 		case k == nil && asJSON:
 			return printJSON(out, builtInRow(name))
 		case k == nil:
@@ -186,11 +186,14 @@ func kindsShowCommand() *cobra.Command {
 }
 
 // unknownKind says that there is no kind of that name, and where kinds come from.
-func unknownKind(name, file string) error {
-	if file == "" {
+func unknownKind(name, file string, set *kinds.Set) error {
+	switch {
+	case file != "":
+		return fmt.Errorf("%.40q is no kind; `batchfleet kinds --kinds %s` lists them", name, program.ShellWord(oneLine(file)))
+	case len(set.Kinds) == 0:
 		return fmt.Errorf("%.40q is no built-in kind, and neither --kinds nor KINDS_FILE names a file with others", name)
 	}
-	return fmt.Errorf("%.40q is no kind; `batchfleet kinds --kinds %s` lists them", name, program.ShellWord(oneLine(file)))
+	return fmt.Errorf("%.40q is no kind; `batchfleet kinds` lists them", name)
 }
 
 // kindNames returns the kinds of KINDS_FILE and the built-in ones, for completion.

@@ -219,6 +219,7 @@ func isOwn(kind jobs.Kind) bool {
 func fleetSteps(e status.Entry, j jobapi.Job, message, failure string) []jobapi.Step {
 	names := stepNames(e.Detail.Kind)
 	n := len(names)
+	noInput := e.Detail.Input == "" && !isOwn(e.Detail.Kind) // one of those may have several
 	steps := make([]jobapi.Step, n)
 	last := -1
 	for i, name := range names {
@@ -240,7 +241,7 @@ func fleetSteps(e status.Entry, j jobapi.Job, message, failure string) []jobapi.
 	}
 	if j.Status == jobs.Running && current < 0 && !j.StartedAt.IsZero() {
 		// It has begun, and reports later: with its first step that is not skipped.
-		if current = 0; e.Detail.Input == "" {
+		if current = 0; noInput {
 			current = 1
 		}
 		steps[current].StartedAt = j.StartedAt
@@ -255,7 +256,7 @@ func fleetSteps(e status.Entry, j jobapi.Job, message, failure string) []jobapi.
 		}
 		if i < current {
 			s.Status, s.FinishedAt = jobapi.Succeeded, until
-			if i == 0 && e.Detail.Input == "" {
+			if i == 0 && noInput {
 				s.Status, s.Message = jobapi.Skipped, "The job has no input"
 			}
 		}

@@ -210,8 +210,12 @@ func TestK07StepsAndResultOfSomebodysOwnKindSpeakOfNoPages(t *testing.T) {
 	if j := r.want("a", "succeeded fetch:succeeded run:succeeded store:succeeded 3/3/3"); string(j.Result) != `{"files":2,"object":"results/a/result.json","pages":0}` {
 		t.Errorf("result %s", j.Result)
 	}
-	job.ID = "none"
-	r.finish(r.claim(job), jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "o"}})
+	job.ID, job.Input, job.Inputs = "none", "", []string{"uploads/a", "uploads/b"}
+	c = r.claim(job)
+	r.want("none", "running fetch:running(Processing started...) run:pending store:pending 1/0/3")
+	r.report(c, 1, "run", "1/4 tiles")
+	r.want("none", "running fetch:succeeded run:running(25%: 1/4 tiles) store:pending 2/1/3")
+	r.finish(c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Object: "o"}})
 	if j := r.get("none"); string(j.Result) != `{"files":0,"object":"o","pages":0}` {
 		t.Errorf("result without files %s", j.Result)
 	}
