@@ -37,7 +37,8 @@ func devCommand() *cobra.Command {
 		Short: "Run a whole fleet in this process, with nothing installed",
 		Long: "Run a whole fleet in this process: Pub/Sub emulator, Redis, workers, storage (LOCAL_STORAGE_PATH, or else\n" +
 			"./dev_storage, so that no other fleet finds its results).\n" +
-			"With files: process them, print a table of results, exit 0 only if all succeeded.\n" +
+			"With files: process them, print a table of results and the end of the logs of programs that have failed, exit 0\n" +
+			"only if all succeeded.\n" +
 			"Without: stay up and print the addresses.",
 		Example: "  batchfleet dev *.pdf\n  batchfleet dev --kinds kinds.toml --kind thumbnail --param dpi=120 *.pdf\n  batchfleet dev",
 		RunE: func(cmd *cobra.Command, files []string) error {
