@@ -61,7 +61,7 @@ func TestK05FetchTellsWhoseFaultAnErrorIs(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, err := scratch.Fetch(tt.ctx, tt.dst, tt.src, 9, func() {})
-			if !errors.Is(err, tt.want) || errors.Is(err, jobs.ErrUnavailable) != (tt.want == jobs.ErrUnavailable) {
+			if !errors.Is(err, tt.want) || errors.Is(err, jobs.ErrUnavailable) != errors.Is(tt.want, jobs.ErrUnavailable) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
