@@ -30,7 +30,7 @@ func TestF47S3BrokenDownloadFromAnOffsetGoesOn(t *testing.T) {
 	servers(t, func(t *testing.T, url string) {
 		content := strings.Repeat("0123456789", 200_000)
 		storagetest.PutString(t, open(t, url), "object", content)
-		s := open(t, inFront(t, url, cut(t, url, 3, func() {})))
+		s := open(t, storagetest.InFront(t, url, cut(t, url, 3, func() {})))
 		if got, err := rest(t, s, "object", 500_003); err != nil || got != content[500_003:] {
 			t.Errorf("got %d bytes, %v; want the last %d", len(got), err, len(content)-500_003)
 		}
@@ -40,7 +40,7 @@ func TestF47S3BrokenDownloadFromAnOffsetGoesOn(t *testing.T) {
 func TestF47S3StoreThatSendsAllInPlaceOfAPartIsUnavailable(t *testing.T) {
 	url := s3test.New(t, "fleet")
 	storagetest.PutString(t, open(t, url), "object", "0123456789")
-	s := open(t, inFront(t, url, func(_ http.ResponseWriter, r *http.Request) bool {
+	s := open(t, storagetest.InFront(t, url, func(_ http.ResponseWriter, r *http.Request) bool {
 		r.Header.Del("Range")
 		return false
 	}))

@@ -28,7 +28,7 @@ func shows(r *http.Request) bool {
 func TestF47S3NewObjectOfOnePartIsOneRequest(t *testing.T) {
 	var requests atomic.Int32
 	count := func(http.ResponseWriter, *http.Request) bool { requests.Add(1); return false }
-	s := open(t, inFront(t, s3test.New(t, "fleet"), count))
+	s := open(t, storagetest.InFront(t, s3test.New(t, "fleet"), count))
 	for i, size := range []int{300, 3 << 20} {
 		storagetest.PutString(t, s, "object"+strings.Repeat("x", i), strings.Repeat("x", size))
 		if n := requests.Swap(0); n != 1 {
@@ -52,7 +52,7 @@ func TestF47S3EveryWriteIsConditional(t *testing.T) {
 		}
 		return false
 	}
-	s := open(t, inFront(t, s3test.New(t, "fleet"), look))
+	s := open(t, storagetest.InFront(t, s3test.New(t, "fleet"), look))
 	put := func() {
 		for range 2 {
 			for _, content := range []string{"", strings.Repeat("x", 300), large} {
@@ -83,7 +83,7 @@ func TestF47S3RepeatsFailedRequests(t *testing.T) {
 		}
 		return false
 	}
-	s := open(t, inFront(t, s3test.New(t, "fleet"), fail))
+	s := open(t, storagetest.InFront(t, s3test.New(t, "fleet"), fail))
 	for _, content := range []string{"old", "new", large} {
 		storagetest.PutString(t, s, "object", content)
 		if got := storagetest.GetString(t, s, "object"); got != content {
@@ -112,7 +112,7 @@ func TestF47S3LostAnswerIsNoFailure(t *testing.T) {
 					w.WriteHeader(http.StatusServiceUnavailable)
 					return true
 				}
-				s := open(t, inFront(t, url, lose))
+				s := open(t, storagetest.InFront(t, url, lose))
 				s.Unconditional = i > 1
 				storagetest.PutString(t, s, name, content)
 				if got := storagetest.GetString(t, s, name); got != content || !lost.Load() {
@@ -161,7 +161,7 @@ func TestF47S3OvertakenPutKeepsTheNewerObject(t *testing.T) {
 					read = read || r.Method == http.MethodHead || old == ""
 					return false
 				}
-				storagetest.PutString(t, open(t, inFront(t, url, overtake)), name, content)
+				storagetest.PutString(t, open(t, storagetest.InFront(t, url, overtake)), name, content)
 				// A small object that was new is sent again: it has never read what is there.
 				if got := storagetest.GetString(t, direct, name); got != "newer" && overtaken {
 					t.Errorf("%q over %q: the object is %d bytes long, want the newer one", content[:1], old, len(got))
@@ -213,7 +213,7 @@ func TestF47S3UnfinishedUploadOfAnotherCannotBeCompleted(t *testing.T) {
 			}
 			return false
 		}
-		s := open(t, inFront(t, url, takeOver))
+		s := open(t, storagetest.InFront(t, url, takeOver))
 		if err := s.Put(t.Context(), "results/a/pages.jsonl", strings.NewReader(large)); !errors.Is(err, jobs.ErrUnavailable) {
 			t.Errorf("Put = %v, want jobs.ErrUnavailable", err)
 		}
@@ -236,7 +236,7 @@ func TestF47S3ConflictIsTriedAgain(t *testing.T) {
 		s3test.Refuse(w, http.StatusConflict, "ConditionalRequestConflict", "A conflicting operation occurred.")
 		return true
 	}
-	url := inFront(t, s3test.New(t, "fleet"), conflict)
+	url := storagetest.InFront(t, s3test.New(t, "fleet"), conflict)
 	for _, content := range []string{"content", large} {
 		conflicts.Store(0)
 		s := open(t, url)
@@ -304,7 +304,7 @@ func TestF47S3LargeObjectTakesTheMemoryOfOnePart(t *testing.T) {
 		}
 		return true
 	}
-	s := open(t, inFront(t, s3test.New(t, "fleet"), swallow))
+	s := open(t, storagetest.InFront(t, s3test.New(t, "fleet"), swallow))
 	var before runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

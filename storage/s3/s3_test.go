@@ -9,9 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,24 +25,6 @@ import (
 
 // large is an object of three parts.
 var large = strings.Repeat("x", 2*s3.PartSize+1)
-
-// inFront starts a server that passes on to another what before leaves alone, by returning
-// false. It keeps the host that was signed.
-func inFront(t *testing.T, server string, before func(http.ResponseWriter, *http.Request) bool) string {
-	t.Helper()
-	to, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host }}
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !before(w, r) {
-			proxy.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(front.Close)
-	return front.URL
-}
 
 // servers are those that the promises are checked on.
 func servers(t *testing.T, test func(t *testing.T, url string)) {
@@ -170,7 +149,7 @@ func TestF47S3CheckSaysWhatToDo(t *testing.T) {
 				}
 				return true
 			}
-			err := open(t, inFront(t, s3test.New(t, "fleet"), answer)).Check(t.Context())
+			err := open(t, storagetest.InFront(t, s3test.New(t, "fleet"), answer)).Check(t.Context())
 			if !errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Check = %v, want it to say %q", err, tt.want)
 			}
@@ -196,7 +175,7 @@ func TestF47S3ForbiddenIsUnavailable(t *testing.T) {
 		s3test.Refuse(w, http.StatusForbidden, "AccessDenied", "Access Denied")
 		return true
 	}
-	s := open(t, inFront(t, s3test.New(t), forbid))
+	s := open(t, storagetest.InFront(t, s3test.New(t), forbid))
 	_, openErr := s.Open(t.Context(), "object")
 	_, statErr := s.Stat(t.Context(), "object")
 	for method, err := range map[string]error{
@@ -233,7 +212,7 @@ func TestF47S3ContentHasItsType(t *testing.T) {
 func TestF47S3SilenceIsUnavailable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	hang := func(http.ResponseWriter, *http.Request) bool { <-ctx.Done(); return true }
-	s := open(t, inFront(t, s3test.New(t), hang))
+	s := open(t, storagetest.InFront(t, s3test.New(t), hang))
 	t.Cleanup(cancel) // before the server is closed, which waits for its requests
 	s3.SetTimeout(s, 50*time.Millisecond)
 	_, openErr := s.Open(t.Context(), "object")
@@ -259,7 +238,7 @@ func TestF47S3TransferThatStallsIsUnavailable(t *testing.T) {
 		<-ctx.Done()
 		return true
 	}
-	s := open(t, inFront(t, s3test.New(t), stall))
+	s := open(t, storagetest.InFront(t, s3test.New(t), stall))
 	t.Cleanup(cancel)
 	r, err := s.Open(t.Context(), "object")
 	if err != nil {
@@ -307,7 +286,7 @@ func TestF47S3BrokenDownloadGoesOn(t *testing.T) {
 	servers(t, func(t *testing.T, url string) {
 		content := strings.Repeat("0123456789", 200_000)
 		storagetest.PutString(t, open(t, url), "object", content)
-		s := open(t, inFront(t, url, cut(t, url, 4, func() {})))
+		s := open(t, storagetest.InFront(t, url, cut(t, url, 4, func() {})))
 		if got := storagetest.GetString(t, s, "object"); got != content {
 			t.Errorf("got %d bytes, want the %d that were put", len(got), len(content))
 		}
@@ -320,7 +299,7 @@ func TestF47S3BrokenDownloadOfAReplacedObjectIsUnavailable(t *testing.T) {
 		direct := open(t, url)
 		storagetest.PutString(t, direct, "object", strings.Repeat("0123456789", 200_000))
 		replace := func() { storagetest.PutString(t, direct, "object", strings.Repeat("abcdefghij", 200_000)) }
-		r, err := open(t, inFront(t, url, cut(t, url, 1, replace))).Open(t.Context(), "object")
+		r, err := open(t, storagetest.InFront(t, url, cut(t, url, 1, replace))).Open(t.Context(), "object")
 		if err != nil {
 			t.Fatal(err)
 		}

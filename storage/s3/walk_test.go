@@ -41,7 +41,7 @@ func TestF47S3WalkGoesThroughAllPages(t *testing.T) {
 		pages = page
 		return false
 	})
-	s := open(t, inFront(t, s3test.New(t, "fleet"), small))
+	s := open(t, storagetest.InFront(t, s3test.New(t, "fleet"), small))
 	for i := range 30 {
 		storagetest.PutString(t, s, fmt.Sprintf("results/%02d", i), "x")
 	}
@@ -67,7 +67,7 @@ func TestF47S3WalkEndsWhenTheBucketIsMissingOrSilent(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	s := open(t, inFront(t, s3test.New(t, "fleet"), silent))
+	s := open(t, storagetest.InFront(t, s3test.New(t, "fleet"), silent))
 	s3.SetTimeout(s, 50*time.Millisecond)
 	if err := s.Walk(t.Context(), "", none); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("Walk = %v, want jobs.ErrUnavailable", err)
@@ -82,7 +82,7 @@ func TestF47S3WalkEndsWhenALaterPageIsSilent(t *testing.T) {
 		}
 		return page > 1
 	})
-	s := open(t, inFront(t, s3test.New(t, "fleet"), silent))
+	s := open(t, storagetest.InFront(t, s3test.New(t, "fleet"), silent))
 	for i := range 9 {
 		storagetest.PutString(t, s, fmt.Sprintf("results/%02d", i), "x")
 	}
@@ -104,7 +104,7 @@ func TestF47S3WalkWaitsForItsVisitor(t *testing.T) {
 	t.Parallel()
 	testrun.Long(t, "it waits for seconds")
 	pages := pageSize("1", func(int, *http.Request) bool { return false })
-	s := open(t, inFront(t, s3test.New(t, "fleet"), pages))
+	s := open(t, storagetest.InFront(t, s3test.New(t, "fleet"), pages))
 	for i := range 3 {
 		storagetest.PutString(t, s, fmt.Sprintf("results/%02d", i), "x")
 	}
