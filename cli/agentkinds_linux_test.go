@@ -142,6 +142,58 @@ func TestK17AKindThatTheGatewayDoesNotHaveIsNamed(t *testing.T) {
 	g.untilKind(url, "upper", g.submitKind(url, "upper", map[string]any{}), "finished")
 }
 
+// TestK17AnAgentHasGPUsForItsKinds as a worker of the fleet has.
+func TestK17AnAgentHasGPUsForItsKinds(t *testing.T) {
+	t.Parallel()
+	g := newTestGateway(t)
+	addr := freeAddr(t)
+	url := "http://" + addr
+	file := kindsFile(t, `echo "$CUDA_VISIBLE_DEVICES" >"$BATCHFLEET_OUTPUT/gpus"`, "gpus = 2\nslots = 1\n")
+	g.startGateway(addr, g.withKinds(file, t.TempDir())...)
+	g.startAgent("a", url, g.enrolled("a"), "PROCESSOR=none", "WORKER_GPUS=3,5,7", "KINDS_FILE="+file)
+	id := g.submitKind(url, "k", map[string]any{})
+	g.untilKind(url, "k", id, "finished")
+	r, err := g.request(http.MethodGet, url+"/calc/k/jobs/"+id+"/artifacts/gpus", "", nil)
+	if err != nil || string(r.body) != "3,5\n" {
+		t.Errorf("it had GPUs %q (%v), want 3,5", r.body, err)
+	}
+}
+
+// TestK01K17AnAgentReadsItsKindsAgain and takes jobs of a kind that is new.
+func TestK01K17AnAgentReadsItsKindsAgain(t *testing.T) {
+	t.Parallel()
+	g := newTestGateway(t)
+	addr := freeAddr(t)
+	url := "http://" + addr
+	ofGateway, _, toml := saysFile(t)
+	file, _, _ := saysFile(t)
+	for _, f := range []string{ofGateway, file} {
+		if err := os.WriteFile(f, []byte(toml("one=1")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := g.startGateway(addr, g.withKinds(ofGateway, t.TempDir())...)
+	a := g.startAgent("a", url, g.enrolled("a"), "PROCESSOR=none", "KINDS_FILE="+file)
+	says := func(kind, want string) {
+		t.Helper()
+		id := g.submitKind(url, kind, map[string]any{})
+		g.untilKind(url, kind, id, "finished")
+		if r, err := g.request(http.MethodGet, url+"/calc/"+kind+"/jobs/"+id+"/artifacts/out", "", nil); err != nil || string(r.body) != want {
+			t.Errorf("kind %s has written %q (%v), want %q", kind, r.body, err, want)
+		}
+	}
+	says("one", "1\n")
+	p.hangUp(ofGateway, toml("one=1", "two=2"))
+	p.untilLogged(rereadLog)
+	a.hangUp(file, toml("one=new", "two=2"))
+	a.untilLogged(rereadLog)
+	says("one", "new\n")
+	says("two", "2\n")
+	a.hangUp(file, "[one]\n")
+	a.untilLogged(refusedLog)
+	says("two", "2\n")
+}
+
 // TestK17NothingIsLeftOfAProgramWhoseAgentIsKilled kills an agent in the middle of a job that has a checkpoint. The
 // job goes on from it when the agent is back.
 func TestK17NothingIsLeftOfAProgramWhoseAgentIsKilled(t *testing.T) {

@@ -152,7 +152,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, file *own.File, log *slog.Lo
 		member.SetKinds(slices.Sorted(maps.Keys(all)))
 	})
 	if err != nil {
-		return nil, nil, program.Exit(program.Usage, err)
+		return nil, nil, program.Exit(program.Usage, fmt.Errorf("WORK_DIR: %w", err))
 	}
 	w.Init()
 	return w, append(closing, work), nil

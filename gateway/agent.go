@@ -24,7 +24,7 @@ import (
 type Agent struct {
 	Gateway ControlPlane
 	Kind    jobs.Kind     // that runs the gateway's jobs of kind zpe; empty for a worker that runs none
-	Kinds   []jobs.Kind   // what else it runs, as the gateway calls it
+	Kinds   []jobs.Kind   // what else it runs, as the gateway calls it; see SetKinds
 	Store   storage.Store // where the handler puts its results
 	Dir     string        // for held leases and undelivered results; one process at a time
 	Log     *slog.Logger

@@ -10,6 +10,20 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
+// SetKinds replaces Kinds. It may be called at any time.
+func (a *Agent) SetKinds(kinds []jobs.Kind) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.Kinds = kinds
+}
+
+// others returns the kinds beside zpe.
+func (a *Agent) others() []jobs.Kind {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.Kinds
+}
+
 // kindsPlane is a [ControlPlane] that hands out jobs of some kinds only.
 type kindsPlane interface {
 	// HasKind reports whether it has a kind.
@@ -47,7 +61,7 @@ func (a *Agent) lookForKinds(ctx context.Context) {
 	if !ok {
 		return
 	}
-	for _, kind := range a.Kinds {
+	for _, kind := range a.others() {
 		if a.knows(kind) == present {
 			continue
 		}

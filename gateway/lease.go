@@ -27,7 +27,7 @@ const cancelGrace = time.Second / 2
 // Lease implements worker.Source. It waits until [Agent.Run] has tried to deliver the
 // outcomes of an earlier process.
 func (a *Agent) Lease(ctx context.Context) (jobs.Lease, error) {
-	kinds := a.Kinds
+	kinds := a.others()
 	if a.Kind != "" {
 		kinds = append([]jobs.Kind{a.Kind}, kinds...)
 	}
@@ -45,7 +45,7 @@ func (a *Agent) LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, 
 		some, none := a.leasable(kinds)
 		switch {
 		case none:
-			return jobs.Lease{}, fmt.Errorf("%w: the gateway has none of this worker's kinds: %s; add them to its KINDS_FILE; and is SOURCE its own address, without a path?", worker.ErrRefused, wordsOf(a.Kinds))
+			return jobs.Lease{}, fmt.Errorf("%w: the gateway has none of this worker's kinds: %s; add them to its KINDS_FILE; and is SOURCE its own address, without a path?", worker.ErrRefused, wordsOf(a.others()))
 		case len(some) == 0:
 			if err := jobs.Sleep(ctx, lookForKindsEvery); err != nil {
 				return jobs.Lease{}, err
@@ -130,7 +130,7 @@ func (a *Agent) leaseRequest(kinds []jobs.Kind) wire.LeaseRequest {
 		switch {
 		case a.Kind != "" && kind == a.Kind:
 			zpe = true
-		case slices.Contains(a.Kinds, kind):
+		case slices.Contains(a.others(), kind):
 			others = append(others, string(kind))
 		}
 	}

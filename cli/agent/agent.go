@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -62,23 +61,16 @@ func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds fun
 	if n := command.Sweep(); n > 0 {
 		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
 	}
-	handlers, forget, closeHandlers, err := e.handlers(ctx, store, log)
+	zpe, forget, err := e.handlers(ctx, store, log)
 	if err != nil {
 		return err
 	}
-	defer closeHandlers()
 	a := &gateway.Agent{
 		Gateway: plane, Store: store, Dir: filepath.Join(e.Dir, "leases"), Log: log, Encode: encodeReport, EncodeKind: encodeKind, Forget: forget,
 	}
-	for kind, h := range handlers {
-		if kind == jobs.Kind(e.Kind) {
-			a.Kind = kind
-			continue
-		}
-		a.Kinds = append(a.Kinds, kind)
-		handlers[kind] = a.Handler(h)
+	for kind := range zpe {
+		a.Kind = kind
 	}
-	slices.Sort(a.Kinds)
 	if err := a.Open(ctx); err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
 	}
@@ -90,7 +82,13 @@ func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds fun
 	if err := empty(e.workDir()); err != nil {
 		log.WarnContext(ctx, "cannot empty the work directory", "dir", e.workDir(), "err", err)
 	}
-	w := e.worker(a, handlers, store, version, log)
+	w := e.worker(a, store, version, log)
+	closeKinds, err := e.startKinds(a, w, zpe, store, log)
+	if err != nil {
+		return err
+	}
+	defer closeKinds()
+	w.Init()
 	w.ForceStop = program.SecondSignal()
 	stopHTTP, err := program.ServeWorker(ctx, e.HTTPAddr, w)
 	if err != nil {
@@ -102,7 +100,7 @@ func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds fun
 	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var delivery sync.WaitGroup
 	delivery.Go(func() { a.Run(delivering) })
-	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "kinds", a.Kinds, "slots", e.slots(), "dir", e.Dir)
+	log.InfoContext(ctx, "agent started", "source", Redacted(e.Source), "processor", e.Kind, "slots", e.slots(), "dir", e.Dir)
 	err = w.Run(ctx)
 	stop()
 	delivery.Wait()
@@ -122,17 +120,19 @@ func (e *Env) withHint(err error) error {
 	return err
 }
 
-func (e *Env) worker(a *gateway.Agent, handlers map[jobs.Kind]worker.Handler, store storage.Store, version string, log *slog.Logger) *worker.Worker {
-	w := &worker.Worker{
-		Source: a, Status: a, Handlers: handlers, Log: log, Metrics: worker.NewMetrics(version),
+func (e *Env) worker(a *gateway.Agent, store storage.Store, version string, log *slog.Logger) *worker.Worker {
+	pools := e.kinds.Pools
+	if len(pools) == 0 {
+		pools = []worker.Pool{{Slots: e.Slots}}
+	}
+	return &worker.Worker{
+		Source: a, Status: a, Log: log, Metrics: worker.NewMetrics(version),
 		Checks: map[string]func(context.Context) error{"agent directory": a.Check, "storage": store.Check},
-		Pools:  e.pools(handlers), Drain: max(e.Drain.D(), 1), // 0 would mean the default
+		Pools:  pools, Drain: max(e.Drain.D(), 1), // 0 would mean the default
 
 		JobTimeout: e.JobTimeout.D(), StallTimeout: e.StallTimeout.D(), SettleTimeout: e.SettleTimeout.D(),
 		StartTimeout: max(e.StartTimeout.D(), 1), IdleExit: e.IdleExit.D(), MaxRuntime: e.MaxRuntime.D(),
 	}
-	w.Init()
-	return w
 }
 
 // handler returns what runs the jobs of kind zpe, and what deletes its traces.

@@ -10,6 +10,9 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/gateway"
@@ -23,19 +26,13 @@ import (
 type Kinds struct {
 	// Pools are the slots for all jobs; empty for WORKER_SLOTS slots.
 	Pools []worker.Pool
-	// Open returns what runs the jobs. It is called once.
-	Open func(ctx context.Context, store storage.Store, log *slog.Logger) (Handlers, error)
-}
-
-// Handlers run the jobs of kinds beside zpe.
-type Handlers struct {
-	// ByKind has the gateway's names of the kinds. Each handler leaves its artifacts and its result in
-	// the store, as [gateway.ArtifactObject] says and in results/JOB/result.json, where artifacts lists
-	// the former.
-	ByKind map[jobs.Kind]worker.Handler
+	// Start calls use with what runs the jobs, by the gateway's names of the kinds: before it returns, and
+	// whenever there are other kinds. Each handler leaves its artifacts and its result in the store, as
+	// [gateway.ArtifactObject] says and in results/JOB/result.json, where artifacts lists the former.
+	Start func(store storage.Store, metrics prometheus.Registerer, use func(map[jobs.Kind]worker.Handler)) error
 	// Forget deletes what is left of a job outside the store.
-	Forget func(ctx context.Context, id jobs.ID) error
-	// Close is called when no job runs any more.
+	Forget func(id jobs.ID) error
+	// Close is called after Start, when no job runs any more.
 	Close func() error
 }
 
@@ -47,59 +44,64 @@ func (e *Env) slots() (n int) {
 	return cmp.Or(n, e.Slots)
 }
 
-// pools returns the slots of the worker, without those that none of its kinds may use.
-func (e *Env) pools(handlers map[jobs.Kind]worker.Handler) []worker.Pool {
-	if len(e.kinds.Pools) == 0 {
-		return []worker.Pool{{Slots: e.Slots}}
-	}
-	named := 0
-	for _, p := range e.kinds.Pools {
-		named += len(p.Kinds)
-	}
-	return slices.DeleteFunc(slices.Clone(e.kinds.Pools), func(p worker.Pool) bool { return len(p.Kinds) == 0 && named == len(handlers) })
-}
-
-// handlers returns what runs the jobs of each kind, what deletes their traces, and what closes it.
-func (e *Env) handlers(ctx context.Context, store *storage.Local, log *slog.Logger) (byKind map[jobs.Kind]worker.Handler, forget func(context.Context, jobs.ID) error, done func(), err error) {
-	byKind = map[jobs.Kind]worker.Handler{}
-	forgetZPE, others := func(context.Context, jobs.ID) error { return nil }, Handlers{}
-	if jobs.Kind(e.Kind) != kindNone {
-		byKind[jobs.Kind(e.Kind)], forgetZPE, err = e.handler(ctx, store, log)
-		if err != nil {
-			return nil, nil, nil, err
+// startKinds has the worker and its agent run the other kinds beside zpe, of which the handlers may be none.
+func (e *Env) startKinds(a *gateway.Agent, w *worker.Worker, zpe map[jobs.Kind]worker.Handler, store storage.Store, log *slog.Logger) (done func(), err error) {
+	var first sync.Once
+	use := func(others map[jobs.Kind]worker.Handler) {
+		all, kinds := maps.Clone(zpe), slices.Sorted(maps.Keys(others))
+		for kind, h := range others {
+			all[kind] = a.Handler(h)
+		}
+		var wrong error
+		switch n := len(all); {
+		case n == 0:
+			wrong = errors.New("PROCESSOR is none, and there are no other kinds of jobs to run (KINDS_FILE)")
+		case n > wire.MaxKinds:
+			wrong = fmt.Errorf("there are %d kinds of jobs to run: a worker of a gateway can have %d; give it a KINDS_FILE with fewer", n, wire.MaxKinds)
+		default:
+			a.SetKinds(kinds)
+			w.Replace(all)
+			log.Info("this worker runs jobs of these kinds", "kinds", slices.Sorted(maps.Keys(all)))
+		}
+		again := true
+		first.Do(func() { err, again = wrong, false })
+		if again && wrong != nil {
+			log.Error("this worker cannot have these kinds, and they stay as they are", "err", wrong)
 		}
 	}
-	if e.kinds.Open != nil {
-		if others, err = e.kinds.Open(ctx, store, log); err != nil {
-			return nil, nil, nil, err
+	done = func() {}
+	if e.kinds.Start == nil {
+		use(nil)
+	} else if wrong := e.kinds.Start(store, w.Metrics.Registry, use); wrong != nil {
+		err = fmt.Errorf("AGENT_DIR: %w", wrong)
+	} else {
+		done = func() {
+			if err := e.kinds.Close(); err != nil {
+				log.Warn("cannot clean up", "err", err)
+			}
 		}
-		maps.Copy(byKind, others.ByKind)
-	}
-	done = func() {
-		if others.Close == nil {
-			return
-		}
-		if err := others.Close(); err != nil {
-			log.WarnContext(context.WithoutCancel(ctx), "cannot clean up", "err", err)
-		}
-	}
-	switch n := len(byKind); {
-	case n == 0:
-		err = errors.New("PROCESSOR is none, and there are no other kinds of jobs to run (KINDS_FILE)")
-	case n > wire.MaxKinds:
-		err = fmt.Errorf("there are %d kinds of jobs to run: a worker of a gateway can have %d; give it a KINDS_FILE with fewer", n, wire.MaxKinds)
 	}
 	if err != nil {
 		done()
-		return nil, nil, nil, program.Exit(program.Usage, err)
+		return nil, program.Exit(program.Usage, err)
 	}
-	return byKind, func(ctx context.Context, id jobs.ID) error {
+	return done, nil
+}
+
+// handlers returns what runs the jobs of kind zpe, and what deletes the traces of a job of any kind.
+func (e *Env) handlers(ctx context.Context, store *storage.Local, log *slog.Logger) (zpe map[jobs.Kind]worker.Handler, forget func(context.Context, jobs.ID) error, err error) {
+	zpe = map[jobs.Kind]worker.Handler{}
+	forgetZPE := func(context.Context, jobs.ID) error { return nil }
+	if jobs.Kind(e.Kind) != kindNone {
+		zpe[jobs.Kind(e.Kind)], forgetZPE, err = e.handler(ctx, store, log)
+	}
+	return zpe, func(ctx context.Context, id jobs.ID) error {
 		err := errors.Join(forgetZPE(ctx, id), forgetFiles(ctx, store, id))
-		if others.Forget != nil {
-			err = errors.Join(err, others.Forget(ctx, id))
+		if e.kinds.Forget != nil {
+			err = errors.Join(err, e.kinds.Forget(id))
 		}
 		return err
-	}, done, nil
+	}, err
 }
 
 // forgetFiles deletes what a job of a kind beside zpe has in the store.

@@ -2,7 +2,7 @@ package own
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -24,7 +24,9 @@ type Work struct {
 	Store      storage.Store
 	WorkDir    string // where programs run; the system's directory for temporary files when empty
 	Checkpoint time.Duration
-	Log        *slog.Logger
+	// Local is for a store on this machine, which checkpoints need not go to.
+	Local bool
+	Log   *slog.Logger
 
 	root *scratch.Root
 	stop context.CancelFunc
@@ -51,17 +53,44 @@ func (w *Work) Start(metrics prometheus.Registerer, use func(map[jobs.Kind]worke
 		var err error
 		if w.root, err = scratch.Open(w.WorkDir, w.Log); err != nil {
 			stop()
-			return fmt.Errorf("WORK_DIR: %w", err)
+			return err
 		}
 		w.runs.Go(func() { w.root.Run(ctx) })
 	}
 	start, now := w.GPUs.Runnable(Of(w.File.Set()), slog.New(slog.DiscardHandler)), []Kind(nil)
 	w.File.Use(func(set *kinds.Set) {
 		now = Fitting(start, now, w.GPUs.Runnable(Of(set), w.Log), w.Log)
-		use(Handlers(now, w.Store, w.root, w.Checkpoint, w.Log))
+		use(Handlers(w.traveling(now), w.Store, w.root, w.Checkpoint, w.Log))
 	})
 	w.runs.Go(func() { w.File.Run(ctx, metrics) })
 	return nil
+}
+
+// traveling returns the kinds with checkpoints that go to the store, unless there is no need.
+func (w *Work) traveling(all []Kind) []Kind {
+	if !w.Local {
+		return all
+	}
+	var local []Kind
+	for _, k := range all {
+		copied := *k.Kind
+		copied.Checkpoints = 0
+		local = append(local, Kind{Kind: &copied, Do: k.Do})
+	}
+	return local
+}
+
+// Forget deletes what this machine has of the checkpoint of a job, unless an attempt has it that was given up and
+// has not yet ended.
+func (w *Work) Forget(id jobs.ID) error {
+	if w.root == nil {
+		return nil
+	}
+	err := w.root.DeleteCheckpoint(id)
+	if errors.Is(err, scratch.ErrInUse) {
+		return nil
+	}
+	return err
 }
 
 // Close deletes the directories of the programs. Nothing may run in them any more.
