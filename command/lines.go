@@ -25,6 +25,7 @@ type splitter struct {
 // write calls line for every line that p finishes or makes too long, and keeps
 // the rest. The lines are valid until line returns. It stops at the first error.
 func (s *splitter) write(p []byte, line func(line []byte, cut bool) error) error {
+	left := len(p) + 1 // see lineEnd
 	for len(p) > 0 {
 		if s.afterCR {
 			s.afterCR = false
@@ -33,7 +34,7 @@ func (s *splitter) write(p []byte, line func(line []byte, cut bool) error) error
 				continue
 			}
 		}
-		end := s.lineEnd(p)
+		end := s.lineEnd(p, &left)
 		part := p
 		if end >= 0 {
 			part = p[:end]
@@ -54,12 +55,26 @@ func (s *splitter) write(p []byte, line func(line []byte, cut bool) error) error
 	return nil
 }
 
-// lineEnd returns the index of the first line end in p, -1 if there is none.
-func (s *splitter) lineEnd(p []byte) int {
-	if s.lenient {
-		return bytes.IndexAny(p, "\r\n")
+// lineEnd returns the index of the first line end in p, -1 if there is none. left is how much of p there is from the
+// first "\n" on, so that it is searched for once, however many "\r" come before it: 0 if there is none, and more than
+// p has if it is not known.
+func (s *splitter) lineEnd(p []byte, left *int) int {
+	if *left > len(p) {
+		*left = 0
+		if newline := bytes.IndexByte(p, '\n'); newline >= 0 {
+			*left = len(p) - newline
+		}
 	}
-	return bytes.IndexByte(p, '\n')
+	newline := len(p) - *left
+	if s.lenient {
+		if end := bytes.IndexByte(p[:newline], '\r'); end >= 0 {
+			return end
+		}
+	}
+	if *left == 0 {
+		return -1
+	}
+	return newline
 }
 
 // add appends a part of a line, which may be its last.

@@ -75,10 +75,10 @@ func (l *logLines) limit(lines, bytes int) {
 	n := 0
 	for ; n < len(l.rest)-1 && (len(l.rest)-n > lines || l.restBytes > bytes); n++ {
 		l.restBytes -= len(l.rest[n])
+		l.leftOut += jobs.LinesIn(l.rest[n]) // one may stand for others already
 		l.rest[n] = ""
 	}
 	l.rest = l.rest[n:]
-	l.leftOut += n
 }
 
 // take returns the lines to write now. After a report that has failed these are its lines

@@ -238,6 +238,25 @@ func TestK06ProgressDoesNotBringMoreLines(t *testing.T) {
 	}, "j")
 }
 
+func TestK06LineThatStandsForOthersIsCountedAsThose(t *testing.T) {
+	h := logger(func(_ context.Context, a jobs.Attempt) error {
+		for i := range 1000 {
+			a.Log(fmt.Sprintf("line %d", i+1))
+		}
+		a.Log(jobs.LeftOut(9000))
+		for i := range 1000 {
+			a.Log(fmt.Sprintf("line %d", i+10_001))
+		}
+		return nil
+	})
+	inBubble(t, h, func(t *testing.T, r *rig) {
+		r.start()
+		r.after(5 * time.Second)
+		got := r.logOf("j")
+		checkLines(t, got[1:len(got)-1], 11_000)
+	}, "j")
+}
+
 // TestK06LongLinesAreFewer writes lines of 2 KiB, which is what limits them.
 func TestK06LongLinesAreFewer(t *testing.T) {
 	long := strings.Repeat("x", 2<<10)

@@ -25,7 +25,9 @@ import (
 // one goroutine. Call Close when the program has ended: Reader has timers.
 type Reader struct {
 	// Log is given the lines of the job's log, and Progress its progress. They are called
-	// one at a time, also by timers, and must not call the Reader.
+	// one at a time, also by timers, and must not call the Reader. Of more than 1000 lines
+	// in a second Log is given the newest 500 when the second is over, and before them
+	// [jobs.LeftOut] for the others.
 	Log      func(line string)
 	Progress func(jobs.Progress)
 
@@ -44,6 +46,7 @@ type Reader struct {
 	TextLimit int64
 
 	mu       sync.Mutex
+	thin     thin
 	progress progress
 	over     [command.Stderr + 1]overwritten
 	text     *bufio.Writer
@@ -69,14 +72,14 @@ const (
 func (r *Reader) Line(stream command.Stream, line []byte, cut bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.over[stream].flush(r.Log) // it came before
+	r.over[stream].flush(r) // it came before
 	if p, ok := parseCommand(line); ok && !cut {
 		r.report(p)
 		return r.keep(line, false)
 	}
-	text, last := string(line), &r.last
-	r.Log(jobs.LogLine(valid(text), cut))
-	if p, ok := r.match(text); ok {
+	last := &r.last
+	r.log(line, cut)
+	if p, ok := r.match(line); ok {
 		p.Logged = true
 		r.report(p)
 		last = &r.lastOver
@@ -100,11 +103,10 @@ func (r *Reader) Overwritten(stream command.Stream, line []byte) error {
 		r.report(p)
 		return r.keep(line, false)
 	}
-	text := string(line)
-	if p, ok := r.match(text); ok {
+	if p, ok := r.match(line); ok {
 		r.report(p)
 	} else {
-		r.over[stream].set(jobs.LogLine(valid(text), false), r)
+		r.over[stream].set(line, r)
 	}
 	if stream == command.Stderr {
 		note(&r.lastOver, line)
@@ -133,8 +135,9 @@ func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.over {
-		r.over[i].flush(r.Log)
+		r.over[i].flush(r)
 	}
+	r.flushHeld()
 	r.progress.flush(r.Progress)
 	return r.closeText()
 }
@@ -142,7 +145,7 @@ func (r *Reader) Close() error {
 func (r *Reader) report(p jobs.Progress) { r.progress.set(p, r) }
 
 // match looks for progress in a line.
-func (r *Reader) match(line string) (jobs.Progress, bool) {
+func (r *Reader) match(line []byte) (jobs.Progress, bool) {
 	if r.Pattern == nil {
 		return jobs.Progress{}, false
 	}
@@ -153,7 +156,7 @@ func (r *Reader) match(line string) (jobs.Progress, bool) {
 		}
 		r.searched, r.second = len(line), time.Now()
 	}
-	return parsePattern(r.Pattern, line)
+	return parsePattern(r.Pattern, string(line))
 }
 
 // valid returns s with U+FFFD for what is no UTF-8.
@@ -172,35 +175,36 @@ const overEvery = time.Second
 // overwritten is the newest line of a stream that was written over. The Reader's mu is
 // held when its methods are called.
 type overwritten struct {
-	newest string
+	newest []byte
 	held   bool // newest is not in the log
 	logged time.Time
 	timer  *time.Timer
 }
 
-func (o *overwritten) set(line string, r *Reader) {
-	o.newest, o.held = line, true
-	wait := overEvery - time.Since(o.logged)
-	if wait <= 0 {
-		o.flush(r.Log)
+func (o *overwritten) set(line []byte, r *Reader) {
+	o.newest, o.held = append(o.newest[:0], line...), true
+	if o.timer != nil {
 		return
 	}
-	if o.timer == nil {
-		o.timer = time.AfterFunc(wait, func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			o.flush(r.Log)
-		})
+	wait := overEvery - time.Since(o.logged)
+	if wait <= 0 {
+		o.flush(r)
+		return
 	}
+	o.timer = time.AfterFunc(wait, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		o.flush(r)
+	})
 }
 
-func (o *overwritten) flush(log func(string)) {
+func (o *overwritten) flush(r *Reader) {
 	if o.timer != nil {
 		o.timer.Stop()
 		o.timer = nil
 	}
 	if o.held {
-		log(o.newest)
-		o.newest, o.held, o.logged = "", false, time.Now()
+		r.log(o.newest, false)
+		o.held, o.logged = false, time.Now()
 	}
 }

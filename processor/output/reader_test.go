@@ -108,6 +108,91 @@ func TestK06EveryLineIsInTheLog(t *testing.T) {
 	})
 }
 
+// lines returns which lines of a numbered output the log has, and how many it has or says were left out.
+func (r *rig) lines() (numbers []int, all int) {
+	r.t.Helper()
+	log, _ := r.seen()
+	for _, line := range log {
+		all += jobs.LinesIn(line)
+		if n := 0; jobs.LinesIn(line) == 1 {
+			if _, err := fmt.Sscanf(line, "line %d", &n); err != nil {
+				r.t.Fatalf("the log has %q", line)
+			}
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, all
+}
+
+func TestK06OfAFloodTheNewestLinesOfEachSecondAreInTheLog(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		const second = 50_000
+		for n := range 3 * second { // in three seconds, and the program goes on to run
+			r.out(fmt.Sprintf("line %d", n))
+			if n%100 == 99 {
+				time.Sleep(2 * time.Millisecond)
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		numbers, all := r.lines()
+		if all != 3*second || !slices.IsSorted(numbers) || numbers[len(numbers)-1] != 3*second-1 {
+			t.Errorf("the log tells of %d lines up to %d, want all of %d in order", all, numbers[len(numbers)-1], 3*second)
+		}
+		for i := range 1000 {
+			if numbers[i] != i {
+				t.Fatalf("line %d of the log is %d: the first thousand are to be there", i, numbers[i])
+			}
+		}
+		if len(numbers) < 3*1400 || len(numbers) > 3*1600 {
+			t.Errorf("the log has %d lines of three seconds, want 1500 of each", len(numbers))
+		}
+		r.out("line 150000")
+		if numbers, _ := r.lines(); numbers[len(numbers)-1] != 150_000 {
+			t.Errorf("after a pause the log ends with line %d, want the newest at once", numbers[len(numbers)-1])
+		}
+	})
+}
+
+func TestK06LinesThatAreNoFloodAreInTheLogAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		for n := range 5000 {
+			r.out(fmt.Sprintf("line %d", n))
+			if got := len(r.log); got != n+1 { // no timer is set
+				t.Fatalf("after line %d the log has %d lines", n, got)
+			}
+			time.Sleep(time.Second / 999)
+		}
+	})
+}
+
+func TestK06FloodIsHeldInLittleMemory(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		for n := range 3000 {
+			r.out(fmt.Sprintf("line %d %s", n, strings.Repeat("x", 5000)))
+		}
+		r.out("half\r") // which will be written over
+		cut := strings.Repeat("é", 10)
+		if err := r.Line(command.Stdout, []byte("cut "+cut), true); err != nil {
+			t.Error(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		log, _ := r.seen()
+		n, all, size := len(log), 0, 0
+		for _, line := range log[1000:] {
+			all, size = all+jobs.LinesIn(line), size+len(line)
+		}
+		if all != 2002 || size > 140_000 || size < 120_000 {
+			t.Errorf("after the first thousand the log has %d bytes for %d lines, want some 128 KiB for 2002", size, all)
+		}
+		if want := []string{"half", "cut … (line cut)"}; !slices.Equal(log[n-2:], want) {
+			t.Errorf("the log ends with %q, want %q", log[n-2:], want)
+		}
+	})
+}
+
 func TestK06ProgressBarIsALineASecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		for i := range 1000 { // for 10 s
