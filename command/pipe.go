@@ -12,6 +12,12 @@ import (
 // read beyond that after the end of the group was not written by the group.
 const maxPipeBytes = 1 << 20
 
+// What this process does with its end of a pipe.
+const (
+	reading = 0
+	writing = 1
+)
+
 // pipeReader reads a pipe that the process writes to. After the end of the
 // process it returns what the pipe still holds and then [io.EOF], even if a
 // descendant that has left the group keeps the pipe open.

@@ -17,6 +17,17 @@ func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// newPipe returns the ends of a pipe. That of this process, reading or writing, has deadlines; that of the run's
+// process blocks, and the runtime does not wait for it, for which [os.Pipe] makes ten more calls.
+func newPipe(ours int) (read, write *os.File, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	_ = unix.SetNonblock(p[ours], true)                                          // cannot fail: the file is there
+	return os.NewFile(uintptr(p[0]), "|0"), os.NewFile(uintptr(p[1]), "|1"), nil //nolint:gosec // not negative
+}
+
 // limit puts the limits in force on a process that runs already. Hard limits
 // that are lower stay as they are.
 func limit(pid int, l Limits) error {

@@ -10,6 +10,8 @@ import (
 
 func sysProcAttr() *syscall.SysProcAttr { return nil }
 
+func newPipe(int) (read, write *os.File, err error) { return os.Pipe() }
+
 func limit(int, Limits) error { return nil }
 
 func startHeld(path string, argv []string, attr *os.ProcAttr) (p *os.Process, held bool, err error) {

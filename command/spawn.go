@@ -18,7 +18,7 @@ func (r *run) spawn(session bool) error {
 		ours = append(ours, r.stdin)
 	}
 	for _, p := range []**pipeReader{&r.stdout, &r.stderr} {
-		read, write, err := os.Pipe()
+		read, write, err := newPipe(reading)
 		if err != nil {
 			closeAll(ours)
 			return err
@@ -41,7 +41,7 @@ func (r *run) stdinPipe(session bool) (*os.File, error) {
 	if r.Stdin == nil && !session {
 		return os.Open(os.DevNull)
 	}
-	read, write, err := os.Pipe()
+	read, write, err := newPipe(writing)
 	r.stdin = write
 	return read, err
 }
