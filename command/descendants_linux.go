@@ -2,6 +2,8 @@ package command
 
 import (
 	"bytes"
+	"iter"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -78,10 +80,46 @@ func (d *descendants) kill(pid int, ran time.Duration) {
 			if last == pid {
 				return // no process was started since
 			}
-			among = func(id int) bool { return startedAfter(id, pid, last) }
+			among = pidRange{pid, last}
 		}
 		sweepMarked(func(marker string) bool { return marker == d.marker }, among)
 	}
+}
+
+// pidRange is the processes that may have been started after one, up to the latest, whose id is last; 0 for whichever
+// is the latest then.
+type pidRange struct{ after, last int }
+
+// everyProcess is all processes.
+var everyProcess pidRange
+
+// maxProbed is how many ids are tried one by one. To list all processes takes longer even where there are only a hundred.
+const maxProbed = 64
+
+// names yields the ids of the processes, but not this one, as names in /proc. If they are not listed, some are of threads,
+// or of none.
+func (r pidRange) names() (names iter.Seq[string], listed bool) {
+	last := r.last
+	if last == 0 {
+		last = lastPID()
+	}
+	if r == everyProcess || last < r.after || last-r.after > maxProbed {
+		return func(yield func(string) bool) {
+			for name := range processes() {
+				if pid, err := strconv.Atoi(name); err == nil && (r == everyProcess || startedAfter(pid, r.after, r.last)) && !yield(name) {
+					return
+				}
+			}
+		}, true
+	}
+	return func(yield func(string) bool) {
+		self := os.Getpid()
+		for pid := r.after + 1; pid <= last; pid++ {
+			if pid != self && !yield(strconv.Itoa(pid)) {
+				return
+			}
+		}
+	}, false
 }
 
 // startedAfter reports whether the process with an id may have been started after another one. The ids grow,

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/batchfleet/batchfleet/command"
@@ -29,5 +30,34 @@ func TestK12ProcessesOfAShortRunAreThoseWithLaterIDs(t *testing.T) {
 	}
 	if last := command.LastPID(); last <= 0 {
 		t.Errorf("the id of the last process is %d", last)
+	}
+}
+
+func TestK12WhatAShortRunLeavesIsFoundAmongFewIDsAndAmongMany(t *testing.T) {
+	defer command.WithoutCgroups()()
+	for _, others := range []int{0, 30, 100} {
+		script := fmt.Sprintf(`for ((i = 0; i < %d; i++)); do /bin/true; done; read < <(setsid bash -c "echo; exec $SLEEP"); exit 0`, others)
+		c, wantNothingLeft := hostile(t, script)
+		if _, err := c.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantNothingLeft()
+	}
+}
+
+func TestK12IDsAreTriedIfThereAreFewOfThem(t *testing.T) {
+	last := command.LastPID()
+	for _, tt := range []struct {
+		after, last int
+		listed      bool
+	}{
+		{last - 10, last, false},
+		{last - 1000, last, true},
+		{last + 1000, last, true}, // the ids began again
+		{0, 0, true},
+	} {
+		if listed := command.Listed(tt.after, tt.last); listed != tt.listed {
+			t.Errorf("after %d up to %d: listed %v, want %v", tt.after, tt.last, listed, tt.listed)
+		}
 	}
 }

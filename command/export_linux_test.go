@@ -57,3 +57,9 @@ func CanHold(t *testing.T) bool {
 	}
 	return held
 }
+
+// Listed reports whether all processes are listed to find those after one.
+func Listed(after, last int) bool {
+	_, listed := pidRange{after, last}.names()
+	return listed
+}

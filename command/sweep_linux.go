@@ -131,12 +131,9 @@ func (p Process) kill() bool {
 // are thousands of them; if one cannot be killed yet, because the kernel is busy with it, it is left.
 const sweepWait = 10 * time.Second
 
-// everyProcess is for sweepMarked to look at all processes.
-func everyProcess(int) bool { return true }
-
 // sweepMarked kills the processes of those among which it looks with a value of Marker that matches, until none
 // is found or sweepWait is over, and returns their ids.
-func sweepMarked(match func(marker string) bool, among func(pid int) bool) map[int]bool {
+func sweepMarked(match func(marker string) bool, among pidRange) map[int]bool {
 	killed := map[int]bool{}
 	passes := 0
 	until(sweepWait, func() bool {
@@ -161,7 +158,7 @@ func sweepMarked(match func(marker string) bool, among func(pid int) bool) map[i
 			}
 			among = everyProcess
 			if after > before {
-				among = func(pid int) bool { return pid > before }
+				among = pidRange{after: before}
 			}
 		}
 	})
@@ -185,16 +182,20 @@ func reap(pids []int) {
 
 // killMarked kills those that are there now and returns their ids. It is unsure if there is one whose environment
 // cannot be told at this moment.
-func killMarked(match func(marker string) bool, among func(pid int) bool) (found []int, unsure bool) {
+func killMarked(match func(marker string) bool, among pidRange) (found []int, unsure bool) {
 	buf := make([]byte, 0, 64<<10)
-	for name := range processes() {
-		pid, err := strconv.Atoi(name)
-		if err != nil || !among(pid) {
-			continue
-		}
+	names, listed := among.names()
+	for name := range names {
 		env := environ(name, buf)
 		unsure = unsure || env != nil && len(env) == 0 && becoming(name)
 		if !hasMarker(env, match) {
+			continue
+		}
+		if !listed { // the id may be that of a thread
+			return killMarked(match, everyProcess)
+		}
+		pid, err := strconv.Atoi(name)
+		if err != nil {
 			continue
 		}
 		// Holds on to the process, so that no other is killed that has got its id.
