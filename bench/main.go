@@ -34,6 +34,9 @@ var sections = []section{
 	{"fleet", "a whole worker: emulator, real Redis, local disk, each a process of its own; mock jobs of zero pages", fleetSection},
 	{"recovery", "100 workers killed with default settings, beside one that is slow; five minutes", recoverySection},
 	{"gateway", "a gateway on a real Redis, each a process of its own, and what it is compared with", gatewaySection},
+	{"programs", "a program that does nothing, as jobs of a kind, in this process", programsSection},
+	{"programlog", "programs that write much: 1 GiB, and 10 000 lines/s each; in this process, with a real Redis", programLogSection},
+	{"kindsfile", "what a kinds file of 1 000 kinds adds to the start of a worker, in this process", kindsFileSection},
 	{"joblog", "logs of the Job API: 200 jobs that write 10 000 lines/s each, in this process", joblogSection},
 	{"jobevents", "the events of one job that changes ten times a second, for 2 000 listeners, and a bare handler of the same", jobEventsSection},
 	{"joblist", "pages of the list of jobs, with and without a filter, on a real Redis", jobListSection},
@@ -51,6 +54,9 @@ var servers = map[string]func(ctx context.Context) error{
 	"work-asynq":             workAsynq,
 	"hang-asynq":             hangAsynq,
 	"read-pdf":               servePDF,
+	"write-flood":            writeFlood,
+	"write-quiet":            writeQuiet,
+	"write-paced":            writePaced,
 }
 
 func main() {

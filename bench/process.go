@@ -126,9 +126,12 @@ func memoryOf(pid, name string) (float64, error) {
 }
 
 // ownCPU returns the processor time this process has used.
-func ownCPU() time.Duration {
+func ownCPU() time.Duration { return cpuOf(syscall.RUSAGE_SELF) }
+
+// cpuOf returns the processor time that this process has used, or those it has waited for.
+func cpuOf(who int) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	if err := syscall.Getrusage(who, &u); err != nil {
 		panic(err) // fails only for a bad argument
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
