@@ -65,8 +65,8 @@ func retryCommand(c *connection) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "retry JOB…", Short: "Run failed jobs again", Args: cobra.MinimumNArgs(1),
-		Long: "Run failed jobs again, from the beginning and under their ids. To run many dead letters again at a bearable pace\n" +
-			"there is `batchfleet dlq redrive`.",
+		Long: "Run failed jobs again, from the beginning, under their ids and with the same input and parameters. To run many dead\n" +
+			"letters again at a bearable pace there is `batchfleet dlq redrive`.",
 		Example: "  batchfleet retry 01KDZ3NDEKTSV4RRFFQ69G5FAV",
 		RunE: c.ofJob(needFleet, "retry", func(ctx context.Context, cmd *cobra.Command, j jobapi.Job) error {
 			if !keepers[j.Scope] {

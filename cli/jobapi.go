@@ -18,8 +18,10 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/operations"
+	"github.com/batchfleet/batchfleet/operations/deadletter"
 	"github.com/batchfleet/batchfleet/pubsub/provider"
 	"github.com/batchfleet/batchfleet/storage"
 )
@@ -74,6 +76,11 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 	}
 	if a.deps.Publish != nil {
 		fleetJobs.Publish = a.deps.Publish.ForOwnStore().Publish
+		if dead := a.deps.DeadLetters; dead != nil {
+			fleetJobs.Redrive = func(ctx context.Context, id jobs.ID) (string, bool, error) {
+				return deadletter.One(ctx, dead, a.deps.Status, a.deps.Publish, id)
+			}
+		}
 	}
 	s.Server = &jobapi.Server{
 		Scopes: []jobapi.Scope{

@@ -28,6 +28,9 @@ type Fleet struct {
 	Storage func(context.Context) (storage.Store, error)
 	// Publish sends a job's message to the fleet's topic; nil where there is none.
 	Publish func(context.Context, jobs.Job) (string, error)
+	// Redrive queues a job again from its dead letter, and returns what was done, empty if it has none, and whether the job
+	// is queued; nil where there are no dead letters.
+	Redrive func(ctx context.Context, id jobs.ID) (did string, queued bool, err error)
 	// Kinds returns those of the kinds file, by which jobs are checked that are submitted; nil where there is none.
 	Kinds func() *kinds.Set
 }

@@ -16,7 +16,8 @@ var _ jobapi.Retrier = (*Fleet)(nil)
 
 // Retry implements [jobapi.Retrier], also for a queued job: it publishes a message for the job to the fleet's topic,
 // made from what is on record. A dead letter of the job stays where it is, and is dropped by
-// a later redrive if the job has succeeded by then.
+// a later redrive if the job has succeeded by then. If Redis has lost what the job was submitted with, its message is that of its
+// dead letter, which is dropped.
 func (f *Fleet) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 	name, err := jobs.ParseID(id)
 	if err != nil {
@@ -38,12 +39,11 @@ func (f *Fleet) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 		return jobapi.Job{}, notFailed(id, state)
 	}
 	job, err := f.Status.Job(ctx, entries[0])
+	// A job that has failed has had a kind, its worker's default if no other.
+	lost := errors.Is(err, fs.ErrNotExist) || err == nil && entries[0].State() == jobs.Failed && job.Kind == ""
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return jobapi.Job{}, &jobapi.Refusal{
-			Status: http.StatusConflict, Code: jobapi.CodePrecondition,
-			Message: "Redis has lost the parameters of the job: submit it again, or redrive its dead letter",
-		}
+	case lost:
+		return f.redrive(ctx, name)
 	case err != nil:
 		return jobapi.Job{}, err
 	}
@@ -63,6 +63,28 @@ func (f *Fleet) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 		}
 	}
 	return f.one(ctx, id)
+}
+
+// redrive is Retry of a job that Redis does not have whole.
+func (f *Fleet) redrive(ctx context.Context, id jobs.ID) (jobapi.Job, error) {
+	refused := &jobapi.Refusal{
+		Status: http.StatusConflict, Code: jobapi.CodePrecondition,
+		Message: "Redis has lost what the job was submitted with, and the job has no dead letter that could be read now: submit it again",
+	}
+	if f.Redrive == nil {
+		return jobapi.Job{}, refused
+	}
+	did, queued, err := f.Redrive(ctx, id)
+	switch {
+	case err != nil:
+		return jobapi.Job{}, fmt.Errorf("look for the dead letter of job %s: %w", id, err)
+	case !queued && did != "":
+		refused.Message = "Redis has lost what the job was submitted with, and its dead letter is of no use (" + jobapi.ShownText(did, 300) + "): submit it again"
+		return jobapi.Job{}, refused
+	case !queued:
+		return jobapi.Job{}, refused
+	}
+	return f.one(ctx, string(id))
 }
 
 func notFailed(id string, state jobs.State) error {
