@@ -45,6 +45,7 @@ func TestK03DescriptionHasTheParamsOfTheServersKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	isOpenAPI(t, text)
+	refersToWhatIsThere(t, text)
 	c := newCompiler()
 	if err := c.AddResource("openapi.json", parse(t, text)); err != nil {
 		t.Fatal(err)

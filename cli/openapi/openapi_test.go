@@ -17,31 +17,33 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json")
 
-// TestDocumentIsWhatServersAnswer makes JSON of openapi.yaml.
+// TestDocumentIsWhatServersAnswer makes JSON of openapi.yaml and kinds.yaml.
 func TestDocumentIsWhatServersAnswer(t *testing.T) {
-	text, err := os.ReadFile("openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc map[string]any
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(doc); err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile("openapi.json", b.Bytes(), 0o644); err != nil { //nolint:gosec // everybody may read it
+	for name, have := range map[string][]byte{"openapi": JSON, "kinds": overlay} {
+		text, err := os.ReadFile(name + ".yaml")
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if !bytes.Equal(b.Bytes(), JSON) {
-		t.Error("openapi.json is not what openapi.yaml says: go test ./cli/openapi -run TestDocument -update")
+		var doc map[string]any
+		if err := yaml.Unmarshal(text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", " ")
+		if err := enc.Encode(doc); err != nil {
+			t.Fatal(err)
+		}
+		if *update {
+			if err := os.WriteFile(name+".json", b.Bytes(), 0o644); err != nil { //nolint:gosec // everybody may read it
+				t.Fatal(err)
+			}
+			continue
+		}
+		if !bytes.Equal(b.Bytes(), have) {
+			t.Errorf("%s.json is not what %s.yaml says: go test ./cli/openapi -run TestDocument -update", name, name)
+		}
 	}
 }
 
@@ -85,8 +87,11 @@ var schemaAt = regexp.MustCompile(`(/schema|^/components/schemas/[^/]+)$`)
 
 // TestDocumentRefersToWhatIsThere looks at all references, both ways, and that no
 // operation is without a name of its own, a security and answers.
-func TestDocumentRefersToWhatIsThere(t *testing.T) {
-	doc := parse(t, JSON).(map[string]any)
+func TestDocumentRefersToWhatIsThere(t *testing.T) { refersToWhatIsThere(t, JSON) }
+
+func refersToWhatIsThere(t *testing.T, text []byte) {
+	t.Helper()
+	doc := parse(t, text).(map[string]any)
 	used := map[string]bool{}
 	walk(doc, "", func(pointer string, v map[string]any) {
 		ref, ok := v["$ref"].(string)
