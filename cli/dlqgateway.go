@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/pubsub"
 )
 
 // The dead letters of a gateway are jobs that have failed for good. They are in its Redis, not
@@ -24,32 +26,44 @@ import (
 var errReadDirectly = errors.New("dead letters of Pub/Sub are read directly: leave out --api (or BATCHFLEET_API), or have the server redrive them: `batchfleet run redrive`")
 
 // dlqScope says whose dead letters a command is about.
-type dlqScope struct{ connection }
+type dlqScope struct {
+	connection
+
+	kind string // of a gateway's jobs
+}
 
 func (s *dlqScope) flags(cmd *cobra.Command) {
 	s.connection.flags(cmd)
-	cmd.Flags().StringVar(&s.scope, "scope", "", "fleet (of Pub/Sub, read directly) or zpe (of the gateway); zpe with --api, else fleet")
-	complete(cmd, "scope", words("fleet", "zpe"))
+	cmd.Flags().StringVar(&s.scope, "scope", "", "fleet (of Pub/Sub, read directly), gateway or zpe (of the gateway); zpe with --api, else fleet")
+	cmd.Flags().StringVar(&s.kind, "kind", "", "with --scope gateway: which kind of its kinds file; each has dead letters of its own")
+	complete(cmd, "scope", words(fleetScope, gatewayScope, zpeScope))
 }
 
 // ofScope makes the body of a dlq command: what to do with the fleet's dead letters, and with a
 // gateway's.
 func (s *dlqScope) ofScope(fleet func(cmd *cobra.Command, args []string) error, gateway func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		ofKind := s.scope == gatewayScope
 		switch remote := s.address() != ""; {
-		case s.scope != "" && s.scope != "fleet" && s.scope != "zpe":
-			return program.Exit(program.Usage, fmt.Errorf("--scope is %.40q: want fleet or zpe", s.scope))
-		case s.scope == "fleet" && remote:
+		case s.scope != "" && s.scope != fleetScope && s.scope != zpeScope && !ofKind:
+			return program.Exit(program.Usage, fmt.Errorf("--scope is %.40q: want fleet, gateway or zpe", s.scope))
+		case ofKind && !pubsub.ValidKind(s.kind):
+			return program.Exit(program.Usage, fmt.Errorf("--kind is %.40q: --scope gateway needs one of the kinds file, because each has dead letters of its own", s.kind))
+		case !ofKind && s.kind != "":
+			return program.Exit(program.Usage, errors.New("--kind is for --scope gateway"))
+		case s.scope == fleetScope && remote:
 			return program.Exit(program.Usage, errReadDirectly)
-		case s.scope != "zpe" && !remote:
+		case s.scope != zpeScope && !ofKind && !remote:
 			return fleet(cmd, args)
 		}
-		byDefault := s.scope == ""
-		s.scope = "zpe"
+		byDefault, n := s.scope == "", needKinds
+		if !ofKind {
+			s.scope, s.kind, n = zpeScope, zpeKind, needRedis
+		}
 		if err := checkIDs(args); err != nil {
 			return err
 		}
-		return s.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		return s.connected(n, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if err := s.needsGateway(); err != nil {
 				return err
 			}
@@ -71,7 +85,7 @@ const deadLetterPage = 500
 func (s *dlqScope) deadLetters(ctx context.Context, names []string, most int) (found []wire.JobResponse, missing []string, more int, err error) {
 	seen := map[string]bool{} // the list may move meanwhile, so that a page repeats a job
 	for offset, total := 0, 1; offset < min(total, most); {
-		page, count, err := s.gateway().DeadLetters(ctx, offset, min(deadLetterPage, most-offset))
+		page, count, err := s.gateway().DeadLetters(ctx, s.kind, offset, min(deadLetterPage, most-offset))
 		if err != nil {
 			return nil, nil, 0, err
 		}
@@ -108,7 +122,7 @@ func unlessRefused(did string, err error) (string, error) {
 func deadRowOf(j wire.JobResponse) deadRow {
 	at, _ := time.Parse(time.RFC3339, j.UpdatedAt)
 	reason := j.Detail // which begins with the code of the last failure
-	return deadRow{Name: j.JobID, JobID: jobs.ID(j.JobID), Kind: zpeKind, Cause: "failed", Reason: reason, FailedAt: at.UTC(), Attempts: j.RetryCount, Letters: 1}
+	return deadRow{Name: j.JobID, JobID: jobs.ID(j.JobID), Kind: jobs.Kind(cmp.Or(j.Kind, zpeKind)), Cause: "failed", Reason: reason, FailedAt: at.UTC(), Attempts: j.RetryCount, Letters: 1}
 }
 
 // redriveGateway queues dead letters of a gateway again, oldest first.
@@ -137,7 +151,7 @@ func (s *dlqScope) redriveGateway(ctx context.Context, cmd *cobra.Command, names
 				case <-pace.C:
 				}
 			}
-			_, err := s.Retry(ctx, "zpe", j.JobID)
+			_, err := s.Retry(ctx, s.scope, j.JobID)
 			if did, err = unlessRefused("redriven", err); err != nil {
 				return fmt.Errorf("%d of %d left: %w", len(found)-i, len(found), err)
 			}
@@ -166,7 +180,7 @@ func (s *dlqScope) purgeGateway(ctx context.Context, cmd *cobra.Command, names [
 	for _, j := range found {
 		did := "would be purged"
 		if !dry {
-			if did, err = unlessRefused("purged", s.gateway().Drop(ctx, j.JobID)); err != nil {
+			if did, err = unlessRefused("purged", s.gateway().Drop(ctx, s.kind, j.JobID)); err != nil {
 				return err
 			}
 		}

@@ -40,7 +40,7 @@ func dlqShowCommand() *cobra.Command {
 		return printDeadLetter(d.out, found[0])
 	})
 	cmd.RunE = s.ofScope(fleet, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-		j, err := s.gateway().DeadLetter(ctx, args[0])
+		j, err := s.gateway().DeadLetter(ctx, s.kind, args[0])
 		refused, ok := errors.AsType[*jobapi.Refusal](err)
 		switch {
 		case ok && refused.Code == string(wire.JobNotFound), err == nil && j.Detail == queue.Canceled:

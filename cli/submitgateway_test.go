@@ -109,9 +109,22 @@ func TestK19RetryOfAJobOfAGateway(t *testing.T) {
 		}
 		end(lease())
 		c.run(1, "no luck", "result", id)
+		dlq := func(code int, says, what string, more ...string) {
+			t.Helper()
+			c.run(code, says, append([]string{"dlq", what, "--scope", "gateway", "--kind", "upper"}, more...)...)
+		}
+		dlq(0, "upper", "list")
+		dlq(0, `"suffix":"x"`, "show", id)
+		dlq(0, id+"  would be redriven", "redrive", "--dry-run")
+		c.run(2, "--scope gateway needs one of the kinds file", "dlq", "list", "--scope", "gateway")
+		c.run(2, "--kind is for --scope gateway", "dlq", "list", "--scope", "zpe", "--kind", "upper")
+		c.run(0, "no dead letters", "dlq", "list", "--scope", "gateway", "--kind", "blob")
 		c.run(0, "", "retry", id)
 		c.run(0, "queued", "get", id)
+		end(lease())
+		dlq(0, id+"  redriven", "redrive")
 		end(lease()) // once: nothing else waits
+		dlq(0, id+"  purged", "purge", "--yes", id)
 		if g, err := c.queue.Lease(t.Context(), queue.Caller{Worker: "me"}, queue.LeaseRequest{Renews: true, Kinds: []jobs.Kind{"upper"}}); err != nil || g.Job != "" {
 			t.Errorf("%s: leased %+v, %v; want no second message", way, g, err)
 		}

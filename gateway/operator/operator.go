@@ -110,8 +110,8 @@ func (g Gateway) Enroll(ctx context.Context, label string, ttl time.Duration) (t
 }
 
 // Drop deletes a dead letter for good.
-func (g Gateway) Drop(ctx context.Context, id string) error {
-	if err := g.Call(ctx, http.MethodDelete, strings.Replace(wire.PathDLQJob, "{id}", url.PathEscape(id), 1), nil, nil); err != nil {
+func (g Gateway) Drop(ctx context.Context, kind, id string) error {
+	if err := g.Call(ctx, http.MethodDelete, deadLetterPath(kind, id), nil, nil); err != nil {
 		return fmt.Errorf("drop dead letter %s: %w", id, err)
 	}
 	return nil
@@ -119,18 +119,22 @@ func (g Gateway) Drop(ctx context.Context, id string) error {
 
 // DeadLetter returns all that there is of a dead letter, its traceback and its payload too. Of a
 // job that has not failed the error is a refusal with status 404.
-func (g Gateway) DeadLetter(ctx context.Context, id string) (j wire.JobResponse, err error) {
-	if err := g.Call(ctx, http.MethodGet, strings.Replace(wire.PathDLQJob, "{id}", url.PathEscape(id), 1), nil, &j); err != nil {
+func (g Gateway) DeadLetter(ctx context.Context, kind, id string) (j wire.JobResponse, err error) {
+	if err := g.Call(ctx, http.MethodGet, deadLetterPath(kind, id), nil, &j); err != nil {
 		return wire.JobResponse{}, fmt.Errorf("show dead letter %s: %w", id, err)
 	}
 	return j, nil
 }
 
-// DeadLetters returns the newest dead letters, at most limit, which is at most 1000, from
+func deadLetterPath(kind, id string) string {
+	return strings.Replace(wire.PathOf(kind, wire.PathDLQJob), "{id}", url.PathEscape(id), 1)
+}
+
+// DeadLetters returns the newest dead letters of a kind, at most limit, which is at most 1000, from
 // number offset on, and how many there are.
-func (g Gateway) DeadLetters(ctx context.Context, offset, limit int) (list []wire.JobResponse, total int, err error) {
+func (g Gateway) DeadLetters(ctx context.Context, kind string, offset, limit int) (list []wire.JobResponse, total int, err error) {
 	var a wire.DLQResponse
-	if err := g.Call(ctx, http.MethodGet, fmt.Sprintf("%s?offset=%d&limit=%d", wire.PathDLQ, offset, limit), nil, &a); err != nil {
+	if err := g.Call(ctx, http.MethodGet, fmt.Sprintf("%s?offset=%d&limit=%d", wire.PathOf(kind, wire.PathDLQ), offset, limit), nil, &a); err != nil {
 		return nil, 0, fmt.Errorf("list the gateway's dead letters: %w", err)
 	}
 	return a.Jobs, a.Total, nil
