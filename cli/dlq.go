@@ -21,7 +21,7 @@ func dlqCommand() *cobra.Command {
 		Use:   "dlq",
 		Short: "Look at dead letters: jobs that failed and messages that name no job; queue them again or drop them",
 		Long: "Look at dead letters: the messages of jobs that failed, and messages that name no job (called message:ID); with\n" +
-			"--scope zpe, or --api, the jobs that a gateway has given up.\n\n" +
+			"--scope gateway or zpe, or --api, the jobs that a gateway has given up.\n\n" +
 			"The fleet's are read from DEAD_LETTER_SUBSCRIPTION, by default the one named as DEAD_LETTER_TOPIC. While one dlq\n" +
 			"command holds dead letters no other sees them; one that is killed gives them back after 30 seconds.",
 	}
