@@ -112,8 +112,7 @@ func (f *submitFlags) check(cmd *cobra.Command, files []string) error {
 
 // checkScope finds out whose jobs they are.
 func (f *submitFlags) checkScope() error {
-	builtIn := f.kind == "" || f.kind == zpeKind || slices.Contains(knownKinds, f.kind)
-	switch {
+	switch builtIn := f.kind == "" || slices.Contains(knownKinds, f.kind); {
 	case f.scope == "" && f.kind == zpeKind:
 		f.scope = zpeScope
 	case f.scope == "":

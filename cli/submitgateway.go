@@ -71,7 +71,7 @@ func (c *connection) submitToGateway(ctx context.Context, inputs []jobInput, s j
 	for _, in := range inputs {
 		id, err := c.giveGateway(ctx, in, s)
 		if err != nil {
-			failed = flaggedOfGateway(err)
+			failed = flaggedOfGateway(f.kind, err)
 			if len(inputs) > 1 {
 				failed = fmt.Errorf("submit %s: %w", in.label, failed)
 			}
@@ -86,7 +86,7 @@ func (c *connection) submitToGateway(ctx context.Context, inputs []jobInput, s j
 }
 
 // flaggedOfGateway is flagged, of what a gateway's own routes answer.
-func flaggedOfGateway(err error) error {
+func flaggedOfGateway(kind string, err error) error {
 	refused, ok := errors.AsType[*jobapi.Refusal](err)
 	if !ok || errors.Is(err, apiclient.ErrNoGateway) {
 		return flagged(err)
@@ -94,7 +94,7 @@ func flaggedOfGateway(err error) error {
 	text := lower(strings.TrimSuffix(refused.Message, "."))
 	switch {
 	case refused.Code == string(wire.NotFound):
-		return program.Exit(program.Usage, fmt.Errorf("--kind: %s", text))
+		return program.Exit(program.Usage, fmt.Errorf("--kind: the gateway has no kind %q: its kinds file (KINDS_FILE) names those there are", kind))
 	case refused.Code == string(wire.PayloadTooLarge):
 		return program.Exit(program.Usage, errors.New(text))
 	case refused.Code == string(wire.IdempotencyReused):

@@ -84,7 +84,7 @@ func inputOf(ctx context.Context, q *queue.Queue, id jobs.ID) (queue.Upload, err
 	return u, err
 }
 
-// maxInput returns how large the input of a job may be, and which setting says so.
+// maxInput returns how large the input of a job may be, and by which setting.
 func (c *Control) maxInput(kind jobs.Kind) (most int64, whose string) {
 	if own := c.kinds().now[kind].MaxInput; own > 0 && own < c.Files.MaxInput {
 		return own, "max_input of kind " + string(kind)

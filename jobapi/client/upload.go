@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -58,7 +59,7 @@ func (r *reading) Read(p []byte) (int, error) {
 	if n > 0 {
 		r.progressed()
 	}
-	if err != nil && err != io.EOF { //nolint:errorlint // as readers have it
+	if err != nil && !errors.Is(err, io.EOF) {
 		r.err = err
 	}
 	return n, err
