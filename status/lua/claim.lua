@@ -40,8 +40,8 @@ if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
     crashes = crashes + 1
     countCrash(KEYS[2], token)
   end
-  redis.call('HDEL', KEYS[2], 'lines', 'next')
   append(KEYS[4], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])
+  if token or claim[3] then redis.call('HDEL', KEYS[2], 'lines', 'next') end
   if attempts > 1 then -- the times of steps count from the start of the attempt
     for _, field in ipairs(redis.call('HKEYS', KEYS[5])) do
       if field:sub(1, 3) == 'at_' then redis.call('HDEL', KEYS[5], field) end

@@ -18,6 +18,5 @@ put(KEYS[1], ARGV[4], progress, ARGV[5], ARGV[2])
 redis.call('HSET', KEYS[5], 'created_at', created, unpack(ARGV, 12))
 close(KEYS[2], KEYS[3], KEYS[5], ARGV[2])
 keepParams(KEYS[6], '', ARGV[2])
-append(KEYS[4], {ARGV[6]}, tonumber(ARGV[7]), ARGV[2])
-pack(KEYS[4], ARGV[2])
+last(KEYS[4], ARGV[6], tonumber(ARGV[7]), ARGV[2])
 return {'ok', created, recreated and 1}

@@ -32,10 +32,14 @@ local noToken = '-'
 -- the claim back.
 local lapsed = '!'
 
--- now is the server's clock in milliseconds: one clock for all workers.
+-- now is the server's clock in milliseconds: one clock for all workers. It is read once a call.
+local clock
 local function now()
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
+  if not clock then
+    local t = redis.call('TIME')
+    clock = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return clock
 end
 
 -- owns reports whether a claim is token's. When Redis has lost what it wrote
@@ -62,9 +66,12 @@ end
 
 -- keep records whose a claim is, and how others can hand back its lease.
 local function keep(claim, worker, queue, ack)
-  redis.call('HSET', claim, 'worker', worker, 'queue', queue)
-  redis.call('HDEL', claim, 'ack')
-  if ack ~= '' then redis.call('HSET', claim, 'ack', ack) end
+  if ack ~= '' then
+    redis.call('HSET', claim, 'worker', worker, 'queue', queue, 'ack', ack)
+  else
+    redis.call('HSET', claim, 'worker', worker, 'queue', queue)
+    redis.call('HDEL', claim, 'ack')
+  end
 end
 
 -- countCrash remembers the token of an attempt that counts as a crash.

@@ -9,12 +9,17 @@ local packed_lines = 1000
 -- line_bytes is what a line takes beside its text: its time, and what a list needs.
 local line_bytes = 16
 
--- header returns how many lines a list has dropped, its bytes and its head, or nil when
--- the key is not a log in the form of a list.
-local function header(log)
-  if redis.call('TYPE', log).ok ~= 'list' then return nil end
-  local dropped, bytes, head = string.match(redis.call('LINDEX', log, 0), '^(%d+) (%d+) ?(%d*)$')
+-- parse reads the first element of a list: how many lines it has dropped, its bytes and its head. It returns nil
+-- for what is no such element.
+local function parse(first)
+  local dropped, bytes, head = string.match(first, '^(%d+) (%d+) ?(%d*)$')
   return tonumber(dropped), tonumber(bytes), tonumber(head) or 0
+end
+
+-- header is parse of a log's first element. It returns nil when the key is not a log in the form of a list.
+local function header(log, kind)
+  if (kind or redis.call('TYPE', log).ok) ~= 'list' then return nil end
+  return parse(redis.call('LINDEX', log, 0))
 end
 
 local function heading(dropped, bytes, head)
@@ -46,22 +51,27 @@ local function base36(n)
   return digits
 end
 
--- pack turns a short log into one string: its first element and a semicolon, and for each
--- line "MS,HEAD,TAIL,N:TEXT". MS is the time since the line before, in base 36, HEAD and
+-- packed turns lines, as a list has them from place first on, into one string: the first element and a semicolon,
+-- and for each line "MS,HEAD,TAIL,N:TEXT". MS is the time since the line before, in base 36, HEAD and
 -- TAIL are how many bytes the line has in common with that one, TEXT is the N bytes
 -- between. "MS:TEXT" is a line with the same numbers as the one before.
-local function pack(log, ttl)
-  local dropped, bytes, head = header(log)
-  if not dropped or bytes > packed_at_most or redis.call('LLEN', log) > packed_lines then return end
-  local parts, ms, text, shape = {heading(dropped, bytes, head) .. ';'}, 0, '', ''
-  for _, line in ipairs(redis.call('LRANGE', log, 1, -1)) do
-    local at, new = split(line)
+local function packed(heading, lines, first)
+  local parts, ms, text, shape = {heading .. ';'}, 0, '', ''
+  for i = first, #lines do
+    local at, new = split(lines[i])
     local head, tail = common(text, new)
     local numbers = string.format(',%d,%d,%d', head, tail, #new - head - tail)
     parts[#parts + 1] = base36(at - ms) .. (numbers == shape and '' or numbers) .. ':' .. new:sub(head + 1, #new - tail)
     ms, text, shape = at, new, numbers
   end
-  redis.call('SET', log, table.concat(parts), 'EX', ttl)
+  return table.concat(parts)
+end
+
+-- pack packs a short log.
+local function pack(log, ttl)
+  local dropped, bytes, head = header(log)
+  if not dropped or bytes > packed_at_most or redis.call('LLEN', log) > packed_lines then return end
+  redis.call('SET', log, packed(heading(dropped, bytes, head), redis.call('LRANGE', log, 1, -1), 1), 'EX', ttl)
 end
 
 -- unpacked returns how many lines a packed log has dropped, its bytes, its head and its
@@ -169,7 +179,20 @@ end
 -- append adds lines to a job's log, and drops others once all take more than cap bytes.
 local function append(log, lines, cap, ttl)
   if #lines == 0 then return end
-  local dropped, bytes, head = header(log)
+  local kind = redis.call('TYPE', log).ok
+  if kind == 'none' then -- the first lines of a job, as a rule
+    local bytes, new = 0, {''}
+    for _, line in ipairs(lines) do
+      new[#new + 1] = string.format('%d ', now()) .. line
+      bytes = bytes + #line
+    end
+    new[1] = heading(0, bytes, 0)
+    push('RPUSH', log, new)
+    if bytes + line_bytes * #lines > cap then trim(log, 0, bytes, 0, cap) end
+    redis.call('EXPIRE', log, ttl)
+    return
+  end
+  local dropped, bytes, head = header(log, kind)
   if not dropped then
     local old
     dropped, bytes, head, old = unpacked(log)
@@ -187,4 +210,18 @@ local function append(log, lines, cap, ttl)
   push('RPUSH', log, new)
   trim(log, dropped, bytes, head, cap)
   redis.call('EXPIRE', log, ttl)
+end
+
+-- last adds the last line to a log and packs it if it is short. Of the shortest logs, which most are, it reads all
+-- lines at once.
+local function last(log, line, cap, ttl)
+  local few = redis.call('TYPE', log).ok == 'list' and redis.call('LRANGE', log, 0, 63) or {}
+  local dropped, bytes, head = parse(few[1] or '')
+  if not dropped or #few == 64 or bytes + #line > packed_at_most or bytes + #line + line_bytes * #few > cap then
+    append(log, {line}, cap, ttl)
+    pack(log, ttl)
+    return
+  end
+  few[#few + 1] = string.format('%d ', math.max(now(), (split(few[#few])))) .. line
+  redis.call('SET', log, packed(heading(dropped, bytes + #line, head), few, 2), 'EX', ttl)
 end
