@@ -35,12 +35,17 @@ func fleetSection(ctx context.Context, r *report) error {
 // the module one directory up.
 func build(ctx context.Context, dir string) (binary string, err error) {
 	binary = filepath.Join(dir, "batchfleet")
-	build := exec.CommandContext(ctx, "go", "-C", "..", "build", "-tags", "disable_grpc_modules,grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/batchfleet")
+	return binary, buildAs(ctx, binary, "..", "./cmd/batchfleet")
+}
+
+// buildAs makes the command of a package of the module in dir as a release has it.
+func buildAs(ctx context.Context, binary, dir, pkg string) error {
+	build := exec.CommandContext(ctx, "go", "-C", dir, "build", "-tags", "disable_grpc_modules,grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", binary, pkg)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
+		return fmt.Errorf("build: %w\n%s", err, out)
 	}
-	return binary, nil
+	return nil
 }
 
 // overhead compares one slot and eight with the bare loop, in turns.

@@ -152,7 +152,7 @@ func (f *benchFleet) drain(ctx context.Context, n, slots int, storageDir string)
 	if err != nil {
 		return 0, 0, err
 	}
-	for f.waitingPulls(ctx) < slots {
+	for f.waitingPulls(ctx) == 0 {
 		pause(time.Millisecond)
 	}
 	rate, cpu, err = f.watch(ctx, w, n, func() error { return f.queue(ctx, n) })

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +31,13 @@ func (asynqQuiet) Fatal(v ...any) {
 
 // asynqRate queues n tasks and has a process of its own work them off.
 func asynqRate(ctx context.Context, g *gatewayRig, n int) (rate float64, err error) {
-	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:" + g.port})
+	l, err := asynqLoad(ctx, g.redisServer, n, 8)
+	return l.rate, err
+}
+
+// asynqLoad queues n tasks and has a process of its own work them off, so many at once.
+func asynqLoad(ctx context.Context, server *redisServer, n, atOnce int) (l noopLoad, err error) {
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:" + server.port})
 	defer client.Close()
 	var enqueuing errgroup.Group
 	enqueuing.SetLimit(8)
@@ -42,15 +48,17 @@ func asynqRate(ctx context.Context, g *gatewayRig, n int) (rate float64, err err
 		})
 	}
 	if err := enqueuing.Wait(); err != nil {
-		return 0, err
+		return l, err
 	}
 	cmd := ownCommand(ctx, "work-asynq")
-	cmd.Env, cmd.Stderr = g.env("BENCH_TASKS="+strconv.Itoa(n)), os.Stderr
+	cmd.Env = []string{"REDIS_HOST=127.0.0.1", "REDIS_PORT=" + server.port, fmt.Sprintf("BENCH_TASKS=%d", n), fmt.Sprintf("BENCH_SLOTS=%d", atOnce)}
+	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("asynq worker: %w", err)
+		return l, fmt.Errorf("asynq worker: %w", err)
 	}
-	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	_, err = fmt.Sscan(string(out), &l.rate, &l.cpu, &l.memory)
+	return l, err
 }
 
 func newAsynqServer(concurrency int) *asynq.Server {
@@ -58,19 +66,21 @@ func newAsynqServer(concurrency int) *asynq.Server {
 		asynq.Config{Concurrency: concurrency, Logger: asynqQuiet{}})
 }
 
-// workAsynq works off BENCH_TASKS tasks, eight at once, and prints the rate.
+// workAsynq works off BENCH_TASKS tasks, BENCH_SLOTS at once, and prints a noopLoad.
 func workAsynq(ctx context.Context) error {
 	n, err := strconv.ParseInt(os.Getenv("BENCH_TASKS"), 10, 64)
-	if err != nil {
+	atOnce, err2 := strconv.Atoi(os.Getenv("BENCH_SLOTS"))
+	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
-	srv := newAsynqServer(8)
+	srv := newAsynqServer(atOnce)
 	var done atomic.Int64
 	var began time.Time
+	var used time.Duration // when it began
 	var first sync.Once
 	finished := make(chan time.Duration, 1)
 	handler := asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-		first.Do(func() { began = time.Now() })
+		first.Do(func() { began, used = time.Now(), ownCPU() })
 		if done.Add(1) == n {
 			finished <- time.Since(began)
 		}
@@ -82,8 +92,9 @@ func workAsynq(ctx context.Context) error {
 	defer srv.Shutdown()
 	select {
 	case took := <-finished:
-		fmt.Printf("%.3f\n", float64(n)/took.Seconds())
-		return nil
+		memory, err := memoryOf("self", "VmHWM")
+		fmt.Println(float64(n)/took.Seconds(), (ownCPU()-used).Seconds()/float64(n), memory)
+		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
