@@ -265,7 +265,7 @@ func TestF13RedriveStopsWhenTheSameErrorRepeats(t *testing.T) {
 	ids := f.failing(20)
 	f.putInputs(ids[0], ids[1])
 	f.start(keepsDead, "WORKER_SLOTS=4")
-	until(f.t, time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls == 4 })
+	until(f.t, time.Minute, "the worker waits", func() bool { return f.emulator.Stats()[0].WaitingPulls > 0 })
 	out, errs, code := f.dlq("redrive", "--rate", "0.5", "--stop-after", "3")
 	n := strings.Count(out, "redriven")
 	if code != program.Failed || n < 5 || n > 12 || !strings.Contains(errs, fmt.Sprintf("stopped with %d of 20 left: ", 20-n)) {
