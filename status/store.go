@@ -39,7 +39,7 @@ const DefaultLogCap = 5_000_000
 // could not be asked; nothing is known then about what was written.
 type Store struct {
 	rdb      redis.UniversalClient
-	together together
+	together *together
 
 	MaxCrashes int    // starts of a job that may end without a word before it is given up; at least 1
 	LogCap     int    // bytes of log kept per job; see DefaultLogCap
@@ -49,7 +49,7 @@ type Store struct {
 
 // New returns a store that talks through rdb. The caller closes rdb.
 func New(rdb redis.UniversalClient) *Store {
-	return &Store{rdb: rdb, MaxCrashes: 3, LogCap: DefaultLogCap, ID: rand.Text()}
+	return &Store{rdb: rdb, together: new(together), MaxCrashes: 3, LogCap: DefaultLogCap, ID: rand.Text()}
 }
 
 // Check returns nil if Redis answers and accepts writes.
