@@ -60,7 +60,7 @@ func (g *Group[V, A]) Do(ctx context.Context, v V) (A, error) {
 	g.mu.Lock()
 	g.waiting = append(g.waiting, e)
 	if g.calls < max(g.Calls, 1) {
-		g.start()
+		g.start() //nolint:contextcheck // a call is for several callers
 	}
 	g.mu.Unlock()
 	select {

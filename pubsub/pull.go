@@ -64,14 +64,14 @@ func (p *pulls) next(ctx context.Context) (*pubsubpb.ReceivedMessage, error) {
 	s := &slot{ctx: ctx, got: make(chan pulled, 1)}
 	p.mu.Lock()
 	p.waiting = append(p.waiting, s)
-	p.ask()
+	p.ask() //nolint:contextcheck // a pull is for several slots
 	p.mu.Unlock()
 	select {
 	case got := <-s.got:
 		return got.message, got.err
 	case <-ctx.Done():
 	}
-	if p.leave(s) {
+	if p.leave(s) { //nolint:contextcheck // a pull is for several slots
 		grace := time.NewTimer(p.source.grace)
 		defer grace.Stop()
 		select {
