@@ -76,16 +76,15 @@ func noopSection(ctx context.Context, r *report) error {
 		r.add("… processor time of the worker", 1e6*middle(s.name, func(l noopLoad) float64 { return l.cpu }), "µs/job", bar{})
 		r.add("… memory of the worker, at most", middle(s.name, func(l noopLoad) float64 { return l.memory })/1e6, "MB", bar{})
 	}
-	slower := middle("asynq", rate)
-	for _, s := range systems[1:] {
-		r.add("batchfleet against "+s.name, middle("batchfleet", rate)/middle(s.name, rate), "ratio", bar{})
-		if s.name == bullMQ.name {
-			slower = min(slower, middle(s.name, rate))
-		}
+	ours, slower := middle("batchfleet", rate), middle("asynq", rate)
+	r.add("batchfleet against asynq", ours/slower, "ratio", bar{})
+	if len(loads[bullMQ.name]) > 0 {
+		r.add("batchfleet against BullMQ", ours/middle(bullMQ.name, rate), "ratio", bar{})
+		slower = min(slower, middle(bullMQ.name, rate))
 	}
-	r.add("batchfleet against the slower of asynq and BullMQ", middle("batchfleet", rate)/slower, "ratio", atLeast(0.25))
+	r.add("batchfleet against the slower of these", ours/slower, "ratio", atLeast(0.25))
 	if len(loads[celery.name]) > 0 {
-		r.add("batchfleet against Celery, late acks and a result backend", middle("batchfleet", rate)/middle(celery.name, rate), "ratio", atLeast(4))
+		r.add("batchfleet against Celery, late acks and a result backend", ours/middle(celery.name, rate), "ratio", atLeast(4))
 	}
 	return nil
 }

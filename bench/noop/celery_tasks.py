@@ -46,7 +46,7 @@ def main():
         noop.delay()
     worker = subprocess.Popen(
         [sys.executable, "-m", "celery", "-A", "celery_tasks", "worker", "-c", os.environ["BENCH_SLOTS"], "-l", "ERROR", "--without-gossip", "--without-mingle"],
-        stdout=sys.stderr,
+        stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )
     while results.dbsize() == 0:
         time.sleep(0.01)
