@@ -218,6 +218,8 @@ func (a *asker) askWorkers() {
 	a.ask(400, "POST", on(wire.PathFailed, l.JobID), token, `{"lease_id":"x"}`)
 	a.ask(413, "POST", on(wire.PathFailed, l.JobID), token, map[string]any{"traceback": strings.Repeat("x", wire.MaxFailedBody)})
 
+	a.askBatches(token)
+
 	// A late result: its lease was taken back.
 	l = lease()
 	a.endLease(l.JobID)
@@ -271,6 +273,27 @@ func (a *asker) askOperators() {
 }
 
 // askWithoutRedis asks when Redis has gone.
+// askBatches asks for several leases, heartbeats and results at once, some of them bad.
+func (a *asker) askBatches(token string) {
+	jobOf(a.ask(200, "POST", wire.PathJobs, "", h2Payload))
+	var some wire.LeasesResponse
+	readJSON(a.ask(200, "POST", wire.PathLease, token, map[string]any{"features": []string{"renew"}, "max": 64}), &some)
+	a.ask(400, "POST", wire.PathLease, token, `{"max":65}`)
+	l := some.Jobs[0]
+	good := map[string]any{
+		"job_id": l.JobID, "lease_id": l.LeaseID, "result": map[string]any{"zpe_ev": 0.26}, "summary_text": "ZPE", "freqs_csv": "mode,cm-1\n",
+		"progress": map[string]any{"done": 1, "total": 7},
+	}
+	bad := map[string]any{"job_id": "nobody", "lease_id": "l", "result": 1}
+	for field, path := range map[string]string{"heartbeats": wire.PathHeartbeats, "results": wire.PathResults} {
+		a.ask(400, "POST", path, token, map[string]any{field: []any{}})
+		a.ask(401, "POST", path, "nobody", map[string]any{field: []any{good}})
+		a.ask(403, "POST", path+"?worker_id=another", token, map[string]any{field: []any{good}})
+	}
+	a.ask(200, "POST", wire.PathHeartbeats, token, map[string]any{"heartbeats": []any{good, bad}})
+	a.ask(200, "POST", wire.PathResults, token, map[string]any{"results": []any{good, bad}})
+}
+
 func (a *asker) askWithoutRedis() {
 	a.redis.Kill()
 	a.ask(503, "GET", wire.PathJobs+"/nobody", "", nil)

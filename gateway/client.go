@@ -18,12 +18,14 @@ import (
 	"github.com/batchfleet/batchfleet/httpd/client"
 )
 
-// Client speaks to a control plane over HTTP. It implements [ControlPlane]. Its
+// Client speaks to a control plane over HTTP. It implements [BatchPlane]. Its
 // methods may be called concurrently.
 type Client struct {
 	http    *client.Client
 	tokens  *TokenFile
 	timeout time.Duration // beyond the time that a call asks the control plane to wait and that its body needs on the way
+
+	together together
 }
 
 // ClientConfig is where a control plane is and how to connect to it.
@@ -82,8 +84,7 @@ var ErrCAFile = client.ErrCAFile
 // Lease implements [ControlPlane].
 func (c *Client) Lease(ctx context.Context, request wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	var a wire.LeaseResponse
-	wait := time.Duration(request.WaitSeconds * float64(time.Second))
-	none, err := c.call(ctx, call{path: kindPath(request.Kind, wire.PathLease), request: request, response: &a, wait: wait, limit: wire.MaxPayload + wire.MaxSmallBody, empty: true})
+	none, err := c.call(ctx, call{path: kindPath(request.Kind, wire.PathLease), request: request, response: &a, wait: waitOf(request.WaitSeconds), limit: wire.MaxPayload + wire.MaxSmallBody, empty: true})
 	if err == nil && !none {
 		err = checkLease(&a)
 	}
@@ -96,13 +97,15 @@ func (c *Client) Lease(ctx context.Context, request wire.LeaseRequest) (*wire.Le
 	return &a, nil
 }
 
-// Heartbeat implements [ControlPlane].
-func (c *Client) Heartbeat(ctx context.Context, id string, request wire.HeartbeatRequest) (wire.HeartbeatResponse, error) {
-	var a wire.HeartbeatResponse
-	wait := time.Duration(request.WaitSeconds * float64(time.Second))
-	_, err := c.call(ctx, call{path: jobPath(kindPath(request.Kind, wire.PathHeartbeat), id), request: request, response: &a, wait: wait})
-	if err == nil && a.LeaseID != request.LeaseID {
-		err = errBadResponse("another lease_id")
+// Heartbeat implements [ControlPlane]. Those that come at the same time share a request, but for
+// those that wait or have lines of a log.
+func (c *Client) Heartbeat(ctx context.Context, id string, request wire.HeartbeatRequest) (a wire.HeartbeatResponse, err error) {
+	shared := false
+	if request.WaitSeconds == 0 && request.Log == nil {
+		a, shared, err = share(ctx, c, &c.together.beats, request.Kind, wire.JobHeartbeat{JobID: id, HeartbeatRequest: request}, c.sendHeartbeats)
+	}
+	if !shared {
+		a, err = c.heartbeat(ctx, id, request)
 	}
 	if err != nil {
 		return wire.HeartbeatResponse{}, fmt.Errorf("extend the lease on job %s: %w", id, err)
@@ -110,17 +113,51 @@ func (c *Client) Heartbeat(ctx context.Context, id string, request wire.Heartbea
 	return a, nil
 }
 
-// Result implements [ControlPlane].
-func (c *Client) Result(ctx context.Context, id string, request wire.ResultRequest) (wire.ReportResponse, error) {
-	var a wire.ReportResponse
-	_, err := c.call(ctx, call{path: jobPath(kindPath(request.Kind, wire.PathResult), id), request: request, response: &a})
-	if err == nil && !a.OK {
-		err = errBadResponse("missing ok=true")
+// heartbeat sends one alone.
+func (c *Client) heartbeat(ctx context.Context, id string, request wire.HeartbeatRequest) (a wire.HeartbeatResponse, err error) {
+	_, err = c.call(ctx, call{path: jobPath(kindPath(request.Kind, wire.PathHeartbeat), id), request: request, response: &a, wait: waitOf(request.WaitSeconds)})
+	if err == nil && a.LeaseID != request.LeaseID {
+		err = errBadResponse("another lease_id")
+	}
+	return a, err
+}
+
+// Result implements [ControlPlane]. Small ones that come at the same time share a request.
+func (c *Client) Result(ctx context.Context, id string, request wire.ResultRequest) (a wire.ReportResponse, err error) {
+	shared := false
+	if sizeOf(request) <= maxTogether {
+		a, shared, err = share(ctx, c, &c.together.results, request.Kind, wire.JobResult{
+			JobID: id, LeaseID: request.LeaseID, Result: request.Result, SummaryText: request.SummaryText, FreqsCSV: request.FreqsCSV,
+			Artifacts: request.Artifacts, Meta: request.Meta,
+		}, c.sendResults)
+	}
+	if !shared {
+		a, err = c.result(ctx, id, request)
 	}
 	if err != nil {
 		return wire.ReportResponse{}, fmt.Errorf("deliver the result of job %s: %w", id, err)
 	}
 	return a, nil
+}
+
+// result sends one alone.
+func (c *Client) result(ctx context.Context, id string, request wire.ResultRequest) (a wire.ReportResponse, err error) {
+	_, err = c.call(ctx, call{path: jobPath(kindPath(request.Kind, wire.PathResult), id), request: request, response: &a})
+	if err == nil && !a.OK {
+		err = errBadResponse("missing ok=true")
+	}
+	return a, err
+}
+
+// sizeOf returns about how large a result is.
+func sizeOf(r wire.ResultRequest) int {
+	n := len(r.Result) + len(r.Meta) + 200*len(r.Artifacts)
+	for _, text := range []*string{r.SummaryText, r.FreqsCSV} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	return n
 }
 
 // Failed implements [ControlPlane].

@@ -78,7 +78,7 @@ func (a *Agent) extendResult(ctx context.Context, h *heldLease) {
 func (a *Agent) deliverOnce(ctx context.Context, h *heldLease) error {
 	a.sendLines(ctx, h)
 	if a.step(h) == stepResult {
-		err := a.outbox.Upload(ctx, func() error { return a.deliverResult(ctx, h) })
+		err := a.deliverSized(ctx, h)
 		if err != nil || a.step(h) == stepResult {
 			return err
 		}
@@ -86,13 +86,23 @@ func (a *Agent) deliverOnce(ctx context.Context, h *heldLease) error {
 	return a.deliverFailure(ctx, h)
 }
 
-// deliverResult posts a result. One that can never be delivered is replaced by a
-// failure, which the caller delivers.
-func (a *Agent) deliverResult(ctx context.Context, h *heldLease) error {
+// deliverSized posts a result. Few are on their way at once, but for small ones that share requests.
+func (a *Agent) deliverSized(ctx context.Context, h *heldLease) error {
+	if plane, ok := a.Gateway.(BatchPlane); ok && plane.Batches() {
+		if text, err := a.readResult(ctx, h, maxTogether); err == nil && len(text) <= maxTogether {
+			return a.deliverResult(ctx, h, text)
+		}
+	}
+	return a.outbox.Upload(ctx, func() error { return a.deliverResult(ctx, h, nil) })
+}
+
+// deliverResult posts a result, which it reads if there is no text of it. One that can never be
+// delivered is replaced by a failure, which the caller delivers.
+func (a *Agent) deliverResult(ctx context.Context, h *heldLease, text []byte) error {
 	if age := time.Since(h.EndedAt); age > keepFor {
 		return a.giveUp(ctx, h, fmt.Sprintf("it could not be delivered for %s", age.Round(time.Hour)))
 	}
-	request, code, err := a.result(ctx, h)
+	request, code, err := a.result(ctx, h, text)
 	switch {
 	case code != "":
 		a.Log.ErrorContext(ctx, "cannot deliver a result, reporting its job as failed", "job", h.JobID, "object", h.Object, "err", err)
@@ -138,20 +148,16 @@ func (a *Agent) deliverResult(ctx context.Context, h *heldLease) error {
 	return a.keepRejected(ctx, h, request, e)
 }
 
-// result reads a result from the store. A code is that of the failure to report
-// instead: another attempt would not help.
-func (a *Agent) result(ctx context.Context, h *heldLease) (request wire.ResultRequest, code string, err error) {
+// result returns a result for the control plane, which it reads if there is no text of it. A code is
+// that of the failure to report instead: another attempt would not help.
+func (a *Agent) result(ctx context.Context, h *heldLease, text []byte) (request wire.ResultRequest, code string, err error) {
 	const limit = wire.MaxResultBody - resultOverhead
-	r, err := a.Store.Open(ctx, h.Object)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return wire.ResultRequest{}, wire.FailResultMissing, fmt.Errorf("the result is not in the worker's store any more: %w", err)
+	if text == nil {
+		text, err = a.readResult(ctx, h, limit)
 	}
-	if err != nil {
-		return wire.ResultRequest{}, "", err
-	}
-	text, err := io.ReadAll(io.LimitReader(r, limit+1))
-	_ = r.Close() // it was only read
 	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid):
+		return wire.ResultRequest{}, wire.FailResultMissing, fmt.Errorf("the result is not in the worker's store any more: %w", err)
 	case err != nil:
 		return wire.ResultRequest{}, "", err
 	case len(text) > limit:
@@ -166,6 +172,17 @@ func (a *Agent) result(ctx context.Context, h *heldLease) (request wire.ResultRe
 		return wire.ResultRequest{}, failResultInvalid, fmt.Errorf("the result is not one of this protocol: %w", err)
 	}
 	return request, "", nil
+}
+
+// readResult returns at most limit+1 bytes of a result in the store.
+func (a *Agent) readResult(ctx context.Context, h *heldLease, limit int64) ([]byte, error) {
+	r, err := a.Store.Open(ctx, h.Object)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, limit+1))
+	_ = r.Close() // it was only read
+	return text, err
 }
 
 // failInstead replaces a result by a failure, on disk first: the control plane must
@@ -210,7 +227,7 @@ func (a *Agent) keepRejected(ctx context.Context, h *heldLease, request wire.Res
 
 // giveUp keeps a result aside that could not be delivered for keepFor.
 func (a *Agent) giveUp(ctx context.Context, h *heldLease, why string) error {
-	request, code, err := a.result(ctx, h)
+	request, code, err := a.result(ctx, h, nil)
 	switch {
 	case code != "": // no result to keep
 		a.Log.ErrorContext(ctx, "a result is given up and lost", "job", h.JobID, "why", why, "err", err)

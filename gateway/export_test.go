@@ -18,3 +18,6 @@ func (c *Client) ProxyBy(proxy *url.URL) { c.http.Transport.Proxy = http.ProxyUR
 
 // WaitFor sets how long a client waits for a response.
 func (c *Client) WaitFor(d time.Duration) { c.timeout = d }
+
+// CancelGrace is how long a request for jobs may go on after it was canceled.
+const CancelGrace = cancelGrace

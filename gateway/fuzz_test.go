@@ -73,6 +73,9 @@ func FuzzAnswer(f *testing.F) {
 		`{"job_id":"j1","payload":{},"lease_id":"L","lease_ttl_seconds":600,"retry_count":0}`,
 		`{"error":{"code":"LEASE_LOST","message":"x","details":{}}}`,
 		`{"lease_id":"L","lease_ttl_seconds":1e999}`,
+		`{"jobs":[{"job_id":"j1","payload":{},"lease_id":"L","lease_ttl_seconds":600,"retry_count":0}]}`, `{"jobs":[]}`,
+		`{"results":[{"job_id":"j1","ok":true,"idempotent":false}]}`, `{"results":[{"job_id":"j1","status":409,"error":{"code":"LEASE_LOST","message":"x","details":{}}}]}`,
+		`{"heartbeats":[{"job_id":"j1","lease_id":"L","lease_ttl_seconds":600,"expires_at":1,"cancel_requested":true}]}`,
 		`<html>`, `{`, `null`, `[[[[`,
 	} {
 		f.Add(200, "application/json", "3", body)
@@ -81,7 +84,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, status int, kind, after, body string) {
 		resp := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}, "Retry-After": {after}, "Location": {body}}}
-		for _, into := range []interface{ checked() error }{&leaseChecked{}, &beatChecked{}, &registerChecked{}, &failedChecked{}} {
+		for _, into := range []interface{ checked() error }{&leaseChecked{}, &beatChecked{}, &registerChecked{}, &failedChecked{}, &leasesChecked{}, &resultsChecked{}, &beatsChecked{}} {
 			none, err := readResponse(resp, []byte(body), call{response: into, empty: true})
 			if err == nil && !none {
 				err = into.checked()
@@ -89,7 +92,7 @@ func FuzzAnswer(f *testing.F) {
 			if err == nil {
 				continue
 			}
-			if e := (*Error)(nil); errors.As(err, &e) && (e.RetryAfter < 0 || e.RetryAfter > client.MaxRetryAfter || e.Status != status) {
+			if e := (*Error)(nil); errors.As(err, &e) && (e.RetryAfter < 0 || e.RetryAfter > client.MaxRetryAfter || e.Status != status && status != 200) {
 				t.Errorf("status %d: %+v", status, e)
 			}
 			if len(err.Error()) > 3000 || !utf8.ValidString(client.Hide(err).Error()) {
@@ -104,9 +107,29 @@ type (
 	beatChecked     struct{ wire.HeartbeatResponse }
 	registerChecked struct{ wire.RegisterResponse }
 	failedChecked   struct{ wire.FailedResponse }
+	leasesChecked   struct{ wire.LeasesResponse }
+	resultsChecked  struct{ wire.ResultsResponse }
+	beatsChecked    struct{ wire.HeartbeatsResponse }
 )
 
 func (a *leaseChecked) checked() error    { return checkLease(&a.LeaseResponse) }
 func (a *beatChecked) checked() error     { return nil }
 func (a *registerChecked) checked() error { return checkRegister(&a.RegisterResponse) }
 func (a *failedChecked) checked() error   { return nil }
+func (a *leasesChecked) checked() error   { return checkLeases(a.Jobs) }
+
+func (a *resultsChecked) checked() error {
+	answers, err := resultAnswers([]wire.JobResult{{JobID: "j1"}}, a.ResultsResponse)
+	if err == nil {
+		err = answers[0].Err
+	}
+	return err
+}
+
+func (a *beatsChecked) checked() error {
+	answers, err := heartbeatAnswers([]wire.JobHeartbeat{{JobID: "j1", HeartbeatRequest: wire.HeartbeatRequest{LeaseID: "L"}}}, a.HeartbeatsResponse)
+	if err == nil {
+		err = answers[0].Err
+	}
+	return err
+}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
@@ -54,46 +55,84 @@ func (a *Agent) LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, 
 		}
 		request := a.leaseRequest(some)
 		pace := a.paceOf(request)
-		if err := pace.begin(ctx); err != nil {
+		me, job, err := pace.begin(ctx)
+		switch {
+		case err != nil:
 			return jobs.Lease{}, err
+		case job != nil:
+			return a.accept(ctx, job)
 		}
 		// A lease that cannot be written to disk would cost the job one of its attempts.
 		if err := a.Check(ctx); err != nil {
-			pace.end()
+			pace.end(me)
 			return jobs.Lease{}, err
 		}
-		response, err := a.requestJob(ctx, pace, request)
-		pace.end()
+		job, err = a.requestJobs(ctx, pace, me, request)
+		pace.end(me)
 		switch {
 		case errors.Is(err, errKindAbsent):
 		case err != nil:
 			return jobs.Lease{}, err
-		case response != nil:
-			return a.accept(ctx, response)
+		case job != nil:
+			return a.accept(ctx, job)
 		}
 	}
 }
 
-// requestJob requests a job once. It returns nil when there is none.
-func (a *Agent) requestJob(ctx context.Context, pace *pace, request wire.LeaseRequest) (*wire.LeaseResponse, error) {
+// requestJobs requests jobs once, one for each slot that waits, and returns that of this slot. It
+// returns nil when there is none.
+func (a *Agent) requestJobs(ctx context.Context, pace *pace, me *slot, request wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	asked := time.Now()
-	request.RequestID = pace.request()
 	call, cancel := withGrace(ctx, cancelGrace)
 	defer cancel()
-	response, err := a.Gateway.Lease(call, request)
-	if err == nil && response != nil && !asksFor(request, response.Kind) {
-		err = fmt.Errorf("lease a job: %w", errBadResponse(fmt.Sprintf("a job of kind %.80q, which was not asked for", response.Kind)))
+	all, err := a.leaseCall(call, pace, request)
+	for i := range all {
+		if !asksFor(request, all[i].Kind) {
+			err = fmt.Errorf("lease a job: %w", errBadResponse(fmt.Sprintf("a job of kind %.80q, which was not asked for", all[i].Kind)))
+		}
 	}
 	switch {
 	case err != nil:
 		return nil, a.leaseError(ctx, pace, request, err)
-	case response == nil:
+	case len(all) == 0:
 		pace.noJob(asked)
 		return nil, nil //nolint:nilnil // no job
 	}
 	pace.gotJob()
 	a.jobChanged()
-	return response, nil
+	mine, rest := pace.handOut(me, all)
+	a.handBackAll(ctx, rest)
+	return mine, nil
+}
+
+// leaseCall makes one call, for as many jobs as slots wait.
+func (a *Agent) leaseCall(ctx context.Context, pace *pace, request wire.LeaseRequest) ([]wire.LeaseResponse, error) {
+	var most int
+	var several bool
+	request.RequestID, most, several = pace.request()
+	if plane, ok := a.Gateway.(BatchPlane); ok && several {
+		request.Max = &most
+		return plane.LeaseJobs(ctx, request)
+	}
+	one, err := a.Gateway.Lease(ctx, request)
+	if one == nil {
+		return nil, err
+	}
+	return []wire.LeaseResponse{*one}, err
+}
+
+// handBackAll hands jobs back for which no slot waits any more. It is tried once: a lease that is
+// not handed back runs out.
+func (a *Agent) handBackAll(ctx context.Context, rest []wire.LeaseResponse) {
+	var calls sync.WaitGroup
+	for _, job := range rest {
+		calls.Go(func() {
+			if err := a.failNow(ctx, entryOf(&job), wire.FailWorkerShutdown, "the worker has no slot for it any more"); err != nil {
+				a.Log.WarnContext(ctx, "cannot hand back a job, its lease must run out", "job", job.JobID, "err", err)
+			}
+		})
+	}
+	calls.Wait()
 }
 
 // errKindAbsent is for a request to the path of a kind that the control plane does not have.
@@ -208,16 +247,21 @@ func withGrace(ctx context.Context, grace time.Duration) (context.Context, conte
 	}
 }
 
-// accept writes a lease to disk and returns it for the loop.
-func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.Lease, error) {
-	now := time.Now()
+// entryOf returns the entry of a new lease.
+func entryOf(response *wire.LeaseResponse) entry {
 	e := entry{
 		Version: 1, JobID: jobs.ID(response.JobID), LeaseID: response.LeaseID, TTLSeconds: response.LeaseTTLSeconds,
-		State: stepRunning, LeasedAt: now.UTC(),
+		State: stepRunning, LeasedAt: time.Now().UTC(),
 	}
 	if response.Kind != kindZPE {
 		e.Kind = jobs.Kind(response.Kind)
 	}
+	return e
+}
+
+// accept writes a lease to disk and returns it for the loop.
+func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.Lease, error) {
+	e := entryOf(response)
 	if a.find(e.LeaseID) != nil {
 		return jobs.Lease{}, fmt.Errorf("lease a job: %w", errBadResponse("a lease that this worker holds already"))
 	}
@@ -243,7 +287,7 @@ func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.
 		Job: job,
 		// From now and not from when it was asked for, which may have been long ago:
 		// the heartbeat before the job starts makes it true.
-		Until: now.Add(e.ttl()), TTL: e.ttl(),
+		Until: e.LeasedAt.Add(e.ttl()), TTL: e.ttl(),
 		Delivery: response.RetryCount + 1,
 	}, nil
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/batchfleet/batchfleet/gateway/wire"
 )
 
 // Intervals between requests while there are no jobs: 5 s at first, doubled up to 20 s,
@@ -15,17 +18,24 @@ const (
 	pollMax = 20 * time.Second
 )
 
-// pace decides when to request a job. Only one slot of a worker does at a time: more
-// would only make more requests.
+// pace decides when to request jobs. Only one slot of a worker does at a time, for all
+// that wait then: more would only make more requests.
 type pace struct {
 	turn chan struct{} // holds a token while a slot has the turn
 
 	mu        sync.Mutex
+	waiting   []*slot // those between begin and end, the longest first
 	every     time.Duration
 	next      time.Time     // of the next request; jobEnded cuts it short
 	notBefore time.Time     // from the control plane's Retry-After
 	jobEnded  chan struct{} // closed when a job was leased or has ended
 	requestID string        // of requests that have not brought a job
+	several   bool          // one of those was for several jobs
+}
+
+// slot is one of the worker that waits for a job.
+type slot struct {
+	job chan *wire.LeaseResponse // holds the one that the request of another slot has brought
 }
 
 func newPace() *pace {
@@ -33,12 +43,27 @@ func newPace() *pace {
 }
 
 // begin waits for the turn, and then for the time of the next request. The caller calls
-// end, unless there is an error.
-func (p *pace) begin(ctx context.Context) error {
+// end with the slot, unless there is an error or a job, which another slot's request has brought.
+func (p *pace) begin(ctx context.Context) (*slot, *wire.LeaseResponse, error) {
+	me := &slot{job: make(chan *wire.LeaseResponse, 1)}
+	p.mu.Lock()
+	p.waiting = append(p.waiting, me)
+	p.mu.Unlock()
 	select {
 	case p.turn <- struct{}{}:
+	case job := <-me.job:
+		return nil, job, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		if job := p.leave(me); job != nil {
+			return nil, job, nil
+		}
+		return nil, nil, context.Cause(ctx)
+	}
+	select {
+	case job := <-me.job: // it came before the turn
+		<-p.turn
+		return nil, job, nil
+	default:
 	}
 	for {
 		p.mu.Lock()
@@ -49,19 +74,51 @@ func (p *pace) begin(ctx context.Context) error {
 		}
 		p.mu.Unlock()
 		if wait <= 0 && ctx.Err() == nil {
-			return nil
+			return me, nil, nil
 		}
 		select {
 		case <-ctx.Done():
-			p.end()
-			return context.Cause(ctx)
+			p.end(me)
+			return nil, nil, context.Cause(ctx)
 		case <-time.After(wait):
 		case <-jobEnded:
 		}
 	}
 }
 
-func (p *pace) end() { <-p.turn }
+// end gives the turn to the next slot.
+func (p *pace) end(me *slot) {
+	p.leave(me)
+	<-p.turn
+}
+
+// leave ends the wait of a slot. It returns a job that has come for it.
+func (p *pace) leave(me *slot) *wire.LeaseResponse {
+	p.mu.Lock()
+	p.waiting = slices.DeleteFunc(p.waiting, func(s *slot) bool { return s == me })
+	p.mu.Unlock()
+	select {
+	case job := <-me.job:
+		return job
+	default:
+		return nil
+	}
+}
+
+// handOut gives each waiting slot one of the jobs that a request has brought, the slot that made
+// it first. It returns the rest: their slots have gone meanwhile.
+func (p *pace) handOut(me *slot, all []wire.LeaseResponse) (mine *wire.LeaseResponse, rest []wire.LeaseResponse) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = slices.DeleteFunc(p.waiting, func(s *slot) bool { return s == me })
+	mine, all = &all[0], all[1:]
+	n := min(len(all), len(p.waiting))
+	for i, s := range p.waiting[:n] {
+		s.job <- &all[i]
+	}
+	p.waiting = slices.Delete(p.waiting, 0, n)
+	return mine, all[n:]
+}
 
 // noJob records that a request made at the given time has brought no job. A control plane
 // that holds requests sets the pace itself.
@@ -95,20 +152,23 @@ func (p *pace) delay(d time.Duration) {
 	}
 }
 
-// request returns the id of the next request. It stays the same until a job has come: a
-// response that was lost may have been a lease, and the same id brings it again.
-func (p *pace) request() string {
+// request returns the id of the next request, and for how many jobs it is: as many as slots
+// wait. The id stays the same until a job has come: a response that was lost may have been a lease,
+// and the same id brings it again. several is whether the response may be a list.
+func (p *pace) request() (id string, most int, several bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.requestID == "" {
 		p.requestID = rand.Text()
 	}
-	return p.requestID
+	most = min(max(len(p.waiting), 1), wire.MaxBatch)
+	p.several = p.several || most > 1
+	return p.requestID, most, p.several
 }
 
 // gotJob records that the request has brought a job.
 func (p *pace) gotJob() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.requestID = ""
+	p.requestID, p.several = "", false
 }

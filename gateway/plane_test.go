@@ -25,6 +25,8 @@ type plane struct {
 	waits    bool // it heeds wait_seconds
 	holds    bool // it heeds wait_seconds of heartbeats
 	rests    bool // without jobs it says to come back in ten minutes
+	batches  bool // it knows batches: see plane_batch_test.go
+	takes    time.Duration
 	maxBody  int64
 	queue    []string
 	kinds    []string // that it has beside zpe
@@ -241,6 +243,10 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := p.answer(r, route, body)
+	select {
+	case <-time.After(p.takes):
+	case <-r.Context().Done(): // what was asked for is done all the same
+	}
 	switch wrong {
 	case "lost":
 		panic(http.ErrAbortHandler)
@@ -333,7 +339,14 @@ func (p *plane) answer(r *http.Request, route string, body []byte) answer {
 	id := strings.Split(r.URL.Path, "/")[5]
 	switch route {
 	case "lease":
+		if p.knowsBatches() {
+			return p.leases(r, body)
+		}
 		return p.lease(r, body)
+	case "results", "heartbeats":
+		if p.knowsBatches() {
+			return p.reportsOf(r.Context(), route, body)
+		}
 	case "heartbeat", "listen":
 		return p.beat(r.Context(), id, body)
 	case "result":

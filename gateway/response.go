@@ -67,7 +67,7 @@ func readError(resp *http.Response, text []byte) error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: client.RetryAfter(resp)}
 	var body wire.ErrorBody
 	if isJSON(resp, text) == nil && decode(text, &body) == nil && jobs.ValidCode(string(body.Error.Code)) {
-		e.Code, e.Message = body.Error.Code, jobs.Clip(redact.Reason(body.Error.Message), wire.MaxErrorMessage, "")
+		e.Code, e.Message = body.Error.Code, messageOf(body.Error)
 		return e
 	}
 	if client.WantsTLS(resp, text) {
@@ -76,6 +76,10 @@ func readError(resp *http.Response, text []byte) error {
 	}
 	e.Message = fmt.Sprintf("the response is not a gateway's: content type %.100q, beginning %s", resp.Header.Get("Content-Type"), client.Quote(text))
 	return e
+}
+
+func messageOf(e wire.ErrorInfo) string {
+	return jobs.Clip(redact.Reason(e.Message), wire.MaxErrorMessage, "")
 }
 
 // Bounds of what a response may hold.

@@ -23,3 +23,13 @@ type ControlPlane interface {
 	// Failed records that an attempt of job id has failed and ends its lease.
 	Failed(ctx context.Context, id string, request wire.FailedRequest) (wire.FailedResponse, error)
 }
+
+// BatchPlane is a [ControlPlane] that may do several jobs in one call.
+type BatchPlane interface {
+	ControlPlane
+	// LeaseJobs is Lease for up to request.Max jobs. There are more when the response to an earlier
+	// call with the same request id was lost.
+	LeaseJobs(ctx context.Context, request wire.LeaseRequest) ([]wire.LeaseResponse, error)
+	// Batches reports whether small results that come at the same time share a call now.
+	Batches() bool
+}

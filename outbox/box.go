@@ -56,6 +56,9 @@ type Box struct {
 	wake     chan struct{} // something is pending
 	ended    chan struct{} // closed when Run begins no more deliveries
 
+	sync    func() error           // syncs the directory of entries
+	syncDir func(dir string) error // safefile.SyncDir, but in tests
+
 	mu      sync.Mutex
 	pending []*Delivery // not yet begun
 }
@@ -81,6 +84,7 @@ func (b *Box) Open() error {
 		return err
 	}
 	b.lock = lock
+	b.sync, b.syncDir = b.syncs(), safefile.SyncDir
 	b.uploads, b.wake, b.ended = make(chan struct{}, b.Uploads), make(chan struct{}, 1), make(chan struct{})
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/batchfleet/batchfleet/batch"
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
@@ -44,8 +45,32 @@ func (b *Box) Load(ctx context.Context, read func(name string, text []byte) erro
 }
 
 // Put writes the entry of a name in place of an earlier one. When it returns nil, the entry survives a power cut.
+// Entries that are put while the directory is synced share the next sync of it.
 func (b *Box) Put(name string, text []byte) error {
-	return safefile.Replace(filepath.Join(b.Dir, b.Entries, name), text)
+	if err := safefile.Place(filepath.Join(b.Dir, b.Entries, name), text); err != nil {
+		return err
+	}
+	return b.sync()
+}
+
+// syncs returns a function that syncs the directory of entries. Those who call it at the same time share a sync.
+func (b *Box) syncs() func() error {
+	g := &batch.Group[struct{}, struct{}]{Send: b.syncEntries}
+	return func() error {
+		_, err := g.Do(context.Background(), struct{}{}) // a disk has no deadline
+		return err
+	}
+}
+
+// syncEntries syncs the directory of entries for so many that were put before.
+func (b *Box) syncEntries(_ context.Context, puts []struct{}) []batch.Answer[struct{}] {
+	answers := make([]batch.Answer[struct{}], len(puts))
+	if err := b.syncDir(filepath.Join(b.Dir, b.Entries)); err != nil {
+		for i := range answers {
+			answers[i].Err = err
+		}
+	}
+	return answers
 }
 
 // Remove deletes an entry, if there is one. It does not wait for the disk: an entry that comes back after a

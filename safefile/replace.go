@@ -13,9 +13,17 @@ const TempPrefix = ".batchfleet-tmp-"
 
 // Replace gives a file new content, readable by its owner only. Readers see the file
 // of before or the new one, and when it returns nil the new one survives a power cut.
-func Replace(path string, text []byte) (err error) {
-	dir := filepath.Dir(path)
-	temp := filepath.Join(dir, TempPrefix+rand.Text())
+func Replace(path string, text []byte) error {
+	if err := Place(path, text); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Place is Replace without its last step: the new content survives a power cut once a
+// [SyncDir] of the directory has begun after Place, and has returned nil.
+func Place(path string, text []byte) (err error) {
+	temp := filepath.Join(filepath.Dir(path), TempPrefix+rand.Text())
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -30,10 +38,7 @@ func Replace(path string, text []byte) (err error) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	return SyncDir(dir)
+	return os.Rename(temp, path)
 }
 
 // SyncDir makes new names in a directory survive a power cut, which could otherwise

@@ -103,3 +103,25 @@ func BenchmarkBareHandler(b *testing.B) {
 	submitAll(b, r.queue)
 	leaseAndReport(b, r.client, srv.URL, w.token, b.N)
 }
+
+// BenchmarkBatches is BenchmarkLeaseAndResult in batches of 32.
+func BenchmarkBatches(b *testing.B) {
+	r := newRig(b, nil)
+	w := r.worker()
+	submitAll(b, r.queue)
+	const most = 32
+	for left := b.N; left > 0; {
+		var all wire.LeasesResponse
+		if err := json.Unmarshal([]byte(w.post(wire.PathLease, fmt.Sprintf(`{"features":["renew"],"max":%d}`, most)).body), &all); err != nil {
+			b.Fatal(err)
+		}
+		var results []string
+		for _, g := range all.Jobs {
+			results = append(results, `{"job_id":"`+g.JobID+`",`+benchResult(g.LeaseID)[1:])
+		}
+		if a := w.post(wire.PathResults, `{"results":[`+strings.Join(results, ",")+`]}`); a.status != http.StatusOK {
+			b.Fatal(a.body)
+		}
+		left -= len(all.Jobs)
+	}
+}

@@ -5,7 +5,7 @@
 // A gateway holds nothing itself but the requests that wait for a job or for one
 // to be canceled, so any number of them may run on one Redis and each may die at any time. A worker's
 // request costs one round trip to Redis, two if its body is large: the script
-// that does the work checks the token, too.
+// that does the work checks the token, too. Requests that come at the same moment share one.
 //
 // [Direct] is the same for a worker that may reach Redis itself, without HTTP.
 package control
@@ -124,6 +124,8 @@ func (c *Control) routes() []route {
 		{http.MethodPost, wire.PathLease, workerRoute(c, wire.MaxSmallBody, parseLease, c.lease)},
 		{http.MethodPost, wire.PathHeartbeat, workerRoute(c, wire.MaxSmallBody, parseHeartbeat, c.heartbeat)},
 		{http.MethodPost, wire.PathResult, workerRoute(c, wire.MaxResultBody, parseResult, c.result)},
+		{http.MethodPost, wire.PathHeartbeats, workerRoute(c, wire.MaxSmallBody, parseHeartbeats, c.heartbeatAll)},
+		{http.MethodPost, wire.PathResults, workerRoute(c, wire.MaxResultBody, parseResults, c.results)},
 		{http.MethodPost, wire.PathFailed, workerRoute(c, wire.MaxFailedBody, parseFailed, c.failed)},
 
 		{http.MethodPost, wire.PathEnrollTokens, c.admin(c.enroll)},

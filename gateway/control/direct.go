@@ -32,7 +32,7 @@ type Direct struct {
 	Log   *slog.Logger
 }
 
-var _ gateway.ControlPlane = (*Direct)(nil)
+var _ gateway.BatchPlane = (*Direct)(nil)
 
 // NewDirect returns the control plane of a worker, or an error if that cannot be
 // a worker's id.
@@ -49,6 +49,16 @@ func (d *Direct) caller(claimed, kind string) queue.Caller {
 
 // Lease implements [gateway.ControlPlane].
 func (d *Direct) Lease(ctx context.Context, req wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	req.Max = nil
+	got, err := d.LeaseJobs(ctx, req)
+	if len(got) == 0 {
+		return nil, err
+	}
+	return &got[0], err
+}
+
+// LeaseJobs implements [gateway.BatchPlane].
+func (d *Direct) LeaseJobs(ctx context.Context, req wire.LeaseRequest) ([]wire.LeaseResponse, error) {
 	want, err := parseLease(&req)
 	if err != nil {
 		return nil, err
@@ -58,22 +68,25 @@ func (d *Direct) Lease(ctx context.Context, req wire.LeaseRequest) (*wire.LeaseR
 	}
 	over := time.Now().Add(want.wait)
 	for {
-		g, err := d.Queue.Lease(ctx, d.caller(req.WorkerID, req.Kind), want.LeaseRequest)
+		grants, _, err := d.Queue.LeaseJobs(ctx, d.caller(req.WorkerID, req.Kind), want.LeaseRequest, want.most)
 		if err != nil {
 			return nil, outward(err)
 		}
-		if g.Job != "" {
-			return leaseResponse(g), nil
+		if len(grants) > 0 {
+			return leasesResponse(grants).Jobs, nil
 		}
 		pause := min(directPoll, time.Until(over))
 		if pause <= 0 {
-			return nil, nil //nolint:nilnil // there is no job
+			return nil, nil
 		}
 		if err := jobs.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
 }
+
+// Batches implements [gateway.BatchPlane]: the queue has them share a script.
+func (d *Direct) Batches() bool { return true }
 
 // Heartbeat implements [gateway.ControlPlane].
 func (d *Direct) Heartbeat(ctx context.Context, job string, req wire.HeartbeatRequest) (wire.HeartbeatResponse, error) {

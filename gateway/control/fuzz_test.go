@@ -21,6 +21,8 @@ func FuzzReports(f *testing.F) {
 		`{"features":["renew"],"wait_seconds":3e1,"request_id":"x.y"}`,
 		`{"lease_id":"a","progress":{"done":1,"total":2},"message":"é"}`,
 		`{"meta":{"worker_hostname":"` + strings.Repeat("é", 150) + `"},"result":{},"summary_text":"","freqs_csv":""}`,
+		`{"max":64}`, `{"results":[{"job_id":"a","lease_id":"l","result":{},"summary_text":"","freqs_csv":""},{"job_id":"../b"}]}`,
+		`{"heartbeats":[{"job_id":"a","lease_id":"l","progress":{"done":1,"total":2},"message":"é"},{"job_id":"index"}]}`,
 		`{"token":"zpe_x","name":"n","meta":{"a":[null]}}`, ``, `null`, `{"result":null}`,
 	} {
 		f.Add(s)
@@ -60,7 +62,7 @@ func FuzzReports(f *testing.F) {
 		}
 		var lease wire.LeaseRequest
 		if read(&lease) {
-			if ask, err := parseLease(&lease); err == nil && (ask.wait < 0 || ask.wait.Seconds() > wire.MaxWait || strings.ContainsAny(ask.RequestID, ": \n")) {
+			if ask, err := parseLease(&lease); err == nil && (ask.most < 1 || ask.most > wire.MaxBatch || ask.wait < 0 || ask.wait.Seconds() > wire.MaxWait || strings.ContainsAny(ask.RequestID, ": \n")) {
 				t.Errorf("lease %+v waits %s", ask, ask.wait)
 			}
 		}
@@ -70,6 +72,27 @@ func FuzzReports(f *testing.F) {
 				short("message", b.Message, wire.MaxErrorMessage)
 				if b.Done < 0 || b.Total < 0 || b.wait < 0 || b.wait.Seconds() > wire.MaxWait {
 					t.Errorf("beat %+v waits %s", b, b.wait)
+				}
+			}
+		}
+		var results wire.ResultsRequest
+		if read(&results) {
+			if all, err := parseResults(&results); err == nil {
+				for _, r := range all {
+					if r.err == nil && (r.job == "" || !isWord(r.lease) || r.what.JSON[0] != '{') {
+						t.Errorf("one of several results: %+v", r)
+					}
+				}
+			}
+		}
+		var heartbeats wire.HeartbeatsRequest
+		if read(&heartbeats) {
+			if all, err := parseHeartbeats(&heartbeats); err == nil {
+				for _, h := range all {
+					if h.err == nil && (h.job == "" || !isWord(h.lease)) {
+						t.Errorf("one of several heartbeats: %+v", h)
+					}
+					short("message", h.what.Message, wire.MaxErrorMessage)
 				}
 			}
 		}

@@ -16,12 +16,19 @@ import (
 // leaseRequest is what to ask the queue for, and how long to wait.
 type leaseRequest struct {
 	queue.LeaseRequest
-	wait time.Duration
+	most    int  // jobs
+	several bool // the worker has asked for several: it gets a list
+	wait    time.Duration
 }
 
 func parseLease(a *wire.LeaseRequest) (req leaseRequest, err error) {
 	if a.RequestID != "" && !isWord(a.RequestID) {
 		return req, invalid("request_id", "want 1 to 64 of A-Z a-z 0-9 . _ -")
+	}
+	if req.most, req.several = 1, a.Max != nil; req.several {
+		if req.most = *a.Max; req.most < 1 || req.most > wire.MaxBatch {
+			return req, invalid("max", "want 1 to %d", wire.MaxBatch)
+		}
 	}
 	req.RequestID, req.Renews = a.RequestID, slices.Contains(a.Features, wire.FeatureRenew)
 	if req.Kinds, err = parseKinds(a.Kinds); err != nil {
@@ -54,16 +61,19 @@ func (c *Control) lease(ctx context.Context, from call, req leaseRequest) (any, 
 	} else if req.Kinds = slices.DeleteFunc(req.Kinds, func(kind jobs.Kind) bool { return !c.knows(kind) }); len(req.Kinds) == 0 {
 		return nil, errNoKind
 	}
-	g, turnedAway, err := c.waitForJob(ctx, from.Caller, req.LeaseRequest, req.wait)
+	grants, turnedAway, err := c.waitForJobs(ctx, from.Caller, req)
 	switch {
 	case err != nil:
 		return nil, err
-	case g.Job == "":
+	case len(grants) == 0:
 		c.Metrics.empty.Inc()
 		return noJob{turnedAway}, nil
 	}
-	c.Metrics.leases.Inc()
-	return leaseResponse(g), nil
+	c.Metrics.leases.Add(float64(len(grants)))
+	if !req.several {
+		return leaseResponse(grants[0]), nil
+	}
+	return leasesResponse(grants), nil
 }
 
 func leaseResponse(g queue.Grant) *wire.LeaseResponse {
@@ -73,10 +83,18 @@ func leaseResponse(g queue.Grant) *wire.LeaseResponse {
 	}
 }
 
-// waitForJob leases a job, and waits for one if there is none: until the time is
-// over, the server stops or the caller goes away, with an empty Grant then.
+func leasesResponse(grants []queue.Grant) *wire.LeasesResponse {
+	all := &wire.LeasesResponse{}
+	for _, g := range grants {
+		all.Jobs = append(all.Jobs, *leaseResponse(g))
+	}
+	return all
+}
+
+// waitForJobs leases jobs, and waits for one if there is none: until the time is
+// over, the server stops or the caller goes away, with no Grant then.
 // It is turned away, without waiting, when too many wait already.
-func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queue.LeaseRequest, longest time.Duration) (g queue.Grant, turned bool, err error) {
+func (c *Control) waitForJobs(ctx context.Context, caller queue.Caller, want leaseRequest) (grants []queue.Grant, turned bool, err error) {
 	var (
 		over  <-chan time.Time
 		woken bool
@@ -84,26 +102,27 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 	)
 	for {
 		seen := c.waiting.seen()
-		g, err = c.tryLease(ctx, caller, want)
-		if woken && (err != nil && !errors.Is(err, jobs.ErrUnavailable) || err == nil && g.Job != "" && g.Kind != by) {
+		var worker string
+		grants, worker, err = c.tryLease(ctx, caller, want)
+		if woken && (err != nil && !errors.Is(err, jobs.ErrUnavailable) || len(grants) > 0 && !slices.ContainsFunc(grants, func(g queue.Grant) bool { return g.Kind == by })) {
 			c.waiting.wake(by, 1) // the job is still there, for another
 		}
-		if err != nil || g.Job != "" || longest <= 0 {
-			return g, false, err
+		if err != nil || len(grants) > 0 || want.wait <= 0 {
+			return grants, false, err
 		}
 		if over == nil {
-			over = time.After(longest)
+			over = time.After(want.wait)
 			defer hold(ctx)()
 		}
-		me := c.waiting.join(seen, g.Worker, want.Kinds...)
+		me := c.waiting.join(seen, worker, want.Kinds...)
 		if me == nil {
-			return g, true, nil
+			return nil, true, nil
 		}
 		select {
 		case <-me.woken:
 			if ctx.Err() != nil {
 				c.waiting.wake(me.by, 1) // it is somebody else's turn
-				return g, false, nil
+				return nil, false, nil
 			}
 			woken, by = true, me.by
 			continue
@@ -112,25 +131,24 @@ func (c *Control) waitForJob(ctx context.Context, caller queue.Caller, want queu
 		case <-over:
 		}
 		c.waiting.leave(me)
-		return g, false, nil
+		return nil, false, nil
 	}
 }
 
-// tryLease leases a job if there is one.
-func (c *Control) tryLease(ctx context.Context, caller queue.Caller, want queue.LeaseRequest) (queue.Grant, error) {
+// tryLease leases jobs if there are any. worker is who asks, when there are none.
+func (c *Control) tryLease(ctx context.Context, caller queue.Caller, want leaseRequest) (grants []queue.Grant, worker string, err error) {
 	// A call that is broken off may have leased a job all the same.
 	call, cancel := c.deadline(context.WithoutCancel(ctx))
 	defer cancel()
-	g, err := c.Queue.Lease(call, caller, want)
-	if err != nil {
-		return g, err
+	grants, worker, err = c.Queue.LeaseJobs(call, caller, want.LeaseRequest, want.most)
+	if err == nil && ctx.Err() != nil && want.RequestID == "" {
+		// The caller has gone, and has no means to ask for these leases again.
+		for _, g := range grants {
+			c.handBack(context.WithoutCancel(ctx), caller, g)
+		}
+		return nil, worker, nil
 	}
-	if g.Job != "" && ctx.Err() != nil && want.RequestID == "" {
-		// The caller has gone, and has no means to ask for this lease again.
-		c.handBack(context.WithoutCancel(ctx), caller, g)
-		return queue.Grant{}, nil
-	}
-	return g, nil
+	return grants, worker, err
 }
 
 func (c *Control) handBack(ctx context.Context, caller queue.Caller, g queue.Grant) {

@@ -21,6 +21,7 @@ const retryAfter = 5 * time.Second
 var (
 	errAdminDisabled = &gateway.Error{Status: 503, Code: wire.AdminDisabled, Message: "The operators' routes are disabled: the gateway has no admin token"}
 	errAdminToken    = &gateway.Error{Status: 401, Code: wire.Unauthorized, Message: "Not the admin token"}
+	errInternal      = &gateway.Error{Status: 500, Code: wire.Internal, Message: "Internal error"}
 	errClientToken   = &gateway.Error{Status: 401, Code: wire.Unauthorized, Message: "Not the client token"}
 )
 
@@ -102,7 +103,7 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 		if code, ok := codes[status]; ok {
 			e = &gateway.Error{Status: status, Code: code, Message: httpd.Sentence(err)}
 		} else {
-			e = &gateway.Error{Status: 500, Code: wire.Internal, Message: "Internal error"}
+			e = errInternal
 		}
 	}
 	if why := denial(err); why != "" {
@@ -121,6 +122,12 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 		// To use the connection again, net/http would wait for the rest of the body.
 		h.Set("Connection", "close")
 	}
+	body, _ := httpd.EncodeJSON(wire.ErrorBody{Error: wire.ErrorInfo{Code: e.Code, Message: e.Message, Details: detailsOf(err)}})
+	httpd.WriteJSON(w, e.Status, body)
+}
+
+// detailsOf returns what an error body says of err beside its code and its message.
+func detailsOf(err error) map[string]any {
 	details := map[string]any{}
 	if kept, ok := errors.AsType[*keptError](err); ok {
 		details["kept_for_seconds"] = int(kept.ttl.Seconds())
@@ -131,8 +138,7 @@ func (c *Control) writeError(w http.ResponseWriter, r *http.Request, status int,
 	if wrong, ok := errors.AsType[*fieldError](err); ok {
 		details["field"] = wrong.field
 	}
-	body, _ := httpd.EncodeJSON(wire.ErrorBody{Error: wire.ErrorInfo{Code: e.Code, Message: e.Message, Details: details}})
-	httpd.WriteJSON(w, e.Status, body)
+	return details
 }
 
 // denial returns in one word why a request was not let in, and nothing for

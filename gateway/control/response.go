@@ -30,6 +30,8 @@ func writeResponse(w http.ResponseWriter, answer any) error {
 		w.WriteHeader(http.StatusNoContent)
 	case *wire.LeaseResponse:
 		writeLease(w, a)
+	case *wire.LeasesResponse:
+		writeLeases(w, a)
 	case json.RawMessage:
 		httpd.WriteJSON(w, http.StatusOK, a)
 	default:
@@ -38,11 +40,10 @@ func writeResponse(w http.ResponseWriter, answer any) error {
 	return nil
 }
 
-// writeLease writes a [wire.LeaseResponse]. The payload goes out as it came
+// appendLease appends a [wire.LeaseResponse]. The payload goes out as it came
 // in: json.Marshal would encode its strings again.
-func writeLease(w http.ResponseWriter, a *wire.LeaseResponse) {
+func appendLease(b []byte, a *wire.LeaseResponse) []byte {
 	// Ids are plain words, so quoting them needs no escapes.
-	b := make([]byte, 0, len(a.Payload)+256)
 	b = append(b, `{"job_id":"`...)
 	b = append(b, a.JobID...)
 	b = append(b, `","payload":`...)
@@ -59,8 +60,30 @@ func writeLease(w http.ResponseWriter, a *wire.LeaseResponse) {
 		b = append(b, `","failures":`...)
 		b = strconv.AppendInt(b, int64(a.Failures), 10)
 	}
-	b = append(b, '}', '\n')
-	httpd.WriteJSON(w, http.StatusOK, b)
+	return append(b, '}')
+}
+
+// leaseBytes is what a lease takes on the wire beside its payload.
+const leaseBytes = 256
+
+func writeLease(w http.ResponseWriter, a *wire.LeaseResponse) {
+	httpd.WriteJSON(w, http.StatusOK, append(appendLease(make([]byte, 0, len(a.Payload)+leaseBytes), a), '\n'))
+}
+
+// writeLeases writes a [wire.LeasesResponse].
+func writeLeases(w http.ResponseWriter, a *wire.LeasesResponse) {
+	size := leaseBytes
+	for i := range a.Jobs {
+		size += len(a.Jobs[i].Payload) + leaseBytes
+	}
+	b := append(make([]byte, 0, size), `{"jobs":[`...)
+	for i := range a.Jobs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendLease(b, &a.Jobs[i])
+	}
+	httpd.WriteJSON(w, http.StatusOK, append(b, "]}\n"...))
 }
 
 // timestamp is how moments are written on the wire.

@@ -31,18 +31,29 @@ func (c *Control) result(ctx context.Context, from call, result queue.Result) (a
 	ctx, cancel := c.deadline(context.WithoutCancel(ctx))
 	defer cancel()
 	rec, late, err := finish(ctx, c.Queue, from.Caller, from.job, from.lease, result)
+	response, err := c.recorded(ctx, from.job, from.lease, queue.Verdict{Recorded: rec, Late: late, Err: err})
 	switch {
-	case late:
-		c.Metrics.late.Inc()
-		c.Log.WarnContext(ctx, "late result kept aside", "job", from.job, "lease", from.lease, "kept", c.Queue.LateTTL)
-		return nil, &keptError{c.Queue.LateTTL}
 	case err != nil:
 		return nil, err
-	case rec.Duplicate:
+	case response.Idempotent:
 		return recordedAgain, nil
 	}
-	c.Metrics.finished(rec)
 	return recorded, nil
+}
+
+// recorded counts what has become of a result, and returns what its worker is told.
+func (c *Control) recorded(ctx context.Context, id jobs.ID, lease string, v queue.Verdict) (wire.ReportResponse, error) {
+	switch {
+	case v.Late:
+		c.Metrics.late.Inc()
+		c.Log.WarnContext(ctx, "late result kept aside", "job", id, "lease", lease, "kept", c.Queue.LateTTL)
+		return wire.ReportResponse{}, &keptError{c.Queue.LateTTL}
+	case v.Err != nil:
+		return wire.ReportResponse{}, v.Err
+	case !v.Duplicate:
+		c.Metrics.finished(v.Recorded)
+	}
+	return wire.ReportResponse{OK: true, Idempotent: v.Duplicate}, nil
 }
 
 // parseResult returns the result that a worker reports. The object stays as it was
@@ -107,14 +118,21 @@ func finish(ctx context.Context, q *queue.Queue, caller queue.Caller, id jobs.ID
 	if !errors.Is(err, queue.ErrFinished) {
 		return rec, late, err
 	}
-	same, err2 := sameContent(ctx, q, id, r)
-	switch {
-	case err2 != nil:
-		return rec, false, err2
-	case same:
-		return queue.Recorded{Duplicate: true}, false, nil
-	}
+	rec, err = compare(ctx, q, id, r, err)
 	return rec, false, err
+}
+
+// compare returns what has become of a result after all that seems to differ from what is on
+// record, with err.
+func compare(ctx context.Context, q *queue.Queue, id jobs.ID, r queue.Result, err error) (queue.Recorded, error) {
+	same, failed := sameContent(ctx, q, id, r)
+	switch {
+	case failed != nil:
+		return queue.Recorded{}, failed
+	case same:
+		return queue.Recorded{Duplicate: true}, nil
+	}
+	return queue.Recorded{}, err
 }
 
 // comparing lets one result at a time be compared: that takes four times its size,

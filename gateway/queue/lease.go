@@ -69,7 +69,7 @@ func (q *Queue) LeaseJobs(ctx context.Context, c Caller, req LeaseRequest, most 
 		call := workerCall{c, q.leaseArgs(req, most)}
 		var a scriptReply
 		if most == 1 {
-			a = q.do(ctx, "lease job", q.leases, call)
+			a = q.do(ctx, q.leases, call)
 		} else {
 			a = q.runEach(ctx, "lease jobs", leaseScript, q.leaseRules(), []workerCall{call})[0]
 		}
@@ -178,7 +178,7 @@ type Heartbeat struct {
 // job has had its time.
 func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, b Beat) (Extended, error) {
 	now := q.Now()
-	return extendedOf(now, q.do(ctx, "extend lease", q.beats, beatCall(c, Heartbeat{id, lease, b})))
+	return extendedOf(now, q.do(ctx, q.beats, beatCall(c, Heartbeat{id, lease, b})))
 }
 
 // ExtendAll is Extend for several leases, [MaxTogether] at most. Each has its own answer.

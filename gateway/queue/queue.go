@@ -22,7 +22,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/batchfleet/batchfleet/batch"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -47,7 +46,7 @@ type Queue struct {
 	Rules
 
 	replicas               replicas
-	leases, beats, results *batch.Group[workerCall, scriptReply] // calls for one job that come at the same time
+	leases, beats, results *line
 }
 
 // Rules are the numbers of a queue.
@@ -80,9 +79,9 @@ func New(rdb redis.UniversalClient, rules Rules) *Queue {
 		rules.LegacyTTL = rules.JobTimeout
 	}
 	q := &Queue{rdb: rdb, Now: time.Now, CallTimeout: 5 * time.Second, ReplicaWait: time.Second, Rules: rules}
-	q.leases = q.grouped("lease jobs", leaseScript, q.leaseRules)
-	q.beats = q.grouped("extend leases", heartbeatScript, q.beatRules)
-	q.results = q.grouped("record results", finishScript, q.finishRules)
+	q.leases = q.newLine("lease jobs", leaseScript, q.leaseRules)
+	q.beats = q.newLine("extend leases", heartbeatScript, q.beatRules)
+	q.results = q.newLine("record results", finishScript, q.finishRules)
 	return q
 }
 

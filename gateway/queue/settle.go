@@ -41,7 +41,7 @@ func (q *Queue) Finish(ctx context.Context, c Caller, id jobs.ID, lease string, 
 		return Recorded{}, false, err
 	}
 	now := q.Now()
-	v := recordedOf(now, q.do(ctx, "record result", q.results, call))
+	v := recordedOf(now, q.do(ctx, q.results, call))
 	return v.Recorded, v.Late, v.Err
 }
 

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,10 +14,6 @@ import (
 // MaxTogether is how many calls of workers, and how many jobs of one call, a script does at
 // most: it bounds for how long Redis does nothing else.
 const MaxTogether = 64
-
-// scriptsAtOnce is how many scripts of one sort a Queue has on their way. Redis runs them one after
-// the other; with two it has the next while the answer of one is on its way.
-const scriptsAtOnce = 2
 
 // workerCall is one call of a worker, and args what the script is to know of it.
 type workerCall struct {
@@ -30,15 +27,44 @@ type scriptReply struct {
 	err error
 }
 
-// grouped returns a group of calls that come at the same time and go to Redis in one script.
-func (q *Queue) grouped(what string, sc script, shared func() []any) *batch.Group[workerCall, scriptReply] {
-	return &batch.Group[workerCall, scriptReply]{Max: MaxTogether, Calls: scriptsAtOnce, Send: func(ctx context.Context, calls []workerCall) []batch.Answer[scriptReply] {
+// line has the calls of one sort, each for one job, go to Redis. One that finds none under way goes at once,
+// in the goroutine of its caller: to hand it to another one would cost a tenth of what it takes. What comes
+// meanwhile goes in one script beside it, and what comes during that in the next. So there are two
+// scripts on their way at most: Redis has the next one while the answer of one travels.
+type line struct {
+	what   string
+	script script
+	shared func() []any // the arguments that all calls share
+
+	alone atomic.Bool // a call is under way by itself
+	group *batch.Group[workerCall, scriptReply]
+}
+
+func (q *Queue) newLine(what string, sc script, shared func() []any) *line {
+	l := &line{what: what, script: sc, shared: shared}
+	l.group = &batch.Group[workerCall, scriptReply]{Max: MaxTogether, Send: func(ctx context.Context, calls []workerCall) []batch.Answer[scriptReply] {
 		answers := make([]batch.Answer[scriptReply], len(calls))
 		for i, a := range q.runEach(ctx, what, sc, shared(), calls) {
 			answers[i].Value = a
 		}
 		return answers
 	}}
+	return l
+}
+
+// do makes a call. One that ctx ends may have been made all the same.
+func (q *Queue) do(ctx context.Context, l *line, c workerCall) scriptReply {
+	ctx, cancel := q.bounded(ctx)
+	defer cancel()
+	if l.alone.CompareAndSwap(false, true) {
+		defer l.alone.Store(false)
+		return q.runEach(ctx, l.what, l.script, l.shared(), []workerCall{c})[0]
+	}
+	a, err := l.group.Do(ctx, c)
+	if err != nil {
+		return scriptReply{err: unavailable(l.what, fmt.Errorf("wait for Redis: %w", err))}
+	}
+	return a
 }
 
 // runEach runs a script that begins with each.lua once, for several calls of workers, and returns as
@@ -81,15 +107,4 @@ func replyOf(what string, v any) scriptReply {
 		return scriptReply{err: unavailable(what, v)}
 	}
 	return scriptReply{err: unexpected(what, redisdb.Reply{v})}
-}
-
-// do has a group make a call. A call that ctx ends may have been made all the same.
-func (q *Queue) do(ctx context.Context, what string, g *batch.Group[workerCall, scriptReply], c workerCall) scriptReply {
-	ctx, cancel := q.bounded(ctx)
-	defer cancel()
-	a, err := g.Do(ctx, c)
-	if err != nil {
-		return scriptReply{err: unavailable(what, fmt.Errorf("wait for Redis: %w", err))}
-	}
-	return a
 }

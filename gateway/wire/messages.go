@@ -111,7 +111,15 @@ type LeaseRequest struct {
 	WorkerID  string `json:"worker_id,omitempty"` // must be the token's
 	// Kinds are those that the worker runs, at most MaxKinds; that of the path when absent.
 	Kinds []string `json:"kinds,omitempty"`
-	Kind  string   `json:"-"` // a part of the path; empty for zpe
+	// Max is how many jobs there may be, 1 to MaxBatch: the response is a LeasesResponse then. When
+	// absent it is one job and a LeaseResponse, as it is from a gateway that does not know Max.
+	Max  *int   `json:"max,omitempty"`
+	Kind string `json:"-"` // a part of the path; empty for zpe
+}
+
+// LeasesResponse hands out jobs. One that repeats an earlier response may have more than were asked for now.
+type LeasesResponse struct {
+	Jobs []LeaseResponse `json:"jobs"`
 }
 
 // LeaseResponse hands out a job.
@@ -158,6 +166,68 @@ type HeartbeatResponse struct {
 	// is absent from a control plane that does not know WaitSeconds, and from one
 	// that holds as many responses as it can.
 	Waited bool `json:"waited,omitempty"`
+}
+
+// HeartbeatsRequest extends several leases, 1 to MaxBatch.
+type HeartbeatsRequest struct {
+	Heartbeats []JobHeartbeat `json:"heartbeats" required:"true"`
+	WorkerID   string         `json:"worker_id,omitempty"`
+	Kind       string         `json:"-"` // of the jobs, a part of the path; empty for zpe
+}
+
+// JobHeartbeat extends the lease on one job. It does not wait.
+type JobHeartbeat struct {
+	JobID string `json:"job_id"`
+	HeartbeatRequest
+}
+
+// HeartbeatsResponse answers each heartbeat, in the order in which they came.
+type HeartbeatsResponse struct {
+	Heartbeats []HeartbeatVerdict `json:"heartbeats"`
+}
+
+// HeartbeatVerdict is the answer to one of several heartbeats.
+type HeartbeatVerdict struct {
+	JobID              string `json:"job_id"`
+	*HeartbeatResponse        // nil when it was refused
+	*Refusal
+}
+
+// Refusal is what the response to one entry of a batch would have been alone, with a status of 400 or more.
+type Refusal struct {
+	Status int       `json:"status"`
+	Error  ErrorInfo `json:"error"`
+}
+
+// ResultsRequest reports several results, 1 to MaxBatch.
+type ResultsRequest struct {
+	Results  []JobResult `json:"results" required:"true"`
+	WorkerID string      `json:"worker_id,omitempty"`
+	Kind     string      `json:"-"` // of the jobs, a part of the path; empty for zpe
+}
+
+// JobResult reports the result of one job.
+type JobResult struct {
+	JobID string `json:"job_id"`
+	// The fields of a ResultRequest; what is missing is said of this result alone.
+	LeaseID     string          `json:"lease_id"`
+	Result      json.RawMessage `json:"result"`
+	SummaryText *string         `json:"summary_text,omitempty"`
+	FreqsCSV    *string         `json:"freqs_csv,omitempty"`
+	Artifacts   []Artifact      `json:"artifacts,omitempty"`
+	Meta        json.RawMessage `json:"meta,omitempty"`
+}
+
+// ResultsResponse answers each result, in the order in which they came.
+type ResultsResponse struct {
+	Results []ResultVerdict `json:"results"`
+}
+
+// ResultVerdict is the answer to one of several results.
+type ResultVerdict struct {
+	JobID           string `json:"job_id"`
+	*ReportResponse        // nil when it was refused
+	*Refusal
 }
 
 // ResultRequest reports the result of a job.

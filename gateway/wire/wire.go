@@ -24,6 +24,8 @@ const (
 	PathLease        = "/calc/zpe/compute/jobs/lease"
 	PathHeartbeat    = "/calc/zpe/compute/jobs/{id}/heartbeat"
 	PathResult       = "/calc/zpe/compute/jobs/{id}/result"
+	PathHeartbeats   = "/calc/zpe/compute/jobs/heartbeats"
+	PathResults      = "/calc/zpe/compute/jobs/results"
 	PathFailed       = "/calc/zpe/compute/jobs/{id}/failed"
 	PathDLQ          = "/calc/zpe/admin/dlq"
 	PathDLQJob       = "/calc/zpe/admin/dlq/{id}"
@@ -75,6 +77,7 @@ const (
 	MaxLogLines     = 200       // of a job's log, in one heartbeat
 	MaxLogLine      = 1000      // of a line of a job's log; the rest is cut off
 	MaxRetryAfter   = 12 * 3600 // seconds until a job runs again, if its worker decides that
+	MaxBatch        = 64        // jobs of a lease call, and results or heartbeats of one request
 	MaxWait         = 30        // seconds a lease call or a heartbeat may wait
 )
 
