@@ -72,6 +72,9 @@ func postJSON(ctx context.Context, client *http.Client, url, token, body string,
 	if err != nil {
 		return err
 	}
+	if resp.StatusCode == http.StatusNoContent { // no job
+		return nil
+	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("POST %s: %s: %s", url, resp.Status, answer)
 	}
