@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,27 +14,41 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batchfleet/batchfleet/cli/openapi"
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/gateway/provider"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobapi"
-	"github.com/batchfleet/batchfleet/kinds"
 )
+
+// describedKinds is a kinds file with the kinds whose routes are looked at.
+const describedKinds = upperKind + `
+[blob]
+command = ["blob"]
+[blob.params.bytes]
+type = "integer"
+required = true
+`
 
 // TestK03DescriptionHasEveryRouteOfKinds compares what is described with what is registered.
 func TestK03DescriptionHasEveryRouteOfKinds(t *testing.T) {
-	set, err := kinds.Parse("kinds.toml", []byte(testKindsFile))
+	name := filepath.Join(t.TempDir(), "kinds.toml")
+	if err := os.WriteFile(name, []byte(describedKinds), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := own.OpenFile(&own.Env{File: name}, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	set := file.Set()
 	text, err := openapi.Of(set)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var registered []string
 	api := openJobServer(t.Context(), jobServerConfig{
-		zpe: &provider.ZPE{}, others: &provider.Kinds{ZPE: &provider.ZPE{Others: true}}, kinds: set, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler),
+		zpe: &provider.ZPE{}, others: &provider.Kinds{ZPE: &provider.ZPE{Others: true}}, kinds: file, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler),
 	})
 	plane := &control.Control{Metrics: control.NewMetrics("test", &queue.Queue{}), Kinds: control.KindsOf(set)}
 	for _, r := range slices.Concat(plane.Routes(), api.Routes(), []string{"GET /healthz", "GET /readyz"}) {
@@ -61,7 +77,7 @@ func TestK03ServedDescriptionIsTrueOfKinds(t *testing.T) {
 	t.Parallel()
 	g := newTestGateway(t)
 	addr := freeAddr(t)
-	g.startGateway(addr, g.withKinds(t.TempDir())...)
+	g.startGateway(addr, g.withKinds(g.write("kinds.toml", describedKinds), t.TempDir())...)
 	served, err := g.request("GET", "http://"+addr+"/api/v1/openapi.json", testAdmin, nil)
 	if err != nil || served.status != http.StatusOK {
 		t.Fatalf("%d, %v", served.status, err)
