@@ -82,7 +82,7 @@ func TestK17AgentsOfDifferentKindsRunTheExamples(t *testing.T) {
 		ids[i] = g.submitKind(url, e.kind, map[string]any{"input": g.upload(url, e.kind, e.file)})
 	}
 	for i, e := range theExamples {
-		g.untilKind(url, e.kind, ids[i], "finished")
+		g.untilFinished(url, e.kind, ids[i])
 		job := url + "/calc/" + e.kind + "/jobs/" + ids[i]
 		var a wire.JobResponse
 		g.call(http.MethodGet, job, "", nil, &a)
@@ -117,7 +117,7 @@ func TestK15K17AProgramWithKindsIsAGatewayAndAnAgent(t *testing.T) {
 	g.untilReadyz(addr, http.StatusOK)
 	start([]string{"SOURCE=" + url, "WORKER_TOKEN_FILE=" + g.enrolled("a"), "PROCESSOR=none"}, "worker")
 	id := g.submitKind(url, "wordcount", map[string]any{"input": g.upload(url, "wordcount", "testdata/lines.txt")})
-	g.untilKind(url, "wordcount", id, "finished")
+	g.untilFinished(url, "wordcount", id)
 	var counts map[string]int
 	g.call(http.MethodGet, url+"/calc/wordcount/jobs/"+id+"/artifacts/words.json", "", nil, &counts)
 	if counts["line"] != 3 || counts["the"] != 2 {
@@ -139,7 +139,7 @@ func TestK17AKindThatTheGatewayDoesNotHaveIsNamed(t *testing.T) {
 	for _, kind := range []string{"another", "slots"} {
 		a.untilLogged(`"the gateway does not have a kind of this worker, so no jobs of it come: add it to the gateway's KINDS_FILE","kind":"` + kind)
 	}
-	g.untilKind(url, "upper", g.submitKind(url, "upper", map[string]any{}), "finished")
+	g.untilFinished(url, "upper", g.submitKind(url, "upper", map[string]any{}))
 }
 
 // TestK17AnAgentHasGPUsForItsKinds as a worker of the fleet has.
@@ -152,7 +152,7 @@ func TestK17AnAgentHasGPUsForItsKinds(t *testing.T) {
 	g.startGateway(addr, g.withKinds(file, t.TempDir())...)
 	g.startAgent("a", url, g.enrolled("a"), "PROCESSOR=none", "WORKER_GPUS=3,5,7", "KINDS_FILE="+file)
 	id := g.submitKind(url, "k", map[string]any{})
-	g.untilKind(url, "k", id, "finished")
+	g.untilFinished(url, "k", id)
 	r, err := g.request(http.MethodGet, url+"/calc/k/jobs/"+id+"/artifacts/gpus", "", nil)
 	if err != nil || string(r.body) != "3,5\n" {
 		t.Errorf("it had GPUs %q (%v), want 3,5", r.body, err)
@@ -177,7 +177,7 @@ func TestK01K17AnAgentReadsItsKindsAgain(t *testing.T) {
 	says := func(kind, want string) {
 		t.Helper()
 		id := g.submitKind(url, kind, map[string]any{})
-		g.untilKind(url, kind, id, "finished")
+		g.untilFinished(url, kind, id)
 		if r, err := g.request(http.MethodGet, url+"/calc/"+kind+"/jobs/"+id+"/artifacts/out", "", nil); err != nil || string(r.body) != want {
 			t.Errorf("kind %s has written %q (%v), want %q", kind, r.body, err, want)
 		}

@@ -52,7 +52,7 @@ func TestK17ALargeArtifactIsResumedInLittleMemory(t *testing.T) {
 	killedGateway := peakMemory(t, p.Process.Pid)
 	p.kill()
 	p = g.startGateway(addr, append(g.withKinds("", dir), withBlob+"=1")...)
-	g.untilKind(url, "blob", id, "finished")
+	g.untilFinished(url, "blob", id)
 
 	var list wire.ArtifactsResponse
 	g.call(http.MethodGet, url+"/calc/blob/jobs/"+id+"/artifacts", "", nil, &list)
