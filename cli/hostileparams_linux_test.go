@@ -77,11 +77,14 @@ func TestK03HostileParamsAtEveryDoor(t *testing.T) {
 			}
 			return "", string(r.body)
 		}
-		var a struct{ ID, JobID, Job_ID string } //nolint:revive // as the wire has it
+		var a struct {
+			API     string `json:"jobId"`
+			Gateway string `json:"job_id"`
+		}
 		if err := json.Unmarshal(r.body, &a); err != nil {
 			t.Errorf("answered %s", r.body)
 		}
-		return a.ID + a.JobID + a.Job_ID, ""
+		return a.API + a.Gateway, ""
 	}
 	doors := map[string]func(id, params string) (string, string){
 		"submit": func(id, params string) (string, string) {

@@ -1,7 +1,6 @@
 package own_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -41,10 +40,9 @@ func openFile(t *testing.T, text string) *fileRig {
 	}
 	r.file.Use(func(set *kinds.Set) { r.used <- set })
 	<-r.used
-	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { r.file.Run(ctx, r.reads) })
-	t.Cleanup(func() { cancel(); running.Wait() })
+	running.Go(func() { r.file.Run(t.Context(), r.reads) })
+	t.Cleanup(running.Wait)
 	return r
 }
 
