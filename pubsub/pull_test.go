@@ -67,6 +67,27 @@ func (q *queued) server() *answers {
 	}
 }
 
+// pulls returns for how many messages pulls have asked.
+func (q *queued) pulls() []int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.asked)
+}
+
+// handedBack returns the nacks.
+func (q *queued) handedBack() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.nacked)
+}
+
+// rest returns how many messages are left.
+func (q *queued) rest() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.left
+}
+
 // slotsOf starts slots that take a lease each, until ctx ends, and returns what to wait for and the ids
 // of the jobs that they got.
 func slotsOf(ctx context.Context, src *Source, n int) (slots *sync.WaitGroup, got func() []string) {
@@ -96,8 +117,8 @@ func TestK21OnePullAsksForAsManyMessagesAsSlotsAreFree(t *testing.T) {
 	inMemory(t, q.server(), func(t *testing.T, src *Source) {
 		slots, got := slotsOf(t.Context(), src, 6)
 		slots.Wait()
-		if want := []int{1, 5}; !slices.Equal(q.asked, want) {
-			t.Errorf("pulls asked for %v messages, want %v", q.asked, want)
+		if want := []int{1, 5}; !slices.Equal(q.pulls(), want) {
+			t.Errorf("pulls asked for %v messages, want %v", q.pulls(), want)
 		}
 		if want := []string{"m1", "m2", "m3", "m4", "m5", "m6"}; !slices.Equal(got(), want) {
 			t.Errorf("slots got %q, want %q", got(), want)
@@ -113,8 +134,8 @@ func TestK21OneSlotAsksForOneMessage(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if want := []int{1, 1, 1}; !slices.Equal(q.asked, want) {
-			t.Errorf("pulls asked for %v messages, want %v", q.asked, want)
+		if want := []int{1, 1, 1}; !slices.Equal(q.pulls(), want) {
+			t.Errorf("pulls asked for %v messages, want %v", q.pulls(), want)
 		}
 	})
 }
@@ -125,8 +146,8 @@ func TestK21SlotsDoNotWaitForAPullThatIsNotAnswered(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		slots, got := slotsOf(ctx, src, 4)
 		time.Sleep(pullPatience + 2*q.after)
-		if want := []int{1, 3}; !slices.Equal(q.asked, want) || len(got()) != 3 {
-			t.Errorf("pulls asked for %v messages, want %v; slots got %q", q.asked, want, got())
+		if want := []int{1, 3}; !slices.Equal(q.pulls(), want) || len(got()) != 3 {
+			t.Errorf("pulls asked for %v messages, want %v; slots got %q", q.pulls(), want, got())
 		}
 		stop()
 		slots.Wait()
@@ -147,11 +168,11 @@ func TestK21ASlotThatLeftGivesItsMessageBack(t *testing.T) {
 		}
 		staying.Wait()
 		src.calls.Wait()
-		if len(gotStaying()) != 2 || q.left != 0 {
-			t.Errorf("slots that stayed got %q, %d messages are left", gotStaying(), q.left)
+		if len(gotStaying()) != 2 || q.rest() != 0 {
+			t.Errorf("slots that stayed got %q, %d messages are left", gotStaying(), q.rest())
 		}
-		if want := []string{"m3 0"}; !slices.Equal(q.nacked, want) {
-			t.Errorf("handed back %q, want %q", q.nacked, want)
+		if want := []string{"m3 0"}; !slices.Equal(q.handedBack(), want) {
+			t.Errorf("handed back %q, want %q", q.handedBack(), want)
 		}
 	})
 }
@@ -169,8 +190,8 @@ func TestK21PullsOfSlotsThatHaveAllLeftEnd(t *testing.T) {
 		if took := time.Since(began); took > replyGrace {
 			t.Errorf("they ended after %s, want %s", took, replyGrace)
 		}
-		if want := []int{1, 3}; !slices.Equal(q.asked, want) {
-			t.Errorf("pulls asked for %v messages, want %v", q.asked, want)
+		if want := []int{1, 3}; !slices.Equal(q.pulls(), want) {
+			t.Errorf("pulls asked for %v messages, want %v", q.pulls(), want)
 		}
 	})
 }
