@@ -24,6 +24,8 @@ type AgentEnv struct {
 	agent.Env
 	OwnEnv
 	own.GPUEnv
+
+	file *own.File // once kinds has read it
 }
 
 // Check returns what is wrong with the values, and whether pw.x is missing.
@@ -46,6 +48,7 @@ func (e *AgentEnv) kinds(log *slog.Logger) (agent.Kinds, error) {
 	if err != nil {
 		return agent.Kinds{}, program.Exit(program.Usage, err)
 	}
+	e.file = file
 	work := &own.Work{File: file, GPUs: e.GPUEnv, WorkDir: e.Dir, Local: true, Log: log}
 	pools, err := work.Pools(e.Slots)
 	if err != nil {

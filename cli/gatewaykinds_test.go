@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -201,4 +202,29 @@ func TestK17WorkersOfAGatewayRunJobsOfAnyKind(t *testing.T) {
 		}
 		return !slices.ContainsFunc(left, func(path string) bool { return !strings.Contains(path, zpe) })
 	})
+}
+
+// TestK17AWorkerThatLeasesFromRedisRunsJobsOfAnyKind has a worker beside the gateway, with its Redis and its storage.
+func TestK17AWorkerThatLeasesFromRedisRunsJobsOfAnyKind(t *testing.T) {
+	t.Parallel()
+	g := newTestGateway(t)
+	addr := freeAddr(t)
+	settings := g.withKinds(g.upperFile(), t.TempDir())
+	g.startGateway(addr, settings...)
+	url := "http://" + addr
+	source := fmt.Sprintf("SOURCE=redis://%s:%d/0", g.redis.Host, g.redis.Port)
+	g.startProcess(g.environment(append(settings, source, "WORKER_NAME=inside", "AGENT_DIR="+filepath.Join(g.dir, "inside"), "PROCESSOR=none")...), "worker")
+
+	var in wire.InputResponse
+	g.call(http.MethodPost, url+"/calc/upper/inputs", "", "some text", &in)
+	id := g.submitKind(url, "upper", map[string]any{"input": in.Input, "params": map[string]any{"fail": 1}})
+	g.untilFinished(url, "upper", id)
+	r, err := g.request(http.MethodGet, url+"/calc/upper/jobs/"+id+"/artifacts/upper.txt", "", nil)
+	if err != nil || string(r.body) != "SOME TEXT!" {
+		t.Errorf("the artifact is %q, %v", r.body, err)
+	}
+	code, logged, stderr := g.runCommand(g.environment("BATCHFLEET_API="+url, "BATCHFLEET_TOKEN_FILE="+filepath.Join(g.dir, "admin.token")), "logs", id)
+	if code != 0 || !strings.Contains(logged, "attempt 2 of upper") {
+		t.Errorf("its log: code %d, %s%s", code, logged, stderr)
+	}
 }

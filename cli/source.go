@@ -5,19 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/agent"
-	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/gateway/control"
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/redisdb"
 )
 
@@ -25,10 +25,7 @@ import (
 func runAgent(cmd *cobra.Command, args []string) error {
 	if fromRedis() {
 		return settings.With(func(cmd *cobra.Command, env *DirectEnv, _ []string) error {
-			if env.KindsFile != "" || len(own.Built) > 0 {
-				program.NewLog(os.Stderr, slog.LevelInfo).WarnContext(cmd.Context(), "a worker that leases from Redis runs kind zpe only, others run with SOURCE=https://GATEWAY")
-			}
-			return env.Run(cmd.Context(), versionText(), env.open)
+			return env.RunKinds(cmd.Context(), versionText(), env.open, env.kinds)
 		})(cmd, args)
 	}
 	return settings.With(func(cmd *cobra.Command, env *AgentEnv, _ []string) error {
@@ -42,12 +39,12 @@ func fromRedis() bool { return strings.HasPrefix(os.Getenv("SOURCE"), "redis") }
 // DirectEnv is what a worker needs that leases from the Redis of a gateway. The
 // rules that come with a lease are those of its environment, as for a gateway.
 type DirectEnv struct {
-	agent.Env
+	AgentEnv
 	GatewayEnv
 }
 
 // Check returns what is wrong with the values, and whether pw.x is missing.
-func (e *DirectEnv) Check() []error { return settings.Compact(e.Env.Check(), e.checkRules()) }
+func (e *DirectEnv) Check() []error { return settings.Compact(e.AgentEnv.Check(), e.checkRules()) }
 
 // checkRules returns what is wrong with the values that a worker of a gateway
 // does not need.
@@ -59,8 +56,8 @@ func (e *DirectEnv) checkRules() []error {
 	return wrong
 }
 
-// open opens the Redis that SOURCE names.
-func (e *DirectEnv) open(context.Context, *agent.Env) (gateway.ControlPlane, func(), error) {
+// open opens the Redis that SOURCE names, and the storage of the gateway for kinds beside zpe.
+func (e *DirectEnv) open(ctx context.Context, _ *agent.Env) (gateway.ControlPlane, func(), error) {
 	q, closer, err := e.openQueue()
 	if err != nil {
 		return nil, nil, err
@@ -70,6 +67,12 @@ func (e *DirectEnv) open(context.Context, *agent.Env) (gateway.ControlPlane, fun
 		_ = closer.Close()
 		return nil, nil, program.Exit(program.Usage, fmt.Errorf("WORKER_NAME: %w", err))
 	}
+	e.SpoolDir = filepath.Join(e.Dir, "spool") // no other process's
+	if direct.Files, err = e.files(ctx, e.file.Set()); err != nil {
+		_ = closer.Close()
+		return nil, nil, program.Exit(program.Usage, err)
+	}
+	direct.Kinds = func() map[jobs.Kind]control.Kind { return control.KindsOf(e.file.Set()) }
 	return direct, func() { _ = closer.Close() }, nil
 }
 

@@ -25,9 +25,9 @@ const directPoll = time.Second
 type Direct struct {
 	Queue  *queue.Queue
 	Worker string // its id, of the form [A-Za-z0-9._-]{1,64}, and no other worker's
-	// Kinds and Files are those of the gateway, which the worker reaches itself. It needs
-	// neither for jobs of kind zpe alone. The spool is its own.
-	Kinds map[jobs.Kind]Kind
+	// Kinds returns those of the gateway as they are, and Files are its own, which the worker reaches itself.
+	// It needs neither for jobs of kind zpe alone. The spool is the worker's.
+	Kinds func() map[jobs.Kind]Kind
 	Files *Files
 	Log   *slog.Logger
 }
@@ -162,7 +162,9 @@ func (d *Direct) Failed(ctx context.Context, job string, req wire.FailedRequest)
 	if err != nil {
 		return wire.FailedResponse{}, err
 	}
-	kindSet{now: d.Kinds}.retryByKind(d.Queue, jobs.Kind(req.Kind), &f)
+	if d.Kinds != nil {
+		kindSet{now: d.Kinds()}.retryByKind(d.Queue, jobs.Kind(req.Kind), &f)
+	}
 	outcome, err := d.Queue.Fail(ctx, d.caller(req.WorkerID, req.Kind), id, req.LeaseID, f)
 	if err != nil {
 		return wire.FailedResponse{}, outward(err)

@@ -20,7 +20,7 @@ func (r *rig) direct(name string) *control.Direct {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	d.Kinds, d.Files, d.Log = r.plane.Kinds, r.plane.Files, r.plane.Log
+	d.Kinds, d.Files, d.Log = func() map[jobs.Kind]control.Kind { return r.plane.Kinds }, r.plane.Files, r.plane.Log
 	return d
 }
 

@@ -29,7 +29,7 @@ type Spool struct {
 }
 
 // OpenSpool returns the spool in a directory, which it makes. It is refused where others may
-// write to it.
+// write to it. Parts to which nothing was added for a day are deleted.
 func OpenSpool(dir string) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -38,7 +38,11 @@ func OpenSpool(dir string) (*Spool, error) {
 	if err == nil {
 		err = safefile.Dir(dir)
 	}
-	return &Spool{dir: dir, busy: map[string]bool{}}, err
+	s := &Spool{dir: dir, busy: map[string]bool{}}
+	if err == nil {
+		_, err = s.sweep(spoolKept)
+	}
+	return s, err
 }
 
 // part is an artifact that has not arrived whole, taken by one request.
