@@ -118,7 +118,7 @@ func TestK19RetryOfAJobOfAGateway(t *testing.T) {
 		dlq(0, id+"  would be redriven", "redrive", "--dry-run")
 		c.run(2, "--scope gateway needs one of the kinds file", "dlq", "list", "--scope", "gateway")
 		c.run(2, "--kind is for --scope gateway", "dlq", "list", "--scope", "zpe", "--kind", "upper")
-		c.run(0, "no dead letters", "dlq", "list", "--scope", "gateway", "--kind", "blob")
+		c.run(0, "no dead letters", "dlq", "list", "--scope", "gateway", "--kind", "need")
 		c.run(0, "", "retry", id)
 		c.run(0, "queued", "get", id)
 		end(lease())

@@ -162,7 +162,7 @@ func inputName(dir, file string) string {
 // upload stores a file, unless object is empty, and returns what stands for it where two submissions are compared: with sum
 // its name and its SHA-256.
 func (s *submitter) upload(ctx context.Context, from source, object string, sum bool) (as string, err error) {
-	f := io.ReadCloser(nil)
+	var f io.ReadCloser
 	if from.file == "-" {
 		f = program.Stdin(ctx)
 	} else if f, err = os.Open(from.file); err != nil {

@@ -194,7 +194,7 @@ func (r *round) record(ctx context.Context, job jobs.Job) (bool, error) {
 		}
 	} else {
 		earlier = r.earlierOfOwn
-		found := false
+		var found bool
 		if job, found, err = r.ofOwn(ctx, job); err != nil || !found {
 			return false, err
 		}
