@@ -51,6 +51,7 @@ func batchSection(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
+	defer p.kill() // after an error
 	tokens := []string{g.token}
 	for len(tokens) < batchAgents {
 		token, err := g.register(ctx)
