@@ -102,9 +102,9 @@ func (r *run) exitReason() (Reason, string) {
 }
 
 // reportsNoMemory reports whether stderr has the message of a runtime that was
-// refused memory: Go, the C library, C++, Python, the sanitizers.
+// refused memory: Go, also for the stack of a thread, the C library, C++, Python, the sanitizers.
 func reportsNoMemory(stderr string) bool {
-	for _, phrase := range []string{"out of memory", "annot allocate memory", "bad_alloc", "MemoryError", "failed to allocate"} {
+	for _, phrase := range []string{"out of memory", "annot allocate memory", "bad_alloc", "MemoryError", "failed to allocate", "pthread_create failed"} {
 		if strings.Contains(stderr, phrase) {
 			return true
 		}

@@ -233,7 +233,11 @@ func (l *lost) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		for _, c := range cmds {
 			if c.Name() == l.command && !l.done {
 				l.done = true
-				return errors.New("the answer is lost")
+				err = errors.New("the answer is lost")
+				for _, c := range cmds {
+					c.SetErr(err)
+				}
+				return err
 			}
 		}
 		return err
