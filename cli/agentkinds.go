@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -56,9 +57,9 @@ func (e *AgentEnv) kinds(log *slog.Logger) (agent.Kinds, error) {
 	}
 	return agent.Kinds{
 		Pools: pools,
-		Start: func(store storage.Store, metrics prometheus.Registerer, use func(map[jobs.Kind]worker.Handler)) error {
+		Start: func(ctx context.Context, store storage.Store, metrics prometheus.Registerer, use func(map[jobs.Kind]worker.Handler)) error {
 			work.Store = store
-			return work.Start(metrics, use)
+			return work.Start(ctx, metrics, use)
 		},
 		Forget: work.Forget, Close: work.Close,
 	}, nil

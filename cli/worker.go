@@ -145,7 +145,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, file *own.File, log *slog.Lo
 	member := st.Member(status.Worker{Host: host, PID: os.Getpid(), Version: versionText(), Slots: slots})
 	w.Registry = member
 	builtIn := e.handlers(pdf, store, log)
-	err = work.Start(metrics.Registry, func(more map[jobs.Kind]worker.Handler) {
+	err = work.Start(ctx, metrics.Registry, func(more map[jobs.Kind]worker.Handler) {
 		all := maps.Clone(builtIn)
 		maps.Copy(all, more)
 		w.Replace(all)

@@ -29,7 +29,7 @@ type Kinds struct {
 	// Start calls use with what runs the jobs, by the gateway's names of the kinds: before it returns, and
 	// whenever there are other kinds. Each handler leaves its artifacts and its result in the store, as
 	// [gateway.ArtifactObject] says and in results/JOB/result.json, where artifacts lists the former.
-	Start func(store storage.Store, metrics prometheus.Registerer, use func(map[jobs.Kind]worker.Handler)) error
+	Start func(ctx context.Context, store storage.Store, metrics prometheus.Registerer, use func(map[jobs.Kind]worker.Handler)) error
 	// Forget deletes what is left of a job outside the store.
 	Forget func(id jobs.ID) error
 	// Close is called after Start, when no job runs any more.
@@ -45,7 +45,7 @@ func (e *Env) slots() (n int) {
 }
 
 // startKinds has the worker and its agent run the other kinds beside zpe, of which the handlers may be none.
-func (e *Env) startKinds(a *gateway.Agent, w *worker.Worker, zpe map[jobs.Kind]worker.Handler, store storage.Store, log *slog.Logger) (done func(), err error) {
+func (e *Env) startKinds(ctx context.Context, a *gateway.Agent, w *worker.Worker, zpe map[jobs.Kind]worker.Handler, store storage.Store, log *slog.Logger) (done func(), err error) {
 	var first sync.Once
 	use := func(others map[jobs.Kind]worker.Handler) {
 		all, kinds := maps.Clone(zpe), slices.Sorted(maps.Keys(others))
@@ -72,7 +72,7 @@ func (e *Env) startKinds(a *gateway.Agent, w *worker.Worker, zpe map[jobs.Kind]w
 	done = func() {}
 	if e.kinds.Start == nil {
 		use(nil)
-	} else if wrong := e.kinds.Start(store, w.Metrics.Registry, use); wrong != nil {
+	} else if wrong := e.kinds.Start(ctx, store, w.Metrics.Registry, use); wrong != nil {
 		err = fmt.Errorf("AGENT_DIR: %w", wrong)
 	} else {
 		done = func() {

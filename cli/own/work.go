@@ -41,8 +41,8 @@ func (w *Work) Pools(slots int) ([]worker.Pool, error) {
 // Start prepares this process for the programs, and calls use with what runs the kinds: now, and
 // whenever the file was read again, which metrics counts. It should be called when a process starts,
 // before programs run. The caller must call Close.
-func (w *Work) Start(metrics prometheus.Registerer, use func(map[jobs.Kind]worker.Handler)) error {
-	ctx, stop := context.WithCancel(context.Background())
+func (w *Work) Start(ctx context.Context, metrics prometheus.Registerer, use func(map[jobs.Kind]worker.Handler)) error {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx)) // Close ends it, after the jobs
 	w.stop = stop
 	if w.File.mayHaveKinds() {
 		if command.ControlCgroup() {

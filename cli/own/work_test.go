@@ -36,7 +36,7 @@ func TestK12WorkerSweepsEveryHourWhatProgramsHaveLeft(t *testing.T) {
 		}
 		work := &own.Work{File: file, WorkDir: dir, Log: log}
 		var has []jobs.Kind
-		if err := work.Start(prometheus.NewRegistry(), func(handlers map[jobs.Kind]worker.Handler) {
+		if err := work.Start(t.Context(), prometheus.NewRegistry(), func(handlers map[jobs.Kind]worker.Handler) {
 			for name := range handlers {
 				has = append(has, name)
 			}
@@ -74,7 +74,7 @@ func TestK12WorkerWithoutKindsOfItsOwnMakesNoDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := &own.Work{File: file, WorkDir: dir, Log: log}
-	if err := work.Start(prometheus.NewRegistry(), func(map[jobs.Kind]worker.Handler) {}); err != nil {
+	if err := work.Start(t.Context(), prometheus.NewRegistry(), func(map[jobs.Kind]worker.Handler) {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := work.Close(); err != nil {
@@ -94,7 +94,7 @@ func TestK12WorkerSaysOnceWhetherTheKernelKeepsItsLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := &own.Work{File: file, WorkDir: t.TempDir(), Log: log}
-	if err := work.Start(prometheus.NewRegistry(), func(map[jobs.Kind]worker.Handler) {}); err != nil {
+	if err := work.Start(t.Context(), prometheus.NewRegistry(), func(map[jobs.Kind]worker.Handler) {}); err != nil {
 		t.Fatal(err)
 	}
 	defer work.Close()
