@@ -31,7 +31,6 @@ func TestDocumentIsWhatServersAnswer(t *testing.T) {
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
-		enc.SetIndent("", " ")
 		if err := enc.Encode(doc); err != nil {
 			t.Fatal(err)
 		}
