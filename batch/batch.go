@@ -19,12 +19,12 @@ type Answer[A any] struct {
 	Err   error
 }
 
-// Group sends values of type V, each of which is answered by an A. Set the fields before
-// the first call of Do, which may be called concurrently.
+// Group sends values of type V and returns an answer of type A to each. Set the fields before
+// the first call of Do. Do may be called concurrently.
 type Group[V, A any] struct {
 	// Send sends values, in the order in which they came, and returns as many answers, in that
-	// order. ctx ends when no caller waits any longer, has the latest of their deadlines if
-	// all have one, and has the values of the first caller's. It must end in bounded time.
+	// order. ctx ends when no caller waits any longer. It has the latest of their deadlines if
+	// all have one, and the context values of the first caller. Send must return in bounded time.
 	Send func(ctx context.Context, values []V) []Answer[A]
 	Max  int // values a call; more go with the next one. 0 is no limit
 	// Calls is how many calls may be under way at once; 0 is 1.
@@ -50,7 +50,7 @@ type entry[V, A any] struct {
 type call struct {
 	cancel  context.CancelFunc // ends it; set before left can be 0
 	callers int                // who wait for an answer
-	slow    bool               // it counts no longer
+	slow    bool               // it no longer counts as one of Calls
 }
 
 // Do sends v, perhaps with other values, and returns its answer. If ctx ends first it returns
@@ -141,8 +141,8 @@ func latest[V, A any](together []*entry[V, A]) (end time.Time, ok bool) {
 	return end, true
 }
 
-// send makes a call and hands out the answers. It reports whether the next call is to follow it:
-// after a slow one that has begun already.
+// send makes a call and hands out the answers. It reports whether the caller is to make the next
+// call: after a slow one it is under way already.
 func (g *Group[V, A]) send(ctx context.Context, c *call, together []*entry[V, A]) bool {
 	defer c.cancel()
 	if g.Slow > 0 {

@@ -20,7 +20,7 @@ import (
 // all jobs.
 const maxBars = 10
 
-// bars shows the progress of jobs on a terminal, and everywhere notes that a job waits for its next attempt.
+// bars shows the progress of jobs, on a terminal only, and notes when a job waits for its next attempt, also elsewhere.
 type bars struct {
 	out   *os.File
 	waits map[jobs.ID]string // why a job waits for its next attempt, as it was noted

@@ -24,8 +24,8 @@ type devKinds struct {
 	missing []jobs.Kind // those whose programs are not installed
 }
 
-// chooseKinds points the fleet to the kinds file, and returns what dev runs: with files only kinds of that
-// kind. Its error is a mistake of the one who calls.
+// chooseKinds points the fleet to the kinds file, and returns what dev runs: with files only the kind of
+// their jobs. Its error is a mistake in the command line or in the kinds file.
 func chooseKinds(file, kind string, withFiles bool) (devKinds, error) {
 	chosen := devKinds{kind: jobs.Kind(kind)}
 	if file != "" {

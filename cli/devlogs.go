@@ -17,8 +17,8 @@ const (
 	logEndJobs  = 5
 )
 
-// printLogEnds prints the last lines of the logs of jobs of somebody's own kinds that have failed or have left no
-// files: nobody can read them once dev has ended.
+// printLogEnds prints the last lines of the logs of jobs of people's own kinds that have failed or have left no
+// files: the logs are gone once dev has ended.
 func printLogEnds(ctx context.Context, out io.Writer, from *provider.Fleet, rows []endedJob) error {
 	ctx, cancel := context.WithTimeout(ctx, redisPatience)
 	defer cancel()

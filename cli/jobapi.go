@@ -100,7 +100,7 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 	return s
 }
 
-// describe returns what tells the description of the API with the kinds as they are.
+// describe returns a function that returns the description of the API, with the kinds of the file as they are then.
 func describe(ctx context.Context, file *own.File, log *slog.Logger) func() []byte {
 	var described atomic.Pointer[[]byte]
 	update := func(set *kinds.Set) {

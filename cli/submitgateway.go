@@ -18,7 +18,7 @@ import (
 	"github.com/batchfleet/batchfleet/pubsub/provider"
 )
 
-// submitToGateway queues jobs of a kind of a gateway: through a server, or directly.
+// submitToGateway queues jobs of a kind that a gateway hands out: through a server, or directly in its Redis.
 func (f *submitFlags) submitToGateway(c *connection, cmd *cobra.Command, files []string) error {
 	if f.asked.kindsFile != "" {
 		if err := os.Setenv("KINDS_FILE", f.asked.kindsFile); err != nil { // of a server in this process, too
@@ -85,7 +85,7 @@ func (c *connection) submitToGateway(ctx context.Context, inputs []jobInput, s j
 	return c.waitForAll(ctx, sent, gatewayScope, f.kind, f, out, stderr)
 }
 
-// flaggedOfGateway is flagged, of what a gateway's own routes answer.
+// flaggedOfGateway is flagged for the errors of a gateway's own routes.
 func flaggedOfGateway(kind string, err error) error {
 	refused, ok := errors.AsType[*jobapi.Refusal](err)
 	if !ok || errors.Is(err, apiclient.ErrNoGateway) {

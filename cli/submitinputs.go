@@ -82,7 +82,7 @@ func (a *asked) inputs(files []string) ([]jobInput, error) {
 	return []jobInput{in}, nil
 }
 
-// one queues a job. What it has stored is deleted again if there is no job then that needs it.
+// one queues a job. If it was not queued, what was stored for it is deleted again.
 func (s *submitter) one(ctx context.Context, in jobInput, job jobapi.Submission) (jobs.ID, error) {
 	id := jobs.ID(ulid.Make().String())
 	if job.Key != "" {
@@ -182,7 +182,7 @@ func (s *submitter) upload(ctx context.Context, from source, object string, sum 
 	return string(text), err
 }
 
-// known reports whether a job that is named by its sender is known, so that nothing need be stored for it.
+// known reports whether a job that its sender has named is on record, so that nothing need be stored for it.
 func (s *submitter) known(ctx context.Context, id jobs.ID, job jobapi.Submission) (bool, error) {
 	if job.ID != "" {
 		return false, s.fleet.New(ctx, jobs.ID(job.ID))
@@ -194,7 +194,7 @@ func (s *submitter) known(ctx context.Context, id jobs.ID, job jobapi.Submission
 	return found.Known, err
 }
 
-// removeTimeout is for deleting what was stored for a job that there is none of.
+// removeTimeout bounds how long it takes to delete what was stored for a job that was not queued.
 const removeTimeout = 10 * time.Second
 
 func (s *submitter) remove(ctx context.Context, objects []string) error {

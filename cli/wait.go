@@ -169,11 +169,11 @@ func (e endedJob) name() string {
 	return filepath.Base(e.File)
 }
 
-// made is what a job's result says of what there is.
+// made is what a job's result says about what the job has made.
 type made struct {
 	Object       string `json:"object"`
 	Pages        int    `json:"pages"`
-	Files        *int   `json:"files"` // of somebody's own kind
+	Files        *int   `json:"files"` // of people's own kinds; nil of others
 	Damaged      bool   `json:"damaged"`
 	DamagedPages int    `json:"damagedPages"`
 }

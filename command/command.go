@@ -51,8 +51,8 @@ type Command struct {
 
 	// Stdin is what the process reads, nothing if nil. The process gets its
 	// first byte when the limits are in force and Started has returned. On Linux it is held before its first
-	// instruction until the limits are in force, where the kernel allows to trace it (ptrace) and its file
-	// gives it no rights of its own (setuid). A Read that never
+	// instruction until the limits are in force, unless the kernel forbids to trace it (ptrace) or its file
+	// gives it further rights (setuid). A Read that never
 	// returns does not hold up Run, but keeps a goroutine.
 	Stdin io.Reader
 

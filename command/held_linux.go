@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startHeld starts a process that stands still before its first instruction, and reports whether it does: letGo
-// is to be called for one that does, on the same thread. So its limits are in force before it can start others,
-// which would have none. The kernel holds it for a tracer. Where none is allowed, as a strict seccomp profile or
-// Yama may have it, or the program would not get rights that its file gives it, it runs at once.
+// startHeld starts a process and reports whether it is held before its first instruction. The caller must then call
+// letGo, on the same thread. While it is held its limits are put in force, before it can start others without
+// limits. The kernel holds it for a tracer. Where tracing is not allowed, as under a strict seccomp profile or
+// Yama, and for a program whose file gives it rights, which tracing would take away, it runs at once.
 func startHeld(path string, argv []string, attr *os.ProcAttr) (p *os.Process, held bool, err error) {
 	if !givesRights(path) {
 		attr.Sys.Ptrace = true
@@ -25,21 +25,21 @@ func startHeld(path string, argv []string, attr *os.ProcAttr) (p *os.Process, he
 	return p, false, err
 }
 
-// givesRights reports whether who executes a file gets other rights.
+// givesRights reports whether a process that executes the file gets further rights: setuid, setgid or capabilities.
 func givesRights(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
-		return false // which is said when it is started
+		return false // the start fails with the same error
 	}
 	_, err = unix.Getxattr(path, "security.capability", nil)
 	return info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 || err == nil
 }
 
-// awaitHeld waits until a process that startHeld has started stands still, or has been killed.
+// awaitHeld waits until a process that startHeld has started is held, or has been killed.
 func awaitHeld(p *os.Process) {
 	for errors.Is(unix.Waitid(unix.P_PID, p.Pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 }
 
-// letGo has a process run that stands still. An error means that it is dead.
+// letGo lets a held process run. An error means that it is dead.
 func letGo(p *os.Process) { _ = syscall.PtraceDetach(p.Pid) }

@@ -18,7 +18,7 @@ func sysProcAttr() *syscall.SysProcAttr {
 }
 
 // newPipe returns the ends of a pipe. That of this process, reading or writing, has deadlines; that of the run's
-// process blocks, and the runtime does not wait for it, for which [os.Pipe] makes ten more calls.
+// process blocks, and is not in the runtime's poller: [os.Pipe] makes ten more system calls for that.
 func newPipe(ours int) (read, write *os.File, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {

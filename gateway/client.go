@@ -97,7 +97,7 @@ func (c *Client) Lease(ctx context.Context, request wire.LeaseRequest) (*wire.Le
 	return &a, nil
 }
 
-// Heartbeat implements [ControlPlane]. Those that come at the same time share a request, but for
+// Heartbeat implements [ControlPlane]. Those that come at the same time share a request, except
 // those that wait or have lines of a log.
 func (c *Client) Heartbeat(ctx context.Context, id string, request wire.HeartbeatRequest) (a wire.HeartbeatResponse, err error) {
 	shared := false

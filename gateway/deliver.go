@@ -86,7 +86,8 @@ func (a *Agent) deliverOnce(ctx context.Context, h *heldLease) error {
 	return a.deliverFailure(ctx, h)
 }
 
-// deliverSized posts a result. Few are on their way at once, but for small ones that share requests.
+// deliverSized posts a result. Only a few are on their way at once, except small ones where the control plane
+// takes batches: these share requests.
 func (a *Agent) deliverSized(ctx context.Context, h *heldLease) error {
 	if plane, ok := a.Gateway.(BatchPlane); ok && plane.Batches() {
 		if text, err := a.readResult(ctx, h, maxTogether); err == nil && len(text) <= maxTogether {

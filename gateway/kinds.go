@@ -41,8 +41,8 @@ func (c *Client) HasKind(ctx context.Context, kind jobs.Kind) (bool, error) {
 	return err == nil, err
 }
 
-// knowledge is what is known of whether the control plane has a kind. The zero value is for one that is
-// asked for because nothing is known.
+// knowledge is whether the control plane has a kind. The zero value means that it is not known: such a
+// kind is asked for.
 type knowledge int
 
 const (

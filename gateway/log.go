@@ -51,8 +51,8 @@ func (w *waitingLines) addOne(line string) {
 
 func (w *waitingLines) empty() bool { return len(w.sent)+len(w.rest) == 0 }
 
-// take returns the lines for a heartbeat, nil if there are none or another one has them. After a heartbeat that has
-// failed these are its lines again. The caller calls settled, unless it got nil.
+// take returns the lines for a heartbeat, nil if there are none or another heartbeat carries them just now. After a
+// heartbeat that has failed it returns the same lines again. The caller calls settled, unless it got nil.
 func (w *waitingLines) take() *wire.Log {
 	if w.sending != nil {
 		return nil

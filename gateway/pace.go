@@ -105,8 +105,8 @@ func (p *pace) leave(me *slot) *wire.LeaseResponse {
 	}
 }
 
-// handOut gives each waiting slot one of the jobs that a request has brought, the slot that made
-// it first. It returns the rest: their slots have gone meanwhile.
+// handOut gives each waiting slot one of the jobs that a request has brought, and first me, the slot
+// that made it. It returns the jobs that are left because their slots no longer wait.
 func (p *pace) handOut(me *slot, all []wire.LeaseResponse) (mine *wire.LeaseResponse, rest []wire.LeaseResponse) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,10 +23,10 @@ const requestsAtOnce = 2
 // together are the calls of a client that share requests: results and heartbeats that come while
 // requests with others are on their way go with the next one.
 //
-// A control plane from before there were batches answers a lease request for several jobs with one. One
-// that answers with a list takes batches, and is sent some until it has no such route.
+// An older control plane, which knows no batches, answers a lease request for several jobs with one job. One
+// that answers with a list takes batches. It gets them until it answers that it has no such route.
 type together struct {
-	taken atomic.Bool
+	taken atomic.Bool // the control plane takes batches
 
 	mu      sync.Mutex
 	results map[string]*batch.Group[wire.JobResult, wire.ReportResponse] // by kind
@@ -87,7 +87,7 @@ func checkLeases(all []wire.LeaseResponse) error {
 
 func waitOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// share has a group make a call. Without ok it must be made alone.
+// share makes a call in the group of its kind. If ok is false it was not made, and must be made alone.
 func share[V, A any](ctx context.Context, c *Client, groups *map[string]*batch.Group[V, A], kind string, v V, send func(context.Context, string, []V) ([]batch.Answer[A], error)) (a A, ok bool, err error) {
 	if !c.together.taken.Load() {
 		return a, false, nil
@@ -122,7 +122,7 @@ func (c *Client) failedTogether(err error) error {
 	switch {
 	case !errors.As(err, &e):
 	case e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed:
-		c.together.taken.Store(false) // another gateway, from before there were batches, or a proxy that knows only its routes
+		c.together.taken.Store(false) // an older gateway, or a proxy that passes only older routes
 		return errAlone
 	case e.decided() && e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden:
 		return errAlone // all of them together are too large, or one of them spoils the others
@@ -130,7 +130,7 @@ func (c *Client) failedTogether(err error) error {
 	return err
 }
 
-// sendResults sends results in one request, one result as if it were alone.
+// sendResults sends results in one request. A single one goes in the form for one job.
 func (c *Client) sendResults(ctx context.Context, kind string, results []wire.JobResult) ([]batch.Answer[wire.ReportResponse], error) {
 	if len(results) == 1 {
 		one := results[0]

@@ -32,7 +32,8 @@ type Submission struct {
 	ID     string          `json:"id"`     // of the job; made when empty
 	Key    string          `json:"-"`      // Idempotency-Key: the same submission made again is the same job; empty for none
 
-	// InputsAs stand for the inputs where two submissions are compared; the name of one for which it is missing or empty.
+	// InputsAs stand for the inputs where two submissions are compared. An input without one, or with an empty one, is
+	// compared by its name.
 	// It is for callers that store inputs themselves: such an input is not looked for.
 	InputsAs []string `json:"-"`
 }

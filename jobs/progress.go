@@ -34,7 +34,7 @@ type Lines struct {
 type Result struct {
 	Object string // name of the result in the store
 	Pages  int    // pages processed
-	Files  int    // files made, by a job of somebody's own kind
+	Files  int    // files made, by a job of people's own kinds
 
 	Damaged      bool // something of the input was repaired, is missing or was guessed
 	DamagedPages int  // pages where that is so

@@ -37,8 +37,8 @@ func (s Summary) result() jobs.Result {
 	return jobs.Result{Object: resultName(s.JobID), Pages: s.Pages, Damaged: s.Damaged, DamagedPages: s.DamagedPages}
 }
 
-// OfDocument reports whether it is of a document, or of one that is simulated, and not of another kind, whose result
-// has a form of its own.
+// OfDocument reports whether the result is that of a document, real or simulated. Results of other kinds have another
+// form.
 func (s Summary) OfDocument() bool { return s.Kind == "" || s.Kind == "pdf" || s.Kind == "mock" }
 
 // Document describes a job's input and the sum of its pages.

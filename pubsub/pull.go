@@ -22,7 +22,7 @@ type pulls struct {
 	waiting []*slot // in the order in which they came
 	leaving []*slot // whose contexts have ended; a message may be on its way to them
 	calls   []*pull // under way
-	asked   int     // messages that calls ask for, but for those that were called off
+	asked   int     // messages that calls ask for, without those of calls that were called off
 	young   *pull   // the newest, if slots that came after it still wait for its answer
 }
 
@@ -91,7 +91,7 @@ func (p *pulls) next(ctx context.Context) (*pubsubpb.ReceivedMessage, error) {
 	}
 }
 
-// orCause is what a slot got whose context has ended.
+// orCause returns the message of a slot whose context has ended, or else the cause.
 func (got pulled) orCause(ctx context.Context) (*pubsubpb.ReceivedMessage, error) {
 	if got.message == nil {
 		return nil, context.Cause(ctx)
@@ -99,8 +99,8 @@ func (got pulled) orCause(ctx context.Context) (*pubsubpb.ReceivedMessage, error
 	return got.message, nil
 }
 
-// leave takes a slot off those that wait, and reports whether a message may come that
-// is for none of them.
+// leave takes a slot off those that wait, and reports whether more messages may come than
+// slots wait for: then one may be for this slot.
 func (p *pulls) leave(s *slot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *pulls) leave(s *slot) bool {
 			staying++
 		}
 	}
-	// Not at each slot that goes: a pull that was called off may be answered still.
+	// Not whenever a slot leaves: a pull that was called off may still be answered.
 	if p.asked > 2*staying {
 		p.callOff()
 	}

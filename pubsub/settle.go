@@ -86,7 +86,7 @@ func (s *Source) nackAll(ctx context.Context, nacks []nack) []batch.Answer[none]
 }
 
 // settle makes one call for leases and returns what came of each. If the call fails because of some of
-// them, it is made again for the others; if one of them may be why it is refused, for each alone.
+// them, it is made again for the others. If it is refused, perhaps because of one of them, it is made for each alone.
 func settle(ids []string, call func(ids []string) error) []batch.Answer[none] {
 	answers := make([]batch.Answer[none], len(ids))
 	err := call(ids)

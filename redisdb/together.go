@@ -19,10 +19,9 @@ type Result struct {
 	Err   error
 }
 
-// RunAll calls scripts, as many as there are, in one round trip to each server that their keys are on, and in
-// another one those that a server did not have. It returns the results in order: an error of one call is none of
-// the others'. beside adds further commands to the first round trip, and keeps them if it wants to know what
-// came of them.
+// RunAll calls scripts in one round trip to each server that has their keys. Scripts that a server did not know are
+// called again in a second round trip. It returns the results in order: an error of one call does not touch the
+// others. beside adds further commands to the first round trip, and keeps them if it needs their replies.
 func RunAll(ctx context.Context, c redis.Cmdable, calls []Call, beside func(redis.Pipeliner)) []Result {
 	cmds := make([]*redis.Cmd, len(calls))
 	pipe := c.Pipeline()

@@ -20,8 +20,8 @@ func Replace(path string, text []byte) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Place is Replace without its last step: the new content survives a power cut once a
-// [SyncDir] of the directory has begun after Place, and has returned nil.
+// Place is Replace without its last step. The new content survives a power cut only when a
+// [SyncDir] of the directory that was called after Place has returned nil.
 func Place(path string, text []byte) (err error) {
 	temp := filepath.Join(filepath.Dir(path), TempPrefix+rand.Text())
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -77,7 +77,7 @@ func (d *Dir) at(path string) {
 
 func (d *Dir) dirs() [3]string { return [...]string{d.Work, d.Input, d.Output} }
 
-// Usage returns what the attempt has on the disk, and other directories beside it. See [Measure].
+// Usage returns what the attempt and the directories beside have on the disk together. See [Measure].
 func (d *Dir) Usage(beside ...string) (Usage, error) { return Measure(append(beside, d.path)...) }
 
 // Remove deletes the directories with all that is in them, whatever their modes. What cannot be deleted is

@@ -13,14 +13,13 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// ErrTooLarge says that an input has more bytes than it may have.
+// ErrTooLarge means that an input has more bytes than it may have.
 var ErrTooLarge = errors.New("input is too large")
 
 // Fetch copies an input of a job from src to dst, which it closes, and returns how many bytes it has and their
 // SHA-256 in hex. It ends soon after ctx does, unless a Read of src blocks, and calls progressed every few seconds
 // as long as data comes. Errors of dst wrap [jobs.ErrUnavailable]: they are not the fault of the job. With more
-// than limit bytes it returns
-// [ErrTooLarge]. After an error it is for the caller to delete what was copied.
+// than limit bytes it returns [ErrTooLarge]. After an error the caller must delete what was copied.
 func Fetch(ctx context.Context, dst *os.File, src io.Reader, limit int64, progressed func()) (n int64, sum string, err error) {
 	hash := sha256.New()
 	n, err = io.Copy(io.MultiWriter(Writer(dst), hash), &fetching{ctx, io.LimitReader(src, limit+1), progressed, time.Now()})

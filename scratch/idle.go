@@ -10,7 +10,7 @@ import (
 // directories is slow, on ext4 several milliseconds an attempt: it looks for inodes that were not in use for 5 s.
 const maxIdle = 64
 
-// idle has what others may use again. Its methods may be called concurrently.
+// idle keeps directories that are empty, for others to use. Its methods may be called concurrently.
 type idle[T any] struct {
 	mu  sync.Mutex
 	all []T
@@ -47,5 +47,5 @@ type dirState struct {
 	changed int64
 }
 
-// idlePath returns a new name for what is to be kept.
+// idlePath returns a new path for a directory that is kept for others.
 func (r *Root) idlePath() string { return filepath.Join(r.own, "idle-"+rand.Text()[:10]) }

@@ -41,7 +41,7 @@ func checkOwner(path string) error {
 	return nil
 }
 
-// tick is longer than the clock stands still by which a file system notes changes: that is 10 ms at most.
+// tick is longer than a step of the clock by which a file system notes changes, which is 10 ms at most.
 const tick = 50 * time.Millisecond
 
 // isEmpty reports whether the directory at path is still this one, empty and as it was made. One that has not
@@ -96,7 +96,7 @@ func inspect(path string) (now dirState, names int, ok bool) {
 	return now, names, true
 }
 
-// rename is [os.Rename] without the look at what is there already.
+// rename is [os.Rename] without its check of whether the new path is a directory already.
 func rename(from, to string) error { return unix.Rename(from, to) }
 
 // renameNew renames a file, unless the new name is taken: then the error is [fs.ErrExist].

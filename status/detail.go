@@ -19,7 +19,7 @@ type Detail struct {
 	Attempt   int
 	Crashes   int
 	Pages     int
-	Files     int       // that a job of somebody's own kind has made
+	Files     int       // that a job of people's own kinds has made
 	Damaged   *int      // pages with a warning, of a document that is damaged; nil of others
 	Params    int       // bytes of its parameters and several inputs, see Store.Job; 0 for none
 	Asked     int       // how many pages it was asked for; 0 for the kind's own choice

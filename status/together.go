@@ -16,7 +16,7 @@ import (
 // its own keys and its own answer; one that fails does not fail the others. The zero value is ready.
 type together struct {
 	mu     sync.Mutex
-	groups map[string]*group // by the address of the server; of all servers but those of a cluster ""
+	groups map[string]*group // by the address of the server in a cluster; "" where there is no cluster
 }
 
 type group = batch.Group[request, redisdb.Reply]
@@ -40,8 +40,8 @@ func (s *Store) runTogether(ctx context.Context, what string, sc redisdb.Script,
 	return got, unavailable(what, own(ctx, err))
 }
 
-// own returns err, or why ctx has ended. Its cause, such as a lease that is lost, would say more of
-// the job than Redis has said.
+// own returns err, or ctx.Err() in place of ctx's cause: a cause such as a lost lease would say about the job
+// what Redis has not said.
 func own(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return ctx.Err()

@@ -59,7 +59,7 @@ func (w Worker) State() string {
 	}
 }
 
-// Member is a worker of this process, which Worker says in all that seldom changes.
+// Member is a worker of this process, as Redis lists it.
 type Member struct {
 	s     *Store
 	first bool // forgets others
@@ -74,7 +74,7 @@ func (s *Store) Member(self Worker) *Member {
 	return &Member{s: s, self: self, first: true}
 }
 
-// SetKinds says which kinds the worker runs from now on. The next Pulse tells it.
+// SetKinds sets which kinds the worker runs from now on. The next Pulse writes them to Redis.
 func (m *Member) SetKinds(kinds []jobs.Kind) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

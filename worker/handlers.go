@@ -56,7 +56,7 @@ func (w *Worker) LongestJob() time.Duration {
 	return longest
 }
 
-// leaveInTime stops the leasing when no more is left of MaxRuntime than a job may need, or ctx ends.
+// leaveInTime stops the leasing when no more of MaxRuntime is left than a job may need. It returns then, or when ctx ends.
 func (w *Worker) leaveInTime(ctx context.Context, began time.Time, stop context.CancelCauseFunc) {
 	for {
 		now := w.current()

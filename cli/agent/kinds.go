@@ -44,7 +44,8 @@ func (e *Env) slots() (n int) {
 	return cmp.Or(n, e.Slots)
 }
 
-// startKinds has the worker and its agent run the other kinds beside zpe, of which the handlers may be none.
+// startKinds has the worker and its agent run the kinds beside zpe, too. zpe is empty for a worker that does not run kind zpe.
+// Without an error the caller must call done, when no job runs any more.
 func (e *Env) startKinds(ctx context.Context, a *gateway.Agent, w *worker.Worker, zpe map[jobs.Kind]worker.Handler, store storage.Store, log *slog.Logger) (done func(), err error) {
 	var first sync.Once
 	use := func(others map[jobs.Kind]worker.Handler) {

@@ -18,7 +18,8 @@ import (
 	"github.com/batchfleet/batchfleet/metrics"
 )
 
-// File is the kinds file of a process that stays. It is read again at each SIGHUP.
+// File is the kinds file of a long-running process. It is read again at each SIGHUP. Set and Use may be
+// called concurrently.
 type File struct {
 	env      *Env
 	programs bool
@@ -29,11 +30,11 @@ type File struct {
 	users []func(*kinds.Set)
 
 	hangups   chan os.Signal // nil without a file
-	terminals []int          // those of the first three files that are one; not if SIGHUP was ignored
+	terminals []int          // which of stdin, stdout and stderr are one; none if SIGHUP was ignored
 }
 
-// OpenFile reads the kinds file. With programs it is a mistake as well if one is missing: who runs
-// jobs needs them. SIGHUP does not end the process any more, if there is a file.
+// OpenFile reads the kinds file. With programs true, a program that is not installed is a mistake, too:
+// a process that runs jobs needs them. If there is a file, SIGHUP no longer ends the process.
 func OpenFile(env *Env, programs bool, log *slog.Logger) (*File, error) {
 	f := &File{env: env, programs: programs, log: log}
 	if env.File != "" {
@@ -65,7 +66,7 @@ func (f *File) Set() *kinds.Set { return f.set.Load() }
 // mayHaveKinds reports whether there are kinds, or may be some when the file is read again.
 func (f *File) mayHaveKinds() bool { return f.env.File != "" || len(f.Set().Kinds) > 0 }
 
-// Use calls use with the kinds, now and whenever the file was read again, one call after the other.
+// Use calls use with the kinds: now, and each time the file was read again. Calls are made one at a time.
 func (f *File) Use(use func(*kinds.Set)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,8 +74,8 @@ func (f *File) Use(use func(*kinds.Set)) {
 	use(f.Set())
 }
 
-// Run reads the file again at each SIGHUP until ctx ends. If there is a mistake in it, the kinds stay
-// as they are. It counts in metrics how often that was.
+// Run reads the file again at each SIGHUP until ctx ends, and counts in registry how often. If there is
+// a mistake in the file, the kinds stay as they are. After the terminal has gone SIGHUP ends the process.
 func (f *File) Run(ctx context.Context, registry prometheus.Registerer) {
 	if f.hangups == nil {
 		return
@@ -88,7 +89,7 @@ func (f *File) Run(ctx context.Context, registry prometheus.Registerer) {
 			return
 		case <-f.hangups:
 		}
-		if f.hungUp() { // who ran this has gone, which is to end it as it does without a file
+		if f.hungUp() { // the terminal has gone: end, as a process without a kinds file does
 			signal.Reset(syscall.SIGHUP)
 			_ = syscall.Kill(os.Getpid(), syscall.SIGHUP)
 			return
@@ -125,7 +126,7 @@ func (f *File) readAgain(ctx context.Context) bool {
 	return true
 }
 
-// hungUp reports whether the terminal has gone that this process was started at.
+// hungUp reports whether the terminal from which this process was started has gone.
 func (f *File) hungUp() bool {
 	return slices.ContainsFunc(f.terminals, func(fd int) bool { return !term.IsTerminal(fd) })
 }

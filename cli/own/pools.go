@@ -52,8 +52,8 @@ func (e *GPUEnv) Runnable(all []Kind, log *slog.Logger) []Kind {
 	})
 }
 
-// Fitting returns the kinds of next that a worker can run which was started with the kinds of start and
-// runs those of now: its pools stay as they are. So a kind with other slots or GPUs than at the start
+// Fitting returns those kinds of next that a worker can run now. The worker was started with the kinds of
+// start, runs those of now, and its pools stay as they are. So a kind with other slots or GPUs than at the start
 // stays as it is now, and a new one with slots or GPUs of its own is left to others.
 func Fitting(start, now, next []Kind, log *slog.Logger) (fit []Kind) {
 	find := func(all []Kind, k Kind) Kind {

@@ -24,7 +24,7 @@ type Work struct {
 	Store      storage.Store
 	WorkDir    string // where programs run; the system's directory for temporary files when empty
 	Checkpoint time.Duration
-	// Local is for a store on this machine, which checkpoints need not go to.
+	// Local says that the store is on this machine: then checkpoints are not stored in it.
 	Local bool
 	Log   *slog.Logger
 
@@ -66,7 +66,7 @@ func (w *Work) Start(ctx context.Context, metrics prometheus.Registerer, use fun
 	return nil
 }
 
-// traveling returns the kinds with checkpoints that go to the store, unless there is no need.
+// traveling returns the kinds as they are run: without checkpoints in the store if that is Local.
 func (w *Work) traveling(all []Kind) []Kind {
 	if !w.Local {
 		return all

@@ -137,8 +137,8 @@ func (c *Control) heartbeatAll(ctx context.Context, from call, reports []report[
 	return all, nil
 }
 
-// noneGood returns the error for a caller none of whose reports goes to the queue, which would
-// have checked the token.
+// noneGood checks the token of a caller if none of its reports is good: then none goes to the queue,
+// which would check it.
 func (c *Control) noneGood(ctx context.Context, from call, good int) error {
 	if good > 0 {
 		return nil
@@ -147,7 +147,7 @@ func (c *Control) noneGood(ctx context.Context, from call, good int) error {
 	return err
 }
 
-// ofAll returns err if it is about the caller or about Redis, and so about all reports.
+// ofAll returns err if it is about the caller or about Redis, and so about all reports; nil otherwise.
 func ofAll(err error) error {
 	if denial(err) != "" || errors.Is(err, jobs.ErrUnavailable) {
 		return err

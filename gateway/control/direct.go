@@ -25,8 +25,8 @@ const directPoll = time.Second
 type Direct struct {
 	Queue  *queue.Queue
 	Worker string // its id, of the form [A-Za-z0-9._-]{1,64}, and no other worker's
-	// Kinds returns those of the gateway as they are, and Files are its own, which the worker reaches itself.
-	// It needs neither for jobs of kind zpe alone. The spool is the worker's.
+	// Kinds returns the gateway's kinds as they are now, and Files are the gateway's, which the worker reaches
+	// itself, with a spool of the worker. A worker that runs kind zpe alone needs neither.
 	Kinds func() map[jobs.Kind]Kind
 	Files *Files
 	Log   *slog.Logger

@@ -39,11 +39,11 @@ func KindsOf(set *kinds.Set) map[jobs.Kind]Kind {
 // kindSet are the kinds beside zpe at one time.
 type kindSet struct {
 	now  map[jobs.Kind]Kind
-	gone map[jobs.Kind]Kind // that there were before: their jobs that run go on
+	gone map[jobs.Kind]Kind // known before: their jobs that run go on
 }
 
-// ReplaceKinds has the gateway know these kinds instead of Kinds, also while it serves, but not concurrently. Of a kind
-// that is gone no job is taken or handed out; those that run go on, and the others stay in the queue.
+// ReplaceKinds gives the gateway these kinds in place of Kinds, also while it serves. It must not be called concurrently
+// with itself. No jobs of a kind that is gone are taken or handed out; those that run go on, and the others stay in the queue.
 func (c *Control) ReplaceKinds(kinds map[jobs.Kind]Kind) {
 	before := c.kinds()
 	next := kindSet{kinds, map[jobs.Kind]Kind{}}

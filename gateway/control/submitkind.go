@@ -28,8 +28,8 @@ func (c *Control) submitKind(w http.ResponseWriter, r *http.Request, kind jobs.K
 }
 
 // SubmitKind queues a job of a kind beside zpe. What is queued has its parameters as it runs with them, also those that
-// have their defaults. With a key, not empty, again reports that the job was queued before under that key. What is wrong
-// with the request, [Refused] says.
+// have their defaults. again reports that the job was queued before under the same key, if that is not empty. [Refused]
+// tells what is wrong with a request.
 func (c *Control) SubmitKind(ctx context.Context, kind jobs.Kind, req wire.SubmitRequest, key string) (id jobs.ID, again bool, err error) {
 	c.init()
 	k, known := c.kinds().now[kind]

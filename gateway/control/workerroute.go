@@ -67,7 +67,7 @@ func workerRoute[Body, Parsed any](c *Control, limit int64, parse func(*Body) (P
 }
 
 // namesOf returns what a body says of its worker and of its lease, and whether it is a
-// report on a lease, which a batch of reports is not. It writes down of which kind its path is.
+// report on a lease; a batch of reports is none. It sets the body's Kind to that of the path.
 func namesOf(body any, kind string) (worker, lease string, reports bool) {
 	switch b := body.(type) {
 	case *wire.LeaseRequest:

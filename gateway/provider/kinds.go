@@ -13,7 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Kinds is a ZPE of the other kinds, to which jobs can be given.
+// Kinds serves the jobs of the kinds beside zpe to the Job API, as a ZPE does, and takes new ones.
 type Kinds struct {
 	*ZPE
 
@@ -45,7 +45,7 @@ func (k *Kinds) Submit(ctx context.Context, s jobapi.Submission) (jobapi.Job, bo
 	return j, again, nil
 }
 
-// notGiven is an error of a gateway for the caller of the Job API.
+// notGiven translates an error of Give for a caller of the Job API.
 func notGiven(err error) error {
 	refused, field := control.Refused(err)
 	switch {

@@ -61,9 +61,9 @@ func (q *Queue) Lease(ctx context.Context, c Caller, req LeaseRequest) (Grant, e
 	return grants[0], err
 }
 
-// LeaseJobs is Lease for up to so many jobs, [MaxTogether] at most. It returns fewer when there are
-// fewer, when the caller may hold no more, or when their payloads come to a mebibyte. More come back
-// when an earlier call with the same request id has got more. worker is who asked, when there is no job.
+// LeaseJobs is Lease for up to most jobs, [MaxTogether] at most. It returns fewer when there are
+// fewer, when the caller may hold no more, or when their payloads reach a mebibyte. It returns more
+// when an earlier call with the same request id has got more. worker is the caller's id if there is no job.
 func (q *Queue) LeaseJobs(ctx context.Context, c Caller, req LeaseRequest, most int) (grants []Grant, worker string, err error) {
 	for range maxStale {
 		call := workerCall{c, q.leaseArgs(req, most)}

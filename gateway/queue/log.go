@@ -21,12 +21,12 @@ const (
 // LogLine is a line that a job has written.
 type LogLine struct {
 	At   time.Time
-	N    uint64 // its number, from 1, among all lines there were
+	N    uint64 // its number, from 1, among all lines that the job has written
 	Text string
 }
 
-// Write adds lines to what a job has written, of which before came before them under the same lease: so a repeated
-// call adds them once. Errors are those of [Queue.Extend]. What is at the place of a log and is none stays.
+// Write adds lines to the log of a job. before is how many lines came earlier under the same lease: with it a repeated
+// call adds none twice. Errors are those of [Queue.Extend]. If another value is under the log's key, it stays as it is.
 func (q *Queue) Write(ctx context.Context, c Caller, id jobs.ID, lease string, before int, lines []string) error {
 	args := []any{lease, string(c.Kind), q.Now().UnixMilli(), min(logTTL, q.ResultTTL).Milliseconds(), maxLog, before}
 	for _, line := range lines {

@@ -11,8 +11,8 @@ import (
 	"github.com/batchfleet/batchfleet/redisdb"
 )
 
-// MaxTogether is how many calls of workers, and how many jobs of one call, a script does at
-// most: it bounds for how long Redis does nothing else.
+// MaxTogether is how many calls of workers one script does at most, and how many jobs for one
+// call: it bounds for how long Redis does nothing else.
 const MaxTogether = 64
 
 // workerCall is one call of a worker, and args what the script is to know of it.
@@ -27,10 +27,10 @@ type scriptReply struct {
 	err error
 }
 
-// line has the calls of one sort, each for one job, go to Redis. One that finds none under way goes at once,
+// line sends the calls of one sort, each for one job, to Redis. One that finds none under way goes at once,
 // in the goroutine of its caller: to hand it to another one would cost a tenth of what it takes. What comes
 // meanwhile goes in one script beside it, and what comes during that in the next. So there are two
-// scripts on their way at most: Redis has the next one while the answer of one travels.
+// scripts on their way at most: Redis works on one while the answer of the other travels.
 type line struct {
 	what   string
 	script script
@@ -52,7 +52,7 @@ func (q *Queue) newLine(what string, sc script, shared func() []any) *line {
 	return l
 }
 
-// do makes a call. One that ctx ends may have been made all the same.
+// do makes a call. If ctx ends meanwhile it may have been made all the same.
 func (q *Queue) do(ctx context.Context, l *line, c workerCall) scriptReply {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
@@ -84,7 +84,7 @@ func (q *Queue) runEach(ctx context.Context, what string, sc script, shared []an
 	if len(asked) == 0 {
 		return answers
 	}
-	// The scripts know their keys. These say to whom they belong, so that Redis refuses a user who may not.
+	// The scripts make their keys themselves. These two are for Redis, which refuses a user that may not use them.
 	all, err := q.run(ctx, what, sc, []string{revokedKey, indexKey}, args...)
 	if err == nil && len(all) != len(asked) {
 		err = unexpected(what, all)

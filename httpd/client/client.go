@@ -67,8 +67,8 @@ type Request struct {
 	Header http.Header // in addition to those that follow from the fields below
 	Accept string
 	Body   []byte // none when empty; JSON unless Header has another Content-Type
-	// Content is sent in place of Body, once, as it is read: Size bytes, or until its end if that is -1. The server may
-	// refuse it before it is sent.
+	// Content is sent in place of Body, as it is read and once only: Size bytes, or all there is if Size is -1. The server
+	// may refuse the request before any of it is sent.
 	Content io.Reader
 	Size    int64
 	Token   string // sent as a bearer token; no error shows it

@@ -55,7 +55,7 @@ func (h *Handler) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool,
 	return earlier.Outcome(), true, nil
 }
 
-// Earlier returns the stored result of a job of any kind of people's own, and reports whether there is one of this
+// Earlier returns the stored result of a job of any of people's own kinds, and reports whether there is one of this
 // kind and these inputs.
 func Earlier(ctx context.Context, store storage.Store, job jobs.Job, log *slog.Logger) (artifact.Result, bool, error) {
 	earlier, err := artifact.Stored(ctx, store, job.ID)

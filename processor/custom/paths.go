@@ -28,7 +28,7 @@ func (a *Attempt) withoutPaths(err error) error {
 // placeholders puts {input}, {output}, {work}, {checkpoint} and {params} in the place of what they stand for in
 // this attempt, whose work has ended.
 func (a *Attempt) placeholders(text string) string {
-	// Where two fit, the first one is taken.
+	// Where two match, the replacer takes the first pair.
 	var pairs []string
 	if len(a.Inputs) == 1 {
 		pairs = append(pairs, a.Inputs[0], "{input}")

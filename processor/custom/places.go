@@ -30,8 +30,8 @@ func (a *Attempt) Dir() (*scratch.Dir, error) {
 	return a.places.dir, a.places.err
 }
 
-// Checkpoint returns the directory of the checkpoint, with what earlier attempts have left in it. As
-// for Dir.
+// Checkpoint returns the directory of the checkpoint, with what earlier attempts have left in it. Errors
+// and concurrency are as for Dir.
 func (a *Attempt) Checkpoint() (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

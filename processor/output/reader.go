@@ -25,9 +25,9 @@ import (
 // one goroutine. Call Close when the program has ended: Reader has timers.
 type Reader struct {
 	// Log is given the lines of the job's log, and Progress its progress. They are called
-	// one at a time, also by timers, and must not call the Reader. Of more than 1000 lines
-	// in a second Log is given the newest 500 when the second is over, and before them
-	// [jobs.LeftOut] for the others.
+	// one at a time, also by timers, and must not call the Reader. After 1000 lines
+	// in a second Log is given only the newest 500 of the others, when the second is over,
+	// and before them [jobs.LeftOut] for those that are left out.
 	Log      func(line string)
 	Progress func(jobs.Progress)
 

@@ -7,8 +7,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// How many lines go into the log at once in a second, and what is held of the others of that second. It is
-// more than a worker writes (package worker, lineRate).
+// How many lines of a second go into the log at once, and how much is held of the others. Both are more than
+// a worker writes (package worker, lineRate).
 const (
 	passedLines = 1000
 	heldLines   = 500

@@ -210,8 +210,8 @@ func stepNames(kind jobs.Kind) []string {
 	return []string{"fetch", "pages", "store"}
 }
 
-// isOwn reports whether a kind is somebody's own. One that is not known yet is none: messages without a kind are for
-// documents.
+// isOwn reports whether a kind is one of people's own. It is false for a kind that is not known yet: messages without
+// a kind are for documents.
 func isOwn(kind jobs.Kind) bool {
 	return kind != "" && kind != status.UnknownKind && !slices.Contains(builtIn, string(kind))
 }

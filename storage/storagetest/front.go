@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// InFront starts a server until the test ends that passes on to another what before leaves alone, by returning
-// false, and returns its URL. It keeps the host, which some clients sign.
+// InFront starts a proxy in front of a server and returns its URL. It passes on the requests for which before returns
+// false; before answers the others itself. The proxy keeps the host, which some clients sign, and ends with the test.
 func InFront(t *testing.T, server string, before func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	to, err := url.Parse(server)
