@@ -47,7 +47,7 @@ func dlqListCommand() *cobra.Command {
 	}
 	s.flags(cmd)
 	count := cmd.Flags().Int("count", 100, "how many jobs, at most")
-	oldest := cmd.Flags().Bool("oldest", false, "oldest first; of Pub/Sub's alone")
+	oldest := cmd.Flags().Bool("oldest", false, "oldest first; only for dead letters of Pub/Sub")
 	var asJSON bool
 	jsonFlag(cmd, &asJSON)
 	print := func(cmd *cobra.Command, rows []deadRow, more int, none string) error {

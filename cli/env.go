@@ -61,7 +61,7 @@ type PDFEnv struct {
 	Engine         string           `envconfig:"PDF_ENGINE" default:"builtin" want:"builtin or poppler" doc:"what reads documents"`
 	MaxInputBytes  int64            `envconfig:"MAX_INPUT_BYTES" default:"1073741824" range:"1,1099511627776" doc:"larger documents fail"`
 	MaxPages       int              `envconfig:"MAX_PAGES" default:"100000" range:"1,1000000" doc:"longer documents fail"`
-	WorkDir        string           `envconfig:"WORK_DIR" doc:"for copies of inputs while a job runs; the system's directory for temporary files when empty"`
+	WorkDir        string           `envconfig:"WORK_DIR" doc:"for copies of inputs and for programs while a job runs; the system's directory for temporary files when empty"`
 	PDFMemory      int64            `envconfig:"PDF_MAX_MEMORY" default:"1073741824" range:"67108864,1099511627776" doc:"bytes, of the child process that reads a document"`
 	PDFTimeout     settings.Seconds `envconfig:"PDF_TIMEOUT" default:"15m" range:"1s,24h0m0s" doc:"for reading a document"`
 	PDFPageTimeout settings.Seconds `envconfig:"PDF_PAGE_TIMEOUT" default:"60s" range:"100ms,24h0m0s" doc:"for reading a page"`
@@ -86,7 +86,7 @@ type WorkerEnv struct {
 	StartTimeout     settings.Seconds `envconfig:"START_TIMEOUT" default:"2m" range:"0s,24h0m0s" doc:"how long a missing subscription or permission is tried again"`
 	KindTimeout      settings.Seconds `envconfig:"KIND_TIMEOUT" default:"24h" range:"0s,144h0m0s" doc:"how long a job waits for a worker that has its kind, from when it was submitted; 0: it fails at once"`
 	ProgressInterval settings.Seconds `envconfig:"PROGRESS_INTERVAL" default:"100ms" range:"1ms,1m0s" doc:"between progress writes of one job"`
-	Checkpoint       settings.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s" range:"100ms,1h0m0s" doc:"between checkpoints of finished pages"`
+	Checkpoint       settings.Seconds `envconfig:"CHECKPOINT_INTERVAL" default:"30s" range:"100ms,1h0m0s" doc:"between checkpoints of finished pages, and of programs whose kind has checkpoint_max"`
 	MaxCrashes       int              `envconfig:"MAX_CRASHES" default:"3" range:"1,100" doc:"a job that has killed its worker so often is given up"`
 	PriorityShare    int              `envconfig:"PRIORITY_SHARE" default:"5" range:"2,1000" doc:"one lease in so many is asked of the normal subscription first"`
 	IdleExit         settings.Seconds `envconfig:"IDLE_EXIT" range:"off,1s,168h0m0s" doc:"leave with exit code 0 after being idle this long; off when 0"`

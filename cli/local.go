@@ -34,7 +34,7 @@ type LocalEnv struct {
 	FleetEnv
 	ResultTTL settings.Seconds `envconfig:"RESULT_TTL" default:"168h" range:"1m0s,8784h0m0s" doc:"how long results, payloads and statuses are kept after the last change; no shorter than a lease or the wait before a re-run"`
 	MaxQueued int              `envconfig:"MAX_QUEUED" default:"5000000" range:"1,100000000" doc:"more jobs are refused"`
-	KindsFile string           `envconfig:"KINDS_FILE" doc:"the gateway's: with it, jobs of its other kinds are shown"`
+	KindsFile string           `envconfig:"KINDS_FILE" doc:"the gateway's: with it, commands know the jobs of its other kinds"`
 	MaxInput  int64            `envconfig:"MAX_INPUT_BYTES" default:"1073741824" range:"1,1099511627776" doc:"larger inputs of those kinds are refused"`
 }
 

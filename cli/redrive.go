@@ -39,7 +39,7 @@ func dlqRedriveCommand() *cobra.Command {
 	flags.IntVar(&f.count, "count", 0, "how many jobs, at most; 0 for all")
 	flags.Float64Var(&f.rate, "rate", 10, "jobs a second, at most")
 	flags.StringVar(&f.reason, "reason", "", "only those whose reason contains this")
-	flags.IntVar(&f.stopAfter, "stop-after", 3, "stop once so many of them have failed again with the same error as before; 0 for never; of Pub/Sub's alone")
+	flags.IntVar(&f.stopAfter, "stop-after", 3, "stop once so many of them have failed again with the same error as before; 0 for never; only for dead letters of Pub/Sub")
 	run := withDeadLetters(waitFlag(cmd), func(ctx context.Context, d *dlqSession, args []string) error {
 		st, redis := d.env.openStatus(0)
 		defer redis.Close()

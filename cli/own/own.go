@@ -29,7 +29,7 @@ var Built []Kind
 
 // Env says which kinds there are beside the built-in ones.
 type Env struct {
-	File string `envconfig:"KINDS_FILE" doc:"the kinds file, which describes programs that run as jobs, as --kinds; read again at SIGHUP; without, there are only the built-in kinds"`
+	File string `envconfig:"KINDS_FILE" doc:"the kinds file, which describes programs that run as jobs, as --kinds; servers and workers read it again at SIGHUP; without, there are only the built-in kinds"`
 
 	without []jobs.Kind
 }
