@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -48,6 +49,7 @@ var fine = map[string]bool{"a command": true, "line ends": true, "quotes": true,
 
 func TestK03HostileParamsAtEveryDoor(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "what the commands start has race tests of its own")
 	c := newCommands(t)
 	file := kindsFile(t, `printf %s "$1" >"$BATCHFLEET_OUTPUT/out"`, "")
 	toml := "[say]\ncommand = [\"./k.sh\", \"{params.text}\"]\n[say.params.text]\ntype = \"string\"\nmax_length = 65536\n"

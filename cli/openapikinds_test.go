@@ -19,6 +19,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/provider"
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobapi"
 )
 
@@ -33,6 +34,7 @@ required = true
 
 // TestK03DescriptionHasEveryRouteOfKinds compares what is described with what is registered.
 func TestK03DescriptionHasEveryRouteOfKinds(t *testing.T) {
+	testrun.Once(t, "what the commands start has race tests of its own")
 	name := filepath.Join(t.TempDir(), "kinds.toml")
 	if err := os.WriteFile(name, []byte(describedKinds), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,6 +77,7 @@ func TestK03DescriptionHasEveryRouteOfKinds(t *testing.T) {
 // says of itself.
 func TestK03ServedDescriptionIsTrueOfKinds(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "what the commands start has race tests of its own")
 	g := newTestGateway(t)
 	addr := freeAddr(t)
 	g.startGateway(addr, g.withKinds(g.write("kinds.toml", describedKinds), t.TempDir())...)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -48,6 +49,7 @@ func (c *gatewayCommands) run(code int, says string, args ...string) string {
 
 func TestK19SubmitToAGateway(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "what the commands start has race tests of its own")
 	c := newGatewayCommands(t)
 	c.startAgent("a", c.url, c.enrolled("a"), "KINDS_FILE="+c.kinds)
 	file := c.write("a.txt", "some text")
@@ -85,6 +87,7 @@ func TestK19SubmitToAGateway(t *testing.T) {
 // TestK19RetryOfAJobOfAGateway fails a job in place of a worker.
 func TestK19RetryOfAJobOfAGateway(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "what the commands start has race tests of its own")
 	c := newGatewayCommands(t)
 	c.ways(func(way string) {
 		id := c.run(0, "", "submit", "--scope", "gateway", "--kind", "upper", "--param", "suffix=x")
@@ -133,6 +136,7 @@ func TestK19RetryOfAJobOfAGateway(t *testing.T) {
 
 func TestK19SubmitToAGatewaySaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "what the commands start has race tests of its own")
 	c := newGatewayCommands(t)
 	file, large := c.write("a.txt", "some text"), c.write("large.txt", strings.Repeat("x", 2001))
 	c.ways(func(way string) {

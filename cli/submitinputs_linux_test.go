@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -21,6 +22,7 @@ command = ["sh", "-c", "for f; do echo \"$(basename \"$f\") $(cat \"$f\")\"; don
 // gets.
 func TestK19SubmitTakesSeveralInputs(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "what the commands start has race tests of its own")
 	c := newCommands(t)
 	kinds := c.write("merge.toml", mergeKinds)
 	other := t.TempDir()
@@ -59,6 +61,7 @@ func TestK19SubmitTakesSeveralInputs(t *testing.T) {
 
 func TestK19SubmitOfSeveralInputsSaysWhatIsWrongAndLeavesNothing(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "what the commands start has race tests of its own")
 	c := newCommands(t)
 	kinds := c.write("merge.toml", mergeKinds+"[label]\ncommand = [\"sh\", \"--file={input}\"]\n")
 	a, b := c.write("a.txt", "first"), c.write("b.txt", "second")
