@@ -38,7 +38,7 @@ func startEmulator(t *testing.T, dir string) *emulatorProcess {
 // launchEmulator starts an emulator with the given environment and flags.
 func launchEmulator(t *testing.T, env []string, flags ...string) *emulatorProcess {
 	t.Helper()
-	env = append(env, "HOME="+t.TempDir(), "GORACE=halt_on_error=1")
+	env = append(env, "HOME="+t.TempDir())
 	p := &emulatorProcess{process: launch(t, batchfleet(t, env, append([]string{"emulator", "--addr", "127.0.0.1:0", "--ack-deadline", "60s"}, flags...)...))}
 	const said = "emulator listens on "
 	p.untilLogged(said)

@@ -73,7 +73,6 @@ func newTestFleetOn(t *testing.T, server *redistest.Server) *testFleet {
 func (f *testFleet) environment(extra ...string) []string {
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + f.t.TempDir(), "TMPDIR=" + f.t.TempDir(),
-		"GORACE=halt_on_error=1",
 		"PUBSUB_EMULATOR_HOST=" + f.addr, "GCP_PROJECT_ID=local-dev",
 		"REDIS_HOST=" + f.redis.Host, fmt.Sprintf("REDIS_PORT=%d", f.redis.Port),
 		"LOCAL_STORAGE_PATH=" + f.dir, "PROCESSOR=mock", "LEASE_TTL=10s", "LEASE_EXTEND_EVERY=1s",

@@ -67,7 +67,7 @@ func freeAddr(t *testing.T) string {
 
 func (g *testGateway) environment(extra ...string) []string {
 	return append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + g.t.TempDir(), "TMPDIR=" + g.t.TempDir(), "GORACE=halt_on_error=1",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + g.t.TempDir(), "TMPDIR=" + g.t.TempDir(),
 	}, extra...)
 }
 

@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 			// The directory with the command alone: a machine with nothing installed.
 			bin, _, _ := strings.Cut(e.Getenv("PATH"), string(os.PathListSeparator))
 			e.Setenv("BIN", bin)
-			e.Setenv("GORACE", os.Getenv("GORACE"))
+			e.Setenv("GORACE", raceOptions)
 			return nil
 		},
 	})
