@@ -614,9 +614,9 @@ func TestF02EmptyAnswersAtOnceDoNotSpin(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			pulls := 0
+			var pulls atomic.Int64
 			a := &answers{pull: func(context.Context, *pubsubpb.PullRequest) (*pubsubpb.PullResponse, error) {
-				pulls++
+				pulls.Add(1)
 				return &pubsubpb.PullResponse{}, tt.err
 			}}
 			inMemory(t, a, func(t *testing.T, src *Source) {
@@ -625,8 +625,8 @@ func TestF02EmptyAnswersAtOnceDoNotSpin(t *testing.T) {
 				if _, err := src.Lease(ctx); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("lease: %v, want the end of its context", err)
 				}
-				if pulls < 55 || pulls > 61 {
-					t.Errorf("%d pulls in a minute, want one a second", pulls)
+				if n := pulls.Load(); n < 55 || n > 61 {
+					t.Errorf("%d pulls in a minute, want one a second", n)
 				}
 			})
 		})

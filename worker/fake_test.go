@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/internal/pipenet"
 	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status"
@@ -380,7 +381,13 @@ func inBubble(t *testing.T, h Handler, test func(*testing.T, *rig), ids ...jobs.
 		m.ClockTTL(true)
 		rdb := redis.NewClient(&redis.Options{
 			Addr: "127.0.0.1:6379", DisableIdentity: true, MaxRetries: -1, // an address that needs no resolver; nothing dials it
-			Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				c, err := m.Dial()
+				if err != nil {
+					return nil, err
+				}
+				return pipenet.Roomy(c), nil
+			},
 		})
 		r := &rig{t: t, q: newQueue(ids...), status: &flaky{Store: status.New(rdb)}, redis: m, rdb: rdb, log: &testlog.Buffer{}}
 		log := slog.New(slog.NewTextHandler(r.log, nil))
