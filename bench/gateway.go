@@ -83,8 +83,16 @@ func (g *gatewayRig) bare(ctx context.Context) (*process, error) {
 // benchPayload is what a job asks for: H2, as submitters write it.
 const benchPayload = `{"structure":{"cell_angstrom":6.5,"atoms":[{"element":"H","position":[0,0,0]},{"element":"H","position":[0,0,0.7519]}]},"relax":true,"delta":0.01}`
 
-// fill queues n jobs as the gateway does, many a round trip.
+// fill queues n jobs of kind zpe as the gateway does.
 func (g *gatewayRig) fill(ctx context.Context, n int) error {
+	return g.fillWith(ctx, n, benchPayload, func(pipe redis.Pipeliner, id string, place redis.Z) {
+		pipe.LPush(ctx, "zpe:queue", id)
+		pipe.ZAdd(ctx, "zpe:jobs:queued", place)
+	})
+}
+
+// fillWith writes n jobs with a payload, many a round trip. add puts each into its queue and its index.
+func (g *gatewayRig) fillWith(ctx context.Context, n int, payload string, add func(pipe redis.Pipeliner, id string, place redis.Z)) error {
 	ttl := g.queue.ResultTTL
 	for n > 0 {
 		batch := min(n, 2000)
@@ -94,11 +102,10 @@ func (g *gatewayRig) fill(ctx context.Context, n int) error {
 		for range batch {
 			g.filled++
 			id := fmt.Sprintf("01KABCDEFGHJKMNPQR%08d", g.filled) // as long as a ULID
-			pipe.Set(ctx, "zpe:payload:"+id, benchPayload, ttl)
+			pipe.Set(ctx, "zpe:payload:"+id, payload, ttl)
 			pipe.HSet(ctx, "zpe:status:"+id, "status", "queued", "detail", "", "updated_at", at, "created_at", at)
 			pipe.PExpire(ctx, "zpe:status:"+id, ttl)
-			pipe.LPush(ctx, "zpe:queue", id)
-			pipe.ZAdd(ctx, "zpe:jobs:queued", redis.Z{Score: float64(now.UnixMilli()), Member: id})
+			add(pipe, id, redis.Z{Score: float64(now.UnixMilli()), Member: id})
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return err

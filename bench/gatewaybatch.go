@@ -155,30 +155,14 @@ func compareBatches(ctx context.Context, r *report, g *gatewayRig, p *process, t
 	return nil
 }
 
-// fillNothing queues n jobs of that kind as the gateway does, many a round trip.
+// fillNothing queues n jobs of that kind as the gateway does.
 func (g *gatewayRig) fillNothing(ctx context.Context, n int) error {
-	ttl := g.queue.ResultTTL
-	for n > 0 {
-		batch := min(n, 2000)
-		pipe := g.rdb.Pipeline()
-		now := time.Now()
-		at := now.UTC().Format(time.RFC3339Nano)
-		for range batch {
-			g.filled++
-			id := fmt.Sprintf("01KABCDEFGHJKMNPQR%08d", g.filled)
-			pipe.Set(ctx, "zpe:payload:"+id, `{"params":`+benchPayload+`}`, ttl)
-			pipe.HSet(ctx, "zpe:status:"+id, "status", "queued", "detail", "", "updated_at", at, "created_at", at, "kind", nothing)
-			pipe.PExpire(ctx, "zpe:status:"+id, ttl)
-			pipe.LPush(ctx, "zpe:queue:"+nothing, id)
-			pipe.SAdd(ctx, "zpe:queue_kinds", nothing)
-			pipe.ZAdd(ctx, "zpe:other_jobs:queued", redis.Z{Score: float64(now.UnixMilli()), Member: id})
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-		n -= batch
-	}
-	return nil
+	return g.fillWith(ctx, n, `{"params":`+benchPayload+`}`, func(pipe redis.Pipeliner, id string, place redis.Z) {
+		pipe.HSet(ctx, "zpe:status:"+id, "kind", nothing)
+		pipe.LPush(ctx, "zpe:queue:"+nothing, id)
+		pipe.SAdd(ctx, "zpe:queue_kinds", nothing)
+		pipe.ZAdd(ctx, "zpe:other_jobs:queued", place)
+	})
 }
 
 // runBatches runs n jobs as eight agents do some of whose slots end at the same time: a lease of so

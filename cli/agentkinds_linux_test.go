@@ -199,15 +199,7 @@ func TestK01K17AnAgentReadsItsKindsAgain(t *testing.T) {
 func TestK17NothingIsLeftOfAProgramWhoseAgentIsKilled(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
-	file := kindsFile(t, `
-cd "$BATCHFLEET_CHECKPOINT"
-n=$(cat n 2>/dev/null || echo 0)
-echo "$n" >"$BATCHFLEET_OUTPUT/began"
-setsid sh -c 'trap "" TERM HUP; while :; do sleep 0.1; done' &
-head -c 1000000 /dev/zero >"$HOME/garbage"
-while [ "$n" -lt 100 ]; do
-  n=$((n + 1)); echo "$n" >.n; mv .n n; echo "::progress $n/100"; sleep 0.1
-done`, "checkpoint_max = \"1MiB\"\n")
+	file := kindsFile(t, counts, "checkpoint_max = \"1MiB\"\n")
 	g := newTestGateway(t)
 	addr := freeAddr(t)
 	url := "http://" + addr

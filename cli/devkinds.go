@@ -28,12 +28,10 @@ type devKinds struct {
 // their jobs. Its error is a mistake in the command line or in the kinds file.
 func chooseKinds(file, kind string, withFiles bool) (devKinds, error) {
 	chosen := devKinds{kind: jobs.Kind(kind)}
-	if file != "" {
-		if err := os.Setenv("KINDS_FILE", file); err != nil {
-			return chosen, err
-		}
+	err := useKindsFile(file)
+	if err != nil {
+		return chosen, err
 	}
-	var err error
 	chosen.set, err = readKinds(&own.Env{File: os.Getenv("KINDS_FILE")})
 	if err != nil {
 		return chosen, err
@@ -116,7 +114,7 @@ func (d *devKinds) job(ctx context.Context, a *asked, files []string) (jobapi.Su
 	}
 	if len(files) > 0 {
 		checked := job
-		checked.Input = "uploads/x"
+		checked.Input = anyUpload
 		err = (&provider.Fleet{Kinds: func() *kinds.Set { return d.set }}).Check(ctx, checked)
 	}
 	return job, flagged(err)

@@ -66,6 +66,14 @@ func kindsFlag(cmd *cobra.Command) *string {
 	return file
 }
 
+// useKindsFile has all of this process read the kinds file that a flag names; nothing without one.
+func useKindsFile(file string) error {
+	if file == "" {
+		return nil
+	}
+	return os.Setenv("KINDS_FILE", file)
+}
+
 // readKinds returns the kinds of the file and those that the program was built with. What is wrong in the file is a mistake of
 // the settings.
 func readKinds(e *own.Env) (*kinds.Set, error) {

@@ -66,11 +66,9 @@ func (f *testFleet) artifact(id jobs.ID, name string) string {
 	return string(text)
 }
 
-func TestK12NothingIsLeftOfAProgramWhoseWorkerIsKilled(t *testing.T) {
-	t.Parallel()
-	testrun.Once(t, kills)
-	f := newTestFleet(t)
-	file := kindsFile(t, `
+// counts counts to 100 in its checkpoint, within ten seconds, and leaves a child in a session of its own and a file. What it
+// began with is an output.
+const counts = `
 cd "$BATCHFLEET_CHECKPOINT"
 n=$(cat n 2>/dev/null || echo 0)
 echo "$n" >"$BATCHFLEET_OUTPUT/began"
@@ -78,7 +76,13 @@ setsid sh -c 'trap "" TERM HUP; while :; do sleep 0.1; done' &
 head -c 1000000 /dev/zero >"$HOME/garbage"
 while [ "$n" -lt 100 ]; do
   n=$((n + 1)); echo "$n" >.n; mv .n n; echo "::progress $n/100"; sleep 0.1
-done`, "checkpoint_max = \"1MiB\"\n")
+done`
+
+func TestK12NothingIsLeftOfAProgramWhoseWorkerIsKilled(t *testing.T) {
+	t.Parallel()
+	testrun.Once(t, kills)
+	f := newTestFleet(t)
+	file := kindsFile(t, counts, "checkpoint_max = \"1MiB\"\n")
 	id := jobs.ID(fmt.Sprintf("killed-%d", time.Now().UnixNano()))
 	work := map[string]string{}
 	start := func(name string) *process {

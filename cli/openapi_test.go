@@ -284,10 +284,10 @@ func (a *asker) askBatches(token string) {
 		"job_id": l.JobID, "lease_id": l.LeaseID, "result": map[string]any{"zpe_ev": 0.26}, "summary_text": "ZPE", "freqs_csv": "mode,cm-1\n",
 		"progress": map[string]any{"done": 1, "total": 7},
 	}
-	bad := map[string]any{"job_id": "nobody", "lease_id": "l", "result": 1}
+	bad := map[string]any{"job_id": "unknown", "lease_id": "l", "result": 1}
 	for field, path := range map[string]string{"heartbeats": wire.PathHeartbeats, "results": wire.PathResults} {
 		a.ask(400, "POST", path, token, map[string]any{field: []any{}})
-		a.ask(401, "POST", path, "nobody", map[string]any{field: []any{good}})
+		a.ask(401, "POST", path, "stranger", map[string]any{field: []any{good}})
 		a.ask(403, "POST", path+"?worker_id=another", token, map[string]any{field: []any{good}})
 	}
 	a.ask(200, "POST", wire.PathHeartbeats, token, map[string]any{"heartbeats": []any{good, bad}})

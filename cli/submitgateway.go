@@ -20,10 +20,8 @@ import (
 
 // submitToGateway queues jobs of a kind that a gateway hands out: through a server, or directly in its Redis.
 func (f *submitFlags) submitToGateway(c *connection, cmd *cobra.Command, files []string) error {
-	if f.asked.kindsFile != "" {
-		if err := os.Setenv("KINDS_FILE", f.asked.kindsFile); err != nil { // of a server in this process, too
-			return err
-		}
+	if err := useKindsFile(f.asked.kindsFile); err != nil { // of a server in this process, too
+		return err
 	}
 	set, err := f.asked.readKinds()
 	if err != nil {

@@ -45,11 +45,14 @@ func (s source) name() string {
 	return filepath.Base(s.file)
 }
 
+// anyUpload stands for a file that is not stored yet, where a job is checked before.
+const anyUpload = "uploads/x"
+
 // expected returns the inputs of a job as they are before its files are stored: good for a check.
 func (in jobInput) expected() []string {
 	return each(in.sources, func(s source) string {
 		if s.file != "" {
-			return "uploads/x"
+			return anyUpload
 		}
 		return s.object
 	})

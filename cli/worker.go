@@ -34,10 +34,8 @@ func workerCommand() *cobra.Command {
 			"GCP_PROJECT_ID, with REDIS_... and STORAGE_TYPE, or from the gateway that SOURCE names. Settings: docs/configuration.md.\n\n" + agent.Settings,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if kindsFile != "" {
-				if err := os.Setenv("KINDS_FILE", kindsFile); err != nil {
-					return err
-				}
+			if err := useKindsFile(kindsFile); err != nil {
+				return err
 			}
 			if os.Getenv("SOURCE") != "" {
 				return runAgent(cmd, args)

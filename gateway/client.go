@@ -126,10 +126,7 @@ func (c *Client) heartbeat(ctx context.Context, id string, request wire.Heartbea
 func (c *Client) Result(ctx context.Context, id string, request wire.ResultRequest) (a wire.ReportResponse, err error) {
 	shared := false
 	if sizeOf(request) <= maxTogether {
-		a, shared, err = share(ctx, c, &c.together.results, request.Kind, wire.JobResult{
-			JobID: id, LeaseID: request.LeaseID, Result: request.Result, SummaryText: request.SummaryText, FreqsCSV: request.FreqsCSV,
-			Artifacts: request.Artifacts, Meta: request.Meta,
-		}, c.sendResults)
+		a, shared, err = share(ctx, c, &c.together.results, request.Kind, request.OfJob(id), c.sendResults)
 	}
 	if !shared {
 		a, err = c.result(ctx, id, request)

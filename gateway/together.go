@@ -133,10 +133,7 @@ func (c *Client) failedTogether(err error) error {
 // sendResults sends results in one request. A single one goes in the form for one job.
 func (c *Client) sendResults(ctx context.Context, kind string, results []wire.JobResult) ([]batch.Answer[wire.ReportResponse], error) {
 	if len(results) == 1 {
-		one := results[0]
-		value, err := c.result(ctx, one.JobID, wire.ResultRequest{
-			LeaseID: one.LeaseID, Result: one.Result, SummaryText: one.SummaryText, FreqsCSV: one.FreqsCSV, Artifacts: one.Artifacts, Meta: one.Meta, Kind: kind,
-		})
+		value, err := c.result(ctx, results[0].JobID, results[0].Alone(kind))
 		return []batch.Answer[wire.ReportResponse]{{Value: value, Err: err}}, nil
 	}
 	var a wire.ResultsResponse

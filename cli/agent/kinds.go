@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -47,44 +46,50 @@ func (e *Env) slots() (n int) {
 // startKinds has the worker and its agent run the kinds beside zpe, too. zpe is empty for a worker that does not run kind zpe.
 // Without an error the caller must call done, when no job runs any more.
 func (e *Env) startKinds(ctx context.Context, a *gateway.Agent, w *worker.Worker, zpe map[jobs.Kind]worker.Handler, store storage.Store, log *slog.Logger) (done func(), err error) {
-	var first sync.Once
-	use := func(others map[jobs.Kind]worker.Handler) {
+	adopt := func(others map[jobs.Kind]worker.Handler) error {
 		all, kinds := maps.Clone(zpe), slices.Sorted(maps.Keys(others))
 		for kind, h := range others {
 			all[kind] = a.Handler(h)
 		}
-		var wrong error
 		switch n := len(all); {
 		case n == 0:
-			wrong = errors.New("PROCESSOR is none, and there are no other kinds of jobs to run (KINDS_FILE)")
+			return errors.New("PROCESSOR is none, and there are no other kinds of jobs to run (KINDS_FILE)")
 		case n > wire.MaxKinds:
-			wrong = fmt.Errorf("there are %d kinds of jobs to run: a worker of a gateway can have %d; give it a KINDS_FILE with fewer", n, wire.MaxKinds)
-		default:
-			a.SetKinds(kinds)
-			w.Replace(all)
-			log.Info("this worker runs jobs of these kinds", "kinds", slices.Sorted(maps.Keys(all)))
+			return fmt.Errorf("there are %d kinds of jobs to run: a worker of a gateway can have %d; give it a KINDS_FILE with fewer", n, wire.MaxKinds)
 		}
-		again := true
-		first.Do(func() { err, again = wrong, false })
-		if again && wrong != nil {
-			log.Error("this worker cannot have these kinds, and they stay as they are", "err", wrong)
-		}
+		a.SetKinds(kinds)
+		w.Replace(all)
+		log.Info("this worker runs jobs of these kinds", "kinds", slices.Sorted(maps.Keys(all)))
+		return nil
 	}
-	done = func() {}
 	if e.kinds.Start == nil {
-		use(nil)
-	} else if wrong := e.kinds.Start(ctx, store, w.Metrics.Registry, use); wrong != nil {
-		err = fmt.Errorf("AGENT_DIR: %w", wrong)
-	} else {
-		done = func() {
-			if err := e.kinds.Close(); err != nil {
-				log.Warn("cannot clean up", "err", err)
-			}
+		if err := adopt(nil); err != nil {
+			return nil, program.Exit(program.Usage, err)
+		}
+		return func() {}, nil
+	}
+	started := false // use is called once before Start returns, and by one goroutine at a time
+	var wrong error  // with the first kinds
+	use := func(others map[jobs.Kind]worker.Handler) {
+		err := adopt(others)
+		switch {
+		case !started:
+			started, wrong = true, err
+		case err != nil:
+			log.Error("this worker cannot have these kinds, and they stay as they are", "err", err)
 		}
 	}
-	if err != nil {
+	if err := e.kinds.Start(ctx, store, w.Metrics.Registry, use); err != nil {
+		return nil, program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
+	}
+	done = func() {
+		if err := e.kinds.Close(); err != nil {
+			log.Warn("cannot clean up", "err", err)
+		}
+	}
+	if wrong != nil {
 		done()
-		return nil, program.Exit(program.Usage, err)
+		return nil, program.Exit(program.Usage, wrong)
 	}
 	return done, nil
 }

@@ -42,9 +42,8 @@ func parseResults(a *wire.ResultsRequest) ([]report[queue.Result], error) {
 	}
 	all := make([]report[queue.Result], len(a.Results))
 	for i, one := range a.Results {
-		result, err := parseResult(&wire.ResultRequest{
-			Result: one.Result, SummaryText: one.SummaryText, FreqsCSV: one.FreqsCSV, Artifacts: one.Artifacts, Meta: one.Meta, Kind: a.Kind,
-		})
+		alone := one.Alone(a.Kind)
+		result, err := parseResult(&alone)
 		all[i] = newReport(one.JobID, one.LeaseID, result, err)
 	}
 	return all, nil

@@ -8,12 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/batch"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/redisdb"
 )
 
 // MaxTogether is how many calls of workers one script does at most, and how many jobs for one
-// call: it bounds for how long Redis does nothing else.
-const MaxTogether = 64
+// call: it bounds for how long Redis does nothing else. A request may bring as many.
+const MaxTogether = wire.MaxBatch
 
 // workerCall is one call of a worker, and args what the script is to know of it.
 type workerCall struct {

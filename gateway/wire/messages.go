@@ -243,6 +243,20 @@ type ResultRequest struct {
 	Kind      string          `json:"-"` // of the job, a part of the path; empty for zpe
 }
 
+// OfJob returns the result as one of several.
+func (r *ResultRequest) OfJob(id string) JobResult {
+	return JobResult{
+		JobID: id, LeaseID: r.LeaseID, Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Artifacts: r.Artifacts, Meta: r.Meta,
+	}
+}
+
+// Alone returns the request that reports this result by itself. kind is empty for zpe.
+func (r *JobResult) Alone(kind string) ResultRequest {
+	return ResultRequest{
+		LeaseID: r.LeaseID, Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Artifacts: r.Artifacts, Meta: r.Meta, Kind: kind,
+	}
+}
+
 // Artifact is a file that a job has made.
 type Artifact struct {
 	Name   string `json:"name"` // ^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$
