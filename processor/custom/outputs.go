@@ -1,7 +1,6 @@
 package custom
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +29,10 @@ func (a *Attempt) store(ctx context.Context) (jobs.Result, error) {
 	}
 	r := artifact.Result{JobID: a.Job.ID, Kind: string(a.Kind.Name), Attempt: a.Number, Inputs: a.inputs}
 	for _, name := range names {
-		file := cmp.Or(a.Artifacts[name], a.output(name))
+		file, ok := a.Artifacts[name]
+		if !ok {
+			file = a.output(name)
+		}
 		stored, err := a.storeOne(ctx, name, file)
 		if err != nil {
 			return jobs.Result{}, err
@@ -52,7 +54,7 @@ func (a *Attempt) storeOne(ctx context.Context, name, file string) (artifact.Art
 	return artifact.Put(ctx, a.handler.Store, a.Job.ID, name, f, report)
 }
 
-// output is the file of an output.
+// output is the file of an output, of an attempt that has a directory.
 func (a *Attempt) output(name string) string { return filepath.Join(a.places.dir.Output, name) }
 
 // outputs returns the names of the files that the program has left and that are kept, in order. The
