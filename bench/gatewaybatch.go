@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,13 +50,9 @@ func batchSection(ctx context.Context, r *report) error {
 		return err
 	}
 	defer p.kill() // after an error
-	tokens := []string{g.token}
-	for len(tokens) < batchAgents {
-		token, err := g.register(ctx)
-		if err != nil {
-			return err
-		}
-		tokens = append(tokens, token)
+	tokens, err := g.tokens(ctx, batchAgents)
+	if err != nil {
+		return err
 	}
 	if err := compareBatches(ctx, r, g, p, tokens); err != nil {
 		return err
@@ -68,22 +62,24 @@ func batchSection(ctx context.Context, r *report) error {
 		return err
 	}
 	r.add("memory of the gateway, at most", memory/1e6, "MB", bar{})
-	rate, err := workersRate(ctx, g, p.address(), tokens)
-	if err != nil {
-		return err
-	}
-	r.add("8 workers of 32 slots, each a process with its leases and results on disk", rate, "jobs/s", bar{})
 	return p.stop()
 }
 
-// register returns the token of a new worker.
-func (g *gatewayRig) register(ctx context.Context) (string, error) {
-	enroll, _, err := g.queue.Enroll(ctx, "bench", time.Hour)
-	if err != nil {
-		return "", err
+// tokens returns those of n workers.
+func (g *gatewayRig) tokens(ctx context.Context, n int) ([]string, error) {
+	all := []string{g.token}
+	for len(all) < n {
+		enroll, _, err := g.queue.Enroll(ctx, "bench", time.Hour)
+		if err != nil {
+			return nil, err
+		}
+		worker, err := g.queue.Register(ctx, queue.Registration{EnrollToken: enroll})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, worker.Token)
 	}
-	worker, err := g.queue.Register(ctx, queue.Registration{EnrollToken: enroll})
-	return worker.Token, err
+	return all, nil
 }
 
 // compareBatches measures in turns.
@@ -120,7 +116,7 @@ func compareBatches(ctx context.Context, r *report, g *gatewayRig, p *process, t
 		for i := range contenders { // none is always the one that comes after asynq
 			one := contenders[(i+turn)%len(contenders)]
 			if one.name != "asynq" {
-				if err := g.fillNothing(ctx, one.jobs); err != nil {
+				if err := g.fillKind(ctx, nothing, one.jobs); err != nil {
 					return err
 				}
 			}
@@ -155,12 +151,12 @@ func compareBatches(ctx context.Context, r *report, g *gatewayRig, p *process, t
 	return nil
 }
 
-// fillNothing queues n jobs of that kind as the gateway does.
-func (g *gatewayRig) fillNothing(ctx context.Context, n int) error {
+// fillKind queues n jobs of a kind as the gateway does.
+func (g *gatewayRig) fillKind(ctx context.Context, kind string, n int) error {
 	return g.fillWith(ctx, n, `{"params":`+benchPayload+`}`, func(pipe redis.Pipeliner, id string, place redis.Z) {
-		pipe.HSet(ctx, "zpe:status:"+id, "kind", nothing)
-		pipe.LPush(ctx, "zpe:queue:"+nothing, id)
-		pipe.SAdd(ctx, "zpe:queue_kinds", nothing)
+		pipe.HSet(ctx, "zpe:status:"+id, "kind", kind)
+		pipe.LPush(ctx, "zpe:queue:"+kind, id)
+		pipe.SAdd(ctx, "zpe:queue_kinds", kind)
 		pipe.ZAdd(ctx, "zpe:other_jobs:queued", place)
 	})
 }
@@ -230,42 +226,4 @@ func runOne(ctx context.Context, client *http.Client, url, token string, _ int) 
 	path := strings.Replace(wire.PathOf(nothing, wire.PathResult), "{id}", job.JobID, 1)
 	var ok wire.ReportResponse
 	return 1, postJSON(ctx, client, url+path, token, `{"lease_id":"`+job.LeaseID+`","result":{}}`, &ok)
-}
-
-// workersRate measures real workers: from the tenth part of the jobs to the last.
-func workersRate(ctx context.Context, g *gatewayRig, url string, tokens []string) (rate float64, err error) {
-	const n = 8_000
-	for i, token := range tokens {
-		file := filepath.Join(g.dir, fmt.Sprintf("token%d", i))
-		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-			return 0, err
-		}
-		cmd := exec.CommandContext(ctx, g.binary, "worker")
-		cmd.Env = g.env("SOURCE="+url, "WORKER_TOKEN_FILE="+file, fmt.Sprintf("AGENT_DIR=%s/slots%d", g.dir, i), "PROCESSOR=mock", "MOCK_PAGES=0", fmt.Sprintf("WORKER_SLOTS=%d", batchSlots))
-		cmd.Dir = g.dir
-		w, err := spawn(cmd, 0)
-		if err != nil {
-			return 0, err
-		}
-		defer w.kill()
-	}
-	finished := func() int64 { return g.rdb.ZCard(ctx, "zpe:jobs:finished").Val() }
-	before := finished()
-	if err := g.fill(ctx, n); err != nil {
-		return 0, err
-	}
-	var began time.Time
-	var first int64
-	for over := time.Now().Add(10 * time.Minute); ctx.Err() == nil; pause(5 * time.Millisecond) {
-		done := finished() - before
-		switch {
-		case done >= n:
-			return float64(done-first) / time.Since(began).Seconds(), nil
-		case began.IsZero() && done >= n/10:
-			began, first = time.Now(), done
-		case time.Now().After(over):
-			return 0, errors.New("the workers have not done all jobs after ten minutes")
-		}
-	}
-	return 0, context.Cause(ctx)
 }

@@ -49,7 +49,7 @@ max = 600
 		if err != nil {
 			return err
 		}
-		handlers := own.Handlers(all, new(memoryStore), root, 0, log)
+		handlers := own.Handlers(all, new(memoryStore), root, 0, 0, log)
 		took, cpu = append(took, float64(time.Since(began))/1e6), append(cpu, float64(ownCPU()-used)/1e6)
 		memory = append(memory, liveHeap()-before)
 		runtime.KeepAlive(handlers)

@@ -39,6 +39,7 @@ var sections = []section{
 	{"kindsfile", "what a kinds file of 1 000 kinds adds to the start of a worker, in this process", kindsFileSection},
 	{"noop", "jobs that do nothing, 32 at once, beside asynq, BullMQ and Celery: emulator, real Redis and worker, each a process of its own", noopSection},
 	{"batches", "jobs that do nothing, through a gateway in batches, one by one, and beside asynq; each a process of its own", batchSection},
+	{"agents", "jobs that do nothing, on eight workers of a gateway beside asynq; each a process of its own", agentsSection},
 	{"joblog", "logs of the Job API: 200 jobs that write 10 000 lines/s each, in this process", joblogSection},
 	{"jobevents", "the events of one job that changes ten times a second, for 2 000 listeners, and a bare handler of the same", jobEventsSection},
 	{"joblist", "pages of the list of jobs, with and without a filter, on a real Redis", jobListSection},

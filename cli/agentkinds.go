@@ -12,6 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/gateway"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
@@ -50,7 +51,7 @@ func (e *AgentEnv) kinds(log *slog.Logger) (agent.Kinds, error) {
 		return agent.Kinds{}, program.Exit(program.Usage, err)
 	}
 	e.file = file
-	work := &own.Work{File: file, GPUs: e.GPUEnv, WorkDir: e.Dir, Local: true, Log: log}
+	work := &own.Work{File: file, GPUs: e.GPUEnv, WorkDir: e.Dir, Local: true, Inline: gateway.MaxInline, Log: log}
 	pools, err := work.Pools(e.Slots)
 	if err != nil {
 		return agent.Kinds{}, program.Exit(program.Usage, err)

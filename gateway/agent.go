@@ -57,9 +57,10 @@ type heldLease struct {
 
 	// Guarded by Agent.mu.
 	entry
-	attempt       int // of the job, from 1; 0 for a lease of an earlier process
-	failures      int // of the job, in earlier attempts
-	mismatches    int // how often an artifact has arrived as something else
+	attempt       int  // of the job, from 1; 0 for a lease of an earlier process
+	failures      int  // of the job, in earlier attempts
+	clean         bool // no files of the job are in the worker's store
+	mismatches    int  // how often an artifact has arrived as something else
 	claimed       bool
 	lost          bool           // the control plane has decided so
 	canceled      bool           // a cancel was requested
@@ -68,7 +69,7 @@ type heldLease struct {
 	message       string
 	lines         waitingLines       // of the job's log
 	unsent        bool               // progress or message are newer than the last heartbeat
-	extendedAt    time.Time          // by the last heartbeat
+	extendedAt    time.Time          // by the last heartbeat, or when it was asked for
 	progressAt    time.Time          // when progress was last sent
 	stopListening context.CancelFunc // ends watchCancel; nil when it does not run
 

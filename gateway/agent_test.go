@@ -56,7 +56,7 @@ func TestZ50ResultArrivesToTheDigitAndItsFilesAreForgotten(t *testing.T) {
 		if want := []jobs.ID{"j1", "j2"}; !slices.Equal(r.forgot(), want) {
 			t.Errorf("forgot %v, want %v", r.forgot(), want)
 		}
-		if f := r.files("leases"); len(f) != 0 {
+		if f := r.entries(); len(f) != 0 {
 			t.Errorf("left behind: %v", f)
 		}
 	})
@@ -525,7 +525,7 @@ func TestZ83NoSecretInTheLog(t *testing.T) {
 		if log := r.log.String(); strings.Contains(log, "zpw_") || strings.Contains(log, "Bearer zp") || len(log) < 100 {
 			t.Errorf("the log shows a token, or nothing:\n%s", log)
 		}
-		for _, sub := range []string{"leases", "late", "rejected"} {
+		for _, sub := range []string{"journal", "late", "rejected"} {
 			for _, f := range r.files(sub) {
 				if text, err := os.ReadFile(f); err != nil || strings.Contains(string(text), "zpw_") {
 					t.Errorf("%s shows a token: %v", f, err)

@@ -32,7 +32,7 @@ func (r *rig) wantAllFinished() {
 	if n := len(r.plane.times("result")); n < 9 {
 		r.t.Errorf("%d results", n)
 	}
-	if left := r.files("leases"); len(left) != 0 {
+	if left := r.entries(); len(left) != 0 {
 		r.t.Errorf("left on disk: %v\nlog:\n%s", left, r.log)
 	}
 }
@@ -196,7 +196,7 @@ func TestK18NoJobIsLeftWithoutASlot(t *testing.T) {
 		if back != 8 {
 			t.Errorf("%d jobs were handed back, want 8: the worker has so many slots", back)
 		}
-		if left := r.files("leases"); len(left) > 8 {
+		if left := r.entries(); len(left) > 8 {
 			t.Errorf("left on disk: %v", left)
 		}
 	})

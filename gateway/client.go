@@ -125,7 +125,7 @@ func (c *Client) heartbeat(ctx context.Context, id string, request wire.Heartbea
 // Result implements [ControlPlane]. Small ones that come at the same time share a request.
 func (c *Client) Result(ctx context.Context, id string, request wire.ResultRequest) (a wire.ReportResponse, err error) {
 	shared := false
-	if sizeOf(request) <= maxTogether {
+	if sizeOf(request) <= MaxInline {
 		a, shared, err = share(ctx, c, &c.together.results, request.Kind, request.OfJob(id), c.sendResults)
 	}
 	if !shared {
@@ -149,6 +149,11 @@ func (c *Client) result(ctx context.Context, id string, request wire.ResultReque
 // sizeOf returns about how large a result is.
 func sizeOf(r wire.ResultRequest) int {
 	n := len(r.Result) + len(r.Meta) + 200*len(r.Artifacts)
+	if r.Log != nil {
+		for _, line := range r.Log.Lines {
+			n += len(line)
+		}
+	}
 	for _, text := range []*string{r.SummaryText, r.FreqsCSV} {
 		if text != nil {
 			n += len(*text)

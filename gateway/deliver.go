@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -41,7 +42,7 @@ func (a *Agent) deliver(h *heldLease) {
 	h.delivery = a.outbox.Deliver(outbox.Item{
 		Try:    func(ctx context.Context) error { return a.deliverOnce(ctx, h) },
 		Beside: func(ctx context.Context) { a.extendResult(ctx, h) },
-		Log:    a.Log.With("job", h.JobID),
+		Attrs:  []slog.Attr{slog.Any("job", h.JobID)},
 	})
 }
 
@@ -76,7 +77,6 @@ func (a *Agent) extendResult(ctx context.Context, h *heldLease) {
 // [*outbox.RetryError] when there is none yet, and an error that wraps
 // jobs.ErrLeaseLost when the outcome came too late.
 func (a *Agent) deliverOnce(ctx context.Context, h *heldLease) error {
-	a.sendLines(ctx, h)
 	if a.step(h) == stepResult {
 		err := a.deliverSized(ctx, h)
 		if err != nil || a.step(h) == stepResult {
@@ -89,8 +89,13 @@ func (a *Agent) deliverOnce(ctx context.Context, h *heldLease) error {
 // deliverSized posts a result. Only a few are on their way at once, except small ones where the control plane
 // takes batches: these share requests.
 func (a *Agent) deliverSized(ctx context.Context, h *heldLease) error {
-	if plane, ok := a.Gateway.(BatchPlane); ok && plane.Batches() {
-		if text, err := a.readResult(ctx, h, maxTogether); err == nil && len(text) <= maxTogether {
+	plane, ok := a.Gateway.(BatchPlane)
+	batches := ok && plane.Batches()
+	if !batches || !a.fewLines(h) {
+		a.sendLines(ctx, h)
+	}
+	if batches {
+		if text, err := a.readResult(ctx, h, MaxInline); err == nil && len(text) <= MaxInline {
 			return a.deliverResult(ctx, h, text)
 		}
 	}
@@ -119,12 +124,17 @@ func (a *Agent) deliverResult(ctx context.Context, h *heldLease, text []byte) er
 	}
 	var response wire.ReportResponse
 	if err == nil {
+		request.Log = a.takeLines(h)
 		response, err = a.Gateway.Result(ctx, string(h.JobID), request)
+		a.linesSettled(h, request.Log, err == nil)
 	}
 	e := (*Error)(nil)
 	switch {
 	case err == nil:
 		a.Log.DebugContext(ctx, "result delivered", "job", h.JobID, "idempotent", response.Idempotent)
+		a.mu.Lock()
+		h.clean = h.clean && h.Text != "" && len(request.Artifacts) == 0
+		a.mu.Unlock()
 		a.endLease(ctx, h, true)
 		return nil
 	case !errors.As(err, &e) || !e.decided() || e.unauthorized() || e.again():
@@ -175,8 +185,11 @@ func (a *Agent) result(ctx context.Context, h *heldLease, text []byte) (request 
 	return request, "", nil
 }
 
-// readResult returns at most limit+1 bytes of a result in the store.
+// readResult returns at most limit+1 bytes of a result.
 func (a *Agent) readResult(ctx context.Context, h *heldLease, limit int64) ([]byte, error) {
+	if text := a.entryOf(h).Text; text != "" {
+		return []byte(text), nil
+	}
 	r, err := a.Store.Open(ctx, h.Object)
 	if err != nil {
 		return nil, err
@@ -252,6 +265,7 @@ func (a *Agent) deliverFailure(ctx context.Context, h *heldLease) error {
 		a.endLease(ctx, h, false)
 		return nil
 	}
+	a.sendLines(ctx, h)
 	request := *h.Failed
 	request.Kind = string(h.Kind)
 	response, err := a.Gateway.Failed(ctx, string(h.JobID), request)
@@ -276,17 +290,16 @@ func (a *Agent) deliverFailure(ctx context.Context, h *heldLease) error {
 // the job is over, and kept for a while if it may come back.
 func (a *Agent) endLease(ctx context.Context, h *heldLease, over bool) {
 	e := a.entryOf(h)
-	var err error
 	if over {
-		err = a.outbox.Remove(e.file())
+		a.outbox.Remove(e.file())
 		a.mu.Lock()
 		a.drop(e.LeaseID)
+		clean := h.clean && e.State == stepResult
 		a.mu.Unlock()
-		a.forget(ctx, e.JobID)
-	} else {
-		err = a.retain(ctx, e)
-	}
-	if err != nil {
+		if !clean {
+			a.forget(ctx, e.JobID)
+		}
+	} else if err := a.retain(ctx, e); err != nil {
 		a.Log.WarnContext(ctx, "cannot write state directory, this outcome is delivered again after a restart", "job", e.JobID, "err", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // The directories of an agent's state.
 const (
-	leasesDir   = "leases"   // an entry for each held lease, undelivered outcome and retained note
+	leasesDir   = "leases"   // of an earlier version: a file for each held lease, undelivered outcome and retained note
 	lateDir     = "late"     // results that came after their lease was lost
 	rejectedDir = "rejected" // results that the gateway refused or that were given up
 )
@@ -27,11 +27,11 @@ const keepFor = 7 * 24 * time.Hour
 // openOutbox locks the directory of the agent and reads its entries, oldest lease first.
 func (a *Agent) openOutbox(ctx context.Context) ([]entry, error) {
 	a.outbox = &outbox.Box{
-		Dir: a.Dir, Entries: leasesDir, Aside: []string{lateDir, rejectedDir}, MaxEntry: maxEntry, KeepFor: keepFor,
+		Dir: a.Dir, Files: leasesDir, Aside: []string{lateDir, rejectedDir}, MaxEntry: maxEntry, KeepFor: keepFor,
 		Uploads: 2, // each holds a result in memory
 		Retry:   deliveries, FinalTimeout: finalCallTimeout, Log: a.Log,
 	}
-	if err := a.outbox.Open(); errors.Is(err, outbox.ErrInUse) { //nolint:contextcheck // what is synced later has no deadline
+	if err := a.outbox.Open(); errors.Is(err, outbox.ErrInUse) {
 		return nil, fmt.Errorf("open state directory %s: another worker of this machine uses it: give each worker a directory of its own", a.Dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("open state directory: %w", err)

@@ -39,11 +39,12 @@ type entry struct {
 	LeasedAt   time.Time           `json:"leased_at"`
 	EndedAt    time.Time           `json:"ended_at,omitzero"` // when the job ended, or the last report
 	Object     string              `json:"object,omitempty"`  // the result, in the worker's store
+	Text       string              `json:"text,omitempty"`    // the result, if it is not there
 	Failed     *wire.FailedRequest `json:"failed,omitempty"`
 }
 
-// maxEntry bounds an entry's file. The traceback of a failure is most of it, and
-// JSON may need six bytes for one.
+// maxEntry bounds an entry. The traceback of a failure is most of it, and JSON may need six bytes for one; a
+// result is smaller.
 const maxEntry = 6*(wire.MaxTraceback+wire.MaxErrorMessage+wire.MaxErrorCode) + 16<<10
 
 // file is the name of the entry's file. A lease id may hold anything.

@@ -22,6 +22,7 @@ import (
 	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/outbox/outboxtest"
 	"github.com/batchfleet/batchfleet/processor/zpe"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
@@ -202,6 +203,16 @@ func (r *rig) files(sub string) []string {
 		names = append(names, filepath.Join(r.dir, sub, f.Name()))
 	}
 	return names
+}
+
+// entries returns what the agent has on disk of its leases, by name.
+func (r *rig) entries() map[string]string {
+	r.t.Helper()
+	entries, err := outboxtest.Entries(r.dir)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return entries
 }
 
 func (r *rig) wantSaid(want ...string) {

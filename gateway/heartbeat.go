@@ -19,15 +19,21 @@ const progressEvery = 10 * time.Second
 // maxMessage is how many bytes of a progress message are sent.
 const maxMessage = wire.MaxName
 
-// Claim implements worker.Status. It sends a first heartbeat, so that no job starts under
-// a lost lease.
+// justLeased is how long ago a lease was asked for that cannot be lost. Kind zpe has a heartbeat also then.
+const justLeased = time.Second
+
+// Claim implements worker.Status. It sends a first heartbeat, unless the job was leased just now, so that no job
+// starts under a lost lease.
 func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again jobs.Claim) (jobs.Claim, error) {
 	h := a.claimable(job.ID, again.Token)
 	if h == nil {
 		return jobs.Claim{Verdict: jobs.Busy, Job: job.ID}, nil
 	}
 	claim := jobs.Claim{Job: job.ID, Token: h.LeaseID, Attempt: h.attempt, Failures: h.failures}
-	err := a.heartbeat(ctx, h)
+	var err error
+	if !a.justLeased(h) {
+		err = a.heartbeat(ctx, h)
+	}
 	switch {
 	case errors.Is(err, jobs.ErrLeaseLost):
 		// Another worker has it, or will.
@@ -58,6 +64,15 @@ func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again 
 	a.Log.InfoContext(ctx, "job started", "job", job.ID, "attempt", claim.Attempt)
 	claim.Verdict = jobs.Granted
 	return claim, nil
+}
+
+// progressAfter is how long a job runs before its first progress is sent; of kind zpe it is sent at once.
+const progressAfter = time.Second
+
+func (a *Agent) justLeased(h *heldLease) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return h.Kind != "" && !h.claimed && time.Since(h.extendedAt) < justLeased
 }
 
 // claimable returns the lease with the given id, or without one the newest unclaimed

@@ -59,6 +59,9 @@ func (w *withInput) RunAttempt(ctx context.Context, a jobs.Attempt) (result jobs
 
 // Earlier implements [worker.Handler]. A result in the worker's store names the input as it is there.
 func (w *withInput) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, error) {
+	if w.agent.isNew(job.ID) {
+		return jobs.Result{}, false, nil
+	}
 	if job.Input != "" {
 		job.Input = InputObject(job.ID)
 	}

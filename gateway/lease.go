@@ -81,7 +81,7 @@ func (a *Agent) LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, 
 
 // requestJobs requests jobs once, one for each slot that waits, and returns that of this slot. It
 // returns nil when there is none.
-func (a *Agent) requestJobs(ctx context.Context, pace *pace, me *slot, request wire.LeaseRequest) (*wire.LeaseResponse, error) {
+func (a *Agent) requestJobs(ctx context.Context, pace *pace, me *slot, request wire.LeaseRequest) (*leased, error) {
 	asked := time.Now()
 	call, cancel := withGrace(ctx, cancelGrace)
 	defer cancel()
@@ -100,7 +100,11 @@ func (a *Agent) requestJobs(ctx context.Context, pace *pace, me *slot, request w
 	}
 	pace.gotJob()
 	a.jobChanged()
-	mine, rest := pace.handOut(me, all)
+	came := make([]leased, len(all))
+	for i := range all {
+		came[i] = leased{all[i], asked}
+	}
+	mine, rest := pace.handOut(me, came)
 	a.handBackAll(ctx, rest)
 	return mine, nil
 }
@@ -123,11 +127,11 @@ func (a *Agent) leaseCall(ctx context.Context, pace *pace, request wire.LeaseReq
 
 // handBackAll hands jobs back for which no slot waits any more. It is tried once: a lease that is
 // not handed back runs out.
-func (a *Agent) handBackAll(ctx context.Context, rest []wire.LeaseResponse) {
+func (a *Agent) handBackAll(ctx context.Context, rest []leased) {
 	var calls sync.WaitGroup
 	for _, job := range rest {
 		calls.Go(func() {
-			if err := a.failNow(ctx, entryOf(&job), wire.FailWorkerShutdown, "the worker has no slot for it any more"); err != nil {
+			if err := a.failNow(ctx, entryOf(&job.LeaseResponse), wire.FailWorkerShutdown, "the worker has no slot for it any more"); err != nil {
 				a.Log.WarnContext(ctx, "cannot hand back a job, its lease must run out", "job", job.JobID, "err", err)
 			}
 		})
@@ -260,8 +264,8 @@ func entryOf(response *wire.LeaseResponse) entry {
 }
 
 // accept writes a lease to disk and returns it for the loop.
-func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.Lease, error) {
-	e := entryOf(response)
+func (a *Agent) accept(ctx context.Context, response *leased) (jobs.Lease, error) {
+	e := entryOf(&response.LeaseResponse)
 	if a.find(e.LeaseID) != nil {
 		return jobs.Lease{}, fmt.Errorf("lease a job: %w", errBadResponse("a lease that this worker holds already"))
 	}
@@ -277,16 +281,19 @@ func (a *Agent) accept(ctx context.Context, response *wire.LeaseResponse) (jobs.
 			return jobs.Lease{}, fmt.Errorf("lease a job: %w", err)
 		}
 	}
-	h := &heldLease{entry: e, attempt: response.RetryCount + 1, failures: response.Failures}
+	h := &heldLease{entry: e, attempt: response.RetryCount + 1, failures: response.Failures, extendedAt: response.asked}
+	h.clean = !a.dropRetained(e.JobID) && h.attempt == 1 && e.Kind != "" && job.Input == ""
+	if e.Kind != "" {
+		h.progressAt = response.asked.Add(progressAfter - progressEvery)
+	}
 	a.mu.Lock()
 	a.leases[e.LeaseID] = h
 	a.mu.Unlock()
-	a.dropRetained(ctx, e.JobID)
 	return jobs.Lease{
 		ID:  e.LeaseID,
 		Job: job,
-		// From now and not from when it was asked for, which may have been long ago:
-		// the heartbeat before the job starts makes it true.
+		// From now and not from when it was asked for, which may have been long ago: then
+		// there is a heartbeat before the job starts, which makes it true.
 		Until: e.LeasedAt.Add(e.ttl()), TTL: e.ttl(),
 		Delivery: response.RetryCount + 1,
 	}, nil

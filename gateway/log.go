@@ -104,6 +104,39 @@ func (a *Agent) sendLines(ctx context.Context, h *heldLease) {
 	}
 }
 
+// fewLines reports whether all lines of a lease that are not known to be in the log can go with its result.
+func (a *Agent) fewLines(h *heldLease) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h.lines.sending != nil || len(h.lines.sent)+len(h.lines.rest) >= wire.MaxLogLines {
+		return false
+	}
+	bytes := 0
+	for _, lines := range [][]string{h.lines.sent, h.lines.rest} {
+		for _, line := range lines {
+			bytes += len(line)
+		}
+	}
+	return bytes <= maxLogBytes
+}
+
+// takeLines is waitingLines.take of a lease.
+func (a *Agent) takeLines(h *heldLease) *wire.Log {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return h.lines.take()
+}
+
+// linesSettled is waitingLines.settled of a lease, unless take has returned nil.
+func (a *Agent) linesSettled(h *heldLease, taken *wire.Log, arrived bool) {
+	if taken == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h.lines.settled(arrived)
+}
+
 // log adds a line to the log of a job. The gateway makes that of kind zpe from what it knows.
 func (a *Agent) log(h *heldLease, line string) {
 	a.mu.Lock()

@@ -58,8 +58,8 @@ func TestZ79ResultWaitsForTheGatewayWhileOtherJobsRun(t *testing.T) {
 				if at := r.plane.times("lease j3"); at[0] > 5*time.Minute {
 					t.Errorf("the last job was leased after %s: results of others held it up", at[0])
 				}
-				if len(r.files("leases"))+len(r.files("late"))+len(r.files("rejected")) != 0 || len(r.forgot()) != 3 {
-					t.Errorf("left %v, forgot %v", r.files("leases"), r.forgot())
+				if len(r.entries())+len(r.files("late"))+len(r.files("rejected")) != 0 || len(r.forgot()) != 3 {
+					t.Errorf("left %v, forgot %v", r.entries(), r.forgot())
 				}
 			})
 		})
@@ -93,7 +93,7 @@ func TestZ79ResultOutlivesTheWorkerThatMadeIt(t *testing.T) {
 		r.plane.broken("result", "500", time.Minute)
 		_ = r.work(func() { time.Sleep(30 * time.Second) })
 		r.wantSaid("lease j1")
-		if f := r.files("leases"); len(f) != 1 {
+		if f := r.entries(); len(f) != 1 {
 			t.Fatalf("left for the next worker: %v", f)
 		}
 		time.Sleep(5 * time.Minute)
@@ -226,7 +226,7 @@ func TestZ57LateResultIsKeptAndTheJobRunsAgain(t *testing.T) {
 		if j := r.plane.job("j1"); j.late == nil || j.status != "finished" {
 			t.Errorf("the gateway has %+v", j)
 		}
-		if f := r.files("leases"); len(f) != 0 {
+		if f := r.entries(); len(f) != 0 {
 			t.Errorf("left behind: %v", f)
 		}
 	})
@@ -247,7 +247,7 @@ func TestZ54ResultOfAFinishedJobIsDropped(t *testing.T) {
 		_ = r.work(func() { time.Sleep(time.Minute) })
 		r.wantSaid("lease j1")
 		r.wantLogged("ALREADY_FINISHED")
-		if n := len(r.files("leases")) + len(r.files("late")) + len(r.files("rejected")); n != 0 || r.plane.calls["result"] != 1 {
+		if n := len(r.entries()) + len(r.files("late")) + len(r.files("rejected")); n != 0 || r.plane.calls["result"] != 1 {
 			t.Errorf("%d files, %d calls", n, r.plane.calls["result"])
 		}
 	})
@@ -316,7 +316,7 @@ func TestZ80JobOfADeadWorkerIsReportedBeforeAnythingIsLeased(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1", "j2")
 		r.leaseAndDie()
-		if f := r.files("leases"); len(f) != 1 {
+		if f := r.entries(); len(f) != 1 {
 			t.Fatalf("on disk: %v", f)
 		}
 		_ = r.work(func() { time.Sleep(time.Minute) })
@@ -365,7 +365,10 @@ func TestZ79StateIsTheOwnersOnly(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1")
 		r.leaseAndDie()
-		modes := map[string]os.FileMode{r.dir: 0o700, filepath.Join(r.dir, "lock"): 0o600, filepath.Join(r.dir, "leases"): 0o700, r.files("leases")[0]: 0o600}
+		modes := map[string]os.FileMode{r.dir: 0o700, filepath.Join(r.dir, "lock"): 0o600, filepath.Join(r.dir, "journal"): 0o700}
+		for _, f := range r.files("journal") {
+			modes[f] = 0o600
+		}
 		for path, want := range modes {
 			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 				t.Errorf("%s: %v %v, want %v", path, info.Mode(), err, want)
@@ -384,10 +387,12 @@ func TestZ79CorruptStateIsSetAside(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.plane.submit("j1", "j2")
 		r.leaseAndDie()
-		good := r.files("leases")[0]
-		text, err := os.ReadFile(good)
-		if err != nil {
+		if err := os.Mkdir(filepath.Join(r.dir, "leases"), 0o700); err != nil { // an earlier version's
 			t.Fatal(err)
+		}
+		var text []byte
+		for _, entry := range r.entries() {
+			text = []byte(entry)
 		}
 		for name, content := range map[string][]byte{"half.json": text[:len(text)/2], "empty.json": nil, "copy.json": text, "binary": {0, 1, 2}} {
 			if err := os.WriteFile(filepath.Join(r.dir, "leases", name), content, 0o600); err != nil {
@@ -462,7 +467,7 @@ func TestZ79FullDiskCostsNoResult(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 			})
 			r.wantSaid("lease j1", "failed j1 WORKER_UNAVAILABLE retry", "lease j1", "result j1")
-			if files := r.files("leases"); len(files) != 0 {
+			if files := r.entries(); len(files) != 0 {
 				t.Errorf("left %v", files)
 			}
 		})
@@ -484,13 +489,13 @@ func TestZ79FullDiskCostsNoResult(t *testing.T) {
 }
 
 func (r *rig) breakDisk() {
-	if err := os.Rename(filepath.Join(r.dir, "leases"), filepath.Join(r.dir, "away")); err != nil {
+	if err := os.Rename(filepath.Join(r.dir, "journal"), filepath.Join(r.dir, "away")); err != nil {
 		r.t.Error(err)
 	}
 }
 
 func (r *rig) mendDisk() {
-	if err := os.Rename(filepath.Join(r.dir, "away"), filepath.Join(r.dir, "leases")); err != nil {
+	if err := os.Rename(filepath.Join(r.dir, "away"), filepath.Join(r.dir, "journal")); err != nil {
 		r.t.Error(err)
 	}
 }
@@ -568,11 +573,11 @@ func TestFilesOfAFailedJobAreKeptWhileItMayComeBack(t *testing.T) {
 		r.plane.submit("j1")
 		_ = r.work(func() {
 			time.Sleep(10 * time.Second)
-			if f := r.files("leases"); len(f) != 1 || len(r.forgot()) != 0 {
+			if f := r.entries(); len(f) != 1 || len(r.forgot()) != 0 {
 				t.Errorf("after a failure that is run again: note %v, forgot %v", f, r.forgot())
 			}
 			time.Sleep(21 * time.Minute) // it came back here
-			if f := r.files("leases"); len(f) != 0 || !slices.Equal(r.forgot(), []jobs.ID{"j1"}) {
+			if f := r.entries(); len(f) != 0 || !slices.Equal(r.forgot(), []jobs.ID{"j1"}) {
 				t.Errorf("after its result: note %v, forgot %v", f, r.forgot())
 			}
 			r.plane.submit("j2")
@@ -585,8 +590,8 @@ func TestFilesOfAFailedJobAreKeptWhileItMayComeBack(t *testing.T) {
 		})
 		r.plane.fault = nil
 		_ = r.work(func() { time.Sleep(2 * 24 * time.Hour) }) // the note outlives the process
-		if !slices.Equal(r.forgot(), []jobs.ID{"j1", "j2"}) || len(r.files("leases")) != 0 {
-			t.Errorf("after the week: forgot %v, note %v", r.forgot(), r.files("leases"))
+		if !slices.Equal(r.forgot(), []jobs.ID{"j1", "j2"}) || len(r.entries()) != 0 {
+			t.Errorf("after the week: forgot %v, note %v", r.forgot(), r.entries())
 		}
 	})
 }
@@ -601,7 +606,7 @@ func TestTooManyUndeliveredResultsStopTheLeasing(t *testing.T) {
 		r.plane.broken("result", "500", time.Hour)
 		_ = r.work(func() {
 			time.Sleep(59 * time.Minute)
-			if n := len(r.files("leases")); n < 100 || n > 120 {
+			if n := len(r.entries()); n < 100 || n > 120 {
 				t.Errorf("%d results wait", n)
 			}
 			time.Sleep(30 * time.Minute)

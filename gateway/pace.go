@@ -33,9 +33,15 @@ type pace struct {
 	several   bool          // one of those was for several jobs
 }
 
+// leased is a job that a request has brought.
+type leased struct {
+	wire.LeaseResponse
+	asked time.Time // when the request was made
+}
+
 // slot is one of the worker that waits for a job.
 type slot struct {
-	job chan *wire.LeaseResponse // holds the one that the request of another slot has brought
+	job chan *leased // holds the one that the request of another slot has brought
 }
 
 func newPace() *pace {
@@ -44,8 +50,8 @@ func newPace() *pace {
 
 // begin waits for the turn, and then for the time of the next request. The caller calls
 // end with the slot, unless there is an error or a job, which another slot's request has brought.
-func (p *pace) begin(ctx context.Context) (*slot, *wire.LeaseResponse, error) {
-	me := &slot{job: make(chan *wire.LeaseResponse, 1)}
+func (p *pace) begin(ctx context.Context) (*slot, *leased, error) {
+	me := &slot{job: make(chan *leased, 1)}
 	p.mu.Lock()
 	p.waiting = append(p.waiting, me)
 	p.mu.Unlock()
@@ -93,7 +99,7 @@ func (p *pace) end(me *slot) {
 }
 
 // leave ends the wait of a slot. It returns a job that has come for it.
-func (p *pace) leave(me *slot) *wire.LeaseResponse {
+func (p *pace) leave(me *slot) *leased {
 	p.mu.Lock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(s *slot) bool { return s == me })
 	p.mu.Unlock()
@@ -107,7 +113,7 @@ func (p *pace) leave(me *slot) *wire.LeaseResponse {
 
 // handOut gives each waiting slot one of the jobs that a request has brought, and first me, the slot
 // that made it. It returns the jobs that are left because their slots no longer wait.
-func (p *pace) handOut(me *slot, all []wire.LeaseResponse) (mine *wire.LeaseResponse, rest []wire.LeaseResponse) {
+func (p *pace) handOut(me *slot, all []leased) (mine *leased, rest []leased) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(s *slot) bool { return s == me })

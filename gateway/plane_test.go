@@ -460,10 +460,8 @@ func (p *plane) beat(ctx context.Context, id string, body []byte) answer {
 		j.progress, j.message = ask.Progress, ask.Message
 		what += fmt.Sprintf(" %d/%d %s", ask.Progress.Done, ask.Progress.Total, ask.Message)
 	}
-	if ask.Log != nil && len(ask.Log.Lines) <= wire.MaxLogLines {
-		j.log = append(j.log, ask.Log.Lines[min(len(ask.Log.Lines), max(0, j.logged-ask.Log.Before)):]...)
-		j.logged = ask.Log.Before + len(ask.Log.Lines)
-		what += fmt.Sprintf(" with %d lines", len(ask.Log.Lines))
+	if n := j.write(ask.Log); n > 0 {
+		what += fmt.Sprintf(" with %d lines", n)
 	}
 	p.note("%s", what)
 	return answer{status: 200, body: wire.HeartbeatResponse{
@@ -471,22 +469,38 @@ func (p *plane) beat(ctx context.Context, id string, body []byte) answer {
 	}}
 }
 
+// write adds lines to the log of a job, and returns how many came.
+func (j *planeJob) write(log *wire.Log) int {
+	if log == nil || len(log.Lines) > wire.MaxLogLines {
+		return 0
+	}
+	j.log = append(j.log, log.Lines[min(len(log.Lines), max(0, j.logged-log.Before)):]...)
+	j.logged = log.Before + len(log.Lines)
+	return len(log.Lines)
+}
+
 func (p *plane) result(id string, body []byte) answer {
 	var ask wire.ResultRequest
-	if err := json.Unmarshal(body, &ask); err != nil || ask.SummaryText == nil || ask.FreqsCSV == nil || len(ask.Result) == 0 || ask.Result[0] != '{' {
-		return refuse(400, wire.InvalidPayload, "Missing required field: summary_text")
+	if err := json.Unmarshal(body, &ask); err != nil || len(ask.Result) == 0 || ask.Result[0] != '{' {
+		return refuse(400, wire.InvalidPayload, "Missing required field: result")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reap()
 	p.reports = append(p.reports, ask)
 	j := p.jobs[id]
+	if j != nil && j.kind != "" {
+		ask.SummaryText, ask.FreqsCSV = new(string), new(string) // it has no such texts
+	} else if ask.SummaryText == nil || ask.FreqsCSV == nil {
+		return refuse(400, wire.InvalidPayload, "Missing required field: summary_text")
+	}
 	said := string(ask.Result) + *ask.SummaryText + *ask.FreqsCSV
 	switch {
 	case j == nil:
 		return refuse(404, wire.JobNotFound, "no such job")
 	case j.lease == ask.LeaseID:
 		j.status, j.result, j.winner, j.lease = "finished", said, ask.LeaseID, ""
+		j.write(ask.Log)
 		p.note("result %s", id)
 		return answer{status: 200, body: wire.ReportResponse{OK: true}}
 	case j.status == "finished" && j.winner == ask.LeaseID && j.result == said:

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -12,12 +14,12 @@ import (
 // make the next attempt shorter if the job comes back to this machine; they are deleted
 // after keepFor.
 func (a *Agent) retain(ctx context.Context, e entry) error {
-	var err error
+	err := a.storeResult(ctx, e)
 	if a.Forget == nil {
-		err = a.outbox.Remove(e.file())
+		a.outbox.Remove(e.file())
 	} else {
-		e.State, e.EndedAt, e.Object, e.Failed = stepRetained, time.Now().UTC(), "", nil
-		err = a.putEntry(e)
+		e.State, e.EndedAt, e.Object, e.Text, e.Failed = stepRetained, time.Now().UTC(), "", "", nil
+		err = errors.Join(err, a.putEntry(e))
 	}
 	a.mu.Lock()
 	a.drop(e.LeaseID)
@@ -27,6 +29,16 @@ func (a *Agent) retain(ctx context.Context, e entry) error {
 	a.mu.Unlock()
 	a.dropOld(ctx)
 	return err
+}
+
+// storeResult puts a result that is only in its entry where the handler looks for it when the job comes back.
+func (a *Agent) storeResult(ctx context.Context, e entry) error {
+	if e.Text == "" || a.Forget == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
+	defer cancel()
+	return a.Store.Put(ctx, e.Object, strings.NewReader(e.Text))
 }
 
 // forget deletes the handler's files of a job, unless another lease on the job is held.
@@ -55,6 +67,18 @@ func (a *Agent) holds(job jobs.ID) bool {
 	return false
 }
 
+// isNew reports whether this worker has nothing of earlier attempts at a job.
+func (a *Agent) isNew(job jobs.ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.leases {
+		if h.JobID == job && !h.clean {
+			return false
+		}
+	}
+	return true
+}
+
 // maxRetained is of how many jobs, which may come back, the files are kept.
 const maxRetained = 1000
 
@@ -66,16 +90,18 @@ func (a *Agent) dropOld(ctx context.Context) {
 	for _, e := range old {
 		a.Log.InfoContext(ctx, "deleting the files of a job that has not come back", "job", e.JobID)
 		a.forget(ctx, e.JobID)
-		a.removeNote(ctx, e)
+		a.outbox.Remove(e.file())
 	}
 }
 
 // dropRetained deletes the notes about a job that has come back: its files now belong to
-// the new lease.
-func (a *Agent) dropRetained(ctx context.Context, job jobs.ID) {
-	for _, e := range a.takeRetained(func(e entry, _ int) bool { return e.JobID == job }) {
-		a.removeNote(ctx, e)
+// the new lease. It reports whether there were any.
+func (a *Agent) dropRetained(job jobs.ID) bool {
+	notes := a.takeRetained(func(e entry, _ int) bool { return e.JobID == job })
+	for _, e := range notes {
+		a.outbox.Remove(e.file())
 	}
+	return len(notes) > 0
 }
 
 // takeRetained takes the notes out of a.retained for which drop is true, which is told how
@@ -91,12 +117,6 @@ func (a *Agent) takeRetained(drop func(e entry, taken int) bool) (taken []entry)
 		return true
 	})
 	return taken
-}
-
-func (a *Agent) removeNote(ctx context.Context, e entry) {
-	if err := a.outbox.Remove(e.file()); err != nil {
-		a.Log.WarnContext(ctx, "cannot write state directory", "job", e.JobID, "err", err)
-	}
 }
 
 // dropOldEvery calls dropOld every hour, until ctx ends.

@@ -30,7 +30,7 @@ func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 	err := a.settle(ctx, h, func(e *entry) {
 		switch o.State {
 		case jobs.Succeeded:
-			e.State, e.Object = stepResult, o.Result.Object
+			e.State, e.Object, e.Text = stepResult, o.Result.Object, o.Result.Text
 		case jobs.Canceled:
 			e.State, e.Failed = stepFailed, failedRequest(e.LeaseID, wire.FailCanceled, "the job was canceled", "", false)
 		default:
@@ -176,7 +176,7 @@ func (a *Agent) update(h *heldLease, e entry) error {
 	}
 	a.mu.Lock()
 	// Only these fields change: the ids of the job and the lease are read without a lock.
-	h.State, h.EndedAt, h.Object, h.Failed = e.State, e.EndedAt, e.Object, e.Failed
+	h.State, h.EndedAt, h.Object, h.Text, h.Failed = e.State, e.EndedAt, e.Object, e.Text, e.Failed
 	if h.stopListening != nil {
 		h.stopListening()
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// maxTogether is how large a result may be, in bytes, that shares a request with others.
-const maxTogether = 64 << 10
+// MaxInline is how large a result may be, in bytes, that shares a request with others, and that [Agent.Finish] takes
+// as a text and not as an object of the agent's store.
+const MaxInline = 64 << 10
 
 // requestsAtOnce is how many requests with results, or with heartbeats, a client has on their way.
 const requestsAtOnce = 2

@@ -33,6 +33,7 @@ type Lines struct {
 // Result is what a job has made.
 type Result struct {
 	Object string // name of the result in the store
+	Text   string // the result itself, in JSON, if it is not in the store
 	Pages  int    // pages processed
 	Files  int    // files made, by a job of people's own kinds
 

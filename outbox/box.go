@@ -6,8 +6,9 @@
 //	box.Run: Try, pause, Try, …    until Try says that it is decided
 //	box.Remove, or box.KeepAside   by Try, which knows what was decided
 //
-// An entry is a named file, written whole or not at all. It may be delivered more than once: when the
-// process dies after the receiver has decided and before the file is deleted. The receiver must recognize it.
+// An entry is a text with a name, on disk whole or not at all: a record of a journal, so that entries
+// that are put at the same time share one write and one sync. It may be delivered more than once: when the
+// process dies after the receiver has decided and before that is on disk. The receiver must recognize it.
 //
 // Entries are delivered independently of each other and in no order; what must arrive in order is one entry.
 // The package does not know what an entry says, who receives it, or which answers are a decision.
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/flock"
+	"github.com/batchfleet/batchfleet/journal"
 	"github.com/batchfleet/batchfleet/retry"
 	"github.com/batchfleet/batchfleet/safefile"
 )
@@ -31,7 +33,8 @@ import (
 // Box is a directory of entries and their delivery:
 //
 //	lock       held while a process uses the directory
-//	ENTRIES/   the entries
+//	journal/   the entries
+//	FILES/     entries of an earlier version, which had a file for each: Load takes them over
 //	ASIDE/...  for people, not read again: deleted when they are older than KeepFor or too many
 //	corrupt/   entries that could not be read; the same
 //
@@ -39,7 +42,7 @@ import (
 // may be called concurrently, also beside Run.
 type Box struct {
 	Dir      string        // made if it is missing; for the owner alone
-	Entries  string        // the directory of entries, in Dir
+	Files    string        // the directory in Dir where an earlier version had its entries; empty if there was none
 	Aside    []string      // the directories in Dir for what is kept aside
 	MaxEntry int64         // bytes of an entry
 	KeepFor  time.Duration // how long what is kept aside stays
@@ -51,20 +54,22 @@ type Box struct {
 	Log          *slog.Logger
 
 	lock     *os.File
+	journal  *journal.Journal
 	checking sync.Mutex    // one check at a time: they share a file
 	uploads  chan struct{} // holds a token for each upload under way
 	wake     chan struct{} // something is pending
 	ended    chan struct{} // closed when Run begins no more deliveries
 
-	sync    func() error           // syncs the directory of entries
-	syncDir func(dir string) error // safefile.SyncDir, but in tests
-
 	mu      sync.Mutex
-	pending []*Delivery // not yet begun
+	entries map[string][]byte // as the journal has them, also those not yet synced
+	written time.Time         // when an entry was last synced
+	pending []*Delivery       // not yet begun
 }
 
-// corruptDir is the directory of entries that could not be read.
-const corruptDir = "corrupt"
+const (
+	journalDir = "journal"
+	corruptDir = "corrupt" // of entries that could not be read
+)
 
 // ErrInUse means that another process uses the directory.
 var ErrInUse = errors.New("another process uses the directory")
@@ -84,7 +89,6 @@ func (b *Box) Open() error {
 		return err
 	}
 	b.lock = lock
-	b.sync, b.syncDir = b.syncs(), safefile.SyncDir
 	b.uploads, b.wake, b.ended = make(chan struct{}, b.Uploads), make(chan struct{}, 1), make(chan struct{})
 	return nil
 }
@@ -95,12 +99,15 @@ func (b *Box) prepare(lock *os.File) error {
 	} else if err != nil {
 		return fmt.Errorf("lock %s: %w", b.Dir, err)
 	}
-	for _, sub := range append([]string{b.Entries}, b.asideDirs()...) {
+	for _, sub := range append([]string{journalDir}, b.asideDirs()...) {
 		if err := b.makeDir(sub); err != nil {
 			return err
 		}
 	}
-	return safefile.SyncDir(b.Dir)
+	if err := safefile.SyncDir(b.Dir); err != nil {
+		return err
+	}
+	return b.openJournal()
 }
 
 // makeDir makes a directory that others may not write to, and removes unfinished files.
@@ -123,12 +130,21 @@ func (b *Box) makeDir(sub string) error {
 	return nil
 }
 
-// Check reports whether entries can be written. It may be called every few seconds, so it does not wait
-// for the disk.
+// writtenLately is for how long an entry that was synced shows that there will be room for another.
+const writtenLately = time.Second
+
+// Check reports whether entries can be written. It may be called for each of them, so it does not wait
+// for the disk, and looks only when none was written lately.
 func (b *Box) Check() error {
+	b.mu.Lock()
+	lately := time.Since(b.written) < writtenLately
+	b.mu.Unlock()
+	if err := b.journal.Err(); err != nil || lately {
+		return err
+	}
 	b.checking.Lock()
 	defer b.checking.Unlock()
-	path := filepath.Join(b.Dir, b.Entries, safefile.TempPrefix+"check")
+	path := filepath.Join(b.Dir, journalDir, safefile.TempPrefix+"check")
 	f, err := safefile.OpenOrMake(path)
 	if err != nil {
 		return err
@@ -138,4 +154,4 @@ func (b *Box) Check() error {
 }
 
 // Close unlocks the directory, for the next process. Call it after [Box.Run] has ended.
-func (b *Box) Close() error { return b.lock.Close() }
+func (b *Box) Close() error { return errors.Join(b.journal.Close(), b.lock.Close()) }

@@ -43,7 +43,7 @@ func child(what string) {
 			panic(err)
 		}
 		go b.Run(context.Background())
-		b.Deliver(Item{Log: b.Log, Try: func(context.Context) error {
+		b.Deliver(Item{Try: func(context.Context) error {
 			fmt.Println("delivering")
 			select {}
 		}})
@@ -111,9 +111,10 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { b.Run(ctx); close(done) }()
-		b.Deliver(Item{Log: b.Log, Try: func(context.Context) error {
+		b.Deliver(Item{Try: func(context.Context) error {
 			close(delivered)
-			return b.Remove("a")
+			b.Remove("a")
+			return nil
 		}})
 		select {
 		case <-delivered:

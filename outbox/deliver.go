@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,8 @@ type Item struct {
 	// Beside runs from before the first attempt until the delivery has ended, which ends its context. Nil
 	// when there is nothing to do meanwhile.
 	Beside func(context.Context)
-	Log    *slog.Logger // for attempts that are repeated
+	// Attrs say in the log what is delivered, when an attempt is repeated.
+	Attrs []slog.Attr
 }
 
 // RetryError means that a delivery is to be tried again.
@@ -37,9 +39,9 @@ func (e *RetryError) Unwrap() error { return e.Err }
 // Delivery is an item that was given to [Box.Deliver].
 type Delivery struct {
 	item      Item
-	ended     <-chan struct{} // the box's
-	attempted chan struct{}   // closed after the first attempt
-	err       error           // then: its error if it was a decision
+	box       *Box
+	attempted chan struct{} // closed after the first attempt
+	err       error         // then: its error if it was a decision
 }
 
 // Wait waits for the first attempt, until ctx ends or [Box.Run] has ended. It returns Try's error if that
@@ -48,7 +50,7 @@ func (d *Delivery) Wait(ctx context.Context) error {
 	select {
 	case <-d.attempted:
 		return d.err
-	case <-d.ended:
+	case <-d.box.ended:
 	case <-ctx.Done():
 	}
 	return nil
@@ -57,7 +59,7 @@ func (d *Delivery) Wait(ctx context.Context) error {
 // Deliver has [Box.Run] deliver an item whose entry is on disk. It does not wait. What comes after the end
 // of Run stays on disk for the next process.
 func (b *Box) Deliver(item Item) *Delivery {
-	d := &Delivery{item: item, ended: b.ended, attempted: make(chan struct{})}
+	d := &Delivery{item: item, box: b, attempted: make(chan struct{})}
 	b.mu.Lock()
 	b.pending = append(b.pending, d)
 	b.mu.Unlock()
@@ -77,8 +79,9 @@ func (b *Box) Run(ctx context.Context) {
 	// Attempts end later than the waiting between them.
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
-	var sweeping, deliveries sync.WaitGroup
-	sweeping.Go(func() { b.sweepUntil(ctx) })
+	var keeping, deliveries sync.WaitGroup
+	keeping.Go(func() { b.sweepUntil(ctx) })
+	keeping.Go(func() { b.checkpointUntil(ctx) })
 	begin := func() {
 		b.mu.Lock()
 		pending := b.pending
@@ -100,7 +103,7 @@ func (b *Box) Run(ctx context.Context) {
 	overdue := time.AfterFunc(b.FinalTimeout, func() { abort(errEnding) })
 	deliveries.Wait()
 	overdue.Stop()
-	sweeping.Wait()
+	keeping.Wait()
 }
 
 // run tries until there is a decision, or ctx has ended and an attempt was made. Attempts end with work.
@@ -126,7 +129,8 @@ func (d *Delivery) run(ctx, work context.Context, pauses *retry.Delays) {
 			return
 		}
 		pause := max(pauses.Next(), again.After)
-		d.item.Log.WarnContext(ctx, "cannot deliver, will retry", "retry_in", pause, "err", err)
+		attrs := append(slices.Clone(d.item.Attrs), slog.Duration("retry_in", pause), slog.Any("err", err))
+		d.box.Log.LogAttrs(ctx, slog.LevelWarn, "cannot deliver, will retry", attrs...)
 		if jobs.Sleep(ctx, pause) != nil {
 			return
 		}

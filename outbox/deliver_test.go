@@ -46,7 +46,7 @@ type attempts struct {
 // item returns an item whose attempts end with the given errors. The last error is repeated.
 func (a *attempts) item(b *Box, errs ...error) Item {
 	a.from = time.Now()
-	return Item{Log: b.Log, Try: func(context.Context) error {
+	return Item{Try: func(context.Context) error {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.at = append(a.at, time.Since(a.from))
@@ -122,7 +122,7 @@ func TestReceiverSaysWhenToComeBack(t *testing.T) {
 func TestFirstAttemptIsWaitedFor(t *testing.T) {
 	errLost := errors.New("lost")
 	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
-		slow := Item{Log: b.Log, Try: func(ctx context.Context) error {
+		slow := Item{Try: func(ctx context.Context) error {
 			time.Sleep(3 * time.Second)
 			return errLost
 		}}
@@ -170,7 +170,7 @@ func TestUploadsWaitForTheirTurn(t *testing.T) {
 		}
 		running(t, b, func() {
 			for range 7 {
-				b.Deliver(Item{Log: b.Log, Try: func(ctx context.Context) error {
+				b.Deliver(Item{Try: func(ctx context.Context) error {
 					return b.Upload(ctx, func() error {
 						count(1)
 						time.Sleep(10 * time.Second)
@@ -180,7 +180,7 @@ func TestUploadsWaitForTheirTurn(t *testing.T) {
 				}})
 			}
 			// One that is no upload does not wait for those.
-			if err := b.Deliver(Item{Log: b.Log, Try: func(context.Context) error { return nil }}).Wait(t.Context()); err != nil {
+			if err := b.Deliver(Item{Try: func(context.Context) error { return nil }}).Wait(t.Context()); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(45 * time.Second)
@@ -208,7 +208,7 @@ func TestEndOfRun(t *testing.T) {
 		test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 			var ended error
 			took := running(t, b, func() {
-				b.Deliver(Item{Log: b.Log, Try: func(ctx context.Context) error {
+				b.Deliver(Item{Try: func(ctx context.Context) error {
 					time.Sleep(4 * time.Second)
 					ended = ctx.Err()
 					return nil
@@ -226,7 +226,7 @@ func TestEndOfRun(t *testing.T) {
 			var mu sync.Mutex
 			took := running(t, b, func() {
 				for range 4 {
-					b.Deliver(Item{Log: b.Log, Try: func(ctx context.Context) error {
+					b.Deliver(Item{Try: func(ctx context.Context) error {
 						err := b.Upload(ctx, func() error {
 							<-ctx.Done()
 							return context.Cause(ctx)

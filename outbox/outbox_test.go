@@ -3,13 +3,16 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/batchfleet/batchfleet/internal/testlog"
@@ -19,7 +22,7 @@ import (
 // newBox returns a box that is not open.
 func newBox(dir string, log *testlog.Buffer) *Box {
 	return &Box{
-		Dir: dir, Entries: "entries", Aside: []string{"dead"}, MaxEntry: 100, KeepFor: 7 * 24 * time.Hour,
+		Dir: dir, Files: "files", Aside: []string{"dead"}, MaxEntry: 100, KeepFor: 7 * 24 * time.Hour,
 		Uploads: 2, Retry: retry.Policy{First: time.Second, Max: 90 * time.Second}, FinalTimeout: 5 * time.Second,
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
@@ -75,9 +78,11 @@ func want(t *testing.T, what string, got []string, want ...string) {
 func TestEntriesAreReadBackByTheNextProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "box")
 	b, _ := open(t, dir)
-	if err := errors.Join(b.Put("a", []byte("1")), b.Put("b", []byte("2")), b.Put("a", []byte("3")), b.Put("c", nil), b.Remove("c"), b.Remove("none")); err != nil {
+	if err := errors.Join(b.Put("a", []byte("1")), b.Put("b", []byte("2")), b.Put("a", []byte("3")), b.Put("c", nil)); err != nil {
 		t.Fatal(err)
 	}
+	b.Remove("c")
+	b.Remove("none")
 	if path, err := b.KeepAside("dead", "x", []byte("why")); err != nil || path != filepath.Join(dir, "dead", "x") {
 		t.Errorf("kept at %s, %v", path, err)
 	}
@@ -105,7 +110,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	if err := b.Put("a", nil); err != nil {
 		t.Fatal(err)
 	}
-	for name, mode := range map[string]os.FileMode{".": 0o700, "lock": 0o600, "entries": 0o700, "dead": 0o700, "corrupt": 0o700, "entries/a": 0o600} {
+	for name, mode := range map[string]os.FileMode{".": 0o700, "lock": 0o600, "journal": 0o700, "dead": 0o700, "corrupt": 0o700, "journal/LOCK": 0o600} {
 		if info, err := os.Stat(filepath.Join(b.Dir, name)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v, want %v", name, info, err, mode)
 		}
@@ -113,7 +118,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, sub := range []string{".", "entries", "dead"} {
+	for _, sub := range []string{".", "journal", "dead"} {
 		path := filepath.Join(b.Dir, sub)
 		if err := os.Chmod(path, 0o777); err != nil { //nolint:gosec // that is what is refused
 			t.Fatal(err)
@@ -129,52 +134,107 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 
 func TestCorruptEntriesAreSetAside(t *testing.T) {
 	b, log := open(t, t.TempDir())
-	at := func(name string) string { return filepath.Join(b.Dir, name) }
 	if err := errors.Join(
-		b.Put("good", []byte("1")), b.Put("refused", []byte("bad")), b.Put("long", make([]byte, 101)),
-		os.Mkdir(at("entries/dir"), 0o700), os.Symlink("good", at("entries/link")),
-		// One that cannot be moved stays, and the others are read all the same.
-		os.Mkdir(at("entries/stuck"), 0o700), os.WriteFile(at("corrupt/stuck"), nil, 0o600),
-		os.WriteFile(at("entries/.batchfleet-tmp-x"), []byte("unfinished"), 0o600), b.Close(), b.Open(),
+		b.Put("good", []byte("1")), b.Put("refused", []byte("bad")), b.Put("long", make([]byte, 101)), b.Put("stuck", []byte("bad")),
+		os.Mkdir(filepath.Join(b.Dir, "corrupt", "stuck"), 0o700), b.Close(), b.Open(),
 	); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "entries", load(t, b), "good=1")
-	want(t, "what is left of them", names(t, b, "entries"), "good", "stuck")
-	want(t, "set aside", names(t, b, "corrupt"), "dir", "link", "long", "refused", "stuck")
-	for _, text := range []string{"it says bad", "longer than 100 bytes", "symbolic link", "leaving it where it is"} {
+	if err := errors.Join(b.Close(), b.Open()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "what is left of them", slices.Sorted(maps.Keys(b.entries)), "good", "stuck")
+	want(t, "set aside", names(t, b, "corrupt"), "long", "refused", "stuck")
+	for _, text := range []string{"it says bad", "longer than 100 bytes", "leaving it where it is"} {
 		if !strings.Contains(log.String(), text) {
 			t.Errorf("the log lacks %q:\n%s", text, log)
 		}
 	}
 }
 
+// An earlier version had a file for each entry.
+func TestFilesOfAnEarlierVersionBecomeEntries(t *testing.T) {
+	dir := t.TempDir()
+	b := newBox(dir, &testlog.Buffer{})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, text string) error { return os.WriteFile(at(name), []byte(text), 0o600) }
+	if err := errors.Join(
+		os.Mkdir(at("files"), 0o700), os.Mkdir(at("corrupt"), 0o700),
+		write("files/a", "1"), write("files/b", "2"), write("files/long", strings.Repeat("x", 101)), write("files/.batchfleet-tmp-x", "unfinished"),
+		os.Mkdir(at("files/dir"), 0o700), os.Symlink("a", at("files/link")),
+		// One that cannot be moved stays, and the others are read all the same.
+		os.Mkdir(at("files/stuck"), 0o700), write("corrupt/stuck", ""),
+		b.Open(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "entries", load(t, b), "a=1", "b=2")
+	want(t, "left", names(t, b, "files"), "stuck")
+	want(t, "set aside", names(t, b, "corrupt"), "dir", "link", "long", "stuck")
+	b.Remove("a")
+	if err := errors.Join(b.Close(), os.Remove(at("files/stuck")), b.Open()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "entries in the next process", load(t, b), "b=2")
+	if _, err := os.Stat(at("files")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of files is left: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTooManyEntriesAreNotRead(t *testing.T) {
 	b, _ := open(t, t.TempDir())
 	for i := range maxEntries + 1 {
-		if err := os.WriteFile(filepath.Join(b.Dir, "entries", fmt.Sprint(i)), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		b.entries[fmt.Sprint(i)] = nil
 	}
 	if err := b.Load(t.Context(), func(string, []byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "at most 10000") {
 		t.Errorf("got %v", err)
 	}
-}
-
-// A deleted directory cannot be written, also by root, whom no file mode stops.
-func TestUnwritableDirectoryIsNoticed(t *testing.T) {
-	b, _ := open(t, t.TempDir())
-	entries := filepath.Join(b.Dir, "entries")
-	if err := errors.Join(b.Put("a", []byte("1")), b.Check(), os.Rename(entries, entries+"-away")); err != nil {
+	if err := os.Mkdir(filepath.Join(b.Dir, "files"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if b.Check() == nil || b.Put("a", []byte("2")) == nil {
-		t.Error("nothing was noticed")
+	for i := range maxEntries + 1 {
+		if err := os.WriteFile(filepath.Join(b.Dir, "files", fmt.Sprint(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := errors.Join(os.Rename(entries+"-away", entries), b.Check()); err != nil {
-		t.Error(err)
+	if err := b.Load(t.Context(), func(string, []byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "10001 files") {
+		t.Errorf("got %v", err)
 	}
-	want(t, "entries", load(t, b), "a=1")
+}
+
+// A directory that was moved away cannot be written, also by root, whom no file mode stops.
+func TestUnwritableDirectoryIsNoticed(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := open(t, dir)
+		entries := filepath.Join(dir, "journal")
+		if err := errors.Join(b.Check(), b.Put("a", []byte("1")), b.Check(), os.Rename(entries, entries+"-away")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(writtenLately)
+		if b.Check() == nil || b.Put("a", []byte("2")) == nil || b.Put("b", []byte("3")) == nil || b.Check() == nil {
+			t.Error("nothing was noticed")
+		}
+		if err := os.Rename(entries+"-away", entries); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := b.Check(); err != nil {
+			t.Error(err)
+		}
+		want(t, "entries", load(t, b), "a=1")
+		if err := errors.Join(b.Close(), b.Open()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "entries in the next process", load(t, b), "a=1")
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestChecksDoNotDisturbEachOther(t *testing.T) {
@@ -191,7 +251,7 @@ func TestChecksDoNotDisturbEachOther(t *testing.T) {
 		})
 	}
 	checks.Wait()
-	want(t, "left behind", names(t, b, "entries"))
+	want(t, "left behind", names(t, b, "journal"), "LOCK")
 }
 
 func TestWhatIsKeptAsideIsSwept(t *testing.T) {
@@ -205,13 +265,13 @@ func TestWhatIsKeptAsideIsSwept(t *testing.T) {
 		}
 	}
 	week := 7 * 24 * time.Hour
-	made("entries", "old", 1, 2*week)
+	made("journal", "old", 1, 2*week)
 	made("dead", "old", 1, week+time.Hour)
 	made("dead", "young", 1, week-time.Hour)
 	made("corrupt", "large", maxAsideBytes+1, time.Minute) // the newest is kept, however large
 	made("corrupt", "beyond", 1, time.Hour)
 	b.sweep(t.Context())
-	want(t, "entries", names(t, b, "entries"), "old")
+	want(t, "journal", names(t, b, "journal"), "LOCK", "old")
 	want(t, "kept aside", names(t, b, "dead"), "young")
 	want(t, "corrupt", names(t, b, "corrupt"), "large")
 	for i := range maxAside + 1 {
@@ -226,4 +286,14 @@ func TestWhatIsKeptAsideIsSwept(t *testing.T) {
 			t.Errorf("the log lacks %q", why)
 		}
 	}
+}
+
+func TestNamesThatCannotBeFilesAreRefused(t *testing.T) {
+	b, _ := open(t, t.TempDir())
+	for _, name := range []string{"", ".", "..", "a/b", "../a", "/a", strings.Repeat("x", maxName+1)} {
+		if err := b.Put(name, nil); err == nil {
+			t.Errorf("%q was taken", name)
+		}
+	}
+	want(t, "entries", load(t, b))
 }

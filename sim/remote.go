@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/batchfleet/batchfleet/gateway/queue"
 	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/outbox/outboxtest"
 )
 
 // gatewayFaults are the faults of gateways and agents.
@@ -170,12 +170,10 @@ func (r *remote) settled() bool { return len(r.ledger.unfinished()) == 0 && len(
 // undelivered returns the entries of agents that are neither delivered nor retained.
 func (r *remote) undelivered() (left []string) {
 	for _, s := range r.agents {
-		dir := filepath.Join(s.directory(), "leases")
-		files, _ := os.ReadDir(dir)
-		for _, f := range files {
-			text, err := os.ReadFile(filepath.Join(dir, f.Name()))
-			if err == nil && !strings.Contains(string(text), `"state":"left"`) {
-				left = append(left, s.name+" "+string(text))
+		entries, _ := outboxtest.Entries(s.directory()) // there is none before the agent has run
+		for _, text := range entries {
+			if !strings.Contains(text, `"state":"left"`) {
+				left = append(left, s.name+" "+text)
 			}
 		}
 	}

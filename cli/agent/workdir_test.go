@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +47,7 @@ func TestWorkOfKilledAgentIsSwept(t *testing.T) {
 	if err := os.MkdirAll(left, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	other := &gateway.Agent{Dir: filepath.Join(e.Dir, "leases")}
+	other := &gateway.Agent{Dir: filepath.Join(e.Dir, "leases"), Log: slog.New(slog.DiscardHandler)}
 	if err := other.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

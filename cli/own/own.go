@@ -98,15 +98,15 @@ var (
 	_ worker.Discarder      = (*custom.Handler)(nil)
 )
 
-// Handlers returns what runs the kinds.
-func Handlers(all []Kind, store storage.Store, root *scratch.Root, checkpoint time.Duration, log *slog.Logger) map[jobs.Kind]worker.Handler {
+// Handlers returns what runs the kinds. Results of at most inline bytes are not stored.
+func Handlers(all []Kind, store storage.Store, root *scratch.Root, checkpoint time.Duration, inline int, log *slog.Logger) map[jobs.Kind]worker.Handler {
 	handlers := map[jobs.Kind]worker.Handler{}
 	for _, k := range all {
 		do := k.Do
 		if do == nil {
 			do = program.Runner{Environ: environ(k.Kind, log)}.Do
 		}
-		handlers[k.Name] = &custom.Handler{Kind: k.Kind, Store: store, Scratch: root, Do: do, CheckpointEvery: checkpoint, Log: log}
+		handlers[k.Name] = &custom.Handler{Kind: k.Kind, Store: store, Scratch: root, Do: do, CheckpointEvery: checkpoint, Inline: inline, Log: log}
 	}
 	return handlers
 }

@@ -25,8 +25,9 @@ type Work struct {
 	WorkDir    string // where programs run; the system's directory for temporary files when empty
 	Checkpoint time.Duration
 	// Local says that the store is on this machine: then checkpoints are not stored in it.
-	Local bool
-	Log   *slog.Logger
+	Local  bool
+	Inline int // how large a result may be that is not stored, see [custom.Handler]
+	Log    *slog.Logger
 
 	root *scratch.Root
 	stop context.CancelFunc
@@ -60,7 +61,7 @@ func (w *Work) Start(ctx context.Context, metrics prometheus.Registerer, use fun
 	start, now := w.GPUs.Runnable(Of(w.File.Set()), slog.New(slog.DiscardHandler)), []Kind(nil)
 	w.File.Use(func(set *kinds.Set) {
 		now = Fitting(start, now, w.GPUs.Runnable(Of(set), w.Log), w.Log)
-		use(Handlers(w.traveling(now), w.Store, w.root, w.Checkpoint, w.Log))
+		use(Handlers(w.traveling(now), w.Store, w.root, w.Checkpoint, w.Inline, w.Log))
 	})
 	w.runs.Go(func() { w.File.Run(ctx, metrics) })
 	return nil

@@ -113,11 +113,18 @@ func (c *Control) heartbeatAll(ctx context.Context, from call, reports []report[
 	}
 	all := wire.HeartbeatsResponse{Heartbeats: make([]wire.HeartbeatVerdict, len(reports))}
 	extended, failed := c.Queue.ExtendAll(ctx, from.Caller, good)
+	var logs []queue.LogOf
+	var of []int
+	for n, err := range failed {
+		if log := reports[places[n]].what.log; err == nil && len(log.Lines) > 0 {
+			logs, of = append(logs, queue.LogOf{Job: good[n].Job, Lease: good[n].Lease, Log: log}), append(of, n)
+		}
+	}
+	for i, err := range c.Queue.Write(ctx, from.Caller, logs) {
+		failed[of[i]] = err
+	}
 	for n, e := range extended {
 		err := failed[n]
-		if lines := reports[places[n]].what.log; err == nil && len(lines.Lines) > 0 {
-			err = c.Queue.Write(ctx, from.Caller, good[n].Job, good[n].Lease, lines.Before, lines.Lines)
-		}
 		if errs[places[n]] = err; err == nil {
 			c.Metrics.heartbeats.Inc()
 			response := heartbeatResponse(good[n].Lease, e, false)

@@ -21,7 +21,7 @@ const maxSteps = 1 << 53
 // heartbeat is what a heartbeat tells, and how long to hold its answer.
 type heartbeat struct {
 	queue.Beat
-	log  wire.Log // for the job's log
+	log  queue.Log // for the job's log
 	wait time.Duration
 }
 
@@ -44,12 +44,12 @@ func parseHeartbeat(a *wire.HeartbeatRequest) (h heartbeat, err error) {
 }
 
 // parseLog cuts lines that are too long, and leaves out the first ones of too many.
-func parseLog(l wire.Log) (wire.Log, error) {
+func parseLog(l wire.Log) (queue.Log, error) {
 	if l.Before < 0 || l.Before > maxSteps {
-		return wire.Log{}, invalid("log.before", "want 0 to 2^53")
+		return queue.Log{}, invalid("log.before", "want 0 to 2^53")
 	}
 	over := max(0, len(l.Lines)-wire.MaxLogLines)
-	cut := wire.Log{Before: l.Before + over}
+	cut := queue.Log{Before: l.Before + over}
 	for _, line := range l.Lines[over:] {
 		cut.Lines = append(cut.Lines, shown(line, wire.MaxLogLine))
 	}
@@ -61,7 +61,7 @@ func parseLog(l wire.Log) (wire.Log, error) {
 func beat(ctx context.Context, q *queue.Queue, c queue.Caller, id jobs.ID, lease string, h heartbeat) (queue.Extended, error) {
 	e, err := q.Extend(ctx, c, id, lease, h.Beat)
 	if err == nil && len(h.log.Lines) > 0 {
-		err = q.Write(ctx, c, id, lease, h.log.Before, h.log.Lines)
+		err = q.Write(ctx, c, []queue.LogOf{{Job: id, Lease: lease, Log: h.log}})[0]
 	}
 	return e, err
 }

@@ -86,6 +86,11 @@ func parseResult(a *wire.ResultRequest) (queue.Result, error) {
 		for _, one := range a.Artifacts {
 			r.Artifacts = append(r.Artifacts, queue.Artifact(one))
 		}
+		if a.Log != nil {
+			if r.Log, err = parseLog(*a.Log); err != nil {
+				return queue.Result{}, err
+			}
+		}
 	}
 	return r, nil
 }

@@ -217,7 +217,7 @@ func TestK17TheLogHasWhatAJobHasWritten(t *testing.T) {
 		t.Helper()
 		r.pass(time.Second)
 		_, err := r.q.Extend(t.Context(), caller, g.Job, g.LeaseID, queue.Beat{Message: "at work", Done: 1, Total: 2})
-		if err := errors.Join(err, r.q.Write(t.Context(), caller, g.Job, g.LeaseID, n, lines)); err != nil {
+		if err := errors.Join(err, r.write(caller, g, n, lines)); err != nil {
 			t.Fatal(err)
 		}
 		n += len(lines)
@@ -258,7 +258,7 @@ func TestK17TheLogSaysHowManyLinesItLacks(t *testing.T) {
 	caller, g := r.leaseKind("thumbnail")
 	for i := range 10 {
 		lines := slices.Repeat([]string{fmt.Sprint(i)}, 100)
-		if err := r.q.Write(t.Context(), caller, g.Job, g.LeaseID, 100*i, lines); err != nil {
+		if err := r.write(caller, g, 100*i, lines); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -266,4 +266,9 @@ func TestK17TheLogSaysHowManyLinesItLacks(t *testing.T) {
 	if err != nil || len(log.Lines) != 303 || log.Lines[2].Text != "… 700 lines left out" || log.Lines[3].Text != "7" {
 		t.Errorf("the log has %d lines (%v): %+v", len(log.Lines), err, log.Lines[:min(5, len(log.Lines))])
 	}
+}
+
+// write adds lines to the log of a job.
+func (r *zpeRig) write(c queue.Caller, g queue.Grant, before int, lines []string) error {
+	return r.q.Write(r.Context(), c, []queue.LogOf{{Job: g.Job, Lease: g.LeaseID, Log: queue.Log{Before: before, Lines: lines}}})[0]
 }

@@ -25,18 +25,51 @@ type LogLine struct {
 	Text string
 }
 
-// Write adds lines to the log of a job. before is how many lines came earlier under the same lease: with it a repeated
-// call adds none twice. Errors are those of [Queue.Extend]. If another value is under the log's key, it stays as it is.
-func (q *Queue) Write(ctx context.Context, c Caller, id jobs.ID, lease string, before int, lines []string) error {
-	args := []any{lease, string(c.Kind), q.Now().UnixMilli(), min(logTTL, q.ResultTTL).Milliseconds(), maxLog, before}
-	for _, line := range lines {
-		args = append(args, line)
+// Log are lines that a job has written. Before is how many came earlier under the same lease: with it a repeated call
+// adds none twice.
+type Log struct {
+	Before int
+	Lines  []string
+}
+
+// LogOf are lines that one job has written.
+type LogOf struct {
+	Job   jobs.ID
+	Lease string
+	Log
+}
+
+// Write adds lines to the logs of jobs, [MaxTogether] at most. Each has its own error, as of [Queue.Extend]. If another
+// value is under a log's key, it stays as it is.
+func (q *Queue) Write(ctx context.Context, c Caller, logs []LogOf) []error {
+	calls := make([]workerCall, len(logs))
+	for i, l := range logs {
+		calls[i] = workerCall{c, append([]any{string(l.Job), l.Lease, string(c.Kind)}, l.args()...)}
+		calls[i].args = append(calls[i].args, l.lines()...)
 	}
-	a, err := q.runAs(ctx, c, "write log", logScript, []string{leaseKey(id), statusKey(id), logKey(id)}, args...)
-	if err == nil && a.Text(0) != "ok" {
-		err = unexpected("write log", a)
+	errs := make([]error, len(logs))
+	for i, a := range q.runEach(ctx, "write log", logScript, q.logRules(), calls) {
+		if errs[i] = a.err; a.err == nil && a.Text(0) != "ok" {
+			errs[i] = unexpected("write log", a.Reply)
+		}
 	}
-	return err
+	return errs
+}
+
+// logRules are the arguments of the script that all calls share.
+func (q *Queue) logRules() []any {
+	return []any{q.Now().UnixMilli(), min(logTTL, q.ResultTTL).Milliseconds(), maxLog}
+}
+
+// args are the arguments of a script about lines, and lines those that come last.
+func (l *Log) args() []any { return []any{l.Before, len(l.Lines)} }
+
+func (l *Log) lines() []any {
+	all := make([]any, len(l.Lines))
+	for i, line := range l.Lines {
+		all[i] = line
+	}
+	return all
 }
 
 // Lines returns the lines of a job's log that are kept, oldest first. A job without a log, or at whose key

@@ -21,10 +21,16 @@ func (r *rig) logOf(id jobs.ID) (lines []string) {
 	return lines
 }
 
+// write adds lines to the log of one job.
+func (r *rig) write(c queue.Caller, id jobs.ID, lease string, before int, lines ...string) error {
+	r.Helper()
+	return r.Write(r.ctx(), c, []queue.LogOf{{Job: id, Lease: lease, Log: queue.Log{Before: before, Lines: lines}}})[0]
+}
+
 // wrote writes lines under a lease on a job of kind thumbnail.
 func (r *rig) wrote(g queue.Grant, before int, lines ...string) {
 	r.Helper()
-	if err := r.Write(r.ctx(), as("thumbnail"), g.Job, g.LeaseID, before, lines); err != nil {
+	if err := r.write(as("thumbnail"), g.Job, g.LeaseID, before, lines...); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -129,15 +135,53 @@ func TestK17OnlyWhoHoldsTheLeaseWritesTheLog(t *testing.T) {
 			"another lease":               {as("thumbnail"), "old", jobs.ErrLeaseLost},
 			"on the path of another kind": {as("wordcount"), g.LeaseID, queue.ErrNoJob},
 		} {
-			if err := r.Write(r.ctx(), tt.caller, "t1", tt.lease, 0, []string{"a"}); !errors.Is(err, tt.want) {
+			if err := r.write(tt.caller, "t1", tt.lease, 0, "a"); !errors.Is(err, tt.want) {
 				r.Errorf("%s: %v, want %v", name, err, tt.want)
 			}
 		}
-		if err := r.Write(r.ctx(), as("thumbnail"), "t2", g.LeaseID, 0, []string{"a"}); !errors.Is(err, queue.ErrNoJob) {
+		if err := r.write(as("thumbnail"), "t2", g.LeaseID, 0, "a"); !errors.Is(err, queue.ErrNoJob) {
 			r.Errorf("a job that is not known: %v", err)
 		}
 		if got := r.logOf("t1"); len(got) > 0 {
 			r.Errorf("the log is %q", got)
 		}
+	})
+}
+
+// The last lines of a job come with its result, and those that are known are passed over.
+func TestK18LinesComeWithAResult(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.submitKind("thumbnail", "t1")
+		r.submitKind("thumbnail", "t2")
+		g1, g2 := r.leaseOf("thumbnail"), r.leaseOf("thumbnail")
+		r.wrote(g1, 0, "a", "b")
+		finish := func(g queue.Grant, before int, lines ...string) queue.ResultOf {
+			return queue.ResultOf{Job: g.Job, Lease: g.LeaseID, Result: queue.Result{JSON: `{}`, Meta: "{}", Log: queue.Log{Before: before, Lines: lines}}}
+		}
+		all := []queue.ResultOf{finish(g1, 1, "b", "c"), finish(g2, 0)}
+		for range 2 { // the second time the answer to the first was lost
+			for i, v := range r.FinishAll(r.ctx(), as("thumbnail"), all) {
+				if v.Err != nil {
+					r.Errorf("result %d: %v", i, v.Err)
+				}
+			}
+		}
+		if got, want := r.logOf("t1"), []string{"1 a", "2 b", "3 c"}; !slices.Equal(got, want) {
+			r.Errorf("the log is %q, want %q", got, want)
+		}
+		if got := r.logOf("t2"); len(got) > 0 {
+			r.Errorf("the log of the other is %q", got)
+		}
+		// A result that is not taken brings no lines.
+		r.submitKind("thumbnail", "t3")
+		g3 := r.leaseOf("thumbnail")
+		g3.LeaseID = "old"
+		if v := r.FinishAll(r.ctx(), as("thumbnail"), []queue.ResultOf{finish(g3, 0, "x")})[0]; !errors.Is(v.Err, jobs.ErrLeaseLost) {
+			r.Errorf("under another lease: %v", v.Err)
+		}
+		if got := r.logOf("t3"); len(got) > 0 {
+			r.Errorf("the log is %q", got)
+		}
+		r.sound()
 	})
 }

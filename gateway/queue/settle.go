@@ -17,6 +17,7 @@ type Result struct {
 	// Artifacts are those that must have arrived whole: see [Queue.AddArtifact].
 	Artifacts []Artifact
 	Meta      string // JSON; does not count when a report is compared with what is on record
+	Log       Log    // the last lines of the job; likewise
 }
 
 // Recorded says how a result was taken.
@@ -57,6 +58,9 @@ type ResultOf struct {
 
 func (r *Result) size() int {
 	n := len(r.JSON) + len(r.Summary) + len(r.Freqs) + len(r.Meta)
+	for _, line := range r.Log.Lines {
+		n += len(line)
+	}
 	return n + len(r.Artifacts)*128
 }
 
@@ -89,7 +93,7 @@ func (q *Queue) FinishAll(ctx context.Context, c Caller, results []ResultOf) []V
 
 // finishRules are the arguments of the script that all calls share.
 func (q *Queue) finishRules() []any {
-	return []any{text(q.Now()), q.ResultTTL.Milliseconds(), q.LateTTL.Milliseconds()}
+	return append([]any{text(q.Now()), q.ResultTTL.Milliseconds(), q.LateTTL.Milliseconds()}, q.logRules()...)
 }
 
 func finishCall(c Caller, r ResultOf) (workerCall, error) {
@@ -102,7 +106,8 @@ func finishCall(c Caller, r ResultOf) (workerCall, error) {
 		content = digest(r.JSON, list)
 	}
 	args := []any{string(r.Job), r.Lease, content, r.JSON, r.Summary, r.Freqs, r.Meta, string(c.Kind), list, len(r.Artifacts)}
-	return workerCall{c, append(args, sums...)}, nil
+	args = append(append(args, r.Log.args()...), sums...)
+	return workerCall{c, append(args, r.Log.lines()...)}, nil
 }
 
 func recordedOf(now time.Time, a scriptReply) (v Verdict) {

@@ -215,6 +215,7 @@ type JobResult struct {
 	SummaryText *string         `json:"summary_text,omitempty"`
 	FreqsCSV    *string         `json:"freqs_csv,omitempty"`
 	Artifacts   []Artifact      `json:"artifacts,omitempty"`
+	Log         *Log            `json:"log,omitempty"`
 	Meta        json.RawMessage `json:"meta,omitempty"`
 }
 
@@ -237,23 +238,25 @@ type ResultRequest struct {
 	SummaryText *string         `json:"summary_text"`           // required of zpe; others have none
 	FreqsCSV    *string         `json:"freqs_csv"`              // likewise
 	// Artifacts must have been uploaded under the same lease; not of zpe.
-	Artifacts []Artifact      `json:"artifacts,omitempty"`
-	Meta      json.RawMessage `json:"meta,omitempty"` // a Meta
-	WorkerID  string          `json:"worker_id,omitempty"`
-	Kind      string          `json:"-"` // of the job, a part of the path; empty for zpe
+	Artifacts []Artifact `json:"artifacts,omitempty"`
+	// Log has the last lines for the job's log; not of zpe. A gateway that knows no batches ignores them.
+	Log      *Log            `json:"log,omitempty"`
+	Meta     json.RawMessage `json:"meta,omitempty"` // a Meta
+	WorkerID string          `json:"worker_id,omitempty"`
+	Kind     string          `json:"-"` // of the job, a part of the path; empty for zpe
 }
 
 // OfJob returns the result as one of several.
 func (r *ResultRequest) OfJob(id string) JobResult {
 	return JobResult{
-		JobID: id, LeaseID: r.LeaseID, Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Artifacts: r.Artifacts, Meta: r.Meta,
+		JobID: id, LeaseID: r.LeaseID, Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Artifacts: r.Artifacts, Log: r.Log, Meta: r.Meta,
 	}
 }
 
 // Alone returns the request that reports this result by itself. kind is empty for zpe.
 func (r *JobResult) Alone(kind string) ResultRequest {
 	return ResultRequest{
-		LeaseID: r.LeaseID, Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Artifacts: r.Artifacts, Meta: r.Meta, Kind: kind,
+		LeaseID: r.LeaseID, Result: r.Result, SummaryText: r.SummaryText, FreqsCSV: r.FreqsCSV, Artifacts: r.Artifacts, Log: r.Log, Meta: r.Meta, Kind: kind,
 	}
 }
 

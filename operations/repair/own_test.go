@@ -19,7 +19,7 @@ func (r *rig) own(id jobs.ID, inputs ...string) {
 	for _, name := range inputs {
 		result.Inputs = append(result.Inputs, artifact.Input{Name: name})
 	}
-	if _, err := artifact.Finish(r.Context(), r.Store, result); err != nil {
+	if _, err := artifact.Finish(r.Context(), r.Store, result, 0); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -140,8 +140,9 @@ func (c *counter) Read(b []byte) (int, error) {
 }
 
 // Finish stores the result of a job, after it has deleted the artifacts of earlier attempts that
-// r does not list. It fills in the fields that are the same for all results.
-func Finish(ctx context.Context, store storage.Store, r Result) (jobs.Result, error) {
+// r does not list. It fills in the fields that are the same for all results. A result of at most inline bytes is
+// not stored: it is returned.
+func Finish(ctx context.Context, store storage.Store, r Result, inline int) (jobs.Result, error) {
 	r.SchemaVersion, r.ProcessedAt = schemaVersion, time.Now().UTC().Format(time.RFC3339)
 	if r.Inputs == nil {
 		r.Inputs = []Input{}
@@ -161,10 +162,16 @@ func Finish(ctx context.Context, store storage.Store, r Result) (jobs.Result, er
 	if err != nil {
 		return jobs.Result{}, err
 	}
-	if err := store.Put(ctx, ResultName(r.JobID), bytes.NewReader(append(text, '\n'))); err != nil {
+	text = append(text, '\n')
+	outcome := r.Outcome()
+	if len(text) <= inline {
+		outcome.Text = string(text)
+		return outcome, nil
+	}
+	if err := store.Put(ctx, ResultName(r.JobID), bytes.NewReader(text)); err != nil {
 		return jobs.Result{}, fmt.Errorf("store result: %w", err)
 	}
-	return r.Outcome(), nil
+	return outcome, nil
 }
 
 // deleteOthers deletes artifacts that r does not list.

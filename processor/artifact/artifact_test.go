@@ -63,7 +63,7 @@ func TestK09ResultListsArtifactsWithTheirSums(t *testing.T) {
 		t.Errorf("there is a result before all of it is stored: %v", err)
 	}
 	r := artifact.Result{JobID: "j", Kind: "thumbnail", Attempt: 1, Inputs: []artifact.Input{{Name: "uploads/j/a.pdf", Size: 3, SHA256: "x"}}, Artifacts: []artifact.Artifact{a}}
-	outcome, err := artifact.Finish(t.Context(), store, r)
+	outcome, err := artifact.Finish(t.Context(), store, r, 0)
 	if err != nil || outcome.Object != "results/j/result.json" {
 		t.Fatalf("finish: %+v, %v", outcome, err)
 	}
@@ -89,7 +89,7 @@ func TestK09ArtifactsOfEarlierAttemptsAreGoneBeforeTheResultIsThere(t *testing.T
 	put(t, store, "j", "both.txt", "of the first attempt")
 	put(t, store, "k", "old.txt", "of another job")
 	a := put(t, store, "j", "both.txt", "of the second")
-	if _, err := artifact.Finish(t.Context(), store, artifact.Result{JobID: "j", Attempt: 2, Artifacts: []artifact.Artifact{a}}); err != nil {
+	if _, err := artifact.Finish(t.Context(), store, artifact.Result{JobID: "j", Attempt: 2, Artifacts: []artifact.Artifact{a}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]bool{"results/j/artifacts/both.txt": true, "results/j/result.json": true, "results/k/artifacts/old.txt": true}
@@ -126,7 +126,7 @@ func TestAStaleAttemptStoresNothing(t *testing.T) {
 	if _, err := artifact.Put(ctx, store, "j", "a.txt", strings.NewReader("x"), func() {}); !errors.Is(err, jobs.ErrLeaseLost) {
 		t.Errorf("put: %v", err)
 	}
-	if _, err := artifact.Finish(ctx, store, artifact.Result{JobID: "j", Attempt: 1}); !errors.Is(err, jobs.ErrLeaseLost) {
+	if _, err := artifact.Finish(ctx, store, artifact.Result{JobID: "j", Attempt: 1}, 0); !errors.Is(err, jobs.ErrLeaseLost) {
 		t.Errorf("finish: %v", err)
 	}
 	if names := objects(t, store); names != nil {

@@ -36,7 +36,10 @@ type Handler struct {
 	// CheckpointEvery is how often a checkpoint that has changed is stored, if the kind's
 	// checkpoints travel; 30 s when zero.
 	CheckpointEvery time.Duration
-	Log             *slog.Logger
+	// Inline is how large a result may be, in bytes, that is not stored: who records the outcome of the job
+	// keeps it. Zero means that all are stored.
+	Inline int
+	Log    *slog.Logger
 }
 
 // TimeLimit implements the worker's handler.

@@ -40,7 +40,7 @@ func (a *Attempt) store(ctx context.Context) (jobs.Result, error) {
 		r.Artifacts = append(r.Artifacts, stored)
 	}
 	r.Seconds = math.Round(time.Since(a.began).Seconds()*100) / 100
-	return artifact.Finish(ctx, a.handler.Store, r)
+	return artifact.Finish(ctx, a.handler.Store, r, a.handler.Inline)
 }
 
 func (a *Attempt) storeOne(ctx context.Context, name, file string) (artifact.Artifact, error) {

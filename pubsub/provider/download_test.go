@@ -66,7 +66,7 @@ func (r *fleetRig) made(files map[string][]byte) storage.Store {
 		}
 		result.Artifacts = append(result.Artifacts, a)
 	}
-	done, err := artifact.Finish(r.Context(), store, result)
+	done, err := artifact.Finish(r.Context(), store, result, 0)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -3,10 +3,12 @@
 -- The result of a lease that was reaped is kept aside.
 --
 -- ARGV  1 now in unix seconds   2 now, RFC 3339   3 ttl of results in ms   4 ttl of late results in ms
+--       5 now in unix ms   6 ttl of a log in ms   7 how many lines of it are kept
 --       and of each call, after those of each.lua:
 --       3 id   4 lease id   5 digest   6 result   7 summary   8 freqs   9 meta   10 kind
 --       11 list of the artifacts, may be empty   12 how many there are
---       then of each its name, and size and SHA-256 as in artifact.lua
+--       13 lines for the log under this lease before these   14 how many lines
+--       then of each artifact its name, and size and SHA-256 as in artifact.lua; then the lines
 -- Returns for each {'ok', when leased, when created} | {'again'} | {'differs'} | {'late'} | {'lost'} | {'unknown'}
 -- | {'incomplete', name} | {'refused', why}
 local at, kept = ARGV[2], ARGV[3]
@@ -14,7 +16,7 @@ local ended, finished = {}, {} -- ids of the jobs that have ended, those of each
 
 -- missing returns the first artifact that has not arrived whole.
 local function missing(e, id)
-  for i = e + 13, e + 11 + 2 * ARGV[e + 12], 2 do
+  for i = e + 15, e + 13 + 2 * ARGV[e + 12], 2 do
     if call('HGET', key('uploads', id .. ':' .. ARGV[e + 4]), ARGV[i]) ~= ARGV[i + 1] then return ARGV[i] end
   end
 end
@@ -44,11 +46,13 @@ local function finish(e, worker)
   local id = ARGV[e + 3]
   local status = call('HMGET', key('status', id), 'status', 'detail', 'created_at', 'kind', 'worker_id', 'lease_id', 'digest', 'leased_at',
     'outcomes', 'error_code', 'done')
-  local lease = call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'kind')
+  local lease = call('HMGET', key('lease', id), 'worker_id', 'lease_id', 'kind', 'logged')
   if lease[1] == worker and lease[2] == ARGV[e + 4] then
     if kind_of(lease[3]) ~= kind_of(ARGV[e + 10]) then return {'unknown'} end
     local lacks = missing(e, id)
     if lacks then return {'incomplete', lacks} end
+    local lines = e + 15 + 2 * ARGV[e + 12]
+    write(id, lease[4], tonumber(ARGV[e + 13]), lines, lines - 1 + ARGV[e + 14], ARGV[5], ARGV[6], ARGV[7])
     record(e, worker, id, status, lease[3])
     return {'ok', status[8] or '', status[3] or ''}
   end
@@ -66,7 +70,7 @@ local function finish(e, worker)
   return {'lost'}
 end
 
-local answers = each(5, function(e) return 13 + 2 * ARGV[e + 12] end, finish)
+local answers = each(8, function(e) return 15 + 2 * ARGV[e + 12] + ARGV[e + 14] end, finish)
 if #finished > 0 then call('ZREM', 'zpe:lease:index', unpack(finished)) end
 for worker, ids in pairs(ended) do redis.pcall('SREM', key('worker_leases', worker), unpack(ids)) end
 return answers

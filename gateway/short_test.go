@@ -1,0 +1,131 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// inline is a handler that does not store its results, and writes two lines.
+func (r *rig) inline(_ context.Context, job jobs.Job, _ func(jobs.Progress)) (jobs.Result, error) {
+	return jobs.Result{Object: "results/" + string(job.ID) + "/result.json", Text: someResult}, nil
+}
+
+// tally makes the worker one of kind tally alone, whose jobs write two lines.
+func (r *rig) tally(run handler) {
+	none := jobs.Kind("")
+	r.kind, r.kinds, r.plane.kinds = &none, []jobs.Kind{"tally"}, []string{"tally"}
+	r.adjust = func(w *worker.Worker) {
+		w.Handlers = map[jobs.Kind]worker.Handler{"tally": writing{run, func(_ context.Context, log func(string)) error {
+			log("one")
+			log("two")
+			return nil
+		}}}
+	}
+}
+
+// A job that ends at once costs a lease and a result, which it shares with others: no heartbeat, and no file.
+func TestK18AShortJobCostsALeaseAndAResult(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.slots, r.plane.batches, r.plane.takes = 8, true, 10*time.Millisecond
+		r.tally(r.inline)
+		var ids []string
+		for i := range 24 {
+			ids = append(ids, "j"+strconv.Itoa(i))
+			r.plane.submitKind("tally", ids[i])
+		}
+		_ = r.work(func() { time.Sleep(time.Minute) })
+		beats := 0
+		for _, id := range ids {
+			j := r.plane.job(id)
+			if j.status != "finished" {
+				t.Errorf("%s is %s", id, j.status)
+			}
+			if len(j.log) != 2 {
+				t.Errorf("the log of %s is %q", id, j.log)
+			}
+			beats += len(r.plane.times("beat " + id))
+		}
+		// The first jobs come before it is known that the gateway takes batches, and so may take lines with a result.
+		if beats > 1 {
+			t.Errorf("%d heartbeats", beats)
+		}
+		if len(r.forgot()) != 0 || len(r.entries()) != 0 {
+			t.Errorf("files of %v were looked for, left %v", r.forgot(), r.entries())
+		}
+	})
+}
+
+// A result that is only in its entry arrives although the worker is killed before.
+func TestK18AResultThatIsNotStoredOutlivesTheWorker(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.tally(r.inline)
+		r.plane.submitKind("tally", "j1")
+		r.plane.broken("result", "500", time.Minute)
+		_ = r.work(func() { time.Sleep(10 * time.Second) })
+		if entries := r.entries(); len(entries) != 1 {
+			t.Fatalf("on disk: %v", entries)
+		}
+		_ = r.work(func() { time.Sleep(10 * time.Minute) })
+		if j := r.plane.job("j1"); j.status != "finished" || j.retries != 0 || !strings.Contains(j.result, "123456789012345678901234567890") {
+			t.Errorf("the gateway has %+v", j)
+		}
+		if entries := r.entries(); len(entries) != 0 {
+			t.Errorf("left on disk: %v", entries)
+		}
+	})
+}
+
+// When its lease was lost, the job may come back to this worker, which then has its result.
+func TestK18AResultThatIsNotStoredIsKeptForTheNextAttempt(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.tally(r.inline)
+		r.plane.submitKind("tally", "j1")
+		r.plane.ttl = time.Minute
+		r.plane.broken("", "500", 5*time.Minute)
+		r.plane.fault = func(route string, _ int) string {
+			if route != "lease" && time.Since(r.plane.start) < 5*time.Minute {
+				return "500"
+			}
+			return ""
+		}
+		var stored error
+		_ = r.work(func() {
+			time.Sleep(4 * time.Minute)
+			r.plane.do(func() { r.plane.queue = nil }) // another worker has it
+			time.Sleep(time.Hour)
+			_, stored = r.store.Stat(t.Context(), "results/j1/result.json")
+		})
+		if stored != nil {
+			t.Errorf("the result is not in the store: %v\n%q", stored, r.plane.said())
+		}
+		if errors.Is(stored, fs.ErrNotExist) || !slices.ContainsFunc(r.files("late"), func(string) bool { return true }) {
+			t.Errorf("kept aside: %v", r.files("late"))
+		}
+	})
+}
+
+// Of a job that runs for a while the first progress comes soon.
+func TestK17ProgressOfAKindIsSentAfterASecond(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.tally(func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+			report(jobs.Progress{Done: 1, Total: 3, Message: "at work"})
+			time.Sleep(time.Minute)
+			return r.put(ctx, job)
+		})
+		r.plane.submitKind("tally", "j1")
+		_ = r.work(func() { time.Sleep(2 * time.Minute) })
+		beats := r.plane.times("beat j1 1/3 at work")
+		if len(beats) == 0 || beats[0] > 5*time.Second {
+			t.Errorf("progress was sent after %v, want within seconds\n%q", beats, r.plane.said())
+		}
+	})
+}
