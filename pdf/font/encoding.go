@@ -1,10 +1,6 @@
 package font
 
-import (
-	"golang.org/x/text/encoding/charmap"
-
-	"github.com/batchfleet/batchfleet/pdf/cos"
-)
+import "github.com/batchfleet/batchfleet/pdf/cos"
 
 // encoding returns the text of a code of a simple font, "" for none.
 type encoding func(code byte) string
@@ -28,7 +24,7 @@ func macRoman(code byte) string {
 	if code == 0xDB {
 		return "¤" // the euro, which came here later, is not in the encoding of PDF
 	}
-	return fromCharmap(charmap.Macintosh, code)
+	return characterOf(macintosh, code)
 }
 
 func winAnsi(code byte) string {
@@ -38,19 +34,31 @@ func winAnsi(code byte) string {
 	case 0xAD:
 		return "-"
 	}
-	if text := fromCharmap(charmap.Windows1252, code); text != "" || code < 0x7F {
+	if text := characterOf(windows1252, code); text != "" || code < 0x7F {
 		return text
 	}
 	return "•" // unused codes above 0o40 are bullets
 }
 
-func fromCharmap(m *charmap.Charmap, code byte) string {
-	switch r := m.DecodeByte(code); {
-	case r < ' ', r >= 0x7F && r <= 0x9F, r == '\uFFFD', r == '\uF8FF': // the last is Apple's logo
-		return ""
-	default:
-		return string(r)
+// macintosh and windows1252 are the characters of two character sets from code 0x80 on, with
+// U+FFFD where there is none: for the Macintosh that is Apple's logo. Characters below and after
+// are those of Unicode. golang.org/x/text would link the tables of all other sets with these.
+var (
+	macintosh = []rune("ÄÅÇÉÑÖÜáàâäãåçéèêëíìîïñóòôöõúùûü†°¢£§•¶ß®©™´¨≠ÆØ∞±≤≥¥µ∂∑∏π∫ªºΩæø" +
+		"¿¡¬√ƒ≈∆«»…\u00a0ÀÃÕŒœ–—“”‘’÷◊ÿŸ⁄€‹›ﬁﬂ‡·‚„‰ÂÊÁËÈÍÎÏÌÓÔ\ufffdÒÚÛÙıˆ˜¯˘˙˚¸˝˛ˇ")
+	windows1252 = []rune("€\ufffd‚ƒ„…†‡ˆ‰Š‹Œ\ufffdŽ\ufffd\ufffd‘’“”•–—˜™š›œ\ufffdžŸ")
+)
+
+// characterOf returns the character that a set has for a code, "" for none and for control characters.
+func characterOf(set []rune, code byte) string {
+	r := rune(code)
+	if i := int(code) - 0x80; i >= 0 && i < len(set) {
+		r = set[i]
 	}
+	if r < ' ' || r >= 0x7F && r <= 0x9F || r == '\uFFFD' {
+		return ""
+	}
+	return string(r)
 }
 
 func standard(code byte) string {

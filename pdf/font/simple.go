@@ -3,8 +3,6 @@ package font
 import (
 	"math"
 
-	"golang.org/x/text/encoding/charmap"
-
 	"github.com/batchfleet/batchfleet/pdf/cos"
 )
 
@@ -217,7 +215,7 @@ func (s *simple) ownText(code byte) string {
 		if s.symbolic && p.isTrueType() {
 			// Fonts with the codes of the Macintosh are ordinary ones that only
 			// claim to be symbolic; poppler and MuPDF read them as WinAnsi.
-			if text := p.glyphText(p.codeGlyph(code)); text != "" && text != fromCharmap(charmap.Macintosh, code) {
+			if text := p.glyphText(p.codeGlyph(code)); text != "" && text != characterOf(macintosh, code) {
 				return text
 			}
 		}
