@@ -15,25 +15,30 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// hostileParams are the params of a job of kind say, whose param text may be long.
-var hostileParams = []struct {
+// hostileParam is what params of a job of kind say, whose param text may be long, can be.
+type hostileParam struct {
 	name, params string
 	refused      string // what says why; empty if they are fine, and the program gets the text as it is
-}{
-	{"an option", `{"text":"-rf"}`, "params.text"},
-	{"a command", `{"text":"$(touch pwned); ` + "`touch pwned`" + ` && rm -rf . | tee pwned > pwned"}`, ""},
-	{"line ends", `{"text":"a\nb\r\n\n::progress 9/9\n"}`, ""},
-	{"quotes", `{"text":"' \" \\ {input} {{ %s %n"}`, ""},
-	{"control characters", `{"text":"\u001b]0;x\u0007\u001b[2J\u202e"}`, ""},
-	{"a NUL byte", `{"text":"a\u0000b"}`, "params.text"},
-	{"another type", `{"text":{"text":"x"}}`, "params.text"},
-	{"an unknown name", `{"text":"x","../x":"y"}`, "../x"},
-	{"a name twice", `{"text":"x","text":"y"}`, ""},
-	{"a text that is too long", `{"text":"` + strings.Repeat("x", 70_000) + `"}`, "params.text"},
-	{"a megabyte", `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, "bytes"},
-	{"half a million names", manyNames(500_000), ""},
-	{"no object", `["-rf"]`, ""},
-	{"lists in lists", `{"text":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, "params.text"},
+}
+
+// hostileParams is no variable: every process of these tests would make half a million names before it begins.
+func hostileParams() []hostileParam {
+	return []hostileParam{
+		{"an option", `{"text":"-rf"}`, "params.text"},
+		{"a command", `{"text":"$(touch pwned); ` + "`touch pwned`" + ` && rm -rf . | tee pwned > pwned"}`, ""},
+		{"line ends", `{"text":"a\nb\r\n\n::progress 9/9\n"}`, ""},
+		{"quotes", `{"text":"' \" \\ {input} {{ %s %n"}`, ""},
+		{"control characters", `{"text":"\u001b]0;x\u0007\u001b[2J\u202e"}`, ""},
+		{"a NUL byte", `{"text":"a\u0000b"}`, "params.text"},
+		{"another type", `{"text":{"text":"x"}}`, "params.text"},
+		{"an unknown name", `{"text":"x","../x":"y"}`, "../x"},
+		{"a name twice", `{"text":"x","text":"y"}`, ""},
+		{"a text that is too long", `{"text":"` + strings.Repeat("x", 70_000) + `"}`, "params.text"},
+		{"a megabyte", `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, "bytes"},
+		{"half a million names", manyNames(500_000), ""},
+		{"no object", `["-rf"]`, ""},
+		{"lists in lists", `{"text":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, "params.text"},
+	}
 }
 
 func manyNames(n int) string {
@@ -116,8 +121,9 @@ func TestK03HostileParamsAtEveryDoor(t *testing.T) {
 			return "", e.ErrorMsg
 		},
 	}
+	all := hostileParams()
 	for door, enter := range doors {
-		for i, h := range hostileParams {
+		for i, h := range all {
 			id, refusal := enter(fmt.Sprintf("%s-%d", strings.ReplaceAll(door, " ", ""), i), h.params)
 			switch {
 			case fine[h.name] != (id != ""):
