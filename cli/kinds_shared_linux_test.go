@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,14 @@ func TestK13AWorkerWithoutAKindLeavesItsJobsToOneThatHasIt(t *testing.T) {
 		send("k")
 		send("mock")
 	}
+	// Both have been handed jobs of the kind by now, or never will be. What the first has left comes back after 10 to
+	// 60 s; it is not to leave it again and again.
+	until(t, time.Minute, "every job has ended or was left", func() bool {
+		return !slices.ContainsFunc(ids, func(id jobs.ID) bool {
+			return f.state(id) != "completed" && !strings.Contains(plain.log.String(), fmt.Sprintf(`%q,"job":%q`, leftToOthers, id))
+		})
+	})
+	plain.terminate()
 	f.untilEnded(5*time.Minute, ids)
 	for _, id := range ids {
 		e, err := f.status.Get(t.Context(), id)
