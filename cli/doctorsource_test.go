@@ -10,6 +10,7 @@ import (
 )
 
 func TestF63DoctorLooksAtTheGateway(t *testing.T) {
+	t.Parallel()
 	g, url := runningGateway(t)
 	file := g.register(url, "pc")
 	env := func(extra ...string) []string {
@@ -80,6 +81,7 @@ func TestRedisHelp(t *testing.T) {
 }
 
 func TestF63DoctorFindsQuantumESPRESSO(t *testing.T) {
+	t.Parallel()
 	needQE(t)
 	g := newTestGateway(t)
 	source := fmt.Sprintf("SOURCE=redis://%s:%d/0", g.redis.Host, g.redis.Port)

@@ -111,6 +111,7 @@ func (p *emulatorProcess) ack(ids ...string) {
 // published must be there afterwards; what was leased must still be, under the
 // same ack id; what was acked must be gone.
 func TestE06AcknowledgedPublishesAndLeasesSurviveKill9(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	p := startEmulator(t, dir)
 	var all sync.Map // text → nothing, of acknowledged publishes
@@ -195,6 +196,7 @@ func TestE06AcknowledgedPublishesAndLeasesSurviveKill9(t *testing.T) {
 }
 
 func TestE06TornFileIsRepairedWithALineInTheLog(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startEmulator(t, dir)
 	for _, text := range []string{"a", "b"} {
@@ -226,6 +228,7 @@ func TestE06TornFileIsRepairedWithALineInTheLog(t *testing.T) {
 }
 
 func TestE06QueuesAndDirectoryFromTheEnvironment(t *testing.T) {
+	t.Parallel()
 	env := []string{
 		"EMULATOR_TOPICS=pdf-processing-topic,dead-letters",
 		"EMULATOR_SUBSCRIPTIONS=pdf-processing-subscription,dead-letters:dead-letters",
@@ -246,6 +249,7 @@ func TestE06QueuesAndDirectoryFromTheEnvironment(t *testing.T) {
 }
 
 func TestE06DataDirBelongsToOneEmulator(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := startEmulator(t, dir)
 	second := batchfleet(t, []string{"HOME=" + t.TempDir()}, "emulator", "--addr", "127.0.0.1:0", "--data-dir", dir)

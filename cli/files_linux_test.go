@@ -12,6 +12,7 @@ import (
 // Connections that somebody opens and leaves idle take no files from health checks,
 // Redis and those who call.
 func TestGatewayWithFewFilesStaysWell(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	addr, metrics := freeAddr(t), freeAddr(t)
 	cmd := batchfleet(t, g.environment(g.atRedis()...))

@@ -11,6 +11,7 @@ import (
 )
 
 func TestGatewayFsckSaysWhatItFoundAndDid(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	fsck := func(wantCode int, args ...string) (stdout, stderr string) {
 		t.Helper()

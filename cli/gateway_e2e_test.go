@@ -78,6 +78,7 @@ func TestZ77ZeroPointEnergyOfH2(t *testing.T) {
 }
 
 func TestZ29DirectModeLeasesFromTheSameQueue(t *testing.T) {
+	t.Parallel()
 	g, url := runningGateway(t, "LEASE_TTL=600s")
 	source := fmt.Sprintf("redis://%s:%d/0", g.redis.Host, g.redis.Port)
 	g.startAgent("direct", source, "", "WORKER_NAME=inside", "LEASE_SKEW=500ms", "MOCK_PAGES=2")
@@ -89,6 +90,7 @@ func TestZ29DirectModeLeasesFromTheSameQueue(t *testing.T) {
 }
 
 func TestZ29RestartedDirectWorkerReportsWhatItWasKilledIn(t *testing.T) {
+	t.Parallel()
 	g, url := runningGateway(t, "LEASE_TTL=600s")
 	source := fmt.Sprintf("redis://%s:%d/0", g.redis.Host, g.redis.Port)
 	worker := g.startAgent("direct", source, "", "WORKER_NAME=inside", "MOCK_PAGES=1000", "MOCK_PAGE_SECONDS=1")
@@ -104,6 +106,7 @@ func TestZ29RestartedDirectWorkerReportsWhatItWasKilledIn(t *testing.T) {
 }
 
 func TestZ29AgentHasNoRedisClient(t *testing.T) {
+	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../cmd/zpe-worker").Output()
 	if err != nil {
 		t.Fatal(err)

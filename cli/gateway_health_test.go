@@ -12,6 +12,7 @@ import (
 )
 
 func TestZ19ReadyzTellsStrangersNothingOfRedis(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	addr, metrics := freeAddr(t), freeAddr(t)
 	g.startProcess(g.environment(g.atRedis()...),
@@ -27,6 +28,7 @@ func TestZ19ReadyzTellsStrangersNothingOfRedis(t *testing.T) {
 }
 
 func TestZ22ReadyzSaysThatRedisIsACluster(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	cluster := redistest.New(t, "--cluster-enabled", "yes")
 	addr := freeAddr(t)
@@ -49,6 +51,7 @@ func (g *testGateway) untilReadyz(addr string, status int) (text string) {
 }
 
 func TestZ22ReadyzFollowsWhatIsChangedInRedisAtRunTime(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	addr := freeAddr(t)
 	g.startGateway(addr)

@@ -16,6 +16,7 @@ import (
 
 // TestZ09GatewayIsNeverOpenByAccident starts gateways that must not run.
 func TestZ09GatewayIsNeverOpenByAccident(t *testing.T) {
+	t.Parallel()
 	g := &testGateway{t: t, dir: t.TempDir()}
 	short := g.write("short", "1234567890\n")
 	good := g.write("good", testAdmin+"\n")
@@ -82,6 +83,7 @@ func TestZ09GatewayIsNeverOpenByAccident(t *testing.T) {
 
 // TestZ04Z09GatewayKeepsWhatItsFlagsPromise asks a gateway that ends TLS itself.
 func TestZ04Z09GatewayKeepsWhatItsFlagsPromise(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	certFile, keyFile := g.certificate()
 	addr, token := freeAddr(t), "client-token-of-the-tests-0123456789"
@@ -182,6 +184,7 @@ func TestZ09GatewayWithoutAClientTokenIsForItsMachineAlone(t *testing.T) {
 }
 
 func TestZ09GatewayRefusesWhatAProxyTookInTheClear(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	const token = "client-token-of-the-tests-0123456789"
 	_, url := g.startOpenGateway(nil, "--client-token-file", g.write("client.token", token+"\n"))

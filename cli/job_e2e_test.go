@@ -284,6 +284,7 @@ func TestJ30GatewayStopsItsOperations(t *testing.T) {
 
 // TestJ20GatewayRefusesBadLimits of the Job API and of a fleet.
 func TestJ20GatewayRefusesBadLimits(t *testing.T) {
+	t.Parallel()
 	g := &testGateway{t: t, dir: t.TempDir()}
 	broken := g.write("tokens", "me admin canary-of-a-token\n")
 	for _, tt := range []struct {

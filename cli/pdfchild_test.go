@@ -12,6 +12,7 @@ import (
 // What takes long to initialise comes after the child has begun to read, so that
 // it never comes.
 func TestF77ChildStartsBeforeTheFleetIsInitialised(t *testing.T) {
+	t.Parallel()
 	inits := func(args ...string) []string {
 		cmd := batchfleet(t, []string{"GODEBUG=inittrace=1"}, args...)
 		var said bytes.Buffer

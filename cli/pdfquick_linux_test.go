@@ -12,6 +12,7 @@ import (
 // A small document is printed before most packages are initialised, and whoever
 // looks at what comes out cannot tell.
 func TestF77SmallDocumentIsPrintedAtOnceAndNoOtherwise(t *testing.T) {
+	t.Parallel()
 	hostile := pdftest.Pages("one", "two").Table("")
 	tests := []struct {
 		name  string

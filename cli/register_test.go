@@ -111,6 +111,7 @@ func TestZ36RegisterRenewsTheTokenThatIsThere(t *testing.T) {
 }
 
 func TestWorkerSendsItsTokenToItsGatewayOnly(t *testing.T) {
+	t.Parallel()
 	g := newTestGateway(t)
 	file := filepath.Join(g.dir, "worker.token")
 	if err := gateway.SaveToken(file, gateway.Token{Gateway: "https://other.example", Token: "zpw_token-of-the-other"}); err != nil {

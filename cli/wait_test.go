@@ -46,6 +46,7 @@ func TestF63JSONHoldsNothingThatATerminalActsOn(t *testing.T) {
 // TestF63WhoWaitsIsToldThatNothingRunsTheJob in each case with the command that helps, and nothing
 // where a worker takes such jobs.
 func TestF63WhoWaitsIsToldThatNothingRunsTheJob(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t)
 	want := func(kind jobs.Kind, want string) {
 		t.Helper()
