@@ -228,6 +228,7 @@ func crashInCheckpoint(dir, arg string) error {
 
 func TestE06JournalKilledInACheckpoint(t *testing.T) {
 	testrun.Long(t, "it starts processes")
+	testrun.Once(t, "what is on disk tells it, and other tests look for races in a journal")
 	dir := t.TempDir()
 	for n := range 20 { // the steps, and over again on what that leaves
 		steps := n % 8

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
@@ -25,6 +26,7 @@ import (
 func onBoth(t *testing.T, test func(t *testing.T, s *status.Store, rdb *redis.Client)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
+		testrun.Once(t, "the scripts run in Lua of others, and the same code of ours asks a real server as well")
 		m := miniredis.RunT(t)
 		m.ClockTTL(true)
 		rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), DisableIdentity: true})

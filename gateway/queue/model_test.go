@@ -81,6 +81,7 @@ type model struct {
 func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
 	testrun.Long(t, "it takes much CPU")
+	testrun.Once(t, "it runs in one goroutine")
 	r := newRig(t)
 	r.LeaseTTL, r.JobTimeout, r.TokenTTL, r.MaxRetries = 10*time.Minute, 30*time.Minute, 10*365*24*time.Hour, 1
 	// A job that is timed out, dead-lettered, requeued and extended again takes many steps.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/status/redistest"
 )
@@ -61,6 +62,7 @@ func rigOn(tb testing.TB, rdb *redis.Client) *rig {
 func onBoth(t *testing.T, test func(r *rig)) {
 	t.Run("redis", func(t *testing.T) { test(newRig(t)) })
 	t.Run("miniredis", func(t *testing.T) {
+		testrun.Once(t, "the scripts run in Lua of others, and the same code of ours asks a real server as well")
 		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), DisableIdentity: true})
 		t.Cleanup(func() { _ = rdb.Close() })
 		test(rigOn(t, rdb))
