@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // budgets bounds how many packages of others a package links, all that those link
@@ -50,6 +52,7 @@ func TestPackagesLinkLittle(t *testing.T) {
 const maxAgent = 15_000_000
 
 func TestProgramForAgentsIsSmall(t *testing.T) {
+	testrun.Once(t, "it is the size of a file")
 	binary := filepath.Join(t.TempDir(), "zpe-worker")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/zpe-worker")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")

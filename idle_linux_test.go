@@ -28,6 +28,7 @@ const maxIdle = 20 << 10
 // TestIdleWorkerIsSmall measures the program as it is released.
 func TestIdleWorkerIsSmall(t *testing.T) {
 	testrun.Long(t, "it starts processes")
+	testrun.Once(t, "the program is built as it is released")
 	binary, dir := filepath.Join(t.TempDir(), "batchfleet"), t.TempDir()
 	build := exec.CommandContext(t.Context(), "make", "build", "VERSION=test", "BATCHFLEET="+binary)
 	if out, err := build.CombinedOutput(); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 var (
@@ -20,6 +22,7 @@ var (
 )
 
 func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
+	testrun.Once(t, "it only reads files")
 	documents := markdown(t)
 	for file, text := range documents {
 		for _, found := range link.FindAllStringSubmatch(prose(text), -1) {
@@ -50,6 +53,7 @@ func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 }
 
 func TestTestsThatDocumentsNameExist(t *testing.T) {
+	testrun.Once(t, "it only reads files")
 	var tests strings.Builder
 	walk(t, func(file string) {
 		if strings.HasSuffix(file, "_test.go") {

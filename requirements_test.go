@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 var update = flag.Bool("update", false, "write the directories of the tests into docs/requirements.md")
@@ -31,6 +33,7 @@ var (
 )
 
 func TestRequirementsAndTestsKnowEachOther(t *testing.T) {
+	testrun.Once(t, "it only reads files")
 	tested := idsOfTests(t)
 	text, err := os.ReadFile(requirements)
 	if err != nil {
