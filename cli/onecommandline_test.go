@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // TestF63OneCommandLine gives every command about jobs to a gateway twice: through its address,
 // and directly to its Redis. Both must say the same, but for how long ago something was.
 func TestF63OneCommandLine(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "what the commands ask of the gateway has race tests of its own")
 	f := newTestFleet(t)
 	g := &testGateway{t: t, redis: f.redis, rdb: f.rdb, queue: queue.New(f.rdb, queue.DefaultRules), dir: t.TempDir()}
 	admin := g.write("admin.token", testAdmin+"\n")

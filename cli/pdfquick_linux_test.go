@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/pdf/pdftest"
 )
 
@@ -13,6 +14,7 @@ import (
 // looks at what comes out cannot tell.
 func TestF77SmallDocumentIsPrintedAtOnceAndNoOtherwise(t *testing.T) {
 	t.Parallel()
+	testrun.Once(t, "what is printed tells it")
 	hostile := pdftest.Pages("one", "two").Table("")
 	tests := []struct {
 		name  string

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
 // TestScripts runs the command as people type it; see testdata/script.
@@ -16,8 +18,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Condition: func(name string) (bool, error) {
-			if name == "ci" {
+			switch name {
+			case "ci":
 				return os.Getenv("CI") != "", nil
+			case "race":
+				return testrun.Race, nil
 			}
 			return false, fmt.Errorf("unknown condition %s", name)
 		},
