@@ -71,7 +71,7 @@ const (
 	needFleet               // Pub/Sub and the storage, too
 	needResults             // the same, and results are to be looked for in that storage
 	needKinds               // the kinds of a gateway, to submit jobs of them
-	needUploads             // the same, and its storage, for their inputs
+	needUploads             // the same, and its storage, which has their inputs
 )
 
 // connected makes the body of a command that needs a connection, and codes its errors.

@@ -42,7 +42,7 @@ default = 0
 const upperScript = `#!/bin/sh
 echo "attempt $BATCHFLEET_ATTEMPT of upper" >&2
 if [ "$BATCHFLEET_ATTEMPT" -le "$2" ]; then echo "not now" >&2; exit 75; fi
-[ -z "$BATCHFLEET_INPUT" ] || tr a-z A-Z <"$BATCHFLEET_INPUT" >"$BATCHFLEET_OUTPUT/upper.txt"
+[ -z "$BATCHFLEET_INPUT" ] || find "$BATCHFLEET_INPUT" -type f | sort | xargs cat | tr a-z A-Z >"$BATCHFLEET_OUTPUT/upper.txt"
 printf %s "$1" >>"$BATCHFLEET_OUTPUT/upper.txt"
 `
 

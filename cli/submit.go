@@ -127,8 +127,6 @@ func (f *submitFlags) checkScope() error {
 		return fmt.Errorf("--kind is %q, and --scope %s: kind zpe is scope zpe", f.kind, f.scope)
 	case f.scope == gatewayScope && f.asked.id != "":
 		return errors.New("--id is for jobs of the fleet: a gateway makes the ids of its jobs")
-	case f.scope == gatewayScope && len(f.asked.input) > 1:
-		return errors.New("--input is given twice: a job of a gateway has one input: pack several into one file")
 	}
 	return nil
 }

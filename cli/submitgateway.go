@@ -46,7 +46,7 @@ func (f *submitFlags) submitToGateway(c *connection, cmd *cobra.Command, files [
 	}
 	n := needKinds
 	for _, in := range inputs {
-		if in.hasFile() {
+		if len(in.sources) > 0 {
 			n = needUploads
 		}
 	}
@@ -101,16 +101,20 @@ func flaggedOfGateway(kind string, err error) error {
 	return flagged(err)
 }
 
-// giveGateway uploads the input of a job, if it is a file, and queues the job.
+// giveGateway uploads the inputs of a job that are files, and queues the job.
 func (c *connection) giveGateway(ctx context.Context, in jobInput, s jobapi.Submission) (id string, err error) {
 	req := wire.SubmitRequest{Params: s.Params}
-	for _, from := range in.sources { // one, if any
-		if req.Input = from.object; from.file == "" {
-			continue
+	for _, from := range in.sources {
+		input := from.object
+		if from.file != "" {
+			if input, err = c.uploadToGateway(ctx, s.Kind, from); err != nil {
+				return "", err
+			}
 		}
-		if req.Input, err = c.uploadToGateway(ctx, s.Kind, from); err != nil {
-			return "", err
-		}
+		req.Inputs = append(req.Inputs, input)
+	}
+	if len(req.Inputs) == 1 { // an older gateway knows no other field
+		req.Input, req.Inputs = req.Inputs[0], nil
 	}
 	return c.gateway().SubmitKind(ctx, s.Kind, req, s.Key)
 }

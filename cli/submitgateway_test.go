@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/batchfleet/batchfleet/gateway/queue"
+	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -24,7 +26,7 @@ func newGatewayCommands(t *testing.T) *gatewayCommands {
 	addr := freeAddr(t)
 	c := &gatewayCommands{testGateway: newTestGateway(t), url: "http://" + addr, store: t.TempDir()}
 	c.upperFile()
-	c.kinds = c.write("kinds.toml", upperKind+"[need]\ncommand = [\"true\"]\n[need.params.bytes]\ntype = \"integer\"\nrequired = true\n")
+	c.kinds = c.write("kinds.toml", upperKind+"[need]\ncommand = [\"true\"]\n[need.params.bytes]\ntype = \"integer\"\nrequired = true\n[one]\ncommand = [\"true\", \"--in={input}\"]\n")
 	c.startGateway(addr, c.withKinds(c.kinds, c.store)...)
 	return c
 }
@@ -52,7 +54,7 @@ func TestK19SubmitToAGateway(t *testing.T) {
 	testrun.Once(t, "what the commands start has race tests of its own")
 	c := newGatewayCommands(t)
 	c.startAgent("a", c.url, c.enrolled("a"), "KINDS_FILE="+c.kinds)
-	file := c.write("a.txt", "some text")
+	file, other := c.write("a.txt", "some text"), c.write("b.txt", "other text")
 	submit := func(more ...string) []string {
 		return append([]string{"submit", "--scope", "gateway", "--kind", "upper"}, more...)
 	}
@@ -63,6 +65,7 @@ func TestK19SubmitToAGateway(t *testing.T) {
 		}{
 			{"a file", "", "SOME TEXT?", []string{"--param", "suffix=?", file}},
 			{"standard input", "piped", "PIPED!", []string{"--input", "-"}},
+			{"several inputs", "and piped", "SOME TEXTOTHER TEXTAND PIPED!", []string{"--input", file, "--input", other, "--input", "-"}},
 			{"no input", "", "none", []string{"--params", c.write("p.json", `{"suffix":"none"}`)}},
 		} {
 			out := t.TempDir()
@@ -71,8 +74,15 @@ func TestK19SubmitToAGateway(t *testing.T) {
 				t.Errorf("%s, %s: made %q, %v; want %q", way, tt.name, text, err, tt.want)
 			}
 		}
-		// The same command again is the same job, although its file is uploaded again.
+		var in wire.InputResponse
+		c.call(http.MethodPost, c.url+"/calc/upper/inputs", "", map[string]any{"a": 1}, &in)
+		c.run(0, "", submit("--input", in.Input, "--input", file)...)
+		// The same command again is the same job, although its files are uploaded again.
 		key := strings.ReplaceAll(way, " ", "-")
+		both := submit("--idempotency-key", key+"-both", "--input", file, "--input", other)
+		if first, again := c.run(0, "", both...), c.run(0, "", both...); again != first || first == "" {
+			t.Errorf("%s: jobs %q and %q of one key", way, first, again)
+		}
 		first := c.run(0, "", submit("--idempotency-key", key, file)...)
 		if again := c.run(0, "", submit("--idempotency-key", key, file)...); again != first || first == "" {
 			t.Errorf("%s: jobs %q and %q of one key", way, first, again)
@@ -138,7 +148,7 @@ func TestK19SubmitToAGatewaySaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, "what the commands start has race tests of its own")
 	c := newGatewayCommands(t)
-	file, large := c.write("a.txt", "some text"), c.write("large.txt", strings.Repeat("x", 2001))
+	file, large, most := c.write("a.txt", "some text"), c.write("large.txt", strings.Repeat("x", 2001)), c.write("most.txt", strings.Repeat("x", 1992))
 	c.ways(func(way string) {
 		for _, tt := range []struct {
 			says string
@@ -151,7 +161,9 @@ func TestK19SubmitToAGatewaySaysWhatIsWrong(t *testing.T) {
 			{"of a kind of its kinds file", []string{"--kind", "pdf", file}},
 			{"of a kind of its kinds file", []string{file}},
 			{"a gateway makes the ids of its jobs", []string{"--kind", "upper", "--id", "mine", file}},
-			{"one input", []string{"--kind", "upper", "--input", file, "--input", file}},
+			{"--input: they have 2001 bytes together, and at most 2000 are allowed (max_input of kind upper)", []string{"--kind", "upper", "--input", most, "--input", file}},
+			{"--input: there is no upload such as number 2", []string{"--kind", "upper", "--input", file, "--input", "uploads/a.pdf"}},
+			{"has {input} within an argument, so a job has one, and not 2", []string{"--kind", "one", "--input", file, "--input", file}},
 			{"--input: there is no such upload", []string{"--kind", "upper", "--input", "uploads/a.pdf"}},
 			{"input larger than 2000 bytes (max_input of kind upper)", []string{"--kind", "upper", large}},
 			{"input larger than 2000 bytes (max_input of kind upper)", []string{"--kind", "upper", "--input", "-"}},

@@ -23,9 +23,9 @@ type FilePlane interface {
 	// Upload sends the part of an artifact that begins at from. What follows on the last part
 	// may take a while.
 	Upload(ctx context.Context, u Upload, from int64, part []byte) (wire.UploadResponse, error)
-	// Input returns the input of a job from a byte on, which the caller closes, and the SHA-256
-	// of all of it. Errors of its Read are those of the connection.
-	Input(ctx context.Context, l LeaseOf, from int64) (content io.ReadCloser, sum string, err error)
+	// Input returns an input of a job from a byte on, which the caller closes, and the SHA-256
+	// of all of it. The inputs count from 1; 0 is that of a job with one. Errors of its Read are those of the connection.
+	Input(ctx context.Context, l LeaseOf, number int, from int64) (content io.ReadCloser, sum string, err error)
 }
 
 // LeaseOf names a job and the lease on it.
@@ -98,13 +98,17 @@ func (u Upload) check(a wire.UploadResponse) error {
 }
 
 // Input implements [FilePlane].
-func (c *Client) Input(ctx context.Context, l LeaseOf, from int64) (io.ReadCloser, string, error) {
+func (c *Client) Input(ctx context.Context, l LeaseOf, number int, from int64) (io.ReadCloser, string, error) {
 	header := http.Header{wire.HeaderLeaseID: {l.ID}}
 	if from > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}
 	token := c.token()
-	request := &client.Request{URL: c.http.Base().JoinPath(l.path(wire.PathInput)), Header: header, Accept: "*/*", Token: token}
+	address := c.http.Base().JoinPath(l.path(wire.PathInput))
+	if number > 0 {
+		address.RawQuery = "number=" + strconv.Itoa(number)
+	}
+	request := &client.Request{URL: address, Header: header, Accept: "*/*", Token: token}
 	resp, err := c.http.Open(ctx, request)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the input of job %s: %w", l.Job, c.http.Unreachable(ctx, ctx, request, err))

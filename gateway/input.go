@@ -17,10 +17,19 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// InputObject is where the input of a job is in the worker's store while the job runs.
+// InputObject is where the input of a job is in the worker's store while the job runs. Several are below it, by their
+// numbers.
 func InputObject(id jobs.ID) string { return "inputs/" + string(id) }
 
-// Handler returns a handler for one of a.Kinds that fetches the input of a job, if it has one,
+// inputObjects returns where n inputs of a job are, if it has several.
+func inputObjects(id jobs.ID, n int) (objects []string) {
+	for i := range n {
+		objects = append(objects, fmt.Sprintf("%s/%04d", InputObject(id), i+1)) // in the order of their names, too
+	}
+	return objects
+}
+
+// Handler returns a handler for one of a.Kinds that fetches the inputs of a job, if it has any,
 // into the worker's store before h runs it.
 func (a *Agent) Handler(h worker.Handler) worker.Handler { return &withInput{h, a} }
 
@@ -57,7 +66,7 @@ func (w *withInput) RunAttempt(ctx context.Context, a jobs.Attempt) (result jobs
 	return w.Handler.Run(ctx, a.Job, a.Report)
 }
 
-// Earlier implements [worker.Handler]. A result in the worker's store names the input as it is there.
+// Earlier implements [worker.Handler]. A result in the worker's store names the inputs as they are there.
 func (w *withInput) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, bool, error) {
 	if w.agent.isNew(job.ID) {
 		return jobs.Result{}, false, nil
@@ -65,6 +74,7 @@ func (w *withInput) Earlier(ctx context.Context, job jobs.Job) (jobs.Result, boo
 	if job.Input != "" {
 		job.Input = InputObject(job.ID)
 	}
+	job.Inputs = inputObjects(job.ID, len(job.Inputs))
 	return w.Handler.Earlier(ctx, job)
 }
 
@@ -77,18 +87,18 @@ func (w *withInput) Discard(ctx context.Context, job jobs.Job) error {
 }
 
 // jobOf takes apart the payload of a kind beside zpe: the job has its parameters as payload,
-// and the gateway's name of its input.
-func jobOf(payload json.RawMessage) (params, input string, err error) {
-	var p wire.SubmitRequest
-	if err := json.Unmarshal(payload, &p); err != nil || len(p.Params) == 0 {
-		return "", "", errBadResponse("a payload without params")
+// and the gateway's names of its inputs.
+func jobOf(payload json.RawMessage) (params, input string, inputs []string, err error) {
+	p, err := wire.ParsePayload(payload)
+	if err != nil {
+		return "", "", nil, errBadResponse("a payload of another form: " + err.Error())
 	}
-	return string(p.Params), p.Input, nil
+	return string(p.Params), p.Input, p.Inputs, nil
 }
 
-// fetch copies the input of a job into the worker's store, and returns the job with that.
+// fetch copies the inputs of a job into the worker's store, and returns the job with those.
 func (w *withInput) fetch(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Job, error) {
-	if job.Input == "" || job.Input == InputObject(job.ID) {
+	if job.Input == "" && len(job.Inputs) == 0 || job.Input == InputObject(job.ID) {
 		return job, nil
 	}
 	plane, ok := w.agent.Gateway.(FilePlane)
@@ -97,20 +107,37 @@ func (w *withInput) fetch(ctx context.Context, job jobs.Job, report func(jobs.Pr
 	case !ok:
 		return job, &jobs.Failure{Code: "INPUT_UNAVAILABLE", Err: errors.New("this control plane has no inputs")}
 	case h == nil:
-		return job, fmt.Errorf("fetch the input: %w", jobs.ErrLeaseLost)
+		return job, fmt.Errorf("fetch inputs: %w", jobs.ErrLeaseLost)
 	}
-	report(jobs.Progress{Step: "fetch", Message: "fetching the input"})
-	in := &inputReader{ctx: ctx, plane: plane, lease: LeaseOf{Kind: h.Kind, Job: h.JobID, ID: h.LeaseID}, hash: sha256.New(), report: report}
-	err := w.agent.Store.Put(ctx, InputObject(job.ID), in)
+	in := inputReader{ctx: ctx, plane: plane, lease: LeaseOf{Kind: h.Kind, Job: h.JobID, ID: h.LeaseID}, what: "the input", report: report}
+	if job.Input != "" {
+		job.Input = InputObject(job.ID)
+		return job, w.fetchOne(ctx, job.Input, in)
+	}
+	of := len(job.Inputs)
+	job.Inputs = inputObjects(job.ID, of)
+	for i, object := range job.Inputs {
+		in.number, in.what = i+1, fmt.Sprintf("input %d of %d", i+1, of)
+		if err := w.fetchOne(ctx, object, in); err != nil {
+			return job, err
+		}
+	}
+	return job, nil
+}
+
+// fetchOne copies one input into an object.
+func (w *withInput) fetchOne(ctx context.Context, object string, in inputReader) error {
+	in.report(jobs.Progress{Step: "fetch", Message: "fetching " + in.what})
+	in.hash = sha256.New()
+	err := w.agent.Store.Put(ctx, object, &in)
 	in.close()
 	if e := (*Error)(nil); errors.As(err, &e) && e.Code == wire.InputNotFound {
-		return job, &jobs.Failure{Code: "INPUT_MISSING", Final: true, Err: errors.New("the gateway does not have the job's input any more")}
+		return &jobs.Failure{Code: "INPUT_MISSING", Final: true, Err: fmt.Errorf("the gateway does not have %s of the job any more", in.what)}
 	}
 	if err != nil {
-		return job, fmt.Errorf("fetch the input: %w", err)
+		return fmt.Errorf("fetch %s: %w", in.what, err)
 	}
-	job.Input = InputObject(job.ID)
-	return job, nil
+	return nil
 }
 
 // running returns the lease under which a job runs, nil if there is none.
@@ -130,6 +157,8 @@ type inputReader struct {
 	ctx    context.Context //nolint:containedctx // of one Put, which has the same
 	plane  FilePlane
 	lease  LeaseOf
+	number int    // of the input; 0 of the one that there is
+	what   string // it is, for people
 	report func(jobs.Progress)
 
 	body   io.ReadCloser
@@ -157,7 +186,7 @@ func (r *inputReader) Read(p []byte) (int, error) {
 			return n, nil
 		case errors.Is(err, io.EOF):
 			if hex.EncodeToString(r.hash.Sum(nil)) != r.sum {
-				return 0, fmt.Errorf("%w: the input has arrived as something else", jobs.ErrUnavailable)
+				return 0, fmt.Errorf("%w: %s has arrived as something else", jobs.ErrUnavailable, r.what)
 			}
 			return 0, io.EOF
 		case r.ctx.Err() != nil:
@@ -183,7 +212,7 @@ func (r *inputReader) Read(p []byte) (int, error) {
 func (r *inputReader) try(p []byte) (int, error) {
 	if r.body == nil {
 		ctx, cancel := context.WithCancel(r.ctx)
-		body, sum, err := r.plane.Input(ctx, r.lease, r.n)
+		body, sum, err := r.plane.Input(ctx, r.lease, r.number, r.n)
 		if err != nil {
 			cancel()
 			return 0, err
@@ -197,7 +226,7 @@ func (r *inputReader) try(p []byte) (int, error) {
 	r.n += int64(n)
 	if n > 0 && time.Since(r.told) > progressEvery {
 		r.told = time.Now()
-		r.report(jobs.Progress{Step: "fetch", Message: fmt.Sprintf("fetching the input, %d MiB", r.n>>20)})
+		r.report(jobs.Progress{Step: "fetch", Message: fmt.Sprintf("fetching %s, %d MiB", r.what, r.n>>20)})
 	}
 	return n, err
 }

@@ -60,8 +60,8 @@ func (p *filePlane) Failed(_ context.Context, _ string, r wire.FailedRequest) (w
 	return wire.FailedResponse{OK: true}, nil
 }
 
-func (p *filePlane) Input(_ context.Context, l gateway.LeaseOf, from int64) (io.ReadCloser, string, error) {
-	if l.Job != "j1" || l.ID != "l1" || l.Kind != "thumbnail" {
+func (p *filePlane) Input(_ context.Context, l gateway.LeaseOf, number int, from int64) (io.ReadCloser, string, error) {
+	if number != 0 || l.Job != "j1" || l.ID != "l1" || l.Kind != "thumbnail" {
 		return nil, "", errors.New("another lease")
 	}
 	p.asked = append(p.asked, from)

@@ -177,6 +177,9 @@ func (a *Agent) leaseRequest(kinds []jobs.Kind) wire.LeaseRequest {
 			others = append(others, string(kind))
 		}
 	}
+	if len(others) > 0 {
+		request.Features = append(request.Features, wire.FeatureInputs)
+	}
 	// A gateway that knows no kinds but zpe has no paths of others, and so gives a worker
 	// of those no job of zpe.
 	switch {
@@ -277,7 +280,7 @@ func (a *Agent) accept(ctx context.Context, response *leased) (jobs.Lease, error
 	job := jobs.Job{ID: e.JobID, Kind: a.localKind(e.Kind), Payload: string(response.Payload)}
 	if e.Kind != "" {
 		var err error
-		if job.Payload, job.Input, err = jobOf(response.Payload); err != nil {
+		if job.Payload, job.Input, job.Inputs, err = jobOf(response.Payload); err != nil {
 			return jobs.Lease{}, fmt.Errorf("lease a job: %w", err)
 		}
 	}

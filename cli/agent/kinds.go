@@ -113,16 +113,18 @@ func (e *Env) handlers(ctx context.Context, store *storage.Local, log *slog.Logg
 // forgetFiles deletes what a job of a kind beside zpe has in the store.
 func forgetFiles(ctx context.Context, store storage.Store, id jobs.ID) error {
 	err := store.Delete(ctx, gateway.InputObject(id))
-	walked := store.Walk(ctx, "results/"+string(id)+"/", func(name string, _ storage.Info, err error) error {
-		if err != nil {
-			return err
+	for _, below := range []string{gateway.InputObject(id), "results/" + string(id)} {
+		walked := store.Walk(ctx, below+"/", func(name string, _ storage.Info, err error) error {
+			if err != nil {
+				return err
+			}
+			return store.Delete(ctx, name)
+		})
+		if !errors.Is(walked, fs.ErrNotExist) {
+			err = errors.Join(err, walked)
 		}
-		return store.Delete(ctx, name)
-	})
-	if errors.Is(walked, fs.ErrNotExist) {
-		walked = nil
 	}
-	return errors.Join(err, walked)
+	return err
 }
 
 // encodeKind makes what a gateway is sent out of the result of a job of a kind beside zpe: all

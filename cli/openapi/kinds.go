@@ -122,6 +122,10 @@ func submitOf(item object, kind string, params object) object {
 		"properties": object{
 			"params": params,
 			"input":  object{"type": []any{"string", "null"}, "description": "The name that an upload was answered with."},
+			"inputs": object{
+				"type": []any{"array", "null"}, "description": "The same where there are several; then input is absent.", "maxItems": 1000,
+				"items": object{"type": "string"},
+			},
 		},
 	}}}}
 	return made

@@ -77,12 +77,12 @@ func (d *Direct) Upload(ctx context.Context, u gateway.Upload, at int64, content
 }
 
 // Input implements [gateway.FilePlane].
-func (d *Direct) Input(ctx context.Context, l gateway.LeaseOf, at int64) (content io.ReadCloser, sum string, err error) {
+func (d *Direct) Input(ctx context.Context, l gateway.LeaseOf, number int, at int64) (content io.ReadCloser, sum string, err error) {
 	from, err := d.hold(ctx, l)
 	if err != nil {
 		return nil, "", err
 	}
-	u, err := inputOf(ctx, d.Queue, from.job)
+	u, err := inputOf(ctx, d.Queue, from.job, number)
 	if err != nil {
 		return nil, "", outward(err)
 	}

@@ -50,7 +50,7 @@ func TestK17AWorkerInsideReadsInputsAndStoresArtifactsItself(t *testing.T) {
 	id := decode[wire.SubmitResponse](t, r.do("POST", "/calc/thumbnail/jobs", map[string]any{"params": map[string]any{}, "input": in.Input})).JobID
 	l := leaseKind(t, d)
 	for _, from := range []int64{0, 150_000, 200_000} {
-		body, sum, err := d.Input(ctx, l, from)
+		body, sum, err := d.Input(ctx, l, 0, from)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestK17AWorkerInsideIsToldWhatIsWrongWithAnArtifact(t *testing.T) {
 			refusedAs(t, err, c.status, c.code)
 		})
 	}
-	_, _, err := d.Input(ctx, l, 0)
+	_, _, err := d.Input(ctx, l, 0, 0)
 	refusedAs(t, err, 404, wire.InputNotFound)
 	d.Files = nil
 	_, err = d.Uploaded(ctx, gateway.Upload{LeaseOf: l})

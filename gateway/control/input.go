@@ -2,10 +2,10 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/oklog/ulid/v2"
@@ -58,33 +58,49 @@ func (c *Control) addInput(w http.ResponseWriter, r *http.Request) error {
 
 var errNoInput = &gateway.Error{Status: 404, Code: wire.InputNotFound, Message: "The job has no input, or it is not kept any more"}
 
-// input sends a worker the input of its job.
+// input sends a worker an input of its job.
 func (c *Control) input(w http.ResponseWriter, r *http.Request, from call) error {
-	u, err := inputOf(r.Context(), c.Queue, from.job)
+	number := 0
+	if r.URL.RawQuery != "" {
+		var err error
+		if number, err = strconv.Atoi(r.URL.Query().Get("number")); err != nil || number < 1 {
+			return badNumber
+		}
+	}
+	u, err := inputOf(r.Context(), c.Queue, from.job, number)
 	if err != nil {
 		return err
 	}
 	return c.send(w, r, file{object: uploadsPrefix + u.Name, sum: u.SHA256, media: "application/octet-stream", size: u.Size, missing: errNoInput})
 }
 
-// inputOf returns the upload that is the input of a job, or errNoInput.
-func inputOf(ctx context.Context, q *queue.Queue, id jobs.ID) (queue.Upload, error) {
+var badNumber = invalid("number", "want that of an input, from 1 on")
+
+// inputOf returns the upload that is an input of a job, or errNoInput. The inputs count from 1; 0 is that of a job with one.
+func inputOf(ctx context.Context, q *queue.Queue, id jobs.ID, number int) (queue.Upload, error) {
 	payload, err := q.Payload(ctx, id)
 	if err != nil {
 		return queue.Upload{}, err
 	}
-	var req wire.SubmitRequest
-	if json.Unmarshal([]byte(payload), &req) != nil || req.Input == "" {
+	req, err := wire.ParsePayload([]byte(payload))
+	names := req.Names()
+	switch {
+	case err == nil && number == 0 && len(names) > 1:
+		return queue.Upload{}, badNumber
+	case err != nil, max(1, number) > len(names):
 		return queue.Upload{}, errNoInput
 	}
-	u, err := q.Upload(ctx, strings.TrimPrefix(req.Input, inputPrefix))
-	if errors.Is(err, queue.ErrNoUpload) {
-		err = errNoInput
+	found, err := q.Uploads(ctx, strings.TrimPrefix(names[max(1, number)-1], inputPrefix))
+	if err != nil {
+		return queue.Upload{}, err
 	}
-	return u, err
+	if found[0].Name == "" {
+		return queue.Upload{}, errNoInput
+	}
+	return found[0], nil
 }
 
-// maxInput returns how large the input of a job may be, and by which setting.
+// maxInput returns how large the inputs of a job may be together, and by which setting.
 func (c *Control) maxInput(kind jobs.Kind) (most int64, whose string) {
 	if own := c.kinds().now[kind].MaxInput; own > 0 && own < c.Files.MaxInput {
 		return own, "max_input of kind " + string(kind)
@@ -92,23 +108,49 @@ func (c *Control) maxInput(kind jobs.Kind) (most int64, whose string) {
 	return c.Files.MaxInput, "MAX_INPUT_BYTES of the gateway"
 }
 
-// upload returns the upload that a submission names. It may have been sent for another kind, which takes larger ones.
-func (c *Control) upload(ctx context.Context, kind jobs.Kind, input string) (queue.Upload, error) {
-	name, ok := strings.CutPrefix(input, inputPrefix)
-	if _, err := ulid.ParseStrict(name); !ok || err != nil {
-		return queue.Upload{}, errNoUpload
+// uploads returns the uploads that a submission names in a field. They may have been sent for another kind, which takes
+// larger ones.
+func (c *Control) uploads(ctx context.Context, kind jobs.Kind, field string, inputs []string) ([]queue.Upload, error) {
+	if len(inputs) > wire.MaxInputs {
+		return nil, &fieldError{field, invalid(field, "%d inputs, at most %d are allowed", len(inputs), wire.MaxInputs)}
+	}
+	names := make([]string, len(inputs))
+	for i, input := range inputs {
+		name, ok := strings.CutPrefix(input, inputPrefix)
+		if _, err := ulid.ParseStrict(name); !ok || err != nil {
+			return nil, noUpload(field, i)
+		}
+		names[i] = name
 	}
 	if c.Files == nil {
-		return queue.Upload{}, errNoFiles
+		return nil, errNoFiles
 	}
-	u, err := c.Queue.Upload(ctx, name)
-	if errors.Is(err, queue.ErrNoUpload) {
-		return queue.Upload{}, errNoUpload
+	found, err := c.Queue.Uploads(ctx, names...)
+	if err != nil {
+		return nil, err
 	}
-	if most, whose := c.maxInput(kind); err == nil && u.Size > most {
-		err = &fieldError{"input", invalid("input", "it has %d bytes, and at most %d are allowed (%s)", u.Size, most, whose)}
+	most, whose := c.maxInput(kind)
+	var all int64
+	for i, u := range found {
+		if u.Name == "" {
+			return nil, noUpload(field, i)
+		}
+		all += u.Size
 	}
-	return u, err
+	switch {
+	case all <= most:
+	case field == "input":
+		return nil, &fieldError{field, invalid(field, "it has %d bytes, and at most %d are allowed (%s)", all, most, whose)}
+	default:
+		return nil, &fieldError{field, invalid(field, "they have %d bytes together, and at most %d are allowed (%s)", all, most, whose)}
+	}
+	return found, nil
 }
 
-var errNoUpload = &fieldError{"input", invalid("input", "there is no such upload, or it is not kept any more")}
+// noUpload is for an input of a submission, the ith from 0, that is not there.
+func noUpload(field string, i int) error {
+	if field == "input" {
+		return &fieldError{field, invalid(field, "there is no such upload, or it is not kept any more")}
+	}
+	return &fieldError{field, invalid(field, "there is no upload such as number %d, or it is not kept any more", i+1)}
+}

@@ -23,15 +23,16 @@ type Kind struct {
 	// Waits are the times before a job runs again after its 1st, 2nd, … failure: so many further
 	// attempts it has. What is not the job's failure, such as a lost lease, is not among them.
 	Waits []time.Duration
-	// MaxInput bounds the input of a job, in bytes, below what the gateway takes for any; 0 for no bound of its own.
+	// MaxInput bounds the inputs of a job together, in bytes, below what the gateway takes for any; 0 for no bound of its own.
 	MaxInput int64
+	OneInput bool // a job cannot have several inputs
 }
 
 // KindsOf returns the kinds of a kinds file.
 func KindsOf(set *kinds.Set) map[jobs.Kind]Kind {
 	all := map[jobs.Kind]Kind{}
 	for _, k := range set.Kinds {
-		all[k.Name] = Kind{CheckParams: k.CheckParams, Waits: waits(k), MaxInput: k.MaxInput}
+		all[k.Name] = Kind{CheckParams: k.CheckParams, Waits: waits(k), MaxInput: k.MaxInput, OneInput: k.OneInput()}
 	}
 	return all
 }

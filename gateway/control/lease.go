@@ -31,6 +31,7 @@ func parseLease(a *wire.LeaseRequest) (req leaseRequest, err error) {
 		}
 	}
 	req.RequestID, req.Renews = a.RequestID, slices.Contains(a.Features, wire.FeatureRenew)
+	req.Inputs = slices.Contains(a.Features, wire.FeatureInputs)
 	if req.Kinds, err = parseKinds(a.Kinds); err != nil {
 		return req, err
 	}
@@ -91,6 +92,9 @@ func leasesResponse(grants []queue.Grant) *wire.LeasesResponse {
 	return all
 }
 
+// severalInputs is the line of those that wait for jobs with several inputs, too. It is the name of no kind.
+const severalInputs jobs.Kind = "several inputs"
+
 // waitForJobs leases jobs, and waits for one if there is none: until the time is
 // over, the server stops or the caller goes away, with no Grant then.
 // It is turned away, without waiting, when too many wait already.
@@ -99,13 +103,20 @@ func (c *Control) waitForJobs(ctx context.Context, caller queue.Caller, want lea
 		over  <-chan time.Time
 		woken bool
 		by    jobs.Kind // of the job that has woken it
+		lines = want.Kinds
 	)
+	if want.Inputs {
+		lines = append(slices.Clone(lines), severalInputs)
+	}
 	for {
 		seen := c.waiting.seen()
 		var worker string
 		grants, worker, err = c.tryLease(ctx, caller, want)
 		if woken && (err != nil && !errors.Is(err, jobs.ErrUnavailable) || len(grants) > 0 && !slices.ContainsFunc(grants, func(g queue.Grant) bool { return g.Kind == by })) {
 			c.waiting.wake(by, 1) // the job is still there, for another
+		}
+		if woken && err == nil && len(grants) == 0 && !want.Inputs && by != "" {
+			c.waiting.pass(by, severalInputs)
 		}
 		if err != nil || len(grants) > 0 || want.wait <= 0 {
 			return grants, false, err
@@ -114,7 +125,7 @@ func (c *Control) waitForJobs(ctx context.Context, caller queue.Caller, want lea
 			over = time.After(want.wait)
 			defer hold(ctx)()
 		}
-		me := c.waiting.join(seen, worker, want.Kinds...)
+		me := c.waiting.join(seen, worker, lines...)
 		if me == nil {
 			return nil, true, nil
 		}

@@ -52,30 +52,48 @@ func (c *Control) SubmitKind(ctx context.Context, kind jobs.Kind, req wire.Submi
 		}
 		req.Params = params
 	}
-	s := queue.Submission{Kind: kind, Idempotency: key}
+	field := "inputs"
+	switch {
+	case req.Input != "" && len(req.Inputs) > 0:
+		return "", false, &fieldError{field, invalid(field, "leave it out, or input: they are one field")}
+	case len(req.Inputs) > 1 && k.OneInput:
+		return "", false, &fieldError{field, invalid(field, "the command of kind %s has {input} within an argument, so a job has one, and not %d", kind, len(req.Inputs))}
+	case len(req.Inputs) == 1:
+		req.Input, req.Inputs = req.Inputs[0], nil
+	}
 	if req.Input != "" {
-		u, err := c.upload(ctx, kind, req.Input)
+		field = "input"
+	}
+	s := queue.Submission{Kind: kind, Idempotency: key}
+	if names := req.Names(); len(names) > 0 {
+		found, err := c.uploads(ctx, kind, field, names)
 		if err != nil {
 			return "", false, err
 		}
 		// The same content that was uploaded twice is the same request.
-		if s.Request, err = payloadOf(wire.SubmitRequest{Params: req.Params, Input: "sha256:" + u.SHA256}); err != nil {
+		same := wire.SubmitRequest{Params: req.Params}
+		for _, u := range found {
+			s.Uploads, same.Inputs = append(s.Uploads, u.Name), append(same.Inputs, "sha256:"+u.SHA256)
+		}
+		if req.Input != "" {
+			same.Input, same.Inputs = same.Inputs[0], nil
+		}
+		if s.Request, err = jsonOf(same); err != nil {
 			return "", false, err
 		}
-		s.Upload = u.Name
 	}
-	if s.Payload, err = payloadOf(req); err != nil {
+	if s.Payload, err = jsonOf(req.Payload()); err != nil {
 		return "", false, err
 	}
 	id, again, err = c.queueJob(ctx, s)
 	if errors.Is(err, queue.ErrNoUpload) {
-		err = errNoUpload
+		err = &fieldError{field, invalid(field, "an upload is not kept any more")}
 	}
 	return id, again, err
 }
 
-func payloadOf(req wire.SubmitRequest) ([]byte, error) {
-	text, err := httpd.EncodeJSON(req)
+func jsonOf(v any) ([]byte, error) {
+	text, err := httpd.EncodeJSON(v)
 	if err != nil {
 		return nil, err
 	}

@@ -128,6 +128,24 @@ func (l *waitlist) wake(kind jobs.Kind, n int) {
 	}
 }
 
+// pass wakes one that waits in both lines, if there is any: another was woken, and could not run the job.
+func (l *waitlist) pass(kind, also jobs.Kind) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.lines[kind]
+	if line == nil {
+		return
+	}
+	for place := line.Front(); place != nil; place = place.Next() {
+		if me := place.Value.(*waiter); me.places[also] != nil {
+			l.drop(me)
+			me.by = kind
+			me.woken <- struct{}{}
+			return
+		}
+	}
+}
+
 // wakeAll wakes all with that key, who stay in the line.
 func (l *waitlist) wakeAll(key string) {
 	l.mu.Lock()

@@ -83,3 +83,18 @@ func TestZ48LineHasABound(t *testing.T) {
 		t.Error("the place was not given back")
 	}
 }
+
+func TestK05ATurnThatIsOfNoUseIsPassedToOneThatWaitsForBoth(t *testing.T) {
+	t.Parallel()
+	ws := newWaiters(10)
+	ws.pass("k", "also") // none waits
+	first, other, second := ws.join(ws.seen(), "w", "k"), ws.join(ws.seen(), "w", "x", "also"), ws.join(ws.seen(), "w", "k", "also")
+	ws.pass("k", "also")
+	if first.wasWoken() || other.wasWoken() || !second.wasWoken() || second.by != "k" {
+		t.Error("another was woken")
+	}
+	ws.pass("k", "also")
+	if seen := ws.seen(); seen != 0 || ws.len() != 2 || first.wasWoken() || other.wasWoken() {
+		t.Errorf("%d wait, and %d turns count as missed; want 2 and none", ws.len(), seen)
+	}
+}

@@ -23,18 +23,12 @@ type Kinds struct {
 
 var _ jobapi.Submitter = (*Kinds)(nil)
 
-// Submit implements [jobapi.Submitter]. The input is the name of an upload, as the gateway has answered it.
+// Submit implements [jobapi.Submitter]. The inputs are names of uploads, as the gateway has answered them.
 func (k *Kinds) Submit(ctx context.Context, s jobapi.Submission) (jobapi.Job, bool, error) {
-	req := wire.SubmitRequest{Params: s.Params}
-	switch names := s.Names(); {
-	case s.ID != "":
+	if s.ID != "" {
 		return jobapi.Job{}, false, &jobapi.FieldError{Field: "id", Problem: "a gateway makes the ids of its jobs: leave it out, and give " + jobapi.HeaderIdempotencyKey + " to name a submission"}
-	case len(names) > 1 || s.Input != "" && len(s.Inputs) > 0:
-		return jobapi.Job{}, false, &jobapi.FieldError{Field: "inputs", Problem: "a job of a gateway has one input: pack several into one file"}
-	case len(names) == 1:
-		req.Input = names[0]
 	}
-	id, again, err := k.Give(ctx, jobs.Kind(s.Kind), req, s.Key)
+	id, again, err := k.Give(ctx, jobs.Kind(s.Kind), wire.SubmitRequest{Params: s.Params, Input: s.Input, Inputs: s.Inputs}, s.Key)
 	if err != nil {
 		return jobapi.Job{}, false, notGiven(err)
 	}

@@ -75,6 +75,20 @@ func TestK19AJobIsGivenToAGatewayWithItsParamsAndItsInput(t *testing.T) {
 	}
 }
 
+func TestK05AJobIsGivenToAGatewayWithSeveralInputs(t *testing.T) {
+	r := newZPERig(t)
+	k := newKinds(r)
+	names := []string{r.uploaded("01M8A30T6F913HD05Y5BS1GX9S", 7, "a"), r.uploaded("01M8A30T6F913HD05Y5BS1GX9T", 7, "b")}
+	j, _, err := k.Submit(t.Context(), jobapi.Submission{Kind: "thumbnail", Inputs: names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := r.q.Payload(t.Context(), jobs.ID(j.ID))
+	if want := `{"input":["` + names[0] + `","` + names[1] + `"],"params":{"dpi":60}}`; err != nil || payload != want {
+		t.Errorf("queued %s, %v; want %s", payload, err, want)
+	}
+}
+
 func TestK19TheSameKeyIsTheSameJobOfAGateway(t *testing.T) {
 	r := newZPERig(t)
 	k := newKinds(r)
@@ -118,7 +132,8 @@ func TestK19WhatAGatewayDoesNotTakeIsNamed(t *testing.T) {
 		{"an upload that there is none of", "input", "there is no such upload", jobapi.Submission{Kind: "thumbnail", Input: "uploads/01M8A30T6F913HD05Y5BS1GX9T"}},
 		{"an object of another storage", "input", "there is no such upload", jobapi.Submission{Kind: "thumbnail", Input: "gs://bucket/a.pdf"}},
 		{"an upload that is too large for the kind", "input", "it has 1001 bytes, and at most 1000 are allowed (max_input of kind thumbnail)", jobapi.Submission{Kind: "thumbnail", Input: large}},
-		{"two inputs", "inputs", "one input", jobapi.Submission{Kind: "thumbnail", Inputs: []string{large, large}}},
+		{"two inputs that are too large together", "inputs", "they have 2002 bytes together", jobapi.Submission{Kind: "thumbnail", Inputs: []string{large, large}}},
+		{"both fields", "inputs", "they are one field", jobapi.Submission{Kind: "thumbnail", Input: large, Inputs: []string{large}}},
 		{"an id", "id", "Idempotency-Key", jobapi.Submission{Kind: "thumbnail", ID: "mine"}},
 		{"a key with a blank", "Idempotency-Key", "visible ASCII", jobapi.Submission{Kind: "thumbnail", Key: "a b"}},
 	} {

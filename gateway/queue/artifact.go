@@ -147,20 +147,26 @@ func (q *Queue) AddUpload(ctx context.Context, u Upload) error {
 	return unavailable("record upload", err)
 }
 
-// Upload returns an upload, or [ErrNoUpload].
-func (q *Queue) Upload(ctx context.Context, name string) (Upload, error) {
+// Uploads returns uploads in the order of their names. One that is not there, or not any more, has no name.
+func (q *Queue) Uploads(ctx context.Context, names ...string) ([]Upload, error) {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
-	v, err := q.rdb.HMGet(ctx, uploadKey(name), "size", "sha256").Result()
-	if err != nil {
-		return Upload{}, unavailable("read upload", err)
+	pipe := q.rdb.Pipeline()
+	found := make([]*redis.SliceCmd, len(names))
+	for i, name := range names {
+		found[i] = pipe.HMGet(ctx, uploadKey(name), "size", "sha256")
 	}
-	a := redisdb.Reply(v)
-	size, err := strconv.ParseInt(a.Text(0), 10, 64)
-	if err != nil || a.Text(1) == "" {
-		return Upload{}, ErrNoUpload
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, unavailable("read uploads", err)
 	}
-	return Upload{Name: name, Size: size, SHA256: a.Text(1)}, nil
+	all := make([]Upload, len(names))
+	for i, name := range names {
+		a := redisdb.Reply(found[i].Val())
+		if size, err := strconv.ParseInt(a.Text(0), 10, 64); err == nil && a.Text(1) != "" {
+			all[i] = Upload{Name: name, Size: size, SHA256: a.Text(1)}
+		}
+	}
+	return all, nil
 }
 
 // KeepUpload reports whether an upload must be kept: it was made not long ago, or there is a

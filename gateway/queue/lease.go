@@ -16,6 +16,7 @@ import (
 type LeaseRequest struct {
 	RequestID string // the same one again returns the leases it has got, if they are still held; may be empty
 	Renews    bool   // the worker extends its lease
+	Inputs    bool   // it runs jobs with several inputs, too
 	// Kinds are those that the worker runs, each once; empty for zpe alone. Of several that
 	// have a job it gets one of each in turn.
 	Kinds []jobs.Kind
@@ -118,7 +119,7 @@ func (q *Queue) leaseArgs(req LeaseRequest, most int) []any {
 			kinds[i] = cmp.Or(string(kind), string(KindZPE))
 		}
 	}
-	args := []any{request, seconds(ttl), unix(q.Now().Add(ttl)), known.Milliseconds(), len(kinds), most}
+	args := []any{request, seconds(ttl), unix(q.Now().Add(ttl)), known.Milliseconds(), len(kinds), most, req.Inputs}
 	return append(append(args, kinds...), leases...)
 }
 

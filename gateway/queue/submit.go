@@ -16,9 +16,9 @@ type Submission struct {
 	ID          jobs.ID
 	Kind        jobs.Kind
 	Payload     []byte
-	Idempotency string // a key; empty for none
-	Request     []byte // what two submissions with the same key must have in common; their payload when empty
-	Upload      string // see [Queue.AddUpload]; empty for none
+	Idempotency string   // a key; empty for none
+	Request     []byte   // what two submissions with the same key must have in common; their payload when empty
+	Uploads     []string // see [Queue.AddUpload]
 }
 
 // Submit is [Queue.SubmitJob] for a job of kind zpe.
@@ -44,8 +44,11 @@ func (q *Queue) SubmitJob(ctx context.Context, s Submission) (jobs.ID, error) {
 	default: // clients of several kinds need not know each other's keys
 		keys = append(keys, idempotentKey(digest(string(s.Kind), s.Idempotency)))
 	}
-	a, err := q.run(ctx, "submit job", submitScript, keys,
-		string(id), s.Payload, text(now), q.ResultTTL.Milliseconds(), q.MaxQueued, digest(string(s.Request)), q.IdempotencyTTL.Milliseconds(), string(s.Kind), s.Upload)
+	args := []any{string(id), s.Payload, text(now), q.ResultTTL.Milliseconds(), q.MaxQueued, digest(string(s.Request)), q.IdempotencyTTL.Milliseconds(), string(s.Kind)}
+	for _, name := range s.Uploads {
+		args = append(args, name)
+	}
+	a, err := q.run(ctx, "submit job", submitScript, keys, args...)
 	if err != nil {
 		return "", err
 	}

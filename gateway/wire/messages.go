@@ -2,11 +2,13 @@ package wire
 
 import "encoding/json"
 
-// SubmitRequest submits a job of a kind beside zpe, and is the payload that its worker gets.
+// SubmitRequest submits a job of a kind beside zpe.
 type SubmitRequest struct {
 	Params json.RawMessage `json:"params"` // an object; {} when absent
 	// Input is a name that an upload to PathInputs was answered with; empty for none.
 	Input string `json:"input,omitempty"`
+	// Inputs are the same where there are several, at most MaxInputs; then Input is empty.
+	Inputs []string `json:"inputs,omitempty"`
 }
 
 // SubmitResponse answers a submitted job.
@@ -99,6 +101,7 @@ type RevokeResponse struct {
 const (
 	FeatureRenew  = "renew"  // it sends heartbeats, so its lease may be short
 	FeatureCancel = "cancel" // it obeys cancel_requested
+	FeatureInputs = "inputs" // it runs jobs with several inputs; others get none
 )
 
 // LeaseRequest asks for a job. An empty body is legal.

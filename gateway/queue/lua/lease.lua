@@ -8,7 +8,7 @@
 --       and of each call, after those of each.lua:
 --       3 request id   4 ttl of the lease in seconds   5 end of the lease in unix seconds
 --       6 how long the request id is known in ms   7 number of kinds   8 number of jobs wanted
---       then the kinds that it runs, and as many new lease ids as jobs
+--       9 1 if it runs jobs with several inputs   then the kinds that it runs, and as many new lease ids as jobs
 -- Returns for each {'leases', {id, payload, lease id, ttl, expires at, retries, kind, failures}, …}
 -- | {'none', worker} | {'again'} | {'off', worker} | {'full'} | {'refused', why}
 local now, at, kept = ARGV[1], ARGV[2], ARGV[3]
@@ -78,6 +78,11 @@ local function look(ids)
   }
 end
 
+-- unfit reports whether a worker of call e cannot run a job with this payload: see wire/inputs.go.
+local function unfit(e, kind, payload)
+  return ARGV[e + 9] ~= '1' and not builtin(kind) and type(payload) == 'string' and string.sub(payload, 1, 10) == '{"input":['
+end
+
 -- grant hands one entry of a queue out, and returns nothing if it is not to be run.
 local function grant(e, worker, id, kind, seen, i, lease_id)
   local status = redis.pcall('HMGET', key('status', id), 'status', 'detail', 'created_at', 'kind', 'first_leased_at', 'failures')
@@ -139,9 +144,9 @@ local function lease(e, worker)
     promote(now, ARGV[4])
     promoted = true
   end
-  local kinds, turn = {unpack(ARGV, e + 9, e + 8 + kinds_n)}, 0
+  local kinds, turn = {unpack(ARGV, e + 10, e + 9 + kinds_n)}, 0
   if kinds_n > 1 then kinds, turn = in_turn(kinds) end
-  local turns, bytes, met = {}, 0, nil
+  local turns, bytes, met, aside = {}, 0, nil, {}
   while kinds[1] and left > 0 and #got <= wanted and bytes < tonumber(ARGV[6]) do
     local kind = kinds[1]
     local ids = call('RPOP', of('queue', kind), #kinds > 1 and 1 or math.min(chunk, wanted - #got + 1))
@@ -156,8 +161,12 @@ local function lease(e, worker)
         for j = #ids, i, -1 do put('RPUSH', 'queue', kind, ids[j]) end
         break
       end
-      local one = attempt(grant, e, worker, id, kind, seen, i, ARGV[e + 8 + kinds_n + #got])
-      if one and not one.err then
+      local one = not unfit(e, kind, seen.payloads[i]) and attempt(grant, e, worker, id, kind, seen, i, ARGV[e + 9 + kinds_n + #got])
+      if one == false then
+        aside[#aside + 1] = {kind, id}
+        left = left - 1
+        if kinds_n > 1 then table.insert(kinds, table.remove(kinds, 1)) end
+      elseif one and not one.err then
         got[#got + 1] = one
         bytes = bytes + string.len(one[2])
         if kinds_n > 1 then
@@ -171,6 +180,8 @@ local function lease(e, worker)
       end
     end
   end
+  -- Behind all others, so that the next call finds what is fit for its worker.
+  for _, entry in ipairs(aside) do put('LPUSH', 'queue', entry[1], entry[2]) end
   if #turns > 0 then
     call('ZADD', 'zpe:turns', unpack(turns))
     call('PEXPIRE', 'zpe:turns', kept)
@@ -179,7 +190,7 @@ local function lease(e, worker)
     keep(e, worker, got, asked, held)
     return got
   end
-  return met or (kinds[1] and {'again'} or {'none', worker})
+  return met or (kinds[1] and #aside == 0 and {'again'} or {'none', worker})
 end
 
-return each(7, function(e) return 9 + tonumber(ARGV[e + 7]) + tonumber(ARGV[e + 8]) end, lease)
+return each(7, function(e) return 10 + tonumber(ARGV[e + 7]) + tonumber(ARGV[e + 8]) end, lease)
