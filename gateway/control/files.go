@@ -113,10 +113,10 @@ type file struct {
 	missing            error  // if it is not in the store
 }
 
-// OpenArtifact opens an artifact that was made under a lease. The error wraps [fs.ErrNotExist]
+// OpenArtifact opens an artifact that was made under a lease, as [storage.OpenSeeker] does. The error wraps [fs.ErrNotExist]
 // when there is none.
 func (f *Files) OpenArtifact(ctx context.Context, id jobs.ID, lease, name string) (io.ReadCloser, error) {
-	return f.Store.Open(ctx, artifactObject(id, lease, name))
+	return storage.OpenSeeker(ctx, f.Store, artifactObject(id, lease, name))
 }
 
 // send sends a file, or the part of it that the request asks for.

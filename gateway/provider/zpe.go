@@ -35,7 +35,7 @@ type ZPE struct {
 	// QueuedKind is Queued for the jobs of other kinds.
 	QueuedKind func(jobs.Kind)
 	// OpenFile opens an artifact of a job of those, made under a lease; nil if this server
-	// cannot. The error wraps [fs.ErrNotExist] when there is none.
+	// cannot. Parts of one that is an [io.Seeker] can be asked for. The error wraps [fs.ErrNotExist] when there is none.
 	OpenFile func(ctx context.Context, id jobs.ID, lease, name string) (io.ReadCloser, error)
 }
 

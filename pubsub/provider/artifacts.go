@@ -89,7 +89,7 @@ func (f *Fleet) OpenArtifact(ctx context.Context, id, name string) (io.ReadClose
 	if err != nil {
 		return nil, jobapi.Artifact{}, err
 	}
-	content, err := openObject(ctx, store, object, info.Size)
+	content, err := storage.OpenSeeker(ctx, store, object)
 	return content, artifactOf(name, info), err
 }
 
