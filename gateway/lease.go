@@ -285,7 +285,7 @@ func (a *Agent) accept(ctx context.Context, response *leased) (jobs.Lease, error
 		}
 	}
 	h := &heldLease{entry: e, attempt: response.RetryCount + 1, failures: response.Failures, extendedAt: response.asked}
-	h.clean = !a.dropRetained(e.JobID) && h.attempt == 1 && e.Kind != "" && job.Input == ""
+	h.clean = !a.dropRetained(e.JobID) && h.attempt == 1 && e.Kind != "" && job.Input == "" && len(job.Inputs) == 0
 	if e.Kind != "" {
 		h.progressAt = response.asked.Add(progressAfter - progressEvery)
 	}

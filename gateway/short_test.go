@@ -2,8 +2,7 @@ package gateway_test
 
 import (
 	"context"
-	"errors"
-	"io/fs"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,24 +89,24 @@ func TestK18AResultThatIsNotStoredIsKeptForTheNextAttempt(t *testing.T) {
 		r.tally(r.inline)
 		r.plane.submitKind("tally", "j1")
 		r.plane.ttl = time.Minute
-		r.plane.broken("", "500", 5*time.Minute)
 		r.plane.fault = func(route string, _ int) string {
-			if route != "lease" && time.Since(r.plane.start) < 5*time.Minute {
+			switch now := time.Since(r.plane.start); {
+			case route == "lease" && now > 30*time.Second: // it is another worker's from then on
+				return "503"
+			case route != "lease" && now < 5*time.Minute: // longer than the lease
 				return "500"
 			}
 			return ""
 		}
 		var stored error
 		_ = r.work(func() {
-			time.Sleep(4 * time.Minute)
-			r.plane.do(func() { r.plane.queue = nil }) // another worker has it
 			time.Sleep(time.Hour)
 			_, stored = r.store.Stat(t.Context(), "results/j1/result.json")
 		})
 		if stored != nil {
 			t.Errorf("the result is not in the store: %v\n%q", stored, r.plane.said())
 		}
-		if errors.Is(stored, fs.ErrNotExist) || !slices.ContainsFunc(r.files("late"), func(string) bool { return true }) {
+		if len(r.files("late")) != 1 {
 			t.Errorf("kept aside: %v", r.files("late"))
 		}
 	})
@@ -128,4 +127,31 @@ func TestK17ProgressOfAKindIsSentAfterASecond(t *testing.T) {
 			t.Errorf("progress was sent after %v, want within seconds\n%q", beats, r.plane.said())
 		}
 	})
+}
+
+// Where files of the job may be, they are looked for when it has ended.
+func TestK18FilesOfAJobWithInputsAreForgotten(t *testing.T) {
+	for name, job := range map[string]jobs.Job{"one": {Input: "a"}, "several": {Inputs: []string{"a", "b"}}} {
+		t.Run(name, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.tally(r.inline)
+				r.plane.submitKind("tally", "j1")
+				payload := map[string]any{"params": map[string]any{}}
+				if job.Input != "" {
+					payload["input"] = job.Input
+				} else {
+					payload["input"] = job.Inputs
+				}
+				text, err := json.Marshal(payload)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.plane.jobs["j1"].payload = string(text)
+				_ = r.work(func() { time.Sleep(time.Minute) })
+				if !slices.Equal(r.forgot(), []jobs.ID{"j1"}) {
+					t.Errorf("forgot %v\n%q", r.forgot(), r.plane.said())
+				}
+			})
+		})
+	}
 }
