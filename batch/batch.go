@@ -1,14 +1,15 @@
 // Package batch sends together what several goroutines want to send at the same time.
 //
 // A [Group] never waits for company: a value that finds no call under way is sent at
-// once, by itself. What comes while the allowed calls are under way goes with the next
-// one. So a lone value is as fast as without a Group, and many share round trips just
-// when the other end is what they wait for.
+// once, with those that goroutines ready to run have to send. What comes while the allowed
+// calls are under way goes with the next one. So a lone value is as fast as without a Group,
+// and many share round trips just when the other end, or a processor, is what they wait for.
 package batch
 
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -78,6 +79,9 @@ func (g *Group[V, A]) start() {
 	g.calls++
 	go func() {
 		for {
+			// An answer to several callers makes them ready to run at the same time, and each
+			// may have a next value: without this the first of them would be sent alone.
+			runtime.Gosched()
 			ctx, c, together := g.next()
 			if len(together) == 0 || !g.send(ctx, c, together) {
 				return

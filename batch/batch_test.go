@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -88,6 +89,28 @@ func TestALoneValueIsSentAtOnceAndTheRestTogether(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestK21ValuesOfGoroutinesThatAreReadyShareACall starts ten goroutines at the same moment. Which of them the scheduler lets
+// run first is its own affair, so a few tries may fail. Without the pause before a call all of them do.
+func TestK21ValuesOfGoroutinesThatAreReadyShareACall(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with an idle processor the call begins at once
+	var sizes []int
+	for range 100 {
+		r := &recorder{}
+		synctest.Test(t, func(t *testing.T) {
+			g := &batch.Group[int, string]{Send: r.send}
+			var wg sync.WaitGroup
+			for i := range 10 {
+				wg.Go(func() { _, _ = g.Do(t.Context(), i) })
+			}
+			wg.Wait()
+		})
+		if sizes = r.sizes(); len(sizes) == 1 {
+			return
+		}
+	}
+	t.Errorf("values a call = %v, want 10", sizes)
 }
 
 func TestEachValueHasItsOwnError(t *testing.T) {

@@ -30,6 +30,10 @@ func Options(host string) ([]option.ClientOption, error) {
 		option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})),
 		option.WithGRPCConnectionPool(1),
 		option.WithGRPCDialOption(grpc.WithConnectParams(reconnect)),
+		// Fixed windows: to find good ones gRPC would ping the server for nearly every
+		// reply. These let a pull bring 10 MB/s over a round trip of 100 ms.
+		option.WithGRPCDialOption(grpc.WithStaticStreamWindowSize(1 << 20)),
+		option.WithGRPCDialOption(grpc.WithStaticConnWindowSize(16 << 20)),
 	}
 	if host == "" {
 		return opts, nil

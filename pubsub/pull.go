@@ -3,6 +3,7 @@ package pubsub
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -165,6 +166,8 @@ func (p *pulls) run(c *pull) {
 	defer c.cancel()
 	patience := time.AfterFunc(pullPatience, func() { p.isOld(c) })
 	defer patience.Stop()
+	runtime.Gosched() // slots that are about to be free come along
+	p.grow(c)
 	began := time.Now()
 	reply, err := p.source.client.Pull(c.ctx, &pubsubpb.PullRequest{
 		Subscription: p.source.subscription, MaxMessages: int32(c.n), //nolint:gosec // at most maxPull
@@ -181,6 +184,16 @@ func (p *pulls) run(c *pull) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), callTimeout)
 		defer cancel()
 		_, _ = p.source.modify(ctx, left, 0) // if it fails, their jobs wait until the leases end
+	}
+}
+
+// grow has a call that has not yet been sent ask for the slots that came after it as well.
+func (p *pulls) grow(c *pull) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if more := min(len(p.waiting)-p.asked, maxPull-c.n); more > 0 && !c.calledOff {
+		c.n += more
+		p.asked += more
 	}
 }
 

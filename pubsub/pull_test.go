@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -124,6 +125,31 @@ func TestK21OnePullAsksForAsManyMessagesAsSlotsAreFree(t *testing.T) {
 			t.Errorf("slots got %q, want %q", got(), want)
 		}
 	})
+}
+
+// TestK21SlotsThatAreFreeAtTheSameMomentShareAPull has the scheduler choose which slot goes first, so a few tries may fail.
+// Without the pause before a pull all of them do: the first slot asks for itself alone.
+func TestK21SlotsThatAreFreeAtTheSameMomentShareAPull(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with an idle processor the pull begins at once
+	var asked []int
+	for range 100 {
+		q := &queued{left: 6, after: 10 * time.Millisecond}
+		inMemory(t, q.server(), func(t *testing.T, src *Source) {
+			var slots sync.WaitGroup
+			for range 6 {
+				slots.Go(func() {
+					if _, err := src.Lease(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			slots.Wait()
+		})
+		if asked = q.pulls(); asked[0] >= 5 { // one slot asks for the ack deadline first
+			return
+		}
+	}
+	t.Errorf("pulls asked for %v messages, want 5 or 6 first", asked)
 }
 
 func TestK21OneSlotAsksForOneMessage(t *testing.T) {

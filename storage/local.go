@@ -97,8 +97,10 @@ func (l *Local) OpenAt(ctx context.Context, name string, offset int64) (io.ReadC
 	if err != nil {
 		// The error of a socket, or of a device without a driver, looks like trouble
 		// with the disk.
-		if info, statErr := root.Stat(name); statErr == nil && !info.IsDir() && regular(info) != nil {
-			err = regular(info)
+		if !errors.Is(err, fs.ErrNotExist) {
+			if info, statErr := root.Stat(name); statErr == nil && !info.IsDir() && regular(info) != nil {
+				err = regular(info)
+			}
 		}
 		return nil, l.fail("open", name, err)
 	}

@@ -78,6 +78,10 @@ func (l *Local) put(name string, src *transfer.Source) (err error) {
 	return syncDir(t.parent, ".")
 }
 
+// noPolling spares four system calls a file: without it os would make the file non-blocking, learn
+// that files and directories cannot be polled, and undo that.
+const noPolling = syscall.O_NONBLOCK
+
 // temp is an unfinished object: a file open for writing in its directory.
 type temp struct {
 	parent  *os.Root // the directory, to be closed
@@ -104,7 +108,7 @@ func createTemp(root *os.Root, dir string) (temp, error) {
 		if err != nil {
 			continue
 		}
-		if t.file, err = t.parent.OpenFile(t.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode); err != nil {
+		if t.file, err = t.parent.OpenFile(t.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noPolling, fileMode); err != nil {
 			_ = t.parent.Close() // nothing was written
 		}
 	}

@@ -90,7 +90,7 @@ func (s *dirSyncs) run(key dirKey, d *dirSync) {
 }
 
 func syncDir(root *os.Root, dir string) error {
-	d, err := root.Open(dir)
+	d, err := root.OpenFile(dir, os.O_RDONLY|noPolling, 0)
 	if err != nil {
 		return err
 	}
