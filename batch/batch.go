@@ -8,8 +8,10 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -54,6 +56,17 @@ type call struct {
 	slow    bool               // it no longer counts as one of Calls
 }
 
+// ErrNotSent is the error of a value that [Until] has kept from being sent.
+var ErrNotSent = errors.New("not sent: it is no longer of use")
+
+type untilKey struct{}
+
+// Until returns a context for Do: a value whose turn has not come when done is closed is not sent, and
+// its error is [ErrNotSent]. One that is under way then is answered as always.
+func Until(ctx context.Context, done <-chan struct{}) context.Context {
+	return context.WithValue(ctx, untilKey{}, done)
+}
+
 // Do sends v, perhaps with other values, and returns its answer. If ctx ends first it returns
 // the cause; then v is not sent, or has been sent and its answer is lost.
 func (g *Group[V, A]) Do(ctx context.Context, v V) (A, error) {
@@ -64,14 +77,34 @@ func (g *Group[V, A]) Do(ctx context.Context, v V) (A, error) {
 		g.start() //nolint:contextcheck // a call is for several callers
 	}
 	g.mu.Unlock()
-	select {
-	case a := <-e.answer:
-		return a.Value, a.Err
-	case <-ctx.Done():
-		g.leave(e)
+	done, _ := ctx.Value(untilKey{}).(<-chan struct{})
+	for {
 		var none A
-		return none, context.Cause(ctx)
+		select {
+		case a := <-e.answer:
+			return a.Value, a.Err
+		case <-done:
+			if g.withdraw(e) {
+				return none, ErrNotSent
+			}
+			done = nil
+		case <-ctx.Done():
+			g.leave(e)
+			return none, context.Cause(ctx)
+		}
 	}
+}
+
+// withdraw takes back a value that waits, and reports whether it did.
+func (g *Group[V, A]) withdraw(e *entry[V, A]) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.waiting, e)
+	if i < 0 {
+		return false
+	}
+	g.waiting = slices.Delete(g.waiting, i, i+1)
+	return true
 }
 
 // start begins a call, and others after it while values wait.

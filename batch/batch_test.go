@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -155,6 +156,33 @@ func TestACallerWhoLeavesDoesNotStopTheOthers(t *testing.T) {
 		do(t.Context(), 5, nil)
 		wg.Wait()
 		if want := [][]int{{1}, {2, 3}, {5}}; !slices.EqualFunc(r.calls, want, slices.Equal) {
+			t.Errorf("sent %v, want %v", r.calls, want)
+		}
+	})
+}
+
+func TestK21AValueThatIsOfNoMoreUseIsNotSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		g := &batch.Group[int, string]{Send: r.send}
+		done := make(chan struct{})
+		var wg sync.WaitGroup
+		do := func(ctx context.Context, v int, wantErr error, after time.Duration) {
+			began := time.Now()
+			wg.Go(func() {
+				if _, err := g.Do(ctx, v); !errors.Is(err, wantErr) || time.Since(began) != after {
+					t.Errorf("Do(%d): %v after %s, want %v after %s", v, err, time.Since(began), wantErr, after)
+				}
+			})
+			synctest.Wait()
+		}
+		do(batch.Until(t.Context(), done), 1, nil, time.Second) // is under way
+		do(batch.Until(t.Context(), done), 2, batch.ErrNotSent, 0)
+		do(t.Context(), 3, nil, 2*time.Second)
+		close(done)
+		wg.Wait()
+		if want := [][]int{{1}, {3}}; !reflect.DeepEqual(r.calls, want) {
 			t.Errorf("sent %v, want %v", r.calls, want)
 		}
 	})

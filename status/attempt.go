@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/batchfleet/batchfleet/batch"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -65,7 +66,8 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 // attempt has added. It returns [jobs.ErrCanceled] if
 // someone has asked for the job to stop, and [jobs.ErrLeaseLost] if the claim
 // is no longer the one on record or the job has ended: the writes and the
-// question are one round trip, and a lost claim writes nothing.
+// question are one round trip, and a lost claim writes nothing. Under [batch.Until] it may return
+// [batch.ErrNotSent].
 func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p *jobs.Progress, lines jobs.Lines) error {
 	doc, step := "", ""
 	if p != nil {
@@ -81,7 +83,7 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	if err != nil {
 		return err
 	}
-	_ = s.move(ctx, c.Job, jobs.Running, got.Number(1), states...) // the index is lost as well
+	_ = s.move(batch.Until(ctx, nil), c.Job, jobs.Running, got.Number(1), states...) // the index is lost as well
 	switch got.Text(0) {
 	case "ok":
 		return nil
@@ -93,14 +95,23 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	return unavailable(what, got.Unexpected())
 }
 
-// Finish records how the job ended, gives the claim back and returns the state
-// on record. A job that has ended before keeps its outcome, which may be another
-// one; that is no error, because the caller's next step, the ack, is the same.
+// Finish is FinishLast of a job that has reported all there is.
+func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
+	return s.FinishLast(ctx, c, o, nil, jobs.Lines{})
+}
+
+// FinishLast records how the job ended, and before that what no report has brought yet: its
+// progress p unless that is nil, and lines of its log, none of them twice. It gives the claim
+// back and returns the state on record. A job that has ended before keeps its outcome, which may
+// be another one; that is no error, because the caller's next step, the ack, is the same.
 // It returns [jobs.ErrLeaseLost], and writes nothing, if the claim is not the one
 // on record.
-func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
+func (s *Store) FinishLast(ctx context.Context, c jobs.Claim, o jobs.Outcome, p *jobs.Progress, lines jobs.Lines) (jobs.State, error) {
 	doc := Document{Status: words[o.State]}
-	progress, line := -1, ""
+	progress, step, line := -1, "", ""
+	if p != nil {
+		progress, step = p.Percent(), p.Step
+	}
 	switch o.State {
 	case jobs.Succeeded:
 		progress, doc.Message, doc.ResultURL = 100, messageCompleted, o.Result.Object
@@ -120,8 +131,14 @@ func (s *Store) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.
 	head, tail := doc.halves()
 	args := []any{
 		c.Token, ttlSeconds, progress, head, tail, line, s.LogCap, c.Attempt, c.Crashes, c.Failures,
-		time.Now().UnixMilli(), "pages", o.Result.Pages,
+		time.Now().UnixMilli(), step, lines.Before,
 	}
+	text := lines.Text[:min(len(lines.Text), jobs.MaxLines)]
+	args = append(args, len(text))
+	for _, line := range text {
+		args = append(args, jobs.Visible(line))
+	}
+	args = append(args, "pages", o.Result.Pages)
 	if o.Code != "" {
 		args = append(args, "code", o.Code)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/batchfleet/batchfleet/batch"
 	"github.com/batchfleet/batchfleet/internal/pipenet"
 	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -220,6 +221,8 @@ type flaky struct {
 	reports int  // with progress
 	calls   int  // all reports
 	most    int  // lines that one had
+	// turns, unless nil, is what reports wait for before they are sent.
+	turns *batch.Group[string, struct{}]
 }
 
 func (f *flaky) cut(down bool) {
@@ -268,6 +271,11 @@ func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	if err := f.err(ctx); err != nil {
 		return err
 	}
+	if f.turns != nil {
+		if _, err := f.turns.Do(ctx, "report"); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
 	f.mu.Lock()
 	if p != nil {
 		f.reports++
@@ -285,10 +293,14 @@ func (f *flaky) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 }
 
 func (f *flaky) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
+	return f.FinishLast(ctx, c, o, nil, jobs.Lines{})
+}
+
+func (f *flaky) FinishLast(ctx context.Context, c jobs.Claim, o jobs.Outcome, p *jobs.Progress, lines jobs.Lines) (jobs.State, error) {
 	if err := f.err(ctx); err != nil {
 		return 0, err
 	}
-	return f.Store.Finish(ctx, c, o)
+	return f.Store.FinishLast(ctx, c, o, p, lines)
 }
 
 func (f *flaky) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {

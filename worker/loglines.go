@@ -115,6 +115,9 @@ func (l *logLines) next(end bool, now time.Time) {
 	l.leftOut, l.rest, l.restBytes = 0, l.rest[:0], 0
 }
 
+// waits reports whether there are lines that the last take did not return.
+func (l *logLines) waits() bool { return len(l.first)+len(l.rest) > 0 }
+
 // written notes that the lines of the last take are in the log.
 func (l *logLines) written() {
 	l.done += len(l.sent)

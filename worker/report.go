@@ -1,12 +1,14 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/batch"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -94,9 +96,9 @@ func (r *reporter) tooSlow(err error) error {
 	return err
 }
 
-// run writes reports until done is closed, and then what is still unwritten. Before
-// that, the writes end with ctx. Trouble with the status store does not stop the job:
-// only the final outcome must be recorded.
+// run writes reports until done is closed. The writes end with ctx, and a report that has not been
+// sent when done is closed is left to [reporter.end]. Trouble with the status store does not stop
+// the job: only the final outcome must be recorded.
 func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	timer := time.NewTimer(reportEvery)
 	defer timer.Stop()
@@ -104,7 +106,6 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	for {
 		select {
 		case <-done:
-			r.end(ctx)
 			return
 		case <-timer.C:
 		case <-r.wake:
@@ -115,7 +116,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 		}
 		began := time.Now()
 		p, lines := r.take(false)
-		r.write(ctx, p, lines)
+		r.write(batch.Until(ctx, done), p, lines)
 		written = time.Now()
 		timer.Reset(max(0, reportEvery-time.Since(began))) // a slow one delays the next no further
 	}
@@ -127,8 +128,10 @@ const endTimeout = time.Second / 2
 
 // end writes what is still unwritten, also when the worker has no more time, but not when
 // the lease is lost: then this log is no longer the attempt's. That is one report, and
-// another before it if one has failed.
-func (r *reporter) end(ctx context.Context) {
+// another before it if one has failed. The outcome of a job that has succeeded brings the
+// last of them, where the status store can do that: what else a report asks, whether to stop, no longer matters.
+func (r *reporter) end(ctx context.Context, succeeded bool) {
+	_, together := r.Status.(LastReporter)
 	if errors.Is(context.Cause(ctx), jobs.ErrDrained) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
@@ -136,6 +139,10 @@ func (r *reporter) end(ctx context.Context) {
 	}
 	for range 2 {
 		p, lines := r.take(true)
+		if succeeded && together && !r.lines.waits() {
+			r.progress, r.attempt.lines = p, lines
+			return
+		}
 		if p == nil && len(lines.Text) == 0 || !r.write(ctx, p, lines) {
 			return
 		}
@@ -177,6 +184,10 @@ func (r *reporter) write(ctx context.Context, p *jobs.Progress, lines jobs.Lines
 	switch {
 	case err == nil:
 		return true
+	case errors.Is(err, batch.ErrNotSent): // the job has ended
+		r.mu.Lock()
+		r.newest = cmp.Or(r.newest, p)
+		r.mu.Unlock()
 	case errors.Is(err, jobs.ErrCanceled):
 		r.stop(err)
 		return true

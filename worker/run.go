@@ -21,6 +21,10 @@ type attempt struct {
 	lose      context.CancelCauseFunc // ends all work under the lease: it is lost
 	closed    atomic.Bool             // nothing may become visible any more
 	running   <-chan struct{}         // of a handler that was abandoned: closed when it has returned
+
+	// What a job that has succeeded has reported last, if its outcome is to bring it.
+	progress *jobs.Progress
+	lines    jobs.Lines
 }
 
 // left returns how long the lease still holds.

@@ -30,11 +30,18 @@ func (a *attempt) record(ctx context.Context, o jobs.Outcome) (recorded jobs.Sta
 	write := a.Status.Finish
 	if o.Retry {
 		write = a.Status.Retry
+	} else if a.progress != nil || len(a.lines.Text) > 0 {
+		write = func(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
+			return a.Status.(LastReporter).FinishLast(ctx, c, o, a.progress, a.lines)
+		}
 	}
 	err = a.retry(ctx, "record the outcome", callTimeout, a.Metrics.statusRetries, func(call context.Context) (err error) {
 		recorded, err = write(call, a.claim, o)
 		return err
 	})
+	if err == nil && a.progress != nil {
+		a.Metrics.progressWritten.Inc()
+	}
 	return recorded, err
 }
 

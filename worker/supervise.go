@@ -74,13 +74,16 @@ const (
 // supervise runs f and its reporter. It stops f when the job has run or been
 // silent for too long, and abandons one that does not stop. ctx is the
 // attempt's and running, its child, the handler's, which stop ends.
-func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCauseFunc, f handling) (jobs.Result, error) {
+func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCauseFunc, f handling) (_ jobs.Result, failed error) {
 	rep := &reporter{attempt: a, stop: stop, began: time.Now(), moved: time.Now(), wake: make(chan struct{}, 1), now: true}
 	var reporting sync.WaitGroup
 	ended := make(chan struct{})
 	reporting.Go(func() { rep.run(ctx, ended) })
-	defer reporting.Wait()
-	defer close(ended)
+	defer func() {
+		close(ended)
+		reporting.Wait()
+		rep.end(ctx, failed == nil)
+	}()
 
 	var result jobs.Result
 	var err error

@@ -61,6 +61,13 @@ type Status interface {
 	Release(ctx context.Context, c jobs.Claim, message string) error
 }
 
+// LastReporter is a [Status] that can record an outcome together with what the job has reported and
+// no report has brought yet. A job that ends before its report is sent costs one call less.
+type LastReporter interface {
+	// FinishLast is Finish. Before that it does what Report does with p and lines.
+	FinishLast(ctx context.Context, c jobs.Claim, o jobs.Outcome, p *jobs.Progress, lines jobs.Lines) (jobs.State, error)
+}
+
 // Handler runs the jobs of one kind. Run may be called concurrently, and again
 // for a job it has worked on before.
 type Handler interface {

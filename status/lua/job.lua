@@ -17,10 +17,11 @@ local function terminal(status)
 end
 
 -- born returns when a job was first heard of, in milliseconds: as it is on record,
--- or else at.
+-- or else at. The other results are when its attempt began and the step that it is in, if they are on record.
 local function born(detail, at)
-  local t = redis.call('HMGET', detail, 'created_at', 'submitted_at', 'started_at')
-  return tonumber(t[1]) or tonumber(t[2]) or tonumber(t[3]) or tonumber(at)
+  local t = redis.call('HMGET', detail, 'created_at', 'submitted_at', 'started_at', 'step')
+  local began = tonumber(t[3])
+  return tonumber(t[1]) or tonumber(t[2]) or began or tonumber(at), began, t[4]
 end
 
 -- noToken is the token of a job that was queued again: no worker holds it, none
@@ -94,12 +95,12 @@ local function uncountCrash(claim, detail, token)
   return true
 end
 
--- close deletes what only a job that has not ended needs. The outcome counts in the
--- details, so that one that was recorded twice would show.
-local function close(claim, cancel, detail, ttl)
+-- close deletes what only a job that has not ended needs, and adds fields to the details. The
+-- outcome counts there, so that one that was recorded twice would show.
+local function close(claim, cancel, detail, ttl, ...)
   redis.call('DEL', claim, cancel)
   redis.call('HINCRBY', detail, 'outcomes', 1)
-  redis.call('HSET', detail, 'finished_at', now())
+  redis.call('HSET', detail, 'finished_at', now(), ...)
   redis.call('HDEL', detail, 'step', 'next_at')
   redis.call('EXPIRE', detail, ttl)
 end

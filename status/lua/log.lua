@@ -212,16 +212,26 @@ local function append(log, lines, cap, ttl)
   redis.call('EXPIRE', log, ttl)
 end
 
--- last adds the last line to a log and packs it if it is short. Of the shortest logs, which most are, it reads all
+-- unwritten returns those of an attempt's lines that are not in the log yet, and how many the attempt has then: the
+-- answer to an earlier report may be lost, and its lines here again. before is how many came before them.
+local function unwritten(claim, before, lines)
+  local known = tonumber(redis.call('HGET', claim, 'lines')) or 0
+  return {unpack(lines, 1 + math.max(0, known - before))}, math.max(known, before + #lines)
+end
+
+-- last adds the last lines to a log and packs it if it is short. Of the shortest logs, which most are, it reads all
 -- lines at once.
-local function last(log, line, cap, ttl)
+local function last(log, lines, cap, ttl)
   local few = redis.call('TYPE', log).ok == 'list' and redis.call('LRANGE', log, 0, 63) or {}
   local dropped, bytes, head = parse(few[1] or '')
-  if not dropped or #few == 64 or bytes + #line > packed_at_most or bytes + #line + line_bytes * #few > cap then
-    append(log, {line}, cap, ttl)
+  bytes = bytes or 0
+  for _, line in ipairs(lines) do bytes = bytes + #line end
+  if not dropped or #few == 64 or bytes > packed_at_most or bytes + line_bytes * (#few + #lines - 1) > cap then
+    append(log, lines, cap, ttl)
     pack(log, ttl)
     return
   end
-  few[#few + 1] = string.format('%d ', math.max(now(), (split(few[#few])))) .. line
-  redis.call('SET', log, packed(heading(dropped, bytes + #line, head), few, 2), 'EX', ttl)
+  local ms = math.max(now(), (split(few[#few])))
+  for _, line in ipairs(lines) do few[#few + 1] = string.format('%d ', ms) .. line end
+  redis.call('SET', log, packed(heading(dropped, bytes, head), few, 2), 'EX', ttl)
 end

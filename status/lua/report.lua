@@ -34,11 +34,9 @@ end
 redis.call('EXPIRE', KEYS[5], ARGV[3])
 keepParams(KEYS[6], '', ARGV[3])
 if #ARGV > 14 then
-  -- The answer to an earlier report may be lost, and its lines here again.
-  local known = tonumber(redis.call('HGET', KEYS[2], 'lines')) or 0
-  local before = tonumber(ARGV[10])
-  append(KEYS[4], {unpack(ARGV, 15 + math.max(0, known - before))}, tonumber(ARGV[6]), ARGV[3])
-  redis.call('HSET', KEYS[2], 'lines', math.max(known, before + #ARGV - 14))
+  local lines, known = unwritten(KEYS[2], tonumber(ARGV[10]), {unpack(ARGV, 15)})
+  append(KEYS[4], lines, tonumber(ARGV[6]), ARGV[3])
+  redis.call('HSET', KEYS[2], 'lines', known)
 end
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'canceled', created} end
 return {'ok', created}
