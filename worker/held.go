@@ -23,6 +23,7 @@ type held struct {
 
 	mu     sync.Mutex
 	leases map[string]*heldLease
+	next   time.Time // when extend looks at the leases again, unless it is woken
 }
 
 // heldLease is one lease with the job that runs under it.
@@ -86,10 +87,13 @@ func (h *held) add(lease jobs.Lease, stop context.CancelCauseFunc) *heldLease {
 	h.mu.Lock()
 	x.last = time.AfterFunc(time.Until(x.until)-x.margin(), func() { h.expire(x) })
 	h.leases[lease.ID] = x
+	sooner := x.due.Before(h.next) || now.Add(x.margin()).Before(h.next)
 	h.mu.Unlock()
-	select {
-	case h.wake <- struct{}{}:
-	default:
+	if sooner { // seldom: a look at all leases for each new one would cost more than a short job
+		select {
+		case h.wake <- struct{}{}:
+		default:
+		}
 	}
 	return x
 }
@@ -119,12 +123,11 @@ func (h *held) release(x *heldLease) {
 func (h *held) left(x *heldLease) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return max(0, remaining(x.until))
+	return max(0, remaining(x.until, time.Now()))
 }
 
-// remaining is the time to t by the clock, monotonic or wall, that is ahead.
-func remaining(t time.Time) time.Duration {
-	now := time.Now()
+// remaining is the time from now to t by the clock, monotonic or wall, that is ahead.
+func remaining(t, now time.Time) time.Duration {
 	return min(t.Sub(now), t.Round(0).Sub(now.Round(0)))
 }
 
@@ -178,13 +181,14 @@ func (h *held) extend(ctx context.Context) {
 // stops the jobs whose leases have ended by the wall clock.
 func (h *held) due() (due []*heldLease, next time.Duration) {
 	h.mu.Lock()
+	now := time.Now()
 	var over []*heldLease
 	next = time.Hour
 	for _, x := range h.leases {
 		// A machine that slept shows it on the wall clock only, so check regularly.
 		next = min(next, x.margin())
-		switch left := remaining(x.due); {
-		case remaining(x.until) <= 0:
+		switch left := remaining(x.due, now); {
+		case remaining(x.until, now) <= 0:
 			over = append(over, x)
 		case left <= 0:
 			due = append(due, x)
@@ -192,6 +196,7 @@ func (h *held) due() (due []*heldLease, next time.Duration) {
 			next = min(next, left)
 		}
 	}
+	h.next = now.Add(next)
 	if len(due) > 0 {
 		busy := make(chan struct{})
 		for _, x := range due {
@@ -237,7 +242,7 @@ func (h *held) extendAll(ctx context.Context, due []*heldLease) {
 		} else {
 			x.until, x.due = asked.Add(x.ttl), asked.Add(x.every)
 			if _, mine := h.leases[x.lease.ID]; mine {
-				x.last.Reset(remaining(x.until) - x.margin())
+				x.last.Reset(remaining(x.until, time.Now()) - x.margin())
 			}
 		}
 		h.mu.Unlock()

@@ -48,8 +48,7 @@ if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
     end
   end
 end
-redis.call('HSET', KEYS[2], 'token', ARGV[1], 'until', now() + ARGV[2], 'seen', now(), 'attempts', attempts, 'crashes', crashes)
-keep(KEYS[2], ARGV[12], ARGV[13], ARGV[14])
+keep(KEYS[2], ARGV[12], ARGV[13], ARGV[14], 'token', ARGV[1], 'until', now() + ARGV[2], 'seen', now(), 'attempts', attempts, 'crashes', crashes)
 redis.call('HSET', KEYS[5], 'attempt', attempts, 'started_at', now(), 'created_at', created, unpack(ARGV, 16))
 redis.call('HDEL', KEYS[5], 'step', 'code', 'crashes', 'next_at')
 if crashes > 0 then redis.call('HSET', KEYS[5], 'crashes', crashes) end

@@ -65,12 +65,12 @@ local function unclaim(claim)
   redis.call('HDEL', claim, 'token', 'until', 'seen', 'worker', 'queue', 'ack')
 end
 
--- keep records whose a claim is, and how others can hand back its lease.
-local function keep(claim, worker, queue, ack)
+-- keep records whose a claim is, how others can hand back its lease, and more fields.
+local function keep(claim, worker, queue, ack, ...)
   if ack ~= '' then
-    redis.call('HSET', claim, 'worker', worker, 'queue', queue, 'ack', ack)
+    redis.call('HSET', claim, 'worker', worker, 'queue', queue, 'ack', ack, ...)
   else
-    redis.call('HSET', claim, 'worker', worker, 'queue', queue)
+    redis.call('HSET', claim, 'worker', worker, 'queue', queue, ...)
     redis.call('HDEL', claim, 'ack')
   end
 end
