@@ -29,7 +29,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s *status.Store, rdb *redis.Cl
 		testrun.Once(t, "the scripts run in Lua of others, and the same code of ours asks a real server as well")
 		m := miniredis.RunT(t)
 		m.ClockTTL(true)
-		rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), DisableIdentity: true})
+		rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), DisableIdentity: true, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
 		t.Cleanup(func() { _ = rdb.Close() })
 		test(t, newStore(rdb, "w1"), rdb)
 	})

@@ -63,7 +63,7 @@ func onBoth(t *testing.T, test func(r *rig)) {
 	t.Run("redis", func(t *testing.T) { test(newRig(t)) })
 	t.Run("miniredis", func(t *testing.T) {
 		testrun.Once(t, "the scripts run in Lua of others, and the same code of ours asks a real server as well")
-		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), DisableIdentity: true})
+		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), DisableIdentity: true, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
 		t.Cleanup(func() { _ = rdb.Close() })
 		test(rigOn(t, rdb))
 	})
