@@ -103,7 +103,7 @@ func kindsCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check FILE", Short: "Check a kinds file, and whether its programs are installed here", Args: cobra.ExactArgs(1),
 		Long: "Print all that is wrong in a kinds file, a line each, with file, line and column. The exit code is 2 for mistakes in the\n" +
-			"file, and 1 if only programs are missing on this machine. It needs no fleet.",
+			"file, and 1 if only programs cannot start on this machine. It needs no fleet.",
 		Example: "  batchfleet kinds check kinds.toml",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"toml"}, cobra.ShellCompDirectiveFilterFileExt
@@ -135,7 +135,7 @@ func found(code int, wrong *kinds.FileError) string {
 		return fmt.Sprintf("%s, the first %d are shown", mistakes(n), len(wrong.Mistakes))
 	}
 	if code == program.Failed {
-		return jobs.Count(n, "program") + " missing on this machine; the file has no mistakes"
+		return jobs.Count(n, "program") + " cannot start on this machine; the file has no mistakes"
 	}
 	return mistakes(n)
 }
@@ -232,7 +232,7 @@ func showKind(out io.Writer, k *kinds.Kind) error {
 		"kind", k.Name, "description", k.Description, "program", r.program(), "path", k.Path, "command", strings.Join(each(k.Command, quotedWord), " "),
 		"outputs", strings.Join(k.Outputs, " "), "timeout", limit(k.Timeout > 0, kinds.FormatDuration(k.Timeout)), "memory", limit(k.Memory > 0, kinds.FormatSize(k.Memory)),
 		"cpu", limit(k.CPU > 0, kinds.FormatDuration(k.CPU)), "disk", kinds.FormatSize(k.Disk), "input", "at most "+kinds.FormatSize(k.MaxInput), "files", "at most "+fmt.Sprint(k.MaxFiles),
-		"slots", number(k.Slots), "gpus", number(k.GPUs), "retries", k.Retries, "backoff", backoff, "retry exit", fmt.Sprint(k.RetryExit), "final exit", fmt.Sprint(k.FinalExit),
+		"slots", number(k.Slots), "gpus", number(k.GPUs), "retries", k.Retries, "backoff", backoff, "retry exit", limit(!k.IsOwn(), fmt.Sprint(k.RetryExit)), "final exit", limit(!k.IsOwn(), fmt.Sprint(k.FinalExit)),
 		"progress", r.Progress, "env", strings.Join(k.Env, " "), "allow dash", limit(k.AllowDash, "yes"), "keep log", limit(k.KeepLog, "yes"),
 		"checkpoints", limit(k.Checkpoints > 0, "at most "+kinds.FormatSize(k.Checkpoints)),
 	)

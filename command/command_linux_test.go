@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -214,11 +215,21 @@ func TestSlowReaderMissesNothing(t *testing.T) {
 }
 
 func TestStartErrors(t *testing.T) {
-	for _, c := range []*command.Command{
-		{Path: "/nonexistent/file"}, {Path: ""}, {Path: t.TempDir()}, {Path: "/bin/true", Dir: "/nonexistent"}, {Path: "/bin/true", Args: []string{"a\x00b"}},
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte("echo\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]*command.Command{
+		"start /nonexistent/file: no such file or directory": {Path: "/nonexistent/file"},
+		"start : no such file or directory":                  {},
+		"start " + dir + ": permission denied":               {Path: dir},
+		"start /bin/true: no such file or directory":         {Path: "/bin/true", Dir: "/nonexistent"},
+		"start /bin/true: invalid argument":                  {Path: "/bin/true", Args: []string{"a\x00b"}},
+		"start " + text + ": exec format error: a script begins with a line such as #!/bin/sh, and other programs are built for the machine they run on": {Path: text},
 	} {
-		if _, err := c.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "start ") {
-			t.Errorf("Run of %+v = %v, want an error", c, err)
+		if _, err := c.Run(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("Run of %+v = %v, want %s", c, err, want)
 		}
 	}
 }

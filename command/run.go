@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -74,7 +75,7 @@ func (c *Command) start(ctx context.Context, session bool) (*run, error) {
 		splitter: splitter{max: c.Limits.lineBytes()}, log: newOutputLog(c),
 	}
 	if err := r.spawn(session); err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+		return nil, fmt.Errorf("start %s: %w", c.Path, whyNotStarted(err))
 	}
 	r.stopping, r.stop = context.WithCancelCause(ctx)
 	if c.Limits.Wall > 0 {
@@ -93,6 +94,18 @@ func (c *Command) start(ctx context.Context, session bool) (*run, error) {
 	r.helpers.Go(func() { r.sendChunks(Stdout, r.stdout) })
 	r.helpers.Go(func() { r.sendChunks(Stderr, r.stderr) })
 	return r, nil
+}
+
+// whyNotStarted leaves out of an error what the caller says, and says what usually is wrong with a file that is
+// no program.
+func whyNotStarted(err error) error {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok && failed.Op == "fork/exec" {
+		err = failed.Err // without the path
+	}
+	if errors.Is(err, syscall.ENOEXEC) {
+		err = fmt.Errorf("%w: a script begins with a line such as #!/bin/sh, and other programs are built for the machine they run on", err)
+	}
+	return err
 }
 
 // prepare puts the limits in force.

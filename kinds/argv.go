@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (s *source) placeholders(k *Kind, name string, e *entry) {
 				s.wrong(at, key, "has {params.%.64s}, and there is no parameter %s%s", param, quoted(param), meant(param, k.paramNames()))
 				continue
 			case p.place == "" || k.param(p.place) == nil:
-				s.wrong(at, key, "has {%.64s}, which is no placeholder%s; write {{ and }} for braces", p.place, meantPlace(p.place))
+				s.wrong(at, key, "has {%.64s}, which is no placeholder%s; write {{ and }} for braces", p.place, k.meantPlace(p.place))
 				continue
 			default:
 				s.wrong(at, key, "has {%s}, which is no placeholder: do you mean {params.%s}?", p.place, p.place)
@@ -101,8 +102,15 @@ func (s *source) placeholders(k *Kind, name string, e *entry) {
 	s.dashes(k, name, e)
 }
 
-func meantPlace(word string) string {
-	if near := nearest(word, placeholders); near != "" {
+// otherPlaces are what people write for placeholders of ours.
+var otherPlaces = map[string]string{"inputs": "input", "file": "input", "files": "input", "outputs": "output", "out": "output", "dir": "work", "id": "job_id"}
+
+func (k *Kind) meantPlace(word string) string {
+	param := word[strings.LastIndexByte(word, '.')+1:] // {param.dpi}
+	switch near := cmp.Or(otherPlaces[word], nearest(word, placeholders)); {
+	case k.param(param) != nil:
+		return ": do you mean {" + paramPrefix + param + "}?"
+	case near != "":
 		return ": do you mean {" + near + "}?"
 	}
 	return ""

@@ -13,7 +13,7 @@ import (
 // Executables looks for the program of each kind and sets its Path. A program without / in its
 // name is looked for in the absolute directories of searchPath, a value of PATH. One that is a
 // relative path is looked for beside the kinds file. The error is a [*FileError] with those that
-// are missing; the other kinds have their Path. It is not for concurrent use.
+// are missing or could not start; the other kinds have their Path. It is not for concurrent use.
 func (s *Set) Executables(searchPath string) error {
 	if s.source == nil {
 		return nil // there is no kind
@@ -23,7 +23,14 @@ func (s *Set) Executables(searchPath string) error {
 			continue
 		}
 		path, err := s.find(k.Command[0], searchPath)
+		if err == nil {
+			err = checkScript(path)
+		}
+		if err == nil {
+			err = s.checkArguments(k.Command)
+		}
 		if err != nil {
+			path = ""
 			s.source.wrong(k.at, string(k.Name)+".command", "%v", err)
 		}
 		k.Path = path
@@ -54,7 +61,16 @@ func (s *Set) find(program, searchPath string) (string, error) {
 			return found, nil
 		}
 	}
-	return "", fmt.Errorf("has %q, which is not in PATH (%.200s): %s", program, searchPath, s.advice(program))
+	return "", fmt.Errorf("has %q, which is not in PATH (%s): %s", program, shortened(searchPath), s.advice(program))
+}
+
+// shortened is a value of PATH for people: its end shows that it is cut.
+func shortened(searchPath string) string {
+	const most = 200
+	if len(searchPath) > most {
+		return searchPath[:most] + "…"
+	}
+	return searchPath
 }
 
 // advice says what to do about a program that is not in PATH.

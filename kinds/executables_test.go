@@ -75,6 +75,59 @@ FILE:22:12: with-arguments.command has "tool -v", which is not in PATH (SEARCH):
 	}
 }
 
+func TestK01ScriptsThatCannotStartAreReported(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("programs have other names there")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"fine": "#! /bin/sh -e\n", "gone": "#!/no/such/sh -e\necho\n", "dos": "#!/bin/sh\r\necho\r\n", "binary": "\x7fELF#!/no/such\n", "bare": "#!\n",
+		"python3": "#!/bin/sh\n", "count.py": "print()\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := `has "DIR/gone", whose first line names "/no/such/sh", which is not there: install it or correct the line`
+	dos := `has "DIR/dos", whose lines end as on Windows, so its interpreter is not found: write it with line ends of Unix, as dos2unix does`
+	beside := `has "count.py", and the program starts in an empty directory: write "DIR/count.py"`
+	for command, want := range map[string]string{
+		`"./fine"`: "", `"./binary"`: "", `"./bare"`: "", `"./gone"`: gone, `"gone"`: gone, `"./dos"`: dos,
+		`"python3", "count.py", "{input}"`: beside, `"python3", "-u", "count.py"`: beside,
+		`"python3", "DIR/count.py"`: "", `"python3", "-m", "count"`: "", `"python3", "other.py"`: "", `"python3"`: "", `"./fine", "count.py"`: "",
+	} {
+		t.Run(command, func(t *testing.T) {
+			file := filepath.Join(dir, "kinds.toml")
+			if err := os.WriteFile(file, []byte(strings.ReplaceAll("[k]\ncommand = ["+command+"]\n", "DIR", dir)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			set, err := Read(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want != "" {
+				want = file + ":2:12: k.command " + strings.ReplaceAll(want, "DIR", dir)
+			}
+			got := ""
+			if err := set.Executables(dir); err != nil {
+				got = err.Error()
+			}
+			if path := set.Get("k").Path; got != want || (path == "") != (want != "") {
+				t.Errorf("got %q and program %q, want %q", got, path, want)
+			}
+		})
+	}
+}
+
+func TestALongPATHIsCut(t *testing.T) {
+	if got := shortened(strings.Repeat("a", 200)); len(got) != 200 {
+		t.Errorf("200 bytes become %q", got)
+	}
+	if got := shortened(strings.Repeat("a", 201)); got != strings.Repeat("a", 200)+"…" {
+		t.Errorf("201 bytes become %q", got)
+	}
+}
+
 func TestK01ProgramsOfTheCurrentDirectoryAreNotMeant(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {

@@ -73,6 +73,8 @@ var wrongFiles = []struct {
 	{"an argument that is too long", "[k]\ncommand = [\"true\", \"" + strings.Repeat("x", maxArgument+1) + "\"]\n", []string{"2:20: k.command has a string of 16385 bytes: at most 16384 are allowed"}},
 	{"too many arguments", "[k]\ncommand = [" + strings.Repeat(`"x", `, 1001) + "]\n", []string{"2:1: k.command has 1001 arguments: at most 1000 are allowed"}},
 	{"an unknown placeholder", "[k]\ncommand = [\"true\", \"{inptu}\"]\n", []string{"2:20: k.command has {inptu}, which is no placeholder: do you mean {input}?; write {{ and }} for braces"}},
+	{"another word for a placeholder", "[k]\ncommand = [\"true\", \"{files}\"]\n", []string{"2:20: k.command has {files}, which is no placeholder: do you mean {input}?; write {{ and }} for braces"}},
+	{"a parameter with another prefix", "[k]\ncommand = [\"true\", \"{param.dpi}\"]\nparams.dpi.type = \"integer\"\n", []string{"2:20: k.command has {param.dpi}, which is no placeholder: do you mean {params.dpi}?"}},
 	{"an empty placeholder", "[k]\ncommand = [\"true\", \"{}\"]\n", []string{"2:20: k.command has {}, which is no placeholder"}},
 	{"a placeholder without its end", "[k]\ncommand = [\"true\", \"{input\"]\n", []string{"2:20: k.command has a { without its }: write {{ for a brace"}},
 	{"a brace without its beginning", "[k]\ncommand = [\"true\", \"input}\"]\n", []string{"2:20: k.command has a } without its {: write }} for a brace"}},
@@ -83,6 +85,8 @@ var wrongFiles = []struct {
 
 	{"a pattern of outputs that is none", kind(`outputs = ["[a"]`), []string{`3:12: k.outputs has "[a": it is no pattern: want *, ? and [a-z] in names`}},
 	{"a pattern of outputs that leads out", kind(`outputs = ["../*.png", "/etc/*"]`), []string{`3:12: k.outputs has "../*.png": want a pattern of files in {output}`, `3:24: k.outputs has "/etc/*": want a pattern of files in {output}`}},
+	{"a pattern of outputs in a directory", kind(`outputs = ["pages/*.png", "{output}/a", "[^/]*"]`), []string{`3:12: k.outputs has "pages/*.png": want a pattern of files in {output} itself: what`, `3:27: k.outputs has "{output}/a": want a pattern of files in {output} itself: what`}},
+	{"a backslash in quotes", kind(`progress = "(\d+)%"`), []string{"3:14: the file is not TOML: invalid escape character U+0064 'd': write the text between ' and ', where a backslash needs no other"}},
 	{"a pattern of outputs that is empty", kind(`outputs = [""]`), []string{"3:12: k.outputs has an empty string"}},
 	{"outputs that are one string", kind(`outputs = "*.png"`), []string{`3:11: k.outputs is "*.png": want a list of strings, such as ["a", "b"]`}},
 	{"a number as a string", kind(`retries = "many"`), []string{`3:11: k.retries is "many": want a whole number from 0 to 100`}},

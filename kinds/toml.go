@@ -83,7 +83,11 @@ func (s *source) tree() (root *table, ok bool) {
 	if e := (*unstable.ParserError)(nil); errors.As(err, &e) && e.Highlight != nil {
 		at = cap(s.data) - cap(e.Highlight)
 	}
-	s.found = []found{{at: at, say: "the file is not TOML: " + err.Error()}}
+	text := err.Error()
+	if strings.Contains(text, "invalid escape character") {
+		text += ": write the text between ' and ', where a backslash needs no other"
+	}
+	s.found = []found{{at: at, say: "the file is not TOML: " + text}}
 	return nil, false
 }
 

@@ -252,6 +252,9 @@ func badPattern(pattern string) string {
 	if strings.HasPrefix(pattern, "/") || slices.ContainsFunc(strings.Split(pattern, "/"), func(part string) bool { return part == "" || part == "." || part == ".." }) {
 		return "want a pattern of files in {output}, without /, . or .. at its ends"
 	}
+	if strings.Contains(pattern, "/") && !strings.Contains(pattern, "[") { // [^/] matches names, too
+		return "want a pattern of files in {output} itself: what is in directories below it is not kept"
+	}
 	if !utf8.ValidString(pattern) || !jobs.IsVisible(pattern) {
 		return "it holds control characters"
 	}

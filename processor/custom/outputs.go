@@ -139,6 +139,9 @@ func (a *Attempt) checkOutput(name string) (int64, error) {
 	}
 	f, err := safefile.Open(a.output(name))
 	if err != nil {
+		if info, _ := os.Lstat(a.output(name)); info != nil && info.IsDir() {
+			return 0, fmt.Errorf("output %s is a directory: pack it into a file, as tar does", name)
+		}
 		return 0, fmt.Errorf("output %s: %w", name, errors.Unwrap(err)) // without the path on this worker
 	}
 	defer f.Close()

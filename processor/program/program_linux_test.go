@@ -179,7 +179,7 @@ func TestK09OnlyRegularFilesAreOutputs(t *testing.T) {
 	for _, tt := range []struct{ name, script, toml, want string }{
 		{"a link", `ln -s ` + outside + ` "$1/out"`, "", "output out"},
 		{"a FIFO", `mkfifo "$1/out"`, "", "output out"},
-		{"a directory", `mkdir "$1/out"`, "", "output out"},
+		{"a directory", `mkdir "$1/out"`, "", "output out is a directory: pack it into a file, as tar does"},
 		{"a link by a pattern", `ln -s ` + outside + ` "$1/out.png"`, `outputs = ["*.png"]`, "output out.png"},
 		{"its directory is a link", `rmdir "$1"; ln -s / "$1"`, "", "{output}"},
 		{"its directory is gone", `rmdir "$1"`, "", "{output}"},
