@@ -43,8 +43,10 @@ func chooseKinds(file, kind string, withFiles bool) (devKinds, error) {
 	switch {
 	case kind == "" && file != "" && len(names) == 1:
 		chosen.kind = set.Kinds[0].Name
-	case kind == "" && file != "" && withFiles && len(names) > 1 && os.Getenv("PROCESSOR") == "":
-		return chosen, fmt.Errorf("%s has %d kinds: name with --kind the one for these files, such as --kind %s", file, len(names), names[0])
+	case kind == "" && file != "" && withFiles && os.Getenv("PROCESSOR") == "":
+		return chosen, severalKinds(file, set, "these files")
+	case kind != "" && len(names) == 0 && !slices.Contains(known, kind):
+		return chosen, fmt.Errorf("--kind is %.40q: want pdf or mock, or with --kinds (or KINDS_FILE) a file that has this kind", kind)
 	case kind != "" && !slices.Contains(known, kind):
 		return chosen, fmt.Errorf("--kind is %.40q: want %s", kind, someNames(known, " or "))
 	}
@@ -63,6 +65,14 @@ func chooseKinds(file, kind string, withFiles bool) (devKinds, error) {
 		}
 	}
 	return chosen, nil
+}
+
+// severalKinds says that a kind must be named. A file without kinds has none to name.
+func severalKinds(file string, set *kinds.Set, what string) error {
+	if len(set.Kinds) == 0 {
+		return fmt.Errorf("%s has no kinds: docs/kinds.md says how to write one", oneLine(file))
+	}
+	return fmt.Errorf("%s has %d kinds: name with --kind the one for %s, such as --kind %s", oneLine(file), len(set.Kinds), what, set.Kinds[0].Name)
 }
 
 // programOf returns why there is no program of a kind, by what Executables has found.

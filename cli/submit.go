@@ -101,6 +101,9 @@ func (f *submitFlags) check(cmd *cobra.Command, files []string) error {
 	case f.dir != "" && !f.wait:
 		return errors.New("-o is for what jobs have made, when they have ended: give --wait, too; later `batchfleet result -o` fetches it")
 	}
+	if err := f.useOnlyKind(); err != nil {
+		return err
+	}
 	if err := f.checkScope(); err != nil {
 		return err
 	}
@@ -108,6 +111,22 @@ func (f *submitFlags) check(cmd *cobra.Command, files []string) error {
 		return errors.New("what a job of kind zpe is asked for is in its FILE: it has no other input, no parameters and no id of yours")
 	}
 	return f.asked.check(cmd, f.kind, files)
+}
+
+// useOnlyKind takes the kind of --kinds if no kind is named: who names the file means no built-in one.
+func (f *submitFlags) useOnlyKind() error {
+	if f.kind != "" || f.asked.kindsFile == "" {
+		return nil
+	}
+	set, err := f.asked.readKinds()
+	if err != nil {
+		return err
+	}
+	if len(set.Kinds) != 1 {
+		return severalKinds(f.asked.kindsFile, set, "this job")
+	}
+	f.kind = string(set.Kinds[0].Name)
+	return nil
 }
 
 // checkScope finds out whose jobs they are.
@@ -119,6 +138,8 @@ func (f *submitFlags) checkScope() error {
 		f.scope = fleetScope
 	case f.scope != fleetScope && f.scope != gatewayScope && f.scope != zpeScope:
 		return fmt.Errorf("--scope is %.40q: want fleet, gateway or zpe", f.scope)
+	case f.scope == gatewayScope && f.kind == "":
+		return errors.New("--kind is missing: jobs of scope gateway are of a kind of its kinds file")
 	case f.scope == gatewayScope && builtIn:
 		return fmt.Errorf("--kind is %q: jobs of scope gateway are of a kind of its kinds file", f.kind)
 	case f.scope == zpeScope && f.kind == "":

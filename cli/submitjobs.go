@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
@@ -18,6 +20,7 @@ import (
 	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/pubsub/provider"
+	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
 )
 
@@ -26,7 +29,7 @@ func (f *submitFlags) submitJobs(c *connection, cmd *cobra.Command, files []stri
 	ctx := cmd.Context()
 	if c.address() != "" && len(files) > 0 {
 		return program.Exit(program.Usage, errors.New("through a server jobs of the fleet get no files: leave out --api (or BATCHFLEET_API) to submit them where their storage is, "+
-			"or name with --kind and --input an object of that storage, or many objects to `batchfleet run submit-batch`"))
+			"or name with --kind and --input an object of that storage, or many objects to `batchfleet run submit-batch`; with --scope gateway the gateway's own workers get them"))
 	}
 	if c.address() != "" && (f.kind == "" || slices.Contains(f.asked.input, "-")) {
 		return program.Exit(program.Usage, errors.New("through a server a job of the fleet needs --kind, and its --input is an object of the server's storage"))
@@ -100,6 +103,9 @@ func (f *submitFlags) submitHere(c *connection, cmd *cobra.Command, env *ClientE
 		return err
 	}
 	defer closer.Close()
+	if err := env.reach(ctx, sub.redis); err != nil { // before anything is stored
+		return cmp.Or(env.checkTopic(ctx), err)
+	}
 	sub.fleet.Kinds = func() *kinds.Set { return set }
 	check := s
 	check.Inputs = inputs[0].expected()
@@ -167,6 +173,7 @@ func lower(s string) string { return strings.ToLower(s[:min(1, len(s))]) + s[min
 // submitter does what a frontend does: store, record, publish.
 type submitter struct {
 	store storage.Store
+	redis redis.UniversalClient
 	fleet *provider.Fleet
 }
 
@@ -179,9 +186,9 @@ func (e *ClientEnv) openSubmitter(ctx context.Context) (*submitter, closers, err
 	if err != nil {
 		return nil, nil, errors.Join(err, pub.Close())
 	}
-	st, redis := e.openStatus(0)
-	fleet := &provider.Fleet{Status: st, Publish: pub.Publish, Storage: func(context.Context) (storage.Store, error) { return store, nil }}
-	return &submitter{store: store, fleet: fleet}, closers{pub, redis}, nil
+	rdb := e.openRedis(0)
+	fleet := &provider.Fleet{Status: status.New(rdb), Publish: pub.Publish, Storage: func(context.Context) (storage.Store, error) { return store, nil }}
+	return &submitter{store: store, redis: rdb, fleet: fleet}, closers{pub, rdb}, nil
 }
 
 // all queues a job for each input and returns those it has queued, also when it fails halfway.

@@ -111,6 +111,7 @@ func TestK19SubmitSaysWhatIsWrongBeforeItStoresAnything(t *testing.T) {
 		{`--param is "dpi": want NAME=VALUE`, []string{"--kind", "thumbnail", "--param", "dpi", pdf}},
 		{"--param dpi is given twice", []string{"--kind", "thumbnail", "--param", "dpi=70", "--param", "dpi=80", pdf}},
 		{"--params: want an object in JSON", []string{"--kind", "report", "--params", pdf}},
+		{"--params: want the name of a file: --param NAME=VALUE gives a single one", []string{"--kind", "report", "--params", `{"month":"may"}`}},
 		{"--params: documents have none", []string{"--kind", "pdf", "--param", "dpi=70", pdf}},
 		{"the command of kind thumbnail names its input", []string{"--kind", "thumbnail"}},
 		{"a job of kind pdf needs the name of an object", []string{"--kind", "pdf"}},
@@ -125,6 +126,7 @@ func TestK19SubmitSaysWhatIsWrongBeforeItStoresAnything(t *testing.T) {
 		{"cannot both be standard input", []string{"--kind", "thumbnail", "--params", "-", "--input", "-"}},
 		{"give --wait, too", []string{"--kind", "thumbnail", "-o", c.dir, pdf}},
 		{"in no kinds file here, and no worker runs it", []string{"--kind", "thumbnial", pdf}},
+		{"--kind is missing: jobs of scope gateway are of a kind of its kinds file", []string{"--scope", "gateway", pdf}},
 		{"what a job of kind zpe is asked for is in its FILE", []string{"--kind", "zpe", "--param", "a=1", pdf}},
 	} {
 		c.run(2, tt.says, append([]string{"submit"}, tt.args...)...)
@@ -133,6 +135,15 @@ func TestK19SubmitSaysWhatIsWrongBeforeItStoresAnything(t *testing.T) {
 	if all, n := c.uploads(), c.published(); len(all) > 0 || n > 0 {
 		t.Errorf("stored %v, published %d, want nothing", all, n)
 	}
+}
+
+func TestK19SubmitTakesTheOnlyKindOfItsFile(t *testing.T) {
+	t.Parallel()
+	c := newCommands(t)
+	pdf, one := c.write("a.pdf", "%PDF"), c.write("one.toml", "[only]\ncommand = [\"true\"]\n")
+	id := c.run(0, "no worker of the fleet has kind only yet: `batchfleet worker --kinds FILE` starts one", "submit", "--kinds", one, pdf)
+	c.run(0, "kind        only\n", "get", id)
+	c.run(2, "kinds: name with --kind the one for this job, such as --kind thumbnail", "submit", "--kinds", filepath.Join(c.dir, "kinds.toml"), pdf)
 }
 
 func TestK19SubmitTakesInputFromWhereItIs(t *testing.T) {

@@ -32,7 +32,7 @@ type asked struct {
 }
 
 func (a *asked) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&a.kindsFile, "kinds", "", "kinds file by which parameters are checked (default KINDS_FILE)")
+	flags.StringVar(&a.kindsFile, "kinds", "", "kinds file by which parameters are checked (default KINDS_FILE); if it has one kind, --kind may be left out")
 	a.paramFlags(flags)
 	flags.StringArrayVar(&a.input, "input", nil, "instead of FILE: a file, - for standard input, or what is no file here: an object of the storage, such as uploads/a.pdf or gs://bucket/a.pdf; several times for a job with several")
 	flags.StringVar(&a.id, "id", "", "id of the job, which must be new")
@@ -41,7 +41,7 @@ func (a *asked) flags(flags *pflag.FlagSet) {
 
 // paramFlags are the flags of parameters alone.
 func (a *asked) paramFlags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&a.params, "param", nil, "parameter, as NAME=VALUE, in place of one of --params; several times for several. Without a kinds file, numbers, true and false are these, and all else is text")
+	flags.StringArrayVar(&a.params, "param", nil, "parameter, as NAME=VALUE; may be given several times, and wins over one of --params. Without a kinds file, numbers, true and false are these, and all else is text")
 	flags.StringVar(&a.paramsFile, "params", "", "file with the parameters, an object in JSON; - for standard input")
 }
 
@@ -139,7 +139,10 @@ func readParams(ctx context.Context, file string) (json.RawMessage, error) {
 		f = program.Stdin(ctx)
 	} else {
 		var err error
-		if f, err = os.Open(file); err != nil {
+		if f, err = os.Open(file); err != nil && strings.HasPrefix(file, "{") {
+			return nil, errors.New("want the name of a file: --param NAME=VALUE gives a single one")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -34,6 +34,16 @@ func TestF63WithoutPubSubACommandSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// TestF63WithoutRedisSubmitStoresNothing and names the Redis.
+func TestF63WithoutRedisSubmitStoresNothing(t *testing.T) {
+	t.Parallel()
+	c := newCommands(t)
+	code, _, stderr := output(t, batchfleet(t, append(c.env, "REDIS_HOST=127.0.0.1", "REDIS_PORT=1"), "submit", c.write("a.pdf", "%PDF")))
+	if stored := c.uploads(); code != 3 || len(stored) > 0 || !strings.Contains(stderr, "reach redis at 127.0.0.1:1 db 0: ") {
+		t.Errorf("exit code %d, stored %v\n%s", code, stored, stderr)
+	}
+}
+
 // TestF63AnInterruptedDrainSaysThatWorkersStillTakeNoJobs because that outlives the command.
 func TestF63AnInterruptedDrainSaysThatWorkersStillTakeNoJobs(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,15 @@ func noWorker(ctx context.Context, st *status.Store, kind jobs.Kind) string {
 	if why := notReady(workers, kind); why != "" {
 		return noTaker(kind) + why
 	}
-	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers` lists them"
+	return noTaker(kind) + startsOne(kind) + ", `batchfleet workers` lists them"
+}
+
+// startsOne says what starts a worker that runs a kind, which may be empty.
+func startsOne(kind jobs.Kind) string {
+	if kind == "" || slices.Contains(knownKinds, string(kind)) {
+		return "`batchfleet worker` starts one"
+	}
+	return "`batchfleet worker --kinds FILE` starts one"
 }
 
 // noteNoKind says on stderr if no live worker of the fleet has a kind, whether it takes jobs now
@@ -48,7 +56,7 @@ func noteNoKind(ctx context.Context, stderr io.Writer, st *status.Store, kind jo
 		return
 	}
 	if runs, err := st.Runs(ctx, kind); err == nil && !runs {
-		fmt.Fprintf(stderr, "batchfleet: no worker of the fleet has kind %s yet: `batchfleet worker` starts one\n", kind)
+		fmt.Fprintf(stderr, "batchfleet: no worker of the fleet has kind %s yet: %s\n", kind, startsOne(kind))
 	}
 }
 
@@ -68,7 +76,7 @@ func (c *connection) whyFleetQueued(ctx context.Context, kind jobs.Kind) string 
 	case takers(workers, kind, "draining"):
 		return noTaker(kind) + "they are draining; if `run drain` has stopped them, `batchfleet run start" + c.given() + "` lets them"
 	}
-	return noTaker(kind) + "`batchfleet worker` starts one, `batchfleet workers" + c.given() + "` lists them"
+	return noTaker(kind) + startsOne(kind) + ", `batchfleet workers" + c.given() + "` lists them"
 }
 
 // takers reports whether a worker in one of these states runs jobs of a kind, or of any if it is empty.
