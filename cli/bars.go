@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -44,7 +43,7 @@ func newBars(w *os.File, files map[jobs.ID]string) *bars {
 func (b *bars) update(e status.Entry) {
 	if e.State() == jobs.Queued && !e.Detail.Next.IsZero() && b.waits[e.ID] != e.Message {
 		b.waits[e.ID] = e.Message
-		b.note(oneLine(endedJob{File: b.files[e.ID], Job: jobapi.Job{ID: string(e.ID)}}.name() + ": " + e.Message))
+		b.note(oneLine(b.name(e.ID) + ": " + e.Message))
 	}
 	if b.all == nil {
 		return
@@ -60,12 +59,17 @@ func (b *bars) update(e status.Entry) {
 	}
 	if bar == nil && e.State() == jobs.Running && len(b.one) < maxBars {
 		bar = b.all.AddBar(100, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(
-			decor.Name(clipName(filepath.Base(b.files[e.ID])), decor.WCSyncSpaceR), decor.Percentage(decor.WCSyncSpace)))
+			decor.Name(clipName(b.name(e.ID)), decor.WCSyncSpaceR), decor.Percentage(decor.WCSyncSpace)))
 		b.one[e.ID] = bar
 	}
 	if bar != nil {
 		bar.SetCurrent(int64(e.Progress))
 	}
+}
+
+// name is what people call a job: its file, or its id if it has none.
+func (b *bars) name(id jobs.ID) string {
+	return endedJob{File: b.files[id], Job: jobapi.Job{ID: string(id)}}.name()
 }
 
 // note says something, above the bars if there are any; nothing if it is empty.

@@ -60,6 +60,10 @@ func devCommand() *cobra.Command {
 			if len(files) > 0 {
 				// No other process needs to find this fleet, and its log would tear the bars.
 				addr, redisAddr, httpAddr, level = "127.0.0.1:0", "127.0.0.1:0", "", slog.LevelWarn
+				// Whoever interrupts it will see no outcome of what still runs: its Redis goes with it.
+				if err := os.Setenv("DRAIN_TIMEOUT", "0s"); err != nil {
+					return err
+				}
 			}
 			if err := checkAddresses(addr, redisAddr, httpAddr); err != nil {
 				return err
@@ -70,7 +74,7 @@ func devCommand() *cobra.Command {
 				return program.Coded(cmd.Context(), err)
 			}
 			if len(files) == 0 {
-				fmt.Fprint(cmd.OutOrStdout(), f.welcome())
+				fmt.Fprint(cmd.OutOrStdout(), f.welcome(chosen.kind))
 				<-ctx.Done()
 				return f.stop()
 			}
@@ -136,6 +140,7 @@ func startFleet(ctx context.Context, running *errgroup.Group, addr, redisAddr, h
 		end()
 		return nil, err
 	}
+	w.ForceStop = program.SecondSignal()
 	stopHTTP, err := program.ServeWorker(working, f.env.HTTPAddr, w)
 	if err == nil {
 		err = f.serveJobs(working, httpAddr, w.Metrics.Registry, log)

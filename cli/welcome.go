@@ -13,8 +13,9 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// welcome says where everything is, and what to type: commands that work as they stand.
-func (f *fleet) welcome() string {
+// welcome says where everything is, and what to type: commands that work as they stand, one of them for jobs of a
+// kind, which may be empty.
+func (f *fleet) welcome(kind jobs.Kind) string {
 	path, err := filepath.Abs(f.env.Path)
 	if err != nil {
 		path = f.env.Path
@@ -39,9 +40,12 @@ func (f *fleet) welcome() string {
 		variables = append(variables, "LOCAL_STORAGE_PATH="+program.ShellWord(path))
 	}
 	name := typed()
-	fmt.Fprintf(&b, "\nIn another terminal, process a document, and look at the jobs:\n\n")
+	fmt.Fprintf(&b, "\nIn another terminal, give it jobs, and look at them:\n\n")
 	fmt.Fprintf(&b, "  export %s\n", strings.Join(variables, " "))
 	fmt.Fprintf(&b, "  %s submit --wait FILE.pdf\n", name)
+	if args := f.example(kind); args != "" {
+		fmt.Fprintf(&b, "  %s submit --wait %s\n", name, args)
+	}
 	fmt.Fprintf(&b, "  %s list\n", name)
 	message := base64.StdEncoding.EncodeToString([]byte(`{"job_id":"demo-1","kind":"mock","pages":5}`))
 	fmt.Fprintf(&b, "\nWithout batchfleet, queue a simulated job and look at it:\n\n")
@@ -53,6 +57,30 @@ func (f *fleet) welcome() string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// example returns the arguments of a job of a kind, or else of the first one that is not built in. It is empty if
+// there is none.
+func (f *fleet) example(kind jobs.Kind) string {
+	set := f.kinds.Set()
+	if len(set.Kinds) == 0 {
+		return ""
+	}
+	k := cmp.Or(set.Get(kind), set.Kinds[0])
+	args := ""
+	if path, err := filepath.Abs(f.env.File); f.env.File != "" && err == nil {
+		args = "--kinds " + program.ShellWord(path) + " "
+	}
+	args += "--kind " + string(k.Name)
+	for _, p := range k.Params {
+		if p.Required {
+			args += " --param " + p.Name + "=VALUE"
+		}
+	}
+	if k.NeedsInput() || k.IsOwn() {
+		args += " FILE"
+	}
+	return args
 }
 
 // typed returns how to start this program as its user has.
