@@ -133,7 +133,11 @@ func (k Kind) do(ctx context.Context, a *custom.Attempt) (err error) {
 	j := &Job{attempt: a}
 	defer func() {
 		if p := recover(); p != nil {
-			err = &custom.Failure{Code: "PANIC", Detail: string(debug.Stack()), Err: fmt.Errorf("panic: %v", p)}
+			stack := string(debug.Stack())
+			for line := range strings.Lines(stack) {
+				a.Log(strings.ReplaceAll(strings.TrimSpace(line), "\t", "  "))
+			}
+			err = &custom.Failure{Code: "PANIC", Detail: stack, Err: fmt.Errorf("panic: %v", p)}
 		}
 		err = errors.Join(err, j.close())
 	}()

@@ -140,6 +140,9 @@ func TestK15PanicIsAFailureWithItsStack(t *testing.T) {
 	if f.Code != "PANIC" || !f.Retry || f.Final || f.Error() != "panic: no idea" || !strings.Contains(f.Detail, "kind_test.go") {
 		t.Errorf("got %+v: %v", f, f)
 	}
+	if lines := strings.Join(r.lines, "\n"); !strings.Contains(lines, "kind_test.go:") {
+		t.Errorf("the log has no stack:\n%s", lines)
+	}
 	if _, err := r.store.Open(t.Context(), artifact.ObjectName("j", "half")); err == nil {
 		t.Error("what the function left is stored")
 	}

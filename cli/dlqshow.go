@@ -85,7 +85,7 @@ func printDeadLetter(out io.Writer, d deadletter.Item) error {
 	t := newTable(out)
 	t.pairs(
 		name, r.Name, "kind", r.Kind, "cause", r.Cause, "reason", r.Reason, "failed", moment(r.FailedAt),
-		"attempts", r.Attempts, "letters", r.Letters, "subscription", r.Subscription, "message", r.MessageID,
+		"attempts", r.Attempts, "dead letters", r.Letters, "subscription", r.Subscription, "message", r.MessageID,
 	)
 	for _, name := range slices.Sorted(maps.Keys(d.Last().Message)) {
 		t.pairs("attribute "+name, d.Last().Message[name])

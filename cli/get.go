@@ -59,7 +59,7 @@ func printJob(out io.Writer, j jobapi.Job, why string) error {
 	}
 	result, files := jsonObject(j.Result), ""
 	if _, keeps := keepers[j.Scope]; keeps && j.Status == jobs.Succeeded {
-		files = "batchfleet result " + oneLine(j.ID)
+		files = "batchfleet result -o " + oneLine(j.ID) + " " + oneLine(j.ID)
 	}
 	t := newTable(out)
 	t.pairs(

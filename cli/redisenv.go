@@ -32,7 +32,7 @@ type RedisEnv struct {
 // host, which may be a URL with a password.
 func (e *RedisEnv) Check() (wrong []error) {
 	wrong = settings.Limits(e)
-	if strings.ContainsAny(e.Host, "/@ ") {
+	if strings.ContainsAny(e.Host, "/@ ") || strings.Count(e.Host, ":") == 1 { // several are of IPv6
 		wrong = append(wrong, errors.New("REDIS_HOST is not a host name or address alone; give a whole address as REDIS_URL, port and password have variables of their own"))
 	}
 	if e.URL == "" {

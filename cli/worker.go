@@ -18,6 +18,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/processor"
 	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/status"
@@ -71,7 +72,7 @@ func runWorker(cmd *cobra.Command, env *WorkerEnv, _ []string) error {
 		return err
 	}
 	defer stopRepair()
-	log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "priority_subscription", env.Priority, "dead_letter_topic", env.DeadTopic, "slots", env.Slots, "processor", env.Kind, "pdf_engine", env.Engine, "storage", env.Type)
+	log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "priority_subscription", env.Priority, "dead_letter_topic", env.DeadTopic, "slots", env.Slots, "processor", env.Kind, "kinds", each(file.Set().Kinds, func(k *kinds.Kind) jobs.Kind { return k.Name }), "pdf_engine", env.Engine, "storage", env.Type)
 	err = w.Run(ctx)
 	log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)
 	return program.WorkerEnded(err)

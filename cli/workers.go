@@ -125,9 +125,9 @@ func (c *connection) workers(ctx context.Context, stderr io.Writer) ([]workerRow
 }
 
 // gatewayWorker is a worker of the gateway. One without a lease is registered, not idle: whether
-// it lives is not known.
+// it lives is not known, nor what its kinds are.
 func gatewayWorker(s wire.ServerInfo) workerRow {
-	w := jobapi.Worker{ID: s.ServerID, Name: s.Name, Kinds: []string{zpeKind}, Jobs: s.Leases, State: "registered"}
+	w := jobapi.Worker{ID: s.ServerID, Name: s.Name, Jobs: s.Leases, State: "registered"}
 	switch {
 	case s.Tokens == 0:
 		w.State = "revoked" // or its token has ended, which comes to the same

@@ -34,7 +34,7 @@ func fullName(variable, project, collection, name string) (string, error) {
 	case strings.Contains(name, "/"):
 		return "", fmt.Errorf("%s is %q: give a bare name or projects/PROJECT/%s/NAME", variable, name, collection)
 	case project == "":
-		return "", fmt.Errorf("%s is the bare name %q, so GCP_PROJECT_ID must be set", variable, name)
+		return "", fmt.Errorf("%s is the bare name %q, so GCP_PROJECT_ID must be set (local-dev with the emulator)", variable, name)
 	}
 	return "projects/" + project + "/" + collection + "/" + name, nil
 }

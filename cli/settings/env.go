@@ -60,6 +60,7 @@ func Read(conf interface{ Check() []error }) error {
 		}
 	}
 	var mistakes []error
+	var unread []string
 	for {
 		err := envconfig.Process("", conf)
 		wrong := (*envconfig.ParseError)(nil)
@@ -70,12 +71,16 @@ func Read(conf interface{ Check() []error }) error {
 			break
 		}
 		mistakes = append(mistakes, fmt.Errorf("%s is %q: %w", wrong.KeyName, redact.Reason(wrong.Value), plainCause(wrong)))
+		unread = append(unread, wrong.KeyName)
 		// Without the bad value its default applies, and the next one shows.
 		if err := os.Unsetenv(wrong.KeyName); err != nil {
 			return err
 		}
 	}
-	switch mistakes = Compact(mistakes, conf.Check()); len(mistakes) {
+	followed := slices.DeleteFunc(conf.Check(), func(err error) bool {
+		return err != nil && slices.ContainsFunc(unread, func(name string) bool { return strings.HasPrefix(err.Error(), name+" ") })
+	})
+	switch mistakes = Compact(mistakes, followed); len(mistakes) {
 	case 0:
 		return nil
 	case 1:
