@@ -25,7 +25,7 @@ type Client struct {
 	tokens  *TokenFile
 	timeout time.Duration // beyond the time that a call asks the control plane to wait and that its body needs on the way
 
-	together together
+	batches batches
 }
 
 // ClientConfig is where a control plane is and how to connect to it.
@@ -102,7 +102,7 @@ func (c *Client) Lease(ctx context.Context, request wire.LeaseRequest) (*wire.Le
 func (c *Client) Heartbeat(ctx context.Context, id string, request wire.HeartbeatRequest) (a wire.HeartbeatResponse, err error) {
 	shared := false
 	if request.WaitSeconds == 0 && request.Log == nil {
-		a, shared, err = share(ctx, c, &c.together.beats, request.Kind, wire.JobHeartbeat{JobID: id, HeartbeatRequest: request}, c.sendHeartbeats)
+		a, shared, err = share(ctx, c, &c.batches.beats, request.Kind, wire.JobHeartbeat{JobID: id, HeartbeatRequest: request}, c.sendHeartbeats)
 	}
 	if !shared {
 		a, err = c.heartbeat(ctx, id, request)
@@ -126,7 +126,7 @@ func (c *Client) heartbeat(ctx context.Context, id string, request wire.Heartbea
 func (c *Client) Result(ctx context.Context, id string, request wire.ResultRequest) (a wire.ReportResponse, err error) {
 	shared := false
 	if sizeOf(request) <= MaxInline {
-		a, shared, err = share(ctx, c, &c.together.results, request.Kind, request.OfJob(id), c.sendResults)
+		a, shared, err = share(ctx, c, &c.batches.results, request.Kind, request.OfJob(id), c.sendResults)
 	}
 	if !shared {
 		a, err = c.result(ctx, id, request)

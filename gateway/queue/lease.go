@@ -62,7 +62,7 @@ func (q *Queue) Lease(ctx context.Context, c Caller, req LeaseRequest) (Grant, e
 	return grants[0], err
 }
 
-// LeaseJobs is Lease for up to most jobs, [MaxTogether] at most. It returns fewer when there are
+// LeaseJobs is Lease for up to most jobs, [MaxBatch] at most. It returns fewer when there are
 // fewer, when the caller may hold no more, or when their payloads reach a mebibyte. It returns more
 // when an earlier call with the same request id has got more. worker is the caller's id if there is no job.
 func (q *Queue) LeaseJobs(ctx context.Context, c Caller, req LeaseRequest, most int) (grants []Grant, worker string, err error) {
@@ -182,7 +182,7 @@ func (q *Queue) Extend(ctx context.Context, c Caller, id jobs.ID, lease string, 
 	return extendedOf(now, q.do(ctx, q.beats, beatCall(c, Heartbeat{id, lease, b})))
 }
 
-// ExtendAll is Extend for several leases, [MaxTogether] at most. Each has its own answer.
+// ExtendAll is Extend for several leases, [MaxBatch] at most. Each has its own answer.
 func (q *Queue) ExtendAll(ctx context.Context, c Caller, beats []Heartbeat) ([]Extended, []error) {
 	calls := make([]workerCall, len(beats))
 	for i, b := range beats {

@@ -39,7 +39,7 @@ type LogOf struct {
 	Log
 }
 
-// Write adds lines to the logs of jobs, [MaxTogether] at most. Each has its own error, as of [Queue.Extend]. If another
+// Write adds lines to the logs of jobs, [MaxBatch] at most. Each has its own error, as of [Queue.Extend]. If another
 // value is under a log's key, it stays as it is.
 func (q *Queue) Write(ctx context.Context, c Caller, logs []LogOf) []error {
 	calls := make([]workerCall, len(logs))

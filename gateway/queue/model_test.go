@@ -241,7 +241,7 @@ func (m *model) lease(t *rapid.T) {
 	w := rapid.SampledFrom(m.workers).Draw(t, "worker")
 	request := rapid.SampledFrom([]string{"", "", "r1", "r2"}).Draw(t, "request")
 	kinds := rapid.SampledFrom([][]jobs.Kind{nil, {"thumbnail"}, {"zpe", "thumbnail"}, {"other", "thumbnail", "zpe"}}).Draw(t, "kinds")
-	most := rapid.SampledFrom([]int{1, 1, 2, queue.MaxTogether}).Draw(t, "most")
+	most := rapid.SampledFrom([]int{1, 1, 2, queue.MaxBatch}).Draw(t, "most")
 	grants, _, err := q.LeaseJobs(m.r.ctx(), w.caller, queue.LeaseRequest{Renews: true, RequestID: request, Kinds: kinds}, most)
 	if w.revoked {
 		m.want(t, "lease of a revoked worker", err, queue.ErrTokenRevoked)

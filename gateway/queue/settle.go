@@ -71,7 +71,7 @@ type Verdict struct {
 	Err  error
 }
 
-// FinishAll is Finish for several results, [MaxTogether] at most. Each has its own verdict.
+// FinishAll is Finish for several results, [MaxBatch] at most. Each has its own verdict.
 func (q *Queue) FinishAll(ctx context.Context, c Caller, results []ResultOf) []Verdict {
 	verdicts := make([]Verdict, len(results))
 	var calls []workerCall

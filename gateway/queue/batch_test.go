@@ -41,11 +41,11 @@ func TestK18SixtyFourJobsComeInOneLease(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(r *rig) {
 		var ids []jobs.ID
-		for i := range queue.MaxTogether + 6 {
+		for i := range queue.MaxBatch + 6 {
 			ids = append(ids, jobs.ID(fmt.Sprintf("j%02d", i)))
 		}
 		r.submit(ids...)
-		some := r.leaseSome(w1, "", queue.MaxTogether, ids[:queue.MaxTogether]...)
+		some := r.leaseSome(w1, "", queue.MaxBatch, ids[:queue.MaxBatch]...)
 		leases := map[string]bool{}
 		for _, g := range some {
 			leases[g.LeaseID] = true
@@ -66,7 +66,7 @@ func TestK18SixtyFourJobsComeInOneLease(t *testing.T) {
 				r.Errorf("result of %s: %+v", some[i+1].Job, v)
 			}
 		}
-		rest := r.leaseSome(w1, "", 10, ids[queue.MaxTogether:]...)
+		rest := r.leaseSome(w1, "", 10, ids[queue.MaxBatch:]...)
 		r.FinishAll(r.ctx(), w1, append(resultsOf(rest), resultsOf(some[:1])...))
 		if s := must(r.Stats(r.ctx()))(r); s != (queue.Stats{}) {
 			r.Errorf("left over: %+v", s)
@@ -259,7 +259,7 @@ func TestK18LargePayloadsDoNotComeAllAtOnce(t *testing.T) {
 		}
 		for len(ids) > 0 {
 			n := min(4, len(ids))
-			grants, _, err := r.LeaseJobs(r.ctx(), w1, queue.LeaseRequest{Renews: true, Kinds: []jobs.Kind{"thumbnail"}}, queue.MaxTogether)
+			grants, _, err := r.LeaseJobs(r.ctx(), w1, queue.LeaseRequest{Renews: true, Kinds: []jobs.Kind{"thumbnail"}}, queue.MaxBatch)
 			if err != nil || len(grants) != n || grants[0].Job != ids[0] {
 				r.Fatalf("leased %d jobs, %v; want %v", len(grants), err, ids[:n])
 			}

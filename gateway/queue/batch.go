@@ -12,9 +12,9 @@ import (
 	"github.com/batchfleet/batchfleet/redisdb"
 )
 
-// MaxTogether is how many calls of workers one script does at most, and how many jobs for one
+// MaxBatch is how many calls of workers one script does at most, and how many jobs for one
 // call: it bounds for how long Redis does nothing else. A request may bring as many.
-const MaxTogether = wire.MaxBatch
+const MaxBatch = wire.MaxBatch
 
 // workerCall is one call of a worker, and args what the script is to know of it.
 type workerCall struct {
@@ -43,7 +43,7 @@ type line struct {
 
 func (q *Queue) newLine(what string, sc script, shared func() []any) *line {
 	l := &line{what: what, script: sc, shared: shared}
-	l.group = &batch.Group[workerCall, scriptReply]{Max: MaxTogether, Send: func(ctx context.Context, calls []workerCall) []batch.Answer[scriptReply] {
+	l.group = &batch.Group[workerCall, scriptReply]{Max: MaxBatch, Send: func(ctx context.Context, calls []workerCall) []batch.Answer[scriptReply] {
 		answers := make([]batch.Answer[scriptReply], len(calls))
 		for i, a := range q.runEach(ctx, what, sc, shared(), calls) {
 			answers[i].Value = a

@@ -21,12 +21,12 @@ const MaxInline = 64 << 10
 // requestsAtOnce is how many requests with results, or with heartbeats, a client has on their way.
 const requestsAtOnce = 2
 
-// together are the calls of a client that share requests: results and heartbeats that come while
+// batches are the calls of a client that share requests: results and heartbeats that come while
 // requests with others are on their way go with the next one.
 //
 // An older control plane, which knows no batches, answers a lease request for several jobs with one job. One
 // that answers with a list takes batches. It gets them until it answers that it has no such route.
-type together struct {
+type batches struct {
 	taken atomic.Bool // the control plane takes batches
 
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ type together struct {
 var errAlone = errors.New("send it by itself")
 
 // Batches implements [BatchPlane].
-func (c *Client) Batches() bool { return c.together.taken.Load() }
+func (c *Client) Batches() bool { return c.batches.taken.Load() }
 
 // LeaseJobs implements [BatchPlane].
 func (c *Client) LeaseJobs(ctx context.Context, request wire.LeaseRequest) ([]wire.LeaseResponse, error) {
@@ -56,7 +56,7 @@ func (c *Client) LeaseJobs(ctx context.Context, request wire.LeaseRequest) ([]wi
 		err = checkLease(&a.Jobs[0])
 	default:
 		if err = checkLeases(a.Jobs); err == nil {
-			c.together.taken.Store(true)
+			c.batches.taken.Store(true)
 		}
 	}
 	if err != nil {
@@ -90,10 +90,10 @@ func waitOf(seconds float64) time.Duration { return time.Duration(seconds * floa
 
 // share makes a call in the group of its kind. If ok is false it was not made, and must be made alone.
 func share[V, A any](ctx context.Context, c *Client, groups *map[string]*batch.Group[V, A], kind string, v V, send func(context.Context, string, []V) ([]batch.Answer[A], error)) (a A, ok bool, err error) {
-	if !c.together.taken.Load() {
+	if !c.batches.taken.Load() {
 		return a, false, nil
 	}
-	c.together.mu.Lock()
+	c.batches.mu.Lock()
 	g := (*groups)[kind]
 	if g == nil {
 		if *groups == nil {
@@ -106,24 +106,24 @@ func share[V, A any](ctx context.Context, c *Client, groups *map[string]*batch.G
 			}
 			answers = make([]batch.Answer[A], len(values))
 			for i := range answers {
-				answers[i].Err = c.failedTogether(err)
+				answers[i].Err = c.failedBatch(err)
 			}
 			return answers
 		}}
 		(*groups)[kind] = g
 	}
-	c.together.mu.Unlock()
+	c.batches.mu.Unlock()
 	a, err = g.Do(ctx, v)
 	return a, !errors.Is(err, errAlone), err
 }
 
-// failedTogether returns what a request that has failed means for each of its reports.
-func (c *Client) failedTogether(err error) error {
+// failedBatch returns what a request that has failed means for each of its reports.
+func (c *Client) failedBatch(err error) error {
 	e := (*Error)(nil)
 	switch {
 	case !errors.As(err, &e):
 	case e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed:
-		c.together.taken.Store(false) // an older gateway, or a proxy that passes only older routes
+		c.batches.taken.Store(false) // an older gateway, or a proxy that passes only older routes
 		return errAlone
 	case e.decided() && e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden:
 		return errAlone // all of them together are too large, or one of them spoils the others
