@@ -97,12 +97,16 @@ func (r *reporter) tooSlow(err error) error {
 }
 
 // run writes reports until done is closed. The writes end with ctx, and a report that has not been
-// sent when done is closed is left to [reporter.end]. Trouble with the status store does not stop
-// the job: only the final outcome must be recorded.
+// sent when done is closed is left to [reporter.end], where the outcome can bring it. Trouble with
+// the status store does not stop the job: only the final outcome must be recorded.
 func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	timer := time.NewTimer(reportEvery)
 	defer timer.Stop()
 	written := time.Now()
+	sending := ctx
+	if r.together() {
+		sending = batch.Until(ctx, done)
+	}
 	for {
 		select {
 		case <-done:
@@ -116,7 +120,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 		}
 		began := time.Now()
 		p, lines := r.take(false)
-		r.write(batch.Until(ctx, done), p, lines)
+		r.write(sending, p, lines)
 		written = time.Now()
 		timer.Reset(max(0, reportEvery-time.Since(began))) // a slow one delays the next no further
 	}
@@ -131,7 +135,6 @@ const endTimeout = time.Second / 2
 // another before it if one has failed. The outcome of a job that has succeeded brings the
 // last of them, where the status store can do that: what else a report asks, whether to stop, no longer matters.
 func (r *reporter) end(ctx context.Context, succeeded bool) {
-	_, together := r.Status.(LastReporter)
 	if errors.Is(context.Cause(ctx), jobs.ErrDrained) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
@@ -139,7 +142,7 @@ func (r *reporter) end(ctx context.Context, succeeded bool) {
 	}
 	for range 2 {
 		p, lines := r.take(true)
-		if succeeded && together && !r.lines.waits() {
+		if succeeded && r.together() && !r.lines.waits() {
 			r.progress, r.attempt.lines = p, lines
 			return
 		}
@@ -147,6 +150,12 @@ func (r *reporter) end(ctx context.Context, succeeded bool) {
 			return
 		}
 	}
+}
+
+// together reports whether an outcome can bring what no report has brought.
+func (r *reporter) together() bool {
+	_, ok := r.Status.(LastReporter)
+	return ok
 }
 
 func (r *reporter) isUrgent() bool {

@@ -62,7 +62,8 @@ type Status interface {
 }
 
 // LastReporter is a [Status] that can record an outcome together with what the job has reported and
-// no report has brought yet. A job that ends before its report is sent costs one call less.
+// no report has brought yet. A job that ends before its report is sent costs one call less: Report
+// may then return [batch.ErrNotSent], as its context is one of [batch.Until].
 type LastReporter interface {
 	// FinishLast is Finish. Before that it does what Report does with p and lines.
 	FinishLast(ctx context.Context, c jobs.Claim, o jobs.Outcome, p *jobs.Progress, lines jobs.Lines) (jobs.State, error)

@@ -64,7 +64,7 @@ func (c *Control) input(w http.ResponseWriter, r *http.Request, from call) error
 	if r.URL.RawQuery != "" {
 		var err error
 		if number, err = strconv.Atoi(r.URL.Query().Get("number")); err != nil || number < 1 {
-			return badNumber
+			return errNumber
 		}
 	}
 	u, err := inputOf(r.Context(), c.Queue, from.job, number)
@@ -74,7 +74,7 @@ func (c *Control) input(w http.ResponseWriter, r *http.Request, from call) error
 	return c.send(w, r, file{object: uploadsPrefix + u.Name, sum: u.SHA256, media: "application/octet-stream", size: u.Size, missing: errNoInput})
 }
 
-var badNumber = invalid("number", "want that of an input, from 1 on")
+var errNumber = invalid("number", "want that of an input, from 1 on")
 
 // inputOf returns the upload that is an input of a job, or errNoInput. The inputs count from 1; 0 is that of a job with one.
 func inputOf(ctx context.Context, q *queue.Queue, id jobs.ID, number int) (queue.Upload, error) {
@@ -86,7 +86,7 @@ func inputOf(ctx context.Context, q *queue.Queue, id jobs.ID, number int) (queue
 	names := req.Names()
 	switch {
 	case err == nil && number == 0 && len(names) > 1:
-		return queue.Upload{}, badNumber
+		return queue.Upload{}, errNumber
 	case err != nil, max(1, number) > len(names):
 		return queue.Upload{}, errNoInput
 	}

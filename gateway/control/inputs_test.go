@@ -154,12 +154,10 @@ func TestK05ARequestThatWaitsForAJobWithSeveralInputsIsWoken(t *testing.T) {
 		r.plane.JobPollEvery = time.Hour
 	})
 	names := r.uploads("a", "b")
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	waits := func(features []string) <-chan answer {
 		w, got := r.worker(), make(chan answer, 1)
 		go func() {
-			a, _ := w.try(ctx, "POST", thumbnailLease, wire.LeaseRequest{Features: features, WaitSeconds: 30}, bearer(w.token)...)
+			a, _ := w.try(context.WithoutCancel(t.Context()), "POST", thumbnailLease, wire.LeaseRequest{Features: features, WaitSeconds: 30}, bearer(w.token)...)
 			got <- a
 		}()
 		return got
@@ -186,7 +184,7 @@ func TestK05ARequestThatWaitsForAJobWithSeveralInputsIsWoken(t *testing.T) {
 func TestK05AWorkerInsideReadsEachOfSeveralInputs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withFiles(t))
-	d := r.direct("inside")
+	d := r.direct("within")
 	id := r.submitInputs(r.uploads("first", "second"))
 	request := wire.LeaseRequest{Kind: "thumbnail"}
 	if g, err := d.Lease(t.Context(), request); g != nil || err != nil {
