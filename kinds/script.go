@@ -52,7 +52,7 @@ func (s *Set) checkArguments(command []string) error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+	if info, _ := os.Stat(path); info == nil || !info.Mode().IsRegular() {
 		return nil
 	}
 	return fmt.Errorf("has %q, and the program starts in an empty directory: write %q", command[script], path)
