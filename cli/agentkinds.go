@@ -51,7 +51,7 @@ func (e *AgentEnv) kinds(log *slog.Logger) (agent.Kinds, error) {
 		return agent.Kinds{}, program.Exit(program.Usage, err)
 	}
 	e.file = file
-	work := &own.Work{File: file, GPUs: e.GPUEnv, WorkDir: e.Dir, Local: true, Inline: gateway.MaxInline, Log: log}
+	work := &own.Work{File: file, GPUs: e.GPUEnv, WorkDir: e.Dir, Inline: gateway.MaxInline, Log: log}
 	pools, err := work.Pools(e.Slots)
 	if err != nil {
 		return agent.Kinds{}, program.Exit(program.Usage, err)

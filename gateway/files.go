@@ -26,6 +26,10 @@ type FilePlane interface {
 	// Input returns an input of a job from a byte on, which the caller closes, and the SHA-256
 	// of all of it. The inputs count from 1; 0 is that of a job with one. Errors of its Read are those of the connection.
 	Input(ctx context.Context, l LeaseOf, number int, from int64) (content io.ReadCloser, sum string, err error)
+	// Checkpoint is Input for the checkpoint of a job.
+	Checkpoint(ctx context.Context, l LeaseOf, from int64) (content io.ReadCloser, sum string, err error)
+	// PutCheckpoint keeps a checkpoint of a job in place of an earlier one. An empty one is none.
+	PutCheckpoint(ctx context.Context, l LeaseOf, a wire.Artifact, content io.Reader) error
 }
 
 // LeaseOf names a job and the lease on it.
@@ -99,36 +103,71 @@ func (u Upload) check(a wire.UploadResponse) error {
 
 // Input implements [FilePlane].
 func (c *Client) Input(ctx context.Context, l LeaseOf, number int, from int64) (io.ReadCloser, string, error) {
+	query := url.Values{}
+	if number > 0 {
+		query.Set("number", strconv.Itoa(number))
+	}
+	return c.read(ctx, l, "the input", call{path: l.path(wire.PathInput), query: query}, from)
+}
+
+// Checkpoint implements [FilePlane].
+func (c *Client) Checkpoint(ctx context.Context, l LeaseOf, from int64) (io.ReadCloser, string, error) {
+	return c.read(ctx, l, "the checkpoint", call{path: l.path(wire.PathCheckpoint)}, from)
+}
+
+// PutCheckpoint implements [FilePlane].
+func (c *Client) PutCheckpoint(ctx context.Context, l LeaseOf, a wire.Artifact, content io.Reader) error {
+	limited, cancel := context.WithTimeout(ctx, 2*time.Minute+time.Duration(a.Size>>20)*time.Second)
+	defer cancel()
+	header := http.Header{wire.HeaderLeaseID: {l.ID}, http.CanonicalHeaderKey(wire.HeaderSHA256): {a.SHA256}, "Content-Type": {"application/octet-stream"}}
+	token := c.token()
+	request := &client.Request{
+		Method: http.MethodPut, URL: c.url(call{path: l.path(wire.PathCheckpoint)}), Header: header, Accept: "application/json", Content: content, Size: a.Size, Token: token,
+	}
+	resp, err := c.http.Open(limited, request)
+	if err != nil {
+		return fmt.Errorf("send the checkpoint of job %s: %w", l.Job, c.http.Unreachable(ctx, limited, request, err))
+	}
+	if err := wants(resp, http.StatusOK, token); err != nil {
+		return fmt.Errorf("send the checkpoint of job %s: %w", l.Job, err)
+	}
+	return resp.Body.Close()
+}
+
+// read opens something of a job from a byte on.
+func (c *Client) read(ctx context.Context, l LeaseOf, what string, where call, from int64) (io.ReadCloser, string, error) {
 	header := http.Header{wire.HeaderLeaseID: {l.ID}}
 	if from > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}
 	token := c.token()
-	address := c.http.Base().JoinPath(l.path(wire.PathInput))
-	if number > 0 {
-		address.RawQuery = "number=" + strconv.Itoa(number)
-	}
-	request := &client.Request{URL: address, Header: header, Accept: "*/*", Token: token}
+	request := &client.Request{URL: c.url(where), Header: header, Accept: "*/*", Token: token}
 	resp, err := c.http.Open(ctx, request)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the input of job %s: %w", l.Job, c.http.Unreachable(ctx, ctx, request, err))
+		return nil, "", fmt.Errorf("read %s of job %s: %w", what, l.Job, c.http.Unreachable(ctx, ctx, request, err))
 	}
 	want := http.StatusOK
 	if from > 0 {
 		want = http.StatusPartialContent
 	}
-	if resp.StatusCode == want {
-		return resp.Body, resp.Header.Get(wire.HeaderSHA256), nil
+	if err := wants(resp, want, token); err != nil {
+		return nil, "", fmt.Errorf("read %s of job %s: %w", what, l.Job, err)
+	}
+	return resp.Body, resp.Header.Get(wire.HeaderSHA256), nil
+}
+
+// wants returns an error, and closes the body, unless a response has this status.
+func wants(resp *http.Response, status int, token string) error {
+	if resp.StatusCode == status {
+		return nil
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, wire.MaxSmallBody))
 	_ = resp.Body.Close() // it was only read
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
 	case resp.StatusCode >= 400:
-		err = client.Hide(readError(resp, text), token)
-	default:
-		err = errBadResponse(fmt.Sprintf("status %d", resp.StatusCode))
+		return client.Hide(readError(resp, text), token)
 	}
-	return nil, "", fmt.Errorf("read the input of job %s: %w", l.Job, err)
+	return errBadResponse(fmt.Sprintf("status %d", resp.StatusCode))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/gateway/wire"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -109,7 +110,13 @@ func (w *withInput) fetch(ctx context.Context, job jobs.Job, report func(jobs.Pr
 	case h == nil:
 		return job, fmt.Errorf("fetch inputs: %w", jobs.ErrLeaseLost)
 	}
-	in := inputReader{ctx: ctx, plane: plane, lease: LeaseOf{Kind: h.Kind, Job: h.JobID, ID: h.LeaseID}, what: "the input", report: report}
+	lease := LeaseOf{Kind: h.Kind, Job: h.JobID, ID: h.LeaseID}
+	open := func(number int) opener {
+		return func(ctx context.Context, from int64) (io.ReadCloser, string, error) {
+			return plane.Input(ctx, lease, number, from)
+		}
+	}
+	in := inputReader{ctx: ctx, open: open(0), what: "the input", report: report}
 	if job.Input != "" {
 		job.Input = InputObject(job.ID)
 		return job, w.fetchOne(ctx, job.Input, in)
@@ -117,7 +124,7 @@ func (w *withInput) fetch(ctx context.Context, job jobs.Job, report func(jobs.Pr
 	of := len(job.Inputs)
 	job.Inputs = inputObjects(job.ID, of)
 	for i, object := range job.Inputs {
-		in.number, in.what = i+1, fmt.Sprintf("input %d of %d", i+1, of)
+		in.open, in.what = open(i+1), fmt.Sprintf("input %d of %d", i+1, of)
 		if err := w.fetchOne(ctx, object, in); err != nil {
 			return job, err
 		}
@@ -128,9 +135,7 @@ func (w *withInput) fetch(ctx context.Context, job jobs.Job, report func(jobs.Pr
 // fetchOne copies one input into an object.
 func (w *withInput) fetchOne(ctx context.Context, object string, in inputReader) error {
 	in.report(jobs.Progress{Step: "fetch", Message: "fetching " + in.what})
-	in.hash = sha256.New()
-	err := w.agent.Store.Put(ctx, object, &in)
-	in.close()
+	err := in.into(w.agent.Store, object)
 	if e := (*Error)(nil); errors.As(err, &e) && e.Code == wire.InputNotFound {
 		return &jobs.Failure{Code: "INPUT_MISSING", Final: true, Err: fmt.Errorf("the gateway does not have %s of the job any more", in.what)}
 	}
@@ -152,12 +157,13 @@ func (a *Agent) running(job jobs.ID) *heldLease {
 	return nil
 }
 
-// inputReader reads an input, and goes on where it was when a connection breaks.
+// opener opens something in the gateway at an offset, and returns the SHA-256 of all of it.
+type opener func(ctx context.Context, from int64) (content io.ReadCloser, sum string, err error)
+
+// inputReader reads an input, or a checkpoint, and goes on where it was when a connection breaks.
 type inputReader struct {
 	ctx    context.Context //nolint:containedctx // of one Put, which has the same
-	plane  FilePlane
-	lease  LeaseOf
-	number int    // of the input; 0 of the one that there is
+	open   opener
 	what   string // it is, for people
 	report func(jobs.Progress)
 
@@ -167,6 +173,13 @@ type inputReader struct {
 	hash   hash.Hash
 	n      int64
 	told   time.Time
+}
+
+// into copies it into an object.
+func (r *inputReader) into(store storage.Store, object string) error {
+	r.hash = sha256.New()
+	defer r.close()
+	return store.Put(r.ctx, object, r)
 }
 
 type eof struct{}
@@ -212,7 +225,7 @@ func (r *inputReader) Read(p []byte) (int, error) {
 func (r *inputReader) try(p []byte) (int, error) {
 	if r.body == nil {
 		ctx, cancel := context.WithCancel(r.ctx)
-		body, sum, err := r.plane.Input(ctx, r.lease, r.number, r.n)
+		body, sum, err := r.open(ctx, r.n)
 		if err != nil {
 			cancel()
 			return 0, err

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,6 +32,9 @@ type filePlane struct {
 	offered  bool
 	result   *wire.ResultRequest
 	failed   *wire.FailedRequest
+
+	checkpoint   string
+	noCheckpoint string // the code of a gateway without checkpoints
 }
 
 func (p *filePlane) Lease(ctx context.Context, _ wire.LeaseRequest) (*wire.LeaseResponse, error) {
@@ -170,4 +174,32 @@ func TestK17InputsAndArtifactsGoOnAfterTrouble(t *testing.T) {
 			})
 		})
 	}
+}
+
+func (p *filePlane) Checkpoint(_ context.Context, l gateway.LeaseOf, from int64) (io.ReadCloser, string, error) {
+	if l.Job != "j1" || l.ID != "l1" || l.Kind != "thumbnail" {
+		return nil, "", errors.New("another lease")
+	}
+	p.asked = append(p.asked, from)
+	if p.noCheckpoint != "" || p.checkpoint == "" {
+		return nil, "", &gateway.Error{Status: 404, Code: wire.Code(cmp.Or(p.noCheckpoint, string(wire.CheckpointNotFound))), Message: "none"}
+	}
+	rest := p.checkpoint[from:]
+	r := io.Reader(strings.NewReader(rest))
+	if len(rest) > p.breaks {
+		r = io.MultiReader(strings.NewReader(rest[:p.breaks]), iotest.ErrReader(io.ErrUnexpectedEOF))
+	}
+	return io.NopCloser(r), hexSum(p.checkpoint), nil
+}
+
+func (p *filePlane) PutCheckpoint(_ context.Context, l gateway.LeaseOf, a wire.Artifact, content io.Reader) error {
+	if p.noCheckpoint != "" {
+		return &gateway.Error{Status: 404, Code: wire.Code(p.noCheckpoint), Message: "none"}
+	}
+	text, err := io.ReadAll(content)
+	if l.Job != "j1" || l.ID != "l1" || l.Kind != "thumbnail" || int64(len(text)) != a.Size || hexSum(string(text)) != a.SHA256 {
+		return errors.New("another lease, or another content")
+	}
+	p.checkpoint = string(text)
+	return err
 }

@@ -83,7 +83,7 @@ func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds fun
 		log.WarnContext(ctx, "cannot empty the work directory", "dir", e.workDir(), "err", err)
 	}
 	w := e.worker(a, store, version, log)
-	closeKinds, err := e.startKinds(ctx, a, w, zpe, store, log)
+	closeKinds, err := e.startKinds(ctx, a, w, zpe, log)
 	if err != nil {
 		return err
 	}

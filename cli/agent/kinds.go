@@ -45,7 +45,7 @@ func (e *Env) slots() (n int) {
 
 // startKinds has the worker and its agent run the kinds beside zpe, too. zpe is empty for a worker that does not run kind zpe.
 // Without an error the caller must call done, when no job runs any more.
-func (e *Env) startKinds(ctx context.Context, a *gateway.Agent, w *worker.Worker, zpe map[jobs.Kind]worker.Handler, store storage.Store, log *slog.Logger) (done func(), err error) {
+func (e *Env) startKinds(ctx context.Context, a *gateway.Agent, w *worker.Worker, zpe map[jobs.Kind]worker.Handler, log *slog.Logger) (done func(), err error) {
 	adopt := func(others map[jobs.Kind]worker.Handler) error {
 		all, kinds := maps.Clone(zpe), slices.Sorted(maps.Keys(others))
 		for kind, h := range others {
@@ -79,7 +79,7 @@ func (e *Env) startKinds(ctx context.Context, a *gateway.Agent, w *worker.Worker
 			log.Error("this worker cannot have these kinds, and they stay as they are", "err", err)
 		}
 	}
-	if err := e.kinds.Start(ctx, store, w.Metrics.Registry, use); err != nil {
+	if err := e.kinds.Start(ctx, a.HandlerStore(), w.Metrics.Registry, use); err != nil {
 		return nil, program.Exit(program.Usage, fmt.Errorf("AGENT_DIR: %w", err))
 	}
 	done = func() {

@@ -24,10 +24,8 @@ type Work struct {
 	Store      storage.Store
 	WorkDir    string // where programs run; the system's directory for temporary files when empty
 	Checkpoint time.Duration
-	// Local says that the store is on this machine: then checkpoints are not stored in it.
-	Local  bool
-	Inline int // how large a result may be that is not stored, see [custom.Handler]
-	Log    *slog.Logger
+	Inline     int // how large a result may be that is not stored, see [custom.Handler]
+	Log        *slog.Logger
 
 	root *scratch.Root
 	stop context.CancelFunc
@@ -61,24 +59,10 @@ func (w *Work) Start(ctx context.Context, metrics prometheus.Registerer, use fun
 	start, now := w.GPUs.Runnable(Of(w.File.Set()), slog.New(slog.DiscardHandler)), []Kind(nil)
 	w.File.Use(func(set *kinds.Set) {
 		now = Fitting(start, now, w.GPUs.Runnable(Of(set), w.Log), w.Log)
-		use(Handlers(w.traveling(now), w.Store, w.root, w.Checkpoint, w.Inline, w.Log))
+		use(Handlers(now, w.Store, w.root, w.Checkpoint, w.Inline, w.Log))
 	})
 	w.runs.Go(func() { w.File.Run(ctx, metrics) })
 	return nil
-}
-
-// traveling returns the kinds as they are run: without checkpoints in the store if that is Local.
-func (w *Work) traveling(all []Kind) []Kind {
-	if !w.Local {
-		return all
-	}
-	var local []Kind
-	for _, k := range all {
-		copied := *k.Kind
-		copied.Checkpoints = 0
-		local = append(local, Kind{Kind: &copied, Do: k.Do})
-	}
-	return local
 }
 
 // Forget deletes what this machine has of the checkpoint of a job, unless an attempt has it that was given up and

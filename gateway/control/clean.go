@@ -21,15 +21,15 @@ const (
 	cleanPage = 500
 )
 
-// clean deletes the files that no job needs any more: uploads whose jobs have expired, and
-// artifacts of attempts that were abandoned, and of jobs that have expired.
+// clean deletes the files that no job needs any more: uploads whose jobs have expired,
+// artifacts of attempts that were abandoned, and of jobs that have expired, and checkpoints of jobs that have ended.
 func (c *Control) clean(ctx context.Context) {
 	if c.Files == nil {
 		return
 	}
 	var deleted int
 	parts, err := c.Files.Spool.sweep(spoolKept)
-	for _, prefix := range []string{uploadsPrefix, artifactsPrefix} {
+	for _, prefix := range []string{uploadsPrefix, artifactsPrefix, checkpointsPrefix} {
 		n, err2 := c.cleanObjects(ctx, prefix, time.Now().Add(-cleanGrace))
 		deleted += n
 		err = errors.Join(err, err2)
@@ -83,6 +83,19 @@ func (c *Control) unneeded(ctx context.Context, prefix string, names []string) (
 				return nil, err
 			}
 			if !keep {
+				list = append(list, name)
+			}
+		}
+		return list, nil
+	}
+	if prefix == checkpointsPrefix {
+		for _, name := range names {
+			id, sum, _ := strings.Cut(strings.TrimPrefix(name, prefix), "/")
+			a, err := c.Queue.Checkpoint(ctx, jobs.ID(id))
+			if err != nil {
+				return nil, err
+			}
+			if a.SHA256 != sum {
 				list = append(list, name)
 			}
 		}

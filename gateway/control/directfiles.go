@@ -86,15 +86,21 @@ func (d *Direct) Input(ctx context.Context, l gateway.LeaseOf, number int, at in
 	if err != nil {
 		return nil, "", outward(err)
 	}
-	content, err = d.Files.Store.Open(ctx, uploadsPrefix+u.Name)
+	content, err = d.read(ctx, uploadsPrefix+u.Name, at)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", errNoInput
 	}
+	return content, u.SHA256, err
+}
+
+// read opens an object at an offset.
+func (d *Direct) read(ctx context.Context, object string, at int64) (io.ReadCloser, error) {
+	content, err := d.Files.Store.Open(ctx, object)
 	if err != nil {
-		return nil, "", fmt.Errorf("open the input of job %s: %w", from.job, err)
+		return nil, err // which names it
 	}
 	if _, err := io.CopyN(io.Discard, content, at); err != nil {
-		return nil, "", errors.Join(fmt.Errorf("read the input of job %s from byte %d: %w", from.job, at, err), content.Close())
+		return nil, errors.Join(fmt.Errorf("read %s from byte %d: %w", object, at, err), content.Close())
 	}
-	return content, u.SHA256, nil
+	return content, nil
 }

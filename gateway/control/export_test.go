@@ -54,7 +54,7 @@ func TakeRoom(ctx context.Context, c *Control) (giveBack func(), err error) {
 
 // Clean deletes the files that no job needs any more, however new they are.
 func Clean(ctx context.Context, c *Control) (deleted int, err error) {
-	for _, prefix := range []string{uploadsPrefix, artifactsPrefix} {
+	for _, prefix := range []string{uploadsPrefix, artifactsPrefix, checkpointsPrefix} {
 		n, err := c.cleanObjects(ctx, prefix, time.Now().Add(time.Hour))
 		if err != nil {
 			return deleted, err

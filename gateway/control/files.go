@@ -31,9 +31,10 @@ type Files struct {
 
 // What is in the store. The prefix keeps it apart from what a fleet has there.
 const (
-	filesPrefix     = "gateway/"
-	uploadsPrefix   = filesPrefix + "uploads/"
-	artifactsPrefix = filesPrefix + "artifacts/"
+	filesPrefix       = "gateway/"
+	uploadsPrefix     = filesPrefix + "uploads/"
+	artifactsPrefix   = filesPrefix + "artifacts/"
+	checkpointsPrefix = filesPrefix + "checkpoints/"
 )
 
 // artifactObject is the object of an artifact: each attempt has a place of its own, so that

@@ -26,13 +26,15 @@ type Kind struct {
 	// MaxInput bounds the inputs of a job together, in bytes, below what the gateway takes for any; 0 for no bound of its own.
 	MaxInput int64
 	OneInput bool // a job cannot have several inputs
+	// MaxCheckpoint bounds what the checkpoint of a job has, in bytes; 0 for a kind without checkpoints here.
+	MaxCheckpoint int64
 }
 
 // KindsOf returns the kinds of a kinds file.
 func KindsOf(set *kinds.Set) map[jobs.Kind]Kind {
 	all := map[jobs.Kind]Kind{}
 	for _, k := range set.Kinds {
-		all[k.Name] = Kind{CheckParams: k.CheckParams, Waits: waits(k), MaxInput: k.MaxInput, OneInput: k.OneInput()}
+		all[k.Name] = Kind{CheckParams: k.CheckParams, Waits: waits(k), MaxInput: k.MaxInput, OneInput: k.OneInput(), MaxCheckpoint: k.Checkpoints}
 	}
 	return all
 }
@@ -150,6 +152,8 @@ func (c *Control) kindRoutes(zpe []route) []route {
 		{http.MethodGet, wire.PathArtifacts, c.client(c.ofJob(c.artifacts))},
 		{http.MethodGet, wire.PathArtifact, c.client(c.artifact)},
 		{http.MethodGet, wire.PathInput, c.leased(c.input)},
+		{http.MethodGet, wire.PathCheckpoint, c.leased(c.checkpoint)},
+		{http.MethodPut, wire.PathCheckpoint, c.leased(c.putCheckpoint)},
 		{http.MethodGet, wire.PathUpload, c.leased(c.uploaded)},
 		{http.MethodPut, wire.PathUpload, c.leased(c.putArtifact)},
 	} {

@@ -46,18 +46,19 @@ const MaxArtifacts = 10_000
 // Holds returns nil if the caller holds a lease on a job of its kind; errors are those of
 // [Queue.Extend].
 func (q *Queue) Holds(ctx context.Context, c Caller, id jobs.ID, lease string) error {
-	return q.addArtifact(ctx, c, id, lease, Artifact{})
+	return q.record(ctx, c, id, lease, uploadsKey(id, lease), Artifact{})
 }
 
 // AddArtifact records, under the lease of an attempt, an artifact that has arrived whole. A
 // result of this attempt may name it then; if there is none it is forgotten. Errors are those of
 // Holds, and [ErrManyArtifacts].
 func (q *Queue) AddArtifact(ctx context.Context, c Caller, id jobs.ID, lease string, artifact Artifact) error {
-	return q.addArtifact(ctx, c, id, lease, artifact)
+	return q.record(ctx, c, id, lease, uploadsKey(id, lease), artifact)
 }
 
-func (q *Queue) addArtifact(ctx context.Context, c Caller, id jobs.ID, lease string, artifact Artifact) error {
-	a, err := q.runAs(ctx, c, "look at lease", artifactScript, []string{leaseKey(id), statusKey(id), uploadsKey(id, lease)},
+// record records, in a key, what has arrived whole under a lease.
+func (q *Queue) record(ctx context.Context, c Caller, id jobs.ID, lease, key string, artifact Artifact) error {
+	a, err := q.runAs(ctx, c, "look at lease", artifactScript, []string{leaseKey(id), statusKey(id), key},
 		lease, string(c.Kind), artifact.Name, artifact.sum(), q.ResultTTL.Milliseconds(), MaxArtifacts)
 	switch {
 	case err != nil:

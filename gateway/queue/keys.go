@@ -71,6 +71,7 @@ func workerTokensKey(id string) string { return "zpe:worker_tokens:" + id }
 func logKey(id jobs.ID) string         { return "zpe:log:" + string(id) }
 func artifactsKey(id jobs.ID) string   { return "zpe:artifacts:" + string(id) }
 func uploadKey(name string) string     { return "zpe:upload:" + name }
+func checkpointKey(id jobs.ID) string  { return "zpe:checkpoint:" + string(id) }
 func uploadsKey(id jobs.ID, lease string) string {
 	return "zpe:uploads:" + string(id) + ":" + lease
 }

@@ -29,6 +29,7 @@ const (
 	DigestMismatch     Code = "DIGEST_MISMATCH"        // 422: what has arrived is something else
 	ArtifactNotFound   Code = "ARTIFACT_NOT_FOUND"     // 404
 	InputNotFound      Code = "INPUT_NOT_FOUND"        // 404: the job has none
+	CheckpointNotFound Code = "CHECKPOINT_NOT_FOUND"   // 404: none of the job is kept
 	RangeNotSatisfied  Code = "RANGE_NOT_SATISFIABLE"  // 416
 	StorageDisabled    Code = "STORAGE_DISABLED"       // 503: the gateway has no storage for inputs and artifacts
 	RequestTimeout     Code = "REQUEST_TIMEOUT"        // 408: the body did not arrive in time

@@ -35,6 +35,7 @@ const (
 	PathOps          = "/calc/zpe/admin/ops"
 	PathInputs       = "/calc/zpe/inputs" // this and those below: of other kinds only, see PathOf
 	PathInput        = "/calc/zpe/compute/jobs/{id}/input"
+	PathCheckpoint   = "/calc/zpe/compute/jobs/{id}/checkpoint"
 	PathUpload       = "/calc/zpe/compute/jobs/{id}/artifacts/{name}"
 	PathArtifacts    = "/calc/zpe/jobs/{id}/artifacts"
 	PathArtifact     = "/calc/zpe/jobs/{id}/artifacts/{name}"

@@ -1,7 +1,7 @@
 -- Records an artifact that has arrived whole, under the lease of its attempt. Without a
 -- name it says whether the caller holds the lease, and does nothing else.
 --
--- KEYS  3 zpe:lease:ID   4 zpe:status:ID   5 zpe:uploads:ID:LEASE
+-- KEYS  3 zpe:lease:ID   4 zpe:status:ID   5 zpe:uploads:ID:LEASE, or zpe:checkpoint:ID
 -- ARGV  5 lease id   6 kind   7 name, may be empty   8 size and SHA-256, with a colon between
 --       9 ttl in ms   10 how many there may be
 -- Returns {'ok'} | {'lost'} | {'unknown'} | {'many'}
