@@ -330,7 +330,7 @@ func TestContractFindsWhatIsWrong(t *testing.T) {
 		{"a header more", `{"job_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}`, [2]string{"Location", "/"}, "Location: \"/\" is not documented"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newContract(t, openapi.JSON)
+			c := newContract(t, openapi.JSON())
 			h := header.Clone()
 			if tt.header[0] != "" {
 				h.Set(tt.header[0], tt.header[1])

@@ -107,7 +107,7 @@ func describe(ctx context.Context, file *own.File, log *slog.Logger) func() []by
 		text, err := openapi.Of(set)
 		if err != nil {
 			log.ErrorContext(ctx, "the description of the API lacks the kinds", "err", err)
-			text = openapi.JSON
+			text = openapi.JSON()
 		}
 		described.Store(&text)
 	}

@@ -44,7 +44,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 	api := openJobServer(t.Context(), jobServerConfig{zpe: &provider.ZPE{}, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler)})
 	add(api.Routes())
 	slices.Sort(registered)
-	if d := cmp.Diff(newContract(t, openapi.JSON).operations(), registered); d != "" {
+	if d := cmp.Diff(newContract(t, openapi.JSON()).operations(), registered); d != "" {
 		t.Errorf("described (-) and registered (+):\n%s", d)
 	}
 }
@@ -93,7 +93,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	for _, at := range []string{addr, second} {
 		g.untilReadyz(at, http.StatusOK)
 	}
-	a := &asker{g, newContract(t, openapi.JSON), "http://" + addr}
+	a := &asker{g, newContract(t, openapi.JSON()), "http://" + addr}
 	a.askServer()
 	a.askClients()
 	a.askWorkers()

@@ -56,7 +56,7 @@ func TestJ22LimitsOfTheDescription(t *testing.T) {
 			Schemas map[string]json.RawMessage `json:"schemas"` // only requests are as the next one
 		} `json:"components"`
 	}
-	if err := json.Unmarshal(openapi.JSON, &doc); err != nil {
+	if err := json.Unmarshal(openapi.JSON(), &doc); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile("../docs/operations.md")

@@ -11,10 +11,10 @@ import (
 	"github.com/batchfleet/batchfleet/kinds"
 )
 
-// overlay is what a server with kinds describes beside JSON: kinds.yaml as JSON.
+// packedKinds is what a server with kinds describes beside JSON: kinds.yaml as JSON, compressed.
 //
-//go:embed kinds.json
-var overlay []byte
+//go:embed kinds.json.gz
+var packedKinds []byte
 
 // object is a JSON object.
 type object = map[string]any
@@ -23,13 +23,13 @@ type object = map[string]any
 // /calc/{kind}/, too, and what the parameters of a job may be, as the schema Params_KIND: a part of each kind's submission.
 func Of(set *kinds.Set) ([]byte, error) {
 	if set == nil || len(set.Kinds) == 0 {
-		return JSON, nil
+		return JSON(), nil
 	}
-	doc, err := read(JSON)
+	doc, err := read(JSON())
 	if err != nil {
 		return nil, fmt.Errorf("describe the kinds: %w", err)
 	}
-	more, err := read(overlay)
+	more, err := read(unpacked(packedKinds))
 	if err != nil {
 		return nil, fmt.Errorf("describe the kinds: %w", err)
 	}

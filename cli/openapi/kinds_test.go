@@ -73,7 +73,7 @@ func TestK03DescriptionHasTheParamsOfTheServersKinds(t *testing.T) {
 		}
 	}
 	for _, none := range []*kinds.Set{nil, {}} {
-		if text, err := Of(none); err != nil || !bytes.Equal(text, JSON) {
+		if text, err := Of(none); err != nil || !bytes.Equal(text, JSON()) {
 			t.Errorf("without kinds: %v", err)
 		}
 	}

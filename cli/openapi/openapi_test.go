@@ -2,7 +2,9 @@ package openapi
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"regexp"
@@ -15,11 +17,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var update = flag.Bool("update", false, "write openapi.json")
+var update = flag.Bool("update", false, "write openapi.json.gz and kinds.json.gz")
 
 // TestDocumentIsWhatServersAnswer makes JSON of openapi.yaml and kinds.yaml.
 func TestDocumentIsWhatServersAnswer(t *testing.T) {
-	for name, have := range map[string][]byte{"openapi": JSON, "kinds": overlay} {
+	for name, have := range map[string][]byte{"openapi": JSON(), "kinds": unpacked(packedKinds)} {
 		text, err := os.ReadFile(name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -35,20 +37,23 @@ func TestDocumentIsWhatServersAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if *update {
-			if err := os.WriteFile(name+".json", b.Bytes(), 0o644); err != nil { //nolint:gosec // everybody may read it
+			var packed bytes.Buffer
+			w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // there is this level
+			_, err := w.Write(b.Bytes())
+			if err := errors.Join(err, w.Close(), os.WriteFile(name+".json.gz", packed.Bytes(), 0o644)); err != nil { //nolint:gosec // everybody may read it
 				t.Fatal(err)
 			}
 			continue
 		}
 		if !bytes.Equal(b.Bytes(), have) {
-			t.Errorf("%s.json is not what %s.yaml says: go test ./cli/openapi -run TestDocument -update", name, name)
+			t.Errorf("%s.json.gz is not what %s.yaml says: go test ./cli/openapi -run TestDocument -update", name, name)
 		}
 	}
 }
 
 // TestDocumentIsOpenAPI holds the document against the specification's own schema,
 // and each of its schemas against that of JSON Schema.
-func TestDocumentIsOpenAPI(t *testing.T) { isOpenAPI(t, JSON) }
+func TestDocumentIsOpenAPI(t *testing.T) { isOpenAPI(t, JSON()) }
 
 func isOpenAPI(t *testing.T, text []byte) {
 	t.Helper()
@@ -86,7 +91,7 @@ var schemaAt = regexp.MustCompile(`(/schema|^/components/schemas/[^/]+)$`)
 
 // TestDocumentRefersToWhatIsThere looks at all references, both ways, and that no
 // operation is without a name of its own, a security and answers.
-func TestDocumentRefersToWhatIsThere(t *testing.T) { refersToWhatIsThere(t, JSON) }
+func TestDocumentRefersToWhatIsThere(t *testing.T) { refersToWhatIsThere(t, JSON()) }
 
 func refersToWhatIsThere(t *testing.T, text []byte) {
 	t.Helper()
