@@ -30,8 +30,9 @@ type checkpoints struct {
 
 // checkpointOf returns the job whose checkpoint an object is, empty for another object.
 func checkpointOf(object string) jobs.ID {
-	id, ok := strings.CutPrefix(object, "results/")
-	if id, ok = strings.CutSuffix(id, "/checkpoint.tar"); !ok || strings.Contains(id, "/") {
+	id, result := strings.CutPrefix(object, "results/")
+	id, archive := strings.CutSuffix(id, "/checkpoint.tar")
+	if !result || !archive || strings.Contains(id, "/") {
 		return ""
 	}
 	return jobs.ID(id)
@@ -47,7 +48,7 @@ func (c checkpoints) Put(ctx context.Context, object string, r io.Reader) error 
 	if err := c.Store.Put(ctx, object, io.TeeReader(r, sum)); err != nil {
 		return err
 	}
-	info, err := c.Store.Stat(ctx, object)
+	info, err := c.Stat(ctx, object)
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (c checkpoints) Delete(ctx context.Context, object string) error {
 		return c.Store.Delete(ctx, object)
 	}
 	// What was neither put nor opened here need not be deleted in the gateway: that does it when the job has ended.
-	_, err := c.Store.Stat(ctx, object)
+	_, err := c.Stat(ctx, object)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -119,13 +119,13 @@ func (w *withInput) fetch(ctx context.Context, job jobs.Job, report func(jobs.Pr
 	in := inputReader{ctx: ctx, open: open(0), what: "the input", report: report}
 	if job.Input != "" {
 		job.Input = InputObject(job.ID)
-		return job, w.fetchOne(ctx, job.Input, in)
+		return job, w.fetchOne(job.Input, in)
 	}
 	of := len(job.Inputs)
 	job.Inputs = inputObjects(job.ID, of)
 	for i, object := range job.Inputs {
 		in.open, in.what = open(i+1), fmt.Sprintf("input %d of %d", i+1, of)
-		if err := w.fetchOne(ctx, object, in); err != nil {
+		if err := w.fetchOne(object, in); err != nil {
 			return job, err
 		}
 	}
@@ -133,7 +133,7 @@ func (w *withInput) fetch(ctx context.Context, job jobs.Job, report func(jobs.Pr
 }
 
 // fetchOne copies one input into an object.
-func (w *withInput) fetchOne(ctx context.Context, object string, in inputReader) error {
+func (w *withInput) fetchOne(object string, in inputReader) error {
 	in.report(jobs.Progress{Step: "fetch", Message: "fetching " + in.what})
 	err := in.into(w.agent.Store, object)
 	if e := (*Error)(nil); errors.As(err, &e) && e.Code == wire.InputNotFound {

@@ -35,7 +35,7 @@ func (q *Queue) Checkpoint(ctx context.Context, id jobs.ID) (Artifact, error) {
 	size, sum, _ := strings.Cut(kept.Val(), ":")
 	n, err := strconv.ParseInt(size, 10, 64)
 	if s := state.Val(); err != nil || s != Queued && s != Started {
-		return Artifact{}, nil //nolint:nilerr // there is none
+		return Artifact{}, nil
 	}
 	return Artifact{Size: n, SHA256: sum}, nil
 }
