@@ -31,7 +31,7 @@ func (a *Agent) openOutbox(ctx context.Context) ([]entry, error) {
 		Uploads: 2, // each holds a result in memory
 		Retry:   deliveries, FinalTimeout: finalCallTimeout, Log: a.Log,
 	}
-	if err := a.outbox.Open(); errors.Is(err, outbox.ErrInUse) {
+	if err := a.outbox.Open(); errors.Is(err, outbox.ErrInUse) { //nolint:contextcheck // what is synced later has no deadline
 		return nil, fmt.Errorf("open state directory %s: another worker of this machine uses it: give each worker a directory of its own", a.Dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("open state directory: %w", err)

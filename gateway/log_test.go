@@ -68,7 +68,7 @@ func TestK17LinesOfAJobReachTheLogOfTheGateway(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
 				none := jobs.Kind("")
 				r.kind, r.kinds, r.plane.kinds, r.plane.fault = &none, []jobs.Kind{"tally"}, []string{"tally"}, tt.fault
-				r.plane.submitKind("tally", "j1")
+				r.plane.submitTally("j1")
 				r.adjust = func(w *worker.Worker) {
 					w.Handlers = map[jobs.Kind]worker.Handler{"tally": writing{r.handler, tt.write}}
 				}
@@ -86,7 +86,7 @@ func TestK17AJobThatWritesMuchCostsFewHeartbeats(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		none := jobs.Kind("")
 		r.kind, r.kinds, r.plane.kinds = &none, []jobs.Kind{"tally"}, []string{"tally"}
-		r.plane.submitKind("tally", "j1")
+		r.plane.submitTally("j1")
 		const n = 100_000
 		r.adjust = func(w *worker.Worker) {
 			w.Handlers = map[jobs.Kind]worker.Handler{"tally": writing{r.handler, func(_ context.Context, log func(string)) error {

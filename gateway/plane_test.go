@@ -101,10 +101,10 @@ func (p *plane) submit(ids ...string) {
 	p.wake()
 }
 
-// submitKind queues a job of a kind beside zpe.
-func (p *plane) submitKind(kind, id string) {
+// submitTally queues a job of kind tally.
+func (p *plane) submitTally(id string) {
 	p.submit(id)
-	p.do(func() { p.jobs[id].kind, p.jobs[id].payload = kind, `{"params":{}}` })
+	p.do(func() { p.jobs[id].kind, p.jobs[id].payload = "tally", `{"params":{}}` })
 }
 
 func (p *plane) wake() { // p.mu is held

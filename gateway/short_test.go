@@ -39,7 +39,7 @@ func TestK18AShortJobCostsALeaseAndAResult(t *testing.T) {
 		var ids []string
 		for i := range 24 {
 			ids = append(ids, "j"+strconv.Itoa(i))
-			r.plane.submitKind("tally", ids[i])
+			r.plane.submitTally(ids[i])
 		}
 		_ = r.work(func() { time.Sleep(time.Minute) })
 		beats := 0
@@ -67,7 +67,7 @@ func TestK18AShortJobCostsALeaseAndAResult(t *testing.T) {
 func TestK18AResultThatIsNotStoredOutlivesTheWorker(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.tally(r.inline)
-		r.plane.submitKind("tally", "j1")
+		r.plane.submitTally("j1")
 		r.plane.broken("result", "500", time.Minute)
 		_ = r.work(func() { time.Sleep(10 * time.Second) })
 		if entries := r.entries(); len(entries) != 1 {
@@ -87,7 +87,7 @@ func TestK18AResultThatIsNotStoredOutlivesTheWorker(t *testing.T) {
 func TestK18AResultThatIsNotStoredIsKeptForTheNextAttempt(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		r.tally(r.inline)
-		r.plane.submitKind("tally", "j1")
+		r.plane.submitTally("j1")
 		r.plane.ttl = time.Minute
 		r.plane.fault = func(route string, _ int) string {
 			switch now := time.Since(r.plane.start); {
@@ -120,7 +120,7 @@ func TestK17ProgressOfAKindIsSentAfterASecond(t *testing.T) {
 			time.Sleep(time.Minute)
 			return r.put(ctx, job)
 		})
-		r.plane.submitKind("tally", "j1")
+		r.plane.submitTally("j1")
 		_ = r.work(func() { time.Sleep(2 * time.Minute) })
 		beats := r.plane.times("beat j1 1/3 at work")
 		if len(beats) == 0 || beats[0] > 5*time.Second {
@@ -135,7 +135,7 @@ func TestK18FilesOfAJobWithInputsAreForgotten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
 				r.tally(r.inline)
-				r.plane.submitKind("tally", "j1")
+				r.plane.submitTally("j1")
 				payload := map[string]any{"params": map[string]any{}}
 				if job.Input != "" {
 					payload["input"] = job.Input

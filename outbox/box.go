@@ -55,10 +55,11 @@ type Box struct {
 
 	lock     *os.File
 	journal  *journal.Journal
-	checking sync.Mutex    // one check at a time: they share a file
-	uploads  chan struct{} // holds a token for each upload under way
-	wake     chan struct{} // something is pending
-	ended    chan struct{} // closed when Run begins no more deliveries
+	commit   func(journal.Ticket) error // waits until a record is synced
+	checking sync.Mutex                 // one check at a time: they share a file
+	uploads  chan struct{}              // holds a token for each upload under way
+	wake     chan struct{}              // something is pending
+	ended    chan struct{}              // closed when Run begins no more deliveries
 
 	mu      sync.Mutex
 	entries map[string][]byte // as the journal has them, also those not yet synced

@@ -44,7 +44,7 @@ type attempts struct {
 }
 
 // item returns an item whose attempts end with the given errors. The last error is repeated.
-func (a *attempts) item(b *Box, errs ...error) Item {
+func (a *attempts) item(errs ...error) Item {
 	a.from = time.Now()
 	return Item{Try: func(context.Context) error {
 		a.mu.Lock()
@@ -66,7 +66,7 @@ func TestEntryIsTriedUntilItIsDecided(t *testing.T) {
 	test(t, func(t *testing.T, b *Box, log *testlog.Buffer) {
 		var a attempts
 		running(t, b, func() {
-			d := b.Deliver(a.item(b, errAway, fmt.Errorf("more words: %w", errAway), errAway, errAway, nil))
+			d := b.Deliver(a.item(errAway, fmt.Errorf("more words: %w", errAway), errAway, errAway, nil))
 			if err := d.Wait(t.Context()); err != nil {
 				t.Errorf("after a first attempt that decided nothing: %v", err)
 			}
@@ -91,7 +91,7 @@ func TestPausesHaveABound(t *testing.T) {
 	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var a attempts
 		running(t, b, func() {
-			b.Deliver(a.item(b, errAway))
+			b.Deliver(a.item(errAway))
 			time.Sleep(5 * time.Hour)
 		})
 		at := a.times()
@@ -110,7 +110,7 @@ func TestReceiverSaysWhenToComeBack(t *testing.T) {
 	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var a attempts
 		running(t, b, func() {
-			b.Deliver(a.item(b, &RetryError{Err: errors.New("later"), After: 77 * time.Second}, errAway, nil))
+			b.Deliver(a.item(&RetryError{Err: errors.New("later"), After: 77 * time.Second}, errAway, nil))
 			time.Sleep(time.Hour)
 		})
 		if at := a.times(); len(at) != 3 || at[1] < 77*time.Second || at[1] > 78*time.Second || at[2]-at[1] > 4*time.Second {
@@ -146,8 +146,8 @@ func TestFirstAttemptIsWaitedFor(t *testing.T) {
 func TestWhatWasGivenBeforeRunIsDelivered(t *testing.T) {
 	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var a attempts
-		b.Deliver(a.item(b, nil))
-		b.Deliver(a.item(b, nil))
+		b.Deliver(a.item(nil))
+		b.Deliver(a.item(nil))
 		running(t, b, func() { time.Sleep(time.Second) })
 		if n := len(a.times()); n != 2 {
 			t.Errorf("%d were delivered", n)
@@ -197,7 +197,7 @@ func TestEndOfRun(t *testing.T) {
 			var a attempts
 			took := running(t, b, func() {
 				time.Sleep(time.Minute)
-				b.Deliver(a.item(b, errAway, nil))
+				b.Deliver(a.item(errAway, nil))
 			})
 			if n := len(a.times()); n != 1 || took != 0 {
 				t.Errorf("tried %d times in %s", n, took)
@@ -253,7 +253,7 @@ func TestEndOfRun(t *testing.T) {
 		test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 			var a attempts
 			took := running(t, b, func() {
-				b.Deliver(a.item(b, &RetryError{Err: errors.New("later"), After: time.Hour}))
+				b.Deliver(a.item(&RetryError{Err: errors.New("later"), After: time.Hour}))
 				time.Sleep(time.Minute)
 			})
 			if n := len(a.times()); n != 1 || took != 0 {
@@ -267,7 +267,7 @@ func TestBesideRunsAsLongAsTheDelivery(t *testing.T) {
 	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var a attempts
 		beats := 0
-		item := a.item(b, errAway, errAway, errAway, nil)
+		item := a.item(errAway, errAway, errAway, nil)
 		item.Beside = func(ctx context.Context) {
 			for ; ctx.Err() == nil; beats++ {
 				select {
