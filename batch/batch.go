@@ -1,6 +1,6 @@
 // Package batch sends together what several goroutines want to send at the same time.
 //
-// A [Group] never waits for company: a value that finds no call under way is sent at
+// Without Gather a [Group] never waits for company: a value that finds no call under way is sent at
 // once, with those that goroutines ready to run have to send. What comes while the allowed
 // calls are under way goes with the next one. So a lone value is as fast as without a Group,
 // and many share round trips just when the other end, or a processor, is what they wait for.
@@ -35,10 +35,14 @@ type Group[V, A any] struct {
 	// Slow is after what time a call no longer counts as one of Calls, so that values wait no
 	// longer for one that hangs; 0 is never.
 	Slow time.Duration
+	// Gather is how long a call waits for more values when fewer wait than the one before it had: those who were
+	// answered together come again at about the same time. One who is alone again and again never waits.
+	Gather time.Duration
 
 	mu      sync.Mutex
 	waiting []*entry[V, A]
 	calls   int
+	last    int // values of the last call
 }
 
 // entry is one value on its way.
@@ -115,6 +119,7 @@ func (g *Group[V, A]) start() {
 			// An answer to several callers makes them ready to run at the same time, and each
 			// may have a next value: without this the first of them would be sent alone.
 			runtime.Gosched()
+			g.gather()
 			ctx, c, together := g.next()
 			if len(together) == 0 || !g.send(ctx, c, together) {
 				return
@@ -132,6 +137,16 @@ func (g *Group[V, A]) leave(e *entry[V, A]) {
 	}
 	if e.call.callers--; e.call.callers == 0 {
 		e.call.cancel()
+	}
+}
+
+// gather waits while more values are likely to come.
+func (g *Group[V, A]) gather() {
+	g.mu.Lock()
+	more := g.Gather > 0 && len(g.waiting) > 0 && len(g.waiting) < g.last
+	g.mu.Unlock()
+	if more {
+		time.Sleep(g.Gather)
 	}
 }
 
@@ -154,6 +169,7 @@ func (g *Group[V, A]) next() (context.Context, *call, []*entry[V, A]) {
 		g.calls--
 		return nil, nil, nil
 	}
+	g.last = len(together)
 	ctx := context.WithoutCancel(together[0].ctx)
 	if end, ok := latest(together); ok {
 		ctx, c.cancel = context.WithDeadline(ctx, end)

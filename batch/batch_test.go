@@ -114,6 +114,41 @@ func TestK21ValuesOfGoroutinesThatAreReadyShareACall(t *testing.T) {
 	t.Errorf("values a call = %v, want 10", sizes)
 }
 
+// Those who were answered together come again at about the same time. One who is alone does not wait.
+func TestK18AValueWaitsForThoseThatCameWithItBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		g := batch.Group[int, string]{Send: r.send, Gather: 10 * time.Millisecond}
+		do := func(v int, after time.Duration) {
+			time.Sleep(after)
+			if _, err := g.Do(t.Context(), v); err != nil {
+				t.Error(err)
+			}
+		}
+		alone := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			do(1, 0)
+			if took := time.Since(began); took != want {
+				t.Errorf("a value alone took %s, want %s", took, want)
+			}
+		}
+		alone(time.Second)
+		var callers sync.WaitGroup
+		callers.Go(func() { do(0, 0) })
+		for v := range 4 { // these go together after that one, and again
+			callers.Go(func() { do(v, time.Millisecond); do(v, time.Duration(v)*time.Millisecond) })
+		}
+		callers.Wait()
+		alone(time.Second + g.Gather) // it may have been one of several
+		alone(time.Second)
+		if got, want := r.sizes(), []int{1, 1, 4, 4, 1, 1}; !slices.Equal(got, want) {
+			t.Errorf("calls had %v values, want %v", got, want)
+		}
+	})
+}
+
 func TestEachValueHasItsOwnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,10 @@ import (
 // as a text and not as an object of the agent's store.
 const MaxInline = 64 << 10
 
+// gatherFor is how long a request for jobs, or one with their results, waits for others to join it. Jobs that were
+// leased together and end at once so go on together.
+const gatherFor = 5 * time.Millisecond
+
 // requestsAtOnce is how many requests with results, or with heartbeats, a client has on their way.
 const requestsAtOnce = 2
 
@@ -99,7 +103,7 @@ func share[V, A any](ctx context.Context, c *Client, groups *map[string]*batch.G
 		if *groups == nil {
 			*groups = map[string]*batch.Group[V, A]{}
 		}
-		g = &batch.Group[V, A]{Max: wire.MaxBatch, Calls: requestsAtOnce, Send: func(ctx context.Context, values []V) []batch.Answer[A] {
+		g = &batch.Group[V, A]{Max: wire.MaxBatch, Calls: requestsAtOnce, Gather: gatherFor, Send: func(ctx context.Context, values []V) []batch.Answer[A] {
 			answers, err := send(ctx, kind, values)
 			if err == nil {
 				return answers

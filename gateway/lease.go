@@ -62,6 +62,7 @@ func (a *Agent) LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, 
 		case job != nil:
 			return a.accept(ctx, job)
 		}
+		pace.gather()
 		// A lease that cannot be written to disk would cost the job one of its attempts.
 		if err := a.Check(ctx); err != nil {
 			pace.end(me)
@@ -98,7 +99,7 @@ func (a *Agent) requestJobs(ctx context.Context, pace *pace, me *slot, request w
 		pace.noJob(asked)
 		return nil, nil //nolint:nilnil // no job
 	}
-	pace.gotJob()
+	pace.gotJobs(len(all))
 	a.jobChanged()
 	came := make([]leased, len(all))
 	for i := range all {

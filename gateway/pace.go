@@ -31,6 +31,7 @@ type pace struct {
 	jobEnded  chan struct{} // closed when a job was leased or has ended
 	requestID string        // of requests that have not brought a job
 	several   bool          // one of those was for several jobs
+	brought   int           // jobs by the last request
 }
 
 // leased is a job that a request has brought.
@@ -131,6 +132,7 @@ func (p *pace) handOut(me *slot, all []leased) (mine *leased, rest []leased) {
 func (p *pace) noJob(sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.brought = 0
 	every := p.every + mathrand.N(p.every/2)
 	if time.Since(sent) >= every {
 		return
@@ -172,9 +174,19 @@ func (p *pace) request() (id string, most int, several bool) {
 	return p.requestID, most, p.several
 }
 
-// gotJob records that the request has brought a job.
-func (p *pace) gotJob() {
+// gotJobs records that the request has brought so many jobs.
+func (p *pace) gotJobs(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.requestID, p.several = "", false
+	p.requestID, p.several, p.brought = "", false, n
+}
+
+// gather waits a moment while fewer slots wait than the last request has brought jobs: the others may be about to.
+func (p *pace) gather() {
+	p.mu.Lock()
+	more := len(p.waiting) < p.brought
+	p.mu.Unlock()
+	if more {
+		time.Sleep(gatherFor)
+	}
 }
