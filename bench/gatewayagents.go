@@ -31,22 +31,10 @@ func agentsSection(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	var workers []*process
-	for i, token := range tokens {
-		w, err := g.agent(ctx, p.address(), token, fmt.Sprint("agent", i))
-		if err != nil {
-			return err
-		}
-		defer w.kill() // after an error
-		workers = append(workers, w)
-	}
-	if err := compareAgents(ctx, r, g, p, workers); err != nil {
+	if err := compareAgents(ctx, r, g, p, tokens); err != nil {
 		return err
 	}
-	for _, w := range workers {
-		err = errors.Join(err, w.stop())
-	}
-	return errors.Join(err, p.stop())
+	return p.stop()
 }
 
 // agent starts a worker of a gateway, in a directory of this name.
@@ -62,66 +50,84 @@ func (g *gatewayRig) agent(ctx context.Context, url, token, name string) (*proce
 	return spawn(cmd, 0)
 }
 
-// compareAgents measures in turns.
-func compareAgents(ctx context.Context, r *report, g *gatewayRig, p *process, workers []*process) error {
-	const turns, n = 5, 16_384
-	var rates, asynq, ratios, inGateway, inRedis, inWorkers []float64
-	cpu := func(all ...*process) (sum float64, err error) {
-		for _, one := range all {
-			used, failed := one.cpu()
-			sum, err = sum+microseconds(used), errors.Join(err, failed)
-		}
-		return sum / n, err
+// agentsLoad is what eight workers did with jobs that were queued before they started.
+type agentsLoad struct {
+	rate                    float64 // jobs a second, from the tenth part of them to the last
+	workers, gateway, redis float64 // µs of processor time a job, those of the workers with their start
+	memory                  float64 // bytes, the most that the first of them had
+}
+
+// agentsLoad has workers do n jobs.
+func (g *gatewayRig) agentsLoad(ctx context.Context, p *process, tokens []string, n int) (l agentsLoad, err error) {
+	if err := g.fillKind(ctx, "noop", n); err != nil {
+		return l, err
 	}
-	for turn := range turns {
-		groups := [][]*process{{p}, {g.process}, workers}
-		var before [3]float64
-		for i, group := range groups {
-			var err error
-			if before[i], err = cpu(group...); err != nil {
-				return err
+	var workers []*process
+	var used, inRedis time.Duration
+	used, err = p.cpuDuring(func() (err error) {
+		inRedis, err = g.process.cpuDuring(func() error {
+			for i, token := range tokens {
+				w, err := g.agent(ctx, p.address(), token, fmt.Sprint("agent", i))
+				if err != nil {
+					return err
+				}
+				workers = append(workers, w)
 			}
-		}
-		rate, err := g.agentsRate(ctx, n)
+			l.rate, err = g.agentsRate(ctx, int64(n))
+			return err
+		})
+		return err
+	})
+	for _, w := range workers {
+		busy, failed := w.cpu()
+		l.workers += microseconds(busy) / float64(n)
+		err = errors.Join(err, failed)
+	}
+	l.gateway, l.redis = microseconds(used)/float64(n), microseconds(inRedis)/float64(n)
+	if err == nil {
+		l.memory, err = workers[0].memory("VmHWM")
+	}
+	for _, w := range workers {
+		err = errors.Join(err, w.stop())
+	}
+	return l, err
+}
+
+// compareAgents measures in turns.
+func compareAgents(ctx context.Context, r *report, g *gatewayRig, p *process, tokens []string) error {
+	const turns, n = 5, 32_768
+	var rates, asynq, ratios, inGateway, inRedis, inWorkers, memory []float64
+	for range turns {
+		l, err := g.agentsLoad(ctx, p, tokens, n)
 		if err != nil {
 			return err
-		}
-		for i, to := range []*[]float64{&inGateway, &inRedis, &inWorkers} {
-			after, err := cpu(groups[i]...)
-			if err != nil {
-				return err
-			}
-			*to = append(*to, after-before[i])
 		}
 		direct, err := asynqLoad(ctx, g.redisServer, n, batchAgents*batchSlots)
 		if err != nil {
 			return err
 		}
-		rates, asynq = append(rates, rate), append(asynq, direct.rate)
-		ratios = append(ratios, rates[turn]/asynq[turn])
+		rates, asynq, ratios = append(rates, l.rate), append(asynq, direct.rate), append(ratios, l.rate/direct.rate)
+		inWorkers, inGateway, inRedis = append(inWorkers, l.workers), append(inGateway, l.gateway), append(inRedis, l.redis)
+		memory = append(memory, l.memory)
 	}
 	r.add("8 workers of 32 slots through a gateway", median(rates), "jobs/s", bar{})
 	r.add("asynq, no-op tasks, concurrency 256, on Redis directly", median(asynq), "jobs/s", bar{})
 	r.add("workers / asynq", median(ratios), "", atLeast(0.8))
 	r.add("processor time of the workers", median(inWorkers), "µs/job", bar{})
 	r.add("processor time of the gateway", median(inGateway), "µs/job", bar{})
-	r.add("processor time of Redis, with the submission", median(inRedis), "µs/job", bar{})
-	memory, err := workers[0].memory("VmHWM")
-	r.add("memory of a worker, at most", memory/1e6, "MB", bar{})
-	return err
+	r.add("processor time of Redis", median(inRedis), "µs/job", bar{})
+	r.add("memory of a worker, at most", median(memory)/1e6, "MB", bar{})
+	return nil
 }
 
-// agentsRate has the workers do n jobs, and returns the rate from the tenth part of them to the last.
+// agentsRate waits until the n jobs that are queued are done, and returns the rate from the tenth part of them to the last.
 func (g *gatewayRig) agentsRate(ctx context.Context, n int64) (float64, error) {
-	finished := func() int64 { return g.rdb.ZCard(ctx, "zpe:other_jobs:finished").Val() }
-	before := finished()
-	if err := g.fillKind(ctx, "noop", int(n)); err != nil {
-		return 0, err
-	}
+	queued := func() int64 { return g.rdb.ZCard(ctx, "zpe:other_jobs:queued").Val() }
+	running := func() int64 { return g.rdb.ZCard(ctx, "zpe:other_jobs:started").Val() }
 	var began time.Time
 	var first int64
 	for over := time.Now().Add(10 * time.Minute); ctx.Err() == nil; pause(5 * time.Millisecond) {
-		done := finished() - before
+		done := n - queued() - running()
 		switch {
 		case done >= n:
 			return float64(done-first) / time.Since(began).Seconds(), nil

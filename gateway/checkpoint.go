@@ -131,8 +131,12 @@ func (c checkpoints) Delete(ctx context.Context, object string) error {
 	return c.send(ctx, id, wire.Artifact{SHA256: hex.EncodeToString(none[:])}, bytes.NewReader(nil))
 }
 
-// RemoveUnfinished is that of the worker's store, if it has one.
+// RemoveUnfinished is that of the worker's store, if it has one, of a job that was here before.
 func (c checkpoints) RemoveUnfinished(ctx context.Context, dir string) error {
+	id, _, _ := strings.Cut(strings.TrimPrefix(dir, "results/"), "/")
+	if c.agent.isNew(jobs.ID(id)) {
+		return nil
+	}
 	if s, ok := c.Store.(interface {
 		RemoveUnfinished(ctx context.Context, dir string) error
 	}); ok {

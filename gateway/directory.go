@@ -55,11 +55,15 @@ func (a *Agent) openOutbox(ctx context.Context) ([]entry, error) {
 	return entries, nil
 }
 
-// putEntry writes the entry of a lease in place of the one before.
+// putEntry writes the entry of a lease in place of the one before. That of a running job need not survive a power
+// cut, after which its lease runs out: with the entry the gateway only hears of it sooner.
 func (a *Agent) putEntry(e entry) error {
 	text, err := httpd.EncodeJSON(e)
 	if err != nil {
 		return err
+	}
+	if e.State == stepRunning {
+		return a.outbox.PutUnsynced(e.file(), text)
 	}
 	return a.outbox.Put(e.file(), text)
 }

@@ -55,15 +55,15 @@ type Box struct {
 
 	lock     *os.File
 	journal  *journal.Journal
-	commit   func(journal.Ticket) error // waits until a record is synced
-	checking sync.Mutex                 // one check at a time: they share a file
-	uploads  chan struct{}              // holds a token for each upload under way
-	wake     chan struct{}              // something is pending
-	ended    chan struct{}              // closed when Run begins no more deliveries
+	commit   func(t journal.Ticket, sync bool) error // waits until a record is written, or synced
+	checking sync.Mutex                              // one check at a time: they share a file
+	uploads  chan struct{}                           // holds a token for each upload under way
+	wake     chan struct{}                           // something is pending
+	ended    chan struct{}                           // closed when Run begins no more deliveries
 
 	mu      sync.Mutex
 	entries map[string][]byte // as the journal has them, also those not yet synced
-	written time.Time         // when an entry was last synced
+	written time.Time         // when an entry was last put
 	pending []*Delivery       // not yet begun
 }
 
@@ -131,7 +131,7 @@ func (b *Box) makeDir(sub string) error {
 	return nil
 }
 
-// writtenLately is for how long an entry that was synced shows that there will be room for another.
+// writtenLately is for how long an entry that was put shows that there will be room for another.
 const writtenLately = time.Second
 
 // Check reports whether entries can be written. It may be called for each of them, so it does not wait

@@ -41,8 +41,8 @@ func (b *Box) openJournal() (err error) {
 		}
 		return nil
 	})
-	b.commit = func(t journal.Ticket) error {
-		return b.journal.Commit(context.Background(), t, true) // a disk has no deadline
+	b.commit = func(t journal.Ticket, sync bool) error {
+		return b.journal.Commit(context.Background(), t, sync) // a disk has no deadline
 	}
 	return err
 }
@@ -121,7 +121,12 @@ func (b *Box) takeOver(ctx context.Context) error {
 // Put writes the entry of a name in place of an earlier one. When it returns nil, the entry survives a power cut.
 // After an error the earlier one, or none, is there; unless the process ends before that is on disk, too. Entries
 // that are put at the same time share one write and one sync.
-func (b *Box) Put(name string, text []byte) error {
+func (b *Box) Put(name string, text []byte) error { return b.put(name, text, true) }
+
+// PutUnsynced is Put of an entry that survives the end of the process, also by kill -9, but perhaps no power cut.
+func (b *Box) PutUnsynced(name string, text []byte) error { return b.put(name, text, false) }
+
+func (b *Box) put(name string, text []byte, sync bool) error {
 	if err := validName(name); err != nil {
 		return err
 	}
@@ -130,7 +135,7 @@ func (b *Box) Put(name string, text []byte) error {
 	b.entries[name] = text
 	ticket := b.journal.Append(putRecord(name, text))
 	b.mu.Unlock()
-	err := b.commit(ticket)
+	err := b.commit(ticket, sync)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

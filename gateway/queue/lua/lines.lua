@@ -18,7 +18,7 @@ local function write(id, logged, before, first, last, now_ms, ttl, most)
   end
   if #lines == 0 then return end
   call('RPUSH', log, unpack(lines))
-  call('LTRIM', log, -tonumber(most), -1)
+  if n > tonumber(most) then call('LTRIM', log, -tonumber(most), -1) end
   call('PEXPIRE', log, ttl)
   return before + last - first + 1
 end
