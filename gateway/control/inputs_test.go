@@ -100,7 +100,7 @@ func TestK05InputsOfAGatewaysJobThatAreRefused(t *testing.T) {
 	files := withFiles(t)
 	r := newRig(t, func(r *rig) {
 		files(r)
-		r.plane.Kinds = map[jobs.Kind]control.Kind{"thumbnail": {MaxInput: 10}, "large": {}, "one": {OneInput: true}}
+		r.plane.Kinds = map[jobs.Kind]control.Kind{"thumbnail": {MaxInput: 10}, "large": {}, "one": {OneInput: true, NeedsInput: true}}
 	})
 	names := r.uploads("123456", "7890x")
 	for name, tt := range map[string]struct {
@@ -115,6 +115,7 @@ func TestK05InputsOfAGatewaysJobThatAreRefused(t *testing.T) {
 		"both fields":                  {"thumbnail", map[string]any{"input": names[0], "inputs": names}, "they are one field", "inputs"},
 		"too many":                     {"large", map[string]any{"inputs": slices.Repeat(names[:1], wire.MaxInputs+1)}, "1001 inputs, at most 1000 are allowed", "inputs"},
 		"of a command for one":         {"one", map[string]any{"inputs": names}, "has {input} within an argument, so a job has one, and not 2", "inputs"},
+		"none where one is needed":     {"one", map[string]any{}, "the command of kind one names its input, so a job needs one", "input"},
 		"one in a list, too large":     {"thumbnail", map[string]any{"inputs": r.uploadsOf("large", "12345678901")}, "it has 11 bytes, and at most 10 are allowed", "input"},
 		"one that is not there, alone": {"thumbnail", map[string]any{"inputs": []string{"uploads/00000000000000000000000000"}}, "there is no such upload", "input"},
 	} {

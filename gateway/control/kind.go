@@ -24,8 +24,9 @@ type Kind struct {
 	// attempts it has. What is not the job's failure, such as a lost lease, is not among them.
 	Waits []time.Duration
 	// MaxInput bounds the inputs of a job together, in bytes, below what the gateway takes for any; 0 for no bound of its own.
-	MaxInput int64
-	OneInput bool // a job cannot have several inputs
+	MaxInput   int64
+	OneInput   bool // a job cannot have several inputs
+	NeedsInput bool // a job without an input cannot run
 	// MaxCheckpoint bounds what the checkpoint of a job has, in bytes; 0 for a kind without checkpoints here.
 	MaxCheckpoint int64
 }
@@ -34,7 +35,7 @@ type Kind struct {
 func KindsOf(set *kinds.Set) map[jobs.Kind]Kind {
 	all := map[jobs.Kind]Kind{}
 	for _, k := range set.Kinds {
-		all[k.Name] = Kind{CheckParams: k.CheckParams, Waits: waits(k), MaxInput: k.MaxInput, OneInput: k.OneInput(), MaxCheckpoint: k.Checkpoints}
+		all[k.Name] = Kind{CheckParams: k.CheckParams, Waits: waits(k), MaxInput: k.MaxInput, OneInput: k.OneInput(), NeedsInput: k.NeedsInput(), MaxCheckpoint: k.Checkpoints}
 	}
 	return all
 }

@@ -56,6 +56,9 @@ func (c *Control) SubmitKind(ctx context.Context, kind jobs.Kind, req wire.Submi
 	switch {
 	case req.Input != "" && len(req.Inputs) > 0:
 		return "", false, &fieldError{field, invalid(field, "leave it out, or input: they are one field")}
+	case len(req.Names()) == 0 && k.NeedsInput:
+		field = "input"
+		return "", false, &fieldError{field, invalid(field, "the command of kind %s names its input, so a job needs one", kind)}
 	case len(req.Inputs) > 1 && k.OneInput:
 		return "", false, &fieldError{field, invalid(field, "the command of kind %s has {input} within an argument, so a job has one, and not %d", kind, len(req.Inputs))}
 	case len(req.Inputs) == 1:
