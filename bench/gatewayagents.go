@@ -22,7 +22,7 @@ func agentsSection(ctx context.Context, r *report) error {
 		return err
 	}
 	defer g.stop()
-	p, err := g.gateway(ctx, "LOCAL_STORAGE_PATH="+filepath.Join(g.dir, "storage"))
+	p, err := g.gateway(ctx, "LOCAL_STORAGE_PATH="+filepath.Join(g.dir, "storage"), fmt.Sprintf("MAX_LEASES_PER_WORKER=%d", 2*batchAgents*batchSlots))
 	if err != nil {
 		return err
 	}
@@ -38,14 +38,14 @@ func agentsSection(ctx context.Context, r *report) error {
 }
 
 // agent starts a worker of a gateway, in a directory of this name.
-func (g *gatewayRig) agent(ctx context.Context, url, token, name string) (*process, error) {
+func (g *gatewayRig) agent(ctx context.Context, url, token, name string, slots int) (*process, error) {
 	dir := filepath.Join(g.dir, name)
 	file := dir + ".token"
 	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, g.binary, "worker")
-	cmd.Env = g.env("SOURCE="+url, "WORKER_TOKEN_FILE="+file, "AGENT_DIR="+dir, "PROCESSOR=none", fmt.Sprintf("WORKER_SLOTS=%d", batchSlots))
+	cmd.Env = g.env("SOURCE="+url, "WORKER_TOKEN_FILE="+file, "AGENT_DIR="+dir, "PROCESSOR=none", fmt.Sprintf("WORKER_SLOTS=%d", slots))
 	cmd.Dir = g.dir
 	return spawn(cmd, 0)
 }
@@ -57,7 +57,7 @@ type agentsLoad struct {
 	memory                  float64 // bytes, the most that the first of them had
 }
 
-// agentsLoad has workers do n jobs.
+// agentsLoad has workers with these tokens, and together as many slots as asynq, do n jobs.
 func (g *gatewayRig) agentsLoad(ctx context.Context, p *process, tokens []string, n int) (l agentsLoad, err error) {
 	if err := g.fillKind(ctx, "noop", n); err != nil {
 		return l, err
@@ -67,7 +67,7 @@ func (g *gatewayRig) agentsLoad(ctx context.Context, p *process, tokens []string
 	used, err = p.cpuDuring(func() (err error) {
 		inRedis, err = g.process.cpuDuring(func() error {
 			for i, token := range tokens {
-				w, err := g.agent(ctx, p.address(), token, fmt.Sprint("agent", i))
+				w, err := g.agent(ctx, p.address(), token, fmt.Sprint("agent", i), batchAgents*batchSlots/len(tokens))
 				if err != nil {
 					return err
 				}
@@ -96,7 +96,7 @@ func (g *gatewayRig) agentsLoad(ctx context.Context, p *process, tokens []string
 // compareAgents measures in turns.
 func compareAgents(ctx context.Context, r *report, g *gatewayRig, p *process, tokens []string) error {
 	const turns, n = 5, 32_768
-	var rates, asynq, ratios, inGateway, inRedis, inWorkers, memory []float64
+	var rates, asynq, ratios, inGateway, inRedis, inWorkers, memory, oneRates, oneRatios, inOne []float64
 	for range turns {
 		l, err := g.agentsLoad(ctx, p, tokens, n)
 		if err != nil {
@@ -106,6 +106,11 @@ func compareAgents(ctx context.Context, r *report, g *gatewayRig, p *process, to
 		if err != nil {
 			return err
 		}
+		one, err := g.agentsLoad(ctx, p, tokens[:1], n)
+		if err != nil {
+			return err
+		}
+		oneRates, oneRatios, inOne = append(oneRates, one.rate), append(oneRatios, one.rate/direct.rate), append(inOne, one.workers)
 		rates, asynq, ratios = append(rates, l.rate), append(asynq, direct.rate), append(ratios, l.rate/direct.rate)
 		inWorkers, inGateway, inRedis = append(inWorkers, l.workers), append(inGateway, l.gateway), append(inRedis, l.redis)
 		memory = append(memory, l.memory)
@@ -116,6 +121,9 @@ func compareAgents(ctx context.Context, r *report, g *gatewayRig, p *process, to
 	r.add("processor time of the workers", median(inWorkers), "µs/job", bar{})
 	r.add("processor time of the gateway", median(inGateway), "µs/job", bar{})
 	r.add("processor time of Redis", median(inRedis), "µs/job", bar{})
+	r.add("one worker of 256 slots", median(oneRates), "jobs/s", bar{})
+	r.add("one worker / asynq", median(oneRatios), "", bar{})
+	r.add("processor time of the one worker", median(inOne), "µs/job", bar{})
 	r.add("memory of a worker, at most", median(memory)/1e6, "MB", bar{})
 	return nil
 }

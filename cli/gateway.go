@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -80,15 +79,9 @@ func gatewayCommand() *cobra.Command {
 // its own with HTTP/1.1. Those that follow a job, JOB_API_MAX_LISTENERS, come on top.
 const maxConns = 26_000
 
-// headroom is memory that is never used: the garbage collector counts it as in
-// use and lets as much garbage again gather before it runs. A gateway holds so
-// little that it would run at every 4 MB of garbage otherwise, which are a few
-// hundred requests.
-const headroom = 16 << 20
-
 // serve runs a gateway until ctx ends.
 func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer) error {
-	defer runtime.KeepAlive(make([]byte, headroom))
+	defer program.Headroom()()
 	log := program.NewLog(os.Stderr, slog.LevelInfo)
 	admin, client, proxies, err := f.check(ctx, log)
 	if err != nil {

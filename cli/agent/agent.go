@@ -38,6 +38,7 @@ func (e *Env) Run(ctx context.Context, version string, open Open) error {
 // RunKinds is the life of an agent, until ctx ends. version is that of the program; kinds returns the
 // kinds beside zpe.
 func (e *Env) RunKinds(ctx context.Context, version string, open Open, kinds func(*slog.Logger) (Kinds, error)) error {
+	defer program.Headroom()()
 	log := program.NewLog(os.Stderr, slog.LevelInfo)
 	others, err := kinds(log)
 	if err != nil {
