@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,8 +46,8 @@ func TestHostileResultsTakeLittleMemory(t *testing.T) {
 				token := g.tokenOf(g.enrolled(fmt.Sprint("worker-", i)))
 				sending.Go(func() {
 					r, err := g.request(http.MethodPost, "http://"+addr+"/calc/zpe/compute/jobs/x/result", token, tt.body)
-					if err != nil { // the gateway hangs up on what it refuses, while we still send
-						t.Log(err)
+					if err != nil && tt.want[0] != http.StatusRequestEntityTooLarge { // that one may hang up while we still send
+						t.Error(err)
 					}
 					statuses[i] = r.status
 				})
@@ -58,9 +57,6 @@ func TestHostileResultsTakeLittleMemory(t *testing.T) {
 			t.Logf("answers %v; %d MiB at most, %d MiB before", statuses, peak>>20, before>>20)
 			if peak > most {
 				t.Errorf("the gateway took %d MiB, want %d at most", peak>>20, most>>20)
-			}
-			if tt.want[0] == http.StatusNotFound && !slices.Contains(statuses, http.StatusNotFound) {
-				t.Error("none was read to its end")
 			}
 			for _, status := range statuses {
 				if status != 0 && !strings.Contains(fmt.Sprint(tt.want), strconv.Itoa(status)) {
