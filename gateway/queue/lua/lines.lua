@@ -1,6 +1,6 @@
--- write adds lines to what a job has written under a lease on it, of which logged are known. before is how many
--- lines came before these under the lease, and they are the arguments from first to last. It returns how many
--- are known then, nil if there were none.
+-- write adds lines to what a job has written under a lease on it. logged is how many lines of the lease are known,
+-- before how many came before these, which are the arguments from first to last. It returns how many are known
+-- then, nil if there were none.
 --
 -- A line is "MS-N TEXT": its time, and its number among all that there were. Those of an earlier call
 -- whose answer was lost are passed over.
