@@ -116,6 +116,28 @@ func TestK12NothingIsLeftOfAnyProgram(t *testing.T) {
 	}
 }
 
+// While a process becomes another program, its environment cannot be read: it is looked at again.
+func TestK12WhatBecomesOtherProgramsWithoutEndIsFound(t *testing.T) {
+	testrun.Long(t, "it starts many programs")
+	defer command.WithoutCgroups()()
+	for i := range 100 {
+		c, _ := hostile(t, "setsid sh become & disown; for i in {1.."+strconv.Itoa(i%20)+"}; do :; done")
+		mark := strings.TrimPrefix(c.Env[1], "SLEEP=sleep ")
+		if err := os.WriteFile(filepath.Join(c.Dir, "become"), []byte("exec sh become "+mark), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 8 { // its arguments cannot be read then, either
+			for _, pid := range withArgument(mark) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				t.Fatalf("after %d runs: left: %d", i, pid)
+			}
+		}
+	}
+}
+
 func TestK12DiskUseIsLimited(t *testing.T) {
 	testrun.Long(t, "it waits for seconds")
 	for _, script := range []string{

@@ -186,8 +186,8 @@ func killMarked(match func(marker string) bool, among pidRange) (found []int, un
 	buf := make([]byte, 0, 64<<10)
 	names, listed := among.names()
 	for name := range names {
-		env := environ(name, buf)
-		unsure = unsure || env != nil && len(env) == 0 && becoming(name)
+		env, unsureNow := settledEnviron(name, buf)
+		unsure = unsure || unsureNow
 		if !hasMarker(env, match) {
 			continue
 		}
@@ -203,7 +203,9 @@ func killMarked(match func(marker string) bool, among pidRange) (found []int, un
 		if err != nil {
 			continue
 		}
-		if hasMarker(environ(name, buf), match) && p.Kill() == nil {
+		env, unsureNow = settledEnviron(name, buf)
+		unsure = unsure || unsureNow
+		if hasMarker(env, match) && p.Kill() == nil {
 			found = append(found, pid)
 		}
 		_ = p.Release()
@@ -211,12 +213,33 @@ func killMarked(match func(marker string) bool, among pidRange) (found []int, un
 	return found, unsure
 }
 
-// becoming reports whether a process is about to become another program (execve): then it has memory, but
-// no environment yet. A thread of the kernel and a process that has ended have no memory.
-func becoming(pid string) bool {
-	const size, envStart = 20, 47 // of the fields from the third on
+// settledEnviron is environ, and unsure if the environment is empty because the process is about to become another
+// program (execve): the memory of the old one is gone, or the new one's is not complete.
+func settledEnviron(pid string, buf []byte) (env []byte, unsure bool) {
+	env = environ(pid, buf)
+	if env == nil || len(env) > 0 {
+		return env, false
+	}
+	was, complete := program(pid)
+	if was == "" {
+		return env, false
+	}
+	// The first reading may have been of memory that is gone by now.
+	env = environ(pid, buf)
+	is, _ := program(pid)
+	return env, len(env) == 0 && (!complete || is != was)
+}
+
+// program returns where a process has its code and its stack, which differs with each program that it becomes, and whether
+// its memory is complete: the kernel sets the code after the environment. It is empty of what has no memory: threads of the
+// kernel, and processes that have ended.
+func program(pid string) (at string, complete bool) {
+	const size, code, stack = 20, 23, 25 // of the fields from the third on
 	fields, err := statFields(pid)
-	return err == nil && len(fields) > envStart && fields[size] != "0" && fields[envStart] == "0"
+	if err != nil || len(fields) <= stack || fields[size] == "0" {
+		return "", false
+	}
+	return fields[code] + " " + fields[stack], fields[code] != "0"
 }
 
 // countMarked returns how many threads the processes have that have a marker, or are in a
