@@ -292,6 +292,29 @@ func TestK15CheckpointIsThereInTheNextAttempt(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("and not after a job that has ended, also if that attempt has not asked for it", func(t *testing.T) {
+		r := newKindRig(t, Kind{Retries: 5, Run: func(_ context.Context, job *Job) error {
+			if job.Attempt() > 1 {
+				return nil
+			}
+			return errors.Join(os.WriteFile(filepath.Join(job.Checkpoint(), "n"), []byte("x"), 0o600), errors.New("not yet"))
+		}})
+		job := jobs.Job{ID: "j", Kind: "mine"}
+		_ = r.fails(job, 0)
+		if err := r.run(job, 1); err != nil {
+			t.Error(err)
+		}
+		c, err := r.handler.Scratch.Checkpoint("j")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(c.Dir); err != nil || len(left) > 0 {
+			t.Errorf("it still has %v, %v", left, err)
+		}
+		if err := c.Delete(); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("on another one with MaxCheckpoint", func(t *testing.T) {
 		r := newKindRig(t, Kind{Retries: 5, MaxCheckpoint: 1 << 20, Run: count})
 		other := newKindRig(t, Kind{Retries: 5, MaxCheckpoint: 1 << 20, Run: count})

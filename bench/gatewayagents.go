@@ -50,11 +50,11 @@ func (g *gatewayRig) agent(ctx context.Context, url, token, name string, slots i
 	return spawn(cmd, 0)
 }
 
-// agentsLoad is what eight workers did with jobs that were queued before they started.
+// agentsLoad is what workers did with jobs that were queued before they started, from the tenth part of the jobs to the last.
 type agentsLoad struct {
-	rate                    float64 // jobs a second, from the tenth part of them to the last
-	workers, gateway, redis float64 // µs of processor time a job, those of the workers with their start
-	memory                  float64 // bytes, the most that the first of them had
+	rate                    float64 // jobs a second
+	workers, gateway, redis float64 // µs of processor time a job
+	memory                  float64 // bytes, the most that the first of the workers ever had
 }
 
 // agentsLoad has workers with these tokens, and together as many slots as asynq, do n jobs.
@@ -63,34 +63,53 @@ func (g *gatewayRig) agentsLoad(ctx context.Context, p *process, tokens []string
 		return l, err
 	}
 	var workers []*process
-	var used, inRedis time.Duration
-	used, err = p.cpuDuring(func() (err error) {
-		inRedis, err = g.process.cpuDuring(func() error {
-			for i, token := range tokens {
-				w, err := g.agent(ctx, p.address(), token, fmt.Sprint("agent", i), batchAgents*batchSlots/len(tokens))
-				if err != nil {
-					return err
-				}
-				workers = append(workers, w)
-			}
-			l.rate, err = g.agentsRate(ctx, int64(n))
-			return err
-		})
-		return err
-	})
-	for _, w := range workers {
-		busy, failed := w.cpu()
-		l.workers += microseconds(busy) / float64(n)
-		err = errors.Join(err, failed)
+	defer func() {
+		for _, w := range workers {
+			err = errors.Join(err, w.stop())
+		}
+	}()
+	for i, token := range tokens {
+		w, err := g.agent(ctx, p.address(), token, fmt.Sprint("agent", i), batchAgents*batchSlots/len(tokens))
+		if err != nil {
+			return l, err
+		}
+		workers = append(workers, w)
 	}
-	l.gateway, l.redis = microseconds(used)/float64(n), microseconds(inRedis)/float64(n)
+	first, err := g.doneJobs(ctx, int64(n), int64(n)/10)
+	if err != nil {
+		return l, err
+	}
+	began := time.Now()
+	used, err := cpuOfAll(workers, []*process{p}, []*process{g.process})
+	if err != nil {
+		return l, err
+	}
+	last, err := g.doneJobs(ctx, int64(n), int64(n))
+	if err != nil {
+		return l, err
+	}
+	jobs := float64(last - first)
+	l.rate = jobs / time.Since(began).Seconds()
+	all, err := cpuOfAll(workers, []*process{p}, []*process{g.process})
+	for i, each := range []*float64{&l.workers, &l.gateway, &l.redis} {
+		*each = microseconds(all[i]-used[i]) / jobs
+	}
 	if err == nil {
 		l.memory, err = workers[0].memory("VmHWM")
 	}
-	for _, w := range workers {
-		err = errors.Join(err, w.stop())
-	}
 	return l, err
+}
+
+// cpuOfAll returns the processor time that each group of processes has used.
+func cpuOfAll(groups ...[]*process) (used [3]time.Duration, err error) {
+	for i, group := range groups {
+		for _, p := range group {
+			busy, failed := p.cpu()
+			used[i] += busy
+			err = errors.Join(err, failed)
+		}
+	}
+	return used, err
 }
 
 // compareAgents measures in turns.
@@ -128,19 +147,13 @@ func compareAgents(ctx context.Context, r *report, g *gatewayRig, p *process, to
 	return nil
 }
 
-// agentsRate waits until the n jobs that are queued are done, and returns the rate from the tenth part of them to the last.
-func (g *gatewayRig) agentsRate(ctx context.Context, n int64) (float64, error) {
-	queued := func() int64 { return g.rdb.ZCard(ctx, "zpe:other_jobs:queued").Val() }
-	running := func() int64 { return g.rdb.ZCard(ctx, "zpe:other_jobs:started").Val() }
-	var began time.Time
-	var first int64
+// doneJobs waits until so many of all jobs are done, and returns how many are.
+func (g *gatewayRig) doneJobs(ctx context.Context, all, want int64) (int64, error) {
 	for over := time.Now().Add(10 * time.Minute); ctx.Err() == nil; pause(5 * time.Millisecond) {
-		done := n - queued() - running()
-		switch {
-		case done >= n:
-			return float64(done-first) / time.Since(began).Seconds(), nil
-		case began.IsZero() && done >= n/10:
-			began, first = time.Now(), done
+		queued := g.rdb.ZCard(ctx, "zpe:other_jobs:queued").Val()
+		switch done := all - queued - g.rdb.ZCard(ctx, "zpe:other_jobs:started").Val(); {
+		case done >= want:
+			return done, nil
 		case time.Now().After(over):
 			return 0, errors.New("the workers have not done all jobs after ten minutes")
 		}

@@ -40,7 +40,8 @@ type Agent struct {
 
 	outbox *outbox.Box
 	ready  chan struct{}   // closed after the first attempt of each recovered delivery
-	watch  chan *heldLease // claimed, so that Run starts a goroutine that watches for a cancel
+	watch  chan *heldLease // which run for a while, so that Run starts a goroutine that watches for a cancel
+	ended  chan struct{}   // closed when Run ends
 
 	recovered []*outbox.Delivery // what an earlier process has left
 
@@ -67,13 +68,15 @@ type heldLease struct {
 	releaseReason string         // why it is being handed back
 	progress      *wire.Progress // the newest
 	message       string
-	lines         waitingLines       // of the job's log
-	unsent        bool               // progress or message are newer than the last heartbeat
-	extendedAt    time.Time          // by the last heartbeat, or when it was asked for
-	progressAt    time.Time          // when progress was last sent
-	stopListening context.CancelFunc // ends watchCancel; nil when it does not run
+	lines         waitingLines // of the job's log
+	unsent        bool         // progress or message are newer than the last heartbeat
+	extendedAt    time.Time    // by the last heartbeat, or when it was asked for
+	progressAt    time.Time    // when progress was last sent
+	stopListening func()       // ends watchCancel, or keeps it from beginning; nil before
 
-	delivery *outbox.Delivery // set when there is a result or a failure; guarded by io
+	// Guarded by io.
+	delivery  *outbox.Delivery // set when there is a result or a failure
+	unwritten bool             // which is not on disk
 }
 
 // maxUndelivered is how many results and failures may wait before no more jobs are leased.
@@ -86,7 +89,7 @@ func (a *Agent) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.ready, a.watch = make(chan struct{}), make(chan *heldLease)
+	a.ready, a.ended, a.watch = make(chan struct{}), make(chan struct{}), make(chan *heldLease)
 	a.leases, a.paces, a.known = map[string]*heldLease{}, map[string]*pace{}, map[jobs.Kind]knowledge{}
 	if err := a.recover(ctx, entries); err != nil {
 		return errors.Join(err, a.outbox.Close())
@@ -140,6 +143,7 @@ const (
 func (a *Agent) Run(ctx context.Context) {
 	var background sync.WaitGroup
 	defer background.Wait()
+	defer close(a.ended)
 	if c, ok := a.Gateway.(interface {
 		KeepToken(ctx context.Context, log *slog.Logger)
 	}); ok {

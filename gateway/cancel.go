@@ -24,6 +24,19 @@ const (
 	noLongPollPause = 10 * time.Minute
 )
 
+// listenLater has [Agent.Run] call watchCancel when the job has run for a while.
+func (a *Agent) listenLater(h *heldLease) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	later := time.AfterFunc(minPollInterval, func() {
+		select {
+		case a.watch <- h:
+		case <-a.ended:
+		}
+	})
+	h.stopListening = func() { later.Stop() }
+}
+
 // watchCancel waits for a request to cancel the job under a lease, and records it for the
 // next Report. It returns when the job ends, the lease is lost, or ctx ends. Errors of the
 // connection do not affect the job.
@@ -37,7 +50,7 @@ func (a *Agent) watchCancel(ctx context.Context, h *heldLease) {
 	if ended {
 		return
 	}
-	wait, pause := deliveries.Delays(), minPollInterval
+	wait, pause := deliveries.Delays(), time.Duration(0)
 	for jobs.Sleep(ctx, pause) == nil {
 		asked := time.Now()
 		held, more, err := a.pollCancel(ctx, h)

@@ -39,10 +39,13 @@ func retryLater(err error) error {
 // plane has decided on it. The lease of a result is extended meanwhile, also while the
 // result waits for its turn. h.io is held, or no other goroutine has h.
 func (a *Agent) deliver(h *heldLease) {
+	a.mu.Lock()
+	due := time.Until(h.extendedAt.Add(h.ttl() / 3))
+	a.mu.Unlock()
 	h.delivery = a.outbox.Deliver(outbox.Item{
 		Try:    func(ctx context.Context) error { return a.deliverOnce(ctx, h) },
-		Beside: func(ctx context.Context) { a.extendResult(ctx, h) },
-		Attrs:  []slog.Attr{slog.Any("job", h.JobID)},
+		Beside: func(ctx context.Context) { a.extendResult(ctx, h) }, After: due,
+		Attrs: []slog.Attr{slog.Any("job", h.JobID)},
 	})
 }
 
@@ -117,6 +120,11 @@ func (a *Agent) deliverResult(ctx context.Context, h *heldLease, text []byte) er
 		return retryLater(err)
 	}
 	request.LeaseID, request.Kind = h.LeaseID, string(h.Kind)
+	if len(request.Artifacts) > 0 { // which may take long to send
+		if err := a.writeEnd(h); err != nil {
+			return retryLater(err)
+		}
+	}
 	code, err = a.uploadArtifacts(ctx, h, request.Artifacts)
 	if code != "" {
 		a.Log.ErrorContext(ctx, "cannot deliver an artifact, reporting its job as failed", "job", h.JobID, "err", err)
@@ -289,6 +297,8 @@ func (a *Agent) deliverFailure(ctx context.Context, h *heldLease) error {
 // endLease ends a lease that needs no more reports. The handler's files are deleted if
 // the job is over, and kept for a while if it may come back.
 func (a *Agent) endLease(ctx context.Context, h *heldLease, over bool) {
+	h.io.Lock()
+	defer h.io.Unlock()
 	e := a.entryOf(h)
 	if over {
 		a.outbox.Remove(e.file())

@@ -55,17 +55,27 @@ func (a *Agent) openOutbox(ctx context.Context) ([]entry, error) {
 	return entries, nil
 }
 
-// putEntry writes the entry of a lease in place of the one before. That of a running job need not survive a power
-// cut, after which its lease runs out: with the entry the gateway only hears of it sooner.
+// putEntry writes the entry of a lease in place of the one before.
 func (a *Agent) putEntry(e entry) error {
 	text, err := httpd.EncodeJSON(e)
 	if err != nil {
 		return err
 	}
-	if e.State == stepRunning {
-		return a.outbox.PutUnsynced(e.file(), text)
-	}
 	return a.outbox.Put(e.file(), text)
+}
+
+// putRunning writes the entries of new leases, all or none. They need not survive a power cut, after which the leases
+// run out: with the entries the gateway only hears of it sooner.
+func (a *Agent) putRunning(running []entry) error {
+	var entries []outbox.Entry
+	for _, e := range running {
+		text, err := httpd.EncodeJSON(e)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, outbox.Entry{Name: e.file(), Text: text})
+	}
+	return a.outbox.PutUnsynced(entries...)
 }
 
 // aside is the content of a file in late/ or rejected/.

@@ -48,10 +48,7 @@ func (a *Agent) Claim(ctx context.Context, job jobs.Job, _ time.Duration, again 
 	canceled := h.canceled
 	a.mu.Unlock()
 	if first && !canceled {
-		select {
-		case a.watch <- h:
-		case <-ctx.Done():
-		}
+		a.listenLater(h)
 	}
 	if canceled {
 		if _, err := a.Finish(ctx, claim, jobs.Outcome{State: jobs.Canceled}); err != nil {

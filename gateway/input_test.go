@@ -30,6 +30,7 @@ type filePlane struct {
 	offset   int64
 	got      strings.Builder
 	offered  bool
+	sending  func() // called with each part of an artifact
 	result   *wire.ResultRequest
 	failed   *wire.FailedRequest
 
@@ -88,6 +89,7 @@ func (p *filePlane) Uploaded(context.Context, gateway.Upload) (wire.UploadRespon
 }
 
 func (p *filePlane) Upload(_ context.Context, u gateway.Upload, from int64, part []byte) (wire.UploadResponse, error) {
+	p.sending()
 	if from != p.offset {
 		return wire.UploadResponse{}, &gateway.Error{Status: 409, Code: wire.OffsetMismatch, Message: "elsewhere"}
 	}
@@ -142,6 +144,11 @@ func TestK17InputsAndArtifactsGoOnAfterTrouble(t *testing.T) {
 				none := jobs.Kind("")
 				r.kind, r.kinds = &none, []jobs.Kind{"thumbnail"}
 				a := r.agent(p)
+				p.sending = func() { // which may take long, so the result is safe by then
+					if entries := fmt.Sprint(r.entries()); !strings.Contains(entries, `"state":"result"`) {
+						t.Errorf("while an artifact is sent, there is on disk %s", entries)
+					}
+				}
 				a.EncodeKind = func(kind jobs.Kind, result []byte) (wire.ResultRequest, error) {
 					return wire.ResultRequest{Result: result, Artifacts: []wire.Artifact{{Name: "copy", Size: int64(len(p.input)), SHA256: hexSum(p.input)}}}, nil
 				}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,11 +102,7 @@ func (a *Agent) requestJobs(ctx context.Context, pace *pace, me *slot, request w
 	}
 	pace.gotJobs(len(all))
 	a.jobChanged()
-	came := make([]leased, len(all))
-	for i := range all {
-		came[i] = leased{all[i], asked}
-	}
-	mine, rest := pace.handOut(me, came)
+	mine, rest := pace.handOut(me, a.keepLeases(all, asked)) //nolint:contextcheck // a disk has no deadline
 	a.handBackAll(ctx, rest)
 	return mine, nil
 }
@@ -132,8 +129,11 @@ func (a *Agent) handBackAll(ctx context.Context, rest []leased) {
 	var calls sync.WaitGroup
 	for _, job := range rest {
 		calls.Go(func() {
-			if err := a.failNow(ctx, entryOf(&job.LeaseResponse), wire.FailWorkerShutdown, "the worker has no slot for it any more"); err != nil {
+			if err := a.failNow(ctx, job.entry, wire.FailWorkerShutdown, "the worker has no slot for it any more"); err != nil {
 				a.Log.WarnContext(ctx, "cannot hand back a job, its lease must run out", "job", job.JobID, "err", err)
+			}
+			if job.err == nil {
+				a.outbox.Remove(job.entry.file())
 			}
 		})
 	}
@@ -267,13 +267,36 @@ func entryOf(response *wire.LeaseResponse) entry {
 	return e
 }
 
-// accept writes a lease to disk and returns it for the loop.
-func (a *Agent) accept(ctx context.Context, response *leased) (jobs.Lease, error) {
-	e := entryOf(&response.LeaseResponse)
-	if a.find(e.LeaseID) != nil {
-		return jobs.Lease{}, fmt.Errorf("lease a job: %w", errBadResponse("a lease that this worker holds already"))
+var errHeldAlready = errBadResponse("a lease that this worker holds already")
+
+// keepLeases writes the leases of a response to disk, at once: to write each by itself would cost more than
+// a short job.
+func (a *Agent) keepLeases(all []wire.LeaseResponse, asked time.Time) []leased {
+	came := make([]leased, len(all))
+	var running []entry
+	for i := range all {
+		came[i] = leased{LeaseResponse: all[i], asked: asked, entry: entryOf(&all[i])}
+		if a.find(all[i].LeaseID) != nil {
+			came[i].err = errHeldAlready
+		} else {
+			running = append(running, came[i].entry)
+		}
 	}
-	if err := a.putEntry(e); err != nil {
+	if err := a.putRunning(running); err != nil {
+		for i := range came {
+			came[i].err = cmp.Or(came[i].err, err)
+		}
+	}
+	return came
+}
+
+// accept returns a lease for the loop.
+func (a *Agent) accept(ctx context.Context, response *leased) (jobs.Lease, error) {
+	e := response.entry
+	switch err := response.err; {
+	case errors.Is(err, errHeldAlready):
+		return jobs.Lease{}, fmt.Errorf("lease a job: %w", err)
+	case err != nil:
 		// After a restart this worker would not know that it had the lease.
 		failErr := a.failNow(ctx, e, wire.FailWorkerUnavailable, "the worker cannot write its state directory")
 		return jobs.Lease{}, errors.Join(fmt.Errorf("keep the lease on job %s: %w: %w", e.JobID, jobs.ErrUnavailable, err), failErr)

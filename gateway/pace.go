@@ -38,6 +38,8 @@ type pace struct {
 type leased struct {
 	wire.LeaseResponse
 	asked time.Time // when the request was made
+	entry entry
+	err   error // why the entry is not on disk
 }
 
 // slot is one of the worker that waits for a job.

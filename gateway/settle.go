@@ -142,17 +142,28 @@ func (a *Agent) Release(ctx context.Context, c jobs.Claim, message string) error
 	return a.endUnreported(ctx, h)
 }
 
-// settle records the end of a lease on disk, and has [Agent.Run] deliver it. It returns
-// after the first attempt, or when ctx ends.
+// settle records the end of a lease, and has [Agent.Run] deliver it. It returns after the first
+// attempt, or when ctx ends. If there is no decision then, the end is on disk.
 func (a *Agent) settle(ctx context.Context, h *heldLease, end func(*entry)) error {
-	if err := a.recordEnd(h, end); err != nil {
+	err := a.recordEnd(h, end)
+	if err == nil {
+		if err := h.delivery.Wait(ctx); err != nil {
+			return err
+		}
+		err = a.writeEnd(h)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
 	}
-	return h.delivery.Wait(ctx)
+	return nil
 }
 
-// recordEnd writes the end of a lease to disk and has it delivered, unless it has ended
-// before.
+// short is the time of a job whose end is written to disk only if the first attempt to deliver it brings no
+// decision: what it costs to run such a job again, after a crash in between, is not worth the wait for a disk.
+const short = time.Second
+
+// recordEnd writes the end of a lease to disk, unless the job was short, and has it delivered. It does nothing
+// if the lease has ended before.
 func (a *Agent) recordEnd(h *heldLease, end func(*entry)) error {
 	h.io.Lock()
 	defer h.io.Unlock()
@@ -162,11 +173,24 @@ func (a *Agent) recordEnd(h *heldLease, end func(*entry)) error {
 	}
 	end(&e)
 	e.EndedAt = time.Now().UTC()
-	if err := a.update(h, e); err != nil {
+	if e.Kind != "" && e.EndedAt.Sub(e.LeasedAt) < short {
+		a.replace(h, e)
+		h.unwritten = true
+	} else if err := a.update(h, e); err != nil {
 		return err
 	}
 	a.deliver(h)
 	return nil
+}
+
+// writeEnd writes the end of a lease to disk that is not there and has not been decided on.
+func (a *Agent) writeEnd(h *heldLease) error {
+	h.io.Lock()
+	defer h.io.Unlock()
+	if !h.unwritten || a.find(h.LeaseID) != h {
+		return nil
+	}
+	return a.update(h, a.entryOf(h))
 }
 
 // update replaces h's entry by e, on disk first. h.io is held.
@@ -174,14 +198,20 @@ func (a *Agent) update(h *heldLease, e entry) error {
 	if err := a.putEntry(e); err != nil {
 		return err
 	}
+	h.unwritten = false
+	a.replace(h, e)
+	return nil
+}
+
+// replace replaces h's entry by e, but not on disk.
+func (a *Agent) replace(h *heldLease, e entry) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	// Only these fields change: the ids of the job and the lease are read without a lock.
 	h.State, h.EndedAt, h.Object, h.Text, h.Failed = e.State, e.EndedAt, e.Object, e.Text, e.Failed
 	if h.stopListening != nil {
 		h.stopListening()
 	}
-	a.mu.Unlock()
-	return nil
 }
 
 func (a *Agent) entryOf(h *heldLease) entry {

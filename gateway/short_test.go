@@ -83,6 +83,73 @@ func TestK18AResultThatIsNotStoredOutlivesTheWorker(t *testing.T) {
 	})
 }
 
+// What a short job has come to is on disk only if it does not arrive at once. What took longer is there before.
+func TestK18TheEndOfAShortJobIsOnDiskIfItDoesNotArrive(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		kind  string        // tally if empty
+		takes time.Duration // the job
+		wrong string        // with the first attempt to deliver the result
+		seen  []string      // what is on disk at each attempt
+		later string        // what is there when the first one has taken 10 s
+	}{
+		{name: "it arrives", seen: []string{"running"}},
+		{name: "it takes two attempts", wrong: "500", seen: []string{"running", "result"}},
+		{name: "the gateway hangs", wrong: "slow", seen: []string{"running", "result"}, later: "result"},
+		{name: "the job is of kind zpe", kind: "zpe", seen: []string{"result"}},
+		{name: "the job took a second", takes: time.Second, seen: []string{"result"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.tally(func(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+					time.Sleep(tt.takes)
+					return r.inline(ctx, job, report)
+				})
+				onDisk := func() string {
+					for _, text := range r.entries() {
+						var e struct{ State string }
+						if err := json.Unmarshal([]byte(text), &e); err != nil {
+							t.Error(err)
+						}
+						return e.State
+					}
+					return "none"
+				}
+				var seen []string
+				r.plane.fault = func(route string, n int) string {
+					if route != "result" {
+						return ""
+					}
+					seen = append(seen, onDisk())
+					if n == 1 {
+						return tt.wrong
+					}
+					return ""
+				}
+				if tt.kind == "zpe" {
+					r.kind, r.kinds, r.plane.kinds, r.adjust = nil, nil, nil, nil
+					r.plane.submit("j1")
+				} else {
+					r.plane.submitTally("j1")
+				}
+				_ = r.work(func() {
+					time.Sleep(10 * time.Second)
+					if later := onDisk(); tt.later != "" && later != tt.later {
+						t.Errorf("while the first attempt hangs, there is %s on disk, want %s", later, tt.later)
+					}
+					time.Sleep(2 * time.Hour)
+				})
+				if !slices.Equal(seen, tt.seen) {
+					t.Errorf("there was on disk %q, want %q", seen, tt.seen)
+				}
+				if j := r.plane.job("j1"); j.status != "finished" || j.retries != 0 || len(r.entries()) != 0 {
+					t.Errorf("the gateway has %+v, on disk is %v", j, r.entries())
+				}
+			})
+		})
+	}
+}
+
 // When its lease was lost, the job may come back to this worker, which then has its result.
 func TestK18AResultThatIsNotStoredIsKeptForTheNextAttempt(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {

@@ -39,7 +39,7 @@ func child(what string) {
 	}
 	switch what {
 	case "killed": // between write and delivery, and during the next write
-		if err := errors.Join(b.PutUnsynced("c", []byte("3")), b.Put("a", []byte("1")), b.PutUnsynced("d", []byte("4"))); err != nil {
+		if err := errors.Join(b.PutUnsynced(Entry{"c", []byte("3")}, Entry{"e", []byte("5")}), b.Put("a", []byte("1")), b.PutUnsynced(Entry{"d", []byte("4")})); err != nil {
 			panic(err)
 		}
 		go b.Run(context.Background())
@@ -104,7 +104,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 			got[e] = true
 		}
 		whole := "b=" + strings.Repeat("x", 90)
-		if !got["a=1"] || !got["c=3"] || !got["d=4"] || len(got) > 4 || len(got) == 4 && !got[whole] || len(names(t, b, "corrupt")) != 0 {
+		if !got["a=1"] || !got["c=3"] || !got["d=4"] || !got["e=5"] || len(got) > 5 || len(got) == 5 && !got[whole] || len(names(t, b, "corrupt")) != 0 {
 			t.Errorf("left %v", got)
 		}
 		delivered := make(chan struct{})

@@ -17,9 +17,10 @@ type Item struct {
 	// Try tries once, until its context ends. It returns a [*RetryError], or an error that wraps one, when it
 	// is to be called again; anything else is a decision, and the entry's file is then no longer as it was.
 	Try func(context.Context) error
-	// Beside runs from before the first attempt until the delivery has ended, which ends its context. Nil
-	// when there is nothing to do meanwhile.
+	// Beside runs from After on until the delivery has ended, which ends its context. Nil when there is nothing to
+	// do meanwhile.
 	Beside func(context.Context)
+	After  time.Duration
 	// Attrs say in the log what is delivered, when an attempt is repeated.
 	Attrs []slog.Attr
 }
@@ -109,12 +110,19 @@ func (b *Box) Run(ctx context.Context) {
 // run tries until there is a decision, or ctx has ended and an attempt was made. Attempts end with work.
 func (d *Delivery) run(ctx, work context.Context, pauses *retry.Delays) {
 	ctxBeside, stop := context.WithCancel(work)
-	var beside sync.WaitGroup
-	if d.item.Beside != nil {
-		beside.Go(func() { d.item.Beside(ctxBeside) })
-	}
-	defer beside.Wait()
 	defer stop()
+	if d.item.Beside != nil {
+		ended := make(chan struct{})
+		later := time.AfterFunc(d.item.After, func() {
+			defer close(ended)
+			d.item.Beside(ctxBeside)
+		})
+		defer func() {
+			if stop(); !later.Stop() {
+				<-ended
+			}
+		}()
+	}
 	for first := true; ; first = false {
 		err := d.item.Try(work)
 		again := (*RetryError)(nil)

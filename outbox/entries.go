@@ -118,34 +118,53 @@ func (b *Box) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// Put writes the entry of a name in place of an earlier one. When it returns nil, the entry survives a power cut.
+// Entry is a text with a name. The name may become a file's.
+type Entry struct {
+	Name string
+	Text []byte
+}
+
+// Put writes an entry in place of an earlier one of its name. When it returns nil, the entry survives a power cut.
 // After an error the earlier one, or none, is there; unless the process ends before that is on disk, too. Entries
 // that are put at the same time share one write and one sync.
-func (b *Box) Put(name string, text []byte) error { return b.put(name, text, true) }
+func (b *Box) Put(name string, text []byte) error { return b.put(true, Entry{name, text}) }
 
-// PutUnsynced is Put of an entry that survives the end of the process, also by kill -9, but perhaps no power cut.
-func (b *Box) PutUnsynced(name string, text []byte) error { return b.put(name, text, false) }
+// PutUnsynced is Put of entries with different names, all or none. They survive the end of the process, also by
+// kill -9, but perhaps no power cut.
+func (b *Box) PutUnsynced(entries ...Entry) error { return b.put(false, entries...) }
 
-func (b *Box) put(name string, text []byte, sync bool) error {
-	if err := validName(name); err != nil {
-		return err
+func (b *Box) put(sync bool, entries ...Entry) error {
+	if len(entries) == 0 {
+		return nil
 	}
+	for _, e := range entries {
+		if err := validName(e.Name); err != nil {
+			return err
+		}
+	}
+	before := make([][]byte, len(entries)) // nil if there was none
+	var ticket journal.Ticket
 	b.mu.Lock()
-	before, replaced := b.entries[name]
-	b.entries[name] = text
-	ticket := b.journal.Append(putRecord(name, text))
+	for i, e := range entries {
+		before[i] = b.entries[e.Name]
+		b.entries[e.Name] = e.Text
+		ticket = b.journal.Append(putRecord(e.Name, e.Text))
+	}
 	b.mu.Unlock()
 	err := b.commit(ticket, sync)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case err == nil:
+	if err == nil {
 		b.written = time.Now()
-	case replaced: // what could not be written is still queued, and this behind it
-		b.entries[name] = before
-		b.journal.Append(putRecord(name, before))
-	default:
-		b.remove(name)
+		return nil
+	}
+	for i, e := range entries { // what could not be written is still queued, and this behind it
+		if before[i] == nil {
+			b.remove(e.Name)
+			continue
+		}
+		b.entries[e.Name] = before[i]
+		b.journal.Append(putRecord(e.Name, before[i]))
 	}
 	return err
 }

@@ -216,7 +216,8 @@ func TestUnwritableDirectoryIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(writtenLately)
-		if b.Check() == nil || b.Put("a", []byte("2")) == nil || b.Put("b", []byte("3")) == nil || b.Check() == nil {
+		if b.Check() == nil || b.Put("a", []byte("2")) == nil || b.Put("b", []byte("3")) == nil ||
+			b.PutUnsynced(Entry{"a", []byte("4")}, Entry{"c", []byte("5")}) == nil || b.Check() == nil {
 			t.Error("nothing was noticed")
 		}
 		if err := os.Rename(entries+"-away", entries); err != nil {

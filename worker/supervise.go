@@ -99,8 +99,7 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 	defer timeout.Stop()
 	silence := time.NewTimer(a.StallTimeout)
 	defer silence.Stop()
-	abandon := time.NewTimer(time.Hour)
-	abandon.Stop()
+	var abandon <-chan time.Time
 	stopped, drained := running.Done(), ctx.Done()
 	for {
 		select {
@@ -116,14 +115,14 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 			stop(rep.tooSlow(fmt.Errorf("%w for %s", jobs.ErrStalled, a.StallTimeout)))
 		case <-stopped:
 			stopped = nil
-			abandon.Reset(abandonAfter)
+			abandon = time.After(abandonAfter)
 		case <-drained: // also when it is being stopped for another reason
 			drained = nil
 			if errors.Is(context.Cause(ctx), jobs.ErrDrained) {
 				stopped = nil
-				abandon.Reset(abandonDrainedAfter)
+				abandon = time.After(abandonDrainedAfter)
 			}
-		case <-abandon.C:
+		case <-abandon:
 			a.running = done
 			a.closed.Store(true) // before the job is handed back: f may go on beside its next attempt
 			a.Log.ErrorContext(ctx, "handler does not stop and is abandoned", "job", a.lease.Job.ID, "cause", context.Cause(running))

@@ -158,17 +158,21 @@ func Finish(ctx context.Context, store storage.Store, r Result, inline int) (job
 			return jobs.Result{}, fmt.Errorf("delete outputs of earlier attempts: %w", err)
 		}
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, err := json.Marshal(r)
 	if err != nil {
 		return jobs.Result{}, err
 	}
-	text = append(text, '\n')
 	outcome := r.Outcome()
 	if len(text) <= inline {
 		outcome.Text = string(text)
 		return outcome, nil
 	}
-	if err := store.Put(ctx, ResultName(r.JobID), bytes.NewReader(text)); err != nil {
+	var file bytes.Buffer
+	if err := json.Indent(&file, text, "", "  "); err != nil {
+		return jobs.Result{}, err
+	}
+	file.WriteByte('\n')
+	if err := store.Put(ctx, ResultName(r.JobID), &file); err != nil {
 		return jobs.Result{}, fmt.Errorf("store result: %w", err)
 	}
 	return outcome, nil

@@ -69,8 +69,10 @@ func (a *Attempt) broken() error {
 // forget deletes the checkpoint of the job, which has a result: this attempt's, or one that an earlier attempt
 // has left.
 func (a *Attempt) forget(ctx context.Context) {
-	if c := a.places.checkpoint; c == nil {
+	if c := a.places.checkpoint; c == nil && (a.Kind.Checkpoints > 0 || a.Number > 1) {
 		a.handler.forgetLocal(ctx, a.Job.ID)
+	} else if c == nil {
+		return // neither this attempt nor an earlier one had any
 	} else if err := c.local.Delete(); err != nil {
 		a.handler.Log.WarnContext(ctx, "cannot delete a checkpoint", "job", a.Job.ID, "err", err)
 	}
