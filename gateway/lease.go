@@ -102,7 +102,7 @@ func (a *Agent) requestJobs(ctx context.Context, pace *pace, me *slot, request w
 	}
 	pace.gotJobs(len(all))
 	a.jobChanged()
-	mine, rest := pace.handOut(me, a.keepLeases(all, asked)) //nolint:contextcheck // a disk has no deadline
+	mine, rest := pace.handOut(me, a.keepLeases(all, asked))
 	a.handBackAll(ctx, rest)
 	return mine, nil
 }
