@@ -76,7 +76,7 @@ type heldLease struct {
 
 	// Guarded by io.
 	delivery  *outbox.Delivery // set when there is a result or a failure
-	unwritten bool             // which is not on disk
+	unwritten bool             // which is not on disk, nor decided on
 }
 
 // maxUndelivered is how many results and failures may wait before no more jobs are leased.

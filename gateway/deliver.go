@@ -298,7 +298,8 @@ func (a *Agent) deliverFailure(ctx context.Context, h *heldLease) error {
 // the job is over, and kept for a while if it may come back.
 func (a *Agent) endLease(ctx context.Context, h *heldLease, over bool) {
 	h.io.Lock()
-	defer h.io.Unlock()
+	h.unwritten = false // and is not written any more
+	h.io.Unlock()
 	e := a.entryOf(h)
 	if over {
 		a.outbox.Remove(e.file())

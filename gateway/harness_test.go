@@ -52,6 +52,8 @@ type rig struct {
 	kinds []jobs.Kind
 	kind  *jobs.Kind // of zpe, when it is another
 
+	forgets time.Duration // how long it takes to delete the files of a job
+
 	forgotten []jobs.ID
 	mu        sync.Mutex
 }
@@ -113,6 +115,7 @@ func (r *rig) agent(cp gateway.ControlPlane) *gateway.Agent {
 			return wire.ResultRequest{Result: result}, nil
 		},
 		Forget: func(ctx context.Context, id jobs.ID) error {
+			time.Sleep(r.forgets)
 			r.mu.Lock()
 			r.forgotten = append(r.forgotten, id)
 			r.mu.Unlock()

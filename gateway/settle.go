@@ -183,11 +183,11 @@ func (a *Agent) recordEnd(h *heldLease, end func(*entry)) error {
 	return nil
 }
 
-// writeEnd writes the end of a lease to disk that is not there and has not been decided on.
+// writeEnd writes the end of a lease to disk, if it is not there and has not been decided on.
 func (a *Agent) writeEnd(h *heldLease) error {
 	h.io.Lock()
 	defer h.io.Unlock()
-	if !h.unwritten || a.find(h.LeaseID) != h {
+	if !h.unwritten {
 		return nil
 	}
 	return a.update(h, a.entryOf(h))

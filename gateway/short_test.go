@@ -150,6 +150,24 @@ func TestK18TheEndOfAShortJobIsOnDiskIfItDoesNotArrive(t *testing.T) {
 	}
 }
 
+// A result that has arrived is not written any more, also while the files of its job are being deleted. The slot is free then.
+func TestK18AResultThatHasArrivedIsNotWrittenWhileFilesAreDeleted(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		r.forgets = time.Minute
+		r.tally(r.lasting(0))
+		r.plane.submitTally("j1")
+		r.plane.submitTally("j2")
+		_ = r.work(func() { time.Sleep(10 * time.Minute) })
+		at := r.plane.times("lease j2")
+		if len(at) != 1 || at[0] > 30*time.Second {
+			t.Errorf("the next job was leased at %v", at)
+		}
+		if left := r.entries(); len(left) != 0 || len(r.forgot()) != 2 {
+			t.Errorf("on disk is %v, files of %v were deleted", left, r.forgot())
+		}
+	})
+}
+
 // When its lease was lost, the job may come back to this worker, which then has its result.
 func TestK18AResultThatIsNotStoredIsKeptForTheNextAttempt(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
