@@ -190,7 +190,10 @@ func (a *Agent) writeEnd(h *heldLease) error {
 	if !h.unwritten {
 		return nil
 	}
-	return a.update(h, a.entryOf(h))
+	// In memory it stays as it is: the delivery under way reads it without a lock.
+	err := a.putEntry(a.entryOf(h))
+	h.unwritten = err != nil
+	return err
 }
 
 // update replaces h's entry by e, on disk first. h.io is held.
