@@ -35,7 +35,7 @@ func retryLater(err error) error {
 	return r
 }
 
-// deliver has [Agent.Run] report the end of a lease, which is on disk, until the control
+// deliver has [Agent.Run] report the end of a lease, which is on disk or short, until the control
 // plane has decided on it. The lease of a result is extended meanwhile, also while the
 // result waits for its turn. h.io is held, or no other goroutine has h.
 func (a *Agent) deliver(h *heldLease) {
@@ -43,7 +43,13 @@ func (a *Agent) deliver(h *heldLease) {
 	due := time.Until(h.extendedAt.Add(h.ttl() / 3))
 	a.mu.Unlock()
 	h.delivery = a.outbox.Deliver(outbox.Item{
-		Try:    func(ctx context.Context) error { return a.deliverOnce(ctx, h) },
+		Try: func(ctx context.Context) error {
+			err := a.deliverOnce(ctx, h)
+			if again := (*outbox.RetryError)(nil); errors.As(err, &again) {
+				a.keepEnd(ctx, h)
+			}
+			return err
+		},
 		Beside: func(ctx context.Context) { a.extendResult(ctx, h) }, After: due,
 		Attrs: []slog.Attr{slog.Any("job", h.JobID)},
 	})

@@ -16,9 +16,10 @@ import (
 // failJob is the code of failures that come without one.
 const failJob = "JOB_FAILED"
 
-// Finish implements worker.Status. The outcome is on disk when it returns nil, and
-// [Agent.Run] delivers it. Finish waits for the first attempt until ctx ends. The error
-// wraps [jobs.ErrLeaseLost] when that attempt has shown that the outcome is too late.
+// Finish implements worker.Status. The outcome is delivered or on disk when it returns nil, and
+// [Agent.Run] delivers it; that of a short job may be in memory alone while the disk takes nothing.
+// Finish waits for the first attempt until ctx ends. The error wraps [jobs.ErrLeaseLost] when that
+// attempt has shown that the outcome is too late.
 func (a *Agent) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
 	h := a.find(c.Token)
 	if h == nil {
@@ -143,19 +144,16 @@ func (a *Agent) Release(ctx context.Context, c jobs.Claim, message string) error
 }
 
 // settle records the end of a lease, and has [Agent.Run] deliver it. It returns after the first
-// attempt, or when ctx ends. If there is no decision then, the end is on disk.
+// attempt, or when ctx ends. If there is no decision then, the end is on disk, if that takes any.
 func (a *Agent) settle(ctx context.Context, h *heldLease, end func(*entry)) error {
-	err := a.recordEnd(h, end)
-	if err == nil {
-		if err := h.delivery.Wait(ctx); err != nil {
-			return err
-		}
-		err = a.writeEnd(h)
-	}
-	if err != nil {
+	if err := a.recordEnd(h, end); err != nil {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
 	}
-	return nil
+	err := h.delivery.Wait(ctx)
+	if err == nil {
+		a.keepEnd(ctx, h)
+	}
+	return err
 }
 
 // short is the time of a job whose end is written to disk only if the first attempt to deliver it brings no
@@ -194,6 +192,14 @@ func (a *Agent) writeEnd(h *heldLease) error {
 	err := a.putEntry(a.entryOf(h))
 	h.unwritten = err != nil
 	return err
+}
+
+// keepEnd is writeEnd of what is being delivered. An error does not matter to the delivery, which the job's slot
+// cannot take back: the end is written after the next attempt.
+func (a *Agent) keepEnd(ctx context.Context, h *heldLease) {
+	if err := a.writeEnd(h); err != nil { //nolint:contextcheck // a disk has no deadline
+		a.Log.WarnContext(ctx, "cannot write state directory, the job runs again if this process ends before it is delivered", "job", h.JobID, "err", err)
+	}
 }
 
 // update replaces h's entry by e, on disk first. h.io is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,6 +173,48 @@ func TestK18AResultThatHasArrivedIsNotWrittenWhileFilesAreDeleted(t *testing.T) 
 			t.Errorf("on disk is %v, files of %v were deleted", left, r.forgot())
 		}
 	})
+}
+
+// A full disk keeps no result of a short job from the gateway, and does not make it one of a lost lease.
+func TestK18TheEndOfAShortJobIsDeliveredBesideAFullDisk(t *testing.T) {
+	for name, mended := range map[string]bool{"that stays full": false, "that has room later, while the gateway is away": true} {
+		t.Run(name, func(t *testing.T) {
+			test(t, func(t *testing.T, r *rig) {
+				r.tally(r.inline)
+				r.plane.fault = func(route string, n int) string {
+					switch {
+					case route != "result":
+						return ""
+					case n == 1:
+						r.breakDisk()
+						return "500"
+					case mended && time.Since(r.plane.start) < 10*time.Minute:
+						return "500"
+					}
+					return ""
+				}
+				r.plane.submitTally("j1")
+				_ = r.work(func() {
+					time.Sleep(time.Minute)
+					if mended {
+						r.mendDisk()
+						time.Sleep(5 * time.Minute)
+						if left := fmt.Sprint(r.entries()); !strings.Contains(left, `"result"`) {
+							t.Errorf("on disk is %s", left)
+						}
+						time.Sleep(time.Hour)
+					}
+				})
+				if !mended {
+					r.mendDisk()
+				}
+				r.wantSaid("lease j1", "result j1")
+				if log := r.log.String(); !strings.Contains(log, "job succeeded") || strings.Contains(log, "handed back") {
+					t.Errorf("the worker has not taken note of the end:\n%s", log)
+				}
+			})
+		})
+	}
 }
 
 // When its lease was lost, the job may come back to this worker, which then has its result.
