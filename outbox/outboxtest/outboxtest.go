@@ -4,6 +4,7 @@ package outboxtest
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"math"
 	"os"
@@ -21,7 +22,7 @@ func Entries(dir string) (entries map[string]string, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	// What the process is writing just now is the torn end of a journal, which is left out.
-	if err := os.CopyFS(filepath.Join(temp, "journal"), os.DirFS(filepath.Join(dir, "journal"))); err != nil {
+	if err := copyAll(filepath.Join(temp, "journal"), filepath.Join(dir, "journal")); err != nil {
 		return nil, err
 	}
 	if err := os.Chmod(filepath.Join(temp, "journal"), 0o700); err != nil { //nolint:gosec // a directory needs the x
@@ -37,4 +38,17 @@ func Entries(dir string) (entries map[string]string, err error) {
 		entries[name] = string(text)
 		return nil
 	})
+}
+
+// copyAll copies a directory, and again if a file was deleted meanwhile.
+func copyAll(to, from string) (err error) {
+	for range 100 {
+		if err = os.CopyFS(to, os.DirFS(from)); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+	}
+	return err
 }
