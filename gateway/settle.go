@@ -197,7 +197,7 @@ func (a *Agent) writeEnd(h *heldLease) error {
 // keepEnd is writeEnd of what is being delivered. An error does not matter to the delivery, which the job's slot
 // cannot take back: the end is written after the next attempt.
 func (a *Agent) keepEnd(ctx context.Context, h *heldLease) {
-	if err := a.writeEnd(h); err != nil { //nolint:contextcheck // a disk has no deadline
+	if err := a.writeEnd(h); err != nil {
 		a.Log.WarnContext(ctx, "cannot write state directory, the job runs again if this process ends before it is delivered", "job", h.JobID, "err", err)
 	}
 }
