@@ -127,7 +127,8 @@ func TestK18TheEndOfAShortJobIsOnDiskIfItDoesNotArrive(t *testing.T) {
 					if route != "result" && route != "failed" {
 						return ""
 					}
-					seen = append(seen, onDisk())
+					there := onDisk()
+					r.plane.do(func() { seen = append(seen, there) })
 					if n == 1 && tt.fails == (route == "failed") {
 						return tt.wrong
 					}
