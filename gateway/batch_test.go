@@ -21,6 +21,20 @@ func (r *rig) batching() {
 	}
 }
 
+// atLeases calls f when all slots ask for jobs, and has that call go wrong as it says.
+func (r *rig) atLeases(f func() string) {
+	r.plane.fault = func(route string, n int) string {
+		switch {
+		case route == "lease" && n == 1: // of a slot that may be alone
+			time.Sleep(time.Second) // the others wait then
+			return "500"
+		case route == "lease" && n == 2:
+			return f()
+		}
+		return ""
+	}
+}
+
 // wantAllFinished checks that each job has one result, and that nothing is left on disk.
 func (r *rig) wantAllFinished() {
 	r.t.Helper()
@@ -166,16 +180,7 @@ func TestK18LeasesOfALostResponseComeAgain(t *testing.T) {
 	t.Parallel()
 	test(t, func(t *testing.T, r *rig) {
 		r.batching()
-		r.plane.fault = func(route string, n int) string {
-			switch {
-			case route == "lease" && n == 1: // of a slot that may be alone
-				time.Sleep(time.Second) // the others wait then
-				return "500"
-			case route == "lease" && n == 2:
-				return "lost"
-			}
-			return ""
-		}
+		r.atLeases(func() string { return "lost" })
 		_ = r.work(func() { time.Sleep(20 * time.Minute) })
 		r.wantAllFinished()
 		if n := len(slices.DeleteFunc(r.plane.said(), func(e string) bool { return !strings.HasSuffix(e, "again") })); n != 7 {
@@ -215,16 +220,7 @@ func TestK18LeasesThatCannotBeWrittenGoBack(t *testing.T) {
 	t.Parallel()
 	test(t, func(t *testing.T, r *rig) {
 		r.batching()
-		r.plane.fault = func(route string, n int) string {
-			switch {
-			case route == "lease" && n == 1: // of a slot that may be alone
-				time.Sleep(time.Second) // the others wait then
-				return "500"
-			case route == "lease" && n == 2:
-				r.breakDisk()
-			}
-			return ""
-		}
+		r.atLeases(func() string { r.breakDisk(); return "" })
 		_ = r.work(func() {
 			time.Sleep(30 * time.Second)
 			r.mendDisk()

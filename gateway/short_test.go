@@ -178,7 +178,7 @@ func TestK18AResultThatHasArrivedIsNotWrittenWhileFilesAreDeleted(t *testing.T) 
 
 // A full disk keeps no result of a short job from the gateway, and does not make it one of a lost lease.
 func TestK18TheEndOfAShortJobIsDeliveredBesideAFullDisk(t *testing.T) {
-	for name, mended := range map[string]bool{"that stays full": false, "that has room later, while the gateway is away": true} {
+	for name, room := range map[string]bool{"that stays full": false, "that has room later, while the gateway is away": true} {
 		t.Run(name, func(t *testing.T) {
 			test(t, func(t *testing.T, r *rig) {
 				r.tally(r.inline)
@@ -189,7 +189,7 @@ func TestK18TheEndOfAShortJobIsDeliveredBesideAFullDisk(t *testing.T) {
 					case n == 1:
 						r.breakDisk()
 						return "500"
-					case mended && time.Since(r.plane.start) < 10*time.Minute:
+					case room && time.Since(r.plane.start) < 10*time.Minute:
 						return "500"
 					}
 					return ""
@@ -197,7 +197,7 @@ func TestK18TheEndOfAShortJobIsDeliveredBesideAFullDisk(t *testing.T) {
 				r.plane.submitTally("j1")
 				_ = r.work(func() {
 					time.Sleep(time.Minute)
-					if mended {
+					if room {
 						r.mendDisk()
 						time.Sleep(5 * time.Minute)
 						if left := fmt.Sprint(r.entries()); !strings.Contains(left, `"result"`) {
@@ -206,7 +206,7 @@ func TestK18TheEndOfAShortJobIsDeliveredBesideAFullDisk(t *testing.T) {
 						time.Sleep(time.Hour)
 					}
 				})
-				if !mended {
+				if !room {
 					r.mendDisk()
 				}
 				r.wantSaid("lease j1", "result j1")

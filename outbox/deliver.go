@@ -17,8 +17,8 @@ type Item struct {
 	// Try tries once, until its context ends. It returns a [*RetryError], or an error that wraps one, when it
 	// is to be called again; anything else is a decision, and the entry's file is then no longer as it was.
 	Try func(context.Context) error
-	// Beside runs from After on until the delivery has ended, which ends its context. Nil when there is nothing to
-	// do meanwhile.
+	// Beside runs until the delivery has ended, which ends its context. It begins when the delivery has taken
+	// as long as After, and not at all if it ends before. Nil when there is nothing to do meanwhile.
 	Beside func(context.Context)
 	After  time.Duration
 	// Attrs say in the log what is delivered, when an attempt is repeated.

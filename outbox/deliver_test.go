@@ -263,6 +263,28 @@ func TestEndOfRun(t *testing.T) {
 	})
 }
 
+func TestBesideBeginsWhenTheDeliveryHasTakenSoLong(t *testing.T) {
+	for attempts, want := range map[int]time.Duration{1: 0, 10: time.Minute} {
+		test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
+			began, left := time.Now(), attempts
+			var after time.Duration
+			item := Item{After: time.Minute, Try: func(context.Context) error {
+				if left--; left > 0 {
+					return errAway
+				}
+				return nil
+			}, Beside: func(context.Context) { after = time.Since(began) }}
+			running(t, b, func() {
+				b.Deliver(item)
+				time.Sleep(time.Hour)
+			})
+			if after != want {
+				t.Errorf("with %d attempts it began after %s, want %s; 0 is never", attempts, after, want)
+			}
+		})
+	}
+}
+
 func TestBesideRunsAsLongAsTheDelivery(t *testing.T) {
 	test(t, func(t *testing.T, b *Box, _ *testlog.Buffer) {
 		var a attempts
