@@ -80,7 +80,8 @@ func (g *gatewayRig) agentsLoad(ctx context.Context, p *process, tokens []string
 		return l, err
 	}
 	began := time.Now()
-	used, err := cpuOfAll(workers, []*process{p}, []*process{g.process})
+	groups := [3][]*process{workers, {p}, {g.process}}
+	used, err := cpuOfEach(groups)
 	if err != nil {
 		return l, err
 	}
@@ -90,7 +91,7 @@ func (g *gatewayRig) agentsLoad(ctx context.Context, p *process, tokens []string
 	}
 	jobs := float64(last - first)
 	l.rate = jobs / time.Since(began).Seconds()
-	all, err := cpuOfAll(workers, []*process{p}, []*process{g.process})
+	all, err := cpuOfEach(groups)
 	for i, each := range []*float64{&l.workers, &l.gateway, &l.redis} {
 		*each = microseconds(all[i]-used[i]) / jobs
 	}
@@ -100,8 +101,8 @@ func (g *gatewayRig) agentsLoad(ctx context.Context, p *process, tokens []string
 	return l, err
 }
 
-// cpuOfAll returns the processor time that each group of processes has used.
-func cpuOfAll(groups ...[]*process) (used [3]time.Duration, err error) {
+// cpuOfEach returns the processor time that each group of processes has used.
+func cpuOfEach(groups [3][]*process) (used [3]time.Duration, err error) {
 	for i, group := range groups {
 		for _, p := range group {
 			busy, failed := p.cpu()
