@@ -28,8 +28,10 @@ const keepFor = 7 * 24 * time.Hour
 func (a *Agent) openOutbox(ctx context.Context) ([]entry, error) {
 	a.outbox = &outbox.Box{
 		Dir: a.Dir, Files: leasesDir, Aside: []string{lateDir, rejectedDir}, MaxEntry: maxEntry, KeepFor: keepFor,
-		Uploads: 2, // each holds a result in memory
-		Retry:   deliveries, FinalTimeout: finalCallTimeout, Log: a.Log,
+		Sender: outbox.Sender{
+			Uploads: 2, // each holds a result in memory
+			Retry:   deliveries, FinalTimeout: finalCallTimeout, Log: a.Log,
+		},
 	}
 	if err := a.outbox.Open(); errors.Is(err, outbox.ErrInUse) { //nolint:contextcheck // what is synced later has no deadline
 		return nil, fmt.Errorf("open state directory %s: another worker of this machine uses it: give each worker a directory of its own", a.Dir)

@@ -11,13 +11,14 @@
 // process dies after the receiver has decided and before that is on disk. The receiver must recognize it.
 //
 // Entries are delivered independently of each other and in no order; what must arrive in order is one entry.
-// The package does not know what an entry says, who receives it, or which answers are a decision.
+// The package does not know what an entry says, who receives it, or which answers are a decision. Who keeps
+// entries in files of their own uses only its [Sender].
 package outbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,6 @@ import (
 
 	"github.com/batchfleet/batchfleet/flock"
 	"github.com/batchfleet/batchfleet/journal"
-	"github.com/batchfleet/batchfleet/retry"
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
@@ -46,25 +46,16 @@ type Box struct {
 	Aside    []string      // the directories in Dir for what is kept aside
 	MaxEntry int64         // bytes of an entry
 	KeepFor  time.Duration // how long what is kept aside stays
-	// Uploads is how many functions given to [Box.Upload] run at once.
-	Uploads int
-	Retry   retry.Policy // the pauses between attempts: First, Max and Factor
-	// FinalTimeout is how long attempts under way may take when Run ends.
-	FinalTimeout time.Duration
-	Log          *slog.Logger
+	Sender
 
 	lock     *os.File
 	journal  *journal.Journal
 	commit   func(t journal.Ticket, sync bool) error // waits until a record is written, or synced
 	checking sync.Mutex                              // one check at a time: they share a file
-	uploads  chan struct{}                           // holds a token for each upload under way
-	wake     chan struct{}                           // something is pending
-	ended    chan struct{}                           // closed when Run begins no more deliveries
 
 	mu      sync.Mutex
 	entries map[string][]byte // as the journal has them, also those not yet synced
 	written time.Time         // when an entry was last put
-	pending []*Delivery       // not yet begun
 }
 
 const (
@@ -90,7 +81,6 @@ func (b *Box) Open() error {
 		return err
 	}
 	b.lock = lock
-	b.uploads, b.wake, b.ended = make(chan struct{}, b.Uploads), make(chan struct{}, 1), make(chan struct{})
 	return nil
 }
 
@@ -156,3 +146,12 @@ func (b *Box) Check() error {
 
 // Close unlocks the directory, for the next process. Call it after [Box.Run] has ended.
 func (b *Box) Close() error { return errors.Join(b.journal.Close(), b.lock.Close()) }
+
+// Run delivers as [Sender.Run] does, and meanwhile keeps the directory in order.
+func (b *Box) Run(ctx context.Context) {
+	var keeping sync.WaitGroup
+	keeping.Go(func() { b.sweepUntil(ctx) })
+	keeping.Go(func() { b.checkpointUntil(ctx) })
+	b.Sender.Run(ctx)
+	keeping.Wait()
+}

@@ -26,10 +26,12 @@ func (r *receiver) take(letter string) error {
 
 func open(dir string) *outbox.Box {
 	box := &outbox.Box{
-		Dir: dir, MaxEntry: 1 << 20, KeepFor: 24 * time.Hour, Uploads: 1,
-		Retry:        retry.Policy{First: time.Millisecond, Max: time.Second},
-		FinalTimeout: 5 * time.Second,
-		Log:          slog.New(slog.DiscardHandler),
+		Dir: dir, MaxEntry: 1 << 20, KeepFor: 24 * time.Hour,
+		Sender: outbox.Sender{
+			Retry:        retry.Policy{First: time.Millisecond, Max: time.Second},
+			FinalTimeout: 5 * time.Second,
+			Log:          slog.New(slog.DiscardHandler),
+		},
 	}
 	if err := box.Open(); err != nil {
 		log.Fatal(err)

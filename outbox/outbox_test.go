@@ -23,8 +23,10 @@ import (
 func newBox(dir string, log *testlog.Buffer) *Box {
 	return &Box{
 		Dir: dir, Files: "files", Aside: []string{"dead"}, MaxEntry: 100, KeepFor: 7 * 24 * time.Hour,
-		Uploads: 2, Retry: retry.Policy{First: time.Second, Max: 90 * time.Second}, FinalTimeout: 5 * time.Second,
-		Log: slog.New(slog.NewTextHandler(log, nil)),
+		Sender: Sender{
+			Uploads: 2, Retry: retry.Policy{First: time.Second, Max: 90 * time.Second}, FinalTimeout: 5 * time.Second,
+			Log: slog.New(slog.NewTextHandler(log, nil)),
+		},
 	}
 }
 

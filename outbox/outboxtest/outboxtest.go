@@ -28,7 +28,7 @@ func Entries(dir string) (entries map[string]string, err error) {
 	if err := os.Chmod(filepath.Join(temp, "journal"), 0o700); err != nil { //nolint:gosec // a directory needs the x
 		return nil, err
 	}
-	box := &outbox.Box{Dir: temp, MaxEntry: math.MaxInt64, Log: slog.New(slog.DiscardHandler)}
+	box := &outbox.Box{Dir: temp, MaxEntry: math.MaxInt64, Sender: outbox.Sender{Log: slog.New(slog.DiscardHandler)}}
 	if err := box.Open(); err != nil {
 		return nil, err
 	}

@@ -37,35 +37,61 @@ func (e *RetryError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// Delivery is an item that was given to [Box.Deliver].
+// Sender delivers items, each until it is decided. It keeps nothing on disk: that is for who uses it, as a [Box].
+// Set the fields before the first call. Its methods may be called concurrently; Run is called once.
+type Sender struct {
+	// Uploads is how many functions given to [Sender.Upload] run at once.
+	Uploads int
+	Retry   retry.Policy // the pauses between attempts: First, Max and Factor
+	// FinalTimeout is how long attempts under way may take when Run ends.
+	FinalTimeout time.Duration
+	Log          *slog.Logger
+
+	made    sync.Once
+	uploads chan struct{} // holds a token for each upload under way
+	wake    chan struct{} // something is pending
+	ended   chan struct{} // closed when Run begins no more deliveries
+
+	mu      sync.Mutex
+	pending []*Delivery // not yet begun
+}
+
+func (s *Sender) init() {
+	s.made.Do(func() {
+		s.uploads, s.wake, s.ended = make(chan struct{}, s.Uploads), make(chan struct{}, 1), make(chan struct{})
+	})
+}
+
+// Delivery is an item that was given to [Sender.Deliver].
 type Delivery struct {
 	item      Item
-	box       *Box
+	sender    *Sender
 	attempted chan struct{} // closed after the first attempt
 	err       error         // then: its error if it was a decision
 }
 
-// Wait waits for the first attempt, until ctx ends or [Box.Run] has ended. It returns Try's error if that
+// Wait waits for the first attempt, until ctx ends or [Sender.Run] has ended. It returns Try's error if that
 // attempt was a decision, and nil if it was none or there was none yet.
 func (d *Delivery) Wait(ctx context.Context) error {
 	select {
 	case <-d.attempted:
 		return d.err
-	case <-d.box.ended:
+	case <-d.sender.ended:
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-// Deliver has [Box.Run] deliver an item whose entry is on disk. It does not wait. What comes after the end
+// Deliver has [Sender.Run] deliver an item whose entry is on disk. It does not wait. What comes after the end
 // of Run stays on disk for the next process.
-func (b *Box) Deliver(item Item) *Delivery {
-	d := &Delivery{item: item, box: b, attempted: make(chan struct{})}
-	b.mu.Lock()
-	b.pending = append(b.pending, d)
-	b.mu.Unlock()
+func (s *Sender) Deliver(item Item) *Delivery {
+	s.init()
+	d := &Delivery{item: item, sender: s, attempted: make(chan struct{})}
+	s.mu.Lock()
+	s.pending = append(s.pending, d)
+	s.mu.Unlock()
 	select {
-	case b.wake <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 	return d
@@ -74,37 +100,35 @@ func (b *Box) Deliver(item Item) *Delivery {
 // errEnding ends the attempts that are under way when Run has ended for too long.
 var errEnding = errors.New("the process is stopping")
 
-// Run delivers until ctx ends. What is on its way then has FinalTimeout; what was given to [Box.Deliver] just
+// Run delivers until ctx ends. What is on its way then has FinalTimeout; what was given to [Sender.Deliver] just
 // before is tried once in that time. The rest is delivered by the next process. It owns every goroutine it starts.
-func (b *Box) Run(ctx context.Context) {
+func (s *Sender) Run(ctx context.Context) {
+	s.init()
 	// Attempts end later than the waiting between them.
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
-	var keeping, deliveries sync.WaitGroup
-	keeping.Go(func() { b.sweepUntil(ctx) })
-	keeping.Go(func() { b.checkpointUntil(ctx) })
+	var deliveries sync.WaitGroup
 	begin := func() {
-		b.mu.Lock()
-		pending := b.pending
-		b.pending = nil
-		b.mu.Unlock()
+		s.mu.Lock()
+		pending := s.pending
+		s.pending = nil
+		s.mu.Unlock()
 		for _, d := range pending {
-			deliveries.Go(func() { d.run(ctx, work, b.Retry.Delays()) })
+			deliveries.Go(func() { d.run(ctx, work, s.Retry.Delays()) })
 		}
 	}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-b.wake:
+		case <-s.wake:
 			begin()
 		}
 	}
 	begin()
-	close(b.ended)
-	overdue := time.AfterFunc(b.FinalTimeout, func() { abort(errEnding) })
+	close(s.ended)
+	overdue := time.AfterFunc(s.FinalTimeout, func() { abort(errEnding) })
 	deliveries.Wait()
 	overdue.Stop()
-	keeping.Wait()
 }
 
 // run tries until there is a decision, or ctx has ended and an attempt was made. Attempts end with work.
@@ -138,21 +162,22 @@ func (d *Delivery) run(ctx, work context.Context, pauses *retry.Delays) {
 		}
 		pause := max(pauses.Next(), again.After)
 		attrs := append(slices.Clone(d.item.Attrs), slog.Duration("retry_in", pause), slog.Any("err", err))
-		d.box.Log.LogAttrs(ctx, slog.LevelWarn, "cannot deliver, will retry", attrs...)
+		d.sender.Log.LogAttrs(ctx, slog.LevelWarn, "cannot deliver, will retry", attrs...)
 		if jobs.Sleep(ctx, pause) != nil {
 			return
 		}
 	}
 }
 
-// Upload calls f when fewer than [Box.Uploads] others run, and returns its error. It is for attempts that hold much
+// Upload calls f when fewer than [Sender.Uploads] others run, and returns its error. It is for attempts that hold much
 // in memory. When ctx ends before, it returns a [*RetryError].
-func (b *Box) Upload(ctx context.Context, f func() error) error {
+func (s *Sender) Upload(ctx context.Context, f func() error) error {
+	s.init()
 	select {
-	case b.uploads <- struct{}{}:
+	case s.uploads <- struct{}{}:
 	case <-ctx.Done():
 		return &RetryError{Err: context.Cause(ctx)}
 	}
-	defer func() { <-b.uploads }()
+	defer func() { <-s.uploads }()
 	return f()
 }
