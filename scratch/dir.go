@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/safefile"
 )
 
 // Dir has the directories of one attempt. They are empty when it is made, and only their owner may
@@ -32,14 +33,17 @@ func (r *Root) Attempt(id jobs.ID, n int) (*Dir, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
+	if r.Place != nil {
+		return r.placed(r.Place(id), n)
+	}
 	name := string(id) + "-" + strconv.Itoa(n)
 	if d := r.takeIdle(name); d != nil {
 		return d, nil
 	}
-	d, err := r.makeDir(name)
+	d, err := r.makeDir(r.own, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		r.keepOwn()
-		d, err = r.makeDir(name)
+		d, err = r.makeDir(r.own, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make scratch directory: %w", err)
@@ -47,12 +51,30 @@ func (r *Root) Attempt(id jobs.ID, n int) (*Dir, error) {
 	return d, nil
 }
 
-func (r *Root) makeDir(name string) (*Dir, error) {
+// placed makes the directories of an attempt in the place of its job, where an earlier one may have put a link.
+func (r *Root) placed(place string, n int) (*Dir, error) {
+	info, err := os.Lstat(place)
+	if err == nil {
+		if bad := safefile.CheckDir(place, info); bad != nil {
+			err = fmt.Errorf("%s: %w", place, bad)
+		}
+	}
+	var d *Dir
+	if err == nil {
+		d, err = r.makeDir(place, strconv.Itoa(n))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make scratch directory: %w", err)
+	}
+	return d, nil
+}
+
+func (r *Root) makeDir(in, name string) (*Dir, error) {
 	d := &Dir{root: r}
-	d.at(filepath.Join(r.own, name))
+	d.at(filepath.Join(in, name))
 	err := os.Mkdir(d.path, 0o700)
 	for i := 2; errors.Is(err, fs.ErrExist); i++ {
-		d.at(filepath.Join(r.own, fmt.Sprintf("%s.%d", name, i)))
+		d.at(filepath.Join(in, fmt.Sprintf("%s.%d", name, i)))
 		err = os.Mkdir(d.path, 0o700)
 	}
 	if err != nil {
@@ -83,7 +105,7 @@ func (d *Dir) Usage(beside ...string) (Usage, error) { return Measure(append(bes
 // Remove deletes the directories with all that is in them, whatever their modes. What cannot be deleted is
 // moved out of the way, logged, and deleted by a later sweep. Nothing should run in them any more.
 func (d *Dir) Remove() {
-	if !d.root.keepIdle(d) {
+	if d.root.Place != nil || !d.root.keepIdle(d) {
 		d.discard()
 	}
 }

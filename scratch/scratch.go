@@ -14,6 +14,8 @@
 //	  checkpoints/JOB/data       the checkpoint
 //	  trash/NAME                 what could not be deleted, to be tried again
 //
+// With [Root.Place] attempts have their directories elsewhere, and none are kept for the next one.
+//
 // WORK_DIR is on a disk of this machine: locks of network file systems may not be seen by
 // other machines. The programs have the rights of the worker's user, so the package guards
 // against what they leave behind, such as links, closed directories and deep trees. It cannot keep
@@ -40,17 +42,24 @@ const (
 	sweepEvery = time.Hour
 	// keepCheckpoint is how long a checkpoint is kept that no attempt uses.
 	keepCheckpoint = 7 * 24 * time.Hour
+	// patience is for the deletion of one tree.
+	patience = time.Minute
 )
 
 // Root is where one worker process has the directories of its attempts. Its methods may
 // be called concurrently, but for Close.
 type Root struct {
-	dir  string   // batchfleet-scratch, as an absolute path without links
-	own  string   // of this process, below dir
-	held *os.File // see holdDir; nil where that does nothing
-	log  *slog.Logger
-	// patience is for the deletion of one tree, which a later sweep goes on with.
-	patience time.Duration
+	// Place, if it is set before the first attempt, returns where a job's attempts have their directories, in place
+	// of WORK_DIR: attempt 3 in Place(id)/3. It is an absolute path without links, of a directory that is there already,
+	// for its owner alone, on the file system of WORK_DIR. What a killed process leaves there is for the caller to
+	// delete: see RemoveAll. It may be called concurrently.
+	Place func(id jobs.ID) string
+
+	dir      string   // batchfleet-scratch, as an absolute path without links
+	own      string   // of this process, below dir
+	held     *os.File // see holdDir; nil where that does nothing
+	log      *slog.Logger
+	patience time.Duration // for the deletion of one tree, which a later sweep goes on with
 
 	mu   sync.Mutex
 	lock *os.File // in own
@@ -76,7 +85,7 @@ func Open(dir string, log *slog.Logger) (*Root, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	r := &Root{dir: filepath.Join(dir, "batchfleet-scratch"), log: log, patience: time.Minute}
+	r := &Root{dir: filepath.Join(dir, "batchfleet-scratch"), log: log, patience: patience}
 	for _, sub := range []string{"", "workers", "checkpoints", "trash"} {
 		if err := ownDir(filepath.Join(r.dir, sub)); err != nil {
 			return nil, err
@@ -226,6 +235,11 @@ func (r *Root) discard(path string) {
 		r.log.Warn("cannot delete what a program has left; it will be tried again", "path", path, "aside", aside, "err", err)
 	}
 }
+
+// RemoveAll deletes path with all that is in it, which a program may have left: closed directories, links, trees that
+// are deeper than a path may be long. There need be nothing. It gives up after a minute, for a program may make files
+// faster than they can be deleted, and a later call goes on with what is left.
+func RemoveAll(path string) error { return removeTree(path, patience) }
 
 // checkID returns an error if a job id is no name of a directory.
 func checkID(id jobs.ID) error {

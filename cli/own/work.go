@@ -24,7 +24,8 @@ type Work struct {
 	Store      storage.Store
 	WorkDir    string // where programs run; the system's directory for temporary files when empty
 	Checkpoint time.Duration
-	Inline     int // how large a result may be that is not stored, see [custom.Handler]
+	Inline     int                     // how large a result may be that is not stored, see [custom.Handler]
+	Place      func(id jobs.ID) string // where a job's attempts have their directories, see [scratch.Root]; nil for WorkDir
 	Log        *slog.Logger
 
 	root *scratch.Root
@@ -54,6 +55,7 @@ func (w *Work) Start(ctx context.Context, metrics prometheus.Registerer, use fun
 			stop()
 			return err
 		}
+		w.root.Place = w.Place
 		w.runs.Go(func() { w.root.Run(ctx) })
 	}
 	start, now := w.GPUs.Runnable(Of(w.File.Set()), slog.New(slog.DiscardHandler)), []Kind(nil)

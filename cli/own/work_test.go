@@ -1,6 +1,7 @@
 package own_test
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/internal/testlog"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor/custom"
+	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -100,5 +103,44 @@ func TestK12WorkerSaysOnceWhetherTheKernelKeepsItsLimits(t *testing.T) {
 	defer work.Close()
 	if n := strings.Count(text.String(), "cgroups with limits"); n != 1 {
 		t.Errorf("it is said %d times:\n%s", n, text.String())
+	}
+}
+
+func TestK12WorkRunsAttemptsInThePlacesOfTheirJobs(t *testing.T) {
+	dir := t.TempDir()
+	place := func(id jobs.ID) string { return filepath.Join(dir, "tasks", string(id), "work") }
+	if err := os.MkdirAll(place("j-1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	store, err := storage.NewLocal(filepath.Join(dir, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := ""
+	mine := kind("mine", 0, 0)
+	mine.Do = func(_ context.Context, a *custom.Attempt) error {
+		d, err := a.Dir()
+		if err == nil {
+			ran = d.Work
+		}
+		return err
+	}
+	setBuilt(t, mine)
+	log := slog.New(slog.DiscardHandler)
+	file, err := own.OpenFile(&own.Env{}, true, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := &own.Work{File: file, Store: store, WorkDir: filepath.Join(dir, "tmp"), Place: place, Log: log}
+	var handlers map[jobs.Kind]worker.Handler
+	if err := work.Start(t.Context(), prometheus.NewRegistry(), func(now map[jobs.Kind]worker.Handler) { handlers = now }); err != nil {
+		t.Fatal(err)
+	}
+	defer work.Close()
+	if _, err := handlers["mine"].Run(t.Context(), jobs.Job{ID: "j-1"}, func(jobs.Progress) {}); err != nil || ran != filepath.Join(place("j-1"), "1", "work") {
+		t.Errorf("it ran in %q (%v), want it below %s", ran, err, place("j-1"))
+	}
+	if left, err := os.ReadDir(place("j-1")); err != nil || len(left) > 0 {
+		t.Errorf("it has left %v, %v", left, err)
 	}
 }
