@@ -25,7 +25,9 @@ func (a *Attempt) store(ctx context.Context) (jobs.Result, error) {
 		if errors.Is(err, jobs.ErrUnavailable) {
 			return jobs.Result{}, err
 		}
-		return jobs.Result{}, &Failure{Code: "OUTPUT_INVALID", Err: err}
+		f := &Failure{Code: "OUTPUT_INVALID", Err: err}
+		errors.As(err, &f)
+		return jobs.Result{}, f
 	}
 	r := artifact.Result{JobID: a.Job.ID, Kind: string(a.Kind.Name), Attempt: a.Number, Inputs: a.inputs}
 	for _, name := range names {
@@ -67,7 +69,7 @@ func (a *Attempt) outputs() ([]string, error) {
 	}
 	for i, there := range found {
 		if !there {
-			return nil, fmt.Errorf("there is no output %s: the program has left no such file in {output}", a.Kind.Outputs[i])
+			return nil, &Failure{Code: "OUTPUT_MISSING", Err: fmt.Errorf("there is no output %s: the program has left no such file in {output}", a.Kind.Outputs[i])}
 		}
 	}
 	names = slices.AppendSeq(names, maps.Keys(a.Artifacts))

@@ -157,8 +157,10 @@ func TestK08ExitCodesDecide(t *testing.T) {
 		{"a program that cannot be started by its interpreter", "exit 126", "", 0, "PROGRAM_FAILED", "exit 126", false, false, 0},
 		{"the processor's time", "while :; do :; done", "cpu = \"1s\"", 0, "LIMIT_EXCEEDED", "", false, false, 0},
 		{"too much on disk", "i=0; while :; do i=$((i + 1)); head -c 1000000 /dev/zero >$i; done", "disk = \"8MiB\"", 0, "DISK_LIMIT", "8 MiB", false, false, 0},
-		{"an output that is missing", "exit 0", "outputs = [\"*.png\"]", 0, "OUTPUT_INVALID", "*.png", false, false, 0},
-		{"an output that is missing, with retries", "exit 0", "outputs = [\"*.png\"]\nretries = 1", 0, "OUTPUT_INVALID", "*.png", false, true, 10 * time.Second},
+		{"an output that is missing", "exit 0", "outputs = [\"*.png\"]", 0, "OUTPUT_MISSING", "*.png", false, false, 0},
+		{"an output that is missing, with retries", "exit 0", "outputs = [\"*.png\"]\nretries = 1", 0, "OUTPUT_MISSING", "*.png", false, true, 10 * time.Second},
+		{"one of two outputs that is missing", ">\"$BATCHFLEET_OUTPUT/a.png\"", "outputs = [\"*.png\", \"*.txt\"]", 0, "OUTPUT_MISSING", "*.txt", false, false, 0},
+		{"an output that cannot be kept", "mkdir \"$BATCHFLEET_OUTPUT/a.png\"", "outputs = [\"*.png\", \"*.txt\"]", 0, "OUTPUT_INVALID", "a.png", false, false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := open(t, tt.script, tt.toml)
