@@ -18,7 +18,7 @@ type Checkpoint struct {
 	path string   // what holds Dir and the lock
 	lock *os.File // nil once it is closed or deleted
 	root *Root
-	made dirState // of Dir
+	made dirState // of Dir when it was empty; zero if it never was
 }
 
 // Checkpoint opens the checkpoint of a job, which is empty if there was none. It returns [ErrInUse] at
@@ -41,7 +41,9 @@ func (r *Root) Checkpoint(id jobs.ID) (*Checkpoint, error) {
 		c.Close()
 		return nil, fmt.Errorf("open checkpoint: %w", err)
 	}
-	c.made, _, _ = inspect(c.Dir)
+	if made, names, ok := inspect(c.Dir); ok && names == 0 {
+		c.made = made // else it is of no use to another job
+	}
 	touch(path)
 	return c, nil
 }

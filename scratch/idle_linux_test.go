@@ -111,6 +111,28 @@ func TestK11IdleCheckpointThatIsWrittenToIsNotUsed(t *testing.T) {
 	}
 }
 
+// What the last attempt at a job has found, and left as it was, is for no other job.
+func TestK11CheckpointOfAnEarlierAttemptIsNotUsedAgain(t *testing.T) {
+	r := open(t, t.TempDir())
+	c := checkpointOf(t, r, "job-1")
+	if err := os.WriteFile(filepath.Join(c.Dir, "step"), []byte("7"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	aged(t, c.Dir)
+	c.Close()
+	if err := r.DeleteCheckpoint("job-1"); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.idleCheckpoints.all); n > 0 {
+		t.Errorf("%d are idle", n)
+	}
+	other := checkpointOf(t, r, "job-2")
+	defer other.Close()
+	if entries, err := os.ReadDir(other.Dir); err != nil || len(entries) > 0 {
+		t.Errorf("another job finds %v, %v", entries, err)
+	}
+}
+
 // aged waits until a change of a directory is so old that a later one has another time.
 func aged(t *testing.T, dir string) {
 	t.Helper()
