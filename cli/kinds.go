@@ -233,7 +233,7 @@ func showKind(out io.Writer, k *kinds.Kind) error {
 		"outputs", strings.Join(k.Outputs, " "), "timeout", limit(k.Timeout > 0, kinds.FormatDuration(k.Timeout)), "memory", limit(k.Memory > 0, kinds.FormatSize(k.Memory)),
 		"cpu", limit(k.CPU > 0, kinds.FormatDuration(k.CPU)), "disk", kinds.FormatSize(k.Disk), "input", "at most "+kinds.FormatSize(k.MaxInput), "files", "at most "+fmt.Sprint(k.MaxFiles),
 		"slots", number(k.Slots), "gpus", number(k.GPUs), "retries", k.Retries, "backoff", backoff, "retry exit", limit(!k.IsOwn(), fmt.Sprint(k.RetryExit)), "final exit", limit(!k.IsOwn(), fmt.Sprint(k.FinalExit)),
-		"progress", r.Progress, "env", strings.Join(k.Env, " "), "allow dash", limit(k.AllowDash, "yes"), "keep log", limit(k.KeepLog, "yes"),
+		"progress", r.Progress, "oom", r.OOM, "env", strings.Join(k.Env, " "), "allow dash", limit(k.AllowDash, "yes"), "keep log", limit(k.KeepLog, "yes"),
 		"checkpoints", limit(k.Checkpoints > 0, "at most "+kinds.FormatSize(k.Checkpoints)),
 	)
 	if err := t.flush(); err != nil || len(k.Params) == 0 {
@@ -282,6 +282,7 @@ type kindRow struct {
 	RetryExit         []int           `json:"retryExit,omitempty"`
 	FinalExit         []int           `json:"finalExit,omitempty"`
 	Progress          string          `json:"progress,omitempty"`
+	OOM               string          `json:"oom,omitempty"`
 	Env               []string        `json:"env,omitempty"`
 	AllowDash         bool            `json:"allowDash,omitempty"`
 	KeepLog           bool            `json:"keepLog,omitempty"`
@@ -304,6 +305,9 @@ func newKindRow(k *kinds.Kind) kindRow {
 	}
 	if k.Progress != nil {
 		r.Progress = k.Progress.String()
+	}
+	if k.OOM != nil {
+		r.OOM = k.OOM.String()
 	}
 	return r
 }

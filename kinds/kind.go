@@ -39,10 +39,11 @@ type Kind struct {
 	RetryExit   []int // exit codes after which the job runs again even without Retries
 	FinalExit   []int // exit codes after which it does not run again
 	Progress    *regexp.Regexp
-	Env         []string // names of variables that are passed on from the worker
-	AllowDash   bool     // values of parameters may begin with "-"
-	KeepLog     bool     // the whole log is stored as artifact log.txt
-	Checkpoints int64    // bytes of checkpoints that travel through the storage; 0 for none
+	OOM         *regexp.Regexp // of a line by which the program says that the memory of its GPU is used up
+	Env         []string       // names of variables that are passed on from the worker
+	AllowDash   bool           // values of parameters may begin with "-"
+	KeepLog     bool           // the whole log is stored as artifact log.txt
+	Checkpoints int64          // bytes of checkpoints that travel through the storage; 0 for none
 
 	Params []Param // in the order of the file
 

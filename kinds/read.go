@@ -156,6 +156,7 @@ var fields = []field{
 	{"retry_exit", func(s *source, k *Kind, key string, v value) { k.RetryExit = s.codes(key, v) }},
 	{"final_exit", func(s *source, k *Kind, key string, v value) { k.FinalExit = s.codes(key, v) }},
 	{"progress", (*source).progress},
+	{"oom", (*source).oom},
 	{"env", (*source).env},
 	{"allow_dash", func(s *source, k *Kind, key string, v value) { k.AllowDash = s.boolean(key, v) }},
 	{"keep_log", func(s *source, k *Kind, key string, v value) { k.KeepLog = s.boolean(key, v) }},
@@ -227,6 +228,13 @@ func (s *source) progress(k *Kind, key string, v value) {
 	k.Progress = s.regexp(key, v, false)
 	if k.Progress != nil && (k.Progress.NumSubexp() < 1 || k.Progress.NumSubexp() > 2) {
 		s.wrong(v.at, key, "has %d groups: want one (percent or a fraction) or two (done and total)", k.Progress.NumSubexp())
+	}
+}
+
+func (s *source) oom(k *Kind, key string, v value) {
+	k.OOM = s.regexp(key, v, false)
+	if k.OOM != nil && k.OOM.MatchString("") {
+		s.wrong(v.at, key, "is %.60q, which matches an empty line, so any failure: want what the program writes", v.text)
 	}
 }
 

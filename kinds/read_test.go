@@ -27,6 +27,7 @@ backoff  = "1s..1h"
 retry_exit = [4, 3]
 final_exit = [2]
 progress = '^page (\d+) of (\d+)'
+oom      = '^no room for \d+ tensors$'
 env      = ["HF_TOKEN"]
 allow_dash = true
 keep_log = true
@@ -83,6 +84,7 @@ func TestReadGivesKindsInTheOrderOfTheFile(t *testing.T) {
 		{"retry_exit", slices.Equal(k.RetryExit, []int{3, 4, 75})},
 		{"final_exit", slices.Equal(k.FinalExit, []int{2, 65})},
 		{"progress", k.Progress.MatchString("page 1 of 2")},
+		{"oom", k.OOM.MatchString("no room for 7 tensors")},
 		{"env", slices.Equal(k.Env, []string{"HF_TOKEN"})},
 		{"allow_dash, keep_log", k.AllowDash && k.KeepLog},
 		{"checkpoint_max", k.Checkpoints == 1<<20},

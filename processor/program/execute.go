@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/batchfleet/batchfleet/command"
@@ -73,10 +74,19 @@ func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
 		reader.Text, reader.TextLimit = log, a.Kind.Disk
 		a.Artifacts = map[string]string{logName: log.Name()}
 	}
+	line, oom, said := reader.Line, a.oomPatterns(), recent{}
+	if len(oom) > 0 {
+		line = func(stream command.Stream, line []byte, cut bool) error {
+			if stream == command.Stderr {
+				said.add(line)
+			}
+			return reader.Line(stream, line, cut)
+		}
+	}
 	a.Progress(jobs.Progress{Step: "run", Message: "Running " + string(a.Kind.Name), Logged: true}) // it would come behind the first lines
 	c := command.Command{
 		Path: a.Kind.Path, Args: argv[1:], Dir: a.dir.Work, Env: append(a.env(), p.Environ...),
-		Stdin: bytes.NewReader(a.Params), Output: reader.Line, Overwritten: reader.Overwritten,
+		Stdin: bytes.NewReader(a.Params), Output: line, Overwritten: reader.Overwritten,
 		Limits: command.Limits{
 			TotalMemory: a.Kind.Memory, CPU: a.Kind.CPU, FileBytes: a.Kind.Disk, OpenFiles: openFiles, LineBytes: lineBytes,
 			Disk: a.Kind.Disk, Processes: processes,
@@ -97,7 +107,7 @@ func (p Runner) Do(ctx context.Context, attempt *custom.Attempt) error {
 		err = fmt.Errorf("%w: %w", jobs.ErrUnavailable, kept)
 	}
 	if err != nil {
-		return a.ended(err, reader.Last())
+		return a.ended(err, reader.Last(), said.has(oom))
 	}
 	return nil
 }
@@ -155,13 +165,23 @@ func (a run) progress(p jobs.Progress) {
 }
 
 // ended returns the failure behind the end of the program; last is the last line that it has
-// written to stderr.
-func (a run) ended(err error, last string) error {
+// written to stderr, and oom whether it has said that the memory of its GPU is used up.
+func (a run) ended(err error, last string, oom bool) error {
 	exit := new(command.ExitError)
 	if !errors.As(err, &exit) {
 		return err
 	}
+	if oom && exit.Reason == command.OverMemory && exit.Signal != syscall.SIGKILL {
+		// Without a cgroup, package command goes by the same message, which is about the GPU.
+		exit.Reason, exit.Limit = command.Exited, ""
+		if exit.Signal != 0 {
+			exit.Reason = command.Signaled
+		}
+	}
 	f := &custom.Failure{Code: "PROGRAM_FAILED", Detail: exit.Stderr}
+	if oom && (exit.Reason == command.Exited || exit.Reason == command.Signaled) {
+		f.Code = "GPU_OOM"
+	}
 	what := exit.Reason.String()
 	switch exit.Reason {
 	case command.Exited:

@@ -29,6 +29,7 @@ type rig struct {
 	handler *custom.Handler
 	store   *storage.Local
 	dir     string // of scratch
+	gpus    []int  // of the slot
 
 	mu      sync.Mutex
 	lines   []string
@@ -81,7 +82,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 // run makes an attempt at a job.
 func (r *rig) run(ctx context.Context, job jobs.Job, number, failures int) (jobs.Result, error) {
 	return r.handler.RunAttempt(ctx, jobs.Attempt{
-		Job: job, Number: number, Failures: failures, Deadline: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC),
+		Job: job, Number: number, Failures: failures, Slot: jobs.Slot{GPUs: r.gpus}, Deadline: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC),
 		Report: func(p jobs.Progress) { r.mu.Lock(); defer r.mu.Unlock(); r.reports = append(r.reports, p) },
 		Log:    func(line string) { r.mu.Lock(); defer r.mu.Unlock(); r.lines = append(r.lines, line) },
 	})
