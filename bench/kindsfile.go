@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/cli/own"
+	"github.com/batchfleet/batchfleet/processor/custom"
 	"github.com/batchfleet/batchfleet/scratch"
 )
 
@@ -49,7 +50,7 @@ max = 600
 		if err != nil {
 			return err
 		}
-		handlers := own.Handlers(all, new(memoryStore), root, 0, 0, log)
+		handlers := own.Handlers(all, custom.Handler{Store: new(memoryStore), Scratch: root, Log: log})
 		took, cpu = append(took, float64(time.Since(began))/1e6), append(cpu, float64(ownCPU()-used)/1e6)
 		memory = append(memory, liveHeap()-before)
 		runtime.KeepAlive(handlers)

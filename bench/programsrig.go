@@ -10,6 +10,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/processor/custom"
 	"github.com/batchfleet/batchfleet/scratch"
 	"github.com/batchfleet/batchfleet/worker"
 	"github.com/batchfleet/batchfleet/worker/memory"
@@ -40,7 +41,7 @@ func startProgramRig(ctx context.Context, dir, text string, status worker.Status
 	ctx, stop := context.WithCancel(ctx)
 	rig := &programRig{queue: newTimedQueue(all), scratch: root, stop: stop, stopped: make(chan error, 1)}
 	w := &worker.Worker{
-		Source: rig.queue, Status: status, Handlers: own.Handlers(all, new(memoryStore), root, 0, 0, log), Pools: pools, Log: log,
+		Source: rig.queue, Status: status, Handlers: own.Handlers(all, custom.Handler{Store: new(memoryStore), Scratch: root, Log: log}), Pools: pools, Log: log,
 	}
 	go func() { rig.stopped <- w.Run(ctx) }()
 	return rig, nil

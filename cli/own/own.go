@@ -7,14 +7,11 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/processor/custom"
 	"github.com/batchfleet/batchfleet/processor/program"
-	"github.com/batchfleet/batchfleet/scratch"
-	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -98,15 +95,16 @@ var (
 	_ worker.Discarder      = (*custom.Handler)(nil)
 )
 
-// Handlers returns what runs the kinds. Results of at most inline bytes are not stored.
-func Handlers(all []Kind, store storage.Store, root *scratch.Root, checkpoint time.Duration, inline int, log *slog.Logger) map[jobs.Kind]worker.Handler {
+// Handlers returns what runs the kinds. Each is as like, with its Kind and Do.
+func Handlers(all []Kind, like custom.Handler) map[jobs.Kind]worker.Handler {
 	handlers := map[jobs.Kind]worker.Handler{}
 	for _, k := range all {
-		do := k.Do
-		if do == nil {
-			do = program.Runner{Environ: environ(k.Kind, log)}.Do
+		h := like
+		h.Kind, h.Do = k.Kind, k.Do
+		if h.Do == nil {
+			h.Do = program.Runner{Environ: environ(k.Kind, like.Log)}.Do
 		}
-		handlers[k.Name] = &custom.Handler{Kind: k.Kind, Store: store, Scratch: root, Do: do, CheckpointEvery: checkpoint, Inline: inline, Log: log}
+		handlers[k.Name] = &h
 	}
 	return handlers
 }

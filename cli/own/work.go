@@ -12,6 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/kinds"
+	"github.com/batchfleet/batchfleet/processor/custom"
 	"github.com/batchfleet/batchfleet/scratch"
 	"github.com/batchfleet/batchfleet/storage"
 	"github.com/batchfleet/batchfleet/worker"
@@ -26,6 +27,7 @@ type Work struct {
 	Checkpoint time.Duration
 	Inline     int                     // how large a result may be that is not stored, see [custom.Handler]
 	Place      func(id jobs.ID) string // where a job's attempts have their directories, see [scratch.Root]; nil for WorkDir
+	Rename     bool                    // outputs are stored under names that every system can have, see [custom.Handler]
 	Log        *slog.Logger
 
 	root *scratch.Root
@@ -61,7 +63,7 @@ func (w *Work) Start(ctx context.Context, metrics prometheus.Registerer, use fun
 	start, now := w.GPUs.Runnable(Of(w.File.Set()), slog.New(slog.DiscardHandler)), []Kind(nil)
 	w.File.Use(func(set *kinds.Set) {
 		now = Fitting(start, now, w.GPUs.Runnable(Of(set), w.Log), w.Log)
-		use(Handlers(now, w.Store, w.root, w.Checkpoint, w.Inline, w.Log))
+		use(Handlers(now, custom.Handler{Store: w.Store, Scratch: w.root, CheckpointEvery: w.Checkpoint, Inline: w.Inline, Rename: w.Rename, Log: w.Log}))
 	})
 	w.runs.Go(func() { w.File.Run(ctx, metrics) })
 	return nil

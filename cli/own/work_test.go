@@ -131,7 +131,7 @@ func TestK12WorkRunsAttemptsInThePlacesOfTheirJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := &own.Work{File: file, Store: store, WorkDir: filepath.Join(dir, "tmp"), Place: place, Log: log}
+	work := &own.Work{File: file, Store: store, WorkDir: filepath.Join(dir, "tmp"), Place: place, Rename: true, Log: log}
 	var handlers map[jobs.Kind]worker.Handler
 	if err := work.Start(t.Context(), prometheus.NewRegistry(), func(now map[jobs.Kind]worker.Handler) { handlers = now }); err != nil {
 		t.Fatal(err)
@@ -139,6 +139,9 @@ func TestK12WorkRunsAttemptsInThePlacesOfTheirJobs(t *testing.T) {
 	defer work.Close()
 	if _, err := handlers["mine"].Run(t.Context(), jobs.Job{ID: "j-1"}, func(jobs.Progress) {}); err != nil || ran != filepath.Join(place("j-1"), "1", "work") {
 		t.Errorf("it ran in %q (%v), want it below %s", ran, err, place("j-1"))
+	}
+	if h, ok := handlers["mine"].(*custom.Handler); !ok || !h.Rename {
+		t.Errorf("its outputs are not renamed: %+v", h)
 	}
 	if left, err := os.ReadDir(place("j-1")); err != nil || len(left) > 0 {
 		t.Errorf("it has left %v, %v", left, err)

@@ -39,6 +39,9 @@ type Handler struct {
 	// Inline is how large a result may be, in bytes, that is not stored: who records the outcome of the job
 	// keeps it. Zero means that all are stored.
 	Inline int
+	// Rename stores an output whose name not every system can have under another one: [artifact.PortableName]. Without
+	// it such a name is a failure.
+	Rename bool
 	Log    *slog.Logger
 }
 
