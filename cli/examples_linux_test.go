@@ -16,12 +16,13 @@ import (
 	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
-// examplePrograms are what the kinds of examples/kinds.toml need.
+// examplePrograms are what the kinds of the examples need.
 var examplePrograms = map[string]string{
 	"pdftoppm": "poppler-utils", "ffmpeg": "ffmpeg", "ffprobe": "ffmpeg", "povray": "povray", "tesseract": "tesseract-ocr tesseract-ocr-eng", "python3": "python3",
+	"csound": "csound",
 }
 
-// examples runs the kinds of examples/kinds.toml. Where its programs are missing, the test is
+// examples runs kinds of the examples. Where programs are missing, the test is
 // skipped, but in CI fails.
 func examples(t *testing.T) {
 	t.Helper()
