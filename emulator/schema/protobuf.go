@@ -1,13 +1,15 @@
 package schema
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
-	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/ast"
+	"github.com/bufbuild/protocompile/linker"
+	"github.com/bufbuild/protocompile/options"
+	"github.com/bufbuild/protocompile/parser"
+	"github.com/bufbuild/protocompile/reporter"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -41,22 +43,10 @@ func parseProto(definition string) (protoreflect.MessageDescriptor, error) {
 	if err := checkProtoDepth(definition); err != nil {
 		return nil, err
 	}
-	compiler := protocompile.Compiler{
-		MaxParallelism: 1,
-		Resolver: &protocompile.SourceResolver{
-			Accessor: func(path string) (io.ReadCloser, error) {
-				if path != protoFile {
-					return nil, errors.New("imports are not supported")
-				}
-				return io.NopCloser(strings.NewReader(definition)), nil
-			},
-		},
-	}
-	files, err := compiler.Compile(context.Background(), protoFile)
+	file, err := compileFile(definition)
 	if err != nil {
 		return nil, err
 	}
-	file := files[0]
 	if n := file.Messages().Len(); n != 1 {
 		return nil, fmt.Errorf("it has %d message types at the top level: want exactly one", n)
 	}
@@ -65,6 +55,38 @@ func parseProto(definition string) (protoreflect.MessageDescriptor, error) {
 		return nil, errors.New("names in google.protobuf are taken")
 	}
 	return message, nil
+}
+
+// compileFile takes the steps of protocompile.Compiler, for one file without imports. The
+// Compiler itself would link the files that protoc comes with, and read some at each start.
+func compileFile(definition string) (linker.Result, error) {
+	handler := reporter.NewHandler(nil)
+	tree, err := parser.Parse(protoFile, strings.NewReader(definition), handler)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := parser.ResultFromAST(tree, true, handler)
+	if err != nil {
+		return nil, err
+	}
+	for _, decl := range tree.Decls {
+		if i, ok := decl.(*ast.ImportNode); ok {
+			return nil, reporter.Error(tree.NodeInfo(i.Name), errors.New("imports are not supported"))
+		}
+	}
+	symbols := new(linker.Symbols)
+	file, err := linker.Link(parsed, nil, symbols, handler)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := options.InterpretOptions(file, handler); err != nil {
+		return nil, err
+	}
+	if err := file.ValidateOptions(handler, symbols); err != nil {
+		return nil, err
+	}
+	file.RemoveAST() // which needs more memory than the rest
+	return file, handler.Error()
 }
 
 // isWellKnown reports whether a name is, or is in, the package whose types the
