@@ -1,58 +1,67 @@
 package schema
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
-
-	"github.com/twmb/avro"
 )
 
-// An avroNode is one type, as checking needs it. Named types have one node, however
-// many references they have, so the nodes may form cycles.
+// An avroNode is one type. Named types have one node, however many references they
+// have, so the nodes may form cycles.
 type avroNode struct {
-	kind     string // the Avro name: "record", "int", "union", …
-	tag      string // its name as a branch of a union in JSON
-	fields   []avroField
+	kind     string         // the Avro name: "record", "int", "union", …
+	tag      string         // its name as a branch of a union in JSON: the full name, if it has one
+	aliases  []string       // of a named type, as the definition has them
+	fields   []avroField    // of a record
 	index    map[string]int // position of each field, symbol or branch
 	items    *avroNode      // of an array or map
-	branches []*avroNode
-	size     int
+	branches []*avroNode    // of a union
+	size     int            // of a fixed
+	// fallback says that an enum has a default, which readers take for symbols that
+	// they do not know.
+	fallback         bool
+	precision, scale int // of a decimal
 }
 
 type avroField struct {
-	name string
-	node *avroNode
-	// defaultValue is the default, if it is an object or an array.
+	name         string
+	aliases      []string
+	node         *avroNode
 	defaultValue any
 	hasDefault   bool
 }
 
-// parseAvro returns the library's schema and the nodes of it.
-func parseAvro(definition string) (*avro.Schema, *avroNode, error) {
-	// First without objects and arrays as defaults: the library would expand them,
-	// and a few lines of nested defaults can expand to more than memory holds.
-	aside, err := setDefaultsAside(definition)
+// parseAvro reads a definition.
+func parseAvro(definition string) (*avroNode, error) {
+	doc, err := readJSON(definition)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	shape, err := avro.Parse(aside)
+	p := avroParser{named: make(map[string]*avroNode)}
+	root, err := p.parse(doc, "", 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	b := avroBuilder{named: make(map[string]*avroNode)}
-	root, err := b.build(shape.Root(), "")
-	if err != nil {
-		return nil, nil, err
+	return root, checkDefaults(p.fields)
+}
+
+// readJSON reads one JSON value. Its numbers are of type [json.Number].
+func readJSON(text string) (doc any, err error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("not JSON: %w", err)
 	}
-	if err := b.checkDefaults(); err != nil {
-		return nil, nil, err
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("not one JSON value: there is more behind it")
 	}
-	full, err := avro.Parse(definition)
-	return full, root, err
+	return doc, nil
 }
 
 func compileAvro(definition string) (checker, error) {
-	_, root, err := parseAvro(definition)
+	root, err := parseAvro(definition)
 	if err != nil {
 		return nil, err
 	}
@@ -60,114 +69,19 @@ func compileAvro(definition string) (checker, error) {
 }
 
 func compatibleAvro(a, b string) error {
-	was, _, err := parseAvro(a)
+	was, err := parseAvro(a)
 	if err != nil {
 		return err
 	}
-	is, _, err := parseAvro(b)
+	is, err := parseAvro(b)
 	if err != nil {
 		return err
 	}
-	if err := avro.CheckCompatibility(was, is); err != nil {
+	if err := canRead(is, was); err != nil {
 		return fmt.Errorf("the new definition cannot read messages of the old one: %w", err)
 	}
-	if err := avro.CheckCompatibility(is, was); err != nil {
+	if err := canRead(was, is); err != nil {
 		return fmt.Errorf("the old definition cannot read messages of the new one: %w", err)
-	}
-	return nil
-}
-
-// An avroBuilder turns the library's tree into nodes.
-type avroBuilder struct {
-	named map[string]*avroNode // by full name
-	pairs int                  // see maxBranchPairs
-}
-
-// build makes the node of a type in a namespace.
-func (b *avroBuilder) build(s *avro.SchemaNode, space string) (*avroNode, error) {
-	n := &avroNode{kind: s.Type, tag: s.Type}
-	var err error
-	switch s.Type {
-	case "null", "boolean", "int", "long", "float", "double", "bytes", "string":
-	case "record", "error":
-		n.kind = "record"
-		err = b.buildRecord(n, s)
-	case "enum":
-		b.name(n, s)
-		n.index = make(map[string]int, len(s.Symbols))
-		for i, symbol := range s.Symbols {
-			n.index[symbol] = i
-		}
-	case "fixed":
-		b.name(n, s)
-		n.size = s.Size
-	case "array":
-		n.items, err = b.build(s.Items, space)
-	case "map":
-		n.items, err = b.build(s.Values, space)
-	case "union":
-		err = b.buildUnion(n, s, space)
-	default:
-		return b.find(s.Type, space)
-	}
-	return n, err
-}
-
-// find returns the type that a name refers to in a namespace.
-func (b *avroBuilder) find(name, space string) (*avroNode, error) {
-	if n := b.named[space+"."+name]; n != nil && space != "" && !strings.Contains(name, ".") {
-		return n, nil
-	}
-	if n := b.named[name]; n != nil {
-		return n, nil
-	}
-	return nil, fmt.Errorf("unknown type %q", name)
-}
-
-// name registers n before its parts are built: they may refer to it. It returns
-// their namespace.
-func (b *avroBuilder) name(n *avroNode, s *avro.SchemaNode) (space string) {
-	n.tag = s.Name
-	if s.Namespace != "" && !strings.Contains(s.Name, ".") {
-		n.tag = s.Namespace + "." + s.Name
-	}
-	b.named[n.tag] = n
-	return n.tag[:max(0, strings.LastIndexByte(n.tag, '.'))]
-}
-
-func (b *avroBuilder) buildRecord(n *avroNode, s *avro.SchemaNode) error {
-	space := b.name(n, s)
-	n.fields = make([]avroField, len(s.Fields))
-	n.index = make(map[string]int, len(s.Fields))
-	for i := range s.Fields {
-		f := &s.Fields[i]
-		node, err := b.build(&f.Type, space)
-		if err != nil {
-			return err
-		}
-		value, ok := f.Props[asideKey]
-		if !ok { // a type spread over its field takes the field's attributes
-			value, ok = f.Type.Props[asideKey]
-		}
-		n.fields[i] = avroField{name: f.Name, node: node, defaultValue: value, hasDefault: ok}
-		n.index[f.Name] = i
-	}
-	return nil
-}
-
-func (b *avroBuilder) buildUnion(n *avroNode, s *avro.SchemaNode, space string) error {
-	if b.pairs += len(s.Branches) * len(s.Branches); b.pairs > maxBranchPairs {
-		return fmt.Errorf("unions have too many branches: the squares of their numbers add up to more than %d", maxBranchPairs)
-	}
-	n.branches = make([]*avroNode, len(s.Branches))
-	n.index = make(map[string]int, len(s.Branches))
-	for i := range s.Branches {
-		branch, err := b.build(&s.Branches[i], space)
-		if err != nil {
-			return err
-		}
-		n.branches[i] = branch
-		n.index[branch.tag] = i
 	}
 	return nil
 }

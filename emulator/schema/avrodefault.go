@@ -4,135 +4,137 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
+	"math"
+	"strconv"
 )
 
-// asideKey is the attribute that holds a default while the library must not see
-// it. It is not a valid name, so no Avro attribute has it.
-const asideKey = "default set aside"
-
-// setDefaultsAside renames the defaults of fields that are objects or arrays.
-func setDefaultsAside(definition string) (string, error) {
-	dec := json.NewDecoder(strings.NewReader(definition))
-	dec.UseNumber()
-	var doc any
-	if err := dec.Decode(&doc); err != nil {
-		return "", fmt.Errorf("not JSON: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return "", errors.New("not one JSON value: there is more behind it")
-	}
-	setAside(doc)
-	b, err := json.Marshal(doc)
-	return string(b), err
-}
-
-func setAside(v any) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			setAside(item)
+// checkDefaults checks the defaults of all fields.
+func checkDefaults(fields []*avroField) error {
+	c := defaultChecker{known: make(map[*avroField]error)}
+	for _, f := range fields {
+		if !f.hasDefault {
+			continue
 		}
-	case map[string]any:
-		switch v["default"].(type) {
-		case []any, map[string]any:
-			v[asideKey] = v["default"]
-			delete(v, "default")
-		}
-		for key, item := range v {
-			if key != asideKey {
-				setAside(item)
-			}
-		}
-	}
-}
-
-// checkDefaults refuses defaults that expand to too many values: a record's default
-// may leave out fields that have defaults themselves, which doubles the number at
-// each level.
-func (b *avroBuilder) checkDefaults() error {
-	c := make(defaultCounter)
-	total := 0
-	for _, n := range b.named {
-		for i := range n.fields {
-			total += c.field(&n.fields[i])
-			if total > maxDefaults {
-				return fmt.Errorf("the defaults of fields expand to more than %d values", maxDefaults)
-			}
+		if err := c.field(f); err != nil {
+			return inField(f.name, fmt.Errorf("default: %w", err))
 		}
 	}
 	return nil
 }
 
-// A defaultCounter counts the values of defaults, and keeps how many each field has.
-// A default that contains itself counts as too many.
-type defaultCounter map[*avroField]int
-
-// field returns how many values the field's default expands to.
-func (c defaultCounter) field(f *avroField) int {
-	if !f.hasDefault {
-		return 1
-	}
-	if n, ok := c[f]; ok {
-		return n
-	}
-	c[f] = maxDefaults + 1 // until it is known: a default that contains itself
-	c[f] = c.value(f.defaultValue, f.node)
-	return c[f]
+// A defaultChecker checks each default once, and remembers what it has found. Its errors
+// do not grow with the depth of a default.
+type defaultChecker struct {
+	known map[*avroField]error
+	tries int // see maxDefaults
 }
 
-// value returns how many values v of type n expands to, at most one over the limit.
-func (c defaultCounter) value(v any, n *avroNode) int {
-	total := 1
-	add := func(k int) bool {
-		total += k
-		return total <= maxDefaults
+// field checks the default of a field. A default that leaves out fields of a record has
+// their defaults in it.
+func (c *defaultChecker) field(f *avroField) error {
+	err, ok := c.known[f]
+	if !ok {
+		c.known[f] = errDefaultInside // until it is known
+		err = c.value(f.defaultValue, f.node)
+		c.known[f] = err
 	}
-	switch n.kind {
-	case "union": // the library may try them all
-		for _, branch := range n.branches {
-			if !add(c.value(v, branch)) {
-				break
-			}
-		}
-	case "record":
-		given, ok := v.(map[string]any)
-		if !ok {
-			break // not a default of this type: nothing is filled in
-		}
-		for i := range n.fields {
-			f := &n.fields[i]
-			var k int
-			if item, ok := given[f.name]; ok {
-				k = c.value(item, f.node)
-			} else {
-				k = c.field(f)
-			}
-			if !add(k) {
-				break
-			}
-		}
-	case "array", "map":
-		each(v, func(item any) bool { return add(c.value(item, n.items)) })
-	}
-	return min(total, maxDefaults+1)
+	return err
 }
 
-// each calls f with the items of an array or object until it returns false.
-func each(v any, f func(any) bool) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			if !f(item) {
-				return
-			}
-		}
+var (
+	errDefaultInside = errors.New("it holds itself")
+	errDefaults      = fmt.Errorf("defaults have more than %d values, each counted as often as there are branches to try", maxDefaults)
+)
+
+// A misfit is a value in a default that is not of its type. Many are made and few are read.
+type misfit struct {
+	got  any
+	want *avroNode
+}
+
+func (m *misfit) Error() string {
+	switch m.got.(type) {
 	case map[string]any:
-		for _, item := range v {
-			if !f(item) {
-				return
+		return "an object is not of type " + m.want.tag
+	case []any:
+		return "a list is not of type " + m.want.tag
+	}
+	return errType(m.want.tag, m.got).Error()
+}
+
+// value checks that v is a value of type n, as defaults have them: a union's is that of any
+// branch, without its name.
+func (c *defaultChecker) value(v any, n *avroNode) error {
+	if c.tries++; c.tries > maxDefaults {
+		return errDefaults
+	}
+	members, isObject := v.(map[string]any)
+	list, isList := v.([]any)
+	switch {
+	case n.kind == "union":
+		for _, branch := range n.branches {
+			if c.value(v, branch) == nil {
+				return nil
 			}
 		}
+		if c.tries > maxDefaults {
+			return errDefaults
+		}
+		return &misfit{v, n}
+	case n.kind == "record" && isObject:
+		return c.record(members, n)
+	case n.kind == "map" && isObject:
+		for _, item := range members {
+			if err := c.value(item, n.items); err != nil {
+				return err
+			}
+		}
+	case n.kind == "array" && isList:
+		for _, item := range list {
+			if err := c.value(item, n.items); err != nil {
+				return err
+			}
+		}
+	case !isScalar(n, v) && !isLooseNumber(n.kind, v):
+		return &misfit{v, n}
 	}
+	return nil
+}
+
+func (c *defaultChecker) record(members map[string]any, n *avroNode) error {
+	for i := range n.fields {
+		f := &n.fields[i]
+		var err error
+		if item, ok := members[f.name]; ok {
+			err = c.value(item, f.node)
+		} else if err = errDefaultLacks; f.hasDefault {
+			err = c.field(f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errDefaultLacks = errors.New("it lacks a field that has no default")
+
+// isLooseNumber passes what is not quite a number of a type, but has been written as a
+// default for long: 1.0 for an int, "1" for a double.
+func isLooseNumber(kind string, v any) bool {
+	switch v := v.(type) {
+	case json.Number:
+		limit := 0.0 // what is below it fits
+		switch kind {
+		case "int":
+			limit = 1 << 31
+		case "long":
+			limit = 1 << 63
+		}
+		f, err := strconv.ParseFloat(string(v), 64)
+		return err == nil && f == math.Trunc(f) && -limit <= f && f < limit
+	case string:
+		return (kind == "float" || kind == "double") && isNumber(kind, v)
+	}
+	return false
 }

@@ -17,6 +17,9 @@ func FuzzCompile(f *testing.F) {
 	f.Add(true, everything)
 	f.Add(true, nested(3, `,"default":{}`))
 	f.Add(true, spread(3))
+	f.Add(true, `{"type":"record","name":"R","fields":[{"name":"a","type":"bytes","logicalType":"decimal","precision":3,"order":"ignore","aliases":["b"],"doc":"x"},{"name":"x","type":"enum","symbols":["A"],"default":"A"}]}`)
+	f.Add(true, `{"type":"record","name":"R","fields":[{"name":"a","type":["null","R",{"type":"array","items":"R"}],"default":{"a":null}},{"name":"d","type":"double","default":"1"},{"name":"i","type":"int","default":1e1},{"name":"y","type":"bytes","default":"\u00ff"}]}`)
+	f.Add(true, `{"type":"fixed","name":"x.F","namespace":"y","size":"3","logicalType":"decimal","precision":3}`)
 	f.Add(false, stateProto)
 	f.Add(false, `syntax = "proto2"; message A { required A a = 1; map<string, A> m = 2; optional group G = 3 { } extensions 100 to max; oneof o { bytes b = 4; } }`)
 	f.Add(false, `edition = "2023"; message A { option (x).y = { a: [1, {b: 2}] }; enum E { Z = 0 [deprecated = true]; } reserved "x", "y"; }`)
@@ -24,6 +27,7 @@ func FuzzCompile(f *testing.F) {
 		kind := protoType
 		if isAvro {
 			kind = avroType
+			agreed(t, definition)
 		}
 		s, err := Compile(kind, definition)
 		if err != nil {
