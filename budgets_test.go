@@ -47,6 +47,21 @@ func TestPackagesLinkLittle(t *testing.T) {
 	}
 }
 
+// leftOut are packages that batchfleet does not link, with what it uses in their place. It has
+// to keep below 36 MB: see .ci/run.
+var leftOut = map[string]string{
+	"github.com/bufbuild/protocompile": "its parser, linker and options, which leave out the files of protoc",
+	"github.com/twmb/avro":             "the emulator's own reader of definitions",
+}
+
+func TestBatchfleetLeavesOutWhatIsLarge(t *testing.T) {
+	for _, p := range list(t, "-deps", "./cmd/batchfleet") {
+		if instead, ok := leftOut[p.ImportPath]; ok {
+			t.Errorf("batchfleet links %s: use %s", p.ImportPath, instead)
+		}
+	}
+}
+
 // maxAgent is the largest size of the program for agents, in bytes: it goes to machines
 // behind slow lines.
 const maxAgent = 15_000_000
