@@ -84,6 +84,10 @@ webcheck: ## lint and test the web page; needs redis-server and chromium
 apicheck: ## send a real gateway what schemathesis makes of the OpenAPI document; needs redis-server
 	cli/openapi/check.sh
 
+.PHONY: relaycheck
+relaycheck: ## test the example of an orchestrator; needs python3, curl and the server of S3
+	PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -t examples/relay/orchestrator -s examples/relay/orchestrator/tests
+
 .PHONY: image
 image: ## build the image of batchfleet with docker
 	docker build --build-arg VERSION=$(VERSION) -t batchfleet .

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Lints and tests the frontend, in a virtual environment of its own with exactly
-# the pinned packages. Needs Python 3.11 or newer with venv, Go, redis-server,
+# the pinned packages, and lints the example of an orchestrator. Needs Python 3.11 or newer with venv, Go, redis-server,
 # redis-sentinel and chromium, and fails where one is missing.
 #
 #   check.sh [DIR]   DIR keeps the environment for the next time; a temporary
@@ -34,4 +34,10 @@ fi
 
 "$venv/bin/ruff" check .
 "$venv/bin/ruff" format --check .
+ruff=$(realpath "$venv/bin/ruff")
+cd ../examples/relay/orchestrator
+# It opens URLs that it was given, and shows how short such a program can be.
+"$ruff" check --config ../../../frontend/pyproject.toml --ignore ANN,S310 .
+"$ruff" format --config ../../../frontend/pyproject.toml --check .
+cd - >/dev/null
 "$venv/bin/python" -m pytest -p no:cacheprovider tests
