@@ -16,7 +16,7 @@ var floors = [][]string{
 	0: {"jobs", "flock", "metrics", "safefile", "redact", "retry", "batch", "internal/testlog", "internal/pipenet", "internal/testnet", "internal/testrun"},
 	1: {"redisdb", "journal"}, // what those share that keep something in Redis, or on disk
 	2: {
-		"status", "status/redistest", "storage/internal/transfer", "storage", "storage/gcs", "storage/s3", "storage/s3/s3test", "storage/storagetest", "outbox", "outbox/outboxtest", "command", "kinds", "scratch", "httpd", "httpd/client",
+		"status", "status/redistest", "storage/internal/transfer", "storage", "storage/gcs", "storage/s3", "storage/s3/s3test", "storage/storagetest", "outbox", "outbox/outboxtest", "command", "kinds", "scratch", "httpd", "httpd/client", "httpd/egress",
 		"pdf/filter", "pdf/cos", "pdf/font", "pdf/content", "pdf", "pdf/pdftest",
 	},
 	3: {
