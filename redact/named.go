@@ -18,10 +18,14 @@ func named(s string) string {
 		case '-':
 			name, after, ok = flagName(s, i)
 		}
-		if !ok || !secretName(name) {
+		sig := ok && s[i] == '=' && isSig(name)
+		if !ok || !sig && !secretName(name) {
 			continue
 		}
 		start, end := value(s, after, i, name)
+		if sig && end-start < minSig {
+			continue
+		}
 		if start < from || harmless(name, s[start:end]) || says(name, s[i:start], s[start:end]) {
 			continue
 		}
@@ -33,6 +37,13 @@ func named(s string) string {
 	}
 	return string(append(b, s[from:]...))
 }
+
+// minSig is how long a value named sig is that is a signature, in bytes: others are numbers and names of signals.
+const minSig = 16
+
+// isSig reports whether a name is that of the signature in a pre-signed URL of Azure, perhaps behind an ampersand as
+// JSON has it.
+func isSig(name string) bool { return name == "sig" || name == "u0026sig" }
 
 // maxName is how much of a name is looked at.
 const maxName = 64

@@ -137,6 +137,9 @@ func (c *Client) Do(ctx context.Context, r *Request) (Response, error) {
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	answer := Response{Status: resp.StatusCode, RetryAfter: client.RetryAfter(resp)}
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the bare connection: no context ends a read of it
+		return answer, nil
+	}
 	if r.ResponseLimit <= 0 { // the answer counts, whatever becomes of the rest
 		defer time.AfterFunc(dropTime, func() { giveUp(nil) }).Stop()
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDropped)
@@ -166,7 +169,7 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	if !sendable(r.Header) {
 		return nil, denied("the name or the value of a header has characters that cannot be sent")
 	}
-	req := (&http.Request{Method: method, URL: u, Header: http.Header{}, Body: http.NoBody}).WithContext(ctx)
+	req := (&http.Request{ProtoMajor: 1, ProtoMinor: 1, Method: method, URL: u, Header: http.Header{}, Body: http.NoBody}).WithContext(ctx)
 	for name, values := range r.Header {
 		for _, v := range values {
 			req.Header.Add(name, v) // net/http leaves out Host, Content-Length and the like only if they are spelled so

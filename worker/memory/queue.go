@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -19,7 +20,7 @@ type Message struct {
 	Attributes map[string]string
 }
 
-// Queue is a worker.Source in memory, first in, first out. A lease that runs out,
+// Queue is a worker.Source in memory, first in, first out unless Compare says otherwise. A lease that runs out,
 // or is handed back, makes its message available again, behind those that wait.
 // Its methods may be called concurrently. The zero value is an empty queue; it
 // must not be copied.
@@ -27,6 +28,9 @@ type Queue struct {
 	// Set before the first lease.
 	Name     string        // Raw.Queue of its leases
 	LeaseTTL time.Duration // of a new lease; 0 means 600 s
+	// Compare orders messages, as for slices.SortFunc: those that are less come first. Equal ones stay in the order in
+	// which they came.
+	Compare func(a, b *Message) int
 
 	mu       sync.Mutex
 	messages int // how many were ever added, for their ids
@@ -64,7 +68,23 @@ func (q *Queue) Len() (waiting, leased int) {
 
 // append makes a message available. q.mu is held.
 func (q *Queue) append(it *item) {
-	q.waiting = append(q.waiting, it)
+	i := len(q.waiting)
+	if q.Compare != nil {
+		i, _ = slices.BinarySearchFunc(q.waiting, it, func(a, b *item) int { return cmp.Or(q.Compare(&a.Message, &b.Message), -1) })
+	}
+	q.waiting = slices.Insert(q.waiting, i, it)
+	q.wake()
+}
+
+// Wake makes calls of LeaseIf look again at the messages that wait: what they want has changed.
+func (q *Queue) Wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wake()
+}
+
+// wake is Wake for who holds q.mu.
+func (q *Queue) wake() {
 	if q.arrived != nil {
 		close(q.arrived)
 		q.arrived = nil
@@ -78,7 +98,12 @@ func (q *Queue) Lease(ctx context.Context) (jobs.Lease, error) {
 
 // LeaseKinds implements worker.KindSource.
 func (q *Queue) LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, error) {
-	return q.wait(ctx, func(it *item) bool { return it.Job.ID == "" || slices.Contains(kinds, it.Job.Kind) })
+	return q.LeaseIf(ctx, func(job *jobs.Job) bool { return slices.Contains(kinds, job.Kind) })
+}
+
+// LeaseIf is Lease for jobs that are wanted. It may also return a message that names no job.
+func (q *Queue) LeaseIf(ctx context.Context, wanted func(*jobs.Job) bool) (jobs.Lease, error) {
+	return q.wait(ctx, func(it *item) bool { return it.Job.ID == "" || wanted(&it.Job) })
 }
 
 // wait waits for a message that is wanted and leases it.
