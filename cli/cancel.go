@@ -9,6 +9,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/relay"
 )
 
 func cancelCommand(c *connection) *cobra.Command {
@@ -76,7 +77,11 @@ func retryCommand(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printDone(cmd, asJSON, doneRow{j.ID, state}, "is queued again")
+			did := "is queued again"
+			if j.Scope == relay.Scope {
+				did = "is uploaded again"
+			}
+			return printDone(cmd, asJSON, doneRow{j.ID, state}, did)
 		}),
 	}
 	c.flags(cmd)

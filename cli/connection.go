@@ -24,6 +24,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/relay"
 )
 
 // connection is where a command finds jobs: the server that --api names, or else the same
@@ -51,7 +52,7 @@ func (c *connection) flags(cmd *cobra.Command) {
 
 // scopeFlag adds --scope.
 func (c *connection) scopeFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.scope, "scope", "", "fleet (Pub/Sub workers), gateway (a gateway's agents), zpe (their calculations), system or utils (operations); all when empty")
+	cmd.Flags().StringVar(&c.scope, "scope", "", "fleet (Pub/Sub workers), gateway (a gateway's agents), zpe (their calculations), relay (tasks of one), system or utils (operations); all when empty")
 	complete(cmd, "scope", apiclient.Scopes)
 }
 
@@ -256,7 +257,7 @@ func (c *connection) unknown(id string) string {
 func (c *connection) coded(ctx context.Context, err error) error {
 	refused, ok := errors.AsType[*jobapi.Refusal](err)
 	if !ok && c.local == nil && errors.Is(err, jobs.ErrUnavailable) && ctx.Err() == nil {
-		err = fmt.Errorf("%w; %s", err, whatToDo(err))
+		err = fmt.Errorf("%w; %s", err, c.whatToDo(err))
 	}
 	coded := program.Coded(ctx, err)
 	switch {
@@ -267,6 +268,8 @@ func (c *connection) coded(ctx context.Context, err error) error {
 		coded = program.Exit(program.Usage, err)
 	case refused.Status == http.StatusBadRequest, refused.Status == http.StatusForbidden:
 		coded = program.Exit(program.Usage, err)
+	case refused.Status == http.StatusUnauthorized && c.scope == relay.Scope:
+		coded = program.Exit(program.Usage, fmt.Errorf("%w; --token-file (or BATCHFLEET_TOKEN_FILE) names the file with the token that the relay was started with", err))
 	case refused.Status == http.StatusUnauthorized:
 		coded = program.Exit(program.Usage, fmt.Errorf("%w; --token-file (or BATCHFLEET_TOKEN_FILE) names the file with the token: one that `batchfleet token new` has made on the server, or for a gateway's own routes its admin token", err))
 	}
@@ -274,13 +277,15 @@ func (c *connection) coded(ctx context.Context, err error) error {
 }
 
 // whatToDo says what to do about a server that cannot be reached.
-func whatToDo(err error) string {
+func (c *connection) whatToDo(err error) string {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case certificate:
 		return "if its certificate is your own, give it with --ca-file (or BATCHFLEET_CA_FILE)"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "it speaks no TLS: write http:// instead of https://"
+	case c.scope == relay.Scope:
+		return "--api (or BATCHFLEET_API) says where `batchfleet relay` listens"
 	}
 	return "--api (or BATCHFLEET_API) says where `batchfleet gateway` or `batchfleet dev` answers"
 }

@@ -31,7 +31,7 @@ func devCommand() *cobra.Command {
 	var asked asked
 	var kind string
 	var slots int
-	var asJSON bool
+	var asJSON, withRelay bool
 	cmd := &cobra.Command{
 		Use:   "dev [FILE…]",
 		Short: "Run a whole fleet in this process, with nothing installed",
@@ -39,11 +39,17 @@ func devCommand() *cobra.Command {
 			"./dev_storage, so that no other fleet finds its results).\n" +
 			"With files: process them, print a table of results and the end of the logs of programs that have failed, exit 0\n" +
 			"only if all succeeded.\n" +
-			"Without: stay up and print the addresses.",
-		Example: "  batchfleet dev *.pdf\n  batchfleet dev --kinds kinds.toml --kind thumbnail --param dpi=120 *.pdf\n  batchfleet dev",
+			"Without: stay up and print the addresses. With --relay: a relay and an orchestrator that shows what arrives, instead.",
+		Example: "  batchfleet dev *.pdf\n  batchfleet dev --relay --kinds examples/relay/kinds.toml\n  batchfleet dev --kinds kinds.toml --kind thumbnail --param dpi=120 *.pdf\n  batchfleet dev",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if slots < 1 || slots > 256 {
 				return program.Exit(program.Usage, fmt.Errorf("--slots is %d: must be from 1 to 256", slots))
+			}
+			if withRelay {
+				if len(files) > 0 {
+					return program.Exit(program.Usage, errors.New("--relay takes no files: its tasks come over REST"))
+				}
+				return program.Coded(cmd.Context(), runDevRelay(cmd.Context(), cmp.Or(asked.kindsFile, os.Getenv("KINDS_FILE")), slots, cmd.OutOrStdout()))
 			}
 			chosen, err := chooseKinds(asked.kindsFile, kind, len(files) > 0)
 			if err != nil {
@@ -89,6 +95,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&kind, "kind", "", "what to do with the files: pdf, mock or a kind of your own; the only one of --kinds, or PROCESSOR, when empty")
 	asked.paramFlags(cmd.Flags())
 	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "how many jobs run at once, beside those of kinds with slots or gpus of their own")
+	cmd.Flags().BoolVar(&withRelay, "relay", false, "a relay with the kinds of --kinds, and an orchestrator, in ./dev_relay")
 	jsonFlag(cmd, &asJSON)
 	complete(cmd, "kind", words("pdf", "mock"))
 	return cmd

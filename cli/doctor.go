@@ -67,34 +67,39 @@ func doctorCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, misconfigured := doctorChecks()
-			out, failures := cmd.OutOrStdout(), 0
-			for _, c := range checks {
-				r := c.run(cmd.Context())
-				if r.Result == "FAIL" {
-					failures++
-				}
-				if asJSON {
-					if err := printJSON(out, r); err != nil {
-						return err
-					}
-					continue
-				}
-				fmt.Fprintf(out, "%-4s  %-8s %s: %s\n", r.Result, r.Check, oneLine(r.What), oneLine(r.Found))
-				if r.Do != "" {
-					fmt.Fprintf(out, "      what to do: %s\n", oneLine(r.Do))
-				}
-			}
-			switch {
-			case misconfigured != nil:
-				return misconfigured
-			case failures > 0:
-				return program.Exit(program.Failed, fmt.Errorf("%d of %d checks failed", failures, len(checks)))
-			}
-			return nil
+			return runChecks(cmd, checks, misconfigured, asJSON)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// runChecks runs checks and prints what they find. misconfigured is what is wrong with the environment itself.
+func runChecks(cmd *cobra.Command, checks []check, misconfigured error, asJSON bool) error {
+	out, failures := cmd.OutOrStdout(), 0
+	for _, c := range checks {
+		r := c.run(cmd.Context())
+		if r.Result == "FAIL" {
+			failures++
+		}
+		if asJSON {
+			if err := printJSON(out, r); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(out, "%-4s  %-8s %s: %s\n", r.Result, r.Check, oneLine(r.What), oneLine(r.Found))
+		if r.Do != "" {
+			fmt.Fprintf(out, "      what to do: %s\n", oneLine(r.Do))
+		}
+	}
+	switch {
+	case misconfigured != nil:
+		return misconfigured
+	case failures > 0:
+		return program.Exit(program.Failed, fmt.Errorf("%d of %d checks failed", failures, len(checks)))
+	}
+	return nil
 }
 
 // doctorChecks returns what the worker of this environment needs, and what is

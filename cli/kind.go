@@ -31,7 +31,10 @@ func kindOf(jobType string) string {
 	case unknownType:
 		return "-"
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(jobType, "fleet."), "gateway.")
+	for _, scope := range []string{"fleet.", "gateway.", "relay."} {
+		jobType = strings.TrimPrefix(jobType, scope)
+	}
+	return jobType
 }
 
 // typeOf returns the scope and the type of a kind, which may be given as a type, too.

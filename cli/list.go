@@ -17,6 +17,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 	"github.com/batchfleet/batchfleet/pubsub"
+	"github.com/batchfleet/batchfleet/relay"
 )
 
 const maxJobList = 200
@@ -48,9 +49,13 @@ func listCommand(c *connection) *cobra.Command {
 					return program.Exit(program.Usage, fmt.Errorf("--kind is %.40q: want a kind, such as pdf, zpe or utils.redrive", kind))
 				}
 				scope, jobType := typeOf(kind)
-				if q.Type = jobType; c.scope == "" {
+				switch {
+				case c.scope == "":
 					c.scope = scope
+				case (c.scope == relay.Scope || c.scope == gatewayScope) && !strings.Contains(kind, "."):
+					jobType = c.scope + "." + kind
 				}
+				q.Type = jobType
 			}
 			if cursor != "" && c.scope == "" {
 				return program.Exit(program.Usage, errors.New("--cursor is a place in the list of one scope: give --scope, too"))

@@ -50,7 +50,7 @@ func resultCommand(c *connection) *cobra.Command {
 		out := cmd.OutOrStdout()
 		switch {
 		case !keepers[j.Scope]:
-			return program.Exit(program.Usage, fmt.Errorf("job %s is an operation and leaves no files: `batchfleet get %s` shows its result", j.ID, j.ID))
+			return program.Exit(program.Usage, fmt.Errorf("job %s is an operation and leaves no files: `batchfleet get %s%s` shows its result", j.ID, j.ID, c.given()))
 		case j.Status == jobs.Failed:
 			return ended(j)
 		case j.Status != jobs.Succeeded:
@@ -76,16 +76,16 @@ func resultCommand(c *connection) *cobra.Command {
 }
 
 // fileOf returns a file of a job, or an error if it has none of that name.
-func fileOf(j jobapi.Job, files []jobapi.Artifact, name string) (jobapi.Artifact, error) {
+func (c *connection) fileOf(j jobapi.Job, files []jobapi.Artifact, name string) (jobapi.Artifact, error) {
 	if i := slices.IndexFunc(files, func(a jobapi.Artifact) bool { return a.Name == name }); i >= 0 {
 		return files[i], nil
 	}
-	return jobapi.Artifact{}, program.Exit(program.Failed, fmt.Errorf("job %s has no %.128s; `batchfleet result --list %s` shows what it has", j.ID, oneLine(name), j.ID))
+	return jobapi.Artifact{}, program.Exit(program.Failed, fmt.Errorf("job %s has no %.128s; `batchfleet result --list %s%s` shows what it has", j.ID, oneLine(name), j.ID, c.given()))
 }
 
 // print writes a file of a job to out, safe for a terminal if it is one.
 func (c *connection) print(ctx context.Context, j jobapi.Job, files []jobapi.Artifact, name string, out io.Writer) error {
-	file, err := fileOf(j, files, name)
+	file, err := c.fileOf(j, files, name)
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (c *connection) printText(ctx context.Context, j jobapi.Job, files []jobapi
 	if j.Scope == "zpe" {
 		return c.print(ctx, j, files, "summary.txt", out)
 	}
-	if _, err := fileOf(j, files, "pages.jsonl"); err != nil {
-		name, err := onlyText(j, files)
+	if _, err := c.fileOf(j, files, "pages.jsonl"); err != nil {
+		name, err := c.onlyText(j, files)
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (c *connection) printText(ctx context.Context, j jobapi.Job, files []jobapi
 const logFile = "log.txt"
 
 // onlyText returns the one file of a job that is text, its log aside.
-func onlyText(j jobapi.Job, files []jobapi.Artifact) (string, error) {
+func (c *connection) onlyText(j jobapi.Job, files []jobapi.Artifact) (string, error) {
 	var texts []string
 	for _, a := range files {
 		if strings.HasPrefix(a.MediaType, "text/") && a.Name != logFile {
@@ -138,7 +138,7 @@ func onlyText(j jobapi.Job, files []jobapi.Artifact) (string, error) {
 	if len(texts) > 1 {
 		what = fmt.Sprintf("%d files of text", len(texts))
 	}
-	return "", program.Exit(program.Failed, fmt.Errorf("job %s has %s; `batchfleet result --list %s` shows what it has, --artifact prints one", j.ID, what, j.ID))
+	return "", program.Exit(program.Failed, fmt.Errorf("job %s has %s; `batchfleet result --list %s%s` shows what it has, --artifact prints one", j.ID, what, j.ID, c.given()))
 }
 
 // isText reports whether a file is made of lines that people can read.

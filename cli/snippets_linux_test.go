@@ -30,7 +30,7 @@ var (
 )
 
 // runnable is what of the checkout commands in documents name.
-var runnable = []string{"README.md", "pdf", "processor"}
+var runnable = []string{"README.md", "examples", "pdf", "processor"}
 
 // prelude stands for what the reader has done before: built the programs.
 const prelude = `

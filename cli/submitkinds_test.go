@@ -332,7 +332,7 @@ func TestK19OneTextIsFoundAmongArtifacts(t *testing.T) {
 		{of("result.json", "a.txt", "b.csv"), ""},
 		{of("result.json", "page.png"), ""},
 	} {
-		if got, err := onlyText(j, tt.files); got != tt.want || (err == nil) != (tt.want != "") {
+		if got, err := (&connection{}).onlyText(j, tt.files); got != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("of %v: %q, %v; want %q", tt.files, got, err, tt.want)
 		}
 	}

@@ -36,6 +36,19 @@ func ReadToken(ctx context.Context, file string) (string, error) {
 	return token, nil
 }
 
+// ReadTokens is ReadToken for a file that has up to n tokens, one a line.
+func ReadTokens(ctx context.Context, file string, n int) ([]string, error) {
+	text, err := readToken(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	tokens := strings.Fields(string(text))
+	if len(text) > maxToken || len(tokens) == 0 || len(tokens) > n {
+		return nil, fmt.Errorf("%s: want 1 to %d lines with a token each and nothing else", file, n)
+	}
+	return tokens, nil
+}
+
 func readToken(ctx context.Context, file string) ([]byte, error) {
 	if file == "-" {
 		in := program.Stdin(ctx)

@@ -36,7 +36,7 @@ def serve(options):
     Handler.options, Handler.last = options, {}
     host, _, port = options.addr.rpartition(":")
     with http.server.ThreadingHTTPServer((host, int(port)), Handler) as server:
-        tell("listening on", "{}:{}".format(*server.server_address))
+        tell("orchestrator listens on", "{}:{}".format(*server.server_address))
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
 

@@ -44,7 +44,7 @@ class Rig(unittest.TestCase):
         args = [sys.executable, PROGRAM, "serve", "--addr", "127.0.0.1:0", "--token-file", "relay.token", *more]
         self.process = self.start(args, env or {}, self.log)
         eventually(lambda: "\n" in self.log.read_text(), "the orchestrator listens")
-        self.addr = re.search("listening on (.*)", self.log.read_text())[1]
+        self.addr = re.search("listens on (.*)", self.log.read_text())[1]
 
     def orchestrator(self, *args):
         args = [sys.executable, PROGRAM, *args]

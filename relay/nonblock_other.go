@@ -1,0 +1,5 @@
+//go:build !unix
+
+package relay
+
+const nonBlock = 0

@@ -1,0 +1,69 @@
+package relay
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Overview is the answer of GET /v1/status.
+type Overview struct {
+	Tasks     map[string]int `json:"tasks"` // by status
+	Kinds     []KindOverview `json:"kinds"`
+	Callbacks struct {
+		Pending int `json:"pending"` // events
+		Dead    int `json:"dead"`    // events that were given up
+	} `json:"callbacks"`
+	Disk struct {
+		Free    int64 `json:"free_bytes"`
+		MinFree int64 `json:"min_free_bytes"`
+	} `json:"disk"`
+	MaxQueued    int  `json:"max_queued"`
+	Orchestrator bool `json:"orchestrator"` // whether artifacts are sent to one
+}
+
+// KindOverview is what there is of a kind.
+type KindOverview struct {
+	Kind        jobs.Kind `json:"kind"`
+	Slots       int       `json:"slots"` // 0: it shares the slots of all kinds
+	GPUs        int       `json:"gpus"`  // that each task holds
+	Queued      int       `json:"queued"`
+	Running     int       `json:"running"`
+	Uploading   int       `json:"uploading"`
+	PausedUntil time.Time `json:"paused_until,omitzero"`
+}
+
+// Overview returns what the relay has and does now.
+func (r *Relay) Overview() Overview {
+	var o Overview
+	o.MaxQueued, o.Orchestrator, o.Disk.MinFree = r.MaxQueued, r.Orchestrator != nil, r.MinFree
+	o.Disk.Free, _ = freeBytes(r.Dir) // 0 is as bad
+	o.Tasks = map[string]int{}
+	for s := Queued; s <= Canceled; s++ {
+		o.Tasks[s.String()] = r.tasks.count(s)
+	}
+	by := map[jobs.Kind]map[State]int{}
+	r.tasks.newest("", func(t *Task) bool {
+		o.Callbacks.Pending += len(t.Events)
+		o.Callbacks.Dead += t.Callback.Dead
+		if by[t.Kind] == nil {
+			by[t.Kind] = map[State]int{}
+		}
+		by[t.Kind][t.State]++
+		return true
+	})
+	for _, k := range r.Kinds().Kinds {
+		n := by[k.Name]
+		one := KindOverview{Kind: k.Name, Slots: k.Slots, GPUs: k.GPUs, Queued: n[Queued], Running: n[Running], Uploading: n[Uploading]}
+		if until := r.pauses.until(k.Name); until.After(time.Now()) {
+			one.PausedUntil = until.UTC()
+		}
+		o.Kinds = append(o.Kinds, one)
+	}
+	return o
+}
+
+func (s *server) status(w http.ResponseWriter, _ *http.Request) error {
+	return answer(w, http.StatusOK, s.relay.Overview())
+}
