@@ -43,6 +43,7 @@ var sections = []section{
 	{"joblog", "logs of the Job API: 200 jobs that write 10 000 lines/s each, in this process", joblogSection},
 	{"jobevents", "the events of one job that changes ten times a second, for 2 000 listeners, and a bare handler of the same", jobEventsSection},
 	{"joblist", "pages of the list of jobs, with and without a filter, on a real Redis", jobListSection},
+	{"relay", "a relay, a process of its own, beside synced files, curl and nginx (Debian nginx-light); needs 12 GB of disk", relaySection},
 	{"pdf", "the PDF reader against pdftotext and mutool, over the corpus of bench/corpus/gather.sh", pdfSection},
 }
 
