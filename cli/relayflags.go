@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (f *relayFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8090", "where to listen; port 0 for a free one, which is printed")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
 	flags.StringVar(&f.dir, "dir", "./relay_runtime", "for tasks with their files and logs; one process each")
-	flags.StringVar(&f.kinds, "kinds", os.Getenv("KINDS_FILE"), "kinds file: the programs, read again at SIGHUP; KINDS_FILE when empty")
+	flags.StringVar(&f.kinds, "kinds", "", "kinds file: the programs, read again at SIGHUP; KINDS_FILE when empty")
 	flags.StringVar(&f.tokenFile, "token-file", "relay.token", "file with the shared token, and on a second line the next one, read again at SIGHUP; - for standard input")
 	flags.StringVar(&f.orchestrator, "orchestrator", "", "address to send artifacts to, before its /api/jobs/…; without one they are fetched here")
 	flags.StringVar(&f.upload, "upload", "multipart", "how artifacts are sent: multipart, or presigned: to URLs that the orchestrator gives")
@@ -89,7 +90,7 @@ func (f *relayFlags) relay(ctx context.Context, log *slog.Logger) (*relay.Relay,
 	if f.metricsAddr != "" {
 		wrong = append(wrong, settings.CheckListen("--metrics-addr", f.metricsAddr, "127.0.0.1:9090"))
 	}
-	if f.kinds == "" {
+	if f.kinds = cmp.Or(f.kinds, os.Getenv("KINDS_FILE")); f.kinds == "" {
 		wrong = append(wrong, errors.New("--kinds is missing: give the kinds file, which describes the programs (docs/kinds.md)"))
 	}
 	for _, n := range []struct {
