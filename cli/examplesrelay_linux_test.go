@@ -142,7 +142,7 @@ func TestK20RelayKindsMakeWhatTheySay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for program, want := range map[string]int{"python3 ": 9, "ffmpeg ": 6, "povray ": 3, "csound ": 3} {
+	for program, want := range map[string]int{"python3 ": 9, "ffmpeg ": 9, "povray ": 3, "csound ": 3} {
 		if n := strings.Count("\n"+string(started), "\n"+program); n != want {
 			t.Errorf("%swas started %d times, want %d", program, n, want)
 		}

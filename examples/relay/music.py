@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Plays a piece of music into a file of Ogg Vorbis: music.py PARAMS OUTPUT
+"""Plays a piece of music into a file of Ogg Vorbis, by way of a WAV: music.py PARAMS OUTPUT
 
 The prompt and the seed choose its scale, its tempo and its notes. Csound gets numbers alone, never the prompt.
 """
 import json
 import os
 import random
+import subprocess
 import sys
 
 SCALES = [[0, 2, 4, 7, 9], [0, 3, 5, 7, 10], [0, 2, 4, 5, 7, 9, 11], [0, 2, 3, 5, 7, 8, 10]]
@@ -66,4 +67,7 @@ partials = ", ".join(f"{rng.random() / n:.3f}" for n in range(2, 7))
 with open("music.csd", "w", encoding="ascii") as f:
     f.write(PIECE.format(partials=partials, duration=p["duration"], notes="\n".join(compose(rng, p["duration"]))))
 quiet = ["-d", "-m", "0", "-+msg_color=0"]  # no windows; the lines of progress without colours
-os.execvp("csound", ["csound", *quiet, "--ogg", "-o", f"{sys.argv[2]}/music.ogg", "music.csd"])
+subprocess.run(["csound", *quiet, "--wave", "-o", "music.wav", "music.csd"], check=True)
+exact = ["-fflags", "+bitexact", "-flags:a", "+bitexact"]  # the same music is the same file
+ffmpeg = ["ffmpeg", "-v", "error", "-nostdin", "-i", "music.wav", "-c:a", "libvorbis", *exact]
+os.execvp("ffmpeg", [*ffmpeg, f"{sys.argv[2]}/music.ogg"])
