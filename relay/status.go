@@ -309,6 +309,7 @@ func (s *Status) Release(_ context.Context, c jobs.Claim, message string) error 
 		return errors.Join(fmt.Errorf("release task %s: %w", c.Job, err), s.uncount(c))
 	}
 	defer e.mu.Unlock()
+	e.claim.token = "" // also if the disk takes nothing: the attempt has ended, and is no crash
 	if message != "" {
 		if _, err := s.tasks.change(e, func(t *Task) error {
 			t.Message = message
@@ -320,7 +321,6 @@ func (s *Status) Release(_ context.Context, c jobs.Claim, message string) error 
 			return err
 		}
 	}
-	e.claim.token = ""
 	return nil
 }
 

@@ -264,3 +264,26 @@ func TestUnknownTaskIsNotClaimed(t *testing.T) {
 		t.Errorf("cancel: %v", err)
 	}
 }
+
+// An attempt that was given back while the disk took nothing is no crash.
+func TestR29ReleaseThatCannotBeWrittenIsNoCrash(t *testing.T) {
+	r := newRig(t)
+	id := r.create("")
+	first, err := r.status.Claim(t.Context(), jobs.Job{ID: id}, time.Hour, jobs.Claim{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmp := filepath.Join(r.Dir, tmpDir)
+	if err := os.Rename(tmp, tmp+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.status.Release(t.Context(), first, "handed back"); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("release: %v", err)
+	}
+	if err := os.Rename(tmp+"-away", tmp); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.status.Claim(t.Context(), jobs.Job{ID: id}, time.Hour, jobs.Claim{}); err != nil || again.Verdict != jobs.Granted || again.Attempt != 2 || again.Crashes != 0 {
+		t.Errorf("claim: %+v, %v", again, err)
+	}
+}
