@@ -231,7 +231,7 @@ func (g *cgroup) kill() (pids []int) {
 // rmdir deletes the cgroup and those that its processes have made in it. It fails
 // while there is a process in one of them.
 func (g *cgroup) rmdir() error {
-	err := unix.Rmdir(g.dir)
+	err := rmdir(g.dir)
 	if err == nil {
 		return nil
 	}
@@ -242,7 +242,15 @@ func (g *cgroup) rmdir() error {
 			_ = below.rmdir() // that of g fails, too
 		}
 	}
-	return unix.Rmdir(g.dir)
+	return rmdir(g.dir)
+}
+
+// rmdir deletes one cgroup. Other processes sweep as well: one that is gone is deleted.
+func rmdir(dir string) error {
+	if err := unix.Rmdir(dir); !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
 }
 
 // sweepCgroups kills the cgroups of the runs whose marker matches.
