@@ -318,7 +318,6 @@ func (s *Status) Release(_ context.Context, c jobs.Claim, message string) error 
 			}
 			return t.become(Queued, time.Now().UTC())
 		}); err != nil {
-			e.claim.token = "" // the attempt is over all the same: a full disk is no crash of the task
 			return err
 		}
 	}
