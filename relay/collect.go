@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"net/http"
 	"path/filepath"
@@ -40,7 +41,9 @@ func (r *Relay) Collect(ctx context.Context) (done Collected) {
 		if r.MaxBytes == 0 {
 			sizes[e.id] = sizeOf(r.tasks.dir.of(e.id))
 		}
-		if err := r.tasks.drop(e); err != nil {
+		if err := r.tasks.drop(e); errors.Is(err, fs.ErrNotExist) { // by another call of Collect
+			continue
+		} else if err != nil {
 			r.Log.WarnContext(ctx, "cannot delete a task", "task", e.id, "err", err)
 			continue
 		}

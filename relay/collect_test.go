@@ -2,6 +2,8 @@ package relay
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -156,6 +158,25 @@ func TestR74ATaskThatIsActiveAgainIsNotDeleted(t *testing.T) {
 	id := r.succeeded("a.txt", "x")
 	if err := r.tasks.drop(r.tasks.find(id)); err == nil || r.task(id).State != Uploading || r.onDisk(id).State != Uploading {
 		t.Errorf("a task that is uploading was deleted: %v", err)
+	}
+}
+
+// A timer and POST /v1/gc may delete at the same time.
+func TestR74ATaskIsDeletedOnce(t *testing.T) {
+	r := newRig(t)
+	id := r.create("")
+	if _, err := r.status.Cancel(id); err != nil {
+		t.Fatal(err)
+	}
+	e := r.tasks.find(id)
+	if err := r.tasks.drop(e); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.tasks.drop(e); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("deleted again: %v", err)
+	}
+	if n := r.Overview().Tasks["canceled"]; n != 0 {
+		t.Errorf("%d canceled tasks are left", n)
 	}
 }
 

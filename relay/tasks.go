@@ -208,11 +208,14 @@ func (ts *Tasks) resume(start func(*entry)) {
 	}
 }
 
-// drop forgets a task that has ended, and deletes it.
+// drop deletes a task that has ended. The error wraps [fs.ErrNotExist] if it is deleted already.
 func (ts *Tasks) drop(e *entry) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.task.Load()
+	if ts.find(e.id) != e { // another call has deleted it, and it must not be counted twice
+		return fmt.Errorf("delete task %s: %w", e.id, fs.ErrNotExist)
+	}
 	if !t.State.Terminal() {
 		return fmt.Errorf("delete task %s: it is %s", e.id, t.State) // its upload is made again
 	}
