@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -30,7 +31,7 @@ func (ts *Tasks) openArtifact(id jobs.ID, a Artifact) (*os.File, error) {
 	case !there.Mode().IsRegular() || there.Size() != a.Size:
 		return nil, fmt.Errorf("artifact %s: %w", a.Name, errDamaged)
 	}
-	f, err := ts.dir.root.OpenFile(name, os.O_RDONLY|nonBlock, 0)
+	f, err := ts.dir.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("artifact %s: %w", a.Name, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Assets are the directories that assets may be read from, and how much of them a task may have.
@@ -121,7 +122,7 @@ func (a asset) copyTo(dir string, left, limit int64, room func(bytes int64) erro
 	} else if err != nil || !info.Mode().IsRegular() {
 		return 0, &assetError{"it is no regular file below its directory, or cannot be read"}
 	}
-	src, err := root.OpenFile(a.path, os.O_RDONLY|nonBlock, 0)
+	src, err := root.OpenFile(a.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return 0, &assetError{"it cannot be read"}
 	}

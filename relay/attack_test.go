@@ -171,10 +171,9 @@ func TestR11NotTooManyWait(t *testing.T) {
 		for others, want := range map[int64]time.Duration{0: maxWait, maxWaiting - 1: maxWait, maxWaiting: 0} {
 			s.waiting.Store(others)
 			req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/tasks/"+string(made.ID), nil)
-			req.SetPathValue("id", string(made.ID))
 			req.Header.Set("Prefer", "wait=30")
 			began, w := time.Now(), httptest.NewRecorder()
-			if err := s.get(w, req); err != nil || w.Code != http.StatusOK || time.Since(began) != want {
+			if err := s.get(w, req, made.ID); err != nil || w.Code != http.StatusOK || time.Since(began) != want {
 				t.Errorf("beside %d others: %d, %v after %s, want it after %s", others, w.Code, err, time.Since(began), want)
 			}
 			if n := s.waiting.Load(); n != others {

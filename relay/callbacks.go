@@ -79,12 +79,10 @@ func (c *callbacks) isOrchestrator(raw string) bool {
 // register replaces the callback of a task: events that wait are for the new one, at once. A task that has ended tells of
 // its end. The error wraps [fs.ErrNotExist] if there is no such task.
 func (c *callbacks) register(id jobs.ID, to Callback) error {
-	e := c.tasks.find(id)
-	if e == nil {
-		_, err := c.tasks.Get(id)
+	e, err := c.tasks.lock(id)
+	if err != nil {
 		return err
 	}
-	e.mu.Lock()
 	defer e.mu.Unlock()
 	t, err := c.tasks.change(e, func(t *Task) error {
 		waiting := t.Events
@@ -138,7 +136,7 @@ func (c *callbacks) try(ctx context.Context, e *entry, turn int) error {
 	if err == nil && !isSuccess(resp.Status) {
 		err = fmt.Errorf("the callback has answered %s", statusText(resp.Status))
 	}
-	c.metrics.calledBack(ev.Name, err)
+	c.metrics.calledBack(err)
 	if err := c.settle(e, turn, ev, resp.Status, err); err != nil {
 		return &outbox.RetryError{Err: err, After: resp.RetryAfter}
 	}

@@ -12,14 +12,11 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // artifact answers with a file that a task has made, or with a part of it.
-func (s *server) artifact(w http.ResponseWriter, r *http.Request) error {
-	id, err := target(r)
-	if err != nil {
-		return err
-	}
+func (s *server) artifact(w http.ResponseWriter, r *http.Request, id jobs.ID) error {
 	t, err := s.relay.tasks.Get(id)
 	if err != nil {
 		return err

@@ -58,7 +58,7 @@ func (m *Metrics) uploaded(t *Task, began time.Time, err error) {
 	}
 }
 
-func (m *Metrics) calledBack(_ string, err error) {
+func (m *Metrics) calledBack(err error) {
 	outcome := "succeeded"
 	if err != nil {
 		outcome = "failed"

@@ -164,12 +164,10 @@ func (r *Relay) Run(ctx context.Context) {
 
 // RetryUpload has a task uploaded again whose upload has failed. The error wraps [fs.ErrNotExist] or [ErrEnded].
 func (r *Relay) RetryUpload(id jobs.ID) (*Task, error) {
-	e := r.tasks.find(id)
-	if e == nil {
-		_, err := r.tasks.Get(id)
+	e, err := r.tasks.lock(id)
+	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.task.Load()
 	if t.State != Failed || t.Error.Code != CodeUploadFailed {
@@ -178,7 +176,7 @@ func (r *Relay) RetryUpload(id jobs.ID) (*Task, error) {
 	if r.Orchestrator == nil {
 		return t, fmt.Errorf("retry the upload of task %s: %w: this relay has no orchestrator", id, ErrEnded)
 	}
-	t, err := r.tasks.change(e, func(t *Task) error { return t.become(Uploading, time.Now().UTC()) })
+	t, err = r.tasks.change(e, func(t *Task) error { return t.become(Uploading, time.Now().UTC()) })
 	if err == nil {
 		r.uploads.start(e)
 	}

@@ -45,11 +45,11 @@ func (r *Relay) Handler() http.Handler {
 	})
 	api.Handle("POST /v1/tasks", s.create)
 	api.Handle("GET /v1/tasks", s.list)
-	api.Handle("GET /v1/tasks/{id}", s.get)
-	api.Handle("GET /v1/tasks/{id}/artifacts/{name}", s.artifact)
-	api.Handle("POST /v1/tasks/{id}/callback", s.callback)
-	api.Handle("POST /v1/tasks/{id}/cancel", s.cancel)
-	api.Handle("POST /v1/tasks/{id}/retry-upload", s.retryUpload)
+	api.Handle("GET /v1/tasks/{id}", ofTask(s.get))
+	api.Handle("GET /v1/tasks/{id}/artifacts/{name}", ofTask(s.artifact))
+	api.Handle("POST /v1/tasks/{id}/callback", ofTask(s.callback))
+	api.Handle("POST /v1/tasks/{id}/cancel", ofTask(s.cancel))
+	api.Handle("POST /v1/tasks/{id}/retry-upload", ofTask(s.retryUpload))
 	api.Handle("GET /v1/status", s.status)
 	api.Handle("POST /v1/gc", s.collect)
 	return api
@@ -64,21 +64,19 @@ func answer(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// target returns the id in the path of a request.
-func target(r *http.Request) (jobs.ID, error) {
-	id := r.PathValue("id")
-	if !isID(id) {
-		return "", fmt.Errorf("task: %w", fs.ErrNotExist)
+// ofTask is the handler of a route with the id of a task.
+func ofTask(handle func(w http.ResponseWriter, r *http.Request, id jobs.ID) error) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id := r.PathValue("id")
+		if !isID(id) {
+			return fmt.Errorf("task: %w", fs.ErrNotExist)
+		}
+		return handle(w, r, jobs.ID(id))
 	}
-	return jobs.ID(id), nil
 }
 
 // get answers with a task, after its next change if the caller prefers to wait for it.
-func (s *server) get(w http.ResponseWriter, r *http.Request) error {
-	id, err := target(r)
-	if err != nil {
-		return err
-	}
+func (s *server) get(w http.ResponseWriter, r *http.Request, id jobs.ID) error {
 	wait := preferredWait(r)
 	if wait > 0 {
 		if s.waiting.Add(1) > maxWaiting {
@@ -195,11 +193,7 @@ func (ts *Tasks) page(cursor string, limit int, want func(*Task) bool) (tasks []
 }
 
 // callback registers where the events of a task go.
-func (s *server) callback(w http.ResponseWriter, r *http.Request) error {
-	id, err := target(r)
-	if err != nil {
-		return err
-	}
+func (s *server) callback(w http.ResponseWriter, r *http.Request, id jobs.ID) error {
 	var body struct {
 		URL    string    `json:"callback_url" required:"true"`
 		Events *[]string `json:"events"`
@@ -233,11 +227,7 @@ func (s *server) callback(w http.ResponseWriter, r *http.Request) error {
 }
 
 // cancel asks for a task to be stopped.
-func (s *server) cancel(w http.ResponseWriter, r *http.Request) error {
-	id, err := target(r)
-	if err != nil {
-		return err
-	}
+func (s *server) cancel(w http.ResponseWriter, _ *http.Request, id jobs.ID) error {
 	t, err := s.relay.status.Cancel(id)
 	if err != nil {
 		return err
@@ -250,11 +240,7 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request) error {
 }
 
 // retryUpload has a task uploaded again.
-func (s *server) retryUpload(w http.ResponseWriter, r *http.Request) error {
-	id, err := target(r)
-	if err != nil {
-		return err
-	}
+func (s *server) retryUpload(w http.ResponseWriter, _ *http.Request, id jobs.ID) error {
 	t, err := s.relay.RetryUpload(id)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -58,12 +57,11 @@ func (s *Status) Claim(_ context.Context, job jobs.Job, hold time.Duration, agai
 	if c.Token == "" {
 		c.Token = rand.Text()
 	}
-	e := s.tasks.find(job.ID)
-	if e == nil {
+	e, err := s.tasks.lock(job.ID)
+	if err != nil { // it was deleted
 		c.Verdict, c.State = jobs.Ended, jobs.Canceled
-		return c, nil
+		return c, nil //nolint:nilerr // the same
 	}
-	e.mu.Lock()
 	defer e.mu.Unlock()
 	t, now := e.task.Load(), time.Now()
 	isSame := e.claim.token == c.Token
@@ -124,11 +122,10 @@ func (s *Status) endedClaim(c jobs.Claim, t *Task) jobs.Claim {
 // claimed locks the task that a claim is on, and returns it for the caller to unlock; an error if the
 // claim is no longer the one that holds.
 func (s *Status) claimed(c jobs.Claim) (*entry, error) {
-	e := s.tasks.find(c.Job)
-	if e == nil {
+	e, err := s.tasks.lock(c.Job)
+	if err != nil {
 		return nil, errNoClaim
 	}
-	e.mu.Lock()
 	if c.Token == "" || e.claim.token != c.Token {
 		e.mu.Unlock()
 		return nil, errNoClaim
@@ -272,11 +269,10 @@ func codeOf(o jobs.Outcome, crashed bool) string {
 
 // Retry implements worker.Status.
 func (s *Status) Retry(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
-	e := s.tasks.find(c.Job)
-	if e == nil {
+	e, err := s.tasks.lock(c.Job)
+	if err != nil {
 		return 0, fmt.Errorf("retry task %s: %w", c.Job, errNoClaim)
 	}
-	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.task.Load()
 	switch {
@@ -287,7 +283,7 @@ func (s *Status) Retry(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.St
 	case c.Token == "" || e.claim.token != c.Token:
 		return 0, fmt.Errorf("retry task %s: %w", c.Job, errNoClaim)
 	}
-	t, err := s.tasks.change(e, func(t *Task) error {
+	t, err = s.tasks.change(e, func(t *Task) error {
 		if t.CancelRequested {
 			return t.become(Canceled, time.Now().UTC())
 		}
@@ -326,17 +322,16 @@ func (s *Status) Release(_ context.Context, c jobs.Claim, message string) error 
 
 // uncount takes back that an attempt counts as a crash, which has ended after all.
 func (s *Status) uncount(c jobs.Claim) error {
-	e := s.tasks.find(c.Job)
-	if e == nil {
-		return nil
+	e, err := s.tasks.lock(c.Job)
+	if err != nil {
+		return nil //nolint:nilerr // it was deleted
 	}
-	e.mu.Lock()
 	defer e.mu.Unlock()
 	i := slices.Index(e.claim.crashed, c.Token)
 	if i < 0 {
 		return nil
 	}
-	_, err := s.tasks.change(e, func(t *Task) error {
+	_, err = s.tasks.change(e, func(t *Task) error {
 		t.Crashes--
 		return nil
 	})
@@ -350,13 +345,12 @@ func (s *Status) uncount(c jobs.Claim) error {
 var ErrEnded = errors.New("the task has ended")
 
 // Cancel asks for a task to be stopped and returns it as it is then: canceled, or still being stopped. The error
-// wraps [fs.ErrNotExist] or [ErrEnded].
+// wraps io/fs.ErrNotExist or [ErrEnded].
 func (s *Status) Cancel(id jobs.ID) (*Task, error) {
-	e := s.tasks.find(id)
-	if e == nil {
-		return nil, fmt.Errorf("cancel task %s: %w", id, fs.ErrNotExist)
+	e, err := s.tasks.lock(id)
+	if err != nil {
+		return nil, err
 	}
-	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.task.Load()
 	if t.State.Terminal() {
@@ -365,7 +359,7 @@ func (s *Status) Cancel(id jobs.ID) (*Task, error) {
 	if t.CancelRequested {
 		return t, nil
 	}
-	t, err := s.tasks.change(e, func(t *Task) error {
+	t, err = s.tasks.change(e, func(t *Task) error {
 		t.CancelRequested = true
 		if t.State == Queued || t.State == Uploading && e.cancel == nil { // nothing of it is under way
 			return t.become(Canceled, time.Now().UTC())

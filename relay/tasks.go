@@ -111,6 +111,16 @@ func (ts *Tasks) find(id jobs.ID) *entry {
 	return ts.byID[id]
 }
 
+// lock returns a task with its mu held. The error wraps [fs.ErrNotExist] if there is none.
+func (ts *Tasks) lock(id jobs.ID) (*entry, error) {
+	e := ts.find(id)
+	if e == nil {
+		return nil, fmt.Errorf("task %s: %w", id, fs.ErrNotExist)
+	}
+	e.mu.Lock()
+	return e, nil
+}
+
 // Get returns a task as it is now. The error wraps [fs.ErrNotExist] if there is none.
 func (ts *Tasks) Get(id jobs.ID) (*Task, error) {
 	e := ts.find(id)

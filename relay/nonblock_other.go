@@ -1,5 +1,0 @@
-//go:build !unix
-
-package relay
-
-const nonBlock = 0
