@@ -141,21 +141,6 @@ func TestR29AssetsLeaveTheDiskWhatIsWanted(t *testing.T) {
 	}
 }
 
-// Python's json.dumps escapes what is not ASCII, and leaves what HTML has a meaning for.
-func TestR72ThePromptInJSONOfOtherLanguagesIsTakenOut(t *testing.T) {
-	const prompt = "<lora:canary:0.8> \"red\" & blué\ncanary"
-	filter := newPromptFilter(prompt)
-	for name, printed := range map[string]string{
-		"Python":     `{"prompt": "<lora:canary:0.8> \"red\" & blu\u00e9\ncanary"}`,
-		"JavaScript": `{"prompt":"<lora:canary:0.8> \"red\" & blué\ncanary"}`,
-		"Go":         `{"prompt":"\u003clora:canary:0.8\u003e \"red\" \u0026 blué\ncanary"}`,
-	} {
-		if got := filter.clean(printed); strings.Contains(got, "canary") || strings.Contains(got, "red") || !strings.Contains(got, promptMark) {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-}
-
 func TestR11NotTooManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, t.TempDir())

@@ -111,35 +111,6 @@ func TestR71WhatIsNoPromptStaysInTheLog(t *testing.T) {
 	}
 }
 
-// No part of a prompt that is long enough is left, whatever is around it, and the rest stays.
-func FuzzR71PromptIsTakenOut(f *testing.F) {
-	f.Add("a red robot that dances in the rain", "prompt: ", 3, 30)
-	f.Add("[prompt][prompt][prompt][prompt]", "[prompt]", 0, 32)
-	f.Add(strings.Repeat("a", 100), strings.Repeat("a", 50), 10, 90)
-	f.Add(strings.Repeat("雨", 30), "在", 1, 50)
-	f.Add("line one of it\nline two of it", "\xff", 0, 20)
-	f.Fuzz(func(t *testing.T, prompt, around string, from, to int) {
-		filter := newPromptFilter(prompt)
-		if filter == nil || !utf8.ValidString(prompt) { // a prompt has come as JSON
-			return
-		}
-		trimmed := strings.TrimSpace(prompt)
-		for _, text := range []string{around, trimmed, around + trimmed + around, around + trimmed[min(max(0, from), len(trimmed)):]} {
-			got := filter.clean(text)
-			if len(trimmed) >= promptPart {
-				for i := range len(trimmed) - promptPart + 1 {
-					if part := trimmed[i : i+promptPart]; !strings.ContainsAny(part, "[]") && strings.Contains(got, part) {
-						t.Errorf("prompt %q in %q leaves %q in %q", prompt, text, part, got)
-					}
-				}
-			}
-			if utf8.ValidString(text) && !utf8.ValidString(got) {
-				t.Errorf("prompt %q makes %q of %q", prompt, got, text)
-			}
-		}
-	})
-}
-
 func TestR72ThePromptIsOnlyInTheRequest(t *testing.T) {
 	r := newRig(t)
 	prompt := "prompt-canary " + url.QueryEscape("ü")

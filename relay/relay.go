@@ -62,7 +62,7 @@ func (r *Relay) Open(ctx context.Context) (err error) {
 	if err := r.RenewTokens(r.Access.Tokens); err != nil {
 		return err
 	}
-	r.logs = &taskLogs{prompts: map[jobs.ID]*promptFilter{}}
+	r.logs = &taskLogs{prompts: map[jobs.ID]*redact.Passage{}}
 	r.Log = slog.New(redact.HandlerWith(r.Log.Handler(), r.logs.withoutPrompts))
 	if r.tasks, err = openTasks(ctx, r.Dir, r.Log, r.Metrics); err != nil {
 		return fmt.Errorf("open %s: %w", r.Dir, err)

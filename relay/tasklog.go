@@ -24,17 +24,18 @@ type taskLogs struct {
 	dir *directory
 
 	mu      sync.Mutex
-	prompts map[jobs.ID]*promptFilter // of the tasks that run
+	prompts map[jobs.ID]*redact.Passage // of the tasks that run
 }
 
 const (
-	maxTaskLog = 5_000_000 // bytes
+	maxTaskLog = 5_000_000  // bytes
+	promptMark = "[prompt]" // stands where a prompt was
 	logFull    = "... the log of this task is full, further lines are left out"
 )
 
 // hide makes the logs of a task leave its prompt out.
 func (l *taskLogs) hide(id jobs.ID, prompt string) {
-	filter := newPromptFilter(prompt)
+	filter := redact.NewPassage(prompt, promptMark, jobs.Visible)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.prompts[id] = filter
@@ -52,7 +53,7 @@ func (l *taskLogs) clean(id jobs.ID, text string) string {
 	l.mu.Lock()
 	prompt := l.prompts[id]
 	l.mu.Unlock()
-	return redact.Text(strings.ReplaceAll(prompt.clean(text), l.dir.path+string(filepath.Separator), "")) // where the relay is on its machine is no one else's business
+	return redact.Text(strings.ReplaceAll(prompt.Remove(text), l.dir.path+string(filepath.Separator), "")) // where the relay is on its machine is no one else's business
 }
 
 // withoutPrompts returns a text without the prompts of all tasks that run.
@@ -60,7 +61,7 @@ func (l *taskLogs) withoutPrompts(text string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, prompt := range l.prompts {
-		text = prompt.clean(text)
+		text = prompt.Remove(text)
 	}
 	return text
 }
