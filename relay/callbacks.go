@@ -202,7 +202,7 @@ func (c *callbacks) send(ctx context.Context, t *Task, ev Event) (egress.Respons
 		header.Set(TokenHeader, c.token())
 	}
 	return to.client.Do(ctx, &egress.Request{
-		Method: http.MethodPost, URL: t.Callback.URL, Header: header, Body: inMemory(body), Length: int64(len(body)), Timeout: callbackTimeout,
+		Method: http.MethodPost, URL: t.Callback.URL, Header: header, Body: egress.Bytes("", body).Open, Length: int64(len(body)), Timeout: callbackTimeout,
 	})
 }
 

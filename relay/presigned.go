@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/batchfleet/batchfleet/httpd/egress"
@@ -62,7 +61,7 @@ func (u *uploads) tell(ctx context.Context, t *Task, phase string, limit int64) 
 	if err != nil {
 		return egress.Response{}, err
 	}
-	return u.post(ctx, t, jsonContent(about), limit)
+	return u.post(ctx, t, egress.Bytes("application/json", about), limit)
 }
 
 // put sends one artifact to its place.
@@ -79,8 +78,7 @@ func (u *uploads) put(ctx context.Context, t *Task, a Artifact, p place) error {
 	}
 	askFirst(header, a.Size)
 	resp, err := u.storage.Do(ctx, &egress.Request{
-		Method: p.Method, URL: p.URL, Header: header, Length: a.Size, Timeout: uploadTimeout, Stall: u.stall,
-		Body: func() (io.ReadCloser, error) { return u.tasks.openChecked(t.ID, a) },
+		Method: p.Method, URL: p.URL, Header: header, Body: u.content(t.ID, a).Open, Length: a.Size, Timeout: uploadTimeout, Stall: u.stall,
 	})
 	who := "the store of artifact " + a.Name
 	switch resp.Status {

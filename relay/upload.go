@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -129,8 +130,17 @@ func (u *uploads) send(ctx context.Context, t *Task) error {
 	if err != nil {
 		return err
 	}
-	_, err = u.post(ctx, t, u.multipart(t, about), 0)
+	form := []egress.Part{{Field: "metadata", Content: egress.Bytes("application/json", about)}}
+	for _, a := range t.Artifacts {
+		form = append(form, egress.Part{Field: "file", File: a.Name, Content: u.content(t.ID, a)})
+	}
+	_, err = u.post(ctx, t, egress.Form(form...), 0)
 	return err
+}
+
+// content is an artifact as it is sent.
+func (u *uploads) content(id jobs.ID, a Artifact) egress.Content {
+	return egress.Content{MediaType: a.ContentType, Length: a.Size, Open: func() (io.ReadCloser, error) { return u.tasks.openChecked(id, a) }}
 }
 
 // address is where the artifacts of a task go.
@@ -139,11 +149,11 @@ func (u *uploads) address(t *Task) string {
 }
 
 // post sends something to the orchestrator, and keeps up to limit bytes of its answer.
-func (u *uploads) post(ctx context.Context, t *Task, body content, limit int64) (egress.Response, error) {
-	header := http.Header{"Content-Type": {body.mediaType}, TokenHeader: {u.token()}, "Idempotency-Key": {string(t.ID)}}
-	askFirst(header, body.length)
+func (u *uploads) post(ctx context.Context, t *Task, body egress.Content, limit int64) (egress.Response, error) {
+	header := http.Header{"Content-Type": {body.MediaType}, TokenHeader: {u.token()}, "Idempotency-Key": {string(t.ID)}}
+	askFirst(header, body.Length)
 	resp, err := u.client.Do(ctx, &egress.Request{
-		Method: http.MethodPost, URL: u.address(t), Header: header, Body: body.open, Length: body.length,
+		Method: http.MethodPost, URL: u.address(t), Header: header, Body: body.Open, Length: body.Length,
 		Timeout: uploadTimeout, Stall: u.stall, ResponseLimit: limit,
 	})
 	return resp, decided("the orchestrator", resp, err)
