@@ -296,7 +296,6 @@ func (d *directory) load(ctx context.Context) (tasks []*Task, bad int, err error
 	}
 	read := make([]*Task, len(entries))
 	var loading sync.WaitGroup
-	var mu sync.Mutex
 	for share, all := 0, 2*runtime.GOMAXPROCS(0); share < all; share++ {
 		loading.Go(func() {
 			var text bytes.Buffer
@@ -306,21 +305,19 @@ func (d *directory) load(ctx context.Context) (tasks []*Task, bad int, err error
 					continue
 				}
 				t, err := d.loadOne(entries[i], &text)
-				if err != nil {
-					mu.Lock()
-					bad++
-					mu.Unlock()
+				if read[i] = t; err != nil {
 					d.quarantine(d.of("", name), err)
-					continue
 				}
-				read[i] = t
 			}
 		})
 	}
 	loading.Wait()
-	for _, t := range read {
-		if t != nil {
+	for i, t := range read {
+		switch {
+		case t != nil:
 			tasks = append(tasks, t)
+		case entries[i].Name() != quarantineDir:
+			bad++
 		}
 	}
 	return tasks, bad, context.Cause(ctx)
@@ -360,18 +357,10 @@ func (d *directory) quarantine(path string, why error) {
 func (d *directory) remove(id jobs.ID) error {
 	// First out of the way: half a directory would be a task that cannot be read.
 	temp := filepath.Join(d.path, tmpDir, newPrefix+rand.Text())
-	err := os.Rename(d.of(id), temp)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err != nil {
+	if err := os.Rename(d.of(id), temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err = errors.Join(safefile.RemoveAll(temp), os.Remove(d.logFile(id)))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return err
+	return errors.Join(safefile.RemoveAll(temp), safefile.RemoveAll(d.logFile(id)))
 }
 
 // empty deletes what an attempt has left, or something else has put in the place of its directories.

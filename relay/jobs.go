@@ -64,16 +64,13 @@ func (j Jobs) Get(_ context.Context, ids []string) (found []jobapi.Job, err erro
 // Log implements [jobapi.Jobs].
 func (j Jobs) Log(_ context.Context, id string, q jobapi.LogQuery) (jobapi.Log, error) {
 	if _, err := j.Relay.tasks.Get(jobs.ID(id)); err != nil {
-		return jobapi.Log{}, jobapi.NoJob(id)
+		return jobapi.Log{}, err
 	}
 	return j.Relay.logs.read(jobs.ID(id), q)
 }
 
 // Cancel implements [jobapi.Jobs].
 func (j Jobs) Cancel(_ context.Context, id string) (jobapi.Job, error) {
-	if _, err := j.Relay.tasks.Get(jobs.ID(id)); err != nil {
-		return jobapi.Job{}, jobapi.NoJob(id)
-	}
 	t, err := j.Relay.status.Cancel(jobs.ID(id))
 	if errors.Is(err, ErrEnded) {
 		return jobapi.Job{}, fmt.Errorf("cancel job %s: %w: it is %s", id, jobapi.ErrEnded, t.State.job())
@@ -88,7 +85,7 @@ func (j Jobs) Cancel(_ context.Context, id string) (jobapi.Job, error) {
 func (j Jobs) Retry(_ context.Context, id string) (jobapi.Job, error) {
 	t, err := j.Relay.tasks.Get(jobs.ID(id))
 	if err != nil {
-		return jobapi.Job{}, jobapi.NoJob(id)
+		return jobapi.Job{}, err
 	}
 	if t.State != Failed {
 		return jobapi.Job{}, fmt.Errorf("retry job %s: %w: it is %s", id, jobapi.ErrNotFailed, t.State.job())
@@ -113,7 +110,7 @@ func (j Jobs) Changed() <-chan struct{} { return j.Relay.tasks.Changed() }
 func (j Jobs) Artifacts(_ context.Context, id string) (made []jobapi.Artifact, err error) {
 	t, err := j.Relay.tasks.Get(jobs.ID(id))
 	if err != nil {
-		return nil, jobapi.NoJob(id)
+		return nil, err
 	}
 	if t.State != Succeeded {
 		return nil, nil
@@ -132,7 +129,7 @@ func shownArtifact(a Artifact) jobapi.Artifact {
 func (j Jobs) OpenArtifact(_ context.Context, id, name string) (io.ReadCloser, jobapi.Artifact, error) {
 	t, err := j.Relay.tasks.Get(jobs.ID(id))
 	if err != nil {
-		return nil, jobapi.Artifact{}, jobapi.NoJob(id)
+		return nil, jobapi.Artifact{}, err
 	}
 	a, ok := t.artifact(name)
 	if !ok || t.State != Succeeded {
@@ -166,7 +163,7 @@ func jobOf(t *Task) (jobapi.Job, error) {
 	}
 	run := jobapi.Step{Name: "run", Status: jobapi.Pending, StartedAt: job.StartedAt, Message: jobapi.ShownText(t.Message, 1<<10)}
 	upload := jobapi.Step{Name: "upload", Status: jobapi.Pending}
-	if !t.UploadingAt.IsZero() && t.State != Queued && t.State != Running {
+	if !t.UploadingAt.IsZero() && t.State >= Uploading {
 		run.Status, run.FinishedAt, run.Message = jobapi.Succeeded, jobapi.At(t.UploadingAt), ""
 		upload.StartedAt, upload.FinishedAt = jobapi.At(t.UploadingAt), job.FinishedAt
 	}

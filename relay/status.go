@@ -67,7 +67,7 @@ func (s *Status) Claim(_ context.Context, job jobs.Job, hold time.Duration, agai
 	isSame := e.claim.token == c.Token
 	lapsed := e.claim.token != "" && !isSame
 	switch {
-	case t.State != Queued && t.State != Running:
+	case t.State >= Uploading:
 		return s.endedClaim(c, t), nil
 	case lapsed && e.claim.until.After(now):
 		c.Verdict, c.Wait = jobs.Busy, e.claim.until.Sub(now)
@@ -119,6 +119,9 @@ func (s *Status) endedClaim(c jobs.Claim, t *Task) jobs.Claim {
 	return c
 }
 
+// is reports whether a token is that of the claim.
+func (c *claim) is(token string) bool { return token != "" && c.token == token }
+
 // claimed locks the task that a claim is on, and returns it for the caller to unlock; an error if the
 // claim is no longer the one that holds.
 func (s *Status) claimed(c jobs.Claim) (*entry, error) {
@@ -126,7 +129,7 @@ func (s *Status) claimed(c jobs.Claim) (*entry, error) {
 	if err != nil {
 		return nil, errNoClaim
 	}
-	if c.Token == "" || e.claim.token != c.Token {
+	if !e.claim.is(c.Token) {
 		e.mu.Unlock()
 		return nil, errNoClaim
 	}
@@ -184,24 +187,25 @@ func (s *Status) report(e *entry, p jobs.Progress) error {
 
 // Finish implements worker.Status: the program of a task has ended. One that has succeeded is then uploading.
 func (s *Status) Finish(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
-	if e := s.tasks.find(c.Job); e != nil {
-		if t := e.task.Load(); t.State != Queued && t.State != Running {
-			return outcomeOf(t.State), nil
-		}
-	}
-	e, err := s.claimed(c)
+	e, err := s.tasks.lock(c.Job)
 	if err != nil {
-		return 0, fmt.Errorf("finish task %s: %w", c.Job, err)
+		return 0, fmt.Errorf("finish task %s: %w", c.Job, errNoClaim)
 	}
 	defer e.mu.Unlock()
-	kind := e.task.Load().Kind
-	t, err := s.tasks.change(e, func(t *Task) error { return s.finish(t, o, time.Now().UTC()) })
+	t := e.task.Load()
+	switch {
+	case t.State >= Uploading:
+		return outcomeOf(t.State), nil
+	case !e.claim.is(c.Token):
+		return 0, fmt.Errorf("finish task %s: %w", c.Job, errNoClaim)
+	}
+	t, err = s.tasks.change(e, func(t *Task) error { return s.finish(t, o, time.Now().UTC()) })
 	if err != nil {
 		return 0, err
 	}
 	e.claim = claim{}
 	if s.ended != nil {
-		s.ended(kind, o)
+		s.ended(t.Kind, o)
 	}
 	if t.State == Uploading {
 		s.tasks.see(e, t.Artifacts)
@@ -276,11 +280,11 @@ func (s *Status) Retry(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.St
 	defer e.mu.Unlock()
 	t := e.task.Load()
 	switch {
-	case t.State != Queued && t.State != Running:
+	case t.State >= Uploading:
 		return outcomeOf(t.State), nil
 	case c.Token != "" && e.claim.failed == c.Token:
 		return jobs.Queued, nil
-	case c.Token == "" || e.claim.token != c.Token:
+	case !e.claim.is(c.Token):
 		return 0, fmt.Errorf("retry task %s: %w", c.Job, errNoClaim)
 	}
 	t, err = s.tasks.change(e, func(t *Task) error {
