@@ -144,10 +144,7 @@ func TestR29AssetsLeaveTheDiskWhatIsWanted(t *testing.T) {
 func TestR11NotTooManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, t.TempDir())
-		if err := r.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = r.Close() }()
+		r.alone()
 		made, _, err := r.Relay.create(&request{JobID: "a", Kind: "music"}, "")
 		if err != nil {
 			t.Fatal(err)

@@ -231,7 +231,7 @@ func TestR62EventsSurviveACrash(t *testing.T) {
 	}
 	r.deliver().untilTold(id)
 	r.stop()
-	next := r.onCopy(dir).open().soon().deliver()
+	next := r.at(dir).open().soon().deliver()
 	next.untilTold(id)
 	got := told(t, hook.all())
 	want := []string{"queued 1", "running 2", "uploading 3", "succeeded 4", "running 2", "uploading 3", "succeeded 4"}

@@ -39,22 +39,14 @@ func (r *rig) kept(ids map[string]jobs.ID) (names []string) {
 // ages makes tasks in all states: those that end do so at once.
 func (r *rig) ages() map[string]jobs.ID {
 	r.t.Helper()
-	make := func() jobs.ID {
-		r.t.Helper()
-		task, _, err := r.Relay.create(&request{JobID: "a", Kind: "music"}, "")
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		return task.ID
-	}
-	ids := map[string]jobs.ID{"failed": make()}
+	ids := map[string]jobs.ID{"failed": r.queued("")}
 	r.start().end(jobs.Outcome{State: jobs.Failed, Reason: "x"})
-	ids["canceled"] = make()
+	ids["canceled"] = r.queued("")
 	if _, err := r.status.Cancel(ids["canceled"]); err != nil {
 		r.t.Fatal(err)
 	}
 	for _, name := range []string{"succeeded", "upload failed", "uploading"} {
-		ids[name] = make()
+		ids[name] = r.queued("")
 		h := r.start()
 		h.make("a.txt", strings.Repeat("x", 10_000))
 		h.succeed()
@@ -66,9 +58,9 @@ func (r *rig) ages() map[string]jobs.ID {
 	}); err != nil {
 		r.t.Fatal(err)
 	}
-	ids["running"] = make()
+	ids["running"] = r.queued("")
 	r.start()
-	ids["queued"] = make()
+	ids["queued"] = r.queued("")
 	return ids
 }
 
@@ -76,10 +68,7 @@ func TestR74OldTasksAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, testrun.MemoryDir(t))
 		r.Orchestrator = &url.URL{Scheme: "https", Host: "orchestrator.example.com"} // nothing is sent: no delivery runs
-		if err := r.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = r.Close() }() // the directory is the test's
+		r.alone()
 		ids := r.ages()
 		ended := []string{"canceled", "failed", "succeeded", "upload failed"}
 		active := []string{"queued", "running", "uploading"}
@@ -114,10 +103,7 @@ func TestR74TheOldestGoWhenThereAreTooManyBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, testrun.MemoryDir(t))
 		r.Orchestrator = &url.URL{Scheme: "https", Host: "orchestrator.example.com"} // nothing is sent: no delivery runs
-		if err := r.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = r.Close() }() // the directory is the test's
+		r.alone()
 		ids := r.ages()
 		size := sizeOf(filepath.Join(r.Dir, tasksDir))
 		r.MaxBytes = size

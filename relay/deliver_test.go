@@ -2,8 +2,6 @@ package relay
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -114,37 +112,6 @@ func (r *rig) soon() *rig {
 	return r
 }
 
-// deliver delivers until stop is called; no program runs.
-func (r *rig) deliver() *rig {
-	r.t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { r.Run(ctx) })
-	closeRelay := r.stop
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		running.Wait()
-		closeRelay()
-	})
-	r.t.Cleanup(r.stop)
-	return r
-}
-
-// alone opens the relay without a server of its own.
-func (r *rig) alone() *rig {
-	r.t.Helper()
-	if err := r.Open(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
-	r.stop = sync.OnceFunc(func() {
-		if err := r.Close(); err != nil {
-			r.t.Error(err)
-		}
-	})
-	r.t.Cleanup(r.stop)
-	return r
-}
-
 // queued makes a task; its events go to a callback, if it is not empty.
 func (r *rig) queued(callback string) jobs.ID {
 	r.t.Helper()
@@ -174,11 +141,7 @@ func (r *rig) made(c jobs.Claim, files map[string]string) {
 	r.t.Helper()
 	var result artifact.Result
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		sum := sha256.Sum256([]byte(files[name]))
-		result.Artifacts = append(result.Artifacts, artifact.Artifact{
-			Name: name, Size: int64(len(files[name])), SHA256: hex.EncodeToString(sum[:]), Type: artifact.MediaType(name),
-		})
-		r.write(c.Job, name, files[name])
+		result.Artifacts = append(result.Artifacts, r.put(c.Job, name, files[name]))
 	}
 	r.finish(c, result)
 }
@@ -189,7 +152,12 @@ func (r *rig) finish(c jobs.Claim, result artifact.Result) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := r.status.Finish(r.t.Context(), c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Text: string(text)}}); err != nil {
+	r.end(c, jobs.Outcome{State: jobs.Succeeded, Result: jobs.Result{Text: string(text)}})
+}
+
+func (r *rig) end(c jobs.Claim, o jobs.Outcome) {
+	r.t.Helper()
+	if _, err := r.status.Finish(r.t.Context(), c, o); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -211,14 +179,6 @@ func (r *rig) uploading(files map[string]string) jobs.ID {
 }
 
 var oneFile = map[string]string{"a.txt": "what the program has made"}
-
-// onCopy returns a relay on what copyTo has copied: as it is after the other was killed.
-func (r *rig) onCopy(dir string) *rig {
-	r.t.Helper()
-	next := setup(r.t, dir)
-	next.Orchestrator, next.Presigned, next.Callbacks, next.Storage, next.Secret = r.Orchestrator, r.Presigned, r.Callbacks, r.Storage, r.Secret
-	return next
-}
 
 // copyTo copies what a relay has on disk now.
 func (r *rig) copyTo(dir string) {

@@ -27,7 +27,7 @@ func TestR26R55R62CrashAfterEachWrite(t *testing.T) {
 		t.Errorf("%d writes", writes)
 	}
 	for i := range writes {
-		next := r.onCopy(dir + "/" + strconv.Itoa(i))
+		next := r.at(dir + "/" + strconv.Itoa(i))
 		uploads, events := len(orchestrator.all()), len(hook.all())
 		next.open().soon()
 		found := next.task(id)

@@ -1,24 +1,19 @@
 package relay
 
 import (
-	"math"
-	"os"
-	"strings"
-	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/processor/artifact"
 )
 
 // hand is an attempt at a task that a test makes step by step, instead of a worker.
 type hand struct {
-	r     *rig
-	lease jobs.Lease
-	claim jobs.Claim
-	lines int
-	files []artifact.Artifact
+	r      *rig
+	lease  jobs.Lease
+	claim  jobs.Claim
+	lines  int
+	result artifact.Result
 }
 
 // start leases the task that is next, and claims it.
@@ -59,31 +54,14 @@ func (h *hand) report(p jobs.Progress, lines ...string) {
 // make makes a file of the task.
 func (h *hand) make(name, content string) {
 	h.r.t.Helper()
-	store, err := h.r.OpenStore()
-	if err != nil {
-		h.r.t.Fatal(err)
-	}
-	defer store.Close()
-	a, err := artifact.Put(h.r.t.Context(), store, h.id(), name, strings.NewReader(content), func() {})
-	if err != nil {
-		h.r.t.Fatal(err)
-	}
-	h.files = append(h.files, a)
+	h.result.Artifacts = append(h.result.Artifacts, h.r.put(h.id(), name, content))
 }
 
 // succeed ends the attempt with the files that were made. Without an orchestrator the task has succeeded then.
 func (h *hand) succeed() {
 	h.r.t.Helper()
-	store, err := h.r.OpenStore()
-	if err != nil {
-		h.r.t.Fatal(err)
-	}
-	defer store.Close()
-	result, err := artifact.Finish(h.r.t.Context(), store, artifact.Result{JobID: h.id(), Kind: string(h.lease.Job.Kind), Attempt: 1, Artifacts: h.files}, math.MaxInt32)
-	if err != nil {
-		h.r.t.Fatal(err)
-	}
-	h.end(jobs.Outcome{State: jobs.Succeeded, Result: result})
+	h.r.finish(h.claim, h.result)
+	h.ack()
 	if h.r.Orchestrator == nil && h.r.task(h.id()).State == Uploading {
 		h.r.uploaded(h.id())
 	}
@@ -105,11 +83,15 @@ func (r *rig) sending(id jobs.ID) {
 	e.cancel = func() {}
 }
 
+// end ends the attempt.
 func (h *hand) end(o jobs.Outcome) {
 	h.r.t.Helper()
-	if _, err := h.r.status.Finish(h.r.t.Context(), h.claim, o); err != nil {
-		h.r.t.Fatal(err)
-	}
+	h.r.end(h.claim, o)
+	h.ack()
+}
+
+func (h *hand) ack() {
+	h.r.t.Helper()
 	if err := h.r.queue.Ack(h.r.t.Context(), h.lease); err != nil {
 		h.r.t.Fatal(err)
 	}
@@ -125,25 +107,4 @@ func (r *rig) succeeded(files ...string) jobs.ID {
 	}
 	h.succeed()
 	return h.id()
-}
-
-// withoutConnections is newRig for tests in a bubble of testing/synctest: requests go through serve.
-func withoutConnections(t *testing.T) *rig {
-	t.Helper()
-	r := setup(t, testrun.MemoryDir(t))
-	if err := r.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() }) // the directory is the test's
-	return r
-}
-
-// read returns what is in a file.
-func (r *rig) read(t *testing.T, path string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }

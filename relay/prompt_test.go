@@ -66,10 +66,10 @@ func TestR71R72TheLogOfAProgramDoesNotHoldThePrompt(t *testing.T) {
 			tt.prints[i] = jobs.LogLine(strings.TrimSuffix(tt.prints[i], "\n"), false)
 		}
 		h.report(jobs.Progress{Done: 1, Total: 2, Message: jobs.Clip(tt.prints[0], 500, "…")}, append([]string{"it begins"}, tt.prints...)...)
-		log := string(r.read(t, r.tasks.dir.logFile(id)))
+		log := r.read(r.tasks.dir.logFile(id))
 		message := r.task(id).Message
 		h.end(jobs.Outcome{State: jobs.Failed, Reason: "exit 1: " + jobs.Clip(tt.prints[0], 300, "…")})
-		for where, text := range map[string]string{"log": log, "message": message, "error": r.task(id).Error.Message, "task.json": string(r.read(t, r.tasks.dir.of(id, taskFile)))} {
+		for where, text := range map[string]string{"log": log, "message": message, "error": r.task(id).Error.Message, "task.json": r.read(r.tasks.dir.of(id, taskFile))} {
 			for _, secret := range tt.secret {
 				if strings.Contains(text, secret) {
 					t.Errorf("%s: the %s has %q: %.300s", name, where, secret, text)
@@ -102,7 +102,7 @@ func TestR71WhatIsNoPromptStaysInTheLog(t *testing.T) {
 	second.report(jobs.Progress{}, "a red robot that dances in the rain", "abc")
 	first.report(jobs.Progress{}, "a red robot that sings", "step 3/20")
 	for h, want := range map[*hand][]string{first: {"a red robot that sings", "step 3/20"}, second: {"a red robot that dances in the rain", "abc"}} {
-		log := string(r.read(t, r.tasks.dir.logFile(h.id())))
+		log := r.read(r.tasks.dir.logFile(h.id()))
 		for _, line := range want {
 			if !strings.Contains(log, "  "+line+"\n") {
 				t.Errorf("%q is missing: %s", line, log)
@@ -115,7 +115,7 @@ func TestR72ThePromptIsOnlyInTheRequest(t *testing.T) {
 	r := newRig(t)
 	prompt := "prompt-canary " + url.QueryEscape("ü")
 	id := r.create(`{"job_id":"a","kind":"motion","input":{"prompt":"` + prompt + `"}}`)
-	if text := string(r.read(t, r.tasks.dir.of(id, inputDir, requestFile))); !strings.Contains(text, prompt) {
+	if text := r.read(r.tasks.dir.of(id, inputDir, requestFile)); !strings.Contains(text, prompt) {
 		t.Errorf("request.json: %s", text)
 	}
 	task := r.onDisk(id)

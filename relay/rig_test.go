@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,23 +100,48 @@ func setup(tb testing.TB, dir string) *rig {
 // open opens the relay and serves it, until the test ends or stop is called.
 func (r *rig) open() *rig {
 	r.t.Helper()
+	r.alone()
+	server := httptest.NewServer(r.Handler())
+	r.url = server.URL
+	closeRelay := r.stop
+	r.stop = sync.OnceFunc(func() {
+		server.Close()
+		closeRelay()
+	})
+	return r
+}
+
+// alone opens the relay without a server of its own: in a bubble of testing/synctest requests go through serve.
+func (r *rig) alone() *rig {
+	r.t.Helper()
 	if err := r.Open(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	server := httptest.NewServer(r.Handler())
-	r.url = server.URL
-	var once sync.Once
-	r.stop = func() {
-		once.Do(func() {
-			server.Close()
-			if err := r.Close(); err != nil {
-				r.t.Error(err)
-			}
-		})
-	}
+	r.stop = sync.OnceFunc(func() {
+		if err := r.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
 	r.t.Cleanup(func() { r.stop() })
 	return r
 }
+
+// while has something run until stop is called.
+func (r *rig) while(run func(ctx context.Context)) *rig {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
+	closeRelay := r.stop
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		closeRelay()
+	})
+	return r
+}
+
+// deliver delivers until stop is called; no program runs.
+func (r *rig) deliver() *rig { return r.while(r.Run) }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -137,20 +163,10 @@ func (r *rig) run(do program, pools ...worker.Pool) {
 		Source: r.Source(), Status: r.Status(), Handlers: handlers, Log: r.Log, Metrics: worker.NewMetrics("test"), Pools: pools, Drain: 1,
 		Checks: map[string]func(context.Context) error{"disk": r.Check}, LeaseTTL: time.Hour, ProgressInterval: time.Millisecond,
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { _ = w.Run(ctx) }) // the source refuses nothing
-	running.Go(func() { r.Run(ctx) })
-	closeRelay := r.stop
-	var once sync.Once
-	r.stop = func() {
-		once.Do(func() {
-			cancel()
-			running.Wait()
-			_ = store.Close() // it was only used by the worker
-			closeRelay()
-		})
-	}
+	r.deliver().while(func(ctx context.Context) {
+		defer store.Close()
+		_ = w.Run(ctx) // the source refuses nothing
+	})
 }
 
 type programHandler struct {
@@ -312,12 +328,44 @@ func (r *rig) onDisk(id jobs.ID) *Task {
 func (r *rig) again(change func(*rig)) *rig {
 	r.t.Helper()
 	r.stop()
-	next := setup(r.t, filepath.Dir(r.Dir))
-	next.Orchestrator, next.Presigned, next.Callbacks, next.Storage, next.Secret = r.Orchestrator, r.Presigned, r.Callbacks, r.Storage, r.Secret
+	next := r.at(filepath.Dir(r.Dir))
 	if change != nil {
 		change(next)
 	}
 	return next.open()
+}
+
+// at returns a relay like this one in a directory, which is not open.
+func (r *rig) at(dir string) *rig {
+	r.t.Helper()
+	next := setup(r.t, dir)
+	next.Orchestrator, next.Presigned, next.Callbacks, next.Storage, next.Secret = r.Orchestrator, r.Presigned, r.Callbacks, r.Storage, r.Secret
+	return next
+}
+
+// put stores a file that the program of a task has made.
+func (r *rig) put(id jobs.ID, name, content string) artifact.Artifact {
+	r.t.Helper()
+	store, err := r.OpenStore()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer store.Close()
+	a, err := artifact.Put(r.t.Context(), store, id, name, strings.NewReader(content), func() {})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+// read returns what is in a file.
+func (r *rig) read(path string) string {
+	r.t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // compact returns JSON in one form.

@@ -149,7 +149,7 @@ func (r *rig) wait(id jobs.ID, header http.Header, meanwhile func()) (resp respo
 
 func TestR11ACallerCanWaitForTheNextChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := withoutConnections(t)
+		r := setup(t, testrun.MemoryDir(t)).alone()
 		create := func() jobs.ID {
 			task, _, err := r.Relay.create(&request{JobID: "a", Kind: "music"}, "")
 			if err != nil {

@@ -108,10 +108,7 @@ func TestR20OnlyTheEdgesOfTheContractExist(t *testing.T) {
 func TestR20RandomEventsKeepToTheEdges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := setup(t, t.TempDir())
-		if err := r.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = r.Close() }() // the directory is the test's
+		r.alone()
 		store := suiteStore{r.status, r}
 		if _, err := store.Submit(t.Context(), jobs.Job{ID: "a"}); err != nil {
 			t.Fatal(err)

@@ -75,7 +75,7 @@ func TestR55UploadIsMadeAgainWithTheSameKeyAfterACrash(t *testing.T) {
 	}
 	r.deliver().untilState(id, Succeeded)
 	r.stop()
-	next := r.onCopy(dir).open()
+	next := r.at(dir).open()
 	if got := next.task(id).State; got != Uploading {
 		t.Errorf("found %s", got)
 	}
