@@ -63,7 +63,7 @@ func (r *Relay) admit(req *http.Request) error {
 
 // Accepts reports whether a token is one of those that are accepted now.
 func (r *Relay) Accepts(token string) (known bool) {
-	for _, one := range *r.tokens.Load() { // all of them: the time tells nothing of which one it was
+	for _, one := range *r.tokens.Load() { // all of them, so that the time does not tell which one it was
 		known = httpd.SameToken(one, token) || known
 	}
 	return known && token != ""

@@ -34,7 +34,7 @@ func TestR62DeadCallbackDelaysNothing(t *testing.T) {
 	for _, id := range ids {
 		r.untilState(id, Succeeded)
 	}
-	if resp := r.call(http.MethodGet, "/v1/status", ""); resp.Status != http.StatusOK || r.Overview().Callbacks.Pending < len(ids) {
+	if resp := r.call(http.MethodGet, "/v1/status", ""); resp.Status != http.StatusOK || r.overview().Callbacks.Pending < len(ids) {
 		t.Errorf("%+v", resp)
 	}
 	waiting := r.create(`{"job_id":"j","kind":"render","callback_url":"` + hook.URL + `"}`)
@@ -93,7 +93,7 @@ func TestR63EventIsGivenUpAfterADay(t *testing.T) {
 		if s.count() != maxAttempts || took < 10*time.Hour || took > 36*time.Hour || pauses[0] < 2*time.Second || pauses[0] > 8*time.Second || pauses[10] < 6*time.Hour {
 			t.Fatalf("%d attempts in %s: %v", s.count(), took, pauses)
 		}
-		if o := r.Overview(); o.Callbacks.Dead != 1 || o.Callbacks.Pending != 0 {
+		if o := r.overview(); o.Callbacks.Dead != 1 || o.Callbacks.Pending != 0 {
 			t.Errorf("status %+v", o.Callbacks)
 		}
 		// The next one is tried all the same.

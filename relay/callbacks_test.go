@@ -54,7 +54,7 @@ func TestR60BodyOfAnEvent(t *testing.T) {
 	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
 	task := &Task{
 		ID: "task_01KAV0000000000000000000A0", JobID: "job_123", Kind: "motion", State: Failed, Progress: 0.55, Message: "not told", Prompt: Prompt{7, "not told"},
-		Artifacts: []Artifact{{"motion.mp4", "video/mp4", 1048576, strings.Repeat("5", 64)}}, Error: &Error{CodeUploadFailed, "the orchestrator has refused the artifacts: 413"},
+		Artifacts: []Artifact{{"motion.mp4", "video/mp4", 1048576, strings.Repeat("5", 64)}}, Error: &Error{codeUploadFailed, "the orchestrator has refused the artifacts: 413"},
 	}
 	var got []string
 	for i, state := range []State{Queued, Running, Uploading, Failed, Succeeded, Canceled} {

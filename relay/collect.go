@@ -14,10 +14,10 @@ import (
 // collectEvery is how often old tasks are looked for.
 const collectEvery = 10 * time.Minute
 
-// Collect deletes tasks that have ended: those that ended longer than Keep ago, and the oldest while all tasks
+// collect deletes tasks that have ended: those that ended longer than Keep ago, and the oldest while all tasks
 // together have more than MaxBytes. A task whose upload has failed, or with events that are still to be told, counts as
 // one that has not ended until it is as old as Keep.
-func (r *Relay) Collect(ctx context.Context) (done Collected) {
+func (r *Relay) collect(ctx context.Context) (done Collected) {
 	sizes := map[jobs.ID]int64{}
 	all := int64(0)
 	ended := r.tasks.all(Succeeded, Failed, Canceled)
@@ -33,7 +33,7 @@ func (r *Relay) Collect(ctx context.Context) (done Collected) {
 		}
 		t := e.task.Load()
 		old := time.Since(t.FinishedAt) > r.Keep
-		unsent := len(t.Events) > 0 || t.Error != nil && t.Error.Code == CodeUploadFailed
+		unsent := len(t.Events) > 0 || t.Error != nil && t.Error.Code == codeUploadFailed
 		tooMuch := r.MaxBytes > 0 && all > r.MaxBytes && !unsent
 		if !old && !tooMuch {
 			continue
@@ -41,7 +41,7 @@ func (r *Relay) Collect(ctx context.Context) (done Collected) {
 		if r.MaxBytes == 0 {
 			sizes[e.id] = sizeOf(r.tasks.dir.of(e.id))
 		}
-		if err := r.tasks.drop(e); errors.Is(err, fs.ErrNotExist) { // by another call of Collect
+		if err := r.tasks.drop(e); errors.Is(err, fs.ErrNotExist) { // another call has
 			continue
 		} else if err != nil {
 			r.Log.WarnContext(ctx, "cannot delete a task", "task", e.id, "err", err)
@@ -64,7 +64,7 @@ type Collected struct {
 }
 
 func (s *server) collect(w http.ResponseWriter, r *http.Request) error {
-	return answer(w, http.StatusOK, s.relay.Collect(r.Context()))
+	return answer(w, http.StatusOK, s.relay.collect(r.Context()))
 }
 
 // sizeOf returns the size of the files in a directory.

@@ -53,7 +53,7 @@ func (r *rig) ages() map[string]jobs.ID {
 	}
 	r.uploaded(ids["succeeded"])
 	if _, err := r.tasks.update(r.tasks.find(ids["upload failed"]), func(t *Task) error {
-		t.Error = &Error{Code: CodeUploadFailed, Message: "answered 403"}
+		t.Error = &Error{Code: codeUploadFailed, Message: "answered 403"}
 		return t.become(Failed, time.Now().UTC())
 	}); err != nil {
 		r.t.Fatal(err)
@@ -78,7 +78,7 @@ func TestR74OldTasksAreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(r.Keep)
-		if done := r.Collect(t.Context()); done.Tasks != 0 || !slices.Equal(r.kept(ids), all) {
+		if done := r.collect(t.Context()); done.Tasks != 0 || !slices.Equal(r.kept(ids), all) {
 			t.Errorf("in time %+v were deleted, and %v kept", done, r.kept(ids))
 		}
 		time.Sleep(time.Second)
@@ -90,7 +90,7 @@ func TestR74OldTasksAreDeleted(t *testing.T) {
 		if _, err := os.Stat(log); err == nil {
 			t.Error("the log of a deleted task is there")
 		}
-		if done := r.Collect(t.Context()); done != (Collected{}) {
+		if done := r.collect(t.Context()); done != (Collected{}) {
 			t.Errorf("again: %+v", done)
 		}
 		if left, err := os.ReadDir(filepath.Join(r.Dir, tmpDir)); err != nil || len(left) != 0 {
@@ -107,15 +107,15 @@ func TestR74TheOldestGoWhenThereAreTooManyBytes(t *testing.T) {
 		ids := r.ages()
 		size := sizeOf(filepath.Join(r.Dir, tasksDir))
 		r.MaxBytes = size
-		if done := r.Collect(t.Context()); done.Tasks != 0 {
+		if done := r.collect(t.Context()); done.Tasks != 0 {
 			t.Errorf("there is room, and %+v were deleted", done)
 		}
 		r.MaxBytes = size - 1
-		if done := r.Collect(t.Context()); done.Tasks != 1 || slices.Contains(r.kept(ids), "failed") {
+		if done := r.collect(t.Context()); done.Tasks != 1 || slices.Contains(r.kept(ids), "failed") {
 			t.Errorf("one byte too many: %+v, and %v kept", done, r.kept(ids))
 		}
 		r.MaxBytes = 1 // an upload that can be made again is not thrown away for room
-		if done := r.Collect(t.Context()); done.Tasks != 2 || !slices.Equal(r.kept(ids), []string{"queued", "running", "upload failed", "uploading"}) {
+		if done := r.collect(t.Context()); done.Tasks != 2 || !slices.Equal(r.kept(ids), []string{"queued", "running", "upload failed", "uploading"}) {
 			t.Errorf("all too many: %+v, and %v kept", done, r.kept(ids))
 		}
 	})
@@ -131,7 +131,7 @@ func TestR74WhatIsNotToldIsNotDeletedForRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.MaxBytes = 1
-	if done := r.Collect(t.Context()); done.Tasks != 0 {
+	if done := r.collect(t.Context()); done.Tasks != 0 {
 		t.Errorf("%+v", done)
 	}
 }
@@ -161,7 +161,7 @@ func TestR74ATaskIsDeletedOnce(t *testing.T) {
 	if err := r.tasks.drop(e); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("deleted again: %v", err)
 	}
-	if n := r.Overview().Tasks["canceled"]; n != 0 {
+	if n := r.overview().Tasks["canceled"]; n != 0 {
 		t.Errorf("%d canceled tasks are left", n)
 	}
 }

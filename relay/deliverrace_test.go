@@ -95,7 +95,7 @@ func cancelAndUpload(t *testing.T, answers []answerAfter, cancels, retries []int
 			switch task, err := r.status.Cancel(id); {
 			case err == nil:
 				canceled.Store(true)
-			case !errors.Is(err, ErrEnded) || !task.State.Terminal():
+			case !errors.Is(err, errEnded) || !task.State.Terminal():
 				note("cancel: %v", err)
 			}
 		})
@@ -103,7 +103,7 @@ func cancelAndUpload(t *testing.T, answers []answerAfter, cancels, retries []int
 	for _, at := range retries {
 		all.Go(func() {
 			time.Sleep(time.Duration(at) * time.Second)
-			if _, err := r.RetryUpload(id); err != nil && !errors.Is(err, ErrEnded) {
+			if _, err := r.retryUpload(id); err != nil && !errors.Is(err, errEnded) {
 				note("retry: %v", err)
 			}
 		})

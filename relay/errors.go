@@ -39,7 +39,7 @@ func refused(status int, err error) (*refusal, string) {
 		return &refusal{status, "INVALID_ARGUMENT", e.Error()}, e.Field
 	}
 	switch {
-	case errors.Is(err, ErrEnded):
+	case errors.Is(err, errEnded):
 		return &refusal{http.StatusConflict, "CONFLICT", httpd.Sentence(err)}, ""
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return &refusal{http.StatusInsufficientStorage, "DISK_FULL", "The disk of the relay is full"}, ""

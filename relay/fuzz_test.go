@@ -49,7 +49,7 @@ func FuzzR06R07R08R09Requests(f *testing.F) {
 		if err := json.Unmarshal(stored, &again); err != nil {
 			t.Fatalf("%s is stored as %s: %v", text, stored, err)
 		}
-		if p, err := again.check(set); err != nil || p != priority || priority < -MaxPriority || priority > MaxPriority {
+		if p, err := again.check(set); err != nil || p != priority || priority < -maxPriority || priority > maxPriority {
 			t.Errorf("%s is stored as %s: priority %d, then %d, %v", text, stored, priority, p, err)
 		}
 		if params := paramsOf(t, &again, kind); params != checked {

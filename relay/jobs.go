@@ -72,7 +72,7 @@ func (j Jobs) Log(_ context.Context, id string, q jobapi.LogQuery) (jobapi.Log, 
 // Cancel implements [jobapi.Jobs].
 func (j Jobs) Cancel(_ context.Context, id string) (jobapi.Job, error) {
 	t, err := j.Relay.status.Cancel(jobs.ID(id))
-	if errors.Is(err, ErrEnded) {
+	if errors.Is(err, errEnded) {
 		return jobapi.Job{}, fmt.Errorf("cancel job %s: %w: it is %s", id, jobapi.ErrEnded, t.State.job())
 	}
 	if err != nil {
@@ -90,8 +90,8 @@ func (j Jobs) Retry(_ context.Context, id string) (jobapi.Job, error) {
 	if t.State != Failed {
 		return jobapi.Job{}, fmt.Errorf("retry job %s: %w: it is %s", id, jobapi.ErrNotFailed, t.State.job())
 	}
-	t, err = j.Relay.RetryUpload(t.ID)
-	if errors.Is(err, ErrEnded) {
+	t, err = j.Relay.retryUpload(t.ID)
+	if errors.Is(err, errEnded) {
 		return jobapi.Job{}, &jobapi.Refusal{
 			Status: http.StatusConflict, Code: jobapi.CodeConflict,
 			Message: "Only an upload that has failed can be made again: for another run of the program create another task",

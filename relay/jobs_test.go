@@ -142,7 +142,7 @@ func TestJobsRetryAnUploadAndNothingElse(t *testing.T) {
 	if _, err := shown.Retry(t.Context(), string(id)); err == nil {
 		t.Error("an upload that is under way was made again")
 	}
-	fail(CodeUploadFailed)
+	fail(codeUploadFailed)
 	j, err := shown.Retry(t.Context(), string(id))
 	if err != nil || j.Status != jobs.Running || r.onDisk(id).State != Uploading || r.onDisk(id).Error != nil {
 		t.Errorf("%+v, %v", j, err)

@@ -7,10 +7,10 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Overview is the answer of GET /v1/status.
-type Overview struct {
+// overview is the answer of GET /v1/status.
+type overview struct {
 	Tasks     map[string]int `json:"tasks"` // by status
-	Kinds     []KindOverview `json:"kinds"`
+	Kinds     []kindOverview `json:"kinds"`
 	Callbacks struct {
 		Pending int `json:"pending"` // events
 		Dead    int `json:"dead"`    // events that were given up
@@ -23,8 +23,8 @@ type Overview struct {
 	Orchestrator bool `json:"orchestrator"` // whether artifacts are sent to one
 }
 
-// KindOverview is what there is of a kind.
-type KindOverview struct {
+// kindOverview is what there is of a kind.
+type kindOverview struct {
 	Kind        jobs.Kind `json:"kind"`
 	Slots       int       `json:"slots"` // 0: it shares the slots of all kinds
 	GPUs        int       `json:"gpus"`  // that each task holds
@@ -34,9 +34,9 @@ type KindOverview struct {
 	PausedUntil time.Time `json:"paused_until,omitzero"`
 }
 
-// Overview returns what the relay has and does now.
-func (r *Relay) Overview() Overview {
-	var o Overview
+// overview returns what the relay has and does now.
+func (r *Relay) overview() overview {
+	var o overview
 	o.MaxQueued, o.Orchestrator, o.Disk.MinFree = r.MaxQueued, r.Orchestrator != nil, r.MinFree
 	o.Disk.Free, _ = freeBytes(r.Dir) // 0 is as bad
 	o.Tasks = map[string]int{}
@@ -55,7 +55,7 @@ func (r *Relay) Overview() Overview {
 	})
 	for _, k := range r.Kinds().Kinds {
 		n := by[k.Name]
-		one := KindOverview{Kind: k.Name, Slots: k.Slots, GPUs: k.GPUs, Queued: n[Queued], Running: n[Running], Uploading: n[Uploading]}
+		one := kindOverview{Kind: k.Name, Slots: k.Slots, GPUs: k.GPUs, Queued: n[Queued], Running: n[Running], Uploading: n[Uploading]}
 		if until := r.pauses.until(k.Name); until.After(time.Now()) {
 			one.PausedUntil = until.UTC()
 		}
@@ -65,5 +65,5 @@ func (r *Relay) Overview() Overview {
 }
 
 func (s *server) status(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, s.relay.Overview())
+	return answer(w, http.StatusOK, s.relay.overview())
 }

@@ -40,7 +40,7 @@ func newPauses(log *slog.Logger) *pauses {
 // blames reports whether a failure may be the fault of the machine or the program, and not of the request.
 func blames(o jobs.Outcome) bool {
 	switch codeOf(o, false) {
-	case CodeExecFailed, CodeNoArtifacts, codeGPUOOM, "OUT_OF_MEMORY":
+	case codeExecFailed, codeNoArtifacts, codeGPUOOM, "OUT_OF_MEMORY":
 		return o.State == jobs.Failed
 	}
 	return false

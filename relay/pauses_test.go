@@ -22,7 +22,7 @@ func TestR30KindWaitsAfterFailuresInARow(t *testing.T) {
 			p.ended("scene", failed("INVALID_PARAMS")) // is the fault of the request
 			p.ended("scene", jobs.Outcome{State: jobs.Canceled})
 			p.ended("scene", failed("JOB_TIMEOUT"))
-			p.ended("scene", failed(CodeInputDamaged))
+			p.ended("scene", failed(codeInputDamaged))
 		}
 		if p.paused("motion") {
 			t.Error("paused too early")

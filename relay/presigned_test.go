@@ -152,7 +152,7 @@ func TestR52AnswersThatAreNoPlaces(t *testing.T) {
 			g := newGiver(t, tt.begin, nil)
 			r := g.rig(t)
 			task := r.untilState(r.uploading(two), Failed)
-			if task.Error.Code != CodeUploadFailed || !strings.Contains(task.Error.Message, tt.want) {
+			if task.Error.Code != codeUploadFailed || !strings.Contains(task.Error.Message, tt.want) {
 				t.Errorf("error %+v, want %q", task.Error, tt.want)
 			}
 			if len(g.all()) != 1 || len(g.store.all()) > 1 {

@@ -90,7 +90,7 @@ func (q *Queue) fill(lease *jobs.Lease) {
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
 			err = p.Err // the orchestrator is told, and the path is this machine's
 		}
-		lease.Invalid = &jobs.Failure{Code: CodeInputDamaged, Err: fmt.Errorf("input/%s of the task cannot be read: %w", requestFile, err)}
+		lease.Invalid = &jobs.Failure{Code: codeInputDamaged, Err: fmt.Errorf("input/%s of the task cannot be read: %w", requestFile, err)}
 		return
 	}
 	_ = q.tasks.dir.mend(id) // the attempt meets what is still wrong

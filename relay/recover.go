@@ -25,7 +25,7 @@ func (ts *Tasks) recover(ctx context.Context, e *entry) error {
 		case t.CancelRequested:
 			return t.become(Canceled, now)
 		case t.Crashes >= maxCrashes:
-			t.Error = &Error{Code: CodeInterrupted, Message: "the relay has died twice while this task was running"}
+			t.Error = &Error{Code: codeInterrupted, Message: "the relay has died twice while this task was running"}
 			return t.become(Failed, now)
 		}
 		t.Message = "the relay has died; the task runs once more"

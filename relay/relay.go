@@ -152,7 +152,7 @@ func (r *Relay) Run(ctx context.Context) {
 	running.Go(func() { r.callbacks.Run(ctx) })
 	running.Go(func() {
 		for {
-			r.Collect(ctx)
+			r.collect(ctx)
 			if jobs.Sleep(ctx, collectEvery) != nil {
 				return
 			}
@@ -162,19 +162,19 @@ func (r *Relay) Run(ctx context.Context) {
 	r.pauses.stop()
 }
 
-// RetryUpload has a task uploaded again whose upload has failed. The error wraps [fs.ErrNotExist] or [ErrEnded].
-func (r *Relay) RetryUpload(id jobs.ID) (*Task, error) {
+// retryUpload has a task uploaded again whose upload has failed. The error wraps [fs.ErrNotExist] or [errEnded].
+func (r *Relay) retryUpload(id jobs.ID) (*Task, error) {
 	e, err := r.tasks.lock(id)
 	if err != nil {
 		return nil, err
 	}
 	defer e.mu.Unlock()
 	t := e.task.Load()
-	if t.State != Failed || t.Error.Code != CodeUploadFailed {
-		return t, fmt.Errorf("retry the upload of task %s: %w: only an upload that has failed can be made again", id, ErrEnded)
+	if t.State != Failed || t.Error.Code != codeUploadFailed {
+		return t, fmt.Errorf("retry the upload of task %s: %w: only an upload that has failed can be made again", id, errEnded)
 	}
 	if r.Orchestrator == nil {
-		return t, fmt.Errorf("retry the upload of task %s: %w: this relay has no orchestrator", id, ErrEnded)
+		return t, fmt.Errorf("retry the upload of task %s: %w: this relay has no orchestrator", id, errEnded)
 	}
 	t, err = r.tasks.change(e, func(t *Task) error { return t.become(Uploading, time.Now().UTC()) })
 	if err == nil {

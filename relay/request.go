@@ -17,7 +17,7 @@ import (
 
 // Limits of a request.
 const (
-	MaxPriority = 100
+	maxPriority = 100
 	maxBody     = 256 << 10 // bytes
 	maxPrompt   = 16 << 10
 	maxOptions  = 16 << 10
@@ -65,8 +65,8 @@ func (r *request) options() (options map[string]json.RawMessage, priority int, e
 	}
 	if raw, ok := options[priorityKey]; ok {
 		delete(options, priorityKey)
-		if err := json.Unmarshal(raw, &priority); err != nil || string(raw) == "null" || priority < -MaxPriority || priority > MaxPriority {
-			return nil, 0, invalid("options.priority", fmt.Sprintf("want a whole number from %d to %d", -MaxPriority, MaxPriority))
+		if err := json.Unmarshal(raw, &priority); err != nil || string(raw) == "null" || priority < -maxPriority || priority > maxPriority {
+			return nil, 0, invalid("options.priority", fmt.Sprintf("want a whole number from %d to %d", -maxPriority, maxPriority))
 		}
 	}
 	return options, priority, nil

@@ -115,7 +115,7 @@ func TestR71NoSecretIsWritten(t *testing.T) {
 			t.Errorf("the log of %s: %s", task.ID, log)
 		}
 	}
-	if task := ended[0]; task.Error == nil || task.Error.Code != CodeUploadFailed {
+	if task := ended[0]; task.Error == nil || task.Error.Code != codeUploadFailed {
 		t.Errorf("%s, %+v", task.State, task.Error)
 	}
 	if task := ended[1]; task.State != Failed || !strings.Contains(task.Error.Message, "cannot draw") {

@@ -241,7 +241,7 @@ func (s *server) cancel(w http.ResponseWriter, _ *http.Request, id jobs.ID) erro
 
 // retryUpload has a task uploaded again.
 func (s *server) retryUpload(w http.ResponseWriter, _ *http.Request, id jobs.ID) error {
-	t, err := s.relay.RetryUpload(id)
+	t, err := s.relay.retryUpload(id)
 	if err != nil {
 		return err
 	}

@@ -414,18 +414,18 @@ func TestR16StatusShowsWhatThereIs(t *testing.T) {
 	r.create(`{"job_id":"a","kind":"scene"}`)
 	r.create(`{"job_id":"a","kind":"render"}`)
 	resp := r.call(http.MethodGet, "/v1/status", "")
-	var o Overview
+	var o overview
 	if err := json.Unmarshal([]byte(resp.Body), &o); err != nil || resp.Status != http.StatusOK {
 		t.Fatalf("%d %s", resp.Status, resp.Body)
 	}
 	if o.Tasks["queued"] != 2 || o.Tasks["running"] != 1 || len(o.Tasks) != 6 || o.MaxQueued != 9 || o.Orchestrator || o.Disk.Free <= 0 {
 		t.Errorf("%s", resp.Body)
 	}
-	by := map[jobs.Kind]KindOverview{}
+	by := map[jobs.Kind]kindOverview{}
 	for _, k := range o.Kinds {
 		by[k.Kind] = k
 	}
-	if by["scene"] != (KindOverview{Kind: "scene", Slots: 1, Queued: 1, Running: 1}) || by["render"] != (KindOverview{Kind: "render", GPUs: 1, Queued: 1}) || len(by) != len(r.Kinds().Kinds) {
+	if by["scene"] != (kindOverview{Kind: "scene", Slots: 1, Queued: 1, Running: 1}) || by["render"] != (kindOverview{Kind: "render", GPUs: 1, Queued: 1}) || len(by) != len(r.Kinds().Kinds) {
 		t.Errorf("%s", resp.Body)
 	}
 }

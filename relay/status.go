@@ -221,7 +221,7 @@ func (s *Status) finish(t *Task, o jobs.Outcome, now time.Time) error {
 	case o.State == jobs.Succeeded:
 		made, err := artifactsOf(o.Result)
 		if err != nil || len(made) == 0 {
-			t.Error = &Error{Code: CodeNoArtifacts, Message: "the program has left no file in {output}"}
+			t.Error = &Error{Code: codeNoArtifacts, Message: "the program has left no file in {output}"}
 			if err != nil {
 				t.Error = &Error{Code: "OUTPUT_INVALID", Message: err.Error()}
 			}
@@ -257,13 +257,13 @@ func artifactsOf(r jobs.Result) ([]Artifact, error) {
 
 // codes are the contract's words for codes that mean the same.
 var codes = map[string]string{
-	"PROGRAM_FAILED": CodeExecFailed, "JOB_FAILED": CodeExecFailed, "": CodeExecFailed,
-	"OUTPUT_MISSING": CodeNoArtifacts, "JOB_TIMEOUT": CodeTimeout,
+	"PROGRAM_FAILED": codeExecFailed, "JOB_FAILED": codeExecFailed, "": codeExecFailed,
+	"OUTPUT_MISSING": codeNoArtifacts, "JOB_TIMEOUT": codeTimeout,
 }
 
 func codeOf(o jobs.Outcome, crashed bool) string {
 	if crashed {
-		return CodeInterrupted
+		return codeInterrupted
 	}
 	if code, ok := codes[o.Code]; ok {
 		return code
@@ -345,11 +345,11 @@ func (s *Status) uncount(c jobs.Claim) error {
 	return err
 }
 
-// ErrEnded means that a task has ended, or is not in the state for what is asked.
-var ErrEnded = errors.New("the task has ended")
+// errEnded means that a task has ended, or is not in the state for what is asked.
+var errEnded = errors.New("the task has ended")
 
 // Cancel asks for a task to be stopped and returns it as it is then: canceled, or still being stopped. The error
-// wraps io/fs.ErrNotExist or [ErrEnded].
+// wraps io/fs.ErrNotExist or [errEnded].
 func (s *Status) Cancel(id jobs.ID) (*Task, error) {
 	e, err := s.tasks.lock(id)
 	if err != nil {
@@ -358,7 +358,7 @@ func (s *Status) Cancel(id jobs.ID) (*Task, error) {
 	defer e.mu.Unlock()
 	t := e.task.Load()
 	if t.State.Terminal() {
-		return t, fmt.Errorf("cancel task %s: %w: it is %s", id, ErrEnded, t.State)
+		return t, fmt.Errorf("cancel task %s: %w: it is %s", id, errEnded, t.State)
 	}
 	if t.CancelRequested {
 		return t, nil

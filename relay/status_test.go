@@ -58,7 +58,7 @@ func (s suiteStore) Finish(ctx context.Context, c jobs.Claim, o jobs.Outcome) (j
 
 func (s suiteStore) Cancel(_ context.Context, id jobs.ID) (jobs.State, error) {
 	t, err := s.Status.Cancel(id)
-	if errors.Is(err, ErrEnded) {
+	if errors.Is(err, errEnded) {
 		err = nil
 	}
 	if t == nil {
@@ -182,7 +182,7 @@ func TestR25RunningTaskRunsOnceMoreAndThenFails(t *testing.T) {
 		}
 		task := r.task(id)
 		if crash == 2 {
-			if task.State != Failed || task.Error.Code != CodeInterrupted {
+			if task.State != Failed || task.Error.Code != codeInterrupted {
 				t.Errorf("after two crashes: %+v", task)
 			}
 			break

@@ -72,12 +72,12 @@ type Prompt struct {
 
 // Codes of failures that the contract gives names of its own.
 const (
-	CodeExecFailed   = "EXEC_FAILED"
-	CodeTimeout      = "TIMEOUT"
-	CodeNoArtifacts  = "NO_ARTIFACTS"
-	CodeInterrupted  = "INTERRUPTED"
-	CodeUploadFailed = "UPLOAD_FAILED"
-	CodeInputDamaged = "INPUT_DAMAGED"
+	codeExecFailed   = "EXEC_FAILED"
+	codeTimeout      = "TIMEOUT"
+	codeNoArtifacts  = "NO_ARTIFACTS"
+	codeInterrupted  = "INTERRUPTED"
+	codeUploadFailed = "UPLOAD_FAILED"
+	codeInputDamaged = "INPUT_DAMAGED"
 )
 
 // view is a task as the contract shows it.
@@ -177,7 +177,7 @@ func parse(id jobs.ID, text []byte) (*Task, error) {
 		return nil, fmt.Errorf("task_id is %.60q", t.ID)
 	case badJob != nil || badKind != nil || t.State == 0 || t.CreatedAt.IsZero():
 		return nil, errors.New("job_id, kind, status or created_at is missing or wrong")
-	case !(t.Progress >= 0 && t.Progress <= 1) || t.Priority < -MaxPriority || t.Priority > MaxPriority:
+	case !(t.Progress >= 0 && t.Progress <= 1) || t.Priority < -maxPriority || t.Priority > maxPriority:
 		return nil, errors.New("progress or priority is out of range")
 	case t.State == Failed && t.Error == nil:
 		return nil, errors.New("it has failed without an error")

@@ -105,7 +105,7 @@ func (u *uploads) settle(e *entry, err error) error {
 		case undecided != nil:
 			err = fmt.Errorf("not delivered within %s: %w", uploadFor, undecided.Err)
 		}
-		t.Error = &Error{Code: CodeUploadFailed, Message: jobs.Clip(err.Error(), maxEventMessage, "…")}
+		t.Error = &Error{Code: codeUploadFailed, Message: jobs.Clip(err.Error(), maxEventMessage, "…")}
 		return t.become(Failed, now)
 	})
 	switch {
@@ -159,7 +159,7 @@ func (u *uploads) post(ctx context.Context, t *Task, body egress.Content, limit 
 	return resp, decided("the orchestrator", resp, err)
 }
 
-// askFirst lets a server refuse a large body before it is sent. Otherwise a refusal may be lost when the server closes the
+// askFirst asks a server whether it takes a large body before that is sent. Otherwise a refusal may be lost when the server closes the
 // connection, and the upload be tried for a day.
 func askFirst(header http.Header, length int64) {
 	const large = 1 << 20 // bytes; curl asks from here on, too

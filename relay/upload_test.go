@@ -188,7 +188,7 @@ func TestR51BrokenAttemptIsMadeAgainFromTheBeginning(t *testing.T) {
 	id := r.uploading(map[string]string{"a": "small", "b": large})
 	r.untilState(id, Succeeded)
 	if attempt != 3 || len(whole) != 1 || strings.Count(whole[0], large) != 1 {
-		t.Errorf("%d attempts, of which %d were whole", attempt, len(whole))
+		t.Errorf("%d attempts, and %d of them were whole", attempt, len(whole))
 	}
 }
 
@@ -218,7 +218,7 @@ func TestR53AnswersOfTheOrchestrator(t *testing.T) {
 			if task.State != want || len(orchestrator.all()) != attempts {
 				t.Errorf("%s after %d attempts: %+v", task.State, len(orchestrator.all()), task.Error)
 			}
-			if want == Failed && (task.Error.Code != CodeUploadFailed || !strings.Contains(task.Error.Message, statusText(code))) {
+			if want == Failed && (task.Error.Code != codeUploadFailed || !strings.Contains(task.Error.Message, statusText(code))) {
 				t.Errorf("error %+v", task.Error)
 			}
 			if said := r.log.String() + jsonOf(t, r.onDisk(id)); strings.Contains(said, "what-the-answer-says") || strings.Contains(said, testToken) {
@@ -278,7 +278,7 @@ func TestR53UploadIsTriedForADayWithGrowingPauses(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		task := r.task(id)
-		if task.State != Failed || task.Error.Code != CodeUploadFailed || !strings.Contains(task.Error.Message, "24h") || !strings.Contains(task.Error.Message, "503") {
+		if task.State != Failed || task.Error.Code != codeUploadFailed || !strings.Contains(task.Error.Message, "24h") || !strings.Contains(task.Error.Message, "503") {
 			t.Fatalf("after a day: %s %+v", task.State, task.Error)
 		}
 		if took := task.FinishedAt.Sub(began); took < uploadFor || took > uploadFor+5*time.Minute {
@@ -298,7 +298,7 @@ func TestR53UploadIsTriedForADayWithGrowingPauses(t *testing.T) {
 		s.do = func(int, *egress.Request) (egress.Response, error) {
 			return egress.Response{Status: http.StatusOK}, nil
 		}
-		if _, err := r.RetryUpload(id); err != nil {
+		if _, err := r.retryUpload(id); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -138,7 +138,7 @@ func TestR26FileThatWasChangedIsNotDelivered(t *testing.T) {
 				}
 				r = r.again(nil).deliver()
 				task := r.untilState(id, Failed)
-				if task.Error.Code != CodeUploadFailed || !strings.Contains(task.Error.Message, "artifact b.txt: the file on disk is not as the task has made it") {
+				if task.Error.Code != codeUploadFailed || !strings.Contains(task.Error.Message, "artifact b.txt: the file on disk is not as the task has made it") {
 					t.Errorf("error %+v", task.Error)
 				}
 				orchestrator.Close() // it has seen all
