@@ -126,7 +126,7 @@ func commandsPage(root *cobra.Command) string {
 				name = "`-" + f.Shorthand + "`, " + name
 			}
 			usage, of := f.Usage, f.DefValue
-			if f.Name == "slots" || f.Name == "workers" { // not those of this machine
+			if (f.Name == "slots" || f.Name == "workers") && !strings.HasPrefix(c.CommandPath(), "batchfleet relay") { // not those of this machine
 				of = "the number of CPUs"
 			}
 			if of != "" && of != "false" && of != "[]" && of != "0" && !strings.Contains(usage, "(default ") {

@@ -39,7 +39,7 @@ func relayCommand() *cobra.Command {
 		Short: "Run programs of this machine for an orchestrator that asks over REST, until SIGTERM",
 		Long: "Run programs of this machine, such as those that need its GPUs, for an orchestrator that asks over REST, and send it\n" +
 			"what they have made, until SIGTERM. The programs are those of a kinds file.",
-		Example: `  openssl rand -hex 32 > relay.token
+		Example: `  (umask 077 && openssl rand -hex 32 > relay.token)
   batchfleet relay --kinds kinds.toml --token-file relay.token --orchestrator https://orchestrator.example.com`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,7 +76,7 @@ func (f *relayFlags) serve(ctx context.Context, out io.Writer) (err error) {
 	}
 	// A killed relay leaves processes. They end before what they have is deleted.
 	if n := command.Sweep(); n > 0 {
-		log.WarnContext(ctx, "killed processes left over from an earlier relay", "processes", n)
+		log.WarnContext(ctx, "killed processes left over from an earlier relay or worker", "processes", n)
 	}
 	r.HasGPUs = gpus.GPUs != ""
 	if err := r.Open(ctx); errors.Is(err, jobs.ErrUnavailable) { // a full disk, say
@@ -109,7 +109,7 @@ func (f *relayFlags) serve(ctx context.Context, out io.Writer) (err error) {
 		return program.Exit(program.Usage, fmt.Errorf("--dir: %w", err))
 	}
 	defer func() { err = errors.Join(err, work.Close()) }()
-	file.Use(func(*kinds.Set) { r.Source().Wake() })
+	file.Use(func(*kinds.Set) { r.KindsChanged() })
 	w.Init()
 	w.ForceStop = program.SecondSignal()
 	return f.run(ctx, r, w, out, log)

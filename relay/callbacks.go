@@ -162,7 +162,7 @@ func (c *callbacks) settle(e *entry, turn int, ev Event, status int, failed erro
 			t.Events = rest
 		case status == http.StatusGone:
 			t.Callback.Off, t.Events = true, nil
-		case errors.Is(failed, egress.ErrDenied), first.Attempts >= maxAttempts && time.Since(first.At) >= minTrying:
+		case first.Attempts >= maxAttempts && time.Since(first.At) >= minTrying:
 			c.Log.Warn("an event is given up", "task", t.ID, "job_id", t.JobID, "event", ev.Name, "attempts", first.Attempts, "err", failed)
 			t.Callback.Dead++
 			t.Events = rest

@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http/httptest"
 	"reflect"
 	"strings"
@@ -80,6 +81,7 @@ func paramsOf(t *testing.T, r *request, kind *kinds.Kind) string {
 
 // A task.json that is read can be written, read again and shown.
 func FuzzTaskFiles(f *testing.F) {
+	all := Jobs{&Relay{Kinds: func() *kinds.Set { return &kinds.Set{} }, pauses: newPauses(slog.New(slog.DiscardHandler))}}
 	id := newID(time.Date(2025, 12, 21, 9, 0, 0, 0, time.UTC))
 	good := Task{
 		SchemaVersion: schemaVersion, ID: id, JobID: "a", Kind: "music", State: Failed, CreatedAt: time.Date(2025, 12, 21, 9, 0, 0, 0, time.UTC), Progress: 0.5,
@@ -110,7 +112,7 @@ func FuzzTaskFiles(f *testing.F) {
 		if !reflect.DeepEqual(again.view(), task.view()) {
 			t.Errorf("%s is shown as %+v, then as %+v", text, task.view(), again.view())
 		}
-		if _, err := jobOf(task); err != nil {
+		if _, err := all.jobOf(task); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		for _, e := range task.Events {

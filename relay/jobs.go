@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,7 +53,7 @@ func (j Jobs) Get(_ context.Context, ids []string) (found []jobapi.Job, err erro
 		if err != nil {
 			continue
 		}
-		job, err := jobOf(t)
+		job, err := j.jobOf(t)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +79,7 @@ func (j Jobs) Cancel(_ context.Context, id string) (jobapi.Job, error) {
 	if err != nil {
 		return jobapi.Job{}, err
 	}
-	return jobOf(t)
+	return j.jobOf(t)
 }
 
 // Retry implements [jobapi.Retrier].
@@ -100,7 +101,7 @@ func (j Jobs) Retry(_ context.Context, id string) (jobapi.Job, error) {
 	if err != nil {
 		return jobapi.Job{}, err
 	}
-	return jobOf(t)
+	return j.jobOf(t)
 }
 
 // Changed implements [jobapi.Notifier].
@@ -155,7 +156,7 @@ func headOf(t *Task) jobapi.Job {
 }
 
 // jobOf returns all that is shown of a task.
-func jobOf(t *Task) (jobapi.Job, error) {
+func (j Jobs) jobOf(t *Task) (jobapi.Job, error) {
 	job := headOf(t)
 	var err error
 	if job.Request, err = json.Marshal(map[string]any{"jobId": t.JobID, "priority": t.Priority, "promptBytes": t.Prompt.Bytes, "assets": len(t.Assets)}); err != nil {
@@ -164,7 +165,7 @@ func jobOf(t *Task) (jobapi.Job, error) {
 	run := jobapi.Step{Name: "run", Status: jobapi.Pending, StartedAt: job.StartedAt, Message: jobapi.ShownText(t.Message, 1<<10)}
 	upload := jobapi.Step{Name: "upload", Status: jobapi.Pending}
 	if !t.UploadingAt.IsZero() && t.State >= Uploading {
-		run.Status, run.FinishedAt, run.Message = jobapi.Succeeded, jobapi.At(t.UploadingAt), ""
+		run.Status, run.FinishedAt, run.Message = jobapi.Succeeded, jobapi.At(t.RanAt), ""
 		upload.StartedAt, upload.FinishedAt = jobapi.At(t.UploadingAt), job.FinishedAt
 	}
 	last := &run
@@ -173,12 +174,16 @@ func jobOf(t *Task) (jobapi.Job, error) {
 	}
 	switch t.State {
 	case Queued:
+		run.Message = cmp.Or(j.Relay.whyQueued(t.Kind), run.Message)
 	case Running:
 		run.Status, run.Message = jobapi.Running, strings.TrimSuffix(fmt.Sprintf("%d %%: %s", int(100*t.Progress), run.Message), ": ")
 	case Uploading:
-		upload.Status = jobapi.Running
+		upload.Status, upload.Message = jobapi.Running, jobapi.ShownText(t.Message, 1<<10)
 	case Succeeded:
 		upload.Status = jobapi.Succeeded
+		if j.Relay.Orchestrator == nil {
+			upload.Status, upload.Message = jobapi.Skipped, "this relay has no orchestrator: fetch the files"
+		}
 		job.Result, err = json.Marshal(map[string]any{"task": "/v1/tasks/" + string(t.ID), "artifacts": len(t.Artifacts)})
 	case Failed:
 		job.Error = &jobapi.Error{Code: jobapi.ShownCode(t.Error.Code), Message: jobapi.ShownText(t.Error.Message, 2<<10)}

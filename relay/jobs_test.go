@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batchfleet/batchfleet/httpd/egress"
 	"github.com/batchfleet/batchfleet/internal/testrun"
@@ -153,5 +155,50 @@ func TestJobsRetryAnUploadAndNothingElse(t *testing.T) {
 	}
 	if _, err := shown.Retry(t.Context(), "unknown"); err == nil {
 		t.Error("an unknown job was tried again")
+	}
+}
+
+// What a task waits for is shown to people.
+func TestR16PeopleSeeWhyATaskWaits(t *testing.T) {
+	r := setup(t, t.TempDir())
+	r.to("http://127.0.0.1:9") // where nothing listens
+	r.HasGPUs = false
+	r.open().soon().deliver()
+	shown := func(id jobs.ID) (run, upload jobapi.Step) {
+		t.Helper()
+		job, err := Jobs{r.Relay}.jobOf(r.task(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return job.Steps[0], job.Steps[1]
+	}
+	id := r.uploading(oneFile)
+	r.until(id, "tried", func(t *Task) bool { return t.Message != "" })
+	if _, upload := shown(id); upload.Status != jobapi.Running || !strings.Contains(upload.Message, "127.0.0.1:9") || !strings.Contains(upload.Message, "connection refused") {
+		t.Errorf("upload is shown as %+v", upload)
+	}
+	for kind, want := range map[jobs.Kind]string{"render": "this relay has none", "gone": "no longer in the kinds file"} {
+		waits := &Task{SchemaVersion: schemaVersion, ID: newID(time.Now()), JobID: "j", Kind: kind, State: Queued, CreatedAt: time.Now()}
+		r.tasks.put(waits)
+		if run, _ := shown(waits.ID); run.Status != jobapi.Pending || !strings.Contains(run.Message, want) {
+			t.Errorf("kind %s: shown as %+v, want %s", kind, run, want)
+		}
+	}
+	r.KindsChanged()
+	if text := r.log.String(); strings.Count(text, "tasks wait for a kind that this relay cannot run") != 2 {
+		t.Errorf("the log says %s", text)
+	}
+	if text := r.call(http.MethodGet, "/v1/status", "").Body; !strings.Contains(text, `"kind":"gone","slots":0,"gpus":0,"queued":1,"running":0,"uploading":0,"missing":true`) {
+		t.Errorf("status: %s", text)
+	}
+}
+
+func TestR50WithoutOrchestratorNothingIsSaidToBeUploaded(t *testing.T) {
+	r := newRig(t)
+	r.run(makes(oneFile))
+	id := r.create("")
+	job, err := Jobs{r.Relay}.jobOf(r.untilState(id, Succeeded))
+	if err != nil || job.Steps[1].Status != jobapi.Skipped || job.Steps[0].FinishedAt.IsZero() {
+		t.Errorf("%+v, %v", job.Steps, err)
 	}
 }

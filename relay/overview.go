@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
@@ -32,6 +34,7 @@ type kindOverview struct {
 	Running     int       `json:"running"`
 	Uploading   int       `json:"uploading"`
 	PausedUntil time.Time `json:"paused_until,omitzero"`
+	Missing     bool      `json:"missing,omitempty"` // it is no longer in the kinds file
 }
 
 // overview returns what the relay has and does now.
@@ -60,8 +63,43 @@ func (r *Relay) overview() overview {
 			one.PausedUntil = until.UTC()
 		}
 		o.Kinds = append(o.Kinds, one)
+		delete(by, k.Name)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(by)) { // no longer in the file
+		if n := by[kind]; n[Queued]+n[Running]+n[Uploading] > 0 {
+			o.Kinds = append(o.Kinds, kindOverview{Kind: kind, Queued: n[Queued], Running: n[Running], Uploading: n[Uploading], Missing: true})
+		}
 	}
 	return o
+}
+
+// whyQueued says why tasks of a kind are not started, if that is the kind's fault.
+func (r *Relay) whyQueued(kind jobs.Kind) string {
+	k := r.Kinds().Get(kind)
+	switch until := r.pauses.until(kind); {
+	case k == nil:
+		return "its kind is no longer in the kinds file"
+	case !r.runs(k):
+		return "its kind needs a GPU, and this relay has none"
+	case until.After(time.Now()):
+		return "tasks of its kind have failed one after the other: it waits until " + until.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// KindsChanged is called when the kinds file was read again: tasks that have waited for a kind may start, and others wait from
+// now on.
+func (r *Relay) KindsChanged() {
+	waiting := map[jobs.Kind]int{}
+	for _, e := range r.tasks.all(Queued) {
+		waiting[e.task.Load().Kind]++
+	}
+	for kind, n := range waiting {
+		if !r.runs(r.Kinds().Get(kind)) {
+			r.Log.Warn("tasks wait for a kind that this relay cannot run", "kind", kind, "tasks", n, "why", r.whyQueued(kind))
+		}
+	}
+	r.queue.Wake()
 }
 
 func (s *server) status(w http.ResponseWriter, _ *http.Request) error {

@@ -27,7 +27,8 @@ type Task struct {
 	Priority    int       `json:"priority"`
 	CreatedAt   time.Time `json:"created_at"`
 	StartedAt   time.Time `json:"started_at,omitzero"`   // of the last attempt
-	UploadingAt time.Time `json:"uploading_at,omitzero"` // when the upload began
+	RanAt       time.Time `json:"ran_at,omitzero"`       // when its program had succeeded
+	UploadingAt time.Time `json:"uploading_at,omitzero"` // when the upload began, or began again
 	FinishedAt  time.Time `json:"finished_at,omitzero"`
 	Assets      []string  `json:"assets,omitempty"` // names of files in input/
 	Prompt      Prompt    `json:"prompt,omitzero"`
@@ -102,7 +103,8 @@ func (t *Task) view() view {
 // become moves the task to another state, and notes the event of it. It changes nothing if the task may not
 // go there.
 func (t *Task) become(next State, now time.Time) error {
-	if !t.State.mayBecome(next) {
+	before := t.State
+	if !before.mayBecome(next) {
 		return fmt.Errorf("task %s is %s and cannot become %s", t.ID, t.State, next)
 	}
 	t.State = next
@@ -111,7 +113,10 @@ func (t *Task) become(next State, now time.Time) error {
 	case Running:
 		t.StartedAt = now
 	case Uploading:
-		t.UploadingAt, t.FinishedAt, t.Error = now, time.Time{}, nil
+		if before == Running {
+			t.RanAt = now
+		}
+		t.UploadingAt, t.FinishedAt, t.Error, t.Message = now, time.Time{}, nil, ""
 	case Succeeded:
 		t.Progress = 1
 		fallthrough

@@ -116,6 +116,9 @@ func (u *uploads) settle(e *entry, err error) error {
 	case !errors.Is(wrote, errUnchanged): // the disk takes nothing: it is uploaded once more then
 		return &outbox.RetryError{Err: wrote}
 	case undecided != nil:
+		waiting := *t // for people: it is not worth a write
+		waiting.Message = jobs.Clip(err.Error(), maxReason, "…")
+		u.tasks.publish(e, &waiting)
 		return err
 	}
 	return nil
@@ -156,7 +159,7 @@ func (u *uploads) post(ctx context.Context, t *Task, body egress.Content, limit 
 		Method: http.MethodPost, URL: u.address(t), Header: header, Body: body.Open, Length: body.Length,
 		Timeout: uploadTimeout, Stall: u.stall, ResponseLimit: limit,
 	})
-	return resp, decided("the orchestrator", resp, err)
+	return resp, decided("the orchestrator at "+u.base.Host, resp, err)
 }
 
 // askFirst asks a server whether it takes a large body before that is sent. Otherwise a refusal may be lost when the server closes the

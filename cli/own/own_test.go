@@ -132,7 +132,7 @@ func TestWorkerWithoutGPUsLeavesKindsWithGPUsToOthers(t *testing.T) {
 	if got := names(""); !slices.Equal(got, []string{"plain", "slots"}) {
 		t.Errorf("without, it runs %q", got)
 	}
-	if !strings.Contains(text.String(), "WORKER_GPUS names none") || !strings.Contains(text.String(), "kind=big") {
+	if !strings.Contains(text.String(), "a kind needs GPUs and none are named") || !strings.Contains(text.String(), "kind=big") {
 		t.Errorf("the log does not say so:\n%s", text.String())
 	}
 }

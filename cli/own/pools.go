@@ -46,7 +46,7 @@ func (e *GPUEnv) Runnable(all []Kind, log *slog.Logger) []Kind {
 	}
 	return slices.DeleteFunc(all, func(k Kind) bool {
 		if k.GPUs > 0 {
-			log.Warn("a kind needs GPUs and WORKER_GPUS names none: its jobs are left to other workers", "kind", k.Name)
+			log.Warn("a kind needs GPUs and none are named (WORKER_GPUS, of a relay --gpus): its jobs do not run here", "kind", k.Name)
 		}
 		return k.GPUs > 0
 	})

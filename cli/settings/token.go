@@ -44,7 +44,7 @@ func ReadTokens(ctx context.Context, file string, n int) ([]string, error) {
 	}
 	tokens := strings.Fields(string(text))
 	if len(text) > maxToken || len(tokens) == 0 || len(tokens) > n {
-		return nil, fmt.Errorf("%s: want 1 to %d lines with a token each and nothing else", file, n)
+		return nil, fmt.Errorf("in %s there must be 1 to %d lines with a token each, and nothing else", file, n)
 	}
 	return tokens, nil
 }
