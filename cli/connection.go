@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"slices"
@@ -204,14 +205,35 @@ func (c *connection) token(ctx context.Context, stderr io.Writer) (string, error
 	if file == "" {
 		return "", nil
 	}
-	token, err := settings.ReadToken(ctx, file)
+	token, err := c.readToken(ctx, file)
 	if err != nil {
 		return "", fmt.Errorf("--token-file: %w", err)
 	}
-	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		fmt.Fprintf(stderr, "batchfleet: other users of this machine may read a token: %s has mode %s; chmod 600\n", file, info.Mode().Perm())
+	if mode, ok := readByOthers(file); ok {
+		fmt.Fprintf(stderr, "batchfleet: other users of this machine may read a token: %s has mode %s; chmod 600\n", file, mode)
 	}
 	return token, nil
+}
+
+// readToken reads a file with a token. That of a relay may also have the next one.
+func (c *connection) readToken(ctx context.Context, file string) (string, error) {
+	if c.scope != relay.Scope {
+		return settings.ReadToken(ctx, file)
+	}
+	tokens, err := settings.ReadTokens(ctx, file, maxTokens)
+	if err != nil {
+		return "", err
+	}
+	return tokens[0], nil
+}
+
+// readByOthers reports whether other users of this machine may read a file, and its mode.
+func readByOthers(file string) (fs.FileMode, bool) {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
+		return 0, false
+	}
+	return info.Mode().Perm(), true
 }
 
 // find returns a job of the scope that was given, or of any. action is what an error says

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -47,6 +48,10 @@ func (o *devOrchestrator) upload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return &httpd.StatusError{Status: http.StatusBadRequest, Err: err}
 	}
+	task, err := jobs.ParseID(r.Header.Get("Idempotency-Key"))
+	if err != nil {
+		return &httpd.StatusError{Status: http.StatusBadRequest, Err: err}
+	}
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return &httpd.StatusError{Status: http.StatusUnsupportedMediaType, Err: err}
@@ -69,7 +74,7 @@ func (o *devOrchestrator) upload(w http.ResponseWriter, r *http.Request) error {
 		if part.FormName() != "file" || !jobapi.ValidArtifact().MatchString(name) {
 			continue // the metadata
 		}
-		object := string(id) + "/" + name
+		object := path.Join(string(id), string(task), name)
 		if err := store.Put(r.Context(), object, part); err != nil {
 			return err
 		}

@@ -35,7 +35,11 @@ func TestDevRelayShowsWhatArrives(t *testing.T) {
 	for _, event := range []string{"queued", "running", "uploading", "received", "succeeded"} {
 		p.untilLogged("demo-1: " + event)
 	}
-	if text, err := os.ReadFile(filepath.Join(cmd.Dir, "dev_relay", "received", "demo-1", "sum.txt")); err != nil || len(text) < 64 {
+	files, err := filepath.Glob(filepath.Join(cmd.Dir, "dev_relay", "received", "demo-1", "task_*", "sum.txt"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("arrived: %v, %v", files, err)
+	}
+	if text, err := os.ReadFile(files[0]); err != nil || len(text) < 64 {
 		t.Errorf("the file that has arrived: %q, %v", text, err)
 	}
 	if code, _ := p.terminate(); code != 0 {

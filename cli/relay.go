@@ -74,6 +74,7 @@ func (f *relayFlags) serve(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("--gpus: %w", err))
 	}
+	f.warn(ctx, log)
 	// A killed relay leaves processes. They end before what they have is deleted.
 	if n := command.Sweep(); n > 0 {
 		log.WarnContext(ctx, "killed processes left over from an earlier relay or worker", "processes", n)
@@ -113,6 +114,19 @@ func (f *relayFlags) serve(ctx context.Context, out io.Writer) (err error) {
 	w.Init()
 	w.ForceStop = program.SecondSignal()
 	return f.run(ctx, r, w, out, log)
+}
+
+// warn says what is allowed and yet seldom meant.
+func (f *relayFlags) warn(ctx context.Context, log *slog.Logger) {
+	if !onLoopback(f.addr) && f.certFile == "" && f.listener == nil {
+		log.WarnContext(ctx, "requests, and the token with them, are not encrypted", "addr", f.addr, "do", "give --tls-cert and --tls-key, or listen in a VPN alone")
+	}
+	if mode, ok := readByOthers(f.tokenFile); ok {
+		log.WarnContext(ctx, "other users of this machine may read the token", "file", f.tokenFile, "mode", mode, "do", "chmod 600")
+	}
+	if f.orchestrator == "" {
+		log.WarnContext(ctx, "without --orchestrator nothing is uploaded: files are fetched from this relay")
+	}
 }
 
 // run serves HTTP and runs the worker, until ctx ends.

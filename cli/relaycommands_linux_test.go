@@ -144,7 +144,7 @@ func TestR16CommandsOfPeople(t *testing.T) {
 	run(0, "error +EXEC_FAILED: exit 3: no such model", with("relay", "show", failed)...)
 	run(0, "no such model", with("relay", "logs", failed)...)
 	run(0, "working\n", with("logs", made)...)
-	shown := run(0, "state +succeeded.*upload +succeeded", with("get", made)...)
+	shown := run(0, "state +succeeded.*upload +skipped", with("get", made)...)
 	files := regexp.MustCompile(`files +batchfleet (.*)`).FindStringSubmatch(shown)
 	if files == nil {
 		t.Fatalf("get names no command for the files:\n%s", shown)

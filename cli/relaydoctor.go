@@ -3,11 +3,14 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,9 +42,19 @@ func (f *relayFlags) checks(ctx context.Context) []check {
 	r, wrong := f.relay(ctx, quiet)
 	all := []check{{
 		"flags", "flags, tokens and secrets",
-		func(context.Context) (string, error) { return "no mistakes", wrong },
+		func(context.Context) (string, error) {
+			if mode, ok := readByOthers(f.tokenFile); ok && wrong == nil {
+				return "", fmt.Errorf("other users of this machine may read %s: it has mode %s; chmod 600", f.tokenFile, mode)
+			}
+			return "no mistakes", wrong
+		},
 		help("correct the flags and files that are named"),
 	}}
+	all = append(all, check{
+		"listen", f.addr,
+		f.lookAtAddress,
+		help("stop what listens there, or give another --addr"),
+	})
 	if f.kinds != "" {
 		if err := os.Setenv("KINDS_FILE", f.kinds); err == nil {
 			all = append(all, inWords(kindsChecks(), "KINDS_FILE", "--kinds")...)
@@ -56,14 +69,25 @@ func (f *relayFlags) checks(ctx context.Context) []check {
 		func(ctx context.Context) (string, error) { return relay.CheckDir(f.dir, f.minFree) },
 		help("give --dir a directory of this user's own, on a disk with more room than --min-free-bytes"),
 	})
-	if r.Orchestrator != nil {
-		all = append(all, check{
-			"upload", r.Orchestrator.Redacted(),
-			func(ctx context.Context) (string, error) { return askOrchestrator(ctx, r) },
-			help("start the orchestrator, or correct --orchestrator; a proxy of the environment is not used"),
-		})
+	orchestrator, look := "none", func(context.Context) (string, error) {
+		return "without --orchestrator nothing is uploaded: files are fetched from the relay", nil
 	}
-	return all
+	if r.Orchestrator != nil {
+		orchestrator, look = r.Orchestrator.Redacted(), func(ctx context.Context) (string, error) { return askOrchestrator(ctx, r) }
+	}
+	return append(all, check{"upload", orchestrator, look, help("start the orchestrator, or correct --orchestrator; a proxy of the environment is not used")})
+}
+
+// lookAtAddress reports whether a relay could listen at its address, unless it does so already.
+func (f *relayFlags) lookAtAddress(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.addr)
+	if err == nil {
+		return "free", l.Close()
+	}
+	if found, _ := relay.CheckDir(f.dir, f.minFree); errors.Is(err, syscall.EADDRINUSE) && strings.HasPrefix(found, relay.RunsThere) {
+		return "in use, and a relay runs in --dir", nil
+	}
+	return "", err
 }
 
 // lookAtGPUs returns the GPUs that a relay would use, and why nvidia-smi knows nothing about them.
@@ -95,5 +119,5 @@ func askOrchestrator(ctx context.Context, r *relay.Relay) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("it answers (%d)", resp.Status), nil
+	return fmt.Sprintf("it answers, with status %d to a request for nothing", resp.Status), nil
 }

@@ -95,6 +95,9 @@ func openDirectory(path string, log *slog.Logger) (d *directory, err error) {
 	return d, err
 }
 
+// RunsThere is how CheckDir begins when a relay uses the directory.
+const RunsThere = "a relay runs there"
+
 // CheckDir returns what there is to say of a relay's directory, or why no relay can be started there. It makes none: where
 // there is none yet it tries another one beside it, or in it, and removes that.
 func CheckDir(path string, minFree int64) (found string, err error) {
@@ -111,7 +114,7 @@ func CheckDir(path string, minFree int64) (found string, err error) {
 	}
 	d, err := openDirectory(path, slog.New(slog.DiscardHandler))
 	if errors.Is(err, ErrInUse) {
-		found = "a relay runs there, and "
+		found = RunsThere + ", and "
 	} else if err != nil {
 		return "", err
 	} else if err := d.close(); err != nil {
