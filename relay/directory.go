@@ -21,6 +21,7 @@ import (
 	"github.com/batchfleet/batchfleet/flock"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/safefile"
+	"github.com/batchfleet/batchfleet/storage"
 )
 
 // directory is relay_runtime: the tasks on disk. Its methods may be called concurrently, for different tasks.
@@ -304,7 +305,9 @@ func (d *directory) load(ctx context.Context) (tasks []*Task, bad int, err error
 			var text bytes.Buffer
 			for i := share; i < len(entries) && ctx.Err() == nil; i += all {
 				name := entries[i].Name()
-				if name == quarantineDir {
+				// A relay that is killed while it checks the store leaves a file.
+				unfinished := entries[i].Type().IsRegular() && strings.HasPrefix(name, storage.TempPrefix)
+				if name == quarantineDir || unfinished && os.Remove(d.of("", name)) == nil {
 					continue
 				}
 				t, err := d.loadOne(entries[i], &text)

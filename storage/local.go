@@ -265,4 +265,4 @@ func localName(name string) error {
 	return ValidName(name)
 }
 
-func tempName() string { return tempPrefix + rand.Text() }
+func tempName() string { return TempPrefix + rand.Text() }

@@ -17,9 +17,9 @@ const (
 	MaxSegmentLength = 255
 )
 
-// tempPrefix begins the names of files that are being written. [ValidName]
+// TempPrefix begins the names of files that are being written. [ValidName]
 // refuses it, so that an unfinished object cannot be read or replaced.
-const tempPrefix = ".batchfleet-put-"
+const TempPrefix = ".batchfleet-put-"
 
 // BucketScheme and S3Scheme begin the name of an object in a named bucket of Cloud Storage
 // and of S3: gs://bucket/name, s3://bucket/name.
@@ -78,8 +78,8 @@ func segmentProblem(segment string) string {
 		return fmt.Sprintf("has the segment %q", segment)
 	case len(segment) > MaxSegmentLength:
 		return fmt.Sprintf("has a segment of %d bytes, at most %d are allowed", len(segment), MaxSegmentLength)
-	case strings.HasPrefix(segment, tempPrefix):
-		return fmt.Sprintf("has a segment beginning with %q, which marks unfinished files", tempPrefix)
+	case strings.HasPrefix(segment, TempPrefix):
+		return fmt.Sprintf("has a segment beginning with %q, which marks unfinished files", TempPrefix)
 	}
 	return ""
 }

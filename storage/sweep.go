@@ -32,7 +32,7 @@ func (l *Local) SweepTemp(ctx context.Context) (removed int, err error) {
 			return nil
 		case err != nil:
 			return err
-		case !d.Type().IsRegular() || !strings.HasPrefix(d.Name(), tempPrefix):
+		case !d.Type().IsRegular() || !strings.HasPrefix(d.Name(), TempPrefix):
 			return nil
 		}
 		info, err := d.Info()
@@ -74,7 +74,7 @@ func (l *Local) RemoveUnfinished(ctx context.Context, dir string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !d.Type().IsRegular() || !strings.HasPrefix(d.Name(), tempPrefix) {
+		if !d.Type().IsRegular() || !strings.HasPrefix(d.Name(), TempPrefix) {
 			continue
 		}
 		if removed := root.Remove(path.Join(dir, d.Name())); !errors.Is(removed, fs.ErrNotExist) {
