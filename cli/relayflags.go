@@ -167,8 +167,11 @@ func (f *relayFlags) relay(ctx context.Context, log *slog.Logger) (*relay.Relay,
 			}
 		}
 		for _, own := range []string{f.dir, f.tokenFile, f.secretFile} {
+			if own == "" || own == "-" { // it is no file
+				continue
+			}
 			if own, wrong := filepath.Abs(own); err == nil && wrong == nil && isBelow(own, dir) {
-				err = fmt.Errorf("%s holds %s, which no task may read", dir, own)
+				err = fmt.Errorf("%s holds %s, which no task may read: keep it elsewhere", dir, own)
 			}
 		}
 		fail("--assets", err)
