@@ -113,7 +113,7 @@ func inWords(checks []check, theirs, ours string) []check {
 
 // askOrchestrator reports whether the orchestrator answers at all: it is asked for nothing, and without the token.
 func askOrchestrator(ctx context.Context, r *relay.Relay) (string, error) {
-	c := r.OrchestratorClient()
+	c := egress.New(egress.Only(r.Orchestrator))
 	defer c.Close()
 	resp, err := c.Do(ctx, &egress.Request{Method: http.MethodHead, URL: r.Orchestrator.String(), Timeout: 5 * time.Second})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/batchfleet/batchfleet/httpd/egress"
 	"github.com/batchfleet/batchfleet/storage/s3/s3test"
 )
 
@@ -253,7 +254,7 @@ func TestR52RealStore(t *testing.T) {
 	})
 	r := setup(t, t.TempDir()).to(orchestrator.URL)
 	r.Presigned, r.Storage = true, local(orchestrator.Server)
-	r.Storage.Ports = []uint16{portOf(parseURL(t, at))}
+	r.Storage.Ports = egress.Only(parseURL(t, at)).Ports
 	r.open().soon().deliver()
 	files := map[string]string{"a.txt": "small", "b.empty": "", "c.mp4": strings.Repeat("film", 1<<19)}
 	r.untilState(r.uploading(files), Succeeded)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"net/url"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,9 +52,6 @@ type Relay struct {
 	copying   atomic.Int64 // bytes of assets that are being copied
 }
 
-// anywhere is for the orchestrator, which is no stranger's choice.
-var anywhere = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
-
 // Open locks the directory and reads what an earlier relay has left. The error wraps [ErrInUse] when another one has it.
 func (r *Relay) Open(ctx context.Context) (err error) {
 	if err := r.RenewTokens(r.Access.Tokens); err != nil {
@@ -78,7 +73,7 @@ func (r *Relay) Open(ctx context.Context) (err error) {
 	r.uploads.presigned, r.uploads.token, r.callbacks.token = r.Presigned, r.token, r.token
 	r.uploads.storage, r.uploads.FinalTimeout = r.client(r.Storage), r.Drain
 	if r.Orchestrator != nil {
-		p := r.orchestratorPolicy()
+		p := egress.Only(r.Orchestrator)
 		c := r.client(p)
 		r.uploads.base, r.uploads.client = r.Orchestrator, c
 		r.callbacks.base, r.callbacks.own = r.Orchestrator, called{&p, c}
@@ -91,16 +86,6 @@ func (r *Relay) Open(ctx context.Context) (err error) {
 		return float64(free)
 	})
 	return nil
-}
-
-// OrchestratorClient returns a client of the orchestrator. The caller closes it.
-func (r *Relay) OrchestratorClient() *egress.Client { return egress.New(r.orchestratorPolicy()) }
-
-// orchestratorPolicy allows the orchestrator, wherever it is: no request has chosen it.
-func (r *Relay) orchestratorPolicy() egress.Policy {
-	return egress.Policy{
-		Hosts: []string{r.Orchestrator.Hostname()}, Networks: anywhere, Ports: []uint16{portOf(r.Orchestrator)}, HTTP: r.Orchestrator.Scheme == "http",
-	}
 }
 
 func (r *Relay) client(p egress.Policy) *egress.Client {
@@ -160,36 +145,4 @@ func (r *Relay) Run(ctx context.Context) {
 	})
 	running.Wait()
 	r.pauses.stop()
-}
-
-// retryUpload has a task uploaded again whose upload has failed. The error wraps [fs.ErrNotExist] or [errEnded].
-func (r *Relay) retryUpload(id jobs.ID) (*Task, error) {
-	e, err := r.tasks.lock(id)
-	if err != nil {
-		return nil, err
-	}
-	defer e.mu.Unlock()
-	t := e.task.Load()
-	if t.State != Failed || t.Error.Code != codeUploadFailed {
-		return t, fmt.Errorf("retry the upload of task %s: %w: only an upload that has failed can be made again", id, errEnded)
-	}
-	if r.Orchestrator == nil {
-		return t, fmt.Errorf("retry the upload of task %s: %w: this relay has no orchestrator", id, errEnded)
-	}
-	t, err = r.tasks.change(e, func(t *Task) error { return t.become(Uploading, time.Now().UTC()) })
-	if err == nil {
-		r.uploads.start(e)
-	}
-	return t, err
-}
-
-// portOf returns the port of a URL.
-func portOf(u *url.URL) uint16 {
-	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
-		return uint16(n)
-	}
-	if u.Scheme == "http" {
-		return 80
-	}
-	return 443
 }

@@ -124,6 +124,27 @@ func (u *uploads) settle(e *entry, err error) error {
 	return nil
 }
 
+// retryUpload has a task uploaded again whose upload has failed. The error wraps [fs.ErrNotExist] or [errEnded].
+func (r *Relay) retryUpload(id jobs.ID) (*Task, error) {
+	e, err := r.tasks.lock(id)
+	if err != nil {
+		return nil, err
+	}
+	defer e.mu.Unlock()
+	t := e.task.Load()
+	if t.State != Failed || t.Error.Code != codeUploadFailed {
+		return t, fmt.Errorf("retry the upload of task %s: %w: only an upload that has failed can be made again", id, errEnded)
+	}
+	if r.Orchestrator == nil {
+		return t, fmt.Errorf("retry the upload of task %s: %w: this relay has no orchestrator", id, errEnded)
+	}
+	t, err = r.tasks.change(e, func(t *Task) error { return t.become(Uploading, time.Now().UTC()) })
+	if err == nil {
+		r.uploads.start(e)
+	}
+	return t, err
+}
+
 // send sends all artifacts of a task. The error is an [*outbox.RetryError] if another attempt may help.
 func (u *uploads) send(ctx context.Context, t *Task) error {
 	if u.presigned {

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -25,6 +26,16 @@ type Policy struct {
 	HTTP     bool           // http:// is allowed as well as https://
 	CAs      *x509.CertPool // who signs certificates; the system's when nil
 	Resolver *net.Resolver  // what asks DNS; the system's when nil
+}
+
+// Only returns a policy that allows the host and port of one URL, whatever address the name of the host has: for a URL that
+// we have chosen.
+func Only(u *url.URL) Policy {
+	n, _ := strconv.ParseUint(port(u), 10, 16) // what is no port is 0, which allows nothing
+	return Policy{
+		Hosts: []string{u.Hostname()}, Ports: []uint16{uint16(n)}, HTTP: u.Scheme == "http",
+		Networks: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")},
+	}
 }
 
 // ErrDenied means that a call was not made because it may not be made. To try again does not help.
@@ -147,14 +158,15 @@ func (p *Policy) checkPort(u *url.URL) error {
 			ports = append(ports, 80)
 		}
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	if !slices.ContainsFunc(ports, func(n uint16) bool { return n != 0 && strconv.Itoa(int(n)) == port }) {
-		return denied(fmt.Sprintf("port %.10s is not one that is allowed: %v", port, ports))
+	own := port(u)
+	if !slices.ContainsFunc(ports, func(n uint16) bool { return n != 0 && strconv.Itoa(int(n)) == own }) {
+		return denied(fmt.Sprintf("port %.10s is not one that is allowed: %v", own, ports))
 	}
 	return nil
+}
+
+func port(u *url.URL) string {
+	return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 }
 
 // checkAddr is for the address that a host is, or that a connection is about to be made to.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -219,4 +220,24 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+func TestR65OnlyOneServerIsAllowed(t *testing.T) {
+	for raw, calls := range map[string]map[string]bool{
+		"https://orchestrator.test/base": {"https://orchestrator.test/x": true, "https://orchestrator.test:443/": true, "https://orchestrator.test:8443/": false, "https://other.test/": false, "http://orchestrator.test/": false},
+		"http://10.0.0.7:9000":           {"http://10.0.0.7:9000/x": true, "http://10.0.0.7/": false, "http://10.0.0.8:9000/": false},
+		"http://[::1]:9000":              {"http://[::1]:9000/": true, "http://127.0.0.1:9000/": false},
+		"https://orchestrator.test:0":    {"https://orchestrator.test:0/": false, "https://orchestrator.test/": false},
+	} {
+		u, err := url.Parse(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Only(u)
+		for call, want := range calls {
+			if _, err := p.Check(call); (err == nil) != want {
+				t.Errorf("with %s alone, %s: %v", raw, call, err)
+			}
+		}
+	}
 }
