@@ -51,10 +51,14 @@ type called struct {
 	client caller
 }
 
-func newCallbacks(tasks *Tasks, log *slog.Logger, m *Metrics) *callbacks {
-	return &callbacks{tasks: tasks, metrics: m, Sender: outbox.Sender{
-		Uploads: parallelCallbacks, Retry: retry.Policy{First: 5 * time.Second, Factor: 2.5, Max: 24 * time.Hour}, FinalTimeout: time.Second, Log: log,
-	}}
+func newCallbacks(r *Relay, orchestrator called) *callbacks {
+	return &callbacks{
+		tasks: r.tasks, metrics: r.Metrics, secret: r.Secret, others: called{&r.Callbacks, r.client(r.Callbacks)},
+		own: orchestrator, base: r.Orchestrator, token: r.token,
+		Sender: outbox.Sender{
+			Uploads: parallelCallbacks, Retry: retry.Policy{First: 5 * time.Second, Factor: 2.5, Max: 24 * time.Hour}, FinalTimeout: time.Second, Log: r.Log,
+		},
+	}
 }
 
 // check returns what is wrong with the URL of a callback.

@@ -63,7 +63,7 @@ func (q *Queue) Lease(ctx context.Context) (jobs.Lease, error) { return q.LeaseK
 // LeaseKinds implements worker.KindSource.
 func (q *Queue) LeaseKinds(ctx context.Context, kinds []jobs.Kind) (jobs.Lease, error) {
 	lease, err := q.LeaseIf(ctx, func(job *jobs.Job) bool {
-		return (kinds == nil || slices.Contains(kinds, job.Kind)) && (q.paused == nil || !q.paused(job.Kind))
+		return (kinds == nil || slices.Contains(kinds, job.Kind)) && !q.paused(job.Kind)
 	})
 	if err == nil {
 		q.fill(&lease)

@@ -67,17 +67,13 @@ func (r *Relay) Open(ctx context.Context) (err error) {
 	r.queue = newQueue(r.tasks, r.logs)
 	r.queue.paused = func(kind jobs.Kind) bool { return !r.runs(r.Kinds().Get(kind)) || r.pauses.paused(kind) }
 	r.pauses.over = r.queue.Wake
-	r.uploads = newUploads(r.tasks, r.Log, r.Metrics)
-	r.callbacks = newCallbacks(r.tasks, r.Log, r.Metrics)
-	r.callbacks.others, r.callbacks.secret = called{&r.Callbacks, r.client(r.Callbacks)}, r.Secret
-	r.uploads.presigned, r.uploads.token, r.callbacks.token = r.Presigned, r.token, r.token
-	r.uploads.storage, r.uploads.FinalTimeout = r.client(r.Storage), r.Drain
+	var orchestrator called
 	if r.Orchestrator != nil {
 		p := egress.Only(r.Orchestrator)
-		c := r.client(p)
-		r.uploads.base, r.uploads.client = r.Orchestrator, c
-		r.callbacks.base, r.callbacks.own = r.Orchestrator, called{&p, c}
+		orchestrator = called{&p, r.client(p)}
 	}
+	r.uploads = newUploads(r, orchestrator)
+	r.callbacks = newCallbacks(r, orchestrator)
 	r.status = &Status{tasks: r.tasks, log: r.logs, crashes: maxCrashes, uploading: r.uploads.start, ended: r.attemptEnded}
 	r.tasks.events = r.callbacks.deliver
 	r.tasks.resume(r.uploads.start)

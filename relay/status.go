@@ -204,9 +204,7 @@ func (s *Status) Finish(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.S
 		return 0, err
 	}
 	e.claim = claim{}
-	if s.ended != nil {
-		s.ended(t.Kind, o)
-	}
+	s.ended(t.Kind, o)
 	if t.State == Uploading {
 		s.tasks.see(e, t.Artifacts)
 		s.uploading(e)

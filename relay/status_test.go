@@ -78,7 +78,7 @@ func TestStatusKeepsThePromisesOfEveryStatus(t *testing.T) {
 func TestQueueKeepsThePromisesOfEverySource(t *testing.T) {
 	workertest.Source(t, func(t *testing.T) workertest.Queue {
 		r := newRig(t)
-		r.queue.paused = nil
+		r.queue.paused = func(jobs.Kind) bool { return false }
 		return workertest.Queue{Source: r.queue, Submit: func(_ *testing.T, job jobs.Job) {
 			r.queue.Add(memory.Message{Job: job, Attributes: map[string]string{priorityKey: "0"}})
 		}}

@@ -46,10 +46,14 @@ type caller interface {
 	Do(ctx context.Context, r *egress.Request) (egress.Response, error)
 }
 
-func newUploads(tasks *Tasks, log *slog.Logger, m *Metrics) *uploads {
-	return &uploads{tasks: tasks, metrics: m, stall: uploadStall, Sender: outbox.Sender{
-		Uploads: parallelUploads, Retry: retry.Policy{First: time.Second, Max: 5 * time.Minute}, Log: log,
-	}}
+func newUploads(r *Relay, orchestrator called) *uploads {
+	return &uploads{
+		tasks: r.tasks, metrics: r.Metrics, base: r.Orchestrator, client: orchestrator.client, storage: r.client(r.Storage),
+		presigned: r.Presigned, token: r.token, stall: uploadStall,
+		Sender: outbox.Sender{
+			Uploads: parallelUploads, Retry: retry.Policy{First: time.Second, Max: 5 * time.Minute}, FinalTimeout: r.Drain, Log: r.Log,
+		},
+	}
 }
 
 // start begins to upload a task.
