@@ -60,7 +60,7 @@ func (s *Status) Claim(_ context.Context, job jobs.Job, hold time.Duration, agai
 	e, err := s.tasks.lock(job.ID)
 	if err != nil { // it was deleted
 		c.Verdict, c.State = jobs.Ended, jobs.Canceled
-		return c, nil //nolint:nilerr // the same
+		return c, nil
 	}
 	defer e.mu.Unlock()
 	t, now := e.task.Load(), time.Now()
@@ -326,7 +326,7 @@ func (s *Status) Release(_ context.Context, c jobs.Claim, message string) error 
 func (s *Status) uncount(c jobs.Claim) error {
 	e, err := s.tasks.lock(c.Job)
 	if err != nil {
-		return nil //nolint:nilerr // it was deleted
+		return nil // it was deleted
 	}
 	defer e.mu.Unlock()
 	i := slices.Index(e.claim.crashed, c.Token)
