@@ -54,28 +54,30 @@ func idempotencyKey(r *http.Request) (string, error) {
 
 // create makes a task, or returns the one that the same request has made before; made is false then.
 func (r *Relay) create(body *request, key string) (t *Task, made bool, err error) {
-	priority, assets, err := r.check(body)
-	if err != nil {
-		return nil, false, err
-	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, false, err
 	}
-	t = newTask(body, priority, assets)
-	if key != "" {
-		t.KeyHash, t.BodyHash = hashOf(key), hashOf(string(text))
-		earlier, done, err := r.tasks.reserve(t.KeyHash)
+	keyHash, bodyHash := "", ""
+	if key != "" { // looked at first: what was taken once is taken again, whatever has changed since
+		keyHash, bodyHash = hashOf(key), hashOf(string(text))
+		earlier, done, err := r.tasks.reserve(keyHash)
 		switch {
 		case err != nil:
 			return nil, false, err
-		case earlier != nil && earlier.BodyHash != t.BodyHash:
+		case earlier != nil && earlier.BodyHash != bodyHash:
 			return nil, false, &refusal{http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH", "This Idempotency-Key was used for another task"}
 		case earlier != nil:
 			return earlier, false, nil
 		}
 		defer done()
 	}
+	priority, assets, err := r.check(body)
+	if err != nil {
+		return nil, false, err
+	}
+	t = newTask(body, priority, assets)
+	t.KeyHash, t.BodyHash = keyHash, bodyHash
 	others := r.making.Add(1) - 1
 	defer r.making.Add(-1)
 	if err := r.hasRoom(int(others)); err != nil {

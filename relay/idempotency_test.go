@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/kinds"
 )
 
 func TestR10ARequestThatIsMadeAgainMakesNoOtherTask(t *testing.T) {
@@ -37,6 +38,10 @@ func TestR10ARequestThatIsMadeAgainMakesNoOtherTask(t *testing.T) {
 	}
 	r.MaxQueued = 1
 	check("with a full queue", body)
+	known := r.Kinds
+	r.Kinds = func() *kinds.Set { return &kinds.Set{} }
+	check("with its kind gone from the file", body)
+	r.Kinds = known
 	r.MaxQueued = 1000
 	if _, err := r.status.Cancel(id); err != nil {
 		t.Fatal(err)
