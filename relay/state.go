@@ -53,7 +53,7 @@ func (s State) Terminal() bool { return s >= Succeeded }
 
 // edges are the states that a task may go to from each.
 var edges = map[State][]State{
-	Queued:    {Running, Canceled, Failed},           // failed: it cannot run, as when its kind is gone
+	Queued:    {Running, Canceled},
 	Running:   {Uploading, Failed, Canceled, Queued}, // queued: it was interrupted, or its kind retries
 	Uploading: {Succeeded, Failed, Canceled},
 	Failed:    {Uploading}, // retry-upload

@@ -87,7 +87,7 @@ func TestQueueKeepsThePromisesOfEverySource(t *testing.T) {
 
 func TestR20OnlyTheEdgesOfTheContractExist(t *testing.T) {
 	want := map[State]string{
-		Queued: "running canceled failed", Running: "uploading failed canceled queued", Uploading: "succeeded failed canceled", Failed: "uploading",
+		Queued: "running canceled", Running: "uploading failed canceled queued", Uploading: "succeeded failed canceled", Failed: "uploading",
 	}
 	for from := Queued; from <= Canceled; from++ {
 		for to := Queued; to <= Canceled; to++ {
