@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,8 +75,8 @@ func startProcess(t *testing.T) *process {
 	return p
 }
 
-// rest waits until the process uses no CPU for a while: what it had to do is
-// done.
+// rest waits until the process uses no CPU for a while, and no thread of it waits
+// for one: what it had to do is done.
 func (p *process) rest(t *testing.T) {
 	t.Helper()
 	used := func() int {
@@ -84,9 +85,20 @@ func (p *process) rest(t *testing.T) {
 		fields := strings.Fields(after) // from the third of proc(5) on
 		return must(strconv.Atoi(fields[11]))(t) + must(strconv.Atoi(fields[12]))(t)
 	}
+	isReady := func() bool { // on a busy machine it may get no CPU for seconds
+		threads := must(filepath.Glob("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/task/*/stat"))(t)
+		return slices.ContainsFunc(threads, func(path string) bool {
+			text, _ := os.ReadFile(path) // the thread may have ended
+			return bytes.Contains(text, []byte(") R "))
+		})
+	}
 	ctx := soon(t)
-	for before := -2; used() > before+1; { // a hundredth of a second
-		before = used()
+	for before, quiet := -2, 0; quiet < 3; {
+		now := used()
+		if quiet++; now > before+1 || isReady() { // a hundredth of a second
+			quiet = 0
+		}
+		before = now
 		select {
 		case <-ctx.Done():
 			t.Fatal("the process does not come to rest")
