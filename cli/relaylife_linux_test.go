@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfleet/batchfleet/relay"
 )
 
 // lifeKinds: hold runs until there is a file go, in a slot of its own.
@@ -153,6 +155,47 @@ func TestR24TaskWaitsWhileItsKindIsGone(t *testing.T) {
 	r.write("kinds.toml", string(kinds))
 	r.start()
 	r.untilStatus(second, "succeeded")
+	r.stop()
+}
+
+// A relay that runs takes a new token beside the old one, then instead of it, and a file without tokens changes nothing.
+func TestR02RunningRelayTakesNewTokens(t *testing.T) {
+	t.Parallel()
+	r := newLifeRelay(t)
+	r.start()
+	id := r.create("hold")
+	r.has("began")
+	const next = "fedcba9876543210fedcba9876543210"
+	read := func(text, says string) {
+		t.Helper()
+		r.write("relay.token", text)
+		before := strings.Count(r.log.String(), says)
+		if err := r.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		until(t, time.Minute, "it says that "+says, func() bool { return strings.Count(r.log.String(), says) > before })
+	}
+	accepts := func(token string, want int) {
+		t.Helper()
+		if status, answer, err := r.ask(http.MethodGet, "/v1/tasks/"+id, "", relay.TokenHeader, token); err != nil || status != want {
+			t.Errorf("with token %.4s…: %d %s, %v, want %d", token, status, answer, err, want)
+		}
+	}
+	accepts(next, http.StatusUnauthorized)
+	read(relayToken+"\n"+next+"\n", "read the tokens again")
+	accepts(relayToken, http.StatusOK)
+	accepts(next, http.StatusOK)
+	read(next+"\n", "read the tokens again")
+	accepts(relayToken, http.StatusUnauthorized)
+	accepts(next, http.StatusOK)
+	read("", "the tokens stay as they are")
+	accepts(relayToken, http.StatusUnauthorized)
+	accepts(next, http.StatusOK)
+	r.write("go", "")
+	until(t, time.Minute, "the task that ran meanwhile has ended", func() bool {
+		_, answer, err := r.ask(http.MethodGet, "/v1/tasks/"+id, "", relay.TokenHeader, next)
+		return err == nil && strings.Contains(answer, `"status":"succeeded"`)
+	})
 	r.stop()
 }
 
