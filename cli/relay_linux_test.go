@@ -264,7 +264,7 @@ func untilGone(t *testing.T, id string) {
 
 // left returns what lies in tmp/ and in the work directories of tasks, which is nothing once all have ended.
 func (r *testRelay) left() (found []string) {
-	for _, pattern := range []string{"tmp/new-*", "tmp/batchfleet-scratch/workers/*/*-*", "tasks/*/work/*", "tasks/*/.batchfleet-tmp-*", "tasks/*/artifacts/.*", "tasks/*/result.json"} {
+	for _, pattern := range []string{"tmp/new-*", "tmp/batchfleet-scratch/workers/*/*-*", filepath.Join("tasks", "*", "work", "*"), "tasks/*/.batchfleet-tmp-*", "tasks/*/artifacts/.*", "tasks/*/result.json"} {
 		names, _ := filepath.Glob(r.runtime(pattern))
 		found = append(found, names...)
 	}

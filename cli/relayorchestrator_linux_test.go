@@ -57,11 +57,11 @@ func newOrchestrator(t *testing.T) *orchestrator {
 // handler records a request, with the misfortunes of an unruly orchestrator.
 func (o *orchestrator) handler(record func(*http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		fate := 100
+		roll := 100
 		if o.unruly.Load() {
-			fate = rand.IntN(20)
+			roll = rand.IntN(20)
 		}
-		switch fate {
+		switch roll {
 		case 1, 2:
 			w.WriteHeader(http.StatusInternalServerError)
 			return
@@ -77,7 +77,7 @@ func (o *orchestrator) handler(record func(*http.Request) error) http.HandlerFun
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		switch fate {
+		switch roll {
 		case 0:
 			<-time.After(100 * time.Millisecond)
 		case 4:

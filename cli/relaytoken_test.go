@@ -10,7 +10,7 @@ import (
 	"github.com/batchfleet/batchfleet/relay"
 )
 
-// While tokens change, the file of a relay has two, of which its commands send the first.
+// While tokens change, the file of a relay has two; its commands send the first.
 func TestR02CommandsTakeAFileWithTheNextToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "relay.token")
 	const first, second = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"

@@ -165,7 +165,7 @@ func (r *rig) end(c jobs.Claim, o jobs.Outcome) {
 // write puts a file where a task has its artifacts.
 func (r *rig) write(id jobs.ID, name, text string) {
 	r.t.Helper()
-	if err := errors.Join(r.tasks.dir.mend(id), os.WriteFile(r.tasks.dir.of(id, artifactsDir, name), []byte(text), 0o600)); err != nil {
+	if err := errors.Join(r.tasks.dir.prepare(id), os.WriteFile(r.tasks.dir.of(id, artifactsDir, name), []byte(text), 0o600)); err != nil {
 		r.t.Fatal(err)
 	}
 }

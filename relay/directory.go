@@ -182,7 +182,7 @@ func (d *directory) create(t *Task, request []byte, addInputs func(dir string) e
 		}
 	}()
 	input := filepath.Join(temp, inputDir)
-	for _, dir := range []string{temp, input} { // the others are made when it is about to run: see mend
+	for _, dir := range []string{temp, input} { // the others are made when it is about to run: see prepare
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
@@ -378,9 +378,9 @@ func (d *directory) empty(id jobs.ID) (err error) {
 	return err
 }
 
-// mend makes the directories that a task needs to run, also those that something else has deleted or replaced: without
+// prepare makes the directories that a task needs to run, also those that something else has deleted or replaced: without
 // them it would wait forever.
-func (d *directory) mend(id jobs.ID) error {
+func (d *directory) prepare(id jobs.ID) error {
 	for _, sub := range []string{workDir, artifactsDir} {
 		if info, err := os.Lstat(d.of(id, sub)); err != nil || !info.IsDir() {
 			return d.empty(id)

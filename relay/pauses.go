@@ -14,7 +14,6 @@ const (
 	failuresInRow = 5
 	firstPause    = time.Minute
 	longestPause  = 30 * time.Minute
-	codeGPUOOM    = "GPU_OOM"
 )
 
 // pauses are the kinds whose tasks have failed several times in a row.

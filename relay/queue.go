@@ -93,7 +93,7 @@ func (q *Queue) fill(lease *jobs.Lease) {
 		lease.Invalid = &jobs.Failure{Code: codeInputDamaged, Err: fmt.Errorf("input/%s of the task cannot be read: %w", requestFile, err)}
 		return
 	}
-	_ = q.tasks.dir.mend(id) // the attempt meets what is still wrong
+	_ = q.tasks.dir.prepare(id) // the attempt meets what is still wrong
 	q.log.hide(id, r.Input.prompt())
 	for _, name := range t.Assets {
 		lease.Job.Inputs = append(lease.Job.Inputs, path.Join(string(id), inputDir, name))

@@ -173,7 +173,7 @@ func TestR25RunningTaskRunsOnceMoreAndThenFails(t *testing.T) {
 		if err != nil || c.Verdict != jobs.Granted || c.Attempt != crash {
 			t.Fatalf("claim: %+v, %v", c, err)
 		}
-		if err := errors.Join(r.tasks.dir.mend(id), os.WriteFile(filepath.Join(r.Place(id), "left"), nil, 0o600)); err != nil {
+		if err := errors.Join(r.tasks.dir.prepare(id), os.WriteFile(filepath.Join(r.Place(id), "left"), nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		r = r.again(nil)

@@ -76,6 +76,7 @@ const (
 	codeExecFailed   = "EXEC_FAILED"
 	codeTimeout      = "TIMEOUT"
 	codeNoArtifacts  = "NO_ARTIFACTS"
+	codeGPUOOM       = "GPU_OOM"
 	codeInterrupted  = "INTERRUPTED"
 	codeUploadFailed = "UPLOAD_FAILED"
 	codeInputDamaged = "INPUT_DAMAGED"

@@ -153,7 +153,7 @@ func agreed(tb rapid.TB, definition string) bool {
 		return true
 	case err != nil && other != nil:
 	case err != nil && strings.Contains(err.Error(), "unknown type"):
-		// The other one lets names be used before they are defined.
+		// The other one takes names that are defined further down.
 	case other != nil && (strings.Contains(other.Error(), "for other types") || strings.Contains(other.Error(), "can have a name")):
 		// It refuses attributes of other types, which the specification leaves to everyone.
 	case other != nil && strings.Contains(other.Error(), "json"):
