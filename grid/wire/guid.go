@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+)
+
+// GUID names a job, an attempt, a worker or a message. Its bytes are in the order of its text; on the wire the first three
+// groups are swapped, as .NET's Guid.ToByteArray has them. The zero value names nothing.
+type GUID [16]byte
+
+// NewGUID returns a random GUID (version 4).
+func NewGUID() (g GUID) {
+	_, _ = rand.Read(g[:]) // it never fails
+	g[6] = g[6]&0x0f | 0x40
+	g[8] = g[8]&0x3f | 0x80
+	return g
+}
+
+// ParseGUID reads the forms of .NET with hyphens (D) and without (N), in either case.
+func ParseGUID(s string) (g GUID, err error) {
+	digits := []byte(s)
+	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
+		digits = append(append(append(append(append(make([]byte, 0, 32), s[:8]...), s[9:13]...), s[14:18]...), s[19:23]...), s[24:]...)
+	}
+	if len(digits) != 32 {
+		return GUID{}, fmt.Errorf("%.40q is no GUID, such as 35918bc9-196d-40ea-9779-889d79b753f0", s)
+	}
+	if _, err := hex.Decode(g[:], digits); err != nil {
+		return GUID{}, fmt.Errorf("%.40q is no GUID: %w", s, err)
+	}
+	return g, nil
+}
+
+// IsZero reports whether g names nothing.
+func (g GUID) IsZero() bool { return g == GUID{} }
+
+// String returns g with hyphens, in lower case: the form D.
+func (g GUID) String() string {
+	var text [36]byte
+	g.text(&text)
+	return string(text[:])
+}
+
+func (g GUID) text(to *[36]byte) {
+	hex.Encode(to[:], g[:4])
+	hex.Encode(to[9:], g[4:6])
+	hex.Encode(to[14:], g[6:8])
+	hex.Encode(to[19:], g[8:10])
+	hex.Encode(to[24:], g[10:])
+	to[8], to[13], to[18], to[23] = '-', '-', '-', '-'
+}
+
+// N returns g without hyphens, in lower case: the form N.
+func (g GUID) N() string { return hex.EncodeToString(g[:]) }
+
+// MarshalText implements encoding.TextMarshaler with the form D.
+func (g GUID) MarshalText() ([]byte, error) {
+	var text [36]byte
+	g.text(&text)
+	return text[:], nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (g *GUID) UnmarshalText(text []byte) (err error) {
+	*g, err = ParseGUID(string(text))
+	return err
+}
+
+// swap turns the order of text into that of the wire, and back.
+func (g GUID) swap() GUID {
+	g[0], g[1], g[2], g[3] = g[3], g[2], g[1], g[0]
+	g[4], g[5] = g[5], g[4]
+	g[6], g[7] = g[7], g[6]
+	return g
+}
+
+// AppendGUIDs appends GUIDs as the wire has them, 16 bytes each.
+func AppendGUIDs(to []byte, all ...GUID) []byte {
+	for _, g := range all {
+		g = g.swap()
+		to = append(to, g[:]...)
+	}
+	return to
+}
+
+// GUIDs reads what [AppendGUIDs] has written. It is an error if the length is no multiple of 16.
+func GUIDs(from []byte) ([]GUID, error) {
+	if len(from)%16 != 0 {
+		return nil, fmt.Errorf("%w: a list of GUIDs has %d bytes, no multiple of 16", ErrFrame, len(from))
+	}
+	all := make([]GUID, 0, len(from)/16)
+	for ; len(from) > 0; from = from[16:] {
+		all = append(all, GUID(from[:16]).swap())
+	}
+	return all, nil
+}
