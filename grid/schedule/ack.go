@@ -1,0 +1,259 @@
+package schedule
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Ended is what a worker tells of a job that has ended with it.
+type Ended struct {
+	Client, Exec string // as the result has them, for a job that is not known
+	OK           bool
+	Reason       string // of a failure
+	Stderr       string // the end of it, of a failure
+	Body         Body   // the whole result
+}
+
+// Ack takes the result of a job. The first success counts, whoever it comes from; a failure counts if no other attempt is under way or to come.
+func (c *Core) Ack(now Moment, id PeerID, jobID, attemptID wire.GUID, r Ended) {
+	c.at(now)
+	p := c.peers[id]
+	if p == nil || p.group == nil {
+		return
+	}
+	j := c.jobs[jobID]
+	switch {
+	case j == nil:
+		c.orphan(jobID, r)
+	case !j.isOpen() || j.state == parent || j.rare != nil && j.rare.array != nil && j.rare.index < 0:
+		c.Counts.DuplicateResults++
+		c.unstore(r.Body)
+	case c.counts(p, j, attemptID, r):
+		c.take(p, j, r)
+	default:
+		c.unstore(r.Body)
+		if !p.features.accept {
+			c.Counts.StrangerAcks++
+			return
+		}
+		c.Counts.LateResults++
+	}
+	if p.features.resultAck {
+		c.emit(Effect{Op: ResultAck, Peer: id, Job: jobID})
+	}
+}
+
+// counts reports whether a result decides a job that is open.
+func (c *Core) counts(p *peer, j *job, attemptID wire.GUID, r Ended) bool {
+	if c.attemptOf(p, j.id, attemptID) != nil {
+		return true
+	}
+	if attemptID.IsZero() {
+		return false // it does not say which attempt it means
+	}
+	if r.OK {
+		return true
+	}
+	// The attempt of a leader before this one, which may have ended before it wrote that down.
+	return j.run == nil && j.attempts == 0 && (j.state == queued || j.rare != nil && j.rare.attempt == attemptID)
+}
+
+// take ends a job with a result, or an attempt that is to be made again.
+func (c *Core) take(p *peer, j *job, r Ended) {
+	number, on := int(j.attempts)+1, p
+	if a := j.run; a != nil {
+		number = a.number
+		if a.worker != p {
+			c.Counts.LateResults++
+			c.disown(a.worker, j.id, a.id)
+		}
+		c.leaveWorker(a)
+	}
+	if !r.OK && c.wantsRetry(j, r.Reason) {
+		c.outOfLine(j)
+		c.unstore(r.Body)
+		c.Counts.Retried++
+		c.again(j, Attempt{Number: number, Worker: on.host, Reason: r.Reason + tail(r.Stderr), At: c.now}, on.worker, false, c.pause(int(j.attempts)))
+		return
+	}
+	state := jobs.Succeeded
+	switch {
+	case r.OK:
+	case r.Reason == wire.ReasonCanceled || j.canceled():
+		state = jobs.Canceled
+	default:
+		state = jobs.Failed
+		j.more().last = r.Reason
+	}
+	c.end(j, state, r.Body)
+}
+
+func tail(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ": " + s
+}
+
+func (c *Core) wantsRetry(j *job, reason string) bool {
+	return !j.canceled() && slices.Contains(j.options().RetryOn, reason)
+}
+
+// outOfLine takes an open job that is with no worker from where it waits.
+func (c *Core) outOfLine(j *job) {
+	switch {
+	case j.state == queued:
+		c.dequeue(j)
+		c.dropLineSoon(j.line)
+	case j.state == running && j.run == nil && c.recovering[j.id] == j:
+		delete(c.recovering, j.id)
+		j.line.client.running--
+		c.release(j.line.client)
+	}
+	if j.rare != nil {
+		c.timers.stop(&j.rare.timer)
+	}
+}
+
+// dropLineSoon forgets a line without jobs, unless it is somewhere that will find out.
+func (c *Core) dropLineSoon(l *line) {
+	if l.n == 0 && !l.waiting {
+		c.dropLine(l)
+	}
+}
+
+// end ends a job that is with no worker, and offers the result to its client.
+func (c *Core) end(j *job, outcome jobs.State, result Body) {
+	c.outOfLine(j)
+	c.unstore(j.theBody())
+	c.setBody(j, result)
+	j.state, j.outcome, j.since = ended, outcome, c.now
+	c.open--
+	c.write(endRecord(j))
+	switch outcome {
+	case jobs.Succeeded:
+		c.Counts.Succeeded++
+	case jobs.Canceled:
+		c.Counts.Canceled++
+	default:
+		c.Counts.Failed++
+	}
+	of, _, isElement := j.element()
+	if isElement {
+		j.owner = of.job.owner
+	}
+	c.owe(j)
+	if isElement {
+		c.elementEnded(of, j)
+	}
+}
+
+// orphan keeps the result of a job that is not known, such as one of a leader that has lost its state.
+func (c *Core) orphan(id wire.GUID, r Ended) {
+	if wire.CheckClientID(r.Client) != nil || wire.CheckExecName(r.Exec) != nil || c.bytes > c.cfg.MaxBytes {
+		c.unstore(r.Body)
+		return
+	}
+	c.Counts.Orphans++
+	j := &job{id: id, line: c.line(r.Client, r.Exec, false), state: ended, outcome: jobs.Succeeded, since: c.now}
+	if !r.OK {
+		j.outcome = jobs.Failed
+		j.more().last = r.Reason
+	}
+	c.setBody(j, r.Body)
+	c.add(j)
+	c.write(endRecord(j))
+	c.owe(j)
+}
+
+// endWith ends a job without a result of a worker.
+func (c *Core) endWith(j *job, outcome jobs.State, reason, message string) {
+	c.end(j, outcome, c.ownResult(j, reason, message))
+}
+
+// ownResult is the result of a job that has none of a worker.
+func (c *Core) ownResult(j *job, reason, message string) Body {
+	r := wire.JobResult{
+		JobID: j.id, ClientID: j.line.client.name, ExecName: j.line.exec.key.name, Status: wire.Failed, Stderr: message, Reason: reason, Message: message,
+		Attempt: int(j.attempts),
+	}
+	if of, index, ok := j.element(); ok {
+		r.ArrayID, r.Index = &of.job.id, &index
+	}
+	if reason == "" {
+		r.Status, r.Stderr = wire.OK, ""
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic("schedule: " + err.Error()) // it is made of texts and numbers
+	}
+	return Body{Bytes: text, Size: len(text)}
+}
+
+// expire ends a job that has come too late, and is in no line.
+func (c *Core) expire(j *job) {
+	c.Counts.Expired++
+	j.state = delayed // it is in no line
+	c.endWith(j, jobs.Failed, wire.ReasonExpired, "it was not started before NotAfter")
+}
+
+// HandBack takes back an attempt that a worker cannot make now. It does not count.
+func (c *Core) HandBack(now Moment, id PeerID, jobID, attemptID wire.GUID) {
+	c.at(now)
+	p := c.peers[id]
+	if p == nil || p.group == nil {
+		return
+	}
+	a := c.attemptOf(p, jobID, attemptID)
+	if a == nil {
+		return
+	}
+	j := a.job
+	c.leaveWorker(a)
+	j.more().avoid = p.worker
+	if j.canceled() {
+		c.endCanceled(j)
+		return
+	}
+	c.write(backRecord(j, Attempt{Reason: "handed back"}))
+	c.delay(j, 0)
+}
+
+// Cancel stops the job of a client, or of any if no name is given. It reports whether the job is known and open.
+func (c *Core) Cancel(now Moment, clientName string, id wire.GUID) bool {
+	c.at(now)
+	j := c.jobs[id]
+	if j == nil || !j.isOpen() || clientName != "" && j.line.client.name != clientName {
+		return false
+	}
+	c.cancel(j, "it was asked to stop")
+	return true
+}
+
+func (c *Core) cancel(j *job, why string) {
+	if !j.isOpen() || j.canceled() {
+		return
+	}
+	r := j.more()
+	r.cancel, r.last = true, why
+	c.write(cancelRecord(j))
+	switch {
+	case r.array != nil && r.index < 0:
+		c.cancelArray(r.array)
+	case j.state != running:
+		c.endCanceled(j)
+	case j.run == nil: // its worker is told when it comes back
+	case j.run.worker.features.cancel:
+		c.emit(Effect{Op: CancelRun, Peer: j.run.worker.id, Job: j.id, Attempt: j.run.id, Reason: wire.ReasonCanceled})
+	default:
+		c.leaveWorker(j.run)
+		c.endCanceled(j)
+	}
+}
+
+func (c *Core) endCanceled(j *job) {
+	c.endWith(j, jobs.Canceled, wire.ReasonCanceled, j.rare.last)
+}

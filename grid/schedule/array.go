@@ -1,0 +1,107 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// array is a job that stands for many, one for each index. They are made when it is their turn, in the order of their indexes.
+type array struct {
+	job    *job
+	first  int64
+	last   int64
+	next   int64 // whose job is not made yet
+	ended  int64
+	failed int64
+	open   map[*job]bool // those that were made and have not ended
+}
+
+func newArray(j *job, first, last int64) *array {
+	return &array{job: j, first: first, last: last, next: first, open: map[*job]bool{}}
+}
+
+func (a *array) size() int64 { return a.last - a.first + 1 }
+
+// nextOf makes the next job of an array, which is at the head of its line.
+func (c *Core) nextOf(j *job) *job {
+	a := j.rare.array
+	e := c.element(a, a.next)
+	if a.next > a.last {
+		c.dequeue(j)
+		c.timers.stop(&j.rare.timer)
+		j.state = parent
+	}
+	return e
+}
+
+// element makes the job of an index.
+func (c *Core) element(a *array, index int64) *job {
+	a.next = max(a.next, index+1)
+	e := &job{id: wire.ElementID(a.job.id, index), line: a.job.line, state: running, since: c.now, owner: a.job.owner}
+	r := e.more()
+	r.array, r.index = a, index
+	r.opts = a.job.rare.opts
+	r.opts.Array = ""
+	r.notAfter = a.job.rare.notAfter
+	a.open[e] = true
+	c.add(e)
+	return e
+}
+
+// elementEnded counts a job of an array that has ended, and ends the array with the last one.
+func (c *Core) elementEnded(a *array, e *job) {
+	delete(a.open, e)
+	a.ended++
+	if e.outcome != jobs.Succeeded {
+		a.failed++
+	}
+	c.endArray(a)
+}
+
+// elementBack counts a job of an array that has ended and is queued again.
+func (c *Core) elementBack(a *array, e *job) {
+	a.open[e] = true
+	a.ended--
+	a.failed--
+}
+
+func (c *Core) endArray(a *array) {
+	j := a.job
+	if j.state != parent || a.ended < a.next-a.first {
+		return
+	}
+	message := fmt.Sprintf("%d of %d have succeeded", a.ended-a.failed, a.size())
+	switch {
+	case j.canceled():
+		c.endWith(j, jobs.Canceled, wire.ReasonCanceled, message)
+	case a.failed > 0:
+		c.endWith(j, jobs.Failed, wire.ReasonExit, message)
+	default:
+		c.endWith(j, jobs.Succeeded, "", message)
+	}
+}
+
+// cancelArray stops the jobs of an array, and makes no more of them.
+func (c *Core) cancelArray(a *array) {
+	if a.job.state == queued {
+		c.dequeue(a.job)
+		c.timers.stop(&a.job.rare.timer)
+	}
+	a.job.state = parent
+	open := make([]*job, 0, len(a.open))
+	for e := range a.open {
+		open = append(open, e)
+	}
+	for _, e := range open {
+		c.cancel(e, "its array was asked to stop")
+	}
+	c.endArray(a)
+}
+
+// elementBody is the request of a job of an array.
+func elementBody(a *array, id wire.GUID, index int64) Body {
+	b := wire.ElementPayload(a.job.body, id, index)
+	return Body{Bytes: b, Size: len(b)}
+}

@@ -1,0 +1,129 @@
+package schedule
+
+import "slices"
+
+// Snapshot is a copy of the state, to be written as the records of a checkpoint.
+type Snapshot struct {
+	epoch Record
+	caps  []Record
+	jobs  []job
+}
+
+// Snapshot copies the state, quickly: requests and results do not change, so they are not copied.
+func (c *Core) Snapshot() *Snapshot {
+	s := &Snapshot{epoch: epochRecord(c), jobs: make([]job, 0, len(c.jobs))}
+	for name, cl := range c.clients {
+		if cl.known {
+			s.caps = append(s.caps, capRecord(name, cl.cap))
+		}
+	}
+	// Elements refer to their arrays, and the records of one are those of its state now.
+	for _, j := range c.order.jobs {
+		if j.state == 0 {
+			continue
+		}
+		if j.rare != nil && j.state != ended && (j.rare.array != nil || j.run != nil) {
+			s.copyWhole(c, j)
+			continue
+		}
+		copied := *j
+		if j.rare != nil {
+			r := *j.rare
+			r.history = slices.Clone(r.history)
+			copied.rare = &r
+		}
+		s.jobs = append(s.jobs, copied)
+		if j.list == &c.acked || !j.isOpen() && j.list == nil {
+			s.jobs[len(s.jobs)-1].list = &delivered
+		}
+	}
+	return s
+}
+
+// delivered stands for the lists of results that their clients have.
+var delivered list
+
+// copyWhole copies a job with what it refers to.
+func (s *Snapshot) copyWhole(c *Core, j *job) {
+	copied := *j
+	r := *j.rare
+	r.history = slices.Clone(r.history)
+	copied.rare = &r
+	if r.array != nil {
+		a := *r.array
+		a.open = nil
+		r.array = &a
+		if r.index < 0 {
+			a.job = &copied
+		}
+	}
+	if j.run != nil {
+		w := *j.run.worker
+		copied.run = &attempt{id: j.run.id, worker: &w}
+	}
+	if !j.isOpen() && j.list == nil {
+		copied.list = &delivered
+	}
+	s.jobs = append(s.jobs, copied)
+}
+
+// Each calls write for each record, until one fails.
+func (s *Snapshot) Each(write func(record []byte) error) error {
+	records := append([]Record{s.epoch}, s.caps...)
+	for i := 0; ; i++ {
+		for _, r := range records {
+			if err := write(r); err != nil {
+				return err
+			}
+		}
+		if i == len(s.jobs) {
+			return nil
+		}
+		records = records[:0]
+		records = append(records, stateRecords(&s.jobs[i])...)
+	}
+}
+
+// stateRecords are what makes a job again as it is.
+func stateRecords(j *job) (all []Record) {
+	r := j.rare
+	if _, _, ok := j.element(); ok && !j.isOpen() { // it has been counted by its array
+		alone := *r
+		alone.array, alone.index = nil, -1
+		j.rare, r = &alone, &alone
+	}
+	switch {
+	case j.state == ended:
+		all = append(all, endRecord(j))
+	case r == nil || r.array == nil || r.index < 0:
+		all = append(all, submitRecord(j))
+	}
+	if r != nil && j.state != ended {
+		if r.array != nil && r.index < 0 {
+			all = append(all, arrayRecord(r.array))
+		}
+		if j.attempts > 0 || r.array != nil && r.index >= 0 && j.state != running {
+			for _, a := range r.history {
+				all = append(all, backRecord(j, a))
+			}
+			if len(r.history) == 0 {
+				all = append(all, backRecord(j, Attempt{}))
+			}
+		}
+		if r.cancel {
+			all = append(all, cancelRecord(j))
+		}
+	}
+	switch {
+	case j.state == running && j.run != nil:
+		all = append(all, startRecord(j, j.run, j.run.worker))
+	case j.state == running && r != nil:
+		all = append(all, start(j, r.attempt, r.avoid, r.last))
+	case j.state == dead:
+		all = append(all, deadRecord(j))
+	}
+	if j.list == &delivered {
+		all = append(all, deliveredRecord(j))
+	}
+	return all
+}

@@ -1,0 +1,215 @@
+package schedule
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// Moment is a time since the leader has started, by a clock that never leaps.
+type Moment = time.Duration
+
+// PeerID names a connection. It is never used again.
+type PeerID uint64
+
+// Config are the settings of a Core. Zero fields get the defaults that their comments name.
+type Config struct {
+	AcceptTimeout Moment // for the first attempt; it doubles with each; 1 s
+	MaxTimeout    Moment // up to which it doubles, and the pauses between attempts; 30 s
+	Lease         Moment // how long an attempt counts as running after its worker has said so; 30 s
+	PlainTimeout  Moment // of an attempt by a worker that does not say so, unless the job has a limit; 1 h
+	Recovery      Moment // how long workers may claim what they ran before the leader was started again; 10 s
+	KeepResult    Moment // for a client that does not come; 24 h
+	MaxAttempts   int    // 6
+	MaxCrashes    int    // how many workers a job may lose; 5
+	DefaultCap    int    // of a client that declares none; 4
+
+	MaxJobs      int   // that have not ended; 4 million
+	MaxBytes     int64 // of requests and results; 2 GiB
+	MaxResults   int64 // bytes of results that wait for one client; its further jobs wait for it to come; 256 MiB
+	KeepAcked    int   // how many results stay that their clients have; 10 000
+	AckedBytes   int64 // and how many bytes of them; 64 MiB
+	MaxExecs     int   // with jobs; 10 000
+	MaxDead      int   // dead letters; the oldest goes; 100 000
+	ResultWindow int   // bytes of results on their way to one client; 4 MiB
+
+	Epoch  time.Time  // when the Moment was 0
+	Random *rand.Rand // for the jitter of timeouts
+}
+
+func (c *Config) init() {
+	set := func(d *Moment, to Moment) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	number := func(n *int, to int) {
+		if *n == 0 {
+			*n = to
+		}
+	}
+	size := func(n *int64, to int64) {
+		if *n == 0 {
+			*n = to
+		}
+	}
+	set(&c.AcceptTimeout, time.Second)
+	set(&c.MaxTimeout, 30*time.Second)
+	set(&c.Lease, 30*time.Second)
+	set(&c.PlainTimeout, time.Hour)
+	set(&c.Recovery, 10*time.Second)
+	set(&c.KeepResult, 24*time.Hour)
+	number(&c.MaxAttempts, 6)
+	number(&c.MaxCrashes, 5)
+	number(&c.DefaultCap, 4)
+	number(&c.MaxJobs, 4_000_000)
+	size(&c.MaxBytes, 2<<30)
+	size(&c.MaxResults, 256<<20)
+	number(&c.KeepAcked, 10_000)
+	size(&c.AckedBytes, 64<<20)
+	number(&c.MaxExecs, 10_000)
+	number(&c.MaxDead, 100_000)
+	number(&c.ResultWindow, 4<<20)
+	if c.Random == nil {
+		c.Random = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+}
+
+// Core is the state of a leader. It is used by one goroutine at a time.
+type Core struct {
+	cfg Config
+	now Moment
+
+	jobs    map[wire.GUID]*job
+	clients map[string]*client
+	execs   map[execKey]*exec
+	peers   map[PeerID]*peer
+	groups  map[groupKey]*group
+	ready   ring[*exec] // to be served in turn
+	timers  timers
+	order   order // of all jobs, by age
+
+	open       int // jobs that have not ended
+	attempts   int // that run
+	bytes      int64
+	acked      list // ended, and their clients have the results: oldest first
+	ackedBytes int64
+	dead       []*job // oldest first
+	served     uint64
+
+	recovering   map[wire.GUID]*job // running when the leader ended, by their ids
+	recoverUntil Moment
+	replaying    bool
+	shift        Moment // from the moments of records to those of this leader
+	sweepAt      Moment
+
+	out    []Effect
+	record []Record
+	Counts Counts
+}
+
+// New returns an empty state.
+func New(cfg Config) *Core {
+	cfg.init()
+	return &Core{
+		cfg: cfg, jobs: map[wire.GUID]*job{}, clients: map[string]*client{}, execs: map[execKey]*exec{}, peers: map[PeerID]*peer{},
+		groups: map[groupKey]*group{}, recovering: map[wire.GUID]*job{},
+	}
+}
+
+// Counts are what has happened so far.
+type Counts struct {
+	Submitted, Duplicates, Refused              uint64
+	Assigned, Succeeded, Failed, Canceled       uint64
+	Dead, Crashes                               uint64
+	NotAccepted, LeaseExpired, Retried, Expired uint64 // attempts that were made again, and jobs that came too late
+	LateResults, DuplicateResults, Orphans      uint64
+	CreditViolations, StrangerAcks              uint64
+	Adopted                                     uint64 // attempts that went on over a restart of the leader, or of a connection
+	ResultsExpired                              uint64 // that were not fetched in time
+}
+
+// Op is what an Effect does.
+type Op uint8
+
+// The effects. Those that promise something are carried out once the records are on disk.
+const (
+	Assign    Op = iota + 1 // to a worker: Job, Attempt, Exec, Data
+	CancelRun               // to a worker: Job, Attempt, Reason
+	SubmitAck               // to a client, a promise: Job
+	Result                  // to a client, a promise: Job, Client, Data
+	ResultAck               // to a worker, a promise: Job
+	ErrorTo                 // Job if it is about one, Code, Reason
+	CloseWith               // the same, and then the connection is closed
+	Forget                  // no peer: what is stored as Body.Ref is no longer needed
+)
+
+// Promises reports whether an effect must wait for the records that were taken with it.
+func (o Op) Promises() bool { return o == SubmitAck || o == Result || o == ResultAck }
+
+// Effect is something that the caller is to do.
+type Effect struct {
+	Op      Op
+	Peer    PeerID
+	Job     wire.GUID
+	Attempt wire.GUID
+	Exec    string
+	Client  string
+	Body    Body
+	Code    string
+	Reason  string
+}
+
+// Body is a request or a result. The Core does not look into it.
+type Body struct {
+	Bytes []byte // nil if it is stored elsewhere
+	Size  int
+	Ref   wire.GUID // where it is stored; zero if it is not
+}
+
+// memory returns how many bytes of memory it takes.
+func (b Body) memory() int64 { return int64(len(b.Bytes)) }
+
+// Take returns the effects and the records since the last call, in order. They are valid until the next event.
+func (c *Core) Take() ([]Effect, []Record) {
+	c.pump()
+	out, record := c.out, c.record
+	c.out, c.record = c.out[:0], c.record[:0]
+	return out, record
+}
+
+func (c *Core) emit(e Effect) {
+	if !c.replaying {
+		c.out = append(c.out, e)
+	}
+}
+
+// at notes the time of an event.
+func (c *Core) at(now Moment) {
+	if now > c.now {
+		c.now = now
+	}
+}
+
+// Numbers are the sizes of the state at one moment.
+type Numbers struct {
+	Open, Queued, Running, Dead, Results, Clients, Workers, Execs int
+	Bytes                                                         int64
+}
+
+// Numbers returns them.
+func (c *Core) Numbers() Numbers {
+	n := Numbers{Open: c.open, Running: c.attempts + len(c.recovering), Dead: len(c.dead), Clients: len(c.clients), Execs: len(c.execs), Bytes: c.bytes}
+	n.Queued = n.Open - n.Running
+	for _, g := range c.groups {
+		n.Workers += g.workers
+	}
+	for _, cl := range c.clients {
+		n.Results += cl.waiting.n
+		for _, s := range cl.sessions {
+			n.Results += s.unsent.n + s.sent.n
+		}
+	}
+	return n
+}

@@ -1,0 +1,113 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// deadLetter is what a job has that was given up: its request stays as well, so that it can be queued again.
+type deadLetter struct {
+	reason string
+	result []byte
+}
+
+// deadLetter gives a job up that is with no worker. Its client is told.
+func (c *Core) deadLetter(j *job, reason string) {
+	c.outOfLine(j)
+	result := c.ownResult(j, wire.ReasonDeadLetter, reason)
+	r := j.more()
+	r.dead = &deadLetter{reason: reason, result: result.Bytes}
+	r.last = wire.ReasonDeadLetter
+	c.bytes += result.memory()
+	j.state, j.outcome, j.since = dead, jobs.Failed, c.now
+	c.open--
+	c.write(deadRecord(j))
+	c.Counts.Dead++
+	c.dead = append(c.dead, j)
+	of, index, isElement := j.element()
+	if isElement { // it may outlive its array, which has the request
+		c.setBody(j, elementBody(of, j.id, index))
+		j.owner = of.job.owner
+	}
+	c.owe(j)
+	if isElement {
+		c.elementEnded(of, j)
+	}
+	if len(c.dead) > c.cfg.MaxDead {
+		c.drop(c.dead[0])
+	}
+}
+
+// Requeue queues the job of a dead letter again, as if it had never run. It reports whether there is one.
+func (c *Core) Requeue(now Moment, id wire.GUID) bool {
+	c.at(now)
+	j := c.jobs[id]
+	if j == nil || j.state != dead {
+		return false
+	}
+	c.write(requeueRecord(j))
+	c.requeue(j)
+	return true
+}
+
+func (c *Core) requeue(j *job) {
+	c.undeliver(j)
+	c.undead(j)
+	j.attempts, j.crashes, j.outcome = 0, 0, 0
+	r := j.rare
+	r.history, r.avoid, r.last, r.cancel = nil, wire.GUID{}, "", false
+	c.open++
+	if of, _, ok := j.element(); ok {
+		c.elementBack(of, j)
+	}
+	c.enqueue(j, false)
+}
+
+// Drop forgets a dead letter. It reports whether there is one.
+func (c *Core) Drop(now Moment, id wire.GUID) bool {
+	c.at(now)
+	j := c.jobs[id]
+	if j == nil || j.state != dead {
+		return false
+	}
+	c.write(dropRecord(j))
+	c.drop(j)
+	return true
+}
+
+// drop forgets the request of a dead letter, and the rest of it when its client has the result.
+func (c *Core) drop(j *job) {
+	result := j.result()
+	c.undead(j)
+	j.state = ended
+	if j.list == nil {
+		c.forget(j)
+		return
+	}
+	c.unstore(j.theBody())
+	c.setBody(j, result)
+}
+
+// undead makes a job none of the dead letters.
+func (c *Core) undead(j *job) {
+	if i := slices.Index(c.dead, j); i >= 0 {
+		c.dead = slices.Delete(c.dead, i, i+1)
+	}
+	c.bytes -= int64(len(j.rare.dead.result))
+	j.rare.dead = nil
+}
+
+// undeliver takes back a result that its client does not have yet.
+func (c *Core) undeliver(j *job) {
+	if j.list == nil {
+		return
+	}
+	size := j.result().Size
+	if p := c.peers[j.owner]; p != nil && j.list == &p.sent {
+		p.window -= size
+	}
+	j.line.client.results -= int64(size)
+	j.leave()
+}
