@@ -52,6 +52,12 @@ func (g GUID) text(to *[36]byte) {
 	to[8], to[13], to[18], to[23] = '-', '-', '-', '-'
 }
 
+func appendGUID(to []byte, g GUID) []byte {
+	var text [36]byte
+	g.text(&text)
+	return append(to, text[:]...)
+}
+
 // N returns g without hyphens, in lower case: the form N.
 func (g GUID) N() string { return hex.EncodeToString(g[:]) }
 

@@ -22,6 +22,18 @@ const (
 	DefaultPattern = "job.assign.*"
 )
 
+// SubmitSubject returns the subject of a SubmitJob.
+func SubmitSubject(exec string) string { return SubmitPrefix + exec }
+
+// AssignSubject returns the subject of an AssignJob to a worker.
+func AssignSubject(exec string, worker GUID) string { return AssignPrefix + exec + "." + worker.N() }
+
+// ResultSubject returns the subject of the Result of a job.
+func ResultSubject(client string, job GUID) string { return ResultPrefix + client + "." + job.N() }
+
+// ExecOf returns the exec that the subject of a SubmitJob names. It reports false for another subject.
+func ExecOf(subject string) (string, bool) { return strings.CutPrefix(subject, SubmitPrefix) }
+
 // CheckClientID returns what is wrong with the name of a client: it is 1 to 64 letters, digits, _ and -.
 func CheckClientID(s string) error {
 	if !token(s) {
@@ -31,13 +43,16 @@ func CheckClientID(s string) error {
 }
 
 // CheckExecName returns what is wrong with the name of an exec: parts like the name of a client, between dots.
-func CheckExecName(s string) error {
+func CheckExecName(s string) error { return checkTokens("ExecName", s) }
+
+// checkTokens checks the name of an exec, or of content in a worker's cache.
+func checkTokens(what, s string) error {
 	if len(s) > MaxExec {
-		return fmt.Errorf("ExecName %.80q has %d bytes, at most %d", s, len(s), MaxExec)
+		return fmt.Errorf("%s %.80q has %d bytes, at most %d", what, s, len(s), MaxExec)
 	}
 	for part := range strings.SplitSeq(s, ".") {
 		if !token(part) {
-			return fmt.Errorf("ExecName %.80q must be parts of 1 to %d letters, digits, _ or -, with dots between them", s, MaxName)
+			return fmt.Errorf("%s %.80q must be parts of 1 to %d letters, digits, _ or -, with dots between them", what, s, MaxName)
 		}
 	}
 	return nil

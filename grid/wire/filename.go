@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxFileName is in bytes: what the file systems of Linux allow.
+const maxFileName = 255
+
+// CheckFileName returns why a file cannot have the name in the directory of a job, or nil. A name that passes stays in that
+// directory on Linux, macOS and Windows.
+func CheckFileName(name string) error {
+	switch {
+	case name == "" || name == ".":
+		return fmt.Errorf("file name %q names no file", name)
+	case len(name) > maxFileName:
+		return fmt.Errorf("file name %.80q has %d bytes, at most %d", name, len(name), maxFileName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("file name %.80q is not UTF-8", name)
+	case strings.Contains(name, "..") || strings.ContainsAny(name, `/\`):
+		return fmt.Errorf(`file name %.80q must not have .., / or \: files are given without directories`, name)
+	case strings.ContainsAny(name, `<>:"|?*`):
+		return fmt.Errorf(`file name %.80q must not have any of <>:"|?*, which Windows refuses`, name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("file name %.80q has a control character", name)
+	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
+		return fmt.Errorf("file name %.80q must not end with a dot or a blank, which Windows leaves out", name)
+	case isDevice(name):
+		return fmt.Errorf("file name %.80q is that of a device on Windows", name)
+	}
+	return nil
+}
+
+// isDevice reports whether Windows takes a name for that of a device, with or without an extension.
+func isDevice(name string) bool {
+	base, _, _ := strings.Cut(name, ".")
+	base = strings.ToUpper(strings.TrimRight(base, " "))
+	switch base {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
+		return true
+	}
+	port, found := strings.CutPrefix(base, "COM")
+	if !found {
+		port, found = strings.CutPrefix(base, "LPT")
+	}
+	return found && utf8.RuneCountInString(port) == 1 && strings.ContainsAny(port, "0123456789¹²³")
+}
+
+// fileNames are the names in the directory of a job, without regard to case.
+type fileNames map[string]bool
+
+// add checks a name, and that the directory has no other that differs by case at most.
+func (n fileNames) add(name string) error {
+	if err := CheckFileName(name); err != nil {
+		return err
+	}
+	if strings.EqualFold(name, "result.zip") || strings.EqualFold(name, ".grid") {
+		return errReserved(name)
+	}
+	key := foldCase(name)
+	if n[key] {
+		return fmt.Errorf("file name %.80q is given twice; names that differ by case are the same on some systems", name)
+	}
+	n[key] = true
+	return nil
+}
+
+// checkExec returns whether a name would be in the way of the program, which the worker puts there.
+func (n fileNames) checkExec(exec string) error {
+	if program := exec + ".exe"; len(n) > 0 && n[foldCase(program)] {
+		return errReserved(program)
+	}
+	return nil
+}
+
+func errReserved(name string) error {
+	return fmt.Errorf("file name %.80q is reserved in the directory of a job", name)
+}
+
+// foldCase returns the same string for names that strings.EqualFold finds equal.
+func foldCase(s string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			least = min(least, next)
+		}
+		return least
+	}, s)
+}
