@@ -31,6 +31,8 @@ var ErrSilent = errors.New("the peer is silent")
 // Options are the settings of a connection. The zero value has the limits above.
 type Options struct {
 	MaxUnsent int // bytes
+	// Dialed means that this end has opened the connection: the peer, which is greeted, need not answer with a frame of its own.
+	Dialed bool
 	// Written is told, in order, of the ids that were given to [Conn.SendWith] and whose frames were written. It is called by the writer
 	// and must not wait. Nil for nothing.
 	Written func(ids []wire.GUID)
@@ -63,7 +65,7 @@ func New(conn net.Conn, opts Options) *Conn {
 	if opts.MaxUnsent == 0 {
 		opts.MaxUnsent = MaxUnsent
 	}
-	c := &Conn{conn: conn, opts: opts, wake: make(chan struct{}, 1), ended: make(chan struct{}), greet: true}
+	c := &Conn{conn: conn, opts: opts, wake: make(chan struct{}, 1), ended: make(chan struct{}), greet: !opts.Dialed}
 	c.room = sync.NewCond(&c.mu)
 	c.reader = wire.NewReader(conn)
 	c.reader.Part = c.limit
