@@ -10,6 +10,7 @@ import (
 // array is a job that stands for many, one for each index. They are made when it is their turn, in the order of their indexes.
 type array struct {
 	job    *job
+	submit wire.Submit
 	first  int64
 	last   int64
 	next   int64 // whose job is not made yet
@@ -18,8 +19,13 @@ type array struct {
 	open   map[*job]bool // those that were made and have not ended
 }
 
-func newArray(j *job, first, last int64) *array {
-	return &array{job: j, first: first, last: last, next: first, open: map[*job]bool{}}
+// newArray makes the array of a job. The error is that of [wire.ReadSubmit].
+func newArray(j *job, s Submission) (*array, error) {
+	submit, err := wire.ReadSubmit(s.Body.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &array{job: j, submit: submit, first: s.First, last: s.Last, next: s.First, open: map[*job]bool{}}, nil
 }
 
 func (a *array) size() int64 { return a.last - a.first + 1 }
@@ -102,6 +108,6 @@ func (c *Core) cancelArray(a *array) {
 
 // elementBody is the request of a job of an array.
 func elementBody(a *array, id wire.GUID, index int64) Body {
-	b := wire.ElementPayload(a.job.body, id, index)
+	b := a.submit.ElementPayload(a.job.body, id, index)
 	return Body{Bytes: b, Size: len(b)}
 }

@@ -17,55 +17,36 @@ func (c *Core) Snapshot() *Snapshot {
 			s.caps = append(s.caps, capRecord(name, cl.cap))
 		}
 	}
-	// Elements refer to their arrays, and the records of one are those of its state now.
 	for _, j := range c.order.jobs {
 		if j.state == 0 {
 			continue
 		}
-		if j.rare != nil && j.state != ended && (j.rare.array != nil || j.run != nil) {
-			s.copyWhole(c, j)
-			continue
-		}
 		copied := *j
 		if j.rare != nil {
-			r := *j.rare
-			r.history = slices.Clone(r.history)
-			copied.rare = &r
+			copied.rare = j.rare.copied()
+		}
+		if j.list == &c.acked || !j.isOpen() && j.list == nil {
+			copied.list = &delivered
 		}
 		s.jobs = append(s.jobs, copied)
-		if j.list == &c.acked || !j.isOpen() && j.list == nil {
-			s.jobs[len(s.jobs)-1].list = &delivered
-		}
 	}
 	return s
 }
 
-// delivered stands for the lists of results that their clients have.
-var delivered list
-
-// copyWhole copies a job with what it refers to.
-func (s *Snapshot) copyWhole(c *Core, j *job) {
-	copied := *j
-	r := *j.rare
-	r.history = slices.Clone(r.history)
-	copied.rare = &r
+// copied is a copy of what may change.
+func (r *rare) copied() *rare {
+	copied := *r
+	copied.history = slices.Clone(r.history)
 	if r.array != nil {
 		a := *r.array
 		a.open = nil
-		r.array = &a
-		if r.index < 0 {
-			a.job = &copied
-		}
+		copied.array = &a
 	}
-	if j.run != nil {
-		w := *j.run.worker
-		copied.run = &attempt{id: j.run.id, worker: &w}
-	}
-	if !j.isOpen() && j.list == nil {
-		copied.list = &delivered
-	}
-	s.jobs = append(s.jobs, copied)
+	return &copied
 }
+
+// delivered stands for the lists of results that their clients have.
+var delivered list
 
 // Each calls write for each record, until one fails.
 func (s *Snapshot) Each(write func(record []byte) error) error {
@@ -110,9 +91,6 @@ func stateRecords(j *job) (all []Record) {
 				all = append(all, backRecord(j, Attempt{}))
 			}
 		}
-		if r.cancel {
-			all = append(all, cancelRecord(j))
-		}
 	}
 	switch {
 	case j.state == running && j.run != nil:
@@ -121,6 +99,9 @@ func stateRecords(j *job) (all []Record) {
 		all = append(all, start(j, r.attempt, r.avoid, r.last))
 	case j.state == dead:
 		all = append(all, deadRecord(j))
+	}
+	if r != nil && r.cancel && j.isOpen() { // one that runs, or an array
+		all = append(all, cancelRecord(j))
 	}
 	if j.list == &delivered {
 		all = append(all, deliveredRecord(j))

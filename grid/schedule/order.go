@@ -1,19 +1,33 @@
 package schedule
 
-import "slices"
-
-// order has all jobs by age, so that pages of them can be shown.
+// order has all jobs by age, so that pages of them can be shown. Positions count from the first job that there was, so they stay valid
+// when jobs are forgotten.
 type order struct {
 	jobs    []*job
-	missing int // that are no longer known
+	first   uint64 // the position of jobs[0]
+	missing int    // that are no longer known
 }
 
-func (o *order) add(j *job) { o.jobs = append(o.jobs, j) }
+func (o *order) add(j *job) {
+	if o.first == 0 {
+		o.first = 1 // 0 means the newest
+	}
+	o.jobs = append(o.jobs, j)
+}
 
+// gone notes that a job is no longer known. Once most are, those that are left move to the end of the positions.
 func (o *order) gone(j *job) {
 	j.state = 0
-	if o.missing++; o.missing > 1024 && o.missing > len(o.jobs)/2 {
-		o.jobs = slices.DeleteFunc(o.jobs, func(j *job) bool { return j.state == 0 })
-		o.missing = 0
+	if o.missing++; o.missing <= 1024 || o.missing <= len(o.jobs)/2 {
+		return
 	}
+	last := len(o.jobs)
+	kept := o.jobs[:0:0]
+	for _, j := range o.jobs {
+		if j.state != 0 {
+			kept = append(kept, j)
+		}
+	}
+	o.first += uint64(last - len(kept))
+	o.jobs, o.missing = kept, 0
 }

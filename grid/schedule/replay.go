@@ -74,7 +74,11 @@ func (c *Core) replaySubmit(r *reading) error {
 	if t := s.Options.NotAfter; t != nil {
 		s.NotAfter = max(1, t.Sub(c.cfg.Epoch))
 	}
-	c.newJob(clientName, s).since = since
+	j, err := c.newJob(clientName, s)
+	if err != nil {
+		return fmt.Errorf("%w: array %s: %w", errRecord, s.ID, err)
+	}
+	j.since = since
 	return nil
 }
 
@@ -253,6 +257,9 @@ func (c *Core) Recovered(now Moment) {
 		if j.state == parent {
 			c.endArray(j.rare.array)
 		}
+	}
+	for _, cl := range c.clients {
+		c.dropClient(cl)
 	}
 	c.write(epochRecord(c))
 }

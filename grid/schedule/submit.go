@@ -35,7 +35,11 @@ func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: code, Reason: reason})
 		return
 	}
-	j := c.newJob(p.client.name, s)
+	j, err := c.newJob(p.client.name, s)
+	if err != nil {
+		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: wire.CodeInvalid, Reason: err.Error()})
+		return
+	}
 	j.owner = id
 	c.write(submitRecord(j))
 	c.Counts.Submitted++
@@ -64,8 +68,8 @@ func (c *Core) refusal(cl *client, s Submission) (code, reason string) {
 	return "", ""
 }
 
-// newJob queues a job.
-func (c *Core) newJob(clientName string, s Submission) *job {
+// newJob queues a job. An error means that it is an array whose request cannot be read.
+func (c *Core) newJob(clientName string, s Submission) (*job, error) {
 	j := &job{id: s.ID, digest: s.Digest, line: c.line(clientName, s.Exec, s.Options.Array != "")}
 	if s.Options.TimeoutMs != 0 || s.Options.MaxAttempts != 0 || s.Options.Priority != 0 || s.NotAfter != 0 || len(s.Options.RetryOn) > 0 || s.Options.Array != "" {
 		r := j.more()
@@ -75,7 +79,11 @@ func (c *Core) newJob(clientName string, s Submission) *job {
 			Array: s.Options.Array, NotAfter: s.Options.NotAfter, // what matters here; the others are in the request
 		}
 		if s.Options.Array != "" {
-			r.array = newArray(j, s.First, s.Last)
+			a, err := newArray(j, s)
+			if err != nil {
+				return nil, err
+			}
+			r.array = a
 		}
 	}
 	c.setBody(j, s.Body)
@@ -83,7 +91,7 @@ func (c *Core) newJob(clientName string, s Submission) *job {
 	c.add(j)
 	c.enqueue(j, false)
 	c.watchExpiry(j)
-	return j
+	return j, nil
 }
 
 // submitAgain answers the request for a job that is known.

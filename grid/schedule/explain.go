@@ -1,0 +1,218 @@
+package schedule
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/subject"
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// Info is what is known of a job.
+type Info struct {
+	ID        wire.GUID
+	Client    string
+	Exec      string
+	State     jobs.State
+	Attempts  int // that have not ended it
+	Crashes   int
+	Since     Moment // when it came to this state
+	Worker    string // that runs it
+	Accepted  bool   // the worker has said that it runs it
+	Dead      bool   // it is a dead letter
+	Delivered bool   // its client has the result
+	Canceling bool
+	Reason    string // why it has failed
+	History   []Attempt
+	First     int64 // the indexes of an array
+	Last      int64
+	Done      int64     // how many of them have ended
+	Failed    int64     // and how many of those have not succeeded
+	Array     wire.GUID // of a job of an array
+	Index     int64
+	Body      Body // the request, or the result of a job that has ended
+	Request   Body // of a dead letter
+}
+
+// Get returns what is known of a job, and false if nothing is.
+func (c *Core) Get(id wire.GUID) (Info, bool) {
+	j := c.jobs[id]
+	if j == nil {
+		return Info{}, false
+	}
+	return c.info(j), true
+}
+
+func (c *Core) info(j *job) Info {
+	i := Info{
+		ID: j.id, Client: j.line.client.name, Exec: j.line.exec.key.name, State: j.jobState(), Attempts: int(j.attempts), Crashes: int(j.crashes), Since: j.since,
+		Dead: j.state == dead, Delivered: !j.isOpen() && (j.list == nil || j.list == &c.acked), Canceling: j.isOpen() && j.canceled(), Body: j.theBody(), Index: -1,
+	}
+	if j.run != nil {
+		i.Worker, i.Accepted = j.run.worker.host, j.run.accepted
+	}
+	r := j.rare
+	if r == nil {
+		return i
+	}
+	i.History = r.history
+	if !j.isOpen() && i.State == jobs.Failed {
+		i.Reason = r.last
+	}
+	if r.dead != nil {
+		i.Reason, i.Request, i.Body = r.dead.reason, j.theBody(), j.result()
+	}
+	if j.state == running && j.run == nil {
+		i.Worker = r.last
+	}
+	if a := r.array; a != nil && r.index < 0 {
+		i.First, i.Last, i.Done, i.Failed = a.first, a.last, a.ended, a.failed
+	} else if a != nil {
+		i.Array, i.Index = a.job.id, r.index
+	}
+	return i
+}
+
+func (j *job) jobState() jobs.State {
+	switch j.state {
+	case queued, delayed:
+		return jobs.Queued
+	case running, parent:
+		return jobs.Running
+	case ended, dead:
+		return j.outcome
+	}
+	return 0
+}
+
+// Query is what a client is told of a job of its own.
+func (c *Core) Query(now Moment, clientName string, id wire.GUID) wire.StatusInfo {
+	c.at(now)
+	j := c.jobs[id]
+	if j == nil || clientName != "" && j.line.client.name != clientName {
+		return wire.StatusInfo{JobID: id, State: "unknown", Why: "this leader has no such job"}
+	}
+	i := c.info(j)
+	return wire.StatusInfo{JobID: id, State: i.State.String(), Attempt: i.Attempts + 1, Worker: i.Worker, Position: c.position(j), Why: c.Explain(now, id)}
+}
+
+// maxPosition is how many jobs are looked at to find a job's place.
+const maxPosition = 10_000
+
+// position is how many jobs of its client and exec come before a job that is queued, from 1; 0 if it is not queued, or further behind
+// than is looked.
+func (c *Core) position(j *job) int {
+	if j.state != queued {
+		return 0
+	}
+	n := 1
+	for p := j.prev; p != nil; p = p.prev {
+		if n++; n > maxPosition {
+			return 0
+		}
+	}
+	return n
+}
+
+// Explain says why a job is in its state, in a sentence for people.
+func (c *Core) Explain(now Moment, id wire.GUID) string {
+	c.at(now)
+	j := c.jobs[id]
+	if j == nil {
+		return "this leader has no such job"
+	}
+	since := jobs.Span((c.now - j.since).Round(time.Second))
+	switch j.state {
+	case delayed:
+		return fmt.Sprintf("attempt %d begins in %s; the last one has failed: %s", j.attempts+1, jobs.Span((j.rare.timer.at - c.now).Round(time.Second)), j.rare.last)
+	case running:
+		if j.run == nil {
+			return fmt.Sprintf("it was running on %s when the leader ended; it is queued again unless that worker comes back within %s", j.rare.last, jobs.Span((c.recoverUntil - c.now).Round(time.Second)))
+		}
+		said := "has said that it runs it"
+		if !j.run.accepted {
+			said = "has not said yet that it runs it"
+		}
+		return fmt.Sprintf("attempt %d is on %s for %s, which %s", j.run.number, j.run.worker.host, since, said)
+	case parent:
+		a := j.rare.array
+		return fmt.Sprintf("%d of %d jobs of the array have ended, %d of them have not succeeded", a.ended, a.size(), a.failed)
+	case dead:
+		return "it is a dead letter: " + j.rare.dead.reason
+	case ended:
+		return c.explainEnded(j, since)
+	case queued:
+		return c.explainQueued(j)
+	}
+	return ""
+}
+
+func (c *Core) explainEnded(j *job, since string) string {
+	what := "it has " + j.outcome.String()
+	if j.outcome == jobs.Canceled {
+		what = "it was canceled"
+	}
+	if j.outcome == jobs.Failed && j.rare != nil && j.rare.last != "" {
+		what += " (" + j.rare.last + ")"
+	}
+	if j.list == nil || j.list == &c.acked {
+		return what + " " + since + " ago, and its client has the result"
+	}
+	return what + " " + since + " ago, and its client has not fetched the result"
+}
+
+func (c *Core) explainQueued(j *job) string {
+	e, cl := j.line.exec, j.line.client
+	before := ""
+	if n := c.position(j); n > 1 {
+		before = fmt.Sprintf("; %s of %s for %s before it", jobs.Count(n-1, "job"), cl.name, e.key.name)
+		if n == 2 {
+			before = strings.Replace(before, "before it", "is before it", 1)
+		} else {
+			before = strings.Replace(before, "before it", "are before it", 1)
+		}
+	}
+	if cl.results >= c.cfg.MaxResults {
+		return fmt.Sprintf("%s has %d MiB of results to fetch, at most %d: connect it", cl.name, cl.results>>20, c.cfg.MaxResults>>20) + before
+	}
+	if cl.running >= cl.cap {
+		return fmt.Sprintf("%s runs %s, as many as it may (%d)", cl.name, jobs.Count(cl.running, "job"), cl.cap) + before
+	}
+	var matching, running, draining int
+	for _, p := range c.peers {
+		if p.group != nil && p.group.takes(e.key) {
+			matching++
+			running += len(p.running)
+			if p.draining {
+				draining++
+			}
+		}
+	}
+	if matching == 0 {
+		return fmt.Sprintf("no worker takes %s%s: %s", wire.AssignPrefix, e.key.name, c.patterns(e)) + before
+	}
+	if draining == matching {
+		return fmt.Sprintf("%s would take it, and all of them are stopping", jobs.Count(matching, "worker")) + before
+	}
+	return fmt.Sprintf("%s would take it, with %s running, and none has a free slot", jobs.Count(matching, "worker"), jobs.Count(running, "job")) + before
+}
+
+// patterns says what the workers that are here take.
+func (c *Core) patterns(e *exec) string {
+	if len(c.groups) == 0 {
+		return "no worker is connected"
+	}
+	const most = 5
+	var all []string
+	for key := range c.groups {
+		if subject.Match(key.pattern, wire.AssignPrefix+e.key.name) {
+			return "those that match cannot run jobs of arrays"
+		}
+		if len(all) < most {
+			all = append(all, key.pattern)
+		}
+	}
+	return "the workers that are connected take " + strings.Join(all, ", ")
+}

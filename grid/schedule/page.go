@@ -1,0 +1,129 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// maxLook is how many jobs one call of Jobs looks at.
+const maxLook = 20_000
+
+// Jobs calls show for jobs that are wanted, the newest first, until it returns false. Jobs older than a position of an earlier call are shown next; 0
+// begins with the newest. It returns the position for the next call, and 0 at the end. Few jobs may be shown while there are more: a call looks at a
+// limited number.
+func (c *Core) Jobs(position uint64, want func(*Info) bool, show func(Info) bool) (next uint64) {
+	all := c.order.jobs
+	base := c.order.first
+	end := len(all)
+	if position > 0 {
+		end = int(min(max(position, base)-base, uint64(len(all))))
+	}
+	looked := 0
+	for i := end - 1; i >= 0; i-- {
+		if looked++; looked > maxLook {
+			return base + uint64(i) + 1
+		}
+		if all[i].state == 0 {
+			continue
+		}
+		info := c.info(all[i])
+		if want(&info) && !show(info) {
+			return base + uint64(i)
+		}
+	}
+	return 0
+}
+
+// Dead calls show for dead letters, the oldest first, until it returns false.
+func (c *Core) Dead(show func(Info) bool) {
+	for _, j := range c.dead {
+		if !show(c.info(j)) {
+			return
+		}
+	}
+}
+
+// Worker is what is known of a worker.
+type Worker struct {
+	Peer     PeerID
+	ID       wire.GUID
+	Host     string
+	Pattern  string
+	Running  []wire.GUID
+	Credit   int
+	Limit    int
+	Draining bool
+	CPU      float64
+	Plain    bool // it does not say whether its jobs run
+}
+
+// Workers returns the workers, those with the same host beside each other.
+func (c *Core) Workers() []Worker {
+	var all []Worker
+	for _, p := range c.peers {
+		if p.group == nil {
+			continue
+		}
+		w := Worker{Peer: p.id, ID: p.worker, Host: p.host, Pattern: p.group.key.pattern, Credit: p.credit, Limit: p.limit, Draining: p.draining, CPU: p.cpu, Plain: !p.features.accept}
+		for _, a := range p.running {
+			w.Running = append(w.Running, a.job.id)
+		}
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Peer, b.Peer)) })
+	return all
+}
+
+// ExecInfo is what is known of an exec.
+type ExecInfo struct {
+	Name   string
+	Queued int
+	Oldest Moment // how long its oldest job has waited
+}
+
+// Execs returns those with jobs.
+func (c *Core) Execs() []ExecInfo {
+	byName := map[string]*ExecInfo{}
+	for key, e := range c.execs {
+		if e.queued == 0 {
+			continue
+		}
+		i := byName[key.name]
+		if i == nil {
+			i = &ExecInfo{Name: key.name}
+			byName[key.name] = i
+		}
+		i.Queued += e.queued
+		for n := e.ring.len(); n > 0; n-- {
+			if l := e.ring.items[e.ring.head+n-1]; l.n > 0 {
+				i.Oldest = max(i.Oldest, c.now-l.head().since)
+			}
+		}
+	}
+	all := make([]ExecInfo, 0, len(byName))
+	for _, i := range byName {
+		all = append(all, *i)
+	}
+	slices.SortFunc(all, func(a, b ExecInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// ClientInfo is what is known of a client.
+type ClientInfo struct {
+	Name                   string
+	Sessions, Running, Cap int
+	Jobs                   int
+	Results                int64 // bytes that it has not acknowledged
+}
+
+// Clients returns the clients by name.
+func (c *Core) Clients() []ClientInfo {
+	all := make([]ClientInfo, 0, len(c.clients))
+	for _, cl := range c.clients {
+		all = append(all, ClientInfo{Name: cl.name, Sessions: len(cl.sessions), Running: cl.running, Cap: cl.cap, Jobs: cl.jobs, Results: cl.results})
+	}
+	slices.SortFunc(all, func(a, b ClientInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
