@@ -66,6 +66,7 @@ func (c *Core) take(p *peer, j *job, r Ended) {
 	number, on := int(j.attempts)+1, p
 	if a := j.run; a != nil {
 		number = a.number
+		c.observe(Ran, c.now-a.began)
 		if a.worker != p {
 			c.Counts.LateResults++
 			c.disown(a.worker, j.id, a.id)
@@ -87,6 +88,9 @@ func (c *Core) take(p *peer, j *job, r Ended) {
 	default:
 		state = jobs.Failed
 		j.more().last = r.Reason
+	}
+	if r.Body.Size == 0 { // what the worker has sent cannot be read
+		r.Body = c.ownResult(j, r.Reason, r.Stderr)
 	}
 	c.end(j, state, r.Body)
 }
@@ -132,6 +136,7 @@ func (c *Core) end(j *job, outcome jobs.State, result Body) {
 	c.setBody(j, result)
 	j.state, j.outcome, j.since = ended, outcome, c.now
 	c.open--
+	c.observe(Took, c.now-j.born)
 	c.write(endRecord(j))
 	switch outcome {
 	case jobs.Succeeded:
@@ -158,7 +163,7 @@ func (c *Core) orphan(id wire.GUID, r Ended) {
 		return
 	}
 	c.Counts.Orphans++
-	j := &job{id: id, line: c.line(r.Client, r.Exec, false), state: ended, outcome: jobs.Succeeded, since: c.now}
+	j := &job{id: id, line: c.line(r.Client, r.Exec, false), state: ended, outcome: jobs.Succeeded, born: c.now, since: c.now}
 	if !r.OK {
 		j.outcome = jobs.Failed
 		j.more().last = r.Reason

@@ -45,7 +45,7 @@ func (c *Core) nextOf(j *job) *job {
 // element makes the job of an index.
 func (c *Core) element(a *array, index int64) *job {
 	a.next = max(a.next, index+1)
-	e := &job{id: wire.ElementID(a.job.id, index), line: a.job.line, state: running, since: c.now, owner: a.job.owner}
+	e := &job{id: wire.ElementID(a.job.id, index), line: a.job.line, state: running, born: a.job.born, since: c.now, owner: a.job.owner}
 	r := e.more()
 	r.array, r.index = a, index
 	r.opts = a.job.rare.opts

@@ -9,6 +9,9 @@ import (
 
 // assign starts an attempt at a job.
 func (c *Core) assign(j *job, w *peer) {
+	if j.attempts == 0 {
+		c.observe(Waited, c.now-j.since)
+	}
 	a := &attempt{id: wire.NewGUID(), number: int(j.attempts) + 1}
 	c.begin(j, a, w)
 	w.credit--

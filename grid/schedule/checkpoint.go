@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
 
 // Snapshot is a copy of the state, to be written as the records of a checkpoint.
 type Snapshot struct {
@@ -107,4 +111,13 @@ func stateRecords(j *job) (all []Record) {
 		all = append(all, deliveredRecord(j))
 	}
 	return all
+}
+
+// Refs calls f for each body that is stored elsewhere.
+func (c *Core) Refs(f func(ref wire.GUID)) {
+	for _, j := range c.jobs {
+		if j.rare != nil && !j.rare.ref.IsZero() {
+			f(j.rare.ref)
+		}
+	}
 }

@@ -36,6 +36,24 @@ type Config struct {
 
 	Epoch  time.Time  // when the Moment was 0
 	Random *rand.Rand // for the jitter of timeouts
+	// Observe is told how long things took. Nil for nothing.
+	Observe func(what Span, d Moment)
+}
+
+// Span is what an observation is about.
+type Span uint8
+
+// The spans of a job.
+const (
+	Waited Span = iota + 1 // from its submission to its first attempt
+	Ran                    // the attempt that has ended it
+	Took                   // from its submission to its end
+)
+
+func (c *Core) observe(what Span, d Moment) {
+	if c.cfg.Observe != nil && !c.replaying {
+		c.cfg.Observe(what, d)
+	}
 }
 
 func (c *Config) init() {
@@ -191,6 +209,9 @@ func (c *Core) at(now Moment) {
 		c.now = now
 	}
 }
+
+// Lease is how long an attempt counts as running after its worker has said so.
+func (c *Core) Lease() time.Duration { return c.cfg.Lease }
 
 // Numbers are the sizes of the state at one moment.
 type Numbers struct {

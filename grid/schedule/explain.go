@@ -18,6 +18,7 @@ type Info struct {
 	State     jobs.State
 	Attempts  int // that have not ended it
 	Crashes   int
+	Born      Moment // when it was submitted
 	Since     Moment // when it came to this state
 	Worker    string // that runs it
 	Accepted  bool   // the worker has said that it runs it
@@ -47,7 +48,7 @@ func (c *Core) Get(id wire.GUID) (Info, bool) {
 
 func (c *Core) info(j *job) Info {
 	i := Info{
-		ID: j.id, Client: j.line.client.name, Exec: j.line.exec.key.name, State: j.jobState(), Attempts: int(j.attempts), Crashes: int(j.crashes), Since: j.since,
+		ID: j.id, Client: j.line.client.name, Exec: j.line.exec.key.name, State: j.jobState(), Attempts: int(j.attempts), Crashes: int(j.crashes), Born: j.born, Since: j.since,
 		Dead: j.state == dead, Delivered: !j.isOpen() && (j.list == nil || j.list == &c.acked), Canceling: j.isOpen() && j.canceled(), Body: j.theBody(), Index: -1,
 	}
 	if j.run != nil {

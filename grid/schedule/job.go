@@ -28,6 +28,7 @@ type job struct {
 	run        *attempt // while it is running
 	digest     uint64   // of the request; 0 if it is not known
 	owner      PeerID   // who has submitted it, if still connected
+	born       Moment   // when it was submitted
 	since      Moment   // when it came to where it is
 	size       int32    // of the body
 	state      state

@@ -7,6 +7,7 @@ import (
 // peer is a connection that has said hello: a session of a client, or a worker.
 type peer struct {
 	id       PeerID
+	since    Moment
 	features features
 
 	// Of a client.
@@ -110,7 +111,7 @@ func (cl *client) hasRoom(c *Core) bool {
 func (c *Core) ClientHello(now Moment, id PeerID, name string, maxRunning int, features []string) {
 	c.at(now)
 	cl := c.client(name)
-	p := &peer{id: id, client: cl, features: featuresOf(features)}
+	p := &peer{id: id, since: c.now, client: cl, features: featuresOf(features)}
 	c.peers[id] = p
 	cl.sessions = append(cl.sessions, p)
 	if maxRunning == 0 && !cl.known {

@@ -69,7 +69,7 @@ func submitRecord(j *job) Record {
 	}
 	b := j.theBody()
 	r := make(Record, 0, 80+len(j.line.client.name)+len(j.line.exec.key.name)+len(opts)+len(b.Bytes))
-	r = append(r, recSubmit).guid(j.id).number(int64(j.digest)).number(int64(j.since))
+	r = append(r, recSubmit).guid(j.id).number(int64(j.digest)).number(int64(j.born))
 	return r.text(j.line.client.name).text(j.line.exec.key.name).text(opts).number(first).number(last).body(b)
 }
 
@@ -93,7 +93,7 @@ func endRecord(j *job) Record {
 		last = j.rare.last
 	}
 	r := make(Record, 0, 80+len(j.line.client.name)+len(j.line.exec.key.name)+len(last)+len(b.Bytes))
-	r = append(r, recEnd).guid(j.id).number(int64(j.outcome)).number(int64(j.since)).number(int64(j.digest))
+	r = append(r, recEnd).guid(j.id).number(int64(j.outcome)).number(int64(j.born)).number(int64(j.since)).number(int64(j.digest))
 	return r.text(j.line.client.name).text(j.line.exec.key.name).text(last).place(j).body(b)
 }
 

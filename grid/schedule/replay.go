@@ -58,7 +58,7 @@ func (c *Core) replayEpoch(r *reading) {
 
 func (c *Core) replaySubmit(r *reading) error {
 	s := Submission{ID: r.guid(), Digest: uint64(r.number())}
-	since, clientName := r.moment(c), r.name()
+	born, clientName := r.moment(c), r.name()
 	s.Exec = r.name()
 	opts := r.text()
 	s.First, s.Last = r.number(), r.number()
@@ -78,7 +78,7 @@ func (c *Core) replaySubmit(r *reading) error {
 	if err != nil {
 		return fmt.Errorf("%w: array %s: %w", errRecord, s.ID, err)
 	}
-	j.since = since
+	j.born, j.since = born, born
 	return nil
 }
 
@@ -152,7 +152,7 @@ func (c *Core) replayBack(r *reading) {
 }
 
 func (c *Core) replayEnd(r *reading) {
-	id, outcome, since, digest := r.guid(), r.outcome(), r.moment(c), uint64(r.number())
+	id, outcome, born, since, digest := r.guid(), r.outcome(), r.moment(c), r.moment(c), uint64(r.number())
 	clientName, execName, last := r.name(), r.name(), r.text()
 	arrayID, index := r.place()
 	b := r.body()
@@ -162,7 +162,7 @@ func (c *Core) replayEnd(r *reading) {
 	j := c.placed(id, place{arrayID, index})
 	switch {
 	case j == nil:
-		j = &job{id: id, digest: digest, line: c.line(clientName, execName, false), state: ended, outcome: outcome, since: since}
+		j = &job{id: id, digest: digest, line: c.line(clientName, execName, false), state: ended, outcome: outcome, born: born, since: since}
 		c.setBody(j, b)
 		c.add(j)
 		c.owe(j)

@@ -87,7 +87,7 @@ func (c *Core) newJob(clientName string, s Submission) (*job, error) {
 		}
 	}
 	c.setBody(j, s.Body)
-	j.state = queued
+	j.state, j.born = queued, c.now
 	c.add(j)
 	c.enqueue(j, false)
 	c.watchExpiry(j)

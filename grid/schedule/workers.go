@@ -182,7 +182,7 @@ const maxLimit = 1 << 16
 // WorkerHello tells of a worker. What it runs already stays its own, unless that was given to another one meanwhile.
 func (c *Core) WorkerHello(now Moment, id PeerID, info WorkerInfo) {
 	c.at(now)
-	p := &peer{id: id, worker: info.ID, host: info.Host, features: featuresOf(info.Features), limit: info.Limit}
+	p := &peer{id: id, since: c.now, worker: info.ID, host: info.Host, features: featuresOf(info.Features), limit: info.Limit}
 	if p.limit <= 0 || p.limit > maxLimit {
 		p.limit = maxLimit
 	}

@@ -1,0 +1,213 @@
+package leader
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/schedule"
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/journal"
+)
+
+// carryOut does what the state wants done since the last time: records into the journal, frames to peers. Promises wait for the records.
+func (l *Leader) carryOut() {
+	effects, records := l.core.Take()
+	if len(effects) == 0 && len(records) == 0 {
+		return
+	}
+	var last journal.Ticket
+	if l.journal != nil {
+		for _, r := range records {
+			last = l.journal.Append(r)
+		}
+	}
+	if len(records) > 0 {
+		l.change.note()
+	}
+	var promises []schedule.Effect
+	s := sender{l: l}
+	for _, e := range effects {
+		if l.journal != nil && (e.Op.Promises() || e.Op == schedule.Forget) {
+			promises = append(promises, e)
+			continue
+		}
+		s.add(e)
+	}
+	s.flush()
+	if len(promises) > 0 {
+		l.keeper.add(last, promises)
+	}
+}
+
+// sender sends what effects say: one piece for each peer.
+type sender struct {
+	l     *Leader
+	peers []*peer
+	acks  []ids
+}
+
+// ids are those that one frame acknowledges.
+type ids struct {
+	p    *peer
+	kind wire.Type
+	list []wire.GUID
+}
+
+func (s *sender) add(e schedule.Effect) {
+	if e.Op == schedule.Forget {
+		s.l.bodies.forget(e.Body.Ref)
+		return
+	}
+	p := s.l.peers.get(e.Peer)
+	if p == nil {
+		return // its events say so next
+	}
+	switch e.Op {
+	case schedule.Assign, schedule.Result:
+		if !e.Body.Ref.IsZero() {
+			s.l.sendStored(p, e)
+			return
+		}
+		if e.Op == schedule.Result && !p.has(wire.FeatureResultAck) {
+			s.send(p) // in order
+			_ = p.SendWith(resultFrame(e), e.Job)
+			return
+		}
+		s.frame(p, frameOf(p, e))
+	case schedule.SubmitAck:
+		s.ack(p, wire.SubmitAck, e.Job)
+	case schedule.ResultAck:
+		s.ack(p, wire.ResultAck, e.Job)
+	case schedule.CancelRun:
+		text, _ := json.Marshal(wire.CancelInfo{Reason: e.Reason}) // of a text
+		s.frame(p, wire.Frame{Type: wire.Cancel, MsgID: e.Attempt, CorrID: e.Job, Payload: text})
+	case schedule.ErrorTo:
+		s.l.Metrics.refused(e.Code)
+		for _, f := range errorFrame(p, e.Job, e.Code, e.Reason) {
+			s.frame(p, f)
+		}
+	case schedule.CloseWith:
+		s.send(p)
+		s.l.readers.Go(func() { _ = s.l.refuse(p, e.Code, errorText(e.Reason)) })
+	}
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
+// frameOf is the frame of an Assign or a Result.
+func frameOf(p *peer, e schedule.Effect) wire.Frame {
+	if e.Op == schedule.Result {
+		return resultFrame(e)
+	}
+	subject, ok := p.subjects[e.Exec]
+	if !ok {
+		if len(p.subjects) >= 1000 {
+			clear(p.subjects)
+		}
+		subject = wire.AssignSubject(e.Exec, p.worker)
+		p.subjects[e.Exec] = subject
+	}
+	return wire.Frame{Type: wire.AssignJob, MsgID: e.Job, CorrID: e.Attempt, Subject: subject, Payload: e.Body.Bytes}
+}
+
+func resultFrame(e schedule.Effect) wire.Frame {
+	return wire.Frame{Type: wire.Result, MsgID: e.Job, CorrID: e.Job, Subject: wire.ResultSubject(e.Client, e.Job), Payload: e.Body.Bytes}
+}
+
+func (s *sender) frame(p *peer, f wire.Frame) {
+	if len(p.out) == 0 {
+		s.peers = append(s.peers, p)
+	}
+	p.out = append(p.out, f)
+}
+
+func (s *sender) ack(p *peer, kind wire.Type, id wire.GUID) {
+	for i := range s.acks {
+		if a := &s.acks[i]; a.p == p && a.kind == kind {
+			a.list = append(a.list, id)
+			return
+		}
+	}
+	s.acks = append(s.acks, ids{p, kind, []wire.GUID{id}})
+}
+
+// send sends what has gathered for a peer. A peer that does not take it is closed by its connection.
+func (s *sender) send(p *peer) {
+	if len(p.out) > 0 {
+		_ = p.Send(p.out...)
+		clear(p.out)
+		p.out = p.out[:0]
+	}
+}
+
+// maxAcks is how many ids one frame acknowledges.
+const maxAcks = 10_000
+
+func (s *sender) flush() {
+	for _, a := range s.acks {
+		for list := a.list; len(list) > 0; {
+			n := min(len(list), maxAcks)
+			s.frame(a.p, wire.Frame{Type: a.kind, Payload: wire.AppendGUIDs(nil, list[:n]...)})
+			list = list[n:]
+		}
+	}
+	for _, p := range s.peers {
+		s.send(p)
+	}
+}
+
+// keeper has the promises that wait for their records.
+type keeper struct {
+	mu       sync.Mutex
+	last     journal.Ticket
+	promises []schedule.Effect
+	wake     chan struct{}
+}
+
+func (k *keeper) add(last journal.Ticket, promises []schedule.Effect) {
+	k.mu.Lock()
+	k.last = max(k.last, last)
+	k.promises = append(k.promises, promises...)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (k *keeper) take() (journal.Ticket, []schedule.Effect) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	promises := k.promises
+	k.promises = nil
+	return k.last, promises
+}
+
+// keep carries promises out whose records are on disk, until ctx ends or the journal fails. All that have gathered meanwhile share one sync.
+func (l *Leader) keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.keeper.wake:
+		}
+		last, promises := l.keeper.take()
+		if len(promises) == 0 {
+			continue
+		}
+		began := time.Now()
+		if err := l.journal.Commit(ctx, last, l.Sync == SyncAlways); err != nil {
+			return // the journal has failed, and the leader ends: what was not kept is not promised
+		}
+		l.Metrics.committed(time.Since(began))
+		s := sender{l: l}
+		for _, e := range promises {
+			s.add(e)
+		}
+		s.flush()
+	}
+}

@@ -1,0 +1,26 @@
+package leader
+
+import "sync"
+
+// change tells those who wait that something has changed.
+type change struct {
+	mu      sync.Mutex
+	c       chan struct{}
+	awaited bool
+}
+
+func (c *change) note() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.awaited {
+		close(c.c)
+		c.c, c.awaited = make(chan struct{}), false
+	}
+}
+
+func (c *change) next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.awaited = true
+	return c.c
+}

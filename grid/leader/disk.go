@@ -1,0 +1,97 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+)
+
+// disk watches the room on the disk. A part of it is kept free by a file, which is deleted when nothing else is left: so jobs that were taken
+// can end, although no more are taken.
+type disk struct {
+	reserve string
+	minFree int64
+	low     atomic.Pointer[string] // why no jobs are taken; nil if there is room
+}
+
+// maxReserve is the size of the file, in bytes. It is no more than half of what is to be free.
+const maxReserve = 32 << 20
+
+func (d *disk) open(dir string, minFree int64) error {
+	d.reserve, d.minFree = filepath.Join(dir, "reserve"), minFree
+	d.look()
+	return nil
+}
+
+func (d *disk) close() error {
+	if d.reserve == "" {
+		return nil
+	}
+	if err := os.Remove(d.reserve); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// full returns why no jobs are taken, or nil.
+func (d *disk) full() error {
+	if why := d.low.Load(); why != nil {
+		return errors.New(*why)
+	}
+	return nil
+}
+
+// look looks at the disk.
+func (d *disk) look() {
+	free, err := freeBytes(filepath.Dir(d.reserve))
+	if err != nil {
+		why := fmt.Sprintf("the disk cannot be looked at: %v", err)
+		d.low.Store(&why)
+		return
+	}
+	size := min(maxReserve, d.minFree/2)
+	info, err := os.Stat(d.reserve)
+	kept := int64(0)
+	if err == nil {
+		kept = info.Size()
+	}
+	switch {
+	case free+kept < d.minFree:
+		if free < size/2 {
+			_ = os.Remove(d.reserve) // for the end of the jobs that were taken
+		}
+		why := fmt.Sprintf("the leader's disk has %d MiB free, and takes no jobs with less than %d: make room there, or submit to another leader", (free+kept)>>20, d.minFree>>20)
+		d.low.Store(&why)
+	default:
+		if kept < size {
+			_ = allocate(d.reserve, size)
+		}
+		d.low.Store(nil)
+	}
+}
+
+// watchDisk looks at the disk each second, until ctx ends.
+func (l *Leader) watchDisk(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		before := l.disk.full()
+		l.disk.look()
+		switch after := l.disk.full(); {
+		case before == nil && after != nil:
+			l.Log.ErrorContext(ctx, "no jobs are taken", "err", after)
+		case before != nil && after == nil:
+			l.Log.InfoContext(ctx, "jobs are taken again: the disk has room")
+		}
+	}
+}

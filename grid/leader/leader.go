@@ -1,0 +1,279 @@
+package leader
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/link"
+	"github.com/batchfleet/batchfleet/grid/schedule"
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/journal"
+)
+
+// Access decides who may do what. Its methods may be called concurrently. An error is for the peer.
+type Access interface {
+	// Client returns the cap of a client that has said hello. What it returns as submit is asked for the exec of each job.
+	Client(token string, cert *x509.Certificate, client string, desired int) (limit int, submit func(exec string) error, err error)
+	Worker(token string, cert *x509.Certificate, pattern string) error
+}
+
+// Sync says when records are synced to disk.
+type Sync uint8
+
+// The choices. All of them keep what was promised over kill -9 of the leader.
+const (
+	SyncAlways   Sync = iota // before a promise: it survives a power cut
+	SyncInterval             // each second
+	SyncNone                 // when the system does
+)
+
+// Leader is a leader of the grid. Set the exported fields, call Open, Serve for each listener, Run, and then Close.
+type Leader struct {
+	ID       wire.GUID // random when zero
+	Dir      string    // for the journal; empty to keep nothing
+	Sync     Sync
+	Schedule schedule.Config
+	Access   Access // nil to allow everything
+	Log      *slog.Logger
+	Metrics  *Metrics // nil for none
+
+	MaxConns  int   // 20 000
+	MaxPerIP  int   // connections of one address; MaxConns if zero
+	MinFree   int64 // bytes on the disk of Dir: with less, no jobs are taken; 64 MiB
+	LargeBody int   // from this size on requests and results are kept in files, if there is a Dir; 16 KiB
+	Drain     time.Duration
+
+	core    *schedule.Core
+	started time.Time
+	journal *journal.Journal
+	bodies  *bodies
+	disk    disk
+	inbox   chan []event
+	calls   chan func(*schedule.Core)
+	ended   chan struct{} // closed when Run has ended
+	peers   peers
+	keeper  keeper
+	change  change
+	readers sync.WaitGroup
+
+	mu       sync.Mutex
+	draining bool
+}
+
+// ErrStopped means that the leader has ended.
+var ErrStopped = errors.New("the leader has stopped")
+
+// maxBatch is how many events are taken before their effects are carried out.
+const maxBatch = 256
+
+// Open reads what an earlier leader has left in Dir.
+func (l *Leader) Open(ctx context.Context) error {
+	if l.ID.IsZero() {
+		l.ID = wire.NewGUID()
+	}
+	if l.MaxConns == 0 {
+		l.MaxConns = 20_000
+	}
+	if l.MaxPerIP == 0 {
+		l.MaxPerIP = l.MaxConns
+	}
+	if l.MinFree == 0 {
+		l.MinFree = 64 << 20
+	}
+	if l.LargeBody == 0 {
+		l.LargeBody = 16 << 10
+	}
+	l.started = time.Now()
+	l.Schedule.Epoch = l.started
+	if l.Metrics != nil {
+		l.Schedule.Observe = l.Metrics.observe
+	}
+	l.core = schedule.New(l.Schedule)
+	l.inbox, l.calls, l.ended = make(chan []event, 256), make(chan func(*schedule.Core)), make(chan struct{})
+	l.peers.byID = map[schedule.PeerID]*peer{}
+	l.peers.perIP = map[string]int{}
+	l.keeper.wake = make(chan struct{}, 1)
+	l.change.c = make(chan struct{})
+	if l.Dir != "" {
+		if err := l.recover(ctx); err != nil {
+			return fmt.Errorf("open %s: %w", l.Dir, err)
+		}
+	}
+	if l.Metrics != nil {
+		l.Metrics.watch(l)
+	}
+	return nil
+}
+
+// now is the moment for the state.
+func (l *Leader) now() schedule.Moment { return time.Since(l.started) }
+
+// Durable reports whether the leader keeps what it has promised.
+func (l *Leader) Durable() bool { return l.journal != nil }
+
+// Run decides and answers until ctx ends, or the journal fails. Connections are then closed. It is an error if the journal has failed: the leader must
+// be started again.
+func (l *Leader) Run(ctx context.Context) error {
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	var beside sync.WaitGroup
+	if l.journal != nil {
+		beside.Go(func() { l.keep(work) })
+		beside.Go(func() { l.checkpoints(work) })
+		beside.Go(func() { l.watchDisk(work) })
+		beside.Go(func() {
+			select {
+			case <-l.journal.Failed():
+				stop(fmt.Errorf("%w: %w", journal.ErrFailStop, l.journal.Err()))
+			case <-work.Done():
+			}
+		})
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+			l.drain(work)
+			stop(nil)
+		case <-work.Done():
+		}
+	}()
+	l.loop(work)
+	close(l.ended)
+	l.peers.closeAll(ErrStopped)
+	l.readers.Wait()
+	beside.Wait()
+	if err := context.Cause(work); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// drain takes no more jobs for a while, so that what runs can end.
+func (l *Leader) drain(ctx context.Context) {
+	l.mu.Lock()
+	l.draining = true
+	l.mu.Unlock()
+	if l.Drain <= 0 {
+		return
+	}
+	deadline := time.NewTimer(l.Drain)
+	defer deadline.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var n schedule.Numbers
+		if l.Do(ctx, func(c *schedule.Core) { n = c.Numbers() }) != nil || n.Running == 0 {
+			return
+		}
+		select {
+		case <-deadline.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Close lets another process have the directory. It is called after Run.
+func (l *Leader) Close() error {
+	if l.journal == nil {
+		return nil
+	}
+	return errors.Join(l.journal.Close(), l.disk.close())
+}
+
+// Do calls f with the state, which it must not keep. The error is the cause of ctx, or [ErrStopped].
+func (l *Leader) Do(ctx context.Context, f func(*schedule.Core)) error {
+	done := make(chan struct{})
+	call := func(c *schedule.Core) {
+		f(c)
+		close(done)
+	}
+	select {
+	case l.calls <- call:
+		<-done
+		return nil
+	case <-l.ended:
+		return ErrStopped
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Now is for the methods of a state that [Leader.Do] gives.
+func (l *Leader) Now() schedule.Moment { return l.now() }
+
+// loop owns the state until ctx ends.
+func (l *Leader) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case batch := <-l.inbox:
+			n := l.apply(batch)
+			for n < maxBatch {
+				select {
+				case batch := <-l.inbox:
+					n += l.apply(batch)
+					continue
+				default:
+				}
+				break
+			}
+		case f := <-l.calls:
+			f(l.core)
+		case <-timer.C:
+		}
+		now := l.now()
+		if now >= l.core.Next() {
+			l.core.Tick(now)
+		}
+		l.carryOut()
+		timer.Reset(max(0, l.core.Next()-l.now()))
+	}
+}
+
+// Serve takes connections until ctx ends or the listener fails. It closes the listener, and does not wait for the connections.
+func (l *Leader) Serve(ctx context.Context, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	defer stop()
+	defer listener.Close()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() || isOutOfFiles(err) {
+				l.Log.WarnContext(ctx, "cannot take a connection", "err", err)
+				time.Sleep(50 * time.Millisecond) // others may end meanwhile
+				continue
+			}
+			return fmt.Errorf("take connections: %w", err)
+		}
+		ip := addressOf(conn)
+		if err := l.peers.admit(ip, l.MaxConns, l.MaxPerIP); err != nil {
+			l.Log.WarnContext(ctx, "a connection was refused", "remote", conn.RemoteAddr().String(), "err", err)
+			conn.Close()
+			continue
+		}
+		l.readers.Go(func() {
+			defer l.peers.leave(ip)
+			l.serve(ctx, conn)
+		})
+	}
+}
+
+// options are those of a connection.
+func (l *Leader) options(p *peer) link.Options {
+	return link.Options{Written: func(ids []wire.GUID) { l.written(p, ids) }, Count: l.Metrics.frames}
+}

@@ -1,0 +1,280 @@
+package leader
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/batchfleet/batchfleet/grid/link"
+	"github.com/batchfleet/batchfleet/grid/schedule"
+	"github.com/batchfleet/batchfleet/grid/subject"
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// features are those that this leader has. A peer is welcomed with those that it lists as well.
+var features = []string{
+	wire.FeatureAccept, wire.FeatureCancel, wire.FeaturePing, wire.FeatureError, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery, wire.FeatureDrain,
+	wire.FeatureArray,
+}
+
+// peer is a connection to a client or a worker.
+type peer struct {
+	*link.Conn
+	id       schedule.PeerID
+	name     string // of a client
+	worker   wire.GUID
+	features []string
+	submit   func(exec string) error
+	out      []wire.Frame      // of the batch that is carried out; of the loop
+	subjects map[string]string // of AssignJob, by exec; of the loop
+	ignored  int               // frames of types that are not known
+}
+
+func (p *peer) has(feature string) bool { return slices.Contains(p.features, feature) }
+
+// peers are the connections.
+type peers struct {
+	mu    sync.Mutex
+	byID  map[schedule.PeerID]*peer
+	next  schedule.PeerID
+	conns int
+	perIP map[string]int
+	ended bool
+}
+
+func (ps *peers) admit(ip string, most, perIP int) error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	switch {
+	case ps.ended:
+		return ErrStopped
+	case ps.conns >= most:
+		return fmt.Errorf("there are %d connections, at most %d", ps.conns, most)
+	case ps.perIP[ip] >= perIP:
+		return fmt.Errorf("there are %d connections from %s, at most %d", ps.perIP[ip], ip, perIP)
+	}
+	ps.conns++
+	ps.perIP[ip]++
+	return nil
+}
+
+func (ps *peers) leave(ip string) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.conns--
+	if ps.perIP[ip]--; ps.perIP[ip] <= 0 {
+		delete(ps.perIP, ip)
+	}
+}
+
+// add gives a connection its id.
+func (ps *peers) add(p *peer) error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.ended {
+		return ErrStopped
+	}
+	ps.next++
+	p.id = ps.next
+	ps.byID[p.id] = p
+	return nil
+}
+
+func (ps *peers) remove(p *peer) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.byID, p.id)
+}
+
+func (ps *peers) get(id schedule.PeerID) *peer {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.byID[id]
+}
+
+func (ps *peers) closeAll(err error) {
+	ps.mu.Lock()
+	ps.ended = true
+	all := make([]*peer, 0, len(ps.byID))
+	for _, p := range ps.byID {
+		all = append(all, p)
+	}
+	ps.mu.Unlock()
+	var closing sync.WaitGroup
+	for _, p := range all {
+		closing.Go(func() {
+			_ = p.Close() // what is promised and queued is written
+			p.Abort(err)
+		})
+	}
+	closing.Wait()
+}
+
+func addressOf(conn net.Conn) string {
+	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	return cmp.Or(host, fmt.Sprint(err))
+}
+
+func isOutOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
+}
+
+// serve reads what a connection sends until it ends.
+func (l *Leader) serve(ctx context.Context, conn net.Conn) {
+	p := &peer{subjects: map[string]string{}}
+	p.Conn = link.New(conn, l.options(p))
+	log := l.Log.With("remote", conn.RemoteAddr().String())
+	if err := l.peers.add(p); err != nil {
+		p.Abort(err)
+		return
+	}
+	defer l.peers.remove(p)
+	err := l.greet(p, conn)
+	if err == nil {
+		log = log.With("peer", p.who())
+		log.DebugContext(ctx, "a peer has connected", "features", p.features)
+		err = l.read(p)
+		l.put(event{op: gone, peer: p.id})
+	}
+	l.Metrics.ended(err)
+	switch {
+	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, ErrStopped):
+		log.DebugContext(ctx, "a peer has closed its connection")
+	default:
+		log.WarnContext(ctx, "a connection has ended", "err", err)
+	}
+	p.Abort(err)
+}
+
+func (p *peer) who() string {
+	if p.name != "" {
+		return "client " + p.name
+	}
+	return "worker " + p.worker.String()
+}
+
+// greet reads the hello of a connection.
+func (l *Leader) greet(p *peer, conn net.Conn) error {
+	cert, err := certificate(conn)
+	if err != nil {
+		return err
+	}
+	f, err := p.Receive()
+	if err != nil {
+		return err
+	}
+	switch f.Type {
+	case wire.HelloClient:
+		err = l.greetClient(p, f, cert)
+	case wire.HelloWorker:
+		err = l.greetWorker(p, f, cert)
+	default:
+		err = fmt.Errorf("%w: %s before a hello", wire.ErrFrame, f.Type)
+	}
+	return err
+}
+
+// certificate returns that of the peer, nil if it has shown none.
+func certificate(conn net.Conn) (*x509.Certificate, error) {
+	t, ok := conn.(*tls.Conn)
+	if !ok {
+		return nil, nil
+	}
+	if err := t.Handshake(); err != nil {
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	if certs := t.ConnectionState().PeerCertificates; len(certs) > 0 {
+		return certs[0], nil
+	}
+	return nil, nil
+}
+
+func (l *Leader) greetClient(p *peer, f wire.Frame, cert *x509.Certificate) error {
+	c, err := wire.ReadConfig(f.Subject, f.Payload)
+	p.features = c.Features
+	if err != nil {
+		return l.refuse(p, wire.CodeProtocol, err)
+	}
+	limit := c.DesiredParallelism
+	if l.Access != nil {
+		if limit, p.submit, err = l.Access.Client(c.Token, cert, c.ClientID, limit); err != nil {
+			return l.refuse(p, wire.CodeForbidden, err)
+		}
+	}
+	p.name = c.ClientID
+	if err := l.welcome(p); err != nil {
+		return err
+	}
+	l.put(event{op: helloClient, peer: p.id, name: c.ClientID, n: limit, features: c.Features})
+	return nil
+}
+
+func (l *Leader) greetWorker(p *peer, f wire.Frame, cert *x509.Certificate) error {
+	c, err := wire.ReadCapability(f.Payload)
+	p.features = c.Features
+	pattern := cmp.Or(f.Subject, wire.DefaultPattern)
+	if err == nil {
+		err = subject.CheckPattern(pattern)
+	}
+	if err == nil && f.MsgID.IsZero() {
+		err = errors.New("MsgId of HelloWorker is zero: it is the worker's id")
+	}
+	if err != nil {
+		return l.refuse(p, wire.CodeProtocol, err)
+	}
+	if l.Access != nil {
+		if err := l.Access.Worker(c.Token, cert, pattern); err != nil {
+			return l.refuse(p, wire.CodeForbidden, err)
+		}
+	}
+	p.worker = f.MsgID
+	if err := l.welcome(p); err != nil {
+		return err
+	}
+	l.put(event{op: helloWorker, peer: p.id, info: &schedule.WorkerInfo{
+		ID: f.MsgID, Pattern: pattern, Host: c.Host, Features: c.Features, Limit: c.MaxParallel, Running: c.Running,
+	}})
+	return nil
+}
+
+// refuse tells a peer why its connection is closed.
+func (l *Leader) refuse(p *peer, code string, err error) error {
+	_ = p.Send(errorFrame(p, wire.GUID{}, code, err.Error())...)
+	_ = p.Close()
+	return fmt.Errorf("%s: %w", code, err)
+}
+
+// errorFrame is an Error for a peer that knows them, and nothing for another.
+func errorFrame(p *peer, job wire.GUID, code, message string) []wire.Frame {
+	if !p.has(wire.FeatureError) {
+		return nil
+	}
+	text, _ := json.Marshal(wire.ErrorInfo{Code: code, Message: message}) // of two texts
+	return []wire.Frame{{Type: wire.Error, MsgID: wire.NewGUID(), CorrID: job, Payload: text}}
+}
+
+// welcome answers the hello of a peer that lists features.
+func (l *Leader) welcome(p *peer) error {
+	if len(p.features) == 0 {
+		return nil
+	}
+	p.features = slices.DeleteFunc(slices.Clone(p.features), func(f string) bool { return !slices.Contains(features, f) })
+	if p.has(wire.FeaturePing) {
+		p.Ping()
+	}
+	info := wire.WelcomeInfo{Proto: 2, LeaderID: l.ID, Features: p.features, Durable: l.Durable(), LeaseMs: l.core.Lease().Milliseconds()}
+	text, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	return p.Send(wire.Frame{Type: wire.Welcome, MsgID: l.ID, Payload: text})
+}
