@@ -34,6 +34,7 @@ short: ## run the tests that take little time and start no processes, within a m
 test: ## run all tests
 	go test ./...
 	go -C bench test ./...
+	go -C grid/subject/oracle test .
 
 .PHONY: race
 race: ## run the tests with the race detector, but for those that it adds nothing to
@@ -53,10 +54,11 @@ fmt: ## format the code
 	go run $(GOLANGCI) fmt ./...
 
 .PHONY: tidy
-tidy: ## tidy go.mod here, in bench and in examples/wordcount, in this order
+tidy: ## tidy go.mod here, and in the other modules, in this order
 	go mod tidy
 	go -C bench mod tidy
 	go -C examples/wordcount mod tidy
+	go -C grid/subject/oracle mod tidy
 
 .PHONY: lint
 lint: ## vet and lint
@@ -64,6 +66,7 @@ lint: ## vet and lint
 	go run $(GOLANGCI) run ./...
 	go -C bench vet ./...
 	go -C bench run $(GOLANGCI) run ./...
+	go -C grid/subject/oracle vet .
 	go run $(ACTIONLINT)
 
 .PHONY: vuln
