@@ -18,10 +18,10 @@ type Ack struct {
 // maxReason is in bytes. Reasons that are not known here are passed on.
 const maxReason = 64
 
-var ackFields = []string{"JobId", "ClientId", "ExecName", "Status", "Reason", "Attempt", "DurationMs", "ExitCode", "Index", "OutputArchive"}
+var ackFields = []string{"JobId", "ClientId", "ExecName", "Status", "Reason", "Attempt", "DurationMs", "ExitCode", "Index", "Stdout", "Stderr", "OutputArchive"}
 
-// ReadAck reads the payload of an AckJob. It checks all that it returns, and that the archive is base64. It keeps nothing of the
-// payload.
+// ReadAck reads the payload of an AckJob. It checks all that it returns, and that a client can read the output and the archive.
+// It keeps nothing of the payload.
 func ReadAck(payload []byte) (Ack, error) {
 	var a Ack
 	err := scan(payload, ackFields, func(in *scanner, field int) (err error) {
@@ -36,6 +36,8 @@ func ReadAck(payload []byte) (Ack, error) {
 			err = in.textInto(name, &a.Status)
 		case "Reason":
 			err = in.textInto(name, &a.Reason)
+		case "Stdout", "Stderr":
+			err = in.skipText(name)
 		case "OutputArchive":
 			_, _, err = in.base64(name)
 		default:

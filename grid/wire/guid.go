@@ -20,17 +20,8 @@ func NewGUID() (g GUID) {
 
 // ParseGUID reads the forms of .NET with hyphens (D) and without (N), in either case.
 func ParseGUID(s string) (g GUID, err error) {
-	digits := []byte(s)
-	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
-		digits = append(append(append(append(append(make([]byte, 0, 32), s[:8]...), s[9:13]...), s[14:18]...), s[19:23]...), s[24:]...)
-	}
-	if len(digits) != 32 {
-		return GUID{}, fmt.Errorf("%.40q is no GUID, such as 35918bc9-196d-40ea-9779-889d79b753f0", s)
-	}
-	if _, err := hex.Decode(g[:], digits); err != nil {
-		return GUID{}, fmt.Errorf("%.40q is no GUID: %w", s, err)
-	}
-	return g, nil
+	err = g.UnmarshalText([]byte(s))
+	return g, err
 }
 
 // IsZero reports whether g names nothing.
@@ -68,10 +59,27 @@ func (g GUID) MarshalText() ([]byte, error) {
 	return text[:], nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (g *GUID) UnmarshalText(text []byte) (err error) {
-	*g, err = ParseGUID(string(text))
-	return err
+// UnmarshalText implements encoding.TextUnmarshaler, as [ParseGUID]. It leaves g as it is if there is an error.
+func (g *GUID) UnmarshalText(text []byte) error {
+	var digits [32]byte
+	switch {
+	case len(text) == 32:
+		copy(digits[:], text)
+	case len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-':
+		n := copy(digits[:], text[:8])
+		n += copy(digits[n:], text[9:13])
+		n += copy(digits[n:], text[14:18])
+		n += copy(digits[n:], text[19:23])
+		copy(digits[n:], text[24:])
+	default:
+		return fmt.Errorf("%.40q is no GUID, such as 35918bc9-196d-40ea-9779-889d79b753f0", string(text))
+	}
+	var parsed GUID
+	if _, err := hex.Decode(parsed[:], digits[:]); err != nil {
+		return fmt.Errorf("%.40q is no GUID: %w", string(text), err)
+	}
+	*g = parsed
+	return nil
 }
 
 // swap turns the order of text into that of the wire, and back.

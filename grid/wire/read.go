@@ -2,28 +2,31 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 )
 
 const (
-	readBuffer = 64 << 10
-	step       = 64 << 10 // how much memory is taken before bytes have arrived for it
+	greetBuffer = 4 << 10  // until the first frame has come: who only connects costs little
+	readBuffer  = 64 << 10 // then, so that many frames come by one read
+	step        = 64 << 10 // how much memory is taken before bytes have arrived for it
 )
 
 // Reader reads frames. It is used by one goroutine.
 type Reader struct {
-	// Part is called before bytes are waited for: with false at the beginning of a frame, with true within one, once for
-	// each 64 KiB. Nil for nothing.
+	// Part is called before bytes are waited for: with false at the beginning of a frame, with true within one, at least once
+	// for each 64 KiB. Nil for nothing.
 	Part func(within bool)
 
+	from    io.Reader
 	r       *bufio.Reader
 	subject string // of the last frame
 }
 
 // NewReader returns a reader of frames from r.
-func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReaderSize(r, readBuffer)} }
+func NewReader(r io.Reader) *Reader { return &Reader{from: r, r: bufio.NewReaderSize(r, greetBuffer)} }
 
 // Buffered reports whether more bytes are here already.
 func (r *Reader) Buffered() bool { return r.r.Buffered() > 0 }
@@ -46,7 +49,18 @@ func (r *Reader) Read() (Frame, error) {
 	}
 	f, err := parse(body, r.subject)
 	r.subject = f.Subject
+	if err == nil && r.r.Size() < readBuffer {
+		r.grow()
+	}
 	return f, err
+}
+
+// grow gives the reader its full buffer.
+func (r *Reader) grow() {
+	rest, _ := r.r.Peek(r.r.Buffered())
+	larger := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(rest), r.from), readBuffer)
+	_, _ = larger.Peek(len(rest)) // they are here, so it does not wait
+	r.r = larger
 }
 
 // head waits for the length of a frame.
@@ -69,18 +83,21 @@ func (r *Reader) head() ([]byte, error) {
 func (r *Reader) body(n int) ([]byte, error) {
 	body := make([]byte, min(n, step))
 	for have := 0; ; {
-		if r.r.Buffered() < len(body)-have {
+		next := min(len(body), have+step)
+		if r.r.Buffered() < next-have {
 			r.part(true)
 		}
-		if _, err := io.ReadFull(r.r, body[have:]); err != nil {
+		if _, err := io.ReadFull(r.r, body[have:next]); err != nil {
 			return nil, within(err)
 		}
-		if have = len(body); have == n {
+		if have = next; have == n {
 			return body, nil
 		}
-		larger := make([]byte, min(n, 2*have))
-		copy(larger, body)
-		body = larger
+		if have == len(body) {
+			larger := make([]byte, min(n, 2*have))
+			copy(larger, body)
+			body = larger
+		}
 	}
 }
 

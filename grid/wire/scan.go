@@ -118,12 +118,24 @@ func (s *scanner) text(what string) ([]byte, error) {
 	case raw.Kind() == 'n':
 		return nil, nil
 	case raw.Kind() != '"':
-		return nil, fmt.Errorf("%s: want a string and not %.40s", what, raw)
+		return nil, errKind(what, "a string", raw)
 	case bytes.IndexByte(raw, '\\') < 0:
 		return raw[1 : len(raw)-1], nil
 	}
 	s.spare, err = jsontext.AppendUnquote(s.spare[:0], raw)
 	return s.spare, badJSON(err)
+}
+
+// skipText reads a string, or null, that is of no use here.
+func (s *scanner) skipText(what string) error {
+	raw, err := s.dec.ReadValue()
+	if err != nil {
+		return badJSON(err)
+	}
+	if kind := raw.Kind(); kind != '"' && kind != 'n' {
+		return errKind(what, "a string", raw)
+	}
+	return nil
 }
 
 // textInto reads a string, or null as no change.
@@ -162,7 +174,7 @@ func (s *scanner) number(what string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || raw.Kind() != '0' {
-		return 0, fmt.Errorf("%s: want a whole number and not %.40s", what, raw)
+		return 0, errKind(what, "a whole number", raw)
 	}
 	return n, nil
 }
@@ -208,6 +220,10 @@ func fieldOf(name []byte, fields []string) int {
 		}
 	}
 	return -1
+}
+
+func errKind(what, want string, got jsontext.Value) error {
+	return fmt.Errorf("%s: want %s and not %.40s", what, want, got)
 }
 
 func badJSON(err error) error {

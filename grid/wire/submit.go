@@ -202,7 +202,7 @@ func (s *scanner) time(what string) (*time.Time, error) {
 	}
 	t := &time.Time{}
 	if err := t.UnmarshalJSON(raw); err != nil {
-		return nil, fmt.Errorf("%s: want a time such as 2026-01-02T15:04:05Z and not %.40s", what, raw)
+		return nil, errKind(what, "a time such as 2026-01-02T15:04:05Z", raw)
 	}
 	return t, nil
 }
