@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 // Limits of a connection that Options can change.
 const (
 	MaxUnsent    = 16 << 20         // bytes that wait to be written
-	WriteTimeout = 10 * time.Second // of what is written at once
+	WriteTimeout = 10 * time.Second // for each 256 KiB of what is written
 	HelloTimeout = 10 * time.Second // for the first frame
 	FrameTimeout = 30 * time.Second // for each 64 KiB of a frame that has begun
 	PingEvery    = 10 * time.Second // to a peer that answers
@@ -77,7 +78,7 @@ func New(conn net.Conn, opts Options) *Conn {
 // RemoteAddr returns the address of the peer.
 func (c *Conn) RemoteAddr() net.Addr { return c.conn.RemoteAddr() }
 
-// Send queues frames to be written, all or none. It does not wait. The error wraps [wire.ErrTooLarge] for a frame that can never be
+// Send queues frames to be written, all or none. It does not wait. Their payloads must not be changed any more. The error wraps [wire.ErrTooLarge] for a frame that can never be
 // written, and then the connection goes on; otherwise it is why the connection has ended, such as [ErrSlow].
 func (c *Conn) Send(frames ...wire.Frame) error {
 	for i := range frames {
@@ -197,14 +198,17 @@ func (c *Conn) write() {
 }
 
 func (c *Conn) flush(b batch) error {
-	if err := c.conn.SetWriteDeadline(time.Now().Add(WriteTimeout)); err != nil {
-		return err
-	}
-	if _, err := b.buffers.WriteTo(c.conn); err != nil {
-		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
-			return fmt.Errorf("%w for %s", ErrSlow, WriteTimeout)
+	for rest := b.buffers; len(rest) > 0; {
+		if err := c.conn.SetWriteDeadline(time.Now().Add(WriteTimeout)); err != nil {
+			return err
 		}
-		return fmt.Errorf("write to %s: %w", c.conn.RemoteAddr(), err)
+		now := cut(&rest, piece)
+		if _, err := now.WriteTo(c.conn); err != nil {
+			if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+				return fmt.Errorf("%w for %s", ErrSlow, WriteTimeout)
+			}
+			return fmt.Errorf("write to %s: %w", c.conn.RemoteAddr(), err)
+		}
 	}
 	c.mu.Lock()
 	c.queue.written(b)
@@ -309,6 +313,8 @@ func (c *Conn) Close() error {
 	case c.wake <- struct{}{}:
 	default:
 	}
+	late := time.AfterFunc(WriteTimeout, func() { c.end(ErrSlow) })
+	defer late.Stop()
 	c.writer.Wait()
 	return nil
 }
@@ -332,8 +338,8 @@ func (c *Conn) Done() <-chan struct{} { return c.ended }
 // end closes the connection, once.
 func (c *Conn) end(err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.err != nil {
+		c.mu.Unlock()
 		return
 	}
 	if err == nil {
@@ -341,6 +347,11 @@ func (c *Conn) end(err error) {
 	}
 	c.err = err
 	close(c.ended)
-	_ = c.conn.Close()
 	c.room.Broadcast()
+	c.mu.Unlock()
+	conn := c.conn
+	if secure, ok := conn.(*tls.Conn); ok && !errors.Is(err, net.ErrClosed) {
+		conn = secure.NetConn() // TLS would first tell a peer that does not read
+	}
+	_ = conn.Close()
 }

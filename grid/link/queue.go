@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	chunk = 64 << 10 // small frames are copied into pieces of this size
-	large = 16 << 10 // a payload from this size on is not copied
+	chunk = 64 << 10  // small frames are copied into pieces of this size
+	large = 16 << 10  // a payload from this size on is not copied
+	piece = 256 << 10 // how much is written under one deadline
 )
 
 // queue holds what is to be written.
@@ -70,4 +71,17 @@ func (q *queue) written(b batch) {
 	if q.spare == nil && cap(b.first) <= 2*chunk {
 		q.spare = b.first[:0]
 	}
+}
+
+// cut takes the first n bytes of buffers, or all if there are fewer.
+func cut(buffers *net.Buffers, n int) (first net.Buffers) {
+	for n > 0 && len(*buffers) > 0 {
+		b := (*buffers)[0]
+		if len(b) > n {
+			first, (*buffers)[0] = append(first, b[:n]), b[n:]
+			return first
+		}
+		first, *buffers, n = append(first, b), (*buffers)[1:], n-len(b)
+	}
+	return first
 }
