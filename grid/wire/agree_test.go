@@ -76,7 +76,7 @@ func agree(t *testing.T, payload string) bool {
 		t.Errorf("%s\nis refused with %v", payload, err2)
 	}
 	if err != nil {
-		if err2 == nil && !hasAny(err.Error(), refusals) {
+		if err2 == nil && !hasAny(err.Error(), refusals) && !repeats(payload) {
 			t.Errorf("%s\nis refused by ReadSubmit alone with %v", payload, err)
 		}
 		return false
@@ -106,6 +106,39 @@ func checkElement(t *testing.T, s Submit, payload string, want JobRequest) {
 	want.ArrayID, want.Index, want.JobID = ptr(want.JobID), ptr(int64(7)), attempt
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s\nbecomes the element %s: %s", payload, element, diff)
+	}
+}
+
+// repeats reports whether an object has two members whose names differ by case at most. Then ReadSubmit may refuse the first one
+// for what encoding/json forgets.
+func repeats(payload string) bool {
+	var names []map[string]bool // of the objects that are open; nil for an array
+	for dec, name := json.NewDecoder(strings.NewReader(payload)), false; ; {
+		token, err := dec.Token()
+		if err != nil {
+			return false
+		}
+		inObject := len(names) > 0 && names[len(names)-1] != nil
+		switch token {
+		case json.Delim('{'):
+			names, name = append(names, map[string]bool{}), true
+			continue
+		case json.Delim('['):
+			names = append(names, nil)
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			names = names[:len(names)-1]
+			name = true // of the object around it, if there is one
+			continue
+		}
+		if inObject && name {
+			key := foldCase(token.(string))
+			if names[len(names)-1][key] {
+				return true
+			}
+			names[len(names)-1][key] = true
+		}
+		name = !name || !inObject
 	}
 }
 
