@@ -74,8 +74,13 @@ type Command struct {
 	// dropped, and counted in Usage.Dropped; the line at that limit is cut, too. A
 	// last line without a line end always counts. The slice is valid until Output returns. The process waits
 	// while Output does not return, once its pipes are full. An error stops the
-	// process and is returned by Run. At most one of Line and Output may be set.
+	// process and is returned by Run. At most one of Line, Output and Chunk may be set.
 	Output func(stream Stream, line []byte, cut bool) error
+
+	// Chunk is called for what is read from stdout and stderr, as it is, in order for each of them. No limit on output
+	// stops the process. The slice is valid until Chunk returns. The process waits while Chunk does not return, once its
+	// pipes are full. An error stops the process and is returned by Run.
+	Chunk func(stream Stream, p []byte) error
 
 	// Overwritten is called in place of Output for a line that ends in "\r" alone: the
 	// process is about to write over it, as a progress bar does. Nil to pass these lines to

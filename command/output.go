@@ -85,31 +85,42 @@ type chunk struct {
 	data   []byte
 }
 
-// readOutput reads the output to its end and passes its lines to Line or Output.
-// The error is that of Line or Output, or a limitError.
+// readOutput reads the output to its end and passes it to Line, Output or Chunk.
+// The error is theirs, or a limitError.
 func (r *run) readOutput() error {
-	if r.Output == nil {
+	if !r.inChunks() {
 		return r.readLines(func() bool { return false })
 	}
 	for r.streams > 0 {
 		c := <-r.chunks
-		var err error
 		if c.data == nil {
 			r.streams--
-			err = r.log.end(c.stream)
-		} else {
-			err = r.log.write(c.stream, c.data)
 		}
-		if err != nil {
+		if err := r.passChunk(c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// inChunks reports whether the output is read for Output or Chunk.
+func (r *run) inChunks() bool { return r.Output != nil || r.Chunk != nil }
+
+func (r *run) passChunk(c chunk) error {
+	switch {
+	case r.Chunk == nil && c.data == nil:
+		return r.log.end(c.stream)
+	case r.Chunk == nil:
+		return r.log.write(c.stream, c.data)
+	case c.data == nil:
+		return nil
+	}
+	return r.Chunk(c.stream, c.data)
+}
+
 // discardOutput reads what is left of the output.
 func (r *run) discardOutput() {
-	if r.Output == nil {
+	if !r.inChunks() {
 		_, _ = io.Copy(io.Discard, r.stdout) // its errors are the end
 	}
 	for r.streams > 0 {
@@ -124,7 +135,7 @@ const chunkBytes = 16 << 10
 // chunkBuffers are used again: a program that says little ends sooner than they are made.
 var chunkBuffers = sync.Pool{New: func() any { return new([2][chunkBytes]byte) }}
 
-// sendChunks reads a stream to its end for Output. While one buffer is being
+// sendChunks reads a stream to its end for Output or Chunk. While one buffer is being
 // handled, the other is filled: the receiver takes a chunk when it has done with
 // the one before.
 func (r *run) sendChunks(stream Stream, p *pipeReader) {

@@ -178,3 +178,36 @@ func ExampleCommand_output() {
 	// 100%, cut: false
 	// a very, cut: true
 }
+
+func TestChunkPassesBytesAsTheyAre(t *testing.T) {
+	var got [command.Stderr + 1][]byte
+	c := shell(`printf 'a\r\n\000\377b'; printf 'c\nd' >&2; exit 3`)
+	c.Chunk = func(s command.Stream, p []byte) error {
+		got[s] = append(got[s], p...)
+		return nil
+	}
+	c.Limits.OutputBytes = 1 // is for the others
+	_, err := c.Run(t.Context())
+	e := wantExit(t, err, command.Exited)
+	if e.Code != 3 || e.Stderr != "c\nd" {
+		t.Errorf("ended with %d and %q, want 3 and what was written to stderr", e.Code, e.Stderr)
+	}
+	if string(got[command.Stdout]) != "a\r\n\x00\xffb" || string(got[command.Stderr]) != "c\nd" {
+		t.Errorf("got %q and %q", got[command.Stdout], got[command.Stderr])
+	}
+}
+
+func TestChunkStopsTheProcess(t *testing.T) {
+	enough := errors.New("enough")
+	total := 0
+	c := shell(`exec yes >&2`)
+	c.Chunk = func(_ command.Stream, p []byte) error {
+		if total += len(p); total > 1<<20 {
+			return enough
+		}
+		return nil
+	}
+	if _, err := c.Run(t.Context()); !errors.Is(err, enough) {
+		t.Errorf("Run returned %v, want %v", err, enough)
+	}
+}

@@ -40,7 +40,7 @@ type run struct {
 	splitter splitter
 	buf      []byte
 	written  atomic.Int64 // bytes on stdout and stderr
-	// For Output.
+	// For Output and Chunk.
 	log     outputLog
 	chunks  chan chunk
 	streams int // that have not ended
@@ -67,8 +67,8 @@ func (c *Command) start(ctx context.Context, session bool) (*run, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if c.Line != nil && c.Output != nil {
-		return nil, fmt.Errorf("start %s: both Line and Output are set", c.Path)
+	if c.Line != nil && c.Output != nil || c.Chunk != nil && (c.Line != nil || c.Output != nil) {
+		return nil, fmt.Errorf("start %s: more than one of Line, Output and Chunk is set", c.Path)
 	}
 	r := &run{
 		Command: c, began: time.Now(), exited: make(chan struct{}), stdinDone: make(chan struct{}),
@@ -86,7 +86,7 @@ func (c *Command) start(ctx context.Context, session bool) (*run, error) {
 	}
 	r.helpers.Go(r.supervise)
 	r.watch()
-	if r.Output == nil {
+	if !r.inChunks() {
 		r.helpers.Go(r.readStderr)
 		return r, nil
 	}

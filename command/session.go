@@ -15,11 +15,11 @@ import (
 // first request that is not answered in full, or with [Session.Close].
 type Session struct{ r *run }
 
-// Open starts the process and leaves it running when ctx ends. Stdin, Line, Output
+// Open starts the process and leaves it running when ctx ends. Stdin, Line, Output, Chunk
 // and Limits.Wall are not used.
 func (c *Command) Open(ctx context.Context) (*Session, error) {
 	own := *c
-	own.Stdin, own.Line, own.Output, own.Limits.Wall = nil, nil, nil, 0
+	own.Stdin, own.Line, own.Output, own.Chunk, own.Limits.Wall = nil, nil, nil, nil, 0
 	r, err := own.start(context.WithoutCancel(ctx), true)
 	if err != nil {
 		return nil, err
