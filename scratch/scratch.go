@@ -87,7 +87,7 @@ func Open(dir string, log *slog.Logger) (*Root, error) {
 	}
 	r := &Root{dir: filepath.Join(dir, "batchfleet-scratch"), log: log, patience: patience}
 	for _, sub := range []string{"", "workers", "checkpoints", "trash"} {
-		if err := ownDir(filepath.Join(r.dir, sub)); err != nil {
+		if err := OwnDir(filepath.Join(r.dir, sub)); err != nil {
 			return nil, err
 		}
 	}
@@ -102,8 +102,8 @@ func Open(dir string, log *slog.Logger) (*Root, error) {
 	return r, nil
 }
 
-// ownDir makes a directory, and returns why others could change what is in it.
-func ownDir(path string) error {
+// OwnDir makes a directory, and returns why others could change what is in it.
+func OwnDir(path string) error {
 	if err := safefile.Dir(path); err != nil {
 		return err
 	}

@@ -1,0 +1,155 @@
+package exec
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/batchfleet/batchfleet/scratch"
+)
+
+// exes are copies of the programs of ExeDir that attempts run. Each attempt has a hard link of one, which is as fast as it
+// can be: to write a program for each attempt is slow, and to run a file that was just written can fail (ETXTBSY), for
+// another process that is being started has it open for writing until it has become its own program.
+type exes struct {
+	dir  string
+	lock *os.File
+
+	mu    sync.Mutex
+	files map[string]*exe
+}
+
+// exe is the copy of one program.
+type exe struct {
+	mu     sync.Mutex
+	path   string
+	source fs.FileInfo // of which it is a copy; nil if there is none
+	copied fs.FileInfo // the copy, as it was made
+}
+
+const exesPrefix = ".exe-"
+
+func openExes(jobs string) (*exes, error) {
+	for {
+		dir := filepath.Join(jobs, exesPrefix+rand.Text()[:10])
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, err
+		}
+		lock, err := lockDir(dir)
+		if errors.Is(err, errGone) { // the sweep of another process came before the lock
+			continue
+		}
+		if err != nil {
+			return nil, errors.Join(err, os.Remove(dir))
+		}
+		return &exes{dir: dir, lock: lock, files: map[string]*exe{}}, nil
+	}
+}
+
+// close deletes the copies.
+func (x *exes) close() error {
+	defer x.lock.Close()
+	return scratch.RemoveAll(x.dir)
+}
+
+func (x *exes) get(file string) *exe {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.files[file]
+	if e == nil {
+		e = &exe{path: filepath.Join(x.dir, file)}
+		x.files[file] = e
+	}
+	return e
+}
+
+// programError says why a program of ExeDir cannot be used. It wraps [fs.ErrNotExist] if there is none.
+type programError struct{ error }
+
+func (e *programError) Unwrap() error { return e.error }
+
+var errNotExecutable = errors.New("it must be a regular file that may be executed (chmod +x)")
+
+// link gives a program of the directory a second name. With again set, the copy is made again before: something has it open
+// for writing. The error is a [programError] or one of the disk.
+func (x *exes) link(from *os.Root, file, to string, again bool) error {
+	e := x.get(file)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	info, err := from.Stat(file)
+	if err == nil && (!info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0) {
+		err = errNotExecutable
+	}
+	if err != nil {
+		return &programError{err}
+	}
+	if again || !e.isCopyOf(info) {
+		if err := e.copy(from, file, info); err != nil {
+			return err
+		}
+	}
+	if err := os.Link(e.path, to); err != nil { // the file system has no links, or no more of this file
+		_, err = copyExe(from, file, to)
+		return err
+	}
+	return nil
+}
+
+// isCopyOf reports whether the copy is of this file, and as it was made. A script can write to its own link.
+func (e *exe) isCopyOf(source fs.FileInfo) bool {
+	if e.copied == nil || !sameContent(e.source, source) {
+		return false
+	}
+	now, err := os.Lstat(e.path)
+	return err == nil && sameContent(e.copied, now)
+}
+
+func sameContent(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
+}
+
+func (e *exe) copy(from *os.Root, file string, source fs.FileInfo) (err error) {
+	e.copied = nil
+	temp := e.path + "-" + rand.Text()[:10]
+	info, err := copyExe(from, file, temp)
+	if err == nil {
+		err = os.Rename(temp, e.path)
+	}
+	if err != nil {
+		_ = os.Remove(temp) // it may not be there
+		return err
+	}
+	e.source, e.copied = source, info
+	return nil
+}
+
+// copyExe copies a program so that it can be run at once.
+func copyExe(from *os.Root, file, to string) (info fs.FileInfo, err error) {
+	src, err := from.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(dst, src) // on some file systems no byte is copied
+	if err == nil {
+		info, err = dst.Stat()
+	}
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return nil, fmt.Errorf("copy program: %w", err)
+	}
+	// A process that was being started meanwhile had it open for writing, too. The lock is held until such a one has become
+	// its own program and so has closed it.
+	syscall.ForkLock.RLock()
+	syscall.ForkLock.RUnlock() //nolint:staticcheck // see above
+	return info, nil
+}
