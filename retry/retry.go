@@ -16,10 +16,12 @@ import (
 
 // Policy says when a call that has failed is made again.
 type Policy struct {
-	First time.Duration // the first wait, give or take a half
+	First time.Duration // the first wait, give or take Jitter
 	Max   time.Duration // the longest wait, the random part included
 	// Factor is by how much a wait is longer than the one before; 2 when 0.
 	Factor float64
+	// Jitter is by which part of it a wait may be longer or shorter than planned; 0.5 when 0.
+	Jitter float64
 	// For is how long tries may begin, from the first one on. When the next one would
 	// begin later, the error of the last one is returned. 0 is as long as ctx lives.
 	For time.Duration
@@ -82,15 +84,16 @@ func (a *after) Unwrap() error { return a.error }
 // Delays are the waits of one loop, which must not share them with another.
 type Delays struct{ waits backoff.ExponentialBackOff }
 
-// jitter is how much longer or shorter than planned a wait may be.
-const jitter = 0.5
-
 // Delays returns the waits of a loop that waits by itself. For and Retrying are not
 // looked at.
 func (p Policy) Delays() *Delays {
 	factor := p.Factor
 	if factor == 0 {
 		factor = 2
+	}
+	jitter := p.Jitter
+	if jitter == 0 {
+		jitter = 0.5
 	}
 	longest := time.Duration(float64(p.Max) / (1 + jitter))
 	return &Delays{backoff.ExponentialBackOff{

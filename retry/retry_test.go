@@ -74,6 +74,12 @@ func TestDelaysGrowToTheLongest(t *testing.T) {
 		}
 		d.Reset()
 	}
+	d = Policy{First: time.Second, Max: 36 * time.Second, Jitter: 0.2}.Delays()
+	for n, planned := range []float64{1, 2, 4, 8, 16, 30, 30, 30} {
+		if got := d.Next().Seconds(); got < planned*4/5 || got > planned*6/5 {
+			t.Errorf("wait %d is %gs, want %gs give or take a fifth", n, got, planned)
+		}
+	}
 	if got := (Policy{First: time.Minute, Max: time.Second}).Delays().Next(); got > time.Second {
 		t.Errorf("a first wait of %s is longer than the longest", got)
 	}
