@@ -1,0 +1,95 @@
+package member
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/outbox"
+)
+
+// An entry of the outbox is a byte with its version, the GUIDs of the job and of the attempt, a byte with the length of the leader's
+// address, the address, and the JobResult.
+const (
+	entryVersion = 1
+	entryHeader  = 1 + 16 + 16 + 1
+	maxAddr      = 255
+	maxEntry     = entryHeader + maxAddr + wire.MaxFrame
+
+	keepCorrupt = 7 * 24 * time.Hour // entries that cannot be read, for people
+)
+
+// name is the name of the delivery's entry.
+func (d *delivery) name() string {
+	sum := sha256.Sum256([]byte(d.peer.addr))
+	return d.job.N() + "-" + hex.EncodeToString(sum[:4])
+}
+
+// entry returns what is on disk of a delivery.
+func (d *delivery) entry() []byte {
+	text := make([]byte, 0, entryHeader+len(d.peer.addr)+len(d.payload))
+	text = wire.AppendGUIDs(append(text, entryVersion), d.job, d.attempt)
+	text = append(append(text, byte(len(d.peer.addr))), d.peer.addr...) //nolint:gosec // at most maxAddr
+	return append(text, d.payload...)
+}
+
+// parseEntry reads what entry has made.
+func parseEntry(text []byte) (job, attempt wire.GUID, addr string, payload []byte, err error) {
+	if len(text) < entryHeader || len(text) < entryHeader+int(text[entryHeader-1]) {
+		return job, attempt, "", nil, errors.New("it is too short for a result")
+	}
+	if text[0] != entryVersion {
+		return job, attempt, "", nil, fmt.Errorf("version %d is not known", text[0])
+	}
+	ids, err := wire.GUIDs(text[1 : 1+2*16])
+	if err != nil {
+		return job, attempt, "", nil, err
+	}
+	end := entryHeader + int(text[entryHeader-1])
+	return ids[0], ids[1], string(text[entryHeader:end]), text[end:], nil
+}
+
+// openOutbox locks the directory, and has the results of an earlier process delivered.
+func (m *Member) openOutbox(ctx context.Context) error {
+	m.outbox = &outbox.Box{
+		Dir: m.Dir, MaxEntry: maxEntry, KeepFor: keepCorrupt,
+		Sender: outbox.Sender{Uploads: 1, Retry: deliveries, FinalTimeout: finalTimeout, Log: m.Log},
+	}
+	if err := m.outbox.Open(); errors.Is(err, outbox.ErrInUse) { //nolint:contextcheck // what is synced later has no deadline
+		return fmt.Errorf("open directory %s: another worker of this machine uses it: give each worker a directory of its own", m.Dir)
+	} else if err != nil {
+		return fmt.Errorf("open directory of results: %w", err)
+	}
+	err := m.outbox.Load(ctx, func(name string, text []byte) error {
+		job, attempt, addr, payload, err := parseEntry(text)
+		if err != nil {
+			return err
+		}
+		m.recover(name, recipient{m.peerAt(addr), job}, attempt, payload)
+		return nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("read directory of results: %w", err), m.outbox.Close())
+	}
+	if n := len(m.undelivered); n > 0 {
+		m.Log.InfoContext(ctx, "delivering the results of an earlier run of this worker", "results", n)
+	}
+	return nil
+}
+
+// recover has a result of an earlier process delivered. Its leader may have another address now.
+func (m *Member) recover(name string, to recipient, attempt wire.GUID, payload []byte) {
+	m.mu.Lock()
+	d := m.addDelivery(to, attempt, payload, 0)
+	m.mu.Unlock()
+	if d.name() == name {
+		m.send(d)
+		return
+	}
+	m.deliver(d)
+	m.outbox.Remove(name)
+}

@@ -1,0 +1,63 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/worker"
+)
+
+// Handler returns h for the loop's Handlers. What a failure of h has as its detail, a JobResult, reaches the leader as it is, and also
+// when the job was canceled or took too long. Without this, the loop would take what looks like a secret out of it.
+func (m *Member) Handler(h worker.Handler) worker.Handler { return handler{h, m} }
+
+type handler struct {
+	worker.Handler
+	member *Member
+}
+
+// Run implements worker.Handler.
+func (h handler) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
+	result, err := h.Handler.Run(ctx, job, report)
+	return result, h.member.takeDetail(ctx, job.ID, err)
+}
+
+// RunAttempt implements worker.AttemptHandler, if the handler does.
+func (h handler) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, error) {
+	inner, ok := h.Handler.(worker.AttemptHandler)
+	if !ok {
+		return h.Run(ctx, a.Job, a.Report)
+	}
+	result, err := inner.RunAttempt(ctx, a)
+	return result, h.member.takeDetail(ctx, a.Job.ID, err)
+}
+
+// TimeLimit implements worker.TimeLimiter.
+func (h handler) TimeLimit() time.Duration {
+	if inner, ok := h.Handler.(worker.TimeLimiter); ok {
+		return inner.TimeLimit()
+	}
+	return 0
+}
+
+// takeDetail keeps the detail of a failure with its job, and returns the failure without it.
+func (m *Member) takeDetail(ctx context.Context, id jobs.ID, err error) error {
+	f, ok := errors.AsType[*jobs.Failure](err)
+	if !ok || f.Detail == "" {
+		return err
+	}
+	m.mu.Lock()
+	// After a lost lease the job may be in hand again.
+	if r := m.find(id); r != nil && !lostLease(context.Cause(ctx)) {
+		r.detail = f.Detail
+	}
+	m.mu.Unlock()
+	without := *f
+	without.Detail = ""
+	return &without
+}
+
+func parseID(id jobs.ID) (wire.GUID, error) { return wire.ParseGUID(string(id)) }

@@ -1,0 +1,112 @@
+package member
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// again reports whether the same job gets the same result if it is assigned again: it has succeeded, or its program has ended with a
+// failure of its own. After anything else it is worth another attempt.
+func again(o jobs.Outcome) bool {
+	return o.State == jobs.Succeeded || o.State == jobs.Failed && strings.EqualFold(o.Code, wire.ReasonExit)
+}
+
+// reasons are those that the codes of failures stand for; others are [wire.ReasonError].
+var reasons = map[string]string{
+	"JOB_TIMEOUT": wire.ReasonTimeout, "JOB_STALLED": wire.ReasonTimeout,
+	"EXIT": wire.ReasonExit, "TIMEOUT": wire.ReasonTimeout, "REJECTED": wire.ReasonRejected, "OOM": wire.ReasonOOM,
+	"OUTPUT_LIMIT": wire.ReasonOutputLimit, "NO_SPACE": wire.ReasonNoSpace, "EXPIRED": wire.ReasonExpired,
+}
+
+// resultOf returns the JobResult of an outcome: the handler's own if it has made one. It fits into its frames.
+func (m *Member) resultOf(r *run, o jobs.Outcome, detail string) []byte {
+	switch {
+	case o.State == jobs.Succeeded && o.Result.Text != "":
+		return r.fit([]byte(o.Result.Text))
+	case o.State == jobs.Succeeded:
+		return r.result(wire.JobResult{Status: wire.OK, Worker: m.Host})
+	case detail != "":
+		return r.fit([]byte(detail))
+	case o.State == jobs.Canceled:
+		return canceledResult(r)
+	}
+	reason := cmp.Or(reasons[strings.ToUpper(o.Code)], wire.ReasonError)
+	why := cmp.Or(o.Reason, "the job has failed")
+	return r.result(wire.JobResult{Status: wire.Failed, Reason: reason, Message: why, Stderr: why, Worker: m.Host})
+}
+
+// canceledResult is that of a job that a leader has canceled, and whose handler has made none.
+func canceledResult(r *run) []byte {
+	return r.result(wire.JobResult{Status: wire.Failed, Reason: wire.ReasonCanceled, Message: "the job was canceled"})
+}
+
+// maxReason is how much of the reason of a failure is sent, in bytes.
+const maxReason = 64 << 10
+
+// result returns the JSON of a result that is made here.
+func (r *run) result(made wire.JobResult) []byte {
+	q, _ := r.request() // if it is no request, the result says so
+	made.JobID, made.ClientID, made.ExecName, made.Index, made.ArrayID = r.id, q.ClientID, q.ExecName, q.Index, q.ArrayID
+	made.DurationMs = time.Since(r.began).Milliseconds()
+	made.Message, made.Stderr = jobs.Clip(made.Message, maxReason, " …"), jobs.Clip(made.Stderr, maxReason, " …")
+	return encode(made)
+}
+
+func encode(result wire.JobResult) []byte {
+	text, err := wire.MarshalResult(&result)
+	if err != nil {
+		panic(err) // it has only texts, numbers and GUIDs
+	}
+	return text
+}
+
+// longestName is as long as the name of a client can be.
+var longestName = strings.Repeat("x", wire.MaxName)
+
+// fit returns a handler's JobResult, cut if it is too long for an AckJob, or for the Result
+// that the leader makes of it.
+func (r *run) fit(text []byte) []byte {
+	if len(text) <= wire.MaxAck(longestName) { // nearly always
+		return text
+	}
+	q, _ := r.request() // it was one, or its handler would not have run
+	limit := wire.MaxAck(q.ClientID)
+	if len(text) <= limit {
+		return text
+	}
+	var result wire.JobResult
+	if err := json.Unmarshal(text, &result); err != nil {
+		why := fmt.Sprintf("the result has %d bytes, at most %d fit into a frame, and it is no JobResult", len(text), limit)
+		return r.result(wire.JobResult{Status: wire.Failed, Reason: wire.ReasonError, Message: why, Stderr: why})
+	}
+	return cut(result, limit)
+}
+
+// cut makes a result fit: without its archive, and then with less output.
+func cut(result wire.JobResult, limit int) []byte {
+	if n := len(result.OutputArchive); n > 0 {
+		result.OutputArchive = nil
+		said := fmt.Sprintf("the output archive of %d bytes is left out: the result would be larger than %d bytes", n, limit)
+		result.Message = strings.TrimPrefix(jobs.Clip(result.Message, maxReason, " …")+"; "+said, "; ")
+	}
+	for {
+		text := encode(result)
+		if len(text) <= limit {
+			return text
+		}
+		switch {
+		case len(result.Stdout)+len(result.Stderr) == 0:
+			result.Message, result.Artifacts = "the result was too large", nil
+		case len(result.Stdout) >= len(result.Stderr):
+			result.Stdout, result.StdoutTruncated = jobs.Clip(result.Stdout, len(result.Stdout)/2, ""), true
+		default:
+			result.Stderr, result.StderrTruncated = jobs.Clip(result.Stderr, len(result.Stderr)/2, ""), true
+		}
+	}
+}
