@@ -1,0 +1,145 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// ErrCanceled means that a job was canceled before a leader had it.
+var ErrCanceled = errors.New("job canceled")
+
+// ErrStopped means that the client has stopped before the result of a job came. The job itself goes on.
+var ErrStopped = errors.New("client stopped")
+
+// Error is what a leader has answered to a job that it does not take.
+type Error struct {
+	Code    string // such as wire.CodeInvalid
+	Message string
+	Leader  string // its address
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("leader %s: %s: %s", e.Leader, e.Code, e.Message) }
+
+// Job is a job that was submitted. Its methods may be called concurrently.
+type Job struct {
+	ID wire.GUID
+
+	m       *Multi
+	order   uint64 // of submission
+	subject string
+	payload []byte // nil when it has ended
+	size    int    // of the payload
+
+	// What follows is guarded by m.mu.
+
+	at       *leader   // which has it, as far as is known; nil while it is pending
+	place    int       // in pending, from 1; 0 when it is not there
+	was      []*leader // which may still run it, after it was moved
+	canceled bool
+	acked    bool // queued for good
+	ended    bool
+	result   []byte
+	from     *leader // whose result it is
+	err      error   // why there will be no result
+
+	queued, done chan struct{} // made when they are asked for
+}
+
+// Queued returns a channel that is closed when a leader has queued the job for good: in its journal, if it has one. A leader of
+// the original protocol does not tell that; the channel is then closed at the end of the job.
+func (j *Job) Queued() <-chan struct{} {
+	j.m.mu.Lock()
+	defer j.m.mu.Unlock()
+	if j.queued == nil {
+		j.queued = make(chan struct{})
+		if j.acked || j.ended {
+			close(j.queued)
+		}
+	}
+	return j.queued
+}
+
+// Done returns a channel that is closed when the job has ended.
+func (j *Job) Done() <-chan struct{} {
+	j.m.mu.Lock()
+	defer j.m.mu.Unlock()
+	if j.done == nil {
+		j.done = make(chan struct{})
+		if j.ended {
+			close(j.done)
+		}
+	}
+	return j.done
+}
+
+// Wait returns the result of the job, which may be that it has failed. The error is an [*Error] if no leader takes the job,
+// [ErrCanceled], [ErrStopped], or the cause of ctx.
+func (j *Job) Wait(ctx context.Context) (wire.JobResult, error) {
+	payload, err := j.WaitPayload(ctx)
+	if err != nil {
+		return wire.JobResult{}, err
+	}
+	return Result{j.ID, payload}.Decode()
+}
+
+// WaitPayload is Wait for the result as it has come.
+func (j *Job) WaitPayload(ctx context.Context) ([]byte, error) {
+	select {
+	case <-j.Done():
+		return j.result, j.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Decode reads the payload.
+func (r Result) Decode() (wire.JobResult, error) {
+	var result wire.JobResult
+	if err := json.Unmarshal(r.Payload, &result); err != nil {
+		return wire.JobResult{}, fmt.Errorf("result of job %s: %w", r.JobID, err)
+	}
+	return result, nil
+}
+
+func (j *Job) frame() wire.Frame {
+	return wire.Frame{Type: wire.SubmitJob, MsgID: j.ID, Subject: j.subject, Payload: j.payload}
+}
+
+// leave takes the job from its leader: it is not with it, or it is not known whether it is. m.mu is held.
+func (j *Job) leave() {
+	if j.at != nil {
+		j.at.inFlight--
+		j.m.inFlight--
+		j.at = nil
+	}
+}
+
+// callOff tells all leaders that may run the job that it is no longer wanted, but for that whose result it is. m.mu is held.
+func (j *Job) callOff() {
+	for _, l := range append(j.was, j.at) {
+		if l != nil && l != j.from {
+			l.cancel(j.ID)
+		}
+	}
+	j.was = nil
+	j.leave()
+	j.m.pending.remove(j)
+}
+
+// end ends the job. m.mu is held.
+func (j *Job) end(result []byte, err error) {
+	j.callOff()
+	j.ended, j.result, j.err, j.payload = true, result, err, nil
+	if j.queued != nil && !j.acked {
+		close(j.queued)
+	}
+	if j.done != nil {
+		close(j.done)
+	}
+	delete(j.m.jobs, j.ID)
+	j.m.window.release(j.size)
+}

@@ -1,0 +1,270 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/link"
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// Multi is a client of several leaders, or one. Its methods may be called concurrently.
+type Multi struct {
+	cfg     Config
+	limit   int // of jobs that leaders have at the same time
+	window  *window
+	stopped chan struct{} // closed at the end of Run
+
+	mu       sync.Mutex
+	leaders  []*leader
+	jobs     map[wire.GUID]*Job // those that have not ended
+	pending  pending
+	inFlight int // jobs that are with a leader
+	last     int // the leader that got the last job
+	order    uint64
+	recent   recent // jobs that have ended
+	queries  map[wire.GUID][]*query
+	refused  []*Job // whose results OnResult has refused
+	isOver   bool
+
+	telling sync.Mutex // held while OnResult is told
+}
+
+// New returns a client, which does nothing before [Multi.Run]. The error has all that is wrong with the settings.
+func New(cfg Config) (*Multi, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("client of the grid: %w", err)
+	}
+	m := &Multi{
+		cfg: cfg, limit: maxWindow, window: &window{maxJobs: cfg.Window, maxBytes: cfg.WindowBytes},
+		stopped: make(chan struct{}), jobs: map[wire.GUID]*Job{}, queries: map[wire.GUID][]*query{},
+	}
+	if cfg.Desired < len(cfg.Leaders) {
+		// Each leader runs at least one job of a client, which would be more than desired: so no more are sent.
+		m.limit = cfg.Desired
+	}
+	for i, share := range shares(cfg.Desired, len(cfg.Leaders)) {
+		m.leaders = append(m.leaders, newLeader(m, cfg.Leaders[i], share))
+	}
+	m.last = len(m.leaders) - 1
+	return m, nil
+}
+
+// Run connects to the leaders and serves until ctx ends, or all leaders refuse this client. It is called once. Jobs that are
+// unfinished at its end go on at their leaders; here they end with [ErrStopped].
+func (m *Multi) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var running sync.WaitGroup
+	for _, l := range m.leaders {
+		running.Go(func() { l.run(ctx, stop) })
+	}
+	running.Go(func() { m.watch(ctx) })
+	running.Wait()
+	err := context.Cause(ctx)
+	if !errors.Is(err, errRefused) {
+		err = nil
+	}
+	m.stop(err)
+	return err
+}
+
+// stop ends all jobs.
+func (m *Multi) stop(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.stopped) // those that wait for room
+	m.isOver = true
+	for _, j := range m.jobs {
+		j.end(nil, errors.Join(ErrStopped, err))
+	}
+}
+
+// Submit sends a job to a leader, at once or when one is there. It waits while the window is full. Job and client may have no
+// id in the request: then they get one. A job that is unfinished already is returned again if the request is the same.
+//
+// The error tells what is wrong with the request, or is [ErrStopped] or the cause of ctx. What a leader has to say comes from
+// [Job.Wait].
+func (m *Multi) Submit(ctx context.Context, request wire.JobRequest) (*Job, error) {
+	if request.JobID.IsZero() {
+		request.JobID = wire.NewGUID()
+	}
+	if request.ClientID == "" {
+		request.ClientID = m.cfg.ClientID
+	}
+	if request.ClientID != m.cfg.ClientID {
+		return nil, fmt.Errorf("submit job %s: it is of client %q, and this is %s", request.JobID, request.ClientID, m.cfg.ClientID)
+	}
+	if request.Args == nil {
+		request.Args = []string{}
+	}
+	if request.Files == nil {
+		request.Files = []wire.InputFile{}
+	}
+	payload, err := json.Marshal(&request)
+	if err != nil {
+		return nil, fmt.Errorf("submit job %s: %w", request.JobID, err)
+	}
+	return m.SubmitPayload(ctx, request.JobID, request.ExecName, payload)
+}
+
+// assignRoom is how much longer AssignJob is than SubmitJob: a dot and the name of a worker.
+const assignRoom = 33 + len(wire.AssignPrefix) - len(wire.SubmitPrefix)
+
+// SubmitPayload is Submit for a JobRequest in JSON, with the members that are given beside it. It keeps payload.
+func (m *Multi) SubmitPayload(ctx context.Context, id wire.GUID, exec string, payload []byte) (*Job, error) {
+	j := &Job{ID: id, m: m, subject: wire.SubmitPrefix + exec, payload: payload, size: len(payload)}
+	if err := wire.CheckExecName(exec); err != nil {
+		return nil, fmt.Errorf("submit job %s: %w", id, err)
+	}
+	if n := 4 + len(payload) + len(j.subject); n+assignRoom+frameRoom > wire.MaxFrame {
+		return nil, fmt.Errorf("submit job %s: %w: the request has %d bytes, which leaves no room in a frame of %d; give it smaller files",
+			id, wire.ErrTooLarge, len(payload), wire.MaxFrame)
+	}
+	if known, err := m.known(j); known != nil || err != nil {
+		return known, err
+	}
+	if err := m.window.acquire(ctx, j.size, m.stopped); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.isOver || m.jobs[id] != nil {
+		m.window.release(j.size)
+		if m.isOver {
+			return nil, ErrStopped
+		}
+		return m.sameAs(j)
+	}
+	m.recent.remove(id)
+	m.order++
+	j.order = m.order
+	m.jobs[id] = j
+	m.pending.add(j)
+	m.send()
+	return j, nil
+}
+
+// frameRoom is what a frame has beside subject and payload.
+const frameRoom = 64
+
+// known returns the unfinished job with the id of j, or nil.
+func (m *Multi) known(j *Job) (*Job, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sameAs(j)
+}
+
+// sameAs is known with m.mu held.
+func (m *Multi) sameAs(j *Job) (*Job, error) {
+	known := m.jobs[j.ID]
+	if known != nil && (known.subject != j.subject || string(known.payload) != string(j.payload)) {
+		return nil, fmt.Errorf("submit job %s: another job with this id is unfinished", j.ID)
+	}
+	return known, nil
+}
+
+// ahead is how many bytes are given to a connection before they are written. More would have to be written within
+// [link.WriteTimeout], and could not be given to another leader.
+const ahead = 1 << 20
+
+// send gives jobs to leaders, while there are some of both. m.mu is held.
+func (m *Multi) send() {
+	for _, l := range m.leaders {
+		l.sendAgain()
+	}
+	for len(m.pending) > 0 && m.inFlight < m.limit {
+		l := m.pick()
+		if l == nil {
+			return
+		}
+		j := m.pending[0]
+		m.pending.remove(j)
+		j.at = l
+		l.inFlight++
+		m.inFlight++
+		if err := l.conn.Send(j.frame()); err != nil && !errors.Is(err, link.ErrSlow) {
+			// The connection has ended before the job was given to it, and its reader will find out.
+			l.ready = false
+			j.leave()
+			m.pending.add(j)
+		}
+	}
+}
+
+// pick returns the leader that gets the next job, or nil. m.mu is held.
+func (m *Multi) pick() *leader {
+	best := -1
+	for i := range m.leaders {
+		n := (m.last + 1 + i) % len(m.leaders)
+		l := m.leaders[n]
+		if !l.takes() {
+			continue
+		}
+		if best < 0 || l.inFlight < m.leaders[best].inFlight {
+			best = n
+		}
+		if m.cfg.Policy == RoundRobin {
+			break
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	m.last = best
+	return m.leaders[best]
+}
+
+// watch does what is due, until ctx ends.
+func (m *Multi) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		m.move()
+		m.tellAgain()
+	}
+}
+
+// watchEvery is how exactly grace and pauses are kept.
+const watchEvery = time.Second / 2
+
+// move takes jobs from leaders that are lost for longer than the grace.
+func (m *Multi) move() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.leaders {
+		if l.conn != nil || l.inFlight == 0 || time.Since(l.lost) < m.cfg.Grace {
+			continue
+		}
+		for _, j := range m.jobs {
+			if j.at == l {
+				j.move()
+			}
+		}
+	}
+	m.send()
+}
+
+// move takes a job from a leader that is lost. m.mu is held.
+func (j *Job) move() {
+	l := j.at
+	j.leave()
+	if !slices.Contains(j.was, l) {
+		j.was = append(j.was, l)
+	}
+	if j.canceled {
+		j.end(nil, ErrCanceled)
+		return
+	}
+	j.m.pending.add(j)
+}

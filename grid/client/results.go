@@ -1,0 +1,81 @@
+package client
+
+import (
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// result takes a result from a leader. The first one of a job counts.
+func (m *Multi) result(l *leader, f *wire.Frame) {
+	id := f.CorrID
+	m.mu.Lock()
+	j := m.jobs[id]
+	switch {
+	case j != nil && j.from == nil:
+		j.result, j.from = f.Payload, l
+		j.callOff()
+		m.tell(j)
+	case j != nil: // OnResult has not taken the first one yet, so this leader must keep its own
+	case m.recent.has(id):
+		l.acknowledge(id)
+	default:
+		m.foreign(l, id, f.Payload)
+	}
+	m.mu.Unlock()
+}
+
+// tell tells OnResult, and ends the job if that takes the result. m.mu is held, and released meanwhile.
+func (m *Multi) tell(j *Job) {
+	if m.cfg.OnResult != nil && !m.told(Result{j.ID, j.result}) {
+		if !j.ended { // the client has stopped
+			m.refused = append(m.refused, j)
+		}
+		return
+	}
+	m.recent.add(j.ID)
+	j.from.acknowledge(j.ID)
+	if !j.ended {
+		j.end(j.result, nil)
+	}
+	m.send()
+}
+
+// told tells OnResult, with m.mu released. It reports whether the result was taken.
+func (m *Multi) told(r Result) bool {
+	m.mu.Unlock()
+	defer m.mu.Lock()
+	m.telling.Lock()
+	defer m.telling.Unlock()
+	if err := m.cfg.OnResult(r); err != nil {
+		m.cfg.Log.Error("result of job is not taken", "job", r.JobID, "err", err)
+		return false
+	}
+	return true
+}
+
+// tellAgain tells OnResult of results that it has refused.
+func (m *Multi) tellAgain() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	refused := m.refused
+	m.refused = nil
+	for _, j := range refused {
+		m.tell(j)
+	}
+	for _, l := range m.leaders {
+		if len(l.acks) > 0 && l.conn != nil {
+			l.sendAcks()
+		}
+	}
+}
+
+// foreign takes the result of a job that an earlier process has submitted. m.mu is held, and released meanwhile.
+func (m *Multi) foreign(l *leader, id wire.GUID, payload []byte) {
+	if m.cfg.OnResult == nil {
+		m.cfg.Log.Warn("leader keeps the result of a job that was not submitted here", "leader", l.address, "job", id)
+		return
+	}
+	if m.told(Result{id, payload}) {
+		m.recent.add(id)
+		l.acknowledge(id)
+	}
+}
