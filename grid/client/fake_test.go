@@ -42,7 +42,6 @@ type fakeNet struct {
 	mu      sync.Mutex
 	leaders map[string]*fakeLeader
 	running sync.WaitGroup
-	now     []received // of all leaders, in order
 }
 
 var ours = []string{
@@ -63,18 +62,28 @@ func newNet(t *testing.T, addresses ...string) *fakeNet {
 func (n *fakeNet) start(t *testing.T, cfg Config) *Multi {
 	t.Helper()
 	m := n.client(t, cfg)
+	n.run(t, m)
+	return m
+}
+
+// run runs a client until the test ends or stop is called.
+func (n *fakeNet) run(t *testing.T, m *Multi) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("run: %v", err)
 		}
+	})
+	t.Cleanup(func() {
+		stop()
 		n.stop()
 	})
 	synctest.Wait()
-	return m
+	return stop
 }
 
 // client returns a client of these leaders.
@@ -129,7 +138,6 @@ func (l *fakeLeader) serve(c *link.Conn) {
 		r := received{l.address, time.Now(), f}
 		l.net.mu.Lock()
 		l.got = append(l.got, r)
-		l.net.now = append(l.net.now, r)
 		reply, features := l.reply, l.features
 		l.net.mu.Unlock()
 		if f.Type == wire.HelloClient && features != nil {
@@ -217,13 +225,18 @@ func (l *fakeLeader) send(t *testing.T, f wire.Frame) {
 	}
 }
 
+// frames returns what the leader has got.
+func (l *fakeLeader) frames() []received {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	return slices.Clone(l.got)
+}
+
 // ids returns the ids that the leader has got in frames of a type, in order.
 func (l *fakeLeader) ids(t *testing.T, typ wire.Type) []wire.GUID {
 	t.Helper()
-	l.net.mu.Lock()
-	defer l.net.mu.Unlock()
 	var all []wire.GUID
-	for _, r := range l.got {
+	for _, r := range l.frames() {
 		switch {
 		case r.Type != typ:
 		case typ == wire.ResultAck:

@@ -155,7 +155,7 @@ const ackSize = 64
 func (l *leader) begin(conn *link.Conn) {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
-	l.conn, l.features, l.refusal = conn, nil, nil // what is known of the leader was of another one, perhaps
+	l.conn, l.refusal = conn, nil
 }
 
 // start lets jobs be sent over the connection, and sends those again that may not have arrived over the one before.
@@ -191,7 +191,7 @@ func (l *leader) end(conn *link.Conn) {
 	if l.started {
 		l.lost = time.Now()
 	}
-	l.conn, l.started, l.ready, l.again, l.acks = nil, false, false, nil, nil
+	l.conn, l.started, l.ready, l.features, l.again, l.acks = nil, false, false, nil, nil, nil
 	l.m.unanswered(l)
 }
 

@@ -15,7 +15,7 @@ func TestG10TheHelloHasClientAndCap(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		n.start(t, Config{Desired: 8, Token: "secret"})
-		hello := n.leaders["a:1"].got[0]
+		hello := n.leaders["a:1"].frames()[0]
 		if hello.Type != wire.HelloClient || !hello.MsgID.IsZero() || !hello.CorrID.IsZero() || hello.Subject != "clientA" {
 			t.Errorf("hello is %+v", hello)
 		}

@@ -1,0 +1,307 @@
+package client
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/link"
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+func TestG47AJobThatALeaderKnowsAlreadyIsSentAgainWithItsID(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		l := n.leaders["a:1"]
+		m := n.start(t, Config{})
+		j := submit(t, m)
+		<-j.Queued()
+		l.drop() // it has run the job meanwhile, and answers with the result that it has kept
+		l.plays(runAll)
+		if got := result(t, j); got != "a:1" {
+			t.Errorf("result is from %q", got)
+		}
+		var sent []string
+		for _, f := range l.frames() {
+			if f.Type == wire.SubmitJob {
+				sent = append(sent, f.MsgID.String()+string(f.Payload))
+			}
+		}
+		if len(sent) != 2 || sent[0] != sent[1] {
+			t.Errorf("the job was sent as %q, want the same twice", sent)
+		}
+	})
+}
+
+func TestG47AConflictEndsTheJob(t *testing.T) {
+	for _, code := range []string{wire.CodeConflict, wire.CodeInvalid, wire.CodeForbidden} {
+		t.Run(code, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				n := newNet(t, "a:1", "b:1")
+				n.leaders["a:1"].reply = refuseAll(code)
+				m := n.start(t, Config{})
+				_, err := submit(t, m).Wait(t.Context())
+				told, ok := errors.AsType[*Error](err)
+				if !ok || told.Code != code || told.Leader != "a:1" || told.Message == "" {
+					t.Errorf("the job has ended with %v", err)
+				}
+				if got := n.leaders["b:1"].ids(t, wire.SubmitJob); len(got) != 0 {
+					t.Errorf("it was sent to another leader")
+				}
+			})
+		})
+	}
+}
+
+func TestG47ALeaderThatTakesNoJobsNowIsLeftAlone(t *testing.T) {
+	for _, code := range []string{wire.CodeBusy, wire.CodeNoSpace, wire.CodeDraining} {
+		t.Run(code, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				n := newNet(t, "a:1", "b:1")
+				a, b := n.leaders["a:1"], n.leaders["b:1"]
+				a.reply, b.reply = refuseAll(code), runAll
+				m := n.start(t, Config{})
+				for range 10 {
+					if got := result(t, submit(t, m)); got != "b:1" {
+						t.Errorf("result is from %q", got)
+					}
+				}
+				if got := len(a.ids(t, wire.SubmitJob)); got != 1 {
+					t.Errorf("the leader was asked %d times at once", got)
+				}
+				b.crash()
+				j := submit(t, m)
+				after(10 * time.Minute)
+				if got := len(a.ids(t, wire.SubmitJob)); got < 20 || got > 40 {
+					t.Errorf("the leader was asked %d times in 10 minutes", got)
+				}
+				a.plays(runAll)
+				if got := result(t, j); got != "a:1" {
+					t.Errorf("result is from %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestG47ASubmitOfAnUnfinishedJobIsTheSameJob(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		m := n.start(t, Config{})
+		request := wire.JobRequest{JobID: wire.NewGUID(), ExecName: "calcA", Args: []string{"1"}}
+		first, err := m.Submit(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := m.Submit(t.Context(), request); again != first {
+			t.Errorf("the same request is %v, %v; want the job that is there", again, err)
+		}
+		request.Args = []string{"2"}
+		if other, err := m.Submit(t.Context(), request); err == nil {
+			t.Errorf("another request with the id is %v; want an error", other)
+		}
+	})
+}
+
+func TestG48ResultsAreAcknowledgedOnceTheyAreTaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		l := n.leaders["a:1"]
+		l.reply = runAll
+		var told []wire.GUID
+		refusals := 2
+		m := n.start(t, Config{OnResult: func(r Result) error {
+			told = append(told, r.JobID)
+			if refusals--; refusals >= 0 {
+				return errors.New("disk full")
+			}
+			return nil
+		}})
+		j := submit(t, m)
+		if got := l.ids(t, wire.ResultAck); len(got) != 0 {
+			t.Fatal("a result is acknowledged that was not taken")
+		}
+		select {
+		case <-j.Done():
+			t.Error("the job has ended before its result was taken")
+		default:
+		}
+		if got := result(t, j); got != "a:1" {
+			t.Errorf("result is from %q", got)
+		}
+		after(0)
+		if got := l.ids(t, wire.ResultAck); !slices.Equal(got, []wire.GUID{j.ID}) {
+			t.Errorf("acknowledged are %v, want %s", got, j.ID)
+		}
+		if want := []wire.GUID{j.ID, j.ID, j.ID}; !slices.Equal(told, want) {
+			t.Errorf("told were %v, want %v", told, want)
+		}
+		if got := len(l.ids(t, wire.SubmitJob)); got != 1 {
+			t.Errorf("the job was sent %d times", got)
+		}
+	})
+}
+
+func TestG48AResultThatIsRefusedSurvivesItsLeader(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1", "b:1")
+		a := n.leaders["a:1"]
+		a.reply = runAll
+		refuse := true
+		m := n.start(t, Config{OnResult: func(Result) error {
+			if refuse {
+				return errors.New("disk full")
+			}
+			return nil
+		}})
+		j := submit(t, m)
+		a.crash()
+		after(time.Minute)
+		if got := n.leaders["b:1"].ids(t, wire.SubmitJob); len(got) != 0 {
+			t.Error("a job whose result is here was sent to another leader")
+		}
+		refuse = false
+		if got := result(t, j); got != "a:1" {
+			t.Errorf("result is from %q", got)
+		}
+		a.back()
+		after(time.Minute)
+		a.send(t, resultOf(j.ID, "a:1")) // it has seen no acknowledgment
+		after(0)
+		if got := a.ids(t, wire.ResultAck); !slices.Equal(got, []wire.GUID{j.ID}) {
+			t.Errorf("acknowledged are %v, want %s", got, j.ID)
+		}
+	})
+}
+
+func TestG48ResultsOfAnEarlierProcessAreToldOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1", "b:1")
+		id := wire.NewGUID()
+		kept := func(l *fakeLeader, c *link.Conn, f wire.Frame) {
+			if f.Type == wire.HelloClient {
+				_ = c.Send(resultOf(id, l.address))
+			}
+		}
+		n.leaders["a:1"].reply, n.leaders["b:1"].reply = kept, kept
+		var told []wire.GUID
+		n.start(t, Config{OnResult: func(r Result) error { told = append(told, r.JobID); return nil }})
+		if !slices.Equal(told, []wire.GUID{id}) {
+			t.Errorf("told were %v, want %s", told, id)
+		}
+		for a, l := range n.leaders {
+			if got := l.ids(t, wire.ResultAck); !slices.Equal(got, []wire.GUID{id}) {
+				t.Errorf("acknowledged to %s are %v, want %s", a, got, id)
+			}
+		}
+	})
+}
+
+func TestG48ResultsOfAnEarlierProcessStayWithTheLeaderIfTheyAreNotWanted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		n.start(t, Config{})
+		n.leaders["a:1"].send(t, resultOf(wire.NewGUID(), "a:1"))
+		after(time.Second)
+		if got := n.leaders["a:1"].ids(t, wire.ResultAck); len(got) != 0 {
+			t.Errorf("acknowledged are %v", got)
+		}
+	})
+}
+
+func TestG49JobsGoOnWhenTheClientStops(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		m := n.client(t, Config{})
+		stop := n.run(t, m)
+		j := submit(t, m)
+		stop()
+		if _, err := j.Wait(t.Context()); !errors.Is(err, ErrStopped) {
+			t.Errorf("the job has ended with %v, want %v", err, ErrStopped)
+		}
+		if got := n.leaders["a:1"].ids(t, wire.Cancel); len(got) != 0 {
+			t.Errorf("canceled are %v", got)
+		}
+	})
+}
+
+func TestG51TheFirstResultCountsAndTheJobIsCanceledElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1", "b:1")
+		a, b := n.leaders["a:1"], n.leaders["b:1"]
+		b.down = true
+		told := 0
+		m := n.start(t, Config{OnResult: func(Result) error { told++; return nil }})
+		j := submit(t, m)
+		b.back()
+		a.crash()
+		after(time.Minute) // the job is moved
+		a.back()
+		after(time.Minute) // and the first leader is back, which still runs it
+		b.send(t, resultOf(j.ID, "b:1"))
+		if got := result(t, j); got != "b:1" {
+			t.Errorf("result is from %q", got)
+		}
+		after(0)
+		if got := a.ids(t, wire.Cancel); !slices.Equal(got, []wire.GUID{j.ID}) {
+			t.Errorf("canceled at the other leader are %v, want %s", got, j.ID)
+		}
+		if got := b.ids(t, wire.Cancel); len(got) != 0 {
+			t.Errorf("canceled at the leader that has finished the job are %v", got)
+		}
+		a.send(t, resultOf(j.ID, "a:1")) // it was too late
+		after(0)
+		if told != 1 {
+			t.Errorf("the result was told %d times", told)
+		}
+		if got := a.ids(t, wire.ResultAck); !slices.Equal(got, []wire.GUID{j.ID}) {
+			t.Errorf("acknowledged are %v, want %s", got, j.ID)
+		}
+	})
+}
+
+func TestG51ALeaderThatIsBackLaterHearsOfTheCancellationThen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1", "b:1")
+		a, b := n.leaders["a:1"], n.leaders["b:1"]
+		b.down = true
+		m := n.start(t, Config{})
+		j := submit(t, m)
+		b.reply = runAll
+		b.back()
+		a.crash()
+		result(t, j)
+		a.back()
+		after(time.Minute)
+		if got := a.ids(t, wire.Cancel); !slices.Equal(got, []wire.GUID{j.ID}) {
+			t.Errorf("canceled are %v, want %s", got, j.ID)
+		}
+		if got := a.ids(t, wire.SubmitJob); len(got) != 1 {
+			t.Errorf("the job was sent %d times", len(got))
+		}
+	})
+}
+
+func TestG51TheResultOfTheFirstLeaderCountsAfterAMove(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1", "b:1")
+		a, b := n.leaders["a:1"], n.leaders["b:1"]
+		b.down = true
+		m := n.start(t, Config{})
+		j := submit(t, m)
+		b.back()
+		a.crash()
+		after(time.Minute)
+		a.back()
+		after(time.Minute)
+		a.send(t, resultOf(j.ID, "a:1"))
+		if got := result(t, j); got != "a:1" {
+			t.Errorf("result is from %q", got)
+		}
+		after(0)
+		if got := b.ids(t, wire.Cancel); !slices.Equal(got, []wire.GUID{j.ID}) {
+			t.Errorf("canceled are %v, want %s", got, j.ID)
+		}
+	})
+}
