@@ -67,19 +67,7 @@ func (c *Config) complete() error {
 	if err := wire.CheckClientID(c.ClientID); err != nil {
 		errs = append(errs, err)
 	}
-	if n := len(c.Leaders); n == 0 || n > MaxLeaders {
-		errs = append(errs, fmt.Errorf("%d leaders, must be 1 to %d", n, MaxLeaders))
-	}
-	for i, address := range c.Leaders {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			errs = append(errs, fmt.Errorf("leader %q is no host:port: %w", address, err))
-		}
-		for _, other := range c.Leaders[:i] {
-			if other == address {
-				errs = append(errs, fmt.Errorf("leader %s is there twice", address))
-			}
-		}
-	}
+	errs = append(errs, checkLeaders(c.Leaders)...)
 	number := func(name string, n *int, byDefault, least, most int) {
 		if *n == 0 {
 			*n = byDefault

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// DemoJobs is how many jobs [Demo] submits, and demoExec is what they run.
+const (
+	DemoJobs = 3
+	demoExec = "calcA"
+)
+
+// Demo submits DemoJobs jobs to the exec calcA, each with its number as argument and a small file input.txt, and prints their
+// results as they come. The error tells that the leaders cannot be used or that a job has no result; a job that has failed is
+// only printed.
+func Demo(ctx context.Context, cfg Config, out io.Writer) error {
+	m, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	var failed error
+	running.Go(func() {
+		failed = m.Run(ctx)
+		stop()
+	})
+	err = m.demo(ctx, out)
+	stop()
+	running.Wait()
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (m *Multi) demo(ctx context.Context, out io.Writer) error {
+	var jobs []*Job
+	for n := 1; n <= DemoJobs; n++ {
+		input := wire.InputFile{Name: "input.txt", Content: fmt.Appendf(nil, "input of job %d\n", n)}
+		j, err := m.Submit(ctx, wire.JobRequest{ExecName: demoExec, Args: []string{fmt.Sprint(n)}, Files: []wire.InputFile{input}})
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "submitted %s to %s\n", j.ID, demoExec); err != nil {
+			return err
+		}
+		jobs = append(jobs, j)
+	}
+	var mu sync.Mutex
+	var waiting sync.WaitGroup
+	var errs []error
+	for _, j := range jobs {
+		waiting.Go(func() {
+			r, err := j.Wait(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("job %s: %w", j.ID, err))
+				return
+			}
+			errs = append(errs, printResult(out, &r))
+		})
+	}
+	waiting.Wait()
+	return errors.Join(errs...)
+}
+
+// printResult prints a result for people, in one line.
+func printResult(out io.Writer, r *wire.JobResult) error {
+	why := ""
+	if r.Reason != "" {
+		why = fmt.Sprintf(" reason=%s %s", r.Reason, r.Message)
+	}
+	_, err := fmt.Fprintf(out, "%s %s stdout=%q stderr=%q archive=%d bytes%s\n", r.JobID, r.Status, r.Stdout, r.Stderr, len(r.OutputArchive), why)
+	return err
+}

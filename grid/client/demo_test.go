@@ -1,0 +1,41 @@
+package client
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+func TestG69TheDemoRunsThreeJobs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		l := n.leaders["a:1"]
+		l.reply = runAll
+		var out strings.Builder
+		cfg := Config{ClientID: "clientA", Leaders: []string{"a:1"}, Dial: n.dial, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		if err := Demo(t.Context(), cfg, &out); err != nil {
+			t.Error(err)
+		}
+		n.stop()
+		if got := strings.Count(out.String(), ` OK stdout="a:1"`); got != DemoJobs {
+			t.Errorf("printed was\n%s", out.String())
+		}
+		for _, f := range l.frames() {
+			if f.Type != wire.SubmitJob {
+				continue
+			}
+			var r wire.JobRequest
+			if err := json.Unmarshal(f.Payload, &r); err != nil {
+				t.Fatal(err)
+			}
+			if f.Subject != "job.submit.calcA" || len(r.Args) != 1 || len(r.Files) != 1 || r.Files[0].Name != "input.txt" ||
+				string(r.Files[0].Content) != "input of job "+r.Args[0]+"\n" || r.JobID != f.MsgID || r.ClientID != "clientA" {
+				t.Errorf("submitted was %s %s", f.Subject, f.Payload)
+			}
+		}
+	})
+}

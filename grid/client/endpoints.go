@@ -1,0 +1,79 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// ParseEndpoints reads the arguments of a client of several leaders: host:port of each, and at the end perhaps a number, which is
+// how many jobs may run at the same time on all of them together; DefaultDesired if it is left out. A host that is an IPv6
+// address stands in brackets. The error has all that is wrong.
+func ParseEndpoints(args []string) (leaders []string, total int, err error) {
+	total = DefaultDesired
+	var errs []error
+	if n := len(args); n > 0 && isNumber(args[n-1]) {
+		total, err = strconv.Atoi(args[n-1])
+		if err != nil || total < 1 || total > MaxDesired {
+			errs = append(errs, fmt.Errorf("total %.40q must be 1 to %d", args[n-1], MaxDesired))
+		}
+		args = args[:n-1]
+	}
+	errs = append(errs, checkLeaders(args)...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, 0, err
+	}
+	return args, total, nil
+}
+
+// checkLeaders returns what is wrong with the addresses of leaders.
+func checkLeaders(all []string) (errs []error) {
+	if len(all) == 0 || len(all) > MaxLeaders {
+		return []error{fmt.Errorf("%d leaders are given, must be 1 to %d, each as HOST:PORT", len(all), MaxLeaders)}
+	}
+	seen := map[string]bool{}
+	for _, address := range all {
+		if err := checkEndpoint(address); err != nil {
+			errs = append(errs, fmt.Errorf("leader %.300q: %w", address, err))
+		} else if seen[address] {
+			errs = append(errs, fmt.Errorf("leader %s is given twice", address))
+		}
+		seen[address] = true
+	}
+	return errs
+}
+
+// isNumber reports whether an argument is meant as a number. No address is one, as each has a colon.
+func isNumber(arg string) bool {
+	digits := strings.TrimLeft(arg, "+-")
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// maxHost is the longest name in DNS.
+const maxHost = 253
+
+func checkEndpoint(arg string) error {
+	host, port, err := net.SplitHostPort(arg)
+	if err != nil {
+		var reason *net.AddrError
+		if errors.As(err, &reason) {
+			err = errors.New(reason.Err)
+		}
+		return fmt.Errorf("%w; give HOST:PORT, or [ADDRESS]:PORT for IPv6", err)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '+' {
+		return fmt.Errorf("port %.20q must be 1 to 65535", port)
+	}
+	if host == "" || len(host) > maxHost || strings.ContainsFunc(host, isNoHost) {
+		return fmt.Errorf("%.300q is no host", host)
+	}
+	return nil
+}
+
+// isNoHost reports whether a character can be in no name or address of a host.
+func isNoHost(r rune) bool {
+	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	return !letter && (r < '0' || r > '9') && !strings.ContainsRune(".-_:%", r)
+}
