@@ -31,6 +31,7 @@ const (
 	written
 	drainWorker
 	query
+	report
 )
 
 // event is something that a peer has said, checked and ready for the state.
@@ -47,6 +48,7 @@ type event struct {
 	submit   *schedule.Submission
 	ended    *schedule.Ended
 	renew    *wire.RenewInfo
+	report   *wire.ReportInfo
 }
 
 // put gives events to the loop. While it is busy the peer's reader waits, and with it the peer.
@@ -123,6 +125,12 @@ func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 			return batch, l.refuse(p, wire.CodeProtocol, fmt.Errorf("the payload of Renew: %w", errors.Join(err)))
 		}
 		e.op, e.renew = renew, &info
+	case f.Type == wire.Report && !fromClient:
+		var info wire.ReportInfo
+		if err := json.Unmarshal(f.Payload, &info); err != nil || len(info.Lines) > wire.MaxReportLines || len(info.Message) > wire.MaxReportMessage {
+			return batch, l.refuse(p, wire.CodeProtocol, fmt.Errorf("the payload of Report: too much, or no JSON: %w", errors.Join(err)))
+		}
+		e.op, e.report = report, &info
 	case f.Type == wire.Cancel && !fromClient:
 		e.op = handBack
 	case f.Type == wire.Drain && !fromClient:
@@ -250,6 +258,9 @@ func (l *Leader) apply(batch []event) int {
 			c.Written(now, e.peer, e.ids)
 		case drainWorker:
 			c.Drain(now, e.peer)
+		case report:
+			c.Report(now, e.peer, e.job, e.attempt, *e.report)
+			l.change.note()
 		case query:
 			l.answer(e.peer, c.Query(now, e.name, e.job))
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,10 +103,7 @@ func (j Jobs) Get(ctx context.Context, ids []string) ([]jobapi.Job, error) {
 
 // get returns one job.
 func (j Jobs) get(ctx context.Context, id string) (i schedule.Info, why string, err error) {
-	guid, err := wire.ParseGUID(id)
-	if err != nil {
-		return i, "", jobapi.NoJob(id)
-	}
+	guid, _ := wire.ParseGUID(id) // no job has the zero one
 	known := false
 	if err = j.do(ctx, func(c *schedule.Core) {
 		i, known = c.Get(guid)
@@ -154,6 +152,9 @@ func (j Jobs) job(i *schedule.Info, why string) (jobapi.Job, error) {
 		step.Status = jobapi.Pending
 	case jobs.Running:
 		step.Status = jobapi.Running
+		if i.Message != "" {
+			step.Message = jobapi.ShownText(i.Message, 1<<10)
+		}
 	case jobs.Succeeded:
 		step.Status = jobapi.Succeeded
 		job.Result, err = json.Marshal(map[string]any{"bytes": i.Body.Size, "fetched": i.Delivered})
@@ -193,15 +194,21 @@ func (j Jobs) result(ctx context.Context, id string) (*wire.JobResult, schedule.
 	return &r, i, nil
 }
 
-// Log implements [jobapi.Jobs]: what the program has written, once it has ended.
+// Log implements [jobapi.Jobs]: what the worker has reported while the program ran, or what the result has of its output.
 func (j Jobs) Log(ctx context.Context, id string, q jobapi.LogQuery) (log jobapi.Log, err error) {
 	r, i, err := j.result(ctx, id)
-	if err != nil || r == nil {
+	if err != nil {
 		return log, err
 	}
-	at := j.Leader.started.Add(i.Since)
-	if at.Before(q.Since) {
-		return log, nil
+	var lines []schedule.Line
+	if err := j.do(ctx, func(c *schedule.Core) {
+		kept, dropped, _ := c.Log(i.ID)
+		lines, log.Dropped = slices.Clone(kept), dropped
+	}); err != nil {
+		return log, err
+	}
+	if len(lines) == 0 && log.Dropped == 0 && r != nil {
+		lines = outputOf(r, i.Since)
 	}
 	after := 0
 	if q.After != "" {
@@ -209,34 +216,35 @@ func (j Jobs) Log(ctx context.Context, id string, q jobapi.LogQuery) (log jobapi
 			return log, &jobapi.FieldError{Field: "after", Problem: "no line has it"}
 		}
 	}
-	var all []string
-	for _, text := range []string{r.Stdout, r.Stderr} {
-		if text = strings.TrimSuffix(text, "\n"); text != "" {
-			all = append(all, strings.Split(text, "\n")...)
-		}
-	}
-	first := min(after, len(all))
-	last := len(all)
-	if q.After == "" {
-		first = max(0, last-q.Tail)
-	} else {
-		last = min(last, first+q.Tail)
-	}
 	var shown jobapi.ShownLines
-	for n, text := range all[:last] {
-		if text = shown.Next(jobs.LogLine(text, false)); n >= first {
-			log.Lines = append(log.Lines, jobapi.Line{Pos: strconv.Itoa(n + 1), Time: at, Text: text})
+	for _, line := range lines {
+		text := shown.Next(jobs.LogLine(line.Text, false))
+		at := j.Leader.started.Add(line.At)
+		if line.Number > after && !at.Before(q.Since) {
+			log.Lines = append(log.Lines, jobapi.Line{Pos: strconv.Itoa(line.Number), Time: at, Text: text})
 		}
+	}
+	if n := len(log.Lines) - q.Tail; n > 0 && q.After == "" {
+		log.Lines = log.Lines[n:]
+	} else if n > 0 {
+		log.Lines = log.Lines[:q.Tail]
 	}
 	return log, nil
 }
 
+// outputOf returns the lines of a result.
+func outputOf(r *wire.JobResult, at schedule.Moment) (lines []schedule.Line) {
+	for _, text := range []string{r.Stdout, r.Stderr} {
+		for line := range strings.Lines(text) {
+			lines = append(lines, schedule.Line{Number: len(lines) + 1, At: at, Text: strings.TrimRight(line, "\r\n")})
+		}
+	}
+	return lines
+}
+
 // Cancel implements [jobapi.Jobs].
 func (j Jobs) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
-	guid, err := wire.ParseGUID(id)
-	if err != nil {
-		return jobapi.Job{}, jobapi.NoJob(id)
-	}
+	guid, _ := wire.ParseGUID(id) // no job has the zero one
 	open := false
 	if err := j.do(ctx, func(c *schedule.Core) { open = c.Cancel(j.Leader.now(), "", guid) }); err != nil {
 		return jobapi.Job{}, err

@@ -132,6 +132,7 @@ func (c *Core) dropLineSoon(l *line) {
 // end ends a job that is with no worker, and offers the result to its client.
 func (c *Core) end(j *job, outcome jobs.State, result Body) {
 	c.outOfLine(j)
+	c.trimLog(j, maxEndedLog)
 	c.unstore(j.theBody())
 	c.setBody(j, result)
 	j.state, j.outcome, j.since = ended, outcome, c.now

@@ -16,6 +16,7 @@ type deadLetter struct {
 // deadLetter gives a job up that is with no worker. Its client is told.
 func (c *Core) deadLetter(j *job, reason string) {
 	c.outOfLine(j)
+	c.trimLog(j, maxEndedLog)
 	result := c.ownResult(j, wire.ReasonDeadLetter, reason)
 	r := j.more()
 	r.dead = &deadLetter{reason: reason, result: result.Bytes}

@@ -25,6 +25,7 @@ type Info struct {
 	Dead      bool   // it is a dead letter
 	Delivered bool   // its client has the result
 	Canceling bool
+	Message   string // of its worker, while it runs
 	Reason    string // why it has failed
 	History   []Attempt
 	First     int64 // the indexes of an array
@@ -59,6 +60,9 @@ func (c *Core) info(j *job) Info {
 		return i
 	}
 	i.History = r.history
+	if r.log != nil {
+		i.Message = r.log.message
+	}
 	if !j.isOpen() && i.State == jobs.Failed {
 		i.Reason = r.last
 	}

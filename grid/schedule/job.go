@@ -52,6 +52,7 @@ type rare struct {
 	array    *array // of an array, and of each of its jobs
 	index    int64  // of a job of an array; -1 for the array
 	dead     *deadLetter
+	log      *jobLog // what its worker has reported
 }
 
 // Attempt is an attempt that did not end a job.
@@ -144,16 +145,20 @@ func (c *Core) unstore(b Body) {
 // add makes a job known.
 func (c *Core) add(j *job) {
 	c.jobs[j.id] = j
-	c.order.add(j)
+	c.order.add(j, c.bornMs)
 	j.line.client.jobs++
 	if j.isOpen() {
 		c.open++
 	}
 }
 
+// bornMs is when a job was submitted, as it is shown.
+func (c *Core) bornMs(j *job) int64 { return c.cfg.Epoch.Add(j.born).UnixMilli() }
+
 // forget deletes all that is known of a job that has ended.
 func (c *Core) forget(j *job) {
 	j.leave()
+	c.trimLog(j, 0)
 	c.unstore(j.theBody())
 	c.setBody(j, Body{})
 	delete(c.jobs, j.id)

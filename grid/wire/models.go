@@ -128,6 +128,7 @@ const (
 	FeatureDrain     = "drain"     // Drain
 	FeatureArray     = "array"     // jobs of arrays
 	FeatureBlob      = "blob"      // BlobBegin, BlobChunk and BlobEnd
+	FeatureReport    = "report"    // Report
 )
 
 // WelcomeInfo is the payload of Welcome.
@@ -164,6 +165,18 @@ type RenewInfo struct {
 	Limit   int       `json:"Limit"` // how many may have been, with those for which it has credit now
 	CPU     float64   `json:"Cpu"`   // 0 to 1
 }
+
+// ReportInfo is the payload of Report. A leader keeps the newest message and the last lines of a job that runs, in memory alone.
+type ReportInfo struct {
+	Message string   `json:"Message,omitempty"` // empty if it has not changed
+	Lines   []string `json:"Lines,omitempty"`   // that the program has written since the last report; at most MaxReportLines
+}
+
+// Limits of a report.
+const (
+	MaxReportLines   = 500
+	MaxReportMessage = 1024 // bytes
+)
 
 // CancelInfo is the payload of Cancel from a leader.
 type CancelInfo struct {

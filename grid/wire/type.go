@@ -33,6 +33,7 @@ const (
 	BlobBegin Type = 44
 	BlobChunk Type = 45
 	BlobEnd   Type = 46
+	Report    Type = 47 // W to L: how far a job has come, and what its program has written
 )
 
 var typeNames = map[Type]string{
@@ -40,7 +41,7 @@ var typeNames = map[Type]string{
 	HelloClient: "HelloClient", HelloWorker: "HelloWorker", 20: "NotLeader", 21: "LeaderHello", 22: "AppendEntries", 23: "AppendResp", 24: "RequestVote", 25: "VoteResp",
 	Welcome: "Welcome", Error: "Error", Ping: "Ping", Pong: "Pong", Accept: "Accept", Renew: "Renew", Cancel: "Cancel",
 	SubmitAck: "SubmitAck", ResultAck: "ResultAck", Query: "Query", Status: "Status", Drain: "Drain",
-	BlobBegin: "BlobBegin", BlobChunk: "BlobChunk", BlobEnd: "BlobEnd",
+	BlobBegin: "BlobBegin", BlobChunk: "BlobChunk", BlobEnd: "BlobEnd", Report: "Report",
 }
 
 // String returns the name of the type.

@@ -1,0 +1,161 @@
+package leader_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/leader"
+	"github.com/batchfleet/batchfleet/grid/schedule"
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobapi/jobapitest"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// every has all features of this leader.
+var every = []string{
+	wire.FeatureAccept, wire.FeatureCancel, wire.FeatureError, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery, wire.FeatureDrain, wire.FeatureArray,
+}
+
+func TestJobsKeepTheContractOfTheJobAPI(t *testing.T) {
+	jobapitest.Jobs(t, func(t *testing.T) jobapitest.Rig {
+		r := start(t, &leader.Leader{})
+		all := leader.Jobs{Leader: r.Leader}
+		client, worker := r.client("clientA", 1000, every...), r.worker(0, every...)
+		assigned := map[string]wire.Frame{}
+		report := func(id, text string) {
+			f := assigned[id]
+			before := r.logged(f.MsgID)
+			payload, err := json.Marshal(wire.ReportInfo{Message: text, Lines: strings.Split(text, "\n")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			worker.send(wire.Frame{Type: wire.Report, MsgID: f.CorrID, CorrID: f.MsgID, Payload: payload})
+			r.until("the report has arrived", func() bool {
+
+				return r.logged(f.MsgID) > before
+			})
+		}
+		return jobapitest.Rig{
+			Jobs: all, Type: "grid.calcA",
+			Submit: func(text string) string {
+				id, submit := submission("clientA", "calcA", text)
+				client.send(submit)
+				for f := client.next(); f.Type != wire.SubmitAck; f = client.next() { // results of earlier jobs
+				}
+				return id.String()
+			},
+			Start: func(id string) {
+				worker.send(credit(1))
+				f := worker.next()
+				for f.Type != wire.AssignJob {
+					f = worker.next()
+				}
+				if f.MsgID.String() != id {
+					t.Fatalf("%s has started instead of %s", f.MsgID, id)
+				}
+				worker.send(wire.Frame{Type: wire.Accept, MsgID: f.CorrID, CorrID: f.MsgID})
+				assigned[id] = f
+			},
+			Report: report,
+			End: func(id string, state jobs.State, text string) {
+				f := assigned[id]
+				result := wire.JobResult{JobID: f.MsgID, ClientID: "clientA", ExecName: "calcA", Status: wire.OK, Stdout: text, OutputArchive: []byte("PK" + text)}
+				if state == jobs.Failed {
+					report(id, text)
+				}
+				if state != jobs.Succeeded {
+					result.Status, result.Reason, result.Stderr = wire.Failed, wire.ReasonExit, text
+				}
+				if state == jobs.Canceled {
+					result.Reason = wire.ReasonCanceled
+				}
+				payload, err := wire.MarshalResult(&result)
+				if err != nil {
+					t.Fatal(err)
+				}
+				worker.send(wire.Frame{Type: wire.AckJob, MsgID: f.CorrID, CorrID: f.MsgID, Payload: payload})
+				for f = worker.next(); f.Type != wire.ResultAck; f = worker.next() {
+				}
+			},
+		}
+	})
+}
+
+func TestJobsAreUnavailableWhenTheLeaderHasStopped(t *testing.T) {
+	r := start(t, &leader.Leader{})
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	jobapitest.Unavailable(t.Context(), t, "stopped", leader.Jobs{Leader: r.Leader})
+}
+
+// one returns a job as the Job API shows it.
+func (r *rig) one(id wire.GUID) jobapi.Job {
+	r.t.Helper()
+	found, err := leader.Jobs{Leader: r.Leader}.Get(r.t.Context(), []string{id.String()})
+	if err != nil || len(found) != 1 {
+		r.t.Fatalf("job %s: %v, %v", id, found, err)
+	}
+	return found[0]
+}
+
+// until polls for what others bring about.
+func (r *rig) until(what string, done func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			r.t.Fatalf("after a minute still not: %s", what)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func TestG74JobSaysWhyItWaits(t *testing.T) {
+	r := start(t, &leader.Leader{})
+	client := r.client("clientA", 1, every...)
+	first, submit := submission("clientA", "calcA")
+	client.send(submit)
+	client.next()
+	message := func(id wire.GUID) string { return r.one(id).Steps[0].Message }
+	if got := message(first); got != "no worker takes job.assign.calcA: no worker is connected" {
+		t.Errorf("without a worker: %s", got)
+	}
+	worker := r.worker(2, every...)
+	if f := worker.next(); f.MsgID != first {
+		t.Fatalf("assigned %s", f.MsgID)
+	}
+	second, submit := submission("clientA", "calcA")
+	client.send(submit)
+	client.next()
+	if got := message(first); !strings.HasPrefix(got, "attempt 1 is on host for ") {
+		t.Errorf("while it runs: %s", got)
+	}
+	if got := message(second); got != "clientA runs 1 job, as many as it may (1)" {
+		t.Errorf("while its client may run no more: %s", got)
+	}
+	client.send(wire.Frame{Type: wire.Query, CorrID: second})
+	f := client.next()
+	var info wire.StatusInfo
+	if err := json.Unmarshal(f.Payload, &info); err != nil || f.Type != wire.Status || info.State != "queued" || info.Position != 1 || info.Why != message(second) {
+		t.Errorf("the client is told %+v (%v)", info, err)
+	}
+}
+
+// logged returns how many lines the log of a job has had.
+func (r *rig) logged(id wire.GUID) (n int) {
+	r.t.Helper()
+	if err := r.Do(r.t.Context(), func(c *schedule.Core) {
+		lines, dropped, _ := c.Log(id)
+		n = len(lines) + dropped
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}

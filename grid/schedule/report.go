@@ -1,0 +1,93 @@
+package schedule
+
+import (
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// Limits of what is kept of a job's log, in bytes.
+const (
+	maxLog      = 64 << 10 // while it runs
+	maxEndedLog = 4 << 10
+	lineCost    = 32 // of each line, beside its text
+)
+
+// Line is a line that a program has written.
+type Line struct {
+	Number int // from 1, over all attempts
+	At     Moment
+	Text   string
+}
+
+// jobLog is what a worker has reported of a job. It is in memory alone.
+type jobLog struct {
+	message string
+	lines   []Line
+	bytes   int
+	written int // how many lines there were
+}
+
+// trim drops the oldest lines until what is left takes at most limit bytes.
+func (l *jobLog) trim(limit int) {
+	n := 0
+	for ; n < len(l.lines) && l.bytes > limit; n++ {
+		l.bytes -= lineCost + len(l.lines[n].Text)
+	}
+	if n > 0 {
+		l.lines = append([]Line(nil), l.lines[n:]...)
+	}
+}
+
+// Report keeps what a worker tells of a job that it runs.
+func (c *Core) Report(now Moment, id PeerID, jobID, attemptID wire.GUID, info wire.ReportInfo) {
+	c.at(now)
+	p := c.peers[id]
+	if p == nil || p.group == nil {
+		return
+	}
+	a := c.attemptOf(p, jobID, attemptID)
+	if a == nil {
+		return
+	}
+	r := a.job.more()
+	if r.log == nil {
+		r.log = &jobLog{}
+	}
+	l := r.log
+	c.bytes -= int64(l.bytes)
+	if info.Message != "" {
+		l.message = info.Message
+	}
+	for _, text := range info.Lines {
+		l.written++
+		l.lines = append(l.lines, Line{Number: l.written, At: c.now, Text: text})
+		l.bytes += lineCost + len(text)
+	}
+	l.trim(maxLog)
+	c.bytes += int64(l.bytes)
+}
+
+// trimLog keeps less of the log of a job that has ended; nothing if it is forgotten.
+func (c *Core) trimLog(j *job, limit int) {
+	if j.rare == nil || j.rare.log == nil {
+		return
+	}
+	l := j.rare.log
+	c.bytes -= int64(l.bytes)
+	l.message = ""
+	l.trim(limit)
+	c.bytes += int64(l.bytes)
+}
+
+// Log returns the lines that are kept of what the program of a job has written, the oldest first, and how many are no longer kept. The caller must
+// not change them. It reports false if there is no such job.
+func (c *Core) Log(id wire.GUID) (lines []Line, dropped int, ok bool) {
+	j := c.jobs[id]
+	if j == nil {
+		return nil, 0, false
+	}
+	if j.rare == nil || j.rare.log == nil {
+		return nil, 0, true
+	}
+	l := j.rare.log
+	return l.lines, l.written - len(l.lines), true
+}
