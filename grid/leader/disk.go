@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,6 +16,7 @@ import (
 // can end, although no more are taken.
 type disk struct {
 	reserve string
+	mu      sync.Mutex
 	minFree int64
 	low     atomic.Pointer[string] // why no jobs are taken; nil if there is room
 }
@@ -48,6 +50,8 @@ func (d *disk) full() error {
 
 // look looks at the disk.
 func (d *disk) look() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	free, err := freeBytes(filepath.Dir(d.reserve))
 	if err != nil {
 		why := fmt.Sprintf("the disk cannot be looked at: %v", err)

@@ -209,7 +209,7 @@ func (c *Core) Credit(now Moment, id PeerID, n int) {
 	}
 	if n <= 0 || p.credit+max(0, p.busy-n)+n > p.limit {
 		c.Counts.CreditViolations++
-		if p.offences++; p.offences >= maxOffences {
+		if p.offences++; p.offences == maxOffences {
 			c.emit(Effect{Op: CloseWith, Peer: id, Code: wire.CodeProtocol, Reason: "credits that make no sense"})
 			return
 		}
