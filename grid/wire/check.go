@@ -86,18 +86,20 @@ func (f *InputFile) check(names fileNames) error {
 	if err := names.add(f.Name); err != nil {
 		return err
 	}
-	if f.CacheID == nil && f.Content == nil && f.Blob == nil {
+	given := 0
+	for _, has := range [...]bool{f.Content != nil, f.CacheID != nil, f.Blob != nil} {
+		if has {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
 		return fmt.Errorf("file %.80q has no Content, CacheId or Blob", f.Name)
-	}
-	if f.CacheID != nil {
-		if err := checkTokens("CacheId", *f.CacheID); err != nil {
-			return err
-		}
-	}
-	if f.Blob != nil {
-		if f.Content != nil {
-			return fmt.Errorf("file %.80q has a Content and a Blob", f.Name)
-		}
+	case given > 1:
+		return fmt.Errorf("file %.80q has more than one of Content, CacheId and Blob", f.Name)
+	case f.CacheID != nil:
+		return checkTokens("CacheId", *f.CacheID)
+	case f.Blob != nil:
 		return f.Blob.Check()
 	}
 	return nil

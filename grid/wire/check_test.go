@@ -55,12 +55,13 @@ var requests = []struct {
 	{"the name of the archive", func(r *JobRequest) { r.Files[0].Name = "Result.zip" }, "reserved"},
 	{"the directory of the grid", func(r *JobRequest) { r.Files[0].Name = ".grid" }, "reserved"},
 	{"a file of the cache", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", CacheID: ptr("model.v2")} }, ""},
-	{"a CacheId that leads out", func(r *JobRequest) { r.Files[0].CacheID = ptr("../x") }, "CacheId"},
-	{"an empty CacheId", func(r *JobRequest) { r.Files[0].CacheID = ptr("") }, "CacheId"},
+	{"a CacheId that leads out", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", CacheID: ptr("../x")} }, "CacheId"},
+	{"an empty CacheId", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", CacheID: ptr("")} }, "CacheId"},
 	{"a file that is nowhere", func(r *JobRequest) { r.Files[0].Content = nil }, "no Content, CacheId or Blob"},
 	{"an empty file", func(r *JobRequest) { r.Files[0].Content = []byte{} }, ""},
 	{"a blob", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", Blob: blob()} }, ""},
-	{"a blob with a content", func(r *JobRequest) { r.Files[0].Blob = blob() }, "a Content and a Blob"},
+	{"a blob with a content", func(r *JobRequest) { r.Files[0].Blob = blob() }, "more than one"},
+	{"a content that is in the cache as well", func(r *JobRequest) { r.Files[0].CacheID = ptr("a") }, "more than one"},
 	{"a blob with a short digest", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", Blob: &Blob{SHA256: "ab"}} }, "Sha256"},
 	{"a blob of negative size", func(r *JobRequest) {
 		r.Files[0] = InputFile{Name: "a", Blob: blob()}
