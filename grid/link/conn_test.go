@@ -399,7 +399,7 @@ func TestCloseDoesNotWaitLong(t *testing.T) {
 		}
 		start := time.Now()
 		peer.Go(func() {
-			for buf := make([]byte, 1000); ; time.Sleep(time.Second) {
+			for buf := make([]byte, 64<<10); ; time.Sleep(time.Second) { // all takes 16 s
 				if _, err := peer.Read(buf); err != nil {
 					return
 				}

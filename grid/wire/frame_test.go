@@ -108,6 +108,7 @@ func TestG01ReadRefuses(t *testing.T) {
 		{"a length that is negative for others", raw(math.MaxUint32, 0, "", 0, "")},
 		{"a subject up to the end of the frame", raw(minFrame+4, 5, "abcd", 0, "")},
 		{"a subject one byte too long", raw(minFrame+4, 8, "abcd", 0, "xxxx")},
+		{"a subject over the length of the payload", raw(minFrame+4, 6, "abcd", 0x64636261, "")},
 		{"a subject of the largest length", raw(minFrame, math.MaxUint16, "", 0, "")},
 		{"a payload that is too short", raw(minFrame+4, 0, "", 3, "abcd")},
 		{"a payload that is too long", raw(minFrame+4, 0, "", 5, "abcde")},

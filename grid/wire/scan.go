@@ -173,7 +173,7 @@ func (s *scanner) number(what string) (int64, error) {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || raw.Kind() != '0' {
+	if err != nil {
 		return 0, errKind(what, "a whole number", raw)
 	}
 	return n, nil
