@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +26,7 @@ import (
 	"github.com/batchfleet/batchfleet/internal/testnet"
 	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/outbox/outboxtest"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
@@ -75,6 +78,7 @@ type rig struct {
 	*testing.T
 	leaders []*leader
 	log     *testlog.Buffer
+	dir     string
 	handler handler
 	member  *member.Member
 	worker  *worker.Worker
@@ -108,22 +112,28 @@ func test(t *testing.T, leaders int, f func(r *rig)) {
 			serving.Go(l.serve)
 			t.Cleanup(func() { _ = l.net.Close(); l.hangUp(); serving.Wait() })
 		}
-		r.member = &member.Member{
-			Leaders: addrs, MaxParallel: 2, Dir: dir, Log: r.logger(), Host: "test",
-			Dial: func(ctx context.Context, addr string) (net.Conn, error) {
-				i := slices.IndexFunc(r.leaders, func(l *leader) bool { return l.addr == addr })
-				if r.leaders[i].isDown() {
-					return nil, fmt.Errorf("dial %s: connection refused", addr)
-				}
-				return r.leaders[i].net.Dial(ctx, "", "")
-			},
-		}
-		r.worker = &worker.Worker{Pools: []worker.Pool{{Slots: 2}}}
+		r.dir = dir
+		r.another(addrs...)
 		f(r)
 		if r.stop != nil {
 			r.stop()
 		}
 	})
+}
+
+// another makes another member, in the same directory.
+func (r *rig) another(leaders ...string) {
+	r.member = &member.Member{
+		Leaders: leaders, MaxParallel: 2, Dir: r.dir, Log: r.logger(), Host: "test",
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			i := slices.IndexFunc(r.leaders, func(l *leader) bool { return l.addr == addr })
+			if r.leaders[i].dial() {
+				return nil, fmt.Errorf("dial %s: connection refused", addr)
+			}
+			return r.leaders[i].net.Dial(ctx, "", "")
+		},
+	}
+	r.worker = &worker.Worker{Pools: []worker.Pool{{Slots: 2}}}
 }
 
 // start runs the worker; jobs are run by h.
@@ -141,7 +151,9 @@ func (r *rig) start(h handler) {
 	})
 	r.worker.Source, r.worker.Status, r.worker.Log = r.member, r.member, r.logger()
 	r.worker.Handlers = map[jobs.Kind]worker.Handler{member.Kind: r.member.Handler(counted)}
-	r.worker.Checks = map[string]func(context.Context) error{"results": r.member.Check}
+	if r.worker.Checks == nil {
+		r.worker.Checks = map[string]func(context.Context) error{"results": r.member.Check}
+	}
 	if r.worker.Drain == 0 {
 		r.worker.Drain = 8 * time.Second
 	}
@@ -174,6 +186,17 @@ func (r *rig) started() string {
 	return strings.Join(r.runs, " ")
 }
 
+// undelivered returns the names of the results that are on disk.
+func (r *rig) undelivered() string {
+	r.Helper()
+	synctest.Wait()
+	entries, err := outboxtest.Entries(r.member.Dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return strings.Join(slices.Sorted(maps.Keys(entries)), " ")
+}
+
 // id returns the id of a job or attempt.
 func id(n int) (g wire.GUID) {
 	g[0], g[15] = 1, byte(n)
@@ -196,15 +219,108 @@ type leader struct {
 
 	mu    sync.Mutex
 	down  bool
+	dials []time.Time
+	all   int // connections so far
+	nets  []*mute
 	conns []*link.Conn
 	said  []wire.Frame // on all connections
-	times []time.Time
 }
 
-func (l *leader) isDown() bool {
+// dial notes a dial, and reports whether it is refused.
+func (l *leader) dial() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.dials = append(l.dials, time.Now())
 	return l.down
+}
+
+// dialed returns when the leader was dialed, and forgets that.
+func (l *leader) dialed() []time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dials := l.dials
+	l.dials = nil
+	return dials
+}
+
+// connections returns how many there were, open how many there are.
+func (l *leader) connections() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all
+}
+
+func (l *leader) open() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		if c.Err() == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// freeze keeps the present connections open and says nothing more over them.
+func (l *leader) freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.nets {
+		c.frozen.Store(true)
+	}
+}
+
+// mute is a connection that may be frozen: what is written then is lost.
+type mute struct {
+	net.Conn
+	frozen atomic.Bool
+}
+
+func (m *mute) Write(p []byte) (int, error) {
+	if m.frozen.Load() {
+		return len(p), nil
+	}
+	return m.Conn.Write(p)
+}
+
+// firstSaid returns the first frame that the leader was sent, lastSaid the last one of a type.
+func (l *leader) firstSaid() wire.Frame {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.said[0]
+}
+
+func (l *leader) lastSaid(what wire.Type) wire.Frame {
+	l.Helper()
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range slices.Backward(l.said) {
+		if f.Type == what {
+			return f
+		}
+	}
+	l.Fatalf("no %s has come", what)
+	return wire.Frame{}
+}
+
+// take returns what the leader was sent, and forgets it.
+func (l *leader) take() []wire.Frame {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	said := l.said
+	l.said = nil
+	return said
+}
+
+func (l *leader) cancel(job, attempt int, reason string) {
+	l.Helper()
+	f := wire.Frame{Type: wire.Cancel, CorrID: id(job), Payload: must(wire.CancelInfo{Reason: reason})}
+	if attempt != 0 {
+		f.MsgID = id(attempt)
+	}
+	l.send(f)
 }
 
 func (l *leader) serve() {
@@ -215,8 +331,11 @@ func (l *leader) serve() {
 		if err != nil {
 			return
 		}
-		c := link.New(conn, link.Options{})
+		under := &mute{Conn: conn}
+		c := link.New(under, link.Options{})
 		l.mu.Lock()
+		l.all++
+		l.nets = append(l.nets, under)
 		l.conns = append(l.conns, c)
 		l.mu.Unlock()
 		serving.Go(func() { l.receive(c) })
@@ -231,7 +350,7 @@ func (l *leader) receive(c *link.Conn) {
 			return
 		}
 		l.mu.Lock()
-		l.said, l.times = append(l.said, f), append(l.times, time.Now())
+		l.said = append(l.said, f)
 		welcome, refuses, keeps := l.features, l.refuses, l.keeps
 		l.mu.Unlock()
 		switch {
@@ -272,6 +391,15 @@ func (l *leader) send(frames ...wire.Frame) {
 func (l *leader) assign(job, attempt int) {
 	l.Helper()
 	l.send(assignment(job, attempt))
+}
+
+// assignEach assigns jobs, one after the other.
+func (l *leader) assignEach(jobs ...int) {
+	l.Helper()
+	for _, n := range jobs {
+		l.assign(n, 10+n)
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func assignment(job, attempt int) wire.Frame {
@@ -320,7 +448,7 @@ func (l *leader) heard(types ...wire.Type) string {
 			texts = append(texts, text(f))
 		}
 	}
-	l.said, l.times = nil, nil
+	l.said = nil
 	return strings.Join(texts, "; ")
 }
 
@@ -356,6 +484,13 @@ func text(f wire.Frame) string {
 	case wire.Accept:
 		return fmt.Sprintf("Accept %d as %d", f.CorrID[15], f.MsgID[15])
 	}
+	if f.Type == wire.Error {
+		var e wire.ErrorInfo
+		if err := json.Unmarshal(f.Payload, &e); err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("Error %d as %d %s", f.CorrID[15], f.MsgID[15], e.Code)
+	}
 	return f.Type.String()
 }
 
@@ -373,4 +508,11 @@ func want(t testing.TB, what, got, want string) {
 	if got != want {
 		t.Errorf("%s: %q, want %q", what, got, want)
 	}
+}
+
+// sorted is what was heard in an order that is always the same.
+func sorted(heard string) string {
+	texts := strings.Split(heard, "; ")
+	slices.Sort(texts)
+	return strings.Join(texts, "; ")
 }

@@ -1,0 +1,4 @@
+package member
+
+// UsageOf measures the CPU of another root file system.
+var UsageOf = newUsage
