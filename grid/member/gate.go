@@ -23,7 +23,7 @@ const (
 type Gate struct {
 	Cap     float64    // of the CPU, from 0.10 to 0.95 of it
 	Cores   int        // how many credits pass at once after they were held
-	Usage   *Usage     // what the CPU does
+	Usage   *Usage     // what the CPU does; that of this machine if nil
 	Running func() int // how many jobs run; [Member.Open] sets it
 
 	mu      sync.Mutex
@@ -67,7 +67,7 @@ func (g *Gate) Sample(used float64) {
 	switch {
 	case len(g.held) == 0:
 	case !g.closed:
-		n = min(g.Cores, len(g.held))
+		n = min(max(1, g.Cores), len(g.held))
 	case g.Running() == 0 || time.Since(g.held[0].since) >= maxHold:
 		n = 1
 	}

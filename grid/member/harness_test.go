@@ -114,10 +114,12 @@ func test(t *testing.T, leaders int, f func(r *rig)) {
 		}
 		r.dir = dir
 		r.another(addrs...)
+		defer func() {
+			if r.stop != nil {
+				r.stop()
+			}
+		}()
 		f(r)
-		if r.stop != nil {
-			r.stop()
-		}
 	})
 }
 

@@ -32,7 +32,8 @@ const Kind jobs.Kind = "exec"
 // Member connects the loop of package worker to leaders: it is the loop's worker.Source and its worker.Status.
 //
 // Set the exported fields, call [Member.Open], then [Member.Run] beside the loop's Run, and [Member.Drain] when the loop is told to stop.
-// End Run after the loop's has returned, and then call [Member.Close]. All methods but Open, Run and Close may be called concurrently.
+// End Run after the loop's has returned, and then call [Member.Close]. Programs report no progress, so the loop's StallTimeout must be as
+// long as its JobTimeout. All methods but Open, Run and Close may be called concurrently.
 type Member struct {
 	Leaders []string // host:port of each
 	// Dial connects to a leader. Nil for plain TCP.
@@ -96,6 +97,9 @@ func (m *Member) Open(ctx context.Context) error {
 	}
 	if m.Gate != nil {
 		m.Gate.Running = m.running
+		if m.Gate.Usage == nil {
+			m.Gate.Usage = NewUsage()
+		}
 	}
 	return m.openOutbox(ctx)
 }

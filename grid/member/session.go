@@ -47,9 +47,15 @@ func (p *peer) hello() (wire.Frame, error) {
 		Proto: 2, Features: features, MaxParallel: p.share, Host: p.Host, Version: p.Version, Token: p.Token, Running: []wire.Running{},
 	}
 	for _, r := range p.runs {
-		if a := r.of(p); a != nil {
-			a.places = 1
-			c.Running = append(c.Running, wire.Running{JobID: r.id, AttemptID: a.id})
+		for _, a := range r.attempts {
+			if a.peer != p {
+				continue
+			}
+			a.places = 0
+			if !a.lost {
+				a.places = 1
+				c.Running = append(c.Running, wire.Running{JobID: r.id, AttemptID: a.id})
+			}
 		}
 	}
 	for to, d := range p.undelivered {
