@@ -109,3 +109,21 @@ func TestG51AJobIsStoppedWhenNoLeaderWantsIt(t *testing.T) {
 		want(r, "the second leader", two.heard(wire.AckJob, wire.Credit), "AckJob 1 as 21 FAILED canceled; Credit 1")
 	})
 }
+
+func TestG51AJobThatOneLeaderCancelsGoesOnForTheOther(t *testing.T) {
+	test(t, 2, func(r *rig) {
+		one, two := r.leaders[0], r.leaders[1]
+		r.start(func(ctx context.Context, job jobs.Job) (jobs.Result, error) {
+			if err := jobs.Sleep(ctx, time.Minute); err != nil {
+				return jobs.Result{}, err
+			}
+			return ok(job, "4")
+		})
+		one.assign(1, 11)
+		two.assign(1, 21)
+		one.cancel(1, 11, wire.ReasonCanceled)
+		time.Sleep(2 * time.Minute)
+		want(r, "the first leader", one.heard(wire.AckJob), "AckJob 1 as 11 OK 4")
+		want(r, "the second leader", two.heard(wire.AckJob), "AckJob 1 as 21 OK 4")
+	})
+}

@@ -146,7 +146,9 @@ func TestG56AWorkerThatNoLeaderTakesEnds(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); r.member.Run(ctx) }()
 		w := &worker.Worker{Source: r.member, Status: r.member, Log: r.logger(), Handlers: map[jobs.Kind]worker.Handler{}}
-		err := w.Run(r.Context())
+		limited, cancel := context.WithTimeout(r.Context(), time.Hour)
+		defer cancel()
+		err := w.Run(limited)
 		if err == nil || !strings.Contains(err.Error(), "leader leader0:5000: FORBIDDEN: not you") {
 			r.Errorf("the loop ends with %v", err)
 		}
