@@ -18,7 +18,7 @@ type Checkpoint struct {
 	path string   // what holds Dir and the lock
 	lock *os.File // nil once it is closed or deleted
 	root *Root
-	made dirState // of Dir when it was empty; zero if it never was
+	made DirState // of Dir when it was empty; zero if it never was
 }
 
 // Checkpoint opens the checkpoint of a job, which is empty if there was none. It returns [ErrInUse] at
@@ -41,7 +41,7 @@ func (r *Root) Checkpoint(id jobs.ID) (*Checkpoint, error) {
 		c.Close()
 		return nil, fmt.Errorf("open checkpoint: %w", err)
 	}
-	if made, names, ok := inspect(c.Dir); ok && names == 0 {
+	if made, names, ok := Inspect(c.Dir); ok && names == 0 {
 		c.made = made // else it is of no use to another job
 	}
 	touch(path)
@@ -65,7 +65,7 @@ func (r *Root) takeIdleCheckpoint(path string) *Checkpoint {
 		return nil
 	}
 	c.at(path)
-	if !c.made.isEmpty(c.Dir) { // a process that was not found has written to it
+	if !c.made.IsEmpty(c.Dir) { // a process that was not found has written to it
 		_ = c.discard() // the caller meets what is left
 		return nil
 	}
@@ -122,7 +122,7 @@ func (c *Checkpoint) discard() error {
 // keepIdle keeps what another job may have because this one has left nothing in it. It stays locked.
 func (c *Checkpoint) keepIdle() bool {
 	path := c.root.idlePath()
-	if c.root.idleCheckpoints.full() || !c.made.isEmpty(c.Dir) || !c.isAlone() || rename(c.path, path) != nil {
+	if c.root.idleCheckpoints.full() || !c.made.IsEmpty(c.Dir) || !c.isAlone() || rename(c.path, path) != nil {
 		return false
 	}
 	kept := *c
@@ -134,7 +134,7 @@ func (c *Checkpoint) keepIdle() bool {
 
 // isAlone reports whether nothing else is beside the directory and its lock.
 func (c *Checkpoint) isAlone() bool {
-	_, names, ok := inspect(c.path)
+	_, names, ok := Inspect(c.path)
 	return ok && names == 2 && stillThere(c.lock, filepath.Join(c.path, lockName)) == nil
 }
 

@@ -22,7 +22,7 @@ type Dir struct {
 
 	path string // what holds all of it
 	root *Root
-	made [3]dirState // the directories, in the order of dirs
+	made [3]DirState // the directories, in the order of dirs
 	// spare is a file that WriteParams uses again; empty for none.
 	spare string
 }
@@ -82,7 +82,7 @@ func (r *Root) makeDir(in, name string) (*Dir, error) {
 	}
 	for i, dir := range d.dirs() {
 		err = errors.Join(err, os.Mkdir(dir, 0o700))
-		d.made[i], _, _ = inspect(dir)
+		d.made[i], _, _ = Inspect(dir)
 	}
 	if err != nil {
 		r.discard(d.path)
@@ -183,7 +183,7 @@ func (d *Dir) moveParams(to string) bool {
 // without further attributes.
 func (d *Dir) asMade() bool {
 	for i, dir := range d.dirs() {
-		if !d.made[i].isEmpty(dir) {
+		if !d.made[i].IsEmpty(dir) {
 			return false
 		}
 	}
@@ -192,6 +192,6 @@ func (d *Dir) asMade() bool {
 
 // isAlone reports whether nothing else is beside the directories.
 func (d *Dir) isAlone() bool {
-	_, names, ok := inspect(d.path)
+	_, names, ok := Inspect(d.path)
 	return ok && names == len(d.made)
 }

@@ -39,8 +39,8 @@ func (i *idle[T]) take() (one T, ok bool) {
 	return one, ok
 }
 
-// dirState is a directory as it was when it was inspected.
-type dirState struct {
+// DirState is a directory as it was when it was inspected.
+type DirState struct {
 	id fileID
 	// changed is when its names, its mode or its attributes were last changed, in ns since 1970; 0 if that was so
 	// short a time before that a later change may have the same time.

@@ -137,7 +137,7 @@ func TestK11CheckpointOfAnEarlierAttemptIsNotUsedAgain(t *testing.T) {
 func aged(t *testing.T, dir string) {
 	t.Helper()
 	for {
-		now, _, ok := inspect(dir)
+		now, _, ok := Inspect(dir)
 		if !ok {
 			t.Fatalf("%s is not as it was made", dir)
 		}
@@ -175,12 +175,12 @@ func TestK12DirectoryThatHasChangedIsSeenToHave(t *testing.T) {
 			if old {
 				aged(t, dir)
 			}
-			state, _, _ := inspect(dir)
+			state, _, _ := Inspect(dir)
 			if err := tt.change(); err != nil {
 				t.Fatal(err)
 			}
-			if got := state.isEmpty(dir); got != tt.want {
-				t.Errorf("%s (old: %v): isEmpty = %v, want %v", tt.name, old, got, tt.want)
+			if got := state.IsEmpty(dir); got != tt.want {
+				t.Errorf("%s (old: %v): IsEmpty = %v, want %v", tt.name, old, got, tt.want)
 			}
 			if err := errors.Join(os.RemoveAll(dir), os.RemoveAll(dir+"x")); err != nil {
 				t.Fatal(err)

@@ -216,7 +216,7 @@ func TestK12LinkInPlaceOfADirectoryIsNotOpened(t *testing.T) {
 	if _, err := Measure(link); err == nil {
 		t.Error("it was measured")
 	}
-	if _, _, ok := inspect(link); ok {
+	if _, _, ok := Inspect(link); ok {
 		t.Error("it is taken for a directory")
 	}
 }

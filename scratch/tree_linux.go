@@ -44,14 +44,14 @@ func checkOwner(path string) error {
 // tick is longer than a step of the clock by which a file system notes changes, which is 10 ms at most.
 const tick = 50 * time.Millisecond
 
-// isEmpty reports whether the directory at path is still this one, empty and as it was made. One that has not
+// IsEmpty reports whether the directory at path is still this one, empty and as it was made. One that has not
 // changed since it was found empty costs one call.
-func (s *dirState) isEmpty(path string) bool {
+func (s *DirState) IsEmpty(path string) bool {
 	var st unix.Stat_t
 	if s.changed != 0 && unix.Lstat(path, &st) == nil && s.id == (fileID{st.Dev, st.Ino}) && st.Ctim.Nano() == s.changed {
 		return true
 	}
-	now, names, ok := inspect(path)
+	now, names, ok := Inspect(path)
 	if !ok || now.id != s.id || names > 0 {
 		return false
 	}
@@ -59,10 +59,10 @@ func (s *dirState) isEmpty(path string) bool {
 	return true
 }
 
-// inspect looks at a directory that should be as it was made: it returns its state and how many names are in it. It is
+// Inspect looks at a directory that should be as it was made: it returns its state and how many names are in it. It is
 // not ok if that is no directory, has another mode, or has extended attributes that are not of the system's own security
 // module, such as an access control list.
-func inspect(path string) (now dirState, names int, ok bool) {
+func Inspect(path string) (now DirState, names int, ok bool) {
 	began := time.Now()
 	fd, err := unix.Open(path, openDirFlags, 0)
 	if err != nil {

@@ -17,10 +17,10 @@ func checkOwner(string) error { return nil }
 
 func holdDir(string) (*os.File, error) { return nil, nil }
 
-// inspect and isEmpty say no, so that no directory is used twice.
-func inspect(string) (now dirState, names int, ok bool) { return dirState{}, 0, false }
+// Inspect and IsEmpty say no, so that no directory is used twice.
+func Inspect(string) (now DirState, names int, ok bool) { return DirState{}, 0, false }
 
-func (*dirState) isEmpty(string) bool { return false }
+func (*DirState) IsEmpty(string) bool { return false }
 
 func rename(from, to string) error { return os.Rename(from, to) }
 

@@ -47,6 +47,7 @@ func (a *attempt) newFiles() ([]entry, error) {
 	if err := w.dir(".", 0); err != nil {
 		return nil, err
 	}
+	a.tidy = !w.others
 	return w.found, nil
 }
 
@@ -54,10 +55,11 @@ func (a *attempt) newFiles() ([]entry, error) {
 // links, pipes, closed directories.
 type walk struct {
 	*attempt
-	given map[string]wire.InputFile
-	found []entry
-	dirs  int
-	left  int64 // bytes
+	given  map[string]wire.InputFile
+	found  []entry
+	others bool // there is something that was not given
+	dirs   int
+	left   int64 // bytes
 }
 
 func (w *walk) dir(name string, depth int) error {
@@ -86,9 +88,12 @@ func (w *walk) dir(name string, depth int) error {
 }
 
 func (w *walk) add(name string, e fs.DirEntry, depth int) error {
-	switch {
-	case name == ownDir || name == w.exeName():
+	if name == ownDir || name == w.exeName() {
 		return nil
+	}
+	given, isGiven := w.given[name]
+	w.others = w.others || !isGiven
+	switch {
 	case e.IsDir():
 		return w.dir(name, depth+1)
 	case !e.Type().IsRegular():
@@ -98,7 +103,7 @@ func (w *walk) add(name string, e fs.DirEntry, depth int) error {
 	if err != nil {
 		return unavailable(err)
 	}
-	if given, ok := w.given[name]; ok {
+	if isGiven {
 		same, err := w.unchanged(name, given)
 		if same || err != nil {
 			return err

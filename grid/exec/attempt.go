@@ -35,6 +35,7 @@ type attempt struct {
 	work       *workDir
 	checkpoint *scratch.Checkpoint
 	started    bool // the program was, or almost
+	tidy       bool // it has left no files
 	out        outputs
 	archive    spill
 	result     wire.JobResult
@@ -69,13 +70,10 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	if err := a.check(); err != nil {
 		return err
 	}
-	if a.work, err = a.makeWorkDir(a.Request.JobID); err != nil {
+	if a.work, err = a.makeWorkDir(a.Request.JobID, a.exeName()); err != nil {
 		return ownDisk(err)
 	}
 	if a.checkpoint, err = a.scratch.Checkpoint(a.jobID()); err != nil {
-		return ownDisk(err)
-	}
-	if err := a.work.root.MkdirAll(filepath.Join(ownDir, "tmp"), 0o700); err != nil {
 		return ownDisk(err)
 	}
 	if err := a.writeFiles(ctx); err != nil {
@@ -148,15 +146,12 @@ func (a *attempt) start(ctx context.Context, c *command.Command) (usage command.
 	}
 	defer dir.Close()
 	for try := 1; ; try++ {
-		if err := a.exes.link(dir, a.exeName(), c.Path, try > 1); err != nil {
+		if err := a.exes.link(dir, a.exeName(), a.work, try > 1); err != nil {
 			return usage, a.noProgram(err)
 		}
 		usage, err = c.Run(ctx)
 		if !errors.Is(err, syscall.ETXTBSY) || try == startTries {
 			return usage, err
-		}
-		if err := os.Remove(c.Path); err != nil {
-			return usage, ownDisk(err)
 		}
 	}
 }
@@ -200,7 +195,7 @@ func (a *attempt) args() []string {
 // env is the environment of the program. Nothing else is inherited.
 func (a *attempt) env(deadline time.Time) []string {
 	env := []string{
-		"PATH=" + a.Path, "HOME=" + a.work.path, "TMPDIR=" + filepath.Join(a.work.path, ownDir, "tmp"), "LANG=C.UTF-8",
+		"PATH=" + a.Path, "HOME=" + a.work.path, "TMPDIR=" + filepath.Join(a.work.path, ownDir), "LANG=C.UTF-8",
 		"GRID_JOB_ID=" + a.Request.JobID.String(), "GRID_ATTEMPT=" + strconv.Itoa(a.Number), "GRID_CLIENT_ID=" + a.Request.ClientID,
 		"GRID_DEADLINE=" + deadline.UTC().Format(time.RFC3339), "GRID_CHECKPOINT_DIR=" + a.checkpoint.Dir,
 	}
@@ -225,7 +220,7 @@ func (a *attempt) leave(err error) {
 			a.Log.Warn("cannot delete a checkpoint", "job", a.jobID(), "err", err)
 		}
 	}
-	if a.work != nil {
+	if a.work != nil && !a.keepIdle() {
 		if err := a.work.remove(); err != nil {
 			a.Log.Warn("cannot delete a work directory; it will be tried again", "job", a.jobID(), "err", err)
 		}

@@ -6,6 +6,7 @@
 //	ExeDir/EXEC.exe       the programs, which people put there
 //	CacheDir/NAME         files that requests name
 //	JobsDir/JOB           where the program of a job runs, locked while its attempt lives
+//	JobsDir/.idle-NAME    the same, empty, for the next attempt
 //	JobsDir/.exe-NAME     copies of programs, of one runner, locked while it lives
 //	JobsDir/.part-NAME    output and archives that are too large for memory
 //	JobsDir/batchfleet-scratch    checkpoints

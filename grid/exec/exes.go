@@ -76,28 +76,47 @@ func (e *programError) Unwrap() error { return e.error }
 
 var errNotExecutable = errors.New("it must be a regular file that may be executed (chmod +x)")
 
-// link gives a program of the directory a second name. With again set, the copy is made again before: something has it open
-// for writing. The error is a [programError] or one of the disk.
-func (x *exes) link(from *os.Root, file, to string, again bool) error {
-	e := x.get(file)
+// link is a program in a work directory.
+type link struct {
+	name string
+	file fs.FileInfo
+}
+
+// link puts a program into a work directory, unless it is there. With again set, the copy is made again before: something
+// has it open for writing. The error is a [programError] or one of the disk.
+func (x *exes) link(from *os.Root, name string, w *workDir, again bool) error {
+	e := x.get(name)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	info, err := from.Stat(file)
-	if err == nil && (!info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0) {
+	source, err := from.Stat(name)
+	if err == nil && (!source.Mode().IsRegular() || source.Mode().Perm()&0o111 == 0) {
 		err = errNotExecutable
 	}
 	if err != nil {
 		return &programError{err}
 	}
-	if again || !e.isCopyOf(info) {
-		if err := e.copy(from, file, info); err != nil {
+	if again || !e.isCopyOf(source) {
+		if err := e.copy(from, name, source); err != nil {
 			return err
 		}
 	}
-	if err := os.Link(e.path, to); err != nil { // the file system has no links, or no more of this file
-		_, err = copyExe(from, file, to)
-		return err
+	if w.exe.name == name && sameContent(w.exe.file, e.copied) {
+		return nil
 	}
+	if w.exe.name != "" {
+		if err := w.root.Remove(w.exe.name); err != nil {
+			return err
+		}
+	}
+	w.exe = link{}
+	to := filepath.Join(w.path, name)
+	made := e.copied
+	if err := os.Link(e.path, to); err != nil { // the file system has no links, or no more of this file
+		if made, err = copyExe(from, name, to); err != nil {
+			return err
+		}
+	}
+	w.exe = link{name, made}
 	return nil
 }
 

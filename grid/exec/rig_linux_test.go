@@ -128,7 +128,7 @@ func (r *rig) left() (names []string) {
 		r.t.Fatal(err)
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), exesPrefix) && e.Name() != "batchfleet-scratch" {
+		if !strings.HasPrefix(e.Name(), exesPrefix) && !strings.HasPrefix(e.Name(), idlePrefix) && e.Name() != "batchfleet-scratch" {
 			names = append(names, e.Name())
 		}
 	}

@@ -94,7 +94,7 @@ func TestG67AProgramHasAnEnvironmentOfItsOwn(t *testing.T) {
 	dir := filepath.Join(r.JobsDir, q.JobID.N())
 	for name, want := range map[string]string{
 		"GRID_JOB_ID": q.JobID.String(), "GRID_ATTEMPT": "1", "GRID_CLIENT_ID": "clientA", "LEVEL": "7",
-		"PATH": "/usr/bin:/bin", "HOME": dir, "TMPDIR": dir + "/.grid/tmp", "LANG": "C.UTF-8",
+		"PATH": "/usr/bin:/bin", "HOME": dir, "TMPDIR": dir + "/.grid", "LANG": "C.UTF-8",
 	} {
 		if env[name] != want {
 			t.Errorf("%s is %q, want %q", name, env[name], want)

@@ -56,6 +56,7 @@ type Runner struct {
 
 	scratch *scratch.Root
 	exes    *exes
+	idle    idle
 }
 
 // Open makes what is missing of JobsDir and deletes what dead processes have left in it. Their processes should be dead by
@@ -113,7 +114,9 @@ func (r *Runner) init() {
 }
 
 // Close deletes what only this runner uses. No attempt may run any more.
-func (r *Runner) Close() error { return errors.Join(r.exes.close(), r.scratch.Close()) }
+func (r *Runner) Close() error {
+	return errors.Join(r.idle.removeAll(), r.exes.close(), r.scratch.Close())
+}
 
 // Tend deletes every hour what dead processes have left and checkpoints that nobody uses, until ctx ends.
 func (r *Runner) Tend(ctx context.Context) {

@@ -28,15 +28,29 @@ type workDir struct {
 	path string
 	root *os.Root
 	lock *os.File
+	own  scratch.DirState // of .grid
+	exe  link             // the program in it; its zero value is none
 }
 
-// makeWorkDir makes the work directory of a job, or another one beside it if an attempt that was given up still has it.
-func (r *Runner) makeWorkDir(id wire.GUID) (*workDir, error) {
+// makeWorkDir makes the work directory of a job, or another one beside it if an attempt that was given up still has it. It
+// may have the program in it already.
+func (r *Runner) makeWorkDir(id wire.GUID, exe string) (*workDir, error) {
 	path := filepath.Join(r.JobsDir, id.N())
+	if w := r.idle.take(exe); w != nil {
+		if w.isAsMade() && w.rename(path) == nil {
+			return w, nil
+		}
+		if err := w.remove(); err != nil {
+			r.Log.Warn("cannot delete a work directory; it will be tried again", "path", w.path, "err", err)
+		}
+	}
 	for n := 2; ; n++ {
 		w, err := makeLocked(path)
+		if err == nil {
+			return w, w.makeOwn()
+		}
 		if !errors.Is(err, flock.ErrLocked) || n > mostDirs {
-			return w, err
+			return nil, err
 		}
 		path = filepath.Join(r.JobsDir, id.N()+"-"+strconv.Itoa(n))
 	}
@@ -66,8 +80,17 @@ func makeLocked(path string) (*workDir, error) {
 		if err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
-		return &workDir{path, root, lock}, nil
+		return &workDir{path: path, root: root, lock: lock}, nil
 	}
+}
+
+// makeOwn makes the directory for temporary files.
+func (w *workDir) makeOwn() error {
+	if err := w.root.Mkdir(ownDir, 0o700); err != nil {
+		return err
+	}
+	w.own, _, _ = scratch.Inspect(filepath.Join(w.path, ownDir))
+	return nil
 }
 
 // removeUnlocked deletes a directory unless it is locked: then the error is [flock.ErrLocked].
@@ -109,7 +132,7 @@ func (r *Runner) sweep() {
 
 func sweepOne(path string, e fs.DirEntry, workDir *regexp.Regexp) error {
 	switch {
-	case workDir.MatchString(e.Name()), strings.HasPrefix(e.Name(), exesPrefix):
+	case workDir.MatchString(e.Name()), strings.HasPrefix(e.Name(), exesPrefix), strings.HasPrefix(e.Name(), idlePrefix):
 		if err := removeUnlocked(path); !errors.Is(err, flock.ErrLocked) {
 			return err
 		}
