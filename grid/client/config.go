@@ -20,9 +20,9 @@ const (
 )
 
 const (
-	DefaultDesired = 4
-	MaxDesired     = 1 << 20
+	DefaultDesired = wire.DefaultParallel
 	MaxLeaders     = 64
+	MaxDesired     = MaxLeaders * wire.MaxClientCap
 	DefaultGrace   = 10 * time.Second
 	DialTimeout    = 10 * time.Second
 
@@ -76,7 +76,7 @@ func (c *Config) complete() error {
 			errs = append(errs, fmt.Errorf("%s is %d, must be %d to %d", name, *n, least, most))
 		}
 	}
-	number("desired parallelism", &c.Desired, DefaultDesired, 1, MaxDesired)
+	number("desired parallelism", &c.Desired, DefaultDesired, 1, maxDesired(len(c.Leaders)))
 	number("window of jobs", &c.Window, min(max(leastWindow, 4*c.Desired), maxWindow), 1, maxWindow)
 	number("window of bytes", &c.WindowBytes, defaultBytes, 1, 1<<31-1)
 	if c.Grace == 0 {
@@ -95,6 +95,9 @@ func (c *Config) complete() error {
 	}
 	return errors.Join(errs...)
 }
+
+// maxDesired is how many jobs so many leaders run of one client at most.
+func maxDesired(leaders int) int { return min(max(leaders, 1)*wire.MaxClientCap, MaxDesired) }
 
 // shares splits the desired parallelism over n leaders: the first ones get what is left over. Each gets at least 1, because a
 // leader takes less for 1.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
 // ParseEndpoints reads the arguments of a client of several leaders: host:port of each, and at the end perhaps a number, which is
@@ -14,12 +16,13 @@ import (
 func ParseEndpoints(args []string) (leaders []string, total int, err error) {
 	total = DefaultDesired
 	var errs []error
-	if n := len(args); n > 0 && isNumber(args[n-1]) {
-		total, err = strconv.Atoi(args[n-1])
-		if err != nil || total < 1 || total > MaxDesired {
-			errs = append(errs, fmt.Errorf("total %.40q must be 1 to %d", args[n-1], MaxDesired))
+	if n := len(args) - 1; n >= 0 && isNumber(args[n]) {
+		most := maxDesired(n)
+		total, err = strconv.Atoi(args[n])
+		if err != nil || total < 1 || total > most {
+			errs = append(errs, fmt.Errorf("total %.40q must be 1 to %d, which is %d for each leader", args[n], most, wire.MaxClientCap))
 		}
-		args = args[:n-1]
+		args = args[:n]
 	}
 	errs = append(errs, checkLeaders(args)...)
 	if err := errors.Join(errs...); err != nil {

@@ -25,9 +25,10 @@ func TestG69TheArgumentsOfAClientOfSeveralLeaders(t *testing.T) {
 		{"nothing", nil, nil, 0, "0 leaders are given"},
 		{"only a total", []string{"12"}, nil, 0, "0 leaders are given"},
 		{"too many leaders", many, nil, 0, "65 leaders are given, must be 1 to 64"},
-		{"a total of 0", []string{"a:1", "0"}, nil, 0, `total "0" must be 1 to 1048576`},
+		{"a total of 0", []string{"a:1", "0"}, nil, 0, `total "0" must be 1 to 10000`},
 		{"a negative total", []string{"a:1", "-3"}, nil, 0, `total "-3" must be`},
-		{"a total that is too large", []string{"a:1", "99999999999999999999"}, nil, 0, "must be 1 to"},
+		{"a total that is too large", []string{"a:1", "b:1", "20001"}, nil, 0, "must be 1 to 20000, which is 10000 for each leader"},
+		{"a total that is no number of this machine", []string{"a:1", "99999999999999999999"}, nil, 0, "must be 1 to"},
 		{"a total before a leader", []string{"12", "a:1"}, nil, 0, `leader "12": missing port in address; give HOST:PORT`},
 		{"no port", []string{"a"}, nil, 0, `leader "a": missing port in address; give HOST:PORT`},
 		{"IPv6 without brackets", []string{"::1:5000"}, nil, 0, "or [ADDRESS]:PORT for IPv6"},
@@ -38,7 +39,7 @@ func TestG69TheArgumentsOfAClientOfSeveralLeaders(t *testing.T) {
 		{"a space", []string{"a b:1"}, nil, 0, `"a b" is no host`},
 		{"a URL", []string{"http://a:1"}, nil, 0, "too many colons in address"},
 		{"the same leader twice", []string{"a:1", "a:1"}, nil, 0, "leader a:1 is given twice"},
-		{"several mistakes", []string{"a", "b:0", "0"}, nil, 0, "total \"0\" must be 1 to 1048576\nleader \"a\": missing port"},
+		{"several mistakes", []string{"a", "b:0", "0"}, nil, 0, "total \"0\" must be 1 to 20000, which is 10000 for each leader\nleader \"a\": missing port"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			leaders, total, err := ParseEndpoints(tt.args)

@@ -33,6 +33,7 @@ type Job struct {
 	subject string
 	payload []byte // nil when it has ended
 	size    int    // of the payload
+	array   bool   // it stands for many
 
 	// What follows is guarded by m.mu.
 

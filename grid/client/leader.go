@@ -46,6 +46,7 @@ type leader struct {
 	again    []*Job          // are to be sent again over this connection
 	acks     []wire.GUID     // results that are taken for good, and not yet acknowledged
 	cancels  []wire.GUID     // jobs that are no longer wanted
+	keeps    bool            // results that are not wanted here, as was logged
 	paused   time.Time       // it takes no jobs before
 	pauses   *retry.Delays
 }

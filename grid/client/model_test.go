@@ -57,6 +57,7 @@ type model struct {
 	keepers []*keeper
 	jobs    []*Job
 	log     []arrival
+	wrong   []string
 
 	tellMu  sync.Mutex
 	told    map[wire.GUID]int // how often OnResult was told
@@ -132,7 +133,10 @@ func play(t *testing.T, history []step, original []bool, desired, refusals int) 
 		}
 	}
 	after(10 * time.Minute)
-	return append(m.unfinished(), m.twice()...)
+	wrong := append(m.unfinished(), m.twice()...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append(wrong, m.wrong...)
 }
 
 func (m *model) dial(ctx context.Context, address string) (net.Conn, error) {
@@ -237,6 +241,9 @@ func (k *keeper) answer(_ *fakeLeader, c *link.Conn, f wire.Frame) {
 		k.net.mu.Unlock()
 		<-hung
 		k.net.mu.Lock()
+	}
+	if k.features == nil && f.Type > wire.HelloWorker {
+		k.m.wrong = append(k.m.wrong, fmt.Sprintf("leader %s, of the original protocol, got %s", k.address, f.Type))
 	}
 	switch f.Type {
 	case wire.HelloClient:

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,32 +99,30 @@ func (m *Multi) Submit(ctx context.Context, request wire.JobRequest) (*Job, erro
 	if request.ClientID != m.cfg.ClientID {
 		return nil, fmt.Errorf("submit job %s: it is of client %q, and this is %s", request.JobID, request.ClientID, m.cfg.ClientID)
 	}
-	if request.Args == nil {
-		request.Args = []string{}
+	if err := wire.CheckRequest(&request); err != nil {
+		return nil, fmt.Errorf("submit job %s: %w", request.JobID, err)
 	}
-	if request.Files == nil {
-		request.Files = []wire.InputFile{}
-	}
-	payload, err := json.Marshal(&request)
+	payload, err := wire.MarshalRequest(&request)
 	if err != nil {
 		return nil, fmt.Errorf("submit job %s: %w", request.JobID, err)
 	}
-	return m.SubmitPayload(ctx, request.JobID, request.ExecName, payload)
+	return m.submit(ctx, &Job{ID: request.JobID, payload: payload, array: request.Array != ""}, request.ExecName)
 }
-
-// assignRoom is how much longer AssignJob is than SubmitJob: a dot and the name of a worker.
-const assignRoom = 33 + len(wire.AssignPrefix) - len(wire.SubmitPrefix)
 
 // SubmitPayload is Submit for a JobRequest in JSON, with the members that are given beside it. It keeps payload.
 func (m *Multi) SubmitPayload(ctx context.Context, id wire.GUID, exec string, payload []byte) (*Job, error) {
-	j := &Job{ID: id, m: m, subject: wire.SubmitPrefix + exec, payload: payload, size: len(payload)}
 	if err := wire.CheckExecName(exec); err != nil {
 		return nil, fmt.Errorf("submit job %s: %w", id, err)
 	}
-	if n := 4 + len(payload) + len(j.subject); n+assignRoom+frameRoom > wire.MaxFrame {
-		return nil, fmt.Errorf("submit job %s: %w: the request has %d bytes, which leaves no room in a frame of %d; give it smaller files",
-			id, wire.ErrTooLarge, len(payload), wire.MaxFrame)
+	return m.submit(ctx, &Job{ID: id, payload: payload}, exec)
+}
+
+// submit submits a job that has an id and a payload.
+func (m *Multi) submit(ctx context.Context, j *Job, exec string) (*Job, error) {
+	if most := wire.MaxSubmit(exec); len(j.payload) > most {
+		return nil, fmt.Errorf("submit job %s: %w: the request has %d bytes, at most %d; give it smaller files", j.ID, wire.ErrTooLarge, len(j.payload), most)
 	}
+	j.m, j.subject, j.size = m, wire.SubmitSubject(exec), len(j.payload)
 	if known, err := m.known(j); known != nil || err != nil {
 		return known, err
 	}
@@ -134,24 +131,22 @@ func (m *Multi) SubmitPayload(ctx context.Context, id wire.GUID, exec string, pa
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.isOver || m.jobs[id] != nil {
+	if m.isOver {
 		m.window.release(j.size)
-		if m.isOver {
-			return nil, ErrStopped
-		}
-		return m.sameAs(j)
+		return nil, ErrStopped
 	}
-	m.recent.remove(id)
+	if known, err := m.sameAs(j); known != nil || err != nil { // it has come while this one waited
+		m.window.release(j.size)
+		return known, err
+	}
+	m.recent.remove(j.ID) // its result is wanted once more
 	m.order++
 	j.order = m.order
-	m.jobs[id] = j
+	m.jobs[j.ID] = j
 	m.pending.add(j)
 	m.send()
 	return j, nil
 }
-
-// frameRoom is what a frame has beside subject and payload.
-const frameRoom = 64
 
 // known returns the unfinished job with the id of j, or nil.
 func (m *Multi) known(j *Job) (*Job, error) {

@@ -45,7 +45,11 @@ func TestG55TheTotalIsSplitEvenly(t *testing.T) {
 func TestG55ATotalBelowTheNumberOfLeadersIsKeptByTheClient(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1", "c:1")
+		for _, l := range n.leaders {
+			l.features = nil // they send nothing but results
+		}
 		m := n.start(t, Config{Desired: 2})
+		after(2 * welcomeWait)
 		var all []*Job
 		for range 5 {
 			all = append(all, submit(t, m))
@@ -74,9 +78,7 @@ func TestG54JobsAreSpreadOverAllLeaders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				n := newNet(t, "a:1", "b:1", "c:1")
-				if policy == LeastInFlight {
-					n.leaders["b:1"].reply = runAll // it never has any
-				}
+				n.leaders["b:1"].reply = runAll // it never has any in flight
 				m := n.start(t, Config{Policy: policy})
 				for range 12 {
 					submit(t, m)
@@ -144,15 +146,19 @@ func TestG54ALeaderThatIsBackWithinTheGraceGetsItsJobsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		m := n.start(t, Config{})
-		a, b := submit(t, m), submit(t, m) // in turn
-		n.leaders["a:1"].drop()
-		after(5 * time.Second)
-		if got := n.leaders["a:1"].ids(t, wire.SubmitJob); !slices.Equal(got, []wire.GUID{a.ID, a.ID}) {
-			t.Errorf("the leader that was lost has got %v, want its job twice", got)
+		want := map[string][]wire.GUID{}
+		for range 10 {
+			for _, address := range []string{"a:1", "b:1"} { // in turn
+				want[address] = append(want[address], submit(t, m).ID)
+			}
 		}
+		n.leaders["a:1"].drop()
 		after(time.Hour)
-		if got := n.leaders["b:1"].ids(t, wire.SubmitJob); !slices.Equal(got, []wire.GUID{b.ID}) {
-			t.Errorf("the other leader has got %v, want its own job", got)
+		if got := n.leaders["a:1"].ids(t, wire.SubmitJob); !slices.Equal(got, slices.Repeat(want["a:1"], 2)) {
+			t.Errorf("the leader that was lost has got %v, want its jobs twice, in order", got)
+		}
+		if got := n.leaders["b:1"].ids(t, wire.SubmitJob); !slices.Equal(got, want["b:1"]) {
+			t.Errorf("the other leader has got %v, want its own jobs", got)
 		}
 	})
 }
@@ -185,6 +191,27 @@ func TestG54ReconnectsAreFartherApartUntilAConnectionIsStable(t *testing.T) {
 		check(waits(time.Second, 9), 0.5, 1, 2, 4, 8, 16, 30, 30, 30)
 		check(waits(stableAfter, 2), 0.5, 0.5)
 		check(waits(time.Second, 3), 1, 2, 4)
+	})
+}
+
+func TestG54TheGraceIsOfTheLastConnectionThatHadJobs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1", "b:1")
+		n.leaders["b:1"].down = true
+		m := n.start(t, Config{})
+		submit(t, m)
+		n.leaders["b:1"].back()
+		n.leaders["b:1"].plays(runAll)
+		after(time.Minute)
+		n.mu.Lock()
+		n.leaders["a:1"].features = nil
+		n.mu.Unlock()
+		n.leaders["a:1"].plays(func(_ *fakeLeader, c *link.Conn, _ wire.Frame) { go c.Abort(errors.New("drop")) }) // at the hello
+		n.leaders["a:1"].drop()
+		after(DefaultGrace + watchEvery)
+		if got := n.leaders["b:1"].ids(t, wire.SubmitJob); len(got) != 1 {
+			t.Errorf("the other leader has got %v", got)
+		}
 	})
 }
 

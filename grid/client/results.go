@@ -68,14 +68,33 @@ func (m *Multi) tellAgain() {
 	}
 }
 
-// foreign takes the result of a job that an earlier process has submitted. m.mu is held, and released meanwhile.
+// foreign takes the result of a job that was not submitted here: it is of an array, or an earlier process has submitted it. m.mu
+// is held, and released meanwhile.
 func (m *Multi) foreign(l *leader, id wire.GUID, payload []byte) {
-	if m.cfg.OnResult == nil {
-		m.cfg.Log.Warn("leader keeps the result of a job that was not submitted here", "leader", l.address, "job", id)
-		return
-	}
-	if m.told(Result{id, payload}) {
+	switch {
+	case m.cfg.OnResult == nil && m.isElement(id, payload):
+		l.acknowledge(id) // the caller waits for the array as a whole
+	case m.cfg.OnResult == nil:
+		if !l.keeps {
+			m.cfg.Log.Warn("leader keeps results of jobs that were not submitted here", "leader", l.address, "first_job", id)
+		}
+		l.keeps = true
+	case m.told(Result{id, payload}):
 		m.recent.add(id)
 		l.acknowledge(id)
 	}
+}
+
+// isElement reports whether a result is that of a job of an array that was submitted here and is unfinished.
+func (m *Multi) isElement(id wire.GUID, payload []byte) bool {
+	ack, err := wire.ReadAck(payload)
+	if err != nil || ack.Index == nil {
+		return false
+	}
+	for _, j := range m.jobs {
+		if j.array && wire.ElementID(j.ID, *ack.Index) == id {
+			return true
+		}
+	}
+	return false
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -80,9 +81,36 @@ func TestG47ALeaderThatTakesNoJobsNowIsLeftAlone(t *testing.T) {
 				if got := result(t, j); got != "a:1" {
 					t.Errorf("result is from %q", got)
 				}
+				a.plays(refuseAll(code))
+				j = submit(t, m)
+				after(0)
+				a.plays(runAll)
+				began := time.Now()
+				result(t, j)
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("a leader that has taken a job since was asked again after %s", took)
+				}
 			})
 		})
 	}
+}
+
+func TestG47AJobThatIsSubmittedOnceMoreGetsItsResultOnceMore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		n.leaders["a:1"].reply = runAll
+		m := n.start(t, Config{})
+		id := wire.NewGUID()
+		for range 2 {
+			j, err := m.Submit(t.Context(), wire.JobRequest{JobID: id, ExecName: "calcA"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := result(t, j); got != "a:1" {
+				t.Errorf("result is from %q", got)
+			}
+		}
+	})
 }
 
 func TestG47ASubmitOfAnUnfinishedJobIsTheSameJob(t *testing.T) {
@@ -208,6 +236,47 @@ func TestG48ResultsOfAnEarlierProcessStayWithTheLeaderIfTheyAreNotWanted(t *test
 			t.Errorf("acknowledged are %v", got)
 		}
 	})
+}
+
+func TestG48ResultsOfTheJobsOfAnArrayAreToldOrForgotten(t *testing.T) {
+	for _, tell := range []bool{true, false} {
+		t.Run(fmt.Sprintf("OnResult is there: %t", tell), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				n := newNet(t, "a:1")
+				l := n.leaders["a:1"]
+				var told []wire.GUID
+				var cfg Config
+				if tell {
+					cfg.OnResult = func(r Result) error { told = append(told, r.JobID); return nil }
+				}
+				m := n.start(t, cfg)
+				j, err := m.Submit(t.Context(), wire.JobRequest{ExecName: "calcA", Options: wire.Options{Array: "0-1"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				after(0)
+				var want []wire.GUID
+				for i := range int64(2) {
+					id := wire.ElementID(j.ID, i)
+					want = append(want, id)
+					payload := must(wire.MarshalResult(&wire.JobResult{JobID: id, ClientID: "clientA", ExecName: "calcA", Status: wire.OK, Index: &i}))
+					l.send(t, wire.Frame{Type: wire.Result, MsgID: id, CorrID: id, Payload: payload})
+				}
+				l.send(t, resultOf(j.ID, "2 of 2"))
+				want = append(want, j.ID)
+				if got := result(t, j); got != "2 of 2" {
+					t.Errorf("result is %q", got)
+				}
+				after(0)
+				if got := l.ids(t, wire.ResultAck); !slices.Equal(got, want) {
+					t.Errorf("acknowledged are %v, want %v", got, want)
+				}
+				if tell && !slices.Equal(told, want) {
+					t.Errorf("told were %v, want %v", told, want)
+				}
+			})
+		})
+	}
 }
 
 func TestG49JobsGoOnWhenTheClientStops(t *testing.T) {

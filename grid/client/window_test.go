@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/link"
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+func TestG54SubmitWaitsWhileTheWindowIsFull(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		want int // jobs that are taken at once
+	}{
+		{"jobs", Config{Window: 3}, 3},
+		{"bytes", Config{WindowBytes: 1000}, 2},
+		{"one job is always taken", Config{WindowBytes: 10}, 1},
+		{"by default", Config{Desired: 20}, 80},
+		{"at least", Config{Desired: 1}, 64},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				n := newNet(t, "a:1")
+				m := n.start(t, tt.cfg)
+				request := wire.JobRequest{ExecName: "calcA", Args: []string{strings.Repeat("a", 300)}}
+				taken := make(chan *Job, 1000)
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() {
+					for {
+						j, err := m.Submit(ctx, request)
+						if err != nil {
+							ended <- err
+							return
+						}
+						taken <- j
+					}
+				}()
+				after(time.Minute)
+				if got := len(taken); got != tt.want {
+					t.Fatalf("%d jobs were taken at once, want %d", got, tt.want)
+				}
+				first := <-taken
+				n.leaders["a:1"].send(t, resultOf(first.ID, ""))
+				after(0)
+				if got := len(taken); got != tt.want {
+					t.Errorf("%d jobs are unfinished after the first has ended, want %d", got, tt.want)
+				}
+				stop()
+				if err := <-ended; !errors.Is(err, context.Canceled) {
+					t.Errorf("a submit that is canceled returns %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestG54ASmallJobGetsThePlaceOfALargeOneThatGivesUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		m := n.start(t, Config{WindowBytes: 2000})
+		submit(t, m)
+		ctx, cancel := context.WithCancel(t.Context())
+		large := make(chan error)
+		go func() {
+			_, err := m.Submit(ctx, wire.JobRequest{ExecName: "calcA", Args: []string{strings.Repeat("a", 3000)}})
+			large <- err
+		}()
+		synctest.Wait()
+		small := make(chan error)
+		go func() {
+			_, err := m.Submit(t.Context(), wire.JobRequest{ExecName: "calcA"})
+			small <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-large; !errors.Is(err, context.Canceled) {
+			t.Errorf("the large job: %v", err)
+		}
+		if err := <-small; err != nil {
+			t.Errorf("the small job: %v", err)
+		}
+	})
+}
+
+func TestG54LargeJobsAreSentAsFastAsTheLeaderReads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		n.leaders["a:1"].down = true
+		m := n.start(t, Config{})
+		request := wire.JobRequest{ExecName: "calcA", Files: []wire.InputFile{{Name: "input.bin", Content: make([]byte, 300<<10)}}}
+		const count = 50 // 20 MB
+		for range count {
+			if _, err := m.Submit(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.leaders["a:1"].back()
+		hello := func() bool { return len(n.leaders["a:1"].ids(t, wire.HelloClient)) > 0 }
+		for !hello() {
+			after(time.Millisecond)
+		}
+		began := time.Now()
+		after(0)
+		if got := len(n.leaders["a:1"].ids(t, wire.SubmitJob)); got != count {
+			t.Errorf("%d jobs were sent within %s, want %d", got, time.Since(began), count)
+		}
+	})
+}
+
+func TestG06AJobThatFitsInNoFrameIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		m := n.start(t, Config{})
+		_, err := m.Submit(t.Context(), wire.JobRequest{ExecName: "calcA", Files: []wire.InputFile{{Name: "input.bin", Content: make([]byte, 4<<20)}}})
+		if !errors.Is(err, wire.ErrTooLarge) {
+			t.Errorf("error is %v", err)
+		}
+		most := wire.MaxSubmit("calcA")
+		if _, err := m.SubmitPayload(t.Context(), wire.NewGUID(), "calcA", make([]byte, most)); err != nil {
+			t.Errorf("the largest job that fits: %v", err)
+		}
+		if _, err := m.SubmitPayload(t.Context(), wire.NewGUID(), "calcA", make([]byte, most+1)); !errors.Is(err, wire.ErrTooLarge) {
+			t.Errorf("a job of one byte more: %v", err)
+		}
+		after(0)
+		if got := n.leaders["a:1"].ids(t, wire.SubmitJob); len(got) != 1 {
+			t.Errorf("the leader has got %v", got)
+		}
+	})
+}
+
+func TestG25ARequestThatIsWrongIsRefusedBeforeItIsSent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newNet(t, "a:1").client(t, Config{})
+		for name, r := range map[string]wire.JobRequest{
+			"exec":   {ExecName: "../calcA"},
+			"client": {ExecName: "calcA", ClientID: "clientB"},
+			"file":   {ExecName: "calcA", Files: []wire.InputFile{{Name: "a/b"}}},
+			"args":   {ExecName: "calcA", Args: []string{"a\x00"}},
+		} {
+			if _, err := m.Submit(t.Context(), r); err == nil || !strings.HasPrefix(err.Error(), "submit job ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestG54ALeaderThatReadsNothingIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1", "b:1")
+		hung := make(chan struct{})
+		defer close(hung)
+		n.leaders["a:1"].reply = func(_ *fakeLeader, _ *link.Conn, f wire.Frame) {
+			if f.Type == wire.SubmitJob {
+				<-hung
+			}
+		}
+		n.leaders["b:1"].reply = runAll
+		m := n.start(t, Config{Policy: LeastInFlight})
+		request := wire.JobRequest{ExecName: "calcA", Files: []wire.InputFile{{Name: "input.bin", Content: make([]byte, 300<<10)}}}
+		var all []*Job
+		for range 40 {
+			j, err := m.Submit(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, j)
+			after(0)
+		}
+		n.mu.Lock()
+		n.leaders["a:1"].down = true
+		n.mu.Unlock()
+		for _, j := range all {
+			if got := result(t, j); got != "b:1" {
+				t.Errorf("result is from %q", got)
+			}
+		}
+	})
+}
