@@ -113,11 +113,11 @@ func (s *Server) listen(srv *http.Server, l net.Listener) error {
 	if s.CertFile == "" && s.KeyFile == "" {
 		return srv.Serve(l)
 	}
-	files := &certFiles{cert: s.CertFile, key: s.KeyFile, log: s.Log}
-	if err := files.load(); err != nil {
+	files, err := OpenCertFiles(s.CertFile, s.KeyFile, s.Log)
+	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	srv.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get}
+	srv.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.Get}
 	return srv.ServeTLS(l, "", "")
 }
 

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 // certCheck is how often a handshake checks whether the files have changed.
 const certCheck = 10 * time.Second
 
-// certFiles is a certificate and its key, read again when the files change.
-type certFiles struct {
+// CertFiles is a certificate and its key in PEM, read again when a handshake finds that the files
+// have changed, at most every 10 s. While the new ones cannot be used the old ones stay. Its methods
+// may be called concurrently.
+type CertFiles struct {
 	cert, key string
 	log       *slog.Logger
 
@@ -26,8 +29,20 @@ type certFiles struct {
 	checked time.Time // when version was last compared
 }
 
-// load reads the files.
-func (c *certFiles) load() error {
+// OpenCertFiles reads a certificate chain and its key.
+func OpenCertFiles(cert, key string, log *slog.Logger) (*CertFiles, error) {
+	c := &CertFiles{cert: cert, key: key, log: log}
+	return c, c.Reload()
+}
+
+// Reload reads the files at once. If that fails, the certificate of before stays.
+func (c *CertFiles) Reload() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.load()
+}
+
+func (c *CertFiles) load() error {
 	version, err := c.stat()
 	if err != nil {
 		return fmt.Errorf("read TLS certificate: %w", err)
@@ -60,11 +75,21 @@ func LoadCertificate(cert, key string) (tls.Certificate, error) {
 	return pair, nil
 }
 
-func (c *certFiles) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+// Get returns the certificate for a handshake. It is a GetCertificate of [tls.Config].
+func (c *CertFiles) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.checkedNow(hello.Context()), nil
+}
+
+// GetClient returns the certificate for a handshake of a client. It is a GetClientCertificate of [tls.Config].
+func (c *CertFiles) GetClient(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	return c.checkedNow(request.Context()), nil
+}
+
+func (c *CertFiles) checkedNow(ctx context.Context) *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.checked) < certCheck {
-		return c.current, nil
+		return c.current
 	}
 	c.checked = time.Now()
 	version, err := c.stat()
@@ -72,12 +97,12 @@ func (c *certFiles) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		err = c.load()
 	}
 	if err != nil {
-		c.log.WarnContext(hello.Context(), "cannot read the new TLS certificate; the old one stays", "err", err)
+		c.log.WarnContext(ctx, "cannot read the new TLS certificate; the old one stays", "err", err)
 	}
-	return c.current, nil
+	return c.current
 }
 
-func (c *certFiles) stat() (string, error) {
+func (c *CertFiles) stat() (string, error) {
 	cert, err1 := os.Stat(c.cert)
 	key, err2 := os.Stat(c.key)
 	if err := errors.Join(err1, err2); err != nil {

@@ -99,18 +99,19 @@ func TestZ09TLSIsOfVersion12OrLater(t *testing.T) {
 func TestNewCertificatesAreReadWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		c := &certFiles{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), log: slog.New(slog.DiscardHandler)}
+		cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+		writeCert(t, cert, key, 1)
+		c, err := OpenCertFiles(cert, key, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
 		serial := func() int64 {
 			t.Helper()
-			pair, err := c.get(&tls.ClientHelloInfo{})
+			pair, err := c.Get(&tls.ClientHelloInfo{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return pair.Leaf.SerialNumber.Int64()
-		}
-		writeCert(t, c.cert, c.key, 1)
-		if err := c.load(); err != nil {
-			t.Fatal(err)
 		}
 		writeCert(t, c.cert, c.key, 2)
 		if got := serial(); got != 1 {
