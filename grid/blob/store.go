@@ -1,0 +1,256 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/safefile"
+	"github.com/batchfleet/batchfleet/storage"
+)
+
+// Limits of a store that are no settings.
+const (
+	maxUploads = 256              // under way or interrupted
+	KeepUpload = 10 * time.Minute // that was interrupted
+	young      = 10 * time.Minute // a blob is not deleted for others so soon after it was used: the job that needs it may be on its way
+)
+
+// Options are the settings of a [Store]. A zero number stands for the default beside it.
+type Options struct {
+	Quota int64         // bytes of all blobs: 64 GiB
+	Max   int64         // bytes of one blob: 4 GiB
+	TTL   time.Duration // how long one is kept that is not referenced: 24 h
+	Log   *slog.Logger
+}
+
+// Store keeps blobs in a directory, which belongs to it alone. Its methods may be called concurrently.
+//
+// A blob is there whole or not at all, and survives a power cut. It is deleted by [Store.Sweep], or before that for others if the quota is reached, but not
+// while it is referenced. References are not on disk.
+type Store struct {
+	opts  Options
+	local *storage.Local
+	puts  sync.WaitGroup
+
+	mu      sync.Mutex
+	blobs   map[string]*object // by digest
+	used    int64              // bytes of all of them, and of uploads
+	uploads int
+	writing map[string]int        // how many uploads a digest has
+	parked  map[uploadKey]*upload // interrupted
+	closed  bool
+}
+
+type object struct {
+	size int64
+	used time.Time
+	refs int
+}
+
+// OpenStore opens the store in a directory, which is made if there is none.
+func OpenStore(ctx context.Context, dir string, o Options) (*Store, error) {
+	if err := safefile.Dir(dir); err != nil {
+		return nil, fmt.Errorf("open the store of blobs: %w", err)
+	}
+	local, err := storage.NewLocal(dir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Quota == 0 {
+		o.Quota = 64 << 30
+	}
+	if o.Max == 0 {
+		o.Max = 4 << 30
+	}
+	if o.TTL == 0 {
+		o.TTL = 24 * time.Hour
+	}
+	s := &Store{opts: o, local: local, blobs: map[string]*object{}, writing: map[string]int{}, parked: map[uploadKey]*upload{}}
+	for i := range 256 { // what a process left that was killed
+		if err := local.RemoveUnfinished(ctx, fmt.Sprintf("%02x", i)); err != nil {
+			return nil, errors.Join(err, local.Close())
+		}
+	}
+	err = local.Walk(ctx, "", func(name string, info storage.Info, err error) error {
+		digest := strings.Replace(name, "/", "", 1)
+		switch {
+		case err != nil:
+			return err
+		case Check(digest, 0) == nil && name == path(digest): // others are not ours
+			s.blobs[digest] = &object{size: info.Size, used: info.Modified}
+			s.used += info.Size
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, local.Close())
+	}
+	return s, nil
+}
+
+// path returns the name of the object that holds a blob.
+func path(digest string) string { return digest[:2] + "/" + digest[2:] }
+
+// Close ends the uploads and releases the directory.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	parked := s.parked
+	s.parked = nil
+	s.mu.Unlock()
+	for _, u := range parked {
+		u.abort()
+	}
+	s.puts.Wait()
+	return s.local.Close()
+}
+
+// Put stores what r yields. The error wraps [ErrDigest] if that is not what was announced, and is an [*Error] if the store does not take it.
+func (s *Store) Put(ctx context.Context, digest string, size int64, r io.Reader) error {
+	u, err := s.upload("", digest, size)
+	if u == nil || err != nil {
+		return err
+	}
+	buf := make([]byte, Chunk)
+	for u.offset < size {
+		n, err := io.ReadFull(r, buf[:min(Chunk, size-u.offset)])
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		} else if err == nil {
+			err = u.write(buf[:n])
+		}
+		if err != nil {
+			u.abort()
+			return fmt.Errorf("put blob %s: %d of %d bytes: %w", digest, u.offset, size, err)
+		}
+	}
+	if n, err := r.Read(buf[:1]); n > 0 || err != io.EOF {
+		u.abort()
+		return fmt.Errorf("put blob %s: there are more than %d bytes: %w", digest, size, errors.Join(ErrDigest, err))
+	}
+	return u.commit()
+}
+
+// Open returns the content of a blob from an offset on, before its end, and how large it is as a whole. The error wraps [fs.ErrNotExist] if there is no
+// such blob.
+func (s *Store) Open(ctx context.Context, digest string, offset int64) (io.ReadCloser, int64, error) {
+	size, ok := s.Size(digest)
+	if !ok {
+		return nil, 0, fmt.Errorf("blob %.80q: %w", digest, fs.ErrNotExist)
+	}
+	r, err := s.local.OpenAt(ctx, path(digest), offset)
+	return r, size, err
+}
+
+// Size returns how large a blob is, and whether it is there. It counts as a use.
+func (s *Store) Size(digest string) (int64, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.blobs[digest]
+	if o == nil {
+		return 0, false
+	}
+	o.used = time.Now()
+	return o.size, true
+}
+
+// Keep adds a reference to a blob, and reports whether it is there.
+func (s *Store) Keep(digest string) bool { return s.refer(digest, 1) }
+
+// Release takes a reference away that [Store.Keep] has added.
+func (s *Store) Release(digest string) { s.refer(digest, -1) }
+
+func (s *Store) refer(digest string, n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.blobs[digest]
+	if o == nil {
+		return false
+	}
+	o.refs = max(0, o.refs+n)
+	o.used = time.Now()
+	return true
+}
+
+// Used returns how many bytes the blobs have, with those that are being written.
+func (s *Store) Used() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+// Sweep deletes the blobs that were neither referenced nor used for the TTL, and returns how many.
+func (s *Store) Sweep(ctx context.Context) (deleted int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.delete(ctx, s.unused(s.opts.TTL), s.used)
+}
+
+// unused returns the digests of blobs that were not used for so long, the oldest first.
+func (s *Store) unused(age time.Duration) []string {
+	var all []string
+	end := time.Now().Add(-age)
+	for digest, o := range s.blobs {
+		if o.refs == 0 && s.writing[digest] == 0 && !o.used.After(end) {
+			all = append(all, digest)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return s.blobs[a].used.Compare(s.blobs[b].used) })
+	return all
+}
+
+// delete deletes blobs until so many bytes are free. The mutex is held all the time, so that none is put meanwhile.
+func (s *Store) delete(ctx context.Context, digests []string, free int64) (deleted int, err error) {
+	for _, digest := range digests {
+		if free <= 0 {
+			break
+		}
+		if err := s.local.Delete(ctx, path(digest)); err != nil {
+			return deleted, err
+		}
+		size := s.blobs[digest].size
+		delete(s.blobs, digest)
+		s.used -= size
+		free -= size
+		deleted++
+	}
+	return deleted, nil
+}
+
+// room makes room for n bytes more. The mutex is held.
+func (s *Store) room(n int64) error {
+	if s.used+n <= s.opts.Quota {
+		return nil
+	}
+	missing := s.used + n - s.opts.Quota
+	_, err := s.delete(context.Background(), s.unused(young), missing)
+	if s.used+n <= s.opts.Quota {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return refuse(wire.CodeNoSpace, "the store of blobs is full: it has %d bytes of %d", s.used, s.opts.Quota)
+}
+
+// failed returns the error of the disk as it is for a peer, and logs it.
+func (s *Store) failed(digest string, err error) error {
+	if _, known := errors.AsType[*Error](err); known || errors.Is(err, ErrDigest) || errors.Is(err, errAborted) {
+		return err
+	}
+	s.opts.Log.Warn("cannot store a blob", "sha256", digest, "err", err)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return refuse(wire.CodeNoSpace, "the disk is full")
+	}
+	return refuse(wire.CodeBusy, "the blob cannot be stored: the leader's log tells why")
+}
