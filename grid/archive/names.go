@@ -1,0 +1,90 @@
+package archive
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+const (
+	maxName = 1024 // bytes
+	maxPart = 255  // between slashes, as most file systems have it
+)
+
+// names tells names that cannot all be extracted, on any system.
+type names struct {
+	seen map[string]bool // by the name in small letters: whether it is a file
+}
+
+func newNames() *names { return &names{map[string]bool{}} }
+
+// add returns what is wrong with the name of a file, or of a directory if it ends with a slash.
+func (n *names) add(name string) (problem string) {
+	name, dir := strings.CutSuffix(name, "/")
+	if problem := bad(name); problem != "" {
+		return problem
+	}
+	folded := fold(name)
+	for i, c := range folded {
+		if c == '/' {
+			if n.seen[folded[:i]] {
+				return "is in a directory that is a file, too"
+			}
+			n.seen[folded[:i]] = false
+		}
+	}
+	file, known := n.seen[folded]
+	switch {
+	case known && (file || !dir):
+		return "is there already, perhaps in other letters"
+	case !known:
+		n.seen[folded] = !dir
+	}
+	return ""
+}
+
+// bad returns what is wrong with a name, whatever the others are.
+func bad(name string) string {
+	switch {
+	case name == "":
+		return "is no name"
+	case len(name) > maxName:
+		return fmt.Sprintf("has %d bytes, at most %d", len(name), maxName)
+	case !utf8.ValidString(name) || !jobs.IsVisible(name):
+		return "has characters that are not for names"
+	case strings.ContainsAny(name, `\:*?"<>|`):
+		return `has one of \ : * ? " < > |, which mean something else on Windows`
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		switch {
+		case part == "":
+			return "begins with a slash, or has two in a row"
+		case part == "." || part == "..":
+			return "leaves its directory, or could"
+		case len(part) > maxPart:
+			return fmt.Sprintf("has a part of %d bytes, at most %d", len(part), maxPart)
+		case strings.TrimRight(part, ". ") != part:
+			return "has a part with a dot or a blank at its end, which Windows leaves out"
+		case device().MatchString(part):
+			return "has a part that is a device on Windows"
+		}
+	}
+	return ""
+}
+
+// device matches what Windows takes for a device, whatever its extension.
+var device = jobs.Form(`(?i)^(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?: *\.|$)`)
+
+// fold returns a name as file systems compare it that do not tell letters by their case.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return least
+	}, name)
+}
