@@ -279,6 +279,9 @@ func TestG70ATransferThatIsCanceledLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.cut()
+	if c.out.unacked != 0 || c.server.in.unacked != 0 {
+		t.Errorf("%d and %d bytes of the window stay in use", c.out.unacked, c.server.in.unacked)
+	}
 	if n := files(t, dir); n != 1 || s.Used() != b.Size {
 		t.Errorf("%d files and %d bytes, want those of one blob", n, s.Used())
 	}

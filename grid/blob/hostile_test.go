@@ -148,6 +148,10 @@ func TestG70OneTransferMayNotFillTheWindow(t *testing.T) {
 	default:
 		t.Error("the transfer goes on")
 	}
+	in.remove(one)
+	if in.unacked != 0 {
+		t.Errorf("%d bytes of the window stay in use", in.unacked)
+	}
 }
 
 func TestG70TenThousandBeginsAreBounded(t *testing.T) {
@@ -174,6 +178,29 @@ func TestG70TenThousandBeginsAreBounded(t *testing.T) {
 		server.Close()
 		if n := files(t, dir); n != 0 || s.Used() != 0 || len(s.parked) != 0 {
 			t.Errorf("%d files, %d bytes, %d interrupted uploads are left", n, s.Used(), len(s.parked))
+		}
+	})
+}
+
+func TestG70ManyGetsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := openStore(t, Options{})
+		b := put(t, s, 1, 10)
+		out := newSent()
+		server := NewServer(s, "a", out.send)
+		defer server.Close()
+		busy := 0
+		for range 100 {
+			id := wire.NewGUID()
+			if err := server.Handle(beginFrame(id, begin{SHA256: b.SHA256, Size: b.Size, Want: true})); err != nil {
+				t.Fatal(err)
+			}
+			if e, ok := ended(t, out.all(), id); ok && e.Code == wire.CodeBusy {
+				busy++
+			}
+		}
+		if busy != 100-MaxTransfers {
+			t.Errorf("%d gets were refused", busy)
 		}
 	})
 }
@@ -228,19 +255,25 @@ func TestG70APeerThatDoesNotGoOnIsGivenUp(t *testing.T) {
 
 func TestG70AClientGivesAServerUp(t *testing.T) {
 	data, b := content(t, 1, 5*Chunk)
+	chunk := func(id wire.GUID, n int) wire.Frame {
+		return wire.Frame{Type: wire.BlobChunk, CorrID: id, Payload: make([]byte, n)}
+	}
 	tests := []struct {
 		name string
+		get  bool
 		say  func(id wire.GUID) []wire.Frame // after the request
 		want error
 	}{
-		{"that does not answer", nil, ErrStalled},
-		{"that acknowledges what was not sent", func(id wire.GUID) []wire.Frame {
-			return []wire.Frame{ackFrame(id, 0), ackFrame(id, 5*Chunk+1)}
+		{"that does not answer a put", false, nil, ErrStalled},
+		{"that does not answer a get", true, nil, ErrStalled},
+		{"that does not go on with a put", false, func(id wire.GUID) []wire.Frame { return []wire.Frame{ackFrame(id, 0)} }, ErrStalled},
+		{"that does not go on with a get", true, func(id wire.GUID) []wire.Frame { return []wire.Frame{chunk(id, Chunk)} }, ErrStalled},
+		{"that acknowledges what was not sent", false, func(id wire.GUID) []wire.Frame {
+			return []wire.Frame{ackFrame(id, 0), ackFrame(id, 5*Chunk)}
 		}, wire.ErrFrame},
-		{"that begins within a chunk", func(id wire.GUID) []wire.Frame { return []wire.Frame{ackFrame(id, 7)} }, wire.ErrFrame},
-		{"that sends another content", func(id wire.GUID) []wire.Frame {
-			return []wire.Frame{{Type: wire.BlobChunk, CorrID: id, Payload: make([]byte, Chunk)}, {Type: wire.BlobChunk, CorrID: id, Payload: make([]byte, 1)}}
-		}, wire.ErrFrame},
+		{"that begins within a chunk", false, func(id wire.GUID) []wire.Frame { return []wire.Frame{ackFrame(id, 7)} }, wire.ErrFrame},
+		{"that begins behind the end", false, func(id wire.GUID) []wire.Frame { return []wire.Frame{ackFrame(id, 6*Chunk)} }, wire.ErrFrame},
+		{"that sends half a chunk", true, func(id wire.GUID) []wire.Frame { return []wire.Frame{chunk(id, Chunk), chunk(id, 1)} }, wire.ErrFrame},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -248,33 +281,31 @@ func TestG70AClientGivesAServerUp(t *testing.T) {
 				out := newSent()
 				c := NewClient(out.send)
 				defer c.Close()
-				results := make(chan error, 2)
-				go func() { results <- c.Put(t.Context(), b, bytes.NewReader(data)) }()
-				go func() { results <- c.Get(t.Context(), NewDownload(b, &bytes.Buffer{})) }()
+				result := make(chan error, 1)
+				go func() {
+					if tt.get {
+						result <- c.Get(t.Context(), NewDownload(b, &bytes.Buffer{}))
+					} else {
+						result <- c.Put(t.Context(), b, bytes.NewReader(data))
+					}
+				}()
 				synctest.Wait()
+				id := out.all()[0].MsgID
 				if tt.say != nil {
-					for _, f := range out.all()[:2] {
-						for _, answer := range tt.say(f.MsgID) {
-							if err := c.Handle(answer); err != nil {
-								t.Fatal(err)
-							}
+					for _, f := range tt.say(id) {
+						if err := c.Handle(f); err != nil {
+							t.Fatal(err)
 						}
 					}
 				}
-				for range 2 {
-					if err := <-results; !errors.Is(err, tt.want) && !errors.Is(err, ErrStalled) {
-						t.Errorf("got %v, want %v", err, tt.want)
-					}
+				if err := <-result; !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
 				}
-				// The server is told of both, so that it does not go on.
-				ends := 0
-				for _, f := range out.all() {
-					if f.Type == wire.BlobEnd {
-						ends++
-					}
+				if _, ok := ended(t, out.all(), id); !ok {
+					t.Error("the server was not told, and goes on")
 				}
-				if ends != 2 {
-					t.Errorf("%d transfers were ended at the server, want 2", ends)
+				if c.in.unacked != 0 || c.out.unacked != 0 {
+					t.Errorf("%d and %d bytes of the window stay in use", c.in.unacked, c.out.unacked)
 				}
 			})
 		})
