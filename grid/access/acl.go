@@ -41,13 +41,13 @@ type Principal struct {
 	sans  []string
 }
 
-// Denied is the error for what the file does not allow.
-type Denied struct {
+// DeniedError is the error for what the file does not allow.
+type DeniedError struct {
 	Where   string // FILE:LINE of the principal, or FILE, for the operator
 	Message string // for the peer, too
 }
 
-func (d *Denied) Error() string { return d.Where + ": " + d.Message }
+func (d *DeniedError) Error() string { return d.Where + ": " + d.Message }
 
 // maxToken is the longest token that is looked at, in bytes.
 const maxToken = 512
@@ -59,13 +59,13 @@ func (a *ACL) Principal(token string, cert *x509.Certificate) (Principal, error)
 	case a == nil:
 		return Principal{}, nil
 	case len(token) > maxToken:
-		return Principal{}, &Denied{a.file, "the token is longer than any that was made here"}
+		return Principal{}, &DeniedError{a.file, "the token is longer than any that was made here"}
 	case token != "":
 		return a.byToken(sha256.Sum256([]byte(token)))
 	case cert != nil:
 		return a.bySAN(names(cert))
 	}
-	return Principal{}, &Denied{a.file, "a token or a certificate is needed, and none was given"}
+	return Principal{}, &DeniedError{a.file, "a token or a certificate is needed, and none was given"}
 }
 
 func (a *ACL) byToken(sum [sha256.Size]byte) (Principal, error) {
@@ -76,7 +76,7 @@ func (a *ACL) byToken(sum [sha256.Size]byte) (Principal, error) {
 		}
 	}
 	if found == nil {
-		return Principal{}, &Denied{a.file, "the token is unknown: it was revoked, or is one of another grid"}
+		return Principal{}, &DeniedError{a.file, "the token is unknown: it was revoked, or is one of another grid"}
 	}
 	return Principal{Name: found.name, token: &sum}, nil
 }
@@ -106,13 +106,13 @@ func (a *ACL) bySAN(sans []string) (Principal, error) {
 		switch {
 		case !r.hasSAN(sans):
 		case found != nil:
-			return Principal{}, &Denied{a.file, fmt.Sprintf("the certificate is that of %s and of %s: it must be of one", found.name, r.name)}
+			return Principal{}, &DeniedError{a.file, fmt.Sprintf("the certificate is that of %s and of %s: it must be of one", found.name, r.name)}
 		default:
 			found = r
 		}
 	}
 	if found == nil {
-		return Principal{}, &Denied{a.file, fmt.Sprintf("the certificate's names %s are in no sans", shown(sans))}
+		return Principal{}, &DeniedError{a.file, fmt.Sprintf("the certificate's names %s are in no sans", shown(sans))}
 	}
 	return Principal{Name: found.name, sans: sans}, nil
 }
@@ -142,13 +142,13 @@ func (a *ACL) rule(p Principal) (*rule, error) {
 		}
 	}
 	if p.Name == "" {
-		return nil, &Denied{a.file, "a token or a certificate is needed: connect again"}
+		return nil, &DeniedError{a.file, "a token or a certificate is needed: connect again"}
 	}
-	return nil, &Denied{a.file, p.Name + " is not in the file any more"}
+	return nil, &DeniedError{a.file, p.Name + " is not in the file any more"}
 }
 
 func (a *ACL) denied(r *rule, format string, args ...any) error {
-	return &Denied{fmt.Sprintf("%s:%d", a.file, r.line), r.name + " " + jobs.VisibleLine(fmt.Sprintf(format, args...))}
+	return &DeniedError{fmt.Sprintf("%s:%d", a.file, r.line), r.name + " " + jobs.VisibleLine(fmt.Sprintf(format, args...))}
 }
 
 // Client returns how many jobs of a client may run at once, at most what is asked for, if the principal may be that client.

@@ -98,7 +98,7 @@ func TestG72APeerIsWhomItsTokenOrCertificateNames(t *testing.T) {
 			}
 			if tt.problem == "" && err != nil {
 				t.Error(err)
-			} else if _, denied := errors.AsType[*Denied](err); tt.problem != "" && (!denied || !strings.Contains(err.Error(), tt.problem)) {
+			} else if _, denied := errors.AsType[*DeniedError](err); tt.problem != "" && (!denied || !strings.Contains(err.Error(), tt.problem)) {
 				t.Errorf("got %v, want %q", err, tt.problem)
 			}
 		})
@@ -155,7 +155,7 @@ func TestG72OnlyWhatTheFileAllowsIsDone(t *testing.T) {
 				if tt.err != nil {
 					t.Error(tt.err)
 				}
-			} else if _, denied := errors.AsType[*Denied](tt.err); !denied || !strings.Contains(tt.err.Error(), tt.want) {
+			} else if _, denied := errors.AsType[*DeniedError](tt.err); !denied || !strings.Contains(tt.err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", tt.err, tt.want)
 			}
 		})

@@ -57,8 +57,8 @@ func Extract(r io.ReaderAt, size int64, dir string, l Limits) (files int, err er
 		}
 	}()
 	for _, f := range list {
-		if strings.HasSuffix(f.Name, "/") {
-			err = root.MkdirAll(strings.TrimSuffix(f.Name, "/"), 0o755)
+		if name, isDir := strings.CutSuffix(f.Name, "/"); isDir {
+			err = root.MkdirAll(name, 0o755)
 		} else {
 			err = extract(root, f)
 			files++
@@ -159,7 +159,7 @@ func empty(dir string) (root *os.Root, made bool, err error) {
 			err = errors.New("there is something in it: give a directory that is empty, or that does not exist")
 		}
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		return nil, made, errors.Join(err, root.Close())
 	}
 	return root, made, nil

@@ -23,8 +23,8 @@ type entry struct {
 
 func file(name, data string) entry { return entry{name, data, 0o644} }
 
-func pack(t testing.TB, entries ...entry) []byte {
-	t.Helper()
+func pack(tb testing.TB, entries ...entry) []byte {
+	tb.Helper()
 	var to bytes.Buffer
 	w := zip.NewWriter(&to)
 	for _, e := range entries {
@@ -35,18 +35,18 @@ func pack(t testing.TB, entries ...entry) []byte {
 			_, err = f.Write([]byte(e.data))
 		}
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return to.Bytes()
 }
 
 // raw packs one file whose list tells another size.
-func raw(t testing.TB, h zip.FileHeader, data []byte) []byte {
-	t.Helper()
+func raw(tb testing.TB, h zip.FileHeader, data []byte) []byte {
+	tb.Helper()
 	var packed, to bytes.Buffer
 	z, _ := flate.NewWriter(&packed, flate.BestCompression) // the level is valid
 	_, _ = z.Write(data)                                    // into memory
@@ -58,14 +58,14 @@ func raw(t testing.TB, h zip.FileHeader, data []byte) []byte {
 		_, err = f.Write(packed.Bytes())
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return to.Bytes()
 }
 
 // tree returns the files below a directory, with their contents, and the directories.
-func tree(t testing.TB, dir string) map[string]string {
-	t.Helper()
+func tree(tb testing.TB, dir string) map[string]string {
+	tb.Helper()
 	all := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -77,20 +77,20 @@ func tree(t testing.TB, dir string) map[string]string {
 			return nil
 		}
 		if !d.Type().IsRegular() {
-			t.Errorf("%s is %s", name, d.Type())
+			tb.Errorf("%s is %s", name, d.Type())
 		}
 		data, err := os.ReadFile(path)
 		all[name] = string(data)
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return all
 }
 
-func extractInto(t testing.TB, data []byte, dir string, l Limits) (int, error) {
-	t.Helper()
+func extractInto(tb testing.TB, data []byte, dir string, l Limits) (int, error) {
+	tb.Helper()
 	return Extract(bytes.NewReader(data), int64(len(data)), dir, l)
 }
 

@@ -79,7 +79,6 @@ func TestG70WhatAPeerMayNotDoEndsTheTransferAndLeavesNothing(t *testing.T) {
 			})
 		})
 	}
-
 }
 
 func TestG70AGetMustFit(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -95,7 +96,7 @@ func connect(t *testing.T, s *Store, owner string, seen func(f wire.Frame) (end 
 	})
 	c.server = NewServer(s, owner, theirs.Send)
 	var loops sync.WaitGroup
-	loops.Go(func() { receive(ours, c.Client.Handle); c.Client.Close() })
+	loops.Go(func() { receive(ours, c.Handle); c.Close() })
 	loops.Go(func() { receive(theirs, c.server.Handle); c.server.Close() })
 	c.cut = sync.OnceFunc(func() {
 		ours.Abort(io.EOF)
@@ -148,7 +149,7 @@ func (s *sent) send(frames ...wire.Frame) error {
 func (s *sent) all() []wire.Frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.frames[:len(s.frames):len(s.frames)]
+	return slices.Clip(s.frames)
 }
 
 // wait waits until n frames were sent, and returns them.

@@ -36,7 +36,7 @@ func NewServer(store *Store, owner string, send func(...wire.Frame) error) *Serv
 
 // Handle takes a BlobBegin, BlobChunk or BlobEnd of the peer. It does not wait for the disk. After an error, the connection is to be closed with it.
 func (s *Server) Handle(f wire.Frame) error {
-	switch f.Type { //nolint:exhaustive // the others are not for us
+	switch f.Type {
 	case wire.BlobChunk:
 		return s.in.chunk(f)
 	case wire.BlobEnd:
@@ -127,7 +127,7 @@ func (s *Server) take(id wire.GUID, b begin) error {
 }
 
 func (s *Server) receive(in *incoming, b begin) error {
-	u, err := s.store.upload(s.owner, b.SHA256, b.Size)
+	u, err := s.store.upload(context.Background(), s.owner, b.SHA256, b.Size)
 	if u == nil || err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Server) receive(in *incoming, b begin) error {
 	for u.offset < u.size {
 		select {
 		case chunk := <-in.chunks:
-			if err := u.write(chunk); err != nil {
+			if err := u.write(context.Background(), chunk); err != nil {
 				u.abort()
 				return err
 			}

@@ -117,7 +117,7 @@ func (s *Store) Close() error {
 
 // Put stores what r yields. The error wraps [ErrDigest] if that is not what was announced, and is an [*Error] if the store does not take it.
 func (s *Store) Put(ctx context.Context, digest string, size int64, r io.Reader) error {
-	u, err := s.upload("", digest, size)
+	u, err := s.upload(ctx, "", digest, size)
 	if u == nil || err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *Store) Put(ctx context.Context, digest string, size int64, r io.Reader)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		} else if err == nil {
-			err = u.write(buf[:n])
+			err = u.write(ctx, buf[:n])
 		}
 		if err != nil {
 			u.abort()
@@ -228,12 +228,12 @@ func (s *Store) delete(ctx context.Context, digests []string, free int64) (delet
 }
 
 // room makes room for n bytes more. The mutex is held.
-func (s *Store) room(n int64) error {
+func (s *Store) room(ctx context.Context, n int64) error {
 	if s.used+n <= s.opts.Quota {
 		return nil
 	}
 	missing := s.used + n - s.opts.Quota
-	_, err := s.delete(context.Background(), s.unused(young), missing)
+	_, err := s.delete(ctx, s.unused(young), missing)
 	if s.used+n <= s.opts.Quota {
 		return nil
 	}

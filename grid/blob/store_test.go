@@ -114,14 +114,14 @@ func TestG70AnInterruptedUploadIsKeptForAWhile(t *testing.T) {
 		s, dir := openStore(t, Options{})
 		data, b := content(t, 1, 3*Chunk)
 		begin := func() *upload {
-			u, err := s.upload("a", b.SHA256, b.Size)
+			u, err := s.upload(t.Context(), "a", b.SHA256, b.Size)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return u
 		}
 		u := begin()
-		if err := u.write(data[:Chunk]); err != nil {
+		if err := u.write(t.Context(), data[:Chunk]); err != nil {
 			t.Fatal(err)
 		}
 		u.park()
@@ -130,7 +130,7 @@ func TestG70AnInterruptedUploadIsKeptForAWhile(t *testing.T) {
 			t.Fatalf("it goes on at %d", u.offset)
 		}
 		time.Sleep(2 * time.Second) // it is not given up now
-		if err := u.write(data[Chunk : 2*Chunk]); err != nil {
+		if err := u.write(t.Context(), data[Chunk:2*Chunk]); err != nil {
 			t.Fatal(err)
 		}
 		u.park()

@@ -31,7 +31,7 @@ type upload struct {
 }
 
 // upload begins an upload, or returns the owner's own that was interrupted; nil if the blob is there already.
-func (s *Store) upload(owner, digest string, size int64) (*upload, error) {
+func (s *Store) upload(ctx context.Context, owner, digest string, size int64) (*upload, error) {
 	if err := Check(digest, size); err != nil {
 		return nil, refuse(wire.CodeInvalid, "%v", err)
 	}
@@ -56,7 +56,7 @@ func (s *Store) upload(owner, digest string, size int64) (*upload, error) {
 	case s.uploads >= maxUploads:
 		return nil, refuse(wire.CodeBusy, "%d uploads are under way", s.uploads)
 	}
-	if err := s.room(size); err != nil {
+	if err := s.room(ctx, size); err != nil {
 		return nil, err
 	}
 	r, w := io.Pipe()
@@ -65,7 +65,7 @@ func (s *Store) upload(owner, digest string, size int64) (*upload, error) {
 	s.writing[digest]++
 	s.puts.Go(func() {
 		// It ends with the pipe, which the upload closes; a context would only cut it off in the middle of the last sync.
-		err := s.local.Put(context.Background(), path(digest), &verifier{r: r, digest: digest, sum: sha256.New()})
+		err := s.local.Put(context.WithoutCancel(ctx), path(digest), &verifier{r: r, digest: digest, sum: sha256.New()})
 		_ = r.CloseWithError(err) // it never fails
 		u.done <- err
 	})
@@ -96,10 +96,10 @@ func checkSum(h hash.Hash, digest string) error {
 }
 
 // write appends a chunk. After an error the upload must be aborted.
-func (u *upload) write(chunk []byte) error {
+func (u *upload) write(ctx context.Context, chunk []byte) error {
 	n := int64(len(chunk))
 	u.s.mu.Lock()
-	err := u.s.room(n)
+	err := u.s.room(ctx, n)
 	if err == nil {
 		u.s.used += n
 		u.offset += n
@@ -137,7 +137,8 @@ func (u *upload) commit() error {
 // abort deletes what was written.
 func (u *upload) abort() {
 	_ = u.pipe.CloseWithError(errAborted) // it never fails
-	<-u.done
+	// The error is what the pipe was closed with, or makes no difference now.
+	<-u.done //nolint:errcheck // as above
 	u.s.mu.Lock()
 	defer u.s.mu.Unlock()
 	u.forget()
