@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"encoding/json"
-	"slices"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -27,8 +26,10 @@ func (c *Core) Ack(now Moment, id PeerID, jobID, attemptID wire.GUID, r Ended) {
 	j := c.jobs[jobID]
 	switch {
 	case j == nil:
-		c.orphan(jobID, r)
-	case !j.isOpen() || j.state == parent || j.rare != nil && j.rare.array != nil && j.rare.index < 0:
+		if !c.orphan(jobID, r) {
+			return // it may come again
+		}
+	case !j.isOpen() || j.isArray():
 		c.Counts.DuplicateResults++
 		c.unstore(r.Body)
 	case c.counts(p, j, attemptID, r):
@@ -57,13 +58,15 @@ func (c *Core) counts(p *peer, j *job, attemptID wire.GUID, r Ended) bool {
 	if r.OK {
 		return true
 	}
-	// The attempt of a leader before this one, which may have ended before it wrote that down.
-	return j.run == nil && j.attempts == 0 && (j.state == queued || j.rare != nil && j.rare.attempt == attemptID)
+	if j.state == running {
+		return j.run == nil && j.rare.attempt == attemptID
+	}
+	return j.untouched() // the leader before this one has ended before it wrote that it was started
 }
 
 // take ends a job with a result, or an attempt that is to be made again.
 func (c *Core) take(p *peer, j *job, r Ended) {
-	number, on := int(j.attempts)+1, p
+	number := int(j.attempts) + 1
 	if a := j.run; a != nil {
 		number = a.number
 		c.observe(Ran, c.now-a.began)
@@ -73,11 +76,11 @@ func (c *Core) take(p *peer, j *job, r Ended) {
 		}
 		c.leaveWorker(a)
 	}
-	if !r.OK && c.wantsRetry(j, r.Reason) {
+	if !r.OK && !j.canceled() && j.options().retries(r.Reason) {
 		c.outOfLine(j)
 		c.unstore(r.Body)
 		c.Counts.Retried++
-		c.again(j, Attempt{Number: number, Worker: on.host, Reason: r.Reason + tail(r.Stderr), At: c.now}, on.worker, false, c.pause(int(j.attempts)))
+		c.again(j, Attempt{Number: number, Worker: p.host, Reason: r.Reason + tail(r.Stderr), At: c.now}, p.worker, false, c.pause(int(j.attempts)))
 		return
 	}
 	state := jobs.Succeeded
@@ -102,18 +105,13 @@ func tail(s string) string {
 	return ": " + s
 }
 
-func (c *Core) wantsRetry(j *job, reason string) bool {
-	return !j.canceled() && slices.Contains(j.options().RetryOn, reason)
-}
-
 // outOfLine takes an open job that is with no worker from where it waits.
 func (c *Core) outOfLine(j *job) {
 	switch {
 	case j.state == queued:
 		c.dequeue(j)
-		c.dropLineSoon(j.line)
-	case j.state == running && j.run == nil && c.recovering[j.id] == j:
-		delete(c.recovering, j.id)
+	case j.list == &c.recovering:
+		j.leave()
 		j.line.client.running--
 		c.release(j.line.client)
 	}
@@ -122,23 +120,17 @@ func (c *Core) outOfLine(j *job) {
 	}
 }
 
-// dropLineSoon forgets a line without jobs, unless it is somewhere that will find out.
-func (c *Core) dropLineSoon(l *line) {
-	if l.n == 0 && !l.waiting {
-		c.dropLine(l)
-	}
-}
-
 // end ends a job that is with no worker, and offers the result to its client.
 func (c *Core) end(j *job, outcome jobs.State, result Body) {
 	c.outOfLine(j)
 	c.trimLog(j, maxEndedLog)
+	c.untie(j)
 	c.unstore(j.theBody())
 	c.setBody(j, result)
 	j.state, j.outcome, j.since = ended, outcome, c.now
 	c.open--
 	c.observe(Took, c.now-j.born)
-	c.write(endRecord(j))
+	c.write(j, endRecord)
 	switch outcome {
 	case jobs.Succeeded:
 		c.Counts.Succeeded++
@@ -147,21 +139,31 @@ func (c *Core) end(j *job, outcome jobs.State, result Body) {
 	default:
 		c.Counts.Failed++
 	}
-	of, _, isElement := j.element()
-	if isElement {
+	c.closed(j)
+}
+
+// closed offers the result of a job to its client, and counts the job in its array.
+func (c *Core) closed(j *job) {
+	of, _, ok := j.element()
+	if ok {
 		j.owner = of.job.owner
 	}
 	c.owe(j)
-	if isElement {
+	if ok {
+		j.rare.array = nil
 		c.elementEnded(of, j)
 	}
 }
 
-// orphan keeps the result of a job that is not known, such as one of a leader that has lost its state.
-func (c *Core) orphan(id wire.GUID, r Ended) {
-	if wire.CheckClientID(r.Client) != nil || wire.CheckExecName(r.Exec) != nil || c.bytes > c.cfg.MaxBytes {
+// orphan keeps the result of a job that is not known, such as one of a leader that has lost its state. It reports false if there is no room.
+func (c *Core) orphan(id wire.GUID, r Ended) bool {
+	if wire.CheckClientID(r.Client) != nil || wire.CheckExecName(r.Exec) != nil {
 		c.unstore(r.Body)
-		return
+		return true
+	}
+	if c.bytes > c.cfg.MaxBytes {
+		c.unstore(r.Body)
+		return false
 	}
 	c.Counts.Orphans++
 	j := &job{id: id, line: c.line(r.Client, r.Exec, false), state: ended, outcome: jobs.Succeeded, born: c.now, since: c.now}
@@ -171,8 +173,9 @@ func (c *Core) orphan(id wire.GUID, r Ended) {
 	}
 	c.setBody(j, r.Body)
 	c.add(j)
-	c.write(endRecord(j))
+	c.write(j, endRecord)
 	c.owe(j)
+	return true
 }
 
 // endWith ends a job without a result of a worker.
@@ -186,8 +189,8 @@ func (c *Core) ownResult(j *job, reason, message string) Body {
 		JobID: j.id, ClientID: j.line.client.name, ExecName: j.line.exec.key.name, Status: wire.Failed, Stderr: message, Reason: reason, Message: message,
 		Attempt: int(j.attempts),
 	}
-	if of, index, ok := j.element(); ok {
-		r.ArrayID, r.Index = &of.job.id, &index
+	if j.rare != nil && j.rare.index >= 0 {
+		r.ArrayID, r.Index = &j.rare.arrayID, &j.rare.index
 	}
 	if reason == "" {
 		r.Status, r.Stderr = wire.OK, ""
@@ -199,33 +202,17 @@ func (c *Core) ownResult(j *job, reason, message string) Body {
 	return Body{Bytes: text, Size: len(text)}
 }
 
-// expire ends a job that has come too late, and is in no line.
+// expire ends a job that has come too late, and is in no line. Of an array, no more jobs are made.
 func (c *Core) expire(j *job) {
 	c.Counts.Expired++
+	if j.isArray() {
+		j.state = parent
+		j.rare.last = wire.ReasonExpired
+		c.endArray(j.rare.array)
+		return
+	}
 	j.state = delayed // it is in no line
 	c.endWith(j, jobs.Failed, wire.ReasonExpired, "it was not started before NotAfter")
-}
-
-// HandBack takes back an attempt that a worker cannot make now. It does not count.
-func (c *Core) HandBack(now Moment, id PeerID, jobID, attemptID wire.GUID) {
-	c.at(now)
-	p := c.peers[id]
-	if p == nil || p.group == nil {
-		return
-	}
-	a := c.attemptOf(p, jobID, attemptID)
-	if a == nil {
-		return
-	}
-	j := a.job
-	c.leaveWorker(a)
-	j.more().avoid = p.worker
-	if j.canceled() {
-		c.endCanceled(j)
-		return
-	}
-	c.write(backRecord(j, Attempt{Reason: "handed back"}))
-	c.delay(j, 0)
 }
 
 // Cancel stops the job of a client, or of any if no name is given. It reports whether the job is known and open.
@@ -245,19 +232,26 @@ func (c *Core) cancel(j *job, why string) {
 	}
 	r := j.more()
 	r.cancel, r.last = true, why
-	c.write(cancelRecord(j))
+	c.write(j, cancelRecord)
 	switch {
-	case r.array != nil && r.index < 0:
+	case j.isArray():
 		c.cancelArray(r.array)
 	case j.state != running:
 		c.endCanceled(j)
-	case j.run == nil: // its worker is told when it comes back
-	case j.run.worker.features.cancel:
-		c.emit(Effect{Op: CancelRun, Peer: j.run.worker.id, Job: j.id, Attempt: j.run.id, Reason: wire.ReasonCanceled})
-	default:
-		c.leaveWorker(j.run)
-		c.endCanceled(j)
+	case j.run != nil: // else its worker is told when it comes back
+		c.stop(j)
 	}
+}
+
+// stop ends a job that is with a worker, or asks the worker to end it.
+func (c *Core) stop(j *job) {
+	w := j.run.worker
+	if w.features.cancel {
+		c.emit(Effect{Op: CancelRun, Peer: w.id, Job: j.id, Attempt: j.run.id, Reason: wire.ReasonCanceled})
+		return
+	}
+	c.leaveWorker(j.run)
+	c.endCanceled(j)
 }
 
 func (c *Core) endCanceled(j *job) {

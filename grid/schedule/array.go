@@ -1,7 +1,10 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -34,23 +37,26 @@ func (a *array) size() int64 { return a.last - a.first + 1 }
 func (c *Core) nextOf(j *job) *job {
 	a := j.rare.array
 	e := c.element(a, a.next)
-	if a.next > a.last {
-		c.dequeue(j)
-		c.timers.stop(&j.rare.timer)
-		j.state = parent
-	}
+	c.madeAll(a)
 	return e
 }
 
-// element makes the job of an index.
+// madeAll takes an array out of its line when all its jobs are made.
+func (c *Core) madeAll(a *array) {
+	if j := a.job; a.next > a.last && j.state == queued {
+		c.dequeue(j)
+		j.state = parent
+	}
+}
+
+// element makes the job of an index, which is in no line.
 func (c *Core) element(a *array, index int64) *job {
 	a.next = max(a.next, index+1)
 	e := &job{id: wire.ElementID(a.job.id, index), line: a.job.line, state: running, born: a.job.born, since: c.now, owner: a.job.owner}
 	r := e.more()
-	r.array, r.index = a, index
-	r.opts = a.job.rare.opts
-	r.opts.Array = ""
-	r.notAfter = a.job.rare.notAfter
+	r.array, r.arrayID, r.index = a, a.job.id, index
+	r.opts, r.notAfter = a.job.rare.opts, a.job.rare.notAfter
+	r.opts.tie = false // it ends with its array
 	a.open[e] = true
 	c.add(e)
 	return e
@@ -66,13 +72,7 @@ func (c *Core) elementEnded(a *array, e *job) {
 	c.endArray(a)
 }
 
-// elementBack counts a job of an array that has ended and is queued again.
-func (c *Core) elementBack(a *array, e *job) {
-	a.open[e] = true
-	a.ended--
-	a.failed--
-}
-
+// endArray ends an array if it waits only for its jobs to end, and all have.
 func (c *Core) endArray(a *array) {
 	j := a.job
 	if j.state != parent || a.ended < a.next-a.first {
@@ -80,6 +80,8 @@ func (c *Core) endArray(a *array) {
 	}
 	message := fmt.Sprintf("%d of %d have succeeded", a.ended-a.failed, a.size())
 	switch {
+	case j.rare.last == wire.ReasonExpired:
+		c.endWith(j, jobs.Failed, wire.ReasonExpired, fmt.Sprintf("%d were not started before NotAfter; ", a.last+1-a.next)+message)
 	case j.canceled():
 		c.endWith(j, jobs.Canceled, wire.ReasonCanceled, message)
 	case a.failed > 0:
@@ -93,14 +95,9 @@ func (c *Core) endArray(a *array) {
 func (c *Core) cancelArray(a *array) {
 	if a.job.state == queued {
 		c.dequeue(a.job)
-		c.timers.stop(&a.job.rare.timer)
 	}
 	a.job.state = parent
-	open := make([]*job, 0, len(a.open))
-	for e := range a.open {
-		open = append(open, e)
-	}
-	for _, e := range open {
+	for _, e := range slices.SortedFunc(maps.Keys(a.open), func(a, b *job) int { return cmp.Compare(a.rare.index, b.rare.index) }) {
 		c.cancel(e, "its array was asked to stop")
 	}
 	c.endArray(a)

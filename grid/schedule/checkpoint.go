@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -15,21 +16,18 @@ type Snapshot struct {
 
 // Snapshot copies the state, quickly: requests and results do not change, so they are not copied.
 func (c *Core) Snapshot() *Snapshot {
-	s := &Snapshot{epoch: epochRecord(c), jobs: make([]job, 0, len(c.jobs))}
+	s := &Snapshot{epoch: epochRecord(nil, c), jobs: make([]job, 0, len(c.jobs))}
 	for name, cl := range c.clients {
 		if cl.known {
-			s.caps = append(s.caps, capRecord(name, cl.cap))
+			s.caps = append(s.caps, capRecord(nil, name, cl.cap))
 		}
 	}
-	for _, j := range c.order.jobs {
-		if j.state == 0 {
-			continue
-		}
+	for j := range c.order.all {
 		copied := *j
 		if j.rare != nil {
 			copied.rare = j.rare.copied()
 		}
-		if j.list == &c.acked || !j.isOpen() && j.list == nil {
+		if !j.isOpen() && !c.owed(j) {
 			copied.list = &delivered
 		}
 		s.jobs = append(s.jobs, copied)
@@ -41,9 +39,8 @@ func (c *Core) Snapshot() *Snapshot {
 func (r *rare) copied() *rare {
 	copied := *r
 	copied.history = slices.Clone(r.history)
-	if r.array != nil {
+	if r.array != nil && r.index < 0 {
 		a := *r.array
-		a.open = nil
 		copied.array = &a
 	}
 	return &copied
@@ -52,65 +49,74 @@ func (r *rare) copied() *rare {
 // delivered stands for the lists of results that their clients have.
 var delivered list
 
-// Each calls write for each record, until one fails.
+// Each calls write for each record, until one fails. A record is only valid until write returns. It may be called while the Core goes on.
 func (s *Snapshot) Each(write func(record []byte) error) error {
-	records := append([]Record{s.epoch}, s.caps...)
-	for i := 0; ; i++ {
-		for _, r := range records {
-			if err := write(r); err != nil {
-				return err
-			}
+	for _, r := range append([]Record{s.epoch}, s.caps...) {
+		if err := write(r); err != nil {
+			return err
 		}
-		if i == len(s.jobs) {
-			return nil
+	}
+	slices.SortFunc(s.jobs, func(a, b job) int { return cmp.Compare(a.seq, b.seq) }) // an array comes before its jobs, and a line keeps its order
+	w := &stateWriter{write: write}
+	for i := range s.jobs {
+		if w.job(&s.jobs[i]); w.err != nil {
+			return w.err
 		}
-		records = records[:0]
-		records = append(records, stateRecords(&s.jobs[i])...)
+	}
+	return nil
+}
+
+// stateWriter writes the records that make jobs again as they are.
+type stateWriter struct {
+	write func(record []byte) error
+	buf   Record
+	err   error
+}
+
+func (w *stateWriter) add(j *job, record func(Record, *job) Record) {
+	if w.err == nil {
+		w.buf = record(w.buf[:0], j)
+		w.err = w.write(w.buf)
 	}
 }
 
-// stateRecords are what makes a job again as it is.
-func stateRecords(j *job) (all []Record) {
-	r := j.rare
-	if _, _, ok := j.element(); ok && !j.isOpen() { // it has been counted by its array
-		alone := *r
-		alone.array, alone.index = nil, -1
-		j.rare, r = &alone, &alone
-	}
+func (w *stateWriter) job(j *job) {
+	_, _, isElement := j.element()
 	switch {
 	case j.state == ended:
-		all = append(all, endRecord(j))
-	case r == nil || r.array == nil || r.index < 0:
-		all = append(all, submitRecord(j))
+		w.add(j, endRecord)
+	case !isElement: // such a job is made by its array
+		w.add(j, submitRecord)
 	}
-	if r != nil && j.state != ended {
-		if r.array != nil && r.index < 0 {
-			all = append(all, arrayRecord(r.array))
-		}
-		if j.attempts > 0 || r.array != nil && r.index >= 0 && j.state != running {
-			for _, a := range r.history {
-				all = append(all, backRecord(j, a))
-			}
-			if len(r.history) == 0 {
-				all = append(all, backRecord(j, Attempt{}))
-			}
-		}
+	if j.isOpen() && j.isArray() {
+		w.add(j, arrayRecord)
+	} else if j.state != ended {
+		w.attempts(j, isElement && j.state != running)
 	}
-	switch {
-	case j.state == running && j.run != nil:
-		all = append(all, startRecord(j, j.run, j.run.worker))
-	case j.state == running && r != nil:
-		all = append(all, start(j, r.attempt, r.avoid, r.last))
-	case j.state == dead:
-		all = append(all, deadRecord(j))
+	if j.state == dead {
+		w.add(j, deadRecord)
 	}
-	if r != nil && r.cancel && j.isOpen() { // one that runs, or an array
-		all = append(all, cancelRecord(j))
+	if j.isOpen() && j.canceled() { // one that runs, or an array
+		w.add(j, cancelRecord)
 	}
 	if j.list == &delivered {
-		all = append(all, deliveredRecord(j))
+		w.add(j, deliveredRecord)
 	}
-	return all
+}
+
+// attempts writes those that a job has had, and the one that it has. At least one record is needed to make a job of an array again.
+func (w *stateWriter) attempts(j *job, needed bool) {
+	if j.rare != nil && (j.attempts > 0 || needed) {
+		for _, a := range j.rare.history {
+			w.add(j, func(to Record, j *job) Record { return backRecord(to, j, a) })
+		}
+		if len(j.rare.history) == 0 {
+			w.add(j, func(to Record, j *job) Record { return backRecord(to, j, Attempt{}) })
+		}
+	}
+	if j.state == running {
+		w.add(j, startRecord)
+	}
 }
 
 // Refs calls f for each body that is stored elsewhere.

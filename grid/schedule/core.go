@@ -21,8 +21,8 @@ type Config struct {
 	PlainTimeout  Moment // of an attempt by a worker that does not say so, unless the job has a limit; 1 h
 	Recovery      Moment // how long workers may claim what they ran before the leader was started again; 10 s
 	KeepResult    Moment // for a client that does not come; 24 h
-	MaxAttempts   int    // 6
-	MaxCrashes    int    // how many workers a job may lose; 5
+	MaxAttempts   int    // 100 at most; 6
+	MaxCrashes    int    // how many workers a job may lose, 100 at most; 5
 	DefaultCap    int    // of a client that declares none; 4
 
 	MaxJobs      int   // that have not ended; 4 million
@@ -30,12 +30,13 @@ type Config struct {
 	MaxResults   int64 // bytes of results that wait for one client; its further jobs wait for it to come; 256 MiB
 	KeepAcked    int   // how many results stay that their clients have; 10 000
 	AckedBytes   int64 // and how many bytes of them; 64 MiB
-	MaxExecs     int   // with jobs; 10 000
+	MaxExecs     int   // with jobs queued; 10 000
 	MaxDead      int   // dead letters; the oldest goes; 100 000
 	ResultWindow int   // bytes of results on their way to one client; 4 MiB
 
-	Epoch  time.Time  // when the Moment was 0
-	Random *rand.Rand // for the jitter of timeouts
+	Epoch     time.Time  // when the Moment was 0
+	Random    *rand.Rand // for the jitter of timeouts
+	NoRecords bool       // are made: the leader keeps nothing on disk
 	// Observe is told how long things took. Nil for nothing.
 	Observe func(what Span, d Moment)
 }
@@ -89,6 +90,7 @@ func (c *Config) init() {
 	number(&c.MaxExecs, 10_000)
 	number(&c.MaxDead, 100_000)
 	number(&c.ResultWindow, 4<<20)
+	c.MaxAttempts, c.MaxCrashes = min(c.MaxAttempts, wire.MaxAttempts), min(c.MaxCrashes, wire.MaxAttempts)
 	if c.Random == nil {
 		c.Random = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
@@ -104,27 +106,30 @@ type Core struct {
 	execs   map[execKey]*exec
 	peers   map[PeerID]*peer
 	groups  map[groupKey]*group
-	ready   ring[*exec] // to be served in turn
+	ready   chain[*exec]   // to be served in turn
+	hot     chain[*group]  // have credit again, and execs that wait for it
+	roomy   chain[*client] // have room again, and lines that wait for it
 	timers  timers
 	order   order // of all jobs, by age
 
-	open       int // jobs that have not ended
-	attempts   int // that run
-	bytes      int64
-	acked      list // ended, and their clients have the results: oldest first
-	ackedBytes int64
-	dead       []*job // oldest first
-	served     uint64
+	open      int // jobs that have not ended
+	busyExecs int // with jobs queued
+	attempts  int // that run
+	bytes     int64
+	acked     list   // ended, and their clients have the results: oldest first
+	dead      []*job // oldest first
+	turns     uint64 // counts what workers are given
 
-	recovering   map[wire.GUID]*job // running when the leader ended, by their ids
+	recovering   list // running when the leader ended
 	recoverUntil Moment
 	replaying    bool
 	shift        Moment // from the moments of records to those of this leader
 	sweepAt      Moment
 
-	out    []Effect
-	record []Record
-	Counts Counts
+	out, taken       []Effect
+	record, recorded []Record
+	buf, bufTaken    []byte // of the records
+	Counts           Counts
 }
 
 // New returns an empty state.
@@ -132,7 +137,7 @@ func New(cfg Config) *Core {
 	cfg.init()
 	return &Core{
 		cfg: cfg, jobs: map[wire.GUID]*job{}, clients: map[string]*client{}, execs: map[execKey]*exec{}, peers: map[PeerID]*peer{},
-		groups: map[groupKey]*group{}, recovering: map[wire.GUID]*job{},
+		groups: map[groupKey]*group{},
 	}
 }
 
@@ -189,12 +194,21 @@ type Body struct {
 // memory returns how many bytes of memory it takes.
 func (b Body) memory() int64 { return int64(len(b.Bytes)) }
 
-// Take returns the effects and the records since the last call, in order. They are valid until the next event.
+// maxSpare is how many bytes are kept for the records of later calls.
+const maxSpare = 1 << 20
+
+// Take returns the effects and the records since the last call, in order. They are valid until the next call.
 func (c *Core) Take() ([]Effect, []Record) {
 	c.pump()
-	out, record := c.out, c.record
-	c.out, c.record = c.out[:0], c.record[:0]
-	return out, record
+	clear(c.taken) // bodies that are no longer needed
+	clear(c.recorded)
+	if cap(c.bufTaken) > maxSpare {
+		c.bufTaken = nil
+	}
+	c.taken, c.out = c.out, c.taken[:0]
+	c.recorded, c.record = c.record, c.recorded[:0]
+	c.bufTaken, c.buf = c.buf, c.bufTaken[:0]
+	return c.taken, c.recorded
 }
 
 func (c *Core) emit(e Effect) {
@@ -221,7 +235,7 @@ type Numbers struct {
 
 // Numbers returns them.
 func (c *Core) Numbers() Numbers {
-	n := Numbers{Open: c.open, Running: c.attempts + len(c.recovering), Dead: len(c.dead), Clients: len(c.clients), Execs: len(c.execs), Bytes: c.bytes}
+	n := Numbers{Open: c.open, Running: c.attempts + c.recovering.n, Dead: len(c.dead), Clients: len(c.clients), Execs: len(c.execs), Bytes: c.bytes}
 	n.Queued = n.Open - n.Running
 	for _, g := range c.groups {
 		n.Workers += g.workers

@@ -13,29 +13,28 @@ type deadLetter struct {
 	result []byte
 }
 
-// deadLetter gives a job up that is with no worker. Its client is told.
-func (c *Core) deadLetter(j *job, reason string) {
+// giveUp makes a job a dead letter that is with no worker. Its client is told.
+func (c *Core) giveUp(j *job, reason string) {
+	c.deadLetter(j, reason, c.ownResult(j, wire.ReasonDeadLetter, reason))
+}
+
+func (c *Core) deadLetter(j *job, reason string, result Body) {
 	c.outOfLine(j)
 	c.trimLog(j, maxEndedLog)
-	result := c.ownResult(j, wire.ReasonDeadLetter, reason)
+	c.untie(j)
 	r := j.more()
 	r.dead = &deadLetter{reason: reason, result: result.Bytes}
 	r.last = wire.ReasonDeadLetter
 	c.bytes += result.memory()
 	j.state, j.outcome, j.since = dead, jobs.Failed, c.now
 	c.open--
-	c.write(deadRecord(j))
+	c.write(j, deadRecord)
 	c.Counts.Dead++
 	c.dead = append(c.dead, j)
-	of, index, isElement := j.element()
-	if isElement { // it may outlive its array, which has the request
+	if of, index, ok := j.element(); ok { // it may outlive its array, which has the request
 		c.setBody(j, elementBody(of, j.id, index))
-		j.owner = of.job.owner
 	}
-	c.owe(j)
-	if isElement {
-		c.elementEnded(of, j)
-	}
+	c.closed(j)
 	if len(c.dead) > c.cfg.MaxDead {
 		c.drop(c.dead[0])
 	}
@@ -48,21 +47,21 @@ func (c *Core) Requeue(now Moment, id wire.GUID) bool {
 	if j == nil || j.state != dead {
 		return false
 	}
-	c.write(requeueRecord(j))
+	c.write(j, requeueRecord)
 	c.requeue(j)
 	return true
 }
 
+// requeue queues the job of a dead letter. One of an array goes on alone: the array has counted it as failed.
 func (c *Core) requeue(j *job) {
-	c.undeliver(j)
+	if c.owed(j) {
+		c.settle(j)
+	}
 	c.undead(j)
 	j.attempts, j.crashes, j.outcome = 0, 0, 0
 	r := j.rare
-	r.history, r.avoid, r.last, r.cancel = nil, wire.GUID{}, "", false
+	r.history, r.avoid, r.last, r.cancel, r.opts.tie = nil, wire.GUID{}, "", false, false
 	c.open++
-	if of, _, ok := j.element(); ok {
-		c.elementBack(of, j)
-	}
 	c.enqueue(j, false)
 }
 
@@ -73,7 +72,7 @@ func (c *Core) Drop(now Moment, id wire.GUID) bool {
 	if j == nil || j.state != dead {
 		return false
 	}
-	c.write(dropRecord(j))
+	c.write(j, dropRecord)
 	c.drop(j)
 	return true
 }
@@ -98,17 +97,4 @@ func (c *Core) undead(j *job) {
 	}
 	c.bytes -= int64(len(j.rare.dead.result))
 	j.rare.dead = nil
-}
-
-// undeliver takes back a result that its client does not have yet.
-func (c *Core) undeliver(j *job) {
-	if j.list == nil {
-		return
-	}
-	size := j.result().Size
-	if p := c.peers[j.owner]; p != nil && j.list == &p.sent {
-		p.window -= size
-	}
-	j.line.client.results -= int64(size)
-	j.leave()
 }

@@ -50,7 +50,7 @@ func (c *Core) Get(id wire.GUID) (Info, bool) {
 func (c *Core) info(j *job) Info {
 	i := Info{
 		ID: j.id, Client: j.line.client.name, Exec: j.line.exec.key.name, State: j.jobState(), Attempts: int(j.attempts), Crashes: int(j.crashes), Born: j.born, Since: j.since,
-		Dead: j.state == dead, Delivered: !j.isOpen() && (j.list == nil || j.list == &c.acked), Canceling: j.isOpen() && j.canceled(), Body: j.theBody(), Index: -1,
+		Dead: j.state == dead, Delivered: !j.isOpen() && !c.owed(j), Canceling: j.isOpen() && j.canceled(), Body: j.theBody(), Index: -1,
 	}
 	if j.run != nil {
 		i.Worker, i.Accepted = j.run.worker.host, j.run.accepted
@@ -74,9 +74,8 @@ func (c *Core) info(j *job) Info {
 	}
 	if a := r.array; a != nil && r.index < 0 {
 		i.First, i.Last, i.Done, i.Failed = a.first, a.last, a.ended, a.failed
-	} else if a != nil {
-		i.Array, i.Index = a.job.id, r.index
 	}
+	i.Array, i.Index = r.arrayID, r.index
 	return i
 }
 
@@ -113,6 +112,11 @@ func (c *Core) position(j *job) int {
 		return 0
 	}
 	n := 1
+	for _, lane := range j.line.lanes {
+		if lane.priority > j.options().priority {
+			n += lane.n
+		}
+	}
 	for p := j.prev; p != nil; p = p.prev {
 		if n++; n > maxPosition {
 			return 0
@@ -162,7 +166,7 @@ func (c *Core) explainEnded(j *job, since string) string {
 	if j.outcome == jobs.Failed && j.rare != nil && j.rare.last != "" {
 		what += " (" + j.rare.last + ")"
 	}
-	if j.list == nil || j.list == &c.acked {
+	if !c.owed(j) {
 		return what + " " + since + " ago, and its client has the result"
 	}
 	return what + " " + since + " ago, and its client has not fetched the result"

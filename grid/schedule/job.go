@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -11,7 +13,7 @@ type state uint8
 const (
 	queued  state = iota + 1 // in the line of its client and exec
 	delayed                  // between two attempts
-	running                  // an attempt is with a worker
+	running                  // an attempt is with a worker, or was when the leader ended
 	parent                   // an array that waits only for its jobs to end
 	ended                    // its result is kept
 	dead                     // so is its request
@@ -20,12 +22,14 @@ const (
 // job is kept small: there may be millions. What few of them have is in rare.
 type job struct {
 	id         wire.GUID
+	seq        uint64 // counts all jobs, as they have come
+	position   uint64 // in order
 	line       *line
 	list       *list
 	prev, next *job
 	body       []byte // the request; the result of a job that has ended
 	rare       *rare
-	run        *attempt // while it is running
+	run        *attempt // while a worker has it
 	digest     uint64   // of the request; 0 if it is not known
 	owner      PeerID   // who has submitted it, if still connected
 	born       Moment   // when it was submitted
@@ -39,20 +43,43 @@ type job struct {
 
 // rare is what few jobs have.
 type rare struct {
-	opts     wire.Options
+	opts     options
 	timer    timer  // of a delay, or when it is too late to start
 	notAfter Moment // 0 for none
 	avoid    wire.GUID
 	ref      wire.GUID // of the body, if it is stored elsewhere
 	attempt  wire.GUID // that was running when the leader ended
 	cancel   bool      // it was asked to stop
-	tied     bool      // to the connection of its client
+	tied     *peer     // its end ends the job
 	last     string
 	history  []Attempt
-	array    *array // of an array, and of each of its jobs
-	index    int64  // of a job of an array; -1 for the array
+	array    *array    // of an array, and of each of its jobs that it has not counted
+	arrayID  wire.GUID // of a job of an array
+	index    int64     // of a job of an array; -1 for others
 	dead     *deadLetter
 	log      *jobLog // what its worker has reported
+}
+
+// options are those of a request that matter here.
+type options struct {
+	timeout                 Moment // of an attempt; 0 for none
+	maxAttempts             uint8  // 0 for the leader's number
+	priority                int8
+	retryExit, retryTimeout bool
+	tie                     bool // to the connection of its client
+}
+
+func optionsOf(o *wire.Options) options {
+	return options{
+		timeout: Moment(min(max(0, o.TimeoutMs), wire.MaxTimeout.Milliseconds())) * 1e6, maxAttempts: uint8(min(max(0, o.MaxAttempts), wire.MaxAttempts)),
+		priority:  int8(min(max(-wire.MaxPriority, o.Priority), wire.MaxPriority)),
+		retryExit: slices.Contains(o.RetryOn, wire.ReasonExit), retryTimeout: slices.Contains(o.RetryOn, wire.ReasonTimeout), tie: o.OnDisconnect != "",
+	}
+}
+
+// retries reports whether a job wants another attempt after a failure.
+func (o *options) retries(reason string) bool {
+	return o.retryExit && reason == wire.ReasonExit || o.retryTimeout && reason == wire.ReasonTimeout
 }
 
 // Attempt is an attempt that did not end a job.
@@ -75,18 +102,21 @@ func (j *job) more() *rare {
 	return j.rare
 }
 
-func (j *job) options() *wire.Options {
+func (j *job) options() *options {
 	if j.rare == nil {
 		return &noOptions
 	}
 	return &j.rare.opts
 }
 
-var noOptions wire.Options
+var noOptions options
 
 func (j *job) canceled() bool { return j.rare != nil && j.rare.cancel }
 
-// element returns the array that a job is one of, and its index.
+// isArray reports whether a job is an array.
+func (j *job) isArray() bool { return j.rare != nil && j.rare.array != nil && j.rare.index < 0 }
+
+// element returns the array that an open job is one of, and its index.
 func (j *job) element() (*array, int64, bool) {
 	if j.rare == nil || j.rare.array == nil || j.rare.index < 0 {
 		return nil, 0, false
@@ -96,18 +126,6 @@ func (j *job) element() (*array, int64, bool) {
 
 // isOpen reports whether a job has not ended.
 func (j *job) isOpen() bool { return j.state < ended }
-
-// attempt is a job in the hands of a worker.
-type attempt struct {
-	id       wire.GUID
-	job      *job
-	worker   *peer
-	place    int // in worker.running
-	number   int
-	accepted bool
-	began    Moment
-	timer    timer
-}
 
 // setBody puts a request or a result in place of what the job has.
 func (c *Core) setBody(j *job, b Body) {
@@ -135,7 +153,7 @@ func (j *job) result() Body {
 	return j.theBody()
 }
 
-// unstore says that a body that is stored elsewhere is no longer needed.
+// unstore tells that a body that is stored elsewhere is no longer needed.
 func (c *Core) unstore(b Body) {
 	if !b.Ref.IsZero() {
 		c.emit(Effect{Op: Forget, Body: b})
@@ -146,7 +164,7 @@ func (c *Core) unstore(b Body) {
 func (c *Core) add(j *job) {
 	c.jobs[j.id] = j
 	c.order.add(j, c.bornMs)
-	j.line.client.jobs++
+	j.line.jobs++
 	if j.isOpen() {
 		c.open++
 	}
@@ -163,6 +181,5 @@ func (c *Core) forget(j *job) {
 	c.setBody(j, Body{})
 	delete(c.jobs, j.id)
 	c.order.gone(j)
-	j.line.client.jobs--
-	c.dropClient(j.line.client)
+	c.leaveLine(j.line)
 }

@@ -7,65 +7,72 @@ type execKey struct {
 	array bool // jobs of arrays, which not every worker can run
 }
 
-// exec has the lines of the clients that have jobs for it.
+// exec has the lines of the clients that have jobs for it. While one of them is in its ring, it is either ready or starving.
 type exec struct {
-	key    execKey
-	queued int
-	ring   ring[*line] // have jobs, and their clients have room or are not known to have none
-	groups []member
-	ready  bool // in Core.ready
-	starve bool // has jobs, and waits for a worker
+	key      execKey
+	lines    int // of clients that have jobs for it, ended ones too
+	queued   int
+	ring     chain[*line] // have jobs queued, and their clients have room or are not known to have none
+	members  []*member
+	turn     link[*exec] // in Core.ready
+	starving bool        // waits for a worker with credit
+	woken    bool        // was starving, and has not been served since
 }
 
-// member is a group of workers that an exec's jobs can be given to.
-type member struct {
-	*group
-	listed bool // the exec is in group.starving
-}
-
-// line has the jobs of one client for one exec that are queued: those of higher priority first.
+// line has the jobs of one client for one exec that are queued: those of higher priority first. It stays as long as one of its jobs is known.
 type line struct {
-	exec    *exec
-	client  *client
-	lanes   []*lane
-	n       int
-	waiting bool // in exec.ring or client.held
+	exec   *exec
+	client *client
+	lanes  []*lane
+	jobs   int         // that are known
+	n      int         // that are queued
+	turn   link[*line] // in exec.ring or client.held while jobs are queued
 }
 
 type lane struct {
-	priority int
+	priority int8
 	list
 }
 
-// line returns that of a client and an exec.
+// line returns that of a client and an exec. A job must be added to it.
 func (c *Core) line(clientName, execName string, array bool) *line {
 	cl := c.client(clientName)
 	key := execKey{execName, array}
 	e := c.execs[key]
 	if e == nil {
 		e = &exec{key: key}
+		e.turn.of = e
 		c.execs[key] = e
 		c.join(e)
 	}
 	l := cl.lines[e]
 	if l == nil {
 		l = &line{exec: e, client: cl}
+		l.turn.of = l
 		cl.lines[e] = l
+		e.lines++
 	}
 	return l
+}
+
+// leaveLine notes that a job of a line is no longer known. The line, its exec and its client go with their last job.
+func (c *Core) leaveLine(l *line) {
+	if l.jobs--; l.jobs > 0 {
+		return
+	}
+	e := l.exec
+	delete(l.client.lines, e)
+	c.dropClient(l.client)
+	if e.lines--; e.lines == 0 {
+		delete(c.execs, e.key)
+	}
 }
 
 // enqueue puts a job into its line, before others of its priority or behind them.
 func (c *Core) enqueue(j *job, front bool) {
 	l := j.line
-	if c.execs[l.exec.key] != l.exec || c.clients[l.client.name] != l.client || l.client.lines[l.exec] != l { // it was dropped while the job had nothing to do with it
-		l = c.line(l.client.name, l.exec.key.name, l.exec.key.array)
-		l.client.jobs++
-		j.line.client.jobs--
-		j.line = l
-	}
 	j.state, j.since = queued, c.now
-	lane := l.lane(j.options().Priority)
+	lane := l.lane(j.options().priority)
 	if front {
 		lane.pushFront(j)
 	} else {
@@ -73,18 +80,37 @@ func (c *Core) enqueue(j *job, front bool) {
 	}
 	l.n++
 	l.exec.queued++
-	c.offer(l)
+	if l.exec.queued == 1 {
+		c.busyExecs++
+	}
+	if l.turn.in == nil {
+		c.offer(l)
+	}
+	c.watchExpiry(j)
 }
 
 // dequeue takes a job out of its line.
 func (c *Core) dequeue(j *job) {
+	l, e := j.line, j.line.exec
 	j.leave()
-	j.line.n--
-	j.line.exec.queued--
+	if j.rare != nil {
+		c.timers.stop(&j.rare.timer)
+	}
+	l.n--
+	if e.queued--; e.queued == 0 {
+		c.busyExecs--
+	}
+	if l.n == 0 {
+		l.turn.leave()
+		if len(l.lanes) > 1 {
+			l.lanes = nil
+		}
+		c.rest(e)
+	}
 }
 
-func (l *line) lane(priority int) *lane {
-	i, found := slices.BinarySearchFunc(l.lanes, priority, func(a *lane, p int) int { return p - a.priority })
+func (l *line) lane(priority int8) *lane {
+	i, found := slices.BinarySearchFunc(l.lanes, priority, func(a *lane, p int8) int { return int(p) - int(a.priority) })
 	if !found {
 		l.lanes = slices.Insert(l.lanes, i, &lane{priority: priority})
 	}
@@ -104,48 +130,34 @@ func (l *line) head() *job {
 
 // offer lets a line that has jobs take its turn.
 func (c *Core) offer(l *line) {
-	if l.waiting || l.n == 0 {
-		return
-	}
-	l.waiting = true
-	l.exec.ring.push(l)
-	c.serveSoon(l.exec)
-}
-
-// release lets the lines take their turn that have waited for their client to have room.
-func (c *Core) release(cl *client) {
-	if len(cl.held) == 0 || !cl.hasRoom(c) {
-		return
-	}
-	held := cl.held
-	cl.held = nil
-	for _, l := range held {
-		l.waiting = false
-		c.offer(l)
-	}
-}
-
-// serveSoon puts an exec into the order in which they are served.
-func (c *Core) serveSoon(e *exec) {
-	if !e.ready && !e.starve {
-		e.ready = true
-		c.ready.push(e)
-	}
-}
-
-// dropExec forgets an exec that has no jobs.
-func (c *Core) dropExec(l *line) {
 	e := l.exec
-	if l.n == 0 && !l.waiting {
-		delete(l.client.lines, e)
+	e.ring.pushBack(&l.turn)
+	if !e.starving && e.turn.in == nil {
+		c.ready.pushBack(&e.turn)
 	}
-	if e.queued > 0 || e.ring.len() > 0 || e.ready || c.execs[e.key] != e {
+}
+
+// hold lets a line wait until its client has room.
+func (c *Core) hold(l *line) {
+	l.client.held.pushBack(&l.turn)
+	c.rest(l.exec)
+}
+
+// rest takes an exec that has no line in its ring out of where it waits.
+func (c *Core) rest(e *exec) {
+	if e.ring.n > 0 {
 		return
 	}
-	for _, m := range e.groups {
-		if m.listed {
-			return // it is looked at again there
-		}
+	e.turn.leave()
+	e.starving, e.woken = false, false
+	for _, m := range e.members {
+		m.turn.leave()
 	}
-	delete(c.execs, e.key)
+}
+
+// release notes that a client may have room again: lines that wait for it take their turn, one after the other.
+func (c *Core) release(cl *client) {
+	if cl.held.n > 0 && cl.hasRoom(c) && cl.turn.in == nil {
+		c.roomy.pushBack(&cl.turn)
+	}
 }

@@ -4,31 +4,30 @@ package schedule
 type list struct {
 	first, last *job
 	n           int
+	bytes       int64 // of their results, or of their requests
 }
 
-func (l *list) pushBack(j *job) {
-	j.list, j.prev, j.next = l, l.last, nil
-	if l.last == nil {
+func (l *list) pushBack(j *job) { l.insert(j, l.last, nil) }
+
+func (l *list) pushFront(j *job) { l.insert(j, nil, l.first) }
+
+func (l *list) insert(j, prev, next *job) {
+	j.list, j.prev, j.next = l, prev, next
+	if prev == nil {
 		l.first = j
 	} else {
-		l.last.next = j
+		prev.next = j
 	}
-	l.last = j
-	l.n++
-}
-
-func (l *list) pushFront(j *job) {
-	j.list, j.prev, j.next = l, nil, l.first
-	if l.first == nil {
+	if next == nil {
 		l.last = j
 	} else {
-		l.first.prev = j
+		next.prev = j
 	}
-	l.first = j
 	l.n++
+	l.bytes += int64(j.result().Size)
 }
 
-// leave takes a job out of its list, if it is in one.
+// leave takes a job out of its list, if it is in one. What it has as a body must still be what it had when it came.
 func (j *job) leave() {
 	l := j.list
 	if l == nil {
@@ -45,34 +44,72 @@ func (j *job) leave() {
 		j.next.prev = j.prev
 	}
 	l.n--
+	l.bytes -= int64(j.result().Size)
 	j.list, j.prev, j.next = nil, nil, nil
 }
 
-// ring is a queue of things that are served in turn.
-type ring[T any] struct {
-	items []T
-	head  int
+// chain is a queue of things that may also leave it from the middle. A thing has a link for each chain that it can be in.
+type chain[T any] struct {
+	first, last *link[T]
+	n           int
 }
 
-func (r *ring[T]) len() int { return len(r.items) - r.head }
+// link is the place of a thing in a chain.
+type link[T any] struct {
+	of         T
+	in         *chain[T]
+	prev, next *link[T]
+}
 
-func (r *ring[T]) push(v T) { r.items = append(r.items, v) }
-
-// first returns the next one. The ring must not be empty.
-func (r *ring[T]) first() T { return r.items[r.head] }
-
-func (r *ring[T]) pop() T {
-	var none T
-	v := r.items[r.head]
-	r.items[r.head] = none
-	r.head++
-	switch {
-	case r.head == len(r.items):
-		r.items, r.head = r.items[:0], 0
-	case r.head >= 64 && 2*r.head >= len(r.items):
-		n := copy(r.items, r.items[r.head:])
-		clear(r.items[n:])
-		r.items, r.head = r.items[:n], 0
+// pushBack puts a thing at the end, wherever it was before.
+func (c *chain[T]) pushBack(l *link[T]) {
+	l.leave()
+	l.in, l.prev = c, c.last
+	if c.last == nil {
+		c.first = l
+	} else {
+		c.last.next = l
 	}
-	return v
+	c.last = l
+	c.n++
+}
+
+// pushFront puts a thing first, wherever it was before.
+func (c *chain[T]) pushFront(l *link[T]) {
+	l.leave()
+	l.in, l.next = c, c.first
+	if c.first == nil {
+		c.last = l
+	} else {
+		c.first.prev = l
+	}
+	c.first = l
+	c.n++
+}
+
+// pop takes the first thing out. The chain must not be empty.
+func (c *chain[T]) pop() T {
+	l := c.first
+	l.leave()
+	return l.of
+}
+
+// leave takes a thing out of its chain, if it is in one.
+func (l *link[T]) leave() {
+	c := l.in
+	if c == nil {
+		return
+	}
+	if l.prev == nil {
+		c.first = l.next
+	} else {
+		l.prev.next = l.next
+	}
+	if l.next == nil {
+		c.last = l.prev
+	} else {
+		l.next.prev = l.prev
+	}
+	c.n--
+	l.in, l.prev, l.next = nil, nil, nil
 }

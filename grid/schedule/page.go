@@ -10,27 +10,26 @@ import (
 // maxLook is how many jobs one call of Jobs looks at.
 const maxLook = 20_000
 
-// Jobs calls show for jobs that are wanted, the newest first, until it returns false. Jobs older than a position of an earlier call are shown next; 0
-// begins with the newest. It returns the position for the next call, and 0 at the end. Few jobs may be shown while there are more: a call looks at a
-// limited number.
+// Jobs calls show for jobs that are wanted, the newest first, until it returns false. Only jobs older than a position of an earlier call are
+// shown; 0 begins with the newest. It returns the position for the next call, and 0 at the end. Few jobs may be shown while there are more: a
+// call looks at a limited number.
 func (c *Core) Jobs(position uint64, want func(*Info) bool, show func(Info) bool) (next uint64) {
 	all := c.order.jobs
-	base := c.order.first
 	end := len(all)
 	if position > 0 {
-		end = int(min(max(position, base)-base, uint64(len(all))))
+		end = c.order.before(position)
 	}
-	looked := 0
 	for i := end - 1; i >= 0; i-- {
-		if looked++; looked > maxLook {
-			return base + uint64(i) + 1
+		j := all[i]
+		if end-i > maxLook {
+			return j.position + 1
 		}
-		if all[i].state == 0 {
+		if j.state == 0 {
 			continue
 		}
-		info := c.info(all[i])
+		info := c.info(j)
 		if want(&info) && !show(info) {
-			return base + uint64(i)
+			return j.position
 		}
 	}
 	return 0
@@ -84,22 +83,24 @@ type ExecInfo struct {
 	Oldest Moment // how long its oldest job has waited
 }
 
-// Execs returns those with jobs.
+// Execs returns those with jobs queued, by name.
 func (c *Core) Execs() []ExecInfo {
 	byName := map[string]*ExecInfo{}
-	for key, e := range c.execs {
-		if e.queued == 0 {
-			continue
-		}
-		i := byName[key.name]
-		if i == nil {
-			i = &ExecInfo{Name: key.name}
-			byName[key.name] = i
-		}
-		i.Queued += e.queued
-		for n := e.ring.len(); n > 0; n-- {
-			if l := e.ring.items[e.ring.head+n-1]; l.n > 0 {
-				i.Oldest = max(i.Oldest, c.now-l.head().since)
+	for _, cl := range c.clients {
+		for e, l := range cl.lines {
+			if l.n == 0 {
+				continue
+			}
+			i := byName[e.key.name]
+			if i == nil {
+				i = &ExecInfo{Name: e.key.name}
+				byName[e.key.name] = i
+			}
+			i.Queued += l.n
+			for _, lane := range l.lanes {
+				if lane.first != nil {
+					i.Oldest = max(i.Oldest, c.now-lane.first.since)
+				}
 			}
 		}
 	}
@@ -123,7 +124,11 @@ type ClientInfo struct {
 func (c *Core) Clients() []ClientInfo {
 	all := make([]ClientInfo, 0, len(c.clients))
 	for _, cl := range c.clients {
-		all = append(all, ClientInfo{Name: cl.name, Sessions: len(cl.sessions), Running: cl.running, Cap: cl.cap, Jobs: cl.jobs, Results: cl.results})
+		i := ClientInfo{Name: cl.name, Sessions: len(cl.sessions), Running: cl.running, Cap: cl.cap, Results: cl.results}
+		for _, l := range cl.lines {
+			i.Jobs += l.jobs
+		}
+		all = append(all, i)
 	}
 	slices.SortFunc(all, func(a, b ClientInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return all

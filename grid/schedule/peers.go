@@ -1,6 +1,10 @@
 package schedule
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
@@ -12,18 +16,16 @@ type peer struct {
 
 	// Of a client.
 	client *client
-	unsent list // results
-	sent   list // results that it has not acknowledged
-	window int  // bytes of sent
-	tied   map[*job]bool
+	unsent list          // results
+	sent   list          // results that it has not acknowledged
+	tied   map[*job]bool // end with this connection
 
 	// Of a worker.
 	group    *group
 	worker   wire.GUID
 	host     string
 	credit   int // jobs that it may be given
-	busy     int // slots for which it has not given credit again
-	limit    int // of credit and busy together
+	limit    int // of credit and jobs that it runs together
 	assigned int64
 	running  []*attempt
 	index    int // in group.free, from 1
@@ -54,7 +56,10 @@ func featuresOf(names []string) (f features) {
 	return f
 }
 
-// Gone tells of a connection that has ended. What its worker ran is queued again, before other jobs.
+const clientGone = "its client has gone"
+
+// Gone tells of a connection that has ended. What its worker ran is queued again, before other jobs. From a worker that is draining it comes back
+// because it was not started, so that this counts as no attempt.
 func (c *Core) Gone(now Moment, id PeerID) {
 	c.at(now)
 	p := c.peers[id]
@@ -67,8 +72,16 @@ func (c *Core) Gone(now Moment, id PeerID) {
 		return
 	}
 	c.removeWorker(p)
-	for len(p.running) > 0 {
-		c.lost(p.running[len(p.running)-1], "its worker was lost", true)
+	slices.SortFunc(p.running, func(a, b *attempt) int { return cmp.Compare(a.job.seq, b.job.seq) })
+	for i, a := range p.running {
+		a.place = i
+	}
+	for n := len(p.running); n > 0; n = len(p.running) { // the oldest comes last, and so is first in its line
+		if a := p.running[n-1]; p.draining {
+			c.handBack(a)
+		} else {
+			c.lost(a, "its worker was lost", true)
+		}
 	}
 }
 
@@ -80,24 +93,26 @@ type client struct {
 	sessions []*peer // the newest last
 	waiting  list    // results, while no session is there to take them
 	running  int     // attempts at its jobs
-	jobs     int     // that are known
 	results  int64   // bytes of results that it has not acknowledged
 	lines    map[*exec]*line
-	held     []*line // have jobs, and wait until it has room
+	held     chain[*line]  // have jobs queued, and wait until it has room
+	turn     link[*client] // in Core.roomy
 }
 
 func (c *Core) client(name string) *client {
 	cl := c.clients[name]
 	if cl == nil {
 		cl = &client{name: name, cap: c.cfg.DefaultCap, lines: map[*exec]*line{}}
+		cl.turn.of = cl
 		c.clients[name] = cl
 	}
 	return cl
 }
 
-// dropClient forgets a client of which there is nothing to know.
+// dropClient forgets a client that has no connection and no job that is known.
 func (c *Core) dropClient(cl *client) {
-	if len(cl.sessions) == 0 && cl.jobs == 0 && c.clients[cl.name] == cl {
+	if len(cl.sessions) == 0 && len(cl.lines) == 0 {
+		cl.turn.leave()
 		delete(c.clients, cl.name)
 	}
 }
@@ -119,7 +134,7 @@ func (c *Core) ClientHello(now Moment, id PeerID, name string, maxRunning int, f
 	}
 	if maxRunning > 0 && (maxRunning != cl.cap || !cl.known) {
 		cl.cap, cl.known = maxRunning, true
-		c.write(capRecord(name, maxRunning))
+		c.writeCap(cl)
 		c.release(cl)
 	}
 	p.unsent, cl.waiting = cl.waiting, list{}
@@ -129,28 +144,40 @@ func (c *Core) ClientHello(now Moment, id PeerID, name string, maxRunning int, f
 	c.deliver(p)
 }
 
-// sessionGone keeps the results that a connection has not taken, for another one.
+// sessionGone keeps the results that a connection has not taken, for another one, and cancels the jobs that are tied to it.
 func (c *Core) sessionGone(p *peer) {
 	cl := p.client
-	for i, s := range cl.sessions {
-		if s == p {
-			cl.sessions = append(cl.sessions[:i], cl.sessions[i+1:]...)
-			break
-		}
-	}
+	cl.sessions = slices.DeleteFunc(cl.sessions, func(s *peer) bool { return s == p })
 	for _, l := range []*list{&p.sent, &p.unsent} {
 		for l.first != nil {
-			j := l.first
-			j.leave()
-			j.owner = 0
-			c.toDeliver(j)
+			c.toDeliver(l.first)
 		}
 	}
 	if len(cl.sessions) > 0 {
 		c.deliver(cl.sessions[len(cl.sessions)-1])
 	}
-	for j := range p.tied {
-		c.cancel(j, "its client has gone")
+	for _, j := range slices.SortedFunc(maps.Keys(p.tied), func(a, b *job) int { return cmp.Compare(a.seq, b.seq) }) {
+		c.cancel(j, clientGone)
 	}
 	c.dropClient(cl)
+}
+
+// tie makes an open job end with a connection of its client, if it has asked for that.
+func (c *Core) tie(j *job, p *peer) {
+	if !j.options().tie {
+		return
+	}
+	c.untie(j)
+	if p.tied == nil {
+		p.tied = map[*job]bool{}
+	}
+	p.tied[j] = true
+	j.rare.tied = p
+}
+
+func (c *Core) untie(j *job) {
+	if j.rare != nil && j.rare.tied != nil {
+		delete(j.rare.tied.tied, j)
+		j.rare.tied = nil
+	}
 }

@@ -3,64 +3,130 @@ package schedule
 import "github.com/batchfleet/batchfleet/grid/wire"
 
 // pump gives jobs to workers as long as there are both.
+//
+// It looks at what has changed only: groups whose workers have credit again, execs that may be served, and clients that have room again. Each
+// step serves one job, or moves something to where it waits for the next change.
 func (c *Core) pump() {
-	for c.ready.len() > 0 {
-		e := c.ready.pop()
-		e.ready = false
-		if l := c.next(e); l != nil {
-			w := c.pick(e, l.head())
-			if w == nil {
-				c.starve(e)
-				continue
-			}
-			c.serve(l, w)
-			continue
+	for {
+		switch {
+		case c.hot.n > 0:
+			c.feed(c.hot.pop())
+		case c.ready.n > 0:
+			c.serve(c.ready.pop())
+		case c.roomy.n > 0:
+			c.admit(c.roomy.first.of)
+		default:
+			return
 		}
-		// It has nothing for a worker that was kept for it: others may.
-		for _, m := range e.groups {
-			c.feed(m.group)
-		}
-		c.dropIdle(e)
 	}
 }
 
-// next returns the line of an exec whose turn it is, or nil if none of them has a job that may run.
+// feed lets the exec take its turn that has waited longest for a worker of a group.
+func (c *Core) feed(g *group) {
+	if len(g.free) == 0 || g.starving.n == 0 {
+		return
+	}
+	e := g.starving.first.of.exec
+	for _, m := range e.members {
+		m.turn.leave()
+	}
+	e.starving, e.woken = false, true
+	c.ready.pushBack(&e.turn)
+}
+
+// starve lets an exec wait until a worker that takes its jobs has credit.
+func (c *Core) starve(e *exec) {
+	e.starving = true
+	for _, m := range e.members {
+		if e.woken {
+			m.group.starving.pushFront(&m.turn) // another one was faster
+		} else {
+			m.group.starving.pushBack(&m.turn)
+		}
+	}
+	e.woken = false
+}
+
+// admit lets the next line of a client take its turn, if the client has room.
+func (c *Core) admit(cl *client) {
+	if cl.held.n == 0 || !cl.hasRoom(c) {
+		cl.turn.leave()
+		return
+	}
+	c.offer(cl.held.pop())
+}
+
+// serve gives one job of an exec to a worker.
+func (c *Core) serve(e *exec) {
+	if !e.hasWorker() {
+		c.starve(e)
+		return
+	}
+	l := c.next(e)
+	if l == nil { // others may use the worker
+		for _, m := range e.members {
+			c.heat(m.group)
+		}
+		return
+	}
+	j := l.head()
+	w := c.pick(e, j)
+	e.ring.pushBack(&l.turn)
+	if j.isArray() {
+		j = c.nextOf(j)
+	} else {
+		c.dequeue(j)
+	}
+	c.assign(j, w)
+	e.woken = false
+	c.feed(w.group)
+	if e.ring.n > 0 {
+		c.ready.pushBack(&e.turn)
+	}
+}
+
+// next returns the line of an exec whose turn it is, or nil if none has a job that may run.
 func (c *Core) next(e *exec) *line {
-	for e.ring.len() > 0 {
-		l := e.ring.first()
-		switch {
-		case l.n == 0:
-			e.ring.pop()
-			l.waiting = false
-			c.dropLine(l)
-		case !l.client.hasRoom(c):
-			e.ring.pop()
-			l.client.held = append(l.client.held, l)
-		default:
+	for e.ring.n > 0 {
+		l := e.ring.first.of
+		if !l.client.hasRoom(c) {
+			c.hold(l)
+			continue
+		}
+		j := l.head()
+		if j.rare == nil || j.rare.notAfter == 0 || c.now <= j.rare.notAfter {
 			return l
 		}
+		c.dequeue(j)
+		c.expire(j)
 	}
 	return nil
 }
 
-// dropLine forgets a line without jobs.
-func (c *Core) dropLine(l *line) {
-	if l.client.lines[l.exec] == l {
-		delete(l.client.lines, l.exec)
+func (e *exec) hasWorker() bool {
+	for _, m := range e.members {
+		if len(m.group.free) > 0 {
+			return true
+		}
 	}
+	return false
 }
 
-// pick returns the worker for a job, or nil.
+// pick returns the worker for a job. There must be one with credit.
 func (c *Core) pick(e *exec, j *job) *peer {
+	var avoid wire.GUID
+	if j.rare != nil {
+		avoid = j.rare.avoid
+	}
 	var best, second *peer
-	for _, m := range e.groups {
-		if len(m.free) == 0 {
+	for _, m := range e.members {
+		if len(m.group.free) == 0 {
 			continue
 		}
-		w := m.free[0]
-		if j.rare != nil && !j.rare.avoid.IsZero() && w.worker == j.rare.avoid {
+		w := m.group.free[0]
+		if !avoid.IsZero() && w.worker == avoid {
 			second = w
-			w = other(m.free, j.rare.avoid)
+			w = other(m.group.free, avoid)
 		}
 		if w != nil && (best == nil || before(w, best)) {
 			best = w
@@ -81,28 +147,4 @@ func other(f free, avoid wire.GUID) *peer {
 		}
 	}
 	return best
-}
-
-// serve gives the next job of a line to a worker.
-func (c *Core) serve(l *line, w *peer) {
-	e := l.exec
-	e.ring.pop()
-	l.waiting = false
-	j := l.head()
-	if j.rare != nil && j.rare.array != nil && j.rare.index < 0 {
-		j = c.nextOf(j)
-	} else {
-		c.dequeue(j)
-	}
-	c.assign(j, w)
-	if l.n > 0 {
-		c.offer(l)
-	} else {
-		c.dropLine(l)
-	}
-	if e.ring.len() > 0 {
-		c.serveSoon(e)
-	} else {
-		c.dropIdle(e)
-	}
 }

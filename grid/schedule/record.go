@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"math"
 
@@ -29,94 +28,139 @@ const (
 	recEpoch     = 12
 )
 
-// write keeps a record for the caller.
-func (c *Core) write(r Record) {
-	if !c.replaying {
-		c.record = append(c.record, r)
+// write keeps a record of a job for the caller.
+func (c *Core) write(j *job, record func(to Record, j *job) Record) {
+	if !c.replaying && !c.cfg.NoRecords {
+		c.keep(record(c.buf, j))
 	}
 }
 
+func (c *Core) writeCap(cl *client) {
+	if !c.replaying && !c.cfg.NoRecords {
+		c.keep(capRecord(c.buf, cl.name, cl.cap))
+	}
+}
+
+// keep makes what was appended to the buffer a record.
+func (c *Core) keep(buf []byte) {
+	from := len(c.buf)
+	c.buf = buf
+	c.record = append(c.record, buf[from:len(buf):len(buf)])
+}
+
 // Fields: a GUID has 16 bytes, a number is a varint, a text its length and its bytes.
+func (r Record) kind(k byte) Record      { return append(r, k) }
 func (r Record) guid(g wire.GUID) Record { return append(r, g[:]...) }
 func (r Record) number(n int64) Record   { return binary.AppendVarint(r, n) }
 func (r Record) text(s string) Record    { return append(r.number(int64(len(s))), s...) }
 func (r Record) body(b Body) Record {
 	r = r.number(int64(b.Size))
 	if b.Bytes == nil && b.Size > 0 {
-		return append(r, 1).guid(b.Ref)
+		return r.kind(1).guid(b.Ref)
 	}
-	return append(append(r, 0), b.Bytes...) // the last field
+	return append(r.kind(0), b.Bytes...) // the last field
 }
 
-// place has the array and the index of a job of an array.
+// place has the array and the index of a job of an array: above 0 if the array has not counted it yet.
 func (r Record) place(j *job) Record {
-	if of, index, ok := j.element(); ok {
-		return r.number(index + 1).guid(of.job.id)
+	if j.rare == nil || j.rare.index < 0 {
+		return r.number(0)
 	}
-	return r.number(0)
+	n := j.rare.index + 1
+	if j.rare.array == nil {
+		n = -n
+	}
+	return r.number(n).guid(j.rare.arrayID)
 }
 
-func submitRecord(j *job) Record {
-	var first, last int64
-	var opts string
-	if j.rare != nil {
-		if text, err := json.Marshal(j.rare.opts); err == nil && string(text) != "{}" {
-			opts = string(text)
-		}
-		if a := j.rare.array; a != nil && j.rare.index < 0 {
-			first, last = a.first, a.last
+func submitRecord(r Record, j *job) Record {
+	r = r.kind(recSubmit).guid(j.id).number(int64(j.digest)).number(int64(j.born)).text(j.line.client.name).text(j.line.exec.key.name)
+	r = r.place(j).options(j)
+	return r.body(j.theBody())
+}
+
+// options has those of a request, and the indexes of an array.
+func (r Record) options(j *job) Record {
+	if j.rare == nil {
+		return r.number(0)
+	}
+	o, has := &j.rare.opts, int64(hasOptions)
+	for _, flag := range []struct {
+		set bool
+		bit int64
+	}{{o.retryExit, hasRetryExit}, {o.retryTimeout, hasRetryTimeout}, {o.tie, hasTie}, {j.isArray(), hasArray}} {
+		if flag.set {
+			has |= flag.bit
 		}
 	}
-	b := j.theBody()
-	r := make(Record, 0, 80+len(j.line.client.name)+len(j.line.exec.key.name)+len(opts)+len(b.Bytes))
-	r = append(r, recSubmit).guid(j.id).number(int64(j.digest)).number(int64(j.born))
-	return r.text(j.line.client.name).text(j.line.exec.key.name).text(opts).number(first).number(last).body(b)
+	r = r.number(has).number(int64(o.timeout)).number(int64(o.maxAttempts)).number(int64(o.priority) + wire.MaxPriority)
+	if j.rare.notAfter > 0 {
+		r = r.number(1).number(int64(j.rare.notAfter))
+	} else {
+		r = r.number(0)
+	}
+	if j.isArray() {
+		r = r.number(j.rare.array.first).number(j.rare.array.last)
+	}
+	return r
 }
 
-func startRecord(j *job, a *attempt, w *peer) Record {
-	return start(j, a.id, w.worker, w.host)
+// Bits of the first number of options.
+const (
+	hasOptions = 1 << iota
+	hasRetryExit
+	hasRetryTimeout
+	hasTie
+	hasArray
+	optionsEnd
+)
+
+// startRecord tells which attempt a job has: that of a worker, or that of the leader before.
+func startRecord(r Record, j *job) Record {
+	r = r.kind(recStart).guid(j.id)
+	if a := j.run; a != nil {
+		r = r.guid(a.id).guid(a.worker.worker).text(a.worker.host)
+	} else {
+		r = r.guid(j.rare.attempt).guid(j.rare.avoid).text(j.rare.last)
+	}
+	return r.place(j)
 }
 
-func start(j *job, attempt, worker wire.GUID, host string) Record {
-	return append(make(Record, 0, 80), recStart).guid(j.id).guid(attempt).guid(worker).text(host).place(j)
-}
-
-func backRecord(j *job, a Attempt) Record {
-	r := append(make(Record, 0, 128), recBack).guid(j.id).guid(j.rare.avoid).number(int64(j.attempts)).number(int64(j.crashes))
+func backRecord(r Record, j *job, a Attempt) Record {
+	r = r.kind(recBack).guid(j.id).guid(j.rare.avoid).number(int64(j.attempts)).number(int64(j.crashes))
 	return r.number(int64(a.Number)).number(int64(a.At)).text(a.Worker).text(a.Reason).place(j)
 }
 
-func endRecord(j *job) Record {
-	b := j.theBody()
+func endRecord(r Record, j *job) Record {
 	var last string
 	if j.rare != nil {
 		last = j.rare.last
 	}
-	r := make(Record, 0, 80+len(j.line.client.name)+len(j.line.exec.key.name)+len(last)+len(b.Bytes))
-	r = append(r, recEnd).guid(j.id).number(int64(j.outcome)).number(int64(j.born)).number(int64(j.since)).number(int64(j.digest))
-	return r.text(j.line.client.name).text(j.line.exec.key.name).text(last).place(j).body(b)
+	r = r.kind(recEnd).guid(j.id).number(int64(j.outcome)).number(int64(j.born)).number(int64(j.since)).number(int64(j.digest))
+	return r.text(j.line.client.name).text(j.line.exec.key.name).text(last).place(j).body(j.theBody())
 }
 
-func deadRecord(j *job) Record {
+func deadRecord(r Record, j *job) Record {
 	d := j.rare.dead
-	r := append(make(Record, 0, 64+len(d.reason)+len(d.result)), recDead).guid(j.id).number(int64(j.since)).text(d.reason)
-	return r.place(j).body(Body{Bytes: d.result, Size: len(d.result)})
+	return r.kind(recDead).guid(j.id).number(int64(j.since)).text(d.reason).place(j).body(Body{Bytes: d.result, Size: len(d.result)})
 }
 
-func idRecord(kind byte, j *job) Record { return append(make(Record, 0, 17), kind).guid(j.id) }
+func deliveredRecord(r Record, j *job) Record { return r.kind(recDelivered).guid(j.id) }
+func requeueRecord(r Record, j *job) Record   { return r.kind(recRequeue).guid(j.id) }
+func dropRecord(r Record, j *job) Record      { return r.kind(recDrop).guid(j.id) }
+func cancelRecord(r Record, j *job) Record    { return r.kind(recCancel).guid(j.id).text(j.rare.last) }
 
-func deliveredRecord(j *job) Record { return idRecord(recDelivered, j) }
-func requeueRecord(j *job) Record   { return idRecord(recRequeue, j) }
-func dropRecord(j *job) Record      { return idRecord(recDrop, j) }
-func cancelRecord(j *job) Record    { return idRecord(recCancel, j).text(j.rare.last) }
-
-func capRecord(client string, n int) Record {
-	return append(make(Record, 0, 20+len(client)), recCap).text(client).number(int64(n))
+func arrayRecord(r Record, j *job) Record {
+	a := j.rare.array
+	return r.kind(recArray).guid(j.id).number(a.next).number(a.ended).number(a.failed)
 }
 
-func arrayRecord(a *array) Record {
-	return idRecord(recArray, a.job).number(a.next).number(a.ended).number(a.failed)
+func capRecord(r Record, client string, n int) Record {
+	return r.kind(recCap).text(client).number(int64(n))
 }
+
+// epochRecord tells which time the moments of the records behind it are counted from.
+func epochRecord(r Record, c *Core) Record { return r.kind(recEpoch).number(c.cfg.Epoch.UnixNano()) }
 
 // errRecord means that a record cannot be read.
 var errRecord = errors.New("damaged record of the grid")
@@ -165,10 +209,12 @@ func (r *reading) small(limit int64) int64 {
 
 func (r *reading) text() string { return string(r.take(int(r.small(math.MaxInt32)))) }
 
-func (r *reading) name() string { return r.text() }
-
 // moment is one of before this leader was started: it is not in the future.
-func (r *reading) moment(c *Core) Moment { return min(Moment(r.number())+c.shift, c.now) }
+func (r *reading) moment(c *Core) Moment { return min(r.shifted(c), c.now) }
+
+func (r *reading) shifted(c *Core) Moment {
+	return min(max(-maxMoment, Moment(r.number())), maxMoment) + min(max(-maxMoment, c.shift), maxMoment)
+}
 
 func (r *reading) body() Body {
 	b := Body{Size: int(r.small(math.MaxInt32))}
@@ -187,11 +233,19 @@ func (r *reading) body() Body {
 	return b
 }
 
-func (r *reading) place() (array wire.GUID, index int64) {
-	if n := r.small(math.MaxInt64 - 1); n > 0 {
-		return r.guid(), n - 1
+// place is where a job of an array belongs; index -1 stands for other jobs.
+type place struct {
+	array   wire.GUID
+	index   int64
+	counted bool // by the array
+}
+
+func (r *reading) place() place {
+	n := r.number()
+	if n == 0 || n == math.MinInt64 {
+		return place{index: -1}
 	}
-	return wire.GUID{}, -1
+	return place{array: r.guid(), index: max(n, -n) - 1, counted: n < 0}
 }
 
 func (r *reading) outcome() jobs.State {

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -32,9 +31,9 @@ func (c *Core) Replay(record []byte) error {
 	case recDead:
 		c.replayDead(&r)
 	case recCap:
-		if name, n := r.name(), r.small(1<<30); !r.bad {
+		if name, n := r.text(), r.small(wire.MaxClientCap); !r.bad {
 			cl := c.client(name)
-			cl.cap, cl.known = int(n), true
+			cl.cap, cl.known = max(1, int(n)), true
 		}
 	case recArray:
 		c.replayArray(&r)
@@ -47,81 +46,84 @@ func (c *Core) Replay(record []byte) error {
 	return err
 }
 
-// epochRecord tells which time the moments of the records behind it are counted from.
-func epochRecord(c *Core) Record {
-	return append(make(Record, 0, 16), recEpoch).number(c.cfg.Epoch.UnixNano())
-}
-
 func (c *Core) replayEpoch(r *reading) {
 	c.shift = Moment(r.number() - c.cfg.Epoch.UnixNano())
 }
 
 func (c *Core) replaySubmit(r *reading) error {
 	s := Submission{ID: r.guid(), Digest: uint64(r.number())}
-	born, clientName := r.moment(c), r.name()
-	s.Exec = r.name()
-	opts := r.text()
-	s.First, s.Last = r.number(), r.number()
+	born, clientName := r.moment(c), r.text()
+	s.Exec = r.text()
+	p := r.place()
+	opts := r.options(c, &s)
 	s.Body = r.body()
 	if r.bad || c.jobs[s.ID] != nil {
 		return nil
 	}
-	if opts != "" {
-		if err := json.Unmarshal([]byte(opts), &s.Options); err != nil {
-			return fmt.Errorf("%w: options of job %s: %w", errRecord, s.ID, err)
-		}
-	}
-	if t := s.Options.NotAfter; t != nil {
-		s.NotAfter = max(1, t.Sub(c.cfg.Epoch))
-	}
-	j, err := c.newJob(clientName, s)
+	j, err := c.newJob(clientName, s, s.Options.Array != "" || p.index >= 0, born)
 	if err != nil {
 		return fmt.Errorf("%w: array %s: %w", errRecord, s.ID, err)
 	}
-	j.born, j.since = born, born
+	if opts != noOptions {
+		j.more().opts = opts
+	}
+	if p.index >= 0 {
+		j.more().arrayID, j.more().index = p.array, p.index
+	}
+	j.since = born
 	return nil
 }
 
-// placed returns a job, which is made if it is one of an array.
+// options reads what newJob needs to know of them into a submission, and returns them.
+func (r *reading) options(c *Core, s *Submission) (o options) {
+	has := r.small(optionsEnd - 1)
+	if has == 0 {
+		return o
+	}
+	o.retryExit, o.retryTimeout, o.tie = has&hasRetryExit != 0, has&hasRetryTimeout != 0, has&hasTie != 0
+	o.timeout, o.maxAttempts = Moment(r.small(int64(wire.MaxTimeout))), uint8(r.small(wire.MaxAttempts))
+	o.priority = int8(r.small(2*wire.MaxPriority) - wire.MaxPriority)
+	s.Options.Priority = int(o.priority)
+	if r.small(1) > 0 {
+		s.NotAfter = max(1, r.shifted(c))
+	}
+	if has&hasArray != 0 {
+		s.First, s.Last = r.number(), r.number()
+		s.Options.Array = "array"
+	}
+	return o
+}
+
+// placed returns a job, which is made if it is one of an array that is open.
 func (c *Core) placed(id wire.GUID, p place) *job {
-	arrayID, index := p.array, p.index
-	if j := c.jobs[id]; j != nil || index < 0 {
+	if j := c.jobs[id]; j != nil || p.index < 0 || p.counted {
 		return j
 	}
-	parent := c.jobs[arrayID]
-	if parent == nil || parent.rare == nil || parent.rare.array == nil || !parent.isOpen() {
+	of := c.jobs[p.array]
+	if of == nil || !of.isArray() || !of.isOpen() {
 		return nil
 	}
-	a := parent.rare.array
-	if index < a.first || index > a.last || wire.ElementID(arrayID, index) != id {
+	a := of.rare.array
+	if p.index < a.first || p.index > a.last || wire.ElementID(p.array, p.index) != id {
 		return nil
 	}
-	e := c.element(a, index)
+	e := c.element(a, p.index)
 	c.madeAll(a)
 	c.runs(e)
 	return e
 }
 
-// madeAll takes an array out of its line when all its jobs are made.
-func (c *Core) madeAll(a *array) {
-	if j := a.job; a.next > a.last && j.state == queued {
-		c.dequeue(j)
-		c.timers.stop(&j.rare.timer)
-		j.state = parent
-	}
-}
-
 // runs notes that a job was running when the leader ended.
 func (c *Core) runs(j *job) {
 	j.state, j.since = running, c.now
-	c.recovering[j.id] = j
+	c.recovering.pushBack(j)
 	j.line.client.running++
 }
 
 func (c *Core) replayStart(r *reading) {
 	id, attemptID, worker, host := r.guid(), r.guid(), r.guid(), r.text()
-	j := c.placed(id, placeOf(r))
-	if r.bad || j == nil || !j.isOpen() || j.state == parent {
+	j := c.placedOpen(id, r)
+	if j == nil {
 		return
 	}
 	if j.state != running {
@@ -136,8 +138,8 @@ func (c *Core) replayBack(r *reading) {
 	id, avoid := r.guid(), r.guid()
 	attempts, crashes := r.small(255), r.small(255)
 	a := Attempt{Number: int(r.small(1 << 20)), At: r.moment(c), Worker: r.text(), Reason: r.text()}
-	j := c.placed(id, placeOf(r))
-	if r.bad || j == nil || !j.isOpen() || j.state == parent {
+	j := c.placedOpen(id, r)
+	if j == nil {
 		return
 	}
 	c.outOfLine(j)
@@ -148,21 +150,23 @@ func (c *Core) replayBack(r *reading) {
 	}
 	j.attempts, j.crashes = uint8(attempts), uint8(crashes)
 	c.enqueue(j, true)
-	c.watchExpiry(j)
 }
 
 func (c *Core) replayEnd(r *reading) {
 	id, outcome, born, since, digest := r.guid(), r.outcome(), r.moment(c), r.moment(c), uint64(r.number())
-	clientName, execName, last := r.name(), r.name(), r.text()
-	arrayID, index := r.place()
+	clientName, execName, last := r.text(), r.text(), r.text()
+	p := r.place()
 	b := r.body()
 	if r.bad {
 		return
 	}
-	j := c.placed(id, place{arrayID, index})
+	j := c.placed(id, p)
 	switch {
 	case j == nil:
-		j = &job{id: id, digest: digest, line: c.line(clientName, execName, false), state: ended, outcome: outcome, born: born, since: since}
+		j = &job{id: id, digest: digest, line: c.line(clientName, execName, p.index >= 0), state: ended, outcome: outcome, born: born}
+		if p.index >= 0 {
+			j.more().arrayID, j.more().index = p.array, p.index
+		}
 		c.setBody(j, b)
 		c.add(j)
 		c.owe(j)
@@ -170,31 +174,40 @@ func (c *Core) replayEnd(r *reading) {
 		return
 	default:
 		c.end(j, outcome, b)
-		j.since = since
 	}
-	if last != "" {
+	j.since = since
+	if last != "" || j.rare != nil {
 		j.more().last = last
 	}
 }
 
 func (c *Core) replayDead(r *reading) {
 	id, since, reason := r.guid(), r.moment(c), r.text()
-	j := c.placed(id, placeOf(r))
+	j := c.placedOpen(id, r)
 	b := r.body()
-	if r.bad || j == nil || !j.isOpen() {
+	if r.bad || j == nil {
 		return
 	}
-	c.deadLetter(j, reason)
+	c.deadLetter(j, reason, b)
 	j.since = since
-	c.bytes += int64(len(b.Bytes) - len(j.rare.dead.result))
-	j.line.client.results += int64(len(b.Bytes) - len(j.rare.dead.result))
-	j.rare.dead.result = b.Bytes
+}
+
+// placedOpen reads the place of a job and returns the job, or nil if it is not open, or an array.
+func (c *Core) placedOpen(id wire.GUID, r *reading) *job {
+	p := r.place()
+	if r.bad {
+		return nil
+	}
+	if j := c.placed(id, p); j != nil && j.isOpen() && !j.isArray() {
+		return j
+	}
+	return nil
 }
 
 func (c *Core) replayArray(r *reading) {
 	j := c.jobs[r.guid()]
 	next, ended, failed := r.number(), r.number(), r.number()
-	if r.bad || j == nil || j.rare == nil || j.rare.array == nil || j.rare.index >= 0 {
+	if r.bad || j == nil || !j.isArray() || !j.isOpen() {
 		return
 	}
 	a := j.rare.array
@@ -214,7 +227,7 @@ func (c *Core) replayID(kind byte, r *reading) {
 	}
 	switch kind {
 	case recDelivered:
-		if !j.isOpen() && j.list != nil && j.list != &c.acked {
+		if c.owed(j) {
 			c.delivered(j)
 			c.evict()
 		}
@@ -225,6 +238,11 @@ func (c *Core) replayID(kind byte, r *reading) {
 	case recDrop:
 		if j.state == dead {
 			c.drop(j)
+		} else if j.state == ended {
+			if c.owed(j) {
+				c.settle(j)
+			}
+			c.forget(j)
 		}
 	case recCancel:
 		if j.isOpen() {
@@ -235,31 +253,35 @@ func (c *Core) replayID(kind byte, r *reading) {
 	}
 }
 
-type place struct {
-	array wire.GUID
-	index int64
-}
-
-func placeOf(r *reading) place {
-	array, index := r.place()
-	return place{array, index}
-}
-
 // Recovered ends the replay. Jobs that were running wait a while for their workers to come back.
 func (c *Core) Recovered(now Moment) {
 	c.at(now)
 	c.Counts = Counts{}
 	c.shift = 0
-	if len(c.recovering) > 0 {
+	if c.recovering.n > 0 {
 		c.recoverUntil = c.now + c.cfg.Recovery
 	}
-	for _, j := range c.jobs {
-		if j.state == parent {
-			c.endArray(j.rare.array)
+	for _, j := range c.order.jobs {
+		switch {
+		case j.state == 0 || !j.isOpen():
+		case j.isArray():
+			c.recount(j.rare.array)
+		case j.options().tie:
+			c.recoverUntil = c.now + c.cfg.Recovery
 		}
 	}
 	for _, cl := range c.clients {
 		c.dropClient(cl)
 	}
-	c.write(epochRecord(c))
+	if !c.cfg.NoRecords {
+		c.keep(epochRecord(c.buf, c))
+	}
+}
+
+// recount counts the jobs of an array as failed whose records are lost, so that it can end.
+func (c *Core) recount(a *array) {
+	lost := a.next - a.first - a.ended - int64(len(a.open))
+	a.ended += lost
+	a.failed += lost
+	c.endArray(a)
 }

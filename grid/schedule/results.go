@@ -6,34 +6,41 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// owe keeps the result of a job that has ended until its client has it.
+// owe sends a result to the client of a job, or keeps it until the client comes.
 func (c *Core) owe(j *job) {
-	j.line.client.results += int64(j.result().Size)
+	if !c.owed(j) {
+		j.line.client.results += int64(j.result().Size)
+	}
 	c.toDeliver(j)
 	if p := c.peers[j.owner]; p != nil {
 		c.deliver(p)
 	}
 }
 
+// owed reports whether a client is still to acknowledge the result of a job.
+func (c *Core) owed(j *job) bool { return !j.isOpen() && j.list != nil && j.list != &c.acked }
+
+// settle notes that a client need not be sent a result any more.
+func (c *Core) settle(j *job) {
+	j.leave()
+	cl := j.line.client
+	cl.results -= int64(j.result().Size)
+	c.release(cl)
+}
+
 // toDeliver puts a result where it waits to be sent: with who has submitted the job, or the newest connection of its client.
 func (c *Core) toDeliver(j *job) {
 	cl := j.line.client
-	if j.list == &c.acked { // it is wanted once more
-		c.ackedBytes -= int64(j.result().Size)
-		cl.results += int64(j.result().Size)
-	} else if p := c.peers[j.owner]; p != nil && j.list == &p.sent {
-		p.window -= j.result().Size
-	}
-	j.leave()
 	p := c.peers[j.owner]
 	if p == nil || p.client != cl {
-		if p = nil; len(cl.sessions) > 0 {
-			p = cl.sessions[len(cl.sessions)-1]
+		p, j.owner = nil, 0
+		if n := len(cl.sessions); n > 0 {
+			p = cl.sessions[n-1]
 			j.owner = p.id
 		}
 	}
+	j.leave()
 	if p == nil {
-		j.owner = 0
 		cl.waiting.pushBack(j)
 		return
 	}
@@ -42,10 +49,10 @@ func (c *Core) toDeliver(j *job) {
 
 // deliver sends results to a client, as many as may be on their way.
 func (c *Core) deliver(p *peer) {
-	for j := p.unsent.first; j != nil && p.window < c.cfg.ResultWindow; j = p.unsent.first {
+	for p.unsent.first != nil && p.sent.bytes < int64(c.cfg.ResultWindow) {
+		j := p.unsent.first
 		j.leave()
 		p.sent.pushBack(j)
-		p.window += j.result().Size
 		c.emit(Effect{Op: Result, Peer: p.id, Job: j.id, Client: p.client.name, Body: j.result()})
 	}
 }
@@ -59,18 +66,17 @@ func (c *Core) Delivered(now Moment, id PeerID, ids []wire.GUID) {
 	}
 	for _, id := range ids {
 		j := c.jobs[id]
-		if j == nil || j.isOpen() || j.line.client != p.client || j.list == nil || j.list == &c.acked {
+		if j == nil || j.line.client != p.client || !c.owed(j) {
 			continue
 		}
-		if j.list == &p.sent {
-			p.window -= j.result().Size
-		} else if s := c.peers[j.owner]; s != nil && j.list == &s.sent {
-			s.window -= j.result().Size
-		}
+		other := c.peers[j.owner]
+		c.write(j, deliveredRecord)
 		c.delivered(j)
+		if other != nil && other != p {
+			c.deliver(other)
+		}
 	}
 	c.deliver(p)
-	c.release(p.client)
 	c.evict()
 }
 
@@ -81,23 +87,18 @@ func (c *Core) Written(now Moment, id PeerID, ids []wire.GUID) {
 	}
 }
 
+// delivered keeps a result that its client has, in case it is asked for again. Of a dead letter it is kept anyway.
 func (c *Core) delivered(j *job) {
-	j.leave()
-	size := int64(j.result().Size)
-	j.line.client.results -= size
-	c.write(deliveredRecord(j))
+	c.settle(j)
 	if j.state == ended {
 		c.acked.pushBack(j)
-		c.ackedBytes += size
 	}
 }
 
 // evict forgets the oldest results that their clients have.
 func (c *Core) evict() {
-	for c.acked.n > c.cfg.KeepAcked || c.ackedBytes > c.cfg.AckedBytes && c.acked.n > 0 {
-		j := c.acked.first
-		c.ackedBytes -= int64(j.result().Size)
-		c.forget(j)
+	for c.acked.n > c.cfg.KeepAcked || c.acked.bytes > c.cfg.AckedBytes && c.acked.n > 0 {
+		c.forget(c.acked.first)
 	}
 }
 
@@ -105,26 +106,26 @@ const sweepEvery = time.Minute
 
 // sweep forgets results whose clients have not come for them.
 func (c *Core) sweep() {
-	old := func(l *list) {
-		for l.first != nil && c.now-l.first.since > c.cfg.KeepResult {
-			j := l.first
-			if p := c.peers[j.owner]; p != nil && l == &p.sent {
-				p.window -= j.result().Size
-			}
-			c.Counts.ResultsExpired++
-			c.write(deliveredRecord(j))
-			j.line.client.results -= int64(j.result().Size)
-			if j.leave(); j.state == ended {
-				c.forget(j)
-			}
+	for _, cl := range c.clients {
+		c.sweepList(&cl.waiting)
+		for _, s := range cl.sessions {
+			c.sweepList(&s.unsent)
+			c.sweepList(&s.sent)
+			c.deliver(s)
 		}
 	}
-	for _, cl := range c.clients {
-		old(&cl.waiting)
-		for _, s := range cl.sessions {
-			old(&s.unsent)
-			old(&s.sent)
+}
+
+func (c *Core) sweepList(l *list) {
+	for l.first != nil && c.now-l.first.since > c.cfg.KeepResult {
+		j := l.first
+		c.Counts.ResultsExpired++
+		c.settle(j)
+		if j.state == dead {
+			c.write(j, deliveredRecord)
+			continue
 		}
-		c.release(cl)
+		c.write(j, dropRecord)
+		c.forget(j)
 	}
 }

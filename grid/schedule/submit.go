@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
@@ -12,7 +13,7 @@ type Submission struct {
 	Exec     string
 	Options  wire.Options
 	NotAfter Moment // 0 for none
-	Body     Body
+	Body     Body   // of an array it has the bytes
 	Digest   uint64 // of the request
 	First    int64  // of an array, both included
 	Last     int64
@@ -35,21 +36,17 @@ func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: code, Reason: reason})
 		return
 	}
-	j, err := c.newJob(p.client.name, s)
+	j, err := c.newJob(p.client.name, s, s.Options.Array != "", c.now)
 	if err != nil {
+		c.Counts.Refused++
+		c.unstore(s.Body)
 		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: wire.CodeInvalid, Reason: err.Error()})
 		return
 	}
 	j.owner = id
-	c.write(submitRecord(j))
+	c.write(j, submitRecord)
 	c.Counts.Submitted++
-	if s.Options.OnDisconnect != "" {
-		j.more().tied = true
-		if p.tied == nil {
-			p.tied = map[*job]bool{}
-		}
-		p.tied[j] = true
-	}
+	c.tie(j, p)
 	if p.features.submitAck {
 		c.emit(Effect{Op: SubmitAck, Peer: id, Job: s.ID})
 	}
@@ -62,22 +59,27 @@ func (c *Core) refusal(cl *client, s Submission) (code, reason string) {
 		return wire.CodeBusy, fmt.Sprintf("%d jobs are queued or running, at most %d: submit it later", c.open, c.cfg.MaxJobs)
 	case c.bytes+s.Body.memory() > c.cfg.MaxBytes:
 		return wire.CodeBusy, fmt.Sprintf("requests and results take %d MiB of memory, at most %d: submit it later", c.bytes>>20, c.cfg.MaxBytes>>20)
-	case len(c.execs) >= c.cfg.MaxExecs && c.execs[execKey{s.Exec, s.Options.Array != ""}] == nil:
-		return wire.CodeBusy, fmt.Sprintf("jobs of %d execs are queued, at most %d: submit it later", len(c.execs), c.cfg.MaxExecs)
+	case c.busyExecs >= c.cfg.MaxExecs && !c.isBusy(execKey{s.Exec, s.Options.Array != ""}):
+		return wire.CodeBusy, fmt.Sprintf("jobs of %d execs are queued, at most %d: submit it later", c.busyExecs, c.cfg.MaxExecs)
 	}
 	return "", ""
 }
 
-// newJob queues a job. An error means that it is an array whose request cannot be read.
-func (c *Core) newJob(clientName string, s Submission) (*job, error) {
-	j := &job{id: s.ID, digest: s.Digest, line: c.line(clientName, s.Exec, s.Options.Array != "")}
-	if s.Options.TimeoutMs != 0 || s.Options.MaxAttempts != 0 || s.Options.Priority != 0 || s.NotAfter != 0 || len(s.Options.RetryOn) > 0 || s.Options.Array != "" {
+func (c *Core) isBusy(key execKey) bool {
+	e := c.execs[key]
+	return e != nil && e.queued > 0
+}
+
+// maxMoment is far enough away, and can be added to.
+const maxMoment = math.MaxInt64 / 4
+
+// newJob queues a job, which is given only to workers that can run jobs of arrays if it is one of those, or an array. An error means that it
+// is an array whose request cannot be read.
+func (c *Core) newJob(clientName string, s Submission, array bool, born Moment) (*job, error) {
+	j := &job{id: s.ID, digest: s.Digest, born: born}
+	if opts := optionsOf(&s.Options); opts != noOptions || s.NotAfter != 0 || s.Options.Array != "" {
 		r := j.more()
-		r.notAfter = s.NotAfter
-		r.opts = wire.Options{
-			TimeoutMs: s.Options.TimeoutMs, MaxAttempts: s.Options.MaxAttempts, Priority: s.Options.Priority, RetryOn: s.Options.RetryOn,
-			Array: s.Options.Array, NotAfter: s.Options.NotAfter, // what matters here; the others are in the request
-		}
+		r.opts, r.notAfter = opts, min(s.NotAfter, maxMoment)
 		if s.Options.Array != "" {
 			a, err := newArray(j, s)
 			if err != nil {
@@ -87,10 +89,10 @@ func (c *Core) newJob(clientName string, s Submission) (*job, error) {
 		}
 	}
 	c.setBody(j, s.Body)
-	j.state, j.born = queued, c.now
+	j.state = queued
+	j.line = c.line(clientName, s.Exec, array)
 	c.add(j)
 	c.enqueue(j, false)
-	c.watchExpiry(j)
 	return j, nil
 }
 
@@ -106,8 +108,9 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	if p.features.submitAck {
 		c.emit(Effect{Op: SubmitAck, Peer: p.id, Job: s.ID})
 	}
-	if j.state == ended || j.state == dead {
-		c.toDeliver(j)
-		c.deliver(p)
+	if j.isOpen() {
+		c.tie(j, p)
+		return
 	}
+	c.owe(j)
 }

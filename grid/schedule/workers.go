@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"container/heap"
+	"slices"
 
 	"github.com/batchfleet/batchfleet/grid/subject"
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -16,8 +17,16 @@ type groupKey struct {
 type group struct {
 	key      groupKey
 	workers  int
-	free     free        // those with credit: the one with the fewest jobs first
-	starving ring[*exec] // have jobs, and found no worker with credit
+	free     free           // those with credit: the one with the fewest jobs first
+	starving chain[*member] // of execs that have jobs, and found no worker with credit
+	turn     link[*group]   // in Core.hot
+}
+
+// member tells that the workers of a group take the jobs of an exec.
+type member struct {
+	group *group
+	exec  *exec
+	turn  link[*member] // in group.starving
 }
 
 func (g *group) takes(e execKey) bool {
@@ -64,82 +73,53 @@ func (f *free) Pop() any {
 	return p
 }
 
-// changed puts a worker where it belongs in its group, after its credit or the number of its jobs has changed.
-func (c *Core) changed(p *peer) {
-	g := p.group
+// place puts a worker where it belongs in its group, after its credit or the number of its jobs has changed.
+func (c *Core) place(p *peer) {
 	switch can := p.credit > 0 && !p.draining && c.peers[p.id] == p; {
 	case can && p.index > 0:
-		heap.Fix(&g.free, p.index-1)
+		heap.Fix(&p.group.free, p.index-1)
 	case can:
-		heap.Push(&g.free, p)
+		heap.Push(&p.group.free, p)
 	case p.index > 0:
-		heap.Remove(&g.free, p.index-1)
-	}
-	c.feed(g)
-}
-
-// feed lets execs take their turn that have waited for a worker of a group: no more of them than it may take jobs.
-func (c *Core) feed(g *group) {
-	if len(g.free) == 0 {
-		return
-	}
-	for n := len(g.free); n > 0 && g.starving.len() > 0; {
-		e := g.starving.pop()
-		for i := range e.groups {
-			if e.groups[i].group == g {
-				e.groups[i].listed = false
-			}
-		}
-		if !e.starve {
-			c.dropIdle(e)
-			continue
-		}
-		e.starve = false
-		c.serveSoon(e)
-		n--
+		heap.Remove(&p.group.free, p.index-1)
 	}
 }
 
-func (c *Core) dropIdle(e *exec) {
-	if e.queued == 0 && e.ring.len() == 0 && !e.ready && c.execs[e.key] == e {
-		delete(c.execs, e.key)
+// heat notes that execs that wait for a worker of a group may have one.
+func (c *Core) heat(g *group) {
+	if len(g.free) > 0 && g.starving.n > 0 && g.turn.in == nil {
+		c.hot.pushBack(&g.turn)
 	}
 }
 
-// starve lets an exec wait until a worker that takes its jobs has credit.
-func (c *Core) starve(e *exec) {
-	e.starve = true
-	for i := range e.groups {
-		if m := &e.groups[i]; !m.listed {
-			m.listed = true
-			m.starving.push(e)
-		}
-	}
-}
-
-// join finds the groups that take the jobs of an exec.
+// join notes for each group whether it takes the jobs of an exec.
 func (c *Core) join(e *exec) {
 	for _, g := range c.groups {
-		if g.takes(e.key) {
-			e.groups = append(e.groups, member{group: g})
-		}
+		c.joinGroup(e, g)
+	}
+}
+
+func (c *Core) joinGroup(e *exec, g *group) {
+	if !g.takes(e.key) {
+		return
+	}
+	m := &member{group: g, exec: e}
+	m.turn.of = m
+	e.members = append(e.members, m)
+	if e.starving {
+		g.starving.pushBack(&m.turn)
 	}
 }
 
 // groupOf returns the group of a pattern.
 func (c *Core) groupOf(key groupKey) *group {
 	g := c.groups[key]
-	if g != nil {
-		return g
-	}
-	g = &group{key: key}
-	c.groups[key] = g
-	for _, e := range c.execs {
-		if g.takes(e.key) {
-			e.groups = append(e.groups, member{group: g, listed: e.starve})
-			if e.starve {
-				g.starving.push(e)
-			}
+	if g == nil {
+		g = &group{key: key}
+		g.turn.of = g
+		c.groups[key] = g
+		for _, e := range c.execs {
+			c.joinGroup(e, g)
 		}
 	}
 	return g
@@ -149,20 +129,19 @@ func (c *Core) groupOf(key groupKey) *group {
 func (c *Core) removeWorker(p *peer) {
 	g := p.group
 	p.credit = 0
-	c.changed(p)
+	c.place(p)
 	if g.workers--; g.workers > 0 {
 		return
 	}
 	delete(c.groups, g.key)
+	g.turn.leave()
 	for _, e := range c.execs {
-		for i := range e.groups {
-			if e.groups[i].group == g {
-				e.groups[i] = e.groups[len(e.groups)-1]
-				e.groups = e.groups[:len(e.groups)-1]
-				break
+		e.members = slices.DeleteFunc(e.members, func(m *member) bool {
+			if m.group == g {
+				m.turn.leave()
 			}
-		}
-		c.dropIdle(e)
+			return m.group == g
+		})
 	}
 }
 
@@ -177,7 +156,7 @@ type WorkerInfo struct {
 }
 
 // maxLimit is the limit of a worker that declares none.
-const maxLimit = 1 << 16
+const maxLimit = wire.MaxParallel
 
 // WorkerHello tells of a worker. What it runs already stays its own, unless that was given to another one meanwhile.
 func (c *Core) WorkerHello(now Moment, id PeerID, info WorkerInfo) {
@@ -207,20 +186,22 @@ func (c *Core) Credit(now Moment, id PeerID, n int) {
 	if p == nil || p.group == nil {
 		return
 	}
-	if n <= 0 || p.credit+max(0, p.busy-n)+n > p.limit {
+	if room := p.room(); n <= 0 || n > room {
 		c.Counts.CreditViolations++
 		if p.offences++; p.offences == maxOffences {
 			c.emit(Effect{Op: CloseWith, Peer: id, Code: wire.CodeProtocol, Reason: "credits that make no sense"})
-			return
 		}
-		if n = min(n, p.limit-p.credit); n <= 0 {
+		if n = min(n, room); n <= 0 || p.offences >= maxOffences {
 			return
 		}
 	}
-	p.busy = max(0, p.busy-n)
-	p.credit = min(p.credit+n, p.limit-p.busy)
-	c.changed(p)
+	p.credit += n
+	c.place(p)
+	c.heat(p.group)
 }
+
+// room is how much more credit makes sense for a worker: its credit and its jobs are no more than its limit.
+func (p *peer) room() int { return p.limit - p.credit - len(p.running) }
 
 // Offence counts a credit that could not be read.
 func (c *Core) Offence(now Moment, id PeerID) { c.Credit(now, id, 0) }
@@ -230,6 +211,6 @@ func (c *Core) Drain(now Moment, id PeerID) {
 	c.at(now)
 	if p := c.peers[id]; p != nil && p.group != nil {
 		p.draining = true
-		c.changed(p)
+		c.place(p)
 	}
 }

@@ -1,0 +1,125 @@
+package schedule
+
+import "github.com/batchfleet/batchfleet/grid/wire"
+
+// Accept tells that a worker has received a job and will say each few seconds that it runs.
+func (c *Core) Accept(now Moment, id PeerID, jobID, attemptID wire.GUID) {
+	c.at(now)
+	if p := c.peers[id]; p != nil && p.group != nil {
+		c.claim(p, wire.Running{JobID: jobID, AttemptID: attemptID})
+	}
+}
+
+// Renew tells which attempts a worker runs, and how many jobs it may have been given over this connection.
+func (c *Core) Renew(now Moment, id PeerID, info wire.RenewInfo) {
+	c.at(now)
+	p := c.peers[id]
+	if p == nil || p.group == nil {
+		return
+	}
+	p.cpu = info.CPU
+	for _, r := range info.Running {
+		c.claim(p, r)
+	}
+	if credit := int64(info.Limit) - p.assigned; credit >= 0 && credit <= int64(p.limit-len(p.running)) {
+		p.credit = int(credit)
+		c.place(p)
+		c.heat(p.group)
+	}
+}
+
+// claim extends the attempt that a worker says it runs. If that has ended for the leader, the worker is told.
+func (c *Core) claim(p *peer, r wire.Running) {
+	if a := c.attemptOf(p, r.JobID, r.AttemptID); a != nil {
+		a.accepted = true
+		c.timers.set(&a.timer, c.now+c.cfg.Lease)
+		return
+	}
+	switch j := c.jobs[r.JobID]; {
+	case j == nil: // its result will be kept
+	case j.untouched():
+		c.takeOver(p, j, r.AttemptID)
+	default:
+		c.disown(p, r.JobID, r.AttemptID)
+	}
+}
+
+// attemptOf returns the attempt that a worker means, if it is the one that counts.
+func (c *Core) attemptOf(p *peer, jobID, attemptID wire.GUID) *attempt {
+	j := c.jobs[jobID]
+	if j == nil || j.run == nil || j.run.worker != p || p.features.accept && j.run.id != attemptID {
+		return nil
+	}
+	return j.run
+}
+
+// untouched reports whether a job waits for its first attempt. A worker that says it runs it has it from a leader that has lost its state.
+func (j *job) untouched() bool {
+	return j.state == queued && j.attempts == 0 && !j.isArray() && (j.rare == nil || j.rare.avoid.IsZero())
+}
+
+// disown tells a worker that an attempt is not its own any more.
+func (c *Core) disown(p *peer, jobID, attemptID wire.GUID) {
+	if p.features.cancel {
+		c.emit(Effect{Op: CancelRun, Peer: p.id, Job: jobID, Attempt: attemptID, Reason: wire.ReasonLost})
+	}
+}
+
+// adopt gives an attempt back to a worker that has connected again and still runs it: the leader was started again, or their connection was lost.
+// Of a job that is not known the result will be kept.
+func (c *Core) adopt(p *peer, r wire.Running) {
+	j := c.jobs[r.JobID]
+	switch {
+	case j == nil:
+	case j.run != nil && j.run.id == r.AttemptID && j.run.worker.worker == p.worker: // over a connection whose end is not known yet
+		if j.run.worker != p {
+			c.leaveWorker(j.run)
+			c.takeOver(p, j, r.AttemptID)
+		}
+	case j.untouched(), j.wasWith(p):
+		c.takeOver(p, j, r.AttemptID)
+	default:
+		c.disown(p, r.JobID, r.AttemptID)
+	}
+}
+
+// takeOver makes what a worker runs the attempt that counts.
+func (c *Core) takeOver(p *peer, j *job, attemptID wire.GUID) {
+	c.outOfLine(j)
+	a := c.begin(j, p, attemptID)
+	a.accepted = true
+	c.timers.set(&a.timer, c.now+c.cfg.Lease)
+	c.Counts.Adopted++
+	if j.canceled() {
+		c.stop(j)
+	}
+}
+
+// wasWith reports whether the last attempt at a job that is open was that of a worker.
+func (j *job) wasWith(p *peer) bool {
+	return j.isOpen() && j.run == nil && !j.isArray() && j.rare != nil && !p.worker.IsZero() && j.rare.avoid == p.worker
+}
+
+// HandBack takes back an attempt that a worker cannot make now. It does not count.
+func (c *Core) HandBack(now Moment, id PeerID, jobID, attemptID wire.GUID) {
+	c.at(now)
+	p := c.peers[id]
+	if p == nil || p.group == nil {
+		return
+	}
+	if a := c.attemptOf(p, jobID, attemptID); a != nil {
+		c.handBack(a)
+	}
+}
+
+func (c *Core) handBack(a *attempt) {
+	j := a.job
+	c.leaveWorker(a)
+	j.more().avoid = a.worker.worker
+	if j.canceled() {
+		c.endCanceled(j)
+		return
+	}
+	c.write(j, func(to Record, j *job) Record { return backRecord(to, j, Attempt{Reason: "handed back"}) })
+	c.delay(j, 0)
+}
