@@ -7,7 +7,7 @@ func (s *session) unused() int { return int(max(0, s.granted-s.seen)) }
 func (p *peer) grant() {
 	p.mu.Lock()
 	s, free := p.session, 0
-	if s != nil && !p.draining {
+	if s != nil {
 		free = max(0, p.share-p.places-s.unused()-s.held)
 		s.held += free
 	}

@@ -432,3 +432,20 @@ func TestAHandlerKeepsWhatItCanDo(t *testing.T) {
 		want(r, "result", r.leaders[0].heard(wire.AckJob), "AckJob 1 as 11 FAILED attempt 1")
 	})
 }
+
+func TestG34JobsThatComeTogetherStartTogether(t *testing.T) {
+	test(t, 1, func(r *rig) {
+		l := r.leaders[0]
+		r.start(func(_ context.Context, job jobs.Job) (jobs.Result, error) {
+			time.Sleep(time.Second)
+			return ok(job, "")
+		})
+		for round := range 50 {
+			l.send(assignment(2*round, 1), assignment(2*round+1, 2))
+			if n := len(strings.Fields(r.started())); n != 2*round+2 {
+				r.Fatalf("round %d: %d jobs were started so far, want %d", round, n, 2*round+2)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
+}

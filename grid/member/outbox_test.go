@@ -28,10 +28,13 @@ func TestG56TheNextProcessDeliversWhatIsLeft(t *testing.T) {
 		two.heard()
 		one.keeps = false
 		r.another(two.addr) // the first leader has another address now
-		two.keeps = false
 		r.start(answer)
 		want(r, "the leader that is left", sorted(two.heard(wire.HelloWorker, wire.Credit, wire.AckJob)),
 			"AckJob 1 as 11 OK 4; AckJob 2 as 22 OK 4; Credit 1; Credit 1; HelloWorker job.assign.* of 2 1 as 11 2 as 22")
+		if n := strings.Count(r.undelivered(), "-"); n != 2 {
+			r.Errorf("%d results are on disk before they are acknowledged, want both", n)
+		}
+		two.send(wire.Frame{Type: wire.ResultAck, Payload: wire.AppendGUIDs(nil, id(1), id(2))})
 		want(r, "what is undelivered", r.undelivered(), "")
 	})
 }
