@@ -58,6 +58,7 @@ func BenchmarkJobs(b *testing.B) {
 				_ = c.Send(f)
 				assigned++
 			}
+		default:
 		}
 	}
 	b.StopTimer()

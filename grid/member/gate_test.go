@@ -22,9 +22,9 @@ type gate struct {
 	running, passed int
 }
 
-func newGate(cores, running int) *gate {
+func newGate(running int) *gate {
 	g := &gate{running: running}
-	g.Cap, g.Cores, g.Running = 0.75, cores, func() int { return g.running }
+	g.Cap, g.Cores, g.Running = 0.75, 2, func() int { return g.running }
 	return g
 }
 
@@ -55,7 +55,7 @@ func inBubble(f func(t *testing.T)) func(t *testing.T) {
 
 func TestG64TheGate(t *testing.T) {
 	t.Run("while the CPU is below the cap a credit passes at once", inBubble(func(t *testing.T) {
-		g := newGate(2, 4)
+		g := newGate(4)
 		g.release(3)
 		g.want(t, "before the first sample", 3)
 		g.sample(40, 0.74)
@@ -63,7 +63,7 @@ func TestG64TheGate(t *testing.T) {
 		g.want(t, "below the cap", 103)
 	}))
 	t.Run("a short peak holds nothing", inBubble(func(t *testing.T) {
-		g := newGate(2, 4)
+		g := newGate(4)
 		g.sample(40, 0.5)
 		g.sample(1, 1)
 		g.release(1)
@@ -73,7 +73,7 @@ func TestG64TheGate(t *testing.T) {
 		g.want(t, "after two seconds", 1)
 	}))
 	t.Run("what is held passes when the CPU is well below the cap, one for each core and sample", inBubble(func(t *testing.T) {
-		g := newGate(2, 4)
+		g := newGate(4)
 		g.sample(1, 0.9)
 		g.release(5)
 		g.sample(20, 0.72)
@@ -92,7 +92,7 @@ func TestG64TheGate(t *testing.T) {
 		g.want(t, "then", 7)
 	}))
 	t.Run("nothing is held for much longer than 30 s", inBubble(func(t *testing.T) {
-		g := newGate(2, 4)
+		g := newGate(4)
 		g.sample(1, 1)
 		g.release(3)
 		g.sample(119, 1)
@@ -106,7 +106,7 @@ func TestG64TheGate(t *testing.T) {
 
 func TestP9WithNothingRunningACreditPassesWithinASample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(2, 1)
+		g := newGate(1)
 		g.sample(1, 1)
 		g.release(2)
 		g.want(t, "while a job runs", 0)

@@ -49,15 +49,22 @@ func (m *Member) takeDetail(ctx context.Context, id jobs.ID, err error) error {
 	if !ok || f.Detail == "" {
 		return err
 	}
-	m.mu.Lock()
-	// After a lost lease the job may be in hand again.
-	if r := m.find(id); r != nil && !lostLease(context.Cause(ctx)) {
-		r.detail = f.Detail
+	if !lostLease(context.Cause(ctx)) { // otherwise the job may be in hand again
+		m.Failed(jobs.Job{ID: id}, []byte(f.Detail))
 	}
-	m.mu.Unlock()
 	without := *f
 	without.Detail = ""
 	return &without
+}
+
+// Failed keeps the JobResult of an attempt that fails, for a handler that calls it before it returns its failure without that. It is for
+// the Failed of an exec's handler.
+func (m *Member) Failed(job jobs.Job, result []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.find(job.ID); r != nil {
+		r.detail = string(result)
+	}
 }
 
 func parseID(id jobs.ID) (wire.GUID, error) { return wire.ParseGUID(string(id)) }

@@ -485,15 +485,15 @@ func text(f wire.Frame) string {
 		return fmt.Sprintf("Renew seen %d limit %d%s", info.Seen, info.Limit, runningText(info.Running))
 	case wire.Accept:
 		return fmt.Sprintf("Accept %d as %d", f.CorrID[15], f.MsgID[15])
-	}
-	if f.Type == wire.Error {
+	case wire.Error:
 		var e wire.ErrorInfo
 		if err := json.Unmarshal(f.Payload, &e); err != nil {
 			return err.Error()
 		}
 		return fmt.Sprintf("Error %d as %d %s", f.CorrID[15], f.MsgID[15], e.Code)
+	default:
+		return f.Type.String()
 	}
-	return f.Type.String()
 }
 
 func runningText(all []wire.Running) (s string) {
@@ -505,10 +505,10 @@ func runningText(all []wire.Running) (s string) {
 }
 
 // want compares what was heard.
-func want(t testing.TB, what, got, want string) {
-	t.Helper()
+func want(tb testing.TB, what, got, want string) {
+	tb.Helper()
 	if got != want {
-		t.Errorf("%s: %q, want %q", what, got, want)
+		tb.Errorf("%s: %q, want %q", what, got, want)
 	}
 }
 

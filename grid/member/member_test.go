@@ -172,6 +172,7 @@ func TestG15G34CreditsNeverExceedTheWindow(t *testing.T) {
 					credit += c
 				case wire.AckJob:
 					inHand--
+				default:
 				}
 				if credit+inHand > 2 || inHand < 0 {
 					r.Fatalf("after %s: %d credits, and %d jobs in hand; want 2 together at most", text(f), credit, inHand)
@@ -447,5 +448,16 @@ func TestG34JobsThatComeTogetherStartTogether(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 		}
+	})
+}
+
+func TestG14AHandlerMayHandInTheResultOfAFailureBefore(t *testing.T) {
+	test(t, 1, func(r *rig) {
+		r.start(func(_ context.Context, job jobs.Job) (jobs.Result, error) {
+			r.member.Failed(job, []byte(resultText(job, wire.Failed, "so far")))
+			return jobs.Result{}, &jobs.Failure{Code: "EXIT", Final: true, Err: errors.New("exit 3")}
+		})
+		r.leaders[0].assign(1, 11)
+		want(r, "result", r.leaders[0].heard(wire.AckJob), "AckJob 1 as 11 FAILED so far")
 	})
 }

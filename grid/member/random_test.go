@@ -54,6 +54,7 @@ func (b *books) read() {
 			if left := info.Limit - int(info.Seen); left != b.credit {
 				b.Errorf("a Renew says that %d credits are left, want %d", left, b.credit)
 			}
+		default:
 		}
 		if b.credit+len(b.running) > 2 {
 			b.Fatalf("after %s: %d credits, and %d jobs run; want 2 together at most", text(f), b.credit, len(b.running))
