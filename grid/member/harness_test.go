@@ -485,12 +485,12 @@ func text(f wire.Frame) string {
 		return fmt.Sprintf("Renew seen %d limit %d%s", info.Seen, info.Limit, runningText(info.Running))
 	case wire.Accept:
 		return fmt.Sprintf("Accept %d as %d", f.CorrID[15], f.MsgID[15])
-	case wire.Error:
-		var e wire.ErrorInfo
-		if err := json.Unmarshal(f.Payload, &e); err != nil {
+	case wire.Cancel:
+		var c wire.CancelInfo
+		if err := json.Unmarshal(f.Payload, &c); err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf("Error %d as %d %s", f.CorrID[15], f.MsgID[15], e.Code)
+		return fmt.Sprintf("Cancel %d as %d %s", f.CorrID[15], f.MsgID[15], c.Reason)
 	default:
 		return f.Type.String()
 	}

@@ -76,6 +76,10 @@ const (
 	finalTimeout       = 5 * time.Second
 	maxParallel        = wire.MaxCredit
 	maxHost            = 255 // bytes, also of the version
+
+	// Why jobs are handed back.
+	draining = "draining"
+	busy     = "busy"
 )
 
 // Open checks the settings, locks the directory and reads the results that an earlier process has left there. It fails when another
@@ -187,7 +191,7 @@ func (m *Member) Drain() {
 	m.draining = true
 	for len(m.waiting) > 0 {
 		r := m.waiting[0]
-		m.handBack(r, wire.CodeDraining, "the worker is stopping")
+		m.handBack(r, draining)
 		m.drop(r)
 	}
 	for _, p := range m.peers {

@@ -238,7 +238,7 @@ func TestG36AJobThatIsHandedBackFreesItsPlaceLater(t *testing.T) {
 		})
 		l.heard()
 		l.assign(1, 11)
-		want(r, "at once", l.heard(wire.AckJob, wire.Credit, wire.Error), "Error 1 as 11 BUSY")
+		want(r, "at once", l.heard(wire.AckJob, wire.Credit, wire.Cancel), "Cancel 1 as 11 busy")
 		time.Sleep(time.Minute)
 		want(r, "later", l.heard(wire.AckJob, wire.Credit), "Credit 1")
 	})

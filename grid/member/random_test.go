@@ -44,7 +44,7 @@ func (b *books) read() {
 			b.credit += n
 		case wire.AckJob:
 			delete(b.running, f.CorrID)
-		case wire.Error:
+		case wire.Cancel:
 			delete(b.running, f.CorrID)
 		case wire.Renew:
 			var info wire.RenewInfo

@@ -197,7 +197,7 @@ func TestG57AWorkerThatStopsHandsBackWhatWaits(t *testing.T) {
 		stopped := make(chan struct{})
 		go func() { defer close(stopped); r.stop() }()
 		synctest.Wait()
-		want(r, "at the signal", l.heard(wire.Drain, wire.AckJob, wire.Credit, wire.Error), "Error 3 as 13 DRAINING; Drain")
+		want(r, "at the signal", l.heard(wire.Drain, wire.AckJob, wire.Credit, wire.Cancel), "Cancel 3 as 13 draining; Drain")
 		l.assign(4, 14) // it was on its way
 		time.Sleep(5 * time.Second)
 		want(r, "accepted", l.heard(wire.Accept), "Accept 1 as 11; Accept 2 as 12")
@@ -218,7 +218,7 @@ func TestG57AJobThatDoesNotEndInTimeIsHandedBack(t *testing.T) {
 		l.assign(1, 11)
 		l.heard()
 		r.stop()
-		want(r, "it is told", l.heard(wire.Drain, wire.AckJob, wire.Credit, wire.Error), "Drain; Error 1 as 11 DRAINING")
+		want(r, "it is told", l.heard(wire.Drain, wire.AckJob, wire.Credit, wire.Cancel), "Drain; Cancel 1 as 11 draining")
 	})
 }
 

@@ -229,10 +229,10 @@ func (m *Member) drop(r *run) {
 }
 
 // handBack tells the leaders that they get no result of a job. m.mu is held.
-func (m *Member) handBack(r *run, code, why string) {
+func (m *Member) handBack(r *run, why string) {
 	for _, a := range r.attempts {
 		if s := a.peer.session; s != nil {
-			s.handBack(r, a, code, why)
+			s.handBack(r, a, why)
 		}
 	}
 }

@@ -129,13 +129,13 @@ func (s *session) drain() {
 
 // handBack tells the leader that it gets no result of an attempt, so that it need not wait until that is no longer renewed. Member.mu is
 // held.
-func (s *session) handBack(r *run, a *attempt, code, why string) {
-	if !s.has(wire.FeatureError) || a.lost {
+func (s *session) handBack(r *run, a *attempt, why string) {
+	if !s.has(wire.FeatureCancel) || a.lost {
 		return
 	}
-	payload, err := json.Marshal(wire.ErrorInfo{Code: code, Message: why})
+	payload, err := json.Marshal(wire.CancelInfo{Reason: why})
 	if err == nil {
-		_ = s.Send(wire.Frame{Type: wire.Error, MsgID: a.id, CorrID: r.id, Payload: payload}) // the end of the connection says the same
+		_ = s.Send(wire.Frame{Type: wire.Cancel, MsgID: a.id, CorrID: r.id, Payload: payload}) // the end of the connection says the same
 	}
 }
 

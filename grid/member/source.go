@@ -128,11 +128,11 @@ func (m *Member) Nack(_ context.Context, lease jobs.Lease, delay time.Duration) 
 		return nil
 	}
 	m.remove(r)
-	code, why := wire.CodeBusy, "the worker cannot run the job now"
+	why := busy
 	if delay == 0 {
-		code, why = wire.CodeDraining, "the worker is stopping"
+		why = draining
 	}
-	m.handBack(r, code, why)
+	m.handBack(r, why)
 	m.mu.Unlock()
 	time.AfterFunc(delay, m.freeing(r))
 	return nil
