@@ -95,7 +95,7 @@ func TestG04FramesOfConcurrentSendersAreWhole(t *testing.T) {
 			t.Fatalf("frame %d of sender %s has another payload, of %d bytes", i, f.Subject, len(f.Payload))
 		}
 	}
-	if _, err := c.Receive(); err != io.EOF {
+	if _, err := c.Receive(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v, want EOF", err)
 	}
 	sending.Wait()
@@ -227,9 +227,9 @@ func TestWhoDialsWaitsForNoHello(t *testing.T) {
 }
 
 // greeted returns a connection whose peer has said hello.
-func greeted(t *testing.T, opts Options) (*Conn, *peer) {
+func greeted(t *testing.T) (*Conn, *peer) {
 	t.Helper()
-	c, peer := pair(t, opts)
+	c, peer := pair(t, Options{})
 	peer.Go(func() { _, _ = peer.Write(written(wire.Frame{Type: wire.HelloWorker})) })
 	if f, err := c.Receive(); f.Type != wire.HelloWorker || err != nil {
 		t.Fatalf("Receive = %s, %v", f.Type, err)
@@ -239,7 +239,7 @@ func greeted(t *testing.T, opts Options) (*Conn, *peer) {
 
 func TestG52ASilentPeerIsLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, peer := greeted(t, Options{})
+		c, peer := greeted(t)
 		peer.Go(func() { _, _ = io.Copy(io.Discard, peer) }) // it reads, and answers nothing
 		c.Ping()
 		start := time.Now()
@@ -250,7 +250,7 @@ func TestG52ASilentPeerIsLetGo(t *testing.T) {
 
 func TestG52AnIdlePeerThatAnswersStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, peer := greeted(t, Options{})
+		c, peer := greeted(t)
 		c.Ping()
 		other := New(peer, Options{Dialed: true})
 		defer other.Abort(net.ErrClosed)
@@ -266,7 +266,7 @@ func TestG52AnIdlePeerThatAnswersStays(t *testing.T) {
 			t.Errorf("ended: %v", err)
 		}
 		other.Abort(net.ErrClosed)
-		if err := <-ended; err != io.EOF {
+		if err := <-ended; !errors.Is(err, io.EOF) {
 			t.Errorf("Receive = %v, want EOF", err)
 		}
 	})
@@ -274,7 +274,7 @@ func TestG52AnIdlePeerThatAnswersStays(t *testing.T) {
 
 func TestG52APeerWithoutPingsMayBeSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, peer := greeted(t, Options{})
+		c, peer := greeted(t)
 		peer.Go(func() {
 			time.Sleep(24 * time.Hour)
 			_, _ = peer.Write(written(wire.Frame{Type: wire.AckJob}))
@@ -290,7 +290,7 @@ func TestG52APeerWithoutPingsMayBeSilent(t *testing.T) {
 
 func TestG52APingIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, peer := greeted(t, Options{})
+		c, peer := greeted(t)
 		peer.Go(func() { _, _ = c.Receive() })
 		ping := wire.NewGUID()
 		if _, err := peer.Write(written(wire.Frame{Type: wire.Ping, MsgID: ping})); err != nil {
@@ -379,7 +379,7 @@ func TestCloseWritesWhatIsQueued(t *testing.T) {
 				t.Fatalf("frame %d: %v", i, err)
 			}
 		}
-		if _, err := r.Read(); err != io.EOF {
+		if _, err := r.Read(); !errors.Is(err, io.EOF) {
 			t.Errorf("at the end: %v, want EOF", err)
 		}
 		if err := <-closed; err != nil {

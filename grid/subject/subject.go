@@ -22,7 +22,8 @@ func check(what, s string, wild bool) error {
 	if len(s) > MaxLen {
 		return fmt.Errorf("%s %.80q has %d bytes, at most %d", what, s, len(s), MaxLen)
 	}
-	for token, rest, more := "", s, true; more; {
+	for rest, more := s, true; more; {
+		var token string
 		token, rest, more = strings.Cut(rest, ".")
 		switch {
 		case token == "":

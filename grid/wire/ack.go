@@ -79,11 +79,11 @@ func (a *Ack) check() error {
 	}
 	switch {
 	case a.Status != OK && a.Status != Failed && a.Status != Duplicate:
-		return fmt.Errorf("Status %.80q must be %s, %s or %s", a.Status, OK, Failed, Duplicate)
+		return fmt.Errorf("member Status %.80q must be %s, %s or %s", a.Status, OK, Failed, Duplicate)
 	case len(a.Reason) > maxReason:
-		return fmt.Errorf("Reason %.80q has %d bytes, at most %d", a.Reason, len(a.Reason), maxReason)
+		return fmt.Errorf("member Reason %.80q has %d bytes, at most %d", a.Reason, len(a.Reason), maxReason)
 	case a.Attempt < 0 || a.DurationMs < 0 || a.Index != nil && *a.Index < 0:
-		return fmt.Errorf("Attempt, DurationMs and Index must not be negative")
+		return fmt.Errorf("members Attempt, DurationMs and Index must not be negative")
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 
 func TestG14ReadAck(t *testing.T) {
 	r := JobResult{
-		JobID: job, ClientID: "c", ExecName: "a.b", Status: Failed, Stdout: "x\n\u2028<", Stderr: strings.Repeat("e", 100), OutputArchive: []byte("PK\x03\x04"), ExitCode: ptr(3),
-		Reason: ReasonExit, Attempt: 2, DurationMs: 1500, Index: ptr(int64(7)), ArrayID: &attempt, Artifacts: []Blob{*blob()},
+		JobID: job, ClientID: "c", ExecName: "a.b", Status: Failed, Stdout: "x\n\u2028<", Stderr: strings.Repeat("e", 100), OutputArchive: []byte("PK\x03\x04"), ExitCode: new(3),
+		Reason: ReasonExit, Attempt: 2, DurationMs: 1500, Index: new(int64(7)), ArrayID: &attempt, Artifacts: []Blob{*blob()},
 	}
 	payload, err := MarshalResult(&r)
 	if err != nil {
@@ -21,7 +21,7 @@ func TestG14ReadAck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Ack{JobID: job, ClientID: "c", ExecName: "a.b", Status: Failed, Reason: "exit", Attempt: 2, DurationMs: 1500, ExitCode: ptr(3), Index: ptr(int64(7))}
+	want := Ack{JobID: job, ClientID: "c", ExecName: "a.b", Status: Failed, Reason: "exit", Attempt: 2, DurationMs: 1500, ExitCode: new(3), Index: new(int64(7))}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

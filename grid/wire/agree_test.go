@@ -103,7 +103,7 @@ func checkElement(t *testing.T, s Submit, payload string, want JobRequest) {
 	if err := json.Unmarshal(element, &got); err != nil {
 		t.Errorf("%s\nbecomes the element %s: %v", payload, element, err)
 	}
-	want.ArrayID, want.Index, want.JobID = ptr(want.JobID), ptr(int64(7)), attempt
+	want.ArrayID, want.Index, want.JobID = new(want.JobID), new(int64(7)), attempt
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s\nbecomes the element %s: %s", payload, element, diff)
 	}

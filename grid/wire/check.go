@@ -108,13 +108,13 @@ func (f *InputFile) check(names fileNames) error {
 // Check returns what is wrong with a blob, or nil. Its name may be empty.
 func (b *Blob) Check() error {
 	if len(b.SHA256) != 64 || strings.Trim(b.SHA256, "0123456789abcdef") != "" {
-		return fmt.Errorf("Sha256 %.80q of a blob must be 64 hexadecimal digits, lower case", b.SHA256)
+		return fmt.Errorf("member Sha256 %.80q of a blob must be 64 hexadecimal digits, lower case", b.SHA256)
 	}
 	if b.Size < 0 || b.Size > MaxBlobSize {
-		return fmt.Errorf("Size %d of a blob must be 0 to %d", b.Size, int64(MaxBlobSize))
+		return fmt.Errorf("member Size %d of a blob must be 0 to %d", b.Size, int64(MaxBlobSize))
 	}
 	if len(b.Ref) > maxRef {
-		return fmt.Errorf("Ref of a blob has %d bytes, at most %d", len(b.Ref), maxRef)
+		return fmt.Errorf("member Ref of a blob has %d bytes, at most %d", len(b.Ref), maxRef)
 	}
 	if b.Name == "" {
 		return nil
@@ -129,15 +129,15 @@ func (o *Options) check() error {
 	case o.MaxAttempts < 0 || o.MaxAttempts > MaxAttempts:
 		return fmt.Errorf("MaxAttempts %d must be 0 to %d", o.MaxAttempts, MaxAttempts)
 	case o.Priority < -MaxPriority || o.Priority > MaxPriority:
-		return fmt.Errorf("Priority %d must be -%d to %d", o.Priority, MaxPriority, MaxPriority)
+		return fmt.Errorf("member Priority %d must be -%d to %d", o.Priority, MaxPriority, MaxPriority)
 	case o.OnDisconnect != "" && o.OnDisconnect != "cancel":
 		return fmt.Errorf("OnDisconnect %.80q must be cancel, or left out", o.OnDisconnect)
 	case len(o.Trace) > maxTrace || strings.ContainsFunc(o.Trace, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return fmt.Errorf("Trace %.80q must be a traceparent, of at most %d bytes", o.Trace, maxTrace)
+		return fmt.Errorf("member Trace %.80q must be a traceparent, of at most %d bytes", o.Trace, maxTrace)
 	case (o.Index == nil) != (o.ArrayID == nil):
-		return errors.New("Index and ArrayId come together")
+		return errors.New("members Index and ArrayId come together")
 	case o.Index != nil && (*o.Index < 0 || *o.Index > maxArrayIndex):
-		return fmt.Errorf("Index %d must be 0 to %d", *o.Index, maxArrayIndex)
+		return fmt.Errorf("member Index %d must be 0 to %d", *o.Index, maxArrayIndex)
 	}
 	if err := checkRetryOn(o.RetryOn); err != nil {
 		return err
@@ -175,7 +175,7 @@ func checkEnv(env map[string]string) error {
 // checkVariable checks one variable of an environment, and adds its size to that of the ones before it.
 func checkVariable(name, value string, size *int) error {
 	if *size += len(name) + len(value); *size > MaxEnvBytes {
-		return fmt.Errorf("Env has more than %d bytes; give them in a file", MaxEnvBytes)
+		return fmt.Errorf("member Env has more than %d bytes; give them in a file", MaxEnvBytes)
 	}
 	if !envName(name) {
 		return fmt.Errorf("name %.80q in Env must be letters, digits and _, and not begin with a digit", name)
@@ -213,10 +213,10 @@ func ParseArray(s string) (first, last int64, err error) {
 	}
 	first, last = arrayIndex(from), arrayIndex(to)
 	if first < 0 || last < first {
-		return 0, 0, fmt.Errorf("Array %.80q must be two numbers up to %d, such as 0-99", s, maxArrayIndex)
+		return 0, 0, fmt.Errorf("member Array %.80q must be two numbers up to %d, such as 0-99", s, maxArrayIndex)
 	}
 	if n := last - first + 1; n > MaxIndexes {
-		return 0, 0, fmt.Errorf("Array %.80q has %d indexes, at most %d", s, n, MaxIndexes)
+		return 0, 0, fmt.Errorf("member Array %.80q has %d indexes, at most %d", s, n, MaxIndexes)
 	}
 	return first, last, nil
 }

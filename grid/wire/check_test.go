@@ -13,8 +13,6 @@ func request() *JobRequest {
 	return &JobRequest{JobID: job, ClientID: "clientA", ExecName: "calc.A", Args: []string{"input.txt"}, Files: []InputFile{{Name: "input.txt", Content: []byte("hello")}}}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // requests are good and bad ones. They are checked by CheckRequest and by ReadSubmit.
 var requests = []struct {
 	name   string
@@ -54,14 +52,14 @@ var requests = []struct {
 	{"the name of the program", func(r *JobRequest) { r.Files[0].Name = "calc.a.EXE" }, "reserved"},
 	{"the name of the archive", func(r *JobRequest) { r.Files[0].Name = "Result.zip" }, "reserved"},
 	{"the directory of the grid", func(r *JobRequest) { r.Files[0].Name = ".grid" }, "reserved"},
-	{"a file of the cache", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", CacheID: ptr("model.v2")} }, ""},
-	{"a CacheId that leads out", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", CacheID: ptr("../x")} }, "CacheId"},
-	{"an empty CacheId", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", CacheID: ptr("")} }, "CacheId"},
+	{"a file of the cache", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", CacheID: new("model.v2")} }, ""},
+	{"a CacheId that leads out", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", CacheID: new("../x")} }, "CacheId"},
+	{"an empty CacheId", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", CacheID: new("")} }, "CacheId"},
 	{"a file that is nowhere", func(r *JobRequest) { r.Files[0].Content = nil }, "no Content, CacheId or Blob"},
 	{"an empty file", func(r *JobRequest) { r.Files[0].Content = []byte{} }, ""},
 	{"a blob", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", Blob: blob()} }, ""},
 	{"a blob with a content", func(r *JobRequest) { r.Files[0].Blob = blob() }, "more than one"},
-	{"a content that is in the cache as well", func(r *JobRequest) { r.Files[0].CacheID = ptr("a") }, "more than one"},
+	{"a content that is in the cache as well", func(r *JobRequest) { r.Files[0].CacheID = new("a") }, "more than one"},
 	{"a blob with a short digest", func(r *JobRequest) { r.Files[0] = InputFile{Name: "a", Blob: &Blob{SHA256: "ab"}} }, "Sha256"},
 	{"a blob of negative size", func(r *JobRequest) {
 		r.Files[0] = InputFile{Name: "a", Blob: blob()}
@@ -84,7 +82,7 @@ var requests = []struct {
 	{"the lowest priority", func(r *JobRequest) { r.Priority = -100 }, ""},
 	{"a lower priority", func(r *JobRequest) { r.Priority = -101 }, "Priority"},
 	{"a higher priority", func(r *JobRequest) { r.Priority = 101 }, "Priority"},
-	{"a last moment", func(r *JobRequest) { r.NotAfter = ptr(time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)) }, ""},
+	{"a last moment", func(r *JobRequest) { r.NotAfter = new(time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)) }, ""},
 	{"both failures after which it is run again", func(r *JobRequest) { r.RetryOn = []string{"exit", "timeout"} }, ""},
 	{"another failure", func(r *JobRequest) { r.RetryOn = []string{"oom"} }, "RetryOn"},
 	{"many failures", func(r *JobRequest) { r.RetryOn = []string{"exit", "exit", "exit"} }, "RetryOn"},
@@ -144,10 +142,10 @@ func TestG76MembersOfAnElement(t *testing.T) {
 		name, want string
 		change     func(r *JobRequest)
 	}{
-		{"an element", "", func(r *JobRequest) { r.Index, r.ArrayID = ptr(int64(7)), &attempt }},
-		{"an index without an array", "come together", func(r *JobRequest) { r.Index = ptr(int64(7)) }},
+		{"an element", "", func(r *JobRequest) { r.Index, r.ArrayID = new(int64(7)), &attempt }},
+		{"an index without an array", "come together", func(r *JobRequest) { r.Index = new(int64(7)) }},
 		{"an array without an index", "come together", func(r *JobRequest) { r.ArrayID = &attempt }},
-		{"a negative index", "Index -1", func(r *JobRequest) { r.Index, r.ArrayID = ptr(int64(-1)), &attempt }},
+		{"a negative index", "Index -1", func(r *JobRequest) { r.Index, r.ArrayID = new(int64(-1)), &attempt }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := request()
@@ -237,10 +235,10 @@ func TestG21G24Marshal(t *testing.T) {
 func TestG20G23MembersOfModels(t *testing.T) {
 	r := request()
 	r.Options = Options{
-		TimeoutMs: 1, MaxAttempts: 2, Priority: 3, NotAfter: ptr(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), RetryOn: []string{"exit"}, OnDisconnect: "cancel",
-		Env: map[string]string{"A": "b"}, Array: "0-1", Index: ptr(int64(1)), ArrayID: &job, Trace: "t",
+		TimeoutMs: 1, MaxAttempts: 2, Priority: 3, NotAfter: new(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), RetryOn: []string{"exit"}, OnDisconnect: "cancel",
+		Env: map[string]string{"A": "b"}, Array: "0-1", Index: new(int64(1)), ArrayID: &job, Trace: "t",
 	}
-	r.Files[0].CacheID = ptr("c")
+	r.Files[0].CacheID = new("c")
 	r.Files[0].Blob = blob()
 	payload, err := MarshalRequest(r)
 	if err != nil {

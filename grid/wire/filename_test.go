@@ -3,6 +3,7 @@ package wire
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -68,21 +69,16 @@ func windowsRefuses(name string) string {
 	if strings.TrimRight(name, ". ") != name {
 		return "it ends with a dot or a blank"
 	}
-	first := name
-	if i := strings.IndexByte(name, '.'); i >= 0 {
-		first = name[:i]
-	}
+	first, _, _ := strings.Cut(name, ".")
 	first = strings.ToLower(strings.TrimRight(first, " "))
 	devices := []string{"con", "prn", "aux", "nul", "conin$", "conout$"}
 	for _, port := range []string{"com", "lpt"} {
-		for _, n := range strings.Split("0 1 2 3 4 5 6 7 8 9 ¹ ² ³", " ") {
+		for n := range strings.SplitSeq("0 1 2 3 4 5 6 7 8 9 ¹ ² ³", " ") {
 			devices = append(devices, port+n)
 		}
 	}
-	for _, device := range devices {
-		if first == device {
-			return "it is a device"
-		}
+	if slices.Contains(devices, first) {
+		return "it is a device"
 	}
 	return ""
 }

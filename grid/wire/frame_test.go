@@ -35,8 +35,8 @@ const (
 )
 
 // golden returns the frames of testdata/frames.txt, and their bytes, by name.
-func golden(t testing.TB) (map[string]Frame, map[string][]byte) {
-	t.Helper()
+func golden(tb testing.TB) (map[string]Frame, map[string][]byte) {
+	tb.Helper()
 	frames := map[string]Frame{
 		"Credit(4)":                 {Type: Credit, MsgID: job, Payload: AppendCredit(nil, 4)},
 		"HelloClient clientA cap 8": {Type: HelloClient, Subject: "clientA", Payload: []byte(`{"ClientId":"clientA","DesiredParallelism":8}`)},
@@ -51,7 +51,7 @@ func golden(t testing.TB) (map[string]Frame, map[string][]byte) {
 	}
 	text, err := os.ReadFile("testdata/frames.txt")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	all := map[string][]byte{}
 	for line := range strings.Lines(string(text)) {
@@ -60,11 +60,11 @@ func golden(t testing.TB) (map[string]Frame, map[string][]byte) {
 			continue // a comment
 		}
 		if all[name], err = hex.DecodeString(strings.ReplaceAll(digits, " ", "")); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			tb.Fatalf("%s: %v", name, err)
 		}
 	}
 	if len(all) != len(frames) {
-		t.Fatalf("testdata/frames.txt has %d frames, want %d", len(all), len(frames))
+		tb.Fatalf("testdata/frames.txt has %d frames, want %d", len(all), len(frames))
 	}
 	return frames, all
 }
@@ -86,7 +86,7 @@ func TestG01GoldenFrames(t *testing.T) {
 	}
 }
 
-// body returns a frame's bytes with the lengths that it is given.
+// raw returns a frame's bytes with the lengths that it is given.
 func raw(length uint32, subjectLen int, subject string, payloadLen int32, payload string) []byte {
 	to := binary.LittleEndian.AppendUint32(nil, length)
 	to = append(to, byte(Credit))

@@ -25,8 +25,8 @@ func ReadConfig(subject string, payload []byte) (ClientConfig, error) {
 		return ClientConfig{}, err
 	}
 	var c ClientConfig
-	if err := json.Unmarshal(payload, &c); err != nil {
-		return ClientConfig{ClientID: subject, DesiredParallelism: DefaultParallel}, nil
+	if json.Unmarshal(payload, &c) != nil {
+		c = ClientConfig{DesiredParallelism: DefaultParallel}
 	}
 	if c.ClientID != "" && c.ClientID != subject {
 		return ClientConfig{}, fmt.Errorf("the payload has ClientId %.80q, and the subject is %s", c.ClientID, subject)
@@ -49,7 +49,7 @@ func ReadCapability(payload []byte) (Capability, error) {
 	case c.MaxParallel < 0 || c.MaxParallel > MaxParallel:
 		return Capability{}, fmt.Errorf("MaxParallel %d must be 0 to %d", c.MaxParallel, MaxParallel)
 	case len(c.Host) > maxHost || len(c.Version) > maxHost:
-		return Capability{}, fmt.Errorf("Host or Version has more than %d bytes", maxHost)
+		return Capability{}, fmt.Errorf("members Host or Version have more than %d bytes", maxHost)
 	case len(c.Running) > MaxRunning:
 		return Capability{}, fmt.Errorf("%d attempts are Running, at most %d", len(c.Running), MaxRunning)
 	}

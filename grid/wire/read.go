@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -109,7 +110,7 @@ func (r *Reader) part(within bool) {
 
 // within is the error of an end within a frame.
 func within(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w within a frame", io.ErrUnexpectedEOF)
 	}
 	return err

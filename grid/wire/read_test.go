@@ -15,7 +15,7 @@ import (
 )
 
 // stream returns all golden frames after each other.
-func stream(t testing.TB) (frames []Frame, all []byte) {
+func stream(t *testing.T) (frames []Frame, all []byte) {
 	byName, bytes := golden(t)
 	for name, f := range byName {
 		frames = append(frames, f)
@@ -40,7 +40,7 @@ func TestG02FramesAreTheSameHoweverTheyArrive(t *testing.T) {
 	check := func(what string, r io.Reader) {
 		t.Helper()
 		got, err := readAll(r)
-		if !reflect.DeepEqual(got, want) || err != io.EOF {
+		if !reflect.DeepEqual(got, want) || !errors.Is(err, io.EOF) {
 			t.Fatalf("%s: error %v and difference %s", what, err, cmp.Diff(want, got))
 		}
 	}
@@ -67,7 +67,7 @@ func TestG02EndWithinAFrame(t *testing.T) {
 		if len(got) != whole {
 			t.Fatalf("an end after %d bytes: %d frames, want %d", i, len(got), whole)
 		}
-		if between && err != io.EOF || !between && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if between && !errors.Is(err, io.EOF) || !between && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatalf("an end after %d bytes, between two frames: %t, is error %v", i, between, err)
 		}
 	}
@@ -80,7 +80,7 @@ func TestG02FramesOfAConnectionKeepTheirPayloads(t *testing.T) {
 		all = f.Append(all)
 	}
 	got, err := readAll(iotest.HalfReader(bytes.NewReader(all)))
-	if err != io.EOF || len(got) != 100 {
+	if !errors.Is(err, io.EOF) || len(got) != 100 {
 		t.Fatalf("%d frames, error %v", len(got), err)
 	}
 	for i, f := range got {
@@ -155,7 +155,7 @@ func TestG05PartIsToldOftenEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.Read(); err != io.EOF {
+	if _, err := r.Read(); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	if most > 2*step { // a piece of a frame, and what the buffer takes beyond it
@@ -190,7 +190,7 @@ func FuzzF1Read(f *testing.F) {
 			}
 			out = frames[i].Append(out)
 		}
-		if !bytes.HasPrefix(in, out) || err == io.EOF && len(out) != len(in) {
+		if !bytes.HasPrefix(in, out) || errors.Is(err, io.EOF) && len(out) != len(in) {
 			t.Errorf("%x is read as %+v with error %v, which is written as %x", in, frames, err, out)
 		}
 		at := int(split) % (len(in) + 1)

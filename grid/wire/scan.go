@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -41,7 +42,7 @@ func scan(payload []byte, fields []string, member func(s *scanner, field int) er
 	if err := s.object("the payload", fields, func(field int) error { return member(s, field) }); err != nil {
 		return err
 	}
-	if _, err := s.dec.ReadToken(); err != io.EOF {
+	if _, err := s.dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("there is more after the JSON object of the payload")
 	}
 	return nil
@@ -230,7 +231,7 @@ func badJSON(err error) error {
 	if err == nil {
 		return nil
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return fmt.Errorf("the payload is no JSON: %w", err)

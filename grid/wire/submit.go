@@ -43,7 +43,7 @@ func ReadSubmit(payload []byte) (Submit, error) {
 		return Submit{}, err
 	}
 	if s.Index != nil || s.ArrayID != nil {
-		return Submit{}, fmt.Errorf("Index and ArrayId are set by the leader; give the indexes as Array")
+		return Submit{}, fmt.Errorf("members Index and ArrayId are set by the leader; give the indexes as Array")
 	}
 	if most := MaxSubmit(s.ExecName); len(payload) > most {
 		return Submit{}, fmt.Errorf("%w: a request of %d bytes, at most %d; give large files as blobs", ErrTooLarge, len(payload), most)
