@@ -193,7 +193,7 @@ func TestG07LargestArchiveInAResult(t *testing.T) {
 
 func TestG08UnknownTypes(t *testing.T) {
 	for n := range 256 {
-		want := n >= 1 && n <= 5 || n == 9 || n == 10 || n >= 32 && n <= 46
+		want := n >= 1 && n <= 5 || n == 9 || n == 10 || n >= 32 && n <= 47
 		if got := Type(n).Known(); got != want {
 			t.Errorf("Type(%d).Known() = %t, want %t", n, got, want)
 		}
@@ -208,7 +208,7 @@ func TestG17G18CodesOfTypes(t *testing.T) {
 		1: "SubmitJob", 2: "AssignJob", 3: "AckJob", 4: "Credit", 5: "Result", 9: "HelloClient", 10: "HelloWorker",
 		20: "NotLeader", 21: "LeaderHello", 22: "AppendEntries", 23: "AppendResp", 24: "RequestVote", 25: "VoteResp",
 		32: "Welcome", 33: "Error", 34: "Ping", 35: "Pong", 36: "Accept", 37: "Renew", 38: "Cancel", 39: "SubmitAck", 40: "ResultAck",
-		41: "Query", 42: "Status", 43: "Drain", 44: "BlobBegin", 45: "BlobChunk", 46: "BlobEnd", 47: "type 47",
+		41: "Query", 42: "Status", 43: "Drain", 44: "BlobBegin", 45: "BlobChunk", 46: "BlobEnd", 47: "Report", 48: "type 48",
 	} {
 		if code.String() != want {
 			t.Errorf("type %d is %s, want %s", byte(code), code, want)
