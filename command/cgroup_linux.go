@@ -126,8 +126,8 @@ type cgroup struct {
 	limited bool   // it has the limits of the run
 }
 
-// newCgroup makes a cgroup; it has no directory where that is not possible.
-func newCgroup(marker string, l Limits) cgroup {
+// newCgroup makes a cgroup, or takes one of idle; it has no directory where that is not possible.
+func newCgroup(marker string, l Limits, idle *Cgroups) cgroup {
 	if marker == "" || ownCgroup() == "" {
 		return cgroup{}
 	}
@@ -135,6 +135,9 @@ func newCgroup(marker string, l Limits) cgroup {
 		if g := makeCgroup(controlledCgroup(), marker); g.dir != "" && g.limit(l) {
 			return g
 		}
+	}
+	if g := idle.take(); g.dir != "" {
+		return g
 	}
 	return makeCgroup(ownCgroup(), marker)
 }
@@ -206,6 +209,13 @@ func (g *cgroup) threads() (n int) {
 		return nil
 	})
 	return n
+}
+
+// isEmpty reports whether neither processes nor other cgroups are in the cgroup.
+func (g *cgroup) isEmpty() bool {
+	var st unix.Stat_t
+	events := readFile(filepath.Join(g.dir, "cgroup.events"), make([]byte, 0, 256))
+	return bytes.Contains(events, []byte("populated 0\n")) && unix.Lstat(g.dir, &st) == nil && st.Nlink == 2
 }
 
 // kill kills what is in the cgroup, deletes it and returns the ids of what it has

@@ -96,6 +96,10 @@ type Command struct {
 	// sets no Marker, and does not search for children when the process has ended.
 	Alone bool
 
+	// Cgroups keeps the cgroup of the run for another one, if nothing is left in it. Nil to make one for each run, and
+	// when Started is set.
+	Cgroups *Cgroups
+
 	Limits Limits
 	Grace  time.Duration // between SIGTERM and SIGKILL; 0 for SIGKILL at once
 	// GraceOf is asked instead of Grace, unless it is nil, with the cause of the stop.

@@ -16,11 +16,12 @@ import (
 type descendants struct {
 	marker string // value of Marker
 	cgroup cgroup // without a directory where there can be none: then the marker has to do
+	idle   *Cgroups
 }
 
-func newDescendants(l Limits) descendants {
+func newDescendants(l Limits, idle *Cgroups) descendants {
 	marker := newMarker()
-	return descendants{marker, newCgroup(marker, l)}
+	return descendants{marker, newCgroup(marker, l, idle), idle}
 }
 
 // controlled reports whether the cgroup has the limits of the run.
@@ -72,6 +73,7 @@ const quick = 200 * time.Millisecond
 // can have been descendants.
 func (d *descendants) kill(pid int, ran time.Duration) {
 	switch {
+	case d.cgroup.dir != "" && !d.cgroup.limited && d.idle != nil && d.cgroup.isEmpty() && d.idle.add(d.cgroup):
 	case d.cgroup.dir != "":
 		d.cgroup.kill()
 	case d.marker != "":

@@ -36,7 +36,12 @@ func startTime(int) (uint64, error) { return 0, nil }
 // descendants finds nothing: there is no way to.
 type descendants struct{ marker string }
 
-func newDescendants(Limits) descendants { return descendants{} }
+func newDescendants(Limits, *Cgroups) descendants { return descendants{} }
+
+// cgroup is nothing: there are cgroups on Linux only.
+type cgroup struct{ dir string }
+
+func (cgroup) rmdir() error { return nil }
 
 func (descendants) start(_ *syscall.SysProcAttr, startProcess func() error) error {
 	return startProcess()

@@ -27,7 +27,11 @@ func (r *run) spawn(session bool) error {
 		*p = &pipeReader{f: read}
 	}
 	if !r.Alone {
-		r.descendants = newDescendants(r.Limits)
+		idle := r.Cgroups
+		if r.Started != nil {
+			idle = nil // Sweep may be told of the run, and its cgroup has its name
+		}
+		r.descendants = newDescendants(r.Limits, idle)
 	}
 	if err := r.spawnLocked(theirs, session); err != nil {
 		closeAll(ours)

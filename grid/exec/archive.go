@@ -39,6 +39,10 @@ const archiveName = "output.zip"
 
 // newFiles returns the regular files that a program has made or changed. The error says which limit they are over.
 func (a *attempt) newFiles() ([]entry, error) {
+	if len(a.Request.Files) == 0 && a.work.isAsMade() {
+		a.asMade = true
+		return nil, nil
+	}
 	given := make(map[string]wire.InputFile, len(a.Request.Files))
 	for _, f := range a.Request.Files {
 		given[f.Name] = f
@@ -47,7 +51,6 @@ func (a *attempt) newFiles() ([]entry, error) {
 	if err := w.dir(".", 0); err != nil {
 		return nil, err
 	}
-	a.tidy = !w.others
 	return w.found, nil
 }
 
@@ -55,11 +58,10 @@ func (a *attempt) newFiles() ([]entry, error) {
 // links, pipes, closed directories.
 type walk struct {
 	*attempt
-	given  map[string]wire.InputFile
-	found  []entry
-	others bool // there is something that was not given
-	dirs   int
-	left   int64 // bytes
+	given map[string]wire.InputFile
+	found []entry
+	dirs  int
+	left  int64 // bytes
 }
 
 func (w *walk) dir(name string, depth int) error {
@@ -92,7 +94,7 @@ func (w *walk) add(name string, e fs.DirEntry, depth int) error {
 		return nil
 	}
 	given, isGiven := w.given[name]
-	w.others = w.others || !isGiven
+	w.untidy = w.untidy || !isGiven
 	switch {
 	case e.IsDir():
 		return w.dir(name, depth+1)

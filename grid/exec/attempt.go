@@ -35,7 +35,8 @@ type attempt struct {
 	work       *workDir
 	checkpoint *scratch.Checkpoint
 	started    bool // the program was, or almost
-	tidy       bool // it has left no files
+	asMade     bool // the work directory is, after the end of the program
+	untidy     bool // there is something in it that was not given
 	out        outputs
 	archive    spill
 	result     wire.JobResult
@@ -117,7 +118,7 @@ func (a *attempt) execute(ctx context.Context) error {
 	l := a.Limits
 	c := command.Command{
 		Path: filepath.Join(a.work.path, a.exeName()), Args: a.args(), Dir: a.work.path, Env: a.env(deadline),
-		Chunk: a.out.write,
+		Chunk: a.out.write, Cgroups: &a.cgroups,
 		Limits: command.Limits{
 			TotalMemory: l.Memory, CPU: l.CPU, Processes: l.Processes, OpenFiles: l.OpenFiles, Disk: l.Disk, FileBytes: l.Disk,
 		},
@@ -220,7 +221,7 @@ func (a *attempt) leave(err error) {
 			a.Log.Warn("cannot delete a checkpoint", "job", a.jobID(), "err", err)
 		}
 	}
-	if a.work != nil && !a.keepIdle() {
+	if a.work != nil && !(a.started && a.keepIdle()) {
 		if err := a.work.remove(); err != nil {
 			a.Log.Warn("cannot delete a work directory; it will be tried again", "job", a.jobID(), "err", err)
 		}

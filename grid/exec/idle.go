@@ -65,10 +65,10 @@ func (i *idle) removeAll() error {
 	return errors.Join(errs...)
 }
 
-// keepIdle keeps a work directory for another attempt, if the program has left nothing in it but what it was given.
+// keepIdle keeps the work directory for another attempt, if the program has left nothing in it but what it was given.
 func (a *attempt) keepIdle() bool {
 	w := a.work
-	if !a.tidy {
+	if a.untidy {
 		return false
 	}
 	for _, f := range a.Request.Files {
@@ -76,7 +76,18 @@ func (a *attempt) keepIdle() bool {
 			return false
 		}
 	}
-	return w.isAsMade() && w.rename(filepath.Join(a.JobsDir, idlePrefix+rand.Text()[:10])) == nil && a.idle.add(w)
+	if !a.asMade && !w.isAsMade() || w.rename(filepath.Join(a.JobsDir, idlePrefix+rand.Text()[:10])) != nil {
+		return false
+	}
+	var err error
+	w.left, err = w.lock.Stat()
+	return err == nil && a.idle.add(w)
+}
+
+// isAsLeft reports whether nothing has changed in the directory since it was kept. A process that was not found may have.
+func (w *workDir) isAsLeft() bool {
+	now, err := w.lock.Stat()
+	return err == nil && sameContent(now, w.left) && w.own.IsEmpty(filepath.Join(w.path, ownDir))
 }
 
 // isAsMade reports whether there is nothing in the directory but an empty one for temporary files and the program, which are

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/scratch"
@@ -57,6 +58,7 @@ type Runner struct {
 	scratch *scratch.Root
 	exes    *exes
 	idle    idle
+	cgroups command.Cgroups
 }
 
 // Open makes what is missing of JobsDir and deletes what dead processes have left in it. Their processes should be dead by

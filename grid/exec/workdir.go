@@ -30,6 +30,7 @@ type workDir struct {
 	lock *os.File
 	own  scratch.DirState // of .grid
 	exe  link             // the program in it; its zero value is none
+	left fs.FileInfo      // the directory when it was kept
 }
 
 // makeWorkDir makes the work directory of a job, or another one beside it if an attempt that was given up still has it. It
@@ -37,7 +38,7 @@ type workDir struct {
 func (r *Runner) makeWorkDir(id wire.GUID, exe string) (*workDir, error) {
 	path := filepath.Join(r.JobsDir, id.N())
 	if w := r.idle.take(exe); w != nil {
-		if w.isAsMade() && w.rename(path) == nil {
+		if w.isAsLeft() && w.rename(path) == nil {
 			return w, nil
 		}
 		if err := w.remove(); err != nil {
