@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/internal/testrun"
@@ -167,8 +166,6 @@ func unzip(t *testing.T, archive []byte) map[string]string {
 	}
 	return files
 }
-
-const patience = 30 * time.Second // for what should not be waited for
 
 func wantFiles(t *testing.T, archive []byte, want map[string]string) {
 	t.Helper()
