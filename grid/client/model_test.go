@@ -105,6 +105,7 @@ type keeper struct {
 	ends      map[*link.Conn]*tracked
 	open      []wire.GUID
 	results   map[wire.GUID]bool // finished; true once acknowledged
+	canceled  map[wire.GUID]int
 	busy, run bool
 	hung      chan struct{} // nil, or closed when it goes on
 }
@@ -113,7 +114,7 @@ func play(t *testing.T, history []step, original []bool, desired, refusals int) 
 	t.Helper()
 	m := &model{fakeNet: newNet(t, "0:1", "1:1", "2:1"), told: map[wire.GUID]int{}, taken: map[wire.GUID]int{}, refuses: refusals}
 	for i, address := range slices.Sorted(maps.Keys(m.leaders)) {
-		k := &keeper{fakeLeader: m.leaders[address], m: m, results: map[wire.GUID]bool{}, ends: map[*link.Conn]*tracked{}}
+		k := &keeper{fakeLeader: m.leaders[address], m: m, results: map[wire.GUID]bool{}, canceled: map[wire.GUID]int{}, ends: map[*link.Conn]*tracked{}}
 		if original[i] {
 			k.features = nil
 		}
@@ -260,6 +261,9 @@ func (k *keeper) answer(_ *fakeLeader, c *link.Conn, f wire.Frame) {
 			k.results[id] = true
 		}
 	case wire.Cancel:
+		if k.canceled[f.CorrID]++; k.canceled[f.CorrID] > 1 {
+			k.m.wrong = append(k.m.wrong, fmt.Sprintf("leader %s got more than one cancellation of job %s", k.address, f.CorrID))
+		}
 		if i := slices.Index(k.open, f.CorrID); i >= 0 {
 			k.open = slices.Delete(k.open, i, i+1)
 		}

@@ -31,7 +31,7 @@ type Multi struct {
 	refused  []*Job // whose results OnResult has refused
 	isOver   bool
 
-	telling sync.Mutex // held while OnResult is told
+	telling chan struct{} // full while OnResult is told
 }
 
 // New returns a client, which does nothing before [Multi.Run]. The error has all that is wrong with the settings.
@@ -41,7 +41,7 @@ func New(cfg Config) (*Multi, error) {
 	}
 	m := &Multi{
 		cfg: cfg, limit: maxWindow, window: &window{maxJobs: cfg.Window, maxBytes: cfg.WindowBytes},
-		stopped: make(chan struct{}), jobs: map[wire.GUID]*Job{}, queries: map[wire.GUID][]*query{},
+		stopped: make(chan struct{}), telling: make(chan struct{}, 1), jobs: map[wire.GUID]*Job{}, queries: map[wire.GUID][]*query{},
 	}
 	if cfg.Desired < len(cfg.Leaders) {
 		// Each leader runs at least one job of a client, which would be more than desired: so no more are sent.

@@ -235,3 +235,22 @@ func TestG54ALeaderThatDropsEachConnectionKeepsNoJobs(t *testing.T) {
 		}
 	})
 }
+
+func TestG54AJobThatWasNotGivenToALostConnectionGoesToAnotherLeaderAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1", "b:1")
+		m := n.start(t, Config{})
+		j := &Job{ID: wire.NewGUID(), m: m, subject: wire.SubmitSubject("calcA"), payload: []byte("{}")}
+		m.mu.Lock() // so that the reader cannot tell that the connection has ended
+		m.leaders[0].conn.Abort(errors.New("cut"))
+		m.jobs[j.ID] = j
+		m.window.take(0)
+		m.pending.add(j)
+		m.send()
+		m.mu.Unlock()
+		after(0)
+		if got := n.leaders["b:1"].ids(t, wire.SubmitJob); !slices.Equal(got, []wire.GUID{j.ID}) {
+			t.Errorf("the other leader has got %v, want %s", got, j.ID)
+		}
+	})
+}

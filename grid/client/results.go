@@ -39,16 +39,24 @@ func (m *Multi) tell(j *Job) {
 	m.send()
 }
 
-// told tells OnResult, with m.mu released. It reports whether the result was taken.
+// told tells OnResult, unless another leader had the same result. It reports whether the result was taken. m.mu is held, and
+// released meanwhile.
 func (m *Multi) told(r Result) bool {
 	m.mu.Unlock()
-	defer m.mu.Lock()
-	m.telling.Lock()
-	defer m.telling.Unlock()
-	if err := m.cfg.OnResult(r); err != nil {
+	m.telling <- struct{}{}
+	defer func() { <-m.telling }()
+	m.mu.Lock()
+	if m.recent.has(r.JobID) {
+		return true
+	}
+	m.mu.Unlock()
+	err := m.cfg.OnResult(r)
+	m.mu.Lock()
+	if err != nil {
 		m.cfg.Log.Error("result of job is not taken", "job", r.JobID, "err", err)
 		return false
 	}
+	m.recent.add(r.JobID)
 	return true
 }
 
@@ -80,7 +88,6 @@ func (m *Multi) foreign(l *leader, id wire.GUID, payload []byte) {
 		}
 		l.keeps = true
 	case m.told(Result{id, payload}):
-		m.recent.add(id)
 		l.acknowledge(id)
 	}
 }

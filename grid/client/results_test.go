@@ -171,6 +171,36 @@ func TestG48ResultsAreAcknowledgedOnceTheyAreTaken(t *testing.T) {
 	})
 }
 
+func TestG48AJobWhoseResultIsRefusedIsNoLongerCanceled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		l := n.leaders["a:1"]
+		l.reply = func(l *fakeLeader, c *link.Conn, f wire.Frame) {
+			runAll(l, c, f)
+			if f.Type == wire.Query {
+				_ = c.Send(wire.Frame{Type: wire.Status, CorrID: f.CorrID, Payload: []byte(`{"State":"succeeded"}`)})
+			}
+		}
+		refusals := 1
+		m := n.start(t, Config{OnResult: func(Result) error {
+			if refusals--; refusals >= 0 {
+				return errors.New("disk full")
+			}
+			return nil
+		}})
+		j := submit(t, m)
+		if err := m.Cancel(t.Context(), j.ID); err != nil {
+			t.Error(err)
+		}
+		if got, err := m.Query(t.Context(), j.ID); err != nil || got.State != "succeeded" {
+			t.Errorf("the job is %q, %v", got.State, err)
+		}
+		if got := result(t, j); got != "a:1" {
+			t.Errorf("result is from %q", got)
+		}
+	})
+}
+
 func TestG48AResultThatIsRefusedSurvivesItsLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
@@ -214,7 +244,12 @@ func TestG48ResultsOfAnEarlierProcessAreToldOnce(t *testing.T) {
 		}
 		n.leaders["a:1"].reply, n.leaders["b:1"].reply = kept, kept
 		var told []wire.GUID
-		n.start(t, Config{OnResult: func(r Result) error { told = append(told, r.JobID); return nil }})
+		n.start(t, Config{OnResult: func(r Result) error {
+			told = append(told, r.JobID)
+			time.Sleep(time.Second) // until the other leader has sent its own
+			return nil
+		}})
+		after(time.Minute)
 		if !slices.Equal(told, []wire.GUID{id}) {
 			t.Errorf("told were %v, want %s", told, id)
 		}
@@ -331,25 +366,34 @@ func TestG51TheFirstResultCountsAndTheJobIsCanceledElsewhere(t *testing.T) {
 }
 
 func TestG51ALeaderThatIsBackLaterHearsOfTheCancellationThen(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		n := newNet(t, "a:1", "b:1")
-		a, b := n.leaders["a:1"], n.leaders["b:1"]
-		b.down = true
-		m := n.start(t, Config{})
-		j := submit(t, m)
-		b.reply = runAll
-		b.back()
-		a.crash()
-		result(t, j)
-		a.back()
-		after(time.Minute)
-		if got := a.ids(t, wire.Cancel); !slices.Equal(got, []wire.GUID{j.ID}) {
-			t.Errorf("canceled are %v, want %s", got, j.ID)
-		}
-		if got := a.ids(t, wire.SubmitJob); len(got) != 1 {
-			t.Errorf("the job was sent %d times", len(got))
-		}
-	})
+	for _, features := range [][]string{ours, nil} {
+		t.Run(fmt.Sprintf("features: %d", len(features)), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				n := newNet(t, "a:1", "b:1")
+				a, b := n.leaders["a:1"], n.leaders["b:1"]
+				a.features, b.down = features, true
+				m := n.start(t, Config{})
+				j := submit(t, m)
+				after(2 * welcomeWait) // one of the original protocol has the job then
+				b.plays(runAll)
+				b.back()
+				a.crash()
+				result(t, j)
+				a.back()
+				after(time.Minute)
+				want := []wire.GUID{j.ID}
+				if features == nil {
+					want = nil
+				}
+				if got := a.ids(t, wire.Cancel); !slices.Equal(got, want) {
+					t.Errorf("canceled are %v, want %v", got, want)
+				}
+				if got := a.ids(t, wire.SubmitJob); len(got) != 1 {
+					t.Errorf("the job was sent %d times", len(got))
+				}
+			})
+		})
+	}
 }
 
 func TestG51TheResultOfTheFirstLeaderCountsAfterAMove(t *testing.T) {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,22 +97,37 @@ func TestG54LargeJobsAreSentAsFastAsTheLeaderReads(t *testing.T) {
 		m := n.start(t, Config{})
 		request := wire.JobRequest{ExecName: "calcA", Files: []wire.InputFile{{Name: "input.bin", Content: make([]byte, 300<<10)}}}
 		const count = 50 // 20 MB
+		var want []wire.GUID
 		for range count {
-			if _, err := m.Submit(t.Context(), request); err != nil {
+			j, err := m.Submit(t.Context(), request)
+			if err != nil {
 				t.Fatal(err)
 			}
+			want = append(want, j.ID)
 		}
-		n.leaders["a:1"].back()
-		hello := func() bool { return len(n.leaders["a:1"].ids(t, wire.HelloClient)) > 0 }
-		for !hello() {
-			after(time.Millisecond)
-		}
-		began := time.Now()
-		after(0)
-		if got := len(n.leaders["a:1"].ids(t, wire.SubmitJob)); got != count {
-			t.Errorf("%d jobs were sent within %s, want %d", got, time.Since(began), count)
+		for hellos := 1; hellos <= 2; hellos++ {
+			n.leaders["a:1"].back()
+			for len(n.leaders["a:1"].ids(t, wire.HelloClient)) < hellos {
+				after(time.Millisecond)
+			}
+			after(0)
+			if got := n.leaders["a:1"].ids(t, wire.SubmitJob); !slices.Equal(got, want) {
+				t.Errorf("sent at once were %d jobs, want %d, in order", len(got), len(want))
+			}
+			n.leaders["a:1"].crash()
+			want = append(slices.Clone(want), want...)
+			want = append(want, submit(t, m).ID) // it comes after those that are sent again
 		}
 	})
+}
+
+func TestG54RoomThatComesTooLateIsGivenBack(t *testing.T) {
+	w := &window{maxJobs: 1, maxBytes: 10}
+	w.take(7) // for one that has left meanwhile
+	w.leave(&waiter{size: 7})
+	if w.jobs != 0 || w.bytes != 0 {
+		t.Errorf("%d jobs and %d bytes are left", w.jobs, w.bytes)
+	}
 }
 
 func TestG06AJobThatFitsInNoFrameIsRefused(t *testing.T) {
