@@ -14,12 +14,7 @@ import (
 
 // Handler is a handler of package worker for jobs whose payload is a [wire.JobRequest] in JSON. Their result is a
 // [wire.JobResult] in JSON.
-type Handler struct {
-	Runner *Runner
-	// Failed is given the result of an attempt that has failed, before RunAttempt returns the failure: an outcome of
-	// package worker has no room for it.
-	Failed func(job jobs.Job, result []byte)
-}
+type Handler struct{ Runner *Runner }
 
 // TimeLimit implements worker.TimeLimiter. The runner's own limits come first.
 func (h *Handler) TimeLimit() time.Duration { return h.Runner.Limits.MaxTimeout + time.Hour }
@@ -34,8 +29,8 @@ func (h *Handler) Run(ctx context.Context, job jobs.Job, report func(jobs.Progre
 	return h.RunAttempt(ctx, jobs.Attempt{Job: job, Number: 1, Report: report})
 }
 
-// RunAttempt implements the worker's handler. A result that is FAILED is a [*jobs.Failure], whose code is its reason in
-// capitals.
+// RunAttempt implements the worker's handler. A result that is FAILED is a [*jobs.Failure]: its code is the reason in
+// capitals, its detail the whole result.
 func (h *Handler) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, error) {
 	var q wire.JobRequest
 	if err := json.Unmarshal([]byte(a.Job.Payload), &q); err != nil {
@@ -55,10 +50,7 @@ func (h *Handler) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, 
 	if r.Status == wire.OK {
 		return jobs.Result{Text: string(text)}, nil
 	}
-	if h.Failed != nil {
-		h.Failed(a.Job, text)
-	}
-	return jobs.Result{}, &jobs.Failure{Code: strings.ToUpper(r.Reason), Final: true, Err: errors.New(r.Message)}
+	return jobs.Result{}, &jobs.Failure{Code: strings.ToUpper(r.Reason), Final: true, Detail: string(text), Err: errors.New(r.Message)}
 }
 
 // aliveEvery is how often a job is reported to be alive: a worker stops one that reports nothing.
