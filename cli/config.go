@@ -57,6 +57,8 @@ func sections() []section {
 		{"worker of a gateway (with SOURCE)", settings.Describe(&AgentEnv{})},
 		{"gateway, and a worker with SOURCE=redis://…; beside them REDIS_…", without(settings.Describe(&GatewayEnv{}), settings.Describe(&ClientEnv{}))},
 		{"Kinds of your own: kinds, doctor", settings.Describe(&own.Env{})},
+		{"grid worker", settings.Describe(&GridWorkerEnv{})},
+		{"grid client", settings.Describe(&GridClientEnv{})},
 		{"emulator", settings.Describe(&EmulatorEnv{})},
 		{"Every command", settings.Describe(&ProgramEnv{})},
 	}

@@ -27,8 +27,8 @@ var (
 	pauses     = retry.Policy{First: time.Second / 2, Max: 36 * time.Second, Jitter: 0.2}
 )
 
-// errRefused means that leaders want nothing of this client.
-var errRefused = errors.New("refused by every leader")
+// ErrRefused means that leaders want nothing of this client.
+var ErrRefused = errors.New("refused by every leader")
 
 // leader is one leader and the connection to it. What follows address is guarded by m.mu.
 type leader struct {
@@ -100,7 +100,7 @@ func (l *leader) run(ctx context.Context, stop context.CancelCauseFunc) {
 func (m *Multi) refusal() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := []error{errRefused}
+	all := []error{ErrRefused}
 	for _, l := range m.leaders {
 		if l.refusal == nil {
 			return nil

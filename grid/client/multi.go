@@ -66,7 +66,7 @@ func (m *Multi) Run(ctx context.Context) error {
 	running.Go(func() { m.watch(ctx) })
 	running.Wait()
 	err := context.Cause(ctx)
-	if !errors.Is(err, errRefused) {
+	if !errors.Is(err, ErrRefused) {
 		err = nil
 	}
 	m.stop(err)

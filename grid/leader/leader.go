@@ -117,6 +117,12 @@ func (l *Leader) now() schedule.Moment { return time.Since(l.started) }
 // Durable reports whether the leader keeps what it has promised.
 func (l *Leader) Durable() bool { return l.journal != nil }
 
+// Ready returns why no jobs are taken now, or nil.
+func (l *Leader) Ready() error {
+	_, err := l.closed()
+	return err
+}
+
 // Run decides and answers until ctx ends, or the journal fails. Connections are then closed. It is an error if the journal has failed: the leader must
 // be started again.
 func (l *Leader) Run(ctx context.Context) error {

@@ -60,7 +60,7 @@ func (m *Member) openOutbox(ctx context.Context) error {
 		Sender: outbox.Sender{Uploads: 1, Retry: deliveries, FinalTimeout: finalTimeout, Log: m.Log},
 	}
 	if err := m.outbox.Open(); errors.Is(err, outbox.ErrInUse) { //nolint:contextcheck // what is synced later has no deadline
-		return fmt.Errorf("open directory %s: another worker of this machine uses it: give each worker a directory of its own", m.Dir)
+		return fmt.Errorf("open directory %s: %w: give each worker one of its own", m.Dir, err)
 	} else if err != nil {
 		return fmt.Errorf("open directory of results: %w", err)
 	}

@@ -82,8 +82,8 @@ const (
 	busy     = "busy"
 )
 
-// Open checks the settings, locks the directory and reads the results that an earlier process has left there. It fails when another
-// process uses the directory.
+// Open checks the settings, locks the directory and reads the results that an earlier process has left there. The error wraps
+// [outbox.ErrInUse] when another process uses the directory.
 func (m *Member) Open(ctx context.Context) error {
 	if err := m.check(); err != nil {
 		return err

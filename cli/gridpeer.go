@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/pflag"
+
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/grid/access"
+	"github.com/batchfleet/batchfleet/httpd"
+)
+
+// gridPeer has the flags of what connects to leaders.
+type gridPeer struct {
+	tokenFile     string
+	withTLS       bool
+	tls           access.ClientTLS
+	plaintextOkay bool
+
+	// What open makes of them.
+	token string
+	dial  func(ctx context.Context, addr string) (net.Conn, error)
+}
+
+func (p *gridPeer) register(flags *pflag.FlagSet) {
+	flags.StringVar(&p.tokenFile, "token-file", "", "file with the token by which leaders know this end; - for standard input")
+	flags.BoolVar(&p.withTLS, "tls", false, "connect with TLS, also when one of the flags below is given")
+	flags.StringVar(&p.tls.CAFile, "ca-file", "", "certificates in PEM of the authorities to trust, and no others; those of the system when empty")
+	flags.StringVar(&p.tls.ServerName, "tls-server-name", "", "name that the certificate of a leader must have; its HOST when empty")
+	flags.StringVar(&p.tls.CertFile, "tls-cert", "", "certificate chain in PEM by which leaders know this end, with --tls-key")
+	flags.StringVar(&p.tls.KeyFile, "tls-key", "", "key of the certificate")
+	flags.BoolVar(&p.plaintextOkay, "insecure", false, "send the token unencrypted to leaders on other machines")
+}
+
+// open reads the files that the flags name.
+func (p *gridPeer) open(ctx context.Context, leaders []string, log *slog.Logger) error {
+	encrypted := p.withTLS || p.tls != access.ClientTLS{}
+	p.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}
+	if encrypted {
+		config, err := p.tls.Config(log)
+		if err != nil {
+			return fmt.Errorf("--tls: %w", err)
+		}
+		p.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", addr)
+		}
+	}
+	if p.tokenFile == "" {
+		return nil
+	}
+	for _, addr := range leaders {
+		if host, _, _ := net.SplitHostPort(addr); !encrypted && !p.plaintextOkay && !httpd.IsLoopback(host) {
+			return fmt.Errorf("--token-file: the token would be sent to %s unencrypted: give --tls, or --insecure on a network that you trust", addr)
+		}
+	}
+	token, err := settings.ReadToken(ctx, p.tokenFile)
+	if err != nil {
+		return fmt.Errorf("--token-file: %w", err)
+	}
+	if mode, ok := readByOthers(p.tokenFile); ok {
+		log.WarnContext(ctx, "other users of this machine may read the token", "file", p.tokenFile, "mode", mode, "do", "chmod 600")
+	}
+	if len(token) > maxGridToken {
+		return errors.New("--token-file: the token is longer than any that a leader takes")
+	}
+	p.token = token
+	return nil
+}
+
+// maxGridToken is the longest token that a leader looks at, in bytes.
+const maxGridToken = 512

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/settings"
+	"github.com/batchfleet/batchfleet/grid/exec"
+	"github.com/batchfleet/batchfleet/grid/subject"
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// gridWorkerFlags are the flags of batchfleet grid worker, and its arguments.
+type gridWorkerFlags struct {
+	leaders []string
+	pattern string
+	peer    gridPeer
+
+	exeDir, jobsDir, cacheDir, dir string
+	path, metricsAddr              string
+	drain, keepRunning             time.Duration
+	limits                         exec.Limits
+}
+
+func (f *gridWorkerFlags) register(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.exeDir, "exe-dir", "/opt/grid/exe", "where the programs are, as EXEC.exe")
+	flags.StringVar(&f.jobsDir, "jobs-dir", "/tmp/jobs", "where each job has a directory while it runs; on a disk of this machine that lets programs run")
+	flags.StringVar(&f.cacheDir, "cache-dir", "/opt/grid/cache", "files that jobs name by their CacheId")
+	flags.StringVar(&f.dir, "dir", "./grid_worker", "for results until their leader has them; each worker takes a directory of its own in it")
+	flags.StringVar(&f.path, "path", "/usr/local/bin:/usr/bin:/bin", "variable PATH of the programs, which get none of this environment")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
+	flags.DurationVar(&f.drain, "drain-timeout", 8*time.Second, "what SIGTERM gives jobs to end; then others run them")
+	flags.DurationVar(&f.keepRunning, "keep-running", 10*time.Minute, "how long jobs go on whose leader is gone")
+	l := &f.limits
+	flags.DurationVar(&l.Timeout, "timeout", time.Hour, "of a job that has none")
+	flags.DurationVar(&l.MaxTimeout, "max-timeout", 24*time.Hour, "that a job may have")
+	flags.DurationVar(&l.Grace, "kill-grace", 10*time.Second, "between SIGTERM and SIGKILL for a program")
+	flags.Int64Var(&l.Output, "max-output", 256<<20, "bytes that a program may write to stdout and stderr; with more it is stopped")
+	flags.BoolVar(&l.Truncate, "truncate-output", false, "drop what is beyond --max-output, and let the program go on")
+	flags.Int64Var(&l.Input, "max-input", 2<<30, "bytes of the files that a job is given")
+	flags.IntVar(&l.ArchiveFiles, "max-files", 10_000, "files that a program may leave")
+	flags.Int64Var(&l.ArchiveBytes, "max-archive", 2<<30, "bytes of the files that a program may leave")
+	flags.Int64Var(&l.Disk, "max-disk", 0, "bytes of all files of a job while it runs; no limit when 0")
+	flags.Int64Var(&l.Memory, "max-memory", 0, "bytes of all processes of a job together; no limit when 0")
+	flags.DurationVar(&l.CPU, "max-cpu", 0, "CPU time of each process of a job; no limit when 0")
+	flags.IntVar(&l.Processes, "max-processes", 0, "processes and threads of a job at once; no limit when 0")
+	flags.IntVar(&l.OpenFiles, "max-open-files", 4096, "that each process of a job may have")
+	f.peer.register(flags)
+}
+
+// arguments reads HOST PORT [PATTERN], or HOST:PORT[,HOST:PORT…] [PATTERN].
+func (f *gridWorkerFlags) arguments(args []string) (err error) {
+	if len(args) > 1 && isPort(args[1]) {
+		var addr string
+		addr, err = joinLeader(args[0], args[1])
+		f.leaders, args = []string{addr}, args[2:]
+	} else {
+		if !strings.Contains(args[0], ":") {
+			return errors.New("PORT is missing: want `batchfleet grid worker HOST PORT [PATTERN]`")
+		}
+		f.leaders, err = leaderList(args[0])
+		args = args[1:]
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(args) > 1:
+		return fmt.Errorf("%.40q is one argument too many: want `batchfleet grid worker HOST PORT [PATTERN]`", args[1])
+	case len(args) == 1:
+		f.pattern = args[0]
+	}
+	if strings.TrimSpace(f.pattern) == "" {
+		f.pattern = wire.DefaultPattern
+	}
+	if err := subject.CheckPattern(f.pattern); err != nil {
+		return fmt.Errorf("PATTERN: %w; it is of the subjects of jobs, such as job.assign.* or job.assign.gpu.>", err)
+	}
+	return nil
+}
+
+// check returns all that is wrong with the flags.
+func (f *gridWorkerFlags) check() error {
+	var wrong []error
+	if f.metricsAddr != "" {
+		wrong = append(wrong, settings.CheckListen("--metrics-addr", f.metricsAddr, "127.0.0.1:9090"))
+	}
+	for _, d := range []struct{ flag, is string }{{"--exe-dir", f.exeDir}, {"--jobs-dir", f.jobsDir}, {"--cache-dir", f.cacheDir}, {"--dir", f.dir}} {
+		if d.is == "" {
+			wrong = append(wrong, fmt.Errorf("%s is empty: name a directory", d.flag))
+		}
+	}
+	const day = 24 * time.Hour
+	for _, d := range []struct {
+		flag           string
+		is, from, upTo time.Duration
+	}{
+		{"--drain-timeout", f.drain, 0, day},
+		{"--keep-running", f.keepRunning, time.Second, 7 * day},
+		{"--timeout", f.limits.Timeout, time.Second, 30 * day},
+		{"--max-timeout", f.limits.MaxTimeout, f.limits.Timeout, 30 * day},
+		{"--kill-grace", f.limits.Grace, time.Millisecond, time.Hour},
+		{"--max-cpu", f.limits.CPU, 0, 30 * day},
+	} {
+		if d.is < d.from || d.is > d.upTo {
+			wrong = append(wrong, fmt.Errorf("%s is %s: must be from %s to %s", d.flag, d.is, d.from, d.upTo))
+		}
+	}
+	for _, n := range []struct {
+		flag           string
+		is, from, upTo int64
+	}{
+		{"--max-output", f.limits.Output, 1, 1 << 40},
+		{"--max-input", f.limits.Input, 1, 1 << 44},
+		{"--max-files", int64(f.limits.ArchiveFiles), 1, 1_000_000},
+		{"--max-archive", f.limits.ArchiveBytes, 1, 1 << 44},
+		{"--max-disk", f.limits.Disk, 0, 1 << 50},
+		{"--max-memory", f.limits.Memory, 0, 1 << 44},
+		{"--max-processes", int64(f.limits.Processes), 0, 1_000_000},
+		{"--max-open-files", int64(f.limits.OpenFiles), 16, 1_000_000},
+	} {
+		if n.is < n.from || n.is > n.upTo {
+			wrong = append(wrong, fmt.Errorf("%s is %d: must be from %d to %d", n.flag, n.is, n.from, n.upTo))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// ownDir returns the nth directory for results of a worker of these leaders. Another worker must not find them: it would give them to
+// its own leaders.
+func (f *gridWorkerFlags) ownDir(n int) string {
+	name := strings.NewReplacer(":", "_", "[", "", "]", "", "%", "_").Replace(strings.Join(f.leaders, ","))
+	if len(name) > 100 {
+		name = fmt.Sprintf("%s-%x", name[:80], sha256.Sum256([]byte(name)))[:97]
+	}
+	return filepath.Join(f.dir, fmt.Sprintf("%s-%d", name, n))
+}
