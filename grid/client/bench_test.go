@@ -18,7 +18,7 @@ import (
 // each decoded.
 func BenchmarkNullJobs(b *testing.B) {
 	address, _ := testnet.Serve(b, testnet.AnyPort, serveNull)
-	m, err := New(Config{ClientID: "bench", Leaders: []string{address}, Desired: 64, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	m, err := New(Config{ClientID: "bench", Leaders: []string{address}, Desired: 64, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func serveNull(ctx context.Context, l net.Listener) error {
 	for {
 		raw, err := l.Accept()
 		if err != nil {
-			return nil //nolint:nilerr // the listener is closed at the end
+			return nil // the listener is closed at the end
 		}
 		serving.Go(func() {
 			c := link.New(raw, link.Options{})
@@ -76,6 +76,7 @@ func serveNull(ctx context.Context, l net.Listener) error {
 					frames = append(frames, wire.Frame{Type: wire.Welcome, Payload: []byte(`{"Proto":2,"Features":["submitack","resultack","ping"]}`)})
 				case wire.SubmitJob:
 					frames = append(frames, wire.Frame{Type: wire.SubmitAck, Payload: wire.AppendGUIDs(nil, f.MsgID)}, resultOf(f.MsgID, ""))
+				default: // acknowledgments
 				}
 				if !c.Ready() {
 					_ = c.Send(frames...)

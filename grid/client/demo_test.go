@@ -2,7 +2,6 @@ package client
 
 import (
 	"encoding/json"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ func TestG69TheDemoRunsThreeJobs(t *testing.T) {
 		l := n.leaders["a:1"]
 		l.reply = runAll
 		var out strings.Builder
-		cfg := Config{ClientID: "clientA", Leaders: []string{"a:1"}, Dial: n.dial, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		cfg := Config{ClientID: "clientA", Leaders: []string{"a:1"}, Dial: n.dial, Log: slog.New(slog.DiscardHandler)}
 		if err := Demo(t.Context(), cfg, &out); err != nil {
 			t.Error(err)
 		}

@@ -60,8 +60,7 @@ const maxHost = 253
 func checkEndpoint(arg string) error {
 	host, port, err := net.SplitHostPort(arg)
 	if err != nil {
-		var reason *net.AddrError
-		if errors.As(err, &reason) {
+		if reason, ok := errors.AsType[*net.AddrError](err); ok {
 			err = errors.New(reason.Err)
 		}
 		return fmt.Errorf("%w; give HOST:PORT, or [ADDRESS]:PORT for IPv6", err)

@@ -99,7 +99,7 @@ func (n *fakeNet) client(t *testing.T, cfg Config) *Multi {
 		slices.Sort(cfg.Leaders)
 	}
 	cfg.Dial = n.dial
-	cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	cfg.Log = slog.New(slog.DiscardHandler)
 	m, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func (l *leader) session(ctx context.Context) error {
 		}
 	})
 	defer closer.Wait()
-	defer l.end(conn)
+	defer l.end()
 	if err := conn.Send(l.hello); err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (l *leader) start(conn *link.Conn) {
 }
 
 // end is called when the connection has ended.
-func (l *leader) end(conn *link.Conn) {
+func (l *leader) end() {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	if l.started {

@@ -101,7 +101,6 @@ func (c *tracked) lostBefore(then time.Time) bool {
 type keeper struct {
 	*fakeLeader
 	m         *model
-	newest    *tracked
 	ends      map[*link.Conn]*tracked
 	open      []wire.GUID
 	results   map[wire.GUID]bool // finished; true once acknowledged
