@@ -43,7 +43,7 @@ func (a gridAccess) Worker(token string, cert *x509.Certificate, pattern string)
 
 // forPeer logs where the file refuses something, and returns what the peer is told of it.
 func (a gridAccess) forPeer(err error) error {
-	if denied, ok := errors.AsType[*access.Denied](err); ok {
+	if denied, ok := errors.AsType[*access.DeniedError](err); ok {
 		a.log.Warn("a peer is refused", "rule", denied.Where, "err", denied.Message)
 		return errors.New(denied.Message)
 	}
