@@ -17,3 +17,9 @@ func Lock(f *os.File) error {
 	}
 	return err
 }
+
+// Release gives the lock of a file back and closes it. To close it alone is not enough for the next one to get the lock
+// at once: a process that is being started has the file until it has become its own program.
+func Release(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}

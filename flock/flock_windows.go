@@ -15,3 +15,6 @@ func Lock(f *os.File) error {
 	}
 	return err
 }
+
+// Release gives the lock of a file back and closes it.
+func Release(f *os.File) error { return f.Close() }

@@ -100,7 +100,7 @@ func (c *Checkpoint) Usage() (Usage, error) { return Measure(c.Dir) }
 func (c *Checkpoint) Close() {
 	if c.lock != nil {
 		touch(c.path)
-		closeFile(c.lock)
+		release(c.lock)
 		c.lock = nil
 	}
 }

@@ -86,7 +86,7 @@ func touch(dir string) {
 
 // deleteLocked deletes a directory that lockDir has locked, and gives the lock back.
 func (r *Root) deleteLocked(path string, lock *os.File) error {
-	defer closeFile(lock) // after the deletion: nobody else may use it meanwhile
+	defer release(lock) // after the deletion: nobody else may use it meanwhile
 	entries, err := os.ReadDir(path)
 	for _, e := range entries {
 		if e.Name() != lockName {
@@ -105,5 +105,12 @@ func (r *Root) deleteLocked(path string, lock *os.File) error {
 func closeFile(f *os.File) {
 	if f != nil {
 		_ = f.Close()
+	}
+}
+
+// release gives a lock back; nil is none.
+func release(lock *os.File) {
+	if lock != nil {
+		_ = flock.Release(lock) // it was not written to
 	}
 }

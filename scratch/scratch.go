@@ -138,7 +138,7 @@ func (r *Root) keepOwn() {
 		r.log.Error("cannot make the scratch directory of this worker again", "dir", r.own, "err", err)
 		return
 	}
-	closeFile(r.lock)
+	release(r.lock)
 	r.lock = lock
 }
 
@@ -146,7 +146,7 @@ func (r *Root) keepOwn() {
 func (r *Root) Close() error {
 	closeFile(r.held)
 	for c, ok := r.idleCheckpoints.take(); ok; c, ok = r.idleCheckpoints.take() {
-		closeFile(c.lock)
+		release(c.lock)
 	}
 	return r.deleteLocked(r.own, r.lock)
 }
@@ -200,7 +200,7 @@ func (r *Root) sweepLocked(path string, due func() bool) {
 		return
 	}
 	if !due() {
-		closeFile(lock)
+		release(lock)
 		return
 	}
 	if err := r.deleteLocked(path, lock); err != nil {

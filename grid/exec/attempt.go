@@ -221,7 +221,7 @@ func (a *attempt) leave(err error) {
 			a.Log.Warn("cannot delete a checkpoint", "job", a.jobID(), "err", err)
 		}
 	}
-	if a.work != nil && !(a.started && a.keepIdle()) {
+	if a.work != nil && (!a.started || !a.keepIdle()) {
 		if err := a.work.remove(); err != nil {
 			a.Log.Warn("cannot delete a work directory; it will be tried again", "job", a.jobID(), "err", err)
 		}

@@ -48,12 +48,12 @@ func checkArgs(args []string) error {
 	size := 0
 	for i, a := range args {
 		if strings.IndexByte(a, 0) >= 0 {
-			return fmt.Errorf("Args[%d] has a NUL character", i)
+			return fmt.Errorf("argument %d of Args has a NUL character", i)
 		}
 		size += len(a)
 	}
 	if size > wire.MaxArgBytes {
-		return fmt.Errorf("Args have %d bytes together, at most %d", size, wire.MaxArgBytes)
+		return fmt.Errorf("there are %d bytes of Args, at most %d", size, wire.MaxArgBytes)
 	}
 	return nil
 }
@@ -149,17 +149,17 @@ var forbiddenEnv = jobs.Form(`^(?:GRID_.*|BATCHFLEET_.*|PATH|HOME|TMPDIR|TRACEPA
 
 func checkEnv(env map[string]string) error {
 	if len(env) > maxEnv {
-		return fmt.Errorf("Env has %d variables, at most %d", len(env), maxEnv)
+		return fmt.Errorf("there are %d variables in Env, at most %d", len(env), maxEnv)
 	}
 	size := 0
 	for name, value := range env {
 		switch {
 		case !envForm().MatchString(name):
-			return fmt.Errorf("Env: name %.80q must be letters, digits and _, at most 128", name)
+			return fmt.Errorf("variable %.80q of Env must be letters, digits and _, at most 128", name)
 		case forbiddenEnv().MatchString(name):
-			return fmt.Errorf("Env: %s may not be set by a request", name)
+			return fmt.Errorf("variable %s of Env may not be set by a request", name)
 		case strings.IndexByte(value, 0) >= 0:
-			return fmt.Errorf("Env: the value of %s has a NUL character", name)
+			return fmt.Errorf("variable %s of Env has a NUL character", name)
 		}
 		size += len(name) + len(value)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -78,15 +79,9 @@ func TestG61AScriptThatWritesOverItselfHarmsNoOtherJob(t *testing.T) {
 			t.Errorf("it wrote %q", got.Stdout)
 		}
 	}
-	want, err := os.ReadFile(filepath.Join(r.ExeDir, "calcA.exe"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.program("calcB", `cat calcB.exe`)
-	q := request()
-	q.ExecName = "calcB"
-	if got := r.ok(q); got.Stdout != "#!/bin/sh\ncat calcB.exe" || len(want) == 0 {
-		t.Errorf("it wrote %q", got.Stdout)
+	text, err := os.ReadFile(filepath.Join(r.ExeDir, "calcA.exe"))
+	if err != nil || strings.Contains(string(text), "\necho changed") {
+		t.Errorf("the program is %q now, %v", text, err)
 	}
 }
 
@@ -127,8 +122,8 @@ func TestG60WhatDeadWorkersHaveLeftIsDeleted(t *testing.T) {
 		t.Errorf("lockDir = %v, want it locked", err)
 	}
 	// An attempt of the same job has another directory meanwhile.
-	r.program("calcA", "pwd")
-	if got, err := r.Run(t.Context(), Attempt{Request: q, Number: 2}); err != nil || got.Stdout != alive+"-2\n" && got.Stdout != alive+"\n" {
+	r.program("pwd")
+	if got, err := r.Run(t.Context(), Attempt{Request: q, Number: 2}); err != nil || got.Stdout != alive+"-2\n" {
 		t.Errorf("it ran in %q, %v", got.Stdout, err)
 	}
 }

@@ -178,7 +178,7 @@ func (a *attempt) isAsGiven(file io.Reader, given wire.InputFile) (bool, error) 
 	case given.CacheID != nil:
 		src, err := a.openCached(*given.CacheID)
 		if err != nil {
-			return false, nil //nolint:nilerr // it is not there any more: so what is here may be of use
+			return false, nil // it is not there any more: so what is here may be of use
 		}
 		defer src.Close()
 		return equal(file, src)

@@ -85,7 +85,7 @@ func TestG66StoppedAttemptsHaveNoResult(t *testing.T) {
 				t.Errorf("Run = %v, want %v", err, tt.cause)
 			}
 			r.clean()
-			r.program("calcA", `cat "$GRID_CHECKPOINT_DIR/state"; true`)
+			r.program(`cat "$GRID_CHECKPOINT_DIR/state"; true`)
 			if got := r.ok(q); (got.Stdout == "half\n") != tt.kept {
 				t.Errorf("the next attempt read %q, want the checkpoint: %v", got.Stdout, tt.kept)
 			}
@@ -138,6 +138,9 @@ func TestG22AFullDiskIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer small.Close()
+	if err := small.Ready(t.Context()); err != nil {
+		t.Errorf("Ready = %v, with an empty disk", err)
+	}
 	for name, files := range map[string][]wire.InputFile{"the program": nil, "the runner": {file("in", strings.Repeat("x", 3<<20))}} {
 		q := request()
 		q.Files = files
@@ -145,9 +148,6 @@ func TestG22AFullDiskIsTold(t *testing.T) {
 		if err != nil || got.Reason != wire.ReasonNoSpace || !strings.Contains(got.Message, "the disk of the worker is full") {
 			t.Errorf("%s: %s %q, %v; want no_space", name, got.Reason, got.Message, err)
 		}
-	}
-	if err := small.Ready(t.Context()); err != nil {
-		t.Errorf("Ready = %v, with an empty disk", err)
 	}
 	write(t, filepath.Join(dir, "fill"), strings.Repeat("x", 19<<20/10), 0o600)
 	if err := small.Ready(t.Context()); !errors.Is(err, jobs.ErrUnavailable) {

@@ -15,7 +15,7 @@ import (
 )
 
 // failed is how an attempt has failed. It is the job's own failure, and so ends in a result.
-type failed struct { //nolint:errname // a failure is a job's, an error a function's: docs/words.md
+type failed struct {
 	reason  string
 	message string
 }

@@ -55,13 +55,14 @@ func open(tb testing.TB, limits Limits) *Runner {
 func newRig(t *testing.T, script string, limits Limits) *rig {
 	t.Helper()
 	r := &rig{open(t, limits), t}
-	r.program("calcA", script)
+	r.program(script)
 	return r
 }
 
-func (r *rig) program(name, script string) {
+// program gives calcA another program.
+func (r *rig) program(script string) {
 	r.t.Helper()
-	write(r.t, filepath.Join(r.ExeDir, name+".exe"), "#!/bin/sh\n"+script, 0o755)
+	write(r.t, filepath.Join(r.ExeDir, "calcA.exe"), "#!/bin/sh\n"+script, 0o755)
 }
 
 func write(tb testing.TB, path, text string, mode fs.FileMode) {

@@ -85,8 +85,7 @@ func TestG67AProgramHasAnEnvironmentOfItsOwn(t *testing.T) {
 	began := time.Now()
 	got := r.ok(q)
 	env := map[string]string{}
-	lines := strings.Split(got.Stdout, "\n")
-	for _, line := range lines {
+	for line := range strings.SplitSeq(got.Stdout, "\n") {
 		if name, value, ok := strings.Cut(line, "="); ok {
 			env[name] = value
 		}

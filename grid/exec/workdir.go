@@ -111,7 +111,7 @@ func removeUnlocked(path string) error {
 // remove deletes the directory. What cannot be deleted is left to a sweep.
 func (w *workDir) remove() error {
 	_ = w.root.Close() // a directory
-	return errors.Join(scratch.RemoveAll(w.path), w.lock.Close())
+	return errors.Join(scratch.RemoveAll(w.path), flock.Release(w.lock))
 }
 
 // workDirForm is the form of a work directory's name.

@@ -41,8 +41,8 @@ func TestG25RequestsThatAreWrongAreRefused(t *testing.T) {
 		{"most args", func(q *wire.JobRequest) { q.Args = make([]string, wire.MaxArgs) }, ""},
 		{"too many args", func(q *wire.JobRequest) { q.Args = make([]string, wire.MaxArgs+1) }, "1001 Args"},
 		{"largest args", func(q *wire.JobRequest) { q.Args = []string{strings.Repeat("x", wire.MaxArgBytes)} }, ""},
-		{"too large args", func(q *wire.JobRequest) { q.Args = []string{"x", strings.Repeat("x", wire.MaxArgBytes)} }, "131073 bytes"},
-		{"NUL", func(q *wire.JobRequest) { q.Args = []string{"a", "\x00"} }, "Args[1] has a NUL"},
+		{"too large args", func(q *wire.JobRequest) { q.Args = []string{"x", strings.Repeat("x", wire.MaxArgBytes)} }, "131073 bytes of Args"},
+		{"NUL", func(q *wire.JobRequest) { q.Args = []string{"a", "\x00"} }, "argument 1 of Args"},
 		{"too many files", func(q *wire.JobRequest) { q.Files = make([]wire.InputFile, wire.MaxFiles+1) }, "1001 Files"},
 		{"same files", func(q *wire.JobRequest) { q.Files = []wire.InputFile{file("a", ""), file("A", "")} }, "same name"},
 		{"no content", func(q *wire.JobRequest) { q.Files = []wire.InputFile{{Name: "a"}} }, "neither Content nor"},
@@ -52,10 +52,10 @@ func TestG25RequestsThatAreWrongAreRefused(t *testing.T) {
 		{"cache", func(q *wire.JobRequest) { q.Files = []wire.InputFile{{Name: "a", CacheID: &bad}} }, "CacheId"},
 		{"blob", func(q *wire.JobRequest) { q.Files = []wire.InputFile{{Name: "a", Blob: &wire.Blob{SHA256: "x"}}} }, "Sha256"},
 		{"variable", func(q *wire.JobRequest) { q.Env = map[string]string{"LEVEL": "1"} }, ""},
-		{"no variable", func(q *wire.JobRequest) { q.Env = map[string]string{"A=B": "1"} }, "Env: name"},
-		{"loader", func(q *wire.JobRequest) { q.Env = map[string]string{"LD_PRELOAD": "./x.so"} }, "LD_PRELOAD may not"},
-		{"ours", func(q *wire.JobRequest) { q.Env = map[string]string{"GRID_JOB_ID": "x"} }, "GRID_JOB_ID may not"},
-		{"value", func(q *wire.JobRequest) { q.Env = map[string]string{"A": "\x00"} }, "value of A has a NUL"},
+		{"no variable", func(q *wire.JobRequest) { q.Env = map[string]string{"A=B": "1"} }, "variable \"A=B\" of Env must be"},
+		{"loader", func(q *wire.JobRequest) { q.Env = map[string]string{"LD_PRELOAD": "./x.so"} }, "LD_PRELOAD of Env may not"},
+		{"ours", func(q *wire.JobRequest) { q.Env = map[string]string{"GRID_JOB_ID": "x"} }, "GRID_JOB_ID of Env may not"},
+		{"value", func(q *wire.JobRequest) { q.Env = map[string]string{"A": "\x00"} }, "variable A of Env has a NUL"},
 	} {
 		q := request()
 		tt.edit(&q)
