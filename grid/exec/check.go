@@ -164,7 +164,7 @@ func checkEnv(env map[string]string) error {
 		size += len(name) + len(value)
 	}
 	if size > maxEnvBytes {
-		return fmt.Errorf("Env has %d bytes, at most %d", size, maxEnvBytes)
+		return fmt.Errorf("there are %d bytes of Env, at most %d", size, maxEnvBytes)
 	}
 	return nil
 }
