@@ -78,12 +78,7 @@ func TestG70FilesComeFromTheStorage(t *testing.T) {
 func TestG22AHandlerTellsWorkersOfFailures(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `exit "$1"`, Limits{})
-	var told wire.JobResult
-	h := &Handler{Runner: r.Runner, Failed: func(_ jobs.Job, result []byte) {
-		if err := json.Unmarshal(result, &told); err != nil {
-			t.Error(err)
-		}
-	}}
+	h := &Handler{Runner: r.Runner}
 	run := func(payload string) (jobs.Result, error) {
 		return h.RunAttempt(t.Context(), jobs.Attempt{Job: jobs.Job{Payload: payload}, Number: 4, Report: func(jobs.Progress) {}})
 	}
@@ -96,7 +91,8 @@ func TestG22AHandlerTellsWorkersOfFailures(t *testing.T) {
 	}
 	_, err = run(fmt.Sprintf(payload, id, 7))
 	f, ok := errors.AsType[*jobs.Failure](err)
-	if !ok || f.Code != "EXIT" || !f.Final || told.Status != wire.Failed || told.ExitCode == nil || *told.ExitCode != 7 {
+	var told wire.JobResult
+	if !ok || f.Code != "EXIT" || !f.Final || json.Unmarshal([]byte(f.Detail), &told) != nil || told.Status != wire.Failed || told.ExitCode == nil || *told.ExitCode != 7 {
 		t.Errorf("got %v, and the result %+v", err, told)
 	}
 	_, err = run("{")
