@@ -16,7 +16,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/batchfleet, static and stripped
-	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BATCHFLEET) ./cmd/batchfleet
+	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-s -w -X main.version=$(VERSION) -funcalign=16' -o $(BATCHFLEET) ./cmd/batchfleet
 
 .PHONY: agent
 agent: ## build bin/zpe-worker, which is only an agent of a gateway
