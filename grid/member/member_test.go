@@ -356,7 +356,7 @@ func TestCancelStopsAJob(t *testing.T) {
 	}
 }
 
-func TestS24AResultThatFitsIntoNoFrameIsCut(t *testing.T) {
+func TestG06G07ResultThatFitsIntoNoFrameIsCut(t *testing.T) {
 	room := wire.MaxAck("clientA") - len(resultText(jobs.Job{ID: jobs.ID(id(1).String())}, wire.OK, ""))
 	leftOut := fmt.Sprintf("the output archive of 4194304 bytes is left out: the result would be larger than %d bytes", wire.MaxAck("clientA"))
 	tests := []struct {
