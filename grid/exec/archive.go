@@ -94,7 +94,6 @@ func (w *walk) add(name string, e fs.DirEntry, depth int) error {
 		return nil
 	}
 	given, isGiven := w.given[name]
-	w.untidy = w.untidy || !isGiven
 	switch {
 	case e.IsDir():
 		return w.dir(name, depth+1)

@@ -36,7 +36,6 @@ type attempt struct {
 	checkpoint *scratch.Checkpoint
 	started    bool // the program was, or almost
 	asMade     bool // the work directory is, after the end of the program
-	untidy     bool // there is something in it that was not given
 	out        outputs
 	archive    spill
 	result     wire.JobResult

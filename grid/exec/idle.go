@@ -68,9 +68,6 @@ func (i *idle) removeAll() error {
 // keepIdle keeps the work directory for another attempt, if the program has left nothing in it but what it was given.
 func (a *attempt) keepIdle() bool {
 	w := a.work
-	if a.untidy {
-		return false
-	}
 	for _, f := range a.Request.Files {
 		if w.root.Remove(f.Name) != nil {
 			return false

@@ -154,3 +154,16 @@ func TestG22AFullDiskIsTold(t *testing.T) {
 		t.Errorf("Ready = %v, with a disk that is nearly full", err)
 	}
 }
+
+func TestG66SomeStopsLeaveLessTime(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		cause error
+		most  time.Duration
+	}{{jobs.ErrTimeout, time.Minute}, {jobs.ErrCanceled, time.Minute}, {jobs.ErrDrained, 300 * time.Millisecond}, {&outputLimitError{1}, 0}} {
+		a := attempt{Runner: &Runner{Limits: Limits{Grace: time.Minute}}}
+		if got := a.grace(tt.cause); got != tt.most {
+			t.Errorf("grace(%v) = %v, want %v", tt.cause, got, tt.most)
+		}
+	}
+}

@@ -88,6 +88,10 @@ echo temporary > "$TMPDIR/t"; echo mine > result.zip`, Limits{})
 	if again := r.ok(q); !bytes.Equal(again.OutputArchive, got.OutputArchive) {
 		t.Error("the same files have given another archive")
 	}
+	r.program("ls -A")
+	if got := r.ok(request()); got.Stdout != ".grid\ncalcA.exe\n" {
+		t.Errorf("the next job found %q", got.Stdout)
+	}
 	r.program("")
 	if got := r.ok(q); got.OutputArchive != nil {
 		t.Errorf("a program that leaves nothing has an archive of %d bytes", len(got.OutputArchive))
@@ -168,8 +172,19 @@ func TestG68AHostileProgramReachesNoOtherFiles(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(outside, "secret")); err != nil || string(text) != "secret" {
 		t.Errorf("the file outside is %q, %v", text, err)
 	}
-	r.program("ls -A")
+	r.program(`ls -A; ls -A "$TMPDIR"; touch "$TMPDIR/temporary"`)
+	r.ok(request())
 	if got := r.ok(request()); got.Stdout != ".grid\ncalcA.exe\n" {
 		t.Errorf("the next job found %q", got.Stdout)
 	}
+}
+
+func TestG07WithoutAStorageAResultHasAPartOfALongOutput(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, `head -c 4000000 /dev/urandom; echo small > out; head -c "$1" /dev/urandom > large`, Limits{})
+	got := r.ok(request("10"))
+	if files := unzip(t, got.OutputArchive); len(files) != 2 || files["out"] != "small\n" || !got.StdoutTruncated {
+		t.Errorf("the archive has %d files, truncated %v; want those that the program made", len(files), got.StdoutTruncated)
+	}
+	r.fails(request("4000000"), wire.ReasonOutputLimit, "too large for a frame")
 }
