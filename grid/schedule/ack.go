@@ -180,6 +180,9 @@ func (c *Core) orphan(id wire.GUID, r Ended) bool {
 
 // endWith ends a job without a result of a worker.
 func (c *Core) endWith(j *job, outcome jobs.State, reason, message string) {
+	if outcome == jobs.Failed {
+		j.more().last = reason
+	}
 	c.end(j, outcome, c.ownResult(j, reason, message))
 }
 

@@ -33,12 +33,33 @@ func newArray(j *job, s Submission) (*array, error) {
 
 func (a *array) size() int64 { return a.last - a.first + 1 }
 
-// nextOf makes the next job of an array, which is at the head of its line.
-func (c *Core) nextOf(j *job) *job {
+// nextOf makes the next job of an array, which is at the head of its line. It returns nil if the results of all that were left are known already.
+func (c *Core) nextOf(j *job) (e *job) {
 	a := j.rare.array
-	e := c.element(a, a.next)
+	c.skipKnown(a)
+	if a.next <= a.last {
+		e = c.element(a, a.next)
+	}
 	c.madeAll(a)
+	if e == nil {
+		c.endArray(a)
+	}
 	return e
+}
+
+// skipKnown counts the next jobs of an array whose results have come already: a leader before this one has made them, and has ended before it wrote
+// that down.
+func (c *Core) skipKnown(a *array) {
+	for ; a.next <= a.last; a.next++ {
+		j := c.jobs[wire.ElementID(a.job.id, a.next)]
+		if j == nil {
+			return
+		}
+		a.ended++
+		if j.outcome != jobs.Succeeded {
+			a.failed++
+		}
+	}
 }
 
 // madeAll takes an array out of its line when all its jobs are made.

@@ -120,6 +120,8 @@ func (c *Core) again(j *job, a Attempt, worker wire.GUID, crashed bool, pause Mo
 		c.endCanceled(j)
 	case int(j.crashes) >= c.cfg.MaxCrashes:
 		c.giveUp(j, "it has lost "+jobs.Count(int(j.crashes), "worker")+"; the last: "+a.Worker)
+	case j.attempts == 1 && limit == 1:
+		c.giveUp(j, "its only attempt, on "+a.Worker+", has failed: "+a.Reason)
 	case int(j.attempts) >= limit:
 		c.giveUp(j, jobs.Count(int(j.attempts), "attempt")+" have failed; the last, on "+a.Worker+": "+a.Reason)
 	default:

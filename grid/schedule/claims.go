@@ -76,7 +76,7 @@ func (c *Core) adopt(p *peer, r wire.Running) {
 			c.leaveWorker(j.run)
 			c.takeOver(p, j, r.AttemptID)
 		}
-	case j.untouched(), j.wasWith(p):
+	case j.untouched(), j.wasWith(p, r.AttemptID):
 		c.takeOver(p, j, r.AttemptID)
 	default:
 		c.disown(p, r.JobID, r.AttemptID)
@@ -95,9 +95,12 @@ func (c *Core) takeOver(p *peer, j *job, attemptID wire.GUID) {
 	}
 }
 
-// wasWith reports whether the last attempt at a job that is open was that of a worker.
-func (j *job) wasWith(p *peer) bool {
-	return j.isOpen() && j.run == nil && !j.isArray() && j.rare != nil && !p.worker.IsZero() && j.rare.avoid == p.worker
+// wasWith reports whether an attempt of a worker was the last one at a job that is open.
+func (j *job) wasWith(p *peer, attemptID wire.GUID) bool {
+	if !j.isOpen() || j.run != nil || j.isArray() || j.rare == nil {
+		return false
+	}
+	return j.state == running && j.rare.attempt == attemptID || !p.worker.IsZero() && j.rare.avoid == p.worker
 }
 
 // HandBack takes back an attempt that a worker cannot make now. It does not count.

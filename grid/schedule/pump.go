@@ -77,7 +77,9 @@ func (c *Core) serve(e *exec) {
 	} else {
 		c.dequeue(j)
 	}
-	c.assign(j, w)
+	if j != nil {
+		c.assign(j, w)
+	}
 	e.woken = false
 	c.feed(w.group)
 	if e.ring.n > 0 {

@@ -127,8 +127,14 @@ func startRecord(r Record, j *job) Record {
 }
 
 func backRecord(r Record, j *job, a Attempt) Record {
-	r = r.kind(recBack).guid(j.id).guid(j.rare.avoid).number(int64(j.attempts)).number(int64(j.crashes))
-	return r.number(int64(a.Number)).number(int64(a.At)).text(a.Worker).text(a.Reason).place(j)
+	r = r.kind(recBack).guid(j.id).guid(j.rare.avoid)
+	return r.tried(j, a).place(j)
+}
+
+// tried has an attempt, and how many there were.
+func (r Record) tried(j *job, a Attempt) Record {
+	r = r.number(int64(j.attempts)).number(int64(j.crashes))
+	return r.number(int64(a.Number)).number(int64(a.At)).text(a.Worker).text(a.Reason)
 }
 
 func endRecord(r Record, j *job) Record {
@@ -142,7 +148,12 @@ func endRecord(r Record, j *job) Record {
 
 func deadRecord(r Record, j *job) Record {
 	d := j.rare.dead
-	return r.kind(recDead).guid(j.id).number(int64(j.since)).text(d.reason).place(j).body(Body{Bytes: d.result, Size: len(d.result)})
+	var last Attempt
+	if n := len(j.rare.history); n > 0 {
+		last = j.rare.history[n-1]
+	}
+	r = r.kind(recDead).guid(j.id).number(int64(j.since)).text(d.reason).tried(j, last)
+	return r.place(j).body(Body{Bytes: d.result, Size: len(d.result)})
 }
 
 func deliveredRecord(r Record, j *job) Record { return r.kind(recDelivered).guid(j.id) }
@@ -231,6 +242,21 @@ func (r *reading) body() Body {
 		r.bad = true
 	}
 	return b
+}
+
+// tried reads what a record has about attempts.
+func (r *reading) tried(c *Core) (attempts, crashes uint8, last Attempt) {
+	attempts, crashes = uint8(r.small(wire.MaxAttempts)), uint8(r.small(wire.MaxAttempts))
+	return attempts, crashes, Attempt{Number: int(r.small(wire.MaxAttempts)), At: r.moment(c), Worker: r.text(), Reason: r.text()}
+}
+
+// setTried notes the attempts of a job.
+func (j *job) setTried(attempts, crashes uint8, last Attempt) {
+	j.attempts, j.crashes = attempts, crashes
+	m := j.more()
+	if n := len(m.history); last.Number > 0 && (n == 0 || m.history[n-1].Number < last.Number) {
+		m.history = append(m.history, last)
+	}
 }
 
 // place is where a job of an array belongs; index -1 stands for other jobs.

@@ -107,6 +107,7 @@ func (c *Core) placed(id wire.GUID, p place) *job {
 	if p.index < a.first || p.index > a.last || wire.ElementID(p.array, p.index) != id {
 		return nil
 	}
+	c.skipKnown(a)
 	e := c.element(a, p.index)
 	c.madeAll(a)
 	c.runs(e)
@@ -136,19 +137,14 @@ func (c *Core) replayStart(r *reading) {
 
 func (c *Core) replayBack(r *reading) {
 	id, avoid := r.guid(), r.guid()
-	attempts, crashes := r.small(255), r.small(255)
-	a := Attempt{Number: int(r.small(1 << 20)), At: r.moment(c), Worker: r.text(), Reason: r.text()}
+	attempts, crashes, last := r.tried(c)
 	j := c.placedOpen(id, r)
 	if j == nil {
 		return
 	}
 	c.outOfLine(j)
-	m := j.more()
-	m.avoid, m.last = avoid, a.Reason
-	if a.Number > 0 {
-		m.history = append(m.history, a)
-	}
-	j.attempts, j.crashes = uint8(attempts), uint8(crashes)
+	j.setTried(attempts, crashes, last)
+	j.rare.avoid, j.rare.last = avoid, last.Reason
 	c.enqueue(j, true)
 }
 
@@ -183,11 +179,13 @@ func (c *Core) replayEnd(r *reading) {
 
 func (c *Core) replayDead(r *reading) {
 	id, since, reason := r.guid(), r.moment(c), r.text()
+	attempts, crashes, last := r.tried(c)
 	j := c.placedOpen(id, r)
 	b := r.body()
 	if r.bad || j == nil {
 		return
 	}
+	j.setTried(attempts, crashes, last)
 	c.deadLetter(j, reason, b)
 	j.since = since
 }

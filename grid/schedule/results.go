@@ -20,12 +20,15 @@ func (c *Core) owe(j *job) {
 // owed reports whether a client is still to acknowledge the result of a job.
 func (c *Core) owed(j *job) bool { return !j.isOpen() && j.list != nil && j.list != &c.acked }
 
-// settle notes that a client need not be sent a result any more.
+// settle notes that a client need not be sent a result any more: there is room for others.
 func (c *Core) settle(j *job) {
 	j.leave()
 	cl := j.line.client
 	cl.results -= int64(j.result().Size)
 	c.release(cl)
+	if p := c.peers[j.owner]; p != nil && p.client == cl {
+		c.deliver(p)
+	}
 }
 
 // toDeliver puts a result where it waits to be sent: with who has submitted the job, or the newest connection of its client.
@@ -65,18 +68,11 @@ func (c *Core) Delivered(now Moment, id PeerID, ids []wire.GUID) {
 		return
 	}
 	for _, id := range ids {
-		j := c.jobs[id]
-		if j == nil || j.line.client != p.client || !c.owed(j) {
-			continue
-		}
-		other := c.peers[j.owner]
-		c.write(j, deliveredRecord)
-		c.delivered(j)
-		if other != nil && other != p {
-			c.deliver(other)
+		if j := c.jobs[id]; j != nil && j.line.client == p.client && c.owed(j) {
+			c.write(j, deliveredRecord)
+			c.delivered(j)
 		}
 	}
-	c.deliver(p)
 	c.evict()
 }
 
@@ -111,7 +107,6 @@ func (c *Core) sweep() {
 		for _, s := range cl.sessions {
 			c.sweepList(&s.unsent)
 			c.sweepList(&s.sent)
-			c.deliver(s)
 		}
 	}
 }

@@ -104,6 +104,7 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 		c.emit(Effect{Op: ErrorTo, Peer: p.id, Job: s.ID, Code: wire.CodeConflict, Reason: "another job has this id: use a new one"})
 		return
 	}
+	before := c.peers[j.owner]
 	j.owner = p.id
 	if p.features.submitAck {
 		c.emit(Effect{Op: SubmitAck, Peer: p.id, Job: s.ID})
@@ -113,4 +114,7 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 		return
 	}
 	c.owe(j)
+	if before != nil && before.client == p.client { // it has room for another result
+		c.deliver(before)
+	}
 }
