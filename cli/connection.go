@@ -22,6 +22,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/gateway/operator"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/grid/leader"
 	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -53,7 +54,7 @@ func (c *connection) flags(cmd *cobra.Command) {
 
 // scopeFlag adds --scope.
 func (c *connection) scopeFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.scope, "scope", "", "fleet (Pub/Sub workers), gateway (a gateway's agents), zpe (their calculations), relay (tasks of one), system or utils (operations); all when empty")
+	cmd.Flags().StringVar(&c.scope, "scope", "", "fleet (Pub/Sub workers), gateway (a gateway's agents), zpe (their calculations), relay (tasks of one), grid (jobs of a leader), system or utils (operations); all when empty")
 	complete(cmd, "scope", apiclient.Scopes)
 }
 
@@ -308,6 +309,8 @@ func (c *connection) whatToDo(err error) string {
 		return "it speaks no TLS: write http:// instead of https://"
 	case c.scope == relay.Scope:
 		return "--api (or BATCHFLEET_API) says where `batchfleet relay` listens"
+	case c.scope == leader.Scope:
+		return "--api (or BATCHFLEET_API) says where the Job API of `batchfleet grid leader` listens, its --http"
 	}
 	return "--api (or BATCHFLEET_API) says where `batchfleet gateway` or `batchfleet dev` answers"
 }

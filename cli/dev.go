@@ -31,7 +31,7 @@ func devCommand() *cobra.Command {
 	var asked asked
 	var kind string
 	var slots int
-	var asJSON, withRelay bool
+	var asJSON, withRelay, withGrid bool
 	cmd := &cobra.Command{
 		Use:   "dev [FILE…]",
 		Short: "Run a whole fleet in this process, with nothing installed",
@@ -39,11 +39,18 @@ func devCommand() *cobra.Command {
 			"./dev_storage, so that no other fleet finds its results).\n" +
 			"With files: process them, print a table of results and the end of the logs of programs that have failed, exit 0\n" +
 			"only if all succeeded.\n" +
-			"Without: stay up and print the addresses. With --relay: a relay and an orchestrator that shows what arrives, instead.",
+			"Without: stay up and print the addresses. With --relay: a relay and an orchestrator that shows what arrives, instead.\n" +
+			"With --grid: a leader of the grid with two workers.",
 		Example: "  batchfleet dev *.pdf\n  batchfleet dev --relay --kinds examples/relay/kinds.toml\n  batchfleet dev --kinds kinds.toml --kind thumbnail --param dpi=120 *.pdf\n  batchfleet dev",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if slots < 1 || slots > 256 {
 				return program.Exit(program.Usage, fmt.Errorf("--slots is %d: must be from 1 to 256", slots))
+			}
+			if withGrid {
+				if len(files) > 0 || withRelay {
+					return program.Exit(program.Usage, errors.New("--grid takes no files, and no --relay: its jobs come over TCP"))
+				}
+				return program.Coded(cmd.Context(), runDevGrid(cmd.Context(), cmd.OutOrStdout()))
 			}
 			if withRelay {
 				if len(files) > 0 {
@@ -96,6 +103,7 @@ func devCommand() *cobra.Command {
 	asked.paramFlags(cmd.Flags())
 	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "how many jobs run at once, beside those of kinds with slots or gpus of their own")
 	cmd.Flags().BoolVar(&withRelay, "relay", false, "a relay with the kinds of --kinds, and an orchestrator, in ./dev_relay")
+	cmd.Flags().BoolVar(&withGrid, "grid", false, "a leader of the grid with two workers, in ./dev_grid, and a client that shows that they work")
 	jsonFlag(cmd, &asJSON)
 	complete(cmd, "kind", words("pdf", "mock"))
 	return cmd

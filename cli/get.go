@@ -79,7 +79,7 @@ func printJob(out io.Writer, j jobapi.Job, why, server string) error {
 }
 
 // keepers are the scopes whose jobs leave files.
-var keepers = map[string]bool{"fleet": true, "zpe": true, "gateway": true, "relay": true}
+var keepers = map[string]bool{"fleet": true, "zpe": true, "gateway": true, "relay": true, "grid": true}
 
 // jsonObject returns an object as it is, and nothing for none or an empty one.
 func jsonObject(raw json.RawMessage) string {

@@ -26,7 +26,8 @@ func gridCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(gridLeaderCommand(), gridWorkerCommand(), gridClientCommand(), gridMultiCommand())
+	c.AddCommand(gridLeaderCommand(), gridWorkerCommand(), gridClientCommand(), gridMultiCommand(), gridSubmitCommand())
+	c.AddCommand(append(gridJobsCommands(), gridDLQCommand(), gridWorkersCommand(), gridDoctorCommand())...)
 	return c
 }
 
@@ -65,4 +66,3 @@ func leaderList(list string) ([]string, error) {
 func isPort(arg string) bool {
 	return arg != "" && strings.Trim(arg, "0123456789") == ""
 }
-

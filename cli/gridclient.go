@@ -14,6 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/grid/client"
+	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -22,9 +23,9 @@ func gridClientCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "client HOST PORT CLIENTID [DESIRED]",
 		Short: "Show that a leader works: submit three jobs of calcA to it, and print their results",
-		Long: "Show that a leader works: submit three jobs of the exec calcA to it, each with a file input.txt, and print their results.\n" +
-			"DESIRED is how many jobs of the client may run at once; CLIENT_DESIRED_PAR, or 4, when it is left out. To submit jobs\n" +
-			"of your own there is `batchfleet grid submit`.",
+		Long: "Show that a leader works: submit three jobs of the exec calcA to it, each with a file input.txt, and print their\n" +
+			"results. DESIRED is how many jobs of the client may run at once; CLIENT_DESIRED_PAR, or 4, when it is left out. To\n" +
+			"submit jobs of your own there is `batchfleet grid submit`.",
 		Example: "  batchfleet grid client 127.0.0.1 5000 clientA 8",
 		Args:    cobra.RangeArgs(3, 4),
 	}
@@ -36,8 +37,8 @@ func gridClientCommand() *cobra.Command {
 		var env GridClientEnv
 		if len(args) == 4 {
 			env.Desired, err = strconv.Atoi(args[3])
-			if err != nil || env.Desired < 1 || env.Desired > client.MaxDesired {
-				return program.Exit(program.Usage, fmt.Errorf("DESIRED is %.40q: must be from 1 to %d", args[3], client.MaxDesired))
+			if err != nil || env.Desired < 1 || env.Desired > wire.MaxClientCap {
+				return program.Exit(program.Usage, fmt.Errorf("DESIRED is %.40q: must be from 1 to %d", args[3], wire.MaxClientCap))
 			}
 		} else if err := settings.Read(&env); err != nil {
 			return err

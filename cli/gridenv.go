@@ -16,7 +16,7 @@ type GridWorkerEnv struct {
 
 // GridClientEnv are the settings of a client of the grid.
 type GridClientEnv struct {
-	Desired int `envconfig:"CLIENT_DESIRED_PAR" default:"4" range:"1,1048576" doc:"how many jobs of batchfleet grid client may run at once; its argument wins"`
+	Desired int `envconfig:"CLIENT_DESIRED_PAR" default:"4" range:"1,10000" doc:"how many jobs of batchfleet grid client may run at once; its argument wins"`
 }
 
 // Check returns what is wrong with the values.

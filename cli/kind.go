@@ -31,7 +31,7 @@ func kindOf(jobType string) string {
 	case unknownType:
 		return "-"
 	}
-	for _, scope := range []string{"fleet.", "gateway.", "relay."} {
+	for _, scope := range []string{"fleet.", "gateway.", "relay.", "grid."} {
 		jobType = strings.TrimPrefix(jobType, scope)
 	}
 	return jobType

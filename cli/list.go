@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/grid/leader"
 	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 	"github.com/batchfleet/batchfleet/pubsub"
@@ -52,7 +53,7 @@ func listCommand(c *connection) *cobra.Command {
 				switch {
 				case c.scope == "":
 					c.scope = scope
-				case (c.scope == relay.Scope || c.scope == gatewayScope) && !strings.Contains(kind, "."):
+				case (c.scope == relay.Scope || c.scope == gatewayScope || c.scope == leader.Scope) && !strings.Contains(kind, "."):
 					jobType = c.scope + "." + kind
 				}
 				q.Type = jobType

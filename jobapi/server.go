@@ -30,6 +30,9 @@ type Server struct {
 	// OpenAPI returns what /api/v1/openapi.json answers; nil makes it no route.
 	OpenAPI func() []byte
 
+	// Own are further routes below /api/v1/, which are guarded as the others are.
+	Own []Route
+
 	Poll         time.Duration // between two rounds, in scopes that are no [Notifier]: 250 ms
 	MaxListeners int           // requests that follow a job or wait for one: 10 000
 
@@ -45,6 +48,13 @@ type Scope struct {
 	Jobs Jobs   // when it is a [Runner], jobs can be made, too; a [Keeper], a [Submitter], a [Retrier]: what these say
 	// What a token needs to cancel jobs or run them again, and to make them. To look at them it needs [access.Read].
 	Cancel, Create access.Scope
+}
+
+// Route is one of a server's own.
+type Route struct {
+	Pattern string       // of [http.ServeMux]
+	Need    access.Scope // of a token
+	Handle  httpd.Handler
 }
 
 // Handler returns the handler of all routes, which are below /api/v1/. It answers
@@ -133,6 +143,9 @@ func (s *Server) routes() []route {
 	}
 	if s.Workers != nil {
 		all = append(all, route{"GET " + root + "fleet/workers", access.Read, s.workers})
+	}
+	for _, o := range s.Own {
+		all = append(all, route{o.Pattern, o.Need, o.Handle})
 	}
 	if s.OpenAPI != nil {
 		all = append(all, route{"GET " + root + "openapi.json", access.Read, s.openAPI})

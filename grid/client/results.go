@@ -1,6 +1,8 @@
 package client
 
 import (
+	"errors"
+
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
@@ -39,6 +41,9 @@ func (m *Multi) tell(j *Job) {
 	m.send()
 }
 
+// ErrNotOurs is what OnResult returns for a result that another process is to have, or the next one.
+var ErrNotOurs = errors.New("the job was not submitted here")
+
 // told tells OnResult, unless another leader had the same result. It reports whether the result was taken. m.mu is held, and
 // released meanwhile.
 func (m *Multi) told(r Result) bool {
@@ -53,7 +58,9 @@ func (m *Multi) told(r Result) bool {
 	err := m.cfg.OnResult(r)
 	m.mu.Lock()
 	if err != nil {
-		m.cfg.Log.Error("result of job is not taken", "job", r.JobID, "err", err)
+		if !errors.Is(err, ErrNotOurs) {
+			m.cfg.Log.Error("result of job is not taken", "job", r.JobID, "err", err)
+		}
 		return false
 	}
 	m.recent.add(r.JobID)

@@ -234,7 +234,9 @@ func (c *Client) Plan(ctx context.Context, scope, operation string, body json.Ra
 const asJSON = "application/json"
 
 // Scopes returns the scopes that a server may have, those of its own jobs first.
-func Scopes() []string { return []string{"system", "utils", "fleet", "zpe", "gateway", "relay"} }
+func Scopes() []string {
+	return []string{"system", "utils", "fleet", "zpe", "gateway", "relay", "grid"}
+}
 
 // scopesOf returns the scopes that a job with this id may be in, the likelier first.
 func scopesOf(id string) []string {

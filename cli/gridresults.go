@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/grid/archive"
+	"github.com/batchfleet/batchfleet/grid/client"
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
+)
+
+// gridSubmission is a run of batchfleet grid submit.
+type gridSubmission struct {
+	*gridSubmitFlags
+	*client.Multi
+	out, stderr io.Writer
+
+	jobs []*client.Job
+
+	mu     sync.Mutex
+	own    map[wire.GUID]bool // that were submitted here; true for an array
+	failed int
+	errs   []error
+}
+
+// submit submits the jobs, and waits for them if that is asked for.
+func (f *gridSubmitFlags) submit(cmd *cobra.Command, args []string) error {
+	ctx := cmd.Context()
+	cfg, err := f.config()
+	if err != nil {
+		return program.Exit(program.Usage, err)
+	}
+	cfg.Log = program.NewLog(os.Stderr, slog.LevelWarn)
+	s := &gridSubmission{gridSubmitFlags: f, out: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), own: map[wire.GUID]bool{}}
+	if f.wait {
+		cfg.OnResult = s.take
+	}
+	if err := connectAs(ctx, &f.peer, &cfg); err != nil {
+		return err
+	}
+	if s.Multi, err = client.New(cfg); err != nil {
+		return program.Exit(program.Usage, err)
+	}
+	running, stop := context.WithCancel(ctx)
+	var client sync.WaitGroup
+	var refused error
+	client.Go(func() {
+		refused = s.Run(running)
+		stop()
+	})
+	err = s.all(running, args)
+	stop()
+	client.Wait()
+	if refused != nil {
+		err = refused
+	}
+	return ofLeaders(ctx, err)
+}
+
+// all submits all jobs, and follows them.
+func (s *gridSubmission) all(ctx context.Context, args []string) error {
+	err := s.requests(ctx, args, func(q wire.JobRequest) error {
+		s.mu.Lock()
+		s.own[q.JobID] = q.Array != ""
+		s.mu.Unlock()
+		j, err := s.Submit(ctx, q)
+		if err != nil {
+			return program.Exit(program.Usage, err)
+		}
+		s.jobs = append(s.jobs, j)
+		return nil
+	})
+	if err != nil && len(s.jobs) == 0 {
+		return err
+	}
+	if !s.wait {
+		return errors.Join(s.queued(ctx), err)
+	}
+	return errors.Join(s.ended(ctx), err)
+}
+
+// gridQueued is how it is printed as JSON that a job is queued.
+type gridQueued struct {
+	ID string `json:"jobId"`
+}
+
+// queued waits until leaders have queued the jobs, and prints their ids.
+func (s *gridSubmission) queued(ctx context.Context) error {
+	var failed []error
+	for _, j := range s.jobs {
+		late := time.NewTimer(s.queueTimeout.D())
+		select {
+		case <-j.Queued():
+			late.Stop()
+		case <-late.C:
+			return program.Exit(program.Unavailable, fmt.Errorf("no leader has queued job %s within %s: is one running at %s? It may be queued nevertheless: with --id the same command can be run again",
+				j.ID, s.queueTimeout.D(), s.leaders))
+		case <-ctx.Done():
+			return errors.Join(append(failed, context.Cause(ctx))...)
+		}
+		select {
+		case <-j.Done(): // refused, or ended already
+			if _, err := j.WaitPayload(ctx); err != nil {
+				failed = append(failed, refusedJob(j, err))
+				continue
+			}
+		default:
+		}
+		if err := printRows(s.out, s.asJSON, []gridQueued{{j.ID.String()}}, nil, func(q gridQueued) []any { return []any{q.ID} }); err != nil {
+			return err
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// refusedJob is the error for a job that no leader has taken.
+func refusedJob(j *client.Job, err error) error {
+	err = fmt.Errorf("submit job %s: %w", j.ID, err)
+	said, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err
+	}
+	switch said.Code {
+	case wire.CodeBusy, wire.CodeDraining, wire.CodeNoSpace:
+		return program.Exit(program.Unavailable, err)
+	}
+	return program.Exit(program.Usage, err)
+}
+
+// ended waits until all jobs have ended.
+func (s *gridSubmission) ended(ctx context.Context) error {
+	var lost []error
+	for _, j := range s.jobs {
+		if _, err := j.WaitPayload(ctx); err != nil {
+			lost = append(lost, refusedJob(j, err))
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lost = append(lost, s.errs...)
+	if s.failed > 0 && !s.single() {
+		lost = append(lost, program.Exit(program.Failed, fmt.Errorf("%s failed", jobs.Count(s.failed, "job"))))
+	}
+	return errors.Join(lost...)
+}
+
+// single reports whether one job alone is submitted, whose output is printed.
+func (s *gridSubmission) single() bool { return s.from == "" && s.array == "" }
+
+// take takes a result. Those of jobs that were submitted elsewhere stay with their leader.
+func (s *gridSubmission) take(r client.Result) error {
+	result, err := r.Decode()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isArray, own := s.own[r.JobID]
+	if result.ArrayID != nil {
+		own = own || s.own[*result.ArrayID]
+	}
+	if !own {
+		return client.ErrNotOurs
+	}
+	if isArray && !s.asJSON { // the jobs of its indexes have been shown
+		return nil
+	}
+	if err := s.save(&result); err != nil {
+		s.errs = append(s.errs, program.Exit(program.Failed, err))
+	}
+	if err := s.show(&result); err != nil {
+		s.errs = append(s.errs, err)
+	}
+	return nil
+}
+
+// show prints a result. s.mu is held.
+func (s *gridSubmission) show(r *wire.JobResult) error {
+	if r.Status != wire.OK && !s.own[r.JobID] {
+		s.failed++
+	}
+	switch {
+	case s.asJSON:
+		if s.dir != "" {
+			r.OutputArchive = nil // it is there
+		}
+		return printJSON(s.out, r)
+	case s.single():
+		for _, text := range []struct {
+			to   io.Writer
+			text string
+		}{{s.out, r.Stdout}, {s.stderr, r.Stderr}} {
+			safe := &safeWriter{to: text.to, raw: !isTerminal(text.to)}
+			if _, err := io.WriteString(safe, text.text); err != nil {
+				return err
+			}
+			if err := safe.end(); err != nil {
+				return err
+			}
+		}
+		if r.Status != wire.OK {
+			return program.Exit(program.Failed, fmt.Errorf("job %s has failed%s", r.JobID, becauseOf(r)))
+		}
+		return nil
+	}
+	name := r.JobID.String()
+	if r.Index != nil {
+		name = fmt.Sprintf("%s[%d]", r.ArrayID, *r.Index)
+	}
+	_, err := fmt.Fprintf(s.out, "%s %s%s\n", name, oneLine(r.Status), oneLine(becauseOf(r)))
+	return err
+}
+
+func becauseOf(r *wire.JobResult) string {
+	if r.Reason == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %s: %s", r.Reason, r.Message)
+}
+
+// save puts the files that a program has left where they are wanted.
+func (s *gridSubmission) save(r *wire.JobResult) error {
+	if s.dir == "" || len(r.OutputArchive) == 0 {
+		return nil
+	}
+	dir := s.dir
+	if !s.single() {
+		dir = filepath.Join(dir, r.JobID.String())
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // as the umask says
+		return err
+	}
+	if _, err := archive.Extract(bytes.NewReader(r.OutputArchive), int64(len(r.OutputArchive)), dir, archive.Limits{}); err != nil {
+		return fmt.Errorf("job %s: -o: %w", r.JobID, err)
+	}
+	return nil
+}
