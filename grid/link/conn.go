@@ -251,8 +251,11 @@ func (c *Conn) Receive() (wire.Frame, error) {
 	}
 }
 
-// Ready reports whether more bytes have arrived already, so that Receive will hardly wait.
-func (c *Conn) Ready() bool { return c.reader.Buffered() }
+// Ready reports whether another frame has arrived already, so that Receive will not wait. It is called by the goroutine that calls Receive.
+func (c *Conn) Ready() bool {
+	t, ok := c.reader.Next()
+	return ok && t != wire.Ping && t != wire.Pong // behind those there may be nothing
+}
 
 func (c *Conn) receiveError(err error) error {
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {

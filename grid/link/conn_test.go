@@ -46,6 +46,25 @@ func wantEnd(t *testing.T, err, want error, start time.Time, after time.Duration
 	}
 }
 
+func TestG52APingOrAPartOfAFrameIsNotReady(t *testing.T) {
+	whole, ping := written(wire.Frame{Type: wire.AckJob, Payload: make([]byte, 100)}), written(wire.Frame{Type: wire.Ping})
+	for name, test := range map[string]struct {
+		behind []byte // the first frame
+		ready  bool
+	}{
+		"nothing": {}, "a frame": {whole, true}, "a ping": {ping, false}, "a part of a frame": {whole[:len(whole)-1], false}, "a part of a length": {whole[:2], false},
+	} {
+		c, p := pair(t, Options{})
+		p.Go(func() { _, _ = p.Write(append(written(wire.Frame{Type: wire.HelloWorker}), test.behind...)) })
+		if _, err := c.Receive(); err != nil {
+			t.Fatal(err)
+		}
+		if c.Ready() != test.ready {
+			t.Errorf("with %s behind a frame, Ready is %t", name, !test.ready)
+		}
+	}
+}
+
 func TestG04FramesOfConcurrentSendersAreWhole(t *testing.T) {
 	const senders, each = 8, 200
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -29,8 +29,17 @@ type Reader struct {
 // NewReader returns a reader of frames from r.
 func NewReader(r io.Reader) *Reader { return &Reader{from: r, r: bufio.NewReaderSize(r, greetBuffer)} }
 
-// Buffered reports whether more bytes are here already.
-func (r *Reader) Buffered() bool { return r.r.Buffered() > 0 }
+// Next returns the type of the next frame, if all of it is here already.
+func (r *Reader) Next() (t Type, ok bool) {
+	if r.r.Buffered() <= prefix {
+		return 0, false
+	}
+	head, _ := r.r.Peek(prefix + 1) // it does not wait
+	if uint64(binary.LittleEndian.Uint32(head))+prefix > uint64(r.r.Buffered()) {
+		return 0, false
+	}
+	return Type(head[prefix]), true
+}
 
 // Read returns the next frame, whose payload the caller may keep. The error is io.EOF at the end, io.ErrUnexpectedEOF if that
 // is within a frame, and wraps [ErrFrame] for what is no frame.
