@@ -7,6 +7,9 @@ import (
 )
 
 const (
+	least = 512       // bytes of the first piece, which grows
+	small = 4 << 10   // a connection that writes little at a time keeps no larger piece
+	calm  = 16        // writes that would have fitted into a small piece: then a larger one is dropped
 	chunk = 64 << 10  // small frames are copied into pieces of this size
 	large = 16 << 10  // a payload from this size on is not copied
 	piece = 256 << 10 // how much is written under one deadline
@@ -17,6 +20,7 @@ type queue struct {
 	batch
 	bytes int // with those that are being written
 	spare []byte
+	calm  int // how many writes in a row were small
 }
 
 // batch is what one write takes.
@@ -26,17 +30,14 @@ type batch struct {
 	frames  int
 	size    int
 	ids     []wire.GUID
-	first   []byte // the piece that can be used again
+	own     []byte // a piece that can be used again
 }
 
 func (q *queue) add(f *wire.Frame) {
 	if q.tail == nil {
-		q.tail, q.spare = q.spare[:0], nil
+		q.tail, q.spare = q.spare, nil
 		if q.tail == nil {
-			q.tail = make([]byte, 0, chunk)
-		}
-		if q.first == nil {
-			q.first = q.tail
+			q.tail = make([]byte, 0, least)
 		}
 	}
 	if len(f.Payload) < large {
@@ -44,11 +45,11 @@ func (q *queue) add(f *wire.Frame) {
 	} else {
 		q.tail = f.AppendHeader(q.tail)
 		q.buffers = append(q.buffers, q.tail, f.Payload)
-		q.tail = nil
+		q.own, q.tail = q.tail, nil
 	}
 	if len(q.tail) >= chunk {
 		q.buffers = append(q.buffers, q.tail)
-		q.tail = nil
+		q.own, q.tail = q.tail, nil
 	}
 	n := 4 + f.Len()
 	q.size += n
@@ -61,6 +62,9 @@ func (q *queue) take() batch {
 	b := q.batch
 	if len(b.tail) > 0 {
 		b.buffers = append(b.buffers, b.tail)
+		if cap(b.tail) > cap(b.own) {
+			b.own = b.tail
+		}
 	}
 	q.batch = batch{}
 	return b
@@ -68,8 +72,13 @@ func (q *queue) take() batch {
 
 func (q *queue) written(b batch) {
 	q.bytes -= b.size
-	if q.spare == nil && cap(b.first) <= 2*chunk {
-		q.spare = b.first[:0]
+	if b.size > small {
+		q.calm = 0
+	} else {
+		q.calm++
+	}
+	if n := cap(b.own); q.spare == nil && (n <= small || n <= 2*chunk && q.calm < calm) {
+		q.spare = b.own[:0]
 	}
 }
 

@@ -7,13 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 const (
-	greetBuffer = 4 << 10  // until the first frame has come: who only connects costs little
-	readBuffer  = 64 << 10 // then, so that many frames come by one read
+	smallBuffer = 4 << 10  // who only connects, or says little, costs little
+	largeBuffer = 64 << 10 // for many frames by one read
+	calmReads   = 16       // that would have fitted into the small buffer: then the large one is given back
 	step        = 64 << 10 // how much memory is taken before bytes have arrived for it
 )
+
+// largeBuffers are shared by all readers.
+var largeBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, largeBuffer) }}
 
 // Reader reads frames. It is used by one goroutine.
 type Reader struct {
@@ -24,10 +29,11 @@ type Reader struct {
 	from    io.Reader
 	r       *bufio.Reader
 	subject string // of the last frame
+	calm    int    // how many reads in a row were small, while the buffer is large
 }
 
 // NewReader returns a reader of frames from r.
-func NewReader(r io.Reader) *Reader { return &Reader{from: r, r: bufio.NewReaderSize(r, greetBuffer)} }
+func NewReader(r io.Reader) *Reader { return &Reader{from: r, r: bufio.NewReaderSize(r, smallBuffer)} }
 
 // Next returns the type of the next frame, if all of it is here already.
 func (r *Reader) Next() (t Type, ok bool) {
@@ -59,18 +65,36 @@ func (r *Reader) Read() (Frame, error) {
 	}
 	f, err := parse(body, r.subject)
 	r.subject = f.Subject
-	if err == nil && r.r.Size() < readBuffer {
-		r.grow()
-	}
 	return f, err
 }
 
-// grow gives the reader its full buffer.
-func (r *Reader) grow() {
-	rest, _ := r.r.Peek(r.r.Buffered())
-	larger := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(rest), r.from), readBuffer)
-	_, _ = larger.Peek(len(rest)) // they are here, so it does not wait
-	r.r = larger
+// resize gives the reader a large buffer when a read has filled the small one, and a small one when that would do. It is called when
+// a read has just filled an empty buffer.
+func (r *Reader) resize() {
+	n := r.r.Buffered()
+	switch {
+	case r.r.Size() == smallBuffer && n == smallBuffer:
+		rest, _ := r.r.Peek(n)
+		larger := largeBuffers.Get().(*bufio.Reader)
+		larger.Reset(io.MultiReader(bytes.NewReader(rest), r.from))
+		_, _ = larger.Peek(n) // they are here, so it does not wait
+		r.r, r.calm = larger, 0
+	case r.r.Size() == largeBuffer && n > smallBuffer:
+		r.calm = 0
+	case r.r.Size() == largeBuffer:
+		r.calm++
+	}
+}
+
+// shrink gives a large buffer back that is empty and was hardly used for a while.
+func (r *Reader) shrink() {
+	if r.calm < calmReads {
+		return
+	}
+	large := r.r
+	r.r, r.calm = bufio.NewReaderSize(r.from, smallBuffer), 0
+	large.Reset(nil)
+	largeBuffers.Put(large)
 }
 
 // head waits for the length of a frame.
@@ -79,10 +103,12 @@ func (r *Reader) head() ([]byte, error) {
 		return r.r.Peek(prefix)
 	}
 	if r.r.Buffered() == 0 {
+		r.shrink()
 		r.part(false)
 		if _, err := r.r.Peek(1); err != nil {
 			return nil, err // io.EOF between two frames is an orderly end
 		}
+		r.resize()
 	}
 	r.part(true)
 	head, err := r.r.Peek(prefix)

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"reflect"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -107,9 +109,9 @@ func TestG05ClaimsCostNothing(t *testing.T) {
 		sent  int
 		each  uint64 // bytes that one may cost
 	}{
-		{"refused lengths cost a small buffer", 0xffff_ffff, 100, 3 * greetBuffer},
-		{"a length of 4 MiB costs 64 KiB", MaxFrame, 100, 3*greetBuffer + step},
-		{"and what has come twice", MaxFrame, 300_000, 3*greetBuffer + step + 4*300_000},
+		{"refused lengths cost a small buffer", 0xffff_ffff, 100, 3 * smallBuffer},
+		{"a length of 4 MiB costs 64 KiB", MaxFrame, 100, 3*smallBuffer + step},
+		{"and what has come twice", MaxFrame, 300_000, 3*smallBuffer + step + 4*300_000},
 	} {
 		in := binary.LittleEndian.AppendUint32(nil, test.claim)
 		in = append(in, make([]byte, test.sent)...)
@@ -199,4 +201,41 @@ func FuzzF1Read(f *testing.F) {
 			t.Errorf("in two pieces with error %v for %v, and difference %s", err2, err, diff)
 		}
 	})
+}
+
+func TestG52AReaderHasALargeBufferOnlyWhileItReadsMuch(t *testing.T) {
+	frame := (&Frame{Type: AckJob, Payload: make([]byte, 100)}).Append(nil)
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	r := NewReader(ours)
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	defer theirs.Close()
+	say := func(frames, times int) {
+		t.Helper()
+		writing.Go(func() {
+			for range times {
+				_, _ = theirs.Write(bytes.Repeat(frame, frames)) // the reader finds out
+			}
+		})
+		for range frames * times {
+			if f, err := r.Read(); err != nil || f.Type != AckJob || len(f.Payload) != 100 {
+				t.Fatal(f, err)
+			}
+		}
+	}
+	for range 2 {
+		say(1, 3)
+		if r.r.Size() != smallBuffer {
+			t.Errorf("after a few frames the buffer has %d bytes", r.r.Size())
+		}
+		say(1000, 2)
+		if r.r.Size() != largeBuffer {
+			t.Errorf("after many frames the buffer has %d bytes", r.r.Size())
+		}
+		say(1, 2*calmReads)
+		if r.r.Size() != smallBuffer {
+			t.Errorf("once few frames come, the buffer has %d bytes", r.r.Size())
+		}
+	}
 }
