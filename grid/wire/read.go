@@ -58,6 +58,14 @@ func (r *Reader) Read() (Frame, error) {
 	if err := checkLen(n); err != nil {
 		return Frame{}, err
 	}
+	if all := prefix + int(n); all <= r.r.Buffered() {
+		whole, _ := r.r.Peek(all)
+		f, err := parse(whole[prefix:], r.subject)
+		f.Payload = append(make([]byte, 0, len(f.Payload)), f.Payload...) // alone: it may be kept for long
+		_, _ = r.r.Discard(all)
+		r.subject = f.Subject
+		return f, err
+	}
 	_, _ = r.r.Discard(prefix)
 	body, err := r.body(int(n))
 	if err != nil {
