@@ -137,7 +137,7 @@ func TestG56AKilledWorkerDeliversItsResultWhenItIsBack(t *testing.T) {
 
 	second := exec.CommandContext(t.Context(), os.Args[0])
 	second.Env = env
-	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "another worker of this machine uses it") {
+	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "another process uses the directory") {
 		t.Errorf("a second worker in the same directory: %v\n%s", err, out)
 	}
 
