@@ -24,7 +24,7 @@ const (
 	Pong      Type = 35
 	Accept    Type = 36 // W to L: the job has arrived
 	Renew     Type = 37 // W to L: what runs
-	Cancel    Type = 38 // C to L, L to W
+	Cancel    Type = 38 // C to L, L to W: stop a job; W to L: take it back
 	SubmitAck Type = 39 // L to C: a list of GUIDs that are queued for good
 	ResultAck Type = 40 // C to L, L to W: a list of GUIDs whose results have arrived for good
 	Query     Type = 41 // C to L
