@@ -141,6 +141,13 @@ func TestG22AFullDiskIsTold(t *testing.T) {
 	if err := small.Ready(t.Context()); err != nil {
 		t.Errorf("Ready = %v, with an empty disk", err)
 	}
+	write(t, filepath.Join(dir, "fill"), strings.Repeat("x", 19<<20/10), 0o600)
+	if err := small.Ready(t.Context()); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("Ready = %v, with a disk that is nearly full", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
+		t.Fatal(err)
+	}
 	for name, files := range map[string][]wire.InputFile{"the program": nil, "the runner": {file("in", strings.Repeat("x", 3<<20))}} {
 		q := request()
 		q.Files = files
@@ -148,10 +155,6 @@ func TestG22AFullDiskIsTold(t *testing.T) {
 		if err != nil || got.Reason != wire.ReasonNoSpace || !strings.Contains(got.Message, "the disk of the worker is full") {
 			t.Errorf("%s: %s %q, %v; want no_space", name, got.Reason, got.Message, err)
 		}
-	}
-	write(t, filepath.Join(dir, "fill"), strings.Repeat("x", 19<<20/10), 0o600)
-	if err := small.Ready(t.Context()); !errors.Is(err, jobs.ErrUnavailable) {
-		t.Errorf("Ready = %v, with a disk that is nearly full", err)
 	}
 }
 

@@ -88,6 +88,8 @@ echo temporary > "$TMPDIR/t"; echo mine > result.zip`, Limits{})
 	if again := r.ok(q); !bytes.Equal(again.OutputArchive, got.OutputArchive) {
 		t.Error("the same files have given another archive")
 	}
+	r.program("echo x > extra")
+	r.ok(request())
 	r.program("ls -A")
 	if got := r.ok(request()); got.Stdout != ".grid\ncalcA.exe\n" {
 		t.Errorf("the next job found %q", got.Stdout)
