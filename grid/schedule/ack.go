@@ -110,8 +110,10 @@ func (c *Core) outOfLine(j *job) {
 	switch {
 	case j.state == queued:
 		c.dequeue(j)
+		j.state = delayed
 	case j.list == &c.recovering:
 		j.leave()
+		j.state = delayed
 		j.line.client.running--
 		c.release(j.line.client)
 	}
@@ -214,7 +216,6 @@ func (c *Core) expire(j *job) {
 		c.endArray(j.rare.array)
 		return
 	}
-	j.state = delayed // it is in no line
 	c.endWith(j, jobs.Failed, wire.ReasonExpired, "it was not started before NotAfter")
 }
 

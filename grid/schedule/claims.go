@@ -86,6 +86,7 @@ func (c *Core) adopt(p *peer, r wire.Running) {
 // takeOver makes what a worker runs the attempt that counts.
 func (c *Core) takeOver(p *peer, j *job, attemptID wire.GUID) {
 	c.outOfLine(j)
+	p.credit = max(0, min(p.credit, p.limit-len(p.running)-1))
 	a := c.begin(j, p, attemptID)
 	a.accepted = true
 	c.timers.set(&a.timer, c.now+c.cfg.Lease)

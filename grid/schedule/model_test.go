@@ -33,6 +33,7 @@ type world struct {
 	workers map[PeerID]*simWorker
 	jobs    map[wire.GUID]*simJob
 	order   []*simJob
+	trace   string
 	last    map[string][2]int64 // of a client, exec and priority: seq and index of the newest first attempt
 }
 
@@ -66,15 +67,16 @@ type simResult struct {
 
 type simJob struct {
 	Submission
-	client    string
-	seq       int64
-	promised  bool // a SubmitAck was sent
-	refused   bool
-	started   bool
-	loose     bool // it was requeued: there may be another result
-	indexes   map[int64]bool
-	delivered []byte
-	wanted    bool // its result was asked for again
+	client     string
+	seq        int64
+	promised   bool // a SubmitAck was sent
+	refused    bool
+	started    bool
+	loose      bool // it was requeued: there may be another result
+	outOfOrder bool
+	indexes    map[int64]bool
+	delivered  []byte
+	wanted     bool // its result was asked for again
 }
 
 var (
@@ -138,6 +140,7 @@ func (w *world) keep() ([]Effect, []Record) {
 }
 
 func (w *world) carryOut(e Effect) {
+	w.trace += fmt.Sprintf("%d effect %d peer %d job %v\n", w.now, e.Op, e.Peer, e.Job)
 	switch e.Op {
 	case Assign:
 		w.assigned(e)
@@ -210,8 +213,11 @@ func (w *world) assigned(e Effect) {
 func (w *world) first(j *simJob, index int64) {
 	key := fmt.Sprint(j.client, j.Exec, j.Options.Priority, j.Options.Array != "")
 	last, this := w.last[key], [2]int64{j.seq, index}
+	if j.outOfOrder {
+		return
+	}
 	if slices.Compare(this[:], last[:]) < 0 {
-		w.Fatalf("P3: %v of %s is started after %v", this, key, last)
+		w.Fatalf("P3: %v of %s is started after %v\n%s", this, key, last, w.trace)
 	}
 	w.last[key] = this
 }
@@ -338,6 +344,7 @@ func (w *world) crash(t *rapid.T) {
 		}
 	}
 	w.promises = nil
+	w.trace += fmt.Sprintf("crash kept %d of %d synced %d\n", kept, len(w.journal), w.synced)
 	w.journal = w.journal[:kept]
 	w.synced = kept
 	old := w.c
@@ -351,6 +358,9 @@ func (w *world) crash(t *rapid.T) {
 	}
 	w.c.Recovered(0)
 	for id, j := range w.jobs {
+		if before := old.jobs[id]; before != nil && !before.isOpen() && w.c.jobs[id] != nil && w.c.jobs[id].isOpen() {
+			j.outOfOrder = true // its end is lost
+		}
 		if j.promised && !j.refused && w.c.jobs[id] == nil && old.jobs[id] != nil {
 			w.Fatalf("P1: job %s was promised to be kept", id)
 		}

@@ -87,6 +87,7 @@ func (w *world) submit(t *rapid.T) {
 	j.Body = Body{Bytes: text, Size: len(text)}
 	w.jobs[j.ID] = j
 	w.order = append(w.order, j)
+	w.trace += fmt.Sprintf("submit %s %d known %t\n", j.ID, j.seq, w.c.jobs[j.ID] != nil)
 	w.c.Submit(w.now, id, j.Submission)
 }
 
@@ -96,11 +97,13 @@ func (w *world) submitAgain(t *rapid.T) {
 	}
 	j := w.order[rapid.IntRange(0, len(w.order)-1).Draw(t, "job")]
 	id, _ := pick(t, w.clients, func(cl *simClient) bool { return cl.name == j.client })
-	if w.c.jobs[j.ID] == nil { // a crash has lost it
+	if w.c.jobs[j.ID] == nil { // a crash has lost it, or it was dropped
+		j.promised = false
 		w.order = append(w.order, j)
 		j.seq = int64(len(w.order))
 		j.loose = j.loose || j.started || j.delivered != nil
 	}
+	w.trace += fmt.Sprintf("submit %s %d known %t\n", j.ID, j.seq, w.c.jobs[j.ID] != nil)
 	w.c.Submit(w.now, id, j.Submission)
 }
 

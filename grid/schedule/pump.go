@@ -99,7 +99,7 @@ func (c *Core) next(e *exec) *line {
 		if j.rare == nil || j.rare.notAfter == 0 || c.now <= j.rare.notAfter {
 			return l
 		}
-		c.dequeue(j)
+		c.outOfLine(j)
 		c.expire(j)
 	}
 	return nil

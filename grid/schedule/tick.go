@@ -46,7 +46,7 @@ func (c *Core) due(t *timer) {
 	case j.state == delayed:
 		c.enqueue(j, true)
 	case j.state == queued:
-		c.dequeue(j)
+		c.outOfLine(j)
 		c.expire(j)
 	}
 }
