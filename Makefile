@@ -110,8 +110,8 @@ fuzz: ## fuzz every parser of outside bytes, FUZZTIME (30s) each
 	./fuzz.sh $${FUZZTIME:-30s}
 
 .PHONY: bench
-bench: ## measure emulator, fleet, gateway, programs and Job API, with ratios in one run; needs redis-server, parallel, npm, python3
-	go -C bench run . emulator fleet gateway batches noop programs programlog kindsfile joblog jobevents joblist
+bench: ## measure emulator, fleet, gateway, programs, Job API and grid, with ratios in one run; needs redis-server, parallel, npm, python3
+	go -C bench run . emulator fleet gateway batches noop programs programlog kindsfile joblog jobevents joblist grid
 
 .PHONY: corpus
 corpus: ## gather the documents for benchpdf from Debian packages, 600 MB

@@ -44,6 +44,7 @@ var sections = []section{
 	{"jobevents", "the events of one job that changes ten times a second, for 2 000 listeners, and a bare handler of the same", jobEventsSection},
 	{"joblist", "pages of the list of jobs, with and without a filter, on a real Redis", jobListSection},
 	{"relay", "a relay, a process of its own, beside synced files, curl and nginx (Debian nginx-light); needs 12 GB of disk", relaySection},
+	{"grid", "the grid: leader, worker, client and NATS, each a process of its own, but for the client", gridSection},
 	{"pdf", "the PDF reader against pdftotext and mutool, over the corpus of bench/corpus/gather.sh", pdfSection},
 }
 
@@ -57,6 +58,12 @@ var servers = map[string]func(ctx context.Context) error{
 	"serve-jobevents":        serveJobEvents,
 	"work-asynq":             workAsynq,
 	"hang-asynq":             hangAsynq,
+	"serve-grid":             serveGrid,
+	"serve-conns":            serveConns,
+	"serve-nats":             serveNATS,
+	"answer-nats":            answerNATS,
+	"work-grid-programs":     workGridPrograms,
+	"work-grid-null":         workGridNull,
 	"read-pdf":               servePDF,
 	"write-flood":            writeFlood,
 	"write-quiet":            writeQuiet,
