@@ -98,8 +98,9 @@ func (c *Config) init() {
 
 // Core is the state of a leader. It is used by one goroutine at a time.
 type Core struct {
-	cfg Config
-	now Moment
+	epoch int64 // cfg.Epoch in nanoseconds since 1970
+	cfg   Config
+	now   Moment
 
 	jobs    map[wire.GUID]*job
 	clients map[string]*client
@@ -136,7 +137,7 @@ type Core struct {
 func New(cfg Config) *Core {
 	cfg.init()
 	return &Core{
-		cfg: cfg, jobs: map[wire.GUID]*job{}, clients: map[string]*client{}, execs: map[execKey]*exec{}, peers: map[PeerID]*peer{},
+		epoch: cfg.Epoch.UnixNano(), cfg: cfg, jobs: map[wire.GUID]*job{}, clients: map[string]*client{}, execs: map[execKey]*exec{}, peers: map[PeerID]*peer{},
 		groups: map[groupKey]*group{},
 	}
 }

@@ -163,15 +163,12 @@ func (c *Core) unstore(b Body) {
 // add makes a job known.
 func (c *Core) add(j *job) {
 	c.jobs[j.id] = j
-	c.order.add(j, c.bornMs)
+	c.order.add(j, (c.epoch+int64(j.born))/1e6)
 	j.line.jobs++
 	if j.isOpen() {
 		c.open++
 	}
 }
-
-// bornMs is when a job was submitted, as it is shown.
-func (c *Core) bornMs(j *job) int64 { return c.cfg.Epoch.Add(j.born).UnixMilli() }
 
 // forget deletes all that is known of a job that has ended.
 func (c *Core) forget(j *job) {

@@ -10,24 +10,26 @@ type order struct {
 	jobs    []*job
 	last    uint64 // seq of the newest job that there was
 	missing int    // of jobs that are no longer known
+	ms      int64  // the millisecond of the newest job
+	from    int    // where the jobs of that millisecond begin
 }
 
-// maxSame is behind how many jobs of one millisecond a job is looked for its place.
-const maxSame = 10_000
-
-// add puts a job behind those that are older. Among those of the same millisecond the ids decide, as they do where jobs are shown.
-func (o *order) add(j *job, ms func(*job) int64) {
+// add puts a job that was submitted in a millisecond behind those that are older. Among those of the same millisecond the ids decide, as they do where jobs
+// are shown.
+func (o *order) add(j *job, ms int64) {
 	o.last++
 	j.seq, j.position = o.last, o.last
 	o.jobs = append(o.jobs, j)
-	at := ms(j)
-	for i := len(o.jobs) - 1; i > max(0, len(o.jobs)-maxSame); i-- {
-		before := o.jobs[i-1]
-		if ms(before) != at || bytes.Compare(before.id[:], j.id[:]) <= 0 {
-			break
-		}
-		o.jobs[i], o.jobs[i-1] = before, j
-		before.position, j.position = j.position, before.position
+	if ms != o.ms {
+		o.ms, o.from = ms, len(o.jobs)-1
+		return
+	}
+	same := o.jobs[o.from : len(o.jobs)-1]
+	at := o.from + sort.Search(len(same), func(i int) bool { return bytes.Compare(same[i].id[:], j.id[:]) > 0 })
+	copy(o.jobs[at+1:], o.jobs[at:])
+	o.jobs[at] = j
+	for i := at; i < len(o.jobs)-1; i++ { // a position belongs to a place
+		o.jobs[i].position, o.jobs[i+1].position = o.jobs[i+1].position, o.jobs[i].position
 	}
 }
 
@@ -41,7 +43,7 @@ func (o *order) gone(j *job) {
 	for j := range o.all {
 		kept = append(kept, j)
 	}
-	o.jobs, o.missing = kept, 0
+	o.jobs, o.missing, o.from = kept, 0, len(kept)
 }
 
 // all calls yield for each job, the oldest first.
