@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +46,11 @@ func joinLeader(host, port string) (string, error) {
 	if err := checkPort("PORT", port, 1); err != nil {
 		return "", err
 	}
-	addr := net.JoinHostPort(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), port)
+	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if _, err := netip.ParseAddr(bare); err != nil && strings.Contains(bare, ":") {
+		return "", fmt.Errorf("HOST is %.300q: want a name or an address alone, as the port is an argument of its own", host)
+	}
+	addr := net.JoinHostPort(bare, port)
 	if _, _, err := client.ParseEndpoints([]string{addr}); err != nil {
 		return "", fmt.Errorf("HOST is %.300q: %w", host, err)
 	}

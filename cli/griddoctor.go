@@ -23,6 +23,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/access"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // gridDoctorCommand checks what a leader or a worker with the same arguments and flags needs.
@@ -223,7 +224,7 @@ func lookAtPrograms(dir string) (string, error) {
 	if n == 0 {
 		wrong = append(wrong, errors.New("it has no program EXEC.exe"))
 	}
-	return fmt.Sprintf("%d programs", n), errors.Join(wrong...)
+	return jobs.Count(n, "program"), errors.Join(wrong...)
 }
 
 // lookAtJobsDir reports whether a program can run in a directory.

@@ -71,7 +71,7 @@ func explain(out io.Writer, j *jobapi.Job) error {
 			why = append(why, s.Message)
 		}
 	}
-	_, err := fmt.Fprintf(out, "%s is %s: %s\n", oneLine(j.ID), j.Status, oneLine(strings.Join(why, "; ")))
+	_, err := fmt.Fprintf(out, "%s: %s\n", oneLine(j.ID), oneLine(strings.Join(why, "; ")))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -201,6 +202,12 @@ func (s *gridSubmission) show(r *wire.JobResult) error {
 		}
 		return printJSON(s.out, r)
 	case s.single():
+		if r.Stderr == r.Message { // of what could not be run: it is said below
+			r.Stderr = ""
+		}
+		if r.Status != wire.OK && r.Stderr != "" && !strings.HasSuffix(r.Stderr, "\n") {
+			r.Stderr += "\n"
+		}
 		for _, text := range []struct {
 			to   io.Writer
 			text string

@@ -33,6 +33,9 @@ func hint(cmd *cobra.Command, err error) string {
 	if strings.Contains(err.Error(), pubsub.ErrUnreachable.Error()) { // an operation that has failed is but a text
 		return (&PubSubEnv{Emulator: os.Getenv("PUBSUB_EMULATOR_HOST")}).unreachableHelp()
 	}
+	if cmd.HasParent() && cmd.Parent().Name() == "grid" {
+		return "" // it has a doctor of its own
+	}
 	switch cmd.Name() {
 	case "register", "gateway":
 		return ""

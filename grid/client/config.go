@@ -46,7 +46,8 @@ type Config struct {
 	Window      int
 	WindowBytes int
 	// OnResult is told of each result, once for each job, by one goroutine at a time. When it returns nil, the leader may forget
-	// the result. When it returns an error, it is told again a little later. Results of jobs that an earlier process has submitted
+	// the result. When it returns an error, it is told again a little later; [ErrNotOurs]
+	// leaves the result of a job that was not submitted here with the leader. Results of jobs that an earlier process has submitted
 	// come as well, at the beginning. It must be quick and not call Submit. Nil for nothing: then results are what [Job.Wait]
 	// returns, and those of earlier processes stay with the leader.
 	OnResult func(Result) error
