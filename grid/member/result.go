@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,10 +12,14 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// again reports whether the same job gets the same result if it is assigned again: it has succeeded, or its program has ended with a
-// failure of its own. After anything else it is worth another attempt.
-func again(o jobs.Outcome) bool {
-	return o.State == jobs.Succeeded || o.State == jobs.Failed && strings.EqualFold(o.Code, wire.ReasonExit)
+// again reports whether a job gets the same result if it is assigned again: it has succeeded, or its program has ended with a failure of
+// its own, and the request does not ask for another attempt then. After anything else it is worth one.
+func (r *run) again(o jobs.Outcome) bool {
+	if o.State == jobs.Succeeded {
+		return true
+	}
+	q, err := r.request()
+	return err == nil && o.State == jobs.Failed && strings.EqualFold(o.Code, wire.ReasonExit) && !slices.Contains(q.RetryOn, wire.ReasonExit)
 }
 
 // reasons are those that the codes of failures stand for; others are [wire.ReasonError].

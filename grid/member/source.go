@@ -69,6 +69,7 @@ type request struct {
 	Index    *int64     `json:"Index"`
 	ArrayID  *wire.GUID `json:"ArrayId"`
 	Trace    string     `json:"Trace"`
+	RetryOn  []string   `json:"RetryOn"`
 }
 
 // request reads what the leader has assigned. The error is the job's own: no worker can run it.

@@ -55,7 +55,7 @@ func (m *Member) Finish(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.S
 	}
 	detail := r.detail
 	m.mu.Unlock()
-	m.finish(r, m.resultOf(r, o, detail), again(o))
+	m.finish(r, m.resultOf(r, o, detail), r.again(o))
 	return o.State, nil
 }
 
