@@ -57,7 +57,7 @@ func (f *gridLeaderFlags) serve(ctx context.Context, out io.Writer) (err error) 
 	}
 	f.warn(ctx, log)
 	l := f.leader(log)
-	reread, err := f.openAccess(l, log)
+	reread, err := f.openAccess(l)
 	if err != nil {
 		return program.Exit(program.Usage, err)
 	}
@@ -76,7 +76,7 @@ func (f *gridLeaderFlags) serve(ctx context.Context, out io.Writer) (err error) 
 }
 
 // openAccess gives the leader the rules of --acl. What it returns reads files again.
-func (f *gridLeaderFlags) openAccess(l *leader.Leader, log *slog.Logger) (reread []func() error, err error) {
+func (f *gridLeaderFlags) openAccess(l *leader.Leader) (reread []func() error, err error) {
 	if f.acl == "" {
 		return nil, nil
 	}
@@ -84,8 +84,8 @@ func (f *gridLeaderFlags) openAccess(l *leader.Leader, log *slog.Logger) (reread
 	if err != nil {
 		return nil, fmt.Errorf("--acl: %w", err)
 	}
-	l.Access = gridAccess{file, log}
-	return []func() error{file.Reload}, nil
+	l.Access = file
+	return []func() error{l.Reload}, nil
 }
 
 // listen opens the port for clients and workers.

@@ -85,7 +85,11 @@ func (s *sender) add(e schedule.Effect) {
 		s.frame(p, wire.Frame{Type: wire.Cancel, MsgID: e.Attempt, CorrID: e.Job, Payload: text})
 	case schedule.ErrorTo:
 		s.l.Metrics.refused(e.Code)
-		for _, f := range errorFrame(p, e.Job, e.Code, e.Reason) {
+		frames := errorFrame(p, e.Job, e.Code, e.Reason)
+		if e.Exec != "" {
+			frames = refusalFrame(p, e.Job, e.Exec, e.Code, e.Reason)
+		}
+		for _, f := range frames {
 			s.frame(p, f)
 		}
 	case schedule.CloseWith:

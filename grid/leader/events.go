@@ -121,14 +121,22 @@ func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 		e.op = accept
 	case f.Type == wire.Renew && !fromClient:
 		var info wire.RenewInfo
-		if err := json.Unmarshal(f.Payload, &info); err != nil || len(info.Running) > wire.MaxRunning {
-			return batch, l.refuse(p, wire.CodeProtocol, fmt.Errorf("the payload of Renew: %w", errors.Join(err)))
+		err := json.Unmarshal(f.Payload, &info)
+		if err == nil && len(info.Running) > wire.MaxRunning {
+			err = fmt.Errorf("%d attempts are Running, at most %d", len(info.Running), wire.MaxRunning)
+		}
+		if err != nil {
+			return batch, l.refuse(p, wire.CodeProtocol, fmt.Errorf("the payload of Renew: %w", err))
 		}
 		e.op, e.renew = renew, &info
 	case f.Type == wire.Report && !fromClient:
 		var info wire.ReportInfo
-		if err := json.Unmarshal(f.Payload, &info); err != nil || len(info.Lines) > wire.MaxReportLines || len(info.Message) > wire.MaxReportMessage {
-			return batch, l.refuse(p, wire.CodeProtocol, fmt.Errorf("the payload of Report: too much, or no JSON: %w", errors.Join(err)))
+		err := json.Unmarshal(f.Payload, &info)
+		if err == nil && (len(info.Lines) > wire.MaxReportLines || len(info.Message) > wire.MaxReportMessage) {
+			err = fmt.Errorf("%d Lines and a Message of %d bytes, at most %d and %d", len(info.Lines), len(info.Message), wire.MaxReportLines, wire.MaxReportMessage)
+		}
+		if err != nil {
+			return batch, l.refuse(p, wire.CodeProtocol, fmt.Errorf("the payload of Report: %w", err))
 		}
 		e.op, e.report = report, &info
 	case f.Type == wire.Cancel && !fromClient:
@@ -149,7 +157,8 @@ func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 func (l *Leader) submitted(p *peer, f wire.Frame, batch []event) ([]event, error) {
 	no := func(code string, err error) ([]event, error) {
 		l.Metrics.refused(code)
-		return batch, p.Send(errorFrame(p, f.MsgID, code, err.Error())...)
+		exec, _ := wire.ExecOf(f.Subject)
+		return batch, p.Send(refusalFrame(p, f.MsgID, exec, code, err.Error())...)
 	}
 	r, err := wire.ReadSubmit(f.Payload)
 	if err != nil {
@@ -169,10 +178,8 @@ func (l *Leader) submitted(p *peer, f wire.Frame, batch []event) ([]event, error
 	if err != nil {
 		return no(wire.CodeInvalid, err)
 	}
-	if p.submit != nil {
-		if err := p.submit(exec); err != nil {
-			return no(wire.CodeForbidden, err)
-		}
+	if err := l.forPeer(p, l.rules().Submit(p.principal, p.name, exec)); err != nil {
+		return no(wire.CodeForbidden, err)
 	}
 	if code, err := l.closed(); err != nil {
 		return no(code, err)

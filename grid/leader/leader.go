@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,18 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/grid/access"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/schedule"
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/journal"
 )
-
-// Access decides who may do what. Its methods may be called concurrently. An error is for the peer.
-type Access interface {
-	// Client returns the cap of a client that has said hello. What it returns as submit is asked for the exec of each job.
-	Client(token string, cert *x509.Certificate, client string, desired int) (limit int, submit func(exec string) error, err error)
-	Worker(token string, cert *x509.Certificate, pattern string) error
-}
 
 // Sync says when records are synced to disk.
 type Sync uint8
@@ -39,9 +32,11 @@ type Leader struct {
 	Dir      string    // for the journal; empty to keep nothing
 	Sync     Sync
 	Schedule schedule.Config
-	Access   Access // nil to allow everything
-	Log      *slog.Logger
-	Metrics  *Metrics // nil for none
+	// Access are the rules of who may do what; nil to allow everything. A certificate counts if the listener has verified it, see
+	// [access.OpenServerTLS]. [Leader.Reload] reads them again.
+	Access  *access.File
+	Log     *slog.Logger
+	Metrics *Metrics // nil for none
 
 	MaxConns  int   // 20 000
 	MaxPerIP  int   // connections of one address; MaxConns if zero
@@ -62,6 +57,7 @@ type Leader struct {
 	change  change
 	readers sync.WaitGroup
 
+	entering sync.RWMutex // held for reading while the rules let a peer in
 	mu       sync.Mutex
 	draining bool
 }

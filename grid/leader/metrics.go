@@ -190,12 +190,7 @@ func (s *state) Collect(to chan<- prometheus.Metric) {
 
 // unsent returns how many connections there are, and how many bytes wait in them.
 func (ps *peers) unsent() (conns, bytes int) {
-	ps.mu.Lock()
-	all := make([]*peer, 0, len(ps.byID))
-	for _, p := range ps.byID {
-		all = append(all, p)
-	}
-	ps.mu.Unlock()
+	all := ps.all()
 	for _, p := range all {
 		bytes += p.Unsent()
 	}

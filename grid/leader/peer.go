@@ -3,17 +3,18 @@ package leader
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"sync"
 	"syscall"
 
+	"github.com/batchfleet/batchfleet/grid/access"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/schedule"
 	"github.com/batchfleet/batchfleet/grid/subject"
@@ -33,7 +34,7 @@ type peer struct {
 	name     string // of a client
 	worker   wire.GUID
 	features []string
-	submit   func(exec string) error
+	entry
 	out      []wire.Frame      // of the batch that is carried out; of the loop
 	subjects map[string]string // of AssignJob, by exec; of the loop
 	ignored  int               // frames of types that are not known
@@ -101,16 +102,19 @@ func (ps *peers) get(id schedule.PeerID) *peer {
 	return ps.byID[id]
 }
 
+// all returns the connections that are open.
+func (ps *peers) all() []*peer {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return slices.Collect(maps.Values(ps.byID))
+}
+
 func (ps *peers) closeAll(err error) {
 	ps.mu.Lock()
 	ps.ended = true
-	all := make([]*peer, 0, len(ps.byID))
-	for _, p := range ps.byID {
-		all = append(all, p)
-	}
 	ps.mu.Unlock()
 	var closing sync.WaitGroup
-	for _, p := range all {
+	for _, p := range ps.all() {
 		closing.Go(func() {
 			_ = p.Close() // what is promised and queued is written
 			p.Abort(err)
@@ -164,14 +168,11 @@ func (p *peer) who() string {
 
 // greet reads the hello of a connection.
 func (l *Leader) greet(p *peer, conn net.Conn) error {
-	cert, err := certificate(conn)
-	if err != nil {
-		return err
-	}
 	f, err := p.Receive()
 	if err != nil {
 		return err
 	}
+	cert := access.PeerCertificate(conn)
 	switch f.Type {
 	case wire.HelloClient:
 		err = l.greetClient(p, f, cert)
@@ -183,35 +184,22 @@ func (l *Leader) greet(p *peer, conn net.Conn) error {
 	return err
 }
 
-// certificate returns that of the peer, nil if it has shown none.
-func certificate(conn net.Conn) (*x509.Certificate, error) {
-	t, ok := conn.(*tls.Conn)
-	if !ok {
-		return nil, nil
-	}
-	if err := t.Handshake(); err != nil {
-		return nil, fmt.Errorf("TLS: %w", err)
-	}
-	if certs := t.ConnectionState().PeerCertificates; len(certs) > 0 {
-		return certs[0], nil
-	}
-	return nil, nil
-}
-
 func (l *Leader) greetClient(p *peer, f wire.Frame, cert *x509.Certificate) error {
 	c, err := wire.ReadConfig(f.Subject, f.Payload)
 	p.features = c.Features
 	if err != nil {
 		return l.refuse(p, wire.CodeProtocol, err)
 	}
-	limit := c.DesiredParallelism
-	if l.Access != nil {
-		if limit, p.submit, err = l.Access.Client(c.Token, cert, c.ClientID, limit); err != nil {
-			return l.refuse(p, wire.CodeForbidden, err)
-		}
-	}
 	p.name = c.ClientID
-	if err := l.welcome(p); err != nil {
+	rules, err := l.enter(p, c.Token, cert)
+	if err != nil {
+		return l.refuse(p, wire.CodeForbidden, err)
+	}
+	limit, err := rules.Client(p.principal, p.name, c.DesiredParallelism)
+	if err != nil {
+		return err
+	}
+	if err := l.welcome(p, len(c.Features) > 0); err != nil {
 		return err
 	}
 	l.put(event{op: helloClient, peer: p.id, name: c.ClientID, n: limit, features: c.Features})
@@ -231,13 +219,11 @@ func (l *Leader) greetWorker(p *peer, f wire.Frame, cert *x509.Certificate) erro
 	if err != nil {
 		return l.refuse(p, wire.CodeProtocol, err)
 	}
-	if l.Access != nil {
-		if err := l.Access.Worker(c.Token, cert, pattern); err != nil {
-			return l.refuse(p, wire.CodeForbidden, err)
-		}
+	p.worker, p.pattern = f.MsgID, pattern
+	if _, err := l.enter(p, c.Token, cert); err != nil {
+		return l.refuse(p, wire.CodeForbidden, err)
 	}
-	p.worker = f.MsgID
-	if err := l.welcome(p); err != nil {
+	if err := l.welcome(p, len(c.Features) > 0); err != nil {
 		return err
 	}
 	l.put(event{op: helloWorker, peer: p.id, info: &schedule.WorkerInfo{
@@ -262,12 +248,30 @@ func errorFrame(p *peer, job wire.GUID, code, message string) []wire.Frame {
 	return []wire.Frame{{Type: wire.Error, MsgID: wire.NewGUID(), CorrID: job, Payload: text}}
 }
 
-// welcome answers the hello of a peer that lists features.
-func (l *Leader) welcome(p *peer) error {
-	if len(p.features) == 0 {
+// refusalFrame tells a client that its job is not taken. One that knows no Error gets a result, for which it would wait for ever.
+func refusalFrame(p *peer, job wire.GUID, exec, code, message string) []wire.Frame {
+	if p.has(wire.FeatureError) || job.IsZero() {
+		return errorFrame(p, job, code, message)
+	}
+	text, err := wire.MarshalResult(&wire.JobResult{
+		JobID: job, ClientID: p.name, ExecName: exec, Status: wire.Failed, Reason: wire.ReasonRejected, Message: message, Stderr: message,
+	})
+	if err != nil {
+		return nil // it is made of texts
+	}
+	return []wire.Frame{{Type: wire.Result, MsgID: job, CorrID: job, Subject: wire.ResultSubject(p.name, job), Payload: text}}
+}
+
+// common returns those features of a peer that this leader has.
+func (*Leader) common(theirs []string) []string {
+	return slices.DeleteFunc(slices.Clone(theirs), func(f string) bool { return !slices.Contains(features, f) })
+}
+
+// welcome answers the hello of a peer, if that lists features.
+func (l *Leader) welcome(p *peer, asked bool) error {
+	if !asked {
 		return nil
 	}
-	p.features = slices.DeleteFunc(slices.Clone(p.features), func(f string) bool { return !slices.Contains(features, f) })
 	if p.has(wire.FeaturePing) {
 		p.Ping()
 	}

@@ -15,12 +15,13 @@ import (
 
 // Limits of a connection that Options can change.
 const (
-	MaxUnsent    = 16 << 20         // bytes that wait to be written
-	WriteTimeout = 10 * time.Second // for each 256 KiB of what is written
-	HelloTimeout = 10 * time.Second // for the first frame
-	FrameTimeout = 30 * time.Second // for each 64 KiB of a frame that has begun
-	PingEvery    = 10 * time.Second // to a peer that answers
-	SilenceLimit = 30 * time.Second // of such a peer
+	MaxUnsent     = 16 << 20         // bytes that wait to be written
+	WriteTimeout  = 10 * time.Second // for each 256 KiB of what is written
+	HelloTimeout  = 10 * time.Second // for the first frame
+	FrameTimeout  = 30 * time.Second // for each 64 KiB of a frame that has begun
+	PingEvery     = 10 * time.Second // to a peer that answers
+	SilenceLimit  = 30 * time.Second // of such a peer
+	LingerTimeout = time.Second      // for the end of a peer that was told that the connection is closed
 )
 
 // ErrSlow means that a peer does not read what it is sent: the connection was closed.
@@ -59,6 +60,9 @@ type Conn struct {
 	writer sync.WaitGroup
 	within bool // a frame has begun; of the reader
 	greet  bool // the first frame has not come yet; of the reader
+
+	reading sync.Mutex // held while bytes are read
+	over    bool       // frames are no longer read; guarded by reading
 }
 
 // New starts the writer of a connection. Close must be called.
@@ -185,6 +189,7 @@ func (c *Conn) write() {
 			c.mu.Unlock()
 			if batch.frames == 0 {
 				if last {
+					c.linger()
 					c.end(net.ErrClosed)
 				}
 				break
@@ -227,7 +232,7 @@ func (c *Conn) flush(b batch) error {
 // between two frames, and why it has ended otherwise; the connection is then closed.
 func (c *Conn) Receive() (wire.Frame, error) {
 	for {
-		f, err := c.reader.Read()
+		f, err := c.read()
 		if err != nil {
 			return wire.Frame{}, c.receiveError(err)
 		}
@@ -255,6 +260,16 @@ func (c *Conn) Receive() (wire.Frame, error) {
 func (c *Conn) Ready() bool {
 	t, ok := c.reader.Next()
 	return ok && t != wire.Ping && t != wire.Pong // behind those there may be nothing
+}
+
+// read reads a frame, unless what comes is discarded.
+func (c *Conn) read() (wire.Frame, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.over {
+		return wire.Frame{}, net.ErrClosed
+	}
+	return c.reader.Read()
 }
 
 func (c *Conn) receiveError(err error) error {
@@ -307,7 +322,8 @@ func (c *Conn) Ping() {
 	c.mu.Unlock()
 }
 
-// Close writes what is queued, for at most [WriteTimeout], and closes the connection.
+// Close writes what is queued, for at most [WriteTimeout], and closes the connection. It waits for the peer to do the same, for at most [LingerTimeout];
+// what that sends meanwhile is discarded, or goes to a Receive that waits for it.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closing = true
@@ -320,6 +336,22 @@ func (c *Conn) Close() error {
 	defer late.Stop()
 	c.writer.Wait()
 	return nil
+}
+
+// linger tells the peer that no more comes, and reads until it has closed its end. A connection that is closed while something of the peer is unread
+// is reset, and then the peer may lose what it was sent last: why it is closed.
+func (c *Conn) linger() {
+	half, ok := c.conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	late := time.AfterFunc(LingerTimeout, func() { c.end(net.ErrClosed) })
+	defer late.Stop()
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.over = true
+	_ = c.conn.SetReadDeadline(time.Time{})
+	_, _ = io.Copy(io.Discard, c.conn) // until its end, or that of c
 }
 
 // Abort closes the connection at once. Receive then returns err.

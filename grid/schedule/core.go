@@ -164,7 +164,7 @@ const (
 	SubmitAck               // to a client, a promise: Job
 	Result                  // to a client, a promise: Job, Client, Data
 	ResultAck               // to a worker, a promise: Job
-	ErrorTo                 // Job if it is about one, Code, Reason
+	ErrorTo                 // Job if it is about one, Code, Reason; Client and Exec if a job was not taken and its client is to learn of no other end
 	CloseWith               // the same, and then the connection is closed
 	Forget                  // no peer: what is stored as Body.Ref is no longer needed
 )

@@ -33,14 +33,14 @@ func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 	if code, reason := c.refusal(p.client, s); code != "" {
 		c.Counts.Refused++
 		c.unstore(s.Body)
-		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: code, Reason: reason})
+		c.emit(notTaken(p, s, code, reason))
 		return
 	}
 	j, err := c.newJob(p.client.name, s, s.Options.Array != "", c.now)
 	if err != nil {
 		c.Counts.Refused++
 		c.unstore(s.Body)
-		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: wire.CodeInvalid, Reason: err.Error()})
+		c.emit(notTaken(p, s, wire.CodeInvalid, err.Error()))
 		return
 	}
 	j.owner = id
@@ -50,6 +50,11 @@ func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 	if p.features.submitAck {
 		c.emit(Effect{Op: SubmitAck, Peer: id, Job: s.ID})
 	}
+}
+
+// notTaken tells a client that its job is not taken.
+func notTaken(p *peer, s Submission, code, reason string) Effect {
+	return Effect{Op: ErrorTo, Peer: p.id, Job: s.ID, Client: p.client.name, Exec: s.Exec, Code: code, Reason: reason}
 }
 
 // refusal returns why a job is not taken.
@@ -100,8 +105,13 @@ func (c *Core) newJob(clientName string, s Submission, array bool, born Moment) 
 func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	c.Counts.Duplicates++
 	c.unstore(s.Body) // it is stored already
-	if j.line.client.name != p.client.name || j.digest != 0 && s.Digest != 0 && j.digest != s.Digest {
-		c.emit(Effect{Op: ErrorTo, Peer: p.id, Job: s.ID, Code: wire.CodeConflict, Reason: "another job has this id: use a new one"})
+	theirs := j.line.client.name != p.client.name
+	if theirs || j.digest != 0 && s.Digest != 0 && j.digest != s.Digest {
+		e := notTaken(p, s, wire.CodeConflict, "another job has this id: use a new one")
+		if !theirs {
+			e.Client, e.Exec = "", "" // the result of the first one will come
+		}
+		c.emit(e)
 		return
 	}
 	before := c.peers[j.owner]
