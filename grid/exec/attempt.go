@@ -79,7 +79,6 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	if err := a.writeFiles(ctx); err != nil {
 		return err
 	}
-	a.started = true
 	return a.execute(ctx)
 }
 
@@ -149,6 +148,7 @@ func (a *attempt) start(ctx context.Context, c *command.Command) (usage command.
 		if err := a.exes.link(dir, a.exeName(), a.work, try > 1); err != nil {
 			return usage, a.noProgram(err)
 		}
+		a.started = true // before that the directory may have a program of a job before
 		usage, err = c.Run(ctx)
 		if !errors.Is(err, syscall.ETXTBSY) || try == startTries {
 			return usage, err

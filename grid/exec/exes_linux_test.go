@@ -71,6 +71,17 @@ func TestG61ANewProgramTakesThePlaceOfTheOld(t *testing.T) {
 	}
 }
 
+func TestG68AResultHasNoProgramOfAJobBefore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", Limits{})
+	r.ok(request()) // its directory is kept, with its program
+	q := request()
+	q.ExecName, q.Files = "absent", []wire.InputFile{file("input.txt", "x")}
+	if got := r.fails(q, wire.ReasonRejected, "no file absent.exe"); got.OutputArchive != nil {
+		t.Errorf("the result of a job that was not started has files %q", unzip(t, got.OutputArchive))
+	}
+}
+
 func TestG61AScriptThatWritesOverItselfHarmsNoOtherJob(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `chmod 700 "$0"; echo "echo changed" >> "$0"; echo done; exit`, Limits{})
