@@ -76,7 +76,8 @@ class Leader:
         peer = Peer(reader, writer)
         peer.name = "%s:%s" % writer.get_extra_info("peername")[:2]
         try:
-            hello = await asyncio.wait_for(read(reader), 10)
+            async with asyncio.timeout(10):
+                hello = await read(reader)
             if hello is None:
                 return
             take = self.greet(peer, hello)
@@ -401,8 +402,11 @@ class Worker:
     def assigned(self, job, attempt, payload):
         while self.results and next(iter(self.results.values()))[0] < time.monotonic() - 30 * 60:
             del self.results[next(iter(self.results))]
-        if job in self.running:  # it is not run twice: the new attempt takes the place of the old one
-            self.running[job].attempt, self.running[job].accepted = attempt, False
+        run = self.running.get(job)
+        if run and run.silent:  # the attempt before was lost, and its program is still being stopped
+            run.task.add_done_callback(lambda _: self.assigned(job, attempt, payload))
+        elif run:  # it is not run twice: the new attempt takes the place of the old one
+            run.attempt, run.accepted = attempt, False
             self.accept(job)
             self.give_credit(1)
         elif job in self.results:

@@ -92,7 +92,8 @@ class Peer:
         pinging = asyncio.create_task(self._ping())
         try:
             while True:
-                frame = await asyncio.wait_for(read(self.reader), 30 if "ping" in self.features else None)
+                async with asyncio.timeout(30 if "ping" in self.features else None):
+                    frame = await read(self.reader)
                 if frame is None:
                     return
                 if frame.type == PING and "ping" in self.features:
