@@ -13,6 +13,9 @@ import (
 // TestMain lets the test binary stand in for the real one: as a child that
 // reads a document, and as the command of scripts and of real processes.
 func TestMain(m *testing.M) {
+	if part := os.Getenv(asGridPart); part != "" {
+		os.Exit(runGridPart(part))
+	}
 	if os.Getenv(asBatchfleet) != "" {
 		var built []own.Kind
 		if os.Getenv(withBlob) != "" {
