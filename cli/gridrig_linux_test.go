@@ -124,7 +124,7 @@ type testClient struct {
 func (g *testGrid) client(cfg client.Config) *testClient {
 	g.t.Helper()
 	c := &testClient{t: g.t, told: map[wire.GUID]int{}}
-	cfg.ClientID, cfg.Log = "clientA", slog.New(slog.DiscardHandler)
+	cfg.ClientID, cfg.Log = "clientA", slog.New(slog.NewTextHandler(g.t.Output(), nil))
 	cfg.OnResult = func(r client.Result) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
