@@ -100,6 +100,20 @@ func (c *Core) lost(a *attempt, reason string, crashed bool) {
 	}
 	c.leaveWorker(a)
 	c.again(j, Attempt{Number: a.number, Worker: w.host, Reason: reason, At: c.now}, w.worker, crashed, 0)
+	if crashed {
+		j.rare.cutOff = a.id
+	}
+}
+
+// uncount takes back that an attempt was lost when a connection ended: its worker has come back with it.
+func (c *Core) uncount(j *job, attemptID wire.GUID) {
+	if j.rare == nil || j.rare.cutOff != attemptID || attemptID.IsZero() {
+		return
+	}
+	j.rare.cutOff = wire.GUID{}
+	j.attempts--
+	j.crashes--
+	c.write(j, func(to Record, j *job) Record { return backRecord(to, j, Attempt{Reason: "its worker has come back"}) })
 }
 
 // again queues a job again after an attempt that has not ended it, or gives it up.
@@ -109,7 +123,7 @@ func (c *Core) again(j *job, a Attempt, worker wire.GUID, crashed bool, pause Mo
 	if len(r.history) > maxHistory {
 		r.history = slices.Delete(r.history, 0, len(r.history)-maxHistory)
 	}
-	r.avoid, r.last = worker, a.Reason
+	r.avoid, r.last, r.cutOff = worker, a.Reason, wire.GUID{}
 	j.attempts++
 	if crashed {
 		j.crashes++

@@ -77,6 +77,7 @@ func (c *Core) adopt(p *peer, r wire.Running) {
 			c.takeOver(p, j, r.AttemptID)
 		}
 	case j.untouched(), j.wasWith(p, r.AttemptID):
+		c.uncount(j, r.AttemptID)
 		c.takeOver(p, j, r.AttemptID)
 	default:
 		c.disown(p, r.JobID, r.AttemptID)

@@ -60,7 +60,7 @@ func (c *Core) requeue(j *job) {
 	c.undead(j)
 	j.attempts, j.crashes, j.outcome = 0, 0, 0
 	r := j.rare
-	r.history, r.avoid, r.last, r.cancel, r.opts.tie = nil, wire.GUID{}, "", false, false
+	r.history, r.avoid, r.cutOff, r.last, r.cancel, r.opts.tie = nil, wire.GUID{}, wire.GUID{}, "", false, false
 	c.open++
 	c.enqueue(j, false)
 }
