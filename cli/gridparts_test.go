@@ -138,7 +138,7 @@ func (p *gridPart) submit(ctx context.Context, log *slog.Logger) error {
 	}
 	defer ledger.Close()
 	m, err := client.New(client.Config{
-		ClientID: "chaos", Leaders: p.Leaders, Desired: 12, Window: 512, Grace: p.Grace, OnResult: ledger.note, Log: log,
+		ClientID: "chaos", Leaders: p.Leaders, Desired: 12, Grace: p.Grace, OnResult: ledger.note, Log: log,
 	})
 	if err != nil {
 		return err
