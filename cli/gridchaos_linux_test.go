@@ -20,7 +20,7 @@ import (
 // gridChaos is a grid whose processes are killed and whose connections fail: three leaders, two of them durable, a worker of each and one of all,
 // and a client of all.
 type gridChaos struct {
-	*testGrid
+	*faultGrid
 	plan   gridPart
 	random *rand.Rand
 	lines  []*faultyLine // before the leaders
@@ -52,7 +52,7 @@ func TestG54EachNullJobHasOneResultWhateverIsKilled(t *testing.T) {
 	if bigChaos() {
 		plan.Jobs, plan.Every, kills = 100_000, 0, 1<<30
 	}
-	c := newGridChaos(t, plan, func(g *testGrid, name string, leaders []string) *exec.Cmd {
+	c := newGridChaos(t, plan, func(g *faultGrid, name string, leaders []string) *exec.Cmd {
 		return g.partCommand(&gridPart{Leaders: leaders, Dir: g.path(name), Ran: g.path("ran")})
 	})
 	c.run(kills)
@@ -66,7 +66,7 @@ func TestG54EachProgramHasOneResultWhateverIsKilled(t *testing.T) {
 	if bigChaos() {
 		plan.Jobs, plan.Every, kills = 5000, 0, 1<<30
 	}
-	c := newGridChaos(t, plan, func(g *testGrid, name string, leaders []string) *exec.Cmd {
+	c := newGridChaos(t, plan, func(g *faultGrid, name string, leaders []string) *exec.Cmd {
 		return g.workerCommand(name, 4, leaders)
 	})
 	c.program("real", `echo $GRID_JOB_ID >>"$DIR/ran"; echo done`)
@@ -74,11 +74,11 @@ func TestG54EachProgramHasOneResultWhateverIsKilled(t *testing.T) {
 	c.account()
 }
 
-func newGridChaos(t *testing.T, plan gridPart, workerCommand func(g *testGrid, name string, leaders []string) *exec.Cmd) *gridChaos {
+func newGridChaos(t *testing.T, plan gridPart, workerCommand func(g *faultGrid, name string, leaders []string) *exec.Cmd) *gridChaos {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any
 	t.Logf("seed %d", seed)
-	c := &gridChaos{testGrid: newTestGrid(t), plan: plan, random: rand.New(rand.NewPCG(seed, 0))}
+	c := &gridChaos{faultGrid: newFaultGrid(t), plan: plan, random: rand.New(rand.NewPCG(seed, 0))}
 	c.plan.Base, c.plan.Ledger, c.plan.Grace = wire.NewGUID(), c.path("ledger"), time.Second
 	var addrs []string
 	for i := range 3 {
@@ -96,7 +96,7 @@ func newGridChaos(t *testing.T, plan gridPart, workerCommand func(g *testGrid, n
 		if err := os.MkdirAll(c.path(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		c.add(func() *exec.Cmd { return workerCommand(c.testGrid, name, leaders) })
+		c.add(func() *exec.Cmd { return workerCommand(c.faultGrid, name, leaders) })
 	}
 	c.client = c.add(func() *exec.Cmd { return c.partCommand(&c.plan) })
 	return c

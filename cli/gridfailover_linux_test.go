@@ -15,7 +15,7 @@ import (
 )
 
 // untilWritten waits until a file of programs has so many lines.
-func (g *testGrid) untilWritten(name string, lines int) {
+func (g *faultGrid) untilWritten(name string, lines int) {
 	g.t.Helper()
 	until(g.t, time.Minute, fmt.Sprintf("%s has %d lines", name, lines), func() bool { return len(g.written(name)) >= lines })
 }
@@ -39,7 +39,7 @@ func endWithoutLeader(t *testing.T, dir string) {
 	t.Helper()
 	testrun.Once(t, kills)
 	const jobs = 3
-	g := newTestGrid(t)
+	g := newFaultGrid(t)
 	g.program("waits", waits)
 	addr := freeAddr(t)
 	leader := g.leader(addr, dir)
@@ -71,7 +71,7 @@ func endWithoutLeader(t *testing.T, dir string) {
 const waitsHere = `trap 'exit 1' TERM; echo $$ >>"$DIR/starts"; here=${PWD%/jobs/*}; while [ ! -e "$DIR/go.${here##*/}" ]; do sleep 0.05; done; echo result of ${here##*/}`
 
 // gone reports whether the process of the nth line of a file has ended.
-func (g *testGrid) gone(name string, n int) bool {
+func (g *faultGrid) gone(name string, n int) bool {
 	g.t.Helper()
 	command, _ := os.ReadFile(filepath.Join("/proc", g.written(name)[n], "cmdline"))
 	return len(command) == 0 // it is not there, or awaits its parent
@@ -82,7 +82,7 @@ func (g *testGrid) gone(name string, n int) bool {
 func TestG51JobAtTwoLeadersHasOneResult(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
-	g := newTestGrid(t)
+	g := newFaultGrid(t)
 	g.program("waits", waitsHere)
 	first, second := freeAddr(t), freeAddr(t)
 	g.leader(first, "first")
@@ -110,7 +110,7 @@ func TestG51JobAtTwoLeadersHasOneResult(t *testing.T) {
 func TestG51JobAtTwoLeadersOfOneWorkerRunsOnce(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
-	g := newTestGrid(t)
+	g := newFaultGrid(t)
 	g.program("waits", waitsHere)
 	first, second := freeAddr(t), freeAddr(t)
 	g.leader(first, "first")
@@ -147,7 +147,7 @@ func TestG52JobOfAWorkerThatFreezesWhileItRunsIsRunElsewhere(t *testing.T) {
 func freezeAfter(t *testing.T, d time.Duration) {
 	t.Helper()
 	testrun.Once(t, kills)
-	g := newTestGrid(t)
+	g := newFaultGrid(t)
 	g.program("waits", waitsHere)
 	addr := freeAddr(t)
 	g.leader(addr, "leader")

@@ -25,7 +25,7 @@ while [ ! -e "$DIR/go" ]; do sleep 0.05; done`
 func TestG43JobOfAKilledWorkerRunsAgainInACleanDirectory(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
-	g := newTestGrid(t)
+	g := newFaultGrid(t)
 	g.program("much", leavesMuch)
 	g.write("pids")
 	addr := freeAddr(t)
@@ -55,7 +55,7 @@ func TestG43JobOfAKilledWorkerRunsAgainInACleanDirectory(t *testing.T) {
 func TestG43PoisonousJobIsADeadLetterAfterFiveWorkers(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
-	g := newTestGrid(t)
+	g := newFaultGrid(t)
 	g.program("poison", `echo $$ >>"$DIR/poisoned"; kill -9 $PPID; sleep 100`)
 	g.program("quick", `echo done`)
 	addr := freeAddr(t)
@@ -102,7 +102,7 @@ func TestG43PoisonousJobIsADeadLetterAfterFiveWorkers(t *testing.T) {
 func TestG66ProgramsThatDoNotStopGiveTheirSlotBack(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
-	g := newTestGrid(t)
+	g := newFaultGrid(t)
 	g.program("stopped", `trap "" TERM; echo $$ >>"$DIR/pids"; kill -STOP $$`)
 	g.program("forks", `setsid sh -c "echo \$\$ >>'$DIR/pids'; touch '$DIR/forked'; sleep 1000" & while [ ! -e "$DIR/forked" ]; do sleep 0.01; done; echo done`)
 	addr := freeAddr(t)

@@ -19,28 +19,28 @@ import (
 	"github.com/batchfleet/batchfleet/internal/testrun"
 )
 
-// testGrid is a grid of real processes.
-type testGrid struct {
+// faultGrid is a grid of real processes.
+type faultGrid struct {
 	t   *testing.T
 	dir string // its programs are in exe, and each process has a directory
 }
 
-func newTestGrid(t *testing.T) *testGrid {
+func newFaultGrid(t *testing.T) *faultGrid {
 	t.Helper()
 	testrun.Long(t, "it starts processes")
-	g := &testGrid{t, testrun.MemoryDir(t)}
+	g := &faultGrid{t, testrun.MemoryDir(t)}
 	if err := os.Mkdir(g.path("exe"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-func (g *testGrid) path(names ...string) string {
+func (g *faultGrid) path(names ...string) string {
 	return filepath.Join(append([]string{g.dir}, names...)...)
 }
 
 // program makes a program of a shell script. $DIR is the directory of the grid.
-func (g *testGrid) program(exec, script string) {
+func (g *faultGrid) program(exec, script string) {
 	g.t.Helper()
 	if err := os.WriteFile(g.path("exe", exec+".exe"), []byte("#!/bin/sh\nDIR='"+g.dir+"'\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // it is run
 		g.t.Fatal(err)
@@ -48,13 +48,13 @@ func (g *testGrid) program(exec, script string) {
 }
 
 // written returns the lines of a file, none if it is not there.
-func (g *testGrid) written(name string) []string {
+func (g *faultGrid) written(name string) []string {
 	text, _ := os.ReadFile(g.path(name))
 	return strings.Fields(string(text))
 }
 
 // write makes a file, which programs may wait for.
-func (g *testGrid) write(name string) {
+func (g *faultGrid) write(name string) {
 	g.t.Helper()
 	if err := os.WriteFile(g.path(name), nil, 0o600); err != nil {
 		g.t.Fatal(err)
@@ -62,7 +62,7 @@ func (g *testGrid) write(name string) {
 }
 
 // leaderCommand is a leader at an address that keeps its jobs in a directory with that name, or nothing if the name is empty.
-func (g *testGrid) leaderCommand(addr, name string) *exec.Cmd {
+func (g *faultGrid) leaderCommand(addr, name string) *exec.Cmd {
 	g.t.Helper()
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -76,7 +76,7 @@ func (g *testGrid) leaderCommand(addr, name string) *exec.Cmd {
 }
 
 // leader starts a leader, and waits until it listens.
-func (g *testGrid) leader(addr, name string) *process {
+func (g *faultGrid) leader(addr, name string) *process {
 	g.t.Helper()
 	p := launch(g.t, g.leaderCommand(addr, name))
 	p.untilLogged("leader listens on")
@@ -84,7 +84,7 @@ func (g *testGrid) leader(addr, name string) *process {
 }
 
 // workerCommand is a worker with directories of its own.
-func (g *testGrid) workerCommand(name string, slots int, leaders []string, flags ...string) *exec.Cmd {
+func (g *faultGrid) workerCommand(name string, slots int, leaders []string, flags ...string) *exec.Cmd {
 	g.t.Helper()
 	args := []string{
 		"grid", "worker", strings.Join(leaders, ","), "job.assign.*", "--exe-dir", g.path("exe"), "--jobs-dir", g.path(name, "jobs"),
@@ -94,7 +94,7 @@ func (g *testGrid) workerCommand(name string, slots int, leaders []string, flags
 	return batchfleet(g.t, env, append(args, flags...)...)
 }
 
-func (g *testGrid) worker(name string, slots int, leaders []string, flags ...string) *process {
+func (g *faultGrid) worker(name string, slots int, leaders []string, flags ...string) *process {
 	g.t.Helper()
 	if err := os.MkdirAll(g.path(name), 0o700); err != nil {
 		g.t.Fatal(err)
@@ -103,7 +103,7 @@ func (g *testGrid) worker(name string, slots int, leaders []string, flags ...str
 }
 
 // partCommand is a client or a worker of the test.
-func (g *testGrid) partCommand(p *gridPart) *exec.Cmd {
+func (g *faultGrid) partCommand(p *gridPart) *exec.Cmd {
 	g.t.Helper()
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -121,7 +121,7 @@ type testClient struct {
 	told map[wire.GUID]int
 }
 
-func (g *testGrid) client(cfg client.Config) *testClient {
+func (g *faultGrid) client(cfg client.Config) *testClient {
 	g.t.Helper()
 	c := &testClient{t: g.t, told: map[wire.GUID]int{}}
 	cfg.ClientID, cfg.Log = "clientA", slog.New(slog.NewTextHandler(g.t.Output(), nil))
