@@ -97,11 +97,14 @@ func (j *Job) WaitPayload(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// Decode reads the payload.
+// Decode reads the payload, which must be of the job.
 func (r Result) Decode() (wire.JobResult, error) {
 	var result wire.JobResult
 	if err := json.Unmarshal(r.Payload, &result); err != nil {
 		return wire.JobResult{}, fmt.Errorf("result of job %s: %w", r.JobID, err)
+	}
+	if result.JobID != r.JobID {
+		return wire.JobResult{}, fmt.Errorf("result of job %s: its payload is that of job %s", r.JobID, result.JobID)
 	}
 	return result, nil
 }

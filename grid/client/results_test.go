@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -417,4 +418,16 @@ func TestG51TheResultOfTheFirstLeaderCountsAfterAMove(t *testing.T) {
 			t.Errorf("canceled are %v, want %s", got, j.ID)
 		}
 	})
+}
+
+func TestG16TheResultOfAnotherJobIsNone(t *testing.T) {
+	id, other := wire.NewGUID(), wire.NewGUID()
+	for _, payload := range []string{`{"JobId":"` + other.String() + `","Status":"OK"}`, `{"Status":"OK"}`, `junk`} {
+		if got, err := (Result{id, []byte(payload)}).Decode(); err == nil || !strings.Contains(err.Error(), id.String()) {
+			t.Errorf("%s: got %+v and error %v, want one that names the job", payload, got, err)
+		}
+	}
+	if got, err := (Result{id, []byte(`{"JobId":"` + id.N() + `","Status":"OK"}`)}).Decode(); err != nil || got.Status != wire.OK {
+		t.Errorf("its own result: %+v, %v", got, err)
+	}
 }
