@@ -134,7 +134,7 @@ func (c *gridChaos) run(kills int) {
 	for _, l := range c.lines {
 		l.slow(0)
 	}
-	if code := c.client.exitCode(10 * time.Minute); code != 0 {
+	if code := c.client.exitCode(3 * time.Minute); code != 0 {
 		c.t.Fatalf("the client has ended with %d:\n%s", code, c.client.log)
 	}
 	c.t.Logf("%d kills in %s; all results were there after %s", c.kills, chaos.Round(time.Second/10), time.Since(began).Round(time.Second/10))
