@@ -23,9 +23,7 @@ func (l *Leader) carryOut() {
 			last = l.journal.Append(r)
 		}
 	}
-	if len(records) > 0 {
-		l.change.note()
-	}
+	l.change.note()
 	var promises []schedule.Effect
 	s := sender{l: l}
 	for _, e := range effects {

@@ -87,6 +87,7 @@ func (l *Leader) Open(ctx context.Context) error {
 	}
 	l.started = time.Now()
 	l.Schedule.Epoch = l.started
+	l.Schedule.NoRecords = l.Dir == ""
 	if l.Metrics != nil {
 		l.Schedule.Observe = l.Metrics.observe
 	}

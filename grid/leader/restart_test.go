@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/journal"
 )
 
-const restartJobs = 100_000
+const restartJobs = 1_000_000
 
 // BenchmarkRestart opens a leader with many jobs of 300 bytes in line.
 func BenchmarkRestart(b *testing.B) {
@@ -30,6 +30,7 @@ func BenchmarkRestart(b *testing.B) {
 		b.Fatal(err)
 	}
 	core := schedule.New(schedule.Config{Epoch: time.Now()})
+	core.Recovered(0)
 	core.ClientHello(1, 1, "clientA", 8, nil)
 	var last journal.Ticket
 	for i := range restartJobs {

@@ -14,13 +14,16 @@ type order struct {
 	from    int    // where the jobs of that millisecond begin
 }
 
+// maxSame is how many jobs of one millisecond are in the order of their ids. More of them come after a leap of the clock, in the order of their submission.
+const maxSame = 2000
+
 // add puts a job that was submitted in a millisecond behind those that are older. Among those of the same millisecond the ids decide, as they do where jobs
 // are shown.
 func (o *order) add(j *job, ms int64) {
 	o.last++
 	j.seq, j.position = o.last, o.last
 	o.jobs = append(o.jobs, j)
-	if ms != o.ms {
+	if ms != o.ms || len(o.jobs)-o.from > maxSame {
 		o.ms, o.from = ms, len(o.jobs)-1
 		return
 	}
