@@ -26,14 +26,20 @@ type rig struct {
 // start runs a leader until the test ends.
 func start(t testing.TB, l *leader.Leader) *rig {
 	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startOn(t, l, listener)
+}
+
+// startOn is start with a listener.
+func startOn(t testing.TB, l *leader.Leader, listener net.Listener) *rig {
+	t.Helper()
 	if l.Log == nil {
 		l.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := l.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
