@@ -10,7 +10,8 @@ func (c *Core) Accept(now Moment, id PeerID, jobID, attemptID wire.GUID) {
 	}
 }
 
-// Renew tells which attempts a worker runs, and how many jobs it may have been given over this connection.
+// Renew tells which attempts a worker runs, and how many jobs it may have been given over this connection; with a Limit of 0,
+// which stands for none, its credit stays as it is.
 func (c *Core) Renew(now Moment, id PeerID, info wire.RenewInfo) {
 	c.at(now)
 	p := c.peers[id]
@@ -21,7 +22,7 @@ func (c *Core) Renew(now Moment, id PeerID, info wire.RenewInfo) {
 	for _, r := range info.Running {
 		c.claim(p, r)
 	}
-	if credit := int64(info.Limit) - p.assigned; credit >= 0 && credit <= int64(p.limit-len(p.running)) {
+	if credit := int64(info.Limit) - p.assigned; info.Limit > 0 && credit >= 0 && credit <= int64(p.limit-len(p.running)) {
 		p.credit = int(credit)
 		c.place(p)
 		c.heat(p.group)

@@ -35,6 +35,18 @@ func TestG30JobGoesToAWorkerAndItsResultToTheClient(t *testing.T) {
 	}
 }
 
+func TestG34RenewWithoutLimitLeavesCredit(t *testing.T) {
+	c := schedule.New(schedule.Config{Epoch: time.Now()})
+	c.ClientHello(1, 1, "a", 2, nil)
+	c.WorkerHello(2, 2, schedule.WorkerInfo{ID: wire.NewGUID(), Pattern: "job.assign.*", Features: []string{wire.FeatureAccept}})
+	c.Credit(3, 2, 1)
+	c.Renew(4, 2, wire.RenewInfo{})
+	c.Submit(5, 1, request("a", "calc"))
+	if out, _ := c.Take(); len(out) != 1 || out[0].Op != schedule.Assign {
+		t.Fatalf("a worker with credit is given %+v, want the job", out)
+	}
+}
+
 func BenchmarkNullJob(b *testing.B) {
 	c := schedule.New(schedule.Config{Epoch: time.Now()})
 	c.ClientHello(1, 1, "a", 64, nil)
