@@ -1,10 +1,13 @@
-"""The frames of the grid's wire and one connection, from grid/SPEC.md alone. The standard library is enough."""
+"""The frames of the grid's wire and one connection. The standard library is enough."""
 
 import asyncio
 import json
+import random
 import re
 import socket
 import struct
+import sys
+import time
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -113,6 +116,30 @@ class Peer:
                 self.send(PING, msg=uuid4())
 
 
+async def keep_connected(options, hello, begin, take):
+    """Keeps a connection to the leader for ever: hello gives its first frame, begin is called after it, and take with each frame."""
+    pause = 0.5
+    while True:
+        began = time.monotonic()
+        try:
+            peer = Peer(*await asyncio.open_connection(options.host, options.port))
+            peer.send(**hello())
+            begin(peer)
+            async for frame in peer.frames():
+                if frame.type == WELCOME and options.features:
+                    peer.features = set(members(frame.payload).get("features", []))
+                elif frame.type == ERROR and frame.corr == ZERO:
+                    log(f"the leader says {frame.payload.decode()}")
+                take(peer, frame)
+            log("the leader has closed the connection")
+        except (ProtocolError, OSError) as error:
+            log(f"connection to {options.host}:{options.port}: {error}")
+        if time.monotonic() - began > 30:
+            pause = 0.5
+        await asyncio.sleep(pause * random.uniform(0.8, 1.2))
+        pause = min(2 * pause, 30)
+
+
 def members(payload: bytes) -> dict:
     """The members of a JSON object that must be clear to all: by lower-case names, none of them twice."""
 
@@ -143,3 +170,13 @@ def matches(pattern: str, subject: str) -> bool:
     if want[-1] == ">" and len(have) >= len(want):
         want, have = want[:-1], have[: len(want) - 1]
     return len(want) == len(have) and all(w in ("*", h) for w, h in zip(want, have))
+
+
+def log(*words):
+    print(time.strftime("%H:%M:%S"), *words, file=sys.stderr, flush=True)
+
+
+def result(request: dict, status: str, **more) -> bytes:
+    """A JobResult. Its first members are those of the original protocol."""
+    first = {name: request.get(name, "") for name in ("JobId", "ClientId", "ExecName")}
+    return dump(first | {"Status": status, "Stdout": "", "Stderr": "", "OutputArchive": None} | more)
