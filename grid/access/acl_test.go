@@ -273,7 +273,7 @@ clients = []
 		`acl.toml:15:9: e.admin is "yes": want true or false`,
 		`acl.toml:16:13: e.patterns has a bad pattern "job.assign.gpu.*x" has a wildcard within a token: * and > are whole tokens`,
 		`acl.toml:16:34: e.patterns has "job.submit.x", which is that of no job: want what workers declare, such as job.assign.*`,
-		`acl.toml:16:50: e.patterns has a bad pattern "job..x" has an empty token: write tokens with one dot between them`,
+		`acl.toml:16:50: e.patterns has a bad pattern "job..x" has an empty token; tokens have one dot between them`,
 		`acl.toml:17:1: e.admin is given twice: first in line 15`,
 		`acl.toml:18:2: f has execs and no clients to submit them as: want clients = ["*"] for all`,
 		`acl.toml:19:11: f.tokens has a token that is there already: first in line 14`,

@@ -27,7 +27,7 @@ func check(what, s string, wild bool) error {
 		token, rest, more = strings.Cut(rest, ".")
 		switch {
 		case token == "":
-			return fmt.Errorf("%s %.80q has an empty token: write tokens with one dot between them", what, s)
+			return fmt.Errorf("%s %.80q has an empty token; tokens have one dot between them", what, s)
 		case wild && token == "*", wild && token == ">" && !more:
 		case token == ">" && wild:
 			return fmt.Errorf("%s %.80q has a > that is not its last token", what, s)
