@@ -97,7 +97,7 @@ func TestG73AMillionJobsSurviveTheirLeader(t *testing.T) {
 		t.Skip("GRIDCHAOS is not set: it takes a minute")
 	}
 	const queued, running = 1_000_000, 1000
-	g := &testGrid{t, t.TempDir()} // on a disk
+	g := &faultGrid{t, t.TempDir()} // on a disk
 	addr := freeAddr(t)
 	leader := g.leader(addr, "leader")
 	began := time.Now()
