@@ -27,7 +27,7 @@ func gridCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(gridLeaderCommand(), gridWorkerCommand(), gridClientCommand(), gridMultiCommand(), gridSubmitCommand())
+	c.AddCommand(gridLeaderCommand(), gridWorkerCommand(), gridClientCommand(), gridMultiCommand(), gridSubmitCommand(), gridResultsCommand())
 	c.AddCommand(append(gridJobsCommands(), gridDLQCommand(), gridWorkersCommand(), gridDoctorCommand())...)
 	return c
 }

@@ -224,6 +224,43 @@ func TestG41AFailureIsTriedAgainOnTheSameWorkerIfThatIsAskedFor(t *testing.T) {
 	}
 }
 
+// Results that are kept for another process do not stand in the way of those that are waited for.
+func TestG48ResultsStayUntilTheyAreTaken(t *testing.T) {
+	t.Parallel()
+	g := newTestGrid(t)
+	g.script("large", "head -c 150000 /dev/zero | tr '\\0' x; echo kept >kept.txt")
+	l := g.leader("0")
+	g.worker(l.host, l.port)
+	const jobs = 40 // of 150 KB each: more than a leader sends at once
+	g.write("jobs.jsonl", strings.Repeat("{\"ExecName\":\"large\"}\n", jobs))
+	ids := g.run(0, "", "submit", "--leader", l.addr, "--client", "clientA", "--from", "jobs.jsonl")
+	if n := strings.Count(ids, "\n"); n != jobs {
+		t.Fatalf("%d jobs are queued, want %d\n%s", n, jobs, ids)
+	}
+	for id := range strings.Lines(ids) {
+		l.untilState(strings.TrimSpace(id), "succeeded")
+	}
+	g.run(0, "^the sum of 1 numbers is 5\n$", "submit", "--leader", l.addr, "--client", "clientA", "--wait", "calcA", "5")
+	g.run(0, `(?:[0-9a-f-]{36}\[[0-2]\] OK\n){3}$`, "submit", "--leader", l.addr, "--client", "clientA", "--wait", "--array", "0-2", "calcA", "5")
+	g.run(0, threeResults, "client", l.host, l.port, "clientA")
+	taken := g.run(0, "", "results", "--leader", l.addr, "--client", "clientA", "-o", "results")
+	kept := 0
+	for id := range strings.Lines(ids) {
+		id = strings.TrimSpace(id)
+		if !strings.Contains(taken, id+" OK\n") {
+			continue // the client that has submitted it was still there when it ended
+		}
+		kept++
+		if text, err := os.ReadFile(g.path("results", id, "kept.txt")); err != nil || string(text) != "kept\n" {
+			t.Errorf("what job %s has left is %q, %v", id, text, err)
+		}
+	}
+	if kept == 0 {
+		t.Errorf("no result was kept:\n%s", taken)
+	}
+	g.run(0, "^$", "results", "--leader", l.addr, "--client", "clientA", "--idle", "200ms")
+}
+
 func TestG73WhatALeaderHasQueuedSurvivesIt(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)

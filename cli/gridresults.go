@@ -28,7 +28,8 @@ type gridSubmission struct {
 	*client.Multi
 	out, stderr io.Writer
 
-	jobs []*client.Job
+	several bool // their output is not printed
+	jobs    []*client.Job
 
 	mu     sync.Mutex
 	own    map[wire.GUID]bool // that were submitted here; true for an array
@@ -46,7 +47,7 @@ func (f *gridSubmitFlags) submit(cmd *cobra.Command, args []string) error {
 	cfg.Log = program.NewLog(os.Stderr, slog.LevelWarn)
 	s := &gridSubmission{gridSubmitFlags: f, out: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), own: map[wire.GUID]bool{}}
 	if f.wait {
-		cfg.OnResult = s.take
+		cfg.OnResult, cfg.Own = s.take, true
 	}
 	if err := connectAs(ctx, &f.peer, &cfg); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (s *gridSubmission) ended(ctx context.Context) error {
 }
 
 // single reports whether one job alone is submitted, whose output is printed.
-func (s *gridSubmission) single() bool { return s.from == "" && s.array == "" }
+func (s *gridSubmission) single() bool { return !s.several && s.from == "" && s.array == "" }
 
 // take takes a result. Those of jobs that were submitted elsewhere stay with their leader.
 func (s *gridSubmission) take(r client.Result) error {
@@ -181,13 +182,36 @@ func (s *gridSubmission) take(r client.Result) error {
 	if isArray && !s.asJSON { // the jobs of its indexes have been shown
 		return nil
 	}
+	s.present(&result)
+	return nil
+}
+
+// takeAny takes a result, whoever has submitted the job. One whose files cannot be saved stays with its leader.
+func (s *gridSubmission) takeAny(r client.Result) error {
+	result, err := r.Decode()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.save(&result); err != nil {
 		s.errs = append(s.errs, program.Exit(program.Failed, err))
+		return client.ErrNotOurs
 	}
 	if err := s.show(&result); err != nil {
 		s.errs = append(s.errs, err)
 	}
 	return nil
+}
+
+// present saves a result and prints it. s.mu is held.
+func (s *gridSubmission) present(r *wire.JobResult) {
+	if err := s.save(r); err != nil {
+		s.errs = append(s.errs, program.Exit(program.Failed, err))
+	}
+	if err := s.show(r); err != nil {
+		s.errs = append(s.errs, err)
+	}
 }
 
 // show prints a result. s.mu is held.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/grid/client"
@@ -41,7 +42,8 @@ func gridSubmitCommand() *cobra.Command {
 		Long: "Submit a job to a leader: EXEC with its arguments, and print its id once a leader has queued it. Arguments that begin\n" +
 			"with - stand behind --. With --from many jobs: one a line, an object in JSON with ExecName, Args, Files and so on. With\n" +
 			"--array the job runs once for each index, which is {i} in its arguments and GRID_INDEX for its program.\n\n" +
-			"With --wait the results are waited for: the program's output is printed, of several jobs how each has ended.",
+			"With --wait the results are waited for: the program's output is printed, of several jobs how each has ended.\n" +
+			"Without, `batchfleet grid results` takes them later.",
 		Example: `  batchfleet grid submit --client clientA --file input.txt --wait calcA 1
   batchfleet grid submit --client clientA --leader 10.0.0.1:5000,10.0.0.2:5000 --array 0-99 --wait calcA {i}
   batchfleet grid submit --client clientA --from jobs.jsonl --wait --json -o results`,
@@ -54,9 +56,7 @@ func gridSubmitCommand() *cobra.Command {
 		return f.submit(cmd, args)
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.leaders, "leader", "127.0.0.1:5000", "HOST:PORT of the leader, or of several with commas between them")
-	flags.StringVar(&f.client, "client", "", "CLIENTID: whose jobs they are")
-	flags.IntVar(&f.desired, "parallel", 4, "how many jobs of the client may run at once on all leaders together; the last client to connect decides")
+	f.whose(flags)
 	flags.StringVar(&f.from, "from", "", "file with jobs, one a line in JSON; - for standard input")
 	flags.StringVar(&f.id, "id", "", "id of the job, a GUID: one that was submitted before is not queued again; a new one when empty")
 	flags.StringArrayVar(&f.files, "file", nil, "file for the job, PATH or NAME=PATH; may be given several times")
@@ -77,6 +77,13 @@ func gridSubmitCommand() *cobra.Command {
 	complete(c, "retry-on", words("exit", "timeout"))
 	f.peer.register(flags)
 	return c
+}
+
+// whose adds the flags that say where and whose jobs are.
+func (f *gridSubmitFlags) whose(flags *pflag.FlagSet) {
+	flags.StringVar(&f.leaders, "leader", "127.0.0.1:5000", "HOST:PORT of the leader, or of several with commas between them")
+	flags.StringVar(&f.client, "client", "", "CLIENTID: whose jobs they are")
+	flags.IntVar(&f.desired, "parallel", 4, "how many jobs of the client may run at once on all leaders together; the last client to connect decides")
 }
 
 // ofOneJob are the flags that say what the job of the arguments is to be.

@@ -51,6 +51,9 @@ type Config struct {
 	// come as well, at the beginning. It must be quick and not call Submit. Nil for nothing: then results are what [Job.Wait]
 	// returns, and those of earlier processes stay with the leader.
 	OnResult func(Result) error
+	// Own means that OnResult is told only of the jobs that are submitted here, and of those of their arrays. Other results stay with the
+	// leader, for another process.
+	Own bool
 	// Dial connects to a leader. Nil for plain TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	Log  *slog.Logger

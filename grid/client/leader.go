@@ -58,6 +58,9 @@ func newLeader(m *Multi, address string, share int) *leader {
 			wire.FeaturePing, wire.FeatureError, wire.FeatureCancel, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery,
 		},
 	}
+	if m.cfg.Own || m.cfg.OnResult == nil {
+		config.Features = append(config.Features, wire.FeatureOwn)
+	}
 	payload, err := json.Marshal(config)
 	if err != nil {
 		panic(err) // a struct of plain fields

@@ -36,7 +36,7 @@ type peer struct {
 }
 
 // features are those of a peer that matter here.
-type features struct{ accept, cancel, resultAck, submitAck, array bool }
+type features struct{ accept, cancel, resultAck, submitAck, array, own bool }
 
 func featuresOf(names []string) (f features) {
 	for _, name := range names {
@@ -51,6 +51,8 @@ func featuresOf(names []string) (f features) {
 			f.submitAck = true
 		case wire.FeatureArray:
 			f.array = true
+		case wire.FeatureOwn:
+			f.own = true
 		}
 	}
 	return f
@@ -136,6 +138,9 @@ func (c *Core) ClientHello(now Moment, id PeerID, name string, maxRunning int, f
 		cl.cap, cl.known = maxRunning, true
 		c.writeCap(cl)
 		c.release(cl)
+	}
+	if p.features.own {
+		return
 	}
 	p.unsent, cl.waiting = cl.waiting, list{}
 	for j := p.unsent.first; j != nil; j = j.next {

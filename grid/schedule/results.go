@@ -31,16 +31,25 @@ func (c *Core) settle(j *job) {
 	}
 }
 
-// toDeliver puts a result where it waits to be sent: with who has submitted the job, or the newest connection of its client.
+// toDeliver puts a result where it waits to be sent: with who has submitted the job, or the newest connection of its client that takes results of
+// others.
 func (c *Core) toDeliver(j *job) {
 	cl := j.line.client
 	p := c.peers[j.owner]
+	if of, _, ok := j.element(); ok && p == nil {
+		p = c.peers[of.job.owner] // who has submitted the array again
+	}
 	if p == nil || p.client != cl {
-		p, j.owner = nil, 0
-		if n := len(cl.sessions); n > 0 {
-			p = cl.sessions[n-1]
-			j.owner = p.id
+		p = nil
+		for _, s := range cl.sessions {
+			if !s.features.own {
+				p = s
+			}
 		}
+	}
+	j.owner = 0
+	if p != nil {
+		j.owner = p.id
 	}
 	j.leave()
 	if p == nil {

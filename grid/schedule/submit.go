@@ -116,6 +116,7 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	}
 	before := c.peers[j.owner]
 	j.owner = p.id
+	c.claimElements(p, j)
 	if p.features.submitAck {
 		c.emit(Effect{Op: SubmitAck, Peer: p.id, Job: s.ID})
 	}
@@ -127,4 +128,19 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	if before != nil && before.client == p.client { // it has room for another result
 		c.deliver(before)
 	}
+}
+
+// claimElements sends the results of the jobs of an array that wait to a client that takes only its own, and has submitted the array again.
+func (c *Core) claimElements(p *peer, array *job) {
+	if !p.features.own || array.rare == nil || array.rare.array == nil {
+		return
+	}
+	for j := p.client.waiting.first; j != nil; {
+		next := j.next
+		if of, _, ok := j.element(); ok && of.job == array {
+			c.toDeliver(j)
+		}
+		j = next
+	}
+	c.deliver(p)
 }

@@ -125,6 +125,7 @@ const (
 	FeatureSubmitAck = "submitack" // SubmitAck
 	FeatureResultAck = "resultack" // ResultAck
 	FeatureQuery     = "query"     // Query and Status
+	FeatureOwn       = "own"       // of a client: it takes only results of jobs that it submits over this connection
 	FeatureDrain     = "drain"     // Drain
 	FeatureArray     = "array"     // jobs of arrays
 	FeatureBlob      = "blob"      // BlobBegin, BlobChunk and BlobEnd
