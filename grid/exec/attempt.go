@@ -26,6 +26,8 @@ type Attempt struct {
 	Number  int // from 1
 	// Deadline is when the attempt will be told to stop, if that is not the timeout of the request; zero for never.
 	Deadline time.Time
+	// Line is given the lines that the program writes, not all of a flood. It must not wait. Nil for nothing.
+	Line func(line string)
 }
 
 // attempt is an Attempt that is made.
@@ -49,6 +51,7 @@ func (r *Runner) Run(ctx context.Context, a Attempt) (wire.JobResult, error) {
 		JobID: q.JobID, ClientID: q.ClientID, ExecName: q.ExecName, Attempt: a.Number, Index: q.Index, ArrayID: q.ArrayID, Worker: r.Host,
 	}}
 	x.out = outputs{limit: r.Limits.Output, truncate: r.Limits.Truncate, temp: r.temp}
+	x.out.lines.log = a.Line
 	err := x.run(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !tookTooLong(cause) {
 		err = cause

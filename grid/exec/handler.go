@@ -36,10 +36,10 @@ func (h *Handler) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, 
 	if err := json.Unmarshal([]byte(a.Job.Payload), &q); err != nil {
 		return jobs.Result{}, &jobs.Failure{Code: "REJECTED", Final: true, Err: err}
 	}
-	a.Report(jobs.Progress{Step: "run", Message: "Running " + q.ExecName})
+	a.Report(jobs.Progress{Step: "run", Message: "Running " + q.ExecName, Logged: true})
 	stop := alive(a.Report)
 	defer stop()
-	r, err := h.Runner.Run(ctx, Attempt{Request: q, Number: a.Number, Deadline: a.Deadline})
+	r, err := h.Runner.Run(ctx, Attempt{Request: q, Number: a.Number, Deadline: a.Deadline, Line: a.Log})
 	if err != nil {
 		return jobs.Result{}, err
 	}

@@ -115,6 +115,7 @@ type outputs struct {
 	truncate       bool
 	temp           func() (*os.File, error) // makes a file
 	cut            bool                     // some was dropped
+	lines          logLines
 }
 
 // outputLimitError stops a program that writes too much.
@@ -126,6 +127,7 @@ func (e *outputLimitError) Error() string {
 
 // write keeps what was read from a stream. Its errors are an [outputLimitError] and those of files.
 func (o *outputs) write(which command.Stream, p []byte) error {
+	o.lines.write(which, p)
 	s := &o.stdout
 	if which == command.Stderr {
 		s = &o.stderr
@@ -166,8 +168,9 @@ func (o *outputs) toFile(s *stream, p []byte) error {
 	return err
 }
 
-// close deletes the files.
+// close deletes the files, and gives the last lines to the log.
 func (o *outputs) close() {
+	o.lines.close()
 	for _, s := range []*stream{&o.stdout, &o.stderr} {
 		if s.file != nil {
 			_ = s.file.Close() // it was read already

@@ -80,6 +80,7 @@ type rig struct {
 	log     *testlog.Buffer
 	dir     string
 	handler handler
+	talk    func(jobs.Attempt) // what jobs do before the handler, or nil
 	member  *member.Member
 	worker  *worker.Worker
 	stop    func() // tells the loop to stop; returns when the worker has ended
@@ -153,6 +154,9 @@ func (r *rig) start(h handler) {
 	})
 	r.worker.Source, r.worker.Status, r.worker.Log = r.member, r.member, r.logger()
 	r.worker.Handlers = map[jobs.Kind]worker.Handler{member.Kind: r.member.Handler(counted)}
+	if r.talk != nil {
+		r.worker.Handlers[member.Kind] = r.member.Handler(talker{counted, r.talk})
+	}
 	if r.worker.Checks == nil {
 		r.worker.Checks = map[string]func(context.Context) error{"results": r.member.Check}
 	}

@@ -23,7 +23,8 @@ type run struct {
 	attempts []*attempt // who gets the result: one for each leader that has assigned the job
 	waits    bool       // for a slot
 	accepted bool
-	detail   string // the JobResult of a handler that has failed
+	detail   string          // the JobResult of a handler that has failed
+	report   wire.ReportInfo // is to be sent
 }
 
 // attempt is a run as a leader knows it.
@@ -162,6 +163,7 @@ func (m *Member) accept(r *run) {
 	for _, a := range r.attempts {
 		a.accept(r)
 	}
+	r.sendReport()
 }
 
 // accept is the same for one leader. Member.mu is held.

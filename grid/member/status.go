@@ -32,14 +32,19 @@ func (m *Member) find(id jobs.ID) *run {
 	return m.runs[job]
 }
 
-// Report implements worker.Status. The grid has no progress; what counts is the answer: an error that wraps [jobs.ErrCanceled] if the
-// leader wants the job to stop, and [jobs.ErrLeaseLost] if it wants no result from this worker any more.
-func (m *Member) Report(_ context.Context, c jobs.Claim, _ time.Duration, _ *jobs.Progress, _ jobs.Lines) error {
+// Report implements worker.Status. It passes messages and lines on to leaders that take them; those of a job that ends before its leader is told that
+// it has arrived are of no use. The error wraps [jobs.ErrCanceled] if the leader wants the job to stop, and [jobs.ErrLeaseLost] if it wants no
+// result from this worker any more.
+func (m *Member) Report(_ context.Context, c jobs.Claim, _ time.Duration, p *jobs.Progress, lines jobs.Lines) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.leases[c.Token]
 	if r == nil {
 		return fmt.Errorf("%w: the job is no longer in hand", jobs.ErrLeaseLost)
+	}
+	r.note(p, lines.Text)
+	if r.accepted {
+		r.sendReport()
 	}
 	return r.stop()
 }
