@@ -175,7 +175,7 @@ class Leader:
         elif frame.type == RENEW and "accept" in peer.features:
             for run in members(frame.payload).get("running", []):
                 self.resume(peer, UUID(run["jobid"]), UUID(run["attemptid"]))
-        elif frame.type == ERROR and "error" in peer.features and frame.corr in peer.jobs:
+        elif frame.type == CANCEL and "cancel" in peer.features and frame.corr in peer.jobs:
             self.lost(peer.jobs[frame.corr], frame.msg, failed=False)  # handed back
 
     def acknowledge(self, peer, frame):

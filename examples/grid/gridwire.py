@@ -99,7 +99,7 @@ class Peer:
                     frame = await read(self.reader)
                 if frame is None:
                     return
-                if frame.type == PING and "ping" in self.features:
+                if frame.type == PING:
                     self.send(PONG, msg=uuid4(), corr=frame.msg)
                 elif frame.type != PONG:
                     yield frame
