@@ -60,7 +60,7 @@ func (g *gridEnds) write(name, text string) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		g.t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte(text), 0o700); err != nil { //nolint:gosec // some are programs
+	if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
 		g.t.Fatal(err)
 	}
 }
