@@ -17,7 +17,7 @@ import (
 // untilWritten waits until a file of programs has so many lines.
 func (g *faultGrid) untilWritten(name string, lines int) {
 	g.t.Helper()
-	until(g.t, time.Minute, fmt.Sprintf("%s has %d lines", name, lines), func() bool { return len(g.written(name)) >= lines })
+	until(g.t, 3*time.Minute, fmt.Sprintf("%s has %d lines", name, lines), func() bool { return len(g.written(name)) >= lines })
 }
 
 // waits is a script that notes that it runs, in starts, waits until there is a file go, and notes its end, in ends.
@@ -103,7 +103,7 @@ func TestG51JobAtTwoLeadersHasOneResult(t *testing.T) {
 		t.Error("the run of the first leader has ended, and that could not be told")
 	}
 	line.setDown(false)
-	until(t, time.Minute, "the run of the first leader is stopped", func() bool { return g.gone("starts", 0) })
+	until(t, 3*time.Minute, "the run of the first leader is stopped", func() bool { return g.gone("starts", 0) })
 }
 
 // A worker that serves both leaders runs it once.
@@ -164,7 +164,7 @@ func freezeAfter(t *testing.T, d time.Duration) {
 	if err := frozen.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	until(t, time.Minute, "its first run is stopped", func() bool { return g.gone("starts", 0) })
+	until(t, 3*time.Minute, "its first run is stopped", func() bool { return g.gone("starts", 0) })
 	g.write("go.frozen")
 	g.write("go.other")
 	if r := c.result(j); r.Status != wire.OK || r.Stdout != "result of other\n" {
