@@ -25,7 +25,6 @@ const (
 	maxJSONObjects = 100_000   // in a JSON message of a protocol buffer
 	maxJSONValues  = 1_000_000 // the same
 	maxMessages    = 100_000   // in a binary protocol buffer with required fields
-	maxProtoDepth  = 32        // brackets in a .proto; protoc nests messages no deeper
 	maxAvroDepth   = 1000      // levels of types in an Avro schema
 	maxDefaults    = 1_000_000 // values in the defaults of an Avro schema, tried as each branch of a union
 	maxBranchPairs = 4_000_000 // the squares of the lengths of all unions, summed
