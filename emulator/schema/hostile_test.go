@@ -88,6 +88,15 @@ func TestE01SchemaHostileDefinitionsAreBounded(t *testing.T) {
 		{"proto many messages", protoType, `syntax = "proto3"; message A { ` + repeat(18_000, "", func(i int) string { return fmt.Sprintf("message A%d{}", i) }) + ` }`, ""},
 		{"proto many ranges", protoType, `syntax = "proto3"; message A { reserved ` + repeat(20_000, ",", func(i int) string { return fmt.Sprint(i*2 + 1) }) + `; }`, ""},
 		{"proto long names", protoType, `syntax = "proto3"; message A { ` + strings.Repeat("message "+strings.Repeat("N", 9000)+"{", 30) + strings.Repeat("}", 30) + ` }`, ""},
+		{"proto long names of many fields", protoType, `syntax = "proto3"; ` + strings.Repeat("message "+strings.Repeat("N", 5000)+"{", 30) + repeat(7000, "", func(i int) string { return fmt.Sprintf("int32 a%d=%d;", i, i+1) }) + strings.Repeat("}", 30), "the full names"},
+		{"proto many fields with options", protoType, `message A { ` + repeat(6900, "", func(i int) string { return fmt.Sprintf("optional A a%d=%d[deprecated=true];", i, i+20_000) }) + ` }`, ""},
+		{"proto many fields far from their type", protoType, `syntax = "proto3"; message A { ` + strings.Repeat("message B { ", 29) + repeat(18_000, "", func(i int) string { return fmt.Sprintf("A a%d=%d;", i, i+20_000) }) + strings.Repeat("}", 30), ""},
+		{"proto many defaults of a huge enum", protoType, `message A { enum E { ` + repeat(12_000, "", func(i int) string { return fmt.Sprintf("A%d=%d;", i, i) }) + ` } ` + repeat(3500, "", func(i int) string { return fmt.Sprintf("optional E a%d=%d[default=A11999];", i, i+20_000) }) + ` }`, ""},
+		{"proto many declared extensions", protoType, `message A { ` + repeat(2300, "", func(i int) string {
+			return fmt.Sprintf("extensions %d[declaration={number:%d full_name:\".x%d\" type:\"A\"}];", i+1, i+1, i)
+		}) + ` } extend A { ` + repeat(2300, "", func(i int) string { return fmt.Sprintf("optional int32 x%d=%d;", i, i+1) }) + ` }`, "needs a type"},
+		{"proto many extensions and ranges", protoType, `message A { extensions ` + repeat(20_000, ",", func(i int) string { return fmt.Sprint(i + 20_000) }) + `; } extend A { ` + repeat(6000, "", func(i int) string { return fmt.Sprintf("optional int32 x%d=%d;", i, i+20_000) }) + ` }`, ""},
+		{"proto many values in an option", protoType, `message A { extensions 1 [declaration = { full_name: "x" ` + strings.Repeat("full_name:''", 24_000) + ` }]; }`, "set already"},
 		{"proto long path", protoType, `syntax = "proto3"; message A { a` + strings.Repeat(".a", 140_000) + ` b = 1; }`, "unknown type"},
 		{"proto long signs", protoType, `syntax = "proto2"; message A { optional int32 a = 1 [default = ` + strings.Repeat("-", 250_000) + `1]; }`, "syntax error"},
 	}
