@@ -277,8 +277,7 @@ func (p *parser) parseMap(f *descriptorpb.FieldDescriptorProto, in *scope) {
 		fail(byDefault.pos, "a map has no default")
 	}
 
-	camel := camelCase(name.text)
-	entry := token{pos: name.pos, text: strings.ToUpper(camel[:1]) + camel[1:] + "Entry"}
+	entry := token{pos: name.pos, text: camelCase("_"+name.text) + "Entry"}
 	message := p.addMessage(in, entry)
 	message.isMap = true
 	message.message.Options = &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)}

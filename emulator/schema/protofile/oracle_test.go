@@ -61,6 +61,7 @@ var stricter = regexp.MustCompile(strings.Join([]string{
 	"using open semantics has conflict",                 // the library checks it whatever the format of JSON is
 	"cannot be specified on composite types",            // the same, for a group by its features
 	"option: google.protobuf.FieldOptions has no field", // the oracle leaves out default.x and json_name.x
+	"has an invalid nested name: .*Entry",               // the message of a map with a name like _1
 	"not UTF-8",
 	"invalid escape sequence",                // the oracle takes signs among the digits
 	"brackets nest deeper",                   // in what it does not read to the end
@@ -91,7 +92,7 @@ func compare(tb testing.TB, source string) bool {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if !proto.Equal(got, want) {
+	if !proto.Equal(got, want) && !strings.Contains(want.String(), "\ufffdEntry") { // what the oracle makes of a map _
 		tb.Errorf("%s\n%s", source, cmp.Diff(want, got, protocmp.Transform()))
 	}
 	return true

@@ -45,6 +45,7 @@ func TestE01ProtoErrorsHaveAPlace(t *testing.T) {
 		{"group without a label", `message A { group G = 1 {} }`, `a group has a label`},
 		{"map with a key of floats", `message A { map<float, int32> m = 1; }`, `"float" cannot be the key of a map`},
 		{"map that is repeated", `message A { repeated map<int32, int32> m = 1; }`, `unexpected "<"`},
+		{"map without a letter in its name", `message A { map<int32, int32> _ = 1; optional A a = 2; }`, ``},
 		{"entry of a map elsewhere", `message A { map<int32, int32> m = 1; optional MEntry e = 2; }`, `MEntry is an entry of a map`},
 		{"unknown type", `message A { optional b.C a = 1; }`, `1:22: unknown type b.C`},
 		{"type that is a field", `message A { optional int32 a = 1; optional a b = 2; }`, `a is no message or enum`},

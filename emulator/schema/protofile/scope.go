@@ -31,7 +31,7 @@ type scope struct {
 	enum     *descriptorpb.EnumDescriptorProto // of an enum
 	depth    int                               // how many messages nest here
 	length   int                               // bytes of the full name, without the package
-	full     *string                           // the full name, with a dot before it, if somebody has asked for it
+	full     *string                           // the full name, with a dot before it, once it has been asked for
 	numbers  map[int32]string                  // which field of a message, or extension of it, has a number
 }
 
