@@ -143,6 +143,8 @@ func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 		e.op = handBack
 	case f.Type == wire.Drain && !fromClient:
 		e.op = drainWorker
+	case (f.Type == wire.BlobBegin || f.Type == wire.BlobChunk || f.Type == wire.BlobEnd) && p.blobs != nil:
+		return batch, l.blob(p, f)
 	default:
 		l.Metrics.ignore(f.Type)
 		if p.ignored++; p.ignored > maxIgnored {
@@ -172,8 +174,8 @@ func (l *Leader) submitted(p *peer, f wire.Frame, batch []event) ([]event, error
 		err = fmt.Errorf("ClientId is %s, and this connection is that of %s", r.ClientID, p.name)
 	case !ok || exec != r.ExecName:
 		err = fmt.Errorf("ExecName is %s, and the subject %.80q", r.ExecName, f.Subject)
-	case len(r.Blobs) > 0:
-		err = errors.New("blobs as inputs are not taken by this leader: give the content")
+	default:
+		err = l.checkBlobs(r.Blobs)
 	}
 	if err != nil {
 		return no(wire.CodeInvalid, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/grid/access"
+	"github.com/batchfleet/batchfleet/grid/blob"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/schedule"
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -34,7 +35,10 @@ type Leader struct {
 	Schedule schedule.Config
 	// Access are the rules of who may do what; nil to allow everything. A certificate counts if the listener has verified it, see
 	// [access.OpenServerTLS]. [Leader.Reload] reads them again.
-	Access  *access.File
+	Access *access.File
+	// Blobs has what does not fit into frames: the inputs of jobs, and what they leave. Nil for a leader that keeps none. The caller closes it after
+	// Run. A blob is deleted when nobody has used it for its TTL, also while a job needs it that has waited for so long.
+	Blobs   *blob.Store
 	Log     *slog.Logger
 	Metrics *Metrics // nil for none
 
@@ -146,6 +150,9 @@ func (l *Leader) Run(ctx context.Context) error {
 		case <-work.Done():
 		}
 	}()
+	if l.Blobs != nil {
+		beside.Go(func() { l.sweepBlobs(work) })
+	}
 	l.loop(work)
 	close(l.ended)
 	l.peers.closeAll(ErrStopped)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/batchfleet/batchfleet/grid/access"
+	"github.com/batchfleet/batchfleet/grid/blob"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/schedule"
 	"github.com/batchfleet/batchfleet/grid/subject"
@@ -35,6 +36,7 @@ type peer struct {
 	worker   wire.GUID
 	features []string
 	entry
+	blobs    *blob.Server      // nil for a peer that knows none; of the reader
 	out      []wire.Frame      // of the batch that is carried out; of the loop
 	subjects map[string]string // of AssignJob, by exec; of the loop
 	ignored  int               // frames of types that are not known
@@ -146,6 +148,7 @@ func (l *Leader) serve(ctx context.Context, conn net.Conn) {
 	if err == nil {
 		log = log.With("peer", p.who())
 		log.DebugContext(ctx, "a peer has connected", "features", p.features)
+		l.serveBlobs(p)
 		err = l.read(p)
 		l.put(event{op: gone, peer: p.id})
 	}
@@ -157,6 +160,9 @@ func (l *Leader) serve(ctx context.Context, conn net.Conn) {
 		log.WarnContext(ctx, "a connection has ended", "err", err)
 	}
 	p.Abort(err)
+	if p.blobs != nil {
+		p.blobs.Close()
+	}
 }
 
 func (p *peer) who() string {
@@ -263,8 +269,10 @@ func refusalFrame(p *peer, job wire.GUID, exec, code, message string) []wire.Fra
 }
 
 // common returns those features of a peer that this leader has.
-func (*Leader) common(theirs []string) []string {
-	return slices.DeleteFunc(slices.Clone(theirs), func(f string) bool { return !slices.Contains(features, f) })
+func (l *Leader) common(theirs []string) []string {
+	return slices.DeleteFunc(slices.Clone(theirs), func(f string) bool {
+		return !slices.Contains(features, f) && (f != wire.FeatureBlob || l.Blobs == nil)
+	})
 }
 
 // welcome answers the hello of a peer, if that lists features.

@@ -1,0 +1,69 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/blob"
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// serveBlobs lets a peer that has entered put and get blobs, if both ends can do that.
+func (l *Leader) serveBlobs(p *peer) {
+	if p.has(wire.FeatureBlob) {
+		p.blobs = blob.NewServer(l.Blobs, p.who(), p.Send)
+	}
+}
+
+// blob takes a frame of a transfer. An error ends the connection.
+func (l *Leader) blob(p *peer, f wire.Frame) error {
+	if err := p.blobs.Handle(f); err != nil {
+		return l.refuse(p, wire.CodeProtocol, err)
+	}
+	return nil
+}
+
+// checkBlobs returns an error unless all blobs of a request are here. That counts as a use of them.
+func (l *Leader) checkBlobs(blobs []wire.Blob) error {
+	for i := range blobs {
+		b := &blobs[i]
+		if l.Blobs == nil {
+			return errors.New("this leader keeps no blobs: give the content of the files")
+		}
+		if b.Ref != "" {
+			return fmt.Errorf("blob %s is elsewhere, at %.80q, and no worker can get it there: send it to this leader", b.SHA256, b.Ref)
+		}
+		size, ok := l.Blobs.Size(b.SHA256)
+		switch {
+		case !ok:
+			return fmt.Errorf("blob %s is not here: send it first", b.SHA256)
+		case size != b.Size:
+			return fmt.Errorf("blob %s has %d bytes, and the request says %d", b.SHA256, size, b.Size)
+		}
+	}
+	return nil
+}
+
+// sweepEvery is how often blobs are deleted that were not used for long.
+const sweepEvery = time.Hour
+
+// sweepBlobs deletes such blobs until ctx ends.
+func (l *Leader) sweepBlobs(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		switch n, err := l.Blobs.Sweep(ctx); {
+		case err != nil && ctx.Err() == nil:
+			l.Log.ErrorContext(ctx, "cannot delete old blobs", "err", err)
+		case n > 0:
+			l.Log.InfoContext(ctx, "deleted blobs that were not used for long", "blobs", n)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

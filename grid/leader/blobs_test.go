@@ -1,0 +1,253 @@
+package leader_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/batchfleet/batchfleet/grid/blob"
+	"github.com/batchfleet/batchfleet/grid/leader"
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+var withBlobs = append(slices.Clone(every), wire.FeatureBlob)
+
+// startWithBlobs runs a leader that keeps blobs, in a directory.
+func startWithBlobs(t *testing.T) (r *rig, dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "blobs")
+	store, err := blob.OpenStore(t.Context(), dir, blob.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return start(t, &leader.Leader{Blobs: store}), dir
+}
+
+// blobs carries blobs over a connection, which receives nothing else meanwhile.
+func (e *end) blobClient() *blob.Client {
+	c := blob.NewClient(e.Send)
+	var receiving sync.WaitGroup
+	receiving.Go(func() {
+		for {
+			f, err := e.Receive()
+			if err == nil {
+				err = c.Handle(f)
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	e.t.Cleanup(func() {
+		e.Abort(net.ErrClosed)
+		receiving.Wait()
+		c.Close()
+	})
+	return c
+}
+
+func contentOf(t *testing.T, n int, seed byte) ([]byte, wire.Blob) {
+	t.Helper()
+	data := bytes.Repeat([]byte{seed, 1, 2, 3}, n/4)
+	b, err := blob.Sum(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, b
+}
+
+// withBlob is a SubmitJob whose input is a blob.
+func withBlob(t *testing.T, client string, b wire.Blob) wire.Frame {
+	t.Helper()
+	q := wire.JobRequest{JobID: wire.NewGUID(), ClientID: client, ExecName: "calcA", Files: []wire.InputFile{{Name: "in", Blob: &b}}}
+	text, err := wire.MarshalRequest(&q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire.Frame{Type: wire.SubmitJob, MsgID: q.JobID, Subject: wire.SubmitSubject("calcA"), Payload: text}
+}
+
+func wantInvalid(t *testing.T, f wire.Frame, id wire.GUID, why string) {
+	t.Helper()
+	var info wire.ErrorInfo
+	if err := json.Unmarshal(f.Payload, &info); err != nil || f.Type != wire.Error || f.CorrID != id || info.Code != wire.CodeInvalid || !strings.Contains(info.Message, why) {
+		t.Errorf("the client is sent %s %s, want %s with %q", f.Type, f.Payload, wire.CodeInvalid, why)
+	}
+}
+
+func TestG70AJobIsTakenOnceItsBlobsAreThere(t *testing.T) {
+	r, _ := startWithBlobs(t)
+	client, worker := r.client("clientA", 1, withBlobs...), r.worker(1, every...)
+	data, b := contentOf(t, 600_000, 7)
+	early := withBlob(t, "clientA", b)
+	client.send(early)
+	wantInvalid(t, client.next(), early.MsgID, "send it first")
+	if err := r.client("clientA", 1, withBlobs...).blobClient().Put(t.Context(), b, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	wrong, elsewhere := b, b
+	wrong.Size++
+	elsewhere.Ref = "s3://bucket/key"
+	for why, b := range map[string]wire.Blob{"600000 bytes": wrong, "elsewhere": elsewhere} {
+		submit := withBlob(t, "clientA", b)
+		client.send(submit)
+		wantInvalid(t, client.next(), submit.MsgID, why)
+	}
+	submit := withBlob(t, "clientA", b)
+	client.send(submit)
+	if f := client.next(); f.Type != wire.SubmitAck {
+		t.Errorf("a job whose blob is there is answered with %s %s", f.Type, f.Payload)
+	}
+	if f := worker.next(); f.MsgID != submit.MsgID {
+		t.Errorf("the worker is sent %s %s", f.Type, f.MsgID)
+	}
+}
+
+func TestG70ALeaderWithoutBlobsSaysSo(t *testing.T) {
+	r := start(t, &leader.Leader{})
+	e := r.dial()
+	text, err := json.Marshal(wire.ClientConfig{ClientID: "clientA", Features: withBlobs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.send(wire.Frame{Type: wire.HelloClient, Subject: "clientA", Payload: text})
+	var welcome wire.WelcomeInfo
+	if f := e.next(); json.Unmarshal(f.Payload, &welcome) != nil || slices.Contains(welcome.Features, wire.FeatureBlob) || len(welcome.Features) == 0 {
+		t.Errorf("the features are %q", welcome.Features)
+	}
+	_, b := contentOf(t, 4, 1)
+	submit := withBlob(t, "clientA", b)
+	e.send(wire.Frame{Type: wire.BlobBegin, MsgID: wire.NewGUID(), Payload: []byte(`{"Size":1}`)}, submit) // the first one is ignored
+	wantInvalid(t, e.next(), submit.MsgID, "keeps no blobs")
+}
+
+func TestG70DigestsThatAreNoneOrNotThoseOfTheContentAreRefused(t *testing.T) {
+	r, dir := startWithBlobs(t)
+	e := r.client("clientA", 1, withBlobs...)
+	for _, digest := range []string{"", "../../../../etc/passwd", strings.Repeat("A", 64), strings.Repeat("../", 21) + "x", strings.Repeat("a", 63) + "\x00"} {
+		for _, want := range []string{"", `,"Want":true`} {
+			name, err := json.Marshal(digest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := wire.NewGUID()
+			e.send(wire.Frame{Type: wire.BlobBegin, MsgID: id, Payload: []byte(`{"Sha256":` + string(name) + `,"Size":10` + want + `}`)})
+			f := e.next()
+			var info wire.ErrorInfo
+			if err := json.Unmarshal(f.Payload, &info); err != nil || f.Type != wire.BlobEnd || f.CorrID != id || info.Code != wire.CodeInvalid {
+				t.Errorf("digest %q is answered with %s %s", digest, f.Type, f.Payload)
+			}
+		}
+	}
+	data, b := contentOf(t, 300_000, 1)
+	data[len(data)-1]++
+	if err := e.blobClient().Put(t.Context(), b, bytes.NewReader(data)); err == nil {
+		t.Error("another content than that of the digest is taken")
+	}
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			t.Errorf("%s is left", path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.works()
+}
+
+func TestG70OtherFramesWaitBehindABoundedPartOfTransfers(t *testing.T) {
+	r, _ := startWithBlobs(t)
+	const each, transfers = 20 << 20, 4
+	var asks []wire.Frame
+	for n := range transfers {
+		data, b := contentOf(t, each, byte(n))
+		if err := r.Blobs.Put(t.Context(), b.SHA256, b.Size, bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(map[string]any{"Sha256": b.SHA256, "Size": b.Size, "Offset": 0, "Want": true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		asks = append(asks, wire.Frame{Type: wire.BlobBegin, MsgID: wire.NewGUID(), Payload: text})
+	}
+	// Package link would answer and hide what is looked at here.
+	conn := r.raw()
+	reader := wire.NewReader(conn)
+	send := func(frames ...wire.Frame) {
+		t.Helper()
+		for _, f := range frames {
+			if _, err := conn.Write(f.Append(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := map[wire.GUID]int64{} // bytes of each transfer
+	next := func() wire.Frame {
+		t.Helper()
+		f, err := reader.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == wire.BlobChunk {
+			got[f.CorrID] += int64(len(f.Payload))
+		}
+		return f
+	}
+	acknowledge := func(f wire.Frame) {
+		text, err := json.Marshal(map[string]any{"Offset": got[f.CorrID]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(wire.Frame{Type: wire.BlobBegin, CorrID: f.CorrID, Payload: text})
+	}
+	text, err := json.Marshal(wire.ClientConfig{ClientID: "clientA", DesiredParallelism: 100, Features: withBlobs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(wire.Frame{Type: wire.HelloClient, Subject: "clientA", Payload: text})
+	send(asks...)
+	for round := range 10 {
+		for chunks := 0; chunks < 20; {
+			if f := next(); f.Type == wire.BlobChunk {
+				acknowledge(f)
+				chunks++
+			}
+		}
+		question, answer := wire.Frame{Type: wire.Ping, MsgID: wire.NewGUID()}, wire.Pong
+		if round%2 == 1 {
+			_, question = submission("clientA", "calcA")
+			answer = wire.SubmitAck
+		}
+		send(question)
+		var unacknowledged []wire.Frame
+		behind := 0
+		for f := next(); f.Type != answer; f = next() {
+			if f.Type == wire.BlobChunk {
+				behind += len(f.Payload)
+				unacknowledged = append(unacknowledged, f)
+			}
+		}
+		if behind > blob.Window {
+			t.Errorf("%s has waited behind %d bytes, at most %d", answer, behind, blob.Window)
+		}
+		seen := map[wire.GUID]bool{}
+		for _, f := range slices.Backward(unacknowledged) {
+			if !seen[f.CorrID] {
+				acknowledge(f)
+			}
+			seen[f.CorrID] = true
+		}
+	}
+}
