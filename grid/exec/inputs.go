@@ -140,8 +140,14 @@ func (a *attempt) fetch(ctx context.Context, to io.Writer, blob wire.Blob) error
 		return rejected("this worker has no storage for files that are not in the request")
 	}
 	counted := &counter{to: to, hash: sha256.New()}
-	err := a.Fetch(ctx, blob, counted)
+	within, cancel := a.transferTime(ctx)
+	defer cancel()
+	err := a.Fetch(within, blob, counted)
 	switch {
+	case err != nil && ctx.Err() == nil && within.Err() != nil:
+		return &failed{wire.ReasonError, fmt.Sprintf("blob %s has not come within %s: %v", blob.SHA256, a.timeout(), err)}
+	case errors.Is(err, errors.ErrUnsupported):
+		return &failed{wire.ReasonError, fmt.Sprintf("fetch blob %s: %v", blob.SHA256, err)}
 	case errors.Is(err, fs.ErrNotExist):
 		return rejected("the storage has no blob %s", blob.SHA256)
 	case err != nil:
@@ -150,6 +156,11 @@ func (a *attempt) fetch(ctx context.Context, to io.Writer, blob wire.Blob) error
 		return unavailable(fmt.Errorf("blob %s has arrived with %d bytes and digest %s, must be %d bytes", blob.SHA256, counted.n, counted.sum(), blob.Size))
 	}
 	return nil
+}
+
+// transferTime bounds how long a transfer may take: as long as the program may run.
+func (a *attempt) transferTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, a.timeout())
 }
 
 // counter counts and hashes what goes to a writer.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -84,8 +85,15 @@ func (a *attempt) store(ctx context.Context) error {
 	if err != nil {
 		return ownDisk(err)
 	}
-	blob, err := a.Store(ctx, path, archiveName)
-	if err != nil {
+	within, cancel := a.transferTime(ctx)
+	defer cancel()
+	blob, err := a.Store(within, path, archiveName)
+	switch {
+	case err != nil && ctx.Err() == nil && within.Err() != nil:
+		return &failed{wire.ReasonError, fmt.Sprintf("what the program has left was not stored within %s: %v", a.timeout(), err)}
+	case errors.Is(err, errors.ErrUnsupported):
+		return &failed{wire.ReasonError, fmt.Sprintf("what the program has left cannot be stored: %v", err)}
+	case err != nil:
 		return cmp.Or(context.Cause(ctx), unavailable(fmt.Errorf("store the archive: %w", err)))
 	}
 	a.result.Artifacts = append(a.result.Artifacts, blob)

@@ -46,11 +46,11 @@ type Runner struct {
 	Host     string // the name of this machine in results; what the system says
 	Limits   Limits
 
-	// Fetch writes a file that is not in the request. Its errors are this machine's fault, unless they wrap
-	// [fs.ErrNotExist]. Nil to refuse such files.
+	// Fetch writes a file that is not in the request; ctx ends when the program would be out of time. Its errors are this machine's fault, unless
+	// they wrap [fs.ErrNotExist], or [errors.ErrUnsupported]: then the job fails, and so it does when the time is over. Nil to refuse such files.
 	Fetch func(ctx context.Context, blob wire.Blob, to io.Writer) error
-	// Store keeps an archive that is too large for a frame. The file is gone when the attempt has ended. Nil to fail a job
-	// that leaves so much.
+	// Store keeps an archive that is too large for a frame. The file is gone when the attempt has ended. What is said of Fetch holds for time and
+	// errors. Nil to fail a job that leaves so much.
 	Store func(ctx context.Context, path, name string) (wire.Blob, error)
 
 	Log *slog.Logger

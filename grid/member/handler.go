@@ -21,7 +21,7 @@ type handler struct {
 
 // Run implements worker.Handler.
 func (h handler) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
-	result, err := h.Handler.Run(ctx, job, report)
+	result, err := h.Handler.Run(of(ctx, job.ID), job, report)
 	return result, h.member.takeDetail(ctx, job.ID, err)
 }
 
@@ -31,7 +31,7 @@ func (h handler) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, e
 	if !ok {
 		return h.Run(ctx, a.Job, a.Report)
 	}
-	result, err := inner.RunAttempt(ctx, a)
+	result, err := inner.RunAttempt(of(ctx, a.Job.ID), a)
 	return result, h.member.takeDetail(ctx, a.Job.ID, err)
 }
 

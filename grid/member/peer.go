@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/grid/blob"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -73,6 +74,7 @@ func (p *peer) connect(ctx context.Context) error {
 		return err
 	}
 	s.Conn = link.New(conn, link.Options{Dialed: true, Written: s.written})
+	s.blobs = blob.NewClient(s.Send)
 	var beside sync.WaitGroup
 	beside.Go(func() { s.keep(ctx) })
 	err = p.begin(s)
@@ -87,6 +89,7 @@ func (p *peer) connect(ctx context.Context) error {
 	}
 	s.Abort(err)
 	p.end(s, err)
+	s.blobs.Close()
 	beside.Wait()
 	return err
 }

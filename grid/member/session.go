@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/grid/blob"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -18,13 +19,14 @@ import (
 // features are what this end knows of the protocol.
 var features = []string{
 	wire.FeatureAccept, wire.FeatureCancel, wire.FeaturePing, wire.FeatureError, wire.FeatureResultAck, wire.FeatureDrain, wire.FeatureArray,
-	wire.FeatureReport,
+	wire.FeatureReport, wire.FeatureBlob,
 }
 
 // session is one connection to a leader.
 type session struct {
 	*link.Conn
 	peer    *peer
+	blobs   *blob.Client
 	sending chan struct{} // holds a token while a result is being queued: they are queued one after the other
 	known   chan struct{} // closed when it is known whether the leader is one of the original protocol
 	know    sync.Once
@@ -93,6 +95,8 @@ func (s *session) receive(f wire.Frame) error {
 		return s.resultAck(f)
 	case wire.Error:
 		return s.error(f)
+	case wire.BlobBegin, wire.BlobChunk, wire.BlobEnd:
+		return s.blobs.Handle(f)
 	default: // it is for others, or later than this version
 		return nil
 	}

@@ -1,0 +1,150 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/blob"
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/retry"
+)
+
+// notCarried is an error that another try will not change: a job that needs the blob fails. It is one of [errors.ErrUnsupported].
+type notCarried struct{ error }
+
+func (e notCarried) Unwrap() error { return e.error }
+
+func (notCarried) Is(err error) bool { return err == errors.ErrUnsupported } //nolint:errorlint // as errors.Is wants it
+
+var errNoBlobs = notCarried{errors.New("it carries nothing that is too large for a frame")}
+
+// jobKey is the key of the id of a job in the context of its handler.
+type jobKey struct{}
+
+// of returns a context for the handler of a job, by which Fetch and Store know whose leader to ask.
+func of(ctx context.Context, id jobs.ID) context.Context { return context.WithValue(ctx, jobKey{}, id) }
+
+// Fetch writes a blob that the leader of a job has. It is for the Fetch of an exec's runner: ctx is that of a handler of [Member.Handler]. When the
+// connection is lost it waits for the next one, until ctx ends, and goes on. The error wraps [fs.ErrNotExist] if the leader does not have the blob,
+// [errors.ErrUnsupported] if it carries none or refuses this one, or the cause of ctx, with what was in the way.
+func (m *Member) Fetch(ctx context.Context, b wire.Blob, to io.Writer) error {
+	d := blob.NewDownload(b, to)
+	return m.transfer(ctx, func(c *blob.Client) error { return c.Get(ctx, d) })
+}
+
+// Store gives a file to the leader of a job, and returns the blob by which its client can get it, with a name. It is for the Store of an exec's
+// runner. Otherwise it is like Fetch.
+func (m *Member) Store(ctx context.Context, path, name string) (wire.Blob, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return wire.Blob{}, err
+	}
+	defer f.Close()
+	b, err := blob.Sum(f)
+	if err != nil {
+		return wire.Blob{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	b.Name = name
+	return b, m.transfer(ctx, func(c *blob.Client) error { return c.Put(ctx, b, f) })
+}
+
+// transfers is when a transfer is tried again that a leader was too busy for.
+var transfers = retry.Policy{First: time.Second / 2, Max: 10 * time.Second, Jitter: 0.2}
+
+// transfer calls once with the connection of the job's leader, again and again, until that ends otherwise than with the connection.
+func (m *Member) transfer(ctx context.Context, once func(*blob.Client) error) error {
+	id, _ := ctx.Value(jobKey{}).(jobs.ID)
+	delays := transfers.Delays()
+	for {
+		p, err := m.leaderOf(id)
+		if err != nil {
+			return err
+		}
+		s, err := p.await(ctx, nil)
+		if err != nil {
+			return fmt.Errorf("leader %s: %w", p.addr, err)
+		}
+		client := s.blobClient()
+		if client == nil {
+			return fmt.Errorf("leader %s: %w", p.addr, errNoBlobs)
+		}
+		err = once(client)
+		theirs, refused := errors.AsType[*blob.Error](err)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("leader %s: %w: %w", p.addr, err, context.Cause(ctx))
+		case errors.Is(err, blob.ErrClosed):
+			if err := s.awaitEnd(ctx); err != nil {
+				return fmt.Errorf("leader %s: %w", p.addr, err)
+			}
+		case errors.Is(err, blob.ErrStalled), refused && (theirs.Code == wire.CodeBusy || theirs.Code == wire.CodeDraining):
+			m.Log.WarnContext(ctx, "the transfer of a blob is tried again", "job", id, "leader", p.addr, "err", err)
+			if sleep := jobs.Sleep(ctx, delays.Next()); sleep != nil {
+				return fmt.Errorf("leader %s: %w: %w", p.addr, err, context.Cause(ctx))
+			}
+		case refused && theirs.Code == wire.CodeNotFound:
+			return fmt.Errorf("leader %s: %w: %w", p.addr, fs.ErrNotExist, err)
+		case refused:
+			return fmt.Errorf("leader %s: %w", p.addr, notCarried{err})
+		default:
+			return fmt.Errorf("leader %s: %w", p.addr, err)
+		}
+	}
+}
+
+// leaderOf returns the leader that has assigned a job: of several the first one that is connected, or else the first.
+func (m *Member) leaderOf(id jobs.ID) (*peer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var first *peer
+	if r := m.find(id); r != nil {
+		for _, a := range r.attempts {
+			switch {
+			case a.lost:
+			case a.peer.session != nil:
+				return a.peer, nil
+			case first == nil:
+				first = a.peer
+			}
+		}
+	}
+	if first == nil {
+		return nil, fmt.Errorf("%w: the job is no longer in hand", jobs.ErrLeaseLost)
+	}
+	return first, nil
+}
+
+// blobClient returns what carries blobs over the connection; nil if the leader keeps none.
+func (s *session) blobClient() *blob.Client {
+	s.peer.mu.Lock()
+	defer s.peer.mu.Unlock()
+	if !s.has(wire.FeatureBlob) {
+		return nil
+	}
+	return s.blobs
+}
+
+// awaitEnd waits until a connection that has ended is no longer that of its leader.
+func (s *session) awaitEnd(ctx context.Context) error {
+	for {
+		s.peer.mu.Lock()
+		over, changed := s.peer.session != s, s.peer.changed
+		s.peer.mu.Unlock()
+		if over {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
