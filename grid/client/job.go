@@ -34,12 +34,15 @@ type Job struct {
 	payload []byte // nil when it has ended
 	size    int    // of the payload
 	array   bool   // it stands for many
+	// contents are what its leader is given before it; nil when it has ended.
+	contents []content
 
 	// What follows is guarded by m.mu.
 
 	at       *leader   // which has it, as far as is known; nil while it is pending
 	place    int       // in pending, from 1; 0 when it is not there
 	was      []*leader // which may still run it, after it was moved
+	stopPut  func()    // stops the transfer of the contents, if it is under way
 	canceled bool
 	acked    bool // queued for good
 	ended    bool
@@ -115,6 +118,10 @@ func (j *Job) frame() wire.Frame {
 
 // leave takes the job from its leader: it is not with it, or it is not known whether it is. m.mu is held.
 func (j *Job) leave() {
+	if j.stopPut != nil {
+		j.stopPut()
+		j.stopPut = nil
+	}
 	if j.at != nil {
 		j.at.inFlight--
 		j.m.inFlight--
@@ -137,7 +144,7 @@ func (j *Job) callOff() {
 // end ends the job. m.mu is held.
 func (j *Job) end(result []byte, err error) {
 	j.callOff()
-	j.ended, j.result, j.err, j.payload = true, result, err, nil
+	j.ended, j.result, j.err, j.payload, j.contents = true, result, err, nil, nil
 	if j.queued != nil && !j.acked {
 		close(j.queued)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfleet/batchfleet/grid/blob"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/retry"
@@ -37,6 +38,8 @@ type leader struct {
 	hello   wire.Frame
 
 	conn     *link.Conn      // nil when it is lost
+	blobs    *blob.Client    // over conn
+	puts     sync.WaitGroup  // of blobs over conn
 	started  bool            // jobs may be on their way over it
 	ready    bool            // jobs may be sent
 	features map[string]bool // nil for the original protocol
@@ -56,6 +59,7 @@ func newLeader(m *Multi, address string, share int) *leader {
 		ClientID: m.cfg.ClientID, DesiredParallelism: share, Token: m.cfg.Token,
 		Features: []string{
 			wire.FeaturePing, wire.FeatureError, wire.FeatureCancel, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery,
+			wire.FeatureBlob,
 		},
 	}
 	if m.cfg.Own || m.cfg.OnResult == nil {
@@ -121,7 +125,7 @@ func (l *leader) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	conn := link.New(raw, link.Options{Dialed: true, MaxUnsent: 2*ahead + wire.MaxFrame + l.m.cfg.Window*ackSize, Count: l.written})
+	conn := link.New(raw, link.Options{Dialed: true, MaxUnsent: 2*ahead + wire.MaxFrame + blob.Window + l.m.cfg.Window*ackSize, Count: l.written})
 	var closer sync.WaitGroup
 	closer.Go(func() {
 		select {
@@ -131,11 +135,14 @@ func (l *leader) session(ctx context.Context) error {
 		}
 	})
 	defer closer.Wait()
+	blobs := blob.NewClient(conn.Send)
+	defer l.puts.Wait()
+	defer blobs.Close()
 	defer l.end()
 	if err := conn.Send(l.hello); err != nil {
 		return err
 	}
-	l.begin(conn)
+	l.begin(conn, blobs)
 	late := time.AfterFunc(welcomeWait, func() { l.start(conn) })
 	defer late.Stop()
 	for {
@@ -156,10 +163,10 @@ func (l *leader) session(ctx context.Context) error {
 // ackSize is how much an acknowledgment or a cancellation takes of what may wait to be written.
 const ackSize = 64
 
-func (l *leader) begin(conn *link.Conn) {
+func (l *leader) begin(conn *link.Conn, blobs *blob.Client) {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
-	l.conn, l.refusal = conn, nil
+	l.conn, l.blobs, l.refusal = conn, blobs, nil
 }
 
 // start lets jobs be sent over the connection, and sends those again that may not have arrived over the one before.
@@ -195,7 +202,7 @@ func (l *leader) end() {
 	if l.started {
 		l.lost = time.Now()
 	}
-	l.conn, l.started, l.ready, l.features, l.again, l.acks = nil, false, false, nil, nil, nil
+	l.conn, l.blobs, l.started, l.ready, l.features, l.again, l.acks = nil, nil, false, false, nil, nil, nil
 	l.m.unanswered(l)
 }
 
@@ -210,7 +217,7 @@ func (l *leader) sendAgain() {
 		j := l.again[0]
 		l.again = l.again[1:]
 		if j.at == l {
-			_ = l.conn.Send(j.frame()) // when the connection has ended, all of this is done again
+			_ = l.give(j) // when the connection has ended, all of this is done again
 		}
 	}
 }

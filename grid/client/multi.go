@@ -26,7 +26,8 @@ type Multi struct {
 	inFlight int // jobs that are with a leader
 	last     int // the leader that got the last job
 	order    uint64
-	recent   recent // jobs that have ended
+	began    time.Time // of Run
+	recent   recent    // jobs that have ended
 	queries  map[wire.GUID][]*query
 	refused  []*Job // whose results OnResult has refused
 	isOver   bool
@@ -59,6 +60,9 @@ func New(cfg Config) (*Multi, error) {
 func (m *Multi) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	m.mu.Lock()
+	m.began = time.Now()
+	m.mu.Unlock()
 	var running sync.WaitGroup
 	for _, l := range m.leaders {
 		running.Go(func() { l.run(ctx, stop) })
@@ -85,7 +89,8 @@ func (m *Multi) stop(err error) {
 }
 
 // Submit sends a job to a leader, at once or when one is there. It waits while the window is full. Job and client may have no
-// id in the request: then they get one. A job that is unfinished already is returned again if the request is the same.
+// id in the request: then they get one. A job that is unfinished already is returned again if the request is the same. Of files that fit into no
+// frame the leader is given the contents before the job: they must not be changed before its end.
 //
 // The error tells what is wrong with the request, or is [ErrStopped] or the cause of ctx. What a leader has to say comes from
 // [Job.Wait].
@@ -102,11 +107,15 @@ func (m *Multi) Submit(ctx context.Context, request wire.JobRequest) (*Job, erro
 	if err := wire.CheckRequest(&request); err != nil {
 		return nil, fmt.Errorf("submit job %s: %w", request.JobID, err)
 	}
+	contents, err := detach(&request)
+	if err != nil {
+		return nil, fmt.Errorf("submit job %s: %w", request.JobID, err)
+	}
 	payload, err := wire.MarshalRequest(&request)
 	if err != nil {
 		return nil, fmt.Errorf("submit job %s: %w", request.JobID, err)
 	}
-	return m.submit(ctx, &Job{ID: request.JobID, payload: payload, array: request.Array != ""}, request.ExecName)
+	return m.submit(ctx, &Job{ID: request.JobID, payload: payload, array: request.Array != "", contents: contents}, request.ExecName)
 }
 
 // SubmitPayload is Submit for a JobRequest in JSON, with the members that are given beside it. It keeps payload.
@@ -123,6 +132,9 @@ func (m *Multi) submit(ctx context.Context, j *Job, exec string) (*Job, error) {
 		return nil, fmt.Errorf("submit job %s: %w: the request has %d bytes, at most %d; give it smaller files", j.ID, wire.ErrTooLarge, len(j.payload), most)
 	}
 	j.m, j.subject, j.size = m, wire.SubmitSubject(exec), len(j.payload)
+	for _, c := range j.contents {
+		j.size += len(c.data)
+	}
 	if known, err := m.known(j); known != nil || err != nil {
 		return known, err
 	}
@@ -174,16 +186,21 @@ func (m *Multi) send() {
 		l.sendAgain()
 	}
 	for len(m.pending) > 0 && m.inFlight < m.limit {
-		l := m.pick()
-		if l == nil {
-			return
-		}
 		j := m.pending[0]
+		l := m.pick(j)
+		if l == nil {
+			err := m.cannotTake(j)
+			if err == nil {
+				return
+			}
+			j.end(nil, err)
+			continue
+		}
 		m.pending.remove(j)
 		j.at = l
 		l.inFlight++
 		m.inFlight++
-		if err := l.conn.Send(j.frame()); err != nil && !errors.Is(err, link.ErrSlow) {
+		if err := l.give(j); err != nil && !errors.Is(err, link.ErrSlow) {
 			// The connection has ended before the job was given to it, and its reader will find out.
 			l.ready = false
 			j.leave()
@@ -192,13 +209,13 @@ func (m *Multi) send() {
 	}
 }
 
-// pick returns the leader that gets the next job, or nil. m.mu is held.
-func (m *Multi) pick() *leader {
+// pick returns the leader that gets a job, the next one, or nil. m.mu is held.
+func (m *Multi) pick(j *Job) *leader {
 	best := -1
 	for i := range m.leaders {
 		n := (m.last + 1 + i) % len(m.leaders)
 		l := m.leaders[n]
-		if !l.takes() {
+		if !l.takes() || len(j.contents) > 0 && !l.features[wire.FeatureBlob] {
 			continue
 		}
 		if best < 0 || l.inFlight < m.leaders[best].inFlight {

@@ -19,6 +19,8 @@ func (l *leader) take(conn *link.Conn, f *wire.Frame) error {
 		return l.submitAck(f)
 	case wire.Error:
 		return l.failure(f)
+	case wire.BlobBegin, wire.BlobChunk, wire.BlobEnd:
+		return l.blobs.Handle(*f) // of this goroutine
 	case wire.Status:
 		return l.m.status(l, f)
 	default: // newer leaders may have more to say

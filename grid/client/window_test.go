@@ -134,9 +134,12 @@ func TestG06AJobThatFitsInNoFrameIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		m := n.start(t, Config{})
-		_, err := m.Submit(t.Context(), wire.JobRequest{ExecName: "calcA", Files: []wire.InputFile{{Name: "input.bin", Content: make([]byte, 4<<20)}}})
-		if !errors.Is(err, wire.ErrTooLarge) {
-			t.Errorf("error is %v", err)
+		j, err := m.Submit(t.Context(), wire.JobRequest{ExecName: "calcA", Files: []wire.InputFile{{Name: "input.bin", Content: make([]byte, 4<<20)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.Wait(t.Context()); !errors.Is(err, wire.ErrTooLarge) || !strings.Contains(err.Error(), "takes blobs") {
+			t.Errorf("to a leader that takes no blobs: %v", err)
 		}
 		most := wire.MaxSubmit("calcA")
 		if _, err := m.SubmitPayload(t.Context(), wire.NewGUID(), "calcA", make([]byte, most)); err != nil {
