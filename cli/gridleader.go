@@ -67,6 +67,11 @@ func (f *gridLeaderFlags) serve(ctx context.Context, out io.Writer) (err error) 
 		return program.Exit(program.Usage, fmt.Errorf("--dir: %w", err))
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	closeBlobs, err := f.openBlobs(ctx, l, log)
+	if err != nil {
+		return program.Exit(program.Usage, fmt.Errorf("--dir: %w", err))
+	}
+	defer func() { err = errors.Join(err, closeBlobs()) }()
 	listener, err := f.listen(ctx, log, &reread)
 	if err != nil {
 		return program.Exit(program.Usage, err)

@@ -28,7 +28,7 @@ type gridLeaderFlags struct {
 	insecure          bool
 
 	maxConns, maxPerIP, maxJobs int
-	minFree, maxBytes           int64
+	minFree, maxBytes, maxBlobs int64
 	keep, drain                 time.Duration
 
 	listener, web net.Listener // instead of addr and port, and of http; nil for none
@@ -57,6 +57,7 @@ func (f *gridLeaderFlags) register(c *cobra.Command) {
 	flags.IntVar(&f.maxPerIP, "max-conns-per-ip", 0, "connections at once of one address; as many as --max-conns when 0")
 	flags.IntVar(&f.maxJobs, "max-jobs", 4_000_000, "jobs that have not ended; more are refused")
 	flags.Int64Var(&f.maxBytes, "max-bytes", 2<<30, "memory for requests and results; jobs that need more are refused")
+	flags.Int64Var(&f.maxBlobs, "max-blobs", 64<<30, "bytes on disk for inputs and results that fit into no frame, which are kept for 48h after their last use; with 0 such jobs are refused")
 	flags.Int64Var(&f.minFree, "min-free-bytes", 64<<20, "with less on the disk of --dir no jobs are taken; those that were taken end")
 	complete(c, "sync", words("always", "interval", "none"))
 }
@@ -95,6 +96,7 @@ func (f *gridLeaderFlags) check() error {
 		{"--max-conns-per-ip", int64(f.maxPerIP), 0, 1_000_000},
 		{"--max-jobs", int64(f.maxJobs), 1, 50_000_000},
 		{"--max-bytes", f.maxBytes, 1 << 20, 1 << 44},
+		{"--max-blobs", f.maxBlobs, 0, 1 << 50},
 		{"--min-free-bytes", f.minFree, 0, 1 << 50},
 	} {
 		if n.is < n.from || n.is > n.upTo {

@@ -73,6 +73,7 @@ func (f *gridWorkerFlags) serve(ctx context.Context, env *GridWorkerEnv, out io.
 		return program.Exit(program.Usage, fmt.Errorf("--dir: %w", err))
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	runner.Fetch, runner.Store = m.Fetch, m.Store
 	w := &worker.Worker{
 		Source: m, Status: m, Log: log, Metrics: metrics, Pools: []worker.Pool{{Slots: env.MaxPar}}, Drain: max(f.drain, 1), // 0 would mean the default
 		Handlers: map[jobs.Kind]worker.Handler{member.Kind: m.Handler(&exec.Handler{Runner: runner})},
