@@ -17,6 +17,10 @@ type Policy uint8
 const (
 	RoundRobin    Policy = iota // each in turn
 	LeastInFlight               // the one with the fewest unfinished jobs of this client
+	// Rendezvous gives a job to the leader that its id and the leaders' addresses say, as long as that takes jobs. So a job that is
+	// submitted again, also by another process with the same leaders, mostly goes to the leader that has it. When the first choice has
+	// many more unfinished jobs of this client than the second, the second gets the job.
+	Rendezvous
 )
 
 const (
@@ -46,9 +50,9 @@ type Config struct {
 	Window      int
 	WindowBytes int
 	// OnResult is told of each result, once for each job, by one goroutine at a time. When it returns nil, the leader may forget
-	// the result. When it returns an error, it is told again a little later; [ErrNotOurs]
-	// leaves the result of a job that was not submitted here with the leader. Results of jobs that an earlier process has submitted
-	// come as well, at the beginning. It must be quick and not call Submit. Nil for nothing: then results are what [Job.Wait]
+	// the result. When it returns an error, it is told again a little later; when that is [ErrLater], not before the leader sends the
+	// result again. [ErrNotOurs] leaves the result of a job that was not submitted here with the leader. Results of jobs that an earlier
+	// process has submitted come as well, at the beginning. It must be quick and not call Submit. Nil for nothing: then results are what [Job.Wait]
 	// returns, and those of earlier processes stay with the leader.
 	OnResult func(Result) error
 	// Own means that OnResult is told only of the jobs that are submitted here, and of those of their arrays. Other results stay with the
@@ -89,7 +93,7 @@ func (c *Config) complete() error {
 	if c.Grace < 0 {
 		errs = append(errs, fmt.Errorf("grace is %s, must not be negative", c.Grace))
 	}
-	if c.Policy > LeastInFlight {
+	if c.Policy > Rendezvous {
 		errs = append(errs, fmt.Errorf("policy %d is not known", c.Policy))
 	}
 	if c.Dial == nil {

@@ -15,6 +15,9 @@ var ErrCanceled = errors.New("job canceled")
 // ErrStopped means that the client has stopped before the result of a job came. The job itself goes on.
 var ErrStopped = errors.New("client stopped")
 
+// ErrConflict means that another job with the id of this one is unfinished.
+var ErrConflict = errors.New("another job with this id is unfinished")
+
 // Error is what a leader has answered to a job that it does not take.
 type Error struct {
 	Code    string // such as wire.CodeInvalid
@@ -40,15 +43,17 @@ type Job struct {
 	// What follows is guarded by m.mu.
 
 	at       *leader   // which has it, as far as is known; nil while it is pending
-	place    int       // in pending, from 1; 0 when it is not there
+	waits    *pending  // where it is pending; nil when it is not
+	place    int       // in waits
 	was      []*leader // which may still run it, after it was moved
 	stopPut  func()    // stops the transfer of the contents, if it is under way
 	canceled bool
 	acked    bool // queued for good
 	ended    bool
 	result   []byte
-	from     *leader // whose result it is
-	err      error   // why there will be no result
+	from     *leader   // whose result it is
+	others   []*leader // that have sent a result as well
+	err      error     // why there will be no result
 
 	queued, done chan struct{} // made when they are asked for
 }
@@ -138,7 +143,7 @@ func (j *Job) callOff() {
 	}
 	j.was = nil
 	j.leave()
-	j.m.pending.remove(j)
+	j.stopWaiting()
 }
 
 // end ends the job. m.mu is held.

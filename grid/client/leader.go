@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/batchfleet/batchfleet/grid/blob"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -36,7 +38,10 @@ type leader struct {
 	m       *Multi
 	address string
 	hello   wire.Frame
+	hash    uint64 // of the address
 
+	queue    pending         // jobs that wait for this leader, with the policy Rendezvous
+	tried    bool            // the first connection has ended, or there was none
 	conn     *link.Conn      // nil when it is lost
 	blobs    *blob.Client    // over conn
 	puts     sync.WaitGroup  // of blobs over conn
@@ -70,7 +75,7 @@ func newLeader(m *Multi, address string, share int) *leader {
 		panic(err) // a struct of plain fields
 	}
 	return &leader{
-		m: m, address: address, pauses: pauses.Delays(),
+		m: m, address: address, hash: xxhash.Sum64String(address), pauses: pauses.Delays(),
 		hello: wire.Frame{Type: wire.HelloClient, Subject: m.cfg.ClientID, Payload: payload},
 	}
 }
@@ -84,6 +89,7 @@ func (l *leader) run(ctx context.Context, stop context.CancelCauseFunc) {
 		if ctx.Err() != nil {
 			return
 		}
+		l.isDown()
 		if time.Since(began) >= stableAfter {
 			delays.Reset()
 		}
@@ -206,10 +212,21 @@ func (l *leader) end() {
 	l.m.unanswered(l)
 }
 
+// isDown lets other leaders have the jobs that wait for this one.
+func (l *leader) isDown() {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	l.tried = true
+	l.m.send()
+}
+
 // takes reports whether a job can be given to the leader now. m.mu is held.
 func (l *leader) takes() bool {
-	return l.ready && len(l.again) == 0 && (l.paused.IsZero() || !time.Now().Before(l.paused)) && l.conn.Unsent() < ahead
+	return l.ready && len(l.again) == 0 && !l.isPaused() && l.conn.Unsent() < ahead
 }
+
+// isPaused reports whether the leader is given no jobs for a while. m.mu is held.
+func (l *leader) isPaused() bool { return !l.paused.IsZero() && time.Now().Before(l.paused) }
 
 // sendAgain sends jobs again that may not have arrived. m.mu is held.
 func (l *leader) sendAgain() {
@@ -229,7 +246,7 @@ func (l *leader) written(_, frames int) {
 	}
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
-	if l.ready && (len(l.again) > 0 || len(l.m.pending) > 0) {
+	if l.ready && (len(l.again) > 0 || len(l.queue) > 0 || len(l.m.pending) > 0) {
 		l.m.send()
 	}
 }

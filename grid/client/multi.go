@@ -88,11 +88,11 @@ func (m *Multi) stop(err error) {
 	}
 }
 
-// Submit sends a job to a leader, at once or when one is there. It waits while the window is full. Job and client may have no
-// id in the request: then they get one. A job that is unfinished already is returned again if the request is the same. Of files that fit into no
-// frame the leader is given the contents before the job: they must not be changed before its end.
+// Submit sends a job to a leader, at once or when one is there. It waits while the window is full, unless ctx has ended. Job and
+// client may have no id in the request: then they get one. A job that is unfinished already is returned again if the request is the
+// same. Of files that fit into no frame the leader is given the contents before the job: they must not be changed before its end.
 //
-// The error tells what is wrong with the request, or is [ErrStopped] or the cause of ctx. What a leader has to say comes from
+// The error tells what is wrong with the request, or is [ErrConflict], [ErrStopped] or the cause of ctx. What a leader has to say comes from
 // [Job.Wait].
 func (m *Multi) Submit(ctx context.Context, request wire.JobRequest) (*Job, error) {
 	if request.JobID.IsZero() {
@@ -171,7 +171,7 @@ func (m *Multi) known(j *Job) (*Job, error) {
 func (m *Multi) sameAs(j *Job) (*Job, error) {
 	known := m.jobs[j.ID]
 	if known != nil && (known.subject != j.subject || string(known.payload) != string(j.payload)) {
-		return nil, fmt.Errorf("submit job %s: another job with this id is unfinished", j.ID)
+		return nil, fmt.Errorf("submit job %s: %w", j.ID, ErrConflict)
 	}
 	return known, nil
 }
@@ -185,18 +185,16 @@ func (m *Multi) send() {
 	for _, l := range m.leaders {
 		l.sendAgain()
 	}
-	for len(m.pending) > 0 && m.inFlight < m.limit {
-		j := m.pending[0]
-		l := m.pick(j)
-		if l == nil {
-			err := m.cannotTake(j)
-			if err == nil {
-				return
-			}
-			j.end(nil, err)
-			continue
+	next := m.next
+	if m.cfg.Policy == Rendezvous {
+		next = m.nextAtHome
+	}
+	for m.inFlight < m.limit {
+		j, l := next()
+		if j == nil {
+			return
 		}
-		m.pending.remove(j)
+		j.stopWaiting()
 		j.at = l
 		l.inFlight++
 		m.inFlight++
@@ -207,6 +205,22 @@ func (m *Multi) send() {
 			m.pending.add(j)
 		}
 	}
+}
+
+// next returns the job that is to be given to a leader now, and the leader; nil if there is none. m.mu is held.
+func (m *Multi) next() (*Job, *leader) {
+	for len(m.pending) > 0 {
+		j := m.pending[0]
+		if l := m.pick(j); l != nil {
+			return j, l
+		}
+		err := m.cannotTake(j)
+		if err == nil {
+			return nil, nil
+		}
+		j.end(nil, err)
+	}
+	return nil, nil
 }
 
 // pick returns the leader that gets a job, the next one, or nil. m.mu is held.

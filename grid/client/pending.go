@@ -2,14 +2,19 @@ package client
 
 import "container/heap"
 
-// pending has the jobs that are with no leader. The first one is that which was submitted first.
+// pending has jobs that are with no leader. The first one is that which was submitted first.
 type pending []*Job
 
-func (p *pending) add(j *Job) { heap.Push(p, j) }
+func (p *pending) add(j *Job) {
+	j.waits = p
+	heap.Push(p, j)
+}
 
-func (p *pending) remove(j *Job) {
-	if j.place > 0 {
-		heap.Remove(p, j.place-1)
+// stopWaiting takes a job out of the pending ones.
+func (j *Job) stopWaiting() {
+	if j.waits != nil {
+		heap.Remove(j.waits, j.place)
+		j.waits = nil
 	}
 }
 
@@ -20,12 +25,12 @@ func (p pending) Less(a, b int) bool { return p[a].order < p[b].order }
 
 func (p pending) Swap(a, b int) {
 	p[a], p[b] = p[b], p[a]
-	p[a].place, p[b].place = a+1, b+1
+	p[a].place, p[b].place = a, b
 }
 
 func (p *pending) Push(j any) {
-	*p = append(*p, j.(*Job))
 	j.(*Job).place = len(*p)
+	*p = append(*p, j.(*Job))
 }
 
 func (p *pending) Pop() any {
@@ -33,6 +38,5 @@ func (p *pending) Pop() any {
 	j := (*p)[last]
 	(*p)[last] = nil
 	*p = (*p)[:last]
-	j.place = 0
 	return j
 }

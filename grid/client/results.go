@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
@@ -17,6 +18,9 @@ func (m *Multi) result(l *leader, f *wire.Frame) {
 		j.callOff()
 		m.tell(j)
 	case j != nil: // OnResult has not taken the first one yet, so this leader must keep its own
+		if l != j.from && !slices.Contains(j.others, l) {
+			j.others = append(j.others, l)
+		}
 	case m.recent.has(id):
 		l.acknowledge(id)
 	default:
@@ -27,14 +31,23 @@ func (m *Multi) result(l *leader, f *wire.Frame) {
 
 // tell tells OnResult, and ends the job if that takes the result. m.mu is held, and released meanwhile.
 func (m *Multi) tell(j *Job) {
-	if m.cfg.OnResult != nil && !m.told(Result{j.ID, j.result}) {
-		if !j.ended { // the client has stopped
-			m.refused = append(m.refused, j)
+	if m.cfg.OnResult != nil {
+		if err := m.told(Result{j.ID, j.result}); err != nil {
+			if !j.ended && !errors.Is(err, ErrLater) { // the client has stopped, or will be told
+				m.refused = append(m.refused, j)
+			}
+			return
 		}
-		return
 	}
+	m.taken(j)
+}
+
+// taken ends a job whose result is taken for good. m.mu is held.
+func (m *Multi) taken(j *Job) {
 	m.recent.add(j.ID)
-	j.from.acknowledge(j.ID)
+	for _, l := range append(j.others, j.from) {
+		l.acknowledge(j.ID)
+	}
 	if !j.ended {
 		j.end(j.result, nil)
 	}
@@ -44,27 +57,48 @@ func (m *Multi) tell(j *Job) {
 // ErrNotOurs is what OnResult returns for a result that another process is to have, or the next one.
 var ErrNotOurs = errors.New("the job was not submitted here")
 
-// told tells OnResult, unless another leader had the same result. It reports whether the result was taken. m.mu is held, and
+// ErrLater is what OnResult returns for a result that will be taken for good later, which [Multi.Acknowledge] is told. Until then its
+// leader keeps it, and its job is unfinished.
+var ErrLater = errors.New("the result will be acknowledged later")
+
+// Acknowledge lets leaders forget results for which OnResult has returned [ErrLater]. Their jobs have ended then. A result that comes
+// again is not told again.
+func (m *Multi) Acknowledge(ids ...wire.GUID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		if j := m.jobs[id]; j != nil && j.from != nil {
+			m.taken(j)
+			continue
+		}
+		m.recent.add(id)
+		for _, l := range m.leaders { // it is not known which of them have it
+			l.acknowledge(id)
+		}
+	}
+	m.flushAcks()
+}
+
+// told tells OnResult, unless another leader had the same result. It returns nil if the result was taken. m.mu is held, and
 // released meanwhile.
-func (m *Multi) told(r Result) bool {
+func (m *Multi) told(r Result) error {
 	m.mu.Unlock()
 	m.telling <- struct{}{}
 	defer func() { <-m.telling }()
 	m.mu.Lock()
 	if m.recent.has(r.JobID) {
-		return true
+		return nil
 	}
 	m.mu.Unlock()
 	err := m.cfg.OnResult(r)
 	m.mu.Lock()
-	if err != nil {
-		if !errors.Is(err, ErrNotOurs) {
-			m.cfg.Log.Error("result of job is not taken", "job", r.JobID, "err", err)
-		}
-		return false
+	switch {
+	case err == nil:
+		m.recent.add(r.JobID)
+	case !errors.Is(err, ErrLater) && !errors.Is(err, ErrNotOurs):
+		m.cfg.Log.Error("result of job is not taken", "job", r.JobID, "err", err)
 	}
-	m.recent.add(r.JobID)
-	return true
+	return err
 }
 
 // tellAgain tells OnResult of results that it has refused.
@@ -76,6 +110,11 @@ func (m *Multi) tellAgain() {
 	for _, j := range refused {
 		m.tell(j)
 	}
+	m.flushAcks()
+}
+
+// flushAcks sends the acknowledgments that wait. m.mu is held.
+func (m *Multi) flushAcks() {
 	for _, l := range m.leaders {
 		if len(l.acks) > 0 && l.conn != nil {
 			l.sendAcks()
@@ -94,8 +133,10 @@ func (m *Multi) foreign(l *leader, id wire.GUID, payload []byte) {
 			m.cfg.Log.Warn("leader keeps results of jobs that were not submitted here", "leader", l.address, "first_job", id)
 		}
 		l.keeps = true
-	case m.told(Result{id, payload}):
-		l.acknowledge(id)
+	default:
+		if m.told(Result{id, payload}) == nil {
+			l.acknowledge(id)
+		}
 	}
 }
 
