@@ -51,6 +51,27 @@ func ReadSubmit(payload []byte) (Submit, error) {
 	return s.Submit, nil
 }
 
+// ReadSubmitJob reads the payload of a SubmitJob over the connection of a client, and checks that the frame has the same ids and exec.
+func ReadSubmitJob(f *Frame, client string) (Submit, error) {
+	s, err := ReadSubmit(f.Payload)
+	if err != nil {
+		return Submit{}, err
+	}
+	exec, ok := ExecOf(f.Subject)
+	switch {
+	case s.JobID != f.MsgID:
+		err = fmt.Errorf("JobId is %s, and MsgId %s", s.JobID, f.MsgID)
+	case s.ClientID != client:
+		err = fmt.Errorf("ClientId is %s, and this connection is that of %s", s.ClientID, client)
+	case !ok || exec != s.ExecName:
+		err = fmt.Errorf("ExecName is %s, and the subject %.80q", s.ExecName, f.Subject)
+	}
+	if err != nil {
+		return Submit{}, err
+	}
+	return s, nil
+}
+
 // submitScan is a Submit that is being read.
 type submitScan struct {
 	Submit

@@ -1,0 +1,92 @@
+// Package door takes the connections of the grid's peers, within limits, and tells peers why they are not let in, or their jobs not taken.
+package door
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Door counts the connections of all listeners together. Its methods may be called concurrently.
+type Door struct {
+	MaxConns int // connections at once
+	MaxPerIP int // of one address
+	Log      *slog.Logger
+
+	mu    sync.Mutex
+	conns int
+	perIP map[string]int
+}
+
+// Serve takes connections until ctx ends or the listener fails, and closes the listener. It calls handle for each one, which must close
+// it, in a goroutine of readers. It does not wait for them.
+func (d *Door) Serve(ctx context.Context, listener net.Listener, readers *sync.WaitGroup, handle func(net.Conn)) error {
+	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	defer stop()
+	defer listener.Close()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() || isOutOfFiles(err) {
+				d.Log.WarnContext(ctx, "cannot take a connection", "err", err)
+				time.Sleep(50 * time.Millisecond) // others may end meanwhile
+				continue
+			}
+			return fmt.Errorf("take connections: %w", err)
+		}
+		ip := addressOf(conn)
+		if err := d.admit(ip); err != nil {
+			d.Log.WarnContext(ctx, "a connection was refused", "remote", conn.RemoteAddr().String(), "err", err)
+			conn.Close()
+			continue
+		}
+		readers.Go(func() {
+			defer d.leave(ip)
+			handle(conn)
+		})
+	}
+}
+
+func (d *Door) admit(ip string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.conns >= d.MaxConns:
+		return fmt.Errorf("there are %d connections, at most %d", d.conns, d.MaxConns)
+	case d.perIP[ip] >= d.MaxPerIP:
+		return fmt.Errorf("there are %d connections from %s, at most %d", d.perIP[ip], ip, d.MaxPerIP)
+	}
+	if d.perIP == nil {
+		d.perIP = map[string]int{}
+	}
+	d.conns++
+	d.perIP[ip]++
+	return nil
+}
+
+func (d *Door) leave(ip string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conns--
+	if d.perIP[ip]--; d.perIP[ip] <= 0 {
+		delete(d.perIP, ip)
+	}
+}
+
+func addressOf(conn net.Conn) string {
+	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	return cmp.Or(host, fmt.Sprint(err))
+}
+
+func isOutOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
+}

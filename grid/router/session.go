@@ -1,0 +1,167 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/access"
+	"github.com/batchfleet/batchfleet/grid/client"
+	"github.com/batchfleet/batchfleet/grid/door"
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+// features are those that a router has. A client is welcomed with those that it lists as well.
+var features = []string{
+	wire.FeaturePing, wire.FeatureError, wire.FeatureCancel, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery, wire.FeatureArray,
+}
+
+const (
+	maxIgnored   = 10_000           // frames without a meaning that are borne
+	maxQueries   = 64               // that are asked at the same time
+	queryTimeout = 10 * time.Second // less than the client waits for any frame
+)
+
+// session is a connection of a client, and what it has at the leaders.
+type session struct {
+	door.Peer
+	router    *Router
+	principal access.Principal
+	multi     *client.Multi
+	log       *slog.Logger
+	beside    sync.WaitGroup // what runs beside the reader
+	queries   chan struct{}  // those that are asked
+	ignored   int            // frames; of the reader
+
+	mu   sync.Mutex
+	jobs map[wire.GUID]*job // those that are followed
+}
+
+// greet reads the hello of a connection.
+func (s *session) greet(conn net.Conn) error {
+	f, err := s.Receive()
+	if err != nil {
+		return err
+	}
+	switch f.Type {
+	case wire.HelloClient:
+		return s.greetClient(f, conn)
+	case wire.HelloWorker:
+		c, err := wire.ReadCapability(f.Payload)
+		if err != nil {
+			return s.Refuse(wire.CodeProtocol, err)
+		}
+		s.Features = c.Features
+		return s.Refuse(wire.CodeProtocol, errors.New("this is a router, which has no jobs for workers: connect the worker to a leader"))
+	default:
+		return fmt.Errorf("%w: %s before a hello", wire.ErrFrame, f.Type)
+	}
+}
+
+func (s *session) greetClient(f wire.Frame, conn net.Conn) error {
+	c, err := wire.ReadConfig(f.Subject, f.Payload)
+	s.Features = c.Features
+	if err != nil {
+		return s.Refuse(wire.CodeProtocol, err)
+	}
+	s.Name = c.ClientID
+	s.log = s.log.With("client", s.Name)
+	limit, err := s.router.enter(s, c.Token, access.PeerCertificate(conn), c.DesiredParallelism)
+	if err != nil {
+		return s.Refuse(wire.CodeForbidden, err)
+	}
+	config := s.router.config(s.Name)
+	config.Desired, config.OnResult, config.Log = limit, s.result, s.log
+	if s.multi, err = client.New(config); err != nil {
+		return err
+	}
+	// Durable is left out: the leaders may differ.
+	return s.Welcome(wire.WelcomeInfo{Proto: 2, LeaderID: s.router.ID, Features: features})
+}
+
+// run serves a client that is let in, until its connection or ctx ends.
+func (s *session) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer s.beside.Wait()
+	defer stop()
+	s.beside.Go(func() {
+		if err := s.multi.Run(ctx); err != nil {
+			s.log.WarnContext(ctx, "the leaders refuse a client", "err", err)
+			s.Abort(s.Refuse(wire.CodeForbidden, errors.New("the leaders of this router refuse its connection for this client: its log has why")))
+		}
+	})
+	reading, stopReading := context.WithCancel(ctx)
+	defer stopReading()
+	s.beside.Go(func() {
+		select {
+		case <-s.Done():
+			stopReading() // the reader may wait for room
+		case <-reading.Done():
+		}
+	})
+	for {
+		f, err := s.Receive()
+		if err == nil {
+			err = s.take(reading, f)
+		}
+		if err != nil {
+			s.Abort(err)
+			s.handOver(ctx)
+			return err
+		}
+	}
+}
+
+// take takes a frame of the client. The error ends the connection.
+func (s *session) take(ctx context.Context, f wire.Frame) error {
+	switch f.Type {
+	case wire.SubmitJob:
+		return s.submit(ctx, f)
+	case wire.ResultAck:
+		ids, err := wire.GUIDs(f.Payload)
+		if err != nil {
+			return err
+		}
+		s.multi.Acknowledge(ids...)
+	case wire.Cancel:
+		if err := s.multi.Cancel(ctx, f.CorrID); err != nil {
+			s.log.DebugContext(ctx, "a job is not canceled", "job", f.CorrID, "err", err)
+		}
+	case wire.Query:
+		return s.query(ctx, f.CorrID)
+	default:
+		if s.ignored++; s.ignored > maxIgnored {
+			return s.Refuse(wire.CodeProtocol, fmt.Errorf("%d frames without a meaning here, the last one %s", s.ignored, f.Type))
+		}
+	}
+	return nil
+}
+
+// query asks the leaders how a job stands, and tells the client.
+func (s *session) query(ctx context.Context, id wire.GUID) error {
+	select {
+	case s.queries <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.beside.Go(func() {
+		defer func() { <-s.queries }()
+		ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+		defer cancel()
+		info, err := s.multi.Query(ctx, id)
+		if err != nil {
+			info = wire.StatusInfo{JobID: id, State: client.Unknown, Why: "the leaders of the router have not answered: " + err.Error()}
+		}
+		text, err := json.Marshal(info)
+		if err != nil || !s.Has(wire.FeatureQuery) {
+			return // it is made of texts
+		}
+		_ = s.Send(wire.Frame{Type: wire.Status, MsgID: wire.NewGUID(), CorrID: id, Payload: text})
+	})
+	return nil
+}
