@@ -19,15 +19,16 @@ func gridCommand() *cobra.Command {
 		Short: "Run programs on many machines, given out by a leader over TCP",
 		Long: "Run programs on many machines: clients submit jobs to a leader, which gives them to workers, over TCP. A job names an\n" +
 			"exec, which is a program EXEC.exe in a directory of the workers.\n\n" +
-			"leader, worker, client and clientx are the parts; submit gives jobs to leaders. The other commands ask a leader of this\n" +
-			"machine about its jobs, over HTTP, and another one with --api. `batchfleet dev --grid` shows it all in one process.",
+			"leader, router, worker, client and clientx are the parts; submit gives jobs to leaders. The other commands ask a\n" +
+			"leader of this machine about its jobs, over HTTP, and another one with --api. `batchfleet dev --grid` shows it all in\n" +
+			"one process.",
 		Example: `  batchfleet grid leader 5000 --dir /var/lib/batchfleet/leader
   batchfleet grid worker 127.0.0.1 5000 job.assign.*
   batchfleet grid client 127.0.0.1 5000 clientA 8`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(gridLeaderCommand(), gridWorkerCommand(), gridClientCommand(), gridMultiCommand(), gridSubmitCommand(), gridResultsCommand())
+	c.AddCommand(gridLeaderCommand(), gridRouterCommand(), gridWorkerCommand(), gridClientCommand(), gridMultiCommand(), gridSubmitCommand(), gridResultsCommand())
 	c.AddCommand(append(gridJobsCommands(), gridDLQCommand(), gridWorkersCommand(), gridDoctorCommand())...)
 	return c
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -9,7 +10,7 @@ import (
 )
 
 // rereadAtHangup has files read again at each SIGHUP, until ctx ends.
-func rereadAtHangup(ctx context.Context, log *slog.Logger, read func() error) {
+func rereadAtHangup(ctx context.Context, log *slog.Logger, reread []func() error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -19,7 +20,11 @@ func rereadAtHangup(ctx context.Context, log *slog.Logger, read func() error) {
 			return
 		case <-hangups:
 		}
-		if err := read(); err != nil {
+		var err error
+		for _, read := range reread {
+			err = errors.Join(err, read())
+		}
+		if err != nil {
 			log.ErrorContext(ctx, "what cannot be read stays as it was", "err", err)
 			continue
 		}

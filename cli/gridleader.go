@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
-	"github.com/batchfleet/batchfleet/grid/access"
 	"github.com/batchfleet/batchfleet/grid/leader"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobapi"
@@ -82,43 +80,12 @@ func (f *gridLeaderFlags) serve(ctx context.Context, out io.Writer) (err error) 
 
 // openAccess gives the leader the rules of --acl. What it returns reads files again.
 func (f *gridLeaderFlags) openAccess(l *leader.Leader) (reread []func() error, err error) {
-	if f.acl == "" {
-		return nil, nil
-	}
-	file, err := access.Open(f.acl)
-	if err != nil {
-		return nil, fmt.Errorf("--acl: %w", err)
+	file, err := f.openRules()
+	if file == nil || err != nil {
+		return nil, err
 	}
 	l.Access = file
 	return []func() error{l.Reload}, nil
-}
-
-// listen opens the port for clients and workers.
-func (f *gridLeaderFlags) listen(ctx context.Context, log *slog.Logger, reread *[]func() error) (net.Listener, error) {
-	var config *tls.Config
-	if f.certFile != "" {
-		server, err := access.OpenServerTLS(f.certFile, f.keyFile, f.clientCA, log)
-		if err != nil {
-			return nil, fmt.Errorf("--tls-cert, --tls-key and --client-ca: %w", err)
-		}
-		*reread = append(*reread, server.Reload)
-		config = server.Config()
-	}
-	l := f.listener
-	if l == nil {
-		var err error
-		l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", f.address())
-		if errors.Is(err, syscall.EADDRINUSE) {
-			err = fmt.Errorf("%w (is another leader running?)", err)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("PORT: %w", err)
-		}
-	}
-	if config != nil {
-		l = tls.NewListener(l, config)
-	}
-	return l, nil
 }
 
 // run serves clients, workers and HTTP, until ctx ends.
@@ -143,14 +110,7 @@ func (f *gridLeaderFlags) run(ctx context.Context, l *leader.Leader, listener ne
 			stop()
 		}
 	})
-	running.Go(func() {
-		rereadAtHangup(ctx, log, func() (err error) {
-			for _, read := range reread {
-				err = errors.Join(err, read())
-			}
-			return err
-		})
-	})
+	running.Go(func() { rereadAtHangup(ctx, log, reread) })
 	fmt.Fprintf(out, "leader listens on %s\n", listener.Addr())
 	if web.url != "" {
 		fmt.Fprintf(out, "its Job API is at %s\n", web.url)

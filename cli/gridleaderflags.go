@@ -11,28 +11,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/settings"
-	"github.com/batchfleet/batchfleet/grid/access"
 	"github.com/batchfleet/batchfleet/grid/leader"
 	"github.com/batchfleet/batchfleet/grid/schedule"
 )
 
 // gridLeaderFlags are the flags of batchfleet grid leader, and its argument.
 type gridLeaderFlags struct {
-	port              string // the argument
-	addr              string
-	http, metricsAddr string
-	dir, sync         string
-	acl, jobTokens    string
-	certFile, keyFile string
-	clientCA          string
-	insecure          bool
+	gridListen
+	http, jobTokens string
+	dir, sync       string
 
-	maxConns, maxPerIP, maxJobs int
+	maxJobs                     int
 	minFree, maxBytes, maxBlobs int64
 	keep, drain                 time.Duration
 
-	listener, web net.Listener // instead of addr and port, and of http; nil for none
-	webChosen     bool         // --http was given
+	web       net.Listener // instead of http; nil for none
+	webChosen bool         // --http was given
 }
 
 // gridWeb is where the Job API of a leader is, unless flags say otherwise.
@@ -40,21 +34,13 @@ const gridWeb = "127.0.0.1:8095"
 
 func (f *gridLeaderFlags) register(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.addr, "addr", "127.0.0.1", "where to listen for clients and workers, without the port; others than those of this machine need TLS or --insecure")
+	f.gridListen.register(flags, "clients and workers")
 	flags.StringVar(&f.http, "http", gridWeb, "where the Job API listens, for scope grid; another port is taken if this one is in use and was not given; none when empty")
 	flags.StringVar(&f.jobTokens, "job-tokens-file", "", "file with the tokens of the Job API, which batchfleet token new makes; without one it is for this machine alone")
-	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
 	flags.StringVar(&f.dir, "dir", "", "for jobs and results, so that they survive the leader; one process each; nothing is kept when empty")
 	flags.StringVar(&f.sync, "sync", "always", "when what is kept is synced to disk: always, before it is promised; interval, each second; none, when the system does")
-	flags.StringVar(&f.acl, "acl", "", "file that says who may do what, read again at SIGHUP; everybody may do everything when empty")
-	flags.StringVar(&f.certFile, "tls-cert", "", "certificate chain in PEM, with --tls-key")
-	flags.StringVar(&f.keyFile, "tls-key", "", "key of the certificate")
-	flags.StringVar(&f.clientCA, "client-ca", "", "certificates in PEM of the authorities that clients and workers need a certificate of")
-	flags.BoolVar(&f.insecure, "insecure", false, "listen for other machines without TLS: on a network that you trust")
 	flags.DurationVar(&f.drain, "drain-timeout", 8*time.Second, "what SIGTERM gives running jobs to end; no more jobs are taken meanwhile")
 	flags.DurationVar(&f.keep, "keep-results", 24*time.Hour, "how long results are kept for clients that do not come")
-	flags.IntVar(&f.maxConns, "max-conns", 20_000, "connections at once")
-	flags.IntVar(&f.maxPerIP, "max-conns-per-ip", 0, "connections at once of one address; as many as --max-conns when 0")
 	flags.IntVar(&f.maxJobs, "max-jobs", 4_000_000, "jobs that have not ended; more are refused")
 	flags.Int64Var(&f.maxBytes, "max-bytes", 2<<30, "memory for requests and results; jobs that need more are refused")
 	flags.Int64Var(&f.maxBlobs, "max-blobs", 64<<30, "bytes on disk for inputs and results that fit into no frame, which are kept for 48h after their last use; with 0 such jobs are refused")
@@ -66,10 +52,7 @@ var gridSyncs = map[string]leader.Sync{"always": leader.SyncAlways, "interval": 
 
 // check returns all that is wrong with the flags.
 func (f *gridLeaderFlags) check() error {
-	wrong := []error{checkPort("PORT", f.port, 0), f.checkAddr()}
-	if f.metricsAddr != "" {
-		wrong = append(wrong, settings.CheckListen("--metrics-addr", f.metricsAddr, "127.0.0.1:9090"))
-	}
+	wrong := f.gridListen.check()
 	if f.http != "" {
 		wrong = append(wrong, settings.CheckListen("--http", f.http, gridWeb))
 		if !onLoopback(f.http) && f.jobTokens == "" {
@@ -82,27 +65,10 @@ func (f *gridLeaderFlags) check() error {
 	if _, known := gridSyncs[f.sync]; !known {
 		wrong = append(wrong, fmt.Errorf("--sync is %.40q: want always, interval or none", f.sync))
 	}
-	if (f.certFile == "") != (f.keyFile == "") {
-		wrong = append(wrong, errors.New("--tls-cert and --tls-key are given together"))
-	}
-	if f.clientCA != "" && f.certFile == "" {
-		wrong = append(wrong, errors.New("--client-ca is for TLS: give --tls-cert and --tls-key, too"))
-	}
-	for _, n := range []struct {
-		flag           string
-		is, from, upTo int64
-	}{
-		{"--max-conns", int64(f.maxConns), 1, 1_000_000},
-		{"--max-conns-per-ip", int64(f.maxPerIP), 0, 1_000_000},
-		{"--max-jobs", int64(f.maxJobs), 1, 50_000_000},
-		{"--max-bytes", f.maxBytes, 1 << 20, 1 << 44},
-		{"--max-blobs", f.maxBlobs, 0, 1 << 50},
-		{"--min-free-bytes", f.minFree, 0, 1 << 50},
-	} {
-		if n.is < n.from || n.is > n.upTo {
-			wrong = append(wrong, fmt.Errorf("%s is %d: must be from %d to %d", n.flag, n.is, n.from, n.upTo))
-		}
-	}
+	wrong = append(wrong, checkNumbers(
+		flagNumber{"--max-jobs", int64(f.maxJobs), 1, 50_000_000}, flagNumber{"--max-bytes", f.maxBytes, 1 << 20, 1 << 44},
+		flagNumber{"--max-blobs", f.maxBlobs, 0, 1 << 50}, flagNumber{"--min-free-bytes", f.minFree, 0, 1 << 50},
+	)...)
 	if f.keep < time.Minute || f.keep > 366*24*time.Hour {
 		wrong = append(wrong, fmt.Errorf("--keep-results is %s: must be from 1m to a year", f.keep))
 	}
@@ -111,20 +77,6 @@ func (f *gridLeaderFlags) check() error {
 	}
 	return errors.Join(wrong...)
 }
-
-// checkAddr returns what is wrong with where to listen: others may reach it only encrypted.
-func (f *gridLeaderFlags) checkAddr() error {
-	if _, _, err := net.SplitHostPort(f.addr); err == nil {
-		return fmt.Errorf("--addr is %.80q: the port is the argument, so give the address alone", f.addr)
-	}
-	if err := access.CheckListen(f.address(), f.certFile != "", f.insecure); err != nil {
-		return fmt.Errorf("--addr: %w", err)
-	}
-	return nil
-}
-
-// address is where the leader listens.
-func (f *gridLeaderFlags) address() string { return net.JoinHostPort(f.addr, f.port) }
 
 // leader returns a leader as the flags say, which is not open.
 func (f *gridLeaderFlags) leader(log *slog.Logger) *leader.Leader {
@@ -139,10 +91,5 @@ func (f *gridLeaderFlags) warn(ctx context.Context, log *slog.Logger) {
 	if f.dir == "" {
 		log.WarnContext(ctx, "nothing is kept: jobs and results are gone when this leader ends", "do", "give --dir")
 	}
-	if f.acl == "" && !onLoopback(f.address()) && f.clientCA == "" {
-		log.WarnContext(ctx, "everybody who reaches this leader may run programs on its workers", "do", "give --acl, or --client-ca")
-	}
-	if f.insecure && f.certFile == "" && !onLoopback(f.address()) {
-		log.WarnContext(ctx, "what clients and workers send is not encrypted", "do", "give --tls-cert and --tls-key")
-	}
+	f.gridListen.warn(ctx, log)
 }

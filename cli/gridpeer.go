@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,6 +16,7 @@ import (
 
 // gridPeer has the flags of what connects to leaders.
 type gridPeer struct {
+	prefix        string // of the flags' names
 	tokenFile     string
 	withTLS       bool
 	tls           access.ClientTLS
@@ -27,14 +27,17 @@ type gridPeer struct {
 	dial  func(ctx context.Context, addr string) (net.Conn, error)
 }
 
+// flag is the name of a flag.
+func (p *gridPeer) flag(name string) string { return p.prefix + name }
+
 func (p *gridPeer) register(flags *pflag.FlagSet) {
-	flags.StringVar(&p.tokenFile, "token-file", "", "file with the token by which leaders know this end; - for standard input")
-	flags.BoolVar(&p.withTLS, "tls", false, "connect with TLS, also when one of the flags below is given")
-	flags.StringVar(&p.tls.CAFile, "ca-file", "", "certificates in PEM of the authorities to trust, and no others; those of the system when empty")
-	flags.StringVar(&p.tls.ServerName, "tls-server-name", "", "name that the certificate of a leader must have; its HOST when empty")
-	flags.StringVar(&p.tls.CertFile, "tls-cert", "", "certificate chain in PEM by which leaders know this end, with --tls-key")
-	flags.StringVar(&p.tls.KeyFile, "tls-key", "", "key of the certificate")
-	flags.BoolVar(&p.plaintextOkay, "insecure", false, "send the token unencrypted to leaders on other machines")
+	flags.StringVar(&p.tokenFile, p.flag("token-file"), "", "file with the token by which leaders know this end; - for standard input")
+	flags.BoolVar(&p.withTLS, p.flag("tls"), false, "connect with TLS, also when one of the flags below is given")
+	flags.StringVar(&p.tls.CAFile, p.flag("ca-file"), "", "certificates in PEM of the authorities to trust, and no others; those of the system when empty")
+	flags.StringVar(&p.tls.ServerName, p.flag("tls-server-name"), "", "name that the certificate of a leader must have; its HOST when empty")
+	flags.StringVar(&p.tls.CertFile, p.flag("tls-cert"), "", "certificate chain in PEM by which leaders know this end, with --"+p.flag("tls-key"))
+	flags.StringVar(&p.tls.KeyFile, p.flag("tls-key"), "", "key of the certificate")
+	flags.BoolVar(&p.plaintextOkay, p.flag("insecure"), false, "send the token unencrypted to leaders on other machines")
 }
 
 // open reads the files that the flags name.
@@ -46,7 +49,7 @@ func (p *gridPeer) open(ctx context.Context, leaders []string, log *slog.Logger)
 	if encrypted {
 		config, err := p.tls.Config(log)
 		if err != nil {
-			return fmt.Errorf("--tls: %w", err)
+			return fmt.Errorf("--%s: %w", p.flag("tls"), err)
 		}
 		p.dial = func(ctx context.Context, addr string) (net.Conn, error) {
 			return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", addr)
@@ -57,18 +60,18 @@ func (p *gridPeer) open(ctx context.Context, leaders []string, log *slog.Logger)
 	}
 	for _, addr := range leaders {
 		if host, _, _ := net.SplitHostPort(addr); !encrypted && !p.plaintextOkay && !httpd.IsLoopback(host) {
-			return fmt.Errorf("--token-file: the token would be sent to %s unencrypted: give --tls, or --insecure on a network that you trust", addr)
+			return fmt.Errorf("--%s: the token would be sent to %s unencrypted: give --%s, or --%s on a network that you trust", p.flag("token-file"), addr, p.flag("tls"), p.flag("insecure"))
 		}
 	}
 	token, err := settings.ReadToken(ctx, p.tokenFile)
 	if err != nil {
-		return fmt.Errorf("--token-file: %w", err)
+		return fmt.Errorf("--%s: %w", p.flag("token-file"), err)
 	}
 	if mode, ok := readByOthers(p.tokenFile); ok {
 		log.WarnContext(ctx, "other users of this machine may read the token", "file", p.tokenFile, "mode", mode, "do", "chmod 600")
 	}
 	if len(token) > maxGridToken {
-		return errors.New("--token-file: the token is longer than any that a leader takes")
+		return fmt.Errorf("--%s: the token is longer than any that a leader takes", p.flag("token-file"))
 	}
 	p.token = token
 	return nil

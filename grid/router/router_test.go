@@ -323,6 +323,28 @@ func TestG75AResultGoesToTheConnectionThatHasSubmittedItsJob(t *testing.T) {
 	})
 }
 
+func TestG75AClientThatWantsItsOwnResultsAloneGetsNoOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, "a:1", "b:1")
+		r.worker("a:1")
+		r.worker("b:1")
+		gone := r.welcomed("clientA")
+		old := gone.job()
+		gone.send(old)
+		gone.queued(old)
+		gone.Abort(nil)
+		after(time.Second)
+		c := r.client("clientA", "", append([]string{wire.FeatureOwn}, all...)...)
+		c.next(wire.Welcome)
+		job := c.job()
+		c.send(job)
+		c.queued(job)
+		if f := c.next(wire.Result); f.MsgID != job.MsgID {
+			t.Errorf("the result of %s has come, which is another's", f.MsgID)
+		}
+	})
+}
+
 func TestG75ACancelAndAQueryPass(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")

@@ -18,7 +18,7 @@ import (
 
 // features are those that a router has. A client is welcomed with those that it lists as well.
 var features = []string{
-	wire.FeaturePing, wire.FeatureError, wire.FeatureCancel, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery, wire.FeatureArray,
+	wire.FeaturePing, wire.FeatureError, wire.FeatureCancel, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery, wire.FeatureArray, wire.FeatureOwn,
 }
 
 const (
@@ -76,7 +76,7 @@ func (s *session) greetClient(f wire.Frame, conn net.Conn) error {
 		return s.Refuse(wire.CodeForbidden, err)
 	}
 	config := s.router.config(s.Name)
-	config.Desired, config.OnResult, config.Log = limit, s.result, s.log
+	config.Desired, config.OnResult, config.Own, config.Log = limit, s.result, s.Has(wire.FeatureOwn), s.log
 	if s.multi, err = client.New(config); err != nil {
 		return err
 	}
