@@ -52,7 +52,7 @@ var calcA = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "calcA.exe")
-	build := exec.Command("go", "build", "-o", file, "../examples/grid/calcA") //nolint:noctx // for all tests
+	build := exec.Command("go", "build", "-o", file, "../examples/grid/calcA")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build calcA: %w\n%s", err, out)
 	}

@@ -49,7 +49,7 @@ func gridRouterCommand() *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&f.leaders, "leader", nil, "address of a leader, HOST:PORT; given once for each, or with commas between them")
-	f.gridListen.register(flags, "clients")
+	f.register(flags, "clients")
 	f.peer.register(flags)
 	flags.IntVar(&f.maxJobs, "max-jobs-per-conn", router.DefaultWindow, "jobs of a connection that have not ended; more are refused for the time being")
 	flags.IntVar(&f.maxBytes, "max-bytes-per-conn", 64<<20, "bytes of the requests of these jobs together")

@@ -44,9 +44,7 @@ func detach(request *wire.JobRequest) (contents []content, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, f := range files {
-		request.Files[i] = f
-	}
+	copy(request.Files, files)
 	for size += len(rest); size > most; {
 		largest := 0
 		for i := range request.Files {

@@ -107,7 +107,7 @@ func (w *wireConn) Read(p []byte) (int, error) {
 	w.line.read += int64(n)
 	w.line.mu.Unlock()
 	if w.cut.read > 0 && w.read > w.cut.read {
-		_ = w.Conn.Close()
+		_ = w.Close()
 	}
 	return n, err
 }
@@ -119,7 +119,7 @@ func (w *wireConn) Write(p []byte) (int, error) {
 	w.line.written += int64(n)
 	w.line.mu.Unlock()
 	if w.cut.written > 0 && w.written > w.cut.written {
-		_ = w.Conn.Close()
+		_ = w.Close()
 	}
 	return n, err
 }

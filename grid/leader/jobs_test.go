@@ -35,7 +35,6 @@ func TestJobsKeepTheContractOfTheJobAPI(t *testing.T) {
 			}
 			worker.send(wire.Frame{Type: wire.Report, MsgID: f.CorrID, CorrID: f.MsgID, Payload: payload})
 			r.until("the report has arrived", func() bool {
-
 				return r.logged(f.MsgID) > before
 			})
 		}

@@ -20,7 +20,7 @@ type notCarried struct{ error }
 
 func (e notCarried) Unwrap() error { return e.error }
 
-func (notCarried) Is(err error) bool { return err == errors.ErrUnsupported } //nolint:errorlint // as errors.Is wants it
+func (notCarried) Is(err error) bool { return err == errors.ErrUnsupported }
 
 var errNoBlobs = notCarried{errors.New("it carries nothing that is too large for a frame")}
 

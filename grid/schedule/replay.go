@@ -234,9 +234,10 @@ func (c *Core) replayID(kind byte, r *reading) {
 			c.requeue(j)
 		}
 	case recDrop:
-		if j.state == dead {
+		switch j.state {
+		case dead:
 			c.drop(j)
-		} else if j.state == ended {
+		case ended:
 			if c.owed(j) {
 				c.settle(j)
 			}

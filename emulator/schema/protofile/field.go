@@ -148,7 +148,7 @@ func (p *parser) parseOneof(in *scope) {
 	name := p.name()
 	o := &descriptorpb.OneofDescriptorProto{Name: &name.text}
 	p.declare(in, name, other)
-	index := proto.Int32(int32(len(m.OneofDecl)))
+	index := new(int32(len(m.OneofDecl)))
 	m.OneofDecl = append(m.OneofDecl, o)
 	before := len(m.Field)
 	p.expect("{")
@@ -219,7 +219,7 @@ func (p *parser) checkLabel(f *descriptorpb.FieldDescriptorProto, pos int, isExt
 			fail(pos, "editions have no label optional: use features.field_presence")
 		}
 		if p.isProto3() {
-			f.Proto3Optional = proto.Bool(true)
+			f.Proto3Optional = new(true)
 		}
 	default: // repeated fields are everywhere
 	}
@@ -280,13 +280,13 @@ func (p *parser) parseMap(f *descriptorpb.FieldDescriptorProto, in *scope) {
 	entry := token{pos: name.pos, text: camelCase("_"+name.text) + "Entry"}
 	message := p.addMessage(in, entry)
 	message.isMap = true
-	message.message.Options = &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)}
+	message.message.Options = &descriptorpb.MessageOptions{MapEntry: new(true)}
 	for i, part := range []struct {
 		name string
 		typ  token
 	}{{"key", key}, {"value", value}} {
 		field := &descriptorpb.FieldDescriptorProto{Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
-		field.Name, field.JsonName, field.Number = &part.name, &part.name, proto.Int32(int32(i+1))
+		field.Name, field.JsonName, field.Number = &part.name, &part.name, new(int32(i+1))
 		if features := f.GetOptions().GetFeatures(); features != nil {
 			field.Options = &descriptorpb.FieldOptions{Features: proto.CloneOf(features)}
 		}
@@ -307,10 +307,10 @@ func (p *parser) nameField(f *descriptorpb.FieldDescriptorProto, in *scope, name
 	}
 	p.declare(in, name, what)
 	p.at[f] = name.pos
-	f.Name, f.JsonName = &name.text, proto.String(camelCase(name.text))
+	f.Name, f.JsonName = &name.text, new(camelCase(name.text))
 	p.expect("=")
 	pos := p.tok.pos
-	f.Number = proto.Int32(p.number(fieldNumbers))
+	f.Number = new(p.number(fieldNumbers))
 	if *f.Number >= firstReserved && *f.Number <= lastReserved {
 		fail(pos, "the numbers from %d to %d cannot be used", firstReserved, lastReserved)
 	}

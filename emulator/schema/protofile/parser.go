@@ -129,7 +129,7 @@ func (p *parser) parseSyntax() {
 	p.expect("=")
 	switch t := p.string(); {
 	case isEdition && t.text == "2023":
-		p.file.Syntax = proto.String("editions")
+		p.file.Syntax = new("editions")
 		p.file.Edition = descriptorpb.Edition_EDITION_2023.Enum()
 	case isEdition:
 		fail(t.pos, "unknown edition %q: want \"2023\"", t.text)
@@ -229,7 +229,7 @@ func (s *scope) addSyntheticOneofs() {
 			name = "X" + name
 		}
 		taken[name] = true
-		f.OneofIndex = proto.Int32(int32(len(s.message.OneofDecl)))
+		f.OneofIndex = new(int32(len(s.message.OneofDecl)))
 		s.message.OneofDecl = append(s.message.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: &name})
 	}
 }
@@ -269,7 +269,7 @@ func (p *parser) parseEnumValue(in *scope) *descriptorpb.EnumValueDescriptorProt
 	name := p.name()
 	p.declare(in, name, anEnumValue)
 	p.expect("=")
-	v := &descriptorpb.EnumValueDescriptorProto{Name: &name.text, Number: proto.Int32(p.number(enumNumbers))}
+	v := &descriptorpb.EnumValueDescriptorProto{Name: &name.text, Number: new(p.number(enumNumbers))}
 	if p.tok.is("[") {
 		v.Options = new(descriptorpb.EnumValueOptions)
 		p.options(descriptorpb.FieldOptions_TARGET_TYPE_ENUM_ENTRY, v.Options)
@@ -330,7 +330,7 @@ func (p *parser) parseMethod(in *scope) *descriptorpb.MethodDescriptorProto {
 func (p *parser) parseMethodType(in *scope, full **string) (stream *bool) {
 	p.expect("(")
 	if p.accept("stream") {
-		stream = proto.Bool(true)
+		stream = new(true)
 	}
 	name := p.path(true)
 	p.expect(")")

@@ -67,7 +67,7 @@ func parse(source string) (*descriptorpb.FileDescriptorProto, *parser, error) {
 	}
 	p := &parser{
 		lexer:    lexer{source: source},
-		file:     &descriptorpb.FileDescriptorProto{Name: proto.String(fileName)},
+		file:     &descriptorpb.FileDescriptorProto{Name: new(fileName)},
 		top:      &scope{},
 		at:       make(map[proto.Message]int),
 		named:    make(map[*descriptorpb.FieldDescriptorProto]bool),

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
@@ -80,7 +79,7 @@ func (p *parser) linkDefault(f *descriptorpb.FieldDescriptorProto, v *value) {
 			}
 			f.DefaultValue = &v.text
 		default:
-			f.DefaultValue = proto.String(scalarDefault(v.scalar(protoreflect.Kind(f.GetType()), false)))
+			f.DefaultValue = new(scalarDefault(v.scalar(protoreflect.Kind(f.GetType()), false)))
 		}
 	})
 }
