@@ -84,7 +84,7 @@ func audit(t testing.TB, c *Core) {
 		case ended:
 			if j.list == &c.acked {
 				want.acked++
-				want.ackedBytes += int64(j.size)
+				want.ackedBytes += int64(j.result().Size)
 			} else if j.list == nil {
 				fail("the result of %s is nowhere", id)
 			}

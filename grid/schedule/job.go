@@ -23,18 +23,16 @@ const (
 type job struct {
 	id         wire.GUID
 	seq        uint64 // counts all jobs, as they have come
-	position   uint64 // in order
 	line       *line
 	list       *list
 	prev, next *job
 	body       []byte // the request; the result of a job that has ended
 	rare       *rare
 	run        *attempt // while a worker has it
-	digest     uint64   // of the request; 0 if it is not known
 	owner      PeerID   // who has submitted it, if still connected
 	born       Moment   // when it was submitted
 	since      Moment   // when it came to where it is
-	size       int32    // of the body
+	digest     uint32   // of the request; 0 if it is not known
 	state      state
 	outcome    jobs.State // of a job that has ended
 	attempts   uint8      // that count: made again because a worker was lost or did not accept, or as the job has asked
@@ -48,8 +46,8 @@ type rare struct {
 	notAfter Moment // 0 for none
 	avoid    wire.GUID
 	ref      wire.GUID // of the body, if it is stored elsewhere
+	refSize  int
 	attempt  wire.GUID // that was running when the leader ended
-	cutOff   wire.GUID // attempt that was counted as lost when a connection ended; its worker may come back with it
 	cancel   bool      // it was asked to stop
 	tied     *peer     // its end ends the job
 	last     string
@@ -131,17 +129,17 @@ func (j *job) isOpen() bool { return j.state < ended }
 // setBody puts a request or a result in place of what the job has.
 func (c *Core) setBody(j *job, b Body) {
 	c.bytes += b.memory() - int64(len(j.body))
-	j.body, j.size = b.Bytes, int32(b.Size)
-	if j.rare != nil || !b.Ref.IsZero() {
-		j.more().ref = b.Ref
+	j.body = b.Bytes
+	if j.rare != nil || b.Bytes == nil && b.Size > 0 {
+		j.more().ref, j.more().refSize = b.Ref, b.Size
 	}
 }
 
 // theBody is the request of a job that has not ended or is a dead letter, and the result of another.
 func (j *job) theBody() Body {
-	b := Body{Bytes: j.body, Size: int(j.size)}
-	if j.rare != nil {
-		b.Ref = j.rare.ref
+	b := Body{Bytes: j.body, Size: len(j.body)}
+	if b.Bytes == nil && j.rare != nil {
+		b.Ref, b.Size = j.rare.ref, j.rare.refSize
 	}
 	return b
 }
@@ -164,12 +162,15 @@ func (c *Core) unstore(b Body) {
 // add makes a job known.
 func (c *Core) add(j *job) {
 	c.jobs[j.id] = j
-	c.order.add(j, (c.epoch+int64(j.born))/1e6)
+	c.order.add(j)
 	j.line.jobs++
 	if j.isOpen() {
 		c.open++
 	}
 }
+
+// bornMs is when a job was submitted, as it is shown.
+func (c *Core) bornMs(j *job) int64 { return c.cfg.Epoch.Add(j.born).UnixMilli() }
 
 // forget deletes all that is known of a job that has ended.
 func (c *Core) forget(j *job) {

@@ -92,7 +92,7 @@ func TestP1G30RandomHistories(t *testing.T) {
 		}
 		w.cfg = Config{
 			Epoch: time.Unix(1_800_000_000, 0), ResultWindow: rapid.SampledFrom([]int{1, 200, 1 << 20}).Draw(r, "window"), MaxAttempts: rapid.IntRange(1, 4).Draw(r, "attempts"),
-			MaxCrashes: rapid.IntRange(1, 4).Draw(r, "crashes"), MaxResults: rapid.SampledFrom([]int64{300, 1 << 20}).Draw(r, "results"),
+			MaxCrashes: rapid.IntRange(1, 4).Draw(r, "crashes"), MaxResults: rapid.SampledFrom([]int64{300, 1 << 20}).Draw(r, "results"), KeepResult: 10_000 * time.Hour,
 		}
 		w.c = w.core()
 		w.c.Recovered(0)

@@ -2,38 +2,22 @@ package schedule
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 )
 
-// order has all jobs by age, so that pages of them can be shown. Each has a position, by which the next page finds where it begins.
+// order has all jobs as they have come, so that pages of them can be shown. Among those of the same millisecond the ids decide: they are sorted when
+// they are shown.
 type order struct {
 	jobs    []*job
 	last    uint64 // seq of the newest job that there was
 	missing int    // of jobs that are no longer known
-	ms      int64  // the millisecond of the newest job
-	from    int    // where the jobs of that millisecond begin
 }
 
-// maxSame is how many jobs of one millisecond are in the order of their ids. More of them come after a leap of the clock, in the order of their submission.
-const maxSame = 2000
-
-// add puts a job that was submitted in a millisecond behind those that are older. Among those of the same millisecond the ids decide, as they do where jobs
-// are shown.
-func (o *order) add(j *job, ms int64) {
+func (o *order) add(j *job) {
 	o.last++
-	j.seq, j.position = o.last, o.last
+	j.seq = o.last
 	o.jobs = append(o.jobs, j)
-	if ms != o.ms || len(o.jobs)-o.from > maxSame {
-		o.ms, o.from = ms, len(o.jobs)-1
-		return
-	}
-	same := o.jobs[o.from : len(o.jobs)-1]
-	at := o.from + sort.Search(len(same), func(i int) bool { return bytes.Compare(same[i].id[:], j.id[:]) > 0 })
-	copy(o.jobs[at+1:], o.jobs[at:])
-	o.jobs[at] = j
-	for i := at; i < len(o.jobs)-1; i++ { // a position belongs to a place
-		o.jobs[i].position, o.jobs[i+1].position = o.jobs[i+1].position, o.jobs[i].position
-	}
 }
 
 // gone notes that a job is no longer known. It leaves once most of those that are here are not.
@@ -46,7 +30,7 @@ func (o *order) gone(j *job) {
 	for j := range o.all {
 		kept = append(kept, j)
 	}
-	o.jobs, o.missing, o.from = kept, 0, len(kept)
+	o.jobs, o.missing = kept, 0
 }
 
 // all calls yield for each job, the oldest first.
@@ -58,7 +42,29 @@ func (o *order) all(yield func(*job) bool) {
 	}
 }
 
-// before returns how many of the jobs here come before a position.
-func (o *order) before(position uint64) int {
-	return sort.Search(len(o.jobs), func(i int) bool { return o.jobs[i].position >= position })
+// find returns how many of the jobs here have come before one with a seq.
+func (o *order) find(seq uint64) int {
+	return sort.Search(len(o.jobs), func(i int) bool { return o.jobs[i].seq >= seq })
+}
+
+// maxRun is how many jobs of one millisecond are sorted at a time.
+const maxRun = 1 << 14
+
+// run returns the limits of the jobs around one that are sorted together.
+func (o *order) run(i int, ms func(*job) int64) (from, to int) {
+	same := func(k int) bool {
+		return o.jobs[k].seq/maxRun == o.jobs[i].seq/maxRun && ms(o.jobs[k]) == ms(o.jobs[i])
+	}
+	for from = i; from > 0 && same(from-1); from-- {
+	}
+	for to = i + 1; to < len(o.jobs) && same(to); to++ {
+	}
+	return from, to
+}
+
+// sorted returns some jobs, the one with the highest id first.
+func (o *order) sorted(from, to int) []*job {
+	run := slices.Clone(o.jobs[from:to])
+	slices.SortFunc(run, func(a, b *job) int { return bytes.Compare(b.id[:], a.id[:]) })
+	return run
 }

@@ -10,27 +10,38 @@ import (
 // maxLook is how many jobs one call of Jobs looks at.
 const maxLook = 20_000
 
-// Jobs calls show for jobs that are wanted, the newest first, until it returns false. Only jobs older than a position of an earlier call are
-// shown; 0 begins with the newest. It returns the position for the next call, and 0 at the end. Few jobs may be shown while there are more: a
-// call looks at a limited number.
+// Jobs calls show for jobs that are wanted, the newest first, until it returns false. Only jobs behind the position of an earlier call are shown; 0
+// begins with the newest. It returns the position for the next call, and 0 at the end. Few jobs may be shown while there are more: a call looks at
+// a limited number.
 func (c *Core) Jobs(position uint64, want func(*Info) bool, show func(Info) bool) (next uint64) {
-	all := c.order.jobs
-	end := len(all)
+	o := &c.order
+	to := len(o.jobs)
+	var last *job // that was looked at
 	if position > 0 {
-		end = c.order.before(position)
+		to = o.find(position)
+		if to < len(o.jobs) && o.jobs[to].seq == position {
+			last = o.jobs[to]
+			_, to = o.run(to, c.bornMs)
+		}
 	}
-	for i := end - 1; i >= 0; i-- {
-		j := all[i]
-		if end-i > maxLook {
-			return j.position + 1
+	for looked := 0; to > 0; {
+		from, _ := o.run(to-1, c.bornMs)
+		run := o.sorted(from, to)
+		if last != nil {
+			run = run[slices.Index(run, last)+1:]
 		}
-		if j.state == 0 {
-			continue
+		for _, j := range run {
+			if j.state != 0 {
+				if info := c.info(j); want(&info) && !show(info) {
+					return j.seq
+				}
+			}
+			last = j
 		}
-		info := c.info(j)
-		if want(&info) && !show(info) {
-			return j.position
+		if looked += len(run); looked > maxLook {
+			return last.seq
 		}
+		to, last = from, nil
 	}
 	return 0
 }

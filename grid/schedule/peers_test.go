@@ -324,7 +324,7 @@ func (w *world) drop(t *rapid.T) {
 	if w.jobs[id] == nil {
 		w.jobs[id] = &simJob{}
 	}
-	w.jobs[id].loose = true // it may be submitted again
+	w.jobs[id].loose, w.jobs[id].promised = true, false // it may be submitted again
 	w.c.Drop(w.now, id)
 }
 

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
@@ -51,7 +52,8 @@ func (c *Core) replayEpoch(r *reading) {
 }
 
 func (c *Core) replaySubmit(r *reading) error {
-	s := Submission{ID: r.guid(), Digest: uint64(r.number())}
+	s := Submission{ID: r.guid()}
+	digest := uint32(r.small(math.MaxUint32))
 	born, clientName := r.moment(c), r.text()
 	s.Exec = r.text()
 	p := r.place()
@@ -70,7 +72,7 @@ func (c *Core) replaySubmit(r *reading) error {
 	if p.index >= 0 {
 		j.more().arrayID, j.more().index = p.array, p.index
 	}
-	j.since = born
+	j.since, j.digest = born, digest
 	return nil
 }
 
@@ -149,7 +151,7 @@ func (c *Core) replayBack(r *reading) {
 }
 
 func (c *Core) replayEnd(r *reading) {
-	id, outcome, born, since, digest := r.guid(), r.outcome(), r.moment(c), r.moment(c), uint64(r.number())
+	id, outcome, born, since, digest := r.guid(), r.outcome(), r.moment(c), r.moment(c), uint32(r.small(math.MaxUint32))
 	clientName, execName, last := r.text(), r.text(), r.text()
 	p := r.place()
 	b := r.body()

@@ -33,14 +33,14 @@ func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 	if code, reason := c.refusal(p.client, s); code != "" {
 		c.Counts.Refused++
 		c.unstore(s.Body)
-		c.emit(notTaken(p, s, code, reason))
+		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: code, Reason: reason})
 		return
 	}
 	j, err := c.newJob(p.client.name, s, s.Options.Array != "", c.now)
 	if err != nil {
 		c.Counts.Refused++
 		c.unstore(s.Body)
-		c.emit(notTaken(p, s, wire.CodeInvalid, err.Error()))
+		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: wire.CodeInvalid, Reason: err.Error()})
 		return
 	}
 	j.owner = id
@@ -50,11 +50,6 @@ func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 	if p.features.submitAck {
 		c.emit(Effect{Op: SubmitAck, Peer: id, Job: s.ID})
 	}
-}
-
-// notTaken tells a client that its job is not taken.
-func notTaken(p *peer, s Submission, code, reason string) Effect {
-	return Effect{Op: ErrorTo, Peer: p.id, Job: s.ID, Client: p.client.name, Exec: s.Exec, Code: code, Reason: reason}
 }
 
 // refusal returns why a job is not taken.
@@ -81,7 +76,7 @@ const maxMoment = math.MaxInt64 / 4
 // newJob queues a job, which is given only to workers that can run jobs of arrays if it is one of those, or an array. An error means that it
 // is an array whose request cannot be read.
 func (c *Core) newJob(clientName string, s Submission, array bool, born Moment) (*job, error) {
-	j := &job{id: s.ID, digest: s.Digest, born: born}
+	j := &job{id: s.ID, digest: fold(s.Digest), born: born}
 	if opts := optionsOf(&s.Options); opts != noOptions || s.NotAfter != 0 || s.Options.Array != "" {
 		r := j.more()
 		r.opts, r.notAfter = opts, min(s.NotAfter, maxMoment)
@@ -101,22 +96,24 @@ func (c *Core) newJob(clientName string, s Submission, array bool, born Moment) 
 	return j, nil
 }
 
+// fold makes a digest short, and not 0 but for the 0 that stands for none.
+func fold(digest uint64) uint32 {
+	if digest == 0 {
+		return 0
+	}
+	return max(1, uint32(digest^digest>>32)) //nolint:gosec // half of it is enough to tell two requests with one id apart
+}
+
 // submitAgain answers the request for a job that is known.
 func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	c.Counts.Duplicates++
 	c.unstore(s.Body) // it is stored already
-	theirs := j.line.client.name != p.client.name
-	if theirs || j.digest != 0 && s.Digest != 0 && j.digest != s.Digest {
-		e := notTaken(p, s, wire.CodeConflict, "another job has this id: use a new one")
-		if !theirs {
-			e.Client, e.Exec = "", "" // the result of the first one will come
-		}
-		c.emit(e)
+	if j.line.client.name != p.client.name || j.digest != 0 && s.Digest != 0 && j.digest != fold(s.Digest) {
+		c.emit(Effect{Op: ErrorTo, Peer: p.id, Job: s.ID, Code: wire.CodeConflict, Reason: "another job has this id: use a new one"})
 		return
 	}
 	before := c.peers[j.owner]
 	j.owner = p.id
-	c.claimElements(p, j)
 	if p.features.submitAck {
 		c.emit(Effect{Op: SubmitAck, Peer: p.id, Job: s.ID})
 	}
@@ -128,19 +125,4 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	if before != nil && before.client == p.client { // it has room for another result
 		c.deliver(before)
 	}
-}
-
-// claimElements sends the results of the jobs of an array that wait to a client that takes only its own, and has submitted the array again.
-func (c *Core) claimElements(p *peer, array *job) {
-	if !p.features.own || array.rare == nil || array.rare.array == nil {
-		return
-	}
-	for j := p.client.waiting.first; j != nil; {
-		next := j.next
-		if of, _, ok := j.element(); ok && of.job == array {
-			c.toDeliver(j)
-		}
-		j = next
-	}
-	c.deliver(p)
 }
