@@ -124,7 +124,8 @@ type Core struct {
 	recovering   list // running when the leader ended
 	recoverUntil Moment
 	replaying    bool
-	shift        Moment // from the moments of records to those of this leader
+	shift        Moment    // from the moments of records to those of this leader
+	names        [2]string // of the last client and exec in a record
 	sweepAt      Moment
 
 	out, taken       []Effect

@@ -220,6 +220,14 @@ func (r *reading) small(limit int64) int64 {
 
 func (r *reading) text() string { return string(r.take(int(r.small(math.MaxInt32)))) }
 
+// name is a text that often is the same as the one before.
+func (r *reading) name(before *string) string {
+	if b := r.take(int(r.small(math.MaxInt32))); string(b) != *before {
+		*before = string(b)
+	}
+	return *before
+}
+
 // moment is one of before this leader was started: it is not in the future.
 func (r *reading) moment(c *Core) Moment { return min(r.shifted(c), c.now) }
 

@@ -54,8 +54,8 @@ func (c *Core) replayEpoch(r *reading) {
 func (c *Core) replaySubmit(r *reading) error {
 	s := Submission{ID: r.guid()}
 	digest := uint32(r.small(math.MaxUint32))
-	born, clientName := r.moment(c), r.text()
-	s.Exec = r.text()
+	born, clientName := r.moment(c), r.name(&c.names[0])
+	s.Exec = r.name(&c.names[1])
 	p := r.place()
 	opts := r.options(c, &s)
 	s.Body = r.body()
@@ -152,7 +152,7 @@ func (c *Core) replayBack(r *reading) {
 
 func (c *Core) replayEnd(r *reading) {
 	id, outcome, born, since, digest := r.guid(), r.outcome(), r.moment(c), r.moment(c), uint32(r.small(math.MaxUint32))
-	clientName, execName, last := r.text(), r.text(), r.text()
+	clientName, execName, last := r.name(&c.names[0]), r.name(&c.names[1]), r.text()
 	p := r.place()
 	b := r.body()
 	if r.bad {
