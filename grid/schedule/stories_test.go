@@ -504,6 +504,7 @@ func TestG76ArrayMakesItsJobsInTurn(t *testing.T) {
 		t.Errorf("it is %+v", i)
 	}
 	dead := wire.ElementID(id, 2)
+	s.Gone(s.now, 2)
 	s.Requeue(s.now, dead) // alone
 	s.crash()
 	s.client(1, "a", 2)
