@@ -140,7 +140,7 @@ func (f *gridSubmitFlags) requests(ctx context.Context, args []string, submit fu
 		}
 		return submit(q)
 	}
-	in := io.ReadCloser(nil)
+	var in io.ReadCloser
 	if f.from == "-" {
 		in = program.Stdin(ctx)
 	} else {

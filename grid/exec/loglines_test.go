@@ -56,7 +56,7 @@ func TestG18OfAFloodTheNewestLinesAreInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		l := &logLines{log: func(line string) { got = append(got, line) }}
-		n, looked := 0, 0
+		n := 0
 		flood := func(chunks int) {
 			for range chunks {
 				var b bytes.Buffer
@@ -68,7 +68,7 @@ func TestG18OfAFloodTheNewestLinesAreInTheLog(t *testing.T) {
 			}
 		}
 		flood(1000)
-		looked = len(got)
+		looked := len(got)
 		time.Sleep(logEvery)
 		synctest.Wait()
 		if newest := got[len(got)-1]; newest != fmt.Sprint(n) {

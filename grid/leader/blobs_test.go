@@ -69,9 +69,9 @@ func contentOf(t *testing.T, n int, seed byte) ([]byte, wire.Blob) {
 }
 
 // withBlob is a SubmitJob whose input is a blob.
-func withBlob(t *testing.T, client string, b wire.Blob) wire.Frame {
+func withBlob(t *testing.T, b wire.Blob) wire.Frame {
 	t.Helper()
-	q := wire.JobRequest{JobID: wire.NewGUID(), ClientID: client, ExecName: "calcA", Files: []wire.InputFile{{Name: "in", Blob: &b}}}
+	q := wire.JobRequest{JobID: wire.NewGUID(), ClientID: "clientA", ExecName: "calcA", Files: []wire.InputFile{{Name: "in", Blob: &b}}}
 	text, err := wire.MarshalRequest(&q)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestG70AJobIsTakenOnceItsBlobsAreThere(t *testing.T) {
 	r, _ := startWithBlobs(t)
 	client, worker := r.client("clientA", 1, withBlobs...), r.worker(1, every...)
 	data, b := contentOf(t, 600_000, 7)
-	early := withBlob(t, "clientA", b)
+	early := withBlob(t, b)
 	client.send(early)
 	wantInvalid(t, client.next(), early.MsgID, "send it first")
 	if err := r.client("clientA", 1, withBlobs...).blobClient().Put(t.Context(), b, bytes.NewReader(data)); err != nil {
@@ -101,11 +101,11 @@ func TestG70AJobIsTakenOnceItsBlobsAreThere(t *testing.T) {
 	wrong.Size++
 	elsewhere.Ref = "s3://bucket/key"
 	for why, b := range map[string]wire.Blob{"600000 bytes": wrong, "elsewhere": elsewhere} {
-		submit := withBlob(t, "clientA", b)
+		submit := withBlob(t, b)
 		client.send(submit)
 		wantInvalid(t, client.next(), submit.MsgID, why)
 	}
-	submit := withBlob(t, "clientA", b)
+	submit := withBlob(t, b)
 	client.send(submit)
 	if f := client.next(); f.Type != wire.SubmitAck {
 		t.Errorf("a job whose blob is there is answered with %s %s", f.Type, f.Payload)
@@ -128,7 +128,7 @@ func TestG70ALeaderWithoutBlobsSaysSo(t *testing.T) {
 		t.Errorf("the features are %q", welcome.Features)
 	}
 	_, b := contentOf(t, 4, 1)
-	submit := withBlob(t, "clientA", b)
+	submit := withBlob(t, b)
 	e.send(wire.Frame{Type: wire.BlobBegin, MsgID: wire.NewGUID(), Payload: []byte(`{"Size":1}`)}, submit) // the first one is ignored
 	wantInvalid(t, e.next(), submit.MsgID, "keeps no blobs")
 }

@@ -92,13 +92,14 @@ func (s *sender) add(e schedule.Effect) {
 		}
 	case schedule.CloseWith:
 		s.send(p)
-		s.l.readers.Go(func() { _ = s.l.refuse(p, e.Code, errorText(e.Reason)) })
+		s.l.readers.Go(func() { _ = s.l.refuse(p, e.Code, textError(e.Reason)) })
+	case schedule.Forget: // above
 	}
 }
 
-type errorText string
+type textError string
 
-func (e errorText) Error() string { return string(e) }
+func (e textError) Error() string { return string(e) }
 
 // frameOf is the frame of an Assign or a Result.
 func frameOf(p *peer, e schedule.Effect) wire.Frame {

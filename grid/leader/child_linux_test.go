@@ -73,28 +73,28 @@ type child struct {
 }
 
 // startChild starts a leader on an address, any if it is empty, and waits until it listens.
-func startChild(t testing.TB, dir, addr string, env ...string) *child {
-	t.Helper()
+func startChild(tb testing.TB, dir, addr string, env ...string) *child {
+	tb.Helper()
 	if addr == "" {
 		addr = "127.0.0.1:0"
 	}
-	c := &child{cmd: exec.CommandContext(t.Context(), os.Args[0], addr), log: &bytes.Buffer{}} //nolint:gosec // this test itself
+	c := &child{cmd: exec.CommandContext(tb.Context(), os.Args[0], addr), log: &bytes.Buffer{}} //nolint:gosec // this test itself
 	c.cmd.Env = append(append(os.Environ(), childEnv+"="+dir), env...)
 	c.cmd.Stderr = c.log
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(c.kill)
+	tb.Cleanup(c.kill)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		c.kill()
-		t.Fatalf("the leader has not started: %v\n%s", err, c.log)
+		tb.Fatalf("the leader has not started: %v\n%s", err, c.log)
 	}
-	c.rig = rig{t: t, addr: strings.TrimSpace(line)}
+	c.rig = rig{t: tb, addr: strings.TrimSpace(line)}
 	return c
 }
 

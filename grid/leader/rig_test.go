@@ -24,38 +24,38 @@ type rig struct {
 }
 
 // start runs a leader until the test ends.
-func start(t testing.TB, l *leader.Leader) *rig {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+func start(tb testing.TB, l *leader.Leader) *rig {
+	tb.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return startOn(t, l, listener)
 }
 
 // startOn is start with a listener.
-func startOn(t testing.TB, l *leader.Leader, listener net.Listener) *rig {
-	t.Helper()
+func startOn(tb testing.TB, l *leader.Leader, listener net.Listener) *rig {
+	tb.Helper()
 	if l.Log == nil {
 		l.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := l.Open(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := l.Open(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	var served, ran error
 	running.Go(func() { served = l.Serve(ctx, listener) })
 	running.Go(func() { ran = l.Run(ctx) })
-	r := &rig{Leader: l, t: t, addr: listener.Addr().String()}
+	r := &rig{Leader: l, t: tb, addr: listener.Addr().String()}
 	r.stop = sync.OnceValue(func() error {
 		cancel()
 		running.Wait()
 		return errors.Join(served, ran, l.Close())
 	})
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := r.stop(); err != nil {
-			t.Errorf("stop the leader: %v", err)
+			tb.Errorf("stop the leader: %v", err)
 		}
 	})
 	return r

@@ -15,14 +15,14 @@ import (
 	"github.com/batchfleet/batchfleet/retry"
 )
 
-// notCarried is an error that another try will not change: a job that needs the blob fails. It is one of [errors.ErrUnsupported].
-type notCarried struct{ error }
+// notCarriedError is an error that another try will not change: a job that needs the blob fails. It is one of [errors.ErrUnsupported].
+type notCarriedError struct{ error }
 
-func (e notCarried) Unwrap() error { return e.error }
+func (e notCarriedError) Unwrap() error { return e.error }
 
-func (notCarried) Is(err error) bool { return err == errors.ErrUnsupported }
+func (notCarriedError) Is(err error) bool { return err == errors.ErrUnsupported }
 
-var errNoBlobs = notCarried{errors.New("it carries nothing that is too large for a frame")}
+var errNoBlobs = notCarriedError{errors.New("it carries nothing that is too large for a frame")}
 
 // jobKey is the key of the id of a job in the context of its handler.
 type jobKey struct{}
@@ -93,7 +93,7 @@ func (m *Member) transfer(ctx context.Context, once func(*blob.Client) error) er
 		case refused && theirs.Code == wire.CodeNotFound:
 			return fmt.Errorf("leader %s: %w: %w", p.addr, fs.ErrNotExist, err)
 		case refused:
-			return fmt.Errorf("leader %s: %w", p.addr, notCarried{err})
+			return fmt.Errorf("leader %s: %w", p.addr, notCarriedError{err})
 		default:
 			return fmt.Errorf("leader %s: %w", p.addr, err)
 		}

@@ -98,9 +98,8 @@ func (c *Config) init() {
 
 // Core is the state of a leader. It is used by one goroutine at a time.
 type Core struct {
-	epoch int64 // cfg.Epoch in nanoseconds since 1970
-	cfg   Config
-	now   Moment
+	cfg Config
+	now Moment
 
 	jobs    map[wire.GUID]*job
 	clients map[string]*client
@@ -138,7 +137,7 @@ type Core struct {
 func New(cfg Config) *Core {
 	cfg.init()
 	return &Core{
-		epoch: cfg.Epoch.UnixNano(), cfg: cfg, jobs: map[wire.GUID]*job{}, clients: map[string]*client{}, execs: map[execKey]*exec{}, peers: map[PeerID]*peer{},
+		cfg: cfg, jobs: map[wire.GUID]*job{}, clients: map[string]*client{}, execs: map[execKey]*exec{}, peers: map[PeerID]*peer{},
 		groups: map[groupKey]*group{},
 	}
 }

@@ -48,6 +48,7 @@ type rare struct {
 	ref      wire.GUID // of the body, if it is stored elsewhere
 	refSize  int
 	attempt  wire.GUID // that was running when the leader ended
+	cutOff   wire.GUID // attempt that was counted as lost when a connection ended; its worker may come back with it
 	cancel   bool      // it was asked to stop
 	tied     *peer     // its end ends the job
 	last     string

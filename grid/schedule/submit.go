@@ -30,17 +30,17 @@ func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 		c.submitAgain(p, j, s)
 		return
 	}
-	if code, reason := c.refusal(p.client, s); code != "" {
+	if code, reason := c.refusal(s); code != "" {
 		c.Counts.Refused++
 		c.unstore(s.Body)
-		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: code, Reason: reason})
+		c.emit(notTaken(p, s, code, reason))
 		return
 	}
 	j, err := c.newJob(p.client.name, s, s.Options.Array != "", c.now)
 	if err != nil {
 		c.Counts.Refused++
 		c.unstore(s.Body)
-		c.emit(Effect{Op: ErrorTo, Peer: id, Job: s.ID, Code: wire.CodeInvalid, Reason: err.Error()})
+		c.emit(notTaken(p, s, wire.CodeInvalid, err.Error()))
 		return
 	}
 	j.owner = id
@@ -52,8 +52,13 @@ func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 	}
 }
 
+// notTaken tells a client that its job is not taken.
+func notTaken(p *peer, s Submission, code, reason string) Effect {
+	return Effect{Op: ErrorTo, Peer: p.id, Job: s.ID, Client: p.client.name, Exec: s.Exec, Code: code, Reason: reason}
+}
+
 // refusal returns why a job is not taken.
-func (c *Core) refusal(cl *client, s Submission) (code, reason string) {
+func (c *Core) refusal(s Submission) (code, reason string) {
 	switch {
 	case c.open >= c.cfg.MaxJobs:
 		return wire.CodeBusy, fmt.Sprintf("%d jobs are queued or running, at most %d: submit it later", c.open, c.cfg.MaxJobs)
@@ -108,12 +113,18 @@ func fold(digest uint64) uint32 {
 func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	c.Counts.Duplicates++
 	c.unstore(s.Body) // it is stored already
-	if j.line.client.name != p.client.name || j.digest != 0 && s.Digest != 0 && j.digest != fold(s.Digest) {
-		c.emit(Effect{Op: ErrorTo, Peer: p.id, Job: s.ID, Code: wire.CodeConflict, Reason: "another job has this id: use a new one"})
+	theirs := j.line.client.name != p.client.name
+	if theirs || j.digest != 0 && s.Digest != 0 && j.digest != fold(s.Digest) {
+		e := notTaken(p, s, wire.CodeConflict, "another job has this id: use a new one")
+		if !theirs {
+			e.Client, e.Exec = "", "" // the result of the first one will come
+		}
+		c.emit(e)
 		return
 	}
 	before := c.peers[j.owner]
 	j.owner = p.id
+	c.claimElements(p, j)
 	if p.features.submitAck {
 		c.emit(Effect{Op: SubmitAck, Peer: p.id, Job: s.ID})
 	}
@@ -125,4 +136,19 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	if before != nil && before.client == p.client { // it has room for another result
 		c.deliver(before)
 	}
+}
+
+// claimElements sends the results of the jobs of an array that wait to a client that takes only its own, and has submitted the array again.
+func (c *Core) claimElements(p *peer, array *job) {
+	if !p.features.own || array.rare == nil || array.rare.array == nil {
+		return
+	}
+	for j := p.client.waiting.first; j != nil; {
+		next := j.next
+		if of, _, ok := j.element(); ok && of.job == array {
+			c.toDeliver(j)
+		}
+		j = next
+	}
+	c.deliver(p)
 }
