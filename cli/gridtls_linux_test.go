@@ -145,6 +145,7 @@ func TestG69DoctorSaysWhatIsWrong(t *testing.T) {
 	if strings.Count(out, "FAIL ") != 3 || strings.Count(out, "what to do: ") != 3 {
 		t.Errorf("doctor finds other mistakes, or does not say what to do:\n%s", out)
 	}
+	g.run(1, "FAIL +programs .*it has no program EXEC.exe.*1 of 6 checks failed", "doctor", "worker", l.host, l.port, "--exe-dir", "kept", "--jobs-dir", "jobs")
 	g.run(1, "FAIL +leader +127.0.0.1:1: .*refused", "doctor", "worker", "127.0.0.1", "1", "--exe-dir", "exe", "--jobs-dir", "jobs")
 	g.run(1, "FAIL +listen .*in use.*ok +disk +new", "doctor", "leader", l.port, "--http", "", "--dir", "new", "--min-free-bytes", "1")
 	g.run(1, "FAIL +disk .*are wanted", "doctor", "leader", "0", "--http", "", "--dir", "new", "--min-free-bytes", "1000000000000000")

@@ -12,13 +12,6 @@ func TestG48ClientThatTakesOnlyItsOwnResults(t *testing.T) {
 	own := []string{wire.FeatureResultAck, wire.FeatureOwn}
 	c.WorkerHello(1, 9, WorkerInfo{ID: wire.NewGUID(), Pattern: wire.DefaultPattern, Limit: 10})
 	c.Credit(1, 9, 10)
-	end := func(id wire.GUID, peer PeerID) {
-		c.ClientHello(2, peer, "a", 4, own)
-		c.Submit(2, peer, Submission{ID: id, Exec: "x", Body: Body{Bytes: []byte("{}"), Size: 2}, Digest: 7})
-		c.Take()
-		c.Gone(3, peer)
-		c.Ack(4, 9, id, wire.GUID{}, Ended{OK: true, Body: Body{Bytes: []byte("r"), Size: 1}})
-	}
 	results := func() (jobs []wire.GUID, peers []PeerID) {
 		effects, _ := c.Take()
 		for _, e := range effects {
@@ -27,6 +20,15 @@ func TestG48ClientThatTakesOnlyItsOwnResults(t *testing.T) {
 			}
 		}
 		return jobs, peers
+	}
+	end := func(id wire.GUID, peer PeerID) {
+		c.ClientHello(2, peer, "a", 4, own)
+		c.Submit(2, peer, Submission{ID: id, Exec: "x", Body: Body{Bytes: []byte("{}"), Size: 2}, Digest: 7})
+		if jobs, peers := results(); len(jobs) > 0 {
+			t.Fatalf("results of others are sent: %v to %v", jobs, peers)
+		}
+		c.Gone(3, peer)
+		c.Ack(4, 9, id, wire.GUID{}, Ended{OK: true, Body: Body{Bytes: []byte("r"), Size: 1}})
 	}
 	first, second := wire.NewGUID(), wire.NewGUID()
 	end(first, 1)
