@@ -184,8 +184,8 @@ func TestG73AMillionJobsSurviveTheirLeader(t *testing.T) {
 			if _, runs := held[f.MsgID]; runs {
 				t.Errorf("job %s runs already and is assigned again", f.MsgID)
 			}
-			if err = drain.Wait(t.Context()); err == nil {
-				err = drain.Send(gridOK(t, f.MsgID, f.CorrID), gridCredit(1))
+			if drain.Wait(t.Context()) != nil || drain.Send(gridOK(t, f.MsgID, f.CorrID), gridCredit(1)) != nil {
+				return
 			}
 		}
 	})
