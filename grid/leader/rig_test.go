@@ -30,7 +30,7 @@ func start(tb testing.TB, l *leader.Leader) *rig {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return startOn(t, l, listener)
+	return startOn(tb, l, listener)
 }
 
 // startOn is start with a listener.
