@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -56,7 +55,6 @@ func (s *Snapshot) Each(write func(record []byte) error) error {
 			return err
 		}
 	}
-	slices.SortFunc(s.jobs, func(a, b job) int { return cmp.Compare(a.seq, b.seq) }) // an array comes before its jobs, and a line keeps its order
 	w := &stateWriter{write: write}
 	for i := range s.jobs {
 		if w.job(&s.jobs[i]); w.err != nil {

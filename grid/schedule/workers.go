@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 
 	"github.com/batchfleet/batchfleet/grid/subject"
@@ -118,7 +120,7 @@ func (c *Core) groupOf(key groupKey) *group {
 		g = &group{key: key}
 		g.turn.of = g
 		c.groups[key] = g
-		for _, e := range c.execs {
+		for _, e := range slices.SortedFunc(maps.Values(c.execs), func(a, b *exec) int { return cmp.Compare(a.key.name, b.key.name) }) {
 			c.joinGroup(e, g)
 		}
 	}

@@ -1,0 +1,190 @@
+package schedule
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfleet/batchfleet/grid/wire"
+)
+
+func TestG36AttemptThatIsLostGivesNoCreditBack(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	s.worker(2, 1)
+	s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1", "assign 1 to 2")
+	s.wait(2 * time.Second)
+	s.want("cancel 1 to 2 lost")
+	s.Credit(s.now, 2, 1)
+	s.want("assign 1 to 2")
+}
+
+func TestG40AttemptsThatAreNotAcceptedBecomeADeadLetter(t *testing.T) {
+	s := tell(t, Config{MaxAttempts: 3})
+	s.client(1, "a", 9)
+	s.worker(2, 9)
+	s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1", "assign 1 to 2")
+	for _, most := range []Moment{time.Second, 2 * time.Second} {
+		s.wait(most * 79 / 100)
+		s.want()
+		s.wait(most * 42 / 100)
+		s.want("cancel 1 to 2 lost", "assign 1 to 2")
+	}
+	s.wait(5 * time.Second)
+	s.want("cancel 1 to 2 lost", "result 1 to 1")
+	i, _ := s.Get(s.ids[0])
+	if !i.Dead || len(i.History) != 3 || !strings.Contains(i.Reason, "3 attempts have failed") || !strings.Contains(string(i.Body.Bytes), wire.ReasonDeadLetter) {
+		t.Errorf("G42: the dead letter is %+v", i)
+	}
+}
+
+func TestG40AcceptedAttemptRunsWhileItIsRenewed(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	s.worker(2, 1)
+	id := s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1", "assign 1 to 2")
+	s.Accept(s.now, 2, id, s.last[id])
+	for range 100 {
+		s.wait(29 * time.Second)
+		s.Renew(s.now, 2, wire.RenewInfo{Running: []wire.Running{{JobID: id, AttemptID: s.last[id]}}, Seen: 1, Limit: 1})
+	}
+	s.want()
+	s.wait(31 * time.Second)
+	s.want("cancel 1 to 2 lost")
+}
+
+func TestG40WorkerOfTheOriginalProtocolHasAnHour(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	s.legacy(2, 3)
+	s.submit(1, "a", "calc", none)
+	s.submit(1, "a", "calc", wire.Options{TimeoutMs: 1000})
+	s.want("took 1 to 1", "took 2 to 1", "assign 1 to 2", "assign 2 to 2")
+	s.wait(30 * time.Second)
+	s.want()
+	s.wait(2 * time.Second) // the limit and a lease
+	s.want("assign 2 to 2")
+	s.wait(time.Hour)
+	if s.Counts.LeaseExpired != 3 {
+		t.Errorf("%d attempts have taken too long, want 3", s.Counts.LeaseExpired)
+	}
+}
+
+func TestG41FailureIsAResultUnlessTheJobWantsAnotherAttempt(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	s.worker(2, 9)
+	plain, again := s.submit(1, "a", "calc", none), s.submit(1, "a", "calc", wire.Options{RetryOn: []string{wire.ReasonExit}, MaxAttempts: 2})
+	s.want("took 1 to 1", "took 2 to 1", "assign 1 to 2", "assign 2 to 2")
+	s.ends(2, plain, wire.ReasonExit)
+	s.ends(2, again, wire.ReasonExit)
+	s.want("result 1 to 1", "kept 1 to 2", "kept 2 to 2")
+	s.wait(1200 * time.Millisecond)
+	s.want("assign 2 to 2")
+	s.ends(2, again, wire.ReasonExit)
+	s.want("result 2 to 1", "kept 2 to 2")
+}
+
+func TestG42DeadLetterIsQueuedAgainOrDropped(t *testing.T) {
+	s := tell(t, Config{MaxAttempts: 1})
+	s.client(1, "a", 9)
+	s.worker(2, 9)
+	one := s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1", "assign 1 to 2")
+	s.wait(5 * time.Second)
+	s.want("cancel 1 to 2 lost", "result 1 to 1")
+	s.Delivered(s.now, 1, []wire.GUID{one})
+	if !s.Requeue(s.now, one) || s.Requeue(s.now, one) {
+		t.Fatal("it is queued again once")
+	}
+	s.want("assign 1 to 2")
+	s.ends(2, one, "")
+	s.want("result 1 to 1", "kept 1 to 2")
+	two := s.submit(1, "a", "calc", none)
+	s.want("took 2 to 1", "assign 2 to 2")
+	s.wait(5 * time.Second)
+	s.Delivered(s.now, 1, []wire.GUID{two})
+	if !s.Drop(s.now, two) || s.Drop(s.now, two) {
+		t.Error("it is dropped once")
+	}
+	if _, ok := s.Get(two); ok {
+		t.Error("it is still known")
+	}
+}
+
+func TestG43JobsOfALostWorkerGoFirstAndElsewhere(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 2)
+	s.worker(2, 2)
+	for range 3 {
+		s.submit(1, "a", "calc", none)
+	}
+	s.want("took 1 to 1", "took 2 to 1", "took 3 to 1", "assign 1 to 2", "assign 2 to 2")
+	s.Gone(s.now, 2)
+	s.worker(2, 9) // the same worker
+	s.worker(3, 1)
+	s.want("assign 1 to 3", "assign 2 to 2")
+}
+
+func TestG43JobThatKillsItsWorkersBecomesADeadLetter(t *testing.T) { // S21
+	s := tell(t, Config{})
+	s.client(1, "a", 2)
+	s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1")
+	for id := PeerID(2); id < 6; id++ {
+		s.worker(id, 1)
+		s.want(fmt.Sprintf("assign 1 to %d", id))
+		s.Gone(s.now, id)
+		s.want()
+	}
+	s.worker(6, 1)
+	s.want("assign 1 to 6")
+	s.Gone(s.now, 6)
+	s.want("result 1 to 1")
+	if i, _ := s.Get(s.ids[0]); i.Crashes != 5 || !i.Dead {
+		t.Errorf("it is %+v", i)
+	}
+}
+
+func TestG44FirstSuccessCounts(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	s.worker(2, 1)
+	s.worker(3, 1)
+	id := s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1", "assign 1 to 2")
+	old := s.last[id]
+	s.wait(2 * time.Second)
+	s.want("cancel 1 to 2 lost", "assign 1 to 3")
+	body := Body{Bytes: []byte("{}"), Size: 2}
+	s.Ack(s.now, 2, id, old, Ended{Reason: wire.ReasonExit, Body: body}) // an old failure does not
+	s.want("kept 1 to 2")
+	s.Ack(s.now, 2, id, old, Ended{OK: true, Body: body})
+	s.want("cancel 1 to 3 lost", "result 1 to 1", "kept 1 to 2")
+	s.ends(3, id, wire.ReasonExit) // P10
+	s.want("kept 1 to 3")
+	if i, _ := s.Get(id); i.Reason != "" || s.Counts.LateResults != 2 || s.Counts.DuplicateResults != 1 {
+		t.Errorf("it is %+v, counts %+v", i, s.Counts)
+	}
+}
+
+func TestG44ResultWithoutAnAttemptCountsOnlyFromItsWorker(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	s.legacy(2, 1)
+	s.legacy(3, 0)
+	id := s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1", "assign 1 to 2")
+	s.ends(3, id, "")
+	s.want()
+	s.ends(2, id, "")
+	s.ends(2, id, "") // G45
+	s.want("result 1 to 1")
+	if s.Counts.StrangerAcks != 1 || s.Counts.DuplicateResults != 1 {
+		t.Errorf("counts %+v", s.Counts)
+	}
+}
