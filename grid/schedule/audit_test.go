@@ -16,9 +16,9 @@ type counted struct {
 }
 
 // audit looks at the whole state for what must hold after each Take.
-func audit(t testing.TB, c *Core) {
-	t.Helper()
-	fail := func(format string, args ...any) { t.Helper(); t.Fatalf(format, args...) }
+func audit(tb testing.TB, c *Core) {
+	tb.Helper()
+	fail := func(format string, args ...any) { tb.Helper(); tb.Fatalf(format, args...) }
 	want := counted{busyExecs: 0}
 	queuedIn := map[*line]int{}
 	jobsOf := map[*line]int{}
@@ -114,30 +114,30 @@ func audit(t testing.TB, c *Core) {
 	if got != want {
 		fail("counters %+v, counted %+v", got, want)
 	}
-	auditClients(t, c, jobsOf, queuedIn, runningOf, resultsOf)
-	auditWorkers(t, c, runningAt)
+	auditClients(tb, c, jobsOf, queuedIn, runningOf, resultsOf)
+	auditWorkers(tb, c, runningAt)
 }
 
-func auditClients(t testing.TB, c *Core, jobsOf, queuedIn map[*line]int, runningOf map[*client]int, resultsOf map[*client]int64) {
-	t.Helper()
+func auditClients(tb testing.TB, c *Core, jobsOf, queuedIn map[*line]int, runningOf map[*client]int, resultsOf map[*client]int64) {
+	tb.Helper()
 	queuedFor, linesOf := map[*exec]int{}, map[*exec]int{}
 	for name, cl := range c.clients {
 		if len(cl.lines) == 0 && len(cl.sessions) == 0 {
-			t.Fatalf("client %s has nothing", name)
+			tb.Fatalf("client %s has nothing", name)
 		}
 		if cl.running != runningOf[cl] || cl.results != resultsOf[cl] {
-			t.Fatalf("client %s: %d running and %d bytes of results, counted %d and %d", name, cl.running, cl.results, runningOf[cl], resultsOf[cl])
+			tb.Fatalf("client %s: %d running and %d bytes of results, counted %d and %d", name, cl.running, cl.results, runningOf[cl], resultsOf[cl])
 		}
 		if len(cl.sessions) > 0 && cl.waiting.n > 0 {
-			t.Fatalf("client %s is here, and %d results wait", name, cl.waiting.n)
+			tb.Fatalf("client %s is here, and %d results wait", name, cl.waiting.n)
 		}
 		for _, s := range cl.sessions {
 			if s.unsent.n > 0 && s.sent.bytes < int64(c.cfg.ResultWindow) {
-				t.Fatalf("results of client %s are not sent", name)
+				tb.Fatalf("results of client %s are not sent", name)
 			}
 			for j := range s.tied {
 				if j.rare.tied != s {
-					t.Fatalf("job %s is tied elsewhere", j.id)
+					tb.Fatalf("job %s is tied elsewhere", j.id)
 				}
 			}
 		}
@@ -145,66 +145,66 @@ func auditClients(t testing.TB, c *Core, jobsOf, queuedIn map[*line]int, running
 			linesOf[e]++
 			queuedFor[e] += l.n
 			if c.execs[e.key] != e || l.n != queuedIn[l] || l.jobs != jobsOf[l] || l.jobs == 0 {
-				t.Fatalf("line of %s for %v: %d queued of %d, counted %d of %d", name, e.key, l.n, l.jobs, queuedIn[l], jobsOf[l])
+				tb.Fatalf("line of %s for %v: %d queued of %d, counted %d of %d", name, e.key, l.n, l.jobs, queuedIn[l], jobsOf[l])
 			}
 			if (l.n > 0) != (l.turn.in == &e.ring || l.turn.in == &cl.held) {
-				t.Fatalf("line of %s for %v has %d jobs queued, and waits: %t", name, e.key, l.n, l.turn.in != nil)
+				tb.Fatalf("line of %s for %v has %d jobs queued, and waits: %t", name, e.key, l.n, l.turn.in != nil)
 			}
 			if l.turn.in == &cl.held && cl.hasRoom(c) {
-				t.Fatalf("P2: client %s has room, and its line for %v is held", name, e.key)
+				tb.Fatalf("P2: client %s has room, and its line for %v is held", name, e.key)
 			}
 			if l.turn.in == &e.ring && cl.hasRoom(c) && e.hasWorker() {
-				t.Fatalf("P2: a job of %s for %v could be given to a worker", name, e.key)
+				tb.Fatalf("P2: a job of %s for %v could be given to a worker", name, e.key)
 			}
 		}
 	}
 	for key, e := range c.execs {
 		if e.key != key || e.lines != linesOf[e] || e.lines == 0 || e.queued != queuedFor[e] {
-			t.Fatalf("exec %v: %d lines, %d queued, counted %d and %d", key, e.lines, e.queued, linesOf[e], queuedFor[e])
+			tb.Fatalf("exec %v: %d lines, %d queued, counted %d and %d", key, e.lines, e.queued, linesOf[e], queuedFor[e])
 		}
 		if (e.ring.n > 0) != e.starving || e.turn.in != nil {
-			t.Fatalf("exec %v has %d lines to serve, starving: %t, ready: %t", key, e.ring.n, e.starving, e.turn.in != nil)
+			tb.Fatalf("exec %v has %d lines to serve, starving: %t, ready: %t", key, e.ring.n, e.starving, e.turn.in != nil)
 		}
 	}
 }
 
-func auditWorkers(t testing.TB, c *Core, runningAt map[*peer]int) {
-	t.Helper()
+func auditWorkers(tb testing.TB, c *Core, runningAt map[*peer]int) {
+	tb.Helper()
 	workers := map[*group]int{}
 	for id, p := range c.peers {
 		if p.id != id {
-			t.Fatalf("peer %d is %d", id, p.id)
+			tb.Fatalf("peer %d is %d", id, p.id)
 		}
 		if p.group == nil {
 			continue
 		}
 		workers[p.group]++
 		if p.credit < 0 || p.credit+len(p.running) > p.limit && p.credit > 0 {
-			t.Fatalf("P2: worker %d has credit %d and %d jobs, at most %d", id, p.credit, len(p.running), p.limit)
+			tb.Fatalf("P2: worker %d has credit %d and %d jobs, at most %d", id, p.credit, len(p.running), p.limit)
 		}
 		if len(p.running) != runningAt[p] {
-			t.Fatalf("worker %d runs %d, counted %d", id, len(p.running), runningAt[p])
+			tb.Fatalf("worker %d runs %d, counted %d", id, len(p.running), runningAt[p])
 		}
 		if (p.index > 0) != (p.credit > 0 && !p.draining) || p.index > 0 && p.group.free[p.index-1] != p {
-			t.Fatalf("worker %d has credit %d, draining: %t, and the place %d", id, p.credit, p.draining, p.index)
+			tb.Fatalf("worker %d has credit %d, draining: %t, and the place %d", id, p.credit, p.draining, p.index)
 		}
 	}
 	for key, g := range c.groups {
 		if g.key != key || g.workers != workers[g] || g.workers == 0 {
-			t.Fatalf("group %v: %d workers, counted %d", key, g.workers, workers[g])
+			tb.Fatalf("group %v: %d workers, counted %d", key, g.workers, workers[g])
 		}
 		n := 0
 		for _, e := range c.execs {
 			i := slices.IndexFunc(e.members, func(m *member) bool { return m.group == g })
 			if (i >= 0) != g.takes(e.key) {
-				t.Fatalf("group %v takes %v: %t", key, e.key, i < 0)
+				tb.Fatalf("group %v takes %v: %t", key, e.key, i < 0)
 			}
 			if i >= 0 && e.starving {
 				n++
 			}
 		}
 		if g.starving.n != n {
-			t.Fatalf("group %v: %d execs wait, counted %d", key, g.starving.n, n)
+			tb.Fatalf("group %v: %d execs wait, counted %d", key, g.starving.n, n)
 		}
 	}
 }

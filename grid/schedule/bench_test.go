@@ -12,10 +12,10 @@ import (
 )
 
 // request returns a job of 300 bytes, or thereabouts.
-func request(client, exec string) Submission {
+func request(client string) Submission {
 	id := wire.NewGUID()
-	body := fmt.Appendf(nil, `{"JobId":%q,"ClientId":%q,"ExecName":%q,"Args":["%0190d"],"Files":[]}`, id, client, exec, 0)
-	return Submission{ID: id, Exec: exec, Body: Body{Bytes: body, Size: len(body)}, Digest: 1}
+	body := fmt.Appendf(nil, `{"JobId":%q,"ClientId":%q,"ExecName":%q,"Args":["%0190d"],"Files":[]}`, id, client, "calc", 0)
+	return Submission{ID: id, Exec: "calc", Body: Body{Bytes: body, Size: len(body)}, Digest: 1}
 }
 
 func worker(id PeerID, features ...string) WorkerInfo {
@@ -27,7 +27,7 @@ func queue(n int) *Core {
 	c := New(Config{Epoch: time.Now(), NoRecords: true})
 	c.ClientHello(1, 1, "a", 64, nil)
 	for range n {
-		c.Submit(2, 1, request("a", "calc"))
+		c.Submit(2, 1, request("a"))
 		c.Take()
 	}
 	return c
@@ -38,7 +38,7 @@ func BenchmarkNullJob(b *testing.B) {
 	c := queue(0)
 	c.WorkerHello(2, 2, worker(2))
 	c.Credit(2, 2, 64)
-	s := request("a", "calc")
+	s := request("a")
 	b.ReportAllocs()
 	for i := range b.N {
 		nullJob(c, s, Moment(i))
@@ -62,7 +62,7 @@ func BenchmarkAssign(b *testing.B) {
 			c := queue(n)
 			c.WorkerHello(2, 2, worker(2))
 			c.Credit(2, 2, 1)
-			s := request("a", "calc")
+			s := request("a")
 			running := take(c, Assign)
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -97,7 +97,7 @@ func TestS22QueuedJobTakesLittleMemory(t *testing.T) {
 	const n, most = 1_000_000, 220
 	bodies := make([]Submission, n)
 	for i := range bodies {
-		bodies[i] = request("a", "calc")
+		bodies[i] = request("a")
 	}
 	used := func() uint64 {
 		runtime.GC()
@@ -133,7 +133,7 @@ func BenchmarkRecover(b *testing.B) {
 	c := New(Config{Epoch: time.Now()})
 	c.ClientHello(1, 1, "a", 64, nil)
 	for range n {
-		c.Submit(2, 1, request("a", "calc"))
+		c.Submit(2, 1, request("a"))
 		_, all := c.Take()
 		for _, r := range all {
 			j.Append(r)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 )
 
 // histories returns records of all kinds, and the jobs that they are about.
-func histories(t testing.TB) (all [][]byte, known map[wire.GUID]bool) {
-	t.Helper()
+func histories(tb testing.TB) (all [][]byte, known map[wire.GUID]bool) {
+	tb.Helper()
 	c := New(Config{Epoch: time.Unix(1_800_000_000, 0), MaxAttempts: 1})
 	known = map[wire.GUID]bool{}
 	take := func() {
@@ -32,7 +33,7 @@ func histories(t testing.TB) (all [][]byte, known map[wire.GUID]bool) {
 	c.Credit(1, 2, 5)
 	now, id := c.now, wire.GUID{}
 	for i := range 6 {
-		s := request("a", "calc")
+		s := request("a")
 		id = s.ID
 		known[id] = true
 		switch i {
@@ -75,7 +76,7 @@ func FuzzF5Replay(f *testing.F) {
 		var before, after runtime.MemStats
 		c := New(Config{Epoch: time.Unix(1_800_000_100, 0), MaxAttempts: 1})
 		runtime.ReadMemStats(&before)
-		for _, r := range append(all[:len(all):len(all)], first, second) {
+		for _, r := range append(slices.Clip(all), first, second) {
 			_ = c.Replay(r)
 		}
 		c.Recovered(0)

@@ -33,7 +33,6 @@ type world struct {
 	workers map[PeerID]*simWorker
 	jobs    map[wire.GUID]*simJob
 	order   []*simJob
-	trace   string
 	last    map[string][2]int64 // of a client, exec and priority: seq and index of the newest first attempt
 }
 
@@ -73,10 +72,9 @@ type simJob struct {
 	refused    bool
 	started    bool
 	loose      bool // it was requeued: there may be another result
-	outOfOrder bool
+	outOfOrder bool // a crash has lost its end
 	indexes    map[int64]bool
 	delivered  []byte
-	wanted     bool // its result was asked for again
 }
 
 var (
@@ -119,7 +117,7 @@ func (w *world) core() *Core {
 
 // settle carries out what the Core wants, and looks at what it has become.
 func (w *world) settle() {
-	effects, _ := w.keep()
+	effects := w.keep()
 	for _, e := range effects {
 		if e.Op.Promises() {
 			w.promises = append(w.promises, e)
@@ -130,17 +128,16 @@ func (w *world) settle() {
 	audit(w, w.c)
 }
 
-func (w *world) keep() ([]Effect, []Record) {
+func (w *world) keep() []Effect {
 	effects, records := w.c.Take()
 	effects = slices.Clone(effects)
 	for _, r := range records {
 		w.journal = append(w.journal, bytes.Clone(r))
 	}
-	return effects, records
+	return effects
 }
 
 func (w *world) carryOut(e Effect) {
-	w.trace += fmt.Sprintf("%d effect %d peer %d job %v\n", w.now, e.Op, e.Peer, e.Job)
 	switch e.Op {
 	case Assign:
 		w.assigned(e)
@@ -161,6 +158,7 @@ func (w *world) carryOut(e Effect) {
 		}
 	case ErrorTo:
 		w.jobs[e.Job].refused = true
+	case CloseWith, Forget: // its worker goes on all the same, and all bodies are in memory
 	}
 }
 
@@ -217,7 +215,7 @@ func (w *world) first(j *simJob, index int64) {
 		return
 	}
 	if slices.Compare(this[:], last[:]) < 0 {
-		w.Fatalf("P3: %v of %s is started after %v\n%s", this, key, last, w.trace)
+		w.Fatalf("P3: %v of %s is started after %v", this, key, last)
 	}
 	w.last[key] = this
 }
@@ -344,7 +342,6 @@ func (w *world) crash(t *rapid.T) {
 		}
 	}
 	w.promises = nil
-	w.trace += fmt.Sprintf("crash kept %d of %d synced %d\n", kept, len(w.journal), w.synced)
 	w.journal = w.journal[:kept]
 	w.synced = kept
 	old := w.c

@@ -87,7 +87,6 @@ func (w *world) submit(t *rapid.T) {
 	j.Body = Body{Bytes: text, Size: len(text)}
 	w.jobs[j.ID] = j
 	w.order = append(w.order, j)
-	w.trace += fmt.Sprintf("submit %s %d known %t\n", j.ID, j.seq, w.c.jobs[j.ID] != nil)
 	w.c.Submit(w.now, id, j.Submission)
 }
 
@@ -103,7 +102,6 @@ func (w *world) submitAgain(t *rapid.T) {
 		j.seq = int64(len(w.order))
 		j.loose = j.loose || j.started || j.delivered != nil
 	}
-	w.trace += fmt.Sprintf("submit %s %d known %t\n", j.ID, j.seq, w.c.jobs[j.ID] != nil)
 	w.c.Submit(w.now, id, j.Submission)
 }
 

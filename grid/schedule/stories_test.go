@@ -246,7 +246,7 @@ func TestG30CappedClientCostsOthersNothing(t *testing.T) { // S22
 		c.WorkerHello(2, 2, worker(2))
 		c.Credit(2, 2, 2)
 		c.Take() // one of client a runs, and goes on
-		s := request("b", "calc")
+		s := request("b")
 		return testing.AllocsPerRun(1000, func() {
 			s.ID = wire.NewGUID()
 			c.Submit(2, 3, s)
