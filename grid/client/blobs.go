@@ -68,8 +68,6 @@ func detach(request *wire.JobRequest) (contents []content, err error) {
 }
 
 // give sends a job to its leader: after its contents, if it has some. The error is that the connection has ended. m.mu is held.
-//
-//nolint:contextcheck // a transfer ends with its job or its connection
 func (l *leader) give(j *Job) error {
 	if len(j.contents) == 0 {
 		return l.conn.Send(j.frame())
