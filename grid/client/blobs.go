@@ -72,11 +72,8 @@ func (l *leader) give(j *Job) error {
 	if len(j.contents) == 0 {
 		return l.conn.Send(j.frame())
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	j.stopPut = stop
 	conn, blobs, contents := l.conn, l.blobs, j.contents
-	l.puts.Go(func() {
-		defer stop()
+	j.stopPut = l.transfer(func(ctx context.Context) {
 		err := put(ctx, blobs, contents)
 		l.m.mu.Lock()
 		defer l.m.mu.Unlock()

@@ -40,11 +40,14 @@ type leader struct {
 	hello   wire.Frame
 	hash    uint64 // of the address
 
-	queue    pending         // jobs that wait for this leader, with the policy Rendezvous
-	tried    bool            // the first connection has ended, or there was none
-	conn     *link.Conn      // nil when it is lost
-	blobs    *blob.Client    // over conn
-	puts     sync.WaitGroup  // of blobs over conn
+	queue pending        // jobs that wait for this leader, with the policy Rendezvous
+	tried bool           // the first connection has ended, or there was none
+	conn  *link.Conn     // nil when it is lost
+	blobs *blob.Client   // over conn
+	puts  sync.WaitGroup // of blobs over conn
+	// transfer calls put, which puts blobs over conn.
+	transfer func(put func(context.Context)) (stop func())
+
 	started  bool            // jobs may be on their way over it
 	ready    bool            // jobs may be sent
 	features map[string]bool // nil for the original protocol
@@ -148,7 +151,11 @@ func (l *leader) session(ctx context.Context) error {
 	if err := conn.Send(l.hello); err != nil {
 		return err
 	}
-	l.begin(conn, blobs)
+	l.begin(conn, blobs, func(put func(context.Context)) (stop func()) {
+		ctx, stop := context.WithCancel(ctx)
+		l.puts.Go(func() { defer stop(); put(ctx) })
+		return stop
+	})
 	late := time.AfterFunc(welcomeWait, func() { l.start(conn) })
 	defer late.Stop()
 	for {
@@ -169,10 +176,10 @@ func (l *leader) session(ctx context.Context) error {
 // ackSize is how much an acknowledgment or a cancellation takes of what may wait to be written.
 const ackSize = 64
 
-func (l *leader) begin(conn *link.Conn, blobs *blob.Client) {
+func (l *leader) begin(conn *link.Conn, blobs *blob.Client, transfer func(func(context.Context)) func()) {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
-	l.conn, l.blobs, l.refusal = conn, blobs, nil
+	l.conn, l.blobs, l.transfer, l.refusal = conn, blobs, transfer, nil
 }
 
 // start lets jobs be sent over the connection, and sends those again that may not have arrived over the one before.

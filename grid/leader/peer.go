@@ -149,7 +149,7 @@ func (l *Leader) serve(ctx context.Context, conn net.Conn) {
 		log = log.With("peer", p.who())
 		log.DebugContext(ctx, "a peer has connected", "features", p.features)
 		l.serveBlobs(p)
-		err = l.read(p)
+		err = l.read(p) //nolint:contextcheck // a transfer ends with its connection
 		l.put(event{op: gone, peer: p.id})
 	}
 	l.Metrics.ended(err)
