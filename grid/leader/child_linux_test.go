@@ -46,6 +46,8 @@ func childMain(dir, addr string) {
 		}
 	}
 	l := &leader.Leader{Dir: dir, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), MinFree: 1}
+	// Longer than a machine stands still that is busy with other tests.
+	l.Schedule.AcceptTimeout, l.Schedule.MaxTimeout, l.Schedule.Lease, l.Schedule.Recovery = time.Minute, time.Minute, 5*time.Minute, 5*time.Minute
 	if text := os.Getenv("LEADER_TEST_FILE_BYTES"); text != "" {
 		var limit uint64
 		_, err := fmt.Sscan(text, &limit)
