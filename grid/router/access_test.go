@@ -76,7 +76,7 @@ func TestG75AClientIsToldThatTheLeadersRefuseIt(t *testing.T) {
 		r.serve("strict:1", func(_ context.Context, l net.Listener) error {
 			conn, err := l.Accept()
 			if err != nil {
-				return nil
+				return nil //nolint:nilerr // the test has ended
 			}
 			c := link.New(conn, link.Options{})
 			if _, err := c.Receive(); err != nil {

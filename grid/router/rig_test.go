@@ -285,8 +285,8 @@ func (e *end) queued(jobs ...wire.Frame) {
 	}
 }
 
-// worker runs all jobs of a leader at once, until the test ends or stop is called.
-func (r *rig) worker(address string) (stop func()) {
+// worker runs all jobs of a leader at once, until the test ends.
+func (r *rig) worker(address string) {
 	r.t.Helper()
 	e := r.dial(address)
 	const credit = 1000
@@ -300,7 +300,6 @@ func (r *rig) worker(address string) (stop func()) {
 			_ = e.Send(answer(f), wire.Frame{Type: wire.Credit, MsgID: wire.NewGUID(), Payload: wire.AppendCredit(nil, 1)})
 		}
 	}()
-	return func() { e.Abort(net.ErrClosed) }
 }
 
 // answer is the AckJob of a job that has succeeded. Its output is the job's first argument.

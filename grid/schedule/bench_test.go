@@ -91,7 +91,7 @@ func take(c *Core, op Op) (id wire.GUID) {
 }
 
 // A queued job takes 128 bytes, and its place among all jobs the rest.
-func TestS22QueuedJobTakesLittleMemory(t *testing.T) {
+func TestG73QueuedJobTakesLittleMemory(t *testing.T) {
 	testrun.Long(t, "it takes much memory")
 	testrun.Once(t, "it runs in one goroutine")
 	const n, most = 1_000_000, 220

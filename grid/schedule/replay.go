@@ -236,10 +236,10 @@ func (c *Core) replayID(kind byte, r *reading) {
 			c.requeue(j)
 		}
 	case recDrop:
-		switch j.state {
-		case dead:
+		switch {
+		case j.state == dead:
 			c.drop(j)
-		case ended:
+		case j.state == ended:
 			if c.owed(j) {
 				c.settle(j)
 			}
