@@ -94,7 +94,7 @@ func take(c *Core, op Op) (id wire.GUID) {
 func TestG73QueuedJobTakesLittleMemory(t *testing.T) {
 	testrun.Long(t, "it takes much memory")
 	testrun.Once(t, "it runs in one goroutine")
-	const n, most = 1_000_000, 220
+	const n, most = 1_000_000, 200
 	bodies := make([]Submission, n)
 	for i := range bodies {
 		bodies[i] = request("a")

@@ -104,7 +104,7 @@ func (w *stateWriter) job(j *job) {
 
 // attempts writes those that a job has had, and the one that it has. At least one record is needed to make a job of an array again.
 func (w *stateWriter) attempts(j *job, needed bool) {
-	if j.rare != nil && (j.attempts > 0 || needed) {
+	if j.rare != nil && (j.attempts > 0 || len(j.rare.history) > 0 || needed) {
 		for _, a := range j.rare.history {
 			w.add(j, func(to Record, j *job) Record { return backRecord(to, j, a) })
 		}

@@ -40,6 +40,7 @@ type simClient struct {
 	id        PeerID
 	name      string
 	resultAck bool
+	own       bool // it takes no results of others
 	got       []wire.GUID
 }
 

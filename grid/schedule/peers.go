@@ -158,8 +158,8 @@ func (c *Core) sessionGone(p *peer) {
 			c.toDeliver(l.first)
 		}
 	}
-	if len(cl.sessions) > 0 {
-		c.deliver(cl.sessions[len(cl.sessions)-1])
+	for _, s := range cl.sessions {
+		c.deliver(s)
 	}
 	for _, j := range slices.SortedFunc(maps.Keys(p.tied), func(a, b *job) int { return cmp.Compare(a.seq, b.seq) }) {
 		c.cancel(j, clientGone)

@@ -41,6 +41,9 @@ func (w *world) connectClient(t *rapid.T) {
 	if cl.resultAck {
 		features = append(features, wire.FeatureResultAck)
 	}
+	if cl.own = rapid.IntRange(0, 3).Draw(t, "own") == 0; cl.own {
+		features = append(features, wire.FeatureOwn)
+	}
 	if rapid.Bool().Draw(t, "wants acks") {
 		features = append(features, wire.FeatureSubmitAck)
 	}

@@ -261,8 +261,7 @@ func (r *reading) tried(c *Core) (attempts, crashes uint8, last Attempt) {
 // setTried notes the attempts of a job.
 func (j *job) setTried(attempts, crashes uint8, last Attempt) {
 	j.attempts, j.crashes = attempts, crashes
-	m := j.more()
-	if n := len(m.history); last.Number > 0 && (n == 0 || m.history[n-1].Number < last.Number) {
+	if m := j.more(); last.Number > 0 {
 		m.history = append(m.history, last)
 	}
 }

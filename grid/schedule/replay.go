@@ -187,6 +187,9 @@ func (c *Core) replayDead(r *reading) {
 	if r.bad || j == nil {
 		return
 	}
+	if h := j.more().history; len(h) > 0 && h[len(h)-1] == last { // a checkpoint has told it already
+		last.Number = 0
+	}
 	j.setTried(attempts, crashes, last)
 	c.deadLetter(j, reason, b)
 	j.since = since
@@ -236,13 +239,14 @@ func (c *Core) replayID(kind byte, r *reading) {
 			c.requeue(j)
 		}
 	case recDrop:
-		switch {
-		case j.state == dead:
+		if j.state == dead {
 			c.drop(j)
-		case j.state == ended:
-			if c.owed(j) {
-				c.settle(j)
-			}
+			break
+		}
+		if c.owed(j) {
+			c.settle(j)
+		}
+		if !j.isOpen() {
 			c.forget(j)
 		}
 	case recCancel:

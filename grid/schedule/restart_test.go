@@ -171,3 +171,27 @@ func TestG49TiedJobsWaitForTheirClientAfterARestart(t *testing.T) {
 		t.Errorf("it is %+v", i)
 	}
 }
+
+// A client that takes only its own results takes those of an array's jobs when it submits the array again, also after a restart of the leader.
+func TestG76ResultsOfAnArrayAreClaimedWithIt(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		s := tell(t, Config{})
+		own := append([]string{wire.FeatureOwn}, modern...)
+		s.ClientHello(s.now, 1, "a", 9, own)
+		s.worker(2, 9)
+		id := s.submit(1, "a", "calc", wire.Options{Array: "0-1"})
+		s.want("took 1 to 1", "assign 1[0] to 2", "assign 1[1] to 2")
+		s.Gone(s.now, 1)
+		s.ends(2, wire.ElementID(id, 0), "")
+		s.ends(2, wire.ElementID(id, 1), "")
+		s.want("kept 1[0] to 2", "kept 1[1] to 2")
+		if restart {
+			s.log = records(s.Core)
+			s.crash()
+		}
+		s.ClientHello(s.now, 3, "a", 9, own)
+		s.want()
+		s.Submit(s.now, 3, Submission{ID: id, Exec: "calc", Digest: 1, Options: wire.Options{Array: "0-1"}})
+		s.want("took 1 to 3", "result 1[0] to 3", "result 1[1] to 3", "result 1 to 3")
+	}
+}

@@ -153,3 +153,17 @@ func TestG30CanceledJobsLeaveNothing(t *testing.T) {
 		t.Errorf("%+v, %+v", n, s.Counts)
 	}
 }
+
+func TestG48ResultsOfALostConnectionGoToTheOneThatTakesThem(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	s.client(2, "a", 9)
+	s.ClientHello(s.now, 3, "a", 9, append([]string{wire.FeatureOwn}, modern...)) // the newest takes only its own
+	s.worker(9, 1)
+	id := s.submit(2, "a", "calc", none)
+	s.want("took 1 to 2", "assign 1 to 9")
+	s.ends(9, id, "")
+	s.want("result 1 to 2", "kept 1 to 9")
+	s.Gone(s.now, 2)
+	s.want("result 1 to 1")
+}

@@ -124,9 +124,11 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	}
 	before := c.peers[j.owner]
 	j.owner = p.id
-	c.claimElements(p, j)
 	if p.features.submitAck {
 		c.emit(Effect{Op: SubmitAck, Peer: p.id, Job: s.ID})
+	}
+	if p.features.own && s.Options.Array != "" {
+		c.claimElements(p, j)
 	}
 	if j.isOpen() {
 		c.tie(j, p)
@@ -140,12 +142,10 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 
 // claimElements sends the results of the jobs of an array that wait to a client that takes only its own, and has submitted the array again.
 func (c *Core) claimElements(p *peer, array *job) {
-	if !p.features.own || array.rare == nil || array.rare.array == nil {
-		return
-	}
 	for j := p.client.waiting.first; j != nil; {
 		next := j.next
-		if of, _, ok := j.element(); ok && of.job == array {
+		if j.rare != nil && j.rare.index >= 0 && j.rare.arrayID == array.id {
+			j.owner = p.id
 			c.toDeliver(j)
 		}
 		j = next

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,7 +192,7 @@ func tokens(tb testing.TB, source string) (words []string) {
 
 // mutate returns a text with one token replaced, left out, doubled or swapped with another.
 func mutate(r *rand.Rand, words, others []string) string {
-	words = append([]string(nil), words...)
+	words = slices.Clone(words)
 	i, j := r.IntN(len(words)), r.IntN(len(words))
 	switch r.IntN(5) {
 	case 0:
