@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,7 +69,7 @@ func TestG71LeadersThatOthersReachNeedTLS(t *testing.T) {
 	g := newTestGrid(t)
 	g.run(2, "--addr: .*without TLS only this machine may reach it.*--insecure", "leader", "0", "--addr", "0.0.0.0")
 	open := g.leader("0", "--addr", "0.0.0.0", "--insecure")
-	if log := open.log.String(); !strings.Contains(log, "not encrypted") || !strings.Contains(log, "everybody who reaches this leader") {
+	if log := open.log.String(); !strings.Contains(log, "not encrypted") || !strings.Contains(log, "everybody who reaches this port") {
 		t.Errorf("a leader that everybody may use does not say so:\n%s", log)
 	}
 	open.stop()
@@ -166,11 +167,12 @@ func TestG69DevShowsAGrid(t *testing.T) {
 	typed := 0
 	for line := range strings.Lines(dev.log.String()) {
 		words := strings.Fields(line)
-		if len(words) < 2 || words[1] != "grid" {
+		at := slices.Index(words, "grid") // behind the name of the program, which may be go run ./cmd/batchfleet
+		if at < 1 || !strings.HasPrefix(line, "  ") {
 			continue
 		}
 		typed++
-		g.run(0, "numbers|calcA|OK|idle", words[2:]...)
+		g.run(0, "numbers|calcA|OK|idle", words[at+1:]...)
 	}
 	if typed != 4 {
 		t.Errorf("dev says %d commands to type, want 4:\n%s", typed, dev.log)
