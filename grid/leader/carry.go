@@ -25,7 +25,7 @@ func (l *Leader) carryOut() {
 	}
 	l.change.note()
 	var promises []schedule.Effect
-	s := sender{l: l}
+	s := sender{l: l, by: byLoop}
 	for _, e := range effects {
 		if l.journal != nil && (e.Op.Promises() || e.Op == schedule.Forget) {
 			promises = append(promises, e)
@@ -39,9 +39,17 @@ func (l *Leader) carryOut() {
 	}
 }
 
+// Who sends: each has its own frames of a peer.
+const (
+	byLoop = iota
+	byKeeper
+	senders
+)
+
 // sender sends what effects say: one piece for each peer.
 type sender struct {
 	l     *Leader
+	by    int // who sends
 	peers []*peer
 	acks  []ids
 }
@@ -122,10 +130,11 @@ func resultFrame(e schedule.Effect) wire.Frame {
 }
 
 func (s *sender) frame(p *peer, f wire.Frame) {
-	if len(p.out) == 0 {
+	out := &p.out[s.by]
+	if len(*out) == 0 {
 		s.peers = append(s.peers, p)
 	}
-	p.out = append(p.out, f)
+	*out = append(*out, f)
 }
 
 func (s *sender) ack(p *peer, kind wire.Type, id wire.GUID) {
@@ -140,10 +149,10 @@ func (s *sender) ack(p *peer, kind wire.Type, id wire.GUID) {
 
 // send sends what has gathered for a peer. A peer that does not take it is closed by its connection.
 func (s *sender) send(p *peer) {
-	if len(p.out) > 0 {
-		_ = p.Send(p.out...)
-		clear(p.out)
-		p.out = p.out[:0]
+	if out := p.out[s.by]; len(out) > 0 {
+		_ = p.Send(out...)
+		clear(out)
+		p.out[s.by] = out[:0]
 	}
 }
 
@@ -207,7 +216,7 @@ func (l *Leader) keep(ctx context.Context) {
 			return // the journal has failed, and the leader ends: what was not kept is not promised
 		}
 		l.Metrics.committed(time.Since(began))
-		s := sender{l: l}
+		s := sender{l: l, by: byKeeper}
 		for _, e := range promises {
 			s.add(e)
 		}

@@ -36,10 +36,10 @@ type peer struct {
 	worker   wire.GUID
 	features []string
 	entry
-	blobs    *blob.Server      // nil for a peer that knows none; of the reader
-	out      []wire.Frame      // of the batch that is carried out; of the loop
-	subjects map[string]string // of AssignJob, by exec; of the loop
-	ignored  int               // frames of types that are not known
+	blobs    *blob.Server          // nil for a peer that knows none; of the reader
+	out      [senders][]wire.Frame // of the batch that is carried out, by who sends them
+	subjects map[string]string     // of AssignJob, by exec; of the loop
+	ignored  int                   // frames of types that are not known
 }
 
 func (p *peer) has(feature string) bool { return slices.Contains(p.features, feature) }
