@@ -11,3 +11,10 @@ func (l *Leader) DiskIsFull(full bool) {
 	l.disk.mu.Unlock()
 	l.disk.look()
 }
+
+// Conns returns how many connections count.
+func (l *Leader) Conns() int {
+	l.peers.mu.Lock()
+	defer l.peers.mu.Unlock()
+	return l.peers.conns
+}
