@@ -22,7 +22,7 @@ type gridLoad struct {
 	memory         []float64 // of server and worker, in bytes
 }
 
-// measureLoad runs n jobs, beside processes of which the first one is the server.
+// measureLoad runs n jobs, beside processes; the first one is the server.
 func measureLoad(processes []*process, n int, run func(n int) error) (l gridLoad, err error) {
 	before, err := cpuOfAll(processes)
 	if err != nil {

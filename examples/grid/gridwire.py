@@ -117,7 +117,7 @@ class Peer:
 
 
 async def keep_connected(options, hello, begin, take):
-    """Keeps a connection to the leader for ever: hello gives its first frame, begin is called after it, and take with each frame."""
+    """Keeps a connection to the leader, and never returns: hello gives its first frame, begin is called after it, and take with each frame."""
     pause = 0.5
     while True:
         began = time.monotonic()

@@ -19,9 +19,10 @@ type Door struct {
 	MaxPerIP int // of one address
 	Log      *slog.Logger
 
-	mu    sync.Mutex
-	conns int
-	perIP map[string]int
+	mu     sync.Mutex
+	closed bool
+	conns  int
+	perIP  map[string]int
 }
 
 // Serve takes connections until ctx ends or the listener fails, and closes the listener. It calls handle for each one, which must close
@@ -60,6 +61,8 @@ func (d *Door) admit(ip string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
+	case d.closed:
+		return net.ErrClosed
 	case d.conns >= d.MaxConns:
 		return fmt.Errorf("there are %d connections, at most %d", d.conns, d.MaxConns)
 	case d.perIP[ip] >= d.MaxPerIP:
@@ -71,6 +74,20 @@ func (d *Door) admit(ip string) error {
 	d.conns++
 	d.perIP[ip]++
 	return nil
+}
+
+// Close lets no more connections in. Those that were let in stay.
+func (d *Door) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+}
+
+// Conns returns how many connections there are.
+func (d *Door) Conns() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.conns
 }
 
 func (d *Door) leave(ip string) {

@@ -161,7 +161,7 @@ func portable(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// streamFiles are the streams of which the result does not have all.
+// streamFiles are the streams that do not fit into the result.
 func (a *attempt) streamFiles() (files []entry) {
 	for _, s := range []struct {
 		name string

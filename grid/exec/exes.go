@@ -29,7 +29,7 @@ type exes struct {
 type exe struct {
 	mu     sync.Mutex
 	path   string
-	source fs.FileInfo // of which it is a copy; nil if there is none
+	source fs.FileInfo // what was copied; nil if there is no copy
 	copied fs.FileInfo // the copy, as it was made
 }
 

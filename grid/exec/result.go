@@ -50,7 +50,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// ended says how a run has ended, of which command.Run has returned err.
+// ended says how a run has ended, by the error of command.Run.
 func (a *attempt) ended(err error) error {
 	exit, over := new(command.ExitError), new(outputLimitError)
 	switch {
@@ -118,7 +118,7 @@ func (a *attempt) exited(e *command.ExitError) error {
 	return f
 }
 
-// isFull reports whether a program has failed because the disk is full: it says so, and it is.
+// isFull reports whether a program has failed because the disk is full: that is in its stderr, and it is true.
 func (a *attempt) isFull(stderr string) bool {
 	if !strings.Contains(strings.ToLower(stderr), "no space left") {
 		return false

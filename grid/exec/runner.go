@@ -120,7 +120,7 @@ func (r *Runner) Close() error {
 	return errors.Join(r.idle.removeAll(), r.exes.close(), r.scratch.Close())
 }
 
-// Tend deletes every hour what dead processes have left and checkpoints that nobody uses, until ctx ends.
+// Tend deletes every hour what dead processes have left and checkpoints without a user, until ctx ends.
 func (r *Runner) Tend(ctx context.Context) {
 	for jobs.Sleep(ctx, time.Hour) == nil {
 		r.scratch.Sweep()

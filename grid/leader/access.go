@@ -2,7 +2,6 @@ package leader
 
 import (
 	"crypto/x509"
-	"errors"
 	"sync"
 
 	"github.com/batchfleet/batchfleet/grid/access"
@@ -26,15 +25,14 @@ func (l *Leader) rules() *access.ACL {
 
 // allowed returns an error if the rules do not let the peer be what it is.
 func (p *peer) allowed(rules *access.ACL) error {
-	if p.name != "" {
-		_, err := rules.Client(p.principal, p.name, 1)
+	if p.Name != "" {
+		_, err := rules.Client(p.principal, p.Name, 1)
 		return err
 	}
 	return rules.Worker(p.principal, p.pattern)
 }
 
-// enter lets a peer in that has said who it is, with the features that both ends have, or returns what the peer is told. The rules are those that
-// have let it in.
+// enter lets a peer in that has said who it is, and welcomes it, or returns what the peer is told. The rules are those that have let it in.
 func (l *Leader) enter(p *peer, token string, cert *x509.Certificate) (rules *access.ACL, err error) {
 	l.entering.RLock()
 	defer l.entering.RUnlock()
@@ -43,10 +41,10 @@ func (l *Leader) enter(p *peer, token string, cert *x509.Certificate) (rules *ac
 		err = p.allowed(rules)
 	}
 	if err != nil {
-		return nil, l.forPeer(p, err)
+		return nil, p.Denied(l.Log, err)
 	}
-	p.features = l.common(p.features)
 	p.entered = true
+	_ = p.Welcome(l.welcome()) // an error is that the connection has ended, which its reader finds out
 	return rules, nil
 }
 
@@ -61,7 +59,7 @@ func (l *Leader) Reload() error {
 	}
 	var closing sync.WaitGroup
 	for p, err := range l.strangers() {
-		closing.Go(func() { p.Abort(l.refuse(p, wire.CodeForbidden, err)) })
+		closing.Go(func() { p.Abort(p.Refuse(wire.CodeForbidden, err)) })
 	}
 	closing.Wait()
 	return nil
@@ -77,19 +75,9 @@ func (l *Leader) strangers() map[*peer]error {
 		if !p.entered {
 			continue
 		}
-		if err := l.forPeer(p, p.allowed(rules)); err != nil {
+		if err := p.Denied(l.Log, p.allowed(rules)); err != nil {
 			all[p] = err
 		}
 	}
 	return all
-}
-
-// forPeer logs which line of the file refuses something, and returns what the peer is told of it.
-func (l *Leader) forPeer(p *peer, err error) error {
-	denied, ok := errors.AsType[*access.DeniedError](err)
-	if !ok {
-		return err
-	}
-	l.Log.Warn("a peer is refused", "remote", p.RemoteAddr().String(), "rule", denied.Where, "err", denied.Message)
-	return errors.New(denied.Message)
 }

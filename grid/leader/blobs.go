@@ -12,7 +12,7 @@ import (
 
 // serveBlobs lets a peer that has entered put and get blobs, if both ends can do that.
 func (l *Leader) serveBlobs(p *peer) {
-	if p.has(wire.FeatureBlob) {
+	if p.Has(wire.FeatureBlob) {
 		p.blobs = blob.NewServer(l.Blobs, p.who(), p.Send)
 	}
 }
@@ -20,7 +20,7 @@ func (l *Leader) serveBlobs(p *peer) {
 // blob takes a frame of a transfer. An error ends the connection.
 func (l *Leader) blob(p *peer, f wire.Frame) error {
 	if err := p.blobs.Handle(f); err != nil {
-		return l.refuse(p, wire.CodeProtocol, err)
+		return p.Refuse(wire.CodeProtocol, err)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (l *Leader) sendStored(p *peer, e schedule.Effect) {
 			p.Abort(fmt.Errorf("read what is stored of job %s: %w", e.Job, err))
 			return
 		}
-		if e.Op == schedule.Result && !p.has(wire.FeatureResultAck) {
+		if e.Op == schedule.Result && !p.Has(wire.FeatureResultAck) {
 			_ = p.SendWith(f, e.Job)
 			return
 		}

@@ -76,7 +76,7 @@ func (s *sender) add(e schedule.Effect) {
 			s.l.sendStored(p, e)
 			return
 		}
-		if e.Op == schedule.Result && !p.has(wire.FeatureResultAck) {
+		if e.Op == schedule.Result && !p.Has(wire.FeatureResultAck) {
 			s.send(p) // in order
 			_ = p.SendWith(resultFrame(e), e.Job)
 			return
@@ -91,16 +91,16 @@ func (s *sender) add(e schedule.Effect) {
 		s.frame(p, wire.Frame{Type: wire.Cancel, MsgID: e.Attempt, CorrID: e.Job, Payload: text})
 	case schedule.ErrorTo:
 		s.l.Metrics.refused(e.Code)
-		frames := errorFrame(p, e.Job, e.Code, e.Reason)
+		frames := p.ErrorFrame(e.Job, e.Code, e.Reason)
 		if e.Exec != "" {
-			frames = refusalFrame(p, e.Job, e.Exec, e.Code, e.Reason)
+			frames = p.RefusalFrame(e.Job, e.Exec, e.Code, e.Reason)
 		}
 		for _, f := range frames {
 			s.frame(p, f)
 		}
 	case schedule.CloseWith:
 		s.send(p)
-		s.l.readers.Go(func() { _ = s.l.refuse(p, e.Code, textError(e.Reason)) })
+		s.l.readers.Go(func() { _ = p.Refuse(e.Code, textError(e.Reason)) })
 	case schedule.Forget: // above
 	}
 }

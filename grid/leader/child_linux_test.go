@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// childMain runs a leader until SIGTERM, with files of at most so many bytes if LEADER_TEST_FILE_BYTES says so.
+// childMain runs a leader until SIGTERM, with files of at most LEADER_TEST_FILE_BYTES bytes, if that is set.
 func childMain(dir, addr string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -96,7 +96,7 @@ const maxIgnored = 10_000
 // frame adds what a frame means to a batch of events.
 func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 	e := event{peer: p.id, job: f.CorrID, attempt: f.MsgID}
-	fromClient := p.name != ""
+	fromClient := p.Name != ""
 	switch {
 	case f.Type == wire.SubmitJob && fromClient:
 		return l.submitted(p, f, batch)
@@ -107,9 +107,9 @@ func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 		}
 		e.op, e.ids = delivered, ids
 	case f.Type == wire.Cancel && fromClient:
-		e.op, e.name = cancel, p.name
+		e.op, e.name = cancel, p.Name
 	case f.Type == wire.Query && fromClient:
-		e.op, e.name = query, p.name
+		e.op, e.name = query, p.Name
 	case f.Type == wire.AckJob && !fromClient:
 		return l.acked(p, f, batch)
 	case f.Type == wire.Credit && !fromClient:
@@ -126,7 +126,7 @@ func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 			err = fmt.Errorf("%d attempts are Running, at most %d", len(info.Running), wire.MaxRunning)
 		}
 		if err != nil {
-			return batch, l.refuse(p, wire.CodeProtocol, fmt.Errorf("the payload of Renew: %w", err))
+			return batch, p.Refuse(wire.CodeProtocol, fmt.Errorf("the payload of Renew: %w", err))
 		}
 		e.op, e.renew = renew, &info
 	case f.Type == wire.Report && !fromClient:
@@ -136,7 +136,7 @@ func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 			err = fmt.Errorf("%d Lines and a Message of %d bytes, at most %d and %d", len(info.Lines), len(info.Message), wire.MaxReportLines, wire.MaxReportMessage)
 		}
 		if err != nil {
-			return batch, l.refuse(p, wire.CodeProtocol, fmt.Errorf("the payload of Report: %w", err))
+			return batch, p.Refuse(wire.CodeProtocol, fmt.Errorf("the payload of Report: %w", err))
 		}
 		e.op, e.report = report, &info
 	case f.Type == wire.Cancel && !fromClient:
@@ -148,7 +148,7 @@ func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 	default:
 		l.Metrics.ignore(f.Type)
 		if p.ignored++; p.ignored > maxIgnored {
-			return batch, l.refuse(p, wire.CodeProtocol, fmt.Errorf("%d frames without a meaning here, the last one %s", p.ignored, f.Type))
+			return batch, p.Refuse(wire.CodeProtocol, fmt.Errorf("%d frames without a meaning here, the last one %s", p.ignored, f.Type))
 		}
 		return batch, nil
 	}
@@ -160,27 +160,16 @@ func (l *Leader) submitted(p *peer, f wire.Frame, batch []event) ([]event, error
 	no := func(code string, err error) ([]event, error) {
 		l.Metrics.refused(code)
 		exec, _ := wire.ExecOf(f.Subject)
-		return batch, p.Send(refusalFrame(p, f.MsgID, exec, code, err.Error())...)
+		return batch, p.Send(p.RefusalFrame(f.MsgID, exec, code, err.Error())...)
 	}
-	r, err := wire.ReadSubmit(f.Payload)
-	if err != nil {
-		return no(wire.CodeInvalid, err)
-	}
-	exec, ok := wire.ExecOf(f.Subject)
-	switch {
-	case r.JobID != f.MsgID:
-		err = fmt.Errorf("JobId is %s, and MsgId %s", r.JobID, f.MsgID)
-	case r.ClientID != p.name:
-		err = fmt.Errorf("ClientId is %s, and this connection is that of %s", r.ClientID, p.name)
-	case !ok || exec != r.ExecName:
-		err = fmt.Errorf("ExecName is %s, and the subject %.80q", r.ExecName, f.Subject)
-	default:
+	r, err := wire.ReadSubmitJob(&f, p.Name)
+	if err == nil {
 		err = l.checkBlobs(r.Blobs)
 	}
 	if err != nil {
 		return no(wire.CodeInvalid, err)
 	}
-	if err := l.forPeer(p, l.rules().Submit(p.principal, p.name, exec)); err != nil {
+	if err := p.Denied(l.Log, l.rules().Submit(p.principal, p.Name, r.ExecName)); err != nil {
 		return no(wire.CodeForbidden, err)
 	}
 	if code, err := l.closed(); err != nil {
@@ -215,7 +204,7 @@ func (l *Leader) acked(p *peer, f wire.Frame, batch []event) ([]event, error) {
 	if err != nil {
 		// The worker believes that the job has ended; so it has, and its client learns why there is no result.
 		l.Metrics.refused(wire.CodeInvalid)
-		if sent := p.Send(errorFrame(p, f.CorrID, wire.CodeInvalid, err.Error())...); sent != nil {
+		if sent := p.Send(p.ErrorFrame(f.CorrID, wire.CodeInvalid, err.Error())...); sent != nil {
 			return batch, sent
 		}
 		return append(batch, event{op: ack, peer: p.id, job: f.CorrID, attempt: f.MsgID, ended: &schedule.Ended{Reason: wire.ReasonError, Stderr: "its worker has sent a result that cannot be read: " + jobs.Clip(err.Error(), 500, "…")}}), nil
@@ -279,7 +268,7 @@ func (l *Leader) apply(batch []event) int {
 
 func (l *Leader) answer(id schedule.PeerID, info wire.StatusInfo) {
 	p := l.peers.get(id)
-	if p == nil || !p.has(wire.FeatureQuery) {
+	if p == nil || !p.Has(wire.FeatureQuery) {
 		return
 	}
 	text, err := json.Marshal(info)

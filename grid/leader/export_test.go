@@ -13,8 +13,4 @@ func (l *Leader) DiskIsFull(full bool) {
 }
 
 // Conns returns how many connections count.
-func (l *Leader) Conns() int {
-	l.peers.mu.Lock()
-	defer l.peers.mu.Unlock()
-	return l.peers.conns
-}
+func (l *Leader) Conns() int { return l.door.Conns() }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/grid/access"
 	"github.com/batchfleet/batchfleet/grid/blob"
+	"github.com/batchfleet/batchfleet/grid/door"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/schedule"
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -37,7 +38,7 @@ type Leader struct {
 	// [access.OpenServerTLS]. [Leader.Reload] reads them again.
 	Access *access.File
 	// Blobs has what does not fit into frames: the inputs of jobs, and what they leave. Nil for a leader that keeps none. The caller closes it after
-	// Run. A blob is deleted when nobody has used it for its TTL, also while a job needs it that has waited for so long.
+	// Run. A blob is deleted when it was not used for its TTL, also while a job needs it that has waited for so long.
 	Blobs   *blob.Store
 	Log     *slog.Logger
 	Metrics *Metrics // nil for none
@@ -56,6 +57,7 @@ type Leader struct {
 	inbox   chan []event
 	calls   chan func(*schedule.Core)
 	ended   chan struct{} // closed when Run has ended
+	door    door.Door
 	peers   peers
 	keeper  keeper
 	change  change
@@ -98,7 +100,7 @@ func (l *Leader) Open(ctx context.Context) error {
 	l.core = schedule.New(l.Schedule)
 	l.inbox, l.calls, l.ended = make(chan []event, 256), make(chan func(*schedule.Core)), make(chan struct{})
 	l.peers.byID = map[schedule.PeerID]*peer{}
-	l.peers.perIP = map[string]int{}
+	l.door = door.Door{MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP, Log: l.Log}
 	l.keeper.wake = make(chan struct{}, 1)
 	l.change.c = make(chan struct{})
 	if l.Dir != "" {
@@ -155,6 +157,7 @@ func (l *Leader) Run(ctx context.Context) error {
 	}
 	l.loop(work)
 	close(l.ended)
+	l.door.Close()
 	l.peers.closeAll(ErrStopped)
 	l.readers.Wait()
 	beside.Wait()
@@ -254,33 +257,7 @@ func (l *Leader) loop(ctx context.Context) {
 
 // Serve takes connections until ctx ends or the listener fails. It closes the listener, and does not wait for the connections.
 func (l *Leader) Serve(ctx context.Context, listener net.Listener) error {
-	stop := context.AfterFunc(ctx, func() { listener.Close() })
-	defer stop()
-	defer listener.Close()
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() || isOutOfFiles(err) {
-				l.Log.WarnContext(ctx, "cannot take a connection", "err", err)
-				time.Sleep(50 * time.Millisecond) // others may end meanwhile
-				continue
-			}
-			return fmt.Errorf("take connections: %w", err)
-		}
-		ip := addressOf(conn)
-		if err := l.peers.admit(ip, l.MaxConns, l.MaxPerIP); err != nil {
-			l.Log.WarnContext(ctx, "a connection was refused", "remote", conn.RemoteAddr().String(), "err", err)
-			conn.Close()
-			continue
-		}
-		l.readers.Go(func() {
-			defer l.peers.leave(ip)
-			l.serve(ctx, conn)
-		})
-	}
+	return l.door.Serve(ctx, listener, &l.readers, func(conn net.Conn) { l.serve(ctx, conn) })
 }
 
 // options are those of a connection.

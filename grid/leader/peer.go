@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +11,10 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/batchfleet/batchfleet/grid/access"
 	"github.com/batchfleet/batchfleet/grid/blob"
+	"github.com/batchfleet/batchfleet/grid/door"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/schedule"
 	"github.com/batchfleet/batchfleet/grid/subject"
@@ -30,11 +29,9 @@ var features = []string{
 
 // peer is a connection to a client or a worker.
 type peer struct {
-	*link.Conn
-	id       schedule.PeerID
-	name     string // of a client
-	worker   wire.GUID
-	features []string
+	door.Peer
+	id     schedule.PeerID
+	worker wire.GUID
 	entry
 	blobs    *blob.Server          // nil for a peer that knows none; of the reader
 	out      [senders][]wire.Frame // of the batch that is carried out, by who sends them
@@ -42,41 +39,12 @@ type peer struct {
 	ignored  int                   // frames of types that are not known
 }
 
-func (p *peer) has(feature string) bool { return slices.Contains(p.features, feature) }
-
 // peers are the connections.
 type peers struct {
 	mu    sync.Mutex
 	byID  map[schedule.PeerID]*peer
 	next  schedule.PeerID
-	conns int
-	perIP map[string]int
 	ended bool
-}
-
-func (ps *peers) admit(ip string, most, perIP int) error {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	switch {
-	case ps.ended:
-		return ErrStopped
-	case ps.conns >= most:
-		return fmt.Errorf("there are %d connections, at most %d", ps.conns, most)
-	case ps.perIP[ip] >= perIP:
-		return fmt.Errorf("there are %d connections from %s, at most %d", ps.perIP[ip], ip, perIP)
-	}
-	ps.conns++
-	ps.perIP[ip]++
-	return nil
-}
-
-func (ps *peers) leave(ip string) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	ps.conns--
-	if ps.perIP[ip]--; ps.perIP[ip] <= 0 {
-		delete(ps.perIP, ip)
-	}
 }
 
 // add gives a connection its id.
@@ -125,15 +93,6 @@ func (ps *peers) closeAll(err error) {
 	closing.Wait()
 }
 
-func addressOf(conn net.Conn) string {
-	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
-	return cmp.Or(host, fmt.Sprint(err))
-}
-
-func isOutOfFiles(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
-}
-
 // serve reads what a connection sends until it ends.
 func (l *Leader) serve(ctx context.Context, conn net.Conn) {
 	p := &peer{subjects: map[string]string{}}
@@ -147,7 +106,7 @@ func (l *Leader) serve(ctx context.Context, conn net.Conn) {
 	err := l.greet(p, conn)
 	if err == nil {
 		log = log.With("peer", p.who())
-		log.DebugContext(ctx, "a peer has connected", "features", p.features)
+		log.DebugContext(ctx, "a peer has connected", "features", p.Features)
 		l.serveBlobs(p)
 		err = l.read(p) //nolint:contextcheck // a transfer ends with its connection
 		l.put(event{op: gone, peer: p.id})
@@ -166,8 +125,8 @@ func (l *Leader) serve(ctx context.Context, conn net.Conn) {
 }
 
 func (p *peer) who() string {
-	if p.name != "" {
-		return "client " + p.name
+	if p.Name != "" {
+		return "client " + p.Name
 	}
 	return "worker " + p.worker.String()
 }
@@ -192,20 +151,17 @@ func (l *Leader) greet(p *peer, conn net.Conn) error {
 
 func (l *Leader) greetClient(p *peer, f wire.Frame, cert *x509.Certificate) error {
 	c, err := wire.ReadConfig(f.Subject, f.Payload)
-	p.features = c.Features
+	p.Features = c.Features
 	if err != nil {
-		return l.refuse(p, wire.CodeProtocol, err)
+		return p.Refuse(wire.CodeProtocol, err)
 	}
-	p.name = c.ClientID
+	p.Name = c.ClientID
 	rules, err := l.enter(p, c.Token, cert)
 	if err != nil {
-		return l.refuse(p, wire.CodeForbidden, err)
+		return p.Refuse(wire.CodeForbidden, err)
 	}
-	limit, err := rules.Client(p.principal, p.name, c.DesiredParallelism)
+	limit, err := rules.Client(p.principal, p.Name, c.DesiredParallelism)
 	if err != nil {
-		return err
-	}
-	if err := l.welcome(p, len(c.Features) > 0); err != nil {
 		return err
 	}
 	l.put(event{op: helloClient, peer: p.id, name: c.ClientID, n: limit, features: c.Features})
@@ -214,7 +170,7 @@ func (l *Leader) greetClient(p *peer, f wire.Frame, cert *x509.Certificate) erro
 
 func (l *Leader) greetWorker(p *peer, f wire.Frame, cert *x509.Certificate) error {
 	c, err := wire.ReadCapability(f.Payload)
-	p.features = c.Features
+	p.Features = c.Features
 	pattern := cmp.Or(f.Subject, wire.DefaultPattern)
 	if err == nil {
 		err = subject.CheckPattern(pattern)
@@ -223,14 +179,11 @@ func (l *Leader) greetWorker(p *peer, f wire.Frame, cert *x509.Certificate) erro
 		err = errors.New("MsgId of HelloWorker is zero: it is the worker's id")
 	}
 	if err != nil {
-		return l.refuse(p, wire.CodeProtocol, err)
+		return p.Refuse(wire.CodeProtocol, err)
 	}
 	p.worker, p.pattern = f.MsgID, pattern
 	if _, err := l.enter(p, c.Token, cert); err != nil {
-		return l.refuse(p, wire.CodeForbidden, err)
-	}
-	if err := l.welcome(p, len(c.Features) > 0); err != nil {
-		return err
+		return p.Refuse(wire.CodeForbidden, err)
 	}
 	l.put(event{op: helloWorker, peer: p.id, info: &schedule.WorkerInfo{
 		ID: f.MsgID, Pattern: pattern, Host: c.Host, Features: c.Features, Limit: c.MaxParallel, Running: c.Running,
@@ -238,55 +191,11 @@ func (l *Leader) greetWorker(p *peer, f wire.Frame, cert *x509.Certificate) erro
 	return nil
 }
 
-// refuse tells a peer why its connection is closed.
-func (l *Leader) refuse(p *peer, code string, err error) error {
-	_ = p.Send(errorFrame(p, wire.GUID{}, code, err.Error())...)
-	_ = p.Close()
-	return fmt.Errorf("%s: %w", code, err)
-}
-
-// errorFrame is an Error for a peer that knows them, and nothing for another.
-func errorFrame(p *peer, job wire.GUID, code, message string) []wire.Frame {
-	if !p.has(wire.FeatureError) {
-		return nil
+// welcome is what a peer is told of this leader.
+func (l *Leader) welcome() wire.WelcomeInfo {
+	ours := features
+	if l.Blobs != nil {
+		ours = append(slices.Clone(features), wire.FeatureBlob)
 	}
-	text, _ := json.Marshal(wire.ErrorInfo{Code: code, Message: message}) // of two texts
-	return []wire.Frame{{Type: wire.Error, MsgID: wire.NewGUID(), CorrID: job, Payload: text}}
-}
-
-// refusalFrame tells a client that its job is not taken. One that knows no Error gets a result, for which it would wait for ever.
-func refusalFrame(p *peer, job wire.GUID, exec, code, message string) []wire.Frame {
-	if p.has(wire.FeatureError) || job.IsZero() {
-		return errorFrame(p, job, code, message)
-	}
-	text, err := wire.MarshalResult(&wire.JobResult{
-		JobID: job, ClientID: p.name, ExecName: exec, Status: wire.Failed, Reason: wire.ReasonRejected, Message: message, Stderr: message,
-	})
-	if err != nil {
-		return nil // it is made of texts
-	}
-	return []wire.Frame{{Type: wire.Result, MsgID: job, CorrID: job, Subject: wire.ResultSubject(p.name, job), Payload: text}}
-}
-
-// common returns those features of a peer that this leader has.
-func (l *Leader) common(theirs []string) []string {
-	return slices.DeleteFunc(slices.Clone(theirs), func(f string) bool {
-		return !slices.Contains(features, f) && (f != wire.FeatureBlob || l.Blobs == nil)
-	})
-}
-
-// welcome answers the hello of a peer, if that lists features.
-func (l *Leader) welcome(p *peer, asked bool) error {
-	if !asked {
-		return nil
-	}
-	if p.has(wire.FeaturePing) {
-		p.Ping()
-	}
-	info := wire.WelcomeInfo{Proto: 2, LeaderID: l.ID, Features: p.features, Durable: l.Durable(), LeaseMs: l.core.Lease().Milliseconds()}
-	text, err := json.Marshal(info)
-	if err != nil {
-		return err
-	}
-	return p.Send(wire.Frame{Type: wire.Welcome, MsgID: l.ID, Payload: text})
+	return wire.WelcomeInfo{Proto: 2, LeaderID: l.ID, Features: ours, Durable: l.Durable(), LeaseMs: l.core.Lease().Milliseconds()}
 }

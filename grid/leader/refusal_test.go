@@ -56,7 +56,7 @@ func TestG18ClientThatKnowsNoErrorGetsAResultForAJobThatIsNotTaken(t *testing.T)
 	}
 	submit.Payload = text
 	client.send(submit)
-	// Another client would wait for ever.
+	// Another client would wait without end.
 	other := r.client("clientB", 1)
 	again.ClientID = "clientB"
 	if submit.Payload, err = wire.MarshalRequest(&again); err != nil {

@@ -122,7 +122,7 @@ func (d *delivery) try(ctx context.Context) error {
 	}
 }
 
-// await returns a connection of which is known whether its leader acknowledges results; nil if settled is closed first.
+// await returns a connection once it is known whether its leader acknowledges results; nil if settled is closed first.
 func (p *peer) await(ctx context.Context, settled <-chan struct{}) (*session, error) {
 	for {
 		p.mu.Lock()

@@ -56,7 +56,7 @@ const maxReason = 64 << 10
 
 // result returns the JSON of a result that is made here.
 func (r *run) result(made wire.JobResult) []byte {
-	q, _ := r.request() // if it is no request, the result says so
+	q, _ := r.request() // if it is no request, the result has that as its message
 	made.JobID, made.ClientID, made.ExecName, made.Index, made.ArrayID = r.id, q.ClientID, q.ExecName, q.Index, q.ArrayID
 	made.DurationMs = time.Since(r.began).Milliseconds()
 	made.Message, made.Stderr = jobs.Clip(made.Message, maxReason, " …"), jobs.Clip(made.Stderr, maxReason, " …")

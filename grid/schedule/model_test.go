@@ -15,7 +15,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// world is a leader's state with everything around it: connections, workers that run jobs and may be cut off, and a journal of which a crash
+// world is a leader's state with everything around it: connections, workers that run jobs and may be cut off, and a journal: a crash
 // keeps what promises have relied on, and some of the rest.
 type world struct {
 	*testing.T

@@ -15,7 +15,7 @@ type declaration struct {
 	number   int32
 }
 
-// declarations checks which extensions a message allows, if it says so.
+// declarations checks the extensions that a message declares.
 func (c *checker) declarations(m *descriptorpb.DescriptorProto, d protoreflect.MessageDescriptor) {
 	for _, r := range m.ExtensionRange {
 		o := r.GetOptions()
