@@ -30,15 +30,7 @@ func gridJobsCommands() []*cobra.Command {
 
 // ofGrid makes one of the commands about jobs a command about those of a leader.
 func ofGrid(make func(*connection) *cobra.Command, use, short, example string) *cobra.Command {
-	c := &connection{}
-	cmd := make(c)
-	cmd.Use, cmd.Short, cmd.Long, cmd.Example, cmd.Aliases = use, short, short+".", example, nil
-	gridDefaults(cmd)
-	if scope := cmd.Flags().Lookup("scope"); scope != nil {
-		scope.Hidden = true
-	}
-	c.scope = leader.Scope
-	return cmd
+	return ofScope(leader.Scope, gridDefaults, make, use, short, example)
 }
 
 func gridDefaults(cmd *cobra.Command) {

@@ -31,14 +31,19 @@ const (
 
 // ofRelay makes one of the commands about jobs a command about tasks.
 func ofRelay(make func(*connection) *cobra.Command, use, short, example string) *cobra.Command {
+	return ofScope(relay.Scope, relayDefaults, make, use, short, example)
+}
+
+// ofScope makes one of the commands about jobs a command about those of one scope. defaults changes its flags.
+func ofScope(scope string, defaults func(*cobra.Command), make func(*connection) *cobra.Command, use, short, example string) *cobra.Command {
 	c := &connection{}
 	cmd := make(c)
 	cmd.Use, cmd.Short, cmd.Long, cmd.Example, cmd.Aliases = use, short, short+".", example, nil
-	relayDefaults(cmd)
-	if scope := cmd.Flags().Lookup("scope"); scope != nil {
-		scope.Hidden = true
+	defaults(cmd)
+	if f := cmd.Flags().Lookup("scope"); f != nil {
+		f.Hidden = true
 	}
-	c.scope = relay.Scope
+	c.scope = scope
 	return cmd
 }
 
