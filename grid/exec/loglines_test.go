@@ -68,7 +68,9 @@ func TestG18OfAFloodTheNewestLinesAreInTheLog(t *testing.T) {
 			}
 		}
 		flood(1000)
+		l.mu.Lock() // the timer gives to the log as well
 		looked := len(got)
+		l.mu.Unlock()
 		time.Sleep(logEvery)
 		synctest.Wait()
 		if newest := got[len(got)-1]; newest != fmt.Sprint(n) {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"path"
 	"time"
 
@@ -108,16 +109,22 @@ func firstPart(head []byte, src *transfer.Source) (part []byte, more bool, err e
 func (s *Store) putWhole(ctx context.Context, name string, content []byte, src *transfer.Source) error {
 	for known, read := absent, false; ; read = true {
 		err := s.sendWhole(ctx, name, content, known, src)
+		lost := unanswered(err) && known == absent
 		switch {
-		case !overtaken(err, known):
+		case !lost && !overtaken(err, known):
 			return err
 		case read:
 			return nil // replaced since its tag was read, see Put
 		}
-		if known, err = s.current(ctx, name); err != nil {
-			return err
+		var failed error
+		if known, failed = s.current(ctx, name); failed != nil {
+			return failed
 		}
-		if known == absent {
+		switch {
+		case known != absent:
+		case lost:
+			return err
+		default:
 			return nil // made and deleted since the first request: done, see Put
 		}
 	}
@@ -174,6 +181,13 @@ func (s *Store) current(ctx context.Context, name string) (condition, error) {
 // overtaken reports whether err says that the object is another one than known.
 func overtaken(err error, known condition) bool {
 	return isStatus(err, http.StatusPreconditionFailed) || known != absent && code(err) == minio.NoSuchKey
+}
+
+// unanswered reports whether the connection broke before there was an answer. A server that refuses before it has read all
+// of a request, and closes, looks like that.
+func unanswered(err error) bool {
+	e, ok := errors.AsType[*url.Error](err)
+	return ok && !e.Timeout()
 }
 
 // options returns what goes with an upload. The type is for people who open the object in a

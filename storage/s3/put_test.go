@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -69,6 +70,35 @@ func TestF47S3EveryWriteIsConditional(t *testing.T) {
 	}
 	if put(); bare.Load() != all.Load() {
 		t.Errorf("%d of %d writes had no condition, none was to have one", bare.Load(), all.Load())
+	}
+}
+
+func TestF47S3ReplacesWhereARefusalIsLost(t *testing.T) {
+	t.Parallel()
+	testrun.Long(t, "it waits for seconds")
+	reset := func(w http.ResponseWriter, r *http.Request) bool { // as a server that refuses before it has read all
+		if r.Header.Get("If-None-Match") == "" {
+			return false
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return true
+		}
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		_ = conn.Close()
+		return true
+	}
+	server := s3test.New(t, "fleet")
+	storagetest.PutString(t, open(t, server), "object", "old")
+	s := open(t, storagetest.InFront(t, server, reset))
+	content := strings.Repeat("x", 1<<20)
+	storagetest.PutString(t, s, "object", content)
+	if got := storagetest.GetString(t, s, "object"); got != content {
+		t.Errorf("the object has %d bytes, want %d", len(got), len(content))
+	}
+	if err := s.Put(t.Context(), "new", strings.NewReader(content)); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("a new object that did not arrive: %v, want %v", err, jobs.ErrUnavailable)
 	}
 }
 
