@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -62,6 +63,9 @@ func (l *Leader) put(events ...event) {
 // maxRead is how many frames of a peer are read before its events are given to the loop.
 const maxRead = 64
 
+// batches have room for the events of so many frames. The loop gives them back.
+var batches = sync.Pool{New: func() any { return make([]event, 0, maxRead) }}
+
 // read reads frames until the connection ends.
 func (l *Leader) read(p *peer) error {
 	for {
@@ -69,7 +73,7 @@ func (l *Leader) read(p *peer) error {
 		if err != nil {
 			return err
 		}
-		var batch []event
+		batch := batches.Get().([]event)
 		for {
 			if batch, err = l.frame(p, f, batch); err != nil {
 				break
@@ -263,7 +267,12 @@ func (l *Leader) apply(batch []event) int {
 			l.answer(e.peer, c.Query(now, e.name, e.job))
 		}
 	}
-	return len(batch)
+	n := len(batch)
+	if cap(batch) == maxRead {
+		clear(batch)
+		batches.Put(batch[:0]) //nolint:staticcheck // the header is small beside what it stands for
+	}
+	return n
 }
 
 func (l *Leader) answer(id schedule.PeerID, info wire.StatusInfo) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -181,6 +182,7 @@ func (c *Conn) write() {
 			}
 			c.mu.Unlock()
 		case <-c.wake:
+			runtime.Gosched() // others that are about to send share the write
 		}
 		for {
 			c.mu.Lock()
