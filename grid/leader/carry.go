@@ -100,9 +100,14 @@ func (s *sender) add(e schedule.Effect) {
 		}
 	case schedule.CloseWith:
 		s.send(p)
-		s.l.readers.Go(func() { _ = p.Refuse(e.Code, textError(e.Reason)) })
+		s.l.refuse(p, e.Code, e.Reason)
 	case schedule.Forget: // above
 	}
+}
+
+// refuse closes a connection after its peer was told why. It does not wait.
+func (l *Leader) refuse(p *peer, code, reason string) {
+	l.readers.Go(func() { _ = p.Refuse(code, textError(reason)) })
 }
 
 type textError string

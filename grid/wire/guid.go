@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 )
 
 // GUID names a job, an attempt, a worker or a message. Its bytes are in the order of its text; on the wire the first three
@@ -92,6 +93,7 @@ func (g GUID) swap() GUID {
 
 // AppendGUIDs appends GUIDs as the wire has them, 16 bytes each.
 func AppendGUIDs(to []byte, all ...GUID) []byte {
+	to = slices.Grow(to, 16*len(all))
 	for _, g := range all {
 		g = g.swap()
 		to = append(to, g[:]...)
