@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -84,7 +85,7 @@ func runDevGrid(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprint(out, devGridWelcome(addr, f.web.Addr().String(), exeDir))
 	cfg := client.Config{ClientID: "demo", Leaders: []string{addr}, Log: program.NewLog(os.Stderr, slog.LevelWarn)}
-	if err := client.Demo(working, cfg, out); err != nil && working.Err() == nil {
+	if err := client.Demo(working, cfg, out); err != nil && working.Err() == nil && !errors.Is(err, client.ErrFailed) {
 		end(err)
 	}
 	<-working.Done()

@@ -24,8 +24,8 @@ func gridClientCommand() *cobra.Command {
 		Use:   "client HOST PORT CLIENTID [DESIRED]",
 		Short: "Show that a leader works: submit three jobs of calcA to it, and print their results",
 		Long: "Show that a leader works: submit three jobs of the exec calcA to it, each with a file input.txt, and print their\n" +
-			"results. DESIRED is how many jobs of the client may run at once; CLIENT_DESIRED_PAR, or 4, when it is left out. To\n" +
-			"submit jobs of your own there is `batchfleet grid submit`.",
+			"results; the exit code is 1 unless all have succeeded. DESIRED is how many jobs of the client may run at once;\n" +
+			"CLIENT_DESIRED_PAR, or 4, when it is left out. To submit jobs of your own there is `batchfleet grid submit`.",
 		Example: "  batchfleet grid client 127.0.0.1 5000 clientA 8",
 		Args:    cobra.RangeArgs(3, 4),
 	}
@@ -55,8 +55,9 @@ func gridMultiCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "clientx CLIENTID HOST:PORT… [TOTAL]",
 		Short: "The same with several leaders, over which the jobs are spread",
-		Long: "Show that several leaders work: submit three jobs of the exec calcA, spread over them, and print their results. TOTAL is\n" +
-			"how many jobs of the client may run at once on all of them together, 4 when it is left out; each is told an even share.",
+		Long: "Show that several leaders work: submit three jobs of the exec calcA, spread over them, and print their results;\n" +
+			"the exit code is 1 unless all have succeeded. TOTAL is how many jobs of the client may run at once on all of them\n" +
+			"together, 4 when it is left out; each is told an even share.",
 		Example: "  batchfleet grid clientx clientA 127.0.0.1:5000 127.0.0.1:5001 127.0.0.1:5002 12",
 		Args:    cobra.MinimumNArgs(2),
 	}

@@ -42,6 +42,20 @@ func TestG69SeedsCommandsWork(t *testing.T) {
 	fourth.stop()
 }
 
+func TestG69ClientsEndWithExitCode1WhenJobsHaveFailed(t *testing.T) {
+	t.Parallel()
+	g := newTestGrid(t)
+	g.script("calcA", `[ "$1" != 2 ]`)
+	l := g.leader("0")
+	g.worker(l.host, l.port)
+	for _, args := range [][]string{{"client", l.host, l.port, "clientA"}, {"clientx", "clientA", l.addr}} {
+		out := g.run(1, "1 of 3 jobs have failed\n$", args...)
+		if ok, failed := strings.Count(out, " OK "), strings.Count(out, " FAILED "); ok != 2 || failed != 1 {
+			t.Errorf("printed was\n%s", out)
+		}
+	}
+}
+
 func TestG69MistakesAreSaidInPlainWords(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)

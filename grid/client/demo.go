@@ -16,9 +16,11 @@ const (
 	demoExec = "calcA"
 )
 
+// ErrFailed is what [Demo] returns when all jobs have a result, and not all have succeeded.
+var ErrFailed = errors.New("jobs have failed")
+
 // Demo submits DemoJobs jobs to the exec calcA, each with its number as argument and a small file input.txt, and prints their
-// results as they come. The error tells that the leaders cannot be used or that a job has no result; a job that has failed is
-// only printed.
+// results as they come. The error tells that the leaders cannot be used or that a job has no result, or wraps [ErrFailed].
 func Demo(ctx context.Context, cfg Config, out io.Writer) error {
 	m, err := New(cfg)
 	if err != nil {
@@ -56,6 +58,7 @@ func (m *Multi) demo(ctx context.Context, out io.Writer) error {
 	var mu sync.Mutex
 	var waiting sync.WaitGroup
 	var errs []error
+	failed := 0
 	for _, j := range jobs {
 		waiting.Go(func() {
 			r, err := j.Wait(ctx)
@@ -65,11 +68,17 @@ func (m *Multi) demo(ctx context.Context, out io.Writer) error {
 				errs = append(errs, fmt.Errorf("job %s: %w", j.ID, err))
 				return
 			}
+			if r.Status != wire.OK {
+				failed++
+			}
 			errs = append(errs, printResult(out, &r))
 		})
 	}
 	waiting.Wait()
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || failed == 0 {
+		return err
+	}
+	return fmt.Errorf("%d of %d %w", failed, len(jobs), ErrFailed)
 }
 
 // printResult prints a result for people, in one line.

@@ -1,11 +1,14 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
@@ -35,6 +38,31 @@ func TestG69TheDemoRunsThreeJobs(t *testing.T) {
 				string(r.Files[0].Content) != "input of job "+r.Args[0]+"\n" || r.JobID != f.MsgID || r.ClientID != "clientA" {
 				t.Errorf("submitted was %s %s", f.Subject, f.Payload)
 			}
+		}
+	})
+}
+
+func TestG69TheDemoTellsThatJobsHaveFailed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		n.leaders["a:1"].reply = func(l *fakeLeader, c *link.Conn, f wire.Frame) {
+			if f.Type != wire.SubmitJob || !bytes.Contains(f.Payload, []byte(`"Args":["2"]`)) {
+				runAll(l, c, f)
+				return
+			}
+			failed := resultOf(f.MsgID, "a:1")
+			failed.Payload = bytes.Replace(failed.Payload, []byte(`"OK"`), []byte(`"FAILED"`), 1)
+			_ = c.Send(failed)
+		}
+		var out strings.Builder
+		cfg := Config{ClientID: "clientA", Leaders: []string{"a:1"}, Dial: n.dial, Log: slog.New(slog.DiscardHandler)}
+		err := Demo(t.Context(), cfg, &out)
+		n.stop()
+		if !errors.Is(err, ErrFailed) || err.Error() != "1 of 3 jobs have failed" {
+			t.Errorf("the error is %v", err)
+		}
+		if ok, failed := strings.Count(out.String(), " OK "), strings.Count(out.String(), " FAILED "); ok != 2 || failed != 1 {
+			t.Errorf("printed was\n%s", out.String())
 		}
 	})
 }
