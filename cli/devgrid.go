@@ -49,7 +49,7 @@ func runDevGrid(ctx context.Context, out io.Writer) error {
 	f := &gridLeaderFlags{}
 	f.register(&cobra.Command{})
 	var err error
-	if f.listener, err = listenNear(ctx, "the leader", "127.0.0.1:5000"); err != nil {
+	if f.listener, err = listenNear(ctx, "the leader", defaultLeader); err != nil {
 		return err
 	}
 	if f.web, err = listenNear(ctx, "the Job API", gridWeb); err != nil {

@@ -238,6 +238,39 @@ func TestG41AFailureIsTriedAgainOnTheSameWorkerIfThatIsAskedFor(t *testing.T) {
 	}
 }
 
+func TestG49WhoInterruptsAWaitIsToldHowToFindTheJob(t *testing.T) {
+	t.Parallel()
+	g := newTestGrid(t)
+	g.script("hold", `echo >"`+g.path("began")+`"; while [ ! -e "`+g.path("go")+`" ]; do sleep 0.05; done; echo done`)
+	g.write("jobs.jsonl", strings.Repeat("{\"ExecName\":\"hold\"}\n", 2))
+	g.write("tied.jsonl", "{\"ExecName\":\"hold\",\"OnDisconnect\":\"cancel\"}\n")
+	l := g.leader("0")
+	g.worker(l.host, l.port)
+	const id = "35918bc9-196d-40ea-9779-889d79b753f0"
+	take := "`batchfleet grid results --client clientA --leader " + l.addr + "` takes its result"
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"interrupted; the job goes on if a leader has queued it: `batchfleet grid show " + id + "` shows it, `batchfleet grid cancel " + id + "` stops it, " + take, []string{"--id", id, "hold"}},
+		{"interrupted; the jobs that a leader has queued go on: `batchfleet grid list` shows them, `batchfleet grid cancel JOB…` stops them, ", []string{"--from", "jobs.jsonl"}},
+		{"batchfleet: interrupted\n", []string{"--from", "tied.jsonl"}},
+	} {
+		_ = os.Remove(g.path("began"))
+		p := launch(t, g.command(append([]string{"submit", "--wait", "--leader", l.addr, "--client", "clientA"}, tt.args...)...))
+		until(t, time.Minute, "it runs", func() bool {
+			_, err := os.Stat(g.path("began"))
+			return err == nil
+		})
+		if code, _ := p.terminate(); code != 130 || !strings.Contains(p.log.String(), tt.want) {
+			t.Errorf("grid submit %v, interrupted, ends with exit code %d, want 130 and %s\n%s", tt.args, code, tt.want, p.log)
+		}
+	}
+	g.write("go", "")
+	l.untilState(id, "succeeded")
+	g.run(0, id+" OK\n", "results", "--client", "clientA", "--leader", l.addr)
+}
+
 // Results that are kept for another process do not stand in the way of those that are waited for.
 func TestG48ResultsStayUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,7 @@ type gridSubmission struct {
 
 	several bool // their output is not printed
 	jobs    []*client.Job
+	lasting []*client.Job // those that do not end with the connection
 
 	mu     sync.Mutex
 	own    map[wire.GUID]bool // that were submitted here; true for an array
@@ -68,7 +69,23 @@ func (f *gridSubmitFlags) submit(cmd *cobra.Command, args []string) error {
 	if refused != nil {
 		err = refused
 	}
+	if f.wait && len(s.lasting) > 0 && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return program.Exit(program.Interrupted, errors.New("interrupted; "+s.goingOn()))
+	}
 	return ofLeaders(ctx, err)
+}
+
+// goingOn says that jobs which are no longer waited for go on, how to look at them, to stop them and to take their results.
+func (s *gridSubmission) goingOn() string {
+	results := "batchfleet grid results --client " + s.client
+	if s.leaders != defaultLeader {
+		results += " --leader " + program.ShellWord(s.leaders)
+	}
+	if len(s.lasting) == 1 {
+		id := s.lasting[0].ID
+		return fmt.Sprintf("the job goes on if a leader has queued it: `batchfleet grid show %s` shows it, `batchfleet grid cancel %s` stops it, `%s` takes its result", id, id, results)
+	}
+	return fmt.Sprintf("the jobs that a leader has queued go on: `batchfleet grid list` shows them, `batchfleet grid cancel JOB…` stops them, `%s` takes their results", results)
 }
 
 // all submits all jobs, and follows them.
@@ -82,6 +99,9 @@ func (s *gridSubmission) all(ctx context.Context, args []string) error {
 			return program.Exit(program.Usage, err)
 		}
 		s.jobs = append(s.jobs, j)
+		if q.OnDisconnect == "" {
+			s.lasting = append(s.lasting, j)
+		}
 		return nil
 	})
 	if err != nil && len(s.jobs) == 0 {

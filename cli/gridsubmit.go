@@ -43,7 +43,7 @@ func gridSubmitCommand() *cobra.Command {
 			"with - stand behind --. With --from many jobs: one a line, an object in JSON with ExecName, Args, Files and so on. With\n" +
 			"--array the job runs once for each index, which is {i} in its arguments and GRID_INDEX for its program.\n\n" +
 			"With --wait the results are waited for: the program's output is printed, of several jobs how each has ended.\n" +
-			"Without, `batchfleet grid results` takes them later.",
+			"Who interrupts that does not stop the jobs, and is told what does. Without, `batchfleet grid results` takes them later.",
 		Example: `  batchfleet grid submit --client clientA --file input.txt --wait calcA 1
   batchfleet grid submit --client clientA --leader 10.0.0.1:5000,10.0.0.2:5000 --array 0-99 --wait calcA {i}
   batchfleet grid submit --client clientA --from jobs.jsonl --wait --json -o results`,
@@ -79,9 +79,11 @@ func gridSubmitCommand() *cobra.Command {
 	return c
 }
 
+const defaultLeader = "127.0.0.1:5000"
+
 // whose adds the flags that say where and whose jobs are.
 func (f *gridSubmitFlags) whose(flags *pflag.FlagSet) {
-	flags.StringVar(&f.leaders, "leader", "127.0.0.1:5000", "HOST:PORT of the leader, or of several with commas between them")
+	flags.StringVar(&f.leaders, "leader", defaultLeader, "HOST:PORT of the leader, or of several with commas between them")
 	flags.StringVar(&f.client, "client", "", "CLIENTID: whose jobs they are")
 	flags.IntVar(&f.desired, "parallel", 4, "how many jobs of the client may run at once on all leaders together; the last client to connect decides")
 }
