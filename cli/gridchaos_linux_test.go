@@ -45,7 +45,7 @@ const (
 func bigChaos() bool { return os.Getenv("GRIDCHAOS") != "" }
 
 // Each job has one result, whatever is killed: those of a leader that stays away are given to another one, with the same id.
-func TestG54EachNullJobHasOneResultWhateverIsKilled(t *testing.T) {
+func TestG54KillsLeaveOneResultPerJob(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
 	plan, kills := gridPart{Jobs: 3000, Exec: "null", Every: 2 * time.Millisecond}, 30
@@ -59,7 +59,7 @@ func TestG54EachNullJobHasOneResultWhateverIsKilled(t *testing.T) {
 	c.account()
 }
 
-func TestG54EachProgramHasOneResultWhateverIsKilled(t *testing.T) {
+func TestG54KillsLeaveOneResultPerProgram(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
 	plan, kills := gridPart{Jobs: 200, Exec: "real", Every: 20 * time.Millisecond}, 20

@@ -14,7 +14,7 @@ import (
 // threeResults are what the demo prints: each job has a file "input of job N" and the argument N.
 const threeResults = `(submitted [0-9a-f-]{36} to calcA\n){3}([0-9a-f-]{36} OK stdout="the sum of 2 numbers is [246]\\n" stderr="" archive=\d+ bytes\n){3}$`
 
-func TestG69SeedsCommandsWork(t *testing.T) {
+func TestG69OriginalCommandLinesWork(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	first := g.leader("0")
@@ -56,7 +56,7 @@ func TestG69ClientsEndWithExitCode1WhenJobsHaveFailed(t *testing.T) {
 	}
 }
 
-func TestG69MistakesAreSaidInPlainWords(t *testing.T) {
+func TestG69MistakesGetClearErrors(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	for _, tt := range []struct{ line, want string }{
@@ -100,7 +100,7 @@ func TestG69MistakesAreSaidInPlainWords(t *testing.T) {
 	}
 }
 
-func TestG63EnvOfWorkerAndClient(t *testing.T) {
+func TestG63EnvironmentSettings(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	l := g.leader("0")
@@ -143,7 +143,7 @@ func TestG63EnvOfWorkerAndClient(t *testing.T) {
 	g.run(0, threeResults, "client", l.host, l.port, "clientA")
 }
 
-func TestG60ProgramsRunInDirectoriesThatAreChosen(t *testing.T) {
+func TestG60SubmitWithFiles(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.script("where", `pwd; cat known.txt; mkdir sub; echo made >sub/made.txt`)
@@ -190,7 +190,7 @@ func TestG60ProgramsRunInDirectoriesThatAreChosen(t *testing.T) {
 	}
 }
 
-func TestG42DeadLettersAreQueuedAgainOrDropped(t *testing.T) {
+func TestG42DeadLetterCommands(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.script("flaky", `[ -e "`+g.path("good")+`" ] && echo well`)
@@ -221,7 +221,7 @@ func TestG42DeadLettersAreQueuedAgainOrDropped(t *testing.T) {
 }
 
 // A worker keeps the results of programs that have failed, and must not answer with one when another attempt is asked for.
-func TestG41AFailureIsTriedAgainOnTheSameWorkerIfThatIsAskedFor(t *testing.T) {
+func TestG41RetryOnIgnoresCachedResult(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.script("second", `echo x >>"`+g.path("attempts")+`"; [ "$(wc -l <"`+g.path("attempts")+`")" -ge 2 ] || exit 1; echo "attempt $GRID_ATTEMPT"`)
@@ -272,7 +272,7 @@ func TestG49WhoInterruptsAWaitIsToldHowToFindTheJob(t *testing.T) {
 }
 
 // Results that are kept for another process do not stand in the way of those that are waited for.
-func TestG48ResultsStayUntilTheyAreTaken(t *testing.T) {
+func TestG48LeaderKeepsResultsUntilFetched(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.script("large", "head -c 150000 /dev/zero | tr '\\0' x; echo kept >kept.txt")
@@ -308,7 +308,7 @@ func TestG48ResultsStayUntilTheyAreTaken(t *testing.T) {
 	g.run(0, "^$", "results", "--leader", l.addr, "--client", "clientA", "--idle", "200ms")
 }
 
-func TestG73WhatALeaderHasQueuedSurvivesIt(t *testing.T) {
+func TestG73QueuedJobsSurviveLeaderRestart(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	none := g.leader("0")
@@ -333,7 +333,7 @@ func TestG73WhatALeaderHasQueuedSurvivesIt(t *testing.T) {
 	}
 }
 
-func TestG74LeaderAndWorkerTellHowTheyAre(t *testing.T) {
+func TestG74HealthAndMetrics(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	ofLeader, ofWorker := freeAddr(t), freeAddr(t)
@@ -358,7 +358,7 @@ func TestG74LeaderAndWorkerTellHowTheyAre(t *testing.T) {
 	}
 }
 
-func TestG57AWorkerThatStopsGivesItsJobsBack(t *testing.T) {
+func TestG57StoppingWorkerHandsBackJobs(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.script("hold", `echo >>"`+g.path("began")+`"; while [ ! -e "`+g.path("go")+`" ]; do sleep 0.05; done; echo done`)

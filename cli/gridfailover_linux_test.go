@@ -24,13 +24,13 @@ func (g *faultGrid) untilWritten(name string, lines int) {
 const waits = `echo $$ >>"$DIR/starts"; while [ ! -e "$DIR/go" ]; do sleep 0.05; done; echo result of $1; echo $$ >>"$DIR/ends"`
 
 // A job that ends while its leader is gone is not run again: the worker keeps the result until the leader is back.
-func TestG56ResultOfAJobThatEndsWithoutItsLeaderArrivesLater(t *testing.T) {
+func TestG56ResultArrivesAfterLeaderOutage(t *testing.T) {
 	t.Parallel()
 	endWithoutLeader(t, "leader")
 }
 
 // A leader that keeps nothing takes results of jobs that it does not know, and clients submit the others again.
-func TestG46ResultOfAJobThatEndsWithoutItsLeaderIsTakenByOneThatKnowsNothing(t *testing.T) {
+func TestG46LeaderWithoutStateTakesResult(t *testing.T) {
 	t.Parallel()
 	endWithoutLeader(t, "")
 }
@@ -134,12 +134,12 @@ func TestG51JobAtTwoLeadersOfOneWorkerRunsOnce(t *testing.T) {
 
 // A worker whose machine stands still is lost: after 30 s, or 1 s if it has not yet said that the job has come. The job runs elsewhere, and its
 // first run is stopped when the machine goes on.
-func TestG52JobOfAFrozenWorkerRunsElsewhere(t *testing.T) {
+func TestG52JobSentToFrozenWorkerRunsElsewhere(t *testing.T) {
 	t.Parallel()
 	freezeAfter(t, 0)
 }
 
-func TestG52JobOfAWorkerThatFreezesWhileItRunsIsRunElsewhere(t *testing.T) {
+func TestG52JobOfWorkerThatFreezesRunsElsewhere(t *testing.T) {
 	t.Parallel()
 	freezeAfter(t, 2*time.Second)
 }

@@ -22,7 +22,7 @@ echo $$ >>"$DIR/pids"
 while [ ! -e "$DIR/go" ]; do sleep 0.05; done`
 
 // A killed worker leaves nothing that the next attempt could meet.
-func TestG43JobOfAKilledWorkerRunsAgainInACleanDirectory(t *testing.T) {
+func TestG43JobOfKilledWorkerRunsInCleanDirectory(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
 	g := newFaultGrid(t)
@@ -52,7 +52,7 @@ func TestG43JobOfAKilledWorkerRunsAgainInACleanDirectory(t *testing.T) {
 }
 
 // A job that kills its worker is given up after five of them, and no other job suffers.
-func TestG43PoisonousJobIsADeadLetterAfterFiveWorkers(t *testing.T) {
+func TestG43JobThatKillsFiveWorkersIsDeadLetter(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
 	g := newFaultGrid(t)
@@ -99,7 +99,7 @@ func TestG43PoisonousJobIsADeadLetterAfterFiveWorkers(t *testing.T) {
 }
 
 // Programs that do not stop, and children that hold their output, take no slot from others.
-func TestG66ProgramsThatDoNotStopGiveTheirSlotBack(t *testing.T) {
+func TestG66UnstoppableProgramsFreeTheirSlot(t *testing.T) {
 	t.Parallel()
 	testrun.Once(t, kills)
 	g := newFaultGrid(t)

@@ -92,7 +92,7 @@ func gridOK(t *testing.T, job, attempt wire.GUID) wire.Frame {
 
 // A leader with a million jobs queued and a thousand that run is killed. Soon after it is started again it assigns jobs. Each job has one result, and
 // those that ran are not run again.
-func TestG73AMillionJobsSurviveTheirLeader(t *testing.T) {
+func TestG73MillionJobsSurviveLeaderRestart(t *testing.T) {
 	if !bigChaos() {
 		t.Skip("GRIDCHAOS is not set: it takes a minute")
 	}

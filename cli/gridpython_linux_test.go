@@ -178,7 +178,7 @@ func (g *gridEnds) tells(client *process, code int, want ...string) {
 	}
 }
 
-func TestG20PythonPeersClientOfOurLeader(t *testing.T) {
+func TestG20PythonClientWithOurLeader(t *testing.T) {
 	eachMode(t, func(g *gridEnds, flags []string) {
 		g.ourLeader()
 		g.ourWorker()
@@ -192,7 +192,7 @@ func TestG20PythonPeersClientOfOurLeader(t *testing.T) {
 	})
 }
 
-func TestG13PythonPeersLeaderOfOurClientAndWorker(t *testing.T) {
+func TestG13PythonLeaderWithOurPeers(t *testing.T) {
 	eachMode(t, func(g *gridEnds, flags []string) {
 		leader := g.pythonLeader(flags)
 		worker := g.ourWorker()
@@ -209,7 +209,7 @@ func TestG13PythonPeersLeaderOfOurClientAndWorker(t *testing.T) {
 	})
 }
 
-func TestG14PythonPeersWorkerOfOurLeader(t *testing.T) {
+func TestG14PythonWorkerWithOurLeader(t *testing.T) {
 	eachMode(t, func(g *gridEnds, flags []string) {
 		g.ourLeader()
 		g.pythonWorker(flags)
@@ -221,7 +221,7 @@ func TestG14PythonPeersWorkerOfOurLeader(t *testing.T) {
 	})
 }
 
-func TestG43PythonPeersWorkerIsKilled(t *testing.T) {
+func TestG43PythonWorkerIsKilled(t *testing.T) {
 	eachMode(t, func(g *gridEnds, flags []string) {
 		g.ourLeader()
 		worker := g.pythonWorker(flags)
@@ -235,7 +235,7 @@ func TestG43PythonPeersWorkerIsKilled(t *testing.T) {
 	})
 }
 
-func TestG20PythonPeersOutliveOurLeader(t *testing.T) {
+func TestG20PythonPeersReconnectToOurLeader(t *testing.T) {
 	eachMode(t, func(g *gridEnds, flags []string) {
 		leader := g.ourLeader()
 		g.pythonWorker(flags)

@@ -64,7 +64,7 @@ func (g *testGrid) write(name, text string) {
 	}
 }
 
-func TestG71LeadersThatOthersReachNeedTLS(t *testing.T) {
+func TestG71RemoteListenersNeedTLS(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.run(2, "--addr: .*without TLS only this machine may reach it.*--insecure", "leader", "0", "--addr", "0.0.0.0")
@@ -90,7 +90,7 @@ func TestG71LeadersThatOthersReachNeedTLS(t *testing.T) {
 	g.run(3, "leader.test", append(append(submit, mine...), "--tls-server-name", "other.test")...)
 }
 
-func TestG72RulesSayWhoMayDoWhat(t *testing.T) {
+func TestG72ACLFile(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.script("secret", "echo secret")
@@ -133,7 +133,7 @@ func TestG72RulesSayWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-func TestG69DoctorSaysWhatIsWrong(t *testing.T) {
+func TestG69Doctor(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	l := g.leader("0", "--dir", "kept")
@@ -157,7 +157,7 @@ func TestG69DoctorSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestG69DevShowsAGrid(t *testing.T) {
+func TestG69DevRunsAGrid(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	cmd := batchfleet(t, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir}, "dev", "--grid")

@@ -67,7 +67,7 @@ func certificate(t *testing.T, uri string, dns ...string) *x509.Certificate {
 	return cert
 }
 
-func TestG72APeerIsWhomItsTokenOrCertificateNames(t *testing.T) {
+func TestG72PrincipalByTokenOrCertificate(t *testing.T) {
 	acl, team, admin := grid(t)
 	tests := []struct {
 		name, token string
@@ -105,7 +105,7 @@ func TestG72APeerIsWhomItsTokenOrCertificateNames(t *testing.T) {
 	}
 }
 
-func TestG72OnlyWhatTheFileAllowsIsDone(t *testing.T) {
+func TestG72DefaultIsDeny(t *testing.T) {
 	acl, team, admin := grid(t)
 	who := func(token string, cert *x509.Certificate) Principal {
 		t.Helper()
@@ -169,7 +169,7 @@ func TestG72OnlyWhatTheFileAllowsIsDone(t *testing.T) {
 
 func second(_ int, err error) error { return err }
 
-func TestG72WithoutAFileEverythingIsAllowed(t *testing.T) {
+func TestG72NoFileAllowsEverything(t *testing.T) {
 	f, err := Open("")
 	if err != nil || f.Reload() != nil {
 		t.Fatal(err, f.Reload())
@@ -182,7 +182,7 @@ func TestG72WithoutAFileEverythingIsAllowed(t *testing.T) {
 	}
 }
 
-func TestG72ANewFileCountsAtOnceAndABrokenOneDoesNot(t *testing.T) {
+func TestG72ReloadIgnoresBrokenFile(t *testing.T) {
 	token, hash := NewToken()
 	path := write(t, "[a]\ntokens = [\""+hash+"\"]\nclients = [\"a\"]\nexecs = [\"x\"]\n")
 	f, err := Open(path)
@@ -224,7 +224,7 @@ func TestG72ANewFileCountsAtOnceAndABrokenOneDoesNot(t *testing.T) {
 	}
 }
 
-func TestG72MistakesInAFileAreToldAllAtOnceWithTheirPlaces(t *testing.T) {
+func TestG72ParseReportsAllMistakes(t *testing.T) {
 	token, hash := NewToken()
 	_, err := Parse("acl.toml", []byte(`clients = ["x"]
 [a]
@@ -291,7 +291,7 @@ clients = []
 	}
 }
 
-func TestG72AWorkerMayDeclareAPatternThatIsCoveredByAnAllowedOne(t *testing.T) {
+func TestG72WorkerPatternMustBeCovered(t *testing.T) {
 	tests := []struct {
 		wider, narrower string
 		want            bool

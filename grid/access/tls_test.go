@@ -181,7 +181,7 @@ func serverTLS(t *testing.T, cert, key, ca string) *ServerTLS {
 	return s
 }
 
-func TestG71OnlyPeersOfTLS13AndTheGridConnect(t *testing.T) {
+func TestG71ServerNeedsTLS13AndALPN(t *testing.T) {
 	ca, other := newAuthority(t, "ours"), newAuthority(t, "other")
 	cert, key := ca.pair(t, "leader.example.org", time.Now().Add(time.Hour))
 	l := startLeader(t, serverTLS(t, cert, key, "").Config())
@@ -224,7 +224,7 @@ func TestG71OnlyPeersOfTLS13AndTheGridConnect(t *testing.T) {
 	}
 }
 
-func TestG71AClientTalksToNoServerOfSomethingElse(t *testing.T) {
+func TestG71ClientNeedsALPN(t *testing.T) {
 	ca := newAuthority(t, "ours")
 	cert, key := ca.pair(t, "leader.example.org", time.Now().Add(time.Hour))
 	pair, err := tls.LoadX509KeyPair(cert, key)
@@ -243,7 +243,7 @@ func TestG71AClientTalksToNoServerOfSomethingElse(t *testing.T) {
 	}
 }
 
-func TestG71AnExpiredCertificateIsRefused(t *testing.T) {
+func TestG71ExpiredCertificateIsRefused(t *testing.T) {
 	ca := newAuthority(t, "ours")
 	cert, key := ca.pair(t, "leader.example.org", time.Now().Add(-time.Minute))
 	l := startLeader(t, serverTLS(t, cert, key, "").Config())
@@ -252,7 +252,7 @@ func TestG71AnExpiredCertificateIsRefused(t *testing.T) {
 	}
 }
 
-func TestG71AClientHasACertificateIfTheLeaderAsksForOne(t *testing.T) {
+func TestG71ClientCertificates(t *testing.T) {
 	ca, other := newAuthority(t, "ours"), newAuthority(t, "other")
 	hour := time.Now().Add(time.Hour)
 	cert, key := ca.pair(t, "leader.example.org", hour)
@@ -308,7 +308,7 @@ func newFile(t *testing.T, a *authority) string {
 	return file
 }
 
-func TestG71ANewCertificateIsTakenAndConnectionsGoOn(t *testing.T) {
+func TestG71CertificateReloadKeepsConnections(t *testing.T) {
 	ca := newAuthority(t, "ours")
 	hour := time.Now().Add(time.Hour)
 	cert, key := ca.pair(t, "leader.example.org", hour)
@@ -347,7 +347,7 @@ func TestG71ANewCertificateIsTakenAndConnectionsGoOn(t *testing.T) {
 	}
 }
 
-func TestG71WhatCannotBeUsedIsToldAtTheStart(t *testing.T) {
+func TestG71BadFilesAreRefusedAtStart(t *testing.T) {
 	ca := newAuthority(t, "ours")
 	cert, key := ca.pair(t, "x", time.Now().Add(time.Hour))
 	_, otherKey := ca.pair(t, "x", time.Now().Add(time.Hour))
@@ -365,7 +365,7 @@ func TestG71WhatCannotBeUsedIsToldAtTheStart(t *testing.T) {
 	}
 }
 
-func TestG71PlaintextIsForThisMachine(t *testing.T) {
+func TestG71PlaintextOnlyOnLoopback(t *testing.T) {
 	tests := []struct {
 		addr                string
 		encrypted, insecure bool

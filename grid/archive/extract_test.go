@@ -94,7 +94,7 @@ func extractInto(tb testing.TB, data []byte, dir string, l Limits) (int, error) 
 	return Extract(bytes.NewReader(data), int64(len(data)), dir, l)
 }
 
-func TestG70AnArchiveIsExtracted(t *testing.T) {
+func TestG70Extract(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	data := pack(t, file("result.txt", "42"), file("a/b/c.txt", ""), entry{"empty/", "", fs.ModeDir | 0o755}, file("a/d..e", "x"), file("結果.txt", "y"), entry{"run", "#!", 0o4755})
 	n, err := extractInto(t, data, dir, Limits{})
@@ -111,7 +111,7 @@ func TestG70AnArchiveIsExtracted(t *testing.T) {
 	}
 }
 
-func TestG70WhatIsNotSafeIsNotExtracted(t *testing.T) {
+func TestG70UnsafeArchivesAreRefused(t *testing.T) {
 	huge := make([]byte, 20<<20)
 	many := make([]entry, 11)
 	deep := strings.Repeat("d/", 11) + "f"
@@ -172,7 +172,7 @@ func TestG70WhatIsNotSafeIsNotExtracted(t *testing.T) {
 	}
 }
 
-func TestG70AListOfFilesWithoutEndIsNotRead(t *testing.T) {
+func TestG70HugeFileListIsRefused(t *testing.T) {
 	var entries []entry
 	for i := range 9000 {
 		entries = append(entries, file(fmt.Sprintf("%0900d", i), ""))
@@ -183,7 +183,7 @@ func TestG70AListOfFilesWithoutEndIsNotRead(t *testing.T) {
 	}
 }
 
-func TestG70WhatIsThereAlreadyStays(t *testing.T) {
+func TestG70DirectoryMustBeEmpty(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)

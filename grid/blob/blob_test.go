@@ -21,7 +21,7 @@ func count(kind wire.Type, n *int, end int) func(wire.Frame) bool {
 	}
 }
 
-func TestG70BlobsOfAnySizeComeAndGo(t *testing.T) {
+func TestG70BlobsOfAnySize(t *testing.T) {
 	s, dir := openStore(t, Options{})
 	c := connect(t, s, "worker-1", nil)
 	for i, n := range []int{0, 1, Chunk - 1, Chunk, Chunk + 1, share, Window, Window + 1, 5<<20 + 7} {
@@ -42,7 +42,7 @@ func TestG70BlobsOfAnySizeComeAndGo(t *testing.T) {
 	}
 }
 
-func TestG70WhatTheStoreHasIsNotSent(t *testing.T) {
+func TestG70KnownBlobIsNotSentAgain(t *testing.T) {
 	s, _ := openStore(t, Options{})
 	data, b := content(t, 1, 3*Chunk)
 	chunks := 0
@@ -58,7 +58,7 @@ func TestG70WhatTheStoreHasIsNotSent(t *testing.T) {
 	}
 }
 
-func TestG70ManyTransfersBothWaysAtOnce(t *testing.T) {
+func TestG70ConcurrentTransfers(t *testing.T) {
 	s, dir := openStore(t, Options{})
 	c := connect(t, s, "a", nil)
 	var all sync.WaitGroup
@@ -81,7 +81,7 @@ func TestG70ManyTransfersBothWaysAtOnce(t *testing.T) {
 	}
 }
 
-func TestG70OtherFramesNeverWaitBehindMoreThanAWindow(t *testing.T) {
+func TestG70FramesWaitForOneWindowAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newSent()
 		c := NewClient(out.send)
@@ -188,7 +188,7 @@ func TestG70TransfersTakeTurns(t *testing.T) {
 	})
 }
 
-func TestG70APutGoesOnAfterTheConnectionWasLost(t *testing.T) {
+func TestG70PutResumesAfterReconnect(t *testing.T) {
 	s, dir := openStore(t, Options{})
 	data, b := content(t, 1, 20*Chunk)
 	chunks := 0
@@ -234,7 +234,7 @@ func TestG70APutGoesOnAfterTheConnectionWasLost(t *testing.T) {
 	}
 }
 
-func TestG70AGetGoesOnAfterTheConnectionWasLost(t *testing.T) {
+func TestG70GetResumesAfterReconnect(t *testing.T) {
 	s, _ := openStore(t, Options{})
 	data, b := content(t, 1, 20*Chunk+5)
 	if err := s.Put(t.Context(), b.SHA256, b.Size, bytes.NewReader(data)); err != nil {
@@ -257,7 +257,7 @@ func TestG70AGetGoesOnAfterTheConnectionWasLost(t *testing.T) {
 	}
 }
 
-func TestG70ATransferThatIsCanceledLeavesNothing(t *testing.T) {
+func TestG70CanceledTransferLeavesNothing(t *testing.T) {
 	s, dir := openStore(t, Options{})
 	data, b := content(t, 1, 20*Chunk)
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -26,7 +26,7 @@ func ended(t *testing.T, frames []wire.Frame, id wire.GUID) (e Error, ok bool) {
 	return e, false
 }
 
-func TestG70WhatAPeerMayNotDoEndsTheTransferAndLeavesNothing(t *testing.T) {
+func TestG70ProtocolErrorEndsTransfer(t *testing.T) {
 	_, b := content(t, 1, 3*Chunk+5)
 	offer := func(change func(*begin)) begin {
 		o := begin{SHA256: b.SHA256, Size: b.Size}
@@ -81,7 +81,7 @@ func TestG70WhatAPeerMayNotDoEndsTheTransferAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestG70AGetMustFit(t *testing.T) {
+func TestG70GetChecksSizeAndOffset(t *testing.T) {
 	s, _ := openStore(t, Options{})
 	data, b := content(t, 1, 3*Chunk+5)
 	if err := s.Put(t.Context(), b.SHA256, b.Size, bytes.NewReader(data)); err != nil {
@@ -107,7 +107,7 @@ func TestG70AGetMustFit(t *testing.T) {
 	}
 }
 
-func TestG70APeerThatDoesNotKeepToTheWindowIsCutOff(t *testing.T) {
+func TestG70WindowOverrunEndsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := &receiver{all: map[wire.GUID]*incoming{}}
 		var err error
@@ -129,7 +129,7 @@ func TestG70APeerThatDoesNotKeepToTheWindowIsCutOff(t *testing.T) {
 	})
 }
 
-func TestG70OneTransferMayNotFillTheWindow(t *testing.T) {
+func TestG70OneTransferHasHalfTheWindow(t *testing.T) {
 	in := &receiver{all: map[wire.GUID]*incoming{}}
 	id := wire.NewGUID()
 	one, err := in.add(id, 10*Chunk, MaxTransfers)
@@ -153,7 +153,7 @@ func TestG70OneTransferMayNotFillTheWindow(t *testing.T) {
 	}
 }
 
-func TestG70TenThousandBeginsAreBounded(t *testing.T) {
+func TestG70PutsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := openStore(t, Options{})
 		out := newSent()
@@ -181,7 +181,7 @@ func TestG70TenThousandBeginsAreBounded(t *testing.T) {
 	})
 }
 
-func TestG70ManyGetsAreBounded(t *testing.T) {
+func TestG70GetsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := openStore(t, Options{})
 		b := put(t, s, 1, 10)
@@ -204,7 +204,7 @@ func TestG70ManyGetsAreBounded(t *testing.T) {
 	})
 }
 
-func TestG70APeerThatDoesNotGoOnIsGivenUp(t *testing.T) {
+func TestG70ServerEndsStalledTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := openStore(t, Options{})
 		data, b := content(t, 1, 5*Chunk)
@@ -252,7 +252,7 @@ func TestG70APeerThatDoesNotGoOnIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestG70AClientGivesAServerUp(t *testing.T) {
+func TestG70ClientEndsStalledTransfer(t *testing.T) {
 	data, b := content(t, 1, 5*Chunk)
 	chunk := func(id wire.GUID, n int) wire.Frame {
 		return wire.Frame{Type: wire.BlobChunk, CorrID: id, Payload: make([]byte, n)}
@@ -311,7 +311,7 @@ func TestG70AClientGivesAServerUp(t *testing.T) {
 	}
 }
 
-func TestG70AClientRefusesAnotherContent(t *testing.T) {
+func TestG70ClientChecksDigest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, b := content(t, 1, 10)
 		out := newSent()

@@ -22,7 +22,7 @@ func put(t *testing.T, s *Store, seed uint64, n int) wire.Blob {
 	return b
 }
 
-func TestG70BlobsAreThereAfterARestartAndRemainsAreNot(t *testing.T) {
+func TestG70RestartKeepsBlobsOnly(t *testing.T) {
 	s, dir := openStore(t, Options{})
 	b := put(t, s, 1, 1000)
 	if err := s.Close(); err != nil {
@@ -42,7 +42,7 @@ func TestG70BlobsAreThereAfterARestartAndRemainsAreNot(t *testing.T) {
 	}
 }
 
-func TestG70OnlyTheAnnouncedContentIsStored(t *testing.T) {
+func TestG70PutChecksDigestAndSize(t *testing.T) {
 	s, dir := openStore(t, Options{Max: 2000})
 	data, b := content(t, 1, 1000)
 	short := s.Put(t.Context(), b.SHA256, 1000, bytes.NewReader(data[:999]))
@@ -60,7 +60,7 @@ func TestG70OnlyTheAnnouncedContentIsStored(t *testing.T) {
 	}
 }
 
-func TestG70OldBlobsAreDeletedUnlessTheyAreReferenced(t *testing.T) {
+func TestG70SweepDeletesOldBlobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := openStore(t, Options{})
 		old, kept, used := put(t, s, 1, 10), put(t, s, 2, 20), put(t, s, 3, 30)
@@ -84,7 +84,7 @@ func TestG70OldBlobsAreDeletedUnlessTheyAreReferenced(t *testing.T) {
 	})
 }
 
-func TestG70AFullStoreDeletesOldBlobsAndThenRefuses(t *testing.T) {
+func TestG70FullStoreDeletesOldBlobsThenRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := openStore(t, Options{Quota: 100})
 		first := put(t, s, 1, 40)
@@ -109,7 +109,7 @@ func TestG70AFullStoreDeletesOldBlobsAndThenRefuses(t *testing.T) {
 	})
 }
 
-func TestG70AnInterruptedUploadIsKeptForAWhile(t *testing.T) {
+func TestG70InterruptedUploadExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := openStore(t, Options{})
 		data, b := content(t, 1, 3*Chunk)
@@ -149,7 +149,7 @@ func TestG70AnInterruptedUploadIsKeptForAWhile(t *testing.T) {
 	})
 }
 
-func TestG70OthersCannotReadTheStore(t *testing.T) {
+func TestG70StoreIsPrivate(t *testing.T) {
 	s, dir := openStore(t, Options{})
 	put(t, s, 1, 10)
 	info, err := os.Stat(dir)

@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG18ACanceledJobEndsWithWhatItsLeaderSays(t *testing.T) {
+func TestG18LeaderDecidesResultOfCanceledJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		m := n.start(t, Config{})
@@ -34,7 +34,7 @@ func TestG18ACanceledJobEndsWithWhatItsLeaderSays(t *testing.T) {
 	})
 }
 
-func TestG18AJobThatIsWithNoLeaderIsCanceledAtOnce(t *testing.T) {
+func TestG18CancelOfPendingJobIsImmediate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		n.leaders["a:1"].down = true
@@ -54,7 +54,7 @@ func TestG18AJobThatIsWithNoLeaderIsCanceledAtOnce(t *testing.T) {
 	})
 }
 
-func TestG18AJobOfALostLeaderIsCanceledWhenThatIsBackOrGivenUp(t *testing.T) {
+func TestG18CancelWaitsForLostLeader(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		away  time.Duration
@@ -96,7 +96,7 @@ func TestG18AJobOfALostLeaderIsCanceledWhenThatIsBackOrGivenUp(t *testing.T) {
 	}
 }
 
-func TestG18AJobOfAnEarlierProcessIsCanceledEverywhere(t *testing.T) {
+func TestG18CancelOfForeignJobAsksAllLeaders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		m := n.start(t, Config{})
@@ -113,7 +113,7 @@ func TestG18AJobOfAnEarlierProcessIsCanceledEverywhere(t *testing.T) {
 	})
 }
 
-func TestG18ALeaderThatHasLostAJobGetsItAgain(t *testing.T) {
+func TestG18NotFoundSubmitsJobAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		m := n.start(t, Config{})
@@ -126,7 +126,7 @@ func TestG18ALeaderThatHasLostAJobGetsItAgain(t *testing.T) {
 	})
 }
 
-func TestG18AQueryIsAnsweredByTheLeaderOfTheJob(t *testing.T) {
+func TestG18QueryAsksLeaderOfJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		knows := func(l *fakeLeader, c *link.Conn, f wire.Frame) {
@@ -177,7 +177,7 @@ func TestG18AQueryIsAnsweredByTheLeaderOfTheJob(t *testing.T) {
 	})
 }
 
-func TestG18AQueryEndsWithItsLeaderAndInTime(t *testing.T) {
+func TestG18QueryEndsWithConnectionOrTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		m := n.start(t, Config{})
@@ -198,7 +198,7 @@ func TestG18AQueryEndsWithItsLeaderAndInTime(t *testing.T) {
 	})
 }
 
-func TestG18ALeaderOfTheOriginalProtocolGetsNoneOfTheNewFrames(t *testing.T) {
+func TestG18OriginalLeaderGetsNoNewFrames(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		l := n.leaders["a:1"]
@@ -231,7 +231,7 @@ func TestG18ALeaderOfTheOriginalProtocolGetsNoneOfTheNewFrames(t *testing.T) {
 	})
 }
 
-func TestG18AQueuedJobIsToldAtTheSubmitAck(t *testing.T) {
+func TestG18QueuedClosesAtSubmitAck(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		n.leaders["a:1"].reply = func(*fakeLeader, *link.Conn, wire.Frame) {}
@@ -251,7 +251,7 @@ func TestG18AQueuedJobIsToldAtTheSubmitAck(t *testing.T) {
 	})
 }
 
-func TestG18AClientThatAllLeadersRefuseStops(t *testing.T) {
+func TestG18ClientRefusedByAllLeadersStops(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		refuse := func(l *fakeLeader, c *link.Conn, f wire.Frame) {
@@ -276,7 +276,7 @@ func TestG18AClientThatAllLeadersRefuseStops(t *testing.T) {
 	})
 }
 
-func TestG52ALeaderThatIsSilentIsLost(t *testing.T) {
+func TestG52SilentLeaderIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		a := n.leaders["a:1"]

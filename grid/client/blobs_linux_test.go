@@ -259,7 +259,7 @@ func noise(n int) []byte {
 	return data
 }
 
-func TestG70LargeFilesGoThereAndBackOverConnectionsThatAreLost(t *testing.T) {
+func TestG70LargeFilesSurviveLostConnections(t *testing.T) {
 	const mega = 1 << 20
 	f := newFleet(t, true, map[string]*line{
 		"client": {cuts: []cut{{written: 5 * mega}, {read: 7 * mega}}},
@@ -304,7 +304,7 @@ func TestG70LargeFilesGoThereAndBackOverConnectionsThatAreLost(t *testing.T) {
 	}
 }
 
-func TestG70WhatALeaderDoesNotCarryFailsItsJob(t *testing.T) {
+func TestG70JobFailsIfLeaderHasNoBlobs(t *testing.T) {
 	f := newFleet(t, false, map[string]*line{"client": {}, "worker": {}})
 	f.program("leave", "head -c 5000000 /dev/urandom > out.png")
 	result := f.run(wire.JobRequest{ExecName: "leave"})
@@ -320,7 +320,7 @@ func TestG70WhatALeaderDoesNotCarryFailsItsJob(t *testing.T) {
 	}
 }
 
-func TestG18LinesOfAProgramAreSeenAtTheLeaderWhileItRuns(t *testing.T) {
+func TestG18LeaderHasLinesOfRunningProgram(t *testing.T) {
 	f := newFleet(t, false, map[string]*line{"client": {}, "worker": {}})
 	end := filepath.Join(t.TempDir(), "end")
 	f.program("talk", `echo first; echo second >&2; while [ ! -e "$1" ]; do sleep 0.05; done; echo last`)

@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG69TheDemoRunsThreeJobs(t *testing.T) {
+func TestG69DemoRunsThreeJobs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		l := n.leaders["a:1"]

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestG69TheArgumentsOfAClientOfSeveralLeaders(t *testing.T) {
+func TestG69ParseEndpoints(t *testing.T) {
 	many := strings.Fields(strings.Repeat("a:1 ", MaxLeaders+1))
 	for i := range many {
 		many[i] = strings.Repeat("a", i+1) + ":1"

@@ -11,7 +11,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG10TheHelloHasClientAndCap(t *testing.T) {
+func TestG10HelloHasClientAndCap(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		n.start(t, Config{Desired: 8, Token: "secret"})
@@ -29,7 +29,7 @@ func TestG10TheHelloHasClientAndCap(t *testing.T) {
 	})
 }
 
-func TestG55TheTotalIsSplitEvenly(t *testing.T) {
+func TestG55TotalIsSplitEvenly(t *testing.T) {
 	for _, tt := range []struct {
 		total, leaders int
 		want           []int
@@ -42,7 +42,7 @@ func TestG55TheTotalIsSplitEvenly(t *testing.T) {
 	}
 }
 
-func TestG55ATotalBelowTheNumberOfLeadersIsKeptByTheClient(t *testing.T) {
+func TestG55ClientKeepsTotalBelowLeaders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1", "c:1")
 		for _, l := range n.leaders {
@@ -97,7 +97,7 @@ func TestG54JobsAreSpreadOverAllLeaders(t *testing.T) {
 	}
 }
 
-func TestG54AClientStartsWhileLeadersAreDown(t *testing.T) {
+func TestG54ClientStartsWithoutLeaders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		n.leaders["a:1"].down, n.leaders["b:1"].down = true, true
@@ -117,7 +117,7 @@ func TestG54AClientStartsWhileLeadersAreDown(t *testing.T) {
 	})
 }
 
-func TestG54JobsOfALostLeaderGoToAnotherAfterTheGrace(t *testing.T) {
+func TestG54JobsMoveAfterGrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		n.leaders["b:1"].down = true
@@ -142,7 +142,7 @@ func TestG54JobsOfALostLeaderGoToAnotherAfterTheGrace(t *testing.T) {
 	})
 }
 
-func TestG54ALeaderThatIsBackWithinTheGraceGetsItsJobsAgain(t *testing.T) {
+func TestG54ReconnectWithinGraceKeepsJobs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		m := n.start(t, Config{})
@@ -163,7 +163,7 @@ func TestG54ALeaderThatIsBackWithinTheGraceGetsItsJobsAgain(t *testing.T) {
 	})
 }
 
-func TestG54ReconnectsAreFartherApartUntilAConnectionIsStable(t *testing.T) {
+func TestG54ReconnectBackoff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		l := n.leaders["a:1"]
@@ -194,7 +194,7 @@ func TestG54ReconnectsAreFartherApartUntilAConnectionIsStable(t *testing.T) {
 	})
 }
 
-func TestG54TheGraceIsOfTheLastConnectionThatHadJobs(t *testing.T) {
+func TestG54GraceBeginsWithLastReadyConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		n.leaders["b:1"].down = true
@@ -215,7 +215,7 @@ func TestG54TheGraceIsOfTheLastConnectionThatHadJobs(t *testing.T) {
 	})
 }
 
-func TestG54ALeaderThatDropsEachConnectionKeepsNoJobs(t *testing.T) {
+func TestG54JobsLeaveFlappingLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		n.leaders["b:1"].down = true
@@ -236,7 +236,7 @@ func TestG54ALeaderThatDropsEachConnectionKeepsNoJobs(t *testing.T) {
 	})
 }
 
-func TestG54AJobThatWasNotGivenToALostConnectionGoesToAnotherLeaderAtOnce(t *testing.T) {
+func TestG54UnsentJobMovesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		m := n.start(t, Config{})

@@ -34,7 +34,7 @@ func (n *fakeNet) given(t *testing.T) map[wire.GUID][]string {
 	return all
 }
 
-func TestG75AJobIsGivenToTheSameLeaderByEachProcess(t *testing.T) {
+func TestG75ProcessesChooseSameLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		addresses := []string{"a:1", "b:1", "c:1"}
 		n := newNet(t, addresses...)
@@ -68,7 +68,7 @@ func TestG75AJobIsGivenToTheSameLeaderByEachProcess(t *testing.T) {
 	})
 }
 
-func TestG75JobsOfALeaderThatIsDownGoToTheSecondChoice(t *testing.T) {
+func TestG75JobsOfLostLeaderGoToSecondChoice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1", "c:1")
 		m := n.start(t, Config{Policy: Rendezvous, Desired: 100})
@@ -104,7 +104,7 @@ func TestG75JobsOfALeaderThatIsDownGoToTheSecondChoice(t *testing.T) {
 	})
 }
 
-func TestG75AJobWaitsForTheFirstConnectionToItsLeader(t *testing.T) {
+func TestG75JobWaitsForFirstConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		slow := make(chan struct{})
@@ -140,7 +140,7 @@ func TestG75AJobWaitsForTheFirstConnectionToItsLeader(t *testing.T) {
 	})
 }
 
-func TestG75JobsWaitForALeaderNoLongerThanItIsTried(t *testing.T) {
+func TestG75FailedDialReleasesWaitingJobs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		n.leaders["a:1"].down = true
@@ -154,7 +154,7 @@ func TestG75JobsWaitForALeaderNoLongerThanItIsTried(t *testing.T) {
 	})
 }
 
-func TestG75ALeaderThatIsMuchBehindSharesItsJobs(t *testing.T) {
+func TestG75BusyLeaderSpillsToSecondChoice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1", "c:1")
 		n.leaders["b:1"].reply, n.leaders["c:1"].reply = runAll, runAll // they never have any in flight
@@ -168,7 +168,7 @@ func TestG75ALeaderThatIsMuchBehindSharesItsJobs(t *testing.T) {
 	})
 }
 
-func TestG75AResultIsAcknowledgedWhenItIsTakenLater(t *testing.T) {
+func TestG75AcknowledgeAfterErrLater(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		n.leaders["a:1"].reply, n.leaders["b:1"].reply = runAll, runAll
@@ -216,7 +216,7 @@ func TestG75AResultIsAcknowledgedWhenItIsTakenLater(t *testing.T) {
 	})
 }
 
-func TestG75AConflictIsTold(t *testing.T) {
+func TestG75ConflictIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newNet(t, "a:1").start(t, Config{})
 		j := submit(t, m)
@@ -226,7 +226,7 @@ func TestG75AConflictIsTold(t *testing.T) {
 	})
 }
 
-func TestG75AFullWindowIsToldAtOnceWhenTheContextHasEnded(t *testing.T) {
+func TestG75FullWindowWithEndedContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newNet(t, "a:1").start(t, Config{Window: 1})
 		full := errors.New("full")

@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG47AJobThatALeaderKnowsAlreadyIsSentAgainWithItsID(t *testing.T) {
+func TestG47JobKeepsIDWhenSentAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		l := n.leaders["a:1"]
@@ -36,7 +36,7 @@ func TestG47AJobThatALeaderKnowsAlreadyIsSentAgainWithItsID(t *testing.T) {
 	})
 }
 
-func TestG47AConflictEndsTheJob(t *testing.T) {
+func TestG47ConflictEndsJob(t *testing.T) {
 	for _, code := range []string{wire.CodeConflict, wire.CodeInvalid, wire.CodeForbidden} {
 		t.Run(code, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestG47AConflictEndsTheJob(t *testing.T) {
 	}
 }
 
-func TestG47ALeaderThatTakesNoJobsNowIsLeftAlone(t *testing.T) {
+func TestG47BusyLeaderIsPaused(t *testing.T) {
 	for _, code := range []string{wire.CodeBusy, wire.CodeNoSpace, wire.CodeDraining} {
 		t.Run(code, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestG47ALeaderThatTakesNoJobsNowIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestG47AJobThatIsSubmittedOnceMoreGetsItsResultOnceMore(t *testing.T) {
+func TestG47SubmitAgainGetsResultAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		n.leaders["a:1"].reply = runAll
@@ -114,7 +114,7 @@ func TestG47AJobThatIsSubmittedOnceMoreGetsItsResultOnceMore(t *testing.T) {
 	})
 }
 
-func TestG47ASubmitOfAnUnfinishedJobIsTheSameJob(t *testing.T) {
+func TestG47SubmitReturnsUnfinishedJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		m := n.start(t, Config{})
@@ -133,7 +133,7 @@ func TestG47ASubmitOfAnUnfinishedJobIsTheSameJob(t *testing.T) {
 	})
 }
 
-func TestG48ResultsAreAcknowledgedOnceTheyAreTaken(t *testing.T) {
+func TestG48AckFollowsOnResult(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		l := n.leaders["a:1"]
@@ -172,7 +172,7 @@ func TestG48ResultsAreAcknowledgedOnceTheyAreTaken(t *testing.T) {
 	})
 }
 
-func TestG48AJobWhoseResultIsRefusedIsNoLongerCanceled(t *testing.T) {
+func TestG48NoCancelAfterRefusedResult(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		l := n.leaders["a:1"]
@@ -202,7 +202,7 @@ func TestG48AJobWhoseResultIsRefusedIsNoLongerCanceled(t *testing.T) {
 	})
 }
 
-func TestG48AResultThatIsRefusedSurvivesItsLeader(t *testing.T) {
+func TestG48RefusedResultSurvivesLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		a := n.leaders["a:1"]
@@ -234,7 +234,7 @@ func TestG48AResultThatIsRefusedSurvivesItsLeader(t *testing.T) {
 	})
 }
 
-func TestG48ResultsOfAnEarlierProcessAreToldOnce(t *testing.T) {
+func TestG48EarlierResultsAreReportedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		id := wire.NewGUID()
@@ -262,7 +262,7 @@ func TestG48ResultsOfAnEarlierProcessAreToldOnce(t *testing.T) {
 	})
 }
 
-func TestG48ResultsOfAnEarlierProcessStayWithTheLeaderIfTheyAreNotWanted(t *testing.T) {
+func TestG48UnwantedEarlierResultsStayWithLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		n.start(t, Config{})
@@ -274,7 +274,7 @@ func TestG48ResultsOfAnEarlierProcessStayWithTheLeaderIfTheyAreNotWanted(t *test
 	})
 }
 
-func TestG48ResultsOfTheJobsOfAnArrayAreToldOrForgotten(t *testing.T) {
+func TestG48ArrayElementResults(t *testing.T) {
 	for _, tell := range []bool{true, false} {
 		t.Run(fmt.Sprintf("OnResult is there: %t", tell), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestG49JobsGoOnWhenTheClientStops(t *testing.T) {
 	})
 }
 
-func TestG51TheFirstResultCountsAndTheJobIsCanceledElsewhere(t *testing.T) {
+func TestG51FirstResultCancelsJobElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		a, b := n.leaders["a:1"], n.leaders["b:1"]
@@ -366,7 +366,7 @@ func TestG51TheFirstResultCountsAndTheJobIsCanceledElsewhere(t *testing.T) {
 	})
 }
 
-func TestG51ALeaderThatIsBackLaterHearsOfTheCancellationThen(t *testing.T) {
+func TestG51CancelIsSentAfterReconnect(t *testing.T) {
 	for _, features := range [][]string{ours, nil} {
 		t.Run(fmt.Sprintf("features: %d", len(features)), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -397,7 +397,7 @@ func TestG51ALeaderThatIsBackLaterHearsOfTheCancellationThen(t *testing.T) {
 	}
 }
 
-func TestG51TheResultOfTheFirstLeaderCountsAfterAMove(t *testing.T) {
+func TestG51FirstLeaderResultCountsAfterMove(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		a, b := n.leaders["a:1"], n.leaders["b:1"]
@@ -420,7 +420,7 @@ func TestG51TheResultOfTheFirstLeaderCountsAfterAMove(t *testing.T) {
 	})
 }
 
-func TestG16TheResultOfAnotherJobIsNone(t *testing.T) {
+func TestG16DecodeChecksJobID(t *testing.T) {
 	id, other := wire.NewGUID(), wire.NewGUID()
 	for _, payload := range []string{`{"JobId":"` + other.String() + `","Status":"OK"}`, `{"Status":"OK"}`, `junk`} {
 		if got, err := (Result{id, []byte(payload)}).Decode(); err == nil || !strings.Contains(err.Error(), id.String()) {

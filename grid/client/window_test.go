@@ -62,7 +62,7 @@ func TestG54SubmitWaitsWhileTheWindowIsFull(t *testing.T) {
 	}
 }
 
-func TestG54ASmallJobGetsThePlaceOfALargeOneThatGivesUp(t *testing.T) {
+func TestG54SmallJobFollowsLargeOneThatGaveUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		m := n.start(t, Config{WindowBytes: 2000})
@@ -90,7 +90,7 @@ func TestG54ASmallJobGetsThePlaceOfALargeOneThatGivesUp(t *testing.T) {
 	})
 }
 
-func TestG54LargeJobsAreSentAsFastAsTheLeaderReads(t *testing.T) {
+func TestG54LargeJobsFollowReaderSpeed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		n.leaders["a:1"].down = true
@@ -121,7 +121,7 @@ func TestG54LargeJobsAreSentAsFastAsTheLeaderReads(t *testing.T) {
 	})
 }
 
-func TestG54RoomThatComesTooLateIsGivenBack(t *testing.T) {
+func TestG54LateRoomIsReleased(t *testing.T) {
 	w := &window{maxJobs: 1, maxBytes: 10}
 	w.take(7) // for one that has left meanwhile
 	w.leave(&waiter{size: 7})
@@ -130,7 +130,7 @@ func TestG54RoomThatComesTooLateIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestG06AJobThatFitsInNoFrameIsRefused(t *testing.T) {
+func TestG06TooLargeJobIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1")
 		m := n.start(t, Config{})
@@ -155,7 +155,7 @@ func TestG06AJobThatFitsInNoFrameIsRefused(t *testing.T) {
 	})
 }
 
-func TestG25ARequestThatIsWrongIsRefusedBeforeItIsSent(t *testing.T) {
+func TestG25BadRequestIsNotSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newNet(t, "a:1").client(t, Config{})
 		for name, r := range map[string]wire.JobRequest{
@@ -171,7 +171,7 @@ func TestG25ARequestThatIsWrongIsRefusedBeforeItIsSent(t *testing.T) {
 	})
 }
 
-func TestG54ALeaderThatReadsNothingIsLost(t *testing.T) {
+func TestG54LeaderThatDoesNotReadIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNet(t, "a:1", "b:1")
 		hung := make(chan struct{})

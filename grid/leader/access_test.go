@@ -91,7 +91,7 @@ sans = ["spiffe://fleet/worker-1"]
 patterns = ["job.assign.calc.>"]
 `
 
-func TestG71PeersAreKnownByTheirCertificates(t *testing.T) {
+func TestG71PeersAreIdentifiedByCertificate(t *testing.T) {
 	a := newAuthority(t)
 	file, _ := rules(t, byCertificate)
 	r := startOn(t, &leader.Leader{Access: file}, a.listen())
@@ -129,7 +129,7 @@ func TestG71PeersAreKnownByTheirCertificates(t *testing.T) {
 	isClosed(t, "one without TLS", plain)
 }
 
-func TestG72PeersMayDoWhatTheRulesSayAndNoMore(t *testing.T) {
+func TestG72LeaderEnforcesRules(t *testing.T) {
 	token, hash := access.NewToken()
 	text := "\n[b]\ntokens = [\"" + hash + "\"]\nclients = [\"team-b\"]\nexecs = [\"sum\"]\npatterns = [\"job.assign.sum\"]\n"
 	file, rewrite := rules(t, byCertificate+text)

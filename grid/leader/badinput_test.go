@@ -93,7 +93,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-func TestG01LengthsThatCannotBeEndTheConnectionBeforeMemoryIsTaken(t *testing.T) {
+func TestG01BadLengthEndsConnectionWithoutAllocation(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	r.works()
 	before, open := heap(), descriptors(t)
@@ -138,7 +138,7 @@ func TestG08FirstFrameMustBeAHello(t *testing.T) {
 	r.works()
 }
 
-func TestG08UnknownTypesAreIgnoredAfterTheHello(t *testing.T) {
+func TestG08UnknownTypesAfterHello(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	client := r.client("clientA", 1)
 	for kind := range 256 {
@@ -164,7 +164,7 @@ func TestG08UnknownTypesAreIgnoredAfterTheHello(t *testing.T) {
 	}
 }
 
-func TestG34CreditsThatMakeNoSense(t *testing.T) {
+func TestG34InvalidCreditsEndConnection(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	worker := r.worker(4, every...) // its window is 4
 	numbers := func() (n int) {
@@ -202,7 +202,7 @@ func TestG34CreditsThatMakeNoSense(t *testing.T) {
 	r.works()
 }
 
-func TestG12RequestsThatCannotBeRunAreRefused(t *testing.T) {
+func TestG12InvalidRequestsAreRefused(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	client, worker := r.client("clientA", 4, every...), r.worker(4, every...)
 	valid := func() wire.JobRequest {
@@ -272,7 +272,7 @@ func TestG12RequestsThatCannotBeRunAreRefused(t *testing.T) {
 	}
 }
 
-func TestG05ConnectionsWithoutAHelloAreBoundedAndEnd(t *testing.T) {
+func TestG05ConnectionsWithoutHelloAreBounded(t *testing.T) {
 	r := start(t, &leader.Leader{MaxConns: 64, MaxPerIP: 60})
 	var conns []net.Conn
 	for range 60 {
@@ -286,7 +286,7 @@ func TestG05ConnectionsWithoutAHelloAreBoundedAndEnd(t *testing.T) {
 	r.works()
 }
 
-func TestG53ClientThatDoesNotReadIsClosedAndItsResultsStay(t *testing.T) {
+func TestG53ClientThatDoesNotReadKeepsItsResults(t *testing.T) {
 	testrun.Long(t, "it waits until a write has taken too long")
 	r := start(t, &leader.Leader{})
 	slow := r.raw()
@@ -349,7 +349,7 @@ func TestG53ClientThatDoesNotReadIsClosedAndItsResultsStay(t *testing.T) {
 	}
 }
 
-func TestG06ResultThatFitsNoFrameIsToldToItsClient(t *testing.T) {
+func TestG06TooLargeResultFailsJob(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	client, worker := r.client("clientA", 4), r.worker(4, every...)
 	id, submit := submission("clientA", "calcA")

@@ -87,7 +87,7 @@ func wantInvalid(t *testing.T, f wire.Frame, id wire.GUID, why string) {
 	}
 }
 
-func TestG70AJobIsTakenOnceItsBlobsAreThere(t *testing.T) {
+func TestG70JobNeedsItsBlobs(t *testing.T) {
 	r, _ := startWithBlobs(t)
 	client, worker := r.client("clientA", 1, withBlobs...), r.worker(1, every...)
 	data, b := contentOf(t, 600_000, 7)
@@ -115,7 +115,7 @@ func TestG70AJobIsTakenOnceItsBlobsAreThere(t *testing.T) {
 	}
 }
 
-func TestG70ALeaderWithoutBlobsSaysSo(t *testing.T) {
+func TestG70LeaderWithoutBlobsRefusesThem(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	e := r.dial()
 	text, err := json.Marshal(wire.ClientConfig{ClientID: "clientA", Features: withBlobs})
@@ -133,7 +133,7 @@ func TestG70ALeaderWithoutBlobsSaysSo(t *testing.T) {
 	wantInvalid(t, e.next(), submit.MsgID, "keeps no blobs")
 }
 
-func TestG70DigestsThatAreNoneOrNotThoseOfTheContentAreRefused(t *testing.T) {
+func TestG70BadDigestsAreRefused(t *testing.T) {
 	r, dir := startWithBlobs(t)
 	e := r.client("clientA", 1, withBlobs...)
 	for _, digest := range []string{"", "../../../../etc/passwd", strings.Repeat("A", 64), strings.Repeat("../", 21) + "x", strings.Repeat("a", 63) + "\x00"} {
@@ -167,7 +167,7 @@ func TestG70DigestsThatAreNoneOrNotThoseOfTheContentAreRefused(t *testing.T) {
 	r.works()
 }
 
-func TestG70OtherFramesWaitBehindABoundedPartOfTransfers(t *testing.T) {
+func TestG70TransfersDoNotDelayFrames(t *testing.T) {
 	r, _ := startWithBlobs(t)
 	const each, transfers = 20 << 20, 4
 	var asks []wire.Frame

@@ -124,7 +124,7 @@ func (r *rig) workerWith(id wire.GUID, n int, running []wire.Running) *end {
 	return e
 }
 
-func TestG73KilledLeaderLosesNothingAndRunsNothingAgain(t *testing.T) {
+func TestG73KilledLeaderRecovers(t *testing.T) {
 	testrun.Long(t, "it kills processes")
 	const running, queued, finished = 1000, 4000, 100
 	dir := filepath.Join(t.TempDir(), "leader")
@@ -227,7 +227,7 @@ func TestG73KilledLeaderLosesNothingAndRunsNothingAgain(t *testing.T) {
 }
 
 // A leader without a directory has forgotten everything: clients submit again, and results of what it has forgotten are kept for them.
-func TestG46ResultOfAJobThatIsNotKnownReachesItsClient(t *testing.T) {
+func TestG46ResultOfUnknownJobReachesClient(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	worker := r.worker(4) // of the original protocol
 	id, submit := submission("clientA", "calcA")
@@ -302,7 +302,7 @@ func files(t *testing.T, dir string) int {
 	return len(all)
 }
 
-func TestG73DamagedJournalStartsAndTellsWhatIsLost(t *testing.T) {
+func TestG73DamagedJournalIsReported(t *testing.T) {
 	for name, damage := range map[string]func(text []byte) []byte{
 		"a torn end":             func(text []byte) []byte { return text[:len(text)-7] },
 		"a flipped bit":          func(text []byte) []byte { text[len(text)/2] ^= 4; return text },
@@ -356,7 +356,7 @@ func TestG73DamagedJournalStartsAndTellsWhatIsLost(t *testing.T) {
 	}
 }
 
-func TestG73FailedWriteStopsTheLeaderAndNothingPromisedIsLost(t *testing.T) {
+func TestG73FailedWriteStopsLeader(t *testing.T) {
 	testrun.Long(t, "it starts processes")
 	dir := filepath.Join(t.TempDir(), "leader")
 	c := startChild(t, dir, "", "LEADER_TEST_FILE_BYTES=200000")
@@ -408,7 +408,7 @@ func TestG73FailedWriteStopsTheLeaderAndNothingPromisedIsLost(t *testing.T) {
 	}
 }
 
-func TestG73FullDiskStopsTakingJobsAndNotEndingThem(t *testing.T) {
+func TestG73FullDiskRefusesNewJobs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leader")
 	l := &leader.Leader{Dir: dir}
 	r := start(t, l)

@@ -10,7 +10,7 @@ import (
 )
 
 // A worker whose connection fails again and again goes on with its job. None of that is a failure of the job.
-func TestG43ConnectionsThatFailCostAJobNothingWhileItsWorkerComesBack(t *testing.T) {
+func TestG43ReconnectingWorkerCostsNoAttempt(t *testing.T) {
 	r := start(t, &leader.Leader{Dir: filepath.Join(t.TempDir(), "leader")})
 	client := r.client("clientA", 1, every...)
 	jobID, submit := submission("clientA", "calcA")

@@ -20,7 +20,7 @@ var every = []string{
 	wire.FeatureAccept, wire.FeatureCancel, wire.FeatureError, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery, wire.FeatureDrain, wire.FeatureArray,
 }
 
-func TestJobsKeepTheContractOfTheJobAPI(t *testing.T) {
+func TestJobAPIContract(t *testing.T) {
 	jobapitest.Jobs(t, func(t *testing.T) jobapitest.Rig {
 		r := start(t, &leader.Leader{})
 		all := leader.Jobs{Leader: r.Leader}

@@ -26,7 +26,7 @@ func rejected(t *testing.T, f wire.Frame, id wire.GUID, client string) string {
 	return r.Message
 }
 
-func TestG18ClientThatKnowsNoErrorGetsAResultForAJobThatIsNotTaken(t *testing.T) {
+func TestG18RefusalForClientWithoutErrorFrames(t *testing.T) {
 	r := start(t, &leader.Leader{Dir: t.TempDir(), Schedule: schedule.Config{MaxJobs: 1}})
 	client := r.client("clientA", 4) // of the original protocol
 	bad, submit := submission("clientA", "calcA", "a\x00")
@@ -74,7 +74,7 @@ func TestG18ClientThatKnowsNoErrorGetsAResultForAJobThatIsNotTaken(t *testing.T)
 	}
 }
 
-func TestG18TooManyItemsAreAnErrorThatTellsHowMany(t *testing.T) {
+func TestG18TooManyItemsAreCounted(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	for name, f := range map[string]wire.Frame{
 		"Renew":  {Type: wire.Renew, Payload: []byte(`{"Running":[` + strings.Repeat(`{},`, wire.MaxRunning) + `{}]}`)},

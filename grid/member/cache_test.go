@@ -7,7 +7,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG50TheOldestResultsGoFirst(t *testing.T) {
+func TestG50CacheDropsOldestResults(t *testing.T) {
 	job := func(n int) wire.GUID { return wire.GUID{0: byte(n >> 8), 1: byte(n)} }
 	tests := []struct {
 		name    string

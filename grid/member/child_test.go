@@ -109,7 +109,7 @@ func (d *door) next(what wire.Type) wire.Frame {
 	}
 }
 
-func TestG56AKilledWorkerDeliversItsResultWhenItIsBack(t *testing.T) {
+func TestG56KilledWorkerDeliversAfterRestart(t *testing.T) {
 	dir := t.TempDir()
 	d := openDoor(t)
 	env := append(os.Environ(), childEnv+"="+d.Addr().String()+" "+dir)

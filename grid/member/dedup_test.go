@@ -10,7 +10,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-func TestG50AJobThatHasEndedIsNotRunAgain(t *testing.T) {
+func TestG50EndedJobIsNotRunAgain(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(answer)
@@ -31,7 +31,7 @@ func TestG50AJobThatHasEndedIsNotRunAgain(t *testing.T) {
 	})
 }
 
-func TestG50OnlyWhatWouldComeOutAgainIsKept(t *testing.T) {
+func TestG50OnlyRepeatableResultsAreCached(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
@@ -54,7 +54,7 @@ func TestG50OnlyWhatWouldComeOutAgainIsKept(t *testing.T) {
 	}
 }
 
-func TestG50AJobWhoseResultIsOnItsWayIsNotRunAgain(t *testing.T) {
+func TestG50UndeliveredResultIsSentAgain(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		l.keeps = true
@@ -69,7 +69,7 @@ func TestG50AJobWhoseResultIsOnItsWayIsNotRunAgain(t *testing.T) {
 	})
 }
 
-func TestG51AJobOfTwoLeadersRunsOnce(t *testing.T) {
+func TestG51JobOfTwoLeadersRunsOnce(t *testing.T) {
 	test(t, 2, func(r *rig) {
 		one, two := r.leaders[0], r.leaders[1]
 		r.start(func(_ context.Context, job jobs.Job) (jobs.Result, error) {
@@ -92,7 +92,7 @@ func TestG51AJobOfTwoLeadersRunsOnce(t *testing.T) {
 	})
 }
 
-func TestG51AJobIsStoppedWhenNoLeaderWantsIt(t *testing.T) {
+func TestG51JobStopsWhenAllLeadersCancel(t *testing.T) {
 	test(t, 2, func(r *rig) {
 		one, two := r.leaders[0], r.leaders[1]
 		r.start(untilStopped)
@@ -110,7 +110,7 @@ func TestG51AJobIsStoppedWhenNoLeaderWantsIt(t *testing.T) {
 	})
 }
 
-func TestG51AJobThatOneLeaderCancelsGoesOnForTheOther(t *testing.T) {
+func TestG51JobGoesOnForSecondLeader(t *testing.T) {
 	test(t, 2, func(r *rig) {
 		one, two := r.leaders[0], r.leaders[1]
 		r.start(func(ctx context.Context, job jobs.Job) (jobs.Result, error) {

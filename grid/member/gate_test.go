@@ -53,7 +53,7 @@ func inBubble(f func(t *testing.T)) func(t *testing.T) {
 	return func(t *testing.T) { synctest.Test(t, f) }
 }
 
-func TestG64TheGate(t *testing.T) {
+func TestG64Gate(t *testing.T) {
 	t.Run("while the CPU is below the cap a credit passes at once", inBubble(func(t *testing.T) {
 		g := newGate(4)
 		g.release(3)
@@ -104,7 +104,7 @@ func TestG64TheGate(t *testing.T) {
 	}))
 }
 
-func TestP9WithNothingRunningACreditPassesWithinASample(t *testing.T) {
+func TestP9IdleGatePassesCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1)
 		g.sample(1, 1)

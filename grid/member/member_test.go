@@ -19,7 +19,7 @@ import (
 
 func answer(_ context.Context, job jobs.Job) (jobs.Result, error) { return ok(job, "4") }
 
-func TestG11G34AWorkerGreetsWithItsPatternAndACreditForEachSlot(t *testing.T) {
+func TestG11G34HelloHasPatternAndCredits(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.member.Token, r.member.Version = "secret", "v1"
@@ -41,7 +41,7 @@ func TestG11G34AWorkerGreetsWithItsPatternAndACreditForEachSlot(t *testing.T) {
 	})
 }
 
-func TestG11APatternIsChecked(t *testing.T) {
+func TestG11BadPatternIsRefused(t *testing.T) {
 	for _, pattern := range []string{"job.assign.>", "job.*.gpu", "job..a", "job.>.a", "a b"} {
 		m := &member.Member{Leaders: []string{"h:1"}, MaxParallel: 1, Dir: t.TempDir(), Pattern: pattern, Log: slog.New(slog.DiscardHandler)}
 		err := m.Open(t.Context())
@@ -77,7 +77,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
-func TestG14AFailureIsAResult(t *testing.T) {
+func TestG14FailureIsAResult(t *testing.T) {
 	const secret = "password=hunter2 Bearer abcdefghijklmnop"
 	tests := []struct {
 		name string
@@ -120,7 +120,7 @@ func TestG14AFailureIsAResult(t *testing.T) {
 	}
 }
 
-func TestG14ARequestThatIsNoneIsRejected(t *testing.T) {
+func TestG14InvalidRequestIsRejected(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		r.start(answer)
 		for _, payload := range []string{"{", `{"JobId":"01000000-0000-0000-0000-000000000002"}`, "null"} {
@@ -133,7 +133,7 @@ func TestG14ARequestThatIsNoneIsRejected(t *testing.T) {
 	})
 }
 
-func TestG14AResultSaysWhoseItIs(t *testing.T) {
+func TestG14ResultHasIDsOfRequest(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		r.start(func(context.Context, jobs.Job) (jobs.Result, error) { return jobs.Result{}, errors.New("no such file") })
 		f := assignment(1, 11)
@@ -192,7 +192,7 @@ func TestG15G34CreditsNeverExceedTheWindow(t *testing.T) {
 	})
 }
 
-func TestG34ALeaderThatAssignsWithoutCreditIsBorneWithinALimit(t *testing.T) {
+func TestG34AssignmentsWithoutCreditAreLimited(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(untilStopped)
@@ -212,7 +212,7 @@ func TestG34ALeaderThatAssignsWithoutCreditIsBorneWithinALimit(t *testing.T) {
 	})
 }
 
-func TestG36TheCreditOfARepeatedAssignmentComesWithTheEndOfTheJob(t *testing.T) {
+func TestG36RepeatedAssignmentReturnsItsCredit(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		done := make(chan struct{})
@@ -230,7 +230,7 @@ func TestG36TheCreditOfARepeatedAssignmentComesWithTheEndOfTheJob(t *testing.T) 
 	})
 }
 
-func TestG36AJobThatIsHandedBackFreesItsPlaceLater(t *testing.T) {
+func TestG36HandedBackJobFreesPlaceAfterDelay(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(func(context.Context, jobs.Job) (jobs.Result, error) {
@@ -244,7 +244,7 @@ func TestG36AJobThatIsHandedBackFreesItsPlaceLater(t *testing.T) {
 	})
 }
 
-func TestG40OnlyALongJobIsAccepted(t *testing.T) {
+func TestG40OnlyLongJobsAreAccepted(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(func(_ context.Context, job jobs.Job) (jobs.Result, error) {
@@ -263,7 +263,7 @@ func TestG40OnlyALongJobIsAccepted(t *testing.T) {
 	})
 }
 
-func TestG40AJobThatWaitsForASlotIsAcceptedAsWell(t *testing.T) {
+func TestG40WaitingJobIsAccepted(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(untilStopped)
@@ -275,7 +275,7 @@ func TestG40AJobThatWaitsForASlotIsAcceptedAsWell(t *testing.T) {
 	})
 }
 
-func TestG40ARenewListsWhatIsInHand(t *testing.T) {
+func TestG40RenewListsJobsInHand(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(untilStopped)
@@ -287,7 +287,7 @@ func TestG40ARenewListsWhatIsInHand(t *testing.T) {
 	})
 }
 
-func TestG44TheResultHasTheNewestAttemptThatIsWanted(t *testing.T) {
+func TestG44ResultHasNewestAttempt(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(func(_ context.Context, job jobs.Job) (jobs.Result, error) {
@@ -303,7 +303,7 @@ func TestG44TheResultHasTheNewestAttemptThatIsWanted(t *testing.T) {
 	})
 }
 
-func TestG44ALeaderOfTheOriginalProtocolIsServed(t *testing.T) {
+func TestG44OriginalLeaderIsServed(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		l.features = nil
@@ -356,7 +356,7 @@ func TestCancelStopsAJob(t *testing.T) {
 	}
 }
 
-func TestG06G07ResultThatFitsIntoNoFrameIsCut(t *testing.T) {
+func TestG06G07TooLargeResultIsCut(t *testing.T) {
 	room := wire.MaxAck("clientA") - len(resultText(jobs.Job{ID: jobs.ID(id(1).String())}, wire.OK, ""))
 	leftOut := fmt.Sprintf("the output archive of 4194304 bytes is left out: the result would be larger than %d bytes", wire.MaxAck("clientA"))
 	tests := []struct {
@@ -418,7 +418,7 @@ func (limits) RunAttempt(_ context.Context, a jobs.Attempt) (jobs.Result, error)
 	return jobs.Result{}, &jobs.Failure{Code: "EXIT", Detail: resultText(a.Job, wire.Failed, fmt.Sprint("attempt ", a.Number)), Err: errors.New("exit 3")}
 }
 
-func TestAHandlerKeepsWhatItCanDo(t *testing.T) {
+func TestHandlerKeepsOptionalInterfaces(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		r.start(answer)
 		w := r.member.Handler(limits{})
@@ -451,7 +451,7 @@ func TestG34JobsThatComeTogetherStartTogether(t *testing.T) {
 	})
 }
 
-func TestG14AHandlerMayHandInTheResultOfAFailureBefore(t *testing.T) {
+func TestG14FailedKeepsResult(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		r.start(func(_ context.Context, job jobs.Job) (jobs.Result, error) {
 			r.member.Failed(job, []byte(resultText(job, wire.Failed, "so far")))

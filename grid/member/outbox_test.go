@@ -13,7 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-func TestG56TheNextProcessDeliversWhatIsLeft(t *testing.T) {
+func TestG56NextProcessDeliversResults(t *testing.T) {
 	test(t, 2, func(r *rig) {
 		one, two := r.leaders[0], r.leaders[1]
 		one.keeps, two.keeps = true, true
@@ -39,7 +39,7 @@ func TestG56TheNextProcessDeliversWhatIsLeft(t *testing.T) {
 	})
 }
 
-func TestG56AnOldLeaderHasAResultOnceItIsWritten(t *testing.T) {
+func TestG56WrittenResultCountsForOriginalLeader(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		l.features = nil
@@ -63,7 +63,7 @@ func TestG56AnOldLeaderHasAResultOnceItIsWritten(t *testing.T) {
 	})
 }
 
-func TestAFullDiskStopsTheLeasingAndLosesNothing(t *testing.T) {
+func TestFullDiskStopsLeasing(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(answer)
@@ -85,7 +85,7 @@ func TestAFullDiskStopsTheLeasingAndLosesNothing(t *testing.T) {
 	})
 }
 
-func TestTooManyUndeliveredResultsStopTheLeasing(t *testing.T) {
+func TestTooManyUndeliveredResultsStopLeasing(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		l.keeps = true

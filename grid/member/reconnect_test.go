@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-func TestG52AConnectionWhoseLeaderIsSilentEnds(t *testing.T) {
+func TestG52SilentLeaderEndsConnection(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(untilStopped)
@@ -50,7 +50,7 @@ func TestG56RunningJobsOutlastAConnection(t *testing.T) {
 	})
 }
 
-func TestG56AResultIsDeliveredUntilItIsAcknowledged(t *testing.T) {
+func TestG56ResultIsSentUntilAcknowledged(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		l.keeps = true
@@ -70,7 +70,7 @@ func TestG56AResultIsDeliveredUntilItIsAcknowledged(t *testing.T) {
 	})
 }
 
-func TestG56ReconnectsAreSpreadOut(t *testing.T) {
+func TestG56ReconnectJitter(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		l.down = true
@@ -103,7 +103,7 @@ func TestG56ReconnectsAreSpreadOut(t *testing.T) {
 	})
 }
 
-func TestG56JobsOfALeaderThatStaysAwayAreStopped(t *testing.T) {
+func TestG56JobsStopAfterKeepRunning(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.member.KeepRunning = 2 * time.Minute
@@ -136,7 +136,7 @@ func TestG56JobsOfALeaderThatStaysAwayAreStopped(t *testing.T) {
 	})
 }
 
-func TestG56AWorkerThatNoLeaderTakesEnds(t *testing.T) {
+func TestG56WorkerRefusedByAllLeadersEnds(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		r.leaders[0].refuses = wire.CodeForbidden
 		if err := r.member.Open(r.Context()); err != nil {
@@ -160,7 +160,7 @@ func TestG56AWorkerThatNoLeaderTakesEnds(t *testing.T) {
 	})
 }
 
-func TestAWorkerWithoutALeaderIsNotReady(t *testing.T) {
+func TestWorkerWithoutLeaderIsNotReady(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(answer)
@@ -183,7 +183,7 @@ func TestAWorkerWithoutALeaderIsNotReady(t *testing.T) {
 	})
 }
 
-func TestG57AWorkerThatStopsHandsBackWhatWaits(t *testing.T) {
+func TestG57DrainHandsBackWaitingJobs(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		done := make(chan struct{})
@@ -211,7 +211,7 @@ func TestG57AWorkerThatStopsHandsBackWhatWaits(t *testing.T) {
 	})
 }
 
-func TestG57AJobThatDoesNotEndInTimeIsHandedBack(t *testing.T) {
+func TestG57UnfinishedJobIsHandedBack(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(untilStopped)
@@ -222,7 +222,7 @@ func TestG57AJobThatDoesNotEndInTimeIsHandedBack(t *testing.T) {
 	})
 }
 
-func TestG57ADrainOutlastsAConnection(t *testing.T) {
+func TestG57DrainOutlastsAConnection(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.worker.Drain = time.Minute

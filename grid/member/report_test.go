@@ -43,7 +43,7 @@ func (l *leader) reports(job, attempt int) (all []wire.ReportInfo) {
 	return all
 }
 
-func TestG18ALeaderIsToldWhatAProgramWrites(t *testing.T) {
+func TestG18ReportsCarryLines(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		l.features = append(slices.Clone(features), wire.FeatureReport)
@@ -76,7 +76,7 @@ func TestG18ALeaderIsToldWhatAProgramWrites(t *testing.T) {
 	})
 }
 
-func TestG18AJobThatEndsSoonCostsNoReport(t *testing.T) {
+func TestG18ShortJobSendsNoReport(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		l.features = append(slices.Clone(features), wire.FeatureReport)
@@ -91,7 +91,7 @@ func TestG18AJobThatEndsSoonCostsNoReport(t *testing.T) {
 	})
 }
 
-func TestG18AReportFitsItsFrame(t *testing.T) {
+func TestG18ReportIsBounded(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		l.features = append(slices.Clone(features), wire.FeatureReport)
@@ -127,7 +127,7 @@ func TestG18AReportFitsItsFrame(t *testing.T) {
 	})
 }
 
-func TestG18ALeaderThatKnowsNoReportsGetsNone(t *testing.T) {
+func TestG18NoReportsWithoutFeature(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.talk = func(a jobs.Attempt) {

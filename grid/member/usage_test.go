@@ -135,7 +135,7 @@ func TestG64UsageOfAControlGroup(t *testing.T) {
 	}
 }
 
-func TestG64AMachineThatCannotBeMeasuredIsAnError(t *testing.T) {
+func TestG64UsageErrors(t *testing.T) {
 	for _, text := range []string{"", "cpu", "cpu 1 2 3", "cpux 1 2 3 4 5", "cpu 1 2 three 4 5", "cpu 1 2 -3 4 5"} {
 		m := machine{}
 		m.set("proc/stat", text)

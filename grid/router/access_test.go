@@ -24,7 +24,7 @@ func rules(t *testing.T, path, hash string) {
 	}
 }
 
-func TestG75TheRulesOfTheRouterCount(t *testing.T) {
+func TestG75RouterEnforcesRules(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1")
 		r.router.kill()
@@ -70,7 +70,7 @@ func TestG75TheRulesOfTheRouterCount(t *testing.T) {
 	})
 }
 
-func TestG75AClientIsToldThatTheLeadersRefuseIt(t *testing.T) {
+func TestG75ClientLearnsOfRefusalByLeaders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "none:1")
 		r.serve("strict:1", func(_ context.Context, l net.Listener) error {
@@ -95,7 +95,7 @@ func TestG75AClientIsToldThatTheLeadersRefuseIt(t *testing.T) {
 	})
 }
 
-func TestG75ARouterIsToldWhatIsWrongWithItsLeaders(t *testing.T) {
+func TestG75OpenChecksLeaders(t *testing.T) {
 	for _, leaders := range [][]string{nil, {"a"}, {"a:1", "a:1"}} {
 		if err := (&router.Router{Leaders: leaders, Log: quiet}).Open(); err == nil {
 			t.Errorf("leaders %q are taken", leaders)

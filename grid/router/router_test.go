@@ -15,7 +15,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG75JobsAndResultsPassAsTheyAre(t *testing.T) {
+func TestG75JobsAndResultsPassUnchanged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		c := r.welcomed("clientA")
@@ -54,7 +54,7 @@ func TestG75JobsAndResultsPassAsTheyAre(t *testing.T) {
 	})
 }
 
-func TestG75AClientIsToldThatAJobIsQueuedBeforeItHasItsResult(t *testing.T) {
+func TestG75SubmitAckComesBeforeResult(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		c := r.welcomed("clientA")
@@ -78,7 +78,7 @@ func (r *rig) kept() (n int) {
 	return n
 }
 
-func TestG75ALeaderKeepsAResultUntilTheClientHasAcknowledgedIt(t *testing.T) {
+func TestG75LeaderKeepsResultUntilClientAck(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		c := r.welcomed("clientA")
@@ -100,7 +100,7 @@ func TestG75ALeaderKeepsAResultUntilTheClientHasAcknowledgedIt(t *testing.T) {
 	})
 }
 
-func TestG75AJobThatIsSubmittedAgainGoesToTheSameLeader(t *testing.T) {
+func TestG75SubmitAgainReachesSameLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1", "c:1")
 		var jobs []wire.Frame
@@ -134,7 +134,7 @@ func TestG75AJobThatIsSubmittedAgainGoesToTheSameLeader(t *testing.T) {
 	})
 }
 
-func TestG75JobsOfALeaderThatIsKilledMoveAfterTheGrace(t *testing.T) {
+func TestG75JobsOfKilledLeaderMoveAfterGrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		c := r.welcomed("clientA")
@@ -176,7 +176,7 @@ func TestG75JobsOfALeaderThatIsKilledMoveAfterTheGrace(t *testing.T) {
 	})
 }
 
-func TestG75ARouterThatIsKilledLosesNothing(t *testing.T) {
+func TestG75KilledRouterLosesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		var mu sync.Mutex
@@ -247,7 +247,7 @@ func TestG75ARouterThatIsKilledLosesNothing(t *testing.T) {
 	})
 }
 
-func TestG75ResultsOfAClientThatIsGoneComeAtItsNextHello(t *testing.T) {
+func TestG75ResultsComeWithNextHello(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		c := r.welcomed("clientA")
@@ -288,7 +288,7 @@ func TestG75ResultsOfAClientThatIsGoneComeAtItsNextHello(t *testing.T) {
 	})
 }
 
-func TestG75AResultGoesToTheConnectionThatHasSubmittedItsJob(t *testing.T) {
+func TestG75ResultGoesToSubmittingConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		first := r.welcomed("clientA")
@@ -323,7 +323,7 @@ func TestG75AResultGoesToTheConnectionThatHasSubmittedItsJob(t *testing.T) {
 	})
 }
 
-func TestG75AClientThatWantsItsOwnResultsAloneGetsNoOthers(t *testing.T) {
+func TestG75OwnFeatureHidesOtherResults(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		r.worker("a:1")
@@ -345,7 +345,7 @@ func TestG75AClientThatWantsItsOwnResultsAloneGetsNoOthers(t *testing.T) {
 	})
 }
 
-func TestG75ACancelAndAQueryPass(t *testing.T) {
+func TestG75CancelAndQueryPass(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		c := r.welcomed("clientA")
@@ -367,7 +367,7 @@ func TestG75ACancelAndAQueryPass(t *testing.T) {
 	})
 }
 
-func TestG75AJobThatNoLeaderHasIsCanceledByTheRouter(t *testing.T) {
+func TestG75RouterCancelsPendingJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1")
 		r.leaders["a:1"].kill()
@@ -390,7 +390,7 @@ func checkFailed(t *testing.T, f, job wire.Frame, reason string) {
 	}
 }
 
-func TestG75AClientOfTheOriginalProtocolIsServed(t *testing.T) {
+func TestG75OriginalClientIsServed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		c := r.client("clientA", "")
@@ -425,7 +425,7 @@ func TestG75AClientOfTheOriginalProtocolIsServed(t *testing.T) {
 	})
 }
 
-func TestG75AWorkerIsToldToConnectToALeader(t *testing.T) {
+func TestG75WorkersAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newRig(t, "a:1").dial("router:1")
 		text, err := json.Marshal(wire.Capability{Proto: 2, Features: []string{wire.FeatureError}})
@@ -460,7 +460,7 @@ func (e *end) checkJobRefused(job wire.Frame, code string) {
 	}
 }
 
-func TestG75AJobThatIsNotTakenIsAnsweredWithWhy(t *testing.T) {
+func TestG75RefusalsHaveAReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		c := r.welcomed("clientA")
@@ -483,7 +483,7 @@ func TestG75AJobThatIsNotTakenIsAnsweredWithWhy(t *testing.T) {
 	})
 }
 
-func TestG75MoreJobsThanTheWindowHasAreRefused(t *testing.T) {
+func TestG75JobsBeyondWindowAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		r.router.kill()
@@ -505,7 +505,7 @@ func TestG75MoreJobsThanTheWindowHasAreRefused(t *testing.T) {
 	})
 }
 
-func TestG75AClientOfTheOriginalProtocolWaitsForRoom(t *testing.T) {
+func TestG75OriginalClientWaitsForRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		r.router.kill()
@@ -524,7 +524,7 @@ func TestG75AClientOfTheOriginalProtocolWaitsForRoom(t *testing.T) {
 	})
 }
 
-func TestG75AClientThatDoesNotReadIsClosedAndOthersGoOn(t *testing.T) {
+func TestG75ClientThatDoesNotReadIsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1", "b:1")
 		r.worker("a:1")

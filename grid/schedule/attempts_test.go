@@ -9,7 +9,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG36AttemptThatIsLostGivesNoCreditBack(t *testing.T) {
+func TestG36LostAttemptReturnsNoCredit(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.worker(2, 1)
@@ -21,7 +21,7 @@ func TestG36AttemptThatIsLostGivesNoCreditBack(t *testing.T) {
 	s.want("assign 1 to 2")
 }
 
-func TestG40AttemptsThatAreNotAcceptedBecomeADeadLetter(t *testing.T) {
+func TestG40UnacceptedAttemptsEndAsDeadLetter(t *testing.T) {
 	s := tell(t, Config{MaxAttempts: 3})
 	s.client(1, "a", 9)
 	s.worker(2, 9)
@@ -74,7 +74,7 @@ func TestG40WorkerOfTheOriginalProtocolHasAnHour(t *testing.T) {
 	}
 }
 
-func TestG41FailureIsAResultUnlessTheJobWantsAnotherAttempt(t *testing.T) {
+func TestG41RetryOn(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.worker(2, 9)
@@ -89,7 +89,7 @@ func TestG41FailureIsAResultUnlessTheJobWantsAnotherAttempt(t *testing.T) {
 	s.want("result 2 to 1", "kept 2 to 2")
 }
 
-func TestG42DeadLetterIsQueuedAgainOrDropped(t *testing.T) {
+func TestG42RequeueAndDrop(t *testing.T) {
 	s := tell(t, Config{MaxAttempts: 1})
 	s.client(1, "a", 9)
 	s.worker(2, 9)
@@ -130,7 +130,7 @@ func TestG43JobsOfALostWorkerGoFirstAndElsewhere(t *testing.T) {
 	s.want("assign 1 to 3", "assign 2 to 2")
 }
 
-func TestG43JobThatKillsItsWorkersBecomesADeadLetter(t *testing.T) { // S21
+func TestG43JobThatKillsWorkersIsDeadLetter(t *testing.T) { // S21
 	s := tell(t, Config{})
 	s.client(1, "a", 2)
 	s.submit(1, "a", "calc", none)
@@ -172,7 +172,7 @@ func TestG44FirstSuccessCounts(t *testing.T) {
 	}
 }
 
-func TestG44ResultWithoutAnAttemptCountsOnlyFromItsWorker(t *testing.T) {
+func TestG44ResultWithoutAttemptIDNeedsItsWorker(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.legacy(2, 1)

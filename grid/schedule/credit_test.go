@@ -6,7 +6,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG35CreditIsSpentWithTheChoiceOfTheWorker(t *testing.T) {
+func TestG35CreditIsUsedAtAssignment(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 100)
 	s.legacy(2, 3)
@@ -26,7 +26,7 @@ func TestG35CreditIsSpentWithTheChoiceOfTheWorker(t *testing.T) {
 	}
 }
 
-func TestG45ResultThatComesTwiceCountsOnce(t *testing.T) {
+func TestG45DuplicateResultCountsOnce(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 100)
 	s.worker(2, 1)

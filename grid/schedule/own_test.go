@@ -6,8 +6,8 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// TestG48ClientThatTakesOnlyItsOwnResults gets none of an earlier process, nor of one that goes, until it submits the same job.
-func TestG48ClientThatTakesOnlyItsOwnResults(t *testing.T) {
+// TestG48OwnFeature gets none of an earlier process, nor of one that goes, until it submits the same job.
+func TestG48OwnFeature(t *testing.T) {
 	c := New(Config{})
 	own := []string{wire.FeatureResultAck, wire.FeatureOwn}
 	c.WorkerHello(1, 9, WorkerInfo{ID: wire.NewGUID(), Pattern: wire.DefaultPattern, Limit: 10})

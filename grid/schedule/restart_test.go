@@ -8,7 +8,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG76ArrayMakesItsJobsInTurn(t *testing.T) {
+func TestG76ElementsStartInOrder(t *testing.T) {
 	s := tell(t, Config{MaxAttempts: 1})
 	s.client(1, "a", 2)
 	s.legacy(9, 9) // knows no arrays
@@ -37,7 +37,7 @@ func TestG76ArrayMakesItsJobsInTurn(t *testing.T) {
 	s.want("assign 1[2] to 3")
 }
 
-func TestG76CanceledArrayMakesNoMoreJobs(t *testing.T) {
+func TestG76CanceledArrayStops(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 1)
 	s.worker(2, 9)
@@ -49,7 +49,7 @@ func TestG76CanceledArrayMakesNoMoreJobs(t *testing.T) {
 	s.want("result 1[0] to 1", "result 1 to 1", "kept 1[0] to 2")
 }
 
-func TestG73AttemptsGoOnOverARestart(t *testing.T) {
+func TestG73AttemptsSurviveRestart(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.worker(2, 9)
@@ -75,7 +75,7 @@ func TestG73AttemptsGoOnOverARestart(t *testing.T) {
 	}
 }
 
-func TestG56AttemptsGoOnOverANewConnection(t *testing.T) {
+func TestG56AttemptsSurviveReconnect(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.worker(2, 2)
@@ -93,7 +93,7 @@ func TestG56AttemptsGoOnOverANewConnection(t *testing.T) {
 	s.want("result 2 to 1", "kept 2 to 3", "result 1 to 1", "kept 1 to 3")
 }
 
-func TestG57WorkerThatDrainsHandsBack(t *testing.T) {
+func TestG57DrainingWorkerHandsBack(t *testing.T) {
 	s := tell(t, Config{MaxAttempts: 1})
 	s.client(1, "a", 9)
 	s.worker(2, 5)
@@ -111,7 +111,7 @@ func TestG57WorkerThatDrainsHandsBack(t *testing.T) {
 }
 
 // A leader that was started again without its state meets workers that run what clients submit again.
-func TestG46WorkerGoesOnWithAJobThatIsSubmittedAgain(t *testing.T) {
+func TestG46WorkerKeepsResubmittedJob(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		first bool // the worker comes first, and renews later
@@ -141,7 +141,7 @@ func TestG46WorkerGoesOnWithAJobThatIsSubmittedAgain(t *testing.T) {
 	}
 }
 
-func TestG76ResultOfAJobThatItsArrayHasNotMadeYetCounts(t *testing.T) {
+func TestG76EarlyElementResultCounts(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	id := s.submit(1, "a", "calc", wire.Options{Array: "0-1"})
@@ -155,7 +155,7 @@ func TestG76ResultOfAJobThatItsArrayHasNotMadeYetCounts(t *testing.T) {
 	s.want("result 1[1] to 1", "result 1 to 1", "kept 1[1] to 2")
 }
 
-func TestG49TiedJobsWaitForTheirClientAfterARestart(t *testing.T) {
+func TestG49TiedJobsWaitAfterRestart(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	stays := s.submit(1, "a", "calc", wire.Options{OnDisconnect: "cancel"})
@@ -173,7 +173,7 @@ func TestG49TiedJobsWaitForTheirClientAfterARestart(t *testing.T) {
 }
 
 // A client that takes only its own results takes those of an array's jobs when it submits the array again, also after a restart of the leader.
-func TestG76ResultsOfAnArrayAreClaimedWithIt(t *testing.T) {
+func TestG76SubmitAgainClaimsElementResults(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		s := tell(t, Config{})
 		own := append([]string{wire.FeatureOwn}, modern...)

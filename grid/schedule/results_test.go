@@ -8,7 +8,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG33ResultsGoToWhoHasSubmittedOrTheNewest(t *testing.T) {
+func TestG33ResultsGoToSubmitterOrNewest(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.client(2, "a", 9)
@@ -24,7 +24,7 @@ func TestG33ResultsGoToWhoHasSubmittedOrTheNewest(t *testing.T) {
 	s.want("result 1 to 4")
 }
 
-func TestG46ResultOfAnUnknownJobIsKeptForItsClient(t *testing.T) {
+func TestG46UnknownResultIsKeptForClient(t *testing.T) {
 	s := tell(t, Config{})
 	s.worker(2, 1)
 	id := wire.NewGUID()
@@ -35,7 +35,7 @@ func TestG46ResultOfAnUnknownJobIsKeptForItsClient(t *testing.T) {
 	s.want("result x to 1")
 }
 
-func TestG47SubmissionsOfOneJobAreOne(t *testing.T) {
+func TestG47DuplicateSubmissions(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 1)
 	s.worker(2, 1)
@@ -53,7 +53,7 @@ func TestG47SubmissionsOfOneJobAreOne(t *testing.T) {
 	s.want("error 1 to 1 CONFLICTanother job has this id: use a new one")
 }
 
-func TestG48ResultsWaitForTheirClient(t *testing.T) {
+func TestG48ResultsWaitForClient(t *testing.T) {
 	s := tell(t, Config{ResultWindow: 1})
 	s.client(1, "a", 9)
 	s.worker(2, 9)
@@ -74,7 +74,7 @@ func TestG48ResultsWaitForTheirClient(t *testing.T) {
 	s.want()
 }
 
-func TestG49JobsGoOnWithoutTheirClientUnlessTheyAreTied(t *testing.T) {
+func TestG49TiedJobsEndWithClient(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.worker(2, 1)
@@ -121,7 +121,7 @@ func TestG30PagesShowEachJobOnce(t *testing.T) {
 	}
 }
 
-func TestG47OldestResultsAreForgotten(t *testing.T) {
+func TestG47OldestResultsAreDropped(t *testing.T) {
 	s := tell(t, Config{KeepAcked: 2})
 	s.client(1, "a", 9)
 	s.legacy(2, 9)
@@ -154,7 +154,7 @@ func TestG30CanceledJobsLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestG48ResultsOfALostConnectionGoToTheOneThatTakesThem(t *testing.T) {
+func TestG48ResultsMoveToOtherConnection(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.client(2, "a", 9)

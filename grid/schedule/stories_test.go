@@ -135,7 +135,7 @@ func TestG30ExecsAndClientsTakeTurns(t *testing.T) {
 	s.want("assign 1 to 3", "assign 3 to 3", "assign 2 to 3", "assign 6 to 3", "assign 4 to 3", "assign 5 to 3")
 }
 
-func TestG31LeastBusyWorkerThatMatchesGetsTheJob(t *testing.T) {
+func TestG31LeastBusyWorkerGetsJob(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 10)
 	s.worker(2, 3)
@@ -165,7 +165,7 @@ func TestG32CapHoldsOverConnectionsAndAttempts(t *testing.T) {
 	s.want("took 3 to 4", "assign 3 to 3")
 }
 
-func TestG34CreditThatMakesNoSenseIsNotCounted(t *testing.T) {
+func TestG34InvalidCreditIsNotCounted(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		grants []int
@@ -195,7 +195,7 @@ func TestG34CreditThatMakesNoSenseIsNotCounted(t *testing.T) {
 	s.want("close  to 2 PROTOCOLcredits that make no sense")
 }
 
-func TestG34RenewHasTheCreditThatCounts(t *testing.T) {
+func TestG34RenewCorrectsCredit(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.worker(2, 1)
@@ -223,7 +223,7 @@ func TestG23PriorityAndNotAfter(t *testing.T) {
 	}
 }
 
-func TestG40MomentNeverGoesBack(t *testing.T) { // S18
+func TestG40TimeNeverGoesBack(t *testing.T) { // S18
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.worker(2, 1)

@@ -41,7 +41,7 @@ func TestG26Match(t *testing.T) {
 	}
 }
 
-func TestG26CheckRefusesWhatMatchersDisagreeOn(t *testing.T) {
+func TestG26CheckRefusesAmbiguousNames(t *testing.T) {
 	for _, test := range []struct{ name, s, inPattern, inSubject string }{
 		{"nothing", "", "empty token", "empty token"},
 		{"a dot at the start", ".a", "empty token", "empty token"},

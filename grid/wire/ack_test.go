@@ -27,7 +27,7 @@ func TestG14ReadAck(t *testing.T) {
 	}
 }
 
-func TestG14G22ReadAckOfOtherWorkers(t *testing.T) {
+func TestG14G22ReadAckFromOtherWorkers(t *testing.T) {
 	const head = `{"JobId":"35918bc9-196d-40ea-9779-889d79b753f0","ClientId":"c","ExecName":"e",`
 	for _, test := range []struct{ name, payload, want string }{
 		{"one that succeeded", goldenResult, ""},

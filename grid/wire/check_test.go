@@ -137,7 +137,7 @@ func wantError(t *testing.T, what string, err error, part string) {
 	}
 }
 
-func TestG76MembersOfAnElement(t *testing.T) {
+func TestG76IndexNeedsArrayID(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
 		change     func(r *JobRequest)
@@ -232,7 +232,7 @@ func TestG21G24Marshal(t *testing.T) {
 	}
 }
 
-func TestG20G23MembersOfModels(t *testing.T) {
+func TestG20G23JSONMembers(t *testing.T) {
 	r := request()
 	r.Options = Options{
 		TimeoutMs: 1, MaxAttempts: 2, Priority: 3, NotAfter: new(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), RetryOn: []string{"exit"}, OnDisconnect: "cancel",

@@ -154,7 +154,7 @@ func TestG03TooLargeFramesAreNotWritten(t *testing.T) {
 	}
 }
 
-func TestG06PayloadsFitIntoTheFramesThatPassThemOn(t *testing.T) {
+func TestG06PayloadLimitsLeaveRoom(t *testing.T) {
 	client, exec := strings.Repeat("c", MaxName), strings.Repeat("e", MaxName)
 	result := Frame{Type: Result, Subject: ResultSubject(client, job), Payload: make([]byte, MaxAck(client))}
 	if result.Len() != MaxFrame {
@@ -203,7 +203,7 @@ func TestG08UnknownTypes(t *testing.T) {
 	}
 }
 
-func TestG17G18CodesOfTypes(t *testing.T) {
+func TestG17G18TypeCodes(t *testing.T) {
 	for code, want := range map[Type]string{
 		1: "SubmitJob", 2: "AssignJob", 3: "AckJob", 4: "Credit", 5: "Result", 9: "HelloClient", 10: "HelloWorker",
 		20: "NotLeader", 21: "LeaderHello", 22: "AppendEntries", 23: "AppendResp", 24: "RequestVote", 25: "VoteResp",

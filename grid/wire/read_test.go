@@ -37,7 +37,7 @@ func readAll(r io.Reader) (frames []Frame, err error) {
 	}
 }
 
-func TestG02FramesAreTheSameHoweverTheyArrive(t *testing.T) {
+func TestG02FramesDoNotDependOnReadSizes(t *testing.T) {
 	want, all := stream(t)
 	check := func(what string, r io.Reader) {
 		t.Helper()
@@ -75,7 +75,7 @@ func TestG02EndWithinAFrame(t *testing.T) {
 	}
 }
 
-func TestG02FramesOfAConnectionKeepTheirPayloads(t *testing.T) {
+func TestG02PayloadsAreNotReused(t *testing.T) {
 	var all []byte
 	for i := range 100 {
 		f := Frame{Type: AckJob, Payload: bytes.Repeat([]byte{byte(i)}, 1000*i)}
@@ -101,7 +101,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-func TestG05ClaimsCostNothing(t *testing.T) {
+func TestG05LengthAllocatesNothing(t *testing.T) {
 	const peers = 1000
 	for _, test := range []struct {
 		name  string
@@ -132,7 +132,7 @@ func TestG05ClaimsCostNothing(t *testing.T) {
 	}
 }
 
-func TestG05PartIsToldOftenEnough(t *testing.T) {
+func TestG05PartIsCalledOftenEnough(t *testing.T) {
 	f := Frame{Type: AckJob, Payload: make([]byte, 3<<20)}
 	in := f.Append(f.Append(nil))
 	since, most, begins := 0, 0, 0
@@ -203,7 +203,7 @@ func FuzzF1Read(f *testing.F) {
 	})
 }
 
-func TestG52AReaderHasALargeBufferOnlyWhileItReadsMuch(t *testing.T) {
+func TestG52ReaderBufferShrinks(t *testing.T) {
 	frame := (&Frame{Type: AckJob, Payload: make([]byte, 100)}).Append(nil)
 	ours, theirs := net.Pipe()
 	defer ours.Close()

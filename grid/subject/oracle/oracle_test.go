@@ -99,7 +99,7 @@ func TestG26MatchesAsNATSAtRandom(t *testing.T) {
 	}
 }
 
-func TestG26ManyPatternsMatchAsInTheTreeOfNATS(t *testing.T) {
+func TestG26ManyPatternsMatchAsNATS(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	tree := gsl.NewSublist[string]()
 	patterns := map[string]bool{}
