@@ -3,9 +3,9 @@ package archive
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -27,7 +27,7 @@ func (n *names) add(name string) (problem string) {
 	if problem := bad(name); problem != "" {
 		return problem
 	}
-	folded := fold(name)
+	folded := wire.FoldCase(name)
 	for i, c := range folded {
 		if c == '/' {
 			if n.seen[folded[:i]] {
@@ -68,23 +68,9 @@ func bad(name string) string {
 			return fmt.Sprintf("has a part of %d bytes, at most %d", len(part), maxPart)
 		case strings.TrimRight(part, ". ") != part:
 			return "has a part with a dot or a blank at its end, which Windows leaves out"
-		case device().MatchString(part):
+		case wire.IsDevice(part):
 			return "has a part that is a device on Windows"
 		}
 	}
 	return ""
-}
-
-// device matches what Windows takes for a device, whatever its extension.
-var device = jobs.Form(`(?i)^(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?: *\.|$)`)
-
-// fold returns a name as file systems compare it that do not tell letters by their case.
-func fold(name string) string {
-	return strings.Map(func(r rune) rune {
-		least := r
-		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-			least = min(least, f)
-		}
-		return least
-	}, name)
 }

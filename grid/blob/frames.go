@@ -68,13 +68,8 @@ func Sum(r io.Reader) (wire.Blob, error) {
 
 // Check returns what is wrong with the digest and the size of a blob.
 func Check(digest string, size int64) error {
-	if len(digest) != 2*sha256.Size {
-		return fmt.Errorf("Sha256 %.80q must have 64 hexadecimal digits", digest)
-	}
-	for _, c := range digest {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return fmt.Errorf("Sha256 %.80q must be hexadecimal digits, in lower case", digest)
-		}
+	if err := wire.CheckDigest(digest); err != nil {
+		return err
 	}
 	if size < 0 {
 		return fmt.Errorf("Size %d must be 0 or more", size)

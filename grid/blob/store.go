@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,14 +30,14 @@ const (
 type Options struct {
 	Quota int64         // bytes of all blobs: 64 GiB
 	Max   int64         // bytes of one blob: 4 GiB
-	TTL   time.Duration // how long one is kept that is not referenced: 24 h
+	TTL   time.Duration // how long a blob is kept after its last use: 24 h
 	Log   *slog.Logger
 }
 
 // Store keeps blobs in a directory, which belongs to it alone. Its methods may be called concurrently.
 //
-// A blob is there whole or not at all, and survives a power cut. It is deleted by [Store.Sweep], or before that for others if the quota is reached, but not
-// while it is referenced. References are not on disk.
+// A blob is there whole or not at all, and survives a power cut. It is deleted by [Store.Sweep] when it was not used for Options.TTL, or before that to make
+// room for others, the one that was not used for longest first. Putting a blob and [Store.Size] are uses.
 type Store struct {
 	opts  Options
 	local *storage.Local
@@ -54,7 +55,6 @@ type Store struct {
 type object struct {
 	size int64
 	used time.Time
-	refs int
 }
 
 // OpenStore opens the store in a directory, which is made if there is none.
@@ -66,15 +66,7 @@ func OpenStore(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Quota == 0 {
-		o.Quota = 64 << 30
-	}
-	if o.Max == 0 {
-		o.Max = 4 << 30
-	}
-	if o.TTL == 0 {
-		o.TTL = 24 * time.Hour
-	}
+	o.Quota, o.Max, o.TTL = cmp.Or(o.Quota, 64<<30), cmp.Or(o.Max, 4<<30), cmp.Or(o.TTL, 24*time.Hour)
 	s := &Store{opts: o, local: local, blobs: map[string]*object{}, writing: map[string]int{}, parked: map[uploadKey]*upload{}}
 	for i := range 256 { // what a process left that was killed
 		if err := local.RemoveUnfinished(ctx, fmt.Sprintf("%02x", i)); err != nil {
@@ -164,24 +156,6 @@ func (s *Store) Size(digest string) (int64, bool) {
 	return o.size, true
 }
 
-// Keep adds a reference to a blob, and reports whether it is there.
-func (s *Store) Keep(digest string) bool { return s.refer(digest, 1) }
-
-// Release takes a reference away that [Store.Keep] has added.
-func (s *Store) Release(digest string) { s.refer(digest, -1) }
-
-func (s *Store) refer(digest string, n int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.blobs[digest]
-	if o == nil {
-		return false
-	}
-	o.refs = max(0, o.refs+n)
-	o.used = time.Now()
-	return true
-}
-
 // Used returns how many bytes the blobs have, with those that are being written.
 func (s *Store) Used() int64 {
 	s.mu.Lock()
@@ -189,19 +163,19 @@ func (s *Store) Used() int64 {
 	return s.used
 }
 
-// Sweep deletes the blobs that were neither referenced nor used for the TTL, and returns how many.
+// Sweep deletes the blobs that were not used for the TTL, and returns how many.
 func (s *Store) Sweep(ctx context.Context) (deleted int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.delete(ctx, s.unused(s.opts.TTL), s.used)
 }
 
-// unused returns the digests of blobs that were not used for so long, the oldest first.
+// unused returns the digests of blobs whose last use is at least age ago, the oldest first. The mutex is held.
 func (s *Store) unused(age time.Duration) []string {
 	var all []string
 	end := time.Now().Add(-age)
 	for digest, o := range s.blobs {
-		if o.refs == 0 && s.writing[digest] == 0 && !o.used.After(end) {
+		if s.writing[digest] == 0 && !o.used.After(end) {
 			all = append(all, digest)
 		}
 	}
@@ -209,7 +183,7 @@ func (s *Store) unused(age time.Duration) []string {
 	return all
 }
 
-// delete deletes blobs until so many bytes are free. The mutex is held all the time, so that none is put meanwhile.
+// delete deletes blobs until it has freed that many bytes. The mutex is held all the time, so that none is put meanwhile.
 func (s *Store) delete(ctx context.Context, digests []string, free int64) (deleted int, err error) {
 	for _, digest := range digests {
 		if free <= 0 {

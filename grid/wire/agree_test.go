@@ -132,7 +132,7 @@ func repeats(payload string) bool {
 			continue
 		}
 		if inObject && name {
-			key := foldCase(token.(string))
+			key := FoldCase(token.(string))
 			if names[len(names)-1][key] {
 				return true
 			}

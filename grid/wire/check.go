@@ -107,8 +107,8 @@ func (f *InputFile) check(names fileNames) error {
 
 // Check returns what is wrong with a blob, or nil. Its name may be empty.
 func (b *Blob) Check() error {
-	if len(b.SHA256) != 64 || strings.Trim(b.SHA256, "0123456789abcdef") != "" {
-		return fmt.Errorf("member Sha256 %.80q of a blob must be 64 hexadecimal digits, lower case", b.SHA256)
+	if err := CheckDigest(b.SHA256); err != nil {
+		return err
 	}
 	if b.Size < 0 || b.Size > MaxBlobSize {
 		return fmt.Errorf("member Size %d of a blob must be 0 to %d", b.Size, int64(MaxBlobSize))
@@ -120,6 +120,14 @@ func (b *Blob) Check() error {
 		return nil
 	}
 	return CheckFileName(b.Name)
+}
+
+// CheckDigest returns what is wrong with the SHA-256 of a blob, or nil.
+func CheckDigest(digest string) error {
+	if len(digest) != 64 || strings.Trim(digest, "0123456789abcdef") != "" {
+		return fmt.Errorf("member Sha256 %.80q of a blob must be 64 hexadecimal digits, lower case", digest)
+	}
+	return nil
 }
 
 func (o *Options) check() error {

@@ -28,14 +28,14 @@ func CheckFileName(name string) error {
 		return fmt.Errorf("file name %.80q has a control character", name)
 	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
 		return fmt.Errorf("file name %.80q must not end with a dot or a blank, which Windows leaves out", name)
-	case isDevice(name):
-		return fmt.Errorf("file name %.80q is that of a device on Windows", name)
+	case IsDevice(name):
+		return fmt.Errorf("file name %.80q is a device on Windows", name)
 	}
 	return nil
 }
 
-// isDevice reports whether Windows takes a name for that of a device, with or without an extension.
-func isDevice(name string) bool {
+// IsDevice reports whether Windows opens a device, such as NUL or COM1, in place of a file with this name. An extension makes no difference.
+func IsDevice(name string) bool {
 	base, _, _ := strings.Cut(name, ".")
 	base = strings.ToUpper(strings.TrimRight(base, " "))
 	switch base {
@@ -60,7 +60,7 @@ func (n fileNames) add(name string) error {
 	if strings.EqualFold(name, "result.zip") || strings.EqualFold(name, ".grid") {
 		return errReserved(name)
 	}
-	key := foldCase(name)
+	key := FoldCase(name)
 	if n[key] {
 		return fmt.Errorf("file name %.80q is given twice; names that differ by case are the same on some systems", name)
 	}
@@ -70,7 +70,7 @@ func (n fileNames) add(name string) error {
 
 // checkExec returns whether a name would be in the way of the program, which the worker puts there.
 func (n fileNames) checkExec(exec string) error {
-	if program := exec + ".exe"; len(n) > 0 && n[foldCase(program)] {
+	if program := exec + ".exe"; len(n) > 0 && n[FoldCase(program)] {
 		return errReserved(program)
 	}
 	return nil
@@ -80,8 +80,8 @@ func errReserved(name string) error {
 	return fmt.Errorf("file name %.80q is reserved in the directory of a job", name)
 }
 
-// foldCase returns the same string for names that strings.EqualFold finds equal.
-func foldCase(s string) string {
+// FoldCase returns the same string for all names that [strings.EqualFold] finds equal: file systems without regard to case take them for one.
+func FoldCase(s string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
 		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
