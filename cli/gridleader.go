@@ -55,10 +55,10 @@ func (f *gridLeaderFlags) serve(ctx context.Context, out io.Writer) (err error) 
 	}
 	f.warn(ctx, log)
 	l := f.leader(log)
-	reread, err := f.openAccess(l)
-	if err != nil {
+	if l.Access, err = f.openRules(); err != nil {
 		return program.Exit(program.Usage, err)
 	}
+	reread := []func() error{l.Reload}
 	registry := metrics.NewRegistry(versionText())
 	l.Metrics = leader.NewMetrics(registry)
 	if err := l.Open(ctx); err != nil {
@@ -76,16 +76,6 @@ func (f *gridLeaderFlags) serve(ctx context.Context, out io.Writer) (err error) 
 	}
 	defer listener.Close()
 	return f.run(ctx, l, listener, registry, reread, out, log)
-}
-
-// openAccess gives the leader the rules of --acl. What it returns reads files again.
-func (f *gridLeaderFlags) openAccess(l *leader.Leader) (reread []func() error, err error) {
-	file, err := f.openRules()
-	if file == nil || err != nil {
-		return nil, err
-	}
-	l.Access = file
-	return []func() error{l.Reload}, nil
 }
 
 // run serves clients, workers and HTTP, until ctx ends.

@@ -99,11 +99,8 @@ func (f *gridListen) warn(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// openRules reads the rules of --acl; nil if there are none.
+// openRules reads the rules of --acl. Without the flag everything is allowed.
 func (f *gridListen) openRules() (*access.File, error) {
-	if f.acl == "" {
-		return nil, nil //nolint:nilnil // everything is allowed
-	}
 	file, err := access.Open(f.acl)
 	if err != nil {
 		return nil, fmt.Errorf("--acl: %w", err)

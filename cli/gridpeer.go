@@ -70,12 +70,9 @@ func (p *gridPeer) open(ctx context.Context, leaders []string, log *slog.Logger)
 	if mode, ok := readByOthers(p.tokenFile); ok {
 		log.WarnContext(ctx, "other users of this machine may read the token", "file", p.tokenFile, "mode", mode, "do", "chmod 600")
 	}
-	if len(token) > maxGridToken {
-		return fmt.Errorf("--%s: the token is longer than any that a leader takes", p.flag("token-file"))
+	if len(token) > access.MaxToken {
+		return fmt.Errorf("--%s: the token has %d bytes, leaders take at most %d", p.flag("token-file"), len(token), access.MaxToken)
 	}
 	p.token = token
 	return nil
 }
-
-// maxGridToken is the longest token that a leader looks at, in bytes.
-const maxGridToken = 512

@@ -13,8 +13,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// ACL is the rules of a file. A nil ACL is that of no file and allows everything. It does not change, so its methods may be
-// called concurrently.
+// ACL holds the rules of a file. A nil ACL stands for no file and allows everything. It does not change, so its methods may be called
+// concurrently. Their errors are of type [*DeniedError].
 type ACL struct {
 	file  string
 	rules []*rule // in the order of the file
@@ -33,8 +33,8 @@ type rule struct {
 	admin    bool
 }
 
-// Principal is whom a peer has shown to be. It keeps what it was shown, so a later ACL can tell whether that still counts. The
-// zero value is allowed nothing but where everything is.
+// Principal is an identity of the file, and the token or certificate by which a peer has proved it: a later ACL can tell whether that still
+// counts. The zero value is allowed nothing, unless everything is allowed.
 type Principal struct {
 	Name  string // as in the file; empty without a file
 	token *[sha256.Size]byte
@@ -49,17 +49,17 @@ type DeniedError struct {
 
 func (d *DeniedError) Error() string { return d.Where + ": " + d.Message }
 
-// maxToken is the longest token that is looked at, in bytes.
-const maxToken = 512
+// MaxToken is the longest token that is looked at, in bytes.
+const MaxToken = 512
 
-// Principal returns whom a peer has shown to be, by a token, empty for none, or else by its certificate, nil for none. The certificate must have been
+// Principal returns the principal of a peer, by its token (empty for none) or else by its certificate (nil for none). The certificate must have been
 // verified: see [PeerCertificate]. A token that is given must be in the file, even if the certificate is.
 func (a *ACL) Principal(token string, cert *x509.Certificate) (Principal, error) {
 	switch {
 	case a == nil:
 		return Principal{}, nil
-	case len(token) > maxToken:
-		return Principal{}, &DeniedError{a.file, "the token is longer than any that was made here"}
+	case len(token) > MaxToken:
+		return Principal{}, &DeniedError{a.file, fmt.Sprintf("the token has %d bytes, at most %d", len(token), MaxToken)}
 	case token != "":
 		return a.byToken(sha256.Sum256([]byte(token)))
 	case cert != nil:
@@ -89,7 +89,7 @@ func (r *rule) hasToken(sum [sha256.Size]byte) bool {
 	return same == 1
 }
 
-// names returns the names of a certificate that can be those of a principal.
+// names returns the names of a certificate that sans may list: DNS names in lower case, and URIs.
 func names(cert *x509.Certificate) (sans []string) {
 	for _, name := range cert.DNSNames {
 		sans = append(sans, strings.ToLower(name))
@@ -106,7 +106,7 @@ func (a *ACL) bySAN(sans []string) (Principal, error) {
 		switch {
 		case !r.hasSAN(sans):
 		case found != nil:
-			return Principal{}, &DeniedError{a.file, fmt.Sprintf("the certificate is that of %s and of %s: it must be of one", found.name, r.name)}
+			return Principal{}, &DeniedError{a.file, fmt.Sprintf("the certificate matches the sans of %s and of %s: it must match one principal", found.name, r.name)}
 		default:
 			found = r
 		}
@@ -121,14 +121,8 @@ func (r *rule) hasSAN(sans []string) bool {
 	return slices.ContainsFunc(sans, func(san string) bool { return slices.Contains(r.sans, san) })
 }
 
-// Check returns an error if the principal is in the file no more, or not by what it has shown. The caller asks after a new file was read and closes the
-// connections of those who were taken out.
-func (a *ACL) Check(p Principal) error {
-	_, err := a.rule(p)
-	return err
-}
-
-// rule returns the rule of a principal. The ACL is not nil.
+// rule returns the rule of a principal; nil if there is no file. It is an error if the file no longer has the principal, or no longer the token or
+// certificate that it was known by.
 func (a *ACL) rule(p Principal) (*rule, error) {
 	if a == nil {
 		return nil, nil //nolint:nilnil // there is no file
@@ -214,7 +208,7 @@ func (a *ACL) Admin(p Principal) error {
 	return a.denied(r, "is no admin")
 }
 
-// shown lists names, the first few of them.
+// shown lists the first few names, for a message.
 func shown(names []string) string {
 	if len(names) == 0 {
 		return "nothing"

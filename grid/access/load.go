@@ -10,7 +10,7 @@ import (
 // maxFile bounds a file of rules, in bytes.
 const maxFile = 1 << 20
 
-// Load reads a file of rules, which others may not write. What is wrong in it is a [*kinds.FileError] with all mistakes.
+// Load reads a file of rules, which other users must not be able to write. Mistakes in it are one [*kinds.FileError], which has all of them.
 func Load(path string) (*ACL, error) {
 	data, err := safefile.Secret(path, maxFile, safefile.OthersWrite)
 	if err != nil {
@@ -19,7 +19,7 @@ func Load(path string) (*ACL, error) {
 	return Parse(path, data)
 }
 
-// File holds the rules that count now. Its methods may be called concurrently.
+// File holds the rules that count now. A nil File has none and allows everything. Its methods may be called concurrently.
 type File struct {
 	path string
 	now  atomic.Pointer[ACL]
@@ -32,11 +32,16 @@ func Open(path string) (*File, error) {
 }
 
 // ACL returns the rules that count now; nil, which allows everything, without a file.
-func (f *File) ACL() *ACL { return f.now.Load() }
+func (f *File) ACL() *ACL {
+	if f == nil {
+		return nil
+	}
+	return f.now.Load()
+}
 
-// Reload reads the file again. If that fails, the rules of before go on to count.
+// Reload reads the file again. After an error the rules stay as they were.
 func (f *File) Reload() error {
-	if f.path == "" {
+	if f == nil || f.path == "" {
 		return nil
 	}
 	acl, err := Load(f.path)

@@ -2,6 +2,8 @@ package access
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -297,4 +299,16 @@ func badClient(text string) string {
 		return "want - or _ before the *, since " + text + " would be other people's clients, too"
 	}
 	return ""
+}
+
+// hashPrefix stands before the SHA-256 of a token, in hexadecimal digits.
+const hashPrefix = "sha256:"
+
+func parseHash(s string) (sum [sha256.Size]byte, ok bool) {
+	digits, found := strings.CutPrefix(s, hashPrefix)
+	raw, err := hex.DecodeString(digits)
+	if !found || err != nil || len(raw) != len(sum) {
+		return sum, false
+	}
+	return [sha256.Size]byte(raw), true
 }

@@ -8,20 +8,15 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// entry is what the rules have let a peer in as. It is guarded by Leader.entering until the peer has entered.
+// entry is what the rules know a peer by. It is guarded by Leader.entering until the peer has entered.
 type entry struct {
 	principal access.Principal
 	pattern   string // of a worker
 	entered   bool
 }
 
-// rules returns those that count now; nil, which allows everything, if there is no file.
-func (l *Leader) rules() *access.ACL {
-	if l.Access == nil {
-		return nil
-	}
-	return l.Access.ACL()
-}
+// rules returns the rules that count now; nil, which allows everything, if there is no file.
+func (l *Leader) rules() *access.ACL { return l.Access.ACL() }
 
 // allowed returns an error if the rules do not let the peer be what it is.
 func (p *peer) allowed(rules *access.ACL) error {
@@ -32,7 +27,7 @@ func (p *peer) allowed(rules *access.ACL) error {
 	return rules.Worker(p.principal, p.pattern)
 }
 
-// enter lets a peer in that has said who it is, and welcomes it, or returns what the peer is told. The rules are those that have let it in.
+// enter lets a peer in, by its token or certificate, and welcomes it. It returns the rules that have allowed the peer, or what the peer is told.
 func (l *Leader) enter(p *peer, token string, cert *x509.Certificate) (rules *access.ACL, err error) {
 	l.entering.RLock()
 	defer l.entering.RUnlock()
@@ -48,26 +43,23 @@ func (l *Leader) enter(p *peer, token string, cert *x509.Certificate) (rules *ac
 	return rules, nil
 }
 
-// Reload reads the file of rules again, and closes the connections of peers that it no longer lets in. If the file cannot be read, the rules of
-// before go on to count.
+// Reload reads the file of rules again, and closes the connections of peers that it no longer allows. If the file cannot be read, the rules stay as
+// they were.
 func (l *Leader) Reload() error {
-	if l.Access == nil {
-		return nil
-	}
 	if err := l.Access.Reload(); err != nil {
 		return err
 	}
 	var closing sync.WaitGroup
-	for p, err := range l.strangers() {
+	for p, err := range l.disallowed() {
 		closing.Go(func() { p.Abort(p.Refuse(wire.CodeForbidden, err)) })
 	}
 	closing.Wait()
 	return nil
 }
 
-// strangers returns the peers that the rules no longer let in, and why.
-func (l *Leader) strangers() map[*peer]error {
-	l.entering.Lock() // who enters by the rules of before has entered
+// disallowed returns the peers that the rules no longer allow, and why.
+func (l *Leader) disallowed() map[*peer]error {
+	l.entering.Lock() // no peer is being let in by the old rules
 	defer l.entering.Unlock()
 	all := map[*peer]error{}
 	rules := l.rules()

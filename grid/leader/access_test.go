@@ -11,6 +11,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/leader"
 	"github.com/batchfleet/batchfleet/grid/schedule"
 	"github.com/batchfleet/batchfleet/grid/wire"
+	tokens "github.com/batchfleet/batchfleet/jobapi/access"
 )
 
 // rules writes a file of rules, and opens it.
@@ -130,8 +131,8 @@ func TestG71PeersAreIdentifiedByCertificate(t *testing.T) {
 }
 
 func TestG72LeaderEnforcesRules(t *testing.T) {
-	token, hash := access.NewToken()
-	text := "\n[b]\ntokens = [\"" + hash + "\"]\nclients = [\"team-b\"]\nexecs = [\"sum\"]\npatterns = [\"job.assign.sum\"]\n"
+	token, hash := tokens.NewToken()
+	text := "\n[b]\ntokens = [\"sha256:" + hash + "\"]\nclients = [\"team-b\"]\nexecs = [\"sum\"]\npatterns = [\"job.assign.sum\"]\n"
 	file, rewrite := rules(t, byCertificate+text)
 	a := newAuthority(t)
 	r := startOn(t, &leader.Leader{Access: file}, a.listen())

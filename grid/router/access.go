@@ -3,23 +3,14 @@ package router
 import (
 	"crypto/x509"
 
-	"github.com/batchfleet/batchfleet/grid/access"
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// rules returns those that count now; nil, which allows everything, if there is no file.
-func (r *Router) rules() *access.ACL {
-	if r.Access == nil {
-		return nil
-	}
-	return r.Access.ACL()
-}
-
-// enter lets a client in that has said who it is, and returns how many of its jobs may run at once. The error is what it is told.
+// enter lets a client in, by its token or certificate, and returns how many of its jobs may run at once. The error is what the client is told.
 func (r *Router) enter(s *session, token string, cert *x509.Certificate, desired int) (limit int, err error) {
 	r.mu.Lock() // Reload waits, or this does and asks the new rules
 	defer r.mu.Unlock()
-	rules := r.rules()
+	rules := r.Access.ACL()
 	if s.principal, err = rules.Principal(token, cert); err == nil {
 		limit, err = rules.Client(s.principal, s.Name, desired)
 	}
@@ -36,19 +27,17 @@ func (r *Router) leave(s *session) {
 	delete(r.sessions, s)
 }
 
-// Reload reads the file of rules again, and closes the connections of clients that it no longer lets in. If the file cannot be read,
-// the rules of before go on to count.
+// Reload reads the file of rules again, and closes the connections of clients that it no longer allows. If the file cannot be read, the
+// rules stay as they were.
 func (r *Router) Reload() error {
-	if r.Access == nil {
-		return nil
-	}
 	if err := r.Access.Reload(); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	rules := r.Access.ACL()
 	for s := range r.sessions {
-		if _, err := r.rules().Client(s.principal, s.Name, 1); err != nil {
+		if _, err := rules.Client(s.principal, s.Name, 1); err != nil {
 			err = s.Denied(r.Log, err)
 			r.readers.Go(func() { s.Abort(s.Refuse(wire.CodeForbidden, err)) })
 		}

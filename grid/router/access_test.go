@@ -13,12 +13,13 @@ import (
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/router"
 	"github.com/batchfleet/batchfleet/grid/wire"
+	tokens "github.com/batchfleet/batchfleet/jobapi/access"
 )
 
-// rules writes a file of rules that lets one principal in, with a token.
+// rules writes a file of rules with one principal, which has the token of a hash.
 func rules(t *testing.T, path, hash string) {
 	t.Helper()
-	text := "[team]\ntokens = [\"" + hash + "\"]\nclients = [\"team-*\"]\nexecs = [\"calcA\"]\nmax_cap = 2\n"
+	text := "[team]\ntokens = [\"sha256:" + hash + "\"]\nclients = [\"team-*\"]\nexecs = [\"calcA\"]\nmax_cap = 2\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func TestG75RouterEnforcesRules(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, "a:1")
 		r.router.kill()
-		token, hash := access.NewToken()
+		token, hash := tokens.NewToken()
 		path := filepath.Join(t.TempDir(), "acl.toml")
 		rules(t, path, hash)
 		file, err := access.Open(path)
@@ -61,7 +62,7 @@ func TestG75RouterEnforcesRules(t *testing.T) {
 		}
 		c.send(forbidden) // it is still there
 		c.checkJobRefused(forbidden, wire.CodeForbidden)
-		_, hash = access.NewToken()
+		_, hash = tokens.NewToken()
 		rules(t, path, hash)
 		if err := to.Reload(); err != nil {
 			t.Fatal(err)

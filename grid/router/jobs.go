@@ -85,7 +85,7 @@ func (s *session) check(f *wire.Frame) (request wire.Submit, code string, err er
 		request.ExecName, _ = wire.ExecOf(f.Subject)
 		return request, wire.CodeInvalid, err
 	}
-	if err := s.router.rules().Submit(s.principal, s.Name, request.ExecName); err != nil {
+	if err := s.router.Access.ACL().Submit(s.principal, s.Name, request.ExecName); err != nil {
 		return request, wire.CodeForbidden, s.Denied(s.router.Log, err)
 	}
 	return request, "", nil
