@@ -12,22 +12,21 @@ import (
 	"time"
 )
 
-// disk watches the room on the disk. A part of it is kept free by a file, which is deleted when nothing else is left: so jobs that were taken
-// can end, although no more are taken.
+// disk watches the free space of the leader's disk. A file keeps some of it in reserve, and is deleted when nearly nothing else is left: so jobs that
+// were taken can end when no more are taken.
 type disk struct {
 	reserve string
 	mu      sync.Mutex
 	minFree int64
-	low     atomic.Pointer[string] // why no jobs are taken; nil if there is room
+	low     atomic.Pointer[string] // why no jobs are taken; nil if there is enough space
 }
 
-// maxReserve is the size of the file, in bytes. It is no more than half of what is to be free.
+// maxReserve is the size of the file, in bytes: at most half of minFree.
 const maxReserve = 32 << 20
 
-func (d *disk) open(dir string, minFree int64) error {
+func (d *disk) open(dir string, minFree int64) {
 	d.reserve, d.minFree = filepath.Join(dir, "reserve"), minFree
-	d.look()
-	return nil
+	d.check()
 }
 
 func (d *disk) close() error {
@@ -48,13 +47,13 @@ func (d *disk) full() error {
 	return nil
 }
 
-// look looks at the disk.
-func (d *disk) look() {
+// check measures the free space, and makes or deletes the reserve.
+func (d *disk) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	free, err := freeBytes(filepath.Dir(d.reserve))
 	if err != nil {
-		why := fmt.Sprintf("the disk cannot be looked at: %v", err)
+		why := fmt.Sprintf("the free space of the leader's disk cannot be measured: %v", err)
 		d.low.Store(&why)
 		return
 	}
@@ -69,7 +68,7 @@ func (d *disk) look() {
 		if free < size/2 {
 			_ = os.Remove(d.reserve) // for the end of the jobs that were taken
 		}
-		why := fmt.Sprintf("the leader's disk has %d MiB free, and takes no jobs with less than %d: make room there, or submit to another leader", (free+kept)>>20, d.minFree>>20)
+		why := fmt.Sprintf("the leader's disk has %d MiB free, and jobs are taken only with %d or more: free some space there, or submit to another leader", (free+kept)>>20, d.minFree>>20)
 		d.low.Store(&why)
 	default:
 		if kept < size {
@@ -79,7 +78,7 @@ func (d *disk) look() {
 	}
 }
 
-// watchDisk looks at the disk each second, until ctx ends.
+// watchDisk checks the disk each second, until ctx ends.
 func (l *Leader) watchDisk(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -90,12 +89,12 @@ func (l *Leader) watchDisk(ctx context.Context) {
 		case <-tick.C:
 		}
 		before := l.disk.full()
-		l.disk.look()
+		l.disk.check()
 		switch after := l.disk.full(); {
 		case before == nil && after != nil:
 			l.Log.ErrorContext(ctx, "no jobs are taken", "err", after)
 		case before != nil && after == nil:
-			l.Log.InfoContext(ctx, "jobs are taken again: the disk has room")
+			l.Log.InfoContext(ctx, "jobs are taken again: the disk has enough free space")
 		}
 	}
 }

@@ -9,7 +9,7 @@ func (l *Leader) DiskIsFull(full bool) {
 	l.disk.mu.Lock()
 	l.disk.minFree = free
 	l.disk.mu.Unlock()
-	l.disk.look()
+	l.disk.check()
 }
 
 // Conns returns how many connections count.

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,20 +35,21 @@ type Leader struct {
 	Dir      string    // for the journal; empty to keep nothing
 	Sync     Sync
 	Schedule schedule.Config
-	// Access are the rules of who may do what; nil to allow everything. A certificate counts if the listener has verified it, see
-	// [access.OpenServerTLS]. [Leader.Reload] reads them again.
+	// Access has the rules of who may do what; nil to allow everything. A certificate counts if the listener has verified it, see
+	// [access.OpenServerTLS]. [Leader.Reload] reads the rules again.
 	Access *access.File
-	// Blobs has what does not fit into frames: the inputs of jobs, and what they leave. Nil for a leader that keeps none. The caller closes it after
-	// Run. A blob is deleted when it was not used for its TTL, also while a job needs it that has waited for so long.
+	// Blobs has what does not fit into frames: inputs of jobs, and files that their programs have left. Nil for a leader that keeps none. The caller
+	// closes it after Run. A blob that was not used for its TTL is deleted, even if a job that still waits needs it.
 	Blobs   *blob.Store
 	Log     *slog.Logger
 	Metrics *Metrics // nil for none
 
-	MaxConns  int   // 20 000
-	MaxPerIP  int   // connections of one address; MaxConns if zero
-	MinFree   int64 // bytes on the disk of Dir: with less, no jobs are taken; 64 MiB
-	LargeBody int   // from this size on requests and results are kept in files, if there is a Dir; 16 KiB
-	Drain     time.Duration
+	// The numbers at the end stand for zero.
+	MaxConns  int           // connections at once; 20 000
+	MaxPerIP  int           // connections at once of one address; MaxConns
+	MinFree   int64         // bytes on the disk of Dir: with less, no jobs are taken; 64 MiB
+	LargeBody int           // bytes from which on requests and results are kept in files, if there is a Dir; 16 KiB
+	Drain     time.Duration // how long Run waits for running jobs when its ctx ends; it takes no jobs meanwhile
 
 	core    *schedule.Core
 	started time.Time
@@ -74,23 +76,13 @@ var ErrStopped = errors.New("the leader has stopped")
 // maxBatch is how many events are taken before their effects are carried out.
 const maxBatch = 256
 
-// Open reads what an earlier leader has left in Dir.
+// Open fills in defaults, and reads what an earlier leader has left in Dir.
 func (l *Leader) Open(ctx context.Context) error {
 	if l.ID.IsZero() {
 		l.ID = wire.NewGUID()
 	}
-	if l.MaxConns == 0 {
-		l.MaxConns = 20_000
-	}
-	if l.MaxPerIP == 0 {
-		l.MaxPerIP = l.MaxConns
-	}
-	if l.MinFree == 0 {
-		l.MinFree = 64 << 20
-	}
-	if l.LargeBody == 0 {
-		l.LargeBody = 16 << 10
-	}
+	l.MaxConns, l.MinFree, l.LargeBody = cmp.Or(l.MaxConns, 20_000), cmp.Or(l.MinFree, 64<<20), cmp.Or(l.LargeBody, 16<<10)
+	l.MaxPerIP = cmp.Or(l.MaxPerIP, l.MaxConns)
 	l.started = time.Now()
 	l.Schedule.Epoch = l.started
 	l.Schedule.NoRecords = l.Dir == ""
@@ -114,7 +106,7 @@ func (l *Leader) Open(ctx context.Context) error {
 	return nil
 }
 
-// now is the moment for the state.
+// now is the time for the state: since Open.
 func (l *Leader) now() schedule.Moment { return time.Since(l.started) }
 
 // Durable reports whether the leader keeps what it has promised.
@@ -126,8 +118,8 @@ func (l *Leader) Ready() error {
 	return err
 }
 
-// Run decides and answers until ctx ends, or the journal fails. Connections are then closed. It is an error if the journal has failed: the leader must
-// be started again.
+// Run serves the peers until ctx ends or the journal fails, and then closes their connections. The error wraps [journal.ErrFailStop] if the journal has
+// failed: the leader must be started again.
 func (l *Leader) Run(ctx context.Context) error {
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
@@ -144,14 +136,14 @@ func (l *Leader) Run(ctx context.Context) error {
 			}
 		})
 	}
-	go func() {
+	beside.Go(func() {
 		select {
 		case <-ctx.Done():
 			l.drain(work)
 			stop(nil)
 		case <-work.Done():
 		}
-	}()
+	})
 	if l.Blobs != nil {
 		beside.Go(func() { l.sweepBlobs(work) })
 	}
@@ -167,7 +159,7 @@ func (l *Leader) Run(ctx context.Context) error {
 	return nil
 }
 
-// drain takes no more jobs for a while, so that what runs can end.
+// drain refuses new jobs, and waits until no job runs, for l.Drain at most.
 func (l *Leader) drain(ctx context.Context) {
 	l.mu.Lock()
 	l.draining = true
@@ -194,7 +186,7 @@ func (l *Leader) drain(ctx context.Context) {
 	}
 }
 
-// Close lets another process have the directory. It is called after Run.
+// Close releases the directory for another process. It is called after Run.
 func (l *Leader) Close() error {
 	if l.journal == nil {
 		return nil
@@ -202,7 +194,7 @@ func (l *Leader) Close() error {
 	return errors.Join(l.journal.Close(), l.disk.close())
 }
 
-// Do calls f with the state, which it must not keep. The error is the cause of ctx, or [ErrStopped].
+// Do calls f with the state, in the goroutine of Run; f must not keep the state. The error is the cause of ctx, or [ErrStopped].
 func (l *Leader) Do(ctx context.Context, f func(*schedule.Core)) error {
 	done := make(chan struct{})
 	call := func(c *schedule.Core) {
@@ -220,7 +212,7 @@ func (l *Leader) Do(ctx context.Context, f func(*schedule.Core)) error {
 	}
 }
 
-// Now is for the methods of a state that [Leader.Do] gives.
+// Now returns the time that the methods of the state want, in [Leader.Do].
 func (l *Leader) Now() schedule.Moment { return l.now() }
 
 // loop owns the state until ctx ends.
@@ -260,7 +252,7 @@ func (l *Leader) Serve(ctx context.Context, listener net.Listener) error {
 	return l.door.Serve(ctx, listener, &l.readers, func(conn net.Conn) { l.serve(ctx, conn) })
 }
 
-// options are those of a connection.
+// options returns the options of a connection.
 func (l *Leader) options(p *peer) link.Options {
 	return link.Options{Written: func(ids []wire.GUID) { l.written(p, ids) }, Count: l.Metrics.frames}
 }

@@ -112,32 +112,32 @@ func (m *Metrics) observe(what schedule.Span, d schedule.Moment) {
 }
 
 // watch makes the numbers of a leader's state metrics.
-func (m *Metrics) watch(l *Leader) { m.registry.MustRegister(&state{l}) }
+func (m *Metrics) watch(l *Leader) { m.registry.MustRegister(&stateCollector{l}) }
 
-// state collects what the state counts.
-type state struct{ l *Leader }
+// stateCollector collects the counts and sizes of the state when metrics are read.
+type stateCollector struct{ l *Leader }
 
 var (
-	jobsDesc     = prometheus.NewDesc("batchfleet_grid_jobs", "Jobs that are known, by where they stand: queued, running, dead, or result: ended, and their clients have not fetched the result.", []string{"state"}, nil)
-	peersDesc    = prometheus.NewDesc("batchfleet_grid_peers", "Peers: connections, workers, and clients that are known.", []string{"kind"}, nil)
-	bytesDesc    = prometheus.NewDesc("batchfleet_grid_memory_bytes", "Bytes of requests and results in memory.", nil, nil)
-	unsentDesc   = prometheus.NewDesc("batchfleet_grid_unsent_bytes", "Bytes that wait for peers to read them.", nil, nil)
-	oldestDesc   = prometheus.NewDesc("batchfleet_grid_oldest_seconds", "How long the oldest queued job has waited.", nil, nil)
-	endedDesc    = prometheus.NewDesc("batchfleet_grid_jobs_ended_total", "Jobs that have ended, by outcome.", []string{"outcome"}, nil)
-	eventsDesc   = prometheus.NewDesc("batchfleet_grid_events_total", "What has happened to jobs and attempts, by event.", []string{"event"}, nil)
-	againDesc    = prometheus.NewDesc("batchfleet_grid_attempts_again_total", "Attempts that did not end their job, by reason.", []string{"reason"}, nil)
-	notTakenDesc = prometheus.NewDesc("batchfleet_grid_takes_jobs", "1 while the leader takes jobs, 0 while it stops or its disk is full.", nil, nil)
+	jobsDesc      = prometheus.NewDesc("batchfleet_grid_jobs", "Jobs that are known, by where they stand: queued, running, dead, or result: ended, and their clients have not fetched the result.", []string{"state"}, nil)
+	peersDesc     = prometheus.NewDesc("batchfleet_grid_peers", "Peers: connections, workers, and clients that are known.", []string{"kind"}, nil)
+	bytesDesc     = prometheus.NewDesc("batchfleet_grid_memory_bytes", "Bytes of requests and results in memory.", nil, nil)
+	unsentDesc    = prometheus.NewDesc("batchfleet_grid_unsent_bytes", "Bytes that wait for peers to read them.", nil, nil)
+	oldestDesc    = prometheus.NewDesc("batchfleet_grid_oldest_seconds", "How long the oldest queued job has waited.", nil, nil)
+	endedDesc     = prometheus.NewDesc("batchfleet_grid_jobs_ended_total", "Jobs that have ended, by outcome.", []string{"outcome"}, nil)
+	eventsDesc    = prometheus.NewDesc("batchfleet_grid_events_total", "What has happened to jobs and attempts, by event.", []string{"event"}, nil)
+	againDesc     = prometheus.NewDesc("batchfleet_grid_attempts_again_total", "Attempts that did not end their job, by reason.", []string{"reason"}, nil)
+	takesJobsDesc = prometheus.NewDesc("batchfleet_grid_takes_jobs", "1 while the leader takes jobs, 0 while it stops or its disk is full.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
-func (*state) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, peersDesc, bytesDesc, unsentDesc, oldestDesc, endedDesc, eventsDesc, againDesc, notTakenDesc} {
+func (*stateCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{jobsDesc, peersDesc, bytesDesc, unsentDesc, oldestDesc, endedDesc, eventsDesc, againDesc, takesJobsDesc} {
 		to <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (s *state) Collect(to chan<- prometheus.Metric) {
+func (s *stateCollector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var n schedule.Numbers
@@ -172,7 +172,7 @@ func (s *state) Collect(to chan<- prometheus.Metric) {
 	if _, err := s.l.closed(); err != nil {
 		takes = 0
 	}
-	gauge(notTakenDesc, takes)
+	gauge(takesJobsDesc, takes)
 	count(endedDesc, c.Succeeded, "succeeded")
 	count(endedDesc, c.Failed, "failed")
 	count(endedDesc, c.Canceled, "canceled")

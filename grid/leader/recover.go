@@ -13,7 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
-// recover opens the journal and makes the state that it tells of.
+// recover opens the directory, and replays the journal into the state.
 func (l *Leader) recover(ctx context.Context) error {
 	began := time.Now()
 	if err := safefile.Dir(l.Dir); err != nil {
@@ -23,9 +23,7 @@ func (l *Leader) recover(ctx context.Context) error {
 	if l.bodies, err = openBodies(filepath.Join(l.Dir, "bodies")); err != nil {
 		return err
 	}
-	if err := l.disk.open(l.Dir, l.MinFree); err != nil {
-		return err
-	}
+	l.disk.open(l.Dir, l.MinFree)
 	damaged := 0
 	l.journal, err = journal.Open(filepath.Join(l.Dir, "journal"), journal.Options{Log: l.Log}, func(record []byte) error {
 		err := l.core.Replay(record)
@@ -42,17 +40,17 @@ func (l *Leader) recover(ctx context.Context) error {
 	l.core.Refs(func(ref wire.GUID) { used[ref] = true })
 	lost, err := l.bodies.sweep(used)
 	if err != nil {
-		return errors.Join(fmt.Errorf("look at stored requests and results: %w", err), l.journal.Close(), l.disk.close())
+		return errors.Join(fmt.Errorf("sweep the files of requests and results: %w", err), l.journal.Close(), l.disk.close())
 	}
 	n := l.core.Numbers()
 	l.Log.InfoContext(ctx, "the journal was read", "dir", l.Dir, "queued", n.Queued, "running", n.Running, "dead", n.Dead, "results", n.Results, "took", time.Since(began))
 	if damaged > 0 || lost > 0 {
-		l.Log.ErrorContext(ctx, "a part of what was kept is lost", "records", damaged, "bodies", lost)
+		l.Log.ErrorContext(ctx, "some of what was kept is lost", "damaged_records", damaged, "missing_bodies", lost)
 	}
 	return nil
 }
 
-// checkpoints writes one whenever the journal wants it.
+// checkpoints writes a checkpoint whenever the journal asks for one, and with [SyncInterval] syncs the journal each second, until ctx ends.
 func (l *Leader) checkpoints(ctx context.Context) {
 	sync := time.NewTicker(time.Second)
 	defer sync.Stop()
@@ -66,17 +64,17 @@ func (l *Leader) checkpoints(ctx context.Context) {
 			}
 		case <-sync.C:
 			if l.Sync == SyncInterval {
-				last, _ := l.keeper.peek()
-				_ = l.journal.Commit(ctx, last, true) // a failure stops the leader
+				_ = l.journal.Commit(ctx, l.keeper.newest(), true) // a failure stops the leader
 			}
 		}
 	}
 }
 
-func (k *keeper) peek() (journal.Ticket, int) {
+// newest returns the ticket of the newest record that a promise has waited for.
+func (k *keeper) newest() journal.Ticket {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.last, len(k.promises)
+	return k.last
 }
 
 func (l *Leader) checkpoint(ctx context.Context) error {
@@ -95,5 +93,5 @@ func (l *Leader) checkpoint(ctx context.Context) error {
 		c.Abort()
 		return err
 	}
-	return c.Done() //nolint:contextcheck // what is begun is not left half done
+	return c.Done() //nolint:contextcheck // a checkpoint that has begun is finished
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -19,19 +20,19 @@ import (
 // Router is a router. Set the exported fields, call Open, and then Serve.
 type Router struct {
 	ID      wire.GUID     // random when zero
-	Leaders []string      // host:port, written the same way for each router and client that chooses by [client.Rendezvous]
-	Token   string        // shown to the leaders, which must let it be any client that the router lets in; empty for none
+	Leaders []string      // host:port, the same text for all routers and clients that choose by [client.Rendezvous]
+	Token   string        // for the leaders, which must allow it all clients that the router lets in; empty for none
 	Grace   time.Duration // how long the jobs of a lost leader wait for it: client.DefaultGrace when 0
 	// Dial connects to a leader. Nil for plain TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Access are the rules of who may do what; nil to allow everything. A certificate counts if the listener has verified it, see
-	// [access.OpenServerTLS]. [Router.Reload] reads them again.
+	// Access has the rules of who may do what; nil to allow everything. A certificate counts if the listener has verified it, see
+	// [access.OpenServerTLS]. [Router.Reload] reads the rules again.
 	Access  *access.File
 	Log     *slog.Logger
 	Metrics *Metrics // nil for none
 
-	MaxConns int // 20 000
-	MaxPerIP int // connections of one address; MaxConns if zero
+	MaxConns int // connections at once; 20 000 when 0
+	MaxPerIP int // connections at once of one address; MaxConns when 0
 	// Window is how many jobs of a connection may be unfinished, DefaultWindow when 0, and WindowBytes how many bytes their requests may
 	// have together, 64 MiB when 0. A client that has more is told that the router is busy.
 	Window      int
@@ -49,20 +50,13 @@ const DefaultWindow = 10_000
 // ErrStopped means that the router has ended.
 var ErrStopped = errors.New("the router has stopped")
 
-// Open checks the settings and fills in defaults.
+// Open checks the settings and fills in defaults. The error has all that is wrong.
 func (r *Router) Open() error {
 	if r.ID.IsZero() {
 		r.ID = wire.NewGUID()
 	}
-	if r.MaxConns == 0 {
-		r.MaxConns = 20_000
-	}
-	if r.MaxPerIP == 0 {
-		r.MaxPerIP = r.MaxConns
-	}
-	if r.Window == 0 {
-		r.Window = DefaultWindow
-	}
+	r.MaxConns, r.Window = cmp.Or(r.MaxConns, 20_000), cmp.Or(r.Window, DefaultWindow)
+	r.MaxPerIP = cmp.Or(r.MaxPerIP, r.MaxConns)
 	r.door = door.Door{MaxConns: r.MaxConns, MaxPerIP: r.MaxPerIP, Log: r.Log}
 	r.sessions = map[*session]bool{}
 	if r.Metrics != nil {
@@ -72,7 +66,7 @@ func (r *Router) Open() error {
 	return err
 }
 
-// config has the settings of a client at the leaders.
+// config returns the settings of the client that connects to the leaders in the name of a client.
 func (r *Router) config(name string) client.Config {
 	return client.Config{
 		ClientID: name, Leaders: r.Leaders, Token: r.Token, Policy: client.Rendezvous, Grace: r.Grace, Dial: r.Dial, Log: r.Log,
@@ -89,7 +83,7 @@ func (r *Router) Serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// maxUnacked is how much a leader sends before results are acknowledged: results of 4 MiB, and the one that goes beyond.
+// maxUnacked is how many bytes of results a leader sends before they are acknowledged: 4 MiB, and the result that goes beyond.
 const maxUnacked = 2 * wire.MaxFrame
 
 // serve reads what a connection sends until it ends.

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
@@ -58,38 +59,23 @@ func (c *Core) observe(what Span, d Moment) {
 }
 
 func (c *Config) init() {
-	set := func(d *Moment, to Moment) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	number := func(n *int, to int) {
-		if *n == 0 {
-			*n = to
-		}
-	}
-	size := func(n *int64, to int64) {
-		if *n == 0 {
-			*n = to
-		}
-	}
-	set(&c.AcceptTimeout, time.Second)
-	set(&c.MaxTimeout, 30*time.Second)
-	set(&c.Lease, 30*time.Second)
-	set(&c.PlainTimeout, time.Hour)
-	set(&c.Recovery, 10*time.Second)
-	set(&c.KeepResult, 24*time.Hour)
-	number(&c.MaxAttempts, 6)
-	number(&c.MaxCrashes, 5)
-	number(&c.DefaultCap, 4)
-	number(&c.MaxJobs, 4_000_000)
-	size(&c.MaxBytes, 2<<30)
-	size(&c.MaxResults, 256<<20)
-	number(&c.KeepAcked, 10_000)
-	size(&c.AckedBytes, 64<<20)
-	number(&c.MaxExecs, 10_000)
-	number(&c.MaxDead, 100_000)
-	number(&c.ResultWindow, 4<<20)
+	c.AcceptTimeout = cmp.Or(c.AcceptTimeout, time.Second)
+	c.MaxTimeout = cmp.Or(c.MaxTimeout, 30*time.Second)
+	c.Lease = cmp.Or(c.Lease, 30*time.Second)
+	c.PlainTimeout = cmp.Or(c.PlainTimeout, time.Hour)
+	c.Recovery = cmp.Or(c.Recovery, 10*time.Second)
+	c.KeepResult = cmp.Or(c.KeepResult, 24*time.Hour)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 6)
+	c.MaxCrashes = cmp.Or(c.MaxCrashes, 5)
+	c.DefaultCap = cmp.Or(c.DefaultCap, 4)
+	c.MaxJobs = cmp.Or(c.MaxJobs, 4_000_000)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 2<<30)
+	c.MaxResults = cmp.Or(c.MaxResults, 256<<20)
+	c.KeepAcked = cmp.Or(c.KeepAcked, 10_000)
+	c.AckedBytes = cmp.Or(c.AckedBytes, 64<<20)
+	c.MaxExecs = cmp.Or(c.MaxExecs, 10_000)
+	c.MaxDead = cmp.Or(c.MaxDead, 100_000)
+	c.ResultWindow = cmp.Or(c.ResultWindow, 4<<20)
 	c.MaxAttempts, c.MaxCrashes = min(c.MaxAttempts, wire.MaxAttempts), min(c.MaxCrashes, wire.MaxAttempts)
 	if c.Random == nil {
 		c.Random = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))

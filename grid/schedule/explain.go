@@ -21,10 +21,8 @@ type Info struct {
 	Born      Moment // when it was submitted
 	Since     Moment // when it came to this state
 	Worker    string // that runs it
-	Accepted  bool   // the worker has said that it runs it
 	Dead      bool   // it is a dead letter
 	Delivered bool   // its client has the result
-	Canceling bool
 	Message   string // of its worker, while it runs
 	Reason    string // why it has failed
 	History   []Attempt
@@ -50,10 +48,10 @@ func (c *Core) Get(id wire.GUID) (Info, bool) {
 func (c *Core) info(j *job) Info {
 	i := Info{
 		ID: j.id, Client: j.line.client.name, Exec: j.line.exec.key.name, State: j.jobState(), Attempts: int(j.attempts), Crashes: int(j.crashes), Born: j.born, Since: j.since,
-		Dead: j.state == dead, Delivered: !j.isOpen() && !c.owed(j), Canceling: j.isOpen() && j.canceled(), Body: j.theBody(), Index: -1,
+		Dead: j.state == dead, Delivered: !j.isOpen() && !c.owed(j), Body: j.theBody(), Index: -1,
 	}
 	if j.run != nil {
-		i.Worker, i.Accepted = j.run.worker.host, j.run.accepted
+		i.Worker = j.run.worker.host
 	}
 	r := j.rare
 	if r == nil {

@@ -66,7 +66,6 @@ type Worker struct {
 	Limit    int
 	Draining bool
 	CPU      float64
-	Plain    bool // it does not say whether its jobs run
 	Since    Moment
 }
 
@@ -77,7 +76,7 @@ func (c *Core) Workers() []Worker {
 		if p.group == nil {
 			continue
 		}
-		w := Worker{Peer: p.id, ID: p.worker, Host: p.host, Pattern: p.group.key.pattern, Credit: p.credit, Limit: p.limit, Draining: p.draining, CPU: p.cpu, Plain: !p.features.accept, Since: p.since}
+		w := Worker{Peer: p.id, ID: p.worker, Host: p.host, Pattern: p.group.key.pattern, Credit: p.credit, Limit: p.limit, Draining: p.draining, CPU: p.cpu, Since: p.since}
 		for _, a := range p.running {
 			w.Running = append(w.Running, a.job.id)
 		}

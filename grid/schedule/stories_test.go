@@ -190,9 +190,9 @@ func TestG34InvalidCreditIsNotCounted(t *testing.T) {
 	s := tell(t, Config{})
 	s.worker(2, 1)
 	for range 40 {
-		s.Offence(0, 2)
+		s.Credit(0, 2, 0)
 	}
-	s.want("close  to 2 PROTOCOLcredits that make no sense")
+	s.want("close  to 2 PROTOCOLtoo many invalid credits")
 }
 
 func TestG34RenewCorrectsCredit(t *testing.T) {

@@ -24,7 +24,7 @@ type group struct {
 	turn     link[*group]   // in Core.hot
 }
 
-// member tells that the workers of a group take the jobs of an exec.
+// member links an exec to a group whose workers take its jobs.
 type member struct {
 	group *group
 	exec  *exec
@@ -87,7 +87,7 @@ func (c *Core) place(p *peer) {
 	}
 }
 
-// heat notes that execs that wait for a worker of a group may have one.
+// heat puts a group into Core.hot if execs wait for one of its workers, and one has credit again.
 func (c *Core) heat(g *group) {
 	if len(g.free) > 0 && g.starving.n > 0 && g.turn.in == nil {
 		c.hot.pushBack(&g.turn)
@@ -113,7 +113,7 @@ func (c *Core) joinGroup(e *exec, g *group) {
 	}
 }
 
-// groupOf returns the group of a pattern.
+// groupOf returns the group of a pattern, which is made if there is none.
 func (c *Core) groupOf(key groupKey) *group {
 	g := c.groups[key]
 	if g == nil {
@@ -147,7 +147,7 @@ func (c *Core) removeWorker(p *peer) {
 	}
 }
 
-// WorkerInfo is what the hello of a worker says.
+// WorkerInfo is the hello of a worker.
 type WorkerInfo struct {
 	ID       wire.GUID
 	Pattern  string
@@ -160,7 +160,7 @@ type WorkerInfo struct {
 // maxLimit is the limit of a worker that declares none.
 const maxLimit = wire.MaxParallel
 
-// WorkerHello tells of a worker. What it runs already stays its own, unless that was given to another one meanwhile.
+// WorkerHello adds a worker. It keeps the attempts that it runs already, unless another worker has got the jobs meanwhile.
 func (c *Core) WorkerHello(now Moment, id PeerID, info WorkerInfo) {
 	c.at(now)
 	p := &peer{id: id, since: c.now, worker: info.ID, host: info.Host, features: featuresOf(info.Features), limit: info.Limit}
@@ -178,10 +178,11 @@ func (c *Core) WorkerHello(now Moment, id PeerID, info WorkerInfo) {
 	}
 }
 
-// maxOffences is how many credits that make no sense are borne.
+// maxOffences is how many invalid credits end a connection.
 const maxOffences = 16
 
-// Credit gives a worker n more credits. What makes no sense is not counted; too much of it ends the connection.
+// Credit gives a worker n more credits; n is 0 for a Credit that could not be read. Credit that is invalid or goes beyond the worker's limit is not
+// counted, and 16 of those end the connection.
 func (c *Core) Credit(now Moment, id PeerID, n int) {
 	c.at(now)
 	p := c.peers[id]
@@ -191,7 +192,7 @@ func (c *Core) Credit(now Moment, id PeerID, n int) {
 	if room := p.room(); n <= 0 || n > room {
 		c.Counts.CreditViolations++
 		if p.offences++; p.offences == maxOffences {
-			c.emit(Effect{Op: CloseWith, Peer: id, Code: wire.CodeProtocol, Reason: "credits that make no sense"})
+			c.emit(Effect{Op: CloseWith, Peer: id, Code: wire.CodeProtocol, Reason: "too many invalid credits"})
 		}
 		if n = min(n, room); n <= 0 || p.offences >= maxOffences {
 			return
@@ -202,11 +203,8 @@ func (c *Core) Credit(now Moment, id PeerID, n int) {
 	c.heat(p.group)
 }
 
-// room is how much more credit makes sense for a worker: its credit and its jobs are no more than its limit.
+// room is how much more credit a worker may give: its credit and its jobs together are at most its limit.
 func (p *peer) room() int { return p.limit - p.credit - len(p.running) }
-
-// Offence counts a credit that could not be read.
-func (c *Core) Offence(now Moment, id PeerID) { c.Credit(now, id, 0) }
 
 // Drain gives a worker no more jobs.
 func (c *Core) Drain(now Moment, id PeerID) {
