@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +22,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/access"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/internal/disk"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -111,12 +111,11 @@ func lookAtDir(dir string, least int64) (string, error) {
 	if err := settings.Writable(at); err != nil {
 		return "", err
 	}
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(at, &disk); err != nil {
+	free, err := disk.Free(at)
+	switch {
+	case err != nil:
 		return "", err
-	}
-	free := int64(disk.Bavail) * int64(disk.Bsize) //nolint:unconvert // of other types on other systems
-	if free < least {
+	case free < least:
 		return "", fmt.Errorf("%d bytes are free, and %d are wanted", free, least)
 	}
 	return fmt.Sprintf("%d bytes are free", free), nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/internal/disk"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -144,7 +145,7 @@ func (r *Relay) hasRoom(others int) error {
 
 // roomFor refuses to write so many bytes if too few would be free then.
 func (r *Relay) roomFor(bytes int64) error {
-	if free, err := freeBytes(r.Dir); err == nil && free-bytes < r.MinFree {
+	if free, err := disk.Free(r.Dir); err == nil && free-bytes < r.MinFree {
 		return &refusal{http.StatusInsufficientStorage, "DISK_FULL", fmt.Sprintf("%d bytes are free on the disk of the relay, and %d are wanted; try again later", free, r.MinFree+bytes)}
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/batchfleet/batchfleet/flock"
+	"github.com/batchfleet/batchfleet/internal/disk"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/safefile"
 	"github.com/batchfleet/batchfleet/storage"
@@ -121,7 +122,7 @@ func CheckDir(path string, minFree int64) (found string, err error) {
 	} else if err := d.close(); err != nil {
 		return "", err
 	}
-	free, err := freeBytes(path)
+	free, err := disk.Free(path)
 	if err == nil && free < minFree {
 		err = fmt.Errorf("%d bytes are free, and %d are wanted", free, minFree)
 	}

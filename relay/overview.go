@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batchfleet/batchfleet/internal/disk"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -41,7 +42,7 @@ type kindOverview struct {
 func (r *Relay) overview() overview {
 	var o overview
 	o.MaxQueued, o.Orchestrator, o.Disk.MinFree = r.MaxQueued, r.Orchestrator != nil, r.MinFree
-	o.Disk.Free, _ = freeBytes(r.Dir) // 0 is as bad
+	o.Disk.Free, _ = disk.Free(r.Dir) // 0 is as bad
 	o.Tasks = map[string]int{}
 	for s := Queued; s <= Canceled; s++ {
 		o.Tasks[s.String()] = r.tasks.count(s)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd/egress"
+	"github.com/batchfleet/batchfleet/internal/disk"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/redact"
@@ -78,7 +79,7 @@ func (r *Relay) Open(ctx context.Context) (err error) {
 	r.tasks.events = r.callbacks.deliver
 	r.tasks.resume(r.uploads.start)
 	r.Metrics.watch(r.tasks, func() float64 {
-		free, _ := freeBytes(r.Dir)
+		free, _ := disk.Free(r.Dir)
 		return float64(free)
 	})
 	return nil
@@ -116,7 +117,7 @@ func (r *Relay) Status() *Status { return r.status }
 
 // Check returns why no task can be started: for the worker to ask before it leases.
 func (r *Relay) Check(context.Context) error {
-	free, err := freeBytes(r.Dir)
+	free, err := disk.Free(r.Dir)
 	if err != nil {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
 	}

@@ -10,11 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/batchfleet/batchfleet/internal/disk"
 )
 
-// disk watches the free space of the leader's disk. A file keeps some of it in reserve, and is deleted when nearly nothing else is left: so jobs that
+// diskWatch watches the free space of the leader's disk. A file keeps some of it in reserve, and is deleted when nearly nothing else is left: so jobs that
 // were taken can end when no more are taken.
-type disk struct {
+type diskWatch struct {
 	reserve string
 	mu      sync.Mutex
 	minFree int64
@@ -24,12 +26,12 @@ type disk struct {
 // maxReserve is the size of the file, in bytes: at most half of minFree.
 const maxReserve = 32 << 20
 
-func (d *disk) open(dir string, minFree int64) {
+func (d *diskWatch) open(dir string, minFree int64) {
 	d.reserve, d.minFree = filepath.Join(dir, "reserve"), minFree
 	d.check()
 }
 
-func (d *disk) close() error {
+func (d *diskWatch) close() error {
 	if d.reserve == "" {
 		return nil
 	}
@@ -40,7 +42,7 @@ func (d *disk) close() error {
 }
 
 // full returns why no jobs are taken, or nil.
-func (d *disk) full() error {
+func (d *diskWatch) full() error {
 	if why := d.low.Load(); why != nil {
 		return errors.New(*why)
 	}
@@ -48,10 +50,10 @@ func (d *disk) full() error {
 }
 
 // check measures the free space, and makes or deletes the reserve.
-func (d *disk) check() {
+func (d *diskWatch) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	free, err := freeBytes(filepath.Dir(d.reserve))
+	free, err := disk.Free(filepath.Dir(d.reserve))
 	if err != nil {
 		why := fmt.Sprintf("the free space of the leader's disk cannot be measured: %v", err)
 		d.low.Store(&why)

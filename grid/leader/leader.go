@@ -55,7 +55,7 @@ type Leader struct {
 	started time.Time
 	journal *journal.Journal
 	bodies  *bodies
-	disk    disk
+	disk    diskWatch
 	inbox   chan []event
 	calls   chan func(*schedule.Core)
 	ended   chan struct{} // closed when Run has ended

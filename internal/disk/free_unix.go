@@ -1,11 +1,12 @@
 //go:build unix
 
-package relay
+// Package disk tells how much space a disk has.
+package disk
 
 import "golang.org/x/sys/unix"
 
-// freeBytes returns how many bytes the relay may still write to the disk of a directory.
-func freeBytes(dir string) (int64, error) {
+// Free returns how many bytes this user may still write to the disk of a directory; on systems other than Unix the largest int64.
+func Free(dir string) (int64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return 0, err
