@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// rereadAtHangup has files read again at each SIGHUP, until ctx ends.
+// rereadAtHangup calls all functions, which read files again, at each SIGHUP, until ctx ends.
 func rereadAtHangup(ctx context.Context, log *slog.Logger, reread []func() error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -25,9 +25,9 @@ func rereadAtHangup(ctx context.Context, log *slog.Logger, reread []func() error
 			err = errors.Join(err, read())
 		}
 		if err != nil {
-			log.ErrorContext(ctx, "what cannot be read stays as it was", "err", err)
+			log.ErrorContext(ctx, "cannot read files again, their earlier contents stay in use", "err", err)
 			continue
 		}
-		log.InfoContext(ctx, "read the files of the flags again")
+		log.InfoContext(ctx, "certificates and rules were read again")
 	}
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/batchfleet/batchfleet/grid/leader"
 )
 
-// keepBlobs is how long a leader keeps what does not fit into frames after its last use.
+// keepBlobs is how long a leader keeps a blob after its last use.
 const keepBlobs = 48 * time.Hour
 
-// openBlobs gives the leader a store for what does not fit into frames, unless there is to be none. What it returns closes the store, and deletes
-// what a leader without a directory has kept.
+// openBlobs gives the leader a store of blobs, unless --max-blobs is 0. done closes the store, and deletes it if the leader has no directory.
 func (f *gridLeaderFlags) openBlobs(ctx context.Context, l *leader.Leader, log *slog.Logger) (done func() error, err error) {
 	if f.maxBlobs == 0 {
 		return func() error { return nil }, nil

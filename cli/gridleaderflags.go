@@ -25,11 +25,11 @@ type gridLeaderFlags struct {
 	minFree, maxBytes, maxBlobs int64
 	keep, drain                 time.Duration
 
-	web       net.Listener // instead of http; nil for none
+	web       net.Listener // for the Job API in place of http, if not nil
 	webChosen bool         // --http was given
 }
 
-// gridWeb is where the Job API of a leader is, unless flags say otherwise.
+// gridWeb is where the Job API of a leader listens by default.
 const gridWeb = "127.0.0.1:8095"
 
 func (f *gridLeaderFlags) register(c *cobra.Command) {
@@ -37,14 +37,14 @@ func (f *gridLeaderFlags) register(c *cobra.Command) {
 	f.gridListen.register(flags, "clients and workers")
 	flags.StringVar(&f.http, "http", gridWeb, "where the Job API listens, for scope grid; another port is taken if this one is in use and was not given; none when empty")
 	flags.StringVar(&f.jobTokens, "job-tokens-file", "", "file with the tokens of the Job API, which batchfleet token new makes; without one it is for this machine alone")
-	flags.StringVar(&f.dir, "dir", "", "for jobs and results, so that they survive the leader; one process each; nothing is kept when empty")
+	flags.StringVar(&f.dir, "dir", "", "directory for jobs and results, so that they survive the leader; for one leader at a time; nothing is kept when empty")
 	flags.StringVar(&f.sync, "sync", "always", "when what is kept is synced to disk: always, before it is promised; interval, each second; none, when the system does")
-	flags.DurationVar(&f.drain, "drain-timeout", 8*time.Second, "what SIGTERM gives running jobs to end; no more jobs are taken meanwhile")
+	flags.DurationVar(&f.drain, "drain-timeout", 8*time.Second, "how long running jobs may go on after SIGTERM; no more jobs are taken meanwhile")
 	flags.DurationVar(&f.keep, "keep-results", 24*time.Hour, "how long results are kept for clients that do not come")
 	flags.IntVar(&f.maxJobs, "max-jobs", 4_000_000, "jobs that have not ended; more are refused")
 	flags.Int64Var(&f.maxBytes, "max-bytes", 2<<30, "memory for requests and results; jobs that need more are refused")
-	flags.Int64Var(&f.maxBlobs, "max-blobs", 64<<30, "bytes on disk for inputs and results that fit into no frame, which are kept for 48h after their last use; with 0 such jobs are refused")
-	flags.Int64Var(&f.minFree, "min-free-bytes", 64<<20, "with less on the disk of --dir no jobs are taken; those that were taken end")
+	flags.Int64Var(&f.maxBlobs, "max-blobs", 64<<30, "bytes on disk for inputs and results that are too large for a frame, which are kept for 48h after their last use; when 0 such jobs are refused")
+	flags.Int64Var(&f.minFree, "min-free-bytes", 64<<20, "with less free space on the disk of --dir no jobs are taken; those that were taken can end")
 	complete(c, "sync", words("always", "interval", "none"))
 }
 
@@ -86,10 +86,10 @@ func (f *gridLeaderFlags) leader(log *slog.Logger) *leader.Leader {
 	}
 }
 
-// warn says what is allowed and yet seldom meant.
+// warn logs settings that are allowed, but seldom meant.
 func (f *gridLeaderFlags) warn(ctx context.Context, log *slog.Logger) {
 	if f.dir == "" {
-		log.WarnContext(ctx, "nothing is kept: jobs and results are gone when this leader ends", "do", "give --dir")
+		log.WarnContext(ctx, "nothing is kept: jobs and results are lost when this leader ends", "do", "give --dir")
 	}
 	f.gridListen.warn(ctx, log)
 }

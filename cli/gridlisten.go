@@ -15,7 +15,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/access"
 )
 
-// gridListen has the flags of what peers of the grid connect to, and its argument.
+// gridListen has the flags and the argument of a process that peers of the grid connect to: a leader or a router.
 type gridListen struct {
 	port              string // the argument
 	addr, metricsAddr string
@@ -26,17 +26,17 @@ type gridListen struct {
 
 	maxConns, maxPerIP int
 
-	listener net.Listener // instead of addr and port; nil for none
+	listener net.Listener // in place of addr and port, if not nil
 }
 
-// register registers the flags of what listens for some peers.
+// register registers the flags; peers names who connects, such as clients.
 func (f *gridListen) register(flags *pflag.FlagSet, peers string) {
-	flags.StringVar(&f.addr, "addr", "127.0.0.1", "where to listen for "+peers+", without the port; others than those of this machine need TLS or --insecure")
+	flags.StringVar(&f.addr, "addr", "127.0.0.1", "where to listen for "+peers+", without the port; an address that other machines reach needs TLS or --insecure")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
-	flags.StringVar(&f.acl, "acl", "", "file that says who may do what, read again at SIGHUP; everybody may do everything when empty")
+	flags.StringVar(&f.acl, "acl", "", "file with the rules of who may do what, read again at SIGHUP; everybody may do everything when empty")
 	flags.StringVar(&f.certFile, "tls-cert", "", "certificate chain in PEM, with --tls-key")
 	flags.StringVar(&f.keyFile, "tls-key", "", "key of the certificate")
-	flags.StringVar(&f.clientCA, "client-ca", "", "certificates in PEM of the authorities that "+peers+" need a certificate of")
+	flags.StringVar(&f.clientCA, "client-ca", "", "certificates in PEM of authorities: "+peers+" need a certificate from one of them")
 	flags.BoolVar(&f.insecure, "insecure", false, "listen for other machines without TLS: on a network that you trust")
 	flags.IntVar(&f.maxConns, "max-conns", 20_000, "connections at once")
 	flags.IntVar(&f.maxPerIP, "max-conns-per-ip", 0, "connections at once of one address; as many as --max-conns when 0")
@@ -59,13 +59,13 @@ func (f *gridListen) check() []error {
 	)...)
 }
 
-// flagNumber is a flag that is a number, and its limits.
+// flagNumber is the value of a flag, and its limits.
 type flagNumber struct {
 	flag           string
 	is, from, upTo int64
 }
 
-// checkNumbers returns which numbers are out of their limits.
+// checkNumbers returns an error for each number outside its limits.
 func checkNumbers(all ...flagNumber) (wrong []error) {
 	for _, n := range all {
 		if n.is < n.from || n.is > n.upTo {
@@ -75,7 +75,7 @@ func checkNumbers(all ...flagNumber) (wrong []error) {
 	return wrong
 }
 
-// checkAddr returns what is wrong with where to listen: others may reach it only encrypted.
+// checkAddr returns what is wrong with the address: other machines may reach it only with TLS or --insecure.
 func (f *gridListen) checkAddr() error {
 	if _, _, err := net.SplitHostPort(f.addr); err == nil {
 		return fmt.Errorf("--addr is %.80q: the port is the argument, so give the address alone", f.addr)
@@ -89,7 +89,7 @@ func (f *gridListen) checkAddr() error {
 // address is where to listen.
 func (f *gridListen) address() string { return net.JoinHostPort(f.addr, f.port) }
 
-// warn says what is allowed and yet seldom meant.
+// warn logs settings that are allowed, but seldom meant.
 func (f *gridListen) warn(ctx context.Context, log *slog.Logger) {
 	if f.acl == "" && !onLoopback(f.address()) && f.clientCA == "" {
 		log.WarnContext(ctx, "everybody who reaches this port may run programs on the workers", "do", "give --acl, or --client-ca")
@@ -108,7 +108,7 @@ func (f *gridListen) openRules() (*access.File, error) {
 	return file, nil
 }
 
-// listen opens the port. What it adds to reread reads its files again.
+// listen opens the port. It adds to reread what reads the certificate files again.
 func (f *gridListen) listen(ctx context.Context, log *slog.Logger, reread *[]func() error) (net.Listener, error) {
 	var config *tls.Config
 	if f.certFile != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/httpd"
 )
 
-// gridPeer has the flags of what connects to leaders.
+// gridPeer has the flags of a process that connects to leaders.
 type gridPeer struct {
 	prefix        string // of the flags' names
 	tokenFile     string
@@ -22,7 +22,7 @@ type gridPeer struct {
 	tls           access.ClientTLS
 	plaintextOkay bool
 
-	// What open makes of them.
+	// Set by open.
 	token string
 	dial  func(ctx context.Context, addr string) (net.Conn, error)
 }
@@ -31,13 +31,13 @@ type gridPeer struct {
 func (p *gridPeer) flag(name string) string { return p.prefix + name }
 
 func (p *gridPeer) register(flags *pflag.FlagSet) {
-	flags.StringVar(&p.tokenFile, p.flag("token-file"), "", "file with the token by which leaders know this end; - for standard input")
-	flags.BoolVar(&p.withTLS, p.flag("tls"), false, "connect with TLS, also when one of the flags below is given")
+	flags.StringVar(&p.tokenFile, p.flag("token-file"), "", "file with the token for the leaders; - for standard input")
+	flags.BoolVar(&p.withTLS, p.flag("tls"), false, "connect with TLS; implied by the other flags about TLS")
 	flags.StringVar(&p.tls.CAFile, p.flag("ca-file"), "", "certificates in PEM of the authorities to trust, and no others; those of the system when empty")
 	flags.StringVar(&p.tls.ServerName, p.flag("tls-server-name"), "", "name that the certificate of a leader must have; its HOST when empty")
-	flags.StringVar(&p.tls.CertFile, p.flag("tls-cert"), "", "certificate chain in PEM by which leaders know this end, with --"+p.flag("tls-key"))
+	flags.StringVar(&p.tls.CertFile, p.flag("tls-cert"), "", "certificate chain in PEM for leaders that ask for one, with --"+p.flag("tls-key"))
 	flags.StringVar(&p.tls.KeyFile, p.flag("tls-key"), "", "key of the certificate")
-	flags.BoolVar(&p.plaintextOkay, p.flag("insecure"), false, "send the token unencrypted to leaders on other machines")
+	flags.BoolVar(&p.plaintextOkay, p.flag("insecure"), false, "allow the token to be sent to other machines without TLS")
 }
 
 // open reads the files that the flags name.

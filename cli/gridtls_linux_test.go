@@ -121,7 +121,7 @@ func TestG72ACLFile(t *testing.T) {
 	if err := l.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	l.untilLogged("read the files of the flags again")
+	l.untilLogged("certificates and rules were read again")
 	submit(2, "token is unknown", "--client", "team-a", "--token-file", "a.token", "calcA")
 	submit(0, "^secret\n$", "--client", "team-a", "--token-file", "other.token", "secret")
 	for _, text := range []string{l.log.String(), worker.log.String()} {

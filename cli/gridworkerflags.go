@@ -34,24 +34,24 @@ func (f *gridWorkerFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.jobsDir, "jobs-dir", "/tmp/jobs", "where each job has a directory while it runs; on a disk of this machine that lets programs run")
 	flags.StringVar(&f.cacheDir, "cache-dir", "/opt/grid/cache", "files that jobs name by their CacheId")
 	flags.StringVar(&f.dir, "dir", "./grid_worker", "for results until their leader has them; each worker takes a directory of its own in it")
-	flags.StringVar(&f.path, "path", "/usr/local/bin:/usr/bin:/bin", "variable PATH of the programs, which get none of this environment")
+	flags.StringVar(&f.path, "path", "/usr/local/bin:/usr/bin:/bin", "variable PATH of the programs, which get nothing else of this environment")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "where to serve /metrics, beside /healthz and /readyz, without credentials")
-	flags.DurationVar(&f.drain, "drain-timeout", 8*time.Second, "what SIGTERM gives jobs to end; then others run them")
-	flags.DurationVar(&f.keepRunning, "keep-running", 10*time.Minute, "how long jobs go on whose leader is gone")
+	flags.DurationVar(&f.drain, "drain-timeout", 8*time.Second, "how long jobs may go on after SIGTERM; those that have not ended then are handed back")
+	flags.DurationVar(&f.keepRunning, "keep-running", 10*time.Minute, "how long jobs go on when the connection to their leader is lost")
 	l := &f.limits
-	flags.DurationVar(&l.Timeout, "timeout", time.Hour, "of a job that has none")
-	flags.DurationVar(&l.MaxTimeout, "max-timeout", 24*time.Hour, "that a job may have")
+	flags.DurationVar(&l.Timeout, "timeout", time.Hour, "time limit of a job that has none of its own")
+	flags.DurationVar(&l.MaxTimeout, "max-timeout", 24*time.Hour, "longest time limit that a job may ask for")
 	flags.DurationVar(&l.Grace, "kill-grace", 10*time.Second, "between SIGTERM and SIGKILL for a program")
 	flags.Int64Var(&l.Output, "max-output", 256<<20, "bytes that a program may write to stdout and stderr; with more it is stopped")
 	flags.BoolVar(&l.Truncate, "truncate-output", false, "drop what is beyond --max-output, and let the program go on")
 	flags.Int64Var(&l.Input, "max-input", 2<<30, "bytes of the files that a job is given")
-	flags.IntVar(&l.ArchiveFiles, "max-files", 10_000, "files that a program may leave")
-	flags.Int64Var(&l.ArchiveBytes, "max-archive", 2<<30, "bytes of the files that a program may leave")
+	flags.IntVar(&l.ArchiveFiles, "max-files", 10_000, "files that a program may leave in its directory")
+	flags.Int64Var(&l.ArchiveBytes, "max-archive", 2<<30, "bytes of the files that a program may leave in its directory")
 	flags.Int64Var(&l.Disk, "max-disk", 0, "bytes of all files of a job while it runs; no limit when 0")
 	flags.Int64Var(&l.Memory, "max-memory", 0, "bytes of all processes of a job together; no limit when 0")
 	flags.DurationVar(&l.CPU, "max-cpu", 0, "CPU time of each process of a job; no limit when 0")
 	flags.IntVar(&l.Processes, "max-processes", 0, "processes and threads of a job at once; no limit when 0")
-	flags.IntVar(&l.OpenFiles, "max-open-files", 4096, "that each process of a job may have")
+	flags.IntVar(&l.OpenFiles, "max-open-files", 4096, "open files of each process of a job")
 	f.peer.register(flags)
 }
 
@@ -80,7 +80,7 @@ func (f *gridWorkerFlags) arguments(args []string) (err error) {
 		f.pattern = wire.DefaultPattern
 	}
 	if err := subject.CheckPattern(f.pattern); err != nil {
-		return fmt.Errorf("PATTERN: %w; it is of the subjects of jobs, such as job.assign.* or job.assign.gpu.>", err)
+		return fmt.Errorf("PATTERN: %w; want one for subjects of jobs, such as job.assign.* or job.assign.gpu.>", err)
 	}
 	return nil
 }
@@ -112,28 +112,20 @@ func (f *gridWorkerFlags) check() error {
 			wrong = append(wrong, fmt.Errorf("%s is %s: must be from %s to %s", d.flag, d.is, d.from, d.upTo))
 		}
 	}
-	for _, n := range []struct {
-		flag           string
-		is, from, upTo int64
-	}{
-		{"--max-output", f.limits.Output, 1, 1 << 40},
-		{"--max-input", f.limits.Input, 1, 1 << 44},
-		{"--max-files", int64(f.limits.ArchiveFiles), 1, 1_000_000},
-		{"--max-archive", f.limits.ArchiveBytes, 1, 1 << 44},
-		{"--max-disk", f.limits.Disk, 0, 1 << 50},
-		{"--max-memory", f.limits.Memory, 0, 1 << 44},
-		{"--max-processes", int64(f.limits.Processes), 0, 1_000_000},
-		{"--max-open-files", int64(f.limits.OpenFiles), 16, 1_000_000},
-	} {
-		if n.is < n.from || n.is > n.upTo {
-			wrong = append(wrong, fmt.Errorf("%s is %d: must be from %d to %d", n.flag, n.is, n.from, n.upTo))
-		}
-	}
-	return errors.Join(wrong...)
+	return errors.Join(append(wrong, checkNumbers(
+		flagNumber{"--max-output", f.limits.Output, 1, 1 << 40},
+		flagNumber{"--max-input", f.limits.Input, 1, 1 << 44},
+		flagNumber{"--max-files", int64(f.limits.ArchiveFiles), 1, 1_000_000},
+		flagNumber{"--max-archive", f.limits.ArchiveBytes, 1, 1 << 44},
+		flagNumber{"--max-disk", f.limits.Disk, 0, 1 << 50},
+		flagNumber{"--max-memory", f.limits.Memory, 0, 1 << 44},
+		flagNumber{"--max-processes", int64(f.limits.Processes), 0, 1_000_000},
+		flagNumber{"--max-open-files", int64(f.limits.OpenFiles), 16, 1_000_000},
+	)...)...)
 }
 
-// ownDir returns the nth directory for results of a worker of these leaders. Another worker must not find them: it would give them to
-// its own leaders.
+// ownDir returns the nth directory for results of a worker of these leaders. A worker of other leaders must not use it: it would deliver the
+// results to its own leaders.
 func (f *gridWorkerFlags) ownDir(n int) string {
 	name := strings.NewReplacer(":", "_", "[", "", "]", "", "%", "_").Replace(strings.Join(f.leaders, ","))
 	if len(name) > 100 {
