@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -70,7 +71,7 @@ func (w *walk) dir(name string, depth int) error {
 	}
 	d, err := w.opened(name, 0o700, w.work.root.Open)
 	if err != nil {
-		return unavailable(err)
+		return leftBehind(err)
 	}
 	defer d.Close()
 	for {
@@ -84,7 +85,7 @@ func (w *walk) dir(name string, depth int) error {
 			return nil
 		}
 		if err != nil {
-			return unavailable(err)
+			return leftBehind(err)
 		}
 	}
 }
@@ -102,7 +103,7 @@ func (w *walk) add(name string, e fs.DirEntry, depth int) error {
 	}
 	info, err := w.work.root.Lstat(name)
 	if err != nil {
-		return unavailable(err)
+		return leftBehind(err)
 	}
 	if isGiven {
 		same, err := w.unchanged(name, given)
@@ -124,12 +125,12 @@ func (w *walk) add(name string, e fs.DirEntry, depth int) error {
 func (w *walk) unchanged(name string, given wire.InputFile) (bool, error) {
 	f, err := w.openFile(name)
 	if err != nil {
-		return false, unavailable(err)
+		return false, leftBehind(err)
 	}
 	defer f.Close()
 	same, err := w.isAsGiven(f, given)
 	if err != nil {
-		return false, unavailable(err)
+		return false, leftBehind(err)
 	}
 	return same, nil
 }
@@ -141,10 +142,28 @@ func (a *attempt) openFile(name string) (*os.File, error) {
 // opened opens what the program may have closed to its owner.
 func (a *attempt) opened(name string, mode fs.FileMode, open func(string) (*os.File, error)) (*os.File, error) {
 	f, err := open(name)
-	if errors.Is(err, fs.ErrPermission) && a.work.root.Chmod(name, mode) == nil {
+	if !errors.Is(err, fs.ErrPermission) {
+		return f, err
+	}
+	change := a.work.root.Chmod
+	if name == "." { // which a path in it could not be resolved in
+		change = func(_ string, mode fs.FileMode) error { return a.work.lock.Chmod(mode) }
+	}
+	if change(name, mode) == nil {
 		return open(name)
 	}
 	return f, err
+}
+
+// leftBehind says what it is that something in the work directory cannot be read after the program has ended. What the program can do itself, such as
+// to delete the directory, is the job's failure: another attempt would end in the same way. The rest is this machine's.
+func leftBehind(err error) error {
+	for _, e := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, errNotRegular} {
+		if errors.Is(err, e) {
+			return &failed{wire.ReasonError, fmt.Sprintf("what the program has left in its directory cannot be read: %v", withoutPath(err))}
+		}
+	}
+	return unavailable(err)
 }
 
 // portable is a name that no system takes for a path of its own: with "\" it would be one of Windows.

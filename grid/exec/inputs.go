@@ -117,6 +117,8 @@ func (a *attempt) openCached(id string) (*os.File, error) {
 	return src, nil
 }
 
+var errNotRegular = errors.New("not a regular file")
+
 // openRegular opens a regular file. It does not wait for what is none, such as a pipe.
 func openRegular(dir *os.Root, name string) (*os.File, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -125,7 +127,7 @@ func openRegular(dir *os.Root, name string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
+		err = errNotRegular
 	}
 	if err != nil {
 		_ = f.Close() // it was only read

@@ -181,6 +181,18 @@ func TestG68AHostileProgramReachesNoOtherFiles(t *testing.T) {
 	}
 }
 
+func TestG68AProgramThatDestroysItsDirectoryHasFailed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, `rm -rf "$PWD"; echo done`, Limits{})
+	if got := r.fails(request(), wire.ReasonError, "cannot be read"); got.Stdout != "done\n" {
+		t.Errorf("stdout %q", got.Stdout)
+	}
+	r.program(`rm -rf "$PWD"; exit 7`)
+	r.fails(request(), wire.ReasonExit, "exit status 7")
+	r.program(`echo x > new; chmod 0 .`) // no obstacle to root
+	wantFiles(t, r.ok(request()).OutputArchive, map[string]string{"new": "x\n"})
+}
+
 func TestG07WithoutAStorageAResultHasAPartOfALongOutput(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `head -c 4000000 /dev/urandom; echo small > out; head -c "$1" /dev/urandom > large`, Limits{})
