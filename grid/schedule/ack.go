@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -24,6 +25,12 @@ func (c *Core) Ack(now Moment, id PeerID, jobID, attemptID wire.GUID, r Ended) {
 		return
 	}
 	j := c.jobs[jobID]
+	if j != nil && r.Body.Size > 0 && r.Client != j.line.client.name {
+		// It may be too large for a frame with the name of the client that gets it.
+		c.unstore(r.Body)
+		r = Ended{Reason: wire.ReasonError, Stderr: fmt.Sprintf("its worker has sent a result for the client %q", r.Client)}
+		c.emit(Effect{Op: ErrorTo, Peer: id, Job: jobID, Code: wire.CodeInvalid, Reason: r.Stderr})
+	}
 	switch {
 	case j == nil:
 		if !c.orphan(jobID, r) {
