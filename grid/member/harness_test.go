@@ -443,26 +443,36 @@ func (l *leader) up() {
 	l.down = false
 }
 
-// heard returns what the leader was sent of some types, as short texts, and forgets everything.
+// heard returns what the leader was sent of some types, as short texts, and forgets everything. Credits that follow each other are one.
 func (l *leader) heard(types ...wire.Type) string {
 	synctest.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var texts []string
+	sum := 0
 	for _, f := range l.said {
-		if slices.Contains(types, f.Type) {
-			texts = append(texts, text(f))
+		switch {
+		case !slices.Contains(types, f.Type):
+		case f.Type != wire.Credit:
+			texts, sum = append(texts, text(f)), 0
+		case sum > 0:
+			sum += creditOf(f)
+			texts[len(texts)-1] = fmt.Sprintf("Credit %d", sum)
+		default:
+			texts, sum = append(texts, text(f)), creditOf(f)
 		}
 	}
 	l.said = nil
 	return strings.Join(texts, "; ")
 }
 
+func creditOf(f wire.Frame) int { return int(binary.LittleEndian.Uint32(f.Payload)) }
+
 // text is a frame as the tests write it: the ids by their last byte.
 func text(f wire.Frame) string {
 	switch f.Type {
 	case wire.Credit:
-		return fmt.Sprintf("Credit %d", binary.LittleEndian.Uint32(f.Payload))
+		return fmt.Sprintf("Credit %d", creditOf(f))
 	case wire.AckJob:
 		var result wire.JobResult
 		if err := json.Unmarshal(f.Payload, &result); err != nil {
@@ -486,7 +496,7 @@ func text(f wire.Frame) string {
 		if err := json.Unmarshal(f.Payload, &info); err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf("Renew seen %d limit %d%s", info.Seen, info.Limit, runningText(info.Running))
+		return fmt.Sprintf("Renew seen %d limit %d%s", info.Seen, *info.Limit, runningText(info.Running))
 	case wire.Accept:
 		return fmt.Sprintf("Accept %d as %d", f.CorrID[15], f.MsgID[15])
 	case wire.Cancel:

@@ -61,6 +61,7 @@ type Member struct {
 	leases      map[string]*run    // the same by the id of their lease
 	leased      int                // how many leases there were, for their ids
 	waiting     []*run             // for a slot, in the order in which they came
+	asking      int                // slots that ask for a job
 	undelivered map[recipient]*delivery
 	bytes       int // of the undelivered results
 	cache       cache

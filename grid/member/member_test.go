@@ -331,9 +331,9 @@ func TestCancelStopsAJob(t *testing.T) {
 		slots              int
 	}{
 		{"one that runs", wire.ReasonCanceled, "AckJob 1 as 11 FAILED canceled; Credit 1", 1},
-		{"one that waits", wire.ReasonCanceled, "AckJob 1 as 11 FAILED canceled; Credit 1", 0},
+		{"one that waits for a loop that is not ready", wire.ReasonCanceled, "AckJob 1 as 11 FAILED canceled", 0},
 		{"one that another worker has", wire.ReasonLost, "Credit 1", 1},
-		{"one that waits and another worker has", wire.ReasonLost, "Credit 1", 0},
+		{"one that waits for it and another worker has", wire.ReasonLost, "", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func (p *peer) run(ctx context.Context) {
 
 // connect opens a connection and serves it until it ends, and returns why.
 func (p *peer) connect(ctx context.Context) error {
-	s := &session{peer: p, sending: make(chan struct{}, 1), known: make(chan struct{})}
+	s := &session{peer: p, sending: make(chan struct{}, 1), limited: make(chan struct{}, 1), known: make(chan struct{})}
 	call, cancel := context.WithTimeout(ctx, dialTimeout)
 	conn, err := p.Dial(call, p.addr)
 	cancel()
@@ -103,9 +103,9 @@ func (p *peer) begin(s *session) error {
 		return err
 	}
 	frames := []wire.Frame{hello}
-	if free := p.share - p.places; free > 0 && !p.draining {
-		s.granted = int64(free)
-		frames = append(frames, credit(free))
+	if n := p.room(); n > 0 && !p.draining {
+		s.granted = int64(n)
+		frames = append(frames, credit(n))
 	}
 	if err := s.Send(frames...); err != nil {
 		return err

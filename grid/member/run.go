@@ -152,12 +152,12 @@ func (m *Member) announce() {
 	}
 }
 
-// accept tells the leaders that a job has arrived.
+// accept tells the leaders that a job has arrived, or hands it back if it is stuck.
 func (m *Member) accept(r *run) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.runs[r.id] != r {
-		return // it has just ended
+	if m.runs[r.id] != r || m.unstick(r) {
+		return // it is not in hand any more
 	}
 	r.accepted = true
 	for _, a := range r.attempts {

@@ -28,15 +28,17 @@ type session struct {
 	peer    *peer
 	blobs   *blob.Client
 	sending chan struct{} // holds a token while a result is being queued: they are queued one after the other
+	limited chan struct{} // holds a token when the leader is to be told of a lower limit
 	known   chan struct{} // closed when it is known whether the leader is one of the original protocol
 	know    sync.Once
 
 	// Guarded by Member.mu.
-	features []string // of the leader
-	granted  int64    // credits that were sent
-	seen     int64    // jobs that were assigned
-	held     int      // credits that the gate holds back
-	refusal  error    // the leader has said that it does not take this worker
+	features  []string // of the leader
+	granted   int64    // credits that it was given, less those that were taken back
+	seen      int64    // jobs that were assigned
+	held      int      // credits that the gate holds back
+	withdrawn bool     // credits were taken back, and none given since
+	refusal   error    // the leader has said that it does not take this worker
 }
 
 // refusal is an error that another try will not change soon.
@@ -120,6 +122,7 @@ func (s *session) welcome(f wire.Frame) error {
 	if m.draining {
 		s.drain()
 	}
+	s.withdraw() // the loop may have become unready since the hello
 	m.Log.Info("connected to leader", "leader", s.peer.addr, "id", w.LeaderID, "durable", w.Durable)
 	s.isKnown()
 	return nil
@@ -181,22 +184,35 @@ func (s *session) keep(ctx context.Context) {
 		case <-legacy.C:
 			s.isKnown()
 		case <-tick.C:
-			s.renew()
+			s.update()
+		case <-s.limited:
+			s.update()
 		}
 	}
 }
 
+// update hands back what is stuck, and tells the leader of the rest.
+func (s *session) update() {
+	m := s.peer.Member
+	cpu := m.Gate.Busy()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range slices.Clone(m.waiting) {
+		if r.accepted { // otherwise its time has not come
+			m.unstick(r)
+		}
+	}
+	s.renew(cpu)
+}
+
 // renew tells the leader which of its jobs are in hand, so that they stay this worker's, and how many it may have assigned over this
-// connection so far, should a credit have been lost on either side.
-func (s *session) renew() {
+// connection so far, should a credit have been lost on either side. Member.mu is held.
+func (s *session) renew(cpu float64) {
 	p := s.peer
-	cpu := p.Gate.Busy()
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if !s.has(wire.FeatureAccept) {
 		return
 	}
-	info := wire.RenewInfo{Running: []wire.Running{}, Seen: s.seen, Limit: int(max(s.granted, s.seen)), CPU: cpu}
+	info := wire.RenewInfo{Running: []wire.Running{}, Seen: s.seen, Limit: new(int(s.granted)), CPU: cpu}
 	for _, r := range p.runs {
 		if a := r.of(p); a != nil {
 			info.Running = append(info.Running, wire.Running{JobID: r.id, AttemptID: a.id})

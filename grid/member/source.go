@@ -13,7 +13,8 @@ import (
 // Lease implements worker.Source. When there has been no connection to a leader for a while, its error says why; it wraps
 // worker.ErrRefused if no leader takes this worker.
 func (m *Member) Lease(ctx context.Context) (jobs.Lease, error) {
-	for {
+	m.ask()
+	for ctx.Err() == nil {
 		m.mu.Lock()
 		if len(m.waiting) > 0 {
 			r := m.take()
@@ -24,18 +25,20 @@ func (m *Member) Lease(ctx context.Context) (jobs.Lease, error) {
 		changed := m.changed
 		m.mu.Unlock()
 		if err != nil {
+			m.stopAsking()
 			return jobs.Lease{}, err
 		}
-		if err := m.awaitJob(ctx, changed, wait); err != nil {
-			return jobs.Lease{}, err
-		}
+		m.awaitJob(ctx, changed, wait)
 	}
+	m.stopAsking()
+	return jobs.Lease{}, context.Cause(ctx)
 }
 
-// take takes the job that has waited longest. m.mu is held.
+// take gives a slot that asks the job that has waited longest. m.mu is held.
 func (m *Member) take() *run {
 	r := m.waiting[0]
 	m.waiting = m.waiting[1:]
+	m.asking--
 	r.waits = false
 	if len(m.waiting) > 0 {
 		m.announce() // another slot may wait
@@ -43,8 +46,8 @@ func (m *Member) take() *run {
 	return r
 }
 
-// awaitJob waits until it is worth looking again: at most for wait, unless that is zero.
-func (m *Member) awaitJob(ctx context.Context, changed <-chan struct{}, wait time.Duration) error {
+// awaitJob waits until it is worth looking again, or ctx ends: at most for wait, unless that is zero.
+func (m *Member) awaitJob(ctx context.Context, changed <-chan struct{}, wait time.Duration) {
 	var again <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -56,9 +59,7 @@ func (m *Member) awaitJob(ctx context.Context, changed <-chan struct{}, wait tim
 	case <-changed:
 	case <-again:
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
-	return nil
 }
 
 // request is what this end must know of a JobRequest.

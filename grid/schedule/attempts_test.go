@@ -50,7 +50,7 @@ func TestG40AcceptedAttemptRunsWhileItIsRenewed(t *testing.T) {
 	s.Accept(s.now, 2, id, s.last[id])
 	for range 100 {
 		s.wait(29 * time.Second)
-		s.Renew(s.now, 2, wire.RenewInfo{Running: []wire.Running{{JobID: id, AttemptID: s.last[id]}}, Seen: 1, Limit: 1})
+		s.Renew(s.now, 2, wire.RenewInfo{Running: []wire.Running{{JobID: id, AttemptID: s.last[id]}}, Seen: 1, Limit: new(1)})
 	}
 	s.want()
 	s.wait(31 * time.Second)

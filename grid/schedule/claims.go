@@ -10,8 +10,8 @@ func (c *Core) Accept(now Moment, id PeerID, jobID, attemptID wire.GUID) {
 	}
 }
 
-// Renew tells which attempts a worker runs, and how many jobs it may have been given over this connection; with a Limit of 0,
-// which stands for none, its credit stays as it is.
+// Renew tells which attempts a worker runs, and how many jobs it may have been given over this connection. Some may have been given while
+// a lower limit was on its way: then it has no credit. Without a Limit its credit stays as it is.
 func (c *Core) Renew(now Moment, id PeerID, info wire.RenewInfo) {
 	c.at(now)
 	p := c.peers[id]
@@ -22,7 +22,10 @@ func (c *Core) Renew(now Moment, id PeerID, info wire.RenewInfo) {
 	for _, r := range info.Running {
 		c.claim(p, r)
 	}
-	if credit := int64(info.Limit) - p.assigned; info.Limit > 0 && credit >= 0 && credit <= int64(p.limit-len(p.running)) {
+	if info.Limit == nil || *info.Limit < 0 {
+		return
+	}
+	if credit := max(0, int64(*info.Limit)-p.assigned); credit <= int64(p.limit-len(p.running)) {
 		p.credit = int(credit)
 		c.place(p)
 		c.heat(p.group)

@@ -42,3 +42,21 @@ func TestG45DuplicateResultCountsOnce(t *testing.T) {
 		t.Errorf("counted %+v", s.Counts)
 	}
 }
+
+func TestG34AWorkerMayTakeItsCreditBack(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	s.worker(2, 2)
+	s.Renew(s.now, 2, wire.RenewInfo{Limit: new(0)})
+	s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1")
+	s.Renew(s.now, 2, wire.RenewInfo{Limit: new(1)})
+	s.want("assign 1 to 2")
+	s.Renew(s.now, 2, wire.RenewInfo{Limit: new(0)}) // it has not seen the job yet
+	s.submit(1, "a", "calc", none)
+	s.want("took 2 to 1")
+	s.Renew(s.now, 2, wire.RenewInfo{}) // no limit leaves the credit as it is
+	s.want()
+	s.Renew(s.now, 2, wire.RenewInfo{Seen: 1, Limit: new(2)})
+	s.want("assign 2 to 2")
+}

@@ -192,13 +192,25 @@ func (w *world) credit(t *rapid.T) {
 
 func (w *world) renew(t *rapid.T) {
 	id, s := pick(t, w.workers, func(s *simWorker) bool { return live(s) && s.modern })
-	info := wire.RenewInfo{Running: slices.Clone(s.hand), Seen: int64(s.assigned), Limit: s.granted, CPU: 0.5}
-	if rapid.IntRange(0, 3).Draw(t, "lost credit") == 0 {
-		info.Limit = max(s.assigned, s.granted-1)
+	info := wire.RenewInfo{Running: slices.Clone(s.hand), Seen: int64(s.assigned), Limit: new(s.granted), CPU: 0.5}
+	switch rapid.IntRange(0, 5).Draw(t, "limit") {
+	case 0: // a credit was lost
+		*info.Limit = max(s.assigned, s.granted-1)
+	case 1: // it takes credit back, some of which may be spent already
+		*info.Limit = rapid.IntRange(0, s.granted).Draw(t, "less")
+	case 2:
+		info.Limit = nil
 	}
+	before := w.c.peers[id].credit
 	w.c.Renew(w.now, id, info)
-	if p := w.c.peers[id]; p.credit == info.Limit-s.assigned {
-		s.granted = info.Limit
+	p := w.c.peers[id]
+	switch {
+	case info.Limit == nil && p.credit != before:
+		w.Fatalf("without a limit the credit of %d has become %d", before, p.credit)
+	case info.Limit != nil && *info.Limit <= s.assigned && p.credit != 0:
+		w.Fatalf("after a limit of %d the worker has credit %d, and was given %d", *info.Limit, p.credit, s.assigned)
+	case info.Limit != nil && p.credit == max(0, *info.Limit-s.assigned):
+		s.granted = max(*info.Limit, s.assigned)
 	}
 }
 

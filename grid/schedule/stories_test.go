@@ -202,7 +202,7 @@ func TestG34RenewCorrectsCredit(t *testing.T) {
 	s.submit(1, "a", "calc", none)
 	s.submit(1, "a", "calc", none)
 	s.want("took 1 to 1", "took 2 to 1", "assign 1 to 2")
-	s.Renew(s.now, 2, wire.RenewInfo{Running: []wire.Running{{JobID: s.ids[0], AttemptID: s.last[s.ids[0]]}}, Seen: 1, Limit: 2}) // a Credit was lost
+	s.Renew(s.now, 2, wire.RenewInfo{Running: []wire.Running{{JobID: s.ids[0], AttemptID: s.last[s.ids[0]]}}, Seen: 1, Limit: new(2)}) // a Credit was lost
 	s.want("assign 2 to 2")
 }
 

@@ -163,7 +163,7 @@ const (
 type RenewInfo struct {
 	Running []Running `json:"Running"`
 	Seen    int64     `json:"Seen"`  // how many jobs were assigned over this connection
-	Limit   int       `json:"Limit"` // how many may have been, with those for which it has credit now
+	Limit   *int      `json:"Limit"` // how many may have been, with those for which it has credit now; nil to leave the credit as it is
 	CPU     float64   `json:"Cpu"`   // 0 to 1
 }
 
