@@ -43,7 +43,7 @@ func (f *gridLeaderFlags) register(c *cobra.Command) {
 	flags.DurationVar(&f.keep, "keep-results", 24*time.Hour, "how long results are kept for clients that do not come")
 	flags.IntVar(&f.maxJobs, "max-jobs", 4_000_000, "jobs that have not ended; more are refused")
 	flags.Int64Var(&f.maxBytes, "max-bytes", 2<<30, "memory for requests and results; jobs that need more are refused")
-	flags.Int64Var(&f.maxBlobs, "max-blobs", 64<<30, "bytes on disk for inputs and results that are too large for a frame, which are kept for 48h after their last use; when 0 such jobs are refused")
+	flags.Int64Var(&f.maxBlobs, "max-blobs", 64<<30, "bytes on disk for inputs and results that are too large for a frame, which are kept while a job needs them and for 48h after their last use; when 0 such jobs are refused")
 	flags.Int64Var(&f.minFree, "min-free-bytes", 64<<20, "with less free space on the disk of --dir no jobs are taken; those that were taken can end")
 	complete(c, "sync", words("always", "interval", "none"))
 }

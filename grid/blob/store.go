@@ -23,7 +23,7 @@ import (
 const (
 	maxUploads = 256              // under way or interrupted
 	KeepUpload = 10 * time.Minute // that was interrupted
-	young      = 10 * time.Minute // a blob is not deleted for others so soon after it was used: the job that needs it may be on its way
+	Young      = 10 * time.Minute // a blob is not deleted for others so soon after it was used: the job that needs it may be on its way
 )
 
 // Options are the settings of a [Store]. A zero number stands for the default beside it.
@@ -207,7 +207,7 @@ func (s *Store) room(ctx context.Context, n int64) error {
 		return nil
 	}
 	missing := s.used + n - s.opts.Quota
-	_, err := s.delete(ctx, s.unused(young), missing)
+	_, err := s.delete(ctx, s.unused(Young), missing)
 	if s.used+n <= s.opts.Quota {
 		return nil
 	}

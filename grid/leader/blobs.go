@@ -2,11 +2,13 @@ package leader
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/batchfleet/batchfleet/grid/blob"
+	"github.com/batchfleet/batchfleet/grid/schedule"
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
@@ -46,14 +48,36 @@ func (l *Leader) checkBlobs(blobs []wire.Blob) error {
 	return nil
 }
 
-// sweepEvery is how often blobs are deleted that were not used for long.
-const sweepEvery = time.Hour
+// digests returns the SHA-256 of blobs that were checked, as the state keeps them.
+func digests(blobs []wire.Blob) (all []byte) {
+	for i := range blobs {
+		digest, _ := hex.DecodeString(blobs[i].SHA256) // the store has it
+		all = append(all, digest...)
+	}
+	return all
+}
+
+// useBlobs counts that blobs are used which jobs need.
+func (l *Leader) useBlobs(needed [][32]byte) {
+	for i := range needed {
+		l.Blobs.Size(hex.EncodeToString(needed[i][:]))
+	}
+}
+
+// sweepEvery is how often blobs are deleted that were not used for long. Before that, those that jobs need are used: so often that the store deletes
+// none of them for others.
+const sweepEvery = blob.Young / 2
 
 // sweepBlobs deletes such blobs until ctx ends.
 func (l *Leader) sweepBlobs(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
+		var needed [][32]byte
+		if l.Do(ctx, func(c *schedule.Core) { needed = c.Blobs() }) != nil {
+			return
+		}
+		l.useBlobs(needed)
 		switch n, err := l.Blobs.Sweep(ctx); {
 		case err != nil && ctx.Err() == nil:
 			l.Log.ErrorContext(ctx, "cannot delete old blobs", "err", err)

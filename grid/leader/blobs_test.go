@@ -3,18 +3,23 @@ package leader_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/batchfleet/batchfleet/grid/blob"
 	"github.com/batchfleet/batchfleet/grid/leader"
 	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 )
 
 var withBlobs = append(slices.Clone(every), wire.FeatureBlob)
@@ -113,6 +118,85 @@ func TestG70JobNeedsItsBlobs(t *testing.T) {
 	if f := worker.next(); f.MsgID != submit.MsgID {
 		t.Errorf("the worker is sent %s %s", f.Type, f.MsgID)
 	}
+}
+
+// keptBlobs runs a leader with a directory, and a clock of its own.
+func keptBlobs(t *testing.T, dir string, quota int64) *rig {
+	t.Helper()
+	store, err := blob.OpenStore(t.Context(), filepath.Join(dir, "blobs"), blob.Options{Log: slog.New(slog.DiscardHandler), Quota: quota, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipes := testnet.NewPipes()
+	r := startOn(t, &leader.Leader{Blobs: store, Dir: dir}, pipes)
+	r.pipes = pipes
+	stop := r.stop
+	r.stop = sync.OnceValue(func() error { return errors.Join(stop(), store.Close()) })
+	t.Cleanup(func() { _ = r.stop() }) // it is told by start
+	return r
+}
+
+func TestG70BlobsAreKeptWhileAJobNeedsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		r := keptBlobs(t, dir, 1000)
+		has := func(b wire.Blob) bool {
+			f, _, err := r.Blobs.Open(t.Context(), b.SHA256, 0) // counts as a use
+			if err == nil {
+				_ = f.Close()
+			}
+			return err == nil
+		}
+		put := func(data []byte, b wire.Blob) error {
+			return r.Blobs.Put(t.Context(), b.SHA256, b.Size, bytes.NewReader(data))
+		}
+		data, needed := contentOf(t, 600, 1)
+		otherData, other := contentOf(t, 400, 2)
+		if err := errors.Join(put(data, needed), put(otherData, other)); err != nil {
+			t.Fatal(err)
+		}
+		submit := withBlob(t, needed)
+		client := r.client("clientA", 1, wire.FeatureSubmitAck)
+		client.send(submit)
+		if f := client.next(); f.Type != wire.SubmitAck {
+			t.Fatalf("the job is answered with %s %s", f.Type, f.Payload)
+		}
+		client.Abort(net.ErrClosed)
+		time.Sleep(66 * time.Minute)
+		if has(other) {
+			t.Error("a blob that no job needs is not deleted")
+		}
+		if err := put(contentOf(t, 404, 3)); err == nil {
+			t.Error("a blob has taken the place of one that a job needs")
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		past := time.Now() // the clock of the disk is another one
+		if err := os.Chtimes(filepath.Join(dir, "blobs", needed.SHA256[:2], needed.SHA256[2:]), past, past); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(66 * time.Minute)
+		r = keptBlobs(t, dir, 1000)
+		if err := put(contentOf(t, 404, 3)); err == nil {
+			t.Error("after a restart, a blob has taken the place of one that a job needs")
+		}
+		time.Sleep(66 * time.Minute)
+		worker := r.worker(1, wire.FeatureResultAck)
+		assign := worker.next()
+		if assign.MsgID != submit.MsgID || !has(needed) {
+			t.Errorf("the worker is sent %s %s; its blob is there: %t", assign.Type, assign.MsgID, has(needed))
+		}
+		worker.send(ok(assign))
+		if f := worker.next(); f.Type != wire.ResultAck {
+			t.Errorf("the result is answered with %s %s", f.Type, f.Payload)
+		}
+		worker.Abort(net.ErrClosed)
+		time.Sleep(66 * time.Minute)
+		if has(needed) {
+			t.Error("the blob of a job that has ended is not deleted")
+		}
+	})
 }
 
 func TestG70LeaderWithoutBlobsRefusesThem(t *testing.T) {

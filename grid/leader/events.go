@@ -191,6 +191,7 @@ func (l *Leader) submitted(p *peer, f wire.Frame, batch []event) ([]event, error
 	if s.Body, err = l.body(f.Payload, r.Array != ""); err != nil {
 		return no(wire.CodeNoSpace, err)
 	}
+	s.Body.Blobs = digests(r.Blobs)
 	return append(batch, event{op: submit, peer: p.id, submit: s}), nil
 }
 

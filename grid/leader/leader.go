@@ -39,7 +39,7 @@ type Leader struct {
 	// [access.OpenServerTLS]. [Leader.Reload] reads the rules again.
 	Access *access.File
 	// Blobs has what does not fit into frames: inputs of jobs, and files that their programs have left. Nil for a leader that keeps none. The caller
-	// closes it after Run. A blob that was not used for its TTL is deleted, even if a job that still waits needs it.
+	// closes it after Run. A blob that was not used for its TTL is deleted, unless a job needs it that has not ended or is a dead letter.
 	Blobs   *blob.Store
 	Log     *slog.Logger
 	Metrics *Metrics // nil for none
@@ -99,6 +99,9 @@ func (l *Leader) Open(ctx context.Context) error {
 		if err := l.recover(ctx); err != nil {
 			return fmt.Errorf("open %s: %w", l.Dir, err)
 		}
+	}
+	if l.Blobs != nil {
+		l.useBlobs(l.core.Blobs()) // before a blob is put that might take their place
 	}
 	if l.Metrics != nil {
 		l.Metrics.watch(l)

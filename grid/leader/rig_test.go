@@ -13,14 +13,16 @@ import (
 	"github.com/batchfleet/batchfleet/grid/leader"
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/internal/testnet"
 )
 
 // rig is a leader on a free port.
 type rig struct {
 	*leader.Leader
-	t    testing.TB
-	addr string
-	stop func() error // ends the leader and closes it, once
+	t     testing.TB
+	addr  string
+	pipes *testnet.Pipes // nil for TCP
+	stop  func() error   // ends the leader and closes it, once
 }
 
 // start runs a leader until the test ends.
@@ -69,7 +71,11 @@ type end struct {
 
 func (r *rig) dial() *end {
 	r.t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", r.addr)
+	open := (&net.Dialer{}).DialContext
+	if r.pipes != nil {
+		open = r.pipes.Dial
+	}
+	conn, err := open(r.t.Context(), "tcp", r.addr)
 	if err != nil {
 		r.t.Fatal(err)
 	}

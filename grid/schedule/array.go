@@ -127,5 +127,5 @@ func (c *Core) cancelArray(a *array) {
 // elementBody is the request of a job of an array.
 func elementBody(a *array, id wire.GUID, index int64) Body {
 	b := a.submit.ElementPayload(a.job.body, id, index)
-	return Body{Bytes: b, Size: len(b)}
+	return Body{Bytes: b, Size: len(b), Blobs: a.job.rare.blobs}
 }

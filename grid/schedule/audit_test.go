@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -25,6 +26,7 @@ func audit(tb testing.TB, c *Core) {
 	runningOf := map[*client]int{}
 	resultsOf := map[*client]int64{}
 	runningAt := map[*peer]int{}
+	blobs := map[[32]byte]int{}
 	if len(c.jobs) != len(c.order.jobs)-c.order.missing {
 		fail("%d jobs, and %d of them in order", len(c.jobs), len(c.order.jobs)-c.order.missing)
 	}
@@ -32,7 +34,10 @@ func audit(tb testing.TB, c *Core) {
 		if j.id != id || j.state == 0 {
 			fail("job %s is %s in state %d", id, j.id, j.state)
 		}
-		want.bytes += int64(len(j.body))
+		want.bytes += j.theBody().memory()
+		for digest := range slices.Chunk(j.theBody().Blobs, 32) {
+			blobs[[32]byte(digest)]++
+		}
 		if j.rare != nil && j.rare.log != nil {
 			want.bytes += int64(j.rare.log.bytes)
 		}
@@ -110,6 +115,9 @@ func audit(tb testing.TB, c *Core) {
 	}
 	got := counted{
 		open: c.open, attempts: c.attempts, recovering: c.recovering.n, busyExecs: c.busyExecs, dead: len(c.dead), acked: c.acked.n, bytes: c.bytes, ackedBytes: c.acked.bytes,
+	}
+	if !maps.Equal(c.blobs, blobs) {
+		fail("blobs are needed by %v, counted %v", c.blobs, blobs)
 	}
 	if got != want {
 		fail("counters %+v, counted %+v", got, want)
@@ -222,8 +230,8 @@ func dump(c *Core) map[wire.GUID]string {
 		if j.state == ended { // only what matters from now on is kept
 			opts, tried = options{}, ""
 		}
-		text := fmt.Sprintf("%s %s %v %s %s outcome %d body %q digest %d born %d", j.line.client.name, j.line.exec.key.name, opts, where,
-			tried, j.outcome, j.theBody().Bytes, j.digest, at(j.born))
+		text := fmt.Sprintf("%s %s %v %s %s outcome %d body %q %q digest %d born %d", j.line.client.name, j.line.exec.key.name, opts, where,
+			tried, j.outcome, j.theBody().Bytes, j.theBody().Blobs, j.digest, at(j.born))
 		if r := j.rare; r != nil {
 			if j.state != ended {
 				text += fmt.Sprintf(" cancel %t history %d", r.cancel && j.isOpen(), len(r.history))

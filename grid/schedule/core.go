@@ -96,7 +96,8 @@ type Core struct {
 	hot     chain[*group]  // have credit again, and execs that wait for it
 	roomy   chain[*client] // have room again, and lines that wait for it
 	timers  timers
-	order   order // of all jobs, by age
+	order   order            // of all jobs, by age
+	blobs   map[[32]byte]int // how many requests need each
 
 	open      int // jobs that have not ended
 	busyExecs int // with jobs queued
@@ -124,7 +125,7 @@ func New(cfg Config) *Core {
 	cfg.init()
 	return &Core{
 		cfg: cfg, jobs: map[wire.GUID]*job{}, clients: map[string]*client{}, execs: map[execKey]*exec{}, peers: map[PeerID]*peer{},
-		groups: map[groupKey]*group{},
+		groups: map[groupKey]*group{}, blobs: map[[32]byte]int{},
 	}
 }
 
@@ -176,10 +177,11 @@ type Body struct {
 	Bytes []byte // nil if it is stored elsewhere
 	Size  int
 	Ref   wire.GUID // where it is stored; zero if it is not
+	Blobs []byte    // of a request: the SHA-256 of each of its blobs, 32 bytes each
 }
 
 // memory returns how many bytes of memory it takes.
-func (b Body) memory() int64 { return int64(len(b.Bytes)) }
+func (b Body) memory() int64 { return int64(len(b.Bytes) + len(b.Blobs)) }
 
 // maxSpare is how many bytes are kept for the records of later calls.
 const maxSpare = 1 << 20

@@ -40,6 +40,8 @@ func histories(tb testing.TB) (all [][]byte, known map[wire.GUID]bool) {
 		case 1:
 			s.Options = wire.Options{Priority: 3, RetryOn: []string{wire.ReasonExit}, OnDisconnect: "cancel", TimeoutMs: 5}
 			s.NotAfter = time.Hour
+		case 3:
+			s.Body.Blobs = bytes.Repeat([]byte("b"), 64)
 		case 2:
 			s.Options, s.Last = wire.Options{Array: "0-9"}, 9
 			for k := range int64(10) {

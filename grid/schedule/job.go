@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -47,6 +48,7 @@ type rare struct {
 	avoid    wire.GUID
 	ref      wire.GUID // of the body, if it is stored elsewhere
 	refSize  int
+	blobs    []byte    // of the body
 	attempt  wire.GUID // that was running when the leader ended
 	cutOff   wire.GUID // attempt that was counted as lost when a connection ended; its worker may come back with it
 	cancel   bool      // it was asked to stop
@@ -129,18 +131,38 @@ func (j *job) isOpen() bool { return j.state < ended }
 
 // setBody puts a request or a result in place of what the job has.
 func (c *Core) setBody(j *job, b Body) {
-	c.bytes += b.memory() - int64(len(j.body))
+	c.bytes += b.memory() - j.theBody().memory()
 	j.body = b.Bytes
-	if j.rare != nil || b.Bytes == nil && b.Size > 0 {
-		j.more().ref, j.more().refSize = b.Ref, b.Size
+	if j.rare == nil && (b.Bytes != nil || b.Size == 0) && len(b.Blobs) == 0 {
+		return
+	}
+	r := j.more()
+	c.needBlobs(b.Blobs, 1)
+	c.needBlobs(r.blobs, -1)
+	r.ref, r.refSize, r.blobs = b.Ref, b.Size, b.Blobs
+}
+
+// needBlobs counts that n requests more need these blobs.
+func (c *Core) needBlobs(blobs []byte, n int) {
+	for digest := range slices.Chunk(blobs, 32) {
+		key := [32]byte(digest)
+		if c.blobs[key] += n; c.blobs[key] == 0 {
+			delete(c.blobs, key)
+		}
 	}
 }
+
+// Blobs returns the SHA-256 of all blobs that are needed by jobs which have not ended, or are dead letters.
+func (c *Core) Blobs() [][32]byte { return slices.Collect(maps.Keys(c.blobs)) }
 
 // theBody is the request of a job that has not ended or is a dead letter, and the result of another.
 func (j *job) theBody() Body {
 	b := Body{Bytes: j.body, Size: len(j.body)}
 	if b.Bytes == nil && j.rare != nil {
 		b.Ref, b.Size = j.rare.ref, j.rare.refSize
+	}
+	if j.rare != nil {
+		b.Blobs = j.rare.blobs
 	}
 	return b
 }

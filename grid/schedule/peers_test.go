@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -88,6 +89,9 @@ func (w *world) submit(t *rapid.T) {
 		w.Fatalf("%v", err)
 	}
 	j.Body = Body{Bytes: text, Size: len(text)}
+	for range rapid.IntRange(0, 2).Draw(t, "blobs") {
+		j.Body.Blobs = append(j.Body.Blobs, strings.Repeat(rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "blob"), 32)...)
+	}
 	w.jobs[j.ID] = j
 	w.order = append(w.order, j)
 	w.c.Submit(w.now, id, j.Submission)

@@ -55,11 +55,26 @@ func (r Record) number(n int64) Record   { return binary.AppendVarint(r, n) }
 func (r Record) text(s string) Record    { return append(r.number(int64(len(s))), s...) }
 func (r Record) body(b Body) Record {
 	r = r.number(int64(b.Size))
+	kind := byte(0)
 	if b.Bytes == nil && b.Size > 0 {
-		return r.kind(1).guid(b.Ref)
+		kind = bodyStored
 	}
-	return append(r.kind(0), b.Bytes...) // the last field
+	if len(b.Blobs) > 0 {
+		r = r.kind(kind | bodyBlobs).text(string(b.Blobs))
+	} else {
+		r = r.kind(kind)
+	}
+	if kind == bodyStored {
+		return r.guid(b.Ref)
+	}
+	return append(r, b.Bytes...) // the last field
 }
+
+// Bits of the kind of a body.
+const (
+	bodyStored = 1 << iota
+	bodyBlobs
+)
 
 // place has the array and the index of a job of an array: above 0 if the array has not counted it yet.
 func (r Record) place(j *job) Record {
@@ -237,11 +252,20 @@ func (r *reading) shifted(c *Core) Moment {
 
 func (r *reading) body() Body {
 	b := Body{Size: int(r.small(math.MaxInt32))}
-	switch kind := r.take(1); {
-	case len(kind) == 0:
-	case kind[0] == 1:
+	kind := byte(0xff)
+	if k := r.take(1); len(k) > 0 {
+		kind = k[0]
+	}
+	if kind&^bodyStored == bodyBlobs {
+		kind &= bodyStored
+		b.Blobs = []byte(r.text())
+	}
+	switch {
+	case len(b.Blobs)%32 != 0:
+		r.bad = true
+	case kind == bodyStored:
 		b.Ref = r.guid()
-	case kind[0] == 0 && len(r.rest) == b.Size:
+	case kind == 0 && len(r.rest) == b.Size:
 		b.Bytes = append([]byte(nil), r.take(b.Size)...)
 		if b.Bytes == nil {
 			b.Bytes = []byte{}
