@@ -109,6 +109,7 @@ type Core struct {
 
 	recovering   list // running when the leader ended
 	recoverUntil Moment
+	waitedAt     Moment // up to when it is counted how long they have waited
 	replaying    bool
 	shift        Moment    // from the moments of records to those of this leader
 	names        [2]string // of the last client and exec in a record

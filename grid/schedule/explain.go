@@ -136,7 +136,7 @@ func (c *Core) Explain(now Moment, id wire.GUID) string {
 		return fmt.Sprintf("attempt %d begins in %s; the last one has failed: %s", j.attempts+1, jobs.Span((j.rare.timer.at - c.now).Round(time.Second)), j.rare.last)
 	case running:
 		if j.run == nil {
-			return fmt.Sprintf("it was running on %s when the leader ended; it is queued again unless that worker comes back within %s", j.rare.last, jobs.Span((c.recoverUntil - c.now).Round(time.Second)))
+			return fmt.Sprintf("it was running on %s when the leader ended; it is queued again unless that worker comes back within %s", j.rare.last, jobs.Span((c.cfg.Recovery - j.rare.waited).Round(time.Second)))
 		}
 		said := "has said that it runs it"
 		if !j.run.accepted {

@@ -50,6 +50,7 @@ type rare struct {
 	refSize  int
 	blobs    []byte    // of the body
 	attempt  wire.GUID // that was running when the leader ended
+	waited   Moment    // for its worker to come back, by all leaders since; 0 if a worker has had it since the last start
 	cutOff   wire.GUID // attempt that was counted as lost when a connection ended; its worker may come back with it
 	cancel   bool      // it was asked to stop
 	tied     *peer     // its end ends the job

@@ -26,6 +26,7 @@ const (
 	recCancel    = 10
 	recArray     = 11 // how far an array has come; only in a checkpoint
 	recEpoch     = 12
+	recWaited    = 13
 )
 
 // write keeps a record of a job for the caller.
@@ -134,11 +135,9 @@ const (
 func startRecord(r Record, j *job) Record {
 	r = r.kind(recStart).guid(j.id)
 	if a := j.run; a != nil {
-		r = r.guid(a.id).guid(a.worker.worker).text(a.worker.host)
-	} else {
-		r = r.guid(j.rare.attempt).guid(j.rare.avoid).text(j.rare.last)
+		return r.guid(a.id).guid(a.worker.worker).text(a.worker.host).place(j).number(0)
 	}
-	return r.place(j)
+	return r.guid(j.rare.attempt).guid(j.rare.avoid).text(j.rare.last).place(j).number(int64(j.rare.waited))
 }
 
 func backRecord(r Record, j *job, a Attempt) Record {
@@ -187,6 +186,9 @@ func capRecord(r Record, client string, n int) Record {
 
 // epochRecord tells which time the moments of the records behind it are counted from.
 func epochRecord(r Record, c *Core) Record { return r.kind(recEpoch).number(c.cfg.Epoch.UnixNano()) }
+
+// waitedRecord tells how long, since the last such record, jobs have waited for their workers that none has had since the last epoch.
+func waitedRecord(r Record, d Moment) Record { return r.kind(recWaited).number(int64(d)) }
 
 // errRecord means that a record cannot be read.
 var errRecord = errors.New("damaged record of the grid")

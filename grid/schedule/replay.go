@@ -38,6 +38,8 @@ func (c *Core) Replay(record []byte) error {
 		}
 	case recArray:
 		c.replayArray(&r)
+	case recWaited:
+		c.haveWaited(Moment(r.small(int64(maxMoment))))
 	default:
 		c.replayID(kind[0], &r)
 	}
@@ -49,6 +51,7 @@ func (c *Core) Replay(record []byte) error {
 
 func (c *Core) replayEpoch(r *reading) {
 	c.shift = Moment(r.number() - c.cfg.Epoch.UnixNano())
+	c.awaitWorkers()
 }
 
 func (c *Core) replaySubmit(r *reading) error {
@@ -134,7 +137,7 @@ func (c *Core) replayStart(r *reading) {
 		c.runs(j)
 	}
 	m := j.more()
-	m.attempt, m.avoid, m.last = attemptID, worker, host
+	m.attempt, m.avoid, m.last, m.waited = attemptID, worker, host, Moment(r.small(int64(maxMoment)))
 }
 
 func (c *Core) replayBack(r *reading) {
@@ -263,6 +266,8 @@ func (c *Core) Recovered(now Moment) {
 	c.at(now)
 	c.Counts = Counts{}
 	c.shift = 0
+	c.awaitWorkers()
+	c.waitedAt = c.now
 	if c.recovering.n > 0 {
 		c.recoverUntil = c.now + c.cfg.Recovery
 	}

@@ -75,6 +75,45 @@ func TestG73AttemptsSurviveRestart(t *testing.T) {
 	}
 }
 
+func TestG73RecoveryWaitSpansRestarts(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	s.worker(2, 2)
+	gone, back := s.submit(1, "a", "calc", none), s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1", "took 2 to 1", "assign 1 to 2", "assign 2 to 2")
+	begin := func(running ...wire.GUID) { // a leader, to which a worker comes back
+		t.Helper()
+		s.crash()
+		info := worker(2, modern...)
+		for _, id := range running {
+			info.Running = append(info.Running, wire.Running{JobID: id, AttemptID: s.last[id]})
+		}
+		s.WorkerHello(s.now, 2, info)
+		s.Credit(s.now, 2, 1)
+	}
+	begin(back)
+	s.wait(4 * time.Second)
+	s.want()
+	s.log = records(s.Core) // the same over a checkpoint
+	begin(back)
+	s.wait(4 * time.Second)
+	s.want()
+	begin() // the second one is awaited for the first time
+	s.wait(time.Second)
+	s.want()
+	if why := s.Query(s.now, "a", gone).Why; !strings.Contains(why, "within 1 s") {
+		t.Errorf("it is said that %s", why)
+	}
+	s.wait(time.Second)
+	s.want("assign 1 to 2")
+	s.Accept(s.now, 2, gone, s.last[gone])
+	s.worker(3, 1)
+	s.wait(7 * time.Second)
+	s.want()
+	s.wait(2 * time.Second)
+	s.want("assign 2 to 3")
+}
+
 func TestG56AttemptsSurviveReconnect(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)

@@ -10,6 +10,9 @@ func (c *Core) Tick(now Moment) {
 		}
 		c.due(t)
 	}
+	if c.recoverUntil > 0 && c.now >= c.waitedAt+c.waitStep() {
+		c.waitForWorkers()
+	}
 	if c.recoverUntil > 0 && c.now >= c.recoverUntil {
 		c.endRecovery()
 	}
@@ -26,7 +29,7 @@ func (c *Core) Next() Moment {
 		next = min(next, c.timers[0].at)
 	}
 	if c.recoverUntil > 0 {
-		next = min(next, c.recoverUntil)
+		next = min(next, c.recoverUntil, c.waitedAt+c.waitStep())
 	}
 	return next
 }
@@ -48,6 +51,46 @@ func (c *Core) due(t *timer) {
 	case j.state == queued:
 		c.outOfLine(j)
 		c.expire(j)
+	}
+}
+
+// waitStep is how often it is kept how long jobs have waited for their workers.
+func (c *Core) waitStep() Moment { return max(1, c.cfg.Recovery/10) }
+
+// waitForWorkers keeps how long jobs have waited for their workers, and gives up waiting for those that earlier leaders have waited for, too: else none
+// would come back if leaders end before the time is over.
+func (c *Core) waitForWorkers() {
+	d := c.now - c.waitedAt
+	c.waitedAt = c.now
+	if c.recovering.n == 0 {
+		return
+	}
+	if !c.cfg.NoRecords {
+		c.keep(waitedRecord(c.buf, d))
+	}
+	c.haveWaited(d)
+	for j := c.recovering.last; j != nil; { // the last one first, as in endRecovery
+		prev := j.prev
+		if j.rare.waited > c.cfg.Recovery {
+			c.unclaimed(j)
+		}
+		j = prev
+	}
+}
+
+// haveWaited counts that jobs have waited for their workers.
+func (c *Core) haveWaited(d Moment) {
+	for j := c.recovering.first; j != nil; j = j.next {
+		if j.rare.waited > 0 {
+			j.rare.waited += d
+		}
+	}
+}
+
+// awaitWorkers begins to count for jobs that run on no worker of this leader.
+func (c *Core) awaitWorkers() {
+	for j := c.recovering.first; j != nil; j = j.next {
+		j.rare.waited = max(1, j.rare.waited)
 	}
 }
 
