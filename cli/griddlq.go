@@ -69,16 +69,13 @@ func gridDeadRoutes(l *leader.Leader) []jobapi.Route {
 			return err
 		}},
 		{Pattern: "POST " + gridDeadPath + "/{jobId}/drop", Need: access.Operate, Handle: func(w http.ResponseWriter, r *http.Request) error {
-			id, err := wire.ParseGUID(r.PathValue("jobId"))
-			if err != nil {
-				return jobapi.NoJob(r.PathValue("jobId"))
-			}
+			id, _ := wire.ParseGUID(r.PathValue("jobId")) // no job has the zero one
 			dropped := false
 			if err := askLeader(r.Context(), l, func(c *schedule.Core) { dropped = c.Drop(l.Now(), id) }); err != nil {
 				return err
 			}
 			if !dropped {
-				return jobapi.NoJob(id.String())
+				return &jobapi.Refusal{Status: http.StatusNotFound, Code: jobapi.CodeNotFound, Message: "No such dead letter"}
 			}
 			httpd.WriteJSON(w, http.StatusOK, []byte("{}"))
 			return nil

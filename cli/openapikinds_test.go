@@ -53,7 +53,7 @@ func TestK03DescriptionHasEveryRouteOfKinds(t *testing.T) {
 		zpe: &provider.ZPE{}, others: &provider.Kinds{ZPE: &provider.ZPE{Others: true}}, kinds: file, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler),
 	})
 	plane := &control.Control{Metrics: control.NewMetrics("test", &queue.Queue{}), Kinds: control.KindsOf(set)}
-	for _, r := range slices.Concat(plane.Routes(), api.Routes(), []string{"GET /healthz", "GET /readyz"}) {
+	for _, r := range slices.Concat(plane.Routes(), api.Routes(), gridRoutes(t), []string{"GET /healthz", "GET /readyz"}) {
 		if !strings.HasSuffix(r, " /api/v1/fleet/jobs") && !strings.HasSuffix(r, " /api/v1/gateway/jobs") { // which are described by themselves
 			r = strings.Replace(inScope.ReplaceAllString(r, "/api/v1/{scope}/jobs"), "/api/v1/gateway/jobs/", "/api/v1/{scope}/jobs/", 1)
 		}
