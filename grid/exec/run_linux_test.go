@@ -3,6 +3,7 @@ package exec
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,8 @@ func TestG67AProgramHasAnEnvironmentOfItsOwn(t *testing.T) {
 	q := request()
 	q.TimeoutMs = 60_000
 	q.Env = map[string]string{"LEVEL": "7"}
+	index, array := int64(3), wire.NewGUID()
+	q.Index, q.ArrayID, q.Trace = &index, &array, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	began := time.Now()
 	got := r.ok(q)
 	env := map[string]string{}
@@ -90,10 +93,22 @@ func TestG67AProgramHasAnEnvironmentOfItsOwn(t *testing.T) {
 			env[name] = value
 		}
 	}
+	for _, file := range []string{"../SPEC.md", "../../docs/grid.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range env {
+			ofShell := slices.Contains([]string{"LEVEL", "PWD", "_", "SHLVL", "OLDPWD"}, name)
+			if !ofShell && !strings.Contains(string(text), "`"+name+"`") {
+				t.Errorf("%s does not tell of %s", file, name)
+			}
+		}
+	}
 	dir := filepath.Join(r.JobsDir, q.JobID.N())
 	for name, want := range map[string]string{
 		"GRID_JOB_ID": q.JobID.String(), "GRID_ATTEMPT": "1", "GRID_CLIENT_ID": "clientA", "LEVEL": "7",
-		"PATH": "/usr/bin:/bin", "HOME": dir, "TMPDIR": dir + "/.grid", "LANG": "C.UTF-8",
+		"PATH": "/usr/bin:/bin", "HOME": dir, "TMPDIR": dir + "/.grid", "LANG": "C.UTF-8", "GRID_INDEX": "3", "TRACEPARENT": q.Trace,
 	} {
 		if env[name] != want {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
