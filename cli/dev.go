@@ -50,7 +50,7 @@ func devCommand() *cobra.Command {
 				if len(files) > 0 || withRelay {
 					return program.Exit(program.Usage, errors.New("--grid takes no files, and no --relay: its jobs come over TCP"))
 				}
-				return program.Coded(cmd.Context(), runDevGrid(cmd.Context(), cmd.OutOrStdout()))
+				return program.Coded(cmd.Context(), runDevGrid(cmd.Context(), asked.kindsFile, cmd.OutOrStdout()))
 			}
 			if withRelay {
 				if len(files) > 0 {
@@ -103,7 +103,7 @@ func devCommand() *cobra.Command {
 	asked.paramFlags(cmd.Flags())
 	cmd.Flags().IntVar(&slots, "slots", runtime.NumCPU(), "how many jobs run at once, beside those of kinds with slots or gpus of their own")
 	cmd.Flags().BoolVar(&withRelay, "relay", false, "a relay with the kinds of --kinds, and an orchestrator, in ./dev_relay")
-	cmd.Flags().BoolVar(&withGrid, "grid", false, "a leader of the grid with two workers, in ./dev_grid, and a client that shows that they work")
+	cmd.Flags().BoolVar(&withGrid, "grid", false, "a leader of the grid with two workers, which run the kinds of --kinds, too, in ./dev_grid, and a client that shows that they work")
 	jsonFlag(cmd, &asJSON)
 	complete(cmd, "kind", words("pdf", "mock"))
 	return cmd

@@ -32,7 +32,10 @@ echo "what job $GRID_JOB_ID has made" >out.txt
 `
 
 // runDevGrid runs a leader and two workers in this process, until ctx ends, and a client that shows that they work.
-func runDevGrid(ctx context.Context, out io.Writer) error {
+func runDevGrid(ctx context.Context, kindsFile string, out io.Writer) error {
+	if err := useKindsFile(kindsFile); err != nil {
+		return program.Exit(program.Usage, err)
+	}
 	var env GridWorkerEnv
 	if err := settings.Read(&env); err != nil {
 		return err
@@ -83,7 +86,7 @@ func runDevGrid(ctx context.Context, out io.Writer) error {
 		}
 		workers.Go(func() { end(w.serve(working, &env, io.Discard)) })
 	}
-	fmt.Fprint(out, devGridWelcome(addr, f.web.Addr().String(), exeDir))
+	fmt.Fprint(out, devGridWelcome(addr, f.web.Addr().String(), exeDir, env.File))
 	cfg := client.Config{ClientID: "demo", Leaders: []string{addr}, Log: program.NewLog(os.Stderr, slog.LevelWarn)}
 	if err := client.Demo(working, cfg, out); err != nil && working.Err() == nil && !errors.Is(err, client.ErrFailed) {
 		end(err)
@@ -96,7 +99,7 @@ func runDevGrid(ctx context.Context, out io.Writer) error {
 }
 
 // devGridWelcome says where everything is, and what to type.
-func devGridWelcome(leader, web, exeDir string) string {
+func devGridWelcome(leader, web, exeDir, kindsFile string) string {
 	var b strings.Builder
 	api := ""
 	if web != gridWeb {
@@ -104,6 +107,9 @@ func devGridWelcome(leader, web, exeDir string) string {
 	}
 	fmt.Fprintf(&b, "A leader is up, and two workers. Stop them with Ctrl-C.\n\n")
 	fmt.Fprintf(&b, "  Leader    %s\n  Job API   http://%s\n  Programs  %s, as EXEC.exe\n", leader, web, exeDir)
+	if kindsFile != "" {
+		fmt.Fprintf(&b, "  Kinds     of %s, by their names\n", oneLine(kindsFile))
+	}
 	fmt.Fprintf(&b, "\nIn another terminal, submit jobs, and look at them:\n\n")
 	fmt.Fprintf(&b, "  %s grid submit --leader %s --client me --wait calcA 1 2 3\n", typed(), leader)
 	fmt.Fprintf(&b, "  %s grid submit --leader %s --client me --array 0-9 --wait calcA {i}\n", typed(), leader)

@@ -161,11 +161,12 @@ func gridWorkerDoctor() *cobra.Command {
 func (f *gridWorkerFlags) checks(ctx context.Context) []check {
 	var env GridWorkerEnv
 	wrong := errors.Join(f.check(), settings.Read(&env), f.peer.open(ctx, f.leaders, slog.New(slog.DiscardHandler)))
+	ofKinds := f.kindsChecks(&env)
 	all := []check{{
 		"flags", "flags, settings, token and certificates", func(context.Context) (string, error) { return "no mistakes", wrong },
 		always("correct the flags, variables and files that are named"),
 	}, {
-		"programs", f.exeDir, func(context.Context) (string, error) { return lookAtPrograms(f.exeDir) },
+		"programs", f.exeDir, func(context.Context) (string, error) { return lookAtPrograms(f.exeDir, len(ofKinds) > 0) },
 		always("put the programs there, as EXEC.exe, and let them be executed (chmod +x), or give another --exe-dir"),
 	}, {
 		"jobs", f.jobsDir, func(ctx context.Context) (string, error) { return lookAtJobsDir(ctx, f.jobsDir) },
@@ -183,6 +184,7 @@ func (f *gridWorkerFlags) checks(ctx context.Context) []check {
 		"results", f.dir, func(context.Context) (string, error) { return lookAtDir(f.dir, 0) },
 		always("give --dir a directory of this user's own"),
 	}}
+	all = append(all, ofKinds...)
 	if wrong != nil {
 		return all
 	}
@@ -195,10 +197,10 @@ func (f *gridWorkerFlags) checks(ctx context.Context) []check {
 	return all
 }
 
-// lookAtPrograms says how many programs there are, and which cannot be executed.
-func lookAtPrograms(dir string) (string, error) {
+// lookAtPrograms says how many programs there are, and which cannot be executed. There need be none beside a kinds file.
+func lookAtPrograms(dir string, besideKinds bool) (string, error) {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
+	if err != nil && (!besideKinds || !errors.Is(err, fs.ErrNotExist)) {
 		return "", err
 	}
 	n := 0
@@ -220,7 +222,7 @@ func lookAtPrograms(dir string) (string, error) {
 		}
 		wrong = append(wrong, err)
 	}
-	if n == 0 {
+	if n == 0 && !besideKinds {
 		wrong = append(wrong, errors.New("it has no program EXEC.exe"))
 	}
 	return jobs.Count(n, "program"), errors.Join(wrong...)

@@ -10,6 +10,7 @@ import (
 
 // GridWorkerEnv are the settings of a worker of the grid.
 type GridWorkerEnv struct {
+	OwnEnv
 	MaxPar int     `envconfig:"WORKER_MAX_PAR" default:"4" range:"1,10000" doc:"how many jobs a worker of the grid runs at once"`
 	CPUCap Decimal `envconfig:"WORKER_CPU_CAP" default:"0.75" doc:"while more of the CPU is used, a job that ends makes no room for another; what is less than 0.10 or more than 0.95 counts as that"`
 }

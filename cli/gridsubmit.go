@@ -31,6 +31,7 @@ type gridSubmitFlags struct {
 	timeout, queueTimeout         span
 	notAfter                      span
 	maxAttempts, priority         int
+	kind                          asked // params, if EXEC is a kind
 	wait, asJSON                  bool
 }
 
@@ -68,6 +69,8 @@ func gridSubmitCommand() *cobra.Command {
 	flags.IntVar(&f.priority, "priority", 0, "from -100 to 100: higher ones first, of the same client and exec")
 	flags.StringSliceVar(&f.retryOn, "retry-on", nil, "exit, timeout: failures after which it is tried again")
 	flags.StringArrayVar(&f.env, "env", nil, "variable for the program, NAME=VALUE; may be given several times")
+	flags.StringVar(&f.kind.kindsFile, "kinds", "", "kinds file by which --param and --params are checked (default KINDS_FILE)")
+	f.kind.paramFlags(flags)
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results; exit code 1 unless all jobs have succeeded")
 	f.queueTimeout = span(time.Minute)
 	flags.Var(&f.queueTimeout, "queue-timeout", "without --wait: how long it may take until a leader has queued a job; then exit code 3")
@@ -89,7 +92,7 @@ func (f *gridSubmitFlags) whose(flags *pflag.FlagSet) {
 }
 
 // ofOneJob are the flags that say what the job of the arguments is to be.
-var ofOneJob = []string{"id", "file", "cached-file", "array", "timeout", "not-after", "max-attempts", "priority", "retry-on", "env"}
+var ofOneJob = []string{"id", "file", "cached-file", "array", "timeout", "not-after", "max-attempts", "priority", "retry-on", "env", "kinds", "param", "params"}
 
 // check finds mistakes in the flags.
 func (f *gridSubmitFlags) check(cmd *cobra.Command, args []string) error {
@@ -137,6 +140,9 @@ func (f *gridSubmitFlags) config() (client.Config, error) {
 func (f *gridSubmitFlags) requests(ctx context.Context, args []string, submit func(wire.JobRequest) error) error {
 	if f.from == "" {
 		q, err := f.request(args)
+		if err == nil {
+			q.Params, err = f.params(ctx, q.ExecName)
+		}
 		if err != nil {
 			return program.Exit(program.Usage, err)
 		}

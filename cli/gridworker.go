@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfleet/batchfleet/cli/own"
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/command"
@@ -31,9 +32,10 @@ func gridWorkerCommand() *cobra.Command {
 		Short: "Run the jobs that a leader gives out, until SIGTERM",
 		Long: "Run the jobs that a leader gives out, until SIGTERM. Several leaders are given as HOST:PORT,HOST:PORT. PATTERN says\n" +
 			"which jobs: those whose subject, job.assign.EXEC, it matches; * stands for one part of it, and > at its end for one\n" +
-			"or more. Without one it is job.assign.*.\n\n" +
-			"Settings: WORKER_MAX_PAR (how many jobs at once) and WORKER_CPU_CAP, see docs/configuration.md.",
+			"or more. Without one it is job.assign.*. EXEC is a kind of the kinds file, or else the program EXEC.exe.\n\n" +
+			"Settings: WORKER_MAX_PAR (how many jobs at once), WORKER_CPU_CAP and KINDS_FILE, see docs/configuration.md.",
 		Example: `  batchfleet grid worker 127.0.0.1 5000 job.assign.*
+  batchfleet grid worker 127.0.0.1 5000 --kinds kinds.toml
   batchfleet grid worker 10.0.0.1:5000,10.0.0.2:5000 'job.assign.gpu.>' --exe-dir /srv/exe --tls`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: settings.With(func(cmd *cobra.Command, env *GridWorkerEnv, args []string) error {
@@ -63,6 +65,10 @@ func (f *gridWorkerFlags) serve(ctx context.Context, env *GridWorkerEnv, out io.
 		log.WarnContext(ctx, "killed processes left over from an earlier worker", "processes", n)
 	}
 	runner := &exec.Runner{ExeDir: f.exeDir, JobsDir: f.jobsDir, CacheDir: f.cacheDir, Path: f.path, Limits: f.limits, Log: log}
+	file, err := f.openKinds(env, runner)
+	if err != nil {
+		return err
+	}
 	if err := runner.Open(); err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("--jobs-dir: %w", err))
 	}
@@ -81,7 +87,7 @@ func (f *gridWorkerFlags) serve(ctx context.Context, env *GridWorkerEnv, out io.
 	}
 	w.Init()
 	w.ForceStop = program.SecondSignal()
-	return f.run(ctx, w, m, runner, out)
+	return f.run(ctx, w, m, runner, file, out)
 }
 
 // openMember opens the end that is connected to leaders, with the first directory for results that no other worker uses.
@@ -108,7 +114,7 @@ func (f *gridWorkerFlags) openMember(ctx context.Context, env *GridWorkerEnv, me
 const maxWorkersHere = 1000
 
 // run runs the worker until ctx ends.
-func (f *gridWorkerFlags) run(ctx context.Context, w *worker.Worker, m *member.Member, runner *exec.Runner, out io.Writer) error {
+func (f *gridWorkerFlags) run(ctx context.Context, w *worker.Worker, m *member.Member, runner *exec.Runner, file *own.File, out io.Writer) error {
 	stopMetrics, err := program.ServeMetrics(ctx, f.metricsAddr, w.Ready, w.Metrics.Registry, w.Log)
 	if err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("--metrics-addr: %w", err))
@@ -122,6 +128,9 @@ func (f *gridWorkerFlags) run(ctx context.Context, w *worker.Worker, m *member.M
 	var beside sync.WaitGroup
 	beside.Go(func() { m.Run(connected) })
 	beside.Go(func() { runner.Tend(tending) })
+	if file != nil {
+		beside.Go(func() { file.Run(tending, w.Metrics.Registry) })
+	}
 	stopDrain := context.AfterFunc(ctx, m.Drain)
 	err = w.Run(ctx)
 	stopDrain()

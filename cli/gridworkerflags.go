@@ -23,7 +23,7 @@ type gridWorkerFlags struct {
 	peer    gridPeer
 
 	exeDir, jobsDir, cacheDir, dir string
-	path, metricsAddr              string
+	path, metricsAddr, kinds       string
 	drain, keepRunning             time.Duration
 	limits                         exec.Limits
 }
@@ -31,6 +31,7 @@ type gridWorkerFlags struct {
 func (f *gridWorkerFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.exeDir, "exe-dir", "/opt/grid/exe", "where the programs are, as EXEC.exe")
+	flags.StringVar(&f.kinds, "kinds", "", "kinds file: its kinds are execs, too, and are read again at SIGHUP; KINDS_FILE when empty")
 	flags.StringVar(&f.jobsDir, "jobs-dir", "/tmp/jobs", "where each job has a directory while it runs; on a disk of this machine that lets programs run")
 	flags.StringVar(&f.cacheDir, "cache-dir", "/opt/grid/cache", "files that jobs name by their CacheId")
 	flags.StringVar(&f.dir, "dir", "./grid_worker", "for results until their leader has them; each worker takes a directory of its own in it")
@@ -52,6 +53,9 @@ func (f *gridWorkerFlags) register(c *cobra.Command) {
 	flags.DurationVar(&l.CPU, "max-cpu", 0, "CPU time of each process of a job; no limit when 0")
 	flags.IntVar(&l.Processes, "max-processes", 0, "processes and threads of a job at once; no limit when 0")
 	flags.IntVar(&l.OpenFiles, "max-open-files", 4096, "open files of each process of a job")
+	if err := c.MarkFlagFilename("kinds", "toml"); err != nil {
+		panic(err) // there is no such flag
+	}
 	f.peer.register(flags)
 }
 

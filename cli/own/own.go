@@ -102,15 +102,15 @@ func Handlers(all []Kind, like custom.Handler) map[jobs.Kind]worker.Handler {
 		h := like
 		h.Kind, h.Do = k.Kind, k.Do
 		if h.Do == nil {
-			h.Do = program.Runner{Environ: environ(k.Kind, like.Log)}.Do
+			h.Do = program.Runner{Environ: Environ(k.Kind, like.Log)}.Do
 		}
 		handlers[k.Name] = &h
 	}
 	return handlers
 }
 
-// environ is what the programs of a kind are given of this process' environment.
-func environ(k *kinds.Kind, log *slog.Logger) []string {
+// Environ is what the programs of a kind are given of this process' environment.
+func Environ(k *kinds.Kind, log *slog.Logger) []string {
 	env := []string{"PATH=" + os.Getenv("PATH")}
 	for _, name := range k.Env {
 		value, set := os.LookupEnv(name)

@@ -34,6 +34,9 @@ type Attempt struct {
 type attempt struct {
 	*Runner
 	Attempt
+	Limits     Limits // those of the runner, and of the kind
+	kind       *Kind  // nil for a program of ExeDir
+	params     []byte // of the kind, with defaults
 	work       *workDir
 	checkpoint *scratch.Checkpoint
 	started    bool // the program was, or almost
@@ -50,6 +53,7 @@ func (r *Runner) Run(ctx context.Context, a Attempt) (wire.JobResult, error) {
 	x := &attempt{Runner: r, Attempt: a, result: wire.JobResult{
 		JobID: q.JobID, ClientID: q.ClientID, ExecName: q.ExecName, Attempt: a.Number, Index: q.Index, ArrayID: q.ArrayID, Worker: r.Host,
 	}}
+	x.useKind()
 	x.out = outputs{limit: r.Limits.Output, truncate: r.Limits.Truncate, temp: r.temp}
 	x.out.lines.log = a.Line
 	err := x.run(ctx)
@@ -87,7 +91,13 @@ func (a *attempt) run(ctx context.Context) (err error) {
 
 func (a *attempt) jobID() jobs.ID { return jobs.ID(a.Request.JobID.String()) }
 
-func (a *attempt) exeName() string { return a.Request.ExecName + ".exe" }
+// exeName is the program in the work directory; empty for that of a kind, which is not there.
+func (a *attempt) exeName() string {
+	if a.kind != nil {
+		return ""
+	}
+	return a.Request.ExecName + ".exe"
+}
 
 func (a *attempt) check() error {
 	if err := Check(&a.Request); err != nil {
@@ -96,7 +106,7 @@ func (a *attempt) check() error {
 	if a.timeout() > a.Limits.MaxTimeout {
 		return rejected("TimeoutMs is %d, and this worker allows at most %d", a.Request.TimeoutMs, a.Limits.MaxTimeout.Milliseconds())
 	}
-	return nil
+	return a.checkKind()
 }
 
 // timeout is how long the program may run.
@@ -129,6 +139,11 @@ func (a *attempt) execute(ctx context.Context) error {
 		},
 		GraceOf: a.grace,
 	}
+	if a.kind != nil {
+		if err := a.asKind(&c, deadline); err != nil {
+			return err
+		}
+	}
 	usage, err := a.start(ctx, &c)
 	a.result.DurationMs = usage.Wall.Milliseconds()
 	return a.ended(err)
@@ -137,11 +152,18 @@ func (a *attempt) execute(ctx context.Context) error {
 // startTries is how often a program is started that something has open for writing.
 const startTries = 4
 
-// start links the program into the work directory and runs it.
+// start links the program into the work directory, but for that of a kind, and runs it.
 func (a *attempt) start(ctx context.Context, c *command.Command) (usage command.Usage, err error) {
+	if a.kind != nil {
+		if err := a.work.removeExe(); err != nil {
+			return usage, ownDisk(err)
+		}
+		a.started = true
+		return c.Run(ctx)
+	}
 	dir, err := os.OpenRoot(a.ExeDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usage, rejected("exec %s: there is no directory %s", a.Request.ExecName, a.ExeDir)
+		return usage, rejected("exec %s: there is no directory %s%s", a.Request.ExecName, a.ExeDir, a.norKind())
 	}
 	if err != nil {
 		return usage, unavailable(err)
@@ -165,7 +187,7 @@ func (a *attempt) noProgram(err error) error {
 	case !errors.As(err, &wrong):
 		return ownDisk(err)
 	case errors.Is(err, fs.ErrNotExist):
-		return rejected("exec %s: no file %s in %s", a.Request.ExecName, a.exeName(), a.ExeDir)
+		return rejected("exec %s: no file %s in %s%s", a.Request.ExecName, a.exeName(), a.ExeDir, a.norKind())
 	}
 	return rejected("exec %s: %s in %s cannot be used: %w", a.Request.ExecName, a.exeName(), a.ExeDir, withoutPath(wrong.error))
 }

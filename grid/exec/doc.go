@@ -1,7 +1,7 @@
 // Package exec runs one [wire.JobRequest] as a program and makes a [wire.JobResult] of what it leaves. It knows no network.
 //
 // The walk of an attempt: check the request, make the work directory, write the files into it, link the program into it, run
-// it, put what is new into an archive, delete the directory. The directories:
+// it, put what is new into an archive, delete the directory. A [Kind] is a program that is not linked into it. The directories:
 //
 //	ExeDir/EXEC.exe       the programs, which people put there
 //	CacheDir/NAME         files that requests name

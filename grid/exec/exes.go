@@ -103,12 +103,9 @@ func (x *exes) link(from *os.Root, name string, w *workDir, again bool) error {
 	if w.exe.name == name && sameContent(w.exe.file, e.copied) {
 		return nil
 	}
-	if w.exe.name != "" {
-		if err := w.root.Remove(w.exe.name); err != nil {
-			return err
-		}
+	if err := w.removeExe(); err != nil {
+		return err
 	}
-	w.exe = link{}
 	to := filepath.Join(w.path, name)
 	made := e.copied
 	if err := os.Link(e.path, to); err != nil { // the file system has no links, or no more of this file
@@ -118,6 +115,16 @@ func (x *exes) link(from *os.Root, name string, w *workDir, again bool) error {
 	}
 	w.exe = link{name, made}
 	return nil
+}
+
+// removeExe deletes the program that a job before has left in a work directory.
+func (w *workDir) removeExe() error {
+	if w.exe.name == "" {
+		return nil
+	}
+	err := w.root.Remove(w.exe.name)
+	w.exe = link{}
+	return err
 }
 
 // isCopyOf reports whether the copy is of this file, and as it was made. A script can write to its own link.

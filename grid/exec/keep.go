@@ -29,7 +29,9 @@ func (a *attempt) conclude(ctx context.Context, err error) error {
 	if !isResult(wrong) {
 		return wrong
 	}
-	err = cmp.Or(err, wrong)
+	if err = cmp.Or(err, wrong); a.kind != nil {
+		files, err = a.keepOutputs(files, err)
+	}
 	a.settle(err)
 	if wrong = a.keep(ctx, files); !isResult(wrong) {
 		return wrong

@@ -164,7 +164,7 @@ func TestG66SomeStopsLeaveLessTime(t *testing.T) {
 		cause error
 		most  time.Duration
 	}{{jobs.ErrTimeout, time.Minute}, {jobs.ErrCanceled, time.Minute}, {jobs.ErrDrained, 300 * time.Millisecond}, {&outputLimitError{1}, 0}} {
-		a := attempt{Runner: &Runner{Limits: Limits{Grace: time.Minute}}}
+		a := attempt{Limits: Limits{Grace: time.Minute}}
 		if got := a.grace(tt.cause); got != tt.most {
 			t.Errorf("grace(%v) = %v, want %v", tt.cause, got, tt.most)
 		}

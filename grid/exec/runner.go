@@ -46,6 +46,9 @@ type Runner struct {
 	Host     string // the name of this machine in results; what the system says
 	Limits   Limits
 
+	// Kind returns the kind that an exec names, nil for none: then it is a program of ExeDir. Nil if there is no kinds file.
+	Kind func(exec string) *Kind
+
 	// Fetch writes a file that is not in the request; ctx ends when the program would be out of time. Its errors are this machine's fault, unless
 	// they wrap [fs.ErrNotExist], or [errors.ErrUnsupported]: then the job fails, and so it does when the time is over. Nil to refuse such files.
 	Fetch func(ctx context.Context, blob wire.Blob, to io.Writer) error

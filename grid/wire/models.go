@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // JobRequest is the payload of SubmitJob, which AssignJob passes on as it is. The fields from TimeoutMs on are ours: other
 // leaders pass them on, other workers ignore them.
@@ -10,8 +13,13 @@ type JobRequest struct {
 	ExecName string      `json:"ExecName"`
 	Args     []string    `json:"Args"`
 	Files    []InputFile `json:"Files"`
+	// Params are those of a kind, an object. Leaders do not look at them.
+	Params json.RawMessage `json:"Params,omitempty"`
 	Options
 }
+
+// HasParams reports whether there are params.
+func (r *JobRequest) HasParams() bool { return len(r.Params) > 0 && string(r.Params) != "null" }
 
 // Options say how a job is to be run. They are members of the JobRequest.
 type Options struct {
