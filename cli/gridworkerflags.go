@@ -48,11 +48,12 @@ func (f *gridWorkerFlags) register(c *cobra.Command) {
 	flags.Int64Var(&l.Input, "max-input", 2<<30, "bytes of the files that a job is given")
 	flags.IntVar(&l.ArchiveFiles, "max-files", 10_000, "files that a program may leave in its directory")
 	flags.Int64Var(&l.ArchiveBytes, "max-archive", 2<<30, "bytes of the files that a program may leave in its directory")
-	flags.Int64Var(&l.Disk, "max-disk", 0, "bytes of all files of a job while it runs; no limit when 0")
+	flags.Int64Var(&l.Disk, "max-disk", 0, "bytes of all files of a job while it runs, and of each; no limit when 0")
 	flags.Int64Var(&l.Memory, "max-memory", 0, "bytes of all processes of a job together; no limit when 0")
 	flags.DurationVar(&l.CPU, "max-cpu", 0, "CPU time of each process of a job; no limit when 0")
 	flags.IntVar(&l.Processes, "max-processes", 0, "processes and threads of a job at once; no limit when 0")
 	flags.IntVar(&l.OpenFiles, "max-open-files", 4096, "open files of each process of a job")
+	flags.IntVar(&l.Nice, "nice", 0, "how much lower the priority of programs on the CPU is, up to 19: it is added to the niceness of this worker")
 	if err := c.MarkFlagFilename("kinds", "toml"); err != nil {
 		panic(err) // there is no such flag
 	}
@@ -125,6 +126,7 @@ func (f *gridWorkerFlags) check() error {
 		flagNumber{"--max-memory", f.limits.Memory, 0, 1 << 44},
 		flagNumber{"--max-processes", int64(f.limits.Processes), 0, 1_000_000},
 		flagNumber{"--max-open-files", int64(f.limits.OpenFiles), 16, 1_000_000},
+		flagNumber{"--nice", int64(f.limits.Nice), 0, 19},
 	)...)...)
 }
 

@@ -36,6 +36,9 @@ type Limits struct {
 	FileBytes int64
 	// OpenFiles is the number of files each process may have open.
 	OpenFiles int
+	// Nice is how far the processes stand back for others on the CPU: it is added to the niceness of the caller, as nice(1)
+	// does. Children inherit it.
+	Nice int
 	// LineBytes is the longest line of output; 0 for 1 MiB. It is held in memory.
 	LineBytes int
 	// OutputBytes is what it may write to stdout and stderr together.

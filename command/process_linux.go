@@ -51,6 +51,9 @@ func limit(pid int, l Limits) error {
 			return fmt.Errorf("set limit of %s: %w", lim.name, err)
 		}
 	}
+	if err := standBack(pid, l.Nice); err != nil {
+		return err
+	}
 	// When memory runs out, the kernel should kill the process and not the worker.
 	// This may be forbidden, and is not worth failing for.
 	_ = writeFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", "1000")

@@ -131,7 +131,7 @@ func (a *attempt) execute(ctx context.Context) error {
 		Path: filepath.Join(a.work.path, a.exeName()), Args: a.args(), Dir: a.work.path, Env: a.env(deadline),
 		Chunk: a.out.write, Cgroups: &a.cgroups,
 		Limits: command.Limits{
-			TotalMemory: l.Memory, CPU: l.CPU, Processes: l.Processes, OpenFiles: l.OpenFiles, Disk: l.Disk, FileBytes: l.Disk,
+			TotalMemory: l.Memory, CPU: l.CPU, Processes: l.Processes, OpenFiles: l.OpenFiles, Disk: l.Disk, FileBytes: l.Disk, Nice: l.Nice,
 		},
 		DiskUsage: func() (int64, error) {
 			used, err := scratch.Measure(a.work.path, a.checkpoint.Dir)

@@ -79,7 +79,7 @@ func TestG22WhatCannotBeRunIsRejected(t *testing.T) {
 
 func TestG67AProgramHasAnEnvironmentOfItsOwn(t *testing.T) {
 	t.Setenv("SECRET", "x")
-	r := newRig(t, `env | sort; cat; ulimit -n; ulimit -c; test -d "$TMPDIR" && test -d "$GRID_CHECKPOINT_DIR" && echo there`, Limits{OpenFiles: 100})
+	r := newRig(t, `env | sort; cat; ulimit -n; ulimit -c; ulimit -f; nice; test -d "$TMPDIR" && test -d "$GRID_CHECKPOINT_DIR" && echo there`, Limits{OpenFiles: 100, Disk: 1 << 20, Nice: 19})
 	q := request()
 	q.TimeoutMs = 60_000
 	q.Env = map[string]string{"LEVEL": "7"}
@@ -125,8 +125,8 @@ func TestG67AProgramHasAnEnvironmentOfItsOwn(t *testing.T) {
 	if len(env) > 0 {
 		t.Errorf("there are other variables: %q", env)
 	}
-	if !strings.HasSuffix(got.Stdout, "\n100\n0\nthere\n") {
-		t.Errorf("stdout ends in %q, want 100 open files, no core, and directories that are there", got.Stdout[max(0, len(got.Stdout)-40):])
+	if !strings.HasSuffix(got.Stdout, "\n100\n0\n2048\n19\nthere\n") { // a file is counted in blocks of 512 bytes
+		t.Errorf("stdout ends in %q, want 100 open files, no core, files of 1 MiB, the lowest priority, and directories that are there", got.Stdout[max(0, len(got.Stdout)-40):])
 	}
 }
 

@@ -35,6 +35,7 @@ type Limits struct {
 	CPU       time.Duration
 	Processes int // processes and threads at once; no limit
 	OpenFiles int // that each process may have; 4096
+	Nice      int // how far programs stand back for others on the CPU: see [command.Limits]
 }
 
 // Runner runs the programs of requests. Set the fields before Open. Its methods may be called concurrently.
