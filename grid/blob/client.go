@@ -12,8 +12,8 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// Client puts and gets blobs over one connection whose other end has a [Server]. Close must be called when that has ended. Its methods may be
-// called concurrently; more than 8 transfers wait for each other.
+// Client puts and gets blobs over one connection whose other end has a [Server]. Close must be called when the connection has ended. Its methods may be
+// called concurrently; at most 8 transfers run at once, and others wait.
 type Client struct {
 	send  func(...wire.Frame) error
 	slots chan struct{}
@@ -25,7 +25,7 @@ type Client struct {
 
 var errEarly = refuse(wire.CodeProtocol, "the peer has ended the transfer before its end")
 
-// NewClient returns a client. Send must not wait.
+// NewClient returns a client that sends frames by send, which must not wait and must fail once the connection has ended.
 func NewClient(send func(...wire.Frame) error) *Client {
 	send = closing(send)
 	return &Client{
@@ -34,7 +34,7 @@ func NewClient(send func(...wire.Frame) error) *Client {
 	}
 }
 
-// Handle takes a BlobBegin, BlobChunk or BlobEnd of the peer. It waits for nothing. After an error, the connection is to be closed with it.
+// Handle processes a BlobBegin, BlobChunk or BlobEnd of the peer, and does not wait. After an error the caller must close the connection.
 func (c *Client) Handle(f wire.Frame) error {
 	switch f.Type { //nolint:exhaustive // the others are not for us
 	case wire.BlobChunk:
@@ -44,7 +44,7 @@ func (c *Client) Handle(f wire.Frame) error {
 		if err := read(f, &b); err != nil {
 			return err
 		}
-		c.out.ack(f.CorrID, b.Offset) // nothing of an id that is not set is under way
+		c.out.ack(f.CorrID, b.Offset) // no transfer has the zero id
 	case wire.BlobEnd:
 		var e Error
 		if err := read(f, &e); err != nil {
@@ -61,7 +61,7 @@ func (c *Client) Handle(f wire.Frame) error {
 	return nil
 }
 
-// enter waits for the right to begin a transfer, which leave gives back.
+// enter waits until one of the transfers at once is free; leave frees it.
 func (c *Client) enter(ctx context.Context) error {
 	select {
 	case c.slots <- struct{}{}:
@@ -75,8 +75,9 @@ func (c *Client) enter(ctx context.Context) error {
 
 func (c *Client) leave() { <-c.slots }
 
-// Put makes the peer store a blob, if it has not got it yet, and waits until it survives a power cut. The error is an [*Error] if the peer does not take it. After the end of
-// the connection, [ErrClosed], it can be called again for the next one, and goes on where it was. When it is cut off by ctx, content may be read a moment longer.
+// Put makes the peer store a blob, unless it has the blob, and waits until the blob survives a power cut. The error is an [*Error] if the peer refuses
+// the blob, [ErrStalled], [ErrClosed], or the cause of ctx. After ErrClosed, Put over the next connection goes on where this one was. After the end of ctx
+// content may still be read for a moment.
 func (c *Client) Put(ctx context.Context, b wire.Blob, content io.ReaderAt) error {
 	if err := Check(b.SHA256, b.Size); err != nil {
 		return err
@@ -111,15 +112,15 @@ func (c *Client) Put(ctx context.Context, b wire.Blob, content io.ReaderAt) erro
 	return fmt.Errorf("put blob %s: %w", b.SHA256, err)
 }
 
-// tell ends a transfer at the peer, unless that has ended it itself.
+// tell ends a transfer at the peer, unless err comes from the peer or the connection has ended.
 func (c *Client) tell(id wire.GUID, err error) {
 	if _, theirs := errors.AsType[*Error](err); !theirs && !errors.Is(err, ErrClosed) {
 		_ = c.send(endFrame(id, refuse(wire.CodeBusy, "%v", err))) // otherwise the connection has ended
 	}
 }
 
-// Get gets a blob. The error is an [*Error] if the peer does not give it, wraps [ErrDigest] if it gives something else, and is the writer's own. After the
-// end of the connection it can be called with the same download and the client of the next one, and goes on where it was.
+// Get downloads a blob. The error is an [*Error] if the peer refuses, wraps [ErrDigest] if the content is another one, [ErrStalled], [ErrClosed], the cause of
+// ctx, or the error of the download's writer. After [ErrClosed], Get with the same download and the client of the next connection goes on where this one was.
 func (c *Client) Get(ctx context.Context, d *Download) error {
 	if err := Check(d.blob.SHA256, d.blob.Size); err != nil {
 		return err
@@ -176,7 +177,7 @@ func (c *Client) get(ctx context.Context, d *Download) error {
 	return d.check()
 }
 
-// Close ends all transfers, with an error for their callers.
+// Close ends all transfers with [ErrClosed].
 func (c *Client) Close() {
 	c.once.Do(func() { close(c.ended) })
 	c.in.close()

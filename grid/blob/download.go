@@ -8,7 +8,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// Download is a blob that is being got, perhaps over several connections one after the other. It is used by one goroutine at a time.
+// Download is a blob that is being downloaded, perhaps over several connections one after the other. It must not be used concurrently.
 type Download struct {
 	blob   wire.Blob
 	to     io.Writer

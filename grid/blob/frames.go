@@ -15,16 +15,16 @@ import (
 // Limits of a connection.
 const (
 	Chunk        = 256 << 10        // bytes of each chunk but the last
-	Window       = 4 * Chunk        // bytes that may be sent one way before they are acknowledged
-	share        = Window / 2       // of one transfer, so that one that stalls does not hold up the others
-	MaxTransfers = 16               // that a server has under way with one peer
-	clientLimit  = MaxTransfers / 2 // the server may not have ended those that were canceled
-	StallLimit   = time.Minute      // for the next sign of the peer
-	CommitLimit  = 5 * time.Minute  // for the end of a transfer whose bytes have all arrived: they are written to the disk
-	maxPayload   = 4 << 10          // of BlobBegin and BlobEnd
+	Window       = 4 * Chunk        // bytes that may be sent in one direction before they are acknowledged
+	share        = Window / 2       // bytes of one transfer, so that one that stalls does not hold up the others
+	MaxTransfers = 16               // puts, and gets, that a server runs at once for one peer
+	clientLimit  = MaxTransfers / 2 // the server may not know yet that others were canceled
+	StallLimit   = time.Minute      // how long the peer may send nothing for a transfer
+	CommitLimit  = 5 * time.Minute  // the same once all bytes have arrived: the peer syncs them to disk
+	maxPayload   = 4 << 10          // bytes of BlobBegin and BlobEnd
 )
 
-// begin is the payload of BlobBegin. With MsgID set it begins a transfer: an offer, or a request if Want is set. With CorrID set it acknowledges
+// begin is the payload of BlobBegin. In a frame with MsgID it begins a transfer: a put, or a get if Want is set. In a frame with CorrID it acknowledges
 // all bytes before Offset.
 type begin struct {
 	SHA256 string `json:"Sha256,omitempty"`
@@ -33,7 +33,7 @@ type begin struct {
 	Want   bool   `json:"Want,omitempty"`
 }
 
-// Error is why a peer does not carry on a transfer. As the payload of BlobEnd it has no code if the transfer has succeeded.
+// Error is why a peer has refused or ended a transfer. It is the payload of BlobEnd, without a code if the transfer has succeeded.
 type Error struct {
 	Code    string `json:"Code,omitempty"` // one of package wire
 	Message string `json:"Message,omitempty"`
@@ -46,17 +46,17 @@ func refuse(code, format string, args ...any) *Error {
 }
 
 // ErrDigest means that content is not that of its SHA-256.
-var ErrDigest = errors.New("the content has another SHA-256 than was announced")
+var ErrDigest = errors.New("the content has another SHA-256 than announced")
 
-// ErrStalled means that a peer has not gone on with a transfer.
-var ErrStalled = errors.New("the peer has not gone on with the transfer")
+// ErrStalled means that the peer has sent nothing for a transfer for [StallLimit] or [CommitLimit].
+var ErrStalled = errors.New("the transfer has stalled: the peer sends nothing for it")
 
 // ErrClosed means that the connection has ended, and that the transfer can go on over the next one.
 var ErrClosed = errors.New("the connection has ended")
 
 var errID = refuse(wire.CodeInvalid, "the id of a transfer must be new")
 
-// Sum returns a blob for some content, without a name.
+// Sum returns the size and the SHA-256 of some content, as a blob without a name.
 func Sum(r io.Reader) (wire.Blob, error) {
 	h := sha256.New()
 	n, err := io.Copy(h, r)
@@ -108,7 +108,7 @@ func endFrame(id wire.GUID, err error) wire.Frame {
 	return wire.Frame{Type: wire.BlobEnd, CorrID: id, Payload: payload(e)}
 }
 
-// closing returns send with [ErrClosed] in its errors: our frames fit, so only the connection's end is in the way.
+// closing returns send with [ErrClosed] in its errors: frames of this package are never too large, so an error means that the connection has ended.
 func closing(send func(...wire.Frame) error) func(...wire.Frame) error {
 	return func(frames ...wire.Frame) error {
 		if err := send(frames...); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// receiver takes the chunks of one connection.
+// receiver receives the chunks of one connection.
 type receiver struct {
 	mu      sync.Mutex
 	all     map[wire.GUID]*incoming
@@ -15,7 +15,7 @@ type receiver struct {
 	closed  bool
 }
 
-// incoming is a content that is received. The fields belong to the receiver, but the channels to both sides.
+// incoming is a blob that is received. Its fields are guarded by receiver.mu, except the channels.
 type incoming struct {
 	id       wire.GUID
 	size     int64
@@ -28,7 +28,7 @@ type incoming struct {
 	ended  chan struct{}
 }
 
-// add returns a new transfer. The error is that the id is that of another one, that there are more than limit, or the connection's end.
+// add returns a new transfer. It is an error if the id is in use, limit transfers are under way, or the connection has ended.
 func (r *receiver) add(id wire.GUID, size int64, limit int) (*incoming, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,14 +45,14 @@ func (r *receiver) add(id wire.GUID, size int64, limit int) (*incoming, error) {
 	return in, nil
 }
 
-// begin lets the chunks from an offset on come.
+// begin makes a transfer accept chunks, from an offset on.
 func (r *receiver) begin(in *incoming, offset int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	in.began, in.received = true, offset
 }
 
-// chunk takes a chunk. The error means that the peer does not keep to the window: the connection is of no use.
+// chunk processes a BlobChunk. An error means that the peer has overrun the window: the connection must be closed.
 func (r *receiver) chunk(f wire.Frame) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,12 +76,12 @@ func (r *receiver) chunk(f wire.Frame) error {
 		in.received += n
 		in.pending += n
 		r.unacked += n
-		in.chunks <- f.Payload // it has room for as many as may be pending
+		in.chunks <- f.Payload // never waits: the channel holds a share
 	}
 	return nil
 }
 
-// taken tells that a chunk is in its place. The peer is told by the caller.
+// taken notes that a chunk was written. The caller acknowledges it.
 func (r *receiver) taken(in *incoming, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +89,7 @@ func (r *receiver) taken(in *incoming, n int) {
 	r.unacked -= int64(n)
 }
 
-// end ends a transfer, if there is one of that id, and reports it. Who takes its chunks sees it.
+// end ends a transfer, and reports whether there is one with that id. The goroutine that writes its chunks sees incoming.ended.
 func (r *receiver) end(id wire.GUID, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +107,7 @@ func (in *incoming) end(err error) {
 	}
 }
 
-// remove forgets a transfer; who takes its chunks calls it last.
+// remove forgets a transfer. The goroutine that writes its chunks calls it last.
 func (r *receiver) remove(in *incoming) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

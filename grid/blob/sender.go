@@ -9,36 +9,36 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// sender sends contents over one connection, a chunk of each in turn.
+// sender sends blobs over one connection, a chunk of each in turn.
 type sender struct {
 	send func(...wire.Frame) error
 
 	mu      sync.Mutex
 	all     map[wire.GUID]*outgoing
-	turns   []*outgoing // those that have more to send; the first one is next
+	turns   []*outgoing // those with bytes to send; the first one is next
 	unacked int64
 	running bool
 	closed  bool
 	run     sync.WaitGroup
 }
 
-// outgoing is a content that is sent. The fields from sent on belong to the sender.
+// outgoing is a blob that is sent. The fields from sent on are guarded by sender.mu.
 type outgoing struct {
 	id    wire.GUID
 	size  int64
 	open  func(offset int64) (io.ReadCloser, error)
-	offer bool            // the peer has to tell at which offset it begins, and that it has ended
-	ended func(err error) // called once, with the sender locked: nil if the peer has all
+	offer bool            // a put: the peer answers with the offset to begin at, and at the end with BlobEnd
+	ended func(err error) // called once, with sender.mu held: nil if the peer has all bytes
 
 	sent, acked int64
 	began       bool
 	content     io.ReadCloser // nil until the first chunk
-	busy        bool          // it is being read
-	over        bool
+	busy        bool          // content is being read
+	over        bool          // it has ended
 	stall       *time.Timer
 }
 
-// start begins with a content; it is sent from o.sent on, unless it is an offer.
+// start adds a blob. It is sent from o.sent on, or if it is an offer, from the offset that the peer answers.
 func (s *sender) start(o *outgoing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *sender) begin(o *outgoing, offset int64) {
 	}
 }
 
-// ack is told that the peer has all before an offset.
+// ack processes an acknowledgment of all bytes before an offset.
 func (s *sender) ack(id wire.GUID, offset int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,13 +75,13 @@ func (s *sender) ack(id wire.GUID, offset int64) {
 	case o == nil: // it has ended meanwhile
 	case !o.began && 0 <= offset && offset <= o.size && (offset%Chunk == 0 || offset == o.size):
 		s.begin(o, offset)
-		o.stall.Reset(s.patience(o))
+		o.stall.Reset(s.limit(o))
 	case !o.began || offset < o.acked || offset > o.sent:
 		s.remove(o, fmt.Errorf("%w: the peer acknowledges %d bytes after %d, and %d were sent of %d", wire.ErrFrame, offset, o.acked, o.sent, o.size))
 	default:
 		s.unacked -= offset - o.acked
 		o.acked = offset
-		o.stall.Reset(s.patience(o))
+		o.stall.Reset(s.limit(o))
 		if o.acked == o.size && !o.offer {
 			s.remove(o, nil)
 		}
@@ -89,14 +89,14 @@ func (s *sender) ack(id wire.GUID, offset int64) {
 	}
 }
 
-func (*sender) patience(o *outgoing) time.Duration {
+func (*sender) limit(o *outgoing) time.Duration {
 	if o.acked == o.size {
 		return CommitLimit
 	}
 	return StallLimit
 }
 
-// end ends a content that is sent, if there is one of that id, and reports it.
+// end ends a transfer, and reports whether there is one with that id.
 func (s *sender) end(id wire.GUID, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (o *outgoing) close() {
 	}
 }
 
-// close ends all and waits for the goroutine.
+// close ends all transfers and waits for the goroutine that sends.
 func (s *sender) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -136,7 +136,7 @@ func (s *sender) close() {
 	s.run.Wait()
 }
 
-// wake starts the goroutine that sends, which ends when there is nothing to do.
+// wake starts the goroutine that sends, unless it runs. It ends when there is nothing to send.
 func (s *sender) wake() {
 	if !s.running && !s.closed {
 		s.running = true
@@ -171,7 +171,7 @@ func (s *sender) pump() {
 	s.running = false
 }
 
-// next returns whose turn it is, or nil if everyone has to wait.
+// next returns the transfer whose turn it is, or nil if all must wait for acknowledgments.
 func (s *sender) next() *outgoing {
 	for range s.turns {
 		o := s.turns[0]

@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// Server serves a store to the peer of one connection. Close must be called when that has ended.
+// Server serves a store to the peer of one connection. Close must be called when the connection has ended. Handle must not be called concurrently.
 type Server struct {
 	store *Store
 	owner string
@@ -21,11 +21,11 @@ type Server struct {
 	out  *sender
 	in   *receiver
 	puts sync.WaitGroup
-	gets atomic.Int32 // contents that are sent
+	gets atomic.Int32 // under way
 }
 
-// NewServer returns a server. An upload of the owner, such as the name of the client or the worker, goes on after a new connection; it has taken part in
-// the hello. Send must not wait.
+// NewServer returns a server that sends frames by send, which must not wait. Owner identifies the peer, which has said hello: an interrupted upload goes on
+// over the next connection of the same owner.
 func NewServer(store *Store, owner string, send func(...wire.Frame) error) *Server {
 	send = closing(send)
 	return &Server{
@@ -34,7 +34,7 @@ func NewServer(store *Store, owner string, send func(...wire.Frame) error) *Serv
 	}
 }
 
-// Handle takes a BlobBegin, BlobChunk or BlobEnd of the peer. It does not wait for the disk. After an error, the connection is to be closed with it.
+// Handle processes a BlobBegin, BlobChunk or BlobEnd of the peer. It does not wait for the disk. After an error the caller must close the connection.
 func (s *Server) Handle(f wire.Frame) error {
 	switch f.Type {
 	case wire.BlobChunk:
@@ -44,7 +44,7 @@ func (s *Server) Handle(f wire.Frame) error {
 		if err := read(f, &e); err != nil {
 			return err
 		}
-		if !s.in.end(f.CorrID, refuse(wire.CodeBusy, "the peer has given up: %.200s", e.Message)) {
+		if !s.in.end(f.CorrID, refuse(wire.CodeBusy, "the peer has ended the transfer: %.200s", e.Message)) {
 			s.out.end(f.CorrID, &e)
 		}
 		return nil
@@ -88,7 +88,7 @@ func (s *Server) give(id wire.GUID, b begin) error {
 	}
 	if s.gets.Add(1) > MaxTransfers {
 		s.gets.Add(-1)
-		return refuse(wire.CodeBusy, "%d transfers are under way: no more may be", MaxTransfers)
+		return refuse(wire.CodeBusy, "%d transfers are under way, at most %d at once", MaxTransfers, MaxTransfers)
 	}
 	s.out.start(&outgoing{
 		id: id, size: size, sent: b.Offset, acked: b.Offset,
@@ -146,7 +146,7 @@ func (s *Server) receive(in *incoming, b begin) error {
 				return err
 			}
 			s.in.taken(in, len(chunk))
-			_ = s.send(ackFrame(in.id, u.offset)) // otherwise it has ended, as is seen next
+			_ = s.send(ackFrame(in.id, u.offset)) // an error ends the transfer next: in.ended
 			stall.Reset(StallLimit)
 		case <-in.ended:
 			if errors.Is(in.err, ErrClosed) {
@@ -157,13 +157,13 @@ func (s *Server) receive(in *incoming, b begin) error {
 			return in.err
 		case <-stall.C:
 			u.abort()
-			return refuse(wire.CodeBusy, "nothing has come for %s", StallLimit)
+			return refuse(wire.CodeBusy, "the transfer has stalled: no chunk has come for %s", StallLimit)
 		}
 	}
 	return u.commit()
 }
 
-// Close ends all transfers and waits for them. What the peer was sending is kept for a while, so that it can go on.
+// Close ends all transfers and waits for them. Unfinished uploads are kept for [KeepUpload], so that they can go on.
 func (s *Server) Close() {
 	s.in.close()
 	s.out.close()

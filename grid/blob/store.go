@@ -19,11 +19,11 @@ import (
 	"github.com/batchfleet/batchfleet/storage"
 )
 
-// Limits of a store that are no settings.
+// Limits of a store.
 const (
 	maxUploads = 256              // under way or interrupted
-	KeepUpload = 10 * time.Minute // that was interrupted
-	Young      = 10 * time.Minute // a blob is not deleted for others so soon after it was used: the job that needs it may be on its way
+	KeepUpload = 10 * time.Minute // how long an interrupted upload is kept
+	Young      = 10 * time.Minute // a blob is not deleted to make room so soon after its use: the job that needs it may be on its way
 )
 
 // Options are the settings of a [Store]. A zero number stands for the default beside it.
@@ -45,7 +45,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	blobs   map[string]*object // by digest
-	used    int64              // bytes of all of them, and of uploads
+	used    int64              // bytes of all blobs, and of uploads
 	uploads int
 	writing map[string]int        // how many uploads a digest has
 	parked  map[uploadKey]*upload // interrupted
@@ -68,7 +68,7 @@ func OpenStore(ctx context.Context, dir string, o Options) (*Store, error) {
 	}
 	o.Quota, o.Max, o.TTL = cmp.Or(o.Quota, 64<<30), cmp.Or(o.Max, 4<<30), cmp.Or(o.TTL, 24*time.Hour)
 	s := &Store{opts: o, local: local, blobs: map[string]*object{}, writing: map[string]int{}, parked: map[uploadKey]*upload{}}
-	for i := range 256 { // what a process left that was killed
+	for i := range 256 { // files that a killed process has left
 		if err := local.RemoveUnfinished(ctx, fmt.Sprintf("%02x", i)); err != nil {
 			return nil, errors.Join(err, local.Close())
 		}
@@ -107,7 +107,8 @@ func (s *Store) Close() error {
 	return s.local.Close()
 }
 
-// Put stores what r yields. The error wraps [ErrDigest] if that is not what was announced, and is an [*Error] if the store does not take it.
+// Put stores the content of r, unless the store has the blob. The error wraps [ErrDigest] if size or digest are wrong, and is an [*Error] if the store
+// refuses the blob.
 func (s *Store) Put(ctx context.Context, digest string, size int64, r io.Reader) error {
 	u, err := s.upload(ctx, "", digest, size)
 	if u == nil || err != nil {
@@ -133,8 +134,8 @@ func (s *Store) Put(ctx context.Context, digest string, size int64, r io.Reader)
 	return u.commit()
 }
 
-// Open returns the content of a blob from an offset on, before its end, and how large it is as a whole. The error wraps [fs.ErrNotExist] if there is no
-// such blob.
+// Open returns the content of a blob from an offset on, and the size of the whole blob. The offset must be below the size. The error wraps [fs.ErrNotExist]
+// if there is no such blob.
 func (s *Store) Open(ctx context.Context, digest string, offset int64) (io.ReadCloser, int64, error) {
 	size, ok := s.Size(digest)
 	if !ok {
@@ -144,7 +145,7 @@ func (s *Store) Open(ctx context.Context, digest string, offset int64) (io.ReadC
 	return r, size, err
 }
 
-// Size returns how large a blob is, and whether it is there. It counts as a use.
+// Size returns the size of a blob, and whether there is one. It counts as a use.
 func (s *Store) Size(digest string) (int64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +157,7 @@ func (s *Store) Size(digest string) (int64, bool) {
 	return o.size, true
 }
 
-// Used returns how many bytes the blobs have, with those that are being written.
+// Used returns how many bytes all blobs have, with those that are being uploaded.
 func (s *Store) Used() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +202,7 @@ func (s *Store) delete(ctx context.Context, digests []string, free int64) (delet
 	return deleted, nil
 }
 
-// room makes room for n bytes more. The mutex is held.
+// room deletes old blobs until n more bytes fit into the quota. The error is an [*Error] if they do not fit. The mutex is held.
 func (s *Store) room(ctx context.Context, n int64) error {
 	if s.used+n <= s.opts.Quota {
 		return nil
@@ -217,7 +218,7 @@ func (s *Store) room(ctx context.Context, n int64) error {
 	return refuse(wire.CodeNoSpace, "the store of blobs is full: it has %d bytes of %d", s.used, s.opts.Quota)
 }
 
-// failed returns the error of the disk as it is for a peer, and logs it.
+// failed logs an error of the disk, and returns what a peer may know of it. Other errors are returned as they are.
 func (s *Store) failed(digest string, err error) error {
 	if _, known := errors.AsType[*Error](err); known || errors.Is(err, ErrDigest) || errors.Is(err, errAborted) {
 		return err
@@ -226,5 +227,5 @@ func (s *Store) failed(digest string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return refuse(wire.CodeNoSpace, "the disk is full")
 	}
-	return refuse(wire.CodeBusy, "the blob cannot be stored: the leader's log tells why")
+	return refuse(wire.CodeBusy, "the blob cannot be stored: see the leader's log")
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-var errAborted = errors.New("the upload was given up")
+var errAborted = errors.New("the upload was aborted")
 
-// uploadKey tells whose upload can go on: another peer's bytes are not taken for one's own.
+// uploadKey identifies an upload that can go on. The owner is part of it: a peer must not continue with bytes of another one.
 type uploadKey struct{ owner, digest string }
 
 // upload is a blob that is being written. It is used by one goroutine at a time.
@@ -26,11 +26,11 @@ type upload struct {
 	size   int64
 	offset int64
 	pipe   *io.PipeWriter
-	done   chan error // of the Put that reads the pipe
+	done   chan error // the result of the Put that reads the pipe
 	expire *time.Timer
 }
 
-// upload begins an upload, or returns the owner's own that was interrupted; nil if the blob is there already.
+// upload begins an upload, or continues the interrupted one of the owner. It returns nil if the store has the blob.
 func (s *Store) upload(ctx context.Context, owner, digest string, size int64) (*upload, error) {
 	if err := Check(digest, size); err != nil {
 		return nil, refuse(wire.CodeInvalid, "%v", err)
@@ -72,7 +72,7 @@ func (s *Store) upload(ctx context.Context, owner, digest string, size int64) (*
 	return u, nil
 }
 
-// verifier ends with an error instead of io.EOF if what was read has another digest.
+// verifier returns [ErrDigest] instead of io.EOF if the content has another digest.
 type verifier struct {
 	r      io.Reader
 	digest string
@@ -153,7 +153,8 @@ func (u *upload) forget() {
 	}
 }
 
-// park keeps an upload for [KeepUpload], for its owner to go on with. Without an owner, or if another one is kept that is of the same, it is aborted.
+// park keeps an interrupted upload for [KeepUpload], so that its owner can go on with it. It aborts an upload without an owner or without bytes, and the
+// second one with the same key.
 func (u *upload) park() {
 	s := u.s
 	s.mu.Lock()
