@@ -11,12 +11,12 @@ import (
 // Unknown is the state of a job that no leader knows.
 const Unknown = "unknown"
 
-// errNotSupported is for leaders of the original protocol.
-var errNotSupported = fmt.Errorf("no leader that is connected can do that: %w", errors.ErrUnsupported)
+// errNotSupported means that all connected leaders are of the original protocol.
+var errNotSupported = fmt.Errorf("no connected leader can do that: %w", errors.ErrUnsupported)
 
-// Cancel asks for the end of a job. One that is with no leader ends at once, with [ErrCanceled]; of others a result comes, which
-// tells whether the job was canceled or has ended before. The job may be of an earlier process: then all leaders are asked. The
-// error wraps [errors.ErrUnsupported] if the leader cannot do it.
+// Cancel cancels a job. A job that no leader has ends at once, with [ErrCanceled]. For other jobs a result comes, which says whether the
+// job was canceled or had ended before. If an earlier process has submitted the job, all leaders are asked. The error wraps
+// [errors.ErrUnsupported] if the leader cannot cancel jobs.
 func (m *Multi) Cancel(ctx context.Context, id wire.GUID) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (m *Multi) Cancel(ctx context.Context, id wire.GUID) error {
 	case j.at == nil:
 		j.end(nil, ErrCanceled)
 	case j.at.ready && !j.at.features[wire.FeatureCancel]:
-		return fmt.Errorf("cancel job %s: leader %s cannot do that: %w", id, j.at.address, errors.ErrUnsupported)
+		return fmt.Errorf("cancel job %s: leader %s cannot cancel jobs: %w", id, j.at.address, errors.ErrUnsupported)
 	default:
 		j.canceled = true
 		if j.at.ready { // otherwise when it is back

@@ -15,16 +15,16 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// content is a file of a job that a leader is given as a blob, before the job.
+// content is a file of a job that is put to the leader as a blob, before the job is sent.
 type content struct {
 	blob wire.Blob
 	data []byte
 }
 
-// blobRoom is more than a blob takes in a request instead of its content.
+// blobRoom is more bytes than the member Blob takes in a request.
 const blobRoom = 300
 
-// detach takes the contents of the largest files out of a request that fits into no frame, until it does.
+// detach takes the contents of the largest files out of a request that is too large for a frame, until it fits, and puts blobs in their place.
 func detach(request *wire.JobRequest) (contents []content, err error) {
 	size := blobRoom
 	for i := range request.Files {
@@ -54,7 +54,7 @@ func detach(request *wire.JobRequest) (contents []content, err error) {
 		}
 		f := &request.Files[largest]
 		if len(f.Content) <= blobRoom {
-			break // submit tells what is wrong
+			break // submit refuses the request
 		}
 		b, err := blob.Sum(bytes.NewReader(f.Content))
 		if err != nil {
@@ -67,7 +67,7 @@ func detach(request *wire.JobRequest) (contents []content, err error) {
 	return contents, nil
 }
 
-// give sends a job to its leader: after its contents, if it has some. The error is that the connection has ended. m.mu is held.
+// give sends a job to its leader, after the job's contents. It is an error if the connection has ended. m.mu is held.
 func (l *leader) give(j *Job) error {
 	if len(j.contents) == 0 {
 		return l.conn.Send(j.frame())
@@ -93,13 +93,13 @@ func put(ctx context.Context, to *blob.Client, contents []content) error {
 	return nil
 }
 
-// gave is told how the contents of a job were put. m.mu is held.
+// gave sends a job whose contents were put, or treats err as the leader's refusal. m.mu is held.
 func (l *leader) gave(j *Job, err error) {
 	told := &Error{Code: wire.CodeBusy, Leader: l.address}
 	theirs, refused := errors.AsType[*blob.Error](err)
 	switch {
 	case err == nil:
-		_ = l.conn.Send(j.frame()) // when the connection has ended, all of this is done again
+		_ = l.conn.Send(j.frame()) // after an error the job is given again over the next connection
 		return
 	case errors.Is(err, blob.ErrClosed):
 		return
@@ -112,7 +112,7 @@ func (l *leader) gave(j *Job, err error) {
 	l.m.send()
 }
 
-// cannotTake returns why no leader will take a job, or nil if one may. Leaders that are lost may, for a while. m.mu is held.
+// cannotTake returns why no leader will take a job, or nil if one may. A lost leader may take it until the grace is over. m.mu is held.
 func (m *Multi) cannotTake(j *Job) error {
 	if len(j.contents) == 0 {
 		return nil
@@ -123,9 +123,9 @@ func (m *Multi) cannotTake(j *Job) error {
 		}
 	}
 	if len(m.able(wire.FeaturePing)) == 0 {
-		return nil // none is there at all
+		return nil // no leader is connected
 	}
-	return fmt.Errorf("submit job %s: %w: its files have more than fits into a frame, and no leader that is connected takes blobs; give it smaller files", j.ID, wire.ErrTooLarge)
+	return fmt.Errorf("submit job %s: %w: its files do not fit into a frame, and no connected leader takes blobs; give it smaller files", j.ID, wire.ErrTooLarge)
 }
 
 func later(a, b time.Time) time.Time {
@@ -135,9 +135,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Fetch writes a blob that a leader has, such as one of the Artifacts of a result. When connections are lost it waits for the next ones, until ctx ends,
-// and goes on where it was. What is written counts only if the error is nil. It wraps [fs.ErrNotExist] if all leaders are connected and none has the
-// blob, and [errors.ErrUnsupported] if they carry none.
+// Fetch downloads a blob from a leader, such as one of the Artifacts of a result. When connections are lost it waits for the next ones, until ctx ends, and
+// goes on where it was. What it has written is complete only if the error is nil. The error wraps [fs.ErrNotExist] if all leaders are connected and none has
+// the blob, and [errors.ErrUnsupported] if no leader stores blobs.
 func (m *Multi) Fetch(ctx context.Context, b wire.Blob, to io.Writer) error {
 	if err := b.Check(); err != nil {
 		return fmt.Errorf("fetch: %w", err)
@@ -158,7 +158,7 @@ func (m *Multi) Fetch(ctx context.Context, b wire.Blob, to io.Writer) error {
 	}
 }
 
-// fetch asks each leader once. It reports whether it is of no use to ask again.
+// fetch asks each leader once. It reports whether the result is final.
 func (m *Multi) fetch(ctx context.Context, d *blob.Download) (over bool, err error) {
 	without, missing := 0, 0
 	for _, l := range m.leaders {

@@ -17,9 +17,9 @@ type Policy uint8
 const (
 	RoundRobin    Policy = iota // each in turn
 	LeastInFlight               // the one with the fewest unfinished jobs of this client
-	// Rendezvous gives a job to the leader that its id and the leaders' addresses say, as long as that takes jobs. So a job that is
-	// submitted again, also by another process with the same leaders, mostly goes to the leader that has it. When the first choice has
-	// many more unfinished jobs of this client than the second, the second gets the job.
+	// Rendezvous chooses by the job's id and the leaders' addresses, among the leaders that take jobs. So a job that is submitted again,
+	// also by another process with the same leaders, mostly goes to the leader that has it. When the first choice has many more
+	// unfinished jobs of this client than the second, the second gets the job.
 	Rendezvous
 )
 
@@ -39,37 +39,38 @@ const (
 type Config struct {
 	ClientID string
 	Leaders  []string // host:port, 1 to MaxLeaders
-	// Desired is how many jobs may run at the same time on all leaders together: DefaultDesired when 0. Each leader is told an
-	// even share of it.
+	// Desired is how many jobs may run at once on all leaders together: DefaultDesired when 0. Each leader gets an even share.
 	Desired int
-	Token   string        // shown to the leaders; empty for none
+	Token   string        // for the leaders; empty for none
 	Policy  Policy        // which leader gets the next job
 	Grace   time.Duration // how long the jobs of a lost leader wait for it: DefaultGrace when 0
 	// Window is how many jobs may be unfinished, and WindowBytes how many bytes their requests may have together, before Submit
 	// waits. When 0 they are four times Desired, at least 64; and 64 MiB. One job is always allowed.
 	Window      int
 	WindowBytes int
-	// OnResult is told of each result, once for each job, by one goroutine at a time. When it returns nil, the leader may forget
-	// the result. When it returns an error, it is told again a little later; when that is [ErrLater], not before the leader sends the
-	// result again. [ErrNotOurs] leaves the result of a job that was not submitted here with the leader. Results of jobs that an earlier
-	// process has submitted come as well, at the beginning. It must be quick and not call Submit. Nil for nothing: then results are what [Job.Wait]
-	// returns, and those of earlier processes stay with the leader.
+	// OnResult is called with each result, once for each job, by one goroutine at a time. It must be quick, and must not call Submit.
+	// Results of jobs that an earlier process has submitted come as well, at the beginning.
+	//
+	// When it returns nil, the leader may forget the result. [ErrLater] means that [Multi.Acknowledge] will be called. [ErrNotOurs] leaves the
+	// result of a job that was not submitted here with the leader. After any other error it is called again a little later.
+	//
+	// If OnResult is nil, only [Job.Wait] returns results, and those of earlier processes stay with the leader.
 	OnResult func(Result) error
-	// Own means that OnResult is told only of the jobs that are submitted here, and of those of their arrays. Other results stay with the
-	// leader, for another process.
+	// Own limits OnResult to jobs that are submitted here, and the jobs of their arrays. Other results stay with the leader, for another
+	// process.
 	Own bool
 	// Dial connects to a leader. Nil for plain TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	Log  *slog.Logger
 }
 
-// Result is the result of a job as it has come.
+// Result is the result of a job as a leader has sent it.
 type Result struct {
 	JobID   wire.GUID
 	Payload []byte // a JobResult in JSON; not to be changed
 }
 
-// complete checks the settings and fills in defaults. The error has all that is wrong.
+// complete fills in defaults and checks the settings. The error has all mistakes.
 func (c *Config) complete() error {
 	var errs []error
 	if err := wire.CheckClientID(c.ClientID); err != nil {
@@ -104,11 +105,11 @@ func (c *Config) complete() error {
 	return errors.Join(errs...)
 }
 
-// maxDesired is how many jobs so many leaders run of one client at most.
+// maxDesired returns how many jobs of one client may run at once on some leaders together.
 func maxDesired(leaders int) int { return min(max(leaders, 1)*wire.MaxClientCap, MaxDesired) }
 
-// shares splits the desired parallelism over n leaders: the first ones get what is left over. Each gets at least 1, because a
-// leader takes less for 1.
+// shares splits the desired parallelism over n leaders; the first ones get the remainder. Each gets at least 1, because a leader treats
+// less as 1.
 func shares(desired, n int) []int {
 	all := make([]int, n)
 	for i := range all {

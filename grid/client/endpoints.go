@@ -10,9 +10,9 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// ParseEndpoints reads the arguments of a client of several leaders: host:port of each, and at the end perhaps a number, which is
-// how many jobs may run at the same time on all of them together; DefaultDesired if it is left out. A host that is an IPv6
-// address stands in brackets. The error has all that is wrong.
+// ParseEndpoints reads the arguments of a client of several leaders: HOST:PORT of each, then optionally the total, which is how many jobs
+// may run at once on all of them together; DefaultDesired if it is left out. An IPv6 address must be in brackets. The error has all
+// mistakes.
 func ParseEndpoints(args []string) (leaders []string, total int, err error) {
 	total = DefaultDesired
 	var errs []error
@@ -48,13 +48,13 @@ func checkLeaders(all []string) (errs []error) {
 	return errs
 }
 
-// isNumber reports whether an argument is meant as a number. No address is one, as each has a colon.
+// isNumber reports whether an argument is a number. Addresses are not: each has a colon.
 func isNumber(arg string) bool {
 	digits := strings.TrimLeft(arg, "+-")
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// maxHost is the longest name in DNS.
+// maxHost is the length of the longest DNS name, in bytes.
 const maxHost = 253
 
 func checkEndpoint(arg string) error {

@@ -18,7 +18,7 @@ var ErrStopped = errors.New("client stopped")
 // ErrConflict means that another job with the id of this one is unfinished.
 var ErrConflict = errors.New("another job with this id is unfinished")
 
-// Error is what a leader has answered to a job that it does not take.
+// Error is a leader's refusal of a job.
 type Error struct {
 	Code    string // such as wire.CodeInvalid
 	Message string
@@ -36,30 +36,30 @@ type Job struct {
 	subject string
 	payload []byte // nil when it has ended
 	size    int    // of the payload
-	array   bool   // it stands for many
-	// contents are what its leader is given before it; nil when it has ended.
+	array   bool   // it is an array
+	// contents are put to the leader before the job is sent; nil when it has ended.
 	contents []content
 
 	// What follows is guarded by m.mu.
 
-	at       *leader   // which has it, as far as is known; nil while it is pending
-	waits    *pending  // where it is pending; nil when it is not
-	place    int       // in waits
-	was      []*leader // which may still run it, after it was moved
+	at       *leader   // that has it or may have it; nil while it is pending
+	waits    *pending  // the queue that it is in; nil when it is not pending
+	place    int       // its index in waits
+	was      []*leader // that may still run it, after it has moved to another leader
 	stopPut  func()    // stops the transfer of the contents, if it is under way
 	canceled bool
 	acked    bool // queued for good
 	ended    bool
 	result   []byte
-	from     *leader   // whose result it is
-	others   []*leader // that have sent a result as well
-	err      error     // why there will be no result
+	from     *leader   // that has sent result
+	others   []*leader // that have sent a result later
+	err      error     // why there is no result
 
-	queued, done chan struct{} // made when they are asked for
+	queued, done chan struct{} // made at the first call of Queued or Done
 }
 
-// Queued returns a channel that is closed when a leader has queued the job for good: in its journal, if it has one. A leader of
-// the original protocol does not tell that; the channel is then closed at the end of the job.
+// Queued returns a channel that is closed when a leader has queued the job for good: in its journal, if it has one. With a leader of the
+// original protocol, which does not tell, the channel is closed when the job ends.
 func (j *Job) Queued() <-chan struct{} {
 	j.m.mu.Lock()
 	defer j.m.mu.Unlock()
@@ -85,7 +85,7 @@ func (j *Job) Done() <-chan struct{} {
 	return j.done
 }
 
-// Wait returns the result of the job, which may be that it has failed. The error is an [*Error] if no leader takes the job,
+// Wait waits for the result of the job. That the job has failed is a result, too. The error is an [*Error] if no leader takes the job,
 // [ErrCanceled], [ErrStopped], or the cause of ctx.
 func (j *Job) Wait(ctx context.Context) (wire.JobResult, error) {
 	payload, err := j.WaitPayload(ctx)
@@ -95,7 +95,7 @@ func (j *Job) Wait(ctx context.Context) (wire.JobResult, error) {
 	return Result{j.ID, payload}.Decode()
 }
 
-// WaitPayload is Wait for the result as it has come.
+// WaitPayload is [Job.Wait], and returns the result as the leader has sent it. The caller must not change it.
 func (j *Job) WaitPayload(ctx context.Context) ([]byte, error) {
 	select {
 	case <-j.Done():
@@ -105,7 +105,7 @@ func (j *Job) WaitPayload(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// Decode reads the payload, which must be of the job.
+// Decode reads the payload. It is an error if that is the result of another job.
 func (r Result) Decode() (wire.JobResult, error) {
 	var result wire.JobResult
 	if err := json.Unmarshal(r.Payload, &result); err != nil {
@@ -121,7 +121,7 @@ func (j *Job) frame() wire.Frame {
 	return wire.Frame{Type: wire.SubmitJob, MsgID: j.ID, Subject: j.subject, Payload: j.payload}
 }
 
-// leave takes the job from its leader: it is not with it, or it is not known whether it is. m.mu is held.
+// leave takes the job off its leader's count, and stops the transfer of its contents. m.mu is held.
 func (j *Job) leave() {
 	if j.stopPut != nil {
 		j.stopPut()
@@ -134,7 +134,7 @@ func (j *Job) leave() {
 	}
 }
 
-// callOff tells all leaders that may run the job that it is no longer wanted, but for that whose result it is. m.mu is held.
+// callOff cancels the job at all leaders that may run it, except the one that has sent its result. m.mu is held.
 func (j *Job) callOff() {
 	for _, l := range append(j.was, j.at) {
 		if l != nil && l != j.from {

@@ -2,7 +2,7 @@ package client
 
 import "container/heap"
 
-// pending has jobs that are with no leader. The first one is that which was submitted first.
+// pending is a heap of jobs that no leader has, by the order of their submission.
 type pending []*Job
 
 func (p *pending) add(j *Job) {
@@ -10,7 +10,7 @@ func (p *pending) add(j *Job) {
 	heap.Push(p, j)
 }
 
-// stopWaiting takes a job out of the pending ones.
+// stopWaiting takes a job out of its queue, if it is in one. m.mu is held.
 func (j *Job) stopWaiting() {
 	if j.waits != nil {
 		heap.Remove(j.waits, j.place)
@@ -18,7 +18,7 @@ func (j *Job) stopWaiting() {
 	}
 }
 
-// Len implements [heap.Interface], as the others do that follow.
+// Len implements [heap.Interface], like the methods below.
 func (p pending) Len() int { return len(p) }
 
 func (p pending) Less(a, b int) bool { return p[a].order < p[b].order }

@@ -12,12 +12,12 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// QueryTimeout is how long the answer to a query may take.
+// QueryTimeout is how long [Multi.Query] waits for an answer.
 const QueryTimeout = 30 * time.Second
 
 var errNoAnswer = errors.New("no leader has answered in time")
 
-// query is a question to some leaders. It is guarded by m.mu.
+// query is a query that some leaders were asked. It is guarded by m.mu.
 type query struct {
 	asked  []*leader // that have not answered
 	answer wire.StatusInfo
@@ -25,8 +25,9 @@ type query struct {
 	done   chan struct{}
 }
 
-// Query asks the leader that has the job how it stands, and all leaders if the job is not unfinished here. Its state is [Unknown]
-// if no leader knows it. The error is the cause of ctx, or wraps [errors.ErrUnsupported] if no leader can tell.
+// Query asks for the state of a job: the leader that has it, or all leaders if it is not an unfinished job of this client. The state is
+// [Unknown] if no leader knows the job. The error is the cause of ctx, wraps [link.ErrSilent] if the connection to the leader was lost, or
+// [errors.ErrUnsupported] if no connected leader answers queries.
 func (m *Multi) Query(ctx context.Context, id wire.GUID) (wire.StatusInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, QueryTimeout, errNoAnswer)
 	defer cancel()
@@ -68,12 +69,12 @@ func (m *Multi) ask(id wire.GUID) (*query, error) {
 	}
 	m.queries[id] = append(m.queries[id], q)
 	for _, l := range q.asked {
-		_ = l.conn.Send(wire.Frame{Type: wire.Query, CorrID: id}) // when the connection has ended, its reader tells the query
+		_ = l.conn.Send(wire.Frame{Type: wire.Query, CorrID: id}) // if the connection has ended, its reader ends the query
 	}
 	return q, nil
 }
 
-// status takes a Status.
+// status processes a Status.
 func (m *Multi) status(l *leader, f *wire.Frame) error {
 	var info wire.StatusInfo
 	if err := json.Unmarshal(f.Payload, &info); err != nil {
@@ -85,7 +86,7 @@ func (m *Multi) status(l *leader, f *wire.Frame) error {
 	return nil
 }
 
-// answered takes what a leader has answered, and reports whether it was asked. m.mu is held.
+// answered processes the answer of a leader, and reports whether it was asked. m.mu is held.
 func (m *Multi) answered(l *leader, id wire.GUID, info wire.StatusInfo) bool {
 	asked := false
 	for _, q := range slices.Clone(m.queries[id]) {
@@ -104,7 +105,7 @@ func (m *Multi) answered(l *leader, id wire.GUID, info wire.StatusInfo) bool {
 	return asked
 }
 
-// unanswered takes a leader that is lost out of what it was asked. m.mu is held.
+// unanswered removes a lost leader from all queries, and ends those that have no other leader. m.mu is held.
 func (m *Multi) unanswered(l *leader) {
 	for id, all := range m.queries {
 		for _, q := range slices.Clone(all) {
@@ -117,14 +118,14 @@ func (m *Multi) unanswered(l *leader) {
 	}
 }
 
-// strike takes a leader out of those that were asked, and reports whether it was among them.
+// strike removes a leader from those that have not answered, and reports whether it was among them.
 func (q *query) strike(l *leader) bool {
 	n := len(q.asked)
 	q.asked = slices.DeleteFunc(q.asked, func(other *leader) bool { return other == l })
 	return len(q.asked) < n
 }
 
-// drop takes a query out of those that wait. m.mu is held.
+// drop forgets a query. m.mu is held.
 func (m *Multi) drop(id wire.GUID, q *query) {
 	left := slices.DeleteFunc(m.queries[id], func(other *query) bool { return other == q })
 	if m.queries[id] = left; len(left) == 0 {

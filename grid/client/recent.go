@@ -2,7 +2,7 @@ package client
 
 import "github.com/batchfleet/batchfleet/grid/wire"
 
-// recent remembers the last jobs that have ended, at least this many.
+// recentJobs is how many of the last jobs that have ended are remembered at least.
 const recentJobs = 1 << 16
 
 // recent is a set of ids that forgets the oldest half when it is full.

@@ -6,11 +6,11 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// spillFrom is how many jobs more than twice those of the second choice the first one has before the second gets the next job. Where
-// both are as quick, they have about as many, so that a job which is submitted again is rarely given to the other one.
+// spillFrom: the second choice gets a job when the first one has more than twice as many jobs as the second, and spillFrom more. Leaders
+// that are equally fast have about equally many jobs, so a job that is submitted again rarely goes to the other one.
 const spillFrom = 16
 
-// nextAtHome returns the job that is to be given to its leader now, and the leader; nil if there is none. m.mu is held.
+// nextAtHome returns the next job that its leader can be given now, and the leader; nil if there is none. m.mu is held.
 func (m *Multi) nextAtHome() (next *Job, at *leader) {
 	m.assign()
 	for _, l := range m.leaders {
@@ -21,7 +21,7 @@ func (m *Multi) nextAtHome() (next *Job, at *leader) {
 	return next, at
 }
 
-// assign puts the pending jobs into the queues of leaders, and those of leaders that take none into other queues. m.mu is held.
+// assign moves pending jobs into the queues of their leaders, and jobs in queues of leaders that take none into other queues. m.mu is held.
 func (m *Multi) assign() {
 	for _, l := range m.leaders {
 		for len(l.queue) > 0 && !l.isOpen() {
@@ -41,10 +41,10 @@ func (m *Multi) assign() {
 	}
 }
 
-// isOpen reports whether jobs may wait for the leader: it takes jobs, or was not tried yet. m.mu is held.
+// isOpen reports whether jobs may wait for the leader: it takes jobs, or its first connection is not decided yet. m.mu is held.
 func (l *leader) isOpen() bool { return (l.ready || !l.tried) && !l.isPaused() }
 
-// home returns the leader that a job is to be given to, or nil while none takes jobs. m.mu is held.
+// home returns the leader of a job, or nil while none takes jobs. m.mu is held.
 func (m *Multi) home(id wire.GUID) *leader {
 	var first, second *leader
 	for _, l := range m.leaders {
@@ -62,10 +62,10 @@ func (m *Multi) home(id wire.GUID) *leader {
 	return first
 }
 
-// load is how many jobs the leader has or is to have. m.mu is held.
+// load is how many jobs the leader has, or will get from its queue. m.mu is held.
 func (l *leader) load() int { return l.inFlight + len(l.queue) }
 
-// weight says how much the leader is wanted for a job. It is the same in each process: highest random weight, or rendezvous, hashing.
+// weight is the leader's weight for a job, the same in each process: the leader with the highest weight gets the job (rendezvous hashing).
 func (l *leader) weight(id wire.GUID) uint64 {
 	w := xxhash.Sum64(id[:]) ^ l.hash
 	w = (w ^ w>>30) * 0xbf58476d1ce4e5b9 // the end of splitmix64, which lets each bit change all others

@@ -7,7 +7,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// result takes a result from a leader. The first one of a job counts.
+// result processes a result from a leader. The first one of a job counts.
 func (m *Multi) result(l *leader, f *wire.Frame) {
 	id := f.CorrID
 	m.mu.Lock()
@@ -29,11 +29,11 @@ func (m *Multi) result(l *leader, f *wire.Frame) {
 	m.mu.Unlock()
 }
 
-// tell tells OnResult, and ends the job if that takes the result. m.mu is held, and released meanwhile.
+// tell calls OnResult with the result of a job, and ends the job if OnResult has accepted the result. m.mu is held, and released meanwhile.
 func (m *Multi) tell(j *Job) {
 	if m.cfg.OnResult != nil {
 		if err := m.told(Result{j.ID, j.result}); err != nil {
-			if !j.ended && !errors.Is(err, ErrLater) { // the client has stopped, or will be told
+			if !j.ended && !errors.Is(err, ErrLater) { // otherwise the client has stopped, or Acknowledge ends the job
 				m.refused = append(m.refused, j)
 			}
 			return
@@ -42,7 +42,7 @@ func (m *Multi) tell(j *Job) {
 	m.taken(j)
 }
 
-// taken ends a job whose result is taken for good. m.mu is held.
+// taken ends a job whose result was accepted, and acknowledges the result to its leaders. m.mu is held.
 func (m *Multi) taken(j *Job) {
 	m.recent.add(j.ID)
 	for _, l := range append(j.others, j.from) {
@@ -54,15 +54,15 @@ func (m *Multi) taken(j *Job) {
 	m.send()
 }
 
-// ErrNotOurs is what OnResult returns for a result that another process is to have, or the next one.
+// ErrNotOurs is what OnResult returns for a result that is for another process.
 var ErrNotOurs = errors.New("the job was not submitted here")
 
-// ErrLater is what OnResult returns for a result that will be taken for good later, which [Multi.Acknowledge] is told. Until then its
-// leader keeps it, and its job is unfinished.
+// ErrLater is what OnResult returns for a result that [Multi.Acknowledge] will be called for. Until then its leader keeps the result, and
+// the job is unfinished.
 var ErrLater = errors.New("the result will be acknowledged later")
 
-// Acknowledge lets leaders forget results for which OnResult has returned [ErrLater]. Their jobs have ended then. A result that comes
-// again is not told again.
+// Acknowledge lets leaders forget results for which OnResult has returned [ErrLater], and ends their jobs. OnResult is not called with them
+// again.
 func (m *Multi) Acknowledge(ids ...wire.GUID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,8 +79,8 @@ func (m *Multi) Acknowledge(ids ...wire.GUID) {
 	m.flushAcks()
 }
 
-// told tells OnResult, unless another leader had the same result. It returns nil if the result was taken. m.mu is held, and
-// released meanwhile.
+// told calls OnResult, unless it has accepted a result of the same job. It returns nil if OnResult has accepted the result. m.mu is held,
+// and released meanwhile.
 func (m *Multi) told(r Result) error {
 	m.mu.Unlock()
 	m.telling <- struct{}{}
@@ -96,12 +96,12 @@ func (m *Multi) told(r Result) error {
 	case err == nil:
 		m.recent.add(r.JobID)
 	case !errors.Is(err, ErrLater) && !errors.Is(err, ErrNotOurs):
-		m.cfg.Log.Error("result of job is not taken", "job", r.JobID, "err", err)
+		m.cfg.Log.Error("cannot process the result of a job", "job", r.JobID, "err", err)
 	}
 	return err
 }
 
-// tellAgain tells OnResult of results that it has refused.
+// tellAgain calls OnResult again with results that it has returned an error for.
 func (m *Multi) tellAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,8 +122,8 @@ func (m *Multi) flushAcks() {
 	}
 }
 
-// foreign takes the result of a job that was not submitted here: it is of an array, or an earlier process has submitted it. m.mu
-// is held, and released meanwhile.
+// foreign processes the result of a job that was not submitted here: it is of an array, or an earlier process has submitted it. m.mu is
+// held, and released meanwhile.
 func (m *Multi) foreign(l *leader, id wire.GUID, payload []byte) {
 	switch {
 	case m.cfg.OnResult == nil && m.isElement(id, payload):

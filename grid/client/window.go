@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// window bounds the jobs that are unfinished, and the bytes of their requests. Those that wait get room in order.
+// window bounds the unfinished jobs, and the bytes of their requests. Callers get room in the order in which they wait.
 type window struct {
 	maxJobs, maxBytes int
 
@@ -43,14 +43,14 @@ func (w *window) acquire(ctx context.Context, size int, stopped <-chan struct{})
 	return err
 }
 
-// leave takes one that waits out of the line, or gives back what it has just got.
+// leave stops waiting, or releases the room that was granted meanwhile.
 func (w *window) leave(self *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, other := range w.waiting {
 		if other == self {
 			w.waiting = append(w.waiting[:i], w.waiting[i+1:]...)
-			w.admit() // a large one may have stood before small ones
+			w.admit() // a large job may have blocked small ones
 			return
 		}
 	}

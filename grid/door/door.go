@@ -1,4 +1,4 @@
-// Package door takes the connections of the grid's peers, within limits, and tells peers why they are not let in, or their jobs not taken.
+// Package door accepts the connections of the grid's peers, within limits, and answers peers and jobs that are refused.
 package door
 
 import (
@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Door counts the connections of all listeners together. Its methods may be called concurrently.
+// Door accepts connections, within limits over all listeners together. Its methods may be called concurrently.
 type Door struct {
 	MaxConns int // connections at once
-	MaxPerIP int // of one address
+	MaxPerIP int // connections at once of one address
 	Log      *slog.Logger
 
 	mu     sync.Mutex
@@ -25,8 +25,8 @@ type Door struct {
 	perIP  map[string]int
 }
 
-// Serve takes connections until ctx ends or the listener fails, and closes the listener. It calls handle for each one, which must close
-// it, in a goroutine of readers. It does not wait for them.
+// Serve accepts connections until ctx ends or the listener fails, and closes the listener. It calls handle for each connection in a goroutine of
+// readers, which it does not wait for; handle must close the connection. The error is that of the listener.
 func (d *Door) Serve(ctx context.Context, listener net.Listener, readers *sync.WaitGroup, handle func(net.Conn)) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
@@ -38,11 +38,11 @@ func (d *Door) Serve(ctx context.Context, listener net.Listener, readers *sync.W
 				return nil
 			}
 			if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() || isOutOfFiles(err) {
-				d.Log.WarnContext(ctx, "cannot take a connection", "err", err)
-				time.Sleep(50 * time.Millisecond) // others may end meanwhile
+				d.Log.WarnContext(ctx, "cannot accept a connection", "err", err)
+				time.Sleep(50 * time.Millisecond) // connections that end meanwhile free a file
 				continue
 			}
-			return fmt.Errorf("take connections: %w", err)
+			return fmt.Errorf("accept connections: %w", err)
 		}
 		ip := addressOf(conn)
 		if err := d.admit(ip); err != nil {
@@ -76,14 +76,14 @@ func (d *Door) admit(ip string) error {
 	return nil
 }
 
-// Close lets no more connections in. Those that were let in stay.
+// Close refuses further connections. Open ones stay.
 func (d *Door) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
 }
 
-// Conns returns how many connections there are.
+// Conns returns how many connections are open.
 func (d *Door) Conns() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// Peer is a connection that has said hello, or is about to.
+// Peer is a connection whose hello is read, or is still to be read.
 type Peer struct {
 	*link.Conn
 	Name     string // of a client; empty for a worker
@@ -22,7 +22,7 @@ type Peer struct {
 // Has reports whether the peer has a feature.
 func (p *Peer) Has(feature string) bool { return slices.Contains(p.Features, feature) }
 
-// Welcome answers a hello that lists features, with those that both ends have. From now on the peer has these alone.
+// Welcome answers a hello that lists features. From now on [Peer.Has] reports only the features that both ends have.
 func (p *Peer) Welcome(info wire.WelcomeInfo) error {
 	if len(p.Features) == 0 {
 		return nil
@@ -39,23 +39,24 @@ func (p *Peer) Welcome(info wire.WelcomeInfo) error {
 	return p.Send(wire.Frame{Type: wire.Welcome, MsgID: info.LeaderID, Payload: text})
 }
 
-// Refuse tells a peer why its connection is closed.
+// Refuse sends a peer the reason, and closes its connection. It returns err with the code.
 func (p *Peer) Refuse(code string, err error) error {
 	_ = p.Send(p.ErrorFrame(wire.GUID{}, code, err.Error())...)
 	_ = p.Close()
 	return fmt.Errorf("%s: %w", code, err)
 }
 
-// ErrorFrame is an Error for a peer that knows them, and nothing for another.
+// ErrorFrame returns an Error, or no frame if the peer does not have that feature. The job may be zero.
 func (p *Peer) ErrorFrame(job wire.GUID, code, message string) []wire.Frame {
 	if !p.Has(wire.FeatureError) {
 		return nil
 	}
-	text, _ := json.Marshal(wire.ErrorInfo{Code: code, Message: message}) // of two texts
+	text, _ := json.Marshal(wire.ErrorInfo{Code: code, Message: message}) // two texts can always be encoded
 	return []wire.Frame{{Type: wire.Error, MsgID: wire.NewGUID(), CorrID: job, Payload: text}}
 }
 
-// RefusalFrame tells a client that its job is not taken. One that knows no Error gets a result: it has no time limit for its jobs.
+// RefusalFrame tells a client that its job is refused: by an Error, or by a failed Result if the client does not have that feature. Without one it
+// would wait without end.
 func (p *Peer) RefusalFrame(job wire.GUID, exec, code, message string) []wire.Frame {
 	if p.Has(wire.FeatureError) || job.IsZero() {
 		return p.ErrorFrame(job, code, message)
@@ -63,18 +64,19 @@ func (p *Peer) RefusalFrame(job wire.GUID, exec, code, message string) []wire.Fr
 	return p.FailedFrame(job, exec, wire.ReasonRejected, message)
 }
 
-// FailedFrame is the Result of a job that no worker has run.
+// FailedFrame returns the failed Result of a job that no worker has run.
 func (p *Peer) FailedFrame(job wire.GUID, exec, reason, message string) []wire.Frame {
 	text, err := wire.MarshalResult(&wire.JobResult{
 		JobID: job, ClientID: p.Name, ExecName: exec, Status: wire.Failed, Reason: reason, Message: message, Stderr: message,
 	})
 	if err != nil {
-		return nil // it is made of texts
+		return nil // texts can always be encoded
 	}
 	return []wire.Frame{{Type: wire.Result, MsgID: job, CorrID: job, Subject: wire.ResultSubject(p.Name, job), Payload: text}}
 }
 
-// Denied logs which line of a file of rules refuses something, and returns what the peer is told of it.
+// Denied logs an [*access.DeniedError] with its place in the file of rules, and returns what the peer may know of it. Other errors, and nil, are
+// returned as they are.
 func (p *Peer) Denied(log *slog.Logger, err error) error {
 	denied, ok := errors.AsType[*access.DeniedError](err)
 	if !ok {

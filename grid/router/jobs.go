@@ -11,19 +11,19 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// handOverTime is enough for a leader that has to be connected to first.
+// handOverTime is enough to connect to a leader first.
 const handOverTime = 10 * time.Second
 
 var (
-	errFull = errors.New("so many jobs or bytes of this connection are unfinished here as may be: submit it later")
-	errBlob = errors.New("blobs as inputs are not passed on by this router: give the content, or submit the job to a leader")
+	errFull = errors.New("this connection has as many unfinished jobs, or bytes of them, as the router allows: submit the job later")
+	errBlob = errors.New("a router does not pass on blobs: give the content of the files, or submit the job to a leader")
 )
 
-// job is a job that was passed on.
+// job is a job that is passed on.
 type job struct {
 	*client.Job // nil while it is being submitted for the first time
 	exec        string
-	told        bool // that it is queued; guarded by session.mu
+	told        bool // SubmitAck was sent; guarded by session.mu
 }
 
 // submit passes a job on. The error ends the connection.
@@ -34,7 +34,7 @@ func (s *session) submit(ctx context.Context, f wire.Frame) error {
 	}
 	room := ctx
 	if s.Has(wire.FeatureError) {
-		// The client is told instead of left waiting: what it sends next may be the acknowledgments that make room.
+		// Refuse the job at once instead of waiting: the client's next frames may be the acknowledgments that make room.
 		full, cancel := context.WithCancelCause(ctx)
 		cancel(errFull)
 		room = full
@@ -75,7 +75,7 @@ func (s *session) submit(ctx context.Context, f wire.Frame) error {
 	return nil
 }
 
-// check returns what a SubmitJob asks for, or why it is refused. The ExecName is that of the subject then.
+// check reads a SubmitJob, or returns why it is refused; then ExecName is taken from the subject.
 func (s *session) check(f *wire.Frame) (request wire.Submit, code string, err error) {
 	request, err = wire.ReadSubmitJob(f, s.Name)
 	if err == nil && len(request.Blobs) > 0 {
@@ -96,7 +96,7 @@ func (s *session) refuseJob(id wire.GUID, exec, code string, err error) error {
 	return s.Send(s.RefusalFrame(id, exec, code, err.Error())...)
 }
 
-// expect notes a job before a leader can have it, and reports whether it is known.
+// expect adds a job before it is sent to a leader, and reports whether it was there already.
 func (s *session) expect(request wire.Submit) (known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *session) expect(request wire.Submit) (known bool) {
 	return false
 }
 
-// forget forgets a job, unless it was submitted again.
+// forget removes a job that has ended, unless it was submitted again.
 func (s *session) forget(id wire.GUID, ended *client.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *session) forget(id wire.GUID, ended *client.Job) {
 	}
 }
 
-// tellQueued tells the client that a leader has a job for good, once.
+// tellQueued sends SubmitAck for a job, once.
 func (s *session) tellQueued(j *job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,11 +131,11 @@ func (s *session) tell(j *job, id wire.GUID) {
 	}
 }
 
-// follow tells the client what becomes of a job, but for its result, which comes to session.result.
+// follow tells the client that a job is queued or refused. The result comes to session.result.
 func (s *session) follow(ctx context.Context, j *job) {
 	<-j.Queued()
 	select {
-	case <-j.Done(): // perhaps no leader has taken it
+	case <-j.Done(): // perhaps all leaders have refused it
 	default:
 		s.tellQueued(j)
 	}
@@ -146,15 +146,15 @@ func (s *session) follow(ctx context.Context, j *job) {
 	if told, ok := errors.AsType[*client.Error](err); ok {
 		_ = s.refuseJob(j.ID, j.exec, told.Code, errors.New(told.Message))
 	}
-	if errors.Is(err, client.ErrCanceled) { // no leader had it, so none sends a result
+	if errors.Is(err, client.ErrCanceled) { // no leader had the job, so none sends a result
 		for _, f := range s.FailedFrame(j.ID, j.exec, wire.ReasonCanceled, "canceled before a leader had the job") {
 			s.deliver(f)
 		}
 	}
 }
 
-// handOver waits, for a while, until leaders have the jobs of a client that is gone and was not to be told when they have them. It will
-// not submit them again: it counts on a leader that has read them.
+// handOver waits for a while until leaders have queued the jobs of a client that has closed its connection and does not know SubmitAck. Such a
+// client does not submit them again: it relies on what it has written.
 func (s *session) handOver(ctx context.Context) {
 	if s.Has(wire.FeatureSubmitAck) {
 		return
@@ -173,7 +173,7 @@ func (s *session) handOver(ctx context.Context) {
 	}
 }
 
-// result passes a result on. It is taken for good when the client has acknowledged it.
+// result passes a result on to the client. It is acknowledged to the leader when the client has acknowledged it.
 func (s *session) result(r client.Result) error {
 	s.router.Metrics.result()
 	s.mu.Lock()
@@ -185,8 +185,8 @@ func (s *session) result(r client.Result) error {
 	return client.ErrLater
 }
 
-// deliver sends a result. One that a client acknowledges nothing of counts as taken when it is written. If it cannot be sent the
-// connection has ended, and the leader keeps it.
+// deliver sends a result. For a client without ResultAck it counts as acknowledged when it is written. If it cannot be sent, the connection has
+// ended, and the leader keeps the result.
 func (s *session) deliver(f wire.Frame) {
 	if s.Has(wire.FeatureResultAck) {
 		_ = s.Send(f)
@@ -195,5 +195,5 @@ func (s *session) deliver(f wire.Frame) {
 	_ = s.SendWith(f, f.MsgID)
 }
 
-// written is told which results were written to a client that acknowledges nothing.
+// written acknowledges results that were written to a client without ResultAck.
 func (s *session) written(ids []wire.GUID) { s.multi.Acknowledge(ids...) }

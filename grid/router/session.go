@@ -16,30 +16,30 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// features are those that a router has. A client is welcomed with those that it lists as well.
+// features of a router. Welcome lists those that the client has as well.
 var features = []string{
 	wire.FeaturePing, wire.FeatureError, wire.FeatureCancel, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery, wire.FeatureArray, wire.FeatureOwn,
 }
 
 const (
-	maxIgnored   = 10_000           // frames without a meaning that are borne
-	maxQueries   = 64               // that are asked at the same time
+	maxIgnored   = 10_000           // frames that a router ignores before it closes the connection
+	maxQueries   = 64               // at once
 	queryTimeout = 10 * time.Second // less than the client waits for any frame
 )
 
-// session is a connection of a client, and what it has at the leaders.
+// session is a connection of a client, and its client at the leaders.
 type session struct {
 	door.Peer
 	router    *Router
 	principal access.Principal
 	multi     *client.Multi
 	log       *slog.Logger
-	beside    sync.WaitGroup // what runs beside the reader
-	queries   chan struct{}  // those that are asked
-	ignored   int            // frames; of the reader
+	beside    sync.WaitGroup // goroutines beside the reader
+	queries   chan struct{}  // holds a token for each query under way
+	ignored   int            // frames; used by the reader
 
 	mu   sync.Mutex
-	jobs map[wire.GUID]*job // those that are followed
+	jobs map[wire.GUID]*job // those that have not ended
 }
 
 // greet reads the hello of a connection.
@@ -57,7 +57,7 @@ func (s *session) greet(conn net.Conn) error {
 			return s.Refuse(wire.CodeProtocol, err)
 		}
 		s.Features = c.Features
-		return s.Refuse(wire.CodeProtocol, errors.New("this is a router, which has no jobs for workers: connect the worker to a leader"))
+		return s.Refuse(wire.CodeProtocol, errors.New("this is a router, not a leader: connect the worker to a leader"))
 	default:
 		return fmt.Errorf("%w: %s before a hello", wire.ErrFrame, f.Type)
 	}
@@ -84,15 +84,15 @@ func (s *session) greetClient(f wire.Frame, conn net.Conn) error {
 	return s.Welcome(wire.WelcomeInfo{Proto: 2, LeaderID: s.router.ID, Features: features})
 }
 
-// run serves a client that is let in, until its connection or ctx ends.
+// run serves a client until its connection or ctx ends.
 func (s *session) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer s.beside.Wait()
 	defer stop()
 	s.beside.Go(func() {
 		if err := s.multi.Run(ctx); err != nil {
-			s.log.WarnContext(ctx, "the leaders refuse a client", "err", err)
-			s.Abort(s.Refuse(wire.CodeForbidden, errors.New("the leaders of this router refuse its connection for this client: its log has why")))
+			s.log.WarnContext(ctx, "all leaders refuse a client", "err", err)
+			s.Abort(s.Refuse(wire.CodeForbidden, errors.New("the leaders of this router refuse this client: see the router's log")))
 		}
 	})
 	reading, stopReading := context.WithCancel(ctx)
@@ -100,7 +100,7 @@ func (s *session) run(ctx context.Context) error {
 	s.beside.Go(func() {
 		select {
 		case <-s.Done():
-			stopReading() // the reader may wait for room
+			stopReading() // the reader may wait for the window
 		case <-reading.Done():
 		}
 	})
@@ -117,7 +117,7 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// take takes a frame of the client. The error ends the connection.
+// take processes a frame of the client. The error ends the connection.
 func (s *session) take(ctx context.Context, f wire.Frame) error {
 	switch f.Type {
 	case wire.SubmitJob:
@@ -136,13 +136,13 @@ func (s *session) take(ctx context.Context, f wire.Frame) error {
 		return s.query(ctx, f.CorrID)
 	default:
 		if s.ignored++; s.ignored > maxIgnored {
-			return s.Refuse(wire.CodeProtocol, fmt.Errorf("%d frames without a meaning here, the last one %s", s.ignored, f.Type))
+			return s.Refuse(wire.CodeProtocol, fmt.Errorf("%d frames that a router does not process, the last one %s", s.ignored, f.Type))
 		}
 	}
 	return nil
 }
 
-// query asks the leaders how a job stands, and tells the client.
+// query asks the leaders for the state of a job, and sends Status.
 func (s *session) query(ctx context.Context, id wire.GUID) error {
 	select {
 	case s.queries <- struct{}{}:
@@ -159,7 +159,7 @@ func (s *session) query(ctx context.Context, id wire.GUID) error {
 		}
 		text, err := json.Marshal(info)
 		if err != nil || !s.Has(wire.FeatureQuery) {
-			return // it is made of texts
+			return // the client does not know Status; texts can always be encoded
 		}
 		_ = s.Send(wire.Frame{Type: wire.Status, MsgID: wire.NewGUID(), CorrID: id, Payload: text})
 	})
