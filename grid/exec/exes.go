@@ -58,6 +58,25 @@ func (x *exes) close() error {
 	return scratch.RemoveAll(x.dir)
 }
 
+// there makes the directory again if it was deleted: some systems delete what is old in the directories of temporary files.
+func (x *exes) there() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, err := os.Lstat(x.dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Mkdir(x.dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := lockDir(x.dir)
+	if err != nil {
+		return err
+	}
+	_ = x.lock.Close() // of the one that was deleted
+	x.lock = lock
+	return nil
+}
+
 func (x *exes) get(file string) *exe {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -96,6 +115,9 @@ func (x *exes) link(from *os.Root, name string, w *workDir, again bool) error {
 		return &programError{err}
 	}
 	if again || !e.isCopyOf(source) {
+		if err := x.there(); err != nil {
+			return err
+		}
 		if err := e.copy(from, name, source); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/flock"
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/internal/testrun"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 func TestG61ProgramsStartDuringAForkStorm(t *testing.T) {
@@ -54,6 +56,29 @@ func TestG61ProgramsStartDuringAForkStorm(t *testing.T) {
 	running.Wait()
 	close(end)
 	storm.Wait()
+}
+
+func TestG61DeletedCopiesAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", Limits{})
+	r.ok(request())
+	for range 2 {
+		if err := os.RemoveAll(r.exes.dir); err != nil {
+			t.Fatal(err)
+		}
+		r.ok(request())
+	}
+	if _, err := lockDir(r.exes.dir); !errors.Is(err, flock.ErrLocked) {
+		t.Errorf("the new directory can be locked by others: %v", err)
+	}
+	// A fault of this machine is not the job's.
+	if err := errors.Join(os.RemoveAll(r.exes.dir), os.WriteFile(r.exes.dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	r.program("# another one")
+	if got, err := r.Run(t.Context(), Attempt{Request: request(), Number: 1}); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("the job ended with %s %q, %v", got.Reason, got.Message, err)
+	}
 }
 
 func TestG61ANewProgramTakesThePlaceOfTheOld(t *testing.T) {

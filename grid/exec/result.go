@@ -63,6 +63,8 @@ func (a *attempt) ended(err error) error {
 		return &failed{wire.ReasonOutputLimit, over.Error()}
 	case tookTooLong(err):
 		return &failed{wire.ReasonTimeout, err.Error()}
+	case errors.Is(err, jobs.ErrUnavailable): // the program was not tried
+		return err
 	case isNoProgram(err):
 		return &failed{wire.ReasonError, fmt.Sprintf("exec %s cannot be started: %v", a.Request.ExecName, withoutStart(err))}
 	}
