@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfleet/batchfleet/cli/openapi"
 	"github.com/batchfleet/batchfleet/jobapi"
 )
 
@@ -219,46 +218,6 @@ func TestG42DeadLetterCommands(t *testing.T) {
 	l.about(0, "no dead letters", "dlq", "list")
 	l.about(0, "^well\n$", "logs", one)
 	l.about(1, "Only a job that has failed can run again", "retry", one)
-}
-
-// TestG42TheDescriptionOfALeaderIsTrue asks for jobs and dead letters, and holds what is answered against the OpenAPI document.
-func TestG42TheDescriptionOfALeaderIsTrue(t *testing.T) {
-	t.Parallel()
-	g := newTestGrid(t)
-	g.script("Give.up", `exit 1`)
-	l := g.leader("0")
-	g.worker(l.host, l.port, "job.assign.>")
-	good, dead := l.submit("calcA", "7"), l.submit("Give.up", "--retry-on", "exit", "--max-attempts", "2")
-	l.untilState(good, "succeeded")
-	l.untilState(dead, "failed")
-	a := &asker{&testGateway{t: t}, newContract(t, openapi.JSON()), l.url}
-	const jobs, unknown = "/api/v1/grid/jobs", "/35918bc9-196d-40ea-9779-889d79b753f0"
-	a.ask(200, "GET", jobs+"?status=failed&type=grid.Give.up", "", nil)
-	a.ask(200, "GET", jobs+"/"+good, "", nil)
-	a.ask(200, "GET", jobs+"/"+dead, "", nil)
-	a.ask(200, "GET", jobs+"/"+good+"/logs", "", nil)
-	a.ask(200, "GET", jobs+"/"+good+"/events?logs=true", "", nil)
-	a.ask(200, "GET", jobs+"/"+good+"/artifacts", "", nil)
-	a.ask(409, "GET", jobs+"/"+good+"/result", "", nil)
-	a.ask(404, "GET", jobs+unknown, "", nil)
-	a.ask(409, "POST", jobs+"/"+good+"/cancel", "", nil)
-	a.ask(409, "POST", jobs+"/"+good+"/retry", "", nil)
-	a.ask(202, "POST", jobs+"/"+dead+"/retry", "", nil)
-	l.untilState(dead, "failed")
-	a.ask(200, "GET", gridDeadPath+"?count=10", "", nil)
-	for _, bad := range []string{"", "?count=0", "?count=1001", "?count=x"} {
-		a.ask(400, "GET", gridDeadPath+bad, "", nil)
-	}
-	a.ask(404, "POST", gridDeadPath+unknown+"/drop", "", nil)
-	a.ask(404, "POST", gridDeadPath+"/"+good+"/drop", "", nil)
-	a.ask(404, "POST", gridDeadPath+"/x/drop", "", nil)
-	a.ask(200, "POST", gridDeadPath+"/"+dead+"/drop", "", nil)
-	a.ask(200, "GET", "/api/v1/fleet/workers", "", nil)
-	for _, left := range a.contract.unseen() {
-		if strings.Contains(left, "/api/v1/grid/") {
-			t.Errorf("described, but never answered: %s", left)
-		}
-	}
 }
 
 // A worker keeps the results of programs that have failed, and must not answer with one when another attempt is asked for.
