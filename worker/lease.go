@@ -34,11 +34,13 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 		if errors.Is(err, errUnready) || errors.Is(err, errReplaced) {
 			continue
 		}
-		delay := wait.Next()
+		delay, news := wait.Next(), w.outage.isNews(err)
 		switch {
 		case !errors.Is(err, ErrRefused):
 			refused = time.Time{}
-			w.Log.WarnContext(ctx, "cannot lease a job", "retry_in", delay, "err", err)
+			if news {
+				w.Log.WarnContext(ctx, "cannot lease a job", "retry_in", delay, "err", err)
+			}
 		case refused.IsZero():
 			refused = time.Now()
 			fallthrough
@@ -47,7 +49,9 @@ func (w *Worker) lease(ctx context.Context, p *pool) (jobs.Lease, error) {
 				return jobs.Lease{}, fmt.Errorf("lease a job, tried for %s: %w", waited.Round(time.Second), err)
 			}
 			delay = min(max(delay, 5*time.Second), w.StartTimeout-time.Since(refused))
-			w.Log.ErrorContext(ctx, "the source refuses this worker", "retry_in", delay, "gives_up_after", w.StartTimeout, "err", err)
+			if news {
+				w.Log.ErrorContext(ctx, "the source refuses this worker", "retry_in", delay, "gives_up_after", w.StartTimeout, "err", err)
+			}
 		}
 		w.Metrics.leaseErrors.Inc()
 		failed++

@@ -32,6 +32,8 @@ type outage struct {
 	mu     sync.Mutex
 	failed int           // calls of Lease so far that have failed
 	resume chan struct{} // closed when it is worth asking again
+	told   string        // the error that was logged last; empty once the source has answered
+	toldAt time.Time
 }
 
 func newOutage(source Source, r *readiness, log *slog.Logger) *outage {
@@ -41,6 +43,20 @@ func newOutage(source Source, r *readiness, log *slog.Logger) *outage {
 
 // outageAfter is how many calls of Lease in a row must fail: one is soon made again.
 const outageAfter = 2
+
+// repeatLog is after how long an error is logged again that has not changed.
+const repeatLog = 10 * time.Minute
+
+// isNews reports whether an error of Lease is to be logged: all slots that ask get the same one, again and again.
+func (o *outage) isNews(err error) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if text := err.Error(); text != o.told || time.Since(o.toldAt) >= repeatLog {
+		o.told, o.toldAt = text, time.Now()
+		return true
+	}
+	return false
+}
 
 // fails is told of a call of Lease that has failed, the nth in a row of its slot.
 func (o *outage) fails(ctx context.Context, err error, nth int) {
@@ -61,6 +77,9 @@ func (o *outage) fails(ctx context.Context, err error, nth int) {
 
 // ends is told that the source has answered.
 func (o *outage) ends(ctx context.Context) {
+	o.mu.Lock()
+	o.told = ""
+	o.mu.Unlock()
 	if o.readiness.setSource(nil) {
 		o.log.InfoContext(ctx, "the source answers again")
 	}

@@ -80,6 +80,40 @@ func TestF15WorkerIsNotReadyWhileItsSourceDoesNotAnswerAndGoesOnAsking(t *testin
 	})
 }
 
+func TestF15TheErrorThatAllSlotsGetIsLoggedOnceAndAgainWhenItChanges(t *testing.T) {
+	inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
+		r.worker.Pools = []Pool{{Slots: 5}}
+		r.probed()
+		r.start()
+		logged := func(when string, want int) {
+			t.Helper()
+			if n := strings.Count(r.log.String(), `msg="cannot lease a job"`); n != want {
+				t.Errorf("%s: the error is logged %d times, want %d:\n%s", when, n, want, r.log)
+			}
+		}
+		away := func(err error) {
+			r.q.locked(func() { r.q.down = err })
+			for n := range 5 { // each slot waits in the source
+				r.q.add(jobs.ID(fmt.Sprint("wakes", n)))
+			}
+		}
+		r.after(10 * time.Second)
+		away(errNoPubSub)
+		r.after(9 * time.Minute)
+		logged("while it is away", 1)
+		r.after(2 * time.Minute)
+		logged("after 10 minutes", 2)
+		r.q.locked(func() { r.q.down = errors.New("no such host") })
+		r.after(time.Minute)
+		logged("after a change", 3)
+		r.q.locked(func() { r.q.down = nil })
+		r.after(time.Minute)
+		away(errors.New("no such host"))
+		r.after(time.Minute)
+		logged("when it is away once more", 4)
+	})
+}
+
 func TestF15OneFailedCallDoesNotMakeAWorkerUnready(t *testing.T) {
 	inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
 		r.probed()

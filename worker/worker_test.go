@@ -231,9 +231,13 @@ func TestF15TroubleOfTheSource(t *testing.T) {
 	t.Run("that a retry cannot fix ends the worker after START_TIMEOUT", func(t *testing.T) {
 		inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
 			r.q.down = fmt.Errorf("%w: subscription not found", ErrRefused)
+			r.worker.Pools = []Pool{{Slots: 5}}
 			r.start()
 			began := time.Now()
 			err := <-r.ended
+			if n := strings.Count(r.log.String(), "the source refuses this worker"); n != 1 {
+				t.Errorf("that is logged %d times, want once:\n%s", n, r.log)
+			}
 			if took := time.Since(began); !errors.Is(err, ErrRefused) || took < 2*time.Minute || took > 3*time.Minute {
 				t.Errorf("worker ended after %s with %v, want a refusal after 2 min", took, err)
 			}
