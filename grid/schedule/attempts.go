@@ -105,15 +105,19 @@ func (c *Core) lost(a *attempt, reason string, crashed bool) {
 	}
 }
 
-// uncount takes back that an attempt was lost when a connection ended: its worker has come back with it.
+// uncount takes back that an attempt was lost when a connection ended: its worker has come back with it, although another worker may have
+// the job by now.
 func (c *Core) uncount(j *job, attemptID wire.GUID) {
-	if j.rare == nil || j.rare.cutOff != attemptID || attemptID.IsZero() {
+	if !j.isOpen() || j.rare == nil || j.rare.cutOff != attemptID || attemptID.IsZero() {
 		return
 	}
 	j.rare.cutOff = wire.GUID{}
 	j.attempts--
 	j.crashes--
 	c.write(j, func(to Record, j *job) Record { return backRecord(to, j, Attempt{Reason: "its worker has come back"}) })
+	if j.run != nil {
+		c.write(j, startRecord)
+	}
 }
 
 // again queues a job again after an attempt that has not ended it, or gives it up.

@@ -130,6 +130,36 @@ func TestG43JobsOfALostWorkerGoFirstAndElsewhere(t *testing.T) {
 	s.want("assign 1 to 3", "assign 2 to 2")
 }
 
+func TestG43WorkersThatComeBackHaveNotCrashedAlthoughOthersHaveTheJob(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 2)
+	s.submit(1, "a", "calc", none)
+	s.want("took 1 to 1")
+	s.worker(2, 1)
+	s.want("assign 1 to 2")
+	has := PeerID(2)
+	for next := PeerID(3); next < 23; next++ { // each time another worker is faster
+		old := wire.Running{JobID: s.ids[0], AttemptID: s.last[s.ids[0]]}
+		s.Accept(s.now, has, old.JobID, old.AttemptID)
+		s.worker(next, 1)
+		s.Gone(s.now, has)
+		s.want(fmt.Sprintf("assign 1 to %d", next))
+		info := worker(has, modern...)
+		info.Running = []wire.Running{old}
+		s.WorkerHello(s.now, has+100, info)
+		s.want(fmt.Sprintf("cancel 1 to %d lost", has+100))
+		if i, _ := s.Get(s.ids[0]); i.Crashes != 0 || i.Attempts != 0 {
+			t.Fatalf("it has %d crashes and %d attempts, want none that counts", i.Crashes, i.Attempts)
+		}
+		has = next
+	}
+	s.crash()
+	s.wait(11 * time.Second) // no worker comes back with it
+	if i, _ := s.Get(s.ids[0]); i.Crashes != 0 || i.Attempts != 1 {
+		t.Errorf("after a restart it has %d crashes and %d attempts, want one", i.Crashes, i.Attempts)
+	}
+}
+
 func TestG43JobThatKillsWorkersIsDeadLetter(t *testing.T) { // S21
 	s := tell(t, Config{})
 	s.client(1, "a", 2)

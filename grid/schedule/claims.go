@@ -73,15 +73,17 @@ func (c *Core) disown(p *peer, jobID, attemptID wire.GUID) {
 // Of a job that is not known the result will be kept.
 func (c *Core) adopt(p *peer, r wire.Running) {
 	j := c.jobs[r.JobID]
+	if j == nil {
+		return
+	}
+	c.uncount(j, r.AttemptID)
 	switch {
-	case j == nil:
 	case j.run != nil && j.run.id == r.AttemptID && j.run.worker.worker == p.worker: // over a connection whose end is not known yet
 		if j.run.worker != p {
 			c.leaveWorker(j.run)
 			c.takeOver(p, j, r.AttemptID)
 		}
 	case j.untouched(), j.wasWith(p, r.AttemptID):
-		c.uncount(j, r.AttemptID)
 		c.takeOver(p, j, r.AttemptID)
 	default:
 		c.disown(p, r.JobID, r.AttemptID)
