@@ -80,12 +80,16 @@ func (l *Leader) sendStored(p *peer, e schedule.Effect) {
 		f = resultFrame(e)
 	}
 	l.readers.Go(func() {
-		var err error
-		if f.Payload, err = l.bodies.get(e.Body.Ref); err != nil {
+		body, err := l.bodies.get(e.Body.Ref)
+		if err != nil {
 			// A request without a body cannot be run, and a result not be given: the connection ends, and both are tried again.
 			l.Log.Error("cannot read what is stored of a job", "job", e.Job, "err", err)
 			p.Abort(fmt.Errorf("read what is stored of job %s: %w", e.Job, err))
 			return
+		}
+		f.Payload = body
+		if e.Op == schedule.Assign {
+			f.Payload = assigned(p, e, body)
 		}
 		if e.Op == schedule.Result && !p.Has(wire.FeatureResultAck) {
 			_ = p.SendWith(f, e.Job)

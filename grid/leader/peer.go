@@ -24,7 +24,7 @@ import (
 // features are those that this leader has. A peer is welcomed with those that it lists as well.
 var features = []string{
 	wire.FeatureAccept, wire.FeatureCancel, wire.FeaturePing, wire.FeatureError, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery, wire.FeatureDrain,
-	wire.FeatureArray, wire.FeatureReport, wire.FeatureOwn,
+	wire.FeatureArray, wire.FeatureAttempt, wire.FeatureReport, wire.FeatureOwn,
 }
 
 // peer is a connection to a client or a worker.

@@ -18,7 +18,7 @@ import (
 
 // features are what this end knows of the protocol.
 var features = []string{
-	wire.FeatureAccept, wire.FeatureCancel, wire.FeaturePing, wire.FeatureError, wire.FeatureResultAck, wire.FeatureDrain, wire.FeatureArray,
+	wire.FeatureAccept, wire.FeatureCancel, wire.FeaturePing, wire.FeatureError, wire.FeatureResultAck, wire.FeatureDrain, wire.FeatureArray, wire.FeatureAttempt,
 	wire.FeatureReport, wire.FeatureBlob,
 }
 

@@ -147,10 +147,10 @@ type Op uint8
 
 // The effects. Those that promise something are carried out once the records are on disk.
 const (
-	Assign    Op = iota + 1 // to a worker: Job, Attempt, Exec, Data
+	Assign    Op = iota + 1 // to a worker: Job, Attempt, Number, Exec, Body
 	CancelRun               // to a worker: Job, Attempt, Reason
 	SubmitAck               // to a client, a promise: Job
-	Result                  // to a client, a promise: Job, Client, Data
+	Result                  // to a client, a promise: Job, Client, Body
 	ResultAck               // to a worker, a promise: Job
 	ErrorTo                 // Job if it is about one, Code, Reason; Client and Exec if a job was not taken and its client is to learn of no other end
 	CloseWith               // the same, and then the connection is closed
@@ -168,6 +168,7 @@ type Effect struct {
 	Attempt wire.GUID
 	Exec    string
 	Client  string
+	Number  int // of the attempt, from 1
 	Body    Body
 	Code    string
 	Reason  string

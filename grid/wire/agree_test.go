@@ -40,7 +40,7 @@ var refusedPayloads = []string{
 }
 
 // refusals are what the error has for such a payload.
-var refusals = []string{"is there twice", "duplicate object member", "invalid UTF-8", "invalid surrogate pair", "Content: want a string", "are set by the leader", "frame too large"}
+var refusals = []string{"is there twice", "duplicate object member", "invalid UTF-8", "invalid surrogate pair", "Content: want a string", "set by the leader", "frame too large"}
 
 func TestG21ReadSubmitAgreesWithJSON(t *testing.T) {
 	for _, payload := range requestPayloads {

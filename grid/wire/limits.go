@@ -7,11 +7,12 @@ const (
 
 	// What an element of an array has more than the request: a JobId with hyphens where there were none, and two members.
 	elementRoom = 4 + len(arrayMember) + 36 + 1 + len(indexMember) + len("999999999")
+	attemptRoom = len(attemptMember) + len("100")
 )
 
 // MaxSubmit returns the size of the largest payload of a SubmitJob for an exec, in bytes.
 func MaxSubmit(exec string) int {
-	return MaxFrame - minFrame - len(AssignPrefix) - len(exec) - maxWorkerPart - elementRoom
+	return MaxFrame - minFrame - len(AssignPrefix) - len(exec) - maxWorkerPart - elementRoom - attemptRoom
 }
 
 // MaxAck returns the size of the largest payload of an AckJob for the job of a client, in bytes: 3145551 bytes of an archive, or

@@ -33,7 +33,8 @@ type Options struct {
 	Array        string            `json:"Array,omitempty"` // 0-99: one job for each index
 	Index        *int64            `json:"Index,omitempty"` // of a job of an array, set by the leader
 	ArrayID      *GUID             `json:"ArrayId,omitempty"`
-	Trace        string            `json:"Trace,omitempty"` // W3C traceparent
+	Attempt      int               `json:"Attempt,omitempty"` // which one it is, set by the leader from the second one on
+	Trace        string            `json:"Trace,omitempty"`   // W3C traceparent
 }
 
 // InputFile is a file that a job is given: its content, or the name that the content has in the worker's cache, or a blob.
@@ -136,6 +137,7 @@ const (
 	FeatureOwn       = "own"       // of a client: it takes only results of jobs that it submits over this connection
 	FeatureDrain     = "drain"     // Drain
 	FeatureArray     = "array"     // jobs of arrays
+	FeatureAttempt   = "attempt"   // of a worker: the request says which attempt it is for
 	FeatureBlob      = "blob"      // BlobBegin, BlobChunk and BlobEnd
 	FeatureReport    = "report"    // Report
 )
