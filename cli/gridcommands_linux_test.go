@@ -59,6 +59,7 @@ func TestG69ClientsEndWithExitCode1WhenJobsHaveFailed(t *testing.T) {
 func TestG69MistakesGetClearErrors(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
+	g.write("bad.jsonl", "{\"ExecName\":\"x\",\"Files\":[{\"Name\":\"b.txt\",\"Content\":\"x\"}]}\n")
 	for _, tt := range []struct{ line, want string }{
 		{"leader", "PORT is missing"},
 		{"leader 70000", `PORT is "70000": must be from 0 to 65535`},
@@ -92,6 +93,7 @@ func TestG69MistakesGetClearErrors(t *testing.T) {
 		{"submit --client a calcA --file none.txt", "--file: .*no such file"},
 		{"submit --client a calcA -o out", "give --wait"},
 		{"submit --client a calcA --from jobs", "leave out one of them"},
+		{"submit --client a --from bad.jsonl", `--from: line 1: file "b.txt": Content is no base64`},
 		{"list --limit 0", "--limit is 0"},
 		{"dlq drop a/b", "may hold only letters"},
 		{"show", "JOB is missing"},

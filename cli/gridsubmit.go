@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -192,6 +193,9 @@ func readRequest(text []byte) (q wire.JobRequest, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&q); err != nil {
+		if _, named := wire.ReadSubmit(text); named != nil && errors.As(err, new(base64.CorruptInputError)) {
+			return q, named // it says in which file
+		}
 		return q, fmt.Errorf("it is no job in JSON, such as {\"ExecName\":\"calcA\",\"Args\":[\"1\"]}: %w", err)
 	}
 	if d.More() {

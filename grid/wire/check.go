@@ -92,15 +92,19 @@ func (f *InputFile) check(names fileNames) error {
 			given++
 		}
 	}
+	var err error
 	switch {
 	case given == 0:
 		return fmt.Errorf("file %.80q has no Content, CacheId or Blob", f.Name)
 	case given > 1:
 		return fmt.Errorf("file %.80q has more than one of Content, CacheId and Blob", f.Name)
 	case f.CacheID != nil:
-		return checkTokens("CacheId", *f.CacheID)
+		err = checkTokens("CacheId", *f.CacheID)
 	case f.Blob != nil:
-		return f.Blob.Check()
+		err = f.Blob.Check()
+	}
+	if err != nil {
+		return fmt.Errorf("file %.80q: %w", f.Name, err)
 	}
 	return nil
 }

@@ -18,14 +18,18 @@ const (
 	maxHost         = 255
 )
 
-// ReadConfig reads a HelloClient, whose subject is the client's id. A payload that is missing or no JSON stands for
-// [DefaultParallel] and no features, as with other leaders. The error is for the peer: its hello is refused.
+// ReadConfig reads a HelloClient, whose subject is the client's id. A payload that is missing or cannot be read stands for
+// [DefaultParallel] and no features, as with other leaders, and a DesiredParallelism that is no whole number for DefaultParallel. The error is for the peer: its hello is refused.
 func ReadConfig(subject string, payload []byte) (ClientConfig, error) {
 	if err := CheckClientID(subject); err != nil {
 		return ClientConfig{}, err
 	}
 	var c ClientConfig
-	if json.Unmarshal(payload, &c) != nil {
+	switch err := json.Unmarshal(payload, &c); {
+	case err == nil:
+	case onlyDesired(err):
+		c.DesiredParallelism = DefaultParallel // the others have been read
+	default:
 		c = ClientConfig{DesiredParallelism: DefaultParallel}
 	}
 	if c.ClientID != "" && c.ClientID != subject {
@@ -34,6 +38,12 @@ func ReadConfig(subject string, payload []byte) (ClientConfig, error) {
 	c.ClientID = subject
 	c.DesiredParallelism = min(max(1, c.DesiredParallelism), MaxClientCap)
 	return c, checkHello(c.Features, c.Token)
+}
+
+// onlyDesired reports whether DesiredParallelism has another type than it should, and is the first member that has.
+func onlyDesired(err error) bool {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	return ok && wrong.Field == "DesiredParallelism"
 }
 
 // ReadCapability reads the payload of a HelloWorker. An empty one is that of a worker without features.

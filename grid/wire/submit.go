@@ -187,8 +187,11 @@ func (s *submitScan) file(in *scanner) error {
 			return in.blob(&f.Blob)
 		}
 	})
-	if err != nil {
-		return err
+	switch {
+	case err != nil && f.Name == "": // it may come later
+		return fmt.Errorf("file %d: %w", s.Files, err)
+	case err != nil:
+		return fmt.Errorf("file %.80q: %w", f.Name, err)
 	}
 	if f.Blob != nil {
 		s.Blobs = append(s.Blobs, *f.Blob)

@@ -28,6 +28,19 @@ func TestG12ReadSubmit(t *testing.T) {
 	}
 }
 
+func TestG20MistakesNameTheirFile(t *testing.T) {
+	for files, want := range map[string]string{
+		`{"Name":"a","Content":"aGk="},{"Name":"b","Content":"x"}`: `file "b": Content is no base64`,
+		`{"Name":"a","Content":"aGk="},{"Content":"x","Name":"b"}`: `file 2: Content is no base64`,
+		`{"Name":"b","Content":7}`:                                 `file "b": Content: want a string`,
+		`{"Name":"b","CacheId":"../x"}`:                            `file "b": CacheId`,
+		`{"Name":"b","Blob":{"Sha256":"x","Size":1}}`:              `file "b": member Sha256`,
+	} {
+		_, err := ReadSubmit(fmt.Appendf(nil, `{"JobId":%q,"ClientId":"a","ExecName":"x","Files":[%s]}`, jobText, files))
+		wantError(t, "ReadSubmit", err, want)
+	}
+}
+
 func TestG76ElementPayload(t *testing.T) {
 	payload := []byte(` {"jobid" : "35918BC9196D40EA9779889D79B753F0" ,"ClientId":"c","ExecName":"x.y","Args":["{i}"],"Array":"0-9"} ` + "\n")
 	s, err := ReadSubmit(payload)
