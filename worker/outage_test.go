@@ -80,7 +80,7 @@ func TestF15WorkerIsNotReadyWhileItsSourceDoesNotAnswerAndGoesOnAsking(t *testin
 	})
 }
 
-func TestF15TheErrorThatAllSlotsGetIsLoggedOnceAndAgainWhenItChanges(t *testing.T) {
+func TestF15LeaseErrorIsLoggedOnceForAllSlots(t *testing.T) {
 	inBubble(t, takes(time.Second), func(t *testing.T, r *rig) {
 		r.worker.Pools = []Pool{{Slots: 5}}
 		r.probed()

@@ -138,7 +138,7 @@ func (f *fleet) wantRun(j *client.Job, by *switched) {
 	}
 }
 
-func TestG34JobsGoToTheWorkersThatAreReady(t *testing.T) {
+func TestG34JobsGoToReadyWorkers(t *testing.T) {
 	f := &fleet{t: t, leader: &leader.Leader{Log: quiet}, lines: map[string]*line{"client": {}}}
 	f.startLeader()
 	f.startClient()

@@ -67,7 +67,7 @@ func TestFullDiskStopsLeasing(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.start(answer)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + time.Second) // between two checks, which write there
 		if err := os.RemoveAll(filepath.Join(r.member.Dir, "journal")); err != nil {
 			r.Fatal(err)
 		}

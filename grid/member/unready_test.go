@@ -32,7 +32,7 @@ func (d *disk) set(full bool) {
 	time.Sleep(20 * time.Second)
 }
 
-func TestG34AWorkerGivesCreditWhileItIsReady(t *testing.T) {
+func TestG34CreditFollowsReadiness(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		d.check(r, true)
@@ -59,7 +59,7 @@ func TestG34AWorkerGivesCreditWhileItIsReady(t *testing.T) {
 	})
 }
 
-func TestG34AJobThatCrossesALowerLimitLeavesTheCreditRight(t *testing.T) {
+func TestG34CreditIsRightAfterAJobThatCrossedALowerLimit(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		d, b := new(disk), &books{leader: r.leaders[0]}
 		d.check(r, false)
@@ -79,7 +79,7 @@ func TestG34AJobThatCrossesALowerLimitLeavesTheCreditRight(t *testing.T) {
 	})
 }
 
-func TestG34ALeaderThatIsKnownLateIsToldThatTheWorkerIsUnready(t *testing.T) {
+func TestG34LateWelcomeIsAnsweredWithALowerLimit(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		l.features = nil
@@ -92,7 +92,7 @@ func TestG34ALeaderThatIsKnownLateIsToldThatTheWorkerIsUnready(t *testing.T) {
 	})
 }
 
-func TestG64ACreditThatIsHeldIsNotGivenWhenTheWorkerIsUnready(t *testing.T) {
+func TestG64HeldCreditIsDroppedWhileUnready(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		d.check(r, false)
@@ -116,7 +116,7 @@ func TestG64ACreditThatIsHeldIsNotGivenWhenTheWorkerIsUnready(t *testing.T) {
 	})
 }
 
-func TestG34ACreditIsForASlotThatAsks(t *testing.T) {
+func TestG34OnlySlotsThatAskGetCredit(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l := r.leaders[0]
 		r.worker.Pools = []worker.Pool{{Slots: 1}}
@@ -127,7 +127,7 @@ func TestG34ACreditIsForASlotThatAsks(t *testing.T) {
 	})
 }
 
-func TestG34SlotsThatRunJobsAreNotUnready(t *testing.T) {
+func TestG34JobThatWaitsForABusySlotStays(t *testing.T) {
 	test(t, 3, func(r *rig) { // three leaders for two slots
 		d, done := new(disk), make(chan struct{})
 		d.check(r, false)
@@ -163,7 +163,7 @@ func TestG34SlotsThatRunJobsAreNotUnready(t *testing.T) {
 	})
 }
 
-func TestG36AJobThatWaitsForAnUnreadyLoopGoesBackAfterAReconnect(t *testing.T) {
+func TestG36UnstartedJobGoesBackAfterReconnect(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		d.check(r, true)
@@ -182,7 +182,7 @@ func TestG36AJobThatWaitsForAnUnreadyLoopGoesBackAfterAReconnect(t *testing.T) {
 	})
 }
 
-func TestG34ALeaderOfTheOriginalProtocolKeepsItsCredit(t *testing.T) {
+func TestG34OriginalLeaderKeepsItsCredit(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		l.features = nil
@@ -202,7 +202,7 @@ func TestG34ALeaderOfTheOriginalProtocolKeepsItsCredit(t *testing.T) {
 	})
 }
 
-func TestP9WithNothingRunningOnlyAWorkerThatIsReadyGivesACredit(t *testing.T) {
+func TestP9UnreadyWorkerGivesNoCredit(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		d.check(r, true)

@@ -43,7 +43,7 @@ func TestG45DuplicateResultCountsOnce(t *testing.T) {
 	}
 }
 
-func TestG34AWorkerMayTakeItsCreditBack(t *testing.T) {
+func TestG34WorkerMayTakeItsCreditBack(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.worker(2, 2)
