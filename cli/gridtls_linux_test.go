@@ -67,7 +67,7 @@ func (g *testGrid) write(name, text string) {
 func TestG71RemoteListenersNeedTLS(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
-	g.run(2, "--addr: .*without TLS only this machine may reach it.*--insecure", "leader", "0", "--addr", "0.0.0.0")
+	g.run(2, "--addr: .*other machines could connect without TLS.*--insecure", "leader", "0", "--addr", "0.0.0.0")
 	open := g.leader("0", "--addr", "0.0.0.0", "--insecure")
 	if log := open.log.String(); !strings.Contains(log, "not encrypted") || !strings.Contains(log, "everybody who reaches this port") {
 		t.Errorf("a leader that everybody may use does not say so:\n%s", log)

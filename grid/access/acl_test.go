@@ -265,9 +265,9 @@ clients = []
 		t.Errorf("the token is shown: %v", e)
 	}
 	want := []string{
-		`acl.toml:1:1: clients stands above the first principal: write it below a line such as [team-a]`,
-		`acl.toml:3:11: a.tokens has what is no hash: want sha256: and 64 hexadecimal digits, never the token itself`,
-		`acl.toml:4:12: a.clients has "a*": want - or _ before the *, since a* would be other people's clients, too`,
+		`acl.toml:1:1: clients is above the first principal: write it below a line such as [team-a]`,
+		`acl.toml:3:11: a.tokens has a text that is no hash: want sha256: and 64 hexadecimal digits, never the token itself`,
+		`acl.toml:4:12: a.clients has "a*": want - or _ before the *, because a* matches other people's clients, too`,
 		`acl.toml:4:18: a.clients has "b c": want the ClientId of a client, or the beginning of many and *, such as team-a-*`,
 		`acl.toml:4:30: a.clients has something that is no text: want it between quotes`,
 		`acl.toml:5:1: a.exec is no key of a principal: want tokens, sans, clients, execs, patterns, max_cap, admin`,
@@ -279,15 +279,15 @@ clients = []
 		`acl.toml:12:2: x y is no name of a principal: a name is 1 to 64 of A-Z a-z 0-9 . _ -`,
 		`acl.toml:15:9: e.admin is "yes": want true or false`,
 		`acl.toml:16:13: e.patterns has a bad pattern "job.assign.gpu.*x" has a wildcard within a token: * and > are whole tokens`,
-		`acl.toml:16:34: e.patterns has "job.submit.x", which is that of no job: want what workers declare, such as job.assign.*`,
+		`acl.toml:16:34: e.patterns has "job.submit.x", which matches no job: want a pattern as workers have it, such as job.assign.*`,
 		`acl.toml:16:50: e.patterns has a bad pattern "job..x" has an empty token; tokens have one dot between them`,
 		`acl.toml:17:1: e.admin is given twice: first in line 15`,
 		`acl.toml:18:2: f has execs and no clients to submit them as: want clients = ["*"] for all`,
 		`acl.toml:19:11: f.tokens has a token that is there already: first in line 14`,
-		`acl.toml:20:9: f.sans has "*.example.org": is no DNS name and no URI: want that of one machine, such as worker-1.example.org`,
+		`acl.toml:20:9: f.sans has "*.example.org": is no DNS name and no URI: want one such as worker-1.example.org`,
 		`acl.toml:20:43: f.sans has ":x": is no URI, such as spiffe://fleet/worker-1`,
 		`acl.toml:20:49: f.sans has a name of a certificate that is there already: first in line 20`,
-		`acl.toml:22:2: g has no tokens and no sans: it could never show who it is`,
+		`acl.toml:22:2: g has no tokens and no sans: no peer could be identified as it`,
 		`acl.toml:23:1: g.clients is empty: leave it out, or write what is allowed`,
 	}
 	if diff := cmp.Diff(want, strings.Split(e.Error(), "\n")); diff != "" {

@@ -35,13 +35,13 @@ const (
 type reader struct {
 	data  []byte
 	acl   *ACL
-	lines map[string]int // of the principals, the keys, the tokens and the names of certificates that were read
-	begin []int          // where lines begin
-	head  int            // where the principal begins that is read
+	lines map[string]int // of the principals, keys, tokens and names of certificates that were read
+	begin []int          // offsets at which lines begin
+	head  int            // offset of the current principal
 	wrong kinds.FileError
 }
 
-// Parse is [Load] of a file that has been read; its name is for mistakes.
+// Parse is [Load] of a file that was read; its name is for mistakes.
 func Parse(name string, data []byte) (*ACL, error) {
 	r := &reader{data: data, acl: &ACL{file: name}, lines: map[string]int{}, begin: []int{0}}
 	for i, c := range data {
@@ -51,7 +51,7 @@ func Parse(name string, data []byte) (*ACL, error) {
 	}
 	p := &unstable.Parser{}
 	p.Reset(data)
-	var current *rule // nil above the first principal, and below one that is none
+	var current *rule // nil above the first principal, and below an invalid one
 	begun := false
 	for p.NextExpression() {
 		switch e := p.Expression(); {
@@ -62,12 +62,12 @@ func Parse(name string, data []byte) (*ACL, error) {
 			r.key(current, e)
 		case !begun:
 			at, names := keyOf(e)
-			r.mistake(at, names, "stands above the first principal: write it below a line such as [team-a]")
+			r.mistake(at, names, "is above the first principal: write it below a line such as [team-a]")
 		}
 	}
 	r.complete(current)
 	if err := p.Error(); err != nil {
-		r.wrong = kinds.FileError{} // what was found so far may come of it
+		r.wrong = kinds.FileError{} // earlier mistakes may be consequences
 		at := len(data)
 		if e, ok := errors.AsType[*unstable.ParserError](err); ok && e.Highlight != nil {
 			at = cap(data) - cap(e.Highlight)
@@ -97,7 +97,7 @@ func (r *reader) mistake(at int, key, format string, args ...any) {
 
 func (r *reader) line(at int) int { return sort.SearchInts(r.begin, at+1) }
 
-// once notes a mistake if something is there for the second time.
+// once reports whether something is new, and notes a mistake if it is there for the second time.
 func (r *reader) once(at int, key, what, text string) bool {
 	first, known := r.lines[what]
 	if known {
@@ -108,7 +108,7 @@ func (r *reader) once(at int, key, what, text string) bool {
 	return true
 }
 
-// keyOf returns the offset of a key, and its names with dots between them, cut.
+// keyOf returns the offset of a key, and its names with dots between them; of more than four names the first ones.
 func keyOf(e *unstable.Node) (at int, key string) {
 	at = -1
 	var names []string
@@ -123,7 +123,7 @@ func keyOf(e *unstable.Node) (at int, key string) {
 	return at, fmt.Sprintf("%.100s", strings.Join(names, "."))
 }
 
-// principal reads a line [NAME], and returns nil if it is none.
+// principal reads a line [NAME], and returns nil if it is invalid.
 func (r *reader) principal(e *unstable.Node) *rule {
 	at, name := keyOf(e)
 	parts := 0
@@ -148,7 +148,7 @@ func (r *reader) principal(e *unstable.Node) *rule {
 	return nil
 }
 
-// complete notes what a principal lacks.
+// complete notes which keys a principal lacks.
 func (r *reader) complete(p *rule) {
 	if p == nil {
 		return
@@ -156,9 +156,9 @@ func (r *reader) complete(p *rule) {
 	has := func(key string) bool { return r.lines[p.name+"."+key] > 0 }
 	switch {
 	case !has("tokens") && !has("sans"):
-		r.mistake(r.head, p.name, "has no tokens and no sans: it could never show who it is")
+		r.mistake(r.head, p.name, "has no tokens and no sans: no peer could be identified as it")
 	case has("clients") && !has("execs"):
-		r.mistake(r.head, p.name, `has clients and no execs, so that they could submit nothing: want execs = [">"] for all`)
+		r.mistake(r.head, p.name, `has clients but no execs, so they could submit nothing: want execs = [">"] for all`)
 	case has("execs") && !has("clients"):
 		r.mistake(r.head, p.name, `has execs and no clients to submit them as: want clients = ["*"] for all`)
 	}
@@ -181,8 +181,8 @@ func (r *reader) key(p *rule, e *unstable.Node) {
 	case "tokens":
 		r.values(at, key, v, func(at int, text string) {
 			sum, ok := parseHash(text)
-			if !ok { // it is not shown: it may be the token itself
-				r.mistake(at, key, "has what is no hash: want sha256: and 64 hexadecimal digits, never the token itself")
+			if !ok { // not shown: it may be the token itself
+				r.mistake(at, key, "has a text that is no hash: want sha256: and 64 hexadecimal digits, never the token itself")
 			} else if r.once(at, key, "token "+string(sum[:]), "has a token that is there already") {
 				p.tokens = append(p.tokens, sum)
 			}
@@ -215,7 +215,7 @@ func (r *reader) key(p *rule, e *unstable.Node) {
 			if err := subject.CheckPattern(text); err != nil {
 				r.mistake(at, key, "has a bad %v", err)
 			} else if text != ">" && !strings.HasPrefix(text, wire.AssignPrefix) {
-				r.mistake(at, key, "has %.80q, which is that of no job: want what workers declare, such as %s", text, wire.DefaultPattern)
+				r.mistake(at, key, "has %.80q, which matches no job: want a pattern as workers have it, such as %s", text, wire.DefaultPattern)
 			}
 			p.patterns = append(p.patterns, text)
 		})
@@ -233,7 +233,7 @@ func (r *reader) key(p *rule, e *unstable.Node) {
 	}
 }
 
-// place returns the offset of a value; lists and tables have that of their key.
+// place returns the offset of a value; for lists and tables it is the offset of their key.
 func place(at int, v *unstable.Node) int {
 	if v.Kind == unstable.Array || v.Kind == unstable.InlineTable {
 		return at
@@ -241,7 +241,7 @@ func place(at int, v *unstable.Node) int {
 	return int(v.Raw.Offset)
 }
 
-// values calls one for each text of a list.
+// values calls one for each text of a list, with its offset.
 func (r *reader) values(at int, key string, v *unstable.Node, one func(at int, text string)) {
 	if v.Kind != unstable.Array {
 		r.mistake(place(at, v), key, `is no list: want ["…", "…"]`)
@@ -266,7 +266,7 @@ func (r *reader) values(at int, key string, v *unstable.Node, one func(at int, t
 	}
 }
 
-// readSAN returns a name of certificates as it is compared, or what is wrong with it.
+// readSAN returns a name of a certificate as names compares it, or what is wrong with it.
 func readSAN(text string) (san, problem string) {
 	if strings.Contains(text, ":") {
 		u, err := url.Parse(text)
@@ -276,7 +276,7 @@ func readSAN(text string) (san, problem string) {
 		return u.String(), "" // as certificates are read
 	}
 	if !dnsName(text) {
-		return "", "is no DNS name and no URI: want that of one machine, such as worker-1.example.org"
+		return "", "is no DNS name and no URI: want one such as worker-1.example.org"
 	}
 	return strings.ToLower(text), ""
 }
@@ -286,7 +286,7 @@ func dnsName(s string) bool {
 		!strings.Contains("."+s+".", "..")
 }
 
-// badClient returns what is wrong with a name of clients. What stands before a * ends with - or _, since alice* would be
+// badClient returns what is wrong with a ClientId, or a prefix and *. The prefix must end with - or _, because alice* would match
 // alicebob, too.
 func badClient(text string) string {
 	prefix, many := strings.CutSuffix(text, "*")
@@ -296,7 +296,7 @@ func badClient(text string) string {
 	case wire.CheckClientID(prefix) != nil:
 		return "want the ClientId of a client, or the beginning of many and *, such as team-a-*"
 	case many && !strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, "_"):
-		return "want - or _ before the *, since " + text + " would be other people's clients, too"
+		return "want - or _ before the *, because " + text + " matches other people's clients, too"
 	}
 	return ""
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
-// ALPN is the protocol that both ends of a TLS connection must name, so that no server of something else is taken for a leader,
-// and no browser's request reaches one.
+// ALPN is the protocol that both ends of a TLS connection must name. So no other TLS server is taken for a leader, and no browser's request
+// reaches one.
 const ALPN = "grid/1"
 
-// ServerTLS is the TLS of a listener: version 1.3. Its methods may be called concurrently.
+// ServerTLS has the TLS settings of a listener. The version is 1.3. Its methods may be called concurrently.
 type ServerTLS struct {
 	cert   *httpd.CertFiles
 	caFile string
@@ -37,7 +37,7 @@ func OpenServerTLS(certFile, keyFile, caFile string, log *slog.Logger) (*ServerT
 	return s, s.loadCAs()
 }
 
-// Reload reads all files again. What cannot be read stays as it was. Connections go on with what they began with.
+// Reload reads all files again. If one cannot be read, its earlier contents stay in use. Open connections are not changed.
 func (s *ServerTLS) Reload() error { return errors.Join(s.cert.Reload(), s.loadCAs()) }
 
 func (s *ServerTLS) loadCAs() error {
@@ -60,11 +60,11 @@ func (s *ServerTLS) Config() *tls.Config {
 func (s *ServerTLS) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	// Package tls accepts a client that names no protocol at all.
 	if !slices.Contains(hello.SupportedProtos, ALPN) {
-		return nil, fmt.Errorf("the peer does not name the protocol %s (ALPN): it speaks TLS, and is no peer of the grid", ALPN)
+		return nil, fmt.Errorf("the peer does not name the protocol %s (ALPN): it is no peer of the grid", ALPN)
 	}
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{ALPN}, GetCertificate: s.cert.Get,
-		// A ticket would spare a peer its certificate, which may have been revoked since. Connections last long: there is little to save.
+		// With a ticket a peer would not show its certificate again, which may have been revoked. Connections are long, so tickets save little.
 		SessionTicketsDisabled: true,
 	}
 	if cas := s.cas.Load(); cas != nil {
@@ -73,10 +73,10 @@ func (s *ServerTLS) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	return c, nil
 }
 
-// ClientTLS is what a client or a worker needs to know for TLS. The zero value trusts the authorities of the system.
+// ClientTLS has the TLS settings of a client or a worker. The zero value trusts the authorities of the system.
 type ClientTLS struct {
-	CAFile            string // trust the authorities in it, in PEM, and no others
-	ServerName        string // that the leader's certificate must have, if not the host that is dialed
+	CAFile            string // authorities to trust, in PEM, and no others
+	ServerName        string // name that the leader's certificate must have; the host that is dialed if empty
 	CertFile, KeyFile string // its own certificate, for a leader that asks for one; read again when the files change
 }
 
@@ -86,7 +86,7 @@ func (c ClientTLS) Config(log *slog.Logger) (*tls.Config, error) {
 		MinVersion: tls.VersionTLS13, NextProtos: []string{ALPN}, ServerName: c.ServerName,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if state.NegotiatedProtocol != ALPN {
-				return fmt.Errorf("%s does not name the protocol %s (ALPN): it speaks TLS, and is no leader; is the port right?", cmp.Or(state.ServerName, "the peer"), ALPN)
+				return fmt.Errorf("%s does not name the protocol %s (ALPN): it is no leader; is the port right?", cmp.Or(state.ServerName, "the peer"), ALPN)
 			}
 			return nil
 		},
@@ -124,8 +124,8 @@ func readCAs(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// PeerCertificate returns the certificate of a peer that an authority of the listener has vouched for, or nil. The handshake is over once a frame has
-// been received.
+// PeerCertificate returns the verified certificate of a peer, or nil. It must be called after the handshake, which is complete once a frame has been
+// received.
 func PeerCertificate(conn net.Conn) *x509.Certificate {
 	c, ok := conn.(*tls.Conn)
 	if !ok {
@@ -137,7 +137,7 @@ func PeerCertificate(conn net.Conn) *x509.Certificate {
 	return nil
 }
 
-// CheckListen returns an error for an address that others could reach, on which everything would be readable on its way.
+// CheckListen returns an error for an address that other machines could reach without encryption, unless insecure allows that.
 func CheckListen(addr string, encrypted, insecure bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	switch {
@@ -146,6 +146,6 @@ func CheckListen(addr string, encrypted, insecure bool) error {
 	case encrypted || insecure || httpd.IsLoopback(host):
 		return nil
 	}
-	return fmt.Errorf("listen on %s: without TLS only this machine may reach it: give a certificate (--tls-cert, --tls-key), "+
+	return fmt.Errorf("listen on %s: other machines could connect without TLS: give a certificate (--tls-cert, --tls-key), "+
 		"listen on 127.0.0.1, or allow it with --insecure on a network that you trust", addr)
 }

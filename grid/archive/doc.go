@@ -1,3 +1,3 @@
-// Package archive extracts the files that a job has made from its ZIP archive. The archive comes from a worker, so it is not trusted: what
-// could leave the directory, fill the disk, or is no plain file is refused.
+// Package archive extracts the ZIP archive of a job's files. The archive comes from a worker, so it is not trusted: it is refused if an entry is no plain
+// file or directory, could leave the directory, or if the files could fill the disk.
 package archive

@@ -15,25 +15,26 @@ import (
 
 // Limits of an archive. A zero stands for the default beside it.
 type Limits struct {
-	Files int   // with directories: 10 000
-	Bytes int64 // of all files: 4 GiB
-	Ratio int64 // of the files to the archive, from 16 MiB on: 200
+	Files int   // files and directories: 10 000
+	Bytes int64 // bytes of all files: 4 GiB
+	Ratio int64 // bytes of all files to bytes of the archive, if they are more than 16 MiB: 200
 }
 
 const (
-	freeBytes    = 16 << 20 // an archive may become so large, whatever its ratio
-	maxDirectory = 8 << 20  // bytes of the list of the files, with what stands behind it
+	anyRatio     = 16 << 20 // bytes of all files up to which the ratio does not matter
+	maxDirectory = 8 << 20  // bytes of the central directory, and of what follows it
 )
 
-// ErrRefused means that an archive is not extracted, because of what is in it.
+// ErrRefused means that an archive is not extracted because of its contents.
 var ErrRefused = errors.New("the archive is not safe to extract")
 
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrRefused, jobs.VisibleLine(fmt.Sprintf(format, args...)))
 }
 
-// Extract writes the files of an archive of size bytes into a directory, which is made if there is none, and must be empty. It returns how many there were. After an error the directory
-// is as it was before. Links, and what is neither a file nor a directory, are refused, and so are names that could not be used on every system.
+// Extract writes the files of an archive of size bytes into a directory, which is made if there is none, and must be empty. It returns how many files it
+// has written. After an error the directory is as it was before. The error wraps [ErrRefused] if an entry is a link or another special file, has a name that
+// is not valid on every system, or goes beyond a limit.
 func Extract(r io.ReaderAt, size int64, dir string, l Limits) (files int, err error) {
 	l.Files, l.Bytes, l.Ratio = cmp.Or(l.Files, 10_000), cmp.Or(l.Bytes, 4<<30), cmp.Or(l.Ratio, 200)
 	list, err := open(r, size)
@@ -70,21 +71,21 @@ func Extract(r io.ReaderAt, size int64, dir string, l Limits) (files int, err er
 	return files, nil
 }
 
-// open reads the list of the files.
+// open reads the central directory.
 func open(r io.ReaderAt, size int64) ([]*zip.File, error) {
 	bounded := &boundedReader{r: r, rest: maxDirectory}
 	z, err := zip.NewReader(bounded, size)
 	bounded.rest = -1 // the contents have limits of their own
 	switch {
 	case bounded.over:
-		return nil, refuse("the list of its files has more than %d bytes", maxDirectory)
+		return nil, refuse("its central directory has more than %d bytes", maxDirectory)
 	case err != nil:
 		return nil, fmt.Errorf("read the archive: %w", err)
 	}
 	return z.File, nil
 }
 
-// boundedReader ends with an error when more was read than rest; -1 is for no limit.
+// boundedReader fails when more than rest bytes are read; -1 is no limit.
 type boundedReader struct {
 	r    io.ReaderAt
 	rest int64
@@ -103,13 +104,13 @@ func (b *boundedReader) ReadAt(p []byte, at int64) (int, error) {
 
 // most returns how many bytes the files may have.
 func (l Limits) most(size int64) int64 {
-	return min(l.Bytes, max(freeBytes, size*l.Ratio))
+	return min(l.Bytes, max(anyRatio, size*l.Ratio))
 }
 
-// check returns why the archive is not extracted, as far as its list tells.
+// check returns why the archive is refused, by its central directory.
 func (l Limits) check(list []*zip.File, size int64) error {
 	if len(list) > l.Files {
-		return refuse("it has %d files, at most %d", len(list), l.Files)
+		return refuse("it has %d files and directories, at most %d", len(list), l.Files)
 	}
 	names := newNames()
 	total := uint64(0)
@@ -131,7 +132,7 @@ func (l Limits) check(list []*zip.File, size int64) error {
 		if len(names.seen) > l.Files {
 			return refuse("it has more than %d files and directories", l.Files)
 		}
-		// Each summand alone may be as large as can be.
+		// Compared one by one, because the sum may overflow.
 		if most := uint64(l.most(size)); f.UncompressedSize64 > most || total+f.UncompressedSize64 > most {
 			return refuse("its files have more than %d bytes, and the archive has %d", most, size)
 		}
@@ -140,7 +141,7 @@ func (l Limits) check(list []*zip.File, size int64) error {
 	return nil
 }
 
-// empty opens a directory, and returns whether it was made.
+// empty opens an empty directory, or makes it, and returns whether it was made.
 func empty(dir string) (root *os.Root, made bool, err error) {
 	err = os.Mkdir(dir, 0o755) //nolint:gosec // as others do that make directories for people
 	made = err == nil
@@ -165,7 +166,7 @@ func empty(dir string) (root *os.Root, made bool, err error) {
 	return root, made, nil
 }
 
-// removeAll removes all that is in a directory, which was empty.
+// removeAll removes everything in a directory.
 func removeAll(root *os.Root) error {
 	d, err := root.Open(".")
 	if err != nil {
@@ -179,7 +180,7 @@ func removeAll(root *os.Root) error {
 	return err
 }
 
-// extract writes one file, of as many bytes as the list tells.
+// extract writes one file. Its size was checked.
 func extract(root *os.Root, f *zip.File) error {
 	if dir := path.Dir(f.Name); dir != "." {
 		if err := root.MkdirAll(dir, 0o755); err != nil {
@@ -195,6 +196,6 @@ func extract(root *os.Root, f *zip.File) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, from) // package zip ends a content with an error that is longer than the list tells
+	_, err = io.Copy(to, from) // package zip fails if the content is longer than the central directory says
 	return errors.Join(err, to.Close())
 }

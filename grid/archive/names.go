@@ -11,17 +11,17 @@ import (
 
 const (
 	maxName = 1024 // bytes
-	maxPart = 255  // between slashes, as most file systems have it
+	maxPart = 255  // bytes between slashes: the limit of most file systems
 )
 
-// names tells names that cannot all be extracted, on any system.
+// names checks names: all of them must be valid together on every system.
 type names struct {
-	seen map[string]bool // by the name in small letters: whether it is a file
+	seen map[string]bool // whether a name is a file; by the name as wire.FoldCase returns it
 }
 
 func newNames() *names { return &names{map[string]bool{}} }
 
-// add returns what is wrong with the name of a file, or of a directory if it ends with a slash.
+// add returns what is wrong with the name of a file, or with that of a directory, which ends with a slash.
 func (n *names) add(name string) (problem string) {
 	name, dir := strings.CutSuffix(name, "/")
 	if problem := bad(name); problem != "" {
@@ -39,14 +39,14 @@ func (n *names) add(name string) (problem string) {
 	file, known := n.seen[folded]
 	switch {
 	case known && (file || !dir):
-		return "is there already, perhaps in other letters"
+		return "is there twice, perhaps in other case"
 	case !known:
 		n.seen[folded] = !dir
 	}
 	return ""
 }
 
-// bad returns what is wrong with a name, whatever the others are.
+// bad returns what is wrong with a name by itself.
 func bad(name string) string {
 	switch {
 	case name == "":

@@ -1,4 +1,4 @@
-// Package subject matches subjects with patterns as NATS does, but for names that are never wanted here.
+// Package subject matches subjects with patterns as NATS does, except for names that are refused here.
 //
 // A subject is tokens with dots between them: job.assign.gpu.train. In a pattern the token * stands for any one token, and > at
 // the end for one or more. Case counts. Unlike with NATS, * and > are not allowed within a token.
@@ -12,10 +12,10 @@ import (
 // MaxLen is the length of the longest subject or pattern, in bytes.
 const MaxLen = 512
 
-// CheckSubject returns why s is no subject, or nil. A subject has no wildcards.
+// CheckSubject returns why s is no valid subject, or nil. A subject has no wildcards.
 func CheckSubject(s string) error { return check("subject", s, false) }
 
-// CheckPattern returns why s is no pattern, or nil. A subject is a pattern too.
+// CheckPattern returns why s is no valid pattern, or nil. A subject is a pattern, too.
 func CheckPattern(s string) error { return check("pattern", s, true) }
 
 func check(what, s string, wild bool) error {

@@ -2,7 +2,7 @@ package wire
 
 import "fmt"
 
-// Ack is what a leader needs of a [JobResult]. Output and archive stay in the payload.
+// Ack has the members of a [JobResult] that a leader reads. Output and archive stay in the payload.
 type Ack struct {
 	JobID      GUID
 	ClientID   string
@@ -15,13 +15,13 @@ type Ack struct {
 	Index      *int64
 }
 
-// maxReason is in bytes. Reasons that are not known here are passed on.
+// maxReason is in bytes. Unknown reasons are passed on.
 const maxReason = 64
 
 var ackFields = []string{"JobId", "ClientId", "ExecName", "Status", "Reason", "Attempt", "DurationMs", "ExitCode", "Index", "Stdout", "Stderr", "OutputArchive"}
 
-// ReadAck reads the payload of an AckJob. It checks all that it returns, and that a client can read the output and the archive.
-// It keeps nothing of the payload.
+// ReadAck reads the payload of an AckJob. It checks all members that it returns, and that a client can decode the output and the archive. The
+// Ack does not refer to the payload.
 func ReadAck(payload []byte) (Ack, error) {
 	var a Ack
 	err := scan(payload, ackFields, func(in *scanner, field int) (err error) {

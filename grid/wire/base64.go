@@ -2,7 +2,7 @@ package wire
 
 import "bytes"
 
-// base64Bad marks the bytes that base64 does not have.
+// base64Bad is 1 for bytes that are no digits of base64.
 var base64Bad = func() (bad [256]byte) {
 	for i := range bad {
 		bad[i] = 1
@@ -13,8 +13,8 @@ var base64Bad = func() (bad [256]byte) {
 	return bad
 }()
 
-// base64Size returns how many bytes a text of base64 stands for, without decoding it. It takes what encoding/base64 takes: with
-// padding, and with line ends anywhere.
+// base64Size returns how many bytes base64 text decodes to, without decoding it. Like encoding/base64 it wants padding, and allows line ends
+// anywhere.
 func base64Size(text []byte) (size int, ok bool) {
 	if bytes.ContainsAny(text, "\r\n") {
 		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\n"), nil), []byte("\r"), nil)

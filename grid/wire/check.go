@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Limits of a request. MaxArgs and so on are in names.go.
+// Limits of a request; more are in names.go.
 const (
 	MaxEnvBytes   = 64 << 10 // of all names and values together
 	MaxIndexes    = 1_000_000
@@ -21,7 +21,7 @@ const (
 	maxRef        = 2048
 )
 
-// CheckRequest returns what is wrong with a request, or nil. A leader calls [ReadSubmit], which makes the same checks.
+// CheckRequest returns the first thing that is wrong with a request, or nil. [ReadSubmit] makes the same checks for a leader.
 func CheckRequest(r *JobRequest) error {
 	if err := checkNames(r.JobID, r.ClientID, r.ExecName); err != nil {
 		return err
@@ -57,7 +57,7 @@ func checkNames(job GUID, client, exec string) error {
 	return CheckExecName(exec)
 }
 
-// argLimit counts arguments.
+// argLimit checks arguments one by one, and their total size.
 type argLimit struct{ count, bytes int }
 
 func (a *argLimit) add(size int, nul bool) error {
@@ -76,12 +76,12 @@ func (a *argLimit) add(size int, nul bool) error {
 
 func checkFileCount(n int) error {
 	if n > MaxFiles {
-		return fmt.Errorf("more than %d Files; put them into an archive", MaxFiles)
+		return fmt.Errorf("more than %d Files; put several into one archive", MaxFiles)
 	}
 	return nil
 }
 
-// check checks one file of a request, with the names before it.
+// check checks one file of a request; names are those of the files before it.
 func (f *InputFile) check(names fileNames) error {
 	if err := names.add(f.Name); err != nil {
 		return err
@@ -186,7 +186,7 @@ func checkEnv(env map[string]string) error {
 	return nil
 }
 
-// checkVariable checks one variable of an environment, and adds its size to that of the ones before it.
+// checkVariable checks one variable of an environment, and adds its size to the total.
 func checkVariable(name, value string, size *int) error {
 	if *size += len(name) + len(value); *size > MaxEnvBytes {
 		return fmt.Errorf("member Env has more than %d bytes; give them in a file", MaxEnvBytes)
@@ -194,7 +194,7 @@ func checkVariable(name, value string, size *int) error {
 	if !envName(name) {
 		return fmt.Errorf("name %.80q in Env must be letters, digits and _, and not begin with a digit", name)
 	}
-	// A job cannot set what its worker sets, nor what makes the loader take other code into a program.
+	// A job must not set variables that its worker sets, or that make the loader put other code into a program.
 	for _, prefix := range [...]string{"GRID_", "LD_", "DYLD_"} {
 		if len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
 			return fmt.Errorf("name %.80q in Env must not begin with %s", name, prefix)
@@ -218,8 +218,7 @@ func envName(s string) bool {
 	return s != ""
 }
 
-// ParseArray reads the indexes of an array, such as 0-99: the first and the last, both of them included. One number is an array
-// of one job.
+// ParseArray reads the indexes of an array, such as 0-99: the first and the last, both included. A single number is an array of one job.
 func ParseArray(s string) (first, last int64, err error) {
 	from, to, span := strings.Cut(s, "-")
 	if !span {
@@ -235,7 +234,7 @@ func ParseArray(s string) (first, last int64, err error) {
 	return first, last, nil
 }
 
-// arrayIndex returns -1 for what is no index.
+// arrayIndex returns -1 for an invalid index.
 func arrayIndex(s string) int64 {
 	n, err := strconv.ParseUint(s, 10, 32) // digits alone: no sign, no _
 	if err != nil || n > maxArrayIndex {

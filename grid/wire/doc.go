@@ -1,6 +1,4 @@
-// Package wire holds the grid's contract: frames over TCP, the types of messages, and the JSON that they carry. It is
-// written down in SPEC.md.
+// Package wire has the grid's wire format: frames over TCP, their types, and the JSON in their payloads. It is specified in SPEC.md.
 //
-// A frame is read whole or not at all, and refused before its memory is taken if it is too long. The package keeps no
-// connection and starts no goroutine.
+// A frame that is too long is refused before memory is allocated for it. The package keeps no connection and starts no goroutine.
 package wire

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// ElementID returns the id of the job of an array that has an index: always the same one.
+// ElementID returns the id of an element of an array: the job for one index. It is always the same.
 func ElementID(array GUID, index int64) GUID {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(AppendGUIDs(nil, array), uint64(index)))
 	g := GUID(sum[:16])

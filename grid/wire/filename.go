@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxFileName is in bytes: what the file systems of Linux allow.
+// maxFileName is the limit of Linux file systems, in bytes.
 const maxFileName = 255
 
-// CheckFileName returns why a file cannot have the name in the directory of a job, or nil. A name that passes stays in that
-// directory on Linux, macOS and Windows.
+// CheckFileName returns why a file in the directory of a job cannot have the name, or nil. On Linux, macOS and Windows a valid name is a file in
+// that directory and nowhere else.
 func CheckFileName(name string) error {
 	switch {
 	case name == "" || name == ".":
@@ -49,10 +49,10 @@ func IsDevice(name string) bool {
 	return found && utf8.RuneCountInString(port) == 1 && strings.ContainsAny(port, "0123456789¹²³")
 }
 
-// fileNames are the names in the directory of a job, without regard to case.
+// fileNames are the names in the directory of a job, as [FoldCase] returns them.
 type fileNames map[string]bool
 
-// add checks a name, and that the directory has no other that differs by case at most.
+// add checks a name, and that the directory does not have it yet, also in other case.
 func (n fileNames) add(name string) error {
 	if err := CheckFileName(name); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (n fileNames) add(name string) error {
 	return nil
 }
 
-// checkExec returns whether a name would be in the way of the program, which the worker puts there.
+// checkExec returns an error if a file has the name of the program, which the worker puts into the same directory.
 func (n fileNames) checkExec(exec string) error {
 	if program := exec + ".exe"; len(n) > 0 && n[FoldCase(program)] {
 		return errReserved(program)

@@ -20,7 +20,7 @@ const (
 	MaxSubject = 1<<16 - 1
 )
 
-// ErrFrame means that bytes are no frame. The connection they came from cannot be read any further.
+// ErrFrame means that a peer has sent bytes that are no frame. The connection must be closed.
 var ErrFrame = errors.New("protocol error")
 
 // ErrTooLarge means that a frame is larger than [MaxFrame] and was not written. The connection can go on.
@@ -35,7 +35,7 @@ type Frame struct {
 	Payload []byte
 }
 
-// Len returns the number that the frame begins with.
+// Len returns the first field of the frame: how many bytes follow it.
 func (f *Frame) Len() int { return minFrame + len(f.Subject) + len(f.Payload) }
 
 // Check returns why the frame cannot be written, or nil.
@@ -49,7 +49,7 @@ func (f *Frame) Check() error {
 	return nil
 }
 
-// AppendHeader appends all of a frame but its payload. The frame must have passed [Frame.Check].
+// AppendHeader appends a frame without its payload. The frame must have passed [Frame.Check].
 func (f *Frame) AppendHeader(to []byte) []byte {
 	to = binary.LittleEndian.AppendUint32(to, uint32(f.Len()))
 	to = append(to, byte(f.Type))
@@ -62,7 +62,7 @@ func (f *Frame) AppendHeader(to []byte) []byte {
 // Append appends a frame, which must have passed [Frame.Check].
 func (f *Frame) Append(to []byte) []byte { return append(f.AppendHeader(to), f.Payload...) }
 
-// checkLen checks the number that a frame begins with.
+// checkLen checks the first field of a frame.
 func checkLen(n uint32) error {
 	if n < minFrame || n > MaxFrame {
 		return fmt.Errorf("%w: a frame of %d bytes, must be %d to %d", ErrFrame, n, minFrame, MaxFrame)
@@ -70,7 +70,7 @@ func checkLen(n uint32) error {
 	return nil
 }
 
-// parse reads what follows the length of a frame. The payload is a part of body.
+// parse reads a frame without its length. The payload refers to body.
 func parse(body []byte, lastSubject string) (f Frame, err error) {
 	f.Type = Type(body[0])
 	f.MsgID, f.CorrID = GUID(body[1:17]).swap(), GUID(body[17:33]).swap()
@@ -80,11 +80,11 @@ func parse(body []byte, lastSubject string) (f Frame, err error) {
 	}
 	subject, rest := body[35:35+n], body[35+n:]
 	if string(subject) == lastSubject {
-		f.Subject = lastSubject // most frames of a connection have the same one: it is kept once
+		f.Subject = lastSubject // most frames of a connection have the same subject: save the copy
 	} else {
 		f.Subject = string(subject)
 		if !utf8.ValidString(f.Subject) || strings.IndexByte(f.Subject, 0) >= 0 {
-			return Frame{}, fmt.Errorf("%w: the subject is no text", ErrFrame)
+			return Frame{}, fmt.Errorf("%w: the subject is not UTF-8, or has a NUL", ErrFrame)
 		}
 	}
 	if got, want := int32(binary.LittleEndian.Uint32(rest)), int32(len(rest)-4); got != want {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// GUID names a job, an attempt, a worker or a message. Its bytes are in the order of its text; on the wire the first three
+// GUID names a job, an attempt, a worker or a message. Its bytes are in text order; on the wire the bytes of the first three
 // groups are swapped, as .NET's Guid.ToByteArray has them. The zero value names nothing.
 type GUID [16]byte
 
@@ -19,7 +19,7 @@ func NewGUID() (g GUID) {
 	return g
 }
 
-// ParseGUID reads the forms of .NET with hyphens (D) and without (N), in either case.
+// ParseGUID reads a GUID with hyphens (form D of .NET) or without (form N), in either case.
 func ParseGUID(s string) (g GUID, err error) {
 	err = g.UnmarshalText([]byte(s))
 	return g, err
@@ -83,7 +83,7 @@ func (g *GUID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// swap turns the order of text into that of the wire, and back.
+// swap converts between text order and wire order.
 func (g GUID) swap() GUID {
 	g[0], g[1], g[2], g[3] = g[3], g[2], g[1], g[0]
 	g[4], g[5] = g[5], g[4]
@@ -91,7 +91,7 @@ func (g GUID) swap() GUID {
 	return g
 }
 
-// AppendGUIDs appends GUIDs as the wire has them, 16 bytes each.
+// AppendGUIDs appends GUIDs in wire order, 16 bytes each.
 func AppendGUIDs(to []byte, all ...GUID) []byte {
 	to = slices.Grow(to, 16*len(all))
 	for _, g := range all {
@@ -101,7 +101,7 @@ func AppendGUIDs(to []byte, all ...GUID) []byte {
 	return to
 }
 
-// GUIDs reads what [AppendGUIDs] has written. It is an error if the length is no multiple of 16.
+// GUIDs reads a list as [AppendGUIDs] writes it. The error wraps [ErrFrame] if the length is no multiple of 16.
 func GUIDs(from []byte) ([]GUID, error) {
 	if len(from)%16 != 0 {
 		return nil, fmt.Errorf("%w: a list of GUIDs has %d bytes, no multiple of 16", ErrFrame, len(from))

@@ -8,18 +8,18 @@ import (
 
 // Limits of a hello.
 const (
-	DefaultParallel = 4      // of a client that does not tell
-	MaxClientCap    = 10_000 // jobs of a client at one time
-	MaxParallel     = 65_536 // jobs of a worker at one time
-	MaxRunning      = 65_536 // attempts that a worker lists
+	DefaultParallel = 4      // the cap of a client that declares none
+	MaxClientCap    = 10_000 // jobs of a client at once
+	MaxParallel     = 65_536 // jobs of a worker at once
+	MaxRunning      = 65_536 // attempts that a worker may list
 	maxFeatures     = 64
 	maxFeature      = 32
 	maxToken        = 4096
 	maxHost         = 255
 )
 
-// ReadConfig reads a HelloClient, whose subject is the client's id. A payload that is missing or cannot be read stands for
-// [DefaultParallel] and no features, as with other leaders, and a DesiredParallelism that is no whole number for DefaultParallel. The error is for the peer: its hello is refused.
+// ReadConfig reads a HelloClient, whose subject is the client's id. A payload that is missing or cannot be read counts as [DefaultParallel] and no
+// features, as at other leaders, and a DesiredParallelism that is no whole number as DefaultParallel. After an error the hello is refused, and the peer gets the error.
 func ReadConfig(subject string, payload []byte) (ClientConfig, error) {
 	if err := CheckClientID(subject); err != nil {
 		return ClientConfig{}, err
@@ -46,7 +46,7 @@ func onlyDesired(err error) bool {
 	return ok && wrong.Field == "DesiredParallelism"
 }
 
-// ReadCapability reads the payload of a HelloWorker. An empty one is that of a worker without features.
+// ReadCapability reads the payload of a HelloWorker. An empty one is from a worker without features.
 func ReadCapability(payload []byte) (Capability, error) {
 	var c Capability
 	if len(payload) == 0 {

@@ -1,11 +1,11 @@
 package wire
 
-// A leader sends a payload on in a frame with a longer subject, so it must be smaller than what its own frame could hold.
+// A leader passes a payload on in a frame with a longer subject, so a payload must be smaller than its own frame would allow.
 const (
 	maxWorkerPart = 1 + 36 // .workerId, with hyphens
 	resultRoom    = len(ResultPrefix) + 1 + 32
 
-	// What an element of an array has more than the request: a JobId with hyphens where there were none, and two members.
+	// How much longer the request of an array's element is: a JobId with hyphens where there were none, and two members.
 	elementRoom = 4 + len(arrayMember) + 36 + 1 + len(indexMember) + len("999999999")
 	attemptRoom = len(attemptMember) + len("100")
 )
@@ -15,6 +15,6 @@ func MaxSubmit(exec string) int {
 	return MaxFrame - minFrame - len(AssignPrefix) - len(exec) - maxWorkerPart - elementRoom - attemptRoom
 }
 
-// MaxAck returns the size of the largest payload of an AckJob for the job of a client, in bytes: 3145551 bytes of an archive, or
-// thereabouts, as base64 makes four bytes of three.
+// MaxAck returns the size of the largest payload of an AckJob for a client's job, in bytes. That is about 3 145 551 bytes of an archive, as base64
+// makes four bytes of three.
 func MaxAck(client string) int { return MaxFrame - minFrame - resultRoom - len(client) }

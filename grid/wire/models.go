@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// JobRequest is the payload of SubmitJob, which AssignJob passes on as it is. The fields from TimeoutMs on are ours: other
-// leaders pass them on, other workers ignore them.
+// JobRequest is the payload of SubmitJob; AssignJob has the same payload. The Options are ours: leaders of other implementations pass them on,
+// their workers ignore them.
 type JobRequest struct {
 	JobID    GUID        `json:"JobId"`
 	ClientID string      `json:"ClientId"`
@@ -21,7 +21,7 @@ type JobRequest struct {
 // HasParams reports whether there are params.
 func (r *JobRequest) HasParams() bool { return len(r.Params) > 0 && string(r.Params) != "null" }
 
-// Options say how a job is to be run. They are members of the JobRequest.
+// Options say how a job is run. They are members of the JobRequest.
 type Options struct {
 	TimeoutMs    int64             `json:"TimeoutMs,omitempty"`    // of one attempt; 0 for the worker's own limit
 	MaxAttempts  int               `json:"MaxAttempts,omitempty"`  // 1 to 100; 0 for the leader's default
@@ -37,7 +37,7 @@ type Options struct {
 	Trace        string            `json:"Trace,omitempty"`   // W3C traceparent
 }
 
-// InputFile is a file that a job is given: its content, or the name that the content has in the worker's cache, or a blob.
+// InputFile is an input of a job: its content, or the name of the content in the worker's cache, or a blob. Exactly one is set.
 type InputFile struct {
 	Name    string  `json:"Name"`
 	CacheID *string `json:"CacheId"`
@@ -49,7 +49,7 @@ type InputFile struct {
 const (
 	OK        = "OK"
 	Failed    = "FAILED"
-	Duplicate = "DUPLICATE" // what other workers answer to a job that they have run before
+	Duplicate = "DUPLICATE" // from workers of other implementations, for a job that they have run before
 )
 
 // The reasons of a failed result.
@@ -57,17 +57,17 @@ const (
 	ReasonExit        = "exit" // the program has ended with another code than 0, or by a signal
 	ReasonTimeout     = "timeout"
 	ReasonCanceled    = "canceled"
-	ReasonLost        = "lost"         // its workers were lost too often
+	ReasonLost        = "lost"         // its worker was lost
 	ReasonDeadLetter  = "dead_letter"  // all attempts are used up
 	ReasonRejected    = "rejected"     // the request cannot be run: a bad name, an exec that is not there
 	ReasonOOM         = "oom"          // the memory limit
 	ReasonOutputLimit = "output_limit" // it wrote too much
 	ReasonNoSpace     = "no_space"     // the disk of the worker is full
 	ReasonExpired     = "expired"      // NotAfter has passed
-	ReasonError       = "error"        // it could not be run, for another reason
+	ReasonError       = "error"        // it could not be run for another reason
 )
 
-// JobResult is the payload of AckJob, which Result passes on as it is. The fields from ExitCode on are ours.
+// JobResult is the payload of AckJob; Result has the same payload. The fields from ExitCode on are ours.
 type JobResult struct {
 	JobID         GUID   `json:"JobId"`
 	ClientID      string `json:"ClientId"`
@@ -107,7 +107,7 @@ type ClientConfig struct {
 	Token              string   `json:"Token,omitempty"`
 }
 
-// Capability is the payload of HelloWorker, which other workers leave empty.
+// Capability is the payload of HelloWorker. Workers of other implementations leave it empty.
 type Capability struct {
 	Proto       int       `json:"Proto"` // 2
 	Features    []string  `json:"Features"`
@@ -115,7 +115,7 @@ type Capability struct {
 	Host        string    `json:"Host"`
 	PID         int       `json:"Pid,omitempty"`
 	Version     string    `json:"Version,omitempty"`
-	Running     []Running `json:"Running"` // from before a connection was lost
+	Running     []Running `json:"Running"` // attempts in hand from an earlier connection
 	Token       string    `json:"Token,omitempty"`
 }
 
@@ -134,7 +134,7 @@ const (
 	FeatureSubmitAck = "submitack" // SubmitAck
 	FeatureResultAck = "resultack" // ResultAck
 	FeatureQuery     = "query"     // Query and Status
-	FeatureOwn       = "own"       // of a client: it takes only results of jobs that it submits over this connection
+	FeatureOwn       = "own"       // of a client: this connection gets only results of jobs that were submitted over it
 	FeatureDrain     = "drain"     // Drain
 	FeatureArray     = "array"     // jobs of arrays
 	FeatureAttempt   = "attempt"   // of a worker: the request says which attempt it is for
@@ -147,11 +147,11 @@ type WelcomeInfo struct {
 	Proto    int      `json:"Proto"` // 2
 	LeaderID GUID     `json:"LeaderId"`
 	Features []string `json:"Features"`
-	Durable  bool     `json:"Durable"` // whether it keeps on disk what it has acknowledged
+	Durable  bool     `json:"Durable"` // what the leader acknowledges is on its disk
 	LeaseMs  int64    `json:"LeaseMs"` // how long an attempt counts as running after a Renew
 }
 
-// ErrorInfo is the payload of Error. CorrId is the job's id, if it is about one.
+// ErrorInfo is the payload of Error. If it is about a job, the frame's CorrId is the JobId.
 type ErrorInfo struct {
 	Code    string `json:"Code"`
 	Message string `json:"Message"`
@@ -159,8 +159,8 @@ type ErrorInfo struct {
 
 // The codes of errors.
 const (
-	CodeInvalid   = "INVALID"   // the request is wrong; it will not help to send it again
-	CodeConflict  = "CONFLICT"  // the id is that of another job
+	CodeInvalid   = "INVALID"   // the request is wrong; do not send it again
+	CodeConflict  = "CONFLICT"  // another job has this id
 	CodeForbidden = "FORBIDDEN" // the peer may not do that
 	CodeDraining  = "DRAINING"  // the leader is stopping; try another, or later
 	CodeNoSpace   = "NO_SPACE"  // the leader's disk is full; try another, or later
@@ -173,11 +173,11 @@ const (
 type RenewInfo struct {
 	Running []Running `json:"Running"`
 	Seen    int64     `json:"Seen"`  // how many jobs were assigned over this connection
-	Limit   *int      `json:"Limit"` // how many may have been, with those for which it has credit now; nil to leave the credit as it is
+	Limit   *int      `json:"Limit"` // how many may be assigned over it in all, with the leader's present credit; nil to leave the credit as it is
 	CPU     float64   `json:"Cpu"`   // 0 to 1
 }
 
-// ReportInfo is the payload of Report. A leader keeps the newest message and the last lines of a job that runs, in memory alone.
+// ReportInfo is the payload of Report. A leader keeps the newest message and lines of a running job in memory.
 type ReportInfo struct {
 	Message string   `json:"Message,omitempty"` // empty if it has not changed
 	Lines   []string `json:"Lines,omitempty"`   // that the program has written since the last report; at most MaxReportLines

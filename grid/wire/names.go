@@ -8,10 +8,10 @@ import (
 // Limits of a request.
 const (
 	MaxArgs     = 1000
-	MaxArgBytes = 128 << 10 // of all together
+	MaxArgBytes = 128 << 10 // of all arguments together
 	MaxFiles    = 1000
-	MaxName     = 64  // of a client, and of each part of an exec's name
-	MaxExec     = 200 // with its dots
+	MaxName     = 64  // bytes of a ClientId, and of each token of an ExecName
+	MaxExec     = 200 // bytes of an ExecName
 )
 
 // Subjects.
@@ -31,10 +31,10 @@ func AssignSubject(exec string, worker GUID) string { return AssignPrefix + exec
 // ResultSubject returns the subject of the Result of a job.
 func ResultSubject(client string, job GUID) string { return ResultPrefix + client + "." + job.N() }
 
-// ExecOf returns the exec that the subject of a SubmitJob names. It reports false for another subject.
+// ExecOf returns the exec in the subject of a SubmitJob. It reports false for any other subject.
 func ExecOf(subject string) (string, bool) { return strings.CutPrefix(subject, SubmitPrefix) }
 
-// CheckClientID returns what is wrong with the name of a client: it is 1 to 64 letters, digits, _ and -.
+// CheckClientID returns what is wrong with a ClientId, or nil: it must be 1 to 64 letters, digits, _ or -.
 func CheckClientID(s string) error {
 	if !token(s) {
 		return fmt.Errorf("ClientId %.80q must be 1 to %d letters, digits, _ or -", s, MaxName)
@@ -42,17 +42,17 @@ func CheckClientID(s string) error {
 	return nil
 }
 
-// CheckExecName returns what is wrong with the name of an exec: parts like the name of a client, between dots.
+// CheckExecName returns what is wrong with an ExecName, or nil: it must be tokens like a ClientId, with dots between them.
 func CheckExecName(s string) error { return checkTokens("ExecName", s) }
 
-// checkTokens checks the name of an exec, or of content in a worker's cache.
+// checkTokens checks an ExecName, or a CacheId, which has the same form.
 func checkTokens(what, s string) error {
 	if len(s) > MaxExec {
 		return fmt.Errorf("%s %.80q has %d bytes, at most %d", what, s, len(s), MaxExec)
 	}
 	for part := range strings.SplitSeq(s, ".") {
 		if !token(part) {
-			return fmt.Errorf("%s %.80q must be parts of 1 to %d letters, digits, _ or -, with dots between them", what, s, MaxName)
+			return fmt.Errorf("%s %.80q must be tokens of 1 to %d letters, digits, _ or -, with dots between them", what, s, MaxName)
 		}
 	}
 	return nil

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	smallBuffer = 4 << 10  // who only connects, or says little, costs little
-	largeBuffer = 64 << 10 // for many frames by one read
-	calmReads   = 16       // that would have fitted into the small buffer: then the large one is given back
-	step        = 64 << 10 // how much memory is taken before bytes have arrived for it
+	smallBuffer = 4 << 10  // so that an idle connection costs little
+	largeBuffer = 64 << 10 // to get many frames by one read
+	calmReads   = 16       // small reads in a row after which the large buffer is given back
+	step        = 64 << 10 // how much memory is allocated before its bytes have arrived
 )
 
 // largeBuffers are shared by all readers.
 var largeBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, largeBuffer) }}
 
-// Reader reads frames. It is used by one goroutine.
+// Reader reads frames. It must not be used concurrently.
 type Reader struct {
-	// Part is called before bytes are waited for: with false at the beginning of a frame, with true within one, at least once
-	// for each 64 KiB. Nil for nothing.
+	// Part, if not nil, is called before Read waits for bytes: with false at the beginning of a frame, with true within one, at least
+	// once for each 64 KiB.
 	Part func(within bool)
 
 	from    io.Reader
@@ -35,7 +35,7 @@ type Reader struct {
 // NewReader returns a reader of frames from r.
 func NewReader(r io.Reader) *Reader { return &Reader{from: r, r: bufio.NewReaderSize(r, smallBuffer)} }
 
-// Next returns the type of the next frame, if all of it is here already.
+// Next returns the type of the next frame. It reports false unless the whole frame is in the buffer.
 func (r *Reader) Next() (t Type, ok bool) {
 	if r.r.Buffered() <= prefix {
 		return 0, false
@@ -47,8 +47,8 @@ func (r *Reader) Next() (t Type, ok bool) {
 	return Type(head[prefix]), true
 }
 
-// Read returns the next frame, whose payload the caller may keep. The error is io.EOF at the end, io.ErrUnexpectedEOF if that
-// is within a frame, and wraps [ErrFrame] for what is no frame.
+// Read returns the next frame. The caller may keep its payload. The error is io.EOF at an end between two frames, wraps io.ErrUnexpectedEOF at an
+// end within a frame, and wraps [ErrFrame] if the bytes are no frame.
 func (r *Reader) Read() (Frame, error) {
 	head, err := r.head()
 	if err != nil {
@@ -76,8 +76,8 @@ func (r *Reader) Read() (Frame, error) {
 	return f, err
 }
 
-// resize gives the reader a large buffer when a read has filled the small one, and a small one when that would do. It is called when
-// a read has just filled an empty buffer.
+// resize replaces a small buffer that a read has filled by a large one, and counts small reads into a large one. It is called after a read into an
+// empty buffer.
 func (r *Reader) resize() {
 	n := r.r.Buffered()
 	switch {
@@ -94,7 +94,7 @@ func (r *Reader) resize() {
 	}
 }
 
-// shrink gives a large buffer back that is empty and was hardly used for a while.
+// shrink replaces a large buffer by a small one after calmReads small reads. The buffer must be empty.
 func (r *Reader) shrink() {
 	if r.calm < calmReads {
 		return
@@ -105,7 +105,7 @@ func (r *Reader) shrink() {
 	largeBuffers.Put(large)
 }
 
-// head waits for the length of a frame.
+// head waits for the length of the next frame.
 func (r *Reader) head() ([]byte, error) {
 	if r.r.Buffered() >= prefix {
 		return r.r.Peek(prefix)
@@ -123,7 +123,7 @@ func (r *Reader) head() ([]byte, error) {
 	return head, within(err)
 }
 
-// body reads n bytes. It takes memory as they arrive, so a claim of 4 MiB costs nothing.
+// body reads n bytes. It allocates memory as they arrive, so the length alone allocates at most 64 KiB.
 func (r *Reader) body(n int) ([]byte, error) {
 	body := make([]byte, min(n, step))
 	for have := 0; ; {
@@ -151,7 +151,7 @@ func (r *Reader) part(within bool) {
 	}
 }
 
-// within is the error of an end within a frame.
+// within turns io.EOF into the error of an end within a frame.
 func within(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w within a frame", io.ErrUnexpectedEOF)

@@ -12,11 +12,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// scanner reads the members of a payload that a leader needs, and skips the others, however long they are.
+// scanner reads some members of a payload, and skips the others without a copy, however long they are.
 //
-// Members are found without regard to case, as encoding/json does; null is like a missing member, and unknown members are
-// ignored. It refuses two things that encoding/json takes, and about whose meaning peers disagree: a member that is there twice,
-// and text that is not UTF-8.
+// Like encoding/json it finds members without regard to case, treats null as a missing member, and ignores unknown members. Unlike encoding/json it
+// refuses a member that is there twice, and text that is not UTF-8: peers disagree about their meaning.
 type scanner struct {
 	dec   jsontext.Decoder
 	in    bytes.Buffer
@@ -37,13 +36,13 @@ func scan(payload []byte, fields []string, member func(s *scanner, field int) er
 	s.in = *bytes.NewBuffer(payload)
 	s.dec.Reset(&s.in)
 	if s.dec.PeekKind() != '{' {
-		return fmt.Errorf("the payload is no JSON object")
+		return errors.New("the payload is no JSON object")
 	}
 	if err := s.object("the payload", fields, func(field int) error { return member(s, field) }); err != nil {
 		return err
 	}
 	if _, err := s.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("there is more after the JSON object of the payload")
+		return errors.New("the payload has more after its JSON object")
 	}
 	return nil
 }
@@ -127,7 +126,7 @@ func (s *scanner) text(what string) ([]byte, error) {
 	return s.spare, badJSON(err)
 }
 
-// skipText reads a string, or null, that is of no use here.
+// skipText checks and skips a string, or null.
 func (s *scanner) skipText(what string) error {
 	raw, err := s.dec.ReadValue()
 	if err != nil {
@@ -139,7 +138,7 @@ func (s *scanner) skipText(what string) error {
 	return nil
 }
 
-// textInto reads a string, or null as no change.
+// textInto reads a string into to; null leaves it unchanged.
 func (s *scanner) textInto(what string, to *string) error {
 	if s.null() {
 		return nil
@@ -149,7 +148,7 @@ func (s *scanner) textInto(what string, to *string) error {
 	return err
 }
 
-// guidInto reads a GUID, or null as no change.
+// guidInto reads a GUID into to; null leaves it unchanged.
 func (s *scanner) guidInto(what string, to *GUID) error {
 	if s.null() {
 		return nil
@@ -180,7 +179,7 @@ func (s *scanner) number(what string) (int64, error) {
 	return n, nil
 }
 
-// base64 reads a string of base64 and returns how many bytes it stands for. It reports false for null.
+// base64 reads base64 text and returns how many bytes it decodes to. It reports false for null.
 func (s *scanner) base64(what string) (size int, given bool, err error) {
 	if s.null() {
 		return 0, false, nil
@@ -199,7 +198,7 @@ func (s *scanner) base64(what string) (size int, given bool, err error) {
 	return size, true, nil
 }
 
-// null reads null, if it is next.
+// null reads null if that is next, and reports whether it was.
 func (s *scanner) null() bool {
 	if s.dec.PeekKind() != 'n' {
 		return false

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Submit is what a leader needs of a [JobRequest]. It has neither the arguments nor the contents of files, which stay in the
-// payload.
+// Submit has the members of a [JobRequest] that a leader reads. Arguments and contents of files stay in the payload.
 type Submit struct {
 	JobID    GUID
 	ClientID string
 	ExecName string
 	Options
 	Files        int    // how many
-	ContentBytes int64  // of the files whose content is in the payload, decoded
-	Blobs        []Blob // of the others, but for those in the worker's cache
+	ContentBytes int64  // of all contents of files in the payload, decoded
+	Blobs        []Blob // of the files that are blobs
 
 	idStart, idEnd int // where the payload has the value of JobId
 }
@@ -26,8 +25,8 @@ var submitFields = []string{
 	"ArrayId", "Attempt", "Trace",
 }
 
-// ReadSubmit reads the payload of a SubmitJob. It makes the checks of [CheckRequest], and refuses what only a leader may set and what
-// would not fit into the frame of an AssignJob. It keeps nothing of the payload.
+// ReadSubmit reads the payload of a SubmitJob. It makes the checks of [CheckRequest], and refuses members that only a leader may set, and a payload that
+// would not fit into the frame of an AssignJob; that error wraps [ErrTooLarge]. The Submit does not refer to the payload.
 func ReadSubmit(payload []byte) (Submit, error) {
 	s := &submitScan{}
 	if err := scan(payload, submitFields, s.member); err != nil {
@@ -54,7 +53,7 @@ func ReadSubmit(payload []byte) (Submit, error) {
 	return s.Submit, nil
 }
 
-// ReadSubmitJob reads the payload of a SubmitJob over the connection of a client, and checks that the frame has the same ids and exec.
+// ReadSubmitJob reads a SubmitJob from a client, and checks that the frame has the ids and the exec of the payload.
 func ReadSubmitJob(f *Frame, client string) (Submit, error) {
 	s, err := ReadSubmit(f.Payload)
 	if err != nil {
@@ -65,7 +64,7 @@ func ReadSubmitJob(f *Frame, client string) (Submit, error) {
 	case s.JobID != f.MsgID:
 		err = fmt.Errorf("JobId is %s, and MsgId %s", s.JobID, f.MsgID)
 	case s.ClientID != client:
-		err = fmt.Errorf("ClientId is %s, and this connection is that of %s", s.ClientID, client)
+		err = fmt.Errorf("ClientId is %s, and the hello of this connection has %s", s.ClientID, client)
 	case !ok || exec != s.ExecName:
 		err = fmt.Errorf("ExecName is %s, and the subject %.80q", s.ExecName, f.Subject)
 	}
@@ -275,7 +274,7 @@ func AttemptPayload(payload []byte, number int) []byte {
 	return append(to, payload[last:]...)
 }
 
-// ElementPayload returns the payload of an element of the array that s was read from, as it is assigned: the JobId is the
+// ElementPayload returns the payload of AssignJob for an element of an array; payload is the array's, which s was read from. The JobId is the
 // element's, and ArrayId and Index are added.
 func (s *Submit) ElementPayload(payload []byte, element GUID, index int64) []byte {
 	last := bytes.LastIndexByte(payload, '}')

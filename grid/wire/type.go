@@ -2,7 +2,7 @@ package wire
 
 import "fmt"
 
-// Type is what a frame says.
+// Type is the type of a frame.
 type Type byte
 
 // The types of the original protocol: C is a client, L a leader, W a worker.
@@ -23,17 +23,17 @@ const (
 	Ping      Type = 34 // both ways
 	Pong      Type = 35
 	Accept    Type = 36 // W to L: the job has arrived
-	Renew     Type = 37 // W to L: what runs
-	Cancel    Type = 38 // C to L, L to W: stop a job; W to L: take it back
-	SubmitAck Type = 39 // L to C: a list of GUIDs that are queued for good
-	ResultAck Type = 40 // C to L, L to W: a list of GUIDs whose results have arrived for good
+	Renew     Type = 37 // W to L: which jobs run
+	Cancel    Type = 38 // C to L, L to W: stop a job; W to L: hand it back
+	SubmitAck Type = 39 // L to C: a list of JobIds that are queued for good
+	ResultAck Type = 40 // C to L, L to W: a list of JobIds whose results need not be kept
 	Query     Type = 41 // C to L
 	Status    Type = 42 // L to C
 	Drain     Type = 43 // W to L: no more jobs
 	BlobBegin Type = 44
 	BlobChunk Type = 45
 	BlobEnd   Type = 46
-	Report    Type = 47 // W to L: how far a job has come, and what its program has written
+	Report    Type = 47 // W to L: progress of a job, and lines that its program has written
 )
 
 var typeNames = map[Type]string{
@@ -52,5 +52,5 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", byte(t))
 }
 
-// Known reports whether the type has a meaning here. Others are ignored after the hello.
+// Known reports whether this protocol has the type. Other types are ignored after the hello.
 func (t Type) Known() bool { _, ok := typeNames[t]; return ok && (t < 20 || t > 25) }
