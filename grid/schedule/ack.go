@@ -8,16 +8,16 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Ended is what a worker tells of a job that has ended with it.
+// Ended is the result that a worker has sent.
 type Ended struct {
-	Client, Exec string // as the result has them, for a job that is not known
+	Client, Exec string // of the result, for a job that is not known
 	OK           bool
 	Reason       string // of a failure
-	Stderr       string // the end of it, of a failure
+	Stderr       string // the end of it, after a failure
 	Body         Body   // the whole result
 }
 
-// Ack takes the result of a job. The first success counts, whoever it comes from; a failure counts if no other attempt is under way or to come.
+// Ack processes the result of a job. The first success counts, of any attempt; a failure counts only if it is of the current attempt.
 func (c *Core) Ack(now Moment, id PeerID, jobID, attemptID wire.GUID, r Ended) {
 	c.at(now)
 	p := c.peers[id]
@@ -34,7 +34,7 @@ func (c *Core) Ack(now Moment, id PeerID, jobID, attemptID wire.GUID, r Ended) {
 	switch {
 	case j == nil:
 		if !c.orphan(jobID, r) {
-			return // it may come again
+			return // no ResultAck: the worker sends it again later
 		}
 	case !j.isOpen() || j.isArray():
 		c.Counts.DuplicateResults++
@@ -60,7 +60,7 @@ func (c *Core) counts(p *peer, j *job, attemptID wire.GUID, r Ended) bool {
 		return true
 	}
 	if attemptID.IsZero() {
-		return false // it does not say which attempt it means
+		return false // it is unknown which attempt it is of
 	}
 	if r.OK {
 		return true
@@ -68,10 +68,10 @@ func (c *Core) counts(p *peer, j *job, attemptID wire.GUID, r Ended) bool {
 	if j.state == running {
 		return j.run == nil && j.rare.attempt == attemptID
 	}
-	return j.untouched() // the leader before this one has ended before it wrote that it was started
+	return j.untouched() // an earlier leader has started it, and ended before it wrote that down
 }
 
-// take ends a job with a result, or an attempt that is to be made again.
+// take ends a job with a result, or only the attempt if the job runs again after such a failure.
 func (c *Core) take(p *peer, j *job, r Ended) {
 	number := int(j.attempts) + 1
 	if a := j.run; a != nil {
@@ -99,7 +99,7 @@ func (c *Core) take(p *peer, j *job, r Ended) {
 		state = jobs.Failed
 		j.more().last = r.Reason
 	}
-	if r.Body.Size == 0 { // what the worker has sent cannot be read
+	if r.Body.Size == 0 { // the worker's result cannot be read
 		r.Body = c.ownResult(j, r.Reason, r.Stderr)
 	}
 	c.end(j, state, r.Body)
@@ -112,7 +112,7 @@ func tail(s string) string {
 	return ": " + s
 }
 
-// outOfLine takes an open job that is with no worker from where it waits.
+// outOfLine takes an open job, which no worker has, out of the queue or list that it waits in.
 func (c *Core) outOfLine(j *job) {
 	switch {
 	case j.state == queued:
@@ -129,7 +129,7 @@ func (c *Core) outOfLine(j *job) {
 	}
 }
 
-// end ends a job that is with no worker, and offers the result to its client.
+// end ends a job, which no worker has, and sends or keeps the result for its client.
 func (c *Core) end(j *job, outcome jobs.State, result Body) {
 	c.outOfLine(j)
 	c.trimLog(j, maxEndedLog)
@@ -151,7 +151,7 @@ func (c *Core) end(j *job, outcome jobs.State, result Body) {
 	c.closed(j)
 }
 
-// closed offers the result of a job to its client, and counts the job in its array.
+// closed sends or keeps the result of a job for its client, and counts the job in its array.
 func (c *Core) closed(j *job) {
 	of, _, ok := j.element()
 	if ok {
@@ -164,7 +164,7 @@ func (c *Core) closed(j *job) {
 	}
 }
 
-// orphan keeps the result of a job that is not known, such as one of a leader that has lost its state. It reports false if there is no room.
+// orphan keeps the result of a job that is not known, for instance because the leader has lost its state. It reports false if memory is full.
 func (c *Core) orphan(id wire.GUID, r Ended) bool {
 	if wire.CheckClientID(r.Client) != nil || wire.CheckExecName(r.Exec) != nil {
 		c.unstore(r.Body)
@@ -195,7 +195,7 @@ func (c *Core) endWith(j *job, outcome jobs.State, reason, message string) {
 	c.end(j, outcome, c.ownResult(j, reason, message))
 }
 
-// ownResult is the result of a job that has none of a worker.
+// ownResult returns a result for a job that has none of a worker: OK if reason is empty.
 func (c *Core) ownResult(j *job, reason, message string) Body {
 	r := wire.JobResult{
 		JobID: j.id, ClientID: j.line.client.name, ExecName: j.line.exec.key.name, Status: wire.Failed, Stderr: message, Reason: reason, Message: message,
@@ -209,12 +209,12 @@ func (c *Core) ownResult(j *job, reason, message string) Body {
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic("schedule: " + err.Error()) // it is made of texts and numbers
+		panic("schedule: " + err.Error()) // texts and numbers can always be encoded
 	}
 	return Body{Bytes: text, Size: len(text)}
 }
 
-// expire ends a job that has come too late, and is in no line. Of an array, no more jobs are made.
+// expire ends a job that was not started before NotAfter, and is in no line. An array makes no more jobs.
 func (c *Core) expire(j *job) {
 	c.Counts.Expired++
 	if j.isArray() {
@@ -226,7 +226,7 @@ func (c *Core) expire(j *job) {
 	c.endWith(j, jobs.Failed, wire.ReasonExpired, "it was not started before NotAfter")
 }
 
-// Cancel stops the job of a client, or of any if no name is given. It reports whether the job is known and open.
+// Cancel cancels a job of a client, or of any client if the name is empty. It reports whether there is such a job that has not ended.
 func (c *Core) Cancel(now Moment, clientName string, id wire.GUID) bool {
 	c.at(now)
 	j := c.jobs[id]
@@ -249,12 +249,12 @@ func (c *Core) cancel(j *job, why string) {
 		c.cancelArray(r.array)
 	case j.state != running:
 		c.endCanceled(j)
-	case j.run != nil: // else its worker is told when it comes back
+	case j.run != nil: // otherwise its worker gets Cancel when it comes back
 		c.stop(j)
 	}
 }
 
-// stop ends a job that is with a worker, or asks the worker to end it.
+// stop asks the worker to cancel a job, or ends the job if the worker does not know Cancel.
 func (c *Core) stop(j *job) {
 	w := j.run.worker
 	if w.features.cancel {

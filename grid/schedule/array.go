@@ -10,19 +10,19 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// array is a job that stands for many, one for each index. They are made when it is their turn, in the order of their indexes.
+// array is a job that stands for many, its elements: one for each index. They are made in the order of their indexes, when it is their turn.
 type array struct {
 	job    *job
 	submit wire.Submit
 	first  int64
 	last   int64
-	next   int64 // whose job is not made yet
+	next   int64 // first index whose job is not made yet
 	ended  int64
 	failed int64
-	open   map[*job]bool // those that were made and have not ended
+	open   map[*job]bool // elements that were made and have not ended
 }
 
-// newArray makes the array of a job. The error is that of [wire.ReadSubmit].
+// newArray makes the array of a job. The error is from [wire.ReadSubmit].
 func newArray(j *job, s Submission) (*array, error) {
 	submit, err := wire.ReadSubmit(s.Body.Bytes)
 	if err != nil {
@@ -33,7 +33,7 @@ func newArray(j *job, s Submission) (*array, error) {
 
 func (a *array) size() int64 { return a.last - a.first + 1 }
 
-// nextOf makes the next job of an array, which is at the head of its line. It returns nil if the results of all that were left are known already.
+// nextOf makes the next element of an array, which is at the head of its line. It returns nil if all further elements have ended already.
 func (c *Core) nextOf(j *job) (e *job) {
 	a := j.rare.array
 	c.skipKnown(a)
@@ -47,8 +47,7 @@ func (c *Core) nextOf(j *job) (e *job) {
 	return e
 }
 
-// skipKnown counts the next jobs of an array whose results have come already: a leader before this one has made them, and has ended before it wrote
-// that down.
+// skipKnown counts the next elements whose results have come already: an earlier leader has made them, and ended before it wrote that down.
 func (c *Core) skipKnown(a *array) {
 	for ; a.next <= a.last; a.next++ {
 		j := c.jobs[wire.ElementID(a.job.id, a.next)]
@@ -62,7 +61,7 @@ func (c *Core) skipKnown(a *array) {
 	}
 }
 
-// madeAll takes an array out of its line when all its jobs are made.
+// madeAll takes an array out of its line when all elements are made.
 func (c *Core) madeAll(a *array) {
 	if j := a.job; a.next > a.last && j.state == queued {
 		c.dequeue(j)
@@ -70,7 +69,7 @@ func (c *Core) madeAll(a *array) {
 	}
 }
 
-// element makes the job of an index, which is in no line.
+// element makes the element of an index. It is in no line.
 func (c *Core) element(a *array, index int64) *job {
 	a.next = max(a.next, index+1)
 	e := &job{id: wire.ElementID(a.job.id, index), line: a.job.line, state: running, born: a.job.born, since: c.now, owner: a.job.owner}
@@ -83,7 +82,7 @@ func (c *Core) element(a *array, index int64) *job {
 	return e
 }
 
-// elementEnded counts a job of an array that has ended, and ends the array with the last one.
+// elementEnded counts an element that has ended, and ends the array with the last one.
 func (c *Core) elementEnded(a *array, e *job) {
 	delete(a.open, e)
 	a.ended++
@@ -93,7 +92,7 @@ func (c *Core) elementEnded(a *array, e *job) {
 	c.endArray(a)
 }
 
-// endArray ends an array if it waits only for its jobs to end, and all have.
+// endArray ends an array if no more elements are made, and all have ended.
 func (c *Core) endArray(a *array) {
 	j := a.job
 	if j.state != parent || a.ended < a.next-a.first {
@@ -112,7 +111,7 @@ func (c *Core) endArray(a *array) {
 	}
 }
 
-// cancelArray stops the jobs of an array, and makes no more of them.
+// cancelArray cancels the elements of an array, and makes no more.
 func (c *Core) cancelArray(a *array) {
 	if a.job.state == queued {
 		c.dequeue(a.job)
@@ -124,7 +123,7 @@ func (c *Core) cancelArray(a *array) {
 	c.endArray(a)
 }
 
-// elementBody is the request of a job of an array.
+// elementBody returns the request of an element.
 func elementBody(a *array, id wire.GUID, index int64) Body {
 	b := a.submit.ElementPayload(a.job.body, id, index)
 	return Body{Bytes: b, Size: len(b), Blobs: a.job.rare.blobs}

@@ -7,19 +7,19 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// attempt is a job in the hands of a worker.
+// attempt is an attempt that a worker has in hand.
 type attempt struct {
 	id       wire.GUID
 	job      *job
 	worker   *peer
-	place    int // in worker.running
+	place    int // its index in worker.running
 	number   int
 	accepted bool
 	began    Moment
 	timer    timer
 }
 
-// assign starts an attempt at a job.
+// assign gives a job to a worker, as a new attempt.
 func (c *Core) assign(j *job, w *peer) {
 	if j.attempts == 0 {
 		c.observe(Waited, c.now-j.since)
@@ -45,7 +45,7 @@ func (c *Core) assign(j *job, w *peer) {
 	c.Counts.Assigned++
 }
 
-// begin notes that a worker has an attempt at a job, which is in no line.
+// begin records that a worker has an attempt of a job, which is in no line.
 func (c *Core) begin(j *job, w *peer, id wire.GUID) *attempt {
 	a := &attempt{id: id, job: j, worker: w, began: c.now, place: len(w.running), number: int(j.attempts) + 1}
 	a.timer.job = j
@@ -58,7 +58,7 @@ func (c *Core) begin(j *job, w *peer, id wire.GUID) *attempt {
 	return a
 }
 
-// plainTimeout is how long a worker may have a job that does not say whether it still runs.
+// plainTimeout is how long a worker without Accept and Renew may have a job.
 func (c *Core) plainTimeout(j *job) Moment {
 	if d := j.options().timeout; d > 0 {
 		return d + c.cfg.Lease
@@ -66,8 +66,8 @@ func (c *Core) plainTimeout(j *job) Moment {
 	return c.cfg.PlainTimeout
 }
 
-// pause is how long the leader waits for the accept of an attempt, or before the next attempt, when so many have failed: twice as long
-// each time, a fifth more or less.
+// pause is how long the leader waits for Accept, or before the next attempt, after some failed attempts: it doubles with each, and has a jitter of
+// 20 %.
 func (c *Core) pause(failed int) Moment {
 	d := c.cfg.AcceptTimeout << min(failed, 20)
 	if d > c.cfg.MaxTimeout || d <= 0 {
@@ -76,7 +76,7 @@ func (c *Core) pause(failed int) Moment {
 	return d - d/5 + Moment(c.cfg.Random.Int64N(int64(2*d/5)+1))
 }
 
-// leaveWorker takes an attempt from its worker. That gives the worker no credit: its slot is taken until it says otherwise.
+// leaveWorker takes an attempt from its worker. The worker's credit does not change: its slot counts as taken until it gives credit again.
 func (c *Core) leaveWorker(a *attempt) {
 	w, j := a.worker, a.job
 	last := w.running[len(w.running)-1]
@@ -92,7 +92,7 @@ func (c *Core) leaveWorker(a *attempt) {
 	c.place(w)
 }
 
-// lost ends an attempt whose worker is silent or has gone: the job is queued again, before others.
+// lost ends an attempt that is lost: the job is queued again, before others.
 func (c *Core) lost(a *attempt, reason string, crashed bool) {
 	j, w := a.job, a.worker
 	if c.peers[w.id] == w {
@@ -120,7 +120,7 @@ func (c *Core) uncount(j *job, attemptID wire.GUID) {
 	}
 }
 
-// again queues a job again after an attempt that has not ended it, or gives it up.
+// again queues a job after an attempt that has not ended it, or makes it a dead letter.
 func (c *Core) again(j *job, a Attempt, worker wire.GUID, crashed bool, pause Moment) {
 	r := j.more()
 	r.history = append(r.history, a)
@@ -155,7 +155,7 @@ func (c *Core) maxAttempts(j *job) int {
 	return c.cfg.MaxAttempts
 }
 
-// delay queues a job after a pause, before others.
+// delay queues a job before others, after a pause.
 func (c *Core) delay(j *job, pause Moment) {
 	r := j.more()
 	switch {
@@ -169,14 +169,14 @@ func (c *Core) delay(j *job, pause Moment) {
 	}
 }
 
-// watchExpiry makes a job that is queued end when it is too late to start it.
+// watchExpiry sets the timer that ends a queued job after NotAfter.
 func (c *Core) watchExpiry(j *job) {
 	if j.rare != nil && j.rare.notAfter > 0 {
 		c.timers.set(&j.rare.timer, j.rare.notAfter+1)
 	}
 }
 
-// unclaimed queues a job again that was running when the leader before ended, and that no worker has.
+// unclaimed queues a job again that was running when an earlier leader ended, and that no worker has claimed.
 func (c *Core) unclaimed(j *job) {
 	c.outOfLine(j)
 	a := Attempt{

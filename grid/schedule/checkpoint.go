@@ -34,7 +34,7 @@ func (c *Core) Snapshot() *Snapshot {
 	return s
 }
 
-// copied is a copy of what may change.
+// copied copies the fields that may change.
 func (r *rare) copied() *rare {
 	copied := *r
 	copied.history = slices.Clone(r.history)
@@ -45,10 +45,10 @@ func (r *rare) copied() *rare {
 	return &copied
 }
 
-// delivered stands for the lists of results that their clients have.
+// delivered is the list of a copied job whose client has the result.
 var delivered list
 
-// Each calls write for each record, until one fails. A record is only valid until write returns. It may be called while the Core goes on.
+// Each calls write with each record until that fails, and returns its error. A record is valid until write returns. Each may run concurrently with the Core.
 func (s *Snapshot) Each(write func(record []byte) error) error {
 	for _, r := range append([]Record{s.epoch}, s.caps...) {
 		if err := write(r); err != nil {
@@ -64,7 +64,7 @@ func (s *Snapshot) Each(write func(record []byte) error) error {
 	return nil
 }
 
-// stateWriter writes the records that make jobs again as they are.
+// stateWriter writes the records from which jobs can be replayed.
 type stateWriter struct {
 	write func(record []byte) error
 	buf   Record
@@ -117,7 +117,7 @@ func (w *stateWriter) attempts(j *job, needed bool) {
 	}
 }
 
-// Refs calls f for each body that is stored elsewhere.
+// Refs calls f for each body that is stored outside the state.
 func (c *Core) Refs(f func(ref wire.GUID)) {
 	for _, j := range c.jobs {
 		if j.rare != nil && !j.rare.ref.IsZero() {

@@ -2,7 +2,7 @@ package schedule
 
 import "github.com/batchfleet/batchfleet/grid/wire"
 
-// Accept tells that a worker has received a job and will say each few seconds that it runs.
+// Accept processes a worker's Accept: it has the job, and will renew the attempt.
 func (c *Core) Accept(now Moment, id PeerID, jobID, attemptID wire.GUID) {
 	c.at(now)
 	if p := c.peers[id]; p != nil && p.group != nil {
@@ -32,7 +32,7 @@ func (c *Core) Renew(now Moment, id PeerID, info wire.RenewInfo) {
 	}
 }
 
-// claim extends the attempt that a worker says it runs. If that has ended for the leader, the worker is told.
+// claim extends an attempt that a worker runs. If it is not the current one, the worker gets Cancel with reason lost.
 func (c *Core) claim(p *peer, r wire.Running) {
 	if a := c.attemptOf(p, r.JobID, r.AttemptID); a != nil {
 		a.accepted = true
@@ -48,7 +48,7 @@ func (c *Core) claim(p *peer, r wire.Running) {
 	}
 }
 
-// attemptOf returns the attempt that a worker means, if it is the one that counts.
+// attemptOf returns an attempt of a worker if it is the current one, or nil.
 func (c *Core) attemptOf(p *peer, jobID, attemptID wire.GUID) *attempt {
 	j := c.jobs[jobID]
 	if j == nil || j.run == nil || j.run.worker != p || p.features.accept && j.run.id != attemptID {
@@ -57,12 +57,12 @@ func (c *Core) attemptOf(p *peer, jobID, attemptID wire.GUID) *attempt {
 	return j.run
 }
 
-// untouched reports whether a job waits for its first attempt. A worker that says it runs it has it from a leader that has lost its state.
+// untouched reports whether a job waits for its first attempt. A worker that runs such a job got it from a leader that has lost its state.
 func (j *job) untouched() bool {
 	return j.state == queued && j.attempts == 0 && !j.isArray() && (j.rare == nil || j.rare.avoid.IsZero())
 }
 
-// disown tells a worker that an attempt is not its own any more.
+// disown sends a worker Cancel with reason lost: the attempt is no longer its own.
 func (c *Core) disown(p *peer, jobID, attemptID wire.GUID) {
 	if p.features.cancel {
 		c.emit(Effect{Op: CancelRun, Peer: p.id, Job: jobID, Attempt: attemptID, Reason: wire.ReasonLost})
@@ -90,7 +90,7 @@ func (c *Core) adopt(p *peer, r wire.Running) {
 	}
 }
 
-// takeOver makes what a worker runs the attempt that counts.
+// takeOver makes an attempt that a worker runs the current one.
 func (c *Core) takeOver(p *peer, j *job, attemptID wire.GUID) {
 	c.outOfLine(j)
 	p.credit = max(0, min(p.credit, p.limit-len(p.running)-1))
@@ -103,7 +103,7 @@ func (c *Core) takeOver(p *peer, j *job, attemptID wire.GUID) {
 	}
 }
 
-// wasWith reports whether an attempt of a worker was the last one at a job that is open.
+// wasWith reports whether an attempt of a worker was the last one of a job that has not ended.
 func (j *job) wasWith(p *peer, attemptID wire.GUID) bool {
 	if !j.isOpen() || j.run != nil || j.isArray() || j.rare == nil {
 		return false
@@ -111,7 +111,7 @@ func (j *job) wasWith(p *peer, attemptID wire.GUID) bool {
 	return j.state == running && j.rare.attempt == attemptID || !p.worker.IsZero() && j.rare.avoid == p.worker
 }
 
-// HandBack takes back an attempt that a worker cannot make now. It does not count.
+// HandBack queues a job again that its worker hands back. The attempt does not count.
 func (c *Core) HandBack(now Moment, id PeerID, jobID, attemptID wire.GUID) {
 	c.at(now)
 	p := c.peers[id]

@@ -8,37 +8,37 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// Moment is a time since the leader has started, by a clock that never leaps.
+// Moment is the time since the leader was started, by a monotonic clock.
 type Moment = time.Duration
 
-// PeerID names a connection. It is never used again.
+// PeerID identifies a connection. It is never used for another one.
 type PeerID uint64
 
-// Config are the settings of a Core. Zero fields get the defaults that their comments name.
+// Config has the settings of a Core. A zero field stands for the default at the end of its comment.
 type Config struct {
-	AcceptTimeout Moment // for the first attempt; it doubles with each; 1 s
-	MaxTimeout    Moment // up to which it doubles, and the pauses between attempts; 30 s
-	Lease         Moment // how long an attempt counts as running after its worker has said so; 30 s
-	PlainTimeout  Moment // of an attempt by a worker that does not say so, unless the job has a limit; 1 h
-	Recovery      Moment // how long workers may claim what they ran before the leader was started again; 10 s
-	KeepResult    Moment // for a client that does not come; 24 h
-	MaxAttempts   int    // 100 at most; 6
-	MaxCrashes    int    // how many workers a job may lose, 100 at most; 5
-	DefaultCap    int    // of a client that declares none; 4
+	AcceptTimeout Moment // for the first attempt; it doubles with each failed one; 1 s
+	MaxTimeout    Moment // limit of that, and of the pauses between attempts; 30 s
+	Lease         Moment // how long an attempt counts as running after Accept or Renew; 30 s
+	PlainTimeout  Moment // for an attempt by a worker without these, if the job has no time limit; 1 h
+	Recovery      Moment // how long workers may claim attempts after a restart of the leader; 10 s
+	KeepResult    Moment // how long results wait for their client; 24 h
+	MaxAttempts   int    // attempts of a job that does not say, at most 100; 6
+	MaxCrashes    int    // workers that a job may lose by their connections, at most 100; 5
+	DefaultCap    int    // cap of a client that declares none; 4
 
-	MaxJobs      int   // that have not ended; 4 million
-	MaxBytes     int64 // of requests and results; 2 GiB
-	MaxResults   int64 // bytes of results that wait for one client; its further jobs wait for it to come; 256 MiB
-	KeepAcked    int   // how many results stay that their clients have; 10 000
-	AckedBytes   int64 // and how many bytes of them; 64 MiB
-	MaxExecs     int   // with jobs queued; 10 000
-	MaxDead      int   // dead letters; the oldest goes; 100 000
-	ResultWindow int   // bytes of results on their way to one client; 4 MiB
+	MaxJobs      int   // jobs that have not ended; 4 million
+	MaxBytes     int64 // bytes of requests and results in memory; 2 GiB
+	MaxResults   int64 // bytes of results that wait for one client, above which none of its jobs is started; 256 MiB
+	KeepAcked    int   // results that are kept after their clients have acknowledged them; 10 000
+	AckedBytes   int64 // bytes of these; 64 MiB
+	MaxExecs     int   // execs with jobs queued; 10 000
+	MaxDead      int   // dead letters, above which the oldest is dropped; 100 000
+	ResultWindow int   // bytes of unacknowledged results on their way over one connection; 4 MiB
 
 	Epoch     time.Time  // when the Moment was 0
-	Random    *rand.Rand // for the jitter of timeouts
-	NoRecords bool       // are made: the leader keeps nothing on disk
-	// Observe is told how long things took. Nil for nothing.
+	Random    *rand.Rand // for the jitter of timeouts; random when nil
+	NoRecords bool       // make no records: the leader keeps nothing on disk
+	// Observe, if not nil, is called with durations, for metrics.
 	Observe func(what Span, d Moment)
 }
 
@@ -82,7 +82,7 @@ func (c *Config) init() {
 	}
 }
 
-// Core is the state of a leader. It is used by one goroutine at a time.
+// Core is the state of a leader. Its methods must not be called concurrently.
 type Core struct {
 	cfg Config
 	now Moment
@@ -92,27 +92,27 @@ type Core struct {
 	execs   map[execKey]*exec
 	peers   map[PeerID]*peer
 	groups  map[groupKey]*group
-	ready   chain[*exec]   // to be served in turn
-	hot     chain[*group]  // have credit again, and execs that wait for it
-	roomy   chain[*client] // have room again, and lines that wait for it
+	ready   chain[*exec]   // execs to serve next, in turn
+	hot     chain[*group]  // groups that have credit again, and execs that wait for it
+	roomy   chain[*client] // clients that have room again, and lines that wait for it
 	timers  timers
 	order   order            // of all jobs, by age
 	blobs   map[[32]byte]int // how many requests need each
 
-	open      int // jobs that have not ended
-	busyExecs int // with jobs queued
-	attempts  int // that run
-	bytes     int64
+	open      int    // jobs that have not ended
+	busyExecs int    // execs with jobs queued
+	attempts  int    // attempts that workers have
+	bytes     int64  // of requests and results in memory
 	acked     list   // ended, and their clients have the results: oldest first
 	dead      []*job // oldest first
-	turns     uint64 // counts what workers are given
+	turns     uint64 // counts assignments
 
-	recovering   list // running when the leader ended
+	recovering   list // jobs that ran when an earlier leader ended
 	recoverUntil Moment
 	waitedAt     Moment // up to when it is counted how long they have waited
 	replaying    bool
-	shift        Moment    // from the moments of records to those of this leader
-	names        [2]string // of the last client and exec in a record
+	shift        Moment    // added to the moments of records to get those of this leader
+	names        [2]string // the last client and exec in a record
 	sweepAt      Moment
 
 	out, taken       []Effect
@@ -130,22 +130,22 @@ func New(cfg Config) *Core {
 	}
 }
 
-// Counts are what has happened so far.
+// Counts counts events since the start of the leader.
 type Counts struct {
 	Submitted, Duplicates, Refused              uint64
 	Assigned, Succeeded, Failed, Canceled       uint64
 	Dead, Crashes                               uint64
-	NotAccepted, LeaseExpired, Retried, Expired uint64 // attempts that were made again, and jobs that came too late
+	NotAccepted, LeaseExpired, Retried, Expired uint64 // attempts that did not end their job, by reason; jobs that were not started before NotAfter
 	LateResults, DuplicateResults, Orphans      uint64
 	CreditViolations, StrangerAcks              uint64
-	Adopted                                     uint64 // attempts that went on over a restart of the leader, or of a connection
-	ResultsExpired                              uint64 // that were not fetched in time
+	Adopted                                     uint64 // attempts that went on after a restart of the leader, or a reconnect
+	ResultsExpired                              uint64 // results that were not fetched in time
 }
 
 // Op is what an Effect does.
 type Op uint8
 
-// The effects. Those that promise something are carried out once the records are on disk.
+// The effects. Promises are carried out only when the records that were taken with them are on disk.
 const (
 	Assign    Op = iota + 1 // to a worker: Job, Attempt, Number, Exec, Body
 	CancelRun               // to a worker: Job, Attempt, Reason
@@ -154,13 +154,13 @@ const (
 	ResultAck               // to a worker, a promise: Job
 	ErrorTo                 // Job if it is about one, Code, Reason; Client and Exec if a job was not taken and its client is to learn of no other end
 	CloseWith               // the same, and then the connection is closed
-	Forget                  // no peer: what is stored as Body.Ref is no longer needed
+	Forget                  // no peer: the stored Body.Ref is no longer needed
 )
 
 // Promises reports whether an effect must wait for the records that were taken with it.
 func (o Op) Promises() bool { return o == SubmitAck || o == Result || o == ResultAck }
 
-// Effect is something that the caller is to do.
+// Effect is something that the caller must do.
 type Effect struct {
 	Op      Op
 	Peer    PeerID
@@ -174,24 +174,24 @@ type Effect struct {
 	Reason  string
 }
 
-// Body is a request or a result. The Core does not look into it.
+// Body is a request or a result. The Core does not read it.
 type Body struct {
-	Bytes []byte // nil if it is stored elsewhere
+	Bytes []byte // nil if the caller has stored it elsewhere
 	Size  int
-	Ref   wire.GUID // where it is stored; zero if it is not
+	Ref   wire.GUID // names it where it is stored; zero if Bytes has it
 	Blobs []byte    // of a request: the SHA-256 of each of its blobs, 32 bytes each
 }
 
-// memory returns how many bytes of memory it takes.
+// memory returns how many bytes of memory the body takes.
 func (b Body) memory() int64 { return int64(len(b.Bytes) + len(b.Blobs)) }
 
-// maxSpare is how many bytes are kept for the records of later calls.
+// maxSpare is the capacity, in bytes, up to which a buffer is kept for the records of later calls.
 const maxSpare = 1 << 20
 
 // Take returns the effects and the records since the last call, in order. They are valid until the next call.
 func (c *Core) Take() ([]Effect, []Record) {
 	c.pump()
-	clear(c.taken) // bodies that are no longer needed
+	clear(c.taken) // so that bodies can be freed
 	clear(c.recorded)
 	if cap(c.bufTaken) > maxSpare {
 		c.bufTaken = nil
@@ -208,23 +208,23 @@ func (c *Core) emit(e Effect) {
 	}
 }
 
-// at notes the time of an event.
+// at sets the time of an event. Time never goes back.
 func (c *Core) at(now Moment) {
 	if now > c.now {
 		c.now = now
 	}
 }
 
-// Lease is how long an attempt counts as running after its worker has said so.
+// Lease returns how long an attempt counts as running after Accept or Renew.
 func (c *Core) Lease() time.Duration { return c.cfg.Lease }
 
-// Numbers are the sizes of the state at one moment.
+// Numbers are the sizes of the state.
 type Numbers struct {
 	Open, Queued, Running, Dead, Results, Clients, Workers, Execs int
 	Bytes                                                         int64
 }
 
-// Numbers returns them.
+// Numbers returns the present sizes of the state.
 func (c *Core) Numbers() Numbers {
 	n := Numbers{Open: c.open, Running: c.attempts + c.recovering.n, Dead: len(c.dead), Clients: len(c.clients), Execs: len(c.execs), Bytes: c.bytes}
 	n.Queued = n.Open - n.Running

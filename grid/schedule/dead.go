@@ -7,13 +7,13 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// deadLetter is what a job has that was given up: its request stays as well, so that it can be queued again.
+// deadLetter is what a dead letter has beside its request, which is kept so that the job can be queued again.
 type deadLetter struct {
 	reason string
 	result []byte
 }
 
-// giveUp makes a job a dead letter that is with no worker. Its client is told.
+// giveUp makes a job a dead letter, and sends its client a failed result. No worker has the job.
 func (c *Core) giveUp(j *job, reason string) {
 	c.deadLetter(j, reason, c.ownResult(j, wire.ReasonDeadLetter, reason))
 }
@@ -31,7 +31,7 @@ func (c *Core) deadLetter(j *job, reason string, result Body) {
 	c.write(j, deadRecord)
 	c.Counts.Dead++
 	c.dead = append(c.dead, j)
-	if of, index, ok := j.element(); ok { // it may outlive its array, which has the request
+	if of, index, ok := j.element(); ok { // it may be kept longer than its array, which has the request
 		c.setBody(j, elementBody(of, j.id, index))
 	}
 	c.closed(j)
@@ -40,7 +40,7 @@ func (c *Core) deadLetter(j *job, reason string, result Body) {
 	}
 }
 
-// Requeue queues the job of a dead letter again, as if it had never run. It reports whether there is one.
+// Requeue queues the job of a dead letter again, as if it had never run. It reports whether there is such a dead letter.
 func (c *Core) Requeue(now Moment, id wire.GUID) bool {
 	c.at(now)
 	j := c.jobs[id]
@@ -52,12 +52,12 @@ func (c *Core) Requeue(now Moment, id wire.GUID) bool {
 	return true
 }
 
-// requeue queues the job of a dead letter. One of an array goes on alone: the array has counted it as failed.
+// requeue queues the job of a dead letter. An element no longer belongs to its array, which has counted it as failed.
 func (c *Core) requeue(j *job) {
 	if c.owed(j) {
 		c.settle(j)
 	}
-	c.undead(j)
+	c.removeDead(j)
 	j.attempts, j.crashes, j.outcome = 0, 0, 0
 	r := j.rare
 	r.history, r.avoid, r.cutOff, r.last, r.cancel, r.opts.tie = nil, wire.GUID{}, wire.GUID{}, "", false, false
@@ -65,7 +65,7 @@ func (c *Core) requeue(j *job) {
 	c.enqueue(j, false)
 }
 
-// Drop forgets a dead letter. It reports whether there is one.
+// Drop forgets a dead letter. It reports whether there is such a dead letter.
 func (c *Core) Drop(now Moment, id wire.GUID) bool {
 	c.at(now)
 	j := c.jobs[id]
@@ -80,7 +80,7 @@ func (c *Core) Drop(now Moment, id wire.GUID) bool {
 // drop forgets the request of a dead letter, and the rest of it when its client has the result.
 func (c *Core) drop(j *job) {
 	result := j.result()
-	c.undead(j)
+	c.removeDead(j)
 	j.state = ended
 	if j.list == nil {
 		c.forget(j)
@@ -90,8 +90,8 @@ func (c *Core) drop(j *job) {
 	c.setBody(j, result)
 }
 
-// undead makes a job none of the dead letters.
-func (c *Core) undead(j *job) {
+// removeDead takes a job out of the dead letters.
+func (c *Core) removeDead(j *job) {
 	if i := slices.Index(c.dead, j); i >= 0 {
 		c.dead = slices.Delete(c.dead, i, i+1)
 	}

@@ -16,24 +16,24 @@ type Info struct {
 	Client    string
 	Exec      string
 	State     jobs.State
-	Attempts  int // that have not ended it
+	Attempts  int // attempts that have not ended it
 	Crashes   int
 	Born      Moment // when it was submitted
-	Since     Moment // when it came to this state
-	Worker    string // that runs it
+	Since     Moment // when it got this state
+	Worker    string // host of the worker that runs it
 	Dead      bool   // it is a dead letter
 	Delivered bool   // its client has the result
-	Message   string // of its worker, while it runs
+	Message   string // the newest message of its worker, while it runs
 	Reason    string // why it has failed
 	History   []Attempt
 	First     int64 // the indexes of an array
 	Last      int64
 	Done      int64     // how many of them have ended
 	Failed    int64     // and how many of those have not succeeded
-	Array     wire.GUID // of a job of an array
+	Array     wire.GUID // the array of an element
 	Index     int64
 	Body      Body // the request, or the result of a job that has ended
-	Request   Body // of a dead letter
+	Request   Body // the request of a dead letter
 }
 
 // Get returns what is known of a job, and false if nothing is.
@@ -89,7 +89,7 @@ func (j *job) jobState() jobs.State {
 	return 0
 }
 
-// Query is what a client is told of a job of its own.
+// Query returns the Status of a job for its client; an empty name may see all jobs.
 func (c *Core) Query(now Moment, clientName string, id wire.GUID) wire.StatusInfo {
 	c.at(now)
 	j := c.jobs[id]
@@ -100,11 +100,10 @@ func (c *Core) Query(now Moment, clientName string, id wire.GUID) wire.StatusInf
 	return wire.StatusInfo{JobID: id, State: i.State.String(), Attempt: i.Attempts + 1, Worker: i.Worker, Position: c.position(j), Why: c.Explain(now, id)}
 }
 
-// maxPosition is how many jobs are looked at to find a job's place.
+// maxPosition is how many jobs are counted to find the position of one.
 const maxPosition = 10_000
 
-// position is how many jobs of its client and exec come before a job that is queued, from 1; 0 if it is not queued, or further behind
-// than is looked.
+// position returns the position of a queued job among those of its client and exec, from 1; 0 if it is not queued, or beyond maxPosition.
 func (c *Core) position(j *job) int {
 	if j.state != queued {
 		return 0
@@ -123,7 +122,7 @@ func (c *Core) position(j *job) int {
 	return n
 }
 
-// Explain says why a job is in its state, in a sentence for people.
+// Explain returns why a job is in its state, as a sentence for people.
 func (c *Core) Explain(now Moment, id wire.GUID) string {
 	c.at(now)
 	j := c.jobs[id]
@@ -206,7 +205,7 @@ func (c *Core) explainQueued(j *job) string {
 	return fmt.Sprintf("%s would take it, with %s running, and none has a free slot", jobs.Count(matching, "worker"), jobs.Count(running, "job")) + before
 }
 
-// patterns says what the workers that are here take.
+// patterns returns which patterns the connected workers have, as text.
 func (c *Core) patterns(e *exec) string {
 	if len(c.groups) == 0 {
 		return "no worker is connected"
@@ -215,11 +214,11 @@ func (c *Core) patterns(e *exec) string {
 	var all []string
 	for key := range c.groups {
 		if subject.Match(key.pattern, wire.AssignPrefix+e.key.name) {
-			return "those that match cannot run jobs of arrays"
+			return "the workers that match cannot run jobs of arrays"
 		}
 		if len(all) < most {
 			all = append(all, key.pattern)
 		}
 	}
-	return "the workers that are connected take " + strings.Join(all, ", ")
+	return "the connected workers take " + strings.Join(all, ", ")
 }

@@ -14,56 +14,56 @@ type state uint8
 const (
 	queued  state = iota + 1 // in the line of its client and exec
 	delayed                  // between two attempts
-	running                  // an attempt is with a worker, or was when the leader ended
-	parent                   // an array that waits only for its jobs to end
+	running                  // a worker has an attempt, or had one when an earlier leader ended
+	parent                   // an array that only waits for its elements to end
 	ended                    // its result is kept
-	dead                     // so is its request
+	dead                     // a dead letter: its request is kept as well
 )
 
-// job is kept small: there may be millions. What few of them have is in rare.
+// job is kept small: there may be millions. Fields that few jobs need are in rare.
 type job struct {
 	id         wire.GUID
-	seq        uint64 // counts all jobs, as they have come
+	seq        uint64 // number of the job, in the order of submission
 	line       *line
 	list       *list
 	prev, next *job
 	body       []byte // the request; the result of a job that has ended
 	rare       *rare
 	run        *attempt // while a worker has it
-	owner      PeerID   // who has submitted it, if still connected
+	owner      PeerID   // the connection that has submitted it, if still open
 	born       Moment   // when it was submitted
-	since      Moment   // when it came to where it is
+	since      Moment   // when it got its state
 	digest     uint32   // of the request; 0 if it is not known
 	state      state
 	outcome    jobs.State // of a job that has ended
-	attempts   uint8      // that count: made again because a worker was lost or did not accept, or as the job has asked
-	crashes    uint8      // workers lost while they ran it
+	attempts   uint8      // attempts that count and have not ended it: the worker was lost or did not accept, or RetryOn has the reason
+	crashes    uint8      // workers that lost their connection while they ran it
 }
 
-// rare is what few jobs have.
+// rare has the fields that few jobs need.
 type rare struct {
 	opts     options
-	timer    timer  // of a delay, or when it is too late to start
+	timer    timer  // end of a delay, or NotAfter
 	notAfter Moment // 0 for none
 	avoid    wire.GUID
-	ref      wire.GUID // of the body, if it is stored elsewhere
+	ref      wire.GUID // of the body, if it is stored outside the state
 	refSize  int
 	blobs    []byte    // of the body
-	attempt  wire.GUID // that was running when the leader ended
+	attempt  wire.GUID // that ran when an earlier leader ended
 	waited   Moment    // for its worker to come back, by all leaders since; 0 if a worker has had it since the last start
 	cutOff   wire.GUID // attempt that was counted as lost when a connection ended; its worker may come back with it
-	cancel   bool      // it was asked to stop
-	tied     *peer     // its end ends the job
+	cancel   bool      // it was canceled, and may still run
+	tied     *peer     // the connection that the job ends with
 	last     string
 	history  []Attempt
-	array    *array    // of an array, and of each of its jobs that it has not counted
-	arrayID  wire.GUID // of a job of an array
-	index    int64     // of a job of an array; -1 for others
+	array    *array    // of an array, and of each element that it has not counted
+	arrayID  wire.GUID // of an element
+	index    int64     // of an element; -1 for other jobs
 	dead     *deadLetter
-	log      *jobLog // what its worker has reported
+	log      *jobLog // reports of its worker
 }
 
-// options are those of a request that matter here.
+// options are the options of a request that this package uses.
 type options struct {
 	timeout                 Moment // of an attempt; 0 for none
 	maxAttempts             uint8  // 0 for the leader's number
@@ -85,7 +85,7 @@ func (o *options) retries(reason string) bool {
 	return o.retryExit && reason == wire.ReasonExit || o.retryTimeout && reason == wire.ReasonTimeout
 }
 
-// Attempt is an attempt that did not end a job.
+// Attempt is an attempt that has not ended its job.
 type Attempt struct {
 	Number int
 	Worker string // its host, or its id
@@ -96,7 +96,7 @@ type Attempt struct {
 // maxHistory is how many of a job's last attempts are kept.
 const maxHistory = 10
 
-// more returns what few jobs have, which it then has.
+// more returns the rare fields of a job, and makes them if there are none.
 func (j *job) more() *rare {
 	if j.rare == nil {
 		j.rare = &rare{index: -1}
@@ -119,7 +119,7 @@ func (j *job) canceled() bool { return j.rare != nil && j.rare.cancel }
 // isArray reports whether a job is an array.
 func (j *job) isArray() bool { return j.rare != nil && j.rare.array != nil && j.rare.index < 0 }
 
-// element returns the array that an open job is one of, and its index.
+// element returns the array and the index of an element that has not ended. It reports false for other jobs.
 func (j *job) element() (*array, int64, bool) {
 	if j.rare == nil || j.rare.array == nil || j.rare.index < 0 {
 		return nil, 0, false
@@ -130,7 +130,7 @@ func (j *job) element() (*array, int64, bool) {
 // isOpen reports whether a job has not ended.
 func (j *job) isOpen() bool { return j.state < ended }
 
-// setBody puts a request or a result in place of what the job has.
+// setBody replaces the request or result of a job.
 func (c *Core) setBody(j *job, b Body) {
 	c.bytes += b.memory() - j.theBody().memory()
 	j.body = b.Bytes
@@ -156,7 +156,7 @@ func (c *Core) needBlobs(blobs []byte, n int) {
 // Blobs returns the SHA-256 of all blobs that are needed by jobs which have not ended, or are dead letters.
 func (c *Core) Blobs() [][32]byte { return slices.Collect(maps.Keys(c.blobs)) }
 
-// theBody is the request of a job that has not ended or is a dead letter, and the result of another.
+// theBody returns the request of a job that has not ended or is a dead letter, and the result of any other job.
 func (j *job) theBody() Body {
 	b := Body{Bytes: j.body, Size: len(j.body)}
 	if b.Bytes == nil && j.rare != nil {
@@ -168,7 +168,7 @@ func (j *job) theBody() Body {
 	return b
 }
 
-// result is what the client of a job that has ended is sent.
+// result returns the result of a job that has ended.
 func (j *job) result() Body {
 	if j.state == dead {
 		return Body{Bytes: j.rare.dead.result, Size: len(j.rare.dead.result)}
@@ -176,14 +176,14 @@ func (j *job) result() Body {
 	return j.theBody()
 }
 
-// unstore tells that a body that is stored elsewhere is no longer needed.
+// unstore tells the caller that a stored body is no longer needed.
 func (c *Core) unstore(b Body) {
 	if !b.Ref.IsZero() {
 		c.emit(Effect{Op: Forget, Body: b})
 	}
 }
 
-// add makes a job known.
+// add adds a job to the state.
 func (c *Core) add(j *job) {
 	c.jobs[j.id] = j
 	c.order.add(j)
@@ -193,10 +193,10 @@ func (c *Core) add(j *job) {
 	}
 }
 
-// bornMs is when a job was submitted, as it is shown.
+// bornMs returns when a job was submitted, in Unix milliseconds, as the Job API shows it.
 func (c *Core) bornMs(j *job) int64 { return c.cfg.Epoch.Add(j.born).UnixMilli() }
 
-// forget deletes all that is known of a job that has ended.
+// forget removes a job that has ended from the state.
 func (c *Core) forget(j *job) {
 	j.leave()
 	c.trimLog(j, 0)

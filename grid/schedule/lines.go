@@ -7,25 +7,25 @@ type execKey struct {
 	array bool // jobs of arrays, which not every worker can run
 }
 
-// exec has the lines of the clients that have jobs for it. While one of them is in its ring, it is either ready or starving.
+// exec has the lines of the clients that have jobs for it. While a line is in its ring, the exec is either ready or starving.
 type exec struct {
 	key      execKey
-	lines    int // of clients that have jobs for it, ended ones too
+	lines    int // lines, also those whose jobs have all ended
 	queued   int
-	ring     chain[*line] // have jobs queued, and their clients have room or are not known to have none
+	ring     chain[*line] // lines with jobs queued, in turn, unless they wait in client.held
 	members  []*member
 	turn     link[*exec] // in Core.ready
 	starving bool        // waits for a worker with credit
 	woken    bool        // was starving, and has not been served since
 }
 
-// line has the jobs of one client for one exec that are queued: those of higher priority first. It stays as long as one of its jobs is known.
+// line has the queued jobs of one client for one exec, by priority. It is kept as long as the state has one of its jobs.
 type line struct {
 	exec   *exec
 	client *client
 	lanes  []*lane
-	jobs   int         // that are known
-	n      int         // that are queued
+	jobs   int         // in the state
+	n      int         // queued
 	turn   link[*line] // in exec.ring or client.held while jobs are queued
 }
 
@@ -34,7 +34,7 @@ type lane struct {
 	list
 }
 
-// line returns that of a client and an exec. A job must be added to it.
+// line returns the line of a client and an exec, which is made if there is none. The caller must add a job to it.
 func (c *Core) line(clientName, execName string, array bool) *line {
 	cl := c.client(clientName)
 	key := execKey{execName, array}
@@ -55,7 +55,7 @@ func (c *Core) line(clientName, execName string, array bool) *line {
 	return l
 }
 
-// leaveLine notes that a job of a line is no longer known. The line, its exec and its client go with their last job.
+// leaveLine counts a job that was removed from the state. The line, its exec and its client are removed with their last job.
 func (c *Core) leaveLine(l *line) {
 	if l.jobs--; l.jobs > 0 {
 		return
@@ -68,7 +68,7 @@ func (c *Core) leaveLine(l *line) {
 	}
 }
 
-// enqueue puts a job into its line, before others of its priority or behind them.
+// enqueue puts a job into its line, before or behind the others of its priority.
 func (c *Core) enqueue(j *job, front bool) {
 	l := j.line
 	j.state, j.since = queued, c.now
@@ -117,7 +117,7 @@ func (l *line) lane(priority int8) *lane {
 	return l.lanes[i]
 }
 
-// head returns the next job. The line must not be empty.
+// head returns the next job of a line, which must not be empty.
 func (l *line) head() *job {
 	for i, lane := range l.lanes {
 		if lane.first != nil {
@@ -128,7 +128,7 @@ func (l *line) head() *job {
 	panic("schedule: a line with jobs has none")
 }
 
-// offer lets a line that has jobs take its turn.
+// offer puts a line that has jobs into the ring of its exec.
 func (c *Core) offer(l *line) {
 	e := l.exec
 	e.ring.pushBack(&l.turn)
@@ -137,13 +137,13 @@ func (c *Core) offer(l *line) {
 	}
 }
 
-// hold lets a line wait until its client has room.
+// hold makes a line wait until its client has room.
 func (c *Core) hold(l *line) {
 	l.client.held.pushBack(&l.turn)
 	c.rest(l.exec)
 }
 
-// rest takes an exec that has no line in its ring out of where it waits.
+// rest makes an exec wait for nothing if it has no line in its ring.
 func (c *Core) rest(e *exec) {
 	if e.ring.n > 0 {
 		return
@@ -155,7 +155,7 @@ func (c *Core) rest(e *exec) {
 	}
 }
 
-// release notes that a client may have room again: lines that wait for it take their turn, one after the other.
+// release puts a client that has room again into Core.roomy, if lines wait for that.
 func (c *Core) release(cl *client) {
 	if cl.held.n > 0 && cl.hasRoom(c) && cl.turn.in == nil {
 		c.roomy.pushBack(&cl.turn)

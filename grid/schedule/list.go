@@ -1,10 +1,10 @@
 package schedule
 
-// list is a chain of jobs. A job is in one list at most.
+// list is a linked list of jobs. A job is in at most one list.
 type list struct {
 	first, last *job
 	n           int
-	bytes       int64 // of their results, or of their requests
+	bytes       int64 // of their results or requests
 }
 
 func (l *list) pushBack(j *job) { l.insert(j, l.last, nil) }
@@ -27,7 +27,7 @@ func (l *list) insert(j, prev, next *job) {
 	l.bytes += int64(j.result().Size)
 }
 
-// leave takes a job out of its list, if it is in one. What it has as a body must still be what it had when it came.
+// leave takes a job out of its list, if it is in one. Its body must be the same as when it was put there.
 func (j *job) leave() {
 	l := j.list
 	if l == nil {

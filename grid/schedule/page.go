@@ -7,12 +7,12 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// maxLook is how many jobs one call of Jobs looks at.
+// maxLook is how many jobs one call of Jobs reads.
 const maxLook = 20_000
 
-// Jobs calls show for jobs that are wanted, the newest first, until it returns false. Only jobs behind the position of an earlier call are shown; 0
-// begins with the newest. It returns the position for the next call, and 0 at the end. Few jobs may be shown while there are more: a call looks at
-// a limited number.
+// Jobs calls show with the jobs that want accepts, newest first, until show returns false. Position is 0 for the newest jobs, or the value that an earlier
+// call has returned, to go on behind the jobs of that call. It returns 0 at the end. A call reads a limited number of jobs, so it may show few although
+// there are more.
 func (c *Core) Jobs(position uint64, want func(*Info) bool, show func(Info) bool) (next uint64) {
 	o := &c.order
 	to := len(o.jobs)
@@ -46,7 +46,7 @@ func (c *Core) Jobs(position uint64, want func(*Info) bool, show func(Info) bool
 	return 0
 }
 
-// Dead calls show for dead letters, the oldest first, until it returns false.
+// Dead calls show with the dead letters, oldest first, until it returns false.
 func (c *Core) Dead(show func(Info) bool) {
 	for _, j := range c.dead {
 		if !show(c.info(j)) {
@@ -69,7 +69,7 @@ type Worker struct {
 	Since    Moment
 }
 
-// Workers returns the workers, those with the same host beside each other.
+// Workers returns the connected workers, by host.
 func (c *Core) Workers() []Worker {
 	var all []Worker
 	for _, p := range c.peers {
@@ -93,7 +93,7 @@ type ExecInfo struct {
 	Oldest Moment // how long its oldest job has waited
 }
 
-// Execs returns those with jobs queued, by name.
+// Execs returns the execs with jobs queued, by name.
 func (c *Core) Execs() []ExecInfo {
 	byName := map[string]*ExecInfo{}
 	for _, cl := range c.clients {

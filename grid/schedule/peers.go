@@ -8,34 +8,34 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// peer is a connection that has said hello: a session of a client, or a worker.
+// peer is a connection of a client or a worker, after its hello.
 type peer struct {
 	id       PeerID
 	since    Moment
 	features features
 
-	// Of a client.
+	// Only for a client.
 	client *client
-	unsent list          // results
-	sent   list          // results that it has not acknowledged
-	tied   map[*job]bool // end with this connection
+	unsent list          // results to send
+	sent   list          // results that were sent and are not acknowledged
+	tied   map[*job]bool // jobs that end with this connection
 
-	// Of a worker.
+	// Only for a worker.
 	group    *group
 	worker   wire.GUID
 	host     string
-	credit   int // jobs that it may be given
-	limit    int // of credit and jobs that it runs together
+	credit   int // jobs that it may still be sent
+	limit    int // of its credit and its jobs together
 	assigned int64
 	running  []*attempt
-	index    int // in group.free, from 1
+	index    int // in group.free, from 1; 0 if it is not there
 	turn     uint64
 	draining bool
 	offences int
 	cpu      float64
 }
 
-// features are those of a peer that matter here.
+// features are the features of a peer that this package uses.
 type features struct{ accept, cancel, resultAck, submitAck, array, own bool }
 
 func featuresOf(names []string) (f features) {
@@ -87,17 +87,17 @@ func (c *Core) Gone(now Moment, id PeerID) {
 	}
 }
 
-// client is who submits jobs, over any number of connections.
+// client is a client, with any number of connections.
 type client struct {
 	name     string
 	cap      int
 	known    bool    // cap was declared
-	sessions []*peer // the newest last
-	waiting  list    // results, while no session is there to take them
-	running  int     // attempts at its jobs
+	sessions []*peer // its connections, the newest last
+	waiting  list    // results that wait for a connection
+	running  int     // attempts of its jobs
 	results  int64   // bytes of results that it has not acknowledged
 	lines    map[*exec]*line
-	held     chain[*line]  // have jobs queued, and wait until it has room
+	held     chain[*line]  // lines with jobs queued, which wait until the client has room
 	turn     link[*client] // in Core.roomy
 }
 
@@ -111,7 +111,7 @@ func (c *Core) client(name string) *client {
 	return cl
 }
 
-// dropClient forgets a client that has no connection and no job that is known.
+// dropClient removes a client without connections and jobs from the state.
 func (c *Core) dropClient(cl *client) {
 	if len(cl.sessions) == 0 && len(cl.lines) == 0 {
 		cl.turn.leave()
@@ -119,12 +119,12 @@ func (c *Core) dropClient(cl *client) {
 	}
 }
 
-// hasRoom reports whether one more of its jobs may run.
+// hasRoom reports whether one more job of the client may run.
 func (cl *client) hasRoom(c *Core) bool {
 	return cl.running < cl.cap && cl.results < c.cfg.MaxResults
 }
 
-// ClientHello tells of a connection of a client. The cap holds for all its connections; 0 for the one that it has, or the default.
+// ClientHello adds a connection of a client. The cap maxRunning holds for all its connections; 0 keeps the present or the default cap.
 func (c *Core) ClientHello(now Moment, id PeerID, name string, maxRunning int, features []string) {
 	c.at(now)
 	cl := c.client(name)
@@ -149,7 +149,7 @@ func (c *Core) ClientHello(now Moment, id PeerID, name string, maxRunning int, f
 	c.deliver(p)
 }
 
-// sessionGone keeps the results that a connection has not taken, for another one, and cancels the jobs that are tied to it.
+// sessionGone gives the unacknowledged results of a connection to another one, and cancels the jobs that are tied to it.
 func (c *Core) sessionGone(p *peer) {
 	cl := p.client
 	cl.sessions = slices.DeleteFunc(cl.sessions, func(s *peer) bool { return s == p })
@@ -167,7 +167,7 @@ func (c *Core) sessionGone(p *peer) {
 	c.dropClient(cl)
 }
 
-// tie makes an open job end with a connection of its client, if it has asked for that.
+// tie makes a job end with a connection of its client, if it has OnDisconnect.
 func (c *Core) tie(j *job, p *peer) {
 	if !j.options().tie {
 		return

@@ -2,10 +2,10 @@ package schedule
 
 import "github.com/batchfleet/batchfleet/grid/wire"
 
-// pump gives jobs to workers as long as there are both.
+// pump assigns jobs to workers as long as there are both.
 //
-// It looks at what has changed only: groups whose workers have credit again, execs that may be served, and clients that have room again. Each
-// step serves one job, or moves something to where it waits for the next change.
+// It processes only what has changed: groups whose workers have credit again, execs that may be served, and clients that have room again. Each step
+// assigns one job, or moves an exec or a line to the list in which it waits for the next change.
 func (c *Core) pump() {
 	for {
 		switch {
@@ -21,7 +21,7 @@ func (c *Core) pump() {
 	}
 }
 
-// feed lets the exec take its turn that has waited longest for a worker of a group.
+// feed makes the exec ready that has waited longest for a worker of a group.
 func (c *Core) feed(g *group) {
 	if len(g.free) == 0 || g.starving.n == 0 {
 		return
@@ -34,12 +34,12 @@ func (c *Core) feed(g *group) {
 	c.ready.pushBack(&e.turn)
 }
 
-// starve lets an exec wait until a worker that takes its jobs has credit.
+// starve makes an exec wait until a worker that takes its jobs has credit.
 func (c *Core) starve(e *exec) {
 	e.starving = true
 	for _, m := range e.members {
 		if e.woken {
-			m.group.starving.pushFront(&m.turn) // another one was faster
+			m.group.starving.pushFront(&m.turn) // another exec got the worker: keep the place
 		} else {
 			m.group.starving.pushBack(&m.turn)
 		}
@@ -47,7 +47,7 @@ func (c *Core) starve(e *exec) {
 	e.woken = false
 }
 
-// admit lets the next line of a client take its turn, if the client has room.
+// admit puts the next line of a client back into its exec's ring, if the client has room.
 func (c *Core) admit(cl *client) {
 	if cl.held.n == 0 || !cl.hasRoom(c) {
 		cl.turn.leave()
@@ -56,14 +56,14 @@ func (c *Core) admit(cl *client) {
 	c.offer(cl.held.pop())
 }
 
-// serve gives one job of an exec to a worker.
+// serve assigns one job of an exec.
 func (c *Core) serve(e *exec) {
 	if !e.hasWorker() {
 		c.starve(e)
 		return
 	}
 	l := c.next(e)
-	if l == nil { // others may use the worker
+	if l == nil { // other execs may use the worker
 		for _, m := range e.members {
 			c.heat(m.group)
 		}
@@ -87,7 +87,7 @@ func (c *Core) serve(e *exec) {
 	}
 }
 
-// next returns the line of an exec whose turn it is, or nil if none has a job that may run.
+// next returns the next line of an exec, or nil if no line has a job that may run.
 func (c *Core) next(e *exec) *line {
 	for e.ring.n > 0 {
 		l := e.ring.first.of
@@ -114,7 +114,7 @@ func (e *exec) hasWorker() bool {
 	return false
 }
 
-// pick returns the worker for a job. There must be one with credit.
+// pick returns the worker for a job; at least one must have credit. It avoids the worker of the last attempt, which was lost or handed back.
 func (c *Core) pick(e *exec, j *job) *peer {
 	var avoid wire.GUID
 	if j.rare != nil {
@@ -135,12 +135,12 @@ func (c *Core) pick(e *exec, j *job) *peer {
 		}
 	}
 	if best == nil {
-		return second // better the same worker again than none
+		return second // no other worker has credit
 	}
 	return best
 }
 
-// other returns a worker that can be given a job and is not a certain one. It looks at the next few: one worker seldom has more connections.
+// other returns the best worker with credit except one, or nil. It reads only the next few: a worker seldom has more connections.
 func other(f free, avoid wire.GUID) *peer {
 	var best *peer
 	for _, w := range f[1:min(len(f), 8)] {

@@ -29,7 +29,7 @@ const (
 	recWaited    = 13
 )
 
-// write keeps a record of a job for the caller.
+// write adds a record of a job for [Core.Take].
 func (c *Core) write(j *job, record func(to Record, j *job) Record) {
 	if !c.replaying && !c.cfg.NoRecords {
 		c.keep(record(c.buf, j))
@@ -42,7 +42,7 @@ func (c *Core) writeCap(cl *client) {
 	}
 }
 
-// keep makes what was appended to the buffer a record.
+// keep makes the bytes that were appended to the buffer a record.
 func (c *Core) keep(buf []byte) {
 	from := len(c.buf)
 	c.buf = buf
@@ -77,7 +77,7 @@ const (
 	bodyBlobs
 )
 
-// place has the array and the index of a job of an array: above 0 if the array has not counted it yet.
+// place writes the index of an element + 1, negative if its array has counted it, and the array; 0 for other jobs.
 func (r Record) place(j *job) Record {
 	if j.rare == nil || j.rare.index < 0 {
 		return r.number(0)
@@ -95,7 +95,7 @@ func submitRecord(r Record, j *job) Record {
 	return r.body(j.theBody())
 }
 
-// options has those of a request, and the indexes of an array.
+// options writes the options of a request, and the indexes of an array.
 func (r Record) options(j *job) Record {
 	if j.rare == nil {
 		return r.number(0)
@@ -131,7 +131,7 @@ const (
 	optionsEnd
 )
 
-// startRecord tells which attempt a job has: that of a worker, or that of the leader before.
+// startRecord has the attempt of a job: the current one, or the one of an earlier leader.
 func startRecord(r Record, j *job) Record {
 	r = r.kind(recStart).guid(j.id)
 	if a := j.run; a != nil {
@@ -145,7 +145,7 @@ func backRecord(r Record, j *job, a Attempt) Record {
 	return r.tried(j, a).place(j)
 }
 
-// tried has an attempt, and how many there were.
+// tried writes an attempt, and how many there were.
 func (r Record) tried(j *job, a Attempt) Record {
 	r = r.number(int64(j.attempts)).number(int64(j.crashes))
 	return r.number(int64(a.Number)).number(int64(a.At)).text(a.Worker).text(a.Reason)
@@ -184,7 +184,7 @@ func capRecord(r Record, client string, n int) Record {
 	return r.kind(recCap).text(client).number(int64(n))
 }
 
-// epochRecord tells which time the moments of the records behind it are counted from.
+// epochRecord has the time that the moments of the records after it are counted from.
 func epochRecord(r Record, c *Core) Record { return r.kind(recEpoch).number(c.cfg.Epoch.UnixNano()) }
 
 // waitedRecord tells how long, since the last such record, jobs have waited for their workers that none has had since the last epoch.
@@ -193,7 +193,7 @@ func waitedRecord(r Record, d Moment) Record { return r.kind(recWaited).number(i
 // errRecord means that a record cannot be read.
 var errRecord = errors.New("damaged record of the grid")
 
-// reading is a record that is being read. Once something was wrong, all that follows is zero.
+// reading is a record that is being read. After a mistake all further fields are zero.
 type reading struct {
 	rest []byte
 	bad  bool
@@ -225,7 +225,7 @@ func (r *reading) number() int64 {
 	return n
 }
 
-// small is a number from 0 to limit.
+// small reads a number from 0 to limit.
 func (r *reading) small(limit int64) int64 {
 	n := r.number()
 	if n < 0 || n > limit {
@@ -237,7 +237,7 @@ func (r *reading) small(limit int64) int64 {
 
 func (r *reading) text() string { return string(r.take(int(r.small(math.MaxInt32)))) }
 
-// name is a text that often is the same as the one before.
+// name reads a text that is often the same as the one before, whose memory it then uses.
 func (r *reading) name(before *string) string {
 	if b := r.take(int(r.small(math.MaxInt32))); string(b) != *before {
 		*before = string(b)
@@ -245,7 +245,7 @@ func (r *reading) name(before *string) string {
 	return *before
 }
 
-// moment is one of before this leader was started: it is not in the future.
+// moment reads a time before the start of this leader.
 func (r *reading) moment(c *Core) Moment { return min(r.shifted(c), c.now) }
 
 func (r *reading) shifted(c *Core) Moment {
@@ -278,13 +278,13 @@ func (r *reading) body() Body {
 	return b
 }
 
-// tried reads what a record has about attempts.
+// tried reads what [Record.tried] has written.
 func (r *reading) tried(c *Core) (attempts, crashes uint8, last Attempt) {
 	attempts, crashes = uint8(r.small(wire.MaxAttempts)), uint8(r.small(wire.MaxAttempts))
 	return attempts, crashes, Attempt{Number: int(r.small(wire.MaxAttempts)), At: r.moment(c), Worker: r.text(), Reason: r.text()}
 }
 
-// setTried notes the attempts of a job.
+// setTried sets the attempts of a job.
 func (j *job) setTried(attempts, crashes uint8, last Attempt) {
 	j.attempts, j.crashes = attempts, crashes
 	if m := j.more(); last.Number > 0 {
@@ -292,7 +292,7 @@ func (j *job) setTried(attempts, crashes uint8, last Attempt) {
 	}
 }
 
-// place is where a job of an array belongs; index -1 stands for other jobs.
+// place is the array and index of an element; the index of other jobs is -1.
 type place struct {
 	array   wire.GUID
 	index   int64

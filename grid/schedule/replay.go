@@ -7,8 +7,8 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// Replay does again what a record says. All records of a journal are replayed, in order, before the first event; then comes [Core.Recovered].
-// A record of a job that is not known, because another record is lost, does what is still possible.
+// Replay applies a record to the state. All records of a journal are replayed, in order, before the first event, and then [Core.Recovered] is called.
+// If records of a job are lost, the others are applied as far as possible. It is an error if a record cannot be read.
 func (c *Core) Replay(record []byte) error {
 	c.replaying = true
 	defer func() { c.replaying = false }()
@@ -79,7 +79,7 @@ func (c *Core) replaySubmit(r *reading) error {
 	return nil
 }
 
-// options reads what newJob needs to know of them into a submission, and returns them.
+// options reads options, and sets those in the submission that newJob uses.
 func (r *reading) options(c *Core, s *Submission) (o options) {
 	has := r.small(optionsEnd - 1)
 	if has == 0 {
@@ -99,7 +99,7 @@ func (r *reading) options(c *Core, s *Submission) (o options) {
 	return o
 }
 
-// placed returns a job, which is made if it is one of an array that is open.
+// placed returns a job; an element of an open array is made if it is not there.
 func (c *Core) placed(id wire.GUID, p place) *job {
 	if j := c.jobs[id]; j != nil || p.index < 0 || p.counted {
 		return j
@@ -119,7 +119,7 @@ func (c *Core) placed(id wire.GUID, p place) *job {
 	return e
 }
 
-// runs notes that a job was running when the leader ended.
+// runs records that a job was running when an earlier leader ended.
 func (c *Core) runs(j *job) {
 	j.state, j.since = running, c.now
 	c.recovering.pushBack(j)
@@ -198,7 +198,7 @@ func (c *Core) replayDead(r *reading) {
 	j.since = since
 }
 
-// placedOpen reads the place of a job and returns the job, or nil if it is not open, or an array.
+// placedOpen reads the place of a job and returns the job, or nil if it has ended or is an array.
 func (c *Core) placedOpen(id wire.GUID, r *reading) *job {
 	p := r.place()
 	if r.bad {
@@ -225,7 +225,7 @@ func (c *Core) replayArray(r *reading) {
 	c.madeAll(a)
 }
 
-// replayID does what is said of a job by its id alone.
+// replayID applies a record that has only the id of a job.
 func (c *Core) replayID(kind byte, r *reading) {
 	j := c.jobs[r.guid()]
 	if r.bad || j == nil {
@@ -261,7 +261,7 @@ func (c *Core) replayID(kind byte, r *reading) {
 	}
 }
 
-// Recovered ends the replay. Jobs that were running wait a while for their workers to come back.
+// Recovered ends the replay. Jobs that were running wait for their workers to come back, for Config.Recovery.
 func (c *Core) Recovered(now Moment) {
 	c.at(now)
 	c.Counts = Counts{}
@@ -288,7 +288,7 @@ func (c *Core) Recovered(now Moment) {
 	}
 }
 
-// recount counts the jobs of an array as failed whose records are lost, so that it can end.
+// recount counts elements whose records are lost as failed, so that the array can end.
 func (c *Core) recount(a *array) {
 	lost := a.next - a.first - a.ended - int64(len(a.open))
 	a.ended += lost

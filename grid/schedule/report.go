@@ -4,11 +4,11 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// Limits of what is kept of a job's log, in bytes.
+// Limits of the log of a job, in bytes.
 const (
 	maxLog      = 64 << 10 // while it runs
 	maxEndedLog = 4 << 10
-	lineCost    = 32 // of each line, beside its text
+	lineCost    = 32 // added for each line
 )
 
 // Line is a line that a program has written.
@@ -18,12 +18,12 @@ type Line struct {
 	Text   string
 }
 
-// jobLog is what a worker has reported of a job. It is in memory alone.
+// jobLog has the reports about a job. It is in memory only.
 type jobLog struct {
 	message string
 	lines   []Line
 	bytes   int
-	written int // how many lines there were
+	written int // lines so far, also those that are dropped
 }
 
 // trim drops the oldest lines until what is left takes at most limit bytes.
@@ -37,7 +37,7 @@ func (l *jobLog) trim(limit int) {
 	}
 }
 
-// Report keeps what a worker tells of a job that it runs.
+// Report keeps a report of a worker about a job that it runs.
 func (c *Core) Report(now Moment, id PeerID, jobID, attemptID wire.GUID, info wire.ReportInfo) {
 	c.at(now)
 	p := c.peers[id]
@@ -66,7 +66,7 @@ func (c *Core) Report(now Moment, id PeerID, jobID, attemptID wire.GUID, info wi
 	c.bytes += int64(l.bytes)
 }
 
-// trimLog keeps less of the log of a job that has ended; nothing if it is forgotten.
+// trimLog drops the message of a job that has ended, and its oldest lines beyond limit.
 func (c *Core) trimLog(j *job, limit int) {
 	if j.rare == nil || j.rare.log == nil {
 		return
@@ -78,8 +78,8 @@ func (c *Core) trimLog(j *job, limit int) {
 	c.bytes += int64(l.bytes)
 }
 
-// Log returns the lines that are kept of what the program of a job has written, the oldest first, and how many are no longer kept. The caller must
-// not change them. It reports false if there is no such job.
+// Log returns the lines of a job's program that are kept, oldest first, and how many were dropped. The caller must not change them. It reports false if
+// there is no such job.
 func (c *Core) Log(id wire.GUID) (lines []Line, dropped int, ok bool) {
 	j := c.jobs[id]
 	if j == nil {

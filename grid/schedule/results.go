@@ -6,7 +6,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// owe sends a result to the client of a job, or keeps it until the client comes.
+// owe sends the result of a job to its client, or keeps it until the client connects.
 func (c *Core) owe(j *job) {
 	if !c.owed(j) {
 		j.line.client.results += int64(j.result().Size)
@@ -17,10 +17,10 @@ func (c *Core) owe(j *job) {
 	}
 }
 
-// owed reports whether a client is still to acknowledge the result of a job.
+// owed reports whether the client has not acknowledged the result of a job.
 func (c *Core) owed(j *job) bool { return !j.isOpen() && j.list != nil && j.list != &c.acked }
 
-// settle notes that a client need not be sent a result any more: there is room for others.
+// settle removes a result that need not be sent any more, and makes room for others.
 func (c *Core) settle(j *job) {
 	j.leave()
 	cl := j.line.client
@@ -31,13 +31,13 @@ func (c *Core) settle(j *job) {
 	}
 }
 
-// toDeliver puts a result where it waits to be sent: with who has submitted the job, or the newest connection of its client that takes results of
-// others.
+// toDeliver queues a result on the connection that has submitted the job, or on the client's newest connection without the feature own, or for the
+// client's next connection.
 func (c *Core) toDeliver(j *job) {
 	cl := j.line.client
 	p := c.peers[j.owner]
 	if of, _, ok := j.element(); ok && p == nil {
-		p = c.peers[of.job.owner] // who has submitted the array again
+		p = c.peers[of.job.owner] // the array may have been submitted again
 	}
 	if p == nil || p.client != cl {
 		p = nil
@@ -59,7 +59,7 @@ func (c *Core) toDeliver(j *job) {
 	p.unsent.pushBack(j)
 }
 
-// deliver sends results to a client, as many as may be on their way.
+// deliver sends results over a connection, up to Config.ResultWindow.
 func (c *Core) deliver(p *peer) {
 	for p.unsent.first != nil && p.sent.bytes < int64(c.cfg.ResultWindow) {
 		j := p.unsent.first
@@ -69,7 +69,7 @@ func (c *Core) deliver(p *peer) {
 	}
 }
 
-// Delivered tells that a client has results: it has acknowledged them, or, if it never does that, they were written.
+// Delivered processes acknowledged results of a client; see [Core.Written] for clients without ResultAck.
 func (c *Core) Delivered(now Moment, id PeerID, ids []wire.GUID) {
 	c.at(now)
 	p := c.peers[id]
@@ -85,14 +85,14 @@ func (c *Core) Delivered(now Moment, id PeerID, ids []wire.GUID) {
 	c.evict()
 }
 
-// Written is Delivered for a connection whose client acknowledges nothing.
+// Written is [Core.Delivered] for results that were written to a client without ResultAck.
 func (c *Core) Written(now Moment, id PeerID, ids []wire.GUID) {
 	if p := c.peers[id]; p != nil && !p.features.resultAck {
 		c.Delivered(now, id, ids)
 	}
 }
 
-// delivered keeps a result that its client has, in case it is asked for again. Of a dead letter it is kept anyway.
+// delivered keeps a result that its client has, in case the job is submitted again. A dead letter keeps its result anyway.
 func (c *Core) delivered(j *job) {
 	c.settle(j)
 	if j.state == ended {
@@ -100,7 +100,7 @@ func (c *Core) delivered(j *job) {
 	}
 }
 
-// evict forgets the oldest results that their clients have.
+// evict drops the oldest acknowledged results beyond the limits.
 func (c *Core) evict() {
 	for c.acked.n > c.cfg.KeepAcked || c.acked.bytes > c.cfg.AckedBytes && c.acked.n > 0 {
 		c.forget(c.acked.first)
@@ -109,7 +109,7 @@ func (c *Core) evict() {
 
 const sweepEvery = time.Minute
 
-// sweep forgets results whose clients have not come for them.
+// sweep drops results that were not fetched within Config.KeepResult.
 func (c *Core) sweep() {
 	for _, cl := range c.clients {
 		c.sweepList(&cl.waiting)

@@ -19,7 +19,7 @@ type Submission struct {
 	Last     int64
 }
 
-// Submit queues a job of the client of a connection. A job that is known is not queued again: one that has ended is answered with its result.
+// Submit queues a job of a client. A job that is known is not queued again; if it has ended, its result is sent again.
 func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 	c.at(now)
 	p := c.peers[id]
@@ -52,12 +52,12 @@ func (c *Core) Submit(now Moment, id PeerID, s Submission) {
 	}
 }
 
-// notTaken tells a client that its job is not taken.
+// notTaken returns the effect that tells a client that its job is refused.
 func notTaken(p *peer, s Submission, code, reason string) Effect {
 	return Effect{Op: ErrorTo, Peer: p.id, Job: s.ID, Client: p.client.name, Exec: s.Exec, Code: code, Reason: reason}
 }
 
-// refusal returns why a job is not taken.
+// refusal returns why a job is refused because of a limit; the code is empty if it is not.
 func (c *Core) refusal(s Submission) (code, reason string) {
 	switch {
 	case c.open >= c.cfg.MaxJobs:
@@ -75,11 +75,10 @@ func (c *Core) isBusy(key execKey) bool {
 	return e != nil && e.queued > 0
 }
 
-// maxMoment is far enough away, and can be added to.
+// maxMoment is in the far future; sums of a few do not overflow.
 const maxMoment = math.MaxInt64 / 4
 
-// newJob queues a job, which is given only to workers that can run jobs of arrays if it is one of those, or an array. An error means that it
-// is an array whose request cannot be read.
+// newJob queues a job. If array is true it is assigned only to workers that can run elements. It is an error if the request of an array cannot be read.
 func (c *Core) newJob(clientName string, s Submission, array bool, born Moment) (*job, error) {
 	j := &job{id: s.ID, digest: fold(s.Digest), born: born}
 	if opts := optionsOf(&s.Options); opts != noOptions || s.NotAfter != 0 || s.Options.Array != "" {
@@ -101,7 +100,7 @@ func (c *Core) newJob(clientName string, s Submission, array bool, born Moment) 
 	return j, nil
 }
 
-// fold makes a digest short, and not 0 but for the 0 that stands for none.
+// fold shortens a digest. Only 0, which stands for no digest, becomes 0.
 func fold(digest uint64) uint32 {
 	if digest == 0 {
 		return 0
@@ -109,7 +108,7 @@ func fold(digest uint64) uint32 {
 	return max(1, uint32(digest^digest>>32)) //nolint:gosec // half of it is enough to tell two requests with one id apart
 }
 
-// submitAgain answers the request for a job that is known.
+// submitAgain answers a submission of a job that is known.
 func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	c.Counts.Duplicates++
 	c.unstore(s.Body) // it is stored already
@@ -140,7 +139,7 @@ func (c *Core) submitAgain(p *peer, j *job, s Submission) {
 	}
 }
 
-// claimElements sends the results of the jobs of an array that wait to a client that takes only its own, and has submitted the array again.
+// claimElements sends waiting results of an array's elements over a connection with the feature own that has submitted the array again.
 func (c *Core) claimElements(p *peer, array *job) {
 	for j := p.client.waiting.first; j != nil; {
 		next := j.next

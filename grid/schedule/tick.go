@@ -1,6 +1,6 @@
 package schedule
 
-// Tick does what is due. It must be called when the moment of Next has come.
+// Tick does what is due. It must be called at the time that [Core.Next] returns, or later.
 func (c *Core) Tick(now Moment) {
 	c.at(now)
 	for {
@@ -22,7 +22,7 @@ func (c *Core) Tick(now Moment) {
 	}
 }
 
-// Next returns when Tick is to be called.
+// Next returns when [Core.Tick] must be called next.
 func (c *Core) Next() Moment {
 	next := max(c.sweepAt, c.now+1)
 	if len(c.timers) > 0 {

@@ -2,14 +2,14 @@ package schedule
 
 import "container/heap"
 
-// timer is when something is due for a job: of its attempt, or of the job itself.
+// timer is a timer of a job or of its attempt.
 type timer struct {
 	at    Moment
 	job   *job
 	index int // in the heap, from 1; 0 when it is not set
 }
 
-// timers is a heap: the next one is first.
+// timers is a heap; the next timer to fire is first.
 type timers []*timer
 
 func (t timers) Len() int           { return len(t) }
@@ -36,7 +36,7 @@ func (t *timers) Pop() any {
 	return e
 }
 
-// set makes a timer due at a moment, whether it was set or not.
+// set sets or resets a timer.
 func (t *timers) set(e *timer, at Moment) {
 	e.at = at
 	if e.index > 0 {
@@ -52,7 +52,7 @@ func (t *timers) stop(e *timer) {
 	}
 }
 
-// due returns the next timer that is due at a moment, which is then no longer set, or nil.
+// due takes out and returns the next timer that is due, or nil.
 func (t *timers) due(now Moment) *timer {
 	if len(*t) == 0 || (*t)[0].at > now {
 		return nil
