@@ -12,14 +12,14 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// serveBlobs lets a peer that has entered put and get blobs, if both ends can do that.
+// serveBlobs lets a peer put and get blobs, if both ends have the feature.
 func (l *Leader) serveBlobs(p *peer) {
 	if p.Has(wire.FeatureBlob) {
 		p.blobs = blob.NewServer(l.Blobs, p.who(), p.Send)
 	}
 }
 
-// blob takes a frame of a transfer. An error ends the connection.
+// blob processes a frame of a transfer. An error ends the connection.
 func (l *Leader) blob(p *peer, f wire.Frame) error {
 	if err := p.blobs.Handle(f); err != nil {
 		return p.Refuse(wire.CodeProtocol, err)
@@ -35,12 +35,12 @@ func (l *Leader) checkBlobs(blobs []wire.Blob) error {
 			return errors.New("this leader keeps no blobs: give the content of the files")
 		}
 		if b.Ref != "" {
-			return fmt.Errorf("blob %s is elsewhere, at %.80q, and no worker can get it there: send it to this leader", b.SHA256, b.Ref)
+			return fmt.Errorf("blob %s is at %.80q, where no worker can get it: send it to this leader", b.SHA256, b.Ref)
 		}
 		size, ok := l.Blobs.Size(b.SHA256)
 		switch {
 		case !ok:
-			return fmt.Errorf("blob %s is not here: send it first", b.SHA256)
+			return fmt.Errorf("this leader does not have blob %s: send it first", b.SHA256)
 		case size != b.Size:
 			return fmt.Errorf("blob %s has %d bytes, and the request says %d", b.SHA256, size, b.Size)
 		}
@@ -64,11 +64,11 @@ func (l *Leader) useBlobs(needed [][32]byte) {
 	}
 }
 
-// sweepEvery is how often blobs are deleted that were not used for long. Before that, those that jobs need are used: so often that the store deletes
+// sweepEvery is how often old blobs are deleted. Before that, those that jobs need are used: so often that the store deletes
 // none of them for others.
 const sweepEvery = blob.Young / 2
 
-// sweepBlobs deletes such blobs until ctx ends.
+// sweepBlobs deletes old blobs regularly, until ctx ends.
 func (l *Leader) sweepBlobs(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -82,7 +82,7 @@ func (l *Leader) sweepBlobs(ctx context.Context) {
 		case err != nil && ctx.Err() == nil:
 			l.Log.ErrorContext(ctx, "cannot delete old blobs", "err", err)
 		case n > 0:
-			l.Log.InfoContext(ctx, "deleted blobs that were not used for long", "blobs", n)
+			l.Log.InfoContext(ctx, "deleted old blobs", "blobs", n)
 		}
 		select {
 		case <-ctx.Done():

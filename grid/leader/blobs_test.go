@@ -105,7 +105,7 @@ func TestG70JobNeedsItsBlobs(t *testing.T) {
 	wrong, elsewhere := b, b
 	wrong.Size++
 	elsewhere.Ref = "s3://bucket/key"
-	for why, b := range map[string]wire.Blob{"600000 bytes": wrong, "elsewhere": elsewhere} {
+	for why, b := range map[string]wire.Blob{"600000 bytes": wrong, "where no worker can get it": elsewhere} {
 		submit := withBlob(t, b)
 		client.send(submit)
 		wantInvalid(t, client.next(), submit.MsgID, why)

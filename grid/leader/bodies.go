@@ -12,7 +12,7 @@ import (
 	"github.com/batchfleet/batchfleet/safefile"
 )
 
-// bodies are requests and results that are too large for memory: a file each.
+// bodies stores requests and results that are too large to keep in memory, each in a file.
 type bodies struct{ dir string }
 
 func openBodies(dir string) (*bodies, error) {
@@ -32,7 +32,7 @@ func (b *bodies) path(ref wire.GUID) string {
 	return filepath.Join(b.dir, name[:2], name)
 }
 
-// put keeps a body. When it returns, the body survives a power cut.
+// put stores a body. When it returns, the body survives a power cut.
 func (b *bodies) put(text []byte) (wire.GUID, error) {
 	ref := wire.NewGUID()
 	return ref, safefile.Replace(b.path(ref), text)
@@ -40,9 +40,9 @@ func (b *bodies) put(text []byte) (wire.GUID, error) {
 
 func (b *bodies) get(ref wire.GUID) ([]byte, error) { return os.ReadFile(b.path(ref)) }
 
-func (b *bodies) forget(ref wire.GUID) { _ = os.Remove(b.path(ref)) } // what stays is swept at the next start
+func (b *bodies) forget(ref wire.GUID) { _ = os.Remove(b.path(ref)) } // a file that is left is deleted at the next start
 
-// sweep deletes what is not used, and returns how many that are used are missing.
+// sweep deletes files that are not used, and returns how many used ones are missing.
 func (b *bodies) sweep(used map[wire.GUID]bool) (missing int, err error) {
 	found := 0
 	err = filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
@@ -59,7 +59,7 @@ func (b *bodies) sweep(used map[wire.GUID]bool) (missing int, err error) {
 	return len(used) - found, err
 }
 
-// body is what the state keeps of a request or a result.
+// body returns a request or a result for the state: in memory, or stored in a file if it is large.
 func (l *Leader) body(payload []byte, inMemory bool) (schedule.Body, error) {
 	if l.bodies == nil || inMemory || len(payload) < l.LargeBody {
 		return schedule.Body{Bytes: payload, Size: len(payload)}, nil
@@ -71,7 +71,7 @@ func (l *Leader) body(payload []byte, inMemory bool) (schedule.Body, error) {
 	return schedule.Body{Size: len(payload), Ref: ref}, nil
 }
 
-// sendStored sends a request or a result that is in a file. It does not wait for the disk.
+// sendStored sends a request or a result that is in a file, and does not wait for the disk.
 func (l *Leader) sendStored(p *peer, e schedule.Effect) {
 	f := wire.Frame{}
 	if e.Op == schedule.Assign {
@@ -82,9 +82,9 @@ func (l *Leader) sendStored(p *peer, e schedule.Effect) {
 	l.readers.Go(func() {
 		body, err := l.bodies.get(e.Body.Ref)
 		if err != nil {
-			// A request without a body cannot be run, and a result not be given: the connection ends, and both are tried again.
-			l.Log.Error("cannot read what is stored of a job", "job", e.Job, "err", err)
-			p.Abort(fmt.Errorf("read what is stored of job %s: %w", e.Job, err))
+			// End the connection: the request or result is then sent again.
+			l.Log.Error("cannot read the stored body of a job", "job", e.Job, "err", err)
+			p.Abort(fmt.Errorf("read the stored body of job %s: %w", e.Job, err))
 			return
 		}
 		f.Payload = body

@@ -2,7 +2,7 @@ package leader
 
 import "sync"
 
-// change tells those who wait that something has changed.
+// change wakes callers of next when note is called. Its methods may be called concurrently.
 type change struct {
 	mu      sync.Mutex
 	c       chan struct{}

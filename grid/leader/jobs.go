@@ -20,7 +20,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// Jobs shows the jobs of a leader in the Job API: scope "grid", type grid.EXEC. To run one again means to queue a dead letter again.
+// Jobs shows the jobs of a leader in the Job API: scope "grid", type grid.EXEC. Retry queues a dead letter again.
 type Jobs struct{ Leader *Leader }
 
 var (
@@ -34,7 +34,7 @@ const Scope = "grid"
 
 const archiveName = "archive.zip"
 
-// do calls f with the state. The error is for the Job API.
+// do calls f with the state. The error wraps [jobs.ErrUnavailable].
 func (j Jobs) do(ctx context.Context, f func(*schedule.Core)) error {
 	if err := j.Leader.Do(ctx, f); err != nil {
 		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, err)
@@ -103,7 +103,7 @@ func (j Jobs) Get(ctx context.Context, ids []string) ([]jobapi.Job, error) {
 
 // get returns one job.
 func (j Jobs) get(ctx context.Context, id string) (i schedule.Info, why string, err error) {
-	guid, _ := wire.ParseGUID(id) // no job has the zero one
+	guid, _ := wire.ParseGUID(id) // no job has the zero id
 	known := false
 	if err = j.do(ctx, func(c *schedule.Core) {
 		i, known = c.Get(guid)
@@ -125,7 +125,7 @@ func (j Jobs) head(i *schedule.Info) jobapi.Job {
 	case i.State.Terminal():
 		job.FinishedAt = at(i.Since)
 		if i.Reason != "" || i.State == jobs.Succeeded {
-			job.StartedAt = job.CreatedAt // when it began is not kept
+			job.StartedAt = job.CreatedAt // the time of the start is not kept
 			job.Attempt++
 		}
 	}
@@ -175,7 +175,7 @@ func (j Jobs) job(i *schedule.Info, why string) (jobapi.Job, error) {
 	return job, errors.Join(err, job.SetVersion())
 }
 
-// result returns the result of a job that has ended; nil if it has not.
+// result returns the result of a job; nil if it has not ended.
 func (j Jobs) result(ctx context.Context, id string) (*wire.JobResult, schedule.Info, error) {
 	i, _, err := j.get(ctx, id)
 	if err != nil || !i.State.Terminal() {
@@ -194,7 +194,7 @@ func (j Jobs) result(ctx context.Context, id string) (*wire.JobResult, schedule.
 	return &r, i, nil
 }
 
-// Log implements [jobapi.Jobs]: what the worker has reported while the program ran, or what the result has of its output.
+// Log implements [jobapi.Jobs]: the lines that the worker has reported, or else the output in the result.
 func (j Jobs) Log(ctx context.Context, id string, q jobapi.LogQuery) (log jobapi.Log, err error) {
 	r, i, err := j.result(ctx, id)
 	if err != nil {
@@ -259,7 +259,7 @@ func (j Jobs) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 	return j.job(&i, why)
 }
 
-// Retry implements [jobapi.Retrier] for dead letters: the request of another job is not kept when it has ended.
+// Retry implements [jobapi.Retrier] for dead letters. Requests of other jobs that have ended are not kept.
 func (j Jobs) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 	i, _, err := j.get(ctx, id)
 	if err != nil {
@@ -274,7 +274,7 @@ func (j Jobs) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 	}
 	if !requeued {
 		return jobapi.Job{}, &jobapi.Refusal{
-			Status: 409, Code: jobapi.CodeConflict, Message: "Only a dead letter can be queued again: the program of this job has ended, and its client has the result: submit it again",
+			Status: 409, Code: jobapi.CodeConflict, Message: "Only a dead letter can be queued again. The program of this job has failed, and its client has the result: submit the job again",
 		}
 	}
 	i, why, err := j.get(ctx, id)
@@ -287,7 +287,7 @@ func (j Jobs) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 // Changed implements [jobapi.Notifier].
 func (j Jobs) Changed() <-chan struct{} { return j.Leader.change.next() }
 
-// Artifacts implements [jobapi.Keeper]: the archive of the files that a program has left.
+// Artifacts implements [jobapi.Keeper]: the archive of the files that the program has left.
 func (j Jobs) Artifacts(ctx context.Context, id string) ([]jobapi.Artifact, error) {
 	r, i, err := j.result(ctx, id)
 	if err != nil || r == nil || i.State != jobs.Succeeded || len(r.OutputArchive) == 0 {
@@ -319,7 +319,7 @@ type content struct{ *bytes.Reader }
 // Close implements io.Closer.
 func (content) Close() error { return nil }
 
-// Workers are the workers that are connected, for the Job API.
+// Workers returns the connected workers, for the Job API.
 func (j Jobs) Workers(ctx context.Context) (all []jobapi.Worker, err error) {
 	var workers []schedule.Worker
 	if err := j.do(ctx, func(c *schedule.Core) { workers = c.Workers() }); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/metrics"
 )
 
-// Metrics are what a leader counts. No label carries the name of a client, an exec or a job. Nil counts nothing.
+// Metrics are the metrics of a leader. No label has the name of a client, an exec or a job. Methods of a nil Metrics do nothing.
 type Metrics struct {
 	registry prometheus.Registerer
 	received prometheus.Counter
@@ -80,7 +80,7 @@ func (m *Metrics) refused(code string) {
 	}
 }
 
-// ended counts how a connection has ended.
+// ended counts a connection that has ended, by its error.
 func (m *Metrics) ended(err error) {
 	switch {
 	case m == nil:
@@ -99,7 +99,7 @@ func (m *Metrics) committed(took time.Duration) {
 	}
 }
 
-// observe is told by the state how long something took.
+// observe records a duration that the state has measured.
 func (m *Metrics) observe(what schedule.Span, d schedule.Moment) {
 	switch what {
 	case schedule.Waited:
@@ -111,7 +111,7 @@ func (m *Metrics) observe(what schedule.Span, d schedule.Moment) {
 	}
 }
 
-// watch makes the numbers of a leader's state metrics.
+// watch registers the numbers of a leader's state as metrics.
 func (m *Metrics) watch(l *Leader) { m.registry.MustRegister(&stateCollector{l}) }
 
 // stateCollector collects the counts and sizes of the state when metrics are read.

@@ -15,7 +15,7 @@ import (
 	"github.com/batchfleet/batchfleet/retry"
 )
 
-// notCarriedError is an error that another try will not change: a job that needs the blob fails. It is one of [errors.ErrUnsupported].
+// notCarriedError means that the leader does not store or send a blob, now and later: a job that needs the blob fails. It wraps [errors.ErrUnsupported].
 type notCarriedError struct{ error }
 
 func (e notCarriedError) Unwrap() error { return e.error }
@@ -24,22 +24,24 @@ func (notCarriedError) Is(err error) bool { return err == errors.ErrUnsupported 
 
 var errNoBlobs = notCarriedError{errors.New("it carries nothing that is too large for a frame")}
 
-// jobKey is the key of the id of a job in the context of its handler.
+// jobKey is the context key of the job's id.
 type jobKey struct{}
 
-// of returns a context for the handler of a job, by which Fetch and Store know whose leader to ask.
-func of(ctx context.Context, id jobs.ID) context.Context { return context.WithValue(ctx, jobKey{}, id) }
+// withJob returns a context for the handler of a job: Fetch and Store find the job's leader by it.
+func withJob(ctx context.Context, id jobs.ID) context.Context {
+	return context.WithValue(ctx, jobKey{}, id)
+}
 
-// Fetch writes a blob that the leader of a job has. It is for the Fetch of an exec's runner: ctx is that of a handler of [Member.Handler]. When the
+// Fetch downloads a blob from the leader of a job. It is for the Fetch of an exec's runner: ctx must be from a handler of [Member.Handler]. When the
 // connection is lost it waits for the next one, until ctx ends, and goes on. The error wraps [fs.ErrNotExist] if the leader does not have the blob,
-// [errors.ErrUnsupported] if it carries none or refuses this one, or the cause of ctx, with what was in the way.
+// [errors.ErrUnsupported] if it stores no blobs or refuses this one, or the cause of ctx and the last error.
 func (m *Member) Fetch(ctx context.Context, b wire.Blob, to io.Writer) error {
 	d := blob.NewDownload(b, to)
 	return m.transfer(ctx, func(c *blob.Client) error { return c.Get(ctx, d) })
 }
 
-// Store gives a file to the leader of a job, and returns the blob by which its client can get it, with a name. It is for the Store of an exec's
-// runner. Otherwise it is like Fetch.
+// Store puts a file to the leader of a job, and returns it as a blob with a name, by which the job's client can get it. It is for the Store of an exec's
+// runner. Contexts and errors are as with [Member.Fetch].
 func (m *Member) Store(ctx context.Context, path, name string) (wire.Blob, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -54,10 +56,10 @@ func (m *Member) Store(ctx context.Context, path, name string) (wire.Blob, error
 	return b, m.transfer(ctx, func(c *blob.Client) error { return c.Put(ctx, b, f) })
 }
 
-// transfers is when a transfer is tried again that a leader was too busy for.
+// transfers is when a transfer is tried again after the leader was busy.
 var transfers = retry.Policy{First: time.Second / 2, Max: 10 * time.Second, Jitter: 0.2}
 
-// transfer calls once with the connection of the job's leader, again and again, until that ends otherwise than with the connection.
+// transfer calls once with the connection of the job's leader, and again over the next connection when one is lost.
 func (m *Member) transfer(ctx context.Context, once func(*blob.Client) error) error {
 	id, _ := ctx.Value(jobKey{}).(jobs.ID)
 	delays := transfers.Delays()
@@ -86,7 +88,7 @@ func (m *Member) transfer(ctx context.Context, once func(*blob.Client) error) er
 				return fmt.Errorf("leader %s: %w", p.addr, err)
 			}
 		case errors.Is(err, blob.ErrStalled), refused && (theirs.Code == wire.CodeBusy || theirs.Code == wire.CodeDraining):
-			m.Log.WarnContext(ctx, "the transfer of a blob is tried again", "job", id, "leader", p.addr, "err", err)
+			m.Log.WarnContext(ctx, "cannot transfer a blob, trying again", "job", id, "leader", p.addr, "err", err)
 			if sleep := jobs.Sleep(ctx, delays.Next()); sleep != nil {
 				return fmt.Errorf("leader %s: %w: %w", p.addr, err, context.Cause(ctx))
 			}
@@ -100,7 +102,7 @@ func (m *Member) transfer(ctx context.Context, once func(*blob.Client) error) er
 	}
 }
 
-// leaderOf returns the leader that has assigned a job: of several the first one that is connected, or else the first.
+// leaderOf returns the leader that has assigned a job; if there are several, the first one that is connected, or else the first.
 func (m *Member) leaderOf(id jobs.ID) (*peer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +124,7 @@ func (m *Member) leaderOf(id jobs.ID) (*peer, error) {
 	return first, nil
 }
 
-// blobClient returns what carries blobs over the connection; nil if the leader keeps none.
+// blobClient returns the client for blobs of the connection; nil if the leader stores none.
 func (s *session) blobClient() *blob.Client {
 	s.peer.mu.Lock()
 	defer s.peer.mu.Unlock()
@@ -132,7 +134,7 @@ func (s *session) blobClient() *blob.Client {
 	return s.blobs
 }
 
-// awaitEnd waits until a connection that has ended is no longer that of its leader.
+// awaitEnd waits until the leader no longer has this connection, which has ended.
 func (s *session) awaitEnd(ctx context.Context) error {
 	for {
 		s.peer.mu.Lock()

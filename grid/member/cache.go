@@ -6,17 +6,17 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-// The bounds of what is kept of jobs that have ended.
+// Limits of the cache.
 const (
 	cacheFor   = 30 * time.Minute
 	cacheIDs   = 10_000
 	cacheBytes = 256 << 20
 )
 
-// cache has the results of jobs that have ended, for leaders that assign them again. The oldest ones go first. The zero value is empty.
+// cache has the results of jobs that have ended, in case a leader assigns them again. It drops the oldest ones first. The zero value is empty.
 type cache struct {
 	results map[wire.GUID]cached
-	order   []wire.GUID // oldest first; those of results are among them
+	order   []wire.GUID // of results, oldest first
 	bytes   int
 }
 
@@ -25,7 +25,7 @@ type cached struct {
 	at      time.Time
 }
 
-// get returns the result of a job, and false if it is not known any more.
+// get returns the result of a job, or false if the cache does not have it.
 func (c *cache) get(id wire.GUID, now time.Time) ([]byte, bool) {
 	c.sweep(now)
 	known, ok := c.results[id]
@@ -46,7 +46,7 @@ func (c *cache) add(id wire.GUID, payload []byte, now time.Time) {
 	c.sweep(now)
 }
 
-// sweep forgets what is too old or too much.
+// sweep drops the oldest results beyond the limits.
 func (c *cache) sweep(now time.Time) {
 	n := 0
 	for _, id := range c.order {

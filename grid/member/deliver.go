@@ -13,27 +13,27 @@ import (
 	"github.com/batchfleet/batchfleet/retry"
 )
 
-// recipient is a leader that is to get the result of a job.
+// recipient is a leader that gets the result of a job.
 type recipient struct {
 	peer *peer
 	job  wire.GUID
 }
 
-// delivery is a result on its way to a leader.
+// delivery is a result that its leader does not have yet.
 type delivery struct {
 	recipient
 	payload []byte
 	again   chan struct{} // holds a token when it is to be sent again
-	settled chan struct{} // closed when the leader has it, or does not want it
+	settled chan struct{} // closed when the leader has it, or does not need it
 
 	// Guarded by Member.mu.
 	attempt wire.GUID
 	places  int  // see attempt; none once it was sent
-	written bool // to the present connection
+	written bool // to the current connection
 }
 
-// finish ends a run with a result, which is to be delivered to all leaders that have assigned the job. keep says that it is also the
-// result for those that will. The call does nothing if the run has ended before.
+// finish ends a run, and delivers its result to all leaders that have assigned the job. With keep the result is also kept for leaders that assign the
+// job later. It does nothing if the run has ended before.
 func (m *Member) finish(r *run, payload []byte, keep bool) {
 	m.mu.Lock()
 	if m.runs[r.id] != r {
@@ -57,7 +57,7 @@ func (m *Member) finish(r *run, payload []byte, keep bool) {
 	m.deliver(all...)
 }
 
-// addDelivery returns a delivery that others know of, in place of an earlier one. m.mu is held.
+// addDelivery adds a delivery, in place of an earlier one to the same recipient. m.mu is held.
 func (m *Member) addDelivery(to recipient, attempt wire.GUID, payload []byte, places int) *delivery {
 	if old := m.undelivered[to]; old != nil {
 		places += old.places
@@ -71,28 +71,28 @@ func (m *Member) addDelivery(to recipient, attempt wire.GUID, payload []byte, pl
 	return d
 }
 
-// deliver has [Member.Run] deliver results, which are on disk first. If the disk takes nothing they are in memory alone: then no more
-// jobs are taken, see [Member.Check].
+// deliver writes results to disk, and lets [Member.Run] deliver them. If they cannot be written they are in memory only: then no more jobs are taken,
+// see [Member.Check].
 func (m *Member) deliver(all ...*delivery) {
 	entries := make([]outbox.Entry, len(all))
 	for i, d := range all {
 		entries[i] = outbox.Entry{Name: d.name(), Text: d.entry()}
 	}
-	// The end of the process must not lose them. What a power cut costs is that the job runs again.
+	// Not synced: they survive the end of the process; after a power cut the job runs again.
 	if err := m.outbox.PutUnsynced(entries...); err != nil {
-		m.Log.Warn("cannot write a result to disk, it is lost if this process ends before it is delivered", "job", all[0].job, "dir", m.Dir, "err", err)
+		m.Log.Warn("cannot write a result to disk: it is lost if this process ends before it is delivered", "job", all[0].job, "dir", m.Dir, "err", err)
 	}
 	for _, d := range all {
 		m.send(d)
 	}
 }
 
-// send has a result sent until it is settled.
+// send lets the outbox try a delivery until it is settled.
 func (m *Member) send(d *delivery) {
 	m.outbox.Deliver(outbox.Item{Try: d.try, Attrs: []slog.Attr{slog.Any("job", d.job), slog.String("leader", d.peer.addr)}})
 }
 
-// deliveries is when a delivery is tried again after an error of this end; one that has no connection waits for it.
+// deliveries is when a delivery is tried again after an error other than a lost connection.
 var deliveries = retry.Policy{First: time.Second, Max: 30 * time.Second}
 
 // try sends the result over one connection after the other, until it is settled.
@@ -106,8 +106,8 @@ func (d *delivery) try(ctx context.Context) error {
 			return nil
 		}
 		err = d.sendOver(ctx, s)
-		if errors.Is(err, wire.ErrTooLarge) { // one of a later version
-			d.peer.Log.ErrorContext(ctx, "a result fits into no frame and is dropped", "job", d.job, "bytes", len(d.payload), "err", err)
+		if errors.Is(err, wire.ErrTooLarge) { // written by a later version
+			d.peer.Log.ErrorContext(ctx, "a result is too large for a frame and is dropped", "job", d.job, "bytes", len(d.payload), "err", err)
 			d.peer.settleNow(d)
 			return nil
 		}
@@ -122,7 +122,7 @@ func (d *delivery) try(ctx context.Context) error {
 	}
 }
 
-// await returns a connection once it is known whether its leader acknowledges results; nil if settled is closed first.
+// await returns the leader's connection once it is known whether the leader acknowledges results; nil if settled is closed before.
 func (p *peer) await(ctx context.Context, settled <-chan struct{}) (*session, error) {
 	for {
 		p.mu.Lock()
@@ -176,7 +176,7 @@ func (d *delivery) sendOver(ctx context.Context, s *session) error {
 	return err
 }
 
-// sendAgain sends a result once more: the leader has assigned the job again.
+// sendAgain makes try send a result again: the leader has assigned the job again.
 func (d *delivery) sendAgain() {
 	select {
 	case d.again <- struct{}{}:
@@ -184,7 +184,7 @@ func (d *delivery) sendAgain() {
 	}
 }
 
-// written is told of results that were written. That is all there is to know from a leader that acknowledges none.
+// written notes results that were written. For a leader without ResultAck they are delivered then.
 func (s *session) written(ids []wire.GUID) {
 	m := s.peer.Member
 	m.mu.Lock()
@@ -201,7 +201,7 @@ func (s *session) written(ids []wire.GUID) {
 	}
 }
 
-// resultAck is told of results that the leader has, or does not want.
+// resultAck processes a ResultAck.
 func (s *session) resultAck(f wire.Frame) error {
 	ids, err := wire.GUIDs(f.Payload)
 	if err != nil {
@@ -238,7 +238,7 @@ func (p *peer) settleNow(d *delivery) {
 	p.grant()
 }
 
-// peerAt returns the leader with an address, or the first one if the worker has other leaders now.
+// peerAt returns the leader with an address, or the first leader if none has it.
 func (m *Member) peerAt(addr string) *peer {
 	if i := slices.IndexFunc(m.peers, func(p *peer) bool { return p.addr == addr }); i >= 0 {
 		return m.peers[i]

@@ -20,16 +20,16 @@ const (
 	maxAddr      = 255
 	maxEntry     = entryHeader + maxAddr + wire.MaxFrame
 
-	keepCorrupt = 7 * 24 * time.Hour // entries that cannot be read, for people
+	keepCorrupt = 7 * 24 * time.Hour // how long entries that cannot be read are kept, for people
 )
 
-// name is the name of the delivery's entry.
+// name returns the name of the delivery's entry in the outbox.
 func (d *delivery) name() string {
 	sum := sha256.Sum256([]byte(d.peer.addr))
 	return d.job.N() + "-" + hex.EncodeToString(sum[:4])
 }
 
-// entry returns what is on disk of a delivery.
+// entry returns the delivery's entry.
 func (d *delivery) entry() []byte {
 	text := make([]byte, 0, entryHeader+len(d.peer.addr)+len(d.payload))
 	text = wire.AppendGUIDs(append(text, entryVersion), d.job, d.attempt)
@@ -37,7 +37,7 @@ func (d *delivery) entry() []byte {
 	return append(text, d.payload...)
 }
 
-// parseEntry reads what entry has made.
+// parseEntry reads what entry has returned.
 func parseEntry(text []byte) (job, attempt wire.GUID, addr string, payload []byte, err error) {
 	if len(text) < entryHeader || len(text) < entryHeader+int(text[entryHeader-1]) {
 		return job, attempt, "", nil, errors.New("it is too short for a result")
@@ -53,7 +53,7 @@ func parseEntry(text []byte) (job, attempt wire.GUID, addr string, payload []byt
 	return ids[0], ids[1], string(text[entryHeader:end]), text[end:], nil
 }
 
-// openOutbox locks the directory, and has the results of an earlier process delivered.
+// openOutbox locks the directory, and delivers the results that an earlier process has left.
 func (m *Member) openOutbox(ctx context.Context) error {
 	m.outbox = &outbox.Box{
 		Dir: m.Dir, MaxEntry: maxEntry, KeepFor: keepCorrupt,
@@ -81,7 +81,7 @@ func (m *Member) openOutbox(ctx context.Context) error {
 	return nil
 }
 
-// recover has a result of an earlier process delivered. Its leader may have another address now.
+// recover delivers a result of an earlier process. If its leader is no longer configured, the first leader gets it.
 func (m *Member) recover(name string, to recipient, attempt wire.GUID, payload []byte) {
 	m.mu.Lock()
 	d := m.addDelivery(to, attempt, payload, 0)

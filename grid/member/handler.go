@@ -10,8 +10,8 @@ import (
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// Handler returns h for the loop's Handlers. What a failure of h has as its detail, a JobResult, reaches the leader as it is, and also
-// when the job was canceled or took too long. Without this, the loop would take what looks like a secret out of it.
+// Handler wraps h for the loop's Handlers. The detail of a failure of h, a JobResult, reaches the leader unchanged, also when the job was canceled or
+// took too long. The loop itself would redact it.
 func (m *Member) Handler(h worker.Handler) worker.Handler { return handler{h, m} }
 
 type handler struct {
@@ -21,7 +21,7 @@ type handler struct {
 
 // Run implements worker.Handler.
 func (h handler) Run(ctx context.Context, job jobs.Job, report func(jobs.Progress)) (jobs.Result, error) {
-	result, err := h.Handler.Run(of(ctx, job.ID), job, report)
+	result, err := h.Handler.Run(withJob(ctx, job.ID), job, report)
 	return result, h.member.takeDetail(ctx, job.ID, err)
 }
 
@@ -31,7 +31,7 @@ func (h handler) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, e
 	if !ok {
 		return h.Run(ctx, a.Job, a.Report)
 	}
-	result, err := inner.RunAttempt(of(ctx, a.Job.ID), a)
+	result, err := inner.RunAttempt(withJob(ctx, a.Job.ID), a)
 	return result, h.member.takeDetail(ctx, a.Job.ID, err)
 }
 
@@ -43,7 +43,7 @@ func (h handler) TimeLimit() time.Duration {
 	return 0
 }
 
-// takeDetail keeps the detail of a failure with its job, and returns the failure without it.
+// takeDetail keeps the detail of a failure for its job, and returns the failure without it.
 func (m *Member) takeDetail(ctx context.Context, id jobs.ID, err error) error {
 	f, ok := errors.AsType[*jobs.Failure](err)
 	if !ok || f.Detail == "" {
@@ -57,8 +57,8 @@ func (m *Member) takeDetail(ctx context.Context, id jobs.ID, err error) error {
 	return &without
 }
 
-// Failed keeps the JobResult of an attempt that fails, for a handler that calls it before it returns its failure without that. It is for
-// the Failed of an exec's handler.
+// Failed keeps the JobResult of an attempt that has failed. A handler may call it before it returns a failure without detail; it is for the Failed of
+// an exec's handler.
 func (m *Member) Failed(job jobs.Job, result []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/batchfleet/batchfleet/metrics"
 )
 
-// Metrics are what a member counts.
+// Metrics are the metrics of a member.
 type Metrics struct {
 	connected   prometheus.Gauge
 	assigned    *prometheus.CounterVec
@@ -14,7 +14,7 @@ type Metrics struct {
 	cpu         prometheus.Gauge
 }
 
-// NewMetrics returns metrics that are in r.
+// NewMetrics registers the metrics of a member.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	made := metrics.In(r, "batchfleet_grid_")
 	gauge := func(name, help string) prometheus.Gauge {

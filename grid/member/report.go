@@ -7,7 +7,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// maxAhead is how many bytes may wait to be written to a leader before reports are dropped: they are for people, and results are not to wait for them.
+// maxAhead is how many bytes may wait to be written to a leader before reports are dropped: results must not wait for them.
 const maxAhead = 1 << 20
 
 // note adds to what a leader is to be told of a job. Of more lines than a Report can have the newest count. Member.mu is held.
@@ -30,7 +30,7 @@ func (r *run) sendReport() {
 	}
 	payload, err := json.Marshal(info)
 	if err != nil {
-		return // it is made of texts
+		return // texts can always be encoded
 	}
 	for _, a := range r.attempts {
 		if s := a.peer.session; s != nil && s.has(wire.FeatureReport) && !a.lost && s.Unsent() < maxAhead {

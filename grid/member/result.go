@@ -12,8 +12,8 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// again reports whether a job gets the same result if it is assigned again: it has succeeded, or its program has ended with a failure of
-// its own, and the request does not ask for another attempt then. After anything else it is worth one.
+// again reports whether the result is kept in case the job is assigned again: the job has succeeded, or its program has failed and RetryOn does not ask for
+// another attempt. After other failures another attempt may succeed.
 func (r *run) again(o jobs.Outcome) bool {
 	if o.State == jobs.Succeeded {
 		return true
@@ -22,14 +22,14 @@ func (r *run) again(o jobs.Outcome) bool {
 	return err == nil && o.State == jobs.Failed && strings.EqualFold(o.Code, wire.ReasonExit) && !slices.Contains(q.RetryOn, wire.ReasonExit)
 }
 
-// reasons are those that the codes of failures stand for; others are [wire.ReasonError].
+// reasons maps the codes of failures to reasons; other codes are [wire.ReasonError].
 var reasons = map[string]string{
 	"JOB_TIMEOUT": wire.ReasonTimeout, "JOB_STALLED": wire.ReasonTimeout,
 	"EXIT": wire.ReasonExit, "TIMEOUT": wire.ReasonTimeout, "REJECTED": wire.ReasonRejected, "OOM": wire.ReasonOOM,
 	"OUTPUT_LIMIT": wire.ReasonOutputLimit, "NO_SPACE": wire.ReasonNoSpace, "EXPIRED": wire.ReasonExpired,
 }
 
-// resultOf returns the JobResult of an outcome: the handler's own if it has made one. It fits into its frames.
+// resultOf returns the JobResult of an outcome: the handler's, if there is one. It fits into its frames.
 func (m *Member) resultOf(r *run, o jobs.Outcome, detail string) []byte {
 	switch {
 	case o.State == jobs.Succeeded && o.Result.Text != "":
@@ -46,17 +46,17 @@ func (m *Member) resultOf(r *run, o jobs.Outcome, detail string) []byte {
 	return r.result(wire.JobResult{Status: wire.Failed, Reason: reason, Message: why, Stderr: why, Worker: m.Host})
 }
 
-// canceledResult is that of a job that a leader has canceled, and whose handler has made none.
+// canceledResult returns the result of a canceled job whose handler has made none.
 func canceledResult(r *run) []byte {
 	return r.result(wire.JobResult{Status: wire.Failed, Reason: wire.ReasonCanceled, Message: "the job was canceled"})
 }
 
-// maxReason is how much of the reason of a failure is sent, in bytes.
+// maxReason is the limit of the reason of a failure, in bytes.
 const maxReason = 64 << 10
 
-// result returns the JSON of a result that is made here.
+// result completes a result that is made here, and returns its JSON.
 func (r *run) result(made wire.JobResult) []byte {
-	q, _ := r.request() // if it is no request, the result has that as its message
+	q, _ := r.request() // an invalid request has this error as its result's message
 	made.JobID, made.ClientID, made.ExecName, made.Index, made.ArrayID = r.id, q.ClientID, q.ExecName, q.Index, q.ArrayID
 	made.DurationMs = time.Since(r.began).Milliseconds()
 	made.Message, made.Stderr = jobs.Clip(made.Message, maxReason, " …"), jobs.Clip(made.Stderr, maxReason, " …")
@@ -71,7 +71,7 @@ func encode(result wire.JobResult) []byte {
 	return text
 }
 
-// longestName is as long as the name of a client can be.
+// longestName is as long as a ClientId can be.
 var longestName = strings.Repeat("x", wire.MaxName)
 
 // fit returns a handler's JobResult, cut if it is too long for an AckJob, or for the Result
@@ -93,7 +93,7 @@ func (r *run) fit(text []byte) []byte {
 	return cut(result, limit)
 }
 
-// cut makes a result fit: without its archive, and then with less output.
+// cut makes a result fit: it drops the archive, and then shortens the output.
 func cut(result wire.JobResult, limit int) []byte {
 	if n := len(result.OutputArchive); n > 0 {
 		result.OutputArchive = nil

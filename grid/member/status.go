@@ -11,7 +11,7 @@ import (
 
 func lostLease(err error) bool { return errors.Is(err, jobs.ErrLeaseLost) }
 
-// Claim implements worker.Status. A job is in hand once, so whoever has its lease may run it.
+// Claim implements worker.Status. A job is in hand once, so the holder of its lease may run it.
 func (m *Member) Claim(_ context.Context, job jobs.Job, _ time.Duration, _ jobs.Claim) (jobs.Claim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,8 +32,8 @@ func (m *Member) find(id jobs.ID) *run {
 	return m.runs[job]
 }
 
-// Report implements worker.Status. It passes messages and lines on to leaders that take them; those of a job that ends before its leader is told that
-// it has arrived are of no use. The error wraps [jobs.ErrCanceled] if the leader wants the job to stop, and [jobs.ErrLeaseLost] if it wants no
+// Report implements worker.Status. It passes messages and lines on to leaders with the feature report, but not before the job is accepted: short jobs
+// send none. The error wraps [jobs.ErrCanceled] if the leader wants the job to stop, and [jobs.ErrLeaseLost] if it wants no
 // result from this worker any more.
 func (m *Member) Report(_ context.Context, c jobs.Claim, _ time.Duration, p *jobs.Progress, lines jobs.Lines) error {
 	m.mu.Lock()
@@ -49,8 +49,8 @@ func (m *Member) Report(_ context.Context, c jobs.Claim, _ time.Duration, p *job
 	return r.stop()
 }
 
-// Finish implements worker.Status. When it returns nil, the result is on disk, or in memory if the disk takes nothing, and
-// [Member.Run] delivers it. The error wraps [jobs.ErrLeaseLost] if the job is no longer in hand.
+// Finish implements worker.Status. When it returns nil, the result is on disk, or in memory if it cannot be written, and [Member.Run] delivers
+// it. The error wraps [jobs.ErrLeaseLost] if the job is no longer in hand.
 func (m *Member) Finish(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
 	m.mu.Lock()
 	r := m.leases[c.Token]
@@ -64,7 +64,7 @@ func (m *Member) Finish(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.S
 	return o.State, nil
 }
 
-// Retry implements worker.Status. The leader decides whether the job runs again; it is told of the failure as of any other.
+// Retry implements worker.Status. It delivers the failure; the leader decides whether the job runs again.
 func (m *Member) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.State, error) {
 	if _, err := m.Finish(ctx, c, o); err != nil {
 		return 0, err

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Usage measures which part of the CPU is used: that of the machine, or that of what the worker's control groups may use, whichever is
-// more. It reads /proc and the control groups of either version. It is used by one goroutine.
+// Usage measures the used part of the CPU: of the machine, or of the limit of the worker's control groups, whichever is more. It reads /proc and control
+// groups of both versions. It must not be used concurrently.
 type Usage struct {
 	root   fs.FS
 	groups []group
@@ -23,13 +23,12 @@ type Usage struct {
 	at     time.Time
 }
 
-// NewUsage returns what measures the CPU of this machine.
+// NewUsage returns a Usage for this machine.
 func NewUsage() *Usage { return newUsage(os.DirFS("/")) }
 
 func newUsage(root fs.FS) *Usage { return &Usage{root: root} }
 
-// Sample returns which part was used since the last call, from 0 to 1. The first call returns 0. On other systems than Linux there is an
-// error.
+// Sample returns the used part since the last call, from 0 to 1. The first call returns 0. It is an error on systems other than Linux.
 func (u *Usage) Sample() (float64, error) {
 	first := u.at.IsZero()
 	if first && runtime.GOOS != "linux" {
@@ -41,14 +40,14 @@ func (u *Usage) Sample() (float64, error) {
 		return 0, err
 	}
 	if first {
-		u.groups = findGroups(u.root) // none if there is nothing to read: then the machine counts
+		u.groups = findGroups(u.root) // may be none: then only the machine counts
 		u.spent = make([]float64, len(u.groups))
 	}
 	passed := now.Sub(u.at)
 	for i, g := range u.groups {
 		spent, cores, err := g.read(u.root)
 		if err != nil {
-			continue // it has no limit, or is not shown here
+			continue // it has no limit, or is not visible here
 		}
 		if before := u.spent[i]; before > 0 && passed > 0 && cores > 0 {
 			used = max(used, (spent-before)/(passed.Seconds()*cores))
@@ -84,7 +83,7 @@ func (u *Usage) machine() (float64, error) {
 //
 //	cpu  user nice system idle iowait irq softirq steal guest guest_nice
 //
-// What waits for a disk is not busy. The times of guests are within user and nice already.
+// Waiting for a disk is not busy. The times of guests are included in user and nice.
 func parseStat(text string) (total, busy uint64, err error) {
 	line, _, _ := strings.Cut(text, "\n")
 	fields := strings.Fields(line)
@@ -107,8 +106,8 @@ func parseStat(text string) (total, busy uint64, err error) {
 // group is a control group whose use of the CPU may be limited.
 type group struct {
 	v2   bool
-	dir  string // of the limit
-	acct string // of what was used; the same in version 2
+	dir  string // with the limit
+	acct string // with the usage; the same in version 2
 }
 
 // read returns how many seconds of a core the group has used, and how many cores it may use. It is an error if it has no limit.
@@ -229,7 +228,7 @@ func parseMounts(text string) map[string]mount {
 	return mounts
 }
 
-// maxDepth is how many groups above its own a process may have here.
+// maxDepth is how many groups are read at most: the process's own and those above it.
 const maxDepth = 32
 
 // dirs returns the directories of a group and of those above it, as names in the root file system. A container may show its own group
