@@ -42,7 +42,7 @@ func TestG69OriginalCommandLinesWork(t *testing.T) {
 	fourth.stop()
 }
 
-func TestG69ClientsEndWithExitCode1WhenJobsHaveFailed(t *testing.T) {
+func TestG69DemoExitCodeAfterFailedJobs(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.script("calcA", `[ "$1" != 2 ]`)
@@ -256,7 +256,7 @@ func TestG41RetryOnIgnoresCachedResult(t *testing.T) {
 	}
 }
 
-func TestG49WhoInterruptsAWaitIsToldHowToFindTheJob(t *testing.T) {
+func TestG49InterruptedWaitSaysHowToFindJobs(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.script("hold", `echo >"`+g.path("began")+`"; while [ ! -e "`+g.path("go")+`" ]; do sleep 0.05; done; echo done`)

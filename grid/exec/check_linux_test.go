@@ -7,7 +7,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG62NamesOfFilesStayInTheDirectory(t *testing.T) {
+func TestG62FileNamesStayInDirectory(t *testing.T) {
 	for _, name := range []string{
 		"", ".", "..", "../x", "a..b", "a/b", `a\b`, `C:\x`, "/etc/passwd", "a\x00b", "a\nb", "a\xffb", strings.Repeat("x", 256),
 		"con", "NUL.txt", "com1", "LPT9.log", "CONIN$", "aux:x", "nul .txt", "calcA.exe", "CALCA.EXE", "result.zip", "Result.Zip", ".grid", ".GRID",

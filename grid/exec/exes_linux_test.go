@@ -16,7 +16,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-func TestG61ProgramsStartDuringAForkStorm(t *testing.T) {
+func TestG61ProgramsStartDuringForkStorm(t *testing.T) {
 	testrun.Long(t, "thousands of processes")
 	r := open(t, Limits{})
 	program, err := os.ReadFile("/bin/true")
@@ -81,7 +81,7 @@ func TestG61DeletedCopiesAreMadeAgain(t *testing.T) {
 	}
 }
 
-func TestG61ANewProgramTakesThePlaceOfTheOld(t *testing.T) {
+func TestG61NewProgramReplacesOld(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "echo old", Limits{})
 	if got := r.ok(request()); got.Stdout != "old\n" {
@@ -96,7 +96,7 @@ func TestG61ANewProgramTakesThePlaceOfTheOld(t *testing.T) {
 	}
 }
 
-func TestG68AResultHasNoProgramOfAJobBefore(t *testing.T) {
+func TestG68ResultHasNoOldProgram(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", Limits{})
 	r.ok(request()) // its directory is kept, with its program
@@ -107,7 +107,7 @@ func TestG68AResultHasNoProgramOfAJobBefore(t *testing.T) {
 	}
 }
 
-func TestG61AScriptThatWritesOverItselfHarmsNoOtherJob(t *testing.T) {
+func TestG61ScriptOverwritesOnlyItsCopy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `chmod 700 "$0"; echo "echo changed" >> "$0"; echo done; exit`, Limits{})
 	for range 3 {
@@ -121,7 +121,7 @@ func TestG61AScriptThatWritesOverItselfHarmsNoOtherJob(t *testing.T) {
 	}
 }
 
-func TestG60WhatDeadWorkersHaveLeftIsDeleted(t *testing.T) {
+func TestG60LeftoversOfDeadWorkersAreDeleted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "ls -A", Limits{})
 	q := request()

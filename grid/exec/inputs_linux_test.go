@@ -75,7 +75,7 @@ func TestG70FilesComeFromTheStorage(t *testing.T) {
 	r.fails(q, wire.ReasonRejected, "the storage has no blob "+blob.SHA256)
 }
 
-func TestG22AHandlerTellsWorkersOfFailures(t *testing.T) {
+func TestG22HandlerReportsFailures(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `exit "$1"`, Limits{})
 	h := &Handler{Runner: r.Runner}

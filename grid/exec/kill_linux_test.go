@@ -16,7 +16,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-func TestG66AProgramThatDoesNotStopIsKilled(t *testing.T) {
+func TestG66ProgramIsKilledAfterGrace(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, script string }{
 		{"ignores SIGTERM", `trap '' TERM; echo begun; while :; do sleep 1; done`},
@@ -34,7 +34,7 @@ func TestG66AProgramThatDoesNotStopIsKilled(t *testing.T) {
 	}
 }
 
-func TestG66AProgramMayEndInGoodOrder(t *testing.T) {
+func TestG66ProgramMayExitAtSIGTERM(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `trap 'echo saved > state; exit 0' TERM; while :; do sleep 0.1; done`, Limits{Grace: time.Minute})
 	q := request()
@@ -43,7 +43,7 @@ func TestG66AProgramMayEndInGoodOrder(t *testing.T) {
 	wantFiles(t, got.OutputArchive, map[string]string{"state": "saved\n"})
 }
 
-func TestG66WhatAProgramLeavesBehindIsKilled(t *testing.T) {
+func TestG66ProcessesLeftBehindAreKilled(t *testing.T) {
 	t.Parallel()
 	// It holds stdout, so to wait for the end of stdout would be to wait for it.
 	r := newRig(t, `setsid sh -c 'echo $$ > pid; exec sleep 1000' & while ! test -s pid; do sleep 0.01; done`, Limits{})
@@ -93,7 +93,7 @@ func TestG66StoppedAttemptsHaveNoResult(t *testing.T) {
 	}
 }
 
-func TestG66AWorkersLimitIsAJobsFailure(t *testing.T) {
+func TestG66WorkerTimeLimitFailsJob(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `exec sleep 1000`, Limits{})
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, jobs.ErrTimeout)
@@ -125,7 +125,7 @@ func TestG77CheckpointsLiveUntilTheJobEnds(t *testing.T) {
 	}
 }
 
-func TestG22AFullDiskIsTold(t *testing.T) {
+func TestG22FullDiskIsReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
@@ -158,7 +158,7 @@ func TestG22AFullDiskIsTold(t *testing.T) {
 	}
 }
 
-func TestG66SomeStopsLeaveLessTime(t *testing.T) {
+func TestG66ShorterGraceForSomeStops(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		cause error

@@ -89,7 +89,7 @@ func TestG60AKindComesBeforeAProgramOfItsName(t *testing.T) {
 	r.fails(ofKind("others"), wire.ReasonRejected, "no file others.exe in "+r.ExeDir+", and no such kind")
 }
 
-func TestG67AKindHasItsVariablesBesideThoseOfTheJob(t *testing.T) {
+func TestG67KindAddsItsVariables(t *testing.T) {
 	t.Parallel()
 	r := kindRig(t, "[words]\ncommand = [\"./prog\"]\n", `tr '\0' '\n' </proc/$$/environ`, Limits{}, "MODEL=/srv/model")
 	q := ofKind("words")
@@ -189,7 +189,7 @@ func TestG68AKindKeepsItsOutputsAlone(t *testing.T) {
 	wantFiles(t, r.fails(q, wire.ReasonExit, "exit status 3").OutputArchive, want)
 }
 
-func TestG67OfTheLimitsOfAKindAndAWorkerTheSmallerHolds(t *testing.T) {
+func TestG67SmallerLimitOfKindAndWorkerHolds(t *testing.T) {
 	t.Parallel()
 	file := `
 [words]

@@ -13,7 +13,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-func TestG18LinesOfAProgramGoIntoTheLogOfItsJob(t *testing.T) {
+func TestG18LinesReachTheLog(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		writes []string
@@ -40,7 +40,7 @@ func TestG18LinesOfAProgramGoIntoTheLogOfItsJob(t *testing.T) {
 	}
 }
 
-func TestG18StreamsAreReadApart(t *testing.T) {
+func TestG18StreamsAreSeparate(t *testing.T) {
 	var got []string
 	l := &logLines{log: func(line string) { got = append(got, line) }}
 	l.write(command.Stdout, []byte("a"))
@@ -52,7 +52,7 @@ func TestG18StreamsAreReadApart(t *testing.T) {
 	}
 }
 
-func TestG18OfAFloodTheNewestLinesAreInTheLog(t *testing.T) {
+func TestG18FloodKeepsNewestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		l := &logLines{log: func(line string) { got = append(got, line) }}
@@ -95,7 +95,7 @@ func TestG18OfAFloodTheNewestLinesAreInTheLog(t *testing.T) {
 	})
 }
 
-func TestG18AFloodTakesLittleMemory(t *testing.T) {
+func TestG18FloodTakesLittleMemory(t *testing.T) {
 	l := &logLines{log: func(string) {}}
 	chunk := bytes.Repeat([]byte("y\n"), 8<<10)
 	l.write(command.Stdout, bytes.Repeat(chunk, 17)) // more than is looked at

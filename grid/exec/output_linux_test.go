@@ -14,7 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/processor/artifact"
 )
 
-func TestG24BytesThatAreNoTextGoToTheArchive(t *testing.T) {
+func TestG24ArchiveHasOutputThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `printf 'a\377\376b'; echo text >&2`, Limits{})
 	got := r.ok(request())
@@ -24,7 +24,7 @@ func TestG24BytesThatAreNoTextGoToTheArchive(t *testing.T) {
 	wantFiles(t, got.OutputArchive, map[string]string{".grid/stdout": "a\xff\xfeb"})
 }
 
-func TestG65ResultsHaveTheBeginningAndTheEndOfALongOutput(t *testing.T) {
+func TestG65LongOutputKeepsBothEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `i=0; while [ $i -lt 60000 ]; do echo "line $i"; i=$((i+1)); done`, Limits{})
 	got := r.ok(request())
@@ -39,7 +39,7 @@ func TestG65ResultsHaveTheBeginningAndTheEndOfALongOutput(t *testing.T) {
 	}
 }
 
-func TestG65AProgramThatWritesTooMuchIsStopped(t *testing.T) {
+func TestG65OutputLimitStopsProgram(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `exec cat /dev/zero >&2`, Limits{Output: 1 << 20})
 	got := r.fails(request(), wire.ReasonOutputLimit, "more than 1048576 bytes")
@@ -48,7 +48,7 @@ func TestG65AProgramThatWritesTooMuchIsStopped(t *testing.T) {
 	}
 }
 
-func TestG65AnEndlessLineTakesNoMemory(t *testing.T) {
+func TestG65EndlessLineTakesNoMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `head -c 1000000000 /dev/zero | tr '\0' x >&2; echo done`, Limits{Output: 4 << 20, Truncate: true})
 	got := r.ok(request())
@@ -60,7 +60,7 @@ func TestG65AnEndlessLineTakesNoMemory(t *testing.T) {
 	}
 }
 
-func TestG68ArchivesHaveWhatIsNewOrChanged(t *testing.T) {
+func TestG68ArchiveHasNewAndChangedFiles(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `
 echo changed > b; printf same > c; touch d; rm e
@@ -117,7 +117,7 @@ func TestG68ArchivesHaveLimits(t *testing.T) {
 	}
 }
 
-func TestG07ArchivesThatDoNotFitIntoAFrameAreStored(t *testing.T) {
+func TestG07LargeArchivesAreStored(t *testing.T) {
 	t.Parallel()
 	script := `head -c "$1" /dev/urandom > out.png; head -c 60000 /dev/zero | tr '\0' '\1'`
 	r := newRig(t, script, Limits{})
@@ -161,7 +161,7 @@ func TestG07ArchivesThatDoNotFitIntoAFrameAreStored(t *testing.T) {
 	}
 }
 
-func TestG68AHostileProgramReachesNoOtherFiles(t *testing.T) {
+func TestG68HostileProgramReachesNoOtherFiles(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `rm input; ln -s "$1/secret" input; rm -r .grid; ln -s "$1" .grid; ln -sf /bin/sh calcA.exe; ln -s "$1" dir`, Limits{})
 	outside := t.TempDir()
@@ -181,7 +181,7 @@ func TestG68AHostileProgramReachesNoOtherFiles(t *testing.T) {
 	}
 }
 
-func TestG68AProgramThatDestroysItsDirectoryHasFailed(t *testing.T) {
+func TestG68ProgramThatDestroysItsDirectoryFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `rm -rf "$PWD"; echo done`, Limits{})
 	if got := r.fails(request(), wire.ReasonError, "cannot be read"); got.Stdout != "done\n" {
@@ -193,7 +193,7 @@ func TestG68AProgramThatDestroysItsDirectoryHasFailed(t *testing.T) {
 	wantFiles(t, r.ok(request()).OutputArchive, map[string]string{"new": "x\n"})
 }
 
-func TestG07WithoutAStorageAResultHasAPartOfALongOutput(t *testing.T) {
+func TestG07OutputIsCutWithoutStorage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `head -c 4000000 /dev/urandom; echo small > out; head -c "$1" /dev/urandom > large`, Limits{})
 	got := r.ok(request("10"))

@@ -11,7 +11,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG60AProgramRunsInItsOwnDirectory(t *testing.T) {
+func TestG60ProgramRunsInItsDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `pwd; ls -a; stat -c %a .; cat input.txt; echo "$1" > out.txt; echo err >&2`, Limits{})
 	q := request("a b")
@@ -27,7 +27,7 @@ func TestG60AProgramRunsInItsOwnDirectory(t *testing.T) {
 	}
 }
 
-func TestG22ResultsSayHowAProgramHasEnded(t *testing.T) {
+func TestG22ResultHasExitCodeOrSignal(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, script, reason, message, signal string
@@ -53,7 +53,7 @@ func TestG22ResultsSayHowAProgramHasEnded(t *testing.T) {
 	}
 }
 
-func TestG22WhatCannotBeRunIsRejected(t *testing.T) {
+func TestG22InvalidRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", Limits{})
 	write(t, filepath.Join(r.ExeDir, "text.exe"), "#!/bin/sh\n", 0o644)
@@ -77,7 +77,7 @@ func TestG22WhatCannotBeRunIsRejected(t *testing.T) {
 	}
 }
 
-func TestG67AProgramHasAnEnvironmentOfItsOwn(t *testing.T) {
+func TestG67ProgramEnvironment(t *testing.T) {
 	t.Setenv("SECRET", "x")
 	r := newRig(t, `env | sort; cat; ulimit -n; ulimit -c; ulimit -f; nice; test -d "$TMPDIR" && test -d "$GRID_CHECKPOINT_DIR" && echo there`, Limits{OpenFiles: 100, Disk: 1 << 20, Nice: 19})
 	q := request()
@@ -130,7 +130,7 @@ func TestG67AProgramHasAnEnvironmentOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestG76AJobOfAnArrayKnowsItsIndex(t *testing.T) {
+func TestG76IndexInArgsAndEnvironment(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, `echo "$GRID_INDEX" "$@"`, Limits{})
 	q := request("--part={i}", "{i}-{i}", "x")

@@ -59,7 +59,7 @@ func TestG34CreditFollowsReadiness(t *testing.T) {
 	})
 }
 
-func TestG34CreditIsRightAfterAJobThatCrossedALowerLimit(t *testing.T) {
+func TestG34JobCrossesLowerLimit(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		d, b := new(disk), &books{leader: r.leaders[0]}
 		d.check(r, false)
@@ -79,7 +79,7 @@ func TestG34CreditIsRightAfterAJobThatCrossedALowerLimit(t *testing.T) {
 	})
 }
 
-func TestG34LateWelcomeIsAnsweredWithALowerLimit(t *testing.T) {
+func TestG34LateLeaderLearnsWorkerIsUnready(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		l.features = nil
@@ -92,7 +92,7 @@ func TestG34LateWelcomeIsAnsweredWithALowerLimit(t *testing.T) {
 	})
 }
 
-func TestG64HeldCreditIsDroppedWhileUnready(t *testing.T) {
+func TestG64HeldCreditIsNotGivenWhileUnready(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		d.check(r, false)
@@ -163,7 +163,7 @@ func TestG34JobThatWaitsForABusySlotStays(t *testing.T) {
 	})
 }
 
-func TestG36UnstartedJobGoesBackAfterReconnect(t *testing.T) {
+func TestG36WaitingJobGoesBackAfterReconnect(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		d.check(r, true)
@@ -182,7 +182,7 @@ func TestG36UnstartedJobGoesBackAfterReconnect(t *testing.T) {
 	})
 }
 
-func TestG34OriginalLeaderKeepsItsCredit(t *testing.T) {
+func TestG34OriginalLeaderKeepsCredit(t *testing.T) {
 	test(t, 1, func(r *rig) {
 		l, d := r.leaders[0], new(disk)
 		l.features = nil

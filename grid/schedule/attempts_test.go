@@ -130,7 +130,7 @@ func TestG43JobsOfALostWorkerGoFirstAndElsewhere(t *testing.T) {
 	s.want("assign 1 to 3", "assign 2 to 2")
 }
 
-func TestG43WorkerThatComesBackIsNoCrash(t *testing.T) {
+func TestG43ReturningWorkerIsNoCrash(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 2)
 	s.submit(1, "a", "calc", none)
