@@ -61,6 +61,9 @@ func (b *bodies) sweep(used map[wire.GUID]bool) (missing int, err error) {
 
 // body returns a request or a result for the state: in memory, or stored in a file if it is large.
 func (l *Leader) body(payload []byte, inMemory bool) (schedule.Body, error) {
+	if l.bodies != nil {
+		l.disk.wrote(len(payload))
+	}
 	if l.bodies == nil || inMemory || len(payload) < l.LargeBody {
 		return schedule.Body{Bytes: payload, Size: len(payload)}, nil
 	}

@@ -408,6 +408,29 @@ func TestG73FailedWriteStopsLeader(t *testing.T) {
 	}
 }
 
+func TestG73DiskThatFillsWithinASecondRefusesNewJobs(t *testing.T) {
+	l := &leader.Leader{Dir: filepath.Join(t.TempDir(), "leader")}
+	r := start(t, l)
+	client := r.client("clientA", 4, every...)
+	l.DiskFills(true)
+	const jobs = 20
+	for range jobs {
+		_, submit := submission("clientA", "calcA", strings.Repeat("x", 100<<10))
+		client.send(submit)
+	}
+	taken := 0
+	for answered := 0; answered < jobs; answered++ {
+		if f := client.next(); f.Type == wire.SubmitAck {
+			ids, _ := wire.GUIDs(f.Payload)
+			taken += len(ids)
+			answered += len(ids) - 1
+		}
+	}
+	if taken > 11 {
+		t.Errorf("%d jobs of 100 KiB were taken with no space for them", taken)
+	}
+}
+
 func TestG73FullDiskRefusesNewJobs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leader")
 	l := &leader.Leader{Dir: dir}

@@ -20,6 +20,7 @@ type diskWatch struct {
 	reserve string
 	mu      sync.Mutex
 	minFree int64
+	written atomic.Int64           // bytes since it was measured, about
 	low     atomic.Pointer[string] // why no jobs are taken; nil if there is enough space
 }
 
@@ -49,10 +50,21 @@ func (d *diskWatch) full() error {
 	return nil
 }
 
+// checkAfter is how many bytes may be written until the free space is measured again, however short that takes: jobs can come faster than the clock ticks.
+const checkAfter = 1 << 20
+
+// wrote tells that bytes are written to the disk.
+func (d *diskWatch) wrote(bytes int) {
+	if d.written.Add(int64(bytes)) > checkAfter {
+		d.check()
+	}
+}
+
 // check measures the free space, and makes or deletes the reserve.
 func (d *diskWatch) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.written.Store(0)
 	free, err := disk.Free(filepath.Dir(d.reserve))
 	if err != nil {
 		why := fmt.Sprintf("the free space of the leader's disk cannot be measured: %v", err)
@@ -84,19 +96,21 @@ func (d *diskWatch) check() {
 func (l *Leader) watchDisk(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var before error
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		before := l.disk.full()
 		l.disk.check()
-		switch after := l.disk.full(); {
+		after := l.disk.full()
+		switch {
 		case before == nil && after != nil:
 			l.Log.ErrorContext(ctx, "no jobs are taken", "err", after)
 		case before != nil && after == nil:
 			l.Log.InfoContext(ctx, "jobs are taken again: the disk has enough free space")
 		}
+		before = after
 	}
 }

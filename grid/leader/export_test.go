@@ -2,6 +2,12 @@ package leader
 
 // DiskIsFull makes the disk look full, or as it is.
 func (l *Leader) DiskIsFull(full bool) {
+	l.DiskFills(full)
+	l.disk.check()
+}
+
+// DiskFills is DiskIsFull when the disk is measured the next time.
+func (l *Leader) DiskFills(full bool) {
 	free := int64(1)
 	if full {
 		free = 1 << 62
@@ -9,7 +15,6 @@ func (l *Leader) DiskIsFull(full bool) {
 	l.disk.mu.Lock()
 	l.disk.minFree = free
 	l.disk.mu.Unlock()
-	l.disk.check()
 }
 
 // Conns returns how many connections count.
