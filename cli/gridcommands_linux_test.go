@@ -54,6 +54,10 @@ func TestG69DemoExitCodeAfterFailedJobs(t *testing.T) {
 			t.Errorf("printed was\n%s", out)
 		}
 	}
+	for _, flags := range [][]string{{"--wait"}, {"--wait", "--json"}} {
+		l.g.run(1, "failed", append(append([]string{"submit", "--leader", l.addr, "--client", "clientA"}, flags...), "calcA", "2")...)
+		l.g.run(0, "", append(append([]string{"submit", "--leader", l.addr, "--client", "clientA"}, flags...), "calcA", "1")...)
+	}
 }
 
 func TestG69MistakesGetClearErrors(t *testing.T) {

@@ -175,7 +175,7 @@ func (s *gridSubmission) ended(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lost = append(lost, s.errs...)
-	if s.failed > 0 && !s.single() {
+	if s.failed > 0 && (s.asJSON || !s.single()) { // else it was said with its output
 		lost = append(lost, program.Exit(program.Failed, fmt.Errorf("%s failed", jobs.Count(s.failed, "job"))))
 	}
 	return errors.Join(lost...)
