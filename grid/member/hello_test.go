@@ -24,7 +24,7 @@ func TestG11G34HelloHasPatternAndCredits(t *testing.T) {
 		if hello.MsgID != r.member.ID || hello.MsgID.IsZero() || !hello.CorrID.IsZero() || c.Proto != 2 || c.Host != "test" || c.Version != "v1" || c.Token != "secret" {
 			r.Errorf("hello %+v with %+v", hello, c)
 		}
-		want(r, "features", strings.Join(c.Features, " "), "accept cancel ping error resultack drain array report blob")
+		want(r, "features", strings.Join(c.Features, " "), "accept cancel ping error resultack drain array attempt report blob")
 		want(r, "hello", l.heard(wire.HelloWorker, wire.Credit), "HelloWorker job.assign.* of 2; Credit 2")
 		l.assign(1, 11)
 		want(r, "the end of a job", l.heard(wire.AckJob, wire.Credit, wire.Accept), "AckJob 1 as 11 OK 4; Credit 1")
