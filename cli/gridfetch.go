@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,19 +70,7 @@ func (f *gridSubmitFlags) fetch(cmd *cobra.Command, idle time.Duration) error {
 	if err != nil {
 		return program.Exit(program.Usage, err)
 	}
-	running, stop := context.WithCancel(ctx)
-	var client sync.WaitGroup
-	var refused error
-	client.Go(func() {
-		refused = m.Run(running)
-		stop()
-	})
-	err = f.untilQuiet(running, m, came, idle)
-	stop()
-	client.Wait()
-	if refused != nil {
-		err = refused
-	}
+	err = m.RunWith(ctx, func(ctx context.Context) error { return f.untilQuiet(ctx, m, came, idle) })
 	return ofLeaders(ctx, errors.Join(append(s.errs, err)...))
 }
 

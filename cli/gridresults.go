@@ -56,19 +56,7 @@ func (f *gridSubmitFlags) submit(cmd *cobra.Command, args []string) error {
 	if s.Multi, err = client.New(cfg); err != nil {
 		return program.Exit(program.Usage, err)
 	}
-	running, stop := context.WithCancel(ctx)
-	var client sync.WaitGroup
-	var refused error
-	client.Go(func() {
-		refused = s.Run(running)
-		stop()
-	})
-	err = s.all(running, args)
-	stop()
-	client.Wait()
-	if refused != nil {
-		err = refused
-	}
+	err = s.RunWith(ctx, func(ctx context.Context) error { return s.all(ctx, args) })
 	if f.wait && len(s.lasting) > 0 && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return program.Exit(program.Interrupted, errors.New("interrupted; "+s.goingOn()))
 	}

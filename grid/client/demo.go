@@ -20,26 +20,13 @@ const (
 var ErrFailed = errors.New("jobs have failed")
 
 // Demo submits DemoJobs jobs to the exec calcA, each with its number as argument and a small file input.txt, and prints their
-// results as they come. The error tells that the leaders cannot be used or that a job has no result, or wraps [ErrFailed].
+// results as they come. The error says that the leaders cannot be used or that a job has no result, or wraps [ErrFailed].
 func Demo(ctx context.Context, cfg Config, out io.Writer) error {
 	m, err := New(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	var failed error
-	running.Go(func() {
-		failed = m.Run(ctx)
-		stop()
-	})
-	err = m.demo(ctx, out)
-	stop()
-	running.Wait()
-	if failed != nil {
-		return failed
-	}
-	return err
+	return m.RunWith(ctx, func(ctx context.Context) error { return m.demo(ctx, out) })
 }
 
 func (m *Multi) demo(ctx context.Context, out io.Writer) error {
