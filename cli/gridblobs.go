@@ -68,7 +68,7 @@ func tempBlobs(log *slog.Logger) (dir string, remove func() error, err error) {
 func sweepTempBlobs(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || time.Since(info.ModTime()) < time.Minute || scratch.OwnDir(dir) != nil {
-		return nil // another leader has deleted it, or it is none of ours
+		return nil //nolint:nilerr // another leader has deleted it, or it is none of ours
 	}
 	lock, err := safefile.Open(filepath.Join(dir, "lock"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,7 @@ func sweepTempBlobs(dir string) error {
 	}
 	if err := flock.Lock(lock); err != nil { // a leader that runs
 		_ = lock.Close()
-		return nil
+		return nil //nolint:nilerr // so it is in use
 	}
 	return errors.Join(flock.Release(lock), os.RemoveAll(dir))
 }

@@ -30,7 +30,6 @@ type rule struct {
 	execs    []string // patterns of the subjects of jobs
 	patterns []string
 	maxCap   int // 0 for no limit
-	admin    bool
 }
 
 // Principal is an identity of the file, and the token or certificate by which a peer has proved it: a later ACL can tell whether that still
@@ -197,15 +196,6 @@ func (a *ACL) Worker(p Principal, pattern string) error {
 		}
 	}
 	return a.denied(r, "may not be a worker of %.80q: patterns has %s", pattern, shown(r.patterns))
-}
-
-// Admin returns an error unless the principal may see and change the jobs of all clients.
-func (a *ACL) Admin(p Principal) error {
-	r, err := a.rule(p)
-	if err != nil || r == nil || r.admin {
-		return err
-	}
-	return a.denied(r, "is no admin")
 }
 
 // shown lists the first few names, for a message.

@@ -32,11 +32,11 @@ func newToken() (token, hash string) {
 	return token, hashPrefix + digits
 }
 
-// grid returns rules for a team, a worker and an admin, and the tokens of the team and the admin.
-func grid(t *testing.T) (acl *ACL, team, admin string) {
+// grid returns rules for a team, workers and another client, and the tokens of the team and the other client.
+func grid(t *testing.T) (acl *ACL, team, other string) {
 	t.Helper()
 	team, teamHash := newToken()
-	admin, adminHash := newToken()
+	other, otherHash := newToken()
 	acl, err := Load(write(t, `# who may do what
 [team-a]
 tokens = ["`+teamHash+`"]
@@ -52,13 +52,14 @@ patterns = ["job.assign.gpu.>", "job.assign.calc"]
 sans = ["spiffe://fleet/worker-2"]
 
 ["on.call"]
-tokens = ["`+adminHash+`"]
-admin = true
+tokens = ["`+otherHash+`"]
+clients = ["other"]
+execs = [">"]
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return acl, team, admin
+	return acl, team, other
 }
 
 func certificate(t *testing.T, uri string, dns ...string) *x509.Certificate {
@@ -75,7 +76,7 @@ func certificate(t *testing.T, uri string, dns ...string) *x509.Certificate {
 }
 
 func TestG72PrincipalByTokenOrCertificate(t *testing.T) {
-	acl, team, admin := grid(t)
+	acl, team, other := grid(t)
 	tests := []struct {
 		name, token string
 		cert        *x509.Certificate
@@ -83,7 +84,7 @@ func TestG72PrincipalByTokenOrCertificate(t *testing.T) {
 		problem     string // a part of the error
 	}{
 		{"a token", team, nil, "team-a", ""},
-		{"another token", admin, nil, "on.call", ""},
+		{"another token", other, nil, "on.call", ""},
 		{"a DNS name, in any case", "", certificate(t, "", "other", "worker-1.EXAMPLE.org"), "worker-1", ""},
 		{"a certificate of two principals", "", certificate(t, "spiffe://fleet/worker-2", "worker-1.example.org"), "", "matches the sans of worker-1 and of worker-2"},
 		{"a URI", "", certificate(t, "spiffe://fleet/worker-1"), "worker-1", ""},
@@ -113,7 +114,7 @@ func TestG72PrincipalByTokenOrCertificate(t *testing.T) {
 }
 
 func TestG72DefaultIsDeny(t *testing.T) {
-	acl, team, admin := grid(t)
+	acl, team, other := grid(t)
 	who := func(token string, cert *x509.Certificate) Principal {
 		t.Helper()
 		p, err := acl.Principal(token, cert)
@@ -122,7 +123,7 @@ func TestG72DefaultIsDeny(t *testing.T) {
 		}
 		return p
 	}
-	a, w, o := who(team, nil), who("", certificate(t, "", "worker-1.example.org")), who(admin, nil)
+	a, w, o := who(team, nil), who("", certificate(t, "", "worker-1.example.org")), who(other, nil)
 	tests := []struct {
 		name string
 		err  error
@@ -134,7 +135,7 @@ func TestG72DefaultIsDeny(t *testing.T) {
 		{"client that only begins like an own one", second(acl.Client(a, "team-ab", 1)), "may not be the client"},
 		{"client in other letters", second(acl.Client(a, "Team-a", 1)), "may not be the client"},
 		{"a worker is no client", second(acl.Client(w, "worker-1", 1)), `worker-1 may not be the client "worker-1": clients has nothing`},
-		{"an admin is no client", second(acl.Client(o, "team-a", 1)), "may not be the client"},
+		{"another principal", second(acl.Client(o, "team-a", 1)), "may not be the client"},
 		{"no one", second(acl.Client(Principal{}, "team-a", 1)), "a token or a certificate is needed"},
 		{"someone who has shown nothing", second(acl.Client(Principal{Name: "team-a"}, "team-a", 1)), "has another token or certificate now"},
 
@@ -151,10 +152,6 @@ func TestG72DefaultIsDeny(t *testing.T) {
 		{"wider pattern", acl.Worker(w, "job.assign.>"), `acl.toml:8: worker-1 may not be a worker of "job.assign.>"`},
 		{"default pattern", acl.Worker(w, "job.assign.*"), "may not be a worker"},
 		{"a client is no worker", acl.Worker(a, "job.assign.calc.add"), "patterns has nothing"},
-
-		{"admin", acl.Admin(o), ""},
-		{"a client is no admin", acl.Admin(a), "team-a is no admin"},
-		{"no one is no admin", acl.Admin(Principal{}), "a token or a certificate is needed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -184,7 +181,7 @@ func TestG72NoFileAllowsEverything(t *testing.T) {
 	acl := f.ACL()
 	p, err := acl.Principal("", nil)
 	n, err2 := acl.Client(p, "any", 1000)
-	if err := errors.Join(err, err2, acl.Submit(p, "any", "any.exec"), acl.Worker(p, ">"), acl.Admin(p)); err != nil || n != 1000 {
+	if err := errors.Join(err, err2, acl.Submit(p, "any", "any.exec"), acl.Worker(p, ">")); err != nil || n != 1000 {
 		t.Error(n, err)
 	}
 }
@@ -241,15 +238,15 @@ exec = ["x"]
 execs = "calc"
 max_cap = 0
 [a]
-admin = true
+max_cap = 3
 [b.c]
 [["d"]]
 ["x y"]
 [e]
 tokens = ["`+hash+`"]
-admin = "yes"
+max_cap = "1"
 patterns = ["job.assign.gpu.*x", "job.submit.x", "job..x"]
-admin = true
+max_cap = 1
 [f]
 tokens = ["`+hash+`"]
 sans = ["*.example.org", "w.example.org", ":x", "W.example.org"]
@@ -270,18 +267,18 @@ clients = []
 		`acl.toml:4:12: a.clients has "a*": want - or _ before the *, because a* matches other people's clients, too`,
 		`acl.toml:4:18: a.clients has "b c": want the ClientId of a client, or the beginning of many and *, such as team-a-*`,
 		`acl.toml:4:30: a.clients has something that is no text: want it between quotes`,
-		`acl.toml:5:1: a.exec is no key of a principal: want tokens, sans, clients, execs, patterns, max_cap, admin`,
+		`acl.toml:5:1: a.exec is no key of a principal: want tokens, sans, clients, execs, patterns, max_cap`,
 		`acl.toml:6:9: a.execs is no list: want ["…", "…"]`,
 		`acl.toml:7:11: a.max_cap is "0": want a whole number from 1 to 1000000`,
 		`acl.toml:8:2: a is given twice: first in line 2`,
 		`acl.toml:10:2: b.c has 2 names: a principal has one, and one with dots is written ["b.c"]`,
 		`acl.toml:11:3: d is a list of tables: write [d] for one principal`,
 		`acl.toml:12:2: x y is no name of a principal: a name is 1 to 64 of A-Z a-z 0-9 . _ -`,
-		`acl.toml:15:9: e.admin is "yes": want true or false`,
+		`acl.toml:15:11: e.max_cap is "1": want a whole number from 1 to 1000000`,
 		`acl.toml:16:13: e.patterns has a bad pattern "job.assign.gpu.*x" has a wildcard within a token: * and > are whole tokens`,
 		`acl.toml:16:34: e.patterns has "job.submit.x", which matches no job: want a pattern as workers have it, such as job.assign.*`,
 		`acl.toml:16:50: e.patterns has a bad pattern "job..x" has an empty token; tokens have one dot between them`,
-		`acl.toml:17:1: e.admin is given twice: first in line 15`,
+		`acl.toml:17:1: e.max_cap is given twice: first in line 15`,
 		`acl.toml:18:2: f has execs and no clients to submit them as: want clients = ["*"] for all`,
 		`acl.toml:19:11: f.tokens has a token that is there already: first in line 14`,
 		`acl.toml:20:9: f.sans has "*.example.org": is no DNS name and no URI: want one such as worker-1.example.org`,
@@ -350,7 +347,7 @@ func TestG72WorkerPatternMustBeCovered(t *testing.T) {
 
 func FuzzG72Parse(f *testing.F) {
 	f.Add([]byte("[a]\ntokens = [\"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"]\nclients = [\"a\", \"b-*\"]\nexecs = [\"calc.>\"]\nmax_cap = 7"))
-	f.Add([]byte("[a]\nsans = ['w.example.org', \"spiffe://x/y\"]\npatterns=[\"job.assign.*\"]\nadmin=true\n[b]\nsans=['c']"))
+	f.Add([]byte("[a]\nsans = ['w.example.org', \"spiffe://x/y\"]\npatterns=[\"job.assign.*\"]\nmax_cap=1\n[b]\nsans=['c']"))
 	f.Add([]byte("a.b = {c = [1, {}]}\n[[x]]\n[\"\"]\nq = 1979-05-27"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		acl, err := Parse("acl.toml", data)

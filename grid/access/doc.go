@@ -14,9 +14,5 @@
 //	sans = ["gpu-1.example.org", "spiffe://fleet/gpu-2"]
 //	patterns = ["job.assign.gpu.>"]    # patterns that it may have as a worker, or narrower ones
 //
-//	[oncall]
-//	tokens = ["sha256:…"]
-//	admin = true
-//
 // The package keeps no connection and starts no goroutine.
 package access

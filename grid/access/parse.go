@@ -164,7 +164,7 @@ func (r *reader) complete(p *rule) {
 	}
 }
 
-var keys = []string{"tokens", "sans", "clients", "execs", "patterns", "max_cap", "admin"}
+var keys = []string{"tokens", "sans", "clients", "execs", "patterns", "max_cap"}
 
 // key reads a line KEY = VALUE of a principal.
 func (r *reader) key(p *rule, e *unstable.Node) {
@@ -225,11 +225,6 @@ func (r *reader) key(p *rule, e *unstable.Node) {
 			r.mistake(place(at, v), key, "is %.40q: want a whole number from 1 to %d", v.Data, maxCap)
 		}
 		p.maxCap = n
-	case "admin":
-		if v.Kind != unstable.Bool {
-			r.mistake(place(at, v), key, "is %.40q: want true or false", v.Data)
-		}
-		p.admin = string(v.Data) == "true"
 	}
 }
 

@@ -18,7 +18,6 @@ func (c *Core) Renew(now Moment, id PeerID, info wire.RenewInfo) {
 	if p == nil || p.group == nil {
 		return
 	}
-	p.cpu = info.CPU
 	for _, r := range info.Running {
 		c.claim(p, r)
 	}

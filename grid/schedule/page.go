@@ -65,7 +65,6 @@ type Worker struct {
 	Credit   int
 	Limit    int
 	Draining bool
-	CPU      float64
 	Since    Moment
 }
 
@@ -76,7 +75,7 @@ func (c *Core) Workers() []Worker {
 		if p.group == nil {
 			continue
 		}
-		w := Worker{Peer: p.id, ID: p.worker, Host: p.host, Pattern: p.group.key.pattern, Credit: p.credit, Limit: p.limit, Draining: p.draining, CPU: p.cpu, Since: p.since}
+		w := Worker{Peer: p.id, ID: p.worker, Host: p.host, Pattern: p.group.key.pattern, Credit: p.credit, Limit: p.limit, Draining: p.draining, Since: p.since}
 		for _, a := range p.running {
 			w.Running = append(w.Running, a.job.id)
 		}

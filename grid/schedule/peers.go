@@ -32,7 +32,6 @@ type peer struct {
 	turn     uint64
 	draining bool
 	offences int
-	cpu      float64
 }
 
 // features are the features of a peer that this package uses.
