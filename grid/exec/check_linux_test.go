@@ -23,7 +23,7 @@ func TestG62FileNamesStayInDirectory(t *testing.T) {
 	}
 }
 
-func TestG25RequestsThatAreWrongAreRefused(t *testing.T) {
+func TestG25BadRequestsAreRefused(t *testing.T) {
 	id := "cached"
 	bad := "../" + id
 	for _, tt := range []struct {

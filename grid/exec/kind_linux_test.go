@@ -39,7 +39,7 @@ func ofKind(kind string, args ...string) wire.JobRequest {
 	return q
 }
 
-func TestG60AKindRunsInTheDirectoryOfTheJob(t *testing.T) {
+func TestG60KindRunsInJobDirectory(t *testing.T) {
 	t.Parallel()
 	r := kindRig(t, `
 [words]
@@ -76,7 +76,7 @@ type = "string"
 	}
 }
 
-func TestG60AKindComesBeforeAProgramOfItsName(t *testing.T) {
+func TestG60KindWinsOverProgramOfSameName(t *testing.T) {
 	t.Parallel()
 	r := kindRig(t, "[words]\ncommand = [\"./prog\"]\n", "echo the kind", Limits{})
 	write(t, filepath.Join(r.ExeDir, "words.exe"), "#!/bin/sh\necho the exe", 0o755)
@@ -117,7 +117,7 @@ func TestG67KindAddsItsVariables(t *testing.T) {
 	}
 }
 
-func TestG22WhatAKindDoesNotTakeIsRejected(t *testing.T) {
+func TestG22KindRejectsBadRequests(t *testing.T) {
 	t.Parallel()
 	r := kindRig(t, `
 [one]
@@ -176,7 +176,7 @@ outputs = ["*.txt", "*.json"]
 	}
 }
 
-func TestG68AKindKeepsItsOutputsAlone(t *testing.T) {
+func TestG68KindKeepsOnlyItsOutputs(t *testing.T) {
 	t.Parallel()
 	r := kindRig(t, "[words]\ncommand = [\"./prog\", \"{input}\"]\noutputs = [\"*.txt\", \"out*\"]\n",
 		`mkdir sub; echo a >out.txt; echo b >outer; echo c >other.bin; echo d >sub/d.txt; [ -z "$2" ] || exit 3`, Limits{})

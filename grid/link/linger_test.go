@@ -62,7 +62,7 @@ func lingering(t *testing.T) (c *Conn, p *peer, closed chan struct{}) {
 	return c, p, closed
 }
 
-func TestG03WhatAPeerStillSendsIsReadBeforeTheConnectionIsClosed(t *testing.T) {
+func TestG03CloseReadsWhatStillComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p, closed := lingering(t)
 		for range 100 {
@@ -80,7 +80,7 @@ func TestG03WhatAPeerStillSendsIsReadBeforeTheConnectionIsClosed(t *testing.T) {
 	})
 }
 
-func TestG05AConnectionIsClosedThoughThePeerDoesNotCloseIt(t *testing.T) {
+func TestG05CloseDoesNotNeedThePeer(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		send bool
@@ -99,7 +99,7 @@ func TestG05AConnectionIsClosedThoughThePeerDoesNotCloseIt(t *testing.T) {
 	}
 }
 
-func TestG03AReaderThatWaitsGetsWhatComesWhileTheConnectionIsClosed(t *testing.T) {
+func TestG03ReceiveGetsWhatComesDuringClose(t *testing.T) {
 	ours, theirs := net.Pipe()
 	half := &halves{Conn: ours, reads: make(chan struct{}, 100), closes: make(chan struct{})}
 	c := New(half, Options{Dialed: true})

@@ -6,7 +6,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
-func TestG53AConnectionKeepsALargePieceOnlyWhileItWritesMuch(t *testing.T) {
+func TestG53LargeWriteBufferIsGivenBack(t *testing.T) {
 	var q queue
 	write := func(frames int) {
 		for range frames {
