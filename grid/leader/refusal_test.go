@@ -92,3 +92,49 @@ func TestG18TooManyItemsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// Frames of features that a peer has not listed may be taken, and have no answer: such a peer would not know it.
+func TestG18FramesOfMissingFeaturesHaveNoAnswer(t *testing.T) {
+	r := start(t, &leader.Leader{})
+	client := r.client("clientA", 1)
+	first, submit := submission("clientA", "calcA")
+	second, later := submission("clientA", "calcA")
+	unknown := wire.NewGUID()
+	client.send(submit, later)
+	for _, id := range []wire.GUID{first, unknown, {}} {
+		client.send(
+			wire.Frame{Type: wire.Query, MsgID: wire.NewGUID(), CorrID: id}, wire.Frame{Type: wire.ResultAck, Payload: wire.AppendGUIDs(nil, id)},
+			wire.Frame{Type: wire.Drain, CorrID: id},
+		)
+	}
+	client.send(wire.Frame{Type: wire.Cancel, CorrID: unknown}, wire.Frame{Type: wire.Cancel, CorrID: second})
+	if f := client.next(); f.Type != wire.Result || f.CorrID != second {
+		t.Errorf("the client is sent %s %s, want the result of the job that it has canceled", f.Type, f.CorrID)
+	}
+	worker := r.worker(1)
+	assign := worker.next()
+	for _, id := range []wire.GUID{first, unknown, {}} {
+		running, err := json.Marshal(wire.RenewInfo{Running: []wire.Running{{JobID: id, AttemptID: unknown}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker.send(
+			wire.Frame{Type: wire.Accept, MsgID: unknown, CorrID: id}, wire.Frame{Type: wire.Renew, Payload: running},
+			wire.Frame{Type: wire.Report, CorrID: id, Payload: []byte(`{"Message":"half"}`)}, wire.Frame{Type: wire.Query, CorrID: id},
+		)
+	}
+	worker.send(ok(assign))
+	if f := client.next(); f.Type != wire.Result || f.CorrID != first {
+		t.Errorf("the client is sent %s %s, want the result of its first job", f.Type, f.CorrID)
+	}
+	third, submit := submission("clientA", "calcA")
+	client.send(submit)
+	worker.send(credit(1))
+	if assign = worker.next(); assign.Type != wire.AssignJob || assign.MsgID != third {
+		t.Errorf("the worker is sent %s %s, want its next job", assign.Type, assign.MsgID)
+	}
+	worker.send(ok(assign))
+	if f := client.next(); f.Type != wire.Result || f.CorrID != third {
+		t.Errorf("the client is sent %s %s, want the result of its last job", f.Type, f.CorrID)
+	}
+}

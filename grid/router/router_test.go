@@ -363,6 +363,8 @@ func TestG75OriginalClientIsServed(t *testing.T) {
 		if !got[first.MsgID] || !got[second.MsgID] {
 			t.Errorf("results have come of %v", got)
 		}
+		c.send(wire.Frame{Type: wire.Query, CorrID: first.MsgID}) // whose answer it would not know
+		after(time.Second)
 		third := c.job("3")
 		c.send(third)
 		if f := c.next(wire.Result); f.MsgID != third.MsgID {
