@@ -39,10 +39,14 @@ func (p *Peer) Welcome(info wire.WelcomeInfo) error {
 	return p.Send(wire.Frame{Type: wire.Welcome, MsgID: info.LeaderID, Payload: text})
 }
 
-// Refuse sends a peer the reason, and closes its connection. It returns err with the code.
+// Refuse sends a peer the reason, and closes its connection. It returns err with the code; with [wire.CodeProtocol] it
+// wraps [wire.ErrFrame].
 func (p *Peer) Refuse(code string, err error) error {
 	_ = p.Send(p.ErrorFrame(wire.GUID{}, code, err.Error())...)
 	_ = p.Close()
+	if code == wire.CodeProtocol && !errors.Is(err, wire.ErrFrame) {
+		return fmt.Errorf("%w: %w", wire.ErrFrame, err)
+	}
 	return fmt.Errorf("%s: %w", code, err)
 }
 

@@ -107,7 +107,7 @@ func (s *sender) add(e schedule.Effect) {
 
 // refuse closes a connection after its peer was told why. It does not wait.
 func (l *Leader) refuse(p *peer, code, reason string) {
-	l.readers.Go(func() { _ = p.Refuse(code, textError(reason)) })
+	l.readers.Go(func() { l.Metrics.ended(p.Refuse(code, textError(reason))) })
 }
 
 type textError string

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,7 +89,7 @@ func (m *Metrics) ended(err error) {
 		m.slow.Inc()
 	case errors.Is(err, link.ErrSilent):
 		m.silent.Inc()
-	case errors.Is(err, wire.ErrFrame):
+	case errors.Is(err, wire.ErrFrame) || errors.Is(err, io.ErrUnexpectedEOF):
 		m.broken.Inc()
 	}
 }
