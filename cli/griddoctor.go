@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/internal/disk"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -45,7 +47,7 @@ func gridLeaderDoctor() *cobra.Command {
 		Use: "leader PORT", Short: "Check everything a leader with these flags needs", Args: cobra.ExactArgs(1),
 		Example: "  batchfleet grid doctor leader 5000 --dir /var/lib/batchfleet/leader",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.port = args[0]
+			f.port, f.webChosen = args[0], cmd.Flags().Changed("http")
 			return runChecks(cmd, f.checks(), nil, asJSON)
 		},
 	}
@@ -67,6 +69,11 @@ func (f *gridLeaderFlags) checks() []check {
 			if err == nil && f.certFile != "" {
 				_, err = access.OpenServerTLS(f.certFile, f.keyFile, f.clientCA, quiet)
 			}
+			if err == nil && f.jobTokens != "" {
+				if _, err = jobapi.OpenTokens(f.jobTokens, "", quiet); err != nil {
+					err = fmt.Errorf("--job-tokens-file: %w", err)
+				}
+			}
 			return "no mistakes", err
 		},
 		always("correct the flags and files that are named"),
@@ -76,7 +83,13 @@ func (f *gridLeaderFlags) checks() []check {
 	}}
 	if f.http != "" {
 		all = append(all, check{
-			"http", f.http, func(ctx context.Context) (string, error) { return lookAtPort(ctx, f.http) },
+			"http", f.http, func(ctx context.Context) (string, error) {
+				found, err := lookAtPort(ctx, f.http)
+				if !f.webChosen && errors.Is(err, syscall.EADDRINUSE) {
+					return "in use, so the leader takes another port", nil
+				}
+				return found, err
+			},
 			always("stop what listens there, which may be a leader that runs, or give another --http"),
 		})
 	}

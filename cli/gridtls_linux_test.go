@@ -149,6 +149,12 @@ func TestG69Doctor(t *testing.T) {
 	g.run(1, "FAIL +programs .*it has no program EXEC.exe.*1 of 6 checks failed", "doctor", "worker", l.host, l.port, "--exe-dir", "kept", "--jobs-dir", "jobs")
 	g.run(1, "FAIL +leader +127.0.0.1:1: .*refused", "doctor", "worker", "127.0.0.1", "1", "--exe-dir", "exe", "--jobs-dir", "jobs")
 	g.run(1, "FAIL +listen .*in use.*ok +disk +new", "doctor", "leader", l.port, "--http", "", "--dir", "new", "--min-free-bytes", "1")
+	g.run(1, "FAIL +flags .*--job-tokens-file: ", "doctor", "leader", "0", "--job-tokens-file", "none", "--dir", "new")
+	if taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", gridWeb); err == nil { // else something else listens there
+		defer taken.Close()
+	}
+	g.run(0, "ok +http .*in use, so the leader takes another port", "doctor", "leader", "0", "--dir", "new", "--min-free-bytes", "1")
+	g.run(1, "FAIL +http .*in use", "doctor", "leader", "0", "--http", gridWeb, "--dir", "new", "--min-free-bytes", "1")
 	g.run(1, "FAIL +disk .*are wanted", "doctor", "leader", "0", "--http", "", "--dir", "new", "--min-free-bytes", "1000000000000000")
 	for _, name := range []string{"new", "jobs", "grid_worker"} {
 		if _, err := os.Stat(g.path(name)); err == nil {
