@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/jobapi"
 )
 
@@ -64,6 +65,7 @@ func TestG69MistakesGetClearErrors(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
 	g.write("bad.jsonl", "{\"ExecName\":\"x\",\"Files\":[{\"Name\":\"b.txt\",\"Content\":\"x\"}]}\n")
+	g.write("long.jsonl", strings.Repeat("x", wire.MaxFrame+2))
 	for _, tt := range []struct{ line, want string }{
 		{"leader", "PORT is missing"},
 		{"leader 70000", `PORT is "70000": must be from 0 to 65535`},
@@ -77,6 +79,9 @@ func TestG69MistakesGetClearErrors(t *testing.T) {
 		{"worker 127.0.0.1", "PORT is missing"},
 		{"worker 127.0.0.1 0", `PORT is "0": must be from 1 to 65535`},
 		{"worker 127.0.0.1 5000 a..b", "PATTERN: "},
+		{"worker 127.0.0.1 5000 calcA", `PATTERN is "calcA", and matches no job`},
+		{"worker 127.0.0.1 5000 job.assign", "matches no job"},
+		{"worker 127.0.0.1 5000 job.submit.*", "matches no job"},
 		{"worker 127.0.0.1:5000 5000 job.assign.*", "HOST is "},
 		{"worker a:1,a:1", "twice"},
 		{"worker 127.0.0.1 5000 --max-output 0", "--max-output is 0"},
@@ -95,6 +100,10 @@ func TestG69MistakesGetClearErrors(t *testing.T) {
 		{"submit --client a calcA --array 5-1", "Array"},
 		{"submit --client a calcA --env X", "want NAME=VALUE"},
 		{"submit --client a calcA --file none.txt", "--file: .*no such file"},
+		{"submit --client a calcA --timeout -5s", "--timeout is -5s: must be 1ms or more"},
+		{"submit --client a calcA --timeout 1us", "--timeout is 1µs: must be 1ms or more"},
+		{"submit --client a calcA --not-after -5s", "--not-after is -5s"},
+		{"submit --client a --from long.jsonl", "--from: line 1 is longer than 4194304 bytes"},
 		{"submit --client a calcA -o out", "give --wait"},
 		{"submit --client a calcA --from jobs", "leave out one of them"},
 		{"submit --client a --from bad.jsonl", `--from: line 1: file "b.txt": Content is no base64`},

@@ -121,6 +121,12 @@ func (f *gridSubmitFlags) check(cmd *cobra.Command, args []string) error {
 	if f.queueTimeout.D() < time.Second {
 		wrong = append(wrong, fmt.Errorf("--queue-timeout is %s: must be 1s or more", f.queueTimeout.D()))
 	}
+	if d := f.timeout.D(); d != 0 && d < time.Millisecond {
+		wrong = append(wrong, fmt.Errorf("--timeout is %s: must be 1ms or more", d))
+	}
+	if f.notAfter < 0 {
+		wrong = append(wrong, fmt.Errorf("--not-after is %s from now: that is over", f.notAfter.D()))
+	}
 	return errors.Join(wrong...)
 }
 
@@ -180,7 +186,9 @@ func (f *gridSubmitFlags) requests(ctx context.Context, args []string, submit fu
 			return err
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return program.Exit(program.Usage, fmt.Errorf("--from: line %d is longer than %d bytes, which is what fits into a request", n+1, wire.MaxFrame))
+	} else if err != nil {
 		return program.Mistake(ctx, fmt.Errorf("--from: line %d: %w", n+1, err))
 	}
 	if n == 0 {

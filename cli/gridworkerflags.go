@@ -87,7 +87,26 @@ func (f *gridWorkerFlags) arguments(args []string) (err error) {
 	if err := subject.CheckPattern(f.pattern); err != nil {
 		return fmt.Errorf("PATTERN: %w; want one for subjects of jobs, such as job.assign.* or job.assign.gpu.>", err)
 	}
+	if !matchesJobs(f.pattern) {
+		return fmt.Errorf("PATTERN is %q, and matches no job: the subject of a job is job.assign.EXEC, so want one such as job.assign.* or job.assign.gpu.>", f.pattern)
+	}
 	return nil
+}
+
+// matchesJobs reports whether a pattern matches the subjects of some jobs, job.assign.EXEC.
+func matchesJobs(pattern string) bool {
+	tokens := strings.SplitN(pattern, ".", 3)
+	for i, want := range []string{"job", "assign"} {
+		switch {
+		case i == len(tokens):
+			return false
+		case tokens[i] == ">":
+			return true
+		case tokens[i] != "*" && tokens[i] != want:
+			return false
+		}
+	}
+	return len(tokens) == 3
 }
 
 // check returns all that is wrong with the flags.
