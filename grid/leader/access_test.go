@@ -166,6 +166,22 @@ func TestG72LeaderEnforcesRules(t *testing.T) {
 		t.Errorf("a job that is allowed is answered with %s %s", f.Type, f.Payload)
 	}
 
+	// A worker cannot make up results of execs that it may not run.
+	forged := ok(wire.Frame{MsgID: submit.MsgID, CorrID: wire.NewGUID(), Payload: submit.Payload})
+	unknown := wire.NewGUID()
+	forged.CorrID, forged.Payload = unknown, []byte(strings.ReplaceAll(string(forged.Payload), submit.MsgID.String(), unknown.String()))
+	worker.send(forged)
+	if f := worker.next(); f.Type != wire.Error || !strings.Contains(string(f.Payload), "may not be a worker of") {
+		t.Fatalf("a made up result is answered with %s %s", f.Type, f.Payload)
+	}
+	if f := worker.next(); f.Type != wire.ResultAck {
+		t.Errorf("after that comes %s", f.Type)
+	}
+	other.send(wire.Frame{Type: wire.Query, CorrID: unknown})
+	if f := other.next(); f.Type != wire.Status || !strings.Contains(string(f.Payload), "unknown") {
+		t.Errorf("a client is sent %s of a job that it has not submitted", f.Type)
+	}
+
 	// Those that new rules do not let in are closed, the others stay.
 	rewrite("[team-a]\nsans = [")
 	if err := r.Reload(); err == nil {

@@ -205,6 +205,10 @@ func (l *Leader) acked(p *peer, f wire.Frame, batch []event) ([]event, error) {
 	case len(f.Payload) > wire.MaxAck(r.ClientID):
 		err = fmt.Errorf("%w: a result of %d bytes, at most %d", wire.ErrTooLarge, len(f.Payload), wire.MaxAck(r.ClientID))
 	}
+	if err == nil {
+		// The job need not be known here, so its exec may be one of a worker with other rights.
+		err = p.Denied(l.Log, l.rules().Worker(p.principal, wire.AssignPrefix+r.ExecName))
+	}
 	ended := &schedule.Ended{Client: r.ClientID, Exec: r.ExecName, OK: r.Status == wire.OK, Reason: r.Reason}
 	if err != nil {
 		// The worker believes that the job has ended; so it has, and its client learns why there is no result.

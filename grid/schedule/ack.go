@@ -25,10 +25,10 @@ func (c *Core) Ack(now Moment, id PeerID, jobID, attemptID wire.GUID, r Ended) {
 		return
 	}
 	j := c.jobs[jobID]
-	if j != nil && r.Body.Size > 0 && r.Client != j.line.client.name {
-		// It may be too large for a frame with the name of the client that gets it.
+	if j != nil && r.Body.Size > 0 && (r.Client != j.line.client.name || r.Exec != j.line.exec.key.name) {
+		// It may be too large for a frame with the name of the client that gets it, or come from a worker that may not run this exec.
 		c.unstore(r.Body)
-		r = Ended{Reason: wire.ReasonError, Stderr: fmt.Sprintf("its worker has sent a result for the client %q", r.Client)}
+		r = Ended{Reason: wire.ReasonError, Stderr: fmt.Sprintf("its worker has sent the result of a job of %s for the client %q", r.Exec, r.Client)}
 		c.emit(Effect{Op: ErrorTo, Peer: id, Job: jobID, Code: wire.CodeInvalid, Reason: r.Stderr})
 	}
 	switch {

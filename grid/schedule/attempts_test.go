@@ -180,18 +180,21 @@ func TestG43JobThatKillsWorkersIsDeadLetter(t *testing.T) { // S21
 	}
 }
 
-// A result that names another client may be too large for a frame with the name of the one that has submitted the job.
-func TestG06ResultsForAnotherClientAreNotPassedOn(t *testing.T) {
+// A result that names another client may be too large for a frame with the name of the one that has submitted the job. One that names another exec may
+// come from a worker that may not run this one.
+func TestG06ResultsForAnotherClientOrExecAreNotPassedOn(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
 	s.worker(2, 1)
 	id := s.submit(1, "a", "calc", none)
 	s.want("took 1 to 1", "assign 1 to 2")
 	body := Body{Bytes: []byte("{}"), Size: 2}
-	s.Ack(s.now, 2, id, wire.NewGUID(), Ended{Client: "b", OK: true, Body: body}) // of no attempt that counts
-	s.want(`error 1 to 2 INVALIDits worker has sent a result for the client "b"`, "kept 1 to 2")
-	s.Ack(s.now, 2, id, s.last[id], Ended{Client: "b", OK: true, Body: body})
-	s.want(`error 1 to 2 INVALIDits worker has sent a result for the client "b"`, "result 1 to 1", "kept 1 to 2")
+	s.Ack(s.now, 2, id, wire.NewGUID(), Ended{Client: "b", Exec: "calc", OK: true, Body: body}) // of no attempt that counts
+	s.want(`error 1 to 2 INVALIDits worker has sent the result of a job of calc for the client "b"`, "kept 1 to 2")
+	s.Ack(s.now, 2, id, wire.NewGUID(), Ended{Client: "a", Exec: "render", OK: true, Body: body})
+	s.want(`error 1 to 2 INVALIDits worker has sent the result of a job of render for the client "a"`, "kept 1 to 2")
+	s.Ack(s.now, 2, id, s.last[id], Ended{Client: "b", Exec: "calc", OK: true, Body: body})
+	s.want(`error 1 to 2 INVALIDits worker has sent the result of a job of calc for the client "b"`, "result 1 to 1", "kept 1 to 2")
 	i, _ := s.Get(id)
 	if i.Reason != wire.ReasonError || !strings.Contains(string(i.Body.Bytes), `"ClientId":"a"`) || !strings.Contains(string(i.Body.Bytes), "for the client") {
 		t.Errorf("it is %+v with %s", i, i.Body.Bytes)
@@ -209,9 +212,9 @@ func TestG44FirstSuccessCounts(t *testing.T) {
 	s.wait(2 * time.Second)
 	s.want("cancel 1 to 2 lost", "assign 1 to 3")
 	body := Body{Bytes: []byte("{}"), Size: 2}
-	s.Ack(s.now, 2, id, old, Ended{Client: "a", Reason: wire.ReasonExit, Body: body}) // an old failure does not
+	s.Ack(s.now, 2, id, old, Ended{Client: "a", Exec: "calc", Reason: wire.ReasonExit, Body: body}) // an old failure does not
 	s.want("kept 1 to 2")
-	s.Ack(s.now, 2, id, old, Ended{Client: "a", OK: true, Body: body})
+	s.Ack(s.now, 2, id, old, Ended{Client: "a", Exec: "calc", OK: true, Body: body})
 	s.want("cancel 1 to 3 lost", "result 1 to 1", "kept 1 to 2")
 	s.ends(3, id, wire.ReasonExit) // P10
 	s.want("kept 1 to 3")
