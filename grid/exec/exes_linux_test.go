@@ -14,6 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/wire"
 	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/scratch"
 )
 
 func TestG61ProgramsStartDuringForkStorm(t *testing.T) {
@@ -78,6 +79,25 @@ func TestG61DeletedCopiesAreMadeAgain(t *testing.T) {
 	r.program("# another one")
 	if got, err := r.Run(t.Context(), Attempt{Request: request(), Number: 1}); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("the job ended with %s %q, %v", got.Reason, got.Message, err)
+	}
+}
+
+func TestG60DeletedDirectoryOfJobsIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "echo x > new", Limits{})
+	for range 2 {
+		wantFiles(t, r.ok(request()).OutputArchive, map[string]string{"new": "x\n"})
+		if err := os.RemoveAll(r.JobsDir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.ok(request())
+	if info, err := os.Stat(r.JobsDir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory is %v, %v", info, err)
+	}
+	var err error
+	if r.scratch, err = scratch.Open(r.JobsDir, r.Log); err != nil { // there is nothing to close of the one that was deleted
+		t.Fatal(err)
 	}
 }
 

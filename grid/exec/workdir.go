@@ -47,6 +47,11 @@ func (r *Runner) makeWorkDir(id wire.GUID, exe string) (*workDir, error) {
 	}
 	for n := 2; ; n++ {
 		w, err := makeLocked(path)
+		if errors.Is(err, fs.ErrNotExist) { // the directory of jobs was deleted
+			if err = scratch.OwnDir(r.JobsDir); err == nil {
+				w, err = makeLocked(path)
+			}
+		}
 		if err == nil {
 			return w, w.makeOwn()
 		}
