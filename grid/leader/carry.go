@@ -127,15 +127,7 @@ func frameOf(p *peer, e schedule.Effect) wire.Frame {
 		subject = wire.AssignSubject(e.Exec, p.worker)
 		p.subjects[e.Exec] = subject
 	}
-	return wire.Frame{Type: wire.AssignJob, MsgID: e.Job, CorrID: e.Attempt, Subject: subject, Payload: assigned(p, e, e.Body.Bytes)}
-}
-
-// assigned is the request of an Assign, as it goes to the worker.
-func assigned(p *peer, e schedule.Effect, request []byte) []byte {
-	if request != nil && e.Number > 1 && p.Has(wire.FeatureAttempt) {
-		return wire.AttemptPayload(request, e.Number)
-	}
-	return request
+	return wire.Frame{Type: wire.AssignJob, MsgID: e.Job, CorrID: e.Attempt, Subject: subject, Payload: e.Body.Bytes}
 }
 
 func resultFrame(e schedule.Effect) wire.Frame {

@@ -147,7 +147,7 @@ type Op uint8
 
 // The effects. Promises are carried out only when the records that were taken with them are on disk.
 const (
-	Assign    Op = iota + 1 // to a worker: Job, Attempt, Number, Exec, Body
+	Assign    Op = iota + 1 // to a worker: Job, Attempt, Exec, Body
 	CancelRun               // to a worker: Job, Attempt, Reason
 	SubmitAck               // to a client, a promise: Job
 	Result                  // to a client, a promise: Job, Client, Body
@@ -168,7 +168,6 @@ type Effect struct {
 	Attempt wire.GUID
 	Exec    string
 	Client  string
-	Number  int // of the attempt, from 1
 	Body    Body
 	Code    string
 	Reason  string

@@ -150,8 +150,6 @@ func (o *Options) check() error {
 		return errors.New("members Index and ArrayId come together")
 	case o.Index != nil && (*o.Index < 0 || *o.Index > maxArrayIndex):
 		return fmt.Errorf("member Index %d must be 0 to %d", *o.Index, maxArrayIndex)
-	case o.Attempt < 0 || o.Attempt > MaxAttempts:
-		return fmt.Errorf("member Attempt %d must be 0 to %d", o.Attempt, MaxAttempts)
 	}
 	if err := checkRetryOn(o.RetryOn); err != nil {
 		return err

@@ -236,7 +236,7 @@ func TestG20G23JSONMembers(t *testing.T) {
 	r := request()
 	r.Options = Options{
 		TimeoutMs: 1, MaxAttempts: 2, Priority: 3, NotAfter: new(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), RetryOn: []string{"exit"}, OnDisconnect: "cancel",
-		Env: map[string]string{"A": "b"}, Array: "0-1", Index: new(int64(1)), ArrayID: &job, Attempt: 2, Trace: "t",
+		Env: map[string]string{"A": "b"}, Array: "0-1", Index: new(int64(1)), ArrayID: &job, Trace: "t",
 	}
 	r.Files[0].CacheID = new("c")
 	r.Files[0].Blob = blob()
@@ -247,7 +247,7 @@ func TestG20G23JSONMembers(t *testing.T) {
 	const want = `{"JobId":"35918bc9-196d-40ea-9779-889d79b753f0","ClientId":"clientA","ExecName":"calc.A","Args":["input.txt"],` +
 		`"Files":[{"Name":"input.txt","CacheId":"c","Content":"aGVsbG8=","Blob":{"Name":"","Sha256":"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a","Size":1073741824}}],` +
 		`"TimeoutMs":1,"MaxAttempts":2,"Priority":3,"NotAfter":"2026-01-02T03:04:05Z","RetryOn":["exit"],"OnDisconnect":"cancel","Env":{"A":"b"},` +
-		`"Array":"0-1","Index":1,"ArrayId":"35918bc9-196d-40ea-9779-889d79b753f0","Attempt":2,"Trace":"t"}`
+		`"Array":"0-1","Index":1,"ArrayId":"35918bc9-196d-40ea-9779-889d79b753f0","Trace":"t"}`
 	if string(payload) != want {
 		t.Errorf("got  %s\nwant %s", payload, want)
 	}

@@ -171,7 +171,7 @@ func TestG06PayloadLimitsLeaveRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	assign := Frame{Type: AssignJob, Subject: AssignPrefix + exec + "." + member.String(), Payload: AttemptPayload(s.ElementPayload(payload, NewGUID(), 999_999_999), MaxAttempts)}
+	assign := Frame{Type: AssignJob, Subject: AssignPrefix + exec + "." + member.String(), Payload: s.ElementPayload(payload, NewGUID(), 999_999_999)}
 	if assign.Len() != MaxFrame {
 		t.Errorf("an AssignJob of the largest SubmitJob has %d bytes, want %d", assign.Len(), MaxFrame)
 	}

@@ -7,12 +7,11 @@ const (
 
 	// How much longer the request of an array's element is: a JobId with hyphens where there were none, and two members.
 	elementRoom = 4 + len(arrayMember) + 36 + 1 + len(indexMember) + len("999999999")
-	attemptRoom = len(attemptMember) + len("100")
 )
 
 // MaxSubmit returns the size of the largest payload of a SubmitJob for an exec, in bytes.
 func MaxSubmit(exec string) int {
-	return MaxFrame - minFrame - len(AssignPrefix) - len(exec) - maxWorkerPart - elementRoom - attemptRoom
+	return MaxFrame - minFrame - len(AssignPrefix) - len(exec) - maxWorkerPart - elementRoom
 }
 
 // MaxAck returns the size of the largest payload of an AckJob for a client's job, in bytes. That is about 3 145 551 bytes of an archive, as base64

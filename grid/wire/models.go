@@ -33,8 +33,7 @@ type Options struct {
 	Array        string            `json:"Array,omitempty"` // 0-99: one job for each index
 	Index        *int64            `json:"Index,omitempty"` // of a job of an array, set by the leader
 	ArrayID      *GUID             `json:"ArrayId,omitempty"`
-	Attempt      int               `json:"Attempt,omitempty"` // which one it is, set by the leader from the second one on
-	Trace        string            `json:"Trace,omitempty"`   // W3C traceparent
+	Trace        string            `json:"Trace,omitempty"` // W3C traceparent
 }
 
 // InputFile is an input of a job: its content, or the name of the content in the worker's cache, or a blob. Exactly one is set.

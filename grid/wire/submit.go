@@ -22,7 +22,7 @@ type Submit struct {
 
 var submitFields = []string{
 	"JobId", "ClientId", "ExecName", "Args", "Files", "TimeoutMs", "MaxAttempts", "Priority", "NotAfter", "RetryOn", "OnDisconnect", "Env", "Array", "Index",
-	"ArrayId", "Attempt", "Trace",
+	"ArrayId", "Trace",
 }
 
 // ReadSubmit reads the payload of a SubmitJob. It makes the checks of [CheckRequest], and refuses members that only a leader may set, and a payload that
@@ -43,9 +43,6 @@ func ReadSubmit(payload []byte) (Submit, error) {
 	}
 	if s.Index != nil || s.ArrayID != nil {
 		return Submit{}, fmt.Errorf("members Index and ArrayId are set by the leader; give the indexes as Array")
-	}
-	if s.Attempt != 0 {
-		return Submit{}, fmt.Errorf("member Attempt is set by the leader: leave it out")
 	}
 	if most := MaxSubmit(s.ExecName); len(payload) > most {
 		return Submit{}, fmt.Errorf("%w: a request of %d bytes, at most %d; give large files as blobs", ErrTooLarge, len(payload), most)
@@ -149,9 +146,6 @@ func (s *submitScan) option(in *scanner, name string) (err error) {
 		}
 		s.ArrayID = new(GUID)
 		err = in.guidInto(name, s.ArrayID)
-	case "Attempt":
-		n, err = in.number(name)
-		s.Attempt = int(n)
 	case "Trace":
 		err = in.textInto(name, &s.Trace)
 	}
@@ -259,20 +253,11 @@ func (s *scanner) env(what string) (map[string]string, error) {
 	return env, s.close()
 }
 
-// Members that a leader adds to a request: the first two for an array's element.
+// Members that a leader adds to the request of an array's element.
 const (
-	arrayMember   = `,"ArrayId":"`
-	indexMember   = `,"Index":`
-	attemptMember = `,"Attempt":`
+	arrayMember = `,"ArrayId":"`
+	indexMember = `,"Index":`
 )
-
-// AttemptPayload returns the payload of a request, as it is assigned for an attempt after the first one: with the number of the attempt.
-func AttemptPayload(payload []byte, number int) []byte {
-	last := bytes.LastIndexByte(payload, '}')
-	to := append(make([]byte, 0, len(payload)+attemptRoom), payload[:last]...)
-	to = strconv.AppendInt(append(to, attemptMember...), int64(number), 10)
-	return append(to, payload[last:]...)
-}
 
 // ElementPayload returns the payload of AssignJob for an element of an array; payload is the array's, which s was read from. The JobId is the
 // element's, and ArrayId and Index are added.

@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -62,21 +61,6 @@ func TestG76ElementPayload(t *testing.T) {
 	}
 	if err := CheckRequest(&r); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestG67AttemptPayload(t *testing.T) {
-	got := AttemptPayload(small(), 2)
-	var r, want JobRequest
-	if err := errors.Join(json.Unmarshal(got, &r), json.Unmarshal(small(), &want), CheckRequest(&r)); err != nil {
-		t.Fatal(err)
-	}
-	want.Attempt = 2
-	if !reflect.DeepEqual(r, want) {
-		t.Errorf("got %+v, want %+v", r, want)
-	}
-	if _, err := ReadSubmit(got); err == nil {
-		t.Error("a client may set the number of the attempt")
 	}
 }
 
