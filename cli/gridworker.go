@@ -79,7 +79,7 @@ func (f *gridWorkerFlags) serve(ctx context.Context, env *GridWorkerEnv, out io.
 		return program.Exit(program.Usage, fmt.Errorf("--dir: %w", err))
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	runner.Fetch, runner.Store = m.Fetch, m.Store
+	runner.Fetch, runner.Store, runner.StoreCheckpoint = m.Fetch, m.Store, m.StoreCheckpoint
 	w := &worker.Worker{
 		Source: m, Status: m, Log: log, Metrics: metrics, Pools: []worker.Pool{{Slots: env.MaxPar}}, Drain: max(f.drain, 1), // 0 would mean the default
 		Handlers: map[jobs.Kind]worker.Handler{member.Kind: m.Handler(&exec.Handler{Runner: runner})},
@@ -131,7 +131,10 @@ func (f *gridWorkerFlags) run(ctx context.Context, w *worker.Worker, m *member.M
 	if file != nil {
 		beside.Go(func() { file.Run(tending, w.Metrics.Registry) })
 	}
-	stopDrain := context.AfterFunc(ctx, m.Drain)
+	stopDrain := context.AfterFunc(ctx, func() {
+		m.Drain()
+		runner.Drain()
+	})
 	err = w.Run(ctx)
 	stopDrain()
 	stopTending()

@@ -54,6 +54,7 @@ func (f *gridWorkerFlags) register(c *cobra.Command) {
 	flags.IntVar(&l.Processes, "max-processes", 0, "processes and threads of a job at once; no limit when 0")
 	flags.IntVar(&l.OpenFiles, "max-open-files", 4096, "open files of each process of a job")
 	flags.IntVar(&l.Nice, "nice", 0, "how much lower the priority of programs on the CPU is, up to 19: it is added to the niceness of this worker")
+	flags.Int64Var(&l.Checkpoint, "max-checkpoint", 16<<20, "bytes of a checkpoint that goes to another worker, when this one stops or a failed attempt is made again; none when 0")
 	if err := c.MarkFlagFilename("kinds", "toml"); err != nil {
 		panic(err) // there is no such flag
 	}
@@ -145,6 +146,7 @@ func (f *gridWorkerFlags) check() error {
 		flagNumber{"--max-memory", f.limits.Memory, 0, 1 << 44},
 		flagNumber{"--max-processes", int64(f.limits.Processes), 0, 1_000_000},
 		flagNumber{"--max-open-files", int64(f.limits.OpenFiles), 16, 1_000_000},
+		flagNumber{"--max-checkpoint", f.limits.Checkpoint, 0, 1 << 32},
 		flagNumber{"--nice", int64(f.limits.Nice), 0, 19},
 	)...)...)
 }

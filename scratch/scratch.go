@@ -12,6 +12,7 @@
 //	  workers/NAME/idle-NAME/    the same, or a checkpoint, empty, for the next attempt
 //	  checkpoints/JOB/lock       locked while an attempt uses it; its time is that of the last use
 //	  checkpoints/JOB/data       the checkpoint
+//	  checkpoints/JOB/origin     which archive it is of, if it has come from another machine or has gone there
 //	  trash/NAME                 what could not be deleted, to be tried again
 //
 // With [Root.Place] attempts have their directories elsewhere, and none are kept for the next one.

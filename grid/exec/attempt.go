@@ -39,6 +39,7 @@ type attempt struct {
 	params     []byte // of the kind, with defaults
 	work       *workDir
 	checkpoint *scratch.Checkpoint
+	travel     travel
 	started    bool // the program was, or almost
 	asMade     bool // the work directory is, after the end of the program
 	out        outputs
@@ -61,7 +62,7 @@ func (r *Runner) Run(ctx context.Context, a Attempt) (wire.JobResult, error) {
 		err = cause
 	}
 	err = x.conclude(ctx, err)
-	x.leave(err)
+	x.leave(ctx, err)
 	if err != nil {
 		return wire.JobResult{}, err
 	}
@@ -82,6 +83,9 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	}
 	if a.checkpoint, err = a.scratch.Checkpoint(a.jobID()); err != nil {
 		return ownDisk(err)
+	}
+	if err := a.restore(ctx); err != nil {
+		return err
 	}
 	if err := a.writeFiles(ctx); err != nil {
 		return err
@@ -144,7 +148,9 @@ func (a *attempt) execute(ctx context.Context) error {
 			return err
 		}
 	}
+	stopSaving := a.saveWhenDraining(ctx)
 	usage, err := a.start(ctx, &c)
+	stopSaving()
 	a.result.DurationMs = usage.Wall.Milliseconds()
 	return a.ended(err)
 }
@@ -237,11 +243,11 @@ func (a *attempt) env(deadline time.Time) []string {
 }
 
 // leave gives back what the attempt had; err is what Run returns.
-func (a *attempt) leave(err error) {
+func (a *attempt) leave(ctx context.Context, err error) {
 	a.out.close()
 	a.archive.remove()
 	if a.checkpoint != nil {
-		if err := a.leaveCheckpoint(err); err != nil {
+		if err := a.leaveCheckpoint(ctx, err); err != nil {
 			a.Log.Warn("cannot delete a checkpoint", "job", a.jobID(), "err", err)
 		}
 	}
@@ -253,9 +259,10 @@ func (a *attempt) leave(err error) {
 }
 
 // leaveCheckpoint deletes the checkpoint of a job that has ended, and keeps it for a next attempt else.
-func (a *attempt) leaveCheckpoint(err error) error {
+func (a *attempt) leaveCheckpoint(ctx context.Context, err error) error {
 	again := err != nil && !errors.Is(err, jobs.ErrCanceled) || slices.Contains(a.Request.RetryOn, a.result.Reason)
 	if again {
+		a.saveLast(ctx, err)
 		a.checkpoint.Close()
 		return nil
 	}

@@ -39,7 +39,7 @@ func (h *Handler) RunAttempt(ctx context.Context, a jobs.Attempt) (jobs.Result, 
 	a.Report(jobs.Progress{Step: "run", Message: "Running " + q.ExecName, Logged: true})
 	stop := alive(a.Report)
 	defer stop()
-	r, err := h.Runner.Run(ctx, Attempt{Request: q, Number: a.Number, Deadline: a.Deadline, Line: a.Log})
+	r, err := h.Runner.Run(ctx, Attempt{Request: q, Number: max(a.Number, q.Attempt), Deadline: a.Deadline, Line: a.Log})
 	if err != nil {
 		return jobs.Result{}, err
 	}

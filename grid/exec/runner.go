@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/batchfleet/batchfleet/command"
@@ -35,7 +36,9 @@ type Limits struct {
 	CPU       time.Duration
 	Processes int // processes and threads at once; no limit
 	OpenFiles int // that each process may have; 4096
-	Nice      int // how far programs stand back for others on the CPU: see [command.Limits]
+	// Checkpoint is how many bytes a checkpoint may have that goes to another worker; none if 0.
+	Checkpoint int64
+	Nice       int // how far programs stand back for others on the CPU: see [command.Limits]
 }
 
 // Runner runs the programs of requests. Set the fields before Open. Its methods may be called concurrently.
@@ -57,12 +60,18 @@ type Runner struct {
 	// errors. Nil to fail a job that leaves so much.
 	Store func(ctx context.Context, path, name string) (wire.Blob, error)
 
+	// StoreCheckpoint keeps a tar archive for the next attempt at a job, wherever that is. The file is gone when it has returned. Nil if checkpoints
+	// stay on this machine.
+	StoreCheckpoint func(ctx context.Context, path string) (wire.Blob, error)
+
 	Log *slog.Logger
 
-	scratch *scratch.Root
-	exes    *exes
-	idle    idle
-	cgroups command.Cgroups
+	draining chan struct{} // closed by Drain
+	drained  sync.Once
+	scratch  *scratch.Root
+	exes     *exes
+	idle     idle
+	cgroups  command.Cgroups
 }
 
 // Open makes what is missing of JobsDir and deletes what dead processes have left in it. Their processes should be dead by
@@ -105,6 +114,7 @@ func (r *Runner) init() {
 	if r.Host == "" {
 		r.Host, _ = os.Hostname() // it is for people
 	}
+	r.draining = make(chan struct{})
 	l := &r.Limits
 	l.Timeout = cmp.Or(l.Timeout, time.Hour)
 	l.MaxTimeout = max(cmp.Or(l.MaxTimeout, 24*time.Hour), l.Timeout)

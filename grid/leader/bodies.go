@@ -91,6 +91,9 @@ func (l *Leader) sendStored(p *peer, e schedule.Effect) {
 			return
 		}
 		f.Payload = body
+		if e.Op == schedule.Assign {
+			f.Payload = assigned(p, e, f.Subject, body)
+		}
 		if e.Op == schedule.Result && !p.Has(wire.FeatureResultAck) {
 			_ = p.SendWith(f, e.Job)
 			return

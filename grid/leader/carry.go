@@ -127,7 +127,19 @@ func frameOf(p *peer, e schedule.Effect) wire.Frame {
 		subject = wire.AssignSubject(e.Exec, p.worker)
 		p.subjects[e.Exec] = subject
 	}
-	return wire.Frame{Type: wire.AssignJob, MsgID: e.Job, CorrID: e.Attempt, Subject: subject, Payload: e.Body.Bytes}
+	f := wire.Frame{Type: wire.AssignJob, MsgID: e.Job, CorrID: e.Attempt, Subject: subject}
+	if e.Body.Bytes != nil {
+		f.Payload = assigned(p, e, subject, e.Body.Bytes)
+	}
+	return f
+}
+
+// assigned is the request of an Assign, as its worker gets it.
+func assigned(p *peer, e schedule.Effect, subject string, request []byte) []byte {
+	if !p.Has(wire.FeatureAttempt) {
+		return request
+	}
+	return wire.AssignPayload(request, subject, e.Number, e.Checkpoint)
 }
 
 func resultFrame(e schedule.Effect) wire.Frame {

@@ -139,8 +139,17 @@ func (l *Leader) frame(p *peer, f wire.Frame, batch []event) ([]event, error) {
 		if err == nil && (len(info.Lines) > wire.MaxReportLines || len(info.Message) > wire.MaxReportMessage) {
 			err = fmt.Errorf("%d Lines and a Message of %d bytes, at most %d and %d", len(info.Lines), len(info.Message), wire.MaxReportLines, wire.MaxReportMessage)
 		}
+		if err == nil && info.Checkpoint != nil {
+			err = info.Checkpoint.Check()
+		}
 		if err != nil {
 			return batch, p.Refuse(wire.CodeProtocol, fmt.Errorf("the payload of Report: %w", err))
+		}
+		if info.Checkpoint != nil {
+			if err := l.checkBlobs([]wire.Blob{*info.Checkpoint}); err != nil {
+				l.Log.Warn("the checkpoint of a job is of no use", "job", f.CorrID, "worker", p.who(), "err", err)
+				info.Checkpoint = nil
+			}
 		}
 		e.op, e.report = report, &info
 	case f.Type == wire.Cancel && !fromClient:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"time"
 
@@ -54,6 +55,27 @@ func (m *Member) Store(ctx context.Context, path, name string) (wire.Blob, error
 	}
 	b.Name = name
 	return b, m.transfer(ctx, func(c *blob.Client) error { return c.Put(ctx, b, f) })
+}
+
+// checkpointName is what a checkpoint is called that is given to a leader.
+const checkpointName = "checkpoint.tar"
+
+// StoreCheckpoint gives a file to the leader of a job, which gives it to the worker of the next attempt. It is for the StoreCheckpoint of an exec's
+// runner. Otherwise it is like Store.
+func (m *Member) StoreCheckpoint(ctx context.Context, path string) (wire.Blob, error) {
+	b, err := m.Store(ctx, path, checkpointName)
+	if err != nil {
+		return b, err
+	}
+	id, _ := ctx.Value(jobKey{}).(jobs.ID)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.find(id)
+	if r == nil {
+		return b, fmt.Errorf("%w: the job is no longer in hand", jobs.ErrLeaseLost)
+	}
+	r.tell(wire.ReportInfo{Checkpoint: &b}, math.MaxInt)
+	return b, nil
 }
 
 // transfers is when a transfer is tried again after the leader was busy.

@@ -28,12 +28,17 @@ func (r *run) sendReport() {
 	if info.Message == "" && len(info.Lines) == 0 {
 		return
 	}
+	r.tell(info, maxAhead)
+}
+
+// tell sends a report to the leaders, but those to whom more than most bytes wait to be written. Member.mu is held.
+func (r *run) tell(info wire.ReportInfo, most int) {
 	payload, err := json.Marshal(info)
 	if err != nil {
 		return // texts can always be encoded
 	}
 	for _, a := range r.attempts {
-		if s := a.peer.session; s != nil && s.has(wire.FeatureReport) && !a.lost && s.Unsent() < maxAhead {
+		if s := a.peer.session; s != nil && s.has(wire.FeatureReport) && !a.lost && s.Unsent() < most {
 			_ = s.Send(wire.Frame{Type: wire.Report, MsgID: a.id, CorrID: r.id, Payload: payload}) // otherwise the connection has ended
 		}
 	}

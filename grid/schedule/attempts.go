@@ -34,7 +34,7 @@ func (c *Core) assign(j *job, w *peer) {
 		timeout = c.plainTimeout(j)
 	}
 	c.timers.set(&a.timer, c.now+timeout)
-	e := Effect{Op: Assign, Peer: w.id, Job: j.id, Exec: j.line.exec.key.name, Client: j.line.client.name, Body: j.theBody()}
+	e := Effect{Op: Assign, Peer: w.id, Job: j.id, Exec: j.line.exec.key.name, Client: j.line.client.name, Body: j.theBody(), Number: a.number, Checkpoint: j.checkpoint()}
 	if w.features.accept {
 		e.Attempt = a.id
 	}

@@ -147,7 +147,7 @@ type Op uint8
 
 // The effects. Promises are carried out only when the records that were taken with them are on disk.
 const (
-	Assign    Op = iota + 1 // to a worker: Job, Attempt, Exec, Body
+	Assign    Op = iota + 1 // to a worker: Job, Attempt, Exec, Client, Body, Number, Checkpoint
 	CancelRun               // to a worker: Job, Attempt, Reason
 	SubmitAck               // to a client, a promise: Job
 	Result                  // to a client, a promise: Job, Client, Body
@@ -169,8 +169,11 @@ type Effect struct {
 	Exec    string
 	Client  string
 	Body    Body
-	Code    string
-	Reason  string
+	// Number is which attempt an Assign is, from 1, and Checkpoint what one before has left; nil for nothing.
+	Number     int
+	Checkpoint *wire.Blob
+	Code       string
+	Reason     string
 }
 
 // Body is a request or a result. The Core does not read it.

@@ -21,9 +21,11 @@ type Line struct {
 // jobLog has the reports about a job. It is in memory only.
 type jobLog struct {
 	message string
-	lines   []Line
-	bytes   int
-	written int // lines so far, also those that are dropped
+	// checkpoint is for the next attempt; nil for none.
+	checkpoint *wire.Blob
+	lines      []Line
+	bytes      int
+	written    int // lines so far, also those that are dropped
 }
 
 // trim drops the oldest lines until what is left takes at most limit bytes.
@@ -57,6 +59,9 @@ func (c *Core) Report(now Moment, id PeerID, jobID, attemptID wire.GUID, info wi
 	if info.Message != "" {
 		l.message = info.Message
 	}
+	if info.Checkpoint != nil {
+		l.checkpoint = info.Checkpoint
+	}
 	for _, text := range info.Lines {
 		l.written++
 		l.lines = append(l.lines, Line{Number: l.written, At: c.now, Text: text})
@@ -73,9 +78,17 @@ func (c *Core) trimLog(j *job, limit int) {
 	}
 	l := j.rare.log
 	c.bytes -= int64(l.bytes)
-	l.message = ""
+	l.message, l.checkpoint = "", nil
 	l.trim(limit)
 	c.bytes += int64(l.bytes)
+}
+
+// checkpoint is for the next attempt at a job; nil for none.
+func (j *job) checkpoint() *wire.Blob {
+	if j.rare == nil || j.rare.log == nil {
+		return nil
+	}
+	return j.rare.log.checkpoint
 }
 
 // Log returns the lines of a job's program that are kept, oldest first, and how many were dropped. The caller must not change them. It reports false if

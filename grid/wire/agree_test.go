@@ -37,6 +37,8 @@ var refusedPayloads = []string{
 	`{"JobId":"35918bc9-196d-40ea-9779-889d79b753f0","ClientId":"c","ExecName":"e","Args":["` + "\xff" + `"]}`,
 	`{"JobId":"35918bc9-196d-40ea-9779-889d79b753f0","ClientId":"c","ExecName":"e","Args":["\uD83D"]}`,
 	`{"JobId":"35918bc9-196d-40ea-9779-889d79b753f0","ClientId":"c","ExecName":"e","Index":7,"ArrayId":"35918bc9-196d-40ea-9779-889d79b753f0"}`,
+	`{"JobId":"35918bc9-196d-40ea-9779-889d79b753f0","ClientId":"c","ExecName":"e","Checkpoint":{}}`,
+	`{"JobId":"35918bc9-196d-40ea-9779-889d79b753f0","ClientId":"c","ExecName":"e","Attempt":2}`,
 }
 
 // refusals are what the error has for such a payload.

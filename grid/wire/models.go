@@ -15,6 +15,10 @@ type JobRequest struct {
 	Files    []InputFile `json:"Files"`
 	// Params are those of a kind, an object. Leaders do not look at them.
 	Params json.RawMessage `json:"Params,omitempty"`
+	// Attempt is which one this is, if it is not the first, and Checkpoint what one before has left, a tar archive. They are set by the
+	// leader: see [AssignPayload].
+	Attempt    int   `json:"Attempt,omitempty"`
+	Checkpoint *Blob `json:"Checkpoint,omitempty"`
 	Options
 }
 
@@ -176,10 +180,12 @@ type RenewInfo struct {
 	CPU     float64   `json:"Cpu"`   // 0 to 1
 }
 
-// ReportInfo is the payload of Report. A leader keeps the newest message and lines of a running job in memory.
+// ReportInfo is the payload of Report. A leader keeps the newest message, checkpoint and lines of a running job in memory.
 type ReportInfo struct {
 	Message string   `json:"Message,omitempty"` // empty if it has not changed
 	Lines   []string `json:"Lines,omitempty"`   // that the program has written since the last report; at most MaxReportLines
+	// Checkpoint is what the next attempt is to go on from. The leader has the blob.
+	Checkpoint *Blob `json:"Checkpoint,omitempty"`
 }
 
 // Limits of a report.

@@ -22,7 +22,7 @@ type Submit struct {
 
 var submitFields = []string{
 	"JobId", "ClientId", "ExecName", "Args", "Files", "TimeoutMs", "MaxAttempts", "Priority", "NotAfter", "RetryOn", "OnDisconnect", "Env", "Array", "Index",
-	"ArrayId", "Trace",
+	"ArrayId", "Trace", "Attempt", "Checkpoint",
 }
 
 // ReadSubmit reads the payload of a SubmitJob. It makes the checks of [CheckRequest], and refuses members that only a leader may set, and a payload that
@@ -43,6 +43,9 @@ func ReadSubmit(payload []byte) (Submit, error) {
 	}
 	if s.Index != nil || s.ArrayID != nil {
 		return Submit{}, fmt.Errorf("members Index and ArrayId are set by the leader; give the indexes as Array")
+	}
+	if s.attempt != 0 || s.checkpoint != nil {
+		return Submit{}, fmt.Errorf("members Attempt and Checkpoint are set by the leader; give what the job goes on from in Files")
 	}
 	if most := MaxSubmit(s.ExecName); len(payload) > most {
 		return Submit{}, fmt.Errorf("%w: a request of %d bytes, at most %d; give large files as blobs", ErrTooLarge, len(payload), most)
@@ -74,8 +77,10 @@ func ReadSubmitJob(f *Frame, client string) (Submit, error) {
 // submitScan is a Submit that is being read.
 type submitScan struct {
 	Submit
-	args  argLimit
-	names fileNames
+	args       argLimit
+	names      fileNames
+	attempt    int64
+	checkpoint *Blob
 }
 
 func (s *submitScan) member(in *scanner, field int) (err error) {
@@ -148,6 +153,10 @@ func (s *submitScan) option(in *scanner, name string) (err error) {
 		err = in.guidInto(name, s.ArrayID)
 	case "Trace":
 		err = in.textInto(name, &s.Trace)
+	case "Attempt":
+		s.attempt, err = in.number(name)
+	case "Checkpoint":
+		err = in.blob(&s.checkpoint)
 	}
 	return err
 }

@@ -1,20 +1,15 @@
 package custom
 
 import (
-	"archive/tar"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
-	"github.com/batchfleet/batchfleet/safefile"
 	"github.com/batchfleet/batchfleet/scratch"
 )
 
@@ -22,9 +17,7 @@ import (
 // stays on this machine until the job has ended. If the kind says so it is also stored, as a tar
 // archive, each time it has changed, so that an attempt on another machine finds it.
 //
-// The program writes while files are stored: of one that grows, what was there at the beginning is
-// stored. A file whose name begins with "." is left out, so a program that writes a file under such
-// a name and renames it never meets half of it.
+// See [scratch.Checkpoint.Pack] for what is stored.
 type checkpoint struct {
 	*Attempt
 	path   string
@@ -73,65 +66,15 @@ func (c *checkpoint) restore(ctx context.Context) error {
 		return fmt.Errorf("open checkpoint: %w", err)
 	}
 	defer src.Close()
-	if err := c.empty(); err != nil {
-		return unavailable(err)
-	}
-	err = c.unpack(tar.NewReader(io.LimitReader(src, 2*c.Kind.Checkpoints+1<<20)))
+	err = c.local.Restore(io.LimitReader(src, 2*c.Kind.Checkpoints+1<<20))
 	if errors.Is(err, jobs.ErrUnavailable) {
 		return err
 	}
 	if err != nil {
 		c.handler.Log.WarnContext(ctx, "checkpoint is unreadable and is left out", "job", c.Job.ID, "err", err)
-		if err := c.empty(); err != nil {
-			return unavailable(err)
-		}
 	}
-	c.saved, _, _ = c.state()
+	c.saved, _, _ = c.local.State()
 	return nil
-}
-
-func (c *checkpoint) empty() error {
-	entries, err := os.ReadDir(c.path)
-	for _, entry := range entries {
-		err = errors.Join(err, safefile.RemoveAll(filepath.Join(c.path, entry.Name())))
-	}
-	return err
-}
-
-func (c *checkpoint) unpack(from *tar.Reader) error {
-	root, err := os.OpenRoot(c.path)
-	if err != nil {
-		return unavailable(err)
-	}
-	defer root.Close()
-	for {
-		head, err := from.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if head.Typeflag != tar.TypeReg || !filepath.IsLocal(head.Name) {
-			return fmt.Errorf("it has %q, which is no file below its directory", head.Name)
-		}
-		if dir := filepath.Dir(head.Name); dir != "." {
-			if err := root.MkdirAll(dir, 0o700); err != nil {
-				return unavailable(err)
-			}
-		}
-		f, err := root.OpenFile(head.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return unavailable(err)
-		}
-		_, err = io.Copy(scratch.Writer(f), from)
-		if closed := f.Close(); err == nil && closed != nil {
-			err = unavailable(closed)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // saveLast stores the checkpoint of a program that has ended without a result. Little time is left
@@ -154,7 +97,7 @@ func (c *checkpoint) save(ctx context.Context) {
 	if errors.Is(jobs.Held(ctx), jobs.ErrUnavailable) {
 		return // later: the program goes on while nothing is known of the claim
 	}
-	state, size, err := c.state()
+	state, size, err := c.local.State()
 	if err == nil && (state == "" || state == c.saved) {
 		return
 	}
@@ -178,71 +121,10 @@ func (c *checkpoint) put(ctx context.Context) error {
 	packed := make(chan struct{})
 	go func() {
 		defer close(packed)
-		w.CloseWithError(c.pack(tar.NewWriter(w)))
+		w.CloseWithError(c.local.Pack(w))
 	}()
 	err := c.handler.Store.Put(ctx, checkpointName(c.Job.ID), r)
 	_ = r.Close()
 	<-packed
 	return err
-}
-
-func (c *checkpoint) pack(to *tar.Writer) error {
-	err := c.files(func(name string, info fs.FileInfo) error {
-		f, err := safefile.Open(filepath.Join(c.path, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the program has deleted it
-		}
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := to.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: 0o600, Format: tar.FormatPAX}); err != nil {
-			return err
-		}
-		_, err = io.CopyN(to, f, info.Size()) // a file that has become shorter ends this save
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return to.Close()
-}
-
-// state describes the files of the directory, so that a change shows, and returns their size.
-func (c *checkpoint) state() (state string, size int64, err error) {
-	var b strings.Builder
-	err = c.files(func(name string, info fs.FileInfo) error {
-		size += info.Size()
-		fmt.Fprintf(&b, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
-		return nil
-	})
-	return b.String(), size, err
-}
-
-// maxCheckpointFiles is how many files a checkpoint may have that travels.
-const maxCheckpointFiles = 10_000
-
-// files calls visit for each file that is to be stored, in order.
-func (c *checkpoint) files(visit func(name string, info fs.FileInfo) error) error {
-	n := 0
-	return filepath.WalkDir(c.path, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), ".") {
-			if errors.Is(err, fs.ErrNotExist) {
-				err = nil // deleted meanwhile
-			}
-			return err
-		}
-		if n++; n > maxCheckpointFiles {
-			return fmt.Errorf("it has more than %d files", maxCheckpointFiles)
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return nil //nolint:nilerr // deleted meanwhile
-		}
-		name, err := filepath.Rel(c.path, file)
-		if err != nil {
-			return err
-		}
-		return visit(filepath.ToSlash(name), info)
-	})
 }
